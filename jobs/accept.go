@@ -14,7 +14,7 @@ import (
 
 // accept classifies a command inside the writer's transaction: a duplicate, a conflict,
 // a refusal, or a new command.
-func (r *Runner) accept(tx *ledger.Tx, a *arrival) error {
+func (in *intaker) accept(tx *ledger.Tx, a *arrival) error {
 	a.forget() // Write may run this twice
 	if a.hash == "" {
 		return errors.New("a command came without its content's hash, so it cannot be compared with others")
@@ -36,7 +36,7 @@ func (r *Runner) accept(tx *ledger.Tx, a *arrival) error {
 	if a.cmd.NotAfter != nil && tx.Now().After(*a.cmd.NotAfter) {
 		return a.refuse(tx, "not_after", "not_after had passed when the command came: nothing was sent")
 	}
-	return r.acceptNew(tx, a)
+	return in.acceptNew(tx, a)
 }
 
 func (a *arrival) refuse(tx *ledger.Tx, code, reason string) error {
@@ -90,7 +90,7 @@ func acceptAgain(tx *ledger.Tx, a *arrival, known ledger.Known) error {
 	}, reason)
 }
 
-func (r *Runner) acceptNew(tx *ledger.Tx, a *arrival) error {
+func (in *intaker) acceptNew(tx *ledger.Tx, a *arrival) error {
 	ids, skipped, err := unclaimed(tx, a.cmd)
 	if err != nil {
 		return err
@@ -98,7 +98,7 @@ func (r *Runner) acceptNew(tx *ledger.Tx, a *arrival) error {
 	if a.kind.OfProxies() && len(ids) == 0 {
 		return a.refuse(tx, "claimed", "every proxy of it is being renewed, or in review, by another command: "+skipped[0].Reason)
 	}
-	planned := a.cmd.Operations(r.binding, ids, r.careful(a.cmd))
+	planned := a.cmd.Operations(in.binding(), ids, in.loader.careful(a.cmd))
 	p, atOnce, err := startsNow(tx, a, planned)
 	if err != nil {
 		return err
@@ -110,9 +110,9 @@ func (r *Runner) acceptNew(tx *ledger.Tx, a *arrival) error {
 	if err != nil {
 		return err
 	}
-	a.jobs = r.jobsOf(a.cmd, planned, made)
+	a.jobs = in.jobsOf(a.cmd, planned, made)
 	if atOnce {
-		a.jobs[0], err = r.intend(tx, a.jobs[0], p)
+		a.jobs[0], err = in.attempts.intend(tx, a.jobs[0], p)
 		a.started = err == nil
 	}
 	return err
@@ -147,19 +147,19 @@ func unclaimed(tx *ledger.Tx, c command.Command) (ids []string, skipped []fact.S
 
 // careful reports whether the chunks of a command run one at a time, because a limit
 // applies. Each decision then includes the cost of the earlier chunks.
-func (r *Runner) careful(c command.Command) bool { return c.MaxTotalCents > 0 || r.DailyLimitCents > 0 }
+func (q *loader) careful(c command.Command) bool { return c.MaxTotalCents > 0 || q.DailyLimitCents > 0 }
 
 // jobsOf makes the jobs that may start at once: for a careful command only the first.
-func (r *Runner) jobsOf(c command.Command, planned []fact.Planned, made []fact.Operation) []*job {
+func (in *intaker) jobsOf(c command.Command, planned []fact.Planned, made []fact.Operation) []*job {
 	if len(made) > bulkOperations && c.Priority == command.UrgencyNormal {
 		c.Priority = command.UrgencyBulk
 	}
-	if r.careful(c) {
+	if in.loader.careful(c) {
 		made = made[:1]
 	}
 	jobs := make([]*job, 0, len(made))
 	for i, o := range made {
-		jobs = append(jobs, r.job(o, c, planned[i].ProxyIDs))
+		jobs = append(jobs, in.loader.job(o, c, planned[i].ProxyIDs))
 	}
 	return jobs
 }
@@ -167,19 +167,19 @@ func (r *Runner) jobsOf(c command.Command, planned []fact.Planned, made []fact.O
 // takeTokens takes a rate token for each command whose intent may be committed with its
 // acceptance: no read is needed first and no pause blocks it. It runs before Write,
 // because Write may run its function twice or roll it back.
-func (r *Runner) takeTokens(arrivals []*arrival) {
+func (in *intaker) takeTokens(arrivals []*arrival) {
 	for _, a := range arrivals {
 		j := job{lane: a.place().lane, cmd: a.cmd}
-		a.token = a.invalid == nil && len(a.cmd.ProxyIDs) <= command.ChunkSize && !r.careful(a.cmd) && !a.cmd.Guarded() &&
-			r.cannotSay(&j) == nil && !r.pauses.blocked(j.lane) && r.gate.TryPass()
+		a.token = a.invalid == nil && len(a.cmd.ProxyIDs) <= command.ChunkSize && !in.loader.careful(a.cmd) && !a.cmd.Guarded() &&
+			in.checker.cannotSay(&j) == nil && !in.pauses.blocked(j.lane) && in.gate.TryPass()
 	}
 }
 
 // giveTokensBack returns the tokens that no intent used.
-func (r *Runner) giveTokensBack(arrivals []*arrival) {
+func (in *intaker) giveTokensBack(arrivals []*arrival) {
 	for _, a := range arrivals {
 		if a.token && !a.started {
-			r.gate.GiveBack()
+			in.gate.GiveBack()
 		}
 		a.token = false
 	}

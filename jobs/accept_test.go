@@ -25,7 +25,7 @@ func (h *rig) arrives(kind queue.Kind, text string) *arrival {
 func oneToken(t *testing.T) *rig {
 	t.Helper()
 	h := idleRig(t)
-	h.runner.gate = newRateGate(1e-6)
+	h.runner.intaker.gate = newRateGate(1e-6)
 	return h
 }
 
@@ -44,7 +44,7 @@ func TestAnAcceptanceThatRunsTwiceTakesOneToken(t *testing.T) {
 		t.Fatalf("the second run of the function did not start it: %+v", a.jobs)
 	}
 	h.runner.giveTokensBack([]*arrival{a})
-	if h.runner.gate.TryPass() {
+	if h.runner.intaker.gate.TryPass() {
 		t.Error("a token was used and given back as well")
 	}
 }
@@ -88,14 +88,14 @@ func TestTheTokenOfACommandNotStartedIsReturned(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := oneToken(t)
-			h.runner.gate.TryPass()
+			h.runner.intaker.gate.TryPass()
 			check(t, h.runner.acceptBatch(t.Context(), []*arrival{h.arrives(queue.KindOrderCreate, order)}))
-			h.runner.gate.GiveBack()
+			h.runner.intaker.gate.GiveBack()
 			check(t, h.runner.acceptBatch(t.Context(), []*arrival{h.arrives(c.kind, c.text)}))
-			if !h.runner.gate.TryPass() {
+			if !h.runner.intaker.gate.TryPass() {
 				t.Error("a token was lost")
 			}
-			if h.runner.gate.TryPass() {
+			if h.runner.intaker.gate.TryPass() {
 				t.Error("a token was made")
 			}
 		})
@@ -110,7 +110,7 @@ func TestATokenOfACommandThatFailsIsGivenBack(t *testing.T) {
 	if err := h.runner.acceptBatch(t.Context(), []*arrival{a, b}); err == nil {
 		t.Fatal("commands without a hash were accepted")
 	}
-	if !h.runner.gate.TryPass() || h.runner.gate.TryPass() {
+	if !h.runner.intaker.gate.TryPass() || h.runner.intaker.gate.TryPass() {
 		t.Error("not one token is there, as before")
 	}
 }

@@ -29,9 +29,13 @@ type clock struct {
 	heardAt   time.Time
 }
 
-// newClock makes a clock. highWater is the latest instant in the ledger.
-func newClock(now func() time.Time, highWater time.Time) *clock {
-	return &clock{now: now, start: now(), highWater: highWater}
+func newClock(now func() time.Time) *clock { return &clock{now: now, start: now()} }
+
+// since tells the clock the latest instant in the ledger.
+func (c *clock) since(highWater time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.highWater = highWater
 }
 
 // Now returns the machine's time in UTC.

@@ -14,7 +14,8 @@ func (w *wall) now() time.Time { return w.at }
 
 func TestTrap02TheClockThatSaysLongestDecides(t *testing.T) {
 	w := &wall{someNoon}
-	c := newClock(w.now, someNoon)
+	c := newClock(w.now)
+	c.since(someNoon)
 	since := someNoon
 	if c.Elapsed(nil) != 0 || c.Elapsed(&since) != 0 {
 		t.Fatal("nothing has elapsed yet")
@@ -47,7 +48,7 @@ func TestTrap02TheClockThatSaysLongestDecides(t *testing.T) {
 func TestTrap02AClockSetBackDoesNotLengthenTheWindow(t *testing.T) {
 	began, back := time.Now(), time.Duration(0)
 	now := began
-	c := newClock(func() time.Time { return setBack(now, back) }, time.Time{})
+	c := newClock(func() time.Time { return setBack(now, back) })
 	since := began.Round(0)
 	now = began.Add(19 * time.Hour) // the monotonic reading too
 	if got := c.Elapsed(&since); got != 19*time.Hour {
@@ -72,7 +73,8 @@ func setBack(at time.Time, d time.Duration) time.Time {
 
 func TestTrap02AWrongClockIsNoticed(t *testing.T) {
 	w := &wall{someNoon}
-	c := newClock(w.now, someNoon.Add(time.Hour))
+	c := newClock(w.now)
+	c.since(someNoon.Add(time.Hour))
 	if why := c.Wrong(); !strings.Contains(why, "last fact") {
 		t.Errorf("an hour behind the ledger: %q", why)
 	}
@@ -99,7 +101,7 @@ func TestTrap02AWrongClockIsNoticed(t *testing.T) {
 
 func TestTrap56AReplayedTimestampTellsNoTime(t *testing.T) {
 	w := &wall{someNoon}
-	c := newClock(w.now, time.Time{})
+	c := newClock(w.now)
 	c.Hear(someNoon)
 	w.at = someNoon.Add(time.Hour)
 	c.HearReply(someNoon.Add(time.Minute)) // the reply of an hour ago

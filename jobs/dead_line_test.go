@@ -19,19 +19,19 @@ func TestDeadLettersAreOneLogLineAMinute(t *testing.T) {
 	t.Parallel()
 	log, lines := logged.NewNullLogger()
 	now, kept := time.Unix(1_800_000_000, 0), 0
-	r := &Runner{Config: Config{
+	in := &intaker{deadLine: &deadLine{}, Config: &Config{
 		Log: logrus.NewEntry(log), Clock: func() time.Time { return now },
 		DeadLetter: func(context.Context, letters.Dead) error { kept++; return nil },
 	}}
 	for seq := range uint64(1000) {
-		check(t, r.bury(t.Context(), &intake.Message{StreamSequence: seq + 1}, codeUnreadable, fmt.Sprintf("reason %d", seq+1)))
+		check(t, in.bury(t.Context(), &intake.Message{StreamSequence: seq + 1}, codeUnreadable, fmt.Sprintf("reason %d", seq+1)))
 	}
 	if kept != 1000 || len(lines.AllEntries()) != 1 {
 		t.Fatalf("%d letters, %d lines", kept, len(lines.AllEntries()))
 	}
 	now = now.Add(time.Minute)
-	r.deadLine.log(r.Log, now)
-	r.deadLine.log(r.Log, now)
+	in.deadLine.log(in.Log, now)
+	in.deadLine.log(in.Log, now)
 	if all := lines.AllEntries(); len(all) != 2 || all[1].Message != "dead letter: reason 2" || all[1].Data["messages"] != 999 || all[1].Data["stream_sequence"] != uint64(2) {
 		t.Errorf("%v", all)
 	}

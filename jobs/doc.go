@@ -3,11 +3,13 @@
 // outcome.
 //
 // Read decide.Decide first: it alone decides what an event means for an operation:
-// (operation, event) → (facts, next action). This package is the shell around it: the
-// intake, the rate gate, the workers that send, and the loop that queues operations as
-// they come due. accept.go refuses commands on arrival. operator.go and package desk
-// hold the changes that operators make. Package reconcile compares the books with the
-// provider, package inspect answers questions, and package command defines commands.
+// (operation, event) → (facts, next action). This package is the shell around it, in parts
+// that NewRunner composes: intaker takes commands in, loader queues operations as they come
+// due, workers give them to attempts, which ask checker and pricing before they pay. link
+// holds the reads, holds and prober the pauses, recovery what earlier runs left, and books
+// the comparisons with the provider. Package desk makes the changes of operators, package
+// reconcile compares, package inspect answers questions, and package command defines
+// commands.
 //
 // The shell always keeps one order. The intent is on disk before the first byte is sent.
 // The result is on disk before anything follows from it. A command is acknowledged after

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -30,11 +31,26 @@ const later = 5 * time.Second
 // delays the recording of results by some ten milliseconds at most.
 const batch = 256
 
+// intaker takes commands from the stream into the ledger.
+type intaker struct {
+	*Config
+	gate     *rateGate
+	pauses   *pauses
+	ready    *ready
+	binding  func() fact.Binding
+	deadLine *deadLine
+	loader   *loader
+	checker  *checker
+	attempts *attempts
+
+	taking atomic.Int64 // start of the current ledger write of commands, in microseconds; 0: none
+}
+
 // runIntake takes only as many commands as can start soon; the rest stays in JetStream.
 // Each line is read separately: a paused or full line does not block the others. A
 // command is acknowledged after it is in the ledger. The next batch is read while one is
 // committed.
-func (r *Runner) runIntake(ctx context.Context) error {
+func (in *intaker) runIntake(ctx context.Context) error {
 	arrivals := make(chan *arrival, batch)
 	group, ctx := errgroup.WithContext(ctx)
 	var reading sync.WaitGroup
@@ -42,7 +58,7 @@ func (r *Runner) runIntake(ctx context.Context) error {
 		reading.Add(1)
 		group.Go(func() error {
 			defer reading.Done()
-			return r.readLoop(ctx, line, arrivals)
+			return in.readLoop(ctx, line, arrivals)
 		})
 	}
 	group.Go(func() error {
@@ -50,7 +66,7 @@ func (r *Runner) runIntake(ctx context.Context) error {
 		close(arrivals)
 		return nil
 	})
-	group.Go(func() error { return r.acceptLoop(ctx, arrivals) })
+	group.Go(func() error { return in.acceptLoop(ctx, arrivals) })
 	return group.Wait()
 }
 
@@ -60,22 +76,22 @@ func placeOf(line queue.Line) place {
 }
 
 // readLoop fetches and parses the commands of a line until ctx ends.
-func (r *Runner) readLoop(ctx context.Context, line queue.Line, arrivals chan<- *arrival) error {
+func (in *intaker) readLoop(ctx context.Context, line queue.Line, arrivals chan<- *arrival) error {
 	for {
-		limit, err := r.waitForRoom(ctx, line)
+		limit, err := in.waitForRoom(ctx, line)
 		if err != nil {
 			return err
 		}
-		messages, err := r.Commands.Fetch(ctx, line, min(limit, batch))
+		messages, err := in.Commands.Fetch(ctx, line, min(limit, batch))
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		if err != nil {
-			return fmt.Errorf("account %s: fetch commands: %w", r.Account, err)
+			return fmt.Errorf("account %s: fetch commands: %w", in.Account, err)
 		}
 		failpoint.Reached(ctx, "intake.delivered")
 		for i := range messages {
-			if err := r.handOn(ctx, &messages[i], arrivals); err != nil {
+			if err := in.handOn(ctx, &messages[i], arrivals); err != nil {
 				return err
 			}
 		}
@@ -83,40 +99,40 @@ func (r *Runner) readLoop(ctx context.Context, line queue.Line, arrivals chan<- 
 }
 
 // handOn parses a message and passes it to the accept loop.
-func (r *Runner) handOn(ctx context.Context, m *intake.Message, arrivals chan<- *arrival) error {
-	a, err := r.read(ctx, m)
+func (in *intaker) handOn(ctx context.Context, m *intake.Message, arrivals chan<- *arrival) error {
+	a, err := in.read(ctx, m)
 	if err != nil {
-		return r.logFailedIntake(ctx, err)
+		return in.logFailedIntake(ctx, err)
 	}
 	if a == nil {
 		return nil
 	}
-	r.ready.reserve(a.place())
+	in.ready.reserve(a.place())
 	select {
 	case arrivals <- a:
 		return nil
 	case <-ctx.Done():
-		return errors.Join(ctx.Err(), r.putBack(a, 0))
+		return errors.Join(ctx.Err(), in.putBack(a, 0))
 	}
 }
 
 // acceptLoop writes the arrivals to the ledger, as many per commit as have arrived,
 // until the channel closes. Arrivals after the end of ctx are redelivered.
-func (r *Runner) acceptLoop(ctx context.Context, arrivals <-chan *arrival) error {
+func (in *intaker) acceptLoop(ctx context.Context, arrivals <-chan *arrival) error {
 	for first := range arrivals {
 		batch := gather(first, arrivals)
 		err := ctx.Err()
 		if err == nil {
-			r.taking.Store(time.Now().UnixMicro()) //nolint:forbidigo // how long it takes, which is in no fact
-			err = r.acceptBatch(ctx, batch)
-			r.taking.Store(0)
+			in.taking.Store(time.Now().UnixMicro()) //nolint:forbidigo // how long it takes, which is in no fact
+			err = in.acceptBatch(ctx, batch)
+			in.taking.Store(0)
 		} else {
 			for _, a := range batch {
-				err = errors.Join(err, r.putBack(a, 0))
+				err = errors.Join(err, in.putBack(a, 0))
 			}
 		}
 		if err != nil && ctx.Err() == nil {
-			_ = r.logFailedIntake(ctx, err) // fails only when ctx ends, which ends the reading too
+			_ = in.logFailedIntake(ctx, err) // fails only when ctx ends, which ends the reading too
 		}
 	}
 	return ctx.Err()
@@ -141,8 +157,8 @@ func gather(first *arrival, arrivals <-chan *arrival) []*arrival {
 
 // logFailedIntake logs that commands could not be accepted, and waits before the next
 // try.
-func (r *Runner) logFailedIntake(ctx context.Context, err error) error {
-	r.Log.WithError(err).Error("commands could not be taken in; they are delivered again")
+func (in *intaker) logFailedIntake(ctx context.Context, err error) error {
+	in.Log.WithError(err).Error("commands could not be taken in; they are delivered again")
 	return sleep.For(ctx, time.Second)
 }
 
@@ -152,18 +168,18 @@ const restAfter = 2 * time.Second
 
 // waitForRoom waits for room in a line's place and returns how much there is. A line
 // without room for restAfter rests: nothing of it is fetched until there is room.
-func (r *Runner) waitForRoom(ctx context.Context, line queue.Line) (int, error) {
+func (in *intaker) waitForRoom(ctx context.Context, line queue.Line) (int, error) {
 	timer := time.NewTimer(restAfter)
 	defer timer.Stop()
 	for {
-		more := r.ready.moreRoom()
-		if free := r.ready.free(placeOf(line)); free > 0 {
+		more := in.ready.moreRoom()
+		if free := in.ready.free(placeOf(line)); free > 0 {
 			return free, nil
 		}
 		select {
 		case <-more:
 		case <-timer.C:
-			r.Commands.Rest(line)
+			in.Commands.Rest(line)
 		case <-ctx.Done():
 			return 0, ctx.Err()
 		}
@@ -198,12 +214,12 @@ func (a *arrival) forget() {
 
 // acceptBatch accepts commands in one commit, acknowledges them and queues their first
 // jobs.
-func (r *Runner) acceptBatch(ctx context.Context, arrivals []*arrival) error {
-	r.takeTokens(arrivals)
-	defer r.giveTokensBack(arrivals)
-	err := r.Ledger.Write(ctx, func(tx *ledger.Tx) error {
+func (in *intaker) acceptBatch(ctx context.Context, arrivals []*arrival) error {
+	in.takeTokens(arrivals)
+	defer in.giveTokensBack(arrivals)
+	err := in.Ledger.Write(ctx, func(tx *ledger.Tx) error {
 		for _, a := range arrivals {
-			if err := r.accept(tx, a); err != nil {
+			if err := in.accept(tx, a); err != nil {
 				return fmt.Errorf("command %q: %w", a.id(), err)
 			}
 		}
@@ -211,66 +227,66 @@ func (r *Runner) acceptBatch(ctx context.Context, arrivals []*arrival) error {
 		return nil
 	})
 	if err != nil && len(arrivals) > 1 {
-		return r.takeOneByOne(ctx, arrivals)
+		return in.takeOneByOne(ctx, arrivals)
 	}
 	if err != nil {
 		arrivals[0].forget()
-		return errors.Join(err, r.putBack(arrivals[0], later))
+		return errors.Join(err, in.putBack(arrivals[0], later))
 	}
 	failpoint.Reached(ctx, "intake.committed")
-	err = r.ackBatch(ctx, arrivals)
+	err = in.ackBatch(ctx, arrivals)
 	failpoint.Reached(ctx, "intake.acknowledged")
 	return err
 }
 
 // takeOneByOne accepts the arrivals separately, so that one bad command does not block
 // the others.
-func (r *Runner) takeOneByOne(ctx context.Context, arrivals []*arrival) error {
+func (in *intaker) takeOneByOne(ctx context.Context, arrivals []*arrival) error {
 	var failed error
 	for _, a := range arrivals {
-		err := r.Ledger.Write(ctx, func(tx *ledger.Tx) error { return r.accept(tx, a) })
+		err := in.Ledger.Write(ctx, func(tx *ledger.Tx) error { return in.accept(tx, a) })
 		if err != nil {
 			a.forget()
-			failed = errors.Join(failed, fmt.Errorf("command %q: %w", a.id(), err), r.putBack(a, later))
+			failed = errors.Join(failed, fmt.Errorf("command %q: %w", a.id(), err), in.putBack(a, later))
 			continue
 		}
-		failed = errors.Join(failed, r.ackBatch(ctx, []*arrival{a}))
+		failed = errors.Join(failed, in.ackBatch(ctx, []*arrival{a}))
 	}
 	return failed
 }
 
 // ackBatch acknowledges the commands that are in the ledger. It stores the others as
 // dead letters first.
-func (r *Runner) ackBatch(ctx context.Context, arrivals []*arrival) (failed error) {
+func (in *intaker) ackBatch(ctx context.Context, arrivals []*arrival) (failed error) {
 	for _, a := range arrivals {
 		if a.dead != "" {
-			if err := r.bury(ctx, a.msg, codeRefused, a.dead); err != nil {
-				failed = errors.Join(failed, fmt.Errorf("command %q: %w", a.id(), err), r.putBack(a, later))
+			if err := in.bury(ctx, a.msg, codeRefused, a.dead); err != nil {
+				failed = errors.Join(failed, fmt.Errorf("command %q: %w", a.id(), err), in.putBack(a, later))
 				continue
 			}
 		}
-		r.answer(a) // before it is acknowledged: a runner that ends in between gets it again
+		in.answer(a) // before it is acknowledged: a runner that ends in between gets it again
 		if err := a.msg.Ack(); err != nil {
-			r.Log.WithError(err).WithField("command_id", a.id()).Debug("the acknowledgement was lost: the command comes again and is absorbed")
+			in.Log.WithError(err).WithField("command_id", a.id()).Debug("the acknowledgement was lost: the command comes again and is absorbed")
 		}
 		if a.dead == "" && !a.absorbed {
-			r.Taken(a.id(), a.kind, a.msg.Published)
+			in.Taken(a.id(), a.kind, a.msg.Published)
 		}
-		r.ready.arrive(a.place(), a.jobs)
+		in.ready.arrive(a.place(), a.jobs)
 	}
 	return failed
 }
 
 // answer replies to the inbox of a command that gets no command.finished of its own.
-func (r *Runner) answer(a *arrival) {
+func (in *intaker) answer(a *arrival) {
 	switch {
 	case a.inbox == "":
 	case a.dead != "":
-		r.Answer(a.inbox, refusal(codeRefused, a.dead))
+		in.Answer(a.inbox, refusal(codeRefused, a.dead))
 	case a.conflict != "":
-		r.Answer(a.inbox, refusal("conflict", a.conflict))
+		in.Answer(a.inbox, refusal("conflict", a.conflict))
 	case a.absorbed:
-		r.AnswerEnd(a.inbox, a.id())
+		in.AnswerEnd(a.inbox, a.id())
 	}
 }
 
@@ -293,20 +309,20 @@ func refusal(code, reason string) []byte {
 }
 
 // bury stores a message that no fact can answer as a dead letter.
-func (r *Runner) bury(ctx context.Context, m *intake.Message, code, reason string) error {
+func (in *intaker) bury(ctx context.Context, m *intake.Message, code, reason string) error {
 	reason = fact.Bounded(reason)
 	dead := letters.Dead{Code: code, Reason: reason, Subject: m.Subject, Data: m.Data, StreamSequence: m.StreamSequence, Published: m.Published}
-	if err := r.DeadLetter(ctx, dead); err != nil {
+	if err := in.DeadLetter(ctx, dead); err != nil {
 		return fmt.Errorf("dead letter: %w", err)
 	}
-	r.deadLine.add(m.StreamSequence, reason)
-	r.deadLine.log(r.Log, r.Clock())
+	in.deadLine.add(m.StreamSequence, reason)
+	in.deadLine.log(in.Log, in.Clock())
 	return nil
 }
 
 // putBack asks for redelivery of a command.
-func (r *Runner) putBack(a *arrival, delay time.Duration) error {
-	r.ready.arrive(a.place(), nil)
+func (in *intaker) putBack(a *arrival, delay time.Duration) error {
+	in.ready.arrive(a.place(), nil)
 	return a.msg.Nak(delay)
 }
 
@@ -325,18 +341,18 @@ func (a *arrival) id() string {
 
 // read parses one message. A message without a usable id is durably stored as a dead
 // letter before it is acknowledged.
-func (r *Runner) read(ctx context.Context, m *intake.Message) (*arrival, error) {
+func (in *intaker) read(ctx context.Context, m *intake.Message) (*arrival, error) {
 	a := &arrival{msg: m, kind: KindOf(m.Kind), inbox: queue.ReplyTo(m.Header), trace: fact.TraceOf(queue.Header(m.Header, "traceparent"), queue.Header(m.Header, "tracestate"))}
 	if to := queue.Header(m.Header, queue.HeaderReplyTo); to != "" && a.inbox == "" {
-		r.Log.WithField("stream_sequence", m.StreamSequence).Warnf("the command is not answered: its header %s names no inbox (_INBOX.…, of at most 200 bytes)", queue.HeaderReplyTo)
+		in.Log.WithField("stream_sequence", m.StreamSequence).Warnf("the command is not answered: its header %s names no inbox (_INBOX.…, of at most 200 bytes)", queue.HeaderReplyTo)
 	}
-	err := a.parse(command.Rules{Environment: r.Provider.Environment(), CIDRField: r.CIDRField})
+	err := a.parse(command.Rules{Environment: in.Provider.Environment(), CIDRField: in.CIDRField})
 	if unreadable, ok := errors.AsType[*command.UnreadableError](err); ok {
-		if err := r.bury(ctx, m, codeUnreadable, unreadable.Reason); err != nil {
+		if err := in.bury(ctx, m, codeUnreadable, unreadable.Reason); err != nil {
 			return nil, err
 		}
 		if a.inbox != "" {
-			r.Answer(a.inbox, refusal(codeUnreadable, unreadable.Reason))
+			in.Answer(a.inbox, refusal(codeUnreadable, unreadable.Reason))
 		}
 		return nil, m.Ack()
 	}
@@ -363,4 +379,13 @@ func (a *arrival) parse(rules command.Rules) (err error) {
 	}
 	a.content, a.hash, err = a.cmd.Content()
 	return err
+}
+
+// TakingSince returns when the current write of commands to the ledger began, zero
+// without one.
+func (in *intaker) TakingSince() time.Time {
+	if at := in.taking.Load(); at != 0 {
+		return time.UnixMicro(at)
+	}
+	return time.Time{}
 }

@@ -90,8 +90,8 @@ func TestTrap33CIDRsGoUnderTheNameThatTheOperatorGives(t *testing.T) {
 	c, err := command.Parse(fact.KindOrder, []byte(`{"id":"o","duration_days":30,"items":[{"offer_code":"a","quantity":1,"cidrs":["198.51.100.0/24"]}]}`),
 		command.Rules{Environment: upstream.Sandbox, CIDRField: "network_ranges"})
 	check(t, err)
-	r := &Runner{Config: Config{CIDRField: "network_ranges"}}
-	body, err := r.body(c, nil)
+	a := &attempts{Config: &Config{CIDRField: "network_ranges"}}
+	body, err := a.body(c, nil)
 	check(t, err)
 	if want := `{"duration_days":30,"items":[{"network_ranges":["198.51.100.0/24"],"offer_code":"a","quantity":1}]}`; string(body) != want {
 		t.Fatalf("%s", body)

@@ -5,6 +5,9 @@ package jobs
 import (
 	"context"
 	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"perennial/jobs/command"
 	"perennial/jobs/decide"
@@ -15,12 +18,28 @@ import (
 // codeReleased marks an operation that an operator released.
 const codeReleased = "released"
 
+// loader brings operations from the ledger into the queue: accepted ones at once, others as
+// they come due.
+type loader struct {
+	*Config
+	clock    *clock
+	ready    *ready
+	binding  func() fact.Binding
+	deadLine *deadLine
+	wake     chan struct{}
+	backlog  atomic.Bool // due work stayed in the ledger for lack of room
+
+	mu         sync.Mutex
+	kept       map[string]command.Command // by id: commands of waiting operations, and those read last
+	toldBroken map[string]time.Time       // unreadable operations, and when each was last logged
+}
+
 // job makes the job of an operation.
-func (r *Runner) job(record fact.Operation, c command.Command, ids []string) *job {
+func (q *loader) job(record fact.Operation, c command.Command, ids []string) *job {
 	c.ProxyIDs = nil // an operation has its own
 	row := rowOf(record.Kind)
 	j := &job{
-		op:  decide.Operation{Operation: record, Labels: c.Labels, ProxyIDs: ids, DurationDays: c.DurationDays, Binding: r.binding, Trace: c.Trace},
+		op:  decide.Operation{Operation: record, Labels: c.Labels, ProxyIDs: ids, DurationDays: c.DurationDays, Binding: q.binding(), Trace: c.Trace},
 		cmd: c, at: record.AcceptedAt, lane: row.lane, priority: row.priority,
 		released: record.State == fact.StateAccepted && record.Code == codeReleased,
 	}
@@ -33,21 +52,21 @@ func (r *Runner) job(record fact.Operation, c command.Command, ids []string) *jo
 		j.priority, j.at = priorityAmbiguous, *record.FirstAmbiguousAt
 	}
 	if c.DueBefore != nil && j.priority == priorityRenewal {
-		j.at, j.expired = *c.DueBefore, !c.DueBefore.After(r.Clock())
+		j.at, j.expired = *c.DueBefore, !c.DueBefore.After(q.Clock())
 	}
 	return j
 }
 
 // load makes the job of a record: its command and, for a renewal, the lines still to
 // renew.
-func (r *Runner) load(ctx context.Context, record fact.Operation) (*job, error) {
-	c, err := r.command(ctx, record.CommandID)
+func (q *loader) load(ctx context.Context, record fact.Operation) (*job, error) {
+	c, err := q.command(ctx, record.CommandID)
 	if err != nil {
 		return nil, fmt.Errorf("operation %s: %w", record.ID, err)
 	}
 	var ids []string
 	if record.Kind.OfProxies() {
-		lines, err := r.Ledger.Lines(ctx, record.ID)
+		lines, err := q.Ledger.Lines(ctx, record.ID)
 		if err != nil {
 			return nil, fmt.Errorf("operation %s: %w", record.ID, err)
 		}
@@ -57,32 +76,32 @@ func (r *Runner) load(ctx context.Context, record fact.Operation) (*job, error) 
 			}
 		}
 	}
-	return r.job(record, c, ids), nil
+	return q.job(record, c, ids), nil
 }
 
 // keptCommands bounds the cached commands; each has up to command.MaxCommandBytes.
 const keptCommands = 256
 
 // keep caches a command for its next operations.
-func (r *Runner) keep(c command.Command) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.kept) >= keptCommands {
-		clear(r.kept)
+func (q *loader) keep(c command.Command) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.kept) >= keptCommands {
+		clear(q.kept)
 	}
-	r.kept[c.ID] = c
+	q.kept[c.ID] = c
 }
 
 // command returns an accepted command without its proxies, which each operation has. It
 // comes from the cache or from the journal.
-func (r *Runner) command(ctx context.Context, id string) (command.Command, error) {
-	r.mu.Lock()
-	c, kept := r.kept[id]
-	r.mu.Unlock()
+func (q *loader) command(ctx context.Context, id string) (command.Command, error) {
+	q.mu.Lock()
+	c, kept := q.kept[id]
+	q.mu.Unlock()
 	if kept {
 		return c, nil
 	}
-	accepted, err := r.Ledger.Acceptance(ctx, id)
+	accepted, err := q.Ledger.Acceptance(ctx, id)
 	if err != nil {
 		return c, err
 	}
@@ -93,31 +112,31 @@ func (r *Runner) command(ctx context.Context, id string) (command.Command, error
 	if len(accepted.Operations) > bulkOperations && c.Priority == command.UrgencyNormal {
 		c.Priority = command.UrgencyBulk
 	}
-	r.keep(c)
+	q.keep(c)
 	return c, nil
 }
 
 // enqueue loads an operation and queues it, unless another operation of a careful
 // command goes first.
-func (r *Runner) enqueue(ctx context.Context, record fact.Operation) error {
-	return r.enqueueTo(ctx, record, r.ready.push)
+func (q *loader) enqueue(ctx context.Context, record fact.Operation) error {
+	return q.enqueueTo(ctx, record, q.ready.push)
 }
 
 // enqueueRead does the same for an operation of a read.
-func (r *Runner) enqueueRead(ctx context.Context, x *reading, s source, record fact.Operation) error {
-	return r.enqueueTo(ctx, record, func(j *job) { x.push(s, j) })
+func (q *loader) enqueueRead(ctx context.Context, x *reading, s source, record fact.Operation) error {
+	return q.enqueueTo(ctx, record, func(j *job) { x.push(s, j) })
 }
 
-func (r *Runner) enqueueTo(ctx context.Context, record fact.Operation, push func(*job)) error {
-	if r.ready.isActive(record.ID) {
+func (q *loader) enqueueTo(ctx context.Context, record fact.Operation, push func(*job)) error {
+	if q.ready.isActive(record.ID) {
 		return nil
 	}
-	j, err := r.load(ctx, record)
+	j, err := q.load(ctx, record)
 	if err != nil {
 		return err
 	}
-	if r.careful(j.cmd) && record.State == fact.StateAccepted {
-		next, err := nextOf(ctx, r.Ledger, record.CommandID)
+	if q.careful(j.cmd) && record.State == fact.StateAccepted {
+		next, err := nextOf(ctx, q.Ledger, record.CommandID)
 		if err != nil || next != record.ID {
 			return err
 		}

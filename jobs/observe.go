@@ -18,19 +18,19 @@ import (
 
 // observe finds the expiries that an unguarded renewal extends, and adds unreadable
 // proxies to h.
-func (r *Runner) observe(ctx context.Context, j *job, p *checked, h *decide.Prechecked) error {
+func (c *checker) observe(ctx context.Context, j *job, p *checked, h *decide.Prechecked) error {
 	p.observed = map[string]time.Time{}
-	unseen, err := seenOf(ctx, r.Ledger, p.ids, p.observed)
+	unseen, err := seenOf(ctx, c.Ledger, p.ids, p.observed)
 	if err != nil || len(unseen) == 0 {
 		return err
 	}
 	if len(unseen) > readEach {
-		if unseen, err = r.listFor(ctx, j.turn(), unseen, p.observed); err != nil {
+		if unseen, err = c.listFor(ctx, j.turn(), unseen, p.observed); err != nil {
 			return err
 		}
 	}
 	for _, id := range unseen {
-		proxy, err := r.readProxy(ctx, j, id)
+		proxy, err := c.readProxy(ctx, j, id)
 		unread, failed := errors.AsType[*unreadError](err)
 		switch {
 		case errors.Is(err, upstream.CodeProxyNotFound): // the renewal's own reply decides
@@ -39,7 +39,7 @@ func (r *Runner) observe(ctx context.Context, j *job, p *checked, h *decide.Prec
 		case errors.Is(err, upstream.CodeInsufficientScope), errors.Is(err, upstream.ErrBadID):
 			continue
 		case failed:
-			err = r.noteUnread(ctx, j, h, id, unread)
+			err = c.noteUnread(ctx, j, h, id, unread)
 		case err == nil:
 			h.Shown = true
 		}
@@ -72,28 +72,28 @@ func seenOf(ctx context.Context, l *ledger.Ledger, ids []string, observed map[st
 
 // listFor reads the proxy list until it has shown all missing proxies. It uses at most
 // as many requests as single reads would take. It returns the proxies still missing.
-func (r *Runner) listFor(ctx context.Context, priority gatePriority, unseen []string, observed map[string]time.Time) ([]string, error) {
-	r.listing.Lock() // one worker's list serves the others
-	defer r.listing.Unlock()
-	unseen, err := seenOf(ctx, r.Ledger, unseen, observed)
+func (c *checker) listFor(ctx context.Context, priority gatePriority, unseen []string, observed map[string]time.Time) ([]string, error) {
+	c.listing.Lock() // one worker's list serves the others
+	defer c.listing.Unlock()
+	unseen, err := seenOf(ctx, c.Ledger, unseen, observed)
 	pages := upstream.Pages[upstream.Proxy]{PageRequest: upstream.PageRequest{Size: reconcile.ListingPage}}
 	for most := len(unseen); err == nil && len(unseen) > 0 && most > 0; most-- {
-		if err := r.passNow(ctx, priority); err != nil {
+		if err := c.link.passNow(ctx, priority); err != nil {
 			return nil, err
 		}
-		at := r.clock.Now()
-		got, err := r.Provider.ProxiesPage(ctx, pages.PageRequest)
-		r.Read(ctx, got.ServerTime, err)
+		at := c.clock.Now()
+		got, err := c.Provider.ProxiesPage(ctx, pages.PageRequest)
+		c.link.Read(ctx, got.ServerTime, err)
 		if errors.Is(err, upstream.CodeInsufficientScope) {
 			return unseen, nil
 		}
 		if err != nil {
 			return nil, &unreadError{what: "the list of proxies", err: err}
 		}
-		if err := r.noteAll(ctx, at, got.Items); err != nil {
+		if err := c.noteAll(ctx, at, got.Items); err != nil {
 			return nil, err
 		}
-		if unseen, err = seenOf(ctx, r.Ledger, unseen, observed); err != nil {
+		if unseen, err = seenOf(ctx, c.Ledger, unseen, observed); err != nil {
 			return nil, err
 		}
 		if more, _ := pages.Follow(got); !more { // the rest is read one by one
@@ -105,12 +105,12 @@ func (r *Runner) listFor(ctx context.Context, priority gatePriority, unseen []st
 
 // noteAll stores the proxies of a read as of the time of its request, because later
 // settlements may be missing from it.
-func (r *Runner) noteAll(ctx context.Context, at time.Time, page []upstream.Proxy) error {
+func (c *checker) noteAll(ctx context.Context, at time.Time, page []upstream.Proxy) error {
 	known := make([]ledger.Proxy, 0, len(page))
 	for _, p := range page {
 		known = append(known, Observed(p, at))
 	}
-	return r.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Observe(0, known...) })
+	return c.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Observe(0, known...) })
 }
 
 // seenNow is observe inside the writer's transaction, for a command that starts with its
@@ -130,13 +130,13 @@ func seenNow(tx *ledger.Tx, ids []string) (observed map[string]time.Time, ok boo
 }
 
 // ReadOrder reads an order for an operator, in its turn among the account's requests.
-func (r *Runner) ReadOrder(ctx context.Context, no string) (read upstream.Order, err error) {
-	if err := r.readable(); err != nil {
+func (c *checker) ReadOrder(ctx context.Context, no string) (read upstream.Order, err error) {
+	if err := c.readable(); err != nil {
 		return read, err
 	}
-	if err = r.passNow(ctx, priorityPoll); err == nil {
-		read, err = r.Provider.Order(ctx, no)
-		r.Read(ctx, read.ServerTime, err)
+	if err = c.link.passNow(ctx, priorityPoll); err == nil {
+		read, err = c.Provider.Order(ctx, no)
+		c.link.Read(ctx, read.ServerTime, err)
 	}
 	return read, err
 }

@@ -15,11 +15,11 @@ import (
 // PauseByHand pauses the account until ResumeByHand. It returns a RefusedError without a
 // name or a reason, else the ledger's error. On a ledger error the pause still holds,
 // and is recorded as soon as possible.
-func (r *Runner) PauseByHand(ctx context.Context, by, reason string) error {
+func (h *holds) PauseByHand(ctx context.Context, by, reason string) error {
 	if err := desk.CheckSigned(by, reason); err != nil {
 		return err
 	}
-	err := r.pause(ctx, decide.Pause{Scope: decide.ScopeAccount, Cause: decide.CausePerson, Detail: "by " + fact.Signed(by, fact.UserOf(ctx)) + ": " + reason, User: fact.UserOf(ctx)})
+	err := h.pause(ctx, decide.Pause{Scope: decide.ScopeAccount, Cause: decide.CausePerson, Detail: "by " + fact.Signed(by, fact.UserOf(ctx)) + ": " + reason, User: fact.UserOf(ctx)})
 	if err != nil {
 		return fmt.Errorf("the account is paused, and that is not recorded yet: do not stop the runner before the ledger can be written: %w", err)
 	}
@@ -28,21 +28,21 @@ func (r *Runner) PauseByHand(ctx context.Context, by, reason string) error {
 
 // PausedByHand returns the pause of an earlier PauseByHand that is in force. A second
 // PauseByHand keeps its reason.
-func (r *Runner) PausedByHand() (ledger.Pause, bool) { return r.pauses.byHand() }
+func (h *holds) PausedByHand() (ledger.Pause, bool) { return h.pauses.byHand() }
 
 // ResumeByHand ends every pause, whatever its cause or end, and returns how many. A
 // persistent failure pauses again. A pause whose end cannot be recorded stays in force,
 // and the error includes it.
-func (r *Runner) ResumeByHand(ctx context.Context, by, reason string) (ended int, err error) {
+func (h *holds) ResumeByHand(ctx context.Context, by, reason string) (ended int, err error) {
 	if err := desk.CheckSigned(by, reason); err != nil {
 		return 0, err
 	}
-	for _, x := range r.pauses.list() {
+	for _, x := range h.pauses.list() {
 		f := fact.AccountResumed{Scope: x.Scope, Cause: x.Cause, Detail: "by " + fact.Signed(by, fact.UserOf(ctx)) + ": " + reason, User: fact.UserOf(ctx)}
 		if x.Cause == ledger.CauseRestored {
-			f.PresumeSentBy = r.Provider.AppID() // it may have been sent
+			f.PresumeSentBy = h.Provider.AppID() // it may have been sent
 		}
-		if failed := r.resumeAs(ctx, x, f); failed != nil {
+		if failed := h.resumeAs(ctx, x, f); failed != nil {
 			err = errors.Join(err, failed)
 			continue
 		}

@@ -1,5 +1,4 @@
-// Pauses of the account and of lanes: in memory for the workers, in the ledger as facts,
-// and the probes that end them.
+// Pauses of the account and of lanes: in memory for the workers, in the ledger as facts.
 
 package jobs
 
@@ -8,14 +7,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/ledger/fact"
-	"perennial/ledger/sleep"
-	"perennial/upstream"
 )
 
 // pauses caches the ledger's pauses for the workers.
@@ -190,30 +188,41 @@ func (p *pauses) list() []ledger.Pause {
 	return out
 }
 
+// holds are the account's pauses with their facts: those that the runner decides on, and
+// those of operators.
+type holds struct {
+	*Config
+	pauses   *pauses
+	presumed func(context.Context) error // unsent operations are presumed sent from now on
+	ended    func()                      // called when a pause has ended
+
+	doubt sync.Mutex // held while the pause of a restore is changed
+}
+
 // pause puts a pause in force at once, records it unless an equal or longer one is
 // recorded, and logs it. If the ledger cannot be written, pause returns the error; the
 // pause still holds and is recorded later.
-func (r *Runner) pause(ctx context.Context, x decide.Pause) error {
+func (h *holds) pause(ctx context.Context, x decide.Pause) error {
 	if x.Until != nil { // in the ledger's precision
 		until := x.Until.Truncate(time.Microsecond)
 		x.Until = &until
 	}
-	if r.pauses.covers(x) {
+	if h.pauses.covers(x) {
 		return nil
 	}
-	r.pauses.put(ledger.Pause{Scope: x.Scope, Cause: x.Cause, Since: r.Clock(), Until: x.Until, Detail: x.Detail})
-	err := r.recordPause(ctx, x)
-	log := r.Log.WithField("scope", x.Scope).WithField("cause", x.Cause).WithField("trace_id", x.TraceID)
+	h.pauses.put(ledger.Pause{Scope: x.Scope, Cause: x.Cause, Since: h.Clock(), Until: x.Until, Detail: x.Detail})
+	err := h.recordPause(ctx, x)
+	log := h.Log.WithField("scope", x.Scope).WithField("cause", x.Cause).WithField("trace_id", x.TraceID)
 	if err != nil {
 		log = log.WithError(err)
 	}
-	log.Warn("account paused: " + x.Detail + untilText(x.Until, r.Clock()))
+	log.Warn("account paused: " + x.Detail + untilText(x.Until, h.Clock()))
 	return err
 }
 
 // recordPause appends the fact of a pause, unless the ledger has an equal or longer one.
-func (r *Runner) recordPause(ctx context.Context, x decide.Pause) error {
-	err := r.Ledger.Write(context.WithoutCancel(ctx), func(tx *ledger.Tx) error {
+func (h *holds) recordPause(ctx context.Context, x decide.Pause) error {
+	err := h.Ledger.Write(context.WithoutCancel(ctx), func(tx *ledger.Tx) error {
 		have, paused, err := tx.Pause(x.Scope, x.Cause)
 		if err != nil || paused && reaches(have.Until, x.Until) {
 			return err
@@ -226,7 +235,7 @@ func (r *Runner) recordPause(ctx context.Context, x decide.Pause) error {
 		}
 		return tx.Append(fact.AccountPaused{Scope: x.Scope, Cause: x.Cause, Detail: x.Detail, TraceID: x.TraceID, Until: x.Until, User: x.User})
 	})
-	r.pauses.recorded(x, err)
+	h.pauses.recorded(x, err)
 	return err
 }
 
@@ -240,18 +249,18 @@ func untilText(until *time.Time, now time.Time) string {
 
 // resume ends a pause as it was seen; an extended pause stays. It also stays if the
 // ledger cannot be written.
-func (r *Runner) resume(ctx context.Context, x ledger.Pause, detail string) {
+func (h *holds) resume(ctx context.Context, x ledger.Pause, detail string) {
 	// A failure is logged, and the pause is probed again.
-	_ = r.resumeAs(ctx, x, fact.AccountResumed{Scope: x.Scope, Cause: x.Cause, Detail: detail})
+	_ = h.resumeAs(ctx, x, fact.AccountResumed{Scope: x.Scope, Cause: x.Cause, Detail: detail})
 }
 
-func (r *Runner) resumeAs(ctx context.Context, x ledger.Pause, f fact.AccountResumed) error {
+func (h *holds) resumeAs(ctx context.Context, x ledger.Pause, f fact.AccountResumed) error {
 	if f.Cause == ledger.CauseRestored {
-		r.doubt.Lock()
-		defer r.doubt.Unlock()
+		h.doubt.Lock()
+		defer h.doubt.Unlock()
 	}
-	log := r.Log.WithField("scope", f.Scope).WithField("cause", f.Cause)
-	err := r.Ledger.Write(context.WithoutCancel(ctx), func(tx *ledger.Tx) error {
+	log := h.Log.WithField("scope", f.Scope).WithField("cause", f.Cause)
+	err := h.Ledger.Write(context.WithoutCancel(ctx), func(tx *ledger.Tx) error {
 		have, paused, err := tx.Pause(f.Scope, f.Cause)
 		if err != nil || !paused || !sameEnd(have.Until, x.Until) {
 			return err // never recorded, or changed since
@@ -264,115 +273,39 @@ func (r *Runner) resumeAs(ctx context.Context, x ledger.Pause, f fact.AccountRes
 		return tx.Append(f)
 	})
 	if err == nil && f.PresumeSentBy != "" {
-		err = r.requeueAccepted(ctx)
+		err = h.presumed(ctx)
 	}
 	if err != nil {
 		log.WithError(err).Warn("the end of the pause could not be recorded: the account stays paused")
 		return fmt.Errorf("the end of the pause for %s could not be recorded, so it stays: %w", f.Cause, err)
 	}
-	r.pauses.drop(x)
-	r.letPlan()
+	h.pauses.drop(x)
 	log.Info("account resumed: " + f.Detail)
-	r.wakeDueLoop()
+	h.ended()
 	return nil
 }
 
 // timePassed is the reason for the end of a timed pause.
 const timePassed = "the time has passed"
 
-// Probe intervals.
-const (
-	probeFirst = time.Second
-	probeMost  = 5 * time.Minute
-	// askAgain is how long a Retry-After is trusted without a probe. A longer one may be
-	// a mistake, such as a Unix time (trap 48).
-	askAgain = time.Hour
-)
+// shortPause is the longest Retry-After that is not reported as a pause.
+const shortPause = 30 * time.Second
 
-// probe ends timed pauses on time, and the others once a request works again. It probes
-// at growing intervals.
-func (r *Runner) probe(ctx context.Context) error {
-	probes, next := sleep.Doubling(2*probeFirst, probeMost), r.Clock()
-	for {
-		timer := time.NewTimer(probeFirst) // timed pauses end on time, whatever else is probed
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
-		case <-timer.C:
-		}
-		for _, x := range r.pauses.listUnrecorded() {
-			_ = r.recordPause(ctx, x) // it is tried again
-		}
-		list := r.pauses.list()
-		if len(list) == 0 {
-			probes.Reset()
-			next = r.Clock()
-			continue
-		}
-		due, asked := !r.Clock().Before(next), false
-		for _, x := range list {
-			if due || x.Until != nil {
-				asked = r.probeOne(ctx, x) || asked
-			}
-		}
-		if asked {
-			next = r.Clock().Add(probes.Next())
-		}
-	}
+// Paused lists the pauses and how long they block, except a restore's pause
+// (RestorePause) and a short Retry-After.
+func (h *holds) Paused() []ledger.Pause {
+	now := h.Clock()
+	all := slices.DeleteFunc(h.pauses.list(), func(x ledger.Pause) bool {
+		return x.Cause == ledger.CauseRestored || x.Until != nil && (x.Until.Sub(x.Since) <= shortPause || !x.Until.After(now))
+	})
+	slices.SortFunc(all, func(a, b ledger.Pause) int { return strings.Compare(a.Scope+a.Cause, b.Scope+b.Cause) })
+	return all
 }
 
-// probeOne ends one pause if possible, and reports whether it made a request.
-func (r *Runner) probeOne(ctx context.Context, x ledger.Pause) bool {
-	switch {
-	case x.Until != nil && !x.Until.After(r.Clock()):
-		r.resume(ctx, x, timePassed)
-		return false
-	case x.Until != nil:
-		r.askThrough(ctx, x)
-		return false
-	case x.Cause == decide.CausePerson, x.Cause == ledger.CauseRestored, x.Cause == string(upstream.CodeIdempotencyKeyRequired):
-		return false // a working request says nothing about this cause
-	case x.Scope != decide.ScopeAccount:
-		r.ready.probe(lane(x.Scope))
-		return true
+// RestorePause says that the account is paused after a restore, "" if it is not.
+func (h *holds) RestorePause() string {
+	if x, ok := h.pauses.restored(); ok {
+		return "paused after a restore: " + x.Detail
 	}
-	if r.pauses.throttled() || r.gate.Pass(ctx, priorityPoll) != nil {
-		return false
-	}
-	wallet, err := r.Provider.Wallet(ctx)
-	r.Read(ctx, wallet.ServerTime, err)
-	if err == nil && (x.Cause != decide.CauseClock || r.clock.Wrong() == "") {
-		r.resume(ctx, x, "a signed request works again")
-	}
-	return true
-}
-
-// askThrough reads the wallet once an hour during a Retry-After of over an hour, and
-// ends the pause if the read works.
-func (r *Runner) askThrough(ctx context.Context, x ledger.Pause) {
-	if !r.mayAsk(x) || r.gate.Pass(ctx, priorityPoll) != nil {
-		return
-	}
-	wallet, err := r.Provider.Wallet(ctx)
-	r.Read(ctx, wallet.ServerTime, err)
-	if err == nil {
-		r.resume(ctx, x, "the provider answers before its Retry-After is over")
-	}
-}
-
-// mayAsk reports whether an hour has passed since a timed pause began or was last
-// probed, and counts this probe.
-func (r *Runner) mayAsk(x ledger.Pause) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	last := x.Since
-	if r.asked.After(last) {
-		last = r.asked
-	}
-	if now := r.Clock(); x.Cause == decide.CauseThrottled && now.Sub(last) >= askAgain {
-		r.asked = now
-		return true
-	}
-	return false
+	return ""
 }

@@ -210,7 +210,7 @@ func TestTrap38RefusalsOfOneMomentCountOnce(t *testing.T) {
 // The bytes depend on the membership alone: an attempt after a restart, which
 // reads its proxies from the ledger, sends what the first one did.
 func TestTrap05TheBodyIsTheSameInAnyOrderOfIDs(t *testing.T) {
-	r := &Runner{}
+	r := &attempts{Config: &Config{}}
 	c := command.Command{Kind: fact.KindRenewal, DurationDays: 30}
 	a, err := r.body(c, []string{"px_2", "px_10", "px_1"})
 	check(t, err)

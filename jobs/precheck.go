@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"perennial/jobs/decide"
@@ -19,6 +20,18 @@ import (
 // operation would need as many requests as it renews proxies, so it uses data that is at
 // most ledger.FreshFor old.
 const readEach = 10
+
+// checker reads what must be known before an operation pays.
+type checker struct {
+	*Config
+	clock    *clock
+	pulse    *pulse
+	pricing  *pricing
+	link     *link
+	readable func() error // why an operator's read must not be made now
+
+	listing sync.Mutex // held while proxies are listed for an operation
+}
 
 // checked is the result of the precheck before a first send.
 type checked struct {
@@ -43,21 +56,21 @@ func (e *unreadError) Unwrap() error { return e.err }
 
 // postpone makes an operation wait after a failed precheck. Under a pause it is queued
 // again; otherwise its own wait grows each time.
-func (r *Runner) postpone(ctx context.Context, j *job, failure error) error {
-	if errors.Is(failure, errThrottled) || r.pauses.blocked(j.lane) {
-		r.ready.requeue(j)
+func (a *attempts) postpone(ctx context.Context, j *job, failure error) error {
+	if errors.Is(failure, errThrottled) || a.pauses.blocked(j.lane) {
+		a.ready.requeue(j)
 		return nil
 	}
 	unread, ok := errors.AsType[*unreadError](failure)
 	if !ok || ctx.Err() != nil {
 		return failure
 	}
-	return r.stop(ctx, j, decide.Decide(j.op, r.precheckFailed(unread)))
+	return a.stop(ctx, j, decide.Decide(j.op, a.checker.precheckFailed(unread)))
 }
 
 // precheckFailed converts a failed read before paying for Decide.
-func (r *Runner) precheckFailed(unread *unreadError) decide.PrecheckFailed {
-	h := decide.PrecheckFailed{Moment: r.moment(), Reason: unread.Error(), Took: max(0, unread.took), Unaskable: errors.Is(unread, upstream.ErrBadID)}
+func (c *checker) precheckFailed(unread *unreadError) decide.PrecheckFailed {
+	h := decide.PrecheckFailed{Moment: c.link.moment(), Reason: unread.Error(), Took: max(0, unread.took), Unaskable: errors.Is(unread, upstream.ErrBadID)}
 	if failed, ok := errors.AsType[*upstream.Error](unread); ok {
 		h.Code, h.HTTPStatus, h.TraceID = failed.Code, failed.HTTPStatus, failed.TraceID
 	}
@@ -66,30 +79,30 @@ func (r *Runner) precheckFailed(unread *unreadError) decide.PrecheckFailed {
 
 // precheck reads again the conditions of paying and decides on them: the proxies are
 // still due, and the ceiling and the daily limit hold.
-func (r *Runner) precheck(ctx context.Context, j *job, p *checked) (decide.Decision, error) {
-	d, err := r.precheckProxies(ctx, j, p)
-	if err != nil || !d.Send || j.cmd.MaxTotalCents == 0 && r.DailyLimitCents == 0 {
+func (c *checker) precheck(ctx context.Context, j *job, p *checked) (decide.Decision, error) {
+	d, err := c.precheckProxies(ctx, j, p)
+	if err != nil || !d.Send || j.cmd.MaxTotalCents == 0 && c.DailyLimitCents == 0 {
 		return d, err
 	}
-	return r.pricing.price(ctx, j, p)
+	return c.pricing.price(ctx, j, p)
 }
 
 // precheckProxies reads the proxies. For a guarded command it reads each, to leave out
 // those no longer due. Otherwise it reads only unknown expiries.
-func (r *Runner) precheckProxies(ctx context.Context, j *job, p *checked) (d decide.Decision, err error) {
+func (c *checker) precheckProxies(ctx context.Context, j *job, p *checked) (d decide.Decision, err error) {
 	h := decide.Prechecked{
 		Guarded: j.cmd.Guarded(), DueBefore: j.cmd.DueBefore, ExpectExpiresAt: j.cmd.ExpectExpiresAt,
-		NamesCIDRs: j.cmd.NamesCIDRs(), CIDRField: r.CIDRField,
+		NamesCIDRs: j.cmd.NamesCIDRs(), CIDRField: c.CIDRField,
 	}
 	if h.Guarded {
-		err = r.readSeen(ctx, j, &h)
+		err = c.readSeen(ctx, j, &h)
 	} else {
-		err = r.observe(ctx, j, p, &h)
+		err = c.observe(ctx, j, p, &h)
 	}
 	if err != nil {
 		return d, err
 	}
-	h.Moment = r.moment()
+	h.Moment = c.link.moment()
 	d = decide.Decide(j.op, h)
 	p.ids, p.leftOut = d.ProxyIDs, d.Facts
 	if h.Guarded {
@@ -111,21 +124,21 @@ func expiriesOf(seen []decide.Seen, ids []string) map[string]time.Time {
 
 // cannotSay returns the fact that the operation's request cannot be built, nil if it
 // can.
-func (r *Runner) cannotSay(j *job) fact.Fact {
-	if d := decide.Decide(j.op, decide.Prechecked{NamesCIDRs: j.cmd.NamesCIDRs(), CIDRField: r.CIDRField}); !d.Send {
+func (c *checker) cannotSay(j *job) fact.Fact {
+	if d := decide.Decide(j.op, decide.Prechecked{NamesCIDRs: j.cmd.NamesCIDRs(), CIDRField: c.CIDRField}); !d.Send {
 		return d.Facts[0]
 	}
 	return nil
 }
 
 // readSeen reads each proxy of an operation.
-func (r *Runner) readSeen(ctx context.Context, j *job, h *decide.Prechecked) error {
+func (c *checker) readSeen(ctx context.Context, j *job, h *decide.Prechecked) error {
 	for _, id := range j.op.ProxyIDs {
-		s, err := r.readOne(ctx, j, id)
+		s, err := c.readOne(ctx, j, id)
 		unread, failed := errors.AsType[*unreadError](err)
 		switch {
 		case failed:
-			err = r.noteUnread(ctx, j, h, id, unread)
+			err = c.noteUnread(ctx, j, h, id, unread)
 		case err == nil:
 			h.Seen, h.Shown = append(h.Seen, s), h.Shown || !s.NotFound
 		}
@@ -138,14 +151,14 @@ func (r *Runner) readSeen(ctx context.Context, j *job, h *decide.Prechecked) err
 
 // noteUnread adds an unreadable proxy to h. It returns the error if reading the others
 // is pointless: the cause is the account, or may be an outage.
-func (r *Runner) noteUnread(ctx context.Context, j *job, h *decide.Prechecked, id string, unread *unreadError) error {
-	failed := r.precheckFailed(unread)
+func (c *checker) noteUnread(ctx context.Context, j *job, h *decide.Prechecked, id string, unread *unreadError) error {
+	failed := c.precheckFailed(unread)
 	if ctx.Err() != nil || !failed.OfOneProxy() {
 		return unread
 	}
 	first := !slices.ContainsFunc(h.Seen, func(s decide.Seen) bool { return s.Unread != nil && !s.Unread.Unaskable })
 	if first && !h.Shown && !failed.Unaskable && !j.op.AwaitsUnread() {
-		h.Shown = r.listShows(ctx, j)
+		h.Shown = c.listShows(ctx, j)
 	}
 	if failed.Silent() && (!h.Shown || j.op.AwaitsUnread()) {
 		return unread
@@ -155,20 +168,20 @@ func (r *Runner) noteUnread(ctx context.Context, j *job, h *decide.Prechecked, i
 }
 
 // listShows reports whether the provider shows the proxy list.
-func (r *Runner) listShows(ctx context.Context, j *job) bool {
-	if r.passNow(ctx, j.turn()) != nil {
+func (c *checker) listShows(ctx context.Context, j *job) bool {
+	if c.link.passNow(ctx, j.turn()) != nil {
 		return false
 	}
-	page, err := r.Provider.ProxiesPage(ctx, upstream.PageRequest{Size: 1})
-	r.Read(ctx, page.ServerTime, err)
+	page, err := c.Provider.ProxiesPage(ctx, upstream.PageRequest{Size: 1})
+	c.link.Read(ctx, page.ServerTime, err)
 	return err == nil
 }
 
 // readOne reads the proxy data that a renewal depends on.
-func (r *Runner) readOne(ctx context.Context, j *job, id string) (decide.Seen, error) {
-	read, s := r.readProxy, decide.Seen{ProxyID: id}
+func (c *checker) readOne(ctx context.Context, j *job, id string) (decide.Seen, error) {
+	read, s := c.readProxy, decide.Seen{ProxyID: id}
 	if len(j.op.ProxyIDs) > readEach {
-		read = r.current
+		read = c.current
 	}
 	proxy, err := read(ctx, j, id)
 	if errors.Is(err, upstream.CodeProxyNotFound) {
@@ -178,66 +191,66 @@ func (r *Runner) readOne(ctx context.Context, j *job, id string) (decide.Seen, e
 	if s.ExpiresAt = proxy.ExpiresAt; err != nil || s.ExpiresAt == nil {
 		return s, err
 	}
-	if s.Paid, s.Behind, err = r.Ledger.PaidFor(ctx, id, *s.ExpiresAt, r.clock.Now()); err != nil {
+	if s.Paid, s.Behind, err = c.Ledger.PaidFor(ctx, id, *s.ExpiresAt, c.clock.Now()); err != nil {
 		return s, err
 	}
-	s.Retired, err = r.Ledger.Retired(ctx, id)
+	s.Retired, err = c.Ledger.Retired(ctx, id)
 	return s, err
 }
 
 // current returns the provider's state of a proxy, read now or very recently.
-func (r *Runner) current(ctx context.Context, j *job, id string) (ledger.Proxy, error) {
-	known, err := r.Ledger.Proxy(ctx, id)
-	age := r.clock.Now().Sub(known.SeenAt)
+func (c *checker) current(ctx context.Context, j *job, id string) (ledger.Proxy, error) {
+	known, err := c.Ledger.Proxy(ctx, id)
+	age := c.clock.Now().Sub(known.SeenAt)
 	unlisted := known.UnlistedAt != nil && !known.SeenAt.After(*known.UnlistedAt)
 	if err == nil && age >= 0 && age < ledger.FreshFor && !unlisted {
-		settled, err := r.Ledger.SettledSince(ctx, id, known.SeenAt)
+		settled, err := c.Ledger.SettledSince(ctx, id, known.SeenAt)
 		if err != nil || !settled {
 			return known, err
 		}
 	}
-	return r.readProxy(ctx, j, id)
+	return c.readProxy(ctx, j, id)
 }
 
 // readProxy reads one proxy at the provider. Once the others no longer wait for
 // unreadable proxies, each read gets a shorter timeout: each may hang.
-func (r *Runner) readProxy(ctx context.Context, j *job, id string) (ledger.Proxy, error) {
-	if err := r.passNow(ctx, j.turn()); err != nil {
+func (c *checker) readProxy(ctx context.Context, j *job, id string) (ledger.Proxy, error) {
+	if err := c.link.passNow(ctx, j.turn()); err != nil {
 		return ledger.Proxy{}, err
 	}
-	at, limited, cancel := r.clock.Now(), ctx, context.CancelFunc(func() {})
+	at, limited, cancel := c.clock.Now(), ctx, context.CancelFunc(func() {})
 	if !j.op.AwaitsUnread() {
 		limited, cancel = context.WithTimeout(ctx, askPatience)
 	}
-	read, err := r.Provider.Proxy(limited, id)
+	read, err := c.Provider.Proxy(limited, id)
 	cancel()
-	r.Read(ctx, time.Time{}, err)
-	r.noteRead(ctx, j, id, err)
+	c.link.Read(ctx, time.Time{}, err)
+	c.noteRead(ctx, j, id, err)
 	if errors.Is(err, upstream.CodeProxyNotFound) {
-		if err := r.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Gone(id) }); err != nil {
+		if err := c.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Gone(id) }); err != nil {
 			return ledger.Proxy{}, err
 		}
 	}
 	if err != nil {
-		return ledger.Proxy{}, &unreadError{"proxy " + id, err, r.clock.Now().Sub(at)}
+		return ledger.Proxy{}, &unreadError{"proxy " + id, err, c.clock.Now().Sub(at)}
 	}
 	known := Observed(read, at)
-	return known, r.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Observe(0, known) })
+	return known, c.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Observe(0, known) })
 }
 
 // noteRead notes whether proxies can be read. An unreadable one is left out. An
 // unguarded operation needs no key with read permission.
-func (r *Runner) noteRead(ctx context.Context, j *job, id string, err error) {
+func (c *checker) noteRead(ctx context.Context, j *job, id string, err error) {
 	failed, replied := errors.AsType[*upstream.Error](err)
 	scope := errors.Is(err, upstream.CodeInsufficientScope)
 	switch {
 	case err == nil, replied && failed.Code != "" && !scope:
-		r.pulse.ended(readBefore)
+		c.pulse.ended(readBefore)
 	case ctx.Err() != nil, !j.cmd.Guarded(), errors.Is(err, upstream.ErrBadID):
 	case scope:
-		r.pulse.left(readBefore, "", err.Error(), r.Clock())
+		c.pulse.left(readBefore, "", err.Error(), c.Clock())
 	default:
-		r.pulse.left(readBefore, id, err.Error(), r.Clock())
+		c.pulse.left(readBefore, id, err.Error(), c.Clock())
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"time"
 
 	"perennial/jobs/command"
 	"perennial/jobs/decide"
@@ -20,10 +19,8 @@ import (
 // pricing reads the expected cost of operations.
 type pricing struct {
 	*Config
-	turn   func(context.Context, gatePriority) error              // waits for the request's turn
-	heard  func(ctx context.Context, server time.Time, err error) // takes in the outcome of a read
-	moment func() decide.Moment
-	now    func() time.Time
+	clock *clock
+	link  *link
 
 	mu    sync.Mutex
 	found map[string]upstream.OfferFilter // filter that finds the offer, by offer code
@@ -77,7 +74,7 @@ func (q *pricing) decidePrice(ctx context.Context, j *job, p *checked, h decide.
 	if err := q.spending(ctx, j.op.ID, &h); err != nil {
 		return decide.Decision{}, err
 	}
-	h.Moment = q.moment()
+	h.Moment = q.link.moment()
 	d := decide.Decide(j.op, h)
 	p.priced, p.estimate = h, d.Estimate
 	return d, nil
@@ -88,7 +85,7 @@ func (q *pricing) spending(ctx context.Context, operation string, h *decide.Pric
 	if h.LimitCents == 0 || h.Released {
 		return nil
 	}
-	now := q.now()
+	now := q.clock.Now()
 	today := fact.StartOfDay(now, q.DailyLimitLocation)
 	h.Tomorrow = fact.NextDay(now, q.DailyLimitLocation)
 	if h.SpentCents, err = q.Ledger.Committed(ctx, today, operation); err != nil {
@@ -222,11 +219,11 @@ func (q *pricing) quoteBy(ctx context.Context, priority gatePriority, filter ups
 	pages := upstream.Pages[upstream.Offer]{PageRequest: upstream.PageRequest{Size: 200}}
 	var unreadable error
 	for more := true; more; {
-		if err := q.turn(ctx, priority); err != nil {
+		if err := q.link.passNow(ctx, priority); err != nil {
 			return fact.Cents{}, err
 		}
 		page, err := q.Provider.OffersPage(ctx, filter, pages.PageRequest)
-		q.heard(ctx, page.ServerTime, err)
+		q.link.Read(ctx, page.ServerTime, err)
 		if pages.Restarts(err) {
 			continue
 		}

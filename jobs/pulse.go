@@ -107,13 +107,13 @@ const (
 // Unsettled returns which requests have no definite outcome although the provider may
 // answer others: a kind of POST, all proxy reads before paying, or all order reads. It
 // returns "" if there are none.
-func (r *Runner) Unsettled() string {
-	r.pulse.mu.Lock()
-	defer r.pulse.mu.Unlock()
-	now := r.Clock()
+func (l *link) Unsettled() string {
+	l.pulse.mu.Lock()
+	defer l.pulse.mu.Unlock()
+	now := l.Clock()
 	var lines []string
-	for _, kind := range slices.Sorted(maps.Keys(r.pulse.unsettled)) {
-		x := r.pulse.unsettled[kind]
+	for _, kind := range slices.Sorted(maps.Keys(l.pulse.unsettled)) {
+		x := l.pulse.unsettled[kind]
 		if x.attempts < unsettledAttempts || now.Sub(x.since) < unsettledAfter || now.Sub(x.last) > unsettledMost {
 			continue
 		}
@@ -130,73 +130,59 @@ func (r *Runner) Unsettled() string {
 }
 
 // Silent returns why the provider does not answer, "" while it does.
-func (r *Runner) Silent() string {
-	r.pulse.mu.Lock()
-	defer r.pulse.mu.Unlock()
-	since := r.Clock().Sub(r.pulse.answered)
-	asked := r.AskEvery > 0 && !r.pauses.throttled() && len(r.Paused()) == 0
+func (l *link) Silent() string {
+	l.pulse.mu.Lock()
+	defer l.pulse.mu.Unlock()
+	since := l.Clock().Sub(l.pulse.answered)
+	asked := l.AskEvery > 0 && !l.pauses.throttled() && len(l.holds.Paused()) == 0
 	switch {
-	case r.pulse.answered.IsZero():
+	case l.pulse.answered.IsZero():
 		return ""
-	case r.pulse.failed > 1 || r.pulse.failed == 1 && since > silentAfter:
-		return fmt.Sprintf("the provider has not answered since %s: %s", r.pulse.answered.UTC().Format(time.RFC3339), fact.Bounded(r.pulse.last.Error()))
-	case asked && since > silentMost+r.askInterval():
-		return "the provider has not answered since " + r.pulse.answered.UTC().Format(time.RFC3339)
+	case l.pulse.failed > 1 || l.pulse.failed == 1 && since > silentAfter:
+		return fmt.Sprintf("the provider has not answered since %s: %s", l.pulse.answered.UTC().Format(time.RFC3339), fact.Bounded(l.pulse.last.Error()))
+	case asked && since > silentMost+l.askInterval():
+		return "the provider has not answered since " + l.pulse.answered.UTC().Format(time.RFC3339)
 	}
 	return ""
 }
 
-// shortPause is the longest Retry-After that is not reported as a pause.
-const shortPause = 30 * time.Second
-
-// Paused lists the pauses and how long they block, except a restore's pause
-// (RestorePause) and a short Retry-After.
-func (r *Runner) Paused() []ledger.Pause {
-	now := r.Clock()
-	all := slices.DeleteFunc(r.pauses.list(), func(x ledger.Pause) bool {
-		return x.Cause == ledger.CauseRestored || x.Until != nil && (x.Until.Sub(x.Since) <= shortPause || !x.Until.After(now))
-	})
-	slices.SortFunc(all, func(a, b ledger.Pause) int { return strings.Compare(a.Scope+a.Cause, b.Scope+b.Cause) })
-	return all
-}
-
 // askInterval is how often an otherwise idle provider is asked: at most a tenth of the
 // rate.
-func (r *Runner) askInterval() time.Duration {
-	return max(r.AskEvery, time.Duration(10/r.RatePerSecond*float64(time.Second)))
+func (l *link) askInterval() time.Duration {
+	return max(l.AskEvery, time.Duration(10/l.RatePerSecond*float64(time.Second)))
 }
 
 // keepAsking reads the wallet if the provider has been silent for a while. So an outage or
 // a refused key is noticed before the next command has to be sent. The probe of its pause
 // does this for a paused account.
-func (r *Runner) keepAsking(ctx context.Context) error {
-	if r.AskEvery <= 0 {
+func (l *link) keepAsking(ctx context.Context) error {
+	if l.AskEvery <= 0 {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	every := r.askInterval()
+	every := l.askInterval()
 	for {
 		if err := sleep.For(ctx, every/2); err != nil {
 			return err
 		}
-		r.pulse.mu.Lock()
-		quiet := r.pulse.failed > 0 || r.Clock().Sub(r.pulse.answered) >= every/2
-		r.pulse.mu.Unlock()
-		if !quiet || r.pauses.throttled() || r.accountPaused() {
+		l.pulse.mu.Lock()
+		quiet := l.pulse.failed > 0 || l.Clock().Sub(l.pulse.answered) >= every/2
+		l.pulse.mu.Unlock()
+		if !quiet || l.pauses.throttled() || l.accountPaused() {
 			continue
 		}
-		if err := r.PassListing(ctx); err != nil {
+		if err := l.PassListing(ctx); err != nil {
 			return err
 		}
 		limited, cancel := context.WithTimeout(ctx, askPatience)
-		wallet, err := r.Provider.Wallet(limited)
+		wallet, err := l.Provider.Wallet(limited)
 		cancel()
 		if ctx.Err() == nil {
-			r.Read(ctx, wallet.ServerTime, err)
+			l.Read(ctx, wallet.ServerTime, err)
 		}
 	}
 }
 
-func (r *Runner) accountPaused() bool {
-	return slices.ContainsFunc(r.pauses.list(), func(x ledger.Pause) bool { return x.Scope == decide.ScopeAccount })
+func (l *link) accountPaused() bool {
+	return slices.ContainsFunc(l.pauses.list(), func(x ledger.Pause) bool { return x.Scope == decide.ScopeAccount })
 }

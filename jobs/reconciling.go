@@ -26,13 +26,11 @@ import (
 // last result.
 type books struct {
 	*Config
-	pauses      *pauses
-	binding     func() fact.Binding
-	now         func() time.Time                                       // the clock that is compared with the provider's
-	heard       func(ctx context.Context, server time.Time, err error) // takes in the outcome of a read
-	passRead    func(context.Context) error                            // waits for the turn of a read that an operator waits for
-	passListing func(context.Context) error                            // waits for the turn of a background read
-	wake        func()                                                 // called when something may be due again
+	clock   *clock
+	pauses  *pauses
+	link    *link
+	binding func() fact.Binding
+	wake    func() // called when something may be due again
 
 	turn       chan struct{} // holds one token during a pass
 	reconciler *reconcile.Reconciler
@@ -178,15 +176,15 @@ func (b *books) reconcile(ctx context.Context, reading func(context.Context) (re
 
 func (b *books) newReconciler() *reconcile.Reconciler {
 	return reconcile.NewReconciler(reconcile.ReconcilerConfig{
-		Account: b.Account, Ledger: b.Ledger, Statements: b.Provider, Binding: b.binding(), Clock: b.now, Heard: b.heard,
+		Account: b.Account, Ledger: b.Ledger, Statements: b.Provider, Binding: b.binding(), Clock: b.clock.Now, Heard: b.link.Read,
 		Pass: func(ctx context.Context) error {
 			if err := b.readable(); err != nil {
 				return err
 			}
 			if b.attended.Load() {
-				return b.passRead(ctx)
+				return b.link.passRead(ctx)
 			}
-			return b.passListing(ctx)
+			return b.link.PassListing(ctx)
 		},
 		Reads: b.readsOfAPass(),
 	})

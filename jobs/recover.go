@@ -4,6 +4,8 @@ package jobs
 
 import (
 	"context"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"perennial/jobs/command"
@@ -17,8 +19,26 @@ import (
 // timestamps of five minutes (customer-api.md, Authentication), and clocks differ.
 const inheritWait = 10 * time.Minute
 
+// recovery takes up what earlier runs left, and decides when schedules may plan.
+type recovery struct {
+	*Config
+	clock    *clock
+	pauses   *pauses
+	ready    *ready
+	binding  func() fact.Binding
+	holds    *holds
+	link     *link
+	loader   *loader
+	attempts *attempts
+
+	begun       atomic.Bool   // runner.started is in the ledger
+	mayPlan     chan struct{} // closed when the proxy table may be planned from
+	mayPlanOnce sync.Once
+	answers     atomic.Int64 // number of reviews answered by operators
+}
+
 // beginRun begins a run. until is the last journal row of an earlier run.
-func (r *Runner) beginRun(ctx context.Context) (until int64, err error) {
+func (r *recovery) beginRun(ctx context.Context) (until int64, err error) {
 	if until, _, err = r.Ledger.Head(ctx); err != nil {
 		return 0, err
 	}
@@ -37,15 +57,15 @@ func (r *Runner) beginRun(ctx context.Context) (until int64, err error) {
 
 // takeUp queues what an earlier run left, while this run already works. No worker takes
 // a sent operation before recoverPart has recorded that it may have executed.
-func (r *Runner) takeUp(ctx context.Context, until int64) error {
+func (r *recovery) takeUp(ctx context.Context, until int64) error {
 	err := r.eachLeft(ctx, fact.StateSending, until, r.recoverPart)
 	if err != nil {
 		return err
 	}
 	return r.eachLeft(ctx, fact.StateAccepted, until, func(ctx context.Context, part []fact.Operation, x *reading) error {
 		for _, record := range part {
-			if err := r.enqueueRead(ctx, x, fromStream, record); err != nil {
-				r.cannotGoOn(record, err)
+			if err := r.loader.enqueueRead(ctx, x, fromStream, record); err != nil {
+				r.loader.cannotGoOn(record, err)
 			}
 		}
 		return ctx.Err()
@@ -57,7 +77,7 @@ func (r *Runner) takeUp(ctx context.Context, until int64) error {
 const recoveredTogether = 100
 
 // eachLeft calls do, in parts, with the operations that an earlier run left in a state.
-func (r *Runner) eachLeft(ctx context.Context, state fact.State, until int64, do func(context.Context, []fact.Operation, *reading) error) error {
+func (r *recovery) eachLeft(ctx context.Context, state fact.State, until int64, do func(context.Context, []fact.Operation, *reading) error) error {
 	var last fact.Operation
 	for {
 		x := r.ready.beginReading()
@@ -75,7 +95,7 @@ func (r *Runner) eachLeft(ctx context.Context, state fact.State, until int64, do
 
 // begin appends runner.started. If another runner was last, the known state of the
 // proxies is out of date.
-func (r *Runner) begin(ctx context.Context, recovered int) error {
+func (r *recovery) begin(ctx context.Context, recovered int) error {
 	last, err := r.lastHolder(ctx)
 	if err != nil {
 		return err
@@ -92,7 +112,7 @@ func (r *Runner) begin(ctx context.Context, recovered int) error {
 
 // lastHolder returns the previous runner of the account: this runner if no other is
 // possible.
-func (r *Runner) lastHolder(ctx context.Context) (string, error) {
+func (r *recovery) lastHolder(ctx context.Context) (string, error) {
 	if !r.Ledger.Follows() {
 		return r.Holder, nil
 	}
@@ -101,12 +121,12 @@ func (r *Runner) lastHolder(ctx context.Context) (string, error) {
 
 // recoverPart records that attempts may have executed, in one transaction. If one cannot
 // be recorded, each gets its own transaction.
-func (r *Runner) recoverPart(ctx context.Context, part []fact.Operation, _ *reading) error {
+func (r *recovery) recoverPart(ctx context.Context, part []fact.Operation, _ *reading) error {
 	all := make([]interrupted, 0, len(part))
 	for _, record := range part {
 		one, err := r.crashed(ctx, record)
 		if err != nil {
-			r.cannotGoOn(record, err) // it stays as it is: nothing of it is sent
+			r.loader.cannotGoOn(record, err) // it stays as it is: nothing of it is sent
 			continue
 		}
 		all = append(all, one)
@@ -121,13 +141,13 @@ func (r *Runner) recoverPart(ctx context.Context, part []fact.Operation, _ *read
 	})
 	for _, f := range all {
 		if err != nil {
-			if _, err := r.record(ctx, f.job, f.decision); err != nil {
+			if _, err := r.attempts.record(ctx, f.job, f.decision); err != nil {
 				return err
 			}
 		}
 		failpoint.Reached(ctx, "recovery.one")
 	}
-	r.wakeDueLoop()
+	r.loader.wakeDueLoop()
 	return nil
 }
 
@@ -138,8 +158,8 @@ type interrupted struct {
 }
 
 // crashed decides on an attempt that may have executed.
-func (r *Runner) crashed(ctx context.Context, record fact.Operation) (interrupted, error) {
-	j, err := r.load(ctx, record)
+func (r *recovery) crashed(ctx context.Context, record fact.Operation) (interrupted, error) {
+	j, err := r.loader.load(ctx, record)
 	if err != nil {
 		return interrupted{}, err
 	}
@@ -147,13 +167,13 @@ func (r *Runner) crashed(ctx context.Context, record fact.Operation) (interrupte
 	if since == nil {
 		since = &record.UpdatedAt // time of the send
 	}
-	return interrupted{j, decide.Decide(j.op, decide.CrashedMidSend{Moment: r.moment(), Elapsed: r.clock.Elapsed(since)})}, nil
+	return interrupted{j, decide.Decide(j.op, decide.CrashedMidSend{Moment: r.link.moment(), Elapsed: r.clock.Elapsed(since)})}, nil
 }
 
 // notBefore returns when another runner's request for the operation has expired, so that
 // a new key cannot pay a second time. It returns zero if the last attempt was this
 // runner's.
-func (r *Runner) notBefore(ctx context.Context, operationID string) (time.Time, error) {
+func (r *recovery) notBefore(ctx context.Context, operationID string) (time.Time, error) {
 	if !r.Ledger.Follows() {
 		return time.Time{}, nil
 	}
@@ -179,7 +199,7 @@ func (r *Runner) notBefore(ctx context.Context, operationID string) (time.Time, 
 
 // refuseEarly refuses a new key while another runner's last request for the operation
 // may still arrive.
-func (r *Runner) refuseEarly(ctx context.Context, o fact.Operation) error {
+func (r *recovery) refuseEarly(ctx context.Context, o fact.Operation) error {
 	if o.Ambiguous == 0 {
 		return nil
 	}

@@ -22,18 +22,10 @@ import (
 // MayPlan returns a channel that closes once the ledger's proxy table is safe to plan
 // from: Run has begun, which discards what another runner saw, and no pause of a restore
 // is in force.
-func (r *Runner) MayPlan() <-chan struct{} { return r.mayPlan }
-
-// RestorePause says that the account is paused after a restore, "" if it is not.
-func (r *Runner) RestorePause() string {
-	if x, ok := r.pauses.restored(); ok {
-		return "paused after a restore: " + x.Detail
-	}
-	return ""
-}
+func (r *recovery) MayPlan() <-chan struct{} { return r.mayPlan }
 
 // letPlan closes MayPlan if the run has begun and no pause of a restore is in force.
-func (r *Runner) letPlan() {
+func (r *recovery) letPlan() {
 	if _, paused := r.pauses.restored(); r.begun.Load() && !paused {
 		r.mayPlanOnce.Do(func() { close(r.mayPlan) })
 	}
@@ -42,7 +34,7 @@ func (r *Runner) letPlan() {
 // verifyAfterRestore reads the provider's lists and ends the pause of a restore if the
 // ledger accounts for everything in them. Otherwise the pause names the findings. It
 // checks again after each answered review, until an operator ends the pause.
-func (r *Runner) verifyAfterRestore(ctx context.Context) error {
+func (r *recovery) verifyAfterRestore(ctx context.Context) error {
 	paused, ok := r.pauses.restored()
 	retry := sleep.Doubling(probeFirst, probeMost)
 	for ok {
@@ -58,7 +50,7 @@ func (r *Runner) verifyAfterRestore(ctx context.Context) error {
 			}
 			_, ok = r.pauses.restored()
 		case strange == "":
-			r.resume(ctx, paused, "the provider's lists hold no order and no expiry that the ledger does not account for")
+			r.holds.resume(ctx, paused, "the provider's lists hold no order and no expiry that the ledger does not account for")
 			return nil
 		default:
 			r.stayPaused(ctx, paused, strange)
@@ -73,7 +65,7 @@ func (r *Runner) verifyAfterRestore(ctx context.Context) error {
 }
 
 // untilAnswered waits until an operator answers another review or ends the pause.
-func (r *Runner) untilAnswered(ctx context.Context, answers int64) error {
+func (r *recovery) untilAnswered(ctx context.Context, answers int64) error {
 	for r.answers.Load() == answers {
 		if _, paused := r.pauses.restored(); !paused {
 			return nil
@@ -87,9 +79,9 @@ func (r *Runner) untilAnswered(ctx context.Context, answers int64) error {
 
 // stayPaused writes the findings into the pause. If an operator ended the pause during
 // the read, it stays ended.
-func (r *Runner) stayPaused(ctx context.Context, x ledger.Pause, strange string) {
-	r.doubt.Lock()
-	defer r.doubt.Unlock()
+func (r *recovery) stayPaused(ctx context.Context, x ledger.Pause, strange string) {
+	r.holds.doubt.Lock()
+	defer r.holds.doubt.Unlock()
 	if _, paused := r.pauses.restored(); !paused {
 		return
 	}
@@ -113,13 +105,13 @@ const listSkew = 2 * upstream.MaxSkew
 
 // findUnaccounted names what the provider shows of the time that the ledger may lack, ""
 // if nothing. restored is when the ledger was restored.
-func (r *Runner) findUnaccounted(ctx context.Context, restored time.Time) (string, error) {
+func (r *recovery) findUnaccounted(ctx context.Context, restored time.Time) (string, error) {
 	since, err := r.Ledger.Forgotten(ctx)
 	if err != nil || since == nil {
 		return "", err
 	}
 	found := &findings{}
-	err = everyPage(ctx, r, withUnusable(r.Provider.OrdersPage, func(u upstream.Unusable) upstream.OrderSummary {
+	err = everyPage(ctx, r.link, withUnusable(r.Provider.OrdersPage, func(u upstream.Unusable) upstream.OrderSummary {
 		return upstream.OrderSummary{OrderNo: u.ID}
 	}), func(o upstream.OrderSummary) error {
 		known, err := r.Ledger.HasOrder(ctx, o.OrderNo)
@@ -132,7 +124,7 @@ func (r *Runner) findUnaccounted(ctx context.Context, restored time.Time) (strin
 		return "", fmt.Errorf("list orders: %w", err)
 	}
 	unseen := 0
-	err = everyPage(ctx, r, withUnusable(r.Provider.ProxiesPage, func(upstream.Unusable) upstream.Proxy {
+	err = everyPage(ctx, r.link, withUnusable(r.Provider.ProxiesPage, func(upstream.Unusable) upstream.Proxy {
 		return upstream.Proxy{} // whatever its id: it has no expiry to compare
 	}), func(p upstream.Proxy) error {
 		seen, err := expiryIsKnown(ctx, r.Ledger, p, restored, found)
@@ -169,19 +161,19 @@ func expiryIsKnown(ctx context.Context, l *ledger.Ledger, p upstream.Proxy, rest
 
 // walletAgrees replaces the expiry check for proxies without a known expiry. A wallet
 // that equals the books has paid for nothing that the books lack.
-func (r *Runner) walletAgrees(ctx context.Context, unseen int, found *findings) error {
-	if err := r.passRead(ctx); err != nil {
+func (r *recovery) walletAgrees(ctx context.Context, unseen int, found *findings) error {
+	if err := r.link.passRead(ctx); err != nil {
 		return err
 	}
 	wallet, err := r.Provider.Wallet(ctx)
-	r.Read(ctx, wallet.ServerTime, err)
+	r.link.Read(ctx, wallet.ServerTime, err)
 	if err != nil {
 		return fmt.Errorf("read the wallet: %w", err)
 	}
 	book, err := r.Ledger.Balance(ctx, r.Account)
 	if err == nil && book.WalletCents != wallet.BalanceCents {
 		found.add(fmt.Sprintf("the wallet, which holds %s where the book says %s, beside %d proxies whose expiry the ledger never saw",
-			r.binding.Amount(wallet.BalanceCents), r.binding.Amount(book.WalletCents), unseen))
+			r.binding().Amount(wallet.BalanceCents), r.binding().Amount(book.WalletCents), unseen))
 	}
 	return err
 }
@@ -224,14 +216,14 @@ func withUnusable[T any](read func(context.Context, upstream.PageRequest) (upstr
 
 // everyPage reads a whole list of the provider, at the gate's lowest priority. The
 // caller restarts a list that fails.
-func everyPage[T upstream.Entry](ctx context.Context, r *Runner, read func(context.Context, upstream.PageRequest) (upstream.Page[T], error), do func(T) error) error {
+func everyPage[T upstream.Entry](ctx context.Context, l *link, read func(context.Context, upstream.PageRequest) (upstream.Page[T], error), do func(T) error) error {
 	pages := upstream.Pages[T]{PageRequest: upstream.PageRequest{Size: reconcile.ListingPage}}
 	for more := true; more; {
-		if err := r.passRead(ctx); err != nil {
+		if err := l.passRead(ctx); err != nil {
 			return err
 		}
 		page, err := read(ctx, pages.PageRequest)
-		r.Read(ctx, page.ServerTime, err)
+		l.Read(ctx, page.ServerTime, err)
 		if err != nil {
 			return err
 		}
@@ -249,15 +241,15 @@ func everyPage[T upstream.Entry](ctx context.Context, r *Runner, read func(conte
 
 // requeueAccepted reloads the unsent operations from the ledger. The queued ones were
 // loaded before they were presumed sent.
-func (r *Runner) requeueAccepted(ctx context.Context) error {
-	r.ready.forget()
+func (q *loader) requeueAccepted(ctx context.Context) error {
+	q.ready.forget()
 	const all = 1 << 20
-	accepted, err := r.Ledger.OperationsIn(ctx, fact.StateAccepted, all)
+	accepted, err := q.Ledger.OperationsIn(ctx, fact.StateAccepted, all)
 	if err != nil {
 		return err
 	}
 	for _, record := range accepted {
-		if err := r.enqueue(ctx, record); err != nil {
+		if err := q.enqueue(ctx, record); err != nil {
 			return err
 		}
 	}

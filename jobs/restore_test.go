@@ -360,14 +360,14 @@ func TestTrap13WhatIsQueuedWhenAPersonResumesIsLoadedAnew(t *testing.T) {
 
 func TestAListWithMoreButNoTokenIsAnError(t *testing.T) {
 	h := idleRig(t)
-	err := everyPage(t.Context(), h.runner, func(context.Context, upstream.PageRequest) (upstream.Page[upstream.Proxy], error) {
+	err := everyPage(t.Context(), h.runner.link, func(context.Context, upstream.PageRequest) (upstream.Page[upstream.Proxy], error) {
 		return upstream.Page[upstream.Proxy]{Items: []upstream.Proxy{{ProxyID: "px_1"}}, HasMore: true}, nil
 	}, func(upstream.Proxy) error { return nil })
 	if err == nil || !strings.Contains(err.Error(), "page token") {
 		t.Errorf("got %v", err)
 	}
 	turns := 0
-	err = everyPage(t.Context(), h.runner, func(_ context.Context, p upstream.PageRequest) (upstream.Page[upstream.Proxy], error) {
+	err = everyPage(t.Context(), h.runner.link, func(_ context.Context, p upstream.PageRequest) (upstream.Page[upstream.Proxy], error) {
 		turns++
 		return upstream.Page[upstream.Proxy]{HasMore: true, NextPageToken: map[string]string{"": "a", "a": "b", "b": "a"}[p.Token]}, nil
 	}, func(upstream.Proxy) error { return nil })
@@ -375,7 +375,7 @@ func TestAListWithMoreButNoTokenIsAnError(t *testing.T) {
 		t.Errorf("a list in a circle ended with %v after %d pages", err, turns)
 	}
 	broken := errors.New("broken")
-	if err := everyPage(t.Context(), h.runner, h.client.OrdersPage, func(upstream.OrderSummary) error { return broken }); err != nil {
+	if err := everyPage(t.Context(), h.runner.link, h.client.OrdersPage, func(upstream.OrderSummary) error { return broken }); err != nil {
 		t.Errorf("there is no order: %v", err)
 	}
 }

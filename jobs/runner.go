@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,7 +14,6 @@ import (
 	"golang.org/x/time/rate"
 
 	"perennial/jobs/command"
-	"perennial/jobs/decide"
 	"perennial/jobs/desk"
 	"perennial/ledger"
 	"perennial/ledger/fact"
@@ -128,64 +126,63 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Runner executes the commands of one account.
+// Runner executes the commands of one account. Each part has a subject of its own and
+// names the parts that it uses; operators' requests come in through the exported methods of
+// the parts.
 type Runner struct {
 	Config
 	*desk.Desk // operators' requests
-	*books
-	gate *rateGate
+	*books     // comparisons with the provider
+	*holds     // pauses
+	*link      // reads, their turns, and what their outcomes say of the provider
+	*prober    // the ends of pauses
+	*loader    // operations from the ledger into the queue
+	*checker   // what must be known before paying
+	*attempts  // sends and polls, from the last check to the recorded outcome
+	*workers   // who carries out attempts
+	*intaker   // commands from the stream into the ledger
+	*recovery  // what earlier runs left
 
-	binding fact.Binding
+	gate    *rateGate
 	clock   *clock
 	pricing *pricing
 	ready   *ready
 	pauses  *pauses
-	wake    chan struct{}
-	backlog atomic.Bool // due work stayed in the ledger for lack of room
-
-	shortOfMoney atomic.Bool
-	account      atomic.Pointer[upstream.Account] // as Bind read it
-	answers      atomic.Int64                     // number of reviews answered by operators
-	taking       atomic.Int64                     // start of the current ledger write of commands, in microseconds; 0: none
-
-	pulse    pulse
-	share    *rate.Limiter // rate share of background reads
-	deadLine deadLine
-
-	begun       atomic.Bool   // runner.started is in the ledger
-	mayPlan     chan struct{} // closed when the proxy table may be planned from
-	mayPlanOnce sync.Once
-
-	listing    sync.Mutex // held while proxies are listed for an operation
-	doubt      sync.Mutex // held while the pause of a restore is changed
-	budget     sync.Mutex // held from the check of the daily limit to the intent
-	mu         sync.Mutex
-	kept       map[string]command.Command // by id: commands of waiting operations, and those read last
-	throttled  int                        // consecutive rate-limit replies
-	firewalls  int                        // consecutive 401/403 replies without an envelope
-	asked      time.Time                  // when a long Retry-After was last probed
-	toldBroken map[string]time.Time       // unreadable operations, and when each was last logged
+	pulse   *pulse
+	binding fact.Binding
+	account atomic.Pointer[upstream.Account] // as Bind read it
+	loaded  bool
 }
 
 // NewRunner makes a runner. Call Bind, then Run.
 func NewRunner(c Config) *Runner {
 	c = c.withDefaults()
-	r := &Runner{
-		Config: c, gate: newRateGate(c.RatePerSecond), wake: make(chan struct{}, 1), mayPlan: make(chan struct{}), kept: map[string]command.Command{},
-		toldBroken: map[string]time.Time{},
-		share:      rate.NewLimiter(rate.Limit(c.RatePerSecond*readShare), 1),
+	r := &Runner{Config: c, gate: newRateGate(c.RatePerSecond), clock: newClock(c.Clock), pauses: newPauses(c.Clock), pulse: &pulse{}}
+	binding, config := func() fact.Binding { return r.binding }, &r.Config
+	r.ready = newReady(capacity(c), r.pauses)
+	r.holds = &holds{Config: config, pauses: r.pauses}
+	r.link = &link{Config: config, gate: r.gate, clock: r.clock, pauses: r.pauses, pulse: r.pulse, holds: r.holds, share: rate.NewLimiter(rate.Limit(c.RatePerSecond*readShare), 1)}
+	r.prober = &prober{Config: config, gate: r.gate, clock: r.clock, pauses: r.pauses, ready: r.ready, holds: r.holds, link: r.link}
+	dead := &deadLine{}
+	r.loader = &loader{Config: config, clock: r.clock, ready: r.ready, binding: binding, deadLine: dead, wake: make(chan struct{}, 1), kept: map[string]command.Command{}, toldBroken: map[string]time.Time{}}
+	r.books = &books{Config: config, clock: r.clock, pauses: r.pauses, link: r.link, binding: binding, wake: r.wakeDueLoop, turn: make(chan struct{}, 1)}
+	r.pricing = &pricing{Config: config, clock: r.clock, link: r.link, found: map[string]upstream.OfferFilter{}}
+	r.checker = &checker{Config: config, clock: r.clock, pulse: r.pulse, pricing: r.pricing, link: r.link, readable: r.books.readable}
+	r.attempts = &attempts{
+		Config: config, gate: r.gate, clock: r.clock, pauses: r.pauses, pulse: r.pulse, ready: r.ready, pricing: r.pricing,
+		holds: r.holds, link: r.link, loader: r.loader, checker: r.checker,
 	}
-	r.pauses = newPauses(c.Clock)
-	r.books = &books{
-		Config: &r.Config, pauses: r.pauses, binding: func() fact.Binding { return r.binding }, now: func() time.Time { return r.clock.Now() }, heard: r.Read,
-		passRead: r.passRead, passListing: r.PassListing, wake: r.wakeDueLoop, turn: make(chan struct{}, 1),
+	r.workers = &workers{Config: config, ready: r.ready, link: r.link, loader: r.loader, attempts: r.attempts}
+	r.intaker = &intaker{Config: config, gate: r.gate, pauses: r.pauses, ready: r.ready, binding: binding, deadLine: dead, loader: r.loader, checker: r.checker, attempts: r.attempts}
+	r.recovery = &recovery{
+		Config: config, clock: r.clock, pauses: r.pauses, ready: r.ready, binding: binding, mayPlan: make(chan struct{}),
+		holds: r.holds, link: r.link, loader: r.loader, attempts: r.attempts,
 	}
-	r.pricing = &pricing{Config: &r.Config, turn: r.passNow, heard: r.Read, moment: r.moment, now: func() time.Time { return r.clock.Now() }, found: map[string]upstream.OfferFilter{}}
+	r.presumed, r.ended = r.requeueAccepted, func() { r.letPlan(); r.wakeDueLoop() }
 	r.Desk = desk.New(desk.Config{
-		Ledger: c.Ledger, Binding: func() fact.Binding { return r.binding }, Now: func() time.Time { return r.clock.Now() }, Readable: r.readable, Evidence: r.Evidence,
+		Ledger: c.Ledger, Binding: binding, Now: r.clock.Now, Readable: r.books.readable, Evidence: r.Evidence,
 		Order: r.ReadOrder, Delivered: r.noteDelivered, MaySendAgain: r.refuseEarly, Start: r.startRest, Answered: func() { r.answers.Add(1) },
 	})
-	r.ready = newReady(capacity(c), r.pauses)
 	return r
 }
 
@@ -269,7 +266,7 @@ func (r *Runner) ProviderAccount() upstream.Account {
 // After it an operator can inspect the account and end a pause, even before the provider
 // has answered. Bind calls it too; a second call does nothing.
 func (r *Runner) Load(ctx context.Context) error {
-	if r.clock != nil {
+	if r.loaded {
 		return nil
 	}
 	if err := r.pauses.load(ctx, r.Ledger); err != nil {
@@ -286,7 +283,8 @@ func (r *Runner) Load(ctx context.Context) error {
 	if r.Ledger.Follows() {
 		highWater = highWater.Add(-clocksApart)
 	}
-	r.binding, r.clock = binding, newClock(r.Clock, highWater)
+	r.clock.since(highWater)
+	r.binding, r.loaded = binding, true
 	return nil
 }
 
@@ -311,15 +309,6 @@ func (r *Runner) Binding() fact.Binding { return r.binding }
 
 // ProviderTime returns the provider's clock by its replies.
 func (r *Runner) ProviderTime() time.Time { return r.clock.Provider() }
-
-// TakingSince returns when the current write of commands to the ledger began, zero
-// without one.
-func (r *Runner) TakingSince() time.Time {
-	if at := r.taking.Load(); at != 0 {
-		return time.UnixMicro(at)
-	}
-	return time.Time{}
-}
 
 // ClockSkew returns how far this machine's clock was ahead of the provider's at the last
 // reply. heard is false before the first reply.
@@ -366,22 +355,10 @@ func (r *Runner) Run(ctx context.Context) error {
 	group.Go(func() error { return r.keepReconciling(ctx) })
 	group.Go(func() error { return r.keepAsking(ctx) })
 	err = group.Wait()
-	r.deadLine.log(r.Log, r.Clock().Add(deadLineEvery)) // what the last minute left
-	r.unsendRest(work)                                  // after the intake too: it may have committed an intent last
+	r.loader.deadLine.log(r.Log, r.Clock().Add(deadLineEvery)) // what the last minute left
+	r.unsendRest(work)                                         // after the intake too: it may have committed an intent last
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil
 	}
 	return err
-}
-
-func (r *Runner) moment() decide.Moment {
-	return decide.Moment{Now: r.clock.Now(), Jitter: r.Random()}
-}
-
-// wakeDueLoop wakes runDueLoop because something may be due.
-func (r *Runner) wakeDueLoop() {
-	select {
-	case r.wake <- struct{}{}:
-	default:
-	}
 }

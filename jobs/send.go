@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"perennial/jobs/command"
@@ -17,45 +19,67 @@ import (
 	"perennial/upstream"
 )
 
+// attempts sends requests and polls orders, and records what came of them.
+type attempts struct {
+	*Config
+	gate    *rateGate
+	clock   *clock
+	pauses  *pauses
+	pulse   *pulse
+	ready   *ready
+	pricing *pricing
+	holds   *holds
+	link    *link
+	loader  *loader
+	checker *checker
+
+	budget       sync.Mutex // held from the check of the daily limit to the intent
+	shortOfMoney atomic.Bool
+
+	mu        sync.Mutex
+	throttled int // consecutive rate-limit replies
+	firewalls int // consecutive 401/403 replies without an envelope
+}
+
 // send makes one attempt, from its last check to its recorded reply.
-func (r *Runner) send(ctx, work context.Context, j *job) error {
+func (a *attempts) send(ctx, work context.Context, j *job) error {
 	if j.sending == nil {
-		goOn, err := r.prepare(ctx, j)
+		goOn, err := a.prepare(ctx, j)
 		if err != nil || !goOn {
 			return err
 		}
 	}
-	_, paused := r.pauses.until(j.lane)
-	d := decide.Decide(j.op, decide.TurnCame{Moment: r.moment(), SignedAt: j.sending.SentAt, Paused: paused && !r.isProbe(j)})
+	_, paused := a.pauses.until(j.lane)
+	d := decide.Decide(j.op, decide.TurnCame{Moment: a.link.moment(), SignedAt: j.sending.SentAt, Paused: paused && !a.isProbe(j)})
 	if !d.Send {
-		return r.conclude(work, j, d)
+		return a.conclude(work, j, d)
 	}
 	failpoint.Reached(ctx, "send.before")
-	reply := r.Provider.Post(work, upstream.Write{
+	reply := a.Provider.Post(work, upstream.Write{
 		Kind: rowOf(j.op.Kind).write, Key: j.op.Key, Body: []byte(j.sending.Body), Timestamp: j.sending.SentAt, Scenario: j.cmd.Scenario,
 	})
 	failpoint.Reached(ctx, "send.received")
 	if j.op.Ambiguous == 0 {
-		r.clock.HearReply(reply.ServerTime)
+		a.clock.HearReply(reply.ServerTime)
 	}
 	j.releaseSlot()
-	d = r.decideOnReply(j.op, decide.Replied{
-		Moment: r.moment(), Reply: reply, Elapsed: r.elapsed(j), ReadsWork: r.readsWork(work, reply), Unknown: j.unknown, Observed: j.sending.Observed,
+	d = a.decideOnReply(j.op, decide.Replied{
+		Moment: a.link.moment(), Reply: reply, Elapsed: a.elapsed(j), ReadsWork: a.link.readsWork(work, reply), Unknown: j.unknown, Observed: j.sending.Observed,
 	})
-	r.answered(work, j, reply, d)
-	return r.conclude(work, j, d)
+	a.answered(work, j, reply, d)
+	return a.conclude(work, j, d)
 }
 
 // errNoAnswer says that no reply came, or one that is not the API's.
 var errNoAnswer = errors.New("no answer of the API's came")
 
 // isProbe reports whether the job tests a paused lane.
-func (r *Runner) isProbe(j *job) bool {
-	if r.pauses.isClosed() {
+func (a *attempts) isProbe(j *job) bool {
+	if a.pauses.isClosed() {
 		return false
 	}
-	for _, x := range r.pauses.list() {
-		if x.Scope == decide.ScopeAccount && (x.Until == nil || x.Until.After(r.Clock())) {
+	for _, x := range a.pauses.list() {
+		if x.Scope == decide.ScopeAccount && (x.Until == nil || x.Until.After(a.Clock())) {
 			return false
 		}
 	}
@@ -64,158 +88,158 @@ func (r *Runner) isProbe(j *job) bool {
 
 // elapsed returns the time since the first attempt that may have executed, or since this
 // one.
-func (r *Runner) elapsed(j *job) time.Duration {
+func (a *attempts) elapsed(j *job) time.Duration {
 	since := j.op.FirstAmbiguousAt
 	if since == nil {
 		since = &j.sending.SentAt
 	}
-	return r.clock.Elapsed(since)
+	return a.clock.Elapsed(since)
 }
 
 // noteAnswer records the provider's time and its answer from a read.
-func (r *Runner) noteAnswer(err error, server time.Time) {
-	r.pulse.note(r.Clock(), silence(err))
+func (l *link) noteAnswer(err error, server time.Time) {
+	l.pulse.note(l.Clock(), silence(err))
 	if failed, ok := errors.AsType[*upstream.Error](err); ok {
 		server = failed.Timestamp
 	}
-	r.clock.Hear(server)
+	l.clock.Hear(server)
 }
 
 // decideOnReply decides on a reply. It counts consecutive rate-limit replies and those
 // that were not the API's. Concurrent requests are rate limited together, which counts
 // once.
-func (r *Runner) decideOnReply(op decide.Operation, h decide.Replied) decide.Decision {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	together := r.throttled > 0 && r.pauses.throttled()
-	if h.Throttled = r.throttled; together {
+func (a *attempts) decideOnReply(op decide.Operation, h decide.Replied) decide.Decision {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	together := a.throttled > 0 && a.pauses.throttled()
+	if h.Throttled = a.throttled; together {
 		h.Throttled--
 	}
-	h.Firewalls = r.firewalls
+	h.Firewalls = a.firewalls
 	d := decide.Decide(op, h)
-	if r.firewalls++; !d.Firewall {
-		r.firewalls = 0
+	if a.firewalls++; !d.Firewall {
+		a.firewalls = 0
 	}
 	switch {
 	case !d.Throttled:
-		r.throttled = 0
+		a.throttled = 0
 	case !together:
-		r.throttled++
+		a.throttled++
 	}
 	return d
 }
 
 // readsWork reports whether a signed read succeeds. The key is then valid, but may not
 // write.
-func (r *Runner) readsWork(ctx context.Context, reply upstream.Reply) bool {
-	if reply.Code != upstream.CodeInvalidSignature || r.pauses.throttled() || r.gate.Pass(ctx, priorityPoll) != nil {
+func (l *link) readsWork(ctx context.Context, reply upstream.Reply) bool {
+	if reply.Code != upstream.CodeInvalidSignature || l.pauses.throttled() || l.gate.Pass(ctx, priorityPoll) != nil {
 		return false
 	}
-	wallet, err := r.Provider.Wallet(ctx)
-	r.Read(ctx, wallet.ServerTime, err)
+	wallet, err := l.Provider.Wallet(ctx)
+	l.Read(ctx, wallet.ServerTime, err)
 	return err == nil
 }
 
 // answered applies a reply's effect on the account before the operation continues, so
 // that other operations do not get the same refusal.
-func (r *Runner) answered(ctx context.Context, j *job, reply upstream.Reply, d decide.Decision) {
+func (a *attempts) answered(ctx context.Context, j *job, reply upstream.Reply, d decide.Decision) {
 	if reply.Envelope {
-		r.pulse.note(r.Clock(), nil)
+		a.pulse.note(a.Clock(), nil)
 	} else {
-		r.pulse.note(r.Clock(), errNoAnswer)
+		a.pulse.note(a.Clock(), errNoAnswer)
 	}
 	if d.Pause != nil {
-		_ = r.pause(ctx, *d.Pause) // in force even if not recorded
+		_ = a.holds.pause(ctx, *d.Pause) // in force even if not recorded
 		return
 	}
 	if why := d.Inconclusive(); why != "" {
-		r.pulse.left(string(j.op.Kind), "", why, r.Clock())
+		a.pulse.left(string(j.op.Kind), "", why, a.Clock())
 	} else {
-		r.pulse.ended(string(j.op.Kind))
+		a.pulse.ended(string(j.op.Kind))
 	}
 	if !reply.Envelope {
 		return
 	}
-	for _, x := range r.pauses.list() {
+	for _, x := range a.pauses.list() {
 		if x.Scope == string(j.lane) && x.Until == nil && x.Cause != decide.CausePerson {
-			r.resume(ctx, x, "a request of this kind works again")
+			a.holds.resume(ctx, x, "a request of this kind works again")
 		}
 	}
 }
 
 // prepare does the precheck, passes the gate and commits the intent. goOn is false if
 // the operation stops here.
-func (r *Runner) prepare(ctx context.Context, j *job) (goOn bool, err error) {
-	if d := r.due(j); !d.Send {
-		return false, r.stop(ctx, j, d)
+func (a *attempts) prepare(ctx context.Context, j *job) (goOn bool, err error) {
+	if d := a.due(j); !d.Send {
+		return false, a.stop(ctx, j, d)
 	}
 	p := checked{ids: j.op.ProxyIDs}
 	if j.op.Ambiguous == 0 || j.op.Presumed() {
-		d, err := r.precheck(ctx, j, &p)
+		d, err := a.checker.precheck(ctx, j, &p)
 		if err != nil {
-			return false, r.postpone(ctx, j, err)
+			return false, a.postpone(ctx, j, err)
 		}
 		if !d.Send {
-			return false, r.stop(ctx, j, d)
+			return false, a.stop(ctx, j, d)
 		}
 	}
-	if err := r.gate.Pass(ctx, j.turn()); err != nil {
+	if err := a.gate.Pass(ctx, j.turn()); err != nil {
 		return false, err
 	}
-	if r.pauses.blocked(j.lane) && !r.isProbe(j) {
-		r.ready.requeue(j) // paused while it waited for its turn
+	if a.pauses.blocked(j.lane) && !a.isProbe(j) {
+		a.ready.requeue(j) // paused while it waited for its turn
 		return false, nil
 	}
-	if d := r.due(j); !d.Send { // the precheck and the gate took their time
-		return false, r.stop(ctx, j, d)
+	if d := a.due(j); !d.Send { // the precheck and the gate took their time
+		return false, a.stop(ctx, j, d)
 	}
 	if j.op.Ambiguous > 0 && !j.op.Presumed() {
-		if err := frozenBody(ctx, r.Ledger, j, &p); err != nil {
+		if err := frozenBody(ctx, a.Ledger, j, &p); err != nil {
 			return false, err
 		}
 	}
 	j.unknown = p.unknown
-	return r.commitIntent(ctx, j, p)
+	return a.commitIntent(ctx, j, p)
 }
 
 // due decides whether the operation may be sent now.
-func (r *Runner) due(j *job) decide.Decision {
+func (a *attempts) due(j *job) decide.Decision {
 	return decide.Decide(j.op, decide.Due{
-		Moment: r.moment(), Elapsed: r.clock.Elapsed(j.op.FirstAmbiguousAt), AppID: r.Provider.AppID(), NotAfter: j.cmd.NotAfter,
-		WrongClock: r.clock.Wrong(),
+		Moment: a.link.moment(), Elapsed: a.clock.Elapsed(j.op.FirstAmbiguousAt), AppID: a.Provider.AppID(), NotAfter: j.cmd.NotAfter,
+		WrongClock: a.clock.Wrong(),
 	})
 }
 
 // stop cancels an attempt before it is sent. If it has no fact, or is postponed under a
 // pause, the operation is queued again.
-func (r *Runner) stop(ctx context.Context, j *job, d decide.Decision) error {
+func (a *attempts) stop(ctx context.Context, j *job, d decide.Decision) error {
 	if d.Pause != nil {
-		_ = r.pause(ctx, *d.Pause) // in force even if not recorded
+		_ = a.holds.pause(ctx, *d.Pause) // in force even if not recorded
 	}
-	if len(d.Facts) == 0 || d.Postponed && r.pauses.blocked(j.lane) {
-		r.ready.requeue(j)
+	if len(d.Facts) == 0 || d.Postponed && a.pauses.blocked(j.lane) {
+		a.ready.requeue(j)
 		return nil
 	}
-	return r.conclude(ctx, j, d)
+	return a.conclude(ctx, j, d)
 }
 
 // commitIntent commits the intent. Under a daily limit one job at a time reads the
 // spending and adds its own: two at once could both find room for one.
-func (r *Runner) commitIntent(ctx context.Context, j *job, p checked) (goOn bool, err error) {
-	if r.DailyLimitCents > 0 && j.op.Ambiguous == 0 {
-		r.budget.Lock()
-		defer r.budget.Unlock()
-		d, err := r.pricing.again(ctx, j, &p)
+func (a *attempts) commitIntent(ctx context.Context, j *job, p checked) (goOn bool, err error) {
+	if a.DailyLimitCents > 0 && j.op.Ambiguous == 0 {
+		a.budget.Lock()
+		defer a.budget.Unlock()
+		d, err := a.pricing.again(ctx, j, &p)
 		if err != nil {
 			return false, err
 		}
 		if !d.Send {
-			return false, r.stop(ctx, j, d)
+			return false, a.stop(ctx, j, d)
 		}
 	}
 	var intended *job
-	err = r.Ledger.Write(ctx, func(tx *ledger.Tx) (err error) {
-		intended, err = r.intend(tx, j, p)
+	err = a.Ledger.Write(ctx, func(tx *ledger.Tx) (err error) {
+		intended, err = a.intend(tx, j, p)
 		failpoint.Reached(ctx, "intent.inside")
 		return err
 	})
@@ -229,8 +253,8 @@ func (r *Runner) commitIntent(ctx context.Context, j *job, p checked) (goOn bool
 
 // intend appends one fact for the proxies left out and one for the intent of the next
 // attempt. It returns the job to send once the transaction is committed.
-func (r *Runner) intend(tx *ledger.Tx, j *job, p checked) (*job, error) {
-	sending, err := r.intent(j, p, tx.Now())
+func (a *attempts) intend(tx *ledger.Tx, j *job, p checked) (*job, error) {
+	sending, err := a.intent(j, p, tx.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -253,11 +277,11 @@ func frozenBody(ctx context.Context, l *ledger.Ledger, j *job, p *checked) error
 // intent returns the fact that an attempt is about to be made, with everything it sends.
 // X-API-Timestamp is this moment: a delayed request becomes stale instead of charging
 // late.
-func (r *Runner) intent(j *job, p checked, now time.Time) (fact.OperationSending, error) {
+func (a *attempts) intent(j *job, p checked, now time.Time) (fact.OperationSending, error) {
 	body := p.body
 	if body == nil {
 		var err error
-		if body, err = r.body(j.cmd, p.ids); err != nil {
+		if body, err = a.body(j.cmd, p.ids); err != nil {
 			return fact.OperationSending{}, err
 		}
 	}
@@ -267,11 +291,11 @@ func (r *Runner) intent(j *job, p checked, now time.Time) (fact.OperationSending
 	}
 	return fact.OperationSending{
 		Ref: j.op.Ref(""), Attempt: j.op.Attempts + 1, Key: j.op.Key, Body: string(body), SentAt: now,
-		AppID: r.Provider.AppID(), Observed: observed, EstimateCents: p.estimate.Or(0),
+		AppID: a.Provider.AppID(), Observed: observed, EstimateCents: p.estimate.Or(0),
 	}, nil
 }
 
 // body makes the bytes of a request.
-func (r *Runner) body(c command.Command, ids []string) ([]byte, error) {
-	return rowOf(c.Kind).body(c, ids, r.CIDRField)
+func (a *attempts) body(c command.Command, ids []string) ([]byte, error) {
+	return rowOf(c.Kind).body(c, ids, a.CIDRField)
 }

@@ -15,47 +15,47 @@ import (
 )
 
 // conclude records a decision and carries out what follows.
-func (r *Runner) conclude(ctx context.Context, j *job, d decide.Decision) error {
-	after, err := r.record(ctx, j, d)
+func (a *attempts) conclude(ctx context.Context, j *job, d decide.Decision) error {
+	after, err := a.record(ctx, j, d)
 	if err != nil {
 		return err
 	}
-	r.markMoney(d)
-	if next := r.nextStep(j, after.operation); next != nil {
-		r.ready.requeue(next)
+	a.markMoney(d)
+	if next := a.nextStep(j, after.operation); next != nil {
+		a.ready.requeue(next)
 		return nil
 	}
-	r.ready.done(j.op.ID)
-	if waits(d) || r.backlog.Load() {
-		r.keep(j.cmd)
-		r.wakeDueLoop()
+	a.ready.done(j.op.ID)
+	if waits(d) || a.loader.backlog.Load() {
+		a.loader.keep(j.cmd)
+		a.loader.wakeDueLoop()
 	}
-	if r.careful(j.cmd) { // one at a time: halves too
-		return r.startRest(ctx, j.op.CommandID)
+	if a.loader.careful(j.cmd) { // one at a time: halves too
+		return a.loader.startRest(ctx, j.op.CommandID)
 	}
 	for _, half := range after.halves {
-		r.ready.push(r.job(half.Operation, j.cmd, half.ProxyIDs))
+		a.ready.push(a.loader.job(half.Operation, j.cmd, half.ProxyIDs))
 	}
 	return nil
 }
 
 // markMoney notes that the wallet could not pay, until the next payment.
-func (r *Runner) markMoney(d decide.Decision) {
+func (a *attempts) markMoney(d decide.Decision) {
 	for _, f := range d.Facts {
 		switch f := f.(type) {
 		case fact.CommandRejected:
 			if f.ShortOfMoney {
-				r.shortOfMoney.Store(true)
+				a.shortOfMoney.Store(true)
 			}
 		case fact.OrderAccepted, fact.RenewalSettled:
-			r.shortOfMoney.Store(false)
+			a.shortOfMoney.Store(false)
 		}
 	}
 }
 
 // ShortOfMoney reports whether the wallet failed to pay for the last operation of this
 // run that charged it.
-func (r *Runner) ShortOfMoney() bool { return r.shortOfMoney.Load() }
+func (a *attempts) ShortOfMoney() bool { return a.shortOfMoney.Load() }
 
 // recorded is what a decision left in the ledger: the operation, and those that took
 // over the proxies of a refused chunk. It is empty if nothing was recorded, as after
@@ -99,8 +99,8 @@ func waits(d decide.Decision) bool {
 
 // startRest queues the accepted operations of a command that have not started. enqueue
 // admits only the first of a careful command.
-func (r *Runner) startRest(ctx context.Context, commandID string) error {
-	all, err := r.Ledger.OperationsOf(ctx, commandID)
+func (q *loader) startRest(ctx context.Context, commandID string) error {
+	all, err := q.Ledger.OperationsOf(ctx, commandID)
 	if err != nil {
 		return err
 	}
@@ -108,14 +108,14 @@ func (r *Runner) startRest(ctx context.Context, commandID string) error {
 		if o.State != fact.StateAccepted {
 			continue
 		}
-		c, err := r.command(ctx, commandID)
+		c, err := q.command(ctx, commandID)
 		if err != nil {
 			return err
 		}
-		if err := r.enqueue(ctx, o); err != nil {
+		if err := q.enqueue(ctx, o); err != nil {
 			return err
 		}
-		if r.careful(c) {
+		if q.careful(c) {
 			return nil
 		}
 	}
@@ -124,8 +124,8 @@ func (r *Runner) startRest(ctx context.Context, commandID string) error {
 
 // nextStep returns the poll of an order that can be read at once, nil if the operation
 // ended or waits.
-func (r *Runner) nextStep(j *job, now fact.Operation) *job {
-	if j.lane == lanePoll || now.State != fact.StateOpen || now.NextAt == nil || now.NextAt.After(r.Clock()) {
+func (a *attempts) nextStep(j *job, now fact.Operation) *job {
+	if j.lane == lanePoll || now.State != fact.StateOpen || now.NextAt == nil || now.NextAt.After(a.Clock()) {
 		return nil
 	}
 	op := j.op
@@ -137,7 +137,7 @@ func (r *Runner) nextStep(j *job, now fact.Operation) *job {
 // A reply that comes after an operator or another runner settled the operation is kept
 // as a discrepancy. A failing ledger write is retried until it succeeds. Facts that the
 // ledger can never hold become a review (trap 72).
-func (r *Runner) record(ctx context.Context, j *job, d decide.Decision) (after recorded, err error) {
+func (a *attempts) record(ctx context.Context, j *job, d decide.Decision) (after recorded, err error) {
 	if len(d.Facts) == 0 {
 		return after, nil
 	}
@@ -150,13 +150,13 @@ func (r *Runner) record(ctx context.Context, j *job, d decide.Decision) (after r
 		return forgetExpiries(tx, d.Facts)
 	}
 	for {
-		err := r.Ledger.Write(ctx, write)
+		err := a.Ledger.Write(ctx, write)
 		switch {
 		case err == nil:
 			failpoint.Reached(ctx, "result.committed")
 			return after, nil
 		case errors.Is(err, ledger.ErrStale):
-			late, err := r.tooLate(ctx, j, d)
+			late, err := a.tooLate(ctx, j, d)
 			if err != nil || len(late) == 0 {
 				return recorded{}, err
 			}
@@ -170,11 +170,11 @@ func (r *Runner) record(ctx context.Context, j *job, d decide.Decision) (after r
 			if instead {
 				return recorded{}, err
 			}
-			r.Log.WithError(err).WithField("operation_id", j.op.ID).Error("the outcome can never be recorded: the operation is put in review")
+			a.Log.WithError(err).WithField("operation_id", j.op.ID).Error("the outcome can never be recorded: the operation is put in review")
 			d, instead = decide.Decide(j.op, decide.Unrecordable{Decision: d, Why: err.Error()}), true
 			continue
 		}
-		r.Log.WithError(err).WithField("operation_id", j.op.ID).Error("the ledger cannot be written: the outcome is kept in memory and written when it can be")
+		a.Log.WithError(err).WithField("operation_id", j.op.ID).Error("the ledger cannot be written: the outcome is kept in memory and written when it can be")
 		if err := retry.Wait(ctx); err != nil {
 			return recorded{}, err
 		}
@@ -205,8 +205,8 @@ func forgetExpiries(tx *ledger.Tx, facts []fact.Fact) error {
 // tooLate returns the discrepancy for a reply after an operator or another runner
 // settled the operation. An order may come due during its read and be read twice; the
 // second read adds nothing.
-func (r *Runner) tooLate(ctx context.Context, j *job, d decide.Decision) ([]fact.Fact, error) {
-	if now, err := r.Ledger.Operation(ctx, j.op.ID); err != nil || j.lane == lanePoll && now.State != fact.StateResolved {
+func (a *attempts) tooLate(ctx context.Context, j *job, d decide.Decision) ([]fact.Fact, error) {
+	if now, err := a.Ledger.Operation(ctx, j.op.ID); err != nil || j.lane == lanePoll && now.State != fact.StateResolved {
 		return nil, err
 	}
 	return decide.Decide(j.op, decide.TooLate{Decision: d}).Facts, nil

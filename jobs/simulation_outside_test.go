@@ -65,7 +65,7 @@ func (s *simulation) outside(ctx context.Context) {
 // may find what it likes, for reads lag; it pays for nothing and changes no money.
 func (s *simulation) reconcile(ctx context.Context) {
 	r := s.runner
-	if r == nil || r.readable() != nil {
+	if r == nil || r.books.readable() != nil {
 		return
 	}
 	posts := s.counts.posts

@@ -41,7 +41,7 @@ func TestTrap38EveryReaderWaitsOutARetryAfter(t *testing.T) {
 
 // readLists reads a list as a restored account does.
 func (r *Runner) readLists(ctx context.Context) error {
-	return everyPage(ctx, r, r.Provider.OrdersPage, func(upstream.OrderSummary) error { return nil })
+	return everyPage(ctx, r.link, r.Provider.OrdersPage, func(upstream.OrderSummary) error { return nil })
 }
 
 // A precheck is postponed: no request is made, and no worker waits for it.

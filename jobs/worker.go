@@ -18,15 +18,24 @@ import (
 // slot when the reply arrives, so that recording overlaps with the next request.
 const workersPerSlot = 4
 
+// workers carry out the attempts of the queued jobs.
+type workers struct {
+	*Config
+	ready    *ready
+	link     *link
+	loader   *loader
+	attempts *attempts
+}
+
 // dispatch starts jobs until ctx ends, with at most Concurrency requests at once.
 // Requests in progress use the work context, which outlives ctx by the drain time.
-func (r *Runner) dispatch(ctx, work context.Context) error {
-	stop := r.ready.wakeAll(ctx)
+func (w *workers) dispatch(ctx, work context.Context) error {
+	stop := w.ready.wakeAll(ctx)
 	defer stop()
 	var under sync.WaitGroup
-	slots := make(chan struct{}, r.Concurrency)
-	for range workersPerSlot * r.Concurrency {
-		under.Go(func() { r.work(ctx, work, slots) })
+	slots := make(chan struct{}, w.Concurrency)
+	for range workersPerSlot * w.Concurrency {
+		under.Go(func() { w.work(ctx, work, slots) })
 	}
 	under.Wait()
 	return ctx.Err()
@@ -34,17 +43,17 @@ func (r *Runner) dispatch(ctx, work context.Context) error {
 
 // unsendRest records that the remaining intents were never sent when the runner stops.
 // The next run need not treat them as ambiguous attempts.
-func (r *Runner) unsendRest(ctx context.Context) {
-	for _, j := range r.ready.intended() {
-		d := decide.Decide(j.op, decide.TurnCame{Moment: r.moment(), SignedAt: j.sending.SentAt, Stopping: true})
-		if _, err := r.record(ctx, j, d); err != nil {
-			r.Log.WithError(err).WithField("operation_id", j.op.ID).Warn("it could not be recorded that a request was not sent: the next run treats it as one that may have been")
+func (w *workers) unsendRest(ctx context.Context) {
+	for _, j := range w.ready.intended() {
+		d := decide.Decide(j.op, decide.TurnCame{Moment: w.link.moment(), SignedAt: j.sending.SentAt, Stopping: true})
+		if _, err := w.attempts.record(ctx, j, d); err != nil {
+			w.Log.WithError(err).WithField("operation_id", j.op.ID).Warn("it could not be recorded that a request was not sent: the next run treats it as one that may have been")
 		}
 	}
 }
 
 // work takes one job after another, each with a request slot.
-func (r *Runner) work(ctx, work context.Context, slots chan struct{}) {
+func (w *workers) work(ctx, work context.Context, slots chan struct{}) {
 	for {
 		select {
 		case slots <- struct{}{}:
@@ -52,29 +61,29 @@ func (r *Runner) work(ctx, work context.Context, slots chan struct{}) {
 			return
 		}
 		release := sync.OnceFunc(func() { <-slots })
-		j, err := r.ready.pop(ctx)
+		j, err := w.ready.pop(ctx)
 		if err != nil {
 			release()
 			return
 		}
 		j.releaseSlot = release
-		r.step(ctx, work, j)
+		w.step(ctx, work, j)
 		release()
 	}
 }
 
 // step takes a job one step further. After an error the operation stays unchanged in the
 // ledger and is queued again, after a delay.
-func (r *Runner) step(ctx, work context.Context, j *job) {
-	step := r.send
+func (w *workers) step(ctx, work context.Context, j *job) {
+	step := w.attempts.send
 	if j.lane == lanePoll {
-		step = r.poll
+		step = w.attempts.poll
 	}
 	err := step(ctx, work, j)
 	if err == nil || ctx.Err() != nil {
 		return
 	}
-	log := r.Log.WithError(err).WithField("operation_id", j.op.ID)
+	log := w.Log.WithError(err).WithField("operation_id", j.op.ID)
 	if errors.Is(err, ledger.ErrStale) { // an operator cancelled, retried or released it
 		log.Debug("an operation was changed while it waited for its turn; it is queued as it is now")
 	} else {
@@ -84,19 +93,19 @@ func (r *Runner) step(ctx, work context.Context, j *job) {
 			return
 		}
 	}
-	r.ready.done(j.op.ID)
-	r.requeue(ctx, j.op.ID)
+	w.ready.done(j.op.ID)
+	w.loader.requeue(ctx, j.op.ID)
 }
 
 // requeue queues an operation again after an error. If the ledger cannot be read now,
 // runDueLoop finds the operation later.
-func (r *Runner) requeue(ctx context.Context, id string) {
-	record, err := r.Ledger.Operation(ctx, id)
+func (q *loader) requeue(ctx context.Context, id string) {
+	record, err := q.Ledger.Operation(ctx, id)
 	if err == nil && record.State == fact.StateAccepted {
-		err = r.enqueue(ctx, record)
+		err = q.enqueue(ctx, record)
 	}
 	if err != nil && ctx.Err() == nil {
-		r.Log.WithError(err).WithField("operation_id", id).Error("an operation could not be queued")
+		q.Log.WithError(err).WithField("operation_id", id).Error("an operation could not be queued")
 	}
-	r.wakeDueLoop()
+	q.wakeDueLoop()
 }

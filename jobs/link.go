@@ -1,5 +1,6 @@
-// A Retry-After holds every sender of the account. Lanes hold operations (pauses.go),
-// and passNow holds their prechecks. This file holds the readers.
+// Reads: their turns, and what their outcomes say. A Retry-After holds every sender of the
+// account: lanes hold operations (pauses.go), passNow holds their prechecks, and passRead
+// holds the other readers.
 
 package jobs
 
@@ -7,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"perennial/jobs/decide"
@@ -14,16 +16,33 @@ import (
 	"perennial/ledger/fact"
 	"perennial/ledger/sleep"
 	"perennial/upstream"
+
+	"golang.org/x/time/rate"
 )
 
+// link is the account's way to the provider for reads: when a read may be made, and what
+// its outcome says of the provider, the account and the clocks.
+type link struct {
+	*Config
+	gate   *rateGate
+	clock  *clock
+	pauses *pauses
+	pulse  *pulse
+	holds  *holds
+	share  *rate.Limiter // of the account's rate, for background reads
+
+	mu    sync.Mutex
+	asked time.Time // when a long Retry-After was last probed
+}
+
 // passRead is the gate for reads. No read passes during a Retry-After.
-func (r *Runner) passRead(ctx context.Context) error {
+func (l *link) passRead(ctx context.Context) error {
 	for {
-		if err := r.waitOut(ctx); err != nil {
+		if err := l.waitOut(ctx); err != nil {
 			return err
 		}
 		// A Retry-After may come while it waits for its turn.
-		if err := r.passNow(ctx, priorityListing); !errors.Is(err, errThrottled) {
+		if err := l.passNow(ctx, priorityListing); !errors.Is(err, errThrottled) {
 			return err
 		}
 	}
@@ -34,14 +53,14 @@ var errThrottled = errors.New("the provider has asked to wait")
 
 // passNow is the gate for a precheck. It does not wait out a Retry-After: earlier reads
 // would be stale afterwards, so the precheck starts again.
-func (r *Runner) passNow(ctx context.Context, p gatePriority) error {
-	if r.pauses.throttled() {
+func (l *link) passNow(ctx context.Context, p gatePriority) error {
+	if l.pauses.throttled() {
 		return errThrottled
 	}
-	if err := r.gate.Pass(ctx, p); err != nil {
+	if err := l.gate.Pass(ctx, p); err != nil {
 		return err
 	}
-	if r.pauses.throttled() {
+	if l.pauses.throttled() {
 		return errThrottled
 	}
 	return nil
@@ -49,13 +68,13 @@ func (r *Runner) passNow(ctx context.Context, p gatePriority) error {
 
 // waitOut returns when no Retry-After is in force. It checks each second, because a
 // longer one may come and the clock may be set.
-func (r *Runner) waitOut(ctx context.Context) error {
+func (l *link) waitOut(ctx context.Context) error {
 	for {
-		until, held := r.pauses.throttledUntil()
+		until, held := l.pauses.throttledUntil()
 		if !held {
 			return nil
 		}
-		if err := sleep.For(ctx, min(time.Second, until.Sub(r.Clock()))); err != nil {
+		if err := sleep.For(ctx, min(time.Second, until.Sub(l.Clock()))); err != nil {
 			return err
 		}
 	}
@@ -63,11 +82,11 @@ func (r *Runner) waitOut(ctx context.Context) error {
 
 // WaitOut returns when no Retry-After is in force, or an error if it lasts longer than
 // most.
-func (r *Runner) WaitOut(ctx context.Context, most time.Duration) error {
-	if until, held := r.pauses.throttledUntil(); held && until.Sub(r.Clock()) > most {
+func (l *link) WaitOut(ctx context.Context, most time.Duration) error {
+	if until, held := l.pauses.throttledUntil(); held && until.Sub(l.Clock()) > most {
 		return errThrottled
 	}
-	return r.waitOut(ctx)
+	return l.waitOut(ctx)
 }
 
 // throttledUntil returns when the account's Retry-After ends, if one is in force.
@@ -88,7 +107,7 @@ func (p *pauses) throttling() (ledger.Pause, bool) {
 }
 
 // Throttled reports whether a Retry-After is in force that no operator has ended.
-func (r *Runner) Throttled() bool { return r.pauses.throttled() }
+func (h *holds) Throttled() bool { return h.pauses.throttled() }
 
 func (p *pauses) throttled() bool {
 	_, held := p.throttledUntil()
@@ -109,18 +128,18 @@ func (e *ThrottledError) Error() string {
 
 // bindFailed returns the error of a start whose read failed. It records a Retry-After
 // for the next start too, once there is a ledger.
-func (r *Runner) bindFailed(ctx context.Context, what string, err error) error {
+func (l *link) bindFailed(ctx context.Context, what string, err error) error {
 	var failed *upstream.Error
 	if !errors.As(err, &failed) || !errors.Is(err, upstream.CodeRateLimited) {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	until := r.Clock().Add(decide.ThrottleDelay(failed.RetryAfter, 0)).UTC()
-	_, unbound := r.Ledger.Binding(ctx)
+	until := l.Clock().Add(decide.ThrottleDelay(failed.RetryAfter, 0)).UTC()
+	_, unbound := l.Ledger.Binding(ctx)
 	if errors.Is(unbound, ledger.ErrNotFound) {
-		return &ThrottledError{r.Account, until}
+		return &ThrottledError{l.Account, until}
 	}
-	_ = r.pause(ctx, decide.Pause{Scope: decide.ScopeAccount, Cause: decide.CauseThrottled, Detail: fact.Bounded(err.Error()), TraceID: failed.TraceID, Until: &until})
-	return &ThrottledError{r.Account, until}
+	_ = l.holds.pause(ctx, decide.Pause{Scope: decide.ScopeAccount, Cause: decide.CauseThrottled, Detail: fact.Bounded(err.Error()), TraceID: failed.TraceID, Until: &until})
+	return &ThrottledError{l.Account, until}
 }
 
 // readShare is the share of an account's rate for background reads: listings and
@@ -129,9 +148,13 @@ const readShare = 0.3
 
 // PassListing waits for the turn of a background read: within readShare, and after
 // everything else except the gate's guaranteed share of reads.
-func (r *Runner) PassListing(ctx context.Context) error {
-	if err := r.share.Wait(ctx); err != nil {
+func (l *link) PassListing(ctx context.Context) error {
+	if err := l.share.Wait(ctx); err != nil {
 		return err
 	}
-	return r.passRead(ctx)
+	return l.passRead(ctx)
+}
+
+func (l *link) moment() decide.Moment {
+	return decide.Moment{Now: l.clock.Now(), Jitter: l.Random()}
 }
