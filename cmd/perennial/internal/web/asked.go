@@ -30,22 +30,22 @@ func ask[Q, A any](ctx context.Context, a Account, v verbs.Verb[Q, A], question 
 }
 
 // askNow returns a runner's answer to a read-only verb. The pages ask each verb one question.
-func askNow[Q, T any](ctx context.Context, s *Server, a Account, v verbs.Verb[Q, T], question Q) Made[T] {
-	return askAgain(ctx, s, a, v, question, 0)
+func askNow[Q, T any](ctx context.Context, f *figures, a Account, v verbs.Verb[Q, T], question Q) Made[T] {
+	return askAgain(ctx, f, a, v, question, 0)
 }
 
 // askAgain is askNow with a limit of the answer's age, as figureOf has it.
-func askAgain[Q, T any](ctx context.Context, s *Server, a Account, v verbs.Verb[Q, T], question Q, fresh time.Duration) Made[T] {
-	return waitFor[T](ctx, s.figures, beginAgain(s, a, v, question, fresh), fresh)
+func askAgain[Q, T any](ctx context.Context, f *figures, a Account, v verbs.Verb[Q, T], question Q, fresh time.Duration) Made[T] {
+	return waitFor[T](ctx, f, beginAgain(f, a, v, question, fresh), fresh)
 }
 
 // begin sends a request without waiting. askNow returns its answer.
-func begin[Q, T any](s *Server, a Account, v verbs.Verb[Q, T], question Q) {
-	beginAgain(s, a, v, question, 0)
+func begin[Q, T any](f *figures, a Account, v verbs.Verb[Q, T], question Q) {
+	beginAgain(f, a, v, question, 0)
 }
 
-func beginAgain[Q, T any](s *Server, a Account, v verbs.Verb[Q, T], question Q, fresh time.Duration) *figure {
-	return s.figures.askReply(v.Name+" "+a.AccountName(), fresh, func(ctx context.Context) (any, error) { return answerOf(a, v, question)(ctx) })
+func beginAgain[Q, T any](f *figures, a Account, v verbs.Verb[Q, T], question Q, fresh time.Duration) *figure {
+	return f.askReply(v.Name+" "+a.AccountName(), fresh, func(ctx context.Context) (any, error) { return answerOf(a, v, question)(ctx) })
 }
 
 func answerOf[Q, T any](a Account, v verbs.Verb[Q, T], question Q) func(context.Context) (T, error) {
@@ -58,11 +58,11 @@ func answerOf[Q, T any](a Account, v verbs.Verb[Q, T], question Q) func(context.
 
 // sweeps returns the status of an account's schedules, with plans and pauses as the ledger
 // has them now. problem says why the rest is unknown.
-func (s *Server) sweeps(ctx context.Context, a Account) (all []schedules.Status, problem string, err error) {
-	made := askNow(ctx, s, a, verbs.Sweeps, struct{}{})
+func (s *insight) sweeps(ctx context.Context, a Account) (all []schedules.Status, problem string, err error) {
+	made := askNow(ctx, s.figures, a, verbs.Sweeps, struct{}{})
 	all, outdated, err := refresh(ctx, a, s.Clock(), made.Value, made.Known())
 	if err == nil && outdated && made.problem() == "" {
-		made = askAgain(ctx, s, a, verbs.Sweeps, struct{}{}, -1)
+		made = askAgain(ctx, s.figures, a, verbs.Sweeps, struct{}{}, -1)
 		all, _, err = refresh(ctx, a, s.Clock(), made.Value, made.Known())
 	}
 	return all, made.problem(), err

@@ -39,12 +39,12 @@ type attentionView struct {
 
 // glance returns the runner's summary of the account, without the figures that take long:
 // an answer that takes long is asked for rarely.
-func (s *Server) glance(ctx context.Context, a Account) Made[verbs.Summary] {
-	return askNow(ctx, s, a, verbs.AtAGlance, verbs.SummaryRequest{NeedsOnly: true})
+func (s *insight) glance(ctx context.Context, a Account) Made[verbs.Summary] {
+	return askNow(ctx, s.figures, a, verbs.AtAGlance, verbs.SummaryRequest{NeedsOnly: true})
 }
 
 // badge returns the number of things that need an operator, "?" if unknown, "" for none.
-func (s *Server) badge(ctx context.Context, a Account) string {
+func (s *insight) badge(ctx context.Context, a Account) string {
 	n, err := s.needs(ctx, a)
 	switch {
 	case err != nil || !n.Known:
@@ -55,18 +55,18 @@ func (s *Server) badge(ctx context.Context, a Account) string {
 	return strconv.FormatInt(n.Total, 10)
 }
 
-func (s *Server) attention(q accountRequest) {
-	v, err := s.attentionList(q.Context(), q.account)
+func (s *overviewPages) attention(q accountRequest) {
+	v, err := s.insight.attentionList(q.Context(), q.account)
 	if err != nil {
-		s.broken(q, err)
+		s.frame.broken(q, err)
 		return
 	}
-	s.show(q, "attention", "Needs attention", v)
+	s.frame.show(q, "attention", "Needs attention", v)
 }
 
 // attentionList lists what needs an operator. Reviews and plans are listed one by one,
 // everything else as counts.
-func (s *Server) attentionList(ctx context.Context, a Account) (v attentionView, err error) {
+func (s *insight) attentionList(ctx context.Context, a Account) (v attentionView, err error) {
 	n, err := s.needs(ctx, a)
 	if err != nil {
 		return v, err

@@ -49,9 +49,9 @@ func lastRead(ctx context.Context, l *ledger.Ledger, newest *comparison) (*walle
 type comparison = jobs.LastReconciliation
 
 // books combines a balance with the newest reconciliation.
-func (s *Server) books(ctx context.Context, a Account, b ledger.Balance) (booksView, error) {
+func (s *insight) books(ctx context.Context, a Account, b ledger.Balance) (booksView, error) {
 	v := booksView{Balance: b}
-	glance, shown := s.glance(ctx, a), askNow(ctx, s, a, verbs.Show, struct{}{})
+	glance, shown := s.glance(ctx, a), askNow(ctx, s.figures, a, verbs.Show, struct{}{})
 	v.Compared = s.compared(a, shown)
 	var err error
 	if v.LastRead, err = lastRead(ctx, a.Ledger(), v.Compared); err != nil {
@@ -78,7 +78,7 @@ func (s *Server) books(ctx context.Context, a Account, b ledger.Balance) (booksV
 
 // compared returns the newest reconciliation: the runner's last, or that which a person
 // asked for on these pages. It returns nil if neither is known.
-func (s *Server) compared(a Account, shown Made[verbs.AccountView]) *comparison {
+func (s *insight) compared(a Account, shown Made[verbs.AccountView]) *comparison {
 	var newest *comparison
 	if shown.problem() == "" {
 		newest = &shown.Value.Reconciled

@@ -56,7 +56,7 @@ const (
 	calendarStep = 2000
 )
 
-func (s *Server) calendar(q accountRequest) {
+func (s *overviewPages) calendar(q accountRequest) {
 	ctx, today := q.Context(), s.Clock().UTC()
 	month, err := time.Parse(monthForm, q.URL.Query().Get("month"))
 	if err != nil || month.Year() < 1 {
@@ -64,7 +64,7 @@ func (s *Server) calendar(q accountRequest) {
 	}
 	v := calendarView{Month: month.Format(monthForm), Before: month.AddDate(0, -1, 0).Format(monthForm), After: month.AddDate(0, 1, 0).Format(monthForm), Name: month.Format("January 2006")}
 	v.Currency, _ = q.account.Ledger().Currency(ctx)
-	v.Made = figureOf(ctx, s.figures, "calendar:"+q.account.AccountName()+":"+v.Month, fleetFresh, func(ctx context.Context) (map[int]calendarCount, error) {
+	v.Made = figureOf(ctx, s.insight.figures, "calendar:"+q.account.AccountName()+":"+v.Month, fleetFresh, func(ctx context.Context) (map[int]calendarCount, error) {
 		return countMonth(ctx, q.account, month)
 	})
 	column := (int(month.Weekday()) + 6) % 7 // weeks begin on Monday
@@ -78,7 +78,7 @@ func (s *Server) calendar(q accountRequest) {
 		v.Weeks[len(v.Weeks)-1][column] = cell
 		column++
 	}
-	s.show(q, "calendar", "Expiries in "+v.Name, v)
+	s.frame.show(q, "calendar", "Expiries in "+v.Name, v)
 }
 
 // countMonth counts a month's expiries by day.

@@ -263,7 +263,7 @@ type confirmView struct {
 
 // answerAgain shows an answer that was not accepted. It asks to confirm an answer that
 // looks like a slip. Otherwise it shows the form with the reason.
-func (s *Server) answerAgain(q accountRequest, form func(string) string, why error) {
+func (s *operationPages) answerAgain(q accountRequest, form func(string) string, why error) {
 	typed := answerForm{Answer: form("answer"), Amount: form("amount"), Order: form("order"), Line: form("line"), Reason: form("reason"), Wrong: why.Error()}
 	if !errors.Is(why, ErrUnconfirmed) {
 		s.showOperation(q, form("id"), http.StatusUnprocessableEntity, typed)
@@ -276,7 +276,7 @@ func (s *Server) answerAgain(q accountRequest, form func(string) string, why err
 		err = s.readOperation(ctx, q.account, form("id"), &of)
 	}
 	if err != nil {
-		s.broken(q, err)
+		s.frame.broken(q, err)
 		return
 	}
 	v := confirmView{Change: "resolve", Charged: typed.Answer == "charged", Wallet: b.WalletCents, After: b.WalletCents, Currency: b.Currency, Back: to(q.account.AccountName(), "operation", "id", form("id")) + "#review", Fields: map[string]string{}}
@@ -298,14 +298,14 @@ func (s *Server) answerAgain(q accountRequest, form func(string) string, why err
 			v.After += x.ChargedCents - x.RefundedCents
 		}
 	}
-	s.showAs(q, "confirm", "Confirm the answer", http.StatusUnprocessableEntity, v)
+	s.frame.showAs(q, "confirm", "Confirm the answer", http.StatusUnprocessableEntity, v)
 }
 
 // correctAgain asks to confirm a correction that looks like a slip.
-func (s *Server) correctAgain(q accountRequest, form func(string) string, why error) {
+func (s *operationPages) correctAgain(q accountRequest, form func(string) string, why error) {
 	b, err := q.account.Ledger().Balance(q.Context(), q.account.AccountName())
 	if err != nil {
-		s.broken(q, err)
+		s.frame.broken(q, err)
 		return
 	}
 	v := confirmView{Change: "correct", Charged: true, Wallet: b.WalletCents, Currency: b.Currency, Why: unlikely(why), Back: localPath(form("back")), Fields: map[string]string{}}
@@ -314,7 +314,7 @@ func (s *Server) correctAgain(q accountRequest, form func(string) string, why er
 	}
 	v.Cents, _ = centsOf(form("amount")) // the runner has already parsed it
 	v.After = v.Wallet - v.Cents
-	s.showAs(q, "confirm", "Confirm the correction", http.StatusUnprocessableEntity, v)
+	s.frame.showAs(q, "confirm", "Confirm the correction", http.StatusUnprocessableEntity, v)
 }
 
 // unlikely returns why an answer needs confirmation, without the command line's flag.
@@ -352,15 +352,15 @@ type changedView struct {
 	Back    string
 }
 
-func (s *Server) change(q accountRequest) {
+func (s *operationPages) change(q accountRequest) {
 	c, known := changes[q.PathValue("what")]
 	name := q.account.AccountName()
 	switch {
 	case !known:
-		s.fail(q.to, q.Request, q.session, http.StatusNotFound, "There is no such change.", nil)
+		s.frame.fail(q.to, q.Request, q.session, http.StatusNotFound, "There is no such change.", nil)
 		return
 	case !q.session.MayChange(name):
-		s.fail(q.to, q.Request, q.session, http.StatusForbidden, "You are signed in as a viewer: nothing was changed.", nil)
+		s.frame.fail(q.to, q.Request, q.session, http.StatusForbidden, "You are signed in as a viewer: nothing was changed.", nil)
 		return
 	}
 	form := func(field string) string {
@@ -369,7 +369,7 @@ func (s *Server) change(q accountRequest) {
 		}
 		return strings.TrimSpace(q.PostFormValue(field))
 	}
-	v := s.view(q.session, "Change", "")
+	v := s.frame.view(q.session, "Change", "")
 	v.Account = name
 	out := changedView{Does: c.does, About: cmp.Or(form("operation"), form("id"), form("command_id")), Back: localPath(form("back"))}
 	do, command, err := c.takes(form)
@@ -397,7 +397,7 @@ func (s *Server) change(q accountRequest) {
 	}
 	s.Log.WithField("account", name).WithField("by", q.session.Name).WithField("change", q.PathValue("what")).WithField("done", out.Done).Info("a change was asked for on the pages")
 	v.Data = out
-	s.page(q.to, q.Request, "changed", code, v)
+	s.frame.page(q.to, q.Request, "changed", code, v)
 }
 
 // publishes returns the id of the command that a change of a dead letter publishes, or "".
@@ -424,7 +424,7 @@ func publishes(q accountRequest, form func(string) string) string {
 
 // again shows a form again after its change failed, with the reason, if its page supports
 // that. understood says that the form was valid.
-func (s *Server) again(q accountRequest, form func(string) string, understood bool, why error) bool {
+func (s *operationPages) again(q accountRequest, form func(string) string, understood bool, why error) bool {
 	_, errNone := q.account.Ledger().Operation(q.Context(), form("id"))
 	switch {
 	case q.PathValue("what") == "dead-correct" && understood:
@@ -452,10 +452,10 @@ func (c change) signed(command []string, by, reason string) []string {
 }
 
 // do makes a change in the name of the signed-in person.
-func (s *Server) do(ctx context.Context, q accountRequest, c change, do deed, reason string) (said string, err error) {
+func (s *operationPages) do(ctx context.Context, q accountRequest, c change, do deed, reason string) (said string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, max(c.timeout, askWithin))
 	defer cancel()
-	defer s.figures.expire(q.account.AccountName())
+	defer s.insight.figures.expire(q.account.AccountName())
 	return do(ctx, q.account, signature{q.session.Name, reason, s.Clock()})
 }
 

@@ -68,7 +68,7 @@ func letterOf(l Letter) letterView {
 }
 
 // letterAgain shows a correction that was not published in its form, with the reason.
-func (s *Server) letterAgain(q accountRequest, form func(string) string, why error) {
+func (s *operationPages) letterAgain(q accountRequest, form func(string) string, why error) {
 	ctx, cancel := context.WithTimeout(q.Context(), askWithin)
 	defer cancel()
 	v, ok := s.readLetter(ctx, q, form("id"))
@@ -76,7 +76,7 @@ func (s *Server) letterAgain(q accountRequest, form func(string) string, why err
 		return
 	}
 	v.Typed, v.Why, v.Wrong = q.PostFormValue("content"), form("reason"), why.Error()
-	s.showAs(q, "letter", "Dead letter "+form("id"), http.StatusUnprocessableEntity, v)
+	s.frame.showAs(q, "letter", "Dead letter "+form("id"), http.StatusUnprocessableEntity, v)
 }
 
 // correctLetter publishes corrected content in place of a dead letter.
@@ -91,7 +91,7 @@ func correctLetter(form func(string) string) (deed, []string, error) {
 	}, []string{"dead-letters", "requeue", form("id"), "--file", "corrected.json"}, nil
 }
 
-func (s *Server) dead(q accountRequest) {
+func (s *operationPages) dead(q accountRequest) {
 	ctx, cancel := context.WithTimeout(q.Context(), askWithin)
 	defer cancel()
 	form := q.URL.Query()
@@ -115,7 +115,7 @@ func (s *Server) dead(q accountRequest) {
 		l.Text = ""
 		v.Rows = append(v.Rows, l)
 	}
-	s.show(q, "dead", "Dead letters", v)
+	s.frame.show(q, "dead", "Dead letters", v)
 }
 
 // letterWith finds the first listed dead letter with an id in its command.
@@ -134,22 +134,22 @@ func letterWith(ctx context.Context, a Account, id string) (seq uint64, found bo
 	return 0, false
 }
 
-func (s *Server) deadLetter(ctx context.Context, q accountRequest, text string) {
+func (s *operationPages) deadLetter(ctx context.Context, q accountRequest, text string) {
 	if v, ok := s.readLetter(ctx, q, text); ok {
-		s.show(q, "letter", "Dead letter "+text, v)
+		s.frame.show(q, "letter", "Dead letter "+text, v)
 	}
 }
 
 // readLetter reads a dead letter by its sequence. If it fails, it writes a page with the
 // reason.
-func (s *Server) readLetter(ctx context.Context, q accountRequest, text string) (v letterView, ok bool) {
+func (s *operationPages) readLetter(ctx context.Context, q accountRequest, text string) (v letterView, ok bool) {
 	seq, err := strconv.ParseUint(text, 10, 64)
 	var l Letter
 	if err == nil {
 		l, err = q.account.Letter(ctx, seq)
 	}
 	if errors.Is(err, ErrNoLetter) || errors.Is(err, strconv.ErrSyntax) || errors.Is(err, strconv.ErrRange) {
-		s.fail(q.to, q.Request, q.session, http.StatusNotFound, "There is no such dead letter: it was requeued or dropped, or never was.", nil)
+		s.frame.fail(q.to, q.Request, q.session, http.StatusNotFound, "There is no such dead letter: it was requeued or dropped, or never was.", nil)
 		return v, false
 	}
 	if err != nil {
@@ -160,8 +160,8 @@ func (s *Server) readLetter(ctx context.Context, q accountRequest, text string) 
 }
 
 // noLetters writes a page that says that NATS does not answer.
-func (s *Server) noLetters(q accountRequest, err error) {
-	s.fail(q.to, q.Request, q.session, http.StatusServiceUnavailable, "The dead letters cannot be read from NATS now: "+err.Error(), err)
+func (s *operationPages) noLetters(q accountRequest, err error) {
+	s.frame.fail(q.to, q.Request, q.session, http.StatusServiceUnavailable, "The dead letters cannot be read from NATS now: "+err.Error(), err)
 }
 
 // ofLetter is a change of a dead letter.

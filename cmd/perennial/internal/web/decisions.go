@@ -18,16 +18,16 @@ type decisionsView struct {
 }
 
 // decisions shows the audit log, newest first.
-func (s *Server) decisions(q accountRequest) {
+func (s *overviewPages) decisions(q accountRequest) {
 	before, _ := strconv.ParseInt(q.URL.Query().Get("before"), 10, 64)
 	rows, next, err := q.account.Ledger().DecisionsBefore(q.Context(), before, decisionsListed)
 	if err != nil {
-		s.broken(q, err)
+		s.frame.broken(q, err)
 		return
 	}
 	v := decisionsView{Rows: rows}
 	if next > 0 {
 		v.Older = to(q.account.AccountName(), "log", "before", strconv.FormatInt(next, 10))
 	}
-	s.show(q, "log", "Activity", v)
+	s.frame.show(q, "log", "Activity", v)
 }

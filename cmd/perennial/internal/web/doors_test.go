@@ -20,7 +20,7 @@ var open = []string{"GET /static/", "GET /static/vendor/{file}", "GET /login", "
 type door struct{ pattern, method, path string }
 
 // doors are all routes of the server's own table, each change on its own.
-func doors(s *Server) (all []door) {
+func allDoors(s *Server) (all []door) {
 	for _, pattern := range s.patterns {
 		method, path, _ := strings.Cut(pattern, " ")
 		path = strings.NewReplacer("/static/vendor/{file}", "/static/vendor/uPlot.esm.js", "{account}", "main", "{$}", "", "/static/", "/static/page.css").Replace(path)
@@ -89,7 +89,7 @@ func TestEveryDoorIsLockedFromOutside(t *testing.T) {
 	var err error
 	h.pages.Identity, err = NewIdentity(personHeader, []string{"192.0.2.0/24"}, []Person{{Name: "ada", Role: Operator}})
 	check(t, err)
-	all, later := doors(h.pages), h.clock().Add(time.Hour)
+	all, later := allDoors(h.pages), h.clock().Add(time.Hour)
 	if len(all) < 30 || !slices.ContainsFunc(all, func(d door) bool { return d.path == "/a/main/reveal" }) {
 		t.Fatalf("%d doors", len(all))
 	}

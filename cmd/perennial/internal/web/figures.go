@@ -100,6 +100,13 @@ func (m Made[T]) Known() bool { return !m.At.IsZero() }
 // Pending reports whether the page must be reloaded for a value.
 func (m Made[T]) Pending() bool { return m.At.IsZero() && m.Err == "" }
 
+// insight reads what several pages show of an account. Slow figures are made in the
+// background and shown when they are ready.
+type insight struct {
+	*Config
+	figures *figures
+}
+
 // figureOf returns the figure of a name, computed by make. The value is at most fresh old,
 // unless computing it takes more than a hundredth of that time. An older value is returned
 // while a new one is computed. Without a value, or with fresh 0, it waits briefly. With

@@ -55,7 +55,7 @@ func wasListed(ctx context.Context, a Account) error {
 }
 
 // expiries counts an account's proxies by their remaining days.
-func (s *Server) expiries(ctx context.Context, a Account) Made[[]bucket] {
+func (s *insight) expiries(ctx context.Context, a Account) Made[[]bucket] {
 	return figureOf(ctx, s.figures, "expiries:"+a.AccountName(), fleetFresh, func(ctx context.Context) ([]bucket, error) {
 		if err := wasListed(ctx, a); err != nil {
 			return nil, err
@@ -91,7 +91,7 @@ type uncovered struct {
 	Nearest []ledger.ExpiryPlace // the first to expire
 }
 
-func (s *Server) uncovered(ctx context.Context, a Account) Made[uncovered] {
+func (s *insight) uncovered(ctx context.Context, a Account) Made[uncovered] {
 	return figureOf(ctx, s.figures, "uncovered:"+a.AccountName(), fleetFresh, func(ctx context.Context) (u uncovered, err error) {
 		if err := wasListed(ctx, a); err != nil {
 			return u, err
@@ -114,14 +114,14 @@ func (s *Server) uncovered(ctx context.Context, a Account) Made[uncovered] {
 }
 
 // coverage returns which schedule renews which proxy of an account.
-func (s *Server) coverage(ctx context.Context, a Account) Made[*plans.Coverage] {
+func (s *insight) coverage(ctx context.Context, a Account) Made[*plans.Coverage] {
 	return figureOf(ctx, s.figures, "coverage:"+a.AccountName(), fleetFresh, func(context.Context) (*plans.Coverage, error) {
 		return plans.NewCoverage(a.Schedules(), a.Ledger(), a.ReadList)
 	})
 }
 
 // forecast returns the runner's forecast of what all schedules charge in the next days.
-func (s *Server) forecast(ctx context.Context, a Account) Made[schedules.Forecast] {
+func (s *insight) forecast(ctx context.Context, a Account) Made[schedules.Forecast] {
 	return figureOf(ctx, s.figures, "forecast:"+a.AccountName(), fleetFresh, func(ctx context.Context) (f schedules.Forecast, err error) {
 		if err = wasListed(ctx, a); err == nil {
 			f, err = ask(ctx, a, verbs.Forecast, verbs.ForecastRequest{Days: forecastDays})

@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // cookieName returns the session cookie's name for a host. It includes the port, because
@@ -22,10 +24,18 @@ func cookieName(host string) string {
 	return "perennial_session_" + port
 }
 
+// doors let people in: sessions, logins, and what every request must prove.
+type doors struct {
+	*Config
+	sessions *sessions
+	frame    *frame
+	logins   *rate.Limiter
+}
+
 // guarded refuses requests for unknown host names and requests from other sites. A site
 // could point its own name here and read the pages with scripts. Pages are not cached, not
 // framed, and load nothing from elsewhere.
-func (s *Server) guarded(next http.Handler) http.Handler {
+func (s *doors) guarded(next http.Handler) http.Handler {
 	crossOrigin := http.NewCrossOriginProtection()
 	crossOrigin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "another site asked for this: nothing was changed", http.StatusForbidden)
@@ -58,7 +68,7 @@ const maxForm = 64 << 10
 // current returns the session of a request. A person named by a trusted proxy takes
 // precedence over the cookie. A session begun with a token lasts while the token is in the
 // file, and has the entry's current person. An error refuses the request.
-func (s *Server) current(r *http.Request) (x session, ok bool, err error) {
+func (s *doors) current(r *http.Request) (x session, ok bool, err error) {
 	if p, named, err := s.Identity.of(r); named {
 		if err != nil {
 			return session{}, false, err
@@ -80,7 +90,7 @@ func (s *Server) current(r *http.Request) (x session, ok bool, err error) {
 
 // signedIn wraps a handler for signed-in people and redirects others to the login. A
 // change also needs the session's form token.
-func (s *Server) signedIn(next func(http.ResponseWriter, *http.Request, session)) http.HandlerFunc {
+func (s *doors) signedIn(next func(http.ResponseWriter, *http.Request, session)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		x, ok, err := s.current(r)
 		switch {
@@ -91,9 +101,9 @@ func (s *Server) signedIn(next func(http.ResponseWriter, *http.Request, session)
 		case !ok:
 			http.Error(w, "sign in first: nothing was changed", http.StatusUnauthorized)
 		case r.Method == http.MethodPost && !s.sessions.isFormToken(x, r.PostFormValue("form")):
-			s.fail(w, r, x, http.StatusForbidden, "This form is of another session: go back, load the page again, and send it again. Nothing was changed.", nil)
+			s.frame.fail(w, r, x, http.StatusForbidden, "This form is of another session: go back, load the page again, and send it again. Nothing was changed.", nil)
 		default:
-			x.edition = s.edition(r.Context(), x.Person)
+			x.edition = s.frame.insight.edition(r.Context(), x.Person)
 			next(w, r.WithContext(withNeeds(r.Context())), x)
 		}
 	}
@@ -101,7 +111,7 @@ func (s *Server) signedIn(next func(http.ResponseWriter, *http.Request, session)
 
 // MayRead reports whether a program may read figures of every account. The request needs a
 // session, or a one-time link's code as bearer token.
-func (s *Server) MayRead(r *http.Request) bool {
+func (s *doors) MayRead(r *http.Request) bool {
 	p := Person{Accounts: []string{""}}
 	if code, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
 		if named, ok := s.sessions.redeem(code); ok {
@@ -115,13 +125,13 @@ func (s *Server) MayRead(r *http.Request) bool {
 
 // notTaken refuses a request with a doubled identity header, or for a person not in
 // http.identity.people.
-func (s *Server) notTaken(w http.ResponseWriter, r *http.Request, err error) {
+func (s *doors) notTaken(w http.ResponseWriter, r *http.Request, err error) {
 	s.Log.WithError(err).WithField("remote", remoteOf(r)).Warn("a person whom the proxy names does not get in")
 	code := http.StatusForbidden
 	if errors.Is(err, errHeaderTwice) {
 		code = http.StatusBadRequest
 	}
-	s.fail(w, r, session{}, code, "The proxy in front names who you are, and you do not get in: "+err.Error()+". Nothing was changed.", nil)
+	s.frame.fail(w, r, session{}, code, "The proxy in front names who you are, and you do not get in: "+err.Error()+". Nothing was changed.", nil)
 }
 
 // setCookie sets or removes the session cookie.

@@ -22,9 +22,17 @@ const (
 	maxOwn  = 20
 )
 
+// livePages tell open pages that what they show has changed.
+type livePages struct {
+	*Config
+	insight *insight
+	doors   *doors
+	live    openPages
+}
+
 // changes notifies an open page when a visible account's ledger has grown, or a figure is
 // ready. Without these events the page works and is reloaded by hand.
-func (s *Server) changes(w http.ResponseWriter, r *http.Request, x session) {
+func (s *livePages) changes(w http.ResponseWriter, r *http.Request, x session) {
 	if !s.live.open(x.Name) {
 		http.Error(w, "too many open pages", http.StatusServiceUnavailable)
 		return
@@ -51,8 +59,8 @@ func (s *Server) changes(w http.ResponseWriter, r *http.Request, x session) {
 	beat := time.NewTicker(liveBeat)
 	defer beat.Stop()
 	for said := "hello"; ; {
-		made := s.figures.next()
-		if _, err := fmt.Fprintf(w, "event: %s\ndata: %s\n\n", said, s.edition(ctx, x.Person)); err != nil || control.Flush() != nil {
+		made := s.insight.figures.next()
+		if _, err := fmt.Fprintf(w, "event: %s\ndata: %s\n\n", said, s.insight.edition(ctx, x.Person)); err != nil || control.Flush() != nil {
 			return
 		}
 		select {
@@ -65,7 +73,7 @@ func (s *Server) changes(w http.ResponseWriter, r *http.Request, x session) {
 		case <-ctx.Done():
 			return
 		}
-		now, lasts, err := s.current(r)
+		now, lasts, err := s.doors.current(r)
 		if !lasts || err != nil || !reflect.DeepEqual(now.Person, x.Person) { // signed out meanwhile, or the role changed
 			return
 		}
@@ -75,7 +83,7 @@ func (s *Server) changes(w http.ResponseWriter, r *http.Request, x session) {
 // edition identifies the state that a page shows: the heads of the visible ledgers, the
 // number of dead letters, which no ledger has, and the computed figures. A page carries the edition from before it was read. Changes before the
 // page follows events are then not missed.
-func (s *Server) edition(ctx context.Context, p Person) string {
+func (s *insight) edition(ctx context.Context, p Person) string {
 	all := []byte(strconv.FormatInt(s.figures.edition(), 10))
 	for _, a := range s.Accounts {
 		if p.MaySee(a.AccountName()) {
@@ -91,7 +99,7 @@ func (s *Server) edition(ctx context.Context, p Person) string {
 const lettersFresh = 5 * time.Second
 
 // lettersLately returns an account's number of dead letters as it was read last, or 0.
-func (s *Server) lettersLately(a Account) int64 {
+func (s *insight) lettersLately(a Account) int64 {
 	one := s.figures.askReply("letters "+a.AccountName(), lettersFresh, func(ctx context.Context) (any, error) {
 		ctx, cancel := context.WithTimeout(ctx, lettersWithin)
 		defer cancel()
@@ -113,7 +121,7 @@ func (s *Server) lettersLately(a Account) int64 {
 
 // watch signals when an account's ledger has grown beyond seq, at most once per liveEvery.
 // Growth in between is signalled after that time.
-func (s *Server) watch(ctx context.Context, a Account, seq int64, grown chan<- struct{}) {
+func (s *livePages) watch(ctx context.Context, a Account, seq int64, grown chan<- struct{}) {
 	pause := time.NewTicker(liveEvery)
 	defer pause.Stop()
 	for {

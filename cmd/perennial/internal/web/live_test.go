@@ -79,9 +79,9 @@ func TestAnOpenPageFollowsDeadLetters(t *testing.T) {
 	h := newRig(t)
 	edition := func() string {
 		h.wait(2 * lettersFresh)
-		h.pages.edition(t.Context(), Person{Name: "ada"})
+		h.pages.frame.insight.edition(t.Context(), Person{Name: "ada"})
 		h.pages.figures.work.Wait()
-		return h.pages.edition(t.Context(), Person{Name: "ada"})
+		return h.pages.frame.insight.edition(t.Context(), Person{Name: "ada"})
 	}
 	before := edition()
 	if again := edition(); again != before {

@@ -24,7 +24,7 @@ const linkUsed = "This link was used before, or is older than five minutes, or t
 
 // loginPage asks for a token, or to confirm a one-time code. Opening a link does not use
 // its code, because mail programs preview links. It does not replace a session either.
-func (s *Server) loginPage(w http.ResponseWriter, r *http.Request) {
+func (s *doors) loginPage(w http.ResponseWriter, r *http.Request) {
 	if _, named, err := s.Identity.of(r); named && err == nil {
 		http.Redirect(w, r, localPath(r.URL.Query().Get("next")), http.StatusSeeOther) //nolint:gosec // localPath: no other site
 		return
@@ -42,28 +42,28 @@ func (s *Server) loginPage(w http.ResponseWriter, r *http.Request) {
 		if x, in, err := s.current(r); in && err == nil && x.Name != p.Name {
 			data.Now = x.Person
 		}
-		v := s.view(session{}, "Sign in to Perennial", "")
+		v := s.frame.view(session{}, "Sign in to Perennial", "")
 		v.Data = data
-		s.page(w, r, "login", http.StatusOK, v)
+		s.frame.page(w, r, "login", http.StatusOK, v)
 		return
 	}
 	s.showLogin(w, r, http.StatusOK, "")
 }
 
-func (s *Server) askAgain(w http.ResponseWriter, r *http.Request, wrong string) {
+func (s *doors) askAgain(w http.ResponseWriter, r *http.Request, wrong string) {
 	s.Log.WithField("remote", remoteOf(r)).Warn("a login failed")
 	s.showLogin(w, r, http.StatusForbidden, wrong)
 }
 
-func (s *Server) showLogin(w http.ResponseWriter, r *http.Request, code int, wrong string) {
+func (s *doors) showLogin(w http.ResponseWriter, r *http.Request, code int, wrong string) {
 	tokens, err := s.Tokens()
-	v := s.view(session{}, "Sign in to Perennial", "")
+	v := s.frame.view(session{}, "Sign in to Perennial", "")
 	v.Data = loginView{Next: localPath(r.FormValue("next")), Wrong: wrong, Tokens: len(tokens) > 0 || err != nil}
-	s.page(w, r, "login", code, v)
+	s.frame.page(w, r, "login", code, v)
 }
 
 // login accepts a one-time code or a token.
-func (s *Server) login(w http.ResponseWriter, r *http.Request) {
+func (s *doors) login(w http.ResponseWriter, r *http.Request) {
 	if code := r.FormValue("code"); code != "" {
 		p, ok := s.sessions.redeem(code)
 		if !ok && !s.mayTry(w) {
@@ -96,7 +96,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 
 // mayTry limits failed logins. A valid code or token always works, whatever others guess:
 // both have 256 random bits.
-func (s *Server) mayTry(w http.ResponseWriter) bool {
+func (s *doors) mayTry(w http.ResponseWriter) bool {
 	if s.logins.Allow() {
 		return true
 	}
@@ -105,13 +105,13 @@ func (s *Server) mayTry(w http.ResponseWriter) bool {
 	return false
 }
 
-func (s *Server) enter(w http.ResponseWriter, r *http.Request, p Person, token, next string) {
+func (s *doors) enter(w http.ResponseWriter, r *http.Request, p Person, token, next string) {
 	setCookie(w, r, s.sessions.begin(p, token))
 	s.Log.WithField("by", p.Name).WithField("role", string(p.Role)).WithField("remote", remoteOf(r)).Info("signed in to the pages")
 	http.Redirect(w, r, next, http.StatusSeeOther) //nolint:gosec // localPath: no other site
 }
 
-func (s *Server) logout(w http.ResponseWriter, r *http.Request, x session) {
+func (s *doors) logout(w http.ResponseWriter, r *http.Request, x session) {
 	s.sessions.end(x)
 	setCookie(w, r, "")
 	http.Redirect(w, r, "/login", http.StatusSeeOther)

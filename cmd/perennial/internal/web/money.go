@@ -116,33 +116,40 @@ type proof struct {
 	Broken     string // the ledger is broken: the first fault found
 }
 
-func (s *Server) money(q accountRequest) {
+// moneyPages are the books and the statements.
+type moneyPages struct {
+	*Config
+	insight *insight
+	frame   *frame
+}
+
+func (s *moneyPages) money(q accountRequest) {
 	ctx, l, name := q.Context(), q.account.Ledger(), q.account.AccountName()
 	p, err := l.Position(ctx, name)
 	if err != nil {
-		s.broken(q, err)
+		s.frame.broken(q, err)
 		return
 	}
 	v := moneyView{Month: s.Clock().UTC().Format(monthForm)}
-	if v.booksView, err = s.books(ctx, q.account, p.WithUnbooked()); err != nil {
-		s.broken(q, err)
+	if v.booksView, err = s.insight.books(ctx, q.account, p.WithUnbooked()); err != nil {
+		s.frame.broken(q, err)
 		return
 	}
 	before, _ := strconv.ParseInt(q.URL.Query().Get("before"), 10, 64)
 	if v.entriesView, err = entries(ctx, q.account, q.URL.Query().Get("kind"), before); err != nil {
-		s.broken(q, err)
+		s.frame.broken(q, err)
 		return
 	}
-	v.Days = figureOf(ctx, s.figures, "days "+name, bookKept, func(ctx context.Context) ([]ledger.BookTotal, error) {
+	v.Days = figureOf(ctx, s.insight.figures, "days "+name, bookKept, func(ctx context.Context) ([]ledger.BookTotal, error) {
 		days, err := l.TotalsBy(ctx, "day", daysListed)
 		slices.SortStableFunc(days, byDay)
 		return days, err
 	})
 	for _, what := range []string{"verify", "reconcile"} {
-		made, asked := peek[proof](s.figures, checkName(what, name))
+		made, asked := peek[proof](s.insight.figures, checkName(what, name))
 		v.Checks = append(v.Checks, askedProof{what, "perennial ledger " + what + " --account " + name, asked, made})
 	}
-	s.show(q, "money", "Money", v)
+	s.frame.show(q, "money", "Money", v)
 }
 
 // byDay sorts days in order, and entries without a day last.
@@ -200,17 +207,17 @@ type statementView struct {
 
 // monthOf returns the start of the month in the address, by default the current one. ok is
 // false for a month without a statement.
-func (s *Server) monthOf(q accountRequest) (begin time.Time, ok bool) {
+func (s *moneyPages) monthOf(q accountRequest) (begin time.Time, ok bool) {
 	now := s.Clock().UTC()
 	begin, err := time.Parse(monthForm, cmp.Or(q.URL.Query().Get("month"), now.Format(monthForm)))
 	if err != nil || begin.Year() < 2000 || begin.After(now) {
-		s.fail(q.to, q.Request, q.session, http.StatusNotFound, "There is no statement of that month: write it as 2026-11, and not one of the future.", nil)
+		s.frame.fail(q.to, q.Request, q.session, http.StatusNotFound, "There is no statement of that month: write it as 2026-11, and not one of the future.", nil)
 		return begin, false
 	}
 	return begin, true
 }
 
-func (s *Server) statement(q accountRequest) {
+func (s *moneyPages) statement(q accountRequest) {
 	begin, ok := s.monthOf(q)
 	if !ok {
 		return
@@ -220,10 +227,10 @@ func (s *Server) statement(q accountRequest) {
 	if next := begin.AddDate(0, 1, 0); !next.After(s.Clock()) {
 		v.Later = next.Format(monthForm)
 	}
-	v.Made = figureOf(q.Context(), s.figures, "statement "+name+" "+month, bookKept, func(ctx context.Context) (*ledger.Statement, error) {
+	v.Made = figureOf(q.Context(), s.insight.figures, "statement "+name+" "+month, bookKept, func(ctx context.Context) (*ledger.Statement, error) {
 		return l.Statement(ctx, name, ledger.Period{From: begin, To: begin.AddDate(0, 1, 0)})
 	})
-	s.show(q, "statement", "Statement of "+begin.Format("January 2006"), v)
+	s.frame.show(q, "statement", "Statement of "+begin.Format("January 2006"), v)
 }
 
 // exports returns the files of a month by extension.
@@ -243,7 +250,7 @@ func exports(ctx context.Context, l *ledger.Ledger, account string, p ledger.Per
 }
 
 // export sends a month's file, in the format of `perennial ledger export` and `statement`.
-func (s *Server) export(q accountRequest) {
+func (s *moneyPages) export(q accountRequest) {
 	begin, ok := s.monthOf(q)
 	if !ok {
 		return
@@ -251,7 +258,7 @@ func (s *Server) export(q accountRequest) {
 	name, as := q.account.AccountName(), cmp.Or(q.URL.Query().Get("as"), "csv")
 	write := exports(q.Context(), q.account.Ledger(), name, ledger.Period{From: begin, To: begin.AddDate(0, 1, 0)})[as]
 	if write == nil {
-		s.fail(q.to, q.Request, q.session, http.StatusNotFound, "There is no such export: it is csv, jsonl, beancount or statement.csv.", nil)
+		s.frame.fail(q.to, q.Request, q.session, http.StatusNotFound, "There is no such export: it is csv, jsonl, beancount or statement.csv.", nil)
 		return
 	}
 	h, out := q.to.Header(), &file{ResponseWriter: q.to}
@@ -265,7 +272,7 @@ func (s *Server) export(q accountRequest) {
 		panic(http.ErrAbortHandler) // lets the browser see an incomplete file
 	default:
 		h.Del("Content-Disposition")
-		s.broken(q, err)
+		s.frame.broken(q, err)
 	}
 }
 
@@ -288,7 +295,7 @@ func (f *file) Write(p []byte) (int, error) {
 func checkName(what, account string) string { return "check " + what + " " + account }
 
 // prove starts a proof. It changes nothing, but takes time here or at the provider.
-func (s *Server) prove(q accountRequest) {
+func (s *moneyPages) prove(q accountRequest) {
 	what, name := q.PathValue("what"), q.account.AccountName()
 	produce := map[string]func(context.Context) (proof, error){
 		"verify": func(ctx context.Context) (proof, error) {
@@ -300,18 +307,18 @@ func (s *Server) prove(q accountRequest) {
 		},
 		"reconcile": func(ctx context.Context) (proof, error) {
 			found, err := ask(ctx, q.account, verbs.Reconcile, struct{}{})
-			s.figures.expire(name) // the runner has a newer answer
+			s.insight.figures.expire(name) // the runner has a newer answer
 			return proof{Reconciled: &found}, err
 		},
 	}[what]
 	switch {
 	case !q.session.MayChange(name):
-		s.fail(q.to, q.Request, q.session, http.StatusForbidden, "You are signed in as a viewer: an operator may ask for it.", nil)
+		s.frame.fail(q.to, q.Request, q.session, http.StatusForbidden, "You are signed in as a viewer: an operator may ask for it.", nil)
 	case produce == nil:
-		s.fail(q.to, q.Request, q.session, http.StatusNotFound, "There is no such proof.", nil)
+		s.frame.fail(q.to, q.Request, q.session, http.StatusNotFound, "There is no such proof.", nil)
 	default:
 		s.Log.WithField("account", name).WithField("by", q.session.Name).WithField("change", what).Info("a proof was asked for on the pages")
-		s.figures.start(checkName(what, name), -1, what == "reconcile", func(ctx context.Context) (any, error) { return produce(ctx) })
+		s.insight.figures.start(checkName(what, name), -1, what == "reconcile", func(ctx context.Context) (any, error) { return produce(ctx) })
 		http.Redirect(q.to, q.Request, to(name, "money")+"#proofs", http.StatusSeeOther)
 	}
 }

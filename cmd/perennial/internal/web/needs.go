@@ -49,7 +49,7 @@ func withNeeds(ctx context.Context) context.Context {
 }
 
 // needs returns what needs an operator of an account.
-func (s *Server) needs(ctx context.Context, a Account) (needsNow, error) {
+func (s *insight) needs(ctx context.Context, a Account) (needsNow, error) {
 	once, ok := ctx.Value(needsKey{}).(*needsOnce)
 	if !ok {
 		return s.countNeeds(ctx, a)
@@ -66,8 +66,8 @@ func (s *Server) needs(ctx context.Context, a Account) (needsNow, error) {
 	return n, err
 }
 
-func (s *Server) countNeeds(ctx context.Context, a Account) (n needsNow, err error) {
-	glance, shown := s.glance(ctx, a), askNow(ctx, s, a, verbs.Show, struct{}{})
+func (s *insight) countNeeds(ctx context.Context, a Account) (n needsNow, err error) {
+	glance, shown := s.glance(ctx, a), askNow(ctx, s.figures, a, verbs.Show, struct{}{})
 	n.Known, n.Asked = glance.problem() == "", glance.Pending()
 	if n.Known {
 		n.Uncovered = glance.Value.Needs.Uncovered

@@ -176,12 +176,12 @@ type wayOfProxy struct {
 	Before, After string
 }
 
-func (s *Server) operation(q accountRequest) {
+func (s *operationPages) operation(q accountRequest) {
 	s.showOperation(q, q.URL.Query().Get("id"), http.StatusOK, answerForm{})
 }
 
 // showOperation writes an operation's page, with the given values in its form.
-func (s *Server) showOperation(q accountRequest, id string, code int, typed answerForm) {
+func (s *operationPages) showOperation(q accountRequest, id string, code int, typed answerForm) {
 	ctx := q.Context()
 	command, same, err := briefOf(ctx, q.account.Ledger(), id)
 	if errors.Is(err, ledger.ErrNotFound) {
@@ -189,7 +189,7 @@ func (s *Server) showOperation(q accountRequest, id string, code int, typed answ
 			http.Redirect(q.to, q.Request, to(q.account.AccountName(), "dead", "seq", strconv.FormatUint(seq, 10)), http.StatusSeeOther)
 			return
 		}
-		s.fail(q.to, q.Request, q.session, http.StatusNotFound, "No command or operation has this id, and none of the first dead letters.", nil)
+		s.frame.fail(q.to, q.Request, q.session, http.StatusNotFound, "No command or operation has this id, and none of the first dead letters.", nil)
 		return
 	}
 	v := operationView{Command: command, SameID: same, Typed: typed}
@@ -201,7 +201,7 @@ func (s *Server) showOperation(q accountRequest, id string, code int, typed answ
 		err = s.readOperation(ctx, q.account, which, &v)
 	}
 	if err != nil {
-		s.broken(q, err)
+		s.frame.broken(q, err)
 		return
 	}
 	v.Siblings = max(0, len(command.Operations)-siblingsShown)
@@ -210,7 +210,7 @@ func (s *Server) showOperation(q accountRequest, id string, code int, typed answ
 	if v.OperationID == "" {
 		title = "Command " + command.CommandID
 	}
-	s.showAs(q, "operation", title, code, &v)
+	s.frame.showAs(q, "operation", title, code, &v)
 }
 
 // briefOf finds the command of an operation's id, else the command with that id. If both
@@ -235,13 +235,13 @@ func briefOf(ctx context.Context, l *ledger.Ledger, id string) (of inspect.Comma
 }
 
 // readOperation reads the data of an operation's page.
-func (s *Server) readOperation(ctx context.Context, a Account, id string, v *operationView) (err error) {
+func (s *operationPages) readOperation(ctx context.Context, a Account, id string, v *operationView) (err error) {
 	l := a.Ledger()
 	o, err := l.Operation(ctx, id)
 	if err != nil {
 		return err
 	}
-	if v.Evidence, v.asking, err = s.evidence(ctx, a, o); err != nil {
+	if v.Evidence, v.asking, err = s.insight.evidence(ctx, a, o); err != nil {
 		return err
 	}
 	if o.Kind.MakesOrder() && v.ProxyIDs == nil {
@@ -384,7 +384,7 @@ func happensNext(o fact.Operation, waitsFor string) string {
 
 // evidence returns what the ledger knows of an operation. In review it adds the runner's
 // evidence, which also asks the provider.
-func (s *Server) evidence(ctx context.Context, a Account, o fact.Operation) (e inspect.Evidence, asking bool, err error) {
+func (s *insight) evidence(ctx context.Context, a Account, o fact.Operation) (e inspect.Evidence, asking bool, err error) {
 	if e, err = inspect.CollectEvidence(ctx, a.Ledger(), nil, o.ID); err != nil {
 		return e, false, err
 	}

@@ -89,6 +89,13 @@ func (v *operationsView) Further() string {
 	return "?" + form.Encode()
 }
 
+// operationPages are the operations, their reviews, the dead letters, and the changes that people make.
+type operationPages struct {
+	*Config
+	insight *insight
+	frame   *frame
+}
+
 // operationRow is one operation of the list.
 type operationRow struct {
 	inspect.OperationStatus
@@ -132,7 +139,7 @@ func (v *operationsView) count(ctx context.Context, l *ledger.Ledger) error {
 	return err
 }
 
-func (s *Server) operations(q accountRequest) {
+func (s *operationPages) operations(q accountRequest) {
 	ctx, form := q.Context(), q.URL.Query()
 	v := operationsView{
 		Query: strings.TrimSpace(form.Get("q")), State: fact.State(form.Get("state")), Kind: fact.Kind(form.Get("kind")), Label: strings.TrimSpace(form.Get("label")),
@@ -151,11 +158,11 @@ func (s *Server) operations(q accountRequest) {
 		err = errors.Join(v.read(ctx, q.account.Ledger(), form), v.count(ctx, q.account.Ledger()))
 	}
 	if err != nil {
-		s.broken(q, err)
+		s.frame.broken(q, err)
 		return
 	}
 	v.Schedules = scheduleNames(q.account)
-	s.show(q, "operations", "Operations", &v)
+	s.frame.show(q, "operations", "Operations", &v)
 }
 
 // currencyOf returns an account's currency, or "" before its ledger is opened.
@@ -261,12 +268,12 @@ func scheduleNames(a Account) (names []string) {
 
 // search redirects to the item with an id. An unknown id may be a trace id, which is
 // searched in the background.
-func (s *Server) search(q accountRequest, v operationsView) {
+func (s *operationPages) search(q accountRequest, v operationsView) {
 	if to := found(q.Context(), q.account, v.Query); to != "" {
 		http.Redirect(q.to, q.Request, to, http.StatusSeeOther)
 		return
 	}
-	trace := figureOf(q.Context(), s.figures, "trace "+q.account.AccountName()+" "+v.Query, traceKept, func(ctx context.Context) ([]string, error) {
+	trace := figureOf(q.Context(), s.insight.figures, "trace "+q.account.AccountName()+" "+v.Query, traceKept, func(ctx context.Context) ([]string, error) {
 		ids, err := q.account.Ledger().Traced(ctx, v.Query, tracedFound)
 		if err != nil {
 			return nil, err
@@ -283,13 +290,13 @@ func (s *Server) search(q accountRequest, v operationsView) {
 	for _, id := range trace.Value[v.Skipped:min(v.Skipped+tracedShown, len(trace.Value))] {
 		row, err := foundOf(q.Context(), q.account.Ledger(), id)
 		if err != nil {
-			s.broken(q, err)
+			s.frame.broken(q, err)
 			return
 		}
 		v.Found = append(v.Found, row)
 	}
 	v.Schedules = scheduleNames(q.account)
-	s.show(q, "operations", "Operations", &v)
+	s.frame.show(q, "operations", "Operations", &v)
 }
 
 // withoutCommands leaves out each command of which an operation is among the ids.

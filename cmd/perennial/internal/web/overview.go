@@ -117,28 +117,36 @@ func (c accountCard) rank() (n int) {
 	return n + 10_000*min(len(c.Problems)+len(c.Broken), 1)
 }
 
+// overviewPages are the overview, and the lists and schedules that it leads to.
+type overviewPages struct {
+	*Config
+	insight *insight
+	frame   *frame
+	live    *livePages
+}
+
 // overview shows the only account, or all that a person may see.
-func (s *Server) overview(w http.ResponseWriter, r *http.Request, x session) {
-	v := s.view(x, "Overview", "overview")
+func (s *overviewPages) overview(w http.ResponseWriter, r *http.Request, x session) {
+	v := s.frame.view(x, "Overview", "overview")
 	s.showCards(w, r, x, v, v.Accounts)
 }
 
-func (s *Server) accountOverview(q accountRequest) {
-	v := s.view(q.session, "Overview", "overview")
+func (s *overviewPages) accountOverview(q accountRequest) {
+	v := s.frame.view(q.session, "Overview", "overview")
 	v.Account = q.account.AccountName()
 	s.showCards(q.to, q.Request, q.session, v, []string{v.Account})
 }
 
-func (s *Server) showCards(w http.ResponseWriter, r *http.Request, x session, v view, names []string) {
+func (s *overviewPages) showCards(w http.ResponseWriter, r *http.Request, x session, v view, names []string) {
 	cards := make([]accountCard, 0, len(names))
 	for _, name := range names { // their runners then answer in parallel
-		a := s.account(x.Person, name)
-		begin(s, a, verbs.AtAGlance, verbs.SummaryRequest{NeedsOnly: true})
-		begin(s, a, verbs.Sweeps, struct{}{})
-		begin(s, a, verbs.Show, struct{}{})
+		a := s.frame.account(x.Person, name)
+		begin(s.insight.figures, a, verbs.AtAGlance, verbs.SummaryRequest{NeedsOnly: true})
+		begin(s.insight.figures, a, verbs.Sweeps, struct{}{})
+		begin(s.insight.figures, a, verbs.Show, struct{}{})
 	}
 	for _, name := range names {
-		a := s.account(x.Person, name)
+		a := s.frame.account(x.Person, name)
 		card := accountCard{Name: name, Role: a.Role()}
 		if err := s.fill(r.Context(), a, &card); err != nil {
 			card.Broken = err.Error()
@@ -151,10 +159,10 @@ func (s *Server) showCards(w http.ResponseWriter, r *http.Request, x session, v 
 	if v.Data = cards; len(cards) == 1 {
 		page, v.Data = "overview", cards[0]
 	}
-	s.page(w, r, page, http.StatusOK, v)
+	s.frame.page(w, r, page, http.StatusOK, v)
 }
 
-func (s *Server) fill(ctx context.Context, a Account, card *accountCard) error {
+func (s *overviewPages) fill(ctx context.Context, a Account, card *accountCard) error {
 	for _, c := range a.Health() {
 		if !c.OK {
 			card.Problems = append(card.Problems, c)
@@ -177,20 +185,20 @@ func (s *Server) fill(ctx context.Context, a Account, card *accountCard) error {
 		card.Runway = time.Duration(float64(over) * float64(card.Balance.WalletCents) / float64(spent))
 	}
 	s.fillFleet(ctx, a, card)
-	n, err := s.needs(ctx, a)
+	n, err := s.insight.needs(ctx, a)
 	keep(err)
 	card.Paused, card.NothingSent = pausesText(n.Pauses, now), sendsNoRenewals(n.Pauses)
 	if card.Paused != "" {
 		card.Problems = slices.DeleteFunc(card.Problems, func(c Check) bool { return c.Name == "paused" })
 	}
 	card.Schedules, card.NoRunner, card.Asked = n.Schedules, n.NoRunner, n.Asked
-	card.booksView, err = s.books(ctx, a, p.WithUnbooked())
+	card.booksView, err = s.insight.books(ctx, a, p.WithUnbooked())
 	keep(err)
-	glance, shown := s.glance(ctx, a), askNow(ctx, s, a, verbs.Show, struct{}{})
+	glance, shown := s.insight.glance(ctx, a), askNow(ctx, s.insight.figures, a, verbs.Show, struct{}{})
 	if n.Known {
 		card.Needs, card.ConfigChanged = &n.Needs, glance.Value.ConfigChanged
 	}
-	card.List, err = s.attentionList(ctx, a)
+	card.List, err = s.insight.attentionList(ctx, a)
 	keep(err)
 	if f := card.Forecast.Value; card.LastRead == nil && card.Forecast.Known() && f.WalletCents != nil {
 		card.LastRead = &walletRead{f.At, *f.WalletCents}
@@ -202,8 +210,8 @@ func (s *Server) fill(ctx context.Context, a Account, card *accountCard) error {
 }
 
 // fillFleet adds the figures about all proxies.
-func (s *Server) fillFleet(ctx context.Context, a Account, card *accountCard) {
-	card.Expiries, card.Uncovered, card.Forecast = s.expiries(ctx, a), s.uncovered(ctx, a), s.forecast(ctx, a)
+func (s *overviewPages) fillFleet(ctx context.Context, a Account, card *accountCard) {
+	card.Expiries, card.Uncovered, card.Forecast = s.insight.expiries(ctx, a), s.insight.uncovered(ctx, a), s.insight.forecast(ctx, a)
 	card.Lasts = -1
 	for n, d := range card.Forecast.Value.Days {
 		if n < 7 {

@@ -12,6 +12,8 @@ import (
 
 	"perennial/ledger"
 	"perennial/schedules/plans"
+
+	"golang.org/x/time/rate"
 )
 
 // proxiesView is one page of a list.
@@ -90,12 +92,20 @@ const (
 	proxiesStep, proxiesSteps = 500, 10
 )
 
-func (s *Server) proxies(q accountRequest) {
+// proxyPages are the proxies and their credentials.
+type proxyPages struct {
+	*Config
+	insight *insight
+	frame   *frame
+	reveals *rate.Limiter
+}
+
+func (s *proxyPages) proxies(q accountRequest) {
 	ctx, form := q.Context(), q.URL.Query()
 	v := proxiesView{
 		Query: strings.TrimSpace(form.Get("q")), Country: strings.TrimSpace(form.Get("country")), Label: strings.TrimSpace(form.Get("label")), Schedule: form.Get("schedule"), State: form.Get("state"),
 		Within: form.Get("within"), Due: form.Get("due"), From: form.Get("from"), Until: form.Get("until"), ByExpiry: true, form: form,
-		Schedules: scheduleNames(q.account), States: plans.ProxyStates, Coverage: s.coverage(ctx, q.account),
+		Schedules: scheduleNames(q.account), States: plans.ProxyStates, Coverage: s.insight.coverage(ctx, q.account),
 	}
 	v.Uncovered = !v.Filtered() && form.Has("uncovered")
 	v.Currency, _ = q.account.Ledger().Currency(ctx)
@@ -112,16 +122,16 @@ func (s *Server) proxies(q accountRequest) {
 		err = s.list(q, &v, s.span(v), func(ledger.PricedProxy) bool { return true })
 	}
 	if err != nil {
-		s.broken(q, err)
+		s.frame.broken(q, err)
 		return
 	}
-	s.show(q, "proxies", "Proxies", &v)
+	s.frame.show(q, "proxies", "Proxies", &v)
 }
 
 // span selects expiries from one instant until before another.
 type span struct{ from, until time.Time }
 
-func (s *Server) span(v proxiesView) span {
+func (s *proxyPages) span(v proxiesView) span {
 	if within, err := time.ParseDuration(v.Within); err == nil && within >= 0 {
 		return span{until: s.Clock().Add(within)}
 	}
@@ -163,7 +173,7 @@ func nextPage(q accountRequest, last ledger.ExpiryPlace) string {
 	return "?" + form.Encode()
 }
 
-func (s *Server) listByID(q accountRequest, v *proxiesView) error {
+func (s *proxyPages) listByID(q accountRequest, v *proxiesView) error {
 	all, err := q.account.Ledger().Proxies(q.Context(), q.URL.Query().Get("after"), proxiesShown)
 	for _, p := range all {
 		v.Rows = append(v.Rows, v.row(ledger.PricedProxy{Proxy: p}, s.Clock()))
@@ -186,13 +196,13 @@ func (v *proxiesView) row(p ledger.PricedProxy, now time.Time) proxyRow {
 
 // pricedRow adds the expected price of the next renewal. The price is a figure, because it
 // may be slow to find.
-func (s *Server) pricedRow(ctx context.Context, a Account, v *proxiesView, p ledger.PricedProxy) proxyRow {
+func (s *proxyPages) pricedRow(ctx context.Context, a Account, v *proxiesView, p ledger.PricedProxy) proxyRow {
 	row, c := v.row(p, s.Clock()), v.Coverage.Value
 	if c == nil || row.Schedule == "" || !c.Needs(p.Proxy) {
 		return row
 	}
 	kind := strings.Join([]string{p.CountryCode, p.Region, p.LineName, p.IPType, p.Protocol}, "\x00")
-	price := figureOf(ctx, s.figures, "price:"+a.AccountName()+":"+kind, kindFresh, func(ctx context.Context) (ledger.Paid, error) {
+	price := figureOf(ctx, s.insight.figures, "price:"+a.AccountName()+":"+kind, kindFresh, func(ctx context.Context) (ledger.Paid, error) {
 		return a.Ledger().LastPaid(ctx, p.Proxy)
 	})
 	if v.waits = v.waits || price.Pending(); price.Known() || p.Paid.Days > 0 {
@@ -239,7 +249,7 @@ func (v *proxiesView) query(x span) (query ledger.ProxiesQuery, ok bool) {
 
 // list lists the proxies that expire in a span, pass the filters and satisfy keep. States
 // that depend on schedules are unknown until the coverage is ready.
-func (s *Server) list(q accountRequest, v *proxiesView, x span, keep func(ledger.PricedProxy) bool) error {
+func (s *proxyPages) list(q accountRequest, v *proxiesView, x span, keep func(ledger.PricedProxy) bool) error {
 	query, ok := v.query(x)
 	if !ok {
 		return nil
@@ -287,8 +297,8 @@ func (v *proxiesView) addNamed(q accountRequest) error {
 	return err
 }
 
-func (s *Server) listUncovered(q accountRequest, v *proxiesView) error {
-	v.Made = s.uncovered(q.Context(), q.account)
+func (s *proxyPages) listUncovered(q accountRequest, v *proxiesView) error {
+	v.Made = s.insight.uncovered(q.Context(), q.account)
 	all := v.Made.Value.Nearest
 	v.Cut = int64(len(all)) < v.Made.Value.Count
 	if place, behind := placeAfter(q.URL.Query()); behind {
@@ -320,7 +330,7 @@ func (s *Server) listUncovered(q accountRequest, v *proxiesView) error {
 
 // listDue lists the proxies that become due on a day, by their expiry and their schedule's
 // renew_before.
-func (s *Server) listDue(q accountRequest, v *proxiesView) error {
+func (s *proxyPages) listDue(q accountRequest, v *proxiesView) error {
 	begin, err := time.Parse(time.DateOnly, v.Due)
 	if err != nil {
 		v.Due = ""

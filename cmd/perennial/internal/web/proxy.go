@@ -38,7 +38,7 @@ func (v proxyView) Pending() bool { return v.Coverage.Pending() || v.planned && 
 // endingsShown limits the renewals on a proxy's page.
 const endingsShown = 100
 
-func (s *Server) proxy(q accountRequest) {
+func (s *proxyPages) proxy(q accountRequest) {
 	ctx, l, id := q.Context(), q.account.Ledger(), q.URL.Query().Get("id")
 	var v proxyView
 	var err error
@@ -52,31 +52,31 @@ func (s *Server) proxy(q accountRequest) {
 		v.Order, err = l.DeliveredBy(ctx, id)
 	}
 	if err != nil {
-		s.broken(q, err)
+		s.frame.broken(q, err)
 		return
 	}
 	if !v.Listed && len(v.Renewals) == 0 && v.Order == "" {
-		s.fail(q.to, q.Request, q.session, http.StatusNotFound, "Neither a listing nor an operation has shown a proxy of this id.", nil)
+		s.frame.fail(q.to, q.Request, q.session, http.StatusNotFound, "Neither a listing nor an operation has shown a proxy of this id.", nil)
 		return
 	}
 	if v.Cost, err = l.CostOf(ctx, id); err != nil {
-		s.broken(q, err)
+		s.frame.broken(q, err)
 		return
 	}
 	if v.Cost.Days > 0 {
 		v.PerDay = (v.Cost.ChargedCents - v.Cost.RefundedCents) / v.Cost.Days
 	}
 	v.Currency, _ = l.Currency(ctx)
-	v.Coverage = s.coverage(ctx, q.account)
-	if v.Why, err = s.why(ctx, q.account, &v); err != nil {
-		s.broken(q, err)
+	v.Coverage = s.insight.coverage(ctx, q.account)
+	if v.Why, err = s.insight.why(ctx, q.account, &v); err != nil {
+		s.frame.broken(q, err)
 		return
 	}
-	s.show(q, "proxy", "Proxy "+id, v)
+	s.frame.show(q, "proxy", "Proxy "+id, v)
 }
 
 // why says whether a proxy is renewed, or why not.
-func (s *Server) why(ctx context.Context, a Account, v *proxyView) (out schedules.RenewalOutlook, err error) {
+func (s *insight) why(ctx context.Context, a Account, v *proxyView) (out schedules.RenewalOutlook, err error) {
 	from := schedules.RenewalOutlookFrom{
 		Proxy: v.Proxy, Listed: v.Listed, Gone: v.Gone, Renewals: v.Renewals, Now: s.Clock(), Coverage: v.Coverage.Value, NoCoverage: v.Coverage.Err,
 		Status: func(name string) (schedules.Status, string) { return s.statusOf(ctx, a, name) },
@@ -97,7 +97,7 @@ func (s *Server) why(ctx context.Context, a Account, v *proxyView) (out schedule
 }
 
 // statusOf returns a schedule's status, or why it is unknown.
-func (s *Server) statusOf(ctx context.Context, a Account, name string) (status schedules.Status, problem string) {
+func (s *insight) statusOf(ctx context.Context, a Account, name string) (status schedules.Status, problem string) {
 	n, err := s.needs(ctx, a)
 	switch {
 	case err != nil:
@@ -110,7 +110,7 @@ func (s *Server) statusOf(ctx context.Context, a Account, name string) (status s
 
 // plan returns the plan of a schedule's run now, from the account's runner. It is made anew
 // for each page, unless that takes long: a run changes why a proxy is skipped.
-func (s *Server) plan(ctx context.Context, a Account, schedule string) Made[plans.Plan] {
+func (s *insight) plan(ctx context.Context, a Account, schedule string) Made[plans.Plan] {
 	return figureOf(ctx, s.figures, "plan:"+a.AccountName()+":"+schedule, 0, func(ctx context.Context) (plans.Plan, error) {
 		return ask(ctx, a, verbs.Plan, verbs.SweepRequest{Schedule: schedule})
 	})

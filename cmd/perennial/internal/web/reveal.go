@@ -51,12 +51,12 @@ func (c Credential) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte("[redact
 // and why. This process asks the provider itself, and no other connection carries the
 // credentials. The answer is to a POST and not stored. Neither reloading nor going back
 // shows it again.
-func (s *Server) reveal(q accountRequest) {
+func (s *proxyPages) reveal(q accountRequest) {
 	name, id, reason := q.account.AccountName(), q.PostFormValue("id"), strings.TrimSpace(q.PostFormValue("reason"))
 	refuse := func(code int, why string) { s.revealed(q, code, revealedView{ProxyID: id, Why: why}) }
 	switch {
 	case !q.session.MayChange(name):
-		s.fail(q.to, q.Request, q.session, http.StatusForbidden, "You are signed in as a viewer: nothing is revealed.", nil)
+		s.frame.fail(q.to, q.Request, q.session, http.StatusForbidden, "You are signed in as a viewer: nothing is revealed.", nil)
 		return
 	case id == "" || reason == "":
 		refuse(http.StatusUnprocessableEntity, "Say which proxy, and why: the reason is kept with your name.")
@@ -83,9 +83,9 @@ func (s *Server) reveal(q accountRequest) {
 	s.revealed(q, http.StatusOK, revealedView{ProxyID: id, Noted: true, Shown: secret})
 }
 
-func (s *Server) revealed(q accountRequest, code int, data revealedView) {
-	v := s.view(q.session, "Credentials of "+data.ProxyID, "proxies")
+func (s *proxyPages) revealed(q accountRequest, code int, data revealedView) {
+	v := s.frame.view(q.session, "Credentials of "+data.ProxyID, "proxies")
 	v.Account, v.Data = q.account.AccountName(), data
 	v.Command = shell([]string{"perennial", "proxies", "get", data.ProxyID, "--reveal", "--account", v.Account})
-	s.page(q.to, q.Request, "revealed", code, v)
+	s.frame.page(q.to, q.Request, "revealed", code, v)
 }

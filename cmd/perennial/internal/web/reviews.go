@@ -47,7 +47,7 @@ type reviewGroup struct {
 	Priced       bool // every exposure is known and not 0
 }
 
-func (s *Server) reviews(q accountRequest) {
+func (s *operationPages) reviews(q accountRequest) {
 	ctx, l := q.Context(), q.account.Ledger()
 	rows, err := l.FirstReviews(ctx, reviewsShown)
 	v := reviewsView{Shown: len(rows), Waiting: int64(len(rows))}
@@ -58,13 +58,13 @@ func (s *Server) reviews(q accountRequest) {
 		v.Currency, err = currencyOf(ctx, q.account)
 	}
 	if err != nil {
-		s.broken(q, err)
+		s.frame.broken(q, err)
 		return
 	}
 	for _, r := range rows {
 		v.add(r)
 	}
-	s.show(q, "reviews", "Reviews", v)
+	s.frame.show(q, "reviews", "Reviews", v)
 }
 
 func (v *reviewsView) add(r ledger.Review) {
@@ -98,10 +98,10 @@ type answeredView struct {
 
 // resolveSeveral answers several reviews one after another. Each answer is the same change
 // as on the operation's page.
-func (s *Server) resolveSeveral(q accountRequest) {
+func (s *operationPages) resolveSeveral(q accountRequest) {
 	name := q.account.AccountName()
 	if !q.session.MayChange(name) {
-		s.fail(q.to, q.Request, q.session, http.StatusForbidden, "You are signed in as a viewer: nothing was changed.", nil)
+		s.frame.fail(q.to, q.Request, q.session, http.StatusForbidden, "You are signed in as a viewer: nothing was changed.", nil)
 		return
 	}
 	reason := strings.TrimSpace(q.PostFormValue("reason"))
@@ -116,7 +116,7 @@ func (s *Server) resolveSeveral(q accountRequest) {
 		err = errors.New("say why: the reason is kept with your name")
 	}
 	if err != nil {
-		s.fail(q.to, q.Request, q.session, http.StatusUnprocessableEntity, "Nothing was changed: "+err.Error()+".", nil)
+		s.frame.fail(q.to, q.Request, q.session, http.StatusUnprocessableEntity, "Nothing was changed: "+err.Error()+".", nil)
 		return
 	}
 	ctx, cancel := context.WithTimeout(q.Context(), answersWithin)
@@ -129,7 +129,7 @@ func (s *Server) resolveSeveral(q accountRequest) {
 		}
 	}
 	s.Log.WithField("account", name).WithField("by", q.session.Name).WithField("change", "resolve").WithField("done", v.Done == len(v.Rows)).Info(fmt.Sprintf("%d of %d answers were asked for on the pages and given", v.Done, len(v.Rows)))
-	s.show(q, "answered", fmt.Sprintf("%d of %d answered", v.Done, len(v.Rows)), v)
+	s.frame.show(q, "answered", fmt.Sprintf("%d of %d answered", v.Done, len(v.Rows)), v)
 }
 
 // reviewKey identifies a review and its exposure in a form.
@@ -138,7 +138,7 @@ func reviewKey(r ledger.Review) string {
 }
 
 // resolveOne answers one of several reviews, identified by its reviewKey.
-func (s *Server) resolveOne(ctx context.Context, q accountRequest, key, reason string) (one answered) {
+func (s *operationPages) resolveOne(ctx context.Context, q accountRequest, key, reason string) (one answered) {
 	review, err := url.ParseQuery(key)
 	if err != nil || review.Get("id") == "" {
 		return answered{What: key, Why: "the form does not name a review: load the page again"}

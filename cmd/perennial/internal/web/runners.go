@@ -38,7 +38,7 @@ type runnersView struct {
 	Unknown string // why other runners cannot be shown
 }
 
-func (s *Server) runners(w http.ResponseWriter, r *http.Request, x session) {
+func (s *overviewPages) runners(w http.ResponseWriter, r *http.Request, x session) {
 	ctx, cancel := context.WithTimeout(r.Context(), askWithin)
 	defer cancel()
 	var data runnersView
@@ -57,11 +57,11 @@ func (s *Server) runners(w http.ResponseWriter, r *http.Request, x session) {
 			data.Rows = append(data.Rows, one)
 		}
 	}
-	v := s.view(x, "Runners", "runners")
+	v := s.frame.view(x, "Runners", "runners")
 	v.Data = data
 	code := http.StatusOK
 	if data.Unknown != "" {
 		code = http.StatusServiceUnavailable
 	}
-	s.page(w, r, "runners", code, v)
+	s.frame.page(w, r, "runners", code, v)
 }

@@ -25,14 +25,14 @@ type schedulesView struct {
 	NothingSent bool // renewals are paused
 }
 
-func (s *Server) schedules(q accountRequest) {
-	n, err := s.needs(q.Context(), q.account)
+func (s *overviewPages) schedules(q accountRequest) {
+	n, err := s.insight.needs(q.Context(), q.account)
 	if err != nil {
-		s.broken(q, err)
+		s.frame.broken(q, err)
 		return
 	}
 	v := schedulesView{Rows: n.Schedules, NoRunner: n.NoRunner, NothingSent: sendsNoRenewals(n.Pauses)}
-	s.show(q, "schedules", "Schedules", v)
+	s.frame.show(q, "schedules", "Schedules", v)
 }
 
 // scheduleView is one schedule.
@@ -86,12 +86,12 @@ const (
 	slotsShown = 20
 )
 
-func (s *Server) schedule(q accountRequest) {
+func (s *overviewPages) schedule(q accountRequest) {
 	name, ctx := q.URL.Query().Get("id"), q.Context()
-	status, problem := s.statusOf(ctx, q.account, name)
+	status, problem := s.insight.statusOf(ctx, q.account, name)
 	configured := slices.IndexFunc(q.account.Schedules(), func(x plans.Schedule) bool { return x.Name == name })
 	if problem != "" && configured < 0 {
-		s.fail(q.to, q.Request, q.session, http.StatusNotFound, "No schedule of this account has this name, as far as this runner and the one that has the account know: "+problem, nil)
+		s.frame.fail(q.to, q.Request, q.session, http.StatusNotFound, "No schedule of this account has this name, as far as this runner and the one that has the account know: "+problem, nil)
 		return
 	}
 	v := scheduleView{Status: status, Planned: q.URL.Query().Has("plan")}
@@ -102,9 +102,9 @@ func (s *Server) schedule(q accountRequest) {
 			v.Status = schedules.Status{Schedule: name, Account: one.Account, Cron: one.Cron, Timezone: one.Timezone, Problem: "not known, because the runner that has the account does not say it: " + problem}
 		}
 	}
-	n, err := s.needs(ctx, q.account)
+	n, err := s.insight.needs(ctx, q.account)
 	if err != nil {
-		s.broken(q, err)
+		s.frame.broken(q, err)
 		return
 	}
 	v.NothingSent = sendsNoRenewals(n.Pauses)
@@ -121,15 +121,15 @@ func (s *Server) schedule(q accountRequest) {
 		v.Approval, err = approvalOf(ctx, q.account.Ledger(), v.Status.Plan)
 	}
 	if err != nil {
-		s.broken(q, err)
+		s.frame.broken(q, err)
 		return
 	}
 	if v.Planned {
-		if v.Plan = s.plan(ctx, q.account, name); v.Plan.Known() {
+		if v.Plan = s.insight.plan(ctx, q.account, name); v.Plan.Known() {
 			v.Change = changeOf(ctx, q.account.Ledger(), v.Plan.Value, v.Status.Plan)
 		}
 	}
-	s.show(q, "schedule", "Schedule "+name, &v)
+	s.frame.show(q, "schedule", "Schedule "+name, &v)
 }
 
 // skippedBy returns the proxies that a schedule's last run skipped, or nil for none.

@@ -83,14 +83,11 @@ type Config struct {
 
 // Server serves the pages. It implements http.Handler.
 type Server struct {
-	Config
-	sessions *sessions
-	logins   *rate.Limiter
-	reveals  *rate.Limiter
+	*doors
+
 	patterns []string // all routes
 	handler  http.Handler
 	figures  *figures
-	live     openPages
 }
 
 // The rate limit of failed logins, shared by everybody. A token has 256 random bits, and a
@@ -105,8 +102,16 @@ var embedded embed.FS
 
 // New returns a Server.
 func New(c Config) *Server {
-	s := &Server{Config: c, sessions: newSessions(c.Key, c.Clock), figures: newFigures(c.Clock), logins: rate.NewLimiter(rate.Every(loginEvery), loginsInARow)}
-	s.reveals = rate.NewLimiter(rate.Every(revealEvery), revealsInARow)
+	sessions, figures := newSessions(c.Key, c.Clock), newFigures(c.Clock)
+	insight := &insight{Config: &c, figures: figures}
+	frame := &frame{Config: &c, sessions: sessions, insight: insight}
+	doors := &doors{Config: &c, sessions: sessions, frame: frame, logins: rate.NewLimiter(rate.Every(loginEvery), loginsInARow)}
+	live := &livePages{Config: &c, insight: insight, doors: doors}
+	overview := &overviewPages{Config: &c, insight: insight, frame: frame, live: live}
+	operations := &operationPages{Config: &c, insight: insight, frame: frame}
+	money := &moneyPages{Config: &c, insight: insight, frame: frame}
+	proxies := &proxyPages{Config: &c, insight: insight, frame: frame, reveals: rate.NewLimiter(rate.Every(revealEvery), revealsInARow)}
+	s := &Server{doors: doors, figures: figures}
 	mux := http.NewServeMux()
 	handle := func(pattern string, h http.HandlerFunc) {
 		s.patterns = append(s.patterns, pattern)
@@ -115,37 +120,37 @@ func New(c Config) *Server {
 	static, _ := fs.Sub(embedded, "static") // cannot fail: it is compiled in
 	handle("GET /static/", http.StripPrefix("/static/", http.FileServerFS(static)).ServeHTTP)
 	handle("GET /static/vendor/{file}", serveVendored)
-	handle("GET /login", s.loginPage)
-	handle("POST /login", s.login)
-	handle("GET /{$}", s.signedIn(s.overview))
-	handle("GET /runners", s.signedIn(s.runners))
-	handle("POST /logout", s.signedIn(s.logout))
-	handle("GET /changes", s.signedIn(s.changes))
+	handle("GET /login", doors.loginPage)
+	handle("POST /login", doors.login)
+	handle("GET /{$}", doors.signedIn(overview.overview))
+	handle("GET /runners", doors.signedIn(overview.runners))
+	handle("POST /logout", doors.signedIn(doors.logout))
+	handle("GET /changes", doors.signedIn(live.changes))
 	for path, page := range map[string]func(accountRequest){
-		"GET /a/{account}/overview":       s.accountOverview,
-		"GET /a/{account}/attention":      s.attention,
-		"GET /a/{account}/operations":     s.operations,
-		"GET /a/{account}/operation":      s.operation,
-		"GET /a/{account}/reviews":        s.reviews,
-		"POST /a/{account}/resolve":       s.resolveSeveral,
-		"GET /a/{account}/schedules":      s.schedules,
-		"GET /a/{account}/schedule":       s.schedule,
-		"GET /a/{account}/proxies":        s.proxies,
-		"GET /a/{account}/proxy":          s.proxy,
-		"GET /a/{account}/calendar":       s.calendar,
-		"GET /a/{account}/money":          s.money,
-		"GET /a/{account}/statement":      s.statement,
-		"GET /a/{account}/export":         s.export,
-		"POST /a/{account}/check/{what}":  s.prove,
-		"POST /a/{account}/change/{what}": s.change,
-		"GET /a/{account}/dead":           s.dead,
-		"GET /a/{account}/webhooks":       s.webhooks,
-		"POST /a/{account}/reveal":        s.reveal,
-		"GET /a/{account}/log":            s.decisions,
+		"GET /a/{account}/overview":       overview.accountOverview,
+		"GET /a/{account}/attention":      overview.attention,
+		"GET /a/{account}/operations":     operations.operations,
+		"GET /a/{account}/operation":      operations.operation,
+		"GET /a/{account}/reviews":        operations.reviews,
+		"POST /a/{account}/resolve":       operations.resolveSeveral,
+		"GET /a/{account}/schedules":      overview.schedules,
+		"GET /a/{account}/schedule":       overview.schedule,
+		"GET /a/{account}/proxies":        proxies.proxies,
+		"GET /a/{account}/proxy":          proxies.proxy,
+		"GET /a/{account}/calendar":       overview.calendar,
+		"GET /a/{account}/money":          money.money,
+		"GET /a/{account}/statement":      money.statement,
+		"GET /a/{account}/export":         money.export,
+		"POST /a/{account}/check/{what}":  money.prove,
+		"POST /a/{account}/change/{what}": operations.change,
+		"GET /a/{account}/dead":           operations.dead,
+		"GET /a/{account}/webhooks":       overview.webhooks,
+		"POST /a/{account}/reveal":        proxies.reveal,
+		"GET /a/{account}/log":            overview.decisions,
 	} {
-		handle(path, s.ofAccount(page))
+		handle(path, doors.ofAccount(page))
 	}
-	s.handler = s.guarded(mux)
+	s.handler = doors.guarded(mux)
 	return s
 }
 
@@ -164,8 +169,15 @@ type accountRequest struct {
 	account Account
 }
 
+// frame is what surrounds every page: the navigation, the person, and the errors.
+type frame struct {
+	*Config
+	sessions *sessions
+	insight  *insight
+}
+
 // account returns an account that a person may see, or nil.
-func (s *Server) account(p Person, name string) Account {
+func (s *frame) account(p Person, name string) Account {
 	for _, a := range s.Accounts {
 		if a.AccountName() == name && p.MaySee(name) {
 			return a
@@ -175,11 +187,11 @@ func (s *Server) account(p Person, name string) Account {
 }
 
 // ofAccount wraps a handler for requests about one account.
-func (s *Server) ofAccount(page func(accountRequest)) http.HandlerFunc {
+func (s *doors) ofAccount(page func(accountRequest)) http.HandlerFunc {
 	return s.signedIn(func(w http.ResponseWriter, r *http.Request, x session) {
-		a := s.account(x.Person, r.PathValue("account"))
+		a := s.frame.account(x.Person, r.PathValue("account"))
 		if a == nil {
-			s.fail(w, r, x, http.StatusNotFound, "There is no such account, or it is not yours to see.", nil)
+			s.frame.fail(w, r, x, http.StatusNotFound, "There is no such account, or it is not yours to see.", nil)
 			return
 		}
 		page(accountRequest{r, w, x, a})
@@ -215,13 +227,13 @@ type pageLink struct {
 }
 
 // navigation returns the links for every page of an account.
-func (s *Server) navigation(ctx context.Context, p Person, account string) []pageLink {
+func (s *frame) navigation(ctx context.Context, p Person, account string) []pageLink {
 	a := s.account(p, account)
 	if a == nil {
 		return nil
 	}
 	all := []pageLink{
-		{Name: "Overview", Section: "overview"}, {Name: "Operations", Section: "operations"}, {Name: "Attention", Section: "attention", Badge: s.badge(ctx, a)}, {Name: "Schedules", Section: "schedules"},
+		{Name: "Overview", Section: "overview"}, {Name: "Operations", Section: "operations"}, {Name: "Attention", Section: "attention", Badge: s.insight.badge(ctx, a)}, {Name: "Schedules", Section: "schedules"},
 		{Name: "Proxies", Section: "proxies"}, {Name: "Calendar", Section: "calendar"}, {Name: "Money", Section: "money"}, {Name: "Activity", Section: "log"},
 		{Name: "Webhooks", Section: "webhooks"},
 	}
@@ -237,7 +249,7 @@ var sectionOf = map[string]string{
 }
 
 // page writes a complete page, or an error. A template that fails shows nothing.
-func (s *Server) page(w http.ResponseWriter, r *http.Request, name string, code int, v view) {
+func (s *frame) page(w http.ResponseWriter, r *http.Request, name string, code int, v view) {
 	v.Pages = s.navigation(r.Context(), v.Person, v.Account)
 	var out bytes.Buffer
 	if err := pages()[name].ExecuteTemplate(&out, "layout", v); err != nil {
@@ -253,7 +265,7 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request, name string, code 
 }
 
 // view returns the frame of a page for a session.
-func (s *Server) view(x session, title, section string) view {
+func (s *frame) view(x session, title, section string) view {
 	v := view{Title: title, Section: section, Person: x.Person, Now: s.Clock(), Version: s.Version, Edition: x.edition}
 	if x.ID != "" {
 		v.Form, v.ByHeader = s.sessions.formToken(x), x.byHeader
@@ -270,11 +282,11 @@ func (s *Server) view(x session, title, section string) view {
 }
 
 // show writes a page of an account.
-func (s *Server) show(q accountRequest, name, title string, data any) {
+func (s *frame) show(q accountRequest, name, title string, data any) {
 	s.showAs(q, name, title, http.StatusOK, data)
 }
 
-func (s *Server) showAs(q accountRequest, name, title string, code int, data any) {
+func (s *frame) showAs(q accountRequest, name, title string, code int, data any) {
 	v := s.view(q.session, title, cmp.Or(sectionOf[name], name))
 	v.Account, v.Standby = q.account.AccountName(), q.account.Role() == roleStandby
 	v.CanAct = q.session.MayChange(v.Account)
@@ -284,7 +296,7 @@ func (s *Server) showAs(q accountRequest, name, title string, code int, data any
 			v.Alone = c.Detail
 		}
 	}
-	if n, err := s.needs(q.Context(), q.account); err == nil && name != "attention" { // that page lists the pauses
+	if n, err := s.insight.needs(q.Context(), q.account); err == nil && name != "attention" { // that page lists the pauses
 		v.Paused = pausesText(n.Pauses, v.Now)
 	}
 	if waits, ok := data.(interface{ Pending() bool }); ok {
@@ -296,7 +308,7 @@ func (s *Server) showAs(q accountRequest, name, title string, code int, data any
 const roleStandby = "standby"
 
 // fail writes a page with an error.
-func (s *Server) fail(w http.ResponseWriter, r *http.Request, x session, code int, text string, err error) {
+func (s *frame) fail(w http.ResponseWriter, r *http.Request, x session, code int, text string, err error) {
 	if err != nil {
 		s.Log.WithError(err).WithField("page", r.URL.Path).Debug("a page failed")
 	}
@@ -306,6 +318,6 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, x session, code in
 }
 
 // broken writes an error page for a ledger that cannot be read.
-func (s *Server) broken(q accountRequest, err error) {
+func (s *frame) broken(q accountRequest, err error) {
 	s.fail(q.to, q.Request, q.session, http.StatusInternalServerError, "This cannot be read now: "+err.Error(), err)
 }

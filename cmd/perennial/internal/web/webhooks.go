@@ -25,15 +25,15 @@ type Webhooks interface {
 	Replay(ctx context.Context, name string, seq uint64, since time.Time, by, reason string) (said string, err error)
 }
 
-func (s *Server) webhooks(q accountRequest) {
+func (s *overviewPages) webhooks(q accountRequest) {
 	ctx, cancel := context.WithTimeout(q.Context(), askWithin)
 	defer cancel()
 	all, err := q.account.Webhooks().List(ctx)
 	if err != nil {
-		s.fail(q.to, q.Request, q.session, http.StatusServiceUnavailable, "The positions of the webhooks cannot be read from NATS now: "+err.Error(), err)
+		s.frame.fail(q.to, q.Request, q.session, http.StatusServiceUnavailable, "The positions of the webhooks cannot be read from NATS now: "+err.Error(), err)
 		return
 	}
-	s.show(q, "webhooks", "Webhooks", all)
+	s.frame.show(q, "webhooks", "Webhooks", all)
 }
 
 func testWebhook(form func(string) string) (deed, []string, error) {
