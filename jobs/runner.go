@@ -341,19 +341,19 @@ func (r *Runner) Run(ctx context.Context) error {
 		context.AfterFunc(work, func() { timer.Stop() })
 	})
 	defer stop()
-	group, ctx := errgroup.WithContext(ctx)
+	group, running := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		if err := r.takeUp(ctx, until); err != nil {
+		if err := r.takeUp(running, until); err != nil {
 			return fmt.Errorf("account %s: recover: %w", r.Account, err)
 		}
-		return r.verifyAfterRestore(ctx) // it requeues what is queued
+		return r.verifyAfterRestore(running) // it requeues what is queued
 	})
-	group.Go(func() error { return r.dispatch(ctx, work) })
-	group.Go(func() error { return r.runIntake(ctx) })
-	group.Go(func() error { return r.runDueLoop(ctx) })
-	group.Go(func() error { return r.probe(ctx) })
-	group.Go(func() error { return r.keepReconciling(ctx) })
-	group.Go(func() error { return r.keepAsking(ctx) })
+	group.Go(func() error { return r.dispatch(running, work) })
+	group.Go(func() error { return r.runIntake(running) })
+	group.Go(func() error { return r.runDueLoop(running) })
+	group.Go(func() error { return r.probe(running) })
+	group.Go(func() error { return r.keepReconciling(running) })
+	group.Go(func() error { return r.keepAsking(running) })
 	err = group.Wait()
 	r.loader.deadLine.log(r.Log, r.Clock().Add(deadLineEvery)) // what the last minute left
 	r.unsendRest(work)                                         // after the intake too: it may have committed an intent last
