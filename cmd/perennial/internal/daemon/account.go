@@ -61,7 +61,7 @@ type account struct {
 
 	lastRow atomic.Int64 // newest ledger row seen by a probe
 
-	shut bool // the ledger is closed, to be rebuilt; used by its lifecycle only
+	file *ledgerFile
 
 	probedStreams time.Time // used by probeStreams only
 
@@ -93,6 +93,7 @@ func (a *account) snapshot() current {
 // published at once.
 func newAccountHost(ctx context.Context, h *Host, name string) (*account, error) {
 	a := &account{Name: name, host: h, config: h.Config.Accounts[name], log: h.log.WithField("account", name), current: current{state: "starting"}, started: make(chan struct{}), last: map[string]check{}, warned: map[string]bool{}}
+	a.file = &ledgerFile{account: a}
 	secret, err := h.Config.SecretOf(name)
 	if err != nil {
 		return nil, err
@@ -113,7 +114,7 @@ func newAccountHost(ctx context.Context, h *Host, name string) (*account, error)
 			a.log.WithError(err).Warn("the account's streams are not as they should be; the account starts when they are")
 		}
 	}
-	if err := a.openLedger(ctx); err != nil {
+	if err := a.file.openLedger(ctx); err != nil {
 		return nil, err
 	}
 	return a, nil
@@ -129,7 +130,7 @@ var errTwoNames = errors.New("one provider account has two names")
 // mayBind refuses a provider account that another account uses: each would report the
 // other's spending as unexplained. It is called before a ledger is opened. If both
 // ledgers are already bound, the first name keeps it.
-func (a *account) mayBind(ctx context.Context, want fact.Binding) error {
+func (a *lifecycle) mayBind(ctx context.Context, want fact.Binding) error {
 	a.host.binding.Lock()
 	defer a.host.binding.Unlock()
 	_, err := a.Ledger().Binding(ctx)
@@ -138,7 +139,7 @@ func (a *account) mayBind(ctx context.Context, want fact.Binding) error {
 		return err
 	}
 	for _, other := range a.host.Accounts {
-		if other == a || bound && a.Name < other.Name {
+		if other == a.account || bound && a.Name < other.Name {
 			continue
 		}
 		b, err := other.Ledger().Binding(ctx)
@@ -163,7 +164,7 @@ func (a *account) close() {
 	for _, sink := range a.webhooks {
 		sink.Endpoint.Close()
 	}
-	if l := a.Ledger(); l != nil && !a.shut {
+	if l := a.Ledger(); l != nil && !a.file.shut {
 		if err := l.Close(); err != nil {
 			a.log.WithError(err).Warn("the ledger did not close cleanly")
 		}

@@ -30,7 +30,7 @@ const lookAgain = time.Second
 // ask for the lease while it cannot fold an event of a later version, or cannot use the
 // provider and another runner can. It returns errLedgerBefore or errLedgerUnusable if
 // the ledger must be rebuilt first.
-func (a *account) awaitLease(ctx context.Context) (*lease.Lease, error) {
+func (a *lifecycle) awaitLease(ctx context.Context) (*lease.Lease, error) {
 	ctx, end := context.WithCancelCause(ctx)
 	var follower sync.WaitGroup
 	follower.Go(func() {
@@ -38,13 +38,13 @@ func (a *account) awaitLease(ctx context.Context) (*lease.Lease, error) {
 			end(err)
 		}
 	})
-	follower.Go(func() { a.watchLedger(ctx, end) })
+	follower.Go(func() { a.file.watchLedger(ctx, end) })
 	defer func() { end(nil); follower.Wait() }()
 	for ctx.Err() == nil {
 		why, changed := a.outdated.look()
-		if why == "" && !a.defers() {
+		if why == "" && !(prover{a.account}).defers() {
 			lease, err := a.ask(ctx, changed)
-			if now, _ := a.outdated.look(); err == nil || ctx.Err() == nil && now == "" && !a.defers() {
+			if now, _ := a.outdated.look(); err == nil || ctx.Err() == nil && now == "" && !(prover{a.account}).defers() {
 				return lease, err
 			}
 			continue
@@ -57,11 +57,11 @@ func (a *account) awaitLease(ctx context.Context) (*lease.Lease, error) {
 }
 
 // ask waits for the account's lease until changed is closed, or this runner defers.
-func (a *account) ask(ctx context.Context, changed <-chan struct{}) (*lease.Lease, error) {
+func (a *lifecycle) ask(ctx context.Context, changed <-chan struct{}) (*lease.Lease, error) {
 	ctx, giveUp := context.WithCancel(ctx)
 	defer giveUp()
 	go func() {
-		for ctx.Err() == nil && !a.defers() {
+		for ctx.Err() == nil && !(prover{a.account}).defers() {
 			if woken, _ := sleep.OrWoken(ctx, lookAgain, changed); woken {
 				break
 			}
@@ -86,7 +86,7 @@ const (
 
 // follow folds the account's events until ctx ends, or returns errLedgerBefore if rows
 // that it needs are no longer on the stream. /readyz shows why it cannot follow.
-func (a *account) follow(ctx context.Context) error {
+func (a *lifecycle) follow(ctx context.Context) error {
 	delay := sleep.Growing(followFirst, followMost)
 	for ctx.Err() == nil {
 		good := time.AfterFunc(followMost, func() { a.setUnfollowed(nil) })
@@ -187,7 +187,7 @@ const slowAfter = 4 * time.Second
 const answersAgain = 2048
 
 // answered returns the row after which answers to inboxes are sent.
-func (a *account) answered(ctx context.Context) (uint64, error) {
+func (a *lifecycle) answered(ctx context.Context) (uint64, error) {
 	noted, err := a.Ledger().Published(ctx)
 	if err != nil {
 		return 0, err

@@ -196,7 +196,7 @@ func TestNoCommandIsTakenBeforeTheEventsAreFolded(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	stands := make(chan error, 1)
-	go func() { _, err := x.awaitLease(ctx); stands <- err }()
+	go func() { _, err := x.lifecycle().awaitLease(ctx); stands <- err }()
 	for x.mayWait() {
 		select {
 		case err := <-stands:
@@ -238,7 +238,7 @@ func TestRowsThatWentWhileTheyWereReadAreNoOtherHistory(t *testing.T) {
 	if !errors.Is(err, errLedgerBefore) || refused(err) {
 		t.Errorf("rows that went: %v", err)
 	}
-	if lease, err := x.awaitLease(t.Context()); lease != nil || !errors.Is(err, errLedgerBefore) {
+	if lease, err := x.lifecycle().awaitLease(t.Context()); lease != nil || !errors.Is(err, errLedgerBefore) {
 		t.Errorf("it stands with %v, %v", lease, err)
 	}
 }

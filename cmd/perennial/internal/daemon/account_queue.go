@@ -31,6 +31,6 @@ func (a *account) streams() streams.Wanted {
 }
 
 // takeCommands starts the intake of the account's commands.
-func (a *account) takeCommands(ctx context.Context) (*intake.Intake, error) {
+func (a *lifecycle) takeCommands(ctx context.Context) (*intake.Intake, error) {
 	return intake.Open(ctx, a.js(), a.Name)
 }

@@ -47,9 +47,12 @@ type holder struct {
 	end  context.CancelFunc
 }
 
+// inboxes answers the inboxes that commands name.
+type inboxes struct{ *account }
+
 // answerEnd sends the outcome of a duplicate command, at once or when it ends. Only a
 // waiting inbox takes a place.
-func (a *account) answerEnd(ctx context.Context, inbox, id string) {
+func (a inboxes) answerEnd(ctx context.Context, inbox, id string) {
 	if a.answerFinished(ctx, inbox, id) {
 		return
 	}
@@ -62,15 +65,15 @@ func (a *account) answerEnd(ctx context.Context, inbox, id string) {
 	}
 	go func() {
 		defer a.answering.leave(p, h)
-		if answer, err := (answers{a}).wait(ctx, verbs.WaitRequest{ID: id, TimeoutSeconds: int64(longestWait / time.Second)}); err == nil && answer.Finished {
+		if answer, err := answers(a).wait(ctx, verbs.WaitRequest{ID: id, TimeoutSeconds: int64(longestWait / time.Second)}); err == nil && answer.Finished {
 			a.answerFinished(ctx, inbox, id)
 		}
 	}()
 }
 
 // answerFinished answers an inbox if its command has ended.
-func (a *account) answerFinished(ctx context.Context, inbox, id string) bool {
-	answer, err := answers{a}.answerNow(ctx, id)
+func (a inboxes) answerFinished(ctx context.Context, inbox, id string) bool {
+	answer, err := answers(a).answerNow(ctx, id)
 	if err != nil || !answer.Finished {
 		return false
 	}
@@ -83,7 +86,7 @@ func (a *account) answerFinished(ctx context.Context, inbox, id string) bool {
 
 // listeners returns the users who listen on an inbox. An external server does not tell:
 // there it returns the client, which may no longer listen.
-func (a *account) listeners(inbox string) []string {
+func (a inboxes) listeners(inbox string) []string {
 	if a.host.Embedded == nil {
 		return []string{clientOf(inbox)}
 	}

@@ -55,10 +55,10 @@ func TestOneUsersInboxesLeaveRoomForAnothers(t *testing.T) {
 
 	greedy, calm := listen("greedy", "_INBOX.greedy.>"), listen("calm", "_INBOX.calm")
 	for n := range 2 * mostAnswering {
-		a.answerEnd(t.Context(), fmt.Sprint("_INBOX.greedy.", n), fmt.Sprint("waits-", n%commands))
+		inboxes{a}.answerEnd(t.Context(), fmt.Sprint("_INBOX.greedy.", n), fmt.Sprint("waits-", n%commands))
 	}
-	a.answerEnd(t.Context(), "_INBOX.calm", "waits-0")
-	a.answerEnd(t.Context(), "_INBOX.greedy.over", "over")
+	inboxes{a}.answerEnd(t.Context(), "_INBOX.calm", "waits-0")
+	inboxes{a}.answerEnd(t.Context(), "_INBOX.greedy.over", "over")
 	answered(greedy)
 	must(t, greedy.Unsubscribe())
 	for len(server.Listeners("_INBOX.greedy.0")) > 0 {
@@ -69,7 +69,7 @@ func TestOneUsersInboxesLeaveRoomForAnothers(t *testing.T) {
 	a.answering.swept = time.Time{}
 	a.answering.mu.Unlock()
 	later := listen("greedy", "_INBOX.later")
-	a.answerEnd(t.Context(), "_INBOX.later", "waits-0")
+	inboxes{a}.answerEnd(t.Context(), "_INBOX.later", "waits-0")
 	a.append(t, endOf("waits-0"))
 	answered(calm)
 	answered(later)
@@ -86,7 +86,7 @@ func TestOneClientsInboxesLeaveRoomOnAnOuterServer(t *testing.T) {
 	quiet := logrus.New()
 	quiet.SetOutput(&strings.Builder{})
 	take := func(inbox string, n int) bool {
-		return a.answering.take(answerPlace{inbox, fmt.Sprint(n % 30)}, &holder{end: func() {}}, a.listeners, quiet.WithField("account", "main"))
+		return a.answering.take(answerPlace{inbox, fmt.Sprint(n % 30)}, &holder{end: func() {}}, inboxes{a}.listeners, quiet.WithField("account", "main"))
 	}
 	for name, next := range map[string]func(n int) string{
 		"drawn": func(int) string { return nats.NewInbox() }, "of a user": func(n int) string { return fmt.Sprint("_INBOX.ann.", n) },

@@ -120,9 +120,9 @@ func (h *Host) watch(ctx context.Context) {
 		})
 		every(func(context.Context) { a.checks() })
 		if h.Embedded == nil {
-			loops.Go(func() { a.watchStandby(ctx) })
-			loops.Go(func() { a.keepProof(ctx) })
-			loops.Go(func() { a.carryListing(ctx) })
+			loops.Go(func() { standbyWatch{a}.watchStandby(ctx) })
+			loops.Go(func() { prover{a}.keepProof(ctx) })
+			loops.Go(func() { carrier{a}.carryListing(ctx) })
 		}
 	}
 	loops.Wait()

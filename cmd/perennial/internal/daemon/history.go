@@ -57,10 +57,17 @@ func VouchedSnapshot(ctx context.Context, q *queue.Queue, account string) (*ledg
 	return nil, nil, nil
 }
 
+// ledgerFile opens the account's ledger, and makes it again from the events.
+type ledgerFile struct {
+	*account
+
+	shut bool // the ledger is closed, to be rebuilt; used by its lifecycle only
+}
+
 // openLedger opens the account's ledger at the start. On an external NATS, a ledger that
 // ends before the events stream begins is rebuilt from the snapshot; if that fails, each
 // turn retries it.
-func (a *account) openLedger(ctx context.Context) error {
+func (a *ledgerFile) openLedger(ctx context.Context) error {
 	l, err := ledger.Open(ctx, a.ledgerConfig())
 	if damaged, is := errors.AsType[*ledger.DamagedError](err); is && a.host.Config.NATS.External() {
 		if err = a.moveLedgerAside(fmt.Errorf("%w: %s is damaged: %w", errLedgerUnusable, damaged.Path, damaged.Err)); err == nil {
@@ -79,7 +86,7 @@ func (a *account) openLedger(ctx context.Context) error {
 	return nil
 }
 
-func (a *account) ledgerConfig() ledger.Config {
+func (a *ledgerFile) ledgerConfig() ledger.Config {
 	return ledger.Config{Path: a.host.Config.LedgerPath(a.Name), Clock: time.Now, Follows: a.host.Config.NATS.External(),
 		Held: a.host.lock.Check, Turns: a.host.turns, Committed: a.counts.committed}
 }
@@ -88,7 +95,7 @@ func (a *account) ledgerConfig() ledger.Config {
 // empty one, from a snapshot and the later events. The old file is moved aside. Any
 // other ledger, or one without a matching snapshot, stays. Nothing may write the ledger
 // meanwhile.
-func (a *account) makeLedger(ctx context.Context) error {
+func (a *ledgerFile) makeLedger(ctx context.Context) error {
 	if err := a.leaveUnusable(ctx); err != nil {
 		return err
 	}
@@ -144,7 +151,7 @@ func (a *account) unusable() error {
 }
 
 // watchLedger calls end with the reason once the ledger is no longer writable.
-func (a *account) watchLedger(ctx context.Context, end func(error)) {
+func (a *ledgerFile) watchLedger(ctx context.Context, end func(error)) {
 	for sleep.For(ctx, probeEvery) == nil {
 		if err := a.unusable(); err != nil {
 			end(err)
@@ -156,7 +163,7 @@ func (a *account) watchLedger(ctx context.Context, end func(error)) {
 // leaveUnusable moves a lost or damaged ledger aside. An empty one replaces it and
 // follows the events stream, which has every row before it is committed. If the stream
 // lost rows of this ledger, the file stays for an operator.
-func (a *account) leaveUnusable(ctx context.Context) error {
+func (a *ledgerFile) leaveUnusable(ctx context.Context) error {
 	if a.shut {
 		return nil
 	}
@@ -184,7 +191,7 @@ func (a *account) leaveUnusable(ctx context.Context) error {
 	return nil
 }
 
-func (a *account) moveLedgerAside(why error) error {
+func (a *ledgerFile) moveLedgerAside(why error) error {
 	aside, err := ledger.MoveAside(a.host.Config.LedgerPath(a.Name), time.Now())
 	if err == nil {
 		a.log.WithError(why).WithField("replaced", aside).Error("the ledger is moved aside and made again. Look at the disk, and at who may write to the directory")
@@ -193,7 +200,7 @@ func (a *account) moveLedgerAside(why error) error {
 }
 
 // openAgain opens the ledger if it is closed.
-func (a *account) openAgain(ctx context.Context) error {
+func (a *ledgerFile) openAgain(ctx context.Context) error {
 	if !a.shut {
 		return nil
 	}

@@ -170,7 +170,7 @@ func (a *lifecycle) prepare(ctx context.Context) error {
 	if err := a.ensureStreams(ctx); err != nil || a.host.Embedded != nil {
 		return err
 	}
-	if err := a.makeLedger(ctx); err != nil {
+	if err := a.file.makeLedger(ctx); err != nil {
 		return err
 	}
 	return a.awaitLongest(ctx)
@@ -201,7 +201,7 @@ func (a *lifecycle) newTenure(ctx context.Context, lease *lease.Lease) *tenure {
 		case <-held.Done():
 		}
 	}()
-	go a.watchLedger(held, cancel)
+	go a.file.watchLedger(held, cancel)
 	a.log.WithField("holder", a.host.holder).Info("this runner has the account's lease")
 	a.setHolding(holding{since: time.Now(), giveUp: func() { cancel(errHandedOver) }})
 	return &tenure{ctx: held, lease: lease, end: func() {

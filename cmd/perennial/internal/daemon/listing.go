@@ -50,8 +50,11 @@ type carriedListing struct {
 	took     time.Duration // duration of the store
 }
 
+// carrier carries an account's listing.
+type carrier struct{ *account }
+
 // carryListing stores or loads listings, according to the runner's role, until ctx ends.
-func (a *account) carryListing(ctx context.Context) {
+func (a carrier) carryListing(ctx context.Context) {
 	var carried carriedListing
 	said := ""
 	for sleep.For(ctx, listingEvery) == nil {
@@ -69,7 +72,7 @@ func (a *account) carryListing(ctx context.Context) {
 	}
 }
 
-func (a *account) carryOnce(ctx context.Context, carried *carriedListing) error {
+func (a carrier) carryOnce(ctx context.Context, carried *carriedListing) error {
 	own, err := a.Ledger().Listing(ctx)
 	if err != nil || a.host.Queue.Down() != "" {
 		return err
@@ -101,7 +104,7 @@ func (c *carriedListing) due(finished, now time.Time) bool {
 
 // storeListing stores every proxy of the ledger after a complete listing, unless nothing
 // has changed since the last store.
-func (a *account) storeListing(ctx context.Context, listing ledger.Listing, carried *carriedListing) error {
+func (a carrier) storeListing(ctx context.Context, listing ledger.Listing, carried *carriedListing) error {
 	asOf, err := a.Ledger().LastSeen(ctx)
 	if err != nil {
 		return err
@@ -125,7 +128,7 @@ func (a *account) storeListing(ctx context.Context, listing ledger.Listing, carr
 	return err
 }
 
-func (a *account) writeListing(ctx context.Context, w io.Writer, listing ledger.Listing) error {
+func (a carrier) writeListing(ctx context.Context, w io.Writer, listing ledger.Listing) error {
 	packed := gzip.NewWriter(w)
 	lines := json.NewEncoder(packed)
 	if err := lines.Encode(listingHeader{listingFormat, listing.Finished, listing.Took, listing.Known, listing.Lost}); err != nil {
@@ -153,7 +156,7 @@ func (a *account) writeListing(ctx context.Context, w io.Writer, listing ledger.
 // from it are gone. Its expiries do not count as read, because a later fact may change
 // them: a new leader reads a proxy before it pays for it. It returns ErrLeads once the
 // runner leads the account.
-func (a *account) takeListing(ctx context.Context, pass int64) error {
+func (a carrier) takeListing(ctx context.Context, pass int64) error {
 	content, err := a.stored().Read(ctx)
 	if err != nil {
 		return err

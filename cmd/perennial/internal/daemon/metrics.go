@@ -124,8 +124,9 @@ func (m metrics) Collect(ch chan<- prometheus.Metric) {
 		set := func(m measure, value float64, labels ...string) {
 			ch <- prometheus.MustNewConstMetric(m.Desc, m.kind, value, append([]string{a.Name}, labels...)...)
 		}
-		a.measureHealth(ctx, set)
-		for _, part := range []func(context.Context, setter) error{a.measureBooks, a.measureState, a.measureFleet, a.measureSweeps, a.measureWebhooks} {
+		g := gauges{a}
+		g.measureHealth(ctx, set)
+		for _, part := range []func(context.Context, setter) error{g.measureBooks, g.measureState, g.measureFleet, g.measureSweeps, g.measureWebhooks} {
 			if err := part(ctx, set); err != nil && ctx.Err() == nil {
 				a.log.WithError(err).Warn("some metrics could not be read from the ledger")
 			}
@@ -147,8 +148,11 @@ func truth(b bool) float64 {
 	return 0
 }
 
+// gauges reads an account's metrics.
+type gauges struct{ *account }
+
 // measureHealth sets the metrics of the account's dependencies.
-func (a *account) measureHealth(ctx context.Context, set setter) {
+func (a gauges) measureHealth(ctx context.Context, set setter) {
 	ready := true
 	for _, c := range a.checks() {
 		ready = ready && c.OK
@@ -186,7 +190,7 @@ func (a *account) measureHealth(ctx context.Context, set setter) {
 const spentOver = 7 * 24 * time.Hour
 
 // measureBooks sets the metrics of money.
-func (a *account) measureBooks(ctx context.Context, set setter) error {
+func (a gauges) measureBooks(ctx context.Context, set setter) error {
 	l := a.Ledger()
 	b, err := l.Balance(ctx, a.Name)
 	if err != nil {
@@ -225,7 +229,7 @@ func (a *account) measureBooks(ctx context.Context, set setter) error {
 
 // missing returns by how much the provider's wallet was below what the books allow at
 // the last comparison. This part of the ledger balance cannot pay for anything.
-func (a *account) missing() int64 {
+func (a gauges) missing() int64 {
 	runner := a.snapshot().runner
 	if runner == nil {
 		return 0
@@ -238,7 +242,7 @@ func (a *account) missing() int64 {
 
 // measureState sets the metrics of operations, and of progress with the provider and the
 // events stream.
-func (a *account) measureState(ctx context.Context, set setter) error {
+func (a gauges) measureState(ctx context.Context, set setter) error {
 	l := a.Ledger()
 	counts, err := l.StateCounts(ctx)
 	for state, n := range counts {
@@ -246,7 +250,7 @@ func (a *account) measureState(ctx context.Context, set setter) error {
 	}
 	reviews, reviewsErr := l.CountReviews(ctx)
 	oldest, oldestErr := l.OldestAmbiguous(ctx)
-	v, shown := a.show(ctx, struct{}{})
+	v, shown := answers(a).show(ctx, struct{}{})
 	if err := errors.Join(err, reviewsErr, oldestErr, shown); err != nil {
 		return err
 	}
@@ -295,7 +299,7 @@ var spans = []struct {
 }{{"0s", 0}, {"1h", time.Hour}, {"6h", 6 * time.Hour}, {"1d", 24 * time.Hour}, {"3d", 72 * time.Hour}, {"7d", 168 * time.Hour}, {"30d", 720 * time.Hour}, {"any", 1 << 62}}
 
 // measureFleet counts proxies by remaining time, on the provider's clock.
-func (a *account) measureFleet(ctx context.Context, set setter) error {
+func (a gauges) measureFleet(ctx context.Context, set setter) error {
 	if last, err := a.Ledger().Listing(ctx); err != nil || last.Finished.IsZero() {
 		return err // without a listing the count is unknown, not zero
 	}
@@ -333,7 +337,7 @@ func (a *account) measureFleet(ctx context.Context, set setter) error {
 }
 
 // measureSweeps sets the metrics of the account's schedules in this runner.
-func (a *account) measureSweeps(ctx context.Context, set setter) error {
+func (a gauges) measureSweeps(ctx context.Context, set setter) error {
 	sweeper := a.snapshot().sweeper
 	if sweeper == nil {
 		return nil

@@ -202,7 +202,7 @@ func (h *Host) standing() placement.Node {
 	for _, a := range h.Accounts {
 		switch {
 		case a.holds():
-			if !a.leaves(time.Now()) {
+			if !(prover{a}).leaves(time.Now()) {
 				out.Holds = append(out.Holds, a.Name)
 			}
 		case a.couldRun():

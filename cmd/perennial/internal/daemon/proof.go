@@ -90,8 +90,11 @@ type proven struct {
 	rest    time.Duration // until then the provider must not be asked
 }
 
+// prover proves whether this runner can use an account's provider.
+type prover struct{ *account }
+
 // prove reads the provider's account and compares it with the ledger's.
-func (a *account) prove(ctx context.Context) proven {
+func (a prover) prove(ctx context.Context) proven {
 	ctx, cancel := context.WithTimeout(ctx, proveTimeout)
 	defer cancel()
 	account, err := a.Client.Account(ctx)
@@ -118,7 +121,7 @@ func (a *account) prove(ctx context.Context) proven {
 }
 
 // resting returns how long the account's Retry-After in the journal still lasts.
-func (a *account) resting(ctx context.Context, now time.Time) time.Duration {
+func (a prover) resting(ctx context.Context, now time.Time) time.Duration {
 	pauses, err := a.Ledger().Pauses(ctx)
 	if err != nil {
 		return 0 // a check reports an unreadable ledger
@@ -132,13 +135,13 @@ func (a *account) resting(ctx context.Context, now time.Time) time.Duration {
 }
 
 // provesEvery returns how often this runner, as a standby, reads the provider's account.
-func (a *account) provesEvery(now time.Time) time.Duration {
+func (a prover) provesEvery(now time.Time) time.Duration {
 	return provesEvery(a.host.peers.followers(a.Name, a.host.name.get(), now), a.config.RatePerSecond)
 }
 
 // keepProof updates the account's proof until ctx ends. It waits out a Retry-After, its
 // own or the journal's; meanwhile the last proof holds.
-func (a *account) keepProof(ctx context.Context) {
+func (a prover) keepProof(ctx context.Context) {
 	var next time.Time
 	for {
 		now := time.Now()
@@ -162,7 +165,7 @@ func (a *account) keepProof(ctx context.Context) {
 }
 
 // unserved returns why the account's leader cannot use the provider, "" if it can.
-func (a *account) unserved() string {
+func (a prover) unserved() string {
 	x := a.snapshot()
 	if x.unbound != "" || x.runner == nil {
 		return x.unbound
@@ -186,14 +189,14 @@ func (a *account) setUnbound(why string) {
 
 // leaves reports whether the leader could not use the provider for so long that a
 // capable standby should take over.
-func (a *account) leaves(now time.Time) bool {
+func (a prover) leaves(now time.Time) bool {
 	why, since := a.proof.failing()
 	return why != "" && now.Sub(since) >= unservedFor(a.provesEvery(now))
 }
 
 // defers reports whether this runner cannot use the provider but another standby can. It
 // then does not ask for the lease.
-func (a *account) defers() bool {
+func (a prover) defers() bool {
 	why, _ := a.proof.failing()
 	return why != "" && a.host.peers.ready(a.Name, a.host.name.get(), time.Now())
 }

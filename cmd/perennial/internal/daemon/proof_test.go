@@ -21,7 +21,7 @@ import (
 // TestAHolderWithoutTheProviderLeavesTheAccount after a while, counted from the first
 // failure; an answer ends it.
 func TestAHolderWithoutTheProviderLeavesTheAccount(t *testing.T) {
-	a := account{Name: "a", host: &Host{}, config: &config.Account{RatePerSecond: 5}}
+	a := prover{&account{Name: "a", host: &Host{}, config: &config.Account{RatePerSecond: 5}}}
 	unservedFor := unservedFor(proveEvery)
 	began := time.Now()
 	if a.leaves(began) {
@@ -81,7 +81,7 @@ func TestTheRunnersThatFollowTakeATwentiethOfTheRate(t *testing.T) {
 		rate   float64
 		every  time.Duration
 	}{{0, 5, proveEvery}, {2, 5, proveEvery}, {10, 5, 40 * time.Second}, {49, 5, 196 * time.Second}, {49, 500, proveEvery}, {49, 0, proveEvery}} {
-		a := account{Name: "a", host: &Host{}, config: &config.Account{RatePerSecond: test.rate}}
+		a := prover{&account{Name: "a", host: &Host{}, config: &config.Account{RatePerSecond: test.rate}}}
 		all := []Node{{Node: "archive", SaidAt: now, Accounts: []NodeAccount{{Account: "a", Borrows: true}}}}
 		for n := range test.others {
 			all = append(all, said(fmt.Sprint("other-", n), now))
@@ -125,7 +125,7 @@ func TestAProofWaitsOutARetryAfter(t *testing.T) {
 		var err error
 		x.Client, err = upstream.New(upstream.Config{BaseURL: provider.URL, AppID: "sbx_app_demo", Secret: "secret", Clock: time.Now})
 		must(t, err)
-		found := x.prove(t.Context())
+		found := prover{x.account}.prove(t.Context())
 		if found.refused != test.refused || (found.why == "") != test.good || found.rest != test.rest {
 			t.Errorf("%d %s: %+v", test.status, test.body, found)
 		}
@@ -140,7 +140,7 @@ func TestAThrottledAccountIsNotProved(t *testing.T) {
 	x := newTaken(t)
 	must(t, x.lifecycle().takeOver(t.Context()))
 	now := time.Now()
-	if rest := x.resting(t.Context(), now); rest != 0 {
+	if rest := (prover{x.account}).resting(t.Context(), now); rest != 0 {
 		t.Errorf("an account that is not throttled rests %s", rest)
 	}
 	leads, err := x.journal().lead(t.Context(), x.journal().outbox())
@@ -150,7 +150,7 @@ func TestAThrottledAccountIsNotProved(t *testing.T) {
 	must(t, x.Ledger().Write(t.Context(), func(tx *ledger.Tx) error {
 		return tx.Append(fact.AccountPaused{Scope: decide.ScopeAccount, Cause: decide.CauseThrottled, Detail: "slow down", Until: &until})
 	}))
-	if rest := x.resting(t.Context(), now); rest != until.Sub(now) {
+	if rest := (prover{x.account}).resting(t.Context(), now); rest != until.Sub(now) {
 		t.Errorf("it rests %s", rest)
 	}
 }

@@ -217,13 +217,13 @@ func (a answers) states(ctx context.Context, q verbs.StatesRequest) (map[string]
 	return out, nil
 }
 
-func (a *account) show(ctx context.Context, _ struct{}) (verbs.AccountView, error) {
+func (a answers) show(ctx context.Context, _ struct{}) (verbs.AccountView, error) {
 	b, err := a.Ledger().Binding(ctx)
 	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
 		return verbs.AccountView{}, err
 	}
 	v := verbs.AccountView{
-		Account: a.Name, AccountID: b.AccountID, Environment: b.Environment, BaseURL: b.BaseURL, AppID: a.Client.AppID(), Currency: b.Currency, NotReady: (probes{a}).notReady(),
+		Account: a.Name, AccountID: b.AccountID, Environment: b.Environment, BaseURL: b.BaseURL, AppID: a.Client.AppID(), Currency: b.Currency, NotReady: a.notReady(),
 		Provider: a.heardLately(),
 	}
 	if v.Paused, err = a.Ledger().Pauses(ctx); err != nil {

@@ -43,8 +43,11 @@ func (s *standbyState) close(most uint64) bool {
 	return !s.moved.IsZero() && s.lag < most
 }
 
+// standbyWatch looks after an account of which this runner is a standby.
+type standbyWatch struct{ *account }
+
 // watchStandby looks at the standby every standbyEvery until ctx ends.
-func (a *account) watchStandby(ctx context.Context) {
+func (a standbyWatch) watchStandby(ctx context.Context) {
 	for {
 		a.noteStandby(ctx)
 		if sleep.For(ctx, standbyEvery) != nil {
@@ -53,7 +56,7 @@ func (a *account) watchStandby(ctx context.Context) {
 	}
 }
 
-func (a *account) noteStandby(ctx context.Context) {
+func (a standbyWatch) noteStandby(ctx context.Context) {
 	if a.role() != roleStandby {
 		a.standby.note(standbyLook{at: time.Now(), held: true})
 		return
@@ -73,7 +76,7 @@ type standbyLook struct {
 	held       bool   // a runner holds the account's lease
 }
 
-func (a *account) lookAtStandby(ctx context.Context) (look standbyLook, err error) {
+func (a standbyWatch) lookAtStandby(ctx context.Context) (look standbyLook, err error) {
 	head, _, err := a.Ledger().Head(ctx)
 	if err != nil {
 		return look, err

@@ -18,7 +18,7 @@ import (
 
 // newSweeper makes the account's sweeper, which publishes commands to the commands stream. Its
 // listings pass the account's rate gate after all other requests, except for a reserved share.
-func (a *account) newSweeper(runner *jobs.Runner) (*schedules.Sweeper, error) {
+func (a *lifecycle) newSweeper(runner *jobs.Runner) (*schedules.Sweeper, error) {
 	return schedules.New(schedules.Config{
 		Account: a.Name, Ledger: a.Ledger(), Provider: heardListing{a.Client, runner}, Publisher: publish.New(a.js()), Clock: time.Now, ProviderTime: runner.ProviderTime,
 		Pass: runner.PassListing, ListEvery: a.listEvery(),
@@ -42,7 +42,7 @@ func (a *account) newSweeper(runner *jobs.Runner) (*schedules.Sweeper, error) {
 const walletTimeout = 30 * time.Second
 
 // walletCents reads the wallet balance through the rate gate of listings.
-func (a *account) walletCents(ctx context.Context, runner *jobs.Runner) (int64, error) {
+func (a *lifecycle) walletCents(ctx context.Context, runner *jobs.Runner) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, walletTimeout)
 	defer cancel()
 	if err := runner.PassListing(ctx); err != nil {
@@ -54,7 +54,7 @@ func (a *account) walletCents(ctx context.Context, runner *jobs.Runner) (int64, 
 }
 
 // offers reads all pages of offers that match a filter.
-func (a *account) offers(ctx context.Context, runner *jobs.Runner, f upstream.OfferFilter) (all []upstream.Offer, err error) {
+func (a *lifecycle) offers(ctx context.Context, runner *jobs.Runner, f upstream.OfferFilter) (all []upstream.Offer, err error) {
 	pages := upstream.Pages[upstream.Offer]{PageRequest: upstream.PageRequest{Size: 200}}
 	for more := true; more; {
 		if err := runner.PassListing(ctx); err != nil {

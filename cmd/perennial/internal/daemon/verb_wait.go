@@ -182,7 +182,7 @@ func (f *finishes) stop(all bool) bool {
 
 // answerInbox sends an answer to an inbox. The answer is not stored and may be lost with the
 // connection.
-func (a *account) answerInbox(inbox string, data []byte) {
+func (a inboxes) answerInbox(inbox string, data []byte) {
 	if err := queue.Answer(a.js(), a.Name, inbox, data); err != nil {
 		a.log.WithError(err).Warn("the answer to a command's inbox was not sent")
 	}

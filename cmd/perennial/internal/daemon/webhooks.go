@@ -61,7 +61,7 @@ func (a *account) webhookWritten(name string, revision uint64) {
 }
 
 // measureWebhooks sets the progress metrics of the webhooks on the delivering runner.
-func (a *account) measureWebhooks(ctx context.Context, set setter) error {
+func (a gauges) measureWebhooks(ctx context.Context, set setter) error {
 	if len(a.webhooks) == 0 {
 		return nil
 	}
