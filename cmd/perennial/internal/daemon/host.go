@@ -89,6 +89,9 @@ type ReadyLine struct {
 // microsecond in sixteen for some 30 MiB under full load. GOGC overrides it.
 const gcPercent = 200
 
+// lockWithin is how long a start waits for a killed predecessor to let its directory go.
+const lockWithin = 3 * time.Second
+
 // Start starts everything that listens. Call Run, then Close.
 func Start(ctx context.Context, c *config.Config, log *logrus.Logger) (*Host, error) {
 	if os.Getenv("GOGC") == "" {
@@ -103,7 +106,7 @@ func Start(ctx context.Context, c *config.Config, log *logrus.Logger) (*Host, er
 }
 
 func (h *Host) start(ctx context.Context) (err error) {
-	if h.lock, err = datadir.Acquire(h.Config.DataDir); err != nil {
+	if h.lock, err = datadir.Await(ctx, h.Config.DataDir, lockWithin); err != nil {
 		return err
 	}
 	if h.metadata, err = schema.VerbMetadata(); err != nil {

@@ -3,14 +3,17 @@
 package datadir
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"perennial/ledger/files"
+	"perennial/ledger/sleep"
 )
 
 // ErrLocked reports that another process works in the data directory.
@@ -61,6 +64,18 @@ func Acquire(dir string) (*Lock, error) {
 		return nil, err
 	}
 	return l, nil
+}
+
+// Await is Acquire that waits up to a time for another process to end. A process that was
+// killed holds its lock until the kernel has taken it down.
+func Await(ctx context.Context, dir string, most time.Duration) (*Lock, error) {
+	const again = 50 * time.Millisecond
+	for left := most; ; left -= again {
+		l, err := Acquire(dir)
+		if !errors.Is(err, ErrLocked) || left <= 0 || sleep.For(ctx, again) != nil {
+			return l, err
+		}
+	}
 }
 
 // take locks the file that currently has the name.

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"perennial/ledger/files"
 	"perennial/queue/natstest"
@@ -24,6 +26,30 @@ func TestSecondProcessIsKeptOutOfTheDataDirectory(t *testing.T) {
 	lock, err = Acquire(dir)
 	natstest.Check(t, err)
 	natstest.Check(t, lock.Unlock())
+}
+
+// TestAStartWaitsForAKilledProcess: a restart right after a kill -9 is no second process.
+func TestAStartWaitsForAKilledProcess(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	synctest.Test(t, func(t *testing.T) {
+		before, err := Acquire(dir)
+		natstest.Check(t, err)
+		_, err = Await(t.Context(), dir, time.Second)
+		if !errors.Is(err, ErrLocked) {
+			t.Fatalf("after a second: %v", err)
+		}
+		started := make(chan error)
+		go func() {
+			lock, err := Await(t.Context(), dir, time.Second)
+			if err == nil {
+				err = lock.Unlock()
+			}
+			started <- err
+		}()
+		synctest.Wait()
+		natstest.Check(t, before.Unlock())
+		natstest.Check(t, <-started)
+	})
 }
 
 // TestARemovedLockLetsNobodyIn: it is made again, and where an older version, which asks for
