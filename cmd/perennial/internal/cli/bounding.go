@@ -13,7 +13,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"perennial/cmd/perennial/internal/config"
-	"perennial/cmd/perennial/internal/daemon"
+	"perennial/cmd/perennial/internal/journal"
 	"perennial/cmd/perennial/internal/webhook"
 	"perennial/ledger"
 	"perennial/ledger/fact"
@@ -62,7 +62,7 @@ func (b bounding) run(ctx context.Context, path string) (out *boundedEvents, err
 	if err := events.Of(b.history.queue.JetStream(), b.account).Open(ctx); err != nil { // a killed archive leaves the stream closed
 		return nil, err
 	}
-	alone := b.history.writes(path, b.log)
+	alone := b.history.writes(path)
 	l, err := alone.Open(ctx)
 	if err != nil {
 		return nil, err
@@ -209,8 +209,8 @@ func (b bounding) publish(ctx context.Context, l *ledger.Ledger) error {
 	if err != nil {
 		return err
 	}
-	outbox := outbox.New(b.history.queue.JetStream(), b.account, &daemon.Source{Ledger: l, Account: b.account})
-	outbox.Held, outbox.RefillAdvice, outbox.Begins = daemon.HeldFromNote(noted), daemon.RefillAdvice, daemon.EventsBegin(l)
+	outbox := outbox.New(b.history.queue.JetStream(), b.account, &journal.Source{Ledger: l, Account: b.account})
+	outbox.Held, outbox.RefillAdvice, outbox.Begins = journal.HeldFromNote(noted), journal.RefillAdvice, journal.EventsBegin(l)
 	parent := ctx
 	ctx, stop := context.WithCancelCause(ctx)
 	done := make(chan struct{})

@@ -13,7 +13,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"perennial/cmd/perennial/internal/config"
-	"perennial/cmd/perennial/internal/daemon"
+	"perennial/cmd/perennial/internal/journal"
 	"perennial/ledger"
 	"perennial/ledger/files"
 	"perennial/queue"
@@ -83,8 +83,8 @@ func (d *doctor) published(ctx context.Context, l *ledger.Ledger) {
 	if err != nil { // the nats check reports it
 		return
 	}
-	if why := daemon.HeldFromNote(noted).Missing(last); why != "" {
-		d.bad("events", why, daemon.RefillAdvice)
+	if why := journal.HeldFromNote(noted).Missing(last); why != "" {
+		d.bad("events", why, journal.RefillAdvice)
 	}
 }
 

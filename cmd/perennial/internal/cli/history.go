@@ -19,8 +19,8 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"perennial/cmd/perennial/internal/config"
-	"perennial/cmd/perennial/internal/daemon"
 	"perennial/cmd/perennial/internal/datadir"
+	"perennial/cmd/perennial/internal/journal"
 	"perennial/ledger"
 	"perennial/ledger/files"
 	"perennial/queue"
@@ -172,12 +172,12 @@ func (h *history) serve(c *config.Config, a *app) (err error) {
 // events yields the stream's events from a journal sequence on. An event has the sequence of
 // its journal row.
 func (h *history) events(ctx context.Context, first int64) iter.Seq2[[]byte, error] {
-	return daemon.Bodies(events.Of(h.queue.JetStream(), h.account).History(ctx, uint64(max(first, 1))))
+	return journal.Bodies(events.Of(h.queue.JetStream(), h.account).History(ctx, uint64(max(first, 1))))
 }
 
 // writes returns the account's ledger for a caller that holds the account alone.
-func (h *history) writes(path string, log *logrus.Logger) *daemon.Alone {
-	x := &daemon.Alone{Path: path, Account: h.account, Log: log.WithField("account", h.account)}
+func (h *history) writes(path string) *journal.Alone {
+	x := &journal.Alone{Path: path, Account: h.account}
 	if h.embedded == nil {
 		x.Queue = h.queue
 	}
@@ -186,11 +186,11 @@ func (h *history) writes(path string, log *logrus.Logger) *daemon.Alone {
 
 // publishOwn publishes the ledger's rows that the events stream lacks. The caller must hold
 // the account alone. On the embedded server the next run publishes them.
-func (h *history) publishOwn(ctx context.Context, path string, log *logrus.Logger) error {
+func (h *history) publishOwn(ctx context.Context, path string) error {
 	if h.embedded != nil {
 		return nil
 	}
-	x := h.writes(path, log)
+	x := h.writes(path)
 	if _, err := x.Open(ctx); err != nil {
 		return err
 	}
@@ -212,9 +212,9 @@ func (h *history) flush(log *logrus.Logger) (err error) {
 	return err
 }
 
-// snapshot returns the snapshot that a restore begins with; see daemon.VouchedSnapshot.
+// snapshot returns the snapshot that a restore begins with; see journal.VouchedSnapshot.
 func (h *history) snapshot(ctx context.Context) (*ledger.Snapshot, func() (io.ReadCloser, error), error) {
-	return daemon.VouchedSnapshot(ctx, h.queue, h.account)
+	return journal.VouchedSnapshot(ctx, h.queue, h.account)
 }
 
 func (h *history) close() {

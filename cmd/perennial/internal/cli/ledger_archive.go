@@ -72,7 +72,7 @@ func (a ledgerCommands) archive(ctx context.Context, c *config.Config, account s
 	}
 	defer release()
 	if config.Exists(c.LedgerPath(account)) { // fold rows from other machines' runners
-		if err := h.publishOwn(ctx, c.LedgerPath(account), a.logger()); err != nil {
+		if err := h.publishOwn(ctx, c.LedgerPath(account)); err != nil {
 			return a.broken(err)
 		}
 	}
@@ -89,7 +89,7 @@ func (a ledgerCommands) archive(ctx context.Context, c *config.Config, account s
 		return a.broken(err)
 	}
 	if e.keep {
-		err = h.publishOwn(ctx, x.Path, a.logger())
+		err = h.publishOwn(ctx, x.Path)
 	}
 	if err != nil {
 		return a.broken(err)

@@ -82,7 +82,7 @@ func (a ledgerCommands) restore(ctx context.Context, c *config.Config, account, 
 		return fmt.Errorf("%w: a ledger is never overwritten\nuse --replace to move it aside first", err)
 	}
 	if err == nil && out.Proven { // otherwise an operator decides what to publish
-		err = h.publishOwn(ctx, x.Path, a.logger())
+		err = h.publishOwn(ctx, x.Path)
 	}
 	if err != nil {
 		return a.broken(err)

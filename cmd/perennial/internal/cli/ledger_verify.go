@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"perennial/cmd/perennial/internal/config"
-	"perennial/cmd/perennial/internal/daemon"
+	"perennial/cmd/perennial/internal/journal"
 	"perennial/ledger"
 	"perennial/ledger/files"
 	"perennial/queue/outbox"
@@ -198,7 +198,7 @@ func (a ledgerCommands) verifyAgainst(ctx context.Context, l *ledger.Ledger) (*l
 // published. A run publishes again what a power cut explains and refuses any other loss. Until
 // then missing events prove nothing.
 func missingEvents(noted ledger.Published, last uint64) error {
-	why, then := daemon.HeldFromNote(noted).Missing(last), daemon.RefillAdvice
+	why, then := journal.HeldFromNote(noted).Missing(last), journal.RefillAdvice
 	if why == "" {
 		why = outbox.Held{Last: uint64(noted.Seq), Firm: uint64(noted.Seq)}.Missing(last)
 		then = "a power cut explains it: `perennial run` publishes them again from the ledger"

@@ -18,6 +18,7 @@ import (
 
 	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/daemon"
+	"perennial/cmd/perennial/internal/journal"
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs"
 	"perennial/jobs/command"
@@ -257,7 +258,7 @@ func (a *app) recordNow(ctx context.Context, x desk.Recording) (done verbs.Chang
 		return done, &exitError{ExitUnreachable, fmt.Errorf("no `perennial run` answers, and the ledger cannot be written beside one: %w", err)}
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	alone := &daemon.Alone{Path: c.LedgerPath(account), Account: account}
+	alone := &journal.Alone{Path: c.LedgerPath(account), Account: account}
 	if a.externalNATS(c) {
 		h, err := a.openHistoryLocked(c, account)
 		if err != nil {
@@ -269,7 +270,7 @@ func (a *app) recordNow(ctx context.Context, x desk.Recording) (done verbs.Chang
 			return done, err
 		}
 		defer release()
-		alone = h.writes(alone.Path, a.logger())
+		alone = h.writes(alone.Path)
 	}
 	l, err := alone.Open(ctx)
 	if err != nil {

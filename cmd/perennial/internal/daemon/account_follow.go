@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"perennial/cmd/perennial/internal/journal"
 	"perennial/jobs"
 	"perennial/ledger"
 	"perennial/ledger/sleep"
@@ -17,10 +18,10 @@ import (
 	"perennial/queue/outbox"
 )
 
-func (a *account) journal() journal { return a.journalOf(a.Ledger()) }
+func (a *account) journal() journal.Journal { return a.journalOf(a.Ledger()) }
 
-func (a *account) journalOf(l *ledger.Ledger) journal {
-	return journal{account: a.Name, queue: a.host.Queue, ledger: l, log: a.log}
+func (a *account) journalOf(l *ledger.Ledger) journal.Journal {
+	return journal.Journal{Account: a.Name, Queue: a.host.Queue, Ledger: l}
 }
 
 // lookAgain is how often a runner checks whether it may ask for a lease.
@@ -28,13 +29,13 @@ const lookAgain = time.Second
 
 // awaitLease follows the account's events until the runner has its lease. It does not
 // ask for the lease while it cannot fold an event of a later version, or cannot use the
-// provider and another runner can. It returns errLedgerBefore or errLedgerUnusable if
+// provider and another runner can. It returns journal.ErrLedgerBefore or errLedgerUnusable if
 // the ledger must be rebuilt first.
 func (a *lifecycle) awaitLease(ctx context.Context) (*lease.Lease, error) {
 	ctx, end := context.WithCancelCause(ctx)
 	var follower sync.WaitGroup
 	follower.Go(func() {
-		if err := a.follow(ctx); errors.Is(err, errLedgerBefore) {
+		if err := a.follow(ctx); errors.Is(err, journal.ErrLedgerBefore) {
 			end(err)
 		}
 	})
@@ -84,19 +85,19 @@ const (
 	followMost  = 15 * time.Second
 )
 
-// follow folds the account's events until ctx ends, or returns errLedgerBefore if rows
+// follow folds the account's events until ctx ends, or returns journal.ErrLedgerBefore if rows
 // that it needs are no longer on the stream. /readyz shows why it cannot follow.
 func (a *lifecycle) follow(ctx context.Context) error {
 	delay := sleep.Growing(followFirst, followMost)
 	for ctx.Err() == nil {
 		good := time.AfterFunc(followMost, func() { a.setUnfollowed(nil) })
-		err := a.journal().follow(ctx, func() { a.outdated.note(nil); a.setUnfollowed(nil); delay.Reset() })
+		err := a.journal().Follow(ctx, func() { a.outdated.note(nil); a.setUnfollowed(nil); delay.Reset() })
 		good.Stop()
 		if ctx.Err() != nil {
 			break
 		}
 		a.outdated.note(err)
-		if errors.Is(err, errLedgerBefore) {
+		if errors.Is(err, journal.ErrLedgerBefore) {
 			a.setUnfollowed(nil)
 			return err
 		}
@@ -124,7 +125,7 @@ func (a *lifecycle) lead(ctx context.Context, lease *lease.Lease, outbox *outbox
 	if lease == nil {
 		return ctx, func() {}, nil
 	}
-	leadership, err := a.journal().lead(ctx, outbox)
+	leadership, err := a.journal().Lead(ctx, outbox)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -20,6 +20,7 @@ import (
 
 	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/daemon/life"
+	"perennial/cmd/perennial/internal/journal"
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/queue"
@@ -65,7 +66,7 @@ func newTaken(t *testing.T) *taken {
 	x.js, err = jetstream.New(nc)
 	must(t, err)
 	must(t, x.ensureStreams(t.Context()))
-	leads, err := x.journalOf(x.other).lead(t.Context(), x.journalOf(x.other).outbox())
+	leads, err := x.journalOf(x.other).Lead(t.Context(), x.journalOf(x.other).Outbox())
 	must(t, err)
 	must(t, x.other.Write(t.Context(), func(tx *ledger.Tx) error {
 		err := tx.Append(fact.LedgerOpened{AccountID: "acc", Environment: "sandbox", BaseURL: "u", Currency: "USD", OpeningCents: 100, Epoch: "e1"})
@@ -135,7 +136,7 @@ func (x *taken) later() {
 	text := binary.BigEndian.AppendUint64(fact.AppendField(nil, r.PrevHash), uint64(r.Seq))
 	text = binary.BigEndian.AppendUint64(fact.AppendField(text, r.Type), uint64(r.Time))
 	r.Hash = fmt.Sprintf("%x", sha256.Sum256(fact.AppendField(fact.AppendField(text, r.Operation), r.Data)))
-	events, err := (&Source{Account: "main"}).render([]ledger.Row{r})
+	events, err := (&journal.Source{Account: "main"}).Render([]ledger.Row{r})
 	must(x.t, err)
 	must(x.t, outbox.New(x.host.Queue.JetStream(), "main", nil).Publish(x.t.Context(), events))
 }
@@ -148,26 +149,10 @@ func TestATakeOverFoldsToTheEnd(t *testing.T) {
 	if head := x.head(); head != takenRows {
 		t.Fatalf("the ledger ends with row %d, the stream with %d", head, takenRows)
 	}
-	leads, err := x.journal().lead(t.Context(), x.journal().outbox())
+	leads, err := x.journal().Lead(t.Context(), x.journal().Outbox())
 	must(t, err)
 	must(t, x.Ledger().Write(t.Context(), func(tx *ledger.Tx) error { return tx.Append(fact.RunnerStarted{Version: "v", Holder: "this"}) }))
 	leads.End()
-}
-
-// TestTheFirstRowOfARunnerThatDidNotFoldIsRefused: the expected sequence, and not the fold,
-// keeps rows of a runner that is behind away from the events.
-func TestTheFirstRowOfARunnerThatDidNotFoldIsRefused(t *testing.T) {
-	x := newTaken(t)
-	leads, err := x.journal().lead(t.Context(), x.journal().outbox())
-	must(t, err)
-	defer leads.End()
-	err = x.Ledger().Write(t.Context(), func(tx *ledger.Tx) error { return tx.Append(fact.RunnerStarted{Version: "v", Holder: "this"}) })
-	if _, fenced := errors.AsType[*outbox.FencedError](err); !fenced || !ledger.Ended(err) {
-		t.Errorf("%v", err)
-	}
-	if last, _, err := events.Of(x.host.Queue.JetStream(), "main").LastRow(t.Context()); err != nil || last.Seq != takenRows || x.head() != 0 {
-		t.Errorf("the stream ends with %d (%v), the ledger with %d", last.Seq, err, x.head())
-	}
 }
 
 // TestNoCommandIsTakenBeforeTheEventsAreFolded: a runner that has the lease and cannot fold
@@ -181,7 +166,7 @@ func TestNoCommandIsTakenBeforeTheEventsAreFolded(t *testing.T) {
 	runs.tenure = runs.newTenure(t.Context(), taken)
 	err = runs.do(t.Context(), life.TakingOver)
 	next := life.After(life.TakingOver, phaseOutcome(t.Context(), life.TakingOver, err))
-	if !isLater(err) || next.To != life.Following {
+	if !journal.IsLater(err) || next.To != life.Following {
 		t.Errorf("it is %s next: %v", next.To, err)
 	}
 	runs.leave(next, err)
@@ -223,22 +208,13 @@ func (x *taken) mayWait() bool {
 	return x.state != waitsForLease
 }
 
-// TestRowsThatWentWhileTheyWereReadAreNoOtherHistory: an archiving removes events that a
-// standby has yet to read. Its ledger has to be made again; the account continues.
-func TestRowsThatWentWhileTheyWereReadAreNoOtherHistory(t *testing.T) {
+// TestAStandbyWhoseRowsWentMakesItsLedgerAgain: an archiving removes events that it has yet
+// to read.
+func TestAStandbyWhoseRowsWentMakesItsLedgerAgain(t *testing.T) {
 	x := newTaken(t)
-	rows, err := x.other.Rows(t.Context(), 20, 5)
-	must(t, err)
-	err = x.journal().foldRows(t.Context(), rows)
-	if _, diverged := errors.AsType[*outbox.DivergedError](err); !diverged || errors.Is(err, errLedgerBefore) {
-		t.Errorf("rows that are all there: %v", err)
-	}
 	must(t, events.Of(x.host.Queue.JetStream(), "main").Bound(t.Context(), events.Bounding{First: 15, Alone: func(context.Context) error { return nil }}))
-	err = x.journal().foldRows(t.Context(), rows)
-	if !errors.Is(err, errLedgerBefore) || refused(err) {
-		t.Errorf("rows that went: %v", err)
-	}
-	if lease, err := x.lifecycle().awaitLease(t.Context()); lease != nil || !errors.Is(err, errLedgerBefore) {
-		t.Errorf("it stands with %v, %v", lease, err)
+	lease, err := x.lifecycle().awaitLease(t.Context())
+	if next := life.After(life.Following, phaseOutcome(t.Context(), life.Following, err)); lease != nil || next.To != life.Closed {
+		t.Errorf("it is %s next, with %v: %v", next.To, lease, err)
 	}
 }

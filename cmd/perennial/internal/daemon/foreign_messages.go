@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 
+	"perennial/cmd/perennial/internal/journal"
 	"perennial/queue/outbox"
 	"perennial/queue/streams"
 )
@@ -48,7 +49,7 @@ func (a *lifecycle) removeForeign(ctx context.Context) error {
 // foreignMessages counts the messages of the events stream that are not rows in their
 // place. A row that this ledger lacks is an error.
 func (a *lifecycle) foreignMessages(ctx context.Context) (n int, err error) {
-	own := &Source{Ledger: a.Ledger()}
+	own := &journal.Source{Ledger: a.Ledger()}
 	for e, err := range a.events().History(ctx, 1) {
 		if err != nil {
 			return n, fmt.Errorf("look for messages of others among the events: %w", err)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"perennial/cmd/perennial/internal/datadir"
+	"perennial/cmd/perennial/internal/journal"
 	"perennial/ledger"
 	"perennial/ledger/sleep"
 	"perennial/queue"
@@ -177,7 +178,7 @@ func (a probes) lostFront(ctx context.Context, first, last uint64) string {
 		return ""
 	}
 	return fmt.Sprintf("%s. The next take-over, or start, is refused. Look for max_age and other limits of stream %s, and for who purges it; then %s (docs/operations.md, \"Ledger and events stream have diverged\")",
-		why, queue.EventsStream(a.Name), RefillAdvice)
+		why, queue.EventsStream(a.Name), journal.RefillAdvice)
 }
 
 // probeLedger checks that the ledger's file exists and is intact, and notes its newest

@@ -22,6 +22,7 @@ import (
 	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/datadir"
 	"perennial/cmd/perennial/internal/schema"
+	"perennial/cmd/perennial/internal/tracing"
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/ledger"
 	"perennial/ledger/files"
@@ -56,7 +57,7 @@ type Host struct {
 	turns     *ledger.Turns // of the accounts' writers
 	HTTP      *httpHost
 	meter     *meter
-	tracer    *tracer                      // nil: no traces are sent
+	tracer    *tracing.Tracer              // nil: no traces are sent
 	metadata  map[string]map[string]string // shown in $SRV.INFO for each verb of the accounts' services
 	probed    probed
 	reread    reread
@@ -115,7 +116,7 @@ func (h *Host) start(ctx context.Context) (err error) {
 	h.holder, h.instance = holderOf(h.Config.DataDir), rand.Text()
 	h.name.node = nodeOf(h.Config.DataDir)
 	if h.Config.Tracing.On() {
-		if h.tracer, err = newTracer(ctx, h.Config.Tracing, h.name.node, h.log); err != nil {
+		if h.tracer, err = tracing.New(ctx, h.Config.Tracing, h.name.node, h.log); err != nil {
 			return err
 		}
 	}
@@ -302,7 +303,7 @@ func (h *Host) Close() {
 	for _, a := range h.Accounts {
 		a.close()
 	}
-	h.tracer.close()
+	h.tracer.Close()
 	if h.Queue != nil {
 		h.Queue.Close()
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"perennial/cmd/perennial/internal/daemon/life"
+	"perennial/cmd/perennial/internal/journal"
 	"perennial/jobs"
 	"perennial/ledger"
 	"perennial/ledger/sleep"
@@ -92,11 +93,11 @@ func phaseOutcome(ctx context.Context, p life.Phase, err error) life.Outcome {
 		return life.Refused
 	case errors.Is(err, errHandedOver):
 		return life.HandedOver
-	case isLater(err):
+	case journal.IsLater(err):
 		return life.Outdated
 	case errors.Is(err, jobs.ErrLost):
 		return life.LeaseLost
-	case errors.Is(err, errLedgerUnusable), errors.Is(err, errLedgerBefore):
+	case errors.Is(err, errLedgerUnusable), errors.Is(err, journal.ErrLedgerBefore):
 		return life.Unusable
 	case err == nil && p != life.Leading:
 		return life.Done
@@ -237,7 +238,7 @@ func (a *lifecycle) takeOver(ctx context.Context) error {
 	if err := a.removeForeign(ctx); err != nil {
 		return err
 	}
-	err := a.journal().foldToEnd(ctx)
+	err := a.journal().FoldToEnd(ctx)
 	a.outdated.note(err)
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"perennial/cmd/perennial/internal/config"
+	"perennial/cmd/perennial/internal/journal"
 	"perennial/jobs"
 	"perennial/ledger/sleep"
 	"perennial/queue/intake"
@@ -77,9 +78,9 @@ func (a *lifecycle) serve(ctx context.Context, lease *lease.Lease) error {
 
 // newOutbox makes the publisher of the journal.
 func (a *lifecycle) newOutbox(ctx context.Context, held outbox.Held) (outbox *outbox.Outbox, err error) {
-	outbox = a.journal().outbox()
-	outbox.Held, outbox.Refill, outbox.RefillAdvice = held, a.refills(), RefillAdvice
-	outbox.Begins = EventsBegin(a.Ledger())
+	outbox = a.journal().Outbox()
+	outbox.Held, outbox.Refill, outbox.RefillAdvice = held, a.refills(), journal.RefillAdvice
+	outbox.Begins = journal.EventsBegin(a.Ledger())
 	outbox.Answered, err = a.answered(ctx)
 	return outbox, err
 }
@@ -115,20 +116,20 @@ func (a *lifecycle) checkHistory(ctx context.Context) (held outbox.Held, err err
 	if err != nil {
 		return held, err
 	}
-	held = HeldFromNote(noted)
+	held = journal.HeldFromNote(noted)
 	if last.Seq == 0 && a.acknowledged > 0 { // this process has seen it there
 		held.Last, held.Firm = max(held.Last, a.acknowledged), max(held.Firm, a.acknowledged)
 	}
 	if found && last.Hash == "" {
-		return held, foreignEvent(a.Name, last)
+		return held, journal.ForeignEvent(a.Name, last)
 	}
 	if missing := held.Missing(last.Seq); missing != "" && !a.refills() {
-		return held, &outbox.DivergedError{Account: a.Name, StreamSeq: last.Seq, LedgerSeq: held.Last, Reason: missing + "\n" + RefillAdvice}
+		return held, &outbox.DivergedError{Account: a.Name, StreamSeq: last.Seq, LedgerSeq: held.Last, Reason: missing + "\n" + journal.RefillAdvice}
 	}
 	if !found {
 		return held, nil
 	}
-	hash, known, err := (&Source{Ledger: a.Ledger()}).HashAt(ctx, last.Seq)
+	hash, known, err := (&journal.Source{Ledger: a.Ledger()}).HashAt(ctx, last.Seq)
 	if err != nil {
 		return held, err
 	}
@@ -141,7 +142,7 @@ func (a *lifecycle) checkHistory(ctx context.Context) (held outbox.Held, err err
 	}
 	return held, &outbox.DivergedError{
 		Account: a.Name, StreamSeq: last.Seq, LedgerSeq: uint64(seq), StreamHash: last.Hash, LedgerHash: hash,
-		Reason: historyReason(hash, seq, last.Seq),
+		Reason: journal.HistoryReason(hash, seq, last.Seq),
 	}
 }
 

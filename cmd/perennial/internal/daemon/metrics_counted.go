@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"perennial/cmd/perennial/internal/tracing"
 	"perennial/cmd/perennial/internal/webhook"
 	"perennial/jobs/decide"
 	"perennial/ledger/fact"
@@ -103,7 +104,7 @@ func (m *meter) Collect(ch chan<- prometheus.Metric) {
 // counts holds the counters of one account.
 type counts struct {
 	account string
-	tracer  *tracer // nil: no traces are sent
+	tracer  *tracing.Tracer // nil: no traces are sent
 	*meter
 
 	commitTook, commitHeld prometheus.Observer

@@ -11,6 +11,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 	"github.com/sirupsen/logrus"
 
+	"perennial/cmd/perennial/internal/tracing"
 	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/ledger/fact"
@@ -41,7 +42,7 @@ type following struct {
 	ended []ended            // commands whose end is not published yet, in order
 	more  chan struct{}      // ended has grown
 
-	traces chan traced // commands whose traces are to be sent
+	traces chan tracing.Ended // commands whose traces are to be sent
 
 	log      *logrus.Entry
 	accepted map[string]int64 // by command: the time of its row; used by count only
@@ -64,7 +65,7 @@ type ended struct {
 // following begins a turn of the account.
 func (c *counts) following(l *ledger.Ledger, log *logrus.Entry) *following {
 	c.turns.WithLabelValues(c.account).Inc()
-	return &following{counts: c, ledger: l, log: log, taken: map[string]arrived{}, more: make(chan struct{}, 1), traces: make(chan traced, tracedMost), accepted: map[string]int64{}}
+	return &following{counts: c, ledger: l, log: log, taken: map[string]arrived{}, more: make(chan struct{}, 1), traces: make(chan tracing.Ended, tracedMost), accepted: map[string]int64{}}
 }
 
 // take stores when a command was published.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"perennial/cmd/perennial/internal/journal"
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/testrun"
@@ -74,7 +75,7 @@ func TestAnOutboxThatStandsStillIsSaid(t *testing.T) {
 	t.Parallel()
 	x := newTaken(t)
 	x.ledger.Store(x.other)
-	x.outbox = outbox.New(x.host.Queue.JetStream(), x.Name, &Source{Ledger: x.other, Account: x.Name})
+	x.outbox = outbox.New(x.host.Queue.JetStream(), x.Name, &journal.Source{Ledger: x.other, Account: x.Name})
 	look := func() string {
 		probes{x.account}.probeEvents(t.Context())
 		return x.host.probed.get(needsEvents + x.Name)

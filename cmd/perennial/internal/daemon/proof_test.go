@@ -143,7 +143,7 @@ func TestAThrottledAccountIsNotProved(t *testing.T) {
 	if rest := (prover{x.account}).resting(t.Context(), now); rest != 0 {
 		t.Errorf("an account that is not throttled rests %s", rest)
 	}
-	leads, err := x.journal().lead(t.Context(), x.journal().outbox())
+	leads, err := x.journal().Lead(t.Context(), x.journal().Outbox())
 	must(t, err)
 	defer leads.End()
 	until := now.Add(time.Hour).UTC().Truncate(time.Microsecond)

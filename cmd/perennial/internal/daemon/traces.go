@@ -1,146 +1,66 @@
-// Sending traces with OpenTelemetry, under ids that a second run repeats.
+// The traces of ended commands: they wait until their end is published.
 
 package daemon
 
 import (
 	"context"
-	"crypto/sha256"
-	"fmt"
-	"strings"
-	"sync/atomic"
+	"perennial/cmd/perennial/internal/tracing"
+	"perennial/ledger"
+	"perennial/ledger/sleep"
 	"time"
-
-	"github.com/sirupsen/logrus"
-	"go.opentelemetry.io/otel"
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
-	"go.opentelemetry.io/otel/propagation"
-	"go.opentelemetry.io/otel/sdk/resource"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-	"go.opentelemetry.io/otel/trace"
-
-	"perennial/cmd/perennial/internal/config"
-	"perennial/ledger/fact"
 )
 
-// flushTimeout is how long a stopping process waits for the receiver of traces.
-const flushTimeout = 5 * time.Second
+// tracedMost bounds how many ended commands wait for their trace to be sent. Further commands
+// get no trace.
+const tracedMost = 1 << 12
 
-// tracer sends the traces of commands. A nil tracer sends none.
-type tracer struct {
-	provider *sdktrace.TracerProvider
-	sampler  sdktrace.Sampler
-	spans    trace.Tracer
-}
-
-// newTracer makes a tracer. An unreachable receiver is no error.
-func newTracer(ctx context.Context, c config.Tracing, node string, log *logrus.Logger) (*tracer, error) {
-	var options []otlptracehttp.Option
-	if c.Endpoint != "" {
-		endpoint := c.Endpoint
-		if strings.Count(strings.TrimRight(endpoint, "/"), "/") == 2 { // no path
-			endpoint = strings.TrimRight(endpoint, "/") + "/v1/traces"
-		}
-		options = append(options, otlptracehttp.WithEndpointURL(endpoint))
-	}
-	exporter, err := otlptracehttp.New(ctx, options...)
-	if err != nil {
-		return nil, fmt.Errorf("send traces: %w", err)
-	}
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.WithError(err).Debug("OpenTelemetry") })) // told logs failed exports
-	named := resource.NewSchemaless(attribute.String("service.name", "perennial"), attribute.String("service.version", config.Version),
-		attribute.String("service.instance.id", node))
-	if named, err = resource.Merge(named, resource.Environment()); err != nil {
-		return nil, fmt.Errorf("send traces: OTEL_RESOURCE_ATTRIBUTES: %w", err)
-	}
-	return tracerTo(&told{SpanExporter: exporter, log: log}, *c.Sample, named), nil
-}
-
-func tracerTo(exporter sdktrace.SpanExporter, share float64, of *resource.Resource) *tracer {
-	sampler := sdktrace.ParentBased(sdktrace.TraceIDRatioBased(share))
-	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithSampler(sampler),
-		sdktrace.WithIDGenerator(namedIDs{}), sdktrace.WithResource(of))
-	return &tracer{provider: provider, sampler: sampler, spans: provider.Tracer("perennial")}
-}
-
-// close sends the remaining traces.
-func (t *tracer) close() {
-	if t == nil {
+// trace passes an ended command to sendTraces.
+func (f *following) trace(r ledger.Row, published time.Time) {
+	if f.counts.tracer == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
-	defer cancel()
-	_ = t.provider.Shutdown(ctx) // told has logged failed exports
+	of, err := r.Trace()
+	if err != nil || !f.counts.tracer.Sampled(f.counts.account, r.Operation, of) {
+		return
+	}
+	select {
+	case f.traces <- tracing.Ended{Row: r, Published: published}:
+	default:
+		f.counts.tracesDropped.WithLabelValues(f.counts.account).Inc()
+	}
 }
 
-// told logs when the receiver of traces first fails and when it recovers.
-type told struct {
-	sdktrace.SpanExporter
-
-	log     *logrus.Logger
-	failing atomic.Bool
-	lost    atomic.Int64
-}
-
-// ExportSpans implements sdktrace.SpanExporter.
-func (e *told) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
-	err := e.SpanExporter.ExportSpans(ctx, spans)
-	switch {
-	case err != nil:
-		e.lost.Add(int64(len(spans)))
-		if !e.failing.Swap(true) {
-			e.log.WithError(err).Warn("traces cannot be sent; what is not sent now is lost, and nothing else waits for it")
+// sendTraces sends the trace of each command after its end is published. When ctx ends it
+// sends the remaining traces without waiting.
+func (f *following) sendTraces(ctx context.Context) {
+	for {
+		select {
+		case x := <-f.traces:
+			f.sendTrace(ctx, x)
+		case <-ctx.Done():
+			f.sendLastTraces(context.WithoutCancel(ctx))
+			return
 		}
-	case e.failing.Swap(false):
-		e.log.WithField("spans_lost", e.lost.Swap(0)).Info("traces are sent again")
 	}
-	return err
 }
 
-// named holds the ids of a span. A command's spans have the same ids in every run, which keeps
-// the parts of a trace together after a crash.
-type named struct {
-	trace trace.TraceID
-	span  trace.SpanID
-}
-
-type namedKey struct{}
-
-// namedIDs gives each span the ids in its context.
-type namedIDs struct{}
-
-// NewIDs implements sdktrace.IDGenerator.
-func (namedIDs) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
-	n, _ := ctx.Value(namedKey{}).(named)
-	return n.trace, n.span
-}
-
-// NewSpanID implements sdktrace.IDGenerator.
-func (namedIDs) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
-	n, _ := ctx.Value(namedKey{}).(named)
-	return n.span
-}
-
-// idsOf derives ids from a name. A zero id is as unlikely as a collision.
-func idsOf(parts ...any) (n named) {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q", parts))
-	copy(n.trace[:], sum[:])
-	copy(n.span[:], sum[len(n.trace):])
-	return n
-}
-
-// parentOf returns the context of the publisher's span, or ctx if the message had no trace
-// context.
-func parentOf(ctx context.Context, t fact.Trace) context.Context {
-	if t.Traceparent == "" {
-		return ctx
+func (f *following) sendLastTraces(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, tracing.FlushTimeout)
+	defer cancel()
+	for len(f.traces) > 0 {
+		f.sendTrace(ctx, <-f.traces)
 	}
-	return propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": t.Traceparent, "tracestate": t.Tracestate})
 }
 
-// sampled reports whether to send the trace of a command. The publisher decides, or else the
-// command's id does, the same way in every run.
-func (t *tracer) sampled(account, command string, of fact.Trace) bool {
-	result := t.sampler.ShouldSample(sdktrace.SamplingParameters{ParentContext: parentOf(context.Background(), of), TraceID: idsOf(account, command).trace})
-	return result.Decision == sdktrace.RecordAndSample
+func (f *following) sendTrace(ctx context.Context, x tracing.Ended) {
+	var stored time.Time
+	if seq := uint64(x.Row.Seq); f.outbox.Wait(ctx, seq) == nil || f.outbox.Published() >= seq {
+		stored = time.Now()
+	}
+	read, cancel := context.WithTimeout(context.WithoutCancel(ctx), tracing.FlushTimeout)
+	defer cancel()
+	if err := f.counts.tracer.Send(read, f.ledger, f.counts.account, x, stored); err != nil {
+		f.counts.tracesDropped.WithLabelValues(f.counts.account).Inc()
+		_ = sleep.For(ctx, time.Second) // the ledger cannot be read
+	}
 }

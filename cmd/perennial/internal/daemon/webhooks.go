@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"perennial/cmd/perennial/internal/journal"
 	"perennial/cmd/perennial/internal/webhook"
 	"perennial/ledger/sleep"
 	"perennial/queue/events"
@@ -105,7 +106,7 @@ func (e webhookEvents) Ends(ctx context.Context) (first, last uint64, err error)
 // HashAt implements webhook.Events. An archive removes rows from the ledger but keeps their
 // events while a webhook needs them.
 func (e webhookEvents) HashAt(ctx context.Context, seq uint64) (string, bool, error) {
-	hash, found, err := (&Source{Ledger: e.Ledger()}).HashAt(ctx, seq)
+	hash, found, err := (&journal.Source{Ledger: e.Ledger()}).HashAt(ctx, seq)
 	if found || err != nil {
 		return hash, found, err
 	}

@@ -1,7 +1,7 @@
 // The events stream as a ledger's journal on an external NATS: a row is a fact once it
 // is on the stream, and every runner of the account folds the stream.
 
-package daemon
+package journal
 
 import (
 	"context"
@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/sirupsen/logrus"
-
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/queue"
@@ -19,47 +17,46 @@ import (
 	"perennial/queue/outbox"
 )
 
-// journal is an account's events stream and the ledger that follows it.
-type journal struct {
-	account string
-	queue   *queue.Queue
-	ledger  *ledger.Ledger
-	log     *logrus.Entry
+// Journal is an account's events stream and the ledger that follows it.
+type Journal struct {
+	Account string
+	Queue   *queue.Queue
+	Ledger  *ledger.Ledger
 }
 
-// errLedgerBefore says that rows between the ledger's end and the stream's first event
+// ErrLedgerBefore says that rows between the ledger's end and the stream's first event
 // are not available to fold.
-var errLedgerBefore = errors.New("the ledger ends before the events stream begins")
+var ErrLedgerBefore = errors.New("the ledger ends before the events stream begins")
 
-// missing reports whether rows between the ledger's head and the stream's first event
+// Missing reports whether rows between the ledger's head and the stream's first event
 // are no longer on the stream. A missing stream lacks nothing.
-func (j journal) missing(ctx context.Context) (head int64, missing bool, err error) {
-	if head, _, err = j.ledger.Head(ctx); err != nil {
+func (j Journal) Missing(ctx context.Context) (head int64, missing bool, err error) {
+	if head, _, err = j.Ledger.Head(ctx); err != nil {
 		return head, false, err
 	}
-	state, err := events.Of(j.queue.JetStream(), j.account).State(ctx)
+	state, err := events.Of(j.Queue.JetStream(), j.Account).State(ctx)
 	if errors.Is(err, queue.ErrNoAccount) {
 		return head, false, nil
 	}
 	return head, err == nil && state.First > uint64(head)+1, err
 }
 
-// allThere returns errLedgerBefore if rows are missing.
-func (j journal) allThere(ctx context.Context) error {
-	head, missing, err := j.missing(ctx)
+// allThere returns ErrLedgerBefore if rows are missing.
+func (j Journal) allThere(ctx context.Context) error {
+	head, missing, err := j.Missing(ctx)
 	if missing {
-		err = fmt.Errorf("%w: it ends with row %d, and what is between was archived; the ledger has to be made again from the snapshot beside the stream", errLedgerBefore, head)
+		err = fmt.Errorf("%w: it ends with row %d, and what is between was archived; the ledger has to be made again from the snapshot beside the stream", ErrLedgerBefore, head)
 	}
 	return err
 }
 
-// follow folds the stream until ctx ends, which it returns, or a row cannot be folded.
+// Follow folds the stream until ctx ends, which it returns, or a row cannot be folded.
 // folded, if not nil, is called at every commit.
-func (j journal) follow(ctx context.Context, folded func()) error {
+func (j Journal) Follow(ctx context.Context, folded func()) error {
 	if err := j.allThere(ctx); err != nil {
 		return err
 	}
-	head, _, err := j.ledger.Head(ctx)
+	head, _, err := j.Ledger.Head(ctx)
 	if err != nil {
 		return err
 	}
@@ -79,8 +76,8 @@ func (j journal) follow(ctx context.Context, folded func()) error {
 }
 
 // read sends the stream's rows from a sequence on, until ctx ends.
-func (j journal) read(ctx context.Context, from uint64, rows chan<- ledger.Row) error {
-	for e, err := range events.Of(j.queue.JetStream(), j.account).Follow(ctx, events.From{Seq: from}) {
+func (j Journal) read(ctx context.Context, from uint64, rows chan<- ledger.Row) error {
+	for e, err := range events.Of(j.Queue.JetStream(), j.Account).Follow(ctx, events.From{Seq: from}) {
 		row, err := j.row(e, err)
 		if err != nil {
 			return err
@@ -95,7 +92,7 @@ func (j journal) read(ctx context.Context, from uint64, rows chan<- ledger.Row) 
 }
 
 // fold commits rows in groups as they arrive, until rows is closed.
-func (j journal) fold(ctx context.Context, rows <-chan ledger.Row, folded func()) error {
+func (j Journal) fold(ctx context.Context, rows <-chan ledger.Row, folded func()) error {
 	for {
 		var group []ledger.Row
 		select {
@@ -113,7 +110,7 @@ func (j journal) fold(ctx context.Context, rows <-chan ledger.Row, folded func()
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := j.foldRows(ctx, group); err != nil {
+		if err := j.FoldRows(ctx, group); err != nil {
 			return err
 		}
 		if folded != nil {
@@ -131,8 +128,10 @@ const forkAdvice = "another runner went on from a shorter ledger when the stream
 const restoredAdvice = "the ledger was restored from a backup at %s while the events stream could not be reached, and the stream holds more. Nothing is sent from it\n" +
 	"stop this runner and run `perennial ledger restore --from-events --replace`; the ledger that was there before is beside it, as *.replaced-*"
 
-func (j journal) foldRows(ctx context.Context, rows []ledger.Row) error {
-	err := j.ledger.Fold(ctx, rows)
+// FoldRows commits rows that follow the ledger. Rows that do not are a DivergedError, or
+// ErrLedgerBefore if those between are gone from the stream.
+func (j Journal) FoldRows(ctx context.Context, rows []ledger.Row) error {
+	err := j.Ledger.Fold(ctx, rows)
 	broken, ok := errors.AsType[*ledger.BrokenError](err)
 	switch unknown, later := errors.AsType[*fact.UnknownError](err); {
 	case later && ok:
@@ -144,52 +143,52 @@ func (j journal) foldRows(ctx context.Context, rows []ledger.Row) error {
 		return missing
 	}
 	advice := forkAdvice
-	if at, err := j.ledger.RestoredAlone(ctx); err == nil && at != nil {
+	if at, err := j.Ledger.RestoredAlone(ctx); err == nil && at != nil {
 		advice = fmt.Sprintf(restoredAdvice, at.UTC().Format(time.RFC3339))
 	}
-	head, hash, headErr := j.ledger.Head(ctx)
+	head, hash, headErr := j.Ledger.Head(ctx)
 	return errors.Join(&outbox.DivergedError{
-		Account: j.account, StreamSeq: uint64(broken.Seq), LedgerSeq: uint64(head), LedgerHash: hash,
+		Account: j.Account, StreamSeq: uint64(broken.Seq), LedgerSeq: uint64(head), LedgerHash: hash,
 		Reason: "what the events stream holds does not follow the ledger: " + broken.Detail + "\n" + advice,
 	}, headErr)
 }
 
 // row returns the journal row of a message. A message that no runner published ends the
 // account.
-func (j journal) row(e events.Event, err error) (ledger.Row, error) {
+func (j Journal) row(e events.Event, err error) (ledger.Row, error) {
 	if err != nil {
 		return ledger.Row{}, err
 	}
 	if e.Hash == "" || e.Seq != e.StreamSeq {
-		return ledger.Row{}, foreignEvent(j.account, e)
+		return ledger.Row{}, ForeignEvent(j.Account, e)
 	}
 	return ledger.ReadEvent(e.Data)
 }
 
-// foreignEvent returns the error for a message that is no row of the journal.
-func foreignEvent(account string, e events.Event) error {
+// ForeignEvent returns the error for a message that is no row of the journal.
+func ForeignEvent(account string, e events.Event) error {
 	return &outbox.DivergedError{Account: account, StreamSeq: e.StreamSeq, LedgerSeq: e.Seq, Reason: "message " + strconv.FormatUint(e.StreamSeq, 10) +
 		" of the events stream was not published by this program\ntake the permission for perennial.events.> from every other user, then publish all again with `perennial run --refill-events`"}
 }
 
-// foldToEnd folds the stream up to its current end, as its leader knows it.
-func (j journal) foldToEnd(ctx context.Context) error {
-	last, found, err := events.Of(j.queue.JetStream(), j.account).LastRow(ctx)
+// FoldToEnd folds the stream up to its current end, as its leader knows it.
+func (j Journal) FoldToEnd(ctx context.Context) error {
+	last, found, err := events.Of(j.Queue.JetStream(), j.Account).LastRow(ctx)
 	if err != nil || !found {
 		return err
 	}
 	if last.Hash == "" || last.Seq != last.StreamSeq {
-		return foreignEvent(j.account, last)
+		return ForeignEvent(j.Account, last)
 	}
-	head, _, err := j.ledger.Head(ctx)
+	head, _, err := j.Ledger.Head(ctx)
 	if err != nil || uint64(head) >= last.Seq {
 		return err
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	reached := false
-	err = j.follow(ctx, func() {
-		if head, _, err := j.ledger.Head(ctx); err == nil && uint64(head) >= last.Seq {
+	err = j.Follow(ctx, func() {
+		if head, _, err := j.Ledger.Head(ctx); err == nil && uint64(head) >= last.Seq {
 			reached = true
 			stop()
 		}
@@ -200,23 +199,23 @@ func (j journal) foldToEnd(ctx context.Context) error {
 	return err
 }
 
-// outbox returns the outbox: it publishes rows before they are committed if the stream
+// Outbox returns the outbox: it publishes rows before they are committed if the stream
 // is the ledger's journal, otherwise after.
-func (j journal) outbox() *outbox.Outbox {
-	x := outbox.New(j.queue.JetStream(), j.account, &Source{Ledger: j.ledger, Account: j.account})
-	x.Before = j.ledger.Follows()
+func (j Journal) Outbox() *outbox.Outbox {
+	x := outbox.New(j.Queue.JetStream(), j.Account, &Source{Ledger: j.Ledger, Account: j.Account})
+	x.Before = j.Ledger.Follows()
 	return x
 }
 
-// lead lets the ledger append while the outbox publishes each group's rows first. It
+// Lead lets the ledger append while the outbox publishes each group's rows first. It
 // first publishes the ledger's rows beyond the stream's end, from a time when its own
 // file was the journal.
-func (j journal) lead(ctx context.Context, outbox *outbox.Outbox) (*ledger.Leadership, error) {
-	last, _, err := events.Of(j.queue.JetStream(), j.account).LastRow(ctx)
+func (j Journal) Lead(ctx context.Context, outbox *outbox.Outbox) (*ledger.Leadership, error) {
+	last, _, err := events.Of(j.Queue.JetStream(), j.Account).LastRow(ctx)
 	if err != nil {
 		return nil, err
 	}
-	source := &Source{Ledger: j.ledger, Account: j.account}
+	source := &Source{Ledger: j.Ledger, Account: j.Account}
 	for after := last.StreamSeq; ; {
 		events, err := source.Events(ctx, after, ledger.PublishMost)
 		if err != nil {
@@ -230,8 +229,8 @@ func (j journal) lead(ctx context.Context, outbox *outbox.Outbox) (*ledger.Leade
 		}
 		after = events[len(events)-1].Seq
 	}
-	return j.ledger.Lead(func(ctx context.Context, rows []ledger.Row) error {
-		events, err := source.render(rows)
+	return j.Ledger.Lead(func(ctx context.Context, rows []ledger.Row) error {
+		events, err := source.Render(rows)
 		if err != nil {
 			return err
 		}
@@ -244,7 +243,6 @@ func (j journal) lead(ctx context.Context, outbox *outbox.Outbox) (*ledger.Leade
 type Alone struct {
 	Path, Account string
 	Queue         *queue.Queue // nil if the ledger's own file is the journal
-	Log           *logrus.Entry
 
 	ledger     *ledger.Ledger
 	leadership *ledger.Leadership
@@ -257,9 +255,9 @@ func (x *Alone) Open(ctx context.Context) (_ *ledger.Ledger, err error) {
 	if err != nil || x.Queue == nil {
 		return x.ledger, err
 	}
-	j := journal{account: x.Account, queue: x.Queue, ledger: x.ledger, log: x.Log}
-	if err = j.foldToEnd(ctx); err == nil {
-		x.leadership, err = j.lead(ctx, j.outbox())
+	j := Journal{x.Account, x.Queue, x.ledger}
+	if err = j.FoldToEnd(ctx); err == nil {
+		x.leadership, err = j.Lead(ctx, j.Outbox())
 	}
 	if err != nil {
 		return nil, errors.Join(err, x.ledger.Close())

@@ -1,6 +1,6 @@
 // The trace of a command, built from its journal rows once it has ended (docs/decisions/0021).
 
-package daemon
+package tracing
 
 import (
 	"context"
@@ -14,72 +14,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
-	"perennial/ledger/sleep"
 )
-
-// tracedMost bounds how many ended commands wait for their trace to be sent. Further commands
-// get no trace.
-const tracedMost = 1 << 12
-
-// traced is an ended command with its command.finished row.
-type traced struct {
-	row       ledger.Row
-	published time.Time // when the command's message was published; zero if before this turn
-}
-
-// trace passes an ended command to sendTraces.
-func (f *following) trace(r ledger.Row, published time.Time) {
-	if f.counts.tracer == nil {
-		return
-	}
-	of, err := r.Trace()
-	if err != nil || !f.counts.tracer.sampled(f.counts.account, r.Operation, of) {
-		return
-	}
-	select {
-	case f.traces <- traced{r, published}:
-	default:
-		f.counts.tracesDropped.WithLabelValues(f.counts.account).Inc()
-	}
-}
-
-// sendTraces sends the trace of each command after its end is published. When ctx ends it
-// sends the remaining traces without waiting.
-func (f *following) sendTraces(ctx context.Context) {
-	for {
-		select {
-		case x := <-f.traces:
-			f.sendTrace(ctx, x)
-		case <-ctx.Done():
-			f.sendLastTraces(context.WithoutCancel(ctx))
-			return
-		}
-	}
-}
-
-func (f *following) sendLastTraces(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
-	defer cancel()
-	for len(f.traces) > 0 {
-		f.sendTrace(ctx, <-f.traces)
-	}
-}
-
-func (f *following) sendTrace(ctx context.Context, x traced) {
-	var stored time.Time
-	if seq := uint64(x.row.Seq); f.outbox.Wait(ctx, seq) == nil || f.outbox.Published() >= seq {
-		stored = time.Now()
-	}
-	read, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
-	defer cancel()
-	c, err := readTraced(read, f.ledger, f.counts.account, x)
-	if err != nil {
-		f.counts.tracesDropped.WithLabelValues(f.counts.account).Inc()
-		_ = sleep.For(ctx, time.Second) // the ledger cannot be read
-		return
-	}
-	c.send(f.counts.tracer, stored)
-}
 
 // step is one journal row of a command or operation.
 type step struct {
@@ -108,10 +43,26 @@ type tracedCommand struct {
 	operations map[string][]step
 }
 
+// Ended is an ended command with its command.finished row.
+type Ended struct {
+	Row       ledger.Row
+	Published time.Time // when the command's message was published; zero if not known
+}
+
+// Send reads the steps of an ended command from the ledger and sends their trace. stored is
+// when its end reached the events stream, or zero if unknown.
+func (t *Tracer) Send(ctx context.Context, l *ledger.Ledger, account string, x Ended, stored time.Time) error {
+	c, err := readTraced(ctx, l, account, x)
+	if err == nil {
+		c.send(t, stored)
+	}
+	return err
+}
+
 // readTraced reads the steps of a command since its previous end.
-func readTraced(ctx context.Context, l *ledger.Ledger, account string, x traced) (c tracedCommand, err error) {
-	c = tracedCommand{account: account, id: x.row.Operation, row: x.row, published: x.published, operations: map[string][]step{}}
-	if err := json.Unmarshal([]byte(x.row.Data), &c.finished); err != nil {
+func readTraced(ctx context.Context, l *ledger.Ledger, account string, x Ended) (c tracedCommand, err error) {
+	c = tracedCommand{account: account, id: x.Row.Operation, row: x.Row, published: x.Published, operations: map[string][]step{}}
+	if err := json.Unmarshal([]byte(x.Row.Data), &c.finished); err != nil {
 		return c, err
 	}
 	before := int64(0) // the row of its previous end
@@ -123,7 +74,7 @@ func readTraced(ctx context.Context, l *ledger.Ledger, account string, x traced)
 		switch {
 		case s.Type == "command.accepted":
 			c.kind, c.accepted = s.Kind, s.Instant()
-		case s.Type == "command.finished" && s.Seq < x.row.Seq:
+		case s.Type == "command.finished" && s.Seq < x.Row.Seq:
 			before = s.Seq
 		}
 	}
@@ -196,7 +147,7 @@ func later(a, b time.Time) time.Time {
 
 // send sends the trace of the command. stored is when its end reached the events stream, or
 // zero if unknown.
-func (c tracedCommand) send(t *tracer, stored time.Time) {
+func (c tracedCommand) send(t *Tracer, stored time.Time) {
 	s := spanSender{tracer: t.spans, trace: idsOf(c.account, c.id).trace}
 	end, begin := c.row.Instant(), c.begin()
 	root := tracedSpan{

@@ -1,6 +1,6 @@
 // The ledger as a source for the outbox, and advice when the stream differs from it.
 
-package daemon
+package journal
 
 import (
 	"context"
@@ -22,18 +22,18 @@ type Source struct {
 	text []byte // the events returned last
 }
 
-// Events implements queue.Source.
+// Events implements outbox.Source.
 func (s *Source) Events(ctx context.Context, after uint64, limit int) ([]outbox.Event, error) {
 	rows, err := s.Ledger.Rows(ctx, int64(after), limit)
 	if err != nil {
 		return nil, err
 	}
-	return s.render(rows)
+	return s.Render(rows)
 }
 
-// render renders rows into one buffer, which the next call reuses. Under load it would
+// Render renders rows into one buffer, which the next call reuses. Under load it would
 // otherwise allocate the most memory here.
-func (s *Source) render(rows []ledger.Row) (_ []outbox.Event, err error) {
+func (s *Source) Render(rows []ledger.Row) (_ []outbox.Event, err error) {
 	events := make([]outbox.Event, 0, len(rows))
 	if s.text = s.text[:0]; cap(s.text) > 4<<20 {
 		s.text = nil // drop a buffer that large facts have grown
@@ -70,10 +70,10 @@ func replyTo(r ledger.Row) (string, error) {
 	return f.ReplyTo, err
 }
 
-// Changed implements queue.Source.
+// Changed implements outbox.Source.
 func (s *Source) Changed(after uint64) <-chan struct{} { return s.Ledger.Changed(int64(after)) }
 
-// HashAt implements queue.Source.
+// HashAt implements outbox.Source.
 func (s *Source) HashAt(ctx context.Context, seq uint64) (string, bool, error) {
 	row, err := s.Ledger.Row(ctx, int64(seq))
 	if errors.Is(err, ledger.ErrNotFound) {
@@ -82,8 +82,8 @@ func (s *Source) HashAt(ctx context.Context, seq uint64) (string, bool, error) {
 	return row.Hash, err == nil, err
 }
 
-// historyReason says what is wrong with the ledger file and what to do.
-func historyReason(ownHash string, head int64, published uint64) string {
+// HistoryReason says what is wrong with the ledger file and what to do.
+func HistoryReason(ownHash string, head int64, published uint64) string {
 	if ownHash == "" {
 		return fmt.Sprintf("the ledger file is older than what was published (it ends at %d, the stream at %d): it has forgotten what was sent\n"+
 			"put the rest back with `perennial ledger restore --from THE-LEDGER-FILE --replace`, or all of it with `--from-events --replace`", head, published)

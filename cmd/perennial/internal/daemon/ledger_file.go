@@ -1,4 +1,4 @@
-// Builds a ledger from a snapshot and the account's events stream.
+// The file of an account's ledger: how it is opened, and made again from the events.
 
 package daemon
 
@@ -6,56 +6,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
-	"slices"
 	"time"
 
 	"github.com/sirupsen/logrus"
 
+	"perennial/cmd/perennial/internal/journal"
 	"perennial/ledger"
-	"perennial/ledger/fact"
 	"perennial/ledger/sleep"
-	"perennial/queue"
-	"perennial/queue/events"
-	"perennial/queue/objects"
 )
-
-// Bodies yields the event bodies as they were published.
-func Bodies(received iter.Seq2[events.Event, error]) iter.Seq2[[]byte, error] {
-	return func(yield func([]byte, error) bool) {
-		for e, err := range received {
-			if !yield(e.Data, err) || err != nil {
-				return
-			}
-		}
-	}
-}
-
-// VouchedSnapshot returns the newest snapshot that one of the stream's events vouches
-// for, and a function that opens it. A ledger starts from it if the stream does not
-// begin with event 1. It returns nil if the stream does, or has no such snapshot.
-func VouchedSnapshot(ctx context.Context, q *queue.Queue, account string) (*ledger.Snapshot, func() (io.ReadCloser, error), error) {
-	state, err := events.Of(q.JetStream(), account).State(ctx)
-	if err != nil || state.First <= 1 {
-		return nil, nil, err
-	}
-	stored, err := objects.SnapshotsOf(q.JetStream(), account).List(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	vouched, err := ledger.VouchedSnapshots(Bodies(events.Of(q.JetStream(), account).HistoryOf(ctx, fact.LedgerArchived{}.FactType())))
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, o := range stored {
-		s := ledger.Snapshot{Head: ledger.Head{Seq: int64(o.Seq), Hash: o.Hash}, SnapshotHash: o.SnapshotHash}
-		if slices.Contains(vouched, s) {
-			return &s, func() (io.ReadCloser, error) { return objects.SnapshotsOf(q.JetStream(), account).Read(ctx, o) }, nil
-		}
-	}
-	return nil, nil, nil
-}
 
 // ledgerFile opens the account's ledger, and makes it again from the events.
 type ledgerFile struct {
@@ -102,11 +61,11 @@ func (a *ledgerFile) makeLedger(ctx context.Context) error {
 	if err := a.openAgain(ctx); err != nil {
 		return err
 	}
-	head, missing, err := a.journal().missing(ctx)
+	head, missing, err := a.journal().Missing(ctx)
 	if err != nil || !missing {
 		return err
 	}
-	snapshot, content, err := VouchedSnapshot(ctx, a.host.Queue, a.Name)
+	snapshot, content, err := journal.VouchedSnapshot(ctx, a.host.Queue, a.Name)
 	if err != nil || snapshot == nil {
 		return err
 	}
@@ -119,7 +78,7 @@ func (a *ledgerFile) makeLedger(ctx context.Context) error {
 	out, err := ledger.Restore{
 		Path: c.Path, Clock: c.Clock, Replace: true, Follows: true, Replaces: bound, Snapshot: snapshot, Content: content,
 		Events: func(first int64) iter.Seq2[[]byte, error] {
-			return Bodies(a.events().History(ctx, uint64(max(first, 1))))
+			return journal.Bodies(a.events().History(ctx, uint64(max(first, 1))))
 		},
 		Replacing: func() error {
 			a.shut = true

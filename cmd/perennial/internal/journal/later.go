@@ -1,0 +1,52 @@
+// Rows of a later version, which this one cannot fold.
+
+package journal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"perennial/cmd/perennial/internal/config"
+	"perennial/ledger"
+	"perennial/ledger/fact"
+)
+
+// LaterError says that a later version of the program wrote a row that this one cannot
+// fold.
+type LaterError struct {
+	seq     int64
+	unknown *fact.UnknownError
+	version string // of the last started runner, "" if unknown or the same as this one's
+}
+
+func (e *LaterError) Error() string {
+	by, install := "", "the version that wrote it, or a later one: `perennial runners` shows which versions run"
+	if e.version != "" {
+		by, install = fmt.Sprintf(" (the runner that began last is %s)", e.version), e.version+" or a later version"
+	}
+	return fmt.Sprintf("a newer version of the program wrote row %d of the account's events%s: %s is not known to this one, %s. "+
+		"So this runner stays a standby: it folds nothing from there on, and sends nothing. Install %s", e.seq, by, e.unknown.What(), config.Version, install)
+}
+
+func (e *LaterError) Unwrap() error { return e.unknown }
+
+// foldBefore folds the rows before the unknown one at seq, and returns the error for
+// that one.
+func (j Journal) foldBefore(ctx context.Context, rows []ledger.Row, seq int64, unknown *fact.UnknownError) error {
+	if n := seq - rows[0].Seq; n > 0 {
+		if err := j.Ledger.Fold(ctx, rows[:n]); err != nil {
+			return err
+		}
+	}
+	version, err := j.Ledger.LastVersion(ctx)
+	if err != nil || version == config.Version {
+		version = ""
+	}
+	return &LaterError{seq: seq, unknown: unknown, version: version}
+}
+
+// IsLater reports whether an error is about a row of a later version.
+func IsLater(err error) bool {
+	_, ok := errors.AsType[*LaterError](err)
+	return ok
+}

@@ -1,0 +1,51 @@
+// The snapshot from which a ledger starts whose first events are gone.
+
+package journal
+
+import (
+	"context"
+	"io"
+	"iter"
+	"perennial/ledger"
+	"perennial/ledger/fact"
+	"perennial/queue"
+	"perennial/queue/events"
+	"perennial/queue/objects"
+	"slices"
+)
+
+// Bodies yields the event bodies as they were published.
+func Bodies(received iter.Seq2[events.Event, error]) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		for e, err := range received {
+			if !yield(e.Data, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// VouchedSnapshot returns the newest snapshot that one of the stream's events vouches
+// for, and a function that opens it. A ledger starts from it if the stream does not
+// begin with event 1. It returns nil if the stream does, or has no such snapshot.
+func VouchedSnapshot(ctx context.Context, q *queue.Queue, account string) (*ledger.Snapshot, func() (io.ReadCloser, error), error) {
+	state, err := events.Of(q.JetStream(), account).State(ctx)
+	if err != nil || state.First <= 1 {
+		return nil, nil, err
+	}
+	stored, err := objects.SnapshotsOf(q.JetStream(), account).List(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	vouched, err := ledger.VouchedSnapshots(Bodies(events.Of(q.JetStream(), account).HistoryOf(ctx, fact.LedgerArchived{}.FactType())))
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, o := range stored {
+		s := ledger.Snapshot{Head: ledger.Head{Seq: int64(o.Seq), Hash: o.Hash}, SnapshotHash: o.SnapshotHash}
+		if slices.Contains(vouched, s) {
+			return &s, func() (io.ReadCloser, error) { return objects.SnapshotsOf(q.JetStream(), account).Read(ctx, o) }, nil
+		}
+	}
+	return nil, nil, nil
+}
