@@ -104,7 +104,7 @@ var queueBugs = []bug{
 	{name: "a consumer that outran its stream is kept", in: "intake.RenewConsumers", run: "TestCommandsBehindAPowerCut",
 		old: "\t\tif lacks == 0 {",
 		new: "\t\tif lacks >= 0 {"},
-	{name: "a killed runner waits for its own lease", in: "daemon.holderOf", run: "TestADirectoryHasOneHolder",
+	{name: "a killed runner waits for its own lease", in: "cluster.HolderOf", run: "TestADirectoryHasOneHolder",
 		old: "if err != nil || statErr != nil ||",
 		new: "if true || err != nil || statErr != nil ||"},
 	{name: "an inbox is answered behind the acknowledgement", in: "jobs.intaker.ackBatch", run: "TestSimulation$",

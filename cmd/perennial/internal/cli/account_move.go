@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"perennial/cmd/perennial/internal/cluster"
 	"perennial/cmd/perennial/internal/config"
-	"perennial/cmd/perennial/internal/daemon"
 	"perennial/ledger/sleep"
 	"perennial/queue/nodes"
 )
@@ -75,7 +75,7 @@ func (a operateCommands) moveAccount(ctx context.Context, m move) error {
 	defer r.Close()
 	limited, cancel := context.WithTimeout(ctx, nodesTimeout)
 	defer cancel()
-	living, err := daemon.Nodes(limited, r.Queue)
+	living, err := cluster.Nodes(limited, r.Queue)
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (a operateCommands) moveAccount(ctx context.Context, m move) error {
 }
 
 // movable refuses a node that is not live or does not know the account.
-func movable(nodes []daemon.Node, m move) error {
+func movable(nodes []cluster.Node, m move) error {
 	living := make([]string, 0, len(nodes))
 	for _, n := range nodes {
 		living = append(living, n.Node)
@@ -110,16 +110,16 @@ func movable(nodes []daemon.Node, m move) error {
 		return &exitError{ExitUnreachable, errors.New("no runner has said in the last ten seconds that it lives\nstart `perennial run`")}
 	case i < 0:
 		return usage("account move: no runner %q lives\nliving: %s", m.to, strings.Join(living, ", "))
-	case !slices.ContainsFunc(nodes[i].Accounts, func(x daemon.NodeAccount) bool { return x.Account == m.account }):
+	case !slices.ContainsFunc(nodes[i].Accounts, func(x cluster.NodeAccount) bool { return x.Account == m.account }):
 		return usage("account move: runner %s does not have account %s in its configuration", m.to, m.account)
 	}
 	return nil
 }
 
 // activeNode returns the runner of an account, or "".
-func activeNode(nodes []daemon.Node, account string) string {
+func activeNode(nodes []cluster.Node, account string) string {
 	for _, n := range nodes {
-		if slices.ContainsFunc(n.Accounts, func(x daemon.NodeAccount) bool { return x.Account == account && x.Role == "active" }) {
+		if slices.ContainsFunc(n.Accounts, func(x cluster.NodeAccount) bool { return x.Account == account && x.Role == "active" }) {
 			return n.Node
 		}
 	}
@@ -134,7 +134,7 @@ func awaitActive(ctx context.Context, r *remote, m move) error {
 	limited, cancel := context.WithTimeout(ctx, m.timeout)
 	defer cancel()
 	for {
-		nodes, err := daemon.Nodes(limited, r.Queue)
+		nodes, err := cluster.Nodes(limited, r.Queue)
 		if err == nil && activeNode(nodes, m.account) == m.to {
 			return nil
 		}

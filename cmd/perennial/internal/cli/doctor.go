@@ -16,6 +16,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
+	"perennial/cmd/perennial/internal/cluster"
 	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/cmd/perennial/internal/webhook"
@@ -323,7 +324,7 @@ func (d *doctor) elected(ctx context.Context, q *queue.Queue) bool {
 func (d *doctor) runners(ctx context.Context, q *queue.Queue) {
 	limited, cancel := context.WithTimeout(ctx, nodesTimeout)
 	defer cancel()
-	all, err := daemon.Nodes(limited, q)
+	all, err := cluster.Nodes(limited, q)
 	if _, refused := errors.AsType[*queue.DeniedError](err); refused {
 		d.ok("runners", "this login may not read what runners say of themselves")
 		return
@@ -333,12 +334,12 @@ func (d *doctor) runners(ctx context.Context, q *queue.Queue) {
 		return
 	}
 	for i, n := range all { // keep this account alone
-		all[i].Accounts = slices.DeleteFunc(n.Accounts, func(x daemon.NodeAccount) bool { return x.Account != d.account })
+		all[i].Accounts = slices.DeleteFunc(n.Accounts, func(x cluster.NodeAccount) bool { return x.Account != d.account })
 	}
-	all = slices.DeleteFunc(all, func(n daemon.Node) bool { return len(n.Accounts) == 0 })
-	switch other := daemon.OtherSettings(all); {
+	all = slices.DeleteFunc(all, func(n cluster.Node) bool { return len(n.Accounts) == 0 })
+	switch other := cluster.OtherSettings(all); {
 	case len(other) > 0:
-		d.bad("runners", other[0], daemon.OtherSettingsAdvice)
+		d.bad("runners", other[0], cluster.OtherSettingsAdvice)
 	case len(all) > 1:
 		d.ok("runners", "%d, with the same settings and schedules", len(all))
 	}

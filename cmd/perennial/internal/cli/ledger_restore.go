@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"perennial/cmd/perennial/internal/cluster"
 	"perennial/cmd/perennial/internal/config"
-	"perennial/cmd/perennial/internal/daemon"
 	"perennial/ledger"
 	"perennial/queue"
 	"perennial/queue/events"
@@ -119,7 +119,7 @@ func (h *history) alone(ctx context.Context, what string) (release func(), err e
 		h.confirm = func(context.Context) error { return nil }
 		return func() {}, nil // the data directory's lock suffices
 	}
-	taken, err := lease.New(h.queue.JetStream(), 1).TryAcquire(ctx, h.account, what+"-"+daemon.ProcessHolder(), daemon.LeaseTTL)
+	taken, err := lease.New(h.queue.JetStream(), 1).TryAcquire(ctx, h.account, what+"-"+cluster.ProcessHolder(), cluster.LeaseTTL)
 	if held, ok := errors.AsType[*lease.HeldError](err); ok {
 		return nil, fmt.Errorf("%w: it works with the ledger\nstop that runner first, then %s again; where it is lost already, its lease runs out within ten seconds", held, what)
 	}
@@ -136,7 +136,7 @@ func (h *history) borrow(ctx context.Context, what string) (release func(), err 
 	if h.embedded != nil {
 		return h.alone(ctx, what)
 	}
-	b := &daemon.Borrower{Queue: h.queue, Account: h.account, Name: what + "-" + daemon.ProcessHolder()}
+	b := &cluster.Borrower{Queue: h.queue, Account: h.account, Name: what + "-" + cluster.ProcessHolder()}
 	lease, giveBack, err := b.Borrow(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("account %s: %s has to have it for itself: %w", h.account, what, err)

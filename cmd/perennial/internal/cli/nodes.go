@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"perennial/cmd/perennial/internal/cluster"
 	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/cmd/perennial/internal/web"
@@ -36,7 +37,7 @@ func (a operateCommands) runnersCommand() *cobra.Command {
 const nodesTimeout = 10 * time.Second
 
 // nodes asks the configured external NATS, or else the running program of the data directory.
-func (a operateCommands) nodes(ctx context.Context) ([]daemon.Node, error) {
+func (a operateCommands) nodes(ctx context.Context) ([]cluster.Node, error) {
 	ctx, cancel := context.WithTimeout(ctx, nodesTimeout)
 	defer cancel()
 	c, err := config.Load(a.configFile)
@@ -55,7 +56,7 @@ func (a operateCommands) nodes(ctx context.Context) ([]daemon.Node, error) {
 		return nil, err
 	}
 	defer r.Close()
-	nodes, err := daemon.Nodes(ctx, r.Queue)
+	nodes, err := cluster.Nodes(ctx, r.Queue)
 	if err != nil {
 		return nil, &exitError{ExitUnreachable, fmt.Errorf("what the runners say cannot be read: %w\nsee that most of the NATS servers run", err)}
 	}
@@ -63,7 +64,7 @@ func (a operateCommands) nodes(ctx context.Context) ([]daemon.Node, error) {
 }
 
 // nodesOfRun asks the runner of a data directory, whose users may not read its NATS.
-func nodesOfRun(ctx context.Context, dataDir string) (nodes []daemon.Node, err error) {
+func nodesOfRun(ctx context.Context, dataDir string) (nodes []cluster.Node, err error) {
 	line, err := readRunFile(dataDir)
 	if err != nil {
 		return nil, err
@@ -91,7 +92,7 @@ func nodesOfRun(ctx context.Context, dataDir string) (nodes []daemon.Node, err e
 	return nodes, nil
 }
 
-func (a operateCommands) printNodes(nodes []daemon.Node) error {
+func (a operateCommands) printNodes(nodes []cluster.Node) error {
 	var rows [][]string
 	for _, n := range nodes {
 		if a.output == "json" {
@@ -117,15 +118,15 @@ func (a operateCommands) printNodes(nodes []daemon.Node) error {
 		return err
 	}
 	err := a.table([]string{"NODE", "VERSION", "STARTED", "ACCOUNT", "ROLE", "READY", "HEAD", "LAG", "HTTP", "SETTINGS"}, rows)
-	if other := daemon.OtherSettings(nodes); err == nil && len(other) > 0 {
-		_, err = fmt.Fprintf(a.stdout, "\n%s\n-> %s\n", strings.Join(other, "\n"), daemon.OtherSettingsAdvice)
+	if other := cluster.OtherSettings(nodes); err == nil && len(other) > 0 {
+		_, err = fmt.Fprintf(a.stdout, "\n%s\n-> %s\n", strings.Join(other, "\n"), cluster.OtherSettingsAdvice)
 	}
 	return err
 }
 
 // at returns the address of a runner's /readyz and pages. It is not known for a runner with an
 // embedded NATS server.
-func at(n daemon.Node) string {
+func at(n cluster.Node) string {
 	if n.HTTPPort == 0 { // an earlier version, or a command
 		return n.Address
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"perennial/cmd/perennial/internal/daemon"
+	"perennial/cmd/perennial/internal/cluster"
 	"perennial/ledger"
 	"perennial/queue"
 	"perennial/queue/embedded"
@@ -29,7 +29,7 @@ func TestAnArchivingBorrowsTheAccount(t *testing.T) {
 	other, line := w.run("--data", "data-2")
 	w.readySays(line, ready)
 	w.mustCLI("renew", "px_2", "--id", "before", "--wait") // of which the ledger to be archived knows nothing
-	node := decode[daemon.Node](t, w.mustCLI("nodes", "-o", "json")).Node
+	node := decode[cluster.Node](t, w.mustCLI("nodes", "-o", "json")).Node
 	w.mustCLI("account", "move", "main", "--to", node)
 	startIn(t, w.dir, []string{crashVariable + "=archive.begun kill"}, archiveArgs()...).awaitKilled()
 	w.mustCLI("renew", "px_4", "--id", "killed", "--wait")

@@ -19,6 +19,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"perennial/cmd/perennial/internal/cli"
+	"perennial/cmd/perennial/internal/cluster"
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/ledger"
 	"perennial/ledger/fact"
@@ -132,7 +133,7 @@ func (p *pair) nodeIs(head int64) {
 		if strings.Count(said, "\n") != 1 {
 			return false // the one that was killed is still heard of
 		}
-		account := decode[daemon.Node](t, said).Accounts[0]
+		account := decode[cluster.Node](t, said).Accounts[0]
 		return account.Role == "standby" && !account.Ready && !account.Lease && account.Head == head
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"perennial/cmd/perennial/internal/cli"
+	"perennial/cmd/perennial/internal/cluster"
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/jobs/inspect"
 	"perennial/ledger"
@@ -207,7 +208,7 @@ func (p *pair) nodesAre(roles ...string) {
 		said = p.w.mustCLI("nodes", "-o", "json")
 		var found []string
 		for line := range strings.Lines(said) {
-			n := decode[daemon.Node](p.w.t, line)
+			n := decode[cluster.Node](p.w.t, line)
 			if len(n.Accounts) != 1 || n.Accounts[0].Account != "main" || n.Node == "" || n.Version == "" || n.StartedAt.IsZero() || n.Accounts[0].Lag != 0 {
 				return false
 			}

@@ -18,6 +18,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"perennial/cmd/perennial/internal/cli"
+	"perennial/cmd/perennial/internal/cluster"
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/ledger/fact"
@@ -86,7 +87,7 @@ func (m *manyAccounts) start(n int) {
 func (m *manyAccounts) holders() map[string][]string {
 	ctx, cancel := context.WithTimeout(m.w.t.Context(), 5*time.Second)
 	defer cancel()
-	nodes, err := daemon.Nodes(ctx, m.queue)
+	nodes, err := cluster.Nodes(ctx, m.queue)
 	if err != nil {
 		m.w.t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"perennial/cmd/perennial/internal/cli"
-	"perennial/cmd/perennial/internal/daemon"
+	"perennial/cmd/perennial/internal/cluster"
 )
 
 // TestAStandbyFollowsAndTakesOver: a second runner follows, is ready and does nothing; it
@@ -56,7 +56,7 @@ func TestNodesOfAnEmbeddedServerIsTheRunItself(t *testing.T) {
 		t.Errorf("without a run: %d %s%s", code, out, errs)
 	}
 	run, line := w.run()
-	n := decode[daemon.Node](t, w.mustCLI("nodes", "-o", "json"))
+	n := decode[cluster.Node](t, w.mustCLI("nodes", "-o", "json"))
 	if len(n.Accounts) != 1 || n.Accounts[0].Role != "active" || n.Accounts[0].Head == 0 || n.Node == "" {
 		t.Errorf("%+v", n)
 	}

@@ -22,9 +22,6 @@ import (
 	"perennial/upstream"
 )
 
-// LeaseTTL is how long a dead runner blocks an account on an external NATS.
-const LeaseTTL = 10 * time.Second
-
 // account is one account with everything that serves it.
 type account struct {
 	Name   string

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"perennial/cmd/perennial/internal/cluster"
 	"perennial/cmd/perennial/internal/journal"
 	"perennial/jobs"
 	"perennial/ledger"
@@ -69,8 +70,8 @@ func (a *lifecycle) ask(ctx context.Context, changed <-chan struct{}) (*lease.Le
 		}
 		giveUp()
 	}()
-	return a.host.leases.Acquire(ctx, a.Name, a.host.holder, LeaseTTL, lease.Turn{
-		Yields: func() bool { return a.host.peers.leaves(a.host.standing(), a.Name, time.Now()) },
+	return a.host.leases.Acquire(ctx, a.Name, a.host.holder, cluster.LeaseTTL, lease.Turn{
+		Yields: func() bool { return a.host.peers.Leaves(a.host.standing(), a.Name, time.Now()) },
 		Waits: func() {
 			a.setState(waitsForLease)
 			a.hasStarted()

@@ -18,6 +18,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/sirupsen/logrus"
 
+	"perennial/cmd/perennial/internal/cluster"
 	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/daemon/life"
 	"perennial/cmd/perennial/internal/journal"
@@ -160,7 +161,7 @@ func TestATakeOverFoldsToTheEnd(t *testing.T) {
 func TestNoCommandIsTakenBeforeTheEventsAreFolded(t *testing.T) {
 	x := newTaken(t)
 	x.later()
-	taken, err := lease.New(x.host.Queue.JetStream(), 1).Acquire(t.Context(), "main", "this", LeaseTTL, lease.Turn{})
+	taken, err := lease.New(x.host.Queue.JetStream(), 1).Acquire(t.Context(), "main", "this", cluster.LeaseTTL, lease.Turn{})
 	must(t, err)
 	runs := x.lifecycle()
 	runs.tenure = runs.newTenure(t.Context(), taken)

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"perennial/cmd/perennial/internal/cluster"
 	"perennial/cmd/perennial/internal/datadir"
 	"perennial/cmd/perennial/internal/journal"
 	"perennial/ledger"
@@ -141,7 +142,7 @@ func (h *Host) probe(ctx context.Context, name string, ask func(context.Context)
 // still has what it acknowledged. A standby checks less often, because there is one per
 // account and runner.
 func (a probes) probeStreams(ctx context.Context) {
-	if a.role() == roleStandby && time.Since(a.probedStreams) < standbyEvery {
+	if a.role() == cluster.RoleStandby && time.Since(a.probedStreams) < standbyEvery {
 		return
 	}
 	a.probedStreams = time.Now()
@@ -198,7 +199,7 @@ func (a probes) probeLedger(ctx context.Context) error {
 // do not answer.
 func (a probes) probeSettings(ctx context.Context) {
 	var wrong error
-	if a.role() == roleActive {
+	if a.role() == cluster.RoleActive {
 		limited, cancel := context.WithTimeout(ctx, probeTimeout)
 		defer cancel()
 		wrong = a.streams().Check(limited, a.js())
@@ -217,7 +218,7 @@ func (a probes) probeSettings(ctx context.Context) {
 func (a probes) onStream(ctx context.Context) uint64 {
 	outbox := a.snapshot().outbox
 	switch {
-	case a.role() == roleStandby || outbox == nil:
+	case a.role() == cluster.RoleStandby || outbox == nil:
 		return 0
 	case a.host.Embedded != nil:
 		return outbox.Published()
@@ -357,7 +358,7 @@ func (a *account) look() []check {
 	if standby { // its last answer of the provider is out of date
 		return append(out, check{Name: needsProvider, Detail: a.proof.refusal()})
 	}
-	if runner != nil && a.role() == roleActive {
+	if runner != nil && a.role() == cluster.RoleActive {
 		out = append(out, check{Name: needsProvider, Detail: cmp.Or(runner.Silent(), runner.Unsettled())}, check{Name: needsPaused, Detail: pausedText(runner.Paused())},
 			check{Name: needsRestored, Detail: runner.RestorePause()}, check{Name: needsBooks, Detail: runner.Unreconciled()})
 	}
@@ -403,16 +404,10 @@ func (a *account) notReady() string {
 // standby.
 func (a *account) role() string {
 	if a.host.Embedded == nil && a.snapshot().leading == nil {
-		return roleStandby
+		return cluster.RoleStandby
 	}
-	return roleActive
+	return cluster.RoleActive
 }
-
-// Roles of a runner for an account.
-const (
-	roleActive  = "active"
-	roleStandby = "standby"
-)
 
 func pausedText(all []ledger.Pause) string {
 	lines := make([]string, 0, len(all))

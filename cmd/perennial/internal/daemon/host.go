@@ -19,6 +19,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"perennial/cmd/perennial/internal/cluster"
 	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/datadir"
 	"perennial/cmd/perennial/internal/schema"
@@ -43,9 +44,9 @@ type Host struct {
 	Config    *config.Config
 	log       *logrus.Logger
 	lock      *datadir.Lock
-	name      name   // among the runners
-	holder    string // lease holder name
-	instance  string // of this process, in InstanceHeader
+	name      cluster.Name // among the runners
+	holder    string       // lease holder name
+	instance  string       // of this process, in InstanceHeader
 	Embedded  *embedded.Server
 	local     roles.User // user of the program's own commands, if the embedded server has users
 	Queue     *queue.Queue
@@ -61,7 +62,7 @@ type Host struct {
 	metadata  map[string]map[string]string // shown in $SRV.INFO for each verb of the accounts' services
 	probed    probed
 	reread    reread
-	peers     peers         // the other runners, on an external NATS
+	peers     cluster.Peers // the other runners, on an external NATS
 	changed   chan struct{} // this runner's own state has changed
 	stopping  atomic.Bool
 	connected atomic.Pointer[time.Time] // when NATS was reached again; nil: it was never away
@@ -113,10 +114,10 @@ func (h *Host) start(ctx context.Context) (err error) {
 	if h.metadata, err = schema.VerbMetadata(); err != nil {
 		return err
 	}
-	h.holder, h.instance = holderOf(h.Config.DataDir), rand.Text()
-	h.name.node = nodeOf(h.Config.DataDir)
+	h.holder, h.instance = cluster.HolderOf(h.Config.DataDir), rand.Text()
+	h.name.Set(cluster.NodeOf(h.Config.DataDir))
 	if h.Config.Tracing.On() {
-		if h.tracer, err = tracing.New(ctx, h.Config.Tracing, h.name.node, h.log); err != nil {
+		if h.tracer, err = tracing.New(ctx, h.Config.Tracing, h.name.Get(), h.log); err != nil {
 			return err
 		}
 	}
@@ -246,7 +247,7 @@ func (h *Host) Run(ctx context.Context) error {
 		return nil
 	}
 	if h.Embedded == nil {
-		h.log.WithFields(logrus.Fields{"node": h.name.get(), "data_dir": h.Config.DataDir}).Info("this runner's name among the others")
+		h.log.WithFields(logrus.Fields{"node": h.name.Get(), "data_dir": h.Config.DataDir}).Info("this runner's name among the others")
 	}
 	watching, stop := context.WithCancel(ctx)
 	watched := make(chan struct{})

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"perennial/cmd/perennial/internal/cluster"
 	"perennial/cmd/perennial/internal/web"
 	"perennial/ledger/connlimit"
 )
@@ -179,7 +180,7 @@ func (s *httpHost) readyz(w http.ResponseWriter, r *http.Request) {
 	}
 	for _, d := range s.host.damaged {
 		out.Ready = false
-		out.Accounts = append(out.Accounts, accountReadiness{Account: d.name, Role: roleActive, Checks: []check{d.check}})
+		out.Accounts = append(out.Accounts, accountReadiness{Account: d.name, Role: cluster.RoleActive, Checks: []check{d.check}})
 		fmt.Fprintf(&text, "%s: %s\n", d.name, d.check.Detail)
 	}
 	code := http.StatusOK

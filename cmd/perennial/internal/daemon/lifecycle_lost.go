@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"perennial/cmd/perennial/internal/cluster"
 	"perennial/ledger/sleep"
 	"perennial/queue"
 )
@@ -27,7 +28,7 @@ func (a *lifecycle) yieldToLongest(ctx context.Context) error {
 	}
 	head, _, err := a.Ledger().Head(ctx)
 	lost, reconnected := uint64(head) > last.StreamSeq, a.host.reconnected()
-	heard := a.host.peers.heardSince(reconnected, time.Now())
+	heard := a.host.peers.HeardSince(reconnected, time.Now())
 	known := reconnected.IsZero() || !heard.IsZero() && time.Since(heard) > mayHaveLost
 	if err != nil || a.refills() || !lost && known {
 		return err
@@ -40,7 +41,7 @@ func (a *lifecycle) yieldToLongest(ctx context.Context) error {
 	if err := a.awaitWords(ctx); err != nil {
 		return err
 	}
-	name, row := a.host.peers.longest(a.Name, a.host.name.get(), time.Now())
+	name, row := a.host.peers.Longest(a.Name, a.host.name.Get(), time.Now())
 	if last, _, err = a.events().LastRow(ctx); err != nil || row <= max(head, int64(last.StreamSeq)) {
 		return err
 	}
@@ -53,8 +54,8 @@ func (a *lifecycle) yieldToLongest(ctx context.Context) error {
 // servers may accept connections before they store anything.
 func (a *lifecycle) awaitWords(ctx context.Context) error {
 	for began := time.Now(); time.Since(began) < mayHaveLost; {
-		heard := a.host.peers.heardSince(a.host.reconnected(), time.Now())
-		if !heard.IsZero() && time.Since(heard) >= lateAfter {
+		heard := a.host.peers.HeardSince(a.host.reconnected(), time.Now())
+		if !heard.IsZero() && time.Since(heard) >= cluster.LateAfter {
 			return nil
 		}
 		if err := sleep.For(ctx, sayAgain); err != nil {
@@ -75,7 +76,7 @@ func (a *lifecycle) awaitLongest(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			_, row := a.host.peers.longest(a.Name, a.host.name.get(), time.Now())
+			_, row := a.host.peers.Longest(a.Name, a.host.name.Get(), time.Now())
 			a.shorter = uint64(head) >= last.StreamSeq && row > head
 		}
 		if err := sleep.For(ctx, watchAgain); err != nil {
@@ -83,53 +84,4 @@ func (a *lifecycle) awaitLongest(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// longest returns the other live runner with the most rows of an account; "" for none.
-func (p *peers) longest(account, self string, now time.Time) (name string, row int64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for other, n := range p.heard {
-		if other == self || !n.lives(now) {
-			continue
-		}
-		for _, x := range n.Accounts {
-			if x.Account == account && x.Head > row {
-				name, row = other, x.Head
-			}
-		}
-	}
-	return name, row
-}
-
-// echo tracks this runner's own messages coming back. While they do, the other runners'
-// messages arrive too.
-type echo struct {
-	since time.Time // when the first came; reset by a gap or a new connection
-	last  time.Time // when the newest came
-}
-
-// noteSelf notes this runner's own message, if a new one came over the connection.
-func (p *peers) noteSelf(self string, connected, now time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	own, known := p.heard[self]
-	if !known || !own.last.Equal(now) || own.SaidAt.Before(connected) {
-		return
-	}
-	if p.echo.since.Before(connected) || now.Sub(p.echo.last) >= lateAfter {
-		p.echo.since = now
-	}
-	p.echo.last = now
-}
-
-// heardSince returns since when this runner hears all runners over a connection without
-// a gap; zero if it does not.
-func (p *peers) heardSince(connected, now time.Time) time.Time {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.echo.since.Before(connected) || now.Sub(p.echo.last) >= lateAfter {
-		return time.Time{}
-	}
-	return p.echo.since
 }

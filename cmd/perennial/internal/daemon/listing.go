@@ -13,6 +13,7 @@ import (
 	"io"
 	"time"
 
+	"perennial/cmd/perennial/internal/cluster"
 	"perennial/ledger"
 	"perennial/ledger/sleep"
 )
@@ -78,12 +79,12 @@ func (a carrier) carryOnce(ctx context.Context, carried *carriedListing) error {
 		return err
 	}
 	switch a.role() {
-	case roleActive:
+	case cluster.RoleActive:
 		if own.Finished.IsZero() || !carried.due(own.Finished, time.Now()) {
 			return nil
 		}
 		return a.storeListing(ctx, own, carried)
-	case roleStandby:
+	case cluster.RoleStandby:
 		stored, err := a.stored().AsOf(ctx)
 		if err != nil || stored.IsZero() || stored.Equal(own.Finished) || stored.Equal(carried.asOf) {
 			return err

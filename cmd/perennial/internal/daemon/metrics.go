@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"perennial/cmd/perennial/internal/cluster"
 	"perennial/cmd/perennial/internal/config"
 	"perennial/jobs/decide"
 	"perennial/ledger"
@@ -118,7 +119,7 @@ func (m metrics) Collect(ch chan<- prometheus.Metric) {
 	for _, d := range m.host.damaged {
 		ch <- prometheus.MustNewConstMetric(checkNow.Desc, checkNow.kind, 0, d.name, d.check.Name)
 		ch <- prometheus.MustNewConstMetric(readyNow.Desc, readyNow.kind, 0, d.name)
-		ch <- prometheus.MustNewConstMetric(roleNow.Desc, roleNow.kind, 1, d.name, roleActive)
+		ch <- prometheus.MustNewConstMetric(roleNow.Desc, roleNow.kind, 1, d.name, cluster.RoleActive)
 	}
 	for _, a := range m.host.Accounts {
 		set := func(m measure, value float64, labels ...string) {

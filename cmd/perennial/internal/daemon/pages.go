@@ -207,7 +207,7 @@ func (h *Host) runnersShown(ctx context.Context) ([]web.Runner, error) {
 	all, err := h.living(ctx)
 	shown := make([]web.Runner, 0, len(all))
 	for _, n := range all {
-		one := web.Runner{Name: n.Node, Version: n.Version, StartedAt: n.StartedAt, SaidAt: n.SaidAt, Stopping: n.Stopping, This: n.Node == h.name.get()}
+		one := web.Runner{Name: n.Node, Version: n.Version, StartedAt: n.StartedAt, SaidAt: n.SaidAt, Stopping: n.Stopping, This: n.Node == h.name.Get()}
 		for _, a := range n.Accounts {
 			one.Accounts = append(one.Accounts, web.RunnerAccount(a))
 		}

@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -136,7 +135,7 @@ func (a prover) resting(ctx context.Context, now time.Time) time.Duration {
 
 // provesEvery returns how often this runner, as a standby, reads the provider's account.
 func (a prover) provesEvery(now time.Time) time.Duration {
-	return provesEvery(a.host.peers.followers(a.Name, a.host.name.get(), now), a.config.RatePerSecond)
+	return provesEvery(a.host.peers.Followers(a.Name, a.host.name.Get(), now), a.config.RatePerSecond)
 }
 
 // keepProof updates the account's proof until ctx ends. It waits out a Retry-After, its
@@ -198,36 +197,5 @@ func (a prover) leaves(now time.Time) bool {
 // then does not ask for the lease.
 func (a prover) defers() bool {
 	why, _ := a.proof.failing()
-	return why != "" && a.host.peers.ready(a.Name, a.host.name.get(), time.Now())
-}
-
-// ready reports whether another live standby could lead the account.
-func (p *peers) ready(account, self string, now time.Time) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for name, n := range p.heard {
-		if name == self || !n.lives(now) {
-			continue
-		}
-		for _, x := range n.Accounts {
-			if x.Account == account && x.Ready && !x.Lease {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// followers returns the number of live standbys of an account, including self; at least
-// 1.
-func (p *peers) followers(account, self string, now time.Time) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	others := 0 // equals the standbys: self is one if another runner leads
-	for name, n := range p.heard {
-		if name != self && n.lives(now) && slices.ContainsFunc(n.Accounts, func(x NodeAccount) bool { return x.Account == account && !x.Borrows }) {
-			others++
-		}
-	}
-	return max(others, 1)
+	return why != "" && a.host.peers.Ready(a.Name, a.host.name.Get(), time.Now())
 }

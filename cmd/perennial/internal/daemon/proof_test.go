@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"perennial/cmd/perennial/internal/cluster"
 	"perennial/cmd/perennial/internal/config"
 	"perennial/jobs/decide"
 	"perennial/ledger"
@@ -62,16 +63,6 @@ func TestARefusedKeyIsSaid(t *testing.T) {
 	}
 }
 
-// TestARunnerDefersToOneThatIsReady, and to none that is not, or is gone.
-func TestARunnerDefersToOneThatIsReady(t *testing.T) {
-	now := time.Now()
-	var p peers
-	p.note([]Node{said("own", now), said("other", now, "b")}, now)
-	if !p.ready("a", "own", now) || p.ready("b", "own", now) || p.ready("a", "own", now.Add(lateAfter)) {
-		t.Errorf("ready: %t, held %t, gone %t", p.ready("a", "own", now), p.ready("b", "own", now), p.ready("a", "own", now.Add(lateAfter)))
-	}
-}
-
 // TestTheRunnersThatFollowTakeATwentiethOfTheRate, however many they are, and a holder
 // gives all of them the time to ask.
 func TestTheRunnersThatFollowTakeATwentiethOfTheRate(t *testing.T) {
@@ -82,11 +73,11 @@ func TestTheRunnersThatFollowTakeATwentiethOfTheRate(t *testing.T) {
 		every  time.Duration
 	}{{0, 5, proveEvery}, {2, 5, proveEvery}, {10, 5, 40 * time.Second}, {49, 5, 196 * time.Second}, {49, 500, proveEvery}, {49, 0, proveEvery}} {
 		a := prover{&account{Name: "a", host: &Host{}, config: &config.Account{RatePerSecond: test.rate}}}
-		all := []Node{{Node: "archive", SaidAt: now, Accounts: []NodeAccount{{Account: "a", Borrows: true}}}}
+		all := []cluster.Node{{Node: "archive", SaidAt: now, Accounts: []cluster.NodeAccount{{Account: "a", Borrows: true}}}}
 		for n := range test.others {
-			all = append(all, said(fmt.Sprint("other-", n), now))
+			all = append(all, cluster.Node{Node: fmt.Sprint("other-", n), SaidAt: now, Accounts: []cluster.NodeAccount{{Account: "a", Ready: true}}})
 		}
-		a.host.peers.note(all, now)
+		a.host.peers.Note(all, now)
 		every := a.provesEvery(now)
 		if every != test.every || unservedFor(every) < 2*every {
 			t.Errorf("%d others, %v a second: every %s", test.others, test.rate, every)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"perennial/cmd/perennial/internal/cluster"
 	"perennial/ledger/sleep"
 	"perennial/queue/lease"
 )
@@ -57,7 +58,7 @@ func (a standbyWatch) watchStandby(ctx context.Context) {
 }
 
 func (a standbyWatch) noteStandby(ctx context.Context) {
-	if a.role() != roleStandby {
+	if a.role() != cluster.RoleStandby {
 		a.standby.note(standbyLook{at: time.Now(), held: true})
 		return
 	}

@@ -1,6 +1,6 @@
 // The names of a runner: as a node, and as a lease holder.
 
-package daemon
+package cluster
 
 import (
 	"bytes"
@@ -17,10 +17,10 @@ import (
 // bootID is a Linux file that differs for each boot and machine.
 const bootID = "/proc/sys/kernel/random/boot_id"
 
-// nodeOf names the runner of a data directory for people and for the placement: the
+// NodeOf names the runner of a data directory for people and for the placement: the
 // machine and the directory's path. It survives a reboot, so that accounts given to the
 // runner by an operator remain its own.
-func nodeOf(dir string) string {
+func NodeOf(dir string) string {
 	path, err := filepath.Abs(dir)
 	if err != nil {
 		path = dir
@@ -28,24 +28,32 @@ func nodeOf(dir string) string {
 	return hostname() + "-" + digest(path)[:8]
 }
 
-// name is the name by which other runners know a runner. If another runner uses the same
+// Name is the name by which other runners know a runner. If another runner uses the same
 // name, this runner takes its unique holder name instead.
-type name struct {
+type Name struct {
 	mu   sync.Mutex
 	node string
 	said bool // the runner's own message was heard
 }
 
-func (n *name) get() string {
+// Get returns the name.
+func (n *Name) Get() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.node
 }
 
-// note checks the last messages of all runners, and reports whether the name had to
+// Set sets the name with which the runner begins.
+func (n *Name) Set(node string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.node = node
+}
+
+// Note checks the last messages of all runners, and reports whether the name had to
 // change because another holder overwrote the runner's own message. An earlier message
 // is from the machine's last boot and expires.
-func (n *name) note(all []Node, holder string) (changed bool) {
+func (n *Name) Note(all []Node, holder string) (changed bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, x := range all {
@@ -61,18 +69,18 @@ func (n *name) note(all []Node, holder string) (changed bool) {
 	return false
 }
 
-// holderOf names the runner of a locked data directory as a lease holder. A restarted
+// HolderOf names the runner of a locked data directory as a lease holder. A restarted
 // process gets the lease of its dead predecessor without waiting for its expiry. The
 // name includes the boot and the directory's inode, so that a copy of the directory or
 // machine is another holder. If these cannot be read, the name is unique to this
 // process.
-func holderOf(dir string) string {
+func HolderOf(dir string) string {
 	boot, err := os.ReadFile(bootID)
 	place, statErr := placeOf(dir)
 	if err != nil || statErr != nil || len(bytes.TrimSpace(boot)) == 0 {
 		return ProcessHolder()
 	}
-	return nodeOf(dir) + "-" + digest(strings.TrimSpace(string(boot)), place)[:16]
+	return NodeOf(dir) + "-" + digest(strings.TrimSpace(string(boot)), place)[:16]
 }
 
 // digest returns a hash of the parts, in hexadecimal.

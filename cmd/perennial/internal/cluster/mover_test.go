@@ -1,5 +1,5 @@
 // Who is preferred for a free account, and when one that is held is handed over.
-package daemon
+package cluster
 
 import (
 	"testing"
@@ -27,10 +27,10 @@ func TestAFreeAccountIsLeftToALivingRunnerAlone(t *testing.T) {
 	now := time.Now()
 	own := placement.Node{Name: "own", Holds: []string{"b"}, Ready: []string{"a", "c"}}
 	leaves := func(n Node, later time.Duration) bool {
-		var f peers
-		f.note([]Node{n}, now)
-		f.note([]Node{n}, now.Add(later)) // the same word, read again
-		return f.leaves(own, "a", now.Add(later))
+		var f Peers
+		f.Note([]Node{n}, now)
+		f.Note([]Node{n}, now.Add(later)) // the same word, read again
+		return f.Leaves(own, "a", now.Add(later))
 	}
 	if !leaves(said("other", now), 0) {
 		t.Error("it is not left to a runner without accounts")
@@ -41,7 +41,7 @@ func TestAFreeAccountIsLeftToALivingRunnerAlone(t *testing.T) {
 	if leaves(said("other", now, "b", "c"), 0) {
 		t.Error("it is left to a runner with more accounts")
 	}
-	if leaves(said("other", now), lateAfter) {
+	if leaves(said("other", now), LateAfter) {
 		t.Error("it is left to a runner that says nothing any more")
 	}
 	ending := said("other", now)
@@ -60,16 +60,16 @@ func TestAFreeAccountIsLeftToALivingRunnerAlone(t *testing.T) {
 func TestAPersonsPinDecidesWhoHasAnAccount(t *testing.T) {
 	now := time.Now()
 	own := placement.Node{Name: "own", Ready: []string{"a", "b", "c"}}
-	var f peers
-	f.note([]Node{said("other", now, "b", "c")}, now)
-	if f.leaves(own, "a", now) {
+	var f Peers
+	f.Note([]Node{said("other", now, "b", "c")}, now)
+	if f.Leaves(own, "a", now) {
 		t.Error("without a pin it is left to a runner with more accounts")
 	}
-	f.setPins(map[string]string{"a": "other"})
-	if !f.leaves(own, "a", now) {
+	f.SetPins(map[string]string{"a": "other"})
+	if !f.Leaves(own, "a", now) {
 		t.Error("the pin does not hold")
 	}
-	if f.leaves(own, "a", now.Add(lateAfter)) {
+	if f.Leaves(own, "a", now.Add(LateAfter)) {
 		t.Error("the pin holds for a runner that is gone")
 	}
 }
@@ -80,33 +80,33 @@ func TestACommandThatBorrowsGoesBeforeAPin(t *testing.T) {
 	now := time.Now()
 	own := placement.Node{Name: "own", Holds: []string{"a"}, Ready: []string{"b", "c"}}
 	command := Node{Node: "archive", SaidAt: now, Accounts: []NodeAccount{{Account: "a", Ready: true, Borrows: true}}}
-	var f peers
-	f.setPins(map[string]string{"a": "own"})
-	f.note([]Node{command, said("other", now, "b", "c")}, now)
+	var f Peers
+	f.SetPins(map[string]string{"a": "own"})
+	f.Note([]Node{command, said("other", now, "b", "c")}, now)
 	held := map[string]time.Time{"a": now}
-	if wishes := f.wishes(own, held, now); len(wishes) != 1 || wishes[0].to != "archive" || !wishes[0].pinned || !wishes[0].ready {
+	if wishes := f.Wishes(own, held, now); len(wishes) != 1 || wishes[0].to != "archive" || !wishes[0].pinned || !wishes[0].ready {
 		t.Errorf("%+v", wishes)
 	}
-	later := now.Add(lateAfter)
-	if wishes := f.wishes(own, held, later); len(wishes) != 0 {
+	later := now.Add(LateAfter)
+	if wishes := f.Wishes(own, held, later); len(wishes) != 0 {
 		t.Errorf("behind the command: %+v", wishes)
 	}
-	if f.leaves(own, "a", later) {
+	if f.Leaves(own, "a", later) {
 		t.Error("behind the command the pin does not hold")
 	}
 }
 
-// wished is a wish to which nothing stands opposed.
-func wished(now time.Time) wish {
-	return wish{account: "a", to: "other", held: now.Add(-time.Hour), came: now.Add(-time.Hour), ready: true}
+// wished is a Wish to which nothing stands opposed.
+func wished(now time.Time) Wish {
+	return Wish{account: "a", to: "other", held: now.Add(-time.Hour), came: now.Add(-time.Hour), ready: true}
 }
 
-func chosen(m *mover, w wish, now time.Time) bool { return m.choose([]wish{w}, now) != nil }
+func chosen(m *Mover, w Wish, now time.Time) bool { return m.Choose([]Wish{w}, now) != nil }
 
 // TestAnAccountIsHandedOverWhenTwoLooksSayTheSame, and one at a time.
 func TestAnAccountIsHandedOverWhenTwoLooksSayTheSame(t *testing.T) {
 	now := time.Now()
-	var m mover
+	var m Mover
 	third := wished(now)
 	third.to = "third"
 	if chosen(&m, wished(now), now) || chosen(&m, third, now) || chosen(&m, wished(now), now) {
@@ -117,11 +117,11 @@ func TestAnAccountIsHandedOverWhenTwoLooksSayTheSame(t *testing.T) {
 	}
 	other := wished(now)
 	other.account = "b"
-	m.choose([]wish{other}, now)
+	m.Choose([]Wish{other}, now)
 	if chosen(&m, other, now) {
 		t.Error("two are handed over at once")
 	}
-	m.end(true, now)
+	m.End(true, now)
 	if !chosen(&m, other, now) {
 		t.Error("the next one is not handed over")
 	}
@@ -131,17 +131,17 @@ func TestAnAccountIsHandedOverWhenTwoLooksSayTheSame(t *testing.T) {
 // while; and an account is held for a while first, unless a person wants it elsewhere.
 func TestAnAccountIsHandedOverToASettledRunnerAlone(t *testing.T) {
 	now := time.Now()
-	try := func(change func(*wish)) bool {
-		var m mover
+	try := func(change func(*Wish)) bool {
+		var m Mover
 		w := wished(now)
 		change(&w)
-		m.choose([]wish{w}, now)
+		m.Choose([]Wish{w}, now)
 		return chosen(&m, w, now)
 	}
-	if try(func(w *wish) { w.ready = false }) || try(func(w *wish) { w.came = now.Add(-settles / 2) }) || try(func(w *wish) { w.held = now.Add(-settles / 2) }) {
+	if try(func(w *Wish) { w.ready = false }) || try(func(w *Wish) { w.came = now.Add(-settles / 2) }) || try(func(w *Wish) { w.held = now.Add(-settles / 2) }) {
 		t.Error("it is handed over")
 	}
-	if !try(func(w *wish) { w.held, w.pinned = now, true }) || !try(func(*wish) {}) {
+	if !try(func(w *Wish) { w.held, w.pinned = now, true }) || !try(func(*Wish) {}) {
 		t.Error("it is not handed over")
 	}
 }
@@ -162,16 +162,16 @@ func TestAnAccountDoesNotGoToAndFro(t *testing.T) {
 	againBehind(t, wished(time.Now()), true)
 }
 
-func againBehind(t *testing.T, w wish, took bool) {
+func againBehind(t *testing.T, w Wish, took bool) {
 	t.Helper()
-	var m mover
+	var m Mover
 	now := time.Now()
-	m.choose([]wish{w}, now)
+	m.Choose([]Wish{w}, now)
 	for _, wait := range waits {
 		if !chosen(&m, w, now) {
 			t.Fatal("it is not tried again")
 		}
-		m.end(took, now)
+		m.End(took, now)
 		if chosen(&m, w, now.Add(wait-time.Millisecond)) {
 			t.Fatalf("it is tried again before %s", wait)
 		}
@@ -186,23 +186,23 @@ func TestRunnersWithOtherSettingsAreNamed(t *testing.T) {
 	word := func(name, version, role, settings string) Node {
 		return Node{Node: name, Version: version, SaidAt: now, Accounts: []NodeAccount{{Account: "main", Role: role, Settings: settings}}}
 	}
-	all := []Node{word("a", "1", roleStandby, "x"), word("b", "1", roleActive, "y"), word("c", "1", roleStandby, "y"), word("d", "2", roleStandby, "z"), word("e", "1", roleStandby, "")}
-	var f peers
+	all := []Node{word("a", "1", RoleStandby, "x"), word("b", "1", RoleActive, "y"), word("c", "1", RoleStandby, "y"), word("d", "2", RoleStandby, "z"), word("e", "1", RoleStandby, "")}
+	var f Peers
 	const says = "account main: a has other settings or schedules than b"
-	if got := f.note(all, now); got != says {
+	if got := f.Note(all, now); got != says {
 		t.Error(got)
 	}
-	if got := f.note(all, now); got != "" {
+	if got := f.Note(all, now); got != "" {
 		t.Errorf("again: %s", got)
 	}
-	if got := f.note(append(all, word("f", "1", roleStandby, "w")), now); got != "account main: a, f has other settings or schedules than b" {
+	if got := f.Note(append(all, word("f", "1", RoleStandby, "w")), now); got != "account main: a, f has other settings or schedules than b" {
 		t.Error(got)
 	}
 	all[0].Accounts[0].Settings = "y"
-	if got := f.note(all, now); got != "" {
+	if got := f.Note(all, now); got != "" {
 		t.Errorf("mended: %s", got)
 	}
-	if got := f.note([]Node{all[1], word("a", "1", roleStandby, "x")}, now); got != says {
+	if got := f.Note([]Node{all[1], word("a", "1", RoleStandby, "x")}, now); got != says {
 		t.Errorf("and again: %s", got)
 	}
 }

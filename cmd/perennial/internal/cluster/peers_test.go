@@ -1,6 +1,6 @@
 // When a runner knows what all living runners have said.
 
-package daemon
+package cluster
 
 import (
 	"testing"
@@ -13,14 +13,14 @@ import (
 func TestARunnerHearsTheOthersWhileItHearsItself(t *testing.T) {
 	began := time.Now()
 	at := func(seconds int) time.Time { return began.Add(time.Duration(seconds) * time.Second) }
-	var p peers
+	var p Peers
 	hear := func(spoken, connected, now time.Time) {
-		p.note([]Node{said("own", spoken), said("other", began)}, now)
-		p.noteSelf("own", connected, now)
+		p.Note([]Node{said("own", spoken), said("other", began)}, now)
+		p.NoteSelf("own", connected, now)
 	}
 	want := func(what string, connected, now, want time.Time) {
 		t.Helper()
-		if got := p.heardSince(connected, now); !got.Equal(want) {
+		if got := p.HeardSince(connected, now); !got.Equal(want) {
 			t.Errorf("%s: the others are heard since %v, want %v", what, got.Sub(began), want.Sub(began))
 		}
 	}
@@ -42,7 +42,17 @@ func TestARunnerHearsTheOthersWhileItHearsItself(t *testing.T) {
 	want("the first word over the connection", at(5), at(62), at(62))
 	hear(at(65), at(5), at(65))
 	want("no gap", at(5), at(66), at(62))
-	want("a gap", at(5), at(65).Add(lateAfter), never)
+	want("a gap", at(5), at(65).Add(LateAfter), never)
 	hear(at(80), at(5), at(80))
 	want("behind the gap", at(5), at(81), at(80))
+}
+
+// TestARunnerDefersToOneThatIsReady, and to none that is not, or is gone.
+func TestARunnerDefersToOneThatIsReady(t *testing.T) {
+	now := time.Now()
+	var p Peers
+	p.Note([]Node{said("own", now), said("other", now, "b")}, now)
+	if !p.Ready("a", "own", now) || p.Ready("b", "own", now) || p.Ready("a", "own", now.Add(LateAfter)) {
+		t.Errorf("ready: %t, held %t, gone %t", p.Ready("a", "own", now), p.Ready("b", "own", now), p.Ready("a", "own", now.Add(LateAfter)))
+	}
 }

@@ -1,7 +1,7 @@
 // Many runners and accounts in simulated time: what runners say, which account each takes,
 // and what they hand over is the program's own code; leases and NATS are a model.
 
-package daemon
+package cluster
 
 import (
 	"fmt"
@@ -29,8 +29,8 @@ type simMachine struct {
 	name    string
 	alive   bool
 	started time.Time
-	peers   peers
-	mover   mover
+	peers   Peers
+	mover   Mover
 	held    map[string]time.Time // accounts, since when
 	drains  map[string]time.Time // accounts that it gives back at a time
 	said    time.Time
@@ -110,12 +110,12 @@ func (f *simFleet) step() {
 		if !m.alive {
 			continue
 		}
-		m.peers.note(said, f.now)
+		m.peers.Note(said, f.now)
 		f.takeFree(m)
 		f.handOver(m)
 	}
 	for _, m := range f.machines { // heard with the next tick
-		if m.alive && (m.changed || f.now.Sub(m.said) >= nodeEvery) {
+		if m.alive && (m.changed || f.now.Sub(m.said) >= Heartbeat) {
 			f.words[m.name], m.said, m.changed = m.word(f), f.now, false
 			f.said++
 		}
@@ -136,12 +136,12 @@ func (f *simFleet) runOut() {
 	}
 }
 
-// takeFree has a runner take accounts as queue.contender does: one that another should
+// takeFree has a runner take accounts as lease.contender does: one that another should
 // have is left to that one for a fifth of the lease.
 func (f *simFleet) takeFree(m *simMachine) {
 	for _, a := range f.accounts {
 		l := f.leases[a]
-		if l.holder != nil || f.now.Sub(l.free) < LeaseTTL/5 && m.peers.leaves(m.standing(f), a, f.now) {
+		if l.holder != nil || f.now.Sub(l.free) < LeaseTTL/5 && m.peers.Leaves(m.standing(f), a, f.now) {
 			continue
 		}
 		l.holder, l.written = m, f.now
@@ -160,14 +160,14 @@ func (f *simFleet) handOver(m *simMachine) {
 		delete(m.held, a)
 		f.leases[a].holder, f.leases[a].free, m.changed = nil, f.now, true
 	}
-	if f.now.Sub(m.started)%handOverEvery != 0 {
+	if f.now.Sub(m.started)%LookEvery != 0 {
 		return
 	}
-	if x := m.mover.now; x != nil && m.peers.holder(x.account, m.name, f.now) != "" {
-		m.mover.end(true, f.now)
+	if x := m.mover.Now; x != nil && m.peers.Holder(x.Account, m.name, f.now) != "" {
+		m.mover.End(true, f.now)
 	}
-	if x := m.mover.choose(m.peers.wishes(m.standing(f), m.held, f.now), f.now); x != nil {
-		m.drains[x.account] = f.now.Add(simDrain)
+	if x := m.mover.Choose(m.peers.Wishes(m.standing(f), m.held, f.now), f.now); x != nil {
+		m.drains[x.Account] = f.now.Add(simDrain)
 	}
 }
 

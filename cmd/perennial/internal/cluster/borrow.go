@@ -1,7 +1,7 @@
 // Accounts lent to a command, such as `ledger archive`. The leader hands the account
 // over to the command and takes it back when the command ends.
 
-package daemon
+package cluster
 
 import (
 	"context"
@@ -70,10 +70,10 @@ func (b *Borrower) Borrow(ctx context.Context) (taken *lease.Lease, giveBack fun
 func (b *Borrower) announce(ctx context.Context) {
 	for {
 		b.mu.Lock()
-		one := NodeAccount{Account: b.Account, Role: roleStandby, Ready: !b.holds, Lease: b.holds, Borrows: true}
+		one := NodeAccount{Account: b.Account, Role: RoleStandby, Ready: !b.holds, Lease: b.holds, Borrows: true}
 		b.mu.Unlock()
 		n := Node{Node: b.Name, Version: config.Version, StartedAt: b.started, SaidAt: time.Now().UTC(), Accounts: []NodeAccount{one}}
-		limited, cancel := context.WithTimeout(ctx, nodeEvery)
+		limited, cancel := context.WithTimeout(ctx, Heartbeat)
 		if text, err := json.Marshal(n); err == nil {
 			_ = nodes.Post(limited, b.Queue.JetStream(), b.Name, text, 1) // a failure is retried with the next message
 		}
