@@ -7,11 +7,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
 	"perennial/ledger/failpoint"
+	"perennial/ledger/sleep"
 	"perennial/queue"
 	"perennial/queue/streams"
 )
@@ -127,11 +129,17 @@ func (s Stream) Bound(ctx context.Context, b Bounding) (err error) {
 	if err := boundable(s.account, b, state); err != nil || state.First >= b.First {
 		return err
 	}
+	if err := s.awaitCopies(ctx); err != nil {
+		return err
+	}
 	config.MaxMsgs, config.Discard = int64(state.Last-b.First+1), jetstream.DiscardOld
 	if err := b.Alone(ctx); err != nil {
 		return err
 	}
 	cut, err := s.setLimits(ctx, config)
+	if err == nil {
+		err = s.awaitCopies(ctx)
+	}
 	if err != nil {
 		return err
 	}
@@ -139,6 +147,32 @@ func (s Stream) Bound(ctx context.Context, b Bounding) (err error) {
 	if is := eventsState(cut); is.First != b.First || is.Last != state.Last || is.Messages != state.Last-b.First+1 {
 		return fmt.Errorf("stream %s: events %d to %d were to stay and %d to %d (%d messages) are there: check with `perennial ledger verify --against-events`",
 			config.Name, b.First, state.Last, is.First, is.Last, is.Messages)
+	}
+	return nil
+}
+
+const (
+	// copiesWithin is how long the copies of other servers are waited for. A server that is
+	// away holds nothing up: its copy keeps events that the others have removed.
+	copiesWithin = 30 * time.Second
+	copiesAgain  = 200 * time.Millisecond
+)
+
+// awaitCopies returns when every server's copy of the stream has what the leader has. Each
+// copy applies a limit to what it holds: one that is behind would remove fewer events, and
+// keep them.
+func (s Stream) awaitCopies(ctx context.Context) error {
+	for left := copiesWithin; left > 0; left -= copiesAgain {
+		stream, err := s.stream(ctx)
+		if err != nil {
+			return err
+		}
+		if c := stream.CachedInfo().Cluster; c == nil || !slices.ContainsFunc(c.Replicas, func(p *jetstream.PeerInfo) bool { return !p.Current || p.Lag > 0 }) {
+			return nil
+		}
+		if err := sleep.For(ctx, copiesAgain); err != nil {
+			return err
+		}
 	}
 	return nil
 }

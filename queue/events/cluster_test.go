@@ -5,6 +5,7 @@ package events_test
 import (
 	"bytes"
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -37,16 +38,61 @@ func TestAReplicatedStreamIsBoundedOnEveryServer(t *testing.T) {
 	natstest.Again(ctx, t, func(ctx context.Context) error {
 		return objects.SnapshotsOf(js, "main").Store(ctx, 3, s, bytes.NewReader(content))
 	})
-	for _, each := range servers {
-		for {
-			if st := copyOf(t, each, queue.EventsStream("main")); st.FirstSeq == 1501 && st.LastSeq == 3000 && st.Msgs == 1500 {
-				break
-			}
-			natstest.Check(t, sleep.For(ctx, 20*time.Millisecond))
-		}
-	}
+	awaitCopies(ctx, t, servers, 1501, 3000)
 	if s, err := events.Of(js, "main").State(ctx); err != nil || s.First != 1501 || s.Cut {
 		t.Errorf("%+v %v", s, err)
+	}
+}
+
+// TestACopyThatIsBehindIsBoundedToo: a server that is still catching up when the first
+// events are removed ends with what the others have. Each copy applies the limit to what it
+// holds at that moment.
+func TestACopyThatIsBehindIsBoundedToo(t *testing.T) {
+	t.Parallel()
+	servers, restart := natstest.RestartableCluster(t)
+	js := jstest.Connect(t, servers[0].ClientURL()+","+servers[1].ClientURL()+","+servers[2].ClientURL())
+	ctx := natstest.Within(t)
+	natstest.Again(ctx, t, func(ctx context.Context) error {
+		return streams.Wanted{Account: "main", Replicas: 3}.Ensure(ctx, js)
+	})
+	info, err := js.Stream(ctx, queue.EventsStream("main"))
+	natstest.Check(t, err)
+	behind := slices.IndexFunc(servers, func(s *server.Server) bool { return s.Name() != info.CachedInfo().Cluster.Leader })
+	servers[behind].Shutdown()
+	servers[behind].WaitForShutdown()
+	js = jstest.Connect(t, servers[(behind+1)%3].ClientURL()+","+servers[(behind+2)%3].ClientURL())
+	const last, first = 30_000, 15_001
+	content := bytes.Repeat([]byte("x"), 300)
+	for range last {
+		_, err := js.PublishAsync(queue.EventSubject("main", "order.delivered"), content)
+		natstest.Check(t, err)
+	}
+	select {
+	case <-js.PublishAsyncComplete():
+	case <-ctx.Done():
+		t.Fatal(ctx.Err())
+	}
+	restart(behind)
+	for copyOf(t, servers[behind], queue.EventsStream("main")).LastSeq == 0 {
+		natstest.Check(t, sleep.For(ctx, time.Millisecond))
+	}
+	natstest.Check(t, events.Of(js, "main").Bound(ctx, events.Bounding{First: first, Alone: func(context.Context) error { return nil }}))
+	awaitCopies(ctx, t, servers, first, last)
+}
+
+// awaitCopies returns when each server's copy of the events holds those from first to last.
+func awaitCopies(ctx context.Context, t *testing.T, servers []*server.Server, first, last uint64) {
+	t.Helper()
+	for _, each := range servers {
+		for {
+			st := copyOf(t, each, queue.EventsStream("main"))
+			if st.FirstSeq == first && st.LastSeq == last && st.Msgs == last-first+1 {
+				break
+			}
+			if err := sleep.For(ctx, 20*time.Millisecond); err != nil {
+				t.Fatalf("the copy of %s: %+v, %v", each.Name(), st, err)
+			}
+		}
 	}
 }
 

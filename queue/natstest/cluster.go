@@ -20,6 +20,14 @@ import (
 // Cluster runs three servers with JetStream until the test ends.
 func Cluster(t testing.TB) (servers []*server.Server) {
 	t.Helper()
+	servers, _ = RestartableCluster(t)
+	return servers
+}
+
+// RestartableCluster is Cluster with a function that starts a server again, in its place,
+// after its shutdown.
+func RestartableCluster(t testing.TB) (servers []*server.Server, restart func(i int)) {
+	t.Helper()
 	const size = 3
 	routes, ports := make([]*url.URL, 0, size), make([]int, 0, size)
 	for range size {
@@ -28,22 +36,27 @@ func Cluster(t testing.TB) (servers []*server.Server) {
 		ports = append(ports, port)
 		routes = append(routes, &url.URL{Scheme: "nats", Host: fmt.Sprintf("127.0.0.1:%d", port)})
 	}
-	for i, port := range ports {
+	servers = make([]*server.Server, size)
+	dirs := [size]string{t.TempDir(), t.TempDir(), t.TempDir()}
+	restart = func(i int) {
 		s, err := server.NewServer(&server.Options{
-			ServerName: fmt.Sprintf("n%d", i), Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true,
-			Cluster: server.ClusterOpts{Name: "c", Host: "127.0.0.1", Port: port}, Routes: routes,
+			ServerName: fmt.Sprintf("n%d", i), Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: dirs[i], NoSigs: true, NoLog: true,
+			Cluster: server.ClusterOpts{Name: "c", Host: "127.0.0.1", Port: ports[i]}, Routes: routes,
 		})
 		Check(t, err)
 		s.Start()
-		t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-		servers = append(servers, s)
+		servers[i] = s
+	}
+	for i := range servers {
+		restart(i)
+		t.Cleanup(func() { servers[i].Shutdown(); servers[i].WaitForShutdown() })
 	}
 	for _, s := range servers {
 		if !s.ReadyForConnections(Patience) {
 			t.Fatal("not ready")
 		}
 	}
-	return servers
+	return servers, restart
 }
 
 // noSuitablePeers is the answer of a cluster whose leader has not heard from all servers
