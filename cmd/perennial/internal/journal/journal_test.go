@@ -72,7 +72,7 @@ func head(t *testing.T, l *ledger.Ledger) (int64, string) {
 	return seq, hash
 }
 
-// TestAnEmptyLedgerFoldsTheWholeStream, and goes on from there.
+// TestAnEmptyLedgerFoldsTheWholeStream, and continues from there.
 func TestAnEmptyLedgerFoldsTheWholeStream(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
