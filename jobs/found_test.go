@@ -75,7 +75,7 @@ func TestAnIDOfCommandAndOperationIsAskedBack(t *testing.T) {
 	c := command.Command{ID: "a/0001", Kind: fact.KindRenewal, DurationDays: 60, ProxyIDs: []string{"px_2"}}
 	content, hash, err := c.Content()
 	check(t, err)
-	planned := c.Operations(h.runner.binding, c.ProxyIDs, false)
+	planned := c.Operations(h.runner.Binding(), c.ProxyIDs, false)
 	check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error {
 		ref := fact.Ref{CommandID: c.ID, OperationID: planned[0].OperationID}
 		return tx.Append(

@@ -149,7 +149,7 @@ type Runner struct {
 	ready   *ready
 	pauses  *pauses
 	pulse   *pulse
-	binding fact.Binding
+	bound   atomic.Pointer[fact.Binding] // verbs read it while Bind writes it
 	account atomic.Pointer[upstream.Account] // as Bind read it
 	loaded  bool
 }
@@ -158,14 +158,14 @@ type Runner struct {
 func NewRunner(c Config) *Runner {
 	c = c.withDefaults()
 	r := &Runner{Config: c, gate: newRateGate(c.RatePerSecond), clock: newClock(c.Clock), pauses: newPauses(c.Clock), pulse: &pulse{}}
-	binding, config := func() fact.Binding { return r.binding }, &r.Config
+	config := &r.Config
 	r.ready = newReady(capacity(c), r.pauses)
 	r.holds = &holds{Config: config, pauses: r.pauses}
 	r.link = &link{Config: config, gate: r.gate, clock: r.clock, pauses: r.pauses, pulse: r.pulse, holds: r.holds, share: rate.NewLimiter(rate.Limit(c.RatePerSecond*readShare), 1)}
 	r.prober = &prober{Config: config, gate: r.gate, clock: r.clock, pauses: r.pauses, ready: r.ready, holds: r.holds, link: r.link}
 	dead := &deadLine{}
-	r.loader = &loader{Config: config, clock: r.clock, ready: r.ready, binding: binding, deadLine: dead, wake: make(chan struct{}, 1), kept: map[string]command.Command{}, toldBroken: map[string]time.Time{}}
-	r.books = &books{Config: config, clock: r.clock, pauses: r.pauses, link: r.link, binding: binding, wake: r.wakeDueLoop, turn: make(chan struct{}, 1)}
+	r.loader = &loader{Config: config, clock: r.clock, ready: r.ready, binding: r.Binding, deadLine: dead, wake: make(chan struct{}, 1), kept: map[string]command.Command{}, toldBroken: map[string]time.Time{}}
+	r.books = &books{Config: config, clock: r.clock, pauses: r.pauses, link: r.link, binding: r.Binding, wake: r.wakeDueLoop, turn: make(chan struct{}, 1)}
 	r.pricing = &pricing{Config: config, clock: r.clock, link: r.link, found: map[string]upstream.OfferFilter{}}
 	r.checker = &checker{Config: config, clock: r.clock, pulse: r.pulse, pricing: r.pricing, link: r.link, readable: r.books.readable}
 	r.attempts = &attempts{
@@ -173,14 +173,14 @@ func NewRunner(c Config) *Runner {
 		holds: r.holds, link: r.link, loader: r.loader, checker: r.checker,
 	}
 	r.workers = &workers{Config: config, ready: r.ready, link: r.link, loader: r.loader, attempts: r.attempts}
-	r.intaker = &intaker{Config: config, gate: r.gate, pauses: r.pauses, ready: r.ready, binding: binding, deadLine: dead, loader: r.loader, checker: r.checker, attempts: r.attempts}
+	r.intaker = &intaker{Config: config, gate: r.gate, pauses: r.pauses, ready: r.ready, binding: r.Binding, deadLine: dead, loader: r.loader, checker: r.checker, attempts: r.attempts}
 	r.recovery = &recovery{
-		Config: config, clock: r.clock, pauses: r.pauses, ready: r.ready, binding: binding, mayPlan: make(chan struct{}),
+		Config: config, clock: r.clock, pauses: r.pauses, ready: r.ready, binding: r.Binding, mayPlan: make(chan struct{}),
 		holds: r.holds, link: r.link, loader: r.loader, attempts: r.attempts,
 	}
 	r.presumed, r.ended = r.requeueAccepted, func() { r.letPlan(); r.wakeDueLoop() }
 	r.Desk = desk.New(desk.Config{
-		Ledger: c.Ledger, Binding: binding, Now: r.clock.Now, Readable: r.books.readable, Evidence: r.Evidence,
+		Ledger: c.Ledger, Binding: r.Binding, Now: r.clock.Now, Readable: r.books.readable, Evidence: r.Evidence,
 		Order: r.ReadOrder, Delivered: r.noteDelivered, MaySendAgain: r.refuseEarly, Start: r.startRest, Answered: func() { r.answers.Add(1) },
 	})
 	return r
@@ -230,16 +230,17 @@ func (r *Runner) Bind(ctx context.Context) error {
 	if err := r.MayBind(ctx, want); err != nil {
 		return err
 	}
-	r.binding, err = r.Ledger.Binding(ctx)
+	have, err := r.Ledger.Binding(ctx)
 	if errors.Is(err, ledger.ErrNotFound) {
-		err = r.open(ctx, want, wallet.BalanceCents)
+		have, err = r.open(ctx, want, wallet.BalanceCents)
 	}
 	if err != nil {
 		return err
 	}
-	if want.Epoch = r.binding.Epoch; want != r.binding {
+	r.bound.Store(&have)
+	if want.Epoch = have.Epoch; want != have {
 		return &BindingError{r.Account, fmt.Sprintf("the ledger belongs to %s of %s at %s (%s), the provider says %s of %s at %s (%s): use another data_dir or the old credentials",
-			r.binding.AccountID, r.binding.Environment, r.binding.BaseURL, r.binding.Currency,
+			have.AccountID, have.Environment, have.BaseURL, have.Currency,
 			want.AccountID, want.Environment, want.BaseURL, want.Currency)}
 	}
 	if x, held := r.pauses.throttling(); held {
@@ -284,12 +285,13 @@ func (r *Runner) Load(ctx context.Context) error {
 		highWater = highWater.Add(-clocksApart)
 	}
 	r.clock.since(highWater)
-	r.binding, r.loaded = binding, true
+	r.bound.Store(&binding)
+	r.loaded = true
 	return nil
 }
 
 // open appends the first fact: the ledger's account and the wallet's opening balance.
-func (r *Runner) open(ctx context.Context, b fact.Binding, opening int64) error {
+func (r *Runner) open(ctx context.Context, b fact.Binding, opening int64) (fact.Binding, error) {
 	b.Epoch = fmt.Sprintf("%x", r.Clock().UnixMicro())
 	err := r.Ledger.Write(ctx, func(tx *ledger.Tx) error {
 		return tx.Append(fact.LedgerOpened{
@@ -298,14 +300,18 @@ func (r *Runner) open(ctx context.Context, b fact.Binding, opening int64) error 
 		})
 	})
 	if err != nil {
-		return fmt.Errorf("open the ledger: %w", err)
+		return b, fmt.Errorf("open the ledger: %w", err)
 	}
-	r.binding = b
-	return nil
+	return b, nil
 }
 
-// Binding returns the provider account that Bind found.
-func (r *Runner) Binding() fact.Binding { return r.binding }
+// Binding returns the provider account that the ledger belongs to, zero before it is known.
+func (r *Runner) Binding() fact.Binding {
+	if b := r.bound.Load(); b != nil {
+		return *b
+	}
+	return fact.Binding{}
+}
 
 // ProviderTime returns the provider's clock by its replies.
 func (r *Runner) ProviderTime() time.Time { return r.clock.Provider() }

@@ -97,7 +97,7 @@ var runnerBugs = []bug{
 		old: " || wallet.CashValue != (environment == upstream.Production) {",
 		new: " {"},
 	{trap: 42, name: "a ledger serves any account and address", in: "jobs.Runner.Bind",
-		old: "want != r.binding {",
+		old: "want != have {",
 		new: "want.Environment != r.binding.Environment {"},
 	{name: "acknowledged before the commit", in: "jobs.intaker.acceptBatch", run: "TestSimulation$",
 		old: "func (in *intaker) acceptBatch(ctx context.Context, arrivals []*arrival) error {\n",
