@@ -98,7 +98,7 @@ var runnerBugs = []bug{
 		new: " {"},
 	{trap: 42, name: "a ledger serves any account and address", in: "jobs.Runner.Bind",
 		old: "want != have {",
-		new: "want.Environment != r.binding.Environment {"},
+		new: "want.Environment != have.Environment {"},
 	{name: "acknowledged before the commit", in: "jobs.intaker.acceptBatch", run: "TestSimulation$",
 		old: "func (in *intaker) acceptBatch(ctx context.Context, arrivals []*arrival) error {\n",
 		new: "func (in *intaker) acceptBatch(ctx context.Context, arrivals []*arrival) error {\n\tfor _, a := range arrivals {\n\t\t_ = a.msg.Ack()\n\t}\n"},
