@@ -19,6 +19,7 @@ import (
 	"os"
 	"runtime"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -95,7 +96,7 @@ func (o Options) window() int {
 // accounts in turn.
 func shareOf(commands, accounts, i int) int { return (commands - i + accounts - 1) / accounts }
 
-func (o Options) share() int { return shareOf(o.Commands, o.Accounts, 0) }
+func (o Options) share(i int) int { return shareOf(o.Commands, o.Accounts, i) }
 
 // parts returns the number of parts: the direct client, the runner, and each further part.
 func (o Options) parts() int {
@@ -134,27 +135,23 @@ func Run(ctx context.Context, o Options) (out Result, err error) {
 		}
 		defer func() { err = errors.Join(err, endTrial(ctx, alone)) }()
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	box, ready, err := b.start(ctx, "sandbox", b.provider(), cancel)
+	box, err := b.start(ctx, "sandbox")
 	if err != nil {
 		return out, fmt.Errorf("start the sandbox: %w", err)
 	}
 	defer box.stop()
-	b.base = ready.Base
-	defer func() {
-		for _, c := range b.clients {
-			c.Close()
-		}
-	}()
+	if err := box.do("Sandbox", b.provider(), &b.base); err != nil {
+		return out, fmt.Errorf("start the sandbox: %w", err)
+	}
 	for i := range o.Accounts {
 		client, err := upstream.New(upstream.Config{BaseURL: b.base, AppID: appID(i), Secret: secret, Clock: time.Now})
 		if err != nil {
 			return out, err
 		}
+		defer client.Close()
 		b.clients = append(b.clients, client)
 	}
-	err = because(ctx, b.measure(ctx))
+	err = because(box.ctx, b.measure(box.ctx))
 	return b.out, err
 }
 
@@ -168,9 +165,15 @@ func (b *bench) measure(ctx context.Context) error {
 	}
 	b.out.Used, b.out.Latency, b.out.Ratio = got.Used, got.Latency, got.PerSecond/b.out.DirectPerSecond
 	b.out.RowsBefore, b.out.LedgerBytes, b.out.PeakMemoryBytes = got.rowsBefore, got.ledgerBytes, resources().Maxrss<<10
+	b.out.ledgerBytesBefore = got.ledgerBytesBefore
 	if b.Drain {
-		taken := &firstTaken{at: make(chan used, 1)}
-		got, err := b.carryOut(ctx, part{what: "runner of a full queue", profiles: "drained.", full: taken, reached: taken.reached})
+		taken := make(chan used, 1)
+		first := sync.OnceFunc(func() { taken <- usedNow() })
+		got, err := b.carryOut(ctx, part{what: "runner of a full queue", profiles: "drained.", taken: taken, reached: func(point string) {
+			if point == "intake.delivered" {
+				first()
+			}
+		}})
 		if err != nil {
 			return err
 		}
@@ -194,16 +197,12 @@ func because(ctx context.Context, err error) error {
 // direct sends the runner's requests with the frozen client, with the same concurrency.
 func (b *bench) direct(ctx context.Context) error {
 	var clients []*reference.Client
-	defer func() {
-		for _, c := range clients {
-			c.Close()
-		}
-	}()
 	for i := range b.Accounts {
 		client, err := reference.New(b.base, appID(i), secret, b.Concurrency)
 		if err != nil {
 			return err
 		}
+		defer client.Close()
 		clients = append(clients, client)
 	}
 	var next atomic.Int64

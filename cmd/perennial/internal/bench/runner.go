@@ -33,7 +33,7 @@ type part struct {
 	what     string // name in errors
 	profiles string // prefix of the names of its profiles
 	reached  func(point string)
-	full     *firstTaken  // fill the queue before the runner starts
+	taken    <-chan used  // full queue: filled before the runner starts; receives at its first command
 	nats     *config.NATS // another server
 	replicas int
 
@@ -46,25 +46,24 @@ type carried struct {
 	Used
 	Latency
 
-	took                     time.Duration
-	walletCents, ledgerBytes int64
-	rowsBefore, rows         int64 // of each journal, on average
-	booksAgree               bool
+	took                           time.Duration
+	ledgerBytesBefore, ledgerBytes int64
+	rowsBefore, rows               int64 // of each journal, on average
+	booksAgree                     bool
 }
 
 func (b *bench) carryOut(ctx context.Context, p part) (got carried, err error) {
 	b.done++
 	p.n = b.done
 	b.configure(&p)
-	if p.n == 1 {
-		b.out.ledgerBytesBefore = p.ledgerBytes()
-	}
-	if err := b.work(ctx, p, &got); err != nil {
+	got.ledgerBytesBefore = p.ledgerBytes()
+	wallets, err := b.work(ctx, p, &got)
+	if err != nil {
 		return got, fmt.Errorf("%s: %w", p.what, err)
 	}
 	got.ledgerBytes = p.ledgerBytes()
 	if p.nats == nil {
-		b.out.WalletCents, b.out.BooksAgree = got.walletCents, b.out.BooksAgree && got.booksAgree
+		b.out.WalletCents, b.out.BooksAgree = wallets, b.out.BooksAgree && got.booksAgree
 	}
 	return got, nil
 }
@@ -95,36 +94,38 @@ func (p part) ledgerBytes() (bytes int64) {
 	return bytes
 }
 
-func (b *bench) work(ctx context.Context, p part, got *carried) error {
+// work runs the runner for one workload, and compares its books with the wallets.
+func (b *bench) work(ctx context.Context, p part, got *carried) (wallets int64, err error) {
 	if p.reached != nil {
 		ctx = failpoint.With(ctx, p.reached)
 	}
 	h, err := daemon.Start(ctx, p.config, b.Log)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer h.Close()
-	measured, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	running, stop := context.WithCancel(ctx)
 	defer stop()
-	var runner errgroup.Group
+	runner, measured := errgroup.WithContext(ctx)
 	run := func() {
 		runner.Go(func() error {
 			err := h.Run(running)
 			if running.Err() == nil {
-				cancel(errors.Join(errors.New("the runner has stopped"), err))
+				err = errors.Join(errors.New("the runner has stopped"), err)
 			}
 			return err
 		})
 	}
 	err = because(measured, b.workload(measured, p, h, run, got))
 	stop()
-	if err := errors.Join(err, runner.Wait()); err != nil { // never close a ledger in use
-		return err
+	if ended := runner.Wait(); !errors.Is(err, ended) { // never close a ledger in use
+		err = errors.Join(err, ended)
+	}
+	if err != nil {
+		return 0, err
 	}
 	got.booksAgree = true
-	return p.eachLedger(h, func(i int, book *ledger.Ledger) error {
+	return wallets, p.eachLedger(h, func(i int, book *ledger.Ledger) error {
 		balance, err := book.Balance(ctx, p.accounts[i])
 		if err != nil {
 			return err
@@ -133,7 +134,7 @@ func (b *bench) work(ctx context.Context, p part, got *carried) error {
 		if err != nil {
 			return err
 		}
-		got.walletCents += balance.WalletCents
+		wallets += balance.WalletCents
 		got.booksAgree = got.booksAgree && balance.WalletCents == wallet.BalanceCents
 		return p.count(ctx, book, &got.rows)
 	})
@@ -142,7 +143,7 @@ func (b *bench) work(ctx context.Context, p part, got *carried) error {
 // workload measures until the last event. It starts at the first publication, or at the
 // first command taken from a full queue.
 func (b *bench) workload(ctx context.Context, p part, h *daemon.Host, run func(), got *carried) (err error) {
-	if p.full == nil {
+	if p.taken == nil {
 		run()
 		if err := awaitBound(ctx, h); err != nil {
 			return err
@@ -156,36 +157,37 @@ func (b *bench) workload(ctx context.Context, p part, h *daemon.Host, run func()
 	}); err != nil {
 		return err
 	}
-	t := &loadTask{
-		Target: config.NATS{URL: h.NATSURL()}, Accounts: p.accounts, Kind: b.Kind, Commands: b.Commands,
-		First: p.n * b.Commands, FromProxy: p.n * b.share(), InFlight: b.window(), Fill: p.full != nil,
-	}
-	if p.nats != nil {
-		t.Target = *p.nats
-	}
-	load, _, err := b.start(ctx, "load", t, func(error) {})
+	load, err := b.start(ctx, "load")
 	if err != nil {
 		return err
 	}
 	defer load.stop()
-	if p.full != nil {
+	t := &LoadTask{
+		Target: config.NATS{URL: h.NATSURL()}, Accounts: p.accounts, Kind: b.Kind, Commands: b.Commands,
+		First: p.n * b.share(0), InFlight: b.window(), Fill: p.taken != nil,
+	}
+	if p.nats != nil {
+		t.Target = *p.nats
+	}
+	if err := load.do("Prepare", t, new(bool)); err != nil {
+		return err
+	}
+	if p.taken != nil {
 		run()
 	}
 	return b.profiled(p, func() error {
 		begin := usedNow()
-		load.order("go")
-		a, err := load.answer()
-		if err != nil {
+		if err := load.do("Measure", true, &got.Latency); err != nil {
 			return err
 		}
 		if err := h.AwaitStored(ctx); err != nil {
 			return err
 		}
 		end := usedNow()
-		if p.full != nil {
-			begin = <-p.full.at // arrived before the last event
+		if p.taken != nil {
+			begin = <-p.taken // arrived before the last event
 		}
-		got.Latency, got.took, got.Used = *a.Load, end.at.Sub(begin.at), end.since(begin, b.Commands)
+		got.took, got.Used = end.at.Sub(begin.at), end.since(begin, b.Commands)
 		return nil
 	})
 }
@@ -270,18 +272,6 @@ func (u used) since(begin used, commands int) Used {
 func resources() (r syscall.Rusage) {
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &r)
 	return r
-}
-
-// firstTaken records the resources used when the runner takes its first command.
-type firstTaken struct {
-	once sync.Once
-	at   chan used
-}
-
-func (f *firstTaken) reached(point string) {
-	if point == "intake.delivered" {
-		f.once.Do(func() { f.at <- usedNow() })
-	}
 }
 
 // mutexFraction is the sampling rate of contended locks. One in 100 costs almost nothing.
