@@ -20,7 +20,7 @@ import (
 func (s *Server) account(r *request) ([]byte, *refusal) {
 	sp := r.key.space
 	data, _ := json.Marshal(map[string]any{"account_id": sp.accountID, "email": sp.email, "email_verified": true,
-		"status": sp.standing.status, "created_at": "2026-01-01T00:00:00Z"})
+		"status": *sp.status, "created_at": "2026-01-01T00:00:00Z"})
 	return data, nil
 }
 
@@ -203,39 +203,48 @@ func (s *Server) readToken(sp *space, w window, token string) (int, bool) {
 }
 
 // page renders one window of a list. A token gives the next page's offset in the whole
-// list. Hidden items then shift no other item between pages.
-func (s *Server) page(r *request, w window, total int, shown func(i int) bool, item func(i int) written) []byte {
+// list. Hidden items, which are nil, then shift no other item between pages.
+func (s *Server) page(r *request, w window, total int, item func(i int) written) []byte {
 	items, more, token := make([]written, 0, max(min(w.size, total-w.offset), 0)), false, any(nil)
 	for i := w.offset; i < total && !more; i++ {
+		shown := item(i)
 		switch {
-		case !shown(i):
+		case shown == nil:
 		case len(items) == w.size:
 			more, token = true, s.token(r.key.space, w, i)
 		default:
-			items = append(items, item(i))
+			items = append(items, shown)
 		}
 	}
 	return object(w.resource, array(items), "page_size", int64(w.size), "has_more", more, "next_page_token", token)
 }
 
 func (s *Server) listProxies(r *request) ([]byte, *refusal) {
-	w, no := s.window(r, parseQuery(r.http.URL.RawQuery), "proxies", "")
-	if no != nil {
-		return nil, no
-	}
 	list := r.key.space.proxies
-	return s.page(r, w, len(list), func(i int) bool { return list[i].past.asOf(r.asOf, list[i]) != nil },
-		func(i int) written { return list[i].past.asOf(r.asOf, list[i]).item() }), nil
+	return s.list(r, "proxies", len(list), func(i int) written {
+		if p := list[i].past.asOf(r.asOf, list[i]); p != nil {
+			return p.item()
+		}
+		return nil
+	})
 }
 
 func (s *Server) listOrders(r *request) ([]byte, *refusal) {
-	w, no := s.window(r, parseQuery(r.http.URL.RawQuery), "orders", "")
+	list := r.key.space.orders
+	return s.list(r, "orders", len(list), func(i int) written {
+		if o := list[i].past.asOf(r.asOf, list[i]); o != nil {
+			return object(o.summary()...)
+		}
+		return nil
+	})
+}
+
+func (s *Server) list(r *request, resource string, total int, item func(i int) written) ([]byte, *refusal) {
+	w, no := s.window(r, parseQuery(r.http.URL.RawQuery), resource, "")
 	if no != nil {
 		return nil, no
 	}
-	list := r.key.space.orders
-	return s.page(r, w, len(list), func(i int) bool { return list[i].past.asOf(r.asOf, list[i]) != nil },
-		func(i int) written { return object(list[i].past.asOf(r.asOf, list[i]).summary()...) }), nil
+	return s.page(r, w, total, item), nil
 }
 
 // listOffers omits offers that cannot be bought with the quantity or duration. Prices are
@@ -261,13 +270,13 @@ func (s *Server) listOffers(r *request) ([]byte, *refusal) {
 		return nil, no
 	}
 	list, now := s.st.offers, s.now()
-	return s.page(r, w, len(list),
-		func(i int) bool {
-			return want.matches(s.moods.named(list[i], now), s.st.stock[r.env+"/"+list[i].OfferCode])
-		},
-		func(i int) written {
-			return r.key.space.offer(s.moods.named(list[i], now), want.quantity, want.days)
-		}), nil
+	return s.page(r, w, len(list), func(i int) written {
+		o := s.moods.named(list[i], now)
+		if !want.matches(o, s.st.stock[r.env+"/"+o.OfferCode]) {
+			return nil
+		}
+		return r.key.space.offer(o, want.quantity, want.days)
+	}), nil
 }
 
 type offerQuery struct {

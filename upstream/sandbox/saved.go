@@ -4,7 +4,6 @@ package sandbox
 
 import (
 	"bytes"
-	"container/heap"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -143,7 +142,7 @@ func (s *Server) restore() error {
 	err := errors.Join(s.restoreMeta(),
 		restoring(s, "wallet", func(id string, cents int64) { s.st.spaces[id].balance = cents }),
 		restoring(s, "frozen", func(id string, cents int64) { s.st.spaces[id].frozen = cents }),
-		restoring(s, "account", func(id, status string) { s.st.spaces[id+"/"+envSandbox].standing.status = status }),
+		restoring(s, "account", func(id, status string) { *s.st.spaces[id+"/"+envSandbox].status = status }),
 		restoring(s, "price", func(id string, cents int64) {
 			account, offer, _ := strings.Cut(id, "/")
 			s.st.spaces[account+"/"+envSandbox].prices[offer] = cents
@@ -191,33 +190,33 @@ func (s *Server) restoreRecord(_ string, v savedRecord) {
 	s.st.expiring = append(s.st.expiring, rec)
 }
 
+// inOrder returns the stored values of a kind in the order of their indices.
+func inOrder[T any](s *Server, kind string, index func(T) int) (all []T, err error) {
+	err = restoring(s, kind, func(_ string, v T) { all = append(all, v) })
+	slices.SortFunc(all, func(a, b T) int { return index(a) - index(b) })
+	return all, err
+}
+
 func (s *Server) restoreProxies() error {
-	var added []savedProxy
-	err := restoring(s, "proxy", func(id string, v savedProxy) {
-		if p := s.st.proxies[id]; p != nil {
+	all, err := inOrder(s, "proxy", func(v savedProxy) int { return v.Index })
+	for _, v := range all {
+		if p := s.st.proxies[v.ID]; p != nil {
 			p.Starts, p.Expires = v.Starts, v.Expires
-			return
+		} else {
+			s.st.addProxy(&proxy{savedProxy: v, space: s.st.spaces[v.Space], offer: s.st.byCode[v.Offer]})
 		}
-		added = append(added, v)
-	})
-	slices.SortFunc(added, func(a, b savedProxy) int { return a.Index - b.Index })
-	for _, v := range added {
-		s.st.addProxy(&proxy{savedProxy: v, space: s.st.spaces[v.Space], offer: s.st.byCode[v.Offer]})
 	}
 	return err
 }
 
 func (s *Server) restoreOrders() error {
-	var all []savedOrder
-	err := restoring(s, "order", func(_ string, v savedOrder) { all = append(all, v) })
-	slices.SortFunc(all, func(a, b savedOrder) int { return a.Index - b.Index })
+	all, err := inOrder(s, "order", func(v savedOrder) int { return v.Index })
 	for _, v := range all {
-		sp := s.st.spaces[v.Space]
-		o := &order{savedOrder: v, space: sp}
-		sp.orders = append(sp.orders, o)
+		o := &order{savedOrder: v, space: s.st.spaces[v.Space]}
+		o.space.orders = append(o.space.orders, o)
 		s.st.orders[o.No] = o
 		if o.Stage == stagePaid || o.Stage == stageProcuring {
-			heap.Push(&s.st.pending, o)
+			s.st.await(o)
 		}
 	}
 	for _, sp := range s.st.spaces {

@@ -78,8 +78,8 @@ type Server struct {
 	db      *store // nil in memory mode
 	referee *referee
 	durable *group[*change]
-	faults  faultSet
-	latency latencySet
+	faults  settings[*fault]
+	latency settings[*latencySetting]
 	rates   rateLimits
 	moods   moodSet
 	counts  counters
