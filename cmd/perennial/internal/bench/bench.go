@@ -143,16 +143,22 @@ func Run(ctx context.Context, o Options) (out Result, err error) {
 	if err := box.do("Sandbox", b.provider(), &b.base); err != nil {
 		return out, fmt.Errorf("start the sandbox: %w", err)
 	}
+	defer func() { closeAll(b.clients) }()
 	for i := range o.Accounts {
 		client, err := upstream.New(upstream.Config{BaseURL: b.base, AppID: appID(i), Secret: secret, Clock: time.Now})
 		if err != nil {
 			return out, err
 		}
-		defer client.Close()
 		b.clients = append(b.clients, client)
 	}
 	err = because(box.ctx, b.measure(box.ctx))
 	return b.out, err
+}
+
+func closeAll[C interface{ Close() }](clients []C) {
+	for _, c := range clients {
+		c.Close()
+	}
 }
 
 func (b *bench) measure(ctx context.Context) error {
@@ -197,12 +203,12 @@ func because(ctx context.Context, err error) error {
 // direct sends the runner's requests with the frozen client, with the same concurrency.
 func (b *bench) direct(ctx context.Context) error {
 	var clients []*reference.Client
+	defer func() { closeAll(clients) }()
 	for i := range b.Accounts {
 		client, err := reference.New(b.base, appID(i), secret, b.Concurrency)
 		if err != nil {
 			return err
 		}
-		defer client.Close()
 		clients = append(clients, client)
 	}
 	var next atomic.Int64
