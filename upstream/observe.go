@@ -27,12 +27,13 @@ type Exchange struct {
 const codeOther = "other"
 
 // observe reports a request to Config.Observe.
-func (c *Client) observe(in *call, a *answer, e *Envelope, read bool) {
+func (c *Client) observe(a *answer) {
 	if c.cfg.Observe == nil {
 		return
 	}
-	x := Exchange{Route: routeOf(in.method, in.path), HTTPStatus: a.status, Sent: a.sent, TraceID: e.TraceID, Took: a.took}
-	if read {
+	e := &a.envelope
+	x := Exchange{Route: routeOf(a.call.method, a.call.path), HTTPStatus: a.status, Sent: a.sent, TraceID: e.TraceID, Took: a.took}
+	if a.failure == "" {
 		if x.Code = string(e.Code); !e.Code.Known() {
 			x.Code = codeOther
 		}
