@@ -239,7 +239,8 @@ func whileHanging(s *session) finding {
 		first := make(chan struct{})
 		go func() {
 			defer close(first)
-			s.sender(ctx).sendOnce(r)
+			other := &session{ctx: ctx, cfg: s.cfg, base: s.base, signedHost: s.signedHost, skew: s.skew, moved: s.moved}
+			other.sendOnce(r)
 		}()
 		defer func() { leave(); <-first }()
 		if !s.until(func() bool { now, _ := s.balance(); return now != before }) {
@@ -254,11 +255,6 @@ func whileHanging(s *session) finding {
 		return when(during.code() != "idempotency_processing" || !later.succeeded() || before-after != sum,
 			differs("meanwhile %s, later %s, %d cents charged", during.seen(), later.seen(), before-after), ok("meanwhile %s, later %s", during.seen(), later.seen()))
 	})
-}
-
-// sender returns a session for use by another goroutine.
-func (s *session) sender(ctx context.Context) *session {
-	return &session{ctx: ctx, cfg: s.cfg, base: s.base, signedHost: s.signedHost, skew: s.skew, moved: s.moved}
 }
 
 // until polls a limited number of times.

@@ -24,17 +24,13 @@ func errorChecks() []Check {
 }
 
 // orderAt and proxyAt request a resource of an order or a proxy of this account.
-func orderAt(resource string) step[request] {
-	return func(s *session) (request, string) {
-		r, why := s.anyOrder()
-		return get("/api/v1/" + resource + "/" + rfc3986(word(r.data(), "order_no"))), why
-	}
-}
+func orderAt(resource string) step[request] { return itemAt((*session).anyOrder, "order_no", resource) }
+func proxyAt(resource string) step[request] { return itemAt((*session).anyProxy, "proxy_id", resource) }
 
-func proxyAt(resource string) step[request] {
+func itemAt(item step[reply], id, resource string) step[request] {
 	return func(s *session) (request, string) {
-		r, why := s.anyProxy()
-		return get("/api/v1/" + resource + "/" + rfc3986(word(r.data(), "proxy_id"))), why
+		r, why := item(s)
+		return get("/api/v1/" + resource + "/" + rfc3986(word(r.data(), id))), why
 	}
 }
 

@@ -48,19 +48,6 @@ const (
 	maxOrderQuantity = 2000
 )
 
-func (s *Server) createOrder(r *request, ch *change) (reply, *refusal) {
-	scenario, no := scenarioOf(r)
-	if no != nil {
-		return reply{}, no
-	}
-	o, quantities, no := s.orderOf(r)
-	if no != nil {
-		return reply{}, no
-	}
-	o.Scenario = scenario
-	return s.accept(o, quantities, ch), nil
-}
-
 const scenarioHeader = "X-Service-Sandbox-Scenario"
 
 // scenarioOf returns the order's scenario. Production orders follow "success" (assumed).
@@ -77,8 +64,17 @@ func scenarioOf(r *request) (string, *refusal) {
 	return "", invalid(scenarioHeader, "must be one of success, delayed, partial, rejected")
 }
 
-func (s *Server) accept(o *order, quantities map[string]int64, ch *change) reply {
+func (s *Server) createOrder(r *request, ch *change) (reply, *refusal) {
+	scenario, no := scenarioOf(r)
+	if no != nil {
+		return reply{}, no
+	}
+	o, quantities, no := s.orderOf(r)
+	if no != nil {
+		return reply{}, no
+	}
 	now := s.now()
+	o.Scenario = scenario
 	o.No, o.Created, o.Index = s.st.nextID("ord_"), now, len(o.space.orders)
 	for code, quantity := range quantities {
 		s.addStock(o.space, code, -quantity, ch)
@@ -95,7 +91,7 @@ func (s *Server) accept(o *order, quantities map[string]int64, ch *change) reply
 		s.st.await(o)
 	}
 	ch.put("order", o.No, o.savedOrder)
-	return s.envelope(http.StatusCreated, "ok", "ok", s.orderDetail(o))
+	return s.envelope(http.StatusCreated, "ok", "ok", s.orderDetail(o)), nil
 }
 
 // delay returns the time of an order's next step. Partial progress is shown for at least

@@ -72,11 +72,3 @@ func (s *Server) setAccount(in *accountSetting) error {
 	}
 	return s.persist("account", in.AccountID, in.Status, func() { *sp.status = in.Status })
 }
-
-// suspended refuses writes of an account that is not active (assumed).
-func (s *Server) suspended(r *request) *refusal {
-	if status := *r.key.space.status; status != statusActive {
-		return refuse("insufficient_scope", "The account is "+status+".")
-	}
-	return nil
-}

@@ -60,10 +60,7 @@ func (o *order) status() string {
 }
 
 func (o *order) paymentStatus() string {
-	if o.Stage == stageRefunded {
-		return "refunded"
-	}
-	return "paid"
+	return [...]string{"paid", "paid", "paid", "refunded"}[o.Stage]
 }
 
 func (o *order) summary() []any {
@@ -152,7 +149,7 @@ func (s *Server) window(r *request, q query, resource, filters string) (window, 
 		w.size = int(n)
 	}
 	if most := s.moods.largestPage(resource); most > 0 && w.size > most {
-		if _, asked := q["page_size"]; asked && !s.moods.shrinksPages() {
+		if _, asked := q["page_size"]; asked && s.moods.fixed(3) != 0 { // other seeds reduce the size
 			return w, invalid("page_size", "is over the greatest")
 		}
 		w.size = most

@@ -13,8 +13,6 @@ import (
 	"slices"
 	"sync"
 
-	jsonv2 "github.com/go-json-experiment/json"
-
 	"perennial/ledger/files"
 )
 
@@ -31,11 +29,6 @@ type Charge struct {
 	AmountCents    int64  `json:"amount_cents"`
 	OrderNo        string `json:"order_no,omitempty"`
 	ProxyID        string `json:"proxy_id,omitempty"`
-}
-
-func (c *Charge) appendLine(b []byte) []byte {
-	line, _ := jsonv2.Marshal(c) // text and numbers
-	return append(append(b, line...), '\n')
 }
 
 // ReadCharges reads a referee file. It skips a torn last line, which a crash may leave.

@@ -36,14 +36,6 @@ func readRenewBody(body []byte) (renewBody, *refusal) {
 	return in, no
 }
 
-func (s *Server) renew(r *request, ch *change, f renewalFault) (reply, *refusal) {
-	in, chosen, total, no := s.renewalOf(r)
-	if no != nil {
-		return reply{}, no
-	}
-	return s.carryOut(r, in, chosen, total, ch, f), nil
-}
-
 func (s *Server) renewalOf(r *request) (in renewBody, chosen []*proxy, total int64, no *refusal) {
 	if in, no = readRenewBody(r.body); no != nil {
 		return in, nil, 0, no
@@ -78,9 +70,13 @@ func (s *Server) chosenProxies(sp *space, in renewBody) ([]*proxy, *refusal) {
 	return chosen, nil
 }
 
-// carryOut charges all lines, refunds the failed ones, and extends the successful ones. An
+// renew charges all lines, refunds the failed ones, and extends the successful ones. An
 // unresolved line stays charged.
-func (s *Server) carryOut(r *request, in renewBody, chosen []*proxy, total int64, ch *change, f renewalFault) reply {
+func (s *Server) renew(r *request, ch *change, f renewalFault) (reply, *refusal) {
+	in, chosen, total, no := s.renewalOf(r)
+	if no != nil {
+		return reply{}, no
+	}
 	sp, result := r.key.space, renewalResult{total: total}
 	verdicts := f.verdicts(chosen)
 	line := Charge{AppID: r.key.appID, IdempotencyKey: r.idempotencyKey(), Reason: "renewal"}
@@ -101,7 +97,7 @@ func (s *Server) carryOut(r *request, in renewBody, chosen []*proxy, total int64
 		result.add(p, verdicts[i], in.Days, cents, refunded)
 	}
 	ch.saveWallet(sp)
-	return s.renewalReply(sp, result)
+	return s.renewalReply(sp, result), nil
 }
 
 // extended counts from the current expiry, or from now if it is past or null (assumed).

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
 )
 
 // change is the effect of one operation. It becomes durable as a whole.
@@ -29,18 +31,16 @@ type row struct {
 
 func (s *Server) newChange() *change { return &change{keep: s.db != nil} }
 
+// put stores a value, or removes the row if there is none.
 func (c *change) put(kind, id string, value any) {
 	if !c.keep {
 		return
 	}
-	data, _ := json.Marshal(value) // plain structs of this package
-	c.rows = append(c.rows, row{kind, id, data})
-}
-
-func (c *change) remove(kind, id string) {
-	if c.keep {
-		c.rows = append(c.rows, row{kind: kind, id: id})
+	var data []byte
+	if value != nil {
+		data, _ = json.Marshal(value) // plain structs of this package
 	}
+	c.rows = append(c.rows, row{kind, id, data})
 }
 
 // submit queues the change in the order of the state. The caller holds the lock.
@@ -78,14 +78,11 @@ func (s *Server) money(c *change, sp *space, line Charge, cents int64) {
 	}
 	line.Environment, line.AccountID = sp.env, sp.accountID
 	line.Time = s.now().Format(time.RFC3339Nano)
-	c.lines = line.appendLine(c.lines)
+	text, _ := jsonv2.Marshal(line) // text and numbers
+	c.lines = append(append(c.lines, text...), '\n')
 }
 
-func (c *change) saveWallet(sp *space) {
-	if c.keep {
-		c.put("wallet", sp.id(), sp.balance)
-	}
-}
+func (c *change) saveWallet(sp *space) { c.put("wallet", sp.id(), sp.balance) }
 
 // identity is what a sandbox keeps from its first start.
 type identity struct {
@@ -149,7 +146,11 @@ func (s *Server) restore() error {
 		}),
 		restoring(s, "stock", func(id string, n int64) { s.st.stock[id] = n }),
 		restoring(s, "key", func(id string, revoked bool) { s.st.keys[id].revoked = revoked }),
-		restoring(s, "record", s.restoreRecord),
+		restoring(s, "record", func(_ string, v savedRecord) {
+			rec := &record{savedRecord: v, durable: true}
+			s.st.spaces[v.Space].records[v.Key] = rec
+			s.st.expiring = append(s.st.expiring, rec)
+		}),
 		s.db.eachNonce(func(appID, nonce string, at time.Time) { s.st.keys[appID].nonces.use(nonce, at) }))
 	if err != nil {
 		return err
@@ -182,12 +183,6 @@ func restoring[T any](s *Server, kind string, do func(id string, v T)) error {
 		do(id, v)
 		return nil
 	})
-}
-
-func (s *Server) restoreRecord(_ string, v savedRecord) {
-	rec := &record{savedRecord: v, durable: true}
-	s.st.spaces[v.Space].records[v.Key] = rec
-	s.st.expiring = append(s.st.expiring, rec)
 }
 
 // inOrder returns the stored values of a kind in the order of their indices.

@@ -243,16 +243,16 @@ func (s *Server) write(r *request, f *fault, shape renewalFault) reply {
 	if interrupt {
 		s.interrupt(r.key.space, key, hash)
 	}
-	no := s.suspended(r)
-	if no == nil {
-		no = s.refusesEarly(r)
+	if status := *r.key.space.status; status != statusActive { // assumed
+		return s.refused(refuse("insufficient_scope", "The account is "+status+"."))
 	}
-	if no != nil {
+	if no := s.refusesEarly(r); no != nil {
 		return s.refused(no)
 	}
 	if out, known := s.known(r, key, hash); known {
 		return out
 	}
+	var no *refusal
 	out, ch := reply{}, s.newChange()
 	switch {
 	case interrupt && !f.executes():

@@ -141,6 +141,7 @@ func (st *state) addFixtureProxies(p FixtureProxy, epoch time.Time) error {
 	}
 	sp, offer := st.spaces[p.AccountID+"/"+p.Environment], st.byCode[p.OfferCode]
 	count := max(p.Count, 1)
+	apart := (to - from) / time.Duration(max(count-1, 1))
 	for i := range count {
 		id := p.ProxyID
 		if p.Count > 0 {
@@ -151,18 +152,11 @@ func (st *state) addFixtureProxies(p FixtureProxy, epoch time.Time) error {
 		}
 		var expires time.Time
 		if known {
-			expires = epoch.Add(from + spread(to-from, i, count))
+			expires = epoch.Add(from + (apart * time.Duration(i)).Truncate(time.Second))
 		}
 		st.addProxy(&proxy{savedProxy: savedProxy{ID: id, Starts: epoch.AddDate(0, 0, -int(offer.BaseDurationDays)), Expires: expires}, space: sp, offer: offer})
 	}
 	return nil
-}
-
-func spread(width time.Duration, i, count int) time.Duration {
-	if count < 2 {
-		return 0
-	}
-	return (width / time.Duration(count-1) * time.Duration(i)).Truncate(time.Second)
 }
 
 func (st *state) addProxy(p *proxy) {
