@@ -98,12 +98,6 @@ func shareOf(commands, accounts, i int) int { return (commands - i + accounts - 
 
 func (o Options) share(i int) int { return shareOf(o.Commands, o.Accounts, i) }
 
-// parts returns the number of parts: the direct client, the runner, and each further part.
-func (o Options) parts() int {
-	asked := map[bool]int{true: 1}
-	return 2 + asked[o.Drain] + asked[o.NATS != nil]
-}
-
 type bench struct {
 	Options
 
@@ -119,7 +113,7 @@ type bench struct {
 func Run(ctx context.Context, o Options) (out Result, err error) {
 	b := &bench{Options: o, out: Result{
 		Kind: o.Kind, Commands: o.Commands, Concurrency: o.Concurrency, InFlight: o.window(), Accounts: o.Accounts,
-		Cores: runtime.NumCPU(), SandboxProcesses: 1, BooksAgree: true,
+		Cores: runtime.NumCPU(), SandboxProcesses: 1,
 	}}
 	if b.dir, err = os.MkdirTemp("", "perennial-bench-*"); err != nil {
 		return out, err
@@ -133,7 +127,11 @@ func Run(ctx context.Context, o Options) (out Result, err error) {
 		if err != nil {
 			return out, err
 		}
-		defer func() { err = errors.Join(err, endTrial(ctx, alone)) }()
+		defer func() { // also after an interrupt
+			limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeWithin)
+			defer cancel()
+			err = errors.Join(err, alone.End(limited))
+		}()
 	}
 	box, err := b.start(ctx, "sandbox")
 	if err != nil {
@@ -169,9 +167,7 @@ func (b *bench) measure(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.out.Used, b.out.Latency, b.out.Ratio = got.Used, got.Latency, got.PerSecond/b.out.DirectPerSecond
-	b.out.RowsBefore, b.out.LedgerBytes, b.out.PeakMemoryBytes = got.rowsBefore, got.ledgerBytes, resources().Maxrss<<10
-	b.out.ledgerBytesBefore = got.ledgerBytesBefore
+	b.out.Carried, b.out.Ratio, b.out.PeakMemoryBytes = got, got.PerSecond/b.out.DirectPerSecond, resources().Maxrss<<10
 	if b.Drain {
 		taken := make(chan used, 1)
 		first := sync.OnceFunc(func() { taken <- usedNow() })
@@ -183,8 +179,10 @@ func (b *bench) measure(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		b.out.Drained = &Drained{Used: got.Used, Ratio: got.PerSecond / b.out.DirectPerSecond, RowsBefore: got.rowsBefore, BooksAgree: got.booksAgree}
+		b.out.Drained = &Drained{got, got.PerSecond / b.out.DirectPerSecond}
+		b.out.walletCents, b.out.BooksAgree = got.walletCents, b.out.BooksAgree && got.BooksAgree
 	}
+	b.out.WalletCents = b.out.walletCents
 	if b.NATS != nil {
 		return b.measureOuter(ctx)
 	}

@@ -157,10 +157,10 @@ func TestAProcessNeedsATask(t *testing.T) {
 func TestTheTableHasEveryPart(t *testing.T) {
 	u, l := Used{100, 200, 300}, Latency{1, 2}
 	r := Result{
-		Kind: "renew", Commands: 10, Concurrency: 4, InFlight: 512, Accounts: 2, Cores: 2, DirectPerSecond: 400, DirectCPUMicros: 50, Used: u, Ratio: .25, Latency: l,
-		PeakMemoryBytes: 64 << 20, BooksAgree: true, LedgerBytes: 3 << 20, RowsBefore: 7, ledgerBytesBefore: 2 << 20,
-		Drained: &Drained{Used: u, Ratio: .25},
-		Outer:   &Outer{Servers: 3, Replicas: 3, Used: u, Latency: l, Groups: 4, RowsPerGroup: 10, PublishMillis: 5, PublishShare: .3, BetweenMillis: 6, ProviderMillis: 7, LedgerBytes: 100, EventsBytes: 200},
+		Kind: "renew", Commands: 10, Concurrency: 4, InFlight: 512, Accounts: 2, Cores: 2, DirectPerSecond: 400, DirectCPUMicros: 50, Ratio: .25, PeakMemoryBytes: 64 << 20,
+		Carried: Carried{Used: u, Latency: l, BooksAgree: true, LedgerBytes: 3 << 20, RowsBefore: 7, ledgerBytesBefore: 2 << 20},
+		Drained: &Drained{Carried{Used: u}, .25},
+		Outer:   &Outer{Servers: 3, Replicas: 3, Carried: Carried{Used: u, Latency: l, LedgerBytes: 100}, Groups: 4, RowsPerGroup: 10, PublishMillis: 5, PublishShare: .3, BetweenMillis: 6, ProviderMillis: 7, EventsBytes: 200},
 	}
 	var text strings.Builder
 	for _, row := range r.Table() {

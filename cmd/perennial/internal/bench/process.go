@@ -192,7 +192,8 @@ func (b *bench) provider() SandboxTask {
 	var runner part
 	b.configure(&runner)
 	t := SandboxTask{Charges: filepath.Join(b.dir, "charges.jsonl")}
-	each := b.parts() * b.share(0)
+	asked := map[bool]int{true: 1}
+	each := (2 + asked[b.Drain] + asked[b.NATS != nil]) * b.share(0) // direct, the runner, and each further part
 	for i, name := range runner.accounts {
 		id, wallet := "acc_bench"+ordinal(i), int64(each)*cents
 		t.Fixture.Accounts = append(t.Fixture.Accounts, sandbox.FixtureAccount{

@@ -24,7 +24,6 @@ import (
 	"perennial/ledger/failpoint"
 	"perennial/ledger/sleep"
 	"perennial/queue/events"
-	"perennial/queue/trial"
 	"perennial/upstream"
 )
 
@@ -42,29 +41,15 @@ type part struct {
 	accounts []string // in the sandbox's order
 }
 
-type carried struct {
-	Used
-	Latency
-
-	took                           time.Duration
-	ledgerBytesBefore, ledgerBytes int64
-	rowsBefore, rows               int64 // of each journal, on average
-	booksAgree                     bool
-}
-
-func (b *bench) carryOut(ctx context.Context, p part) (got carried, err error) {
+func (b *bench) carryOut(ctx context.Context, p part) (got Carried, err error) {
 	b.done++
 	p.n = b.done
 	b.configure(&p)
 	got.ledgerBytesBefore = p.ledgerBytes()
-	wallets, err := b.work(ctx, p, &got)
-	if err != nil {
+	if err := b.work(ctx, p, &got); err != nil {
 		return got, fmt.Errorf("%s: %w", p.what, err)
 	}
-	got.ledgerBytes = p.ledgerBytes()
-	if p.nats == nil {
-		b.out.WalletCents, b.out.BooksAgree = wallets, b.out.BooksAgree && got.booksAgree
-	}
+	got.LedgerBytes = p.ledgerBytes()
 	return got, nil
 }
 
@@ -95,13 +80,13 @@ func (p part) ledgerBytes() (bytes int64) {
 }
 
 // work runs the runner for one workload, and compares its books with the wallets.
-func (b *bench) work(ctx context.Context, p part, got *carried) (wallets int64, err error) {
+func (b *bench) work(ctx context.Context, p part, got *Carried) error {
 	if p.reached != nil {
 		ctx = failpoint.With(ctx, p.reached)
 	}
 	h, err := daemon.Start(ctx, p.config, b.Log)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer h.Close()
 	running, stop := context.WithCancel(ctx)
@@ -122,10 +107,10 @@ func (b *bench) work(ctx context.Context, p part, got *carried) (wallets int64, 
 		err = errors.Join(err, ended)
 	}
 	if err != nil {
-		return 0, err
+		return err
 	}
-	got.booksAgree = true
-	return wallets, p.eachLedger(h, func(i int, book *ledger.Ledger) error {
+	got.BooksAgree = true
+	return p.eachLedger(h, func(i int, book *ledger.Ledger) error {
 		balance, err := book.Balance(ctx, p.accounts[i])
 		if err != nil {
 			return err
@@ -134,15 +119,15 @@ func (b *bench) work(ctx context.Context, p part, got *carried) (wallets int64, 
 		if err != nil {
 			return err
 		}
-		wallets += balance.WalletCents
-		got.booksAgree = got.booksAgree && balance.WalletCents == wallet.BalanceCents
+		got.walletCents += balance.WalletCents
+		got.BooksAgree = got.BooksAgree && balance.WalletCents == wallet.BalanceCents
 		return p.count(ctx, book, &got.rows)
 	})
 }
 
 // workload measures until the last event. It starts at the first publication, or at the
 // first command taken from a full queue.
-func (b *bench) workload(ctx context.Context, p part, h *daemon.Host, run func(), got *carried) (err error) {
+func (b *bench) workload(ctx context.Context, p part, h *daemon.Host, run func(), got *Carried) error {
 	if p.taken == nil {
 		run()
 		if err := awaitBound(ctx, h); err != nil {
@@ -153,7 +138,7 @@ func (b *bench) workload(ctx context.Context, p part, h *daemon.Host, run func()
 		}
 	}
 	if err := p.eachLedger(h, func(i int, book *ledger.Ledger) error {
-		return errors.Join(List(ctx, b.clients[i], book), p.count(ctx, book, &got.rowsBefore))
+		return errors.Join(List(ctx, b.clients[i], book), p.count(ctx, book, &got.RowsBefore))
 	}); err != nil {
 		return err
 	}
@@ -320,14 +305,6 @@ const (
 	removeWithin  = 30 * time.Second
 )
 
-// endTrial removes everything that the benchmark created on another server, also after an
-// interrupt.
-func endTrial(ctx context.Context, t *trial.Trial) error {
-	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeWithin)
-	defer cancel()
-	return t.End(limited)
-}
-
 func (b *bench) measureOuter(ctx context.Context) error {
 	var c clocks
 	p := part{what: "runner with " + b.Queue.URL(), profiles: "nats.", reached: c.reached, nats: b.NATS, replicas: outerReplicas}
@@ -344,8 +321,7 @@ func (b *bench) measureOuter(ctx context.Context) error {
 	}
 	mean := func(d time.Duration, n int64) float64 { return float64(d.Microseconds()) / 1000 / float64(max(n, 1)) }
 	b.out.Outer = &Outer{
-		Servers: b.Queue.Servers(), Replicas: p.replicas, Used: got.Used, Latency: got.Latency,
-		LedgerBytes: got.ledgerBytes, EventsBytes: int64(state.Bytes), BooksAgree: got.booksAgree, Rows: got.rows,
+		Servers: b.Queue.Servers(), Replicas: p.replicas, Carried: got, EventsBytes: int64(state.Bytes), Rows: got.rows,
 		Groups: c.groups, RowsPerGroup: float64(got.rows) / float64(max(c.groups, 1)), // includes the few of the runner's start
 		PublishMillis: mean(c.publishing, c.groups), PublishShare: min(1, c.publishing.Seconds()/got.took.Seconds()),
 		BetweenMillis: mean(c.between, c.groups-1), ProviderMillis: mean(c.provider, c.requests),
