@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -232,7 +233,7 @@ func (s *Server) durably(do func(*change) error) error {
 
 type counters struct {
 	mu     sync.Mutex
-	counts map[[3]string]int64 // method, route, code
+	counts map[string]map[string]int64 // by method and route, and by code
 }
 
 func (c *counters) add(pattern, method, code string) {
@@ -244,7 +245,11 @@ func (c *counters) add(pattern, method, code string) {
 	if !usualMethods[method] {
 		method = "OTHER" // unknown methods must not fill the map
 	}
-	c.counts[[3]string{method, pattern, code}]++
+	name := method + " " + pattern
+	if c.counts[name] == nil {
+		c.counts[name] = map[string]int64{}
+	}
+	c.counts[name][code]++
 }
 
 var usualMethods = map[string]bool{http.MethodGet: true, http.MethodPost: true, http.MethodPut: true, http.MethodPatch: true,
@@ -254,12 +259,8 @@ func (c *counters) snapshot() map[string]map[string]int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	out := map[string]map[string]int64{}
-	for key, n := range c.counts {
-		name := key[0] + " " + key[1]
-		if out[name] == nil {
-			out[name] = map[string]int64{}
-		}
-		out[name][key[2]] += n
+	for name, codes := range c.counts {
+		out[name] = maps.Clone(codes)
 	}
 	return out
 }

@@ -69,11 +69,12 @@ type fault struct {
 	renewal renewalFault
 }
 
-var faultKinds = map[string]bool{"drop_before": true, "drop_after": true, "error_before": true, "error_after": true, "hang": true,
-	"truncate": true, "garbage": true, "html": true, "code": true, "unresolved_record": true, "renewal": true}
+// faultKinds says of each kind whether the request is executed.
+var faultKinds = map[string]bool{"drop_before": false, "drop_after": true, "error_before": false, "error_after": true, "hang": true,
+	"truncate": true, "garbage": true, "html": false, "code": false, "unresolved_record": true, "renewal": true}
 
 func (f *fault) check(s *Server) error {
-	if !faultKinds[f.Fault] {
+	if _, known := faultKinds[f.Fault]; !known {
 		return invalid("fault", "%q is unknown", f.Fault)
 	}
 	err := f.filter.check(s)
@@ -114,15 +115,11 @@ const (
 )
 
 func (f *fault) executes() bool {
-	switch f.Fault {
-	case "drop_before", "error_before", "html":
-		return false
-	case "code":
-		return f.Executed != nil && *f.Executed
-	case "hang", "unresolved_record":
-		return f.Executed == nil || *f.Executed
+	if f.Executed != nil && slices.Contains([]string{"code", "hang", "unresolved_record"}, f.Fault) {
+		return *f.Executed
 	}
-	return true
+	executed, known := faultKinds[f.Fault]
+	return executed || !known
 }
 
 // takeFault picks at most one fault of the reply and one that shapes a renewal's result.
@@ -307,10 +304,8 @@ func (s *Server) hold(r *request) {
 
 // pause waits until the time has passed or one of the channels is closed.
 func pause(wait time.Duration, one, other <-chan struct{}) {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(wait):
 	case <-one:
 	case <-other:
 	}

@@ -183,10 +183,7 @@ func (s *Server) tokenMAC(sp *space, w window, payload string) []byte {
 // trailing bits.
 func (s *Server) readToken(sp *space, w window, token string) (int, bool) {
 	raw, err := base64.RawURLEncoding.DecodeString(token)
-	if err == nil && base64.RawURLEncoding.EncodeToString(raw) != token {
-		return 0, false
-	}
-	if err != nil || len(raw) < 18 || raw[len(raw)-17] != '.' {
+	if err != nil || base64.RawURLEncoding.EncodeToString(raw) != token || len(raw) < 18 || raw[len(raw)-17] != '.' {
 		return 0, false
 	}
 	payload, mac := string(raw[:len(raw)-17]), raw[len(raw)-16:]

@@ -77,7 +77,7 @@ func (s *Server) renew(r *request, ch *change, f renewalFault) (reply, *refusal)
 	if no != nil {
 		return reply{}, no
 	}
-	sp, result := r.key.space, renewalResult{total: total}
+	sp, result := r.key.space, renewalResult{total: total, ids: map[string][]string{}}
 	verdicts := f.verdicts(chosen)
 	line := Charge{AppID: r.key.appID, IdempotencyKey: r.idempotencyKey(), Reason: "renewal"}
 	for i, p := range chosen {
@@ -110,20 +110,13 @@ func (p *proxy) extended(days int64, now time.Time) time.Time {
 }
 
 type renewalResult struct {
-	total, refunded               int64
-	succeeded, failed, unresolved []string
-	lines                         []written
+	total, refunded int64
+	ids             map[string][]string // by verdict
+	lines           []written
 }
 
 func (x *renewalResult) add(p *proxy, verdict string, days, cents, refunded int64) {
-	switch verdict {
-	case "failed":
-		x.failed = append(x.failed, p.ID)
-	case "unresolved":
-		x.unresolved = append(x.unresolved, p.ID)
-	default:
-		x.succeeded = append(x.succeeded, p.ID)
-	}
+	x.ids[verdict] = append(x.ids[verdict], p.ID)
 	x.refunded += refunded
 	x.lines = append(x.lines, object("proxy_id", p.ID, "host", p.host(), "status", verdict, "duration_days", days, "amount_cents", cents,
 		"amount", decimal(cents), "charged_cents", cents-refunded, "refunded_cents", refunded))
@@ -131,11 +124,11 @@ func (x *renewalResult) add(p *proxy, verdict string, days, cents, refunded int6
 
 func (x *renewalResult) status() string {
 	switch {
-	case len(x.unresolved) > 0:
+	case len(x.ids["unresolved"]) > 0:
 		return "manual_review"
-	case len(x.failed) == 0:
+	case len(x.ids["failed"]) == 0:
 		return "completed"
-	case len(x.succeeded) == 0:
+	case len(x.ids["succeeded"]) == 0:
 		return "failed"
 	}
 	return "partial"
@@ -144,7 +137,7 @@ func (x *renewalResult) status() string {
 func (s *Server) renewalReply(sp *space, x renewalResult) reply {
 	status := x.status()
 	data := []any{"status", status, "total_cents", x.total, "charged_cents", x.total - x.refunded, "refunded_cents", x.refunded,
-		"successful_proxy_ids", x.succeeded, "failed_proxy_ids", x.failed, "unresolved_proxy_ids", x.unresolved, "line_items", array(x.lines)}
+		"successful_proxy_ids", x.ids["succeeded"], "failed_proxy_ids", x.ids["failed"], "unresolved_proxy_ids", x.ids["unresolved"], "line_items", array(x.lines)}
 	if status == "failed" {
 		data = append(data, "wallet", object("currency", sp.currency, "balance_cents", sp.balance))
 		return s.envelope(http.StatusUnprocessableEntity, "operation_failed", "No proxy was renewed.", object(data...))

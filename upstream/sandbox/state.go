@@ -135,10 +135,7 @@ func (st *state) addAccount(a FixtureAccount) {
 }
 
 func (st *state) addFixtureProxies(p FixtureProxy, epoch time.Time) error {
-	from, to, known, err := p.expiry()
-	if err != nil {
-		return err
-	}
+	from, to, known, _ := p.expiry() // checked by Validate
 	sp, offer := st.spaces[p.AccountID+"/"+p.Environment], st.byCode[p.OfferCode]
 	count := max(p.Count, 1)
 	apart := (to - from) / time.Duration(max(count-1, 1))
