@@ -148,11 +148,9 @@ func stampChecks() []Check {
 		{"basic_form", "in the basic form of ISO 8601", true, 0, time.UTC, "20060102T150405Z"},
 		{"zone_without_colon", "with the zone +0000", true, 0, time.UTC, "2006-01-02T15:04:05+0000"},
 	} {
-		c := rule("auth.timestamp."+f.id, secHeaders, "a timestamp "+f.what+" is accepted", func(s *session) finding {
+		out = append(out, rule("auth.timestamp."+f.id, secHeaders, "a timestamp "+f.what+" is accepted", func(s *session) finding {
 			return signatureAccepted(s.send(signedAs(func(d *draft) { d.stamp = s.now().Add(f.by).In(f.zone).Format(f.layout) })))
-		})
-		c.Open = f.open
-		out = append(out, c)
+		}).openIf(f.open))
 	}
 	return append(out,
 		rule("auth.nonce.burnt_by_bad_signature", secHeaders, "whether a nonce is used up by a request whose signature is wrong", func(s *session) finding {

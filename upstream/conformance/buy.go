@@ -123,12 +123,9 @@ func readOffer(o map[string]any) offer {
 	out := offer{code: word(o, "offer_code"), country: word(o, "country_code")}
 	out.cents, _ = cents(o, "unit_price_cents")
 	out.base, _ = cents(o, "base_duration_days")
-	days, _ := o["duration_days"].([]any)
-	for _, d := range days {
-		if n, ok := d.(json.Number); ok {
-			v, _ := n.Int64()
-			out.days = append(out.days, v)
-		}
+	for _, days := range members[json.Number](o["duration_days"]) {
+		n, _ := days.Int64()
+		out.days = append(out.days, n)
 	}
 	if cidrs := words(o, "cidrs"); len(cidrs) > 0 {
 		out.cidr = cidrs[0]

@@ -15,9 +15,7 @@ func canonicalChecks() []Check {
 		return r
 	}
 	return slices.Concat(each(queryVariants, func(v variant) []Check {
-		c := rule("canonical.query."+v.id, secCanonical, "the signature of a query with "+v.what+" is accepted", offers(v).wants(signatureAccepted))
-		c.Open = v.open
-		return []Check{c}
+		return []Check{rule("canonical.query."+v.id, secCanonical, "the signature of a query with "+v.what+" is accepted", offers(v).wants(signatureAccepted)).openIf(v.open)}
 	}), each(wrongCanonical, func(v variant) []Check {
 		r := offers(v)
 		r.damage, r.resign = func(d *draft) { d.canonical = v.signed }, true

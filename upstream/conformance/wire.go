@@ -196,20 +196,11 @@ func keyed(path, key, body string) request {
 }
 
 // code returns the envelope's code, or "" without one.
-func (r *reply) code() string {
-	text, _ := r.envelope["code"].(string)
-	return text
-}
+func (r *reply) code() string { return word(r.envelope, "code") }
 
-func (r *reply) succeeded() bool {
-	yes, _ := r.envelope["success"].(bool)
-	return yes && r.code() == "ok"
-}
+func (r *reply) succeeded() bool { return truth(r.envelope, "success") && r.code() == "ok" }
 
-func (r *reply) data() map[string]any {
-	data, _ := r.envelope["data"].(map[string]any)
-	return data
-}
+func (r *reply) data() map[string]any { return member[map[string]any](r.envelope, "data") }
 
 // seen describes a reply without text that may contain a secret.
 func (r *reply) seen() string {
