@@ -83,8 +83,7 @@ func statusChecks() []Check {
 
 // limitChecks check rate limits, and the version in the path.
 func limitChecks() []Check {
-	otherType := post("/api/v1/orders", "type", lines(unknown, 1, 1))
-	otherType.damage = func(d *draft) { d.header.Set("Content-Type", "text/plain") }
+	otherType := post("/api/v1/orders", "type", lines(unknown, 1, 1)).damaged(func(d *draft) { d.header.Set("Content-Type", "text/plain") }, false)
 	scenario := post("/api/v1/proxies/renew", "scenario", renewBody([]string{unknown}, 30))
 	scenario.scenario = "success"
 	return []Check{
