@@ -71,7 +71,11 @@ func (o ordered) checks() []Check {
 }
 
 func created(name string) judgement {
-	sent := func(s *session) (*bought, string) { b := s.buy(name); return b, b.unsent() }
+	sent := func(s *session) (*bought, string) {
+		b := s.buy(name)
+		why := b.unsent()
+		return b, why
+	}
 	return given(sent, func(_ *session, b *bought) finding {
 		return when(b.reply.status != http.StatusCreated || !b.reply.succeeded() || b.orderNo == "",
 			differs("%s, order_no is %s", b.reply.seen(), typeName(b.reply.data()["order_no"])), ok("%s", b.reply.seen()))

@@ -37,7 +37,11 @@ func anyRenewal(s *session) (request, string) {
 }
 
 func renewalSucceeds(name string) judgement {
-	sent := func(s *session) (*renewed, string) { r := s.renew(name); return r, r.unsent() }
+	sent := func(s *session) (*renewed, string) {
+		r := s.renew(name)
+		why := r.unsent()
+		return r, why
+	}
 	return given(sent, func(_ *session, r *renewed) finding { return succeeds(r.reply) })
 }
 

@@ -7,13 +7,13 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"log"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -120,9 +120,7 @@ func New(o Options) (*Server, error) {
 	if err := loopbackOnly(o.Control); err != nil {
 		return nil, err
 	}
-	var trace [4]byte
-	_, _ = rand.Read(trace[:]) // never fails: it crashes the program instead
-	s := &Server{opts: o, log: o.Log, clock: o.Clock, closing: make(chan struct{}), tracePrefix: "trc_" + hex.EncodeToString(trace[:]) + "_"}
+	s := &Server{opts: o, log: o.Log, clock: o.Clock, closing: make(chan struct{}), tracePrefix: "trc_" + strings.ToLower(rand.Text()[:8]) + "_"}
 	s.durable = newGroup(s.flush)
 	s.rates.keys, s.counts.counts = map[string]*rate.Limiter{}, map[string]map[string]int64{}
 	s.refuseScripts.Store(o.RefuseScriptAgents)

@@ -37,14 +37,14 @@ type helper struct {
 	ctx   context.Context
 	log   *logrus.Logger
 	asked atomic.Bool
-	box   *sandbox.Server
+	box   atomic.Pointer[sandbox.Server]
 	load  *LoadTask
 }
 
 // Serve carries out a benchmark's calls from standard input. Addresses may hold a password,
 // and everybody can read arguments. It stops at the end of its input, and so cannot outlive
 // a killed benchmark.
-func Serve(ctx context.Context, stdin io.Reader, stdout io.Writer, log *logrus.Logger) (err error) {
+func Serve(ctx context.Context, stdin io.Reader, stdout io.Writer, log *logrus.Logger) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	h, server := &helper{ctx: ctx, log: log}, rpc.NewServer()
@@ -65,8 +65,8 @@ func Serve(ctx context.Context, stdin io.Reader, stdout io.Writer, log *logrus.L
 			return ErrNoTask
 		}
 	}
-	if h.box != nil {
-		return h.box.Close()
+	if box := h.box.Load(); box != nil {
+		return box.Close()
 	}
 	return nil
 }
@@ -151,12 +151,14 @@ type SandboxTask struct {
 }
 
 // Sandbox serves a task until the process ends, and returns the sandbox's address.
-func (h *helper) Sandbox(t SandboxTask, base *string) (err error) {
+func (h *helper) Sandbox(t SandboxTask, base *string) error {
 	h.asked.Store(true)
-	if h.box, err = sandbox.Start(h.ctx, sandbox.Options{Fixture: t.Fixture, Charges: t.Charges, ChargesNoSync: true, Clock: time.Now, Log: h.log}); err != nil {
+	box, err := sandbox.Start(h.ctx, sandbox.Options{Fixture: t.Fixture, Charges: t.Charges, ChargesNoSync: true, Clock: time.Now, Log: h.log})
+	if err != nil {
 		return err
 	}
-	*base = h.box.SandboxURL()
+	h.box.Store(box)
+	*base = box.SandboxURL()
 	for _, past := range t.Histories {
 		past.Binding.BaseURL = *base
 		if err := errors.Join(os.MkdirAll(filepath.Dir(past.Path), 0o700), past.fill(h.ctx)); err != nil {

@@ -130,10 +130,7 @@ func (b *bench) work(ctx context.Context, p part, got *Carried) error {
 func (b *bench) workload(ctx context.Context, p part, h *daemon.Host, run func(), got *Carried) error {
 	if p.taken == nil {
 		run()
-		if err := awaitBound(ctx, h); err != nil {
-			return err
-		}
-		if err := h.AwaitStored(ctx); err != nil {
+		if err := awaitWorking(ctx, h); err != nil {
 			return err
 		}
 	}
@@ -197,8 +194,9 @@ func (p part) count(ctx context.Context, book *ledger.Ledger, rows *int64) error
 // startWithin includes the creation of a cluster's streams and their leader elections.
 const startWithin = time.Minute
 
-// awaitBound waits until the ledgers have the provider's wallets.
-func awaitBound(ctx context.Context, h *daemon.Host) error {
+// awaitWorking waits until the ledgers have the provider's wallets, and their events are
+// stored.
+func awaitWorking(ctx context.Context, h *daemon.Host) error {
 	limited, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
 	for _, a := range h.Accounts {
@@ -215,7 +213,7 @@ func awaitBound(ctx context.Context, h *daemon.Host) error {
 			}
 		}
 	}
-	return nil
+	return h.AwaitStored(ctx)
 }
 
 // List fills the table of proxies like a listing. Otherwise the runner would read an
@@ -264,35 +262,33 @@ const mutexFraction = 100
 
 // profiled writes profiles around do. Earlier allocations go into a separate file, for go
 // tool pprof -base.
-func (b *bench) profiled(p part, do func() error) (err error) {
+func (b *bench) profiled(p part, do func() error) error {
 	if b.Profiles == "" {
 		return do()
 	}
-	path := func(kind string) string { return filepath.Join(b.Profiles, p.profiles+kind+".pprof") }
-	write := func(name, kind string) {
+	write := func(kind string, profile func(w io.Writer) error) error {
+		return b.Write(filepath.Join(b.Profiles, p.profiles+kind+".pprof"), profile)
+	}
+	snapshot := func(name, kind string) error {
 		if name != "mutex" {
 			runtime.GC() // the profile includes allocations up to the last collection
 		}
-		if err == nil {
-			err = b.Write(path(kind), func(w io.Writer) error { return pprof.Lookup(name).WriteTo(w, 0) })
-		}
+		return write(kind, func(w io.Writer) error { return pprof.Lookup(name).WriteTo(w, 0) })
 	}
-	err = os.MkdirAll(b.Profiles, 0o700)
-	write("allocs", "allocs-before")
+	if err := errors.Join(os.MkdirAll(b.Profiles, 0o700), snapshot("allocs", "allocs-before")); err != nil {
+		return err
+	}
 	defer runtime.SetMutexProfileFraction(runtime.SetMutexProfileFraction(mutexFraction))
-	if err == nil {
-		err = b.Write(path("cpu"), func(w io.Writer) error {
-			if err := pprof.StartCPUProfile(w); err != nil {
-				return err
-			}
-			defer pprof.StopCPUProfile()
-			return do()
-		})
+	if err := write("cpu", func(w io.Writer) error {
+		if err := pprof.StartCPUProfile(w); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
+		return do()
+	}); err != nil {
+		return err
 	}
-	write("allocs", "allocs")
-	write("heap", "heap")
-	write("mutex", "mutex")
-	return err
+	return errors.Join(snapshot("allocs", "allocs"), snapshot("heap", "heap"), snapshot("mutex", "mutex"))
 }
 
 const (
