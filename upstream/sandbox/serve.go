@@ -4,6 +4,7 @@ package sandbox
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"mime"
@@ -12,7 +13,6 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -324,35 +324,18 @@ func fieldPath(p jsontext.Pointer) string {
 
 func shorten(name string) string {
 	const enough = 64
-	switch {
-	case name == "":
-		return `""`
-	case len(name) <= enough:
-		return name
+	if len(name) > enough {
+		name = strings.ToValidUTF8(name[:enough], "") + "…"
 	}
-	cut := enough
-	for !utf8.RuneStart(name[cut]) {
-		cut--
-	}
-	return name[:cut] + "…"
+	return cmp.Or(name, `""`)
 }
+
+var kindWords = map[reflect.Kind]string{reflect.String: "a string", reflect.Slice: "an array", reflect.Struct: "a JSON object",
+	reflect.Map: "a JSON object", reflect.Bool: "true or false", reflect.Float64: "a number"}
 
 func kindWord(t reflect.Type) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	switch t.Kind() {
-	case reflect.String:
-		return "a string"
-	case reflect.Slice:
-		return "an array"
-	case reflect.Struct, reflect.Map:
-		return "a JSON object"
-	case reflect.Bool:
-		return "true or false"
-	case reflect.Float64:
-		return "a number"
-	default:
-		return "an integer"
-	}
+	return cmp.Or(kindWords[t.Kind()], "an integer")
 }
