@@ -108,24 +108,10 @@ const (
 	defaultPageSize = 50  // assumed
 )
 
-// query is a decoded query. A repeated key keeps its first value.
-type query map[string]string
-
-func parseQuery(raw string) query {
-	q := query{}
-	for part := range strings.SplitSeq(upstream.CanonicalQuery(raw), "&") {
-		key, value, _ := strings.Cut(part, "=")
-		key, errKey := url.PathUnescape(key)
-		value, errValue := url.PathUnescape(value)
-		if _, ok := q[key]; !ok && errKey == nil && errValue == nil && key != "" {
-			q[key] = value
-		}
-	}
+// parseQuery decodes a query as it is signed. Of a repeated key the first value counts.
+func parseQuery(raw string) url.Values {
+	q, _ := url.ParseQuery(upstream.CanonicalQuery(raw)) // has valid escapes only
 	return q
-}
-
-func (q query) either(key, alias string) string {
-	return cmp.Or(q[key], q[alias])
 }
 
 func positive(text string) (int64, bool) {
@@ -139,23 +125,24 @@ type window struct {
 	size, offset      int
 }
 
-func (s *Server) window(r *request, q query, resource, filters string) (window, *refusal) {
+func (s *Server) window(r *request, q url.Values, resource, filters string) (window, *refusal) {
 	w := window{resource: resource, filters: filters, size: defaultPageSize}
-	if text, ok := q["page_size"]; ok {
-		n, ok := positive(text)
+	asked := q.Has("page_size")
+	if asked {
+		n, ok := positive(q.Get("page_size"))
 		if !ok || n > maxPageSize {
 			return w, invalid("page_size", "must be 1 to 200")
 		}
 		w.size = int(n)
 	}
 	if most := s.moods.largestPage(resource); most > 0 && w.size > most {
-		if _, asked := q["page_size"]; asked && s.moods.fixed(3) != 0 { // other seeds reduce the size
+		if asked && s.moods.fixed(3) != 0 { // other seeds reduce the size
 			return w, invalid("page_size", "is over the greatest")
 		}
 		w.size = most
 	}
-	token, ok := q["page_token"]
-	if !ok || token == "" {
+	token, ok := q.Get("page_token"), false
+	if token == "" {
 		return w, nil
 	}
 	if w.offset, ok = s.readToken(r.key.space, w, token); !ok || s.moods.draw(MoodShortTokens, 4) {
@@ -245,13 +232,13 @@ func (s *Server) list(r *request, resource string, total int, item func(i int) w
 // for both, per base duration (assumed).
 func (s *Server) listOffers(r *request) ([]byte, *refusal) {
 	q := parseQuery(r.http.URL.RawQuery)
-	want := offerQuery{country: q.either("country_code", "country"), region: q.either("region", "city"), line: q["line"], ipType: q["ip_type"]}
+	want := offerQuery{country: cmp.Or(q.Get("country_code"), q.Get("country")), region: cmp.Or(q.Get("region"), q.Get("city")), line: q.Get("line"), ipType: q.Get("ip_type")}
 	for _, f := range []struct {
 		name string
 		into *int64
 	}{{"quantity", &want.quantity}, {"duration_days", &want.days}} {
-		if text, ok := q[f.name]; ok {
-			n, ok := positive(text)
+		if q.Has(f.name) {
+			n, ok := positive(q.Get(f.name))
 			if !ok {
 				return nil, invalid(f.name, "must be a positive integer")
 			}
