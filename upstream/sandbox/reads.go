@@ -141,10 +141,11 @@ func (s *Server) window(r *request, q url.Values, resource, filters string) (win
 		}
 		w.size = most
 	}
-	token, ok := q.Get("page_token"), false
+	token := q.Get("page_token")
 	if token == "" {
 		return w, nil
 	}
+	var ok bool
 	if w.offset, ok = s.readToken(r.key.space, w, token); !ok || s.moods.draw(MoodShortTokens, 4) {
 		return w, refuse("invalid_page_token", "The page token is expired, altered or of another list.")
 	}
