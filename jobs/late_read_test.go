@@ -34,7 +34,7 @@ func TestASecondReadOfADeliveredOrderIsNoFinding(t *testing.T) {
 		check(t, err)
 		total := int64(300)
 		read := decide.OrderRead{Moment: h.runner.moment(), Order: upstream.Order{
-			OrderNo: "ord_1", TotalCents: &total, Currency: "USD", Proxies: []upstream.Proxy{{ProxyID: "px_new"}},
+			OrderSummary: upstream.OrderSummary{OrderNo: "ord_1", TotalCents: &total, Currency: "USD"}, Proxies: []upstream.Proxy{{ProxyID: "px_new"}},
 			Delivery: upstream.Delivery{ExpectedCount: 1, DeliveredCount: 1, Complete: true, Available: true, Present: true},
 		}}
 		if person {

@@ -13,15 +13,14 @@ type Account struct {
 	AccountID, Email, Status string
 	EmailVerified            bool
 	CreatedAt                time.Time
-	TraceID                  string
-	ServerTime               time.Time
+	Received
 }
 
 // Account reads the key's account (API: GET /api/v1/account, scope account:read).
 func (c *Client) Account(ctx context.Context) (Account, error) {
 	return getOne(ctx, c, accountPath, "", func(o *object, e *Envelope) Account {
 		o.need("account_id")
-		a := Account{AccountID: o.text("account_id"), Email: o.text("email"), Status: o.text("status"), TraceID: e.TraceID, ServerTime: e.Timestamp}
+		a := Account{AccountID: o.text("account_id"), Email: o.text("email"), Status: o.text("status"), Received: e.received()}
 		a.EmailVerified, _ = as[bool](o.raw("email_verified"))
 		a.CreatedAt, _ = parseTime(o.text("created_at"))
 		return a
@@ -36,8 +35,7 @@ type Wallet struct {
 	Balance      string // decimal string, main unit
 	FrozenCents  int64  // not interpreted (trap 24)
 	CashValue    bool   // false in sandbox
-	TraceID      string
-	ServerTime   time.Time
+	Received
 }
 
 // Wallet reads the wallet (API: GET /api/v1/wallet, scope wallet:read). A wallet
@@ -46,7 +44,6 @@ func (c *Client) Wallet(ctx context.Context) (Wallet, error) {
 	return getOne(ctx, c, walletPath, "", func(o *object, e *Envelope) Wallet {
 		o.need("environment", "currency", "balance_cents", "cash_value")
 		return Wallet{Environment: Environment(o.str("environment")), Currency: o.str("currency"), BalanceCents: o.integer("balance_cents"),
-			Balance: o.decimal("balance"), FrozenCents: o.integer("frozen_cents"), CashValue: o.boolean("cash_value"),
-			TraceID: e.TraceID, ServerTime: e.Timestamp}
+			Balance: o.decimal("balance"), FrozenCents: o.integer("frozen_cents"), CashValue: o.boolean("cash_value"), Received: e.received()}
 	})
 }

@@ -40,7 +40,7 @@ type Config struct {
 }
 
 // String returns the address and the App ID, never the secret.
-func (c Config) String() string { return describe(c.BaseURL, c.AppID) }
+func (c Config) String() string { return "upstream " + c.BaseURL + " as " + c.AppID }
 
 // Format keeps every fmt verb from printing the secret.
 func (c Config) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(c.String())) }
@@ -125,7 +125,7 @@ func New(cfg Config) (*Client, error) {
 		}
 		cfg.Transport = newTransport(cfg.Roots)
 	}
-	cfg.Secret = ""
+	cfg.Secret, cfg.BaseURL = "", base.Scheme+"://"+base.Host+c.basePath
 	c.cfg = cfg.withDefaults()
 	return c, nil
 }
@@ -224,10 +224,10 @@ func (c *Client) Environment() Environment { return c.environment }
 func (c *Client) AppID() string { return c.cfg.AppID }
 
 // BaseURL returns the address that the client calls.
-func (c *Client) BaseURL() string { return c.base.Scheme + "://" + c.base.Host + c.basePath }
+func (c *Client) BaseURL() string { return c.cfg.BaseURL }
 
 // String returns the address and the App ID, never the secret.
-func (c *Client) String() string { return describe(c.BaseURL(), c.cfg.AppID) }
+func (c *Client) String() string { return c.cfg.String() }
 
 // Format keeps every fmt verb from printing the secret.
 func (c *Client) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(c.String())) }
@@ -241,5 +241,3 @@ func (c *Client) Close() {
 		t.CloseIdleConnections()
 	}
 }
-
-func describe(base, appID string) string { return "upstream " + base + " as " + appID }

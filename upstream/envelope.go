@@ -20,6 +20,14 @@ type Envelope struct {
 	data value // raw data; nil if absent or null; may hold credentials
 }
 
+// Received identifies the response that a value was read from.
+type Received struct {
+	TraceID    string
+	ServerTime time.Time // the envelope's timestamp, UTC; zero if absent
+}
+
+func (e *Envelope) received() Received { return Received{e.TraceID, e.Timestamp} }
+
 const (
 	messageLimit     = 1 << 10
 	traceLimit       = 256

@@ -50,7 +50,7 @@ func FuzzOrder(f *testing.F) {
 			t.Errorf("created without a number, %v", err)
 		}
 		if o, err := e.object(); err == nil {
-			if order := decodeOrder(o); o.err == nil && order.OrderNo == "" {
+			if order := decodeOrder(o, &e); o.err == nil && order.OrderNo == "" {
 				t.Error("an order without a number")
 			}
 		}

@@ -27,12 +27,16 @@ type Exchange struct {
 const codeOther = "other"
 
 // observe reports a request to Config.Observe.
-func (c *Client) observe(in *call, a *answer, e *Envelope, read bool) {
+func (c *Client) observe(a *answer) {
 	if c.cfg.Observe == nil {
 		return
 	}
-	x := Exchange{Route: routeOf(in.method, in.path), HTTPStatus: a.status, Sent: a.sent, TraceID: e.TraceID, Took: a.took}
-	if read {
+	e, route := &a.envelope, a.call.method+" "+a.call.path
+	if !slices.Contains(routes, route) {
+		route = route[:strings.LastIndexByte(route, '/')] + "/{id}"
+	}
+	x := Exchange{Route: route, HTTPStatus: a.status, Sent: a.sent, TraceID: e.TraceID, Took: a.took}
+	if a.failure == "" {
 		if x.Code = string(e.Code); !e.Code.Known() {
 			x.Code = codeOther
 		}
@@ -44,14 +48,6 @@ func (c *Client) observe(in *call, a *answer, e *Envelope, read bool) {
 var routes = []string{
 	"GET " + accountPath, "GET " + walletPath, "GET " + offersPath, "GET " + ordersPath, "GET " + ordersPath + "/{id}",
 	"GET " + proxiesPath, "GET " + proxiesPath + "/{id}", "POST " + ordersPath, "POST " + renewPath,
-}
-
-// routeOf returns the route of a request.
-func routeOf(method, path string) string {
-	if route := method + " " + path; slices.Contains(routes, route) {
-		return route
-	}
-	return method + " " + path[:strings.LastIndexByte(path, '/')] + "/{id}"
 }
 
 // Routes returns all values of Exchange.Route.

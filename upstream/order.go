@@ -92,12 +92,11 @@ func checkOrder(r OrderRequest) error {
 type CreatedOrder struct {
 	OrderNo          string // opaque; never empty
 	PollAfterSeconds *int64 // nil: null, absent, or malformed (see Reply.Malformed)
-	TraceID          string
-	ServerTime       time.Time
+	Received
 }
 
 func decodeCreatedOrder(o *object, e *Envelope) *CreatedOrder {
-	out := &CreatedOrder{OrderNo: o.id("order_no"), TraceID: e.TraceID, ServerTime: e.Timestamp}
+	out := &CreatedOrder{OrderNo: o.id("order_no"), Received: e.received()}
 	if o.err != nil {
 		return nil
 	}
@@ -105,11 +104,11 @@ func decodeCreatedOrder(o *object, e *Envelope) *CreatedOrder {
 	return out // keep the order number if the poll time is bad
 }
 
-// OrderSummary is an entry of the order list. The API document does not give its fields.
-// Absent ones are zero or nil.
+// OrderSummary is an entry of the order list, and the beginning of an order's detail. The
+// API document does not give the list's fields. Absent ones are zero or nil.
 type OrderSummary struct {
 	OrderNo, Status, PaymentStatus, Currency string
-	SubtotalCents, TotalCents                *int64
+	SubtotalCents, TotalCents                *int64 // cents
 	CreatedAt                                time.Time
 }
 
@@ -122,10 +121,9 @@ func decodeOrderSummary(o *object) OrderSummary {
 
 // Order is an order's detail (API: Order) without payment method and credentials.
 type Order struct {
-	OrderNo, Status, PaymentStatus, Currency string
-	SubtotalCents, TotalCents                *int64 // cents; nil if absent or null
-	Total                                    string // decimal string, main unit; "" if absent
-	CreatedAt                                time.Time
+	OrderSummary
+
+	Total string // decimal string, main unit; "" if absent
 	// Items are the lines without CIDRs, if the provider echoes them as the request had
 	// them. Otherwise nil: the document gives no structure.
 	Items            []OrderItem
@@ -135,9 +133,8 @@ type Order struct {
 	Proxies          []Proxy // nil unless Delivery.Available (API: Order, last rule)
 	// Unusable holds the delivered proxies that cannot be decoded. Proxies holds the
 	// others.
-	Unusable   []Unusable
-	TraceID    string
-	ServerTime time.Time
+	Unusable []Unusable
+	Received
 }
 
 // Delivery is an order's delivery progress. Present is true if all four fields were given.
@@ -155,12 +152,10 @@ type Refund struct {
 	RefundedAt          *time.Time // nil if absent, null or unreadable
 }
 
-func decodeOrder(o *object) Order {
+func decodeOrder(o *object, e *Envelope) Order {
 	out := Order{
-		OrderNo: o.id("order_no"), Status: o.loose("status"), PaymentStatus: o.loose("payment_status"), Currency: o.str("currency"),
-		SubtotalCents: o.optionalInt("subtotal_cents"), TotalCents: o.optionalInt("total_cents"), CreatedAt: o.instant("created_at"),
-		PollAfterSeconds: o.optionalInt("poll_after_seconds"),
-		Total:            o.decimal("total"), Items: shownItems(o),
+		OrderSummary: decodeOrderSummary(o), PollAfterSeconds: o.optionalInt("poll_after_seconds"),
+		Total: o.decimal("total"), Items: shownItems(o), Received: e.received(),
 	}
 	o.within("delivery", func(d *object) {
 		out.Delivery = Delivery{
@@ -204,11 +199,7 @@ func (c *Client) Order(ctx context.Context, orderNo string) (Order, error) {
 	if err != nil {
 		return Order{}, err
 	}
-	return getOne(ctx, c, path, "", func(o *object, e *Envelope) Order {
-		order := decodeOrder(o)
-		order.TraceID, order.ServerTime = e.TraceID, e.Timestamp
-		return order
-	})
+	return getOne(ctx, c, path, "", decodeOrder)
 }
 
 // OrdersPage reads one page of order summaries (API: GET /api/v1/orders). The API document

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // Page is one page of a list (API: Page). Items holds the decoded entries, Unusable the
@@ -23,8 +22,7 @@ type Page[T any] struct {
 	PageSize      int
 	HasMore       bool
 	NextPageToken string // opaque; passed back unchanged
-	TraceID       string
-	ServerTime    time.Time
+	Received
 }
 
 // PageRequest asks for one page. With Size 0 the provider chooses. If the provider refuses
@@ -63,7 +61,7 @@ func decodePage[T any](keys *byPath[listKey], o *object, e *Envelope, list list,
 	o.need(listKey, "has_more")
 	items, unusable := decodeEach(o, listKey, list.entry, decode)
 	page := Page[T]{Items: items, Unusable: unusable, PageSize: int(o.integer("page_size")), HasMore: o.boolean("has_more"),
-		NextPageToken: o.str("next_page_token"), TraceID: e.TraceID, ServerTime: e.Timestamp}
+		NextPageToken: o.str("next_page_token"), Received: e.received()}
 	if page.HasMore && page.NextPageToken == "" {
 		o.fail("next_page_token", "missing though has_more is true")
 	}

@@ -112,16 +112,10 @@ func (c Credentials) get() credentials {
 // String returns "[redacted]".
 func (c Credentials) String() string { return redacted }
 
-// GoString returns "[redacted]".
-func (c Credentials) GoString() string { return redacted }
-
 // Format prints "[redacted]" for every verb.
 func (c Credentials) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(redacted)) }
 
-// MarshalJSON returns the string "[redacted]".
-func (c Credentials) MarshalJSON() ([]byte, error) { return []byte(`"` + redacted + `"`), nil }
-
-// MarshalText returns "[redacted]".
+// MarshalText returns "[redacted]", for every encoder.
 func (c Credentials) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
 // Reveal reads one proxy's credentials from the provider (API: GET

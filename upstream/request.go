@@ -28,41 +28,43 @@ type call struct {
 
 // answer is one response, read completely.
 type answer struct {
+	call       *call
 	sent       bool
 	status     int
 	retryAfter RetryAfter
 	body       []byte
-	err        error // transport or body failure
-	tooLarge   bool
+	err        error         // transport or body failure
 	took       time.Duration // set if requests are observed
+	envelope   Envelope
+	failure    string // why there is no envelope
 }
 
 // do signs and sends a request once and reads the reply. It uses the transport directly
 // and never follows a redirect.
-func (c *Client) do(ctx context.Context, in call) (out answer) {
+func (c *Client) do(ctx context.Context, in *call) (out answer) {
 	if c.cfg.Observe != nil {
 		began := c.cfg.Clock()
 		defer func() { out.took = c.cfg.Clock().Sub(began) }()
 	}
 	if err := ctx.Err(); err != nil {
-		return answer{err: err}
+		return answer{call: in, err: err}
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
 	defer cancel()
 	trace := newSentTrace()
 	req, err := c.request(httptrace.WithClientTrace(ctx, &trace.trace), in)
 	if err != nil {
-		return answer{err: err}
+		return answer{call: in, err: err}
 	}
 	resp, err := c.cfg.Transport.RoundTrip(req)
 	if err != nil {
-		return answer{sent: trace.maybeSent(c.ownTransport, ctx.Err() != nil), err: c.clean(err)}
+		return answer{call: in, sent: trace.maybeSent(c.ownTransport, ctx.Err() != nil), err: c.clean(err)}
 	}
 	defer func() { _ = resp.Body.Close() }()
-	out = answer{sent: true, status: resp.StatusCode, retryAfter: retryAfterOf(resp.Header, c.cfg.Clock())}
+	out = answer{call: in, sent: true, status: resp.StatusCode, retryAfter: retryAfterOf(resp.Header, c.cfg.Clock())}
 	out.body, out.err = readBounded(resp, c.cfg.MaxBody)
-	if out.err != nil {
-		out.tooLarge, out.err = errors.Is(out.err, errTooLarge), c.clean(out.err)
+	if out.err != nil && !errors.Is(out.err, errTooLarge) {
+		out.err = c.clean(out.err)
 	}
 	return out
 }
@@ -104,7 +106,7 @@ func plain(body []byte, encoding string, limit int64) ([]byte, error) {
 
 // request builds and signs a request. GetBody is nil and the body is wrapped to keep
 // net/http from resending a POST. Header names are in canonical form.
-func (c *Client) request(ctx context.Context, in call) (*http.Request, error) {
+func (c *Client) request(ctx context.Context, in *call) (*http.Request, error) {
 	escaped := c.basePath + in.path
 	decoded, err := url.PathUnescape(escaped)
 	if err != nil {
@@ -150,67 +152,61 @@ func (c *Client) clean(err error) error {
 	return unquoted(err)
 }
 
-// exchange sends one request and decodes its envelope. failure says why there is no
-// envelope.
-func (c *Client) exchange(ctx context.Context, in *call) (a answer, e Envelope, failure string) {
-	a = c.do(ctx, *in)
-	e, failure = c.envelopeOf(a)
-	c.observe(in, &a, &e, failure == "")
-	return a, e, failure
+// exchange sends one request and decodes its envelope.
+func (c *Client) exchange(ctx context.Context, in *call) answer {
+	a := c.do(ctx, in)
+	switch {
+	case errors.Is(a.err, errTooLarge):
+		a.failure = fmt.Sprintf("response body is over %d bytes", c.cfg.MaxBody)
+	case a.err != nil:
+		a.failure = a.err.Error()
+	case a.status >= 300 && a.status < 400:
+		a.failure = "redirect refused"
+	default:
+		var err error
+		if a.envelope, err = DecodeEnvelope(a.body); err != nil {
+			a.failure = err.Error()
+		}
+	}
+	if strings.Contains(a.envelope.Message, c.secret()) {
+		a.envelope.Message = "(withheld)"
+	}
+	c.observe(&a)
+	return a
 }
 
-// err returns nil for a usable success. Otherwise it returns the failure or the envelope
+// error returns nil for a usable success. Otherwise it returns the failure or the envelope
 // as an error.
-func (in *call) err(a *answer, e *Envelope, failure string) error {
+func (a *answer) error() error {
+	e, failure := &a.envelope, a.failure
 	consistent := e.Success == (e.Code == CodeOK)
 	switch {
-	case a.err != nil && !a.tooLarge:
-		return &TransportError{Method: in.method, Path: in.path, Sent: a.sent, Err: a.err}
+	case a.err != nil && !errors.Is(a.err, errTooLarge):
+		return &TransportError{Method: a.call.method, Path: a.call.path, Sent: a.sent, Err: a.err}
 	case failure != "":
 	case e.Success && consistent && a.status/100 == 2:
 		return nil
 	case e.Success || !consistent:
 		failure = fmt.Sprintf("success %t contradicts code %q or the HTTP status", e.Success, e.Code)
 	}
-	return &Error{Method: in.method, Path: in.path, HTTPStatus: a.status, Code: e.Code, Message: e.Message,
+	return &Error{Method: a.call.method, Path: a.call.path, HTTPStatus: a.status, Code: e.Code, Message: e.Message,
 		TraceID: e.TraceID, Timestamp: e.Timestamp, RetryAfter: a.retryAfter, FieldErrors: e.fieldErrors(), Failure: failure}
 }
 
+// malformed notes that the envelope's data cannot be decoded.
+func (a *answer) malformed(err error) { a.failure = "malformed data: " + err.Error() }
+
 // getOne sends one GET and decodes its data.
-func getOne[T any](ctx context.Context, c *Client, path, query string, decode func(*object, *Envelope) T) (T, error) {
-	var zero T
-	in := call{method: http.MethodGet, path: path, query: query}
-	a, e, failure := c.exchange(ctx, &in)
-	if err := in.err(&a, &e, failure); err != nil {
-		return zero, err
+func getOne[T any](ctx context.Context, c *Client, path, query string, decode func(*object, *Envelope) T) (out T, err error) {
+	a := c.exchange(ctx, &call{method: http.MethodGet, path: path, query: query})
+	if err := a.error(); err != nil {
+		return out, err
 	}
-	out, err := decodeData(&e, decode)
-	if err != nil {
-		return zero, in.err(&a, &e, malformed+err.Error())
+	if out, err = decodeData(&a.envelope, decode); err != nil {
+		a.malformed(err)
+		return *new(T), a.error()
 	}
 	return out, nil
-}
-
-const malformed = "malformed data: "
-
-// envelopeOf decodes the envelope of an answer, or says why there is none.
-func (c *Client) envelopeOf(a answer) (Envelope, string) {
-	switch {
-	case a.tooLarge:
-		return Envelope{}, fmt.Sprintf("response body is over %d bytes", c.cfg.MaxBody)
-	case a.err != nil:
-		return Envelope{}, a.err.Error()
-	case a.status >= 300 && a.status < 400:
-		return Envelope{}, "redirect refused"
-	}
-	e, err := DecodeEnvelope(a.body)
-	if err != nil {
-		return Envelope{}, err.Error()
-	}
-	if strings.Contains(e.Message, c.secret()) {
-		e.Message = "(withheld)"
-	}
-	return e, ""
 }
 
 // RetryAfter is the Retry-After response header (API: Limits). The zero value means that

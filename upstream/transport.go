@@ -12,6 +12,7 @@ import (
 	"net/http/httptrace"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -59,14 +60,7 @@ func readableProxy(text string) bool {
 		text = "http://" + text
 	}
 	u, err := url.Parse(text)
-	if err != nil || u.Hostname() == "" || !HasPort(u) {
-		return false
-	}
-	switch u.Scheme {
-	case "http", "https", "socks5", "socks5h":
-		return true
-	}
-	return false
+	return err == nil && u.Hostname() != "" && HasPort(u) && slices.Contains([]string{"http", "https", "socks5", "socks5h"}, u.Scheme)
 }
 
 // countingConn counts write attempts before they are made.

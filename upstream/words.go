@@ -125,7 +125,7 @@ func onlyPlain(rest string) string {
 	for i, word := range strings.SplitAfter(rest, " ") {
 		bare := strings.ToLower(strings.Trim(word, ` .,;!?()"'`))
 		glued := i == 0 && bare != "" && bare != "s" // attached to the credential word
-		if glued || bare != "" && bare != "s" && !slices.Contains(plainWords, bare) && !fewDigits(bare) {
+		if glued || bare != "" && bare != "s" && !slices.Contains(plainWords, bare) && !fewDigits.MatchString(bare) {
 			return strings.TrimRight(kept.String(), " ") + " " + withheldRest
 		}
 		kept.WriteString(word)
@@ -133,13 +133,13 @@ func onlyPlain(rest string) string {
 	return kept.String()
 }
 
-func fewDigits(s string) bool { return len(s) <= 2 && strings.Trim(s, "0123456789") == "" }
+var fewDigits = regexp.MustCompile(`^[0-9]{1,2}$`)
 
 // onlyDictionary withholds each word that does not match the dictionary.
 func onlyDictionary(s string) string {
 	words := strings.SplitAfter(s, " ")
 	for i, word := range words {
-		if bare := strings.TrimRight(word, " "); !inDictionary(bare) {
+		if bare := strings.TrimRight(word, " "); !dictionary.MatchString(bare) {
 			words[i] = withheldWord + word[len(bare):]
 		}
 	}
@@ -153,8 +153,6 @@ var dictionary = regexp.MustCompile(`^[(]*(` +
 	`[a-z]+([_.][a-z0-9]+|\[[0-9]+\])*|` +
 	`-?[0-9]{1,6}([.,][0-9]{1,3})*%?|` +
 	`[^\x00-\x7f][^\x21-\x2b\x2f\x3a-\x7f]*)[).,;:!?]*$`)
-
-func inDictionary(word string) bool { return dictionary.MatchString(word) }
 
 // fieldWords limits the text of data.errors, in bytes.
 const fieldWords = 400
@@ -187,7 +185,10 @@ func collectWords(path string, v any, said *[]string) {
 	default:
 		words := valueWords(path, fmt.Sprint(v))
 		if path != "" && words != "" {
-			words = fieldOf(path) + ": " + words
+			if !fieldNames.MatchString(path) {
+				path = withheldWord
+			}
+			words = path + ": " + words
 		}
 		if words != "" && len(*said) < 16 {
 			*said = append(*said, words)
@@ -197,13 +198,6 @@ func collectWords(path string, v any, said *[]string) {
 
 // fieldNames matches a field's path. Other keys may hold any text.
 var fieldNames = regexp.MustCompile(`^[A-Za-z0-9_.\[\]-]{1,100}$`)
-
-func fieldOf(path string) string {
-	if fieldNames.MatchString(path) {
-		return path
-	}
-	return withheldWord
-}
 
 // valueWords sanitises a message of data.errors, which often repeats the submitted value.
 // It withholds words that are not in the dictionary. Under a credential's name it

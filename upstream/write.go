@@ -40,19 +40,19 @@ type Write struct {
 }
 
 // call builds the request of a write. It returns an error if the write is invalid.
-func (w Write) call(env Environment) (call, error) {
+func (w Write) call(env Environment) (*call, error) {
 	path, ok := writePaths[w.Kind]
 	switch {
 	case !ok:
-		return call{}, errors.New("unknown kind of write")
+		return nil, errors.New("unknown kind of write")
 	case w.Key == "" || len(w.Key) > 255 || !headerSafe(w.Key):
-		return call{}, errors.New("idempotency key must be 1 to 255 printable ASCII bytes without spaces at its ends")
+		return nil, errors.New("idempotency key must be 1 to 255 printable ASCII bytes without spaces at its ends")
 	case w.Scenario != "" && (env != Sandbox || w.Kind != WriteOrder):
-		return call{}, errors.New("the scenario header goes with sandbox orders only")
+		return nil, errors.New("the scenario header goes with sandbox orders only")
 	case !headerSafe(w.Scenario):
-		return call{}, errors.New("scenario must be printable ASCII without spaces at its ends")
+		return nil, errors.New("scenario must be printable ASCII without spaces at its ends")
 	}
-	return call{method: http.MethodPost, path: path, body: w.Body, timestamp: w.Timestamp, key: w.Key, scenario: w.Scenario}, nil
+	return &call{method: http.MethodPost, path: path, body: w.Body, timestamp: w.Timestamp, key: w.Key, scenario: w.Scenario}, nil
 }
 
 // Reply is what is known about one POST attempt. It makes no decisions.
@@ -86,17 +86,17 @@ func (c *Client) post(ctx context.Context, w Write) (Reply, error) {
 	if err != nil {
 		return Reply{Failure: err.Error()}, fmt.Errorf("upstream: %w", err)
 	}
-	a, e, failure := c.exchange(ctx, &in)
-	r := Reply{Sent: a.sent, HTTPStatus: a.status, RetryAfter: a.retryAfter, Failure: failure}
-	if failure == "" {
+	a := c.exchange(ctx, in)
+	r := Reply{Sent: a.sent, HTTPStatus: a.status, RetryAfter: a.retryAfter, Failure: a.failure}
+	if e := &a.envelope; a.failure == "" {
 		r.Envelope, r.Success, r.Code, r.Message = true, e.Success, e.Code, e.Message
 		r.TraceID, r.ServerTime, r.Fields = e.TraceID, e.Timestamp, fieldWordsOf(e.fieldErrors())
-		if err := r.decode(w.Kind, &e); err != nil {
+		if err := r.decode(w.Kind, e); err != nil {
 			r.Malformed = err.Error()
-			failure = malformed + r.Malformed
+			a.malformed(err)
 		}
 	}
-	return r, in.err(&a, &e, failure)
+	return r, a.error()
 }
 
 // decode decodes the data of a reply to a write.

@@ -17,7 +17,7 @@ func TestADeliveryFitsIntoAFact(t *testing.T) {
 	op := Operation{Operation: fact.Operation{ID: "buy/1", CommandID: "buy", Kind: fact.KindOrder, State: fact.StateOpen, OrderNo: "ord_1"}, Binding: binding, OfferCode: "off_us_1"}
 	expires := time.Date(2026, 12, 21, 12, 0, 0, 0, time.UTC)
 	for region, whole := range map[string]bool{"Dallas": true, strings.Repeat("x", 100): true, strings.Repeat("\x01", 500): false, strings.Repeat("x", 10_000): false} {
-		o := upstream.Order{OrderNo: "ord_1", TotalCents: new(int64), Currency: "USD", Delivery: upstream.Delivery{Complete: true, Available: true, Present: true}}
+		o := upstream.Order{OrderSummary: upstream.OrderSummary{OrderNo: "ord_1", TotalCents: new(int64), Currency: "USD"}, Delivery: upstream.Delivery{Complete: true, Available: true, Present: true}}
 		*o.TotalCents = 600_001
 		for i := range 2000 {
 			id := "0af76519-16cd-43dd-8448-eb211c8" + string(rune('a'+i%26)) + strings.Repeat("0", 4)

@@ -22,8 +22,8 @@ func cents(n int64) *int64 { return new(n) }
 
 // detail is an order in progress that costs 900.
 func detail(change ...func(*upstream.Order)) upstream.Order {
-	o := upstream.Order{OrderNo: "ord_1", Status: "procuring", Currency: "USD", TotalCents: cents(900), PollAfterSeconds: cents(7),
-		Delivery: upstream.Delivery{ExpectedCount: 2, DeliveredCount: 1, Present: true}, TraceID: "tr_2"}
+	o := upstream.Order{OrderSummary: upstream.OrderSummary{OrderNo: "ord_1", Status: "procuring", Currency: "USD", TotalCents: cents(900)}, PollAfterSeconds: cents(7),
+		Delivery: upstream.Delivery{ExpectedCount: 2, DeliveredCount: 1, Present: true}, Received: upstream.Received{TraceID: "tr_2"}}
 	for _, c := range change {
 		c(&o)
 	}

@@ -63,8 +63,8 @@ func anyRenewal(t *rapid.T) *upstream.Renewal {
 
 func anyOrder(t *rapid.T) upstream.Order {
 	o := upstream.Order{
-		OrderNo: rapid.SampledFrom([]string{"ord_1", "ord_1", "ord_1", ""}).Draw(t, "order_no"), Status: rapid.SampledFrom([]string{"paid", "procuring", "done"}).Draw(t, "status"),
-		Currency: rapid.SampledFrom([]string{"USD", "USD", "EUR", ""}).Draw(t, "currency"), TotalCents: anyCents(t, "total"), PollAfterSeconds: anyCents(t, "poll"),
+		OrderSummary: upstream.OrderSummary{OrderNo: rapid.SampledFrom([]string{"ord_1", "ord_1", "ord_1", ""}).Draw(t, "order_no"), Status: rapid.SampledFrom([]string{"paid", "procuring", "done"}).Draw(t, "status"),
+			Currency: rapid.SampledFrom([]string{"USD", "USD", "EUR", ""}).Draw(t, "currency"), TotalCents: anyCents(t, "total")}, PollAfterSeconds: anyCents(t, "poll"),
 		Delivery: upstream.Delivery{ExpectedCount: rapid.Int64().Draw(t, "expected"), Complete: rapid.Bool().Draw(t, "complete"), Available: rapid.Bool().Draw(t, "available"), Present: rapid.Bool().Draw(t, "present")},
 	}
 	if rapid.Bool().Draw(t, "refund") {

@@ -79,7 +79,7 @@ func TestTrap65UnreadableLinesHideNoContradiction(t *testing.T) {
 func TestTrap65AnOrderSettlesWhateverItsProxiesLookLike(t *testing.T) {
 	op, total := open(), int64(903)
 	op.OfferCode = "off_1"
-	o := upstream.Order{OrderNo: "ord_1", TotalCents: &total, Currency: "USD", Delivery: upstream.Delivery{Present: true, Complete: true, Available: true, ExpectedCount: 3, DeliveredCount: 3},
+	o := upstream.Order{OrderSummary: upstream.OrderSummary{OrderNo: "ord_1", TotalCents: &total, Currency: "USD"}, Delivery: upstream.Delivery{Present: true, Complete: true, Available: true, ExpectedCount: 3, DeliveredCount: 3},
 		Proxies: []upstream.Proxy{{ProxyID: "px_1"}}, Unusable: []upstream.Unusable{{ID: "px_2", Position: 2, Field: "expires_at"}, {Position: 3, Field: "proxy_id"}}}
 	f, ok := Decide(op, OrderRead{Moment: Moment{Now: noon}, Order: o}).Facts[0].(fact.OrderDelivered)
 	if !ok || f.ChargedCents != 903 || !reflect.DeepEqual(f.ProxyIDs, []string{"px_1", "px_2"}) || len(f.Proxies) != 2 || *f.Proxies[1].ChargedCents != 301 {

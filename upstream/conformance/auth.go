@@ -62,20 +62,17 @@ var authDetails = []authFailure{
 }
 
 // signedAs returns a valid request that is changed before signing.
-func signedAs(change func(*draft)) request {
-	r := get("/api/v1/account")
-	r.damage, r.resign = change, true
+func signedAs(change func(*draft)) request { return get("/api/v1/account").damaged(change, true) }
+
+func (r request) damaged(damage func(*draft), resign bool) request {
+	r.damage, r.resign = damage, resign
 	return r
 }
 
 func withNonce(nonce string) request { return signedAs(func(d *draft) { d.nonce = nonce }) }
 
 // sentWith returns a valid request that is changed after signing.
-func sentWith(change func(*draft)) request {
-	r := get("/api/v1/account")
-	r.damage = change
-	return r
-}
+func sentWith(change func(*draft)) request { return get("/api/v1/account").damaged(change, false) }
 
 func unsigned() request { return sentWith(func(d *draft) { d.header.Del("X-Api-Signature") }) }
 
@@ -103,8 +100,8 @@ func authChecks() []Check {
 	}
 	for _, e := range endpoints {
 		out = append(out, rule("auth.replayed_nonce."+e.name, secHeaders, "a nonce that was used is refused on "+e.method+" "+e.name, func(s *session) finding {
-			r, nonce := e.harmless(), newNonce()
-			r.damage, r.resign = func(d *draft) { d.nonce = nonce }, true
+			nonce := newNonce()
+			r := e.harmless().damaged(func(d *draft) { d.nonce = nonce }, true)
 			if first := s.send(r); first.code() == "invalid_signature" || first.envelope == nil {
 				return differs("the first use: %s", first.seen())
 			}
@@ -120,9 +117,7 @@ func (f authFailure) check(id string, e endpoint) Check {
 		sentence += " with " + f.code
 	}
 	return rule("auth."+id, f.section, sentence, func(s *session) finding {
-		r := e.harmless()
-		r.damage, r.resign = func(d *draft) { f.damage(s, d) }, f.resign
-		got := s.send(r)
+		got := s.send(e.harmless().damaged(func(d *draft) { f.damage(s, d) }, f.resign))
 		return refused(got, cmp.Or(f.code, got.code()))
 	})
 }
@@ -148,11 +143,9 @@ func stampChecks() []Check {
 		{"basic_form", "in the basic form of ISO 8601", true, 0, time.UTC, "20060102T150405Z"},
 		{"zone_without_colon", "with the zone +0000", true, 0, time.UTC, "2006-01-02T15:04:05+0000"},
 	} {
-		c := rule("auth.timestamp."+f.id, secHeaders, "a timestamp "+f.what+" is accepted", func(s *session) finding {
+		out = append(out, rule("auth.timestamp."+f.id, secHeaders, "a timestamp "+f.what+" is accepted", func(s *session) finding {
 			return signatureAccepted(s.send(signedAs(func(d *draft) { d.stamp = s.now().Add(f.by).In(f.zone).Format(f.layout) })))
-		})
-		c.Open = f.open
-		out = append(out, c)
+		}).openIf(f.open))
 	}
 	return append(out,
 		rule("auth.nonce.burnt_by_bad_signature", secHeaders, "whether a nonce is used up by a request whose signature is wrong", func(s *session) finding {

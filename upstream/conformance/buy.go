@@ -47,12 +47,11 @@ func findPurchase(table []purchase, name string) purchase {
 // offer is the offer that the run buys: the cheapest of those for 30 days and quantity two
 // that allow the most checks.
 type offer struct {
-	code            string
-	cents, base     int64
-	days            []int64
-	country, region string
-	cidr            string
-	second          *offer // another offer for a second line, if there is one
+	code          string
+	cents, base   int64
+	days          []int64
+	country, cidr string
+	second        *offer // another offer for a second line, if there is one
 }
 
 func (o offer) estimate(p purchase) int64 {
@@ -121,15 +120,12 @@ func (o offer) shows(cidrField string) (n int) {
 }
 
 func readOffer(o map[string]any) offer {
-	out := offer{code: word(o, "offer_code"), country: word(o, "country_code"), region: word(o, "region")}
+	out := offer{code: word(o, "offer_code"), country: word(o, "country_code")}
 	out.cents, _ = cents(o, "unit_price_cents")
 	out.base, _ = cents(o, "base_duration_days")
-	days, _ := o["duration_days"].([]any)
-	for _, d := range days {
-		if n, ok := d.(json.Number); ok {
-			v, _ := n.Int64()
-			out.days = append(out.days, v)
-		}
+	for _, days := range members[json.Number](o["duration_days"]) {
+		n, _ := days.Int64()
+		out.days = append(out.days, n)
 	}
 	if cidrs := words(o, "cidrs"); len(cidrs) > 0 {
 		out.cidr = cidrs[0]

@@ -15,12 +15,9 @@ func canonicalChecks() []Check {
 		return r
 	}
 	return slices.Concat(each(queryVariants, func(v variant) []Check {
-		c := rule("canonical.query."+v.id, secCanonical, "the signature of a query with "+v.what+" is accepted", offers(v).wants(signatureAccepted))
-		c.Open = v.open
-		return []Check{c}
+		return []Check{rule("canonical.query."+v.id, secCanonical, "the signature of a query with "+v.what+" is accepted", offers(v).wants(signatureAccepted)).openIf(v.open)}
 	}), each(wrongCanonical, func(v variant) []Check {
-		r := offers(v)
-		r.damage, r.resign = func(d *draft) { d.canonical = v.signed }, true
+		r := offers(v).damaged(func(d *draft) { d.canonical = v.signed }, true)
 		return []Check{rule("canonical.wrong."+v.id, secCanonical, "a canonical query "+v.what+" is refused with invalid_signature", r.wants(refusing("invalid_signature")))}
 	}), each(bodyVariants, func(v variant) []Check {
 		return []Check{rule("canonical.body."+v.id, secCanonical, "a body with "+v.what+" is signed exactly as sent", post("/api/v1/proxies/renew", "body", v.sent).wants(signatureAccepted))}

@@ -55,7 +55,8 @@ func rule(id, section, sentence string, run judgement) Check {
 }
 
 func (c Check) costs() Check           { c.Costs = true; return c }
-func (c Check) open() Check            { c.Open = true; return c }
+func (c Check) open() Check            { return c.openIf(true) }
+func (c Check) openIf(is bool) Check   { c.Open = is; return c }
 func (c Check) in(e environment) Check { c.only = e; return c }
 func (c Check) atEnd() Check           { c.phase = last; return c }
 func (c Check) chosen(cfg *Config) bool {

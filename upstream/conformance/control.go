@@ -41,13 +41,21 @@ func (s *session) command(method, path string, in, out any) error {
 	return json.NewDecoder(resp.Body).Decode(out)
 }
 
-// between calls begin, do and end, which undoes begin.
-func (s *session) between(begin, end func() error, failed string, do func() finding) finding {
-	if err := begin(); err != nil {
+// members of a control request.
+type setting = map[string]any
+
+// during calls do while a setting applies, and undoes it. Without an undo it deletes all
+// settings of the path.
+func (s *session) during(path string, set, undo setting, failed string, do func() finding) finding {
+	if err := s.command(http.MethodPost, path, set, nil); err != nil {
 		return notRun("%s", err)
 	}
 	out := do()
-	if err := end(); err != nil {
+	method := http.MethodPost
+	if undo == nil {
+		method = http.MethodDelete
+	}
+	if err := s.command(method, path, undo, nil); err != nil {
 		return differs("%s: %s", failed, err)
 	}
 	return out
@@ -56,12 +64,8 @@ func (s *session) between(begin, end func() error, failed string, do func() find
 // atClock calls do with the server's clock moved, and moves it back.
 func (s *session) atClock(by time.Duration, do func() finding) finding {
 	original := int64(s.skew.Round(time.Second) / time.Second)
-	move := func(by time.Duration) func() error {
-		return func() error {
-			return s.command(http.MethodPost, "/clock", map[string]int64{"offset_seconds": original + int64(by/time.Second)}, nil)
-		}
-	}
-	return s.between(move(by), move(0), "the clock could not be set back", func() finding {
+	moved := setting{"offset_seconds": original + int64(by/time.Second)}
+	return s.during("/clock", moved, setting{"offset_seconds": original}, "the clock could not be set back", func() finding {
 		s.moved = by
 		defer func() { s.moved = 0 }()
 		return do()
@@ -69,10 +73,9 @@ func (s *session) atClock(by time.Duration, do func() finding) finding {
 }
 
 // withFault sets one fault for this account, once, and clears all faults afterwards.
-func (s *session) withFault(fault map[string]any, do func() finding) finding {
+func (s *session) withFault(fault setting, do func() finding) finding {
 	fault["environment"] = s.cfg.environment()
-	return s.between(func() error { return s.command(http.MethodPost, "/faults", fault, nil) },
-		func() error { return s.command(http.MethodDelete, "/faults", nil, nil) }, "the faults could not be cleared", do)
+	return s.during("/faults", fault, nil, "the faults could not be cleared", do)
 }
 
 // withWallet calls do with a wallet of the given amount, and restores the wallet.
@@ -81,12 +84,10 @@ func (s *session) withWallet(cents int64, do func() finding) finding {
 	if !known {
 		return notRun("the wallet could not be read")
 	}
-	add := func(n int64) func() error {
-		return func() error {
-			return s.command(http.MethodPost, "/wallet", map[string]any{"account_id": s.accountID(), "environment": s.cfg.environment(), "add_cents": n}, nil)
-		}
+	add := func(n int64) setting {
+		return setting{"account_id": s.accountID(), "environment": s.cfg.environment(), "add_cents": n}
 	}
-	return s.between(add(cents-balance), add(balance-cents), "the wallet could not be filled again", do)
+	return s.during("/wallet", add(cents-balance), add(balance-cents), "the wallet could not be filled again", do)
 }
 
 func (s *session) accountID() string {
@@ -97,10 +98,8 @@ func (s *session) accountID() string {
 func controlChecks() []Check {
 	revoked := func(e endpoint) []Check {
 		return []Check{rule("control.revoked."+e.name, secCredentials, "the key, once disabled, is refused on "+e.method+" "+e.name, func(s *session) finding {
-			revoke := func(yes bool) error {
-				return s.command(http.MethodPost, "/keys", map[string]any{"app_id": s.cfg.AppID, "revoked": yes}, nil)
-			}
-			return s.between(func() error { return revoke(true) }, func() error { return revoke(false) }, "the key could not be enabled again",
+			revoked := func(yes bool) setting { return setting{"app_id": s.cfg.AppID, "revoked": yes} }
+			return s.during("/keys", revoked(true), revoked(false), "the key could not be enabled again",
 				func() finding { return refused(s.send(e.harmless()), "api_key_revoked") })
 		})}
 	}
@@ -220,7 +219,7 @@ func (s *session) leaveUnresolved() (left, string) {
 			return out, why
 		}
 		out.before, _ = s.balance()
-		f := s.withFault(map[string]any{"fault": "unresolved_record", "method": "POST", "path": "/api/v1/orders"}, func() finding {
+		f := s.withFault(setting{"fault": "unresolved_record", "method": "POST", "path": "/api/v1/orders"}, func() finding {
 			s.send(out.r)
 			return ok("")
 		})
@@ -234,13 +233,14 @@ func whileHanging(s *session) finding {
 	if why != "" {
 		return notRun("%s", why)
 	}
-	return s.withFault(map[string]any{"fault": "hang", "seconds": 600, "method": "POST", "path": "/api/v1/orders"}, func() finding {
+	return s.withFault(setting{"fault": "hang", "seconds": 600, "method": "POST", "path": "/api/v1/orders"}, func() finding {
 		before, _ := s.balance()
 		ctx, leave := context.WithCancel(s.ctx)
 		first := make(chan struct{})
 		go func() {
 			defer close(first)
-			s.sender(ctx).sendOnce(r)
+			other := &session{ctx: ctx, cfg: s.cfg, base: s.base, signedHost: s.signedHost, skew: s.skew, moved: s.moved}
+			other.sendOnce(r)
 		}()
 		defer func() { leave(); <-first }()
 		if !s.until(func() bool { now, _ := s.balance(); return now != before }) {
@@ -257,11 +257,6 @@ func whileHanging(s *session) finding {
 	})
 }
 
-// sender returns a session for use by another goroutine.
-func (s *session) sender(ctx context.Context) *session {
-	return &session{ctx: ctx, cfg: s.cfg, base: s.base, signedHost: s.signedHost, skew: s.skew, moved: s.moved}
-}
-
 // until polls a limited number of times.
 func (s *session) until(done func() bool) bool {
 	for range 2000 {
@@ -273,7 +268,7 @@ func (s *session) until(done func() bool) bool {
 }
 
 func rateLimited(s *session) finding {
-	fault := map[string]any{"fault": "code", "code": "rate_limited", "retry_after": "1", "path": "/api/v1/account"}
+	fault := setting{"fault": "code", "code": "rate_limited", "retry_after": "1", "path": "/api/v1/account"}
 	return s.withFault(fault, func() finding {
 		before := len(s.limited)
 		r := s.get("/api/v1/account")

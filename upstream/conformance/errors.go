@@ -24,17 +24,13 @@ func errorChecks() []Check {
 }
 
 // orderAt and proxyAt request a resource of an order or a proxy of this account.
-func orderAt(resource string) step[request] {
-	return func(s *session) (request, string) {
-		r, why := s.anyOrder()
-		return get("/api/v1/" + resource + "/" + rfc3986(word(r.data(), "order_no"))), why
-	}
-}
+func orderAt(resource string) step[request] { return itemAt((*session).anyOrder, "order_no", resource) }
+func proxyAt(resource string) step[request] { return itemAt((*session).anyProxy, "proxy_id", resource) }
 
-func proxyAt(resource string) step[request] {
+func itemAt(item step[reply], id, resource string) step[request] {
 	return func(s *session) (request, string) {
-		r, why := s.anyProxy()
-		return get("/api/v1/" + resource + "/" + rfc3986(word(r.data(), "proxy_id"))), why
+		r, why := item(s)
+		return get("/api/v1/" + resource + "/" + rfc3986(word(r.data(), id))), why
 	}
 }
 
@@ -87,8 +83,7 @@ func statusChecks() []Check {
 
 // limitChecks check rate limits, and the version in the path.
 func limitChecks() []Check {
-	otherType := post("/api/v1/orders", "type", lines(unknown, 1, 1))
-	otherType.damage = func(d *draft) { d.header.Set("Content-Type", "text/plain") }
+	otherType := post("/api/v1/orders", "type", lines(unknown, 1, 1)).damaged(func(d *draft) { d.header.Set("Content-Type", "text/plain") }, false)
 	scenario := post("/api/v1/proxies/renew", "scenario", renewBody([]string{unknown}, 30))
 	scenario.scenario = "success"
 	return []Check{

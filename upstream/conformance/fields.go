@@ -4,6 +4,7 @@ package conformance
 
 import (
 	"slices"
+	"strings"
 )
 
 // field is one line of the document's field tables.
@@ -13,38 +14,40 @@ type field struct {
 	null bool // "may be null"
 }
 
-// The fields of the document, with their types if given.
+// kinds are the types by their names in the tables.
+var kinds = map[string]kind{"": anything, "text": text, "boolean": boolean, "list": list, "object": object, "instant": instant,
+	"integer": integer, "decimal": decimal, "texts": texts, "integers": integers}
+
+// fields parses a table: names, with their types if the document gives them, and a
+// question mark if they may be null.
+func fields(table string) (out []field) {
+	for entry := range strings.FieldsSeq(table) {
+		entry, null := strings.CutSuffix(entry, "?")
+		name, typed, _ := strings.Cut(entry, ":")
+		out = append(out, field{name, kinds[typed], null})
+	}
+	return out
+}
+
+// The fields of the document.
 var (
-	envelopeFields = []field{{"success", boolean, false}, {"code", text, false}, {"message", text, false}, {"data", object, false},
-		{"timestamp", instant, false}, {"trace_id", text, false}}
-	failureFields = []field{{"success", boolean, false}, {"code", text, false}, {"message", text, false}, {"data", object, true},
-		{"timestamp", instant, false}, {"trace_id", text, false}}
-	accountFields = []field{{"account_id", anything, false}, {"email", anything, false}, {"email_verified", anything, false},
-		{"status", anything, false}, {"created_at", instant, true}}
-	walletFields = []field{{"environment", text, false}, {"currency", text, false}, {"balance_cents", integer, false},
-		{"balance", decimal, false}, {"frozen_cents", integer, false}, {"cash_value", boolean, false}}
-	offerFields = []field{{"offer_code", text, false}, {"name", anything, false}, {"country_code", anything, false},
-		{"country_name", anything, false}, {"region", anything, true}, {"line_name", anything, true}, {"ip_type", anything, true},
-		{"protocol", anything, true}, {"unit_price_cents", integer, false}, {"unit_price", decimal, false},
-		{"base_duration_days", integer, false}, {"duration_days", integers, false}, {"max_quantity", integer, false}, {"cidrs", list, true}}
-	orderFields = []field{{"order_no", text, false}, {"status", text, false}, {"payment_status", anything, true},
-		{"payment_method", anything, true}, {"currency", text, false}, {"subtotal_cents", integer, false}, {"total_cents", integer, false},
-		{"total", decimal, false}, {"created_at", instant, true}, {"items", list, false}, {"delivery", object, false},
-		{"poll_after_seconds", integer, true}, {"refund", object, true}, {"proxies", list, false}}
-	deliveryFields = []field{{"expected_count", integer, false}, {"delivered_count", integer, false}, {"complete", boolean, false},
-		{"available", boolean, false}}
-	refundFields = []field{{"status", anything, false}, {"destination", anything, false}, {"amount_cents", integer, false},
-		{"currency", text, false}, {"refunded_at", instant, true}}
-	proxyFields = []field{{"proxy_id", text, false}, {"status", anything, true}, {"host", anything, true}, {"port", anything, true},
-		{"protocol", anything, true}, {"username", anything, true}, {"password", anything, true}, {"connection", anything, true},
-		{"socks5_uri", anything, true}, {"ip_type", anything, true}, {"country_code", anything, true}, {"region", anything, true},
-		{"line_name", anything, true}, {"starts_at", instant, true}, {"expires_at", instant, true}}
-	renewalFields = []field{{"status", text, false}, {"total_cents", integer, false}, {"charged_cents", integer, false},
-		{"refunded_cents", integer, false}, {"successful_proxy_ids", texts, false}, {"failed_proxy_ids", texts, false},
-		{"unresolved_proxy_ids", texts, false}, {"line_items", list, false}}
-	lineFields = []field{{"proxy_id", text, false}, {"host", anything, true}, {"status", text, false}, {"duration_days", integer, false},
-		{"amount_cents", integer, false}, {"amount", decimal, false}, {"charged_cents", integer, false}, {"refunded_cents", integer, false}}
-	pageFields = []field{{"page_size", integer, false}, {"has_more", boolean, false}, {"next_page_token", text, true}}
+	envelopeFields = fields("success:boolean code:text message:text data:object timestamp:instant trace_id:text")
+	failureFields  = fields("success:boolean code:text message:text data:object? timestamp:instant trace_id:text")
+	accountFields  = fields("account_id email email_verified status created_at:instant?")
+	walletFields   = fields("environment:text currency:text balance_cents:integer balance:decimal frozen_cents:integer cash_value:boolean")
+	offerFields    = fields(`offer_code:text name country_code country_name region? line_name? ip_type? protocol? unit_price_cents:integer
+		unit_price:decimal base_duration_days:integer duration_days:integers max_quantity:integer cidrs:list?`)
+	orderFields = fields(`order_no:text status:text payment_status? payment_method? currency:text subtotal_cents:integer total_cents:integer
+		total:decimal created_at:instant? items:list delivery:object poll_after_seconds:integer? refund:object? proxies:list`)
+	deliveryFields = fields("expected_count:integer delivered_count:integer complete:boolean available:boolean")
+	refundFields   = fields("status destination amount_cents:integer currency:text refunded_at:instant?")
+	proxyFields    = fields(`proxy_id:text status? host? port? protocol? username? password? connection? socks5_uri? ip_type? country_code? region?
+		line_name? starts_at:instant? expires_at:instant?`)
+	renewalFields = fields(`status:text total_cents:integer charged_cents:integer refunded_cents:integer successful_proxy_ids:texts failed_proxy_ids:texts
+		unresolved_proxy_ids:texts line_items:list`)
+	lineFields = fields(`proxy_id:text host? status:text duration_days:integer amount_cents:integer amount:decimal charged_cents:integer
+		refunded_cents:integer`)
+	pageFields = fields("page_size:integer has_more:boolean next_page_token:text?")
 )
 
 // fieldChecks check every field of every resource, wherever the resource appears.

@@ -19,7 +19,16 @@ func idempotencyChecks() []Check {
 		replayChecks("renewal_one", "a renewal of one", "", renewalAgain("one")),
 		replayChecks("renewal_two", "a renewal of two", "", renewalAgain("two")),
 		conflictChecks(), keyChoices(),
-		concurrencyChecks("order", "order_no", (*session).orderRace), concurrencyChecks("renewal", "", (*session).renewRace))
+		concurrencyChecks("order", "order_no", func(s *session) (request, string) {
+			r, _, why := s.orderOf("concurrent")
+			return r, why
+		}), concurrencyChecks("renewal", "", func(s *session) (request, string) {
+			if _, why := s.chosenOffer(); why == "" && len(s.ownProxies()) == 0 {
+				return request{}, noProxy
+			}
+			r, _, why := s.renewalOf("concurrent")
+			return r, why
+		}))
 }
 
 // again is a repeated request, with the wallet before and after.
@@ -177,26 +186,10 @@ type race struct {
 
 const racers = 8
 
-func (s *session) orderRace() (race, string) {
-	return s.race("order", func() (request, string) {
-		r, _, why := s.orderOf("concurrent")
-		return r, why
-	})
-}
-
-func (s *session) renewRace() (race, string) {
-	return s.race("renewal", func() (request, string) {
-		if _, why := s.chosenOffer(); why == "" && len(s.ownProxies()) == 0 {
-			return request{}, noProxy
-		}
-		r, _, why := s.renewalOf("concurrent")
-		return r, why
-	})
-}
-
-func (s *session) race(name string, prepare func() (request, string)) (race, string) {
+// race sends a prepared request many times in parallel, once per run.
+func (s *session) race(name string, prepare step[request]) (race, string) {
 	return try(s, "race "+name, func() (race, string) {
-		r, why := prepare()
+		r, why := prepare(s)
 		if why != "" {
 			return race{}, why
 		}
@@ -212,7 +205,8 @@ func (s *session) race(name string, prepare func() (request, string)) (race, str
 	})
 }
 
-func concurrencyChecks(name, identity string, made step[race]) []Check {
+func concurrencyChecks(name, identity string, prepare step[request]) []Check {
+	made := func(s *session) (race, string) { return s.race(name, prepare) }
 	return []Check{
 		rule("idempotency.concurrent."+name+".answers", secIdempotency, "eight at once under one key are done, replayed or idempotency_processing: "+name, given(made, raceAnswers)).costs(),
 		rule("idempotency.concurrent."+name+".once", secIdempotency, "eight at once under one key are charged once: "+name, given(made, func(s *session, r race) finding {

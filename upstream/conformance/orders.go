@@ -71,14 +71,15 @@ func (o ordered) checks() []Check {
 }
 
 func created(name string) judgement {
-	return func(s *session) finding {
+	sent := func(s *session) (*bought, string) {
 		b := s.buy(name)
-		if why := b.unsent(); why != "" {
-			return notRun("%s", why)
-		}
+		why := b.unsent()
+		return b, why
+	}
+	return given(sent, func(_ *session, b *bought) finding {
 		return when(b.reply.status != http.StatusCreated || !b.reply.succeeded() || b.orderNo == "",
 			differs("%s, order_no is %s", b.reply.seen(), typeName(b.reply.data()["order_no"])), ok("%s", b.reply.seen()))
-	}
+	})
 }
 
 // delivery is the delivery of an order's detail.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strconv"
 )
 
 // Run checks one server. If ctx ends early, the remaining checks are [NotRun], and the
@@ -162,81 +163,65 @@ func (r *Report) Count(v Verdict) (n int) {
 	return n
 }
 
-type junitCounts struct {
-	Tests    int `xml:"tests,attr"`
-	Failures int `xml:"failures,attr"`
-	Skipped  int `xml:"skipped,attr"`
-}
-
-type junitSuites struct {
-	XMLName xml.Name `xml:"testsuites"`
-	junitCounts
-	Suites []junitSuite `xml:"testsuite"`
-}
-
-type junitSuite struct {
-	Name string `xml:"name,attr"`
-	junitCounts
-	Cases []junitCase `xml:"testcase"`
-}
-
-type junitCase struct {
-	Name    string     `xml:"name,attr"`
-	Class   string     `xml:"classname,attr"`
-	Failure *junitNote `xml:"failure,omitempty"`
-	Skipped *junitNote `xml:"skipped,omitempty"`
-	Output  *junitNote `xml:"system-out,omitempty"`
-}
-
-type junitNote struct {
-	Message string `xml:"message,attr,omitempty"`
-	Text    string `xml:",chardata"`
-}
-
 // WriteJUnit writes the report as JUnit XML, one suite per section. Differs is a failure
 // and NotRun is skipped. NotShown passes, with what was seen as output.
 func (r *Report) WriteJUnit(w io.Writer) error {
-	all := junitSuites{junitCounts: r.junitCounts()}
+	all := node("testsuites", r.junitCounts()...)
 	for _, section := range Sections() {
-		var part Report
-		for _, result := range r.Results {
-			if result.Section == section {
-				part.Results = append(part.Results, result)
-			}
+		part := Report{Results: slices.DeleteFunc(slices.Clone(r.Results), func(one Result) bool { return one.Section != section })}
+		if len(part.Results) == 0 {
+			continue
 		}
-		if len(part.Results) > 0 {
-			all.Suites = append(all.Suites, junitSuite{section, part.junitCounts(), part.junitCases()})
+		suite := node("testsuite", append([]string{"name", section}, part.junitCounts()...)...)
+		for _, one := range part.Results {
+			suite.Inner = append(suite.Inner, one.junit())
 		}
+		all.Inner = append(all.Inner, suite)
 	}
-	if _, err := io.WriteString(w, xml.Header); err != nil {
-		return err
-	}
-	enc := xml.NewEncoder(w)
-	enc.Indent("", "  ")
-	if err := enc.Encode(all); err != nil {
+	raw, err := xml.MarshalIndent(all, "", "  ")
+	if err != nil {
 		return fmt.Errorf("JUnit: %w", err)
 	}
-	_, err := io.WriteString(w, "\n")
+	_, err = fmt.Fprintf(w, "%s%s\n", xml.Header, raw)
 	return err
 }
 
-func (r *Report) junitCounts() junitCounts {
-	return junitCounts{len(r.Results), r.Count(Differs), r.Count(NotRun)}
+// xmlNode is any element of the report.
+type xmlNode struct {
+	XMLName xml.Name
+	Attrs   []xml.Attr `xml:",any,attr"`
+	Text    string     `xml:",chardata"`
+	Inner   []xmlNode
 }
 
-func (r *Report) junitCases() (out []junitCase) {
-	for _, result := range r.Results {
-		c := junitCase{Name: result.ID, Class: result.Section}
-		switch result.Verdict {
-		case Differs:
-			c.Failure = &junitNote{result.Seen, result.Sentence}
-		case NotRun:
-			c.Skipped = &junitNote{Message: result.Seen}
-		case NotShown:
-			c.Output = &junitNote{Text: "not shown: " + result.Seen}
-		case OK:
-		}
-		out = append(out, c)
+// node returns an element with attributes, given as names and values in turn.
+func node(name string, attributes ...string) xmlNode {
+	out := xmlNode{XMLName: xml.Name{Local: name}}
+	for pair := range slices.Chunk(attributes, 2) {
+		out.Attrs = append(out.Attrs, xml.Attr{Name: xml.Name{Local: pair[0]}, Value: pair[1]})
 	}
+	return out
+}
+
+func (r *Report) junitCounts() []string {
+	return []string{"tests", strconv.Itoa(len(r.Results)), "failures", strconv.Itoa(r.Count(Differs)), "skipped", strconv.Itoa(r.Count(NotRun))}
+}
+
+func (r *Result) junit() xmlNode {
+	out := node("testcase", "name", r.ID, "classname", r.Section)
+	var note xmlNode
+	switch r.Verdict {
+	case OK:
+		return out
+	case Differs:
+		note = node("failure", "message", r.Seen)
+		note.Text = r.Sentence
+	case NotRun:
+		note = node("skipped", "message", r.Seen)
+	case NotShown:
+		note = node("system-out")
+		note.Text = "not shown: " + r.Seen
+	}
+	out.Inner = []xmlNode{note}
 	return out
 }

@@ -95,12 +95,6 @@ func (s *session) scan(r *reply) {
 	s.watched.notice(r)
 }
 
-func (s *session) noteLimit(r reply) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.limited = append(s.limited, r)
-}
-
 func (s *session) get(path string, pairs ...pair) reply { return s.send(get(path, pairs...)) }
 
 // keyOf returns the additional key of a role, and of a scope for scope keys.

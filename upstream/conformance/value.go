@@ -5,7 +5,6 @@ package conformance
 import (
 	"encoding/json"
 	"fmt"
-	"iter"
 	"maps"
 	"math/big"
 	"regexp"
@@ -87,15 +86,15 @@ func cents(v any, path string) (int64, bool) {
 	return out, err == nil
 }
 
-func word(v any, path string) string {
-	s, _ := at(v, path).(string)
-	return s
+// member returns the value at a path, or zero if it has another type.
+func member[T any](v any, path string) T {
+	got, _ := at(v, path).(T)
+	return got
 }
 
-func truth(v any, path string) bool {
-	b, _ := at(v, path).(bool)
-	return b
-}
+func word(v any, path string) string { return member[string](v, path) }
+
+func truth(v any, path string) bool { return member[bool](v, path) }
 
 func things(v any, path string) []map[string]any { return members[map[string]any](at(v, path)) }
 
@@ -159,25 +158,23 @@ func onlyArray(data map[string]any) (key string, items []map[string]any, ok bool
 var secretMembers = []string{"username", "password", "connection", "socks5_uri"}
 
 // secretIn returns the name of the first credential member with a value.
-func secretIn(v any) (name string) {
-	var inner iter.Seq[any]
+func secretIn(v any) string {
+	var inner []any
 	switch v := v.(type) {
 	case map[string]any:
-		for _, member := range secretMembers {
-			if got, ok := v[member]; ok && got != nil && got != "" {
-				return member
+		for _, name := range secretMembers {
+			if v[name] != nil && v[name] != "" {
+				return name
 			}
 		}
-		inner = maps.Values(v)
+		inner = slices.Collect(maps.Values(v))
 	case []any:
-		inner = slices.Values(v)
-	default:
-		return ""
+		inner = v
 	}
-	for one := range inner {
-		if name = secretIn(one); name != "" {
-			break
+	for _, one := range inner {
+		if name := secretIn(one); name != "" {
+			return name
 		}
 	}
-	return name
+	return ""
 }

@@ -44,14 +44,6 @@ type draft struct {
 	header                                                http.Header
 }
 
-// sign sets the signed headers.
-func (d *draft) sign() {
-	d.header["X-Api-Appid"] = []string{d.appID}
-	d.header["X-Api-Timestamp"] = []string{d.stamp}
-	d.header["X-Api-Nonce"] = []string{d.nonce}
-	d.header["X-Api-Signature"] = []string{signature(d.secret, d.method, d.host, d.path, d.canonical, d.stamp, d.nonce, d.bodyHash)}
-}
-
 // reply is a received reply. envelope is nil if the body is not a JSON object.
 type reply struct {
 	err      error
@@ -77,7 +69,9 @@ func (s *session) send(r request) reply {
 		wait := time.Second
 		switch {
 		case out.limited():
-			s.noteLimit(out)
+			s.mu.Lock()
+			s.limited = append(s.limited, out)
+			s.mu.Unlock()
 			wait = out.retryAfter(s.now())
 		case out.err == nil || r.method != http.MethodGet || s.ctx.Err() != nil || try == 2:
 			return out
@@ -160,7 +154,12 @@ func (s *session) build(r request) *http.Request {
 	if r.damage != nil && r.resign {
 		r.damage(d)
 	}
-	d.sign()
+	for name, value := range map[string]string{
+		"X-Api-Appid": d.appID, "X-Api-Timestamp": d.stamp, "X-Api-Nonce": d.nonce,
+		"X-Api-Signature": signature(d.secret, d.method, d.host, d.path, d.canonical, d.stamp, d.nonce, d.bodyHash),
+	} {
+		d.header[name] = []string{value}
+	}
 	if r.damage != nil && !r.resign {
 		r.damage(d)
 	}
@@ -197,20 +196,11 @@ func keyed(path, key, body string) request {
 }
 
 // code returns the envelope's code, or "" without one.
-func (r *reply) code() string {
-	text, _ := r.envelope["code"].(string)
-	return text
-}
+func (r *reply) code() string { return word(r.envelope, "code") }
 
-func (r *reply) succeeded() bool {
-	yes, _ := r.envelope["success"].(bool)
-	return yes && r.code() == "ok"
-}
+func (r *reply) succeeded() bool { return truth(r.envelope, "success") && r.code() == "ok" }
 
-func (r *reply) data() map[string]any {
-	data, _ := r.envelope["data"].(map[string]any)
-	return data
-}
+func (r *reply) data() map[string]any { return member[map[string]any](r.envelope, "data") }
 
 // seen describes a reply without text that may contain a secret.
 func (r *reply) seen() string {

@@ -4,10 +4,13 @@
 package sandbox
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -63,6 +66,20 @@ func fromHere(r *http.Request) bool {
 	return err == nil && isLoopback(peer) && (strings.EqualFold(host, "localhost") || isLoopback(strings.Trim(host, "[]")))
 }
 
+// settings are what the control interface has set and not yet cleared, in this order.
+type settings[T any] struct {
+	mu   sync.Mutex
+	list []T
+}
+
+func (s *settings[T]) change(do func([]T) []T) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.list = do(s.list)
+}
+
+func (s *settings[T]) clear() { s.change(func([]T) []T { return nil }) }
+
 func isLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return ip != nil && ip.IsLoopback()
@@ -77,12 +94,11 @@ type controlError struct {
 func controlled[T any](do func(*T) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var in T
-		body, status := readBody(r)
-		if status != 0 {
-			respond(w, status, controlError{Error: "body: could not be read or is over 1 MiB", Field: "body"})
-			return
+		body, no := readBody(r)
+		if no == nil {
+			no = decodeBody(body, &in, jsonv2.MatchCaseInsensitiveNames(true))
 		}
-		if no := decodeBody(body, &in, jsonv2.MatchCaseInsensitiveNames(true)); no != nil {
+		if no != nil {
 			refuseControl(w, no)
 		} else if err := do(&in); err != nil {
 			refuseControl(w, err)
@@ -93,11 +109,11 @@ func controlled[T any](do func(*T) error) http.HandlerFunc {
 }
 
 func refuseControl(w http.ResponseWriter, err error) {
-	out := controlError{Error: err.Error()}
+	out, status := controlError{Error: err.Error()}, http.StatusBadRequest
 	if no, ok := errors.AsType[*refusal](err); ok {
-		out.Field = no.field
+		out.Field, status = no.field, cmp.Or(no.status, status)
 	}
-	respond(w, http.StatusBadRequest, out)
+	respond(w, status, out)
 }
 
 func cleared(do func()) http.HandlerFunc {
@@ -117,7 +133,7 @@ func (s *Server) setFault(f *fault) error {
 	if err := f.check(s); err != nil {
 		return err
 	}
-	s.faults.add(f)
+	s.faults.change(func(list []*fault) []*fault { return append(list, f) })
 	return nil
 }
 
@@ -125,7 +141,9 @@ func (s *Server) setLatency(l *latencySetting) error {
 	if err := l.check(s); err != nil {
 		return err
 	}
-	s.latency.set(l)
+	s.latency.change(func(list []*latencySetting) []*latencySetting {
+		return append(slices.DeleteFunc(list, func(old *latencySetting) bool { return old.filter == l.filter }), l)
+	})
 	return nil
 }
 
@@ -168,12 +186,9 @@ type walletSetting struct {
 
 // addMoney writes no line to the referee, which records only what the API charged.
 func (s *Server) addMoney(in *walletSetting) error {
-	if in.Environment != envSandbox && in.Environment != envProduction {
-		return invalid("environment", `must be "sandbox" or "production"`)
-	}
-	sp := s.st.spaces[in.AccountID+"/"+in.Environment]
-	if sp == nil {
-		return invalid("account_id", "%q is unknown", in.AccountID)
+	sp, err := s.st.account(in.AccountID, in.Environment)
+	if err != nil {
+		return err
 	}
 	return s.durably(func(c *change) error {
 		sum, frozen := sp.balance+in.AddCents, sp.frozen
@@ -218,7 +233,7 @@ func (s *Server) durably(do func(*change) error) error {
 
 type counters struct {
 	mu     sync.Mutex
-	counts map[[3]string]int64 // method, route, code
+	counts map[string]map[string]int64 // by method and route, and by code
 }
 
 func (c *counters) add(pattern, method, code string) {
@@ -230,7 +245,11 @@ func (c *counters) add(pattern, method, code string) {
 	if !usualMethods[method] {
 		method = "OTHER" // unknown methods must not fill the map
 	}
-	c.counts[[3]string{method, pattern, code}]++
+	name := method + " " + pattern
+	if c.counts[name] == nil {
+		c.counts[name] = map[string]int64{}
+	}
+	c.counts[name][code]++
 }
 
 var usualMethods = map[string]bool{http.MethodGet: true, http.MethodPost: true, http.MethodPut: true, http.MethodPatch: true,
@@ -240,12 +259,8 @@ func (c *counters) snapshot() map[string]map[string]int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	out := map[string]map[string]int64{}
-	for key, n := range c.counts {
-		name := key[0] + " " + key[1]
-		if out[name] == nil {
-			out[name] = map[string]int64{}
-		}
-		out[name][key[2]] += n
+	for name, codes := range c.counts {
+		out[name] = maps.Clone(codes)
 	}
 	return out
 }
@@ -257,10 +272,7 @@ func (s *Server) getCharges(w http.ResponseWriter, _ *http.Request) {
 		respond(w, http.StatusInternalServerError, controlError{Error: err.Error()})
 		return
 	}
-	if charges == nil {
-		charges = []Charge{}
-	}
-	respond(w, http.StatusOK, charges)
+	respond(w, http.StatusOK, append([]Charge{}, charges...)) // none is [], not null
 }
 
 // settleDue advances orders to the present before they are read.

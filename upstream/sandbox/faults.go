@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -70,11 +69,12 @@ type fault struct {
 	renewal renewalFault
 }
 
-var faultKinds = map[string]bool{"drop_before": true, "drop_after": true, "error_before": true, "error_after": true, "hang": true,
-	"truncate": true, "garbage": true, "html": true, "code": true, "unresolved_record": true, "renewal": true}
+// faultKinds says of each kind whether the request is executed.
+var faultKinds = map[string]bool{"drop_before": false, "drop_after": true, "error_before": false, "error_after": true, "hang": true,
+	"truncate": true, "garbage": true, "html": false, "code": false, "unresolved_record": true, "renewal": true}
 
 func (f *fault) check(s *Server) error {
-	if !faultKinds[f.Fault] {
+	if _, known := faultKinds[f.Fault]; !known {
 		return invalid("fault", "%q is unknown", f.Fault)
 	}
 	err := f.filter.check(s)
@@ -115,59 +115,36 @@ const (
 )
 
 func (f *fault) executes() bool {
-	switch f.Fault {
-	case "drop_before", "error_before", "html":
-		return false
-	case "code":
-		return f.Executed != nil && *f.Executed
-	case "hang", "unresolved_record":
-		return f.Executed == nil || *f.Executed
+	if f.Executed != nil && slices.Contains([]string{"code", "hang", "unresolved_record"}, f.Fault) {
+		return *f.Executed
 	}
-	return true
+	executed, known := faultKinds[f.Fault]
+	return executed || !known
 }
 
-// faultSet holds the faults in the order they were set.
-type faultSet struct {
-	mu   sync.Mutex
-	list []*fault
-}
-
-func (fs *faultSet) add(f *fault) {
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	fs.list = append(fs.list, f)
-}
-
-func (fs *faultSet) clear() {
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	fs.list = nil
-}
-
-// take picks at most one fault of the reply and one that shapes a renewal's result.
-func (fs *faultSet) take(r *request) (*fault, renewalFault) {
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	var chosen, shape *fault
-	for _, f := range fs.list {
-		slot := &chosen
-		if f.Fault == "renewal" {
-			slot = &shape
+// takeFault picks at most one fault of the reply and one that shapes a renewal's result.
+// The zero fault changes nothing.
+func (s *Server) takeFault(r *request) (*fault, renewalFault) {
+	var chosen, shapes *fault
+	s.faults.change(func(list []*fault) []*fault {
+		for _, f := range list {
+			slot := &chosen
+			if f.Fault == "renewal" {
+				slot = &shapes
+			}
+			switch {
+			case !f.matches(r) || *slot != nil || slot == &shapes && r.rt.name != routeRenew:
+			case f.Skip > 0:
+				f.Skip--
+			default:
+				f.Times = max(f.Times-1, -1)
+				*slot = f
+			}
 		}
-		switch {
-		case !f.matches(r) || *slot != nil || slot == &shape && r.rt.name != routeRenew:
-		case f.Skip > 0:
-			f.Skip--
-		default:
-			f.Times = max(f.Times-1, -1)
-			*slot = f
-		}
-	}
-	fs.list = slices.DeleteFunc(fs.list, func(f *fault) bool { return f.Times == 0 })
-	if shape == nil {
-		return chosen, renewalFault{}
-	}
-	return chosen, shape.renewal
+		return slices.DeleteFunc(list, func(f *fault) bool { return f.Times == 0 })
+	})
+	none := &fault{}
+	return cmp.Or(chosen, none), cmp.Or(shapes, none).renewal
 }
 
 // renewalFault selects the ids of a renewal that fail or stay unresolved.
@@ -229,14 +206,21 @@ func (s *Server) hang(w http.ResponseWriter, r *request, f *fault) {
 	pause(time.Duration(f.Seconds*float64(time.Second)), s.closing, r.http.Context().Done())
 }
 
-func (s *Server) misbehave(w http.ResponseWriter, r *request, f *fault, out reply) {
-	s.counts.add(r.rt.pattern, r.http.Method, "fault:"+f.Fault)
+// conclude sends the reply, or what the fault makes of it, and counts it.
+func (s *Server) conclude(w http.ResponseWriter, r *request, f *fault, out reply) {
+	counted := "fault:" + f.Fault
+	if f.Fault == "" || f.Fault == "hang" {
+		counted = out.code
+	}
+	s.counts.add(r.rt.pattern, r.http.Method, counted)
 	switch f.Fault {
+	case "", "hang":
+		s.send(w, r, out, "")
 	case "drop_before", "drop_after":
 		reset(w)
 	case "unresolved_record":
 		if out.settle == nil { // refused, or the record existed before
-			s.send(w, r, out, f)
+			s.send(w, r, out, f.RetryAfter)
 			return
 		}
 		reset(w)
@@ -251,7 +235,7 @@ func (s *Server) misbehave(w http.ResponseWriter, r *request, f *fault, out repl
 		truncate(w, out)
 	case "code":
 		status, message := cmp.Or(f.HTTPStatus, statusOf(f.Code)), cmp.Or(f.Message, "Injected by the sandbox.")
-		s.send(w, r, s.envelope(status, f.Code, message, nil), f)
+		s.send(w, r, s.envelope(status, f.Code, message, nil), f.RetryAfter)
 	}
 }
 
@@ -300,51 +284,28 @@ func (l *latencySetting) check(s *Server) error {
 	return l.filter.check(s)
 }
 
-// latencySet holds the delays. The newest that matches a request applies.
-type latencySet struct {
-	mu   sync.Mutex
-	list []*latencySetting
-}
-
-// set adds a setting, or replaces the one with the same filter.
-func (ls *latencySet) set(l *latencySetting) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	ls.list = slices.DeleteFunc(ls.list, func(old *latencySetting) bool { return old.filter == l.filter })
-	ls.list = append(ls.list, l)
-}
-
-func (ls *latencySet) clear() {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	ls.list = nil
-}
-
-func (ls *latencySet) of(r *request) time.Duration {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	for _, l := range slices.Backward(ls.list) {
-		if l.matches(r) {
-			return time.Duration(l.Milliseconds+rand.Int64N(l.JitterMilliseconds+1)) * time.Millisecond
+// hold delays a request by the newest setting that matches it. The request is executed
+// afterwards even if its client has left, as on a slow network.
+func (s *Server) hold(r *request) {
+	var wait time.Duration
+	s.latency.change(func(list []*latencySetting) []*latencySetting {
+		for _, l := range slices.Backward(list) {
+			if l.matches(r) {
+				wait = time.Duration(l.Milliseconds+rand.Int64N(l.JitterMilliseconds+1)) * time.Millisecond
+				break
+			}
 		}
-	}
-	return 0
-}
-
-// hold delays a request. The request is executed afterwards even if its client has left,
-// as on a slow network.
-func (ls *latencySet) hold(closing <-chan struct{}, r *request) {
-	if wait := ls.of(r); wait > 0 {
-		pause(wait, closing, nil)
+		return list
+	})
+	if wait > 0 {
+		pause(wait, s.closing, nil)
 	}
 }
 
 // pause waits until the time has passed or one of the channels is closed.
 func pause(wait time.Duration, one, other <-chan struct{}) {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(wait):
 	case <-one:
 	case <-other:
 	}

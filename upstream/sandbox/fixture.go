@@ -119,6 +119,11 @@ func LoadFixture(path string) (Fixture, error) {
 // Validate returns an error with the first invalid entry, and why.
 func (f Fixture) Validate() error {
 	accounts, keys, offers := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for i, o := range f.Offers {
+		if err := o.validate(offers); err != nil {
+			return fmt.Errorf("offers[%d]: %w", i, err)
+		}
+	}
 	for i, a := range f.Accounts {
 		if err := a.validate(accounts); err != nil {
 			return fmt.Errorf("accounts[%d]: %w", i, err)
@@ -128,13 +133,6 @@ func (f Fixture) Validate() error {
 				return fmt.Errorf("accounts[%d].keys[%d]: %w", i, j, err)
 			}
 		}
-	}
-	for i, o := range f.Offers {
-		if err := o.validate(offers); err != nil {
-			return fmt.Errorf("offers[%d]: %w", i, err)
-		}
-	}
-	for i, a := range f.Accounts {
 		for code, cents := range a.Prices {
 			if !offers[code] || cents <= 0 || cents > maxUnitPriceCents {
 				return fmt.Errorf("accounts[%d].prices: %q is no offer_code, or its price is not 1 to %d", i, code, int64(maxUnitPriceCents))

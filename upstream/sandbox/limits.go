@@ -106,17 +106,13 @@ type policySetting struct {
 // blocked answers with a firewall's page if the policy is on and the User-Agent is missing
 // or a script's default.
 func (s *Server) blocked(w http.ResponseWriter, r *request) bool {
-	if !s.refuseScripts.Load() || !isScript(r.http.UserAgent()) {
+	product, _, _ := strings.Cut(strings.ToLower(r.http.UserAgent()), "/")
+	if !s.refuseScripts.Load() || product != "" && !scriptAgents[product] {
 		return false
 	}
 	s.counts.add(r.rt.pattern, r.http.Method, "policy")
 	firewall(w)
 	return true
-}
-
-func isScript(agent string) bool {
-	product, _, _ := strings.Cut(strings.ToLower(agent), "/")
-	return product == "" || scriptAgents[product]
 }
 
 func firewall(w http.ResponseWriter) {

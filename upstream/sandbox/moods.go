@@ -118,9 +118,6 @@ func (m *moodSet) fixed(n uint64) uint64 {
 	return m.seed % n
 }
 
-// shrinksPages reports whether a page size above the limit is reduced instead of refused.
-func (m *moodSet) shrinksPages() bool { return m.fixed(3) == 0 }
-
 // named returns an offer with its current names, which change every few minutes.
 func (m *moodSet) named(o *FixtureOffer, now time.Time) *FixtureOffer {
 	if !m.has(MoodRenamedOffers) {

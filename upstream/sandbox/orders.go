@@ -3,7 +3,6 @@
 package sandbox
 
 import (
-	"container/heap"
 	"net/http"
 	"slices"
 	"strconv"
@@ -49,19 +48,6 @@ const (
 	maxOrderQuantity = 2000
 )
 
-func (s *Server) createOrder(r *request, ch *change) (reply, *refusal) {
-	scenario, no := scenarioOf(r)
-	if no != nil {
-		return reply{}, no
-	}
-	o, quantities, no := s.orderOf(r)
-	if no != nil {
-		return reply{}, no
-	}
-	o.Scenario = scenario
-	return s.accept(o, quantities, ch), nil
-}
-
 const scenarioHeader = "X-Service-Sandbox-Scenario"
 
 // scenarioOf returns the order's scenario. Production orders follow "success" (assumed).
@@ -78,8 +64,17 @@ func scenarioOf(r *request) (string, *refusal) {
 	return "", invalid(scenarioHeader, "must be one of success, delayed, partial, rejected")
 }
 
-func (s *Server) accept(o *order, quantities map[string]int64, ch *change) reply {
+func (s *Server) createOrder(r *request, ch *change) (reply, *refusal) {
+	scenario, no := scenarioOf(r)
+	if no != nil {
+		return reply{}, no
+	}
+	o, quantities, no := s.orderOf(r)
+	if no != nil {
+		return reply{}, no
+	}
 	now := s.now()
+	o.Scenario = scenario
 	o.No, o.Created, o.Index = s.st.nextID("ord_"), now, len(o.space.orders)
 	for code, quantity := range quantities {
 		s.addStock(o.space, code, -quantity, ch)
@@ -92,34 +87,32 @@ func (s *Server) accept(o *order, quantities map[string]int64, ch *change) reply
 	if o.Scenario == "" {
 		s.deliver(o, now, ch)
 	} else {
-		o.Due = now.Add(s.firstDelay(o.Scenario))
-		heap.Push(&s.st.pending, o)
+		o.Due = now.Add(s.delay(o))
+		s.st.await(o)
 	}
 	ch.put("order", o.No, o.savedOrder)
-	return s.envelope(http.StatusCreated, "ok", "ok", s.orderDetail(o))
+	return s.envelope(http.StatusCreated, "ok", "ok", s.orderDetail(o)), nil
 }
 
-func (s *Server) firstDelay(scenario string) time.Duration {
-	if scenario == "delayed" {
-		return s.opts.DelayedDelay / 2
+// delay returns the time of an order's next step. Partial progress is shown for at least
+// two polls. A client that obeys poll_after_seconds then sees it.
+func (s *Server) delay(o *order) time.Duration {
+	half := s.opts.AsyncDelay / 2
+	switch {
+	case o.Scenario == "delayed":
+		half = s.opts.DelayedDelay / 2
+	case o.Scenario == "partial" && o.Stage == stageProcuring:
+		half = max(half, 2*time.Duration(s.opts.PollAfterSeconds)*time.Second)
 	}
-	return s.opts.AsyncDelay / 2
-}
-
-// secondDelay shows partial progress for at least two polls. A client that obeys
-// poll_after_seconds then sees it.
-func (s *Server) secondDelay(scenario string) time.Duration {
-	if scenario == "partial" {
-		return max(s.firstDelay(scenario), 2*time.Duration(s.opts.PollAfterSeconds)*time.Second)
-	}
-	return s.firstDelay(scenario)
+	return half
 }
 
 // advance makes the steps that are due, before every request. The caller holds the lock.
 func (s *Server) advance() {
 	now := s.now()
 	for len(s.st.pending) > 0 && !s.st.pending[0].Due.After(now) {
-		o, _ := heap.Pop(&s.st.pending).(*order)
+		o := s.st.pending[0]
+		s.st.pending = s.st.pending[1:]
 		ch := s.newChange()
 		s.step(o, ch)
 		ch.put("order", o.No, o.savedOrder)
@@ -135,8 +128,8 @@ func (s *Server) step(o *order, ch *change) {
 		if o.Scenario == "partial" {
 			o.Delivered = o.Quantity / 2
 		}
-		o.Due = o.Due.Add(s.secondDelay(o.Scenario))
-		heap.Push(&s.st.pending, o)
+		o.Due = o.Due.Add(s.delay(o))
+		s.st.await(o)
 	case o.Scenario == "rejected":
 		s.reject(o, ch)
 	default:

@@ -32,10 +32,10 @@ type priceSetting struct {
 
 // setPrice sets an account's own price of an offer from now on (extension).
 func (s *Server) setPrice(in *priceSetting) error {
-	sp := s.st.spaces[in.AccountID+"/"+envSandbox]
+	sp, err := s.st.account(in.AccountID, envSandbox)
 	switch {
-	case sp == nil:
-		return invalid("account_id", "%q is unknown", in.AccountID)
+	case err != nil:
+		return err
 	case s.st.byCode[in.OfferCode] == nil:
 		return invalid("offer_code", "%q is unknown", in.OfferCode)
 	case in.UnitPriceCents <= 0 || in.UnitPriceCents > maxUnitPriceCents:
@@ -56,9 +56,6 @@ func (sp *space) affords(cents int64) *refusal {
 // (assumed).
 const statusActive = "active"
 
-// standing is an account's status, shared by both environments.
-type standing struct{ status string }
-
 type accountSetting struct {
 	AccountID string `json:"account_id"`
 	Status    string `json:"status"`
@@ -66,20 +63,12 @@ type accountSetting struct {
 
 // setAccount changes an account's status (extension).
 func (s *Server) setAccount(in *accountSetting) error {
-	sp := s.st.spaces[in.AccountID+"/"+envSandbox]
-	if sp == nil {
-		return invalid("account_id", "%q is unknown", in.AccountID)
+	sp, err := s.st.account(in.AccountID, envSandbox)
+	if err != nil {
+		return err
 	}
 	if !printable(in.Status, maxHeaderText) {
 		return invalid("status", "is missing, or is not printable ASCII")
 	}
-	return s.persist("account", in.AccountID, in.Status, func() { sp.standing.status = in.Status })
-}
-
-// suspended refuses writes of an account that is not active (assumed).
-func (s *Server) suspended(r *request) *refusal {
-	if status := r.key.space.standing.status; status != statusActive {
-		return refuse("insufficient_scope", "The account is "+status+".")
-	}
-	return nil
+	return s.persist("account", in.AccountID, in.Status, func() { *sp.status = in.Status })
 }

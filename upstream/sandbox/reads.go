@@ -20,7 +20,7 @@ import (
 func (s *Server) account(r *request) ([]byte, *refusal) {
 	sp := r.key.space
 	data, _ := json.Marshal(map[string]any{"account_id": sp.accountID, "email": sp.email, "email_verified": true,
-		"status": sp.standing.status, "created_at": "2026-01-01T00:00:00Z"})
+		"status": *sp.status, "created_at": "2026-01-01T00:00:00Z"})
 	return data, nil
 }
 
@@ -60,10 +60,7 @@ func (o *order) status() string {
 }
 
 func (o *order) paymentStatus() string {
-	if o.Stage == stageRefunded {
-		return "refunded"
-	}
-	return "paid"
+	return [...]string{"paid", "paid", "paid", "refunded"}[o.Stage]
 }
 
 func (o *order) summary() []any {
@@ -111,24 +108,10 @@ const (
 	defaultPageSize = 50  // assumed
 )
 
-// query is a decoded query. A repeated key keeps its first value.
-type query map[string]string
-
-func parseQuery(raw string) query {
-	q := query{}
-	for part := range strings.SplitSeq(upstream.CanonicalQuery(raw), "&") {
-		key, value, _ := strings.Cut(part, "=")
-		key, errKey := url.PathUnescape(key)
-		value, errValue := url.PathUnescape(value)
-		if _, ok := q[key]; !ok && errKey == nil && errValue == nil && key != "" {
-			q[key] = value
-		}
-	}
+// parseQuery decodes a query as it is signed. Of a repeated key the first value counts.
+func parseQuery(raw string) url.Values {
+	q, _ := url.ParseQuery(upstream.CanonicalQuery(raw)) // has valid escapes only
 	return q
-}
-
-func (q query) either(key, alias string) string {
-	return cmp.Or(q[key], q[alias])
 }
 
 func positive(text string) (int64, bool) {
@@ -142,25 +125,27 @@ type window struct {
 	size, offset      int
 }
 
-func (s *Server) window(r *request, q query, resource, filters string) (window, *refusal) {
+func (s *Server) window(r *request, q url.Values, resource, filters string) (window, *refusal) {
 	w := window{resource: resource, filters: filters, size: defaultPageSize}
-	if text, ok := q["page_size"]; ok {
-		n, ok := positive(text)
+	asked := q.Has("page_size")
+	if asked {
+		n, ok := positive(q.Get("page_size"))
 		if !ok || n > maxPageSize {
 			return w, invalid("page_size", "must be 1 to 200")
 		}
 		w.size = int(n)
 	}
 	if most := s.moods.largestPage(resource); most > 0 && w.size > most {
-		if _, asked := q["page_size"]; asked && !s.moods.shrinksPages() {
+		if asked && s.moods.fixed(3) != 0 { // other seeds reduce the size
 			return w, invalid("page_size", "is over the greatest")
 		}
 		w.size = most
 	}
-	token, ok := q["page_token"]
-	if !ok || token == "" {
+	token := q.Get("page_token")
+	if token == "" {
 		return w, nil
 	}
+	var ok bool
 	if w.offset, ok = s.readToken(r.key.space, w, token); !ok || s.moods.draw(MoodShortTokens, 4) {
 		return w, refuse("invalid_page_token", "The page token is expired, altered or of another list.")
 	}
@@ -186,10 +171,7 @@ func (s *Server) tokenMAC(sp *space, w window, payload string) []byte {
 // trailing bits.
 func (s *Server) readToken(sp *space, w window, token string) (int, bool) {
 	raw, err := base64.RawURLEncoding.DecodeString(token)
-	if err == nil && base64.RawURLEncoding.EncodeToString(raw) != token {
-		return 0, false
-	}
-	if err != nil || len(raw) < 18 || raw[len(raw)-17] != '.' {
+	if err != nil || base64.RawURLEncoding.EncodeToString(raw) != token || len(raw) < 18 || raw[len(raw)-17] != '.' {
 		return 0, false
 	}
 	payload, mac := string(raw[:len(raw)-17]), raw[len(raw)-16:]
@@ -203,52 +185,61 @@ func (s *Server) readToken(sp *space, w window, token string) (int, bool) {
 }
 
 // page renders one window of a list. A token gives the next page's offset in the whole
-// list. Hidden items then shift no other item between pages.
-func (s *Server) page(r *request, w window, total int, shown func(i int) bool, item func(i int) written) []byte {
+// list. Hidden items, which are nil, then shift no other item between pages.
+func (s *Server) page(r *request, w window, total int, item func(i int) written) []byte {
 	items, more, token := make([]written, 0, max(min(w.size, total-w.offset), 0)), false, any(nil)
 	for i := w.offset; i < total && !more; i++ {
+		shown := item(i)
 		switch {
-		case !shown(i):
+		case shown == nil:
 		case len(items) == w.size:
 			more, token = true, s.token(r.key.space, w, i)
 		default:
-			items = append(items, item(i))
+			items = append(items, shown)
 		}
 	}
 	return object(w.resource, array(items), "page_size", int64(w.size), "has_more", more, "next_page_token", token)
 }
 
 func (s *Server) listProxies(r *request) ([]byte, *refusal) {
-	w, no := s.window(r, parseQuery(r.http.URL.RawQuery), "proxies", "")
-	if no != nil {
-		return nil, no
-	}
 	list := r.key.space.proxies
-	return s.page(r, w, len(list), func(i int) bool { return list[i].past.asOf(r.asOf, list[i]) != nil },
-		func(i int) written { return list[i].past.asOf(r.asOf, list[i]).item() }), nil
+	return s.list(r, "proxies", len(list), func(i int) written {
+		if p := list[i].past.asOf(r.asOf, list[i]); p != nil {
+			return p.item()
+		}
+		return nil
+	})
 }
 
 func (s *Server) listOrders(r *request) ([]byte, *refusal) {
-	w, no := s.window(r, parseQuery(r.http.URL.RawQuery), "orders", "")
+	list := r.key.space.orders
+	return s.list(r, "orders", len(list), func(i int) written {
+		if o := list[i].past.asOf(r.asOf, list[i]); o != nil {
+			return object(o.summary()...)
+		}
+		return nil
+	})
+}
+
+func (s *Server) list(r *request, resource string, total int, item func(i int) written) ([]byte, *refusal) {
+	w, no := s.window(r, parseQuery(r.http.URL.RawQuery), resource, "")
 	if no != nil {
 		return nil, no
 	}
-	list := r.key.space.orders
-	return s.page(r, w, len(list), func(i int) bool { return list[i].past.asOf(r.asOf, list[i]) != nil },
-		func(i int) written { return object(list[i].past.asOf(r.asOf, list[i]).summary()...) }), nil
+	return s.page(r, w, total, item), nil
 }
 
 // listOffers omits offers that cannot be bought with the quantity or duration. Prices are
 // for both, per base duration (assumed).
 func (s *Server) listOffers(r *request) ([]byte, *refusal) {
 	q := parseQuery(r.http.URL.RawQuery)
-	want := offerQuery{country: q.either("country_code", "country"), region: q.either("region", "city"), line: q["line"], ipType: q["ip_type"]}
+	want := offerQuery{country: cmp.Or(q.Get("country_code"), q.Get("country")), region: cmp.Or(q.Get("region"), q.Get("city")), line: q.Get("line"), ipType: q.Get("ip_type")}
 	for _, f := range []struct {
 		name string
 		into *int64
 	}{{"quantity", &want.quantity}, {"duration_days", &want.days}} {
-		if text, ok := q[f.name]; ok {
-			n, ok := positive(text)
+		if q.Has(f.name) {
+			n, ok := positive(q.Get(f.name))
 			if !ok {
 				return nil, invalid(f.name, "must be a positive integer")
 			}
@@ -261,13 +252,13 @@ func (s *Server) listOffers(r *request) ([]byte, *refusal) {
 		return nil, no
 	}
 	list, now := s.st.offers, s.now()
-	return s.page(r, w, len(list),
-		func(i int) bool {
-			return want.matches(s.moods.named(list[i], now), s.st.stock[r.env+"/"+list[i].OfferCode])
-		},
-		func(i int) written {
-			return r.key.space.offer(s.moods.named(list[i], now), want.quantity, want.days)
-		}), nil
+	return s.page(r, w, len(list), func(i int) written {
+		o := s.moods.named(list[i], now)
+		if !want.matches(o, s.st.stock[r.env+"/"+o.OfferCode]) {
+			return nil
+		}
+		return r.key.space.offer(o, want.quantity, want.days)
+	}), nil
 }
 
 type offerQuery struct {

@@ -43,11 +43,8 @@ type savedRecord struct {
 func (c *change) saveRecord(rec *record) { c.put("record", rec.Space+"/"+rec.Key, rec.savedRecord) }
 
 func bodyHash(path string, body []byte) []byte {
-	h := sha256.New()
-	h.Write([]byte(path))
-	h.Write([]byte{0})
-	h.Write(body)
-	return h.Sum(nil)
+	sum := sha256.Sum256(append([]byte(path+"\x00"), body...))
+	return sum[:]
 }
 
 // known answers a request whose key has a record. The caller holds the lock.
@@ -106,7 +103,7 @@ func (s *Server) forget(ch *change) {
 		s.st.expiring = s.st.expiring[1:]
 		if records := s.st.spaces[rec.Space].records; records[rec.Key] == rec && s.forgotten(rec) {
 			delete(records, rec.Key)
-			ch.remove("record", rec.Space+"/"+rec.Key)
+			ch.put("record", rec.Space+"/"+rec.Key, nil)
 		}
 	}
 }

@@ -3,7 +3,6 @@
 package sandbox
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -13,8 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
-
-	jsonv2 "github.com/go-json-experiment/json"
 
 	"perennial/ledger/files"
 )
@@ -34,11 +31,6 @@ type Charge struct {
 	ProxyID        string `json:"proxy_id,omitempty"`
 }
 
-func (c *Charge) appendLine(b []byte) []byte {
-	line, _ := jsonv2.Marshal(c) // text and numbers
-	return append(append(b, line...), '\n')
-}
-
 // ReadCharges reads a referee file. It skips a torn last line, which a crash may leave.
 // Any other unreadable line is an error with its number.
 func ReadCharges(path string) ([]Charge, error) {
@@ -47,26 +39,22 @@ func ReadCharges(path string) ([]Charge, error) {
 		return nil, fmt.Errorf("charges: %w", err)
 	}
 	defer func() { _ = f.Close() }()
-	return readCharges(f)
+	raw, err := io.ReadAll(f)
+	if err != nil {
+		return nil, fmt.Errorf("charges: %w", err)
+	}
+	return readCharges(raw)
 }
 
-func readCharges(r io.Reader) ([]Charge, error) {
-	in := bufio.NewReaderSize(r, 1<<16)
-	var out []Charge
-	for n := 1; ; n++ {
-		line, err := in.ReadBytes('\n')
-		if errors.Is(err, io.EOF) {
-			return out, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("charges: %w", err)
-		}
+func readCharges(raw []byte) (out []Charge, err error) {
+	for line := range bytes.Lines(raw[:bytes.LastIndexByte(raw, '\n')+1]) {
 		var c Charge
 		if err := json.Unmarshal(line, &c); err != nil {
-			return nil, fmt.Errorf("charges: line %d: %w", n, err)
+			return nil, fmt.Errorf("charges: line %d: %w", len(out)+1, err)
 		}
 		out = append(out, c)
 	}
+	return out, nil
 }
 
 // referee appends lines to the file, or keeps them in memory.
@@ -107,22 +95,17 @@ func syncDirectory(path string) error {
 
 func cutTornLine(f *os.File) error {
 	size, err := f.Seek(0, io.SeekEnd)
-	if err != nil || size == 0 {
+	if err != nil {
 		return err
 	}
-	buf := make([]byte, 4096)
-	for end := size; end > 0; {
-		start := max(end-int64(len(buf)), 0)
-		chunk := buf[:end-start]
-		if _, err := f.ReadAt(chunk, start); err != nil {
-			return err
-		}
-		if i := bytes.LastIndexByte(chunk, '\n'); i >= 0 {
-			return f.Truncate(start + int64(i) + 1)
-		}
-		end = start
+	raw := make([]byte, size)
+	if _, err := f.ReadAt(raw, 0); err != nil {
+		return err
 	}
-	return f.Truncate(0)
+	if whole := int64(bytes.LastIndexByte(raw, '\n') + 1); whole < size {
+		return f.Truncate(whole)
+	}
+	return nil
 }
 
 func (r *referee) append(lines []byte) error {
@@ -169,7 +152,7 @@ func (r *referee) all() ([]Charge, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return readCharges(bytes.NewReader(r.kept.Bytes()))
+	return readCharges(r.kept.Bytes())
 }
 
 func (r *referee) close() error {

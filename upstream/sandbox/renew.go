@@ -36,14 +36,6 @@ func readRenewBody(body []byte) (renewBody, *refusal) {
 	return in, no
 }
 
-func (s *Server) renew(r *request, ch *change, f renewalFault) (reply, *refusal) {
-	in, chosen, total, no := s.renewalOf(r)
-	if no != nil {
-		return reply{}, no
-	}
-	return s.carryOut(r, in, chosen, total, ch, f), nil
-}
-
 func (s *Server) renewalOf(r *request) (in renewBody, chosen []*proxy, total int64, no *refusal) {
 	if in, no = readRenewBody(r.body); no != nil {
 		return in, nil, 0, no
@@ -78,10 +70,14 @@ func (s *Server) chosenProxies(sp *space, in renewBody) ([]*proxy, *refusal) {
 	return chosen, nil
 }
 
-// carryOut charges all lines, refunds the failed ones, and extends the successful ones. An
+// renew charges all lines, refunds the failed ones, and extends the successful ones. An
 // unresolved line stays charged.
-func (s *Server) carryOut(r *request, in renewBody, chosen []*proxy, total int64, ch *change, f renewalFault) reply {
-	sp, result := r.key.space, renewalResult{total: total}
+func (s *Server) renew(r *request, ch *change, f renewalFault) (reply, *refusal) {
+	in, chosen, total, no := s.renewalOf(r)
+	if no != nil {
+		return reply{}, no
+	}
+	sp, result := r.key.space, renewalResult{total: total, ids: map[string][]string{}}
 	verdicts := f.verdicts(chosen)
 	line := Charge{AppID: r.key.appID, IdempotencyKey: r.idempotencyKey(), Reason: "renewal"}
 	for i, p := range chosen {
@@ -101,7 +97,7 @@ func (s *Server) carryOut(r *request, in renewBody, chosen []*proxy, total int64
 		result.add(p, verdicts[i], in.Days, cents, refunded)
 	}
 	ch.saveWallet(sp)
-	return s.renewalReply(sp, result)
+	return s.renewalReply(sp, result), nil
 }
 
 // extended counts from the current expiry, or from now if it is past or null (assumed).
@@ -114,20 +110,13 @@ func (p *proxy) extended(days int64, now time.Time) time.Time {
 }
 
 type renewalResult struct {
-	total, refunded               int64
-	succeeded, failed, unresolved []string
-	lines                         []written
+	total, refunded int64
+	ids             map[string][]string // by verdict
+	lines           []written
 }
 
 func (x *renewalResult) add(p *proxy, verdict string, days, cents, refunded int64) {
-	switch verdict {
-	case "failed":
-		x.failed = append(x.failed, p.ID)
-	case "unresolved":
-		x.unresolved = append(x.unresolved, p.ID)
-	default:
-		x.succeeded = append(x.succeeded, p.ID)
-	}
+	x.ids[verdict] = append(x.ids[verdict], p.ID)
 	x.refunded += refunded
 	x.lines = append(x.lines, object("proxy_id", p.ID, "host", p.host(), "status", verdict, "duration_days", days, "amount_cents", cents,
 		"amount", decimal(cents), "charged_cents", cents-refunded, "refunded_cents", refunded))
@@ -135,11 +124,11 @@ func (x *renewalResult) add(p *proxy, verdict string, days, cents, refunded int6
 
 func (x *renewalResult) status() string {
 	switch {
-	case len(x.unresolved) > 0:
+	case len(x.ids["unresolved"]) > 0:
 		return "manual_review"
-	case len(x.failed) == 0:
+	case len(x.ids["failed"]) == 0:
 		return "completed"
-	case len(x.succeeded) == 0:
+	case len(x.ids["succeeded"]) == 0:
 		return "failed"
 	}
 	return "partial"
@@ -148,7 +137,7 @@ func (x *renewalResult) status() string {
 func (s *Server) renewalReply(sp *space, x renewalResult) reply {
 	status := x.status()
 	data := []any{"status", status, "total_cents", x.total, "charged_cents", x.total - x.refunded, "refunded_cents", x.refunded,
-		"successful_proxy_ids", x.succeeded, "failed_proxy_ids", x.failed, "unresolved_proxy_ids", x.unresolved, "line_items", array(x.lines)}
+		"successful_proxy_ids", x.ids["succeeded"], "failed_proxy_ids", x.ids["failed"], "unresolved_proxy_ids", x.ids["unresolved"], "line_items", array(x.lines)}
 	if status == "failed" {
 		data = append(data, "wallet", object("currency", sp.currency, "balance_cents", sp.balance))
 		return s.envelope(http.StatusUnprocessableEntity, "operation_failed", "No proxy was renewed.", object(data...))

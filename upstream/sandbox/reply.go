@@ -13,6 +13,7 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	amount "github.com/shopspring/decimal"
 )
 
 // reply is one envelope before it is sent. seq must be durable first, then settle runs.
@@ -56,6 +57,7 @@ func (s *Server) ok(data []byte) reply { return s.envelope(http.StatusOK, "ok", 
 type refusal struct {
 	code, message, field string
 
+	status     int    // 0: that of the code
 	retryAfter string // for rate_limited
 }
 
@@ -76,7 +78,7 @@ func (s *Server) refused(no *refusal) reply {
 		message = "The request is not valid."
 		data, _ = json.Marshal(map[string]any{"errors": map[string][]string{no.field: {no.message}}})
 	}
-	out := s.envelope(statusOf(no.code), no.code, message, data)
+	out := s.envelope(cmp.Or(no.status, statusOf(no.code)), no.code, message, data)
 	out.retryAfter = no.retryAfter
 	return out
 }
@@ -127,10 +129,4 @@ func appendValue(b written, v any) written {
 }
 
 // decimal formats cents as a decimal string in the main unit.
-func decimal(cents int64) string {
-	sign := ""
-	if cents < 0 {
-		sign, cents = "-", -cents
-	}
-	return fmt.Sprintf("%s%d.%02d", sign, cents/100, cents%100)
-}
+func decimal(cents int64) string { return amount.New(cents, -2).StringFixed(2) }

@@ -4,7 +4,6 @@ package sandbox
 
 import (
 	"bytes"
-	"container/heap"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -13,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
 )
 
 // change is the effect of one operation. It becomes durable as a whole.
@@ -30,18 +31,16 @@ type row struct {
 
 func (s *Server) newChange() *change { return &change{keep: s.db != nil} }
 
+// put stores a value, or removes the row if there is none.
 func (c *change) put(kind, id string, value any) {
 	if !c.keep {
 		return
 	}
-	data, _ := json.Marshal(value) // plain structs of this package
-	c.rows = append(c.rows, row{kind, id, data})
-}
-
-func (c *change) remove(kind, id string) {
-	if c.keep {
-		c.rows = append(c.rows, row{kind: kind, id: id})
+	var data []byte
+	if value != nil {
+		data, _ = json.Marshal(value) // plain structs of this package
 	}
+	c.rows = append(c.rows, row{kind, id, data})
 }
 
 // submit queues the change in the order of the state. The caller holds the lock.
@@ -79,14 +78,11 @@ func (s *Server) money(c *change, sp *space, line Charge, cents int64) {
 	}
 	line.Environment, line.AccountID = sp.env, sp.accountID
 	line.Time = s.now().Format(time.RFC3339Nano)
-	c.lines = line.appendLine(c.lines)
+	text, _ := jsonv2.Marshal(line) // text and numbers
+	c.lines = append(append(c.lines, text...), '\n')
 }
 
-func (c *change) saveWallet(sp *space) {
-	if c.keep {
-		c.put("wallet", sp.id(), sp.balance)
-	}
-}
+func (c *change) saveWallet(sp *space) { c.put("wallet", sp.id(), sp.balance) }
 
 // identity is what a sandbox keeps from its first start.
 type identity struct {
@@ -97,8 +93,7 @@ type identity struct {
 
 // load builds the state. With a database the fixture of its first start remains in force.
 func (s *Server) load(f Fixture) error {
-	id := identity{f, s.clock().UTC().Truncate(time.Second), make([]byte, 32)}
-	_, _ = rand.Read(id.Secret) // never fails: it crashes the program instead
+	id := identity{f, s.clock().UTC().Truncate(time.Second), []byte(rand.Text())}
 	if s.db != nil {
 		if err := s.identify(&id); err != nil {
 			return fmt.Errorf("sandbox database: %w", err)
@@ -143,14 +138,18 @@ func (s *Server) restore() error {
 	err := errors.Join(s.restoreMeta(),
 		restoring(s, "wallet", func(id string, cents int64) { s.st.spaces[id].balance = cents }),
 		restoring(s, "frozen", func(id string, cents int64) { s.st.spaces[id].frozen = cents }),
-		restoring(s, "account", func(id, status string) { s.st.spaces[id+"/"+envSandbox].standing.status = status }),
+		restoring(s, "account", func(id, status string) { *s.st.spaces[id+"/"+envSandbox].status = status }),
 		restoring(s, "price", func(id string, cents int64) {
 			account, offer, _ := strings.Cut(id, "/")
 			s.st.spaces[account+"/"+envSandbox].prices[offer] = cents
 		}),
 		restoring(s, "stock", func(id string, n int64) { s.st.stock[id] = n }),
 		restoring(s, "key", func(id string, revoked bool) { s.st.keys[id].revoked = revoked }),
-		restoring(s, "record", s.restoreRecord),
+		restoring(s, "record", func(_ string, v savedRecord) {
+			rec := &record{savedRecord: v, durable: true}
+			s.st.spaces[v.Space].records[v.Key] = rec
+			s.st.expiring = append(s.st.expiring, rec)
+		}),
 		s.db.eachNonce(func(appID, nonce string, at time.Time) { s.st.keys[appID].nonces.use(nonce, at) }))
 	if err != nil {
 		return err
@@ -185,39 +184,33 @@ func restoring[T any](s *Server, kind string, do func(id string, v T)) error {
 	})
 }
 
-func (s *Server) restoreRecord(_ string, v savedRecord) {
-	rec := &record{savedRecord: v, durable: true}
-	s.st.spaces[v.Space].records[v.Key] = rec
-	s.st.expiring = append(s.st.expiring, rec)
+// inOrder returns the stored values of a kind in the order of their indices.
+func inOrder[T any](s *Server, kind string, index func(T) int) (all []T, err error) {
+	err = restoring(s, kind, func(_ string, v T) { all = append(all, v) })
+	slices.SortFunc(all, func(a, b T) int { return index(a) - index(b) })
+	return all, err
 }
 
 func (s *Server) restoreProxies() error {
-	var added []savedProxy
-	err := restoring(s, "proxy", func(id string, v savedProxy) {
-		if p := s.st.proxies[id]; p != nil {
+	all, err := inOrder(s, "proxy", func(v savedProxy) int { return v.Index })
+	for _, v := range all {
+		if p := s.st.proxies[v.ID]; p != nil {
 			p.Starts, p.Expires = v.Starts, v.Expires
-			return
+		} else {
+			s.st.addProxy(&proxy{savedProxy: v, space: s.st.spaces[v.Space], offer: s.st.byCode[v.Offer]})
 		}
-		added = append(added, v)
-	})
-	slices.SortFunc(added, func(a, b savedProxy) int { return a.Index - b.Index })
-	for _, v := range added {
-		s.st.addProxy(&proxy{savedProxy: v, space: s.st.spaces[v.Space], offer: s.st.byCode[v.Offer]})
 	}
 	return err
 }
 
 func (s *Server) restoreOrders() error {
-	var all []savedOrder
-	err := restoring(s, "order", func(_ string, v savedOrder) { all = append(all, v) })
-	slices.SortFunc(all, func(a, b savedOrder) int { return a.Index - b.Index })
+	all, err := inOrder(s, "order", func(v savedOrder) int { return v.Index })
 	for _, v := range all {
-		sp := s.st.spaces[v.Space]
-		o := &order{savedOrder: v, space: sp}
-		sp.orders = append(sp.orders, o)
+		o := &order{savedOrder: v, space: s.st.spaces[v.Space]}
+		o.space.orders = append(o.space.orders, o)
 		s.st.orders[o.No] = o
 		if o.Stage == stagePaid || o.Stage == stageProcuring {
-			heap.Push(&s.st.pending, o)
+			s.st.await(o)
 		}
 	}
 	for _, sp := range s.st.spaces {
@@ -236,14 +229,11 @@ func (s *Server) restoreOrders() error {
 func (s *Server) reconcileReferee() error {
 	after := s.db.synced
 	path, err := s.db.meta("referee")
-	if err != nil {
-		return fmt.Errorf("sandbox database: %w", err)
-	}
 	if s.referee.file == nil || string(path) != s.referee.path {
 		after = 0
 	}
-	lines, err := s.db.lines(after)
-	if err != nil {
+	lines, failed := s.db.lines(after)
+	if err := errors.Join(err, failed); err != nil {
 		return fmt.Errorf("sandbox database: %w", err)
 	}
 	missing, err := s.referee.missing(lines)

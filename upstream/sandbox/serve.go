@@ -4,6 +4,7 @@ package sandbox
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"mime"
@@ -12,7 +13,6 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -84,9 +84,9 @@ func (s *Server) handler(env string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, hr *http.Request) {
 		path := pathOf(hr)
 		r := &request{http: hr, env: env, path: path, rt: findRoute(hr.Method, path), says: s.claimedAccount(hr), limitedConn: connlimit.Of(hr)}
-		var status int
-		if r.body, status = readBody(hr); status != 0 {
-			s.send(w, r, s.unreadable(status), nil)
+		var no *refusal
+		if r.body, no = readBody(hr); no != nil {
+			s.conclude(w, r, &fault{}, s.refused(no)) // before authentication, because the signed bytes are unknown
 			return
 		}
 		r.limitedConn.Enter()
@@ -94,8 +94,8 @@ func (s *Server) handler(env string) http.Handler {
 		if s.blocked(w, r) {
 			return
 		}
-		s.latency.hold(s.closing, r)
-		f, shape := s.faults.take(r)
+		s.hold(r)
+		f, shape := s.takeFault(r)
 		s.answer(w, r, f, shape)
 	})
 }
@@ -104,39 +104,32 @@ func (s *Server) handler(env string) http.Handler {
 // sees the reply.
 const maxDrained = 64 << 20
 
-// readBody returns the HTTP status of a body error. It allocates for received bytes only,
-// not for the announced length.
-func readBody(r *http.Request) ([]byte, int) {
+// readBody refuses what cannot be read or is too long. It allocates for received bytes
+// only, not for the announced length.
+func readBody(r *http.Request) ([]byte, *refusal) {
 	if r.ContentLength > maxRequestBody {
 		return nil, tooLarge(r)
 	}
 	var body bytes.Buffer
 	if _, err := body.ReadFrom(io.LimitReader(r.Body, maxRequestBody+1)); err != nil {
-		return nil, http.StatusBadRequest
+		no := invalid("body", "could not be read")
+		no.status = http.StatusBadRequest
+		return nil, no
 	}
 	if body.Len() > maxRequestBody {
 		return nil, tooLarge(r)
 	}
-	return body.Bytes(), 0
+	return body.Bytes(), nil
 }
 
 // tooLarge drains the client's body, unless the client sent Expect: 100-continue.
-func tooLarge(r *http.Request) int {
+func tooLarge(r *http.Request) *refusal {
 	if r.Header.Get("Expect") == "" {
 		_, _ = io.CopyN(io.Discard, r.Body, maxDrained)
 	}
-	return http.StatusRequestEntityTooLarge
-}
-
-// unreadable is the reply before authentication, because the signed bytes are unknown.
-func (s *Server) unreadable(status int) reply {
-	message := "could not be read"
-	if status == http.StatusRequestEntityTooLarge {
-		message = "is over 1 MiB"
-	}
-	out := s.refused(invalid("body", "%s", message))
-	out.status = status
-	return out
+	no := invalid("body", "is over 1 MiB")
+	no.status = http.StatusRequestEntityTooLarge
+	return no
 }
 
 // claimedAccount returns the unverified account, for the filters of faults and latency.
@@ -149,9 +142,9 @@ func (s *Server) claimedAccount(r *http.Request) string {
 
 // answer sends the reply, or applies a fault, once the change is durable.
 func (s *Server) answer(w http.ResponseWriter, r *request, f *fault, shape renewalFault) {
-	if f != nil && !f.executes() && f.Fault != "unresolved_record" {
+	if !f.executes() && f.Fault != "unresolved_record" {
 		if f.Fault != "hang" {
-			s.misbehave(w, r, f, reply{})
+			s.conclude(w, r, f, reply{})
 			return
 		}
 		if s.hang(w, r, f); r.http.Context().Err() != nil {
@@ -164,17 +157,13 @@ func (s *Server) answer(w http.ResponseWriter, r *request, f *fault, shape renew
 		reset(w)
 		return
 	}
-	if f != nil && f.Fault == "hang" && f.executes() {
+	if f.Fault == "hang" && f.executes() {
 		s.hang(w, r, f)
 	}
 	if out.settle != nil {
 		out.settle()
 	}
-	if f == nil || f.Fault == "hang" {
-		s.send(w, r, out, nil)
-		return
-	}
-	s.misbehave(w, r, f, out)
+	s.conclude(w, r, f, out)
 }
 
 func (s *Server) perform(r *request, f *fault, shape renewalFault) reply {
@@ -250,20 +239,20 @@ func printable(text string, limit int) bool {
 // leaves no record, and its key stays free (assumed).
 func (s *Server) write(r *request, f *fault, shape renewalFault) reply {
 	key, hash := r.idempotencyKey(), bodyHash(r.path, r.body)
-	interrupt := f != nil && f.Fault == "unresolved_record"
+	interrupt := f.Fault == "unresolved_record"
 	if interrupt {
 		s.interrupt(r.key.space, key, hash)
 	}
-	no := s.suspended(r)
-	if no == nil {
-		no = s.refusesEarly(r)
+	if status := *r.key.space.status; status != statusActive { // assumed
+		return s.refused(refuse("insufficient_scope", "The account is "+status+"."))
 	}
-	if no != nil {
+	if no := s.refusesEarly(r); no != nil {
 		return s.refused(no)
 	}
 	if out, known := s.known(r, key, hash); known {
 		return out
 	}
+	var no *refusal
 	out, ch := reply{}, s.newChange()
 	switch {
 	case interrupt && !f.executes():
@@ -280,20 +269,16 @@ func (s *Server) write(r *request, f *fault, shape renewalFault) reply {
 	return out
 }
 
-// send sends and counts a reply. From then on the connection may be closed for another
+// send sends a reply, with a Retry-After of the fault if it has one. From then on the connection may be closed for another
 // client. A client that does not read must not hold a connection.
-func (s *Server) send(w http.ResponseWriter, r *request, out reply, f *fault) {
-	if f == nil {
-		s.counts.add(r.rt.pattern, r.http.Method, out.code)
-	}
+func (s *Server) send(w http.ResponseWriter, r *request, out reply, retryAfter string) {
 	r.limitedConn.Leave()
 	out = s.moody(r, out)
 	h := w.Header()
 	h["Content-Type"] = []string{"application/json"}
 	h["Content-Length"] = []string{strconv.Itoa(len(out.body))}
-	retryAfter := out.retryAfter
-	if f != nil && f.RetryAfter != "" && !s.moods.has(MoodWildRetryAfter) {
-		retryAfter = f.RetryAfter
+	if retryAfter == "" || s.moods.has(MoodWildRetryAfter) {
+		retryAfter = out.retryAfter
 	}
 	if retryAfter != "" {
 		h["Retry-After"] = []string{retryAfter}
@@ -339,35 +324,18 @@ func fieldPath(p jsontext.Pointer) string {
 
 func shorten(name string) string {
 	const enough = 64
-	switch {
-	case name == "":
-		return `""`
-	case len(name) <= enough:
-		return name
+	if len(name) > enough {
+		name = strings.ToValidUTF8(name[:enough], "") + "…"
 	}
-	cut := enough
-	for !utf8.RuneStart(name[cut]) {
-		cut--
-	}
-	return name[:cut] + "…"
+	return cmp.Or(name, `""`)
 }
+
+var kindWords = map[reflect.Kind]string{reflect.String: "a string", reflect.Slice: "an array", reflect.Struct: "a JSON object",
+	reflect.Map: "a JSON object", reflect.Bool: "true or false", reflect.Float64: "a number"}
 
 func kindWord(t reflect.Type) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	switch t.Kind() {
-	case reflect.String:
-		return "a string"
-	case reflect.Slice:
-		return "an array"
-	case reflect.Struct, reflect.Map:
-		return "a JSON object"
-	case reflect.Bool:
-		return "true or false"
-	case reflect.Float64:
-		return "a number"
-	default:
-		return "an integer"
-	}
+	return cmp.Or(kindWords[t.Kind()], "an integer")
 }

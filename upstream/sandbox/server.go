@@ -7,13 +7,13 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"log"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -78,8 +78,8 @@ type Server struct {
 	db      *store // nil in memory mode
 	referee *referee
 	durable *group[*change]
-	faults  faultSet
-	latency latencySet
+	faults  settings[*fault]
+	latency settings[*latencySetting]
 	rates   rateLimits
 	moods   moodSet
 	counts  counters
@@ -94,7 +94,6 @@ type Server struct {
 	closing     chan struct{}
 	closeOnce   sync.Once
 	closeErr    error
-	stopWatch   func() bool
 }
 
 // Start serves until Close, Shutdown or the end of ctx. It fails if it cannot listen, if
@@ -107,12 +106,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if err := s.listen(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	ready := make(chan struct{})
-	s.stopWatch = context.AfterFunc(ctx, func() {
-		<-ready
-		_ = s.Close()
-	})
-	close(ready)
+	context.AfterFunc(ctx, func() { _ = s.Close() })
 	return s, nil
 }
 
@@ -126,11 +120,9 @@ func New(o Options) (*Server, error) {
 	if err := loopbackOnly(o.Control); err != nil {
 		return nil, err
 	}
-	var trace [4]byte
-	_, _ = rand.Read(trace[:]) // never fails: it crashes the program instead
-	s := &Server{opts: o, log: o.Log, clock: o.Clock, closing: make(chan struct{}), tracePrefix: "trc_" + hex.EncodeToString(trace[:]) + "_"}
+	s := &Server{opts: o, log: o.Log, clock: o.Clock, closing: make(chan struct{}), tracePrefix: "trc_" + strings.ToLower(rand.Text()[:8]) + "_"}
 	s.durable = newGroup(s.flush)
-	s.rates.keys, s.counts.counts = map[string]*rate.Limiter{}, map[[3]string]int64{}
+	s.rates.keys, s.counts.counts = map[string]*rate.Limiter{}, map[string]map[string]int64{}
 	s.refuseScripts.Store(o.RefuseScriptAgents)
 	if o.RequestsPerSecond != 0 {
 		if err := s.setRate(&rateSetting{RequestsPerSecond: o.RequestsPerSecond}); err != nil {
@@ -268,9 +260,6 @@ func (s *Server) Close() error {
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.closeOnce.Do(func() {
 		close(s.closing)
-		if s.stopWatch != nil {
-			s.stopWatch()
-		}
 		for _, srv := range s.servers {
 			if srv.Shutdown(ctx) != nil {
 				_ = srv.Close()

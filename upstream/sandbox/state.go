@@ -4,29 +4,25 @@ package sandbox
 
 import (
 	"cmp"
-	"container/heap"
 	"fmt"
 	"maps"
 	"net/netip"
+	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
+
+	"perennial/upstream"
 )
 
 const (
-	envSandbox    = "sandbox"
-	envProduction = "production"
+	envSandbox    = string(upstream.Sandbox)
+	envProduction = string(upstream.Production)
 )
 
 func environmentOf(appID string) string {
-	switch {
-	case strings.HasPrefix(appID, "sbx_app_"):
-		return envSandbox
-	case strings.HasPrefix(appID, "live_app_"):
-		return envProduction
-	}
-	return ""
+	env, _ := upstream.EnvironmentOf(appID)
+	return string(env)
 }
 
 var allScopes = map[string]bool{"account:read": true, "wallet:read": true, "offers:read": true, "orders:read": true,
@@ -38,7 +34,7 @@ type space struct {
 	prices                          map[string]int64 // own prices in cents, by offer code; shared with the other environment
 	balance                         int64
 	frozen                          int64
-	standing                        *standing   // shared with the other environment
+	status                          *string     // of the account, shared with the other environment
 	past                            past[int64] // of the balance
 	proxies                         []*proxy    // in order of delivery
 	orders                          []*order    // in order of creation
@@ -82,7 +78,7 @@ type state struct {
 	stock    map[string]int64 // by environment/offer_code
 	proxies  map[string]*proxy
 	orders   map[string]*order
-	pending  orderHeap
+	pending  []*order
 	expiring []*record // completed or interrupted, oldest first
 	serial   uint64
 	secret   []byte // signs page tokens
@@ -109,13 +105,24 @@ func newState(f Fixture, epoch time.Time) (*state, error) {
 	return st, nil
 }
 
+func (st *state) account(id, env string) (*space, error) {
+	sp := st.spaces[id+"/"+env]
+	switch {
+	case env != envSandbox && env != envProduction:
+		return nil, invalid("environment", `must be "sandbox" or "production"`)
+	case sp == nil:
+		return nil, invalid("account_id", "%q is unknown", id)
+	}
+	return sp, nil
+}
+
 func (st *state) addAccount(a FixtureAccount) {
-	status := &standing{cmp.Or(a.Status, statusActive)}
+	status := cmp.Or(a.Status, statusActive)
 	prices := map[string]int64{}
 	maps.Copy(prices, a.Prices)
 	frozen := map[string]int64{envSandbox: a.Wallet.SandboxFrozenCents, envProduction: a.Wallet.ProductionFrozenCents}
 	for env, cents := range map[string]int64{envSandbox: a.Wallet.SandboxCents, envProduction: a.Wallet.ProductionCents} {
-		sp := &space{standing: status, frozen: frozen[env], env: env, accountID: a.AccountID, email: a.Email, currency: cmp.Or(a.Wallet.Currency, "USD"), prices: prices, balance: cents, records: map[string]*record{}}
+		sp := &space{status: &status, frozen: frozen[env], env: env, accountID: a.AccountID, email: a.Email, currency: cmp.Or(a.Wallet.Currency, "USD"), prices: prices, balance: cents, records: map[string]*record{}}
 		st.spaces[sp.id()] = sp
 	}
 	for _, k := range a.Keys {
@@ -128,12 +135,10 @@ func (st *state) addAccount(a FixtureAccount) {
 }
 
 func (st *state) addFixtureProxies(p FixtureProxy, epoch time.Time) error {
-	from, to, known, err := p.expiry()
-	if err != nil {
-		return err
-	}
+	from, to, known, _ := p.expiry() // checked by Validate
 	sp, offer := st.spaces[p.AccountID+"/"+p.Environment], st.byCode[p.OfferCode]
 	count := max(p.Count, 1)
+	apart := (to - from) / time.Duration(max(count-1, 1))
 	for i := range count {
 		id := p.ProxyID
 		if p.Count > 0 {
@@ -144,18 +149,11 @@ func (st *state) addFixtureProxies(p FixtureProxy, epoch time.Time) error {
 		}
 		var expires time.Time
 		if known {
-			expires = epoch.Add(from + spread(to-from, i, count))
+			expires = epoch.Add(from + (apart * time.Duration(i)).Truncate(time.Second))
 		}
 		st.addProxy(&proxy{savedProxy: savedProxy{ID: id, Starts: epoch.AddDate(0, 0, -int(offer.BaseDurationDays)), Expires: expires}, space: sp, offer: offer})
 	}
 	return nil
-}
-
-func spread(width time.Duration, i, count int) time.Duration {
-	if count < 2 {
-		return 0
-	}
-	return (width / time.Duration(count-1) * time.Duration(i)).Truncate(time.Second)
 }
 
 func (st *state) addProxy(p *proxy) {
@@ -171,22 +169,13 @@ func (st *state) nextID(prefix string) string {
 	return prefix + strconv.FormatUint(st.serial*0x9E3779B97F4A7C15, 36) // odd multiplier: a bijection
 }
 
-// orderHeap holds the unfinished orders, the next to advance first.
-type orderHeap []*order
-
-func (h orderHeap) Len() int           { return len(h) }
-func (h orderHeap) Less(i, j int) bool { return h[i].Due.Before(h[j].Due) }
-func (h orderHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-
-// Push is for container/heap.
-func (h *orderHeap) Push(x any) { o, _ := x.(*order); *h = append(*h, o) }
-
-// Pop is for container/heap.
-func (h *orderHeap) Pop() any {
-	old := *h
-	last := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return last
+// await adds an order to those that are unfinished, the next to advance first.
+func (st *state) await(o *order) {
+	at, _ := slices.BinarySearchFunc(st.pending, o.Due, func(other *order, due time.Time) int {
+		if other.Due.After(due) {
+			return 1
+		}
+		return -1
+	})
+	st.pending = slices.Insert(st.pending, at, o)
 }
-
-var _ heap.Interface = (*orderHeap)(nil)

@@ -19,6 +19,7 @@ import (
 	"os"
 	"runtime"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -95,13 +96,7 @@ func (o Options) window() int {
 // accounts in turn.
 func shareOf(commands, accounts, i int) int { return (commands - i + accounts - 1) / accounts }
 
-func (o Options) share() int { return shareOf(o.Commands, o.Accounts, 0) }
-
-// parts returns the number of parts: the direct client, the runner, and each further part.
-func (o Options) parts() int {
-	asked := map[bool]int{true: 1}
-	return 2 + asked[o.Drain] + asked[o.NATS != nil]
-}
+func (o Options) share(i int) int { return shareOf(o.Commands, o.Accounts, i) }
 
 type bench struct {
 	Options
@@ -118,7 +113,7 @@ type bench struct {
 func Run(ctx context.Context, o Options) (out Result, err error) {
 	b := &bench{Options: o, out: Result{
 		Kind: o.Kind, Commands: o.Commands, Concurrency: o.Concurrency, InFlight: o.window(), Accounts: o.Accounts,
-		Cores: runtime.NumCPU(), SandboxProcesses: 1, BooksAgree: true,
+		Cores: runtime.NumCPU(), SandboxProcesses: 1,
 	}}
 	if b.dir, err = os.MkdirTemp("", "perennial-bench-*"); err != nil {
 		return out, err
@@ -132,21 +127,21 @@ func Run(ctx context.Context, o Options) (out Result, err error) {
 		if err != nil {
 			return out, err
 		}
-		defer func() { err = errors.Join(err, endTrial(ctx, alone)) }()
+		defer func() { // also after an interrupt
+			limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeWithin)
+			defer cancel()
+			err = errors.Join(err, alone.End(limited))
+		}()
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	box, ready, err := b.start(ctx, "sandbox", b.provider(), cancel)
+	box, err := b.start(ctx, "sandbox")
 	if err != nil {
 		return out, fmt.Errorf("start the sandbox: %w", err)
 	}
 	defer box.stop()
-	b.base = ready.Base
-	defer func() {
-		for _, c := range b.clients {
-			c.Close()
-		}
-	}()
+	if err := box.do("Sandbox", b.provider(), &b.base); err != nil {
+		return out, fmt.Errorf("start the sandbox: %w", err)
+	}
+	defer func() { closeAll(b.clients) }()
 	for i := range o.Accounts {
 		client, err := upstream.New(upstream.Config{BaseURL: b.base, AppID: appID(i), Secret: secret, Clock: time.Now})
 		if err != nil {
@@ -154,8 +149,14 @@ func Run(ctx context.Context, o Options) (out Result, err error) {
 		}
 		b.clients = append(b.clients, client)
 	}
-	err = because(ctx, b.measure(ctx))
+	err = because(box.ctx, b.measure(box.ctx))
 	return b.out, err
+}
+
+func closeAll[C interface{ Close() }](clients []C) {
+	for _, c := range clients {
+		c.Close()
+	}
 }
 
 func (b *bench) measure(ctx context.Context) error {
@@ -166,16 +167,22 @@ func (b *bench) measure(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.out.Used, b.out.Latency, b.out.Ratio = got.Used, got.Latency, got.PerSecond/b.out.DirectPerSecond
-	b.out.RowsBefore, b.out.LedgerBytes, b.out.PeakMemoryBytes = got.rowsBefore, got.ledgerBytes, resources().Maxrss<<10
+	b.out.Carried, b.out.Ratio, b.out.PeakMemoryBytes = got, got.PerSecond/b.out.DirectPerSecond, resources().Maxrss<<10
 	if b.Drain {
-		taken := &firstTaken{at: make(chan used, 1)}
-		got, err := b.carryOut(ctx, part{what: "runner of a full queue", profiles: "drained.", full: taken, reached: taken.reached})
+		taken := make(chan used, 1)
+		first := sync.OnceFunc(func() { taken <- usedNow() })
+		got, err := b.carryOut(ctx, part{what: "runner of a full queue", profiles: "drained.", taken: taken, reached: func(point string) {
+			if point == "intake.delivered" {
+				first()
+			}
+		}})
 		if err != nil {
 			return err
 		}
-		b.out.Drained = &Drained{Used: got.Used, Ratio: got.PerSecond / b.out.DirectPerSecond, RowsBefore: got.rowsBefore, BooksAgree: got.booksAgree}
+		b.out.Drained = &Drained{got, got.PerSecond / b.out.DirectPerSecond}
+		b.out.walletCents, b.out.BooksAgree = got.walletCents, b.out.BooksAgree && got.BooksAgree
 	}
+	b.out.WalletCents = b.out.walletCents
 	if b.NATS != nil {
 		return b.measureOuter(ctx)
 	}
@@ -194,11 +201,7 @@ func because(ctx context.Context, err error) error {
 // direct sends the runner's requests with the frozen client, with the same concurrency.
 func (b *bench) direct(ctx context.Context) error {
 	var clients []*reference.Client
-	defer func() {
-		for _, c := range clients {
-			c.Close()
-		}
-	}()
+	defer func() { closeAll(clients) }()
 	for i := range b.Accounts {
 		client, err := reference.New(b.base, appID(i), secret, b.Concurrency)
 		if err != nil {

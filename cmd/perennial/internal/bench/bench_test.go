@@ -25,7 +25,7 @@ import (
 // TestMain is the processes of the tests' benchmarks too.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == Command {
-		if Serve(context.Background(), os.Args[2], os.Stdin, os.Stdout, quiet()) != nil {
+		if Serve(context.Background(), os.Stdin, os.Stdout, quiet()) != nil {
 			os.Exit(1)
 		}
 		os.Exit(0)
@@ -118,7 +118,7 @@ func TestInFlightIsWhatAUserWaits(t *testing.T) {
 // what was filled in.
 func TestAFilledLedgerIsOneThatARunnerWrote(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.ledger.db")
-	task := history{Path: path, Rows: 3999, AppID: "sbx_app_x", WalletCents: 77, Binding: fact.Binding{AccountID: "acc_x", Environment: "sandbox", BaseURL: "http://x", Currency: "USD", Epoch: "e"}}
+	task := History{Path: path, Rows: 3999, AppID: "sbx_app_x", WalletCents: 77, Binding: fact.Binding{AccountID: "acc_x", Environment: "sandbox", BaseURL: "http://x", Currency: "USD", Epoch: "e"}}
 	must(t, task.fill(t.Context()))
 	l, err := ledger.Open(t.Context(), ledger.Config{Path: path, Clock: time.Now, ReadOnly: true})
 	must(t, err)
@@ -147,9 +147,9 @@ func TestAFilledLedgerIsOneThatARunnerWrote(t *testing.T) {
 }
 
 func TestAProcessNeedsATask(t *testing.T) {
-	for _, name := range []string{"load", "sandbox", "another"} {
-		if err := Serve(t.Context(), name, strings.NewReader(""), io.Discard, quiet()); !errors.Is(err, ErrNoTask) {
-			t.Errorf("%s: %v", name, err)
+	for _, input := range []string{"", "not a call"} {
+		if err := Serve(t.Context(), strings.NewReader(input), io.Discard, quiet()); !errors.Is(err, ErrNoTask) {
+			t.Errorf("%q: %v", input, err)
 		}
 	}
 }
@@ -157,10 +157,10 @@ func TestAProcessNeedsATask(t *testing.T) {
 func TestTheTableHasEveryPart(t *testing.T) {
 	u, l := Used{100, 200, 300}, Latency{1, 2}
 	r := Result{
-		Kind: "renew", Commands: 10, Concurrency: 4, InFlight: 512, Accounts: 2, Cores: 2, DirectPerSecond: 400, DirectCPUMicros: 50, Used: u, Ratio: .25, Latency: l,
-		PeakMemoryBytes: 64 << 20, BooksAgree: true, LedgerBytes: 3 << 20, RowsBefore: 7, ledgerBytesBefore: 2 << 20,
-		Drained: &Drained{Used: u, Ratio: .25},
-		Outer:   &Outer{Servers: 3, Replicas: 3, Used: u, Latency: l, Groups: 4, RowsPerGroup: 10, PublishMillis: 5, PublishShare: .3, BetweenMillis: 6, ProviderMillis: 7, LedgerBytes: 100, EventsBytes: 200},
+		Kind: "renew", Commands: 10, Concurrency: 4, InFlight: 512, Accounts: 2, Cores: 2, DirectPerSecond: 400, DirectCPUMicros: 50, Ratio: .25, PeakMemoryBytes: 64 << 20,
+		Carried: Carried{Used: u, Latency: l, BooksAgree: true, LedgerBytes: 3 << 20, RowsBefore: 7, ledgerBytesBefore: 2 << 20},
+		Drained: &Drained{Carried{Used: u}, .25},
+		Outer:   &Outer{Servers: 3, Replicas: 3, Carried: Carried{Used: u, Latency: l, LedgerBytes: 100}, Groups: 4, RowsPerGroup: 10, PublishMillis: 5, PublishShare: .3, BetweenMillis: 6, ProviderMillis: 7, EventsBytes: 200},
 	}
 	var text strings.Builder
 	for _, row := range r.Table() {

@@ -14,13 +14,13 @@ import (
 	"perennial/upstream"
 )
 
-// history describes the rows of a ledger before the runner opens it.
-type history struct {
-	Path        string       `json:"path"`
-	Rows        int64        `json:"rows"`
-	Binding     fact.Binding `json:"binding"`
-	AppID       string       `json:"app_id"`
-	WalletCents int64        `json:"wallet_cents"` // wallet at the end
+// History describes the rows of a ledger before the runner opens it.
+type History struct {
+	Path        string
+	Rows        int64
+	Binding     fact.Binding
+	AppID       string
+	WalletCents int64 // wallet at the end
 }
 
 const (
@@ -36,7 +36,7 @@ const (
 
 // fill writes finished renewals as the runner does, into every projection and the hash
 // chain.
-func (h history) fill(ctx context.Context) (err error) {
+func (h History) fill(ctx context.Context) (err error) {
 	renewals := (h.Rows + fillRows - 1) / fillRows
 	var done atomic.Int64
 	begin := time.Now().Add(-fillPast)
@@ -76,7 +76,7 @@ func filled(n int64) (id, proxy string) {
 	return "filled-" + strconv.FormatInt(n, 10), "px_of_old_" + strconv.FormatInt(n%fillFleet, 10)
 }
 
-func (h history) renew(tx *ledger.Tx, n int64) error {
+func (h History) renew(tx *ledger.Tx, n int64) error {
 	id, proxy := filled(n)
 	ids := []string{proxy}
 	cmd, err := command.Parse(fact.KindRenewal, renewal(id, proxy), command.Rules{Environment: upstream.Environment(h.Binding.Environment)})

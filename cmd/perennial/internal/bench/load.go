@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sirupsen/logrus"
 	"golang.org/x/sync/errgroup"
 
 	"perennial/cmd/perennial/internal/config"
@@ -20,25 +19,35 @@ import (
 	"perennial/queue/publish"
 )
 
-// loadTask publishes commands in a closed loop, and measures the time to each one's last
-// event.
-type loadTask struct {
-	Target    config.NATS `json:"target"`
-	Accounts  []string    `json:"accounts"` // commands go to them in turn
-	Kind      string      `json:"kind"`
-	Commands  int         `json:"commands"`
-	First     int         `json:"first"`     // id of the first command
-	FromProxy int         `json:"from"`      // each account's first proxy to renew
-	InFlight  int         `json:"in_flight"` // most unfinished commands of an account
-	Fill      bool        `json:"fill"`      // publish everything before reporting ready
+// LoadTask publishes commands in a closed loop, and measures the time to each one's last
+// event. Commands go to the accounts in turn.
+type LoadTask struct {
+	Target   config.NATS
+	Accounts []string
+	Kind     string
+	Commands int
+	First    int  // id of each account's first command, and the number of its first proxy
+	InFlight int  // most unfinished commands of an account
+	Fill     bool // publish everything before the measurement
 
-	queue     *queue.Queue
-	rooms     []chan struct{} // per account: one place for each unfinished command
-	begin     time.Time
-	sent      []atomic.Int64  // nanoseconds after begin, by command number from 0
-	latencies []time.Duration // likewise
-	finished  atomic.Int64
-	stall     *time.Timer
+	queue    *queue.Queue
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+	lanes    []*lane
+	begin    time.Time
+	finished atomic.Int64
+	stall    *time.Timer
+	follow   errgroup.Group
+}
+
+// lane is the commands of one account, numbered from 0.
+type lane struct {
+	*LoadTask
+
+	account   int
+	room      chan struct{}   // one place for each unfinished command
+	sent      []atomic.Int64  // nanoseconds after begin, by command
+	latencies []time.Duration // by command
 }
 
 const (
@@ -49,71 +58,85 @@ const (
 	stallAfter = 2 * time.Minute
 )
 
-func (t *loadTask) do(ctx context.Context, log *logrus.Logger, ready func(answer) error) (out answer, err error) {
-	if t.queue, err = queue.Connect(queue.ConnectConfig{URL: t.Target.URL, CredsFile: t.Target.CredsFile, Name: OuterAccount, Log: log}); err != nil {
-		return out, err
+// Prepare connects to the queue, follows the events, and may fill the queue.
+func (h *helper) Prepare(t *LoadTask, _ *bool) (err error) {
+	h.asked.Store(true)
+	h.load = t
+	if t.queue, err = queue.Connect(queue.ConnectConfig{URL: t.Target.URL, CredsFile: t.Target.CredsFile, Name: OuterAccount, Log: h.log}); err != nil {
+		return err
 	}
-	defer t.queue.Close()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+	context.AfterFunc(h.ctx, t.queue.Close)
+	t.ctx, t.cancel = context.WithCancelCause(h.ctx)
 	if t.Fill {
 		t.InFlight = t.Commands
 	}
-	t.begin, t.sent, t.latencies = time.Now(), make([]atomic.Int64, t.Commands), make([]time.Duration, t.Commands)
+	t.begin = time.Now()
 	t.stall = time.AfterFunc(stallAfter, func() {
-		cancel(fmt.Errorf("no command has finished for %s: %d of %d had", stallAfter, t.finished.Load(), t.Commands))
+		t.cancel(fmt.Errorf("no command has finished for %s: %d of %d had", stallAfter, t.finished.Load(), t.Commands))
 	})
 	t.stall.Stop()
-	followed, err := t.follow(ctx, cancel)
-	if err != nil {
-		return out, err
+	for i, account := range t.Accounts {
+		n := shareOf(t.Commands, len(t.Accounts), i)
+		l := &lane{LoadTask: t, account: i, room: make(chan struct{}, t.InFlight), sent: make([]atomic.Int64, n), latencies: make([]time.Duration, n)}
+		t.lanes = append(t.lanes, l)
+		live, err := events.Of(t.queue.JetStream(), account).Live(t.ctx, "renewal.*", "order.delivered", "order.refunded", "command.rejected", "operation.review")
+		if err != nil {
+			return err
+		}
+		t.follow.Go(func() error {
+			err := l.follow(live)
+			if err != nil {
+				t.cancel(err)
+			}
+			return err
+		})
 	}
 	if t.Fill {
-		if err := t.publish(ctx); err != nil {
-			return out, err
-		}
+		return because(t.ctx, t.publish())
 	}
-	if err := ready(answer{}); err != nil {
-		return out, err
-	}
+	return nil
+}
+
+// Measure publishes what is not yet published, and waits for every command's last event.
+func (h *helper) Measure(_ bool, took *Latency) error {
+	t := h.load
 	t.stall.Reset(stallAfter)
 	defer t.stall.Stop()
 	if !t.Fill {
-		err = t.publish(ctx)
+		if err := t.publish(); err != nil {
+			return because(t.ctx, err)
+		}
 	}
-	if err == nil {
-		err = followed()
+	if err := t.follow.Wait(); err != nil {
+		return because(t.ctx, err)
 	}
-	if err != nil {
-		return out, err
+	var all []time.Duration
+	for _, l := range t.lanes {
+		all = append(all, l.latencies...)
 	}
-	took := latency(t.latencies)
-	return answer{Load: &took}, nil
-}
-
-func latency(took []time.Duration) Latency {
-	slices.Sort(took)
-	millis := func(p int) float64 { return float64(took[len(took)*p/100].Microseconds()) / 1000 }
-	return Latency{millis(50), millis(99)}
+	slices.Sort(all)
+	millis := func(p int) float64 { return float64(all[len(all)*p/100].Microseconds()) / 1000 }
+	*took = Latency{millis(50), millis(99)}
+	return nil
 }
 
 // publish publishes each account's commands, within the limit of unfinished ones.
-func (t *loadTask) publish(ctx context.Context) error {
-	group, ctx := errgroup.WithContext(ctx)
+func (t *LoadTask) publish() error {
+	group, ctx := errgroup.WithContext(t.ctx)
 	producers, size := 1, batchSize
 	if t.InFlight < batchSize && !t.Fill {
 		producers, size = t.InFlight, 1 // each producer publishes a command and waits for its end
 	}
-	for i := range t.Accounts {
+	for _, l := range t.lanes {
 		var next atomic.Int64
 		for range producers {
 			group.Go(func() error {
 				for {
 					end := int(next.Add(int64(size)))
-					if i+(end-size)*len(t.Accounts) >= t.Commands {
+					if end-size >= len(l.sent) {
 						return nil
 					}
-					if err := t.publishBatch(ctx, i, end-size, end); err != nil {
+					if err := l.publish(ctx, end-size, min(end, len(l.sent))); err != nil {
 						return err
 					}
 				}
@@ -123,64 +146,40 @@ func (t *loadTask) publish(ctx context.Context) error {
 	return group.Wait()
 }
 
-// publishBatch publishes an account's commands from first to end, once there is room for
-// all of them.
-func (t *loadTask) publishBatch(ctx context.Context, account, first, end int) error {
+// publish publishes commands once there is room for all of them.
+func (l *lane) publish(ctx context.Context, first, end int) error {
 	var batch []publish.Outgoing
-	number := func(k int) int { return account + k*len(t.Accounts) }
-	for k := first; k < end && number(k) < t.Commands; k++ {
+	for n := first; n < end; n++ {
 		select {
-		case t.rooms[account] <- struct{}{}:
+		case l.room <- struct{}{}:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		batch = append(batch, t.command(account, k, t.First+number(k)))
+		batch = append(batch, l.command(l.First+n))
 	}
-	now := time.Since(t.begin).Nanoseconds()
-	for k := range batch {
-		t.sent[number(first+k)].Store(now)
+	now := time.Since(l.begin).Nanoseconds()
+	for n := first; n < end; n++ {
+		l.sent[n].Store(now)
 	}
-	if len(batch) == 1 {
-		return publish.New(t.queue.JetStream()).Publish(ctx, t.Accounts[account], batch[0])
-	}
-	return publish.New(t.queue.JetStream()).PublishCommands(ctx, t.Accounts[account], batch)
+	return publish.New(l.queue.JetStream()).PublishCommands(ctx, l.Accounts[l.account], batch)
 }
 
 // command returns a renewal of the account's n-th proxy, or an order.
-func (t *loadTask) command(account, n, id int) publish.Outgoing {
-	if t.Kind == "renew" {
-		return publish.Outgoing{Kind: queue.KindProxyRenew, Data: renewal(strconv.Itoa(id), proxyName(account, t.FromProxy+n))}
+func (l *lane) command(n int) publish.Outgoing {
+	if l.Kind == "renew" {
+		return publish.Outgoing{Kind: queue.KindProxyRenew, Data: renewal(strconv.Itoa(n), proxyName(l.account, n))}
 	}
-	return publish.Outgoing{Kind: queue.KindOrderCreate, Data: fmt.Appendf(nil, `{"id":"%d","duration_days":%d,"items":[{"offer_code":"%s","quantity":1}]}`, id, days, offer)}
+	return publish.Outgoing{Kind: queue.KindOrderCreate, Data: fmt.Appendf(nil, `{"id":"%d","duration_days":%d,"items":[{"offer_code":"%s","quantity":1}]}`, n, days, offer)}
 }
 
 func renewal(id, proxy string) []byte {
 	return fmt.Appendf(nil, `{"id":"%s","proxy_ids":["%s"],"duration_days":%d}`, id, proxy, days)
 }
 
-// follow reads events until every command has its last one. A failed command cancels ctx.
-func (t *loadTask) follow(ctx context.Context, cancel context.CancelCauseFunc) (wait func() error, err error) {
-	var group errgroup.Group
-	for i, account := range t.Accounts {
-		room := make(chan struct{}, t.InFlight)
-		t.rooms = append(t.rooms, room)
-		live, err := events.Of(t.queue.JetStream(), account).Live(ctx, "renewal.*", "order.delivered", "order.refunded", "command.rejected", "operation.review")
-		if err != nil {
-			return nil, err
-		}
-		group.Go(func() error {
-			err := t.followOne(live, shareOf(t.Commands, len(t.Accounts), i), room)
-			if err != nil {
-				cancel(err)
-			}
-			return err
-		})
-	}
-	return group.Wait, nil
-}
-
-func (t *loadTask) followOne(events iter.Seq2[events.Event, error], commands int, room <-chan struct{}) error {
-	for e, err := range events {
+// follow reads events until every command has its last one.
+func (l *lane) follow(live iter.Seq2[events.Event, error]) error {
+	left := len(l.sent)
+	for e, err := range live {
 		if err != nil {
 			return err
 		}
@@ -196,14 +195,14 @@ func (t *loadTask) followOne(events iter.Seq2[events.Event, error], commands int
 		_, rest, _ := bytes.Cut(e.Data, []byte(`"command_id":"`))
 		id, _, _ := bytes.Cut(rest, []byte(`"`))
 		n, err := strconv.Atoi(string(id))
-		if n -= t.First; err != nil || n < 0 || n >= len(t.sent) {
+		if n -= l.First; err != nil || n < 0 || n >= len(l.sent) {
 			return fmt.Errorf("an event names no command of this run: %q", id)
 		}
-		t.latencies[n] = time.Since(t.begin) - time.Duration(t.sent[n].Load())
-		<-room
-		t.finished.Add(1)
-		t.stall.Reset(stallAfter)
-		if commands--; commands == 0 {
+		l.latencies[n] = time.Since(l.begin) - time.Duration(l.sent[n].Load())
+		<-l.room
+		l.finished.Add(1)
+		l.stall.Reset(stallAfter)
+		if left--; left == 0 {
 			return nil
 		}
 	}

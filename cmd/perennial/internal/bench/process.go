@@ -2,14 +2,16 @@ package bench
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net/rpc"
+	"net/rpc/jsonrpc"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -22,126 +24,148 @@ import (
 // Command is the hidden command that runs a benchmark's process. See [Serve].
 const Command = "bench-process"
 
-// task is the work of a process. Its fields go to standard input. Addresses may hold a
-// password, and everybody can read arguments.
-type task interface {
-	// do works until ctx ends. ready sends a first answer and returns when the order to
-	// continue arrives.
-	do(ctx context.Context, log *logrus.Logger, ready func(answer) error) (answer, error)
-}
-
-// answer is what a process reports when it is ready for an order, and at its end.
-type answer struct {
-	Base  string   `json:"base,omitempty"` // address of the sandbox
-	Load  *Latency `json:"load,omitempty"`
-	Error string   `json:"error,omitempty"`
-}
-
-// ErrNoTask reports a process that was not started by a benchmark.
-var ErrNoTask = errors.New("it is started by `perennial bench`, which says what to do")
-
-// errEnded is why a process stops when its benchmark has ended.
-var errEnded = errors.New("the benchmark has ended")
-
-// Serve runs a task in its process. It stops at the end of its input, and cannot outlive a
-// killed benchmark. Errors other than ErrNoTask have already been reported.
-func Serve(ctx context.Context, name string, stdin io.Reader, stdout io.Writer, log *logrus.Logger) error {
-	t := map[string]task{"sandbox": &sandboxTask{}, "load": &loadTask{}}[name]
-	in, out := json.NewDecoder(stdin), json.NewEncoder(stdout)
-	if t == nil || in.Decode(t) != nil {
-		return ErrNoTask
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	orders := make(chan json.RawMessage, 1) // no task has more than one
-	go func() {
-		var order json.RawMessage
-		for in.Decode(&order) == nil {
-			orders <- order
-		}
-		cancel(errEnded)
-	}()
-	got, err := t.do(ctx, log, func(a answer) error {
-		if err := out.Encode(a); err != nil {
-			return err
-		}
-		select {
-		case <-orders:
-			return nil
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	})
-	if err != nil {
-		got.Error = because(ctx, err).Error()
-	}
-	return errors.Join(out.Encode(got), err)
-}
-
-// process is the benchmark's handle of a task's process.
-type process struct {
-	cmd     *exec.Cmd
-	orders  *json.Encoder
-	answers *json.Decoder
-	cancel  func()
-	ended   chan struct{}
-}
+var (
+	// ErrNoTask reports a process that was not started by a benchmark.
+	ErrNoTask = errors.New("it is started by `perennial bench`, which says what to do")
+	errEnded  = errors.New("the benchmark has ended")
+)
 
 const endWithin = 10 * time.Second
 
-// start starts this program with a task and returns its first answer. The end of the
-// process cancels with ended.
-func (b *bench) start(ctx context.Context, name string, t task, ended context.CancelCauseFunc) (_ *process, first answer, err error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, first, err
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	p := &process{cmd: exec.CommandContext(ctx, self, Command, name), ended: make(chan struct{})}
-	stdout, said := io.Pipe()
-	p.cmd.Stdout, p.cmd.Stderr, p.cmd.WaitDelay = said, b.Stderr, endWithin
-	p.cmd.Cancel = func() error { return p.cmd.Process.Signal(syscall.SIGTERM) }
-	stdin, err := p.cmd.StdinPipe()
-	if err == nil {
-		err = p.cmd.Start()
-	}
-	if err != nil {
-		cancel()
-		return nil, first, err
-	}
-	p.orders, p.answers = json.NewEncoder(stdin), json.NewDecoder(stdout)
-	p.cancel = func() { cancel(); _ = stdin.Close(); _ = stdout.Close() }
-	go func() {
-		_ = p.cmd.Wait()
-		gone := fmt.Errorf("the %s process has ended: %s", name, p.cmd.ProcessState)
-		_ = said.CloseWithError(gone)
-		ended(gone)
-		close(p.ended)
-	}()
-	p.order(t)
-	if first, err = p.answer(); err != nil {
-		p.stop()
-	}
-	return p, first, err
+// helper is the work of a process. Its exported methods are called by [process.do].
+type helper struct {
+	ctx   context.Context
+	log   *logrus.Logger
+	asked atomic.Bool
+	box   atomic.Pointer[sandbox.Server]
+	load  *LoadTask
 }
 
-// order sends an order. If the process has ended, the next answer fails.
-func (p *process) order(x any) { _ = p.orders.Encode(x) }
+// Serve carries out a benchmark's calls from standard input. Addresses may hold a password,
+// and everybody can read arguments. It stops at the end of its input, and so cannot outlive
+// a killed benchmark.
+func Serve(ctx context.Context, stdin io.Reader, stdout io.Writer, log *logrus.Logger) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	h, server := &helper{ctx: ctx, log: log}, rpc.NewServer()
+	if err := server.RegisterName("Helper", h); err != nil {
+		return err
+	}
+	served := make(chan struct{})
+	ended := func() { cancel(errEnded) }
+	go func() {
+		defer close(served)
+		defer ended()
+		server.ServeCodec(jsonrpc.NewServerCodec(pipes{stdin, stdout, ended}))
+	}()
+	<-ctx.Done()
+	if errors.Is(context.Cause(ctx), errEnded) {
+		<-served // the last call has ended
+		if !h.asked.Load() {
+			return ErrNoTask
+		}
+	}
+	if box := h.box.Load(); box != nil {
+		return box.Close()
+	}
+	return nil
+}
 
-// answer returns the next answer. It fails when the process or its context ends.
-func (p *process) answer() (a answer, err error) {
-	if err := p.answers.Decode(&a); err != nil {
-		return a, err
+// pipes is a connection of two pipes. ended is called when there is no more to read.
+type pipes struct {
+	io.Reader
+	io.Writer
+	ended func()
+}
+
+func (p pipes) Read(b []byte) (int, error) {
+	n, err := p.Reader.Read(b)
+	if err != nil {
+		p.ended()
 	}
-	if a.Error != "" {
-		return a, errors.New(a.Error)
+	return n, err
+}
+
+// Close does nothing. The pipes end with their processes.
+func (pipes) Close() error { return nil }
+
+// process is the benchmark's handle of a started process. Its context ends with it.
+type process struct {
+	ctx    context.Context
+	calls  *rpc.Client
+	cancel func()
+	ended  chan struct{}
+}
+
+// start starts this program as a process, called by name in errors.
+func (b *bench) start(ctx context.Context, name string) (*process, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
 	}
-	return a, nil
+	ctx, cancel := context.WithCancelCause(ctx)
+	cmd := exec.CommandContext(ctx, self, Command, name)
+	stdout, said := io.Pipe()
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = said, b.Stderr, endWithin
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	stdin, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		cancel(nil)
+		return nil, err
+	}
+	p := &process{ctx: ctx, calls: jsonrpc.NewClient(pipes{stdout, stdin, func() {}}), ended: make(chan struct{})}
+	p.cancel = func() {
+		cancel(nil)
+		_ = stdin.Close()
+		_ = stdout.Close()
+	}
+	go func() {
+		_ = cmd.Wait()
+		gone := fmt.Errorf("the %s process has ended: %s", name, cmd.ProcessState)
+		cancel(gone)
+		_ = said.CloseWithError(gone)
+		close(p.ended)
+	}()
+	return p, nil
+}
+
+// do calls a method of the process's helper.
+func (p *process) do(method string, args, reply any) error {
+	return because(p.ctx, p.calls.Call("Helper."+method, args, reply))
 }
 
 func (p *process) stop() {
 	p.cancel()
 	<-p.ended
+}
+
+// SandboxTask describes the provider and referee of all parts, and the ledgers to fill
+// before the runner opens and publishes them.
+type SandboxTask struct {
+	Fixture   sandbox.Fixture
+	Charges   string
+	Histories []History
+}
+
+// Sandbox serves a task until the process ends, and returns the sandbox's address.
+func (h *helper) Sandbox(t SandboxTask, base *string) error {
+	h.asked.Store(true)
+	box, err := sandbox.Start(h.ctx, sandbox.Options{Fixture: t.Fixture, Charges: t.Charges, ChargesNoSync: true, Clock: time.Now, Log: h.log})
+	if err != nil {
+		return err
+	}
+	h.box.Store(box)
+	*base = box.SandboxURL()
+	for _, past := range t.Histories {
+		past.Binding.BaseURL = *base
+		if err := errors.Join(os.MkdirAll(filepath.Dir(past.Path), 0o700), past.fill(h.ctx)); err != nil {
+			return fmt.Errorf("fill the ledger: %w", err)
+		}
+	}
+	return nil
 }
 
 const (
@@ -166,11 +190,12 @@ func appID(i int) string { return "sbx_app_bench" + ordinal(i) }
 func proxyName(account, n int) string { return "px" + ordinal(account) + "_" + strconv.Itoa(n+1) }
 
 // provider returns a sandbox with proxies for each account, and money for its requests.
-func (b *bench) provider() *sandboxTask {
+func (b *bench) provider() SandboxTask {
 	var runner part
 	b.configure(&runner)
-	t := &sandboxTask{Dir: b.dir}
-	each := b.parts() * b.share()
+	t := SandboxTask{Charges: filepath.Join(b.dir, "charges.jsonl")}
+	asked := map[bool]int{true: 1}
+	each := (2 + asked[b.Drain] + asked[b.NATS != nil]) * b.share(0) // direct, the runner, and each further part
 	for i, name := range runner.accounts {
 		id, wallet := "acc_bench"+ordinal(i), int64(each)*cents
 		t.Fixture.Accounts = append(t.Fixture.Accounts, sandbox.FixtureAccount{
@@ -181,8 +206,8 @@ func (b *bench) provider() *sandboxTask {
 			Count: each, Prefix: "px" + ordinal(i) + "_", AccountID: id, Environment: "sandbox", OfferCode: offer, ExpiresIn: "24h..240h",
 		})
 		if b.Rows > 0 {
-			t.Histories = append(t.Histories, history{
-				Path: runner.config.LedgerPath(name), Rows: b.Rows, AppID: appID(i), WalletCents: wallet - int64(shareOf(b.Commands, b.Accounts, i))*cents, // direct pays earlier
+			t.Histories = append(t.Histories, History{
+				Path: runner.config.LedgerPath(name), Rows: b.Rows, AppID: appID(i), WalletCents: wallet - int64(b.share(i))*cents, // direct pays earlier
 				Binding: fact.Binding{AccountID: id, Environment: "sandbox", Currency: "USD", Epoch: "bench"},
 			})
 		}
@@ -190,34 +215,7 @@ func (b *bench) provider() *sandboxTask {
 	t.Fixture.Offers = []sandbox.FixtureOffer{{
 		OfferCode: offer, Name: "bench", CountryCode: "US", CountryName: "United States", Region: "Dallas",
 		LineName: "premium", IPType: "isp", Protocol: "socks5", UnitPriceCents: cents, BaseDurationDays: days,
-		DurationDays: []int64{days}, MaxQuantity: 500, CIDRs: []string{"198.51.100.0/24"}, Stock: int64((each + b.share()) * b.Accounts),
+		DurationDays: []int64{days}, MaxQuantity: 500, CIDRs: []string{"198.51.100.0/24"}, Stock: int64((each + b.share(0)) * b.Accounts),
 	}}
 	return t
-}
-
-// sandboxTask runs the provider and the referee of all parts. It fills ledgers with rows
-// before the runner opens and publishes them.
-type sandboxTask struct {
-	Fixture   sandbox.Fixture `json:"fixture"`
-	Dir       string          `json:"dir"`
-	Histories []history       `json:"histories"`
-}
-
-func (t *sandboxTask) do(ctx context.Context, log *logrus.Logger, ready func(answer) error) (_ answer, err error) {
-	box, err := sandbox.Start(ctx, sandbox.Options{Fixture: t.Fixture, Charges: filepath.Join(t.Dir, "charges.jsonl"), ChargesNoSync: true, Clock: time.Now, Log: log})
-	if err != nil {
-		return answer{}, err
-	}
-	defer func() { err = errors.Join(err, box.Close()) }()
-	for _, h := range t.Histories {
-		if err := os.MkdirAll(filepath.Dir(h.Path), 0o700); err != nil {
-			return answer{}, err
-		}
-		h.Binding.BaseURL = box.SandboxURL()
-		if err := h.fill(ctx); err != nil {
-			return answer{}, fmt.Errorf("fill the ledger: %w", err)
-		}
-	}
-	_ = ready(answer{Base: box.SandboxURL()}) // returns when ctx ends: no order follows
-	return answer{}, nil
 }

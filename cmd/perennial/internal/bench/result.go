@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"time"
 )
 
 // Used is the rate of all accounts together, and the resources of the runner's process.
@@ -17,38 +18,42 @@ type Latency struct {
 	P99Millis float64 `json:"p99_ms"`
 }
 
-// Result is the measurement of a benchmark.
-type Result struct {
-	Kind            string  `json:"kind"`
-	Commands        int     `json:"commands"`
-	Concurrency     int     `json:"concurrency"`
-	InFlight        int     `json:"in_flight"` // most unfinished commands
-	Accounts        int     `json:"accounts"`
-	Cores           int     `json:"cores"`
-	DirectPerSecond float64 `json:"direct_per_second"`
-	Ratio           float64 `json:"ratio"` // runner / direct
-	DirectCPUMicros float64 `json:"direct_cpu_us_per_command"`
+// Carried is the measurement of one run of the runner.
+type Carried struct {
 	Used
 	Latency
-	PeakMemoryBytes  int64 `json:"peak_memory_bytes"`
-	WalletCents      int64 `json:"wallet_cents"`
-	BooksAgree       bool  `json:"books_agree"` // in every part on the embedded server
-	LedgerBytes      int64 `json:"ledger_bytes"`
-	RowsBefore       int64 `json:"rows_before"` // of each journal, at the start of the measurement
-	SandboxProcesses int   `json:"sandbox_processes"`
+	LedgerBytes int64 `json:"ledger_bytes"` // at the end
+	RowsBefore  int64 `json:"rows_before"`  // of each journal, at the start of the measurement
+	BooksAgree  bool  `json:"books_agree"`
+
+	ledgerBytesBefore, rows, walletCents int64
+	took                                 time.Duration
+}
+
+// Result is the measurement of a benchmark.
+type Result struct {
+	Kind             string  `json:"kind"`
+	Commands         int     `json:"commands"`
+	Concurrency      int     `json:"concurrency"`
+	InFlight         int     `json:"in_flight"` // most unfinished commands
+	Accounts         int     `json:"accounts"`
+	Cores            int     `json:"cores"`
+	DirectPerSecond  float64 `json:"direct_per_second"`
+	Ratio            float64 `json:"ratio"` // runner / direct
+	DirectCPUMicros  float64 `json:"direct_cpu_us_per_command"`
+	Carried                  // BooksAgree: in every part on the embedded server
+	PeakMemoryBytes  int64   `json:"peak_memory_bytes"`
+	WalletCents      int64   `json:"wallet_cents"`
+	SandboxProcesses int     `json:"sandbox_processes"`
 
 	Drained *Drained `json:"drained,omitempty"` // with --drain
 	Outer   *Outer   `json:"outer,omitempty"`   // with --nats
-
-	ledgerBytesBefore int64
 }
 
 // Drained measures a full queue, from the first command taken to the last event.
 type Drained struct {
-	Used
-	Ratio      float64 `json:"ratio"` // relative to direct
-	RowsBefore int64   `json:"rows_before"`
-	BooksAgree bool    `json:"books_agree"`
+	Carried
+	Ratio float64 `json:"ratio"` // relative to direct
 }
 
 // Outer measures the runner with another NATS server or cluster. Its processes are not
@@ -56,18 +61,15 @@ type Drained struct {
 type Outer struct {
 	Servers  int `json:"servers"` // servers that the connected server lists
 	Replicas int `json:"replicas"`
-	Used
-	Latency
+	Carried
 	Groups         int64   `json:"groups"` // atomic batches, one before each COMMIT
 	RowsPerGroup   float64 `json:"rows_per_group"`
 	PublishMillis  float64 `json:"publish_ms"`    // of one group, until the cluster has acknowledged it
 	PublishShare   float64 `json:"publish_share"` // share of the time, 0 to 1
 	BetweenMillis  float64 `json:"between_ms"`    // from a group's acknowledgement to the sending of the next
 	ProviderMillis float64 `json:"provider_ms"`   // of one request
-	LedgerBytes    int64   `json:"ledger_bytes"`  // at the end
 	EventsBytes    int64   `json:"events_bytes"`  // of one copy of the stream
-	BooksAgree     bool    `json:"books_agree"`
-	Rows           int64   `json:"rows"` // of the journal
+	Rows           int64   `json:"rows"`          // of the journal
 }
 
 // Agree reports whether the books of every part agree with the provider's wallet.

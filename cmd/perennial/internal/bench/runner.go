@@ -24,7 +24,6 @@ import (
 	"perennial/ledger/failpoint"
 	"perennial/ledger/sleep"
 	"perennial/queue/events"
-	"perennial/queue/trial"
 	"perennial/upstream"
 )
 
@@ -33,7 +32,7 @@ type part struct {
 	what     string // name in errors
 	profiles string // prefix of the names of its profiles
 	reached  func(point string)
-	full     *firstTaken  // fill the queue before the runner starts
+	taken    <-chan used  // full queue: filled before the runner starts; receives at its first command
 	nats     *config.NATS // another server
 	replicas int
 
@@ -42,30 +41,15 @@ type part struct {
 	accounts []string // in the sandbox's order
 }
 
-type carried struct {
-	Used
-	Latency
-
-	took                     time.Duration
-	walletCents, ledgerBytes int64
-	rowsBefore, rows         int64 // of each journal, on average
-	booksAgree               bool
-}
-
-func (b *bench) carryOut(ctx context.Context, p part) (got carried, err error) {
+func (b *bench) carryOut(ctx context.Context, p part) (got Carried, err error) {
 	b.done++
 	p.n = b.done
 	b.configure(&p)
-	if p.n == 1 {
-		b.out.ledgerBytesBefore = p.ledgerBytes()
-	}
+	got.ledgerBytesBefore = p.ledgerBytes()
 	if err := b.work(ctx, p, &got); err != nil {
 		return got, fmt.Errorf("%s: %w", p.what, err)
 	}
-	got.ledgerBytes = p.ledgerBytes()
-	if p.nats == nil {
-		b.out.WalletCents, b.out.BooksAgree = got.walletCents, b.out.BooksAgree && got.booksAgree
-	}
+	got.LedgerBytes = p.ledgerBytes()
 	return got, nil
 }
 
@@ -95,7 +79,8 @@ func (p part) ledgerBytes() (bytes int64) {
 	return bytes
 }
 
-func (b *bench) work(ctx context.Context, p part, got *carried) error {
+// work runs the runner for one workload, and compares its books with the wallets.
+func (b *bench) work(ctx context.Context, p part, got *Carried) error {
 	if p.reached != nil {
 		ctx = failpoint.With(ctx, p.reached)
 	}
@@ -104,26 +89,27 @@ func (b *bench) work(ctx context.Context, p part, got *carried) error {
 		return err
 	}
 	defer h.Close()
-	measured, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	running, stop := context.WithCancel(ctx)
 	defer stop()
-	var runner errgroup.Group
+	runner, measured := errgroup.WithContext(ctx)
 	run := func() {
 		runner.Go(func() error {
 			err := h.Run(running)
 			if running.Err() == nil {
-				cancel(errors.Join(errors.New("the runner has stopped"), err))
+				err = errors.Join(errors.New("the runner has stopped"), err)
 			}
 			return err
 		})
 	}
 	err = because(measured, b.workload(measured, p, h, run, got))
 	stop()
-	if err := errors.Join(err, runner.Wait()); err != nil { // never close a ledger in use
+	if ended := runner.Wait(); !errors.Is(err, ended) { // never close a ledger in use
+		err = errors.Join(err, ended)
+	}
+	if err != nil {
 		return err
 	}
-	got.booksAgree = true
+	got.BooksAgree = true
 	return p.eachLedger(h, func(i int, book *ledger.Ledger) error {
 		balance, err := book.Balance(ctx, p.accounts[i])
 		if err != nil {
@@ -134,58 +120,56 @@ func (b *bench) work(ctx context.Context, p part, got *carried) error {
 			return err
 		}
 		got.walletCents += balance.WalletCents
-		got.booksAgree = got.booksAgree && balance.WalletCents == wallet.BalanceCents
+		got.BooksAgree = got.BooksAgree && balance.WalletCents == wallet.BalanceCents
 		return p.count(ctx, book, &got.rows)
 	})
 }
 
 // workload measures until the last event. It starts at the first publication, or at the
 // first command taken from a full queue.
-func (b *bench) workload(ctx context.Context, p part, h *daemon.Host, run func(), got *carried) (err error) {
-	if p.full == nil {
+func (b *bench) workload(ctx context.Context, p part, h *daemon.Host, run func(), got *Carried) error {
+	if p.taken == nil {
 		run()
-		if err := awaitBound(ctx, h); err != nil {
-			return err
-		}
-		if err := h.AwaitStored(ctx); err != nil {
+		if err := awaitWorking(ctx, h); err != nil {
 			return err
 		}
 	}
 	if err := p.eachLedger(h, func(i int, book *ledger.Ledger) error {
-		return errors.Join(List(ctx, b.clients[i], book), p.count(ctx, book, &got.rowsBefore))
+		return errors.Join(List(ctx, b.clients[i], book), p.count(ctx, book, &got.RowsBefore))
 	}); err != nil {
 		return err
 	}
-	t := &loadTask{
-		Target: config.NATS{URL: h.NATSURL()}, Accounts: p.accounts, Kind: b.Kind, Commands: b.Commands,
-		First: p.n * b.Commands, FromProxy: p.n * b.share(), InFlight: b.window(), Fill: p.full != nil,
-	}
-	if p.nats != nil {
-		t.Target = *p.nats
-	}
-	load, _, err := b.start(ctx, "load", t, func(error) {})
+	load, err := b.start(ctx, "load")
 	if err != nil {
 		return err
 	}
 	defer load.stop()
-	if p.full != nil {
+	t := &LoadTask{
+		Target: config.NATS{URL: h.NATSURL()}, Accounts: p.accounts, Kind: b.Kind, Commands: b.Commands,
+		First: p.n * b.share(0), InFlight: b.window(), Fill: p.taken != nil,
+	}
+	if p.nats != nil {
+		t.Target = *p.nats
+	}
+	if err := load.do("Prepare", t, new(bool)); err != nil {
+		return err
+	}
+	if p.taken != nil {
 		run()
 	}
 	return b.profiled(p, func() error {
 		begin := usedNow()
-		load.order("go")
-		a, err := load.answer()
-		if err != nil {
+		if err := load.do("Measure", true, &got.Latency); err != nil {
 			return err
 		}
 		if err := h.AwaitStored(ctx); err != nil {
 			return err
 		}
 		end := usedNow()
-		if p.full != nil {
-			begin = <-p.full.at // arrived before the last event
+		if p.taken != nil {
+			begin = <-p.taken // arrived before the last event
 		}
-		got.Latency, got.took, got.Used = *a.Load, end.at.Sub(begin.at), end.since(begin, b.Commands)
+		got.took, got.Used = end.at.Sub(begin.at), end.since(begin, b.Commands)
 		return nil
 	})
 }
@@ -210,8 +194,9 @@ func (p part) count(ctx context.Context, book *ledger.Ledger, rows *int64) error
 // startWithin includes the creation of a cluster's streams and their leader elections.
 const startWithin = time.Minute
 
-// awaitBound waits until the ledgers have the provider's wallets.
-func awaitBound(ctx context.Context, h *daemon.Host) error {
+// awaitWorking waits until the ledgers have the provider's wallets, and their events are
+// stored.
+func awaitWorking(ctx context.Context, h *daemon.Host) error {
 	limited, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
 	for _, a := range h.Accounts {
@@ -228,7 +213,7 @@ func awaitBound(ctx context.Context, h *daemon.Host) error {
 			}
 		}
 	}
-	return nil
+	return h.AwaitStored(ctx)
 }
 
 // List fills the table of proxies like a listing. Otherwise the runner would read an
@@ -272,52 +257,38 @@ func resources() (r syscall.Rusage) {
 	return r
 }
 
-// firstTaken records the resources used when the runner takes its first command.
-type firstTaken struct {
-	once sync.Once
-	at   chan used
-}
-
-func (f *firstTaken) reached(point string) {
-	if point == "intake.delivered" {
-		f.once.Do(func() { f.at <- usedNow() })
-	}
-}
-
 // mutexFraction is the sampling rate of contended locks. One in 100 costs almost nothing.
 const mutexFraction = 100
 
 // profiled writes profiles around do. Earlier allocations go into a separate file, for go
 // tool pprof -base.
-func (b *bench) profiled(p part, do func() error) (err error) {
+func (b *bench) profiled(p part, do func() error) error {
 	if b.Profiles == "" {
 		return do()
 	}
-	path := func(kind string) string { return filepath.Join(b.Profiles, p.profiles+kind+".pprof") }
-	write := func(name, kind string) {
+	write := func(kind string, profile func(w io.Writer) error) error {
+		return b.Write(filepath.Join(b.Profiles, p.profiles+kind+".pprof"), profile)
+	}
+	snapshot := func(name, kind string) error {
 		if name != "mutex" {
 			runtime.GC() // the profile includes allocations up to the last collection
 		}
-		if err == nil {
-			err = b.Write(path(kind), func(w io.Writer) error { return pprof.Lookup(name).WriteTo(w, 0) })
-		}
+		return write(kind, func(w io.Writer) error { return pprof.Lookup(name).WriteTo(w, 0) })
 	}
-	err = os.MkdirAll(b.Profiles, 0o700)
-	write("allocs", "allocs-before")
+	if err := errors.Join(os.MkdirAll(b.Profiles, 0o700), snapshot("allocs", "allocs-before")); err != nil {
+		return err
+	}
 	defer runtime.SetMutexProfileFraction(runtime.SetMutexProfileFraction(mutexFraction))
-	if err == nil {
-		err = b.Write(path("cpu"), func(w io.Writer) error {
-			if err := pprof.StartCPUProfile(w); err != nil {
-				return err
-			}
-			defer pprof.StopCPUProfile()
-			return do()
-		})
+	if err := write("cpu", func(w io.Writer) error {
+		if err := pprof.StartCPUProfile(w); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
+		return do()
+	}); err != nil {
+		return err
 	}
-	write("allocs", "allocs")
-	write("heap", "heap")
-	write("mutex", "mutex")
-	return err
+	return errors.Join(snapshot("allocs", "allocs"), snapshot("heap", "heap"), snapshot("mutex", "mutex"))
 }
 
 const (
@@ -329,14 +300,6 @@ const (
 	outerReplicas = 3
 	removeWithin  = 30 * time.Second
 )
-
-// endTrial removes everything that the benchmark created on another server, also after an
-// interrupt.
-func endTrial(ctx context.Context, t *trial.Trial) error {
-	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeWithin)
-	defer cancel()
-	return t.End(limited)
-}
 
 func (b *bench) measureOuter(ctx context.Context) error {
 	var c clocks
@@ -354,8 +317,7 @@ func (b *bench) measureOuter(ctx context.Context) error {
 	}
 	mean := func(d time.Duration, n int64) float64 { return float64(d.Microseconds()) / 1000 / float64(max(n, 1)) }
 	b.out.Outer = &Outer{
-		Servers: b.Queue.Servers(), Replicas: p.replicas, Used: got.Used, Latency: got.Latency,
-		LedgerBytes: got.ledgerBytes, EventsBytes: int64(state.Bytes), BooksAgree: got.booksAgree, Rows: got.rows,
+		Servers: b.Queue.Servers(), Replicas: p.replicas, Carried: got, EventsBytes: int64(state.Bytes), Rows: got.rows,
 		Groups: c.groups, RowsPerGroup: float64(got.rows) / float64(max(c.groups, 1)), // includes the few of the runner's start
 		PublishMillis: mean(c.publishing, c.groups), PublishShare: min(1, c.publishing.Seconds()/got.took.Seconds()),
 		BetweenMillis: mean(c.between, c.groups-1), ProviderMillis: mean(c.provider, c.requests),

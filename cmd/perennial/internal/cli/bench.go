@@ -77,15 +77,12 @@ func (a developCommands) benchProcessCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: bench.Command + " TASK", Hidden: true, Args: cobra.ExactArgs(1),
 		Short: "A process of `bench`, which starts it",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			err := bench.Serve(cmd.Context(), args[0], a.stdin, a.stdout, a.logger())
-			switch {
-			case errors.Is(err, bench.ErrNoTask):
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			err := bench.Serve(cmd.Context(), a.stdin, a.stdout, a.logger())
+			if errors.Is(err, bench.ErrNoTask) {
 				return usage("%s: %w", bench.Command, err)
-			case err != nil:
-				return &exitError{code: ExitFailed} // the process's answer has said why
 			}
-			return nil
+			return err
 		},
 	}
 }
