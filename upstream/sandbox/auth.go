@@ -55,7 +55,7 @@ func single(h http.Header, name string) string {
 // authenticate checks in this order (assumed): App ID and signature, timestamp, key state,
 // source, rate, nonce, scope. A request with a wrong signature, or above the rate, does
 // not consume its nonce.
-func (s *Server) authenticate(r *request) *refusal {
+func (s *front) authenticate(r *request) *refusal {
 	h := r.http.Header
 	stamp, nonce, signature := single(h, headerTimestamp), single(h, headerNonce), single(h, headerSignature)
 	key := s.st.keys[single(h, headerAppID)]
@@ -90,7 +90,7 @@ func (s *Server) authenticate(r *request) *refusal {
 }
 
 // signed accepts a signed host with or without its port, which the document leaves open.
-func (s *Server) signed(r *request, secret, stamp, nonce, signature string) bool {
+func (s *front) signed(r *request, secret, stamp, nonce, signature string) bool {
 	host := strings.ToLower(r.http.Host)
 	query, hash := upstream.CanonicalQuery(r.http.URL.RawQuery), upstream.BodyHash(r.body)
 	matches := func(host string) bool {
@@ -131,7 +131,7 @@ var nonceSeeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
 
 // useNonce consumes a nonce. With a database the nonce joins the next commit, and the
 // reply waits for it. A consumed nonce is then refused after a crash too.
-func (s *Server) useNonce(r *request, key *apiKey, nonce string) bool {
+func (s *front) useNonce(r *request, key *apiKey, nonce string) bool {
 	now := s.clock()
 	fresh := key.nonces.use(nonce, now)
 	switch {

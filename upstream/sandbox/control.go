@@ -17,9 +17,17 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 )
 
+// controls serves the control interface.
+type controls struct {
+	*world
+
+	variety *variety
+	writes  *writes
+}
+
 // control returns the handler, which always answers JSON. A refusal is
 // {"error":"…","field":"…"}.
-func (s *Server) control() http.Handler {
+func (s *controls) control() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /faults", controlled(s.setFault))
 	mux.HandleFunc("DELETE /faults", cleared(s.faults.clear))
@@ -129,16 +137,16 @@ func respond(w http.ResponseWriter, status int, v any) {
 	_ = json.NewEncoder(w).Encode(v)
 }
 
-func (s *Server) setFault(f *fault) error {
-	if err := f.check(s); err != nil {
+func (s *controls) setFault(f *fault) error {
+	if err := f.check(s.world); err != nil {
 		return err
 	}
 	s.faults.change(func(list []*fault) []*fault { return append(list, f) })
 	return nil
 }
 
-func (s *Server) setLatency(l *latencySetting) error {
-	if err := l.check(s); err != nil {
+func (s *controls) setLatency(l *latencySetting) error {
+	if err := l.check(s.world); err != nil {
 		return err
 	}
 	s.latency.change(func(list []*latencySetting) []*latencySetting {
@@ -147,7 +155,7 @@ func (s *Server) setLatency(l *latencySetting) error {
 	return nil
 }
 
-func (s *Server) setPolicy(p *policySetting) error {
+func (s *controls) setPolicy(p *policySetting) error {
 	s.refuseScripts.Store(p.RefuseScriptAgents)
 	return nil
 }
@@ -156,7 +164,7 @@ type clockSetting struct {
 	OffsetSeconds int64 `json:"offset_seconds"`
 }
 
-func (s *Server) setClock(in *clockSetting) error {
+func (s *controls) setClock(in *clockSetting) error {
 	const century = 100 * 366 * 24 * 3600
 	if in.OffsetSeconds > century || in.OffsetSeconds < -century {
 		return invalid("offset_seconds", "%d is too far", in.OffsetSeconds)
@@ -169,7 +177,7 @@ type keySetting struct {
 	Revoked bool   `json:"revoked"`
 }
 
-func (s *Server) setKey(in *keySetting) error {
+func (s *controls) setKey(in *keySetting) error {
 	key := s.st.keys[in.AppID]
 	if key == nil {
 		return invalid("app_id", "%q is unknown", in.AppID)
@@ -185,7 +193,7 @@ type walletSetting struct {
 }
 
 // addMoney writes no line to the referee, which records only what the API charged.
-func (s *Server) addMoney(in *walletSetting) error {
+func (s *controls) addMoney(in *walletSetting) error {
 	sp, err := s.st.account(in.AccountID, in.Environment)
 	if err != nil {
 		return err
@@ -202,7 +210,7 @@ func (s *Server) addMoney(in *walletSetting) error {
 		if frozen < 0 || in.FrozenCents != nil && frozen > sum {
 			return invalid("frozen_cents", "must be 0 to the %d that the wallet holds", sum)
 		}
-		s.balanceChanges(sp)
+		s.variety.balanceChanges(sp)
 		sp.balance, sp.frozen = sum, frozen
 		c.saveWallet(sp)
 		return nil
@@ -210,7 +218,7 @@ func (s *Server) addMoney(in *walletSetting) error {
 }
 
 // persist changes one row and waits until it is stored.
-func (s *Server) persist(kind, id string, value any, set func()) error {
+func (s *world) persist(kind, id string, value any, set func()) error {
 	return s.durably(func(c *change) error {
 		set()
 		c.put(kind, id, value)
@@ -219,7 +227,7 @@ func (s *Server) persist(kind, id string, value any, set func()) error {
 }
 
 // durably makes a change with the lock held, and waits until it is stored.
-func (s *Server) durably(do func(*change) error) error {
+func (s *world) durably(do func(*change) error) error {
 	c := s.newChange()
 	s.st.mu.Lock()
 	if err := do(c); err != nil {
@@ -265,8 +273,8 @@ func (c *counters) snapshot() map[string]map[string]int64 {
 	return out
 }
 
-func (s *Server) getCharges(w http.ResponseWriter, _ *http.Request) {
-	s.settleDue()
+func (s *controls) getCharges(w http.ResponseWriter, _ *http.Request) {
+	s.writes.settleDue()
 	charges, err := s.Charges()
 	if err != nil {
 		respond(w, http.StatusInternalServerError, controlError{Error: err.Error()})
@@ -276,14 +284,14 @@ func (s *Server) getCharges(w http.ResponseWriter, _ *http.Request) {
 }
 
 // settleDue advances orders to the present before they are read.
-func (s *Server) settleDue() {
+func (s *writes) settleDue() {
 	s.st.mu.Lock()
 	defer s.st.mu.Unlock()
 	s.advance()
 }
 
-func (s *Server) getState(w http.ResponseWriter, _ *http.Request) {
-	s.settleDue()
+func (s *controls) getState(w http.ResponseWriter, _ *http.Request) {
+	s.writes.settleDue()
 	counts := s.stateCounts()
 	if err := s.durable.wait(s.durable.last()); err != nil { // show nothing that a crash could undo
 		respond(w, http.StatusInternalServerError, controlError{Error: err.Error()})
@@ -292,7 +300,7 @@ func (s *Server) getState(w http.ResponseWriter, _ *http.Request) {
 	respond(w, http.StatusOK, counts)
 }
 
-func (s *Server) stateCounts() map[string]any {
+func (s *controls) stateCounts() map[string]any {
 	s.st.mu.Lock()
 	defer s.st.mu.Unlock()
 	records := map[string]int{"completed": 0, "processing": 0, "interrupted": 0}

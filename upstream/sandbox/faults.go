@@ -33,7 +33,7 @@ func (f *filter) matches(r *request) bool {
 }
 
 // check refuses a misspelt filter, which would let a test pass for the wrong reason.
-func (f *filter) check(s *Server) error {
+func (f *filter) check(s *world) error {
 	if f.Environment != "" && f.Environment != envSandbox && f.Environment != envProduction {
 		return invalid("environment", `must be "sandbox" or "production"`)
 	}
@@ -73,7 +73,7 @@ type fault struct {
 var faultKinds = map[string]bool{"drop_before": false, "drop_after": true, "error_before": false, "error_after": true, "hang": true,
 	"truncate": true, "garbage": true, "html": false, "code": false, "unresolved_record": true, "renewal": true}
 
-func (f *fault) check(s *Server) error {
+func (f *fault) check(s *world) error {
 	if _, known := faultKinds[f.Fault]; !known {
 		return invalid("fault", "%q is unknown", f.Fault)
 	}
@@ -124,7 +124,7 @@ func (f *fault) executes() bool {
 
 // takeFault picks at most one fault of the reply and one that shapes a renewal's result.
 // The zero fault changes nothing.
-func (s *Server) takeFault(r *request) (*fault, renewalFault) {
+func (s *front) takeFault(r *request) (*fault, renewalFault) {
 	var chosen, shapes *fault
 	s.faults.change(func(list []*fault) []*fault {
 		for _, f := range list {
@@ -199,7 +199,7 @@ func (f renewalFault) verdicts(chosen []*proxy) []string {
 }
 
 // hang delays the reply. The record stays in processing meanwhile.
-func (s *Server) hang(w http.ResponseWriter, r *request, f *fault) {
+func (s *front) hang(w http.ResponseWriter, r *request, f *fault) {
 	control := http.NewResponseController(w)
 	_ = control.SetWriteDeadline(time.Time{})
 	defer func() { _ = control.SetWriteDeadline(time.Now().Add(writeTimeout)) }()
@@ -207,7 +207,7 @@ func (s *Server) hang(w http.ResponseWriter, r *request, f *fault) {
 }
 
 // conclude sends the reply, or what the fault makes of it, and counts it.
-func (s *Server) conclude(w http.ResponseWriter, r *request, f *fault, out reply) {
+func (s *front) conclude(w http.ResponseWriter, r *request, f *fault, out reply) {
 	counted := "fault:" + f.Fault
 	if f.Fault == "" || f.Fault == "hang" {
 		counted = out.code
@@ -273,7 +273,7 @@ type latencySetting struct {
 	JitterMilliseconds int64 `json:"jitter_milliseconds"` // added at random, uniformly distributed
 }
 
-func (l *latencySetting) check(s *Server) error {
+func (l *latencySetting) check(s *world) error {
 	most := maxLatency.Milliseconds()
 	if l.Milliseconds < 0 || l.Milliseconds > most {
 		return invalid("milliseconds", "must be 0 to 600000")
@@ -286,7 +286,7 @@ func (l *latencySetting) check(s *Server) error {
 
 // hold delays a request by the newest setting that matches it. The request is executed
 // afterwards even if its client has left, as on a slow network.
-func (s *Server) hold(r *request) {
+func (s *front) hold(r *request) {
 	var wait time.Duration
 	s.latency.change(func(list []*latencySetting) []*latencySetting {
 		for _, l := range slices.Backward(list) {

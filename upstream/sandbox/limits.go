@@ -21,7 +21,7 @@ type rateSetting struct {
 	Burst             int     `json:"burst"` // default: a second's worth, at least 1
 }
 
-func (s *Server) setRate(r *rateSetting) error {
+func (s *controls) setRate(r *rateSetting) error {
 	const most = 1e6
 	switch {
 	case r.AppID != "" && s.st.keys[r.AppID] == nil:
@@ -81,7 +81,7 @@ func (l *rateLimits) take(appID string, now time.Time) (time.Duration, bool) {
 }
 
 // limited rounds Retry-After up to whole seconds. A client that waits that long is served.
-func (s *Server) limited(key *apiKey) *refusal {
+func (s *front) limited(key *apiKey) *refusal {
 	wait, ok := s.rates.take(key.appID, s.clock())
 	if ok && s.moods.draw(MoodWildRetryAfter, 24) { // the document gives no thresholds
 		wait, ok = time.Second, false
@@ -105,7 +105,7 @@ type policySetting struct {
 
 // blocked answers with a firewall's page if the policy is on and the User-Agent is missing
 // or a script's default.
-func (s *Server) blocked(w http.ResponseWriter, r *request) bool {
+func (s *front) blocked(w http.ResponseWriter, r *request) bool {
 	product, _, _ := strings.Cut(strings.ToLower(r.http.UserAgent()), "/")
 	if !s.refuseScripts.Load() || product != "" && !scriptAgents[product] {
 		return false

@@ -41,7 +41,7 @@ type moodSetting struct {
 	Seed  uint64   `json:"seed"`
 }
 
-func (s *Server) setMoods(in *moodSetting) error {
+func (s *controls) setMoods(in *moodSetting) error {
 	var on []string
 	for _, name := range in.Moods {
 		switch {
@@ -136,16 +136,16 @@ func (m *moodSet) named(o *FixtureOffer, now time.Time) *FixtureOffer {
 // refusesEarly behaves like a provider that checks balance, offers and proxies before the
 // key. A repeated request may then be refused although the first was executed. The caller
 // holds the lock.
-func (s *Server) refusesEarly(r *request) (no *refusal) {
+func (s *front) refusesEarly(r *request) (no *refusal) {
 	if r.key.space.records[r.idempotencyKey()] == nil || !s.moods.draw(MoodEarlyRefusals, 2) {
 		return nil // without a record the usual checks apply
 	}
 	again := invalid("proxy_ids.0", "was renewed a moment ago")
 	if r.rt.name == routeOrders {
 		again = refuse("offer_not_found", "An offer is unknown or no longer available.")
-		_, _, no = s.orderOf(r)
+		_, _, no = s.writes.orderOf(r)
 	} else {
-		_, _, _, no = s.renewalOf(r)
+		_, _, _, no = s.writes.renewalOf(r)
 	}
 	if no == nil && s.moods.number(3) == 0 {
 		return again
@@ -162,7 +162,7 @@ type before[T any] struct {
 }
 
 // keep records the value before a change. The caller holds the lock.
-func keep[T any](s *Server, p *past[T], was *T) {
+func keep[T any](s *world, p *past[T], was *T) {
 	if !s.moods.has(MoodLaggingReads) {
 		return
 	}
@@ -186,19 +186,19 @@ func (p past[T]) asOf(at time.Time, present *T) *T {
 	return present
 }
 
-func (s *Server) proxyChanges(p *proxy) {
+func (s *variety) proxyChanges(p *proxy) {
 	was := *p
 	was.past = nil
-	keep(s, &p.past, &was)
+	keep(s.world, &p.past, &was)
 }
 
-func (s *Server) orderChanges(o *order) {
+func (s *variety) orderChanges(o *order) {
 	was := *o
 	was.past = nil
-	keep(s, &o.past, &was)
+	keep(s.world, &o.past, &was)
 }
 
-func (s *Server) balanceChanges(sp *space) {
+func (s *variety) balanceChanges(sp *space) {
 	was := sp.balance
-	keep(s, &sp.past, &was)
+	keep(s.world, &sp.past, &was)
 }

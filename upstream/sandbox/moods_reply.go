@@ -9,8 +9,13 @@ import (
 	"time"
 )
 
+// variety uses the freedoms that the API document leaves (POST /moods).
+type variety struct {
+	*world
+}
+
 // moody changes a reply on the wire, but not what is recorded under a key or charged.
-func (s *Server) moody(r *request, out reply) reply {
+func (s *variety) moody(r *request, out reply) reply {
 	if out.replayed && s.moods.draw(MoodReplayedEnvelopes, 2) {
 		out.body = stampedAnew(out.body, s.now())
 	}
@@ -49,7 +54,7 @@ var namedStatuses = map[string]bool{"ok": true, "idempotency_unresolved": true, 
 
 // contradict sends a refusal with the status of a success or a server error. Sometimes it
 // reports an executed request as refused, with such a status.
-func (s *Server) contradict(r *request, out reply) reply {
+func (s *variety) contradict(r *request, out reply) reply {
 	if !s.moods.has(MoodContradictingStatuses) {
 		return out
 	}
@@ -66,7 +71,7 @@ func (s *Server) contradict(r *request, out reply) reply {
 }
 
 // wildRetryAfter returns a Retry-After that is not a usable number of seconds.
-func (s *Server) wildRetryAfter() string {
+func (s *variety) wildRetryAfter() string {
 	now := s.now()
 	return s.moods.one("", "soon", "-30", "0", "1.5", "1e3", "99999999999999999999", strconv.FormatInt(now.Unix()+30, 10),
 		now.Add(-time.Hour).Format(http.TimeFormat), now.AddDate(80, 0, 0).Format(http.TimeFormat), "a minute; please")
@@ -87,7 +92,7 @@ func leaveOut(body []byte) []byte {
 
 // unknownStatuses replaces statuses by names that the document does not list: final ones
 // always, others at times.
-func (s *Server) unknownStatuses(body []byte) []byte {
+func (s *variety) unknownStatuses(body []byte) []byte {
 	swap := func(from, to string) { body = bytes.ReplaceAll(body, []byte(from), []byte(to)) }
 	swap(`"status":"active","host"`, `"status":"`+s.moods.one("active", "in_use", "", "suspended")+`","host"`)
 	swap(`"status":"completed","payment_status"`, `"status":"`+s.moods.one("fulfilled", "closed", "completed_v2")+`","payment_status"`)
@@ -100,7 +105,7 @@ func (s *Server) unknownStatuses(body []byte) []byte {
 }
 
 // secondArray adds another array beside the list of a page.
-func (s *Server) secondArray(body []byte) []byte {
+func (s *variety) secondArray(body []byte) []byte {
 	if !bytes.Contains(body, []byte(`,"has_more":`)) {
 		return body
 	}
@@ -118,7 +123,7 @@ var addedFields = []string{`"x_new":null`, `"meta":{"status":"x","list":[1,{"pro
 	`"Charged_Cents":1`, `"Code":"x"`, `"Data":[]`, `"Expires_At":"soon"`, `"tags":[]`, `"extra":1e400`, `"note":"{\"code\":\"ok\"}\u0000"`}
 
 // unknownFields adds a member to every third object of a reply.
-func (s *Server) unknownFields(body []byte) []byte {
+func (s *variety) unknownFields(body []byte) []byte {
 	out := make([]byte, 0, len(body)+len(body)/4)
 	quoted := false
 	for i := 0; i < len(body); i++ {

@@ -64,7 +64,15 @@ func scenarioOf(r *request) (string, *refusal) {
 	return "", invalid(scenarioHeader, "must be one of success, delayed, partial, rejected")
 }
 
-func (s *Server) createOrder(r *request, ch *change) (reply, *refusal) {
+// writes carries out orders and renewals, and remembers their idempotency keys.
+type writes struct {
+	*world
+
+	variety *variety
+	reads   *reads
+}
+
+func (s *writes) createOrder(r *request, ch *change) (reply, *refusal) {
 	scenario, no := scenarioOf(r)
 	if no != nil {
 		return reply{}, no
@@ -81,7 +89,7 @@ func (s *Server) createOrder(r *request, ch *change) (reply, *refusal) {
 	}
 	s.money(ch, o.space, Charge{AppID: o.AppID, IdempotencyKey: o.Key, Reason: "order", OrderNo: o.No}, -o.Total)
 	ch.saveWallet(o.space)
-	keep(s, &o.past, nil)
+	keep(s.world, &o.past, nil)
 	o.space.orders = append(o.space.orders, o)
 	s.st.orders[o.No] = o
 	if o.Scenario == "" {
@@ -91,12 +99,12 @@ func (s *Server) createOrder(r *request, ch *change) (reply, *refusal) {
 		s.st.await(o)
 	}
 	ch.put("order", o.No, o.savedOrder)
-	return s.envelope(http.StatusCreated, "ok", "ok", s.orderDetail(o)), nil
+	return s.envelope(http.StatusCreated, "ok", "ok", s.reads.orderDetail(o)), nil
 }
 
 // delay returns the time of an order's next step. Partial progress is shown for at least
 // two polls. A client that obeys poll_after_seconds then sees it.
-func (s *Server) delay(o *order) time.Duration {
+func (s *writes) delay(o *order) time.Duration {
 	half := s.opts.AsyncDelay / 2
 	switch {
 	case o.Scenario == "delayed":
@@ -108,7 +116,7 @@ func (s *Server) delay(o *order) time.Duration {
 }
 
 // advance makes the steps that are due, before every request. The caller holds the lock.
-func (s *Server) advance() {
+func (s *writes) advance() {
 	now := s.now()
 	for len(s.st.pending) > 0 && !s.st.pending[0].Due.After(now) {
 		o := s.st.pending[0]
@@ -120,8 +128,8 @@ func (s *Server) advance() {
 	}
 }
 
-func (s *Server) step(o *order, ch *change) {
-	s.orderChanges(o)
+func (s *writes) step(o *order, ch *change) {
+	s.variety.orderChanges(o)
 	switch {
 	case o.Stage == stagePaid:
 		o.Stage = stageProcuring
@@ -137,7 +145,7 @@ func (s *Server) step(o *order, ch *change) {
 	}
 }
 
-func (s *Server) reject(o *order, ch *change) {
+func (s *writes) reject(o *order, ch *change) {
 	o.Stage, o.RefundedAt = stageRefunded, o.Due
 	s.money(ch, o.space, Charge{AppID: o.AppID, IdempotencyKey: o.Key, Reason: "order", OrderNo: o.No}, o.Total)
 	for _, line := range o.Lines {
@@ -146,20 +154,20 @@ func (s *Server) reject(o *order, ch *change) {
 	ch.saveWallet(o.space)
 }
 
-func (s *Server) addStock(sp *space, code string, n int64, ch *change) {
+func (s *writes) addStock(sp *space, code string, n int64, ch *change) {
 	id := sp.env + "/" + code
 	s.st.stock[id] += n
 	ch.put("stock", id, s.st.stock[id])
 }
 
-func (s *Server) deliver(o *order, at time.Time, ch *change) {
+func (s *writes) deliver(o *order, at time.Time, ch *change) {
 	o.Stage, o.Delivered = stageCompleted, o.Quantity
 	at = at.Truncate(time.Second)
 	for _, line := range o.Lines {
 		for range line.Quantity {
 			p := &proxy{savedProxy: savedProxy{ID: s.st.nextID("px_"), OrderNo: o.No, Starts: at, Expires: at.AddDate(0, 0, int(o.Days))},
 				space: o.space, offer: s.st.byCode[line.OfferCode]}
-			keep(s, &p.past, nil)
+			keep(s.world, &p.past, nil)
 			s.st.addProxy(p)
 			o.proxies = append(o.proxies, p)
 			ch.put("proxy", p.ID, p.savedProxy)
@@ -210,7 +218,7 @@ func readOrderBody(body []byte) (orderBody, *refusal) {
 	return in, nil
 }
 
-func (s *Server) orderOf(r *request) (*order, map[string]int64, *refusal) {
+func (s *writes) orderOf(r *request) (*order, map[string]int64, *refusal) {
 	in, no := readOrderBody(r.body)
 	if no != nil {
 		return nil, nil, no
@@ -229,7 +237,7 @@ func (s *Server) orderOf(r *request) (*order, map[string]int64, *refusal) {
 }
 
 // checkLines checks price and stock again, because an offers listing reserves nothing.
-func (s *Server) checkLines(env string, in orderBody) (map[string]int64, *refusal) {
+func (s *writes) checkLines(env string, in orderBody) (map[string]int64, *refusal) {
 	quantities, sum := map[string]int64{}, int64(0)
 	for i, line := range in.lines {
 		if line.OfferCode == "" {

@@ -31,7 +31,7 @@ type priceSetting struct {
 }
 
 // setPrice sets an account's own price of an offer from now on (extension).
-func (s *Server) setPrice(in *priceSetting) error {
+func (s *controls) setPrice(in *priceSetting) error {
 	sp, err := s.st.account(in.AccountID, envSandbox)
 	switch {
 	case err != nil:
@@ -62,7 +62,7 @@ type accountSetting struct {
 }
 
 // setAccount changes an account's status (extension).
-func (s *Server) setAccount(in *accountSetting) error {
+func (s *controls) setAccount(in *accountSetting) error {
 	sp, err := s.st.account(in.AccountID, envSandbox)
 	if err != nil {
 		return err

@@ -17,14 +17,19 @@ import (
 	"perennial/upstream"
 )
 
-func (s *Server) account(r *request) ([]byte, *refusal) {
+// reads answers what changes nothing.
+type reads struct {
+	*world
+}
+
+func (s *reads) account(r *request) ([]byte, *refusal) {
 	sp := r.key.space
 	data, _ := json.Marshal(map[string]any{"account_id": sp.accountID, "email": sp.email, "email_verified": true,
 		"status": *sp.status, "created_at": "2026-01-01T00:00:00Z"})
 	return data, nil
 }
 
-func (s *Server) wallet(r *request) ([]byte, *refusal) {
+func (s *reads) wallet(r *request) ([]byte, *refusal) {
 	sp := r.key.space
 	balance := *sp.past.asOf(r.asOf, &sp.balance)
 	data, _ := json.Marshal(map[string]any{"environment": sp.env, "currency": sp.currency, "balance_cents": balance,
@@ -32,7 +37,7 @@ func (s *Server) wallet(r *request) ([]byte, *refusal) {
 	return data, nil
 }
 
-func (s *Server) order(r *request) ([]byte, *refusal) {
+func (s *reads) order(r *request) ([]byte, *refusal) {
 	o := s.st.orders[r.rt.id]
 	if o != nil {
 		o = o.past.asOf(r.asOf, o)
@@ -43,7 +48,7 @@ func (s *Server) order(r *request) ([]byte, *refusal) {
 	return s.orderDetail(o), nil
 }
 
-func (s *Server) proxy(r *request) ([]byte, *refusal) {
+func (s *reads) proxy(r *request) ([]byte, *refusal) {
 	p := s.st.proxies[r.rt.id]
 	if p != nil {
 		p = p.past.asOf(r.asOf, p)
@@ -69,7 +74,7 @@ func (o *order) summary() []any {
 }
 
 // orderDetail renders an order, with its proxies once they are deliverable.
-func (s *Server) orderDetail(o *order) []byte {
+func (s *reads) orderDetail(o *order) []byte {
 	done := o.Stage == stageCompleted
 	var poll, refund any
 	switch o.Stage {
@@ -125,7 +130,7 @@ type window struct {
 	size, offset      int
 }
 
-func (s *Server) window(r *request, q url.Values, resource, filters string) (window, *refusal) {
+func (s *reads) window(r *request, q url.Values, resource, filters string) (window, *refusal) {
 	w := window{resource: resource, filters: filters, size: defaultPageSize}
 	asked := q.Has("page_size")
 	if asked {
@@ -154,12 +159,12 @@ func (s *Server) window(r *request, q url.Values, resource, filters string) (win
 
 // token returns a page token bound to offset, account, environment, resource, filters,
 // page size and expiry.
-func (s *Server) token(sp *space, w window, offset int) string {
+func (s *reads) token(sp *space, w window, offset int) string {
 	payload := strconv.Itoa(offset) + "." + strconv.FormatInt(s.now().Add(pageTokenLife).Unix(), 36)
 	return base64.RawURLEncoding.EncodeToString(append([]byte(payload+"."), s.tokenMAC(sp, w, payload)...))
 }
 
-func (s *Server) tokenMAC(sp *space, w window, payload string) []byte {
+func (s *reads) tokenMAC(sp *space, w window, payload string) []byte {
 	mac := hmac.New(sha256.New, s.st.secret)
 	for _, part := range []string{sp.id(), w.resource, w.filters, strconv.Itoa(w.size), payload} {
 		mac.Write([]byte(strconv.Itoa(len(part)) + ":" + part))
@@ -169,7 +174,7 @@ func (s *Server) tokenMAC(sp *space, w window, payload string) []byte {
 
 // readToken accepts exactly what token returned. base64 would ignore line feeds and
 // trailing bits.
-func (s *Server) readToken(sp *space, w window, token string) (int, bool) {
+func (s *reads) readToken(sp *space, w window, token string) (int, bool) {
 	raw, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil || base64.RawURLEncoding.EncodeToString(raw) != token || len(raw) < 18 || raw[len(raw)-17] != '.' {
 		return 0, false
@@ -186,7 +191,7 @@ func (s *Server) readToken(sp *space, w window, token string) (int, bool) {
 
 // page renders one window of a list. A token gives the next page's offset in the whole
 // list. Hidden items, which are nil, then shift no other item between pages.
-func (s *Server) page(r *request, w window, total int, item func(i int) written) []byte {
+func (s *reads) page(r *request, w window, total int, item func(i int) written) []byte {
 	items, more, token := make([]written, 0, max(min(w.size, total-w.offset), 0)), false, any(nil)
 	for i := w.offset; i < total && !more; i++ {
 		shown := item(i)
@@ -201,7 +206,7 @@ func (s *Server) page(r *request, w window, total int, item func(i int) written)
 	return object(w.resource, array(items), "page_size", int64(w.size), "has_more", more, "next_page_token", token)
 }
 
-func (s *Server) listProxies(r *request) ([]byte, *refusal) {
+func (s *reads) listProxies(r *request) ([]byte, *refusal) {
 	list := r.key.space.proxies
 	return s.list(r, "proxies", len(list), func(i int) written {
 		if p := list[i].past.asOf(r.asOf, list[i]); p != nil {
@@ -211,7 +216,7 @@ func (s *Server) listProxies(r *request) ([]byte, *refusal) {
 	})
 }
 
-func (s *Server) listOrders(r *request) ([]byte, *refusal) {
+func (s *reads) listOrders(r *request) ([]byte, *refusal) {
 	list := r.key.space.orders
 	return s.list(r, "orders", len(list), func(i int) written {
 		if o := list[i].past.asOf(r.asOf, list[i]); o != nil {
@@ -221,7 +226,7 @@ func (s *Server) listOrders(r *request) ([]byte, *refusal) {
 	})
 }
 
-func (s *Server) list(r *request, resource string, total int, item func(i int) written) ([]byte, *refusal) {
+func (s *reads) list(r *request, resource string, total int, item func(i int) written) ([]byte, *refusal) {
 	w, no := s.window(r, parseQuery(r.http.URL.RawQuery), resource, "")
 	if no != nil {
 		return nil, no
@@ -231,7 +236,7 @@ func (s *Server) list(r *request, resource string, total int, item func(i int) w
 
 // listOffers omits offers that cannot be bought with the quantity or duration. Prices are
 // for both, per base duration (assumed).
-func (s *Server) listOffers(r *request) ([]byte, *refusal) {
+func (s *reads) listOffers(r *request) ([]byte, *refusal) {
 	q := parseQuery(r.http.URL.RawQuery)
 	want := offerQuery{country: cmp.Or(q.Get("country_code"), q.Get("country")), region: cmp.Or(q.Get("region"), q.Get("city")), line: q.Get("line"), ipType: q.Get("ip_type")}
 	for _, f := range []struct {

@@ -48,7 +48,7 @@ func bodyHash(path string, body []byte) []byte {
 }
 
 // known answers a request whose key has a record. The caller holds the lock.
-func (s *Server) known(r *request, key string, hash []byte) (reply, bool) {
+func (s *writes) known(r *request, key string, hash []byte) (reply, bool) {
 	rec := r.key.space.records[key]
 	if rec == nil {
 		return reply{}, false
@@ -69,13 +69,13 @@ func (s *Server) known(r *request, key string, hash []byte) (reply, bool) {
 }
 
 // forgotten reports whether a completed record is past its retention. Its key is then new.
-func (s *Server) forgotten(rec *record) bool {
+func (s *writes) forgotten(rec *record) bool {
 	return rec.State == recordCompleted && rec.durable && s.now().Sub(rec.At) >= retention
 }
 
 // complete stores the first response, and returns the function that makes it replayable
 // once durable. The caller holds the lock.
-func (s *Server) complete(r *request, key string, hash []byte, out reply, interrupted bool, ch *change) func() {
+func (s *writes) complete(r *request, key string, hash []byte, out reply, interrupted bool, ch *change) func() {
 	sp := r.key.space
 	rec := &record{savedRecord: savedRecord{sp.id(), key, hash, recordCompleted, s.now(), out.status, out.code, out.body}}
 	if interrupted {
@@ -93,7 +93,7 @@ func (s *Server) complete(r *request, key string, hash []byte, out reply, interr
 }
 
 // forget deletes a few completed records past their retention.
-func (s *Server) forget(ch *change) {
+func (s *writes) forget(ch *change) {
 	now := s.now()
 	for n := 0; n < 4 && len(s.st.expiring) > 0; n++ {
 		rec := s.st.expiring[0]
@@ -109,7 +109,7 @@ func (s *Server) forget(ch *change) {
 }
 
 // interrupt marks an existing record of the same body as interrupted.
-func (s *Server) interrupt(sp *space, key string, hash []byte) {
+func (s *writes) interrupt(sp *space, key string, hash []byte) {
 	rec := sp.records[key]
 	if rec == nil || !bytes.Equal(rec.Hash, hash) || s.forgotten(rec) {
 		return

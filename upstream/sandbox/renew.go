@@ -36,7 +36,7 @@ func readRenewBody(body []byte) (renewBody, *refusal) {
 	return in, no
 }
 
-func (s *Server) renewalOf(r *request) (in renewBody, chosen []*proxy, total int64, no *refusal) {
+func (s *writes) renewalOf(r *request) (in renewBody, chosen []*proxy, total int64, no *refusal) {
 	if in, no = readRenewBody(r.body); no != nil {
 		return in, nil, 0, no
 	}
@@ -49,7 +49,7 @@ func (s *Server) renewalOf(r *request) (in renewBody, chosen []*proxy, total int
 	return in, chosen, total, r.key.space.affords(total)
 }
 
-func (s *Server) chosenProxies(sp *space, in renewBody) ([]*proxy, *refusal) {
+func (s *writes) chosenProxies(sp *space, in renewBody) ([]*proxy, *refusal) {
 	chosen := make([]*proxy, 0, len(in.IDs))
 	seen := make(map[string]bool, len(in.IDs))
 	now := s.now()
@@ -72,7 +72,7 @@ func (s *Server) chosenProxies(sp *space, in renewBody) ([]*proxy, *refusal) {
 
 // renew charges all lines, refunds the failed ones, and extends the successful ones. An
 // unresolved line stays charged.
-func (s *Server) renew(r *request, ch *change, f renewalFault) (reply, *refusal) {
+func (s *writes) renew(r *request, ch *change, f renewalFault) (reply, *refusal) {
 	in, chosen, total, no := s.renewalOf(r)
 	if no != nil {
 		return reply{}, no
@@ -90,7 +90,7 @@ func (s *Server) renew(r *request, ch *change, f renewalFault) (reply, *refusal)
 			s.money(ch, sp, line, cents)
 			refunded = cents
 		case "succeeded":
-			s.proxyChanges(p)
+			s.variety.proxyChanges(p)
 			p.Expires = p.extended(in.Days, s.now())
 			ch.put("proxy", p.ID, p.savedProxy)
 		}
@@ -134,7 +134,7 @@ func (x *renewalResult) status() string {
 	return "partial"
 }
 
-func (s *Server) renewalReply(sp *space, x renewalResult) reply {
+func (s *writes) renewalReply(sp *space, x renewalResult) reply {
 	status := x.status()
 	data := []any{"status", status, "total_cents", x.total, "charged_cents", x.total - x.refunded, "refunded_cents", x.refunded,
 		"successful_proxy_ids", x.ids["succeeded"], "failed_proxy_ids", x.ids["failed"], "unresolved_proxy_ids", x.ids["unresolved"], "line_items", array(x.lines)}

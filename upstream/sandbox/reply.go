@@ -42,7 +42,7 @@ var statuses = map[string]int{
 func statusOf(code string) int { return cmp.Or(statuses[code], http.StatusBadRequest) }
 
 // envelope renders a reply. nil data becomes an empty object.
-func (s *Server) envelope(status int, code, message string, data []byte) reply {
+func (s *world) envelope(status int, code, message string, data []byte) reply {
 	if data == nil {
 		data = []byte("{}")
 	}
@@ -51,7 +51,7 @@ func (s *Server) envelope(status int, code, message string, data []byte) reply {
 	return reply{status: status, code: code, body: body}
 }
 
-func (s *Server) ok(data []byte) reply { return s.envelope(http.StatusOK, "ok", "ok", data) }
+func (s *world) ok(data []byte) reply { return s.envelope(http.StatusOK, "ok", "ok", data) }
 
 // refusal is an API code with its message, or an invalid field and the reason.
 type refusal struct {
@@ -72,7 +72,7 @@ func invalid(field, format string, args ...any) *refusal {
 
 // refused renders a refusal. The structure of errors is assumed: a field with its
 // messages.
-func (s *Server) refused(no *refusal) reply {
+func (s *world) refused(no *refusal) reply {
 	message, data := no.message, []byte(nil)
 	if no.field != "" {
 		message = "The request is not valid."

@@ -29,7 +29,7 @@ type row struct {
 	data     []byte
 }
 
-func (s *Server) newChange() *change { return &change{keep: s.db != nil} }
+func (s *world) newChange() *change { return &change{keep: s.db != nil} }
 
 // put stores a value, or removes the row if there is none.
 func (c *change) put(kind, id string, value any) {
@@ -44,7 +44,7 @@ func (c *change) put(kind, id string, value any) {
 }
 
 // submit queues the change in the order of the state. The caller holds the lock.
-func (s *Server) submit(c *change) uint64 {
+func (s *world) submit(c *change) uint64 {
 	if len(c.rows) == 0 && len(c.lines) == 0 {
 		return s.durable.last()
 	}
@@ -55,7 +55,7 @@ func (s *Server) submit(c *change) uint64 {
 }
 
 // flush commits the referee's lines with the state, and then appends them to the file.
-func (s *Server) flush(batch []*change) error {
+func (s *world) flush(batch []*change) error {
 	var lines []byte
 	for _, c := range batch {
 		lines = append(lines, c.lines...)
@@ -69,8 +69,8 @@ func (s *Server) flush(batch []*change) error {
 }
 
 // money changes a wallet after its balance was checked. cents is negative for a charge.
-func (s *Server) money(c *change, sp *space, line Charge, cents int64) {
-	s.balanceChanges(sp)
+func (s *writes) money(c *change, sp *space, line Charge, cents int64) {
+	s.variety.balanceChanges(sp)
 	sp.balance += cents
 	line.Kind, line.AmountCents = "refund", cents
 	if cents < 0 {
@@ -91,8 +91,15 @@ type identity struct {
 	Secret  []byte
 }
 
+// saved loads the state that an earlier run stored.
+type saved struct {
+	*world
+
+	variety *variety
+}
+
 // load builds the state. With a database the fixture of its first start remains in force.
-func (s *Server) load(f Fixture) error {
+func (s *saved) load(f Fixture) error {
 	id := identity{f, s.clock().UTC().Truncate(time.Second), []byte(rand.Text())}
 	if s.db != nil {
 		if err := s.identify(&id); err != nil {
@@ -114,7 +121,7 @@ func (s *Server) load(f Fixture) error {
 }
 
 // identify loads the identity of the first start, or stores the given one.
-func (s *Server) identify(id *identity) error {
+func (s *saved) identify(id *identity) error {
 	var first identity
 	known, err := s.db.decode("identity", &first)
 	if err != nil {
@@ -134,18 +141,18 @@ func (s *Server) identify(id *identity) error {
 	return nil
 }
 
-func (s *Server) restore() error {
+func (s *saved) restore() error {
 	err := errors.Join(s.restoreMeta(),
-		restoring(s, "wallet", func(id string, cents int64) { s.st.spaces[id].balance = cents }),
-		restoring(s, "frozen", func(id string, cents int64) { s.st.spaces[id].frozen = cents }),
-		restoring(s, "account", func(id, status string) { *s.st.spaces[id+"/"+envSandbox].status = status }),
-		restoring(s, "price", func(id string, cents int64) {
+		restoring(s.world, "wallet", func(id string, cents int64) { s.st.spaces[id].balance = cents }),
+		restoring(s.world, "frozen", func(id string, cents int64) { s.st.spaces[id].frozen = cents }),
+		restoring(s.world, "account", func(id, status string) { *s.st.spaces[id+"/"+envSandbox].status = status }),
+		restoring(s.world, "price", func(id string, cents int64) {
 			account, offer, _ := strings.Cut(id, "/")
 			s.st.spaces[account+"/"+envSandbox].prices[offer] = cents
 		}),
-		restoring(s, "stock", func(id string, n int64) { s.st.stock[id] = n }),
-		restoring(s, "key", func(id string, revoked bool) { s.st.keys[id].revoked = revoked }),
-		restoring(s, "record", func(_ string, v savedRecord) {
+		restoring(s.world, "stock", func(id string, n int64) { s.st.stock[id] = n }),
+		restoring(s.world, "key", func(id string, revoked bool) { s.st.keys[id].revoked = revoked }),
+		restoring(s.world, "record", func(_ string, v savedRecord) {
 			rec := &record{savedRecord: v, durable: true}
 			s.st.spaces[v.Space].records[v.Key] = rec
 			s.st.expiring = append(s.st.expiring, rec)
@@ -161,7 +168,7 @@ func (s *Server) restore() error {
 	return s.restoreOrders()
 }
 
-func (s *Server) restoreMeta() error {
+func (s *saved) restoreMeta() error {
 	var serial json.Number // a string, which holds more than JSON's numbers
 	var offset int64
 	_, errSerial := s.db.decode("serial", &serial)
@@ -173,7 +180,7 @@ func (s *Server) restoreMeta() error {
 	return errors.Join(errSerial, errOffset)
 }
 
-func restoring[T any](s *Server, kind string, do func(id string, v T)) error {
+func restoring[T any](s *world, kind string, do func(id string, v T)) error {
 	return s.db.each(kind, func(id string, data []byte) error {
 		var v T
 		if err := json.Unmarshal(data, &v); err != nil {
@@ -185,14 +192,14 @@ func restoring[T any](s *Server, kind string, do func(id string, v T)) error {
 }
 
 // inOrder returns the stored values of a kind in the order of their indices.
-func inOrder[T any](s *Server, kind string, index func(T) int) (all []T, err error) {
+func inOrder[T any](s *world, kind string, index func(T) int) (all []T, err error) {
 	err = restoring(s, kind, func(_ string, v T) { all = append(all, v) })
 	slices.SortFunc(all, func(a, b T) int { return index(a) - index(b) })
 	return all, err
 }
 
-func (s *Server) restoreProxies() error {
-	all, err := inOrder(s, "proxy", func(v savedProxy) int { return v.Index })
+func (s *saved) restoreProxies() error {
+	all, err := inOrder(s.world, "proxy", func(v savedProxy) int { return v.Index })
 	for _, v := range all {
 		if p := s.st.proxies[v.ID]; p != nil {
 			p.Starts, p.Expires = v.Starts, v.Expires
@@ -203,8 +210,8 @@ func (s *Server) restoreProxies() error {
 	return err
 }
 
-func (s *Server) restoreOrders() error {
-	all, err := inOrder(s, "order", func(v savedOrder) int { return v.Index })
+func (s *saved) restoreOrders() error {
+	all, err := inOrder(s.world, "order", func(v savedOrder) int { return v.Index })
 	for _, v := range all {
 		o := &order{savedOrder: v, space: s.st.spaces[v.Space]}
 		o.space.orders = append(o.space.orders, o)
@@ -226,7 +233,7 @@ func (s *Server) restoreOrders() error {
 // reconcileReferee appends lines that a crash kept from the referee's file. They were
 // committed with the state before any reply. A file from another start is completed from
 // the beginning.
-func (s *Server) reconcileReferee() error {
+func (s *saved) reconcileReferee() error {
 	after := s.db.synced
 	path, err := s.db.meta("referee")
 	if s.referee.file == nil || string(path) != s.referee.path {

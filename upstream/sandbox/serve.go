@@ -29,22 +29,22 @@ const (
 // route is the target of a method and path. It has no name if the API has none.
 type route struct {
 	name, pattern, scope, id string
-	read                     func(*Server, *request) ([]byte, *refusal) // for a GET
+	read                     func(*reads, *request) ([]byte, *refusal) // for a GET
 }
 
 var fixedRoutes = map[string]route{
-	"GET /api/v1/account": {scope: "account:read", read: (*Server).account},
-	"GET /api/v1/wallet":  {scope: "wallet:read", read: (*Server).wallet},
-	"GET /api/v1/offers":  {scope: "offers:read", read: (*Server).listOffers},
-	"GET /api/v1/orders":  {scope: "orders:read", read: (*Server).listOrders},
-	"GET /api/v1/proxies": {scope: "proxies:read", read: (*Server).listProxies},
+	"GET /api/v1/account": {scope: "account:read", read: (*reads).account},
+	"GET /api/v1/wallet":  {scope: "wallet:read", read: (*reads).wallet},
+	"GET /api/v1/offers":  {scope: "offers:read", read: (*reads).listOffers},
+	"GET /api/v1/orders":  {scope: "orders:read", read: (*reads).listOrders},
+	"GET /api/v1/proxies": {scope: "proxies:read", read: (*reads).listProxies},
 	routeOrders:           {scope: "orders:write"},
 	routeRenew:            {scope: "proxies:write"},
 }
 
 var itemRoutes = map[string]route{
-	"/api/v1/orders/":  {pattern: "/api/v1/orders/{order_no}", scope: "orders:read", read: (*Server).order},
-	"/api/v1/proxies/": {pattern: "/api/v1/proxies/{proxy_id}", scope: "proxies:read", read: (*Server).proxy},
+	"/api/v1/orders/":  {pattern: "/api/v1/orders/{order_no}", scope: "orders:read", read: (*reads).order},
+	"/api/v1/proxies/": {pattern: "/api/v1/proxies/{proxy_id}", scope: "proxies:read", read: (*reads).proxy},
 }
 
 func findRoute(method, path string) route {
@@ -80,7 +80,16 @@ const (
 
 func (r *request) idempotencyKey() string { return r.http.Header.Get("Idempotency-Key") }
 
-func (s *Server) handler(env string) http.Handler {
+// front takes requests in: who asks, what fault is set, and how an answer leaves.
+type front struct {
+	*world
+
+	variety *variety
+	reads   *reads
+	writes  *writes
+}
+
+func (s *front) handler(env string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, hr *http.Request) {
 		path := pathOf(hr)
 		r := &request{http: hr, env: env, path: path, rt: findRoute(hr.Method, path), says: s.claimedAccount(hr), limitedConn: connlimit.Of(hr)}
@@ -133,7 +142,7 @@ func tooLarge(r *http.Request) *refusal {
 }
 
 // claimedAccount returns the unverified account, for the filters of faults and latency.
-func (s *Server) claimedAccount(r *http.Request) string {
+func (s *front) claimedAccount(r *http.Request) string {
 	if key := s.st.keys[single(r.Header, headerAppID)]; key != nil {
 		return key.space.accountID
 	}
@@ -141,7 +150,7 @@ func (s *Server) claimedAccount(r *http.Request) string {
 }
 
 // answer sends the reply, or applies a fault, once the change is durable.
-func (s *Server) answer(w http.ResponseWriter, r *request, f *fault, shape renewalFault) {
+func (s *front) answer(w http.ResponseWriter, r *request, f *fault, shape renewalFault) {
 	if !f.executes() && f.Fault != "unresolved_record" {
 		if f.Fault != "hang" {
 			s.conclude(w, r, f, reply{})
@@ -166,7 +175,7 @@ func (s *Server) answer(w http.ResponseWriter, r *request, f *fault, shape renew
 	s.conclude(w, r, f, out)
 }
 
-func (s *Server) perform(r *request, f *fault, shape renewalFault) reply {
+func (s *front) perform(r *request, f *fault, shape renewalFault) reply {
 	no := s.authenticate(r)
 	post := r.http.Method == http.MethodPost
 	switch {
@@ -183,13 +192,13 @@ func (s *Server) perform(r *request, f *fault, shape renewalFault) reply {
 	}
 	s.st.mu.Lock()
 	defer s.st.mu.Unlock()
-	s.advance()
+	s.writes.advance()
 	var out reply
 	if post {
 		out = s.write(r, f, shape)
 	} else {
 		r.asOf = s.moods.asOf(s.now())
-		data, no := r.rt.read(s, r)
+		data, no := r.rt.read(s.reads, r)
 		if out = s.ok(data); no != nil {
 			out = s.refused(no)
 		}
@@ -237,11 +246,11 @@ func printable(text string, limit int) bool {
 
 // write looks the key up before it checks balances, stock and limits (assumed). A refusal
 // leaves no record, and its key stays free (assumed).
-func (s *Server) write(r *request, f *fault, shape renewalFault) reply {
+func (s *front) write(r *request, f *fault, shape renewalFault) reply {
 	key, hash := r.idempotencyKey(), bodyHash(r.path, r.body)
 	interrupt := f.Fault == "unresolved_record"
 	if interrupt {
-		s.interrupt(r.key.space, key, hash)
+		s.writes.interrupt(r.key.space, key, hash)
 	}
 	if status := *r.key.space.status; status != statusActive { // assumed
 		return s.refused(refuse("insufficient_scope", "The account is "+status+"."))
@@ -249,7 +258,7 @@ func (s *Server) write(r *request, f *fault, shape renewalFault) reply {
 	if no := s.refusesEarly(r); no != nil {
 		return s.refused(no)
 	}
-	if out, known := s.known(r, key, hash); known {
+	if out, known := s.writes.known(r, key, hash); known {
 		return out
 	}
 	var no *refusal
@@ -257,23 +266,23 @@ func (s *Server) write(r *request, f *fault, shape renewalFault) reply {
 	switch {
 	case interrupt && !f.executes():
 	case r.rt.name == routeOrders:
-		out, no = s.createOrder(r, ch)
+		out, no = s.writes.createOrder(r, ch)
 	default:
-		out, no = s.renew(r, ch, shape)
+		out, no = s.writes.renew(r, ch, shape)
 	}
 	if no != nil {
 		return s.refused(no)
 	}
-	out.settle = s.complete(r, key, hash, out, interrupt, ch)
+	out.settle = s.writes.complete(r, key, hash, out, interrupt, ch)
 	out.seq = s.submit(ch)
 	return out
 }
 
 // send sends a reply, with a Retry-After of the fault if it has one. From then on the connection may be closed for another
 // client. A client that does not read must not hold a connection.
-func (s *Server) send(w http.ResponseWriter, r *request, out reply, retryAfter string) {
+func (s *front) send(w http.ResponseWriter, r *request, out reply, retryAfter string) {
 	r.limitedConn.Leave()
-	out = s.moody(r, out)
+	out = s.variety.moody(r, out)
 	h := w.Header()
 	h["Content-Type"] = []string{"application/json"}
 	h["Content-Length"] = []string{strconv.Itoa(len(out.body))}

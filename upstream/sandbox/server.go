@@ -68,8 +68,9 @@ func (o *Options) fillDefaults() {
 	o.PollAfterSeconds = cmp.Or(max(o.PollAfterSeconds, 0), 1)
 }
 
-// Server is a running sandbox.
-type Server struct {
+// world is the simulated provider: its state, its clock, its files and its settings. The
+// parts that serve it share it.
+type world struct {
 	opts    Options
 	log     *logrus.Logger
 	clock   func() time.Time
@@ -84,16 +85,23 @@ type Server struct {
 	moods   moodSet
 	counts  counters
 	traces  atomic.Uint64
+	closing chan struct{}
 
 	refuseScripts atomic.Bool // POST /policy
+	tracePrefix   string
+}
 
-	tracePrefix string
-	listeners   []net.Listener // sandbox, production, control
-	servers     []*http.Server
-	running     sync.WaitGroup
-	closing     chan struct{}
-	closeOnce   sync.Once
-	closeErr    error
+// Server is a running sandbox.
+type Server struct {
+	*world
+	*front
+	*controls
+
+	listeners []net.Listener // sandbox, production, control
+	servers   []*http.Server
+	running   sync.WaitGroup
+	closeOnce sync.Once
+	closeErr  error
 }
 
 // Start serves until Close, Shutdown or the end of ctx. It fails if it cannot listen, if
@@ -120,7 +128,10 @@ func New(o Options) (*Server, error) {
 	if err := loopbackOnly(o.Control); err != nil {
 		return nil, err
 	}
-	s := &Server{opts: o, log: o.Log, clock: o.Clock, closing: make(chan struct{}), tracePrefix: "trc_" + strings.ToLower(rand.Text()[:8]) + "_"}
+	w := &world{opts: o, log: o.Log, clock: o.Clock, closing: make(chan struct{}), tracePrefix: "trc_" + strings.ToLower(rand.Text()[:8]) + "_"}
+	variety, reads := &variety{w}, &reads{w}
+	writes := &writes{world: w, variety: variety, reads: reads}
+	s := &Server{world: w, front: &front{world: w, variety: variety, reads: reads, writes: writes}, controls: &controls{world: w, variety: variety, writes: writes}}
 	s.durable = newGroup(s.flush)
 	s.rates.keys, s.counts.counts = map[string]*rate.Limiter{}, map[string]map[string]int64{}
 	s.refuseScripts.Store(o.RefuseScriptAgents)
@@ -166,7 +177,7 @@ func (s *Server) open() error {
 			return err
 		}
 	}
-	return s.load(s.opts.Fixture)
+	return (&saved{world: s.world, variety: s.front.variety}).load(s.opts.Fixture)
 }
 
 func (s *Server) listen() error {
@@ -203,7 +214,7 @@ func (s *Server) listen() error {
 // descriptors.
 const defaultMaxConnections = 4096
 
-// Timeouts for slow clients. The time of a hanging reply does not count (Server.hang).
+// Timeouts for slow clients. The time of a hanging reply does not count (front.hang).
 const (
 	headerTimeout  = 10 * time.Second
 	readTimeout    = 30 * time.Second
@@ -225,7 +236,7 @@ func (p panicLog) Write(text []byte) (int, error) {
 }
 
 // now returns the sandbox's time, in UTC.
-func (s *Server) now() time.Time {
+func (s *world) now() time.Time {
 	return s.clock().Add(time.Duration(s.offset.Load()) * time.Second).UTC()
 }
 
@@ -241,7 +252,7 @@ func (s *Server) ProductionURL() string { return s.url(1) }
 func (s *Server) ControlURL() string { return s.url(2) }
 
 // Charges returns the referee's lines so far.
-func (s *Server) Charges() ([]Charge, error) {
+func (s *world) Charges() ([]Charge, error) {
 	if err := s.durable.wait(s.durable.last()); err != nil && !errors.Is(err, errClosed) {
 		return nil, err
 	}
