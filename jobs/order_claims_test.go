@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -279,5 +280,28 @@ func TestAFindingNamesTheAnswerThatMayBeWrong(t *testing.T) {
 		if !strings.Contains(said, part) {
 			t.Errorf("%q is not in the findings: %s", part, said)
 		}
+	}
+}
+
+// TestAFindingOfAnAnsweredOrderNamesTheWayBack: a wrong correction is likelier than money
+// that went elsewhere.
+func TestAFindingOfAnAnsweredOrderNamesTheWayBack(t *testing.T) {
+	t.Parallel()
+	h := newRig(t)
+	h.oneClock()
+	id := h.unsure("buy")
+	orders, err := h.client.OrdersPage(t.Context(), upstream.PageRequest{Size: 1})
+	check(t, err)
+	check(t, h.runner.Resolve(t.Context(), desk.Resolution{ID: id, Charged: new(true), ChargedCents: 600, OrderNo: orders.Items[0].OrderNo, By: "ada", Reason: "it is this one"}))
+	h.agrees()
+	rows := h.rows()
+	answer := rows[slices.IndexFunc(rows, func(r ledger.Row) bool { return r.Type == "operation.resolved" })]
+	h.recorded(desk.Recording{CorrectsSeq: answer.Seq, Cents: 600})
+	said := ""
+	for _, f := range h.reconcile().Findings {
+		said += f.Explanation + "\n"
+	}
+	if !strings.Contains(said, "an operator answered for it: `perennial reviews correct "+id+"`") {
+		t.Errorf("%s", said)
 	}
 }

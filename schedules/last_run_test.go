@@ -109,11 +109,12 @@ func TestAnOutlookSaysThatTheNextPlanNeedsAnApproval(t *testing.T) {
 	h.paid(t, "px_1", 300)
 	coverage, err := plans.NewCoverage([]plans.Schedule{s}, h.Ledger, nil)
 	check(t, err)
+	paused := ""
 	outlook := func() RenewalOutlook {
 		p, err := h.Ledger.Proxy(t.Context(), "px_1")
 		check(t, err)
 		out, err := RenewalOutlookFrom{
-			Proxy: p, Listed: true, Now: h.watch.Now(), Coverage: coverage,
+			Proxy: p, Listed: true, Now: h.watch.Now(), Coverage: coverage, Paused: paused,
 			Status: func(name string) (Status, string) {
 				all, err := h.List(t.Context())
 				check(t, err)
@@ -138,6 +139,10 @@ func TestAnOutlookSaysThatTheNextPlanNeedsAnApproval(t *testing.T) {
 	check(t, h.Decline(t.Context(), plan.Hash, "ann", "too early"))
 	if out := outlook(); out.Good || !strings.Contains(out.Text, "next run will need approval: ") || !strings.Contains(out.Text, "over approve_over_cents (1.00") {
 		t.Errorf("after the decline: %+v", out)
+	}
+	paused = "the account is paused"
+	if out := outlook(); !strings.HasSuffix(out.Text, ". Nothing is sent now: the account is paused") {
+		t.Errorf("in a pause: %+v", out)
 	}
 	again, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
 	check(t, err)

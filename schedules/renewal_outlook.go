@@ -72,8 +72,11 @@ func (f RenewalOutlookFrom) Outlook(ctx context.Context) (RenewalOutlook, error)
 	if err == nil {
 		err = f.addLastRun(&out, of)
 	}
-	if f.Paused != "" && out.Good {
+	switch {
+	case f.Paused != "" && out.Good:
 		out = RenewalOutlook{Text: "It is not renewed while nothing is sent: " + f.Paused, Schedule: of.Name, LastRun: out.LastRun}
+	case f.Paused != "":
+		out.Text += " Nothing is sent now: " + f.Paused
 	}
 	return out, err
 }

@@ -36,18 +36,24 @@ func waitsFor(records []fact.Operation, pauses []ledger.Pause) string {
 	return ""
 }
 
-// PauseText describes a pause: its scope, cause, start and end.
+// PauseText describes a pause, and says what ends it if no time does.
 func PauseText(p ledger.Pause) string {
+	text := PausedSince(p)
+	if p.Until != nil || strings.Contains(p.Detail, "`perennial accounts resume`") {
+		return text
+	}
+	return text + " (`perennial accounts resume` ends it)"
+}
+
+// PausedSince describes a pause: what is paused, since when, why, and until when.
+func PausedSince(p ledger.Pause) string {
 	what := "the account is paused"
 	if p.Scope != decide.ScopeAccount {
 		what = p.Scope + " is paused"
 	}
 	text := fmt.Sprintf("%s since %s: %s", what, p.Since.UTC().Format(time.RFC3339), p.Detail)
 	if p.Until != nil {
-		return text + ", until " + p.Until.UTC().Format(time.RFC3339)
+		text += ", until " + p.Until.UTC().Format(time.RFC3339)
 	}
-	if strings.Contains(p.Detail, "`perennial accounts resume`") {
-		return text
-	}
-	return text + " (`perennial accounts resume` ends it)"
+	return text
 }

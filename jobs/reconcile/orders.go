@@ -247,6 +247,9 @@ func (p *Pass) compare(o fact.Operation, detail upstream.Order, recorded int64) 
 	if recorded != 0 {
 		f.Explanation += fmt.Sprintf("; %s is recorded for it", p.Binding.Amount(recorded))
 	}
+	if o.State == fact.StateResolved {
+		f.Explanation += fmt.Sprintf("; an operator answered for it: `perennial reviews correct %s` corrects a wrong answer, or a wrong correction", o.ID)
+	}
 	return []Finding{f}
 }
 

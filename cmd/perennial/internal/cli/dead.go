@@ -24,7 +24,7 @@ import (
 )
 
 func (a operateCommands) deadLettersCommand() *cobra.Command {
-	return noun(&cobra.Command{Use: "dead-letters", Aliases: []string{"dead-letter", "dead", "dlq"}, Short: "List, show, requeue and drop rejected commands"},
+	return noun(&cobra.Command{Use: "dead-letters", Aliases: []string{"dead-letter", "dead", "dlq"}, Short: "List, show, requeue and drop messages that could not be read as commands"},
 		a.deadList(), a.deadShow(), a.deadRequeue(), a.deadDrop())
 }
 
@@ -46,7 +46,7 @@ func lineOf(l letters.Letter) letterLine {
 func (a operateCommands) deadList() *cobra.Command {
 	limit := math.MaxInt
 	c := &cobra.Command{
-		Use: "list", Short: "List rejected messages with the reason", Args: cobra.NoArgs,
+		Use: "list", Short: "List dead letters with the reason", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r, err := a.connect()
 			if err != nil {
@@ -65,6 +65,9 @@ func (a operateCommands) deadList() *cobra.Command {
 				if left--; left == 0 {
 					break
 				}
+			}
+			if left == limit && a.output != "json" {
+				fmt.Fprintln(a.stderr, "no dead letters; a refused command with an ID is in `perennial operations list --state rejected`")
 			}
 			return list.end(nil)
 		},

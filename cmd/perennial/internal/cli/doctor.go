@@ -21,6 +21,7 @@ import (
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/cmd/perennial/internal/webhook"
 	"perennial/jobs/decide"
+	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/queue"
 	"perennial/queue/embedded"
@@ -424,7 +425,7 @@ func (d *doctor) pauses(ctx context.Context, l *ledger.Ledger) {
 		return
 	}
 	for _, p := range all {
-		seen := "paused (" + p.Scope + ", " + p.Cause + ") since " + stamp(&p.Since) + ": " + printable(p.Detail) + daemon.UntilText(p)
+		seen := printable(inspect.PausedSince(p))
 		if p.Cause == decide.CauseThrottled {
 			d.warn("paused", seen, "nothing: it ends automatically. Often: lower rate_per_second")
 			continue

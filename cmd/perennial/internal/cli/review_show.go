@@ -124,9 +124,20 @@ func walletsText(e inspect.Evidence, now time.Time) string {
 		}
 	}
 	if x := e.WalletNow; x != nil {
-		known = append(known, fmt.Sprintf("now %s at the provider and %s in the ledger, read %s", money(x.ProviderCents, e.Currency), money(x.LedgerCents, e.Currency), humanize.RelTime(x.At, now, "ago", "from now")))
+		known = append(known, fmt.Sprintf("now %s at the provider and %s in the ledger%s, read %s", money(x.ProviderCents, e.Currency), money(x.LedgerCents, e.Currency), apartText(x.ProviderCents-x.LedgerCents, e.Currency), humanize.RelTime(x.At, now, "ago", "from now")))
 	}
 	return cmp.Or(strings.Join(known, ", "), "not known")
+}
+
+// apartText says by how much the provider's wallet differs from the ledger's.
+func apartText(cents int64, currency string) string {
+	switch {
+	case cents < 0:
+		return ": " + money(-cents, currency) + " less at the provider"
+	case cents > 0:
+		return ": " + money(cents, currency) + " more at the provider"
+	}
+	return ": the same"
 }
 
 func expiryRows(all []inspect.ExpiryEvidence) (rows [][]string) {

@@ -22,7 +22,7 @@ func TestTheNewestWalletHasItsAge(t *testing.T) {
 	now := time.Date(2026, 11, 27, 2, 0, 0, 0, time.UTC)
 	e := inspect.Evidence{WalletNow: &inspect.WalletRead{ProviderCents: 496880, LedgerCents: 497480, At: now.Add(-3 * time.Second)}}
 	e.Currency = "USD"
-	if text := walletsText(e, now); text != "now 4,968.80 USD at the provider and 4,974.80 USD in the ledger, read 3 seconds ago" {
+	if text := walletsText(e, now); text != "now 4,968.80 USD at the provider and 4,974.80 USD in the ledger: 6.00 USD less at the provider, read 3 seconds ago" {
 		t.Errorf("%q", text)
 	}
 	if text := walletsText(inspect.Evidence{}, now); text != "not known" {

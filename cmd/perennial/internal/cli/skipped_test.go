@@ -10,6 +10,20 @@ import (
 	"perennial/queue/events"
 )
 
+// TestARunPromisesNoMoreThanItsBudgetsAllow.
+func TestARunPromisesNoMoreThanItsBudgetsAllow(t *testing.T) {
+	for want, left := range map[string]fact.SweepLeft{
+		"1 more is due: it follows in this run if its budgets allow it, once the price is known":                     {Proxies: 1, Unpriced: 1},
+		"2 more are due: they follow in this run as far as its budgets allow, once the price is known":               {Proxies: 2, Unpriced: 2},
+		"120 more are due: they follow in this run as far as its budgets allow, 3 of them once their price is known": {Proxies: 120, Unpriced: 3},
+		"120 more are due: they follow in this run as far as its budgets allow":                                      {Proxies: 120},
+	} {
+		if got := leftText(left); got != want {
+			t.Errorf("%s\nwant %s", got, want)
+		}
+	}
+}
+
 // TestWatchSaysWhichProxiesWereLeftOutAndWhy: one, as facts have said since the
 // first version, or several.
 func TestWatchSaysWhichProxiesWereLeftOutAndWhy(t *testing.T) {

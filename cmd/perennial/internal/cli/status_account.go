@@ -107,7 +107,7 @@ func needsText(n verbs.Needs) string {
 	case len(parts) > 0:
 		return fmt.Sprintf("%s: %s", humanize.Comma(n.Total), strings.Join(parts, ", "))
 	case n.Plans == nil:
-		return "not known without a runner; the ledger has nothing in review or on hold"
+		return "not known without a runner; the ledger has no operation in review or on hold"
 	}
 	return "nothing"
 }

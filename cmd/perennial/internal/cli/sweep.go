@@ -264,8 +264,14 @@ func pausedText(p ledger.SchedulePause) string {
 
 // leftText says what a run continues with and until when.
 func leftText(x fact.SweepLeft) string {
-	text := fmt.Sprintf("%d more to follow in this run, within its limits of money", x.Proxies)
-	if x.Unpriced > 0 {
+	text := fmt.Sprintf("%d more are due: they follow in this run as far as its budgets allow", x.Proxies)
+	if x.Proxies == 1 {
+		text = "1 more is due: it follows in this run if its budgets allow it"
+	}
+	switch {
+	case x.Unpriced > 0 && x.Unpriced == x.Proxies:
+		text += ", once the price is known"
+	case x.Unpriced > 0:
 		text += fmt.Sprintf(", %d of them once their price is known", x.Unpriced)
 	}
 	if x.FirstExpiresAt != nil {

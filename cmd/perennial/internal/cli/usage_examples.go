@@ -13,6 +13,7 @@ var usageExamples = map[string]string{ //nolint:gosec // files and commands, no 
 	"accounts show":        "accounts show -o json",
 	"bench":                "bench --commands 5000 --drain",
 	"cancel":               "cancel spring-fleet --reason 'ordered twice'",
+	"config check":         "config check --config perennial.yaml",
 	"config show":          "config show -o json",
 	"conformance":          "conformance --base-url http://127.0.0.1:40001 --app-id sbx_app_demo --secret-file demo.secret",
 	"dead-letters drop":    "dead-letters drop 17",

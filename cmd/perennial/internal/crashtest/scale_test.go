@@ -34,7 +34,7 @@ func TestPartsOfASweepOverMaxPayloadAddUp(t *testing.T) {
 	if text, err := json.Marshal(p); err != nil || len(text) < 2*maxPayload {
 		t.Errorf("a plan of %d bytes is shorter than twice max_payload (%v)", len(text), err)
 	}
-	if table := w.mustCLI("sweep", "plan", "keep"); !strings.Contains(table, "120 more to follow in this run") {
+	if table := w.mustCLI("sweep", "plan", "keep"); !strings.Contains(table, "120 more are due: they follow in this run") {
 		t.Errorf("the table says of the rest: %.400s", table)
 	}
 

@@ -17,6 +17,7 @@ import (
 	"perennial/cmd/perennial/internal/cluster"
 	"perennial/cmd/perennial/internal/datadir"
 	"perennial/cmd/perennial/internal/journal"
+	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/ledger/sleep"
 	"perennial/queue"
@@ -412,16 +413,7 @@ func (a *account) role() string {
 func pausedText(all []ledger.Pause) string {
 	lines := make([]string, 0, len(all))
 	for _, x := range all {
-		text := fmt.Sprintf("paused (%s, %s) since %s: %s", x.Scope, x.Cause, x.Since.UTC().Format(time.RFC3339), x.Detail)
-		lines = append(lines, text+UntilText(x))
+		lines = append(lines, inspect.PauseText(x))
 	}
 	return strings.Join(lines, "\n")
-}
-
-// UntilText says when a pause ends automatically, "" if it does not.
-func UntilText(x ledger.Pause) string {
-	if x.Until == nil {
-		return ""
-	}
-	return ", until " + x.Until.UTC().Format(time.RFC3339)
 }
