@@ -149,7 +149,7 @@ type Runner struct {
 	ready   *ready
 	pauses  *pauses
 	pulse   *pulse
-	bound   atomic.Pointer[fact.Binding] // verbs read it while Bind writes it
+	bound   atomic.Pointer[fact.Binding]     // verbs read it while Bind writes it
 	account atomic.Pointer[upstream.Account] // as Bind read it
 	loaded  bool
 }

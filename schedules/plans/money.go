@@ -153,10 +153,10 @@ func (x Shortfall) ListedText() string {
 // Text is the shortfall for people.
 func (x Shortfall) Text(currency string) string {
 	again := "the next run plans them again"
-	switch {
-	case x.Reason == ReasonDay || x.Reason == ReasonLimit:
+	switch x.Reason {
+	case ReasonDay, ReasonLimit:
 		again = "a run of the next day plans them again, or one after the limit was raised"
-	case x.Reason == ReasonMonth:
+	case ReasonMonth:
 		again = "a run of the next month plans them again, or one after the limit was raised"
 	}
 	if x.Refused > 0 {
