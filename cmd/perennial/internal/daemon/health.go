@@ -17,7 +17,6 @@ import (
 	"perennial/cmd/perennial/internal/cluster"
 	"perennial/cmd/perennial/internal/datadir"
 	"perennial/cmd/perennial/internal/journal"
-	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/ledger/sleep"
 	"perennial/queue"
@@ -413,7 +412,11 @@ func (a *account) role() string {
 func pausedText(all []ledger.Pause) string {
 	lines := make([]string, 0, len(all))
 	for _, x := range all {
-		lines = append(lines, inspect.PauseText(x))
+		text := fmt.Sprintf("paused (%s, %s) since %s: %s", x.Scope, x.Cause, x.Since.UTC().Format(time.RFC3339), x.Detail)
+		if x.Until != nil {
+			text += ", until " + x.Until.UTC().Format(time.RFC3339)
+		}
+		lines = append(lines, text)
 	}
 	return strings.Join(lines, "\n")
 }
