@@ -151,7 +151,7 @@ func forge(t *testing.T, path, archive, statements string) string {
 	check(t, err)
 	defer func() { _ = rest.Rollback() }()
 	forged := filepath.Join(t.TempDir(), "main.ledger.db")
-	f, err := newFold(t.Context(), forged)
+	f, err := newFold(t.Context(), forged, false)
 	check(t, err)
 	b, err := f.beginBehind(t.Context(), begin)
 	check(t, err)

@@ -56,21 +56,23 @@ func (l *Ledger) foldArchive(ctx context.Context, path string, last int64) (err 
 		return err
 	}
 	defer func() { _ = tx.Rollback() }()
-	f, err := newFold(ctx, path)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.close()) }()
-	if err := f.beginAs(ctx, tx); err != nil {
-		return err
-	}
-	if _, err := f.replay(journalOf(ctx, tx, 0, last)); err != nil {
-		return err
-	}
-	if at := f.at(); at.Seq != last {
-		return &BrokenError{Check: "chain", Seq: at.Seq + 1, Detail: "the journal ends before it"}
-	}
-	return f.w.exec(`INSERT INTO seal (one, seq, hash) VALUES (1, ?, ?)`, f.at().Seq, f.at().Hash)
+	return makeFile(path, func(singly bool) (err error) {
+		f, err := newFold(ctx, path, singly)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, f.close()) }()
+		if err := f.beginAs(ctx, tx); err != nil {
+			return err
+		}
+		if _, err := f.replay(journalOf(ctx, tx, 0, last)); err != nil {
+			return err
+		}
+		if at := f.at(); at.Seq != last {
+			return &BrokenError{Check: "chain", Seq: at.Seq + 1, Detail: "the journal ends before it"}
+		}
+		return f.w.exec(`INSERT INTO seal (one, seq, hash) VALUES (1, ?, ?)`, f.at().Seq, f.at().Hash)
+	})
 }
 
 // verifyArchive reads a finished archive back: SQLite's own structures, the seal, and the
@@ -184,18 +186,21 @@ func (l *Ledger) foldBehind(ctx context.Context, a *Ledger, path string) (b *bas
 
 // foldBehind folds the rows after the end of another file, and copies the caches.
 func (b *comparison) foldBehind(ctx context.Context, begin *sql.Tx, path string) (at *base, err error) {
-	f, err := newFold(ctx, path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, f.close()) }()
-	if at, err = f.beginBehind(ctx, begin); err != nil {
-		return nil, err
-	}
-	if _, err := f.replay(journalOf(ctx, b.tx, at.Seq, math.MaxInt64)); err != nil {
-		return nil, err
-	}
-	return at, f.takeCaches(ctx, b.tx)
+	err = makeFile(path, func(singly bool) (err error) {
+		f, err := newFold(ctx, path, singly)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, f.close()) }()
+		if at, err = f.beginBehind(ctx, begin); err != nil {
+			return err
+		}
+		if _, err := f.replay(journalOf(ctx, b.tx, at.Seq, math.MaxInt64)); err != nil {
+			return err
+		}
+		return f.takeCaches(ctx, b.tx)
+	})
+	return at, err
 }
 
 // takeCaches copies tables that no fact fills: the provider's data, and the note of

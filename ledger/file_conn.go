@@ -31,7 +31,7 @@ type conn struct {
 type prepared struct {
 	*sqlite3.SQLiteStmt
 
-	readsJournal bool
+	readsJournal, readsHeld bool
 }
 
 func openConn(dsn string) (*conn, error) {
@@ -61,7 +61,7 @@ func (c *conn) stmt(query string) (*prepared, error) {
 	if !ok {
 		return nil, fmt.Errorf("prepare %q: the driver gave a %T", query, made)
 	}
-	s := &prepared{SQLiteStmt: raw, readsJournal: readsJournal(query)}
+	s := &prepared{SQLiteStmt: raw, readsJournal: readsJournal(query), readsHeld: readsHeld(query)}
 	c.stmts[query] = s
 	return s, nil
 }

@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"os"
 	"time"
 
+	"perennial/ledger/fact"
 	"perennial/ledger/files"
 )
 
@@ -22,9 +24,22 @@ type fold struct {
 	dropped []string // statements that recreate what was dropped for the filling
 }
 
+// makeFile makes a file by a fold. If a row of several is refused, it makes the file again
+// with every row stored singly, whose error names the fact.
+func makeFile(path string, fold func(singly bool) error) error {
+	err := fold(false)
+	if !errors.Is(err, errTogether) {
+		return err
+	}
+	if err := os.Remove(path); err != nil {
+		return err
+	}
+	return fold(true)
+}
+
 // newFold opens or creates a file, to append after its last row. Its writes are not synced:
 // a caller that keeps the file syncs it as a whole.
-func newFold(ctx context.Context, path string) (*fold, error) {
+func newFold(ctx context.Context, path string, singly bool) (*fold, error) {
 	if err := files.Make(path); err != nil {
 		return nil, fmt.Errorf("fold into %s: %w", path, err)
 	}
@@ -33,15 +48,19 @@ func newFold(ctx context.Context, path string) (*fold, error) {
 		return nil, err
 	}
 	f := &fold{w: emptyWriter(c)}
+	f.w.singly = singly
 	if err := f.prepare(); err != nil {
 		return nil, errors.Join(fmt.Errorf("fold into %s: %w", path, err), c.close())
 	}
 	return f, nil
 }
 
+// openFold is newFold or newScratch.
+type openFold func(ctx context.Context, path string, singly bool) (*fold, error)
+
 // newScratch creates a file for a second fold.
-func newScratch(ctx context.Context, path string) (*fold, error) {
-	f, err := newFold(ctx, path)
+func newScratch(ctx context.Context, path string, singly bool) (*fold, error) {
+	f, err := newFold(ctx, path, singly)
 	if err == nil {
 		f.scratch = true
 	}
@@ -146,22 +165,26 @@ func (f *fold) replay(rows iter.Seq2[Row, error]) (n int64, err error) {
 		return 0, err
 	}
 	tx := &Tx{w: f.w}
-	err = readAhead(f.w.head, rows, func(part []decoded) error {
-		for _, d := range part {
-			if !f.scratch {
-				if err := tx.insert(d.row); err != nil {
-					return err
-				}
+	err = readAhead(f.w.head, rows, func(r Row, fa fact.Fact) error {
+		if !f.scratch {
+			if err := tx.insert(r); err != nil {
+				return err
 			}
-			if err := tx.applyAt(d.row, d.fact); err != nil {
-				return &BrokenError{Check: "fold", Seq: d.row.Seq, Detail: err.Error()}
-			}
-			n++
 		}
+		if err := tx.applyAt(r, fa); err != nil {
+			if errors.Is(err, errTogether) {
+				return err
+			}
+			return &BrokenError{Check: "fold", Seq: r.Seq, Detail: err.Error()}
+		}
+		n++
 		return nil
 	})
+	if held := f.w.writeHeld(); err == nil || errors.Is(held, errTogether) { // a refused row is before the row of err
+		err = held
+	}
 	if err == nil {
-		err = errors.Join(f.w.writeHeld(), f.w.flushTotals())
+		err = f.w.flushTotals()
 	}
 	if err != nil {
 		f.dropped = nil

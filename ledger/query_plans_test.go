@@ -187,7 +187,7 @@ var builds = map[string]func(b *book) error{
 		}
 		return nil
 	},
-	"inserts":       func(*book) error { return nil }, // insertRow for more rows
+	"newBatch":      func(*book) error { return nil }, // INSERT … VALUES
 	"snapshotQuery": func(b *book) error { return b.joins(context.Background(), b.Ledger) },
 	"fold.fill":     func(*book) error { return nil }, // writes a part of a snapshot: INSERT … SELECT FROM json_each
 	"Operations.Refused": func(b *book) error {
