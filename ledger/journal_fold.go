@@ -91,12 +91,13 @@ func (f *fold) prepare() error {
 const foldCache = 64 << 20
 
 // drop removes what no fold reads. The unique index on open lines stays, because it
-// arbitrates, and so does the trigger that checks the arrows. The chain proves what the
-// journal's triggers enforce; primary keys replace the trigger on transfers.
+// arbitrates, and so does the trigger that checks the arrows. The journal's indexes of a few
+// types stay too: each would read the whole journal to hold a few rows. The chain proves
+// what the journal's triggers enforce; primary keys replace the trigger on transfers.
 func (f *fold) drop() error {
 	type made struct{ kind, name, text string }
 	all, err := collect(f.w.query(`SELECT type, name, sql FROM sqlite_schema WHERE
-		type = 'index' AND tbl_name IN ('journal', 'operations', 'lines', 'transfers') AND sql IS NOT NULL AND sql NOT LIKE 'CREATE UNIQUE %'
+		type = 'index' AND (tbl_name IN ('operations', 'lines', 'transfers') OR name = 'journal_operation') AND sql IS NOT NULL AND sql NOT LIKE 'CREATE UNIQUE %'
 		OR type = 'trigger' AND name IN ('journal_only_grows', 'transfers_no_replace', 'operation_counted', 'operation_counted_anew')`),
 		func(s scanner) (m made, err error) { return m, s.Scan(&m.kind, &m.name, &m.text) })
 	for _, m := range all {
