@@ -153,7 +153,7 @@ func forge(t *testing.T, path, archive, statements string) string {
 	forged := filepath.Join(t.TempDir(), "main.ledger.db")
 	f, err := newFold(t.Context(), forged, false)
 	check(t, err)
-	b, err := f.beginBehind(t.Context(), begin)
+	b, err := f.beginBehind(t.Context(), begin, changed)
 	check(t, err)
 	_, err = f.replay(journalOf(t.Context(), rest, b.Seq, 1000))
 	check(t, err)

@@ -249,7 +249,7 @@ func forgeSnapshot(t *testing.T, b *book, x *Restore) {
 		for _, c := range parts {
 			check(t, f.put(c))
 		}
-		return nil
+		return f.load(&base{snapshotHash: sum.text()})
 	}, &base{Head: x.Snapshot.Head, snapshotHash: sum.text()}))
 	check(t, f.close())
 	l, err := Open(t.Context(), Config{Path: forged, Clock: daily(), ReadOnly: true})

@@ -65,8 +65,7 @@ func (b *comparison) foldAll(ctx context.Context, path string, open openFold) (r
 // compare attaches a finished fold and compares these tables with it, and the tables
 // derived from them.
 func (b *comparison) compare(ctx context.Context, path string, tables []string) error {
-	source := "file:" + (&url.URL{Path: path}).EscapedPath() + "?mode=ro&immutable=1"
-	if _, err := b.tx.ExecContext(ctx, `ATTACH ? AS again`, source); err != nil {
+	if _, err := b.tx.ExecContext(ctx, `ATTACH ? AS again`, immutable(path)); err != nil {
 		return fmt.Errorf("compare with %s: %w", path, err)
 	}
 	b.attached = true
@@ -81,6 +80,11 @@ func (b *comparison) compare(ctx context.Context, path string, tables []string) 
 		}
 	}
 	return nil
+}
+
+// immutable names a file that nobody writes, to be attached for reading.
+func immutable(path string) string {
+	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?mode=ro&immutable=1"
 }
 
 // compareTable compares a projection with its second fold: the number of rows, and every
