@@ -31,6 +31,7 @@ func (t projector) book(r Row, transfers ...transfer) error {
 		}
 		n++
 		t.w.held.transfers.add(r.Seq, n, m.kind, m.debit, m.credit, m.cents, m.operation, m.orderNo, m.proxyID, at)
+		t.w.held.size++
 		t.w.totals[total{m.debit, m.credit, m.kind}] += m.cents
 		t.w.countNet(at, m)
 		t.w.booked = at

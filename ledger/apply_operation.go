@@ -123,6 +123,7 @@ func (t projector) create(r Row, commandID string, kind fact.Kind, days, estimat
 		h.claims[id] = true
 	}
 	h.born, h.byID[o.ID] = append(h.born, o), o
+	h.size += len(o.lines)
 	t.w.known.remember(o)
 	return nil
 }

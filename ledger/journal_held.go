@@ -16,7 +16,7 @@ import (
 // heldBack holds what the transaction has appended but not written. It is written before
 // any statement that could miss it, and before the transaction ends.
 type heldBack struct {
-	facts int // projected since the last write
+	size int // facts, lines and transfers since the last write
 
 	journal batch
 
@@ -29,7 +29,8 @@ type heldBack struct {
 	revisions map[string]int64      // of finished, by command
 }
 
-// heldMost bounds how many facts are held back.
+// heldMost bounds what is held back, some 20 MB. With a quarter of it a verification takes
+// 5 % more CPU; twice as much brings nothing.
 const heldMost = 1 << 14
 
 func newHeld() heldBack {
@@ -166,7 +167,7 @@ func (h *heldBack) forgetProjected() {
 		b.forget()
 	}
 	clear(h.born)
-	h.facts, h.born = 0, h.born[:0]
+	h.size, h.born = 0, h.born[:0]
 	clear(h.byID)
 	clear(h.claims)
 	clear(h.accepted)
@@ -188,7 +189,7 @@ func (t projector) project(r Row, f fact.Fact) error {
 	if err := t.apply(r, f); err != nil {
 		return err
 	}
-	if t.w.held.facts++; t.w.held.facts < heldMost && !t.w.singly {
+	if t.w.held.size++; t.w.held.size < heldMost && !t.w.singly {
 		return nil
 	}
 	return t.w.writeProjected()
