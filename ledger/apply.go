@@ -4,6 +4,7 @@
 package ledger
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -86,34 +87,35 @@ func (t projector) applyCommand(r Row, f fact.Fact) error {
 	case fact.CommandRejected:
 		return t.applyRejected(r, f)
 	case fact.CommandHeld:
-		return t.change(f.OperationID, `UPDATE operations SET state = 'held', reason = ?, estimate_cents = max(estimate_cents, ?), next_at = ?,
-			updated_at = ?`+andVersion, f.Reason, f.EstimateCents, nullInstant(f.Until), r.Time)
+		return t.change(r, f.OperationID, func(o *operation) {
+			o.State, o.Reason, o.EstimateCents, o.NextAt = fact.StateHeld, f.Reason, max(o.EstimateCents, f.EstimateCents), inMicros(f.Until)
+		})
 	case fact.CommandReleased:
-		return t.change(f.OperationID, `UPDATE operations SET state = 'accepted', reason = ?, code = CASE WHEN ? THEN '' ELSE 'released' END,
-			next_at = NULL, updated_at = ?`+andVersion, f.Reason, f.Automatic, r.Time)
+		return t.change(r, f.OperationID, func(o *operation) {
+			o.State, o.Reason, o.Code, o.NextAt = fact.StateAccepted, f.Reason, "released", nil
+			if f.Automatic {
+				o.Code = ""
+			}
+		})
 	case fact.CommandCancelled:
 		return t.endUncharged(r, f.OperationID, fact.CodeCancelled, f.Said(f.By), "")
 	case fact.CommandConflict: // the content accepted first stays
 		return t.applyRefused(f.CommandID, f.ContentHash)
 	case fact.CommandFinished:
 		t.w.known.forgetCommand(f.CommandID)
-		return t.exec(`INSERT INTO finished (command_id, revision, seq) VALUES (?, ?, ?)
-			ON CONFLICT (command_id) DO UPDATE SET revision = excluded.revision, seq = excluded.seq`, f.CommandID, f.Revision, r.Seq)
+		t.w.held.finished.add(f.CommandID, f.Revision, r.Seq)
+		t.w.held.revisions[f.CommandID] = f.Revision
+		return nil
 	}
 	return fmt.Errorf("no fold for %T", f)
 }
 
 func (t projector) applyAccepted(r Row, f fact.CommandAccepted) error {
-	err := t.exec(`INSERT INTO commands (id, kind, content_hash, accepted_seq, accepted_at, reply_to) VALUES (?, ?, ?, ?, ?, ?)`,
-		f.CommandID, string(f.Kind), f.ContentHash, r.Seq, r.Time, f.ReplyTo)
+	h := &t.w.held
+	h.commands.add(f.CommandID, string(f.Kind), f.ContentHash, r.Seq, r.Time, f.ReplyTo)
+	h.accepted[f.CommandID] = true
 	for name, value := range f.Labels {
-		if err != nil {
-			break
-		}
-		err = t.exec(`INSERT INTO command_labels (name, value, accepted_at, command_id) VALUES (?, ?, ?, ?)`, name, value, r.Time, f.CommandID)
-	}
-	if err != nil {
-		return err
+		h.labels.add(name, value, r.Time, f.CommandID)
 	}
 	if err := t.plan(r, f.CommandID, f.Kind, f.DurationDays, f.EstimateCents, f.Operations); err != nil {
 		return err
@@ -137,25 +139,6 @@ func (t projector) plan(r Row, commandID string, kind fact.Kind, days, estimate 
 	return nil
 }
 
-// andVersion ends every UPDATE of an operation. Its last parameter is the version that the
-// facts were decided on, NULL for any version.
-const andVersion = `, version = version + 1 WHERE id = ? AND version = coalesce(?, version)`
-
-// change runs an UPDATE that ends in andVersion. One changed row proves that the operation
-// still had that version.
-func (t projector) change(id, update string, args ...any) error {
-	var version any
-	if t.decided.operation == id {
-		version = t.decided.version
-	}
-	delete(t.w.known.operations, id)
-	if err := t.w.execOne(update, append(args, id, version)...); err != nil {
-		return err
-	}
-	t.proveVersion(id)
-	return nil
-}
-
 func (t projector) applyRejected(r Row, f fact.CommandRejected) error {
 	if f.OperationID == "" {
 		err := t.exec(`INSERT INTO rejections (id, content_hash, code, reason, rejected_at) VALUES (?, ?, ?, ?, ?)
@@ -173,21 +156,30 @@ func (t projector) applyRejected(r Row, f fact.CommandRejected) error {
 	if len(f.SplitInto) == 0 {
 		return nil
 	}
-	var kind fact.Kind // the parts have the kind of the whole
-	if err := t.queryRow(`SELECT kind FROM operations WHERE id = ?`, f.OperationID).Scan(&kind); err != nil {
+	whole, err := t.operation(f.OperationID)
+	if err != nil {
 		return err
 	}
-	return t.plan(r, f.CommandID, kind, f.DurationDays, 0, f.SplitInto)
+	return t.plan(r, f.CommandID, whole.Kind, f.DurationDays, 0, f.SplitInto)
 }
 
 // endUncharged ends an operation that cost nothing and releases its claims.
 func (t projector) endUncharged(r Row, id, code, reason, traceID string) error {
-	err := t.change(id, `UPDATE operations SET state = 'rejected', live = 0, code = ?, reason = ?, trace_id = ?, next_at = NULL,
-		updated_at = ?`+andVersion, code, reason, traceID, r.Time)
+	err := t.change(r, id, func(o *operation) {
+		o.State, o.live, o.Code, o.Reason, o.TraceID, o.NextAt = fact.StateRejected, false, code, reason, traceID, nil
+	})
 	if err != nil {
 		return err
 	}
-	return t.exec(`UPDATE lines SET state = 'not_charged', claim = 0, settled_at = ? WHERE operation = ? AND claim = 1`, r.Time, id)
+	held, err := t.changeHeld(id, "", func(l *heldLine) {
+		if l.claim {
+			l.state, l.claim, l.settled = fact.LineNotCharged, false, r.Time
+		}
+	})
+	if err != nil || held {
+		return err
+	}
+	return t.exec(endLines, r.Time, id)
 }
 
 func (t projector) applyOperation(r Row, f fact.Fact) error {
@@ -195,12 +187,17 @@ func (t projector) applyOperation(r Row, f fact.Fact) error {
 	case fact.OperationSending:
 		return t.applySending(r, f)
 	case fact.OperationUnsent:
-		return t.change(f.OperationID, `UPDATE operations SET state = 'waiting', reason = ?, attempts = ?, next_at = ?,
-			body_seq = CASE WHEN ambiguous > 0 THEN body_seq END, updated_at = ?`+andVersion, f.Reason, f.Attempt, micros(f.NextAt), r.Time)
+		return t.change(r, f.OperationID, func(o *operation) {
+			o.State, o.Reason, o.Attempts, o.NextAt = fact.StateWaiting, f.Reason, f.Attempt, new(fromMicros(micros(f.NextAt)))
+			if o.Ambiguous <= 0 {
+				o.BodySeq = 0
+			}
+		})
 	case fact.OperationWaiting:
-		return t.change(f.OperationID, `UPDATE operations SET state = 'waiting', reason = ?, code = ?, trace_id = ?, next_at = ?,
-			ambiguous = ambiguous + ?, first_ambiguous_at = CASE WHEN ? THEN coalesce(first_ambiguous_at, updated_at) ELSE first_ambiguous_at END,
-			updated_at = ?`+andVersion, f.Reason, f.Code, f.TraceID, micros(f.NextAt), f.Ambiguous, f.Ambiguous, r.Time)
+		return t.change(r, f.OperationID, func(o *operation) {
+			o.State, o.Reason, o.Code, o.TraceID, o.NextAt = fact.StateWaiting, f.Reason, f.Code, f.TraceID, new(fromMicros(micros(f.NextAt)))
+			o.mayHaveExecuted(f.Ambiguous)
+		})
 	case fact.OperationReview:
 		return t.applyReview(r, f)
 	case fact.OperationResolved:
@@ -220,15 +217,28 @@ func (t projector) applyReview(r Row, f fact.OperationReview) error {
 			return err
 		}
 	}
-	return t.change(f.OperationID, `UPDATE operations SET state = 'review', reason = ?, code = ?, trace_id = ?, next_at = NULL,
-		charged_cents = charged_cents + ?, refunded_cents = refunded_cents + ?, charged_at = coalesce(charged_at, ?),
-		order_no = CASE WHEN ? <> '' THEN ? ELSE order_no END, ambiguous = ambiguous + ?,
-		first_ambiguous_at = CASE WHEN ? THEN coalesce(first_ambiguous_at, updated_at) ELSE first_ambiguous_at END,
-		updated_at = ?`+andVersion, f.Reason, f.Code, f.TraceID, charged, refunded, t.chargedIn(r, charged), f.OrderNo, f.OrderNo, f.Ambiguous, f.Ambiguous, r.Time)
+	return t.change(r, f.OperationID, func(o *operation) {
+		o.State, o.Reason, o.Code, o.TraceID, o.NextAt = fact.StateReview, f.Reason, f.Code, f.TraceID, nil
+		o.OrderNo = cmp.Or(f.OrderNo, o.OrderNo)
+		o.add(charged, refunded, t.bookedAt(r))
+		o.mayHaveExecuted(f.Ambiguous)
+	})
+}
+
+// mayHaveExecuted counts an attempt that may have executed. The first counts from the last
+// change before it.
+func (o *operation) mayHaveExecuted(ambiguous bool) {
+	if !ambiguous {
+		return
+	}
+	if o.Ambiguous++; o.FirstAmbiguousAt == nil {
+		o.FirstAmbiguousAt = new(o.UpdatedAt)
+	}
 }
 
 func (t projector) applyResolved(r Row, f fact.OperationResolved) error {
-	if err := errors.Join(t.bookResolution(r, f), t.applyBought(f.Ref, f.ProxyIDs, f.Proxies)); err != nil {
+	added, returned, err := t.bookResolution(r, f)
+	if err := errors.Join(err, t.applyBought(f.Ref, f.ProxyIDs, f.Proxies)); err != nil {
 		return err
 	}
 	state := fact.LineNotCharged
@@ -238,7 +248,6 @@ func (t projector) applyResolved(r Row, f fact.OperationResolved) error {
 	query := `UPDATE lines SET state = ?1, claim = 0, charged_cents = CASE WHEN ?2 THEN max(charged_cents, ?3) ELSE charged_cents END,
 		refunded_cents = CASE WHEN ?2 THEN max(charged_cents, ?3) - ?3 ELSE refunded_cents END, settled_at = ?4 WHERE operation = ?5 AND claim = 1`
 	args := []any{string(state), f.ProxyID != "" || state == fact.LineNotCharged, f.ChargedCents, r.Time, f.OperationID}
-	var err error
 	switch {
 	case f.ProxyID != "":
 		err = t.exec(query+` AND proxy_id = ?6`, append(args, f.ProxyID)...)
@@ -256,17 +265,23 @@ func (t projector) applyResolved(r Row, f fact.OperationResolved) error {
 	}
 	// A review ends with its last open line. An operation that has settled, except for
 	// unresolved lines, keeps its state.
-	err = t.change(f.OperationID, `UPDATE operations SET reason = ?, updated_at = ?, next_at = NULL, order_no = CASE WHEN ? <> '' THEN ? ELSE order_no END,
-		state = CASE WHEN state = 'review' AND NOT EXISTS (SELECT 1 FROM lines WHERE operation = operations.id AND claim = 1) THEN 'resolved' ELSE state END,
-		live = CASE WHEN state = 'review' AND EXISTS (SELECT 1 FROM lines WHERE operation = operations.id AND claim = 1) THEN 1 ELSE 0 END`+andVersion, f.Said(f.By), r.Time, f.OrderNo, f.OrderNo)
+	open, err := found(t.queryRow(`SELECT count(*) FROM lines WHERE operation = ? AND claim = 1`, f.OperationID))
 	if err != nil {
 		return err
 	}
-	var kind string
-	if err := t.queryRow(`SELECT kind FROM operations WHERE id = ?`, f.OperationID).Scan(&kind); err != nil {
+	var kind fact.Kind
+	err = t.change(r, f.OperationID, func(o *operation) {
+		o.live = o.State == fact.StateReview && open
+		if o.State == fact.StateReview && !open {
+			o.State = fact.StateResolved
+		}
+		kind, o.Reason, o.NextAt, o.OrderNo = o.Kind, f.Said(f.By), nil, cmp.Or(f.OrderNo, o.OrderNo)
+		o.add(added, returned, t.bookedAt(r))
+	})
+	if err != nil {
 		return err
 	}
-	return t.plan(r, f.CommandID, fact.Kind(kind), f.DurationDays, 0, f.SendAgain)
+	return t.plan(r, f.CommandID, kind, f.DurationDays, 0, f.SendAgain)
 }
 
 func (t projector) applySkipped(r Row, f fact.ProxySkipped) error {
@@ -275,8 +290,10 @@ func (t projector) applySkipped(r Row, f fact.ProxySkipped) error {
 		return nil // skipped before an operation existed, because another one held the proxy
 	}
 	for _, x := range f.Proxies() {
-		err := t.exec(`UPDATE lines SET state = 'skipped', claim = 0, settled_at = ? WHERE operation = ? AND proxy_id = ?`,
-			r.Time, f.OperationID, x.ProxyID)
+		held, err := t.changeHeld(f.OperationID, x.ProxyID, func(l *heldLine) { l.state, l.claim, l.settled = fact.LineSkipped, false, r.Time })
+		if err == nil && !held {
+			err = t.exec(skipLine, r.Time, f.OperationID, x.ProxyID)
+		}
 		if err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ package ledger
 import (
 	"cmp"
 	"fmt"
+	"time"
 
 	"perennial/ledger/fact"
 )
@@ -29,11 +30,8 @@ func (t projector) book(r Row, transfers ...transfer) error {
 			return fmt.Errorf("a transfer of %d cents from %s to %s: amounts are positive", m.cents, m.credit, m.debit)
 		}
 		n++
-		err := t.exec(`INSERT INTO transfers (seq, n, kind, debit, credit, cents, operation, order_no, proxy_id, booked_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			r.Seq, n, m.kind, m.debit, m.credit, m.cents, m.operation, m.orderNo, m.proxyID, at)
-		if err != nil {
-			return err
-		}
+		t.w.held.transfers.add(r.Seq, n, m.kind, m.debit, m.credit, m.cents, m.operation, m.orderNo, m.proxyID, at)
+		t.w.held.size++
 		t.w.totals[total{m.debit, m.credit, m.kind}] += m.cents
 		t.w.countNet(at, m)
 		t.w.booked = at
@@ -76,10 +74,12 @@ func (w *writer) flushTotals() error {
 func (t projector) applyOrder(r Row, f fact.Fact) error {
 	switch f := f.(type) {
 	case fact.OrderAccepted:
-		return t.change(f.OperationID, `UPDATE operations SET state = 'open', order_no = ?, trace_id = ?, next_at = ?, progress_at = ?, reason = '', code = '',
-			updated_at = ?`+andVersion, f.OrderNo, f.TraceID, micros(f.NextAt), r.Time, r.Time)
+		return t.change(r, f.OperationID, func(o *operation) {
+			o.State, o.OrderNo, o.TraceID, o.NextAt = fact.StateOpen, f.OrderNo, f.TraceID, new(fromMicros(micros(f.NextAt)))
+			o.ProgressAt, o.Reason, o.Code = new(fromMicros(r.Time)), "", ""
+		})
 	case fact.OrderProgressed:
-		return t.orderState(r, f.OrderState, "open", f.Reason, micros(f.NextAt))
+		return t.orderState(r, f.OrderState, fact.StateOpen, f.Reason, new(fromMicros(micros(f.NextAt))))
 	case fact.OrderDelivered:
 		if err := t.applyBought(f.Ref, f.ProxyIDs, f.Proxies); err != nil {
 			return err
@@ -89,29 +89,30 @@ func (t projector) applyOrder(r Row, f fact.Fact) error {
 		if f.Short != nil {
 			reason = fmt.Sprintf("%d of %d proxies were delivered", state.DeliveredCount, state.ExpectedCount)
 		}
-		return t.orderState(r, state, "delivered", reason, nil)
+		return t.orderState(r, state, fact.StateDelivered, reason, nil)
 	case fact.OrderRefunded:
 		if err := t.applyBought(f.Ref, f.ProxyIDs, f.Proxies); err != nil {
 			return err
 		}
-		return t.orderState(r, f.OrderState, "refunded", "", nil)
+		return t.orderState(r, f.OrderState, fact.StateRefunded, "", nil)
 	case fact.OrderListed:
 		return t.applyBought(f.Ref, f.ProxyIDs, f.Proxies)
 	}
 	return fmt.Errorf("no fold for %T", f)
 }
 
-func (t projector) orderState(r Row, f fact.OrderState, state, reason string, nextAt any) error {
-	err := t.change(f.OperationID, `UPDATE operations SET state = ?, live = ?, reason = ?, trace_id = CASE WHEN ? <> '' THEN ? ELSE trace_id END, next_at = ?,
-		progress_at = CASE WHEN delivered_count <> ? OR coalesce(progress_at, 0) = 0 THEN ? ELSE progress_at END,
-		expected_count = ?, delivered_count = ?, charged_cents = charged_cents + ?, refunded_cents = refunded_cents + ?, charged_at = coalesce(charged_at, ?),
-		read_at = ?, unread_since = ?, updated_at = ?`+andVersion,
-		state, state == string(fact.StateOpen), reason, f.TraceID, f.TraceID, nextAt, f.DeliveredCount, r.Time, f.ExpectedCount, f.DeliveredCount,
-		f.ChargedCents, f.RefundedCents, t.chargedIn(r, f.ChargedCents), nullInstant(f.ReadAt), nullInstant(f.UnreadSince), r.Time)
+func (t projector) orderState(r Row, f fact.OrderState, state fact.State, reason string, nextAt *time.Time) error {
 	var chargedAt int64
-	if err == nil && f.RefundedCents > 0 {
-		err = t.queryRow(`SELECT coalesce(charged_at, 0) FROM operations WHERE id = ?`, f.OperationID).Scan(&chargedAt)
-	}
+	err := t.change(r, f.OperationID, func(o *operation) {
+		if o.DeliveredCount != f.DeliveredCount || o.ProgressAt == nil || micros(*o.ProgressAt) == 0 {
+			o.ProgressAt = new(fromMicros(r.Time))
+		}
+		o.State, o.live, o.Reason, o.TraceID, o.NextAt = state, state == fact.StateOpen, reason, cmp.Or(f.TraceID, o.TraceID), nextAt
+		o.ExpectedCount, o.DeliveredCount = f.ExpectedCount, f.DeliveredCount
+		o.ReadAt, o.UnreadSince = inMicros(f.ReadAt), inMicros(f.UnreadSince)
+		o.add(f.ChargedCents, f.RefundedCents, t.bookedAt(r))
+		chargedAt = o.firstCharge()
+	})
 	if err != nil {
 		return err
 	}
@@ -120,21 +121,18 @@ func (t projector) orderState(r Row, f fact.OrderState, state, reason string, ne
 		transfer{kind: "refund", debit: "wallet", credit: "orders", cents: f.RefundedCents, operation: f.OperationID, orderNo: f.OrderNo, chargedAt: chargedAt})
 }
 
-// chargedIn returns the booking time of a row that charges something, nil for cents of 0.
-func (t projector) chargedIn(r Row, cents int64) any {
-	if cents == 0 {
-		return nil
-	}
-	return t.bookedAt(r)
-}
-
 // settle books a renewal's lines and returns their sums. Succeeded and failed lines are
 // final. An unresolved line is booked to suspense and keeps its claim.
 func (t projector) settle(r Row, operation string, lines []fact.Line) (charged, refunded int64, err error) {
 	transfers := make([]transfer, 0, 2*len(lines))
 	for _, l := range lines {
-		err := t.exec(`UPDATE lines SET state = ?, claim = ?, charged_cents = ?, refunded_cents = ?, settled_at = ?
-			WHERE operation = ? AND proxy_id = ?`, string(l.State), l.State == fact.LineUnresolved, l.ChargedCents, l.RefundedCents, r.Time, operation, l.ProxyID)
+		claim := l.State == fact.LineUnresolved
+		held, err := t.changeHeld(operation, l.ProxyID, func(x *heldLine) {
+			x.state, x.claim, x.charged, x.refunded, x.settled = l.State, claim, l.ChargedCents, l.RefundedCents, r.Time
+		})
+		if err == nil && !held {
+			err = t.exec(settleLine, string(l.State), claim, l.ChargedCents, l.RefundedCents, r.Time, operation, l.ProxyID)
+		}
 		if err != nil {
 			return 0, 0, err
 		}
@@ -164,37 +162,28 @@ func (t projector) bookRecorded(r Row, f fact.LedgerRecorded) error {
 			return err
 		}
 	}
-	err := t.change(f.OperationID, `UPDATE operations SET charged_cents = charged_cents + ?, refunded_cents = refunded_cents + ?, charged_at = coalesce(charged_at, ?)`+andVersion,
-		charged, refunded, t.chargedIn(r, charged))
+	m, at := transfer{operation: f.OperationID, orderNo: f.OrderNo, proxyID: f.ProxyID}, "renewals"
+	err := t.changeAs(f.OperationID, changeAmounts, func(o *operation) {
+		o.add(charged, refunded, t.bookedAt(r))
+		if m.chargedAt = o.firstCharge(); o.Kind.MakesOrder() {
+			at = "orders"
+		}
+	})
 	if err != nil {
 		return err
-	}
-	var kind fact.Kind
-	m := transfer{operation: f.OperationID, orderNo: f.OrderNo, proxyID: f.ProxyID}
-	if err := t.queryRow(`SELECT kind, coalesce(charged_at, 0) FROM operations WHERE id = ?`, f.OperationID).Scan(&kind, &m.chargedAt); err != nil {
-		return err
-	}
-	at := "renewals"
-	if kind.MakesOrder() {
-		at = "orders"
 	}
 	return t.book(r, m.as("charge", at, "wallet", charged), m.as("refund", "wallet", at, refunded))
 }
 
-// bookResolution books an operator's answer. Money in suspense moves to renewals if it was
-// charged, and back to the wallet if not. An amount that was never booked is booked now.
-func (t projector) bookResolution(r Row, f fact.OperationResolved) error {
+// bookResolution books an operator's answer, and returns the cents that it adds to the
+// operation's charges and refunds. Money in suspense moves to renewals if it was charged,
+// and back to the wallet if not. An amount that was never booked is booked now.
+func (t projector) bookResolution(r Row, f fact.OperationResolved) (added, returned int64, err error) {
 	transfers, added, returned, err := resolution(t.queryRow, f)
 	if err != nil {
-		return err
+		return 0, 0, err
 	}
-	delete(t.w.known.operations, f.OperationID)
-	err = t.w.execOne(`UPDATE operations SET charged_cents = charged_cents + ?, refunded_cents = refunded_cents + ?, charged_at = coalesce(charged_at, ?) WHERE id = ?`,
-		added, returned, t.chargedIn(r, added), f.OperationID)
-	if err != nil {
-		return err
-	}
-	return t.book(r, transfers...)
+	return added, returned, t.book(r, transfers...)
 }
 
 // resolution computes what an operator's answer books, given the operation's present state:

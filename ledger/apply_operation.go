@@ -1,21 +1,34 @@
-// Projecting the usual life of an operation: it is created, sent, and settles as a renewal.
-// The writer caches such operations, so that no step reads back what it just wrote.
+// Projecting the life of an operation: it is created, sent, and settles as a renewal. An
+// operation that is held back changes in memory, others by a statement each. The writer
+// caches operations, so that no step reads back what it just wrote.
 
 package ledger
 
 import (
-	"errors"
+	"database/sql"
 	"fmt"
-
-	"github.com/mattn/go-sqlite3"
+	"slices"
+	"time"
 
 	"perennial/ledger/fact"
 )
 
+// operation is an operation as the projector knows it.
+type operation struct {
+	fact.Operation
+
+	live      bool // it has not ended
+	chargedAt any  // when its first charge was booked, in microseconds; nil before
+
+	lines []heldLine // while it is held back
+	days  int64      // of its lines
+	next  int        // the line that the next fact probably names
+}
+
 // known caches operations, and commands of a single operation, as they are inside the
 // transaction.
 type known struct {
-	operations map[string]fact.Operation
+	operations map[string]*operation
 	commands   map[string]singleCommand
 }
 
@@ -31,7 +44,7 @@ type singleCommand struct {
 const knownMost = 4096
 
 func newKnown() known {
-	return known{operations: map[string]fact.Operation{}, commands: map[string]singleCommand{}}
+	return known{operations: map[string]*operation{}, commands: map[string]singleCommand{}}
 }
 
 func (k *known) clear() {
@@ -39,7 +52,7 @@ func (k *known) clear() {
 	clear(k.commands)
 }
 
-func (k *known) remember(o fact.Operation) {
+func (k *known) remember(o *operation) {
 	if len(k.operations) >= knownMost {
 		clear(k.operations)
 	}
@@ -61,22 +74,56 @@ func (k *known) forgetCommand(id string) {
 	}
 }
 
-// birth is an accepted operation that is not inserted yet. Its intent is nearly always the
-// next fact, and then it is inserted as one that is being sent.
-type birth struct {
-	operation fact.Operation
-	proxies   []string
-	days      int64
-	observed  map[string]int64 // expiries that the intent names, in microseconds
+const operationByID = `SELECT ` + operationColumns + `, live, charged_at FROM operations WHERE id = ?`
+
+// operation returns an operation as it is inside the transaction.
+func (t *Tx) operation(id string) (*operation, error) {
+	if o := t.w.held.byID[id]; o != nil {
+		return o, nil
+	}
+	if o := t.w.known.operations[id]; o != nil {
+		return o, nil
+	}
+	o := &operation{}
+	var live int64
+	var chargedAt sql.NullInt64
+	var err error
+	o.Operation, err = scanOperation(withMore{t.queryRow(operationByID, id), []any{&live, &chargedAt}})
+	if err != nil {
+		return nil, notFound(err)
+	}
+	if o.live = live == 1; chargedAt.Valid {
+		o.chargedAt = chargedAt.Int64
+	}
+	t.w.known.remember(o)
+	return o, nil
 }
 
-// create accepts an operation and claims its proxies.
+// withMore scans more columns than its caller knows of.
+type withMore struct {
+	scanner
+	more []any
+}
+
+// Scan reads the caller's columns and the others.
+func (x withMore) Scan(dest ...any) error { return x.scanner.Scan(append(dest, x.more...)...) }
+
+// create accepts an operation and claims its proxies. The unique index on open lines
+// arbitrates between two commands for one proxy.
 func (t projector) create(r Row, commandID string, kind fact.Kind, days, estimate int64, p fact.Planned) error {
-	if err := t.w.writeBirth(); err != nil {
-		return err
+	h := &t.w.held
+	if h.byID[p.OperationID] != nil || slices.ContainsFunc(p.ProxyIDs, func(id string) bool { return h.claims[id] }) {
+		if err := t.w.writeProjected(); err != nil {
+			return err
+		}
 	}
-	o := plannedAs(p, commandID, kind, estimate, r.Time)
-	t.w.held.born = &birth{operation: o, proxies: p.ProxyIDs, days: days}
+	o := &operation{Operation: plannedAs(p, commandID, kind, estimate, r.Time), live: true, days: days, lines: make([]heldLine, len(p.ProxyIDs))}
+	for i, id := range p.ProxyIDs {
+		o.lines[i] = heldLine{proxyID: id, state: fact.LinePending, claim: true}
+		h.claims[id] = true
+	}
+	h.born, h.byID[o.ID] = append(h.born, o), o
+	h.size += len(o.lines)
 	t.w.known.remember(o)
 	return nil
 }
@@ -89,70 +136,175 @@ func plannedAs(p fact.Planned, commandID string, kind fact.Kind, estimate, at in
 	}
 }
 
-// writeBirth inserts a held-back operation with its claims. The unique index on open lines
-// arbitrates between two commands for one proxy.
-func (w *writer) writeBirth() error {
-	b := w.held.born
-	if b == nil {
+// The columns of an operation that facts change. Every change that facts.change makes sets
+// the state too, so that a trigger refuses states that the arrows do not lead to.
+const (
+	changing = `version, reason, code, trace_id, app_id, attempts, ambiguous, body_seq, first_sent_at, first_ambiguous_at, next_at, progress_at,
+		order_no, expected_count, delivered_count, estimate_cents, charged_cents, refunded_cents, charged_at, updated_at, read_at, unread_since, state, live`
+	changeOperation = `UPDATE operations SET (` + changing + `) = (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		WHERE id = ? AND version = ?`
+	changeAmounts = `UPDATE operations SET version = ?, charged_cents = ?, refunded_cents = ?, charged_at = ? WHERE id = ? AND version = ?`
+)
+
+// appendChanging appends the values of the columns that facts change.
+func (o *operation) appendChanging(args []any) []any {
+	var body any
+	if o.BodySeq != 0 {
+		body = o.BodySeq
+	}
+	return append(args, o.Version, o.Reason, o.Code, o.TraceID, o.AppID, o.Attempts, o.Ambiguous, body,
+		stored(o.FirstSentAt), stored(o.FirstAmbiguousAt), stored(o.NextAt), stored(o.ProgressAt),
+		o.OrderNo, o.ExpectedCount, o.DeliveredCount, o.EstimateCents, o.ChargedCents, o.RefundedCents, o.chargedAt, micros(o.UpdatedAt),
+		stored(o.ReadAt), stored(o.UnreadSince), string(o.State), o.live)
+}
+
+// stored returns an instant as a column holds it.
+func stored(at *time.Time) any {
+	if at == nil {
 		return nil
 	}
-	w.held.born = nil
-	o := b.operation
-	err := w.exec(`INSERT INTO operations (id, command_id, kind, chunk, generation, idempotency_key, state, version, app_id, attempts, body_seq, first_sent_at,
-		estimate_cents, accepted_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, 0), ?, ?, ?, ?)`,
-		o.ID, o.CommandID, string(o.Kind), o.Chunk, o.Generation, o.Key, string(o.State), o.Version, o.AppID, o.Attempts, o.BodySeq, nullInstant(o.FirstSentAt),
-		o.EstimateCents, micros(o.AcceptedAt), micros(o.UpdatedAt))
+	return micros(*at)
+}
+
+// inMicros returns an instant as it is read back: nil if it is missing or zero.
+func inMicros(at *time.Time) *time.Time {
+	if at == nil || at.IsZero() {
+		return nil
+	}
+	return new(fromMicros(micros(*at)))
+}
+
+// change changes an operation, at the row's time, if it still has the version that the
+// facts were decided on.
+func (t projector) change(r Row, id string, change func(*operation)) error {
+	return t.changeAs(id, changeOperation, func(o *operation) {
+		change(o)
+		o.UpdatedAt = fromMicros(r.Time)
+	})
+}
+
+// changeAs changes an operation in memory while it is held back, otherwise by a statement.
+func (t projector) changeAs(id, update string, change func(*operation)) error {
+	o, err := t.operation(id)
 	if err != nil {
 		return err
 	}
-	for _, id := range b.proxies {
-		var observed any
-		if at, ok := b.observed[id]; ok {
-			observed = at
-		}
-		err := w.exec(`INSERT INTO lines (operation, proxy_id, state, claim, observed_expires_at, duration_days) VALUES (?, ?, 'pending', 1, ?, ?)`,
-			o.ID, id, observed, b.days)
-		if failure, ok := errors.AsType[sqlite3.Error](err); ok && failure.ExtendedCode == sqlite3.ErrConstraintUnique {
-			return fmt.Errorf("proxy %s: %w", id, ErrClaimed)
-		}
+	was := *o
+	if t.decided.operation == id && t.decided.version != o.Version {
+		return fmt.Errorf("operation %s has version %d, decided on %d: %w", id, o.Version, t.decided.version, ErrNotFound)
+	}
+	change(o)
+	o.Version++
+	held := t.w.held.byID[id] != nil
+	if held && update == changeOperation {
+		allowed, err := t.w.arrow(was.State, o.State)
 		if err != nil {
 			return err
 		}
+		if !allowed { // the trigger refuses it
+			after := *o
+			*o = was
+			if err := t.w.writeProjected(); err != nil {
+				return err
+			}
+			*o, held = after, false
+		}
+	}
+	if !held {
+		if err := t.w.update(o, update, was.Version); err != nil {
+			delete(t.w.known.operations, id)
+			return err
+		}
+	}
+	if t.decided.operation == id {
+		t.decided.version, t.decided.proven = t.decided.version+1, true
 	}
 	return nil
+}
+
+// update writes a changed operation, if the file still has its version.
+func (w *writer) update(o *operation, update string, was int64) error {
+	w.row = w.row[:0]
+	if update == changeOperation {
+		w.row = o.appendChanging(w.row)
+	} else {
+		w.row = append(w.row, o.Version, o.ChargedCents, o.RefundedCents, o.chargedAt)
+	}
+	return w.execOne(update, append(w.row, o.ID, was)...)
+}
+
+// arrow reports whether an operation may go from one state to another.
+func (w *writer) arrow(from, to fact.State) (bool, error) {
+	if w.arrows == nil {
+		w.arrows = map[[2]fact.State]bool{}
+		err := each(w.query(`SELECT from_state, to_state FROM arrows`), func(s scanner) error {
+			var a [2]fact.State
+			err := s.Scan(&a[0], &a[1])
+			w.arrows[a] = true
+			return err
+		})
+		if err != nil {
+			return false, err
+		}
+	}
+	return w.arrows[[2]fact.State{from, to}], nil
+}
+
+const (
+	settleLine = `UPDATE lines SET state = ?, claim = ?, charged_cents = ?, refunded_cents = ?, settled_at = ? WHERE operation = ? AND proxy_id = ?`
+	skipLine   = `UPDATE lines SET state = 'skipped', claim = 0, settled_at = ? WHERE operation = ? AND proxy_id = ?`
+	endLines   = `UPDATE lines SET state = 'not_charged', claim = 0, settled_at = ? WHERE operation = ? AND claim = 1`
+
+	observeLine = `UPDATE lines SET observed_expires_at = ? WHERE operation = ? AND proxy_id = ?`
+)
+
+// changeHeld changes an operation's lines, or the line of one proxy, while they are held
+// back; it reports whether they are. A change may end a claim, but makes none.
+func (t projector) changeHeld(operation, proxyID string, change func(*heldLine)) (held bool, err error) {
+	h := &t.w.held
+	o := h.byID[operation]
+	if o == nil {
+		// The statement that follows may end a claim on a proxy. An operation that is held
+		// back must not get the claim that it asked for before.
+		if len(h.claims) > 0 && (proxyID == "" || h.claims[proxyID]) {
+			err = t.w.writeProjected()
+		}
+		return false, err
+	}
+	for i := range o.lines {
+		l := &o.lines[(o.next+i)%len(o.lines)]
+		if proxyID != "" && l.proxyID != proxyID {
+			continue
+		}
+		if change(l); !l.claim {
+			delete(h.claims, l.proxyID)
+		}
+		if proxyID != "" {
+			o.next += i + 1 // facts name lines in their order
+			break
+		}
+	}
+	return true, nil
 }
 
 // applySending sets updated_at to the time of the intent. It stays unchanged until the
 // outcome is recorded: the window of an attempt that may have executed counts from it.
 func (t projector) applySending(r Row, f fact.OperationSending) error {
-	send := func(o *fact.Operation) {
-		sent := fromMicros(micros(f.SentAt))
-		o.State, o.Attempts, o.BodySeq, o.AppID, o.NextAt = fact.StateSending, f.Attempt, r.Seq, f.AppID, nil
-		o.EstimateCents = max(o.EstimateCents, f.EstimateCents)
-		if o.FirstSentAt == nil {
-			o.FirstSentAt = &sent
-		}
-	}
-	if b := t.w.held.born; b != nil && b.operation.ID == f.OperationID && t.decided.fits(b.operation) {
-		b.operation = changed(b.operation, r, send)
-		b.observed = make(map[string]int64, len(f.Observed))
-		for id, at := range f.Observed {
-			b.observed[id] = micros(at)
-		}
-		t.w.known.remember(b.operation)
-		t.proveVersion(f.OperationID)
-		return t.w.writeBirth()
-	}
 	for id, at := range f.Observed {
-		err := t.exec(`UPDATE lines SET observed_expires_at = ? WHERE operation = ? AND proxy_id = ?`, micros(at), f.OperationID, id)
+		held, err := t.changeHeld(f.OperationID, id, func(l *heldLine) { l.observed = micros(at) })
+		if err == nil && !held {
+			err = t.exec(observeLine, micros(at), f.OperationID, id)
+		}
 		if err != nil {
 			return err
 		}
 	}
-	return t.changeKnown(r, f.OperationID, send, func(o fact.Operation, was int64) error {
-		return t.w.execOne(`UPDATE operations SET state = 'sending', attempts = ?, body_seq = ?, app_id = ?, estimate_cents = ?, first_sent_at = ?,
-			next_at = NULL, updated_at = ?, version = ? WHERE id = ? AND version = ?`,
-			o.Attempts, o.BodySeq, o.AppID, o.EstimateCents, nullInstant(o.FirstSentAt), r.Time, o.Version, o.ID, was)
+	return t.change(r, f.OperationID, func(o *operation) {
+		o.State, o.Attempts, o.BodySeq, o.AppID, o.NextAt = fact.StateSending, f.Attempt, r.Seq, f.AppID, nil
+		o.EstimateCents = max(o.EstimateCents, f.EstimateCents)
+		if o.FirstSentAt == nil {
+			o.FirstSentAt = inMicros(&f.SentAt)
+		}
 	})
 }
 
@@ -161,46 +313,22 @@ func (t projector) applyRenewal(r Row, f fact.RenewalSettled) error {
 	if err != nil {
 		return err
 	}
-	return t.changeKnown(r, f.OperationID, func(o *fact.Operation) {
-		o.State, o.Code, o.TraceID, o.Reason, o.NextAt = fact.State(f.Status), f.Code, f.TraceID, "", nil
-		o.ChargedCents, o.RefundedCents = o.ChargedCents+charged, o.RefundedCents+refunded
-	}, func(o fact.Operation, was int64) error {
-		return t.w.execOne(`UPDATE operations SET state = ?, live = 0, code = ?, trace_id = ?, reason = '', next_at = NULL,
-			charged_cents = ?, refunded_cents = ?, charged_at = coalesce(charged_at, ?), updated_at = ?, version = ? WHERE id = ? AND version = ?`,
-			f.Status, f.Code, f.TraceID, o.ChargedCents, o.RefundedCents, t.chargedIn(r, charged), r.Time, o.Version, o.ID, was)
+	return t.change(r, f.OperationID, func(o *operation) {
+		o.State, o.live, o.Code, o.TraceID, o.Reason, o.NextAt = fact.State(f.Status), false, f.Code, f.TraceID, "", nil
+		o.add(charged, refunded, t.bookedAt(r))
 	})
 }
 
-// changed returns the operation as a fact leaves it.
-func changed(o fact.Operation, r Row, change func(*fact.Operation)) fact.Operation {
-	change(&o)
-	o.UpdatedAt, o.Version = fromMicros(r.Time), o.Version+1
-	return o
+// add adds booked cents. The first charge dates the operation's.
+func (o *operation) add(charged, refunded, at int64) {
+	o.ChargedCents, o.RefundedCents = o.ChargedCents+charged, o.RefundedCents+refunded
+	if charged != 0 && o.chargedAt == nil {
+		o.chargedAt = at
+	}
 }
 
-// changeKnown changes an operation in memory and writes it, if the file still has the
-// version that the facts were decided on.
-func (t projector) changeKnown(r Row, id string, change func(*fact.Operation), write func(o fact.Operation, was int64) error) error {
-	before, err := t.Operation(id)
-	if err != nil {
-		return err
-	}
-	was := before.Version
-	if t.decided.operation == id {
-		was = t.decided.version
-	}
-	after := changed(before, r, change)
-	if err := write(after, was); err != nil {
-		return err
-	}
-	t.w.known.remember(after)
-	t.proveVersion(id)
-	return nil
-}
-
-// proveVersion notes that a change matched the version that its facts were decided on.
-func (t projector) proveVersion(id string) {
-	if t.decided.operation == id {
-		t.decided.version, t.decided.proven = t.decided.version+1, true
-	}
+// firstCharge returns when the first charge was booked, in microseconds; 0 before.
+func (o *operation) firstCharge() int64 {
+	at, _ := o.chargedAt.(int64)
+	return at
 }

@@ -17,8 +17,12 @@ import (
 // remembersTheFile fails unless everything that the writer caches equals the file.
 func (t *Tx) remembersTheFile() error {
 	for id, o := range t.w.known.operations {
-		read, err := one(scanOperation, t.queryRow(`SELECT `+operationColumns+` FROM operations WHERE id = ?`, id))
-		if err != nil || !reflect.DeepEqual(o, read) {
+		if err := t.w.writeHeld(); err != nil {
+			return err
+		}
+		delete(t.w.known.operations, id)
+		read, err := t.operation(id)
+		if err != nil || !reflect.DeepEqual(o.Operation, read.Operation) || o.live != read.live || o.chargedAt != read.chargedAt {
 			return fmt.Errorf("operation %s is remembered as\n%+v\nand the file has\n%+v (%w)", id, o, read, err)
 		}
 	}

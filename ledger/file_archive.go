@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"perennial/ledger/failpoint"
@@ -138,11 +139,14 @@ func (x Archive) Run(ctx context.Context) (out Archived, err error) {
 	if err != nil || boundary == 0 {
 		return out, err
 	}
-	if err := errors.Join(l.checkFile(ctx), checkEnds(ctx, l.read, l.base, out.Head)); err != nil {
+	if err := checkEnds(ctx, l.read, l.base, out.Head); err != nil {
 		return out, err
 	}
+	sound := sync.OnceValue(func() error { return l.checkFile(ctx) })
+	go func() { _ = sound() }() // while the rows are folded
+	defer func() { _ = sound() }()
 	failpoint.Reached(ctx, "archive.begun")
-	if err := inRoom(x.Dir, out.BytesBefore, func() error { return x.writeArchive(ctx, l, boundary, &out) }); err != nil {
+	if err := inRoom(x.Dir, out.BytesBefore, func() error { return x.writeArchive(ctx, l, boundary, sound, &out) }); err != nil {
 		return out, err
 	}
 	failpoint.Reached(ctx, "archive.written")

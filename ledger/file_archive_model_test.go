@@ -81,7 +81,7 @@ func checkWhole(t *testing.T, path string, archives []string) {
 	}
 	x := restore(t, "", events)
 	fold := filepath.Join(t.TempDir(), "fold.db")
-	check(t, x.foldEvents(t.Context(), fold, &Restored{}))
+	check(t, x.foldEvents(t.Context(), fold, false, &Restored{}))
 	if projectionsOf(t, fold) != projectionsOf(t, path) {
 		t.Fatal("a fold of all events gives other tables")
 	}

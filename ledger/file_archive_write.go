@@ -3,6 +3,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -17,8 +18,8 @@ import (
 
 // writeArchive folds the rows to archive into a file of their own. The file gets its name
 // once it is sealed, synced and verified from the disk. A file that an earlier run finished
-// is verified again and used.
-func (x Archive) writeArchive(ctx context.Context, l *Ledger, last int64, out *Archived) error {
+// is verified again and used. sound says what is wrong with the ledger's own file.
+func (x Archive) writeArchive(ctx context.Context, l *Ledger, last int64, sound func() error, out *Archived) error {
 	out.FirstSeq, out.LastSeq = 1, last
 	if l.base != nil {
 		out.FirstSeq = l.base.Seq + 1
@@ -31,13 +32,17 @@ func (x Archive) writeArchive(ctx context.Context, l *Ledger, last int64, out *A
 	}
 	ends := Head{Seq: last, Hash: row.Hash}
 	if exists(out.File) {
+		if err := sound(); err != nil {
+			return err
+		}
 		if err := x.verifyArchive(ctx, out.File, ends); err != nil {
 			return fmt.Errorf("%s exists and is not what would be written: move it away: %w", out.File, err)
 		}
 		return errors.Join(syncFile(out.File), syncFile(x.Dir))
 	}
 	return writeBeside(out.File, x.leftover(ctx, l), func(path string) error {
-		if err := l.foldArchive(ctx, path, last); err != nil {
+		err := l.foldArchive(ctx, path, last)
+		if err := cmp.Or(sound(), err); err != nil { // a damaged ledger gives any error
 			return err
 		}
 		failpoint.Reached(ctx, "archive.folded")
@@ -56,21 +61,23 @@ func (l *Ledger) foldArchive(ctx context.Context, path string, last int64) (err 
 		return err
 	}
 	defer func() { _ = tx.Rollback() }()
-	f, err := newFold(ctx, path)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.close()) }()
-	if err := f.beginAs(ctx, tx); err != nil {
-		return err
-	}
-	if _, err := f.replay(journalOf(ctx, tx, 0, last)); err != nil {
-		return err
-	}
-	if at := f.at(); at.Seq != last {
-		return &BrokenError{Check: "chain", Seq: at.Seq + 1, Detail: "the journal ends before it"}
-	}
-	return f.w.exec(`INSERT INTO seal (one, seq, hash) VALUES (1, ?, ?)`, f.at().Seq, f.at().Hash)
+	return makeFile(path, func(singly bool) (err error) {
+		f, err := newFold(ctx, path, singly)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, f.close()) }()
+		if err := f.beginAs(ctx, tx); err != nil {
+			return err
+		}
+		if _, err := f.replay(journalOf(ctx, tx, 0, last)); err != nil {
+			return err
+		}
+		if at := f.at(); at.Seq != last {
+			return &BrokenError{Check: "chain", Seq: at.Seq + 1, Detail: "the journal ends before it"}
+		}
+		return f.w.exec(`INSERT INTO seal (one, seq, hash) VALUES (1, ?, ?)`, f.at().Seq, f.at().Hash)
+	})
 }
 
 // verifyArchive reads a finished archive back: SQLite's own structures, the seal, and the
@@ -82,17 +89,25 @@ func (x Archive) verifyArchive(ctx context.Context, path string, ends Head) (err
 		return err
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
-	if err := a.checkFile(ctx); err != nil {
-		return err
+	checked := make(chan error, 1)
+	go func() { checked <- a.checkFile(ctx) }()
+	err = a.endsAs(ctx, ends)
+	if first := <-checked; first != nil {
+		return first
 	}
-	tx, err := a.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	return err
+}
+
+// endsAs walks an archive's chain to its seal.
+func (l *Ledger) endsAs(ctx context.Context, ends Head) error {
+	tx, err := l.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }()
 	h := head{hash: genesis}
-	if a.base != nil {
-		h = head{seq: a.base.Seq, hash: a.base.Hash}
+	if l.base != nil {
+		h = head{seq: l.base.Seq, hash: l.base.Hash}
 	}
 	var buf []byte
 	for r, err := range journalOf(ctx, tx, 0, math.MaxInt64) {
@@ -176,26 +191,29 @@ func (l *Ledger) foldBehind(ctx context.Context, a *Ledger, path string) (b *bas
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, with.end()) }()
-	if b, err = with.foldBehind(ctx, begin, path); err != nil {
+	if b, err = with.foldBehind(ctx, begin, a.path, path); err != nil {
 		return nil, err
 	}
 	return b, with.compare(ctx, path, projections)
 }
 
 // foldBehind folds the rows after the end of another file, and copies the caches.
-func (b *comparison) foldBehind(ctx context.Context, begin *sql.Tx, path string) (at *base, err error) {
-	f, err := newFold(ctx, path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, f.close()) }()
-	if at, err = f.beginBehind(ctx, begin); err != nil {
-		return nil, err
-	}
-	if _, err := f.replay(journalOf(ctx, b.tx, at.Seq, math.MaxInt64)); err != nil {
-		return nil, err
-	}
-	return at, f.takeCaches(ctx, b.tx)
+func (b *comparison) foldBehind(ctx context.Context, begin *sql.Tx, archive, path string) (at *base, err error) {
+	err = makeFile(path, func(singly bool) (err error) {
+		f, err := newFold(ctx, path, singly)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, f.close()) }()
+		if at, err = f.beginBehind(ctx, begin, archive); err != nil {
+			return err
+		}
+		if _, err := f.replay(journalOf(ctx, b.tx, at.Seq, math.MaxInt64)); err != nil {
+			return err
+		}
+		return f.takeCaches(ctx, b.tx)
+	})
+	return at, err
 }
 
 // takeCaches copies tables that no fact fills: the provider's data, and the note of

@@ -198,9 +198,10 @@ func (f *fold) beginFrom(from io.Reader, want Snapshot) error {
 	var b base
 	return f.begin(func() error {
 		read, err := readSnapshot(from, want, f.put)
-		if err == nil {
-			b = *read
+		if err != nil {
+			return err
 		}
-		return err
+		b = *read
+		return f.load(&b)
 	}, &b)
 }

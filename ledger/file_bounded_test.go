@@ -109,7 +109,7 @@ func TestALedgerFromABoundedStreamHasEveryTable(t *testing.T) {
 		x := e.restoring(t, "")
 		fold := filepath.Join(t.TempDir(), "fold.db")
 		var out Restored
-		check(t, x.foldEvents(t.Context(), fold, &out))
+		check(t, x.foldEvents(t.Context(), fold, false, &out))
 		if tables(t, fold) != tables(t, b.path) {
 			t.Error("the tables are not those of the ledger that was lost")
 		}
@@ -243,13 +243,13 @@ func forgeSnapshot(t *testing.T, b *book, x *Restore) {
 	}
 	x.Snapshot.SnapshotHash = sum.text()
 	forged := filepath.Join(t.TempDir(), "forged.db")
-	f, err := newFold(t.Context(), forged)
+	f, err := newFold(t.Context(), forged, false)
 	check(t, err)
 	check(t, f.begin(func() error {
 		for _, c := range parts {
 			check(t, f.put(c))
 		}
-		return nil
+		return f.load(&base{snapshotHash: sum.text()})
 	}, &base{Head: x.Snapshot.Head, snapshotHash: sum.text()}))
 	check(t, f.close())
 	l, err := Open(t.Context(), Config{Path: forged, Clock: daily(), ReadOnly: true})
@@ -326,7 +326,7 @@ func TestAnyHistoryBoundedAtAnyTimesIsRestoredUnchanged(t *testing.T) {
 		x := e.restoring(t, "")
 		fold := filepath.Join(t.TempDir(), "fold.db")
 		var out Restored
-		check(t, x.foldEvents(t.Context(), fold, &out))
+		check(t, x.foldEvents(t.Context(), fold, false, &out))
 		if projectionsOf(t, fold) != projectionsOf(t, path) || !out.Proven {
 			rt.Fatalf("the stream from %d on and the snapshot give other tables", e.first)
 		}

@@ -31,7 +31,9 @@ type conn struct {
 type prepared struct {
 	*sqlite3.SQLiteStmt
 
-	readsJournal bool
+	readsJournal, readsHeld bool
+
+	rows connRows // of its last run; SQLite gives a statement one at a time
 }
 
 func openConn(dsn string) (*conn, error) {
@@ -61,7 +63,7 @@ func (c *conn) stmt(query string) (*prepared, error) {
 	if !ok {
 		return nil, fmt.Errorf("prepare %q: the driver gave a %T", query, made)
 	}
-	s := &prepared{SQLiteStmt: raw, readsJournal: readsJournal(query)}
+	s := &prepared{SQLiteStmt: raw, readsJournal: readsJournal(query), readsHeld: readsHeld(query)}
 	c.stmts[query] = s
 	return s, nil
 }
@@ -151,12 +153,20 @@ func (c *conn) start(query string, args []any) (*connRows, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &connRows{rows: rows, values: make([]driver.Value, len(rows.Columns()))}, nil
+	if s.rows.values == nil {
+		s.rows.values = make([]driver.Value, len(rows.Columns()))
+	}
+	s.rows.rows, s.rows.err = rows, nil
+	return &s.rows, nil
 }
 
 // queryRow defers every error to Scan, like database/sql; a missing row is sql.ErrNoRows.
 func (c *conn) queryRow(query string, args ...any) scanner {
-	return oneRow{c.query(query, args...)}
+	rows, err := c.start(query, args)
+	if err != nil {
+		return failed{err}
+	}
+	return (*oneRow)(rows)
 }
 
 // failed is the result of a query that failed.
@@ -167,15 +177,16 @@ func (f failed) Scan(...any) error { return f.err }
 func (f failed) Err() error        { return f.err }
 func (f failed) Close() error      { return nil }
 
-type oneRow struct{ rows rows }
+type oneRow connRows
 
-func (r oneRow) Scan(dest ...any) error {
-	defer func() { _ = r.rows.Close() }()
+func (r *oneRow) Scan(dest ...any) error {
+	rows := (*connRows)(r)
+	defer func() { _ = rows.Close() }()
 	switch {
-	case r.rows.Next():
-		return r.rows.Scan(dest...)
-	case r.rows.Err() != nil:
-		return r.rows.Err()
+	case rows.Next():
+		return rows.Scan(dest...)
+	case rows.Err() != nil:
+		return rows.Err()
 	}
 	return sql.ErrNoRows
 }

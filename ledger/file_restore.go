@@ -70,10 +70,13 @@ func (x Restore) Run(ctx context.Context) (out Restored, err error) {
 		}
 	}
 	err = writeBeside(x.Path, ".perennial-restore-*", func(path string) error {
-		if err := x.copyBackup(ctx, path, &out); err != nil {
-			return err
-		}
-		if err := x.foldEvents(ctx, path, &out); err != nil {
+		err := makeFile(path, func(singly bool) error {
+			if err := x.copyBackup(ctx, path, &out); err != nil {
+				return err
+			}
+			return x.foldEvents(ctx, path, singly, &out)
+		})
+		if err != nil {
 			return err
 		}
 		if err := x.finish(ctx, path, &out); err != nil {
@@ -123,11 +126,11 @@ func damagedBackup(from string, err error) error {
 
 // foldEvents folds the stream's events after the backup. A stream that is missing or ends
 // before the backup adds nothing and proves nothing.
-func (x Restore) foldEvents(ctx context.Context, path string, out *Restored) (err error) {
+func (x Restore) foldEvents(ctx context.Context, path string, singly bool, out *Restored) (err error) {
 	if x.Events == nil {
 		return nil
 	}
-	f, err := newFold(ctx, path)
+	f, err := newFold(ctx, path, singly)
 	if err != nil {
 		return err
 	}

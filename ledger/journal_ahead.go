@@ -1,5 +1,5 @@
-// Reading ahead: one goroutine reads, checks and decodes journal rows while another applies
-// the rows before them.
+// Reading ahead: journal rows are read, checked and decoded on other goroutines while the
+// rows before them are applied.
 
 package ledger
 
@@ -9,10 +9,13 @@ import (
 	"perennial/ledger/fact"
 )
 
-// decoded is a row that continues the chain, with its fact.
-type decoded struct {
-	row  Row
-	fact fact.Fact
+// part is consecutive rows, each checked and decoded as one that continues the chain.
+type part struct {
+	after head
+	rows  []Row
+	facts []fact.Fact   // of the rows before the first that is broken
+	err   error         // of that row
+	done  chan struct{} // closed when the others are set
 }
 
 // aheadRows is how many rows are passed on at once, and aheadParts how many such parts may
@@ -22,38 +25,49 @@ const (
 	aheadParts = 4
 )
 
-// readAhead calls do with the rows after a head, in order, a part at a time. It returns the
-// first error of a row, after passing on all rows before it, or do's error. It then stops
-// reading rows.
-func readAhead(h head, rows iter.Seq2[Row, error], do func([]decoded) error) error {
-	parts, stop, ended := make(chan []decoded, aheadParts), make(chan struct{}), make(chan error, 1)
+// readAhead calls do with the rows after a head, in order. It returns the first error of a
+// row, after passing on all rows before it, or do's error. It then stops reading rows.
+func readAhead(h head, rows iter.Seq2[Row, error], do func(Row, fact.Fact) error) (err error) {
+	parts, stop, ended := make(chan *part, aheadParts), make(chan struct{}), make(chan error, 1)
 	go func() {
 		defer close(parts)
-		ended <- decodeInto(h, rows, parts, stop)
+		ended <- passOn(h, rows, parts, stop)
 	}()
-	var failed error
-	for part := range parts {
-		if failed != nil {
+	for p := range parts {
+		if err != nil {
 			continue
 		}
-		if failed = do(part); failed != nil {
+		if err = p.each(do); err != nil {
 			close(stop)
 		}
 	}
-	if err := <-ended; failed == nil {
-		return err
+	if failed := <-ended; err == nil {
+		err = failed
 	}
-	return failed
+	return err
 }
 
-// decodeInto passes on the rows it could read, even when it returns an error.
-func decodeInto(h head, rows iter.Seq2[Row, error], parts chan<- []decoded, stop <-chan struct{}) (err error) {
-	var buf []byte
-	part := make([]decoded, 0, aheadRows)
+// each calls do with the part's rows before the first broken one.
+func (p *part) each(do func(Row, fact.Fact) error) error {
+	<-p.done
+	for i, f := range p.facts {
+		if err := do(p.rows[i], f); err != nil {
+			return err
+		}
+	}
+	return p.err
+}
+
+// passOn cuts rows into parts, and passes on those it could read even when it returns an
+// error.
+func passOn(h head, rows iter.Seq2[Row, error], parts chan<- *part, stop <-chan struct{}) (err error) {
+	p := newPart(h)
 	hand := func() (goOn bool) {
+		go p.decode()
 		select {
-		case parts <- part:
-			part = make([]decoded, 0, aheadRows)
+		case parts <- p:
+			last := p.rows[len(p.rows)-1]
+			p = newPart(head{seq: last.Seq, hash: last.Hash})
 			return true
 		case <-stop:
 			return false
@@ -63,20 +77,35 @@ func decodeInto(h head, rows iter.Seq2[Row, error], parts chan<- []decoded, stop
 		if err = failed; err != nil {
 			break
 		}
-		if buf, err = h.followedBy(r, buf); err != nil {
-			break
-		}
-		h = head{seq: r.Seq, hash: r.Hash}
-		d := decoded{row: r}
-		if d.fact, err = factOf(r); err != nil {
-			break
-		}
-		if part = append(part, d); len(part) == aheadRows && !hand() {
+		if p.rows = append(p.rows, r); len(p.rows) == aheadRows && !hand() {
 			return nil
 		}
 	}
-	if len(part) > 0 {
+	if len(p.rows) > 0 {
 		hand()
 	}
 	return err
+}
+
+func newPart(after head) *part {
+	return &part{after: after, rows: make([]Row, 0, aheadRows), done: make(chan struct{})}
+}
+
+// decode checks the part's rows against the chain and decodes their facts.
+func (p *part) decode() {
+	defer close(p.done)
+	var buf []byte
+	h := p.after
+	p.facts = make([]fact.Fact, 0, len(p.rows))
+	for _, r := range p.rows {
+		if buf, p.err = h.followedBy(r, buf); p.err != nil {
+			return
+		}
+		h = head{seq: r.Seq, hash: r.Hash}
+		f, err := factOf(r)
+		if p.err = err; err != nil {
+			return
+		}
+		p.facts = append(p.facts, f)
+	}
 }

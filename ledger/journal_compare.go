@@ -45,24 +45,27 @@ func (b *comparison) end() error {
 }
 
 // foldAll folds the journal into a new file, from its first row or from its snapshot.
-func (b *comparison) foldAll(ctx context.Context, path string, open func(context.Context, string) (*fold, error)) (rows int64, h Head, err error) {
-	f, err := open(ctx, path)
-	if err != nil {
-		return 0, h, err
-	}
-	defer func() { err = errors.Join(err, f.close()) }()
-	if err := f.beginAs(ctx, b.tx); err != nil {
-		return 0, h, err
-	}
-	rows, err = f.replay(journalOf(ctx, b.tx, 0, math.MaxInt64))
-	return rows, f.at(), err
+func (b *comparison) foldAll(ctx context.Context, path string, open openFold) (rows int64, h Head, err error) {
+	err = makeFile(path, func(singly bool) (err error) {
+		f, err := open(ctx, path, singly)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, f.close()) }()
+		if err := f.beginAs(ctx, b.tx); err != nil {
+			return err
+		}
+		rows, err = f.replay(journalOf(ctx, b.tx, 0, math.MaxInt64))
+		h = f.at()
+		return err
+	})
+	return rows, h, err
 }
 
 // compare attaches a finished fold and compares these tables with it, and the tables
 // derived from them.
 func (b *comparison) compare(ctx context.Context, path string, tables []string) error {
-	source := "file:" + (&url.URL{Path: path}).EscapedPath() + "?mode=ro&immutable=1"
-	if _, err := b.tx.ExecContext(ctx, `ATTACH ? AS again`, source); err != nil {
+	if _, err := b.tx.ExecContext(ctx, `ATTACH ? AS again`, immutable(path)); err != nil {
 		return fmt.Errorf("compare with %s: %w", path, err)
 	}
 	b.attached = true
@@ -77,6 +80,11 @@ func (b *comparison) compare(ctx context.Context, path string, tables []string) 
 		}
 	}
 	return nil
+}
+
+// immutable names a file that nobody writes, to be attached for reading.
+func immutable(path string) string {
+	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?mode=ro&immutable=1"
 }
 
 // compareTable compares a projection with its second fold: the number of rows, and every

@@ -77,6 +77,11 @@ func (t *Tx) finish(of fact.Ref) error {
 	if err != nil || len(operations) == 0 {
 		return err
 	}
+	if slices.ContainsFunc(operations, func(o fact.Operation) bool { return t.w.held.byID[o.ID] != nil }) {
+		if err := t.w.writeProjected(); err != nil {
+			return err
+		}
+	}
 	lines, err := linesOfCommand(t, f.CommandID, operations, leftOut)
 	if err != nil || lines.claimed {
 		return err
@@ -93,10 +98,10 @@ func (t *Tx) finish(of fact.Ref) error {
 func (t *Tx) endedBy(f *fact.CommandFinished) (operations []fact.Operation, leftOut bool, err error) {
 	if c, ok := t.w.known.commands[f.CommandID]; ok {
 		o := t.w.known.operations[c.operation]
-		if o.State == fact.StateCompleted || o.State == fact.StatePartial || o.State == fact.StateFailed {
+		if o != nil && (o.State == fact.StateCompleted || o.State == fact.StatePartial || o.State == fact.StateFailed) {
 			f.ReplyTo, f.StreamSequence = c.replyTo, c.streamSequence
 			f.Revision, err = t.nextRevision(f.CommandID)
-			return []fact.Operation{o}, false, err
+			return []fact.Operation{o.Operation}, false, err
 		}
 	}
 	operations, err = collect(t.query(endedOperations, f.CommandID+"/", f.CommandID+"0", f.CommandID), scanOperation)
@@ -109,9 +114,14 @@ func (t *Tx) endedBy(f *fact.CommandFinished) (operations []fact.Operation, left
 
 // nextRevision returns the revision of a command's next end.
 func (t *Tx) nextRevision(commandID string) (n int64, err error) {
-	err = t.queryRow(`SELECT coalesce((SELECT revision FROM finished WHERE command_id = ?), 0) + 1`, commandID).Scan(&n)
+	if last := t.w.held.revisions[commandID]; last > 0 {
+		return last + 1, nil
+	}
+	err = t.queryRow(revisionOf, commandID).Scan(&n)
 	return n, err
 }
+
+const revisionOf = `SELECT coalesce((SELECT revision FROM finished WHERE command_id = ?), 0) + 1`
 
 // address reads the fields of command.finished that come from its command.
 func (t *Tx) address(f *fact.CommandFinished) (leftOut bool, err error) {

@@ -70,14 +70,16 @@ func linesOfCommand(from source, id string, operations []fact.Operation, leftOut
 	return c, nil
 }
 
+const linesByOperation = `SELECT l.state, l.claim, l.proxy_id, coalesce(b.offer_code, ''), coalesce(p.country_code, ''), coalesce(p.region, ''),
+	coalesce(p.line_name, ''), coalesce(p.ip_type, ''), coalesce(p.protocol, ''), l.charged_cents, l.refunded_cents, l.observed_expires_at,
+	l.duration_days, coalesce(l.settled_at, 0)
+	FROM lines l LEFT JOIN proxies p ON p.proxy_id = l.proxy_id LEFT JOIN bought b ON b.proxy_id = l.proxy_id
+	WHERE l.operation = ? ORDER BY l.proxy_id`
+
 // linesOf reads the lines of one renewal.
 func (c *commandLines) linesOf(from source, o fact.Operation) (lines []fact.FinishedLine, err error) {
 	states := map[string]fact.LineState{}
-	err = each(from.query(`SELECT l.state, l.claim, l.proxy_id, coalesce(b.offer_code, ''), coalesce(p.country_code, ''), coalesce(p.region, ''),
-		coalesce(p.line_name, ''), coalesce(p.ip_type, ''), coalesce(p.protocol, ''), l.charged_cents, l.refunded_cents, l.observed_expires_at,
-		l.duration_days, coalesce(l.settled_at, 0)
-		FROM lines l LEFT JOIN proxies p ON p.proxy_id = l.proxy_id LEFT JOIN bought b ON b.proxy_id = l.proxy_id
-		WHERE l.operation = ? ORDER BY l.proxy_id`, o.ID), func(s scanner) error {
+	err = each(from.query(linesByOperation, o.ID), func(s scanner) error {
 		line, claimed, err := scanFinishedLine(s)
 		c.claimed = c.claimed || claimed
 		states[line.ProxyID] = fact.LineState(line.State)

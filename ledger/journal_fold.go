@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"os"
 	"time"
 
+	"perennial/ledger/fact"
 	"perennial/ledger/files"
 )
 
@@ -22,9 +24,22 @@ type fold struct {
 	dropped []string // statements that recreate what was dropped for the filling
 }
 
+// makeFile makes a file by a fold. If a row of several is refused, it makes the file again
+// with every row stored singly, whose error names the fact.
+func makeFile(path string, fold func(singly bool) error) error {
+	err := fold(false)
+	if !errors.Is(err, errTogether) {
+		return err
+	}
+	if err := os.Remove(path); err != nil {
+		return err
+	}
+	return fold(true)
+}
+
 // newFold opens or creates a file, to append after its last row. Its writes are not synced:
 // a caller that keeps the file syncs it as a whole.
-func newFold(ctx context.Context, path string) (*fold, error) {
+func newFold(ctx context.Context, path string, singly bool) (*fold, error) {
 	if err := files.Make(path); err != nil {
 		return nil, fmt.Errorf("fold into %s: %w", path, err)
 	}
@@ -33,15 +48,19 @@ func newFold(ctx context.Context, path string) (*fold, error) {
 		return nil, err
 	}
 	f := &fold{w: emptyWriter(c)}
+	f.w.singly = singly
 	if err := f.prepare(); err != nil {
 		return nil, errors.Join(fmt.Errorf("fold into %s: %w", path, err), c.close())
 	}
 	return f, nil
 }
 
+// openFold is newFold or newScratch.
+type openFold func(ctx context.Context, path string, singly bool) (*fold, error)
+
 // newScratch creates a file for a second fold.
-func newScratch(ctx context.Context, path string) (*fold, error) {
-	f, err := newFold(ctx, path)
+func newScratch(ctx context.Context, path string, singly bool) (*fold, error) {
+	f, err := newFold(ctx, path, singly)
 	if err == nil {
 		f.scratch = true
 	}
@@ -72,12 +91,13 @@ func (f *fold) prepare() error {
 const foldCache = 64 << 20
 
 // drop removes what no fold reads. The unique index on open lines stays, because it
-// arbitrates, and so does the trigger that checks the arrows. The chain proves what the
-// journal's triggers enforce; primary keys replace the trigger on transfers.
+// arbitrates, and so does the trigger that checks the arrows. The journal's indexes of a few
+// types stay too: each would read the whole journal to hold a few rows. The chain proves
+// what the journal's triggers enforce; primary keys replace the trigger on transfers.
 func (f *fold) drop() error {
 	type made struct{ kind, name, text string }
 	all, err := collect(f.w.query(`SELECT type, name, sql FROM sqlite_schema WHERE
-		type = 'index' AND tbl_name IN ('journal', 'operations', 'lines', 'transfers') AND sql IS NOT NULL AND sql NOT LIKE 'CREATE UNIQUE %'
+		type = 'index' AND (tbl_name IN ('operations', 'lines', 'transfers') OR name = 'journal_operation') AND sql IS NOT NULL AND sql NOT LIKE 'CREATE UNIQUE %'
 		OR type = 'trigger' AND name IN ('journal_only_grows', 'transfers_no_replace', 'operation_counted', 'operation_counted_anew')`),
 		func(s scanner) (m made, err error) { return m, s.Scan(&m.kind, &m.name, &m.text) })
 	for _, m := range all {
@@ -146,22 +166,26 @@ func (f *fold) replay(rows iter.Seq2[Row, error]) (n int64, err error) {
 		return 0, err
 	}
 	tx := &Tx{w: f.w}
-	err = readAhead(f.w.head, rows, func(part []decoded) error {
-		for _, d := range part {
-			if !f.scratch {
-				if err := tx.insert(d.row); err != nil {
-					return err
-				}
+	err = readAhead(f.w.head, rows, func(r Row, fa fact.Fact) error {
+		if !f.scratch {
+			if err := tx.insert(r); err != nil {
+				return err
 			}
-			if err := tx.applyAt(d.row, d.fact); err != nil {
-				return &BrokenError{Check: "fold", Seq: d.row.Seq, Detail: err.Error()}
-			}
-			n++
 		}
+		if err := tx.applyAt(r, fa); err != nil {
+			if errors.Is(err, errTogether) {
+				return err
+			}
+			return &BrokenError{Check: "fold", Seq: r.Seq, Detail: err.Error()}
+		}
+		n++
 		return nil
 	})
+	if held := f.w.writeHeld(); err == nil || errors.Is(held, errTogether) { // a refused row is before the row of err
+		err = held
+	}
 	if err == nil {
-		err = errors.Join(f.w.writeHeld(), f.w.flushTotals())
+		err = f.w.flushTotals()
 	}
 	if err != nil {
 		f.dropped = nil

@@ -80,7 +80,7 @@ func (t *Tx) applyAt(r Row, f fact.Fact) error {
 	if err := t.w.readBooked(); err != nil {
 		return err
 	}
-	if err := (projector{t}).apply(r, f); err != nil {
+	if err := (projector{t}).project(r, f); err != nil {
 		return fmt.Errorf("fold row %d (%s): %w", r.Seq, r.Type, err)
 	}
 	t.w.head = head{seq: r.Seq, hash: r.Hash}

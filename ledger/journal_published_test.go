@@ -89,7 +89,7 @@ func reforged(t *testing.T, from *Ledger, seq int64, change func(*Row)) *book {
 	check(t, err)
 	forged := newBook(t)
 	check(t, forged.Close())
-	f, err := newFold(t.Context(), forged.path)
+	f, err := newFold(t.Context(), forged.path, false)
 	check(t, err)
 	prev := genesis
 	n, err := f.replay(func(yield func(Row, error) bool) {

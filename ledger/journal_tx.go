@@ -60,9 +60,6 @@ type decision struct {
 	proven    bool // a change of the operation matched this version
 }
 
-// fits reports whether the facts may change this operation.
-func (d decision) fits(o fact.Operation) bool { return d.operation != o.ID || d.version == o.Version }
-
 // Now returns the transaction's one instant, in UTC.
 func (t *Tx) Now() time.Time { return fromMicros(t.now) }
 
@@ -133,7 +130,7 @@ func (t *Tx) append(f fact.Fact) error {
 	if err := t.w.readBooked(); err != nil {
 		return err
 	}
-	if err := (projector{t}).apply(r, f); err != nil {
+	if err := (projector{t}).project(r, f); err != nil {
 		err = fmt.Errorf("apply %s %s: %w", r.Type, r.Operation, err)
 		if failure, _ := errors.AsType[sqlite3.Error](err); failure.Code == sqlite3.ErrConstraint && !errors.Is(err, ErrClaimed) {
 			return &UnrecordableError{Fact: r.Type, Err: err}

@@ -120,7 +120,7 @@ func checkProxies(ctx context.Context, q queryer) error {
 
 // foldInto folds the journal into a new file and compares every projection of the two. The
 // file is complete if err is nil or names a projection.
-func (l *Ledger) foldInto(ctx context.Context, path string, open func(context.Context, string) (*fold, error)) (v Verified, err error) {
+func (l *Ledger) foldInto(ctx context.Context, path string, open openFold) (v Verified, err error) {
 	with, err := l.compare(ctx)
 	if err != nil {
 		return v, err

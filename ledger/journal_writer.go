@@ -39,8 +39,11 @@ type writer struct {
 	netCharges map[int64]int64 // likewise, by quarter of an hour
 	booked     int64           // time of the last booking; 0 until read
 	held       heldBack        // of the transaction, not yet written
-	rowArgs    []any           // of the rows being written
-	fleet      bool            // a proxy was changed since the last commit: see Ledger.Revision
+	singly     bool            // write every row by itself, at its fact
+	storing    bool            // held-back rows are being written
+	row        []any           // the operation being written
+	arrows     map[[2]fact.State]bool
+	fleet      bool // a proxy was changed since the last commit: see Ledger.Revision
 	known      known
 
 	pauseAt int64            // log size in bytes at which readers pause
@@ -75,7 +78,7 @@ func newWriter(c *conn, l *Ledger) (*writer, error) {
 
 // emptyWriter returns a writer whose next row is a journal's first.
 func emptyWriter(c *conn) *writer {
-	w := &writer{conn: c, head: head{hash: genesis}, totals: map[total]int64{}, netCharges: map[int64]int64{}, known: newKnown()}
+	w := &writer{conn: c, head: head{hash: genesis}, totals: map[total]int64{}, netCharges: map[int64]int64{}, held: newHeld(), known: newKnown()}
 	c.before = w.before
 	return w
 }
@@ -346,9 +349,11 @@ func (w *writer) savepoint(tx *Tx, r *request) error {
 	if err := w.exec(`SAVEPOINT one`); err != nil {
 		return err
 	}
+	w.singly = true
 	if r.err = tx.run(r.fn); r.err == nil {
 		r.err = w.writeHeld()
 	}
+	w.singly = false
 	if r.err == nil {
 		return w.exec(`RELEASE one`)
 	}

@@ -37,14 +37,11 @@ func (l *Operations) Operation(ctx context.Context, id string) (fact.Operation, 
 
 // Operation reads one operation as it is inside the transaction.
 func (t *Tx) Operation(id string) (fact.Operation, error) {
-	if o, ok := t.w.known.operations[id]; ok {
-		return o, nil
+	o, err := t.operation(id)
+	if err != nil {
+		return fact.Operation{}, err
 	}
-	o, err := one(scanOperation, t.queryRow(`SELECT `+operationColumns+` FROM operations WHERE id = ?`, id))
-	if err == nil {
-		t.w.known.remember(o)
-	}
-	return o, err
+	return o.Operation, nil
 }
 
 // operationsOfCommand lists a command's operations in the order of acceptance. Its
@@ -162,11 +159,17 @@ type Known struct {
 // Known looks up a command's id inside the transaction, in one statement because it runs
 // for every incoming command.
 func (t *Tx) Known(commandID string) (k Known, err error) {
-	err = t.queryRow(`SELECT coalesce(c.kind, ''), coalesce(c.content_hash, ''), coalesce(r.content_hash, '')
-		FROM (SELECT ? AS id) x LEFT JOIN commands c ON c.id = x.id LEFT JOIN rejections r ON r.id = x.id`, commandID).
-		Scan(&k.Kind, &k.AcceptedHash, &k.RefusedHash)
+	if t.w.held.accepted[commandID] {
+		if err := t.w.writeProjected(); err != nil {
+			return k, err
+		}
+	}
+	err = t.queryRow(knownCommand, commandID).Scan(&k.Kind, &k.AcceptedHash, &k.RefusedHash)
 	return k, err
 }
+
+const knownCommand = `SELECT coalesce(c.kind, ''), coalesce(c.content_hash, ''), coalesce(r.content_hash, '')
+	FROM (SELECT ? AS id) x LEFT JOIN commands c ON c.id = x.id LEFT JOIN rejections r ON r.id = x.id`
 
 // Acceptance reads the fact that accepted a command, with its whole content. An archived
 // fact is read as by Rows.

@@ -187,9 +187,10 @@ var builds = map[string]func(b *book) error{
 		}
 		return nil
 	},
-	"inserts":       func(*book) error { return nil }, // insertRow for more rows
-	"snapshotQuery": func(b *book) error { return b.joins(context.Background(), b.Ledger) },
-	"fold.fill":     func(*book) error { return nil }, // writes a part of a snapshot: INSERT … SELECT FROM json_each
+	"newBatch":         func(*book) error { return nil }, // INSERT … VALUES
+	"snapshotQuery":    func(b *book) error { return b.joins(context.Background(), b.Ledger) },
+	"fold.fill":        func(*book) error { return nil }, // writes a part of a snapshot: INSERT … SELECT FROM jsonb_each
+	"fold.beginBehind": func(*book) error { return nil }, // copies whole tables of an archive
 	"Operations.Refused": func(b *book) error {
 		_, err := b.Refused(context.Background(), noon, noon.Add(1), 5)
 		return err
@@ -352,7 +353,7 @@ var wholeTables = map[string]string{
 	"labelsAgain":             "a fold that begins with a snapshot reads all of it",
 	"Ledger.joins":            "a verification compares what was left of every row",
 	"fold.beginAs":            "a verification begins with the whole snapshot",
-	"fold.load":               "a fold that begins with a snapshot reads all of it",
+	"fold.begin":              "a fold that begins with a snapshot reads all of it",
 	"fold.bookAgain":          "the times of a snapshot of before booked_at are made once",
 	"wholeRows":               "a verification compares every row",
 	"comparison.compareTable": "a verification compares every row",
