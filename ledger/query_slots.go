@@ -64,7 +64,7 @@ type SlotResult struct {
 	Reason        string      `json:"reason,omitempty" doc:"Why, for people; it may be reworded."`
 	Continues     *time.Time  `json:"continues,omitempty" doc:"The first slot of the run that it continues."`
 
-	OverLimit int `json:"-"` // those of Skipped over a money limit
+	OverLimit int `json:"over_limit,omitempty" doc:"Of 'skipped': for a budget, the account's limit or the wallet."`
 }
 
 // Cost returns the estimate; 0 if it is no longer known.

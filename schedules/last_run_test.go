@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/schedules/plans"
 )
 
@@ -168,6 +169,23 @@ func TestASlotThatIsDueStaysTheNextOne(t *testing.T) {
 	want(t, "once it has a plan", r.nextSlot(r.calendar.Start(due), nil, due), new(due.Add(15*time.Minute)))
 	want(t, "of a slot that was missed", r.nextSlot(due.Add(5*time.Minute), nil, last), new(due.Add(15*time.Minute)))
 	want(t, "while it is paused", r.nextSlot(r.calendar.Start(due), &ledger.SchedulePause{}, last), (*time.Time)(nil))
+}
+
+// TestAFirstRunThatIsDueIsNotTheOneAfterIt: nor has it been missed.
+func TestAFirstRunThatIsDueIsNotTheOneAfterIt(t *testing.T) {
+	s := keepalive()
+	s.Cron = "*/15 * * * *"
+	h := newRig(t, soon(), s)
+	r, now := h.runners[0], h.watch.Now()
+	due := r.calendar.Next(now)
+	check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(fact.ScheduleConfigured{Schedule: s.Name, Cron: s.Cron, Timezone: r.calendar.Zone.String(), Since: now})
+	}))
+	h.watch.add(due.Sub(now))
+	all, err := h.List(t.Context())
+	check(t, err)
+	want(t, "next", all[0].NextSlot, &due)
+	want(t, "why", all[0].Why, "its first run is due, and begins within 30 seconds")
 }
 
 // TestASlotThatHeldAnEarlierPlanSkippedNothing: its plan was approved, and has the commands

@@ -57,36 +57,12 @@ func (s *Sweeper) List(ctx context.Context) ([]Status, error) {
 		return nil, err
 	}
 	for _, r := range s.runners {
-		paused, err := s.PauseOf(ctx, r.Name)
+		one, err := s.statusOf(ctx, r, currency)
+		if err != nil && ctx.Err() == nil {
+			err = fmt.Errorf("list schedule %s: %w", r.Name, err)
+		}
 		if err != nil {
-			return nil, fmt.Errorf("list schedule %s: %w", r.Name, err)
-		}
-		one := Status{Schedule: r.Name, Account: r.Account, Cron: r.Cron, Timezone: r.calendar.Zone.String(), Paused: paused}
-		last, err := s.Ledger.LastSlot(ctx, r.Name)
-		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
-			return nil, fmt.Errorf("list schedule %s: %w", r.Name, err)
-		}
-		one.NextSlot, one.Why = r.nextSlot(s.Clock(), paused, last.At), "it has not run yet"
-		if err == nil {
-			one.LastSlot, one.State = &last.At, last.State
-			runs, err := Runs(ctx, s.Ledger, r.Name, 1)
-			if err != nil {
-				return nil, fmt.Errorf("list schedule %s: %w", r.Name, err)
-			}
-			one.Result, one.Currency = &runs[0].SlotResult, currency
-			if one.Why, err = s.why(ctx, last); err != nil {
-				return nil, fmt.Errorf("list schedule %s: %w", r.Name, err)
-			}
-		}
-		one.Problem = r.problem()
-		if rest := r.rest.Load(); rest != nil {
-			one.Left = &rest.left
-		}
-		if one.MatchesNone, err = MatchesNone(ctx, s.Ledger, r.Schedule, s.ReadFile); err != nil && ctx.Err() != nil {
-			return nil, ctx.Err() // the run reports an unreadable list
-		}
-		if one.State == StateHeld {
-			one.Plan = last.Plan
+			return nil, err
 		}
 		all = append(all, one)
 	}
@@ -99,6 +75,57 @@ func (s *Sweeper) List(ctx context.Context) ([]Status, error) {
 		all = append(all, one)
 	}
 	return all, err
+}
+
+// statusOf returns the status of one schedule.
+func (s *Sweeper) statusOf(ctx context.Context, r *scheduleRunner, currency string) (one Status, err error) {
+	one = Status{Schedule: r.Name, Account: r.Account, Cron: r.Cron, Timezone: r.calendar.Zone.String()}
+	if one.Paused, err = s.PauseOf(ctx, r.Name); err != nil {
+		return one, err
+	}
+	last, err := s.Ledger.LastSlot(ctx, r.Name)
+	ran := err == nil
+	if errors.Is(err, ledger.ErrNotFound) {
+		last.At, err = s.since(ctx, r.Name)
+	}
+	if err != nil {
+		return one, err
+	}
+	if one.NextSlot, one.Why = r.nextSlot(s.Clock(), one.Paused, last.At), "it has not run yet"; one.NextSlot != nil && !one.NextSlot.After(s.Clock()) {
+		one.Why = "its first run is due, and begins within 30 seconds"
+	}
+	if ran {
+		one.LastSlot, one.State, one.Currency = &last.At, last.State, currency
+		runs, err := Runs(ctx, s.Ledger, r.Name, 1)
+		if err != nil {
+			return one, err
+		}
+		one.Result = &runs[0].SlotResult
+		if one.Why, err = s.why(ctx, last); err != nil {
+			return one, err
+		}
+	}
+	one.Problem = r.problem()
+	if rest := r.rest.Load(); rest != nil {
+		one.Left = &rest.left
+	}
+	if one.MatchesNone, err = MatchesNone(ctx, s.Ledger, r.Schedule, s.ReadFile); err != nil && ctx.Err() != nil {
+		return one, ctx.Err() // the run reports an unreadable list
+	}
+	if one.State == StateHeld {
+		one.Plan = last.Plan
+	}
+	return one, nil
+}
+
+// since returns the instant from which a schedule that has not run counts, zero if none is
+// recorded.
+func (s *Sweeper) since(ctx context.Context, schedule string) (time.Time, error) {
+	calendar, err := s.Ledger.ScheduleCalendar(ctx, schedule)
+	if errors.Is(err, ledger.ErrNotFound) {
+		err = nil
+	}
+	return calendar.Since, err
 }
 
 // Reason is Why without what the last run's figures say.

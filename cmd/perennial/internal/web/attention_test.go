@@ -97,6 +97,16 @@ func TestBadgeCardAndListCountTheSame(t *testing.T) {
 	}
 }
 
+// TestProxiesThatABudgetSkipsNeedAPerson: they expire although a schedule covers them.
+func TestProxiesThatABudgetSkipsNeedAPerson(t *testing.T) {
+	h := newRig(t)
+	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
+	h.main.answer["sweeps"] = []schedules.Status{{Schedule: "keep", Account: "main", Cron: "@hourly", Timezone: "UTC", LastSlot: &noon, State: "finished",
+		Result: &ledger.SlotResult{Outcome: ledger.OutcomeOverBudget, Due: new(int64(4)), Renewed: 2, Skipped: 2, OverLimit: 2, Reason: "daily_budget_cents exceeded"}}}
+	h.main.answer["summary"] = verbs.Summary{}
+	wants(t, h.settled("/a/main/attention"), "2 proxies skipped for a budget or the wallet")
+}
+
 // TestANextRunOfAPausedAccountSaysThatNothingIsSent, and two reasons are told apart.
 func TestANextRunOfAPausedAccountSaysThatNothingIsSent(t *testing.T) {
 	h := newRig(t)
@@ -176,6 +186,8 @@ func TestTheBooksCardSaysWhatWasCompared(t *testing.T) {
 		{"They differed before this run", "bad", booksView{Compared: &jobs.LastReconciliation{}, Differed: true}},
 		{"Not comparable now", "", booksView{Compared: compared(nil, 900, 0)}},
 		{"1.00 USD unexplained", "bad", booksView{Compared: compared(&no, 900, -100)}},
+		{"They differ", "bad", booksView{Compared: compared(&no, 900, 0)}},
+		{"They differed; changed since the check", "bad", booksView{Compared: compared(&no, 900, 0), Changed: true}},
 		{"Changed since the check", "", booksView{Compared: compared(&yes, 900, 0), Changed: true}},
 		{"1.00 USD unconfirmed", "warn", booksView{Compared: compared(&yes, 900, 0), Balance: ledger.Balance{Unbooked: open}}},
 		{"They agree", "ok", booksView{Compared: compared(&yes, 1000, 0)}},

@@ -136,6 +136,8 @@ func (b booksView) BooksVerdict() string {
 		return "Not comparable now"
 	case !*c.OK && c.DifferenceCents != nil && *c.DifferenceCents != 0:
 		return amount(*c.DifferenceCents) + " unexplained"
+	case !*c.OK && b.Changed:
+		return "They differed; changed since the check"
 	case !*c.OK:
 		return "They differ"
 	case b.Changed:

@@ -134,6 +134,12 @@ func TestRunnersAreThoseOfThePersonsAccounts(t *testing.T) {
 	if _, page, _ = h.get("/runners"); !strings.Contains(page, "host-b") || !strings.Contains(page, "standby") || !strings.Contains(page, ">3<") {
 		t.Errorf("%s", page)
 	}
+	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(fact.AccountPaused{Scope: "account", Cause: "person", Detail: "by root: maintenance"})
+	}))
+	if _, page, _ = h.get("/runners"); !strings.Contains(page, "paused by root since ") || !strings.Contains(page, ": maintenance") {
+		t.Errorf("an account that is paused looks like one that works: %s", page)
+	}
 }
 
 // TestAnIDOfADeadLetterLeadsToIt: its publisher knows the id alone.

@@ -384,6 +384,26 @@ func TestAPlanCountsTheSameEverywhere(t *testing.T) {
 	}
 }
 
+// TestAPlanFromBeforeTheLastRunGivesNoReason: what it left out may have been renewed since. A
+// plan that takes long is kept for a while.
+func TestAPlanFromBeforeTheLastRunGivesNoReason(t *testing.T) {
+	h := newRig(t)
+	h.stock(map[string]int{"px_left": 20})
+	h.main.answer["sweeps"] = []schedules.Status{{Schedule: "keep", Account: "main", Cron: "@hourly", Timezone: "UTC"}}
+	leaves := func(reason string) plans.Plan {
+		return plans.Plan{Schedule: "keep", LeftOut: []plans.LeftOut{{ProxyID: "px_left", Reason: reason}}}
+	}
+	h.main.answer["plan"] = leaves(plans.ReasonDay)
+	h.pages.figures.all["plan:main:keep"] = &figure{value: leaves(plans.ReasonWallet), at: noon, tried: noon, took: time.Minute, asked: noon}
+	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
+	wants(t, h.settled("/a/main/proxy?id=px_left"), "It is due and skipped: the wallet is too low.")
+	h.wait(time.Minute)
+	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(fact.SweepPlanned{Schedule: "keep", Slot: noon, Plan: "new", Due: 1}, fact.SweepFinished{Schedule: "keep", Slot: noon, Plan: "new"})
+	}))
+	wants(t, h.settled("/a/main/proxy?id=px_left"), "It is due and skipped: over the budget of the day.")
+}
+
 // TestAPlanSaysPricesAndWhatChanged since the last one.
 func TestAPlanSaysPricesAndWhatChanged(t *testing.T) {
 	h := newRig(t)

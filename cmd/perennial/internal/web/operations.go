@@ -223,10 +223,18 @@ const offersNamed = 2
 func whatOf(ctx context.Context, l *ledger.Ledger, o fact.Operation) (string, error) {
 	if o.Kind == fact.KindRenewal {
 		n, days, err := l.CountLines(ctx, o.ID)
-		if n == 0 {
+		what := english.Plural(int(n), "proxy", "proxies")
+		switch {
+		case err != nil || n == 0:
 			return "renew proxies", err
+		case n == 1:
+			lines, err := l.Lines(ctx, o.ID)
+			if err != nil || len(lines) != 1 {
+				return "renew proxies", err
+			}
+			what = lines[0].ProxyID
 		}
-		return fmt.Sprintf("renew %s for %s", english.Plural(int(n), "proxy", "proxies"), english.Plural(int(days), "day", "")), err
+		return fmt.Sprintf("renew %s for %s", what, english.Plural(int(days), "day", "")), nil
 	}
 	m, err := reconcile.MakerOf(ctx, l, o)
 	var all []string

@@ -132,7 +132,7 @@ func TestOperationsAreFoundByEveryFilter(t *testing.T) {
 		}
 	}
 	_, page, _ := h.get("/a/main/operations")
-	wants(t, page, `<a href="?state=held">on hold 1</a>`, `<a href="?state=review">review 1</a>`, "all 5", "completed 2", "delivered 1", "renew 1 proxy for 30 days", "buy 5 × off_us_dallas")
+	wants(t, page, `<a href="?state=held">on hold 1</a>`, `<a href="?state=review">review 1</a>`, "all 5", "completed 2", "delivered 1", "renew px_1 for 30 days", "buy 5 × off_us_dallas")
 	_, page, _ = h.get("/a/main/operations?label=team%3Dshop&before=none")
 	wants(t, page, `<a href="?label=team%3Dshop&amp;state=review">review</a>`) // how many of them have the label is not counted
 	for _, wrong := range []string{"from=yesterday", "label=shop"} {
@@ -170,7 +170,7 @@ func TestASearchCountsItsMatches(t *testing.T) {
 	}))
 	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
 	page := h.settled("/a/main/operations?q=crash-")
-	wants(t, page, "23 matches, 1 to 20 shown", `<a href="?q=crash-&amp;skip=20" rel="next">More</a>`, "renew 1 proxy for 30 days sending 0.00 USD", "crash-22/0001")
+	wants(t, page, "23 matches, 1 to 20 shown", `<a href="?q=crash-&amp;skip=20" rel="next">More</a>`, "renew px_of_crash-22 for 30 days sending 0.00 USD", "crash-22/0001")
 	if strings.Contains(page, ">crash-22</a>") || strings.Count(page, "/0001</a>") != tracedShown {
 		t.Errorf("a command and its operation are two rows:\n%s", page)
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs/inspect"
@@ -109,9 +110,32 @@ func (s *insight) statusOf(ctx context.Context, a Account, name string) (status 
 }
 
 // plan returns the plan of a schedule's run now, from the account's runner. It is made anew
-// for each page, unless that takes long: a run changes why a proxy is skipped.
+// for each page, unless that takes long. One from before the last run is not shown: a run
+// changes why a proxy is skipped.
 func (s *insight) plan(ctx context.Context, a Account, schedule string) Made[plans.Plan] {
-	return figureOf(ctx, s.figures, "plan:"+a.AccountName()+":"+schedule, 0, func(ctx context.Context) (plans.Plan, error) {
-		return ask(ctx, a, verbs.Plan, verbs.SweepRequest{Schedule: schedule})
-	})
+	within := func(fresh time.Duration) Made[plans.Plan] {
+		return figureOf(ctx, s.figures, "plan:"+a.AccountName()+":"+schedule, fresh, func(ctx context.Context) (plans.Plan, error) {
+			return ask(ctx, a, verbs.Plan, verbs.SweepRequest{Schedule: schedule})
+		})
+	}
+	made, ran := within(0), lastPlanned(ctx, a.Ledger(), schedule)
+	if made.Known() && made.At.Before(ran) {
+		if made = within(-1); made.At.Before(ran) {
+			made = Made[plans.Plan]{Since: made.Since, Err: made.Err}
+		}
+	}
+	return made
+}
+
+// lastPlanned returns when the last run of a schedule was planned, zero if that is not known.
+func lastPlanned(ctx context.Context, l *ledger.Ledger, schedule string) time.Time {
+	last, err := l.LastSlot(ctx, schedule)
+	if err != nil {
+		return time.Time{}
+	}
+	row, err := l.Row(ctx, last.Seq)
+	if err != nil { // its row was archived
+		return time.Time{}
+	}
+	return row.Instant()
 }

@@ -62,6 +62,15 @@ var functions = template.FuncMap{
 	"shift": func(x inspect.ExpiryEvidence) string {
 		return "by " + english.Plural(int((x.Now.Sub(*x.Before)+12*time.Hour)/(24*time.Hour)), "day", "")
 	},
+	"apart": func(provider, ledger int64, currency string) string {
+		switch {
+		case provider < ledger:
+			return fact.Amount(ledger-provider, currency) + " less at the provider"
+		case provider > ledger:
+			return fact.Amount(provider-ledger, currency) + " more at the provider"
+		}
+		return "the same"
+	},
 	"walletat": func(x *ledger.Reconciled, currency string) walletAt { return walletAt{x, currency} },
 	"amount": func(c fact.Cents) string {
 		if !c.Known() {

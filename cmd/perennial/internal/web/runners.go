@@ -35,7 +35,8 @@ type RunnerAccount struct {
 // runnersView lists the runners of the visible accounts.
 type runnersView struct {
 	Rows    []Runner
-	Unknown string // why other runners cannot be shown
+	Paused  map[string]string // by account: what is paused and why
+	Unknown string            // why other runners cannot be shown
 }
 
 func (s *overviewPages) runners(w http.ResponseWriter, r *http.Request, x session) {
@@ -55,6 +56,12 @@ func (s *overviewPages) runners(w http.ResponseWriter, r *http.Request, x sessio
 		}
 		if one.Accounts = mine; len(mine) > 0 {
 			data.Rows = append(data.Rows, one)
+		}
+	}
+	data.Paused = map[string]string{}
+	for _, a := range s.Accounts {
+		if n, err := s.insight.needs(r.Context(), a); err == nil && x.MaySee(a.AccountName()) {
+			data.Paused[a.AccountName()] = pausesText(n.Pauses, s.Clock())
 		}
 	}
 	v := s.frame.view(x, "Runners", "runners")
