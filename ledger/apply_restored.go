@@ -13,7 +13,7 @@ const CauseRestored = "restored"
 
 // StaleAll marks every proxy as stale: a restored ledger saw them before the time it has
 // lost.
-func (t *Tx) StaleAll() error {
+func (t observations) StaleAll() error {
 	return t.execFleet(`UPDATE proxies SET seen_at = 0, last_seen_at = 0 WHERE seen_at <> 0 OR last_seen_at <> 0`)
 }
 

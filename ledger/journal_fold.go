@@ -165,7 +165,7 @@ func (f *fold) replay(rows iter.Seq2[Row, error]) (n int64, err error) {
 	if err := f.w.exec(`BEGIN IMMEDIATE`); err != nil {
 		return 0, err
 	}
-	tx := &Tx{w: f.w}
+	tx := newTx(f.w, 0)
 	err = readAhead(f.w.head, rows, func(r Row, fa fact.Fact) error {
 		if !f.scratch {
 			if err := tx.insert(r); err != nil {

@@ -74,9 +74,8 @@ func factOf(r Row) (fact.Fact, error) {
 
 // applyAt applies the fact of a stored row, at the row's time, and makes the row the head.
 func (t *Tx) applyAt(r Row, f fact.Fact) error {
-	now := t.now
-	defer func() { t.now = now }()
-	t.now = r.Time
+	defer t.setNow(t.now)
+	t.setNow(r.Time)
 	if err := t.w.readBooked(); err != nil {
 		return err
 	}

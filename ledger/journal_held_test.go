@@ -80,7 +80,7 @@ func TestRowsStoredTogetherAreTheRowsStoredSingly(t *testing.T) {
 
 // replayInGroups folds rows, and writes what is held back where a group ends.
 func replayInGroups(f *fold, rows iter.Seq2[Row, error], ends func() bool) error {
-	tx := &Tx{w: f.w}
+	tx := newTx(f.w, 0)
 	if err := f.w.exec(`BEGIN IMMEDIATE`); err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func forgedOf(t *testing.T, facts ...fact.Fact) *book {
 	check(t, forged.Close())
 	f, err := newFold(t.Context(), forged.path, false)
 	check(t, err)
-	tx := &Tx{w: f.w}
+	tx := newTx(f.w, 0)
 	for i, x := range facts {
 		data, err := f.w.encode(x)
 		check(t, err)

@@ -43,6 +43,9 @@ func (e *UnrecordableError) Unwrap() error { return e.Err }
 
 // Tx is one caller's part of the writer's transaction.
 type Tx struct {
+	observations
+	records
+
 	w    *writer
 	now  int64
 	rows []Row
@@ -53,6 +56,20 @@ type Tx struct {
 	finishing bool // append command.finished for ended commands; a fold finds it in the journal
 }
 
+// newTx returns a transaction of the writer at an instant.
+func newTx(w *writer, now int64) *Tx {
+	return &Tx{observations: observations{w, now}, records: records{w}, w: w, now: now}
+}
+
+// observations changes what is known of the provider's proxies. No fact records it.
+type observations struct {
+	w   *writer
+	now int64
+}
+
+// records reads what operators have recorded and answered.
+type records struct{ w *writer }
+
 // decision is the version of an operation that the facts of one AppendTo were decided on.
 type decision struct {
 	operation string
@@ -62,6 +79,8 @@ type decision struct {
 
 // Now returns the transaction's one instant, in UTC.
 func (t *Tx) Now() time.Time { return fromMicros(t.now) }
+
+func (t *Tx) setNow(us int64) { t.now, t.observations.now = us, us }
 
 // LastSeq returns the sequence of the journal's last row, including this transaction's.
 func (t *Tx) LastSeq() int64 { return t.w.head.seq }
@@ -145,7 +164,7 @@ func (t *Tx) append(f fact.Fact) error {
 func (t *Tx) exec(query string, args ...any) error { return t.w.exec(query, args...) }
 
 // execFleet runs a statement that changes proxies.
-func (t *Tx) execFleet(query string, args ...any) error {
+func (t observations) execFleet(query string, args ...any) error {
 	n, err := t.w.changed(query, args)
 	t.w.fleet = t.w.fleet || n > 0
 	return err

@@ -317,7 +317,8 @@ func (w *writer) transact(group []*request, one func(*Tx, *request) error) (rows
 		return nil, err
 	}
 	w.leading = w.l.leader.Load()
-	tx := &Tx{w: w, now: micros(w.l.clock()), rows: make([]Row, 0, w.rows)}
+	tx := newTx(w, micros(w.l.clock()))
+	tx.rows = make([]Row, 0, w.rows)
 	for _, r := range group {
 		if err := one(tx, r); err != nil {
 			return nil, err

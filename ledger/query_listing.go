@@ -54,12 +54,12 @@ func (l *Fleet) LastSeen(ctx context.Context) (time.Time, error) {
 }
 
 // KeepListing records the listing's position, so that a restart continues there.
-func (t *Tx) KeepListing(x Listing) error {
+func (t observations) KeepListing(x Listing) error {
 	var finished int64
 	if !x.Finished.IsZero() {
 		finished = micros(x.Finished)
 	}
-	return t.exec(`INSERT INTO listing (one, pass, began_at, page_size, page_token, finished_at, took, nameless, known, lost) VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+	return t.w.exec(`INSERT INTO listing (one, pass, began_at, page_size, page_token, finished_at, took, nameless, known, lost) VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (one) DO UPDATE SET pass = excluded.pass, began_at = excluded.began_at, page_size = excluded.page_size,
 		page_token = excluded.page_token, finished_at = excluded.finished_at, took = excluded.took,
 		nameless = excluded.nameless, known = excluded.known, lost = excluded.lost`,
@@ -68,6 +68,6 @@ func (t *Tx) KeepListing(x Listing) error {
 
 // ForgetSeen makes every proxy be read and listed again, because another runner has changed
 // what this one saw.
-func (t *Tx) ForgetSeen() error {
-	return errors.Join(t.StaleAll(), t.exec(`UPDATE listing SET finished_at = 0, page_size = 0, page_token = ''`))
+func (t observations) ForgetSeen() error {
+	return errors.Join(t.StaleAll(), t.w.exec(`UPDATE listing SET finished_at = 0, page_size = 0, page_token = ''`))
 }

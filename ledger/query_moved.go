@@ -45,7 +45,7 @@ func (l *Fleet) movedOutside(ctx context.Context) ([]Moved, error) {
 // ForgetMoved treats all moves so far as explained, because an operator has recorded
 // spending outside Perennial. A move that a pending renewal may explain stays: the operator
 // was not shown it.
-func (t *Tx) ForgetMoved() error {
-	return t.exec(`DELETE FROM moves WHERE NOT EXISTS (
+func (t observations) ForgetMoved() error {
+	return t.w.exec(`DELETE FROM moves WHERE NOT EXISTS (
 		SELECT 1 FROM explained_moves e WHERE e.proxy_id = moves.proxy_id AND e.seen_at = moves.seen_at AND e.settled = 0)`)
 }

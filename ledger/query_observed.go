@@ -35,8 +35,8 @@ func (l *Fleet) SeenExpiry(ctx context.Context, proxyID string) (expires *time.T
 }
 
 // SeenExpiry is Fleet.SeenExpiry inside the transaction.
-func (t *Tx) SeenExpiry(proxyID string) (expires *time.Time, known bool, err error) {
-	return scanExpiry(t.queryRow(seenExpiry, proxyID))
+func (t observations) SeenExpiry(proxyID string) (expires *time.Time, known bool, err error) {
+	return scanExpiry(t.w.queryRow(seenExpiry, proxyID))
 }
 
 // LastRenewal returns a proxy's latest renewal that succeeded, or that an operator answered

@@ -65,7 +65,7 @@ func (p Proxy) LastsUntil() *time.Time {
 // Observe stores what a read of the provider showed. It is a cache, not a fact: the journal
 // is unchanged. pass numbers the listing pass that saw the proxies. It is 0 for a single
 // read, which shows that a proxy exists but not that it is listed.
-func (t *Tx) Observe(pass int64, proxies ...Proxy) error {
+func (t observations) Observe(pass int64, proxies ...Proxy) error {
 	for _, p := range proxies {
 		values := []any{
 			p.ProxyID, p.Status, p.IPType, p.Protocol, p.CountryCode, p.Region, p.LineName,
@@ -100,7 +100,7 @@ const (
 
 // ObserveUnreadable stores that a pass showed a proxy whose entry could not be read, and
 // why. The proxy is listed, and its earlier data stays.
-func (t *Tx) ObserveUnreadable(pass int64, id, why string) error {
+func (t observations) ObserveUnreadable(pass int64, id, why string) error {
 	return t.execFleet(`INSERT INTO proxies (proxy_id, status, ip_type, protocol, country_code, region, line_name, seen_at, pass, unreadable)
 		VALUES (?, '', '', '', '', '', '', 0, ?, ?)
 		ON CONFLICT (proxy_id) DO UPDATE SET pass = max(pass, excluded.pass), gone = 0, unlisted_at = NULL, unreadable = excluded.unreadable`, id, pass, why)
@@ -112,7 +112,7 @@ const notShown = `gone = 0 AND pass < ?1 AND (seen_at < ?2 OR unlisted_at IS NOT
 
 // FinishPass marks as unlisted each proxy that a complete pass did not show, or as gone if
 // it has expired. Absence proves nothing else about a proxy (trap 66).
-func (t *Tx) FinishPass(pass int64, began time.Time) error {
+func (t observations) FinishPass(pass int64, began time.Time) error {
 	return errors.Join(
 		t.execFleet(`UPDATE proxies SET gone = 1 WHERE `+notShown+` AND seen_at > 0
 			AND proxy_id IN (SELECT proxy_id `+asShown+` AND lasts_until <= ?3 UNION ALL SELECT proxy_id `+alreadyRenewed+` AND expires_at <= ?3)`, pass, micros(began), t.now),
@@ -120,7 +120,7 @@ func (t *Tx) FinishPass(pass int64, began time.Time) error {
 }
 
 // FinishCopy marks as gone the proxies that another runner's table lacks.
-func (t *Tx) FinishCopy(pass int64, began time.Time) error {
+func (t observations) FinishCopy(pass int64, began time.Time) error {
 	return t.execFleet(`UPDATE proxies SET gone = 1 WHERE `+notShown, pass, micros(began))
 }
 
@@ -130,8 +130,8 @@ const lostGrace = 10 * time.Minute
 
 // CountLost counts the living proxies, and those of them that a complete pass did not show
 // readably.
-func (t *Tx) CountLost(pass int64, began time.Time) (known, lost int, err error) {
-	err = t.queryRow(`SELECT count(*), count(*) FILTER (WHERE unreadable <> '' OR `+notShown+`) FROM proxies
+func (t observations) CountLost(pass int64, began time.Time) (known, lost int, err error) {
+	err = t.w.queryRow(`SELECT count(*), count(*) FILTER (WHERE unreadable <> '' OR `+notShown+`) FROM proxies
 		WHERE gone = 0 AND (expires_at IS NULL OR expires_at > ?3) AND NOT EXISTS (SELECT 1 FROM retired r WHERE r.proxy_id = proxies.proxy_id)`,
 		pass, micros(began), t.now+int64(lostGrace/time.Microsecond)).Scan(&known, &lost)
 	return known, lost, err
@@ -141,7 +141,7 @@ func (t *Tx) CountLost(pass int64, began time.Time) (known, lost int, err error)
 // proxy that had not expired it also appends a fact, because no proxy.expired follows.
 func (t *Tx) Gone(proxyID string) error {
 	var expires sql.NullInt64
-	err := t.queryRow(`SELECT expires_at FROM proxies WHERE proxy_id = ? AND gone = 0`, proxyID).Scan(&expires)
+	err := t.w.queryRow(`SELECT expires_at FROM proxies WHERE proxy_id = ? AND gone = 0`, proxyID).Scan(&expires)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
 	}
@@ -181,7 +181,7 @@ func (l *Fleet) UnreadableProxies(ctx context.Context, limit int) ([]Proxy, erro
 // again before it is paid for. If exactly one renewal paid for the expiry that was read,
 // and the proxy was alive then, the new expiry is expected. The API does not say what a
 // renewal does to an expired proxy.
-func (t *Tx) Stale(proxyID string) error {
+func (t observations) Stale(proxyID string) error {
 	return t.execFleet(`UPDATE proxies SET last_seen_at = max(last_seen_at, seen_at), seen_at = 0, expected_at = (
 			SELECT CASE WHEN count(*) = 1 AND min(l.observed_expires_at) > min(l.settled_at) THEN proxies.expires_at + min(l.duration_days) * 86400000000 END
 			FROM lines l WHERE l.proxy_id = proxies.proxy_id AND l.state IN ('succeeded', 'charged') AND abs(l.observed_expires_at - proxies.expires_at)`+isNoMove+`)

@@ -12,11 +12,11 @@ import (
 )
 
 // LastTime returns the time of the last row; 1970 if there is none.
-func (t *Tx) LastTime() (time.Time, error) {
+func (t records) LastTime() (time.Time, error) {
 	var us int64
-	err := t.queryRow(`SELECT time FROM journal ORDER BY seq DESC LIMIT 1`).Scan(&us)
+	err := t.w.queryRow(`SELECT time FROM journal ORDER BY seq DESC LIMIT 1`).Scan(&us)
 	if errors.Is(err, sql.ErrNoRows) {
-		err = t.queryRow(`SELECT coalesce((SELECT time FROM base), 0)`).Scan(&us)
+		err = t.w.queryRow(`SELECT coalesce((SELECT time FROM base), 0)`).Scan(&us)
 	}
 	return fromMicros(us), err
 }
@@ -34,17 +34,17 @@ const recordRows = `SELECT seq, time, operation, data FROM journal WHERE type = 
 	UNION ALL SELECT seq, time, operation, data FROM archived WHERE type = 'ledger.recorded'`
 
 // RecordOf reads the record under an id; ErrNotFound if there is none.
-func (t *Tx) RecordOf(id string) (Record, error) {
+func (t records) RecordOf(id string) (Record, error) {
 	return t.record(0, id)
 }
 
 // RecordAt reads the record in a journal row; ErrNotFound if the row is no record.
-func (t *Tx) RecordAt(seq int64) (Record, error) { return t.record(seq, "") }
+func (t records) RecordAt(seq int64) (Record, error) { return t.record(seq, "") }
 
 // RecordLike reads the last record after an instant with the same movement, amount, person
 // and reason; ErrNotFound if there is none.
-func (t *Tx) RecordLike(f fact.LedgerRecorded, after time.Time) (r Record, err error) {
-	seqs, err := collect(t.query(`SELECT seq FROM journal WHERE type = 'ledger.recorded' AND time > ? AND data ->> '$.by' = ? AND data ->> '$.reason' = ?
+func (t records) RecordLike(f fact.LedgerRecorded, after time.Time) (r Record, err error) {
+	seqs, err := collect(t.w.query(`SELECT seq FROM journal WHERE type = 'ledger.recorded' AND time > ? AND data ->> '$.by' = ? AND data ->> '$.reason' = ?
 		ORDER BY seq DESC`, micros(after), f.By, f.Reason), func(s scanner) (seq int64, err error) {
 		err = s.Scan(&seq)
 		return seq, err
@@ -60,8 +60,8 @@ func (t *Tx) RecordLike(f fact.LedgerRecorded, after time.Time) (r Record, err e
 
 // Corrected returns how much records of this movement have already taken back of a row, in
 // cents, less records that restored or added to it. Corrections of corrections count.
-func (t *Tx) Corrected(seq int64, movement string) (cents int64, err error) {
-	err = t.queryRow(`WITH RECURSIVE corrections (seq) AS (
+func (t records) Corrected(seq int64, movement string) (cents int64, err error) {
+	err = t.w.queryRow(`WITH RECURSIVE corrections (seq) AS (
 			SELECT r.seq FROM (`+recordRows+`) r WHERE r.data ->> '$.corrects_seq' = ?1
 			UNION SELECT r.seq FROM corrections CROSS JOIN (`+recordRows+`) r ON r.data ->> '$.corrects_seq' = corrections.seq)
 		SELECT coalesce(sum(CASE t.kind WHEN ?2 THEN t.cents ELSE -t.cents END), 0)
@@ -78,10 +78,10 @@ func kindOf(movement string) string {
 }
 
 // record reads the record of a row or, for row 0, of an id.
-func (t *Tx) record(seq int64, id string) (r Record, err error) {
+func (t records) record(seq int64, id string) (r Record, err error) {
 	var us int64
 	var kind string
-	err = t.queryRow(`SELECT r.seq, r.time, t.kind, t.cents, t.operation, t.order_no, t.proxy_id, coalesce(r.data ->> '$.by', ''),
+	err = t.w.queryRow(`SELECT r.seq, r.time, t.kind, t.cents, t.operation, t.order_no, t.proxy_id, coalesce(r.data ->> '$.by', ''),
 		coalesce(r.data ->> '$.reason', ''), coalesce(r.data ->> '$.id', substr(r.operation, 8), ''), coalesce(r.data ->> '$.corrects_seq', 0)
 		FROM (`+recordRows+`) r JOIN transfers t ON t.seq = r.seq
 		WHERE r.seq = ?1 OR ?1 = 0 AND (r.data ->> '$.id' = ?2 OR r.operation = ?3) ORDER BY r.seq LIMIT 1`, seq, id, fact.LedgerRecorded{ID: id}.Subject()).
@@ -95,9 +95,9 @@ func (t *Tx) record(seq int64, id string) (r Record, err error) {
 
 // AnswerAt reads the answer to a review in a journal row; ErrNotFound if the row is no
 // answer, or was archived.
-func (t *Tx) AnswerAt(seq int64) (f fact.OperationResolved, err error) {
+func (t records) AnswerAt(seq int64) (f fact.OperationResolved, err error) {
 	var data string
-	err = t.queryRow(`SELECT data FROM journal WHERE seq = ? AND type = 'operation.resolved'`, seq).Scan(&data)
+	err = t.w.queryRow(`SELECT data FROM journal WHERE seq = ? AND type = 'operation.resolved'`, seq).Scan(&data)
 	if errors.Is(err, sql.ErrNoRows) {
 		return f, ErrNotFound
 	}
