@@ -9,9 +9,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -23,23 +26,13 @@ type value []byte
 
 var errTwice = errors.New("a key appears twice") // no key name: in a broken reply it may be a secret
 
-// UnmarshalJSONFrom stores a value and refuses a second one for the same key.
-func (v *value) UnmarshalJSONFrom(d *jsontext.Decoder) error {
-	if *v != nil {
-		return errTwice
-	}
-	raw, err := d.ReadValue()
-	*v = bytes.Clone(raw)
-	return err
-}
-
 func kindOf(v value) jsontext.Kind { return jsontext.Value(v).Kind() }
 
 func isText(v value) bool {
 	return kindOf(v) == jsontext.KindString || kindOf(v) == jsontext.KindNumber
 }
 
-// lenient lets value detect duplicate keys and skips the validation of unread text. A
+// lenient lets parse detect duplicate keys and skips the validation of unread text. A
 // fault in one list entry then does not affect the others.
 var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
@@ -58,19 +51,56 @@ type object struct {
 	err     error
 }
 
-// parseObject parses a whole JSON text as an object.
+// parseObject parses a whole JSON text as an object. Its members are parts of raw.
 func parseObject(name string, raw []byte) (*object, error) {
 	o := &object{name: name, members: make(map[string]value, 16)}
-	err := json.Unmarshal(raw, &o.members, lenient)
-	switch _, broken := errors.AsType[*jsontext.SyntacticError](err); {
-	case broken:
-		err = errors.New("not JSON")
-	case errors.Is(err, errTwice):
-		err = errTwice
-	case err != nil || o.members == nil:
-		err = errors.New("not a JSON object")
+	return o, named(name, o.parse(raw))
+}
+
+var (
+	errNoJSON   = errors.New("not JSON")
+	errNoObject = errors.New("not a JSON object")
+)
+
+func (o *object) parse(raw []byte) error {
+	d := jsontext.NewDecoder(bytes.NewBuffer(raw), lenient)
+	if d.PeekKind() != jsontext.KindBeginObject {
+		if _, err := d.ReadValue(); err != nil {
+			return errNoJSON
+		}
+		return atEnd(d, errNoObject)
 	}
-	return o, named(name, err)
+	if _, err := d.ReadToken(); err != nil {
+		return errNoJSON
+	}
+	for d.PeekKind() != jsontext.KindEndObject {
+		key, err := d.ReadToken()
+		if err != nil {
+			return errNoJSON
+		}
+		name := key.String()
+		if _, twice := o.members[name]; twice {
+			return errTwice
+		}
+		v, err := d.ReadValue()
+		if err != nil {
+			return errNoJSON
+		}
+		end := d.InputOffset()
+		o.members[name] = raw[end-int64(len(v)) : end : end]
+	}
+	if _, err := d.ReadToken(); err != nil {
+		return errNoJSON
+	}
+	return atEnd(d, nil)
+}
+
+// atEnd returns err if nothing follows the value that was read.
+func atEnd(d *jsontext.Decoder, err error) error {
+	if _, more := d.ReadToken(); !errors.Is(more, io.EOF) {
+		return errNoJSON
+	}
+	return err
 }
 
 func named(name string, err error) error {
@@ -130,7 +160,20 @@ func read[T any](o *object, key, kind string) (out T) {
 	return out
 }
 
-func (o *object) str(key string) string { return read[string](o, key, "a string") }
+func (o *object) str(key string) string {
+	if text, plain := plainText(o.raw(key)); plain {
+		return text
+	}
+	return read[string](o, key, "a string")
+}
+
+// plainText returns the text of a string that needs no decoding. Nearly all need none.
+func plainText(v value) (text string, plain bool) {
+	if kindOf(v) != jsontext.KindString || slices.ContainsFunc(v, func(c byte) bool { return c == '\\' || c >= utf8.RuneSelf }) {
+		return "", false
+	}
+	return string(v[1 : len(v)-1]), true
+}
 
 // integer decodes a 64-bit integer. A fraction or an exponent is malformed, even 1.0.
 func (o *object) integer(key string) int64 { return read[int64](o, key, "a 64-bit integer") }
@@ -140,7 +183,35 @@ func (o *object) optionalInt(key string) *int64 { return read[*int64](o, key, "a
 func (o *object) boolean(key string) bool { return read[bool](o, key, "a boolean") }
 
 // array returns the elements of an array member.
-func (o *object) array(key string) []value { return read[[]value](o, key, "an array") }
+func (o *object) array(key string) []value {
+	v := o.raw(key)
+	all, ok := elements(v)
+	if v != nil && !ok {
+		o.fail(key, "not an array")
+	}
+	return all
+}
+
+// elements returns the elements of an array, as parts of it. ok is false for any other value.
+func elements(v value) (all []value, ok bool) {
+	if kindOf(v) != jsontext.KindBeginArray {
+		return nil, false
+	}
+	d := jsontext.NewDecoder(bytes.NewBuffer(v), lenient)
+	if _, err := d.ReadToken(); err != nil {
+		return nil, false
+	}
+	all = []value{}
+	for d.PeekKind() != jsontext.KindEndArray {
+		one, err := d.ReadValue()
+		if err != nil {
+			return nil, false
+		}
+		end := d.InputOffset()
+		all = append(all, v[end-int64(len(one)):end:end])
+	}
+	return all, true
+}
 
 // arrayOf decodes an array of T. Its error calls the elements by plural. A null element is
 // malformed.

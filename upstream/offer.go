@@ -34,7 +34,7 @@ func decodeOffer(o *object) Offer {
 		UnitPriceCents: o.optionalInt("unit_price_cents"), UnitPrice: o.decimal("unit_price"),
 		BaseDurationDays: o.integer("base_duration_days"), MaxQuantity: o.optionalInt("max_quantity"), DurationDays: arrayOf[int64](o, "duration_days", "integers"),
 	}
-	cidrs, _ := as[[]value](o.raw("cidrs"))
+	cidrs, _ := elements(o.raw("cidrs"))
 	for _, raw := range cidrs { // the document gives no type: keep the text entries
 		if cidr, ok := as[string](raw); ok {
 			out.CIDRs = append(out.CIDRs, nameOf(cidr, 64))

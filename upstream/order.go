@@ -177,7 +177,7 @@ func decodeOrder(o *object, e *Envelope) Order {
 // shownItems decodes the lines of an order in the request's format. The document promises
 // no format, and another one is not an error.
 func shownItems(o *object) (items []OrderItem) {
-	lines, _ := as[[]value](o.raw("items"))
+	lines, _ := elements(o.raw("items"))
 	for _, line := range lines {
 		entry, err := parseObject("items", line)
 		if err != nil {

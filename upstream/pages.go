@@ -259,7 +259,7 @@ type arrays struct {
 
 func arraysOf(o *object, l list) (out arrays) {
 	for _, name := range slices.Sorted(maps.Keys(o.members)) {
-		entries, isArray := as[[]value](o.members[name])
+		entries, isArray := elements(o.members[name])
 		switch members, carried := l.likeness(entries); {
 		case !isArray:
 		case len(entries) == 0:
