@@ -45,6 +45,9 @@ func TestInitWritesAConfigurationThatWorks(t *testing.T) {
 	if code != 0 || !strings.Contains(errs, "Next: perennial sandbox --listen 127.0.0.1:8090 --control 127.0.0.1:8091, and in another terminal perennial run --config trial.yaml") {
 		t.Errorf("exit %d\n%s", code, errs)
 	}
+	if out := w.mustCLI("config", "check", "--config", "trial.yaml"); !strings.HasPrefix(out, "trial.yaml is valid: 1 account, 0 schedules") {
+		t.Errorf("config check says %s", out)
+	}
 	if out := w.mustCLI("config", "show", "--config", "trial.yaml"); !strings.Contains(out, "http://127.0.0.1:8090") {
 		t.Error(out)
 	}
