@@ -98,7 +98,7 @@ func skippedNote(run *schedules.LastRun, due, limit int) string {
 	if run.Result.Skipped == 0 {
 		return fmt.Sprintf("the run of %s skipped nothing that was due", stamp(&run.Began))
 	}
-	text := fmt.Sprintf("the run of %s skipped %s: %s\nof them %d, by what is known now, are still due", stamp(&run.Began), english.Plural(int(run.Result.Skipped), "proxy", "proxies"), run.Why(), due)
+	text := fmt.Sprintf("the run of %s skipped %s: %s\nstill due: %d of them", stamp(&run.Began), english.Plural(int(run.Result.Skipped), "proxy", "proxies"), run.Why(), due)
 	if due > limit {
 		text += fmt.Sprintf("; %d are shown, --limit shows more", limit)
 	}

@@ -365,7 +365,7 @@ func TestACorrectionCanBeTakenBack(t *testing.T) {
 	}))
 	h.signIn(h.client, Person{Name: "ada", Role: Operator})
 	page := h.settled("/a/main/operation?id=r1")
-	wants(t, page, "<summary>Correct: it was charged after all</summary>", `name="kind" value="charge"`, `value="9.00"`, "9.00 USD was taken back", "Corrected since: 0.00 USD in all.")
+	wants(t, page, "<summary>Correct: it was charged after all</summary>", `name="kind" value="charge"`, `value="9.00"`, "9.00 USD was taken back", "With its corrections: 0.00 USD charged.")
 	if strings.Contains(page, "Correct: less was charged") {
 		t.Error("nothing is left to take back")
 	}
