@@ -74,10 +74,12 @@ func (t projector) applyRecorded(r Row, f fact.LedgerRecorded) error {
 	switch f.Movement {
 	case fact.MovementCharge, fact.MovementRefund:
 		return t.bookRecorded(r, f)
-	case fact.MovementExternal:
-		return t.book(r, transfer{kind: "external", debit: "external", credit: "wallet", cents: f.AmountCents, orderNo: f.OrderNo})
 	}
-	return t.book(r, transfer{kind: "funding", debit: "wallet", credit: "funding", cents: f.AmountCents, orderNo: f.OrderNo})
+	m := transfer{kind: f.BookAccount(), debit: "wallet", credit: f.BookAccount(), cents: f.AmountCents, orderNo: f.OrderNo}
+	if f.Movement == fact.MovementExternal {
+		m.debit, m.credit = m.credit, m.debit
+	}
+	return t.book(r, m)
 }
 
 func (t projector) applyCommand(r Row, f fact.Fact) error {

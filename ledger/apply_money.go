@@ -149,15 +149,15 @@ func (t projector) settle(r Row, operation string, lines []fact.Line) (charged, 
 }
 
 // bookRecorded books a charge or refund that an operator recorded, on the operation and on
-// the line that the record names.
+// the line that the record names. A correction that turns a line's answer around gives it the
+// state of the right answer.
 func (t projector) bookRecorded(r Row, f fact.LedgerRecorded) error {
 	charged, refunded := f.AmountCents, int64(0)
 	if f.Movement == fact.MovementRefund {
 		charged, refunded = 0, f.AmountCents
 	}
 	if f.ProxyID != "" {
-		err := t.w.execOne(`UPDATE lines SET charged_cents = charged_cents + ?, refunded_cents = refunded_cents + ? WHERE operation = ? AND proxy_id = ?`,
-			charged, refunded, f.OperationID, f.ProxyID)
+		err := t.w.execOne(recordOnLine, charged, refunded, f.Corrects > 0, f.OperationID, f.ProxyID)
 		if err != nil {
 			return err
 		}
@@ -174,6 +174,11 @@ func (t projector) bookRecorded(r Row, f fact.LedgerRecorded) error {
 	}
 	return t.book(r, m.as("charge", at, "wallet", charged), m.as("refund", "wallet", at, refunded))
 }
+
+const recordOnLine = `UPDATE lines SET charged_cents = charged_cents + ?1, refunded_cents = refunded_cents + ?2,
+	state = CASE WHEN state = 'not_charged' AND charged_cents + ?1 > refunded_cents THEN 'charged'
+		WHEN state = 'charged' AND ?3 AND charged_cents <= refunded_cents + ?2 THEN 'not_charged' ELSE state END
+	WHERE operation = ?4 AND proxy_id = ?5`
 
 // bookResolution books an operator's answer, and returns the cents that it adds to the
 // operation's charges and refunds. Money in suspense moves to renewals if it was charged,

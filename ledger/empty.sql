@@ -33,6 +33,7 @@ INSERT INTO "goose_db_version" ("id", "version_id", "is_applied") VALUES (24, 23
 INSERT INTO "goose_db_version" ("id", "version_id", "is_applied") VALUES (25, 24, 1);
 INSERT INTO "goose_db_version" ("id", "version_id", "is_applied") VALUES (26, 25, 1);
 INSERT INTO "goose_db_version" ("id", "version_id", "is_applied") VALUES (27, 26, 1);
+INSERT INTO "goose_db_version" ("id", "version_id", "is_applied") VALUES (28, 27, 1);
 CREATE TABLE journal (
     seq       INTEGER PRIMARY KEY,
     type      TEXT    NOT NULL,
@@ -471,14 +472,6 @@ CREATE INDEX proxies_unlisted ON proxies (seen_at) WHERE unlisted_at IS NOT NULL
 CREATE INDEX proxies_unreadable ON proxies (proxy_id) WHERE unreadable <> '';
 CREATE TRIGGER transfers_no_update BEFORE UPDATE ON transfers
 BEGIN SELECT RAISE(ABORT, 'a transfer is never changed: a correction is a new entry'); END;
-CREATE VIEW v_days AS
-    SELECT date(booked_at / 1000000, 'unixepoch') AS day, count(*) FILTER (WHERE kind = 'charge' OR kind = 'suspense') AS charges,
-           coalesce(sum(cents) FILTER (WHERE kind = 'charge' OR kind = 'suspense'), 0) AS charged_cents,
-           coalesce(sum(cents) FILTER (WHERE kind = 'refund'), 0) AS refunded_cents,
-           coalesce(sum(cents) FILTER (WHERE kind = 'funding'), 0) AS funding_cents,
-           coalesce(sum(cents) FILTER (WHERE kind = 'external'), 0) AS external_cents,
-           sum(CASE WHEN debit = 'wallet' THEN cents WHEN credit = 'wallet' THEN -cents ELSE 0 END) AS wallet_change_cents
-    FROM transfers GROUP BY 1;
 CREATE TRIGGER proxy_moved AFTER UPDATE OF expires_at ON proxies
 WHEN max(OLD.seen_at, OLD.last_seen_at) > 0 AND NEW.expires_at >= OLD.expires_at + 86400000000
     AND NOT EXISTS (SELECT 1 FROM lines l WHERE l.proxy_id = NEW.proxy_id AND (l.state = 'succeeded' OR l.state = 'charged')
@@ -512,4 +505,12 @@ CREATE INDEX journal_uncovered ON journal (seq) WHERE type = 'listing.uncovered'
 CREATE INDEX proxies_lasting ON proxies (lasts_until) WHERE expires_at IS NOT NULL AND gone = 0;
 CREATE INDEX rejections_at ON rejections (rejected_at);
 CREATE INDEX proxies_expected ON proxies (expires_at) WHERE expected_at IS NOT NULL AND gone = 0;
+CREATE VIEW v_days AS
+    SELECT date(booked_at / 1000000, 'unixepoch') AS day, count(*) FILTER (WHERE kind = 'charge' OR kind = 'suspense') AS charges,
+           coalesce(sum(cents) FILTER (WHERE kind = 'charge' OR kind = 'suspense'), 0) AS charged_cents,
+           coalesce(sum(cents) FILTER (WHERE kind = 'refund'), 0) AS refunded_cents,
+           coalesce(sum(CASE debit WHEN 'wallet' THEN cents ELSE -cents END) FILTER (WHERE kind = 'funding'), 0) AS funding_cents,
+           coalesce(sum(CASE credit WHEN 'wallet' THEN cents ELSE -cents END) FILTER (WHERE kind = 'external'), 0) AS external_cents,
+           sum(CASE WHEN debit = 'wallet' THEN cents WHEN credit = 'wallet' THEN -cents ELSE 0 END) AS wallet_change_cents
+    FROM transfers GROUP BY 1;
 COMMIT;

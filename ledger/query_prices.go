@@ -17,9 +17,10 @@ import (
 
 const (
 	// priceOf is the price that line x names, in SQL. For a line that an operator answered
-	// it is the net of the answer and its corrections. An amount booked in suspense and
-	// taken back is no price.
-	priceOf = `CASE x.state WHEN 'charged' THEN x.charged_cents - x.refunded_cents ELSE x.charged_cents END`
+	// it is the net of the answer and its corrections: an amount booked in suspense and
+	// taken back is no price. For a renewal that succeeded it is the net, unless all of it
+	// came back.
+	priceOf = `CASE WHEN x.state = 'charged' OR x.state = 'succeeded' AND x.charged_cents > x.refunded_cents THEN x.charged_cents - x.refunded_cents ELSE x.charged_cents END`
 	// priced is the SQL condition that line x names its price.
 	priced = priceOf + ` > 0 AND (x.state = 'succeeded' OR x.state = 'charged' OR x.state = 'failed' OR x.state = 'unresolved')`
 )
@@ -63,11 +64,12 @@ func (l *Fleet) PaidPerDay(ctx context.Context, proxyID string) (Paid, error) {
 // LastPaid returns the cost of the last renewal of any proxy of the same country, region,
 // line, type and protocol. Offers may differ in any of these, and each has its price. It
 // searches the last 500,000 facts, the newest transfers first; in a large account the first
-// few give the price.
+// few give the price. A correction makes an old renewal no newer.
 func (l *Fleet) LastPaid(ctx context.Context, like Proxy) (Paid, error) {
 	return paidOrNone(l.read.QueryRowContext(ctx, `SELECT `+priceOf+`, x.duration_days, x.settled_at
 		FROM transfers t CROSS JOIN lines x ON x.operation = t.operation AND x.proxy_id = t.proxy_id CROSS JOIN proxies p ON p.proxy_id = t.proxy_id
 		WHERE t.seq > (SELECT max(seq) FROM journal) - 500000 AND t.kind IN ('charge', 'suspense', 'resolution')
+		AND coalesce((SELECT type FROM journal WHERE seq = t.seq), '') <> 'ledger.recorded'
 		AND `+priced+` AND `+likeP+` ORDER BY t.seq DESC LIMIT 1`, like.CountryCode, like.Region, like.LineName, like.IPType, like.Protocol))
 }
 

@@ -161,6 +161,12 @@ func scanText(s scanner) (text string, err error) {
 	return text, err
 }
 
+// The sums of transfers from and to an account, less what reversals returned to it, in SQL.
+const (
+	fundingCents = "coalesce(sum(CASE debit WHEN 'wallet' THEN cents ELSE -cents END) FILTER (WHERE kind = 'funding'), 0)"
+	outsideCents = "coalesce(sum(CASE credit WHEN 'wallet' THEN cents ELSE -cents END) FILTER (WHERE kind = 'external'), 0)"
+)
+
 // Balance is the book of one account, in integer cents. WalletCents =
 // FundingCents - ExternalCents - (ChargedCents - RefundedCents), where charged
 // is gross and includes what is in suspense.
@@ -212,8 +218,8 @@ const balanceQuery = `SELECT coalesce((SELECT currency FROM binding), ''),
 	coalesce(sum(cents) FILTER (WHERE kind IN ('charge', 'suspense')), 0),
 	coalesce(sum(cents) FILTER (WHERE kind = 'refund'), 0),
 	coalesce(sum(CASE WHEN debit = 'suspense' THEN cents WHEN credit = 'suspense' THEN -cents END), 0),
-	coalesce(sum(cents) FILTER (WHERE kind = 'funding'), 0),
-	coalesce(sum(cents) FILTER (WHERE kind = 'external'), 0) FROM totals`
+	` + fundingCents + `,
+	` + outsideCents + ` FROM totals`
 
 // Balance sums the books under the name of the account. Balance and head are of one moment.
 func (l *Money) Balance(ctx context.Context, account string) (Balance, error) {

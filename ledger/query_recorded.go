@@ -64,31 +64,26 @@ func (t records) Corrected(seq int64, movement string) (cents int64, err error) 
 	err = t.w.queryRow(`WITH RECURSIVE corrections (seq) AS (
 			SELECT r.seq FROM (`+recordRows+`) r WHERE r.data ->> '$.corrects_seq' = ?1
 			UNION SELECT r.seq FROM corrections CROSS JOIN (`+recordRows+`) r ON r.data ->> '$.corrects_seq' = corrections.seq)
-		SELECT coalesce(sum(CASE t.kind WHEN ?2 THEN t.cents ELSE -t.cents END), 0)
-		FROM corrections CROSS JOIN transfers t ON t.seq = corrections.seq`, seq, kindOf(movement)).Scan(&cents)
+		SELECT coalesce(sum(CASE WHEN (t.debit = 'wallet') = ?2 THEN t.cents ELSE -t.cents END), 0)
+		FROM corrections CROSS JOIN transfers t ON t.seq = corrections.seq`, seq, movement == fact.MovementTopUp || movement == fact.MovementRefund).Scan(&cents)
 	return cents, err
-}
-
-// kindOf returns the kind of transfer that a movement books.
-func kindOf(movement string) string {
-	if movement == fact.MovementTopUp {
-		return "funding"
-	}
-	return movement
 }
 
 // record reads the record of a row or, for row 0, of an id.
 func (t records) record(seq int64, id string) (r Record, err error) {
 	var us int64
-	var kind string
-	err = t.w.queryRow(`SELECT r.seq, r.time, t.kind, t.cents, t.operation, t.order_no, t.proxy_id, coalesce(r.data ->> '$.by', ''),
+	var in int64
+	err = t.w.queryRow(`SELECT r.seq, r.time, t.kind, t.debit = 'wallet', t.cents, t.operation, t.order_no, t.proxy_id, coalesce(r.data ->> '$.by', ''),
 		coalesce(r.data ->> '$.reason', ''), coalesce(r.data ->> '$.id', substr(r.operation, 8), ''), coalesce(r.data ->> '$.corrects_seq', 0)
 		FROM (`+recordRows+`) r JOIN transfers t ON t.seq = r.seq
 		WHERE r.seq = ?1 OR ?1 = 0 AND (r.data ->> '$.id' = ?2 OR r.operation = ?3) ORDER BY r.seq LIMIT 1`, seq, id, fact.LedgerRecorded{ID: id}.Subject()).
-		Scan(&r.Seq, &us, &kind, &r.AmountCents, &r.OperationID, &r.OrderNo, &r.ProxyID, &r.By, &r.Reason, &r.ID, &r.Corrects)
+		Scan(&r.Seq, &us, &r.Movement, &in, &r.AmountCents, &r.OperationID, &r.OrderNo, &r.ProxyID, &r.By, &r.Reason, &r.ID, &r.Corrects)
 	r.At = fromMicros(us)
-	if r.Movement = kind; kind == "funding" {
-		r.Movement = fact.MovementTopUp
+	if account := r.Movement; account == "external" || account == "funding" {
+		r.Account, r.Movement = account, fact.MovementExternal
+		if in == 1 {
+			r.Movement = fact.MovementTopUp
+		}
 	}
 	return r, notFound(err)
 }

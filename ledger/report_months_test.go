@@ -165,6 +165,9 @@ func TestAMonthSaysWhatItLacks(t *testing.T) {
 	b.add(settled("later/0001", "partial", line("px_1", "succeeded", 310, 0), line("px_2", "failed", 290, 290)),
 		fact.OperationReview{Ref: ref("review/1"), Reason: "odd", Ambiguous: true}, fact.OperationReview{Ref: ref("never/1"), Reason: "odd", Ambiguous: true},
 		resolved("never/1", "", "not_charged", 0), resolved("half/0001", "px_3", "charged", 300), resolved("half/0001", "px_4", "not_charged", 0))
+	answer, _, err := b.Head(t.Context())
+	check(t, err)
+	b.add(fact.LedgerRecorded{Ref: ref("half/0001"), Movement: fact.MovementCharge, AmountCents: 300, ProxyID: "px_4", Corrects: answer, By: "ada", Reason: "it was charged after all", ID: "c"})
 	for month, want := range map[time.Month]string{
 		11: "later/0001 600 6.00 booked on 2026-12-02, never/1 900 not charged, review/1 0 not known yet, ",
 		12: "review/1 0 not known yet, december/1 100 not known yet, ",

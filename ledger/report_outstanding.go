@@ -51,10 +51,16 @@ func (x Outstanding) Exposure() string {
 const outstandingMost = 1000
 
 // outstandingQuery takes the first sequence after a period (1), its end (2) and a limit
-// (3). Operations waiting without an attempt that may have executed were not charged.
+// (3). Operations waiting without an attempt that may have executed were not charged. A later
+// correction of what the period booked is not outstanding.
 const outstandingQuery = `WITH since AS (
 		SELECT operation, min(booked_at) AS at, sum(cents) AS cents FROM transfers
-		WHERE seq >= ?1 AND operation <> '' AND (kind = 'charge' OR kind = 'suspense') GROUP BY operation),
+		WHERE seq >= ?1 AND operation <> '' AND (kind = 'charge' OR kind = 'suspense') AND seq NOT IN (
+			SELECT r.seq FROM (` + recordRows + `) r WHERE r.seq >= ?1 AND r.data ->> '$.corrects_seq' > 0 AND EXISTS (
+				SELECT 1 FROM (SELECT seq FROM journal WHERE operation = r.operation AND operation <> ''
+					UNION ALL SELECT seq FROM archived WHERE operation = r.operation AND operation <> '') f CROSS JOIN transfers e ON e.seq = f.seq
+				WHERE f.seq < ?1 AND e.proxy_id = coalesce(r.data ->> '$.proxy_id', '') AND (e.kind = 'charge' OR e.kind = 'suspense')))
+		GROUP BY operation),
 	unpriced AS (SELECT DISTINCT operation FROM lines WHERE claim = 1 AND state = 'unresolved' AND charged_cents = 0)
 	SELECT o.id, o.order_no, o.first_sent_at, o.state, o.estimate_cents, s.at, coalesce(s.cents, 0), o.live = 0 AND u.operation IS NULL, count(*) OVER ()
 	FROM operations o LEFT JOIN since s ON s.operation = o.id LEFT JOIN unpriced u ON u.operation = o.id

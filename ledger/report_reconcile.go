@@ -22,8 +22,9 @@ type Changed struct {
 // ChangedSince lists up to limit facts after a journal sequence that settled or changed an
 // operation's money, in order.
 func (l *Money) ChangedSince(ctx context.Context, after int64, limit int) ([]Changed, error) {
-	return collect(l.query(ctx, `SELECT seq, time, type, operation FROM journal WHERE seq > ? AND operation <> '' AND type IN
+	return collect(l.query(ctx, `SELECT seq, time, type, operation FROM journal WHERE seq > ? AND operation <> '' AND (type IN
 		('order.delivered', 'order.refunded', 'operation.review', 'operation.resolved', 'renewal.completed', 'renewal.partial', 'renewal.failed')
+		OR type = 'ledger.recorded' AND data ->> '$.operation_id' <> '')
 		ORDER BY seq LIMIT +?`, after, limit), func(s scanner) (Changed, error) {
 		var c Changed
 		var us int64
@@ -85,7 +86,7 @@ func (l *Money) OrdersNotCharged(ctx context.Context) ([]fact.Operation, error) 
 // back.
 func (l *Money) RecordedFor(ctx context.Context) (map[string]int64, error) {
 	sums := map[string]int64{}
-	err := each(l.query(ctx, `SELECT order_no, sum(CASE kind WHEN 'external' THEN cents ELSE -cents END)
+	err := each(l.query(ctx, `SELECT order_no, sum(CASE credit WHEN 'wallet' THEN cents ELSE -cents END)
 		FROM transfers WHERE (kind = 'external' OR kind = 'funding') AND order_no <> '' GROUP BY order_no`), func(s scanner) error {
 		var no string
 		var cents int64
@@ -167,9 +168,15 @@ type Reconciled struct {
 }
 
 // PublishedDiscrepancies lists the discrepancies published since the books last agreed with
-// the provider, the newest first. agreed is that last agreement, nil if it is not among the
+// the provider, the newest first and each of one subject once, as it was published last.
+// agreed is that last agreement, nil if it is not among the
 // newest facts.
 func (l *Money) PublishedDiscrepancies(ctx context.Context) (told []fact.LedgerDiscrepancy, agreed *Reconciled, err error) {
+	type subject struct {
+		finding, order, operation, proxy string
+		less                             bool
+	}
+	seen := map[subject]bool{}
 	err = each(l.query(ctx, `SELECT `+rowColumns+` FROM journal WHERE seq > (SELECT coalesce(max(seq), 0) FROM journal) - ? AND type IN ('ledger.reconciled', 'ledger.discrepancy')
 		ORDER BY seq DESC`, reconcileHorizon), func(s scanner) error {
 		r, err := scanRow(s)
@@ -179,7 +186,10 @@ func (l *Money) PublishedDiscrepancies(ctx context.Context) (told []fact.LedgerD
 		decoded, err := fact.Decode(r.Type, []byte(r.Data))
 		switch f := decoded.(type) {
 		case fact.LedgerDiscrepancy:
-			told = append(told, f)
+			if of := (subject{f.Finding, f.OrderNo, f.OperationID, f.ProxyID, f.AmountCents < 0}); !seen[of] {
+				seen[of] = true
+				told = append(told, f)
+			}
 		case fact.LedgerReconciled:
 			agreed = &Reconciled{f, r.Seq, r.Instant()}
 			return errEnough

@@ -124,7 +124,7 @@ func TestFindingsReportedAreThoseSinceTheLastAgreement(t *testing.T) {
 	if told, agreed, err := b.PublishedDiscrepancies(t.Context()); err != nil || len(told) != 1 || agreed != nil {
 		t.Errorf("%+v %+v %v", told, agreed, err)
 	}
-	b.add(fact.LedgerReconciled{WalletCents: 5, ProviderCents: 5, Quiet: true}, fact.LedgerDiscrepancy{Finding: "wallet", AmountCents: 2, Explanation: "x"})
+	b.add(fact.LedgerReconciled{WalletCents: 5, ProviderCents: 5, Quiet: true}, fact.LedgerDiscrepancy{Finding: "wallet", AmountCents: 1, Explanation: "x"}, fact.LedgerDiscrepancy{Finding: "wallet", AmountCents: 2, Explanation: "x"})
 	told, agreed, err := b.PublishedDiscrepancies(t.Context())
 	check(t, err)
 	if len(told) != 1 || told[0].AmountCents != 2 || agreed == nil || agreed.WalletCents != 5 || agreed.Seq != 3 || agreed.At.Before(noon) {

@@ -104,7 +104,7 @@ func (c Corrections) Text() string {
 func (s *Statement) corrected(ctx context.Context, q queryer, from, to int64) error {
 	var c Corrections
 	err := q.QueryRowContext(ctx, `SELECT count(DISTINCT t.seq), coalesce(sum(t.cents) FILTER (WHERE t.kind = 'charge'), 0), coalesce(sum(t.cents) FILTER (WHERE t.kind = 'refund'), 0),
-		coalesce(sum(t.cents) FILTER (WHERE t.kind = 'funding'), 0), coalesce(sum(t.cents) FILTER (WHERE t.kind = 'external'), 0)
+		`+fundingCents+`, `+outsideCents+`
 		FROM (SELECT seq FROM journal WHERE type = 'ledger.recorded' AND seq >= ?1 AND seq < ?2 AND data ->> '$.corrects_seq' > 0
 			UNION ALL SELECT seq FROM archived WHERE type = 'ledger.recorded' AND seq >= ?1 AND seq < ?2 AND data ->> '$.corrects_seq' > 0) r
 		CROSS JOIN transfers t ON t.seq = r.seq`, from, to).Scan(&c.Count, &c.ChargedCents, &c.RefundedCents, &c.FundingCents, &c.OutsideCents)
@@ -158,7 +158,7 @@ func (s *Statement) sumUp(ctx context.Context, q queryer, from, to int64) error 
 		return fmt.Errorf("sum what came after: %w", err)
 	}
 	err := q.QueryRowContext(ctx, `SELECT coalesce(sum(CASE WHEN debit = 'wallet' THEN cents WHEN credit = 'wallet' THEN -cents END), 0),
-		coalesce(sum(cents) FILTER (WHERE kind = 'funding'), 0), coalesce(sum(cents) FILTER (WHERE kind = 'external'), 0),
+		`+fundingCents+`, `+outsideCents+`,
 		coalesce(sum(cents) FILTER (WHERE debit = 'suspense'), 0), coalesce(sum(cents) FILTER (WHERE credit = 'suspense' AND debit <> 'wallet'), 0),
 		coalesce(sum(cents) FILTER (WHERE credit = 'suspense' AND debit = 'wallet'), 0)`+inPeriod, from, to).
 		Scan(&walletIn, &s.FundingCents, &s.OutsideCents, &s.SuspenseChargedCents, &s.SuspenseResolvedCents, &s.SuspenseReturnedCents)

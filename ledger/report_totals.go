@@ -25,7 +25,7 @@ type BookTotal struct {
 // recordedOn selects the records on the order of operation o, if it is the first with that
 // number.
 const recordedOn = `CASE WHEN o.order_no <> '' AND o.id = (SELECT min(x.id) FROM operations x WHERE x.order_no <> '' AND x.order_no = o.order_no)
-	THEN (SELECT coalesce(sum(CASE r.kind WHEN 'external' THEN r.cents ELSE -r.cents END), 0) FROM transfers r
+	THEN (SELECT coalesce(sum(CASE r.credit WHEN 'wallet' THEN r.cents ELSE -r.cents END), 0) FROM transfers r
 		WHERE r.order_no <> '' AND (r.kind = 'external' OR r.kind = 'funding') AND r.order_no = o.order_no) ELSE 0 END`
 
 // totalsBy holds the queries that TotalsBy answers: subject, name, count, charged,
@@ -37,7 +37,7 @@ var totalsBy = map[string]string{
 			` + recordedOn + ` AS recorded, o.accepted_at AS rank
 			FROM operations o WHERE o.kind = 'order'
 		UNION ALL
-		SELECT t.order_no, '', 0, 0, 0, sum(CASE t.kind WHEN 'external' THEN t.cents ELSE -t.cents END), max(t.booked_at)
+		SELECT t.order_no, '', 0, 0, 0, sum(CASE t.credit WHEN 'wallet' THEN t.cents ELSE -t.cents END), max(t.booked_at)
 			FROM transfers t WHERE t.order_no <> '' AND (t.kind = 'external' OR t.kind = 'funding')
 			AND NOT EXISTS (SELECT 1 FROM operations x WHERE x.order_no <> '' AND x.order_no = t.order_no) GROUP BY t.order_no`,
 	"renewal": `SELECT operation_id AS subject, '' AS name, CASE WHEN charged_cents > 0 THEN proxies ELSE 0 END AS n, charged_cents AS charged, refunded_cents AS refunded, 0 AS recorded, accepted_at AS rank FROM v_renewals`,
@@ -51,7 +51,7 @@ var totalsBy = map[string]string{
 	"day": `SELECT date(t.booked_at / 1000000, 'unixepoch') AS subject, '' AS name, count(*) FILTER (WHERE t.kind = 'charge' OR t.kind = 'suspense') AS n,
 			coalesce(sum(t.cents) FILTER (WHERE t.kind = 'charge' OR t.kind = 'suspense'), 0) AS charged,
 			coalesce(sum(t.cents) FILTER (WHERE t.kind = 'refund'), 0) AS refunded,
-			coalesce(sum(CASE WHEN t.kind = 'external' THEN t.cents WHEN t.kind = 'funding' AND t.order_no <> '' THEN -t.cents END), 0) AS recorded,
+			coalesce(sum(CASE t.credit WHEN 'wallet' THEN t.cents ELSE -t.cents END) FILTER (WHERE t.kind = 'external' OR t.kind = 'funding'), 0) AS recorded,
 			max(t.booked_at / 86400000000) AS rank
 		FROM transfers t WHERE t.kind <> 'funding' OR t.order_no <> '' GROUP BY 1`,
 }
@@ -63,7 +63,7 @@ const (
 	shownRows = `) SELECT subject, name, n, charged, refunded, recorded FROM totals_by ORDER BY name, rank DESC, subject LIMIT +?`
 	wholeName = `) SELECT name, count(*), sum(charged), sum(refunded), sum(recorded) FROM totals_by GROUP BY name ORDER BY name LIMIT +?`
 	bookWhole = `SELECT coalesce(sum(cents) FILTER (WHERE kind = 'charge' OR kind = 'suspense'), 0), coalesce(sum(cents) FILTER (WHERE kind = 'refund'), 0),
-		coalesce(sum(cents) FILTER (WHERE kind = 'external'), 0) - (SELECT coalesce(sum(cents), 0) FROM transfers WHERE order_no <> '' AND kind = 'funding') FROM totals`
+		` + outsideCents + ` - (SELECT coalesce(sum(CASE debit WHEN 'wallet' THEN cents ELSE -cents END), 0) FROM transfers WHERE order_no <> '' AND kind = 'funding') FROM totals`
 )
 
 // TotalsBy sums the books by order, renewal, ip, label or day (UTC), up to limit, the

@@ -232,10 +232,10 @@ func (p *recording) correct(tx *ledger.Tx, f *fact.LedgerRecorded) error {
 		f.AmountCents = rest
 	}
 	switch opposite := booked.Opposite(); {
-	case f.Movement == opposite && booked.AmountCents == 0:
-		return command.Refuse("the answer in row %d booked no charge: what was charged after all is booked with `perennial reviews correct --charge AMOUNT`", p.CorrectsSeq)
+	case f.Movement == opposite && rest <= 0 && booked.AmountCents == 0:
+		return command.Refuse("the answer in row %d booked no charge, and nothing is left of later corrections: what was charged after all is booked with `perennial reviews correct --charge AMOUNT`", p.CorrectsSeq)
 	case f.Movement == opposite && (rest <= 0 || f.AmountCents > rest):
-		return command.Refuse("row %d booked %s, of which %s is taken back already: what was taken back too much is booked again with `perennial reviews correct --charge AMOUNT`", p.CorrectsSeq, p.binding.Amount(booked.AmountCents), p.binding.Amount(corrected))
+		return command.Refuse("row %d booked %s, and with its corrections %s: no more than that can be taken back", p.CorrectsSeq, p.binding.Amount(booked.AmountCents), p.binding.Amount(rest))
 	case f.Movement != opposite && (booked.ID != "" || f.Movement != fact.MovementCharge || p.Cents == 0):
 		return command.Refuse("row %d is taken back by a %s", p.CorrectsSeq, opposite)
 	}
@@ -247,7 +247,7 @@ func (p *recording) correct(tx *ledger.Tx, f *fact.LedgerRecorded) error {
 func (p *recording) bookedBy(tx *ledger.Tx, f *fact.LedgerRecorded) (booked fact.LedgerRecorded, err error) {
 	was, err := tx.RecordAt(p.CorrectsSeq)
 	if err == nil {
-		f.OperationID, f.OrderNo, f.ProxyID = was.OperationID, was.OrderNo, was.ProxyID
+		f.OperationID, f.OrderNo, f.ProxyID, f.Account = was.OperationID, was.OrderNo, was.ProxyID, was.Account
 		was.ID = cmp.Or(was.ID, "-")
 		return was.LedgerRecorded, nil
 	}

@@ -3,6 +3,7 @@
 package fact
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 )
@@ -166,7 +167,11 @@ type LedgerRecorded struct {
 	OrderNo     string `json:"order_no,omitempty" doc:"'order_no' is the order that the money went on or came back from, if a person knows it."`
 	ProxyID     string `json:"proxy_id,omitempty" doc:"The line of a renewal."`
 	ID          string `json:"id,omitempty" doc:"'id' is the person's own: the same one books once."`
-	Corrects    int64  `json:"corrects_seq,omitempty" doc:"'corrects_seq' is the journal sequence of the record, or of the answer to a review, that this one takes back or corrects."`
+	// Account is the account of the books that a reversal returns to, "" if the movement
+	// names it: external for a top-up that takes spending back, funding for spending that
+	// takes a top-up back.
+	Account  string `json:"account,omitempty" doc:"'account' is external for a top-up that takes recorded spending back, and funding for spending that takes a top-up back: the sums of that account fall."` // external | funding
+	Corrects int64  `json:"corrects_seq,omitempty" doc:"'corrects_seq' is the journal sequence of the record, or of the answer to a review, that this one takes back or corrects."`
 	Money
 }
 
@@ -180,6 +185,15 @@ func (f LedgerRecorded) Subject() string {
 		return ""
 	}
 	return recordPrefix + f.ID
+}
+
+// BookAccount returns the account of the books on the other side of the wallet, for a
+// top-up or spending outside Perennial.
+func (f LedgerRecorded) BookAccount() string {
+	if f.Movement == MovementExternal {
+		return cmp.Or(f.Account, "external")
+	}
+	return cmp.Or(f.Account, "funding")
 }
 
 // Opposite returns the movement that takes this one back.

@@ -1717,6 +1717,10 @@ export interface LedgerRecordedData {
    */
   id?: string;
   /**
+   * `account` is external for a top-up that takes recorded spending back, and funding for spending that takes a top-up back: the sums of that account fall.
+   */
+  account?: string;
+  /**
    * `corrects_seq` is the journal sequence of the record, or of the answer to a review, that this one takes back or corrects.
    */
   corrects_seq?: number;

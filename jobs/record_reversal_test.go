@@ -1,0 +1,137 @@
+package jobs
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"perennial/jobs/decide"
+	"perennial/jobs/desk"
+	"perennial/jobs/reconcile"
+	"perennial/ledger"
+	"perennial/ledger/fact"
+)
+
+// answeredRow returns the journal row of the only answer to a review.
+func (h *rig) answeredRow() int64 {
+	h.t.Helper()
+	rows := h.rows()
+	return rows[slices.IndexFunc(rows, func(r ledger.Row) bool { return r.Type == "operation.resolved" })].Seq
+}
+
+// A correction that turns an answer around gives the line the state of the right answer: a
+// schedule renews nothing that was paid for, and everything that was not.
+func TestACorrectionThatTurnsAnAnswerAroundChangesTheLine(t *testing.T) {
+	t.Parallel()
+	h := idleRig(t)
+	h.oneClock()
+	h.bind(func(c *Config) { c.Provider = h.client })
+	h.fault(renew, "unresolved_record", map[string]any{"executed": false})
+	h.start()
+	h.renew(`{"id":"one","duration_days":30,"proxy_ids":["px_1"]}`)
+	id := h.await("one", fact.StateReview).Operations[0].OperationID
+	check(t, h.runner.Resolve(t.Context(), desk.Resolution{ID: id, Charged: new(false), By: "ada", Reason: "a slip"}))
+	answer := h.answeredRow()
+	is := func(want fact.LineState, net int64) {
+		t.Helper()
+		lines, err := h.ledger.Lines(t.Context(), id)
+		check(t, err)
+		if l := lines[0]; l.State != want || l.ChargedCents-l.RefundedCents != net {
+			t.Errorf("%s %d-%d, want %s %d", l.State, l.ChargedCents, l.RefundedCents, want, net)
+		}
+	}
+	is(fact.LineNotCharged, 0)
+	h.recorded(desk.Recording{CorrectsSeq: answer, Kind: fact.MovementCharge, Cents: 300, ConfirmCents: new(int64(300))})
+	is(fact.LineCharged, 300)
+	h.later(20 * time.Minute)
+	x := h.pass(h.reconciler(h.client, 0))
+	if !slices.ContainsFunc(x.Findings, func(f reconcile.Finding) bool { return f.Kind == decide.FindingNotMoved && f.ProxyID == "px_1" }) {
+		t.Errorf("paid for and not moved, and no finding: %+v", x.Findings)
+	}
+	// The answer booked nothing; what its correction booked is taken back through it.
+	r, err := h.record(desk.Recording{CorrectsSeq: answer, Kind: fact.MovementRefund, Cents: 100})
+	check(t, err)
+	is(fact.LineCharged, 200)
+	h.recorded(desk.Recording{CorrectsSeq: answer})
+	is(fact.LineNotCharged, 0)
+	h.recorded(desk.Recording{CorrectsSeq: r.Seq})
+	is(fact.LineCharged, 100)
+	_, err = h.ledger.Verify(t.Context())
+	check(t, err)
+}
+
+// A correction explains the expiry that its renewal moved.
+func TestACorrectedAnswerExplainsTheExpiryThatMoved(t *testing.T) {
+	t.Parallel()
+	h := idleRig(t)
+	h.oneClock()
+	h.bind(func(c *Config) { c.Provider = h.client })
+	h.fault(renew, "unresolved_record", map[string]any{"executed": true})
+	h.start()
+	h.renew(`{"id":"one","duration_days":30,"proxy_ids":["px_1"]}`)
+	id := h.await("one", fact.StateReview).Operations[0].OperationID
+	check(t, h.runner.Resolve(t.Context(), desk.Resolution{ID: id, Charged: new(false), AgainstEvidence: true, By: "ada", Reason: "a slip"}))
+	h.recorded(desk.Recording{CorrectsSeq: h.answeredRow(), Kind: fact.MovementCharge, Cents: 300, ConfirmCents: new(int64(300))})
+	h.later(20 * time.Minute)
+	h.listed()
+	h.agrees()
+}
+
+// A wrong top-up and wrong spending that were reversed leave every sum as it was.
+func TestAReversalReturnsToItsAccount(t *testing.T) {
+	t.Parallel()
+	h := newRig(t)
+	for _, kind := range []string{fact.MovementTopUp, fact.MovementExternal} {
+		wrong, err := h.record(desk.Recording{Kind: kind, Cents: 700, ID: "wrong-" + kind})
+		check(t, err)
+		back, err := h.record(desk.Recording{CorrectsSeq: wrong.Seq})
+		check(t, err)
+		again, err := h.record(desk.Recording{CorrectsSeq: back.Seq, Cents: 300})
+		check(t, err)
+		if back.Movement != wrong.Opposite() || again.Movement != wrong.Movement {
+			t.Errorf("%+v %+v %+v", wrong, back, again)
+		}
+		h.recorded(desk.Recording{CorrectsSeq: again.Seq})
+	}
+	b, err := h.ledger.Balance(t.Context(), "")
+	check(t, err)
+	if b.FundingCents != 500_000 || b.ExternalCents != 0 || b.WalletCents != 500_000 {
+		t.Errorf("%+v", b)
+	}
+	for _, by := range []string{"day", "order", "label", "ip", "renewal"} {
+		all, err := h.ledger.TotalsBy(t.Context(), by, 10)
+		check(t, err)
+		for _, x := range all {
+			if x.NetCents != 0 || x.RecordedCents != 0 {
+				t.Errorf("by %s: %+v", by, x)
+			}
+		}
+	}
+	now := time.Now()
+	s, err := h.ledger.Statement(t.Context(), "main", ledger.Period{From: now.Add(-fact.Day), To: now.Add(fact.Day)})
+	check(t, err)
+	if s.FundingCents != 500_000 || s.OutsideCents != 0 || s.Corrections.FundingCents != -700 || s.Corrections.OutsideCents != -700 {
+		t.Errorf("%+v %+v", s, s.Corrections)
+	}
+	_, err = h.ledger.Verify(t.Context())
+	check(t, err)
+}
+
+// A refund that was recorded and taken back leaves the price as it was, and makes an old
+// renewal no newer.
+func TestARefundTakenBackLeavesThePrice(t *testing.T) {
+	t.Parallel()
+	h := newRig(t)
+	h.renew(`{"id":"one","duration_days":30,"proxy_ids":["px_1"]}`)
+	h.await("one", fact.StateCompleted)
+	before, err := h.ledger.LastPrice(t.Context(), "px_1")
+	check(t, err)
+	wrong, err := h.record(desk.Recording{Kind: fact.MovementRefund, OperationID: "one/0001", Cents: 300})
+	check(t, err)
+	h.recorded(desk.Recording{CorrectsSeq: wrong.Seq})
+	after, err := h.ledger.LastPrice(t.Context(), "px_1")
+	check(t, err)
+	if dearest, err := h.ledger.Dearest(t.Context(), 30); err != nil || after != before || dearest != 300 {
+		t.Errorf("%+v, then %+v; dearest %d: %v", before, after, dearest, err)
+	}
+}
