@@ -146,6 +146,13 @@ func TestWhatASweepSpends(t *testing.T) {
 	spent("settled", 310, 0)
 	b.add(plan(2*time.Hour, "bad", 300), fact.CommandRejected{Ref: fact.Ref{CommandID: "bad"}, Code: "invalid", Reason: "no"})
 	spent("refused before it was accepted", 310, 0)
+	hold := func(operation string) fact.CommandHeld {
+		return fact.CommandHeld{Ref: ref(operation), Reason: "over the limit", EstimateCents: 700}
+	}
+	b.add(accepted(fact.KindOrder, "o1/1"), hold("o1/1"))
+	spent("an order on hold", 310, 0)
+	b.add(accepted(fact.KindRenewal, "r3/0001", "px_3"), hold("r3/0001"))
+	spent("a renewal on hold", 310, 700)
 	other, err := b.SweepSpending(t.Context(), "kee", noon)
 	check(t, err)
 	later, err := b.SweepSpending(t.Context(), "keep", noon.AddDate(0, 0, 1))

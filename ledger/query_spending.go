@@ -61,13 +61,14 @@ const untaken = `coalesce((SELECT sum(s.estimate_cents) FROM sweep_commands s JO
 // Reserved returns the cents in progress that are certainly not fully charged yet: sweep
 // commands planned at or after an instant and not accepted, and unfinished operations.
 // Operations in review or awaiting delivery are left out: the provider's wallet shows them
-// already, or it is unknown.
+// already, or it is unknown. So is an order on hold: what a person or the next day may let
+// through keeps no proxy from its renewal.
 func (l *Money) Reserved(ctx context.Context, since time.Time) (cents int64, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT `+untaken+`
 		+ coalesce((SELECT sum(max(estimate - net, 0)) FROM (
 			SELECT max(coalesce(s.estimate_cents, 0), sum(o.estimate_cents)) AS estimate, sum(o.charged_cents - o.refunded_cents) AS net
 			FROM operations o LEFT JOIN sweep_commands s ON s.command_id = o.command_id
-			WHERE o.live = 1 AND o.state IN ('accepted', 'held', 'sending', 'waiting') GROUP BY o.command_id)), 0)`, micros(since)).Scan(&cents)
+			WHERE o.live = 1 AND (o.state IN ('accepted', 'sending', 'waiting') OR o.state = 'held' AND o.kind <> 'order') GROUP BY o.command_id)), 0)`, micros(since)).Scan(&cents)
 	return cents, err
 }
 
