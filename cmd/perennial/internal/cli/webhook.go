@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"slices"
 	"strconv"
 
@@ -152,17 +154,20 @@ func (a operateCommands) webhookRemove() *cobra.Command {
 			if w, configured := c.Webhook(name); configured && slices.Contains(accounts, w.Account) {
 				return usage("webhook %s is configured for account %s\ntake it out of the configuration and start the runner again, then remove it", name, w.Account)
 			}
-			return a.withEvents(c, accounts[0], func(q *queue.Queue) error { return a.removeWebhook(cmd.Context(), q, accounts, name) })
+			return a.withEvents(c, accounts[0], func(q *queue.Queue) error { return a.removeWebhook(cmd.Context(), q, c, accounts, name) })
 		},
 	}
 }
 
-func (a operateCommands) removeWebhook(ctx context.Context, q *queue.Queue, accounts []string, name string) error {
+func (a operateCommands) removeWebhook(ctx context.Context, q *queue.Queue, c *config.Config, accounts []string, name string) error {
 	for _, account := range accounts {
 		_, revision, err := positions.Of(q.JetStream(), account).Read(ctx, name)
 		if err == nil && revision > 0 {
 			if err = positions.Of(q.JetStream(), account).Remove(ctx, name); err == nil {
 				fmt.Fprintf(a.stderr, "webhook %s of account %s is removed\n", name, account)
+				if err := os.Remove(c.PositionPath(account, name)); !errors.Is(err, fs.ErrNotExist) {
+					return err
+				}
 				return nil
 			}
 		}

@@ -316,6 +316,11 @@ func (c *Config) LedgerPath(account string) string {
 	return filepath.Join(c.DataDir, account+".ledger.db")
 }
 
+// PositionPath returns the file that keeps a copy of a webhook's position.
+func (c *Config) PositionPath(account, webhook string) string {
+	return filepath.Join(c.DataDir, account+".webhook."+webhook+".json")
+}
+
 // Exists reports whether a file or directory exists.
 func Exists(path string) bool {
 	_, err := os.Stat(path)

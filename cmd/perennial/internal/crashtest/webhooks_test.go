@@ -346,3 +346,42 @@ func TestAWebhookFindsItsPlaceBehindARestore(t *testing.T) {
 		t.Errorf("%d events arrived before and %d in all", len(before), len(after))
 	}
 }
+
+// TestAWebhookContinuesAfterItsStreamWasRefilled: NATS lost the position with its streams, and
+// what was not delivered before is delivered after.
+func TestAWebhookContinuesAfterItsStreamWasRefilled(t *testing.T) {
+	t.Parallel()
+	w, h := newWorld(t, 20), newHook(t)
+	w.write("hook.secret", hookSecret, 0o600)
+	w.configure("", h.config(", from: now"))
+	run, line := w.run()
+	awaitReady(t, line)
+	w.mustCLI("renew", "px_1", "--id", "first", "--wait")
+	ended := func(command string) bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		for _, body := range h.bodies {
+			if strings.Contains(body, `"command_id":"`+command+`"`) && strings.Contains(body, `command.finished`) {
+				return true
+			}
+		}
+		return false
+	}
+	await(t, "the first command's end arrives", func() bool { return ended("first") })
+	before, _ := h.arrived()
+	h.behave(nil, http.StatusInternalServerError)
+	w.mustCLI("renew", "px_2", "--id", "second", "--wait")
+	w.stopped(run)
+	if err := os.RemoveAll(filepath.Join(w.dir, "data", "nats")); err != nil {
+		t.Fatal(err)
+	}
+	h.behave(nil, 0)
+	run, line = w.run("--refill-events")
+	awaitReady(t, line)
+	await(t, "the second command's end arrives", func() bool { return ended("second") })
+	h.ordered()
+	if _, times := h.arrived(); times[before[0]] != 1 {
+		t.Errorf("the first event came %d times", times[before[0]])
+	}
+	w.stopped(run)
+}

@@ -4,13 +4,19 @@ package daemon
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
 	"iter"
 	"math/rand/v2"
+	"os"
 	"sync"
 	"time"
 
 	"perennial/cmd/perennial/internal/journal"
 	"perennial/cmd/perennial/internal/webhook"
+	"perennial/ledger/files"
 	"perennial/ledger/sleep"
 	"perennial/queue/events"
 	"perennial/queue/positions"
@@ -114,7 +120,9 @@ func (e webhookEvents) HashAt(ctx context.Context, seq uint64) (string, bool, er
 	return event.Hash, found, err
 }
 
-// webhookPositions stores the position of one webhook in NATS.
+// webhookPositions stores the position of one webhook in NATS, and a copy in the data
+// directory: NATS may lose its streams, and the ledger alone does not know what was
+// delivered.
 type webhookPositions struct {
 	*account
 
@@ -126,10 +134,36 @@ func (p webhookPositions) Load(ctx context.Context) (positions.Position, uint64,
 	if err := p.positions().Ensure(ctx, p.config.Replicas); err != nil {
 		return positions.Position{}, 0, err
 	}
-	return p.positions().Read(ctx, p.webhook)
+	position, revision, err := p.positions().Read(ctx, p.webhook)
+	if err == nil && revision == 0 {
+		position = p.kept()
+	}
+	return position, revision, err
 }
 
 // Save implements webhook.Positions.
 func (p webhookPositions) Save(ctx context.Context, position positions.Position, revision uint64) (uint64, error) {
-	return p.positions().Write(ctx, p.webhook, position, revision)
+	revision, err := p.positions().Write(ctx, p.webhook, position, revision)
+	if err == nil {
+		err := files.Write(p.copyPath(), 0o600, func(w io.Writer) error { return json.NewEncoder(w).Encode(position) })
+		if err != nil {
+			p.log.WithError(err).WithField("webhook", p.webhook).Debug("the copy of the webhook's position was not written")
+		}
+	}
+	return revision, err
+}
+
+func (p webhookPositions) copyPath() string { return p.host.Config.PositionPath(p.Name, p.webhook) }
+
+// kept reads the copy; it is empty if there is none.
+func (p webhookPositions) kept() (position positions.Position) {
+	data, err := os.ReadFile(p.copyPath())
+	if err == nil {
+		err = json.Unmarshal(data, &position)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		p.log.WithError(err).WithField("webhook", p.webhook).Warn("the copy of the webhook's position cannot be read")
+		return positions.Position{}
+	}
+	return position
 }

@@ -24,7 +24,7 @@ func (s *Sink) open(ctx context.Context) (p positions.Position, revision uint64,
 		return p, 0, err
 	}
 	if revision == 0 {
-		if p, err = s.begin(ctx); err != nil {
+		if p, err = s.begin(ctx, p); err != nil {
 			return p, 0, err
 		}
 	}
@@ -39,12 +39,15 @@ func (s *Sink) open(ctx context.Context) (p positions.Position, revision uint64,
 	return p, revision, err
 }
 
-// begin returns the position of a webhook without a stored one. A position that this
-// process knows was lost with its bucket, and delivery continues there.
-func (s *Sink) begin(ctx context.Context) (p positions.Position, err error) {
+// begin returns the position of a webhook without a stored one. A position that this process
+// knows, or that was kept, was lost with its bucket, and delivery continues there.
+func (s *Sink) begin(ctx context.Context, kept positions.Position) (p positions.Position, err error) {
 	if s.last != nil {
-		s.Log.Warn("the webhook's position is gone from NATS, and is written again")
-		return *s.last, nil
+		kept = *s.last
+	}
+	if kept.Read.Seq > 0 {
+		s.Log.WithField("stream_seq", kept.Seq).Warn("the webhook's position is gone from NATS, and is written again")
+		return kept, nil
 	}
 	first, last, err := s.Events.Ends(ctx)
 	if err != nil {

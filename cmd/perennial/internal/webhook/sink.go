@@ -45,7 +45,8 @@ type Events interface {
 
 // Positions stores the position of one webhook.
 type Positions interface {
-	// Load reads the position. Revision 0 means that there is none.
+	// Load reads the position. Revision 0 means that none is stored; the position is then
+	// the last one kept elsewhere, or empty.
 	Load(ctx context.Context) (p positions.Position, revision uint64, err error)
 	// Save writes the position if the stored one has this revision, and returns the new
 	// revision. Otherwise it returns [queue.ErrWebhookMoved].
