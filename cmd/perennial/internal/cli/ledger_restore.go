@@ -50,30 +50,23 @@ func (a ledgerCommands) ledgerRestore() *cobra.Command {
 // account's lease, since a runner may be on another machine.
 func (a ledgerCommands) restore(ctx context.Context, c *config.Config, account, from string, replace, without bool) error {
 	x := ledger.Restore{Path: c.LedgerPath(account), From: from, Clock: time.Now, AppID: appIDOf(c, account), Replace: replace}
-	h, err := a.openHistoryLocked(c, account)
-	switch err {
-	case nil:
+	h, unreached := a.openHistoryLocked(c, account)
+	if unreached == nil {
 		defer h.close()
 		release, err := h.alone(ctx, "restore")
 		if err != nil {
 			return err
 		}
 		defer release()
-		there, err := h.exists(ctx)
-		if err != nil && from == "" || there && err != nil {
+		switch err := h.add(ctx, &x); {
+		case errors.Is(err, queue.ErrNoAccount):
+			unreached = err
+		case err != nil:
 			return err
 		}
-		if there {
-			x.Events = func(first int64) iter.Seq2[[]byte, error] { return h.events(ctx, first) }
-			if from == "" {
-				x.Snapshot, x.Content, err = h.snapshot(ctx)
-			}
-			if err != nil {
-				return err
-			}
-		}
-	default:
-		if err := a.withoutEvents(x, without, err); err != nil {
+	}
+	if unreached != nil {
+		if err := a.withoutEvents(x, without, unreached); err != nil {
 			return err
 		}
 	}
@@ -88,6 +81,21 @@ func (a ledgerCommands) restore(ctx context.Context, c *config.Config, account, 
 		return a.broken(err)
 	}
 	return a.printRestored(account, out)
+}
+
+// add adds the events of the stream to a restore; [queue.ErrNoAccount] if there is no stream.
+func (h *history) add(ctx context.Context, x *ledger.Restore) error {
+	_, _, err := events.Of(h.queue.JetStream(), h.account).Last(ctx)
+	if err != nil {
+		return err
+	}
+	if x.From == "" {
+		if x.Snapshot, x.Content, err = h.snapshot(ctx); err != nil {
+			return err
+		}
+	}
+	x.Events = func(first int64) iter.Seq2[[]byte, error] { return h.events(ctx, first) }
+	return nil
 }
 
 // withoutEvents refuses a restore without the stream if that may lose events of the stream or
@@ -143,12 +151,6 @@ func (h *history) borrow(ctx context.Context, what string) (release func(), err 
 	}
 	h.confirm = lease.Confirm
 	return func() { giveBack(context.WithoutCancel(ctx)) }, nil
-}
-
-// exists reports whether the account has a stream. If not, the error says so.
-func (h *history) exists(ctx context.Context) (bool, error) {
-	_, _, err := events.Of(h.queue.JetStream(), h.account).Last(ctx)
-	return !errors.Is(err, queue.ErrNoAccount), err
 }
 
 func (a ledgerCommands) printRestored(account string, out ledger.Restored) error {

@@ -55,6 +55,26 @@ func TestAnEmptiedEventsStreamIsNotRefilledInSilence(t *testing.T) {
 	}
 }
 
+// A backup replaces no newer ledger in silence where the events stream is lost.
+func TestABackupReplacesNoLedgerWithoutItsStream(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2)
+	run, line := w.run()
+	awaitReady(t, line)
+	w.mustCLI("ledger", "backup", "backup.db")
+	w.mustCLI("renew", "px_1", "--id", "first", "--wait")
+	w.settled(run, "first")
+	if err := os.RemoveAll(filepath.Join(w.dir, "data", "nats")); err != nil {
+		t.Fatal(err)
+	}
+	now := w.mustCLI("ledger", "balance", "-o", "json")
+	old := []string{"ledger", "restore", "--from", "backup.db", "--replace"}
+	if _, errs, code := w.cli(old...); code != cli.ExitUnreachable || !strings.Contains(errs, "--without-events") || w.mustCLI("ledger", "balance", "-o", "json") != now {
+		t.Errorf("exit %d %s", code, errs)
+	}
+	w.mustCLI(append(old, "--without-events")...)
+}
+
 func TestVerifyExpectsHeadsThatWereKept(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
