@@ -164,6 +164,18 @@ func (e *Server) Listeners(inbox string) (users []string) {
 	return users
 }
 
+// Stored returns an error if the files of a stream are gone from the disk. The server goes on
+// without them, and stores nothing.
+func (e *Server) Stored(stream string) error {
+	for _, account := range []string{server.DEFAULT_GLOBAL_ACCOUNT, roles.RunnerAccount} {
+		_, err := os.Stat(filepath.Join(e.options.StoreDir, server.JetStreamStoreDir, account, "streams", stream, server.JetStreamMetaFile))
+		if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return fmt.Errorf("the files of stream %s are gone from %s, and it stores nothing", stream, e.options.StoreDir)
+}
+
 // Failing returns why the server stores nothing, nil if it does. A disk that was full, or
 // returned an error, disables one or all streams until a restart.
 func (e *Server) Failing() error {

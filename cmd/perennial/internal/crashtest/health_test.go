@@ -75,6 +75,19 @@ func TestHealthShowsEveryFaultThatStopsWork(t *testing.T) {
 	}
 }
 
+// The embedded server answers although its files are gone, and stores nothing.
+func TestHealthShowsThatTheFilesOfNATSAreGone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	run, line := w.run()
+	w.readySays(line, ready)
+	if err := os.RemoveAll(filepath.Join(w.dir, "data", "nats")); err != nil {
+		t.Fatal(err)
+	}
+	w.readySays(line, "the files of stream PERENNIAL_COMMANDS_main are gone")
+	run.kill()
+}
+
 func (w *world) illnesses(n *natsProcess) []illness {
 	fault := func(body map[string]any) func() {
 		return func() {

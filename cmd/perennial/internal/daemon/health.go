@@ -158,11 +158,24 @@ func (a probes) probeStreams(ctx context.Context) {
 		if why := a.lostFront(ctx, first, last); err == nil && why != "" {
 			err = errors.New(why)
 		}
+		if err == nil && a.host.Embedded != nil {
+			err = a.onDisk()
+		}
 		if err == nil && a.host.Embedded == nil {
 			err = lease.Check(ctx, a.js())
 		}
 		return err
 	})
+}
+
+// onDisk checks that the embedded server still has the files of the account's streams.
+func (a probes) onDisk() error {
+	for _, stream := range []string{queue.CommandsStream(a.Name), queue.EventsStream(a.Name)} {
+		if err := a.host.Embedded.Stored(stream); err != nil {
+			return fmt.Errorf("%w: stop the runner, then `perennial run --refill-events` (docs/operations.md, \"Ledger and events stream have diverged\")", err)
+		}
+	}
+	return nil
 }
 
 // lostFront says that the events stream lacks first events that no archiving removed.
