@@ -26,9 +26,12 @@ type CheckedConfig struct {
 
 func (a setupCommands) configCheck() *cobra.Command {
 	return &cobra.Command{
-		Use: "check", Short: "Check the file, and name every fault", Args: cobra.NoArgs,
+		Use: "check", Short: "Check the file and its secrets, and name every fault", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			c, err := config.Load(a.configFile)
+			if err == nil {
+				err = c.CheckSecrets()
+			}
 			if err != nil {
 				return err
 			}

@@ -259,14 +259,14 @@ func exitCode(ctx context.Context, err error) int {
 	}
 }
 
-// errorText formats an error for people in at most three lines.
+// errorText formats an error for people in at most three lines, or with its indented list.
 func errorText(err error) string {
 	text := err.Error()
 	if head, meant, ok := strings.Cut(text, "\n\nDid you mean this?\n"); ok { // cobra's layout of suggestions
 		text = head + "\ndid you mean " + strings.Join(strings.Fields(meant), " or ") + "?"
 	}
 	lines := strings.SplitN(strings.TrimSpace(text), "\n", 4)
-	if len(lines) > 3 {
+	if len(lines) > 3 && !strings.HasPrefix(lines[1], "  ") {
 		lines = append(lines[:2], lines[2]+" …")
 	}
 	return "perennial: " + strings.Join(lines, "\n")

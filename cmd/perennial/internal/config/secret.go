@@ -24,6 +24,26 @@ func (c *Config) SecretOf(name string) (string, error) {
 	return readFrom(c, secretPlace{"account " + name, SecretVariable(name), name + ".secret", a.SecretFile}, ParseSecret)
 }
 
+// CheckSecrets reads the secrets of all accounts and webhooks, and returns every fault.
+func (c *Config) CheckSecrets() error {
+	var d decoder
+	add := func(err error) {
+		if err != nil {
+			d.check(errors.New(strings.ReplaceAll(err.Error(), "\n", ": ")))
+		}
+	}
+	for _, name := range c.AccountNames() {
+		if _, err := c.SecretOf(name); !c.Embedded {
+			add(err)
+		}
+		for _, w := range c.WebhooksOf(name) {
+			_, err := c.WebhookSecrets(w)
+			add(err)
+		}
+	}
+	return d.err(c.File)
+}
+
 // secretPlace lists the places of a secret. The first that exists is used.
 type secretPlace struct {
 	of         string // owner of the secret, such as "account main"

@@ -1,6 +1,7 @@
 package crashtest
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -47,6 +48,17 @@ func TestInitWritesAConfigurationThatWorks(t *testing.T) {
 	}
 	if out := w.mustCLI("config", "check", "--config", "trial.yaml"); !strings.HasPrefix(out, "trial.yaml is valid: 1 account, 0 schedules") {
 		t.Errorf("config check says %s", out)
+	}
+	var secrets []string
+	for _, name := range []string{"one", "two", "three"} {
+		secrets = append(secrets, fmt.Sprintf("  %s: {base_url: 'http://127.0.0.1:1', app_id: sbx_app_%s, secret_file: %s.secret}\n", name, name, name))
+	}
+	w.write("secrets.yaml", "accounts:\n"+strings.Join(secrets, ""), 0o600)
+	w.write("two.secret", worldSecret, 0o644)
+	_, errs, code = w.cli("config", "check", "--config", "secrets.yaml")
+	if code != cli.ExitUsage || !strings.Contains(errs, "has 3 faults") || !strings.Contains(errs, "account one: the secret file one.secret cannot be read") ||
+		!strings.Contains(errs, "account three: ") || !strings.Contains(errs, "account two: the secret file two.secret may be read by others (mode 0644): run: chmod 600") {
+		t.Errorf("config check passes what `run` refuses: exit %d\n%s", code, errs)
 	}
 	if out := w.mustCLI("config", "show", "--config", "trial.yaml"); !strings.Contains(out, "http://127.0.0.1:8090") {
 		t.Error(out)
