@@ -142,6 +142,10 @@ func TestACorrectedAnswerIsShownAsCorrected(t *testing.T) {
 	if month.Corrections == nil || *month.Corrections != (ledger.Corrections{Count: 1, RefundedCents: 600}) {
 		t.Errorf("the statement has the corrections %+v", month.Corrections)
 	}
+	var csv strings.Builder
+	if err := month.WriteCSV(&csv); err != nil || !strings.Contains(csv.String(), `"Corrections in these sums","operations",1,0,600,-600,`) {
+		t.Errorf("the CSV does not name them: %v\n%s", err, csv.String())
+	}
 }
 
 // The wallet of the evidence is the newest, though what is in review keeps the books from

@@ -57,6 +57,15 @@ func (s *Statement) WriteCSV(out io.Writer) error {
 	for _, m := range s.Suspense() {
 		row("Suspense", m.Name, nil, nil, nil, m.Cents, mainUnit(m.Cents), s.Currency, "", "", "")
 	}
+	if c := s.Corrections; c != nil {
+		net := c.ChargedCents - c.RefundedCents
+		row("Corrections in these sums", "operations", c.Count, c.ChargedCents, c.RefundedCents, net, mainUnit(net), s.Currency, "", "", "")
+		for _, m := range []Movement{{"top-ups", c.FundingCents, false}, {"external", c.OutsideCents, false}} {
+			if m.Cents != 0 {
+				row("Corrections in these sums", m.Name, nil, nil, nil, m.Cents, mainUnit(m.Cents), s.Currency, "", "", "")
+			}
+		}
+	}
 	for _, x := range s.Outstanding {
 		var cents, amount any
 		if !x.ExposureUnknown {

@@ -164,7 +164,7 @@ func (e *Server) Listeners(inbox string) (users []string) {
 	return users
 }
 
-// Stored returns an error if the files of a stream are gone from the disk. The server goes on
+// Stored returns an error if the files of a stream are gone from the disk. The server continues
 // without them, and stores nothing.
 func (e *Server) Stored(stream string) error {
 	for _, account := range []string{server.DEFAULT_GLOBAL_ACCOUNT, roles.RunnerAccount} {

@@ -71,7 +71,7 @@ func hostileData(text string) map[string]any {
 				Findings: []reconcile.Finding{{Kind: text, OperationID: text, OrderNo: text, ProxyID: text, Explanation: text}}, Notes: []string{text},
 			}}}}},
 		},
-		"statement": statementView{Month: text, Earlier: text, Later: text, Made: Made[*ledger.Statement]{At: noon, Value: &ledger.Statement{Currency: text, HeadNote: text, Labels: []ledger.SubjectTotal{{Subject: text}}, Outstanding: []ledger.Outstanding{{OperationID: text, OrderNo: text, State: fact.State(text)}}, Days: []ledger.SubjectTotal{{Subject: text}}}}},
+		"statement": statementView{Month: text, Earlier: text, Later: text, Made: Made[*ledger.Statement]{At: noon, Value: &ledger.Statement{Currency: text, HeadNote: text, Labels: []ledger.SubjectTotal{{Subject: text}}, Corrections: &ledger.Corrections{Count: 1, ChargedCents: 5}, Outstanding: []ledger.Outstanding{{OperationID: text, OrderNo: text, State: fact.State(text)}}, Days: []ledger.SubjectTotal{{Subject: text}}}}},
 		"log":       decisionsView{Rows: []ledger.Decision{{Fact: text, About: text, By: text, User: text, Reason: text, Outcome: text}}},
 		"changed":   changedView{Does: text, About: text, Why: text, Warning: text, Back: "/"},
 		"dead":      deadView{Rows: []Letter{{Subject: text, Reason: text}}, Next: text},
