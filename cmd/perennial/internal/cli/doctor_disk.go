@@ -56,7 +56,7 @@ func (d *doctor) ledgerFile(ctx context.Context) {
 		return
 	}
 	if err != nil {
-		d.bad("ledger", err, "run `perennial ledger verify`, and restore a backup if it does not hold")
+		d.bad("ledger", err, "if the disk is NOT OK, mend that first; else run `perennial ledger verify`, and restore a backup if it does not hold")
 		return
 	}
 	defer func() { _ = l.Close() }()
