@@ -50,6 +50,15 @@ func (f Finding) onWallet() effect {
 	return effect{}
 }
 
+// Amount returns AmountCents as text, "unknown" if it moved the wallet by an amount that is
+// not known.
+func (f Finding) Amount(currency string) string {
+	if e := f.onWallet(); f.AmountCents == 0 && (e.up || e.down) {
+		return "unknown"
+	}
+	return fact.Amount(f.AmountCents, currency)
+}
+
 // CouldExplain names other findings of this pass that could have moved the wallet by the
 // difference, or by a part of it. They match in direction and, if the amount is known,
 // do not exceed the distance to the far end of the wallet's range.
