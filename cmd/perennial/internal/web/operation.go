@@ -71,7 +71,6 @@ type given struct {
 
 	Seq       int64
 	Corrected int64 // charged by corrections, less what they took back
-	Charge    int64 // row of the last correction that charged; 0: none
 }
 
 // Labels of the forms that correct an answer.
@@ -94,12 +93,8 @@ type correction struct {
 // was taken back too much is charged again.
 func (v *operationView) Corrections(g given) (all []correction) {
 	net := g.ChargedCents + g.Corrected
-	row := g.Seq
-	if g.ChargedCents == 0 {
-		row = g.Charge // the answer booked nothing: the later charge is what is taken back
-	}
-	if net > 0 && row > 0 {
-		all = append(all, correction{Title: takeBack, Text: "Corrects the ledger with a new entry. Nothing is deleted, and nothing is sent to the provider.", Label: "Amount to take back (empty: all of it, " + fact.Amount(net, v.Currency) + ")", Kind: fact.MovementRefund, Row: row})
+	if net > 0 {
+		all = append(all, correction{Title: takeBack, Text: "Corrects the ledger with a new entry. Nothing is deleted, and nothing is sent to the provider.", Label: "Amount to take back (empty: all of it, " + fact.Amount(net, v.Currency) + ")", Kind: fact.MovementRefund, Row: g.Seq})
 	}
 	again := correction{Title: chargeMore, Text: "Corrects the ledger with a new entry. Nothing is sent to the provider.", Label: "Amount charged", Kind: fact.MovementCharge, Row: g.Seq, Required: true}
 	if g.Corrected < 0 {
@@ -143,7 +138,6 @@ func (v *operationView) addCorrection(seq int64, f fact.LedgerRecorded, roots ma
 	switch f.Movement {
 	case fact.MovementCharge:
 		v.Given[i].Corrected += f.AmountCents
-		v.Given[i].Charge = seq
 	case fact.MovementRefund:
 		v.Given[i].Corrected -= f.AmountCents
 	}
