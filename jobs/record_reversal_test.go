@@ -1,10 +1,14 @@
 package jobs
 
 import (
+	"errors"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"perennial/jobs/command"
 	"perennial/jobs/decide"
 	"perennial/jobs/desk"
 	"perennial/jobs/reconcile"
@@ -133,5 +137,31 @@ func TestARefundTakenBackLeavesThePrice(t *testing.T) {
 	check(t, err)
 	if dearest, err := h.ledger.Dearest(t.Context(), 30); err != nil || after != before || dearest != 300 {
 		t.Errorf("%+v, then %+v; dearest %d: %v", before, after, dearest, err)
+	}
+}
+
+// Of two people who answer one review at once, one books; the other is told who did.
+func TestTheSecondAnswerOfTwoIsToldOfTheFirst(t *testing.T) {
+	t.Parallel()
+	h := newRig(t)
+	h.fault(orders, "code", map[string]any{"code": "idempotency_unresolved", "http_status": 409, "executed": true})
+	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}]}`)
+	id := h.await("buy", fact.StateReview).Operations[0].OperationID
+	people := []string{"ada", "bob"}
+	errs := make([]error, len(people))
+	var both sync.WaitGroup
+	for i, by := range people {
+		both.Go(func() {
+			errs[i] = h.runner.Resolve(t.Context(), desk.Resolution{ID: id, Charged: new(true), ChargedCents: 600, ConfirmCents: new(int64(600)), By: by, Reason: "seen"})
+		})
+	}
+	both.Wait()
+	first := slices.Index(errs, nil)
+	if first < 0 {
+		t.Fatal(errs)
+	}
+	var refused *command.RefusedError
+	if other := errs[1-first]; !errors.As(other, &refused) || !strings.Contains(refused.Reason, "was answered (charged by "+people[first]) {
+		t.Error(other)
 	}
 }

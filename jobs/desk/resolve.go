@@ -92,11 +92,26 @@ func (d *Desk) Resolve(ctx context.Context, x Resolution) error {
 		_, err := tx.AppendTo(o.ID, o.Version, f)
 		return err
 	})
+	if errors.Is(err, ledger.ErrStale) {
+		return d.overtaken(ctx, x)
+	}
 	if err != nil {
 		return err
 	}
 	d.c.Answered()
 	return d.c.Start(ctx, o.CommandID)
+}
+
+// overtaken says what became of an operation that changed while an answer to it was checked.
+func (d *Desk) overtaken(ctx context.Context, x Resolution) error {
+	o, err := d.c.Ledger.Operation(ctx, x.ID)
+	if err == nil {
+		err = d.waitsForPerson(ctx, o, x)
+	}
+	if err == nil {
+		err = command.Refuse("%s has changed meanwhile, and nothing was booked: read it again with `perennial reviews show %s`", o.ID, o.ID)
+	}
+	return err
 }
 
 // answerTo returns the fact of an answer; order is the one that it names, as read.
@@ -204,7 +219,7 @@ func (d *Desk) waitsForPerson(ctx context.Context, o fact.Operation, x Resolutio
 		return command.Refuse("line %s of %s needs no review", x.ProxyID, o.ID)
 	}
 	if o.State == fact.StateResolved {
-		return command.Refuse("%s was answered: `perennial reviews correct %s` corrects what was booked", o.ID, o.ID)
+		return command.Refuse("%s was answered (%.200s): `perennial reviews correct %s` corrects what was booked", o.ID, o.Reason, o.ID)
 	}
 	return command.Refuse("%s is %s and needs no review", o.ID, o.State)
 }
