@@ -64,12 +64,13 @@ func (l *Fleet) PaidPerDay(ctx context.Context, proxyID string) (Paid, error) {
 // LastPaid returns the cost of the last renewal of any proxy of the same country, region,
 // line, type and protocol. Offers may differ in any of these, and each has its price. It
 // searches the last 500,000 facts, the newest transfers first; in a large account the first
-// few give the price. A correction makes an old renewal no newer.
+// few give the price. A correction makes an old renewal no newer; its condition names p, so
+// that it is checked last.
 func (l *Fleet) LastPaid(ctx context.Context, like Proxy) (Paid, error) {
 	return paidOrNone(l.read.QueryRowContext(ctx, `SELECT `+priceOf+`, x.duration_days, x.settled_at
 		FROM transfers t CROSS JOIN lines x ON x.operation = t.operation AND x.proxy_id = t.proxy_id CROSS JOIN proxies p ON p.proxy_id = t.proxy_id
 		WHERE t.seq > (SELECT max(seq) FROM journal) - 500000 AND t.kind IN ('charge', 'suspense', 'resolution')
-		AND coalesce((SELECT type FROM journal WHERE seq = t.seq), '') <> 'ledger.recorded'
+		AND coalesce((SELECT type FROM journal WHERE seq = t.seq AND p.proxy_id = t.proxy_id), '') <> 'ledger.recorded'
 		AND `+priced+` AND `+likeP+` ORDER BY t.seq DESC LIMIT 1`, like.CountryCode, like.Region, like.LineName, like.IPType, like.Protocol))
 }
 
