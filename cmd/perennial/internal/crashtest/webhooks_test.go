@@ -5,7 +5,9 @@
 package crashtest
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -164,7 +166,14 @@ func TestAnArchiveKeepsWhatAWebhookHasNotDelivered(t *testing.T) {
 	if out := w.mustCLI("webhook", "list", "-o", "json"); !strings.Contains(out, `"state":"removable"`) {
 		t.Errorf("%s", out)
 	}
+	position := filepath.Join(w.dir, "data", "main.webhook.billing.json")
+	if _, err := os.Stat(position); err != nil {
+		t.Error(err)
+	}
 	w.mustCLI("webhook", "remove", "billing")
+	if _, err := os.Stat(position); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a removed webhook keeps its place: %v", err)
+	}
 	if _, errs, code := w.cli("webhook", "remove", "billing"); code != cli.ExitFailed {
 		t.Errorf("removed twice: %d %s", code, errs)
 	}
