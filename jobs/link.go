@@ -80,6 +80,9 @@ func (l *link) waitOut(ctx context.Context) error {
 	}
 }
 
+// answeredEarly is why a Retry-After ends before its time.
+const answeredEarly = "the provider answers before its Retry-After has ended"
+
 // WaitOut returns when no Retry-After is in force, or an error if it lasts longer than
 // most.
 func (l *link) WaitOut(ctx context.Context, most time.Duration) error {

@@ -99,7 +99,7 @@ func (p *prober) askThrough(ctx context.Context, x ledger.Pause) {
 	wallet, err := p.Provider.Wallet(ctx)
 	p.link.Read(ctx, wallet.ServerTime, err)
 	if err == nil {
-		p.holds.resume(ctx, x, "the provider answers before its Retry-After is over")
+		p.holds.resume(ctx, x, answeredEarly)
 	}
 }
 

@@ -127,13 +127,7 @@ func TestAnExpiryThatMovedByLessThanPaidIsReported(t *testing.T) {
 
 func TestALineThatAPersonResolvedIsSeenToMove(t *testing.T) {
 	t.Parallel()
-	h := idleRig(t)
-	h.oneClock()
-	h.bind(func(c *Config) { c.Provider = h.client })
-	h.fault(renew, "unresolved_record", map[string]any{"executed": false})
-	h.start()
-	h.renew(`{"id":"one","duration_days":30,"proxy_ids":["px_1"]}`)
-	id := h.await("one", fact.StateReview).Operations[0].OperationID
+	h, id := unresolved(t, false)
 	check(t, h.runner.Resolve(t.Context(), desk.Resolution{ID: id, Charged: new(true), ChargedCents: 300, ConfirmCents: new(int64(300)), By: "ada", Reason: "the invoice says so"}))
 	h.later(20 * time.Minute)
 	x := h.pass(h.reconciler(h.client, 0))

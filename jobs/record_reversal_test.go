@@ -16,6 +16,18 @@ import (
 	"perennial/ledger/fact"
 )
 
+// unresolved returns a rig whose clocks can be moved, and its renewal of px_1 in review.
+func unresolved(t *testing.T, executed bool) (h *rig, id string) {
+	t.Helper()
+	h = idleRig(t)
+	h.oneClock()
+	h.bind(func(c *Config) { c.Provider = h.client })
+	h.fault(renew, "unresolved_record", map[string]any{"executed": executed})
+	h.start()
+	h.renew(`{"id":"one","duration_days":30,"proxy_ids":["px_1"]}`)
+	return h, h.await("one", fact.StateReview).Operations[0].OperationID
+}
+
 // answeredRow returns the journal row of the only answer to a review.
 func (h *rig) answeredRow() int64 {
 	h.t.Helper()
@@ -27,13 +39,7 @@ func (h *rig) answeredRow() int64 {
 // schedule renews nothing that was paid for, and everything that was not.
 func TestACorrectionThatTurnsAnAnswerAroundChangesTheLine(t *testing.T) {
 	t.Parallel()
-	h := idleRig(t)
-	h.oneClock()
-	h.bind(func(c *Config) { c.Provider = h.client })
-	h.fault(renew, "unresolved_record", map[string]any{"executed": false})
-	h.start()
-	h.renew(`{"id":"one","duration_days":30,"proxy_ids":["px_1"]}`)
-	id := h.await("one", fact.StateReview).Operations[0].OperationID
+	h, id := unresolved(t, false)
 	check(t, h.runner.Resolve(t.Context(), desk.Resolution{ID: id, Charged: new(false), By: "ada", Reason: "a slip"}))
 	answer := h.answeredRow()
 	is := func(want fact.LineState, net int64) {
@@ -67,13 +73,7 @@ func TestACorrectionThatTurnsAnAnswerAroundChangesTheLine(t *testing.T) {
 // A correction explains the expiry that its renewal moved.
 func TestACorrectedAnswerExplainsTheExpiryThatMoved(t *testing.T) {
 	t.Parallel()
-	h := idleRig(t)
-	h.oneClock()
-	h.bind(func(c *Config) { c.Provider = h.client })
-	h.fault(renew, "unresolved_record", map[string]any{"executed": true})
-	h.start()
-	h.renew(`{"id":"one","duration_days":30,"proxy_ids":["px_1"]}`)
-	id := h.await("one", fact.StateReview).Operations[0].OperationID
+	h, id := unresolved(t, true)
 	check(t, h.runner.Resolve(t.Context(), desk.Resolution{ID: id, Charged: new(false), AgainstEvidence: true, By: "ada", Reason: "a slip"}))
 	h.recorded(desk.Recording{CorrectsSeq: h.answeredRow(), Kind: fact.MovementCharge, Cents: 300, ConfirmCents: new(int64(300))})
 	h.later(20 * time.Minute)
@@ -140,7 +140,7 @@ func TestARefundTakenBackLeavesThePrice(t *testing.T) {
 	}
 }
 
-// Of two people who answer one review at once, one books; the other is told who did.
+// Two people answer a review at the same time: the second is refused, and told who answered.
 func TestTheSecondAnswerOfTwoIsToldOfTheFirst(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)

@@ -244,7 +244,7 @@ func (r *Runner) Bind(ctx context.Context) error {
 			want.AccountID, want.Environment, want.BaseURL, want.Currency)}
 	}
 	if x, held := r.pauses.throttling(); held {
-		r.resume(ctx, x, "the provider answers before its Retry-After is over")
+		r.resume(ctx, x, answeredEarly)
 	}
 	r.clock.Hear(wallet.ServerTime)
 	r.pulse.note(r.Clock(), nil)

@@ -82,7 +82,7 @@ func (b *comparison) compare(ctx context.Context, path string, tables []string) 
 	return nil
 }
 
-// immutable names a file that nobody writes, to be attached for reading.
+// immutable returns the URI to attach a file for reading. No process may write it.
 func immutable(path string) string {
 	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?mode=ro&immutable=1"
 }

@@ -309,7 +309,7 @@ func sweepFacts(planned fact.SweepPlanned, plan sweep) (facts []fact.Fact, state
 		}
 		return append(facts, fact.SweepHeld{
 			Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan, Code: fact.SweepHeldApproval, UnknownPrice: plan.Unpriced,
-			Reason: fmt.Sprintf("its estimate of %s is over approve_over_cents (%s): `perennial schedules approve %s` carries it out",
+			Reason: fmt.Sprintf("its estimate of %s exceeds approve_over_cents (%s): `perennial schedules approve %s` carries it out",
 				estimate, fact.Amount(plan.ApproveOverCents, plan.Currency), plan.Hash),
 		}), StateHeld
 	case len(planned.Commands) > 0:

@@ -138,7 +138,7 @@ func TestAnOutlookSaysThatTheNextPlanNeedsAnApproval(t *testing.T) {
 	}
 	h.watch.add(time.Second)
 	check(t, h.Decline(t.Context(), plan.Hash, "ann", "too early"))
-	if out := outlook(); out.Good || !strings.Contains(out.Text, "next run will need approval: ") || !strings.Contains(out.Text, "over approve_over_cents (1.00") {
+	if out := outlook(); out.Good || !strings.Contains(out.Text, "next run will need approval: ") || !strings.Contains(out.Text, "exceeds approve_over_cents (1.00") {
 		t.Errorf("after the decline: %+v", out)
 	}
 	paused = "the account is paused"

@@ -40,7 +40,7 @@ func TestARenamedScheduleKeepsBudgetPlanPauseAndSlots(t *testing.T) {
 	check(t, err)
 	want(t, "schedules", len(list), 1)
 	want(t, "held plan", list[0].Plan, plans[1])
-	if !strings.Contains(list[0].Why, "over approve_over_cents") {
+	if !strings.Contains(list[0].Why, "exceeds approve_over_cents") {
 		t.Errorf("why: %s", list[0].Why)
 	}
 	want(t, "paused by", list[0].Paused.By, "ada")

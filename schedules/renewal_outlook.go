@@ -202,7 +202,7 @@ func (f RenewalOutlookFrom) whereDue(out *RenewalOutlook, status Status) {
 	case status.State == StateHeld:
 		out.Text, out.At = "It is due, and the plan of its schedule needs an approval: `perennial schedules show "+status.Schedule+"`.", nil
 	case plan != nil && plan.NeedsApproval:
-		out.Text, out.At = "It is due. The plan of the next run will need approval: "+plan.EstimateText()+" is over approve_over_cents ("+fact.Amount(plan.ApproveOverCents, plan.Currency)+").", nil
+		out.Text, out.At = "It is due. The plan of the next run will need approval: "+plan.EstimateText()+" exceeds approve_over_cents ("+fact.Amount(plan.ApproveOverCents, plan.Currency)+").", nil
 	case problem != "":
 		out.Text = "It is due; what its schedule would do is not known: " + problem + "."
 	case plan == nil:

@@ -127,7 +127,7 @@ func TestWhatAnApprovedPlanLeftIsPlannedNext(t *testing.T) {
 		want(t, "of it", planned.Planned[0].Proxies, 1)
 		list, err := b.List(t.Context())
 		check(t, err)
-		if says := "its estimate of 3.00, plus 3,000.00 already published in this run, is over"; !strings.Contains(list[0].Why, says) {
+		if says := "its estimate of 3.00, plus 3,000.00 already published in this run, exceeds"; !strings.Contains(list[0].Why, says) {
 			t.Errorf("not %q: %s", says, list[0].Why)
 		}
 	})

@@ -22,7 +22,7 @@ func TestTrap52AListPriceOverTheApprovalLimitIsHeld(t *testing.T) {
 	want(t, "state", plan.State, StateHeld)
 	want(t, "published", len(h.stream.ids()), 0)
 	held := h.held(t, 0)
-	if last := held[len(held)-1]; !strings.Contains(last.Reason, "its estimate of 3.00 (3.00 of it list price, no renewal paid yet) is over") {
+	if last := held[len(held)-1]; !strings.Contains(last.Reason, "its estimate of 3.00 (3.00 of it list price, no renewal paid yet) exceeds") {
 		t.Error(last.Reason)
 	}
 	h.config.Offers = nil // what was held is known without the provider

@@ -276,7 +276,7 @@ func (r *round) wasSaved(x saved) error {
 	return r.moved()
 }
 
-// moved returns ErrWebhookMoved if another client has written the position.
+// moved returns positions.ErrMoved if another client has written the position.
 func (r *round) moved() error {
 	if !r.saving && r.written.Load() > r.revision {
 		return positions.ErrMoved

@@ -49,7 +49,7 @@ type Positions interface {
 	// the last one kept elsewhere, or empty.
 	Load(ctx context.Context) (p positions.Position, revision uint64, err error)
 	// Save writes the position if the stored one has this revision, and returns the new
-	// revision. Otherwise it returns [queue.ErrWebhookMoved].
+	// revision. Otherwise it returns [positions.ErrMoved].
 	Save(ctx context.Context, p positions.Position, revision uint64) (uint64, error)
 }
 
