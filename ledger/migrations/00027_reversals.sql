@@ -3,8 +3,8 @@
 -- A correction that turns the answer for a line around gives it the state of the right answer.
 UPDATE lines SET state = 'charged' WHERE state = 'not_charged' AND charged_cents > refunded_cents;
 UPDATE lines SET state = 'not_charged' WHERE state = 'charged' AND charged_cents > 0 AND charged_cents <= refunded_cents
-    AND EXISTS (SELECT 1 FROM journal j WHERE j.operation = lines.operation AND j.operation <> '' AND j.type = 'ledger.recorded'
-        AND j.data ->> '$.proxy_id' = lines.proxy_id AND j.data ->> '$.corrects_seq' > 0);
+    AND (SELECT j.data ->> '$.corrects_seq' FROM journal j WHERE j.operation = lines.operation AND j.operation <> '' AND j.type = 'ledger.recorded'
+        AND j.data ->> '$.proxy_id' = lines.proxy_id ORDER BY j.seq DESC LIMIT 1) > 0;
 
 -- A reversal returns to the account that the reversed entry moved from or to.
 DROP VIEW v_days;
