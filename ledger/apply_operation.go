@@ -276,8 +276,9 @@ func (t projector) changeHeld(operation, proxyID string, change func(*heldLine))
 		if proxyID != "" && l.proxyID != proxyID {
 			continue
 		}
-		if change(l); !l.claim {
-			delete(h.claims, l.proxyID)
+		claimed := l.claim
+		if change(l); claimed && !l.claim {
+			h.claims[l.proxyID] = false
 		}
 		if proxyID != "" {
 			o.next += i + 1 // facts name lines in their order

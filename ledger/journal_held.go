@@ -24,7 +24,7 @@ type heldBack struct {
 
 	born      []*operation          // of operations
 	byID      map[string]*operation // born
-	claims    map[string]bool       // proxies that a line of born claims
+	claims    map[string]bool       // proxies of born: whether their line still claims them
 	accepted  map[string]bool       // ids of commands
 	revisions map[string]int64      // of finished, by command
 }
@@ -162,6 +162,14 @@ func (w *writer) writeProjected() error {
 	return nil
 }
 
+// writeLinesOf writes what is held back if a line of the proxy is.
+func (w *writer) writeLinesOf(proxyID string) error {
+	if _, held := w.held.claims[proxyID]; !held {
+		return nil
+	}
+	return w.writeProjected()
+}
+
 func (h *heldBack) forgetProjected() {
 	for _, b := range h.tables() {
 		b.forget()
@@ -222,7 +230,7 @@ func readsJournal(query string) bool {
 // row is held back.
 var byKey = map[string]bool{
 	changeOperation: true, changeAmounts: true, operationByID: true, settleLine: true, endLines: true, skipLine: true, observeLine: true,
-	linesByOperation: true, revisionOf: true, knownCommand: true, claimantQuery: true,
+	linesByOperation: true, revisionOf: true, knownCommand: true, claimantQuery: true, seenExpiry: true, stale: true,
 }
 
 // readsHeld reports whether a statement may read or change a projection of which rows are

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -198,5 +199,54 @@ func TestAHeldBackOperationFollowsTheArrows(t *testing.T) {
 	err := b.tryAdd(accepted(fact.KindRenewal, "a/0001", "px_1"), settled("a/0001", "completed", line("px_1", "succeeded", 300, 0)))
 	if _, ok := errors.AsType[*UnrecordableError](err); !ok || !strings.Contains(err.Error(), "state-machine.md") {
 		t.Errorf("%v", err)
+	}
+}
+
+// Reads of one proxy leave held back what belongs to others, and see what belongs to it.
+func TestAReadOfAProxyWritesOnlyItsOwnLines(t *testing.T) {
+	t.Parallel()
+	b := newBook(t)
+	b.add(opened(1000))
+	check(t, b.Write(t.Context(), func(tx *Tx) error {
+		return tx.Observe(0, Proxy{ProxyID: "px_1", ExpiresAt: at(time.Hour), SeenAt: noon}, Proxy{ProxyID: "px_2", ExpiresAt: at(time.Hour), SeenAt: noon})
+	}))
+	check(t, b.Write(t.Context(), func(tx *Tx) error {
+		check(t, tx.Append(accepted(fact.KindRenewal, "a/0001", "px_1"), sending("a/0001", 1)))
+		if _, known, err := tx.SeenExpiry("px_2"); err != nil || !known {
+			t.Errorf("px_2 is not known: %v", err)
+		}
+		check(t, tx.Stale("px_2"))
+		if holder, err := tx.Claimant("px_2"); err != nil || holder != "" {
+			t.Errorf("px_2 is held by %q: %v", holder, err)
+		}
+		if len(tx.w.held.born) != 1 {
+			t.Error("px_1's operation was written for px_2")
+		}
+		check(t, tx.Append(settled("a/0001", "completed", line("px_1", "succeeded", 300, 0))))
+		if _, known, err := tx.SeenExpiry("px_1"); err != nil || known {
+			t.Errorf("px_1 was renewed, and its expiry is still known: %v", err)
+		}
+		return nil
+	}))
+	b.proves()
+}
+
+// A proxy that is renewed and marked as stale in one write has the expiry that was paid for.
+func TestAnExpiryIsExpectedOfWhatIsHeldBack(t *testing.T) {
+	t.Parallel()
+	b := newBook(t)
+	b.add(opened(1000))
+	expires := noon.Add(24 * time.Hour)
+	check(t, b.Write(t.Context(), func(tx *Tx) error {
+		check(t, tx.Observe(0, Proxy{ProxyID: "px_1", ExpiresAt: &expires, SeenAt: noon}))
+		intent := sending("a/0001", 1)
+		intent.Observed = map[string]time.Time{"px_1": expires}
+		check(t, tx.Append(accepted(fact.KindRenewal, "a/0001", "px_1"), intent, settled("a/0001", "completed", line("px_1", "succeeded", 300, 0))))
+		return tx.Stale("px_1")
+	}))
+	p, err := b.Proxy(t.Context(), "px_1")
+	check(t, err)
+	if want := expires.AddDate(0, 0, 30); p.ExpectedExpiresAt == nil || !p.ExpectedExpiresAt.Equal(want) {
+		t.Errorf("expected until %v instead of %v", p.ExpectedExpiresAt, want)
 	}
 }

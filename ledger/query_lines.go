@@ -90,10 +90,8 @@ func (l *Operations) NamedAfter(ctx context.Context, proxyID string, o fact.Oper
 
 // Claimant returns the operation that holds the claim to renew the proxy, "" if none does.
 func (t *Tx) Claimant(proxyID string) (string, error) {
-	if t.w.held.claims[proxyID] {
-		if err := t.w.writeProjected(); err != nil {
-			return "", err
-		}
+	if err := t.w.writeLinesOf(proxyID); err != nil {
+		return "", err
 	}
 	return claimant(t.queryRow(claimantQuery, proxyID))
 }

@@ -36,6 +36,9 @@ func (l *Fleet) SeenExpiry(ctx context.Context, proxyID string) (expires *time.T
 
 // SeenExpiry is Fleet.SeenExpiry inside the transaction.
 func (t observations) SeenExpiry(proxyID string) (expires *time.Time, known bool, err error) {
+	if err := t.w.writeLinesOf(proxyID); err != nil {
+		return nil, false, err
+	}
 	return scanExpiry(t.w.queryRow(seenExpiry, proxyID))
 }
 

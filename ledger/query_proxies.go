@@ -182,11 +182,16 @@ func (l *Fleet) UnreadableProxies(ctx context.Context, limit int) ([]Proxy, erro
 // and the proxy was alive then, the new expiry is expected. The API does not say what a
 // renewal does to an expired proxy.
 func (t observations) Stale(proxyID string) error {
-	return t.execFleet(`UPDATE proxies SET last_seen_at = max(last_seen_at, seen_at), seen_at = 0, expected_at = (
-			SELECT CASE WHEN count(*) = 1 AND min(l.observed_expires_at) > min(l.settled_at) THEN proxies.expires_at + min(l.duration_days) * 86400000000 END
-			FROM lines l WHERE l.proxy_id = proxies.proxy_id AND l.state IN ('succeeded', 'charged') AND abs(l.observed_expires_at - proxies.expires_at)`+isNoMove+`)
-		WHERE proxy_id = ?`, proxyID)
+	if err := t.w.writeLinesOf(proxyID); err != nil {
+		return err
+	}
+	return t.execFleet(stale, proxyID)
 }
+
+const stale = `UPDATE proxies SET last_seen_at = max(last_seen_at, seen_at), seen_at = 0, expected_at = (
+		SELECT CASE WHEN count(*) = 1 AND min(l.observed_expires_at) > min(l.settled_at) THEN proxies.expires_at + min(l.duration_days) * 86400000000 END
+		FROM lines l WHERE l.proxy_id = proxies.proxy_id AND l.state IN ('succeeded', 'charged') AND abs(l.observed_expires_at - proxies.expires_at)` + isNoMove + `)
+	WHERE proxy_id = ?`
 
 const (
 	proxyColumns  = columnsBefore + `expires_at` + columnsAfter

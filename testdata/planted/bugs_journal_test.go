@@ -32,6 +32,8 @@ var journalBugs = []bug{
 		old: "\"operations\", ", new: ""},
 	{name: "a claim that is held back is overtaken", in: "ledger.projector.changeHeld", run: "TestClaimsAreArbitratedInTheOrderOfTheirFacts",
 		old: "len(h.claims) > 0 && (proxyID == \"\" || h.claims[proxyID])", new: "len(h.claims) < 0"},
+	{name: "a renewal that is held back is not seen", in: "ledger.writer.writeLinesOf", run: "TestAReadOfAProxyWritesOnlyItsOwnLines",
+		old: "if _, held := w.held.claims[proxyID]; !held {", new: "if !w.held.claims[proxyID] {"},
 	{name: "a forbidden change of what is held back is kept", in: "ledger.projector.changeAs", run: "TestAHeldBackOperationFollowsTheArrows",
 		old: "if !allowed {", new: "if !allowed && held == false {"},
 	{name: "rows are held back from who reads the journal", in: "ledger.readsJournal", run: "TestWhatIsHeldBackIsSeen",
