@@ -22,6 +22,7 @@ import (
 	"perennial/jobs/decide"
 	"perennial/jobs/inspect"
 	"perennial/ledger"
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 	"perennial/ledger/failpoint"
 	"perennial/ledger/testrun"
@@ -289,7 +290,7 @@ func (h *rig) awaitFact(factType string) fact.Fact {
 
 // rows are all of the journal that a query could see before: Rows learns of a commit after the
 // database does.
-func (h *rig) rows() []ledger.Row {
+func (h *rig) rows() []chain.Row {
 	h.t.Helper()
 	seq, _, err := h.ledger.Head(h.t.Context())
 	check(h.t, err)

@@ -14,6 +14,7 @@ import (
 	"perennial/jobs/inspect"
 	"perennial/jobs/reconcile"
 	"perennial/ledger"
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 	"perennial/upstream"
 )
@@ -295,7 +296,7 @@ func TestAFindingOfAnAnsweredOrderNamesTheWayBack(t *testing.T) {
 	check(t, h.runner.Resolve(t.Context(), desk.Resolution{ID: id, Charged: new(true), ChargedCents: 600, OrderNo: orders.Items[0].OrderNo, By: "ada", Reason: "it is this one"}))
 	h.agrees()
 	rows := h.rows()
-	answer := rows[slices.IndexFunc(rows, func(r ledger.Row) bool { return r.Type == "operation.resolved" })]
+	answer := rows[slices.IndexFunc(rows, func(r chain.Row) bool { return r.Type == "operation.resolved" })]
 	h.recorded(desk.Recording{CorrectsSeq: answer.Seq, Cents: 600})
 	said := ""
 	for _, f := range h.reconcile().Findings {

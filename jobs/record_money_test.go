@@ -13,6 +13,7 @@ import (
 	"perennial/jobs/desk"
 	"perennial/jobs/reconcile"
 	"perennial/ledger"
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 	"perennial/upstream"
 )
@@ -164,7 +165,7 @@ func TestARecordAndAnAnswerAreTakenBackOnce(t *testing.T) {
 	id := h.await("keep", fact.StateReview).Operations[0].OperationID
 	check(t, h.runner.Resolve(t.Context(), desk.Resolution{ID: id, Charged: new(true), ChargedCents: 30000, ConfirmCents: new(int64(30000)), By: "ada", Reason: "a slip"}))
 	rows := h.rows()
-	answer := rows[slices.IndexFunc(rows, func(r ledger.Row) bool { return r.Type == "operation.resolved" })].Seq
+	answer := rows[slices.IndexFunc(rows, func(r chain.Row) bool { return r.Type == "operation.resolved" })].Seq
 	r, err := h.record(desk.Recording{CorrectsSeq: answer, Cents: 29700})
 	check(t, err)
 	if r.Movement != "refund" || r.OperationID != id || r.ProxyID != "px_1" || r.Corrects != answer {
@@ -287,7 +288,7 @@ func TestACorrectionThatLooksLikeASlipIsAskedBack(t *testing.T) {
 	}
 	check(t, h.runner.Resolve(t.Context(), desk.Resolution{ID: id, Charged: new(true), ChargedCents: 300, By: "ada", Reason: "seen"}))
 	rows := h.rows()
-	answer := rows[slices.IndexFunc(rows, func(r ledger.Row) bool { return r.Type == "operation.resolved" })].Seq
+	answer := rows[slices.IndexFunc(rows, func(r chain.Row) bool { return r.Type == "operation.resolved" })].Seq
 	asked := func(cents int64, why string) {
 		t.Helper()
 		var refused *command.RefusedError

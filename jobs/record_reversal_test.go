@@ -13,6 +13,7 @@ import (
 	"perennial/jobs/desk"
 	"perennial/jobs/reconcile"
 	"perennial/ledger"
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 )
 
@@ -32,7 +33,7 @@ func unresolved(t *testing.T, executed bool) (h *rig, id string) {
 func (h *rig) answeredRow() int64 {
 	h.t.Helper()
 	rows := h.rows()
-	return rows[slices.IndexFunc(rows, func(r ledger.Row) bool { return r.Type == "operation.resolved" })].Seq
+	return rows[slices.IndexFunc(rows, func(r chain.Row) bool { return r.Type == "operation.resolved" })].Seq
 }
 
 // A correction that turns an answer around gives the line the state of the right answer: a

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 	"perennial/queue/intake"
 )
@@ -19,7 +20,7 @@ func (h *rig) following() {
 	check(h.t, err)
 	h.t.Cleanup(func() { _ = l.Close() })
 	h.ledger = l
-	_, err = l.Lead(func(context.Context, []ledger.Row) error { return nil })
+	_, err = l.Lead(func(context.Context, []chain.Row) error { return nil })
 	check(h.t, err)
 	h.bind()
 }

@@ -18,6 +18,7 @@ import (
 	"perennial/jobs/command"
 	"perennial/jobs/desk"
 	"perennial/ledger"
+	"perennial/ledger/chain"
 	"perennial/ledger/testrun"
 	"perennial/upstream"
 )
@@ -31,7 +32,7 @@ type simMachines struct {
 	ledgers []*ledger.Ledger
 	skews   []time.Duration // of the machines' clocks; of the present one in simulation.skew
 	at      int             // the machine of the present life, or of the last one
-	rows    []ledger.Row    // of the stream
+	rows    []chain.Row     // of the stream
 	leading *ledger.Leadership
 	frozen  *frozenLife           // nil: none
 	sender  map[*http.Request]int // of requests that are held up
@@ -193,7 +194,7 @@ var errUnanswered = errors.New("the simulated stream did not answer")
 
 // toStream stores rows after the stream's last one. While there are faults, an answer
 // may be lost before or after that.
-func (s *simulation) toStream(_ context.Context, rows []ledger.Row) error {
+func (s *simulation) toStream(_ context.Context, rows []chain.Row) error {
 	m := s.machines
 	if rows[0].Seq != int64(len(m.rows))+1 {
 		m.fenced++

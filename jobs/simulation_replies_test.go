@@ -8,7 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"perennial/ledger"
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 	"perennial/queue"
 )
@@ -58,7 +58,7 @@ func (s *simulation) replies(ctx context.Context) {
 	}
 }
 
-func (s *simulation) reply(r ledger.Row, named map[string]bool, traces map[string]fact.Trace) {
+func (s *simulation) reply(r chain.Row, named map[string]bool, traces map[string]fact.Trace) {
 	var f struct {
 		fact.Ref
 

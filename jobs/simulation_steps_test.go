@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 	"perennial/queue"
 	"perennial/upstream/sandbox"
@@ -53,7 +54,7 @@ func (s *simulation) step(ctx context.Context, do func(context.Context)) {
 }
 
 // noteWait counts the reason for which a row has something wait, which must be in the table.
-func (s *simulation) noteWait(r ledger.Row) {
+func (s *simulation) noteWait(r chain.Row) {
 	f, err := fact.Decode(r.Type, []byte(r.Data))
 	s.must(err, "row")
 	of, reason := waitOf(f)
@@ -67,7 +68,7 @@ func (s *simulation) noteWait(r ledger.Row) {
 }
 
 // leftOutBy notes which proxies a row left out, and says why.
-func (s *simulation) leftOutBy(r ledger.Row) (reasons string) {
+func (s *simulation) leftOutBy(r chain.Row) (reasons string) {
 	var f fact.ProxySkipped
 	if r.Type != "proxy.skipped" || json.Unmarshal([]byte(r.Data), &f) != nil {
 		return ""

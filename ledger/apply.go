@@ -7,9 +7,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"time"
 
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
 )
 
 // projector applies a fact to the projections, in the transaction that appends it. No other
@@ -18,7 +19,7 @@ type projector struct{ *Tx }
 
 // apply folds one fact into the projections, live and in a rebuild. The result depends only
 // on the row, the fact and the projections.
-func (t projector) apply(r Row, f fact.Fact) error {
+func (t projector) apply(r chain.Row, f fact.Fact) error {
 	switch f := f.(type) {
 	case fact.CommandAccepted, fact.CommandRejected, fact.CommandConflict, fact.CommandHeld, fact.CommandReleased, fact.CommandCancelled,
 		fact.CommandFinished:
@@ -38,7 +39,7 @@ func (t projector) apply(r Row, f fact.Fact) error {
 	case fact.AccountPaused:
 		return t.exec(`INSERT INTO pauses (scope, cause, since, until, detail) VALUES (?, ?, ?, ?, ?)
 			ON CONFLICT (scope, cause) DO UPDATE SET until = excluded.until, detail = excluded.detail`,
-			f.Scope, f.Cause, r.Time, nullInstant(f.Until), f.Detail)
+			f.Scope, f.Cause, r.Time, sqlite.NullInstant(f.Until), f.Detail)
 	case fact.AccountResumed:
 		return t.applyResumed(f)
 	case fact.LedgerOpened:
@@ -57,7 +58,7 @@ func (t projector) apply(r Row, f fact.Fact) error {
 	return fmt.Errorf("no fold for %T", f)
 }
 
-func (t projector) applyOpened(r Row, f fact.LedgerOpened) error {
+func (t projector) applyOpened(r chain.Row, f fact.LedgerOpened) error {
 	if f.Restored != nil {
 		return t.applyRestored(f)
 	}
@@ -70,7 +71,7 @@ func (t projector) applyOpened(r Row, f fact.LedgerOpened) error {
 	return t.book(r, transfer{kind: "funding", debit: "wallet", credit: "funding", cents: f.OpeningCents})
 }
 
-func (t projector) applyRecorded(r Row, f fact.LedgerRecorded) error {
+func (t projector) applyRecorded(r chain.Row, f fact.LedgerRecorded) error {
 	switch f.Movement {
 	case fact.MovementCharge, fact.MovementRefund:
 		return t.bookRecorded(r, f)
@@ -82,7 +83,7 @@ func (t projector) applyRecorded(r Row, f fact.LedgerRecorded) error {
 	return t.book(r, m)
 }
 
-func (t projector) applyCommand(r Row, f fact.Fact) error {
+func (t projector) applyCommand(r chain.Row, f fact.Fact) error {
 	switch f := f.(type) {
 	case fact.CommandAccepted:
 		return t.applyAccepted(r, f)
@@ -112,7 +113,7 @@ func (t projector) applyCommand(r Row, f fact.Fact) error {
 	return fmt.Errorf("no fold for %T", f)
 }
 
-func (t projector) applyAccepted(r Row, f fact.CommandAccepted) error {
+func (t projector) applyAccepted(r chain.Row, f fact.CommandAccepted) error {
 	h := &t.w.held
 	h.commands.add(f.CommandID, string(f.Kind), f.ContentHash, r.Seq, r.Time, f.ReplyTo)
 	h.accepted[f.CommandID] = true
@@ -129,7 +130,7 @@ func (t projector) applyAccepted(r Row, f fact.CommandAccepted) error {
 }
 
 // plan creates operations and claims their proxies.
-func (t projector) plan(r Row, commandID string, kind fact.Kind, days, estimate int64, planned []fact.Planned) error {
+func (t projector) plan(r chain.Row, commandID string, kind fact.Kind, days, estimate int64, planned []fact.Planned) error {
 	if len(planned) > 0 {
 		t.w.known.forgetCommand(commandID)
 	}
@@ -141,7 +142,7 @@ func (t projector) plan(r Row, commandID string, kind fact.Kind, days, estimate 
 	return nil
 }
 
-func (t projector) applyRejected(r Row, f fact.CommandRejected) error {
+func (t projector) applyRejected(r chain.Row, f fact.CommandRejected) error {
 	if f.OperationID == "" {
 		err := t.exec(`INSERT INTO rejections (id, content_hash, code, reason, rejected_at) VALUES (?, ?, ?, ?, ?)
 			ON CONFLICT (id) DO UPDATE SET content_hash = excluded.content_hash, code = excluded.code,
@@ -166,7 +167,7 @@ func (t projector) applyRejected(r Row, f fact.CommandRejected) error {
 }
 
 // endUncharged ends an operation that cost nothing and releases its claims.
-func (t projector) endUncharged(r Row, id, code, reason, traceID string) error {
+func (t projector) endUncharged(r chain.Row, id, code, reason, traceID string) error {
 	err := t.change(r, id, func(o *operation) {
 		o.State, o.live, o.Code, o.Reason, o.TraceID, o.NextAt = fact.StateRejected, false, code, reason, traceID, nil
 	})
@@ -184,20 +185,20 @@ func (t projector) endUncharged(r Row, id, code, reason, traceID string) error {
 	return t.exec(endLines, r.Time, id)
 }
 
-func (t projector) applyOperation(r Row, f fact.Fact) error {
+func (t projector) applyOperation(r chain.Row, f fact.Fact) error {
 	switch f := f.(type) {
 	case fact.OperationSending:
 		return t.applySending(r, f)
 	case fact.OperationUnsent:
 		return t.change(r, f.OperationID, func(o *operation) {
-			o.State, o.Reason, o.Attempts, o.NextAt = fact.StateWaiting, f.Reason, f.Attempt, new(fromMicros(micros(f.NextAt)))
+			o.State, o.Reason, o.Attempts, o.NextAt = fact.StateWaiting, f.Reason, f.Attempt, new(sqlite.FromMicros(sqlite.Micros(f.NextAt)))
 			if o.Ambiguous <= 0 {
 				o.BodySeq = 0
 			}
 		})
 	case fact.OperationWaiting:
 		return t.change(r, f.OperationID, func(o *operation) {
-			o.State, o.Reason, o.Code, o.TraceID, o.NextAt = fact.StateWaiting, f.Reason, f.Code, f.TraceID, new(fromMicros(micros(f.NextAt)))
+			o.State, o.Reason, o.Code, o.TraceID, o.NextAt = fact.StateWaiting, f.Reason, f.Code, f.TraceID, new(sqlite.FromMicros(sqlite.Micros(f.NextAt)))
 			o.mayHaveExecuted(f.Ambiguous)
 		})
 	case fact.OperationReview:
@@ -208,7 +209,7 @@ func (t projector) applyOperation(r Row, f fact.Fact) error {
 	return fmt.Errorf("no fold for %T", f)
 }
 
-func (t projector) applyReview(r Row, f fact.OperationReview) error {
+func (t projector) applyReview(r chain.Row, f fact.OperationReview) error {
 	if err := t.applyBought(f.Ref, f.ProxyIDs, f.Proxies); err != nil {
 		return err
 	}
@@ -238,7 +239,7 @@ func (o *operation) mayHaveExecuted(ambiguous bool) {
 	}
 }
 
-func (t projector) applyResolved(r Row, f fact.OperationResolved) error {
+func (t projector) applyResolved(r chain.Row, f fact.OperationResolved) error {
 	added, returned, err := t.bookResolution(r, f)
 	if err := errors.Join(err, t.applyBought(f.Ref, f.ProxyIDs, f.Proxies)); err != nil {
 		return err
@@ -267,7 +268,7 @@ func (t projector) applyResolved(r Row, f fact.OperationResolved) error {
 	}
 	// A review ends with its last open line. An operation that has settled, except for
 	// unresolved lines, keeps its state.
-	open, err := found(t.queryRow(`SELECT count(*) FROM lines WHERE operation = ? AND claim = 1`, f.OperationID))
+	open, err := sqlite.Found(t.queryRow(`SELECT count(*) FROM lines WHERE operation = ? AND claim = 1`, f.OperationID))
 	if err != nil {
 		return err
 	}
@@ -286,7 +287,7 @@ func (t projector) applyResolved(r Row, f fact.OperationResolved) error {
 	return t.plan(r, f.CommandID, kind, f.DurationDays, 0, f.SendAgain)
 }
 
-func (t projector) applySkipped(r Row, f fact.ProxySkipped) error {
+func (t projector) applySkipped(r chain.Row, f fact.ProxySkipped) error {
 	if f.OperationID == "" {
 		delete(t.w.known.commands, f.CommandID)
 		return nil // skipped before an operation existed, because another one held the proxy
@@ -303,37 +304,29 @@ func (t projector) applySkipped(r Row, f fact.ProxySkipped) error {
 	return nil
 }
 
-func (t projector) applySweep(r Row, f fact.Fact) error {
+func (t projector) applySweep(r chain.Row, f fact.Fact) error {
 	const put = `INSERT INTO slots (schedule, slot_at, state, plan, seq, updated_at) VALUES (?, ?, ?, ?, ?, ?)`
 	switch f := f.(type) {
 	case fact.SweepPlanned:
 		// The primary key arbitrates: an existing slot has already fired.
-		if err := t.exec(put, f.Schedule, micros(f.Slot), "planned", f.Plan, r.Seq, r.Time); err != nil {
+		if err := t.exec(put, f.Schedule, sqlite.Micros(f.Slot), "planned", f.Plan, r.Seq, r.Time); err != nil {
 			return err
 		}
 		return t.applyPlanned(r, f)
 	case fact.SweepHeld:
 		// A shortfall is recorded before its sweep.planned, when no slot exists yet.
-		return t.exec(`UPDATE slots SET state = 'held', updated_at = ? WHERE schedule = ? AND slot_at = ?`, r.Time, f.Schedule, micros(f.Slot))
+		return t.exec(`UPDATE slots SET state = 'held', updated_at = ? WHERE schedule = ? AND slot_at = ?`, r.Time, f.Schedule, sqlite.Micros(f.Slot))
 	case fact.SweepFinished:
 		if err := t.applyApproved(r, f); err != nil {
 			return err
 		}
-		return t.w.execOne(`UPDATE slots SET state = 'finished', updated_at = ? WHERE schedule = ? AND slot_at = ?`, r.Time, f.Schedule, micros(f.Slot))
+		return t.w.execOne(`UPDATE slots SET state = 'finished', updated_at = ? WHERE schedule = ? AND slot_at = ?`, r.Time, f.Schedule, sqlite.Micros(f.Slot))
 	case fact.SweepMissed:
 		for _, slot := range f.Slots {
-			if err := t.exec(put, f.Schedule, micros(slot), "missed", "", r.Seq, r.Time); err != nil {
+			if err := t.exec(put, f.Schedule, sqlite.Micros(slot), "missed", "", r.Seq, r.Time); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
-}
-
-// nullInstant stores a missing or zero instant as NULL, never as year 1.
-func nullInstant(at *time.Time) any {
-	if at == nil || at.IsZero() {
-		return nil
-	}
-	return micros(*at)
 }

@@ -5,12 +5,13 @@ package ledger
 import (
 	"fmt"
 
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 )
 
 // applyArchived records where archived rows went. It removes nothing, because a journal
 // rebuilt from the events still holds those rows.
-func (t projector) applyArchived(r Row, f fact.LedgerArchived) error {
+func (t projector) applyArchived(r chain.Row, f fact.LedgerArchived) error {
 	err := t.exec(`INSERT INTO archives (seq, first_seq, last_seq, last_hash, snapshot_hash, file, archived_at) VALUES (?, ?, ?, ?, ?, ?, ?)`,
 		r.Seq, f.FirstSeq, f.LastSeq, f.LastHash, f.SnapshotHash, f.File, r.Time)
 	if err != nil {

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"time"
 
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
 )
 
 // transfer moves cents from the credited account of the books to the debited one.
@@ -20,7 +22,7 @@ type transfer struct {
 }
 
 // book writes the transfers of one fact. It skips zero amounts and rejects negative ones.
-func (t projector) book(r Row, transfers ...transfer) error {
+func (t projector) book(r chain.Row, transfers ...transfer) error {
 	n, at := 0, t.bookedAt(r)
 	for _, m := range transfers {
 		if m.cents == 0 {
@@ -43,7 +45,7 @@ func (t projector) book(r Row, transfers ...transfer) error {
 // if that is later. A clock that was set back, or another runner's clock, therefore never
 // reopens a day or month. Rows that book nothing are ignored, because their clock may be
 // wrong. The provider has accepted the clock of a row that books a charge.
-func (t projector) bookedAt(r Row) int64 { return max(t.w.booked, r.Time) }
+func (t projector) bookedAt(r chain.Row) int64 { return max(t.w.booked, r.Time) }
 
 // readBooked reads the time of the last booking, unless it is known. The opening counts as
 // a booking, even with zero cents.
@@ -71,15 +73,15 @@ func (w *writer) flushTotals() error {
 	return w.flushNetCharges()
 }
 
-func (t projector) applyOrder(r Row, f fact.Fact) error {
+func (t projector) applyOrder(r chain.Row, f fact.Fact) error {
 	switch f := f.(type) {
 	case fact.OrderAccepted:
 		return t.change(r, f.OperationID, func(o *operation) {
-			o.State, o.OrderNo, o.TraceID, o.NextAt = fact.StateOpen, f.OrderNo, f.TraceID, new(fromMicros(micros(f.NextAt)))
-			o.ProgressAt, o.Reason, o.Code = new(fromMicros(r.Time)), "", ""
+			o.State, o.OrderNo, o.TraceID, o.NextAt = fact.StateOpen, f.OrderNo, f.TraceID, new(sqlite.FromMicros(sqlite.Micros(f.NextAt)))
+			o.ProgressAt, o.Reason, o.Code = new(sqlite.FromMicros(r.Time)), "", ""
 		})
 	case fact.OrderProgressed:
-		return t.orderState(r, f.OrderState, fact.StateOpen, f.Reason, new(fromMicros(micros(f.NextAt))))
+		return t.orderState(r, f.OrderState, fact.StateOpen, f.Reason, new(sqlite.FromMicros(sqlite.Micros(f.NextAt))))
 	case fact.OrderDelivered:
 		if err := t.applyBought(f.Ref, f.ProxyIDs, f.Proxies); err != nil {
 			return err
@@ -101,11 +103,11 @@ func (t projector) applyOrder(r Row, f fact.Fact) error {
 	return fmt.Errorf("no fold for %T", f)
 }
 
-func (t projector) orderState(r Row, f fact.OrderState, state fact.State, reason string, nextAt *time.Time) error {
+func (t projector) orderState(r chain.Row, f fact.OrderState, state fact.State, reason string, nextAt *time.Time) error {
 	var chargedAt int64
 	err := t.change(r, f.OperationID, func(o *operation) {
-		if o.DeliveredCount != f.DeliveredCount || o.ProgressAt == nil || micros(*o.ProgressAt) == 0 {
-			o.ProgressAt = new(fromMicros(r.Time))
+		if o.DeliveredCount != f.DeliveredCount || o.ProgressAt == nil || sqlite.Micros(*o.ProgressAt) == 0 {
+			o.ProgressAt = new(sqlite.FromMicros(r.Time))
 		}
 		o.State, o.live, o.Reason, o.TraceID, o.NextAt = state, state == fact.StateOpen, reason, cmp.Or(f.TraceID, o.TraceID), nextAt
 		o.ExpectedCount, o.DeliveredCount = f.ExpectedCount, f.DeliveredCount
@@ -123,7 +125,7 @@ func (t projector) orderState(r Row, f fact.OrderState, state fact.State, reason
 
 // settle books a renewal's lines and returns their sums. Succeeded and failed lines are
 // final. An unresolved line is booked to suspense and keeps its claim.
-func (t projector) settle(r Row, operation string, lines []fact.Line) (charged, refunded int64, err error) {
+func (t projector) settle(r chain.Row, operation string, lines []fact.Line) (charged, refunded int64, err error) {
 	transfers := make([]transfer, 0, 2*len(lines))
 	for _, l := range lines {
 		claim := l.State == fact.LineUnresolved
@@ -151,7 +153,7 @@ func (t projector) settle(r Row, operation string, lines []fact.Line) (charged, 
 // bookRecorded books a charge or refund that an operator recorded, on the operation and on
 // the line that the record names. A correction that turns a line's answer around gives it the
 // state of the right answer.
-func (t projector) bookRecorded(r Row, f fact.LedgerRecorded) error {
+func (t projector) bookRecorded(r chain.Row, f fact.LedgerRecorded) error {
 	charged, refunded := f.AmountCents, int64(0)
 	if f.Movement == fact.MovementRefund {
 		charged, refunded = 0, f.AmountCents
@@ -183,7 +185,7 @@ const recordOnLine = `UPDATE lines SET charged_cents = charged_cents + ?1, refun
 // bookResolution books an operator's answer, and returns the cents that it adds to the
 // operation's charges and refunds. Money in suspense moves to renewals if it was charged,
 // and back to the wallet if not. An amount that was never booked is booked now.
-func (t projector) bookResolution(r Row, f fact.OperationResolved) (added, returned int64, err error) {
+func (t projector) bookResolution(r chain.Row, f fact.OperationResolved) (added, returned int64, err error) {
 	transfers, added, returned, err := resolution(t.queryRow, f)
 	if err != nil {
 		return 0, 0, err
@@ -193,7 +195,7 @@ func (t projector) bookResolution(r Row, f fact.OperationResolved) (added, retur
 
 // resolution computes what an operator's answer books, given the operation's present state:
 // the transfers, and the cents added to its charges and refunds.
-func resolution(queryRow func(string, ...any) scanner, f fact.OperationResolved) (transfers []transfer, added, returned int64, err error) {
+func resolution(queryRow func(string, ...any) sqlite.Scanner, f fact.OperationResolved) (transfers []transfer, added, returned int64, err error) {
 	if len(f.Lines) == 0 {
 		return resolutionOf(queryRow, f)
 	}
@@ -210,14 +212,14 @@ func resolution(queryRow func(string, ...any) scanner, f fact.OperationResolved)
 }
 
 // resolutionOf computes the resolution of one line, or of all lines together.
-func resolutionOf(queryRow func(string, ...any) scanner, f fact.OperationResolved) (transfers []transfer, added, returned int64, err error) {
+func resolutionOf(queryRow func(string, ...any) sqlite.Scanner, f fact.OperationResolved) (transfers []transfer, added, returned int64, err error) {
 	var kind fact.Kind
 	var orderNo string
 	var booked, suspense, chargedAt int64
 	err = queryRow(`SELECT kind, order_no, charged_cents - refunded_cents, coalesce(charged_at, 0) FROM operations WHERE id = ?`, f.OperationID).
 		Scan(&kind, &orderNo, &booked, &chargedAt)
 	if err != nil {
-		return nil, 0, 0, notFound(err)
+		return nil, 0, 0, sqlite.NotFound(err)
 	}
 	err = queryRow(`SELECT coalesce(sum(charged_cents - refunded_cents), 0) FROM lines
 		WHERE operation = ? AND state = 'unresolved' AND (? = '' OR proxy_id = ?)`, f.OperationID, f.ProxyID, f.ProxyID).Scan(&suspense)

@@ -6,7 +6,9 @@ import (
 	"context"
 	"time"
 
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
 )
 
 // monthEndsMost bounds the months of one archive, because a clock may have been far off.
@@ -27,8 +29,8 @@ func (l *Ledger) monthEnds(ctx context.Context, last int64) (ends []fact.MonthEn
 	var us int64
 	err = l.read.QueryRowContext(ctx, `SELECT coalesce((SELECT booked_at FROM transfers WHERE seq <= ? ORDER BY seq DESC LIMIT 1),
 		(SELECT opened_at FROM binding), (SELECT time FROM journal ORDER BY seq LIMIT 1), 0)`, begins).Scan(&us)
-	for until := nextMonth(fromMicros(us)); err == nil && len(ends) < monthEndsMost; until = nextMonth(until) {
-		var h Head
+	for until := nextMonth(sqlite.FromMicros(us)); err == nil && len(ends) < monthEndsMost; until = nextMonth(until) {
+		var h chain.Head
 		var known bool
 		h, known, err = headBefore(ctx, l.read, until)
 		if err != nil || h.Seq >= last {
@@ -43,7 +45,7 @@ func (l *Ledger) monthEnds(ctx context.Context, last int64) (ends []fact.MonthEn
 
 func (t projector) applyMonthEnds(ends []fact.MonthEnd) error {
 	for _, e := range ends {
-		err := t.exec(`INSERT INTO month_ends (until, seq, hash) VALUES (?, ?, ?) ON CONFLICT (until) DO NOTHING`, micros(e.Until), e.Seq, e.Hash)
+		err := t.exec(`INSERT INTO month_ends (until, seq, hash) VALUES (?, ?, ?) ON CONFLICT (until) DO NOTHING`, sqlite.Micros(e.Until), e.Seq, e.Hash)
 		if err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 )
 
@@ -39,12 +40,12 @@ func TestAStatementsHeadIsTheLastRowBeforeItsEnd(t *testing.T) {
 	t.Parallel()
 	b, now := sparse(t)
 	want := map[time.Month]int64{1: 3, 2: 5, 3: 5, 4: 5, 5: 9, 6: 9, 7: 9, 8: 11}
-	heads := map[time.Month]Head{}
+	heads := map[time.Month]chain.Head{}
 	same := func(l *Ledger, after string) {
 		t.Helper()
 		for month, seq := range want {
 			s := monthly(t, l, 2026, month)
-			if s.Head.Seq != seq || s.HeadNote != "" || len(s.Head.Hash) != 64 || s.Head.Hash == genesis || (after != "" && month != 8 && s.Head != heads[month]) {
+			if s.Head.Seq != seq || s.HeadNote != "" || len(s.Head.Hash) != 64 || s.Head.Hash == chain.Genesis || (after != "" && month != 8 && s.Head != heads[month]) {
 				t.Errorf("%s the head of month %d is %+v %s", after, month, s.Head, s.HeadNote)
 			}
 			if after == "" {

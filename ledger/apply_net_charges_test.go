@@ -11,7 +11,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
 )
 
 // spentSince sums the transfers themselves: a charge at its booking time, a refund at its
@@ -161,7 +163,7 @@ func counted(t *testing.T, l *Ledger) map[fact.State]int64 {
 	rows, err := l.read.QueryContext(t.Context(), `SELECT state FROM operations`)
 	check(t, err)
 	counts := map[fact.State]int64{}
-	check(t, each(rows, func(s scanner) error {
+	check(t, sqlite.Each(rows, func(s sqlite.Scanner) error {
 		var state fact.State
 		err := s.Scan(&state)
 		counts[state]++
@@ -179,13 +181,13 @@ func sameTotals(t *testing.T, what string, l *Ledger) {
 	}
 	rows, err := l.read.QueryContext(t.Context(), `SELECT quarter FROM net_charges`)
 	check(t, err)
-	check(t, each(rows, func(s scanner) error {
+	check(t, sqlite.Each(rows, func(s sqlite.Scanner) error {
 		var quarter int64
 		if err := s.Scan(&quarter); err != nil {
 			return err
 		}
 		for _, d := range []int64{0, 1, quarterMicros / 2} {
-			at := fromMicros(quarter*quarterMicros + d)
+			at := sqlite.FromMicros(quarter*quarterMicros + d)
 			spent, err := l.Committed(t.Context(), at, "")
 			if err != nil {
 				return err
@@ -227,7 +229,7 @@ func TestTamperedRunningTotalsDoNotVerify(t *testing.T) {
 	} {
 		l := openBook(t, tampered(t, statement))
 		_, err := l.Verify(t.Context())
-		var broken *BrokenError
+		var broken *chain.BrokenError
 		if !errors.As(err, &broken) || broken.Check != "projection" {
 			t.Errorf("%s: %v", statement, err)
 		}

@@ -10,7 +10,9 @@ import (
 	"slices"
 	"time"
 
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
 )
 
 // operation is an operation as the projector knows it.
@@ -90,7 +92,7 @@ func (t *Tx) operation(id string) (*operation, error) {
 	var err error
 	o.Operation, err = scanOperation(withMore{t.queryRow(operationByID, id), []any{&live, &chargedAt}})
 	if err != nil {
-		return nil, notFound(err)
+		return nil, sqlite.NotFound(err)
 	}
 	if o.live = live == 1; chargedAt.Valid {
 		o.chargedAt = chargedAt.Int64
@@ -101,16 +103,16 @@ func (t *Tx) operation(id string) (*operation, error) {
 
 // withMore scans more columns than its caller knows of.
 type withMore struct {
-	scanner
+	sqlite.Scanner
 	more []any
 }
 
 // Scan reads the caller's columns and the others.
-func (x withMore) Scan(dest ...any) error { return x.scanner.Scan(append(dest, x.more...)...) }
+func (x withMore) Scan(dest ...any) error { return x.Scanner.Scan(append(dest, x.more...)...) }
 
 // create accepts an operation and claims its proxies. The unique index on open lines
 // arbitrates between two commands for one proxy.
-func (t projector) create(r Row, commandID string, kind fact.Kind, days, estimate int64, p fact.Planned) error {
+func (t projector) create(r chain.Row, commandID string, kind fact.Kind, days, estimate int64, p fact.Planned) error {
 	h := &t.w.held
 	if h.byID[p.OperationID] != nil || slices.ContainsFunc(p.ProxyIDs, func(id string) bool { return h.claims[id] }) {
 		if err := t.w.writeProjected(); err != nil {
@@ -132,7 +134,7 @@ func (t projector) create(r Row, commandID string, kind fact.Kind, days, estimat
 func plannedAs(p fact.Planned, commandID string, kind fact.Kind, estimate, at int64) fact.Operation {
 	return fact.Operation{
 		ID: p.OperationID, CommandID: commandID, Kind: kind, Chunk: p.Chunk, Generation: p.Generation, Key: p.Key, State: fact.StateAccepted, Version: 1,
-		EstimateCents: estimate, AcceptedAt: fromMicros(at), UpdatedAt: fromMicros(at),
+		EstimateCents: estimate, AcceptedAt: sqlite.FromMicros(at), UpdatedAt: sqlite.FromMicros(at),
 	}
 }
 
@@ -154,7 +156,7 @@ func (o *operation) appendChanging(args []any) []any {
 	}
 	return append(args, o.Version, o.Reason, o.Code, o.TraceID, o.AppID, o.Attempts, o.Ambiguous, body,
 		stored(o.FirstSentAt), stored(o.FirstAmbiguousAt), stored(o.NextAt), stored(o.ProgressAt),
-		o.OrderNo, o.ExpectedCount, o.DeliveredCount, o.EstimateCents, o.ChargedCents, o.RefundedCents, o.chargedAt, micros(o.UpdatedAt),
+		o.OrderNo, o.ExpectedCount, o.DeliveredCount, o.EstimateCents, o.ChargedCents, o.RefundedCents, o.chargedAt, sqlite.Micros(o.UpdatedAt),
 		stored(o.ReadAt), stored(o.UnreadSince), string(o.State), o.live)
 }
 
@@ -163,7 +165,7 @@ func stored(at *time.Time) any {
 	if at == nil {
 		return nil
 	}
-	return micros(*at)
+	return sqlite.Micros(*at)
 }
 
 // inMicros returns an instant as it is read back: nil if it is missing or zero.
@@ -171,15 +173,15 @@ func inMicros(at *time.Time) *time.Time {
 	if at == nil || at.IsZero() {
 		return nil
 	}
-	return new(fromMicros(micros(*at)))
+	return new(sqlite.FromMicros(sqlite.Micros(*at)))
 }
 
 // change changes an operation, at the row's time, if it still has the version that the
 // facts were decided on.
-func (t projector) change(r Row, id string, change func(*operation)) error {
+func (t projector) change(r chain.Row, id string, change func(*operation)) error {
 	return t.changeAs(id, changeOperation, func(o *operation) {
 		change(o)
-		o.UpdatedAt = fromMicros(r.Time)
+		o.UpdatedAt = sqlite.FromMicros(r.Time)
 	})
 }
 
@@ -237,7 +239,7 @@ func (w *writer) update(o *operation, update string, was int64) error {
 func (w *writer) arrow(from, to fact.State) (bool, error) {
 	if w.arrows == nil {
 		w.arrows = map[[2]fact.State]bool{}
-		err := each(w.query(`SELECT from_state, to_state FROM arrows`), func(s scanner) error {
+		err := sqlite.Each(w.query(`SELECT from_state, to_state FROM arrows`), func(s sqlite.Scanner) error {
 			var a [2]fact.State
 			err := s.Scan(&a[0], &a[1])
 			w.arrows[a] = true
@@ -290,11 +292,11 @@ func (t projector) changeHeld(operation, proxyID string, change func(*heldLine))
 
 // applySending sets updated_at to the time of the intent. It stays unchanged until the
 // outcome is recorded: the window of an attempt that may have executed counts from it.
-func (t projector) applySending(r Row, f fact.OperationSending) error {
+func (t projector) applySending(r chain.Row, f fact.OperationSending) error {
 	for id, at := range f.Observed {
-		held, err := t.changeHeld(f.OperationID, id, func(l *heldLine) { l.observed = micros(at) })
+		held, err := t.changeHeld(f.OperationID, id, func(l *heldLine) { l.observed = sqlite.Micros(at) })
 		if err == nil && !held {
-			err = t.exec(observeLine, micros(at), f.OperationID, id)
+			err = t.exec(observeLine, sqlite.Micros(at), f.OperationID, id)
 		}
 		if err != nil {
 			return err
@@ -309,7 +311,7 @@ func (t projector) applySending(r Row, f fact.OperationSending) error {
 	})
 }
 
-func (t projector) applyRenewal(r Row, f fact.RenewalSettled) error {
+func (t projector) applyRenewal(r chain.Row, f fact.RenewalSettled) error {
 	charged, refunded, err := t.settle(r, f.OperationID, f.Items)
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
 )
 
 // remembersTheFile fails unless everything that the writer caches equals the file.
@@ -27,7 +28,7 @@ func (t *Tx) remembersTheFile() error {
 		}
 	}
 	for id, c := range t.w.known.commands {
-		operations, err := collect(t.query(operationsOfCommand, id+"/", id+"0", id), scanOperation)
+		operations, err := sqlite.Collect(t.query(operationsOfCommand, id+"/", id+"0", id), scanOperation)
 		if err != nil || len(operations) != 1 || operations[0].ID != c.operation {
 			return fmt.Errorf("command %s is remembered with one operation, %s, and the file has %+v (%w)", id, c.operation, operations, err)
 		}
@@ -142,7 +143,7 @@ func TestTwoPromisesOfOneProxyInOneCommit(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	operations, err := collect(b.query(t.Context(), `SELECT id FROM operations`), scanText)
+	operations, err := sqlite.Collect(b.query(t.Context(), `SELECT id FROM operations`), sqlite.Text)
 	if check(t, err); refused != 2 || len(operations) != 1 {
 		t.Errorf("%d were refused, and there are %q: %v", refused, operations, errs)
 	}
@@ -184,7 +185,7 @@ func TestWhatIsHeldBackIsSeen(t *testing.T) {
 func TestOnlyTheJournalsOwnTriggersReadIt(t *testing.T) {
 	b := newBook(t)
 	type trigger struct{ table, text string }
-	all, err := collect(b.query(t.Context(), `SELECT tbl_name, sql FROM sqlite_schema WHERE type = 'trigger'`), func(s scanner) (x trigger, err error) {
+	all, err := sqlite.Collect(b.query(t.Context(), `SELECT tbl_name, sql FROM sqlite_schema WHERE type = 'trigger'`), func(s sqlite.Scanner) (x trigger, err error) {
 		return x, s.Scan(&x.table, &x.text)
 	})
 	check(t, err)
@@ -200,7 +201,7 @@ func TestOnlyTheJournalsOwnTriggersReadIt(t *testing.T) {
 	if own < 3 || len(all) <= own {
 		t.Errorf("%d of %d triggers are the journal's", own, len(all))
 	}
-	views, err := collect(b.query(t.Context(), `SELECT name FROM sqlite_schema WHERE type = 'view' AND sql LIKE '%journal%'`), scanText)
+	views, err := sqlite.Collect(b.query(t.Context(), `SELECT name FROM sqlite_schema WHERE type = 'view' AND sql LIKE '%journal%'`), sqlite.Text)
 	check(t, err)
 	for _, name := range views {
 		if !strings.HasPrefix(name, "v_") {

@@ -2,7 +2,11 @@
 
 package ledger
 
-import "context"
+import (
+	"context"
+
+	"perennial/ledger/sqlite"
+)
 
 // MaxRefusals bounds the contents of one command id that get a fact of their refusal or
 // conflict, because a producer could send new ones without end.
@@ -26,7 +30,7 @@ func (l *Ledger) RefusedContent(ctx context.Context, commandID, hash string) (re
 	if err != nil || refused {
 		return refused, err
 	}
-	err = ifMade(ctx, l.read, "refused_contents", func() error {
+	err = sqlite.IfMade(ctx, l.read, "refused_contents", func() error {
 		return l.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM refused_contents WHERE command_id = ? AND content_hash = ?)`,
 			commandID, hash).Scan(&refused)
 	})

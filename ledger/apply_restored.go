@@ -5,6 +5,7 @@ package ledger
 
 import (
 	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
 )
 
 // CauseRestored is the cause of the account's pause after a restore, because the ledger may
@@ -20,7 +21,7 @@ func (t observations) StaleAll() error {
 // applyRestored begins an epoch. Anything unfinished may have been sent since the last row.
 // A refusal of it is therefore not trusted, and none of it is sent after its window.
 func (t projector) applyRestored(f fact.LedgerOpened) error {
-	since := micros(f.Restored.Since)
+	since := sqlite.Micros(f.Restored.Since)
 	err := t.w.execOne(`UPDATE binding SET epoch = ?, forgotten_since = min(coalesce(forgotten_since, ?), ?)`, f.Epoch, since, since)
 	if err != nil {
 		return err

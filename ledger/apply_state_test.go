@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 )
 
@@ -212,7 +213,7 @@ func TestVerifyFindsAKeyOfTwoOperations(t *testing.T) {
 	twice.Operations[0].Key = "key of r/0001"
 	b.add(twice)
 	_, err := b.Verify(t.Context())
-	if broken, ok := errors.AsType[*BrokenError](err); !ok || broken.Check != "key" || !strings.Contains(broken.Detail, "o/1") || !strings.Contains(broken.Detail, "r/0001") {
+	if broken, ok := errors.AsType[*chain.BrokenError](err); !ok || broken.Check != "key" || !strings.Contains(broken.Detail, "o/1") || !strings.Contains(broken.Detail, "r/0001") {
 		t.Errorf("%v", err)
 	}
 }

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
 )
 
 // applyProxy folds the facts about single proxies that schedules depend on.
-func (t projector) applyProxy(r Row, f fact.Fact) error {
+func (t projector) applyProxy(r chain.Row, f fact.Fact) error {
 	switch f := f.(type) {
 	case fact.ProxyRetired:
 		return t.retire(r, f.ProxyID, f.By, f.Reason)
@@ -23,11 +25,11 @@ func (t projector) applyProxy(r Row, f fact.Fact) error {
 	case fact.ProxyReview:
 		return t.exec(`INSERT INTO sweep_reviews (proxy_id, operation, reason, expires_at, since, answered_at) VALUES (?, ?, ?, ?, ?, NULL)
 			ON CONFLICT (proxy_id) DO UPDATE SET operation = excluded.operation, reason = excluded.reason, expires_at = excluded.expires_at,
-			since = excluded.since, answered_at = NULL`, f.ProxyID, f.OperationID, f.Reason, micros(f.ExpiresAt), r.Time)
+			since = excluded.since, answered_at = NULL`, f.ProxyID, f.OperationID, f.Reason, sqlite.Micros(f.ExpiresAt), r.Time)
 	case fact.ProxyExpiring:
-		return t.applyWarned(f.ProxyID, micros(f.ExpiresAt), f.ThresholdSeconds)
+		return t.applyWarned(f.ProxyID, sqlite.Micros(f.ExpiresAt), f.ThresholdSeconds)
 	case fact.ProxyExpired:
-		return t.applyWarned(f.ProxyID, micros(f.ExpiresAt), 0)
+		return t.applyWarned(f.ProxyID, sqlite.Micros(f.ExpiresAt), 0)
 	case fact.ProxyReplaced:
 		err := t.exec(`INSERT INTO replacements (proxy_id, schedule, command_id, max_total_cents, seq, replaced_at) VALUES (?, ?, ?, ?, ?, ?)
 			ON CONFLICT (proxy_id) DO UPDATE SET schedule = excluded.schedule, command_id = excluded.command_id,
@@ -43,7 +45,7 @@ func (t projector) applyProxy(r Row, f fact.Fact) error {
 }
 
 // applySchedule folds an operator's change of a schedule.
-func (t projector) applySchedule(r Row, f fact.Fact) error {
+func (t projector) applySchedule(r chain.Row, f fact.Fact) error {
 	switch f := f.(type) {
 	case fact.ScheduleConfigured:
 		if err := t.renameSchedule(f.Was, f.Schedule); err != nil {
@@ -51,11 +53,11 @@ func (t projector) applySchedule(r Row, f fact.Fact) error {
 		}
 		return t.exec(`INSERT INTO schedule_calendars (schedule, cron, timezone, since) VALUES (?, ?, ?, ?)
 			ON CONFLICT (schedule) DO UPDATE SET cron = excluded.cron, timezone = excluded.timezone, since = excluded.since`,
-			f.Schedule, f.Cron, f.Timezone, micros(f.Since))
+			f.Schedule, f.Cron, f.Timezone, sqlite.Micros(f.Since))
 	case fact.SchedulePaused:
 		return t.exec(`INSERT INTO schedule_pauses (schedule, since, until, by, reason) VALUES (?, ?, ?, ?, ?)
 			ON CONFLICT (schedule) DO UPDATE SET until = excluded.until, by = excluded.by, reason = excluded.reason`,
-			f.Schedule, r.Time, nullInstant(f.Until), fact.Signed(f.By, f.User), f.Reason)
+			f.Schedule, r.Time, sqlite.NullInstant(f.Until), fact.Signed(f.By, f.User), f.Reason)
 	case fact.ScheduleResumed:
 		return t.exec(`DELETE FROM schedule_pauses WHERE schedule = ?`, f.Schedule)
 	}
@@ -77,7 +79,7 @@ func (t projector) renameSchedule(was, name string) error {
 		t.exec(`DELETE FROM schedule_calendars WHERE schedule = ?`, was))
 }
 
-func (t projector) retire(r Row, proxyID, by, reason string) error {
+func (t projector) retire(r chain.Row, proxyID, by, reason string) error {
 	return t.exec(`INSERT INTO retired (proxy_id, by, reason, since) VALUES (?, ?, ?, ?)
 		ON CONFLICT (proxy_id) DO UPDATE SET by = excluded.by, reason = excluded.reason, since = excluded.since`, proxyID, by, reason, r.Time)
 }
@@ -121,12 +123,12 @@ func (t projector) applyBought(of fact.Ref, ids []string, proxies []fact.Deliver
 
 // applyPlanned records the expected cost of each command of a sweep, for budgets and the
 // remaining wallet. A repeated plan moves its commands to the newer slot.
-func (t projector) applyPlanned(r Row, f fact.SweepPlanned) error {
+func (t projector) applyPlanned(r chain.Row, f fact.SweepPlanned) error {
 	for _, c := range f.Planned {
 		err := t.exec(`INSERT INTO sweep_commands (command_id, schedule, slot_at, planned_at, proxies, estimate_cents) VALUES (?, ?, ?, ?, ?, ?)
 			ON CONFLICT (command_id) DO UPDATE SET slot_at = excluded.slot_at, planned_at = excluded.planned_at,
 			proxies = excluded.proxies, estimate_cents = excluded.estimate_cents`,
-			c.CommandID, f.Schedule, micros(f.Slot), r.Time, c.Proxies, c.EstimateCents)
+			c.CommandID, f.Schedule, sqlite.Micros(f.Slot), r.Time, c.Proxies, c.EstimateCents)
 		if err != nil {
 			return err
 		}
@@ -135,15 +137,15 @@ func (t projector) applyPlanned(r Row, f fact.SweepPlanned) error {
 }
 
 // applyApproved counts the commands of a held plan on the day it is carried out.
-func (t projector) applyApproved(r Row, f fact.SweepFinished) error {
+func (t projector) applyApproved(r chain.Row, f fact.SweepFinished) error {
 	if f.Abandoned { // only accepted commands may have spent or may still spend money
 		return t.exec(`DELETE FROM sweep_commands WHERE schedule = ? AND slot_at = ?
-			AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = command_id)`, f.Schedule, micros(f.Slot))
+			AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = command_id)`, f.Schedule, sqlite.Micros(f.Slot))
 	}
 	var held int
-	err := t.queryRow(`SELECT count(*) FROM slots WHERE schedule = ? AND slot_at = ? AND state = 'held'`, f.Schedule, micros(f.Slot)).Scan(&held)
+	err := t.queryRow(`SELECT count(*) FROM slots WHERE schedule = ? AND slot_at = ? AND state = 'held'`, f.Schedule, sqlite.Micros(f.Slot)).Scan(&held)
 	if err != nil || held == 0 {
 		return err
 	}
-	return t.exec(`UPDATE sweep_commands SET planned_at = ? WHERE schedule = ? AND slot_at = ?`, r.Time, f.Schedule, micros(f.Slot))
+	return t.exec(`UPDATE sweep_commands SET planned_at = ? WHERE schedule = ? AND slot_at = ?`, r.Time, f.Schedule, sqlite.Micros(f.Slot))
 }

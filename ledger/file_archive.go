@@ -14,8 +14,10 @@ import (
 	"sync"
 	"time"
 
+	"perennial/ledger/chain"
 	"perennial/ledger/failpoint"
 	"perennial/ledger/files"
+	"perennial/ledger/sqlite"
 )
 
 // Archive moves old journal rows into a file of their own. The caller ensures that no
@@ -29,7 +31,7 @@ type Archive struct {
 	Before time.Time
 	Clock  func() time.Time
 	// Published is the last event of the stream. Unpublished rows stay.
-	Published Head
+	Published chain.Head
 	// Keep is how many of the newest published rows always stay. Default 4096: the outbox
 	// compares some of them with the stream to find its position. Fewer rows than a 64th of
 	// Keep do not make an archive, so that the facts of one archiving never cause another.
@@ -38,10 +40,10 @@ type Archive struct {
 
 // Archived is the result of an archiving.
 type Archived struct {
-	File     string `json:"file"`      // with its directory; "" if no row had to go
-	FirstSeq int64  `json:"first_seq"` // first archived row
-	LastSeq  int64  `json:"last_seq"`
-	Head     Head   `json:"head"` // head of the ledger
+	File     string     `json:"file"`      // with its directory; "" if no row had to go
+	FirstSeq int64      `json:"first_seq"` // first archived row
+	LastSeq  int64      `json:"last_seq"`
+	Head     chain.Head `json:"head"` // head of the ledger
 	// HeldBy names unfinished work that kept rows old enough to archive.
 	HeldBy      string `json:"held_by,omitempty"`
 	BytesBefore int64  `json:"bytes_before"`
@@ -132,7 +134,7 @@ func (x Archive) Run(ctx context.Context) (out Archived, err error) {
 	if err := x.sweep(ctx, l); err != nil {
 		return out, err
 	}
-	out.BytesBefore, out.Head = sizeOf(x.Path), Head{Seq: l.tail.head.seq, Hash: l.tail.head.hash}
+	out.BytesBefore, out.Head = sizeOf(x.Path), l.tail.head
 	out.BytesAfter = out.BytesBefore
 	boundary, heldBy, err := x.boundary(ctx, l)
 	out.HeldBy = heldBy
@@ -223,7 +225,7 @@ func (x Archive) boundary(ctx context.Context, l *Ledger) (last int64, heldBy st
 // operations, operations with an unanswered line, plans whose commands may not all be
 // published, and plans that a schedule's last slot holds for approval. An earlier held plan
 // is found in the archive.
-func firstUnfinished(ctx context.Context, q queryer) (seq int64, name string, err error) {
+func firstUnfinished(ctx context.Context, q sqlite.Queryer) (seq int64, name string, err error) {
 	err = q.QueryRowContext(ctx, `SELECT seq, name FROM (
 		SELECT c.accepted_seq AS seq, 'operation ' || o.id AS name FROM operations o JOIN commands c ON c.id = o.command_id
 			WHERE o.live = 1 OR o.id IN (SELECT operation FROM lines WHERE claim = 1)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 	"perennial/ledger/failpoint"
 )
@@ -22,7 +23,7 @@ const crashEnv = "PERENNIAL_TEST_ARCHIVE_CRASH"
 type crash struct {
 	Path, Dir, Step string
 	Before          time.Time
-	Published       Head
+	Published       chain.Head
 }
 
 // archiveAndCrash runs in that process instead of the tests.

@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 )
 
@@ -188,7 +189,7 @@ func TestEventsOfArchivedRowsAreComparedWithoutTheArchive(t *testing.T) {
 		t.Errorf("%+v %v", a, err)
 	}
 	other := published(t, oldBook(t, filepath.Join(t.TempDir(), "x.db"), append([]fact.Fact{opened(7)}, history()[1:]...)...).Ledger)
-	var broken *BrokenError
+	var broken *chain.BrokenError
 	for name, told := range map[string][][]byte{
 		"another history":             other[:59],
 		"another from the middle on":  append(slices.Clone(events[:20]), other[20:]...),

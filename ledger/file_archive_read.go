@@ -11,6 +11,9 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"perennial/ledger/chain"
+	"perennial/ledger/sqlite"
 )
 
 // ErrSealed is returned by Open for an archive that is opened for writing.
@@ -56,11 +59,11 @@ func (s *archiveCache) close() (err error) {
 
 // Begins returns the last archived row and its time; the file's journal begins after it. It
 // returns nil when the journal begins with the first row.
-func (l *Journal) Begins() (*Head, time.Time) {
+func (l *Journal) Begins() (*chain.Head, time.Time) {
 	if l.base == nil {
 		return nil, time.Time{}
 	}
-	return &l.base.Head, fromMicros(l.base.time)
+	return &l.base.Head, sqlite.FromMicros(l.base.time)
 }
 
 // archived reports whether a row is before the beginning of the file.
@@ -73,7 +76,7 @@ func (l *Journal) archiveOf(ctx context.Context, seq int64) (*Ledger, error) {
 	err := l.read.QueryRowContext(ctx, `SELECT file, first_seq, last_seq, last_hash FROM archives
 		WHERE first_seq <= ?1 AND last_seq >= ?1 ORDER BY seq DESC LIMIT 1`, seq).Scan(&x.File, &x.FirstSeq, &x.LastSeq, &hash)
 	if err != nil {
-		return nil, notFound(err)
+		return nil, sqlite.NotFound(err)
 	}
 	l.archives.mu.Lock()
 	defer l.archives.mu.Unlock()
@@ -90,7 +93,7 @@ func (l *Journal) archiveOf(ctx context.Context, seq int64) (*Ledger, error) {
 		x.Why = err
 		return nil, &x
 	}
-	if h, err := sealOf(ctx, a.read); err != nil || h == nil || *h != (Head{Seq: x.LastSeq, Hash: hash}) {
+	if h, err := sealOf(ctx, a.read); err != nil || h == nil || *h != (chain.Head{Seq: x.LastSeq, Hash: hash}) {
 		x.Why = errors.Join(errors.New("it does not end with the row that was archived last"), err, a.Close())
 		return nil, &x
 	}
@@ -102,7 +105,7 @@ func (l *Journal) archiveOf(ctx context.Context, seq int64) (*Ledger, error) {
 }
 
 // archivedRows returns the archived rows of one operation or command, in order.
-func (l *Journal) archivedRows(ctx context.Context, subject string) (all []Row, err error) {
+func (l *Journal) archivedRows(ctx context.Context, subject string) (all []chain.Row, err error) {
 	first, err := l.acceptedAt(ctx, subject)
 	if err != nil || !l.archived(first) {
 		return nil, err
@@ -117,7 +120,7 @@ func (l *Journal) archivedRows(ctx context.Context, subject string) (all []Row, 
 			return nil, err
 		}
 		all = append(all, rows...)
-		seq = a.tail.head.seq + 1
+		seq = a.tail.head.Seq + 1
 	}
 	return all, nil
 }
@@ -128,7 +131,7 @@ func (l *Journal) acceptedAt(ctx context.Context, subject string) (seq int64, er
 	err = l.read.QueryRowContext(ctx, `SELECT accepted_seq FROM commands
 		WHERE id = ?1 OR id = (SELECT command_id FROM operations WHERE id = ?1) ORDER BY accepted_seq LIMIT 1`, subject).Scan(&seq)
 	if errors.Is(err, sql.ErrNoRows) {
-		return l.tail.head.seq, nil
+		return l.tail.head.Seq, nil
 	}
 	return seq, err
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 	"perennial/ledger/failpoint"
 )
@@ -70,7 +71,7 @@ func money(t testing.TB, l *Ledger) string {
 	var out strings.Builder
 	balance, err := l.Balance(ctx, "main")
 	check(t, err)
-	balance.Head = Head{}
+	balance.Head = chain.Head{}
 	fmt.Fprintf(&out, "%+v\n", balance)
 	for _, by := range []string{"order", "renewal", "ip", "label", "day"} {
 		totals, err := l.TotalsBy(ctx, by, 10_000)
@@ -92,7 +93,7 @@ func money(t testing.TB, l *Ledger) string {
 		check(t, err)
 		s.Finished, s.Until = false, nil // depends on the present clock
 		if s.To.After(entries[len(entries)-1].Time) {
-			s.Head = Head{} // an archiving, and a runner's start, add a row
+			s.Head = chain.Head{} // an archiving, and a runner's start, add a row
 		}
 		fmt.Fprintf(&out, "%+v\n", *s)
 	}
@@ -135,7 +136,7 @@ func TestArchivingChangesNoReportOfMoneyOrCommands(t *testing.T) {
 	if got, err := after.Acceptance(t.Context(), "o1"); err != nil || string(got.Content) != string(acceptance.Content) || got.ContentHash != acceptance.ContentHash {
 		t.Errorf("%+v %v", got, err)
 	}
-	var again []Row
+	var again []chain.Row
 	for len(again) < len(rows) {
 		page, err := after.Rows(t.Context(), int64(len(again)), 7)
 		check(t, err)
@@ -226,11 +227,11 @@ func TestYoungOrUnpublishedRowsStay(t *testing.T) {
 		t.Errorf("rows of yesterday: %v", err)
 	}
 	x = archiveOf(t, b.path, 60)
-	x.Published.Hash = genesis
+	x.Published.Hash = chain.Genesis
 	if _, err := x.Run(t.Context()); !errors.Is(err, ErrNotFound) {
 		t.Errorf("a stream that tells another story: %v", err)
 	}
-	x.Published, x.Keep = Head{row.Seq, row.Hash}, 40
+	x.Published, x.Keep = chain.Head{Seq: row.Seq, Hash: row.Hash}, 40
 	if out, err := x.Run(t.Context()); err != nil || out.File != "" {
 		t.Errorf("fewer are published than stay: %+v %v", out, err)
 	}

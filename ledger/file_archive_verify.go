@@ -10,19 +10,22 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"perennial/ledger/chain"
+	"perennial/ledger/sqlite"
 )
 
 // checkEnds checks both ends of a file: the chain vouches for the snapshot at its
 // beginning, and an archive ends where it was sealed. An archive's first row is checked
 // against the previous file's last hash.
-func checkEnds(ctx context.Context, q queryer, b *base, h Head) error {
+func checkEnds(ctx context.Context, q sqlite.Queryer, b *base, h chain.Head) error {
 	sealed, err := sealOf(ctx, q)
 	if err != nil {
 		return err
 	}
 	if sealed != nil {
 		if *sealed != h {
-			return &BrokenError{Check: "archive", Seq: h.Seq, Detail: fmt.Sprintf("the archive ends here and was sealed with row %d %s", sealed.Seq, sealed.Hash)}
+			return &chain.BrokenError{Check: "archive", Seq: h.Seq, Detail: fmt.Sprintf("the archive ends here and was sealed with row %d %s", sealed.Seq, sealed.Hash)}
 		}
 		return nil
 	}
@@ -38,14 +41,14 @@ func checkEnds(ctx context.Context, q queryer, b *base, h Head) error {
 		return err
 	}
 	if n == 0 {
-		return &BrokenError{Check: "archive", Seq: b.Seq + 1, Detail: "no ledger.archived in the journal says that what is before this row went to an archive"}
+		return &chain.BrokenError{Check: "archive", Seq: b.Seq + 1, Detail: "no ledger.archived in the journal says that what is before this row went to an archive"}
 	}
 	return nil
 }
 
 // sealOf reads where an archive ends; nil for a ledger that continues.
-func sealOf(ctx context.Context, q queryer) (*Head, error) {
-	var h Head
+func sealOf(ctx context.Context, q sqlite.Queryer) (*chain.Head, error) {
+	var h chain.Head
 	err := q.QueryRowContext(ctx, `SELECT seq, hash FROM seal`).Scan(&h.Seq, &h.Hash)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil //nolint:nilnil // a ledger that continues is no error
@@ -108,9 +111,9 @@ func openArchives(ctx context.Context, clock func() time.Time, files []string) (
 			return archives, errors.Join(fmt.Errorf("%s is not an archive: `perennial ledger archive` writes one", file), err)
 		}
 	}
-	slices.SortFunc(archives, func(a, b *Ledger) int { return int(a.tail.head.seq - b.tail.head.seq) })
+	slices.SortFunc(archives, func(a, b *Ledger) int { return int(a.tail.head.Seq - b.tail.head.Seq) })
 	for i := range len(archives) - 1 {
-		if a, b := archives[i], archives[i+1]; a.tail.head.seq == b.tail.head.seq {
+		if a, b := archives[i], archives[i+1]; a.tail.head.Seq == b.tail.head.Seq {
 			return archives, fmt.Errorf("%s and %s hold the same rows: name each archive once", a.path, b.path)
 		}
 	}
@@ -129,10 +132,10 @@ func (l *Ledger) joins(ctx context.Context, next *Ledger) error {
 		if err != nil && !errors.Is(err, ErrNotFound) || row.Hash == hash {
 			return err
 		}
-		return &BrokenError{Check: "archive", Seq: seq, Detail: fmt.Sprintf("%s ends with a row that %s does not hold", l.path, next.path)}
+		return &chain.BrokenError{Check: "archive", Seq: seq, Detail: fmt.Sprintf("%s ends with a row that %s does not hold", l.path, next.path)}
 	}
 	if next.base.Seq != seq || next.base.Hash != hash {
-		return &BrokenError{Check: "archive", Seq: seq, Detail: fmt.Sprintf("%s ends here with %s and %s begins after row %d %s: is one missing?",
+		return &chain.BrokenError{Check: "archive", Seq: seq, Detail: fmt.Sprintf("%s ends here with %s and %s begins after row %d %s: is one missing?",
 			l.path, hash, next.path, next.base.Seq, next.base.Hash)}
 	}
 	tx, err := l.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
@@ -146,7 +149,7 @@ func (l *Ledger) joins(ctx context.Context, next *Ledger) error {
 			return err
 		}
 	}
-	return &BrokenError{Check: "archive", Seq: seq, Detail: fmt.Sprintf("%s ends with other tables than %s begins with", l.path, next.path)}
+	return &chain.BrokenError{Check: "archive", Seq: seq, Detail: fmt.Sprintf("%s ends with other tables than %s begins with", l.path, next.path)}
 }
 
 // exists reports whether a file exists.

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"perennial/ledger/chain"
 )
 
 // archivedTwice is a ledger with two archives.
@@ -41,7 +43,7 @@ func TestTheChainIsVerifiedFromSnapshotOrArchives(t *testing.T) {
 	if err != nil || v.Behind != nil || v.Rows != head.Seq || v.Head != head {
 		t.Errorf("%+v %v", v, err)
 	}
-	var broken *BrokenError
+	var broken *chain.BrokenError
 	if _, err := b.VerifyWith(t.Context(), archives[0]); !errors.As(err, &broken) || broken.Check != "archive" || !strings.Contains(err.Error(), "missing") {
 		t.Errorf("without the second: %v", err)
 	}
@@ -99,7 +101,7 @@ func TestTamperingWithAnArchivedLedgerIsFound(t *testing.T) {
 			if test.file == path {
 				_, err = l.Verify(t.Context())
 			}
-			var broken *BrokenError
+			var broken *chain.BrokenError
 			if !errors.As(err, &broken) || broken.Check != test.check {
 				t.Errorf("got %v", err)
 			}
@@ -122,7 +124,7 @@ func TestAForgedSnapshotIsFoundAndNotArchived(t *testing.T) {
 			check(t, err)
 			_, err = l.Verify(t.Context())
 			check(t, l.Close())
-			var broken *BrokenError
+			var broken *chain.BrokenError
 			if !errors.As(err, &broken) || broken.Check != "archive" {
 				t.Errorf("got %v", err)
 			}

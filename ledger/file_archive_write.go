@@ -12,8 +12,10 @@ import (
 	"path/filepath"
 	"strings"
 
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 	"perennial/ledger/failpoint"
+	"perennial/ledger/sqlite"
 )
 
 // writeArchive folds the rows to archive into a file of their own. The file gets its name
@@ -30,7 +32,7 @@ func (x Archive) writeArchive(ctx context.Context, l *Ledger, last int64, sound 
 	if err != nil {
 		return err
 	}
-	ends := Head{Seq: last, Hash: row.Hash}
+	ends := chain.Head{Seq: last, Hash: row.Hash}
 	if exists(out.File) {
 		if err := sound(); err != nil {
 			return err
@@ -74,7 +76,7 @@ func (l *Ledger) foldArchive(ctx context.Context, path string, last int64) (err 
 			return err
 		}
 		if at := f.at(); at.Seq != last {
-			return &BrokenError{Check: "chain", Seq: at.Seq + 1, Detail: "the journal ends before it"}
+			return &chain.BrokenError{Check: "chain", Seq: at.Seq + 1, Detail: "the journal ends before it"}
 		}
 		return f.w.exec(`INSERT INTO seal (one, seq, hash) VALUES (1, ?, ?)`, f.at().Seq, f.at().Hash)
 	})
@@ -83,7 +85,7 @@ func (l *Ledger) foldArchive(ctx context.Context, path string, last int64) (err 
 // verifyArchive reads a finished archive back: SQLite's own structures, the seal, and the
 // chain from row to row. A second fold is not needed: the next ledger is folded from these
 // tables and compared with the present one.
-func (x Archive) verifyArchive(ctx context.Context, path string, ends Head) (err error) {
+func (x Archive) verifyArchive(ctx context.Context, path string, ends chain.Head) (err error) {
 	a, err := Open(ctx, Config{Path: path, Clock: x.Clock, ReadOnly: true})
 	if err != nil {
 		return err
@@ -99,29 +101,29 @@ func (x Archive) verifyArchive(ctx context.Context, path string, ends Head) (err
 }
 
 // endsAs walks an archive's chain to its seal.
-func (l *Ledger) endsAs(ctx context.Context, ends Head) error {
+func (l *Ledger) endsAs(ctx context.Context, ends chain.Head) error {
 	tx, err := l.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }()
-	h := head{hash: genesis}
+	h := chain.Head{Hash: chain.Genesis}
 	if l.base != nil {
-		h = head{seq: l.base.Seq, hash: l.base.Hash}
+		h = l.base.Head
 	}
 	var buf []byte
 	for r, err := range journalOf(ctx, tx, 0, math.MaxInt64) {
 		if err != nil {
 			return err
 		}
-		if buf, err = h.followedBy(r, buf); err != nil {
+		if buf, err = h.FollowedBy(r, buf); err != nil {
 			return err
 		}
-		h = head{seq: r.Seq, hash: r.Hash}
+		h = r.Head()
 	}
 	sealed, err := sealOf(ctx, tx)
-	if err == nil && (sealed == nil || *sealed != ends || h.seq != ends.Seq || h.hash != ends.Hash) {
-		err = fmt.Errorf("it ends with row %d %s instead of %d %s", h.seq, h.hash, ends.Seq, ends.Hash)
+	if err == nil && (sealed == nil || *sealed != ends || h.Seq != ends.Seq || h.Hash != ends.Hash) {
+		err = fmt.Errorf("it ends with row %d %s instead of %d %s", h.Seq, h.Hash, ends.Seq, ends.Hash)
 	}
 	return err
 }
@@ -153,7 +155,7 @@ func (x Archive) writeLedger(ctx context.Context, l *Ledger, path string, out *A
 	}
 	err = next.Write(ctx, func(tx *Tx) error {
 		return tx.Append(fact.LedgerArchived{
-			Before: x.Before.UTC(), FirstSeq: out.FirstSeq, LastSeq: b.Seq, LastHash: b.Hash, LastTime: fromMicros(b.time),
+			Before: x.Before.UTC(), FirstSeq: out.FirstSeq, LastSeq: b.Seq, LastHash: b.Hash, LastTime: sqlite.FromMicros(b.time),
 			SnapshotHash: b.snapshotHash, File: filepath.Base(out.File), Currency: book.Currency, WalletCents: book.WalletCents,
 			ChargedCents: book.ChargedCents, RefundedCents: book.RefundedCents, SuspenseCents: book.SuspenseCents,
 			FundingCents: book.FundingCents, ExternalCents: book.ExternalCents, MonthEnds: ends,
@@ -218,7 +220,7 @@ func (b *comparison) foldBehind(ctx context.Context, begin *sql.Tx, archive, pat
 
 // takeCaches copies tables that no fact fills: the provider's data, and the note of
 // published rows.
-func (f *fold) takeCaches(ctx context.Context, q queryer) error {
+func (f *fold) takeCaches(ctx context.Context, q sqlite.Queryer) error {
 	if err := f.w.exec(`BEGIN IMMEDIATE`); err != nil {
 		return err
 	}

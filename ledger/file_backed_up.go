@@ -11,14 +11,15 @@ import (
 	"path/filepath"
 	"time"
 
+	"perennial/ledger/chain"
 	"perennial/ledger/files"
 )
 
 // BackedUp records when a backup of a ledger was made, and its last row.
 type BackedUp struct {
-	At   time.Time `json:"at"`
-	Head Head      `json:"head"`
-	File string    `json:"file"`
+	At   time.Time  `json:"at"`
+	Head chain.Head `json:"head"`
+	File string     `json:"file"`
 }
 
 // backedUpPath returns the path of the note next to a ledger.

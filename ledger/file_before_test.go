@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
 )
 
 // before unpacks a file of testdata/before into a directory, under a name.
@@ -49,7 +50,7 @@ func tablesOf(t testing.TB, path string) map[string]string {
 	defer func() { _ = db.Close() }()
 	all := map[string]string{}
 	for _, table := range append([]string{"journal", "net_charges", "state_counts", "command_labels"}, projections...) {
-		columns, err := columnsOf(t.Context(), db, table)
+		columns, err := sqlite.Columns(t.Context(), db, table)
 		check(t, err)
 		columns = slices.DeleteFunc(columns, func(name string) bool {
 			return table == "commands" && name == "reply_to" || table == "operations" && name == "charged_at" || table == "transfers" && name == "booked_at"
@@ -60,7 +61,7 @@ func tablesOf(t testing.TB, path string) map[string]string {
 		rows, err := db.Query(`SELECT ` + strings.Join(columns, ", ") + ` FROM ` + table)
 		check(t, err)
 		var lines []string
-		check(t, each(rows, func(s scanner) error {
+		check(t, sqlite.Each(rows, func(s sqlite.Scanner) error {
 			values := make([]any, len(columns))
 			dest := make([]any, len(columns))
 			for i := range values {
@@ -90,7 +91,7 @@ func clockBehind(t *testing.T, path string) func() time.Time {
 	t.Helper()
 	var us int64
 	check(t, raw(t, path).QueryRow(`SELECT max(time) FROM journal`).Scan(&us))
-	now := fromMicros(us)
+	now := sqlite.FromMicros(us)
 	return func() time.Time {
 		now = now.Add(time.Second)
 		return now
@@ -215,7 +216,7 @@ func TestAnEndOfBeforeIsWrittenWhenItIsAskedFor(t *testing.T) {
 	check(t, err)
 	defer func() { _ = l.Close() }()
 	b := &book{Ledger: l, t: t, path: path}
-	ids, err := collect(l.query(t.Context(), `SELECT id FROM commands UNION SELECT id FROM rejections`), scanText)
+	ids, err := sqlite.Collect(l.query(t.Context(), `SELECT id FROM commands UNION SELECT id FROM rejections`), sqlite.Text)
 	check(t, err)
 	over := 0
 	for _, id := range ids {

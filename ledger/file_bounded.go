@@ -15,7 +15,9 @@ import (
 	"iter"
 	"slices"
 
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
 )
 
 // An events stream may begin after an archived row. The state at that row is then the
@@ -24,7 +26,7 @@ import (
 
 // Snapshot names the state of every projection after an archived row.
 type Snapshot struct {
-	Head // the last row it includes
+	chain.Head // the last row it includes
 
 	SnapshotHash string // as ledger.archived names it
 }
@@ -41,7 +43,7 @@ func (l *Ledger) Snapshot() *Snapshot {
 // EventsBegin returns the latest row that the events stream may begin with; 1 if no event
 // was removed.
 func (l *Ledger) EventsBegin(ctx context.Context) (seq int64, err error) {
-	columns, err := columnsOf(ctx, l.read, "archives")
+	columns, err := sqlite.Columns(ctx, l.read, "archives")
 	if err != nil || !slices.Contains(columns, "events_begin") {
 		return 1, err // the file predates the removal of events
 	}
@@ -61,7 +63,7 @@ func VouchedSnapshots(events iter.Seq2[[]byte, error]) (all []Snapshot, err erro
 			return nil, err
 		}
 		if f, ok := f.(fact.LedgerArchived); ok {
-			all = append(all, Snapshot{Head: Head{Seq: f.LastSeq, Hash: f.LastHash}, SnapshotHash: f.SnapshotHash})
+			all = append(all, Snapshot{Head: chain.Head{Seq: f.LastSeq, Hash: f.LastHash}, SnapshotHash: f.SnapshotHash})
 		}
 	}
 	return all, nil
@@ -102,13 +104,13 @@ func (l *Ledger) WriteSnapshot(ctx context.Context, to io.Writer) error {
 		return err
 	}
 	for _, table := range snapshotted {
-		err := each(l.query(ctx, `SELECT n, columns, rows FROM snapshot WHERE tbl = ? ORDER BY n`, table), func(s scanner) error {
+		err := sqlite.Each(l.query(ctx, `SELECT n, columns, rows FROM snapshot WHERE tbl = ? ORDER BY n`, table), func(s sqlite.Scanner) error {
 			c := chunk{table: table}
 			if err := s.Scan(&c.n, &c.columns, &c.rows); err != nil {
 				return err
 			}
 			if c.rows, err = io.ReadAll(flate.NewReader(bytes.NewReader(c.rows))); err != nil {
-				return &BrokenError{Check: "snapshot", Detail: fmt.Sprintf("%s, part %d: %v", table, c.n, err)}
+				return &chain.BrokenError{Check: "snapshot", Detail: fmt.Sprintf("%s, part %d: %v", table, c.n, err)}
 			}
 			err := lines.Encode(partLine{Table: c.table, N: c.n, Columns: c.columns, Bytes: len(c.rows)})
 			_, writeErr := packed.Write(append(c.rows, '\n'))
@@ -130,7 +132,9 @@ func CheckSnapshot(from io.Reader, want Snapshot) error {
 // readSnapshot yields the parts of a written snapshot. At the end it proves that they match
 // their hash, and that the snapshot is the wanted one.
 func readSnapshot(from io.Reader, want Snapshot, yield func(chunk) error) (*base, error) {
-	broken := func(err error) error { return &BrokenError{Check: "snapshot", Seq: want.Seq, Detail: err.Error()} }
+	broken := func(err error) error {
+		return &chain.BrokenError{Check: "snapshot", Seq: want.Seq, Detail: err.Error()}
+	}
 	packed, err := gzip.NewReader(from)
 	if err != nil {
 		return nil, broken(err)
@@ -157,7 +161,7 @@ func readSnapshot(from io.Reader, want Snapshot, yield func(chunk) error) (*base
 			return nil, err
 		}
 	}
-	b := &base{Head: Head{Seq: first.Seq, Hash: first.Hash}, time: first.Time, snapshotHash: sum.text()}
+	b := &base{Head: chain.Head{Seq: first.Seq, Hash: first.Hash}, time: first.Time, snapshotHash: sum.text()}
 	if got := (Snapshot{Head: b.Head, SnapshotHash: b.snapshotHash}); got != want {
 		return nil, broken(fmt.Errorf("it is %+v and %+v is wanted: it was changed", got, want))
 	}

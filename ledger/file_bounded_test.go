@@ -15,6 +15,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 )
 
@@ -135,7 +136,7 @@ func TestEventsThatAnotherProgramRemovedAreMissed(t *testing.T) {
 	t.Parallel()
 	b, e := archivedAndBounded(t, 60, 0)
 	e.first = 61
-	var broken *BrokenError
+	var broken *chain.BrokenError
 	if _, err := b.VerifyAgainst(t.Context(), e.from(1)); !errors.As(err, &broken) || broken.Check != "events" || broken.Seq != 60 {
 		t.Errorf("one too many: %v", err)
 	}
@@ -188,7 +189,7 @@ func TestABackupIsContinuedWhereItReachesTheStream(t *testing.T) {
 		backup := oldBook(t, filepath.Join(t.TempDir(), "backup.db"), all[:rows]...)
 		x := e.restoring(t, backup.path)
 		_, err := x.Run(t.Context())
-		var broken *BrokenError
+		var broken *chain.BrokenError
 		if !whole {
 			if !errors.As(err, &broken) || broken.Seq != 60 || !strings.Contains(err.Error(), "--from-events") || !strings.Contains(err.Error(), "row 59 or later") {
 				t.Errorf("%d rows: %v", rows, err)
@@ -207,9 +208,9 @@ func TestASnapshotThatNoEventVouchesForRestoresNothing(t *testing.T) {
 	t.Parallel()
 	b, e := archivedAndBounded(t, 60, 0)
 	x := e.restoring(t, "")
-	var broken *BrokenError
+	var broken *chain.BrokenError
 	for name, change := range map[string]func(){
-		"a changed one":  func() { x.Snapshot = &Snapshot{Head: b.Snapshot().Head, SnapshotHash: genesis} },
+		"a changed one":  func() { x.Snapshot = &Snapshot{Head: b.Snapshot().Head, SnapshotHash: chain.Genesis} },
 		"one of no fact": func() { forgeSnapshot(t, b, &x) },
 		"none":           func() { x.Snapshot = nil },
 	} {
@@ -263,7 +264,7 @@ func TestATornOrChangedSnapshotIsNotReadAsWhole(t *testing.T) {
 	b, _ := archivedAndBounded(t, 60, 0)
 	var content bytes.Buffer
 	check(t, b.WriteSnapshot(t.Context(), &content))
-	var broken *BrokenError
+	var broken *chain.BrokenError
 	for n := range 40 {
 		torn := content.Bytes()[:content.Len()*n/40]
 		if err := CheckSnapshot(bytes.NewReader(torn), *b.Snapshot()); !errors.As(err, &broken) || broken.Check != "snapshot" {

@@ -13,6 +13,7 @@ import (
 	"github.com/mattn/go-sqlite3"
 
 	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
 )
 
 // conn is the writer's connection, used without database/sql. It has one user, lives as
@@ -132,10 +133,10 @@ func (c *conn) changed(query string, args []any) (int64, error) {
 }
 
 // query runs a query; the rows return its error.
-func (c *conn) query(query string, args ...any) rows {
+func (c *conn) query(query string, args ...any) sqlite.Rows {
 	rows, err := c.start(query, args)
 	if err != nil {
-		return failed{err}
+		return sqlite.Failed(err)
 	}
 	return rows
 }
@@ -161,21 +162,13 @@ func (c *conn) start(query string, args []any) (*connRows, error) {
 }
 
 // queryRow defers every error to Scan, like database/sql; a missing row is sql.ErrNoRows.
-func (c *conn) queryRow(query string, args ...any) scanner {
+func (c *conn) queryRow(query string, args ...any) sqlite.Scanner {
 	rows, err := c.start(query, args)
 	if err != nil {
-		return failed{err}
+		return sqlite.Failed(err)
 	}
 	return (*oneRow)(rows)
 }
-
-// failed is the result of a query that failed.
-type failed struct{ err error }
-
-func (f failed) Next() bool        { return false }
-func (f failed) Scan(...any) error { return f.err }
-func (f failed) Err() error        { return f.err }
-func (f failed) Close() error      { return nil }
 
 type oneRow connRows
 

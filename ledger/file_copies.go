@@ -14,12 +14,13 @@ import (
 	"path/filepath"
 	"time"
 
+	"perennial/ledger/chain"
 	"perennial/ledger/failpoint"
 	"perennial/ledger/files"
 )
 
 // Rebuild folds the journal into a new file at out, which must not exist, and compares
-// every projection with the present one. If a projection differs it returns a *BrokenError
+// every projection with the present one. If a projection differs it returns a *chain.BrokenError
 // and keeps the file, which holds what the journal gives. The proxies table is a cache and
 // stays empty.
 func (l *Ledger) Rebuild(ctx context.Context, out string) (v Verified, err error) {
@@ -29,7 +30,7 @@ func (l *Ledger) Rebuild(ctx context.Context, out string) (v Verified, err error
 	err = writeBeside(out, ".perennial-rebuild-*", func(path string) error {
 		var differs error
 		v, differs = l.foldInto(ctx, path, newFold)
-		if broken, ok := errors.AsType[*BrokenError](differs); differs != nil && (!ok || broken.Check != "projection") {
+		if broken, ok := errors.AsType[*chain.BrokenError](differs); differs != nil && (!ok || broken.Check != "projection") {
 			return differs
 		}
 		return errors.Join(differs, keep(path, out))

@@ -9,7 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
 )
 
 // tables dumps every projection and the journal of a ledger file.
@@ -22,11 +24,11 @@ func tables(t *testing.T, path string) string {
 	defer func() { _ = tx.Rollback() }()
 	var out strings.Builder
 	for _, table := range append([]string{"journal"}, projections...) {
-		columns, err := columnsOf(t.Context(), tx, table)
+		columns, err := sqlite.Columns(t.Context(), tx, table)
 		check(t, err)
 		rows, err := tx.QueryContext(t.Context(), wholeRows(table, columns))
 		check(t, err)
-		all, err := collect(rows, scanText)
+		all, err := sqlite.Collect(rows, sqlite.Text)
 		check(t, err)
 		out.WriteString(table + "\n" + strings.Join(all, "\n") + "\n")
 	}
@@ -72,7 +74,7 @@ func TestARebuildNamesTamperingAndKeepsTheJournal(t *testing.T) {
 	path := tampered(t, `UPDATE operations SET charged_cents = charged_cents + 1 WHERE id = 'o1/1'`)
 	out := filepath.Join(t.TempDir(), "rebuilt.db")
 	_, err := openBook(t, path).Rebuild(t.Context(), out)
-	var broken *BrokenError
+	var broken *chain.BrokenError
 	if !errors.As(err, &broken) || broken.Check != "projection" || !strings.Contains(broken.Detail, "o1/1") {
 		t.Fatalf("got %v", err)
 	}
@@ -88,7 +90,7 @@ func TestARebuildFromABrokenChainLeavesNoFile(t *testing.T) {
 	check(t, err)
 	defer func() { _ = l.Close() }()
 	_, err = l.Rebuild(t.Context(), out)
-	var broken *BrokenError
+	var broken *chain.BrokenError
 	if !errors.As(err, &broken) || broken.Seq != 5 {
 		t.Fatalf("got %v", err)
 	}
@@ -163,7 +165,7 @@ func TestABackupThatDoesNotVerifyLeavesTheLastOne(t *testing.T) {
 	path := tampered(t, `UPDATE totals SET cents = cents + 1`)
 	out := filepath.Join(t.TempDir(), "b.db")
 	check(t, os.WriteFile(out, []byte("yesterday's"), 0o600))
-	var broken *BrokenError
+	var broken *chain.BrokenError
 	if _, err := openBook(t, path).Backup(t.Context(), out, true); !errors.As(err, &broken) {
 		t.Fatalf("got %v", err)
 	}

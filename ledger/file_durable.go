@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 
+	"perennial/ledger/chain"
+
 	"github.com/mattn/go-sqlite3"
 )
 
@@ -45,13 +47,13 @@ func (w *writer) recover() error {
 	if err := w.settleLog(); err != nil {
 		return err
 	}
-	found := head{hash: genesis}
-	err := w.queryRow(`SELECT seq, hash FROM journal ORDER BY seq DESC LIMIT 1`).Scan(&found.seq, &found.hash)
+	found := chain.Head{Hash: chain.Genesis}
+	err := w.queryRow(`SELECT seq, hash FROM journal ORDER BY seq DESC LIMIT 1`).Scan(&found.Seq, &found.Hash)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return err
 	}
 	if found != w.head {
-		return fmt.Errorf("the journal ends with row %d after an I/O error, and row %d was committed last: restart, to read it again", found.seq, w.head.seq)
+		return fmt.Errorf("the journal ends with row %d after an I/O error, and row %d was committed last: restart, to read it again", found.Seq, w.head.Seq)
 	}
 	w.doubtful = false
 	return nil

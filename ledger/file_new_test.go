@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"perennial/ledger/sqlite"
+
 	"github.com/pressly/goose/v3"
 )
 
@@ -79,7 +81,7 @@ func dump(t *testing.T, db *sql.DB) string {
 
 func textsOf(t *testing.T, db *sql.DB, query string, args ...any) (all []string) {
 	t.Helper()
-	err := each(queryOf(t.Context(), db, query, args...), func(r scanner) error {
+	err := sqlite.Each(sqlite.Query(t.Context(), db, query, args...), func(r sqlite.Scanner) error {
 		var text string
 		err := r.Scan(&text)
 		all = append(all, text)

@@ -23,6 +23,7 @@ import (
 
 	"perennial/ledger/failpoint"
 	"perennial/ledger/files"
+	"perennial/ledger/sqlite"
 )
 
 //go:embed migrations/*.sql
@@ -87,7 +88,7 @@ type Ledger struct {
 }
 
 // ErrNotFound is returned by reads for an id that the ledger does not hold.
-var ErrNotFound = errors.New("not in the ledger")
+var ErrNotFound = sqlite.ErrNone
 
 // ErrClosed is returned by Write after Close.
 var ErrClosed = errors.New("ledger is closed")
@@ -213,7 +214,7 @@ func (l *Ledger) Failing() error {
 // waits for the publication of its rows.
 func (l *Ledger) WorkingSince() time.Time {
 	if at := l.working.Load(); at != 0 {
-		return fromMicros(at)
+		return sqlite.FromMicros(at)
 	}
 	return time.Time{}
 }

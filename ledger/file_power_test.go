@@ -14,6 +14,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"perennial/ledger/chain"
 	"perennial/ledger/disktest"
 )
 
@@ -78,7 +79,7 @@ func appendWatched(disk *disktest.Disk, path string) error {
 
 // appendAndMark appends a fact, and marks it once it is committed.
 func appendAndMark(disk *disktest.Disk, l *Ledger, cents int64) error {
-	var h head
+	var h chain.Head
 	err := l.Write(context.Background(), func(tx *Tx) error {
 		err := tx.Append(topUp(cents))
 		h = tx.w.head
@@ -87,7 +88,7 @@ func appendAndMark(disk *disktest.Disk, l *Ledger, cents int64) error {
 	if err != nil {
 		return err
 	}
-	return disk.Mark(fmt.Sprintf("%d %s", h.seq, h.hash))
+	return disk.Mark(fmt.Sprintf("%d %s", h.Seq, h.Hash))
 }
 
 // appendOnAFailingDisk appends, makes a sync fail, and dies of it. The operating system

@@ -13,7 +13,9 @@ import (
 	"path/filepath"
 	"time"
 
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
 )
 
 // Restore rebuilds a ledger file. The caller ensures that no process has the file open,
@@ -49,17 +51,17 @@ type Restored struct {
 	Events int64 `json:"events"` // rows folded from the stream after it
 	// Snapshot is the row after which the journal begins, from the snapshot stored with the
 	// stream; nil if it was not needed.
-	Snapshot *Head  `json:"snapshot,omitempty"`
-	Head     Head   `json:"head"` // with the facts of the restore
-	Epoch    string `json:"epoch"`
-	Proven   bool   `json:"proven"` // the restored journal ends where the stream does
-	Replaced string `json:"replaced,omitempty"`
+	Snapshot *chain.Head `json:"snapshot,omitempty"`
+	Head     chain.Head  `json:"head"` // with the facts of the restore
+	Epoch    string      `json:"epoch"`
+	Proven   bool        `json:"proven"` // the restored journal ends where the stream does
+	Replaced string      `json:"replaced,omitempty"`
 }
 
 // Run verifies the backup, folds the stream's events after it, marks the file as restored
 // and puts it in its place. That last step is atomic: before it nothing has changed. The
 // account starts paused, and everything unfinished may have been sent. A gap, a wrong hash
-// or a row that cannot be folded is a *BrokenError.
+// or a row that cannot be folded is a *chain.BrokenError.
 func (x Restore) Run(ctx context.Context) (out Restored, err error) {
 	if x.Events == nil && x.From == "" {
 		return out, errors.New("restore: neither a backup nor events are given")
@@ -138,9 +140,9 @@ func (x Restore) foldEvents(ctx context.Context, path string, singly bool, out *
 	if err := x.beginWithSnapshot(f, out); err != nil {
 		return err
 	}
-	var last Row
+	var last chain.Row
 	begins := f.at()
-	seen := func(yield func(Row, error) bool) {
+	seen := func(yield func(chain.Row, error) bool) {
 		for r, err := range rowsOf(x.Events(max(begins.Seq, 1))) {
 			if err == nil && last.Seq == 0 && r.Seq > begins.Seq+1 {
 				err = x.beginsLater(begins, r.Seq)
@@ -179,7 +181,7 @@ func (x Restore) beginWithSnapshot(f *fold, out *Restored) (err error) {
 // to do. It unwraps to the gap.
 type laterError struct {
 	text string
-	gap  *BrokenError
+	gap  *chain.BrokenError
 }
 
 func (e *laterError) Error() string { return e.text }
@@ -187,7 +189,7 @@ func (e *laterError) Error() string { return e.text }
 func (e *laterError) Unwrap() error { return e.gap }
 
 // beginsLater returns the error of a stream that begins after the restored rows.
-func (x Restore) beginsLater(h Head, first int64) error {
+func (x Restore) beginsLater(h chain.Head, first int64) error {
 	text := fmt.Sprintf("the events stream begins with row %d", first)
 	switch {
 	case x.From != "":
@@ -200,7 +202,7 @@ func (x Restore) beginsLater(h Head, first int64) error {
 	}
 	return &laterError{
 		text: fmt.Sprintf("%s with --from FILE, a backup whose head is row %d or later", text, first-1),
-		gap:  &BrokenError{Check: "chain", Seq: first, Detail: fmt.Sprintf("row %d is missing", h.Seq+1)},
+		gap:  &chain.BrokenError{Check: "chain", Seq: first, Detail: fmt.Sprintf("row %d is missing", h.Seq+1)},
 	}
 }
 
@@ -252,7 +254,7 @@ func (x Restore) mark(ctx context.Context, path string, out *Restored) (err erro
 	if x.From != "" {
 		from = "backup"
 	}
-	out.Epoch = fmt.Sprintf("%x", micros(x.Clock()))
+	out.Epoch = fmt.Sprintf("%x", sqlite.Micros(x.Clock()))
 	err = l.Write(ctx, func(tx *Tx) error {
 		// The note is about the previous stream and says nothing of the one that continues.
 		// The restore reports, in its output and in a fact, that history begins again

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 )
 
@@ -174,7 +175,7 @@ func TestTrap13ADamagedOrForeignStreamMakesNoLedger(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			x := restore(t, test.from, test.events)
 			_, err := x.Run(t.Context())
-			var broken *BrokenError
+			var broken *chain.BrokenError
 			if !errors.As(err, &broken) || broken.Seq != test.seq {
 				t.Errorf("got %v, want row %d", err, test.seq)
 			}
@@ -255,7 +256,7 @@ func TestAFileThatIsNoDatabaseIsMovedAside(t *testing.T) {
 
 func TestABrokenBackupOrOtherFileIsNotRestored(t *testing.T) {
 	x := restore(t, tampered(t, `UPDATE totals SET cents = cents + 1`), nil)
-	var broken *BrokenError
+	var broken *chain.BrokenError
 	if _, err := x.Run(t.Context()); !errors.As(err, &broken) {
 		t.Errorf("a broken backup: %v", err)
 	}

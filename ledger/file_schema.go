@@ -16,6 +16,8 @@ import (
 	"strings"
 	"sync"
 
+	"perennial/ledger/sqlite"
+
 	"github.com/mattn/go-sqlite3"
 	"github.com/pressly/goose/v3"
 )
@@ -50,10 +52,10 @@ type schema map[string]string
 
 // schemaOf reads the schema of a database, without SQLite's own tables and the list of
 // migrations.
-func schemaOf(ctx context.Context, q queryer) (schema, error) {
+func schemaOf(ctx context.Context, q sqlite.Queryer) (schema, error) {
 	s := schema{}
-	err := each(queryOf(ctx, q, `SELECT type, name, coalesce(sql, '') FROM sqlite_schema
-		WHERE substr(name, 1, 7) <> 'sqlite_' AND name <> 'goose_db_version'`), func(r scanner) error {
+	err := sqlite.Each(sqlite.Query(ctx, q, `SELECT type, name, coalesce(sql, '') FROM sqlite_schema
+		WHERE substr(name, 1, 7) <> 'sqlite_' AND name <> 'goose_db_version'`), func(r sqlite.Scanner) error {
 		var kind, name, text string
 		err := r.Scan(&kind, &name, &text)
 		s[kind+" "+name] = normalised(text)
@@ -66,8 +68,8 @@ func schemaOf(ctx context.Context, q queryer) (schema, error) {
 }
 
 // addArrows adds the rows of the table arrows, which a trigger depends on.
-func (s schema) addArrows(ctx context.Context, q queryer) error {
-	return each(queryOf(ctx, q, `SELECT from_state || ' to ' || to_state FROM arrows`), func(r scanner) error {
+func (s schema) addArrows(ctx context.Context, q sqlite.Queryer) error {
+	return sqlite.Each(sqlite.Query(ctx, q, `SELECT from_state || ' to ' || to_state FROM arrows`), func(r sqlite.Scanner) error {
 		var arrow string
 		err := r.Scan(&arrow)
 		s["arrow "+arrow] = ""
@@ -259,7 +261,7 @@ func madeSchema(ctx context.Context, version int64) (made schema, err error) {
 }
 
 // versionOf returns the version of a file's schema, 0 if no migration has run.
-func versionOf(ctx context.Context, q queryer) (version int64, err error) {
+func versionOf(ctx context.Context, q sqlite.Queryer) (version int64, err error) {
 	var there bool
 	err = q.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'goose_db_version')`).Scan(&there)
 	if err != nil || !there {
@@ -272,7 +274,7 @@ func versionOf(ctx context.Context, q queryer) (version int64, err error) {
 // checkSchema compares a database with the migrations up to its version; current says that
 // this version is the newest. A difference or a newer version is a *SchemaError. An older
 // version is not.
-func checkSchema(ctx context.Context, q queryer, path string) (current bool, err error) {
+func checkSchema(ctx context.Context, q sqlite.Queryer, path string) (current bool, err error) {
 	known, err := knownVersion()
 	if err != nil {
 		return false, err

@@ -13,7 +13,9 @@ import (
 
 	"github.com/pressly/goose/v3"
 
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
 	"perennial/ledger/testrun"
 )
 
@@ -76,7 +78,7 @@ func TestAChangedSchemaDoesNotVerify(t *testing.T) {
 			check(t, err)
 			defer func() { _ = l.Close() }()
 			_, err = l.Verify(t.Context())
-			var broken *BrokenError
+			var broken *chain.BrokenError
 			if !errors.As(err, &broken) || broken.Check != "schema" || !strings.Contains(broken.Detail, test.says) {
 				t.Errorf("verified: %v", err)
 			}
@@ -91,7 +93,7 @@ func TestAChangeBesideAnOpenLedgerDoesNotVerify(t *testing.T) {
 	_, err := raw(t, b.path).Exec(`DROP TRIGGER journal_no_delete`)
 	check(t, err)
 	_, err = b.Verify(t.Context())
-	var broken *BrokenError
+	var broken *chain.BrokenError
 	if !errors.As(err, &broken) || broken.Check != "schema" {
 		t.Fatal(err)
 	}
@@ -110,7 +112,7 @@ func TestProxiesThatNoListingWritesDoNotVerify(t *testing.T) {
 		_, err := raw(t, b.path).Exec(statement)
 		check(t, err)
 		_, err = b.Verify(t.Context())
-		var broken *BrokenError
+		var broken *chain.BrokenError
 		if !errors.As(err, &broken) || broken.Check != "proxies" {
 			t.Errorf("%s: %v", statement, err)
 		}
@@ -218,7 +220,7 @@ func atVersion(t *testing.T, version int64, facts ...fact.Fact) string {
 			return err
 		}
 		for _, table := range append([]string{"journal", "proxies", "net_charges", "command_labels"}, projections...) { // triggers fill state_counts
-			columns, err := columnsOf(t.Context(), conn, table)
+			columns, err := sqlite.Columns(t.Context(), conn, table)
 			if err != nil {
 				return err
 			}

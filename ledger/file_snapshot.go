@@ -22,7 +22,9 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
 )
 
 // A ledger whose first rows were archived begins with a snapshot of every projection after
@@ -32,7 +34,7 @@ import (
 // base is the row that a file's journal begins after; nil when it begins with the first
 // row.
 type base struct {
-	Head
+	chain.Head
 
 	time         int64
 	snapshotHash string
@@ -76,7 +78,7 @@ const (
 )
 
 // baseOf reads where the journal begins.
-func baseOf(ctx context.Context, q queryer) (*base, error) {
+func baseOf(ctx context.Context, q sqlite.Queryer) (*base, error) {
 	var b base
 	err := q.QueryRowContext(ctx, `SELECT seq, hash, time, snapshot_hash FROM base`).Scan(&b.Seq, &b.Hash, &b.time, &b.snapshotHash)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -99,7 +101,7 @@ const snapshotChunk = 256 << 10
 
 // snapshotOf cuts every table, as it is after the journal's last row, into chunks and
 // returns their hash. left is leftOfRows.
-func snapshotOf(ctx context.Context, q queryer, left string, yield func(chunk) error) (string, error) {
+func snapshotOf(ctx context.Context, q sqlite.Queryer, left string, yield func(chunk) error) (string, error) {
 	sum := newSnapshotSum()
 	for _, table := range snapshotted {
 		query, columns, err := snapshotQuery(ctx, q, table)
@@ -123,8 +125,8 @@ func snapshotOf(ctx context.Context, q queryer, left string, yield func(chunk) e
 	return sum.text(), nil
 }
 
-func snapshotQuery(ctx context.Context, q queryer, table string) (query, columns string, err error) {
-	names, err := columnsOf(ctx, q, table)
+func snapshotQuery(ctx context.Context, q sqlite.Queryer, table string) (query, columns string, err error) {
+	names, err := sqlite.Columns(ctx, q, table)
 	if err != nil {
 		return "", "", err
 	}
@@ -133,7 +135,7 @@ func snapshotQuery(ctx context.Context, q queryer, table string) (query, columns
 }
 
 // cut yields the rows of a query in chunks.
-func cut(ctx context.Context, q queryer, query string, c chunk, yield func(chunk) error) error {
+func cut(ctx context.Context, q sqlite.Queryer, query string, c chunk, yield func(chunk) error) error {
 	width := strings.Count(c.columns, ",") + 1
 	values, into := make([]any, width), make([]any, width)
 	for i := range values {
@@ -147,7 +149,7 @@ func cut(ctx context.Context, q queryer, query string, c chunk, yield func(chunk
 		text.Reset()
 		return err
 	}
-	err := each(queryOf(ctx, q, query), func(s scanner) error {
+	err := sqlite.Each(sqlite.Query(ctx, q, query), func(s sqlite.Scanner) error {
 		if err := s.Scan(into...); err != nil {
 			return err
 		}
@@ -185,7 +187,7 @@ func writeValues(text *bytes.Buffer, values []any) error {
 		case int64:
 			buf = strconv.AppendInt(buf, v, 10)
 		case string:
-			if !plain(v) {
+			if !chain.Plain(v) {
 				text.Truncate(before)
 				encode := json.NewEncoder(text)
 				encode.SetEscapeHTML(false)
@@ -219,7 +221,7 @@ func (s *snapshotSum) text() string { return hex.EncodeToString(s.sum.Sum(nil)) 
 // beginBehind begins the fold after the end of a file that is not written any more: its last
 // row becomes the base, with a snapshot of its tables. The tables are copied; a verification
 // loads the snapshot and compares them.
-func (f *fold) beginBehind(ctx context.Context, q queryer, path string) (*base, error) {
+func (f *fold) beginBehind(ctx context.Context, q sqlite.Queryer, path string) (*base, error) {
 	var b base
 	err := q.QueryRowContext(ctx, `SELECT seq, hash, time FROM journal ORDER BY seq DESC LIMIT 1`).Scan(&b.Seq, &b.Hash, &b.time)
 	if err == nil {
@@ -251,13 +253,13 @@ func (f *fold) beginBehind(ctx context.Context, q queryer, path string) (*base, 
 
 // beginAs begins the fold where another file begins: with the first row, or with the same
 // base and snapshot.
-func (f *fold) beginAs(ctx context.Context, q queryer) error {
+func (f *fold) beginAs(ctx context.Context, q sqlite.Queryer) error {
 	b, err := baseOf(ctx, q)
 	if b == nil || err != nil {
 		return err
 	}
 	return f.begin(func() error {
-		err := each(queryOf(ctx, q, `SELECT tbl, n, columns, rows FROM snapshot ORDER BY tbl, n`), func(s scanner) error {
+		err := sqlite.Each(sqlite.Query(ctx, q, `SELECT tbl, n, columns, rows FROM snapshot ORDER BY tbl, n`), func(s sqlite.Scanner) error {
 			var c chunk
 			var packed []byte
 			if err := s.Scan(&c.table, &c.n, &c.columns, &packed); err != nil {
@@ -287,7 +289,7 @@ func (f *fold) begin(fill func() error, b *base) error {
 	if err != nil {
 		return errors.Join(err, f.w.exec(`ROLLBACK`))
 	}
-	f.w.head = head{seq: b.Seq, hash: b.Hash}
+	f.w.head = b.Head
 	return f.w.exec(`COMMIT`)
 }
 
@@ -319,7 +321,7 @@ func (f *fold) load(b *base) error {
 		return f.store(c, values)
 	}
 	for _, table := range snapshotted {
-		err := each(f.w.query(`SELECT n, columns, rows FROM snapshot WHERE tbl = ? ORDER BY n`, table), func(s scanner) error {
+		err := sqlite.Each(f.w.query(`SELECT n, columns, rows FROM snapshot WHERE tbl = ? ORDER BY n`, table), func(s sqlite.Scanner) error {
 			c := chunk{table: table}
 			var packed sql.Null[[]byte]
 			if err := s.Scan(&c.n, &c.columns, &packed); err != nil {
@@ -341,7 +343,7 @@ func (f *fold) load(b *base) error {
 		}
 	}
 	if sum.text() != b.snapshotHash {
-		return &BrokenError{Check: "snapshot", Detail: fmt.Sprintf("its hash is %s and the journal was begun with %s: it was changed", sum.text(), b.snapshotHash)}
+		return &chain.BrokenError{Check: "snapshot", Detail: fmt.Sprintf("its hash is %s and the journal was begun with %s: it was changed", sum.text(), b.snapshotHash)}
 	}
 	return nil
 }
@@ -358,7 +360,7 @@ func (c *chunk) unpack(packed []byte) (values []any, err error) {
 }
 
 func (c *chunk) broken(err error) error {
-	return &BrokenError{Check: "snapshot", Detail: fmt.Sprintf("%s, part %d: %v", c.table, c.n, err)}
+	return &chain.BrokenError{Check: "snapshot", Detail: fmt.Sprintf("%s, part %d: %v", c.table, c.n, err)}
 }
 
 // values reads the chunk's rows, one after another.

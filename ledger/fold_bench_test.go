@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 )
 
@@ -125,7 +126,7 @@ func BenchmarkFold(b *testing.B) {
 			copied := filepath.Join(dir, "bench.ledger.db")
 			check(b, os.WriteFile(copied, text, 0o600))
 			b.StartTimer()
-			out, err := Archive{Path: copied, Before: clock().AddDate(0, -2, 0), Clock: clock, Published: Head{Seq: head, Hash: row.Hash}}.Run(ctx)
+			out, err := Archive{Path: copied, Before: clock().AddDate(0, -2, 0), Clock: clock, Published: chain.Head{Seq: head, Hash: row.Hash}}.Run(ctx)
 			check(b, err)
 			if out.LastSeq < head-5000 {
 				b.Fatalf("%+v", out)

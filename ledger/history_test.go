@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 )
 
@@ -161,8 +162,8 @@ func surroundings() []fact.Fact {
 		fact.LedgerReconciled{WalletCents: 1, ProviderCents: 1, Quiet: true},
 		fact.OperationOverran{Ref: ref("r1/0001"), EstimateCents: 600, ChargedCents: 610},
 		fact.LedgerDiscrepancy{Ref: ref("o1/1"), Finding: "late_reply", Explanation: "late"},
-		fact.LedgerArchived{Before: noon, FirstSeq: 1, LastSeq: 3, LastHash: genesis, SnapshotHash: genesis, File: "main.ledger.1-3.archive.db"},
-		fact.LedgerBounded{FirstSeq: 3, LastSeq: 3, LastHash: genesis, SnapshotHash: genesis, Bucket: "PERENNIAL_SNAPSHOTS_main", Object: "3-0000", HeldBy: "books"},
+		fact.LedgerArchived{Before: noon, FirstSeq: 1, LastSeq: 3, LastHash: chain.Genesis, SnapshotHash: chain.Genesis, File: "main.ledger.1-3.archive.db"},
+		fact.LedgerBounded{FirstSeq: 3, LastSeq: 3, LastHash: chain.Genesis, SnapshotHash: chain.Genesis, Bucket: "PERENNIAL_SNAPSHOTS_main", Object: "3-0000", HeldBy: "books"},
 		fact.ListingUncovered{Uncovered: 2, ProxyIDs: []string{"px_1a", "px_1b"}, FirstExpiresAt: at(time.Hour)}, fact.ListingUncovered{ProxyIDs: []string{}},
 		fact.OrderListed{Ref: ref("o3/1~2"), OrderNo: "no of o3/1~2", ProxyIDs: []string{"px_later"}, Proxies: []fact.DeliveredProxy{{ProxyID: "px_later"}}},
 		fact.CommandFinished{Ref: fact.Ref{CommandID: "o1"}, Revision: 1, State: "delivered", Lines: []fact.FinishedLine{}, Operations: []fact.FinishedOperation{}},

@@ -6,13 +6,14 @@ package ledger
 import (
 	"iter"
 
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 )
 
 // part is consecutive rows, each checked and decoded as one that continues the chain.
 type part struct {
-	after head
-	rows  []Row
+	after chain.Head
+	rows  []chain.Row
 	facts []fact.Fact   // of the rows before the first that is broken
 	err   error         // of that row
 	done  chan struct{} // closed when the others are set
@@ -27,7 +28,7 @@ const (
 
 // readAhead calls do with the rows after a head, in order. It returns the first error of a
 // row, after passing on all rows before it, or do's error. It then stops reading rows.
-func readAhead(h head, rows iter.Seq2[Row, error], do func(Row, fact.Fact) error) (err error) {
+func readAhead(h chain.Head, rows iter.Seq2[chain.Row, error], do func(chain.Row, fact.Fact) error) (err error) {
 	parts, stop, ended := make(chan *part, aheadParts), make(chan struct{}), make(chan error, 1)
 	go func() {
 		defer close(parts)
@@ -48,7 +49,7 @@ func readAhead(h head, rows iter.Seq2[Row, error], do func(Row, fact.Fact) error
 }
 
 // each calls do with the part's rows before the first broken one.
-func (p *part) each(do func(Row, fact.Fact) error) error {
+func (p *part) each(do func(chain.Row, fact.Fact) error) error {
 	<-p.done
 	for i, f := range p.facts {
 		if err := do(p.rows[i], f); err != nil {
@@ -60,14 +61,14 @@ func (p *part) each(do func(Row, fact.Fact) error) error {
 
 // passOn cuts rows into parts, and passes on those it could read even when it returns an
 // error.
-func passOn(h head, rows iter.Seq2[Row, error], parts chan<- *part, stop <-chan struct{}) (err error) {
+func passOn(h chain.Head, rows iter.Seq2[chain.Row, error], parts chan<- *part, stop <-chan struct{}) (err error) {
 	p := newPart(h)
 	hand := func() (goOn bool) {
 		go p.decode()
 		select {
 		case parts <- p:
 			last := p.rows[len(p.rows)-1]
-			p = newPart(head{seq: last.Seq, hash: last.Hash})
+			p = newPart(last.Head())
 			return true
 		case <-stop:
 			return false
@@ -87,8 +88,8 @@ func passOn(h head, rows iter.Seq2[Row, error], parts chan<- *part, stop <-chan 
 	return err
 }
 
-func newPart(after head) *part {
-	return &part{after: after, rows: make([]Row, 0, aheadRows), done: make(chan struct{})}
+func newPart(after chain.Head) *part {
+	return &part{after: after, rows: make([]chain.Row, 0, aheadRows), done: make(chan struct{})}
 }
 
 // decode checks the part's rows against the chain and decodes their facts.
@@ -98,10 +99,10 @@ func (p *part) decode() {
 	h := p.after
 	p.facts = make([]fact.Fact, 0, len(p.rows))
 	for _, r := range p.rows {
-		if buf, p.err = h.followedBy(r, buf); p.err != nil {
+		if buf, p.err = h.FollowedBy(r, buf); p.err != nil {
 			return
 		}
-		h = head{seq: r.Seq, hash: r.Hash}
+		h = r.Head()
 		f, err := factOf(r)
 		if p.err = err; err != nil {
 			return

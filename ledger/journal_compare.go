@@ -11,6 +11,9 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"perennial/ledger/chain"
+	"perennial/ledger/sqlite"
 )
 
 // comparison reads one moment of a ledger over one connection. A second fold of its journal
@@ -45,7 +48,7 @@ func (b *comparison) end() error {
 }
 
 // foldAll folds the journal into a new file, from its first row or from its snapshot.
-func (b *comparison) foldAll(ctx context.Context, path string, open openFold) (rows int64, h Head, err error) {
+func (b *comparison) foldAll(ctx context.Context, path string, open openFold) (rows int64, h chain.Head, err error) {
 	err = makeFile(path, func(singly bool) (err error) {
 		f, err := open(ctx, path, singly)
 		if err != nil {
@@ -69,13 +72,13 @@ func (b *comparison) compare(ctx context.Context, path string, tables []string) 
 		return fmt.Errorf("compare with %s: %w", path, err)
 	}
 	b.attached = true
-	booked, err := columnsOf(ctx, b.tx, "transfers")
+	booked, err := sqlite.Columns(ctx, b.tx, "transfers")
 	if err != nil {
 		return err
 	}
 	b.byRows = !slices.Contains(booked, "booked_at")
 	for _, table := range append(slices.Clone(tables), running...) {
-		if err := ifMade(ctx, b.tx, table, func() error { return b.compareTable(ctx, table) }); err != nil {
+		if err := sqlite.IfMade(ctx, b.tx, table, func() error { return b.compareTable(ctx, table) }); err != nil {
 			return err
 		}
 	}
@@ -90,7 +93,7 @@ func immutable(path string) string {
 // compareTable compares a projection with its second fold: the number of rows, and every
 // column of each. On a difference it names the first row that differs.
 func (b *comparison) compareTable(ctx context.Context, table string) error {
-	columns, err := columnsOf(ctx, b.tx, table)
+	columns, err := sqlite.Columns(ctx, b.tx, table)
 	if err != nil {
 		return err
 	}
@@ -100,7 +103,7 @@ func (b *comparison) compareTable(ctx context.Context, table string) error {
 	if b.byRows && table == "operations" {
 		columns = slices.DeleteFunc(columns, func(name string) bool { return name == "charged_at" })
 	}
-	key, err := collect(queryOf(ctx, b.tx, `SELECT name FROM pragma_table_info(?, 'again') WHERE pk > 0 ORDER BY pk`, table), scanText)
+	key, err := sqlite.Collect(sqlite.Query(ctx, b.tx, `SELECT name FROM pragma_table_info(?, 'again') WHERE pk > 0 ORDER BY pk`, table), sqlite.Text)
 	if err != nil {
 		return err
 	}
@@ -123,7 +126,7 @@ func (b *comparison) compareTable(ctx context.Context, table string) error {
 // walk names the first row in which a projection and its second fold differ. It compares
 // each row as one text of all its columns.
 func (b *comparison) walk(ctx context.Context, table string, columns []string) (err error) {
-	x, y := queryOf(ctx, b.tx, wholeRows(`main.`+table, columns)), queryOf(ctx, b.tx, wholeRows(`again.`+table, columns))
+	x, y := sqlite.Query(ctx, b.tx, wholeRows(`main.`+table, columns)), sqlite.Query(ctx, b.tx, wholeRows(`again.`+table, columns))
 	defer func() { err = errors.Join(err, x.Close(), y.Close()) }()
 	for {
 		have, okHave, errHave := nextRow(x)
@@ -132,7 +135,7 @@ func (b *comparison) walk(ctx context.Context, table string, columns []string) (
 			return err
 		}
 		if have != want {
-			return &BrokenError{Check: "projection", Detail: fmt.Sprintf("%s holds (%s) and the journal gives (%s)", table, have, want)}
+			return &chain.BrokenError{Check: "projection", Detail: fmt.Sprintf("%s holds (%s) and the journal gives (%s)", table, have, want)}
 		}
 		if !okHave || !okWant {
 			return nil
@@ -149,20 +152,12 @@ func wholeRows(table string, columns []string) string {
 	return `SELECT ` + strings.Join(parts, ` || ', ' || `) + ` FROM ` + table + ` ORDER BY ` + keyOf(columns)
 }
 
-func columnsOf(ctx context.Context, q queryer, table string) ([]string, error) {
-	found, err := q.QueryContext(ctx, `SELECT name FROM pragma_table_info(?) ORDER BY cid`, table)
-	if err != nil {
-		return nil, err
-	}
-	return collect(found, scanText)
-}
-
 // keyOf returns columns that order a table's rows: the primary key is always among the
 // first three.
 func keyOf(columns []string) string { return strings.Join(columns[:min(3, len(columns))], `, `) }
 
 // nextRow reads a query's next row; ok is false after the last.
-func nextRow(r rows) (text string, ok bool, err error) {
+func nextRow(r sqlite.Rows) (text string, ok bool, err error) {
 	if !r.Next() {
 		return "", false, r.Err()
 	}

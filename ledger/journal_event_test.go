@@ -13,6 +13,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 )
 
@@ -21,7 +22,7 @@ const eventsDir = "../docs/events/"
 
 // streamed returns a stream with every type of fact, as consumers get it, and the book it
 // was published from.
-func streamed(t *testing.T) (b *book, rows []Row, events [][]byte) {
+func streamed(t *testing.T) (b *book, rows []chain.Row, events [][]byte) {
 	t.Helper()
 	b = newBook(t)
 	for _, f := range append(history(), over()...) {
@@ -36,7 +37,7 @@ func streamed(t *testing.T) (b *book, rows []Row, events [][]byte) {
 	return b, rows, eventsOf(t, rows)
 }
 
-func eventsOf(t *testing.T, rows []Row) (events [][]byte) {
+func eventsOf(t *testing.T, rows []chain.Row) (events [][]byte) {
 	t.Helper()
 	for _, r := range rows {
 		event, err := r.Event("main")

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
 )
 
 // noteEnding remembers the command of a fact that may have ended it. A command refused on
@@ -104,7 +105,7 @@ func (t *Tx) endedBy(f *fact.CommandFinished) (operations []fact.Operation, left
 			return []fact.Operation{o.Operation}, false, err
 		}
 	}
-	operations, err = collect(t.query(endedOperations, f.CommandID+"/", f.CommandID+"0", f.CommandID), scanOperation)
+	operations, err = sqlite.Collect(t.query(endedOperations, f.CommandID+"/", f.CommandID+"0", f.CommandID), scanOperation)
 	if err != nil || len(operations) == 0 {
 		return nil, false, err
 	}
@@ -156,8 +157,8 @@ func (t *Tx) appendFinished(f fact.CommandFinished) (err error) {
 
 // source is where command.finished reads from: a transaction of the writer, or a reader.
 type source interface {
-	query(query string, args ...any) rows
-	queryRow(query string, args ...any) scanner
+	query(query string, args ...any) sqlite.Rows
+	queryRow(query string, args ...any) sqlite.Scanner
 }
 
 // endedOperations lists a command's operations like operationsOfCommand, but none while one

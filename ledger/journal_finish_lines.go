@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
 )
 
 // commandLines holds the results of a command's proxies.
@@ -79,7 +80,7 @@ const linesByOperation = `SELECT l.state, l.claim, l.proxy_id, coalesce(b.offer_
 // linesOf reads the lines of one renewal.
 func (c *commandLines) linesOf(from source, o fact.Operation) (lines []fact.FinishedLine, err error) {
 	states := map[string]fact.LineState{}
-	err = each(from.query(linesByOperation, o.ID), func(s scanner) error {
+	err = sqlite.Each(from.query(linesByOperation, o.ID), func(s sqlite.Scanner) error {
 		line, claimed, err := scanFinishedLine(s)
 		c.claimed = c.claimed || claimed
 		states[line.ProxyID] = fact.LineState(line.State)
@@ -111,8 +112,8 @@ func addSkippedExpiries(from source, operation string, lines []fact.FinishedLine
 
 // eachSkipped calls yield for every proxy that a command or an operation skipped.
 func eachSkipped(from source, id string, yield func(fact.SkippedProxy)) error {
-	return each(from.query(`SELECT data FROM journal WHERE operation = ? AND operation <> '' AND type = 'proxy.skipped'`, id), func(s scanner) error {
-		data, err := scanText(s)
+	return sqlite.Each(from.query(`SELECT data FROM journal WHERE operation = ? AND operation <> '' AND type = 'proxy.skipped'`, id), func(s sqlite.Scanner) error {
+		data, err := sqlite.Text(s)
 		if err != nil {
 			return err
 		}
@@ -155,16 +156,16 @@ func (c *commandLines) addLeftOut(from source, id string) error {
 	})
 }
 
-func scanFinishedLine(s scanner) (x fact.FinishedLine, claimed bool, err error) {
+func scanFinishedLine(s sqlite.Scanner) (x fact.FinishedLine, claimed bool, err error) {
 	var claim, charged, days, settled int64
 	var observed sql.NullInt64
 	err = s.Scan(&x.State, &claim, &x.ProxyID, &x.OfferCode, &x.CountryCode, &x.Region, &x.LineName, &x.IPType, &x.Protocol,
 		&charged, &x.RefundedCents, &observed, &days, &settled)
-	x.ChargedCents, x.PreviousExpiresAt = &charged, instant(observed)
+	x.ChargedCents, x.PreviousExpiresAt = &charged, sqlite.Instant(observed)
 	x.ExpiresAt = x.PreviousExpiresAt
 	switch fact.LineState(x.State) {
 	case fact.LineSucceeded:
-		x.ExpiresAt = renewedUntil(x.PreviousExpiresAt, fromMicros(settled), days)
+		x.ExpiresAt = renewedUntil(x.PreviousExpiresAt, sqlite.FromMicros(settled), days)
 	case fact.LineCharged: // the operator's answer gives the cost, but not the new expiry
 		x.ExpiresAt = nil
 	case fact.LinePending, fact.LineSkipped, fact.LineFailed, fact.LineUnresolved, fact.LineNotCharged:

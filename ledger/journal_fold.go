@@ -11,8 +11,10 @@ import (
 	"os"
 	"time"
 
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 	"perennial/ledger/files"
+	"perennial/ledger/sqlite"
 )
 
 // fold is a ledger file filled from another journal by the same apply: a second fold to
@@ -71,7 +73,7 @@ func newScratch(ctx context.Context, path string, singly bool) (*fold, error) {
 // of pages for a rollback. A file without rows loses the indexes and triggers that no fold
 // needs, until it is closed. Creating them after the last row costs a fifth as much.
 func (f *fold) prepare() error {
-	err := f.w.queryRow(`SELECT seq, hash FROM journal ORDER BY seq DESC LIMIT 1`).Scan(&f.w.head.seq, &f.w.head.hash)
+	err := f.w.queryRow(`SELECT seq, hash FROM journal ORDER BY seq DESC LIMIT 1`).Scan(&f.w.head.Seq, &f.w.head.Hash)
 	empty := errors.Is(err, sql.ErrNoRows)
 	if empty {
 		err = nil
@@ -96,10 +98,10 @@ const foldCache = 64 << 20
 // what the journal's triggers enforce; primary keys replace the trigger on transfers.
 func (f *fold) drop() error {
 	type made struct{ kind, name, text string }
-	all, err := collect(f.w.query(`SELECT type, name, sql FROM sqlite_schema WHERE
+	all, err := sqlite.Collect(f.w.query(`SELECT type, name, sql FROM sqlite_schema WHERE
 		type = 'index' AND (tbl_name IN ('operations', 'lines', 'transfers') OR name = 'journal_operation') AND sql IS NOT NULL AND sql NOT LIKE 'CREATE UNIQUE %'
 		OR type = 'trigger' AND name IN ('journal_only_grows', 'transfers_no_replace', 'operation_counted', 'operation_counted_anew')`),
-		func(s scanner) (m made, err error) { return m, s.Scan(&m.kind, &m.name, &m.text) })
+		func(s sqlite.Scanner) (m made, err error) { return m, s.Scan(&m.kind, &m.name, &m.text) })
 	for _, m := range all {
 		err = errors.Join(err, f.w.exec(`DROP `+m.kind+` `+m.name))
 		f.dropped = append(f.dropped, m.text)
@@ -137,36 +139,33 @@ func (f *fold) make(text string) error {
 func (f *fold) close() error { return errors.Join(f.finish(), f.w.close()) }
 
 // at returns the last folded row.
-func (f *fold) at() Head { return Head{Seq: f.w.head.seq, Hash: f.w.head.hash} }
+func (f *fold) at() chain.Head { return f.w.head }
 
 // journalOf yields a journal's rows after one sequence, up to and including another, in
 // order.
-func journalOf(ctx context.Context, source *sql.Tx, after, through int64) iter.Seq2[Row, error] {
-	return func(yield func(Row, error) bool) {
-		err := each(queryOf(ctx, source, `SELECT `+rowColumns+` FROM journal WHERE seq > ? AND seq <= ? ORDER BY seq`, after, through), func(s scanner) error {
-			r, err := scanRow(s)
+func journalOf(ctx context.Context, source *sql.Tx, after, through int64) iter.Seq2[chain.Row, error] {
+	return func(yield func(chain.Row, error) bool) {
+		err := sqlite.Each(sqlite.Query(ctx, source, `SELECT `+chain.Columns+` FROM journal WHERE seq > ? AND seq <= ? ORDER BY seq`, after, through), func(s sqlite.Scanner) error {
+			r, err := chain.Scan(s)
 			if err == nil && !yield(r, nil) {
-				return errEnough
+				return sqlite.ErrEnough
 			}
 			return err
 		})
-		if err != nil && !errors.Is(err, errEnough) {
-			yield(Row{}, err)
+		if err != nil && !errors.Is(err, sqlite.ErrEnough) {
+			yield(chain.Row{}, err)
 		}
 	}
 }
 
-// errEnough ends a query whose reader wants no more rows.
-var errEnough = errors.New("enough")
-
 // replay appends rows to the fold, checks the chain and returns how many it folded. After
 // an error the file is useless.
-func (f *fold) replay(rows iter.Seq2[Row, error]) (n int64, err error) {
+func (f *fold) replay(rows iter.Seq2[chain.Row, error]) (n int64, err error) {
 	if err := f.w.exec(`BEGIN IMMEDIATE`); err != nil {
 		return 0, err
 	}
 	tx := newTx(f.w, 0)
-	err = readAhead(f.w.head, rows, func(r Row, fa fact.Fact) error {
+	err = readAhead(f.w.head, rows, func(r chain.Row, fa fact.Fact) error {
 		if !f.scratch {
 			if err := tx.insert(r); err != nil {
 				return err
@@ -176,7 +175,7 @@ func (f *fold) replay(rows iter.Seq2[Row, error]) (n int64, err error) {
 			if errors.Is(err, errTogether) {
 				return err
 			}
-			return &BrokenError{Check: "fold", Seq: r.Seq, Detail: err.Error()}
+			return &chain.BrokenError{Check: "fold", Seq: r.Seq, Detail: err.Error()}
 		}
 		n++
 		return nil
@@ -193,19 +192,4 @@ func (f *fold) replay(rows iter.Seq2[Row, error]) (n int64, err error) {
 		return n, errors.Join(err, f.w.exec(`ROLLBACK`))
 	}
 	return n, f.w.exec(`COMMIT`)
-}
-
-// followedBy proves that a row follows the head in the chain.
-func (h head) followedBy(r Row, buf []byte) ([]byte, error) {
-	if r.Seq != h.seq+1 {
-		return buf, &BrokenError{Check: "chain", Seq: r.Seq, Detail: fmt.Sprintf("row %d is missing", h.seq+1)}
-	}
-	if r.PrevHash != h.hash {
-		return buf, &BrokenError{Check: "chain", Seq: r.Seq, Detail: "prev_hash is not the hash of the row before"}
-	}
-	buf, hash := hashRow(buf, r)
-	if hash != r.Hash {
-		return buf, &BrokenError{Check: "chain", Seq: r.Seq, Detail: "the row's content does not give its hash: it was changed after it was written"}
-	}
-	return buf, nil
 }

@@ -8,14 +8,15 @@ import (
 	"errors"
 	"fmt"
 
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 )
 
 // Fold commits the stream's rows after the ledger's last one. It checks each against the
 // chain. A gap, a wrong hash, or a fact unknown to this version (a *fact.UnknownError
-// within) is a *BrokenError, and none of the rows is committed. A ledger that leads returns
+// within) is a *chain.BrokenError, and none of the rows is committed. A ledger that leads returns
 // ErrLeads.
-func (l *Ledger) Fold(ctx context.Context, rows []Row) error {
+func (l *Ledger) Fold(ctx context.Context, rows []chain.Row) error {
 	if !l.follows {
 		return fmt.Errorf("fold into %s: its own file is its journal", l.path)
 	}
@@ -41,8 +42,8 @@ func (l *Ledger) WhileFollowing(ctx context.Context, do func(*Tx) error) error {
 }
 
 // fold checks a row against the chain, stores it and applies it.
-func (t *Tx) fold(r Row) (err error) {
-	if t.w.buf, err = t.w.head.followedBy(r, t.w.buf); err != nil {
+func (t *Tx) fold(r chain.Row) (err error) {
+	if t.w.buf, err = t.w.head.FollowedBy(r, t.w.buf); err != nil {
 		return err
 	}
 	f, err := factOf(r)
@@ -59,13 +60,13 @@ func (t *Tx) fold(r Row) (err error) {
 	return nil
 }
 
-// factOf returns the fact of a row; a *BrokenError if it cannot be read.
-func factOf(r Row) (fact.Fact, error) {
+// factOf returns the fact of a row; a *chain.BrokenError if it cannot be read.
+func factOf(r chain.Row) (fact.Fact, error) {
 	f, err := fact.Decode(r.Type, []byte(r.Data))
 	if err == nil {
 		return f, nil
 	}
-	broken := &BrokenError{Check: "fold", Seq: r.Seq, Detail: err.Error()}
+	broken := &chain.BrokenError{Check: "fold", Seq: r.Seq, Detail: err.Error()}
 	if unknown, ok := errors.AsType[*fact.UnknownError](err); ok {
 		broken.Err = unknown
 	}
@@ -73,7 +74,7 @@ func factOf(r Row) (fact.Fact, error) {
 }
 
 // applyAt applies the fact of a stored row, at the row's time, and makes the row the head.
-func (t *Tx) applyAt(r Row, f fact.Fact) error {
+func (t *Tx) applyAt(r chain.Row, f fact.Fact) error {
 	defer t.setNow(t.now)
 	t.setNow(r.Time)
 	if err := t.w.readBooked(); err != nil {
@@ -82,7 +83,7 @@ func (t *Tx) applyAt(r Row, f fact.Fact) error {
 	if err := (projector{t}).project(r, f); err != nil {
 		return fmt.Errorf("fold row %d (%s): %w", r.Seq, r.Type, err)
 	}
-	t.w.head = head{seq: r.Seq, hash: r.Hash}
+	t.w.head = r.Head()
 	return nil
 }
 

@@ -10,7 +10,9 @@ import (
 
 	"github.com/mattn/go-sqlite3"
 
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
 )
 
 // heldBack holds what the transaction has appended but not written. It is written before
@@ -35,7 +37,7 @@ const heldMost = 1 << 14
 
 func newHeld() heldBack {
 	return heldBack{
-		journal:    newBatch(`journal`, rowColumns, ``),
+		journal:    newBatch(`journal`, chain.Columns, ``),
 		commands:   newBatch(`commands`, `id, kind, content_hash, accepted_seq, accepted_at, reply_to`, ``),
 		labels:     newBatch(`command_labels`, `name, value, accepted_at, command_id`, ``),
 		operations: newBatch(`operations`, `id, command_id, kind, chunk, generation, idempotency_key, accepted_at, `+changing, ``),
@@ -134,7 +136,7 @@ func (w *writer) writeProjected() error {
 		return nil
 	}
 	for _, o := range w.held.born {
-		w.held.operations.add(o.ID, o.CommandID, string(o.Kind), o.Chunk, o.Generation, o.Key, micros(o.AcceptedAt))
+		w.held.operations.add(o.ID, o.CommandID, string(o.Kind), o.Chunk, o.Generation, o.Key, sqlite.Micros(o.AcceptedAt))
 		w.held.operations.args = o.appendChanging(w.held.operations.args)
 		for _, l := range o.lines {
 			w.held.lines.add(o.ID, l.proxyID, o.days, string(l.state), l.claim, l.observed, l.charged, l.refunded, l.settled)
@@ -193,7 +195,7 @@ func (w *writer) forgetHeld() {
 
 // project applies a fact. It writes what is held back if that is much, or if every row is
 // written singly.
-func (t projector) project(r Row, f fact.Fact) error {
+func (t projector) project(r chain.Row, f fact.Fact) error {
 	if err := t.apply(r, f); err != nil {
 		return err
 	}
@@ -248,7 +250,7 @@ func readsHeld(query string) bool {
 }
 
 // insert puts a row after the last one.
-func (t *Tx) insert(r Row) error {
+func (t *Tx) insert(r chain.Row) error {
 	t.w.held.journal.add(r.Seq, r.Type, r.Time, r.Operation, r.Data, r.PrevHash, r.Hash)
 	if t.w.held.journal.rows() < insertMost {
 		return nil

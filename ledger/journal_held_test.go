@@ -11,7 +11,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
 )
 
 // Rows that one statement stores for many facts are the rows that a statement each stores,
@@ -52,7 +54,7 @@ func TestRowsStoredTogetherAreTheRowsStoredSingly(t *testing.T) {
 			if err != nil {
 				rt.Fatal(err)
 			}
-			grouped := func(yield func(Row, error) bool) {
+			grouped := func(yield func(chain.Row, error) bool) {
 				for _, r := range rows {
 					if !yield(r, nil) {
 						return
@@ -80,7 +82,7 @@ func TestRowsStoredTogetherAreTheRowsStoredSingly(t *testing.T) {
 }
 
 // replayInGroups folds rows, and writes what is held back where a group ends.
-func replayInGroups(f *fold, rows iter.Seq2[Row, error], ends func() bool) error {
+func replayInGroups(f *fold, rows iter.Seq2[chain.Row, error], ends func() bool) error {
 	tx := newTx(f.w, 0)
 	if err := f.w.exec(`BEGIN IMMEDIATE`); err != nil {
 		return err
@@ -119,10 +121,10 @@ func forgedOf(t *testing.T, facts ...fact.Fact) *book {
 	for i, x := range facts {
 		data, err := f.w.encode(x)
 		check(t, err)
-		r := Row{Seq: int64(i + 1), Type: x.FactType(), Time: micros(noon), Operation: x.Subject(), Data: data, PrevHash: f.w.head.hash}
-		_, r.Hash = hashRow(nil, r)
+		r := chain.Row{Seq: int64(i + 1), Type: x.FactType(), Time: sqlite.Micros(noon), Operation: x.Subject(), Data: data, PrevHash: f.w.head.Hash}
+		_, r.Hash = chain.Hash(nil, r)
 		check(t, tx.insert(r))
-		f.w.head = head{seq: r.Seq, hash: r.Hash}
+		f.w.head = r.Head()
 	}
 	check(t, errors.Join(f.w.writeHeld(), f.close()))
 	return openBook(t, forged.path)
@@ -155,7 +157,7 @@ func TestAVerificationNamesTheFactThatIsRefusedAmongMany(t *testing.T) {
 		facts := append(append([]fact.Fact{opened(1000)}, row.facts...), fact.RunnerStarted{Version: "1"}, accepted(fact.KindOrder, "z/1"))
 		b := forgedOf(t, facts...)
 		_, err := b.Verify(t.Context())
-		broken, ok := errors.AsType[*BrokenError](err)
+		broken, ok := errors.AsType[*chain.BrokenError](err)
 		if !ok || broken.Check != "fold" || broken.Seq != row.seq {
 			t.Errorf("%s: row %d is to be named: %v", row.name, row.seq, err)
 		}

@@ -10,12 +10,15 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"perennial/ledger/chain"
+	"perennial/ledger/sqlite"
 )
 
 // Publish puts rows, in order, after the previous row on the stream that is the journal.
 // nil means that all of them are durably there. After an error it is unknown whether they
 // are, or will be.
-type Publish func(ctx context.Context, rows []Row) error
+type Publish func(ctx context.Context, rows []chain.Row) error
 
 // ErrNotLeading is returned by Append on a ledger that follows a stream without leading it,
 // because another runner may write it. Nothing was written.
@@ -97,7 +100,7 @@ func (x *Leadership) Err() error {
 // zero if none wait.
 func (x *Leadership) Waiting() time.Time {
 	if at := x.waiting.Load(); at > 0 {
-		return fromMicros(at)
+		return sqlite.FromMicros(at)
 	}
 	return time.Time{}
 }
@@ -123,8 +126,8 @@ func (x *Leadership) lose(why error) {
 
 // put publishes the rows of a group. Rows beyond PublishMost belong to one caller. They are
 // published in parts, and a crash may leave only the first parts.
-func (x *Leadership) put(rows []Row) error {
-	x.waiting.Store(micros(x.l.clock()))
+func (x *Leadership) put(rows []chain.Row) error {
+	x.waiting.Store(sqlite.Micros(x.l.clock()))
 	defer x.waiting.Store(0)
 	for len(rows) > 0 {
 		part := rows[:min(len(rows), PublishMost)]
@@ -140,7 +143,7 @@ func (x *Leadership) put(rows []Row) error {
 
 // settle commits the group's transaction. If the journal is a stream it publishes the rows
 // first.
-func (w *writer) settle(group []*request, rows []Row) error {
+func (w *writer) settle(group []*request, rows []chain.Row) error {
 	leader := w.leading
 	if leader == nil || len(rows) == 0 {
 		return w.exec(`COMMIT`)
@@ -151,7 +154,7 @@ func (w *writer) settle(group []*request, rows []Row) error {
 	w.l.reached("ledger.publishing")
 	w.l.working.Store(0) // now waiting for NATS
 	err := leader.put(rows)
-	w.l.working.Store(micros(time.Now())) //nolint:forbidigo // a duration, which is in no fact
+	w.l.working.Store(sqlite.Micros(time.Now())) //nolint:forbidigo // a duration, which is in no fact
 	if err != nil {
 		return err
 	}

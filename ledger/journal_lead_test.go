@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 )
 
@@ -18,18 +19,18 @@ import (
 // last one.
 type journalStream struct {
 	mu     sync.Mutex
-	rows   []Row
-	groups []int            // rows per publication
-	fails  error            // error of the next publication
-	keeps  bool             // whether failed rows are stored anyway
-	hears  func(rows []Row) // called before rows are stored
-	hangs  chan struct{}    // publications wait for it, or for their context
-	starts chan<- struct{}  // receives at each publication
+	rows   []chain.Row
+	groups []int                  // rows per publication
+	fails  error                  // error of the next publication
+	keeps  bool                   // whether failed rows are stored anyway
+	hears  func(rows []chain.Row) // called before rows are stored
+	hangs  chan struct{}          // publications wait for it, or for their context
+	starts chan<- struct{}        // receives at each publication
 }
 
 var errForeign = errors.New("another row is there")
 
-func (s *journalStream) publish(ctx context.Context, rows []Row) error {
+func (s *journalStream) publish(ctx context.Context, rows []chain.Row) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.starts != nil {
@@ -81,11 +82,11 @@ func leader(t testing.TB, s *journalStream) (*book, *Leadership) {
 	return b, x
 }
 
-func (b *book) head() Head {
+func (b *book) head() chain.Head {
 	b.t.Helper()
 	seq, hash, err := b.Head(context.Background())
 	check(b.t, err)
-	return Head{Seq: seq, Hash: hash}
+	return chain.Head{Seq: seq, Hash: hash}
 }
 
 // While a row is published no reader of the file sees it; afterwards it is there as
@@ -93,7 +94,7 @@ func (b *book) head() Head {
 func TestTrap59RowsAreOnTheStreamBeforeTheyAreCommitted(t *testing.T) {
 	s := &journalStream{}
 	b, _ := leader(t, s)
-	s.hears = func(rows []Row) {
+	s.hears = func(rows []chain.Row) {
 		if h := b.head(); h.Seq >= rows[0].Seq {
 			t.Errorf("row %d is committed before it is published: the ledger ends with %d", rows[0].Seq, h.Seq)
 		}
@@ -201,28 +202,28 @@ func TestAFoldRefusesWhatDoesNotFollow(t *testing.T) {
 	elsewhere.add(opened(100), topUp(9))
 	later := slices.Clone(s.rows)
 	later[1].Type = "proxy.frozen"
-	_, later[1].Hash = hashRow(nil, later[1])
+	_, later[1].Hash = chain.Hash(nil, later[1])
 	wider := slices.Clone(s.rows)
 	wider[1].Data = strings.Replace(wider[1].Data, "{", `{"fee_cents":5,`, 1)
-	_, wider[1].Hash = hashRow(nil, wider[1])
+	_, wider[1].Hash = chain.Hash(nil, wider[1])
 	published, err := wider[1].Event("main")
 	check(t, err)
 	if back, err := ReadEvent(published); err != nil || back != wider[1] { // the hash covers the bytes, whatever they mean
 		t.Errorf("%+v, %v", back, err)
 	}
 	for name, c := range map[string]struct {
-		rows  []Row
+		rows  []chain.Row
 		check string
 	}{
-		"a gap":                      {[]Row{s.rows[0], s.rows[2]}, "chain"},
+		"a gap":                      {[]chain.Row{s.rows[0], s.rows[2]}, "chain"},
 		"a changed row":              {changed[:2], "chain"},
-		"another history":            {[]Row{s.rows[0], other.rows[1], s.rows[2]}, "chain"},
+		"another history":            {[]chain.Row{s.rows[0], other.rows[1], s.rows[2]}, "chain"},
 		"a fact of a later version":  {later[:2], "fold"},
 		"a field of a later version": {wider[:2], "fold"},
 	} {
 		b := follower(t)
 		err := b.Fold(t.Context(), c.rows)
-		if broken, ok := errors.AsType[*BrokenError](err); !ok || broken.Check != c.check {
+		if broken, ok := errors.AsType[*chain.BrokenError](err); !ok || broken.Check != c.check {
 			t.Errorf("%s: %v", name, err)
 		}
 		if _, unknown := errors.AsType[*fact.UnknownError](err); unknown != (c.check == "fold") {

@@ -9,6 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"perennial/ledger/chain"
+	"perennial/ledger/sqlite"
 )
 
 // firmAfter is how long the stream must have held a row for its loss to be more than a
@@ -17,7 +20,7 @@ const firmAfter = 10 * time.Minute
 
 // Published is how far the events stream is known to have held the journal.
 type Published struct {
-	Head // acknowledged by the stream; Seq is 0 if nothing was
+	chain.Head // acknowledged by the stream; Seq is 0 if nothing was
 
 	// FirmSeq was acknowledged at least ten minutes before Head, or before a clean stop.
 	FirmSeq int64
@@ -56,8 +59,8 @@ func (l *Ledger) NotePublished(ctx context.Context, seq int64, stopped bool) err
 
 // checkNote compares the note with the journal. It detects a history that was rewritten or
 // cut off before the last published row.
-func checkNote(ctx context.Context, q queryer, b *base, h Head) error {
-	var p, own Head
+func checkNote(ctx context.Context, q sqlite.Queryer, b *base, h chain.Head) error {
+	var p, own chain.Head
 	err := q.QueryRowContext(ctx, `SELECT p.seq, p.hash, coalesce(j.seq, 0), coalesce(j.hash, '') FROM published p
 		LEFT JOIN journal j ON j.seq = p.seq`).Scan(&p.Seq, &p.Hash, &own.Seq, &own.Hash)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -71,17 +74,17 @@ func checkNote(ctx context.Context, q queryer, b *base, h Head) error {
 	}
 	switch {
 	case p.Seq > h.Seq:
-		return &BrokenError{Check: "published", Seq: p.Seq, Detail: fmt.Sprintf("it was published, and the journal ends with row %d: its end was removed", h.Seq)}
+		return &chain.BrokenError{Check: "published", Seq: p.Seq, Detail: fmt.Sprintf("it was published, and the journal ends with row %d: its end was removed", h.Seq)}
 	case own.Seq > 0 && own.Hash != p.Hash:
-		return &BrokenError{Check: "published", Seq: p.Seq, Detail: fmt.Sprintf("its hash is %s and it was published with %s: history was rewritten at or before this row", own.Hash, p.Hash)}
+		return &chain.BrokenError{Check: "published", Seq: p.Seq, Detail: fmt.Sprintf("its hash is %s and it was published with %s: history was rewritten at or before this row", own.Hash, p.Hash)}
 	}
 	return nil
 }
 
 // Expect compares heads kept elsewhere with the journal. A different or missing row is a
-// *BrokenError. An archived row is read from its archive: one of files, or the one next to
+// *chain.BrokenError. An archived row is read from its archive: one of files, or the one next to
 // the ledger.
-func (l *Ledger) Expect(ctx context.Context, heads []Head, files ...string) (err error) {
+func (l *Ledger) Expect(ctx context.Context, heads []chain.Head, files ...string) (err error) {
 	archives, err := openArchives(ctx, l.clock, files)
 	defer func() {
 		for _, a := range archives {
@@ -95,11 +98,11 @@ func (l *Ledger) Expect(ctx context.Context, heads []Head, files ...string) (err
 		hash, err := l.hashAt(ctx, h.Seq, archives)
 		switch {
 		case errors.Is(err, ErrNotFound):
-			return &BrokenError{Check: "head", Seq: h.Seq, Detail: "it is expected and the journal ends before it: its end was removed, or the file is an older copy"}
+			return &chain.BrokenError{Check: "head", Seq: h.Seq, Detail: "it is expected and the journal ends before it: its end was removed, or the file is an older copy"}
 		case err != nil:
 			return err
 		case hash != h.Hash:
-			return &BrokenError{Check: "head", Seq: h.Seq, Detail: fmt.Sprintf("its hash is %s and %s is expected: history was rewritten at or before this row", hash, h.Hash)}
+			return &chain.BrokenError{Check: "head", Seq: h.Seq, Detail: fmt.Sprintf("its hash is %s and %s is expected: history was rewritten at or before this row", hash, h.Hash)}
 		}
 	}
 	return nil
@@ -112,7 +115,7 @@ func (l *Ledger) hashAt(ctx context.Context, seq int64, archives []*Ledger) (str
 	}
 	at := l
 	for _, a := range archives {
-		if l.archived(seq) && !a.archived(seq) && seq <= a.tail.head.seq {
+		if l.archived(seq) && !a.archived(seq) && seq <= a.tail.head.Seq {
 			at = a
 			break
 		}

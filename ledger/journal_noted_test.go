@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 )
 
@@ -36,7 +37,7 @@ func TestHowFarTheJournalWasPublishedOutlivesTheProcess(t *testing.T) {
 		check(t, b.NotePublished(t.Context(), seq, false))
 		row, err := b.Row(t.Context(), seq)
 		check(t, err)
-		if p := b.published(); p.Head != (Head{seq, row.Hash}) || p.FirmSeq != firm {
+		if p := b.published(); p.Head != (chain.Head{Seq: seq, Hash: row.Hash}) || p.FirmSeq != firm {
 			t.Fatalf("%+v, want %d and %d", p, seq, firm)
 		}
 	}
@@ -102,7 +103,7 @@ func TestARewrittenLedgerContradictsWhatItNotedAsPublished(t *testing.T) {
 			return err
 		})
 		_, err := openBook(t, b.path).Verify(t.Context())
-		var broken *BrokenError
+		var broken *chain.BrokenError
 		if !errors.As(err, &broken) || broken.Check != "published" {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -114,13 +115,13 @@ func TestHeadsThatWereKeptElsewhereTellARewrittenHistory(t *testing.T) {
 	b.add(opened(1000), fact.LedgerRecorded{Movement: "external", AmountCents: 300, By: "ada", Reason: "shop"})
 	kept := b.balance().Head
 	b.add(fact.LedgerRecorded{Movement: "top-up", AmountCents: 5, By: "ada", Reason: "card"})
-	check(t, b.Expect(t.Context(), []Head{kept, b.balance().Head}))
+	check(t, b.Expect(t.Context(), []chain.Head{kept, b.balance().Head}))
 	forged := newBook(t)
 	forged.add(opened(1000), fact.LedgerRecorded{Movement: "external", AmountCents: 100, By: "ada", Reason: "shop"})
-	for name, heads := range map[string][]Head{
+	for name, heads := range map[string][]chain.Head{
 		"rewritten": {kept}, "cut off": {b.balance().Head},
 	} {
-		var broken *BrokenError
+		var broken *chain.BrokenError
 		if err := forged.Expect(t.Context(), heads); !errors.As(err, &broken) || broken.Check != "head" || broken.Seq != heads[0].Seq {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -133,18 +134,18 @@ func TestAnArchivedHeadIsExpectedToo(t *testing.T) {
 	l, err := Open(t.Context(), Config{Path: path, Clock: ticking(), ReadOnly: true})
 	check(t, err)
 	defer func() { _ = l.Close() }()
-	var heads []Head
+	var heads []chain.Head
 	for _, seq := range []int64{10, 29, 40, 59, 60} {
 		row, err := l.Row(t.Context(), seq)
 		check(t, err)
-		heads = append(heads, Head{seq, row.Hash})
+		heads = append(heads, chain.Head{Seq: seq, Hash: row.Hash})
 	}
 	check(t, l.Expect(t.Context(), heads))
 	check(t, l.Expect(t.Context(), heads, archives...))
 	for _, h := range heads {
 		h.Hash = strings.Repeat("0", 64)
-		var broken *BrokenError
-		if err := l.Expect(t.Context(), []Head{h}, archives...); !errors.As(err, &broken) || broken.Seq != h.Seq {
+		var broken *chain.BrokenError
+		if err := l.Expect(t.Context(), []chain.Head{h}, archives...); !errors.As(err, &broken) || broken.Seq != h.Seq {
 			t.Errorf("row %d: %v", h.Seq, err)
 		}
 	}
@@ -152,13 +153,13 @@ func TestAnArchivedHeadIsExpectedToo(t *testing.T) {
 
 func TestAHeadIsReadAsItIsWritten(t *testing.T) {
 	hash := strings.Repeat("0123456789abcdef", 4)
-	for _, h := range []Head{{1, hash}, {1 << 60, hash}} {
-		if got, err := ParseHead(h.String()); got != h || err != nil {
+	for _, h := range []chain.Head{{Seq: 1, Hash: hash}, {Seq: 1 << 60, Hash: hash}} {
+		if got, err := chain.ParseHead(h.String()); got != h || err != nil {
 			t.Errorf("%v: %v %v", h, got, err)
 		}
 	}
 	for _, text := range []string{"", "7", "7:", ":" + hash, "0:" + hash, "-1:" + hash, "7:" + hash[1:], "7:" + strings.ToUpper(hash), "7:" + hash + "0", "x:" + hash, "7 " + hash} {
-		if h, err := ParseHead(text); err == nil {
+		if h, err := chain.ParseHead(text); err == nil {
 			t.Errorf("%q was read as %v", text, h)
 		}
 	}

@@ -10,42 +10,45 @@ import (
 	"iter"
 	"strings"
 
+	"perennial/ledger/chain"
+	"perennial/ledger/sqlite"
+
 	jsonv1 "github.com/go-json-experiment/json/v1" // encoding/json, in a third of its time
 )
 
 // ReadEvent is the inverse of Row.Event: it returns the journal row of a published event,
-// byte for byte. A row whose content does not match its hash is a *BrokenError.
-func ReadEvent(event []byte) (Row, error) {
-	var e CloudEvent
+// byte for byte. A row whose content does not match its hash is a *chain.BrokenError.
+func ReadEvent(event []byte) (chain.Row, error) {
+	var e chain.CloudEvent
 	if err := jsonv1.Unmarshal(event, &e); err != nil {
-		return Row{}, fmt.Errorf("an event cannot be read: %w", err)
+		return chain.Row{}, fmt.Errorf("an event cannot be read: %w", err)
 	}
 	const mark = `"ledger":{"seq":`
 	at := bytes.LastIndex(e.Data, []byte(mark))
 	if at < 1 {
-		return Row{}, fmt.Errorf("event %q carries no place in a journal: it was not published by this program", e.ID)
+		return chain.Row{}, fmt.Errorf("event %q carries no place in a journal: it was not published by this program", e.ID)
 	}
 	var data struct {
-		Ledger Place `json:"ledger"`
+		Ledger chain.Place `json:"ledger"`
 	}
 	if err := jsonv1.Unmarshal(append([]byte{'{'}, e.Data[at:]...), &data); err != nil {
-		return Row{}, fmt.Errorf("event %q: its place in the journal cannot be read: %w", e.ID, err)
+		return chain.Row{}, fmt.Errorf("event %q: its place in the journal cannot be read: %w", e.ID, err)
 	}
-	r := Row{
-		Seq: data.Ledger.Seq, Type: strings.TrimSuffix(strings.TrimPrefix(e.Type, "perennial."), ".v1"), Time: micros(e.Time), Operation: e.Subject,
+	r := chain.Row{
+		Seq: data.Ledger.Seq, Type: strings.TrimSuffix(strings.TrimPrefix(e.Type, "perennial."), ".v1"), Time: sqlite.Micros(e.Time), Operation: e.Subject,
 		Data: strings.TrimSuffix(string(e.Data[:at]), ",") + "}", PrevHash: data.Ledger.PrevHash, Hash: data.Ledger.Hash,
 	}
-	if _, hash := hashRow(nil, r); hash != r.Hash {
-		return r, &BrokenError{Check: "events", Seq: r.Seq, Detail: "the published event's content does not give its hash: the event was changed"}
+	if _, hash := chain.Hash(nil, r); hash != r.Hash {
+		return r, &chain.BrokenError{Check: "events", Seq: r.Seq, Detail: "the published event's content does not give its hash: the event was changed"}
 	}
 	return r, nil
 }
 
 // rowsOf yields the rows of published events.
-func rowsOf(events iter.Seq2[[]byte, error]) iter.Seq2[Row, error] {
-	return func(yield func(Row, error) bool) {
+func rowsOf(events iter.Seq2[[]byte, error]) iter.Seq2[chain.Row, error] {
+	return func(yield func(chain.Row, error) bool) {
 		for event, err := range events {
-			var r Row
+			var r chain.Row
 			if err == nil {
 				r, err = ReadEvent(event)
 			}
@@ -76,12 +79,12 @@ const againstPage = 512
 // VerifyAgainst compares the journal with the events published from it, from the first
 // event that the stream must hold. Verify proves that a file agrees with itself; only this
 // comparison proves that it is the published history. The first row that differs is a
-// *BrokenError. Events of archived rows must form one chain that ends with the hash of the
+// *chain.BrokenError. Events of archived rows must form one chain that ends with the hash of the
 // last archived row. Each was then published as it was archived, and the archive is not
 // needed.
 func (l *Ledger) VerifyAgainst(ctx context.Context, events iter.Seq2[[]byte, error]) (a Against, err error) {
-	var page []Row
-	var before Row
+	var page []chain.Row
+	var before chain.Row
 	for published, err := range rowsOf(events) {
 		if err != nil {
 			return a, err
@@ -93,7 +96,7 @@ func (l *Ledger) VerifyAgainst(ctx context.Context, events iter.Seq2[[]byte, err
 		}
 		seq := a.last + a.NotHere + 1
 		if published.Seq != seq {
-			return a, &BrokenError{Check: "events", Seq: seq, Detail: fmt.Sprintf("no event was published of it: event %d is followed by event %d", a.last, published.Seq)}
+			return a, &chain.BrokenError{Check: "events", Seq: seq, Detail: fmt.Sprintf("no event was published of it: event %d is followed by event %d", a.last, published.Seq)}
 		}
 		switch {
 		case a.NotHere > 0:
@@ -129,7 +132,7 @@ func (l *Ledger) VerifyAgainst(ctx context.Context, events iter.Seq2[[]byte, err
 // holdsArchived refuses a stream that ends before the last archived row.
 func (l *Ledger) holdsArchived(last int64) error {
 	if last > 0 && l.archived(last) && last < l.base.Seq {
-		return &BrokenError{Check: "events", Seq: last + 1, Detail: "the row was archived, and the stream ends before it: its end was removed"}
+		return &chain.BrokenError{Check: "events", Seq: last + 1, Detail: "the row was archived, and the stream ends before it: its end was removed"}
 	}
 	return nil
 }
@@ -137,13 +140,13 @@ func (l *Ledger) holdsArchived(last int64) error {
 // begins proves that the stream may begin with an event: with row 1, or no later than the
 // row that a ledger.bounded names. The events after it form one chain with the last
 // archived row, which proves that it follows the removed ones.
-func (l *Ledger) begins(ctx context.Context, first Row, a *Against) error {
+func (l *Ledger) begins(ctx context.Context, first chain.Row, a *Against) error {
 	latest, err := l.EventsBegin(ctx)
 	if err != nil {
 		return err
 	}
 	if first.Seq > latest {
-		return &BrokenError{Check: "events", Seq: latest, Detail: fmt.Sprintf(
+		return &chain.BrokenError{Check: "events", Seq: latest, Detail: fmt.Sprintf(
 			"no event was published of it, or it was removed: the stream begins with event %d, and by this journal it may begin with %d at the latest (removed by another program, or the file is an older copy)", first.Seq, latest)}
 	}
 	a.Removed, a.last = first.Seq-1, first.Seq-1
@@ -152,57 +155,57 @@ func (l *Ledger) begins(ctx context.Context, first Row, a *Against) error {
 
 // isPublished compares an event with the journal's row of the same sequence. page holds
 // rows read ahead; it returns the rest of them.
-func (l *Ledger) isPublished(ctx context.Context, published Row, page []Row) (left []Row, err error) {
+func (l *Ledger) isPublished(ctx context.Context, published chain.Row, page []chain.Row) (left []chain.Row, err error) {
 	if len(page) == 0 {
 		if page, err = l.Rows(ctx, published.Seq-1, againstPage); err != nil {
 			return nil, err
 		}
 	}
 	if len(page) == 0 {
-		return nil, &notHereError{&BrokenError{Check: "events", Seq: published.Seq, Detail: "it was published and the journal ends before it: its end was removed, or the file is an older copy"}}
+		return nil, &notHereError{&chain.BrokenError{Check: "events", Seq: published.Seq, Detail: "it was published and the journal ends before it: its end was removed, or the file is an older copy"}}
 	}
 	if own := page[0]; own.Seq != published.Seq || own.Hash != published.Hash {
-		return nil, &BrokenError{Check: "events", Seq: published.Seq, Detail: fmt.Sprintf("its hash is %s and %s was published: history was rewritten from here on", own.Hash, published.Hash)}
+		return nil, &chain.BrokenError{Check: "events", Seq: published.Seq, Detail: fmt.Sprintf("its hash is %s and %s was published: history was rewritten from here on", own.Hash, published.Hash)}
 	}
 	return page[1:], nil
 }
 
 // notHereError reports that the stream continues after the ledger's last row. If the ledger
 // does not follow the stream, its end was removed.
-type notHereError struct{ broken *BrokenError }
+type notHereError struct{ broken *chain.BrokenError }
 
 func (e *notHereError) Error() string { return e.broken.Error() }
 
 func (e *notHereError) Unwrap() error { return e.broken }
 
 // followsNotHere proves that a row which is not folded yet follows the previous one.
-func followsNotHere(r, before Row) error {
+func followsNotHere(r, before chain.Row) error {
 	if before.Seq == 0 || r.PrevHash == before.Hash {
 		return nil
 	}
-	return &BrokenError{Check: "events", Seq: r.Seq, Detail: "the event does not follow the one before it: what was published is not one history"}
+	return &chain.BrokenError{Check: "events", Seq: r.Seq, Detail: "the event does not follow the one before it: what was published is not one history"}
 }
 
 // followsArchived proves that the event of an archived row follows the previous one, and
 // that the last is the row after which the journal begins.
-func (l *Ledger) followsArchived(r, before Row) error {
+func (l *Ledger) followsArchived(r, before chain.Row) error {
 	follows := r.PrevHash == before.Hash
 	if before.Seq == 0 { // the first on the stream
-		follows = r.Seq > 1 || r.PrevHash == genesis
+		follows = r.Seq > 1 || r.PrevHash == chain.Genesis
 	}
 	if !follows {
-		return &BrokenError{Check: "events", Seq: r.Seq, Detail: "the event does not follow the one before it: what was published is not one history"}
+		return &chain.BrokenError{Check: "events", Seq: r.Seq, Detail: "the event does not follow the one before it: what was published is not one history"}
 	}
 	if r.Seq == l.base.Seq && r.Hash != l.base.Hash {
-		return &BrokenError{Check: "events", Seq: r.Seq, Detail: fmt.Sprintf("it was archived with the hash %s and %s was published: history was rewritten up to here", l.base.Hash, r.Hash)}
+		return &chain.BrokenError{Check: "events", Seq: r.Seq, Detail: fmt.Sprintf("it was archived with the hash %s and %s was published: history was rewritten up to here", l.base.Hash, r.Hash)}
 	}
 	return nil
 }
 
 // notBefore yields the rows after a head. If the rows begin with the head itself, it first
 // proves that this row was published.
-func notBefore(h Head, rows iter.Seq2[Row, error]) iter.Seq2[Row, error] {
-	return func(yield func(Row, error) bool) {
+func notBefore(h chain.Head, rows iter.Seq2[chain.Row, error]) iter.Seq2[chain.Row, error] {
+	return func(yield func(chain.Row, error) bool) {
 		for r, err := range rows {
 			switch {
 			case err != nil:
@@ -211,7 +214,7 @@ func notBefore(h Head, rows iter.Seq2[Row, error]) iter.Seq2[Row, error] {
 			case r.Seq == h.Seq && r.Hash == h.Hash:
 				continue
 			case r.Seq == h.Seq:
-				err = &BrokenError{Check: "events", Seq: r.Seq, Detail: "another row was published here: the backup is not of the account, or the stream, that is configured"}
+				err = &chain.BrokenError{Check: "events", Seq: r.Seq, Detail: "another row was published here: the backup is not of the account, or the stream, that is configured"}
 			}
 			if !yield(r, err) || err != nil {
 				return

@@ -10,7 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
 )
 
 // published returns a ledger's events as its outbox publishes them.
@@ -42,8 +44,8 @@ func TestEveryEventGivesItsRowBackByteForByte(t *testing.T) {
 		name := fact.FactType()
 		data, err := encode(fact)
 		check(t, err)
-		row := Row{Seq: 7, Type: name, Time: micros(noon.Add(1234 * time.Microsecond)), Operation: fact.Subject(), Data: string(data), PrevHash: genesis}
-		_, row.Hash = hashRow(nil, row)
+		row := chain.Row{Seq: 7, Type: name, Time: sqlite.Micros(noon.Add(1234 * time.Microsecond)), Operation: fact.Subject(), Data: string(data), PrevHash: chain.Genesis}
+		_, row.Hash = chain.Hash(nil, row)
 		event, err := row.Event("main")
 		check(t, err)
 		back, err := ReadEvent(event)
@@ -52,8 +54,8 @@ func TestEveryEventGivesItsRowBackByteForByte(t *testing.T) {
 			t.Errorf("%s came back as\n%+v, was\n%+v", name, back, row)
 		}
 	}
-	row := Row{Seq: 1, Type: "x.y", Data: "{}", PrevHash: genesis}
-	_, row.Hash = hashRow(nil, row)
+	row := chain.Row{Seq: 1, Type: "x.y", Data: "{}", PrevHash: chain.Genesis}
+	_, row.Hash = chain.Hash(nil, row)
 	event, err := row.Event("main")
 	check(t, err)
 	if back, err := ReadEvent(event); err != nil || back != row {
@@ -83,7 +85,7 @@ func TestAChangedOrForeignEventIsRefused(t *testing.T) {
 
 // reforged changes a journal row and rehashes it and all later rows. The file is sound once
 // its projections are folded again.
-func reforged(t *testing.T, from *Ledger, seq int64, change func(*Row)) *book {
+func reforged(t *testing.T, from *Ledger, seq int64, change func(*chain.Row)) *book {
 	t.Helper()
 	rows, err := from.Rows(t.Context(), 0, 10_000)
 	check(t, err)
@@ -91,14 +93,14 @@ func reforged(t *testing.T, from *Ledger, seq int64, change func(*Row)) *book {
 	check(t, forged.Close())
 	f, err := newFold(t.Context(), forged.path, false)
 	check(t, err)
-	prev := genesis
-	n, err := f.replay(func(yield func(Row, error) bool) {
+	prev := chain.Genesis
+	n, err := f.replay(func(yield func(chain.Row, error) bool) {
 		for _, r := range rows {
 			if r.Seq == seq {
 				change(&r)
 			}
 			r.PrevHash = prev
-			_, r.Hash = hashRow(nil, r)
+			_, r.Hash = chain.Hash(nil, r)
 			prev = r.Hash
 			if !yield(r, nil) {
 				return
@@ -116,12 +118,12 @@ func reforged(t *testing.T, from *Ledger, seq int64, change func(*Row)) *book {
 func TestAReforgedSuffixIsFoundAgainstTheEvents(t *testing.T) {
 	b := newBook(t)
 	b.add(history()...)
-	forged := reforged(t, b.Ledger, 4, func(r *Row) { r.Data = strings.Replace(r.Data, "700", "100", 1) })
+	forged := reforged(t, b.Ledger, 4, func(r *chain.Row) { r.Data = strings.Replace(r.Data, "700", "100", 1) })
 	if _, err := forged.Verify(t.Context()); err != nil {
 		t.Fatalf("the forgery is clumsy: %v", err)
 	}
 	_, err := forged.VerifyAgainst(t.Context(), stream(published(t, b.Ledger)))
-	var broken *BrokenError
+	var broken *chain.BrokenError
 	if !errors.As(err, &broken) || broken.Check != "events" || broken.Seq != 4 || !strings.Contains(broken.Detail, "rewritten") {
 		t.Fatalf("got %v", err)
 	}
@@ -136,7 +138,7 @@ func TestADeletedTailIsFoundAgainstTheEvents(t *testing.T) {
 	if _, err := shorter.Verify(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	var broken *BrokenError
+	var broken *chain.BrokenError
 	if _, err := shorter.VerifyAgainst(t.Context(), stream(events)); !errors.As(err, &broken) || broken.Seq != 2 || !strings.Contains(broken.Detail, "ends before") {
 		t.Fatalf("got %v", err)
 	}
@@ -156,7 +158,7 @@ func TestAMissingAForeignAndAForgedEventAreFound(t *testing.T) {
 		"one changed":       {slices.Replace(slices.Clone(events), 3, 4, bytes.Replace(events[3], []byte(`:700,`), []byte(`:701,`), 1)), 4},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var broken *BrokenError
+			var broken *chain.BrokenError
 			if _, err := b.VerifyAgainst(t.Context(), stream(test.events)); !errors.As(err, &broken) || broken.Seq != test.seq {
 				t.Errorf("got %v, want row %d", err, test.seq)
 			} else if missing := strings.Contains(broken.Detail, "no event was published"); missing == (name == "one changed") {

@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
 )
 
 func TestEventsAreCloudEventsThatCarryTheJournalUnchanged(t *testing.T) {
@@ -15,16 +17,16 @@ func TestEventsAreCloudEventsThatCarryTheJournalUnchanged(t *testing.T) {
 		name := fact.FactType()
 		data, err := encode(fact)
 		check(t, err)
-		row := Row{Seq: 7, Type: name, Time: micros(noon), Operation: fact.Subject(), Data: string(data), PrevHash: genesis}
-		_, row.Hash = hashRow(nil, row)
+		row := chain.Row{Seq: 7, Type: name, Time: sqlite.Micros(noon), Operation: fact.Subject(), Data: string(data), PrevHash: chain.Genesis}
+		_, row.Hash = chain.Hash(nil, row)
 		text, err := row.Event("main")
 		check(t, err)
-		var event CloudEvent
+		var event chain.CloudEvent
 		if err := json.Unmarshal(text, &event); err != nil {
 			t.Errorf("%s is not JSON: %v\n%s", name, err, text)
 			continue
 		}
-		want := CloudEvent{
+		want := chain.CloudEvent{
 			SpecVersion: "1.0", ID: "main/" + row.Hash[:16] + "/7", Source: "perennial/main", Type: "perennial." + name + ".v1", Subject: fact.Subject(),
 			Time: noon, DataContentType: "application/json", DataSchema: "urn:perennial:schema:" + name + ":v1", Data: event.Data,
 		}
@@ -40,7 +42,7 @@ func TestEventsAreCloudEventsThatCarryTheJournalUnchanged(t *testing.T) {
 }
 
 func TestAnEventOfAnEmptyFactIsStillJSON(t *testing.T) {
-	text, err := Row{Seq: 1, Type: "x.y", Data: "{}", PrevHash: genesis, Hash: genesis}.Event("main")
+	text, err := chain.Row{Seq: 1, Type: "x.y", Data: "{}", PrevHash: chain.Genesis, Hash: chain.Genesis}.Event("main")
 	check(t, err)
 	var event map[string]json.RawMessage
 	check(t, json.Unmarshal(text, &event))
@@ -52,12 +54,12 @@ func TestAnEventOfAnEmptyFactIsStillJSON(t *testing.T) {
 // An outsider with only the events can recompute the chain. The hash covers length-prefixed
 // fields, so no two rows have the same encoding.
 func TestTwoRowsThatConcatenateAlikeHaveDifferentHashes(t *testing.T) {
-	_, a := hashRow(nil, Row{Type: "ab", Operation: "c", PrevHash: genesis})
-	_, b := hashRow(nil, Row{Type: "a", Operation: "bc", PrevHash: genesis})
+	_, a := chain.Hash(nil, chain.Row{Type: "ab", Operation: "c", PrevHash: chain.Genesis})
+	_, b := chain.Hash(nil, chain.Row{Type: "a", Operation: "bc", PrevHash: chain.Genesis})
 	if a == b {
 		t.Fatal("fields run into one another")
 	}
-	_, golden := hashRow(nil, Row{Seq: 1, Type: "ledger.opened", Time: micros(noon), Operation: "", Data: `{}`, PrevHash: genesis})
+	_, golden := chain.Hash(nil, chain.Row{Seq: 1, Type: "ledger.opened", Time: sqlite.Micros(noon), Operation: "", Data: `{}`, PrevHash: chain.Genesis})
 	if want := "e07bf033c1f88cb7c2c5b7e6aa77ea19969a1f728d8b9b7141f199233e25d005"; golden != want {
 		t.Fatalf("the hash of a row changed from %s to %s: every journal written before would be called broken", want, golden)
 	}

@@ -2,7 +2,11 @@
 
 package ledger
 
-import "sync"
+import (
+	"sync"
+
+	"perennial/ledger/chain"
+)
 
 // tailRows is how many of the newest rows stay in memory, so that the outbox does not read
 // back what was just written.
@@ -11,16 +15,16 @@ const tailRows = 8192
 // tail holds the newest rows of the journal and signals its growth.
 type tail struct {
 	mu      sync.Mutex
-	rows    []Row // contiguous, ending at head
-	head    head
+	rows    []chain.Row // contiguous, ending at head
+	head    chain.Head
 	changed chan struct{}
 }
 
 func newTail(seq int64, hash string) *tail {
-	return &tail{head: head{seq: seq, hash: hash}, changed: make(chan struct{})}
+	return &tail{head: chain.Head{Seq: seq, Hash: hash}, changed: make(chan struct{})}
 }
 
-func (t *tail) add(rows []Row, h head) {
+func (t *tail) add(rows []chain.Row, h chain.Head) {
 	if len(rows) == 0 {
 		return
 	}
@@ -28,7 +32,7 @@ func (t *tail) add(rows []Row, h head) {
 	defer t.mu.Unlock()
 	t.rows = append(t.rows, rows...)
 	if over := len(t.rows) - tailRows; over > tailRows/2 {
-		t.rows = append(make([]Row, 0, 2*tailRows), t.rows[over:]...)
+		t.rows = append(make([]chain.Row, 0, 2*tailRows), t.rows[over:]...)
 	}
 	t.head = h
 	close(t.changed)
@@ -36,10 +40,10 @@ func (t *tail) add(rows []Row, h head) {
 }
 
 // after returns up to limit rows after seq, and whether the tail reaches back that far.
-func (t *tail) after(seq int64, limit int) ([]Row, bool) {
+func (t *tail) after(seq int64, limit int) ([]chain.Row, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if seq >= t.head.seq {
+	if seq >= t.head.Seq {
 		return nil, true
 	}
 	if len(t.rows) == 0 || t.rows[0].Seq > seq+1 {
@@ -57,7 +61,7 @@ func (t *tail) after(seq int64, limit int) ([]Row, bool) {
 func (l *Journal) Changed(seq int64) <-chan struct{} {
 	l.tail.mu.Lock()
 	defer l.tail.mu.Unlock()
-	if l.tail.head.seq > seq {
+	if l.tail.head.Seq > seq {
 		now := make(chan struct{})
 		close(now)
 		return now

@@ -4,14 +4,15 @@
 package ledger
 
 import (
-	"database/sql"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/mattn/go-sqlite3"
 
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
 )
 
 // MaxFactBytes bounds one fact's JSON, so that its event fits into a message.
@@ -48,7 +49,7 @@ type Tx struct {
 
 	w    *writer
 	now  int64
-	rows []Row
+	rows []chain.Row
 
 	decided decision
 	ended   []fact.Ref // commands in which a fact of this request ended something
@@ -78,12 +79,12 @@ type decision struct {
 }
 
 // Now returns the transaction's one instant, in UTC.
-func (t *Tx) Now() time.Time { return fromMicros(t.now) }
+func (t *Tx) Now() time.Time { return sqlite.FromMicros(t.now) }
 
 func (t *Tx) setNow(us int64) { t.now, t.observations.now = us, us }
 
 // LastSeq returns the sequence of the journal's last row, including this transaction's.
-func (t *Tx) LastSeq() int64 { return t.w.head.seq }
+func (t *Tx) LastSeq() int64 { return t.w.head.Seq }
 
 // Append adds facts to the journal, in order, and applies each one.
 func (t *Tx) Append(facts ...fact.Fact) error {
@@ -138,11 +139,11 @@ func (t *Tx) append(f fact.Fact) error {
 	if err != nil {
 		return &UnrecordableError{Fact: f.FactType(), Err: err}
 	}
-	r := Row{
-		Seq: t.w.head.seq + 1, Type: f.FactType(), Time: t.now, Operation: f.Subject(),
-		Data: data, PrevHash: t.w.head.hash,
+	r := chain.Row{
+		Seq: t.w.head.Seq + 1, Type: f.FactType(), Time: t.now, Operation: f.Subject(),
+		Data: data, PrevHash: t.w.head.Hash,
 	}
-	t.w.buf, r.Hash = hashRow(t.w.buf, r)
+	t.w.buf, r.Hash = chain.Hash(t.w.buf, r)
 	if err := t.insert(r); err != nil {
 		return err
 	}
@@ -156,7 +157,7 @@ func (t *Tx) append(f fact.Fact) error {
 		}
 		return err
 	}
-	t.w.head = head{seq: r.Seq, hash: r.Hash}
+	t.w.head = r.Head()
 	t.rows = append(t.rows, r)
 	return t.noteEnding(f)
 }
@@ -170,24 +171,6 @@ func (t observations) execFleet(query string, args ...any) error {
 	return err
 }
 
-func (t *Tx) queryRow(query string, args ...any) scanner { return t.w.queryRow(query, args...) }
+func (t *Tx) queryRow(query string, args ...any) sqlite.Scanner { return t.w.queryRow(query, args...) }
 
-func (t *Tx) query(query string, args ...any) rows { return t.w.query(query, args...) }
-
-type scanner interface{ Scan(dest ...any) error }
-
-// rows is what sql.Rows and the writer's rows share.
-type rows interface {
-	scanner
-	Next() bool
-	Err() error
-	Close() error
-}
-
-// notFound turns the driver's sql.ErrNoRows into ErrNotFound.
-func notFound(err error) error {
-	if errors.Is(err, sql.ErrNoRows) {
-		return ErrNotFound
-	}
-	return err
-}
+func (t *Tx) query(query string, args ...any) sqlite.Rows { return t.w.query(query, args...) }

@@ -8,37 +8,18 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+
+	"perennial/ledger/chain"
+	"perennial/ledger/sqlite"
 )
-
-// BrokenError is the first defect that Verify found.
-type BrokenError struct {
-	// Check names the failed check: sqlite, schema, chain, fold, projection, key, proxies,
-	// months, published, events, head, snapshot, archive.
-	Check string
-	// Seq is the first journal row concerned, 0 for none.
-	Seq    int64
-	Detail string
-	Err    error // a *fact.UnknownError for a row of a later version, else nil
-}
-
-// Unwrap returns Err.
-func (e *BrokenError) Unwrap() error { return e.Err }
-
-// Error says what is broken and where.
-func (e *BrokenError) Error() string {
-	if e.Seq == 0 {
-		return fmt.Sprintf("ledger is broken (%s): %s", e.Check, e.Detail)
-	}
-	return fmt.Sprintf("ledger is broken (%s) at journal row %d: %s", e.Check, e.Seq, e.Detail)
-}
 
 // Verified is the content of a sound ledger.
 type Verified struct {
-	Rows int64 `json:"rows"`
-	Head Head  `json:"head"`
+	Rows int64      `json:"rows"`
+	Head chain.Head `json:"head"`
 	// Behind is the row that the first one follows; nil at the journal's beginning. Earlier
 	// rows are in archives that were not verified.
-	Behind *Head `json:"behind,omitempty"`
+	Behind *chain.Head `json:"behind,omitempty"`
 	// Backdated lists the first rows that booked something at a time already passed.
 	Backdated []Backdated `json:"backdated,omitempty"`
 }
@@ -53,23 +34,23 @@ var projections = []string{"binding", "commands", "rejections", "operations", "l
 // can be folded. A second fold must give the same projections and balances, and the months
 // must add up. It also checks what it can of the cache of proxies, and that the schema is
 // the migrations'. If the first rows were archived it begins with the snapshot that the
-// chain vouches for. The first failed check is a *BrokenError.
+// chain vouches for. The first failed check is a *chain.BrokenError.
 func (l *Ledger) Verify(ctx context.Context) (v Verified, err error) {
 	// With a wrong schema other checks may fail for a missing table. A changed row is
 	// reported before the trigger that was dropped to change it.
 	schema := l.schemaHolds(ctx)
 	v, err = l.verifyContent(ctx)
-	if _, ok := errors.AsType[*BrokenError](err); err != nil && (ok || schema == nil) {
+	if _, ok := errors.AsType[*chain.BrokenError](err); err != nil && (ok || schema == nil) {
 		return v, err
 	}
 	return v, schema
 }
 
-// schemaHolds runs checkSchema and reports a difference as a *BrokenError.
+// schemaHolds runs checkSchema and reports a difference as a *chain.BrokenError.
 func (l *Ledger) schemaHolds(ctx context.Context) error {
 	_, err := checkSchema(ctx, l.read, l.path)
 	if changed, ok := errors.AsType[*SchemaError](err); ok && changed.Difference != "" {
-		return &BrokenError{Check: "schema", Detail: changed.Difference}
+		return &chain.BrokenError{Check: "schema", Detail: changed.Difference}
 	}
 	return err
 }
@@ -106,7 +87,7 @@ func (l *Ledger) verifyContent(ctx context.Context) (v Verified, err error) {
 
 // checkProxies looks for content that no listing writes into the cache of proxies. A file
 // cannot prove that the content is the provider's; the next listing shows it.
-func checkProxies(ctx context.Context, q queryer) error {
+func checkProxies(ctx context.Context, q sqlite.Queryer) error {
 	var id string
 	err := q.QueryRowContext(ctx, `SELECT proxy_id FROM proxies WHERE proxy_id = '' OR gone NOT IN (0, 1) OR pass < 0 OR seen_at < 0 LIMIT 1`).Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -115,7 +96,7 @@ func checkProxies(ctx context.Context, q queryer) error {
 	if err != nil {
 		return err
 	}
-	return &BrokenError{Check: "proxies", Detail: fmt.Sprintf("proxy %q holds what no listing writes: gone is 0 or 1, and a pass or a look is not before 1970", id)}
+	return &chain.BrokenError{Check: "proxies", Detail: fmt.Sprintf("proxy %q holds what no listing writes: gone is 0 or 1, and a pass or a look is not before 1970", id)}
 }
 
 // foldInto folds the journal into a new file and compares every projection of the two. The
@@ -150,17 +131,7 @@ func (l *Ledger) foldInto(ctx context.Context, path string, open openFold) (v Ve
 			return v, err
 		}
 	}
-	return v, ifMade(ctx, with.tx, "published", func() error { return checkNote(ctx, with.tx, base, v.Head) })
-}
-
-// ifMade runs a check of a table, unless the file predates the table.
-func ifMade(ctx context.Context, q queryer, table string, check func() error) error {
-	var there bool
-	err := q.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?)`, table).Scan(&there)
-	if err != nil || !there {
-		return err
-	}
-	return check()
+	return v, sqlite.IfMade(ctx, with.tx, "published", func() error { return checkNote(ctx, with.tx, base, v.Head) })
 }
 
 // checkKeys looks for an idempotency key that two operations share: the provider would take
@@ -175,17 +146,17 @@ func checkKeys(ctx context.Context, snapshot *sql.Tx) error {
 	if err != nil {
 		return err
 	}
-	return &BrokenError{Check: "key", Detail: fmt.Sprintf("operations %s and %s share the idempotency key %s", first, last, key)}
+	return &chain.BrokenError{Check: "key", Detail: fmt.Sprintf("operations %s and %s share the idempotency key %s", first, last, key)}
 }
 
 // checkFile has SQLite check its pages, indexes and foreign keys.
 func (l *Ledger) checkFile(ctx context.Context) error {
 	var answer string
 	if err := l.read.QueryRowContext(ctx, `PRAGMA integrity_check(1)`).Scan(&answer); err != nil {
-		return &BrokenError{Check: "sqlite", Detail: err.Error()}
+		return &chain.BrokenError{Check: "sqlite", Detail: err.Error()}
 	}
 	if answer != "ok" {
-		return &BrokenError{Check: "sqlite", Detail: answer}
+		return &chain.BrokenError{Check: "sqlite", Detail: answer}
 	}
 	var table string
 	var rowid, parent, fk sql.NullString
@@ -194,7 +165,7 @@ func (l *Ledger) checkFile(ctx context.Context) error {
 		return nil
 	}
 	if err != nil {
-		return &BrokenError{Check: "sqlite", Detail: err.Error()}
+		return &chain.BrokenError{Check: "sqlite", Detail: err.Error()}
 	}
-	return &BrokenError{Check: "sqlite", Detail: "a row of " + table + " refers to a missing row of " + parent.String}
+	return &chain.BrokenError{Check: "sqlite", Detail: "a row of " + table + " refers to a missing row of " + parent.String}
 }

@@ -7,6 +7,9 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"perennial/ledger/chain"
+	"perennial/ledger/sqlite"
 )
 
 // Backdated is a row that booked something at a time already passed, because its clock was
@@ -25,13 +28,13 @@ const ClockTolerance = 10 * time.Minute
 const backdatedMost = 100
 
 // backdated lists the rows booked more than ClockTolerance after their own time.
-func backdated(ctx context.Context, q queryer) ([]Backdated, error) {
-	return collect(queryOf(ctx, q, `SELECT DISTINCT t.seq, coalesce(j.time, a.time) AS at, t.booked_at
+func backdated(ctx context.Context, q sqlite.Queryer) ([]Backdated, error) {
+	return sqlite.Collect(sqlite.Query(ctx, q, `SELECT DISTINCT t.seq, coalesce(j.time, a.time) AS at, t.booked_at
 		FROM transfers t LEFT JOIN journal j ON j.seq = t.seq LEFT JOIN archived a ON a.seq = t.seq
-		WHERE at < t.booked_at - ? ORDER BY t.seq LIMIT +?`, ClockTolerance.Microseconds(), backdatedMost), func(s scanner) (x Backdated, err error) {
+		WHERE at < t.booked_at - ? ORDER BY t.seq LIMIT +?`, ClockTolerance.Microseconds(), backdatedMost), func(s sqlite.Scanner) (x Backdated, err error) {
 		var at, booked int64
 		err = s.Scan(&x.Seq, &at, &booked)
-		x.Time, x.BookedAt = fromMicros(at), fromMicros(booked)
+		x.Time, x.BookedAt = sqlite.FromMicros(at), sqlite.FromMicros(booked)
 		return x, err
 	})
 }
@@ -46,10 +49,10 @@ type monthSums struct {
 // checkMonths proves that each month's transfers follow the previous month's, and that the
 // months add up to the wallet. The head of a month must be after all of its transfers and
 // before all later ones: replayed, it gives their sums.
-func checkMonths(ctx context.Context, q queryer) error {
-	months, err := collect(queryOf(ctx, q, `SELECT unixepoch(booked_at / 1000000, 'unixepoch', 'start of month') AS begins, min(seq), max(seq),
+func checkMonths(ctx context.Context, q sqlite.Queryer) error {
+	months, err := sqlite.Collect(sqlite.Query(ctx, q, `SELECT unixepoch(booked_at / 1000000, 'unixepoch', 'start of month') AS begins, min(seq), max(seq),
 		sum(CASE WHEN debit = 'wallet' THEN cents WHEN credit = 'wallet' THEN -cents ELSE 0 END) FROM transfers GROUP BY 1 ORDER BY 1`),
-		func(s scanner) (m monthSums, err error) {
+		func(s sqlite.Scanner) (m monthSums, err error) {
 			var begins int64
 			err = s.Scan(&begins, &m.first, &m.last, &m.walletChanged)
 			m.begins = time.Unix(begins, 0).UTC()
@@ -65,7 +68,7 @@ func checkMonths(ctx context.Context, q queryer) error {
 			return err
 		}
 		if m.first <= before.last || h.Seq < before.last || h.Seq >= m.first {
-			return &BrokenError{Check: "months", Seq: m.first, Detail: fmt.Sprintf("%s begins here, after row %d, and what was booked before ends with row %d",
+			return &chain.BrokenError{Check: "months", Seq: m.first, Detail: fmt.Sprintf("%s begins here, after row %d, and what was booked before ends with row %d",
 				m.begins.Format("January 2006"), h.Seq, before.last)}
 		}
 		m.walletChanged += before.walletChanged
@@ -74,7 +77,7 @@ func checkMonths(ctx context.Context, q queryer) error {
 	var wallet int64
 	err = q.QueryRowContext(ctx, `SELECT coalesce(sum(CASE WHEN debit = 'wallet' THEN cents WHEN credit = 'wallet' THEN -cents END), 0) FROM totals`).Scan(&wallet)
 	if err == nil && wallet != before.walletChanged {
-		err = &BrokenError{Check: "months", Seq: before.last, Detail: fmt.Sprintf("the months add up to %d cents and the wallet holds %d", before.walletChanged, wallet)}
+		err = &chain.BrokenError{Check: "months", Seq: before.last, Detail: fmt.Sprintf("the months add up to %d cents and the wallet holds %d", before.walletChanged, wallet)}
 	}
 	return err
 }

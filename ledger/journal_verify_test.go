@@ -10,7 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
 )
 
 func TestASoundLedgerVerifiesAndLeavesNothingBehind(t *testing.T) {
@@ -70,7 +72,7 @@ func TestTamperingIsFoundAndNamed(t *testing.T) {
 			check(t, err)
 			defer func() { _ = l.Close() }()
 			_, err = l.Verify(t.Context())
-			var broken *BrokenError
+			var broken *chain.BrokenError
 			if !errors.As(err, &broken) {
 				t.Fatalf("not found: %v", err)
 			}
@@ -109,16 +111,16 @@ func TestAFactThatThisVersionDoesNotKnowIsFound(t *testing.T) {
 	b.add(opened(1))
 	check(t, b.Close())
 	tamper(t, b.path, func(conn *sql.Conn) error {
-		r := Row{Seq: 2, Type: "order.teleported", Time: micros(noon), Data: "{}"}
+		r := chain.Row{Seq: 2, Type: "order.teleported", Time: sqlite.Micros(noon), Data: "{}"}
 		if err := conn.QueryRowContext(t.Context(), `SELECT hash FROM journal`).Scan(&r.PrevHash); err != nil {
 			return err
 		}
-		_, r.Hash = hashRow(nil, r)
+		_, r.Hash = chain.Hash(nil, r)
 		_, err := conn.ExecContext(t.Context(), `INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?, ?)`, r.Seq, r.Type, r.Time, r.Operation, r.Data, r.PrevHash, r.Hash)
 		return err
 	})
 	_, err := openBook(t, b.path).Verify(t.Context())
-	var broken *BrokenError
+	var broken *chain.BrokenError
 	if !errors.As(err, &broken) || broken.Check != "fold" || broken.Seq != 2 {
 		t.Fatalf("got %v", err)
 	}

@@ -13,7 +13,9 @@ import (
 
 	"github.com/mattn/go-sqlite3"
 
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
 )
 
 // request is one caller's write, waiting for its group's commit.
@@ -27,7 +29,7 @@ type request struct {
 type writer struct {
 	*conn
 	l    *Ledger
-	head head
+	head chain.Head   // the last row of the journal
 	buf  []byte       // of the row being hashed
 	text bytes.Buffer // of the fact being encoded
 
@@ -56,29 +58,23 @@ type writer struct {
 	doubtful bool          // the disk failed: recover before the next commit
 }
 
-// head is the last row of the journal.
-type head struct {
-	seq  int64
-	hash string
-}
-
 func newWriter(c *conn, l *Ledger) (*writer, error) {
 	w := emptyWriter(c)
 	w.l = l
 	if err := w.tune(); err != nil {
 		return nil, err
 	}
-	err := w.queryRow(`SELECT seq, hash FROM journal ORDER BY seq DESC LIMIT 1`).Scan(&w.head.seq, &w.head.hash)
+	err := w.queryRow(`SELECT seq, hash FROM journal ORDER BY seq DESC LIMIT 1`).Scan(&w.head.Seq, &w.head.Hash)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return nil, fmt.Errorf("read the head of %s: %w", l.path, err)
 	}
-	l.tail = newTail(w.head.seq, w.head.hash)
+	l.tail = newTail(w.head.Seq, w.head.Hash)
 	return w, nil
 }
 
 // emptyWriter returns a writer whose next row is a journal's first.
 func emptyWriter(c *conn) *writer {
-	w := &writer{conn: c, head: head{hash: genesis}, totals: map[total]int64{}, netCharges: map[int64]int64{}, held: newHeld(), known: newKnown()}
+	w := &writer{conn: c, head: chain.Head{Hash: chain.Genesis}, totals: map[total]int64{}, netCharges: map[int64]int64{}, held: newHeld(), known: newKnown()}
 	c.before = w.before
 	return w
 }
@@ -220,7 +216,7 @@ func (w *writer) giveTurn() {
 func (w *writer) timed(group []*request) {
 	defer w.giveTurn()
 	began := time.Now() //nolint:forbidigo // a duration, which is in no fact
-	w.l.working.Store(micros(began))
+	w.l.working.Store(sqlite.Micros(began))
 	defer w.l.working.Store(0)
 	w.commit(group)
 	took := time.Since(began) //nolint:forbidigo // likewise
@@ -293,7 +289,7 @@ func firstFileError(group []*request) *error {
 
 // transact runs every request through one, and commits. After an error nothing of it has
 // happened.
-func (w *writer) transact(group []*request, one func(*Tx, *request) error) (rows []Row, err error) {
+func (w *writer) transact(group []*request, one func(*Tx, *request) error) (rows []chain.Row, err error) {
 	before := w.head
 	defer func() {
 		if err != nil {
@@ -317,8 +313,8 @@ func (w *writer) transact(group []*request, one func(*Tx, *request) error) (rows
 		return nil, err
 	}
 	w.leading = w.l.leader.Load()
-	tx := newTx(w, micros(w.l.clock()))
-	tx.rows = make([]Row, 0, w.rows)
+	tx := newTx(w, sqlite.Micros(w.l.clock()))
+	tx.rows = make([]chain.Row, 0, w.rows)
 	for _, r := range group {
 		if err := one(tx, r); err != nil {
 			return nil, err

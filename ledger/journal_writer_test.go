@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 )
 
@@ -172,7 +173,7 @@ func TestManyWritersGetOneUnbrokenChain(t *testing.T) {
 	}
 	rows, err := b.Rows(t.Context(), 0, 5000) // from memory
 	check(t, err)
-	prev := genesis
+	prev := chain.Genesis
 	for i, r := range rows {
 		if r.Seq != int64(i+1) || r.PrevHash != prev {
 			t.Fatalf("row %d follows wrongly", r.Seq)

@@ -6,13 +6,15 @@ import (
 	"context"
 	"database/sql"
 	"time"
+
+	"perennial/ledger/sqlite"
 )
 
 // reading holds the connections that every part reads with. They never write.
 type reading struct{ read *sql.DB }
 
-func (r reading) query(ctx context.Context, query string, args ...any) rows {
-	return queryOf(ctx, r.read, query, args...)
+func (r reading) query(ctx context.Context, query string, args ...any) sqlite.Rows {
+	return sqlite.Query(ctx, r.read, query, args...)
 }
 
 // Operations reads commands, operations, their lines and reviews, as they are now.

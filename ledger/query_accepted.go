@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 
 	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
 )
 
 // Accepted is the acceptance of a command, as a list shows it.
@@ -23,8 +24,8 @@ func (l *Operations) AcceptedBefore(ctx context.Context, before int64, limit int
 	if before <= 0 {
 		before = 1 << 62
 	}
-	return collect(l.query(ctx, `SELECT seq, operation, data ->> '$.kind', coalesce(data -> '$.labels', '{}') FROM journal
-		WHERE seq < ? AND type = 'command.accepted' ORDER BY seq DESC LIMIT +?`, before, limit), func(s scanner) (a Accepted, err error) {
+	return sqlite.Collect(l.query(ctx, `SELECT seq, operation, data ->> '$.kind', coalesce(data -> '$.labels', '{}') FROM journal
+		WHERE seq < ? AND type = 'command.accepted' ORDER BY seq DESC LIMIT +?`, before, limit), func(s sqlite.Scanner) (a Accepted, err error) {
 		var labels string
 		if err := s.Scan(&a.Seq, &a.CommandID, &a.Kind, &labels); err != nil {
 			return a, err

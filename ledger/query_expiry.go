@@ -10,6 +10,7 @@ import (
 
 	"perennial/ledger/fact"
 	"perennial/ledger/failpoint"
+	"perennial/ledger/sqlite"
 )
 
 // ExpiryPlace is a position in the order of expiries, then of proxy ids.
@@ -26,7 +27,7 @@ const byExpiry = `FROM proxies WHERE expires_at IS NOT NULL AND gone = 0 AND (la
 // ExpiringPage lists up to limit proxies that are not gone and last until before an
 // instant, after a position, the nearest expiry first.
 func (l *Fleet) ExpiringPage(ctx context.Context, after ExpiryPlace, before time.Time, limit int) ([]Proxy, error) {
-	return collect(l.query(ctx, `SELECT `+proxyColumns+` `+byExpiry, micros(after.At), after.ProxyID, micros(before), limit), scanProxy)
+	return sqlite.Collect(l.query(ctx, `SELECT `+proxyColumns+` `+byExpiry, sqlite.Micros(after.At), after.ProxyID, sqlite.Micros(before), limit), scanProxy)
 }
 
 // expiringStep is how many proxies EachExpiring reads at a time. One read of all of them
@@ -77,18 +78,18 @@ const (
 		FROM lines x CROSS JOIN operations o ON o.id = x.operation WHERE x.proxy_id = proxies.proxy_id AND x.claim = 1), '')`
 )
 
-func scanPriced(s scanner) (p PricedProxy, err error) {
+func scanPriced(s sqlite.Scanner) (p PricedProxy, err error) {
 	var cents, days, at sql.NullInt64
 	p.Proxy, err = scanProxy(extraColumns{s, []any{&cents, &days, &at, &p.Renewal}})
 	if days.Valid {
-		p.Paid = Paid{cents.Int64, days.Int64, fromMicros(at.Int64)}
+		p.Paid = Paid{cents.Int64, days.Int64, sqlite.FromMicros(at.Int64)}
 	}
 	return p, err
 }
 
 // PricedPage is ExpiringPage with the last cost of each proxy's own renewal.
 func (l *Fleet) PricedPage(ctx context.Context, after ExpiryPlace, before time.Time, limit int) ([]PricedProxy, error) {
-	return collect(l.query(ctx, `SELECT `+proxyColumns+`, `+lastPaidOf+` `+byExpiry, micros(after.At), after.ProxyID, micros(before), limit), scanPriced)
+	return sqlite.Collect(l.query(ctx, `SELECT `+proxyColumns+`, `+lastPaidOf+` `+byExpiry, sqlite.Micros(after.At), after.ProxyID, sqlite.Micros(before), limit), scanPriced)
 }
 
 // ProxiesQuery selects proxies that expire. An empty field excludes nothing.
@@ -125,7 +126,7 @@ const (
 // ProxiesPage lists the proxies of a query, the nearest expiry first. It looks through a
 // bounded number of them.
 func (l *Fleet) ProxiesPage(ctx context.Context, q ProxiesQuery) (p ProxiesPage, err error) {
-	after, until := micros(q.After.At), micros(q.Until)
+	after, until := sqlite.Micros(q.After.At), sqlite.Micros(q.Until)
 	last, id, more := int64(1<<62), "", true
 	switch err = l.read.QueryRowContext(ctx, findBound, after, q.After.ProxyID, until, failpoint.Size(ctx, "list.looked", lookedMost)-1).Scan(&last, &id); {
 	case errors.Is(err, sql.ErrNoRows):
@@ -133,13 +134,13 @@ func (l *Fleet) ProxiesPage(ctx context.Context, q ProxiesQuery) (p ProxiesPage,
 	case err != nil:
 		return p, err
 	}
-	p.Proxies, err = collect(l.query(ctx, findPage, after, q.After.ProxyID, until, last, id, q.ID, q.Country, q.Name, q.Value, q.State, q.Limit+1), scanPriced)
+	p.Proxies, err = sqlite.Collect(l.query(ctx, findPage, after, q.After.ProxyID, until, last, id, q.ID, q.Country, q.Name, q.Value, q.State, q.Limit+1), scanPriced)
 	switch {
 	case len(p.Proxies) > q.Limit:
 		p.Proxies = p.Proxies[:q.Limit]
 		p.Next = PlaceOf(p.Proxies[q.Limit-1].Proxy)
 	case more:
-		p.Next = ExpiryPlace{fromMicros(last), id}
+		p.Next = ExpiryPlace{sqlite.FromMicros(last), id}
 	}
 	return p, err
 }
@@ -163,14 +164,14 @@ type ProxyRenewal struct {
 
 // RenewalsOf lists up to limit renewals that named a proxy, the newest first.
 func (l *Fleet) RenewalsOf(ctx context.Context, proxyID string, limit int) ([]ProxyRenewal, error) {
-	return collect(l.query(ctx, `SELECT x.operation, o.command_id, x.state, o.state, o.reason, o.accepted_at, x.settled_at, x.observed_expires_at, x.duration_days,
+	return sqlite.Collect(l.query(ctx, `SELECT x.operation, o.command_id, x.state, o.state, o.reason, o.accepted_at, x.settled_at, x.observed_expires_at, x.duration_days,
 		x.charged_cents, x.refunded_cents, x.claim, x.claim = 1 AND (x.state = 'unresolved' OR o.state = 'review')
 		FROM lines x CROSS JOIN operations o ON o.id = x.operation
-		WHERE x.proxy_id = ? ORDER BY x.claim DESC, coalesce(x.settled_at, o.accepted_at) DESC, x.operation DESC LIMIT +?`, proxyID, limit), func(s scanner) (x ProxyRenewal, err error) {
+		WHERE x.proxy_id = ? ORDER BY x.claim DESC, coalesce(x.settled_at, o.accepted_at) DESC, x.operation DESC LIMIT +?`, proxyID, limit), func(s sqlite.Scanner) (x ProxyRenewal, err error) {
 		var accepted int64
 		var settled, observed sql.NullInt64
 		err = s.Scan(&x.OperationID, &x.CommandID, &x.State, &x.Operation, &x.Reason, &accepted, &settled, &observed, &x.DurationDays, &x.ChargedCents, &x.RefundedCents, &x.Open, &x.InReview)
-		x.AcceptedAt, x.SettledAt, x.ObservedExpiresAt = fromMicros(accepted), instant(settled), instant(observed)
+		x.AcceptedAt, x.SettledAt, x.ObservedExpiresAt = sqlite.FromMicros(accepted), sqlite.Instant(settled), sqlite.Instant(observed)
 		return x, err
 	})
 }

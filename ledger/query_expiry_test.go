@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
 )
 
 func TestSQLComparesExpiriesAsFactsDo(t *testing.T) {
@@ -84,7 +85,7 @@ func TestARenewedProxyIsDueByTheExpiryThatIsShown(t *testing.T) {
 	}))
 	shown := func(where string, args ...any) []string {
 		t.Helper()
-		ids, err := collect(b.query(t.Context(), `SELECT proxy_id FROM proxies NOT INDEXED WHERE `+where+` ORDER BY expires_at, proxy_id`, args...), scanText)
+		ids, err := sqlite.Collect(b.query(t.Context(), `SELECT proxy_id FROM proxies NOT INDEXED WHERE `+where+` ORDER BY expires_at, proxy_id`, args...), sqlite.Text)
 		check(t, err)
 		return ids
 	}
@@ -96,8 +97,8 @@ func TestARenewedProxyIsDueByTheExpiryThatIsShown(t *testing.T) {
 	}
 	for _, length := range []time.Duration{time.Hour, 24 * time.Hour, 100 * time.Hour, 200 * time.Hour} {
 		until := at(length)
-		window := []any{micros(noon), micros(*until)}
-		same("due", b.expiring(*until), shown(`gone = 0 AND expires_at <= ?`, micros(*until)))
+		window := []any{sqlite.Micros(noon), sqlite.Micros(*until)}
+		same("due", b.expiring(*until), shown(`gone = 0 AND expires_at <= ?`, sqlite.Micros(*until)))
 		unwarned, err := b.Unwarned(t.Context(), noon, *until, time.Hour, 5000)
 		check(t, err)
 		same("unwarned", proxyIDs(unwarned), shown(`gone = 0 AND expires_at > ? AND expires_at <= ?`, window...))

@@ -9,6 +9,7 @@ import (
 	"errors"
 
 	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
 )
 
 // Finished reads the last command.finished of a command, nil while the command is pending
@@ -44,7 +45,7 @@ func (l *Operations) lastFinished(ctx context.Context, id string) (*fact.Command
 	var seq int64
 	err := l.read.QueryRowContext(ctx, `SELECT seq FROM finished WHERE command_id = ?`, id).Scan(&seq)
 	if err != nil {
-		return nil, notFound(err)
+		return nil, sqlite.NotFound(err)
 	}
 	if ended, err := l.CommandEnded(ctx, id); err != nil || !ended {
 		return nil, err // open again
@@ -99,8 +100,8 @@ type reader struct {
 	r   reading
 }
 
-func (r reader) query(query string, args ...any) rows { return r.r.query(r.ctx, query, args...) }
+func (r reader) query(query string, args ...any) sqlite.Rows { return r.r.query(r.ctx, query, args...) }
 
-func (r reader) queryRow(query string, args ...any) scanner {
+func (r reader) queryRow(query string, args ...any) sqlite.Scanner {
 	return r.r.read.QueryRowContext(r.ctx, query, args...)
 }

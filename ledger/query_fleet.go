@@ -13,21 +13,22 @@ import (
 	"time"
 
 	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
 )
 
 // Retired reports whether an operator or a replacement excluded the proxy from every sweep.
 func (l *Fleet) Retired(ctx context.Context, proxyID string) (bool, error) {
-	return found(l.read.QueryRowContext(ctx, `SELECT count(*) FROM retired WHERE proxy_id = ?`, proxyID))
+	return sqlite.Found(l.read.QueryRowContext(ctx, `SELECT count(*) FROM retired WHERE proxy_id = ?`, proxyID))
 }
 
 // Retired is Fleet.Retired inside the transaction.
 func (t *Tx) Retired(proxyID string) (bool, error) {
-	return found(t.queryRow(`SELECT count(*) FROM retired WHERE proxy_id = ?`, proxyID))
+	return sqlite.Found(t.queryRow(`SELECT count(*) FROM retired WHERE proxy_id = ?`, proxyID))
 }
 
 // KnowsProxy reports whether a listing showed the proxy or a command named it.
 func (t *Tx) KnowsProxy(proxyID string) (bool, error) {
-	return found(t.queryRow(`SELECT EXISTS (SELECT 1 FROM proxies WHERE proxy_id = ?1) OR EXISTS (SELECT 1 FROM lines WHERE proxy_id = ?1)`, proxyID))
+	return sqlite.Found(t.queryRow(`SELECT EXISTS (SELECT 1 FROM proxies WHERE proxy_id = ?1) OR EXISTS (SELECT 1 FROM lines WHERE proxy_id = ?1)`, proxyID))
 }
 
 // NeverListed returns, in order and up to limit, those of the given proxy ids that no
@@ -40,8 +41,8 @@ func (l *Fleet) NeverListed(ctx context.Context, ids []string, limit int) ([]str
 	if err != nil {
 		return nil, err
 	}
-	return collect(l.query(ctx, `SELECT DISTINCT e.value FROM json_each(?) e
-		WHERE NOT EXISTS (SELECT 1 FROM proxies p WHERE p.proxy_id = e.value) ORDER BY 1 LIMIT +?`, string(list), limit), scanText)
+	return sqlite.Collect(l.query(ctx, `SELECT DISTINCT e.value FROM json_each(?) e
+		WHERE NOT EXISTS (SELECT 1 FROM proxies p WHERE p.proxy_id = e.value) ORDER BY 1 LIMIT +?`, string(list), limit), sqlite.Text)
 }
 
 const staying = `FROM proxies WHERE gone = 0 AND unlisted_at IS NULL AND (expires_at IS NULL AND unreadable = '' OR expires_at > ?)
@@ -50,7 +51,7 @@ const staying = `FROM proxies WHERE gone = 0 AND unlisted_at IS NULL AND (expire
 // Staying calls yield, in no order, for every listed proxy that expires after the instant
 // or never. Retired and unlisted proxies do not stay.
 func (l *Fleet) Staying(ctx context.Context, after time.Time, yield func(Proxy) error) error {
-	return each(l.query(ctx, `SELECT `+proxyColumns+` `+staying, micros(after)), func(s scanner) error {
+	return sqlite.Each(l.query(ctx, `SELECT `+proxyColumns+` `+staying, sqlite.Micros(after)), func(s sqlite.Scanner) error {
 		p, err := scanProxy(s)
 		if err != nil {
 			return err
@@ -79,7 +80,7 @@ func (l *Fleet) CountStaying(ctx context.Context, after time.Time, columns []str
 	if len(groups) > 0 {
 		query += ` GROUP BY ` + strings.Join(groups, `, `)
 	}
-	return each(l.query(ctx, query, micros(after)), func(s scanner) error {
+	return sqlite.Each(l.query(ctx, query, sqlite.Micros(after)), func(s sqlite.Scanner) error {
 		var p Proxy
 		var n int
 		if err := s.Scan(&p.CountryCode, &p.Region, &p.LineName, &p.IPType, &p.Protocol, &p.Status, &n); err != nil {
@@ -100,7 +101,7 @@ func (l *Fleet) LastUncovered(ctx context.Context) (f fact.ListingUncovered, at 
 	if err == nil {
 		err = json.Unmarshal([]byte(data), &f)
 	}
-	return f, fromMicros(us), err
+	return f, sqlite.FromMicros(us), err
 }
 
 // Unwarned lists up to limit proxies that expire after one instant and not after another,
@@ -110,9 +111,9 @@ func (l *Fleet) Unwarned(ctx context.Context, after, until time.Time, threshold 
 	const untold = `AND seen_at > 0
 		AND NOT EXISTS (SELECT 1 FROM warned w WHERE w.proxy_id = proxies.proxy_id AND abs(w.expires_at - proxies.expires_at)` + isNoMove + `AND w.threshold_seconds <= ?3)
 		AND NOT EXISTS (SELECT 1 FROM retired r WHERE r.proxy_id = proxies.proxy_id)`
-	return collect(l.query(ctx, `SELECT `+shownColumns+` `+asShown+` AND lasts_until > ?1 AND lasts_until <= ?2 `+untold+`
+	return sqlite.Collect(l.query(ctx, `SELECT `+shownColumns+` `+asShown+` AND lasts_until > ?1 AND lasts_until <= ?2 `+untold+`
 		UNION ALL SELECT `+proxyColumns+` `+alreadyRenewed+` AND expires_at > ?1 AND expires_at <= ?2 `+untold+byShownExpiry+` LIMIT +?4`,
-		micros(after), micros(until), int64(threshold/time.Second), limit), scanProxy)
+		sqlite.Micros(after), sqlite.Micros(until), int64(threshold/time.Second), limit), scanProxy)
 }
 
 // UnreportedExpired lists up to limit proxies that expired in a span of time and have no
@@ -120,11 +121,11 @@ func (l *Fleet) Unwarned(ctx context.Context, after, until time.Time, threshold 
 func (l *Fleet) UnreportedExpired(ctx context.Context, after, until time.Time, limit int) ([]Proxy, error) {
 	const untold = `seen_at > 0 AND NOT EXISTS (SELECT 1 FROM warned w WHERE w.proxy_id = proxies.proxy_id
 		AND abs(w.expires_at - proxies.expires_at)` + isNoMove + `AND w.threshold_seconds = 0)`
-	return collect(l.query(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE proxy_id IN (
+	return sqlite.Collect(l.query(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE proxy_id IN (
 			SELECT proxy_id `+asShown+` AND lasts_until > ?1 AND lasts_until <= ?2 AND `+untold+`
 			UNION ALL
 			SELECT proxy_id `+alreadyRenewed+` AND expires_at > ?1 AND expires_at <= ?2 AND `+untold+`
 			UNION ALL
 			SELECT proxy_id FROM proxies WHERE expires_at IS NOT NULL AND gone = 1 AND expires_at > ?1 AND expires_at <= ?2 AND `+untold+`)
-		ORDER BY expires_at, proxy_id LIMIT +?3`, micros(after), micros(until), limit), scanProxy)
+		ORDER BY expires_at, proxy_id LIMIT +?3`, sqlite.Micros(after), sqlite.Micros(until), limit), scanProxy)
 }

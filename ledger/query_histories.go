@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
 )
 
 // History is what earlier renewals of a proxy say about the next one, at the expiry that the
@@ -58,7 +59,7 @@ const lookedAt = `(SELECT key AS n, value ->> 0 AS id, value ->> 1 AS shown FROM
 func (l *Operations) Histories(ctx context.Context, proxies []Proxy, now time.Time, excused ...string) ([]History, error) {
 	pairs := make([][2]any, len(proxies))
 	for i, p := range proxies {
-		pairs[i] = [2]any{p.ProxyID, micros(*p.ExpiresAt)}
+		pairs[i] = [2]any{p.ProxyID, sqlite.Micros(*p.ExpiresAt)}
 	}
 	list, err := json.Marshal(pairs)
 	if err != nil {
@@ -69,21 +70,21 @@ func (l *Operations) Histories(ctx context.Context, proxies []Proxy, now time.Ti
 		return nil, err
 	}
 	all := make([]History, len(proxies))
-	err = each(l.query(ctx, `SELECT d.n, `+renewedAt+`, EXISTS (SELECT 1 FROM lines WHERE proxy_id = d.id AND (state = 'succeeded' OR state = 'charged')
+	err = sqlite.Each(l.query(ctx, `SELECT d.n, `+renewedAt+`, EXISTS (SELECT 1 FROM lines WHERE proxy_id = d.id AND (state = 'succeeded' OR state = 'charged')
 			AND settled_at > coalesce((SELECT answered_at FROM sweep_reviews WHERE proxy_id = d.id), 0) AND settled_at + duration_days * 86400000000 > ?2),
 		r.observed_expires_at, r.duration_days, r.settled_at, `+priceOf+`, x.duration_days, x.settled_at
 		FROM `+lookedAt+` LEFT JOIN lines r ON r.proxy_id = d.id AND r.operation = `+lastRenewal+`
 		LEFT JOIN lines x ON x.proxy_id = d.id AND x.operation = (SELECT x.operation FROM lines x WHERE x.proxy_id = d.id AND `+priced+` ORDER BY x.settled_at DESC LIMIT 1)
-		WHERE EXISTS (SELECT 1 FROM lines WHERE proxy_id = d.id)`, string(list), micros(now)), func(s scanner) error {
+		WHERE EXISTS (SELECT 1 FROM lines WHERE proxy_id = d.id)`, string(list), sqlite.Micros(now)), func(s sqlite.Scanner) error {
 		return scanHistory(s, all, proxies, now)
 	})
 	if err != nil {
 		return nil, err
 	}
-	return all, each(l.query(ctx, endings, string(list), string(codes)), func(s scanner) error { return scanEndings(s, all) })
+	return all, sqlite.Each(l.query(ctx, endings, string(list), string(codes)), func(s sqlite.Scanner) error { return scanEndings(s, all) })
 }
 
-func scanHistory(s scanner, all []History, proxies []Proxy, now time.Time) error {
+func scanHistory(s sqlite.Scanner, all []History, proxies []Proxy, now time.Time) error {
 	var n int
 	var h History
 	var observed, days, settled, cents, ofDays, at sql.NullInt64
@@ -91,9 +92,9 @@ func scanHistory(s scanner, all []History, proxies []Proxy, now time.Time) error
 		return err
 	}
 	if ofDays.Valid {
-		h.Paid = Paid{cents.Int64, ofDays.Int64, fromMicros(at.Int64)}
+		h.Paid = Paid{cents.Int64, ofDays.Int64, sqlite.FromMicros(at.Int64)}
 	}
-	last := fact.Renewal{ObservedExpiresAt: instant(observed), DurationDays: days.Int64, SettledAt: fromMicros(settled.Int64)}
+	last := fact.Renewal{ObservedExpiresAt: sqlite.Instant(observed), DurationDays: days.Int64, SettledAt: sqlite.FromMicros(settled.Int64)}
 	if !h.PaidFor && settled.Valid && mayNotShow(last, *proxies[n].ExpiresAt, now) {
 		h.PaidFor, h.Behind = true, &last
 	}
@@ -113,7 +114,7 @@ var endings = `SELECT d.n, count(*),
 
 const isExcused = `o.code IN (SELECT value FROM json_each(?2))`
 
-func scanEndings(s scanner, all []History) error {
+func scanEndings(s sqlite.Scanner, all []History) error {
 	var n int
 	var e FailedRenewals
 	var counted, pardoned, short, asked sql.NullInt64
@@ -121,7 +122,7 @@ func scanEndings(s scanner, all []History) error {
 		return err
 	}
 	for to, us := range map[*time.Time]sql.NullInt64{&e.LastCounted: counted, &e.LastExcused: pardoned, &e.AskedOf: asked} {
-		if at := instant(us); at != nil {
+		if at := sqlite.Instant(us); at != nil {
 			*to = *at
 		}
 	}

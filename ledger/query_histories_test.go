@@ -3,9 +3,11 @@ package ledger
 import (
 	"errors"
 	"fmt"
-	"perennial/ledger/fact"
 	"testing"
 	"time"
+
+	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
 )
 
 func (b *book) failedRenewals(id string, shown time.Time, excused ...string) FailedRenewals {
@@ -19,7 +21,7 @@ func (b *book) failedRenewals(id string, shown time.Time, excused ...string) Fai
 func TestHistoriesOfManyProxiesAreThoseOfEach(t *testing.T) {
 	b := newBook(t)
 	b.add(history()...)
-	ids, err := collect(b.query(t.Context(), `SELECT DISTINCT proxy_id FROM lines UNION SELECT 'px_new' ORDER BY 1 DESC`), scanText)
+	ids, err := sqlite.Collect(b.query(t.Context(), `SELECT DISTINCT proxy_id FROM lines UNION SELECT 'px_new' ORDER BY 1 DESC`), sqlite.Text)
 	check(t, err)
 	var proxies []Proxy
 	for _, id := range ids {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
 )
 
 // RenewalLine is one proxy of a renewal operation. Cents are gross.
@@ -24,22 +25,22 @@ type RenewalLine struct {
 
 // Lines lists a renewal's lines in the order of their proxy ids.
 func (l *Operations) Lines(ctx context.Context, operationID string) ([]RenewalLine, error) {
-	return collect(l.query(ctx, renewalLines, operationID), scanRenewalLine)
+	return sqlite.Collect(l.query(ctx, renewalLines, operationID), scanRenewalLine)
 }
 
 // Lines is Operations.Lines inside the writer's transaction.
 func (t *Tx) Lines(operationID string) ([]RenewalLine, error) {
-	return collect(t.query(renewalLines, operationID), scanRenewalLine)
+	return sqlite.Collect(t.query(renewalLines, operationID), scanRenewalLine)
 }
 
 const renewalLines = `SELECT proxy_id, state, charged_cents, refunded_cents, observed_expires_at, duration_days
 	FROM lines WHERE operation = ? ORDER BY proxy_id`
 
-func scanRenewalLine(s scanner) (x RenewalLine, err error) {
+func scanRenewalLine(s sqlite.Scanner) (x RenewalLine, err error) {
 	var observed sql.NullInt64
 	var state string
 	err = s.Scan(&x.ProxyID, &state, &x.ChargedCents, &x.RefundedCents, &observed, &x.DurationDays)
-	x.State, x.ObservedExpiresAt = fact.LineState(state), instant(observed)
+	x.State, x.ObservedExpiresAt = fact.LineState(state), sqlite.Instant(observed)
 	return x, err
 }
 
@@ -60,7 +61,7 @@ func (l *Operations) Deliverers(ctx context.Context, proxyIDs []string) (map[str
 		return nil, err
 	}
 	by := map[string]string{}
-	return by, each(l.query(ctx, `SELECT proxy_id, operation FROM delivered WHERE proxy_id IN (SELECT value FROM json_each(?))`, string(ids)), func(s scanner) error {
+	return by, sqlite.Each(l.query(ctx, `SELECT proxy_id, operation FROM delivered WHERE proxy_id IN (SELECT value FROM json_each(?))`, string(ids)), func(s sqlite.Scanner) error {
 		var id, operation string
 		err := s.Scan(&id, &operation)
 		by[id] = operation
@@ -74,18 +75,18 @@ func (l *Operations) Deliverers(ctx context.Context, proxyIDs []string) (map[str
 func (l *Operations) NamedBefore(ctx context.Context, proxyID string, o fact.Operation, limit int) ([]fact.Operation, error) {
 	before := int64(1 << 62)
 	if o.ID != "" {
-		before = micros(o.AcceptedAt)
+		before = sqlite.Micros(o.AcceptedAt)
 	}
-	return collect(l.query(ctx, `SELECT `+operationColumns+` FROM operations WHERE (accepted_at, id) < (?2, ?3)
+	return sqlite.Collect(l.query(ctx, `SELECT `+operationColumns+` FROM operations WHERE (accepted_at, id) < (?2, ?3)
 		AND id IN (SELECT operation FROM lines WHERE proxy_id = ?1 UNION SELECT operation FROM delivered WHERE proxy_id = ?1)
 		ORDER BY accepted_at DESC, id DESC LIMIT +?4`, proxyID, before, o.ID, limit), scanOperation)
 }
 
 // NamedAfter is NamedBefore for operations accepted after an operation, the oldest first.
 func (l *Operations) NamedAfter(ctx context.Context, proxyID string, o fact.Operation, limit int) ([]fact.Operation, error) {
-	return collect(l.query(ctx, `SELECT `+operationColumns+` FROM operations WHERE (accepted_at, id) > (?2, ?3)
+	return sqlite.Collect(l.query(ctx, `SELECT `+operationColumns+` FROM operations WHERE (accepted_at, id) > (?2, ?3)
 		AND id IN (SELECT operation FROM lines WHERE proxy_id = ?1 UNION SELECT operation FROM delivered WHERE proxy_id = ?1)
-		ORDER BY accepted_at, id LIMIT +?4`, proxyID, micros(o.AcceptedAt), o.ID, limit), scanOperation)
+		ORDER BY accepted_at, id LIMIT +?4`, proxyID, sqlite.Micros(o.AcceptedAt), o.ID, limit), scanOperation)
 }
 
 // Claimant returns the operation that holds the claim to renew the proxy, "" if none does.
@@ -103,7 +104,7 @@ func (l *Operations) Claimant(ctx context.Context, proxyID string) (string, erro
 
 const claimantQuery = `SELECT operation FROM lines WHERE proxy_id = ? AND claim = 1`
 
-func claimant(row scanner) (operation string, err error) {
+func claimant(row sqlite.Scanner) (operation string, err error) {
 	err = row.Scan(&operation)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", nil
@@ -114,7 +115,7 @@ func claimant(row scanner) (operation string, err error) {
 // RenewedAt reports whether a renewal of the proxy already succeeded for the observed
 // expiry. A second one would pay for the same days again.
 func (l *Fleet) RenewedAt(ctx context.Context, proxyID string, expiresAt time.Time) (bool, error) {
-	return found(l.read.QueryRowContext(ctx, `SELECT `+renewedAt+` FROM (SELECT ? AS id, ? AS shown) d`, proxyID, micros(expiresAt)))
+	return sqlite.Found(l.read.QueryRowContext(ctx, `SELECT `+renewedAt+` FROM (SELECT ? AS id, ? AS shown) d`, proxyID, sqlite.Micros(expiresAt)))
 }
 
 // isNoMove ends the SQL form of fact.SameExpiry: abs(a - b) + isNoMove.
@@ -123,7 +124,7 @@ const isNoMove = ` < 86400000000 `
 // SettledSince reports whether a renewal of the proxy settled, or an operator answered for
 // it, at or after an instant. Anything read before may show the old expiry.
 func (l *Operations) SettledSince(ctx context.Context, proxyID string, at time.Time) (bool, error) {
-	return found(l.read.QueryRowContext(ctx, `SELECT count(*) FROM lines WHERE proxy_id = ? AND settled_at >= ?`, proxyID, micros(at)))
+	return sqlite.Found(l.read.QueryRowContext(ctx, `SELECT count(*) FROM lines WHERE proxy_id = ? AND settled_at >= ?`, proxyID, sqlite.Micros(at)))
 }
 
 // SettledSince returns those of the proxies of which a renewal settled at or after an
@@ -133,7 +134,7 @@ func (t *Tx) SettledSince(proxyIDs []string, at time.Time) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return collect(t.query(`SELECT DISTINCT x.proxy_id FROM json_each(?) e CROSS JOIN lines x ON x.proxy_id = e.value WHERE x.settled_at >= ?`, string(ids), micros(at)), scanText)
+	return sqlite.Collect(t.query(`SELECT DISTINCT x.proxy_id FROM json_each(?) e CROSS JOIN lines x ON x.proxy_id = e.value WHERE x.settled_at >= ?`, string(ids), sqlite.Micros(at)), sqlite.Text)
 }
 
 // atExpiry is the SQL condition that line x ended at this expiry of its proxy. If the line
@@ -153,7 +154,7 @@ func (l *Operations) Claimed(ctx context.Context) (map[string]bool, error) {
 }
 
 func (l *Operations) proxySet(ctx context.Context, query string) (map[string]bool, error) {
-	ids, err := collect(l.query(ctx, query), scanText)
+	ids, err := sqlite.Collect(l.query(ctx, query), sqlite.Text)
 	set := make(map[string]bool, len(ids))
 	for _, id := range ids {
 		set[id] = true
@@ -172,9 +173,9 @@ func (l *Operations) ClaimedInReview(ctx context.Context) (map[string]bool, erro
 // line, type and protocol of which an operation is about to renew one. Attempts that may
 // have executed are left out: their outcome may take hours, or a review.
 func (l *Operations) ClaimedKinds(ctx context.Context) ([]Proxy, error) {
-	return collect(l.query(ctx, `SELECT DISTINCT p.country_code, p.region, p.line_name, p.ip_type, p.protocol
+	return sqlite.Collect(l.query(ctx, `SELECT DISTINCT p.country_code, p.region, p.line_name, p.ip_type, p.protocol
 		FROM lines x CROSS JOIN operations o ON o.id = x.operation CROSS JOIN proxies p ON p.proxy_id = x.proxy_id
-		WHERE x.claim = 1 AND x.state = 'pending' AND o.state <> 'review' AND NOT (o.state = 'waiting' AND o.ambiguous > 0)`), func(s scanner) (p Proxy, err error) {
+		WHERE x.claim = 1 AND x.state = 'pending' AND o.state <> 'review' AND NOT (o.state = 'waiting' AND o.ambiguous > 0)`), func(s sqlite.Scanner) (p Proxy, err error) {
 		err = s.Scan(&p.CountryCode, &p.Region, &p.LineName, &p.IPType, &p.Protocol)
 		return p, err
 	})

@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"perennial/ledger/sqlite"
 )
 
 // Listing is the position of the listing of proxies. Like the proxies it is a cache: a
@@ -29,15 +31,15 @@ func (l *Fleet) Listing(ctx context.Context) (x Listing, err error) {
 	var began, finished, took int64
 	err = l.read.QueryRowContext(ctx, `SELECT pass, began_at, page_size, page_token, finished_at, took, nameless, known, lost FROM listing`).
 		Scan(&x.Pass, &began, &x.Size, &x.Token, &finished, &took, &x.Nameless, &x.Known, &x.Lost)
-	if err = notFound(err); errors.Is(err, ErrNotFound) {
+	if err = sqlite.NotFound(err); errors.Is(err, ErrNotFound) {
 		return Listing{}, nil
 	}
 	x.Took = time.Duration(took) * time.Microsecond
 	if x.Size > 0 {
-		x.Began = fromMicros(began)
+		x.Began = sqlite.FromMicros(began)
 	}
 	if finished > 0 {
-		x.Finished = fromMicros(finished)
+		x.Finished = sqlite.FromMicros(finished)
 	}
 	return x, err
 }
@@ -50,20 +52,20 @@ func (l *Fleet) LastSeen(ctx context.Context) (time.Time, error) {
 	if err != nil || at <= 0 {
 		return time.Time{}, err
 	}
-	return fromMicros(at), nil
+	return sqlite.FromMicros(at), nil
 }
 
 // KeepListing records the listing's position, so that a restart continues there.
 func (t observations) KeepListing(x Listing) error {
 	var finished int64
 	if !x.Finished.IsZero() {
-		finished = micros(x.Finished)
+		finished = sqlite.Micros(x.Finished)
 	}
 	return t.w.exec(`INSERT INTO listing (one, pass, began_at, page_size, page_token, finished_at, took, nameless, known, lost) VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (one) DO UPDATE SET pass = excluded.pass, began_at = excluded.began_at, page_size = excluded.page_size,
 		page_token = excluded.page_token, finished_at = excluded.finished_at, took = excluded.took,
 		nameless = excluded.nameless, known = excluded.known, lost = excluded.lost`,
-		x.Pass, micros(x.Began), x.Size, x.Token, finished, int64(x.Took/time.Microsecond), x.Nameless, x.Known, x.Lost)
+		x.Pass, sqlite.Micros(x.Began), x.Size, x.Token, finished, int64(x.Took/time.Microsecond), x.Nameless, x.Known, x.Lost)
 }
 
 // ForgetSeen makes every proxy be read and listed again, because another runner has changed

@@ -13,6 +13,7 @@ import (
 
 	"perennial/ledger/fact"
 	"perennial/ledger/failpoint"
+	"perennial/ledger/sqlite"
 )
 
 const (
@@ -61,7 +62,7 @@ func CursorOf(text string) Cursor {
 }
 
 // At returns the time at which a page ended.
-func (c Cursor) At() time.Time { return fromMicros(c.at) }
+func (c Cursor) At() time.Time { return sqlite.FromMicros(c.at) }
 
 // OperationsPage is a part of a list. Next is zero at the end. A page may have a Next and
 // fewer operations than asked for: then the limit of operations to look through was
@@ -158,12 +159,12 @@ func (l *Operations) OperationsPage(ctx context.Context, q OperationsQuery) (p O
 	if first == (Cursor{}) {
 		first = Cursor{1<<62 - 1, "9223372036854775807"}
 	}
-	if !q.Until.IsZero() && micros(q.Until) <= first.at {
-		first = Cursor{micros(q.Until), ""} // no id is before ""
+	if !q.Until.IsZero() && sqlite.Micros(q.Until) <= first.at {
+		first = Cursor{sqlite.Micros(q.Until), ""} // no id is before ""
 	}
 	from := int64(0)
 	if !q.From.IsZero() {
-		from = micros(q.From)
+		from = sqlite.Micros(q.From)
 	}
 	args := []any{first.at, first.id, from, string(q.State), string(q.Kind), q.Schedule, q.Name, q.Value}
 	last, more := Cursor{}, false
@@ -173,7 +174,7 @@ func (l *Operations) OperationsPage(ctx context.Context, q OperationsQuery) (p O
 			return p, err
 		}
 	}
-	keys, err := collect(l.query(ctx, w.keys, append(args, last.at, last.id, q.Limit+1)...), func(s scanner) (k listKey, err error) {
+	keys, err := sqlite.Collect(l.query(ctx, w.keys, append(args, last.at, last.id, q.Limit+1)...), func(s sqlite.Scanner) (k listKey, err error) {
 		err = s.Scan(&k.at, &k.id, &k.of)
 		return k, err
 	})

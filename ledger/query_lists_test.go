@@ -11,8 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 	"perennial/ledger/failpoint"
+	"perennial/ledger/sqlite"
 )
 
 // listedBook returns operations in every state, many with the same time, with labels, some
@@ -45,12 +47,12 @@ func listedBook(t *testing.T) *book {
 // operationsByHand returns the operations of a query, found without it.
 func (b *book) operationsByHand(q OperationsQuery) (all []string) {
 	b.t.Helper()
-	ids, err := collect(b.query(b.t.Context(), `SELECT o.id FROM operations o JOIN commands c ON c.id = o.command_id
+	ids, err := sqlite.Collect(b.query(b.t.Context(), `SELECT o.id FROM operations o JOIN commands c ON c.id = o.command_id
 		WHERE (?1 = '' OR o.state = ?1) AND (?2 = '' OR o.kind = ?2)
 		AND (?3 = '' OR EXISTS (SELECT 1 FROM journal j, json_each(j.data, '$.labels') e WHERE j.type = 'command.accepted' AND j.operation = c.id AND e.key = ?3 AND e.value = ?4))
 		AND (?5 = '' OR EXISTS (SELECT 1 FROM sweep_commands s WHERE s.command_id = c.id AND s.schedule = ?5))
 		AND o.accepted_at >= ?6 AND o.accepted_at < ?7`,
-		string(q.State), string(q.Kind), q.Name, q.Value, q.Schedule, micros(q.From), micros(q.Until)), scanText)
+		string(q.State), string(q.Kind), q.Name, q.Value, q.Schedule, sqlite.Micros(q.From), sqlite.Micros(q.Until)), sqlite.Text)
 	check(b.t, err)
 	return ids
 }
@@ -71,9 +73,9 @@ func TestAListHasEachOperationOfAQueryOnce(t *testing.T) {
 					q := OperationsQuery{State: state, Kind: kind, Name: name, Value: value, Schedule: schedule, From: begin, Until: end}
 					queries = append(queries, q)
 					if schedule == "" {
-						q.From = fromMicros(middle)
+						q.From = sqlite.FromMicros(middle)
 						queries = append(queries, q)
-						q.From, q.Until = begin, fromMicros(middle)
+						q.From, q.Until = begin, sqlite.FromMicros(middle)
 						queries = append(queries, q)
 					}
 				}
@@ -191,7 +193,7 @@ func TestDecisionsAreFoundByTheirIndex(t *testing.T) {
 	}
 	for name := range fact.Types() {
 		data := `{"by":"ada","reason":"r","detail":"by ada: r","cause":"person"}`
-		if d, err := decisionOf(Row{Type: name, Data: data}); err == nil && d.By != "" && !strings.Contains(decisionTypes, `'`+name+`'`) {
+		if d, err := decisionOf(chain.Row{Type: name, Data: data}); err == nil && d.By != "" && !strings.Contains(decisionTypes, `'`+name+`'`) {
 			t.Errorf("%s is a decision, and not in decisionTypes", name)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
 )
 
 // Spent is the charges and refunds of one kind of operation, in integer cents. Both only
@@ -34,7 +35,7 @@ func (l *Metrics) SpentByKind(ctx context.Context) ([]Spent, error) {
 // NetSpentSince returns the charges since an instant less their refunds, in cents. The
 // whole quarter of an hour of the instant counts.
 func (l *Metrics) NetSpentSince(ctx context.Context, since time.Time) (cents int64, err error) {
-	err = l.read.QueryRowContext(ctx, `SELECT max(coalesce(sum(cents), 0), 0) FROM net_charges WHERE quarter >= ?`, quarterOf(micros(since))).Scan(&cents)
+	err = l.read.QueryRowContext(ctx, `SELECT max(coalesce(sum(cents), 0), 0) FROM net_charges WHERE quarter >= ?`, quarterOf(sqlite.Micros(since))).Scan(&cents)
 	return cents, err
 }
 
@@ -46,7 +47,7 @@ func (l *Metrics) OldestAmbiguous(ctx context.Context) (*time.Time, error) {
 	if err != nil || !at.Valid {
 		return nil, err
 	}
-	t := fromMicros(at.Int64)
+	t := sqlite.FromMicros(at.Int64)
 	return &t, nil
 }
 
@@ -54,7 +55,7 @@ func (l *Metrics) OldestAmbiguous(ctx context.Context) (*time.Time, error) {
 func (l *Metrics) OldestLive(ctx context.Context) (id string, acceptedAt time.Time, err error) {
 	var at int64
 	err = l.read.QueryRowContext(ctx, `SELECT id, accepted_at FROM operations WHERE live = 1 ORDER BY accepted_at LIMIT 1`).Scan(&id, &at)
-	return id, fromMicros(at), notFound(err)
+	return id, sqlite.FromMicros(at), sqlite.NotFound(err)
 }
 
 // CountExpiring counts the listed proxies that expire before each of the instants, which
@@ -64,12 +65,12 @@ func (l *Metrics) CountExpiring(ctx context.Context, before []time.Time) ([]int6
 	from, sum := int64(math.MinInt64), int64(0)
 	for i, t := range before {
 		var n int64
-		err := l.read.QueryRowContext(ctx, `SELECT count(*) FROM proxies WHERE expires_at IS NOT NULL AND gone = 0 AND lasts_until >= ? AND lasts_until < ?`, from, micros(t)).Scan(&n)
+		err := l.read.QueryRowContext(ctx, `SELECT count(*) FROM proxies WHERE expires_at IS NOT NULL AND gone = 0 AND lasts_until >= ? AND lasts_until < ?`, from, sqlite.Micros(t)).Scan(&n)
 		if err != nil {
 			return nil, err
 		}
 		sum += n
-		from, counts[i] = micros(t), sum
+		from, counts[i] = sqlite.Micros(t), sum
 	}
 	return counts, nil
 }
@@ -77,7 +78,7 @@ func (l *Metrics) CountExpiring(ctx context.Context, before []time.Time) ([]int6
 // LastFinishedSlot returns the latest slot of a schedule whose sweep finished; ErrNotFound
 // before the first.
 func (l *Metrics) LastFinishedSlot(ctx context.Context, schedule string) (Slot, error) {
-	return one(scanSlot, l.read.QueryRowContext(ctx, `SELECT `+slotColumns+` FROM slots WHERE schedule = ? AND state = 'finished' ORDER BY slot_at DESC LIMIT 1`, schedule))
+	return sqlite.One(scanSlot, l.read.QueryRowContext(ctx, `SELECT `+slotColumns+` FROM slots WHERE schedule = ? AND state = 'finished' ORDER BY slot_at DESC LIMIT 1`, schedule))
 }
 
 // PlannedSums returns how many proxies a slot's plan found due, and its estimate. It
@@ -86,7 +87,7 @@ func (l *Sweeps) PlannedSums(ctx context.Context, slot Slot) (due int64, cost fa
 	err = l.read.QueryRowContext(ctx, `SELECT coalesce(data ->> '$.due', 0), coalesce(data ->> '$.estimate_cents', 0),
 		coalesce(data ->> '$.unknown_price', (SELECT sum(value ->> '$.unknown_price') FROM json_each(data, '$.planned')), 0)
 		FROM journal WHERE seq = ? AND type = 'sweep.planned'`, slot.Seq).Scan(&due, &cost.Cents, &cost.Lacks)
-	return due, cost, notFound(err)
+	return due, cost, sqlite.NotFound(err)
 }
 
 // Sizes returns the bytes of the ledger file and of its write-ahead log.

@@ -5,6 +5,8 @@ package ledger
 import (
 	"context"
 	"time"
+
+	"perennial/ledger/sqlite"
 )
 
 // Moved is a proxy whose expiry moved without a renewal in this ledger.
@@ -24,7 +26,7 @@ const movedMost = 1000
 // paid, or was sent and has no answer yet. A failed, skipped or uncharged renewal explains
 // none. A file not yet migrated has no moves.
 func (l *Fleet) MovedOutside(ctx context.Context) (all []Moved, err error) {
-	err = ifMade(ctx, l.read, "moves", func() error {
+	err = sqlite.IfMade(ctx, l.read, "moves", func() error {
 		all, err = l.movedOutside(ctx)
 		return err
 	})
@@ -32,12 +34,12 @@ func (l *Fleet) MovedOutside(ctx context.Context) (all []Moved, err error) {
 }
 
 func (l *Fleet) movedOutside(ctx context.Context) ([]Moved, error) {
-	return collect(l.query(ctx, `SELECT proxy_id, min(before), max(now), sum(now - before), max(seen_at) FROM moves m
+	return sqlite.Collect(l.query(ctx, `SELECT proxy_id, min(before), max(now), sum(now - before), max(seen_at) FROM moves m
 		WHERE NOT EXISTS (SELECT 1 FROM explained_moves e WHERE e.proxy_id = m.proxy_id AND e.seen_at = m.seen_at)
-		GROUP BY proxy_id ORDER BY proxy_id LIMIT +?`, movedMost), func(s scanner) (m Moved, err error) {
+		GROUP BY proxy_id ORDER BY proxy_id LIMIT +?`, movedMost), func(s sqlite.Scanner) (m Moved, err error) {
 		var before, now, by, seen int64
 		err = s.Scan(&m.ProxyID, &before, &now, &by, &seen)
-		m.Before, m.Now, m.By, m.SeenAt = fromMicros(before), fromMicros(now), time.Duration(by)*time.Microsecond, fromMicros(seen)
+		m.Before, m.Now, m.By, m.SeenAt = sqlite.FromMicros(before), sqlite.FromMicros(now), time.Duration(by)*time.Microsecond, sqlite.FromMicros(seen)
 		return m, err
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
 )
 
 // sees stores that the provider shows px_1 with an expiry.
@@ -142,7 +143,7 @@ func TestWhatHadMovedBeforeTheMigrationIsStillNamed(t *testing.T) {
 	path := atVersion(t, 8, historyOf(8)...)
 	tamper(t, path, func(conn *sql.Conn) error {
 		_, err := conn.ExecContext(t.Context(), `INSERT INTO moved (proxy_id, before, now, seen_at) VALUES ('px_1', ?, ?, ?)`,
-			micros(noon), micros(noon.Add(month)), micros(noon))
+			sqlite.Micros(noon), sqlite.Micros(noon.Add(month)), sqlite.Micros(noon))
 		return err
 	})
 	if got := openBook(t, path).unexplained(); got != 30 {

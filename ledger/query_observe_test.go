@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
 )
 
 // The tables of proxies and of moves become what seeOther alone makes of them.
@@ -43,7 +44,7 @@ func TestAnObservationWritesWhatDiffers(t *testing.T) {
 				case 1:
 					check(t, tx.exec(`UPDATE proxies SET gone = 1 WHERE proxy_id = ?`, p.ProxyID))
 				case 2:
-					check(t, tx.exec(`UPDATE proxies SET unlisted_at = ? WHERE proxy_id = ?`, micros(noon), p.ProxyID))
+					check(t, tx.exec(`UPDATE proxies SET unlisted_at = ? WHERE proxy_id = ?`, sqlite.Micros(noon), p.ProxyID))
 				case 3:
 					check(t, tx.ObserveUnreadable(pass, p.ProxyID, "bad"))
 				}
@@ -56,7 +57,7 @@ func TestAnObservationWritesWhatDiffers(t *testing.T) {
 		write(b, func(tx *Tx) error { return tx.Observe(pass, p) })
 		write(all, func(tx *Tx) error {
 			return tx.exec(seeOther, p.ProxyID, p.Status, p.IPType, p.Protocol, p.CountryCode, p.Region, p.LineName,
-				nullInstant(p.StartsAt), nullInstant(p.ExpiresAt), micros(p.SeenAt), pass, nullInstant(p.UnlistedAt), p.Unreadable, nullInstant(p.ExpectedExpiresAt))
+				sqlite.NullInstant(p.StartsAt), sqlite.NullInstant(p.ExpiresAt), sqlite.Micros(p.SeenAt), pass, sqlite.NullInstant(p.UnlistedAt), p.Unreadable, sqlite.NullInstant(p.ExpectedExpiresAt))
 		})
 		if n%10 == 0 {
 			for _, table := range []string{"proxies", "moves"} {
@@ -70,9 +71,9 @@ func TestAnObservationWritesWhatDiffers(t *testing.T) {
 
 func wholeTable(t *testing.T, b *book, table string) string {
 	t.Helper()
-	columns, err := columnsOf(t.Context(), b.read, table)
+	columns, err := sqlite.Columns(t.Context(), b.read, table)
 	check(t, err)
-	lines, err := collect(b.query(t.Context(), `SELECT concat_ws(' ', coalesce(`+strings.Join(columns, `, 'null'), coalesce(`)+`, 'null')) FROM `+table), scanText)
+	lines, err := sqlite.Collect(b.query(t.Context(), `SELECT concat_ws(' ', coalesce(`+strings.Join(columns, `, 'null'), coalesce(`)+`, 'null')) FROM `+table), sqlite.Text)
 	check(t, err)
 	return strings.Join(lines, "\n")
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
 )
 
 // seenExpiry selects a proxy's last seen expiry. It finds nothing if a renewal has settled
@@ -18,13 +19,13 @@ const seenExpiry = `SELECT expires_at FROM proxies p WHERE proxy_id = ? AND seen
 	AND NOT EXISTS (SELECT 1 FROM lines l WHERE l.proxy_id = p.proxy_id AND l.settled_at >= p.seen_at
 		AND (l.state = 'succeeded' OR l.state = 'charged' OR l.state = 'unresolved'))`
 
-func scanExpiry(s scanner) (expires *time.Time, known bool, err error) {
+func scanExpiry(s sqlite.Scanner) (expires *time.Time, known bool, err error) {
 	var at sql.NullInt64
 	err = s.Scan(&at)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, false, nil
 	}
-	return instant(at), err == nil, err
+	return sqlite.Instant(at), err == nil, err
 }
 
 // SeenExpiry returns a proxy's expiry as the provider last showed it; nil for a proxy that
@@ -45,15 +46,15 @@ func (t observations) SeenExpiry(proxyID string) (expires *time.Time, known bool
 // LastRenewal returns a proxy's latest renewal that succeeded, or that an operator answered
 // as charged; ErrNotFound if there is none.
 func (l *Fleet) LastRenewal(ctx context.Context, proxyID string) (fact.Renewal, error) {
-	return one(scanRenewal, l.read.QueryRowContext(ctx, `SELECT r.observed_expires_at, r.duration_days, r.settled_at
+	return sqlite.One(scanRenewal, l.read.QueryRowContext(ctx, `SELECT r.observed_expires_at, r.duration_days, r.settled_at
 		FROM (SELECT ? AS id) d CROSS JOIN lines r ON r.proxy_id = d.id AND r.operation = `+lastRenewal, proxyID))
 }
 
-func scanRenewal(s scanner) (r fact.Renewal, err error) {
+func scanRenewal(s sqlite.Scanner) (r fact.Renewal, err error) {
 	var observed sql.NullInt64
 	var settled int64
 	err = s.Scan(&observed, &r.DurationDays, &settled)
-	r.ObservedExpiresAt, r.SettledAt = instant(observed), fromMicros(settled)
+	r.ObservedExpiresAt, r.SettledAt = sqlite.Instant(observed), sqlite.FromMicros(settled)
 	return r, err
 }
 

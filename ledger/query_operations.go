@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
 )
 
 const operationColumns = `id, command_id, kind, chunk, generation, idempotency_key, state, version, reason, code, trace_id, app_id,
@@ -17,22 +18,22 @@ const operationColumns = `id, command_id, kind, chunk, generation, idempotency_k
 	expected_count, delivered_count, estimate_cents, charged_cents, refunded_cents, accepted_at, updated_at,
 	read_at, unread_since`
 
-func scanOperation(s scanner) (fact.Operation, error) {
+func scanOperation(s sqlite.Scanner) (fact.Operation, error) {
 	var o fact.Operation
 	var firstSent, firstAmbiguous, next, progress, read, unread sql.NullInt64
 	var accepted, updated int64
 	err := s.Scan(&o.ID, &o.CommandID, &o.Kind, &o.Chunk, &o.Generation, &o.Key, &o.State, &o.Version, &o.Reason, &o.Code, &o.TraceID,
 		&o.AppID, &o.Attempts, &o.Ambiguous, &o.BodySeq, &firstSent, &firstAmbiguous, &next, &progress, &o.OrderNo,
 		&o.ExpectedCount, &o.DeliveredCount, &o.EstimateCents, &o.ChargedCents, &o.RefundedCents, &accepted, &updated, &read, &unread)
-	o.FirstSentAt, o.FirstAmbiguousAt, o.NextAt, o.ProgressAt = instant(firstSent), instant(firstAmbiguous), instant(next), instant(progress)
-	o.ReadAt, o.UnreadSince = instant(read), instant(unread)
-	o.AcceptedAt, o.UpdatedAt = fromMicros(accepted), fromMicros(updated)
+	o.FirstSentAt, o.FirstAmbiguousAt, o.NextAt, o.ProgressAt = sqlite.Instant(firstSent), sqlite.Instant(firstAmbiguous), sqlite.Instant(next), sqlite.Instant(progress)
+	o.ReadAt, o.UnreadSince = sqlite.Instant(read), sqlite.Instant(unread)
+	o.AcceptedAt, o.UpdatedAt = sqlite.FromMicros(accepted), sqlite.FromMicros(updated)
 	return o, err
 }
 
 // Operation reads one operation; ErrNotFound for an unknown id.
 func (l *Operations) Operation(ctx context.Context, id string) (fact.Operation, error) {
-	return one(scanOperation, l.read.QueryRowContext(ctx, `SELECT `+operationColumns+` FROM operations WHERE id = ?`, id))
+	return sqlite.One(scanOperation, l.read.QueryRowContext(ctx, `SELECT `+operationColumns+` FROM operations WHERE id = ?`, id))
 }
 
 // Operation reads one operation as it is inside the transaction.
@@ -52,12 +53,12 @@ const operationsOfCommand = `SELECT ` + operationColumns + ` FROM operations
 // OperationsOf lists a command's operations in the order of acceptance. Their ids begin
 // with the command's, so the primary key finds them.
 func (l *Operations) OperationsOf(ctx context.Context, commandID string) ([]fact.Operation, error) {
-	return collect(l.query(ctx, operationsOfCommand, commandID+"/", commandID+"0", commandID), scanOperation)
+	return sqlite.Collect(l.query(ctx, operationsOfCommand, commandID+"/", commandID+"0", commandID), scanOperation)
 }
 
 // OperationsIn lists up to limit unfinished operations in a state, the oldest first.
 func (l *Operations) OperationsIn(ctx context.Context, state fact.State, limit int) ([]fact.Operation, error) {
-	return collect(l.query(ctx, `SELECT `+operationColumns+` FROM operations WHERE state = +? AND live = 1 ORDER BY accepted_at, id LIMIT +?`,
+	return sqlite.Collect(l.query(ctx, `SELECT `+operationColumns+` FROM operations WHERE state = +? AND live = 1 ORDER BY accepted_at, id LIMIT +?`,
 		string(state), limit), scanOperation)
 }
 
@@ -74,9 +75,9 @@ type Left struct {
 func (l *Operations) Left(ctx context.Context, x Left) ([]fact.Operation, error) {
 	since := int64(0)
 	if x.After.ID != "" {
-		since = micros(x.After.AcceptedAt)
+		since = sqlite.Micros(x.After.AcceptedAt)
 	}
-	return collect(l.query(ctx, `SELECT `+operationColumns+` FROM operations o WHERE live = 1 AND state = +?1 AND (accepted_at, id) > (?2, ?3)
+	return sqlite.Collect(l.query(ctx, `SELECT `+operationColumns+` FROM operations o WHERE live = 1 AND state = +?1 AND (accepted_at, id) > (?2, ?3)
 		AND CASE state WHEN 'sending' THEN body_seq <= ?4 ELSE EXISTS (SELECT 1 FROM commands c WHERE c.id = o.command_id AND c.accepted_seq <= ?4) END
 		ORDER BY accepted_at, id LIMIT +?5`, string(x.State), since, x.After.ID, x.Until, x.Limit), scanOperation)
 }
@@ -85,15 +86,15 @@ func (l *Operations) Left(ctx context.Context, x Left) ([]fact.Operation, error)
 // first. Kinds are queried separately: a paused kind with many due operations does not hide
 // another.
 func (l *Operations) Due(ctx context.Context, state fact.State, kind fact.Kind, now time.Time, limit int) ([]fact.Operation, error) {
-	return collect(l.query(ctx, `SELECT `+operationColumns+` FROM operations
+	return sqlite.Collect(l.query(ctx, `SELECT `+operationColumns+` FROM operations
 		WHERE kind = +? AND state = +? AND live = 1 AND next_at IS NOT NULL AND next_at <= ?
-		ORDER BY next_at, id LIMIT +?`, string(kind), string(state), micros(now), limit), scanOperation)
+		ORDER BY next_at, id LIMIT +?`, string(kind), string(state), sqlite.Micros(now), limit), scanOperation)
 }
 
 // AnyDue reports whether any operation is due, of any kind and state.
 func (l *Operations) AnyDue(ctx context.Context, now time.Time) (due bool, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM operations
-		WHERE live = 1 AND next_at IS NOT NULL AND next_at <= ?)`, micros(now)).Scan(&due)
+		WHERE live = 1 AND next_at IS NOT NULL AND next_at <= ?)`, sqlite.Micros(now)).Scan(&due)
 	return due, err
 }
 
@@ -102,21 +103,21 @@ func (l *Operations) AnyDue(ctx context.Context, now time.Time) (due bool, err e
 func (l *Operations) NextAfter(ctx context.Context, now time.Time) (*time.Time, error) {
 	var us sql.NullInt64
 	err := l.read.QueryRowContext(ctx, `SELECT min(next_at) FROM operations
-		WHERE live = 1 AND next_at IS NOT NULL AND next_at > ?`, micros(now)).Scan(&us)
-	return instant(us), err
+		WHERE live = 1 AND next_at IS NOT NULL AND next_at > ?`, sqlite.Micros(now)).Scan(&us)
+	return sqlite.Instant(us), err
 }
 
 // Unfinished lists up to limit operations that have not ended, the newest first, as a
 // status shows them.
 func (l *Operations) Unfinished(ctx context.Context, limit int) ([]fact.Operation, error) {
-	return collect(l.query(ctx, `SELECT `+operationColumns+` FROM operations
+	return sqlite.Collect(l.query(ctx, `SELECT `+operationColumns+` FROM operations
 		WHERE live = 1 ORDER BY accepted_at DESC, id LIMIT +?`, limit), scanOperation)
 }
 
 // StateCounts returns the number of operations in each state, without empty states.
 func (l *Operations) StateCounts(ctx context.Context) (counts map[fact.State]int64, err error) {
 	counts = make(map[fact.State]int64)
-	_, err = collect(l.query(ctx, `SELECT state, n FROM state_counts WHERE n > 0`), func(s scanner) (struct{}, error) {
+	_, err = sqlite.Collect(l.query(ctx, `SELECT state, n FROM state_counts WHERE n > 0`), func(s sqlite.Scanner) (struct{}, error) {
 		var state fact.State
 		var n int64
 		err := s.Scan(&state, &n)
@@ -135,17 +136,17 @@ type Command struct {
 	AcceptedAt  time.Time
 }
 
-func scanCommand(s scanner) (Command, error) {
+func scanCommand(s sqlite.Scanner) (Command, error) {
 	var c Command
 	var at int64
 	err := s.Scan(&c.ID, &c.Kind, &c.ContentHash, &c.AcceptedSeq, &at)
-	c.AcceptedAt = fromMicros(at)
+	c.AcceptedAt = sqlite.FromMicros(at)
 	return c, err
 }
 
 // Command reads an accepted command; ErrNotFound for an unused id.
 func (l *Operations) Command(ctx context.Context, id string) (Command, error) {
-	return one(scanCommand, l.read.QueryRowContext(ctx, `SELECT id, kind, content_hash, accepted_seq, accepted_at FROM commands WHERE id = ?`, id))
+	return sqlite.One(scanCommand, l.read.QueryRowContext(ctx, `SELECT id, kind, content_hash, accepted_seq, accepted_at FROM commands WHERE id = ?`, id))
 }
 
 // Known is what the ledger holds under a command's id: the accepted content, and the
@@ -180,7 +181,7 @@ func (l *Operations) Acceptance(ctx context.Context, commandID string) (fact.Com
 	err := l.read.QueryRowContext(ctx, `SELECT coalesce(j.data, ''), c.accepted_seq FROM commands c LEFT JOIN journal j ON j.seq = c.accepted_seq
 		WHERE c.id = ?`, commandID).Scan(&data, &seq)
 	if err != nil {
-		return fact, notFound(err)
+		return fact, sqlite.NotFound(err)
 	}
 	if data == "" {
 		row, err := l.journal.Row(ctx, seq)
@@ -217,11 +218,11 @@ type Rejection struct {
 
 // Rejections lists commands refused since an instant and never accepted, the newest first.
 func (l *Operations) Rejections(ctx context.Context, since time.Time, limit int) ([]Rejection, error) {
-	return collect(l.query(ctx, `SELECT id, content_hash, code, reason, rejected_at FROM rejections r
-		WHERE rejected_at >= ? AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = r.id) ORDER BY rejected_at DESC, id LIMIT +?`, micros(since), limit), func(s scanner) (r Rejection, err error) {
+	return sqlite.Collect(l.query(ctx, `SELECT id, content_hash, code, reason, rejected_at FROM rejections r
+		WHERE rejected_at >= ? AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = r.id) ORDER BY rejected_at DESC, id LIMIT +?`, sqlite.Micros(since), limit), func(s sqlite.Scanner) (r Rejection, err error) {
 		var at int64
 		err = s.Scan(&r.CommandID, &r.ContentHash, &r.Code, &r.Reason, &at)
-		r.At = fromMicros(at)
+		r.At = sqlite.FromMicros(at)
 		return r, err
 	})
 }
@@ -229,7 +230,7 @@ func (l *Operations) Rejections(ctx context.Context, since time.Time, limit int)
 // CountRefused counts the commands that Rejections lists.
 func (l *Operations) CountRefused(ctx context.Context, since time.Time) (n int64, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT count(*) FROM rejections r
-		WHERE rejected_at >= ? AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = r.id)`, micros(since)).Scan(&n)
+		WHERE rejected_at >= ? AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = r.id)`, sqlite.Micros(since)).Scan(&n)
 	return n, err
 }
 
@@ -239,8 +240,8 @@ func (l *Operations) Rejection(ctx context.Context, commandID string) (Rejection
 	var at int64
 	err := l.read.QueryRowContext(ctx, `SELECT content_hash, code, reason, rejected_at FROM rejections WHERE id = ?`, commandID).
 		Scan(&r.ContentHash, &r.Code, &r.Reason, &at)
-	r.At = fromMicros(at)
-	return r, notFound(err)
+	r.At = sqlite.FromMicros(at)
+	return r, sqlite.NotFound(err)
 }
 
 // CommandEnded reports whether a command was refused, or was accepted and has nothing in

@@ -14,12 +14,15 @@ import (
 	"io"
 	"maps"
 	"net/url"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+
+	"perennial/ledger/sqlite"
 
 	"github.com/mattn/go-sqlite3"
 )
@@ -29,26 +32,30 @@ type statement struct{ in, text string }
 
 var isStatement = regexp.MustCompile(`(?i)^\s*(SELECT|INSERT|UPDATE|DELETE|WITH|REPLACE)\s`)
 
-// statementsOfSources finds every constant statement in the package's sources, and the
+// statementsOfSources finds every constant statement in the packages' sources, and the
 // functions that build one at run time.
 func statementsOfSources(t *testing.T) (all []statement, dynamic map[string]bool) {
 	t.Helper()
-	names, err := filepath.Glob("*.go")
-	check(t, err)
-	set := token.NewFileSet()
-	var files []*ast.File
-	for _, name := range names {
-		if strings.HasSuffix(name, "_test.go") {
-			continue
-		}
-		file, err := parser.ParseFile(set, name, nil, 0)
-		check(t, err)
-		files = append(files, file)
-	}
+	set, made := token.NewFileSet(), packagesMade{}
 	info := &types.Info{Types: map[ast.Expr]types.TypeAndValue{}}
-	// Imports are not resolved: constant strings need none.
-	c := types.Config{Importer: noImports{}, Error: func(error) {}, FakeImportC: true}
-	_, _ = c.Check("ledger", set, files, info)
+	var files []*ast.File
+	for _, dir := range withStatements {
+		names, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		check(t, err)
+		var own []*ast.File
+		for _, name := range names {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			file, err := parser.ParseFile(set, name, nil, 0)
+			check(t, err)
+			own = append(own, file)
+		}
+		c := types.Config{Importer: made, Error: func(error) {}, FakeImportC: true}
+		name := path.Join("perennial", "ledger", dir)
+		made[name], _ = c.Check(name, set, own, info)
+		files = append(files, own...)
+	}
 	dynamic = map[string]bool{}
 	for _, file := range files {
 		for _, decl := range file.Decls {
@@ -76,9 +83,19 @@ func statementsOfSources(t *testing.T) (all []statement, dynamic map[string]bool
 	return all, dynamic
 }
 
-type noImports struct{}
+// withStatements lists the directories of the packages that hold statements, each after
+// those whose constants it uses.
+var withStatements = []string{"chain", "."}
 
-func (noImports) Import(string) (*types.Package, error) { return nil, errors.New("not followed") }
+// packagesMade imports only the packages of the ledger: constant strings need no others.
+type packagesMade map[string]*types.Package
+
+func (m packagesMade) Import(path string) (*types.Package, error) {
+	if p := m[path]; p != nil {
+		return p, nil
+	}
+	return nil, errors.New("not followed")
+}
 
 func constantText(info *types.Info, expr ast.Expr) (string, bool) {
 	value := info.Types[expr].Value
@@ -177,11 +194,11 @@ var builds = map[string]func(b *book) error{
 	"comparison.compareTable": func(b *book) error { _, err := b.Verify(context.Background()); return err },
 	"wholeRows": func(b *book) error {
 		for _, table := range projections {
-			columns, err := columnsOf(context.Background(), b.read, table)
+			columns, err := sqlite.Columns(context.Background(), b.read, table)
 			if err != nil {
 				return err
 			}
-			if _, err := collect(b.query(context.Background(), wholeRows(table, columns)), scanText); err != nil {
+			if _, err := sqlite.Collect(b.query(context.Background(), wholeRows(table, columns)), sqlite.Text); err != nil {
 				return err
 			}
 		}
@@ -376,7 +393,7 @@ func TestNoStatementScansATableThatGrows(t *testing.T) {
 	check(t, b.read.QueryRowContext(t.Context(), `SELECT group_concat(sql, ' ') FROM sqlite_schema WHERE type = 'view'`).Scan(&views))
 	rows, err := b.read.QueryContext(t.Context(), `SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')`)
 	check(t, err)
-	named, err := collect(rows, scanText)
+	named, err := sqlite.Collect(rows, sqlite.Text)
 	check(t, err)
 	check(t, b.write.exec(`ATTACH ? AS again`, b.path)) // as a verification attaches a second fold
 	used, seen := map[string]bool{}, map[string]bool{}
@@ -410,7 +427,7 @@ func TestNoStatementIsPreparedAtEachCall(t *testing.T) {
 	b := newBook(t)
 	partial, err := b.read.QueryContext(t.Context(), `SELECT tbl_name || ' ' || substr(sql, instr(sql, ' WHERE ')) FROM sqlite_schema WHERE type = 'index' AND sql LIKE '% WHERE %'`)
 	check(t, err)
-	indexes, err := collect(partial, scanText)
+	indexes, err := sqlite.Collect(partial, sqlite.Text)
 	check(t, err)
 	compared := map[string]*regexp.Regexp{`LIMIT`: regexp.MustCompile(`LIMIT \?`)}
 	for _, index := range indexes {

@@ -13,6 +13,7 @@ import (
 
 	"perennial/ledger/fact"
 	"perennial/ledger/failpoint"
+	"perennial/ledger/sqlite"
 )
 
 // Posting is one side of a double entry, as v_postings shows it. The postings of one fact
@@ -61,7 +62,7 @@ func (l *Money) EachPosting(ctx context.Context, from int64, limit int, yield fu
 	hand := func() error {
 		if n > 0 && n+len(ofFact) > limit {
 			next = ofFact[0].Seq
-			return errEnough
+			return sqlite.ErrEnough
 		}
 		n += len(ofFact)
 		for _, p := range ofFact {
@@ -72,7 +73,7 @@ func (l *Money) EachPosting(ctx context.Context, from int64, limit int, yield fu
 		ofFact = ofFact[:0]
 		return nil
 	}
-	err = each(l.query(ctx, `SELECT `+postingColumns+` FROM v_postings v WHERE seq >= ? ORDER BY seq, n, amount_cents DESC`, from), func(s scanner) error {
+	err = sqlite.Each(l.query(ctx, `SELECT `+postingColumns+` FROM v_postings v WHERE seq >= ? ORDER BY seq, n, amount_cents DESC`, from), func(s sqlite.Scanner) error {
 		p, err := scanPosting(s)
 		if err == nil && len(ofFact) > 0 && ofFact[0].Seq != p.Seq {
 			err = hand()
@@ -83,7 +84,7 @@ func (l *Money) EachPosting(ctx context.Context, from int64, limit int, yield fu
 	if err == nil {
 		err = hand()
 	}
-	if errors.Is(err, errEnough) {
+	if errors.Is(err, sqlite.ErrEnough) {
 		err = nil
 	}
 	return next, err
@@ -92,14 +93,14 @@ func (l *Money) EachPosting(ctx context.Context, from int64, limit int, yield fu
 // postingColumns are the columns of v_postings v that scanPosting reads.
 const postingColumns = `seq, time, kind, account, amount_cents, operation, order_no, proxy_id, ` + handOf
 
-func scanPosting(s scanner) (p Posting, err error) {
+func scanPosting(s sqlite.Scanner) (p Posting, err error) {
 	var at int64
 	var hand string
 	err = s.Scan(&p.Seq, &at, &p.Kind, &p.Account, &p.AmountCents, &p.Operation, &p.OrderNo, &p.ProxyID, &hand)
 	if err == nil && hand != "" {
 		err = json.Unmarshal([]byte(hand), &p.Hand)
 	}
-	p.Time = fromMicros(at)
+	p.Time = sqlite.FromMicros(at)
 	return p, err
 }
 
@@ -117,7 +118,7 @@ func (l *Money) PostingsBefore(ctx context.Context, kind string, before int64, l
 	if kind != "" && kind != "charge" {
 		query = `SELECT DISTINCT seq FROM transfers WHERE kind = +?1 AND kind <> 'charge' AND seq < ?2 ORDER BY seq DESC LIMIT +?3`
 	}
-	seqs, err := collect(l.query(ctx, query, kind, before, limit+1), func(s scanner) (seq int64, err error) {
+	seqs, err := sqlite.Collect(l.query(ctx, query, kind, before, limit+1), func(s sqlite.Scanner) (seq int64, err error) {
 		err = s.Scan(&seq)
 		return seq, err
 	})
@@ -170,7 +171,7 @@ type KindTotal struct {
 
 // TotalsOf sums the entries of a kind.
 func (l *Money) TotalsOf(ctx context.Context, kind string) ([]KindTotal, error) {
-	return collect(l.query(ctx, `SELECT debit, credit, cents FROM totals WHERE kind = ? ORDER BY debit, credit`, kind), func(s scanner) (t KindTotal, err error) {
+	return sqlite.Collect(l.query(ctx, `SELECT debit, credit, cents FROM totals WHERE kind = ? ORDER BY debit, credit`, kind), func(s sqlite.Scanner) (t KindTotal, err error) {
 		err = s.Scan(&t.Debit, &t.Credit, &t.Cents)
 		return t, err
 	})
@@ -179,7 +180,7 @@ func (l *Money) TotalsOf(ctx context.Context, kind string) ([]KindTotal, error) 
 // PostingsOf lists the postings of some journal rows, in their order.
 func (l *Money) PostingsOf(ctx context.Context, seqs []int64) (all []Posting, err error) {
 	for _, seq := range seqs {
-		err := each(l.query(ctx, `SELECT `+postingColumns+` FROM v_postings v WHERE seq = ? ORDER BY n, amount_cents DESC`, seq), func(s scanner) error {
+		err := sqlite.Each(l.query(ctx, `SELECT `+postingColumns+` FROM v_postings v WHERE seq = ? ORDER BY n, amount_cents DESC`, seq), func(s sqlite.Scanner) error {
 			p, err := scanPosting(s)
 			all = append(all, p)
 			return err
@@ -202,7 +203,7 @@ type Booking struct {
 // WouldBook returns what an operator's answer would book, given the operation's present
 // state. It books nothing; ErrNotFound for an unknown operation.
 func (l *Money) WouldBook(ctx context.Context, f fact.OperationResolved) ([]Booking, error) {
-	transfers, _, _, err := resolution(func(query string, args ...any) scanner { return l.read.QueryRowContext(ctx, query, args...) }, f)
+	transfers, _, _, err := resolution(func(query string, args ...any) sqlite.Scanner { return l.read.QueryRowContext(ctx, query, args...) }, f)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
 )
 
 const (
@@ -48,10 +49,10 @@ func (p Paid) Newest(o Paid) Paid {
 	return p
 }
 
-func scanPaid(s scanner) (p Paid, err error) {
+func scanPaid(s sqlite.Scanner) (p Paid, err error) {
 	var at int64
 	err = s.Scan(&p.Cents, &p.Days, &at)
-	p.At = fromMicros(at)
+	p.At = sqlite.FromMicros(at)
 	return p, err
 }
 
@@ -77,7 +78,7 @@ func (l *Fleet) LastPaid(ctx context.Context, like Proxy) (Paid, error) {
 // likeP is the SQL condition that proxy p is of a kind.
 const likeP = `p.country_code = ? AND p.region = ? AND p.line_name = ? AND p.ip_type = ? AND p.protocol = ?`
 
-func paidOrNone(row scanner) (Paid, error) {
+func paidOrNone(row sqlite.Scanner) (Paid, error) {
 	p, err := scanPaid(row)
 	if errors.Is(err, sql.ErrNoRows) {
 		return Paid{}, nil
@@ -122,10 +123,10 @@ const dearestOf = 2000
 // has named; 0 if none has.
 func (l *Money) Dearest(ctx context.Context, days int64) (most int64, err error) {
 	var named int64
-	err = each(l.query(ctx, `SELECT `+priceOf+`, x.duration_days, x.state IN ('succeeded', 'charged')
+	err = sqlite.Each(l.query(ctx, `SELECT `+priceOf+`, x.duration_days, x.state IN ('succeeded', 'charged')
 		FROM (SELECT operation, proxy_id FROM transfers ORDER BY seq DESC, n DESC LIMIT +?) t
 		CROSS JOIN lines x ON x.operation = t.operation AND x.proxy_id = t.proxy_id
-		WHERE `+priced, dearestOf), func(s scanner) error {
+		WHERE `+priced, dearestOf), func(s sqlite.Scanner) error {
 		var cents, of int64
 		var paid bool
 		err := s.Scan(&cents, &of, &paid)
@@ -139,8 +140,8 @@ func (l *Money) Dearest(ctx context.Context, days int64) (most int64, err error)
 
 // Priced is Expiring with the last cost of each proxy's own renewal.
 func (l *Fleet) Priced(ctx context.Context, until time.Time, yield func(p PricedProxy) error) error {
-	return each(l.query(ctx, `SELECT `+shownColumns+`, `+lastPaidOf+` `+asShown+` AND lasts_until <= ?1
-		UNION ALL SELECT `+proxyColumns+`, `+lastPaidOf+` `+alreadyRenewed+` AND expires_at <= ?1`+byShownExpiry, micros(until)), func(s scanner) error {
+	return sqlite.Each(l.query(ctx, `SELECT `+shownColumns+`, `+lastPaidOf+` `+asShown+` AND lasts_until <= ?1
+		UNION ALL SELECT `+proxyColumns+`, `+lastPaidOf+` `+alreadyRenewed+` AND expires_at <= ?1`+byShownExpiry, sqlite.Micros(until)), func(s sqlite.Scanner) error {
 		p, err := scanPriced(s)
 		if err != nil {
 			return err
@@ -184,11 +185,11 @@ const countPriced = `SELECT CASE WHEN expires < ?3 THEN expires ELSE ((expires -
 func (l *Fleet) CountPriced(ctx context.Context, of DuePart, yield func(DueCount) error) error {
 	after := int64(math.MinInt64)
 	if !of.After.IsZero() {
-		after = micros(of.After)
+		after = sqlite.Micros(of.After)
 	}
 	lead := int64((of.Lead + time.Microsecond - 1) / time.Microsecond)
 	paid := map[string]Paid{"": {}}
-	return each(l.query(ctx, countPriced, after, micros(of.Until), micros(of.Now), lead, int64(of.Lasts/time.Microsecond)), func(s scanner) error {
+	return sqlite.Each(l.query(ctx, countPriced, after, sqlite.Micros(of.Until), sqlite.Micros(of.Now), lead, int64(of.Lasts/time.Microsecond)), func(s sqlite.Scanner) error {
 		var expires int64
 		var price string
 		var c DueCount
@@ -202,19 +203,19 @@ func (l *Fleet) CountPriced(ctx context.Context, of DuePart, yield func(DueCount
 			if _, err := fmt.Sscan(price, &c.Paid.Cents, &c.Paid.Days, &at); err != nil {
 				return fmt.Errorf("read the price %q: %w", price, err)
 			}
-			c.Paid.At = fromMicros(at)
+			c.Paid.At = sqlite.FromMicros(at)
 			paid[price] = c.Paid
 		}
-		c.Expires = fromMicros(expires)
+		c.Expires = sqlite.FromMicros(expires)
 		return yield(c)
 	})
 }
 
 // extraColumns scans extra columns after the requested ones.
 type extraColumns struct {
-	scanner
+	sqlite.Scanner
 	more []any
 }
 
 // Scan implements scanner.
-func (a extraColumns) Scan(dest ...any) error { return a.scanner.Scan(append(dest, a.more...)...) }
+func (a extraColumns) Scan(dest ...any) error { return a.Scanner.Scan(append(dest, a.more...)...) }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
 )
 
 // Proxy is what the provider last showed of one proxy. It holds no credentials.
@@ -69,7 +70,7 @@ func (t observations) Observe(pass int64, proxies ...Proxy) error {
 	for _, p := range proxies {
 		values := []any{
 			p.ProxyID, p.Status, p.IPType, p.Protocol, p.CountryCode, p.Region, p.LineName,
-			nullInstant(p.StartsAt), nullInstant(p.ExpiresAt), micros(p.SeenAt), pass, nullInstant(p.UnlistedAt), p.Unreadable, nullInstant(p.ExpectedExpiresAt),
+			sqlite.NullInstant(p.StartsAt), sqlite.NullInstant(p.ExpiresAt), sqlite.Micros(p.SeenAt), pass, sqlite.NullInstant(p.UnlistedAt), p.Unreadable, sqlite.NullInstant(p.ExpectedExpiresAt),
 		}
 		same, err := t.w.changed(seeSame, values)
 		if err == nil && same == 0 {
@@ -115,13 +116,13 @@ const notShown = `gone = 0 AND pass < ?1 AND (seen_at < ?2 OR unlisted_at IS NOT
 func (t observations) FinishPass(pass int64, began time.Time) error {
 	return errors.Join(
 		t.execFleet(`UPDATE proxies SET gone = 1 WHERE `+notShown+` AND seen_at > 0
-			AND proxy_id IN (SELECT proxy_id `+asShown+` AND lasts_until <= ?3 UNION ALL SELECT proxy_id `+alreadyRenewed+` AND expires_at <= ?3)`, pass, micros(began), t.now),
-		t.execFleet(`UPDATE proxies SET unlisted_at = ?3 WHERE `+notShown+` AND unlisted_at IS NULL`, pass, micros(began), t.now))
+			AND proxy_id IN (SELECT proxy_id `+asShown+` AND lasts_until <= ?3 UNION ALL SELECT proxy_id `+alreadyRenewed+` AND expires_at <= ?3)`, pass, sqlite.Micros(began), t.now),
+		t.execFleet(`UPDATE proxies SET unlisted_at = ?3 WHERE `+notShown+` AND unlisted_at IS NULL`, pass, sqlite.Micros(began), t.now))
 }
 
 // FinishCopy marks as gone the proxies that another runner's table lacks.
 func (t observations) FinishCopy(pass int64, began time.Time) error {
-	return t.execFleet(`UPDATE proxies SET gone = 1 WHERE `+notShown, pass, micros(began))
+	return t.execFleet(`UPDATE proxies SET gone = 1 WHERE `+notShown, pass, sqlite.Micros(began))
 }
 
 // lostGrace is how long before its expiry a proxy that is not shown stops counting as lost:
@@ -133,7 +134,7 @@ const lostGrace = 10 * time.Minute
 func (t observations) CountLost(pass int64, began time.Time) (known, lost int, err error) {
 	err = t.w.queryRow(`SELECT count(*), count(*) FILTER (WHERE unreadable <> '' OR `+notShown+`) FROM proxies
 		WHERE gone = 0 AND (expires_at IS NULL OR expires_at > ?3) AND NOT EXISTS (SELECT 1 FROM retired r WHERE r.proxy_id = proxies.proxy_id)`,
-		pass, micros(began), t.now+int64(lostGrace/time.Microsecond)).Scan(&known, &lost)
+		pass, sqlite.Micros(began), t.now+int64(lostGrace/time.Microsecond)).Scan(&known, &lost)
 	return known, lost, err
 }
 
@@ -154,13 +155,13 @@ func (t *Tx) Gone(proxyID string) error {
 	if expires.Valid && expires.Int64 <= t.now {
 		return nil
 	}
-	return t.Append(fact.ProxyGone{ProxyID: proxyID, ExpiresAt: instant(expires)})
+	return t.Append(fact.ProxyGone{ProxyID: proxyID, ExpiresAt: sqlite.Instant(expires)})
 }
 
 // Unlisted lists up to limit proxies that complete listings do not show, the longest unread
 // first.
 func (l *Fleet) Unlisted(ctx context.Context, limit int) ([]Proxy, error) {
-	return collect(l.query(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE gone = 0 AND unlisted_at IS NOT NULL ORDER BY seen_at, proxy_id LIMIT +?`, limit), scanProxy)
+	return sqlite.Collect(l.query(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE gone = 0 AND unlisted_at IS NOT NULL ORDER BY seen_at, proxy_id LIMIT +?`, limit), scanProxy)
 }
 
 // CountUnlisted counts the proxies that complete listings do not show, and those whose
@@ -174,7 +175,7 @@ func (l *Fleet) CountUnlisted(ctx context.Context) (unlisted, unreadable int, er
 // UnreadableProxies lists up to limit proxies whose entries in the last listing could not
 // be read.
 func (l *Fleet) UnreadableProxies(ctx context.Context, limit int) ([]Proxy, error) {
-	return collect(l.query(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE gone = 0 AND unreadable <> '' ORDER BY proxy_id LIMIT +?`, limit), scanProxy)
+	return sqlite.Collect(l.query(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE gone = 0 AND unreadable <> '' ORDER BY proxy_id LIMIT +?`, limit), scanProxy)
 }
 
 // Stale marks the stored proxy as out of date, for example after a renewal: it must be read
@@ -212,14 +213,14 @@ const (
 	byShownExpiry  = ` ORDER BY 9, 1`
 )
 
-func scanProxy(s scanner) (Proxy, error) {
+func scanProxy(s sqlite.Scanner) (Proxy, error) {
 	var p Proxy
 	var starts, expires, unlisted, expected sql.NullInt64
 	var seen, retired int64
 	var labels string
 	err := s.Scan(&p.ProxyID, &p.Status, &p.IPType, &p.Protocol, &p.CountryCode, &p.Region, &p.LineName, &starts, &expires, &seen, &retired, &labels, &unlisted, &p.Unreadable, &expected)
-	p.StartsAt, p.ExpiresAt, p.SeenAt, p.Retired = instant(starts), instant(expires), fromMicros(seen), retired == 1
-	p.UnlistedAt, p.ExpectedExpiresAt = instant(unlisted), instant(expected)
+	p.StartsAt, p.ExpiresAt, p.SeenAt, p.Retired = sqlite.Instant(starts), sqlite.Instant(expires), sqlite.FromMicros(seen), retired == 1
+	p.UnlistedAt, p.ExpectedExpiresAt = sqlite.Instant(unlisted), sqlite.Instant(expected)
 	if err == nil && labels != "" {
 		err = json.Unmarshal([]byte(labels), &p.Labels)
 	}
@@ -228,20 +229,20 @@ func scanProxy(s scanner) (Proxy, error) {
 
 // Proxy reads the last seen state of a proxy; ErrNotFound if it was never seen.
 func (l *Fleet) Proxy(ctx context.Context, id string) (Proxy, error) {
-	return one(scanProxy, l.read.QueryRowContext(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE proxy_id = ?`, id))
+	return sqlite.One(scanProxy, l.read.QueryRowContext(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE proxy_id = ?`, id))
 }
 
 // Proxies lists up to limit proxies that are not gone, by id, after an id; "" begins with
 // the first.
 func (l *Fleet) Proxies(ctx context.Context, after string, limit int) ([]Proxy, error) {
-	return collect(l.query(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE proxy_id > ? AND gone = 0 ORDER BY proxy_id LIMIT +?`, after, limit), scanProxy)
+	return sqlite.Collect(l.query(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE proxy_id > ? AND gone = 0 ORDER BY proxy_id LIMIT +?`, after, limit), scanProxy)
 }
 
 // Expiring calls yield for every proxy that is not gone and expires at or before the
 // instant, the nearest first. A null expiry is never due.
 func (l *Fleet) Expiring(ctx context.Context, until time.Time, yield func(Proxy) error) error {
-	return each(l.query(ctx, `SELECT `+shownColumns+` `+asShown+` AND lasts_until <= ?1
-		UNION ALL SELECT `+proxyColumns+` `+alreadyRenewed+` AND expires_at <= ?1`+byShownExpiry, micros(until)), func(s scanner) error {
+	return sqlite.Each(l.query(ctx, `SELECT `+shownColumns+` `+asShown+` AND lasts_until <= ?1
+		UNION ALL SELECT `+proxyColumns+` `+alreadyRenewed+` AND expires_at <= ?1`+byShownExpiry, sqlite.Micros(until)), func(s sqlite.Scanner) error {
 		p, err := scanProxy(s)
 		if err != nil {
 			return err

@@ -5,16 +5,14 @@ package ledger
 
 import (
 	"context"
-	"crypto/sha256"
 	"database/sql"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
 )
 
 // Binding reads what ledger.opened bound the file to; ErrNotFound before that.
@@ -22,7 +20,7 @@ func (l *Journal) Binding(ctx context.Context) (fact.Binding, error) {
 	var b fact.Binding
 	err := l.read.QueryRowContext(ctx, `SELECT account_id, environment, base_url, currency, epoch FROM binding`).
 		Scan(&b.AccountID, &b.Environment, &b.BaseURL, &b.Currency, &b.Epoch)
-	return b, notFound(err)
+	return b, sqlite.NotFound(err)
 }
 
 // Currency returns the code of the account's currency, "" before ledger.opened.
@@ -37,7 +35,7 @@ func (l *Journal) Currency(ctx context.Context) (string, error) {
 // Head returns the sequence and hash of the newest journal row; 0 and the genesis hash for
 // an empty journal.
 func (l *Journal) Head(ctx context.Context) (int64, string, error) {
-	seq, hash := int64(0), genesis
+	seq, hash := int64(0), chain.Genesis
 	err := l.read.QueryRowContext(ctx, `SELECT seq, hash FROM journal ORDER BY seq DESC LIMIT 1`).Scan(&seq, &hash)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = nil
@@ -51,13 +49,13 @@ func (l *Journal) HighWater(ctx context.Context) (time.Time, error) {
 	var us int64
 	// One writer's facts are ordered by time, so the newest few suffice.
 	err := l.read.QueryRowContext(ctx, `SELECT coalesce(max(time), 0) FROM (SELECT time FROM journal ORDER BY seq DESC LIMIT 1000)`).Scan(&us)
-	return fromMicros(us), err
+	return sqlite.FromMicros(us), err
 }
 
 // Rows returns up to limit journal rows after seq, in order. Archived rows come from their
 // archive; without it the error is an *ArchivedError. In the writing process a query may
 // see a commit shortly before Rows does: see Changed.
-func (l *Journal) Rows(ctx context.Context, after int64, limit int) ([]Row, error) {
+func (l *Journal) Rows(ctx context.Context, after int64, limit int) ([]chain.Row, error) {
 	if l.written {
 		if rows, ok := l.tail.after(after, limit); ok {
 			return rows, nil
@@ -70,12 +68,12 @@ func (l *Journal) Rows(ctx context.Context, after int64, limit int) ([]Row, erro
 		}
 		return a.Rows(ctx, after, limit)
 	}
-	return collect(l.query(ctx, `SELECT `+rowColumns+` FROM journal WHERE seq > ? ORDER BY seq LIMIT +?`, after, limit), scanRow)
+	return sqlite.Collect(l.query(ctx, `SELECT `+chain.Columns+` FROM journal WHERE seq > ? ORDER BY seq LIMIT +?`, after, limit), chain.Scan)
 }
 
 // RowsOf returns the journal rows of one operation or command, in order. Like Rows, it also
 // reads archived rows.
-func (l *Journal) RowsOf(ctx context.Context, subject string) ([]Row, error) {
+func (l *Journal) RowsOf(ctx context.Context, subject string) ([]chain.Row, error) {
 	before, err := l.archivedRows(ctx, subject)
 	if err != nil {
 		return nil, err
@@ -84,81 +82,21 @@ func (l *Journal) RowsOf(ctx context.Context, subject string) ([]Row, error) {
 	return append(before, rows...), err
 }
 
-func (l *Journal) ownRowsOf(ctx context.Context, subject string) ([]Row, error) {
-	return collect(l.query(ctx, `SELECT `+rowColumns+` FROM journal WHERE operation = ? AND operation <> '' ORDER BY seq`, subject), scanRow)
+func (l *Journal) ownRowsOf(ctx context.Context, subject string) ([]chain.Row, error) {
+	return sqlite.Collect(l.query(ctx, `SELECT `+chain.Columns+` FROM journal WHERE operation = ? AND operation <> '' ORDER BY seq`, subject), chain.Scan)
 }
 
 // Row reads one journal row, an archived one as by Rows. It returns ErrNotFound for a row
 // after the journal's end.
-func (l *Journal) Row(ctx context.Context, seq int64) (Row, error) {
+func (l *Journal) Row(ctx context.Context, seq int64) (chain.Row, error) {
 	if l.archived(seq) {
 		a, err := l.archiveOf(ctx, seq)
 		if err != nil {
-			return Row{}, err
+			return chain.Row{}, err
 		}
 		return a.Row(ctx, seq)
 	}
-	return one(scanRow, l.read.QueryRowContext(ctx, `SELECT `+rowColumns+` FROM journal WHERE seq = ?`, seq))
-}
-
-// rowColumns are the columns that scanRow reads.
-const rowColumns = `seq, type, time, operation, data, prev_hash, hash`
-
-func scanRow(s scanner) (Row, error) {
-	var r Row
-	err := s.Scan(&r.Seq, &r.Type, &r.Time, &r.Operation, &r.Data, &r.PrevHash, &r.Hash)
-	return r, err
-}
-
-// collect reads every row of a query and closes it.
-func collect[T any](rows rows, scan func(scanner) (T, error)) (all []T, err error) {
-	err = each(rows, func(s scanner) error {
-		one, err := scan(s)
-		all = append(all, one)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return all, nil
-}
-
-// each calls do for every row of a query and closes it. It keeps nothing.
-func each(rows rows, do func(scanner) error) (err error) {
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		if err := do(rows); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
-}
-
-// queryOf runs a query; the rows return its error.
-func queryOf(ctx context.Context, q queryer, query string, args ...any) rows {
-	rows, err := q.QueryContext(ctx, query, args...)
-	if err != nil {
-		return failed{err}
-	}
-	return rows
-}
-
-// one reads the only row of a query; ErrNotFound if there is none.
-func one[T any](scan func(scanner) (T, error), row scanner) (T, error) {
-	v, err := scan(row)
-	return v, notFound(err)
-}
-
-// found reports whether a count is above 0.
-func found(row scanner) (bool, error) {
-	var n int
-	err := row.Scan(&n)
-	return n > 0, err
-}
-
-func scanText(s scanner) (text string, err error) {
-	err = s.Scan(&text)
-	return text, err
+	return sqlite.One(chain.Scan, l.read.QueryRowContext(ctx, `SELECT `+chain.Columns+` FROM journal WHERE seq = ?`, seq))
 }
 
 // The sums of transfers from and to an account, less what reversals returned to it, in SQL.
@@ -171,16 +109,16 @@ const (
 // FundingCents - ExternalCents - (ChargedCents - RefundedCents), where charged
 // is gross and includes what is in suspense.
 type Balance struct {
-	Account       string    `json:"account" doc:"The short name of the account."`
-	Currency      string    `json:"currency" doc:"The account's currency, as ISO 4217 has it."`
-	WalletCents   int64     `json:"wallet_cents" doc:"What the book says that the wallet holds."`
-	ChargedCents  int64     `json:"charged_cents" doc:"What was charged, gross: before refunds."`
-	RefundedCents int64     `json:"refunded_cents" doc:"What came back."`
-	SuspenseCents int64     `json:"suspense_cents" doc:"What was charged and needs review."`
-	FundingCents  int64     `json:"funding_cents" doc:"What was put in: the opening balance and top-ups."`
-	ExternalCents int64     `json:"external_cents" doc:"What was spent outside Perennial."`
-	Head          Head      `json:"head"`
-	Unbooked      *Unbooked `json:"unbooked,omitempty" doc:"'unbooked' is what may have been charged and is not booked yet; nil if it was not asked for."`
+	Account       string     `json:"account" doc:"The short name of the account."`
+	Currency      string     `json:"currency" doc:"The account's currency, as ISO 4217 has it."`
+	WalletCents   int64      `json:"wallet_cents" doc:"What the book says that the wallet holds."`
+	ChargedCents  int64      `json:"charged_cents" doc:"What was charged, gross: before refunds."`
+	RefundedCents int64      `json:"refunded_cents" doc:"What came back."`
+	SuspenseCents int64      `json:"suspense_cents" doc:"What was charged and needs review."`
+	FundingCents  int64      `json:"funding_cents" doc:"What was put in: the opening balance and top-ups."`
+	ExternalCents int64      `json:"external_cents" doc:"What was spent outside Perennial."`
+	Head          chain.Head `json:"head"`
+	Unbooked      *Unbooked  `json:"unbooked,omitempty" doc:"'unbooked' is what may have been charged and is not booked yet; nil if it was not asked for."`
 }
 
 // Unbooked sums what pending operations, and those in review, may have cost beyond the
@@ -189,28 +127,6 @@ type Unbooked struct {
 	Operations    int        `json:"operations" doc:"The operations of the command."`
 	EstimateCents fact.Cents `json:"estimate_cents" doc:"What it is expected to cost, if known."`
 	Unknown       int        `json:"unknown" doc:"Of the operations, those whose price nothing foretells."`
-}
-
-// Head names a place in the journal.
-type Head struct {
-	Seq  int64  `json:"seq" doc:"The row of the journal, from 1 without a gap; also the message's sequence in the stream."`
-	Hash string `json:"hash" doc:"The row's hash."`
-}
-
-// String returns the head as SEQ:HASH, the form kept elsewhere and given to `ledger verify
-// --expect`.
-func (h Head) String() string { return itoa(h.Seq) + ":" + h.Hash }
-
-// ParseHead is the inverse of Head.String.
-func ParseHead(text string) (h Head, err error) {
-	number, hash, _ := strings.Cut(text, ":")
-	h.Hash = hash
-	h.Seq, err = strconv.ParseInt(number, 10, 64)
-	sum, notHex := hex.DecodeString(hash)
-	if err != nil || notHex != nil || h.Seq < 1 || len(sum) != sha256.Size || hash != strings.ToLower(hash) {
-		return Head{}, fmt.Errorf("%q is no head of a journal: write it as SEQ:HASH, with the 64 digits that a backup or a statement shows", text)
-	}
-	return h, nil
 }
 
 const balanceQuery = `SELECT coalesce((SELECT currency FROM binding), ''),
@@ -246,15 +162,15 @@ type Pause struct {
 
 // Pauses lists the pauses, the oldest first.
 func (l *Operations) Pauses(ctx context.Context) ([]Pause, error) {
-	return collect(l.query(ctx, `SELECT scope, cause, since, until, detail FROM pauses ORDER BY since, scope, cause`), scanPause)
+	return sqlite.Collect(l.query(ctx, `SELECT scope, cause, since, until, detail FROM pauses ORDER BY since, scope, cause`), scanPause)
 }
 
-func scanPause(s scanner) (Pause, error) {
+func scanPause(s sqlite.Scanner) (Pause, error) {
 	var p Pause
 	var since int64
 	var until sql.NullInt64
 	err := s.Scan(&p.Scope, &p.Cause, &since, &until, &p.Detail)
-	p.Since, p.Until = fromMicros(since), instant(until)
+	p.Since, p.Until = sqlite.FromMicros(since), sqlite.Instant(until)
 	return p, err
 }
 
@@ -266,15 +182,6 @@ func (t *Tx) Pause(scope, cause string) (p Pause, found bool, err error) {
 		return p, false, nil
 	}
 	return p, err == nil, err
-}
-
-// instant converts a nullable stored instant.
-func instant(us sql.NullInt64) *time.Time {
-	if !us.Valid {
-		return nil
-	}
-	at := fromMicros(us.Int64)
-	return &at
 }
 
 // ReleasedByHand reports whether an operator has released a held operation.

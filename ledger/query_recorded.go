@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
 )
 
 // LastTime returns the time of the last row; 1970 if there is none.
@@ -18,7 +19,7 @@ func (t records) LastTime() (time.Time, error) {
 	if errors.Is(err, sql.ErrNoRows) {
 		err = t.w.queryRow(`SELECT coalesce((SELECT time FROM base), 0)`).Scan(&us)
 	}
-	return fromMicros(us), err
+	return sqlite.FromMicros(us), err
 }
 
 // Record is a ledger.recorded fact with its row. An archived record has only the data of
@@ -44,8 +45,8 @@ func (t records) RecordAt(seq int64) (Record, error) { return t.record(seq, "") 
 // RecordLike reads the last record after an instant with the same movement, amount, person
 // and reason; ErrNotFound if there is none.
 func (t records) RecordLike(f fact.LedgerRecorded, after time.Time) (r Record, err error) {
-	seqs, err := collect(t.w.query(`SELECT seq FROM journal WHERE type = 'ledger.recorded' AND time > ? AND data ->> '$.by' = ? AND data ->> '$.reason' = ?
-		ORDER BY seq DESC`, micros(after), f.By, f.Reason), func(s scanner) (seq int64, err error) {
+	seqs, err := sqlite.Collect(t.w.query(`SELECT seq FROM journal WHERE type = 'ledger.recorded' AND time > ? AND data ->> '$.by' = ? AND data ->> '$.reason' = ?
+		ORDER BY seq DESC`, sqlite.Micros(after), f.By, f.Reason), func(s sqlite.Scanner) (seq int64, err error) {
 		err = s.Scan(&seq)
 		return seq, err
 	})
@@ -78,14 +79,14 @@ func (t records) record(seq int64, id string) (r Record, err error) {
 		FROM (`+recordRows+`) r JOIN transfers t ON t.seq = r.seq
 		WHERE r.seq = ?1 OR ?1 = 0 AND (r.data ->> '$.id' = ?2 OR r.operation = ?3) ORDER BY r.seq LIMIT 1`, seq, id, fact.LedgerRecorded{ID: id}.Subject()).
 		Scan(&r.Seq, &us, &r.Movement, &in, &r.AmountCents, &r.OperationID, &r.OrderNo, &r.ProxyID, &r.By, &r.Reason, &r.ID, &r.Corrects)
-	r.At = fromMicros(us)
+	r.At = sqlite.FromMicros(us)
 	if account := r.Movement; account == "external" || account == "funding" {
 		r.Account, r.Movement = account, fact.MovementExternal
 		if in == 1 {
 			r.Movement = fact.MovementTopUp
 		}
 	}
-	return r, notFound(err)
+	return r, sqlite.NotFound(err)
 }
 
 // AnswerAt reads the answer to a review in a journal row; ErrNotFound if the row is no

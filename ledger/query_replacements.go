@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
 )
 
 // Refused lists proxies that expire in a span of time and that the provider would not
@@ -20,24 +21,24 @@ func (l *Operations) Refused(ctx context.Context, from, until time.Time, failure
 			OR EXISTS (SELECT 1 ` + lines + ` AND x.state = 'not_charged' AND o.code = 'proxy_not_found'
 				AND (SELECT count(*) FROM lines z WHERE z.operation = o.id) = 1)
 			OR (gone = 1 AND EXISTS (SELECT 1 ` + lines + ` AND x.state = 'skipped')))`
-	return collect(l.query(ctx, `SELECT `+shownColumns+` `+asShown+` AND lasts_until > ?1 AND lasts_until <= ?2 `+refused+`
+	return sqlite.Collect(l.query(ctx, `SELECT `+shownColumns+` `+asShown+` AND lasts_until > ?1 AND lasts_until <= ?2 `+refused+`
 		UNION ALL SELECT `+proxyColumns+` `+alreadyRenewed+` AND expires_at > ?1 AND expires_at <= ?2 `+refused+`
 		UNION ALL SELECT `+proxyColumns+` FROM proxies WHERE gone = 1 AND expires_at > ?1 AND expires_at <= ?2 `+refused+`
-		`+byShownExpiry, micros(from), micros(until), failures), scanProxy)
+		`+byShownExpiry, sqlite.Micros(from), sqlite.Micros(until), failures), scanProxy)
 }
 
 // ReplacedSince counts a schedule's replacements since an instant.
 func (l *Operations) ReplacedSince(ctx context.Context, schedule string, since time.Time) (n int, err error) {
-	err = l.read.QueryRowContext(ctx, `SELECT count(*) FROM replacements WHERE schedule = ? AND replaced_at >= ?`, schedule, micros(since)).Scan(&n)
+	err = l.read.QueryRowContext(ctx, `SELECT count(*) FROM replacements WHERE schedule = ? AND replaced_at >= ?`, schedule, sqlite.Micros(since)).Scan(&n)
 	return n, err
 }
 
 // UnsentReplacements lists a schedule's replacements whose order was neither accepted nor
 // refused yet. The order may not be on the commands stream.
 func (l *Operations) UnsentReplacements(ctx context.Context, schedule string) ([]fact.ProxyReplaced, error) {
-	return collect(l.query(ctx, `SELECT j.type, j.data FROM replacements x JOIN journal j ON j.seq = x.seq WHERE x.schedule = ?
+	return sqlite.Collect(l.query(ctx, `SELECT j.type, j.data FROM replacements x JOIN journal j ON j.seq = x.seq WHERE x.schedule = ?
 		AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = x.command_id)
-		AND NOT EXISTS (SELECT 1 FROM rejections r WHERE r.id = x.command_id) ORDER BY x.seq`, schedule), func(s scanner) (fact.ProxyReplaced, error) {
+		AND NOT EXISTS (SELECT 1 FROM rejections r WHERE r.id = x.command_id) ORDER BY x.seq`, schedule), func(s sqlite.Scanner) (fact.ProxyReplaced, error) {
 		var factType, data string
 		if err := s.Scan(&factType, &data); err != nil {
 			return fact.ProxyReplaced{}, err

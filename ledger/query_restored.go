@@ -7,6 +7,8 @@ import (
 	"database/sql"
 	"errors"
 	"time"
+
+	"perennial/ledger/sqlite"
 )
 
 // Forgotten returns since when the ledger may have lost sends: the time of the last
@@ -15,7 +17,7 @@ import (
 func (l *Operations) Forgotten(ctx context.Context) (*time.Time, error) {
 	var since sql.NullInt64
 	err := l.read.QueryRowContext(ctx, `SELECT max(forgotten_since) FROM binding`).Scan(&since)
-	return instant(since), err
+	return sqlite.Instant(since), err
 }
 
 // RestoredAlone returns when the ledger was restored without the events stream, or with
@@ -27,18 +29,18 @@ func (l *Operations) RestoredAlone(ctx context.Context) (*time.Time, error) {
 	if errors.Is(err, sql.ErrNoRows) {
 		err = nil
 	}
-	return instant(at), err
+	return sqlite.Instant(at), err
 }
 
 // HasOrder reports whether an operation has this order number.
 func (l *Operations) HasOrder(ctx context.Context, orderNo string) (bool, error) {
-	return found(l.read.QueryRowContext(ctx, `SELECT count(*) FROM operations WHERE order_no = +? AND order_no <> ''`, orderNo))
+	return sqlite.Found(l.read.QueryRowContext(ctx, `SELECT count(*) FROM operations WHERE order_no = +? AND order_no <> ''`, orderNo))
 }
 
 // RenewedDays returns by how many days renewals settled since an instant extended a proxy,
 // including unresolved ones.
 func (l *Operations) RenewedDays(ctx context.Context, proxyID string, since time.Time) (days int64, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT coalesce(sum(duration_days), 0) FROM lines
-		WHERE proxy_id = ? AND settled_at >= ? AND state IN ('succeeded', 'charged', 'unresolved')`, proxyID, micros(since)).Scan(&days)
+		WHERE proxy_id = ? AND settled_at >= ? AND state IN ('succeeded', 'charged', 'unresolved')`, proxyID, sqlite.Micros(since)).Scan(&days)
 	return days, err
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
 )
 
 // Review is an operation, or one line of it, that needs review.
@@ -31,15 +32,15 @@ func (l *Operations) Reviews(ctx context.Context) ([]Review, error) { return l.F
 
 // FirstReviews is Reviews up to a limit; a negative limit is none.
 func (l *Operations) FirstReviews(ctx context.Context, limit int) ([]Review, error) {
-	return collect(l.query(ctx, `SELECT v.operation_id, v.command_id, v.kind, v.proxy_id, v.reason, v.code, v.trace_id, v.since,
+	return sqlite.Collect(l.query(ctx, `SELECT v.operation_id, v.command_id, v.kind, v.proxy_id, v.reason, v.code, v.trace_id, v.since,
 		CASE WHEN v.proxy_id <> '' THEN (SELECT l.charged_cents - l.refunded_cents FROM lines l WHERE l.operation = o.id AND l.proxy_id = v.proxy_id)
 		ELSE max(o.estimate_cents, o.charged_cents - o.refunded_cents) END,
 		EXISTS (SELECT 1 FROM lines l WHERE l.operation = o.id AND l.proxy_id = v.proxy_id AND l.claim = 0)
-		FROM v_reviews v JOIN operations o ON o.id = v.operation_id ORDER BY v.since, v.operation_id, v.proxy_id LIMIT +?`, limit), func(s scanner) (Review, error) {
+		FROM v_reviews v JOIN operations o ON o.id = v.operation_id ORDER BY v.since, v.operation_id, v.proxy_id LIMIT +?`, limit), func(s sqlite.Scanner) (Review, error) {
 		var x Review
 		var since, stake, ended int64
 		err := s.Scan(&x.OperationID, &x.CommandID, &x.Kind, &x.ProxyID, &x.Reason, &x.Code, &x.TraceID, &since, &stake, &ended)
-		x.Since, x.Ended = fromMicros(since), ended == 1
+		x.Since, x.Ended = sqlite.FromMicros(since), ended == 1
 		if x.AtStakeCents = fact.Estimated(stake); x.Ended {
 			x.AtStakeCents = fact.Known(stake)
 		}

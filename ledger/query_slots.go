@@ -10,7 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
 )
 
 // Slot is one scheduled time of a schedule.
@@ -25,22 +27,22 @@ type Slot struct {
 // slotColumns are the columns that scanSlot reads.
 const slotColumns = `schedule, slot_at, state, plan, seq`
 
-func scanSlot(s scanner) (Slot, error) {
+func scanSlot(s sqlite.Scanner) (Slot, error) {
 	var x Slot
 	var at int64
 	err := s.Scan(&x.Schedule, &at, &x.State, &x.Plan, &x.Seq)
-	x.At = fromMicros(at)
+	x.At = sqlite.FromMicros(at)
 	return x, err
 }
 
 // LastSlot returns the latest slot of a schedule; ErrNotFound before its first.
 func (l *Sweeps) LastSlot(ctx context.Context, schedule string) (Slot, error) {
-	return one(scanSlot, l.read.QueryRowContext(ctx, `SELECT `+slotColumns+` FROM slots WHERE schedule = ? ORDER BY slot_at DESC LIMIT 1`, schedule))
+	return sqlite.One(scanSlot, l.read.QueryRowContext(ctx, `SELECT `+slotColumns+` FROM slots WHERE schedule = ? ORDER BY slot_at DESC LIMIT 1`, schedule))
 }
 
 // UnfinishedSlots lists planned slots whose commands may not all be published.
 func (l *Sweeps) UnfinishedSlots(ctx context.Context, schedule string) ([]Slot, error) {
-	return collect(l.query(ctx, `SELECT `+slotColumns+` FROM slots WHERE schedule = ? AND state = 'planned' ORDER BY slot_at`, schedule), scanSlot)
+	return sqlite.Collect(l.query(ctx, `SELECT `+slotColumns+` FROM slots WHERE schedule = ? AND state = 'planned' ORDER BY slot_at`, schedule), scanSlot)
 }
 
 // Outcomes of a slot that a money limit cut short. Any other outcome is the slot's state.
@@ -99,7 +101,7 @@ func (l *Sweeps) SlotResult(ctx context.Context, slot Slot) (x SlotResult, err e
 	}
 	x.Due, x.EstimateCents, x.Unpriced = &due, new(cost.Total()), cost.Lacks
 	err = l.read.QueryRowContext(ctx, `SELECT coalesce(sum((SELECT count(*) FROM lines x WHERE x.operation = o.id AND x.state IN ('succeeded', 'charged'))), 0), coalesce(sum(o.charged_cents - o.refunded_cents), 0)
-		FROM sweep_commands s CROSS JOIN operations o ON o.id > s.command_id || '/' AND o.id < s.command_id || '0' AND o.command_id = s.command_id WHERE s.schedule = ? AND s.slot_at = ?`, slot.Schedule, micros(slot.At)).Scan(&x.Renewed, &x.ChargedCents)
+		FROM sweep_commands s CROSS JOIN operations o ON o.id > s.command_id || '/' AND o.id < s.command_id || '0' AND o.command_id = s.command_id WHERE s.schedule = ? AND s.slot_at = ?`, slot.Schedule, sqlite.Micros(slot.At)).Scan(&x.Renewed, &x.ChargedCents)
 	if err != nil {
 		return x, err
 	}
@@ -115,7 +117,7 @@ func (l *Sweeps) SlotResult(ctx context.Context, slot Slot) (x SlotResult, err e
 		x.Skipped = int64(x.OverLimit) // a later slot with the same plan does not repeat its commands
 	}
 	if err != nil {
-		return x, notFound(err)
+		return x, sqlite.NotFound(err)
 	}
 	if planned == 0 && due > 0 && slot.State == "finished" {
 		if err := l.standsFor(ctx, slot, &x); err != nil {
@@ -140,9 +142,9 @@ func (l *Sweeps) standsFor(ctx context.Context, slot Slot, x *SlotResult) error 
 	var first int64
 	err := l.read.QueryRowContext(ctx, `SELECT s.slot_at FROM slots s JOIN journal p ON p.seq = s.seq
 		WHERE s.schedule = ?1 AND s.slot_at < ?2 AND s.slot_at > ?2 - 86400000000 AND s.plan = ?3 AND json_array_length(p.data, '$.planned') > 0 ORDER BY s.slot_at LIMIT 1`,
-		slot.Schedule, micros(slot.At), slot.Plan).Scan(&first)
+		slot.Schedule, sqlite.Micros(slot.At), slot.Plan).Scan(&first)
 	if err == nil {
-		x.Skipped, x.Reason = int64(x.OverLimit), strings.TrimPrefix(x.Reason+"; its plan is that of the run of "+fromMicros(first).Format(time.RFC3339), "; ")
+		x.Skipped, x.Reason = int64(x.OverLimit), strings.TrimPrefix(x.Reason+"; its plan is that of the run of "+sqlite.FromMicros(first).Format(time.RFC3339), "; ")
 	}
 	if errors.Is(err, sql.ErrNoRows) {
 		err = nil
@@ -161,19 +163,19 @@ func (l *Sweeps) Declined(ctx context.Context, slot Slot) (*fact.SweepFinished, 
 	}
 	var ended int64 // a plan held for approval has its sweep.held in the next row
 	err := l.read.QueryRowContext(ctx, `SELECT s.updated_at FROM slots s JOIN journal h ON h.seq = s.seq + 1 AND h.type = 'sweep.held'
-		WHERE s.schedule = ? AND s.slot_at = ?`, slot.Schedule, micros(slot.At)).Scan(&ended)
+		WHERE s.schedule = ? AND s.slot_at = ?`, slot.Schedule, sqlite.Micros(slot.At)).Scan(&ended)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil //nolint:nilnil // it was not held
 	}
 	if err != nil {
 		return nil, err
 	}
-	after, err := l.journal.SeqAt(ctx, fromMicros(ended))
+	after, err := l.journal.SeqAt(ctx, sqlite.FromMicros(ended))
 	if err != nil {
 		return nil, err
 	}
-	rows, err := collect(l.query(ctx, `SELECT `+rowColumns+` FROM journal WHERE seq BETWEEN ?1 + 1 AND ?1 + ?2 AND time = ?3
-		AND type = 'sweep.finished' AND data ->> '$.plan' = ?4 AND data ->> '$.abandoned' = 1`, after, finishedWithin, ended, slot.Plan), scanRow)
+	rows, err := sqlite.Collect(l.query(ctx, `SELECT `+chain.Columns+` FROM journal WHERE seq BETWEEN ?1 + 1 AND ?1 + ?2 AND time = ?3
+		AND type = 'sweep.finished' AND data ->> '$.plan' = ?4 AND data ->> '$.abandoned' = 1`, after, finishedWithin, ended, slot.Plan), chain.Scan)
 	for _, r := range rows {
 		var f fact.SweepFinished
 		if err := json.Unmarshal([]byte(r.Data), &f); err != nil {
@@ -195,13 +197,13 @@ type ScheduleCalendar struct {
 // ScheduleCalendar returns the calendar of the last schedule.configured; ErrNotFound if
 // there is none.
 func (l *Sweeps) ScheduleCalendar(ctx context.Context, schedule string) (ScheduleCalendar, error) {
-	return one(func(s scanner) (ScheduleCalendar, error) {
+	return sqlite.One(func(s sqlite.Scanner) (ScheduleCalendar, error) {
 		var x ScheduleCalendar
 		var since int64
 		if err := s.Scan(&x.Cron, &x.Timezone, &since); err != nil {
 			return ScheduleCalendar{}, err
 		}
-		x.Since = fromMicros(since)
+		x.Since = sqlite.FromMicros(since)
 		return x, nil
 	}, l.read.QueryRowContext(ctx, `SELECT cron, timezone, since FROM schedule_calendars WHERE schedule = ?`, schedule))
 }
@@ -210,19 +212,19 @@ func (l *Sweeps) ScheduleCalendar(ctx context.Context, schedule string) (Schedul
 func (l *Sweeps) ScheduleNames(ctx context.Context) ([]string, error) {
 	// Each step finds the next name by the primary key, because a schedule may have a
 	// million slots.
-	return collect(l.query(ctx, `WITH RECURSIVE fired (name) AS (SELECT min(schedule) FROM slots
+	return sqlite.Collect(l.query(ctx, `WITH RECURSIVE fired (name) AS (SELECT min(schedule) FROM slots
 		UNION ALL SELECT (SELECT min(schedule) FROM slots WHERE schedule > name) FROM fired WHERE name IS NOT NULL)
 		SELECT name FROM fired WHERE name IS NOT NULL
-		UNION SELECT schedule FROM schedule_pauses UNION SELECT schedule FROM schedule_calendars ORDER BY 1`), scanText)
+		UNION SELECT schedule FROM schedule_pauses UNION SELECT schedule FROM schedule_calendars ORDER BY 1`), sqlite.Text)
 }
 
 // SharedSlot returns the latest slot that both schedules have; ErrNotFound if there is
 // none.
 func (t *Tx) SharedSlot(first, second string) (time.Time, error) {
-	return one(func(s scanner) (at time.Time, err error) {
+	return sqlite.One(func(s sqlite.Scanner) (at time.Time, err error) {
 		var micros int64
 		err = s.Scan(&micros)
-		return fromMicros(micros), err
+		return sqlite.FromMicros(micros), err
 	}, t.queryRow(`SELECT a.slot_at FROM slots a JOIN slots b ON b.schedule = ? AND b.slot_at = a.slot_at WHERE a.schedule = ? ORDER BY a.slot_at DESC LIMIT 1`, first, second))
 }
 
@@ -237,28 +239,28 @@ type SchedulePause struct {
 
 const pausedSchedule = `SELECT schedule, since, until, by, reason FROM schedule_pauses WHERE schedule = ?`
 
-func scanSchedulePause(s scanner) (SchedulePause, error) {
+func scanSchedulePause(s sqlite.Scanner) (SchedulePause, error) {
 	var x SchedulePause
 	var since int64
 	var until sql.NullInt64
 	err := s.Scan(&x.Schedule, &since, &until, &x.By, &x.Reason)
-	x.Since, x.Until = fromMicros(since), instant(until)
+	x.Since, x.Until = sqlite.FromMicros(since), sqlite.Instant(until)
 	return x, err
 }
 
 // SchedulePaused returns the pause of a schedule; ErrNotFound if it is not paused.
 func (l *Sweeps) SchedulePaused(ctx context.Context, schedule string) (SchedulePause, error) {
-	return one(scanSchedulePause, l.read.QueryRowContext(ctx, pausedSchedule, schedule))
+	return sqlite.One(scanSchedulePause, l.read.QueryRowContext(ctx, pausedSchedule, schedule))
 }
 
 // SchedulePaused is Sweeps.SchedulePaused inside the transaction.
 func (t *Tx) SchedulePaused(schedule string) (SchedulePause, error) {
-	return one(scanSchedulePause, t.queryRow(pausedSchedule, schedule))
+	return sqlite.One(scanSchedulePause, t.queryRow(pausedSchedule, schedule))
 }
 
 // HasSlot reports whether the slot has fired or was counted as missed.
 func (t *Tx) HasSlot(schedule string, at time.Time) (bool, error) {
-	return found(t.queryRow(`SELECT count(*) FROM slots WHERE schedule = ? AND slot_at = ?`, schedule, micros(at)))
+	return sqlite.Found(t.queryRow(`SELECT count(*) FROM slots WHERE schedule = ? AND slot_at = ?`, schedule, sqlite.Micros(at)))
 }
 
 // Plan reads the fact that planned a slot, with its commands.

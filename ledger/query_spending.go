@@ -5,6 +5,8 @@ package ledger
 import (
 	"context"
 	"time"
+
+	"perennial/ledger/sqlite"
 )
 
 // SweepSpending returns the cost of the sweeps that a schedule planned at or after an
@@ -20,14 +22,14 @@ func (l *Money) SweepSpending(ctx context.Context, schedule string, since time.T
 		ELSE s.estimate_cents END), 0)
 		FROM sweep_commands s LEFT JOIN commands c ON c.id = s.command_id LEFT JOIN rejections r ON r.id = s.command_id
 			LEFT JOIN slots l ON l.schedule = s.schedule AND l.slot_at = s.slot_at
-		WHERE s.schedule = ? AND s.planned_at >= ?`, schedule, micros(since)).Scan(&cents)
+		WHERE s.schedule = ? AND s.planned_at >= ?`, schedule, sqlite.Micros(since)).Scan(&cents)
 	return cents, err
 }
 
 // Untaken returns the estimate of the sweep commands that were planned at or after an
 // instant and that the runner has not accepted.
 func (l *Money) Untaken(ctx context.Context, since time.Time) (cents int64, err error) {
-	err = l.read.QueryRowContext(ctx, `SELECT `+untaken, micros(since)).Scan(&cents)
+	err = l.read.QueryRowContext(ctx, `SELECT `+untaken, sqlite.Micros(since)).Scan(&cents)
 	return cents, err
 }
 
@@ -40,7 +42,7 @@ func (l *Money) RenewalsQueued(ctx context.Context, since time.Time) (proxies in
 		+ coalesce((SELECT sum(s.proxies) FROM sweep_commands s JOIN slots l ON l.schedule = s.schedule AND l.slot_at = s.slot_at
 			WHERE s.planned_at >= ? AND l.state <> 'held'
 			AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = s.command_id)
-			AND NOT EXISTS (SELECT 1 FROM rejections r WHERE r.id = s.command_id)), 0)`, micros(since)).Scan(&proxies)
+			AND NOT EXISTS (SELECT 1 FROM rejections r WHERE r.id = s.command_id)), 0)`, sqlite.Micros(since)).Scan(&proxies)
 	return proxies, err
 }
 
@@ -49,7 +51,7 @@ func (l *Money) RenewalsQueued(ctx context.Context, since time.Time) (proxies in
 func (l *Money) RenewalsSettled(ctx context.Context, since time.Time, seq int64) (proxies int, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT count(*) FROM (SELECT DISTINCT +operation AS operation FROM journal WHERE seq > ? AND +operation <> '') j
 		CROSS JOIN operations o ON o.id = j.operation CROSS JOIN lines x ON x.operation = o.id
-		WHERE o.kind = 'renewal' AND x.settled_at >= ?`, seq, micros(since)).Scan(&proxies)
+		WHERE o.kind = 'renewal' AND x.settled_at >= ?`, seq, sqlite.Micros(since)).Scan(&proxies)
 	return proxies, err
 }
 
@@ -68,7 +70,7 @@ func (l *Money) Reserved(ctx context.Context, since time.Time) (cents int64, err
 		+ coalesce((SELECT sum(max(estimate - net, 0)) FROM (
 			SELECT max(coalesce(s.estimate_cents, 0), sum(o.estimate_cents)) AS estimate, sum(o.charged_cents - o.refunded_cents) AS net
 			FROM operations o LEFT JOIN sweep_commands s ON s.command_id = o.command_id
-			WHERE o.live = 1 AND (o.state IN ('accepted', 'sending', 'waiting') OR o.state = 'held' AND o.kind <> 'order') GROUP BY o.command_id)), 0)`, micros(since)).Scan(&cents)
+			WHERE o.live = 1 AND (o.state IN ('accepted', 'sending', 'waiting') OR o.state = 'held' AND o.kind <> 'order') GROUP BY o.command_id)), 0)`, sqlite.Micros(since)).Scan(&cents)
 	return cents, err
 }
 
@@ -80,7 +82,7 @@ func (l *Money) Committed(ctx context.Context, since time.Time, except string) (
 		max((SELECT coalesce(sum(cents), 0) FROM net_charges WHERE quarter >= ?), 0)
 		+ coalesce((SELECT sum(estimate_cents - charged_cents) FROM operations
 			WHERE live = 1 AND state IN ('sending', 'waiting', 'open', 'review') AND charged_cents < estimate_cents AND id <> ?), 0)`,
-		quarterOf(micros(since)), except).Scan(&cents)
+		quarterOf(sqlite.Micros(since)), except).Scan(&cents)
 	return cents, err
 }
 
@@ -88,7 +90,7 @@ func (l *Money) Committed(ctx context.Context, since time.Time, except string) (
 // price; 0 without a known price. Committed leaves them out.
 func (l *Money) Exposed(ctx context.Context, since time.Time, except string) (cents int64, err error) {
 	return l.exposed(ctx, `SELECT x.duration_days, count(*) FROM operations o CROSS JOIN lines x ON x.operation = o.id
-		WHERE o.live = 1 AND `+unpriced+` AND (`+sentUnpriced+` OR `+openUnpriced+`) AND x.claim = 1 GROUP BY x.duration_days`, micros(since), except)
+		WHERE o.live = 1 AND `+unpriced+` AND (`+sentUnpriced+` OR `+openUnpriced+`) AND x.claim = 1 GROUP BY x.duration_days`, sqlite.Micros(since), except)
 }
 
 // SweepExposed returns the possible cost of a schedule's renewals of unknown price, at the
@@ -99,13 +101,13 @@ func (l *Money) SweepExposed(ctx context.Context, schedule string, since time.Ti
 		CROSS JOIN operations o ON o.id > s.command_id || '/' AND o.id < s.command_id || '0' AND o.command_id = s.command_id
 		CROSS JOIN lines x ON x.operation = o.id
 		WHERE s.schedule = ?1 AND s.planned_at >= ?2 AND s.estimate_cents = 0 AND o.live = 1 AND o.estimate_cents = 0 AND o.charged_cents = 0
-			AND o.first_sent_at IS NOT NULL AND x.claim = 1 GROUP BY x.duration_days`, schedule, micros(since))
+			AND o.first_sent_at IS NOT NULL AND x.claim = 1 GROUP BY x.duration_days`, schedule, sqlite.Micros(since))
 }
 
 // exposed adds up the rows of a query for durations and numbers of proxies.
 func (l *Money) exposed(ctx context.Context, query string, args ...any) (cents int64, err error) {
 	type term struct{ days, proxies int64 }
-	terms, err := collect(l.query(ctx, query, args...), func(s scanner) (t term, err error) {
+	terms, err := sqlite.Collect(l.query(ctx, query, args...), func(s sqlite.Scanner) (t term, err error) {
 		err = s.Scan(&t.days, &t.proxies)
 		return t, err
 	})
@@ -132,6 +134,6 @@ const (
 // executed and wait for their outcome.
 func (l *Money) Unpriced(ctx context.Context, except string, since time.Time) (underWay, open int64, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT count(*) FILTER (WHERE `+sentUnpriced+`), count(*) FILTER (WHERE `+openUnpriced+`)
-		FROM operations o WHERE o.live = 1 AND `+unpriced, micros(since), except).Scan(&underWay, &open)
+		FROM operations o WHERE o.live = 1 AND `+unpriced, sqlite.Micros(since), except).Scan(&underWay, &open)
 	return underWay, open, err
 }

@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"perennial/ledger/sqlite"
 )
 
 // LastHolder returns the holder of the last runner start; "" if the journal has none.
@@ -23,7 +25,7 @@ func (l *Sweeps) LastVersion(ctx context.Context) (version string, err error) {
 func (l *Sweeps) lastStart(ctx context.Context) (holder, version string, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT data ->> '$.holder', data ->> '$.version' FROM journal INDEXED BY journal_starts
 		WHERE type = 'runner.started' AND seq > 0 ORDER BY seq DESC LIMIT 1`).Scan(&holder, &version)
-	if err = notFound(err); errors.Is(err, ErrNotFound) {
+	if err = sqlite.NotFound(err); errors.Is(err, ErrNotFound) {
 		err = nil
 	}
 	return holder, version, err
@@ -44,7 +46,7 @@ func (l *Sweeps) Inherited(ctx context.Context, operationID, holder string) (sin
 		return time.Time{}, false, err
 	}
 	if begun > 0 {
-		since = fromMicros(begun)
+		since = sqlite.FromMicros(begun)
 	}
 	return since, true, nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
 )
 
 // CountReviews counts the operations, lines and proxies that need review.
@@ -23,24 +24,24 @@ const sweepReviewsQuery = `SELECT v.proxy_id FROM v_reviews v JOIN sweep_reviews
 
 // SweepReviews lists the proxies of an operation that sweeps left to review.
 func (l *Operations) SweepReviews(ctx context.Context, operationID string) ([]string, error) {
-	return collect(l.query(ctx, sweepReviewsQuery, operationID), scanText)
+	return sqlite.Collect(l.query(ctx, sweepReviewsQuery, operationID), sqlite.Text)
 }
 
 // SweepReviews is Operations.SweepReviews inside the transaction.
 func (t *Tx) SweepReviews(operationID string) ([]string, error) {
-	return collect(t.query(sweepReviewsQuery, operationID), scanText)
+	return sqlite.Collect(t.query(sweepReviewsQuery, operationID), sqlite.Text)
 }
 
 // InSweepReview reports whether the proxy has an unanswered review at this expiry.
 func (t *Tx) InSweepReview(proxyID string, expiresAt time.Time) (bool, error) {
-	return found(t.queryRow(`SELECT count(*) FROM sweep_reviews WHERE proxy_id = ? AND abs(expires_at - ?)`+isNoMove+`AND answered_at IS NULL`,
-		proxyID, micros(expiresAt)))
+	return sqlite.Found(t.queryRow(`SELECT count(*) FROM sweep_reviews WHERE proxy_id = ? AND abs(expires_at - ?)`+isNoMove+`AND answered_at IS NULL`,
+		proxyID, sqlite.Micros(expiresAt)))
 }
 
 const endingsQuery = `SELECT l.operation, o.command_id, o.trace_id FROM lines l JOIN operations o ON o.id = l.operation
 	WHERE l.proxy_id = ? AND l.state IN ('failed', 'not_charged', 'skipped') ORDER BY l.settled_at DESC, l.operation DESC LIMIT +?`
 
-func scanEnding(s scanner) (fact.Ref, error) {
+func scanEnding(s sqlite.Scanner) (fact.Ref, error) {
 	var r fact.Ref
 	err := s.Scan(&r.OperationID, &r.CommandID, &r.TraceID)
 	return r, err
@@ -60,11 +61,11 @@ func (t *Tx) LastEnding(proxyID string) (fact.Ref, error) {
 func (t *Tx) LastPaidBy(proxyID string) (fact.Ref, error) {
 	r, err := scanEnding(t.queryRow(`SELECT l.operation, o.command_id, o.trace_id FROM lines l JOIN operations o ON o.id = l.operation
 		WHERE l.proxy_id = ? AND (l.state = 'succeeded' OR l.state = 'charged') AND l.settled_at IS NOT NULL ORDER BY l.settled_at DESC LIMIT 1`, proxyID))
-	return r, notFound(err)
+	return r, sqlite.NotFound(err)
 }
 
 // EndingsOf lists up to limit operations that ended without renewing the proxy, the newest
 // first.
 func (l *Operations) EndingsOf(ctx context.Context, proxyID string, limit int) ([]fact.Ref, error) {
-	return collect(l.query(ctx, endingsQuery, proxyID, limit), scanEnding)
+	return sqlite.Collect(l.query(ctx, endingsQuery, proxyID, limit), scanEnding)
 }

@@ -9,32 +9,33 @@ import (
 	"time"
 
 	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
 )
 
 // SlotsOf lists up to limit slots of a schedule, the newest first.
 func (l *Sweeps) SlotsOf(ctx context.Context, schedule string, limit int) ([]Slot, error) {
-	return collect(l.query(ctx, `SELECT `+slotColumns+` FROM slots WHERE schedule = ? ORDER BY slot_at DESC LIMIT +?`, schedule, limit), scanSlot)
+	return sqlite.Collect(l.query(ctx, `SELECT `+slotColumns+` FROM slots WHERE schedule = ? ORDER BY slot_at DESC LIMIT +?`, schedule, limit), scanSlot)
 }
 
 // PlannedSlots lists the slots of all schedules whose commands may not all be published.
 func (l *Sweeps) PlannedSlots(ctx context.Context) ([]Slot, error) {
-	return collect(l.query(ctx, `SELECT `+slotColumns+` FROM slots WHERE state = 'planned' ORDER BY seq`), scanSlot)
+	return sqlite.Collect(l.query(ctx, `SELECT `+slotColumns+` FROM slots WHERE state = 'planned' ORDER BY seq`), scanSlot)
 }
 
 // HeldNow lists a schedule's slots, at or after an instant, that are held for approval, the
 // newest first.
 func (t *Tx) HeldNow(schedule string, since time.Time) ([]Slot, error) {
-	return collect(t.query(`SELECT `+slotColumns+` FROM slots WHERE schedule = ? AND slot_at >= ? AND state = 'held' ORDER BY slot_at DESC`, schedule, micros(since)), scanSlot)
+	return sqlite.Collect(t.query(`SELECT `+slotColumns+` FROM slots WHERE schedule = ? AND slot_at >= ? AND state = 'held' ORDER BY slot_at DESC`, schedule, sqlite.Micros(since)), scanSlot)
 }
 
 // SlotsBefore is SlotsOf for slots before an instant.
 func (l *Sweeps) SlotsBefore(ctx context.Context, schedule string, before time.Time, limit int) ([]Slot, error) {
-	return collect(l.query(ctx, `SELECT `+slotColumns+` FROM slots WHERE schedule = ? AND slot_at < ? ORDER BY slot_at DESC LIMIT +?`, schedule, micros(before), limit), scanSlot)
+	return sqlite.Collect(l.query(ctx, `SELECT `+slotColumns+` FROM slots WHERE schedule = ? AND slot_at < ? ORDER BY slot_at DESC LIMIT +?`, schedule, sqlite.Micros(before), limit), scanSlot)
 }
 
 // Listed reads a proxy that is not gone; ErrNotFound otherwise.
 func (l *Sweeps) Listed(ctx context.Context, id string) (Proxy, error) {
-	return one(scanProxy, l.read.QueryRowContext(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE proxy_id = ? AND gone = 0`, id))
+	return sqlite.One(scanProxy, l.read.QueryRowContext(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE proxy_id = ? AND gone = 0`, id))
 }
 
 const heldQuery = `SELECT ` + slotColumns + ` FROM slots WHERE state = 'held' AND plan = ? AND plan <> '' ORDER BY seq`
@@ -42,12 +43,12 @@ const heldQuery = `SELECT ` + slotColumns + ` FROM slots WHERE state = 'held' AN
 // HeldSlots lists the slots held for approval of the plan with this hash, in the order of
 // planning. The first holds the plan's commands.
 func (l *Sweeps) HeldSlots(ctx context.Context, plan string) ([]Slot, error) {
-	return collect(l.query(ctx, heldQuery, plan), scanSlot)
+	return sqlite.Collect(l.query(ctx, heldQuery, plan), scanSlot)
 }
 
 // HeldSlots is Sweeps.HeldSlots inside the transaction.
 func (t *Tx) HeldSlots(plan string) ([]Slot, error) {
-	return collect(t.query(heldQuery, plan), scanSlot)
+	return sqlite.Collect(t.query(heldQuery, plan), scanSlot)
 }
 
 // NotTakenIn lists a schedule's slots, planned at or after an instant, with commands that
@@ -55,18 +56,18 @@ func (t *Tx) HeldSlots(plan string) ([]Slot, error) {
 // It also returns when each such command was planned. Slots held for approval are left out.
 func (l *Sweeps) NotTakenIn(ctx context.Context, schedule string, since time.Time) (slots []Slot, planned map[string]time.Time, err error) {
 	planned = map[string]time.Time{}
-	err = each(l.query(ctx, `SELECT l.schedule, l.slot_at, l.state, l.plan, l.seq, s.command_id, s.planned_at
+	err = sqlite.Each(l.query(ctx, `SELECT l.schedule, l.slot_at, l.state, l.plan, l.seq, s.command_id, s.planned_at
 		FROM sweep_commands s JOIN slots l ON l.schedule = s.schedule AND l.slot_at = s.slot_at
 		WHERE s.schedule = ? AND s.planned_at >= ? AND l.state <> 'held'
 		AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = s.command_id)
-		AND NOT EXISTS (SELECT 1 FROM rejections r WHERE r.id = s.command_id) ORDER BY l.seq, s.command_id`, schedule, micros(since)), func(s scanner) error {
+		AND NOT EXISTS (SELECT 1 FROM rejections r WHERE r.id = s.command_id) ORDER BY l.seq, s.command_id`, schedule, sqlite.Micros(since)), func(s sqlite.Scanner) error {
 		var id string
 		var at int64
 		slot, err := scanSlot(extraColumns{s, []any{&id, &at}})
 		if n := len(slots); n == 0 || slots[n-1].Seq != slot.Seq {
 			slots = append(slots, slot)
 		}
-		planned[id] = fromMicros(at)
+		planned[id] = sqlite.FromMicros(at)
 		return err
 	})
 	return slots, planned, err
@@ -96,6 +97,6 @@ func (l *Sweeps) RefusedOf(ctx context.Context, schedule, prefix string) (*Refus
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil //nolint:nilnil // none is no error
 	}
-	x.Slot = fromMicros(at)
+	x.Slot = sqlite.FromMicros(at)
 	return &x, err
 }

@@ -4,6 +4,8 @@ package ledger
 
 import (
 	"context"
+
+	"perennial/ledger/sqlite"
 )
 
 // tracedAtOnce is how many rows one statement of a search reads. A longer read would keep
@@ -16,7 +18,7 @@ const tracedAtOnce = 20_000
 // only the last trace id of each operation.
 func (l *Operations) Traced(ctx context.Context, trace string, limit int) (all []string, err error) {
 	seen := map[string]bool{}
-	add := func(s scanner) error {
+	add := func(s sqlite.Scanner) error {
 		var id string
 		if err := s.Scan(&id); err != nil {
 			return err
@@ -31,7 +33,7 @@ func (l *Operations) Traced(ctx context.Context, trace string, limit int) (all [
 		return nil, err
 	}
 	for ; rows > 0 && len(all) < limit; rows -= tracedAtOnce {
-		if err := each(l.query(ctx, `SELECT id FROM operations WHERE rowid > ? AND rowid <= ? AND trace_id = ? ORDER BY rowid DESC LIMIT +?`,
+		if err := sqlite.Each(l.query(ctx, `SELECT id FROM operations WHERE rowid > ? AND rowid <= ? AND trace_id = ? ORDER BY rowid DESC LIMIT +?`,
 			rows-tracedAtOnce, rows, trace, limit), add); err != nil {
 			return nil, err
 		}
@@ -39,7 +41,7 @@ func (l *Operations) Traced(ctx context.Context, trace string, limit int) (all [
 	seq, _, err := l.journal.Head(ctx)
 	for ; err == nil && seq > 0 && len(all) < limit; seq -= tracedAtOnce {
 		// An operation has many rows: a limit of rows would leave operations out.
-		err = each(l.query(ctx, `SELECT operation FROM journal WHERE seq > ? AND seq <= ? AND operation <> '' AND instr(data, ?) > 0 GROUP BY +operation ORDER BY max(seq) DESC`,
+		err = sqlite.Each(l.query(ctx, `SELECT operation FROM journal WHERE seq > ? AND seq <= ? AND operation <> '' AND instr(data, ?) > 0 GROUP BY +operation ORDER BY max(seq) DESC`,
 			seq-tracedAtOnce, seq, trace), add)
 	}
 	return all, err

@@ -10,7 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
 )
 
 // Decision is an operator's decision, from the fact that records it.
@@ -46,7 +48,7 @@ func (l *Ledger) Decisions(ctx context.Context, p Period, yield func(Decision) e
 	}
 	var before Decision
 	for err == nil && after < last {
-		var rows []Row
+		var rows []chain.Row
 		rows, err = l.Rows(ctx, after, int(min(decisionsAtOnce, last-after)))
 		if err != nil || len(rows) == 0 {
 			return err
@@ -80,7 +82,7 @@ func (l *Ledger) DecisionsBefore(ctx context.Context, before int64, limit int) (
 	if before <= 0 {
 		before = 1 << 62
 	}
-	rows, err := collect(l.query(ctx, `SELECT `+rowColumns+` FROM journal WHERE seq < ? AND `+decisionTypes+` ORDER BY seq DESC LIMIT +?`, before, decisionsAtOnce), scanRow)
+	rows, err := sqlite.Collect(l.query(ctx, `SELECT `+chain.Columns+` FROM journal WHERE seq < ? AND `+decisionTypes+` ORDER BY seq DESC LIMIT +?`, before, decisionsAtOnce), chain.Scan)
 	var after Decision
 	for _, r := range rows {
 		d, bad := decisionOf(r)
@@ -102,7 +104,7 @@ func (l *Ledger) DecisionsBefore(ctx context.Context, before int64, limit int) (
 }
 
 // decisionOf returns the decision in a row; By is empty if the row has none.
-func decisionOf(r Row) (d Decision, err error) {
+func decisionOf(r chain.Row) (d Decision, err error) {
 	if !strings.Contains(r.Data, `"by":"`) && !strings.Contains(r.Data, `"detail":"by `) {
 		return d, nil
 	}

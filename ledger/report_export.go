@@ -15,6 +15,7 @@ import (
 	"unicode"
 
 	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
 )
 
 // exportColumns are the columns of the CSV export, which has one row for each double entry.
@@ -214,14 +215,14 @@ func (w *beancount) opening(ctx context.Context, l *Ledger, account string, p Pe
 
 // heldBefore returns each account's balance when a period began, and when the file begins:
 // with the period, or with the first entry.
-func heldBefore(ctx context.Context, q queryer, p Period) (held map[string]int64, first time.Time, err error) {
+func heldBefore(ctx context.Context, q sqlite.Queryer, p Period) (held map[string]int64, first time.Time, err error) {
 	held = map[string]int64{}
 	if p.From.IsZero() {
 		err := transfersOf(ctx, q, Period{To: p.To}, func(x Transfer) error {
 			first = x.BookedAt
-			return errEnough
+			return sqlite.ErrEnough
 		})
-		if errors.Is(err, errEnough) {
+		if errors.Is(err, sqlite.ErrEnough) {
 			err = nil
 		}
 		return held, first, err
@@ -230,7 +231,7 @@ func heldBefore(ctx context.Context, q queryer, p Period) (held map[string]int64
 	if err != nil {
 		return nil, first, err
 	}
-	return held, p.From, each(queryOf(ctx, q, `SELECT debit, credit, sum(cents) FROM transfers WHERE seq < ? GROUP BY debit, credit`, before), func(s scanner) error {
+	return held, p.From, sqlite.Each(sqlite.Query(ctx, q, `SELECT debit, credit, sum(cents) FROM transfers WHERE seq < ? GROUP BY debit, credit`, before), func(s sqlite.Scanner) error {
 		var debit, credit string
 		var cents int64
 		err := s.Scan(&debit, &credit, &cents)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 )
 
@@ -114,9 +115,9 @@ func TestAnArchiveOfBeforeNamesStillVerifies(t *testing.T) {
 	seq, hash, err := b.Head(t.Context())
 	check(t, err)
 	for _, sum := range sums {
-		check(t, b.joins(t.Context(), &Ledger{Journal: &Journal{base: &base{Head: Head{Seq: seq, Hash: hash}, snapshotHash: sum}}}))
+		check(t, b.joins(t.Context(), &Ledger{Journal: &Journal{base: &base{Head: chain.Head{Seq: seq, Hash: hash}, snapshotHash: sum}}}))
 	}
-	if err := b.joins(t.Context(), &Ledger{Journal: &Journal{base: &base{Head: Head{Seq: seq, Hash: hash}, snapshotHash: "other"}}}); err == nil {
+	if err := b.joins(t.Context(), &Ledger{Journal: &Journal{base: &base{Head: chain.Head{Seq: seq, Hash: hash}, snapshotHash: "other"}}}); err == nil {
 		t.Error("any snapshot joins")
 	}
 }

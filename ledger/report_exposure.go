@@ -8,7 +8,9 @@ import (
 	"errors"
 	"time"
 
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
 )
 
 // Exposure is how one operation, pending or in review, may change or have changed the
@@ -72,7 +74,7 @@ func (l *Money) Position(ctx context.Context, account string) (p Position, err e
 	if p.Balance, err = balanceOf(ctx, tx, account); err != nil {
 		return p, err
 	}
-	all, err := collect(queryOf(ctx, tx, exposureQuery), scanExposure)
+	all, err := sqlite.Collect(sqlite.Query(ctx, tx, exposureQuery), scanExposure)
 	for _, x := range all {
 		if !x.Zero() {
 			p.Open = append(p.Open, x)
@@ -81,7 +83,7 @@ func (l *Money) Position(ctx context.Context, account string) (p Position, err e
 	return p, err
 }
 
-func scanExposure(s scanner) (Exposure, error) {
+func scanExposure(s sqlite.Scanner) (Exposure, error) {
 	var x Exposure
 	var estimate, charged, refunded, unresolved int64
 	err := s.Scan(&x.OperationID, &x.CommandID, &x.Kind, &x.State, &x.OrderNo, &estimate, &charged, &refunded, &x.Unpriced, &unresolved)
@@ -112,9 +114,9 @@ func (l *Money) WalletsSince(ctx context.Context, since time.Time) (before []int
 		return nil, err
 	}
 	wallet := now.WalletCents
-	err = each(l.query(ctx, `SELECT sum(CASE WHEN debit = 'wallet' THEN cents WHEN credit = 'wallet' THEN -cents ELSE 0 END),
+	err = sqlite.Each(l.query(ctx, `SELECT sum(CASE WHEN debit = 'wallet' THEN cents WHEN credit = 'wallet' THEN -cents ELSE 0 END),
 			seq IN (SELECT seq FROM journal WHERE seq > ?1 AND type = 'ledger.recorded' AND data ->> '$.corrects_seq' > 0)
-		FROM transfers WHERE seq > ?1 GROUP BY seq ORDER BY seq DESC LIMIT +?2`, after, walletsMost), func(s scanner) error {
+		FROM transfers WHERE seq > ?1 GROUP BY seq ORDER BY seq DESC LIMIT +?2`, after, walletsMost), func(s sqlite.Scanner) error {
 		var moved int64
 		var corrects bool
 		err := s.Scan(&moved, &corrects)
@@ -132,7 +134,7 @@ func (l *Money) MoneyMoved(ctx context.Context, after, through int64) (bool, err
 	if after == through {
 		return false, nil
 	}
-	return found(l.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM journal WHERE seq > ? AND seq <= ? AND (
+	return sqlite.Found(l.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM journal WHERE seq > ? AND seq <= ? AND (
 		type IN ('operation.sending', 'operation.waiting', 'operation.review', 'operation.resolved', 'ledger.recorded')
 		OR type LIKE 'order.%' OR type LIKE 'renewal.%'))`, after, through))
 }
@@ -145,7 +147,7 @@ func balanceOf(ctx context.Context, tx *sql.Tx, account string) (b Balance, err 
 	if err != nil {
 		return b, err
 	}
-	b.Head.Hash = genesis
+	b.Head.Hash = chain.Genesis
 	err = tx.QueryRowContext(ctx, `SELECT seq, hash FROM journal ORDER BY seq DESC LIMIT 1`).Scan(&b.Head.Seq, &b.Head.Hash)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = nil

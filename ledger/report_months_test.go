@@ -13,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 )
 
@@ -65,7 +66,7 @@ func monthsAddUp(t testing.TB, l *Ledger, now time.Time) string {
 		}
 		closing = s.ClosingCents
 		parts = append(parts, export(p)...)
-		s.Head = Head{} // not every archived month knows its head's hash
+		s.Head = chain.Head{} // not every archived month knows its head's hash
 		fmt.Fprintf(&out, "%+v\n", s)
 	}
 	if closing != balance.WalletCents || !slices.Equal(whole, parts) {
@@ -277,7 +278,7 @@ func TestTheMonthsAddUpWhateverTheClocks(t *testing.T) {
 			check(t, errors.Join(err, b.Close()))
 			x := Archive{Path: path, Before: now.Add(-time.Duration(rapid.IntRange(0, 3000).Draw(rt, "hours")) * time.Hour), Keep: 1,
 				Clock: func() time.Time { return now.AddDate(0, 0, 8) }}
-			x.Published = Head{Seq: seq, Hash: hash}
+			x.Published = chain.Head{Seq: seq, Hash: hash}
 			out, err := x.Run(t.Context())
 			check(t, err)
 			if out.File != "" {

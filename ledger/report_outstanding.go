@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
 )
 
 // Outstanding is an operation that was charged, or may have been, when a period ended,
@@ -71,16 +72,16 @@ const outstandingQuery = `WITH since AS (
 
 // unbooked lists the operations that the statement does not book. to is the first sequence
 // after its period.
-func (s *Statement) unbooked(ctx context.Context, q queryer, to int64) (err error) {
+func (s *Statement) unbooked(ctx context.Context, q sqlite.Queryer, to int64) (err error) {
 	var all int64
-	s.Outstanding, err = collect(queryOf(ctx, q, outstandingQuery, to, micros(s.To), outstandingMost), func(r scanner) (x Outstanding, err error) {
+	s.Outstanding, err = sqlite.Collect(sqlite.Query(ctx, q, outstandingQuery, to, sqlite.Micros(s.To), outstandingMost), func(r sqlite.Scanner) (x Outstanding, err error) {
 		var sent int64
 		var booked *int64
 		var ended int64
 		err = r.Scan(&x.OperationID, &x.OrderNo, &sent, &x.State, &x.ExposureCents, &booked, &x.BookedCents, &ended, &all)
-		x.SentAt, x.Ended, x.ExposureUnknown = fromMicros(sent), ended != 0 && booked == nil, x.ExposureCents == 0
+		x.SentAt, x.Ended, x.ExposureUnknown = sqlite.FromMicros(sent), ended != 0 && booked == nil, x.ExposureCents == 0
 		if booked != nil {
-			x.BookedAt = new(fromMicros(*booked))
+			x.BookedAt = new(sqlite.FromMicros(*booked))
 		}
 		return x, err
 	})

@@ -11,6 +11,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"perennial/ledger/sqlite"
 )
 
 // Period is a span of time, including From and excluding To. A zero From begins with the
@@ -23,8 +25,8 @@ var errOldBook = errors.New("the ledger is of an older version, and does not say
 
 // firstBooked returns the sequence after the last transfer booked before an instant.
 // Booking times never decrease in the order of transfers.
-func firstBooked(ctx context.Context, q queryer, at time.Time) (int64, error) {
-	columns, err := columnsOf(ctx, q, "transfers")
+func firstBooked(ctx context.Context, q sqlite.Queryer, at time.Time) (int64, error) {
+	columns, err := sqlite.Columns(ctx, q, "transfers")
 	if err == nil && !slices.Contains(columns, "booked_at") {
 		err = errOldBook
 	}
@@ -43,7 +45,7 @@ func firstBooked(ctx context.Context, q queryer, at time.Time) (int64, error) {
 		switch {
 		case err != nil && !errors.Is(err, sql.ErrNoRows):
 			return 0, fmt.Errorf("find %s in the book: %w", at.UTC().Format(time.RFC3339), err)
-		case err == nil && booked < micros(at):
+		case err == nil && booked < sqlite.Micros(at):
 			first = middle + 1
 		default:
 			end = middle
@@ -53,18 +55,12 @@ func firstBooked(ctx context.Context, q queryer, at time.Time) (int64, error) {
 }
 
 // bounds returns the sequences of a period's transfers: from the first, before the second.
-func (p Period) bounds(ctx context.Context, q queryer) (from, to int64, err error) {
+func (p Period) bounds(ctx context.Context, q sqlite.Queryer) (from, to int64, err error) {
 	if from, err = firstBooked(ctx, q, p.From); err != nil || p.To.IsZero() {
 		return from, math.MaxInt64, err
 	}
 	to, err = firstBooked(ctx, q, p.To)
 	return from, to, err
-}
-
-// queryer is what sql.DB and sql.Tx share.
-type queryer interface {
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
 // Transfer is one double entry. It moves Cents from the credited account of the books to
@@ -99,12 +95,12 @@ func (l *Ledger) Transfers(ctx context.Context, p Period, yield func(Transfer) e
 	return transfersOf(ctx, l.read, p, yield)
 }
 
-func transfersOf(ctx context.Context, q queryer, p Period, yield func(Transfer) error) error {
+func transfersOf(ctx context.Context, q sqlite.Queryer, p Period, yield func(Transfer) error) error {
 	from, to, err := p.bounds(ctx, q)
 	if err != nil {
 		return err
 	}
-	return each(queryOf(ctx, q, `SELECT t.seq, t.n, coalesce(j.time, a.time), coalesce(j.type, a.type), t.kind, t.debit, t.credit, t.cents,
+	return sqlite.Each(sqlite.Query(ctx, q, `SELECT t.seq, t.n, coalesce(j.time, a.time), coalesce(j.type, a.type), t.kind, t.debit, t.credit, t.cents,
 		coalesce(o.command_id, ''), t.operation, t.order_no, t.proxy_id, coalesce(j.hash, a.hash),
 		coalesce(j.data ->> '$.by', a.data ->> '$.by', ''),
 		CASE WHEN j.data ->> '$.by' <> '' THEN coalesce(j.data ->> '$.reason', '') ELSE coalesce(a.data ->> '$.reason', '') END,
@@ -113,7 +109,7 @@ func transfersOf(ctx context.Context, q queryer, p Period, yield func(Transfer) 
 		CASE WHEN t.kind = 'refund' THEN coalesce(j.data ->> '$.refunded_at', a.data ->> '$.refunded_at', '') ELSE '' END
 		FROM transfers t LEFT JOIN journal j ON j.seq = t.seq LEFT JOIN archived a ON a.seq = t.seq LEFT JOIN operations o ON o.id = t.operation
 		LEFT JOIN commands c ON c.id = o.command_id LEFT JOIN archived ca ON ca.seq = c.accepted_seq
-		WHERE t.seq >= ? AND t.seq < ? ORDER BY t.seq, t.n`, from, to), func(s scanner) error {
+		WHERE t.seq >= ? AND t.seq < ? ORDER BY t.seq, t.n`, from, to), func(s sqlite.Scanner) error {
 		var x Transfer
 		var at, booked int64
 		var labels, refunded string
@@ -130,8 +126,8 @@ func transfersOf(ctx context.Context, q queryer, p Period, yield func(Transfer) 
 		if err != nil {
 			return err
 		}
-		x.Time, x.BookedAt = fromMicros(at), fromMicros(booked)
-		x.SentAt = instant(sent)
+		x.Time, x.BookedAt = sqlite.FromMicros(at), sqlite.FromMicros(booked)
+		x.SentAt = sqlite.Instant(sent)
 		return yield(x)
 	})
 }

@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"time"
 
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
 )
 
 // Changed is a fact that settled or changed an operation's money.
@@ -22,14 +24,14 @@ type Changed struct {
 // ChangedSince lists up to limit facts after a journal sequence that settled or changed an
 // operation's money, in order.
 func (l *Money) ChangedSince(ctx context.Context, after int64, limit int) ([]Changed, error) {
-	return collect(l.query(ctx, `SELECT seq, time, type, operation FROM journal WHERE seq > ? AND operation <> '' AND (type IN
+	return sqlite.Collect(l.query(ctx, `SELECT seq, time, type, operation FROM journal WHERE seq > ? AND operation <> '' AND (type IN
 		('order.delivered', 'order.refunded', 'operation.review', 'operation.resolved', 'renewal.completed', 'renewal.partial', 'renewal.failed')
 		OR type = 'ledger.recorded' AND data ->> '$.operation_id' <> '')
-		ORDER BY seq LIMIT +?`, after, limit), func(s scanner) (Changed, error) {
+		ORDER BY seq LIMIT +?`, after, limit), func(s sqlite.Scanner) (Changed, error) {
 		var c Changed
 		var us int64
 		err := s.Scan(&c.Seq, &us, &c.Type, &c.Operation)
-		c.At = fromMicros(us)
+		c.At = sqlite.FromMicros(us)
 		return c, err
 	})
 }
@@ -45,26 +47,26 @@ func (l *Journal) SeqAt(ctx context.Context, at time.Time) (int64, error) {
 func (l *Money) OpenedAt(ctx context.Context) (time.Time, error) {
 	var us int64
 	err := l.read.QueryRowContext(ctx, `SELECT opened_at FROM binding`).Scan(&us)
-	return fromMicros(us), notFound(err)
+	return sqlite.FromMicros(us), sqlite.NotFound(err)
 }
 
 // OrdersAfter lists up to limit operations with an order number after the given one, by
 // number: a cursor over all orders.
 func (l *Money) OrdersAfter(ctx context.Context, orderNo string, limit int) ([]fact.Operation, error) {
-	return collect(l.query(ctx, `SELECT `+operationColumns+` FROM operations
+	return sqlite.Collect(l.query(ctx, `SELECT `+operationColumns+` FROM operations
 		WHERE order_no <> '' AND order_no > ? ORDER BY order_no, id LIMIT +?`, orderNo, limit), scanOperation)
 }
 
 // OrderOperation reads the operation that made an order; ErrNotFound if none did.
 func (l *Money) OrderOperation(ctx context.Context, orderNo string) (fact.Operation, error) {
-	return one(scanOperation, l.read.QueryRowContext(ctx, `SELECT `+operationColumns+` FROM operations
+	return sqlite.One(scanOperation, l.read.QueryRowContext(ctx, `SELECT `+operationColumns+` FROM operations
 		WHERE order_no <> '' AND order_no = +? ORDER BY id LIMIT 1`, orderNo))
 }
 
 // OrdersWithoutNumber lists orders that may have reached the provider and have no order
 // number in the ledger. They are in progress, in review, or were resolved as charged.
 func (l *Money) OrdersWithoutNumber(ctx context.Context) ([]fact.Operation, error) {
-	return collect(l.query(ctx, `SELECT `+operationColumns+` FROM operations
+	return sqlite.Collect(l.query(ctx, `SELECT `+operationColumns+` FROM operations
 		WHERE id IN (
 			SELECT id FROM operations WHERE live = 1 AND (state IN ('sending', 'review') OR (state = 'waiting' AND ambiguous > 0))
 				AND kind = 'order' AND order_no = '' AND first_sent_at IS NOT NULL
@@ -77,7 +79,7 @@ func (l *Money) OrdersWithoutNumber(ctx context.Context) ([]fact.Operation, erro
 // OrdersNotCharged lists orders without a number that were sent and that an operator
 // answered as not charged.
 func (l *Money) OrdersNotCharged(ctx context.Context) ([]fact.Operation, error) {
-	return collect(l.query(ctx, `SELECT `+operationColumns+` FROM operations
+	return sqlite.Collect(l.query(ctx, `SELECT `+operationColumns+` FROM operations
 		WHERE kind = 'order' AND order_no = '' AND state = 'resolved' AND charged_cents <= refunded_cents AND first_sent_at IS NOT NULL
 		ORDER BY accepted_at, id`), scanOperation)
 }
@@ -86,8 +88,8 @@ func (l *Money) OrdersNotCharged(ctx context.Context) ([]fact.Operation, error) 
 // back.
 func (l *Money) RecordedFor(ctx context.Context) (map[string]int64, error) {
 	sums := map[string]int64{}
-	err := each(l.query(ctx, `SELECT order_no, sum(CASE credit WHEN 'wallet' THEN cents ELSE -cents END)
-		FROM transfers WHERE (kind = 'external' OR kind = 'funding') AND order_no <> '' GROUP BY order_no`), func(s scanner) error {
+	err := sqlite.Each(l.query(ctx, `SELECT order_no, sum(CASE credit WHEN 'wallet' THEN cents ELSE -cents END)
+		FROM transfers WHERE (kind = 'external' OR kind = 'funding') AND order_no <> '' GROUP BY order_no`), func(s sqlite.Scanner) error {
 		var no string
 		var cents int64
 		err := s.Scan(&no, &cents)
@@ -100,7 +102,7 @@ func (l *Money) RecordedFor(ctx context.Context) (map[string]int64, error) {
 // RenewalsAfter lists up to limit renewal operations after the given id: a cursor over all
 // renewals.
 func (l *Money) RenewalsAfter(ctx context.Context, id string, limit int) ([]string, error) {
-	return collect(l.query(ctx, `SELECT id FROM operations WHERE id > ? AND kind = 'renewal' ORDER BY id LIMIT +?`, id, limit), scanText)
+	return sqlite.Collect(l.query(ctx, `SELECT id FROM operations WHERE id > ? AND kind = 'renewal' ORDER BY id LIMIT +?`, id, limit), sqlite.Text)
 }
 
 // RenewalSums is one renewal's money in gross cents, three times: by the operation, by its
@@ -153,7 +155,7 @@ func (l *Money) RenewalSums(ctx context.Context, id string) (s RenewalSums, err 
 		FROM operations o WHERE o.id = ?`, id).
 		Scan(&s.ChargedCents, &s.RefundedCents, &s.BookedChargedCents, &s.BookedRefundedCents, &s.LineChargedCents, &s.LineRefundedCents, &together)
 	s.ByLine = together == 0
-	return s, notFound(err)
+	return s, sqlite.NotFound(err)
 }
 
 // reconcileHorizon is how many of the newest facts are searched for results of
@@ -177,9 +179,9 @@ func (l *Money) PublishedDiscrepancies(ctx context.Context) (told []fact.LedgerD
 		less                             bool
 	}
 	seen := map[subject]bool{}
-	err = each(l.query(ctx, `SELECT `+rowColumns+` FROM journal WHERE seq > (SELECT coalesce(max(seq), 0) FROM journal) - ? AND type IN ('ledger.reconciled', 'ledger.discrepancy')
-		ORDER BY seq DESC`, reconcileHorizon), func(s scanner) error {
-		r, err := scanRow(s)
+	err = sqlite.Each(l.query(ctx, `SELECT `+chain.Columns+` FROM journal WHERE seq > (SELECT coalesce(max(seq), 0) FROM journal) - ? AND type IN ('ledger.reconciled', 'ledger.discrepancy')
+		ORDER BY seq DESC`, reconcileHorizon), func(s sqlite.Scanner) error {
+		r, err := chain.Scan(s)
 		if err != nil {
 			return err
 		}
@@ -192,11 +194,11 @@ func (l *Money) PublishedDiscrepancies(ctx context.Context) (told []fact.LedgerD
 			}
 		case fact.LedgerReconciled:
 			agreed = &Reconciled{f, r.Seq, r.Instant()}
-			return errEnough
+			return sqlite.ErrEnough
 		}
 		return err
 	})
-	if errors.Is(err, errEnough) {
+	if errors.Is(err, sqlite.ErrEnough) {
 		err = nil
 	}
 	if err != nil {
@@ -218,12 +220,12 @@ func (l *Money) LastComparison(ctx context.Context) (at time.Time, differences i
 	}
 	var us int64
 	err = l.read.QueryRowContext(ctx, `SELECT time FROM journal WHERE seq > (SELECT max(seq) FROM journal) - ? AND type = 'ledger.discrepancy' ORDER BY seq DESC LIMIT 1`, reconcileHorizon).Scan(&us)
-	return fromMicros(us), int64(len(told)), err
+	return sqlite.FromMicros(us), int64(len(told)), err
 }
 
 const (
-	agreedBefore = `SELECT ` + rowColumns + ` FROM journal WHERE type = 'ledger.reconciled' AND seq < ? AND seq > ? ORDER BY seq DESC LIMIT 1`
-	agreedAfter  = `SELECT ` + rowColumns + ` FROM journal WHERE type = 'ledger.reconciled' AND seq > ? AND seq < ? ORDER BY seq LIMIT 1`
+	agreedBefore = `SELECT ` + chain.Columns + ` FROM journal WHERE type = 'ledger.reconciled' AND seq < ? AND seq > ? ORDER BY seq DESC LIMIT 1`
+	agreedAfter  = `SELECT ` + chain.Columns + ` FROM journal WHERE type = 'ledger.reconciled' AND seq > ? AND seq < ? ORDER BY seq LIMIT 1`
 )
 
 // ReconciledAround reads the last agreement before a journal sequence and the first one
@@ -237,8 +239,8 @@ func (l *Money) ReconciledAround(ctx context.Context, seq int64) (before, after 
 }
 
 func (l *Money) reconciled(ctx context.Context, query string, from, to int64) (found *Reconciled, err error) {
-	err = each(l.query(ctx, query, from, to), func(s scanner) error {
-		r, err := scanRow(s)
+	err = sqlite.Each(l.query(ctx, query, from, to), func(s sqlite.Scanner) error {
+		r, err := chain.Scan(s)
 		if err != nil {
 			return err
 		}

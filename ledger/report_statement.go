@@ -13,7 +13,9 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
 )
 
 // SubjectTotal is the cost of one order, proxy, label or day, in integer cents. Charged is
@@ -30,7 +32,7 @@ type SubjectTotal struct {
 	name string // of a label: the rows of each name add up to the account's total
 }
 
-func scanSubject(s scanner) (SubjectTotal, error) {
+func scanSubject(s sqlite.Scanner) (SubjectTotal, error) {
 	var x SubjectTotal
 	err := s.Scan(&x.Subject, &x.name, &x.Count, &x.ChargedCents, &x.RefundedCents, &x.NetCents)
 	return x, err
@@ -72,8 +74,8 @@ type Statement struct {
 	Outstanding        []Outstanding `json:"outstanding"`
 	OutstandingFurther int64         `json:"outstanding_further,omitempty"`
 	// Head is the last row before the period's end. HeadNote says why it is unknown.
-	Head     Head   `json:"head"`
-	HeadNote string `json:"head_note,omitempty"`
+	Head     chain.Head `json:"head"`
+	HeadNote string     `json:"head_note,omitempty"`
 	// Finished says that the period has ended by any clock the provider accepts, so nothing
 	// more is booked in it. Otherwise Until is the time up to which it was summed.
 	Finished bool       `json:"finished"`
@@ -101,7 +103,7 @@ func (c Corrections) Text() string {
 }
 
 // corrected reads the corrections of a period.
-func (s *Statement) corrected(ctx context.Context, q queryer, from, to int64) error {
+func (s *Statement) corrected(ctx context.Context, q sqlite.Queryer, from, to int64) error {
 	var c Corrections
 	err := q.QueryRowContext(ctx, `SELECT count(DISTINCT t.seq), coalesce(sum(t.cents) FILTER (WHERE t.kind = 'charge'), 0), coalesce(sum(t.cents) FILTER (WHERE t.kind = 'refund'), 0),
 		`+fundingCents+`, `+outsideCents+`
@@ -133,7 +135,7 @@ func (l *Ledger) Statement(ctx context.Context, account string, p Period) (*Stat
 	}
 	err = snapshot.QueryRowContext(ctx, `SELECT account_id, environment, currency FROM binding`).Scan(&s.AccountID, &s.Environment, &s.Currency)
 	if err != nil {
-		return nil, fmt.Errorf("whose book it is: %w", notFound(err))
+		return nil, fmt.Errorf("whose book it is: %w", sqlite.NotFound(err))
 	}
 	from, to, err := p.bounds(ctx, snapshot)
 	if err != nil {
@@ -147,7 +149,7 @@ const inPeriod = ` FROM transfers t WHERE t.seq >= ?1 AND t.seq < ?2`
 
 // sumUp works back from the present sums, so that it reads only the movements in and after
 // the period.
-func (s *Statement) sumUp(ctx context.Context, q queryer, from, to int64) error {
+func (s *Statement) sumUp(ctx context.Context, q sqlite.Queryer, from, to int64) error {
 	const change = `coalesce(sum(CASE WHEN debit = 'wallet' THEN cents WHEN credit = 'wallet' THEN -cents END), 0),
 		coalesce(sum(CASE WHEN debit = 'suspense' THEN cents WHEN credit = 'suspense' THEN -cents END), 0)`
 	var wallet, suspense, walletSince, suspenseSince, walletIn int64
@@ -194,9 +196,9 @@ const charges = `count(*) FILTER (WHERE t.kind = 'charge' OR t.kind = 'suspense'
 	coalesce(sum(CASE WHEN t.kind = 'charge' OR t.kind = 'suspense' THEN t.cents WHEN t.kind = 'refund' THEN -t.cents END), 0)`
 
 // subjects sums the period by kind, day and label.
-func (s *Statement) subjects(ctx context.Context, q queryer, from, to int64) error {
+func (s *Statement) subjects(ctx context.Context, q sqlite.Queryer, from, to int64) error {
 	sum := func(query string) ([]SubjectTotal, error) {
-		return collect(queryOf(ctx, q, query, from, to), scanSubject)
+		return sqlite.Collect(sqlite.Query(ctx, q, query, from, to), scanSubject)
 	}
 	kinds, err := sum(`SELECT CASE WHEN t.debit = 'orders' OR t.credit = 'orders' THEN 'orders' ELSE 'renewals' END, '', ` + charges + inPeriod + ` AND t.operation <> '' GROUP BY 1`)
 	if err != nil {

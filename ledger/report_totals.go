@@ -8,6 +8,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+
+	"perennial/ledger/sqlite"
 )
 
 // BookTotal is the cost of one order, renewal, proxy, label or day, in integer cents. Net
@@ -84,7 +86,7 @@ func (l *Money) TotalsBy(ctx context.Context, what string, limit int) ([]BookTot
 	if err != nil {
 		return nil, err
 	}
-	names, err := totalsOf(ctx, tx, `WITH totals_by AS (`+query+wholeName, limit, func(s scanner) (x BookTotal, err error) {
+	names, err := totalsOf(ctx, tx, `WITH totals_by AS (`+query+wholeName, limit, func(s sqlite.Scanner) (x BookTotal, err error) {
 		err = s.Scan(&x.name, &x.Count, &x.ChargedCents, &x.RefundedCents, &x.RecordedCents)
 		return x, err
 	})
@@ -106,11 +108,11 @@ func (l *Money) TotalsBy(ctx context.Context, what string, limit int) ([]BookTot
 	return all, nil
 }
 
-func totalsOf(ctx context.Context, q queryer, query string, limit int, scan func(scanner) (BookTotal, error)) ([]BookTotal, error) {
-	return collect(queryOf(ctx, q, query, limit), scan)
+func totalsOf(ctx context.Context, q sqlite.Queryer, query string, limit int, scan func(sqlite.Scanner) (BookTotal, error)) ([]BookTotal, error) {
+	return sqlite.Collect(sqlite.Query(ctx, q, query, limit), scan)
 }
 
-func scanTotal(s scanner) (x BookTotal, err error) {
+func scanTotal(s sqlite.Scanner) (x BookTotal, err error) {
 	err = s.Scan(&x.Subject, &x.name, &x.Count, &x.ChargedCents, &x.RefundedCents, &x.RecordedCents)
 	return x, err
 }

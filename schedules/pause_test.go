@@ -10,6 +10,7 @@ import (
 
 	"perennial/jobs/command"
 	"perennial/ledger"
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 )
 
@@ -68,7 +69,7 @@ func TestAPauseEndsByItsTime(t *testing.T) {
 		want(t, "slots behind it", len(b.slots(10)), 3)
 		rows, err := b.Ledger.Rows(t.Context(), 0, 100)
 		check(t, err)
-		resumed := slices.IndexFunc(rows, func(r ledger.Row) bool { return r.Type == "schedule.resumed" })
+		resumed := slices.IndexFunc(rows, func(r chain.Row) bool { return r.Type == "schedule.resumed" })
 		f, err := fact.Decode(rows[resumed].Type, []byte(rows[resumed].Data))
 		check(t, err)
 		want[fact.Fact](t, "resumed", f, fact.ScheduleResumed{Schedule: "keepalive", Reason: "the time of its pause is over"})

@@ -14,6 +14,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"perennial/ledger"
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 	"perennial/schedules/plans"
 )
@@ -336,7 +337,7 @@ func (s *Sweeper) answerTo(ctx context.Context, slot ledger.Slot) (string, error
 }
 
 // nameThen returns the name of a slot's schedule when its facts were written.
-func nameThen(rows []ledger.Row, slot ledger.Slot) string {
+func nameThen(rows []chain.Row, slot ledger.Slot) string {
 	for _, row := range rows {
 		if row.Seq != slot.Seq {
 			continue

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 )
 
@@ -48,7 +49,7 @@ func TestAScheduleWhoseLastPlanIsArchivedElsewhereIsListed(t *testing.T) {
 	check(t, h.Ledger.Close())
 	later := noon.Add(30 * fact.Day)
 	archived, err := ledger.Archive{
-		Path: path, Before: later.Add(-10 * fact.Day), Clock: func() time.Time { return later }, Published: ledger.Head{Seq: seq, Hash: hash}, Keep: 1,
+		Path: path, Before: later.Add(-10 * fact.Day), Clock: func() time.Time { return later }, Published: chain.Head{Seq: seq, Hash: hash}, Keep: 1,
 	}.Run(t.Context())
 	check(t, err)
 	check(t, os.Remove(archived.File))

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"perennial/ledger"
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 	"perennial/ledger/testrun"
 )
@@ -122,7 +122,7 @@ func (y *year) auditLost() {
 // factsOf reads the journal's facts of one type.
 func factsOf[F fact.Fact](y *year, factType string) (all []F) {
 	y.t.Helper()
-	y.rows(func(r ledger.Row) {
+	y.rows(func(r chain.Row) {
 		if r.Type == factType {
 			var f F
 			check(y.t, json.Unmarshal([]byte(r.Data), &f))
@@ -132,7 +132,7 @@ func factsOf[F fact.Fact](y *year, factType string) (all []F) {
 	return all
 }
 
-func (y *year) rows(yield func(ledger.Row)) {
+func (y *year) rows(yield func(chain.Row)) {
 	y.t.Helper()
 	var after int64
 	for {
@@ -150,7 +150,7 @@ func (y *year) rows(yield func(ledger.Row)) {
 
 // trace is the journal without what the sandbox makes up.
 func (y *year) trace() (lines []string) {
-	y.rows(func(r ledger.Row) {
+	y.rows(func(r chain.Row) {
 		var data map[string]any
 		check(y.t, json.Unmarshal([]byte(r.Data), &data))
 		delete(data, "trace_id")

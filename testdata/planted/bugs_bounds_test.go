@@ -50,7 +50,7 @@ var boundBugs = []bug{
 		old: "b = f.Settlement.Books()", new: "b = fact.Booked{}"},
 	{name: "an answer of a person is not in the sum", in: "ledger.Tx.bookedBy", run: "TestBookedSums",
 		old: "return b, f.OperationID, true, err", new: "return fact.Booked{}, f.OperationID, true, err"},
-	{name: "two facts with one sequence have one id", in: "ledger.Row.eventID", run: "TestEventsAreCloudEvents",
+	{name: "two facts with one sequence have one id", in: "chain.Row.eventID", run: "TestEventsAreCloudEvents",
 		old: "r.Hash[:min(len(r.Hash), eventHash)]", new: "\"e\""},
 	{name: "a command has the runner publish where it likes", in: "queue.ReplyTo", run: "TestACommandIsAnsweredOnInboxesOnly",
 		old: " || !strings.HasPrefix(to, inboxes)", new: ""},

@@ -16,6 +16,7 @@ import (
 	"perennial/cmd/perennial/internal/journal"
 	"perennial/cmd/perennial/internal/webhook"
 	"perennial/ledger"
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 	"perennial/ledger/failpoint"
 	"perennial/queue"
@@ -53,7 +54,7 @@ type boundedEvents struct {
 	BytesAfter  uint64   `json:"bytes_after"`
 
 	stream string
-	head   ledger.Head
+	head   chain.Head
 }
 
 // run removes the events before the journal's first row from the stream. No other process may

@@ -17,6 +17,7 @@ import (
 	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/ledger"
+	"perennial/ledger/chain"
 	"perennial/queue"
 	"perennial/queue/events"
 	"perennial/queue/publish"
@@ -155,7 +156,7 @@ func (d *disk) open(do func(*ledger.Ledger) error) {
 	d.must(errors.Join(do(l), l.Close()))
 }
 
-func (d *disk) head() (h ledger.Head) {
+func (d *disk) head() (h chain.Head) {
 	d.open(func(l *ledger.Ledger) (err error) { h.Seq, h.Hash, err = l.Head(d.Context()); return err })
 	return h
 }

@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"perennial/ledger"
+	"perennial/ledger/chain"
 	"perennial/queue/events"
 )
 
 // TestEventsForPeopleShowMoneyInOneForm.
 func TestEventsForPeopleShowMoneyInOneForm(t *testing.T) {
 	t.Parallel()
-	event, err := json.Marshal(ledger.CloudEvent{Type: "renewal.completed", Data: []byte(`{"charged_cents":300,"refunded_cents":100}`)})
+	event, err := json.Marshal(chain.CloudEvent{Type: "renewal.completed", Data: []byte(`{"charged_cents":300,"refunded_cents":100}`)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,14 +26,14 @@ func TestEventsForPeopleShowMoneyInOneForm(t *testing.T) {
 // TestEventsForPeopleSayWhoAskedForThem.
 func TestEventsForPeopleSayWhoAskedForThem(t *testing.T) {
 	t.Parallel()
-	event, err := json.Marshal(ledger.CloudEvent{Type: "proxy.retired", Data: []byte(`{"proxy_id":"px_1","by":"ann","reason":"moving","user":"ops"}`)})
+	event, err := json.Marshal(chain.CloudEvent{Type: "proxy.retired", Data: []byte(`{"proxy_id":"px_1","by":"ann","reason":"moving","user":"ops"}`)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if line := eventLine(events.Event{Seq: 1, Type: "proxy.retired", Data: event}, "USD"); !strings.HasSuffix(line, "  px_1  by ann (NATS user ops)  moving") {
 		t.Error(line)
 	}
-	paused, err := json.Marshal(ledger.CloudEvent{Type: "account.paused", Data: []byte(`{"detail":"by ann (NATS user ops): to look","user":"ops"}`)})
+	paused, err := json.Marshal(chain.CloudEvent{Type: "account.paused", Data: []byte(`{"detail":"by ann (NATS user ops): to look","user":"ops"}`)})
 	if err != nil {
 		t.Fatal(err)
 	}

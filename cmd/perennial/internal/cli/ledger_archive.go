@@ -12,6 +12,7 @@ import (
 
 	"perennial/cmd/perennial/internal/config"
 	"perennial/ledger"
+	"perennial/ledger/chain"
 	"perennial/ledger/failpoint"
 	"perennial/queue/events"
 )
@@ -83,7 +84,7 @@ func (a ledgerCommands) archive(ctx context.Context, c *config.Config, account s
 	if !found {
 		return fmt.Errorf("account %s: the events stream is empty, and what is not published stays in the ledger\nstart the runner and let it publish first", account)
 	}
-	x.Path, x.Published = c.LedgerPath(account), ledger.Head{Seq: int64(last.Seq), Hash: last.Hash}
+	x.Path, x.Published = c.LedgerPath(account), chain.Head{Seq: int64(last.Seq), Hash: last.Hash}
 	var out ArchiveResult
 	if out.Archived, err = x.Run(ctx); err != nil {
 		return a.broken(err)

@@ -17,6 +17,7 @@ import (
 	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/journal"
 	"perennial/ledger"
+	"perennial/ledger/chain"
 	"perennial/ledger/files"
 	"perennial/queue/outbox"
 )
@@ -120,9 +121,9 @@ func (a ledgerCommands) verify(ctx context.Context, l *ledger.Ledger, file, name
 		return err
 	}
 	l.VerifyIn(room)
-	expected := make([]ledger.Head, 0, len(p.expect))
+	expected := make([]chain.Head, 0, len(p.expect))
 	for _, text := range p.expect {
-		h, err := ledger.ParseHead(text)
+		h, err := chain.ParseHead(text)
 		if err != nil {
 			return usage("--expect: %w", err)
 		}
@@ -206,13 +207,13 @@ func missingEvents(noted ledger.Published, last uint64) error {
 	if why == "" {
 		return nil
 	}
-	return &ledger.BrokenError{Check: "events", Seq: int64(last) + 1, Detail: why + "\n" + then}
+	return &chain.BrokenError{Check: "events", Seq: int64(last) + 1, Detail: why + "\n" + then}
 }
 
 // checkSnapshot checks a stream whose first events were removed. The snapshot that a restore
 // needs must exist and be complete.
 func (h *history) checkSnapshot(ctx context.Context, removed int64) (err error) {
-	missing := &ledger.BrokenError{Check: "events", Seq: removed, Detail: "its event was removed and no snapshot beside the stream contains it: `perennial ledger archive` stores it again"}
+	missing := &chain.BrokenError{Check: "events", Seq: removed, Detail: "its event was removed and no snapshot beside the stream contains it: `perennial ledger archive` stores it again"}
 	snapshot, open, err := h.snapshot(ctx)
 	if err != nil {
 		return err
@@ -230,7 +231,7 @@ func (h *history) checkSnapshot(ctx context.Context, removed int64) (err error) 
 
 // broken prints the first failed check. The exit code is 1.
 func (a ledgerCommands) broken(err error) error {
-	broken, ok := errors.AsType[*ledger.BrokenError](err)
+	broken, ok := errors.AsType[*chain.BrokenError](err)
 	if !ok {
 		return err
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"perennial/ledger"
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 	"perennial/queue/events"
 )
@@ -34,7 +34,7 @@ func TestWatchSaysWhichProxiesWereLeftOutAndWhy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		event, err := json.Marshal(ledger.CloudEvent{Type: "proxy.skipped", Subject: "c", Data: data})
+		event, err := json.Marshal(chain.CloudEvent{Type: "proxy.skipped", Subject: "c", Data: data})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,7 +19,7 @@ import (
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs"
 	"perennial/jobs/inspect"
-	"perennial/ledger"
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 	"perennial/queue/events"
 )
@@ -142,7 +142,7 @@ func (a eventCommands) printEvent(e events.Event, currency string) error {
 
 // eventLine formats an event for people: time, type, subject and amount.
 func eventLine(e events.Event, currency string) string {
-	var event ledger.CloudEvent
+	var event chain.CloudEvent
 	var data struct {
 		Charged  int64    `json:"charged_cents"`
 		Refunded int64    `json:"refunded_cents"`

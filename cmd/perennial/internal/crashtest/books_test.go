@@ -15,6 +15,7 @@ import (
 
 	"perennial/jobs/inspect"
 	"perennial/ledger"
+	"perennial/ledger/chain"
 	"perennial/ledger/testrun"
 	"perennial/queue"
 	"perennial/queue/embedded"
@@ -234,7 +235,7 @@ func checkReferee(t testing.TB, file string) (charged, refunded int64) {
 
 // checkEvents reads the events stream off the disk that the runner left, checks
 // it against the journal, and counts the ends of every command.
-func checkEvents(t testing.TB, w *world, l *ledger.Ledger, head ledger.Head) map[string]int {
+func checkEvents(t testing.TB, w *world, l *ledger.Ledger, head chain.Head) map[string]int {
 	t.Helper()
 	server, err := embedded.Start(embedded.Config{Listen: "127.0.0.1:0", StoreDir: filepath.Join(w.dir, "data", "nats")})
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"perennial/cmd/perennial/internal/cli"
 	"perennial/ledger"
+	"perennial/ledger/chain"
 	"perennial/upstream/sandbox"
 )
 
@@ -159,7 +160,7 @@ func checkSlots(t testing.TB, fired, finished map[time.Time]int) {
 }
 
 // wholeJournal reads the stopped runner's journal to its end.
-func (w *world) wholeJournal() (all []ledger.Row) {
+func (w *world) wholeJournal() (all []chain.Row) {
 	w.t.Helper()
 	l, err := ledger.Open(w.t.Context(), ledger.Config{Path: filepath.Join(w.dir, "data", "main.ledger.db"), ReadOnly: true})
 	if err != nil {

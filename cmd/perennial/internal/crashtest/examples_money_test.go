@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"perennial/ledger"
+	"perennial/ledger/chain"
 )
 
 // checkMoneyAndChain: the exported costs sum to the balance, the verifiers accept the stream
@@ -154,7 +155,7 @@ func TestTheExamplesBeginWithTheSumsOfTheLastArchive(t *testing.T) {
 }
 
 // row is the journal's row at the sequence number of head, which is "SEQ:HASH".
-func (w *world) row(head string) ledger.Row {
+func (w *world) row(head string) chain.Row {
 	w.t.Helper()
 	text, _, _ := strings.Cut(head, ":")
 	seq, err := strconv.ParseInt(text, 10, 64)

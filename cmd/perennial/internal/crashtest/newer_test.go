@@ -22,6 +22,7 @@ import (
 	"perennial/cmd/perennial/internal/cluster"
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/ledger"
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 	"perennial/queue"
 	"perennial/queue/events"
@@ -71,7 +72,7 @@ func (n *newer) writes(factType, data string) {
 	t := n.p.w.t
 	t.Helper()
 	last := n.last()
-	r := ledger.Row{Seq: int64(last.Seq) + 1, Type: factType, Time: time.Now().UnixMicro(), Data: data, PrevHash: last.Hash}
+	r := chain.Row{Seq: int64(last.Seq) + 1, Type: factType, Time: time.Now().UnixMicro(), Data: data, PrevHash: last.Hash}
 	text := binary.BigEndian.AppendUint64(fact.AppendField(nil, r.PrevHash), uint64(r.Seq))
 	text = binary.BigEndian.AppendUint64(fact.AppendField(text, r.Type), uint64(r.Time))
 	r.Hash = fmt.Sprintf("%x", sha256.Sum256(fact.AppendField(fact.AppendField(text, r.Operation), r.Data)))

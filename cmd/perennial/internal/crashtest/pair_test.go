@@ -15,6 +15,7 @@ import (
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/jobs/inspect"
 	"perennial/ledger"
+	"perennial/ledger/chain"
 	"perennial/ledger/testrun"
 )
 
@@ -140,7 +141,7 @@ func (p *pair) open(dir string) *ledger.Ledger {
 	return l
 }
 
-func (p *pair) verified(dir string) ledger.Head {
+func (p *pair) verified(dir string) chain.Head {
 	p.w.t.Helper()
 	l := p.open(dir)
 	defer func() { _ = l.Close() }()

@@ -13,6 +13,7 @@ import (
 
 	"perennial/cmd/perennial/internal/cli"
 	"perennial/ledger"
+	"perennial/ledger/chain"
 	"perennial/queue"
 	"perennial/queue/embedded"
 	"perennial/queue/streams"
@@ -90,7 +91,7 @@ func TestVerifyExpectsHeadsThatWereKept(t *testing.T) {
 			t.Errorf("%s does not show the head %s:\n%s", what, head, text)
 		}
 	}
-	other := ledger.Head{Seq: head.Seq, Hash: strings.Repeat("0", 64)}
+	other := chain.Head{Seq: head.Seq, Hash: strings.Repeat("0", 64)}
 	for _, test := range []struct {
 		args []string
 		code int
@@ -98,7 +99,7 @@ func TestVerifyExpectsHeadsThatWereKept(t *testing.T) {
 	}{
 		{[]string{"--expect", head.String()}, cli.ExitDone, "1 heads"},
 		{[]string{"--expect", head.String(), "--expect", other.String()}, cli.ExitFailed, "history was rewritten"},
-		{[]string{"--expect", ledger.Head{Seq: head.Seq + 1, Hash: head.Hash}.String()}, cli.ExitFailed, "older copy"},
+		{[]string{"--expect", chain.Head{Seq: head.Seq + 1, Hash: head.Hash}.String()}, cli.ExitFailed, "older copy"},
 		{[]string{"--expect", "7"}, cli.ExitUsage, "SEQ:HASH"},
 		{[]string{filepath.Join(w.dir, "b.db"), "--expect", head.String()}, cli.ExitDone, "1 heads"},
 	} {

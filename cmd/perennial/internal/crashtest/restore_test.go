@@ -11,6 +11,7 @@ import (
 	"perennial/cmd/perennial/internal/cli"
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/ledger"
+	"perennial/ledger/chain"
 	"perennial/queue/embedded"
 )
 
@@ -35,10 +36,10 @@ func decode[T any](t testing.TB, text string) (v T) {
 }
 
 type fileLine struct {
-	OK   bool        `json:"ok"`
-	File string      `json:"file"`
-	Rows int64       `json:"rows"`
-	Head ledger.Head `json:"head"`
+	OK   bool       `json:"ok"`
+	File string     `json:"file"`
+	Rows int64      `json:"rows"`
+	Head chain.Head `json:"head"`
 }
 
 type againstLine struct {

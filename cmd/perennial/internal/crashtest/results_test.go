@@ -13,6 +13,7 @@ import (
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/ledger"
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 )
 
@@ -292,7 +293,7 @@ func TestAnUnknownIdIsNotFoundEverywhere(t *testing.T) {
 }
 
 // journal reads the account's journal beside the running runner.
-func (w *world) journal(t testing.TB) []ledger.Row {
+func (w *world) journal(t testing.TB) []chain.Row {
 	t.Helper()
 	l, err := ledger.Open(t.Context(), ledger.Config{Path: filepath.Join(w.dir, "data", "main.ledger.db"), ReadOnly: true})
 	if err != nil {

@@ -23,6 +23,7 @@ import (
 	"perennial/cmd/perennial/internal/daemon/life"
 	"perennial/cmd/perennial/internal/journal"
 	"perennial/ledger"
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 	"perennial/queue"
 	"perennial/queue/embedded"
@@ -133,11 +134,11 @@ func (x *taken) later() {
 	x.t.Helper()
 	seq, hash, err := x.other.Head(x.t.Context())
 	must(x.t, err)
-	r := ledger.Row{Seq: seq + 1, Type: "proxy.frozen", Time: time.Now().UnixMicro(), Data: `{"proxy_id":"px_1"}`, PrevHash: hash}
+	r := chain.Row{Seq: seq + 1, Type: "proxy.frozen", Time: time.Now().UnixMicro(), Data: `{"proxy_id":"px_1"}`, PrevHash: hash}
 	text := binary.BigEndian.AppendUint64(fact.AppendField(nil, r.PrevHash), uint64(r.Seq))
 	text = binary.BigEndian.AppendUint64(fact.AppendField(text, r.Type), uint64(r.Time))
 	r.Hash = fmt.Sprintf("%x", sha256.Sum256(fact.AppendField(fact.AppendField(text, r.Operation), r.Data)))
-	events, err := (&journal.Source{Account: "main"}).Render([]ledger.Row{r})
+	events, err := (&journal.Source{Account: "main"}).Render([]chain.Row{r})
 	must(x.t, err)
 	must(x.t, outbox.New(x.host.Queue.JetStream(), "main", nil).Publish(x.t.Context(), events))
 }

@@ -14,6 +14,7 @@ import (
 	"perennial/cmd/perennial/internal/tracing"
 	"perennial/jobs/decide"
 	"perennial/ledger"
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 	"perennial/ledger/sleep"
 	"perennial/queue/outbox"
@@ -137,7 +138,7 @@ func (f *following) awaitPublished(ctx context.Context) {
 }
 
 // count counts a row. It decodes no data of frequent types.
-func (f *following) count(ctx context.Context, r ledger.Row) {
+func (f *following) count(ctx context.Context, r chain.Row) {
 	c := f.counts
 	if n, ok := c.byType[r.Type]; ok {
 		n.Inc()
@@ -164,7 +165,7 @@ func (f *following) count(ctx context.Context, r ledger.Row) {
 }
 
 // finished measures a finished command.
-func (f *following) finished(ctx context.Context, r ledger.Row) {
+func (f *following) finished(ctx context.Context, r chain.Row) {
 	id := r.Operation
 	f.mu.Lock()
 	came, known := f.taken[id]
@@ -193,7 +194,7 @@ func (f *following) finished(ctx context.Context, r ledger.Row) {
 }
 
 // countRare counts what is in a fact's data.
-func (f *following) countRare(r ledger.Row, x fact.Fact) {
+func (f *following) countRare(r chain.Row, x fact.Fact) {
 	c := f.counts
 	switch x := x.(type) {
 	case fact.OperationWaiting:

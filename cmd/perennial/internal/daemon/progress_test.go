@@ -12,6 +12,7 @@ import (
 
 	"perennial/cmd/perennial/internal/journal"
 	"perennial/ledger"
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 	"perennial/ledger/testrun"
 	"perennial/queue/outbox"
@@ -105,7 +106,7 @@ func TestAStreamThatAcknowledgesNothingIsSaid(t *testing.T) {
 	must(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	stalled, answer, written := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	leads, err := l.Lead(func(context.Context, []ledger.Row) error {
+	leads, err := l.Lead(func(context.Context, []chain.Row) error {
 		close(stalled)
 		<-answer
 		return nil

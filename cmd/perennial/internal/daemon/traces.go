@@ -4,10 +4,11 @@ package daemon
 
 import (
 	"context"
-	"perennial/cmd/perennial/internal/tracing"
-	"perennial/ledger"
-	"perennial/ledger/sleep"
 	"time"
+
+	"perennial/cmd/perennial/internal/tracing"
+	"perennial/ledger/chain"
+	"perennial/ledger/sleep"
 )
 
 // tracedMost bounds how many ended commands wait for their trace to be sent. Further commands
@@ -15,7 +16,7 @@ import (
 const tracedMost = 1 << 12
 
 // trace passes an ended command to sendTraces.
-func (f *following) trace(r ledger.Row, published time.Time) {
+func (f *following) trace(r chain.Row, published time.Time) {
 	if f.counts.tracer == nil {
 		return
 	}

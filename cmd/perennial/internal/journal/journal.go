@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 	"perennial/queue"
 	"perennial/queue/events"
@@ -62,7 +63,7 @@ func (j Journal) Follow(ctx context.Context, folded func()) error {
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	rows, read := make(chan ledger.Row, ledger.PublishMost), make(chan error, 1)
+	rows, read := make(chan chain.Row, ledger.PublishMost), make(chan error, 1)
 	// Do not wait for the reader: after a lost server the library may be slow, and the
 	// caller may already hold the account's lease.
 	go func() {
@@ -76,7 +77,7 @@ func (j Journal) Follow(ctx context.Context, folded func()) error {
 }
 
 // read sends the stream's rows from a sequence on, until ctx ends.
-func (j Journal) read(ctx context.Context, from uint64, rows chan<- ledger.Row) error {
+func (j Journal) read(ctx context.Context, from uint64, rows chan<- chain.Row) error {
 	for e, err := range events.Of(j.Queue.JetStream(), j.Account).Follow(ctx, events.From{Seq: from}) {
 		row, err := j.row(e, err)
 		if err != nil {
@@ -92,15 +93,15 @@ func (j Journal) read(ctx context.Context, from uint64, rows chan<- ledger.Row) 
 }
 
 // fold commits rows in groups as they arrive, until rows is closed.
-func (j Journal) fold(ctx context.Context, rows <-chan ledger.Row, folded func()) error {
+func (j Journal) fold(ctx context.Context, rows <-chan chain.Row, folded func()) error {
 	for {
-		var group []ledger.Row
+		var group []chain.Row
 		select {
 		case first, open := <-rows:
 			if !open {
 				return nil
 			}
-			group = append(make([]ledger.Row, 0, 1+len(rows)), first)
+			group = append(make([]chain.Row, 0, 1+len(rows)), first)
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -130,9 +131,9 @@ const restoredAdvice = "the ledger was restored from a backup at %s while the ev
 
 // FoldRows commits rows that follow the ledger. Rows that do not are a DivergedError, or
 // ErrLedgerBefore if those between are gone from the stream.
-func (j Journal) FoldRows(ctx context.Context, rows []ledger.Row) error {
+func (j Journal) FoldRows(ctx context.Context, rows []chain.Row) error {
 	err := j.Ledger.Fold(ctx, rows)
-	broken, ok := errors.AsType[*ledger.BrokenError](err)
+	broken, ok := errors.AsType[*chain.BrokenError](err)
 	switch unknown, later := errors.AsType[*fact.UnknownError](err); {
 	case later && ok:
 		return j.foldBefore(ctx, rows, broken.Seq, unknown)
@@ -155,12 +156,12 @@ func (j Journal) FoldRows(ctx context.Context, rows []ledger.Row) error {
 
 // row returns the journal row of a message. A message that no runner published ends the
 // account.
-func (j Journal) row(e events.Event, err error) (ledger.Row, error) {
+func (j Journal) row(e events.Event, err error) (chain.Row, error) {
 	if err != nil {
-		return ledger.Row{}, err
+		return chain.Row{}, err
 	}
 	if e.Hash == "" || e.Seq != e.StreamSeq {
-		return ledger.Row{}, ForeignEvent(j.Account, e)
+		return chain.Row{}, ForeignEvent(j.Account, e)
 	}
 	return ledger.ReadEvent(e.Data)
 }
@@ -229,7 +230,7 @@ func (j Journal) Lead(ctx context.Context, outbox *outbox.Outbox) (*ledger.Leade
 		}
 		after = events[len(events)-1].Seq
 	}
-	return j.Ledger.Lead(func(ctx context.Context, rows []ledger.Row) error {
+	return j.Ledger.Lead(func(ctx context.Context, rows []chain.Row) error {
 		events, err := source.Render(rows)
 		if err != nil {
 			return err

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 	"perennial/queue"
 	"perennial/queue/embedded"
@@ -134,7 +135,7 @@ func TestARowOfALaterVersionStopsTheFoldBeforeIt(t *testing.T) {
 	rows, err := p.other.Ledger.Rows(t.Context(), 0, written)
 	check(t, err)
 	last := rows[len(rows)-1]
-	later := ledger.Row{Seq: last.Seq + 1, Type: "proxy.frozen", Time: time.Now().UnixMicro(), Data: `{"proxy_id":"px_1"}`, PrevHash: last.Hash}
+	later := chain.Row{Seq: last.Seq + 1, Type: "proxy.frozen", Time: time.Now().UnixMicro(), Data: `{"proxy_id":"px_1"}`, PrevHash: last.Hash}
 	text := binary.BigEndian.AppendUint64(fact.AppendField(nil, later.PrevHash), uint64(later.Seq))
 	text = binary.BigEndian.AppendUint64(fact.AppendField(text, later.Type), uint64(later.Time))
 	later.Hash = fmt.Sprintf("%x", sha256.Sum256(fact.AppendField(fact.AppendField(text, later.Operation), later.Data)))

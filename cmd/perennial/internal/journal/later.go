@@ -6,8 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
 	"perennial/cmd/perennial/internal/config"
-	"perennial/ledger"
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 )
 
@@ -32,7 +33,7 @@ func (e *LaterError) Unwrap() error { return e.unknown }
 
 // foldBefore folds the rows before the unknown one at seq, and returns the error for
 // that one.
-func (j Journal) foldBefore(ctx context.Context, rows []ledger.Row, seq int64, unknown *fact.UnknownError) error {
+func (j Journal) foldBefore(ctx context.Context, rows []chain.Row, seq int64, unknown *fact.UnknownError) error {
 	if n := seq - rows[0].Seq; n > 0 {
 		if err := j.Ledger.Fold(ctx, rows[:n]); err != nil {
 			return err

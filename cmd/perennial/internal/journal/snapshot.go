@@ -6,12 +6,14 @@ import (
 	"context"
 	"io"
 	"iter"
+	"slices"
+
 	"perennial/ledger"
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 	"perennial/queue"
 	"perennial/queue/events"
 	"perennial/queue/objects"
-	"slices"
 )
 
 // Bodies yields the event bodies as they were published.
@@ -42,7 +44,7 @@ func VouchedSnapshot(ctx context.Context, q *queue.Queue, account string) (*ledg
 		return nil, nil, err
 	}
 	for _, o := range stored {
-		s := ledger.Snapshot{Head: ledger.Head{Seq: int64(o.Seq), Hash: o.Hash}, SnapshotHash: o.SnapshotHash}
+		s := ledger.Snapshot{Head: chain.Head{Seq: int64(o.Seq), Hash: o.Hash}, SnapshotHash: o.SnapshotHash}
 		if slices.Contains(vouched, s) {
 			return &s, func() (io.ReadCloser, error) { return objects.SnapshotsOf(q.JetStream(), account).Read(ctx, o) }, nil
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"perennial/ledger"
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 	"perennial/queue/outbox"
 )
@@ -33,7 +34,7 @@ func (s *Source) Events(ctx context.Context, after uint64, limit int) ([]outbox.
 
 // Render renders rows into one buffer, which the next call reuses. Under load it would
 // otherwise allocate the most memory here.
-func (s *Source) Render(rows []ledger.Row) (_ []outbox.Event, err error) {
+func (s *Source) Render(rows []chain.Row) (_ []outbox.Event, err error) {
 	events := make([]outbox.Event, 0, len(rows))
 	if s.text = s.text[:0]; cap(s.text) > 4<<20 {
 		s.text = nil // drop a buffer that large facts have grown
@@ -61,7 +62,7 @@ func (s *Source) Render(rows []ledger.Row) (_ []outbox.Event, err error) {
 }
 
 // replyTo returns the inbox that receives the result of a command.
-func replyTo(r ledger.Row) (string, error) {
+func replyTo(r chain.Row) (string, error) {
 	if r.Type != "command.finished" || !strings.Contains(r.Data, `"reply_to":`) {
 		return "", nil
 	}

@@ -20,7 +20,7 @@ import (
 	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/docs/events"
-	"perennial/ledger"
+	"perennial/ledger/chain"
 )
 
 const draft = "https://json-schema.org/draft/2020-12/schema"
@@ -132,7 +132,7 @@ func (s Schemas) Names() []string { return append(kept(), slices.Sorted(maps.Key
 // raw returns the schema with a name, or nil.
 func (s Schemas) raw(name string) []byte {
 	if part, ok := s.parts[name]; ok {
-		return fmt.Appendf(nil, `{"$schema":%q,"$id":%q,%s`, draft, ledger.SchemaID(name), part[1:])
+		return fmt.Appendf(nil, `{"$schema":%q,"$id":%q,%s`, draft, chain.SchemaID(name), part[1:])
 	}
 	text, _ := readKept(name)
 	return text

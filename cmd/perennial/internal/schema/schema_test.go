@@ -12,7 +12,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"perennial/cmd/perennial/internal/verbs"
-	"perennial/ledger"
+	"perennial/ledger/chain"
 )
 
 var update = flag.Bool("update", false, "write docs/events anew")
@@ -73,10 +73,10 @@ func compiled(t *testing.T, name string) *jsonschema.Schema {
 	}
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()
-	if err := c.AddResource(ledger.SchemaID(name), text); err != nil {
+	if err := c.AddResource(chain.SchemaID(name), text); err != nil {
 		t.Fatal(err)
 	}
-	s, err := c.Compile(ledger.SchemaID(name))
+	s, err := c.Compile(chain.SchemaID(name))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs"
-	"perennial/ledger"
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 	"perennial/queue"
 	"perennial/queue/letters"
@@ -48,7 +48,7 @@ func (d describer) part(name, title string, t reflect.Type) *jsonschema.Schema {
 }
 
 func named(s *jsonschema.Schema, name, description string) *jsonschema.Schema {
-	s.Version, s.ID, s.Title, s.Description = draft, jsonschema.ID(ledger.SchemaID(name)), "Perennial "+name, description
+	s.Version, s.ID, s.Title, s.Description = draft, jsonschema.ID(chain.SchemaID(name)), "Perennial "+name, description
 	return s
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/invopop/jsonschema"
 
 	"perennial/jobs/command"
-	"perennial/ledger"
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 )
 
@@ -102,7 +102,7 @@ var commandsRequire = map[string][]string{"order.create": {"id", "duration_days"
 
 func (d describer) commandSchema(kind string, shape any) *jsonschema.Schema {
 	s := d.reflected(reflect.TypeOf(shape), knownFields)
-	s.Version, s.ID, s.Title = draft, jsonschema.ID(ledger.SchemaID(kind)), "Perennial command "+kind
+	s.Version, s.ID, s.Title = draft, jsonschema.ID(chain.SchemaID(kind)), "Perennial command "+kind
 	s.Required, s.Definitions = commandsRequire[kind], commandDefs()
 	if item, ok := s.Properties.Get("items"); ok {
 		item.Items.Required = []string{"offer_code", "quantity"}
@@ -125,10 +125,10 @@ func (d describer) eventSchema(name string, f fact.Fact) object {
 	if status, ok := data.Properties.Get("status"); ok && strings.HasPrefix(name, "renewal.") {
 		status.Enum = []any{strings.TrimPrefix(name, "renewal.")}
 	}
-	place := d.reflected(reflect.TypeFor[ledger.Place](), moreFields)
+	place := d.reflected(reflect.TypeFor[chain.Place](), moreFields)
 	place.Description = d.words["ledger.Place"]
 	return object{
-		"$schema": draft, "$id": ledger.SchemaID(name), "title": "Perennial event " + name, "type": "object",
+		"$schema": draft, "$id": chain.SchemaID(name), "title": "Perennial event " + name, "type": "object",
 		"description": d.words[typeName(reflect.TypeOf(f))],
 		"required":    []string{"specversion", "id", "source", "type", "time", "datacontenttype", "dataschema", "data"},
 		"properties": object{
@@ -139,7 +139,7 @@ func (d describer) eventSchema(name string, f fact.Fact) object {
 			"subject":         object{"type": "string", "description": "What the fact is about: an operation, a command, a proxy or a record of money; left out where it is the account."},
 			"time":            object{"type": "string", "format": "date-time", "description": "When the fact was written to the journal."},
 			"datacontenttype": object{"const": "application/json", "description": "What data is."},
-			"dataschema":      object{"const": ledger.SchemaID(name), "description": "The $id of this schema."},
+			"dataschema":      object{"const": chain.SchemaID(name), "description": "The $id of this schema."},
 			"traceparent":     object{"type": "string", "description": "The W3C trace context that the command's message came with."},
 			"tracestate":      object{"type": "string", "description": "The vendors' part of the trace context."},
 			"data": object{"description": "The fact, and its place in the journal.", "allOf": []any{data, object{

@@ -21,7 +21,7 @@ import (
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs"
 	"perennial/jobs/command"
-	"perennial/ledger"
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 	"perennial/queue/letters"
 	"perennial/queue/service"
@@ -131,7 +131,7 @@ func publishedTypes() map[string]reflect.Type {
 			add(f.Type)
 		}
 	}
-	add(reflect.TypeFor[ledger.Place]())
+	add(reflect.TypeFor[chain.Place]())
 	add(reflect.TypeFor[letters.Kept]())
 	add(reflect.TypeFor[service.ErrorBody]())
 	add(reflect.TypeFor[jobs.Refusal]())

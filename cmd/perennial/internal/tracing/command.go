@@ -13,12 +13,13 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"perennial/ledger"
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 )
 
 // step is one journal row of a command or operation.
 type step struct {
-	ledger.Row `json:"-"`
+	chain.Row `json:"-"`
 
 	Kind       fact.Kind  `json:"kind"`
 	Attempt    int64      `json:"attempt"`
@@ -37,7 +38,7 @@ type tracedCommand struct {
 	id         string
 	kind       fact.Kind
 	finished   fact.CommandFinished
-	row        ledger.Row // command.finished
+	row        chain.Row // command.finished
 	published  time.Time
 	accepted   time.Time // zero if the command was refused
 	operations map[string][]step
@@ -45,7 +46,7 @@ type tracedCommand struct {
 
 // Ended is an ended command with its command.finished row.
 type Ended struct {
-	Row       ledger.Row
+	Row       chain.Row
 	Published time.Time // when the command's message was published; zero if not known
 }
 

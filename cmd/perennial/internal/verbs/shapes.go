@@ -13,6 +13,7 @@ import (
 	"perennial/jobs"
 	"perennial/jobs/inspect"
 	"perennial/ledger"
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 	"perennial/schedules"
 )
@@ -134,7 +135,7 @@ type AccountView struct {
 	ShortOfMoney bool                    `json:"short_of_money" doc:"An order or a renewal was refused because the wallet holds too little."`
 	Paused       []ledger.Pause          `json:"paused"`
 	Published    uint64                  `json:"published_seq" doc:"The last row that is on the events stream."`
-	Head         ledger.Head             `json:"head"`
+	Head         chain.Head              `json:"head"`
 	Reconciled   jobs.LastReconciliation `json:"reconciled" doc:"'reconciled' is the last comparison with the provider of this run."`
 	Provider     jobs.ProviderRecent     `json:"provider" doc:"'provider' is how the provider answered this runner in the last minutes."`
 }

@@ -10,6 +10,7 @@ import (
 	"perennial/jobs/inspect"
 	"perennial/jobs/reconcile"
 	"perennial/ledger"
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 	"perennial/schedules"
 	"perennial/schedules/plans"
@@ -59,13 +60,13 @@ func hostileData(text string) map[string]any {
 				Answers: []inspect.Answer{{Say: text, ProxyID: text, NewOperation: text, Bookings: []ledger.Booking{{Debit: text, Credit: text}}}}},
 			Command: inspect.CommandStatus{CommandID: text, State: text, Labels: labels, WaitsFor: text, Operations: []inspect.OperationStatus{o, o}},
 			Choices: []choice{{ProxyID: text, OrderNo: text, Charges: true, Expected: fact.Known(1)}}, Given: []given{{OperationResolved: fact.OperationResolved{By: text, Reason: text, ProxyID: text, Lines: []fact.AnsweredLine{{ProxyID: text}, {}}}}}, Typed: answerForm{text, text, text, text, text, text, text, text}, What: text,
-			Happens: text, Facts: []factRow{{ledger.Row{Type: text, Hash: text}, text, text}}, Steps: []step{{HistoryEntry: inspect.HistoryEntry{Type: text, Code: text, TraceID: text, Text: text}}},
+			Happens: text, Facts: []factRow{{chain.Row{Type: text, Hash: text}, text, text}}, Steps: []step{{HistoryEntry: inspect.HistoryEntry{Type: text, Code: text, TraceID: text, Text: text}}},
 			Booked: []ledger.Posting{{Kind: text, Account: text, ProxyID: text}}, Way: []wayOfProxy{{RenewalLine: ledger.RenewalLine{ProxyID: text, State: fact.LineState(text)}, Before: text, After: text}},
 		},
 		"reviews":  reviewsView{Groups: []reviewGroup{{Code: text, Reason: text, Rows: []ledger.Review{{OperationID: text, ProxyID: text, Code: text, Reason: text}}}}, Currency: text},
 		"answered": answeredView{Rows: []answered{{What: text, Why: text, Command: text}}},
 		"money": moneyView{
-			booksView: booksView{Balance: ledger.Balance{Currency: text, Head: ledger.Head{Hash: text}}}, Month: text, Days: Made[[]ledger.BookTotal]{At: noon, Err: text, Value: []ledger.BookTotal{{SubjectTotal: ledger.SubjectTotal{Subject: text}}}},
+			booksView: booksView{Balance: ledger.Balance{Currency: text, Head: chain.Head{Hash: text}}}, Month: text, Days: Made[[]ledger.BookTotal]{At: noon, Err: text, Value: []ledger.BookTotal{{SubjectTotal: ledger.SubjectTotal{Subject: text}}}},
 			entriesView: entriesView{Kind: text, Kinds: []string{text}, Totals: []ledger.KindTotal{{Debit: text, Credit: text}}, Transactions: transactions([]ledger.Posting{{Kind: text, Account: text, Operation: text, ProxyID: text, Hand: ledger.Hand{By: text, Reason: text}}})},
 			Checks: []askedProof{{"verify", text, true, Made[proof]{At: noon, Err: text, Value: proof{Broken: text, Reconciled: &reconcile.Reconciliation{
 				Findings: []reconcile.Finding{{Kind: text, OperationID: text, OrderNo: text, ProxyID: text, Explanation: text}}, Notes: []string{text},

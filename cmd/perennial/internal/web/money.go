@@ -17,6 +17,7 @@ import (
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs/reconcile"
 	"perennial/ledger"
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 )
 
@@ -300,7 +301,7 @@ func (s *moneyPages) prove(q accountRequest) {
 	produce := map[string]func(context.Context) (proof, error){
 		"verify": func(ctx context.Context) (proof, error) {
 			v, err := q.account.Ledger().Verify(ctx)
-			if broken, ok := errors.AsType[*ledger.BrokenError](err); ok {
+			if broken, ok := errors.AsType[*chain.BrokenError](err); ok {
 				return proof{Broken: broken.Error()}, nil
 			}
 			return proof{Verified: &v}, err

@@ -19,6 +19,7 @@ import (
 	"perennial/jobs/command"
 	"perennial/jobs/inspect"
 	"perennial/ledger"
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 )
 
@@ -158,7 +159,7 @@ type step struct {
 
 // factRow is a fact of an operation's command, as in its event.
 type factRow struct {
-	ledger.Row
+	chain.Row
 	EventID string
 	Pretty  string
 }

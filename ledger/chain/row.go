@@ -1,21 +1,21 @@
-// A row of the journal: its hash in the chain, and its published event.
-
-package ledger
+package chain
 
 import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
 	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
 )
 
-// genesis is the prev_hash of the first row.
-var genesis = strings.Repeat("0", sha256.Size*2)
+// Genesis is the prev_hash of the first row.
+var Genesis = strings.Repeat("0", sha256.Size*2)
 
 // Row is one journal row as stored and hashed.
 type Row struct {
@@ -28,12 +28,15 @@ type Row struct {
 	Hash      string
 }
 
-// Instant returns the row's time in UTC.
-func (r Row) Instant() time.Time { return fromMicros(r.Time) }
+// Head names the row's place.
+func (r Row) Head() Head { return Head{Seq: r.Seq, Hash: r.Hash} }
 
-// hashRow returns the SHA-256 of the row with every field length-prefixed, so that no two
+// Instant returns the row's time in UTC.
+func (r Row) Instant() time.Time { return sqlite.FromMicros(r.Time) }
+
+// Hash returns the SHA-256 of the row with every field length-prefixed, so that no two
 // different rows have the same encoding.
-func hashRow(buf []byte, r Row) ([]byte, string) {
+func Hash(buf []byte, r Row) ([]byte, string) {
 	buf = buf[:0]
 	buf = fact.AppendField(buf, r.PrevHash)
 	buf = binary.BigEndian.AppendUint64(buf, uint64(r.Seq))
@@ -140,7 +143,7 @@ func SchemaID(name string) string { return "urn:perennial:schema:" + name + ":v1
 // eventID returns the event's id. It is the same at every publication of the fact, and
 // unique: a fact with the same sequence after a restore has another id.
 func (r Row) eventID(account string) string {
-	return account + "/" + r.Hash[:min(len(r.Hash), eventHash)] + "/" + itoa(r.Seq)
+	return account + "/" + r.Hash[:min(len(r.Hash), eventHash)] + "/" + strconv.FormatInt(r.Seq, 10)
 }
 
 // eventHash is how many digits of a row's hash are in its event's id.
@@ -162,7 +165,7 @@ func (r Row) appendData(buf []byte) []byte {
 // appendString quotes s as JSON. Ids and types are nearly always plain text, which needs no
 // escaping.
 func appendString(buf []byte, s string) ([]byte, error) {
-	if plain(s) {
+	if Plain(s) {
 		return append(append(append(buf, '"'), s...), '"'), nil
 	}
 	quoted, err := json.Marshal(s)
@@ -172,8 +175,8 @@ func appendString(buf []byte, s string) ([]byte, error) {
 	return append(buf, quoted...), nil
 }
 
-// plain reports whether JSON, like encoding/json, writes the text as it is.
-func plain(s string) bool {
+// Plain reports whether JSON, like encoding/json, writes the text as it is.
+func Plain(s string) bool {
 	for i := range len(s) {
 		switch c := s[i]; {
 		case c < ' ', c > '~', c == '"', c == '\\', c == '<', c == '>', c == '&':
@@ -183,8 +186,71 @@ func plain(s string) bool {
 	return true
 }
 
-// micros returns an instant as it is stored, so that two notations of one instant are
-// equal.
-func micros(t time.Time) int64 { return t.UnixMicro() }
+// Columns are the columns that Scan reads.
+const Columns = `seq, type, time, operation, data, prev_hash, hash`
 
-func fromMicros(us int64) time.Time { return time.UnixMicro(us).UTC() }
+// Scan reads a row by its Columns.
+func Scan(s sqlite.Scanner) (Row, error) {
+	var r Row
+	err := s.Scan(&r.Seq, &r.Type, &r.Time, &r.Operation, &r.Data, &r.PrevHash, &r.Hash)
+	return r, err
+}
+
+// Head names a place in the journal.
+type Head struct {
+	Seq  int64  `json:"seq" doc:"The row of the journal, from 1 without a gap; also the message's sequence in the stream."`
+	Hash string `json:"hash" doc:"The row's hash."`
+}
+
+// String returns the head as SEQ:HASH, the form kept elsewhere and given to `ledger verify
+// --expect`.
+func (h Head) String() string { return strconv.FormatInt(h.Seq, 10) + ":" + h.Hash }
+
+// ParseHead is the inverse of Head.String.
+func ParseHead(text string) (h Head, err error) {
+	number, hash, _ := strings.Cut(text, ":")
+	h.Hash = hash
+	h.Seq, err = strconv.ParseInt(number, 10, 64)
+	sum, notHex := hex.DecodeString(hash)
+	if err != nil || notHex != nil || h.Seq < 1 || len(sum) != sha256.Size || hash != strings.ToLower(hash) {
+		return Head{}, fmt.Errorf("%q is no head of a journal: write it as SEQ:HASH, with the 64 digits that a backup or a statement shows", text)
+	}
+	return h, nil
+}
+
+// BrokenError is the first defect that a verification found.
+type BrokenError struct {
+	// Check names the failed check: sqlite, schema, chain, fold, projection, key, proxies,
+	// months, published, events, head, snapshot, archive.
+	Check string
+	// Seq is the first journal row concerned, 0 for none.
+	Seq    int64
+	Detail string
+	Err    error // a *fact.UnknownError for a row of a later version, else nil
+}
+
+// Unwrap returns Err.
+func (e *BrokenError) Unwrap() error { return e.Err }
+
+// Error says what is broken and where.
+func (e *BrokenError) Error() string {
+	if e.Seq == 0 {
+		return fmt.Sprintf("ledger is broken (%s): %s", e.Check, e.Detail)
+	}
+	return fmt.Sprintf("ledger is broken (%s) at journal row %d: %s", e.Check, e.Seq, e.Detail)
+}
+
+// FollowedBy proves that a row follows the head in the chain.
+func (h Head) FollowedBy(r Row, buf []byte) ([]byte, error) {
+	if r.Seq != h.Seq+1 {
+		return buf, &BrokenError{Check: "chain", Seq: r.Seq, Detail: fmt.Sprintf("row %d is missing", h.Seq+1)}
+	}
+	if r.PrevHash != h.Hash {
+		return buf, &BrokenError{Check: "chain", Seq: r.Seq, Detail: "prev_hash is not the hash of the row before"}
+	}
+	buf, hash := Hash(buf, r)
+	if hash != r.Hash {
+		return buf, &BrokenError{Check: "chain", Seq: r.Seq, Detail: "the row's content does not give its hash: it was changed after it was written"}
+	}
+	return buf, nil
+}

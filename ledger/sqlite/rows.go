@@ -1,0 +1,119 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+)
+
+// Failed are the rows of a query that failed.
+func Failed(err error) Rows { return failed{err} }
+
+type failed struct{ err error }
+
+func (f failed) Next() bool        { return false }
+func (f failed) Scan(...any) error { return f.err }
+func (f failed) Err() error        { return f.err }
+func (f failed) Close() error      { return nil }
+
+// ErrNone is returned for what the file does not hold.
+var ErrNone = errors.New("not in the ledger")
+
+// Columns lists a table's columns in their order; none for a missing table.
+func Columns(ctx context.Context, q Queryer, table string) ([]string, error) {
+	found, err := q.QueryContext(ctx, `SELECT name FROM pragma_table_info(?) ORDER BY cid`, table)
+	if err != nil {
+		return nil, err
+	}
+	return Collect(found, Text)
+}
+
+// ErrEnough ends a query whose reader wants no more rows.
+var ErrEnough = errors.New("enough")
+
+// Scanner is a row, or what QueryRow returns.
+type Scanner interface{ Scan(dest ...any) error }
+
+// Rows is what sql.Rows and the writer's rows share.
+type Rows interface {
+	Scanner
+	Next() bool
+	Err() error
+	Close() error
+}
+
+// NotFound turns the driver's sql.ErrNoRows into ErrNone.
+func NotFound(err error) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		return ErrNone
+	}
+	return err
+}
+
+// IfMade runs a check of a table, unless the file predates the table.
+func IfMade(ctx context.Context, q Queryer, table string, check func() error) error {
+	var there bool
+	err := q.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?)`, table).Scan(&there)
+	if err != nil || !there {
+		return err
+	}
+	return check()
+}
+
+// Collect reads every row of a query and closes it.
+func Collect[T any](rows Rows, scan func(Scanner) (T, error)) (all []T, err error) {
+	err = Each(rows, func(s Scanner) error {
+		one, err := scan(s)
+		all = append(all, one)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// Each calls do for every row of a query and closes it. It keeps nothing.
+func Each(rows Rows, do func(Scanner) error) (err error) {
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		if err := do(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// Query runs a query; the rows return its error.
+func Query(ctx context.Context, q Queryer, query string, args ...any) Rows {
+	rows, err := q.QueryContext(ctx, query, args...)
+	if err != nil {
+		return Failed(err)
+	}
+	return rows
+}
+
+// One reads the only row of a query; ErrNone if there is none.
+func One[T any](scan func(Scanner) (T, error), row Scanner) (T, error) {
+	v, err := scan(row)
+	return v, NotFound(err)
+}
+
+// Found reports whether a count is above 0.
+func Found(row Scanner) (bool, error) {
+	var n int
+	err := row.Scan(&n)
+	return n > 0, err
+}
+
+// Text reads a row of one text.
+func Text(s Scanner) (text string, err error) {
+	err = s.Scan(&text)
+	return text, err
+}
+
+// Queryer is what sql.DB and sql.Tx share.
+type Queryer interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
