@@ -237,9 +237,10 @@ func (a sendCommands) publishOne(ctx context.Context, kind queue.Kind, f command
 		return err
 	}
 	defer r.Close()
+	q := verbs.StatesRequest{IDs: []string{f.id}, Hashes: []string{hash}, Messages: []string{command.MessageHash(data)}}
 	before := ""
 	if f.given && !f.wait {
-		before = stateBefore(ctx, r, f.id)
+		before = stateBefore(ctx, r, q)
 	}
 	if err := persist(ctx, func() error { return publish.New(r.JetStream()).Publish(ctx, r.account, out) }); err != nil {
 		return again(err, f.id)
@@ -248,7 +249,7 @@ func (a sendCommands) publishOne(ctx context.Context, kind queue.Kind, f command
 		return a.printPublished(ctx, f.id, before)
 	}
 	fmt.Fprintf(a.stderr, "published as %s\n", f.id)
-	return a.followFor(ctx, r, f, verbs.StatesRequest{IDs: []string{f.id}, Hashes: []string{hash}, Messages: []string{command.MessageHash(data)}})
+	return a.followFor(ctx, r, f, q)
 }
 
 // contentHash reads a command as the runner does and returns the hash of its content.
@@ -264,20 +265,20 @@ func contentHash(kind queue.Kind, data []byte) (string, error) {
 // knownWithin bounds the check whether an id is known. Publishing does not depend on it.
 const knownWithin = 2 * time.Second
 
-// stateBefore returns the state of a command whose id is already known. It returns "" if the
-// id is unknown or no runner answers.
-func stateBefore(ctx context.Context, r *remote, id string) string {
+// stateBefore returns the state of this content under its id before it is published. It
+// returns "" if it is new, or if no runner answers: other content may have been refused.
+func stateBefore(ctx context.Context, r *remote, q verbs.StatesRequest) string {
 	soon, cancel := context.WithTimeout(ctx, knownWithin)
 	defer cancel()
-	status, err := ask(soon, r, verbs.Status, verbs.OperatorRequest{ID: id})
-	if err != nil || status.CommandID != id {
+	states, err := ask(soon, r, verbs.States, q)
+	if err != nil {
 		return ""
 	}
-	return status.State
+	return states[q.IDs[0]]
 }
 
-// printPublished says that a command was published. before is its state if its id was already
-// known.
+// printPublished says that a command was published. before is its content's state if that
+// was known.
 func (a sendCommands) printPublished(ctx context.Context, id, before string) error {
 	if a.output == "json" {
 		out := map[string]string{"command_id": id, "state": "published"}
@@ -287,7 +288,11 @@ func (a sendCommands) printPublished(ctx context.Context, id, before string) err
 		return printJSON(a.stdout, out)
 	}
 	if before != "" {
-		_, err := fmt.Fprintf(a.stdout, "%s was known before and is %s: the same content is not done again, other content is refused; see `perennial status %s`\n", id, before, id)
+		why := "it is " + before + ", and is not done again"
+		if before == inspect.StateConflict {
+			why = "with other content, which is kept: this content is refused, choose another id"
+		}
+		_, err := fmt.Fprintf(a.stdout, "%s was published before: %s; see `perennial status %s`\n", id, why, id)
 		return err
 	}
 	if c, _, err := a.configured(); err == nil && !a.externalNATS(c) { // a producer may not ask

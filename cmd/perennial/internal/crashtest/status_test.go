@@ -82,7 +82,7 @@ func TestStatusSaysWhatIsNotKnown(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 	w.mustCLI("renew", "px_1", "--id", "known", "--wait")
-	for flags, says := range map[string]string{"": "known was known before and is completed", "-o json": `"known_as":"completed"`} {
+	for flags, says := range map[string]string{"": "known was published before: it is completed, and is not done again", "-o json": `"known_as":"completed"`} {
 		if out := w.mustCLI(append([]string{"renew", "px_1", "--id", "known"}, strings.Fields(flags)...)...); !strings.Contains(out, says) {
 			t.Errorf("%s", out)
 		}
@@ -103,6 +103,34 @@ func TestStatusSaysWhatIsNotKnown(t *testing.T) {
 	awaitReady(t, line)
 	if out := w.mustCLI("status"); !strings.Contains(out, "DIFFERS from the provider") || !strings.Contains(out, "1 difference from the provider (perennial ledger reconcile)") {
 		t.Errorf("after a restart:\n%s", out)
+	}
+}
+
+// TestAnIDIsFreeAfterARefusal: corrected content under the id of a refused command is a new
+// command, and the command line says so. Whoever reads that it is not done orders again.
+func TestAnIDIsFreeAfterARefusal(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2)
+	_, line := w.run()
+	awaitReady(t, line)
+	nc, js := connectTo(t, line.NATS)
+	defer nc.Close()
+	_, err := js.Publish(t.Context(), "perennial.commands.main.order.create", []byte(`{"id":"typo","duration_days":30,"items":[{"offer_code":"off_us_1","quantity":"one"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	await(t, "it is refused", func() bool {
+		out, _, _ := w.cli("status", "typo")
+		return strings.Contains(out, "rejected")
+	})
+	if out := w.mustCLI("order", "off_us_1=1", "--id", "typo"); !strings.Contains(out, "published as typo") {
+		t.Errorf("the corrected command:\n%s", out)
+	}
+	await(t, "it is delivered", func() bool { return strings.Contains(w.mustCLI("status", "typo"), "delivered") })
+	for quantity, says := range map[string]string{"1": "typo was published before: it is delivered, and is not done again", "2": "with other content, which is kept"} {
+		if out := w.mustCLI("order", "off_us_1="+quantity, "--id", "typo"); !strings.Contains(out, says) {
+			t.Errorf("%s of it, again:\n%s", quantity, out)
+		}
 	}
 }
 
