@@ -13,6 +13,7 @@ import (
 	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/upstream"
 )
 
@@ -301,7 +302,7 @@ func TestAnAnsweredLineIsNotBookedAgainWithTheWhole(t *testing.T) {
 	h.settled(900, 0)
 }
 
-func reviewsOf(t *testing.T, h *rig) []ledger.Review {
+func reviewsOf(t *testing.T, h *rig) []tables.Review {
 	t.Helper()
 	all, err := h.ledger.Reviews(t.Context())
 	check(t, err)

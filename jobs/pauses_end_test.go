@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"perennial/jobs/decide"
-	"perennial/ledger"
+	"perennial/ledger/tables"
 	"perennial/upstream"
 )
 
@@ -76,7 +76,7 @@ func TestTrap38AProbesOwnRetryAfterHolds(t *testing.T) {
 	h.control("/faults", map[string]any{"method": "GET", "path": "/api/v1/wallet", "fault": "code", "code": "rate_limited", "http_status": 429, "retry_after": "3600"})
 	check(t, h.runner.pause(t.Context(), decide.Pause{Scope: decide.ScopeAccount, Cause: string(upstream.CodeAPIKeyRevoked), Detail: "test"}))
 	h.throttle(-time.Second)
-	var revoked, over ledger.Pause
+	var revoked, over tables.Pause
 	for _, x := range h.runner.pauses.list() {
 		if x.Until == nil {
 			revoked = x

@@ -13,6 +13,7 @@ import (
 	"perennial/jobs/reconcile"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/upstream"
 )
 
@@ -335,8 +336,8 @@ func TestALateRefundIsExplainedByItsOrdersRecord(t *testing.T) {
 // TestWhatIsBookedAroundTheReadingWidensTheInterval: it may have happened on
 // either side of it.
 func TestWhatIsBookedAroundTheReadingWidensTheInterval(t *testing.T) {
-	at := func(wallet, charged, refunded, funding, external int64, open ...ledger.Exposure) ledger.Position {
-		return ledger.Position{Balance: ledger.Balance{WalletCents: wallet, ChargedCents: charged, RefundedCents: refunded, FundingCents: funding, ExternalCents: external}, Open: open}
+	at := func(wallet, charged, refunded, funding, external int64, open ...tables.Exposure) tables.Position {
+		return tables.Position{Balance: tables.Balance{WalletCents: wallet, ChargedCents: charged, RefundedCents: refunded, FundingCents: funding, ExternalCents: external}, Open: open}
 	}
 	for name, c := range map[string]struct {
 		w         reconcile.WalletReading
@@ -345,8 +346,8 @@ func TestWhatIsBookedAroundTheReadingWidensTheInterval(t *testing.T) {
 		"nothing":                  {reconcile.WalletReading{Before: at(1000, 0, 0, 1000, 0), After: at(1000, 0, 0, 1000, 0)}, 1000, 1000},
 		"charged and refunded":     {reconcile.WalletReading{Moved: true, Before: at(1000, 0, 0, 1000, 0), After: at(1000, 30, 30, 1000, 0)}, 970, 1030},
 		"recorded":                 {reconcile.WalletReading{Moved: true, Before: at(1000, 0, 0, 1000, 0), After: at(1040, 0, 0, 1050, 10)}, 990, 1050},
-		"begun meanwhile":          {reconcile.WalletReading{Moved: true, Before: at(1000, 0, 0, 1000, 0), After: at(1000, 0, 0, 1000, 0, ledger.Exposure{Charge: fact.Known(9)})}, 991, 1000},
-		"in progress all the time": {reconcile.WalletReading{Before: at(1000, 0, 0, 1000, 0, ledger.Exposure{Charge: fact.Known(5), ReturnCents: 7})}, 995, 1007},
+		"begun meanwhile":          {reconcile.WalletReading{Moved: true, Before: at(1000, 0, 0, 1000, 0), After: at(1000, 0, 0, 1000, 0, tables.Exposure{Charge: fact.Known(9)})}, 991, 1000},
+		"in progress all the time": {reconcile.WalletReading{Before: at(1000, 0, 0, 1000, 0, tables.Exposure{Charge: fact.Known(5), ReturnCents: 7})}, 995, 1007},
 	} {
 		if x := c.w.Check(); *x.LowCents != c.low || *x.HighCents != c.high {
 			t.Errorf("%s: %d to %d, want %d to %d", name, *x.LowCents, *x.HighCents, c.low, c.high)

@@ -20,6 +20,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/sleep"
+	"perennial/ledger/tables"
 )
 
 // books compares the ledger with the provider. It runs one pass at a time and keeps the
@@ -258,7 +259,7 @@ func (b *books) untilSettled(ctx context.Context) error {
 // moving reports whether something will end automatically: a request that awaits its
 // reply, or an order whose charge is not booked. A retry does not, while the gate is
 // closed.
-func moving(open []ledger.Exposure) bool {
+func moving(open []tables.Exposure) bool {
 	for _, x := range open {
 		if x.State == fact.StateSending || (x.State == fact.StateOpen && x.Charge != fact.Known(0)) {
 			return true

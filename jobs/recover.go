@@ -13,6 +13,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/failpoint"
+	"perennial/ledger/tables"
 )
 
 // inheritWait is when another runner's request has expired: the provider accepts
@@ -81,7 +82,7 @@ func (r *recovery) eachLeft(ctx context.Context, state fact.State, until int64, 
 	var last fact.Operation
 	for {
 		x := r.ready.beginReading()
-		part, err := r.Ledger.Left(ctx, ledger.Left{State: state, Until: until, After: last, Limit: recoveredTogether})
+		part, err := r.Ledger.Left(ctx, tables.Left{State: state, Until: until, After: last, Limit: recoveredTogether})
 		if err == nil && len(part) > 0 {
 			last = part[len(part)-1]
 			err = do(ctx, part, x)

@@ -9,6 +9,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/chain"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/queue/intake"
 )
 
@@ -96,10 +97,10 @@ func TestWhatAStandbySawIsOutOfDate(t *testing.T) {
 			if err := tx.Append(fact.RunnerStarted{Version: "test", Holder: last}); err != nil {
 				return err
 			}
-			if err := tx.KeepListing(ledger.Listing{Pass: 1, Finished: h.now()}); err != nil {
+			if err := tx.KeepListing(tables.Listing{Pass: 1, Finished: h.now()}); err != nil {
 				return err
 			}
-			return tx.Observe(1, ledger.Proxy{ProxyID: "px_1", Status: "active", ExpiresAt: &expires, SeenAt: h.now()})
+			return tx.Observe(1, tables.Proxy{ProxyID: "px_1", Status: "active", ExpiresAt: &expires, SeenAt: h.now()})
 		}))
 		check(t, h.runner.begin(t.Context(), 0))
 		if _, got, err := h.ledger.SeenExpiry(t.Context(), "px_1"); err != nil || got != known {

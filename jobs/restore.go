@@ -16,6 +16,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/sleep"
+	"perennial/ledger/tables"
 	"perennial/upstream"
 )
 
@@ -79,7 +80,7 @@ func (r *recovery) untilAnswered(ctx context.Context, answers int64) error {
 
 // stayPaused writes the findings into the pause. If an operator ended the pause during
 // the read, it stays ended.
-func (r *recovery) stayPaused(ctx context.Context, x ledger.Pause, strange string) {
+func (r *recovery) stayPaused(ctx context.Context, x tables.Pause, strange string) {
 	r.holds.doubt.Lock()
 	defer r.holds.doubt.Unlock()
 	if _, paused := r.pauses.restored(); !paused {

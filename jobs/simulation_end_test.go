@@ -15,6 +15,7 @@ import (
 	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/queue"
 	"perennial/queue/intake"
 	"perennial/upstream"
@@ -166,7 +167,7 @@ func (s *simulation) answer(ctx context.Context) {
 
 // answerWhole answers for an operation at once; for a renewal of which lines are
 // answered, or not resolved, line by line.
-func (s *simulation) answerWhole(ctx context.Context, o fact.Operation, lines []ledger.RenewalLine) {
+func (s *simulation) answerWhole(ctx context.Context, o fact.Operation, lines []tables.RenewalLine) {
 	whole := true
 	for _, l := range lines {
 		whole = whole && l.State != "unresolved" && l.ChargedCents == 0

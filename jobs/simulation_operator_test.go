@@ -14,6 +14,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/failpoint"
+	"perennial/ledger/tables"
 	"perennial/upstream/sandbox"
 )
 
@@ -194,7 +195,7 @@ func (s *simulation) answerNow(ctx context.Context, o fact.Operation) {
 
 // waiting is what the provider kept for what waits for an answer: what another
 // answer, or the provider, settled is booked already.
-func (s *simulation) waiting(o fact.Operation, lines []ledger.RenewalLine, proxy string) (cents int64) {
+func (s *simulation) waiting(o fact.Operation, lines []tables.RenewalLine, proxy string) (cents int64) {
 	if len(lines) == 0 || proxy != "" {
 		return s.truth(o.Key, proxy)
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
 // identity checks what always holds, whatever happened.
@@ -33,7 +34,7 @@ func TestTrap15TheBookHoldsAfterEveryFact(t *testing.T) {
 		b.identity()
 	}
 	got := b.balance()
-	want := Balance{
+	want := tables.Balance{
 		Account: "main", Currency: "USD", FundingCents: 105_000, ExternalCents: 700,
 		// o1 900, o2 500, o3 300, o4 400; r1 610, r2 900, r3 300, r4 900, r5 300, r6 300, r7 600, r8 610, r10 300.
 		ChargedCents: 900 + 500 + 300 + 400 + 610 + 900 + 300 + 900 + 300 + 300 + 600 + 610 + 300,

@@ -14,6 +14,7 @@ import (
 	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 	"perennial/ledger/sqlite"
+	"perennial/ledger/tables"
 )
 
 // spentSince sums the transfers themselves: a charge at its booking time, a refund at its
@@ -186,8 +187,8 @@ func sameTotals(t *testing.T, what string, l *Ledger) {
 		if err := s.Scan(&quarter); err != nil {
 			return err
 		}
-		for _, d := range []int64{0, 1, quarterMicros / 2} {
-			at := sqlite.FromMicros(quarter*quarterMicros + d)
+		for _, d := range []int64{0, 1, tables.QuarterMicros / 2} {
+			at := sqlite.FromMicros(quarter*tables.QuarterMicros + d)
 			spent, err := l.Committed(t.Context(), at, "")
 			if err != nil {
 				return err

@@ -15,6 +15,7 @@ import (
 	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 	"perennial/ledger/failpoint"
+	"perennial/ledger/tables"
 )
 
 // daily returns a clock on which facts are one day apart: the n-th fact of a ledger has the
@@ -78,7 +79,7 @@ func money(t testing.TB, l *Ledger) string {
 		check(t, err)
 		fmt.Fprintf(&out, "%s %+v\n", by, totals)
 	}
-	labelled, err := l.OperationsPage(ctx, OperationsQuery{Name: "ticket", Value: "OPS-7", Limit: 10_000})
+	labelled, err := l.OperationsPage(ctx, tables.OperationsQuery{Name: "ticket", Value: "OPS-7", Limit: 10_000})
 	check(t, err)
 	for _, o := range labelled.Operations {
 		fmt.Fprintf(&out, "labelled %s\n", o.ID)
@@ -111,7 +112,7 @@ func TestArchivingChangesNoReportOfMoneyOrCommands(t *testing.T) {
 	t.Parallel()
 	b := oldBook(t, filepath.Join(t.TempDir(), "main.ledger.db"), append(history(), over()...)...)
 	check(t, b.Write(t.Context(), func(tx *Tx) error {
-		return tx.Observe(1, Proxy{ProxyID: "px_1a", ExpiresAt: at(time.Hour), SeenAt: noon})
+		return tx.Observe(1, tables.Proxy{ProxyID: "px_1a", ExpiresAt: at(time.Hour), SeenAt: noon})
 	}))
 	before, head := money(t, b.Ledger), b.balance().Head
 	acceptance, err := b.Acceptance(t.Context(), "o1")
@@ -164,7 +165,7 @@ func TestACommandOfAnArchivedYearIsNeverAcceptedAgain(t *testing.T) {
 	check(t, err)
 	after := openBook(t, b.path)
 	for _, id := range []string{"o1", "o2", "r1", "r2"} {
-		var k Known
+		var k tables.Known
 		check(t, after.Write(t.Context(), func(tx *Tx) (err error) { k, err = tx.Known(id); return err }))
 		if k.AcceptedHash == "" {
 			t.Errorf("%s is not known any more", id)

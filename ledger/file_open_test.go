@@ -17,7 +17,7 @@ func TestAnOpenLedgerKeepsItsPromisesToTheDisk(t *testing.T) {
 	check(t, err)
 	check(t, assertPragmas(c))
 	var synchronous int64
-	check(t, c.queryRow("PRAGMA synchronous").Scan(&synchronous))
+	check(t, c.QueryRow("PRAGMA synchronous").Scan(&synchronous))
 	check(t, c.close())
 	if synchronous != 2 {
 		t.Errorf("synchronous is %d: a commit would not be on the disk", synchronous)

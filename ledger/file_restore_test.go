@@ -55,7 +55,7 @@ func TestTrap13ALedgerFromEventsHasEveryTableAndTheHead(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "fold.db") // before it is marked as restored
 			check(t, x.copyBackup(t.Context(), path, &out))
 			check(t, x.foldEvents(t.Context(), path, false, &out))
-			if tables(t, path) != tables(t, b.path) {
+			if tablesIn(t, path) != tablesIn(t, b.path) {
 				t.Error("the tables are not those of the ledger that was lost")
 			}
 			if out.Head != b.balance().Head || !out.Proven || out.Rows+out.Events != out.Head.Seq {

@@ -13,6 +13,7 @@ import (
 
 	"perennial/ledger/chain"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
 // journalStream stands in for the replicated events stream: it only takes rows after its
@@ -174,7 +175,9 @@ func TestAStandbyAppendsNothing(t *testing.T) {
 	if err := b.tryAdd(topUp(1)); !errors.Is(err, ErrNotLeading) {
 		t.Errorf("a fact on a standby: %v", err)
 	}
-	check(t, b.Write(t.Context(), func(tx *Tx) error { return tx.Observe(0, Proxy{ProxyID: "px_1", Status: "active", SeenAt: noon}) }))
+	check(t, b.Write(t.Context(), func(tx *Tx) error {
+		return tx.Observe(0, tables.Proxy{ProxyID: "px_1", Status: "active", SeenAt: noon})
+	}))
 	if err := l.Fold(t.Context(), s.rows); !errors.Is(err, ErrLeads) {
 		t.Errorf("a fold into the leader: %v", err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"perennial/ledger/chain"
 	"perennial/ledger/sqlite"
+	"perennial/ledger/tables"
 )
 
 // Backdated is a row that booked something at a time already passed, because its clock was
@@ -63,7 +64,7 @@ func checkMonths(ctx context.Context, q sqlite.Queryer) error {
 	}
 	var before monthSums // walletChanged is the sum of all months so far
 	for _, m := range months {
-		h, _, err := headBefore(ctx, q, m.begins)
+		h, _, err := tables.HeadBefore(ctx, q, m.begins)
 		if err != nil {
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/ledger/testrun"
 )
 
@@ -87,7 +88,7 @@ func (b *book) operation(id string) fact.Operation {
 	return o
 }
 
-func (b *book) balance() Balance {
+func (b *book) balance() tables.Balance {
 	b.t.Helper()
 	got, err := b.Balance(context.Background(), "main")
 	check(b.t, err)

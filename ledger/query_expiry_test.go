@@ -10,11 +10,12 @@ import (
 
 	"perennial/ledger/fact"
 	"perennial/ledger/sqlite"
+	"perennial/ledger/tables"
 )
 
 func TestSQLComparesExpiriesAsFactsDo(t *testing.T) {
-	if want := fmt.Sprintf(" < %d ", fact.ExpiryTolerance.Microseconds()); isNoMove != want {
-		t.Errorf("%q and not %q", isNoMove, want)
+	if want := fmt.Sprintf(" < %d ", fact.ExpiryTolerance.Microseconds()); tables.IsNoMove != want {
+		t.Errorf("%q and not %q", tables.IsNoMove, want)
 	}
 }
 
@@ -31,7 +32,7 @@ func TestTrap70TwoReadingsOfOneExpiryAreOne(t *testing.T) {
 	}, failed, fact.ProxyReview{Ref: ref("r/0001"), ProxyID: "px_1", ExpiresAt: day, Endings: 5, Reason: "often"},
 		fact.ProxyExpiring{ProxyID: "px_1", ExpiresAt: day, ThresholdSeconds: 86400})
 	for _, shown := range []time.Time{day, exact, exact.Truncate(time.Minute), day} {
-		b.observe(1, noon, Proxy{ProxyID: "px_1", ExpiresAt: &shown})
+		b.observe(1, noon, tables.Proxy{ProxyID: "px_1", ExpiresAt: &shown})
 		if e := b.failedRenewals("px_1", shown); e.All != 1 {
 			t.Errorf("%s: %+v", shown, e)
 		}
@@ -52,7 +53,7 @@ func TestTrap70TwoReadingsOfOneExpiryAreOne(t *testing.T) {
 		t.Errorf("%+v (%v)", moved, err)
 	}
 	renewed := exact.AddDate(0, 0, 30)
-	b.observe(1, noon, Proxy{ProxyID: "px_1", ExpiresAt: &renewed})
+	b.observe(1, noon, tables.Proxy{ProxyID: "px_1", ExpiresAt: &renewed})
 	if moved, err := b.MovedOutside(t.Context()); err != nil || len(moved) != 1 {
 		t.Errorf("a move of 30 days: %+v (%v)", moved, err)
 	}
@@ -67,7 +68,7 @@ func TestARenewedProxyIsDueByTheExpiryThatIsShown(t *testing.T) {
 	b := newBook(t)
 	check(t, b.Write(t.Context(), func(tx *Tx) error {
 		for n := range 2000 {
-			p := Proxy{ProxyID: fmt.Sprintf("px_%04d", n), SeenAt: noon.Add(-time.Minute), ExpiresAt: at(time.Duration(random.IntN(200)-20) * time.Hour)}
+			p := tables.Proxy{ProxyID: fmt.Sprintf("px_%04d", n), SeenAt: noon.Add(-time.Minute), ExpiresAt: at(time.Duration(random.IntN(200)-20) * time.Hour)}
 			switch random.IntN(6) {
 			case 0:
 				p.ExpiresAt = nil

@@ -15,6 +15,7 @@ import (
 	"perennial/ledger/fact"
 	"perennial/ledger/failpoint"
 	"perennial/ledger/sqlite"
+	"perennial/ledger/tables"
 )
 
 // listedBook returns operations in every state, many with the same time, with labels, some
@@ -45,7 +46,7 @@ func listedBook(t *testing.T) *book {
 }
 
 // operationsByHand returns the operations of a query, found without it.
-func (b *book) operationsByHand(q OperationsQuery) (all []string) {
+func (b *book) operationsByHand(q tables.OperationsQuery) (all []string) {
 	b.t.Helper()
 	ids, err := sqlite.Collect(b.query(b.t.Context(), `SELECT o.id FROM operations o JOIN commands c ON c.id = o.command_id
 		WHERE (?1 = '' OR o.state = ?1) AND (?2 = '' OR o.kind = ?2)
@@ -64,13 +65,13 @@ func TestAListHasEachOperationOfAQueryOnce(t *testing.T) {
 	begin, end := noon.AddDate(-1, 0, 0), noon.AddDate(1, 0, 0)
 	var middle int64
 	check(t, b.read.QueryRowContext(t.Context(), `SELECT accepted_at FROM operations ORDER BY accepted_at LIMIT 1 OFFSET 30`).Scan(&middle))
-	var queries []OperationsQuery
+	var queries []tables.OperationsQuery
 	for _, state := range append([]fact.State{""}, fact.States...) {
 		for _, kind := range []fact.Kind{"", fact.KindOrder, fact.KindRenewal} {
 			for _, label := range []string{"", "team=shop", "n=1", "n=none"} {
 				name, value, _ := strings.Cut(label, "=")
 				for _, schedule := range []string{"", "keep"} {
-					q := OperationsQuery{State: state, Kind: kind, Name: name, Value: value, Schedule: schedule, From: begin, Until: end}
+					q := tables.OperationsQuery{State: state, Kind: kind, Name: name, Value: value, Schedule: schedule, From: begin, Until: end}
 					queries = append(queries, q)
 					if schedule == "" {
 						q.From = sqlite.FromMicros(middle)
@@ -87,13 +88,13 @@ func TestAListHasEachOperationOfAQueryOnce(t *testing.T) {
 		want := b.operationsByHand(q)
 		some += len(want)
 		for _, q.Limit = range []int{1, 7, 1000} {
-			q.Before = Cursor{}
+			q.Before = tables.Cursor{}
 			var got []fact.Operation
 			for range 200 {
 				p, err := b.OperationsPage(t.Context(), q)
 				check(t, err)
 				got = append(got, p.Operations...)
-				if q.Before = CursorOf(p.Next.String()); p.Next == (Cursor{}) {
+				if q.Before = tables.CursorOf(p.Next.String()); p.Next == (tables.Cursor{}) {
 					break
 				}
 			}
@@ -127,13 +128,13 @@ func TestAPageLooksThroughABoundedPartOfTheList(t *testing.T) {
 		facts = append(facts, accepted(fact.KindOrder, fmt.Sprintf("common-%d/1", i)))
 	}
 	b.add(facts...)
-	q := OperationsQuery{State: fact.StateDelivered, Limit: 50}
+	q := tables.OperationsQuery{State: fact.StateDelivered, Limit: 50}
 	p, err := b.OperationsPage(ctx, q)
-	if check(t, err); len(p.Operations) != 0 || p.Next == (Cursor{}) || p.Next.At().Before(noon.AddDate(-1, 0, 0)) {
+	if check(t, err); len(p.Operations) != 0 || p.Next == (tables.Cursor{}) || p.Next.At().Before(noon.AddDate(-1, 0, 0)) {
 		t.Fatalf("the first page is %+v", p)
 	}
 	q.Before = p.Next
-	if p, err = b.OperationsPage(ctx, q); err != nil || len(p.Operations) != 1 || p.Next != (Cursor{}) {
+	if p, err = b.OperationsPage(ctx, q); err != nil || len(p.Operations) != 1 || p.Next != (tables.Cursor{}) {
 		t.Fatalf("the second page is %+v, %v", p, err)
 	}
 }
@@ -204,9 +205,9 @@ func TestPostingsFromTheEndAreThoseFromTheBeginning(t *testing.T) {
 	b := listedBook(t)
 	all, err := b.Postings(t.Context(), 0, 10_000)
 	check(t, err)
-	slices.SortStableFunc(all, func(x, y Posting) int { return cmp.Compare(y.Seq, x.Seq) })
-	for _, kind := range append([]string{""}, Kinds...) {
-		want, sum := []Posting{}, int64(0)
+	slices.SortStableFunc(all, func(x, y tables.Posting) int { return cmp.Compare(y.Seq, x.Seq) })
+	for _, kind := range append([]string{""}, tables.Kinds...) {
+		want, sum := []tables.Posting{}, int64(0)
 		for _, p := range all {
 			if kind == "" || p.Kind == kind {
 				want = append(want, p)
@@ -217,7 +218,7 @@ func TestPostingsFromTheEndAreThoseFromTheBeginning(t *testing.T) {
 			t.Errorf("no entry is of the kind %s", kind)
 		}
 		for _, limit := range []int{1, 7, 1000} {
-			got := []Posting{}
+			got := []tables.Posting{}
 			for before := int64(-1); before != 0; {
 				part, next, err := b.PostingsBefore(t.Context(), kind, before, limit)
 				check(t, err)

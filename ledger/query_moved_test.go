@@ -8,13 +8,14 @@ import (
 
 	"perennial/ledger/fact"
 	"perennial/ledger/sqlite"
+	"perennial/ledger/tables"
 )
 
 // sees stores that the provider shows px_1 with an expiry.
 func (b *book) sees(expires, seen time.Duration) {
 	b.t.Helper()
 	check(b.t, b.Write(b.t.Context(), func(tx *Tx) error {
-		return tx.Observe(0, Proxy{ProxyID: "px_1", Status: "active", ExpiresAt: at(expires), SeenAt: *at(seen)})
+		return tx.Observe(0, tables.Proxy{ProxyID: "px_1", Status: "active", ExpiresAt: at(expires), SeenAt: *at(seen)})
 	}))
 }
 

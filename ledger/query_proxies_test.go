@@ -9,9 +9,10 @@ import (
 	"time"
 
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
-func (b *book) observe(pass int64, seen time.Time, proxies ...Proxy) {
+func (b *book) observe(pass int64, seen time.Time, proxies ...tables.Proxy) {
 	b.t.Helper()
 	check(b.t, b.Write(b.t.Context(), func(tx *Tx) error {
 		for i := range proxies {
@@ -23,14 +24,14 @@ func (b *book) observe(pass int64, seen time.Time, proxies ...Proxy) {
 
 func (b *book) expiring(until time.Time) (found []string) {
 	b.t.Helper()
-	check(b.t, b.Expiring(b.t.Context(), until, func(p Proxy) error { found = append(found, p.ProxyID); return nil }))
+	check(b.t, b.Expiring(b.t.Context(), until, func(p tables.Proxy) error { found = append(found, p.ProxyID); return nil }))
 	return found
 }
 
 func TestTrap10AProxyWithoutAnExpiryIsNeverDue(t *testing.T) {
 	b := newBook(t)
 	var zero time.Time
-	b.observe(1, noon, Proxy{ProxyID: "px_never"}, Proxy{ProxyID: "px_zero", ExpiresAt: &zero}, Proxy{ProxyID: "px_soon", ExpiresAt: at(time.Hour)})
+	b.observe(1, noon, tables.Proxy{ProxyID: "px_never"}, tables.Proxy{ProxyID: "px_zero", ExpiresAt: &zero}, tables.Proxy{ProxyID: "px_soon", ExpiresAt: at(time.Hour)})
 	if got := b.expiring(noon.AddDate(500, 0, 0)); !slices.Equal(got, []string{"px_soon"}) {
 		t.Fatalf("due: %v", got)
 	}
@@ -41,8 +42,8 @@ func TestTrap10AProxyWithoutAnExpiryIsNeverDue(t *testing.T) {
 
 func TestTheNearestExpiryComesFirst(t *testing.T) {
 	b := newBook(t)
-	b.observe(1, noon, Proxy{ProxyID: "c", ExpiresAt: at(3 * time.Hour)}, Proxy{ProxyID: "b", ExpiresAt: at(time.Hour)},
-		Proxy{ProxyID: "a", ExpiresAt: at(time.Hour)}, Proxy{ProxyID: "d", ExpiresAt: at(4 * time.Hour)})
+	b.observe(1, noon, tables.Proxy{ProxyID: "c", ExpiresAt: at(3 * time.Hour)}, tables.Proxy{ProxyID: "b", ExpiresAt: at(time.Hour)},
+		tables.Proxy{ProxyID: "a", ExpiresAt: at(time.Hour)}, tables.Proxy{ProxyID: "d", ExpiresAt: at(4 * time.Hour)})
 	if got := b.expiring(noon.Add(3 * time.Hour)); !slices.Equal(got, []string{"a", "b", "c"}) {
 		t.Fatalf("%v", got)
 	}
@@ -51,10 +52,10 @@ func TestTheNearestExpiryComesFirst(t *testing.T) {
 func TestTrap31AProxyIsUnlistedAfterAWholePassWithoutIt(t *testing.T) {
 	b := newBook(t)
 	soon := at(time.Hour)
-	b.observe(1, noon, Proxy{ProxyID: "stays", ExpiresAt: soon}, Proxy{ProxyID: "leaves", ExpiresAt: soon}, Proxy{ProxyID: "read", ExpiresAt: soon})
+	b.observe(1, noon, tables.Proxy{ProxyID: "stays", ExpiresAt: soon}, tables.Proxy{ProxyID: "leaves", ExpiresAt: soon}, tables.Proxy{ProxyID: "read", ExpiresAt: soon})
 	began := noon.Add(time.Minute)
-	b.observe(2, began.Add(time.Second), Proxy{ProxyID: "stays", ExpiresAt: soon})
-	b.observe(0, began.Add(2*time.Second), Proxy{ProxyID: "read", ExpiresAt: soon}) // read alone, during the pass
+	b.observe(2, began.Add(time.Second), tables.Proxy{ProxyID: "stays", ExpiresAt: soon})
+	b.observe(0, began.Add(2*time.Second), tables.Proxy{ProxyID: "read", ExpiresAt: soon}) // read alone, during the pass
 	if got := b.expiring(*soon); len(got) != 3 {
 		t.Fatalf("half a pass made %v", got)
 	}
@@ -79,11 +80,11 @@ func TestTrap31AProxyIsUnlistedAfterAWholePassWithoutIt(t *testing.T) {
 	if got := unlisted(); !slices.Equal(got, []string{"leaves"}) {
 		t.Fatalf("unlisted: %v", got)
 	}
-	b.observe(0, began.Add(time.Minute), Proxy{ProxyID: "leaves", ExpiresAt: soon}) // it exists, and is not listed
+	b.observe(0, began.Add(time.Minute), tables.Proxy{ProxyID: "leaves", ExpiresAt: soon}) // it exists, and is not listed
 	if _, known, err := b.SeenExpiry(t.Context(), "leaves"); err != nil || !known || len(unlisted()) != 1 {
 		t.Fatalf("read alone: %v %v", known, err)
 	}
-	b.observe(3, began.Add(time.Minute), Proxy{ProxyID: "leaves", ExpiresAt: soon})
+	b.observe(3, began.Add(time.Minute), tables.Proxy{ProxyID: "leaves", ExpiresAt: soon})
 	if got := unlisted(); len(got) != 0 {
 		t.Fatalf("one that came back: %v", got)
 	}
@@ -93,8 +94,8 @@ func TestTrap31AProxyIsUnlistedAfterAWholePassWithoutIt(t *testing.T) {
 // its own read does not find it.
 func TestTrap66AProxyLeavesByEvidenceAboutIt(t *testing.T) {
 	b := newBook(t)
-	b.observe(1, noon.Add(-time.Hour), Proxy{ProxyID: "expired", ExpiresAt: at(-time.Minute)}, Proxy{ProxyID: "lives", ExpiresAt: at(time.Hour)},
-		Proxy{ProxyID: "for ever"}, Proxy{ProxyID: "unknown", ExpiresAt: at(time.Hour)}, Proxy{ProxyID: "renewed", ExpiresAt: at(-time.Minute)})
+	b.observe(1, noon.Add(-time.Hour), tables.Proxy{ProxyID: "expired", ExpiresAt: at(-time.Minute)}, tables.Proxy{ProxyID: "lives", ExpiresAt: at(time.Hour)},
+		tables.Proxy{ProxyID: "for ever"}, tables.Proxy{ProxyID: "unknown", ExpiresAt: at(time.Hour)}, tables.Proxy{ProxyID: "renewed", ExpiresAt: at(-time.Minute)})
 	check(t, b.Write(t.Context(), func(tx *Tx) error {
 		return errors.Join(tx.Stale("renewed"), tx.FinishPass(2, noon), tx.Gone("unknown"))
 	}))
@@ -116,7 +117,7 @@ func TestTrap66AProxyLeavesByEvidenceAboutIt(t *testing.T) {
 
 func TestTrap65AnUnreadableEntryKeepsWhatWasKnown(t *testing.T) {
 	b := newBook(t)
-	b.observe(1, noon, Proxy{ProxyID: "px_1", Region: "Dallas", ExpiresAt: at(time.Hour)})
+	b.observe(1, noon, tables.Proxy{ProxyID: "px_1", Region: "Dallas", ExpiresAt: at(time.Hour)})
 	check(t, b.Write(t.Context(), func(tx *Tx) error {
 		return errors.Join(tx.ObserveUnreadable(2, "px_1", "expires_at is not a string"), tx.ObserveUnreadable(2, "px_2", "expires_at is not a string"), tx.FinishPass(2, noon.Add(time.Minute)))
 	}))
@@ -126,7 +127,7 @@ func TestTrap65AnUnreadableEntryKeepsWhatWasKnown(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	stays := 0
-	check(t, b.Staying(t.Context(), noon, func(Proxy) error { stays++; return nil }))
+	check(t, b.Staying(t.Context(), noon, func(tables.Proxy) error { stays++; return nil }))
 	if unlisted, unreadable, err := b.CountUnlisted(t.Context()); err != nil || unlisted != 0 || unreadable != 2 || stays != 1 {
 		t.Errorf("%d unlisted, %d unreadable, %d stay, %v", unlisted, unreadable, stays, err)
 	}
@@ -137,7 +138,7 @@ func TestTrap65AnUnreadableEntryKeepsWhatWasKnown(t *testing.T) {
 
 func TestARenewedProxyIsRereadBeforeItIsPaidAgain(t *testing.T) {
 	b := newBook(t)
-	b.observe(1, noon, Proxy{ProxyID: "px_1", ExpiresAt: at(time.Hour)})
+	b.observe(1, noon, tables.Proxy{ProxyID: "px_1", ExpiresAt: at(time.Hour)})
 	check(t, b.Write(t.Context(), func(tx *Tx) error { return tx.Stale("px_1") }))
 	p, err := b.Proxy(t.Context(), "px_1")
 	check(t, err)
@@ -149,7 +150,7 @@ func TestARenewedProxyIsRereadBeforeItIsPaidAgain(t *testing.T) {
 // A refunded or unresolved line names its price too.
 func TestThePriceOfARenewalIsWhatItsLastLineNames(t *testing.T) {
 	b := newBook(t)
-	like := Proxy{ProxyID: "px_new", CountryCode: "US", Region: "Dallas", LineName: "premium", IPType: "isp"}
+	like := tables.Proxy{ProxyID: "px_new", CountryCode: "US", Region: "Dallas", LineName: "premium", IPType: "isp"}
 	paid := like
 	paid.ProxyID = "px_1a"
 	b.observe(1, noon, like, paid)
@@ -180,7 +181,7 @@ func TestThePriceOfARenewalIsWhatItsLastLineNames(t *testing.T) {
 // highest.
 func TestAnUnresolvedLineNamesThePriceOfItsKind(t *testing.T) {
 	b := newBook(t)
-	like := Proxy{CountryCode: "US", Region: "Dallas"}
+	like := tables.Proxy{CountryCode: "US", Region: "Dallas"}
 	mine, other := like, like
 	mine.ProxyID, other.ProxyID = "px_1", "px_2"
 	b.observe(1, noon, mine, other)
@@ -197,8 +198,8 @@ func TestAnUnresolvedLineNamesThePriceOfItsKind(t *testing.T) {
 	// An operator's answer below the suspense takes the rest back, which is no refund of a
 	// price; a corrected one adds up.
 	b.add(resolved("r/0001", "px_1", "charged", 250))
-	for _, find := range []func() (Paid, error){
-		func() (Paid, error) { return b.PaidPerDay(t.Context(), "px_1") }, func() (Paid, error) { return b.LastPaid(t.Context(), other) },
+	for _, find := range []func() (tables.Paid, error){
+		func() (tables.Paid, error) { return b.PaidPerDay(t.Context(), "px_1") }, func() (tables.Paid, error) { return b.LastPaid(t.Context(), other) },
 	} {
 		if paid, err := find(); err != nil || paid.Cents != 250 {
 			t.Errorf("answered as 250: %+v (%v)", paid, err)
@@ -312,8 +313,8 @@ func TestASlotFiresOnce(t *testing.T) {
 
 func TestProxiesAreListedPageByPage(t *testing.T) {
 	b := newBook(t)
-	b.observe(1, noon, Proxy{ProxyID: "c", ExpiresAt: at(time.Hour)}, Proxy{ProxyID: "a"}, Proxy{ProxyID: "gone", ExpiresAt: at(time.Hour)}, Proxy{ProxyID: "b"})
-	b.observe(2, noon.Add(time.Hour), Proxy{ProxyID: "c", ExpiresAt: at(2 * time.Hour)}, Proxy{ProxyID: "a"}, Proxy{ProxyID: "b"})
+	b.observe(1, noon, tables.Proxy{ProxyID: "c", ExpiresAt: at(time.Hour)}, tables.Proxy{ProxyID: "a"}, tables.Proxy{ProxyID: "gone", ExpiresAt: at(time.Hour)}, tables.Proxy{ProxyID: "b"})
+	b.observe(2, noon.Add(time.Hour), tables.Proxy{ProxyID: "c", ExpiresAt: at(2 * time.Hour)}, tables.Proxy{ProxyID: "a"}, tables.Proxy{ProxyID: "b"})
 	check(t, b.Write(t.Context(), func(tx *Tx) error { return tx.Gone("gone") }))
 	for after, want := range map[string][]string{"": {"a", "b"}, "a": {"b", "c"}, "b": {"c"}, "c": nil} {
 		page, err := b.Proxies(t.Context(), after, 2)
@@ -332,7 +333,7 @@ func TestProxiesAreListedPageByPage(t *testing.T) {
 // counts first.
 func TestThePriceIsTheNewestOfAProxyAndItsKind(t *testing.T) {
 	b := newBook(t)
-	mine, sibling, stranger := Proxy{ProxyID: "px_1", Region: "Dallas"}, Proxy{ProxyID: "px_2", Region: "Dallas"}, Proxy{ProxyID: "px_3", Region: "Austin"}
+	mine, sibling, stranger := tables.Proxy{ProxyID: "px_1", Region: "Dallas"}, tables.Proxy{ProxyID: "px_2", Region: "Dallas"}, tables.Proxy{ProxyID: "px_3", Region: "Austin"}
 	b.observe(1, noon, mine, sibling, stranger)
 	b.add(opened(100_000))
 	for i, step := range []struct {
@@ -347,7 +348,7 @@ func TestThePriceIsTheNewestOfAProxyAndItsKind(t *testing.T) {
 		}
 	}
 	b.add(accepted(fact.KindRenewal, "many/1", "px_2", "px_3"), sending("many/1", 1), settled("many/1", "completed", line("px_2", "succeeded", 250, 0), line("px_3", "succeeded", 950, 0)))
-	for want, like := range map[int64]*Proxy{950: nil, 250: &mine} {
+	for want, like := range map[int64]*tables.Proxy{950: nil, 250: &mine} {
 		if most, err := b.DearestLine(t.Context(), "many", like); err != nil || most != want {
 			t.Errorf("the dearest line is %d of %d, %v", most, want, err)
 		}
@@ -373,8 +374,8 @@ func TestARenewedProxyCountsAtItsExpectedExpiry(t *testing.T) {
 		check(t, b.Write(t.Context(), func(tx *Tx) error { return tx.Stale(proxy) }))
 	}
 	soon, month := at(48*time.Hour), at(48*time.Hour+30*24*time.Hour)
-	b.observe(1, noon, Proxy{ProxyID: "paid", ExpiresAt: soon}, Proxy{ProxyID: "failed", ExpiresAt: soon}, Proxy{ProxyID: "expired", ExpiresAt: at(-time.Hour)},
-		Proxy{ProxyID: "unread", ExpiresAt: soon}, Proxy{ProxyID: "twice", ExpiresAt: soon})
+	b.observe(1, noon, tables.Proxy{ProxyID: "paid", ExpiresAt: soon}, tables.Proxy{ProxyID: "failed", ExpiresAt: soon}, tables.Proxy{ProxyID: "expired", ExpiresAt: at(-time.Hour)},
+		tables.Proxy{ProxyID: "unread", ExpiresAt: soon}, tables.Proxy{ProxyID: "twice", ExpiresAt: soon})
 	renew("r1/1", "paid", soon, "succeeded")
 	renew("r2/1", "failed", soon, "failed")
 	renew("r3/1", "expired", at(-time.Hour), "succeeded")
@@ -389,7 +390,7 @@ func TestARenewedProxyCountsAtItsExpectedExpiry(t *testing.T) {
 		}
 	}
 	week := noon.Add(7 * 24 * time.Hour)
-	if page, err := b.ExpiringPage(t.Context(), From(noon), noon.AddDate(1, 0, 0), 9); err != nil || !slices.Equal(proxyIDs(page), []string{"failed", "twice", "unread", "paid"}) {
+	if page, err := b.ExpiringPage(t.Context(), tables.From(noon), noon.AddDate(1, 0, 0), 9); err != nil || !slices.Equal(proxyIDs(page), []string{"failed", "twice", "unread", "paid"}) {
 		t.Errorf("%v %v", proxyIDs(page), err)
 	}
 	if n, err := b.CountExpiring(t.Context(), []time.Time{noon, week}); err != nil || n[1]-n[0] != 3 {
@@ -398,7 +399,7 @@ func TestARenewedProxyCountsAtItsExpectedExpiry(t *testing.T) {
 	if due := b.expiring(week); !slices.Contains(due, "paid") { // sweeps use what was read, and check renewals themselves
 		t.Errorf("due by what was read: %v", due)
 	}
-	b.observe(2, noon.Add(time.Hour), Proxy{ProxyID: "paid", ExpiresAt: soon})
+	b.observe(2, noon.Add(time.Hour), tables.Proxy{ProxyID: "paid", ExpiresAt: soon})
 	if p, err := b.Proxy(t.Context(), "paid"); err != nil || p.ExpectedExpiresAt != nil {
 		t.Errorf("a later read left %v expected (%v)", p.ExpectedExpiresAt, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
 func ids(operations []fact.Operation) []string {
@@ -114,7 +115,7 @@ func TestWhatAnEarlierRunLeftIsReadInParts(t *testing.T) {
 	b.add(sending("a1/1", 1), accepted(fact.KindOrder, "a2/1"))
 	for state, want := range map[fact.State]string{fact.StateSending: "[s1/1 s2/1] [s3/1]", fact.StateAccepted: ""} {
 		var parts []string
-		x := Left{State: state, Until: until, Limit: 2}
+		x := tables.Left{State: state, Until: until, Limit: 2}
 		for {
 			part, err := b.Left(t.Context(), x)
 			check(t, err)
@@ -131,7 +132,7 @@ func TestWhatAnEarlierRunLeftIsReadInParts(t *testing.T) {
 	b.add(accepted(fact.KindOrder, "a3/1"))
 	until, _, err = b.Head(t.Context())
 	check(t, err)
-	if part, err := b.Left(t.Context(), Left{State: fact.StateAccepted, Until: until, Limit: 9}); err != nil || fmt.Sprint(ids(part)) != "[a2/1 a3/1]" {
+	if part, err := b.Left(t.Context(), tables.Left{State: fact.StateAccepted, Until: until, Limit: 9}); err != nil || fmt.Sprint(ids(part)) != "[a2/1 a3/1]" {
 		t.Errorf("%v %v", ids(part), err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"perennial/ledger/fact"
 	"perennial/ledger/sqlite"
+	"perennial/ledger/tables"
 )
 
 // exportColumns are the columns of the CSV export, which has one row for each double entry.
@@ -32,7 +33,7 @@ func (l *Ledger) ExportCSV(ctx context.Context, out io.Writer, p Period) error {
 	w.heading(exportColumns)
 	err = l.Transfers(ctx, p, func(x Transfer) error {
 		return w.row(x.Seq, x.N, x.Time, x.Fact, x.Kind, x.Debit, x.Credit, x.Cents, mainUnit(x.Cents), b.Currency, x.CommandID, x.Operation, x.OrderNo, x.ProxyID, x.Hash,
-			x.By, x.Reason, x.labels(), x.User, x.BookedAt, stamp(x.SentAt), x.corrects(), stamp(x.RefundedAt))
+			x.By, x.Reason, x.labels(), x.User, x.BookedAt, stamp(x.SentAt), x.Corrects(), stamp(x.RefundedAt))
 	})
 	if err != nil {
 		return err
@@ -76,14 +77,6 @@ func stamp(at *time.Time) string {
 		return ""
 	}
 	return at.Format(time.RFC3339Nano)
-}
-
-// corrects returns the row that this one takes back or corrects, "" for none.
-func (h Hand) corrects() string {
-	if h.CorrectsSeq == 0 {
-		return ""
-	}
-	return itoa(h.CorrectsSeq)
 }
 
 // labels returns a command's labels as one JSON object, names in order; "" without labels.
@@ -227,7 +220,7 @@ func heldBefore(ctx context.Context, q sqlite.Queryer, p Period) (held map[strin
 		}
 		return held, first, err
 	}
-	before, err := firstBooked(ctx, q, p.From)
+	before, err := tables.FirstBooked(ctx, q, p.From)
 	if err != nil {
 		return nil, first, err
 	}
@@ -261,7 +254,7 @@ func (w *beancount) transfer(x Transfer) error {
 	}
 	fmt.Fprintf(w, "\n%s * %s %s\n", day(x.BookedAt), quoted(kind), quoted(about))
 	for _, meta := range [][2]string{{"seq", itoa(x.Seq)}, {"command", x.CommandID}, {"operation", x.Operation}, {"order", x.OrderNo}, {"proxy", x.ProxyID}, {"hash", x.Hash},
-		{"by", x.By}, {"reason", x.Reason}, {"labels", x.labels()}, {"user", x.User}, {"sent", stamp(x.SentAt)}, {"corrects", x.corrects()}, {"refunded", stamp(x.RefundedAt)}} {
+		{"by", x.By}, {"reason", x.Reason}, {"labels", x.labels()}, {"user", x.User}, {"sent", stamp(x.SentAt)}, {"corrects", x.Corrects()}, {"refunded", stamp(x.RefundedAt)}} {
 		if meta[1] != "" {
 			fmt.Fprintf(w, "  %s: %s\n", meta[0], quoted(meta[1]))
 		}

@@ -12,6 +12,7 @@ import (
 
 	"perennial/ledger/chain"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
 // Operators' texts are in every format, and only as text.
@@ -67,16 +68,16 @@ func TestEntriesSayWhoAskedForThem(t *testing.T) {
 	b.add(history()...)
 	entries, err := b.Postings(t.Context(), 0, 10_000)
 	check(t, err)
-	said := map[Hand]int{}
+	said := map[tables.Hand]int{}
 	for _, x := range entries {
 		said[x.Hand]++
 	}
-	for _, want := range []Hand{{By: "ada", Reason: "card"}, {By: "ada", Reason: "bought in the shop", User: "ops"}} {
+	for _, want := range []tables.Hand{{By: "ada", Reason: "card"}, {By: "ada", Reason: "bought in the shop", User: "ops"}} {
 		if said[want] != 2 {
 			t.Errorf("%+v stands in %d entries, want both sides of one", want, said[want])
 		}
 	}
-	if said[Hand{}] == 0 {
+	if said[tables.Hand{}] == 0 {
 		t.Error("every entry was booked by hand")
 	}
 	// The table keeps its form from before users were known, so that ledgers of that time
@@ -115,9 +116,9 @@ func TestAnArchiveOfBeforeNamesStillVerifies(t *testing.T) {
 	seq, hash, err := b.Head(t.Context())
 	check(t, err)
 	for _, sum := range sums {
-		check(t, b.joins(t.Context(), &Ledger{Journal: &Journal{base: &base{Head: chain.Head{Seq: seq, Hash: hash}, snapshotHash: sum}}}))
+		check(t, b.joins(t.Context(), &Ledger{Journal: &Journal{base: &tables.Base{Head: chain.Head{Seq: seq, Hash: hash}, SnapshotHash: sum}}}))
 	}
-	if err := b.joins(t.Context(), &Ledger{Journal: &Journal{base: &base{Head: chain.Head{Seq: seq, Hash: hash}, snapshotHash: "other"}}}); err == nil {
+	if err := b.joins(t.Context(), &Ledger{Journal: &Journal{base: &tables.Base{Head: chain.Head{Seq: seq, Hash: hash}, SnapshotHash: "other"}}}); err == nil {
 		t.Error("any snapshot joins")
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/shopspring/decimal"
 
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
 // keptBook holds one day of everything: the ticking clock keeps it within minutes.
@@ -308,10 +309,10 @@ func TestAListOfEntriesEndsBetweenFacts(t *testing.T) {
 	whole, err := b.Postings(t.Context(), 0, 1_000_000)
 	check(t, err)
 	for limit := range 9 {
-		var all []Posting
+		var all []tables.Posting
 		for from := int64(0); ; {
 			sum, n := int64(0), 0
-			next, err := b.EachPosting(t.Context(), from, limit, func(p Posting) error {
+			next, err := b.EachPosting(t.Context(), from, limit, func(p tables.Posting) error {
 				all, sum, n = append(all, p), sum+p.AmountCents, n+1
 				return nil
 			})
@@ -345,7 +346,7 @@ func TestAStatementCanBeReadByAPerson(t *testing.T) {
 	b.add(accepted(fact.KindOrder, "x/1"))
 	s, err := b.Statement(t.Context(), "main", Period{From: noon.Truncate(24 * time.Hour), To: noon.Truncate(24*time.Hour).AddDate(0, 1, 0)})
 	check(t, err)
-	s.Labels = append(s.Labels, SubjectTotal{Subject: "a|b=<script>alert(1)</script>"})
+	s.Labels = append(s.Labels, tables.SubjectTotal{Subject: "a|b=<script>alert(1)</script>"})
 	var md, page bytes.Buffer
 	check(t, s.WriteMarkdown(&md))
 	check(t, s.WriteHTML(&page))

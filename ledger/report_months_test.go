@@ -215,7 +215,7 @@ func TestTheLabelsOfAStatementAddUp(t *testing.T) {
 	s := monthly(t, b.Ledger, 2026, 11)
 	sums, got := map[string]int64{}, ""
 	for _, x := range s.Labels {
-		sums[x.name] += x.NetCents
+		sums[x.Name] += x.NetCents
 		got += fmt.Sprintf("%s %d %d, ", x.Subject, x.Count, x.NetCents)
 	}
 	if want := `a=b=c 1 200, (without a) 3 1300, "a=b"=c 1 100, (without a=b) 3 1400, team=x 1 200, team=y 1 400, (without team) 2 900, `; got != want {

@@ -9,6 +9,7 @@ import (
 
 	"perennial/ledger/fact"
 	"perennial/ledger/sqlite"
+	"perennial/ledger/tables"
 )
 
 // Outstanding is an operation that was charged, or may have been, when a period ended,
@@ -57,7 +58,7 @@ const outstandingMost = 1000
 const outstandingQuery = `WITH since AS (
 		SELECT operation, min(booked_at) AS at, sum(cents) AS cents FROM transfers
 		WHERE seq >= ?1 AND operation <> '' AND (kind = 'charge' OR kind = 'suspense') AND seq NOT IN (
-			SELECT r.seq FROM (` + recordRows + `) r WHERE r.seq >= ?1 AND r.data ->> '$.corrects_seq' > 0 AND EXISTS (
+			SELECT r.seq FROM (` + tables.RecordRows + `) r WHERE r.seq >= ?1 AND r.data ->> '$.corrects_seq' > 0 AND EXISTS (
 				SELECT 1 FROM (SELECT seq FROM journal WHERE operation = r.operation AND operation <> ''
 					UNION ALL SELECT seq FROM archived WHERE operation = r.operation AND operation <> '') f CROSS JOIN transfers e ON e.seq = f.seq
 				WHERE f.seq < ?1 AND e.proxy_id = coalesce(r.data ->> '$.proxy_id', '') AND (e.kind = 'charge' OR e.kind = 'suspense')))

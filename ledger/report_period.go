@@ -6,13 +6,11 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"perennial/ledger/sqlite"
+	"perennial/ledger/tables"
 )
 
 // Period is a span of time, including From and excluding To. A zero From begins with the
@@ -20,46 +18,12 @@ import (
 // (Transfer.BookedAt), and consecutive periods leave no gap.
 type Period struct{ From, To time.Time }
 
-// errOldBook is the error for a read-only file that this version has not migrated yet.
-var errOldBook = errors.New("the ledger is of an older version, and does not say when its entries are booked: `perennial run` of this version migrates it")
-
-// firstBooked returns the sequence after the last transfer booked before an instant.
-// Booking times never decrease in the order of transfers.
-func firstBooked(ctx context.Context, q sqlite.Queryer, at time.Time) (int64, error) {
-	columns, err := sqlite.Columns(ctx, q, "transfers")
-	if err == nil && !slices.Contains(columns, "booked_at") {
-		err = errOldBook
-	}
-	if err != nil {
-		return 0, err
-	}
-	var last sql.NullInt64
-	if err := q.QueryRowContext(ctx, `SELECT max(seq) FROM transfers`).Scan(&last); err != nil {
-		return 0, err
-	}
-	first, end := int64(0), last.Int64+1
-	for first < end {
-		middle := (first + end) / 2
-		var booked int64
-		err := q.QueryRowContext(ctx, `SELECT booked_at FROM transfers WHERE seq >= ? ORDER BY seq LIMIT 1`, middle).Scan(&booked)
-		switch {
-		case err != nil && !errors.Is(err, sql.ErrNoRows):
-			return 0, fmt.Errorf("find %s in the book: %w", at.UTC().Format(time.RFC3339), err)
-		case err == nil && booked < sqlite.Micros(at):
-			first = middle + 1
-		default:
-			end = middle
-		}
-	}
-	return first, nil
-}
-
 // bounds returns the sequences of a period's transfers: from the first, before the second.
 func (p Period) bounds(ctx context.Context, q sqlite.Queryer) (from, to int64, err error) {
-	if from, err = firstBooked(ctx, q, p.From); err != nil || p.To.IsZero() {
+	if from, err = tables.FirstBooked(ctx, q, p.From); err != nil || p.To.IsZero() {
 		return from, math.MaxInt64, err
 	}
-	to, err = firstBooked(ctx, q, p.To)
+	to, err = tables.FirstBooked(ctx, q, p.To)
 	return from, to, err
 }
 
@@ -79,7 +43,7 @@ type Transfer struct {
 	OrderNo   string    `json:"order_no"`
 	ProxyID   string    `json:"proxy_id"`
 	Hash      string    `json:"hash"` // of its journal row
-	Hand
+	tables.Hand
 	Labels map[string]string `json:"labels,omitempty"` // of its command
 	// BookedAt decides the day, the month and the period. It is Time, or the latest earlier
 	// booking if a clock was behind that.

@@ -6,9 +6,10 @@ import (
 	"time"
 
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
-func (b *book) position() Position {
+func (b *book) position() tables.Position {
 	b.t.Helper()
 	p, err := b.Position(context.Background(), "main")
 	check(b.t, err)
@@ -22,30 +23,30 @@ func TestWhatIsOpenIsKnownByWhatMayMove(t *testing.T) {
 	steps := []struct {
 		name  string
 		facts []fact.Fact
-		want  []Exposure
+		want  []tables.Exposure
 	}{
 		{"accepted", []fact.Fact{opened(10_000), accepted(fact.KindOrder, "buy/1")}, nil},
-		{"sending", []fact.Fact{priced}, []Exposure{{OperationID: "buy/1", CommandID: "buy", Kind: fact.KindOrder, State: fact.StateSending, Charge: fact.Known(700)}}},
+		{"sending", []fact.Fact{priced}, []tables.Exposure{{OperationID: "buy/1", CommandID: "buy", Kind: fact.KindOrder, State: fact.StateSending, Charge: fact.Known(700)}}},
 		{"never left", []fact.Fact{fact.OperationUnsent{Ref: ref("buy/1"), Attempt: 1, NextAt: noon}}, nil},
-		{"sending again", []fact.Fact{sending("buy/1", 2)}, []Exposure{{OperationID: "buy/1", CommandID: "buy", Kind: fact.KindOrder, State: fact.StateSending, Charge: fact.Known(700)}}},
+		{"sending again", []fact.Fact{sending("buy/1", 2)}, []tables.Exposure{{OperationID: "buy/1", CommandID: "buy", Kind: fact.KindOrder, State: fact.StateSending, Charge: fact.Known(700)}}},
 		{"waiting, may have executed", []fact.Fact{fact.OperationWaiting{Ref: ref("buy/1"), Attempt: 2, Ambiguous: true, NextAt: noon}},
-			[]Exposure{{OperationID: "buy/1", CommandID: "buy", Kind: fact.KindOrder, State: fact.StateWaiting, Charge: fact.Known(700)}}},
+			[]tables.Exposure{{OperationID: "buy/1", CommandID: "buy", Kind: fact.KindOrder, State: fact.StateWaiting, Charge: fact.Known(700)}}},
 		{"open, not booked", []fact.Fact{sending("buy/1", 3), fact.OrderAccepted{Ref: ref("buy/1"), Attempt: 3, OrderNo: "no of buy/1", NextAt: noon}},
-			[]Exposure{{OperationID: "buy/1", CommandID: "buy", Kind: fact.KindOrder, State: fact.StateOpen, OrderNo: "no of buy/1", Charge: fact.Known(700)}}},
+			[]tables.Exposure{{OperationID: "buy/1", CommandID: "buy", Kind: fact.KindOrder, State: fact.StateOpen, OrderNo: "no of buy/1", Charge: fact.Known(700)}}},
 		{"open, booked", []fact.Fact{fact.OrderProgressed{OrderState: orderState("buy/1", "paid", 600, 0), NextAt: noon}},
-			[]Exposure{{OperationID: "buy/1", CommandID: "buy", Kind: fact.KindOrder, State: fact.StateOpen, OrderNo: "no of buy/1", Charge: fact.Known(0), ReturnCents: 600}}},
+			[]tables.Exposure{{OperationID: "buy/1", CommandID: "buy", Kind: fact.KindOrder, State: fact.StateOpen, OrderNo: "no of buy/1", Charge: fact.Known(0), ReturnCents: 600}}},
 		{"delivered", []fact.Fact{fact.OrderDelivered{OrderState: orderState("buy/1", "x", 0, 0)}}, nil},
 		{"a renewal of unknown price", []fact.Fact{accepted(fact.KindRenewal, "keep/1", "px_1", "px_2"), sending("keep/1", 1)},
-			[]Exposure{{OperationID: "keep/1", CommandID: "keep", Kind: fact.KindRenewal, State: fact.StateSending, Unpriced: 2}}},
+			[]tables.Exposure{{OperationID: "keep/1", CommandID: "keep", Kind: fact.KindRenewal, State: fact.StateSending, Unpriced: 2}}},
 		{"partial, one line unresolved", []fact.Fact{settled("keep/1", "partial", line("px_1", "succeeded", 300, 0), line("px_2", "unresolved", 300, 0))},
-			[]Exposure{{OperationID: "keep/1", CommandID: "keep", Kind: fact.KindRenewal, State: fact.StatePartial, Charge: fact.Known(0), ReturnCents: 300}}},
+			[]tables.Exposure{{OperationID: "keep/1", CommandID: "keep", Kind: fact.KindRenewal, State: fact.StatePartial, Charge: fact.Known(0), ReturnCents: 300}}},
 		{"resolved", []fact.Fact{resolved("keep/1", "px_2", "charged", 300)}, nil},
 		{"unresolved, its amount not known yet", []fact.Fact{accepted(fact.KindRenewal, "later/1", "px_4", "px_5"), sending("later/1", 1),
 			settled("later/1", "partial", line("px_4", "succeeded", 300, 0), line("px_5", "unresolved", 0, 0))},
-			[]Exposure{{OperationID: "later/1", CommandID: "later", Kind: fact.KindRenewal, State: fact.StatePartial, Unpriced: 1}}},
+			[]tables.Exposure{{OperationID: "later/1", CommandID: "later", Kind: fact.KindRenewal, State: fact.StatePartial, Unpriced: 1}}},
 		{"and charged", []fact.Fact{resolved("later/1", "px_5", "charged", 300)}, nil},
 		{"review with an unknown outcome", []fact.Fact{accepted(fact.KindRenewal, "lost/1", "px_3"), sending("lost/1", 1), fact.OperationReview{Ref: ref("lost/1"), Attempt: 1, Reason: "lost", Ambiguous: true}},
-			[]Exposure{{OperationID: "lost/1", CommandID: "lost", Kind: fact.KindRenewal, State: fact.StateReview, Unpriced: 1}}},
+			[]tables.Exposure{{OperationID: "lost/1", CommandID: "lost", Kind: fact.KindRenewal, State: fact.StateReview, Unpriced: 1}}},
 	}
 	b := newBook(t)
 	for _, s := range steps {

@@ -16,25 +16,12 @@ import (
 	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 	"perennial/ledger/sqlite"
+	"perennial/ledger/tables"
 )
 
-// SubjectTotal is the cost of one order, proxy, label or day, in integer cents. Charged is
-// gross; net is charged less refunded.
-type SubjectTotal struct {
-	Subject       string `json:"subject"`
-	Count         int64  `json:"count"` // of the charges; in a BookTotal see TotalsBy
-	ChargedCents  int64  `json:"charged_cents"`
-	RefundedCents int64  `json:"refunded_cents"`
-	NetCents      int64  `json:"net_cents"`
-	// Rest marks the remainder of the account's total after the rows of the same name.
-	Rest bool `json:"rest,omitempty"`
-
-	name string // of a label: the rows of each name add up to the account's total
-}
-
-func scanSubject(s sqlite.Scanner) (SubjectTotal, error) {
-	var x SubjectTotal
-	err := s.Scan(&x.Subject, &x.name, &x.Count, &x.ChargedCents, &x.RefundedCents, &x.NetCents)
+func scanSubject(s sqlite.Scanner) (tables.SubjectTotal, error) {
+	var x tables.SubjectTotal
+	err := s.Scan(&x.Subject, &x.Name, &x.Count, &x.ChargedCents, &x.RefundedCents, &x.NetCents)
 	return x, err
 }
 
@@ -52,12 +39,12 @@ type Statement struct {
 	ClosingCents int64     `json:"closing_cents"`
 	// FundingCents is all funding. OpenedCents is the part that was in the wallet when the
 	// ledger was opened.
-	FundingCents  int64        `json:"funding_cents"`
-	OpenedCents   int64        `json:"opened_cents"`
-	OutsideCents  int64        `json:"external_cents"`
-	Orders        SubjectTotal `json:"orders"`
-	Renewals      SubjectTotal `json:"renewals"`
-	SuspenseCents int64        `json:"suspense_cents"` // at the end of the period, charged and not resolved
+	FundingCents  int64               `json:"funding_cents"`
+	OpenedCents   int64               `json:"opened_cents"`
+	OutsideCents  int64               `json:"external_cents"`
+	Orders        tables.SubjectTotal `json:"orders"`
+	Renewals      tables.SubjectTotal `json:"renewals"`
+	SuspenseCents int64               `json:"suspense_cents"` // at the end of the period, charged and not resolved
 	// Movements of suspense: SuspenseOpeningCents + SuspenseChargedCents -
 	// SuspenseResolvedCents - SuspenseReturnedCents = SuspenseCents.
 	SuspenseOpeningCents  int64 `json:"suspense_opening_cents"`
@@ -66,9 +53,9 @@ type Statement struct {
 	SuspenseReturnedCents int64 `json:"suspense_returned_cents"`
 	// Corrections is the part of the sums above that takes back or corrects earlier
 	// entries; nil if none does.
-	Corrections *Corrections   `json:"corrections,omitempty"`
-	Days        []SubjectTotal `json:"days"`
-	Labels      []SubjectTotal `json:"labels"`
+	Corrections *Corrections          `json:"corrections,omitempty"`
+	Days        []tables.SubjectTotal `json:"days"`
+	Labels      []tables.SubjectTotal `json:"labels"`
 	// Outstanding lists operations not in the sums above: charged or perhaps charged by the
 	// end of the period, and not booked in it. OutstandingFurther more are left out.
 	Outstanding        []Outstanding `json:"outstanding"`
@@ -106,7 +93,7 @@ func (c Corrections) Text() string {
 func (s *Statement) corrected(ctx context.Context, q sqlite.Queryer, from, to int64) error {
 	var c Corrections
 	err := q.QueryRowContext(ctx, `SELECT count(DISTINCT t.seq), coalesce(sum(t.cents) FILTER (WHERE t.kind = 'charge'), 0), coalesce(sum(t.cents) FILTER (WHERE t.kind = 'refund'), 0),
-		`+fundingCents+`, `+outsideCents+`
+		`+tables.FundingCents+`, `+tables.OutsideCents+`
 		FROM (SELECT seq FROM journal WHERE type = 'ledger.recorded' AND seq >= ?1 AND seq < ?2 AND data ->> '$.corrects_seq' > 0
 			UNION ALL SELECT seq FROM archived WHERE type = 'ledger.recorded' AND seq >= ?1 AND seq < ?2 AND data ->> '$.corrects_seq' > 0) r
 		CROSS JOIN transfers t ON t.seq = r.seq`, from, to).Scan(&c.Count, &c.ChargedCents, &c.RefundedCents, &c.FundingCents, &c.OutsideCents)
@@ -160,7 +147,7 @@ func (s *Statement) sumUp(ctx context.Context, q sqlite.Queryer, from, to int64)
 		return fmt.Errorf("sum what came after: %w", err)
 	}
 	err := q.QueryRowContext(ctx, `SELECT coalesce(sum(CASE WHEN debit = 'wallet' THEN cents WHEN credit = 'wallet' THEN -cents END), 0),
-		`+fundingCents+`, `+outsideCents+`,
+		`+tables.FundingCents+`, `+tables.OutsideCents+`,
 		coalesce(sum(cents) FILTER (WHERE debit = 'suspense'), 0), coalesce(sum(cents) FILTER (WHERE credit = 'suspense' AND debit <> 'wallet'), 0),
 		coalesce(sum(cents) FILTER (WHERE credit = 'suspense' AND debit = 'wallet'), 0)`+inPeriod, from, to).
 		Scan(&walletIn, &s.FundingCents, &s.OutsideCents, &s.SuspenseChargedCents, &s.SuspenseResolvedCents, &s.SuspenseReturnedCents)
@@ -176,7 +163,7 @@ func (s *Statement) sumUp(ctx context.Context, q sqlite.Queryer, from, to int64)
 	s.OpeningCents = s.ClosingCents - walletIn
 	s.SuspenseCents = suspense - suspenseSince
 	s.SuspenseOpeningCents = s.SuspenseCents - s.SuspenseChargedCents + s.SuspenseResolvedCents + s.SuspenseReturnedCents
-	head, known, err := headBefore(ctx, q, s.To)
+	head, known, err := tables.HeadBefore(ctx, q, s.To)
 	if known {
 		s.Head = head
 	}
@@ -197,7 +184,7 @@ const charges = `count(*) FILTER (WHERE t.kind = 'charge' OR t.kind = 'suspense'
 
 // subjects sums the period by kind, day and label.
 func (s *Statement) subjects(ctx context.Context, q sqlite.Queryer, from, to int64) error {
-	sum := func(query string) ([]SubjectTotal, error) {
+	sum := func(query string) ([]tables.SubjectTotal, error) {
 		return sqlite.Collect(sqlite.Query(ctx, q, query, from, to), scanSubject)
 	}
 	kinds, err := sum(`SELECT CASE WHEN t.debit = 'orders' OR t.credit = 'orders' THEN 'orders' ELSE 'renewals' END, '', ` + charges + inPeriod + ` AND t.operation <> '' GROUP BY 1`)
@@ -214,7 +201,7 @@ func (s *Statement) subjects(ctx context.Context, q sqlite.Queryer, from, to int
 	if s.Days, err = sum(`SELECT date(t.booked_at / 1000000, 'unixepoch'), '', ` + charges + inPeriod + ` AND t.operation <> '' GROUP BY 1 ORDER BY 1`); err != nil {
 		return err
 	}
-	labels, err := sum(`SELECT ` + labelText + `, e.key, ` + charges + ` FROM transfers t JOIN operations o ON o.id = t.operation JOIN commands c ON c.id = o.command_id
+	labels, err := sum(`SELECT ` + tables.LabelText + `, e.key, ` + charges + ` FROM transfers t JOIN operations o ON o.id = t.operation JOIN commands c ON c.id = o.command_id
 		LEFT JOIN journal cj ON cj.seq = c.accepted_seq LEFT JOIN archived ca ON ca.seq = c.accepted_seq
 		JOIN json_each(coalesce(cj.data, ca.data, '{}'), '$.labels') e
 		WHERE t.seq >= ?1 AND t.seq < ?2 GROUP BY e.key, e.value ORDER BY e.key, e.value`)
@@ -222,32 +209,23 @@ func (s *Statement) subjects(ctx context.Context, q sqlite.Queryer, from, to int
 	return err
 }
 
-// labelText renders the label e. An old key may contain '='; it is quoted to stay distinct.
-const labelText = `iif(instr(e.key, '=') > 0, '"' || e.key || '"', e.key) || '=' || e.value`
-
 // withoutLabels adds, to the rows of each label name, the charges without that label, so
 // that they add up to all orders and renewals.
-func (s *Statement) withoutLabels(labels []SubjectTotal) (all []SubjectTotal) {
+func (s *Statement) withoutLabels(labels []tables.SubjectTotal) (all []tables.SubjectTotal) {
 	without := s.Orders
-	without.add(s.Renewals, 1)
+	without.Add(s.Renewals, 1)
 	rest := without
 	for i, x := range labels {
 		all = append(all, x)
-		rest.add(x, -1)
-		if i+1 < len(labels) && labels[i+1].name == x.name {
+		rest.Add(x, -1)
+		if i+1 < len(labels) && labels[i+1].Name == x.Name {
 			continue
 		}
-		rest.Subject, rest.name, rest.Rest = "(without "+x.name+")", x.name, true
+		rest.Subject, rest.Name, rest.Rest = "(without "+x.Name+")", x.Name, true
 		if rest.Count != 0 || rest.ChargedCents != 0 || rest.RefundedCents != 0 {
 			all = append(all, rest)
 		}
 		rest = without
 	}
 	return all
-}
-
-// add adds another total, or subtracts it if sign is -1.
-func (x *SubjectTotal) add(y SubjectTotal, sign int64) {
-	x.Count, x.ChargedCents = x.Count+sign*y.Count, x.ChargedCents+sign*y.ChargedCents
-	x.RefundedCents, x.NetCents = x.RefundedCents+sign*y.RefundedCents, x.NetCents+sign*y.NetCents
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
 //go:embed templates/statement.html
@@ -149,19 +150,19 @@ func (s *Statement) Suspense() []Movement {
 // StatementTable is one table of subjects.
 type StatementTable struct {
 	Title, Head string
-	Rows        []SubjectTotal
+	Rows        []tables.SubjectTotal
 }
 
 // Tables returns the period by kind, by day and by label, without empty tables.
-func (s *Statement) Tables() (tables []StatementTable) {
+func (s *Statement) Tables() (all []StatementTable) {
 	orders, renewals := s.Orders, s.Renewals
 	orders.Subject, renewals.Subject = "Orders", "Renewals"
 	for _, t := range []StatementTable{
-		{"By kind", "Kind", []SubjectTotal{orders, renewals}}, {"By day", "Day (UTC)", s.Days}, {"By label", "Label", s.Labels},
+		{"By kind", "Kind", []tables.SubjectTotal{orders, renewals}}, {"By day", "Day (UTC)", s.Days}, {"By label", "Label", s.Labels},
 	} {
 		if len(t.Rows) > 0 {
-			tables = append(tables, t)
+			all = append(all, t)
 		}
 	}
-	return tables
+	return all
 }

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
 // whole is a renewal that an operator answers as a whole.
@@ -77,12 +78,12 @@ func TestTheSumsByEverythingAreTheAccountsTotal(t *testing.T) {
 		b.add(labelled(rt, m.facts)...)
 		limit := rapid.SampledFrom([]int{1, 3, 1000}).Draw(rt, "limit")
 		want := spentOf(t, b)
-		for by := range totalsBy {
+		for by := range tables.TotalsBy {
 			all, err := b.TotalsBy(t.Context(), by, limit)
 			check(t, err)
 			sums := map[string]int64{}
 			for _, x := range all {
-				sums[x.name] += x.NetCents
+				sums[x.Name] += x.NetCents
 			}
 			for name, sum := range sums {
 				if sum != want && (by != "label" || name != "" || len(sums) == 1) {

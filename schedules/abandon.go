@@ -13,6 +13,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/schedules/plans"
 )
 
@@ -52,11 +53,11 @@ type Removed struct {
 	Schedule   string
 	Plan       string // of its last slot, if it needs approval; "": none
 	SpentCents int64  // this month, in UTC; 0 without a daily or monthly budget
-	Paused     *ledger.SchedulePause
+	Paused     *tables.SchedulePause
 	Text       string // the whole description
 	Advice     string // what to do
 
-	last *ledger.Slot
+	last *tables.Slot
 }
 
 // RemovedOf returns the schedules that the ledger knows, that are not among own, and

@@ -10,6 +10,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/schedules/plans"
 )
 
@@ -99,7 +100,7 @@ func (s *Sweeper) HeldPlan(ctx context.Context, plan string) (plans.Plan, error)
 
 // heldPlan reads a plan with its commands, from its first slot. If that was archived,
 // slots that were held later have the commands too.
-func (s *Sweeper) heldPlan(ctx context.Context, plan string, slots []ledger.Slot) (fact.SweepPlanned, error) {
+func (s *Sweeper) heldPlan(ctx context.Context, plan string, slots []tables.Slot) (fact.SweepPlanned, error) {
 	wrong := fmt.Errorf("its commands in journal row %d have another hash: run `perennial ledger verify`", slots[0].Seq)
 	for _, slot := range slots {
 		planned, err := s.Ledger.Plan(ctx, slot)

@@ -12,6 +12,7 @@ import (
 	"perennial/jobs/command"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/schedules/plans"
 )
 
@@ -99,7 +100,7 @@ func TestADeclinedPlanRenewsNothing(t *testing.T) {
 	h.restart(t)
 	all, err := h.List(t.Context())
 	check(t, err)
-	want(t, "outcome", []any{all[0].Outcome(), all[0].Result.Skipped, all[0].Result.Reason}, []any{ledger.OutcomeDeclined, 2, "by ada: too dear"})
+	want(t, "outcome", []any{all[0].Outcome(), all[0].Result.Skipped, all[0].Result.Reason}, []any{tables.OutcomeDeclined, 2, "by ada: too dear"})
 	if want := "declined by ada: too dear; nothing of it was renewed"; !strings.Contains(all[0].Why, want) {
 		t.Errorf("%q does not say %q", all[0].Why, want)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/schedules/plans"
 )
 
@@ -26,7 +27,7 @@ func (s *Sweeper) countsFrom(ctx context.Context, r *scheduleRunner) (time.Time,
 	if slices.Contains(names, r.Was) { // not carried over yet
 		f.Was, from = r.Was, r.Was
 	}
-	known := ledger.ScheduleCalendar{}
+	known := tables.ScheduleCalendar{}
 	if err == nil {
 		known, err = s.Ledger.ScheduleCalendar(ctx, from)
 	}
@@ -70,7 +71,7 @@ func (s *Sweeper) configured(ctx context.Context, f fact.ScheduleConfigured) err
 // newlyCounts returns now. If slots of the previous calendar were missed, it returns the
 // last served one instead. from is the schedule's earlier name. known is zero for a new
 // schedule, or if the ledger has no start for it.
-func (s *Sweeper) newlyCounts(ctx context.Context, r *scheduleRunner, from string, known ledger.ScheduleCalendar, now time.Time) (time.Time, error) {
+func (s *Sweeper) newlyCounts(ctx context.Context, r *scheduleRunner, from string, known tables.ScheduleCalendar, now time.Time) (time.Time, error) {
 	had := r.Schedule
 	if known.Cron != "" {
 		had.Cron, had.Timezone = known.Cron, known.Timezone

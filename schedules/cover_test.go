@@ -6,6 +6,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/schedules/plans"
 )
 
@@ -50,7 +51,7 @@ func TestUncoveredIsWhatLivesAndNoScheduleRenews(t *testing.T) {
 	n, known := h.Uncovered(t.Context())
 	want(t, "counted", []any{n, known}, []any{int64(3), true})
 	check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error { // as a delivered order does
-		return tx.Observe(0, ledger.Proxy{ProxyID: "px_new", ExpiresAt: new(noon.Add(time.Hour)), SeenAt: noon})
+		return tx.Observe(0, tables.Proxy{ProxyID: "px_new", ExpiresAt: new(noon.Add(time.Hour)), SeenAt: noon})
 	}))
 	n, _ = h.Uncovered(t.Context())
 	want(t, "with a delivered one", n, 4)
@@ -61,7 +62,7 @@ func TestUncoveredIsWhatLivesAndNoScheduleRenews(t *testing.T) {
 	var ids []string
 	find := func(now time.Time, all ...plans.Schedule) []string {
 		ids = []string{}
-		check(t, Uncovered(t.Context(), h.Ledger, now, all, nil, func(p ledger.Proxy) error { ids = append(ids, p.ProxyID); return nil }))
+		check(t, Uncovered(t.Context(), h.Ledger, now, all, nil, func(p tables.Proxy) error { ids = append(ids, p.ProxyID); return nil }))
 		return ids
 	}
 	want(t, "of two schedules", find(noon, one, other), []string{"px_2", "px_far"})
@@ -127,7 +128,7 @@ func TestACoverageNamesTheScheduleAndThePrice(t *testing.T) {
 	check(t, h.lister.WaitPass(t.Context()))
 	c, err := plans.NewCoverage([]plans.Schedule{first, second}, h.Ledger, nil)
 	check(t, err)
-	page, err := h.Ledger.PricedPage(t.Context(), ledger.From(noon), noon.Add(1000*time.Hour), 10)
+	page, err := h.Ledger.PricedPage(t.Context(), tables.From(noon), noon.Add(1000*time.Hour), 10)
 	check(t, err)
 	got := map[string]plans.Price{}
 	for _, p := range page {

@@ -10,6 +10,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/ledger/testrun"
 	"perennial/schedules/plans"
 	"perennial/upstream"
@@ -30,7 +31,7 @@ func crowd(t *testing.T, facts func(id string) []fact.Fact, s plans.Schedule) *r
 	t.Helper()
 	h := &rig{watch: &watch{now: noon}, stream: &stream{}}
 	l := openLedger(t, t.TempDir()+"/main.ledger.db", h.watch.Now)
-	dead := make([]ledger.Proxy, 0, crowdSize())
+	dead := make([]tables.Proxy, 0, crowdSize())
 	var all []fact.Fact
 	for i := range crowdSize() {
 		dead = append(dead, px(fmt.Sprintf("px_dead_%06d", i), -time.Duration(1+i%1000)*time.Hour))

@@ -12,6 +12,7 @@ import (
 	"perennial/ledger/fact"
 	"perennial/ledger/failpoint"
 	"perennial/ledger/sleep"
+	"perennial/ledger/tables"
 	"perennial/queue"
 	"perennial/queue/publish"
 	"perennial/schedules/plans"
@@ -126,7 +127,7 @@ func (s *Sweeper) ensureFresh(ctx context.Context) error {
 	if err := s.checkClock(); err != nil {
 		return err
 	}
-	fresh, err := s.lister.Fresh(ctx, ledger.FreshFor)
+	fresh, err := s.lister.Fresh(ctx, tables.FreshFor)
 	if err == nil && !fresh {
 		err = s.lister.WaitPass(ctx)
 	}
@@ -144,7 +145,7 @@ func (s *Sweeper) plan(ctx context.Context, r *scheduleRunner, f firing) (sweep,
 		return sweep{}, err
 	}
 	in.ByHand = f.byHand
-	in.ListPrice = func(ctx context.Context, p ledger.Proxy) fact.Cents {
+	in.ListPrice = func(ctx context.Context, p tables.Proxy) fact.Cents {
 		return s.offers.listPrice(ctx, p, r.DurationDays)
 	}
 	made, err := plans.Make(ctx, in.Inputs, s.Ledger)

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/schedules/plans"
 )
 
@@ -23,7 +23,7 @@ type life struct {
 // without a renewal.
 func (s *forecaster) foreseeKept(ctx context.Context, r *scheduleRunner, lists plans.Lists, o *outlook) error {
 	kept, prices := map[string][]life{}, plans.NewPrices(s.Ledger, r.DurationDays)
-	err := s.eachDue(ctx, r, o, func(p ledger.PricedProxy, expires time.Time) error {
+	err := s.eachDue(ctx, r, o, func(p tables.PricedProxy, expires time.Time) error {
 		cost, err := prices.By(ctx, p.Proxy, p.Paid)
 		if err != nil {
 			return err

@@ -7,6 +7,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/schedules/plans"
 )
 
@@ -42,7 +43,7 @@ func TestAProxySaysThatTheLastRunSkippedIt(t *testing.T) {
 	run, err := ReadLastRun(t.Context(), h.Ledger, s)
 	check(t, err)
 	var ids []string
-	check(t, run.EachSkipped(t.Context(), h.Ledger, coverage, func(p ledger.Proxy) error { ids = append(ids, p.ProxyID); return nil }))
+	check(t, run.EachSkipped(t.Context(), h.Ledger, coverage, func(p tables.Proxy) error { ids = append(ids, p.ProxyID); return nil }))
 	want(t, "the run skipped", ids, []string{"px_2"})
 }
 
@@ -168,7 +169,7 @@ func TestASlotThatIsDueStaysTheNextOne(t *testing.T) {
 	want(t, "until it starts", r.nextSlot(r.calendar.Start(due), nil, last), &due)
 	want(t, "once it has a plan", r.nextSlot(r.calendar.Start(due), nil, due), new(due.Add(15*time.Minute)))
 	want(t, "of a slot that was missed", r.nextSlot(due.Add(5*time.Minute), nil, last), new(due.Add(15*time.Minute)))
-	want(t, "while it is paused", r.nextSlot(r.calendar.Start(due), &ledger.SchedulePause{}, last), (*time.Time)(nil))
+	want(t, "while it is paused", r.nextSlot(r.calendar.Start(due), &tables.SchedulePause{}, last), (*time.Time)(nil))
 }
 
 // TestAFirstRunThatIsDueIsNotTheOneAfterIt: nor has it been missed.

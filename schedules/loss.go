@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"time"
 
-	"perennial/ledger"
+	"perennial/ledger/tables"
 	"perennial/schedules/listing"
 	"perennial/schedules/plans"
 )
@@ -55,7 +55,7 @@ func (s *Sweeper) awaitListed(ctx context.Context, r *scheduleRunner, f firing) 
 	fits, now := r.Match.Filter(lists), s.providerNow()
 	var due int
 	var first *time.Time
-	err = s.Ledger.Expiring(ctx, now.Add(r.RenewBefore), func(p ledger.Proxy) error {
+	err = s.Ledger.Expiring(ctx, now.Add(r.RenewBefore), func(p tables.Proxy) error {
 		if p.UnlistedAt == nil || p.Retired || !p.ExpiresAt.After(now) || !fits.Fits(p) {
 			return nil
 		}

@@ -13,6 +13,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/schedules/listing"
 	"perennial/schedules/plans"
 	"perennial/upstream"
@@ -312,13 +313,13 @@ func TestTrap65AMatchOfWhatIsNotTextDoesNotFit(t *testing.T) {
 	s.Match.Protocol = []string{"socks5"}
 	f := s.Match.Filter(plans.Lists{})
 	for protocol, want := range map[string][2]bool{"socks5": {true, false}, "http": {false, false}, upstream.NotText: {false, true}} {
-		if p := (ledger.Proxy{Protocol: protocol}); f.About(p) != want[0] || f.Undecided(p) != want[1] {
+		if p := (tables.Proxy{Protocol: protocol}); f.About(p) != want[0] || f.Undecided(p) != want[1] {
 			t.Errorf("%s: %v %v", protocol, f.About(p), f.Undecided(p))
 		}
 	}
 	h := newRig(t, nil, s)
 	check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
-		return tx.Observe(1, ledger.Proxy{ProxyID: "px_1", Protocol: upstream.NotText, ExpiresAt: new(noon.Add(24 * time.Hour)), SeenAt: noon})
+		return tx.Observe(1, tables.Proxy{ProxyID: "px_1", Protocol: upstream.NotText, ExpiresAt: new(noon.Add(24 * time.Hour)), SeenAt: noon})
 	}))
 	plan, err := h.plan(t.Context(), h.runners[0], firing{})
 	check(t, err)

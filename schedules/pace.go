@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"perennial/ledger"
 	"perennial/ledger/sleep"
+	"perennial/ledger/tables"
 )
 
 const (
@@ -97,7 +97,7 @@ func (s *pacing) countLate(ctx context.Context, x *pace) error {
 	for _, r := range s.Schedules {
 		window = max(window, r.RenewBefore)
 	}
-	return s.Ledger.Expiring(ctx, now.Add(window), func(p ledger.Proxy) error {
+	return s.Ledger.Expiring(ctx, now.Add(window), func(p tables.Proxy) error {
 		if p.Retired || p.Unread() || !p.ExpiresAt.After(now) || place >= x.queued {
 			return nil
 		}

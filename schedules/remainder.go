@@ -14,6 +14,7 @@ import (
 	"perennial/jobs/command"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/schedules/plans"
 )
 
@@ -24,7 +25,7 @@ type remainder struct {
 	taken    map[string]bool             // published by the run so far; nil: unknown
 	spent    int64                       // estimate of taken, in cents
 	canaries []string                    // published at an unknown price
-	wants    map[plans.Kind]ledger.Proxy // kinds that wait for their canary's price
+	wants    map[plans.Kind]tables.Proxy // kinds that wait for their canary's price
 	more     bool                        // the plan was full
 	left     fact.SweepLeft              // for display
 }
@@ -88,7 +89,7 @@ func (s *Sweeper) recall(ctx context.Context, r *scheduleRunner) error {
 }
 
 // planOf reads the plan of a slot; known is false if a missing archive has it.
-func (s *Sweeper) planOf(ctx context.Context, slot ledger.Slot) (planned fact.SweepPlanned, known bool, err error) {
+func (s *Sweeper) planOf(ctx context.Context, slot tables.Slot) (planned fact.SweepPlanned, known bool, err error) {
 	planned, err = s.Ledger.Plan(ctx, slot)
 	if _, gone := errors.AsType[*ledger.ArchivedError](err); gone || errors.Is(err, ledger.ErrNotFound) {
 		return planned, false, nil
@@ -160,7 +161,7 @@ func (s *Sweeper) sweepRemainder(ctx context.Context, r *scheduleRunner) error {
 }
 
 // priced reports whether the price of a kind's canary is known.
-func (s *Sweeper) priced(ctx context.Context, wants map[plans.Kind]ledger.Proxy) bool {
+func (s *Sweeper) priced(ctx context.Context, wants map[plans.Kind]tables.Proxy) bool {
 	for _, like := range wants {
 		if paid, err := s.Ledger.LastPaid(ctx, like); err == nil && paid.Days > 0 {
 			return true

@@ -9,6 +9,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/schedules/plans"
 )
 
@@ -55,7 +56,7 @@ func TestALargeSweepGoesOnAfterARestart(t *testing.T) {
 	inBubble(t, hourly, due, func(t *testing.T, b *bench) {
 		paid(t, b.Ledger, "px_other", 300) // no canary
 		check(t, b.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
-			return tx.Observe(0, ledger.Proxy{ProxyID: "px_other", CountryCode: "US", SeenAt: time.Now()})
+			return tx.Observe(0, tables.Proxy{ProxyID: "px_other", CountryCode: "US", SeenAt: time.Now()})
 		}))
 		<-b.stream.arrived
 		synctest.Wait()
@@ -111,7 +112,7 @@ func TestWhatAnApprovedPlanLeftIsPlannedNext(t *testing.T) {
 	inBubble(t, s, due, func(t *testing.T, b *bench) {
 		paid(t, b.Ledger, "px_other", 300)
 		check(t, b.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
-			return tx.Observe(0, ledger.Proxy{ProxyID: "px_other", CountryCode: "US", SeenAt: time.Now()})
+			return tx.Observe(0, tables.Proxy{ProxyID: "px_other", CountryCode: "US", SeenAt: time.Now()})
 		}))
 		plan, err := b.RunNow(fewPlanned(t), "keepalive", "ann", "due")
 		check(t, err)

@@ -14,6 +14,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/failpoint"
+	"perennial/ledger/tables"
 	"perennial/schedules/plans"
 	"perennial/upstream"
 )
@@ -80,7 +81,7 @@ func (b *bench) end() {
 	wantErr(b.t, <-b.done, context.Canceled)
 }
 
-func (b *bench) slots(limit int) []ledger.Slot {
+func (b *bench) slots(limit int) []tables.Slot {
 	b.t.Helper()
 	slots, err := b.Ledger.SlotsOf(b.t.Context(), "keepalive", limit)
 	check(b.t, err)

@@ -16,6 +16,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/chain"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/schedules/plans"
 )
 
@@ -28,14 +29,14 @@ type Status struct {
 	Timezone    string                `json:"timezone" doc:"The time zone that days and slots are of."`
 	LastSlot    *time.Time            `json:"last_slot,omitempty" doc:"When it fired last."`
 	State       string                `json:"state,omitempty" doc:"The state."` // of the last slot: planned | held | finished | missed
-	Result      *ledger.SlotResult    `json:"result,omitempty" doc:"'result' is the result of the last run so far, with what it continued with in further slots."`
+	Result      *tables.SlotResult    `json:"result,omitempty" doc:"'result' is the result of the last run so far, with what it continued with in further slots."`
 	Currency    string                `json:"currency,omitempty" doc:"Of the amounts."`
 	NextSlot    *time.Time            `json:"next_slot,omitempty" doc:"The slot that follows."`
 	Plan        string                `json:"plan,omitempty" doc:"The hash of the plan."`
 	Why         string                `json:"why" doc:"How the last slot ended."`
 	Problem     string                `json:"problem,omitempty" doc:"The sweep that is due cannot be made: it is tried again."`
 	Left        *fact.SweepLeft       `json:"left,omitempty" doc:"'left' is what the last run continues with."`
-	Paused      *ledger.SchedulePause `json:"paused,omitempty" doc:"'paused' is the pause that holds it: until it ends no slot fires."`
+	Paused      *tables.SchedulePause `json:"paused,omitempty" doc:"'paused' is the pause that holds it: until it ends no slot fires."`
 	Removed     string                `json:"removed,omitempty" doc:"'removed' says that the schedule is not configured any more, what of it still counts, and what to do."`
 	MatchesNone string                `json:"matches_none,omitempty" doc:"'matches_none' says that the match fits no listed proxy; \"\" when it fits one."`
 }
@@ -150,7 +151,7 @@ const dueNow = 10 * time.Second
 
 // nextSlot returns the slot that is due now and has no plan yet, else the next one; nil if
 // none follows. last is the latest slot with a plan.
-func (r *scheduleRunner) nextSlot(now time.Time, paused *ledger.SchedulePause, last time.Time) *time.Time {
+func (r *scheduleRunner) nextSlot(now time.Time, paused *tables.SchedulePause, last time.Time) *time.Time {
 	next := r.fires(now, paused)
 	if !last.IsZero() && paused == nil {
 		if due := r.calendar.Next(last); !due.IsZero() && !due.After(now) && now.Before(r.calendar.Start(due).Add(dueNow)) {
@@ -165,7 +166,7 @@ func (r *scheduleRunner) nextSlot(now time.Time, paused *ledger.SchedulePause, l
 
 // fires returns when the schedule fires next. Slots of a pause are served when it ends.
 // It returns zero if it never fires, or an operator must resume it.
-func (r *scheduleRunner) fires(now time.Time, paused *ledger.SchedulePause) time.Time {
+func (r *scheduleRunner) fires(now time.Time, paused *tables.SchedulePause) time.Time {
 	next := r.calendar.Next(now)
 	switch {
 	case paused == nil || next.IsZero():
@@ -182,7 +183,7 @@ func (r *scheduleRunner) fires(now time.Time, paused *ledger.SchedulePause) time
 type Next struct {
 	Schedule string
 	Next     time.Time
-	Paused   *ledger.SchedulePause // nil: not paused
+	Paused   *tables.SchedulePause // nil: not paused
 }
 
 // Slots returns the next slot of every schedule, in the order of the configuration.
@@ -257,7 +258,7 @@ func runnerOf(runners []*scheduleRunner, name string) (*scheduleRunner, error) {
 }
 
 // why returns how a slot ended, or why its plan is on hold.
-func (s *Sweeper) why(ctx context.Context, slot ledger.Slot) (string, error) {
+func (s *Sweeper) why(ctx context.Context, slot tables.Slot) (string, error) {
 	said, err := s.said(ctx, slot)
 	if err == nil && slot.State == StateHeld {
 		var before []string
@@ -269,7 +270,7 @@ func (s *Sweeper) why(ctx context.Context, slot ledger.Slot) (string, error) {
 
 // said returns how a slot ended, from its facts. The facts of a held plan are in the
 // plan's transaction.
-func (s *Sweeper) said(ctx context.Context, slot ledger.Slot) (said []string, err error) {
+func (s *Sweeper) said(ctx context.Context, slot tables.Slot) (said []string, err error) {
 	const around = 8
 	rows, err := s.Ledger.Rows(ctx, max(slot.Seq-around, 0), 2*around)
 	if gone, ok := errors.AsType[*ledger.ArchivedError](err); ok {
@@ -313,7 +314,7 @@ const declinedWithin = 20
 
 // declinedBefore says that the plan on hold is one that an operator has declined: the same
 // proxies at the same cost have the same hash.
-func (s *Sweeper) declinedBefore(ctx context.Context, held ledger.Slot) ([]string, error) {
+func (s *Sweeper) declinedBefore(ctx context.Context, held tables.Slot) ([]string, error) {
 	slots, err := s.Ledger.SlotsOf(ctx, held.Schedule, declinedWithin)
 	for _, slot := range slots {
 		if err != nil || slot.Plan != held.Plan {
@@ -328,7 +329,7 @@ func (s *Sweeper) declinedBefore(ctx context.Context, held ledger.Slot) ([]strin
 }
 
 // answerTo describes the operator's answer to the plan of a held slot that has ended.
-func (s *Sweeper) answerTo(ctx context.Context, slot ledger.Slot) (string, error) {
+func (s *Sweeper) answerTo(ctx context.Context, slot tables.Slot) (string, error) {
 	declined, err := s.Ledger.Declined(ctx, slot)
 	if declined == nil {
 		return "approved by a person", err
@@ -337,7 +338,7 @@ func (s *Sweeper) answerTo(ctx context.Context, slot ledger.Slot) (string, error
 }
 
 // nameThen returns the name of a slot's schedule when its facts were written.
-func nameThen(rows []chain.Row, slot ledger.Slot) string {
+func nameThen(rows []chain.Row, slot tables.Slot) string {
 	for _, row := range rows {
 		if row.Seq != slot.Seq {
 			continue

@@ -15,6 +15,7 @@ import (
 	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/upstream"
 )
 
@@ -310,7 +311,7 @@ func (p *recording) ofLine(tx *ledger.Tx, f *fact.LedgerRecorded) error {
 	if f.ProxyID == "" && len(lines) == 1 {
 		f.ProxyID = lines[0].ProxyID
 	}
-	i := slices.IndexFunc(lines, func(l ledger.RenewalLine) bool { return l.ProxyID == f.ProxyID })
+	i := slices.IndexFunc(lines, func(l tables.RenewalLine) bool { return l.ProxyID == f.ProxyID })
 	switch {
 	case f.ProxyID == "":
 		return command.Refuse("%s renewed %d proxies: say with --line which one the money is of", f.OperationID, len(lines))

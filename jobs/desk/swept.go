@@ -8,6 +8,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
 // sweepReviews lists the operation's proxies that schedules have given up and that x
@@ -23,7 +24,7 @@ func sweepReviews(ctx context.Context, l *ledger.Ledger, o fact.Operation, x Res
 		return nil, nil // the money first
 	}
 	lines, err := l.Lines(ctx, o.ID)
-	if err != nil || slices.ContainsFunc(lines, func(x ledger.RenewalLine) bool { return x.State == fact.LineUnresolved }) {
+	if err != nil || slices.ContainsFunc(lines, func(x tables.RenewalLine) bool { return x.State == fact.LineUnresolved }) {
 		return nil, err
 	}
 	return ids, nil

@@ -16,6 +16,7 @@ import (
 	"perennial/jobs/reconcile"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/upstream"
 )
 
@@ -26,8 +27,8 @@ type Evidence struct {
 	History      []HistoryEntry     `json:"history"`
 	Expiries     []ExpiryEvidence   `json:"expiries"`
 	Orders       []OrderEvidence    `json:"unknown_orders"`
-	WalletBefore *ledger.Reconciled `json:"wallet_before" doc:"The last agreement before its first send."`
-	WalletAfter  *ledger.Reconciled `json:"wallet_after" doc:"The first one after its last fact."`
+	WalletBefore *tables.Reconciled `json:"wallet_before" doc:"The last agreement before its first send."`
+	WalletAfter  *tables.Reconciled `json:"wallet_after" doc:"The first one after its last fact."`
 	WalletNow    *WalletRead        `json:"wallet_now,omitempty" doc:"As it is now, if it was read."`
 	WalletGap    *int64             `json:"wallet_gap_cents,omitempty" doc:"How much less the provider's wallet holds now than the ledger's; missing if anything else may explain it, or it was not read."`
 	Verdict      *Verdict           `json:"verdict,omitempty" doc:"What the evidence says of what is open; missing if nothing is."`
@@ -208,7 +209,7 @@ func (e *Evidence) readWallet(ctx context.Context, c *reconcile.Reconciler, o fa
 // is open, or money moved so recently that the provider may not show it. since is the time
 // since the operation came to need review.
 func (e *Evidence) gap(w reconcile.WalletReading, since time.Duration) *int64 {
-	alone := func(open []ledger.Exposure) bool { return len(open) == 1 && open[0].OperationID == e.OperationID }
+	alone := func(open []tables.Exposure) bool { return len(open) == 1 && open[0].OperationID == e.OperationID }
 	if e.WalletBefore == nil || w.Moved || len(w.Earlier) > 0 || since < reconcile.MovesWithin || !alone(w.Before.Open) || !alone(w.After.Open) {
 		return nil
 	}

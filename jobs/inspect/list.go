@@ -9,6 +9,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
 // ListQuery says which operations a list shows.
@@ -32,7 +33,7 @@ func (q ListQuery) matches(o fact.Operation) bool {
 }
 
 // asksFor reports whether the list may include operations of a command.
-func (q ListQuery) asksFor(c ledger.Accepted) bool {
+func (q ListQuery) asksFor(c tables.Accepted) bool {
 	for k, v := range q.Labels {
 		if have, ok := c.Labels[k]; !ok || have != v {
 			return false
@@ -72,7 +73,7 @@ func List(ctx context.Context, l *ledger.Ledger, q ListQuery) ([]OperationStatus
 	refused, err := l.Rejections(ctx, q.Since, q.Limit)
 	for _, x := range refused {
 		accepted = append(accepted, OperationStatus{
-			CommandID: x.CommandID, State: fact.StateRejected, Reason: x.Reason, Code: x.Code, AcceptedAt: x.At, Currency: currency, Lines: []ledger.RenewalLine{},
+			CommandID: x.CommandID, State: fact.StateRejected, Reason: x.Reason, Code: x.Code, AcceptedAt: x.At, Currency: currency, Lines: []tables.RenewalLine{},
 		})
 	}
 	slices.SortStableFunc(accepted, func(x, y OperationStatus) int { return y.AcceptedAt.Compare(x.AcceptedAt) })
@@ -102,7 +103,7 @@ func (q ListQuery) ofAccepted(ctx context.Context, l *ledger.Ledger) ([]Operatio
 
 // list adds the matching operations of one command. older says that this command, and
 // all that follow, precede the requested time.
-func (q ListQuery) list(ctx context.Context, l *ledger.Ledger, c ledger.Accepted, out *[]OperationStatus) (older bool, err error) {
+func (q ListQuery) list(ctx context.Context, l *ledger.Ledger, c tables.Accepted, out *[]OperationStatus) (older bool, err error) {
 	if !q.asksFor(c) {
 		return false, nil
 	}

@@ -11,6 +11,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
 // RefusedNext says what to do about a command that was refused on arrival.
@@ -66,7 +67,7 @@ type OperationStatus struct {
 	TraceID        string               `json:"trace_id" doc:"The provider's trace of the request, for its support."`
 	AcceptedAt     time.Time            `json:"accepted_at" doc:"When the command was accepted."`
 	ProxyIDs       []string             `json:"proxy_ids,omitempty" doc:"That an order delivered."`
-	Lines          []ledger.RenewalLine `json:"lines"`
+	Lines          []tables.RenewalLine `json:"lines"`
 }
 
 // As says whether an id is a command's or an operation's, when both have the same one.
@@ -381,6 +382,6 @@ func OperationStatusOf(o fact.Operation, currency string) OperationStatus {
 		OperationID: o.ID, CommandID: o.CommandID, Kind: o.Kind, IdempotencyKey: o.Key, State: o.State, Reason: o.Reason, Code: o.Code,
 		Attempts: o.Attempts, Ambiguous: o.Ambiguous, FirstSentAt: o.FirstSentAt, NextAt: o.NextAt, OrderNo: o.OrderNo,
 		ExpectedCount: o.ExpectedCount, DeliveredCount: o.DeliveredCount, Currency: currency, ChargedCents: o.ChargedCents, RefundedCents: o.RefundedCents,
-		TraceID: o.TraceID, AcceptedAt: o.AcceptedAt, Lines: []ledger.RenewalLine{},
+		TraceID: o.TraceID, AcceptedAt: o.AcceptedAt, Lines: []tables.RenewalLine{},
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/upstream"
 )
 
@@ -37,7 +38,7 @@ func (p *Pass) changed(ctx context.Context) error {
 	return nil
 }
 
-func (p *Pass) take(ctx context.Context, facts []ledger.Changed) error {
+func (p *Pass) take(ctx context.Context, facts []tables.Changed) error {
 	for _, f := range facts {
 		o, err := p.Ledger.Operation(ctx, f.Operation)
 		if err != nil {

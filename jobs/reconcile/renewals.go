@@ -14,6 +14,7 @@ import (
 	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/upstream"
 )
 
@@ -105,7 +106,7 @@ func (p *Pass) expiries(ctx context.Context) error {
 // moved reports whether a line needs no further check: its expiry moved, its earlier
 // expiry is unknown, or its charge was fully refunded. An expiry that did not move is a
 // finding.
-func (p *Pass) moved(ctx context.Context, operation string, l ledger.RenewalLine, settled time.Time) (bool, error) {
+func (p *Pass) moved(ctx context.Context, operation string, l tables.RenewalLine, settled time.Time) (bool, error) {
 	seen, err := p.Ledger.Proxy(ctx, l.ProxyID)
 	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
 		return false, err

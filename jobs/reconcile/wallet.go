@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"perennial/jobs/decide"
-	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/upstream"
 )
 
@@ -32,7 +32,7 @@ type WalletReading struct {
 	ProviderCents int64
 	Balance       string // same amount, as a decimal string
 	Currency      string
-	Before, After ledger.Position
+	Before, After tables.Position
 	Moved         bool    // something was sent or booked between the two reads
 	Earlier       []int64 // balance before each booking that reads may not show yet
 }
@@ -72,7 +72,7 @@ func (w WalletReading) exact() bool {
 func (w WalletReading) Check() WalletCheck {
 	x := WalletCheck{ProviderCents: w.ProviderCents, BookCents: w.After.WalletCents}
 	low, high := w.Before.WalletCents, w.Before.WalletCents
-	looks := [][]ledger.Exposure{w.Before.Open}
+	looks := [][]tables.Exposure{w.Before.Open}
 	if w.Moved {
 		looks = append(looks, w.After.Open)
 		a, b := w.Before.Balance, w.After.Balance
@@ -159,7 +159,7 @@ func (x WalletCheck) showed(earlier int64) bool {
 }
 
 func unknownPrices(w WalletReading) (ids []string) {
-	for _, e := range append(append([]ledger.Exposure{}, w.Before.Open...), w.After.Open...) {
+	for _, e := range append(append([]tables.Exposure{}, w.Before.Open...), w.After.Open...) {
 		if !e.Charge.Known() && !slices.Contains(ids, e.OperationID) {
 			ids = append(ids, e.OperationID)
 		}

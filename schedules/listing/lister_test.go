@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/ledger/tables"
 	"perennial/upstream"
 	"perennial/upstream/sandbox"
 )
@@ -60,7 +61,7 @@ func bulk(t testing.TB) (*Lister, *faulty, *watch) {
 // shown lists what the ledger holds as not gone.
 func shown(t testing.TB, l *ledger.Ledger) (ids []string) {
 	t.Helper()
-	check(t, l.Expiring(t.Context(), noon.AddDate(10, 0, 0), func(p ledger.Proxy) error {
+	check(t, l.Expiring(t.Context(), noon.AddDate(10, 0, 0), func(p tables.Proxy) error {
 		ids = append(ids, p.ProxyID)
 		return nil
 	}))
@@ -94,7 +95,7 @@ func TestTrap31AbsenceCountsOnlyAfterACompletePass(t *testing.T) {
 	l, f, w := bulk(t)
 	expires := noon.Add(time.Hour)
 	check(t, l.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
-		return tx.Observe(1, ledger.Proxy{ProxyID: "px_sold", ExpiresAt: &expires, SeenAt: noon})
+		return tx.Observe(1, tables.Proxy{ProxyID: "px_sold", ExpiresAt: &expires, SeenAt: noon})
 	}))
 	w.add(time.Minute)
 	f.before = func(_ upstream.PageRequest) error {

@@ -13,6 +13,7 @@ import (
 	"perennial/jobs/command"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
 // world is what Make reads, on a real ledger.
@@ -22,7 +23,7 @@ type world struct {
 	watch  *watch
 }
 
-func newWorld(t testing.TB, s Schedule, proxies ...ledger.Proxy) *world {
+func newWorld(t testing.TB, s Schedule, proxies ...tables.Proxy) *world {
 	t.Helper()
 	w := &watch{now: noon}
 	l := openLedger(t, filepath.Join(t.TempDir(), "main.ledger.db"), w.Now)
@@ -40,12 +41,12 @@ func (w *world) plan(t testing.TB) Made {
 	return p
 }
 
-func px(id string, in time.Duration) ledger.Proxy {
+func px(id string, in time.Duration) tables.Proxy {
 	expires := noon.Add(in)
-	return ledger.Proxy{ProxyID: id, CountryCode: "US", Region: "Dallas", LineName: "premium", IPType: "isp", ExpiresAt: &expires, SeenAt: noon}
+	return tables.Proxy{ProxyID: id, CountryCode: "US", Region: "Dallas", LineName: "premium", IPType: "isp", ExpiresAt: &expires, SeenAt: noon}
 }
 
-func many(n int) (all []ledger.Proxy) {
+func many(n int) (all []tables.Proxy) {
 	for i := range n {
 		all = append(all, px(fmt.Sprintf("px_%05d", i), time.Hour+time.Duration(i)*time.Second))
 	}

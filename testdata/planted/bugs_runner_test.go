@@ -128,7 +128,7 @@ var runnerBugs = []bug{
 		new: "if i.js.Conn().Stats().Reconnects < connected {"},
 	{name: "what went meanwhile is queued as it was read", in: "jobs.reading.push", run: "TestWhatWentMeanwhile",
 		old: "!x.gone[j.op.ID]", new: "j != nil"},
-	{name: "a run takes up what it has sent itself", in: "ledger.Operations.Left", run: "TestWhatAnEarlierRunLeft",
+	{name: "a run takes up what it has sent itself", in: "tables.Operations.Left", run: "TestWhatAnEarlierRunLeft",
 		old: "body_seq <= ?4", new: "body_seq <= ?4 + 1"},
 	{name: "a run ends with the reader of its log", in: "cli.serving", run: "TestTrap74",
 		old: "signal.Notify(pipes, syscall.SIGPIPE)",

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/ledger/tables"
 	"perennial/schedules"
 	"perennial/schedules/plans"
 )
@@ -46,7 +47,7 @@ func (d *doctor) schedules(ctx context.Context, l *ledger.Ledger) {
 		}
 	}
 	count, named := 0, []string{}
-	err := schedules.Uncovered(ctx, l, time.Now(), own, d.config.ReadListFile, func(p ledger.Proxy) error {
+	err := schedules.Uncovered(ctx, l, time.Now(), own, d.config.ReadListFile, func(p tables.Proxy) error {
 		if count++; count <= uncoveredNamed {
 			named = append(named, printable(p.ProxyID))
 		}

@@ -16,8 +16,8 @@ import (
 
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs/inspect"
-	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/schedules"
 	"perennial/schedules/plans"
 )
@@ -254,7 +254,7 @@ func (a *app) warnOfSweeps(ctx context.Context, account string) error {
 }
 
 // pausedText says who paused a schedule and until when.
-func pausedText(p ledger.SchedulePause) string {
+func pausedText(p tables.SchedulePause) string {
 	until := "until it is resumed"
 	if p.Until != nil {
 		until = "until " + p.Until.Format(time.RFC3339)

@@ -17,14 +17,15 @@ import (
 	"perennial/cmd/perennial/internal/config"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/schedules"
 	"perennial/schedules/plans"
 )
 
 // SlotHistory is one scheduled time of a schedule.
 type SlotHistory struct {
-	ledger.Slot
-	ledger.SlotResult
+	tables.Slot
+	tables.SlotResult
 }
 
 func (a scheduleCommands) sweepHistory() *cobra.Command {
@@ -79,7 +80,7 @@ func (a scheduleCommands) printSkipped(ctx context.Context, l *ledger.Ledger, ac
 		return &exitError{ExitFailed, errors.New("schedule " + schedule + " has no last run whose plan the ledger has\nlook at `perennial schedules history " + schedule + "`")}
 	}
 	list, n := a.listing("PROXY", "EXPIRES"), 0
-	err = run.EachSkipped(ctx, l, coverage, func(p ledger.Proxy) error {
+	err = run.EachSkipped(ctx, l, coverage, func(p tables.Proxy) error {
 		if n++; n > limit {
 			return nil
 		}
@@ -149,7 +150,7 @@ func (a scheduleCommands) printSlotsJSON(ctx context.Context, l *ledger.Ledger, 
 
 // resultCells returns how many proxies of a run were due, renewed and skipped, and the charge.
 // Unknown cells are empty.
-func resultCells(x *ledger.SlotResult, currency string) []string {
+func resultCells(x *tables.SlotResult, currency string) []string {
 	if x == nil || x.Due == nil {
 		return []string{"", "", "", ""}
 	}

@@ -17,6 +17,7 @@ import (
 	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/queue/service"
 )
 
@@ -124,7 +125,7 @@ func ListOperations(ctx context.Context, l *ledger.Ledger, q verbs.ListRequest) 
 	})
 }
 
-func (a answers) balance(ctx context.Context, _ struct{}) (ledger.Balance, error) {
+func (a answers) balance(ctx context.Context, _ struct{}) (tables.Balance, error) {
 	p, err := a.Ledger().Position(ctx, a.Name)
 	return p.WithUnbooked(), err
 }
@@ -230,7 +231,7 @@ func (a answers) show(ctx context.Context, _ struct{}) (verbs.AccountView, error
 		return v, err
 	}
 	if v.Paused == nil {
-		v.Paused = []ledger.Pause{}
+		v.Paused = []tables.Pause{}
 	}
 	v.Head.Seq, v.Head.Hash, err = a.Ledger().Head(ctx)
 	x := a.snapshot()

@@ -10,6 +10,7 @@ import (
 	"perennial/jobs"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/schedules"
 )
 
@@ -43,7 +44,7 @@ func summarizeNeeds(ctx context.Context, l *ledger.Ledger, account string, now t
 		return v, err
 	}
 	if v.Paused == nil {
-		v.Paused = []ledger.Pause{}
+		v.Paused = []tables.Pause{}
 	}
 	for _, p := range v.Paused {
 		if p.Until == nil {

@@ -11,6 +11,7 @@ import (
 
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/ledger"
+	"perennial/ledger/tables"
 	"perennial/queue"
 	"perennial/queue/service"
 )
@@ -67,9 +68,9 @@ func (a answers) answerNow(ctx context.Context, id string) (verbs.WaitAnswer, er
 
 const mostLines = 1000
 
-func (a answers) lines(ctx context.Context, q verbs.LinesRequest) (ledger.FinishedPage, error) {
+func (a answers) lines(ctx context.Context, q verbs.LinesRequest) (tables.FinishedPage, error) {
 	if q.ID == "" {
-		return ledger.FinishedPage{}, errNoID
+		return tables.FinishedPage{}, errNoID
 	}
 	limit := q.Limit
 	if limit == 0 || limit > mostLines {

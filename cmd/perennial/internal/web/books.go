@@ -10,11 +10,12 @@ import (
 	"perennial/jobs"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
 // booksView compares the ledger balance with the provider's wallet.
 type booksView struct {
-	Balance  ledger.Balance
+	Balance  tables.Balance
 	Compared *comparison // nil: the runner gives none
 	Changed  bool        // money was booked since the last reconciliation
 	Differed bool        // the last reconciliation found a difference, also in an earlier run
@@ -49,7 +50,7 @@ func lastRead(ctx context.Context, l *ledger.Ledger, newest *comparison) (*walle
 type comparison = jobs.LastReconciliation
 
 // books combines a balance with the newest reconciliation.
-func (s *insight) books(ctx context.Context, a Account, b ledger.Balance) (booksView, error) {
+func (s *insight) books(ctx context.Context, a Account, b tables.Balance) (booksView, error) {
 	v := booksView{Balance: b}
 	glance, shown := s.glance(ctx, a), askNow(ctx, s.figures, a, verbs.Show, struct{}{})
 	v.Compared = s.compared(a, shown)

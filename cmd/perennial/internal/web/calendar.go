@@ -10,6 +10,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/schedules/plans"
 )
 
@@ -98,7 +99,7 @@ func countMonth(ctx context.Context, a Account, month time.Time) (map[int]calend
 		}
 		paused[one.Name] = err == nil && x.Until == nil
 	}
-	for place := ledger.From(month); ; {
+	for place := tables.From(month); ; {
 		page, err := a.Ledger().PricedPage(ctx, place, month.AddDate(0, 1, 0), calendarStep)
 		if err != nil {
 			return nil, err
@@ -115,11 +116,11 @@ func countMonth(ctx context.Context, a Account, month time.Time) (map[int]calend
 		if len(page) < calendarStep {
 			return days, nil
 		}
-		place = ledger.PlaceOf(page[len(page)-1].Proxy)
+		place = tables.PlaceOf(page[len(page)-1].Proxy)
 	}
 }
 
-func countOne(ctx context.Context, c *plans.Coverage, p ledger.PricedProxy, paused map[string]bool) (calendarCount, error) {
+func countOne(ctx context.Context, c *plans.Coverage, p tables.PricedProxy, paused map[string]bool) (calendarCount, error) {
 	one := calendarCount{Expiring: 1}
 	schedule, covered := c.Of(p.Proxy)
 	switch {

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"perennial/cmd/perennial/internal/verbs"
-	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/schedules"
 	"perennial/schedules/plans"
 )
@@ -88,7 +88,7 @@ func (s *insight) expiries(ctx context.Context, a Account) Made[[]bucket] {
 // uncovered holds the proxies that no schedule renews.
 type uncovered struct {
 	Count   int64
-	Nearest []ledger.ExpiryPlace // the first to expire
+	Nearest []tables.ExpiryPlace // the first to expire
 }
 
 func (s *insight) uncovered(ctx context.Context, a Account) Made[uncovered] {
@@ -100,12 +100,12 @@ func (s *insight) uncovered(ctx context.Context, a Account) Made[uncovered] {
 		if err != nil {
 			return u, err
 		}
-		err = a.Ledger().EachExpiring(ctx, s.Clock(), end, func(p ledger.Proxy) error {
+		err = a.Ledger().EachExpiring(ctx, s.Clock(), end, func(p tables.Proxy) error {
 			if _, covered := c.Of(p); covered || !c.Needs(p) {
 				return nil
 			}
 			if u.Count++; len(u.Nearest) < uncoveredListed {
-				u.Nearest = append(u.Nearest, ledger.PlaceOf(p))
+				u.Nearest = append(u.Nearest, tables.PlaceOf(p))
 			}
 			return nil
 		})

@@ -13,6 +13,7 @@ import (
 	"perennial/jobs"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/schedules"
 	"perennial/schedules/plans"
 )
@@ -61,7 +62,7 @@ func (h *rig) stock(hours map[string]int) {
 	check(h.t, h.main.Write(h.t.Context(), func(tx *ledger.Tx) error {
 		for id, n := range hours {
 			at := noon.Add(time.Duration(n) * time.Hour)
-			if err := tx.Observe(1, ledger.Proxy{ProxyID: id, CountryCode: "US", ExpiresAt: &at, SeenAt: noon}); err != nil {
+			if err := tx.Observe(1, tables.Proxy{ProxyID: id, CountryCode: "US", ExpiresAt: &at, SeenAt: noon}); err != nil {
 				return err
 			}
 		}
@@ -158,7 +159,7 @@ func TestThePagesDoNotShowWhatIsNotKnownAsNone(t *testing.T) {
 	wants(t, h.settled("/a/main/overview"), "No forecast: no schedule renews anything")
 	h = newRig(t)
 	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
-	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error { return tx.KeepListing(ledger.Listing{Pass: 2}) }))
+	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error { return tx.KeepListing(tables.Listing{Pass: 2}) }))
 	const unlisted = "no listing of its proxies has ended yet"
 	page = h.settled("/a/main/overview")
 	wants(t, page, "Expiring unknown "+unlisted, "This cannot be made now: "+unlisted, "No forecast: "+unlisted)
@@ -203,7 +204,7 @@ func TestProxiesAreSortedByExpiryAndFound(t *testing.T) {
 	}
 	h.stock(many)
 	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
-		return tx.Observe(1, ledger.Proxy{ProxyID: "px_never", CountryCode: "US", SeenAt: noon})
+		return tx.Observe(1, tables.Proxy{ProxyID: "px_never", CountryCode: "US", SeenAt: noon})
 	}))
 	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
 	page := h.settled("/a/main/proxies")
@@ -275,7 +276,7 @@ func TestAProxySaysWhyItIsNotRenewed(t *testing.T) {
 		if err := errors.Join(tx.Stale("px_new"), tx.Stale("px_failed")); err != nil {
 			return err
 		}
-		return tx.Observe(1, ledger.Proxy{ProxyID: "px_never", SeenAt: noon}, ledger.Proxy{ProxyID: "px_paid", CountryCode: "US", ExpiresAt: new(noon.Add(8 * time.Hour)), SeenAt: noon})
+		return tx.Observe(1, tables.Proxy{ProxyID: "px_never", SeenAt: noon}, tables.Proxy{ProxyID: "px_paid", CountryCode: "US", ExpiresAt: new(noon.Add(8 * time.Hour)), SeenAt: noon})
 	}))
 	status := schedules.Status{Schedule: "keep", Account: "main", Cron: "@hourly", Timezone: "UTC"}
 	h.main.answer["sweeps"] = []schedules.Status{status}

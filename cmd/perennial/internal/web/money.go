@@ -19,6 +19,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/chain"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
 const (
@@ -35,7 +36,7 @@ type moneyView struct {
 	booksView
 
 	Month  string
-	Days   Made[[]ledger.BookTotal]
+	Days   Made[[]tables.BookTotal]
 	Checks []askedProof
 	entriesView
 }
@@ -55,7 +56,7 @@ type entriesView struct {
 	Transactions []transaction
 	Kind         string // of their entries; "" for all
 	Kinds        []string
-	Totals       []ledger.KindTotal // for the kind
+	Totals       []tables.KindTotal // for the kind
 	Older        string             // address of the next page; "" at the end
 	Newest       bool               // this is the first page
 	Unsummed     bool               // some wallet balances are left out: too many entries since
@@ -63,18 +64,18 @@ type entriesView struct {
 
 // transaction is what one fact booked.
 type transaction struct {
-	ledger.Posting // the first entry; its amount is the change of the wallet
+	tables.Posting // the first entry; its amount is the change of the wallet
 
 	What     string     // kinds of its entries
 	Proxies  []string   // each proxy once
 	After    fact.Cents // wallet after the transaction
 	Moved    int64      // moved between ledger accounts, if the wallet is unchanged
-	Postings []ledger.Posting
+	Postings []tables.Posting
 }
 
 // transactions groups postings by the fact that booked them. Those of one fact must be
 // adjacent.
-func transactions(all []ledger.Posting) (out []transaction) {
+func transactions(all []tables.Posting) (out []transaction) {
 	for _, p := range all {
 		if len(out) == 0 || out[len(out)-1].Seq != p.Seq {
 			out = append(out, transaction{Posting: p, What: p.Kind})
@@ -92,7 +93,7 @@ func transactions(all []ledger.Posting) (out []transaction) {
 		}
 	}
 	for i := range out {
-		if slices.ContainsFunc(out[i].Postings, func(p ledger.Posting) bool { return p.Account == "wallet" }) {
+		if slices.ContainsFunc(out[i].Postings, func(p tables.Posting) bool { return p.Account == "wallet" }) {
 			out[i].Moved = 0
 		}
 		if out[i].CorrectsSeq > 0 {
@@ -141,7 +142,7 @@ func (s *moneyPages) money(q accountRequest) {
 		s.frame.broken(q, err)
 		return
 	}
-	v.Days = figureOf(ctx, s.insight.figures, "days "+name, bookKept, func(ctx context.Context) ([]ledger.BookTotal, error) {
+	v.Days = figureOf(ctx, s.insight.figures, "days "+name, bookKept, func(ctx context.Context) ([]tables.BookTotal, error) {
 		days, err := l.TotalsBy(ctx, "day", daysListed)
 		slices.SortStableFunc(days, byDay)
 		return days, err
@@ -154,7 +155,7 @@ func (s *moneyPages) money(q accountRequest) {
 }
 
 // byDay sorts days in order, and entries without a day last.
-func byDay(a, b ledger.BookTotal) int {
+func byDay(a, b tables.BookTotal) int {
 	switch {
 	case a.Rest == b.Rest:
 		return strings.Compare(a.Subject, b.Subject)
@@ -165,11 +166,11 @@ func byDay(a, b ledger.BookTotal) int {
 }
 
 func entries(ctx context.Context, a Account, kind string, before int64) (v entriesView, err error) {
-	if !slices.Contains(ledger.Kinds, kind) {
+	if !slices.Contains(tables.Kinds, kind) {
 		kind = ""
 	}
 	postings, next, err := a.Ledger().PostingsBefore(ctx, kind, before, entriesListed)
-	v = entriesView{Transactions: transactions(postings), Kind: kind, Kinds: ledger.Kinds, Newest: before <= 0}
+	v = entriesView{Transactions: transactions(postings), Kind: kind, Kinds: tables.Kinds, Newest: before <= 0}
 	if next > 0 {
 		v.Older = to(a.AccountName(), "money", "kind", kind, "before", strconv.FormatInt(next, 10))
 	}

@@ -13,6 +13,7 @@ import (
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/schedules"
 	"perennial/schedules/plans"
 )
@@ -27,12 +28,12 @@ type needsNow struct {
 
 	Known     bool // the runner has answered: without its figures the total is not known
 	Asked     bool // it has not answered yet
-	Pauses    []ledger.Pause
+	Pauses    []tables.Pause
 	Schedules []schedules.Status
 	NoRunner  string // why the status of the schedules is not known
 
-	reviews []ledger.Review    // the first of them
-	refused []ledger.Rejection // the latest of them
+	reviews []tables.Review    // the first of them
+	refused []tables.Rejection // the latest of them
 }
 
 // needsOnce holds the needs that a request has counted, by account.

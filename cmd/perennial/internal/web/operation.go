@@ -21,6 +21,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/chain"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
 const (
@@ -46,7 +47,7 @@ type operationView struct {
 	Steps    []step
 	Facts    []factRow
 	LeftOut  int // facts that are left out
-	Booked   []ledger.Posting
+	Booked   []tables.Posting
 	Bookings int // Booked holds the first of them
 	Way      []wayOfProxy
 	What     string   // what it does
@@ -166,7 +167,7 @@ type factRow struct {
 
 // wayOfProxy is a line with its proxy's previous and next purchase or renewal.
 type wayOfProxy struct {
-	ledger.RenewalLine
+	tables.RenewalLine
 	Claimed       bool
 	Before, After string
 }

@@ -20,6 +20,7 @@ import (
 	"perennial/jobs/reconcile"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
 const (
@@ -177,7 +178,7 @@ func currencyOf(ctx context.Context, a Account) (string, error) {
 // read fills the rows with one page of the list.
 func (v *operationsView) read(ctx context.Context, l *ledger.Ledger, form url.Values) error {
 	name, value, labelled := strings.Cut(v.Label, "=")
-	query := ledger.OperationsQuery{State: v.State, Kind: v.Kind, Name: name, Value: value, Schedule: v.Schedule, Before: ledger.CursorOf(form.Get("before")), Limit: listed}
+	query := tables.OperationsQuery{State: v.State, Kind: v.Kind, Name: name, Value: value, Schedule: v.Schedule, Before: tables.CursorOf(form.Get("before")), Limit: listed}
 	from, errFrom := dayOf(v.From)
 	until, errUntil := dayOf(v.Until)
 	switch err := errors.Join(errFrom, errUntil); {
@@ -204,7 +205,7 @@ func (v *operationsView) read(ctx context.Context, l *ledger.Ledger, form url.Va
 		}
 		v.Rows = append(v.Rows, operationRow{inspect.OperationStatusOf(o, v.Currency), what})
 	}
-	if page.Next != (ledger.Cursor{}) {
+	if page.Next != (tables.Cursor{}) {
 		next := maps.Clone(form)
 		if next.Set("before", page.Next.String()); len(v.Rows) < listed {
 			at := page.Next.At()

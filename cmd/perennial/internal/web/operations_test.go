@@ -11,6 +11,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
 // wayOfPx adds an order that delivers a proxy, and two renewals of it, the second one sent
@@ -196,7 +197,7 @@ func TestAProofIsAskedForByAnOperatorAndShown(t *testing.T) {
 		}
 		h.shows("/a/main/money", want)
 	}
-	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Observe(2, ledger.Proxy{ProxyID: "px_odd"}) })) // never seen
+	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Observe(2, tables.Proxy{ProxyID: "px_odd"}) })) // never seen
 	if code, _ := h.post(h.client, "/a/main/check/verify", h.server.URL, map[string]string{"form": formOf(t, page)}); code != http.StatusSeeOther {
 		t.Fatalf("verify again: %d", code)
 	}

@@ -12,20 +12,21 @@ import (
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs/inspect"
 	"perennial/ledger"
+	"perennial/ledger/tables"
 	"perennial/schedules"
 	"perennial/schedules/plans"
 )
 
 // proxyView is one proxy.
 type proxyView struct {
-	ledger.Proxy
+	tables.Proxy
 
 	Listed   bool // seen in a listing
 	Gone     bool // missing from the last complete listing
 	Why      schedules.RenewalOutlook
 	Order    string // the operation that bought it
-	Renewals []ledger.ProxyRenewal
-	Cost     ledger.ProxyCost
+	Renewals []tables.ProxyRenewal
+	Cost     tables.ProxyCost
 	PerDay   int64 // Cost per day bought
 	Currency string
 	Coverage Made[*plans.Coverage]

@@ -9,6 +9,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
 var (
@@ -24,7 +25,7 @@ func fill(b testing.TB, h *rig) {
 		check(b, h.main.Write(b.Context(), func(tx *ledger.Tx) error {
 			for i := from; i < from+500; i++ {
 				command, proxy, expires := fmt.Sprintf("mass-%d", i), fmt.Sprintf("px_mass_%d", i), noon.Add(time.Duration(i)*between)
-				if err := tx.Observe(1, ledger.Proxy{ProxyID: proxy, CountryCode: "US", ExpiresAt: &expires, SeenAt: noon}); err != nil {
+				if err := tx.Observe(1, tables.Proxy{ProxyID: proxy, CountryCode: "US", ExpiresAt: &expires, SeenAt: noon}); err != nil {
 					return err
 				}
 				if i >= *massOperations {

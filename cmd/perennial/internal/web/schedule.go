@@ -14,6 +14,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/schedules"
 	"perennial/schedules/plans"
 )
@@ -55,7 +56,7 @@ type scheduleView struct {
 // skippedView lists the proxies that the last run skipped and that are still due.
 type skippedView struct {
 	Run  *schedules.LastRun
-	Rows []ledger.Proxy // the first of them
+	Rows []tables.Proxy // the first of them
 	All  int
 }
 
@@ -143,7 +144,7 @@ func skippedBy(ctx context.Context, a Account, one plans.Schedule) (*skippedView
 		return nil, nil //nolint:nilnil,nilerr // the sweep says which list cannot be read
 	}
 	v := &skippedView{Run: run}
-	err = run.EachSkipped(ctx, a.Ledger(), coverage, func(p ledger.Proxy) error {
+	err = run.EachSkipped(ctx, a.Ledger(), coverage, func(p tables.Proxy) error {
 		if v.All++; len(v.Rows) < approvalShown {
 			v.Rows = append(v.Rows, p)
 		}
