@@ -82,7 +82,7 @@ func TestStatusSaysWhatIsNotKnown(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 	w.mustCLI("renew", "px_1", "--id", "known", "--wait")
-	for flags, says := range map[string]string{"": "known was published before: it is completed, and is not done again", "-o json": `"known_as":"completed"`} {
+	for flags, says := range map[string]string{"": "known was published before and is completed", "-o json": `"known_as":"completed"`} {
 		if out := w.mustCLI(append([]string{"renew", "px_1", "--id", "known"}, strings.Fields(flags)...)...); !strings.Contains(out, says) {
 			t.Errorf("%s", out)
 		}
@@ -127,7 +127,7 @@ func TestAnIDIsFreeAfterARefusal(t *testing.T) {
 		t.Errorf("the corrected command:\n%s", out)
 	}
 	await(t, "it is delivered", func() bool { return strings.Contains(w.mustCLI("status", "typo"), "delivered") })
-	for quantity, says := range map[string]string{"1": "typo was published before: it is delivered, and is not done again", "2": "with other content, which is kept"} {
+	for quantity, says := range map[string]string{"1": "typo was published before and is delivered: it is not done again", "2": "published before with other content"} {
 		if out := w.mustCLI("order", "off_us_1="+quantity, "--id", "typo"); !strings.Contains(out, says) {
 			t.Errorf("%s of it, again:\n%s", quantity, out)
 		}
