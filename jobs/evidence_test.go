@@ -9,6 +9,7 @@ import (
 	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/report"
 )
 
 func (h *rig) evidence(id string) inspect.Evidence {
@@ -27,7 +28,7 @@ func (h *rig) booksAs(x desk.Resolution, a inspect.Answer) {
 	x.By, x.Reason = "ada", "the provider's support said so"
 	check(h.t, h.runner.Resolve(h.t.Context(), x))
 	var got []ledger.Booking
-	check(h.t, h.ledger.Transfers(h.t.Context(), ledger.Period{}, func(m ledger.Transfer) error {
+	check(h.t, h.ledger.Report().Transfers(h.t.Context(), report.Period{}, func(m report.Transfer) error {
 		if m.Seq > seq && m.Fact == "operation.resolved" {
 			got = append(got, ledger.Booking{Kind: m.Kind, Debit: m.Debit, Credit: m.Credit, AmountCents: m.Cents})
 		}

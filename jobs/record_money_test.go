@@ -15,6 +15,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/chain"
 	"perennial/ledger/fact"
+	"perennial/ledger/report"
 	"perennial/upstream"
 )
 
@@ -203,8 +204,8 @@ func TestARecordAndAnAnswerAreTakenBackOnce(t *testing.T) {
 	postings, err := h.ledger.Postings(t.Context(), back.Seq, 1)
 	check(t, err)
 	var csv, beans strings.Builder
-	check(t, h.ledger.ExportCSV(t.Context(), &csv, ledger.Period{}))
-	check(t, h.ledger.ExportBeancount(t.Context(), &beans, "main", ledger.Period{}, false))
+	check(t, h.ledger.Report().ExportCSV(t.Context(), &csv, report.Period{}))
+	check(t, h.ledger.Report().ExportBeancount(t.Context(), &beans, "main", report.Period{}, false))
 	row := strconv.FormatInt(top.Seq, 10)
 	if postings[0].CorrectsSeq != top.Seq || !strings.Contains(csv.String(), `,"`+row+`",""`+"\n") || !strings.Contains(beans.String(), `corrects: "`+row+`"`) {
 		t.Errorf("the books do not name row %s: %+v\n%s\n%s", row, postings, csv.String(), beans.String())

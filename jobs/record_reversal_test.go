@@ -12,9 +12,9 @@ import (
 	"perennial/jobs/decide"
 	"perennial/jobs/desk"
 	"perennial/jobs/reconcile"
-	"perennial/ledger"
 	"perennial/ledger/chain"
 	"perennial/ledger/fact"
+	"perennial/ledger/report"
 )
 
 // unresolved returns a rig whose clocks can be moved, and its renewal of px_1 in review.
@@ -113,7 +113,7 @@ func TestAReversalReturnsToItsAccount(t *testing.T) {
 		}
 	}
 	now := time.Now()
-	s, err := h.ledger.Statement(t.Context(), "main", ledger.Period{From: now.Add(-fact.Day), To: now.Add(fact.Day)})
+	s, err := h.ledger.Report().Statement(t.Context(), "main", report.Period{From: now.Add(-fact.Day), To: now.Add(fact.Day)})
 	check(t, err)
 	if s.FundingCents != 500_000 || s.OutsideCents != 0 || s.Corrections.FundingCents != -700 || s.Corrections.OutsideCents != -700 {
 		t.Errorf("%+v %+v", s, s.Corrections)

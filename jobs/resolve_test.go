@@ -10,8 +10,8 @@ import (
 	"perennial/jobs/decide"
 	"perennial/jobs/desk"
 	"perennial/jobs/inspect"
-	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/report"
 )
 
 // movableRig is a rig all of whose clocks can be moved by later.
@@ -137,9 +137,9 @@ func TestACorrectedAnswerIsShownAsCorrected(t *testing.T) {
 		}
 	}
 	now := time.Now()
-	month, err := h.ledger.Statement(t.Context(), "main", ledger.Period{From: now.Add(-fact.Day), To: now.Add(fact.Day)})
+	month, err := h.ledger.Report().Statement(t.Context(), "main", report.Period{From: now.Add(-fact.Day), To: now.Add(fact.Day)})
 	check(t, err)
-	if month.Corrections == nil || *month.Corrections != (ledger.Corrections{Count: 1, RefundedCents: 600}) {
+	if month.Corrections == nil || *month.Corrections != (report.Corrections{Count: 1, RefundedCents: 600}) {
 		t.Errorf("the statement has the corrections %+v", month.Corrections)
 	}
 	var csv strings.Builder

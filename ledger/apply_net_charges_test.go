@@ -13,6 +13,7 @@ import (
 
 	"perennial/ledger/chain"
 	"perennial/ledger/fact"
+	"perennial/ledger/report"
 	"perennial/ledger/sqlite"
 	"perennial/ledger/tables"
 )
@@ -22,7 +23,7 @@ import (
 func spentSince(t testing.TB, l *Ledger, since time.Time) (cents int64) {
 	t.Helper()
 	first := map[string]time.Time{}
-	check(t, l.Transfers(context.Background(), Period{}, func(x Transfer) error {
+	check(t, l.Report().Transfers(context.Background(), report.Period{}, func(x report.Transfer) error {
 		if _, ok := first[x.Operation]; !ok {
 			first[x.Operation] = x.BookedAt
 		}

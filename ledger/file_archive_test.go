@@ -15,6 +15,7 @@ import (
 	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 	"perennial/ledger/failpoint"
+	"perennial/ledger/report"
 	"perennial/ledger/tables"
 )
 
@@ -87,10 +88,10 @@ func money(t testing.TB, l *Ledger) string {
 	entries, err := l.Postings(ctx, 0, 100_000)
 	check(t, err)
 	fmt.Fprintf(&out, "%+v\n", entries)
-	check(t, errors.Join(l.ExportCSV(ctx, &out, Period{}), l.ExportJSON(ctx, &out, Period{From: nthDay(3), To: nthDay(40)})))
+	check(t, errors.Join(l.Report().ExportCSV(ctx, &out, report.Period{}), l.Report().ExportJSON(ctx, &out, report.Period{From: nthDay(3), To: nthDay(40)})))
 	for month := range 6 {
 		from := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC).AddDate(0, month, 0)
-		s, err := l.Statement(ctx, "main", Period{From: from, To: from.AddDate(0, 1, 0)})
+		s, err := l.Report().Statement(ctx, "main", report.Period{From: from, To: from.AddDate(0, 1, 0)})
 		check(t, err)
 		s.Finished, s.Until = false, nil // depends on the present clock
 		if s.To.After(entries[len(entries)-1].Time) {

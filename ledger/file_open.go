@@ -23,6 +23,7 @@ import (
 
 	"perennial/ledger/failpoint"
 	"perennial/ledger/files"
+	"perennial/ledger/report"
 	"perennial/ledger/sqlite"
 	"perennial/ledger/tables"
 )
@@ -381,3 +382,8 @@ func openDB(path, mode string, g *guard) *sql.DB {
 }
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
+
+// Report returns the books for statements and exports.
+func (l *Ledger) Report() report.Books {
+	return report.Books{Reader: l.Journal, DB: l.read, Clock: l.clock}
+}

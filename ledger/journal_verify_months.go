@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"perennial/ledger/chain"
+	"perennial/ledger/fact"
 	"perennial/ledger/sqlite"
 	"perennial/ledger/tables"
 )
@@ -21,10 +22,6 @@ type Backdated struct {
 	BookedAt time.Time `json:"booked_at"`
 }
 
-// ClockTolerance is the most by which two clocks differ that the provider accepts: each is
-// within five minutes of the provider's.
-const ClockTolerance = 10 * time.Minute
-
 // backdatedMost bounds how many rows a verification names.
 const backdatedMost = 100
 
@@ -32,7 +29,7 @@ const backdatedMost = 100
 func backdated(ctx context.Context, q sqlite.Queryer) ([]Backdated, error) {
 	return sqlite.Collect(sqlite.Query(ctx, q, `SELECT DISTINCT t.seq, coalesce(j.time, a.time) AS at, t.booked_at
 		FROM transfers t LEFT JOIN journal j ON j.seq = t.seq LEFT JOIN archived a ON a.seq = t.seq
-		WHERE at < t.booked_at - ? ORDER BY t.seq LIMIT +?`, ClockTolerance.Microseconds(), backdatedMost), func(s sqlite.Scanner) (x Backdated, err error) {
+		WHERE at < t.booked_at - ? ORDER BY t.seq LIMIT +?`, fact.ClockTolerance.Microseconds(), backdatedMost), func(s sqlite.Scanner) (x Backdated, err error) {
 		var at, booked int64
 		err = s.Scan(&x.Seq, &at, &booked)
 		x.Time, x.BookedAt = sqlite.FromMicros(at), sqlite.FromMicros(booked)

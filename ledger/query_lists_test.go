@@ -14,6 +14,7 @@ import (
 	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 	"perennial/ledger/failpoint"
+	"perennial/ledger/report"
 	"perennial/ledger/sqlite"
 	"perennial/ledger/tables"
 )
@@ -152,16 +153,16 @@ func TestAnAnswerToAPlanIsOneDecision(t *testing.T) {
 	}
 	b.add(facts...)
 	var all []string
-	check(t, b.Decisions(t.Context(), Period{From: noon.AddDate(-1, 0, 0)}, func(d Decision) error {
+	check(t, b.Report().Decisions(t.Context(), report.Period{From: noon.AddDate(-1, 0, 0)}, func(d report.Decision) error {
 		all = append(all, d.Outcome+" "+d.About)
 		return nil
 	}))
 	if !slices.Equal(all, []string{"approved keep 1111", "declined keep 9f86d081"}) {
 		t.Errorf("%q", all)
 	}
-	first, next, err := b.DecisionsBefore(t.Context(), 0, 1)
+	first, next, err := b.Report().DecisionsBefore(t.Context(), 0, 1)
 	check(t, err)
-	second, _, err := b.DecisionsBefore(t.Context(), next, 1)
+	second, _, err := b.Report().DecisionsBefore(t.Context(), next, 1)
 	check(t, err)
 	if first[0].Outcome != "declined" || second[0].Outcome != "approved" {
 		t.Errorf("%+v, then %+v", first, second)
@@ -172,8 +173,8 @@ func TestAnAnswerToAPlanIsOneDecision(t *testing.T) {
 // can carry a decision is missing in it.
 func TestDecisionsAreFoundByTheirIndex(t *testing.T) {
 	b := listedBook(t)
-	var want []Decision
-	check(t, b.Decisions(t.Context(), Period{From: noon.AddDate(-1, 0, 0)}, func(d Decision) error {
+	var want []report.Decision
+	check(t, b.Report().Decisions(t.Context(), report.Period{From: noon.AddDate(-1, 0, 0)}, func(d report.Decision) error {
 		want = append(want, d)
 		return nil
 	}))
@@ -182,9 +183,9 @@ func TestDecisionsAreFoundByTheirIndex(t *testing.T) {
 		t.Fatalf("only %d decisions", len(want))
 	}
 	for _, limit := range []int{1, 4, 1000} {
-		var got []Decision
+		var got []report.Decision
 		for before := int64(-1); before != 0; {
-			part, next, err := b.DecisionsBefore(t.Context(), before, limit)
+			part, next, err := b.Report().DecisionsBefore(t.Context(), before, limit)
 			check(t, err)
 			got, before = append(got, part...), next
 		}
@@ -192,9 +193,10 @@ func TestDecisionsAreFoundByTheirIndex(t *testing.T) {
 			t.Errorf("%d at once: %+v\nand reading every row %+v", limit, got, want)
 		}
 	}
+	query := report.DecisionTypes
 	for name := range fact.Types() {
 		data := `{"by":"ada","reason":"r","detail":"by ada: r","cause":"person"}`
-		if d, err := decisionOf(chain.Row{Type: name, Data: data}); err == nil && d.By != "" && !strings.Contains(decisionTypes, `'`+name+`'`) {
+		if d, err := report.DecisionOf(chain.Row{Type: name, Data: data}); err == nil && d.By != "" && !strings.Contains(query, `'`+name+`'`) {
 			t.Errorf("%s is a decision, and not in decisionTypes", name)
 		}
 	}

@@ -86,7 +86,7 @@ func statementsOfSources(t *testing.T) (all []statement, dynamic map[string]bool
 
 // withStatements lists the directories of the packages that hold statements, each after
 // those whose constants it uses.
-var withStatements = []string{"chain", "tables", "."}
+var withStatements = []string{"chain", "tables", "report", "."}
 
 // packagesMade imports only the packages of the ledger: constant strings need no others.
 type packagesMade map[string]*types.Package

@@ -12,6 +12,7 @@ import (
 
 	"perennial/ledger/chain"
 	"perennial/ledger/fact"
+	"perennial/ledger/report"
 	"perennial/ledger/tables"
 )
 
@@ -27,7 +28,7 @@ func TestExportsSayWhoBookedWhatAndWhy(t *testing.T) {
 		fact.OrderRefunded{OrderState: state, RefundedAt: noon.Add(-time.Hour)},
 		fact.LedgerRecorded{Movement: "top-up", AmountCents: 700, By: by, Reason: reason, User: "=ops"})
 	var table, text, lines bytes.Buffer
-	check(t, errors.Join(b.ExportCSV(t.Context(), &table, Period{}), b.ExportBeancount(t.Context(), &text, "main", Period{}, false), b.ExportJSON(t.Context(), &lines, Period{})))
+	check(t, errors.Join(b.Report().ExportCSV(t.Context(), &table, report.Period{}), b.Report().ExportBeancount(t.Context(), &text, "main", report.Period{}, false), b.Report().ExportJSON(t.Context(), &lines, report.Period{})))
 	rows, err := csv.NewReader(&table).ReadAll()
 	check(t, err)
 	if head := rows[0]; strings.Join(head[len(head)-9:], " ") != "hash by reason labels user booked_at sent_at corrects_seq refunded_at" {

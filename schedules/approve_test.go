@@ -104,7 +104,7 @@ func TestADeclinedPlanRenewsNothing(t *testing.T) {
 	if want := "declined by ada: too dear; nothing of it was renewed"; !strings.Contains(all[0].Why, want) {
 		t.Errorf("%q does not say %q", all[0].Why, want)
 	}
-	decisions, _, err := h.Ledger.DecisionsBefore(t.Context(), 0, 1)
+	decisions, _, err := h.Ledger.Report().DecisionsBefore(t.Context(), 0, 1)
 	check(t, err)
 	want(t, "decided", []string{decisions[0].Outcome, decisions[0].By, decisions[0].About}, []string{"declined", "ada", "keepalive " + plans[1]})
 

@@ -374,7 +374,7 @@ func Overdrawn(ctx context.Context, l *ledger.Ledger, movement string) (warning 
 // more than two clocks may differ.
 func notBackdated(tx *ledger.Tx) error {
 	last, err := tx.LastTime()
-	if err == nil && tx.Now().Before(last.Add(-ledger.ClockTolerance)) {
+	if err == nil && tx.Now().Before(last.Add(-fact.ClockTolerance)) {
 		err = command.Refuse("the clock of the runner says %s and the last fact was written at %s: set the clock, and record again",
 			tx.Now().Format(time.RFC3339), last.Format(time.RFC3339))
 	}

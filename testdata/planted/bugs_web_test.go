@@ -46,6 +46,6 @@ var webBugs = []bug{
 		old: "wallet, above = wallet-moved, seq\n\t\tafter[seq] = wallet", new: "after[seq] = wallet\n\t\twallet, above = wallet-moved, seq"},
 	{name: "labels of before an archive are lost", in: "ledger.fold.begin", run: "TestALedger|TestArchiv|Archive",
 		old: ", f.w.exec(labelsAgain))", new: ")"},
-	{name: "a decision is not found by its index", file: "ledger/report_decisions.go", run: "TestDecisions",
+	{name: "a decision is not found by its index", file: "ledger/report/decisions.go", run: "TestDecisions",
 		old: "OR type = 'proxy.retired' OR type = 'proxy.reinstated' OR", new: "OR type = 'proxy.reinstated' OR"},
 }

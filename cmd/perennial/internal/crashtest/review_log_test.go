@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"perennial/ledger"
+	"perennial/ledger/report"
 )
 
 // TestTheLogSaysWhatPeopleDecided, by name and reason, and nothing that happened automatically.
@@ -51,7 +51,7 @@ func TestTheLogSaysWhatPeopleDecided(t *testing.T) {
 
 	var said []string
 	for line := range strings.Lines(w.mustCLI("review", "log", "-o", "json")) {
-		var d ledger.Decision
+		var d report.Decision
 		if err := json.Unmarshal([]byte(line), &d); err != nil || d.By != "ada" || d.Reason != "so: it is" {
 			t.Errorf("%s: %v", line, err)
 		}

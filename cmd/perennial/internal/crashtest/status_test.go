@@ -107,7 +107,7 @@ func TestStatusSaysWhatIsNotKnown(t *testing.T) {
 }
 
 // TestAnIDIsFreeAfterARefusal: corrected content under the id of a refused command is a new
-// command, and the command line says so. Whoever reads that it is not done orders again.
+// command, and the command line says so. A user who reads that it is not done orders again.
 func TestAnIDIsFreeAfterARefusal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2)

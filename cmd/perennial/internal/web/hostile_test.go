@@ -12,6 +12,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/chain"
 	"perennial/ledger/fact"
+	"perennial/ledger/report"
 	"perennial/ledger/tables"
 	"perennial/schedules"
 	"perennial/schedules/plans"
@@ -73,8 +74,8 @@ func hostileData(text string) map[string]any {
 				Findings: []reconcile.Finding{{Kind: text, OperationID: text, OrderNo: text, ProxyID: text, Explanation: text}}, Notes: []string{text},
 			}}}}},
 		},
-		"statement": statementView{Month: text, Earlier: text, Later: text, Made: Made[*ledger.Statement]{At: noon, Value: &ledger.Statement{Currency: text, HeadNote: text, Labels: []tables.SubjectTotal{{Subject: text}}, Corrections: &ledger.Corrections{Count: 1, ChargedCents: 5}, Outstanding: []ledger.Outstanding{{OperationID: text, OrderNo: text, State: fact.State(text)}}, Days: []tables.SubjectTotal{{Subject: text}}}}},
-		"log":       decisionsView{Rows: []ledger.Decision{{Fact: text, About: text, By: text, User: text, Reason: text, Outcome: text}}},
+		"statement": statementView{Month: text, Earlier: text, Later: text, Made: Made[*report.Statement]{At: noon, Value: &report.Statement{Currency: text, HeadNote: text, Labels: []tables.SubjectTotal{{Subject: text}}, Corrections: &report.Corrections{Count: 1, ChargedCents: 5}, Outstanding: []report.Outstanding{{OperationID: text, OrderNo: text, State: fact.State(text)}}, Days: []tables.SubjectTotal{{Subject: text}}}}},
+		"log":       decisionsView{Rows: []report.Decision{{Fact: text, About: text, By: text, User: text, Reason: text, Outcome: text}}},
 		"changed":   changedView{Does: text, About: text, Why: text, Warning: text, Back: "/"},
 		"dead":      deadView{Rows: []Letter{{Subject: text, Reason: text}}, Next: text},
 		"letter":    letterView{Letter: Letter{Subject: text, Reason: text, Text: text}},

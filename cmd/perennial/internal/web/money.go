@@ -19,6 +19,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/chain"
 	"perennial/ledger/fact"
+	"perennial/ledger/report"
 	"perennial/ledger/tables"
 )
 
@@ -202,7 +203,7 @@ func (v *entriesView) sumUp(ctx context.Context, l *ledger.Ledger) error {
 
 // statementView is a monthly statement.
 type statementView struct {
-	Made[*ledger.Statement]
+	Made[*report.Statement]
 	Month          string
 	Earlier, Later string
 }
@@ -229,20 +230,20 @@ func (s *moneyPages) statement(q accountRequest) {
 	if next := begin.AddDate(0, 1, 0); !next.After(s.Clock()) {
 		v.Later = next.Format(monthForm)
 	}
-	v.Made = figureOf(q.Context(), s.insight.figures, "statement "+name+" "+month, bookKept, func(ctx context.Context) (*ledger.Statement, error) {
-		return l.Statement(ctx, name, ledger.Period{From: begin, To: begin.AddDate(0, 1, 0)})
+	v.Made = figureOf(q.Context(), s.insight.figures, "statement "+name+" "+month, bookKept, func(ctx context.Context) (*report.Statement, error) {
+		return l.Report().Statement(ctx, name, report.Period{From: begin, To: begin.AddDate(0, 1, 0)})
 	})
 	s.frame.show(q, "statement", "Statement of "+begin.Format("January 2006"), v)
 }
 
 // exports returns the files of a month by extension.
-func exports(ctx context.Context, l *ledger.Ledger, account string, p ledger.Period) map[string]func(io.Writer) error {
+func exports(ctx context.Context, l *ledger.Ledger, account string, p report.Period) map[string]func(io.Writer) error {
 	return map[string]func(io.Writer) error{
-		"csv":       func(w io.Writer) error { return l.ExportCSV(ctx, w, p) },
-		"jsonl":     func(w io.Writer) error { return l.ExportJSON(ctx, w, p) },
-		"beancount": func(w io.Writer) error { return l.ExportBeancount(ctx, w, account, p, false) },
+		"csv":       func(w io.Writer) error { return l.Report().ExportCSV(ctx, w, p) },
+		"jsonl":     func(w io.Writer) error { return l.Report().ExportJSON(ctx, w, p) },
+		"beancount": func(w io.Writer) error { return l.Report().ExportBeancount(ctx, w, account, p, false) },
 		"statement.csv": func(w io.Writer) error {
-			of, err := l.Statement(ctx, account, p)
+			of, err := l.Report().Statement(ctx, account, p)
 			if err != nil {
 				return err
 			}
@@ -258,7 +259,7 @@ func (s *moneyPages) export(q accountRequest) {
 		return
 	}
 	name, as := q.account.AccountName(), cmp.Or(q.URL.Query().Get("as"), "csv")
-	write := exports(q.Context(), q.account.Ledger(), name, ledger.Period{From: begin, To: begin.AddDate(0, 1, 0)})[as]
+	write := exports(q.Context(), q.account.Ledger(), name, report.Period{From: begin, To: begin.AddDate(0, 1, 0)})[as]
 	if write == nil {
 		s.frame.fail(q.to, q.Request, q.session, http.StatusNotFound, "There is no such export: it is csv, jsonl, beancount or statement.csv.", nil)
 		return

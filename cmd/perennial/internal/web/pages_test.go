@@ -17,6 +17,7 @@ import (
 	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/report"
 	"perennial/ledger/tables"
 )
 
@@ -88,9 +89,9 @@ func TestATransactionIsOneRow(t *testing.T) {
 		t.Errorf("%d transactions:\n%s", n, page)
 	}
 	var csv, statement bytes.Buffer
-	month := ledger.Period{From: noon.AddDate(0, 0, -20).Truncate(24 * time.Hour), To: noon.AddDate(0, 0, 10).Truncate(24 * time.Hour)}
-	check(t, h.main.ExportCSV(t.Context(), &csv, month))
-	s, err := h.main.Statement(t.Context(), "main", month)
+	month := report.Period{From: noon.AddDate(0, 0, -20).Truncate(24 * time.Hour), To: noon.AddDate(0, 0, 10).Truncate(24 * time.Hour)}
+	check(t, h.main.Report().ExportCSV(t.Context(), &csv, month))
+	s, err := h.main.Report().Statement(t.Context(), "main", month)
 	check(t, errors.Join(err, s.WriteCSV(&statement)))
 	for as, want := range map[string]string{"csv": csv.String(), "statement.csv": statement.String()} {
 		code, body, header := h.get("/a/main/export?month=2026-11&as=" + as)

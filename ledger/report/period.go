@@ -1,6 +1,6 @@
 // The transfers of a span of time.
 
-package ledger
+package report
 
 import (
 	"context"
@@ -55,8 +55,8 @@ type Transfer struct {
 }
 
 // Transfers calls yield for every double entry of a period, in booking order.
-func (l *Ledger) Transfers(ctx context.Context, p Period, yield func(Transfer) error) error {
-	return transfersOf(ctx, l.read, p, yield)
+func (l Books) Transfers(ctx context.Context, p Period, yield func(Transfer) error) error {
+	return transfersOf(ctx, l.DB, p, yield)
 }
 
 func transfersOf(ctx context.Context, q sqlite.Queryer, p Period, yield func(Transfer) error) error {

@@ -1,6 +1,6 @@
 // Writing a statement as HTML, Markdown and CSV.
 
-package ledger
+package report
 
 import (
 	"bufio"

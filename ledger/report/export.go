@@ -1,6 +1,6 @@
 // Exporting the books as CSV, JSON and Beancount.
 
-package ledger
+package report
 
 import (
 	"bufio"
@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -24,7 +25,7 @@ var exportColumns = []string{"seq", "n", "time", "fact", "kind", "debit", "credi
 	"command_id", "operation_id", "order_no", "proxy_id", "hash", "by", "reason", "labels", "user", "booked_at", "sent_at", "corrects_seq", "refunded_at"}
 
 // ExportCSV writes the double entries of a period as CSV with a heading.
-func (l *Ledger) ExportCSV(ctx context.Context, out io.Writer, p Period) error {
+func (l Books) ExportCSV(ctx context.Context, out io.Writer, p Period) error {
 	b, err := l.Binding(ctx)
 	if err != nil {
 		return fmt.Errorf("whose book it is: %w", err)
@@ -63,7 +64,7 @@ func (w csvWriter) row(cells ...any) error {
 		case time.Time:
 			fmt.Fprintf(w, `"%s"`, x.Format(time.RFC3339Nano))
 		case string:
-			fmt.Fprintf(w, `"%s"`, strings.ReplaceAll(neutral(x), `"`, `""`))
+			fmt.Fprintf(w, `"%s"`, strings.ReplaceAll(Neutral(x), `"`, `""`))
 		default:
 			fmt.Fprint(w, x)
 		}
@@ -96,9 +97,9 @@ var formula = regexp.MustCompile(`(^|[;\t\r\n])([\s\v\x{85}\p{Z}]*[=+\-@＝＋�
 // digits matches a text that a spreadsheet would take for a number, and round or shorten.
 var digits = regexp.MustCompile(`^(0\d+|\d{12,}|\d+[eE]\d+)$`)
 
-// neutral keeps a spreadsheet from evaluating a cell or changing an id: ids and labels are
+// Neutral keeps a spreadsheet from evaluating a cell or changing an id: ids and labels are
 // untrusted text.
-func neutral(cell string) string {
+func Neutral(cell string) string {
 	if digits.MatchString(cell) || strings.TrimLeft(cell, "\t\r\n") != cell {
 		cell = "'" + cell
 	}
@@ -106,7 +107,7 @@ func neutral(cell string) string {
 }
 
 // ExportJSON writes the double entries of a period, one JSON object a line.
-func (l *Ledger) ExportJSON(ctx context.Context, out io.Writer, p Period) error {
+func (l Books) ExportJSON(ctx context.Context, out io.Writer, p Period) error {
 	b, err := l.Binding(ctx)
 	if err != nil {
 		return fmt.Errorf("whose book it is: %w", err)
@@ -131,7 +132,7 @@ func (l *Ledger) ExportJSON(ctx context.Context, out io.Writer, p Period) error 
 // The wallet's balance at the end is an assertion that bean-check proves. An included file
 // has only the transactions, and the assertion if the period ends with a day: a ledger
 // includes it after the previous period's file.
-func (l *Ledger) ExportBeancount(ctx context.Context, out io.Writer, account string, p Period, included bool) error {
+func (l Books) ExportBeancount(ctx context.Context, out io.Writer, account string, p Period, included bool) error {
 	b, err := l.Binding(ctx)
 	if err != nil {
 		return fmt.Errorf("whose book it is: %w", err)
@@ -181,8 +182,8 @@ type beancount struct {
 
 // opening writes the accounts' balances before the period. If the period has no beginning,
 // the file has everything from the first fact on.
-func (w *beancount) opening(ctx context.Context, l *Ledger, account string, p Period) error {
-	held, first, err := heldBefore(ctx, l.read, p)
+func (w *beancount) opening(ctx context.Context, l Books, account string, p Period) error {
+	held, first, err := heldBefore(ctx, l.DB, p)
 	if err != nil {
 		return err
 	}
@@ -253,7 +254,7 @@ func (w *beancount) transfer(x Transfer) error {
 		about = "proxy " + x.ProxyID
 	}
 	fmt.Fprintf(w, "\n%s * %s %s\n", day(x.BookedAt), quoted(kind), quoted(about))
-	for _, meta := range [][2]string{{"seq", itoa(x.Seq)}, {"command", x.CommandID}, {"operation", x.Operation}, {"order", x.OrderNo}, {"proxy", x.ProxyID}, {"hash", x.Hash},
+	for _, meta := range [][2]string{{"seq", strconv.FormatInt(x.Seq, 10)}, {"command", x.CommandID}, {"operation", x.Operation}, {"order", x.OrderNo}, {"proxy", x.ProxyID}, {"hash", x.Hash},
 		{"by", x.By}, {"reason", x.Reason}, {"labels", x.labels()}, {"user", x.User}, {"sent", stamp(x.SentAt)}, {"corrects", x.Corrects()}, {"refunded", stamp(x.RefundedAt)}} {
 		if meta[1] != "" {
 			fmt.Fprintf(w, "  %s: %s\n", meta[0], quoted(meta[1]))

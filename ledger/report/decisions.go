@@ -1,6 +1,6 @@
 // Operators' decisions: the facts that carry a name.
 
-package ledger
+package report
 
 import (
 	"cmp"
@@ -40,7 +40,7 @@ func (d *Decision) repeats(other Decision) bool {
 const decisionsAtOnce = 5000
 
 // Decisions calls yield for the decisions of a period, the oldest first.
-func (l *Ledger) Decisions(ctx context.Context, p Period, yield func(Decision) error) error {
+func (l Books) Decisions(ctx context.Context, p Period, yield func(Decision) error) error {
 	after, err := l.SeqAt(ctx, p.From)
 	last := int64(math.MaxInt64)
 	if err == nil && !p.To.IsZero() {
@@ -55,7 +55,7 @@ func (l *Ledger) Decisions(ctx context.Context, p Period, yield func(Decision) e
 		}
 		for _, r := range rows {
 			after = r.Seq
-			d, err := decisionOf(r)
+			d, err := DecisionOf(r)
 			if err == nil && d.By != "" && !d.repeats(before) {
 				err = yield(d)
 			}
@@ -68,9 +68,9 @@ func (l *Ledger) Decisions(ctx context.Context, p Period, yield func(Decision) e
 	return err
 }
 
-// decisionTypes is the condition of the index journal_decisions: the facts that decisionOf
+// DecisionTypes is the condition of the index journal_decisions: the facts that decisionOf
 // reads.
-const decisionTypes = `(type = 'command.released' OR type = 'command.cancelled' OR type = 'operation.resolved'
+const DecisionTypes = `(type = 'command.released' OR type = 'command.cancelled' OR type = 'operation.resolved'
 	OR type = 'proxy.retired' OR type = 'proxy.reinstated' OR type = 'proxy.revealed' OR type = 'account.paused' OR type = 'account.resumed'
 	OR type = 'ledger.recorded' OR type = 'sweep.planned' OR type = 'sweep.finished' OR type = 'schedule.paused' OR type = 'schedule.resumed'
 	OR type = 'dead.requeued' OR type = 'dead.dropped')`
@@ -78,14 +78,14 @@ const decisionTypes = `(type = 'command.released' OR type = 'command.cancelled' 
 // DecisionsBefore lists up to limit decisions before a journal sequence, the newest first;
 // 0 begins with the newest. next is where the next page begins, 0 at the end. Archived
 // decisions are not included.
-func (l *Ledger) DecisionsBefore(ctx context.Context, before int64, limit int) (all []Decision, next int64, err error) {
+func (l Books) DecisionsBefore(ctx context.Context, before int64, limit int) (all []Decision, next int64, err error) {
 	if before <= 0 {
 		before = 1 << 62
 	}
-	rows, err := sqlite.Collect(l.query(ctx, `SELECT `+chain.Columns+` FROM journal WHERE seq < ? AND `+decisionTypes+` ORDER BY seq DESC LIMIT +?`, before, decisionsAtOnce), chain.Scan)
+	rows, err := sqlite.Collect(sqlite.Query(ctx, l.DB, `SELECT `+chain.Columns+` FROM journal WHERE seq < ? AND `+DecisionTypes+` ORDER BY seq DESC LIMIT +?`, before, decisionsAtOnce), chain.Scan)
 	var after Decision
 	for _, r := range rows {
-		d, bad := decisionOf(r)
+		d, bad := DecisionOf(r)
 		switch {
 		case bad != nil:
 			return all, 0, bad
@@ -103,8 +103,8 @@ func (l *Ledger) DecisionsBefore(ctx context.Context, before int64, limit int) (
 	return all, next, err
 }
 
-// decisionOf returns the decision in a row; By is empty if the row has none.
-func decisionOf(r chain.Row) (d Decision, err error) {
+// DecisionOf returns the decision in a row; By is empty if the row has none.
+func DecisionOf(r chain.Row) (d Decision, err error) {
 	if !strings.Contains(r.Data, `"by":"`) && !strings.Contains(r.Data, `"detail":"by `) {
 		return d, nil
 	}

@@ -1,6 +1,6 @@
 // The statement of a month: opening and closing balance, and the movements between.
 
-package ledger
+package report
 
 import (
 	"context"
@@ -107,14 +107,14 @@ func (s *Statement) corrected(ctx context.Context, q sqlite.Queryer, from, to in
 }
 
 // Statement sums a period from one moment's view of the books.
-func (l *Ledger) Statement(ctx context.Context, account string, p Period) (*Statement, error) {
-	snapshot, err := l.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+func (l Books) Statement(ctx context.Context, account string, p Period) (*Statement, error) {
+	snapshot, err := l.DB.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = snapshot.Rollback() }()
 	s := &Statement{Account: account, From: p.From, To: p.To, Finished: true}
-	if now := l.clock().UTC().Truncate(time.Second); now.Before(p.To.Add(ClockTolerance)) {
+	if now := l.Clock().UTC().Truncate(time.Second); now.Before(p.To.Add(fact.ClockTolerance)) {
 		if now.After(p.To) {
 			now = p.To
 		}

@@ -1,7 +1,7 @@
 // Operations that were sent in a period or before, may have been charged, and are not
 // booked in it.
 
-package ledger
+package report
 
 import (
 	"context"
