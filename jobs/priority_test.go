@@ -232,3 +232,22 @@ func (h *rig) waits(kind fact.Kind, text string, next time.Time) {
 			fact.OperationWaiting{Ref: ref, Attempt: 1, Reason: "timeout", Ambiguous: true, NextAt: next})
 	}))
 }
+
+// Commands that were accepted together are sent in the order of their acceptance.
+func TestWhatCameTogetherGoesInItsOrder(t *testing.T) {
+	r := newReady(100, newPauses(time.Now))
+	var want, got []string
+	for n := range 20 {
+		id := fmt.Sprintf("o%d", n)
+		want = append(want, id)
+		r.push(&job{lane: laneOrder, priority: priorityOrder, at: someNoon, op: decide.Operation{Operation: fact.Operation{ID: id}}})
+	}
+	for range want {
+		j, err := r.pop(t.Context())
+		check(t, err)
+		got = append(got, j.op.ID)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("order %v", got)
+	}
+}

@@ -28,6 +28,7 @@ type livePages struct {
 	insight *insight
 	doors   *doors
 	live    openPages
+	ended   chan struct{} // closed when the server stops
 }
 
 // changes notifies an open page when a visible account's ledger has grown, or a figure is
@@ -71,6 +72,8 @@ func (s *livePages) changes(w http.ResponseWriter, r *http.Request, x session) {
 		case <-beat.C:
 			said = "beat"
 		case <-ctx.Done():
+			return
+		case <-s.ended: // else a stopping server waits for the page
 			return
 		}
 		now, lasts, err := s.doors.current(r)
