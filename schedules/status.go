@@ -387,3 +387,29 @@ func planSaid(f fact.SweepPlanned, held bool, currency string) string {
 	}
 	return text
 }
+
+// Continues says what the last run continues with, "" if it does not.
+func (s Status) Continues() string {
+	if s.Left == nil || s.State != stateFinished {
+		return ""
+	}
+	return LeftText(*s.Left)
+}
+
+// LeftText says what a run continues with.
+func LeftText(x fact.SweepLeft) string {
+	text := fmt.Sprintf("%d more are due: they follow in this run as far as its budgets allow", x.Proxies)
+	if x.Proxies == 1 {
+		text = "1 more is due: it follows in this run if its budgets allow it"
+	}
+	switch {
+	case x.Unpriced > 0 && x.Unpriced == x.Proxies:
+		text += ", once the price is known"
+	case x.Unpriced > 0:
+		text += fmt.Sprintf(", %d of them once their price is known", x.Unpriced)
+	}
+	if x.FirstExpiresAt != nil {
+		text += "; the first expires at " + x.FirstExpiresAt.Format(time.RFC3339)
+	}
+	return text
+}

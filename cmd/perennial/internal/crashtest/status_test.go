@@ -99,6 +99,9 @@ func TestStatusSaysWhatIsNotKnown(t *testing.T) {
 	if out, _, _ := w.cli("status"); !strings.Contains(out, "DIFFERS from the provider") {
 		t.Errorf("without a runner:\n%s", out)
 	}
+	if out, errs, _ := w.cli("status", "known"); !strings.Contains(out, "completed") || !strings.Contains(errs, "no runner answers: this is from the ledger") {
+		t.Errorf("without a runner:\n%s%s", out, errs)
+	}
 	_, line = w.run()
 	awaitReady(t, line)
 	if out := w.mustCLI("status"); !strings.Contains(out, "DIFFERS from the provider") || !strings.Contains(out, "1 difference from the provider (perennial ledger reconcile)") {

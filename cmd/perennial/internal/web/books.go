@@ -136,7 +136,11 @@ func (b booksView) BooksVerdict() string {
 	case c.OK == nil:
 		return "Not comparable now"
 	case !*c.OK && c.DifferenceCents != nil && *c.DifferenceCents != 0:
-		return amount(*c.DifferenceCents) + " unexplained"
+		text := amount(*c.DifferenceCents) + " unexplained"
+		if b.Changed {
+			text += "; changed since the check"
+		}
+		return text
 	case !*c.OK && b.Changed:
 		return "They differed; changed since the check"
 	case !*c.OK:

@@ -368,7 +368,7 @@ func TestAPlanCountsTheSameEverywhere(t *testing.T) {
 		},
 		"a price is unknown": {
 			held(nil, fact.SweepPlanned{Slot: noon, Due: 2, UnknownPrice: 1, Left: &fact.SweepLeft{Proxies: 1, Unpriced: 1}, Commands: []json.RawMessage{json.RawMessage(`{"id":"c","proxy_ids":["px_1"]}`)}, Planned: []fact.PlannedCommand{{CommandID: "c", Proxies: 1, UnknownPrice: 1, ListPriceCents: 420}}}),
-			"needs approval: 4.20 USD (list price) for 1 proxy", "1 follows when the price is known.", "Approve 4.20 USD (list price)<",
+			"needs approval: 4.20 USD (list price) for 1 proxy", "1 follows when the price is known; this approval does not cover them.", "Approve 4.20 USD (list price)<",
 		},
 	} {
 		h := newRig(t)
@@ -421,4 +421,18 @@ func TestAPlanSaysPricesAndWhatChanged(t *testing.T) {
 	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
 	wants(t, h.settled("/a/main/schedule?id=keep&plan=1"), "Compared with the plan that needs approval: 1 more due (", "), 1 no longer due (", "), 1 dearer, 2.00 USD more.", plans.PriceKind, "px_out",
 		"Sat 2026-11-21 13:00:00 UTC", "Sat 2026-11-21 17:00:00 UTC", `href="/a/main/operations?schedule=keep"`)
+}
+
+// TestARunThatContinuesIsNotShownAsFinished: while its first renewals teach the price, the
+// rest of a run's proxies are neither renewed nor skipped.
+func TestARunThatContinuesIsNotShownAsFinished(t *testing.T) {
+	s := schedules.Status{Schedule: "keep", State: "finished", Result: &tables.SlotResult{Outcome: "finished"}, Left: &fact.SweepLeft{Proxies: 2, Unpriced: 2}}
+	for _, want := range []string{"continues", "finished"} {
+		var out strings.Builder
+		check(t, pages()["schedules"].ExecuteTemplate(&out, "schedulestate", s))
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%s is shown as %s", want, out.String())
+		}
+		s.Left = nil
+	}
 }

@@ -190,10 +190,10 @@ func approvalOf(ctx context.Context, l *ledger.Ledger, plan string) (*approval, 
 	}
 	if f.Left != nil {
 		if n := f.Left.Unpriced; n > 0 {
-			v.Notes = append(v.Notes, english.PluralWord(n, fmt.Sprintf("%d follows", n), fmt.Sprintf("%d follow", n))+" when the price is known.")
+			v.Notes = append(v.Notes, english.PluralWord(n, fmt.Sprintf("%d follows", n), fmt.Sprintf("%d follow", n))+" when the price is known; this approval does not cover them.")
 		}
 		if n := f.Left.Proxies - f.Left.Unpriced; n > 0 {
-			v.Notes = append(v.Notes, english.PluralWord(n, fmt.Sprintf("%d follows", n), fmt.Sprintf("%d follow", n))+" in the next part of the run.")
+			v.Notes = append(v.Notes, english.PluralWord(n, fmt.Sprintf("%d follows", n), fmt.Sprintf("%d follow", n))+" in the next part of the run; this approval does not cover them.")
 		}
 	}
 	return v, nil
