@@ -246,7 +246,7 @@ func (a statusCommands) printOperations(rows operationRows, limit int) error {
 	list := a.listing("OPERATION", "KIND", "STATE", "ATTEMPTS", "CHARGED", "REFUNDED", "NET", "ACCEPTED", "REASON")
 	for _, r := range rows[:min(len(rows), limit)] {
 		o := r.operation
-		if err := list.add(r.account, o, cmp.Or(o.OperationID, o.CommandID), string(o.Kind), o.StateText(), strconv.FormatInt(o.Attempts, 10), money(o.ChargedCents, o.Currency),
+		if err := list.add(r.account, o, cmp.Or(o.OperationID, o.CommandID), string(o.Kind), string(o.State), strconv.FormatInt(o.Attempts, 10), money(o.ChargedCents, o.Currency),
 			money(o.RefundedCents, o.Currency), o.NetText(), ago(&o.AcceptedAt), printable(o.Reason)); err != nil {
 			return err
 		}
