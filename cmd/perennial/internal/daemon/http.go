@@ -179,7 +179,7 @@ func (s *httpHost) readyz(w http.ResponseWriter, r *http.Request) {
 		}
 		out.Accounts = append(out.Accounts, one)
 	}
-	for _, d := range s.host.damaged {
+	for _, d := range s.host.absent {
 		out.Ready = false
 		out.Accounts = append(out.Accounts, accountReadiness{Account: d.name, Role: cluster.RoleActive, Checks: []check{d.check}})
 		fmt.Fprintf(&text, "%s: %s\n", d.name, d.check.Detail)

@@ -116,7 +116,7 @@ func (m metrics) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(buildInfo, gauge, 1, config.Version, config.Commit(), runtime.Version())
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	for _, d := range m.host.damaged {
+	for _, d := range m.host.absent {
 		ch <- prometheus.MustNewConstMetric(checkNow.Desc, checkNow.kind, 0, d.name, d.check.Name)
 		ch <- prometheus.MustNewConstMetric(readyNow.Desc, readyNow.kind, 0, d.name)
 		ch <- prometheus.MustNewConstMetric(roleNow.Desc, roleNow.kind, 1, d.name, cluster.RoleActive)
