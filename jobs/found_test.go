@@ -51,9 +51,9 @@ func TestTrap09WhatSettledInAReviewIsReadAgainBeforePaying(t *testing.T) {
 	h.await("both", fact.StatePartial, fact.StateReview)
 	check(t, h.runner.noteAll(t.Context(), asked, page.Items)) // a listing that was in progress meanwhile
 	seen := len(h.facts("proxy.skipped"))
-	known, err := h.ledger.Proxy(t.Context(), "px_1")
+	known, err := h.ledger.Fleet.Proxy(t.Context(), "px_1")
 	check(t, err)
-	settled, err := h.ledger.SettledSince(t.Context(), "px_1", known.SeenAt)
+	settled, err := h.ledger.Operations.SettledSince(t.Context(), "px_1", known.SeenAt)
 	check(t, err)
 	if known.SeenAt.Unix() > 0 && !settled {
 		t.Error("the cache is trusted although a renewal has settled since")
@@ -304,7 +304,7 @@ func TestAnAnsweredLineIsNotBookedAgainWithTheWhole(t *testing.T) {
 
 func reviewsOf(t *testing.T, h *rig) []tables.Review {
 	t.Helper()
-	all, err := h.ledger.Reviews(t.Context())
+	all, err := h.ledger.Operations.Reviews(t.Context())
 	check(t, err)
 	return all
 }

@@ -58,7 +58,7 @@ func (c *checker) observe(ctx context.Context, j *job, p *checked, h *decide.Pre
 // the proxies without a current one.
 func seenOf(ctx context.Context, l *ledger.Ledger, ids []string, observed map[string]time.Time) (unseen []string, err error) {
 	for _, id := range ids {
-		expires, known, err := l.SeenExpiry(ctx, id)
+		expires, known, err := l.Fleet.SeenExpiry(ctx, id)
 		if err != nil {
 			return nil, err
 		}

@@ -38,7 +38,7 @@ func newPauses(now func() time.Time) *pauses {
 }
 
 func (p *pauses) load(ctx context.Context, l *ledger.Ledger) error {
-	stored, err := l.Pauses(ctx)
+	stored, err := l.Operations.Pauses(ctx)
 	if err != nil {
 		return err
 	}

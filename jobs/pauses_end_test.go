@@ -22,7 +22,7 @@ func (h *rig) throttle(d time.Duration) time.Time {
 // stored is the end of the account's Retry-After in the ledger.
 func (h *rig) stored() time.Time {
 	h.t.Helper()
-	all, err := h.ledger.Pauses(h.t.Context())
+	all, err := h.ledger.Operations.Pauses(h.t.Context())
 	check(h.t, err)
 	for _, x := range all {
 		if x.Cause == decide.CauseThrottled && x.Until != nil {

@@ -192,20 +192,20 @@ func (c *checker) readOne(ctx context.Context, j *job, id string) (decide.Seen, 
 	if s.ExpiresAt = proxy.ExpiresAt; err != nil || s.ExpiresAt == nil {
 		return s, err
 	}
-	if s.Paid, s.Behind, err = c.Ledger.PaidFor(ctx, id, *s.ExpiresAt, c.clock.Now()); err != nil {
+	if s.Paid, s.Behind, err = c.Ledger.Fleet.PaidFor(ctx, id, *s.ExpiresAt, c.clock.Now()); err != nil {
 		return s, err
 	}
-	s.Retired, err = c.Ledger.Retired(ctx, id)
+	s.Retired, err = c.Ledger.Fleet.Retired(ctx, id)
 	return s, err
 }
 
 // current returns the provider's state of a proxy, read now or very recently.
 func (c *checker) current(ctx context.Context, j *job, id string) (tables.Proxy, error) {
-	known, err := c.Ledger.Proxy(ctx, id)
+	known, err := c.Ledger.Fleet.Proxy(ctx, id)
 	age := c.clock.Now().Sub(known.SeenAt)
 	unlisted := known.UnlistedAt != nil && !known.SeenAt.After(*known.UnlistedAt)
 	if err == nil && age >= 0 && age < tables.FreshFor && !unlisted {
-		settled, err := c.Ledger.SettledSince(ctx, id, known.SeenAt)
+		settled, err := c.Ledger.Operations.SettledSince(ctx, id, known.SeenAt)
 		if err != nil || !settled {
 			return known, err
 		}

@@ -133,7 +133,7 @@ func TestASmallCommandDoesNotWaitForABatch(t *testing.T) {
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
 	h.await("keep", fact.StateCompleted)
 	h.await("buy", fact.StateDelivered)
-	counts, err := h.ledger.StateCounts(t.Context())
+	counts, err := h.ledger.Operations.StateCounts(t.Context())
 	check(t, err)
 	if done := counts[fact.StateRejected]; done > batch/2 {
 		t.Errorf("%d of %d of the batch went before", done, batch)

@@ -131,7 +131,7 @@ func TestTrap19AnOrdersMoneyIsComparedWithAFreshRead(t *testing.T) {
 	}
 	h.settled(300, 0)
 	// What a person records for it explains an order that is not there, too.
-	o, err := h.ledger.Operation(t.Context(), "buy-0/1")
+	o, err := h.ledger.Operations.Operation(t.Context(), "buy-0/1")
 	check(t, err)
 	h.recorded(desk.Recording{Kind: "top-up", Cents: 300, OrderNo: o.OrderNo})
 	x := h.pass(h.reconciler(&retold{Client: h.client, order: func(*upstream.Order) error { return notFoundError(upstream.CodeOrderNotFound) }}, 0))
@@ -204,10 +204,10 @@ func TestTrap26AnOrderThatIsPolledIsNotReadEarlier(t *testing.T) {
 	p := &retold{Client: h.client}
 	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}],"sandbox_scenario":"delayed"}`)
 	h.until("the order has a number", func() bool { return len(h.facts("order.accepted")) > 0 })
-	o, err := h.ledger.Operation(t.Context(), "buy/1")
+	o, err := h.ledger.Operations.Operation(t.Context(), "buy/1")
 	check(t, err)
 	x := h.pass(h.reconciler(p, 0))
-	if again, _ := h.ledger.Operation(t.Context(), "buy/1"); again.State == fact.StateOpen && slices.Contains(p.read, o.OrderNo) {
+	if again, _ := h.ledger.Operations.Operation(t.Context(), "buy/1"); again.State == fact.StateOpen && slices.Contains(p.read, o.OrderNo) {
 		t.Errorf("an open order was read: %v", p.read)
 	}
 	if len(x.Findings) > 0 {
@@ -380,7 +380,7 @@ func TestAnUnreadableOrderLeavesTheOthersCompared(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
 	h.buys(2)
-	bad, err := h.ledger.Operation(t.Context(), "buy-0/1")
+	bad, err := h.ledger.Operations.Operation(t.Context(), "buy-0/1")
 	check(t, err)
 	unreadable := append(h.handmade(1), bad.OrderNo)
 	var answer error

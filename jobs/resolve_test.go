@@ -34,7 +34,7 @@ func (h *rig) hangs(id string) fact.Operation {
 		return err == nil && len(status.Operations) == 1 && status.Operations[0].Reason != ""
 	})
 	h.later(decide.ShownWithin) // by then every read should show it
-	o, err := h.ledger.Operation(h.t.Context(), h.await(id, fact.StateReview).Operations[0].OperationID)
+	o, err := h.ledger.Operations.Operation(h.t.Context(), h.await(id, fact.StateReview).Operations[0].OperationID)
 	check(h.t, err)
 	return o
 }
@@ -102,7 +102,7 @@ func TestAnAnswerNamesTheOrderItFound(t *testing.T) {
 		}
 	}
 	check(t, h.runner.Resolve(t.Context(), answer))
-	if known, err := h.ledger.HasOrder(t.Context(), found); err != nil || !known {
+	if known, err := h.ledger.Operations.HasOrder(t.Context(), found); err != nil || !known {
 		t.Errorf("the ledger does not know %s: %v", found, err)
 	}
 	entries := h.facts("operation.resolved")

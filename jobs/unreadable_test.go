@@ -119,7 +119,7 @@ func TestTrap66AnUnlistedProxyIsReadBeforeItIsRenewed(t *testing.T) {
 	if !slices.Equal(provider.read, []string{"px_1", "px_2"}) {
 		t.Errorf("read: %v", provider.read)
 	}
-	if _, err := h.ledger.Listed(t.Context(), "px_2"); !errors.Is(err, ledger.ErrNotFound) {
+	if _, err := h.ledger.Sweeps.Listed(t.Context(), "px_2"); !errors.Is(err, ledger.ErrNotFound) {
 		t.Errorf("px_2 stays in the table: %v", err)
 	}
 }

@@ -80,7 +80,7 @@ func TestWhatWasSpentSinceAnInstantIsExact(t *testing.T) {
 				fact.LedgerRecorded{Movement: "external", AmountCents: 3, By: "ada", Reason: "shop"}))
 		}
 		for _, at := range edges(rapid.SampledFrom(instants).Draw(rt, "since")) {
-			got, err := b.Committed(t.Context(), at, "")
+			got, err := b.Money.Committed(t.Context(), at, "")
 			check(t, err)
 			if want := spentSince(t, b.Ledger, at); got != want {
 				rt.Fatalf("since %s: %d instead of %d", at, got, want)
@@ -108,7 +108,7 @@ func TestTrap61ARefundBelongsToTheDayOfItsCharge(t *testing.T) {
 		fact.OperationReview{Ref: ref("o2/1"), Attempt: 1, Code: "x", Reason: "x"})
 	yesterday := now
 	spent := func(l *Ledger, since time.Time) int64 {
-		cents, err := l.Committed(t.Context(), since, "")
+		cents, err := l.Money.Committed(t.Context(), since, "")
 		check(t, err)
 		return cents
 	}
@@ -135,7 +135,7 @@ func TestTrap61ARefundBelongsToTheDayOfItsCharge(t *testing.T) {
 func TestWhatFailedSpentNothing(t *testing.T) {
 	b := newBook(t)
 	b.add(history()...)
-	before, err := b.Committed(t.Context(), time.Time{}, "")
+	before, err := b.Money.Committed(t.Context(), time.Time{}, "")
 	check(t, err)
 	refused := errors.New("no")
 	err = b.Write(t.Context(), func(tx *Tx) error {
@@ -149,7 +149,7 @@ func TestWhatFailedSpentNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.add(fact.LedgerRecorded{Movement: "external", AmountCents: 3, By: "ada", Reason: "shop"})
-	after, err := b.Committed(t.Context(), time.Time{}, "")
+	after, err := b.Money.Committed(t.Context(), time.Time{}, "")
 	check(t, err)
 	if before != after {
 		t.Errorf("%d became %d", before, after)
@@ -176,7 +176,7 @@ func counted(t *testing.T, l *Ledger) map[fact.State]int64 {
 
 func sameTotals(t *testing.T, what string, l *Ledger) {
 	t.Helper()
-	counts, err := l.StateCounts(t.Context())
+	counts, err := l.Operations.StateCounts(t.Context())
 	check(t, err)
 	if want := counted(t, l); fmt.Sprint(counts) != fmt.Sprint(want) {
 		t.Errorf("%s: counts are %v instead of %v", what, counts, want)
@@ -190,11 +190,11 @@ func sameTotals(t *testing.T, what string, l *Ledger) {
 		}
 		for _, d := range []int64{0, 1, tables.QuarterMicros / 2} {
 			at := sqlite.FromMicros(quarter*tables.QuarterMicros + d)
-			spent, err := l.Committed(t.Context(), at, "")
+			spent, err := l.Money.Committed(t.Context(), at, "")
 			if err != nil {
 				return err
 			}
-			open, err := l.Committed(t.Context(), at.AddDate(100, 0, 0), "")
+			open, err := l.Money.Committed(t.Context(), at.AddDate(100, 0, 0), "")
 			if want := spentSince(t, l, at); err == nil && spent-open != want {
 				t.Errorf("%s: since %s %d was spent instead of %d", what, at, spent-open, want)
 			}
@@ -241,7 +241,7 @@ func TestTamperedRunningTotalsDoNotVerify(t *testing.T) {
 // A day's charges are a sum of quarters of an hour: from a midnight on no transfer is read.
 func TestTheLimitOfADayReadsNoTransferOfIt(t *testing.T) {
 	b, r := recorded(t)
-	_, err := b.Committed(t.Context(), noon, "")
+	_, err := b.Money.Committed(t.Context(), noon, "")
 	check(t, err)
 	for query := range r.seen {
 		plan := strings.Join(steps(t, b.write, query), "\n")
@@ -254,7 +254,7 @@ func TestTheLimitOfADayReadsNoTransferOfIt(t *testing.T) {
 // Reconciling one renewal uses indexes, whatever else the journal holds.
 func TestTheSumsOfOneRenewalReadItsOwnRows(t *testing.T) {
 	b, r := recorded(t)
-	_, err := b.RenewalSums(t.Context(), "r8/0001")
+	_, err := b.Money.RenewalSums(t.Context(), "r8/0001")
 	check(t, err)
 	for query := range r.seen {
 		for _, step := range steps(t, b.write, query) {

@@ -223,8 +223,8 @@ func TestTheProxiesOfEveryEndOfAnOrderCarryItsLabels(t *testing.T) {
 		b := newBook(t)
 		b.observe(1, noon, tables.Proxy{ProxyID: "px_1", ExpiresAt: at(time.Hour)})
 		b.add(opened(5000), accepted(fact.KindOrder, "o/1"), sending("o/1", 1), fact.OrderAccepted{Ref: ref("o/1"), OrderNo: "no", NextAt: noon}, row.end)
-		p, err := b.Proxy(t.Context(), "px_1")
-		by, errBy := b.DeliveredBy(t.Context(), "px_1")
+		p, err := b.Fleet.Proxy(t.Context(), "px_1")
+		by, errBy := b.Operations.DeliveredBy(t.Context(), "px_1")
 		if err != nil || errBy != nil || p.Labels["ticket"] != "OPS-7" || by != "o/1" {
 			t.Errorf("%s: %+v, delivered by %q (%v, %v)", row.name, p, by, err, errBy)
 		}

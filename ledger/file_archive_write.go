@@ -146,7 +146,7 @@ func (x Archive) writeLedger(ctx context.Context, l *Ledger, path string, out *A
 		return err
 	}
 	defer func() { err = errors.Join(err, next.Close()) }()
-	book, err := a.Balance(ctx, "")
+	book, err := a.Money.Balance(ctx, "")
 	if err != nil {
 		return err
 	}
@@ -169,11 +169,11 @@ func (x Archive) writeLedger(ctx context.Context, l *Ledger, path string, out *A
 	if _, err := next.Verify(ctx); err != nil {
 		return fmt.Errorf("the new ledger is not sound and was thrown away: %w", err)
 	}
-	was, err := l.Balance(ctx, "")
+	was, err := l.Money.Balance(ctx, "")
 	if err != nil {
 		return err
 	}
-	is, err := next.Balance(ctx, "")
+	is, err := next.Money.Balance(ctx, "")
 	out.Head, was.Head = is.Head, is.Head
 	if err == nil && was != is {
 		err = fmt.Errorf("the new ledger was thrown away: its balance is %+v instead of %+v", is, was)

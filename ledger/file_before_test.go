@@ -223,7 +223,7 @@ func TestAnEndOfBeforeIsWrittenWhenItIsAskedFor(t *testing.T) {
 	check(t, err)
 	over := 0
 	for _, id := range ids {
-		ended, err := l.CommandEnded(t.Context(), id)
+		ended, err := l.Operations.CommandEnded(t.Context(), id)
 		check(t, err)
 		f, err := l.Finished(t.Context(), id)
 		check(t, err)

@@ -105,7 +105,7 @@ func TestALedgerReadBesideItsWriterFollowsIt(t *testing.T) {
 	check(t, err)
 	defer func() { check(t, reader.Close()) }()
 	b.add(fact.LedgerRecorded{Movement: "top-up", AmountCents: 500, By: "ada", Reason: "card"})
-	got, err := reader.Balance(t.Context(), "main")
+	got, err := reader.Money.Balance(t.Context(), "main")
 	check(t, err)
 	if got != b.balance() || got.WalletCents != 1500 {
 		t.Fatalf("the reader says %+v and the writer %+v", got, b.balance())

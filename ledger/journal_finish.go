@@ -230,19 +230,19 @@ const codeOfSuccess = "ok"
 // or needs review. A command that ended before such facts existed gets its fact now. The
 // error is ErrNotFound for an id that never arrived.
 func (l *Ledger) Finished(ctx context.Context, id string) (*fact.CommandFinished, error) {
-	f, err := l.LastFinished(ctx, id)
+	f, err := l.Operations.LastFinished(ctx, id)
 	if !errors.Is(err, ErrNotFound) {
 		return f, err
 	}
-	if ended, err := l.CommandEnded(ctx, id); err != nil || !ended {
-		return nil, errors.Join(err, l.Knows(ctx, id))
+	if ended, err := l.Operations.CommandEnded(ctx, id); err != nil || !ended {
+		return nil, errors.Join(err, l.Operations.Knows(ctx, id))
 	}
 	err = l.Write(ctx, func(tx *Tx) error {
-		accepted, err := l.Acceptance(ctx, id) // the acceptance never changes
+		accepted, err := l.Operations.Acceptance(ctx, id) // the acceptance never changes
 		if err != nil && !errors.Is(err, ErrNotFound) {
 			return err
 		}
-		if f, err := l.Rejection(ctx, id); accepted.CommandID == "" && err == nil {
+		if f, err := l.Operations.Rejection(ctx, id); accepted.CommandID == "" && err == nil {
 			return tx.finishRefused(fact.CommandRejected{Ref: fact.Ref{CommandID: id}, Code: f.Code, Reason: f.Reason})
 		}
 		return tx.finish(fact.Ref{CommandID: id, Labels: accepted.Labels, Trace: accepted.Trace})
@@ -250,7 +250,7 @@ func (l *Ledger) Finished(ctx context.Context, id string) (*fact.CommandFinished
 	if err != nil {
 		return nil, err
 	}
-	return l.LastFinished(ctx, id)
+	return l.Operations.LastFinished(ctx, id)
 }
 
 // Booking is one double entry that an answer would make.

@@ -149,7 +149,7 @@ func TestARefundedOrderFinishesWithoutLines(t *testing.T) {
 	if want := (fact.Booked{ChargedCents: 300, RefundedCents: 300, Currency: "USD"}); f.State != "refunded" || f.Totals != want || f.Lines == nil || len(f.Lines) > 0 {
 		t.Errorf("%+v", f)
 	}
-	page, err := b.FinishedLines(t.Context(), "o1", 0, 10)
+	page, err := b.Operations.FinishedLines(t.Context(), "o1", 0, 10)
 	if check(t, err); page.Lines == nil {
 		t.Error("its lines are null")
 	}
@@ -183,7 +183,7 @@ func TestALargeCommandFinishesWithSomeOfItsLines(t *testing.T) {
 	}
 	var all []fact.FinishedLine
 	for after := 0; after < f.LinesTotal; {
-		page, err := b.FinishedLines(t.Context(), "r1", after, 100)
+		page, err := b.Operations.FinishedLines(t.Context(), "r1", after, 100)
 		check(t, err)
 		all = append(all, page.Lines...)
 		if after = len(all); page.LinesTotal != len(ids) {

@@ -247,7 +247,7 @@ func TestAnExpiryIsExpectedOfWhatIsHeldBack(t *testing.T) {
 		check(t, tx.Append(accepted(fact.KindRenewal, "a/0001", "px_1"), intent, settled("a/0001", "completed", line("px_1", "succeeded", 300, 0))))
 		return tx.Stale("px_1")
 	}))
-	p, err := b.Proxy(t.Context(), "px_1")
+	p, err := b.Fleet.Proxy(t.Context(), "px_1")
 	check(t, err)
 	if want := expires.AddDate(0, 0, 30); p.ExpectedExpiresAt == nil || !p.ExpectedExpiresAt.Equal(want) {
 		t.Errorf("expected until %v instead of %v", p.ExpectedExpiresAt, want)

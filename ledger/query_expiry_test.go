@@ -36,10 +36,10 @@ func TestTrap70TwoReadingsOfOneExpiryAreOne(t *testing.T) {
 		if e := b.failedRenewals("px_1", shown); e.All != 1 {
 			t.Errorf("%s: %+v", shown, e)
 		}
-		if warn, err := b.Unwarned(t.Context(), noon, noon.Add(48*time.Hour), 24*time.Hour, 10); err != nil || len(warn) != 0 {
+		if warn, err := b.Fleet.Unwarned(t.Context(), noon, noon.Add(48*time.Hour), 24*time.Hour, 10); err != nil || len(warn) != 0 {
 			t.Errorf("%s: warned of again: %+v (%v)", shown, warn, err)
 		}
-		if n, err := b.CountReviews(t.Context()); err != nil || n != 1 {
+		if n, err := b.Operations.CountReviews(t.Context()); err != nil || n != 1 {
 			t.Errorf("%s: %d reviews (%v)", shown, n, err)
 		}
 		check(t, b.Write(t.Context(), func(tx *Tx) error {
@@ -49,15 +49,15 @@ func TestTrap70TwoReadingsOfOneExpiryAreOne(t *testing.T) {
 			return nil
 		}))
 	}
-	if moved, err := b.MovedOutside(t.Context()); err != nil || len(moved) != 0 {
+	if moved, err := b.Fleet.MovedOutside(t.Context()); err != nil || len(moved) != 0 {
 		t.Errorf("%+v (%v)", moved, err)
 	}
 	renewed := exact.AddDate(0, 0, 30)
 	b.observe(1, noon, tables.Proxy{ProxyID: "px_1", ExpiresAt: &renewed})
-	if moved, err := b.MovedOutside(t.Context()); err != nil || len(moved) != 1 {
+	if moved, err := b.Fleet.MovedOutside(t.Context()); err != nil || len(moved) != 1 {
 		t.Errorf("a move of 30 days: %+v (%v)", moved, err)
 	}
-	if n, err := b.CountReviews(t.Context()); err != nil || n != 0 {
+	if n, err := b.Operations.CountReviews(t.Context()); err != nil || n != 0 {
 		t.Errorf("renewed by hand: %d reviews (%v)", n, err)
 	}
 }
@@ -100,13 +100,13 @@ func TestARenewedProxyIsDueByTheExpiryThatIsShown(t *testing.T) {
 		until := at(length)
 		window := []any{sqlite.Micros(noon), sqlite.Micros(*until)}
 		same("due", b.expiring(*until), shown(`gone = 0 AND expires_at <= ?`, sqlite.Micros(*until)))
-		unwarned, err := b.Unwarned(t.Context(), noon, *until, time.Hour, 5000)
+		unwarned, err := b.Fleet.Unwarned(t.Context(), noon, *until, time.Hour, 5000)
 		check(t, err)
 		same("unwarned", proxyIDs(unwarned), shown(`gone = 0 AND expires_at > ? AND expires_at <= ?`, window...))
-		expired, err := b.UnreportedExpired(t.Context(), noon, *until, 5000)
+		expired, err := b.Fleet.UnreportedExpired(t.Context(), noon, *until, 5000)
 		check(t, err)
 		same("expired", proxyIDs(expired), shown(`expires_at > ? AND expires_at <= ?`, window...))
-		refused, err := b.Refused(t.Context(), noon, *until, 0)
+		refused, err := b.Operations.Refused(t.Context(), noon, *until, 0)
 		check(t, err)
 		same("refused", proxyIDs(refused), shown(`expires_at > ? AND expires_at <= ?`, window...))
 	}

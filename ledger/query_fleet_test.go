@@ -28,7 +28,7 @@ func TestEveryListShowsRetirementAndTheOrdersLabels(t *testing.T) {
 		fact.ProxyRetired{ProxyID: "px_2", By: "ada", Reason: "moved away"})
 	b.observe(1, noon, tables.Proxy{ProxyID: "px_1", ExpiresAt: at(time.Hour)}, tables.Proxy{ProxyID: "px_2", ExpiresAt: at(time.Hour)}, tables.Proxy{ProxyID: "px_3", ExpiresAt: at(time.Hour)})
 	var shown []string
-	check(t, b.Expiring(t.Context(), *at(time.Hour), func(p tables.Proxy) error {
+	check(t, b.Fleet.Expiring(t.Context(), *at(time.Hour), func(p tables.Proxy) error {
 		shown = append(shown, fmt.Sprintln(p.ProxyID, p.Labels, p.Retired))
 		return nil
 	}))
@@ -36,7 +36,7 @@ func TestEveryListShowsRetirementAndTheOrdersLabels(t *testing.T) {
 		t.Fatalf("%v", shown)
 	}
 	b.add(fact.ProxyReinstated{ProxyID: "px_2", By: "ada", Reason: "back again"})
-	if retired, err := b.Retired(t.Context(), "px_2"); retired || err != nil {
+	if retired, err := b.Fleet.Retired(t.Context(), "px_2"); retired || err != nil {
 		t.Fatalf("still retired (%v)", err)
 	}
 }
@@ -49,7 +49,7 @@ func TestAThresholdIsToldOncePerExpiry(t *testing.T) {
 	check(t, b.Write(t.Context(), func(tx *Tx) error { return tx.Stale("px_stale") }))
 	unwarned := func(threshold time.Duration) []string {
 		t.Helper()
-		all, err := b.Unwarned(t.Context(), noon, noon.Add(threshold), threshold, 10)
+		all, err := b.Fleet.Unwarned(t.Context(), noon, noon.Add(threshold), threshold, 10)
 		check(t, err)
 		return proxyIDs(all)
 	}
@@ -78,13 +78,13 @@ func TestAnExpiryWarnsOfWhatIsNoLongerListed(t *testing.T) {
 	b.observe(1, noon, tables.Proxy{ProxyID: "px_gone", ExpiresAt: at(time.Hour)})
 	b.observe(2, noon.Add(2*time.Minute), tables.Proxy{ProxyID: "px_listed", ExpiresAt: at(time.Hour)}, tables.Proxy{ProxyID: "px_old", ExpiresAt: at(-time.Hour)})
 	check(t, b.Write(t.Context(), func(tx *Tx) error { return tx.FinishPass(2, noon.Add(time.Minute)) }))
-	expired, err := b.UnreportedExpired(t.Context(), noon, noon.Add(time.Hour), 10)
+	expired, err := b.Fleet.UnreportedExpired(t.Context(), noon, noon.Add(time.Hour), 10)
 	check(t, err)
 	if got := proxyIDs(expired); !slices.Equal(got, []string{"px_gone", "px_listed"}) {
 		t.Fatalf("%v", got)
 	}
 	b.add(fact.ProxyExpired{ProxyID: "px_gone", ExpiresAt: *at(time.Hour)})
-	expired, err = b.UnreportedExpired(t.Context(), noon, noon.Add(time.Hour), 10)
+	expired, err = b.Fleet.UnreportedExpired(t.Context(), noon, noon.Add(time.Hour), 10)
 	check(t, err)
 	if got := proxyIDs(expired); !slices.Equal(got, []string{"px_listed"}) {
 		t.Fatalf("%v", got)
@@ -100,7 +100,7 @@ func TestWhatASweepMayHaveSpent(t *testing.T) {
 	}
 	exposed := func(what string, want int64) {
 		t.Helper()
-		got, err := b.SweepExposed(t.Context(), "keep", noon)
+		got, err := b.Money.SweepExposed(t.Context(), "keep", noon)
 		check(t, err)
 		if got != want {
 			t.Errorf("%s: %d, want %d", what, got, want)
@@ -112,7 +112,7 @@ func TestWhatASweepMayHaveSpent(t *testing.T) {
 	exposed("no price is known", 0)
 	b.add(plan(time.Hour, "r2"), accepted(fact.KindRenewal, "r2/0001", "px_2"), sending("r2/0001", 1), settled("r2/0001", "completed", line("px_2", "succeeded", 310, 0)))
 	exposed("a price is known", 310)
-	if other, err := b.SweepExposed(t.Context(), "kee", noon); err != nil || other != 0 {
+	if other, err := b.Money.SweepExposed(t.Context(), "kee", noon); err != nil || other != 0 {
 		t.Errorf("another schedule: %d, %v", other, err)
 	}
 	b.add(fact.OperationResolved{Ref: ref("r1/0001"), Outcome: "not_charged", By: "ada", Reason: "the invoice"})
@@ -124,9 +124,9 @@ func TestWhatASweepSpends(t *testing.T) {
 	b := newBook(t)
 	spent := func(what string, spending, reserved int64) {
 		t.Helper()
-		s, err := b.SweepSpending(t.Context(), "keep", noon)
+		s, err := b.Money.SweepSpending(t.Context(), "keep", noon)
 		check(t, err)
-		r, err := b.Reserved(t.Context(), noon)
+		r, err := b.Money.Reserved(t.Context(), noon)
 		check(t, err)
 		if s != spending || r != reserved {
 			t.Fatalf("%s: %d spent and %d reserved, want %d and %d", what, s, r, spending, reserved)
@@ -154,9 +154,9 @@ func TestWhatASweepSpends(t *testing.T) {
 	spent("an order on hold", 310, 0)
 	b.add(accepted(fact.KindRenewal, "r3/0001", "px_3"), hold("r3/0001"))
 	spent("a renewal on hold", 310, 700)
-	other, err := b.SweepSpending(t.Context(), "kee", noon)
+	other, err := b.Money.SweepSpending(t.Context(), "kee", noon)
 	check(t, err)
-	later, err := b.SweepSpending(t.Context(), "keep", noon.AddDate(0, 0, 1))
+	later, err := b.Money.SweepSpending(t.Context(), "keep", noon.AddDate(0, 0, 1))
 	check(t, err)
 	if other != 0 || later != 0 {
 		t.Fatalf("another schedule spent %d, another day %d", other, later)
@@ -165,7 +165,7 @@ func TestWhatASweepSpends(t *testing.T) {
 
 func TestWhereAListingStandsIsKept(t *testing.T) {
 	b := newBook(t)
-	if x, err := b.Listing(t.Context()); err != nil || x != (tables.Listing{}) {
+	if x, err := b.Fleet.Listing(t.Context()); err != nil || x != (tables.Listing{}) {
 		t.Fatalf("before the first pass: %+v, %v", x, err)
 	}
 	for _, x := range []tables.Listing{
@@ -173,7 +173,7 @@ func TestWhereAListingStandsIsKept(t *testing.T) {
 		{Finished: *at(time.Hour), Took: time.Minute},
 	} {
 		check(t, b.Write(t.Context(), func(tx *Tx) error { return tx.KeepListing(x) }))
-		if got, err := b.Listing(t.Context()); err != nil || got != x {
+		if got, err := b.Fleet.Listing(t.Context()); err != nil || got != x {
 			t.Fatalf("%+v became %+v (%v)", x, got, err)
 		}
 	}
@@ -184,9 +184,9 @@ func TestWhatStaysIsCountedByKind(t *testing.T) {
 	b.observe(1, noon, tables.Proxy{ProxyID: "px_1", CountryCode: "US", ExpiresAt: at(3 * time.Hour)}, tables.Proxy{ProxyID: "px_2", CountryCode: "US"},
 		tables.Proxy{ProxyID: "px_3", CountryCode: "US", ExpiresAt: at(time.Hour)}, tables.Proxy{ProxyID: "px_4", CountryCode: "DE", ExpiresAt: at(3 * time.Hour)})
 	counts := map[string]int{}
-	check(t, b.CountStaying(t.Context(), *at(2 * time.Hour), []string{"country_code"}, func(like tables.Proxy, n int) error { counts[like.CountryCode] += n; return nil }))
+	check(t, b.Fleet.CountStaying(t.Context(), *at(2 * time.Hour), []string{"country_code"}, func(like tables.Proxy, n int) error { counts[like.CountryCode] += n; return nil }))
 	single := map[string]int{}
-	check(t, b.Staying(t.Context(), *at(2 * time.Hour), func(p tables.Proxy) error { single[p.CountryCode]++; return nil }))
+	check(t, b.Fleet.Staying(t.Context(), *at(2 * time.Hour), func(p tables.Proxy) error { single[p.CountryCode]++; return nil }))
 	if fmt.Sprint(counts) != "map[DE:1 US:2]" || fmt.Sprint(single) != fmt.Sprint(counts) {
 		t.Fatalf("%v and %v", counts, single)
 	}
@@ -199,8 +199,8 @@ func TestTrap54WhatIsRetiredDoesNotStay(t *testing.T) {
 		check(t, b.Write(t.Context(), func(tx *Tx) error { return tx.Append(f) }))
 	}
 	counted, single := 0, []string{}
-	check(t, b.CountStaying(t.Context(), *at(time.Hour), nil, func(_ tables.Proxy, n int) error { counted += n; return nil }))
-	check(t, b.Staying(t.Context(), *at(time.Hour), func(p tables.Proxy) error { single = append(single, p.ProxyID); return nil }))
+	check(t, b.Fleet.CountStaying(t.Context(), *at(time.Hour), nil, func(_ tables.Proxy, n int) error { counted += n; return nil }))
+	check(t, b.Fleet.Staying(t.Context(), *at(time.Hour), func(p tables.Proxy) error { single = append(single, p.ProxyID); return nil }))
 	if counted != 1 || fmt.Sprint(single) != "[px_2]" {
 		t.Fatalf("%d and %v", counted, single)
 	}
@@ -216,7 +216,7 @@ func TestExpiriesComePageByPage(t *testing.T) {
 	var got []string
 	place := tables.From(*at(time.Hour))
 	for {
-		page, err := b.PricedPage(t.Context(), place, *at(3 * time.Hour), 2)
+		page, err := b.Fleet.PricedPage(t.Context(), place, *at(3 * time.Hour), 2)
 		check(t, err)
 		if len(page) == 0 {
 			break
@@ -225,7 +225,7 @@ func TestExpiriesComePageByPage(t *testing.T) {
 			got = append(got, fmt.Sprint(p.ProxyID, " ", p.Paid.Cents, "/", p.Paid.Days))
 			place = tables.PlaceOf(p.Proxy)
 		}
-		unpriced, err := b.ExpiringPage(t.Context(), tables.From(*at(time.Hour)), *at(3 * time.Hour), 10)
+		unpriced, err := b.Fleet.ExpiringPage(t.Context(), tables.From(*at(time.Hour)), *at(3 * time.Hour), 10)
 		check(t, err)
 		if ids := proxyIDs(unpriced); !slices.Equal(ids, []string{"px_1", "px_2", "px_3", "px_0"}) {
 			t.Errorf("%v", ids)
@@ -237,12 +237,12 @@ func TestExpiriesComePageByPage(t *testing.T) {
 	if plan := steps(t, b.write, `SELECT proxy_id `+tables.ByExpiry); !slices.ContainsFunc(plan, func(s string) bool { return strings.Contains(s, "(lasts_until,proxy_id)>(?,?)") }) || len(plan) != 1 {
 		t.Errorf("a page is read with %q", plan)
 	}
-	all, err := b.RenewalsOf(t.Context(), "px_1", 10)
+	all, err := b.Fleet.RenewalsOf(t.Context(), "px_1", 10)
 	check(t, err)
 	if len(all) != 1 || all[0].OperationID != "r1/1" || all[0].ChargedCents != 300 || all[0].State != fact.LineSucceeded || all[0].Open || all[0].SettledAt == nil {
 		t.Errorf("%+v", all)
 	}
-	if c, err := b.CostOf(t.Context(), "px_1"); err != nil || c != (tables.ProxyCost{ChargedCents: 300, Renewals: 1, Days: 30}) {
+	if c, err := b.Fleet.CostOf(t.Context(), "px_1"); err != nil || c != (tables.ProxyCost{ChargedCents: 300, Renewals: 1, Days: 30}) {
 		t.Errorf("%+v %v", c, err)
 	}
 }
@@ -278,7 +278,7 @@ func TestProxiesAreFound(t *testing.T) {
 			var got []string
 			for q := x.q; ; {
 				q.Limit = 2
-				page, err := b.ProxiesPage(failpoint.WithSize(t.Context(), "list.looked", looked), q)
+				page, err := b.Fleet.ProxiesPage(failpoint.WithSize(t.Context(), "list.looked", looked), q)
 				check(t, err)
 				for _, p := range page.Proxies {
 					got = append(got, p.ProxyID)
@@ -292,7 +292,7 @@ func TestProxiesAreFound(t *testing.T) {
 			}
 		}
 	}
-	page, err := b.ProxiesPage(t.Context(), tables.ProxiesQuery{Until: *at(5 * time.Hour), Limit: 9})
+	page, err := b.Fleet.ProxiesPage(t.Context(), tables.ProxiesQuery{Until: *at(5 * time.Hour), Limit: 9})
 	if check(t, err); page.Proxies[1].Renewal != tables.ProxyRenewing || page.Proxies[3].Renewal != tables.ProxyInReview || page.Proxies[0].Renewal != "" {
 		t.Errorf("%+v", page)
 	}
@@ -318,7 +318,7 @@ func TestTrap61WhatComesBackLowersTheBudgetOfItsOwnPeriod(t *testing.T) {
 	sweep("r2")
 	b.add(settled("r2/1", "completed", line("px_r2", "succeeded", 300, 0)), resolved("r1/1", "px_r1", "not_charged", 0))
 	for since, want := range map[time.Time]int64{noon: 300, now: 300} {
-		if got, err := b.SweepSpending(t.Context(), "keep", since); err != nil || got != want {
+		if got, err := b.Money.SweepSpending(t.Context(), "keep", since); err != nil || got != want {
 			t.Errorf("since %s: %d, %v; want %d", since, got, err, want)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 
 func (b *book) failedRenewals(id string, shown time.Time, excused ...string) tables.FailedRenewals {
 	b.t.Helper()
-	all, err := b.Histories(b.t.Context(), []tables.Proxy{{ProxyID: "px_other", ExpiresAt: &noon}, {ProxyID: id, ExpiresAt: &shown}}, noon, excused...)
+	all, err := b.Operations.Histories(b.t.Context(), []tables.Proxy{{ProxyID: "px_other", ExpiresAt: &noon}, {ProxyID: id, ExpiresAt: &shown}}, noon, excused...)
 	check(b.t, err)
 	return all[1].Failed
 }
@@ -27,7 +27,7 @@ func TestHistoriesOfManyProxiesAreThoseOfEach(t *testing.T) {
 	var proxies []tables.Proxy
 	for _, id := range ids {
 		shown := []time.Time{noon}
-		if last, err := b.LastRenewal(t.Context(), id); err == nil {
+		if last, err := b.Fleet.LastRenewal(t.Context(), id); err == nil {
 			shown = append(shown, last.SettledAt, last.SettledAt.AddDate(0, 0, 31))
 			if last.ObservedExpiresAt != nil {
 				shown = append(shown, *last.ObservedExpiresAt)
@@ -41,19 +41,19 @@ func TestHistoriesOfManyProxiesAreThoseOfEach(t *testing.T) {
 	}
 	paid, behind, priced := 0, 0, 0
 	for _, now := range []time.Time{noon, noon.Add(30 * time.Minute), noon.AddDate(0, 0, 20)} {
-		all, err := b.Histories(t.Context(), proxies, now)
+		all, err := b.Operations.Histories(t.Context(), proxies, now)
 		check(t, err)
 		for i, p := range proxies {
-			h, err := b.Histories(t.Context(), []tables.Proxy{p}, now)
+			h, err := b.Operations.Histories(t.Context(), []tables.Proxy{p}, now)
 			check(t, err)
-			own, err := b.PaidPerDay(t.Context(), p.ProxyID)
+			own, err := b.Fleet.PaidPerDay(t.Context(), p.ProxyID)
 			check(t, err)
 			for _, is := range []bool{all[i].PaidFor != h[0].PaidFor, all[i].InVain != h[0].InVain, all[i].Failed != h[0].Failed, all[i].Paid != own} {
 				if is {
 					t.Errorf("%s at %s: %+v, %+v alone, and paid %+v", p.ProxyID, p.ExpiresAt, all[i], h[0], own)
 				}
 			}
-			is, late, err := b.PaidFor(t.Context(), p.ProxyID, *p.ExpiresAt, now)
+			is, late, err := b.Fleet.PaidFor(t.Context(), p.ProxyID, *p.ExpiresAt, now)
 			check(t, err)
 			if is != all[i].PaidFor || (late == nil) != (all[i].Behind == nil) {
 				t.Errorf("%s at %s: paid for %v, behind %v, and %+v", p.ProxyID, p.ExpiresAt, is, late, all[i])
@@ -82,7 +82,7 @@ func TestHistoriesFindAProxyWhateverItsIDHolds(t *testing.T) {
 		b.add(accepted(fact.KindRenewal, operation, id), sent, settled(operation, "completed", line(id, "succeeded", 300, 0)))
 		proxies[i] = tables.Proxy{ProxyID: id, ExpiresAt: &noon}
 	}
-	all, err := b.Histories(t.Context(), proxies, noon.AddDate(0, 0, 1))
+	all, err := b.Operations.Histories(t.Context(), proxies, noon.AddDate(0, 0, 1))
 	check(t, err)
 	for i, h := range all {
 		if !h.PaidFor || h.Paid.Cents != 300 {

@@ -92,7 +92,7 @@ func TestAListHasEachOperationOfAQueryOnce(t *testing.T) {
 			q.Before = tables.Cursor{}
 			var got []fact.Operation
 			for range 200 {
-				p, err := b.OperationsPage(t.Context(), q)
+				p, err := b.Operations.OperationsPage(t.Context(), q)
 				check(t, err)
 				got = append(got, p.Operations...)
 				if q.Before = tables.CursorOf(p.Next.String()); p.Next == (tables.Cursor{}) {
@@ -130,12 +130,12 @@ func TestAPageLooksThroughABoundedPartOfTheList(t *testing.T) {
 	}
 	b.add(facts...)
 	q := tables.OperationsQuery{State: fact.StateDelivered, Limit: 50}
-	p, err := b.OperationsPage(ctx, q)
+	p, err := b.Operations.OperationsPage(ctx, q)
 	if check(t, err); len(p.Operations) != 0 || p.Next == (tables.Cursor{}) || p.Next.At().Before(noon.AddDate(-1, 0, 0)) {
 		t.Fatalf("the first page is %+v", p)
 	}
 	q.Before = p.Next
-	if p, err = b.OperationsPage(ctx, q); err != nil || len(p.Operations) != 1 || p.Next != (tables.Cursor{}) {
+	if p, err = b.Operations.OperationsPage(ctx, q); err != nil || len(p.Operations) != 1 || p.Next != (tables.Cursor{}) {
 		t.Fatalf("the second page is %+v, %v", p, err)
 	}
 }
@@ -205,7 +205,7 @@ func TestDecisionsAreFoundByTheirIndex(t *testing.T) {
 // This holds for every kind, and each kind adds up to its totals.
 func TestPostingsFromTheEndAreThoseFromTheBeginning(t *testing.T) {
 	b := listedBook(t)
-	all, err := b.Postings(t.Context(), 0, 10_000)
+	all, err := b.Money.Postings(t.Context(), 0, 10_000)
 	check(t, err)
 	slices.SortStableFunc(all, func(x, y tables.Posting) int { return cmp.Compare(y.Seq, x.Seq) })
 	for _, kind := range append([]string{""}, tables.Kinds...) {
@@ -222,7 +222,7 @@ func TestPostingsFromTheEndAreThoseFromTheBeginning(t *testing.T) {
 		for _, limit := range []int{1, 7, 1000} {
 			got := []tables.Posting{}
 			for before := int64(-1); before != 0; {
-				part, next, err := b.PostingsBefore(t.Context(), kind, before, limit)
+				part, next, err := b.Money.PostingsBefore(t.Context(), kind, before, limit)
 				check(t, err)
 				got, before = append(got, part...), next
 			}
@@ -230,7 +230,7 @@ func TestPostingsFromTheEndAreThoseFromTheBeginning(t *testing.T) {
 				t.Errorf("%s, %d at once: %+v\nand from the beginning %+v", kind, limit, got, want)
 			}
 		}
-		totals, err := b.TotalsOf(t.Context(), kind)
+		totals, err := b.Money.TotalsOf(t.Context(), kind)
 		check(t, err)
 		for _, x := range totals {
 			sum -= x.Cents
@@ -244,7 +244,7 @@ func TestPostingsFromTheEndAreThoseFromTheBeginning(t *testing.T) {
 // This holds for as many entries as are looked through.
 func TestTheWalletAfterEachBookingIsItsSumUntilThere(t *testing.T) {
 	b := listedBook(t)
-	all, err := b.Postings(t.Context(), 0, 10_000)
+	all, err := b.Money.Postings(t.Context(), 0, 10_000)
 	check(t, err)
 	want, seqs, wallet := map[int64]int64{}, []int64{}, int64(0)
 	for _, p := range all {
@@ -255,17 +255,17 @@ func TestTheWalletAfterEachBookingIsItsSumUntilThere(t *testing.T) {
 			seqs = append([]int64{p.Seq}, seqs...)
 		}
 	}
-	got, err := b.WalletsAfter(t.Context(), seqs)
+	got, err := b.Money.WalletsAfter(t.Context(), seqs)
 	if check(t, err); len(want) < 10 || !maps.Equal(got, want) {
 		t.Errorf("%v, and the sums are %v", got, want)
 	}
 	for len(seqs) > 1 { // any of them alone, and few entries
 		seqs = seqs[1:]
-		got, err = b.WalletsAfter(t.Context(), seqs[:1])
+		got, err = b.Money.WalletsAfter(t.Context(), seqs[:1])
 		if check(t, err); got[seqs[0]] != want[seqs[0]] || len(got) != 1 {
 			t.Errorf("row %d: %v, and the sum is %d", seqs[0], got, want[seqs[0]])
 		}
-		got, err = b.WalletsAfter(failpoint.WithSize(t.Context(), "list.looked", 3), seqs)
+		got, err = b.Money.WalletsAfter(failpoint.WithSize(t.Context(), "list.looked", 3), seqs)
 		for seq, cents := range got {
 			if want[seq] != cents {
 				t.Errorf("row %d: %d, and the sum is %d", seq, cents, want[seq])
@@ -287,12 +287,12 @@ func TestATraceIDFindsItsOperations(t *testing.T) {
 		fact.RenewalSettled{Ref: second, Status: "completed", Attempt: 2, Lines: fact.Lines{ChargedCents: 300, Items: []fact.Line{line("px_1", "succeeded", 300, 0)}}},
 		accepted(fact.KindRenewal, "r2/0001", "px_2"))
 	for trace, want := range map[string]string{"trc_first": "r1/0001", "trc_second": "r1/0001", "4bf92f3577b34da6a3ce929d0e0e4736": "r1", "trc_none": ""} {
-		got, err := b.Traced(t.Context(), trace, 5)
+		got, err := b.Operations.Traced(t.Context(), trace, 5)
 		if check(t, err); strings.Join(got, " ") != want {
 			t.Errorf("%s: %q", trace, got)
 		}
 	}
-	if got, err := b.Traced(t.Context(), "r", 3); err != nil || strings.Join(got, " ") != "r2 r1/0001 r1" {
+	if got, err := b.Operations.Traced(t.Context(), "r", 3); err != nil || strings.Join(got, " ") != "r2 r1/0001 r1" {
 		t.Errorf("of several rows each: %q, %v", got, err)
 	}
 }
@@ -315,17 +315,17 @@ func TestTheWayOfAProxyIsFoundFromItsOrderOn(t *testing.T) {
 	}
 	first := b.operation("r1/0001")
 	for what, x := range map[string][2]string{
-		"all":    {ids(b.NamedBefore(t.Context(), "px_1", fact.Operation{}, 10)), "r2/0001 r1/0001 o/1 "},
-		"before": {ids(b.NamedBefore(t.Context(), "px_1", first, 1)), "o/1 "},
-		"after":  {ids(b.NamedAfter(t.Context(), "px_1", first, 1)), "r2/0001 "},
-		"other":  {ids(b.NamedBefore(t.Context(), "px_2", fact.Operation{}, 10)), "o/1 "},
+		"all":    {ids(b.Operations.NamedBefore(t.Context(), "px_1", fact.Operation{}, 10)), "r2/0001 r1/0001 o/1 "},
+		"before": {ids(b.Operations.NamedBefore(t.Context(), "px_1", first, 1)), "o/1 "},
+		"after":  {ids(b.Operations.NamedAfter(t.Context(), "px_1", first, 1)), "r2/0001 "},
+		"other":  {ids(b.Operations.NamedBefore(t.Context(), "px_2", fact.Operation{}, 10)), "o/1 "},
 	} {
 		if x[0] != x[1] {
 			t.Errorf("%s: %q, and not %q", what, x[0], x[1])
 		}
 	}
 	for id, want := range map[string]string{"px_2": "o/1", "px_other": ""} {
-		if got, err := b.DeliveredBy(t.Context(), id); err != nil || got != want {
+		if got, err := b.Operations.DeliveredBy(t.Context(), id); err != nil || got != want {
 			t.Errorf("%s was delivered by %q, %v", id, got, err)
 		}
 	}

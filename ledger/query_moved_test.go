@@ -22,7 +22,7 @@ func (b *book) sees(expires, seen time.Duration) {
 // unexplained returns by how many days px_1 moved without a renewal in this ledger.
 func (b *book) unexplained() (days int) {
 	b.t.Helper()
-	all, err := b.MovedOutside(b.t.Context())
+	all, err := b.Fleet.MovedOutside(b.t.Context())
 	check(b.t, err)
 	for _, m := range all {
 		days += int(m.By.Hours()) / 24
@@ -132,7 +132,7 @@ func TestALedgerThatIsNotMigratedNamesNoMoves(t *testing.T) {
 	for _, version := range []int64{5, 8} {
 		l, err := Open(t.Context(), Config{Path: atVersion(t, version, historyOf(version)...), Clock: ticking(), ReadOnly: true})
 		check(t, err)
-		if all, err := l.MovedOutside(t.Context()); err != nil || len(all) > 0 {
+		if all, err := l.Fleet.MovedOutside(t.Context()); err != nil || len(all) > 0 {
 			t.Errorf("version %d: %v %v", version, all, err)
 		}
 		check(t, l.Close())

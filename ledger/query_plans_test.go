@@ -178,18 +178,18 @@ func (c recordingConn) PrepareContext(ctx context.Context, query string) (driver
 // builds runs the functions that build a statement.
 var builds = map[string]func(b *book) error{
 	"Fleet.CountStaying": func(b *book) error {
-		return b.CountStaying(context.Background(), noon, tables.KindColumns, func(tables.Proxy, int) error { return nil })
+		return b.Fleet.CountStaying(context.Background(), noon, tables.KindColumns, func(tables.Proxy, int) error { return nil })
 	},
 	"Money.TotalsBy": func(b *book) error {
 		for by := range tables.TotalsBy {
-			if _, err := b.TotalsBy(context.Background(), by, 1); err != nil {
+			if _, err := b.Money.TotalsBy(context.Background(), by, 1); err != nil {
 				return err
 			}
 		}
 		return nil
 	},
 	"endings": func(b *book) error {
-		_, err := b.Histories(context.Background(), []tables.Proxy{{ExpiresAt: &noon}}, noon)
+		_, err := b.Operations.Histories(context.Background(), []tables.Proxy{{ExpiresAt: &noon}}, noon)
 		return err
 	},
 	"comparison.compareTable": func(b *book) error { _, err := b.Verify(context.Background()); return err },
@@ -210,7 +210,7 @@ var builds = map[string]func(b *book) error{
 	"fold.fill":        func(*book) error { return nil }, // writes a part of a snapshot: INSERT … SELECT FROM jsonb_each
 	"fold.beginBehind": func(*book) error { return nil }, // copies whole tables of an archive
 	"Operations.Refused": func(b *book) error {
-		_, err := b.Refused(context.Background(), noon, noon.Add(1), 5)
+		_, err := b.Operations.Refused(context.Background(), noon, noon.Add(1), 5)
 		return err
 	},
 	"projector.applyResolved": func(b *book) error {

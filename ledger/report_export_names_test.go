@@ -67,7 +67,7 @@ func TestExportsSayWhoBookedWhatAndWhy(t *testing.T) {
 func TestEntriesSayWhoAskedForThem(t *testing.T) {
 	b := newBook(t)
 	b.add(history()...)
-	entries, err := b.Postings(t.Context(), 0, 10_000)
+	entries, err := b.Money.Postings(t.Context(), 0, 10_000)
 	check(t, err)
 	said := map[tables.Hand]int{}
 	for _, x := range entries {

@@ -100,7 +100,7 @@ func TestACostIsTheSameHoweverItIsSummed(t *testing.T) {
 	want := b.balance()
 	sums := map[string]int64{}
 	for _, what := range []string{"order", "renewal", "ip", "label", "day"} {
-		all, err := b.TotalsBy(t.Context(), what, 1000)
+		all, err := b.Money.TotalsBy(t.Context(), what, 1000)
 		check(t, err)
 		for _, x := range all {
 			sums[what] += x.NetCents
@@ -115,7 +115,7 @@ func TestACostIsTheSameHoweverItIsSummed(t *testing.T) {
 			t.Errorf("%s: %d, the book says %d", what, sum, net)
 		}
 	}
-	if _, err := b.TotalsBy(t.Context(), "colour", 1); err == nil || !strings.Contains(err.Error(), "order, renewal, ip, label or day") {
+	if _, err := b.Money.TotalsBy(t.Context(), "colour", 1); err == nil || !strings.Contains(err.Error(), "order, renewal, ip, label or day") {
 		t.Errorf("an unknown question: %v", err)
 	}
 }
@@ -307,13 +307,13 @@ func TestASpreadsheetRunsAndChangesNoCell(t *testing.T) {
 // A list of entries ends between two facts, and says which fact comes next.
 func TestAListOfEntriesEndsBetweenFacts(t *testing.T) {
 	b := keptBook(t)
-	whole, err := b.Postings(t.Context(), 0, 1_000_000)
+	whole, err := b.Money.Postings(t.Context(), 0, 1_000_000)
 	check(t, err)
 	for limit := range 9 {
 		var all []tables.Posting
 		for from := int64(0); ; {
 			sum, n := int64(0), 0
-			next, err := b.EachPosting(t.Context(), from, limit, func(p tables.Posting) error {
+			next, err := b.Money.EachPosting(t.Context(), from, limit, func(p tables.Posting) error {
 				all, sum, n = append(all, p), sum+p.AmountCents, n+1
 				return nil
 			})

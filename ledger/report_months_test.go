@@ -36,9 +36,9 @@ func monthsAddUp(t testing.TB, l *Ledger, now time.Time) string {
 		}))
 		return all
 	}
-	balance, err := l.Balance(t.Context(), "main")
+	balance, err := l.Money.Balance(t.Context(), "main")
 	check(t, err)
-	postings, err := l.Postings(t.Context(), 0, 1<<30)
+	postings, err := l.Money.Postings(t.Context(), 0, 1<<30)
 	check(t, err)
 	whole, parts := export(report.Period{}), []string{}
 	var closing int64
@@ -227,7 +227,7 @@ func TestTheLabelsOfAStatementAddUp(t *testing.T) {
 			t.Errorf("%s adds up to %d of %d", name, sum, s.Orders.NetCents)
 		}
 	}
-	all, err := b.TotalsBy(t.Context(), "label", 100)
+	all, err := b.Money.TotalsBy(t.Context(), "label", 100)
 	check(t, err)
 	if all[0].Subject != "a=b=c" || all[2].Subject != `"a=b"=c` {
 		t.Errorf("%+v", all)

@@ -11,7 +11,7 @@ import (
 
 func (b *book) position() tables.Position {
 	b.t.Helper()
-	p, err := b.Position(context.Background(), "main")
+	p, err := b.Money.Position(context.Background(), "main")
 	check(b.t, err)
 	return p
 }
@@ -56,7 +56,7 @@ func TestWhatIsOpenIsKnownByWhatMayMove(t *testing.T) {
 		if len(got.Open) != len(s.want) || (len(s.want) > 0 && got.Open[0] != s.want[0]) {
 			t.Errorf("%s: %+v, want %+v", s.name, got.Open, s.want)
 		}
-		moved, err := b.MoneyMoved(t.Context(), before, got.Head.Seq)
+		moved, err := b.Money.MoneyMoved(t.Context(), before, got.Head.Seq)
 		check(t, err)
 		if quiet := s.name == "accepted" || s.name == "never left"; moved == quiet {
 			t.Errorf("%s: moved %t", s.name, moved)
@@ -70,7 +70,7 @@ func TestARenewalsSumsAreToldThreeTimes(t *testing.T) {
 		settled("keep/1", "partial", line("px_1", "succeeded", 300, 0), line("px_2", "failed", 300, 300), line("px_3", "unresolved", 300, 0)))
 	differs := func() int64 {
 		t.Helper()
-		s, err := b.RenewalSums(t.Context(), "keep/1")
+		s, err := b.Money.RenewalSums(t.Context(), "keep/1")
 		check(t, err)
 		return s.Differ()
 	}
@@ -103,7 +103,7 @@ func TestALineWithoutAnAmountAddsUpOnceAnswered(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(10_000), accepted(fact.KindRenewal, "later/1", "px_4"), sending("later/1", 1),
 		settled("later/1", "partial", line("px_4", "unresolved", 0, 0)), resolved("later/1", "px_4", "charged", 300))
-	if s, err := b.RenewalSums(t.Context(), "later/1"); err != nil || s.Differ() != 0 || s.ChargedCents != 300 {
+	if s, err := b.Money.RenewalSums(t.Context(), "later/1"); err != nil || s.Differ() != 0 || s.ChargedCents != 300 {
 		t.Errorf("%+v, %v", s, err)
 	}
 }
@@ -112,7 +112,7 @@ func TestAnAmountForSeveralLinesIsNotSoughtInEach(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(10_000), accepted(fact.KindRenewal, "keep/1", "px_1", "px_2"), sending("keep/1", 1),
 		fact.OperationReview{Ref: ref("keep/1"), Attempt: 1, Reason: "lost", Ambiguous: true}, resolved("keep/1", "", "charged", 600))
-	s, err := b.RenewalSums(t.Context(), "keep/1")
+	s, err := b.Money.RenewalSums(t.Context(), "keep/1")
 	check(t, err)
 	if s.ByLine || s.Differ() != 0 || s.ChargedCents != 600 {
 		t.Errorf("%+v", s)
@@ -122,22 +122,22 @@ func TestAnAmountForSeveralLinesIsNotSoughtInEach(t *testing.T) {
 func TestFindingsReportedAreThoseSinceTheLastAgreement(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(10_000), fact.LedgerDiscrepancy{Finding: "wallet", AmountCents: 1, Explanation: "x"})
-	if told, agreed, err := b.PublishedDiscrepancies(t.Context()); err != nil || len(told) != 1 || agreed != nil {
+	if told, agreed, err := b.Money.PublishedDiscrepancies(t.Context()); err != nil || len(told) != 1 || agreed != nil {
 		t.Errorf("%+v %+v %v", told, agreed, err)
 	}
 	b.add(fact.LedgerReconciled{WalletCents: 5, ProviderCents: 5, Quiet: true}, fact.LedgerDiscrepancy{Finding: "wallet", AmountCents: 1, Explanation: "x"}, fact.LedgerDiscrepancy{Finding: "wallet", AmountCents: 2, Explanation: "x"})
-	told, agreed, err := b.PublishedDiscrepancies(t.Context())
+	told, agreed, err := b.Money.PublishedDiscrepancies(t.Context())
 	check(t, err)
 	if len(told) != 1 || told[0].AmountCents != 2 || agreed == nil || agreed.WalletCents != 5 || agreed.Seq != 3 || agreed.At.Before(noon) {
 		t.Errorf("%+v %+v", told, agreed)
 	}
 	b.add(fact.LedgerReconciled{WalletCents: 7, ProviderCents: 7})
-	before, after, err := b.ReconciledAround(t.Context(), 4)
+	before, after, err := b.Money.ReconciledAround(t.Context(), 4)
 	check(t, err)
 	if before == nil || before.WalletCents != 5 || after == nil || after.WalletCents != 7 {
 		t.Errorf("%+v %+v", before, after)
 	}
-	if none, _, err := b.ReconciledAround(t.Context(), 1); err != nil || none != nil {
+	if none, _, err := b.Money.ReconciledAround(t.Context(), 1); err != nil || none != nil {
 		t.Errorf("%+v %v", none, err)
 	}
 }
@@ -147,12 +147,12 @@ func TestExternalMoneyIsKnownByItsOrder(t *testing.T) {
 	b.add(opened(10_000), fact.LedgerRecorded{Movement: "external", AmountCents: 30, By: "ada", Reason: "x", OrderNo: "o1"},
 		fact.LedgerRecorded{Movement: "external", AmountCents: 12, By: "ada", Reason: "x", OrderNo: "o1"}, fact.LedgerRecorded{Movement: "external", AmountCents: 5, By: "ada", Reason: "x"},
 		fact.LedgerRecorded{Movement: "top-up", AmountCents: 2, By: "ada", Reason: "x", OrderNo: "o1"})
-	sums, err := b.RecordedFor(t.Context())
+	sums, err := b.Money.RecordedFor(t.Context())
 	check(t, err)
 	if len(sums) != 1 || sums["o1"] != 40 {
 		t.Errorf("%v", sums)
 	}
-	at, err := b.OpenedAt(t.Context())
+	at, err := b.Money.OpenedAt(t.Context())
 	if err != nil || at.Sub(noon) > time.Minute {
 		t.Errorf("%s %v", at, err)
 	}

@@ -145,9 +145,9 @@ func TestAPlanThatIsPartlyPublishedIsNotDeclined(t *testing.T) {
 // plannedCommands are those of a held plan.
 func (h *rig) plannedCommands(t *testing.T, plan string) (all []command.RenewalCommand) {
 	t.Helper()
-	slots, err := h.Ledger.HeldSlots(t.Context(), plan)
+	slots, err := h.Ledger.Sweeps.HeldSlots(t.Context(), plan)
 	check(t, err)
-	planned, err := h.Ledger.Plan(t.Context(), slots[0])
+	planned, err := h.Ledger.Sweeps.Plan(t.Context(), slots[0])
 	check(t, err)
 	for _, raw := range planned.Commands {
 		var c command.RenewalCommand

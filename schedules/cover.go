@@ -19,18 +19,13 @@ import (
 	"perennial/schedules/plans"
 )
 
-// proxyTable is the table of listed proxies; *ledger.Ledger implements it.
-type proxyTable interface {
-	Staying(ctx context.Context, after time.Time, yield func(tables.Proxy) error) error
-}
-
 // errMatched ends a search.
 var errMatched = errors.New("a proxy matches")
 
 // MatchesNone says that a schedule's match fits no listed proxy, often because of a
 // misspelt country. It returns "" if one fits, or nothing is listed. The search ends at
 // the first match.
-func MatchesNone(ctx context.Context, f proxyTable, s plans.Schedule, read func(name string) ([]byte, error)) (string, error) {
+func MatchesNone(ctx context.Context, f *tables.Fleet, s plans.Schedule, read func(name string) ([]byte, error)) (string, error) {
 	if len(s.Match.Set()) == 0 {
 		return "", nil
 	}
@@ -53,7 +48,7 @@ func MatchesNone(ctx context.Context, f proxyTable, s plans.Schedule, read func(
 
 // Uncovered calls yield for every listed proxy that expires after now and that no
 // schedule renews. Retired proxies and those that never expire are left out.
-func Uncovered(ctx context.Context, f proxyTable, now time.Time, all []plans.Schedule, read func(name string) ([]byte, error), yield func(tables.Proxy) error) error {
+func Uncovered(ctx context.Context, f *tables.Fleet, now time.Time, all []plans.Schedule, read func(name string) ([]byte, error), yield func(tables.Proxy) error) error {
 	c, err := plans.NewCoverage(all, nil, read)
 	if err != nil {
 		return err
@@ -85,7 +80,7 @@ const recountWithin = 100 * time.Millisecond
 // proxies may be listed before their labels are booked.
 func (s *uncovered) countUncovered(ctx context.Context) {
 	n, first, began := new(int64), []tables.Proxy{}, s.Clock()
-	err := Uncovered(ctx, s.Ledger, s.providerNow(), s.Schedules, s.ReadFile, func(p tables.Proxy) error {
+	err := Uncovered(ctx, s.Ledger.Fleet, s.providerNow(), s.Schedules, s.ReadFile, func(p tables.Proxy) error {
 		*n++
 		at, _ := slices.BinarySearchFunc(first, p, func(a, b tables.Proxy) int { return a.ExpiresAt.Compare(*b.ExpiresAt) })
 		if at < uncoveredNamed {
@@ -118,7 +113,7 @@ func (s *uncovered) countUncovered(ctx context.Context) {
 // published count, or if no such proxies remain. A published count is repeated at most
 // once a day.
 func (s *uncovered) tellUncovered(ctx context.Context, before *int64, n int64, first []tables.Proxy) error {
-	last, at, err := s.Ledger.LastUncovered(ctx)
+	last, at, err := s.Ledger.Fleet.LastUncovered(ctx)
 	if err != nil {
 		return err
 	}
@@ -151,7 +146,7 @@ func (s *uncovered) Uncovered(ctx context.Context) (n int64, known bool) {
 	if s.took.Load() > int64(recountWithin) {
 		return *listed, true
 	}
-	err := Uncovered(ctx, s.Ledger, s.providerNow(), s.Schedules, s.ReadFile, func(tables.Proxy) error { n++; return nil })
+	err := Uncovered(ctx, s.Ledger.Fleet, s.providerNow(), s.Schedules, s.ReadFile, func(tables.Proxy) error { n++; return nil })
 	if err != nil {
 		return *listed, true
 	}

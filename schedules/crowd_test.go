@@ -119,7 +119,7 @@ func TestAReplacementLooksAtTheProxyFirst(t *testing.T) {
 	check(t, err)
 	h.run(t)
 	want(t, "orders", len(h.stream.orders), 0)
-	retired, err := h.Ledger.Retired(t.Context(), "px_1")
+	retired, err := h.Ledger.Fleet.Retired(t.Context(), "px_1")
 	check(t, err)
 	want(t, "retired", retired, false)
 }

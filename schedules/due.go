@@ -94,7 +94,7 @@ func (g *gathering) gathered() []tables.Proxy {
 func (s *reader) readDue(ctx context.Context, r *scheduleRunner, in *read, staying *headcount) error {
 	in.Barred = map[string]int{}
 	g := &gathering{in: in, filter: r.Match.Filter(in.Lists), staying: staying, most: s.considered, kinds: map[plans.Kind]bool{}}
-	err := s.Ledger.Expiring(ctx, in.Now.Add(r.RenewBefore), func(p tables.Proxy) error {
+	err := s.Ledger.Fleet.Expiring(ctx, in.Now.Add(r.RenewBefore), func(p tables.Proxy) error {
 		if g.filter.About(p) || g.filter.Undecided(p) {
 			g.add(p)
 		}
@@ -115,7 +115,7 @@ func (s *reader) readStaying(ctx context.Context, r *scheduleRunner, in *read, s
 		}
 	}
 	if !r.Match.Single() {
-		return s.Ledger.CountStaying(ctx, until, slices.Concat(r.Keep.Per, r.Match.Fields()), func(like tables.Proxy, n int) error { count(like, n); return nil })
+		return s.Ledger.Fleet.CountStaying(ctx, until, slices.Concat(r.Keep.Per, r.Match.Fields()), func(like tables.Proxy, n int) error { count(like, n); return nil })
 	}
-	return s.Ledger.Staying(ctx, until, func(p tables.Proxy) error { count(p, 1); return nil })
+	return s.Ledger.Fleet.Staying(ctx, until, func(p tables.Proxy) error { count(p, 1); return nil })
 }

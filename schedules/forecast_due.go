@@ -37,12 +37,12 @@ func (o *outlook) readsFiles() bool {
 // eachDue calls yield, in the order of the shown expiries, for each proxy that the current
 // schedule takes, with when it expires by its renewals so far.
 func (s *forecaster) eachDue(ctx context.Context, r *scheduleRunner, o *outlook, yield func(tables.PricedProxy, time.Time) error) error {
-	claimed, err := s.Ledger.Claimed(ctx)
+	claimed, err := s.Ledger.Operations.Claimed(ctx)
 	if err != nil {
 		return err
 	}
 	current := o.turns[len(o.turns)-1]
-	return s.Ledger.Priced(ctx, current.until, func(p tables.PricedProxy) error {
+	return s.Ledger.Fleet.Priced(ctx, current.until, func(p tables.PricedProxy) error {
 		if !current.fits.Fits(p.Proxy) || p.Retired || o.taken(p.Proxy, *p.ExpiresAt) {
 			return nil
 		}
@@ -107,7 +107,7 @@ func (s *forecaster) countDue(ctx context.Context, r *scheduleRunner, o *outlook
 	if kept, ok := s.counted.of[key]; ok && known && kept.revision == revision && !kept.now.After(o.now) {
 		return kept, nil
 	}
-	c := counting{prices: plans.NewPrices(s.Ledger, r.DurationDays), kinds: map[pricedKey]int32{}, dueCount: dueCount{revision: revision, now: o.now}}
+	c := counting{prices: plans.NewPrices(plans.HistoryOf(s.Ledger.Queries), r.DurationDays), kinds: map[pricedKey]int32{}, dueCount: dueCount{revision: revision, now: o.now}}
 	var err error
 	if o.single() {
 		err = s.countSingly(ctx, r, o, &c)
@@ -178,7 +178,7 @@ func (s *forecaster) countTogether(ctx context.Context, r *scheduleRunner, o *ou
 	slices.SortFunc(bounds, time.Time.Compare)
 	part := tables.DuePart{Now: o.now, Lead: r.RenewBefore, Lasts: time.Duration(r.DurationDays) * fact.Day}
 	for _, part.Until = range slices.Compact(bounds) {
-		err := s.Ledger.CountPriced(ctx, part, func(x tables.DueCount) error {
+		err := s.Ledger.Fleet.CountPriced(ctx, part, func(x tables.DueCount) error {
 			if !current.fits.Fits(x.Like) || o.taken(x.Like, part.Until) {
 				return nil
 			}

@@ -33,16 +33,16 @@ type LastRun struct {
 
 // ReadLastRun reads the last run of a schedule, nil if none is fully known.
 func ReadLastRun(ctx context.Context, l *ledger.Ledger, of plans.Schedule) (*LastRun, error) {
-	slots, err := l.SlotsOf(ctx, of.Name, partsRead)
+	slots, err := l.Sweeps.SlotsOf(ctx, of.Name, partsRead)
 	if err != nil || len(slots) == 0 {
 		return nil, err
 	}
 	run := &LastRun{Slot: slots[0].At, of: of, taken: map[string]bool{}}
-	if run.Result, err = l.SlotResult(ctx, slots[0]); err != nil {
+	if run.Result, err = l.Sweeps.SlotResult(ctx, slots[0]); err != nil {
 		return nil, err
 	}
 	for i, slot := range slots {
-		planned, err := l.Plan(ctx, slot)
+		planned, err := l.Sweeps.Plan(ctx, slot)
 		if _, archived := errors.AsType[*ledger.ArchivedError](err); archived || errors.Is(err, ledger.ErrNotFound) {
 			return nil, nil //nolint:nilnil // its plan is not known any more
 		}
@@ -132,7 +132,7 @@ func (x *LastRun) EachSkipped(ctx context.Context, l *ledger.Ledger, c *plans.Co
 	if x.Result.Skipped == 0 {
 		return nil
 	}
-	return l.EachExpiring(ctx, time.Unix(0, 0), x.Slot.Add(x.of.RenewBefore).Add(time.Microsecond), func(p tables.Proxy) error {
+	return l.Fleet.EachExpiring(ctx, time.Unix(0, 0), x.Slot.Add(x.of.RenewBefore).Add(time.Microsecond), func(p tables.Proxy) error {
 		if s, covered := c.Of(p); !covered || s.Name != x.of.Name || !x.Skipped(p) {
 			return nil
 		}

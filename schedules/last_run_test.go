@@ -19,10 +19,10 @@ func TestAProxySaysThatTheLastRunSkippedIt(t *testing.T) {
 	h.paid(t, "px_2", 300)
 	_, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
 	check(t, err)
-	coverage, err := plans.NewCoverage([]plans.Schedule{s}, h.Ledger, nil)
+	coverage, err := plans.NewCoverage([]plans.Schedule{s}, plans.HistoryOf(h.Ledger.Queries), nil)
 	check(t, err)
 	outlook := func(id string) RenewalOutlook {
-		p, err := h.Ledger.Proxy(t.Context(), id)
+		p, err := h.Ledger.Fleet.Proxy(t.Context(), id)
 		check(t, err)
 		out, err := RenewalOutlookFrom{
 			Proxy: p, Listed: true, Now: h.watch.Now(), Coverage: coverage,
@@ -69,7 +69,7 @@ func TestARunThatTookAllSkippedNothing(t *testing.T) {
 	h.sweep(t)
 	run, err := ReadLastRun(t.Context(), h.Ledger, keepalive())
 	check(t, err)
-	p, err := h.Ledger.Proxy(t.Context(), "px_1")
+	p, err := h.Ledger.Fleet.Proxy(t.Context(), "px_1")
 	check(t, err)
 	p.ProxyID = "px_9"
 	want(t, "nothing was skipped", run.Skipped(p), false)
@@ -86,9 +86,9 @@ func TestNoRunIsPromisedAfterTheExpiry(t *testing.T) {
 	h := newRig(t, soon(), s)
 	_, err := h.PlanNow(t.Context(), "keepalive")
 	check(t, err)
-	coverage, err := plans.NewCoverage([]plans.Schedule{s}, h.Ledger, nil)
+	coverage, err := plans.NewCoverage([]plans.Schedule{s}, plans.HistoryOf(h.Ledger.Queries), nil)
 	check(t, err)
-	p, err := h.Ledger.Proxy(t.Context(), "px_1")
+	p, err := h.Ledger.Fleet.Proxy(t.Context(), "px_1")
 	check(t, err)
 	out, err := RenewalOutlookFrom{
 		Proxy: p, Listed: true, Now: h.watch.Now(), Coverage: coverage,
@@ -109,11 +109,11 @@ func TestAnOutlookSaysThatTheNextPlanNeedsAnApproval(t *testing.T) {
 	s.ApproveOverCents = 100
 	h := newRig(t, soon(), s)
 	h.paid(t, "px_1", 300)
-	coverage, err := plans.NewCoverage([]plans.Schedule{s}, h.Ledger, nil)
+	coverage, err := plans.NewCoverage([]plans.Schedule{s}, plans.HistoryOf(h.Ledger.Queries), nil)
 	check(t, err)
 	paused := ""
 	outlook := func() RenewalOutlook {
-		p, err := h.Ledger.Proxy(t.Context(), "px_1")
+		p, err := h.Ledger.Fleet.Proxy(t.Context(), "px_1")
 		check(t, err)
 		out, err := RenewalOutlookFrom{
 			Proxy: p, Listed: true, Now: h.watch.Now(), Coverage: coverage, Paused: paused,

@@ -81,7 +81,7 @@ func (s *listPrices) addListPrices(ctx context.Context, r *scheduleRunner, plan 
 		if one.EstimateCents.Known() || one.PriceFrom == plans.PriceList {
 			continue
 		}
-		p, err := s.Ledger.Proxy(ctx, one.ProxyID)
+		p, err := s.Ledger.Fleet.Proxy(ctx, one.ProxyID)
 		if err != nil {
 			return err
 		}

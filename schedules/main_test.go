@@ -299,7 +299,7 @@ func refused(code upstream.Code) error { return &upstream.Error{HTTPStatus: 400,
 // shown lists what the ledger holds as not gone.
 func shown(t testing.TB, l *ledger.Ledger) (ids []string) {
 	t.Helper()
-	check(t, l.Expiring(t.Context(), noon.AddDate(10, 0, 0), func(p tables.Proxy) error {
+	check(t, l.Fleet.Expiring(t.Context(), noon.AddDate(10, 0, 0), func(p tables.Proxy) error {
 		ids = append(ids, p.ProxyID)
 		return nil
 	}))

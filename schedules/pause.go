@@ -76,7 +76,7 @@ func (r *scheduleRunner) wake() {
 
 // PauseOf returns the pause in force of a schedule, nil without one.
 func (s *Sweeper) PauseOf(ctx context.Context, schedule string) (*tables.SchedulePause, error) {
-	return s.inForce(s.Ledger.SchedulePaused(ctx, schedule))
+	return s.inForce(s.Ledger.Sweeps.SchedulePaused(ctx, schedule))
 }
 
 // inForce returns a pause that has not expired, nil for none.
@@ -125,7 +125,7 @@ func (s *Sweeper) unpaused(ctx context.Context, r *scheduleRunner) error {
 
 // noteEnd appends that a schedule's pause has expired.
 func (s *Sweeper) noteEnd(ctx context.Context, r *scheduleRunner) error {
-	if _, err := s.Ledger.SchedulePaused(ctx, r.Name); errors.Is(err, ledger.ErrNotFound) {
+	if _, err := s.Ledger.Sweeps.SchedulePaused(ctx, r.Name); errors.Is(err, ledger.ErrNotFound) {
 		return nil
 	}
 	return s.Ledger.Write(ctx, func(tx *ledger.Tx) error {

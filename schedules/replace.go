@@ -30,7 +30,7 @@ func (s *replacer) replace(ctx context.Context, r *scheduleRunner) error {
 	if !r.Replace.Enabled || s.Offers == nil || s.Proxy == nil {
 		return nil
 	}
-	unsent, err := s.Ledger.UnsentReplacements(ctx, r.Name)
+	unsent, err := s.Ledger.Operations.UnsentReplacements(ctx, r.Name)
 	if err != nil {
 		return fmt.Errorf("read the replacements: %w", err)
 	}
@@ -44,7 +44,7 @@ func (s *replacer) replace(ctx context.Context, r *scheduleRunner) error {
 
 // replaceRefused records an order for each refused proxy, as many as the day allows.
 func (s *replacer) replaceRefused(ctx context.Context, r *scheduleRunner) (orders []json.RawMessage, err error) {
-	done, err := s.Ledger.ReplacedSince(ctx, r.Name, fact.StartOfDay(s.Clock(), r.calendar.Zone))
+	done, err := s.Ledger.Operations.ReplacedSince(ctx, r.Name, fact.StartOfDay(s.Clock(), r.calendar.Zone))
 	if err != nil {
 		return nil, fmt.Errorf("count the replacements: %w", err)
 	}
@@ -73,7 +73,7 @@ func (s *replacer) replaceRefused(ctx context.Context, r *scheduleRunner) (order
 // refused lists the refused proxies by the ledger's table.
 func (s *replacer) refused(ctx context.Context, r *scheduleRunner) ([]tables.Proxy, error) {
 	now := s.providerNow()
-	all, err := s.Ledger.Refused(ctx, now.Add(-fact.Day), now.Add(r.RenewBefore), cmp.Or(r.Replace.After, plans.DefaultReplaceAfter))
+	all, err := s.Ledger.Operations.Refused(ctx, now.Add(-fact.Day), now.Add(r.RenewBefore), cmp.Or(r.Replace.After, plans.DefaultReplaceAfter))
 	if err != nil {
 		return nil, fmt.Errorf("read what the provider would not renew: %w", err)
 	}

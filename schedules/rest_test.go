@@ -39,7 +39,7 @@ func TestTheRestOfASweepSurvivesARestart(t *testing.T) {
 			t.Fatalf("the rest waited for %s", waited)
 		}
 		synctest.Wait()
-		planned, err := b.Ledger.Plan(t.Context(), b.slots(1)[0])
+		planned, err := b.Ledger.Sweeps.Plan(t.Context(), b.slots(1)[0])
 		check(t, err)
 		want(t, "a part of the slot before", *planned.Of, b.slots(2)[1].At)
 	})
@@ -123,7 +123,7 @@ func TestWhatAnApprovedPlanLeftIsPlannedNext(t *testing.T) {
 		synctest.Wait()
 		last := b.slots(1)[0]
 		want(t, "the rest waits for an approval of its own", last.State, StateHeld)
-		planned, err := b.Ledger.Plan(t.Context(), last)
+		planned, err := b.Ledger.Sweeps.Plan(t.Context(), last)
 		check(t, err)
 		want(t, "of it", planned.Planned[0].Proxies, 1)
 		list, err := b.List(t.Context())

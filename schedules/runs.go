@@ -29,7 +29,7 @@ func (r *Run) Whole() bool { return r.Slots[len(r.Slots)-1].At.Equal(r.Began) }
 // Runs lists the runs of a schedule's last slots, newest first. limit bounds these
 // slots. For a run that began earlier, up to partsRead more are read.
 func Runs(ctx context.Context, l *ledger.Ledger, schedule string, limit int) (all []*Run, err error) {
-	slots, err := l.SlotsOf(ctx, schedule, limit)
+	slots, err := l.Sweeps.SlotsOf(ctx, schedule, limit)
 	for _, slot := range slots {
 		if all, err = addSlot(ctx, l, all, slot); err != nil {
 			return nil, err
@@ -39,7 +39,7 @@ func Runs(ctx context.Context, l *ledger.Ledger, schedule string, limit int) (al
 		return all, err
 	}
 	shown := len(all)
-	slots, err = l.SlotsBefore(ctx, schedule, slots[len(slots)-1].At, partsRead)
+	slots, err = l.Sweeps.SlotsBefore(ctx, schedule, slots[len(slots)-1].At, partsRead)
 	for _, slot := range slots {
 		if all, err = addSlot(ctx, l, all, slot); err != nil || all[shown-1].Whole() {
 			break
@@ -50,7 +50,7 @@ func Runs(ctx context.Context, l *ledger.Ledger, schedule string, limit int) (al
 
 // addSlot adds an earlier slot to its run.
 func addSlot(ctx context.Context, l *ledger.Ledger, all []*Run, slot tables.Slot) ([]*Run, error) {
-	x, err := l.SlotResult(ctx, slot)
+	x, err := l.Sweeps.SlotResult(ctx, slot)
 	if err != nil {
 		return nil, err
 	}

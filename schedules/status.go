@@ -85,7 +85,7 @@ func (s *Sweeper) statusOf(ctx context.Context, r *scheduleRunner, currency stri
 	if one.Paused, err = s.PauseOf(ctx, r.Name); err != nil {
 		return one, err
 	}
-	last, err := s.Ledger.LastSlot(ctx, r.Name)
+	last, err := s.Ledger.Sweeps.LastSlot(ctx, r.Name)
 	ran := err == nil
 	if errors.Is(err, ledger.ErrNotFound) {
 		last.At, err = s.since(ctx, r.Name)
@@ -111,7 +111,7 @@ func (s *Sweeper) statusOf(ctx context.Context, r *scheduleRunner, currency stri
 	if rest := r.rest.Load(); rest != nil {
 		one.Left = &rest.left
 	}
-	if one.MatchesNone, err = MatchesNone(ctx, s.Ledger, r.Schedule, s.ReadFile); err != nil && ctx.Err() != nil {
+	if one.MatchesNone, err = MatchesNone(ctx, s.Ledger.Fleet, r.Schedule, s.ReadFile); err != nil && ctx.Err() != nil {
 		return one, ctx.Err() // the run reports an unreadable list
 	}
 	if one.State == StateHeld {
@@ -123,7 +123,7 @@ func (s *Sweeper) statusOf(ctx context.Context, r *scheduleRunner, currency stri
 // since returns the instant from which a schedule that has not run counts, zero if none is
 // recorded.
 func (s *Sweeper) since(ctx context.Context, schedule string) (time.Time, error) {
-	calendar, err := s.Ledger.ScheduleCalendar(ctx, schedule)
+	calendar, err := s.Ledger.Sweeps.ScheduleCalendar(ctx, schedule)
 	if errors.Is(err, ledger.ErrNotFound) {
 		err = nil
 	}
@@ -215,7 +215,7 @@ func (s *Sweeper) PlanNow(ctx context.Context, schedule string) (plans.Plan, err
 		err = s.offers.addListPrices(ctx, r, &plan.Plan)
 	}
 	if err == nil && plan.NeedsApproval {
-		held, errHeld := s.Ledger.HeldSlots(ctx, plan.Hash)
+		held, errHeld := s.Ledger.Sweeps.HeldSlots(ctx, plan.Hash)
 		if err = errHeld; len(held) > 0 {
 			plan.State = StateHeld
 		}
@@ -315,13 +315,13 @@ const declinedWithin = 20
 // declinedBefore says that the plan on hold is one that an operator has declined: the same
 // proxies at the same cost have the same hash.
 func (s *Sweeper) declinedBefore(ctx context.Context, held tables.Slot) ([]string, error) {
-	slots, err := s.Ledger.SlotsOf(ctx, held.Schedule, declinedWithin)
+	slots, err := s.Ledger.Sweeps.SlotsOf(ctx, held.Schedule, declinedWithin)
 	for _, slot := range slots {
 		if err != nil || slot.Plan != held.Plan {
 			continue
 		}
 		var declined *fact.SweepFinished
-		if declined, err = s.Ledger.Declined(ctx, slot); declined != nil {
+		if declined, err = s.Ledger.Sweeps.Declined(ctx, slot); declined != nil {
 			return []string{fmt.Sprintf("it is the plan that %s declined before: %s", fact.Signed(declined.By, declined.User), declined.Reason)}, err
 		}
 	}
@@ -330,7 +330,7 @@ func (s *Sweeper) declinedBefore(ctx context.Context, held tables.Slot) ([]strin
 
 // answerTo describes the operator's answer to the plan of a held slot that has ended.
 func (s *Sweeper) answerTo(ctx context.Context, slot tables.Slot) (string, error) {
-	declined, err := s.Ledger.Declined(ctx, slot)
+	declined, err := s.Ledger.Sweeps.Declined(ctx, slot)
 	if declined == nil {
 		return "approved by a person", err
 	}

@@ -69,7 +69,7 @@ func (s *expiries) watchExpiries(ctx context.Context) error {
 // Within several thresholds only the nearest is published. Expiries before the account
 // was bound are not published.
 func (s *expiries) Warn(ctx context.Context) error {
-	opened, err := s.Ledger.OpenedAt(ctx)
+	opened, err := s.Ledger.Money.OpenedAt(ctx)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return nil
 	}
@@ -77,7 +77,7 @@ func (s *expiries) Warn(ctx context.Context) error {
 		return err
 	}
 	now := s.providerNow()
-	err = s.appendEach(ctx, func() ([]tables.Proxy, error) { return s.Ledger.UnreportedExpired(ctx, opened, now, warnBatch) },
+	err = s.appendEach(ctx, func() ([]tables.Proxy, error) { return s.Ledger.Fleet.UnreportedExpired(ctx, opened, now, warnBatch) },
 		func(p tables.Proxy) fact.Fact {
 			return fact.ProxyExpired{ProxyID: p.ProxyID, ExpiresAt: *p.ExpiresAt}
 		})
@@ -87,7 +87,7 @@ func (s *expiries) Warn(ctx context.Context) error {
 		if err != nil {
 			break
 		}
-		err = s.appendEach(ctx, func() ([]tables.Proxy, error) { return s.Ledger.Unwarned(ctx, from, until, threshold, warnBatch) },
+		err = s.appendEach(ctx, func() ([]tables.Proxy, error) { return s.Ledger.Fleet.Unwarned(ctx, from, until, threshold, warnBatch) },
 			func(p tables.Proxy) fact.Fact {
 				return fact.ProxyExpiring{ProxyID: p.ProxyID, ExpiresAt: *p.ExpiresAt, ThresholdSeconds: int64(threshold / time.Second)}
 			})

@@ -59,7 +59,7 @@ func (d *Desk) Resolve(ctx context.Context, x Resolution) error {
 	if err := x.check(); err != nil {
 		return err
 	}
-	o, err := d.c.Ledger.Operation(ctx, x.ID)
+	o, err := d.c.Ledger.Operations.Operation(ctx, x.ID)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return command.RefuseUnknown("%s is not an operation: see `perennial reviews list`", x.ID)
 	}
@@ -105,7 +105,7 @@ func (d *Desk) Resolve(ctx context.Context, x Resolution) error {
 
 // overtaken says what became of an operation that changed while an answer to it was checked.
 func (d *Desk) overtaken(ctx context.Context, x Resolution) error {
-	o, err := d.c.Ledger.Operation(ctx, x.ID)
+	o, err := d.c.Ledger.Operations.Operation(ctx, x.ID)
 	if err == nil {
 		err = d.waitsForPerson(ctx, o, x)
 	}
@@ -117,7 +117,7 @@ func (d *Desk) overtaken(ctx context.Context, x Resolution) error {
 
 // answerTo returns the fact of an answer; order is the one that it names, as read.
 func (d *Desk) answerTo(ctx context.Context, o fact.Operation, x Resolution, order upstream.Order) (f fact.OperationResolved, err error) {
-	accepted, err := d.c.Ledger.Acceptance(ctx, o.CommandID)
+	accepted, err := d.c.Ledger.Operations.Acceptance(ctx, o.CommandID)
 	if err != nil {
 		return f, err
 	}
@@ -160,7 +160,7 @@ func (d *Desk) shares(ctx context.Context, o fact.Operation, x Resolution) (shar
 	if !o.Kind.OfProxies() || x.ProxyID != "" || x.ChargedCents == 0 {
 		return nil, nil
 	}
-	lines, err := d.c.Ledger.Lines(ctx, o.ID)
+	lines, err := d.c.Ledger.Operations.Lines(ctx, o.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -198,7 +198,7 @@ func found(content json.RawMessage, order upstream.Order, cents int64) (ids []st
 // waitsForPerson refuses an operation that needs no review, including one already
 // resolved.
 func (d *Desk) waitsForPerson(ctx context.Context, o fact.Operation, x Resolution) error {
-	lines, err := d.c.Ledger.Lines(ctx, o.ID)
+	lines, err := d.c.Ledger.Operations.Lines(ctx, o.ID)
 	if err != nil {
 		return err
 	}

@@ -94,7 +94,7 @@ type Answer struct {
 // the provider shows now. A nil c skips the provider. It returns ledger.ErrNotFound for
 // an unknown id.
 func CollectEvidence(ctx context.Context, l *ledger.Ledger, c *reconcile.Reconciler, id string) (Evidence, error) {
-	o, err := l.Operation(ctx, id)
+	o, err := l.Operations.Operation(ctx, id)
 	if err != nil {
 		return Evidence{}, err
 	}
@@ -103,7 +103,7 @@ func CollectEvidence(ctx context.Context, l *ledger.Ledger, c *reconcile.Reconci
 		return Evidence{}, err
 	}
 	e := Evidence{OperationStatus: OperationStatusOf(o, currency), Expiries: []ExpiryEvidence{}, Orders: []OrderEvidence{}, Answers: []Answer{}}
-	if e.Lines, err = l.Lines(ctx, id); err != nil {
+	if e.Lines, err = l.Operations.Lines(ctx, id); err != nil {
 		return e, err
 	}
 	if err := e.history(ctx, l); err != nil {
@@ -142,10 +142,10 @@ func (e *Evidence) history(ctx context.Context, l *ledger.Ledger) error {
 			e.Corrected = append(e.Corrected, text)
 		}
 	}
-	if e.WalletBefore, _, err = l.ReconciledAround(ctx, rows[0].Seq); err != nil {
+	if e.WalletBefore, _, err = l.Money.ReconciledAround(ctx, rows[0].Seq); err != nil {
 		return err
 	}
-	_, e.WalletAfter, err = l.ReconciledAround(ctx, rows[len(rows)-1].Seq)
+	_, e.WalletAfter, err = l.Money.ReconciledAround(ctx, rows[len(rows)-1].Seq)
 	return err
 }
 
@@ -194,7 +194,7 @@ func (e *Evidence) readWallet(ctx context.Context, c *reconcile.Reconciler, o fa
 	}
 	now := c.Clock().UTC()
 	e.WalletNow = &WalletRead{w.ProviderCents, w.After.WalletCents, now}
-	differences, _, err := c.Ledger.PublishedDiscrepancies(ctx)
+	differences, _, err := c.Ledger.Money.PublishedDiscrepancies(ctx)
 	if err != nil {
 		e.Notes = append(e.Notes, fmt.Sprintf("the wallet could not be compared: %v", err))
 		return
@@ -252,7 +252,7 @@ func (e *Evidence) fromProvider(ctx context.Context, c *reconcile.Reconciler, o 
 // they could not be compared.
 func (e *Evidence) mayHaveMade(ctx context.Context, c *reconcile.Reconciler, o fact.Operation) bool {
 	m, err := reconcile.MakerOf(ctx, c.Ledger, o)
-	recorded, failed := c.Ledger.RecordedFor(ctx)
+	recorded, failed := c.Ledger.Money.RecordedFor(ctx)
 	if err := errors.Join(err, failed); err != nil {
 		e.Notes = append(e.Notes, fmt.Sprintf("the provider's orders could not be compared: %v", err))
 		return false

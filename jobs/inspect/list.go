@@ -60,7 +60,7 @@ func List(ctx context.Context, l *ledger.Ledger, q ListQuery) ([]OperationStatus
 		return nil, err
 	}
 	if q.plain() {
-		records, err := l.Unfinished(ctx, q.Limit)
+		records, err := l.Operations.Unfinished(ctx, q.Limit)
 		return statusesOf(records, currency), err
 	}
 	q.currency = currency
@@ -70,7 +70,7 @@ func List(ctx context.Context, l *ledger.Ledger, q ListQuery) ([]OperationStatus
 	}
 	// A command that is refused before acceptance has no operation, and only a hash of its
 	// content is stored.
-	refused, err := l.Rejections(ctx, q.Since, q.Limit)
+	refused, err := l.Operations.Rejections(ctx, q.Since, q.Limit)
 	for _, x := range refused {
 		accepted = append(accepted, OperationStatus{
 			CommandID: x.CommandID, State: fact.StateRejected, Reason: x.Reason, Code: x.Code, AcceptedAt: x.At, Currency: currency, Lines: []tables.RenewalLine{},
@@ -84,7 +84,7 @@ func List(ctx context.Context, l *ledger.Ledger, q ListQuery) ([]OperationStatus
 func (q ListQuery) ofAccepted(ctx context.Context, l *ledger.Ledger) ([]OperationStatus, error) {
 	out := []OperationStatus{}
 	for before := int64(0); ; {
-		commands, err := l.AcceptedBefore(ctx, before, listPage)
+		commands, err := l.Operations.AcceptedBefore(ctx, before, listPage)
 		if err != nil {
 			return out, err
 		}
@@ -107,7 +107,7 @@ func (q ListQuery) list(ctx context.Context, l *ledger.Ledger, c tables.Accepted
 	if !q.asksFor(c) {
 		return false, nil
 	}
-	records, err := l.OperationsOf(ctx, c.CommandID)
+	records, err := l.Operations.OperationsOf(ctx, c.CommandID)
 	if err != nil || len(records) > 0 && records[0].AcceptedAt.Before(q.Since) {
 		return true, err
 	}

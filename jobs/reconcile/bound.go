@@ -58,7 +58,7 @@ func (p *Pass) bound(ctx context.Context, w *WalletReading) error {
 
 // mostOf returns the most that an operation may cost, in cents; 0 if unknown.
 func (p *Pass) mostOf(ctx context.Context, e tables.Exposure) (int64, error) {
-	accepted, err := p.Ledger.Acceptance(ctx, e.CommandID)
+	accepted, err := p.Ledger.Operations.Acceptance(ctx, e.CommandID)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return 0, nil
 	}
@@ -83,7 +83,7 @@ func (p *Pass) mostOf(ctx context.Context, e tables.Exposure) (int64, error) {
 // none is known.
 func (p *Pass) expected(ctx context.Context, e tables.Exposure, c command.Command) (cents int64, err error) {
 	if e.Kind.OfProxies() {
-		paid, err := p.Ledger.Dearest(ctx, c.DurationDays)
+		paid, err := p.Ledger.Money.Dearest(ctx, c.DurationDays)
 		if err == nil && paid == 0 {
 			paid = p.offered(ctx, c.DurationDays).dearest
 		}

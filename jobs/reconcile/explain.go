@@ -99,7 +99,7 @@ func (p *Pass) suspectAnswers(ctx context.Context) error {
 		if d.Fact != (fact.OperationResolved{}).FactType() {
 			continue
 		}
-		_, agreed, err := p.Ledger.ReconciledAround(ctx, d.Seq)
+		_, agreed, err := p.Ledger.Money.ReconciledAround(ctx, d.Seq)
 		if err != nil {
 			return err
 		}

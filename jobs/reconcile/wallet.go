@@ -42,7 +42,7 @@ func (c *Reconciler) ReadWallet(ctx context.Context) (w WalletReading, err error
 	if err := c.Pass(ctx); err != nil {
 		return w, err
 	}
-	if w.Before, err = c.Ledger.Position(ctx, c.Account); err != nil {
+	if w.Before, err = c.Ledger.Money.Position(ctx, c.Account); err != nil {
 		return w, err
 	}
 	wallet, err := c.Statements.Wallet(ctx)
@@ -51,13 +51,13 @@ func (c *Reconciler) ReadWallet(ctx context.Context) (w WalletReading, err error
 		return w, err
 	}
 	w.ProviderCents, w.Balance, w.Currency = wallet.BalanceCents, wallet.Balance, wallet.Currency
-	if w.After, err = c.Ledger.Position(ctx, c.Account); err != nil {
+	if w.After, err = c.Ledger.Money.Position(ctx, c.Account); err != nil {
 		return w, err
 	}
-	if w.Moved, err = c.Ledger.MoneyMoved(ctx, w.Before.Head.Seq, w.After.Head.Seq); err != nil {
+	if w.Moved, err = c.Ledger.Money.MoneyMoved(ctx, w.Before.Head.Seq, w.After.Head.Seq); err != nil {
 		return w, err
 	}
-	w.Earlier, err = c.Ledger.WalletsSince(ctx, c.Clock().Add(-MovesWithin))
+	w.Earlier, err = c.Ledger.Money.WalletsSince(ctx, c.Clock().Add(-MovesWithin))
 	return w, err
 }
 

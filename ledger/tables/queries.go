@@ -45,13 +45,13 @@ type Money struct{ reading }
 // Metrics reads the counts and ages that are exported as metrics.
 type Metrics struct{ reading }
 
-// Queries embeds all the parts.
+// Queries are all the parts.
 type Queries struct {
-	*Operations
-	*Fleet
-	*Sweeps
-	*Money
-	*Metrics
+	Operations *Operations
+	Fleet      *Fleet
+	Sweeps     *Sweeps
+	Money      *Money
+	Metrics    *Metrics
 }
 
 // New returns the queries of a ledger file. db must not write; j finds archived rows.

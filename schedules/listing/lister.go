@@ -164,7 +164,7 @@ func (l *Lister) waitForFirst(ctx context.Context) error {
 	if l.Every <= defaultEvery {
 		return nil
 	}
-	at, err := l.Ledger.Listing(ctx)
+	at, err := l.Ledger.Fleet.Listing(ctx)
 	if fresh, failed := l.Fresh(ctx, l.Every); err != nil || failed != nil || !fresh {
 		return nil //nolint:nilerr // the first pass says what is wrong
 	}
@@ -177,7 +177,7 @@ func (l *Lister) waitForFirst(ctx context.Context) error {
 // own duration. In a large account a pass takes hours, and its data is read again just
 // before paying. A pass that lost too much does not count.
 func (l *Lister) Fresh(ctx context.Context, within time.Duration) (bool, error) {
-	at, err := l.Ledger.Listing(ctx)
+	at, err := l.Ledger.Fleet.Listing(ctx)
 	if err != nil {
 		return false, fmt.Errorf("read the position of the listing: %w", err)
 	}
@@ -204,7 +204,7 @@ const resumeWithin = 6 * time.Hour
 
 func (l *Lister) makePass(ctx context.Context) error {
 	defer l.once.Do(func() { close(l.tried) })
-	at, err := l.Ledger.Listing(ctx)
+	at, err := l.Ledger.Fleet.Listing(ctx)
 	if err != nil {
 		return fmt.Errorf("read the position of the listing: %w", err)
 	}

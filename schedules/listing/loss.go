@@ -32,7 +32,7 @@ func (l *Lister) shrunk(at tables.Listing) bool {
 
 // Recall loads what the last pass before a restart lost.
 func (l *Lister) Recall(ctx context.Context) error {
-	at, err := l.Ledger.Listing(ctx)
+	at, err := l.Ledger.Fleet.Listing(ctx)
 	if err == nil && l.shrunk(at) {
 		l.loss.Store(&at)
 	}
@@ -76,7 +76,7 @@ func (l *Lister) finish(ctx context.Context, at tables.Listing) error {
 
 // tellLoss appends the fact, once until a pass has lost little.
 func (l *Lister) tellLoss(ctx context.Context, at tables.Listing) error {
-	some, err := l.Ledger.Unlisted(ctx, lossNamed)
+	some, err := l.Ledger.Fleet.Unlisted(ctx, lossNamed)
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (l *Lister) readUnlisted(ctx context.Context) error {
 	if l.Proxy == nil {
 		return nil
 	}
-	some, err := l.Ledger.Unlisted(ctx, readAtOnce)
+	some, err := l.Ledger.Fleet.Unlisted(ctx, readAtOnce)
 	if err != nil {
 		return err
 	}

@@ -64,12 +64,19 @@ const (
 	ReasonNotText  = "what the match names of it is not text at the provider, so the match does not fit"
 )
 
-// History is the ledger's knowledge of a proxy's earlier renewals; *ledger.Ledger
-// implements it.
+// History is the ledger's knowledge of a proxy's earlier renewals; see HistoryOf.
 type History interface {
 	Histories(ctx context.Context, proxies []tables.Proxy, now time.Time, excused ...string) ([]tables.History, error)
 	CommandEnded(ctx context.Context, id string) (bool, error)
 	LastPaid(ctx context.Context, like tables.Proxy) (tables.Paid, error)
+}
+
+// HistoryOf returns the history that a ledger's tables hold.
+func HistoryOf(q tables.Queries) History {
+	return struct {
+		*tables.Operations
+		*tables.Fleet
+	}{q.Operations, q.Fleet}
 }
 
 // Inputs are the inputs of a plan besides its history.

@@ -34,9 +34,9 @@ func newWorld(t testing.TB, s Schedule, proxies ...tables.Proxy) *world {
 func (w *world) plan(t testing.TB) Made {
 	t.Helper()
 	var err error
-	w.Claimed, err = w.ledger.Claimed(t.Context())
+	w.Claimed, err = w.ledger.Operations.Claimed(t.Context())
 	check(t, err)
-	p, err := Make(t.Context(), w.Inputs, w.ledger)
+	p, err := Make(t.Context(), w.Inputs, HistoryOf(w.ledger.Queries))
 	check(t, err)
 	return p
 }
@@ -223,7 +223,7 @@ func TestAPlanFailsWhenTheLedgerCannotBeRead(t *testing.T) {
 	w := newWorld(t, keepalive(), px("px_1", time.Hour))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := Make(ctx, w.Inputs, w.ledger)
+	_, err := Make(ctx, w.Inputs, HistoryOf(w.ledger.Queries))
 	wantErr(t, err, context.Canceled)
 }
 

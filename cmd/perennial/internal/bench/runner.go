@@ -112,7 +112,7 @@ func (b *bench) work(ctx context.Context, p part, got *Carried) error {
 	}
 	got.BooksAgree = true
 	return p.eachLedger(h, func(i int, book *ledger.Ledger) error {
-		balance, err := book.Balance(ctx, p.accounts[i])
+		balance, err := book.Money.Balance(ctx, p.accounts[i])
 		if err != nil {
 			return err
 		}

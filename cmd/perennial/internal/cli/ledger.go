@@ -92,7 +92,7 @@ func (a ledgerCommands) ledgerBalance() *cobra.Command {
 			}
 			return a.eachAccount(cmd.Context(), func(one *app, _ string) error {
 				return one.withLedger(func(ctx context.Context, l *ledger.Ledger, account string) error {
-					p, err := l.Position(ctx, account)
+					p, err := l.Money.Position(ctx, account)
 					if err != nil {
 						return err
 					}
@@ -120,7 +120,7 @@ func (a ledgerCommands) listTotals(ctx context.Context, by string, limit int) er
 		if err != nil {
 			return err
 		}
-		totals, err := l.TotalsBy(ctx, by, limit)
+		totals, err := l.Money.TotalsBy(ctx, by, limit)
 		if err != nil {
 			return err
 		}
@@ -177,11 +177,11 @@ func (a ledgerCommands) ledgerEntries() *cobra.Command {
 		RunE: a.withLedger(func(ctx context.Context, l *ledger.Ledger, _ string) error {
 			if a.output == "json" {
 				out := bufio.NewWriter(a.stdout)
-				next, err := l.EachPosting(ctx, from, limit, func(p tables.Posting) error { return printJSON(out, p) })
+				next, err := l.Money.EachPosting(ctx, from, limit, func(p tables.Posting) error { return printJSON(out, p) })
 				return errors.Join(err, out.Flush(), a.entriesContinue(next))
 			}
 			var entries []tables.Posting
-			next, err := l.EachPosting(ctx, from, limit, func(p tables.Posting) error {
+			next, err := l.Money.EachPosting(ctx, from, limit, func(p tables.Posting) error {
 				entries = append(entries, p)
 				return nil
 			})

@@ -62,7 +62,7 @@ const proxiesRead = 2000
 // each calls yield for every matching proxy.
 func (q *proxiesQuery) each(ctx context.Context, l *ledger.Ledger, c *plans.Coverage, yield func(tables.Proxy) error) error {
 	for query := q.ProxiesQuery; ; {
-		page, err := l.ProxiesPage(ctx, query)
+		page, err := l.Fleet.ProxiesPage(ctx, query)
 		for _, p := range page.Proxies {
 			s, _ := c.Of(p.Proxy)
 			if err == nil && (q.schedule == "" || s.Name == q.schedule) && (q.state == "" || c.State(p, time.Now()) == q.state) {
@@ -89,7 +89,7 @@ func (a providerCommands) listKnown(ctx context.Context, list *listing, query pr
 			shown++
 			return addProxy(list, account, p)
 		})
-		last, listing := l.Listing(ctx)
+		last, listing := l.Fleet.Listing(ctx)
 		if note := listedNote(c, name, shown, uncovered, !last.Finished.IsZero()); note != "" && (last.Finished.IsZero() || !query.filters()) {
 			notes = append(notes, listNote{account, note})
 		}
@@ -127,14 +127,14 @@ func knownProxies(ctx context.Context, l *ledger.Ledger, c *config.Config, accou
 		coverage := &plans.Coverage{}
 		if query.schedule != "" || query.state != "" { // otherwise a missing list of ids does not matter
 			var err error
-			if coverage, err = plans.NewCoverage(c.SchedulesOf(account), l, c.ReadListFile); err != nil {
+			if coverage, err = plans.NewCoverage(c.SchedulesOf(account), plans.HistoryOf(l.Queries), c.ReadListFile); err != nil {
 				return err
 			}
 		}
 		return query.each(ctx, l, coverage, yield)
 	}
 	var lost []tables.Proxy
-	err := schedules.Uncovered(ctx, l, time.Now(), c.SchedulesOf(account), c.ReadListFile, func(p tables.Proxy) error {
+	err := schedules.Uncovered(ctx, l.Fleet, time.Now(), c.SchedulesOf(account), c.ReadListFile, func(p tables.Proxy) error {
 		if !p.LastsUntil().After(query.Until) {
 			lost = append(lost, p)
 		}

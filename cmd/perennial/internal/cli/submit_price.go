@@ -202,7 +202,7 @@ func quoteOf(ctx context.Context, client *upstream.Client, quotes map[string]quo
 func listPriceOf(ctx context.Context, l *ledger.Ledger, client *upstream.Client, offers map[upstream.OfferFilter][]upstream.Offer, id string, days int64) (fact.Cents, error) {
 	like, err := tables.Proxy{}, ledger.ErrNotFound
 	if l != nil {
-		like, err = l.Proxy(ctx, id)
+		like, err = l.Fleet.Proxy(ctx, id)
 	}
 	if errors.Is(err, ledger.ErrNotFound) {
 		var p upstream.Proxy
@@ -230,6 +230,6 @@ func paidFor(ctx context.Context, l *ledger.Ledger, id string, days int64) (fact
 	if l == nil {
 		return fact.Cents{}, nil
 	}
-	paid, err := l.LastPrice(ctx, id)
+	paid, err := l.Fleet.LastPrice(ctx, id)
 	return paid.For(days), err
 }

@@ -68,7 +68,7 @@ func (a scheduleCommands) printSkipped(ctx context.Context, l *ledger.Ledger, ac
 	if at < 0 {
 		return usage("the configuration has no schedule %q: whom its runs skipped follows from its rules", schedule)
 	}
-	coverage, err := plans.NewCoverage(all, l, c.ReadListFile)
+	coverage, err := plans.NewCoverage(all, plans.HistoryOf(l.Queries), c.ReadListFile)
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (a scheduleCommands) printSlots(ctx context.Context, l *ledger.Ledger, sche
 	rows := make([][]string, 0, len(runs))
 	for i, r := range runs {
 		cells := resultCells(&r.SlotResult, currency)
-		if planned, err := l.Plan(ctx, r.Last()); i == 0 && err == nil && planned.Left != nil && r.Outcome == "finished" {
+		if planned, err := l.Sweeps.Plan(ctx, r.Last()); i == 0 && err == nil && planned.Left != nil && r.Outcome == "finished" {
 			r.Outcome, cells[2] = "continues", ""
 		}
 		rows = append(rows, slices.Concat([]string{stamp(&r.Began), r.Outcome}, cells, []string{r.Last().Plan, r.Reason}))
@@ -134,10 +134,10 @@ func (a scheduleCommands) printSlots(ctx context.Context, l *ledger.Ledger, sche
 }
 
 func (a scheduleCommands) printSlotsJSON(ctx context.Context, l *ledger.Ledger, schedule string, limit int) error {
-	slots, err := l.SlotsOf(ctx, schedule, limit)
+	slots, err := l.Sweeps.SlotsOf(ctx, schedule, limit)
 	list := a.listing()
 	for _, s := range slots {
-		x, err := l.SlotResult(ctx, s)
+		x, err := l.Sweeps.SlotResult(ctx, s)
 		if err == nil {
 			err = list.add("", SlotHistory{s, x})
 		}

@@ -50,11 +50,11 @@ func (p *pair) fleet(n int) ([]tables.Proxy, tables.Listing) {
 	p.w.t.Helper()
 	l := p.open(pairData[n])
 	defer func() { _ = l.Close() }()
-	listing, err := l.Listing(p.w.t.Context())
+	listing, err := l.Fleet.Listing(p.w.t.Context())
 	if err != nil {
 		p.w.t.Fatal(err)
 	}
-	proxies, err := l.Proxies(p.w.t.Context(), "", 1000)
+	proxies, err := l.Fleet.Proxies(p.w.t.Context(), "", 1000)
 	if err != nil {
 		p.w.t.Fatal(err)
 	}

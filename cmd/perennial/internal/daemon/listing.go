@@ -75,7 +75,7 @@ func (a carrier) carryListing(ctx context.Context) {
 }
 
 func (a carrier) carryOnce(ctx context.Context, carried *carriedListing) error {
-	own, err := a.Ledger().Listing(ctx)
+	own, err := a.Ledger().Fleet.Listing(ctx)
 	if err != nil || a.host.Queue.Down() != "" {
 		return err
 	}
@@ -107,7 +107,7 @@ func (c *carriedListing) due(finished, now time.Time) bool {
 // storeListing stores every proxy of the ledger after a complete listing, unless nothing
 // has changed since the last store.
 func (a carrier) storeListing(ctx context.Context, listing tables.Listing, carried *carriedListing) error {
-	asOf, err := a.Ledger().LastSeen(ctx)
+	asOf, err := a.Ledger().Fleet.LastSeen(ctx)
 	if err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func (a carrier) writeListing(ctx context.Context, w io.Writer, listing tables.L
 		return err
 	}
 	for after := ""; ; {
-		page, err := a.Ledger().Proxies(ctx, after, listingPage)
+		page, err := a.Ledger().Fleet.Proxies(ctx, after, listingPage)
 		if err != nil {
 			return err
 		}

@@ -126,7 +126,7 @@ func ListOperations(ctx context.Context, l *ledger.Ledger, q verbs.ListRequest) 
 }
 
 func (a answers) balance(ctx context.Context, _ struct{}) (tables.Balance, error) {
-	p, err := a.Ledger().Position(ctx, a.Name)
+	p, err := a.Ledger().Money.Position(ctx, a.Name)
 	return p.WithUnbooked(), err
 }
 
@@ -227,7 +227,7 @@ func (a answers) show(ctx context.Context, _ struct{}) (verbs.AccountView, error
 		Account: a.Name, AccountID: b.AccountID, Environment: b.Environment, BaseURL: b.BaseURL, AppID: a.Client.AppID(), Currency: b.Currency, NotReady: a.notReady(),
 		Provider: a.heardLately(),
 	}
-	if v.Paused, err = a.Ledger().Pauses(ctx); err != nil {
+	if v.Paused, err = a.Ledger().Operations.Pauses(ctx); err != nil {
 		return v, err
 	}
 	if v.Paused == nil {

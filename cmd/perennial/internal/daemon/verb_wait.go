@@ -76,7 +76,7 @@ func (a answers) lines(ctx context.Context, q verbs.LinesRequest) (tables.Finish
 	if limit == 0 || limit > mostLines {
 		limit = mostLines
 	}
-	return a.Ledger().FinishedLines(ctx, q.ID, q.After, limit)
+	return a.Ledger().Operations.FinishedLines(ctx, q.ID, q.After, limit)
 }
 
 // finishes wakes requests that wait for a command. One reader of the journal's new rows serves

@@ -39,7 +39,7 @@ func lastRead(ctx context.Context, l *ledger.Ledger, newest *comparison) (*walle
 	if err != nil {
 		return nil, err
 	}
-	last, _, err := l.ReconciledAround(ctx, seq+1)
+	last, _, err := l.Money.ReconciledAround(ctx, seq+1)
 	if last == nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func (s *insight) books(ctx context.Context, a Account, b tables.Balance) (books
 	if at.IsZero() {
 		return v, nil
 	}
-	last, _, err := a.Ledger().PostingsBefore(ctx, "", 0, 1)
+	last, _, err := a.Ledger().Money.PostingsBefore(ctx, "", 0, 1)
 	v.Changed = len(last) > 0 && last[0].Time.After(at)
 	return v, err
 }

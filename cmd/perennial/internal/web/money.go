@@ -128,7 +128,7 @@ type moneyPages struct {
 
 func (s *moneyPages) money(q accountRequest) {
 	ctx, l, name := q.Context(), q.account.Ledger(), q.account.AccountName()
-	p, err := l.Position(ctx, name)
+	p, err := l.Money.Position(ctx, name)
 	if err != nil {
 		s.frame.broken(q, err)
 		return
@@ -144,7 +144,7 @@ func (s *moneyPages) money(q accountRequest) {
 		return
 	}
 	v.Days = figureOf(ctx, s.insight.figures, "days "+name, bookKept, func(ctx context.Context) ([]tables.BookTotal, error) {
-		days, err := l.TotalsBy(ctx, "day", daysListed)
+		days, err := l.Money.TotalsBy(ctx, "day", daysListed)
 		slices.SortStableFunc(days, byDay)
 		return days, err
 	})
@@ -170,7 +170,7 @@ func entries(ctx context.Context, a Account, kind string, before int64) (v entri
 	if !slices.Contains(tables.Kinds, kind) {
 		kind = ""
 	}
-	postings, next, err := a.Ledger().PostingsBefore(ctx, kind, before, entriesListed)
+	postings, next, err := a.Ledger().Money.PostingsBefore(ctx, kind, before, entriesListed)
 	v = entriesView{Transactions: transactions(postings), Kind: kind, Kinds: tables.Kinds, Newest: before <= 0}
 	if next > 0 {
 		v.Older = to(a.AccountName(), "money", "kind", kind, "before", strconv.FormatInt(next, 10))
@@ -179,7 +179,7 @@ func entries(ctx context.Context, a Account, kind string, before int64) (v entri
 		err = v.sumUp(ctx, a.Ledger())
 	}
 	if err == nil && kind != "" {
-		v.Totals, err = a.Ledger().TotalsOf(ctx, kind)
+		v.Totals, err = a.Ledger().Money.TotalsOf(ctx, kind)
 	}
 	return v, err
 }
@@ -190,7 +190,7 @@ func (v *entriesView) sumUp(ctx context.Context, l *ledger.Ledger) error {
 	for i, t := range v.Transactions {
 		seqs[i] = t.Seq
 	}
-	after, err := l.WalletsAfter(ctx, seqs)
+	after, err := l.Money.WalletsAfter(ctx, seqs)
 	for i := range v.Transactions {
 		cents, known := after[v.Transactions[i].Seq]
 		if known {

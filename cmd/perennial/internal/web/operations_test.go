@@ -231,7 +231,7 @@ func TestAStatementAddsUpToTheBalance(t *testing.T) {
 	h := newRig(t)
 	h.wayOfPx()
 	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
-	b, err := h.main.Balance(t.Context(), "main")
+	b, err := h.main.Money.Balance(t.Context(), "main")
 	check(t, err)
 	page := h.shows("/a/main/statement?month=2026-11", "Balance carried forward")
 	for _, want := range []string{">Balance carried forward</th><td class=\"n\">" + fact.Amount(b.WalletCents, "USD"), `from=2026-11-01&amp;label=team%3Dshop&amp;until=2026-11-30">team=shop</a></td><td class="n" data-th="charges">3</td><td class="n" data-th="charged">11.00 USD</td>`, "The month is not finished", ">Opening balance</th>", ">Top-ups</th>", "The opening balance was in the provider's wallet when this ledger began.", ">Charges</th>"} {

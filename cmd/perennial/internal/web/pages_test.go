@@ -47,7 +47,7 @@ func TestTheMoneyIsTheBooks(t *testing.T) {
 	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
 		return tx.Append(fact.LedgerRecorded{Movement: "external", AmountCents: 1234, By: "ada", Reason: "by hand"})
 	}))
-	b, err := h.main.Balance(t.Context(), "main")
+	b, err := h.main.Money.Balance(t.Context(), "main")
 	check(t, err)
 	_, page, _ := h.get("/a/main/money")
 	for _, cents := range []int64{b.FundingCents, b.ExternalCents, b.WalletCents, b.ChargedCents} {

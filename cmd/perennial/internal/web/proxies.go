@@ -175,7 +175,7 @@ func nextPage(q accountRequest, last tables.ExpiryPlace) string {
 }
 
 func (s *proxyPages) listByID(q accountRequest, v *proxiesView) error {
-	all, err := q.account.Ledger().Proxies(q.Context(), q.URL.Query().Get("after"), proxiesShown)
+	all, err := q.account.Ledger().Fleet.Proxies(q.Context(), q.URL.Query().Get("after"), proxiesShown)
 	for _, p := range all {
 		v.Rows = append(v.Rows, v.row(tables.PricedProxy{Proxy: p}, s.Clock()))
 	}
@@ -204,7 +204,7 @@ func (s *proxyPages) pricedRow(ctx context.Context, a Account, v *proxiesView, p
 	}
 	kind := strings.Join([]string{p.CountryCode, p.Region, p.LineName, p.IPType, p.Protocol}, "\x00")
 	price := figureOf(ctx, s.insight.figures, "price:"+a.AccountName()+":"+kind, kindFresh, func(ctx context.Context) (tables.Paid, error) {
-		return a.Ledger().LastPaid(ctx, p.Proxy)
+		return a.Ledger().Fleet.LastPaid(ctx, p.Proxy)
 	})
 	if v.waits = v.waits || price.Pending(); price.Known() || p.Paid.Days > 0 {
 		of, _ := c.Of(p.Proxy)
@@ -258,7 +258,7 @@ func (s *proxyPages) list(q accountRequest, v *proxiesView, x span, keep func(ta
 	waiting, cancel := context.WithTimeout(q.Context(), figureWait) // for all kinds together
 	defer cancel()
 	for range proxiesSteps {
-		page, err := q.account.Ledger().ProxiesPage(q.Context(), query)
+		page, err := q.account.Ledger().Fleet.ProxiesPage(q.Context(), query)
 		if err != nil {
 			return err
 		}
@@ -288,7 +288,7 @@ func (v *proxiesView) addNamed(q accountRequest) error {
 	if v.Query == "" || len(v.Rows) > 0 {
 		return nil
 	}
-	p, err := q.account.Ledger().Proxy(q.Context(), v.Query)
+	p, err := q.account.Ledger().Fleet.Proxy(q.Context(), v.Query)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return nil
 	}
@@ -315,7 +315,7 @@ func (s *proxyPages) listUncovered(q accountRequest, v *proxiesView) error {
 		all = all[at:]
 	}
 	for _, place := range all[:min(len(all), proxiesShown)] {
-		p, err := q.account.Ledger().Proxy(q.Context(), place.ProxyID)
+		p, err := q.account.Ledger().Fleet.Proxy(q.Context(), place.ProxyID)
 		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
 			return err
 		}

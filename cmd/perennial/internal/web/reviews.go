@@ -49,10 +49,10 @@ type reviewGroup struct {
 
 func (s *operationPages) reviews(q accountRequest) {
 	ctx, l := q.Context(), q.account.Ledger()
-	rows, err := l.FirstReviews(ctx, reviewsShown)
+	rows, err := l.Operations.FirstReviews(ctx, reviewsShown)
 	v := reviewsView{Shown: len(rows), Waiting: int64(len(rows))}
 	if err == nil && len(rows) == reviewsShown {
-		v.Waiting, err = l.CountReviews(ctx)
+		v.Waiting, err = l.Operations.CountReviews(ctx)
 	}
 	if err == nil {
 		v.Currency, err = currencyOf(ctx, q.account)

@@ -52,7 +52,7 @@ func fill(b testing.TB, h *rig) {
 func BenchmarkPages(b *testing.B) {
 	h := newRig(b)
 	fill(b, h)
-	if n, err := h.main.CountExpiring(b.Context(), []time.Time{end}); err != nil || n[0] < int64(*massProxies) {
+	if n, err := h.main.Metrics.CountExpiring(b.Context(), []time.Time{end}); err != nil || n[0] < int64(*massProxies) {
 		b.Fatal(n, err)
 	}
 	h.signIn(h.client, Person{Name: "ada", Role: Operator})

@@ -139,7 +139,7 @@ func skippedBy(ctx context.Context, a Account, one plans.Schedule) (*skippedView
 	if err != nil || run == nil || run.Result.Skipped == 0 {
 		return nil, err
 	}
-	coverage, err := plans.NewCoverage(a.Schedules(), a.Ledger(), a.ReadList)
+	coverage, err := plans.NewCoverage(a.Schedules(), plans.HistoryOf(a.Ledger().Queries), a.ReadList)
 	if err != nil {
 		return nil, nil //nolint:nilnil,nilerr // the sweep says which list cannot be read
 	}
@@ -166,11 +166,11 @@ func (v *scheduleView) fillNext(one plans.Schedule, now time.Time) {
 // approvalOf returns what a plan renews, the first to expire first. It returns nil if the
 // plan's row is gone.
 func approvalOf(ctx context.Context, l *ledger.Ledger, plan string) (*approval, error) {
-	slots, err := l.HeldSlots(ctx, plan)
+	slots, err := l.Sweeps.HeldSlots(ctx, plan)
 	if err != nil || len(slots) == 0 {
 		return nil, err
 	}
-	f, err := l.Plan(ctx, slots[0]) // the first row holds the commands
+	f, err := l.Sweeps.Plan(ctx, slots[0]) // the first row holds the commands
 	if errors.Is(err, ledger.ErrNotFound) {
 		return nil, nil //nolint:nilnil // there is none
 	}
@@ -208,7 +208,7 @@ func (v *approval) addEarlier(ctx context.Context, l *ledger.Ledger, f fact.Swee
 	}
 	why := ""
 	for _, slot := range runs[i].Slots {
-		if part, err := l.Plan(ctx, slot); err == nil && part.Slot.Before(f.Slot) && slices.ContainsFunc(part.Planned, func(c fact.PlannedCommand) bool { return c.UnknownPrice > 0 }) {
+		if part, err := l.Sweeps.Plan(ctx, slot); err == nil && part.Slot.Before(f.Slot) && slices.ContainsFunc(part.Planned, func(c fact.PlannedCommand) bool { return c.UnknownPrice > 0 }) {
 			why = ", to learn the price"
 		}
 	}
@@ -266,11 +266,11 @@ func (x *planChange) Cost(currency string) string {
 
 // changeOf compares a plan with the one that needs approval. It returns nil if none does.
 func changeOf(ctx context.Context, l *ledger.Ledger, plan plans.Plan, held string) *planChange {
-	slots, err := l.HeldSlots(ctx, held)
+	slots, err := l.Sweeps.HeldSlots(ctx, held)
 	if err != nil || len(slots) == 0 {
 		return nil
 	}
-	f, err := l.Plan(ctx, slots[0])
+	f, err := l.Sweeps.Plan(ctx, slots[0])
 	if err != nil {
 		return nil // archived
 	}
