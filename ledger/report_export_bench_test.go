@@ -4,9 +4,10 @@ import (
 	"context"
 	"io"
 	"path/filepath"
-	"perennial/ledger/report"
 	"testing"
 	"time"
+
+	"perennial/ledger/report"
 )
 
 // exportRows is how many double entries are exported.
