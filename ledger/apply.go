@@ -1,5 +1,5 @@
-// Projecting facts: each fact type changes the tables that follow from it. Money is in
-// apply_money.go, sweeps and proxies in apply_sweeps.go.
+// Applying facts to the projections: each fact type changes the tables that follow from it.
+// Money is in apply_money.go, schedules and proxies are in apply_sweeps.go.
 
 package ledger
 
@@ -13,12 +13,12 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// projector applies a fact to the projections, in the transaction that appends it. No other
-// code writes them, except for the caches of the provider's data.
+// projector applies a fact to the projections, in the transaction that appends the fact. No
+// other code writes projections.
 type projector struct{ *Tx }
 
-// apply folds one fact into the projections, live and in a rebuild. The result depends only
-// on the row, the fact and the projections.
+// apply applies one fact to the projections, during normal work and in a rebuild. Its
+// result depends only on the row, the fact and the projections.
 func (t projector) apply(r chain.Row, f fact.Fact) error {
 	switch f := f.(type) {
 	case fact.CommandAccepted, fact.CommandRejected, fact.CommandConflict, fact.CommandHeld, fact.CommandReleased, fact.CommandCancelled,
@@ -102,7 +102,7 @@ func (t projector) applyCommand(r chain.Row, f fact.Fact) error {
 		})
 	case fact.CommandCancelled:
 		return t.endUncharged(r, f.OperationID, fact.CodeCancelled, f.Said(f.By), "")
-	case fact.CommandConflict: // the content accepted first stays
+	case fact.CommandConflict: // the content that was accepted first remains
 		return t.applyRefused(f.CommandID, f.ContentHash)
 	case fact.CommandFinished:
 		t.w.known.forgetCommand(f.CommandID)
@@ -129,7 +129,7 @@ func (t projector) applyAccepted(r chain.Row, f fact.CommandAccepted) error {
 	return nil
 }
 
-// plan creates operations and claims their proxies.
+// plan creates operations and reserves their proxies.
 func (t projector) plan(r chain.Row, commandID string, kind fact.Kind, days, estimate int64, planned []fact.Planned) error {
 	if len(planned) > 0 {
 		t.w.known.forgetCommand(commandID)
@@ -166,7 +166,7 @@ func (t projector) applyRejected(r chain.Row, f fact.CommandRejected) error {
 	return t.plan(r, f.CommandID, whole.Kind, f.DurationDays, 0, f.SplitInto)
 }
 
-// endUncharged ends an operation that cost nothing and releases its claims.
+// endUncharged ends an operation that cost nothing and releases its proxies.
 func (t projector) endUncharged(r chain.Row, id, code, reason, traceID string) error {
 	err := t.change(r, id, func(o *operation) {
 		o.State, o.live, o.Code, o.Reason, o.TraceID, o.NextAt = fact.StateRejected, false, code, reason, traceID, nil
@@ -228,8 +228,8 @@ func (t projector) applyReview(r chain.Row, f fact.OperationReview) error {
 	})
 }
 
-// mayHaveExecuted counts an attempt that may have executed. The first counts from the last
-// change before it.
+// mayHaveExecuted counts an attempt with an unknown outcome. The time of the first such
+// attempt is that of the last change before it.
 func (o *operation) mayHaveExecuted(ambiguous bool) {
 	if !ambiguous {
 		return
@@ -266,8 +266,8 @@ func (t projector) applyResolved(r chain.Row, f fact.OperationResolved) error {
 	if err != nil {
 		return err
 	}
-	// A review ends with its last open line. An operation that has settled, except for
-	// unresolved lines, keeps its state.
+	// A review ends with its last unanswered line. An operation that has settled except for
+	// unresolved lines keeps its state.
 	open, err := sqlite.Found(t.queryRow(`SELECT count(*) FROM lines WHERE operation = ? AND claim = 1`, f.OperationID))
 	if err != nil {
 		return err
@@ -290,7 +290,7 @@ func (t projector) applyResolved(r chain.Row, f fact.OperationResolved) error {
 func (t projector) applySkipped(r chain.Row, f fact.ProxySkipped) error {
 	if f.OperationID == "" {
 		delete(t.w.known.commands, f.CommandID)
-		return nil // skipped before an operation existed, because another one held the proxy
+		return nil // skipped before an operation existed, because another operation had reserved the proxy
 	}
 	for _, x := range f.Proxies() {
 		held, err := t.changeHeld(f.OperationID, x.ProxyID, func(l *heldLine) { l.state, l.claim, l.settled = fact.LineSkipped, false, r.Time })
@@ -308,13 +308,14 @@ func (t projector) applySweep(r chain.Row, f fact.Fact) error {
 	const put = `INSERT INTO slots (schedule, slot_at, state, plan, seq, updated_at) VALUES (?, ?, ?, ?, ?, ?)`
 	switch f := f.(type) {
 	case fact.SweepPlanned:
-		// The primary key arbitrates: an existing slot has already fired.
+		// The primary key decides: a scheduled time that has a row has already run.
 		if err := t.exec(put, f.Schedule, sqlite.Micros(f.Slot), "planned", f.Plan, r.Seq, r.Time); err != nil {
 			return err
 		}
 		return t.applyPlanned(r, f)
 	case fact.SweepHeld:
-		// A shortfall is recorded before its sweep.planned, when no slot exists yet.
+		// A shortfall is recorded before its sweep.planned, when the scheduled time has no
+		// row yet.
 		return t.exec(`UPDATE slots SET state = 'held', updated_at = ? WHERE schedule = ? AND slot_at = ?`, r.Time, f.Schedule, sqlite.Micros(f.Slot))
 	case fact.SweepFinished:
 		if err := t.applyApproved(r, f); err != nil {

@@ -1,4 +1,4 @@
-// Booking money: transfers, totals, and the lines and orders they belong to.
+// Booking money: transfers, totals, and the lines and orders that they belong to.
 
 package ledger
 
@@ -12,16 +12,16 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// transfer moves cents from the credited account of the books to the debited one.
+// transfer moves cents from the credited ledger account to the debited one.
 type transfer struct {
 	kind, debit, credit string
 	cents               int64
 	operation           string
 	orderNo, proxyID    string
-	chargedAt           int64 // for a refund: when its charge was booked; 0 if in the same row
+	chargedAt           int64 // for a refund: when the charge was booked; 0 if in the same row
 }
 
-// book writes the transfers of one fact. It skips zero amounts and rejects negative ones.
+// book writes the transfers of one fact. It skips zero amounts and refuses negative ones.
 func (t projector) book(r chain.Row, transfers ...transfer) error {
 	n, at := 0, t.bookedAt(r)
 	for _, m := range transfers {
@@ -41,14 +41,15 @@ func (t projector) book(r chain.Row, transfers ...transfer) error {
 	return nil
 }
 
-// bookedAt returns the booking time of a row: the row's time, or the latest earlier booking
-// if that is later. A clock that was set back, or another runner's clock, therefore never
-// reopens a day or month. Rows that book nothing are ignored, because their clock may be
-// wrong. The provider has accepted the clock of a row that books a charge.
+// bookedAt returns the booking time of a row: the row's time, or the time of the latest
+// earlier booking if that is later. A clock that was set back, or another runner's slow
+// clock, therefore never books into an earlier day or month. Rows that book nothing do not
+// count, because their clock may be wrong. The clock of a row that books a charge can be
+// trusted: the provider refuses requests whose time is off.
 func (t projector) bookedAt(r chain.Row) int64 { return max(t.w.booked, r.Time) }
 
-// readBooked reads the time of the last booking, unless it is known. The opening counts as
-// a booking, even with zero cents.
+// readBooked reads the time of the last booking if it is not known yet. The opening balance
+// counts as a booking, even if it is zero.
 func (w *writer) readBooked() error {
 	if w.booked != 0 {
 		return nil
@@ -57,7 +58,7 @@ func (w *writer) readBooked() error {
 		coalesce((SELECT opened_at FROM binding), 0))`).Scan(&w.booked)
 }
 
-// total is the key of a row of totals: the cents moved from one account to another.
+// total is the key of the table totals: the two ledger accounts and the kind of entry.
 type total struct{ debit, credit, kind string }
 
 // flushTotals writes the sums of a transaction once, before the commit.
@@ -123,8 +124,8 @@ func (t projector) orderState(r chain.Row, f fact.OrderState, state fact.State, 
 		transfer{kind: "refund", debit: "wallet", credit: "orders", cents: f.RefundedCents, operation: f.OperationID, orderNo: f.OrderNo, chargedAt: chargedAt})
 }
 
-// settle books a renewal's lines and returns their sums. Succeeded and failed lines are
-// final. An unresolved line is booked to suspense and keeps its claim.
+// settle books the lines of a renewal and returns their sums. Succeeded and failed lines
+// are final. An unresolved line is booked to suspense, and its proxy stays reserved.
 func (t projector) settle(r chain.Row, operation string, lines []fact.Line) (charged, refunded int64, err error) {
 	transfers := make([]transfer, 0, 2*len(lines))
 	for _, l := range lines {
@@ -151,8 +152,8 @@ func (t projector) settle(r chain.Row, operation string, lines []fact.Line) (cha
 }
 
 // bookRecorded books a charge or refund that an operator recorded, on the operation and on
-// the line that the record names. A correction that turns a line's answer around gives it the
-// state of the right answer.
+// the line named in the record. A correction that reverses the answer for a line also
+// changes the line's state.
 func (t projector) bookRecorded(r chain.Row, f fact.LedgerRecorded) error {
 	charged, refunded := f.AmountCents, int64(0)
 	if f.Movement == fact.MovementRefund {
@@ -182,9 +183,9 @@ const recordOnLine = `UPDATE lines SET charged_cents = charged_cents + ?1, refun
 		WHEN state = 'charged' AND ?3 AND charged_cents <= refunded_cents + ?2 THEN 'not_charged' ELSE state END
 	WHERE operation = ?4 AND proxy_id = ?5`
 
-// bookResolution books an operator's answer, and returns the cents that it adds to the
-// operation's charges and refunds. Money in suspense moves to renewals if it was charged,
-// and back to the wallet if not. An amount that was never booked is booked now.
+// bookResolution books an operator's answer and returns the cents added to the operation's
+// charges and refunds. Money in suspense moves to renewals if it was charged, and back to
+// the wallet if not. An amount that was never booked is booked now.
 func (t projector) bookResolution(r chain.Row, f fact.OperationResolved) (added, returned int64, err error) {
 	transfers, added, returned, err := resolution(t.queryRow, f)
 	if err != nil {
@@ -193,8 +194,8 @@ func (t projector) bookResolution(r chain.Row, f fact.OperationResolved) (added,
 	return added, returned, t.book(r, transfers...)
 }
 
-// resolution computes what an operator's answer books, given the operation's present state:
-// the transfers, and the cents added to its charges and refunds.
+// resolution computes what an operator's answer books, given the operation's present state.
+// It returns the transfers and the cents added to the operation's charges and refunds.
 func resolution(queryRow func(string, ...any) sqlite.Scanner, f fact.OperationResolved) (transfers []transfer, added, returned int64, err error) {
 	if len(f.Lines) == 0 {
 		return resolutionOf(queryRow, f)
@@ -241,7 +242,7 @@ func resolutionOf(queryRow func(string, ...any) sqlite.Scanner, f fact.Operation
 	}, added, returned, nil
 }
 
-// as returns the transfer with a kind, its two accounts and its amount.
+// as returns a copy of the transfer with a kind, two ledger accounts and an amount.
 func (m transfer) as(kind, debit, credit string, cents int64) transfer {
 	m.kind, m.debit, m.credit, m.cents = kind, debit, credit, cents
 	return m

@@ -12,7 +12,7 @@ import (
 	"perennial/ledger/tables"
 )
 
-// monthEndsMost bounds the months of one archive, because a clock may have been far off.
+// monthEndsMost limits the months of one archive, because a clock may have been far off.
 const monthEndsMost = 1200
 
 // nextMonth returns the start of the month after an instant, in UTC.
@@ -20,8 +20,8 @@ func nextMonth(at time.Time) time.Time {
 	return time.Date(at.Year(), at.Month()+1, 1, 0, 0, 0, 0, time.UTC)
 }
 
-// monthEnds lists the months that ended in the file's rows up to the last row to archive.
-// The data kept of archived rows does not show which row ended a month.
+// monthEnds lists the months that ended in the rows of the file up to and including row
+// last. What is kept of archived rows does not show which row ended a month.
 func (l *Ledger) monthEnds(ctx context.Context, last int64) (ends []fact.MonthEnd, err error) {
 	begins := int64(0)
 	if l.base != nil {

@@ -1,4 +1,4 @@
-// Net charges per quarter of an hour, which decide the daily limit.
+// Net charges per quarter of an hour, on which the daily limit is based.
 
 package ledger
 
@@ -9,8 +9,8 @@ import (
 )
 
 // countNet counts a transfer booked at an instant: a charge in its own quarter, a refund in
-// the quarter of its charge. Otherwise a refund of yesterday's charge would make room under
-// today's limit.
+// the quarter of its charge. If a refund counted in its own quarter, a refund of
+// yesterday's charge would raise today's limit.
 func (w *writer) countNet(at int64, m transfer) {
 	switch m.kind {
 	case "charge", "suspense":

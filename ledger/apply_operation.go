@@ -1,6 +1,6 @@
-// Projecting the life of an operation: it is created, sent, and settles as a renewal. An
-// operation that is held back changes in memory, others by a statement each. The writer
-// caches operations, so that no step reads back what it just wrote.
+// Applying the life of an operation: creation, sending and settlement. An operation that is
+// held back changes in memory, any other with one statement per change. The writer caches
+// operations, so that no step reads back what was just written.
 
 package ledger
 
@@ -16,34 +16,34 @@ import (
 	"perennial/ledger/tables"
 )
 
-// operation is an operation as the projector knows it.
+// operation is an operation with the fields that the projector needs.
 type operation struct {
 	fact.Operation
 
 	live      bool // it has not ended
-	chargedAt any  // when its first charge was booked, in microseconds; nil before
+	chargedAt any  // when the first charge was booked, in microseconds; nil before
 
-	lines []heldLine // while it is held back
+	lines []heldLine // while the operation is held back
 	days  int64      // of its lines
-	next  int        // the line that the next fact probably names
+	next  int        // index of the line that the next fact probably names
 }
 
-// known caches operations, and commands of a single operation, as they are inside the
+// known caches operations, and commands with a single operation, as they are within the
 // transaction.
 type known struct {
 	operations map[string]*operation
 	commands   map[string]singleCommand
 }
 
-// singleCommand is a command accepted with one operation. It has skipped no proxy and has
-// not finished since.
+// singleCommand is a command that was accepted with one operation. No proxy of it was
+// skipped, and it has not finished since.
 type singleCommand struct {
 	operation      string
 	replyTo        string
 	streamSequence uint64
 }
 
-// knownMost bounds each cache. It is far more than a runner has in progress at once.
+// knownMost limits each cache, to far more than a runner has in progress.
 const knownMost = 4096
 
 func newKnown() known {
@@ -69,7 +69,7 @@ func (k *known) rememberCommand(id string, c singleCommand) {
 	k.commands[id] = c
 }
 
-// forgetCommand forgets a command that has ended, and its operation.
+// forgetCommand removes a command that has ended, and its operation, from the caches.
 func (k *known) forgetCommand(id string) {
 	if c, ok := k.commands[id]; ok {
 		delete(k.operations, c.operation)
@@ -79,7 +79,7 @@ func (k *known) forgetCommand(id string) {
 
 const operationByID = `SELECT ` + tables.OperationColumns + `, live, charged_at FROM operations WHERE id = ?`
 
-// operation returns an operation as it is inside the transaction.
+// operation returns an operation as it is within the transaction.
 func (t *Tx) operation(id string) (*operation, error) {
 	if o := t.w.held.byID[id]; o != nil {
 		return o, nil
@@ -102,17 +102,17 @@ func (t *Tx) operation(id string) (*operation, error) {
 	return o, nil
 }
 
-// withMore scans more columns than its caller knows of.
+// withMore scans further columns after those of the caller.
 type withMore struct {
 	sqlite.Scanner
 	more []any
 }
 
-// Scan reads the caller's columns and the others.
+// Scan implements sqlite.Scanner.
 func (x withMore) Scan(dest ...any) error { return x.Scanner.Scan(append(dest, x.more...)...) }
 
-// create accepts an operation and claims its proxies. The unique index on open lines
-// arbitrates between two commands for one proxy.
+// create creates an operation and reserves its proxies. If two commands want one proxy, the
+// unique index on open lines refuses the second.
 func (t projector) create(r chain.Row, commandID string, kind fact.Kind, days, estimate int64, p fact.Planned) error {
 	h := &t.w.held
 	if h.byID[p.OperationID] != nil || slices.ContainsFunc(p.ProxyIDs, func(id string) bool { return h.claims[id] }) {
@@ -131,7 +131,7 @@ func (t projector) create(r chain.Row, commandID string, kind fact.Kind, days, e
 	return nil
 }
 
-// plannedAs returns a planned operation as it is when accepted.
+// plannedAs returns a planned operation in the state that it has when accepted.
 func plannedAs(p fact.Planned, commandID string, kind fact.Kind, estimate, at int64) fact.Operation {
 	return fact.Operation{
 		ID: p.OperationID, CommandID: commandID, Kind: kind, Chunk: p.Chunk, Generation: p.Generation, Key: p.Key, State: fact.StateAccepted, Version: 1,
@@ -139,8 +139,8 @@ func plannedAs(p fact.Planned, commandID string, kind fact.Kind, estimate, at in
 	}
 }
 
-// The columns of an operation that facts change. Every change that facts.change makes sets
-// the state too, so that a trigger refuses states that the arrows do not lead to.
+// The columns of an operation that facts change. changeOperation always sets the state, so
+// that a trigger refuses transitions that the table arrows does not allow.
 const (
 	changing = `version, reason, code, trace_id, app_id, attempts, ambiguous, body_seq, first_sent_at, first_ambiguous_at, next_at, progress_at,
 		order_no, expected_count, delivered_count, estimate_cents, charged_cents, refunded_cents, charged_at, updated_at, read_at, unread_since, state, live`
@@ -149,7 +149,7 @@ const (
 	changeAmounts = `UPDATE operations SET version = ?, charged_cents = ?, refunded_cents = ?, charged_at = ? WHERE id = ? AND version = ?`
 )
 
-// appendChanging appends the values of the columns that facts change.
+// appendChanging appends the values of those columns.
 func (o *operation) appendChanging(args []any) []any {
 	var body any
 	if o.BodySeq != 0 {
@@ -161,7 +161,7 @@ func (o *operation) appendChanging(args []any) []any {
 		stored(o.ReadAt), stored(o.UnreadSince), string(o.State), o.live)
 }
 
-// stored returns an instant as a column holds it.
+// stored returns an instant in its stored form.
 func stored(at *time.Time) any {
 	if at == nil {
 		return nil
@@ -169,7 +169,8 @@ func stored(at *time.Time) any {
 	return sqlite.Micros(*at)
 }
 
-// inMicros returns an instant as it is read back: nil if it is missing or zero.
+// inMicros returns an instant as it will be read back: without nanoseconds, and nil if it
+// is missing or zero.
 func inMicros(at *time.Time) *time.Time {
 	if at == nil || at.IsZero() {
 		return nil
@@ -177,8 +178,8 @@ func inMicros(at *time.Time) *time.Time {
 	return new(sqlite.FromMicros(sqlite.Micros(*at)))
 }
 
-// change changes an operation, at the row's time, if it still has the version that the
-// facts were decided on.
+// change changes an operation at the row's time. It fails if the operation no longer has
+// the version on which the facts were decided.
 func (t projector) change(r chain.Row, id string, change func(*operation)) error {
 	return t.changeAs(id, changeOperation, func(o *operation) {
 		change(o)
@@ -186,7 +187,8 @@ func (t projector) change(r chain.Row, id string, change func(*operation)) error
 	})
 }
 
-// changeAs changes an operation in memory while it is held back, otherwise by a statement.
+// changeAs changes an operation in memory while it is held back, otherwise with one
+// statement.
 func (t projector) changeAs(id, update string, change func(*operation)) error {
 	o, err := t.operation(id)
 	if err != nil {
@@ -204,7 +206,7 @@ func (t projector) changeAs(id, update string, change func(*operation)) error {
 		if err != nil {
 			return err
 		}
-		if !allowed { // the trigger refuses it
+		if !allowed { // the trigger will refuse it
 			after := *o
 			*o = was
 			if err := t.w.writeProjected(); err != nil {
@@ -225,7 +227,7 @@ func (t projector) changeAs(id, update string, change func(*operation)) error {
 	return nil
 }
 
-// update writes a changed operation, if the file still has its version.
+// update writes a changed operation if the file still has its previous version.
 func (w *writer) update(o *operation, update string, was int64) error {
 	w.row = w.row[:0]
 	if update == changeOperation {
@@ -261,14 +263,15 @@ const (
 	observeLine = `UPDATE lines SET observed_expires_at = ? WHERE operation = ? AND proxy_id = ?`
 )
 
-// changeHeld changes an operation's lines, or the line of one proxy, while they are held
-// back; it reports whether they are. A change may end a claim, but makes none.
+// changeHeld changes the lines of an operation that is held back, or only the line of one
+// proxy. It returns false if the operation is not held back. A change may release a proxy,
+// but reserves none.
 func (t projector) changeHeld(operation, proxyID string, change func(*heldLine)) (held bool, err error) {
 	h := &t.w.held
 	o := h.byID[operation]
 	if o == nil {
-		// The statement that follows may end a claim on a proxy. An operation that is held
-		// back must not get the claim that it asked for before.
+		// The statement that follows may release a proxy. A held-back operation that asked
+		// for this proxy earlier must fail, so write it first.
 		if len(h.claims) > 0 && (proxyID == "" || h.claims[proxyID]) {
 			err = t.w.writeProjected()
 		}
@@ -284,7 +287,7 @@ func (t projector) changeHeld(operation, proxyID string, change func(*heldLine))
 			h.claims[l.proxyID] = false
 		}
 		if proxyID != "" {
-			o.next += i + 1 // facts name lines in their order
+			o.next += i + 1 // facts name lines in order
 			break
 		}
 	}
@@ -292,7 +295,8 @@ func (t projector) changeHeld(operation, proxyID string, change func(*heldLine))
 }
 
 // applySending sets updated_at to the time of the intent. It stays unchanged until the
-// outcome is recorded: the window of an attempt that may have executed counts from it.
+// outcome is recorded, because the retry window of an attempt with an unknown outcome
+// starts there.
 func (t projector) applySending(r chain.Row, f fact.OperationSending) error {
 	for id, at := range f.Observed {
 		held, err := t.changeHeld(f.OperationID, id, func(l *heldLine) { l.observed = sqlite.Micros(at) })
@@ -323,7 +327,7 @@ func (t projector) applyRenewal(r chain.Row, f fact.RenewalSettled) error {
 	})
 }
 
-// add adds booked cents. The first charge dates the operation's.
+// add adds booked cents. The first charge sets the time of the operation's charge.
 func (o *operation) add(charged, refunded, at int64) {
 	o.ChargedCents, o.RefundedCents = o.ChargedCents+charged, o.RefundedCents+refunded
 	if charged != 0 && o.chargedAt == nil {
@@ -331,7 +335,8 @@ func (o *operation) add(charged, refunded, at int64) {
 	}
 }
 
-// firstCharge returns when the first charge was booked, in microseconds; 0 before.
+// firstCharge returns when the first charge was booked, in microseconds; 0 if nothing was
+// charged.
 func (o *operation) firstCharge() int64 {
 	at, _ := o.chargedAt.(int64)
 	return at

@@ -1,5 +1,5 @@
-// Projecting a restore: which operations may have been sent since the last restored row,
-// and what accounts for them.
+// Applying a restore: which operations may have been sent after the last restored row, and
+// what explains them.
 
 package ledger
 
@@ -8,18 +8,19 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// CauseRestored is the cause of the account's pause after a restore, because the ledger may
-// have lost sends made since its last row.
+// CauseRestored is the cause of the pause that follows a restore, because the ledger may
+// have lost requests that were sent after its last row.
 const CauseRestored = "restored"
 
-// StaleAll marks every proxy as stale: a restored ledger saw them before the time it has
-// lost.
+// StaleAll marks every proxy as stale, because a restored ledger saw the proxies before the
+// time that it lost.
 func (t observations) StaleAll() error {
 	return t.execFleet(`UPDATE proxies SET seen_at = 0, last_seen_at = 0 WHERE seen_at <> 0 OR last_seen_at <> 0`)
 }
 
-// applyRestored begins an epoch. Anything unfinished may have been sent since the last row.
-// A refusal of it is therefore not trusted, and none of it is sent after its window.
+// applyRestored starts an epoch. Every unfinished operation may have been sent after the
+// last row. Therefore a refusal by the provider is not trusted, and no unfinished operation
+// is sent after its retry window.
 func (t projector) applyRestored(f fact.LedgerOpened) error {
 	since := sqlite.Micros(f.Restored.Since)
 	err := t.w.execOne(`UPDATE binding SET epoch = ?, forgotten_since = min(coalesce(forgotten_since, ?), ?)`, f.Epoch, since, since)
@@ -29,9 +30,9 @@ func (t projector) applyRestored(f fact.LedgerOpened) error {
 	return t.presumeSent(f.Restored.AppID)
 }
 
-// applyResumed ends a pause. After a restore with an unexplained gap, operations accepted
-// during the pause may have been sent before too. Their producer may have asked for them in
-// the lost time.
+// applyResumed ends a pause. If the gap of a restore was not explained, operations accepted
+// during the pause may also have been sent before, because their producer may have
+// published them in the lost time.
 func (t projector) applyResumed(f fact.AccountResumed) error {
 	if err := t.exec(`DELETE FROM pauses WHERE scope = ? AND cause = ?`, f.Scope, f.Cause); err != nil {
 		return err
@@ -47,9 +48,9 @@ func (t projector) applyResumed(f fact.AccountResumed) error {
 	return t.exec(`UPDATE binding SET forgotten_since = NULL`)
 }
 
-// presumeSent counts one attempt that may have executed for each operation that could be
-// sent next and has no such attempt. It dates the attempt to the earliest lost moment. A
-// send in progress is counted when the runner starts.
+// presumeSent counts one attempt with an unknown outcome for each operation that could be
+// sent next and has no such attempt. It dates the attempt to the start of the lost time.
+// Requests that were in progress are counted when the runner starts.
 func (t projector) presumeSent(appID string) error {
 	t.w.known.clear()
 	return t.exec(`UPDATE operations SET ambiguous = 1, first_ambiguous_at = (SELECT forgotten_since FROM binding),

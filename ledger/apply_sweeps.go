@@ -1,4 +1,4 @@
-// Projecting facts about sweeps and single proxies.
+// Applying facts about schedules' runs and single proxies.
 
 package ledger
 
@@ -11,7 +11,7 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// applyProxy folds the facts about single proxies that schedules depend on.
+// applyProxy applies facts about single proxies, on which schedules depend.
 func (t projector) applyProxy(r chain.Row, f fact.Fact) error {
 	switch f := f.(type) {
 	case fact.ProxyRetired:
@@ -19,8 +19,7 @@ func (t projector) applyProxy(r chain.Row, f fact.Fact) error {
 	case fact.ProxyReinstated:
 		return errors.Join(
 			t.exec(`DELETE FROM retired WHERE proxy_id = ?`, f.ProxyID),
-			// A reinstatement answers the review: renewals that ended before no longer
-			// count.
+			// A reinstatement answers the review: earlier failed renewals no longer count.
 			t.exec(`UPDATE sweep_reviews SET answered_at = ? WHERE proxy_id = ?`, r.Time, f.ProxyID))
 	case fact.ProxyReview:
 		return t.exec(`INSERT INTO sweep_reviews (proxy_id, operation, reason, expires_at, since, answered_at) VALUES (?, ?, ?, ?, ?, NULL)
@@ -38,13 +37,13 @@ func (t projector) applyProxy(r chain.Row, f fact.Fact) error {
 		if err != nil {
 			return err
 		}
-		// A replaced proxy is not renewed as well.
+		// A proxy that is being replaced is not renewed as well.
 		return t.retire(r, f.ProxyID, "schedule "+f.Schedule, "replaced by order "+f.CommandID)
 	}
 	return fmt.Errorf("no fold for %T", f)
 }
 
-// applySchedule folds an operator's change of a schedule.
+// applySchedule applies an operator's change of a schedule.
 func (t projector) applySchedule(r chain.Row, f fact.Fact) error {
 	switch f := f.(type) {
 	case fact.ScheduleConfigured:
@@ -64,8 +63,8 @@ func (t projector) applySchedule(r chain.Row, f fact.Fact) error {
 	return fmt.Errorf("no fold for %T", f)
 }
 
-// renameSchedule moves everything of a schedule to its new name. An earlier name of "" has
-// nothing to move. A pause of the new name stays in force.
+// renameSchedule moves everything that belongs to a schedule to its new name. If the
+// earlier name is "", there is nothing to move. A pause of the new name stays in force.
 func (t projector) renameSchedule(was, name string) error {
 	if was == "" {
 		return nil
@@ -84,14 +83,15 @@ func (t projector) retire(r chain.Row, proxyID, by, reason string) error {
 		ON CONFLICT (proxy_id) DO UPDATE SET by = excluded.by, reason = excluded.reason, since = excluded.since`, proxyID, by, reason, r.Time)
 }
 
-// applyWarned records the nearest threshold at which the latest expiry was warned about.
+// applyWarned records the nearest threshold at which the latest expiry was announced.
 func (t projector) applyWarned(proxyID string, expiresAt, threshold int64) error {
 	return t.exec(`INSERT INTO warned (proxy_id, expires_at, threshold_seconds) VALUES (?, ?, ?)
 		ON CONFLICT (proxy_id) DO UPDATE SET expires_at = excluded.expires_at, threshold_seconds = excluded.threshold_seconds`,
 		proxyID, expiresAt, threshold)
 }
 
-// applyBought records a proxy's order, offer and labels, which filters of schedules use.
+// applyBought records the order, offer and labels of proxies, which the filters of
+// schedules use.
 func (t projector) applyBought(of fact.Ref, ids []string, proxies []fact.DeliveredProxy) error {
 	for _, id := range ids {
 		err := t.exec(`INSERT INTO delivered (proxy_id, operation) VALUES (?, ?) ON CONFLICT (proxy_id) DO UPDATE SET operation = excluded.operation`, id, of.OperationID)
@@ -121,8 +121,8 @@ func (t projector) applyBought(of fact.Ref, ids []string, proxies []fact.Deliver
 	return nil
 }
 
-// applyPlanned records the expected cost of each command of a sweep, for budgets and the
-// remaining wallet. A repeated plan moves its commands to the newer slot.
+// applyPlanned records the expected cost of each command of a run, for budgets and for the
+// remaining wallet. If a plan is repeated, its commands move to the newer run.
 func (t projector) applyPlanned(r chain.Row, f fact.SweepPlanned) error {
 	for _, c := range f.Planned {
 		err := t.exec(`INSERT INTO sweep_commands (command_id, schedule, slot_at, planned_at, proxies, estimate_cents) VALUES (?, ?, ?, ?, ?, ?)
@@ -136,9 +136,9 @@ func (t projector) applyPlanned(r chain.Row, f fact.SweepPlanned) error {
 	return nil
 }
 
-// applyApproved counts the commands of a held plan on the day it is carried out.
+// applyApproved counts the commands of an approved plan on the day of the approval.
 func (t projector) applyApproved(r chain.Row, f fact.SweepFinished) error {
-	if f.Abandoned { // only accepted commands may have spent or may still spend money
+	if f.Abandoned { // only accepted commands have spent money or may still spend it
 		return t.exec(`DELETE FROM sweep_commands WHERE schedule = ? AND slot_at = ?
 			AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = command_id)`, f.Schedule, sqlite.Micros(f.Slot))
 	}

@@ -1,4 +1,4 @@
-// Archiving: which rows go, and how the shorter ledger replaces the longer one.
+// Archiving: which rows are archived, and how the shorter ledger replaces the longer one.
 
 package ledger
 
@@ -21,38 +21,38 @@ import (
 	"perennial/ledger/tables"
 )
 
-// Archive moves old journal rows into a file of their own. The caller ensures that no
-// process has the ledger open. Every other table stays, so no command is forgotten and no
-// sum changes (docs/decisions/0007).
+// Archive moves old journal rows into a separate file. No process may have the ledger open.
+// All other tables stay complete, so that no command is forgotten and no sum changes
+// (docs/decisions/0007).
 type Archive struct {
 	Path string // path of the ledger
-	Dir  string // directory of the archive; "" is the ledger's own
-	// Before is the instant before which rows are archived. All rows stay from the first
-	// row of an unfinished command on.
+	Dir  string // directory of the archive; "" for the ledger's own directory
+	// Before is the instant before which rows are archived. From the first row of an
+	// unfinished command on, all rows stay.
 	Before time.Time
 	Clock  func() time.Time
-	// Published is the last event of the stream. Unpublished rows stay.
+	// Published is the last event of the stream. Rows after it stay.
 	Published chain.Head
-	// Keep is how many of the newest published rows always stay. Default 4096: the outbox
-	// compares some of them with the stream to find its position. Fewer rows than a 64th of
-	// Keep do not make an archive, so that the facts of one archiving never cause another.
+	// Keep is how many of the newest published rows always stay; the default is 4096. The
+	// outbox compares some of them with the stream to find its position. An archive has at
+	// least Keep/64 rows, so that the facts about one archiving do not cause another.
 	Keep int64
 }
 
-// Archived is the result of an archiving.
+// Archived is the result of archiving.
 type Archived struct {
-	File     string     `json:"file"`      // with its directory; "" if no row had to go
+	File     string     `json:"file"`      // with its directory; "" if no row was archived
 	FirstSeq int64      `json:"first_seq"` // first archived row
 	LastSeq  int64      `json:"last_seq"`
-	Head     chain.Head `json:"head"` // head of the ledger
-	// HeldBy names unfinished work that kept rows old enough to archive.
+	Head     chain.Head `json:"head"` // of the ledger
+	// HeldBy names unfinished work because of which rows stayed that were old enough.
 	HeldBy      string `json:"held_by,omitempty"`
 	BytesBefore int64  `json:"bytes_before"`
 	BytesAfter  int64  `json:"bytes_after"`
 }
 
-// archiveKeeps is how long a row stays at least. The program reads back less of the journal
-// than this on its own.
+// archiveKeeps is the minimum age of archived rows. The program never needs older rows on
+// its own.
 const archiveKeeps = 7 * 24 * time.Hour
 
 // InUseError reports that another process has the ledger file open.
@@ -69,8 +69,8 @@ func (e *InUseError) Error() string {
 // Unwrap returns SQLite's error.
 func (e *InUseError) Unwrap() error { return e.Err }
 
-// NoRoomError reports that an archiving failed on a disk with less free space than it may
-// need. Nothing was changed.
+// NoRoomError reports that archiving failed on a disk with too little free space. Nothing
+// was changed.
 type NoRoomError struct {
 	Dir         string
 	Free, Takes int64 // bytes
@@ -89,8 +89,9 @@ func (e *NoRoomError) Unwrap() error { return e.Err }
 
 func mib(bytes int64) string { return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20)) }
 
-// inRoom runs do, which writes at most this many bytes into a directory. It adds the lack
-// of space to an error, because SQLite calls a file cut off by a full disk malformed.
+// inRoom runs do, which writes at most takes bytes into dir. If do fails and the disk lacks
+// the space, the error says so, because SQLite calls a file that a full disk cut off
+// "malformed".
 func inRoom(dir string, takes int64, do func() error) error {
 	free, unknown := files.Free(dir)
 	err := do()
@@ -100,7 +101,8 @@ func inRoom(dir string, takes int64, do func() error) error {
 	return &NoRoomError{Dir: dir, Free: free, Takes: takes, Err: err}
 }
 
-// Check refuses to archive facts that are too recent for any ledger.
+// Check refuses a cutoff that is more recent than the minimum age of archived rows
+// (archiveKeeps).
 func (x Archive) Check() error {
 	if latest := x.Clock().Add(-archiveKeeps); x.Before.After(latest) {
 		return fmt.Errorf("facts stay for %d days at least: archive what is before %s, or earlier", int(archiveKeeps.Hours()/24), latest.UTC().Format(time.DateOnly))
@@ -109,9 +111,9 @@ func (x Archive) Check() error {
 }
 
 // Run archives. It writes the archive, syncs it and verifies it from the disk under its
-// final name. Then it writes a new ledger that continues after the archive and agrees with
-// the present one in every table. Last, one step replaces the present ledger. A crash
-// before that step changes nothing, and another run completes the work.
+// final name. Then it writes a new ledger that starts after the archive and agrees with the
+// present ledger in every table. Finally one rename replaces the present ledger. If it
+// crashes before that, nothing has changed, and another run completes the work.
 func (x Archive) Run(ctx context.Context) (out Archived, err error) {
 	if x.Keep == 0 {
 		x.Keep = 4096
@@ -170,14 +172,14 @@ func (x Archive) Run(ctx context.Context) (out Archived, err error) {
 	return out, err
 }
 
-// leftover returns the pattern of this ledger's working directories for archiving. A killed
-// run leaves them.
+// leftover returns the pattern of this ledger's working directories, which a killed run
+// leaves behind.
 func (x Archive) leftover(ctx context.Context, l *Ledger) string {
 	b, _ := l.Binding(ctx)
 	return ".archive-" + strings.TrimSuffix(filepath.Base(x.Path), ".db") + "-" + b.Epoch + "-*"
 }
 
-// sweep removes what a killed archiving left.
+// sweep removes what a killed run left.
 func (x Archive) sweep(ctx context.Context, l *Ledger) error {
 	for _, dir := range []string{filepath.Dir(x.Path), x.Dir} {
 		names, err := filepath.Glob(filepath.Join(dir, x.leftover(ctx, l)))
@@ -193,7 +195,7 @@ func (x Archive) sweep(ctx context.Context, l *Ledger) error {
 	return nil
 }
 
-// boundary returns the last row to archive, 0 for none.
+// boundary returns the last row to archive; 0 for none.
 func (x Archive) boundary(ctx context.Context, l *Ledger) (last int64, heldBy string, err error) {
 	row, err := l.Row(ctx, x.Published.Seq)
 	if err != nil || row.Hash != x.Published.Hash {
@@ -223,9 +225,9 @@ func (x Archive) boundary(ctx context.Context, l *Ledger) (last int64, heldBy st
 }
 
 // firstUnfinished returns the first row of unfinished work, and its name. Unfinished are
-// operations, operations with an unanswered line, plans whose commands may not all be
-// published, and plans that a schedule's last slot holds for approval. An earlier held plan
-// is found in the archive.
+// operations that have not ended, operations with an unanswered line, plans whose commands
+// may not all be published, and the newest plan of a schedule if it needs approval. Older
+// plans that need approval can be read from the archive.
 func firstUnfinished(ctx context.Context, q sqlite.Queryer) (seq int64, name string, err error) {
 	err = q.QueryRowContext(ctx, `SELECT seq, name FROM (
 		SELECT c.accepted_seq AS seq, 'operation ' || o.id AS name FROM operations o JOIN commands c ON c.id = o.command_id
@@ -241,7 +243,7 @@ func firstUnfinished(ctx context.Context, q sqlite.Queryer) (seq int64, name str
 	return seq, name, err
 }
 
-// holdFile takes the write lock of a ledger file, so that no other process writes it.
+// holdFile takes the write lock of a ledger file, so that no other process writes to it.
 func holdFile(ctx context.Context, path string) (*held, error) {
 	if !exists(path) {
 		return nil, fmt.Errorf("open ledger %s: %w: is --config or the data directory right?", path, os.ErrNotExist)
@@ -264,7 +266,7 @@ func holdFile(ctx context.Context, path string) (*held, error) {
 	return &held{conn: c}, nil
 }
 
-// held is a ledger file that no other process writes to.
+// held is a ledger file whose write lock is taken.
 type held struct{ conn *conn }
 
 func (h *held) release() error {
@@ -276,8 +278,8 @@ func (h *held) release() error {
 	return errors.Join(c.exec(`ROLLBACK`), c.close())
 }
 
-// swap puts the new ledger in place of the present one. It refuses while a WAL exists,
-// which SQLite would take for the new file's.
+// swap replaces the present ledger with the new one. It refuses while a WAL exists, because
+// SQLite would apply that WAL to the new file.
 func (x Archive) swap(path string) error {
 	for _, suffix := range besideIt[1:] {
 		if exists(x.Path + suffix) {

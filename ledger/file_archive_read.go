@@ -1,4 +1,4 @@
-// Reads of archived rows, from an archive next to the ledger. Only a row's content needs
+// Reading archived rows from an archive next to the ledger. Only the content of a row needs
 // the archive: money and accepted commands stay in the ledger.
 
 package ledger
@@ -16,17 +16,16 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// ErrSealed is returned by Open for an archive that is opened for writing.
+// ErrSealed is returned when an archive is opened for writing.
 var ErrSealed = errors.New("it is an archive: nothing is added to it")
 
-// ArchivedError is returned by a read that needs a row of an archive which is not next to
-// the ledger.
+// ArchivedError is returned if a row is in an archive that is not next to the ledger.
 type ArchivedError struct {
-	File     string // name of the archive
+	File     string // of the archive
 	Dir      string // directory that was searched
 	FirstSeq int64
 	LastSeq  int64
-	Why      error // why the file could not be read; nil if it is missing
+	Why      error // why the file cannot be read; nil if it is missing
 }
 
 // Error says what to do, in three lines.
@@ -41,7 +40,7 @@ func (e *ArchivedError) Error() string {
 // Unwrap returns Why.
 func (e *ArchivedError) Unwrap() error { return e.Why }
 
-// archiveCache holds the archives opened so far, by name.
+// archiveCache holds the opened archives by name.
 type archiveCache struct {
 	mu   sync.Mutex
 	open map[string]*Ledger
@@ -57,8 +56,8 @@ func (s *archiveCache) close() (err error) {
 	return err
 }
 
-// Begins returns the last archived row and its time; the file's journal begins after it. It
-// returns nil when the journal begins with the first row.
+// Begins returns the last archived row and its time; the file's journal starts after it. It
+// returns nil if the journal starts with the first row.
 func (l *Journal) Begins() (*chain.Head, time.Time) {
 	if l.base == nil {
 		return nil, time.Time{}
@@ -66,10 +65,10 @@ func (l *Journal) Begins() (*chain.Head, time.Time) {
 	return &l.base.Head, sqlite.FromMicros(l.base.Time)
 }
 
-// archived reports whether a row is before the beginning of the file.
+// archived reports whether a row was archived.
 func (l *Journal) archived(seq int64) bool { return l.base != nil && seq <= l.base.Seq }
 
-// archiveOf opens the archive that holds a row.
+// archiveOf opens the archive that contains a row.
 func (l *Journal) archiveOf(ctx context.Context, seq int64) (*Ledger, error) {
 	var x ArchivedError
 	var hash string
@@ -125,8 +124,8 @@ func (l *Journal) archivedRows(ctx context.Context, subject string) (all []chain
 	return all, nil
 }
 
-// acceptedAt returns the row that accepted a command, or an operation's command. If there
-// is none it returns the last row, because refusals are not looked for.
+// acceptedAt returns the row that accepted a command, or the command of an operation. If
+// there is none it returns the last row of the journal.
 func (l *Journal) acceptedAt(ctx context.Context, subject string) (seq int64, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT accepted_seq FROM commands
 		WHERE id = ?1 OR id = (SELECT command_id FROM operations WHERE id = ?1) ORDER BY accepted_seq LIMIT 1`, subject).Scan(&seq)

@@ -16,9 +16,9 @@ import (
 	"perennial/ledger/tables"
 )
 
-// checkEnds checks both ends of a file: the chain vouches for the snapshot at its
-// beginning, and an archive ends where it was sealed. An archive's first row is checked
-// against the previous file's last hash.
+// checkEnds checks both ends of a file: a ledger.archived fact names the hash of the
+// snapshot at its start, and an archive ends where it was sealed. The first row of an
+// archive is compared with the last hash of the previous file elsewhere.
 func checkEnds(ctx context.Context, q sqlite.Queryer, b *tables.Base, h chain.Head) error {
 	sealed, err := sealOf(ctx, q)
 	if err != nil {
@@ -34,7 +34,7 @@ func checkEnds(ctx context.Context, q sqlite.Queryer, b *tables.Base, h chain.He
 		return nil
 	}
 	var n int
-	// Check the fact itself: the table may come from the snapshot.
+	// Check the fact itself, because the table may come from the snapshot.
 	err = q.QueryRowContext(ctx, `SELECT count(*) FROM archives a CROSS JOIN journal j ON j.seq = a.seq AND j.type = 'ledger.archived'
 		WHERE j.data ->> '$.last_seq' = ? AND j.data ->> '$.last_hash' = ? AND j.data ->> '$.snapshot_hash' = ?`,
 		b.Seq, b.Hash, b.SnapshotHash).Scan(&n)
@@ -47,20 +47,20 @@ func checkEnds(ctx context.Context, q sqlite.Queryer, b *tables.Base, h chain.He
 	return nil
 }
 
-// sealOf reads where an archive ends; nil for a ledger that continues.
+// sealOf reads where an archive ends. It returns nil for a ledger that is not an archive.
 func sealOf(ctx context.Context, q sqlite.Queryer) (*chain.Head, error) {
 	var h chain.Head
 	err := q.QueryRowContext(ctx, `SELECT seq, hash FROM seal`).Scan(&h.Seq, &h.Hash)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil //nolint:nilnil // a ledger that continues is no error
+		return nil, nil //nolint:nilnil // most files are not archives
 	}
 	return &h, err
 }
 
-// VerifyWith verifies the ledger together with its archives. Each archive is sound, begins
-// where the previous one ends and has the projections of its last row. The last one ends
-// where the ledger begins. Given all archives it proves the history from the first row, and
-// Verified.Behind is nil.
+// VerifyWith verifies the ledger together with its archives: each archive is sound, starts
+// where the previous one ends, and has the projections of its last row; the last archive
+// ends where the ledger starts. With all archives it verifies the history from the first
+// row, and Verified.Behind is nil.
 func (l *Ledger) VerifyWith(ctx context.Context, files ...string) (v Verified, err error) {
 	archives, err := openArchives(ctx, l.clock, files)
 	defer func() {
@@ -92,7 +92,7 @@ func (l *Ledger) VerifyWith(ctx context.Context, files ...string) (v Verified, e
 	own, err := l.Verify(ctx)
 	v.Backdated = own.Backdated
 	if v.Rows, v.Head = v.Rows+own.Rows, own.Head; own.Behind == nil {
-		v.Rows, v.Behind = own.Rows, nil // it was rebuilt from the events and holds their rows
+		v.Rows, v.Behind = own.Rows, nil // it was rebuilt from the events and contains the archived rows
 	}
 	if len(archives) == 0 {
 		v.Behind = own.Behind
@@ -100,7 +100,7 @@ func (l *Ledger) VerifyWith(ctx context.Context, files ...string) (v Verified, e
 	return v, err
 }
 
-// openArchives opens archives for reading, in the order of their rows.
+// openArchives opens archives for reading, ordered by their rows.
 func openArchives(ctx context.Context, clock func() time.Time, files []string) (archives []*Ledger, err error) {
 	for _, file := range files {
 		a, err := Open(ctx, Config{Path: file, Clock: clock, ReadOnly: true, Inspect: true})
@@ -121,8 +121,8 @@ func openArchives(ctx context.Context, clock func() time.Time, files []string) (
 	return archives, nil
 }
 
-// joins proves that the next file begins where this one ends. A ledger rebuilt from the
-// events holds the archived rows itself, and must agree with them.
+// joins checks that the next file starts where this one ends. A ledger that was rebuilt
+// from the events contains the archived rows itself, and must agree with the archive.
 func (l *Ledger) joins(ctx context.Context, next *Ledger) error {
 	seq, hash, err := l.Head(ctx)
 	if err != nil {

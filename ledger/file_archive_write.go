@@ -1,4 +1,4 @@
-// Writing the files of an archiving: the archive, and the ledger that follows it.
+// Writing the two files of archiving: the archive, and the ledger that starts after it.
 
 package ledger
 
@@ -19,9 +19,9 @@ import (
 	"perennial/ledger/tables"
 )
 
-// writeArchive folds the rows to archive into a file of their own. The file gets its name
-// once it is sealed, synced and verified from the disk. A file that an earlier run finished
-// is verified again and used. sound says what is wrong with the ledger's own file.
+// writeArchive writes the rows to archive into a file. The file gets its final name after
+// it is sealed, synced and verified from the disk. If an earlier run finished the file, it
+// is verified again and used. sound returns what is wrong with the ledger's own file.
 func (x Archive) writeArchive(ctx context.Context, l *Ledger, last int64, sound func() error, out *Archived) error {
 	out.FirstSeq, out.LastSeq = 1, last
 	if l.base != nil {
@@ -45,7 +45,7 @@ func (x Archive) writeArchive(ctx context.Context, l *Ledger, last int64, sound 
 	}
 	return writeBeside(out.File, x.leftover(ctx, l), func(path string) error {
 		err := l.foldArchive(ctx, path, last)
-		if err := cmp.Or(sound(), err); err != nil { // a damaged ledger gives any error
+		if err := cmp.Or(sound(), err); err != nil { // a damaged ledger causes errors of any kind
 			return err
 		}
 		failpoint.Reached(ctx, "archive.folded")
@@ -56,8 +56,8 @@ func (x Archive) writeArchive(ctx context.Context, l *Ledger, last int64, sound 
 	})
 }
 
-// foldArchive builds the archive's tables with the usual fold, so that they equal the
-// ledger's tables after the last row.
+// foldArchive builds the tables of the archive with the usual fold, so that they equal the
+// ledger's tables after the last archived row.
 func (l *Ledger) foldArchive(ctx context.Context, path string, last int64) (err error) {
 	tx, err := l.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
@@ -83,9 +83,9 @@ func (l *Ledger) foldArchive(ctx context.Context, path string, last int64) (err 
 	})
 }
 
-// verifyArchive reads a finished archive back: SQLite's own structures, the seal, and the
-// chain from row to row. A second fold is not needed: the next ledger is folded from these
-// tables and compared with the present one.
+// verifyArchive reads a finished archive back: SQLite's structures, the seal, and the hash
+// chain. A second fold is not needed, because the next ledger is folded from these tables
+// and compared with the present one.
 func (x Archive) verifyArchive(ctx context.Context, path string, ends chain.Head) (err error) {
 	a, err := Open(ctx, Config{Path: path, Clock: x.Clock, ReadOnly: true})
 	if err != nil {
@@ -101,7 +101,7 @@ func (x Archive) verifyArchive(ctx context.Context, path string, ends chain.Head
 	return err
 }
 
-// endsAs walks an archive's chain to its seal.
+// endsAs follows the hash chain of an archive to its seal.
 func (l *Ledger) endsAs(ctx context.Context, ends chain.Head) error {
 	tx, err := l.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
@@ -129,8 +129,8 @@ func (l *Ledger) endsAs(ctx context.Context, ends chain.Head) error {
 	return err
 }
 
-// writeLedger builds the ledger that follows the archive, compares every table with the
-// present one, records the archiving in its journal and verifies it.
+// writeLedger builds the ledger that starts after the archive, compares every table with
+// the present ledger, appends ledger.archived and verifies the result.
 func (x Archive) writeLedger(ctx context.Context, l *Ledger, path string, out *Archived) (err error) {
 	a, err := Open(ctx, Config{Path: out.File, Clock: x.Clock, ReadOnly: true})
 	if err != nil {
@@ -181,8 +181,8 @@ func (x Archive) writeLedger(ctx context.Context, l *Ledger, path string, out *A
 	return err
 }
 
-// foldBehind folds the rows after an archive, from a snapshot of it, and compares every
-// table with the present ones.
+// foldBehind folds the rows after an archive, starting with its snapshot, and compares
+// every table with the present ones.
 func (l *Ledger) foldBehind(ctx context.Context, a *Ledger, path string) (b *tables.Base, err error) {
 	begin, err := a.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
@@ -200,7 +200,7 @@ func (l *Ledger) foldBehind(ctx context.Context, a *Ledger, path string) (b *tab
 	return b, with.compare(ctx, path, projections)
 }
 
-// foldBehind folds the rows after the end of another file, and copies the caches.
+// foldBehind folds the rows after the end of another file and copies the caches.
 func (b *comparison) foldBehind(ctx context.Context, begin *sql.Tx, archive, path string) (at *tables.Base, err error) {
 	err = makeFile(path, func(singly bool) (err error) {
 		f, err := newFold(ctx, path, singly)
@@ -219,7 +219,7 @@ func (b *comparison) foldBehind(ctx context.Context, begin *sql.Tx, archive, pat
 	return at, err
 }
 
-// takeCaches copies tables that no fact fills: the provider's data, and the note of
+// takeCaches copies the tables that no fact fills: the provider's data and the note of
 // published rows.
 func (f *fold) takeCaches(ctx context.Context, q sqlite.Queryer) error {
 	if err := f.w.exec(`BEGIN IMMEDIATE`); err != nil {

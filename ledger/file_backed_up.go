@@ -15,20 +15,20 @@ import (
 	"perennial/ledger/files"
 )
 
-// BackedUp records when a backup of a ledger was made, and its last row.
+// BackedUp says when a ledger was backed up, and the last row of the backup.
 type BackedUp struct {
 	At   time.Time  `json:"at"`
 	Head chain.Head `json:"head"`
 	File string     `json:"file"`
 }
 
-// backedUpPath returns the path of the note next to a ledger.
+// backedUpPath returns the path of the note next to a ledger file.
 func backedUpPath(ledger string) string { return ledger + ".backup.json" }
 
-// maxBackedUp bounds the size of the note.
+// maxBackedUp limits the size of the note, in bytes.
 const maxBackedUp = 1 << 16
 
-// NoteBackup records next to the ledger that a backup was made now, at out.
+// NoteBackup records, next to the ledger file, that a backup was written to out just now.
 func (l *Ledger) NoteBackup(v Verified, out string) error {
 	if at, err := filepath.Abs(out); err == nil {
 		out = at
@@ -49,7 +49,7 @@ func (l *Ledger) NoteBackup(v Verified, out string) error {
 	return nil
 }
 
-// LastBackup returns the last recorded backup; zero if none was.
+// LastBackup returns the last recorded backup, or the zero value.
 func (l *Ledger) LastBackup() (b BackedUp, err error) {
 	text, err := files.Read(backedUpPath(l.path), maxBackedUp)
 	if errors.Is(err, fs.ErrNotExist) {

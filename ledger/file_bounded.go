@@ -1,4 +1,4 @@
-// The snapshot that replaces removed events: written, read back and vouched for.
+// Snapshots that replace removed events: writing, reading and checking them.
 
 package ledger
 
@@ -21,18 +21,18 @@ import (
 	"perennial/ledger/tables"
 )
 
-// An events stream may begin after an archived row. The state at that row is then the
-// snapshot that the ledger begins with. A copy of it is kept with the stream
-// (docs/decisions/0011).
+// An events stream may start after an archived row. A ledger that is rebuilt from it then
+// starts with the snapshot of the state at that row. A copy of the snapshot is stored with
+// the stream (docs/decisions/0011).
 
-// Snapshot names the state of every projection after an archived row.
+// Snapshot names the state of all projections after an archived row.
 type Snapshot struct {
-	chain.Head // the last row it includes
+	chain.Head // the last row that the snapshot includes
 
-	SnapshotHash string // as ledger.archived names it
+	SnapshotHash string // the hash in ledger.archived
 }
 
-// Snapshot returns the snapshot that the file's journal begins with; nil when it begins
+// Snapshot returns the snapshot with which the file's journal starts, or nil if it starts
 // with its first row.
 func (l *Ledger) Snapshot() *Snapshot {
 	if l.base == nil {
@@ -41,7 +41,7 @@ func (l *Ledger) Snapshot() *Snapshot {
 	return &Snapshot{Head: l.base.Head, SnapshotHash: l.base.SnapshotHash}
 }
 
-// EventsBegin returns the latest row that the events stream may begin with; 1 if no event
+// EventsBegin returns the latest row with which the events stream may start; 1 if no event
 // was removed.
 func (l *Ledger) EventsBegin(ctx context.Context) (seq int64, err error) {
 	columns, err := sqlite.Columns(ctx, l.read, "archives")
@@ -52,8 +52,8 @@ func (l *Ledger) EventsBegin(ctx context.Context) (seq int64, err error) {
 	return seq, err
 }
 
-// VouchedSnapshots lists the snapshots that published ledger.archived events name, the
-// newest last.
+// VouchedSnapshots lists the snapshots that published ledger.archived events name, newest
+// last.
 func VouchedSnapshots(events iter.Seq2[[]byte, error]) (all []Snapshot, err error) {
 	for r, err := range rowsOf(events) {
 		if err != nil {
@@ -70,15 +70,16 @@ func VouchedSnapshots(events iter.Seq2[[]byte, error]) (all []Snapshot, err erro
 	return all, nil
 }
 
-// A written snapshot is compressed with gzip. A line of JSON names it. Each part of a table
-// follows: a line of JSON, then the part's rows as a JSON array of arrays and a newline.
+// A written snapshot is compressed with gzip. It starts with a line of JSON that names it.
+// For each part of a table a line of JSON follows, then the part's rows as a JSON array of
+// arrays, then a newline.
 const snapshotFormat = "perennial snapshot 1"
 
 type snapshotLine struct {
 	Format       string `json:"format"`
 	Seq          int64  `json:"seq"`
 	Hash         string `json:"hash"`
-	Time         int64  `json:"time"` // time of that row, in microseconds since 1970 UTC
+	Time         int64  `json:"time"` // of that row, in microseconds since 1970 UTC
 	SnapshotHash string `json:"snapshot_hash"`
 }
 
@@ -89,11 +90,11 @@ type partLine struct {
 	Bytes   int    `json:"bytes"` // length of the rows
 }
 
-// mostPart bounds the declared bytes of a part.
+// mostPart limits the declared size of a part, in bytes.
 const mostPart = 256 << 20
 
-// WriteSnapshot writes the snapshot that the file's journal begins with. A ledger can be
-// built from it and the rows after it.
+// WriteSnapshot writes the snapshot with which the file's journal starts. A ledger can be
+// built from this snapshot and the rows after it.
 func (l *Ledger) WriteSnapshot(ctx context.Context, to io.Writer) error {
 	if l.base == nil {
 		return errors.New("the ledger begins with its first row: there is no snapshot to write")
@@ -124,14 +125,14 @@ func (l *Ledger) WriteSnapshot(ctx context.Context, to io.Writer) error {
 	return packed.Close()
 }
 
-// CheckSnapshot reads a written snapshot to its end and proves that it is the wanted one.
+// CheckSnapshot reads a written snapshot to its end and checks that it is the wanted one.
 func CheckSnapshot(from io.Reader, want Snapshot) error {
 	_, err := readSnapshot(from, want, func(chunk) error { return nil })
 	return err
 }
 
-// readSnapshot yields the parts of a written snapshot. At the end it proves that they match
-// their hash, and that the snapshot is the wanted one.
+// readSnapshot yields the parts of a written snapshot. At the end it checks that they match
+// their hash and that the snapshot is the wanted one.
 func readSnapshot(from io.Reader, want Snapshot, yield func(chunk) error) (*tables.Base, error) {
 	broken := func(err error) error {
 		return &chain.BrokenError{Check: "snapshot", Seq: want.Seq, Detail: err.Error()}
@@ -169,7 +170,7 @@ func readSnapshot(from io.Reader, want Snapshot, yield func(chunk) error) (*tabl
 	return b, nil
 }
 
-// readPart reads the next part of a written snapshot; io.EOF after the last.
+// readPart reads the next part of a written snapshot; io.EOF after the last part.
 func readPart(in *bufio.Reader) (c chunk, err error) {
 	var line partLine
 	if err := readLine(in, &line); err != nil {
@@ -197,7 +198,7 @@ func readLine(in *bufio.Reader, into any) error {
 	return json.Unmarshal(text, into)
 }
 
-// beginFrom begins the fold with a written snapshot. It checks the hash before any part
+// beginFrom starts the fold with a written snapshot. It checks the hash before any part
 // becomes a table.
 func (f *fold) beginFrom(from io.Reader, want Snapshot) error {
 	var b tables.Base

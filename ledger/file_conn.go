@@ -1,4 +1,4 @@
-// The writer's connection: prepared statements without the cost of database/sql.
+// The writer's connection: prepared statements without the overhead of database/sql.
 
 package ledger
 
@@ -16,15 +16,15 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// conn is the writer's connection, used without database/sql. It has one user, lives as
-// long as the ledger, and its statements are the hottest path (a fifth of the writer's
-// time, measured). Each statement is prepared once. Statements are never cancelled: a
+// conn is the writer's connection. It does not use database/sql, because its statements are
+// the hottest path (a fifth of the writer's time, measured). It has one user and lives as
+// long as the ledger. Each statement is prepared once. Statements are never cancelled: a
 // commit completes or is rolled back whole.
 type conn struct {
 	raw    driver.Conn
 	stmts  map[string]*prepared
 	args   []driver.NamedValue
-	ran    int64                 // statements run so far
+	ran    int64                 // number of statements so far
 	before func(*prepared) error // called before each statement; may be nil
 }
 
@@ -34,7 +34,7 @@ type prepared struct {
 
 	readsJournal, readsHeld bool
 
-	rows connRows // of its last run; SQLite gives a statement one at a time
+	rows connRows // of the last execution; SQLite runs a statement once at a time
 }
 
 func openConn(dsn string) (*conn, error) {
@@ -69,7 +69,7 @@ func (c *conn) stmt(query string) (*prepared, error) {
 	return s, nil
 }
 
-// ready returns the statement, after writing what must be written before it.
+// ready returns the statement, after the before hook has run.
 func (c *conn) ready(query string) (*prepared, error) {
 	s, err := c.stmt(query)
 	if err == nil && c.before != nil {
@@ -78,8 +78,7 @@ func (c *conn) ready(query string) (*prepared, error) {
 	return s, err
 }
 
-// values converts the arguments to the driver's types, in a buffer that the next call
-// reuses.
+// values converts arguments to the driver's types, in a buffer that the next call reuses.
 func (c *conn) values(args []any) ([]driver.NamedValue, error) {
 	c.ran++
 	c.args = c.args[:0]
@@ -114,7 +113,7 @@ func (c *conn) exec(query string, args ...any) error {
 	return err
 }
 
-// execOne runs a statement that must change exactly one row; ErrNotFound otherwise.
+// execOne runs a statement that must change exactly one row, or returns ErrNotFound.
 func (c *conn) execOne(query string, args ...any) error {
 	n, err := c.changed(query, args)
 	if err == nil && n != 1 {
@@ -123,7 +122,7 @@ func (c *conn) execOne(query string, args ...any) error {
 	return err
 }
 
-// changed runs a statement and returns how many rows it changed.
+// changed runs a statement and returns the number of changed rows.
 func (c *conn) changed(query string, args []any) (int64, error) {
 	result, err := c.run(query, args)
 	if err != nil {
@@ -132,7 +131,7 @@ func (c *conn) changed(query string, args []any) (int64, error) {
 	return result.RowsAffected()
 }
 
-// Query runs a query; the rows return its error.
+// Query runs a query. An error is returned by the rows.
 func (c *conn) Query(query string, args ...any) sqlite.Rows {
 	rows, err := c.start(query, args)
 	if err != nil {
@@ -161,7 +160,8 @@ func (c *conn) start(query string, args []any) (*connRows, error) {
 	return &s.rows, nil
 }
 
-// QueryRow defers every error to Scan, like database/sql; a missing row is sql.ErrNoRows.
+// QueryRow runs a query for one row. Like database/sql it returns every error from Scan; a
+// missing row is sql.ErrNoRows.
 func (c *conn) QueryRow(query string, args ...any) sqlite.Scanner {
 	rows, err := c.start(query, args)
 	if err != nil {
@@ -184,7 +184,7 @@ func (r *oneRow) Scan(dest ...any) error {
 	return sql.ErrNoRows
 }
 
-// connRows is the part of sql.Rows that this package uses.
+// connRows implements sqlite.Rows.
 type connRows struct {
 	rows   driver.Rows
 	values []driver.Value
@@ -214,7 +214,7 @@ func (r *connRows) Scan(dest ...any) error {
 	return nil
 }
 
-// assign stores a column in a variable of the same kind. Tables are STRICT, so no
+// assign stores a column in a variable of the same type. Tables are STRICT, so no
 // conversion is needed.
 func assign(dest any, value driver.Value) error {
 	number, isNumber := value.(int64)

@@ -1,4 +1,5 @@
-// Backups and rebuilt ledgers: written to a temporary file, then renamed into place.
+// Backups and rebuilt ledgers. Each is written to a temporary file and then renamed into
+// place.
 
 package ledger
 
@@ -20,9 +21,9 @@ import (
 )
 
 // Rebuild folds the journal into a new file at out, which must not exist, and compares
-// every projection with the present one. If a projection differs it returns a *chain.BrokenError
-// and keeps the file, which holds what the journal gives. The proxies table is a cache and
-// stays empty.
+// every projection with the present one. If a projection differs, it returns a
+// *chain.BrokenError and keeps the new file, which contains what follows from the journal.
+// The table proxies is a cache and stays empty.
 func (l *Ledger) Rebuild(ctx context.Context, out string) (v Verified, err error) {
 	if err := mustNotExist(out); err != nil {
 		return v, err
@@ -38,9 +39,9 @@ func (l *Ledger) Rebuild(ctx context.Context, out string) (v Verified, err error
 	return v, err
 }
 
-// Backup writes a verified copy of the ledger as of one moment, next to a running writer.
-// The file gets its name once it is complete, verified and synced. It replaces an existing
-// file only with force.
+// Backup writes a verified copy of the ledger while the writer may be running. The copy is
+// of one moment. It gets its name after it is complete, verified and synced. An existing
+// file is replaced only with force.
 func (l *Ledger) Backup(ctx context.Context, out string, force bool) (v Verified, err error) {
 	if !force {
 		if err := mustNotExist(out); err != nil {
@@ -64,7 +65,7 @@ func (l *Ledger) Backup(ctx context.Context, out string, force bool) (v Verified
 				return errors.Join(fmt.Errorf("the copy ends with row %d %s, which %s does not hold", v.Head.Seq, v.Head.Hash, l.path), err)
 			}
 		}
-		// Without a WAL the backup is one file, and reading it leaves no other files.
+		// Without a WAL the backup is a single file, and reading it creates no other files.
 		if err := withoutWAL(path); err != nil {
 			return err
 		}
@@ -74,8 +75,8 @@ func (l *Ledger) Backup(ctx context.Context, out string, force bool) (v Verified
 	return v, err
 }
 
-// copyInto copies a ledger file with SQLite's VACUUM INTO. The copy is of one moment,
-// includes the WAL, and is safe next to a writer.
+// copyInto copies a ledger file with VACUUM INTO. The copy is of one moment, includes the
+// WAL, and may be made while a writer is running.
 func copyInto(ctx context.Context, from, to string) (err error) {
 	if err := files.Regular(from); err != nil {
 		return err
@@ -91,8 +92,8 @@ func copyInto(ctx context.Context, from, to string) (err error) {
 	return os.Chmod(to, 0o600)
 }
 
-// copyClosed copies a ledger file that no process writes. Without a WAL or rollback journal
-// it copies the bytes, in a fraction of copyInto's time.
+// copyClosed copies a ledger file that no process writes to. If there is no WAL and no
+// rollback journal it copies the bytes, in a fraction of the time of copyInto.
 func copyClosed(ctx context.Context, from, to string) (err error) {
 	for _, suffix := range []string{"-wal", "-journal"} {
 		if exists(from + suffix) {
@@ -117,7 +118,7 @@ func copyClosed(ctx context.Context, from, to string) (err error) {
 
 // verifyCopy verifies a copy that no other process has open.
 func verifyCopy(ctx context.Context, path string) (v Verified, err error) {
-	l, err := Open(ctx, Config{Path: path, Clock: func() time.Time { return time.Unix(0, 0) }}) // the clock is unused: nothing is written
+	l, err := Open(ctx, Config{Path: path, Clock: func() time.Time { return time.Unix(0, 0) }}) // the clock is not used: nothing is written
 	if err != nil {
 		return v, err
 	}
@@ -125,7 +126,8 @@ func verifyCopy(ctx context.Context, path string) (v Verified, err error) {
 	return l.Verify(ctx)
 }
 
-// withoutWAL makes a closed ledger one file, until it is opened for writing.
+// withoutWAL turns a closed ledger into a single file, until it is opened for writing
+// again.
 func withoutWAL(path string) (err error) {
 	c, err := openConn("file:" + (&url.URL{Path: path}).EscapedPath())
 	if err != nil {
@@ -143,8 +145,8 @@ func mustNotExist(path string) error {
 	return errors.Join(fmt.Errorf("%s: %w", path, fs.ErrExist), err)
 }
 
-// writeBeside runs do with a path in a new directory next to out, on the same file system.
-// It removes the directory afterwards, and those that killed processes left.
+// writeBeside calls do with a path in a new directory next to out, on the same file system.
+// It removes the directory afterwards, and directories that killed processes left.
 func writeBeside(out, pattern string, do func(path string) error) (err error) {
 	leftovers, err := filepath.Glob(filepath.Join(filepath.Dir(out), pattern))
 	if err != nil {
@@ -170,8 +172,8 @@ func writeBeside(out, pattern string, do func(path string) error) (err error) {
 	return do(filepath.Join(dir, "ledger.db"))
 }
 
-// lockRoom locks a directory of writeBeside; alone is false if another process holds it.
-// The lock ends with the process that holds it.
+// lockRoom locks a directory of writeBeside. alone is false if another process has locked
+// it. The lock ends with the process.
 func lockRoom(dir string) (unlock func() error, alone bool) {
 	lock, alone, err := files.TryLock(filepath.Join(dir, "lock"))
 	if err != nil {
@@ -180,15 +182,14 @@ func lockRoom(dir string) (unlock func() error, alone bool) {
 	return lock.Unlock, alone
 }
 
-// keep puts a finished and closed file in its place: it syncs the file, renames it, and
-// syncs the rename. Removals in that place reach the disk first, because an old WAL would
-// be taken for the new file's.
+// keep moves a finished and closed file to its final place: it syncs the file, renames it,
+// and syncs the rename. Files of a previous ledger in that place are removed on the disk
+// first, because SQLite would apply an old WAL to the new file.
 func keep(path, out string) error {
 	if _, err := os.Stat(path + "-wal"); err == nil {
 		return fmt.Errorf("%s was not closed: its newest part is in its -wal file", path)
 	}
-	// Files next to out may belong to the previous file, and SQLite would take them for the
-	// new one's.
+	// Remove SQLite's files of a previous ledger, which it would use for the new one.
 	for _, suffix := range besideIt[1:] {
 		if exists(out + suffix) {
 			return fmt.Errorf("%s exists and belongs to another file: close what has %s open, or move both away", out+suffix, out)
@@ -203,14 +204,14 @@ func keep(path, out string) error {
 	return names.sync(filepath.Dir(out))
 }
 
-// names holds the directory changes of putting a file in its place. A power cut keeps what
-// was synced, and any part of what followed.
+// names holds the directory operations of keep. After a power cut everything synced is
+// there, and any part of what came later.
 var names = struct {
 	link, rename func(from, to string) error
 	remove, sync func(path string) error
 }{os.Link, os.Rename, os.Remove, syncFile}
 
-// syncFile syncs a file, or a directory's list of names, to the disk.
+// syncFile syncs a file, or a directory's entries, to the disk.
 func syncFile(path string) error {
 	f, err := os.Open(path)
 	if err != nil {

@@ -12,17 +12,17 @@ import (
 	"github.com/mattn/go-sqlite3"
 )
 
-// After a failed fsync the operating system may have dropped data it could not write, and
-// still show that data to readers. A process that opens the file later can find commits in
-// the write-ahead log that a power cut would lose. Whatever it appends after them would be
-// lost too, synced or not. The process that saw the failure is safe: SQLite has undone the
-// commit and writes the same part of the log again.
+// After a failed fsync the operating system may have dropped data that it could not write,
+// and may still show that data to readers. A process that opens the file later can then
+// read commits in the write-ahead log that a power cut would lose. Whatever it appends
+// after these commits would be lost too, synced or not. The process that saw the failure is
+// safe: SQLite has undone the commit and writes the same part of the log again.
 //
-// Before anything is appended, everything that reads find in the log is therefore copied
-// into the database, synced there, and the log is restarted:
-// - in a file just opened, because its previous process may have died of a failure;
-// - after an I/O error, as proof that the disk takes writes again.
-// Writes fail until that succeeds. Reads continue.
+// Therefore, before anything is appended, everything readable in the log is copied into the
+// database and synced there, and the log is restarted:
+//   - when a file is opened, because its previous process may have ended after a failure;
+//   - after an I/O error, to show that the disk accepts writes again. Until that succeeds,
+//     writes fail and reads continue.
 
 // isIOError reports whether the disk failed, whatever SQLite was doing.
 func isIOError(err error) bool {
@@ -30,9 +30,9 @@ func isIOError(err error) bool {
 	return failure.Code == sqlite3.ErrIoErr
 }
 
-// settleLog copies the write-ahead log into the database and syncs it there. While a reader
-// uses an older moment of the file only a part can be copied, which is no error. Such a
-// reader has kept the index of the log, which ends with the last synced commit.
+// settleLog copies the write-ahead log into the database and syncs it there. If a reader
+// still uses an older state of the file, only part of the log can be copied. That is not an
+// error: the reader has kept the index of the log, which ends with the last synced commit.
 func (c *conn) settleLog() error {
 	var busy, frames, moved int64
 	if err := c.QueryRow(`PRAGMA wal_checkpoint(RESTART)`).Scan(&busy, &frames, &moved); err != nil {
@@ -41,8 +41,8 @@ func (c *conn) settleLog() error {
 	return nil
 }
 
-// recover checks, after an I/O error, that the disk takes writes and that the journal ends
-// with the last commit.
+// recover checks, after an I/O error, that the disk accepts writes and that the journal
+// ends with the last commit.
 func (w *writer) recover() error {
 	if err := w.settleLog(); err != nil {
 		return err

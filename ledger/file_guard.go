@@ -1,4 +1,4 @@
-// Detecting a ledger file that was lost or damaged while open, before writing to it.
+// Detecting, before a write, that the open ledger file was removed, replaced or damaged.
 
 package ledger
 
@@ -17,10 +17,11 @@ import (
 	"github.com/mattn/go-sqlite3"
 )
 
-// SQLite keeps using a file whose name was removed or given to another file; those commits
-// are lost with the process. It also continues when only some pages are damaged. An open
-// ledger therefore remembers which files it has open and whether SQLite found one damaged.
-// It writes nothing once one of them has changed. Without an intent nothing is sent.
+// SQLite continues to use a file that was renamed, removed or replaced by another file;
+// those commits are lost when the process ends. It also continues if only some pages are
+// damaged. An open ledger therefore remembers which files it has opened and whether SQLite
+// reported damage. Once a file has changed, nothing is written any more, and without a
+// written intent nothing is sent.
 
 // LostError reports that a ledger file was removed or replaced while it was open.
 type LostError struct{ Path string }
@@ -59,20 +60,20 @@ func ofDamage(err error) bool {
 	return failure.Code == sqlite3.ErrCorrupt || failure.Code == sqlite3.ErrNotADB
 }
 
-// guard notices changes of an open ledger's files. A nil guard notices none.
+// guard detects changes of an open ledger's files. A nil guard detects none.
 type guard struct {
 	path string
-	held func() error // returns why the directory is no longer held; may be nil
+	held func() error // returns why the directory lock was lost; may be nil
 
 	mu      sync.Mutex
-	open    map[string]os.FileInfo // by suffix
+	open    map[string]os.FileInfo // by file name suffix
 	size    int64                  // the largest size of the file so far
 	damaged error
 }
 
 func newGuard(path string) *guard { return &guard{path: path, open: map[string]os.FileInfo{}} }
 
-// notice records that SQLite found the file damaged, and returns err.
+// notice records SQLite's report that the file is damaged, and returns err.
 func (g *guard) notice(err error) error {
 	if g == nil || !ofDamage(err) {
 		return err
@@ -85,8 +86,8 @@ func (g *guard) notice(err error) error {
 	return err
 }
 
-// check returns why the files cannot be used any more; nil while they can. shorter reports
-// that the file has shrunk since the last check.
+// check returns why the files cannot be used any more, or nil. shorter says that the file
+// has shrunk since the last check.
 func (g *guard) check() (shorter bool, err error) {
 	if g == nil {
 		return false, nil
@@ -102,7 +103,7 @@ func (g *guard) check() (shorter bool, err error) {
 		now, err := os.Stat(g.path + ending)
 		was := g.open[ending]
 		switch {
-		case err != nil && !errors.Is(err, fs.ErrNotExist): // no answer from the disk is no proof
+		case err != nil && !errors.Is(err, fs.ErrNotExist): // the disk does not answer, which proves nothing
 		case was != nil && (err != nil || !os.SameFile(was, now)):
 			return false, &LostError{g.path + ending}
 		case err == nil && was == nil:
@@ -116,8 +117,9 @@ func (g *guard) check() (shorter bool, err error) {
 	return shorter, g.damaged
 }
 
-// Unusable returns why the ledger is no longer written until the program restarts or its
-// file is put back: a *LostError or a *DamagedError. It is nil otherwise.
+// Unusable returns why nothing is written to the ledger until the file is put back or the
+// program restarts: a *LostError or a *DamagedError. It returns nil while the ledger is
+// usable.
 func (l *Ledger) Unusable() error {
 	shorter, err := l.guard.check()
 	if err != nil || !shorter {
@@ -126,8 +128,9 @@ func (l *Ledger) Unusable() error {
 	return l.cutShort()
 }
 
-// cutShort checks whether a shrunken file ends before its last page, as counted in its
-// header; pages in the -wal are not counted. A file that an operator vacuumed passes.
+// cutShort checks whether a file that has shrunk ends before its last page, according to
+// its header; pages in the WAL are not counted. A file that an operator vacuumed passes the
+// check.
 func (l *Ledger) cutShort() error {
 	bytes, err := bytesInHeader(l.path)
 	l.guard.mu.Lock()
@@ -144,14 +147,14 @@ func (l *Ledger) cutShort() error {
 	return nil
 }
 
-// keptOpen holds the files that bytesInHeader has opened. Closing one would drop SQLite's
-// locks on the same file in this process.
+// keptOpen holds the files that bytesInHeader has opened. Closing such a file would drop
+// SQLite's locks on it in this process.
 var keptOpen struct {
 	sync.Mutex
 	files []*os.File
 }
 
-// bytesInHeader returns the size that a database file's header states
+// bytesInHeader returns the size that a database file's header gives
 // (https://www.sqlite.org/fileformat.html, 1.3).
 func bytesInHeader(path string) (int64, error) {
 	f, err := os.Open(path)
@@ -172,8 +175,8 @@ func bytesInHeader(path string) (int64, error) {
 	return page * int64(binary.BigEndian.Uint32(header[28:])), nil
 }
 
-// connector opens guarded connections for reading. It opens none while the name belongs to
-// another file, which would hold another history.
+// connector opens guarded connections for reading. It opens none while the file name
+// belongs to another file, which would contain another history.
 type connector struct {
 	driver *sqlite3.SQLiteDriver
 	dsn    string

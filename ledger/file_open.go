@@ -33,36 +33,36 @@ var migrations embed.FS
 
 // Config says how to open a ledger.
 type Config struct {
-	// Path of the file, by convention <data_dir>/<account>.ledger.db.
+	// Path is the file's path, by convention <data_dir>/<account>.ledger.db.
 	Path string
-	// Clock gives the time of facts. It is required.
+	// Clock returns the time of facts. It is required.
 	Clock func() time.Time
-	// MaxGroup is the most writes that share one commit. Default 256.
+	// MaxGroup is the maximum number of writes in one commit. Default 256.
 	MaxGroup int
 	// BusyTimeout is how long a commit waits for another process's lock on the file, such
 	// as an operator's SQLite shell. Default 10 s.
 	BusyTimeout time.Duration
-	// Turns are shared by the ledgers of one process. Default: this writer waits for no
-	// other.
+	// Turns limits how many ledgers of one process write at once. Default: no limit.
 	Turns *Turns
-	// Committed is called after each commit with its number of writes and its duration.
-	// Default: no call.
+	// Committed is called after each commit, with the number of writes and the duration.
 	Committed func(writes int, took time.Duration)
-	// ReadOnly opens an existing file next to a running writer. Write returns ErrReadOnly.
+	// ReadOnly opens an existing file, possibly while a writer is running. Write returns
+	// ErrReadOnly.
 	ReadOnly bool
-	// Follows says that the journal is an external stream. Write appends facts only under
-	// Lead, which publishes them first. Fold takes other runners' facts.
+	// Follows says that the journal is an external stream. Write then appends facts only
+	// under Lead, which publishes them first. Fold applies the facts of other runners.
 	Follows bool
-	// Held returns why this process no longer holds the file's directory; then nothing is
-	// written. Default: it always holds it.
+	// Held returns why this process has lost the lock of the file's directory; then nothing
+	// is written. Default: the lock is never lost.
 	Held func() error
-	// Inspect, with ReadOnly, also opens a file whose schema was changed, so that Verify
-	// and Rebuild can report and repair it. Other reads of such a file may be wrong.
+	// Inspect, together with ReadOnly, also opens a file whose schema was changed, so that
+	// Verify can report it and Rebuild can repair it. Other reads of such a file may be
+	// wrong.
 	Inspect bool
 }
 
-// Ledger is one account's open ledger file. Its methods are safe for concurrent use; one
-// writer makes all writes.
+// Ledger is the open ledger file of one account. Its methods are safe for concurrent use; a
+// single writer makes all writes.
 type Ledger struct {
 	*Journal
 	tables.Queries // reads, by subject
@@ -78,18 +78,18 @@ type Ledger struct {
 	turns    *Turns                     // shared within the process
 	follows  bool                       // the journal is a stream
 	leader   atomic.Pointer[Leadership] // nil while this ledger does not lead
-	failing  atomic.Pointer[error]      // error of the last commit, nil if it succeeded
+	failing  atomic.Pointer[error]      // error of the last commit; nil if it succeeded
 	busy     time.Duration              // how long a commit waits for another process's lock
 
 	unbounded atomic.Pointer[error] // why the write-ahead log cannot be emptied
-	logBound  int64                 // bytes of the log at which readers pause
+	logBound  int64                 // size of the log, in bytes, at which readers pause
 	reached   func(point string)
 	committed func(writes int, took time.Duration)
 	revision  atomic.Int64
-	working   atomic.Int64 // when the writer began its present group, in microseconds; 0: idle
+	working   atomic.Int64 // when the writer started its present group, in microseconds; 0: idle
 }
 
-// ErrNotFound is returned by reads for an id that the ledger does not hold.
+// ErrNotFound is returned by reads if the ledger does not contain what was asked for.
 var ErrNotFound = sqlite.ErrNone
 
 // ErrClosed is returned by Write after Close.
@@ -98,8 +98,8 @@ var ErrClosed = errors.New("ledger is closed")
 // ErrReadOnly is returned by Write on a ledger opened ReadOnly.
 var ErrReadOnly = errors.New("ledger is open for reading only")
 
-// Open opens or creates the ledger file, migrates it and checks its pragmas. It returns a
-// *DamagedError for a file that SQLite finds damaged.
+// Open opens or creates the ledger file, migrates it and checks its pragmas. If SQLite
+// finds the file damaged, it returns a *DamagedError.
 func Open(ctx context.Context, c Config) (*Ledger, error) {
 	l, err := open(ctx, c)
 	return l, asDamaged(c.Path, err)
@@ -141,7 +141,7 @@ func open(ctx context.Context, c Config) (*Ledger, error) {
 		err = l.readEnds(ctx)
 	}
 	if err == nil {
-		_, err = guard.check() // registers the files as they are now
+		_, err = guard.check() // records the files as they are now
 	}
 	if err != nil {
 		return nil, errors.Join(err, read.Close(), write.close())
@@ -180,15 +180,14 @@ func openReadOnly(ctx context.Context, c Config) (*Ledger, error) {
 	return l, nil
 }
 
-// inspects reports whether to open the file despite its schema. A newer schema is always
-// refused, because its meaning is unknown.
+// inspects reports whether to open the file in spite of its schema. A newer schema is
+// always refused, because its meaning is unknown.
 func (c Config) inspects(err error) bool {
 	failure, ok := errors.AsType[*SchemaError](err)
 	return ok && c.Inspect && failure.Difference != ""
 }
 
-// readEnds reads where the journal begins, and refuses to write after the end of an
-// archive.
+// readEnds reads where the journal starts. It refuses to open an archive for writing.
 func (l *Ledger) readEnds(ctx context.Context) (err error) {
 	if l.base, err = tables.BaseOf(ctx, l.read); err != nil {
 		return fmt.Errorf("open ledger %s: %w", l.path, err)
@@ -203,8 +202,8 @@ func (l *Ledger) readEnds(ctx context.Context) (err error) {
 	return nil
 }
 
-// Failing returns why the last commit failed, nil if it succeeded. Reasons are a full disk
-// or another process's lock on the file. Reads continue.
+// Failing returns why the last commit failed, or nil. Typical causes are a full disk and
+// another process's lock on the file. Reads continue.
 func (l *Ledger) Failing() error {
 	if why := l.failing.Load(); why != nil {
 		return *why
@@ -212,8 +211,8 @@ func (l *Ledger) Failing() error {
 	return nil
 }
 
-// WorkingSince returns when the writer began its present commit; zero while it is idle or
-// waits for the publication of its rows.
+// WorkingSince returns when the writer started its present commit. It returns the zero time
+// while the writer is idle or waits for NATS.
 func (l *Ledger) WorkingSince() time.Time {
 	if at := l.working.Load(); at != 0 {
 		return sqlite.FromMicros(at)
@@ -221,9 +220,10 @@ func (l *Ledger) WorkingSince() time.Time {
 	return time.Time{}
 }
 
-// Revision returns a number that rises with each commit of facts, and of what a listing or
-// read showed to differ. While it is the same, so are the answers about proxies, except for
-// when they were seen. known is false if another process writes the file.
+// Revision returns a number that increases with each commit of facts, and with each change
+// that a listing or read of the proxies showed. While it is unchanged, all answers about
+// proxies are unchanged, apart from the times of reading. known is false if another process
+// writes to the file.
 func (l *Ledger) Revision() (n int64, known bool) { return l.revision.Load(), l.write != nil }
 
 // Close stops the writer after its present commit and closes the file.
@@ -239,8 +239,8 @@ func (l *Ledger) Close() error {
 	return errors.Join(l.read.Close(), l.archives.close(), l.write.close())
 }
 
-// dsn returns the data source with the pragmas, which the driver applies to every
-// connection. Without them it would set synchronous to NORMAL.
+// dsn returns the data source name with the pragmas, which the driver applies to every
+// connection. Without them the driver would set synchronous to NORMAL.
 func dsn(path string, extra url.Values) string {
 	v := url.Values{
 		"_journal_mode":       {"WAL"},
@@ -253,8 +253,8 @@ func dsn(path string, extra url.Values) string {
 	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + v.Encode()
 }
 
-// openWriter migrates the file and opens the connection that writes it. It refuses, before
-// writing, a schema that is newer or differs from the migrations' schema.
+// openWriter migrates the file and opens the connection that writes to it. Before writing
+// it refuses a schema that is newer than, or differs from, that of the migrations.
 func openWriter(ctx context.Context, path string, busy time.Duration) (*conn, error) {
 	if err := ownFile(path); err != nil {
 		return nil, err
@@ -283,9 +283,9 @@ func openWriter(ctx context.Context, path string, busy time.Duration) (*conn, er
 	return c, nil
 }
 
-// ownFile creates a new ledger readable by its user only; SQLite gives its own files the
-// same mode. It removes others' read permission from an existing file. It refuses a file
-// that others may write, because they could have changed it.
+// ownFile creates a new ledger that only its user can read; SQLite gives its own files the
+// same mode. For an existing file it removes the read permission of others. It refuses a
+// file that others could write to, because they could have changed it.
 func ownFile(path string) error {
 	if err := files.Make(path); err != nil {
 		return fmt.Errorf("open ledger: %w", err)
@@ -300,9 +300,10 @@ func ownFile(path string) error {
 	return closeToOthers(path)
 }
 
-// closeToOthers removes others' permissions from the file and from SQLite's files next to
-// it. A -wal or -shm that others could write is safe: SQLite gives it the ledger file's
-// mode, and a later chmod of the ledger file does not change it.
+// closeToOthers removes the permissions of others from the ledger file and from SQLite's
+// files next to it. If others can write to the WAL or the shared-memory file, that is safe:
+// SQLite creates them with the mode of the ledger file, and a later chmod of the ledger
+// file does not change them.
 func closeToOthers(path string) error {
 	for _, ending := range besideIt {
 		if err := files.Regular(path + ending); err != nil {
@@ -335,7 +336,7 @@ func migrate(ctx context.Context, source string) (err error) {
 	return nil
 }
 
-// withMigrations runs do with the embedded migrations on a database.
+// withMigrations calls do with the embedded migrations for a database.
 func withMigrations(db *sql.DB, do func(*goose.Provider) error) error {
 	sub, err := fs.Sub(migrations, "migrations")
 	if err != nil {
@@ -348,8 +349,8 @@ func withMigrations(db *sql.DB, do func(*goose.Provider) error) error {
 	return do(provider)
 }
 
-// assertPragmas refuses a connection on which a guarantee of the package would silently
-// fail.
+// assertPragmas refuses a connection on which a guarantee of the package would silently not
+// hold.
 func assertPragmas(c *conn) error {
 	for pragma, want := range map[string]int64{"synchronous": 2, "foreign_keys": 1, "recursive_triggers": 1} {
 		var got int64
@@ -372,9 +373,9 @@ func assertPragmas(c *conn) error {
 
 func openReader(path string, g *guard) *sql.DB { return openDB(path, "ro", g) }
 
-// openDB opens a file for queries only; g may be nil.
+// openDB opens a file for queries only. g may be nil.
 func openDB(path, mode string, g *guard) *sql.DB {
-	// No _journal_mode: an archive has no WAL and cannot be given one.
+	// Do not set _journal_mode: an archive has no WAL and cannot get one.
 	db := openGuarded(dsn(path, url.Values{"mode": {mode}, "_query_only": {"1"}, "_journal_mode": nil, "_stmt_cache_size": {"64"}}), g)
 	db.SetMaxOpenConns(maxReaders)
 	db.SetMaxIdleConns(maxReaders)

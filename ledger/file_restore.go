@@ -18,50 +18,50 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// Restore rebuilds a ledger file. The caller ensures that no process has the file open,
-// from Replacing on.
+// Restore rebuilds a ledger file. From the call of Replacing on, no process may have the
+// file open.
 type Restore struct {
-	Path  string           // path of the new ledger
+	Path  string           // of the new ledger
 	From  string           // a backup; "" to restore from the events only
 	Clock func() time.Time // time of the restore's own facts
-	AppID string           // key that lost sends are assumed to have used
-	// Follows restores a ledger that follows the stream, without a new epoch: no fact is
-	// added, and nothing counts as lost.
+	AppID string           // App ID under which lost requests are assumed to have been sent
+	// Follows restores a ledger that follows the stream. No epoch starts, no fact is added,
+	// and nothing counts as lost.
 	Follows bool
 	// Replace moves an existing ledger to PATH.replaced-TIME.
 	Replace bool
-	// Replaces is the binding of the existing ledger. A following ledger of another
-	// provider account does not replace it. The zero value allows any.
+	// Replaces is the binding of the existing ledger. A ledger that follows the stream must
+	// not replace one of another provider account. The zero value allows any account.
 	Replaces fact.Binding
-	// Replacing closes the existing ledger before it is moved; nil if it is closed.
+	// Replacing closes the existing ledger before it is moved; nil if it is closed already.
 	Replacing func() error
-	// Events yields the stream's events from a journal sequence on; nil without a stream.
-	// It is required without From.
+	// Events yields the events of the stream, starting at a journal sequence; nil without a
+	// stream. Without From it is required.
 	Events func(first int64) iter.Seq2[[]byte, error]
-	// Snapshot is the state to begin with, without From, when the stream does not begin
-	// with the first row; nil for none. One of the events must vouch for it.
+	// Snapshot is the state to start with if there is no backup (From) and the stream does
+	// not start with the first row; nil for none. One of the events must name it.
 	Snapshot *Snapshot
-	// Content opens what WriteSnapshot wrote of Snapshot.
+	// Content opens the written form of Snapshot.
 	Content func() (io.ReadCloser, error)
 }
 
 // Restored is the result of a restore.
 type Restored struct {
 	Rows   int64 `json:"rows"`   // rows in the backup
-	Events int64 `json:"events"` // rows folded from the stream after it
-	// Snapshot is the row after which the journal begins, from the snapshot stored with the
-	// stream; nil if it was not needed.
+	Events int64 `json:"events"` // rows folded from the stream after the backup
+	// Snapshot is the row after which the journal starts, taken from the snapshot stored
+	// with the stream; nil if no snapshot was used.
 	Snapshot *chain.Head `json:"snapshot,omitempty"`
-	Head     chain.Head  `json:"head"` // with the facts of the restore
+	Head     chain.Head  `json:"head"` // includes the facts of the restore
 	Epoch    string      `json:"epoch"`
-	Proven   bool        `json:"proven"` // the restored journal ends where the stream does
+	Proven   bool        `json:"proven"` // the restored journal ends where the stream ends
 	Replaced string      `json:"replaced,omitempty"`
 }
 
-// Run verifies the backup, folds the stream's events after it, marks the file as restored
-// and puts it in its place. That last step is atomic: before it nothing has changed. The
-// account starts paused, and everything unfinished may have been sent. A gap, a wrong hash
-// or a row that cannot be folded is a *chain.BrokenError.
+// Run verifies the backup, folds the events after it, marks the file as restored and moves
+// it into place. The move is atomic: before it nothing has changed. The account starts
+// paused, and every unfinished operation may have been sent. A gap, a wrong hash or a row
+// that cannot be folded gives a *chain.BrokenError.
 func (x Restore) Run(ctx context.Context) (out Restored, err error) {
 	if x.Events == nil && x.From == "" {
 		return out, errors.New("restore: neither a backup nor events are given")
@@ -118,7 +118,8 @@ func (x Restore) copyBackup(ctx context.Context, path string, out *Restored) err
 	return nil
 }
 
-// damagedBackup adds to SQLite's error about a damaged file what else to restore from.
+// damagedBackup adds, to SQLite's error about a damaged file, what else the ledger can be
+// restored from.
 func damagedBackup(from string, err error) error {
 	if !ofDamage(err) {
 		return err
@@ -126,8 +127,8 @@ func damagedBackup(from string, err error) error {
 	return fmt.Errorf("%w\n%s is damaged: restore with `perennial ledger restore --from-events --replace`, or with --from and another backup", err, from)
 }
 
-// foldEvents folds the stream's events after the backup. A stream that is missing or ends
-// before the backup adds nothing and proves nothing.
+// foldEvents folds the events after the backup. If the stream is missing or ends before the
+// last row of the backup, no event is added and the backup is not compared with the stream.
 func (x Restore) foldEvents(ctx context.Context, path string, singly bool, out *Restored) (err error) {
 	if x.Events == nil {
 		return nil
@@ -163,7 +164,7 @@ func (x Restore) foldEvents(ctx context.Context, path string, singly bool, out *
 	return nil
 }
 
-// beginWithSnapshot begins a ledger that is restored without a backup.
+// beginWithSnapshot starts a ledger that is restored without a backup.
 func (x Restore) beginWithSnapshot(f *fold, out *Restored) (err error) {
 	if x.Snapshot == nil || x.From != "" {
 		return nil
@@ -177,8 +178,8 @@ func (x Restore) beginWithSnapshot(f *fold, out *Restored) (err error) {
 	return f.beginFrom(content, *x.Snapshot)
 }
 
-// laterError reports rows that neither the restored ledger nor the stream holds, and what
-// to do. It unwraps to the gap.
+// laterError reports rows that neither the restored ledger nor the stream contains, and
+// what to do. It unwraps to the gap.
 type laterError struct {
 	text string
 	gap  *chain.BrokenError
@@ -188,7 +189,7 @@ func (e *laterError) Error() string { return e.text }
 
 func (e *laterError) Unwrap() error { return e.gap }
 
-// beginsLater returns the error of a stream that begins after the restored rows.
+// beginsLater returns the error for a stream that starts after the restored rows.
 func (x Restore) beginsLater(h chain.Head, first int64) error {
 	text := fmt.Sprintf("the events stream begins with row %d", first)
 	switch {
@@ -206,7 +207,7 @@ func (x Restore) beginsLater(h chain.Head, first int64) error {
 	}
 }
 
-// finish checks the new ledger, and marks it as restored unless it follows.
+// finish checks the new ledger and marks it as restored, unless it follows the stream.
 func (x Restore) finish(ctx context.Context, path string, out *Restored) (err error) {
 	if !x.Follows {
 		return x.mark(ctx, path, out)
@@ -218,7 +219,7 @@ func (x Restore) finish(ctx context.Context, path string, out *Restored) (err er
 	return errors.Join(checkEnds(ctx, l.read, l.base, out.Head), x.sameAccount(ctx, l), l.Close())
 }
 
-// sameAccount compares the binding in the events with the replaced ledger's.
+// sameAccount compares the binding in the events with that of the replaced ledger.
 func (x Restore) sameAccount(ctx context.Context, l *Ledger) error {
 	old := x.Replaces
 	if old.AccountID == "" {
@@ -239,7 +240,7 @@ func (x Restore) mark(ctx context.Context, path string, out *Restored) (err erro
 		return err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
-	if err := checkEnds(ctx, l.read, l.base, out.Head); err != nil { // a snapshot that no fact vouches for
+	if err := checkEnds(ctx, l.read, l.base, out.Head); err != nil { // a snapshot that no fact names
 		return err
 	}
 	last, err := l.Row(ctx, out.Head.Seq)
@@ -256,8 +257,8 @@ func (x Restore) mark(ctx context.Context, path string, out *Restored) (err erro
 	}
 	out.Epoch = fmt.Sprintf("%x", sqlite.Micros(x.Clock()))
 	err = l.Write(ctx, func(tx *Tx) error {
-		// The note is about the previous stream and says nothing of the one that continues.
-		// The restore reports, in its output and in a fact, that history begins again
+		// The note is about the previous stream and does not apply to the one that
+		// continues. The output of the restore and a fact say that history starts again
 		// there.
 		if err := tx.exec(`DELETE FROM published`); err != nil {
 			return err
@@ -278,18 +279,18 @@ func (x Restore) mark(ctx context.Context, path string, out *Restored) (err erro
 }
 
 // besideIt lists the suffixes of a ledger file and of SQLite's files next to it. The newest
-// commits may be in the -wal file only.
+// commits may be in the WAL only.
 var besideIt = []string{"", "-wal", "-shm"}
 
 // MoveAside renames an unusable ledger file and SQLite's files next to it to
-// PATH.replaced-TIME. It returns the new name, "" if there was no file. The ledger may be
-// open and must be closed afterwards: closed earlier, SQLite would remove the WAL of the
-// file that has the name.
+// PATH.replaced-TIME. It returns the new name, or "" if there was no file. If the ledger is
+// open, close it after this call: if it is closed before, SQLite removes the WAL.
 func MoveAside(path string, at time.Time) (aside string, err error) { return moveAside(path, at) }
 
-// moveAside renames a ledger file with all that belongs to it. It returns the new name, ""
-// if there was no file. It does not open the file, because SQLite would remove the WAL of a
-// torn one. Every part has its new name on the disk before any part loses its old name.
+// moveAside renames a ledger file with all that belongs to it. It returns the new name, or
+// "" if there was no file. It does not open the file, because SQLite would remove the WAL
+// of a torn file. Every part has its new name on the disk before any part loses its old
+// name.
 func moveAside(path string, at time.Time) (aside string, err error) {
 	name := path + ".replaced-" + at.UTC().Format("20060102T150405.000000Z")
 	for _, suffix := range besideIt {

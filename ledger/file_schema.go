@@ -1,4 +1,4 @@
-// Comparing a file's schema with the one that the migrations make.
+// Comparing the schema of a file with the schema that the migrations make.
 
 package ledger
 
@@ -22,18 +22,18 @@ import (
 	"github.com/pressly/goose/v3"
 )
 
-// The schema is part of what a ledger promises. Its triggers keep the journal append-only,
-// its unique indexes arbitrate between renewals, and other tools read its views. A file is
-// therefore compared with this program's migrations when it is opened and when it is
-// verified.
+// The schema is part of what a ledger guarantees: triggers keep the journal append-only, a
+// unique index decides between two renewals of one proxy, and other tools read the views.
+// Therefore a file is compared with the migrations of this program when it is opened and
+// when it is verified.
 
-// SchemaError is returned by Open for a file whose schema this program did not make, or
-// does not know yet. Nothing was written.
+// SchemaError is returned by Open for a file whose schema differs from that of the
+// migrations or is newer. Nothing was written.
 type SchemaError struct {
 	Path       string
 	Version    int64  // the file's schema version
-	Known      int64  // the newest version this program knows
-	Difference string // from the migrations' schema; "" when Version is newer than Known
+	Known      int64  // the newest version that this program knows
+	Difference string // difference from the migrations' schema; "" if Version is newer than Known
 }
 
 // Error names both versions, or the difference, and says what to do.
@@ -47,10 +47,10 @@ func (e *SchemaError) Error() string {
 }
 
 // schema maps each object of a database, such as "trigger journal_no_update", to its SQL.
-// It includes the rows of tables that only a migration fills.
+// It also contains the rows of tables that only migrations fill.
 type schema map[string]string
 
-// schemaOf reads the schema of a database, without SQLite's own tables and the list of
+// schemaOf reads the schema of a database, without SQLite's own tables and the table of
 // migrations.
 func schemaOf(ctx context.Context, q sqlite.Queryer) (schema, error) {
 	s := schema{}
@@ -67,7 +67,7 @@ func schemaOf(ctx context.Context, q sqlite.Queryer) (schema, error) {
 	return s, err
 }
 
-// addArrows adds the rows of the table arrows, which a trigger depends on.
+// addArrows adds the rows of the table arrows, on which a trigger depends.
 func (s schema) addArrows(ctx context.Context, q sqlite.Queryer) error {
 	return sqlite.Each(sqlite.Query(ctx, q, `SELECT from_state || ' to ' || to_state FROM arrows`), func(r sqlite.Scanner) error {
 		var arrow string
@@ -77,7 +77,8 @@ func (s schema) addArrows(ctx context.Context, q sqlite.Queryer) error {
 	})
 }
 
-// difference names what a file lacks, has in addition or has changed; "" if it matches.
+// difference names an object that is missing, extra or changed in have; "" if there is
+// none.
 func (s schema) difference(have schema) string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(s)) {
@@ -101,8 +102,8 @@ func (s schema) difference(have schema) string {
 	return strings.Join(all, ", ")
 }
 
-// normalised returns an SQL text without comments, with each run of space as one blank.
-// Quoted text stays as it is.
+// normalised returns an SQL text without comments and with each run of white space as one
+// blank. Quoted text is unchanged.
 func normalised(text string) string {
 	var b strings.Builder
 	for text != "" {
@@ -149,13 +150,13 @@ func knownVersion() (newest int64, err error) {
 	return newest, nil
 }
 
-// emptySQL makes in one transaction what all migrations together make.
-// TestANewLedgersSchemaIsWhatTheMigrationsMake writes and checks it.
+// emptySQL makes, in one transaction, what all migrations together make.
+// TestANewLedgersSchemaIsWhatTheMigrationsMake writes it and checks it.
 //
 //go:embed empty.sql
 var emptySQL string
 
-// emptyLedger is the database image that emptySQL makes, built once in a process.
+// emptyLedger is the database that emptySQL makes, built once per process.
 var emptyLedger = sync.OnceValues(func() (image []byte, err error) {
 	c, err := openRaw(":memory:")
 	if err != nil {
@@ -168,9 +169,9 @@ var emptyLedger = sync.OnceValues(func() (image []byte, err error) {
 	return c.Serialize("main")
 })
 
-// makeEmpty gives an empty file the migrations' schema, copied in one commit, while the
-// migrations take one commit each. Opening a new ledger then takes a fifth of the time; a
-// verification opens two.
+// makeEmpty gives an empty file the schema of the migrations in one commit; the migrations
+// take one commit each. Opening a new ledger takes a fifth of the time, and a verification
+// opens two.
 func makeEmpty(_ context.Context, source string) (err error) {
 	image, err := emptyLedger()
 	if err != nil {
@@ -200,7 +201,7 @@ func makeEmpty(_ context.Context, source string) (err error) {
 	return errors.Join(err, b.Finish())
 }
 
-// fillEmpty gives a database in memory the migrations' schema.
+// fillEmpty gives an in-memory database the schema of the migrations.
 func fillEmpty(ctx context.Context, db *sql.DB) error {
 	image, err := emptyLedger()
 	if err != nil {
@@ -224,11 +225,11 @@ func openRaw(source string) (*sqlite3.SQLiteConn, error) {
 	return c.(*sqlite3.SQLiteConn), nil //nolint:forcetypeassert // the driver's own
 }
 
-// madeSchemas caches the migrations' schemas by version. Each is made once in a process, in
-// memory.
+// madeSchemas caches the schemas of the migrations by version. Each is made once per
+// process, in memory.
 var madeSchemas sync.Map
 
-// madeSchema returns the schema that the migrations up to a version make.
+// madeSchema returns the schema after the migrations up to a version.
 func madeSchema(ctx context.Context, version int64) (made schema, err error) {
 	if made, ok := madeSchemas.Load(version); ok {
 		return made.(schema), nil //nolint:forcetypeassert // nothing else is stored there
@@ -237,7 +238,7 @@ func madeSchema(ctx context.Context, version int64) (made schema, err error) {
 	if err != nil {
 		return nil, err
 	}
-	db.SetMaxOpenConns(1) // each connection would have its own memory database
+	db.SetMaxOpenConns(1) // each connection would have its own in-memory database
 	defer func() { err = errors.Join(err, db.Close()) }()
 	switch known, unknown := knownVersion(); {
 	case unknown != nil:
@@ -260,7 +261,7 @@ func madeSchema(ctx context.Context, version int64) (made schema, err error) {
 	return made, nil
 }
 
-// versionOf returns the version of a file's schema, 0 if no migration has run.
+// versionOf returns the schema version of a file; 0 if no migration has run.
 func versionOf(ctx context.Context, q sqlite.Queryer) (version int64, err error) {
 	var there bool
 	err = q.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'goose_db_version')`).Scan(&there)
@@ -271,9 +272,9 @@ func versionOf(ctx context.Context, q sqlite.Queryer) (version int64, err error)
 	return version, err
 }
 
-// checkSchema compares a database with the migrations up to its version; current says that
-// this version is the newest. A difference or a newer version is a *SchemaError. An older
-// version is not.
+// checkSchema compares a database with the migrations up to its version. current says that
+// this is the newest version. A difference or a newer version gives a *SchemaError; an
+// older version does not.
 func checkSchema(ctx context.Context, q sqlite.Queryer, path string) (current bool, err error) {
 	known, err := knownVersion()
 	if err != nil {
@@ -300,12 +301,12 @@ func checkSchema(ctx context.Context, q sqlite.Queryer, path string) (current bo
 	return version == known, nil
 }
 
-// checkSchemaOfFile checks the schema of a file before it is written; it writes nothing. An
-// empty or missing file has no schema yet.
+// checkSchemaOfFile checks the schema of a file without writing to it. An empty or missing
+// file has no schema yet.
 func checkSchemaOfFile(ctx context.Context, path string) (current bool, err error) {
 	info, err := os.Stat(path)
 	if err != nil || info.Size() == 0 {
-		return false, nil //nolint:nilerr // the open says what is wrong with it
+		return false, nil //nolint:nilerr // opening the file will return the error
 	}
 	check := func(mode string) (bool, error) {
 		db := openDB(path, mode, nil)
@@ -314,7 +315,7 @@ func checkSchemaOfFile(ctx context.Context, path string) (current bool, err erro
 	}
 	current, err = check("ro")
 	if failure, ok := errors.AsType[sqlite3.Error](err); ok && failure.Code == sqlite3.ErrReadonly {
-		// A crash left a rollback journal, which must be rolled back first.
+		// After a crash a rollback journal must be rolled back first.
 		return check("rw")
 	}
 	return current, err

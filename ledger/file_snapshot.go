@@ -1,5 +1,5 @@
-// Snapshots: the projections after a row. A journal whose first rows were archived begins
-// with one.
+// Snapshots: all projections after a row. A journal whose first rows were archived starts
+// with a snapshot.
 
 package ledger
 
@@ -28,20 +28,20 @@ import (
 	"perennial/ledger/tables"
 )
 
-// A ledger whose first rows were archived begins with a snapshot of every projection after
-// the last of them. A ledger.archived fact holds its hash, so the chain vouches for it. A
-// fold begins with the snapshot instead of row 1.
+// A ledger whose first rows were archived starts with a snapshot of every projection after
+// the last archived row. A ledger.archived fact contains the hash of the snapshot, so the
+// hash chain covers it. A fold then starts with the snapshot instead of row 1.
 
 // snapshotted lists the tables of a snapshot, in an order in which they can be filled.
 var snapshotted = append(slices.Clone(projections), "archived")
 
-// running lists the tables derived from a snapshot's tables. They are not in the snapshot
-// and are filled after it. Triggers keep state_counts; apply keeps the others.
+// running lists tables that are derived from a snapshot's tables and filled after them.
+// Triggers maintain state_counts; apply maintains the others.
 var running = []string{"net_charges", "state_counts", "command_labels"}
 
-// These queries select what the table archived keeps of archived rows: of the file's rows,
-// and of rows archived earlier. Older archives kept less and must still verify: without the
-// times of refunds, the ids of records, the users of NATS, or names.
+// These queries select what is kept of archived rows, in the table archived: of rows in the
+// file, and of rows archived before. Older archives kept less (no refund times, record IDs,
+// NATS users or names) and must still verify.
 const (
 	leftOfRows         = `SELECT ` + leftBefore + leftRefunds + leftIDs + leftUsers + leftNames + leftAfter
 	leftWithoutRefunds = `SELECT ` + leftBefore + leftIDs + leftUsers + leftNames + leftAfter
@@ -77,12 +77,12 @@ type chunk struct {
 	rows    []byte // a JSON array of arrays
 }
 
-// snapshotChunk is the least bytes of a chunk's text before the next chunk begins. A
-// snapshot's hash depends on it.
+// snapshotChunk is the minimum size of a chunk before the next one starts, in bytes. The
+// hash of a snapshot depends on it.
 const snapshotChunk = 256 << 10
 
-// snapshotOf cuts every table, as it is after the journal's last row, into chunks and
-// returns their hash. left is leftOfRows.
+// snapshotOf cuts all tables, as they are after the journal's last row, into chunks and
+// returns the hash of the chunks. left is leftOfRows.
 func snapshotOf(ctx context.Context, q sqlite.Queryer, left string, yield func(chunk) error) (string, error) {
 	sum := newSnapshotSum()
 	for _, table := range snapshotted {
@@ -154,7 +154,7 @@ func cut(ctx context.Context, q sqlite.Queryer, query string, c chunk, yield fun
 	return err
 }
 
-// writeValues writes a row as encoding/json does, in a third of its time.
+// writeValues writes a row as encoding/json would, in a third of the time.
 func writeValues(text *bytes.Buffer, values []any) error {
 	before := text.Len()
 	for i, v := range values {
@@ -185,7 +185,7 @@ func writeValues(text *bytes.Buffer, values []any) error {
 	return nil
 }
 
-// snapshotSum computes the hash of a snapshot, over its chunks in order.
+// snapshotSum computes the hash of a snapshot from its chunks, in order.
 type snapshotSum struct {
 	sum hash.Hash
 	buf []byte
@@ -200,9 +200,9 @@ func (s *snapshotSum) add(c chunk) {
 
 func (s *snapshotSum) text() string { return hex.EncodeToString(s.sum.Sum(nil)) }
 
-// beginBehind begins the fold after the end of a file that is not written any more: its last
-// row becomes the base, with a snapshot of its tables. The tables are copied; a verification
-// loads the snapshot and compares them.
+// beginBehind starts the fold after the end of a file that is no longer written to: its
+// last row becomes the base, with a snapshot of its tables. The tables are copied here. A
+// verification loads the snapshot instead and compares it.
 func (f *fold) beginBehind(ctx context.Context, q sqlite.Queryer, path string) (*tables.Base, error) {
 	var b tables.Base
 	err := q.QueryRowContext(ctx, `SELECT seq, hash, time FROM journal ORDER BY seq DESC LIMIT 1`).Scan(&b.Seq, &b.Hash, &b.Time)
@@ -214,7 +214,7 @@ func (f *fold) beginBehind(ctx context.Context, q sqlite.Queryer, path string) (
 	}
 	err = f.begin(func() error {
 		b.SnapshotHash, err = snapshotOf(ctx, q, leftOfRows, func(c chunk) (err error) {
-			if c.table == "archived" { // not a table of the file, but what is left of its rows
+			if c.table == "archived" { // not a table of the file, but what is kept of its rows
 				err = f.fill(c)
 			}
 			return errors.Join(err, f.put(c))
@@ -233,7 +233,7 @@ func (f *fold) beginBehind(ctx context.Context, q sqlite.Queryer, path string) (
 	return &b, errors.Join(err, f.w.exec(`DETACH archive`))
 }
 
-// beginAs begins the fold where another file begins: with the first row, or with the same
+// beginAs starts the fold where another file starts: with the first row, or with the same
 // base and snapshot.
 func (f *fold) beginAs(ctx context.Context, q sqlite.Queryer) error {
 	b, err := tables.BaseOf(ctx, q)
@@ -256,7 +256,7 @@ func (f *fold) beginAs(ctx context.Context, q sqlite.Queryer) error {
 	}, b)
 }
 
-// begin fills the snapshot and every projection, also those that no snapshot has.
+// begin fills the tables of the snapshot and then all derived tables.
 func (f *fold) begin(fill func() error, b *tables.Base) error {
 	if err := f.w.exec(`BEGIN IMMEDIATE`); err != nil {
 		return err
@@ -289,8 +289,8 @@ func (f *fold) put(c chunk) error {
 	return f.w.exec(`INSERT INTO snapshot (tbl, n, columns, rows) VALUES (?, ?, ?, ?)`, c.table, c.n, c.columns, packed.Bytes())
 }
 
-// load fills the tables of the snapshot, and checks its hash. Chunks are unpacked on other
-// goroutines while those before them become rows.
+// load fills the tables of the snapshot and checks its hash. Other goroutines unpack chunks
+// while earlier chunks are written.
 func (f *fold) load(b *tables.Base) error {
 	sum := newSnapshotSum()
 	var ahead []func() (chunk, []any, error)
@@ -345,7 +345,7 @@ func (c *chunk) broken(err error) error {
 	return &chain.BrokenError{Check: "snapshot", Detail: fmt.Sprintf("%s, part %d: %v", c.table, c.n, err)}
 }
 
-// values reads the chunk's rows, one after another.
+// values parses the chunk's rows and returns their values one after another.
 func (c *chunk) values() (values []any, err error) {
 	d := jsontext.NewDecoder(bytes.NewBuffer(c.rows))
 	width := strings.Count(c.columns, ",") + 1
@@ -395,7 +395,7 @@ func (f *fold) store(c chunk, values []any) error {
 	return nil
 }
 
-// bookAgain fills transfers.booked_at, which older snapshots lack. The table archived keeps
+// bookAgain fills transfers.booked_at, which older snapshots lack. The table archived has
 // the time of every row that booked something.
 func (f *fold) bookAgain() error {
 	var old int64
@@ -414,14 +414,14 @@ const bookedAgain = `UPDATE transfers SET booked_at = max(b.latest, coalesce((SE
 	FROM (SELECT seq, max(time) OVER (ORDER BY seq) AS latest FROM archived WHERE seq IN (SELECT seq FROM transfers)) b
 	WHERE b.seq = transfers.seq`
 
-// chargedAgain fills operations.charged_at, which older snapshots lack or hold by the rows'
+// chargedAgain fills operations.charged_at, which older snapshots lack or set to the rows'
 // times.
 const chargedAgain = `UPDATE operations SET charged_at = first.booked_at
 	FROM (SELECT operation, min(seq), booked_at FROM transfers WHERE kind = 'charge' OR kind = 'suspense' GROUP BY operation) first
 	WHERE first.operation = operations.id AND charged_at IS NOT first.booked_at`
 
-// netChargesAgain fills net_charges from a snapshot's transfers. The snapshot has no rows
-// of it, so that archives older than the table load too.
+// netChargesAgain fills net_charges from the transfers of a snapshot. A snapshot does not
+// contain net_charges, so that archives older than the table load too.
 const netChargesAgain = `INSERT INTO net_charges (quarter, cents)
 	SELECT CASE t.kind WHEN 'refund' THEN o.charged_at ELSE t.booked_at END / 900000000, sum(CASE t.kind WHEN 'refund' THEN -t.cents ELSE t.cents END)
 	FROM transfers t JOIN operations o ON o.id = t.operation

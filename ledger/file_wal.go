@@ -1,4 +1,4 @@
-// Bounding the write-ahead log: readers pause until it can be restarted.
+// Limiting the write-ahead log: readers pause until the log can be restarted.
 
 package ledger
 
@@ -10,25 +10,25 @@ import (
 	"time"
 )
 
-// SQLite restarts its write-ahead log only while no reader uses it. Overlapping readers
-// leave no such moment, and the log grows with every commit, however much is copied back.
-// When it has grown, the ledger's own readers therefore pause: current reads end, new ones
-// wait, and the writer empties the log. Readers in other processes cannot be paused;
-// Unbounded names them.
+// SQLite restarts its write-ahead log only when no reader uses it. With overlapping readers
+// that never happens, and the log grows with every commit, however much of it is copied
+// back. When the log has grown too far, the ledger's own readers pause: current reads
+// finish, new reads wait, and the writer empties the log. Readers in other processes cannot
+// be paused; Unbounded reports them.
 
 const (
-	// logPages is the log size in pages (64 MiB) at which commits begin to copy it back.
+	// logPages is the size of the log, in pages, at which commits start to copy it back (64
+	// MiB).
 	logPages = 16384
-	// logBound is the log size in bytes at which readers pause.
+	// logBound is the size of the log, in bytes, at which readers pause.
 	logBound = 128 << 20
-	// readersPause is how long new readers wait at most for current ones.
+	// readersPause is the longest time for which new reads wait for current ones.
 	readersPause = 2 * time.Second
-	// maxReaders is how many connections read at once.
+	// maxReaders is the number of connections for reading.
 	maxReaders = 4
 )
 
-// Unbounded returns why the write-ahead log grows and cannot be emptied; nil while it is
-// bounded.
+// Unbounded returns why the write-ahead log grows and cannot be emptied, or nil.
 func (l *Ledger) Unbounded() error {
 	if why := l.unbounded.Load(); why != nil {
 		return *why
@@ -36,8 +36,8 @@ func (l *Ledger) Unbounded() error {
 	return nil
 }
 
-// boundLog checks the log's size after a commit. It retries a pause of the readers when the
-// log has grown by another quarter.
+// boundLog checks the size of the log after a commit. After a failed pause it tries again
+// when the log has grown by another quarter.
 func (w *writer) boundLog() {
 	size := sizeOf(w.l.path + "-wal")
 	if size <= w.l.logBound {
@@ -57,8 +57,8 @@ func (w *writer) boundLog() {
 	go func(paused chan<- []*sql.Conn) { paused <- w.l.pauseReaders() }(w.paused)
 }
 
-// pauseReaders takes every connection for reading, so that no reader is left. It takes none
-// if a reader lasts longer than others may wait.
+// pauseReaders takes all connections for reading, so that no read is in progress. It
+// returns nil if a read takes longer than other reads may wait.
 func (l *Ledger) pauseReaders() []*sql.Conn {
 	ctx, cancel := context.WithTimeout(context.Background(), readersPause)
 	defer cancel()
@@ -80,8 +80,8 @@ func release(taken []*sql.Conn) {
 	}
 }
 
-// emptyLog copies the log back and empties it, while the ledger's own readers pause. It
-// does not wait for readers in other processes.
+// emptyLog copies the log back and empties it while the ledger's own readers pause. It does
+// not wait for readers in other processes.
 func (w *writer) emptyLog(taken []*sql.Conn) {
 	w.paused = nil
 	defer release(taken)

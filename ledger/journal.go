@@ -1,4 +1,4 @@
-// The journal's rows, archived or not, and the account's binding.
+// The rows of the journal, archived or not, and the account's binding.
 
 package ledger
 
@@ -14,19 +14,19 @@ import (
 	"perennial/ledger/tables"
 )
 
-// Journal reads the file's binding and the rows of the journal, including archived rows
-// from their archives.
+// Journal reads the file's binding and the rows of the journal. Archived rows come from
+// their archives.
 type Journal struct {
 	read     *sql.DB // connections that never write
 	clock    func() time.Time
 	path     string
 	written  bool // by this process, which keeps the newest rows in tail
 	tail     *tail
-	base     *tables.Base // the row before the first; nil at the journal's beginning
+	base     *tables.Base // the last archived row; nil if the journal starts with its first row
 	archives archiveCache // the file's archives
 }
 
-// Binding reads what ledger.opened bound the file to; ErrNotFound before that.
+// Binding reads the provider account to which ledger.opened bound the file, or ErrNotFound.
 func (l *Journal) Binding(ctx context.Context) (fact.Binding, error) {
 	var b fact.Binding
 	err := l.read.QueryRowContext(ctx, `SELECT account_id, environment, base_url, currency, epoch FROM binding`).
@@ -34,7 +34,7 @@ func (l *Journal) Binding(ctx context.Context) (fact.Binding, error) {
 	return b, sqlite.NotFound(err)
 }
 
-// Currency returns the code of the account's currency, "" before ledger.opened.
+// Currency returns the currency code of the account; "" before ledger.opened.
 func (l *Journal) Currency(ctx context.Context) (string, error) {
 	b, err := l.Binding(ctx)
 	if errors.Is(err, ErrNotFound) {
@@ -43,8 +43,8 @@ func (l *Journal) Currency(ctx context.Context) (string, error) {
 	return b.Currency, err
 }
 
-// Head returns the sequence and hash of the newest journal row; 0 and the genesis hash for
-// an empty journal.
+// Head returns the sequence and hash of the newest journal row; for an empty journal 0 and
+// chain.Genesis.
 func (l *Journal) Head(ctx context.Context) (int64, string, error) {
 	seq, hash := int64(0), chain.Genesis
 	err := l.read.QueryRowContext(ctx, `SELECT seq, hash FROM journal ORDER BY seq DESC LIMIT 1`).Scan(&seq, &hash)
@@ -54,18 +54,18 @@ func (l *Journal) Head(ctx context.Context) (int64, string, error) {
 	return seq, hash, err
 }
 
-// HighWater returns the latest time of any fact. A wall clock that shows an earlier time is
+// HighWater returns the latest time of any fact. A clock that shows an earlier time is
 // wrong.
 func (l *Journal) HighWater(ctx context.Context) (time.Time, error) {
 	var us int64
-	// One writer's facts are ordered by time, so the newest few suffice.
+	// The facts of one writer are ordered by time, so the newest few suffice.
 	err := l.read.QueryRowContext(ctx, `SELECT coalesce(max(time), 0) FROM (SELECT time FROM journal ORDER BY seq DESC LIMIT 1000)`).Scan(&us)
 	return sqlite.FromMicros(us), err
 }
 
 // Rows returns up to limit journal rows after seq, in order. Archived rows come from their
-// archive; without it the error is an *ArchivedError. In the writing process a query may
-// see a commit shortly before Rows does: see Changed.
+// archive; if it is missing, the error is an *ArchivedError. In the writing process a query
+// may see a commit shortly before Rows does: see Changed.
 func (l *Journal) Rows(ctx context.Context, after int64, limit int) ([]chain.Row, error) {
 	if l.written {
 		if rows, ok := l.tail.after(after, limit); ok {
@@ -82,8 +82,8 @@ func (l *Journal) Rows(ctx context.Context, after int64, limit int) ([]chain.Row
 	return sqlite.Collect(l.query(ctx, `SELECT `+chain.Columns+` FROM journal WHERE seq > ? ORDER BY seq LIMIT +?`, after, limit), chain.Scan)
 }
 
-// RowsOf returns the journal rows of one operation or command, in order. Like Rows, it also
-// reads archived rows.
+// RowsOf returns the journal rows of one operation or command, in order, including archived
+// rows.
 func (l *Journal) RowsOf(ctx context.Context, subject string) ([]chain.Row, error) {
 	before, err := l.archivedRows(ctx, subject)
 	if err != nil {
@@ -97,8 +97,8 @@ func (l *Journal) ownRowsOf(ctx context.Context, subject string) ([]chain.Row, e
 	return sqlite.Collect(l.query(ctx, `SELECT `+chain.Columns+` FROM journal WHERE operation = ? AND operation <> '' ORDER BY seq`, subject), chain.Scan)
 }
 
-// Row reads one journal row, an archived one as by Rows. It returns ErrNotFound for a row
-// after the journal's end.
+// Row reads one journal row, from its archive if it was archived. It returns ErrNotFound
+// for a row after the end of the journal.
 func (l *Journal) Row(ctx context.Context, seq int64) (chain.Row, error) {
 	if l.archived(seq) {
 		a, err := l.archiveOf(ctx, seq)
@@ -110,7 +110,7 @@ func (l *Journal) Row(ctx context.Context, seq int64) (chain.Row, error) {
 	return sqlite.One(chain.Scan, l.read.QueryRowContext(ctx, `SELECT `+chain.Columns+` FROM journal WHERE seq = ?`, seq))
 }
 
-// SeqAt returns the last row before an instant, or an earlier one with the same sums.
+// SeqAt returns the last row before an instant, or an earlier row with the same sums.
 func (l *Journal) SeqAt(ctx context.Context, at time.Time) (int64, error) {
 	return tables.SeqAt(ctx, l.read, at)
 }

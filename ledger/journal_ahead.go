@@ -1,5 +1,5 @@
-// Reading ahead: journal rows are read, checked and decoded on other goroutines while the
-// rows before them are applied.
+// Reading ahead: other goroutines read, check and decode rows while earlier rows are
+// applied.
 
 package ledger
 
@@ -10,24 +10,24 @@ import (
 	"perennial/ledger/fact"
 )
 
-// part is consecutive rows, each checked and decoded as one that continues the chain.
+// part is a run of consecutive rows. Each row is checked against the hash chain and
+// decoded.
 type part struct {
 	after chain.Head
 	rows  []chain.Row
-	facts []fact.Fact   // of the rows before the first that is broken
-	err   error         // of that row
-	done  chan struct{} // closed when the others are set
+	facts []fact.Fact   // of the rows before the first broken row
+	err   error         // of the first broken row
+	done  chan struct{} // closed when facts and err are set
 }
 
-// aheadRows is how many rows are passed on at once, and aheadParts how many such parts may
-// wait.
+// aheadRows is the number of rows in a part, aheadParts the number of parts that may wait.
 const (
 	aheadRows  = 256
 	aheadParts = 4
 )
 
-// readAhead calls do with the rows after a head, in order. It returns the first error of a
-// row, after passing on all rows before it, or do's error. It then stops reading rows.
+// readAhead calls do with the rows after a head, in order. It stops at the first error of
+// do or of a row, after it has passed all earlier rows to do.
 func readAhead(h chain.Head, rows iter.Seq2[chain.Row, error], do func(chain.Row, fact.Fact) error) (err error) {
 	parts, stop, ended := make(chan *part, aheadParts), make(chan struct{}), make(chan error, 1)
 	go func() {
@@ -48,7 +48,7 @@ func readAhead(h chain.Head, rows iter.Seq2[chain.Row, error], do func(chain.Row
 	return err
 }
 
-// each calls do with the part's rows before the first broken one.
+// each calls do with the part's rows before the first broken row.
 func (p *part) each(do func(chain.Row, fact.Fact) error) error {
 	<-p.done
 	for i, f := range p.facts {
@@ -59,8 +59,8 @@ func (p *part) each(do func(chain.Row, fact.Fact) error) error {
 	return p.err
 }
 
-// passOn cuts rows into parts, and passes on those it could read even when it returns an
-// error.
+// passOn cuts rows into parts and passes them on. If reading fails, it still passes on the
+// rows that it has read.
 func passOn(h chain.Head, rows iter.Seq2[chain.Row, error], parts chan<- *part, stop <-chan struct{}) (err error) {
 	p := newPart(h)
 	hand := func() (goOn bool) {
@@ -92,7 +92,7 @@ func newPart(after chain.Head) *part {
 	return &part{after: after, rows: make([]chain.Row, 0, aheadRows), done: make(chan struct{})}
 }
 
-// decode checks the part's rows against the chain and decodes their facts.
+// decode checks the part's rows against the hash chain and decodes their facts.
 func (p *part) decode() {
 	defer close(p.done)
 	var buf []byte

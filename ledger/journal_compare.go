@@ -1,4 +1,4 @@
-// Comparing every projection of two ledger files, inside SQLite.
+// Comparing all projections of two ledger files, inside SQLite.
 
 package ledger
 
@@ -16,16 +16,16 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// comparison reads one moment of a ledger over one connection. A second fold of its journal
-// is attached to compare the two.
+// comparison reads one moment of a ledger over one connection, to which a second fold of
+// the journal is attached.
 type comparison struct {
 	conn     *sql.Conn
 	tx       *sql.Tx
 	attached bool
-	byRows   bool // the file predates transfers.booked_at: its days are those of the rows' times
+	byRows   bool // the file predates transfers.booked_at: days follow from the times of rows
 }
 
-// compare begins to read the ledger as it is now.
+// compare starts to read the ledger as it is now.
 func (l *Ledger) compare(ctx context.Context) (*comparison, error) {
 	c, err := l.read.Conn(ctx)
 	if err != nil {
@@ -65,8 +65,8 @@ func (b *comparison) foldAll(ctx context.Context, path string, open openFold) (r
 	return rows, h, err
 }
 
-// compare attaches a finished fold and compares these tables with it, and the tables
-// derived from them.
+// compare attaches a finished fold and compares the given tables and the tables derived
+// from them.
 func (b *comparison) compare(ctx context.Context, path string, tables []string) error {
 	if _, err := b.tx.ExecContext(ctx, `ATTACH ? AS again`, immutable(path)); err != nil {
 		return fmt.Errorf("compare with %s: %w", path, err)
@@ -85,13 +85,14 @@ func (b *comparison) compare(ctx context.Context, path string, tables []string) 
 	return nil
 }
 
-// immutable returns the URI to attach a file for reading. No process may write it.
+// immutable returns the URI for attaching a file read-only. No process may write to the
+// file.
 func immutable(path string) string {
 	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?mode=ro&immutable=1"
 }
 
-// compareTable compares a projection with its second fold: the number of rows, and every
-// column of each. On a difference it names the first row that differs.
+// compareTable compares a table with its second fold: the number of rows and every column.
+// If they differ, the error names the first row that differs.
 func (b *comparison) compareTable(ctx context.Context, table string) error {
 	columns, err := sqlite.Columns(ctx, b.tx, table)
 	if err != nil {
@@ -123,8 +124,8 @@ func (b *comparison) compareTable(ctx context.Context, table string) error {
 	return err
 }
 
-// walk names the first row in which a projection and its second fold differ. It compares
-// each row as one text of all its columns.
+// walk names the first row in which a table and its second fold differ. It compares each
+// row as one text of all its columns.
 func (b *comparison) walk(ctx context.Context, table string, columns []string) (err error) {
 	x, y := sqlite.Query(ctx, b.tx, wholeRows(`main.`+table, columns)), sqlite.Query(ctx, b.tx, wholeRows(`again.`+table, columns))
 	defer func() { err = errors.Join(err, x.Close(), y.Close()) }()
@@ -143,7 +144,8 @@ func (b *comparison) walk(ctx context.Context, table string, columns []string) (
 	}
 }
 
-// wholeRows queries a table's rows, each as one text, in the order of the primary key.
+// wholeRows returns the query for a table's rows, each as one text, ordered by the primary
+// key.
 func wholeRows(table string, columns []string) string {
 	parts := make([]string, 0, len(columns))
 	for _, c := range columns {
@@ -152,11 +154,11 @@ func wholeRows(table string, columns []string) string {
 	return `SELECT ` + strings.Join(parts, ` || ', ' || `) + ` FROM ` + table + ` ORDER BY ` + keyOf(columns)
 }
 
-// keyOf returns columns that order a table's rows: the primary key is always among the
-// first three.
+// keyOf returns the columns by which a table's rows are ordered. The primary key is always
+// among the first three.
 func keyOf(columns []string) string { return strings.Join(columns[:min(3, len(columns))], `, `) }
 
-// nextRow reads a query's next row; ok is false after the last.
+// nextRow reads the next row of a query. ok is false after the last row.
 func nextRow(r sqlite.Rows) (text string, ok bool, err error) {
 	if !r.Next() {
 		return "", false, r.Err()

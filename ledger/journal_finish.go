@@ -1,4 +1,4 @@
-// Appending command.finished, together with any fact that ends a command's last operation.
+// Appending command.finished together with the fact that ends a command's last operation.
 
 package ledger
 
@@ -13,8 +13,9 @@ import (
 	"perennial/ledger/tables"
 )
 
-// noteEnding remembers the command of a fact that may have ended it. A command refused on
-// arrival finishes at once, because others with its id may follow in the same write.
+// noteEnding remembers the command of a fact that may have ended it. A command that is
+// refused on arrival finishes immediately, because other commands with its ID may follow in
+// the same write.
 func (t *Tx) noteEnding(f fact.Fact) error {
 	var ref fact.Ref
 	switch f := f.(type) {
@@ -44,7 +45,7 @@ func (t *Tx) noteEnding(f fact.Fact) error {
 	return nil
 }
 
-// run runs one caller's function, and finishes the commands that it has ended.
+// run calls a caller's function and then finishes the commands that it has ended.
 func (t *Tx) run(fn func(*Tx) error) error {
 	t.ended, t.finishing = t.ended[:0], true
 	if err := fn(t); err != nil || !t.finishing {
@@ -95,8 +96,8 @@ func (t *Tx) finish(of fact.Ref) error {
 	return t.appendFinished(f)
 }
 
-// endedBy returns a command's operations, or none while one of them has not ended. It sets
-// f's revision, inbox and message. leftOut says that the command skipped proxies on
+// endedBy returns the operations of a command, or none if one of them has not ended. It
+// sets the revision, inbox and message of f. leftOut says that proxies were skipped on
 // arrival.
 func (t *Tx) endedBy(f *fact.CommandFinished) (operations []fact.Operation, leftOut bool, err error) {
 	if c, ok := t.w.known.commands[f.CommandID]; ok {
@@ -115,7 +116,7 @@ func (t *Tx) endedBy(f *fact.CommandFinished) (operations []fact.Operation, left
 	return operations, leftOut, err
 }
 
-// nextRevision returns the revision of a command's next end.
+// nextRevision returns the revision for the next end of a command.
 func (t *Tx) nextRevision(commandID string) (n int64, err error) {
 	if last := t.w.held.revisions[commandID]; last > 0 {
 		return last + 1, nil
@@ -126,7 +127,7 @@ func (t *Tx) nextRevision(commandID string) (n int64, err error) {
 
 const revisionOf = `SELECT coalesce((SELECT revision FROM finished WHERE command_id = ?), 0) + 1`
 
-// address reads the fields of command.finished that come from its command.
+// address sets the fields of command.finished that come from its command.
 func (t *Tx) address(f *fact.CommandFinished) (leftOut bool, err error) {
 	var sequence int64
 	var skipped int
@@ -150,20 +151,21 @@ func (t *Tx) appendFinished(f fact.CommandFinished) (err error) {
 		return err
 	}
 	err = t.append(f)
-	if errors.Is(err, ErrTooLarge) { // too many ids and places: record the end without them
+	if errors.Is(err, ErrTooLarge) { // too many IDs and regions: record the end without them
 		f.Lines, f.Operations = f.Lines[:0], f.Operations[:0]
 		err = t.append(f)
 	}
 	return err
 }
 
-// endedOperations lists a command's operations like operationsOfCommand, but none while one
-// of them has not ended. A large command has many operations that end one by one.
+// endedOperations lists the operations of a command like tables.OperationsOfCommand, but
+// none if one of them has not ended. A large command has many operations that end one by
+// one.
 const endedOperations = `SELECT ` + tables.OperationColumns + ` FROM operations WHERE id > ?1 AND id < ?2 AND command_id = ?3
 	AND NOT EXISTS (SELECT 1 FROM operations l WHERE l.id > ?1 AND l.id < ?2 AND l.command_id = ?3 AND l.live = 1)
 	ORDER BY accepted_at, chunk, generation`
 
-// sumUp adds the command's results to its end.
+// sumUp adds the results of a command to its command.finished.
 func sumUp(from sqlite.Source, f *fact.CommandFinished, operations []fact.Operation, lines tables.CommandLines) error {
 	if err := addOperations(from, f, operations, lines); err != nil {
 		return err
@@ -175,7 +177,7 @@ func sumUp(from sqlite.Source, f *fact.CommandFinished, operations []fact.Operat
 	return nil
 }
 
-// addOperations adds a command's operations, its state and its sums.
+// addOperations adds the operations, the state and the sums of a command.
 func addOperations(from sqlite.Source, f *fact.CommandFinished, operations []fact.Operation, lines tables.CommandLines) (err error) {
 	f.State, err = fact.CommandState(operations, func(id string) (map[string]fact.LineState, error) { return lines.States[id], nil })
 	if err != nil {
@@ -206,8 +208,8 @@ func addOperations(from sqlite.Source, f *fact.CommandFinished, operations []fac
 		f.CommandID+"/", f.CommandID+"0").Scan(&f.Reviews)
 }
 
-// whyEnded returns the code and reason of an operation's end, if any. An operation that an
-// operator resolved has no code, because no reply determined its outcome.
+// whyEnded returns the code and reason with which an operation ended, if any. An operation
+// that an operator resolved has no code, because no reply decided its outcome.
 func whyEnded(o fact.Operation) (code, reason string) {
 	switch {
 	case o.State == fact.StateCompleted:
@@ -218,17 +220,17 @@ func whyEnded(o fact.Operation) (code, reason string) {
 	return o.Code, o.Reason
 }
 
-// unreviewedVersions is the latest version of an operation without a review: accepted, sent
-// and settled.
+// unreviewedVersions is the highest version of an operation that was never reviewed:
+// accepted, sent, settled.
 const unreviewedVersions = 3
 
-// codeOfSuccess is the provider's code of a successful reply, also for a renewal whose
-// lines are pending verification.
+// codeOfSuccess is the provider's code of a successful reply, including renewals that are
+// pending verification.
 const codeOfSuccess = "ok"
 
-// Finished reads the last command.finished of a command, nil while the command is pending
-// or needs review. A command that ended before such facts existed gets its fact now. The
-// error is ErrNotFound for an id that never arrived.
+// Finished reads the last command.finished of a command; nil while the command is in
+// progress or needs review. For a command that ended before such facts existed, it appends
+// one. The error is ErrNotFound for an unknown ID.
 func (l *Ledger) Finished(ctx context.Context, id string) (*fact.CommandFinished, error) {
 	f, err := l.Operations.LastFinished(ctx, id)
 	if !errors.Is(err, ErrNotFound) {
@@ -253,7 +255,7 @@ func (l *Ledger) Finished(ctx context.Context, id string) (*fact.CommandFinished
 	return l.Operations.LastFinished(ctx, id)
 }
 
-// Booking is one double entry that an answer would make.
+// Booking is one ledger entry that an answer would make.
 type Booking struct {
 	Kind        string `json:"kind" doc:"What the command asks for."`
 	Debit       string `json:"debit" doc:"The account that the amount goes to."`
@@ -262,7 +264,7 @@ type Booking struct {
 }
 
 // WouldBook returns what an operator's answer would book, given the operation's present
-// state. It books nothing; ErrNotFound for an unknown operation.
+// state, or ErrNotFound. It books nothing.
 func (l *Ledger) WouldBook(ctx context.Context, f fact.OperationResolved) ([]Booking, error) {
 	transfers, _, _, err := resolution(func(query string, args ...any) sqlite.Scanner { return l.read.QueryRowContext(ctx, query, args...) }, f)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Folding a journal into another file: a second fold to compare with, or a restored ledger.
+// Folding a journal into another file, for comparison or for a restore.
 
 package ledger
 
@@ -17,17 +17,16 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// fold is a ledger file filled from another journal by the same apply: a second fold to
-// compare with, or a restored ledger. It cannot be rolled back: after an error it must be
-// discarded.
+// fold is a ledger file that is filled from another journal with the same apply. It cannot
+// be rolled back: after an error it must be discarded.
 type fold struct {
 	w       *writer
-	scratch bool     // compared and discarded: no journal, and only the indexes that the fold reads
-	dropped []string // statements that recreate what was dropped for the filling
+	scratch bool     // for comparison only: no journal, and only the indexes that the fold reads
+	dropped []string // statements that recreate what was dropped for filling
 }
 
-// makeFile makes a file by a fold. If a row of several is refused, it makes the file again
-// with every row stored singly, whose error names the fact.
+// makeFile makes a file with a fold. If one of several rows is refused, it makes the file
+// again and stores every row singly, so that the error names the fact.
 func makeFile(path string, fold func(singly bool) error) error {
 	err := fold(false)
 	if !errors.Is(err, errTogether) {
@@ -39,8 +38,8 @@ func makeFile(path string, fold func(singly bool) error) error {
 	return fold(true)
 }
 
-// newFold opens or creates a file, to append after its last row. Its writes are not synced:
-// a caller that keeps the file syncs it as a whole.
+// newFold opens or creates a file, to append after its last row. Its writes are not synced;
+// a caller that keeps the file must sync it.
 func newFold(ctx context.Context, path string, singly bool) (*fold, error) {
 	if err := files.Make(path); err != nil {
 		return nil, fmt.Errorf("fold into %s: %w", path, err)
@@ -60,7 +59,7 @@ func newFold(ctx context.Context, path string, singly bool) (*fold, error) {
 // openFold is newFold or newScratch.
 type openFold func(ctx context.Context, path string, singly bool) (*fold, error)
 
-// newScratch creates a file for a second fold.
+// newScratch creates a file that is only compared.
 func newScratch(ctx context.Context, path string, singly bool) (*fold, error) {
 	f, err := newFold(ctx, path, singly)
 	if err == nil {
@@ -69,9 +68,9 @@ func newScratch(ctx context.Context, path string, singly bool) (*fold, error) {
 	return f, err
 }
 
-// prepare finds the last row, and sets the connection up for one long write, without copies
-// of pages for a rollback. A file without rows loses the indexes and triggers that no fold
-// needs, until it is closed. Creating them after the last row costs a fifth as much.
+// prepare reads the last row and sets the connection up for one long write without
+// rollback. A file without rows also loses the indexes and triggers that no fold needs,
+// until it is closed: creating them after the last row costs a fifth.
 func (f *fold) prepare() error {
 	err := f.w.QueryRow(`SELECT seq, hash FROM journal ORDER BY seq DESC LIMIT 1`).Scan(&f.w.head.Seq, &f.w.head.Hash)
 	empty := errors.Is(err, sql.ErrNoRows)
@@ -89,13 +88,14 @@ func (f *fold) prepare() error {
 	return f.drop()
 }
 
-// foldCache is how many bytes of pages a fold keeps in memory.
+// foldCache is the size of a fold's page cache, in bytes.
 const foldCache = 64 << 20
 
-// drop removes what no fold reads. The unique index on open lines stays, because it
-// arbitrates, and so does the trigger that checks the arrows. The journal's indexes of a few
-// types stay too: each would read the whole journal to hold a few rows. The chain proves
-// what the journal's triggers enforce; primary keys replace the trigger on transfers.
+// drop removes what no fold reads. It keeps the unique index on open lines, which decides
+// between two renewals of one proxy, and the trigger that checks state transitions. It also
+// keeps the journal's indexes on a few types: recreating each would read the whole journal
+// for a few rows. The hash chain replaces the journal's triggers, and primary keys replace
+// the trigger on transfers.
 func (f *fold) drop() error {
 	type made struct{ kind, name, text string }
 	all, err := sqlite.Collect(f.w.Query(`SELECT type, name, sql FROM sqlite_schema WHERE
@@ -127,8 +127,8 @@ func (f *fold) finish() error {
 	return err
 }
 
-// make recreates an index or a trigger. It sorts what exceeds the cache in temporary files,
-// or in memory if they have no room.
+// make recreates an index or a trigger. It sorts in temporary files, or in memory if the
+// disk has no room.
 func (f *fold) make(text string) error {
 	if f.w.exec(text) == nil {
 		return nil
@@ -141,8 +141,8 @@ func (f *fold) close() error { return errors.Join(f.finish(), f.w.close()) }
 // at returns the last folded row.
 func (f *fold) at() chain.Head { return f.w.head }
 
-// journalOf yields a journal's rows after one sequence, up to and including another, in
-// order.
+// journalOf yields the rows of a journal after one sequence, up to and including another,
+// in order.
 func journalOf(ctx context.Context, source *sql.Tx, after, through int64) iter.Seq2[chain.Row, error] {
 	return func(yield func(chain.Row, error) bool) {
 		err := sqlite.Each(sqlite.Query(ctx, source, `SELECT `+chain.Columns+` FROM journal WHERE seq > ? AND seq <= ? ORDER BY seq`, after, through), func(s sqlite.Scanner) error {
@@ -158,8 +158,8 @@ func journalOf(ctx context.Context, source *sql.Tx, after, through int64) iter.S
 	}
 }
 
-// replay appends rows to the fold, checks the chain and returns how many it folded. After
-// an error the file is useless.
+// replay checks rows against the hash chain, appends them to the fold and returns how many
+// it folded. After an error the file must be discarded.
 func (f *fold) replay(rows iter.Seq2[chain.Row, error]) (n int64, err error) {
 	if err := f.w.exec(`BEGIN IMMEDIATE`); err != nil {
 		return 0, err
@@ -180,7 +180,7 @@ func (f *fold) replay(rows iter.Seq2[chain.Row, error]) (n int64, err error) {
 		n++
 		return nil
 	})
-	if held := f.w.writeHeld(); err == nil || errors.Is(held, errTogether) { // a refused row is before the row of err
+	if held := f.w.writeHeld(); err == nil || errors.Is(held, errTogether) { // a refused row comes before the row of err
 		err = held
 	}
 	if err == nil {

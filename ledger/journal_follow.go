@@ -1,5 +1,5 @@
-// Following: another runner's rows on the stream are folded into this file by the same
-// apply.
+// Following: the rows of another runner on the stream are folded into this file with the
+// same apply.
 
 package ledger
 
@@ -12,10 +12,10 @@ import (
 	"perennial/ledger/fact"
 )
 
-// Fold commits the stream's rows after the ledger's last one. It checks each against the
-// chain. A gap, a wrong hash, or a fact unknown to this version (a *fact.UnknownError
-// within) is a *chain.BrokenError, and none of the rows is committed. A ledger that leads returns
-// ErrLeads.
+// Fold checks the stream's rows after the ledger's last row against the hash chain and
+// commits them. If a row is missing, has a wrong hash or contains a fact that this version
+// does not know (a *fact.UnknownError), it returns a *chain.BrokenError and commits none of
+// the rows. A ledger that leads returns ErrLeads.
 func (l *Ledger) Fold(ctx context.Context, rows []chain.Row) error {
 	if !l.follows {
 		return fmt.Errorf("fold into %s: its own file is its journal", l.path)
@@ -31,7 +31,8 @@ func (l *Ledger) Fold(ctx context.Context, rows []chain.Row) error {
 	})
 }
 
-// WhileFollowing is Write for a ledger that does not lead; one that leads returns ErrLeads.
+// WhileFollowing is Write for a ledger that does not lead. A ledger that leads returns
+// ErrLeads.
 func (l *Ledger) WhileFollowing(ctx context.Context, do func(*Tx) error) error {
 	return l.Write(ctx, func(tx *Tx) error {
 		if tx.w.leading != nil {
@@ -41,7 +42,7 @@ func (l *Ledger) WhileFollowing(ctx context.Context, do func(*Tx) error) error {
 	})
 }
 
-// fold checks a row against the chain, stores it and applies it.
+// fold checks a row against the hash chain, stores it and applies it.
 func (t *Tx) fold(r chain.Row) (err error) {
 	if t.w.buf, err = t.w.head.FollowedBy(r, t.w.buf); err != nil {
 		return err
@@ -60,7 +61,7 @@ func (t *Tx) fold(r chain.Row) (err error) {
 	return nil
 }
 
-// factOf returns the fact of a row; a *chain.BrokenError if it cannot be read.
+// factOf decodes the fact of a row, or returns a *chain.BrokenError.
 func factOf(r chain.Row) (fact.Fact, error) {
 	f, err := fact.Decode(r.Type, []byte(r.Data))
 	if err == nil {
@@ -73,7 +74,7 @@ func factOf(r chain.Row) (fact.Fact, error) {
 	return nil, broken
 }
 
-// applyAt applies the fact of a stored row, at the row's time, and makes the row the head.
+// applyAt applies the fact of a stored row at the row's time and makes the row the head.
 func (t *Tx) applyAt(r chain.Row, f fact.Fact) error {
 	defer t.setNow(t.now)
 	t.setNow(r.Time)
@@ -87,5 +88,5 @@ func (t *Tx) applyAt(r chain.Row, f fact.Fact) error {
 	return nil
 }
 
-// Follows reports whether the journal is a stream that the ledger follows.
+// Follows reports whether the ledger follows a stream.
 func (l *Ledger) Follows() bool { return l.follows }

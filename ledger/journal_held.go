@@ -1,5 +1,5 @@
-// Holding back rows of a transaction, so that one statement stores many. An operation that
-// begins and ends in between is stored once, as it ended.
+// Holding back the rows of a transaction, so that one statement stores many rows. An
+// operation that is created and settled meanwhile is stored once, in its last state.
 
 package ledger
 
@@ -16,8 +16,8 @@ import (
 	"perennial/ledger/tables"
 )
 
-// heldBack holds what the transaction has appended but not written. It is written before
-// any statement that could miss it, and before the transaction ends.
+// heldBack holds rows that the transaction has appended and not written yet. They are
+// written before any statement that could miss them, and before the transaction ends.
 type heldBack struct {
 	size int // facts, lines and transfers since the last write
 
@@ -25,15 +25,15 @@ type heldBack struct {
 
 	commands, labels, operations, lines, transfers, finished batch // in the order in which they are written
 
-	born      []*operation          // of operations
-	byID      map[string]*operation // born
-	claims    map[string]bool       // proxies of born: whether their line still claims them
-	accepted  map[string]bool       // ids of commands
+	born      []*operation          // new operations
+	byID      map[string]*operation // the operations of born by ID
+	claims    map[string]bool       // proxies of born; true while their line has them reserved
+	accepted  map[string]bool       // IDs of commands
 	revisions map[string]int64      // of finished, by command
 }
 
-// heldMost bounds what is held back, some 20 MB. With a quarter of it a verification takes
-// 5 % more CPU; twice as much brings nothing.
+// heldMost limits what is held back to about 20 MB. With a quarter of that a verification
+// needs 5 % more CPU time; twice as much brings nothing.
 const heldMost = 1 << 14
 
 func newHeld() heldBack {
@@ -63,15 +63,14 @@ func (h *heldBack) empty() bool {
 	return len(h.born) == 0
 }
 
-// batch holds rows of a table that are inserted together.
+// batch holds rows of one table that are inserted together.
 type batch struct {
 	inserts map[int]string // by number of rows
-	width   int            // columns of a row
+	width   int            // columns per row
 	args    []any
 }
 
-// One statement stores as many rows as possible. Together rows cost half as much as one by
-// one.
+// Sizes of inserts. Rows that are inserted together cost half as much as single rows.
 const (
 	insertMost = 64
 	insertSome = 8
@@ -91,13 +90,13 @@ func (b *batch) add(values ...any) { b.args = append(b.args, values...) }
 
 func (b *batch) rows() int { return len(b.args) / b.width }
 
-// forget drops the rows, also from the memory that the batch keeps.
+// forget drops the rows and clears the memory that the batch keeps.
 func (b *batch) forget() {
 	clear(b.args)
 	b.args = b.args[:0]
 }
 
-// store inserts the rows of a batch, up to most in a statement.
+// store inserts the rows of a batch, up to most per statement.
 func (w *writer) store(b *batch, most int) error {
 	w.storing = true
 	defer func() { w.storing = false }()
@@ -119,7 +118,7 @@ func (w *writer) store(b *batch, most int) error {
 	return nil
 }
 
-// errTogether reports that one of several held-back rows was refused. Storing them singly
+// errTogether reports that one of several rows was refused. Storing the rows singly
 // (writer.singly) shows which.
 var errTogether = errors.New("a row of several was refused")
 
@@ -131,7 +130,7 @@ func (w *writer) writeHeld() error {
 	return w.writeRows()
 }
 
-// writeProjected writes the rows of projections.
+// writeProjected writes the rows of the projections.
 func (w *writer) writeProjected() error {
 	if w.held.empty() {
 		return nil
@@ -165,7 +164,7 @@ func (w *writer) writeProjected() error {
 	return nil
 }
 
-// writeLinesOf writes what is held back if a line of the proxy is.
+// writeLinesOf writes what is held back if it contains a line of the proxy.
 func (w *writer) writeLinesOf(proxyID string) error {
 	if _, held := w.held.claims[proxyID]; !held {
 		return nil
@@ -185,8 +184,8 @@ func (h *heldBack) forgetProjected() {
 	clear(h.revisions)
 }
 
-// forgetHeld drops what is held back, and the cached operations and last booking: a
-// rollback may undo them.
+// forgetHeld drops what is held back, the cached operations and the time of the last
+// booking, because a rollback may undo them.
 func (w *writer) forgetHeld() {
 	w.booked = 0
 	w.held.journal.forget()
@@ -194,8 +193,8 @@ func (w *writer) forgetHeld() {
 	w.known.clear()
 }
 
-// project applies a fact. It writes what is held back if that is much, or if every row is
-// written singly.
+// project applies a fact. It writes what is held back if that has become large, or if every
+// row is stored singly.
 func (t projector) project(r chain.Row, f fact.Fact) error {
 	if err := t.apply(r, f); err != nil {
 		return err
@@ -206,8 +205,7 @@ func (t projector) project(r chain.Row, f fact.Fact) error {
 	return t.w.writeProjected()
 }
 
-// before runs before each statement of the writer's connection, and writes what the
-// statement could miss.
+// before runs before each statement of the writer and writes what the statement could miss.
 func (w *writer) before(s *prepared) error {
 	if w.storing {
 		return nil
@@ -223,21 +221,20 @@ func (w *writer) before(s *prepared) error {
 	return nil
 }
 
-// readsJournal reports whether a statement may read the journal. Triggers do not read it,
-// except for the journal's own.
+// readsJournal reports whether a statement may read the journal. Of the triggers, only the
+// journal's own read it.
 func readsJournal(query string) bool {
 	return strings.Contains(query, "journal") || strings.Contains(query, " v_")
 }
 
-// byKey lists statements of one row by its key. Those who run them look first whether that
-// row is held back.
+// byKey lists statements that access one row by its key. Their callers check first whether
+// that row is held back.
 var byKey = map[string]bool{
 	changeOperation: true, changeAmounts: true, operationByID: true, settleLine: true, endLines: true, skipLine: true, observeLine: true,
 	tables.LinesByOperation: true, revisionOf: true, tables.KnownCommand: true, tables.ClaimantQuery: true, tables.SeenExpiry: true, stale: true,
 }
 
-// readsHeld reports whether a statement may read or change a projection of which rows are
-// held back.
+// readsHeld reports whether a statement may access a projection whose rows are held back.
 func readsHeld(query string) bool {
 	if byKey[query] {
 		return false
@@ -250,7 +247,7 @@ func readsHeld(query string) bool {
 	return false
 }
 
-// insert puts a row after the last one.
+// insert adds a row after the last one.
 func (t *Tx) insert(r chain.Row) error {
 	t.w.held.journal.add(r.Seq, r.Type, r.Time, r.Operation, r.Data, r.PrevHash, r.Hash)
 	if t.w.held.journal.rows() < insertMost {
@@ -271,7 +268,7 @@ func (w *writer) writeRows() error {
 	return nil
 }
 
-// heldLine is a proxy's line of an operation that is held back.
+// heldLine is one line of a held-back operation.
 type heldLine struct {
 	proxyID           string
 	state             fact.LineState

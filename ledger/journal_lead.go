@@ -1,5 +1,5 @@
 // Leading: the right to append while the journal is an external stream. A leader's rows are
-// on the stream before they are committed here, so this file is never ahead of it.
+// on the stream before they are committed here, so this file is never ahead of the stream.
 
 package ledger
 
@@ -15,23 +15,22 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// Publish puts rows, in order, after the previous row on the stream that is the journal.
-// nil means that all of them are durably there. After an error it is unknown whether they
-// are, or will be.
+// Publish appends rows to the stream, in order, after the stream's last row. nil means that
+// all of them are stored there. After an error it is unknown whether they are stored, or
+// will be.
 type Publish func(ctx context.Context, rows []chain.Row) error
 
 // ErrNotLeading is returned by Append on a ledger that follows a stream without leading it,
-// because another runner may write it. Nothing was written.
+// because another runner may write to the stream. Nothing was written.
 var ErrNotLeading = errors.New("the ledger follows the events stream, which another runner may write")
 
-// ErrLeads is returned by Fold while the ledger leads, and by Lead on a ledger that already
-// leads.
+// ErrLeads is returned by Fold while the ledger leads, and by Lead if it leads already.
 var ErrLeads = errors.New("the ledger leads: it appends to the events stream itself")
 
 // UnpublishedError reports rows that were not committed because it is unknown whether the
-// stream has them. They may arrive there later; the next leader folds them.
+// stream has them. The rows may still arrive there; then the next leader folds them.
 type UnpublishedError struct {
-	First, Last int64 // the rows
+	First, Last int64 // sequences of the rows
 	Err         error // from Publish
 }
 
@@ -41,22 +40,23 @@ func (e *UnpublishedError) Error() string {
 
 func (e *UnpublishedError) Unwrap() error { return e.Err }
 
-// Ended reports whether an error of Write means that this ledger takes no more writes until
-// it is reopened or leads again. Retrying is useless.
+// Ended reports whether an error of Write means that this ledger accepts no writes until it
+// is reopened or leads again. Retrying is useless.
 func Ended(err error) bool {
 	_, unpublished := errors.AsType[*UnpublishedError](err)
 	return unpublished || errors.Is(err, ErrNotLeading) || errors.Is(err, ErrClosed)
 }
 
-// PublishMost is the most rows published at once: the limit of JetStream's atomic batch.
+// PublishMost is the maximum number of rows per publication: the limit of JetStream's
+// atomic batches.
 const PublishMost = 1000
 
-// errSplit reports that a group has more rows than can be published at once.
+// errSplit reports that a group has too many rows for one publication.
 var errSplit = errors.New("the group has more rows than are published at once")
 
 // Leadership is the right to append to a ledger that follows a stream. It ends with End. It
-// also ends when rows could not be published, or were published and could not be committed:
-// the stream must be folded before anything else is appended.
+// also ends if rows could not be published, or were published and could not be committed:
+// then the stream must be folded before anything else is appended.
 type Leadership struct {
 	l       *Ledger
 	publish Publish
@@ -65,11 +65,11 @@ type Leadership struct {
 	once    sync.Once
 	over    chan struct{}
 	why     error        // set before over is closed
-	waiting atomic.Int64 // when the present publication began, in microseconds; 0: none
+	waiting atomic.Int64 // when the present publication started, in microseconds; 0: none
 }
 
-// Lead lets Write append. The caller has folded everything on the stream and owns the
-// account's lease.
+// Lead allows Write to append. The caller must have folded everything on the stream and
+// must own the account's lease.
 func (l *Ledger) Lead(publish Publish) (*Leadership, error) {
 	if !l.follows {
 		return nil, errors.New("the ledger's own file is its journal: it does not lead a stream")
@@ -83,10 +83,10 @@ func (l *Ledger) Lead(publish Publish) (*Leadership, error) {
 	return x, nil
 }
 
-// Over is closed when the leadership has ended; Err then says why.
+// Over returns a channel that is closed when the leadership has ended. Err then says why.
 func (x *Leadership) Over() <-chan struct{} { return x.over }
 
-// Err returns why the leadership ended automatically, nil while it has not.
+// Err returns why the leadership ended by itself; nil while it has not.
 func (x *Leadership) Err() error {
 	select {
 	case <-x.over:
@@ -96,8 +96,8 @@ func (x *Leadership) Err() error {
 	}
 }
 
-// Waiting returns since when rows wait for their acknowledgement, by the ledger's clock;
-// zero if none wait.
+// Waiting returns since when rows have been waiting for their acknowledgement, by the
+// ledger's clock; zero if none wait.
 func (x *Leadership) Waiting() time.Time {
 	if at := x.waiting.Load(); at > 0 {
 		return sqlite.FromMicros(at)
@@ -105,16 +105,16 @@ func (x *Leadership) Waiting() time.Time {
 	return time.Time{}
 }
 
-// End gives the right back and returns when the writer has left its present group. It
-// abandons a publication without an answer.
+// End gives up the leadership. It abandons a publication that has no answer, and returns
+// when the writer has finished its present group.
 func (x *Leadership) End() {
 	x.lose(nil)
-	// The writer runs one group at a time: after this write no earlier group is in
+	// The writer runs one group at a time: when this write returns, no earlier group is in
 	// progress.
 	_ = x.l.Write(context.Background(), func(*Tx) error { return nil })
 }
 
-// lose ends the leadership; the first reason counts.
+// lose ends the leadership. Only the first reason is kept.
 func (x *Leadership) lose(why error) {
 	x.once.Do(func() {
 		x.why = why
@@ -124,8 +124,8 @@ func (x *Leadership) lose(why error) {
 	})
 }
 
-// put publishes the rows of a group. Rows beyond PublishMost belong to one caller. They are
-// published in parts, and a crash may leave only the first parts.
+// put publishes the rows of a group. If there are more than PublishMost rows, they belong
+// to one caller and are published in several parts; a crash may leave only the first parts.
 func (x *Leadership) put(rows []chain.Row) error {
 	x.waiting.Store(sqlite.Micros(x.l.clock()))
 	defer x.waiting.Store(0)
@@ -141,7 +141,7 @@ func (x *Leadership) put(rows []chain.Row) error {
 	return nil
 }
 
-// settle commits the group's transaction. If the journal is a stream it publishes the rows
+// settle commits the group's transaction. If the journal is a stream, it publishes the rows
 // first.
 func (w *writer) settle(group []*request, rows []chain.Row) error {
 	leader := w.leading
@@ -152,7 +152,7 @@ func (w *writer) settle(group []*request, rows []chain.Row) error {
 		return errSplit
 	}
 	w.l.reached("ledger.publishing")
-	w.l.working.Store(0) // now waiting for NATS
+	w.l.working.Store(0) // waiting for NATS now
 	err := leader.put(rows)
 	w.l.working.Store(sqlite.Micros(time.Now())) //nolint:forbidigo // a duration, which is in no fact
 	if err != nil {
@@ -166,7 +166,7 @@ func (w *writer) settle(group []*request, rows []chain.Row) error {
 	return err
 }
 
-// mayAppend refuses to append while another runner may write the stream.
+// mayAppend refuses to append while another runner may write to the stream.
 func (w *writer) mayAppend() error {
 	if w.l != nil && w.l.follows && w.leading == nil {
 		return ErrNotLeading

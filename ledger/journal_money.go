@@ -1,4 +1,4 @@
-// The money that a fact reports: what it books itself, and the totals of its operation.
+// The amounts in a fact: what it books, and the totals of its operation.
 
 package ledger
 
@@ -31,8 +31,8 @@ func (t *Tx) withMoney(f fact.Fact) (fact.Fact, error) {
 	return fact.WithMoney(f, m), nil
 }
 
-// bookedBy returns what a fact books, and for which operation. A read of an order that
-// books nothing reports nothing.
+// bookedBy returns what a fact books, and for which operation. books is false for facts
+// that book nothing, including a read of an order.
 func (t *Tx) bookedBy(f fact.Fact) (b fact.Booked, operation string, books bool, err error) {
 	switch f := f.(type) {
 	case fact.LedgerOpened:
@@ -72,7 +72,7 @@ func (t *Tx) totalsOf(operation string) (fact.Booked, error) {
 	return fact.Booked{ChargedCents: o.ChargedCents, RefundedCents: o.RefundedCents}, err
 }
 
-// currency returns the account's currency. The fact that opens the ledger sets it; it never
+// currency returns the account's currency. The ledger.opened fact sets it, and it never
 // changes.
 func (t *Tx) currency(f fact.Fact) (string, error) {
 	if opened, ok := f.(fact.LedgerOpened); ok && opened.Restored == nil {

@@ -1,5 +1,5 @@
-// The note of how far the journal was published, and comparing heads kept elsewhere. Both
-// expose a rewritten history.
+// The note of how far the journal was published, and heads that are kept elsewhere. Both
+// reveal a rewritten history.
 
 package ledger
 
@@ -15,11 +15,11 @@ import (
 	"perennial/ledger/tables"
 )
 
-// firmAfter is how long the stream must have held a row for its loss to be more than a
-// power cut. NATS syncs at least every two minutes.
+// firmAfter is how long the stream must have stored a row before its loss counts as more
+// than a power cut. NATS syncs at least every two minutes.
 const firmAfter = 10 * time.Minute
 
-// Published is how far the events stream is known to have held the journal.
+// Published is the last journal row that is known to be stored on the events stream.
 type Published struct {
 	chain.Head // acknowledged by the stream; Seq is 0 if nothing was
 
@@ -37,7 +37,7 @@ func (l *Ledger) Published(ctx context.Context) (p Published, err error) {
 }
 
 // NotePublished records that the events stream has acknowledged the journal up to a row.
-// stopped means that the runner stops cleanly after it, so no crash can lose the row. The
+// stopped says that the runner is stopping cleanly, so that no crash can lose the row. The
 // note only moves forward.
 func (l *Ledger) NotePublished(ctx context.Context, seq int64, stopped bool) error {
 	noted, err := l.Published(ctx)
@@ -58,8 +58,8 @@ func (l *Ledger) NotePublished(ctx context.Context, seq int64, stopped bool) err
 	})
 }
 
-// checkNote compares the note with the journal. It detects a history that was rewritten or
-// cut off before the last published row.
+// checkNote compares the note with the journal. It detects that rows up to the last
+// published row were rewritten or removed.
 func checkNote(ctx context.Context, q sqlite.Queryer, b *tables.Base, h chain.Head) error {
 	var p, own chain.Head
 	err := q.QueryRowContext(ctx, `SELECT p.seq, p.hash, coalesce(j.seq, 0), coalesce(j.hash, '') FROM published p
@@ -82,9 +82,9 @@ func checkNote(ctx context.Context, q sqlite.Queryer, b *tables.Base, h chain.He
 	return nil
 }
 
-// Expect compares heads kept elsewhere with the journal. A different or missing row is a
-// *chain.BrokenError. An archived row is read from its archive: one of files, or the one next to
-// the ledger.
+// Expect compares heads that are kept elsewhere with the journal. A different or missing
+// row gives a *chain.BrokenError. An archived row is read from one of files, or from the
+// archive next to the ledger.
 func (l *Ledger) Expect(ctx context.Context, heads []chain.Head, files ...string) (err error) {
 	archives, err := openArchives(ctx, l.clock, files)
 	defer func() {
@@ -109,7 +109,7 @@ func (l *Ledger) Expect(ctx context.Context, heads []chain.Head, files ...string
 	return nil
 }
 
-// hashAt returns the hash of a row, here or in an archive.
+// hashAt returns the hash of a row in this file or in an archive.
 func (l *Ledger) hashAt(ctx context.Context, seq int64, archives []*Ledger) (string, error) {
 	if l.base != nil && seq == l.base.Seq {
 		return l.base.Hash, nil

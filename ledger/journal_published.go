@@ -1,4 +1,4 @@
-// Comparing the journal with the events published from it.
+// Comparing the journal with the events that were published from it.
 
 package ledger
 
@@ -13,11 +13,12 @@ import (
 	"perennial/ledger/chain"
 	"perennial/ledger/sqlite"
 
-	jsonv1 "github.com/go-json-experiment/json/v1" // encoding/json, in a third of its time
+	jsonv1 "github.com/go-json-experiment/json/v1" // encoding/json, in a third of the time
 )
 
 // ReadEvent is the inverse of Row.Event: it returns the journal row of a published event,
-// byte for byte. A row whose content does not match its hash is a *chain.BrokenError.
+// byte for byte. If the content of the row does not match its hash, it returns a
+// *chain.BrokenError.
 func ReadEvent(event []byte) (chain.Row, error) {
 	var e chain.CloudEvent
 	if err := jsonv1.Unmarshal(event, &e); err != nil {
@@ -61,27 +62,27 @@ func rowsOf(events iter.Seq2[[]byte, error]) iter.Seq2[chain.Row, error] {
 
 // Against is the result of a comparison with the published events.
 type Against struct {
-	Published   int64 `json:"published"`   // rows that the stream holds unchanged
-	Unpublished int64 `json:"unpublished"` // later rows that the outbox has not published yet
-	// Removed is how many of the first rows were removed from the stream, as the ledger
-	// knows from ledger.bounded.
+	Published   int64 `json:"published"`   // rows that are on the stream unchanged
+	Unpublished int64 `json:"unpublished"` // later rows that are not published yet
+	// Removed is the number of first rows that were removed from the stream, according to
+	// ledger.bounded.
 	Removed int64 `json:"removed,omitempty"`
-	// NotHere is how many rows the stream has after the ledger's last one, if the ledger
-	// follows the stream and may fold them later.
+	// NotHere is the number of rows on the stream after the ledger's last row, if the
+	// ledger follows the stream and may still fold them.
 	NotHere int64 `json:"not_here,omitempty"`
 
 	last int64 // the last row found on the stream
 }
 
-// againstPage is how many journal rows are read at once during the comparison.
+// againstPage is the number of journal rows that one query of the comparison reads.
 const againstPage = 512
 
-// VerifyAgainst compares the journal with the events published from it, from the first
-// event that the stream must hold. Verify proves that a file agrees with itself; only this
-// comparison proves that it is the published history. The first row that differs is a
-// *chain.BrokenError. Events of archived rows must form one chain that ends with the hash of the
-// last archived row. Each was then published as it was archived, and the archive is not
-// needed.
+// VerifyAgainst compares the journal with the events that were published from it, from the
+// first event that the stream must have. Verify shows that a file agrees with itself; only
+// this comparison shows that the file is the published history. The first row that differs
+// gives a *chain.BrokenError. Events of archived rows must form a hash chain that ends with
+// the last archived row; then each was published as it was archived, and the archive itself
+// is not needed.
 func (l *Ledger) VerifyAgainst(ctx context.Context, events iter.Seq2[[]byte, error]) (a Against, err error) {
 	var page []chain.Row
 	var before chain.Row
@@ -137,9 +138,9 @@ func (l *Ledger) holdsArchived(last int64) error {
 	return nil
 }
 
-// begins proves that the stream may begin with an event: with row 1, or no later than the
-// row that a ledger.bounded names. The events after it form one chain with the last
-// archived row, which proves that it follows the removed ones.
+// begins checks the first event of the stream: it must be row 1, or a row no later than the
+// first row that a ledger.bounded fact allows. The later events form a hash chain up to the
+// last archived row, so the first event directly follows the removed rows.
 func (l *Ledger) begins(ctx context.Context, first chain.Row, a *Against) error {
 	latest, err := l.EventsBegin(ctx)
 	if err != nil {
@@ -153,8 +154,8 @@ func (l *Ledger) begins(ctx context.Context, first chain.Row, a *Against) error 
 	return nil
 }
 
-// isPublished compares an event with the journal's row of the same sequence. page holds
-// rows read ahead; it returns the rest of them.
+// isPublished compares an event with the journal row of the same sequence. page contains
+// rows that were read ahead; the rest of them is returned.
 func (l *Ledger) isPublished(ctx context.Context, published chain.Row, page []chain.Row) (left []chain.Row, err error) {
 	if len(page) == 0 {
 		if page, err = l.Rows(ctx, published.Seq-1, againstPage); err != nil {
@@ -171,14 +172,14 @@ func (l *Ledger) isPublished(ctx context.Context, published chain.Row, page []ch
 }
 
 // notHereError reports that the stream continues after the ledger's last row. If the ledger
-// does not follow the stream, its end was removed.
+// does not follow the stream, its last rows were removed.
 type notHereError struct{ broken *chain.BrokenError }
 
 func (e *notHereError) Error() string { return e.broken.Error() }
 
 func (e *notHereError) Unwrap() error { return e.broken }
 
-// followsNotHere proves that a row which is not folded yet follows the previous one.
+// followsNotHere checks that a row that is not folded yet follows the previous one.
 func followsNotHere(r, before chain.Row) error {
 	if before.Seq == 0 || r.PrevHash == before.Hash {
 		return nil
@@ -186,8 +187,8 @@ func followsNotHere(r, before chain.Row) error {
 	return &chain.BrokenError{Check: "events", Seq: r.Seq, Detail: "the event does not follow the one before it: what was published is not one history"}
 }
 
-// followsArchived proves that the event of an archived row follows the previous one, and
-// that the last is the row after which the journal begins.
+// followsArchived checks that the event of an archived row follows the previous event, and
+// that the last archived row is the one after which the journal starts.
 func (l *Ledger) followsArchived(r, before chain.Row) error {
 	follows := r.PrevHash == before.Hash
 	if before.Seq == 0 { // the first on the stream
@@ -202,8 +203,8 @@ func (l *Ledger) followsArchived(r, before chain.Row) error {
 	return nil
 }
 
-// notBefore yields the rows after a head. If the rows begin with the head itself, it first
-// proves that this row was published.
+// notBefore yields the rows after a head. If rows starts with the head itself, notBefore
+// first checks that this row was published unchanged.
 func notBefore(h chain.Head, rows iter.Seq2[chain.Row, error]) iter.Seq2[chain.Row, error] {
 	return func(yield func(chain.Row, error) bool) {
 		for r, err := range rows {

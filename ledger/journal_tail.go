@@ -8,11 +8,11 @@ import (
 	"perennial/ledger/chain"
 )
 
-// tailRows is how many of the newest rows stay in memory, so that the outbox does not read
-// back what was just written.
+// tailRows is the number of rows in memory, so that the outbox does not read back what was
+// just written.
 const tailRows = 8192
 
-// tail holds the newest rows of the journal and signals its growth.
+// tail holds the newest rows of the journal and signals when it grows.
 type tail struct {
 	mu      sync.Mutex
 	rows    []chain.Row // contiguous, ending at head
@@ -39,7 +39,8 @@ func (t *tail) add(rows []chain.Row, h chain.Head) {
 	t.changed = make(chan struct{})
 }
 
-// after returns up to limit rows after seq, and whether the tail reaches back that far.
+// after returns up to limit rows after seq. ok is false if the tail does not reach back
+// that far.
 func (t *tail) after(seq int64, limit int) ([]chain.Row, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -56,8 +57,8 @@ func (t *tail) after(seq int64, limit int) ([]chain.Row, bool) {
 	return rows, true
 }
 
-// Changed returns a channel that is closed once the journal holds a row after seq. It is
-// already closed if the journal does.
+// Changed returns a channel that is closed once the journal has a row after seq, possibly
+// already.
 func (l *Journal) Changed(seq int64) <-chan struct{} {
 	l.tail.mu.Lock()
 	defer l.tail.mu.Unlock()

@@ -1,28 +1,28 @@
-// Turns: the writers of several ledgers in one process work in turn, so that each has a
-// large group.
+// Turns: the writers of several ledgers in one process take turns, so that each commits
+// large groups.
 
 package ledger
 
 import "time"
 
-// turnMost bounds how long a writer waits for its turn, so that a ledger whose file is
-// stuck does not block the others.
+// turnMost limits how long a writer waits for its turn, so that a stuck ledger file does
+// not block the others.
 const turnMost = 250 * time.Millisecond
 
-// Turns limits how many writers of one process work on their groups at once. A group shares
-// the cost of its commit. Writers that compete for cores have small groups; those that take
-// turns have large ones. Only work counts: a writer that waits for the disk or for a
-// publication gives up its turn. It is safe for concurrent use; nil sets no limit.
+// Turns limits how many writers of one process work at once. The writes of a group share
+// the cost of a commit. Writers that compete for CPU cores commit small groups; writers
+// that take turns commit large ones. A writer that waits for the disk or for a publication
+// gives up its turn. Turns is safe for concurrent use; nil sets no limit.
 type Turns struct {
 	taken chan struct{}
-	most  time.Duration // longest wait for a turn
+	most  time.Duration // maximum wait for a turn
 }
 
-// NewTurns lets n writers work at once, at least 1.
+// NewTurns returns Turns for n writers at once, at least 1.
 func NewTurns(n int) *Turns { return &Turns{taken: make(chan struct{}, max(n, 1)), most: turnMost} }
 
-// take waits for a turn. It returns false if none came in time; then none must be given
-// back.
+// take waits for a turn. It returns false if none came in time; then give must not be
+// called.
 func (t *Turns) take() bool {
 	if t == nil {
 		return false

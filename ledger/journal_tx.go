@@ -1,5 +1,4 @@
-// Tx, through which a caller of Write appends facts. Each fact becomes a row and is
-// applied.
+// Tx, with which a caller of Write appends facts. Each fact becomes a row and is applied.
 
 package ledger
 
@@ -15,22 +14,22 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// MaxFactBytes bounds one fact's JSON, so that its event fits into a message.
+// MaxFactBytes limits the JSON of a fact, so that its event fits into a NATS message.
 const MaxFactBytes = 900 << 10
 
-// ErrStale is returned by AppendTo when the operation has changed since the version that
-// the facts were decided on. Nothing was written.
+// ErrStale is returned by AppendTo if the operation has changed since the version on which
+// the facts were decided. Nothing was written.
 var ErrStale = errors.New("the operation has changed since this was decided")
 
-// ErrClaimed is returned by Append for a renewal of a proxy that another operation holds.
-// Nothing was written.
+// ErrClaimed is returned by Append for a renewal of a proxy that another operation has
+// reserved. Nothing was written.
 var ErrClaimed = errors.New("another operation holds the right to renew it")
 
 // ErrTooLarge is returned by Append for a fact over MaxFactBytes.
 var ErrTooLarge = errors.New("fact is too large to be published")
 
-// UnrecordableError reports a fact that can never be appended: it is too large, or breaks a
-// rule of the database. Every other error of a write may be temporary.
+// UnrecordableError reports a fact that can never be appended, because it is too large or
+// breaks a rule of the database. Any other error of a write may be temporary.
 type UnrecordableError struct {
 	Fact string // type of the fact
 	Err  error
@@ -52,9 +51,9 @@ type Tx struct {
 	rows []chain.Row
 
 	decided decision
-	ended   []fact.Ref // commands in which a fact of this request ended something
+	ended   []fact.Ref // commands for which a fact of this request may have been the last
 
-	finishing bool // append command.finished for ended commands; a fold finds it in the journal
+	finishing bool // append command.finished to ended commands; a fold finds it in the journal
 }
 
 // newTx returns a transaction of the writer at an instant.
@@ -62,7 +61,7 @@ func newTx(w *writer, now int64) *Tx {
 	return &Tx{observations: observations{w, now}, records: records{w}, w: w, now: now}
 }
 
-// observations changes what is known of the provider's proxies. No fact records it.
+// observations changes the caches of the provider's proxies. No fact records these changes.
 type observations struct {
 	w   *writer
 	now int64
@@ -71,22 +70,23 @@ type observations struct {
 // records reads what operators have recorded and answered.
 type records struct{ w *writer }
 
-// decision is the version of an operation that the facts of one AppendTo were decided on.
+// decision is the version of an operation on which the facts of one AppendTo were decided.
 type decision struct {
 	operation string
 	version   int64
 	proven    bool // a change of the operation matched this version
 }
 
-// Now returns the transaction's one instant, in UTC.
+// Now returns the time of the transaction, in UTC.
 func (t *Tx) Now() time.Time { return sqlite.FromMicros(t.now) }
 
 func (t *Tx) setNow(us int64) { t.now, t.observations.now = us, us }
 
-// LastSeq returns the sequence of the journal's last row, including this transaction's.
+// LastSeq returns the sequence of the journal's last row, including rows of this
+// transaction.
 func (t *Tx) LastSeq() int64 { return t.w.head.Seq }
 
-// Append adds facts to the journal, in order, and applies each one.
+// Append adds facts to the journal, in order, and applies each of them.
 func (t *Tx) Append(facts ...fact.Fact) error {
 	for _, f := range facts {
 		if err := t.append(f); err != nil {
@@ -96,8 +96,8 @@ func (t *Tx) Append(facts ...fact.Fact) error {
 	return nil
 }
 
-// Accept appends a command's acceptance and the facts that follow from it. It returns the
-// accepted operations in the order of their plan.
+// Accept appends the acceptance of a command and the facts that follow from it. It returns
+// the accepted operations in the order of the plan.
 func (t *Tx) Accept(f fact.CommandAccepted, then ...fact.Fact) (made []fact.Operation, err error) {
 	for _, p := range f.Operations {
 		made = append(made, plannedAs(p, f.CommandID, f.Kind, f.EstimateCents, t.now))
@@ -106,8 +106,8 @@ func (t *Tx) Accept(f fact.CommandAccepted, then ...fact.Fact) (made []fact.Oper
 }
 
 // AppendTo appends facts that were decided on one version of an operation
-// (Operation.Version). It returns ErrStale if the version has changed, otherwise the
-// operation as the facts leave it.
+// (Operation.Version). It returns the operation after the facts, or ErrStale if the version
+// has changed.
 func (t *Tx) AppendTo(operationID string, version int64, facts ...fact.Fact) (fact.Operation, error) {
 	t.decided = decision{operation: operationID, version: version}
 	err := t.Append(facts...)
@@ -121,7 +121,7 @@ func (t *Tx) AppendTo(operationID string, version int64, facts ...fact.Fact) (fa
 	case missing != nil:
 		return fact.Operation{}, fmt.Errorf("operation %s: %w", operationID, missing)
 	case !proven && o.Version != version:
-		// No fact changed the operation, or the first one failed to.
+		// No fact changed the operation, or the first fact failed to.
 		return fact.Operation{}, fmt.Errorf("operation %s: version %d, decided on %d: %w", operationID, o.Version, version, ErrStale)
 	}
 	return o, err

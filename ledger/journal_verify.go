@@ -1,4 +1,5 @@
-// Verify: the chain, a second fold of it, and a comparison of every projection.
+// Verify: the hash chain, a second fold of the journal, and a comparison of all
+// projections.
 
 package ledger
 
@@ -18,27 +19,27 @@ import (
 type Verified struct {
 	Rows int64      `json:"rows"`
 	Head chain.Head `json:"head"`
-	// Behind is the row that the first one follows; nil at the journal's beginning. Earlier
-	// rows are in archives that were not verified.
+	// Behind is the last row of the archives that were not verified: the first verified row
+	// follows it. It is nil if the verification started with the first row.
 	Behind *chain.Head `json:"behind,omitempty"`
-	// Backdated lists the first rows that booked something at a time already passed.
+	// Backdated lists the first rows that booked an amount at a later time than their own.
 	Backdated []Backdated `json:"backdated,omitempty"`
 }
 
-// projections lists the tables that apply writes, in an order that suits the report of a
-// difference. The proxies table is a cache and not among them.
+// projections lists the tables that apply writes, in a useful order for reporting
+// differences. The table proxies is a cache and not among them.
 var projections = []string{"binding", "commands", "rejections", "operations", "lines", "transfers", "totals", "pauses", "slots", "archives",
 	"retired", "proxy_labels", "warned", "sweep_commands", "replacements", "sweep_reviews", "month_ends", "refused_contents", "finished", "bought",
 	"schedule_pauses", "schedule_calendars", "delivered"}
 
-// Verify checks that SQLite's structures and the hash chain are sound and that every fact
-// can be folded. A second fold must give the same projections and balances, and the months
-// must add up. It also checks what it can of the cache of proxies, and that the schema is
-// the migrations'. If the first rows were archived it begins with the snapshot that the
-// chain vouches for. The first failed check is a *chain.BrokenError.
+// Verify checks SQLite's structures, the hash chain and the schema. It folds all facts a
+// second time and compares projections and balances, checks that the months add up, and
+// checks what it can of the cache of proxies. If the first rows were archived, it starts
+// with the snapshot whose hash is in the chain. The first failed check gives a
+// *chain.BrokenError.
 func (l *Ledger) Verify(ctx context.Context) (v Verified, err error) {
-	// With a wrong schema other checks may fail for a missing table. A changed row is
-	// reported before the trigger that was dropped to change it.
+	// With a wrong schema other checks may fail because a table is missing. A changed row
+	// is reported before the trigger that was dropped to change it.
 	schema := l.schemaHolds(ctx)
 	v, err = l.verifyContent(ctx)
 	if _, ok := errors.AsType[*chain.BrokenError](err); err != nil && (ok || schema == nil) {
@@ -56,12 +57,12 @@ func (l *Ledger) schemaHolds(ctx context.Context) error {
 	return err
 }
 
-// VerifyIn sets the directory in which Verify, of this ledger and its archives, builds its
-// second ledger. Call it before Verify.
+// VerifyIn sets the directory in which Verify builds its second ledger, for this ledger and
+// its archives. Call it before Verify.
 func (l *Ledger) VerifyIn(dir string) { l.temp = dir }
 
-// verifyContent verifies the tables. The file's own structures are checked concurrently
-// with the fold; their defects are reported first.
+// verifyContent verifies the tables. The file's structures are checked at the same time;
+// their faults are reported first.
 func (l *Ledger) verifyContent(ctx context.Context) (v Verified, err error) {
 	folding, stop := context.WithCancel(ctx)
 	defer stop()
@@ -86,8 +87,8 @@ func (l *Ledger) verifyContent(ctx context.Context) (v Verified, err error) {
 	return v, err
 }
 
-// checkProxies looks for content that no listing writes into the cache of proxies. A file
-// cannot prove that the content is the provider's; the next listing shows it.
+// checkProxies looks for content that no listing would write into the cache of proxies.
+// Whether the content is the provider's can only be seen by listing again.
 func checkProxies(ctx context.Context, q sqlite.Queryer) error {
 	var id string
 	err := q.QueryRowContext(ctx, `SELECT proxy_id FROM proxies WHERE proxy_id = '' OR gone NOT IN (0, 1) OR pass < 0 OR seen_at < 0 LIMIT 1`).Scan(&id)
@@ -100,7 +101,7 @@ func checkProxies(ctx context.Context, q sqlite.Queryer) error {
 	return &chain.BrokenError{Check: "proxies", Detail: fmt.Sprintf("proxy %q holds what no listing writes: gone is 0 or 1, and a pass or a look is not before 1970", id)}
 }
 
-// foldInto folds the journal into a new file and compares every projection of the two. The
+// foldInto folds the journal into a new file and compares all projections of the two. The
 // file is complete if err is nil or names a projection.
 func (l *Ledger) foldInto(ctx context.Context, path string, open openFold) (v Verified, err error) {
 	with, err := l.compare(ctx)
@@ -135,8 +136,8 @@ func (l *Ledger) foldInto(ctx context.Context, path string, open openFold) (v Ve
 	return v, sqlite.IfMade(ctx, with.tx, "published", func() error { return checkNote(ctx, with.tx, base, v.Head) })
 }
 
-// checkKeys looks for an idempotency key that two operations share: the provider would take
-// the second for a repetition of the first.
+// checkKeys looks for an idempotency key of two operations. The provider would take the
+// second request for a repetition of the first.
 func checkKeys(ctx context.Context, snapshot *sql.Tx) error {
 	var key, first, last string
 	err := snapshot.QueryRowContext(ctx, `SELECT idempotency_key, min(id), max(id) FROM operations
@@ -150,7 +151,7 @@ func checkKeys(ctx context.Context, snapshot *sql.Tx) error {
 	return &chain.BrokenError{Check: "key", Detail: fmt.Sprintf("operations %s and %s share the idempotency key %s", first, last, key)}
 }
 
-// checkFile has SQLite check its pages, indexes and foreign keys.
+// checkFile lets SQLite check its pages, indexes and foreign keys.
 func (l *Ledger) checkFile(ctx context.Context) error {
 	var answer string
 	if err := l.read.QueryRowContext(ctx, `PRAGMA integrity_check(1)`).Scan(&answer); err != nil {

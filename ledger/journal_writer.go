@@ -1,4 +1,4 @@
-// The single writer, which gathers callers' writes and commits them in groups.
+// The writer, which gathers the writes of all callers and commits them in groups.
 
 package ledger
 
@@ -18,7 +18,7 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// request is one caller's write, waiting for its group's commit.
+// request is one caller's write, waiting for the commit of its group.
 type request struct {
 	fn   func(*Tx) error
 	err  error
@@ -35,26 +35,26 @@ type writer struct {
 
 	leading *Leadership // under which the group runs; nil for none
 
-	currency string // of the account; "" until read
+	currency string // of the account; "" until it is read
 
-	totals     map[total]int64 // of the transaction, not yet written
-	netCharges map[int64]int64 // likewise, by quarter of an hour
-	booked     int64           // time of the last booking; 0 until read
-	held       heldBack        // of the transaction, not yet written
-	singly     bool            // write every row by itself, at its fact
+	totals     map[total]int64 // of the transaction, not written yet
+	netCharges map[int64]int64 // the same, by quarter of an hour
+	booked     int64           // time of the last booking; 0 until it is read
+	held       heldBack        // of the transaction, not written yet
+	singly     bool            // store every row singly, at its fact
 	storing    bool            // held-back rows are being written
 	row        []any           // the operation being written
 	arrows     map[[2]fact.State]bool
-	fleet      bool // a proxy was changed since the last commit: see Ledger.Revision
+	fleet      bool // a proxy has changed since the last commit: see Ledger.Revision
 	known      known
 
-	pauseAt int64            // log size in bytes at which readers pause
-	paused  chan []*sql.Conn // delivers the connections of paused readers; nil if no pause was asked for
+	pauseAt int64            // size of the log, in bytes, at which readers pause
+	paused  chan []*sql.Conn // delivers the connections of paused readers; nil if no pause was requested
 
-	turn     bool          // the writer has one of its process's turns
+	turn     bool          // the writer has one of the process's turns
 	shared   int           // number of writes in the last group
-	took     time.Duration // recent average duration of a commit
-	rows     int           // rows written by the last group
+	took     time.Duration // average duration of recent commits
+	rows     int           // rows of the last group
 	doubtful bool          // the disk failed: recover before the next commit
 }
 
@@ -72,14 +72,14 @@ func newWriter(c *conn, l *Ledger) (*writer, error) {
 	return w, nil
 }
 
-// emptyWriter returns a writer whose next row is a journal's first.
+// emptyWriter returns a writer for an empty journal.
 func emptyWriter(c *conn) *writer {
 	w := &writer{conn: c, head: chain.Head{Hash: chain.Genesis}, totals: map[total]int64{}, netCharges: map[int64]int64{}, held: newHeld(), known: newKnown()}
 	c.before = w.before
 	return w
 }
 
-// encode returns a fact's JSON as the journal holds it.
+// encode returns the JSON of a fact as it is stored in the journal.
 func (w *writer) encode(f fact.Fact) (string, error) {
 	w.text.Reset()
 	if err := fact.Encode(&w.text, f); err != nil {
@@ -92,24 +92,24 @@ func (w *writer) encode(f fact.Fact) (string, error) {
 	return string(data), nil
 }
 
-// tune keeps savepoints' copies of pages out of temporary files, and lets the WAL grow to
+// tune keeps the page copies of savepoints out of temporary files, and lets the WAL grow to
 // 64 MiB before it is copied back. When the WAL restarts, its excess is cut off.
 func (w *writer) tune() error {
 	return errors.Join(w.exec(`PRAGMA temp_store = MEMORY`), w.exec(`PRAGMA wal_autocheckpoint = `+itoa(logPages)),
 		w.limitLog(w.l.logBound/2))
 }
 
-// limitLog sets how large the log's file may be when it restarts.
+// limitLog sets the maximum size of the log file when it restarts.
 func (w *writer) limitLog(bytes int64) error {
 	var limit int64
 	return w.QueryRow(`PRAGMA journal_size_limit = ` + itoa(bytes)).Scan(&limit)
 }
 
-// Write runs fn in the writer's transaction. It returns once what fn appended is on the
-// disk, or with the error that undid it. fn sees all earlier facts and must touch only the
-// Tx. It may run a second time when another fn of its group failed. A failing fn is undone
-// alone; a failing commit fails every fn of its group. A cancelled ctx stops the wait only
-// until the writer has taken the request.
+// Write runs fn in the writer's transaction. It returns when the facts that fn appended are
+// on the disk, or with an error if they were undone. fn sees all earlier facts and must
+// only use the Tx. fn may run a second time if another fn of its group failed. If fn fails,
+// only its own facts are undone; if the commit fails, the whole group fails. Cancelling ctx
+// only has an effect until the writer has taken the request.
 func (l *Ledger) Write(ctx context.Context, fn func(*Tx) error) error {
 	if l.write == nil {
 		return ErrReadOnly
@@ -125,7 +125,7 @@ func (l *Ledger) Write(ctx context.Context, fn func(*Tx) error) error {
 	select {
 	case <-r.done:
 		return r.err
-	case <-l.done: // the writer may have ended between the two selects
+	case <-l.done: // the writer may have stopped between the two selects
 		select {
 		case <-r.done:
 			return r.err
@@ -154,13 +154,14 @@ func (w *writer) run() {
 	}
 }
 
-// lingerMost bounds how long a busy writer waits for its group to grow. A commit costs a
-// sync and every page it touched, however few facts it holds. A wait longer than the commit
-// itself delays the callers and saves nothing.
+// lingerMost limits how long a busy writer waits for its group to grow. A commit costs a
+// sync and writes every changed page, however few facts it contains. Waiting longer than
+// the commit itself takes would delay the callers without saving anything.
 const lingerMost = 4 * time.Millisecond
 
-// gather collects the waiting requests. After a shared group it waits for as many again, no
-// longer than a commit takes. A writer with a single caller never waits.
+// gather collects the waiting requests. If the last group was shared, it waits until as
+// many requests have arrived again, but no longer than a commit takes. A writer with a
+// single caller never waits.
 func (w *writer) gather(group []*request) []*request {
 	var late <-chan time.Time
 	if w.shared > 1 {
@@ -188,7 +189,7 @@ func (w *writer) gather(group []*request) []*request {
 	return group
 }
 
-// takeTurn waits for the writer's turn, and adds the requests that arrived meanwhile.
+// takeTurn waits for the writer's turn and adds the requests that arrived meanwhile.
 func (w *writer) takeTurn(group []*request) []*request {
 	w.turn = w.l.turns.take()
 	for len(group) < cap(group) {
@@ -212,7 +213,7 @@ func (w *writer) giveTurn() {
 	}
 }
 
-// timed commits a group, and records how long it takes.
+// timed commits a group and records the duration.
 func (w *writer) timed(group []*request) {
 	defer w.giveTurn()
 	began := time.Now() //nolint:forbidigo // a duration, which is in no fact
@@ -224,12 +225,12 @@ func (w *writer) timed(group []*request) {
 	w.l.committed(len(group), took)
 }
 
-// errRefused reports that a request of the group failed, not the transaction.
+// errRefused reports that a request of the group failed, and not the transaction.
 var errRefused = errors.New("a write of the group was refused")
 
-// commit runs the group in one transaction. A savepoint per request would cost a copy of
-// every page it touches, so the group first runs without. If a request fails, the group is
-// undone and runs again with savepoints.
+// commit runs the group in one transaction, at first without savepoints, because a
+// savepoint per request costs a copy of every page that it changes. If a request fails, the
+// group is undone and runs again with savepoints.
 func (w *writer) commit(group []*request) {
 	rows, err := w.transact(group, w.together)
 	if errors.Is(err, errRefused) {
@@ -265,7 +266,8 @@ func (w *writer) commit(group []*request) {
 	w.boundLog()
 }
 
-// noteFailure records why a commit failed. A failed publication is not the file's fault.
+// noteFailure records why a commit failed. A failed publication is not recorded, because
+// the file is not at fault.
 func (w *writer) noteFailure(err error) {
 	if _, unpublished := errors.AsType[*UnpublishedError](err); unpublished {
 		return
@@ -274,8 +276,8 @@ func (w *writer) noteFailure(err error) {
 	_ = w.l.guard.notice(err)
 }
 
-// firstFileError returns a group's first error of the file or disk, as opposed to one of a
-// request.
+// firstFileError returns the group's first error that concerns the file or the disk, or
+// nil.
 func firstFileError(group []*request) *error {
 	for _, r := range group {
 		failure, _ := errors.AsType[sqlite3.Error](r.err)
@@ -287,8 +289,8 @@ func firstFileError(group []*request) *error {
 	return nil
 }
 
-// transact runs every request through one, and commits. After an error nothing of it has
-// happened.
+// transact runs every request with one and commits. If it returns an error, everything was
+// undone.
 func (w *writer) transact(group []*request, one func(*Tx, *request) error) (rows []chain.Row, err error) {
 	before := w.head
 	defer func() {
@@ -321,7 +323,7 @@ func (w *writer) transact(group []*request, one func(*Tx, *request) error) (rows
 		}
 	}
 	if err := w.writeHeld(); err != nil {
-		return nil, errors.Join(errRefused, err) // running each in its own savepoint shows which request failed
+		return nil, errors.Join(errRefused, err) // with savepoints it will show which request failed
 	}
 	if err := w.flushTotals(); err != nil {
 		return nil, err
@@ -339,8 +341,9 @@ func (w *writer) together(tx *Tx, r *request) error {
 	return nil
 }
 
-// savepoint runs a request in its own savepoint. The head advances only when the savepoint
-// is released. It returns an error only if SQLite has undone the whole transaction.
+// savepoint runs a request in a savepoint of its own. The head advances only when the
+// savepoint is released. It returns an error only if SQLite has undone the whole
+// transaction.
 func (w *writer) savepoint(tx *Tx, r *request) error {
 	before, rows, totals, net := w.head, len(tx.rows), maps.Clone(w.totals), maps.Clone(w.netCharges)
 	if err := w.exec(`SAVEPOINT one`); err != nil {

@@ -1,4 +1,4 @@
-// Records made by operators: by id, by row, and similar ones.
+// Records made by operators.
 
 package ledger
 
@@ -23,24 +23,24 @@ func (t records) LastTime() (time.Time, error) {
 	return sqlite.FromMicros(us), err
 }
 
-// Record is a ledger.recorded fact with its row. An archived record has only the data of
-// the books, without labels.
+// Record is a ledger.recorded fact with its row. Of an archived record only the data of the
+// books is known, without labels.
 type Record struct {
 	fact.LedgerRecorded
 	Seq int64
 	At  time.Time
 }
 
-// RecordOf reads the record under an id; ErrNotFound if there is none.
+// RecordOf reads the record with an ID, or ErrNotFound.
 func (t records) RecordOf(id string) (Record, error) {
 	return t.record(0, id)
 }
 
-// RecordAt reads the record in a journal row; ErrNotFound if the row is no record.
+// RecordAt reads the record in a journal row, or ErrNotFound.
 func (t records) RecordAt(seq int64) (Record, error) { return t.record(seq, "") }
 
 // RecordLike reads the last record after an instant with the same movement, amount, person
-// and reason; ErrNotFound if there is none.
+// and reason, or ErrNotFound.
 func (t records) RecordLike(f fact.LedgerRecorded, after time.Time) (r Record, err error) {
 	seqs, err := sqlite.Collect(t.w.Query(`SELECT seq FROM journal WHERE type = 'ledger.recorded' AND time > ? AND data ->> '$.by' = ? AND data ->> '$.reason' = ?
 		ORDER BY seq DESC`, sqlite.Micros(after), f.By, f.Reason), func(s sqlite.Scanner) (seq int64, err error) {
@@ -56,8 +56,8 @@ func (t records) RecordLike(f fact.LedgerRecorded, after time.Time) (r Record, e
 	return r, errors.Join(err, ErrNotFound)
 }
 
-// Corrected returns how much records of this movement have already taken back of a row, in
-// cents, less records that restored or added to it. Corrections of corrections count.
+// Corrected returns how much of a row's amount was taken back by records of this movement,
+// in cents, less what later records restored. Corrections of corrections count.
 func (t records) Corrected(seq int64, movement string) (cents int64, err error) {
 	err = t.w.QueryRow(`WITH RECURSIVE corrections (seq) AS (
 			SELECT r.seq FROM (`+tables.RecordRows+`) r WHERE r.data ->> '$.corrects_seq' = ?1
@@ -67,7 +67,7 @@ func (t records) Corrected(seq int64, movement string) (cents int64, err error) 
 	return cents, err
 }
 
-// record reads the record of a row or, for row 0, of an id.
+// record reads the record in a row or, if seq is 0, the record with an ID.
 func (t records) record(seq int64, id string) (r Record, err error) {
 	var us int64
 	var in int64
@@ -86,8 +86,8 @@ func (t records) record(seq int64, id string) (r Record, err error) {
 	return r, sqlite.NotFound(err)
 }
 
-// AnswerAt reads the answer to a review in a journal row; ErrNotFound if the row is no
-// answer, or was archived.
+// AnswerAt reads the answer to a review in a journal row. It returns ErrNotFound if the row
+// is not an answer or was archived.
 func (t records) AnswerAt(seq int64) (f fact.OperationResolved, err error) {
 	var data string
 	err = t.w.QueryRow(`SELECT data FROM journal WHERE seq = ? AND type = 'operation.resolved'`, seq).Scan(&data)
