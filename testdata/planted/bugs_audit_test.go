@@ -87,7 +87,7 @@ var auditBugs = []bug{
 		old: "if f.most != nil {", new: "if f.most != nil && *f.most != 0 {"},
 	{trap: 25, name: "YAML's numbers are cents", in: "config.decoder.integer",
 		old: "case !plainInteger.MatchString(n.Value) || err != nil:", new: "case err != nil && n.Tag != \"!!int\" && n.Tag != \"!!float\":"},
-	{name: "another directory is another ledger", in: "config.Config.dataBeside", run: "TestOneConfigurationIsOneLedger",
+	{name: "another directory is another ledger", in: "config.Config.dataDirPath", run: "TestOneConfigurationIsOneLedger",
 		old: "return c.ResolvePath(c.DataDir)", new: "return c.DataDir"},
 	{name: "a refusal at intake is asked for by its content alone", in: "inspect.wasRefused", run: "TestARefusalAtIntakeIsFound",
 		old: "[]string{hash, message}", new: "[]string{hash, hash}"},
