@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Account is the account that owns the API key (API: Account). The document gives no field
-// types. AccountID holds text or a number, as text.
+// Account describes the customer account that the API key belongs to (API: Account). The API
+// document gives no field types. AccountID is the provider's text or number, as text.
 type Account struct {
 	AccountID, Email, Status string
 	EmailVerified            bool
@@ -16,7 +16,7 @@ type Account struct {
 	Received
 }
 
-// Account reads the key's account (API: GET /api/v1/account, scope account:read).
+// Account requests the account of the API key (API: GET /api/v1/account, scope account:read).
 func (c *Client) Account(ctx context.Context) (Account, error) {
 	return getOne(ctx, c, accountPath, "", func(o *object, e *Envelope) Account {
 		o.need("account_id")
@@ -27,19 +27,19 @@ func (c *Client) Account(ctx context.Context) (Account, error) {
 	})
 }
 
-// Wallet is the account's wallet in the key's environment (API: Wallet).
+// Wallet is the account's wallet in the API key's environment (API: Wallet).
 type Wallet struct {
 	Environment  Environment
 	Currency     string
 	BalanceCents int64
-	Balance      string // decimal string, main unit
-	FrozenCents  int64  // not interpreted (trap 24)
-	CashValue    bool   // false in sandbox
+	Balance      string // a decimal string in the currency's main unit
+	FrozenCents  int64  // the client does not interpret this amount (trap 24)
+	CashValue    bool   // false in the sandbox
 	Received
 }
 
-// Wallet reads the wallet (API: GET /api/v1/wallet, scope wallet:read). A wallet
-// without environment, currency, balance_cents or cash_value is malformed.
+// Wallet requests the wallet (API: GET /api/v1/wallet, scope wallet:read). It returns an error
+// if the reply lacks environment, currency, balance_cents or cash_value.
 func (c *Client) Wallet(ctx context.Context) (Wallet, error) {
 	return getOne(ctx, c, walletPath, "", func(o *object, e *Envelope) Wallet {
 		o.need("environment", "currency", "balance_cents", "cash_value")

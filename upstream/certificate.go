@@ -10,21 +10,21 @@ import (
 	"time"
 )
 
-// namesShown limits the certificate names in an explanation, in bytes.
-const namesShown = 200
+// maxNames limits the certificate names in an explanation, in bytes.
+const maxNames = 200
 
-// providerTrust tells the operator how to trust a private authority of the provider.
+// providerTrust is the advice for a provider certificate from an unknown certificate authority.
 const providerTrust = "name the file of its authority in account.ca_file, if it is meant to be a private one"
 
-// ProviderCertificate explains an error of the provider's certificate. See
-// [CertificateFault].
+// ProviderCertificate explains an error about the provider's certificate, as [CertificateFault]
+// does.
 func ProviderCertificate(err error, now time.Time) (says, do string) {
 	return CertificateFault(err, "the provider's", providerTrust, now)
 }
 
-// CertificateFault explains why a server's certificate was rejected and what to do. It
-// returns "" if err is not a certificate error. whose names the owner, as in "the
-// provider's". trust is the advice for an unknown authority.
+// CertificateFault explains why the client rejected a server's certificate and what the
+// operator can do. It returns "" if err is not a certificate error. whose is the server's
+// owner, such as "the provider's". trust is the advice for an unknown certificate authority.
 func CertificateFault(err error, whose, trust string, now time.Time) (says, do string) {
 	refused, ok := errors.AsType[*tls.CertificateVerificationError](err)
 	if !ok {
@@ -41,10 +41,10 @@ func CertificateFault(err error, whose, trust string, now time.Time) (says, do s
 		for _, ip := range other.Certificate.IPAddresses {
 			names = append(names, ip.String())
 		}
-		return whose + " certificate is for other names: " + nameOf(strings.Join(names, ", "), namesShown), "look at the address, and at what is between here and there"
+		return whose + " certificate is for other names: " + sanitizeName(strings.Join(names, ", "), maxNames), "look at the address, and at what is between here and there"
 	}
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](refused.Err); ok {
 		return whose + " certificate is signed by an authority that this machine does not know", trust
 	}
-	return whose + " certificate is refused: " + nameOf(refused.Err.Error(), namesShown), "have it replaced where it is served"
+	return whose + " certificate is refused: " + sanitizeName(refused.Err.Error(), maxNames), "have it replaced where it is served"
 }

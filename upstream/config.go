@@ -1,4 +1,4 @@
-// The client's configuration, and the checks of addresses and App IDs.
+// The configuration of a client, and the checks of addresses and App IDs.
 
 package upstream
 
@@ -24,31 +24,31 @@ import (
 
 // Config configures a [Client].
 type Config struct {
-	BaseURL   string                                     // https://…, or http:// to a loopback address only
+	BaseURL   string                                     // https://…; http:// is accepted only for a loopback address
 	AppID     string                                     // begins with live_app_ or sbx_app_
-	Secret    string                                     // the API Secret; never printed
-	SignPort  bool                                       // include the port in the signed host (the document leaves it open); default: no
-	UserAgent string                                     // default "perennial/1"
-	Timeout   time.Duration                              // of one whole request; default 60 s
-	MaxBody   int64                                      // largest response body in bytes; default 16 MiB
+	Secret    string                                     // the API Secret; the package never prints it
+	SignPort  bool                                       // whether the signed host includes the port; the API document does not say; default: false
+	UserAgent string                                     // default: "perennial/1"
+	Timeout   time.Duration                              // the time limit for one complete request; default: 60 s
+	MaxBody   int64                                      // the largest response body in bytes; default: 16 MiB
 	Clock     func() time.Time                           // default: the system's clock
 	Nonce     func() string                              // default: 128 random bits in hexadecimal
-	Wait      func(context.Context, time.Duration) error // used by AwaitOrder; default: a timer that stops when ctx ends
-	Roots     *x509.CertPool                             // trusted authorities, unless Transport is set; default: the system's
-	Transport http.RoundTripper                          // default: HTTP/1.1 with keep-alive, owned by the client
-	Observe   func(Exchange)                             // called after each request; default: none
+	Wait      func(context.Context, time.Duration) error // the pause between the polls of AwaitOrder; default: a timer that stops when ctx ends
+	Roots     *x509.CertPool                             // trusted certificate authorities, used only if Transport is nil; default: the system's
+	Transport http.RoundTripper                          // default: the client's own HTTP/1.1 transport with keep-alive
+	Observe   func(Exchange)                             // called after each request; default: nil, no call
 }
 
-// String returns the address and the App ID, never the secret.
+// String returns the address and the App ID, but not the secret.
 func (c Config) String() string { return "upstream " + c.BaseURL + " as " + c.AppID }
 
-// Format keeps every fmt verb from printing the secret.
+// Format prints the result of String for every fmt verb, so that fmt never prints the secret.
 func (c Config) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(c.String())) }
 
-// MarshalJSON returns the same text as String.
+// MarshalJSON encodes the result of String.
 func (c Config) MarshalJSON() ([]byte, error) { return json.Marshal(c.String()) }
 
-// Environment is one of the API's two environments.
+// Environment is one of the two environments of the API.
 type Environment string
 
 // The two environments (API: What the service does).
@@ -62,7 +62,8 @@ const (
 	sandboxPrefix = "sbx_app_"
 )
 
-// EnvironmentOf returns the environment that an App ID belongs to.
+// EnvironmentOf returns the environment of an App ID. It returns an error if the prefix is
+// unknown.
 func EnvironmentOf(appID string) (Environment, error) {
 	switch {
 	case strings.HasPrefix(appID, livePrefix):
@@ -73,20 +74,20 @@ func EnvironmentOf(appID string) (Environment, error) {
 	return "", fmt.Errorf("must begin with %s (production) or %s (sandbox)", livePrefix, sandboxPrefix)
 }
 
-// Client calls one environment with one API key.
+// Client sends requests to one environment with one API key.
 type Client struct {
-	cfg          Config        // with defaults, and without the secret
+	cfg          Config        // includes the defaults, but not the secret
 	secret       func() string // a function, because fmt prints unexported fields but not closures
 	base         *url.URL
 	basePath     string
 	signedHost   string
 	environment  Environment
 	ownTransport bool
-	sizes        byPath[int]     // largest page sizes known to work; 0: send no size
-	keys         byPath[listKey] // array names that were certainly the list
+	sizes        byPath[int]     // the largest page size known to work; 0 means to send no size
+	keys         byPath[listKey] // the array that certainly was the list in an earlier reply
 }
 
-// byPath stores what the client has learned about each endpoint.
+// byPath stores a fact that the client has learned about each endpoint.
 type byPath[T any] struct{ all sync.Map }
 
 func (b *byPath[T]) of(path string) (known T, ok bool) {
@@ -99,8 +100,8 @@ func (b *byPath[T]) of(path string) (known T, ok bool) {
 
 func (b *byPath[T]) learn(path string, v T) { b.all.Store(path, v) }
 
-// New checks the configuration and returns a Client. It refuses an App ID with an unknown
-// prefix, an empty secret, and plain http to anything but loopback.
+// New checks the configuration and returns a Client. It returns an error for an App ID with an
+// unknown prefix, an empty secret, or plain http to an address that is not loopback.
 func New(cfg Config) (*Client, error) {
 	base, err := parseBase(cfg.BaseURL)
 	if err != nil {
@@ -150,8 +151,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// CheckBaseURL returns an error if the provider's address is unusable. The error never
-// repeats a part that may hold a password.
+// CheckBaseURL returns an error if the provider's address is unusable. The error never repeats
+// a part of the address that may contain a password.
 func CheckBaseURL(raw string) error {
 	_, err := parseBase(raw)
 	return err
@@ -172,13 +173,13 @@ func parseBase(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// Private reports whether the connection to an address is protected from eavesdropping. It
-// must be https, or http to a loopback address.
+// Private reports whether a connection to the address is protected from eavesdropping. An https
+// address is private, and so is an http address of the loopback interface.
 func Private(u *url.URL) bool {
 	return u.Scheme == "https" || u.Scheme == "http" && isLoopback(u.Hostname())
 }
 
-// HasPort reports whether the address has no port, or a valid one.
+// HasPort reports whether the address has a valid port or no port.
 func HasPort(u *url.URL) bool {
 	port, err := strconv.ParseUint(u.Port(), 10, 16)
 	return u.Port() == "" || err == nil && port > 0
@@ -197,8 +198,9 @@ func signedHost(u *url.URL, withPort bool) string {
 	return host
 }
 
-// headerSafe reports whether a header carries the string unchanged. net/http and servers
-// trim spaces at the ends, which would make " k" and "k" the same idempotency key.
+// headerSafe reports whether an HTTP header transmits the string unchanged. net/http and
+// servers remove spaces at the ends of a value. The idempotency keys " k" and "k" would then be
+// equal.
 func headerSafe(s string) bool {
 	if strings.Trim(s, " ") != s {
 		return false
@@ -213,29 +215,30 @@ func headerSafe(s string) bool {
 
 func randomNonce() string {
 	var raw [16]byte
-	_, _ = rand.Read(raw[:]) // never fails: it crashes the program instead
+	_, _ = rand.Read(raw[:]) // never fails: rand.Read crashes the program instead
 	return hex.EncodeToString(raw[:])
 }
 
-// Environment returns the environment given by the App ID's prefix (API: Credentials).
+// Environment returns the environment of the client's App ID (API: Credentials).
 func (c *Client) Environment() Environment { return c.environment }
 
-// AppID returns the public half of the key.
+// AppID returns the App ID, the public part of the API key.
 func (c *Client) AppID() string { return c.cfg.AppID }
 
-// BaseURL returns the address that the client calls.
+// BaseURL returns the provider's address.
 func (c *Client) BaseURL() string { return c.cfg.BaseURL }
 
-// String returns the address and the App ID, never the secret.
+// String returns the address and the App ID, but not the secret.
 func (c *Client) String() string { return c.cfg.String() }
 
-// Format keeps every fmt verb from printing the secret.
+// Format prints the result of String for every fmt verb, so that fmt never prints the secret.
 func (c *Client) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(c.String())) }
 
-// MarshalJSON returns the same text as String.
+// MarshalJSON encodes the result of String.
 func (c *Client) MarshalJSON() ([]byte, error) { return json.Marshal(c.String()) }
 
-// Close closes the idle connections of the client's own transport.
+// Close closes the idle connections of the client's own transport. It does nothing if the
+// configuration gave a transport.
 func (c *Client) Close() {
 	if t, ok := c.cfg.Transport.(*http.Transport); ok && c.ownTransport {
 		t.CloseIdleConnections()

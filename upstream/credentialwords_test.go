@@ -21,7 +21,7 @@ func kept(t interface{ Fatal(args ...any) }, message string, errs any) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return fmt.Sprintf("%s | %s", e.Message, fieldWordsOf(e.fieldErrors()))
+	return fmt.Sprintf("%s | %s", e.Message, fieldMessages(e.fieldErrors()))
 }
 
 // Whatever a sentence calls a credential, and however it continues to it: what may

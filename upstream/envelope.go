@@ -13,17 +13,17 @@ import (
 type Envelope struct {
 	Success   bool
 	Code      Code
-	Message   string    // one line of at most 1 KiB; withheld if it looks like credentials
-	TraceID   string    // like Message, but at most 256 bytes
-	Timestamp time.Time // UTC; zero if absent or not a time with a zone
+	Message   string    // a single line of at most 1 KiB; withheld if the text looks like credentials
+	TraceID   string    // sanitised like Message; at most 256 bytes
+	Timestamp time.Time // UTC; zero if the member is absent or is not a time with a zone
 
-	data value // raw data; nil if absent or null; may hold credentials
+	data value // the undecoded data, which may contain credentials; nil if absent or null
 }
 
 // Received identifies the response that a value was read from.
 type Received struct {
 	TraceID    string
-	ServerTime time.Time // the envelope's timestamp, UTC; zero if absent
+	ServerTime time.Time // the envelope's timestamp in UTC; zero if absent
 }
 
 func (e *Envelope) received() Received { return Received{e.TraceID, e.Timestamp} }
@@ -34,9 +34,9 @@ const (
 	fieldErrorsLimit = 8 << 10
 )
 
-// DecodeEnvelope decodes one response body. success must be a boolean and code non-empty.
-// message, trace_id and timestamp may be absent or of any type. Only the typed decoders
-// read the data.
+// DecodeEnvelope decodes one response body. It returns an error unless success is a boolean and
+// code is a non-empty string. message, trace_id and timestamp may be absent or of any type.
+// DecodeEnvelope does not decode the data.
 func DecodeEnvelope(body []byte) (Envelope, error) {
 	o, err := parseObject("", body)
 	if err != nil {
@@ -44,8 +44,8 @@ func DecodeEnvelope(body []byte) (Envelope, error) {
 	}
 	o.need("success", "code")
 	e := Envelope{
-		Success: o.boolean("success"), Code: codeOf(o.str("code")),
-		Message: wordsOf(o.described("message"), messageLimit), TraceID: o.loose("trace_id"),
+		Success: o.boolean("success"), Code: sanitizeCode(o.str("code")),
+		Message: sanitizeSentence(o.described("message"), messageLimit), TraceID: o.sanitized("trace_id"),
 		Timestamp: o.instant("timestamp"), data: o.raw("data"),
 	}
 	if o.err == nil && e.Code == "" {
@@ -64,7 +64,7 @@ func (e *Envelope) object() (*object, error) {
 	return parseObject("data", e.data)
 }
 
-// decodeData decodes an envelope's data with the given decoder.
+// decodeData decodes the data of an envelope with the given function.
 func decodeData[T any](e *Envelope, decode func(*object, *Envelope) T) (out T, err error) {
 	o, err := e.object()
 	if err != nil {
@@ -74,8 +74,8 @@ func decodeData[T any](e *Envelope, decode func(*object, *Envelope) T) (out T, e
 	return out, o.err
 }
 
-// fieldErrors returns a copy of data.errors of a validation failure, up to
-// fieldErrorsLimit.
+// fieldErrors returns a copy of data.errors from a failure envelope. It returns nil if the
+// member is absent or larger than fieldErrorsLimit.
 func (e *Envelope) fieldErrors() json.RawMessage {
 	if e.Success || e.data == nil {
 		return nil

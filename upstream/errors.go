@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// Code is a stable code of the response envelope (API: Errors). It is an error, for use as
-// in errors.Is(err, upstream.CodeRateLimited). Unknown codes pass through unchanged.
+// Code is a code of the response envelope (API: Errors). A Code is also an error, as in
+// errors.Is(err, upstream.CodeRateLimited). The client passes on unknown codes unchanged.
 type Code string
 
-// The codes of the API document.
+// The codes in the API document.
 const (
 	CodeOK                       Code = "ok"
 	CodeInvalidSignature         Code = "invalid_signature"
@@ -38,7 +38,7 @@ const (
 	CodeOperationFailed          Code = "operation_failed"
 )
 
-// Error lets a Code be the target of errors.Is.
+// Error returns the code. The method allows a Code as the target of errors.Is.
 func (c Code) Error() string { return string(c) }
 
 var knownCodes = []Code{CodeOK, CodeInvalidSignature, CodeStaleTimestamp, CodeReplayedNonce,
@@ -48,30 +48,30 @@ var knownCodes = []Code{CodeOK, CodeInvalidSignature, CodeStaleTimestamp, CodeRe
 	CodeInvalidPageToken, CodeRateLimited, CodeUnsupportedOperation, CodeProxyEndpointUnavailable,
 	CodeOperationFailed}
 
-// Codes returns the codes of the API document.
+// Codes returns all codes in the API document.
 func Codes() []Code { return slices.Clone(knownCodes) }
 
-// Known reports whether the API document lists the code. An unknown code stops
-// automatic retries (API: Errors, client rules).
+// Known reports whether the API document lists the code. A client must not retry automatically
+// after an unknown code (API: Errors, client rules).
 func (c Code) Known() bool { return slices.Contains(knownCodes, c) }
 
-// Error is a response that is not a usable success. It is either a failure envelope or a
-// response without an envelope. Without an envelope Code is empty and Failure gives the
-// reason. errors.Is matches an Error against its [Code]. An HTTP 429 without an envelope
-// matches [CodeRateLimited].
+// Error means that a response arrived but is not a usable success. The response is either a
+// failure envelope or has no valid envelope. Without a valid envelope, Code is empty and
+// Failure gives the reason. errors.Is matches an Error with its [Code]. It also matches an HTTP
+// 429 without an envelope with [CodeRateLimited].
 type Error struct {
 	Method, Path string
 	HTTPStatus   int
-	Code         Code            // empty: the response had no valid envelope
-	Message      string          // the provider's message, bounded
-	TraceID      string          // for the provider's support
-	Timestamp    time.Time       // the provider's clock; zero if absent
-	RetryAfter   RetryAfter      // the response header
-	FieldErrors  json.RawMessage // data.errors of a validation_error, as sent, bounded
-	Failure      string          // what could not be read; empty for a failure envelope
+	Code         Code            // empty if the response had no valid envelope
+	Message      string          // the provider's message, sanitised and shortened
+	TraceID      string          // identifies the request to the provider's support
+	Timestamp    time.Time       // the provider's time; zero if absent
+	RetryAfter   RetryAfter      // the Retry-After header of the response
+	FieldErrors  json.RawMessage // data.errors of a validation_error as received; nil if too large
+	Failure      string          // what the client could not read; empty for a failure envelope
 }
 
-// Error returns the method, path, code and trace_id on one line.
+// Error returns the method, the path, the code and the trace_id on one line.
 func (e *Error) Error() string {
 	what := string(e.Code)
 	if e.Message != "" {
@@ -87,7 +87,7 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Is reports whether target is the error's Code.
+// Is reports whether target is the Code of the error.
 func (e *Error) Is(target error) bool {
 	code, ok := target.(Code)
 	if !ok {
@@ -96,7 +96,7 @@ func (e *Error) Is(target error) bool {
 	return e.Code == code || (code == CodeRateLimited && e.HTTPStatus == 429)
 }
 
-// TransportError is a request without a response header, or with an incomplete body. Sent
+// TransportError means that a request got no response header or only a part of the body. Sent
 // is false only if no byte of the request was written.
 type TransportError struct {
 	Method, Path string
@@ -104,7 +104,7 @@ type TransportError struct {
 	Err          error
 }
 
-// Error says what failed and whether the request may have left.
+// Error says what failed and whether the request may have been sent.
 func (e *TransportError) Error() string {
 	state := "not sent"
 	if e.Sent {
@@ -113,5 +113,5 @@ func (e *TransportError) Error() string {
 	return fmt.Sprintf("%s %s: %s: %v", e.Method, e.Path, state, e.Err)
 }
 
-// Unwrap returns the cause, for errors.Is with context and network errors.
+// Unwrap returns the cause, so that errors.Is finds context and network errors.
 func (e *TransportError) Unwrap() error { return e.Err }

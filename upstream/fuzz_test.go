@@ -81,7 +81,7 @@ func FuzzPage(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if p := decodePage(&byPath[listKey]{}, o, &e, list{entry: "proxy_id", members: proxyMembers, shown: true}, decodeProxy); o.err == nil && p.HasMore && p.NextPageToken == "" {
+		if p := decodePage(&byPath[listKey]{}, o, &e, list{entry: "proxy_id", members: proxyMembers, documented: true}, decodeProxy); o.err == nil && p.HasMore && p.NextPageToken == "" {
 			t.Error("more without a token")
 		}
 		_ = decodePage(&byPath[listKey]{}, o, &e, list{key: "offers"}, decodeOffer)

@@ -1,7 +1,7 @@
-// Decoding of JSON by allow-list. A decoder asks an object only for the members that it
-// knows. Everything else, credentials included, is never decoded. A duplicate key is an
-// error. An integer must be written as one. docs/decisions/0032 says why replies are not
-// decoded into tagged structs.
+// Decoding of JSON objects. A decoder reads only the members that it asks for by name. No other
+// member is decoded, so credentials stay unread. A duplicate key is an error, and so is an
+// integer with a fraction or an exponent. docs/decisions/0032 explains why the package does not
+// decode replies into tagged structs.
 
 package upstream
 
@@ -21,10 +21,10 @@ import (
 	"github.com/shopspring/decimal"
 )
 
-// value is one raw JSON value.
+// value is one JSON value in its encoded form.
 type value []byte
 
-var errTwice = errors.New("a key appears twice") // no key name: in a broken reply it may be a secret
+var errTwice = errors.New("a key appears twice") // without the key's name, which may be a secret in a broken reply
 
 func kindOf(v value) jsontext.Kind { return jsontext.Value(v).Kind() }
 
@@ -32,11 +32,11 @@ func isText(v value) bool {
 	return kindOf(v) == jsontext.KindString || kindOf(v) == jsontext.KindNumber
 }
 
-// lenient lets parse detect duplicate keys and skips the validation of unread text. A
-// fault in one list entry then does not affect the others.
+// lenient allows duplicate keys, because parse detects them itself. It also allows invalid
+// UTF-8. A fault in one list entry then does not affect the other entries.
 var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
-// as decodes a value as T. ok is false for null and for any other type.
+// as decodes a value as T. ok is false if the value is null or of another type.
 func as[T any](v value) (out T, ok bool) {
 	if len(v) == 0 || kindOf(v) == jsontext.KindNull || json.Unmarshal(v, &out, lenient) != nil {
 		return *new(T), false
@@ -44,14 +44,15 @@ func as[T any](v value) (out T, ok bool) {
 	return out, true
 }
 
-// object decodes members by name and keeps the first error.
+// object decodes the members of a JSON object and keeps the first error.
 type object struct {
 	name    string
 	members map[string]value
 	err     error
 }
 
-// parseObject parses a whole JSON text as an object. Its members are parts of raw.
+// parseObject parses a complete JSON text as an object. The values of its members share the
+// memory of raw.
 func parseObject(name string, raw []byte) (*object, error) {
 	o := &object{name: name, members: make(map[string]value, 16)}
 	return o, named(name, o.parse(raw))
@@ -95,7 +96,8 @@ func (o *object) parse(raw []byte) error {
 	return atEnd(d, nil)
 }
 
-// atEnd returns err if nothing follows the value that was read.
+// atEnd returns err if the input ends after the value that was read. Otherwise it returns
+// errNoJSON.
 func atEnd(d *jsontext.Decoder, err error) error {
 	if _, more := d.ReadToken(); !errors.Is(more, io.EOF) {
 		return errNoJSON
@@ -110,7 +112,7 @@ func named(name string, err error) error {
 	return fmt.Errorf("%s: %w", name, err)
 }
 
-// raw returns a member's value, or nil if it is absent or null.
+// raw returns the value of a member, or nil if the member is absent or null.
 func (o *object) raw(key string) value {
 	if v := o.members[key]; kindOf(v) != jsontext.KindNull {
 		return v
@@ -118,19 +120,20 @@ func (o *object) raw(key string) value {
 	return nil
 }
 
-// fieldError is a member that cannot be decoded.
+// fieldError means that a member cannot be decoded.
 type fieldError struct{ field, why string }
 
 func (e *fieldError) Error() string { return e.field + " is " + e.why }
 
-// fail keeps the first error. It names the field, never its value.
+// fail records an error about a member, unless the object already has an error. The text
+// contains the member's name, but not its value.
 func (o *object) fail(key, why string) {
 	if o.err == nil {
 		o.err = named(o.name, &fieldError{key, why})
 	}
 }
 
-// missing returns the keys that are absent or null.
+// missing returns those keys whose members are absent or null.
 func (o *object) missing(keys ...string) (out []string) {
 	for _, key := range keys {
 		if o.raw(key) == nil {
@@ -140,14 +143,15 @@ func (o *object) missing(keys ...string) (out []string) {
 	return out
 }
 
-// need fails for each required member that is absent or null.
+// need records an error for each member that is absent or null.
 func (o *object) need(keys ...string) {
 	for _, key := range o.missing(keys...) {
 		o.fail(key, "missing")
 	}
 }
 
-// read decodes a member as T. It returns zero if the member is absent, null or invalid.
+// read decodes a member as T. It returns the zero value if the member is absent, null or
+// invalid.
 func read[T any](o *object, key, kind string) (out T) {
 	v := o.raw(key)
 	if v == nil {
@@ -167,7 +171,8 @@ func (o *object) str(key string) string {
 	return read[string](o, key, "a string")
 }
 
-// plainText returns the text of a string that needs no decoding. Nearly all need none.
+// plainText returns the text of a JSON string without escapes and non-ASCII characters. plain
+// is false for any other value. Nearly all strings are plain, and copying them is fast.
 func plainText(v value) (text string, plain bool) {
 	if kindOf(v) != jsontext.KindString || slices.ContainsFunc(v, func(c byte) bool { return c == '\\' || c >= utf8.RuneSelf }) {
 		return "", false
@@ -175,14 +180,14 @@ func plainText(v value) (text string, plain bool) {
 	return string(v[1 : len(v)-1]), true
 }
 
-// integer decodes a 64-bit integer. A fraction or an exponent is malformed, even 1.0.
+// integer decodes a 64-bit integer. It rejects a fraction or an exponent, even 1.0.
 func (o *object) integer(key string) int64 { return read[int64](o, key, "a 64-bit integer") }
 
 func (o *object) optionalInt(key string) *int64 { return read[*int64](o, key, "a 64-bit integer") }
 
 func (o *object) boolean(key string) bool { return read[bool](o, key, "a boolean") }
 
-// array returns the elements of an array member.
+// array returns the elements of a member that must be an array.
 func (o *object) array(key string) []value {
 	v := o.raw(key)
 	all, ok := elements(v)
@@ -192,7 +197,8 @@ func (o *object) array(key string) []value {
 	return all
 }
 
-// elements returns the elements of an array, as parts of it. ok is false for any other value.
+// elements returns the elements of an array. They share the memory of v. ok is false if v is
+// not an array.
 func elements(v value) (all []value, ok bool) {
 	if kindOf(v) != jsontext.KindBeginArray {
 		return nil, false
@@ -213,8 +219,8 @@ func elements(v value) (all []value, ok bool) {
 	return all, true
 }
 
-// arrayOf decodes an array of T. Its error calls the elements by plural. A null element is
-// malformed.
+// arrayOf decodes a member as an array of T and rejects null elements. plural describes the
+// elements in the error.
 func arrayOf[T any](o *object, key, plural string) (out []T) {
 	all := o.array(key)
 	if all != nil {
@@ -231,7 +237,7 @@ func arrayOf[T any](o *object, key, plural string) (out []T) {
 	return out
 }
 
-// id decodes a string that must not be empty.
+// id decodes a string and rejects an empty one.
 func (o *object) id(key string) string {
 	id := o.str(key)
 	if id == "" {
@@ -240,8 +246,8 @@ func (o *object) id(key string) string {
 	return id
 }
 
-// text decodes a string or a number as text, for fields whose type the document does not
-// give.
+// text decodes a string or a number as text. It is for fields whose type the API document does
+// not give.
 func (o *object) text(key string) string {
 	if v := o.raw(key); kindOf(v) == jsontext.KindNumber {
 		return string(v)
@@ -249,12 +255,12 @@ func (o *object) text(key string) string {
 	return o.str(key)
 }
 
-// NotText replaces a descriptive member that is neither text nor a number, such as a list
-// of protocols.
+// NotText replaces the value of a descriptive member that is neither a string nor a number,
+// such as a list of protocols.
 const NotText = "(not text)"
 
-// described is text for a descriptive member. A member of another type becomes NotText,
-// and does not make the rest unreadable.
+// described decodes a descriptive member as text. It returns NotText for a value of another
+// type, so that the rest of the object stays readable.
 func (o *object) described(key string) string {
 	if v := o.raw(key); v != nil && !isText(v) {
 		return NotText
@@ -262,11 +268,11 @@ func (o *object) described(key string) string {
 	return o.text(key)
 }
 
-// loose is described, bounded and made safe to store and show.
-func (o *object) loose(key string) string { return nameOf(o.described(key), traceLimit) }
+// sanitized decodes a descriptive member and returns short text that is safe to store and show.
+func (o *object) sanitized(key string) string { return sanitizeName(o.described(key), traceLimit) }
 
-// within decodes an object member with a function and keeps its error. It does nothing if
-// the member is absent or null.
+// within decodes an object member with the given function and keeps the function's error. It
+// does nothing if the member is absent or null.
 func (o *object) within(key string, read func(*object)) {
 	v := o.raw(key)
 	if v == nil {
@@ -282,8 +288,8 @@ func (o *object) within(key string, read func(*object)) {
 	}
 }
 
-// optionalTime decodes an ISO 8601 time with a zone as UTC. It returns nil if the member
-// is absent, null or empty. A time without a zone is malformed.
+// optionalTime decodes an ISO 8601 time with a zone and converts the time to UTC. It returns
+// nil if the member is absent, null or empty. It rejects a time without a zone.
 func (o *object) optionalTime(key string) *time.Time {
 	s := o.str(key)
 	if s == "" {
@@ -297,15 +303,17 @@ func (o *object) optionalTime(key string) *time.Time {
 	return &t
 }
 
-// looseTime decodes a descriptive time. It returns nil if the time cannot be read.
-func (o *object) looseTime(key string) *time.Time {
+// lenientTime decodes the time in a descriptive member. It returns nil if the time is
+// unreadable.
+func (o *object) lenientTime(key string) *time.Time {
 	if t, ok := parseTime(o.described(key)); ok {
 		return &t
 	}
 	return nil
 }
 
-// instant decodes a descriptive time. It returns zero if the time cannot be read.
+// instant decodes the time in a descriptive member. It returns the zero time if the time is
+// unreadable.
 func (o *object) instant(key string) time.Time {
 	at, _ := parseTime(o.described(key))
 	return at
@@ -313,23 +321,23 @@ func (o *object) instant(key string) time.Time {
 
 func parseTime(s string) (time.Time, bool) {
 	if t, ok := parseClock(s); ok {
-		return writable(t), true
+		return clampTime(t), true
 	}
 	if m := endOfDay.FindStringSubmatch(s); m != nil {
 		t, ok := parseClock(m[1] + "00" + m[2])
-		return writable(t.AddDate(0, 0, 1)), ok
+		return clampTime(t.AddDate(0, 0, 1)), ok
 	}
 	if m := leapSecond.FindStringSubmatch(s); m != nil {
 		t, ok := parseClock(m[1] + "59" + m[2])
 		if t = t.Add(time.Second); ok && t.Truncate(time.Second).Equal(t.Truncate(24*time.Hour)) {
-			return writable(t), true
+			return clampTime(t), true
 		}
 	}
 	return time.Time{}, false
 }
 
-// ISO 8601 permits 24:00:00 for the end of a day, and :60 for a leap second, which ends a
-// day in UTC (trap 65). time.Parse refuses both.
+// ISO 8601 permits 24:00:00 for the end of a day. It permits second 60 for a leap second, which
+// ends a day in UTC (trap 65). time.Parse rejects both.
 var (
 	endOfDay   = regexp.MustCompile(`^(.*T)24(:?00(?::?00(?:[.,]0+)?)?(?:Z|[+-].*))$`)
 	leapSecond = regexp.MustCompile(`^(.*T\d\d:?\d\d:?)60((?:[.,]\d+)?(?:Z|[+-].*))$`)
@@ -344,11 +352,12 @@ func parseClock(s string) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// The first and last instants with a four-digit year. A valid time with an offset may lie
-// up to a day outside in UTC. It becomes the nearest of the two.
+// The first and the last instant with a four-digit year. A valid time with an offset may be up
+// to a day outside this range in UTC. clampTime replaces such a time with the nearer of the
+// two.
 var firstInstant, lastInstant = time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(9999, 12, 31, 23, 59, 59, 999_999_000, time.UTC)
 
-func writable(t time.Time) time.Time {
+func clampTime(t time.Time) time.Time {
 	switch {
 	case t.Before(firstInstant):
 		return firstInstant
@@ -365,24 +374,24 @@ func bounded(s string, limit int) string {
 	return strings.ToValidUTF8(s[:limit], "") + "…"
 }
 
-// maxDecimal limits a decimal amount, in bytes.
+// maxDecimal limits the length of a decimal amount, in bytes.
 const maxDecimal = 40
 
-// AmountAgrees reports whether a decimal string in the main unit equals a number of cents
-// (API: General conventions). An empty string agrees with any number. An invalid amount
-// agrees with none.
+// AmountAgrees reports whether a decimal string in the main unit equals a number of cents (API:
+// General conventions). It returns true for an empty string and false for an invalid amount.
 func AmountAgrees(amount string, cents int64) bool {
 	if amount == "" {
 		return true
 	}
-	if len(amount) > maxDecimal || strings.ContainsAny(amount, "eE") { // comparing an exponent costs as much as its size
+	if len(amount) > maxDecimal || strings.ContainsAny(amount, "eE") { // a short exponent can require a very large computation
 		return false
 	}
 	d, err := decimal.NewFromString(amount)
 	return err == nil && d.Equal(decimal.New(cents, -2))
 }
 
-// decimal decodes a decimal string or a number as text. It returns "" for anything else.
+// decimal decodes a decimal string or a number as text. It returns "" for a value of another
+// type.
 func (o *object) decimal(key string) string {
 	if !isText(o.raw(key)) {
 		return ""
@@ -390,27 +399,27 @@ func (o *object) decimal(key string) string {
 	return bounded(o.text(key), maxDecimal+1)
 }
 
-// Unusable is a list entry that cannot be decoded.
+// Unusable describes a list entry that cannot be decoded.
 type Unusable struct {
-	ID       string // opaque; empty if the id itself cannot be read
-	Position int    // in its list or page, from 1
-	// Field is the member that cannot be read. It is empty if the entry is no object or
+	ID       string // opaque; empty if the id itself is unreadable
+	Position int    // the entry's position in its list or page, counted from 1
+	// Field is the name of the unreadable member. It is empty if the entry is not an object or
 	// has a duplicate key.
 	Field string
-	Why   string // names the field, never its value
+	Why   string // the reason, with the field's name but without its value
 }
 
-// UnusableError reports the entries that could not be decoded, after a complete list.
+// UnusableError means that a list is complete except for entries that could not be decoded.
 type UnusableError struct {
 	First Unusable
 	Count int
 }
 
-// Error describes the first entry.
+// Error gives the number of unreadable entries and describes the first.
 func (e *UnusableError) Error() string {
 	what := fmt.Sprintf("entry %d", e.First.Position)
 	if e.First.ID != "" {
-		what = nameOf(e.First.ID, traceLimit)
+		what = sanitizeName(e.First.ID, traceLimit)
 	}
 	return fmt.Sprintf("%d entries of the list cannot be read; the others can: %s: %s", e.Count, what, e.First.Why)
 }
@@ -422,7 +431,8 @@ func (e *UnusableError) add(page []Unusable) {
 	e.Count += len(page)
 }
 
-// decodeEach decodes an array of objects. The member id identifies an entry.
+// decodeEach decodes an array of objects. id is the name of the member that identifies an
+// entry.
 func decodeEach[T any](o *object, key, id string, decode func(*object) T) (items []T, unusable []Unusable) {
 	raws := o.array(key)
 	items = make([]T, 0, len(raws))

@@ -1,4 +1,4 @@
-// The report of each request to Config.Observe.
+// The description of a request for Config.Observe.
 
 package upstream
 
@@ -8,16 +8,15 @@ import (
 	"time"
 )
 
-// Exchange describes one finished request. Apart from the trace id it holds no text that
-// the provider controls.
+// Exchange describes one finished request. The trace id is its only text from the provider.
 type Exchange struct {
-	// Route is the method and path, with {id} for ids, such as "GET /api/v1/orders/{id}"
-	// (API: Endpoints).
+	// Route is the method and the path with {id} in place of an id, such as "GET
+	// /api/v1/orders/{id}" (API: Endpoints).
 	Route string
-	// Code is the envelope's code, or "other" if the API document does not list it. It is
-	// "" without an envelope.
+	// Code is the envelope's code. It is "other" if the API document does not list the code. It
+	// is "" if the response has no envelope.
 	Code       string
-	HTTPStatus int // 0: no response
+	HTTPStatus int // 0 if there was no response
 	Sent       bool
 	TraceID    string
 	Took       time.Duration
@@ -26,8 +25,8 @@ type Exchange struct {
 // codeOther replaces codes that the API document does not list.
 const codeOther = "other"
 
-// observe reports a request to Config.Observe.
-func (c *Client) observe(a *answer) {
+// observe passes a description of a finished request to Config.Observe.
+func (c *Client) observe(a *response) {
 	if c.cfg.Observe == nil {
 		return
 	}
@@ -44,11 +43,11 @@ func (c *Client) observe(a *answer) {
 	c.cfg.Observe(x)
 }
 
-// routes are the endpoints (API: Endpoints).
+// routes are the methods and paths of the API (API: Endpoints).
 var routes = []string{
 	"GET " + accountPath, "GET " + walletPath, "GET " + offersPath, "GET " + ordersPath, "GET " + ordersPath + "/{id}",
 	"GET " + proxiesPath, "GET " + proxiesPath + "/{id}", "POST " + ordersPath, "POST " + renewPath,
 }
 
-// Routes returns all values of Exchange.Route.
+// Routes returns all possible values of Exchange.Route.
 func Routes() []string { return slices.Clone(routes) }

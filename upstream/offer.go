@@ -1,4 +1,4 @@
-// The offer endpoints.
+// The offer endpoint.
 
 package upstream
 
@@ -8,36 +8,36 @@ import (
 	"strconv"
 )
 
-// OfferFilter selects offers and sets the quantity and duration to price (API: GET
-// /api/v1/offers). Zero values are not sent.
+// OfferFilter selects offers, and sets the quantity and the duration for the prices (API: GET
+// /api/v1/offers). The client does not send zero values.
 type OfferFilter struct {
 	CountryCode, Region, Line, IPType string
 	Quantity, DurationDays            int64
 }
 
-// Offer is one product line, priced for the filter's quantity and duration (API: Offer).
-// It reserves nothing.
+// Offer is a product, with a price for the quantity and the duration in the filter (API:
+// Offer). An offer reserves nothing.
 type Offer struct {
 	OfferCode, Name, CountryCode, CountryName, Region, LineName, IPType, Protocol string
-	UnitPriceCents                                                                *int64 // cents; nil if absent
-	UnitPrice                                                                     string // decimal string, main unit
+	UnitPriceCents                                                                *int64 // nil if absent
+	UnitPrice                                                                     string // a decimal string in the currency's main unit
 	BaseDurationDays                                                              int64
 	DurationDays                                                                  []int64
 	MaxQuantity                                                                   *int64
-	CIDRs                                                                         []string // only entries that are text
+	CIDRs                                                                         []string // only the entries that are strings
 }
 
 func decodeOffer(o *object) Offer {
 	out := Offer{
-		OfferCode: o.id("offer_code"), Name: o.loose("name"), CountryCode: o.loose("country_code"), CountryName: o.loose("country_name"),
-		Region: o.loose("region"), LineName: o.loose("line_name"), IPType: o.loose("ip_type"), Protocol: o.loose("protocol"),
+		OfferCode: o.id("offer_code"), Name: o.sanitized("name"), CountryCode: o.sanitized("country_code"), CountryName: o.sanitized("country_name"),
+		Region: o.sanitized("region"), LineName: o.sanitized("line_name"), IPType: o.sanitized("ip_type"), Protocol: o.sanitized("protocol"),
 		UnitPriceCents: o.optionalInt("unit_price_cents"), UnitPrice: o.decimal("unit_price"),
 		BaseDurationDays: o.integer("base_duration_days"), MaxQuantity: o.optionalInt("max_quantity"), DurationDays: arrayOf[int64](o, "duration_days", "integers"),
 	}
 	cidrs, _ := elements(o.raw("cidrs"))
-	for _, raw := range cidrs { // the document gives no type: keep the text entries
+	for _, raw := range cidrs { // the API document gives no type for the entries
 		if cidr, ok := as[string](raw); ok {
-			out.CIDRs = append(out.CIDRs, nameOf(cidr, 64))
+			out.CIDRs = append(out.CIDRs, sanitizeName(cidr, 64))
 		}
 	}
 	return out
@@ -59,17 +59,17 @@ func (f OfferFilter) pairs() []string {
 	return out
 }
 
-// OffersPage reads one page of offers (API: GET /api/v1/offers, scope
-// offers:read; page size at most 200).
+// OffersPage requests one page of offers (API: GET /api/v1/offers, scope offers:read; page size
+// at most 200).
 func (c *Client) OffersPage(ctx context.Context, f OfferFilter, r PageRequest) (Page[Offer], error) {
 	return getPage(ctx, c, list{path: offersPath, key: "offers", entry: "offer_code"}, f.pairs(), r, decodeOffer)
 }
 
-// Offers iterates over all matching offers, with the same page size and filter for every
-// page (API: Pagination rules). After invalid_page_token it restarts from the first page,
-// at most three times, and skips items already returned. The first error ends the
-// iteration. No error means that the list is complete. Unreadable entries are left out and
-// reported at the end as one *UnusableError.
+// Offers iterates over all matching offers. Every page has the same page size and filter (API:
+// Pagination rules). After invalid_page_token, Offers restarts at the first page, at most three
+// times. It does not repeat an offer. The first error ends the iteration. Offers omits
+// unreadable entries and reports them at the end with one *UnusableError. The list is complete
+// if the iteration ends without an error.
 func (c *Client) Offers(ctx context.Context, f OfferFilter, pageSize int) iter.Seq2[Offer, error] {
 	return walk(pageSize, func(r PageRequest) (Page[Offer], error) { return c.OffersPage(ctx, f, r) })
 }

@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// The order statuses that the document names (API: Order status). It does not name the
-// final ones. Use Delivery and Refund to decide.
+// The order statuses in the API document (API: Order status). The document does not list the
+// final statuses. Decide by Delivery and Refund instead.
 const (
 	OrderPaid      = "paid"
 	OrderProcuring = "procuring"
 )
 
-// The sandbox's scenarios (API: Sandbox scenario header). Without one the order is
-// delivered at once.
+// The scenarios of the provider's sandbox (API: Sandbox scenario header). The sandbox delivers
+// an order without a scenario immediately.
 const (
 	ScenarioSuccess  = "success"
 	ScenarioDelayed  = "delayed"
@@ -27,30 +27,31 @@ const (
 	ScenarioRejected = "rejected"
 )
 
-// OrderRequest is the multi-region body of an order (API: POST /api/v1/orders).
+// OrderRequest describes an order for one or more regions (API: POST /api/v1/orders).
 type OrderRequest struct {
-	DurationDays int64 // positive multiple of 30, supported by every offer
+	DurationDays int64 // a positive multiple of 30; every offer must support it
 	Items        []OrderItem
-	CIDRField    string // the API's name for an item's CIDRs; not in the document
-	Scenario     string // CreateOrder's sandbox scenario header, such as ScenarioDelayed; not in the body
+	CIDRField    string // the JSON name for the CIDRs of an item, which the API document does not give
+	Scenario     string // the sandbox scenario header for CreateOrder, such as ScenarioDelayed; not part of the body
 }
 
-// OrderItem is one line of an order.
+// OrderItem is one item in an order.
 type OrderItem struct {
 	OfferCode string
 	Quantity  int64
-	CIDRs     []string // sent as OrderRequest.CIDRField
+	CIDRs     []string // sent in the member that OrderRequest.CIDRField names
 }
 
-// OrderBody encodes an order once. Every attempt stores, signs and sends these bytes. It
-// refuses CIDRs without a CIDRField, and orders beyond the API's limits. An order has 1 to
-// 50 lines, at most 2000 proxies, quantities of at least one and a positive multiple of 30
+// OrderBody returns the encoded body of an order. A caller encodes an order once, and stores,
+// signs and sends these bytes in every attempt. OrderBody returns an error for CIDRs without a
+// CIDRField and for an order beyond the limits of the API. The limits are 1 to 50 items, 1 to
+// 2000 proxies in total, at least one proxy per item, and a duration that is a multiple of 30
 // days.
 func OrderBody(r OrderRequest) ([]byte, error) {
 	if err := checkOrder(r); err != nil {
 		return nil, fmt.Errorf("order: %w", err)
 	}
-	items := make([]map[string]any, 0, len(r.Items)) // map keys are encoded in sorted order
+	items := make([]map[string]any, 0, len(r.Items)) // maps, because JSON encodes their keys in sorted order
 	for _, it := range r.Items {
 		line := map[string]any{"offer_code": it.OfferCode, "quantity": it.Quantity}
 		if len(it.CIDRs) > 0 {
@@ -87,11 +88,11 @@ func checkOrder(r OrderRequest) error {
 	return nil
 }
 
-// CreatedOrder holds the fields that the document promises for a created order. Totals,
-// delivery and refund come from the order's detail (trap 21).
+// CreatedOrder contains the fields that the API document promises for a created order. The
+// order's detail contains totals, delivery and refund (trap 21).
 type CreatedOrder struct {
 	OrderNo          string // opaque; never empty
-	PollAfterSeconds *int64 // nil: null, absent, or malformed (see Reply.Malformed)
+	PollAfterSeconds *int64 // nil if absent, null or malformed (see Reply.Malformed)
 	Received
 }
 
@@ -101,53 +102,54 @@ func decodeCreatedOrder(o *object, e *Envelope) *CreatedOrder {
 		return nil
 	}
 	out.PollAfterSeconds = o.optionalInt("poll_after_seconds")
-	return out // keep the order number if the poll time is bad
+	return out // a bad poll time does not discard the order number
 }
 
-// OrderSummary is an entry of the order list, and the beginning of an order's detail. The
-// API document does not give the list's fields. Absent ones are zero or nil.
+// OrderSummary is an entry of the order list, and also a part of an order's detail. The API
+// document does not list the fields of an entry. An absent field is zero or nil.
 type OrderSummary struct {
 	OrderNo, Status, PaymentStatus, Currency string
-	SubtotalCents, TotalCents                *int64 // cents
+	SubtotalCents, TotalCents                *int64 // nil if absent
 	CreatedAt                                time.Time
 }
 
 func decodeOrderSummary(o *object) OrderSummary {
 	return OrderSummary{
-		OrderNo: o.id("order_no"), Status: o.loose("status"), PaymentStatus: o.loose("payment_status"), Currency: o.str("currency"),
+		OrderNo: o.id("order_no"), Status: o.sanitized("status"), PaymentStatus: o.sanitized("payment_status"), Currency: o.str("currency"),
 		SubtotalCents: o.optionalInt("subtotal_cents"), TotalCents: o.optionalInt("total_cents"), CreatedAt: o.instant("created_at"),
 	}
 }
 
-// Order is an order's detail (API: Order) without payment method and credentials.
+// Order is the detail of an order (API: Order). It omits the payment method and the
+// credentials.
 type Order struct {
 	OrderSummary
 
-	Total string // decimal string, main unit; "" if absent
-	// Items are the lines without CIDRs, if the provider echoes them as the request had
-	// them. Otherwise nil: the document gives no structure.
+	Total string // a decimal string in the currency's main unit; "" if absent
+	// Items are the order's items without CIDRs. Items is nil unless the reply shows them in
+	// the format of the request. The API document gives no format.
 	Items            []OrderItem
 	Delivery         Delivery
-	PollAfterSeconds *int64  // nil (null or absent): stop polling
-	Refund           *Refund // nil: null or absent
+	PollAfterSeconds *int64  // nil if absent or null: stop polling
+	Refund           *Refund // nil if absent or null
 	Proxies          []Proxy // nil unless Delivery.Available (API: Order, last rule)
-	// Unusable holds the delivered proxies that cannot be decoded. Proxies holds the
-	// others.
+	// Unusable lists the delivered proxies that cannot be decoded. They are not in Proxies.
 	Unusable []Unusable
 	Received
 }
 
-// Delivery is an order's delivery progress. Present is true if all four fields were given.
+// Delivery is the delivery progress of an order. Present reports whether the reply had all four
+// other fields.
 type Delivery struct {
 	ExpectedCount, DeliveredCount int64
 	Complete, Available           bool
 	Present                       bool
 }
 
-// Refund is an order's refund object, the only proof of a refund (trap 19).
+// Refund is the refund object of an order. No other field proves a refund (trap 19).
 type Refund struct {
 	Status, Destination string
-	AmountCents         *int64 // cents; nil if absent or null
+	AmountCents         *int64 // nil if absent or null
 	Currency            string
 	RefundedAt          *time.Time // nil if absent, null or unreadable
 }
@@ -155,7 +157,7 @@ type Refund struct {
 func decodeOrder(o *object, e *Envelope) Order {
 	out := Order{
 		OrderSummary: decodeOrderSummary(o), PollAfterSeconds: o.optionalInt("poll_after_seconds"),
-		Total: o.decimal("total"), Items: shownItems(o), Received: e.received(),
+		Total: o.decimal("total"), Items: echoedItems(o), Received: e.received(),
 	}
 	o.within("delivery", func(d *object) {
 		out.Delivery = Delivery{
@@ -165,8 +167,8 @@ func decodeOrder(o *object, e *Envelope) Order {
 		}
 	})
 	o.within("refund", func(r *object) {
-		out.Refund = &Refund{Status: r.loose("status"), Destination: r.loose("destination"), AmountCents: r.optionalInt("amount_cents"),
-			Currency: r.str("currency"), RefundedAt: r.looseTime("refunded_at")} // an unreadable time proves no refund
+		out.Refund = &Refund{Status: r.sanitized("status"), Destination: r.sanitized("destination"), AmountCents: r.optionalInt("amount_cents"),
+			Currency: r.str("currency"), RefundedAt: r.lenientTime("refunded_at")} // an unreadable time does not make the refund unreadable
 	})
 	if out.Delivery.Present && out.Delivery.Available {
 		out.Proxies, out.Unusable = decodeEach(o, "proxies", "proxy_id", decodeProxy)
@@ -174,9 +176,9 @@ func decodeOrder(o *object, e *Envelope) Order {
 	return out
 }
 
-// shownItems decodes the lines of an order in the request's format. The document promises
-// no format, and another one is not an error.
-func shownItems(o *object) (items []OrderItem) {
+// echoedItems decodes the items of an order in the format of the request. It returns nil for
+// another format, because the API document promises none.
+func echoedItems(o *object) (items []OrderItem) {
 	lines, _ := elements(o.raw("items"))
 	for _, line := range lines {
 		entry, err := parseObject("items", line)
@@ -192,8 +194,9 @@ func shownItems(o *object) (items []OrderItem) {
 	return items
 }
 
-// Order reads an order's detail (API: GET /api/v1/orders/{order_no}, scope
-// orders:read). An unknown or foreign number is CodeOrderNotFound.
+// Order requests the detail of an order (API: GET /api/v1/orders/{order_no}, scope
+// orders:read). The error matches CodeOrderNotFound if the order is unknown or belongs to
+// another account.
 func (c *Client) Order(ctx context.Context, orderNo string) (Order, error) {
 	path, err := itemPath(ordersPath, orderNo)
 	if err != nil {
@@ -202,25 +205,25 @@ func (c *Client) Order(ctx context.Context, orderNo string) (Order, error) {
 	return getOne(ctx, c, path, "", decodeOrder)
 }
 
-// OrdersPage reads one page of order summaries (API: GET /api/v1/orders). The API document
-// does not name the list. It is the array whose entries have order_no.
+// OrdersPage requests one page of order summaries (API: GET /api/v1/orders). The API document
+// does not give the name of the list. The list is the array whose entries have order_no.
 func (c *Client) OrdersPage(ctx context.Context, r PageRequest) (Page[OrderSummary], error) {
 	return getPage(ctx, c, list{path: ordersPath, entry: "order_no", members: orderMembers}, nil, r, decodeOrderSummary)
 }
 
-// Orders iterates over all order summaries. See [Client.Offers].
+// Orders iterates over all order summaries, as [Client.Offers] does over offers.
 func (c *Client) Orders(ctx context.Context, pageSize int) iter.Seq2[OrderSummary, error] {
 	return walk(pageSize, func(r PageRequest) (Page[OrderSummary], error) { return c.OrdersPage(ctx, r) })
 }
 
-// AwaitOrder polls an order until polling ends and returns its last detail (API: Order
+// AwaitOrder polls an order until polling ends, and returns the order's last detail (API: Order
 // status, observed rules 1 and 2). It polls while the status is paid or procuring and
-// poll_after_seconds is an integer. It waits that many seconds between polls, at least
-// one. ctx bounds the total wait.
+// poll_after_seconds is an integer. Between polls it waits poll_after_seconds, but at least one
+// second. ctx limits the total time.
 //
-// The returned order may not be delivered: check Delivery and Refund. An error ends the
-// wait and comes with the last detail read. The caller may call again with the same
-// number.
+// The returned order may not be delivered, so the caller checks Delivery and Refund. An error
+// ends the wait. AwaitOrder returns the error with the last detail, or with a zero Order if it
+// read none. The caller may call AwaitOrder again for the order.
 func (c *Client) AwaitOrder(ctx context.Context, orderNo string) (Order, error) {
 	var last Order
 	for {
@@ -238,12 +241,12 @@ func (c *Client) AwaitOrder(ctx context.Context, orderNo string) (Order, error) 
 	}
 }
 
-// maxPollWait limits poll_after_seconds to a duration that a timer can hold.
+// maxPollWait limits poll_after_seconds, because a time.Duration cannot represent every value.
 const maxPollWait = 365 * 24 * time.Hour
 
-// InProgress reports whether to poll the order again after PollAfterSeconds. The status
-// must be paid or procuring, and PollAfterSeconds given. The document names no final
-// statuses, and InProgress concludes nothing else.
+// InProgress reports whether to poll the order again after PollAfterSeconds. It returns true if
+// the status is paid or procuring and PollAfterSeconds is not nil. False does not mean that the
+// order is final, because the API document does not list the final statuses.
 func (o *Order) InProgress() bool {
 	return o.PollAfterSeconds != nil && (o.Status == OrderPaid || o.Status == OrderProcuring)
 }

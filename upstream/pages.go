@@ -1,4 +1,4 @@
-// Pagination: page sizes, finding the list in a reply, and the end of a list.
+// Pagination: page sizes, the search for the list in a reply, and the end of a list.
 
 package upstream
 
@@ -14,30 +14,31 @@ import (
 	"strings"
 )
 
-// Page is one page of a list (API: Page). Items holds the decoded entries, Unusable the
-// others.
+// Page is one page of a list (API: Page). Items are the decoded entries. Unusable describes the
+// entries that cannot be decoded.
 type Page[T any] struct {
 	Items         []T
 	Unusable      []Unusable
 	PageSize      int
 	HasMore       bool
-	NextPageToken string // opaque; passed back unchanged
+	NextPageToken string // opaque; sent back unchanged
 	Received
 }
 
-// PageRequest asks for one page. With Size 0 the provider chooses. If the provider refuses
-// a size, the client tries smaller ones and finally none.
+// PageRequest asks for one page. If Size is 0, the provider chooses the size. If the provider
+// rejects a size, the client tries smaller sizes, and finally sends no size.
 type PageRequest struct {
 	Size  int
 	Token string
 }
 
-// list describes one of the provider's lists: the key of its array if known, the member
-// that identifies an entry, and the entries' other members.
+// list describes one of the provider's lists. path is the endpoint. key is the name of the
+// array, or "" if the API document does not give it. entry is the member that identifies an
+// entry. members are other members of an entry.
 type list struct {
 	path, key, entry string
 	members          []string
-	shown            bool // the document shows the members of an entry
+	documented       bool // the API document shows the members of an entry
 }
 
 func readPage[T any](ctx context.Context, c *Client, list list, pairs []string, r PageRequest, decode func(*object) T) (Page[T], error) {
@@ -69,14 +70,14 @@ func decodePage[T any](keys *byPath[listKey], o *object, e *Envelope, list list,
 }
 
 const (
-	maxRestarts    = 3  // in one walk, each from the first page
+	maxRestarts    = 3  // in one iteration; each restart begins at the first page
 	maxBarrenPages = 16 // consecutive pages without a new id
 )
 
-// ErrPageLoop reports a list that does not end: its pages bring no new ids.
+// ErrPageLoop means that a list does not end, because its pages contain no new ids.
 var ErrPageLoop = errors.New("upstream: the pages of a list repeat")
 
-// Entry is an item of a list.
+// Entry is the type of a list entry.
 type Entry interface {
 	Offer | OrderSummary | Proxy
 	id() string
@@ -86,9 +87,9 @@ func (o Offer) id() string        { return o.OfferCode }
 func (o OrderSummary) id() string { return o.OrderNo }
 func (p Proxy) id() string        { return p.ProxyID }
 
-// Pages walks through one list. It holds the request for the next page, and detects a list
-// that repeats. Progress means new ids, not new tokens. It keeps 64-bit hashes of ids,
-// because a list may have a million.
+// Pages iterates over the pages of one list. It contains the request for the next page. It
+// detects a list that repeats by its ids, because page tokens may differ in repeated pages. It
+// stores 64-bit hashes of the ids, because a list may have a million entries.
 type Pages[T Entry] struct {
 	PageRequest
 
@@ -98,7 +99,7 @@ type Pages[T Entry] struct {
 
 var idSeed = maphash.MakeSeed()
 
-// note records an id and reports whether it is new to this walk.
+// note records an id and reports whether the id is new in this iteration.
 func (p *Pages[T]) note(id string) bool {
 	if p.seen == nil {
 		p.seen = map[uint64]struct{}{}
@@ -112,8 +113,8 @@ func (p *Pages[T]) note(id string) bool {
 	return isNew
 }
 
-// Restarts reports whether the walk restarts after this error, at most three times. It
-// then resets the request to the first page. Pages read again may contain no new id.
+// Restarts reports whether to read the list again after an error. It allows three restarts, and
+// resets the request to the first page. The pages that are read again may contain no new ids.
 func (p *Pages[T]) Restarts(err error) bool {
 	if !RestartsList(err) || p.Token == "" || p.restarts == maxRestarts {
 		return false
@@ -123,8 +124,8 @@ func (p *Pages[T]) Restarts(err error) bool {
 	return true
 }
 
-// Follow moves to the page after this one. more is false at the end of the list. It
-// returns ErrPageLoop if the list does not end.
+// Follow moves to the next page. more is false at the end of the list. The error is ErrPageLoop
+// if the list does not end.
 func (p *Pages[T]) Follow(page Page[T]) (more bool, err error) {
 	p.read++
 	for _, item := range page.Items {
@@ -148,7 +149,7 @@ func (p *Pages[T]) Follow(page Page[T]) (more bool, err error) {
 	return true, nil
 }
 
-// walk iterates over the items of one list.
+// walk iterates over the entries of one list.
 func walk[T Entry](size int, fetch func(PageRequest) (Page[T], error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var zero T
@@ -181,17 +182,19 @@ func walk[T Entry](size int, fetch func(PageRequest) (Page[T], error)) iter.Seq2
 	}
 }
 
-// smallerPages are the sizes to try after the provider refuses one. The document gives no
-// maximum for orders and proxies (API: GET /api/v1/orders), and its maximum for offers may
-// be wrong. The last try sends no size, which no provider can refuse (trap 53).
+// smallerPages are the sizes to try after the provider rejects a page size. The API document
+// gives no maximum for orders and proxies (API: GET /api/v1/orders), and its maximum for offers
+// may be wrong. The last attempt sends no size, so the provider has no size to reject (trap
+// 53).
 var smallerPages = []int{100, 50, 0}
 
-// ErrPageSize reports a page size that was refused in the middle of a list. The token is
-// bound to the size, and the list restarts with a smaller one.
+// ErrPageSize means that the provider rejected the page size after the first page. A page token
+// is valid for one size, so the list restarts with a smaller size.
 var ErrPageSize = errors.New("upstream: the page size was refused in the middle of a list")
 
-// RestartsList reports whether a list must be read again from its first page. Its page
-// token has expired, or is not valid for this size (API: Pagination rules).
+// RestartsList reports whether an error requires reading the list from its first page. This is
+// the case if the page token has expired or is not valid for the page size (API: Pagination
+// rules).
 func RestartsList(err error) bool {
 	return errors.Is(err, CodeInvalidPageToken) || errors.Is(err, ErrPageSize)
 }
@@ -205,8 +208,9 @@ func smallerPage(than int) int {
 	return 0
 }
 
-// getPage reads one page of the requested size, or of the largest size that the provider
-// accepts. If the provider refuses every size, the cause is not the size.
+// getPage requests one page of the given size, or of the largest size that the provider
+// accepts. If the provider also rejects a request without a size, the size is not the cause.
+// getPage then returns the error for the last size.
 func getPage[T any](ctx context.Context, c *Client, list list, pairs []string, r PageRequest, decode func(*object) T) (Page[T], error) {
 	if most, known := c.sizes.of(list.path); known {
 		r.Size = min(r.Size, most)
@@ -230,8 +234,8 @@ func getPage[T any](ctx context.Context, c *Client, list list, pairs []string, r
 	}
 }
 
-// Members of an entry that the document shows, besides its id (API: Proxy item, Order).
-// They tell the list from another array about the same items.
+// Members of an entry in the API document, except its id (API: Proxy item, Order). They
+// distinguish the list from other arrays about proxies or orders.
 var (
 	proxyMembers = []string{
 		"status", "host", "port", "protocol", "username", "password", "connection", "socks5_uri", "ip_type", "country_code", "region", "line_name",
@@ -243,16 +247,16 @@ var (
 	}
 )
 
-// listKey is the name of an array that may be the list. It counts the documented members
-// that its entries have.
+// listKey is the name of an array that may be the list. members is the number of documented
+// members in an entry.
 type listKey struct {
 	name    string
 	members int
 }
 
-// arrays groups the arrays of a reply by the kind of their entries.
+// arrays groups the names of the arrays in a reply by their entries.
 type arrays struct {
-	lists  []listKey // entries have the list's id member
+	lists  []listKey // entries have the member that identifies an entry of the list
 	empty  []string
 	others []string
 }
@@ -260,7 +264,7 @@ type arrays struct {
 func arraysOf(o *object, l list) (out arrays) {
 	for _, name := range slices.Sorted(maps.Keys(o.members)) {
 		entries, isArray := elements(o.members[name])
-		switch members, carried := l.likeness(entries); {
+		switch members, carried := l.countMembers(entries); {
 		case !isArray:
 		case len(entries) == 0:
 			out.empty = append(out.empty, name)
@@ -273,9 +277,9 @@ func arraysOf(o *object, l list) (out arrays) {
 	return out
 }
 
-// likeness counts the documented members, null or not, of the first entry that has the id
-// member.
-func (l list) likeness(entries []value) (members int, carried bool) {
+// countMembers returns the number of documented members in the first entry that has the list's
+// id member. It includes null members. carried is false if no entry has the id member.
+func (l list) countMembers(entries []value) (members int, carried bool) {
 	for _, raw := range entries {
 		entry, err := parseObject("", raw)
 		if _, carried = entry.members[l.entry]; err != nil || !carried {
@@ -291,8 +295,8 @@ func (l list) likeness(entries []value) (members int, carried bool) {
 	return 0, false
 }
 
-// best returns the array whose entries have the most documented members. alone is false if
-// there is none, or a tie.
+// best returns the array whose entries have the largest number of documented members. alone is
+// false if no array is suitable, or if two arrays have the same number.
 func (a arrays) best() (best listKey, alone bool) {
 	for _, one := range a.lists {
 		switch {
@@ -305,22 +309,23 @@ func (a arrays) best() (best listKey, alone bool) {
 	return best, alone
 }
 
-// may reports whether the array with a name learned earlier is the list. If that array is
-// empty, no other array may resemble the list as much. An empty list means that every
-// proxy is gone.
-func (a arrays) may(known, best listKey) bool {
+// isList reports whether the array known from an earlier reply is the list in this reply.
+// known.members counts the documented members of its entries in the earlier reply. No other
+// array may have more. If the known array is empty, every other array must have fewer, because
+// an empty list means that all proxies are gone.
+func (a arrays) isList(known, best listKey) bool {
 	if slices.Contains(a.empty, known.name) {
 		return known.members > best.members
 	}
 	return known.members >= best.members && slices.ContainsFunc(a.lists, func(one listKey) bool { return one.name == known.name })
 }
 
-// keyIn finds the array whose entries have the list's id member (trap 30). The document
-// does not name the lists of orders and proxies. A reply may gain other arrays whose
-// entries also name a proxy or an order. keyIn picks the array that most resembles the
-// document. In a tie it picks the name learned earlier. An empty list may be any empty
-// array. A reply without any array is an error: read as an empty list, it would mean that
-// every proxy is gone.
+// keyIn returns the name of the list in a reply (trap 30). The API document does not name the
+// lists of orders and proxies. A future reply may contain other arrays whose entries have a
+// proxy_id or an order_no. keyIn chooses the array whose entries have the largest number of
+// documented members. If two arrays have the same number, it chooses the name known from an
+// earlier reply. An empty list may be any empty array. keyIn returns an error for a reply
+// without arrays. To read such a reply as an empty list would mean that all proxies are gone.
 func (l list) keyIn(o *object, names *byPath[listKey]) (string, error) {
 	known, _ := names.of(l.path)
 	all := arraysOf(o, l)
@@ -328,11 +333,11 @@ func (l list) keyIn(o *object, names *byPath[listKey]) (string, error) {
 	switch {
 	case slices.Contains(all.others, known.name):
 		return "", fmt.Errorf("the list %s holds entries without %s", known.name, l.entry)
-	case known.name != "" && all.may(known, best):
+	case known.name != "" && all.isList(known, best):
 		return known.name, nil
 	case len(all.lists) > 0 && !alone:
 		return "", fmt.Errorf("the list's key is not given and %d arrays hold entries with %s", len(all.lists), l.entry)
-	case alone && best.members == 0 && l.shown && len(all.empty) > 0:
+	case alone && best.members == 0 && l.documented && len(all.empty) > 0:
 		return "", fmt.Errorf("the list's key is not given: an array is empty, and entries with %s in another show nothing else of what they name", l.entry)
 	case alone:
 		if len(all.lists) == 1 && best.members > 0 {

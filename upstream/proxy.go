@@ -10,26 +10,26 @@ import (
 	"time"
 )
 
-// Proxy is a delivered proxy without its connection data. It has no fields for host, port,
-// username, password, connection and socks5_uri, and they are dropped while decoding (trap
-// 41). A descriptive member of another type is NotText.
+// Proxy is a delivered proxy without its connection data. The decoder skips host, port,
+// username, password, connection and socks5_uri (trap 41). A descriptive field is NotText if
+// the member has another type.
 type Proxy struct {
 	ProxyID, Status                                 string
 	IPType, CountryCode, Region, LineName, Protocol string
-	StartsAt                                        *time.Time // UTC; nil if null or unreadable
-	ExpiresAt                                       *time.Time // UTC; nil if null: never due
+	StartsAt                                        *time.Time // UTC; nil if absent, null or unreadable
+	ExpiresAt                                       *time.Time // UTC; nil if absent, null or empty: the proxy never needs a renewal
 }
 
 func decodeProxy(o *object) Proxy {
 	return Proxy{
 		ProxyID: o.id("proxy_id"), Status: o.described("status"), IPType: o.described("ip_type"), CountryCode: o.described("country_code"),
 		Region: o.described("region"), LineName: o.described("line_name"), Protocol: o.described("protocol"),
-		StartsAt: o.looseTime("starts_at"), ExpiresAt: o.optionalTime("expires_at"),
+		StartsAt: o.lenientTime("starts_at"), ExpiresAt: o.optionalTime("expires_at"),
 	}
 }
 
-// Proxy reads one proxy (API: GET /api/v1/proxies/{proxy_id}, scope proxies:read).
-// An unknown or foreign id is CodeProxyNotFound.
+// Proxy requests one proxy (API: GET /api/v1/proxies/{proxy_id}, scope proxies:read). The error
+// matches CodeProxyNotFound if the proxy is unknown or belongs to another account.
 func (c *Client) Proxy(ctx context.Context, proxyID string) (Proxy, error) {
 	path, err := itemPath(proxiesPath, proxyID)
 	if err != nil {
@@ -37,30 +37,30 @@ func (c *Client) Proxy(ctx context.Context, proxyID string) (Proxy, error) {
 	}
 	return getOne(ctx, c, path, "", func(o *object, _ *Envelope) Proxy {
 		p := decodeProxy(o)
-		if p.ProxyID != proxyID { // otherwise another proxy's expiry would decide a payment
+		if p.ProxyID != proxyID { // the expiry of another proxy must not lead to a payment
 			o.fail("proxy_id", "is not the one that was asked for")
 		}
 		return p
 	})
 }
 
-// ProxiesPage reads one page of proxies (API: GET /api/v1/proxies). The API document does
-// not name the list. It is the array whose entries have proxy_id and most resemble proxy
-// items.
+// ProxiesPage requests one page of proxies (API: GET /api/v1/proxies). The API document does
+// not give the name of the list. The list is the array whose entries have proxy_id and the
+// largest number of documented members.
 func (c *Client) ProxiesPage(ctx context.Context, r PageRequest) (Page[Proxy], error) {
-	return getPage(ctx, c, list{path: proxiesPath, entry: "proxy_id", members: proxyMembers, shown: true}, nil, r, decodeProxy)
+	return getPage(ctx, c, list{path: proxiesPath, entry: "proxy_id", members: proxyMembers, documented: true}, nil, r, decodeProxy)
 }
 
-// Proxies iterates over all proxies. See [Client.Offers].
+// Proxies iterates over all proxies, as [Client.Offers] does over offers.
 func (c *Client) Proxies(ctx context.Context, pageSize int) iter.Seq2[Proxy, error] {
 	return walk(pageSize, func(r PageRequest) (Page[Proxy], error) { return c.ProxiesPage(ctx, r) })
 }
 
-// InPath reports whether an id can be a segment of a request's path. "", "." and ".."
-// would name another resource.
+// InPath reports whether an id can be a segment in the path of a request. With "", "." or "..",
+// the path would lead to another resource.
 func InPath(id string) bool { return id != "" && id != "." && id != ".." }
 
-// itemPath returns the path of an item, with its opaque id escaped once.
+// itemPath returns the path of an item with the escaped id.
 func itemPath(collection, id string) (string, error) {
 	if !InPath(id) {
 		return "", fmt.Errorf("upstream: %w", ErrBadID)
@@ -68,13 +68,13 @@ func itemPath(collection, id string) (string, error) {
 	return collection + "/" + EscapeSegment(id), nil
 }
 
-// ErrBadID reports an id that cannot be in a path. No request was sent.
+// ErrBadID means that an id cannot be in a path. The client sent no request.
 var ErrBadID = errors.New("identifier is empty or a path step")
 
-// Credentials are the connection data of one proxy. They print as "[redacted]" with every
-// fmt verb and encoder. Only the accessors return the values. Never store or log them
-// (API: Proxy item).
-type Credentials struct{ read func() credentials } // a function: fmt follows pointers in unexported fields
+// Credentials are the connection data of one proxy. Every fmt verb and every encoder prints
+// them as "[redacted]". Only the methods return the values. Never store or log the values (API:
+// Proxy item).
+type Credentials struct{ read func() credentials } // a function, because fmt prints unexported fields but not closures
 
 type credentials struct {
 	host, username, password, connection, socks5URI string
@@ -83,20 +83,20 @@ type credentials struct {
 
 const redacted = "[redacted]"
 
-// Host returns the address to connect to.
+// Host returns the proxy's address.
 func (c Credentials) Host() string { return c.get().host }
 
 // Port returns the port as text.
 func (c Credentials) Port() string { return c.get().port }
 
-// Username returns the proxy's user name.
+// Username returns the user name for the proxy.
 func (c Credentials) Username() string { return c.get().username }
 
-// Password returns the proxy's password.
+// Password returns the password for the proxy.
 func (c Credentials) Password() string { return c.get().password }
 
-// Connection returns the raw connection data, a string's text or the JSON of anything
-// else. The document does not give its structure.
+// Connection returns the connection data. The API document does not give their structure. A
+// string is returned as its text, and any other value as JSON.
 func (c Credentials) Connection() string { return c.get().connection }
 
 // SOCKS5URI returns the SOCKS5 URI, which contains the password.
@@ -115,11 +115,11 @@ func (c Credentials) String() string { return redacted }
 // Format prints "[redacted]" for every verb.
 func (c Credentials) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(redacted)) }
 
-// MarshalText returns "[redacted]", for every encoder.
+// MarshalText returns "[redacted]" to every encoder.
 func (c Credentials) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
-// Reveal reads one proxy's credentials from the provider (API: GET
-// /api/v1/proxies/{proxy_id}). No other function of this package decodes credentials.
+// Reveal requests the credentials of one proxy from the provider (API: GET
+// /api/v1/proxies/{proxy_id}). No other function in this package decodes credentials.
 func (c *Client) Reveal(ctx context.Context, proxyID string) (Credentials, error) {
 	path, err := itemPath(proxiesPath, proxyID)
 	if err != nil {

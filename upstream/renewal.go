@@ -10,10 +10,12 @@ import (
 // RenewRequest is the body of a renewal (API: POST /api/v1/proxies/renew).
 type RenewRequest struct {
 	ProxyIDs     []string `json:"proxy_ids"`
-	DurationDays int64    `json:"duration_days"` // positive multiple of 30, at most 1095
+	DurationDays int64    `json:"duration_days"` // a positive multiple of 30, at most 1095
 }
 
-// RenewBody encodes a renewal once. Every attempt stores, signs and sends these bytes.
+// RenewBody returns the encoded body of a renewal. A caller encodes a renewal once, and stores,
+// signs and sends these bytes in every attempt. RenewBody returns an error for an invalid
+// duration, and for proxy ids that are missing, empty or duplicate.
 func RenewBody(r RenewRequest) ([]byte, error) {
 	if r.DurationDays <= 0 || r.DurationDays%DayStep != 0 || r.DurationDays > MaxRenewDays {
 		return nil, errors.New("renewal: duration_days must be a positive multiple of 30, at most 1095")
@@ -31,41 +33,41 @@ func RenewBody(r RenewRequest) ([]byte, error) {
 	return json.Marshal(r)
 }
 
-// The statuses of a renewal's result (API: Renewal status). There may be others. Do not
-// retry automatically after an unknown one.
+// The statuses of a renewal's result (API: Renewal status). The provider may send others. Do
+// not retry automatically after an unknown status.
 const (
 	RenewalCompleted    = "completed"
-	RenewalPartial      = "partial"       // failed items are refunded
-	RenewalManualReview = "manual_review" // some results are pending: do not submit again
-	RenewalFailed       = "failed"        // all items failed; comes with HTTP 422
+	RenewalPartial      = "partial"       // the provider refunds the failed proxies
+	RenewalManualReview = "manual_review" // some results are pending: do not submit the renewal again
+	RenewalFailed       = "failed"        // all proxies failed; the response has HTTP status 422
 )
 
-// The states of a line item (API: Renewal result). An unresolved item is neither spent nor
-// refunded.
+// The statuses of one line item (API: Renewal result). The money for an unresolved line item is
+// neither spent nor refunded.
 const (
 	LineSucceeded  = "succeeded"
 	LineFailed     = "failed"
 	LineUnresolved = "unresolved"
 )
 
-// Renewal is a renewal's result (API: Renewal result). Amounts are in cents. ChargedCents
-// is net of refunds. Missing names documented fields that were absent or null; ignore
-// their zero values.
+// Renewal is the result of a renewal (API: Renewal result). Amounts are in cents. ChargedCents
+// excludes refunds. Missing lists the documented fields that were absent or null. The zero
+// values of these fields have no meaning.
 type Renewal struct {
 	Status                                  string
 	TotalCents, ChargedCents, RefundedCents int64
 	Successful, Failed, Unresolved          []string
 	LineItems                               []RenewalLine
-	Unusable                                []Unusable // line items that cannot be decoded; LineItems holds the others
+	Unusable                                []Unusable // line items that cannot be decoded; they are not in LineItems
 	Missing                                 []string
 }
 
-// RenewalLine is one line item. Missing is as in [Renewal].
+// RenewalLine is one line item. Missing has the meaning that [Renewal] describes.
 type RenewalLine struct {
 	ProxyID, Status                          string
 	DurationDays                             int64
 	AmountCents, ChargedCents, RefundedCents int64
-	Amount                                   string // decimal string, main unit; "" if absent
+	Amount                                   string // a decimal string in the currency's main unit; "" if absent
 	Missing                                  []string
 }
 
@@ -85,7 +87,7 @@ func decodeRenewal(o *object, _ *Envelope) *Renewal {
 }
 
 func decodeRenewalLine(o *object) RenewalLine {
-	days, _ := as[int64](o.raw("duration_days")) // no money depends on it
+	days, _ := as[int64](o.raw("duration_days")) // an unreadable value is no error, because no amount depends on it
 	return RenewalLine{
 		ProxyID: o.str("proxy_id"), Status: o.str("status"), DurationDays: days,
 		AmountCents: o.integer("amount_cents"), ChargedCents: o.integer("charged_cents"), RefundedCents: o.integer("refunded_cents"),

@@ -1,4 +1,4 @@
-// Sending of one request: sign, send once, read the whole reply.
+// A single request: sign the request, send it once, read the complete response.
 
 package upstream
 
@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// call is one unsigned request. path is escaped and query is canonical.
+// call is one request without a signature. path is escaped, and query is canonical.
 type call struct {
 	method, path, query string
 	body                []byte
@@ -26,42 +26,42 @@ type call struct {
 	key, scenario       string
 }
 
-// answer is one response, read completely.
-type answer struct {
+// response is the complete response to a call.
+type response struct {
 	call       *call
 	sent       bool
 	status     int
 	retryAfter RetryAfter
 	body       []byte
-	err        error         // transport or body failure
-	took       time.Duration // set if requests are observed
+	err        error         // why sending the request or reading the body failed
+	took       time.Duration // set only if Config.Observe is set
 	envelope   Envelope
-	failure    string // why there is no envelope
+	failure    string // why there is no valid envelope
 }
 
-// do signs and sends a request once and reads the reply. It uses the transport directly
-// and never follows a redirect.
-func (c *Client) do(ctx context.Context, in *call) (out answer) {
+// do signs a call, sends it once and reads the response. It uses the transport directly, so
+// that no redirect is followed.
+func (c *Client) do(ctx context.Context, in *call) (out response) {
 	if c.cfg.Observe != nil {
 		began := c.cfg.Clock()
 		defer func() { out.took = c.cfg.Clock().Sub(began) }()
 	}
 	if err := ctx.Err(); err != nil {
-		return answer{call: in, err: err}
+		return response{call: in, err: err}
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
 	defer cancel()
 	trace := newSentTrace()
 	req, err := c.request(httptrace.WithClientTrace(ctx, &trace.trace), in)
 	if err != nil {
-		return answer{call: in, err: err}
+		return response{call: in, err: err}
 	}
 	resp, err := c.cfg.Transport.RoundTrip(req)
 	if err != nil {
-		return answer{call: in, sent: trace.maybeSent(c.ownTransport, ctx.Err() != nil), err: c.clean(err)}
+		return response{call: in, sent: trace.maybeSent(c.ownTransport, ctx.Err() != nil), err: c.clean(err)}
 	}
 	defer func() { _ = resp.Body.Close() }()
-	out = answer{call: in, sent: true, status: resp.StatusCode, retryAfter: retryAfterOf(resp.Header, c.cfg.Clock())}
+	out = response{call: in, sent: true, status: resp.StatusCode, retryAfter: retryAfterOf(resp.Header, c.cfg.Clock())}
 	out.body, out.err = readBounded(resp, c.cfg.MaxBody)
 	if out.err != nil && !errors.Is(out.err, errTooLarge) {
 		out.err = c.clean(out.err)
@@ -83,12 +83,12 @@ func readBounded(resp *http.Response, limit int64) ([]byte, error) {
 	if int64(buf.Len()) > limit {
 		return nil, errTooLarge
 	}
-	return plain(buf.Bytes(), resp.Header.Get("Content-Encoding"), limit)
+	return plainBody(buf.Bytes(), resp.Header.Get("Content-Encoding"), limit)
 }
 
-// plain undoes what an intermediary may have done to a body: unrequested compression, or a
-// byte order mark (trap 76). limit applies to the result.
-func plain(body []byte, encoding string, limit int64) ([]byte, error) {
+// plainBody removes compression and a byte order mark from a body (trap 76). An intermediary
+// may have added both without being asked. limit applies to the result.
+func plainBody(body []byte, encoding string, limit int64) ([]byte, error) {
 	if encoding = strings.ToLower(encoding); encoding == "gzip" || encoding == "x-gzip" {
 		unpacked, err := gzip.NewReader(bytes.NewReader(body))
 		if err != nil {
@@ -104,8 +104,8 @@ func plain(body []byte, encoding string, limit int64) ([]byte, error) {
 	return bytes.TrimPrefix(body, []byte("\ufeff")), nil
 }
 
-// request builds and signs a request. GetBody is nil and the body is wrapped to keep
-// net/http from resending a POST. Header names are in canonical form.
+// request builds and signs a request. net/http does not resend a POST, because GetBody is nil
+// and the body has a wrapper. Header names are in canonical form.
 func (c *Client) request(ctx context.Context, in *call) (*http.Request, error) {
 	escaped := c.basePath + in.path
 	decoded, err := url.PathUnescape(escaped)
@@ -141,7 +141,8 @@ func (c *Client) request(ctx context.Context, in *call) (*http.Request, error) {
 	return req.WithContext(ctx), nil
 }
 
-// clean removes the secret and the server's text from a transport error.
+// clean explains a certificate error. It removes the secret and the server's text from a
+// transport error.
 func (c *Client) clean(err error) error {
 	if says, do := ProviderCertificate(err, c.cfg.Clock()); says != "" {
 		err = &unquotedError{says + ": " + do, err}
@@ -152,8 +153,8 @@ func (c *Client) clean(err error) error {
 	return unquoted(err)
 }
 
-// exchange sends one request and decodes its envelope.
-func (c *Client) exchange(ctx context.Context, in *call) answer {
+// exchange sends one request and decodes the envelope of the response.
+func (c *Client) exchange(ctx context.Context, in *call) response {
 	a := c.do(ctx, in)
 	switch {
 	case errors.Is(a.err, errTooLarge):
@@ -175,9 +176,8 @@ func (c *Client) exchange(ctx context.Context, in *call) answer {
 	return a
 }
 
-// error returns nil for a usable success. Otherwise it returns the failure or the envelope
-// as an error.
-func (a *answer) error() error {
+// error returns nil for a usable success. Otherwise it returns a *TransportError or an *Error.
+func (a *response) error() error {
 	e, failure := &a.envelope, a.failure
 	consistent := e.Success == (e.Code == CodeOK)
 	switch {
@@ -193,10 +193,10 @@ func (a *answer) error() error {
 		TraceID: e.TraceID, Timestamp: e.Timestamp, RetryAfter: a.retryAfter, FieldErrors: e.fieldErrors(), Failure: failure}
 }
 
-// malformed notes that the envelope's data cannot be decoded.
-func (a *answer) malformed(err error) { a.failure = "malformed data: " + err.Error() }
+// malformed records that the data in the envelope cannot be decoded.
+func (a *response) malformed(err error) { a.failure = "malformed data: " + err.Error() }
 
-// getOne sends one GET and decodes its data.
+// getOne sends one GET request and decodes the data of the response.
 func getOne[T any](ctx context.Context, c *Client, path, query string, decode func(*object, *Envelope) T) (out T, err error) {
 	a := c.exchange(ctx, &call{method: http.MethodGet, path: path, query: query})
 	if err := a.error(); err != nil {
@@ -209,17 +209,17 @@ func getOne[T any](ctx context.Context, c *Client, path, query string, decode fu
 	return out, nil
 }
 
-// RetryAfter is the Retry-After response header (API: Limits). The zero value means that
+// RetryAfter is the Retry-After header of a response (API: Limits). The zero value means that
 // the header was absent.
 type RetryAfter struct {
-	Present bool          // the header was given
-	Valid   bool          // it was seconds or an HTTP date
-	Delay   time.Duration // wait from now; 0 for a past date; saturates on overflow
+	Present bool          // the response had the header
+	Valid   bool          // the value was a number of seconds or an HTTP date
+	Delay   time.Duration // the time to wait; 0 for a past date; the longest duration if the value is too large
 }
 
-// ParseRetryAfter parses whole seconds, or an HTTP date relative to now. Very large values
-// are valid and saturate. Anything else, such as a negative number, is present but not
-// valid.
+// ParseRetryAfter parses a number of whole seconds, or an HTTP date in relation to now. A value
+// that is too large for a time.Duration is valid and becomes the longest duration. For any
+// other text, such as a negative number, Present is true and Valid is false.
 func ParseRetryAfter(text string, now time.Time) RetryAfter {
 	text = strings.TrimSpace(text)
 	if text == "" {
@@ -245,7 +245,7 @@ func retryAfterOf(h http.Header, now time.Time) RetryAfter {
 		return RetryAfter{}
 	}
 	longest := RetryAfter{Present: true}
-	for _, v := range values { // the longest valid header counts
+	for _, v := range values { // the longest valid delay applies
 		if r := ParseRetryAfter(v, now); r.Valid && r.Delay >= longest.Delay {
 			longest = r
 		}

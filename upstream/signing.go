@@ -13,11 +13,10 @@ import (
 	"strings"
 )
 
-// CanonicalQuery rewrites a raw query in the form that the API signs (API: Canonical
-// string). It decodes each key and value and encodes them again by RFC 3986, with
-// upper-case hexadecimal. It then sorts by encoded key and value, the order that the
-// document gives. Repeated keys stay. A "+" is a plus sign, as in RFC 3986. A "%" that
-// starts no escape is literal.
+// CanonicalQuery returns a raw query in the form that the client signs (API: Canonical string).
+// It decodes each key and value, and encodes them by RFC 3986 with upper-case hexadecimal. It
+// sorts by the encoded keys and values, as the API document requires. It keeps repeated keys. A
+// "+" is a plus sign, as in RFC 3986. A "%" without two hexadecimal digits is a percent sign.
 func CanonicalQuery(rawQuery string) string {
 	var pairs [][2]string
 	for part := range strings.SplitSeq(rawQuery, "&") {
@@ -34,21 +33,22 @@ func CanonicalQuery(rawQuery string) string {
 	return strings.Join(parts, "&")
 }
 
-// CanonicalString joins the seven signed lines (API: Canonical string). path is the
-// escaped path as sent, canonicalQuery comes from [CanonicalQuery], bodySHA256 from
-// [BodyHash]. It converts the method to upper case and the host to lower case.
+// CanonicalString joins the seven lines that the client signs (API: Canonical string). path is
+// the escaped path of the request. canonicalQuery is a result of [CanonicalQuery], and
+// bodySHA256 is a result of [BodyHash]. The method becomes upper case and the host becomes
+// lower case.
 func CanonicalString(method, host, path, canonicalQuery, timestamp, nonce, bodySHA256 string) string {
 	return strings.Join([]string{strings.ToUpper(method), strings.ToLower(host), path, canonicalQuery, timestamp, nonce, bodySHA256}, "\n")
 }
 
-// BodyHash returns the lower-case hexadecimal SHA-256 of the raw body, the seventh line of
-// the canonical string.
+// BodyHash returns the SHA-256 of the raw body in lower-case hexadecimal. The hash is the
+// seventh line of the canonical string.
 func BodyHash(body []byte) string {
 	sum := sha256.Sum256(body)
 	return hex.EncodeToString(sum[:])
 }
 
-// Sign returns the lower-case hexadecimal HMAC-SHA256 of the canonical string, keyed with
+// Sign returns the HMAC-SHA256 of the canonical string in lower-case hexadecimal. The key is
 // the API Secret (API: Authentication).
 func Sign(secret, canonical string) string {
 	mac := hmac.New(sha256.New, []byte(secret))
@@ -56,8 +56,8 @@ func Sign(secret, canonical string) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// EscapeSegment percent-encodes one opaque id as a path segment, once. Only RFC 3986
-// unreserved characters stay as they are.
+// EscapeSegment percent-encodes an opaque id for a path segment. Only the unreserved characters
+// of RFC 3986 stay unchanged.
 func EscapeSegment(id string) string {
 	return strings.ReplaceAll(url.QueryEscape(id), "+", "%20")
 }

@@ -1,4 +1,4 @@
-// The HTTP transport, which counts the bytes it has written.
+// The HTTP transport, which counts the writes on its connections.
 
 package upstream
 
@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// newTransport returns a transport for HTTP/1.1 only. A connection carries one request at
-// a time, and the bytes written belong to that request.
+// newTransport returns a transport for HTTP/1.1 only. A connection then carries one request at
+// a time, and each write belongs to that request.
 func newTransport(roots *x509.CertPool) *http.Transport {
 	dialer := &net.Dialer{Timeout: 15 * time.Second, KeepAlive: 30 * time.Second}
 	return &http.Transport{
@@ -41,9 +41,9 @@ func newTransport(roots *x509.CertPool) *http.Transport {
 	}
 }
 
-// checkProxyVariables refuses proxy addresses in the environment that cannot be parsed.
-// net/http would bypass the proxy without an error. The error does not repeat the address,
-// which may hold a password.
+// checkProxyVariables returns an error if the environment contains an invalid HTTP proxy
+// address. net/http would ignore the proxy without an error. The error does not repeat the
+// address, because it may contain a password.
 func checkProxyVariables() error {
 	for _, name := range []string{"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"} {
 		text := os.Getenv(name) //nolint:forbidigo // the variables that net/http reads
@@ -63,7 +63,7 @@ func readableProxy(text string) bool {
 	return err == nil && u.Hostname() != "" && HasPort(u) && slices.Contains([]string{"http", "https", "socks5", "socks5h"}, u.Scheme)
 }
 
-// countingConn counts write attempts before they are made.
+// countingConn counts write attempts before it makes them.
 type countingConn struct {
 	net.Conn
 	writes atomic.Int64
@@ -74,14 +74,14 @@ func (c *countingConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// sentTrace follows one request and records whether a byte of it may have left.
+// sentTrace records whether a byte of one request may have been sent.
 type sentTrace struct {
 	trace       httptrace.ClientTrace
-	asked       atomic.Bool // the transport asked for a connection
-	got         atomic.Bool // it got a connection
+	asked       atomic.Bool // the transport has asked for a connection
+	got         atomic.Bool // the transport has got a connection
 	conn        atomic.Pointer[countingConn]
 	before      atomic.Int64
-	earlierSent atomic.Bool // an earlier connection of this request has written
+	earlierSent atomic.Bool // an earlier connection for this request has written bytes
 }
 
 func newSentTrace() *sentTrace {
@@ -112,15 +112,15 @@ func (t *sentTrace) wrote() bool {
 	return counting == nil || counting.writes.Load() != t.before.Load()
 }
 
-// maybeSent reports whether a failed round trip may have sent a byte. canceled means that
-// the context had ended. The transport then does not wait for its writer, and an open
+// maybeSent reports whether a failed request may have sent a byte. canceled means that the
+// context has ended. In this case the transport does not wait for its writer, and an open
 // connection may still send bytes.
 func (t *sentTrace) maybeSent(ownTransport, canceled bool) bool {
 	switch {
 	case t.earlierSent.Load():
 		return true
 	case !t.got.Load():
-		return !ownTransport && !t.asked.Load() // a custom transport without traces
+		return !ownTransport && !t.asked.Load() // true for a custom transport that does not call the trace
 	case canceled:
 		return true
 	}

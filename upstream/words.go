@@ -1,5 +1,5 @@
-// Sanitising of server text for storage and display: one printable line without
-// credentials. A sentence is cut where a word such as "password" precedes possible
+// Sanitising of text from servers for storage and display. The result is one printable line
+// without credentials. A sentence ends where a word such as "password" precedes possible
 // credentials.
 
 package upstream
@@ -16,33 +16,33 @@ import (
 )
 
 // credentialShapes matches the usual forms of proxy credentials: a URL with user info,
-// host:port:user:password, or a field called password. Text with a match is withheld
-// completely, because it would reach journals, logs and terminals. withoutCredentials
-// handles credentials in sentences.
+// host:port:user:password, or a field named password. Text that matches is withheld completely,
+// because the text goes to journals, logs and terminals. withoutCredentials removes credentials
+// from sentences.
 var credentialShapes = regexp.MustCompile(`(?i)[a-z0-9+.-]+://[^\s/@]*@|` +
 	`[^\s:@]+:[0-9]{2,5}:[^\s:]+:\S+|` +
 	`[^\s:@]+:[^\s@]+@[^\s@]+:[0-9]{2,5}|` +
 	`(password|passwd|secret|credentials?)["'\\]*\s*[:=]\s*\S`)
 
 const (
-	withheldWords = "(withheld: it looks like credentials)"
-	withheldCode  = "unreadable_code" // means nothing to any decision, and needs review
+	withheldText = "(withheld: it looks like credentials)"
+	withheldCode = "unreadable_code" // no decision depends on this code; it leads to a review
 )
 
-// wordsOf sanitises a sentence from a server.
-func wordsOf(s string, limit int) string {
-	return bounded(withoutCredentials(nameOf(s, len(s))), limit)
+// sanitizeSentence sanitises a sentence from a server and shortens it to about limit bytes.
+func sanitizeSentence(s string, limit int) string {
+	return bounded(withoutCredentials(sanitizeName(s, len(s))), limit)
 }
 
-// nameOf sanitises server text that is not a sentence.
-func nameOf(s string, limit int) string {
+// sanitizeName sanitises other text from a server and shortens it to about limit bytes.
+func sanitizeName(s string, limit int) string {
 	if strings.ContainsAny(s, ":=") && credentialShapes.MatchString(s) {
-		return withheldWords
+		return withheldText
 	}
 	return bounded(strings.TrimSpace(strings.Map(visible, s)), limit)
 }
 
-// visible replaces runes that end a line, move the cursor or reverse text.
+// visible replaces characters that end a line, move the cursor or reverse text with a space.
 func visible(r rune) rune {
 	if r == utf8.RuneError || !unicode.IsPrint(r) {
 		return ' '
@@ -50,8 +50,9 @@ func visible(r rune) rune {
 	return r
 }
 
-// codeOf returns the code if its characters are plausible. Unknown codes pass.
-func codeOf(s string) Code {
+// sanitizeCode returns the code if it consists of letters, digits and "_-.". Otherwise it
+// returns withheldCode.
+func sanitizeCode(s string) Code {
 	for _, r := range s {
 		if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-' && r != '.' {
 			return withheldCode
@@ -60,8 +61,8 @@ func codeOf(s string) Code {
 	return Code(bounded(s, 128))
 }
 
-// unquotedError is an error without its quoted text. net/http quotes what it could not
-// read, which may be any part of a broken reply.
+// unquotedError is an error without quoted text. net/http quotes text that it could not parse,
+// which may be any part of a broken response.
 type unquotedError struct {
 	text  string
 	cause error
@@ -78,14 +79,14 @@ func unquoted(err error) error {
 	return &unquotedError{strings.TrimRight(text, " :") + " (what it said is withheld)", err}
 }
 
-// credentialWord matches words that may introduce a credential, as in "the password
-// hunter2 is too weak". Text after such a word is kept only while it consists of
-// plainWords. Any other word may be the credential.
+// credentialWord matches words that may precede a credential, as in "the password hunter2 is
+// too weak". The text after such a word is kept only as far as it consists of plainWords. Any
+// other word may be the credential.
 var credentialWord = regexp.MustCompile(`(?i)password|passwd|passphrase|passcode|user[ _-]*name|credential|secret|connection[ _-]*(string|data|details)|` +
 	`api[ _-]*key|密码|密碼|口令|用户名|用戶名|账号|帳號|密钥|密鑰|凭证|凭据|令牌|` +
 	`(^|[^a-z])(pass|pwd|pw|user|login|token|auth|authorization|bearer)([^a-z]|$)`)
 
-// plainWords are the words of usual messages about credentials.
+// plainWords are the words in usual messages about credentials.
 var plainWords = strings.Fields(`a an the is are was were be been being has have had do does did must may might can cannot could should shall will
 would not no nor none and or but if of for in on at to by with without from into as than then too also only very again already still yet this
 that these those it its your their our each any all one both either neither same other another there here which when while where about
@@ -104,27 +105,27 @@ const (
 	withheldRest = "(the rest is withheld: it may be credentials)"
 )
 
-// withoutCredentials removes possible credentials around a credential word. Before the
-// word it withholds every word that is not in the dictionary. After it, it cuts the text
-// at the first word that is not plain.
+// withoutCredentials removes possible credentials before and after the first credential word.
+// Before the credential word, it withholds every word that the dictionary does not match. After
+// the credential word, it cuts the text at the first word that is not in plainWords.
 func withoutCredentials(s string) string {
 	at := credentialWord.FindStringIndex(s)
 	if at == nil {
 		return s
 	}
 	word, rest := s[at[0]:at[1]], s[at[1]:]
-	if word[len(word)-1] == ' ' { // the character after the word belongs to the rest
+	if word[len(word)-1] == ' ' { // the last character belongs to the rest
 		word, rest = word[:len(word)-1], " "+rest
 	}
 	return onlyDictionary(s[:at[0]]) + word + onlyPlain(rest)
 }
 
-// onlyPlain returns the longest prefix of a text that consists of plain words.
+// onlyPlain returns the longest prefix of a text that consists of plainWords.
 func onlyPlain(rest string) string {
 	var kept strings.Builder
 	for i, word := range strings.SplitAfter(rest, " ") {
 		bare := strings.ToLower(strings.Trim(word, ` .,;!?()"'`))
-		glued := i == 0 && bare != "" && bare != "s" // attached to the credential word
+		glued := i == 0 && bare != "" && bare != "s" // attached to the credential word without a space
 		if glued || bare != "" && bare != "s" && !slices.Contains(plainWords, bare) && !fewDigits.MatchString(bare) {
 			return strings.TrimRight(kept.String(), " ") + " " + withheldRest
 		}
@@ -135,7 +136,7 @@ func onlyPlain(rest string) string {
 
 var fewDigits = regexp.MustCompile(`^[0-9]{1,2}$`)
 
-// onlyDictionary withholds each word that does not match the dictionary.
+// onlyDictionary withholds each word that the dictionary does not match.
 func onlyDictionary(s string) string {
 	words := strings.SplitAfter(s, " ")
 	for i, word := range words {
@@ -146,44 +147,44 @@ func onlyDictionary(s string) string {
 	return strings.Join(words, "")
 }
 
-// dictionary matches words and abbreviations, field names, public ids as in the provider's
-// document, numbers, and words of other scripts.
+// dictionary matches words, abbreviations, field names, ids as in the API document, numbers,
+// and words in other scripts.
 var dictionary = regexp.MustCompile(`^[(]*(` +
 	`[A-Za-z]?[a-z]*([-/'][a-z]+)*|[A-Z]{2,5}s?|` +
 	`[a-z]+([_.][a-z0-9]+|\[[0-9]+\])*|` +
 	`-?[0-9]{1,6}([.,][0-9]{1,3})*%?|` +
 	`[^\x00-\x7f][^\x21-\x2b\x2f\x3a-\x7f]*)[).,;:!?]*$`)
 
-// fieldWords limits the text of data.errors, in bytes.
-const fieldWords = 400
+// maxFieldMessages limits the text of data.errors, in bytes.
+const maxFieldMessages = 400
 
-// fieldWordsOf describes data.errors as text. The document does not give its structure
-// (API: Errors). Object keys are field names, lists hold several messages, and text is a
-// message.
-func fieldWordsOf(raw json.RawMessage) string {
+// fieldMessages returns the messages in data.errors as text. The API document does not give the
+// structure (API: Errors). The function takes object keys for field names, lists for several
+// messages, and strings for messages.
+func fieldMessages(raw json.RawMessage) string {
 	var v any
 	if raw == nil || json.Unmarshal(raw, &v) != nil {
 		return ""
 	}
 	var said []string
-	collectWords("", v, &said)
-	return bounded(strings.Join(said, "; "), fieldWords)
+	collectMessages("", v, &said)
+	return bounded(strings.Join(said, "; "), maxFieldMessages)
 }
 
-// collectWords walks a value and adds each message with the path of its field.
-func collectWords(path string, v any, said *[]string) {
+// collectMessages adds the messages inside a value to said, each with the path of its field.
+func collectMessages(path string, v any, said *[]string) {
 	switch v := v.(type) {
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(v)) {
-			collectWords(strings.TrimPrefix(path+"."+key, "."), v[key], said)
+			collectMessages(strings.TrimPrefix(path+"."+key, "."), v[key], said)
 		}
 	case []any:
 		for _, one := range v {
-			collectWords(path, one, said)
+			collectMessages(path, one, said)
 		}
 	case nil:
 	default:
-		words := valueWords(path, fmt.Sprint(v))
+		words := sanitizeMessage(path, fmt.Sprint(v))
 		if path != "" && words != "" {
 			if !fieldNames.MatchString(path) {
 				path = withheldWord
@@ -196,19 +197,19 @@ func collectWords(path string, v any, said *[]string) {
 	}
 }
 
-// fieldNames matches a field's path. Other keys may hold any text.
+// fieldNames matches the path of a field. A key that does not match may be any text.
 var fieldNames = regexp.MustCompile(`^[A-Za-z0-9_.\[\]-]{1,100}$`)
 
-// valueWords sanitises a message of data.errors, which often repeats the submitted value.
-// It withholds words that are not in the dictionary. Under a credential's name it
-// withholds all that is not plain.
-func valueWords(path, value string) string {
+// sanitizeMessage sanitises a message from data.errors, which often repeats the submitted
+// value. It withholds words that the dictionary does not match. For a field with a credential
+// word in its path, it cuts the message at the first word that is not in plainWords.
+func sanitizeMessage(path, value string) string {
 	if credentialWord.MatchString(path) {
-		return strings.TrimSpace(onlyPlain(" " + nameOf(value, len(value))))
+		return strings.TrimSpace(onlyPlain(" " + sanitizeName(value, len(value))))
 	}
-	value = nameOf(value, len(value))
-	if value == withheldWords {
+	value = sanitizeName(value, len(value))
+	if value == withheldText {
 		return value
 	}
-	return bounded(onlyDictionary(withoutCredentials(value)), fieldWords)
+	return bounded(onlyDictionary(withoutCredentials(value)), maxFieldMessages)
 }

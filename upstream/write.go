@@ -1,4 +1,4 @@
-// The two writes, each sent once, and their replies.
+// The two write requests, which the client sends once, and their replies.
 
 package upstream
 
@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// WriteKind selects one of the API's two writes.
+// WriteKind is one of the two write requests in the API.
 type WriteKind int
 
-// The two writes (API: Endpoints).
+// The two write requests (API: Endpoints).
 const (
 	WriteOrder   WriteKind = iota + 1 // POST /api/v1/orders
 	WriteRenewal                      // POST /api/v1/proxies/renew
@@ -33,13 +33,13 @@ var writePaths = map[WriteKind]string{WriteOrder: ordersPath, WriteRenewal: rene
 // Write is one POST request.
 type Write struct {
 	Kind      WriteKind
-	Key       string    // Idempotency-Key: printable ASCII, 1 to 255 bytes, no space at its ends
-	Body      []byte    // sent and signed as given
-	Timestamp time.Time // X-API-Timestamp; zero: now
-	Scenario  string    // X-Service-Sandbox-Scenario, such as ScenarioDelayed; orders in a sandbox only
+	Key       string    // the Idempotency-Key: 1 to 255 bytes of printable ASCII, without a space at the ends
+	Body      []byte    // signed and sent unchanged
+	Timestamp time.Time // the X-API-Timestamp; zero means the current time
+	Scenario  string    // the X-Service-Sandbox-Scenario, such as ScenarioDelayed; only for orders in a sandbox
 }
 
-// call builds the request of a write. It returns an error if the write is invalid.
+// call returns the call for a write, or an error if the write is invalid.
 func (w Write) call(env Environment) (*call, error) {
 	path, ok := writePaths[w.Kind]
 	switch {
@@ -55,32 +55,32 @@ func (w Write) call(env Environment) (*call, error) {
 	return &call{method: http.MethodPost, path: path, body: w.Body, timestamp: w.Timestamp, key: w.Key, scenario: w.Scenario}, nil
 }
 
-// Reply is what is known about one POST attempt. It makes no decisions.
+// Reply contains the known facts about one POST request. It makes no decisions.
 type Reply struct {
-	Sent       bool   // false: no byte of the request was written
-	Failure    string // transport or decoding failure, without secrets; "" if the envelope was read
-	HTTPStatus int    // 0: no response header
-	Envelope   bool   // the body was a valid envelope
+	Sent       bool   // false only if no byte of the request was written
+	Failure    string // the transport or decoding failure, without secrets; "" if the envelope was read
+	HTTPStatus int    // 0 if there was no response header
+	Envelope   bool   // whether the body was a valid envelope
 	Success    bool
 	Code       Code
 	Message    string
 	TraceID    string
-	ServerTime time.Time // the envelope's timestamp, UTC; zero if absent
+	ServerTime time.Time // the envelope's timestamp in UTC; zero if absent
 	RetryAfter RetryAfter
-	Order      *CreatedOrder // a created order whose data could be read
-	Renewal    *Renewal      // a renewal's result, after success or HTTP 422
-	Fields     string        // the messages of data.errors by field; "" if none
-	Malformed  string        // why the envelope's data could not be decoded completely
+	Order      *CreatedOrder // nil unless the order was created and its data could be read
+	Renewal    *Renewal      // the result of a renewal after success or HTTP 422; otherwise nil
+	Fields     string        // the messages in data.errors with their fields; "" if there are none
+	Malformed  string        // why the data in the envelope could not be decoded completely
 }
 
-// Post sends one write once and returns what is known about it. It never returns an error.
-// If the request could not be built, Reply.Sent is false.
+// Post sends one write request once and returns the known facts about it. It never returns an
+// error. If the write is invalid, Reply.Sent is false and Reply.Failure gives the reason.
 func (c *Client) Post(ctx context.Context, w Write) Reply {
 	reply, _ := c.post(ctx, w)
 	return reply
 }
 
-// post is Post that also returns the failure as an error.
+// post does what Post does, and also returns the failure as an error.
 func (c *Client) post(ctx context.Context, w Write) (Reply, error) {
 	in, err := w.call(c.environment)
 	if err != nil {
@@ -90,7 +90,7 @@ func (c *Client) post(ctx context.Context, w Write) (Reply, error) {
 	r := Reply{Sent: a.sent, HTTPStatus: a.status, RetryAfter: a.retryAfter, Failure: a.failure}
 	if e := &a.envelope; a.failure == "" {
 		r.Envelope, r.Success, r.Code, r.Message = true, e.Success, e.Code, e.Message
-		r.TraceID, r.ServerTime, r.Fields = e.TraceID, e.Timestamp, fieldWordsOf(e.fieldErrors())
+		r.TraceID, r.ServerTime, r.Fields = e.TraceID, e.Timestamp, fieldMessages(e.fieldErrors())
 		if err := r.decode(w.Kind, e); err != nil {
 			r.Malformed = err.Error()
 			a.malformed(err)
@@ -99,7 +99,7 @@ func (c *Client) post(ctx context.Context, w Write) (Reply, error) {
 	return r, a.error()
 }
 
-// decode decodes the data of a reply to a write.
+// decode decodes the data in the reply to a write request.
 func (r *Reply) decode(kind WriteKind, e *Envelope) (err error) {
 	switch kind {
 	case WriteOrder:
@@ -119,10 +119,9 @@ func hasRenewalStatus(e *Envelope) bool {
 	return err == nil && o.raw("status") != nil
 }
 
-// CreateOrder posts an order and returns the result or an error. It is for programs that
-// keep no record of attempts. Errors are *Error and *TransportError. After either the
-// order may exist, unless TransportError.Sent is false. Retry with the same key and
-// request.
+// CreateOrder sends an order once. It is for programs that keep no record of their requests.
+// The error of a sent request is an *Error or a *TransportError. In both cases the order may
+// exist, unless TransportError.Sent is false. Retry with the same key and request.
 func (c *Client) CreateOrder(ctx context.Context, key string, r OrderRequest) (CreatedOrder, error) {
 	body, err := OrderBody(r)
 	if err != nil {
@@ -135,9 +134,9 @@ func (c *Client) CreateOrder(ctx context.Context, key string, r OrderRequest) (C
 	return *reply.Order, nil
 }
 
-// Renew posts a renewal. If all items failed (HTTP 422), it returns the Renewal and an
-// *Error with CodeOperationFailed. A nil error does not mean that every proxy was renewed:
-// check the lists (API: renew, rule 1).
+// Renew sends a renewal once. If all proxies failed (HTTP 422), it returns the Renewal and an
+// *Error with CodeOperationFailed. A nil error does not mean that every proxy was renewed, so
+// the caller checks the lists (API: renew, rule 1).
 func (c *Client) Renew(ctx context.Context, key string, r RenewRequest) (Renewal, error) {
 	body, err := RenewBody(r)
 	if err != nil {
@@ -151,11 +150,11 @@ func (c *Client) Renew(ctx context.Context, key string, r RenewRequest) (Renewal
 }
 
 const (
-	DayStep       = 30   // durations are multiples of this
-	MaxRenewDays  = 1095 // in one renewal
+	DayStep       = 30   // durations are multiples of 30 days
+	MaxRenewDays  = 1095 // the longest duration of one renewal
 	MaxOrderLines = 50
-	MaxQuantity   = 2000 // per order and per line
-	// MaxSkew is the largest allowed difference between a request's timestamp and the
-	// provider's clock.
+	MaxQuantity   = 2000 // the largest quantity in an order and in an item
+	// MaxSkew is the largest difference between a request's timestamp and the provider's time
+	// that the provider accepts.
 	MaxSkew = 5 * time.Minute
 )

@@ -25,7 +25,7 @@ var fileBugs = []bug{
 	{name: "the store of NATS stays open", in: "embedded.Start", run: "TestTheStoreIsClosed",
 		old: "files.CloseDirectory(config.StoreDir)", new: "files.OwnDirectory(config.StoreDir)"},
 	{name: "a configuration that every user may write is read", in: "config.Load", run: "TestLooseFiles",
-		old: "files.Read(path, MaxConfigBytes, notOthers)", new: "files.Read(path, MaxConfigBytes)"},
+		old: "files.Read(path, MaxConfigBytes, refuseWorldWritable)", new: "files.Read(path, MaxConfigBytes)"},
 	{name: "the ledger's log stays open", in: "ledger.closeToOthers", run: "TestWhatIsBesideALedger",
 		old: "for _, ending := range besideIt {\n\t\tif err := files.Regular(path + ending)", new: "for _, ending := range besideIt[:1] {\n\t\tif err := files.Regular(path + ending)"},
 }

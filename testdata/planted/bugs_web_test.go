@@ -2,7 +2,7 @@ package planted
 
 // webBugs open the pages.
 var webBugs = []bug{
-	{name: "a page is shown without a login", in: "web.doors.signedIn", run: "TestNothingIsShown",
+	{name: "a page is shown without a login", in: "web.auth.signedIn", run: "TestNothingIsShown",
 		old: "case !ok && r.Method == http.MethodGet && r.URL.Path != \"/changes\":", new: "case !ok && r.Method == http.MethodGet && r.URL.Path == \"/changes\":"},
 	{name: "a link signs in twice", in: "web.sessions.valid", run: "TestALinkSignsInOnce",
 		old: "_, used := s.spent[x.ID]; used {", new: "_, used := s.spent[x.ID]; used && now.IsZero() {"},

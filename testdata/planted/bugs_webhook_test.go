@@ -35,7 +35,7 @@ var webhookBugs = []bug{
 	{name: "an endpoint that is gone is asked again", in: "webhook.Endpoint.read", run: "TestAnEndpointThatIsGone",
 		old: "r.Outcome = Gone",
 		new: "r.Outcome = Refused"},
-	{name: "a webhook goes on in another history", in: "webhook.Sink.place", run: "TestAHistoryThatWasCut",
+	{name: "a webhook goes on in another history", in: "webhook.Sink.resumeAt", run: "TestAHistoryThatWasCut",
 		old: "return hash == m.Hash, err",
 		new: "return hash != \"\", err"},
 	{name: "a webhook whose bucket is gone begins anew", in: "webhook.Sink.begin", run: "TestAPositionThatIsTakenAway",

@@ -1,5 +1,5 @@
-// Checks of authentication: headers, signatures, timestamps, nonces, additional keys and
-// the other environment.
+// Checks of authentication: headers, signatures, timestamps, nonces, additional keys and the
+// other environment.
 
 package conformance
 
@@ -11,16 +11,16 @@ import (
 	"time"
 )
 
-// authFailure is a request with one authentication error.
+// authFailure describes a request with one authentication error.
 type authFailure struct {
-	name, what string
-	code       string // "": the document gives no code
-	damage     func(s *session, d *draft)
-	resign     bool
-	section    string
+	name, what    string
+	code          string // "": the API document gives no code
+	damage        func(s *session, d *draft)
+	beforeSigning bool
+	section       string
 }
 
-// authFailures are tried on every endpoint.
+// authFailures are checked on every endpoint.
 var authFailures = []authFailure{
 	{"unsigned", "without a signature", "invalid_signature", func(_ *session, d *draft) { d.header.Del("X-Api-Signature") }, false, secCanonical},
 	{"wrong_app_id", "under an App ID that does not exist", "invalid_signature", func(_ *session, d *draft) { d.appID += "conformance" }, true, secCredentials},
@@ -36,7 +36,7 @@ var authFailures = []authFailure{
 	{"no_nonce", "without a nonce", "", func(_ *session, d *draft) { d.nonce = ""; d.header.Del("X-Api-Nonce") }, true, secHeaders},
 }
 
-// authDetails are tried on one endpoint.
+// authDetails are checked on one endpoint.
 var authDetails = []authFailure{
 	{"other_host", "signed for another host", "invalid_signature", func(_ *session, d *draft) { d.host = "conformance.invalid" }, true, secCanonical},
 	{"signed_stamp_differs", "whose signed timestamp is not the header's", "invalid_signature", func(s *session, d *draft) { d.header.Set("X-Api-Timestamp", s.stamp(time.Second)) }, false, secCanonical},
@@ -61,20 +61,26 @@ var authDetails = []authFailure{
 	{"no_timestamp", "without a timestamp", "", func(_ *session, d *draft) { d.header.Del("X-Api-Timestamp") }, false, secHeaders},
 }
 
-// signedAs returns a valid request that is changed before signing.
-func signedAs(change func(*draft)) request { return get("/api/v1/account").damaged(change, true) }
+// changedBeforeSigning returns a request with a change that the signature includes.
+func changedBeforeSigning(change func(*draft)) request {
+	return get("/api/v1/account").damaged(change, true)
+}
 
-func (r request) damaged(damage func(*draft), resign bool) request {
-	r.damage, r.resign = damage, resign
+func (r request) damaged(damage func(*draft), beforeSigning bool) request {
+	r.damage, r.beforeSigning = damage, beforeSigning
 	return r
 }
 
-func withNonce(nonce string) request { return signedAs(func(d *draft) { d.nonce = nonce }) }
+func withNonce(nonce string) request { return changedBeforeSigning(func(d *draft) { d.nonce = nonce }) }
 
-// sentWith returns a valid request that is changed after signing.
-func sentWith(change func(*draft)) request { return get("/api/v1/account").damaged(change, false) }
+// changedAfterSigning returns a request with a change that the signature does not include.
+func changedAfterSigning(change func(*draft)) request {
+	return get("/api/v1/account").damaged(change, false)
+}
 
-func unsigned() request { return sentWith(func(d *draft) { d.header.Del("X-Api-Signature") }) }
+func unsigned() request {
+	return changedAfterSigning(func(d *draft) { d.header.Del("X-Api-Signature") })
+}
 
 func (s *session) stamp(shift time.Duration) string {
 	return s.now().Add(shift).UTC().Format(time.RFC3339)
@@ -117,12 +123,12 @@ func (f authFailure) check(id string, e endpoint) Check {
 		sentence += " with " + f.code
 	}
 	return rule("auth."+id, f.section, sentence, func(s *session) finding {
-		got := s.send(e.harmless().damaged(func(d *draft) { f.damage(s, d) }, f.resign))
+		got := s.send(e.harmless().damaged(func(d *draft) { f.damage(s, d) }, f.beforeSigning))
 		return refused(got, cmp.Or(f.code, got.code()))
 	})
 }
 
-// stampChecks check the forms of timestamps, and which nonces are distinct.
+// stampChecks check which timestamps and nonces the server accepts.
 func stampChecks() []Check {
 	var out []Check
 	for _, f := range []struct {
@@ -144,13 +150,13 @@ func stampChecks() []Check {
 		{"zone_without_colon", "with the zone +0000", true, 0, time.UTC, "2006-01-02T15:04:05+0000"},
 	} {
 		out = append(out, rule("auth.timestamp."+f.id, secHeaders, "a timestamp "+f.what+" is accepted", func(s *session) finding {
-			return signatureAccepted(s.send(signedAs(func(d *draft) { d.stamp = s.now().Add(f.by).In(f.zone).Format(f.layout) })))
+			return signatureAccepted(s.send(changedBeforeSigning(func(d *draft) { d.stamp = s.now().Add(f.by).In(f.zone).Format(f.layout) })))
 		}).openIf(f.open))
 	}
 	return append(out,
 		rule("auth.nonce.burnt_by_bad_signature", secHeaders, "whether a nonce is used up by a request whose signature is wrong", func(s *session) finding {
 			nonce := newNonce()
-			s.send(signedAs(func(d *draft) { d.nonce, d.secret = nonce, d.secret+"x" }))
+			s.send(changedBeforeSigning(func(d *draft) { d.nonce, d.secret = nonce, d.secret+"x" }))
 			again := s.send(withNonce(nonce))
 			return ok("afterwards the right one: %s", again.seen())
 		}).open(),
@@ -159,21 +165,21 @@ func stampChecks() []Check {
 			return signatureAccepted(s.get("/api/v1/account"))
 		}),
 		rule("auth.user_agent.script", secHeaders, "whether a default script identifier is rejected",
-			sentWith(func(d *draft) { d.header.Set("User-Agent", "python-requests/2.32") }).wants(recorded)).open())
+			changedAfterSigning(func(d *draft) { d.header.Set("User-Agent", "python-requests/2.32") }).wants(recorded)).open())
 }
 
 func keyChecks() []Check {
 	out := each(endpoints, func(e endpoint) []Check {
 		return []Check{
 			rule("auth.revoked."+e.name, secCredentials, "a disabled key is refused on "+e.method+" "+e.name,
-				asks(as(RoleRevoked, "", "a key of the role revoked", e.made), refusing("api_key_revoked"))),
+				asks(withKey(RoleRevoked, "", "a key of the role revoked", e.made), refusing("api_key_revoked"))),
 			rule("auth.outside."+e.name, secCredentials, "a source outside the allowed range is refused on "+e.method+" "+e.name,
-				asks(as(RoleOutside, "", "a key of the role outside", e.made), refusing("insufficient_scope"))),
+				asks(withKey(RoleOutside, "", "a key of the role outside", e.made), refusing("insufficient_scope"))),
 		}
 	})
-	return append(append(out, thereChecks()...),
+	return append(append(out, otherEnvironmentChecks()...),
 		rule("auth.environments_not_mixed", secCredentials, "the key is refused in the other environment", func(s *session) finding {
-			r, why := s.elsewhere(get("/api/v1/account"))
+			r, why := s.sendToOther(get("/api/v1/account"))
 			return when(why != "", notRun("%s", why), refusedAnyhow(r))
 		}),
 		rule("auth.nonce.per_key", secHeaders, "a nonce is refused under the same key, not under another", noncePerKey),
@@ -182,8 +188,8 @@ func keyChecks() []Check {
 		}).atEnd())
 }
 
-// elsewhere sends a request to the other environment.
-func (s *session) elsewhere(r request) (reply, string) {
+// sendToOther sends a request to the other environment. The text says why it could not.
+func (s *session) sendToOther(r request) (reply, string) {
 	if s.cfg.OtherBaseURL == "" {
 		return reply{}, "needs the other environment's address"
 	}
@@ -196,11 +202,11 @@ func (s *session) elsewhere(r request) (reply, string) {
 	return there.send(r), ""
 }
 
-// thereChecks check that the account's other environment shares no data with this one.
-func thereChecks() []Check {
+// otherEnvironmentChecks check that the account's two environments share no data.
+func otherEnvironmentChecks() []Check {
 	there := func(code string, ask step[request]) judgement {
-		return given(as(RoleThere, "", "a key of the role there", ask), func(s *session, r request) finding {
-			got, why := s.elsewhere(r)
+		return given(withKey(RoleThere, "", "a key of the role there", ask), func(s *session, r request) finding {
+			got, why := s.sendToOther(r)
 			return when(why != "", notRun("%s", why), refused(got, code))
 		})
 	}
@@ -208,7 +214,7 @@ func thereChecks() []Check {
 		rule("errors.order_not_found.there", secDetail, "an order is order_not_found in the other environment", there("order_not_found", orderAt("orders"))),
 		rule("errors.proxy_not_found.there", secProxies, "a proxy is proxy_not_found in the other environment", there("proxy_not_found", proxyAt("proxies"))),
 	}, each(pagedLists, func(p paged) []Check {
-		return []Check{rule("page.token."+p.name+".there", secPagination, "a token of "+p.name+" is refused with invalid_page_token in the other environment", there("invalid_page_token", p.second))}
+		return []Check{rule("page.token."+p.name+".there", secPagination, "a token of "+p.name+" is refused with invalid_page_token in the other environment", there("invalid_page_token", p.secondPage))}
 	})...)
 }
 
@@ -222,11 +228,11 @@ func noncePerKey(s *session) finding {
 	}
 	r := withNonce(newNonce())
 	s.send(r)
-	r.as = second
+	r.otherKey = second
 	return signatureAccepted(s.send(r))
 }
 
-// scopeChecks check that a key with one scope may use its endpoints and no others.
+// scopeChecks check that a key with one scope may use only the endpoints for this scope.
 func scopeChecks() []Check {
 	scopes := []string{"account:read", "wallet:read", "offers:read", "orders:read", "orders:write", "proxies:read", "proxies:write"}
 	return each(scopes, func(scope string) []Check {
@@ -238,23 +244,24 @@ func scopeChecks() []Check {
 				}
 			}
 			return []Check{rule("scope."+scope+"."+e.name, secCredentials, scope+" alone "+verb+" "+e.method+" "+e.name,
-				asks(as(RoleScope, scope, "a key with the scope "+scope+" alone", e.made), want))}
+				asks(withKey(RoleScope, scope, "a key with the scope "+scope+" alone", e.made), want))}
 		})
 	})
 }
 
-// as sends a request with an additional key. what describes the key if it is missing.
-func as(role Role, scope, what string, made step[request]) step[request] {
+// withKey adds an additional key to a request. what describes the key in the reason if the run
+// has no such key.
+func withKey(role Role, scope, what string, made step[request]) step[request] {
 	return func(s *session) (request, string) {
 		r, why := made(s)
-		if r.as = s.keyOf(role, scope); r.as == nil {
+		if r.otherKey = s.keyOf(role, scope); r.otherKey == nil {
 			why = "needs " + what
 		}
 		return r, why
 	}
 }
 
-// foreign requests a resource of this account with another account's key.
+// foreign requests a resource of this account with the key of another account.
 func foreign(made step[request]) step[request] {
-	return as(RoleOther, "", "a key of another account", made)
+	return withKey(RoleOther, "", "a key of another account", made)
 }

@@ -1,4 +1,4 @@
-// The purchases and renewals of a run, and how it pays for them.
+// The purchases and renewals in a run, and their payment.
 
 package conformance
 
@@ -11,13 +11,14 @@ import (
 	"time"
 )
 
-// purchase is an entry of one of two tables, which make the total known in advance.
+// purchase describes an order or a renewal. A run makes only the purchases in two tables, so
+// its cost is known in advance.
 type purchase struct {
 	name, scenario string
 	quantity, days int64
-	times          int64 // most times it may be charged
+	times          int64 // how often the server may charge for it; 0 means once
 	needsControl   bool
-	sandbox        bool // only useful in a sandbox
+	sandbox        bool // useful only in a sandbox
 }
 
 var purchases = []purchase{
@@ -32,7 +33,7 @@ var purchases = []purchase{
 	{name: "cidrs", quantity: 1, days: 30},
 }
 
-// renewals are the renewals of a run, all of proxies that it bought.
+// renewals are the renewals in a run. They renew only proxies that the run has bought.
 var renewals = []purchase{
 	{name: "one", quantity: 1, days: 30}, {name: "two", quantity: 2, days: 30}, {name: "longest", quantity: 1, days: 1080},
 	{name: "concurrent", quantity: 1, days: 30},
@@ -44,14 +45,14 @@ func findPurchase(table []purchase, name string) purchase {
 	return table[slices.IndexFunc(table, func(p purchase) bool { return p.name == name })]
 }
 
-// offer is the offer that the run buys: the cheapest of those for 30 days and quantity two
-// that allow the most checks.
+// offer is an offer that the run buys. The run prefers the offer that allows the most checks,
+// and then the cheapest one.
 type offer struct {
 	code          string
 	cents, base   int64
 	days          []int64
 	country, cidr string
-	second        *offer // another offer for a second line, if there is one
+	second        *offer // another offer for a second order line; nil if there is none
 }
 
 func (o offer) estimate(p purchase) int64 {
@@ -63,7 +64,8 @@ func (o offer) estimate(p purchase) int64 {
 	return (o.cents*p.quantity*p.days + base - 1) / base * max(p.times, 1)
 }
 
-// chosenOffer requests a quote that covers the quantity and duration of every purchase.
+// chosenOffer returns the offer that the run buys, with a price for every purchase in the
+// tables. The text says why there is none.
 func (s *session) chosenOffer() (offer, string) {
 	return try(s, "chosen offer", func() (offer, string) {
 		r := s.get("/api/v1/offers", pair{"quantity", "2"}, pair{"duration_days", "30"})
@@ -78,19 +80,19 @@ func (s *session) chosenOffer() (offer, string) {
 		}
 		cheapest := func(a, b offer) int { return cmp.Compare(a.cents, b.cents) }
 		slices.SortStableFunc(can, func(a, b offer) int {
-			return cmp.Or(cmp.Compare(b.shows(s.cfg.CIDRField), a.shows(s.cfg.CIDRField)), cheapest(a, b))
+			return cmp.Or(cmp.Compare(b.countChecks(s.cfg.CIDRField), a.countChecks(s.cfg.CIDRField)), cheapest(a, b))
 		})
 		if len(can) > 1 {
-			second := s.dearest(slices.MinFunc(can[1:], cheapest))
+			second := s.withHighestPrice(slices.MinFunc(can[1:], cheapest))
 			can[0].second = &second
 		}
-		return s.dearest(can[0]), ""
+		return s.withHighestPrice(can[0]), ""
 	})
 }
 
-// dearest returns the offer with the highest unit price of all quotes, because the price
-// may depend on quantity and duration.
-func (s *session) dearest(o offer) offer {
+// withHighestPrice returns the offer with the highest unit price that the server quotes for any
+// purchase. The price may depend on the quantity and the duration.
+func (s *session) withHighestPrice(o offer) offer {
 	for _, p := range slices.Concat(purchases, renewals) {
 		quantity, days := strconv.FormatInt(p.quantity, 10), strconv.FormatInt(p.days, 10)
 		r := memo(s, "quote "+quantity+" "+days, func() reply {
@@ -105,9 +107,9 @@ func (s *session) dearest(o offer) offer {
 	return o
 }
 
-// shows counts the checks that the offer allows: other durations, and CIDRs if their field
-// is named.
-func (o offer) shows(cidrField string) (n int) {
+// countChecks returns the number of additional checks that the offer allows: an order for
+// another duration, and an order with CIDRs if the field's name is configured.
+func (o offer) countChecks(cidrField string) (n int) {
 	for _, p := range purchases {
 		if p.days != 30 && slices.Contains(o.days, p.days) {
 			n = 1
@@ -133,7 +135,7 @@ func readOffer(o map[string]any) offer {
 	return out
 }
 
-// planCents returns the cost of all purchases and renewals, before refunds.
+// planCents returns the cost of all purchases and renewals in cents, before refunds.
 func (s *session) planCents() (sum int64) {
 	o, why := s.chosenOffer()
 	if why != "" {
@@ -147,7 +149,7 @@ func (s *session) planCents() (sum int64) {
 	return sum
 }
 
-// paid is a request that may charge, its reply and the wallet before and after.
+// paid is a request that may charge, its reply, and the wallet before and after.
 type paid struct {
 	why     string // why there is no successful reply
 	request request
@@ -155,7 +157,7 @@ type paid struct {
 	around
 }
 
-// unsent returns why there is no reply at all.
+// unsent returns the reason if there is no reply at all, and otherwise "".
 func (p *paid) unsent() string {
 	if p.reply.status != 0 || p.reply.err != nil {
 		return ""
@@ -169,13 +171,13 @@ func (s *session) pay(r request) paid {
 	return p
 }
 
-// bought is an order from creation to its end.
+// bought is an order and its progress until the end.
 type bought struct {
 	paid
 	orderNo string
-	reads   []reply // details in order, the final one last
+	reads   []reply // the details in the order that the run read them
 	ended   bool
-	closing int64 // wallet at the end
+	closing int64 // the wallet at the end, in cents
 }
 
 func (b *bought) last() *reply {
@@ -185,7 +187,8 @@ func (b *bought) last() *reply {
 	return &b.reads[len(b.reads)-1]
 }
 
-// buy makes one purchase of the table once and polls it to its end.
+// buy makes a purchase from the table and polls the order until its end. It buys once in each
+// run.
 func (s *session) buy(name string) *bought {
 	return memo(s, "buy "+name, func() *bought {
 		r, _, why := s.orderOf(name)
@@ -202,7 +205,8 @@ func (s *session) buy(name string) *bought {
 	})
 }
 
-// orderOf returns a purchase of the table under its own key, unsent, with its price.
+// orderOf returns the request for a purchase from the table, with a new key, and its estimated
+// cost. It does not send the request. why says why the purchase is impossible.
 func (s *session) orderOf(name string) (r request, sum int64, why string) {
 	o, why := s.chosenOffer()
 	p := findPurchase(purchases, name)
@@ -238,11 +242,12 @@ func (s *session) orderBody(o offer, p purchase) []byte {
 		chosen[s.cfg.CIDRField] = []string{o.cidr}
 		body["items"] = []any{chosen}
 	}
-	raw, _ := json.Marshal(body) // strings and integers only
+	raw, _ := json.Marshal(body) // never fails for strings and integers
 	return raw
 }
 
-// follow polls the order after poll_after_seconds, and stops once it is null.
+// follow polls the order after poll_after_seconds. It stops when poll_after_seconds is null,
+// when the order is no longer in progress, or when the time limit has passed.
 func (s *session) follow(b *bought) {
 	const maxReads = 200
 	var waited time.Duration
@@ -264,7 +269,7 @@ func (s *session) follow(b *bought) {
 
 func inProgress(status string) bool { return status == "paid" || status == "procuring" }
 
-// final returns the order's last detail, or why there is none.
+// final returns the last detail of the order, or the reason why there is none.
 func (b *bought) final() (map[string]any, string) {
 	switch {
 	case b.why != "":
@@ -277,12 +282,12 @@ func (b *bought) final() (map[string]any, string) {
 	return b.last().data(), ""
 }
 
-// orderMade returns a purchase once it has a number. Its detail can then be read.
+// orderMade returns a purchase that has an order number, so that its detail can be read.
 func orderMade(name string) step[*bought] {
 	return func(s *session) (*bought, string) { b := s.buy(name); return b, b.why }
 }
 
-// delivered returns a purchase once it has its last detail.
+// delivered returns a purchase whose order has ended, with its last detail.
 func delivered(name string) step[*bought] {
 	return func(s *session) (*bought, string) {
 		b := s.buy(name)
@@ -291,14 +296,14 @@ func delivered(name string) step[*bought] {
 	}
 }
 
-// renewed is one renewal of proxies that the run bought.
+// renewed is one renewal of proxies that the run has bought.
 type renewed struct {
 	paid
 	ids    []string
-	expiry [2]map[string]time.Time // of each id, before and after
+	expiry [2]map[string]time.Time // the expiry of each id, before and after
 }
 
-// renew makes one renewal of the table once.
+// renew makes a renewal from the table. It renews once in each run.
 func (s *session) renew(name string) *renewed {
 	return memo(s, "renew "+name, func() *renewed {
 		r, ids, why := s.renewalOf(name)
@@ -315,7 +320,7 @@ func (s *session) renew(name string) *renewed {
 	})
 }
 
-// renewalOf returns a renewal of the table, unsent.
+// renewalOf returns the request for a renewal from the table. It does not send the request.
 func (s *session) renewalOf(name string) (r request, ids []string, why string) {
 	p := findPurchase(renewals, name)
 	o, why := s.chosenOffer()
@@ -335,7 +340,7 @@ func (s *session) renewalOf(name string) (r request, ids []string, why string) {
 }
 
 func renewBody(ids []string, days any) string {
-	raw, _ := json.Marshal(map[string]any{"proxy_ids": ids, "duration_days": days}) // marshals by construction
+	raw, _ := json.Marshal(map[string]any{"proxy_ids": ids, "duration_days": days}) // never fails for strings and integers
 	return string(raw)
 }
 
@@ -348,7 +353,7 @@ func (s *session) expiries(ids []string) map[string]time.Time {
 	return out
 }
 
-// renewalMade returns a renewal that was executed.
+// renewalMade returns a renewal that the server executed.
 func renewalMade(name string) step[*renewed] {
 	return func(s *session) (*renewed, string) { r := s.renew(name); return r, r.why }
 }

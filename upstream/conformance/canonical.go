@@ -1,4 +1,4 @@
-// Checks of the signed canonical string.
+// Checks of the canonical string that a client signs.
 
 package conformance
 
@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// canonicalChecks request offers. They check only whether the signature is accepted.
+// canonicalChecks check only whether the server accepts the signature. Most of them request
+// offers.
 func canonicalChecks() []Check {
 	offers := func(v variant) request {
 		r := get("/api/v1/offers", v.pairs...)
@@ -26,9 +27,9 @@ func canonicalChecks() []Check {
 
 type variant struct {
 	id, what string
-	sent     string // query or body; empty query: the canonical form
+	sent     string // the query or the body; an empty query means the canonical form of pairs
 	pairs    []pair
-	signed   string // of wrongCanonical
+	signed   string // the signed query, for wrongCanonical
 	open     bool
 }
 
@@ -86,7 +87,7 @@ var bodyVariants = []variant{
 func hostChecks() []Check {
 	signedFor := func(id, sentence string, host func(*session) string) Check {
 		return rule("canonical.host."+id, secCanonical, sentence, func(s *session) finding {
-			r := s.send(signedAs(func(d *draft) { d.host = strings.ToLower(host(s)) }))
+			r := s.send(changedBeforeSigning(func(d *draft) { d.host = strings.ToLower(host(s)) }))
 			return ok("signed as %s: %s", host(s), r.seen())
 		}).open()
 	}
@@ -96,17 +97,17 @@ func hostChecks() []Check {
 			if upper == s.base.Host {
 				return notShown("the host has no letters")
 			}
-			return signatureAccepted(s.send(sentWith(func(d *draft) { d.header.Set("Host", upper) })))
+			return signatureAccepted(s.send(changedAfterSigning(func(d *draft) { d.header.Set("Host", upper) })))
 		}),
 		signedFor("with_port", "whether the host is signed with an explicit port", func(s *session) string { return s.base.Host }),
 		signedFor("without_port", "whether the host is signed without an explicit port", func(s *session) string { return s.base.Hostname() }),
-		rule("canonical.signature.upper_case", secCanonical, "what a signature in upper case gets", sentWith(func(d *draft) {
+		rule("canonical.signature.upper_case", secCanonical, "what a signature in upper case gets", changedAfterSigning(func(d *draft) {
 			d.header.Set("X-Api-Signature", strings.ToUpper(d.header.Get("X-Api-Signature")))
 		}).wants(recorded)).open(),
 	}
 }
 
-// pathChecks record how a server treats the escaped path, which the document leaves open.
+// pathChecks record how the server treats escaped paths, because the API document does not say.
 func pathChecks() []Check {
 	return each([][2]string{{"space", "a b"}, {"slash", "a/b"}, {"utf8", "日本"}, {"percent", "100%"}, {"plus", "a+b"}}, func(id [2]string) []Check {
 		return each([]string{"orders", "proxies"}, func(resource string) []Check {

@@ -1,4 +1,4 @@
-// Checks, their verdicts, and their building blocks.
+// Checks, their verdicts, and functions that build checks.
 
 package conformance
 
@@ -13,19 +13,19 @@ type Verdict string
 
 // The verdicts.
 const (
-	OK       Verdict = "ok"        // the server does what the document says
-	Differs  Verdict = "differs"   // it does not
-	NotShown Verdict = "not shown" // the document leaves it open, or nothing showed it; Seen says what was seen
-	NotRun   Verdict = "not run"   // it could not be observed; Seen says why
+	OK       Verdict = "ok"        // the server does what the API document says
+	Differs  Verdict = "differs"   // the server does not do what the API document says
+	NotShown Verdict = "not shown" // the API document does not say, or the run could not show it; Seen describes the server's behaviour
+	NotRun   Verdict = "not run"   // the check was not possible; Seen gives the reason
 )
 
-// Check is one statement of the document, observed on the wire.
+// Check is one statement of the API document, which a run checks by requests.
 type Check struct {
 	ID       string `json:"id"`        // stable, such as auth.stale_timestamp.6m
-	Section  string `json:"section"`   // heading of the API document
+	Section  string `json:"section"`   // the heading in the API document
 	Sentence string `json:"sentence"`  // the expected behaviour
-	Costs    bool   `json:"costs"`     // it needs a purchase
-	Open     bool   `json:"not_shown"` // the document says "not shown": it records and never fails
+	Costs    bool   `json:"costs"`     // the check needs a purchase
+	Open     bool   `json:"not_shown"` // the API document says "not shown", so the check records the behaviour and never fails
 
 	only  environment // "": both environments
 	phase phase
@@ -45,11 +45,12 @@ const (
 
 const (
 	portable   phase = iota // needs only the API
-	controlled              // needs the control interface, moves the clock or disables the key
-	last                    // judges everything seen in the run
+	controlled              // needs the control interface of the sandbox, and may change its clock or disable the key
+	last                    // judges all replies of the run
 )
 
-// rule returns a free check for both environments. Its methods change these properties.
+// rule returns a check without cost for both environments. The methods of Check change these
+// properties.
 func rule(id, section, sentence string, run judgement) Check {
 	return Check{ID: id, Section: section, Sentence: sentence, run: run}
 }
@@ -81,7 +82,7 @@ func notShown(format string, args ...any) finding {
 }
 func notRun(format string, args ...any) finding { return finding{NotRun, fmt.Sprintf(format, args...)} }
 
-// when returns then if the condition holds, and otherwise the other finding.
+// when returns then if the condition is true, and otherwise the other finding.
 func when(holds bool, then, otherwise finding) finding {
 	if holds {
 		return then
@@ -100,16 +101,17 @@ func refusing(codes ...string) func(reply) finding {
 	return func(r reply) finding { return refused(r, codes...) }
 }
 
-// refusedAnyhow expects a refusal whose code the document does not give.
+// refusedAnyhow requires a refusal with any code, because the API document gives none.
 func refusedAnyhow(r reply) finding { return refused(r, r.code()) }
 
-// accepted expects a reply without any of the codes.
+// accepted requires an envelope with a code that is not in codes.
 func accepted(r reply, codes ...string) finding {
 	wrong := r.err != nil || r.envelope == nil || slices.Contains(codes, r.code())
 	return when(wrong, differs("%s", r.seen()), ok("%s", r.seen()))
 }
 
-// signatureAccepted expects anything but a refusal of the signature.
+// signatureAccepted requires a reply that does not reject the signature, the timestamp or the
+// nonce.
 func signatureAccepted(r reply) finding {
 	return accepted(r, "invalid_signature", "stale_timestamp", "replayed_nonce")
 }
@@ -118,19 +120,18 @@ func succeeds(r reply) finding {
 	return when(r.succeeded(), ok("%s", r.seen()), differs("%s", r.seen()))
 }
 
-// recorded accepts every reply, because the document leaves it open.
+// recorded accepts every reply, because the API document does not say what is right.
 func recorded(r reply) finding { return ok("%s", r.seen()) }
 
-// wants returns a judgement that sends the request and judges the reply. Most checks need
-// no more.
+// wants returns a judgement that sends the request and judges the reply.
 func (r request) wants(judge func(reply) finding) judgement {
 	return func(s *session) finding { return judge(s.send(r)) }
 }
 
-// step prepares something for the run's checks, or says why it cannot.
+// step prepares a value for checks. The text says why the value is missing, or is "".
 type step[T any] = func(*session) (T, string)
 
-// given judges the result of a step, or reports why there is none.
+// given judges the result of a step. The verdict is NotRun if the result is missing.
 func given[T any](made step[T], judge func(*session, T) finding) judgement {
 	return func(s *session) finding {
 		got, why := made(s)
@@ -141,12 +142,12 @@ func given[T any](made step[T], judge func(*session, T) finding) judgement {
 	}
 }
 
-// asks sends the request prepared by a step.
+// asks sends the request from a step and judges the reply.
 func asks(made step[request], judge func(reply) finding) judgement {
 	return given(made, func(s *session, r request) finding { return judge(s.send(r)) })
 }
 
-// reading judges the data of an endpoint's reply.
+// reading judges the data in the reply of an endpoint.
 func reading(name string, judge func(s *session, data map[string]any) finding) judgement {
 	return func(s *session) finding {
 		r, _ := s.replyOf(name)
@@ -154,7 +155,7 @@ func reading(name string, judge func(s *session, data map[string]any) finding) j
 	}
 }
 
-// group holds the common properties of the checks of one subject.
+// group is the set of properties that several checks share.
 type group struct {
 	prefix, section, what string
 	paid                  bool
@@ -165,7 +166,7 @@ func (g group) rule(id, sentence string, run judgement) Check {
 	return Check{ID: g.prefix + "." + id, Section: g.section, Costs: g.paid, only: g.only, Sentence: g.what + " " + sentence, run: run}
 }
 
-// each concatenates the checks of every row of a table.
+// each returns the checks for all rows of a table.
 func each[T any](rows []T, checks func(T) []Check) (out []Check) {
 	for _, row := range rows {
 		out = append(out, checks(row)...)
@@ -173,7 +174,7 @@ func each[T any](rows []T, checks func(T) []Check) (out []Check) {
 	return out
 }
 
-// The sections of the API document, by their headings.
+// The headings of the sections in the API document.
 const (
 	secEnvelope    = "Response envelope"
 	secConventions = "General conventions"
@@ -203,15 +204,15 @@ const (
 	secVersioning  = "Versioning"
 )
 
-// Sections returns the headings of the document that have checks.
+// Sections returns the headings in the API document that have checks.
 func Sections() []string {
 	return []string{secConventions, secEnvelope, secAccount, secWallet, secOffer, secOrder, secProxy, secRenewal, secPage, secOrderState,
 		secRenewState, secIdempotency, secOffers, secCreate, secOrders, secDetail, secProxies, secRenew, secPagination, secScenario,
 		secCredentials, secHeaders, secCanonical, secErrors, secLimits, secVersioning}
 }
 
-// List returns all checks in the document's order, for both environments and with every
-// option configured.
+// List returns all checks in the order of the API document. It includes the checks for both
+// environments and for every option.
 func List() []Check {
 	all := slices.Concat(envelopeChecks(), fieldChecks(), moneyChecks(), stateChecks(), idempotencyChecks(), offerChecks(),
 		orderChecks(), renewChecks(), pageChecks(), scenarioChecks(), scopeChecks(), authChecks(), canonicalChecks(),

@@ -18,39 +18,40 @@ import (
 
 // Config configures a run.
 type Config struct {
-	BaseURL    string // https://…, or http:// to loopback
+	BaseURL    string // https://…; http:// is accepted only for a loopback address
 	AppID      string // begins with sbx_app_ or live_app_
-	Secret     string // never printed
-	Production bool   // must agree with the App ID; makes the run read-only unless MaxCents allows more
-	MaxCents   *int64 // spending limit in cents; nil: what the chosen checks need in a sandbox, nothing in production
-	SignPort   bool   // include the port in the signed host; the document leaves it open
+	Secret     string // the API Secret; the package never prints it
+	Production bool   // must agree with the App ID; without MaxCents, a run in production does not spend
+	MaxCents   *int64 // spending limit in cents; nil means the planned cost in a sandbox and 0 in production
+	SignPort   bool   // whether the signed host includes the port; the API document does not say
 
-	Keys         []Key  // additional keys, for scopes, other accounts and refusals
-	OtherBaseURL string // the other environment's address, to check that keys do not work there
-	ControlURL   string // control interface of Perennial's sandbox; "": skip its checks
-	CIDRField    string // field name of an order line's CIDRs, which the document does not give
-	Section      string // comma-separated prefixes of the ids or sections of the checks to run, ignoring case
+	Keys         []Key  // additional keys for the checks of scopes, other accounts and refusals
+	OtherBaseURL string // address of the other environment, for checks that the key does not work there
+	ControlURL   string // control interface of Perennial's sandbox; "" skips the checks that need it
+	CIDRField    string // the JSON name for the CIDRs of an order line, which the API document does not give
+	Section      string // ids or sections to check: prefixes, separated by commas, in upper or lower case; "": all
 
-	UserAgent string                                     // default "perennial-conformance/1"
+	UserAgent string                                     // default: "perennial-conformance/1"
 	Clock     func() time.Time                           // default: the system's clock
-	Wait      func(context.Context, time.Duration) error // default: a timer
-	Transport http.RoundTripper                          // default: HTTP/1.1, owned by the run
+	Wait      func(context.Context, time.Duration) error // default: a timer that stops when ctx ends
+	Transport http.RoundTripper                          // default: the run's own HTTP/1.1 transport
 
-	Announce func(Plan)   // called once, before the first request other than GET
+	Announce func(Plan)   // called once, before the first request other than a GET
 	Progress func(Result) // called after each check
 }
 
 const (
-	timeout  = 30 * time.Second // of one request
-	patience = 3 * time.Minute  // for one order to end, and for a rate limit
+	timeout  = 30 * time.Second // for one request
+	patience = 3 * time.Minute  // for the progress of one order, and for a rate limit
 )
 
-// Key is an additional key. All but those of [RoleThere] belong to the same environment.
+// Key is an additional API key. A key with [RoleThere] belongs to the other environment, and
+// all other keys belong to the environment of the run.
 type Key struct {
 	Role   Role   `json:"role"`
 	AppID  string `json:"app_id"`
 	Secret string `json:"secret"`
-	Scope  string `json:"scope,omitempty"` // for RoleScope: its only scope
+	Scope  string `json:"scope,omitempty"` // the key's only scope, for RoleScope
 }
 
 // Role is the purpose of an additional key.
@@ -59,28 +60,28 @@ type Role string
 // The roles of additional keys.
 const (
 	RoleScope   Role = "scope"         // has exactly the scope in Key.Scope
-	RoleSame    Role = "same_account"  // all scopes, the same account
-	RoleOther   Role = "other_account" // all scopes, another account
-	RoleRevoked Role = "revoked"       // disabled
-	RoleOutside Role = "outside"       // not permitted from this address
-	RoleThere   Role = "there"         // all scopes, the same account in the other environment, at OtherBaseURL
+	RoleSame    Role = "same_account"  // has all scopes and belongs to the same account
+	RoleOther   Role = "other_account" // has all scopes and belongs to another account
+	RoleRevoked Role = "revoked"       // is disabled
+	RoleOutside Role = "outside"       // is not permitted for the address of this machine
+	RoleThere   Role = "there"         // has all scopes and belongs to the same account in the other environment, at OtherBaseURL
 )
 
-// Plan describes a run before it begins.
+// Plan describes a run before its checks begin.
 type Plan struct {
 	Environment string // sandbox or production
-	Checks      int    // number of chosen checks
-	MaxCents    int64  // spending limit, if the server follows the document
+	Checks      int    // the number of chosen checks
+	MaxCents    int64  // the most that the run spends if the server obeys the API document
 	Currency    string
 }
 
-// ErrConfig reports an invalid configuration.
+// ErrConfig means that the configuration is invalid.
 var ErrConfig = errors.New("conformance: configuration")
 
-// ErrUnreachable reports a server that did not reply to the first request.
+// ErrUnreachable means that the server did not reply to the first request.
 var ErrUnreachable = errors.New("conformance: no reply")
 
-// ErrKey reports that the server refused the key. Nothing can be checked without one.
+// ErrKey means that the server rejected the key. No check is possible without a valid key.
 var ErrKey = errors.New("conformance: the key was refused")
 
 func (c *Config) environment() string {
@@ -127,7 +128,8 @@ func (k *Key) validate(prefix string) error {
 	return nil
 }
 
-// parseAddress refuses addresses that would send signatures over a network in clear text.
+// parseAddress parses a server's address. It accepts only https, or http to a loopback address,
+// so that no signature crosses a network in clear text.
 func parseAddress(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	if err != nil || u.Hostname() == "" || u.RawQuery != "" || u.User != nil {
@@ -158,7 +160,8 @@ func (c *Config) fillDefaults() {
 	}
 }
 
-// newTransport returns a transport with HTTP/1.1 and without redirects and compression.
+// newTransport returns an HTTP/1.1 transport that does not compress and does not follow
+// redirects.
 func newTransport() *http.Transport {
 	return &http.Transport{
 		Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: 10 * time.Second}).DialContext,

@@ -1,5 +1,5 @@
-// Checks that use the control interface of Perennial's sandbox. They move the clock,
-// disable the key, empty the wallet and request outcomes, and undo all of it.
+// Checks with the control interface of Perennial's sandbox. They change the clock, disable the
+// key, empty the wallet and set faults. Each check reverses its changes.
 
 package conformance
 
@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// command sends a control request, even after an interrupt, because it may undo an earlier
-// one.
+// command sends a request to the control interface, even after an interrupt, because the
+// request may reverse an earlier one.
 func (s *session) command(method, path string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {
@@ -41,11 +41,11 @@ func (s *session) command(method, path string, in, out any) error {
 	return json.NewDecoder(resp.Body).Decode(out)
 }
 
-// members of a control request.
+// setting is the body of a control request.
 type setting = map[string]any
 
-// during calls do while a setting applies, and undoes it. Without an undo it deletes all
-// settings of the path.
+// during applies a setting, calls do, and reverses the setting with undo. If undo is nil, it
+// deletes all settings of the path. failed is the text if the reversal fails.
 func (s *session) during(path string, set, undo setting, failed string, do func() finding) finding {
 	if err := s.command(http.MethodPost, path, set, nil); err != nil {
 		return notRun("%s", err)
@@ -61,7 +61,7 @@ func (s *session) during(path string, set, undo setting, failed string, do func(
 	return out
 }
 
-// atClock calls do with the server's clock moved, and moves it back.
+// atClock changes the server's clock, calls do, and resets the clock.
 func (s *session) atClock(by time.Duration, do func() finding) finding {
 	original := int64(s.skew.Round(time.Second) / time.Second)
 	moved := setting{"offset_seconds": original + int64(by/time.Second)}
@@ -72,13 +72,13 @@ func (s *session) atClock(by time.Duration, do func() finding) finding {
 	})
 }
 
-// withFault sets one fault for this account, once, and clears all faults afterwards.
+// withFault sets a fault for one request in this environment, calls do, and deletes all faults.
 func (s *session) withFault(fault setting, do func() finding) finding {
 	fault["environment"] = s.cfg.environment()
 	return s.during("/faults", fault, nil, "the faults could not be cleared", do)
 }
 
-// withWallet calls do with a wallet of the given amount, and restores the wallet.
+// withWallet sets the wallet to an amount, calls do, and restores the wallet.
 func (s *session) withWallet(cents int64, do func() finding) finding {
 	balance, known := s.balance()
 	if !known {
@@ -103,7 +103,7 @@ func controlChecks() []Check {
 				func() finding { return refused(s.send(e.harmless()), "api_key_revoked") })
 		})}
 	}
-	out := slices.Concat(clockChecks(), each(endpoints, revoked), poorChecks(), interruptedChecks(), each([]string{"partial", "manual_review", "failed"}, unsuccessfulChecks))
+	out := slices.Concat(clockChecks(), each(endpoints, revoked), lowWalletChecks(), interruptedChecks(), each([]string{"partial", "manual_review", "failed"}, unsuccessfulChecks))
 	out = append(out,
 		rule("control.rate_limited", secLimits, "rate_limited has Retry-After, and the same request is good afterwards", rateLimited),
 		rule("control.referee", secWallet, "the server's own list of charges explains the wallet to the cent", refereeAgrees).costs())
@@ -117,7 +117,7 @@ func clockChecks() []Check {
 	ahead := func(id, sentence string, by time.Duration) Check {
 		return rule("control.clock.server_"+id, secHeaders, sentence, func(s *session) finding {
 			return s.atClock(by, func() finding {
-				r := s.send(signedAs(func(d *draft) { d.stamp = s.stamp(-by) }))
+				r := s.send(changedBeforeSigning(func(d *draft) { d.stamp = s.stamp(-by) }))
 				return when(by.Abs() > 5*time.Minute, refused(r, "stale_timestamp"), signatureAccepted(r))
 			})
 		})
@@ -138,13 +138,13 @@ func clockChecks() []Check {
 		rule("control.retention.25h", secIdempotency, "what a key gets after 25 hours", laterReplay(25*time.Hour)).costs().open(),
 		nonce("after_9m", "whether a nonce is remembered after nine minutes", 9*time.Minute),
 		nonce("after_1d", "whether a nonce is remembered after a day", 24*time.Hour),
-		rule("control.page_token.after_2d", secPagination, "what a page token gets after two days", given(offerList.second, func(s *session, r request) finding {
+		rule("control.page_token.after_2d", secPagination, "what a page token gets after two days", given(offerList.secondPage, func(s *session, r request) finding {
 			return s.atClock(48*time.Hour, func() finding { return recorded(s.send(r)) })
 		})).open(),
 	}
 }
 
-// laterReplay repeats an order after moving the server's clock.
+// laterReplay changes the server's clock and then repeats an order.
 func laterReplay(by time.Duration) judgement {
 	return given(orderMade("kept"), func(s *session, b *bought) finding {
 		o, _ := s.chosenOffer()
@@ -160,8 +160,8 @@ func laterReplay(by time.Duration) judgement {
 	})
 }
 
-// poorChecks check that an insufficient wallet is not charged.
-func poorChecks() []Check {
+// lowWalletChecks check that the server refuses a purchase above the balance without a charge.
+func lowWalletChecks() []Check {
 	poor := func(id, section, sentence string, made step[request]) Check {
 		return rule("control.poor."+id, section, sentence, given(made, func(s *session, r request) finding {
 			return s.withWallet(1, func() finding {
@@ -178,25 +178,25 @@ func poorChecks() []Check {
 		}),
 		poor("renewal", secRenew, "a renewal that the wallet cannot pay is refused with insufficient_wallet_balance and no charge", func(s *session) (request, string) {
 			ids := s.ownProxies()
-			return post("/api/v1/proxies/renew", "poor", renewBody(ids, 30)), says(len(ids) == 0, noProxy)
+			return post("/api/v1/proxies/renew", "poor", renewBody(ids, 30)), textIf(len(ids) == 0, noProxy)
 		}).costs(),
 	}
 }
 
-// interruptedChecks check records in processing and unresolved records.
+// interruptedChecks check idempotency records that are in progress or unresolved.
 func interruptedChecks() []Check {
-	unresolved := func(id, sentence string, do func(*session, left) finding) Check {
+	unresolved := func(id, sentence string, do func(*session, unresolvedRequest) finding) Check {
 		return rule("control.unresolved."+id, secIdempotency, sentence, given((*session).leaveUnresolved, do)).costs()
 	}
 	return []Check{
-		unresolved("code", "a key whose first request was interrupted gets idempotency_unresolved with HTTP 409", func(s *session, l left) finding {
+		unresolved("code", "a key whose first request was interrupted gets idempotency_unresolved with HTTP 409", func(s *session, l unresolvedRequest) finding {
 			got := s.send(l.r)
 			return when(got.status != http.StatusConflict, differs("%s", got.seen()), refused(got, "idempotency_unresolved"))
 		}),
-		unresolved("stays", "it stays so, two days later too", func(s *session, l left) finding {
+		unresolved("stays", "it stays so, two days later too", func(s *session, l unresolvedRequest) finding {
 			return s.atClock(48*time.Hour, func() finding { return refused(s.send(l.r), "idempotency_unresolved") })
 		}),
-		unresolved("charged_once", "repeating it never charges again", func(s *session, l left) finding {
+		unresolved("charged_once", "repeating it never charges again", func(s *session, l unresolvedRequest) finding {
 			s.send(l.r)
 			now, _ := s.balance()
 			spent := l.before - now
@@ -206,15 +206,15 @@ func interruptedChecks() []Check {
 	}
 }
 
-// left is a request whose record stays unresolved, with the earlier wallet.
-type left struct {
+// unresolvedRequest is a request whose idempotency record stays unresolved.
+type unresolvedRequest struct {
 	r           request
-	sum, before int64 // cost, and wallet before
+	sum, before int64 // the cost and the wallet before, in cents
 }
 
-// leaveUnresolved makes one order with an interrupted record.
-func (s *session) leaveUnresolved() (left, string) {
-	return try(s, "unresolved", func() (out left, why string) {
+// leaveUnresolved sends one order whose idempotency record stays unresolved.
+func (s *session) leaveUnresolved() (unresolvedRequest, string) {
+	return try(s, "unresolved", func() (out unresolvedRequest, why string) {
 		if out.r, out.sum, why = s.orderOf("unresolved"); why != "" {
 			return out, why
 		}
@@ -227,7 +227,8 @@ func (s *session) leaveUnresolved() (left, string) {
 	})
 }
 
-// whileHanging repeats a request while the first one hangs, then asks for the result.
+// whileHanging repeats a request while the first one is in progress. It then asks for the
+// result.
 func whileHanging(s *session) finding {
 	r, sum, why := s.orderOf("hanging")
 	if why != "" {
@@ -257,7 +258,7 @@ func whileHanging(s *session) finding {
 	})
 }
 
-// until polls a limited number of times.
+// until calls done up to 2000 times, and reports whether done returned true.
 func (s *session) until(done func() bool) bool {
 	for range 2000 {
 		if s.ctx.Err() != nil || done() {
@@ -281,7 +282,7 @@ func rateLimited(s *session) finding {
 	})
 }
 
-// refereeAgrees compares this account's charges with the change of its wallet.
+// refereeAgrees compares the charges for the run's keys with the change of the wallet.
 func refereeAgrees(s *session) finding {
 	var charges []struct {
 		Environment string `json:"environment"`

@@ -1,11 +1,12 @@
-// Package conformance checks an implementation of the customer API on the wire, statement
-// by statement of the API document.
+// Package conformance checks a server of the customer API. It sends requests, and compares the
+// replies with each statement of the API document.
 //
 // The package shares no code with the client or the sandbox. It builds, signs and reads
-// messages from the document alone. A misreading in one of them then cannot hide in
-// another. A test checks this independence.
+// messages by the API document alone. If the client or the sandbox misreads the document, the
+// checks do not repeat the mistake. A test verifies this independence.
 //
-// Every [Check] has a stable id, a section of the document and a sentence. If the document
-// says "not shown", a check records what was seen and never fails. A run announces what it
-// may spend before spending, buys what it renews, and touches nothing else.
+// Every [Check] has a stable id, a section of the document and a sentence. If the document says
+// "not shown", the check records the server's behaviour and never fails. Before a run spends
+// money, it announces how much it may spend. It renews only proxies that it has bought, and
+// changes nothing else.
 package conformance

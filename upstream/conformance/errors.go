@@ -23,7 +23,8 @@ func errorChecks() []Check {
 	return append(append(out, unsupportedChecks()...), statusChecks()...)
 }
 
-// orderAt and proxyAt request a resource of an order or a proxy of this account.
+// orderAt and proxyAt request the given resource with the id of an order or a proxy of this
+// account.
 func orderAt(resource string) step[request] { return itemAt((*session).anyOrder, "order_no", resource) }
 func proxyAt(resource string) step[request] { return itemAt((*session).anyProxy, "proxy_id", resource) }
 
@@ -34,8 +35,8 @@ func itemAt(item step[reply], id, resource string) step[request] {
 	}
 }
 
-// unsupportedChecks try operations without documented paths. They check only the refusal,
-// and never run in production.
+// unsupportedChecks try operations for which the API document gives no path. They require only
+// a refusal, and never run in production.
 func unsupportedChecks() []Check {
 	type operation struct{ id, method, path string }
 	return each([]operation{
@@ -59,7 +60,7 @@ func unsupportedChecks() []Check {
 	})
 }
 
-// statusChecks record the HTTP statuses that the document does not give.
+// statusChecks record HTTP statuses that the API document does not give.
 func statusChecks() []Check {
 	var out []Check
 	for _, r := range []struct {
@@ -81,7 +82,8 @@ func statusChecks() []Check {
 		post("/api/v1/orders", "errors", "{}").wants(func(r reply) finding { return ok("%s", typeName(r.data()["errors"])) })).open())
 }
 
-// limitChecks check rate limits, and the version in the path.
+// limitChecks check rate limits and other limits, and how the server treats unknown versions
+// and fields.
 func limitChecks() []Check {
 	otherType := post("/api/v1/orders", "type", lines(unknown, 1, 1)).damaged(func(d *draft) { d.header.Set("Content-Type", "text/plain") }, false)
 	scenario := post("/api/v1/proxies/renew", "scenario", renewBody([]string{unknown}, 30))

@@ -1,4 +1,4 @@
-// Checks of every documented field, and the objects to check.
+// Checks of every documented field, and the objects that they check.
 
 package conformance
 
@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// field is one line of the document's field tables.
+// field is one row in the field tables of the API document.
 type field struct {
 	name string
 	kind kind
-	null bool // "may be null"
+	null bool // the API document says "may be null"
 }
 
-// kinds are the types by their names in the tables.
+// kinds maps a name in the tables below to its type.
 var kinds = map[string]kind{"": anything, "text": text, "boolean": boolean, "list": list, "object": object, "instant": instant,
 	"integer": integer, "decimal": decimal, "texts": texts, "integers": integers}
 
-// fields parses a table: names, with their types if the document gives them, and a
-// question mark if they may be null.
+// fields parses a table of field names. A name may have a type, as in name:text. A question
+// mark at the end means that the field may be null.
 func fields(table string) (out []field) {
 	for entry := range strings.FieldsSeq(table) {
 		entry, null := strings.CutSuffix(entry, "?")
@@ -29,7 +29,7 @@ func fields(table string) (out []field) {
 	return out
 }
 
-// The fields of the document.
+// The fields in the API document.
 var (
 	envelopeFields = fields("success:boolean code:text message:text data:object timestamp:instant trace_id:text")
 	failureFields  = fields("success:boolean code:text message:text data:object? timestamp:instant trace_id:text")
@@ -50,7 +50,7 @@ var (
 	pageFields = fields("page_size:integer has_more:boolean next_page_token:text?")
 )
 
-// fieldChecks check every field of every resource, wherever the resource appears.
+// fieldChecks check every field of every resource, in each reply that contains the resource.
 func fieldChecks() []Check {
 	type table struct {
 		group
@@ -75,7 +75,7 @@ func fieldChecks() []Check {
 	}, func(t table) []Check { return t.has("", t.fields, t.of) })
 }
 
-// has checks every field in every object of a subject.
+// has returns a check of each field in every object of a subject.
 func (g group) has(prefix string, fields []field, of subject) (out []Check) {
 	for _, f := range fields {
 		says := f.kind.name
@@ -102,7 +102,7 @@ func (f field) in(objects []map[string]any) finding {
 	return ok("%s", seen)
 }
 
-// envelopeChecks check that successes and failures use the envelope.
+// envelopeChecks check that successes and failures have the documented envelope.
 func envelopeChecks() []Check {
 	successes := each(endpoints, func(e endpoint) []Check {
 		made := func(s *session) (reply, string) { return s.replyOf(e.name) }
@@ -133,7 +133,7 @@ func envelopeChecks() []Check {
 	}, func(k failure) []Check {
 		g := group{prefix: "failure." + k.name, section: secErrors, what: "the reply to " + k.what}
 		if k.name == "unknown_method" {
-			g.only = onlySandbox // never send undocumented requests in production
+			g.only = onlySandbox // undocumented requests are never sent in production
 		}
 		observe := func(s *session) reply { return memo(s, "failure "+k.name, func() reply { return s.send(k.request) }) }
 		out := g.has("", failureFields, func(s *session) ([]map[string]any, string) { return []map[string]any{observe(s).envelope}, "" })
@@ -142,10 +142,10 @@ func envelopeChecks() []Check {
 	})...)
 }
 
-// subject returns the objects of one kind to check.
+// subject returns the objects that a check examines.
 type subject = step[[]map[string]any]
 
-// replyOf returns a successful reply of an endpoint, or why there is none.
+// replyOf returns a reply of an endpoint, or the reason why there is none.
 func (s *session) replyOf(name string) (reply, string) {
 	switch name {
 	case "order_create":
@@ -163,7 +163,7 @@ func (s *session) replyOf(name string) (reply, string) {
 	return memo(s, "reply "+name, func() reply { return s.get(endpoints[i].path) }), ""
 }
 
-// anyOrder returns the order that the run bought, or the first of the list.
+// anyOrder returns the order that the run has bought, or the first order in the list.
 func (s *session) anyOrder() (reply, string) {
 	if b := s.buy("plain"); b.why == "" {
 		return *b.last(), ""
@@ -178,7 +178,7 @@ func (s *session) anyOrder() (reply, string) {
 	return reply{}, "there is no order: " + s.buy("plain").why
 }
 
-// anyProxy returns a proxy that the run bought, or the first of the list.
+// anyProxy returns a proxy that the run has bought, or the first proxy in the list.
 func (s *session) anyProxy() (reply, string) {
 	ids := s.ownProxies()
 	if len(ids) == 0 {
@@ -192,7 +192,7 @@ func (s *session) anyProxy() (reply, string) {
 	return memo(s, "a proxy", func() reply { return s.get("/api/v1/proxies/" + rfc3986(ids[0])) }), ""
 }
 
-// ownProxies returns the ids that the run bought with its plain order.
+// ownProxies returns the ids of the proxies in the run's plain order.
 func (s *session) ownProxies() []string {
 	ids := wordsOf(things(s.buy("plain").last().data(), "proxies"), "proxy_id")
 	return slices.DeleteFunc(ids, func(id string) bool { return id == "" })
@@ -208,7 +208,7 @@ func dataOf(name string) subject {
 	}
 }
 
-// memberOf selects an object inside each object of a subject.
+// memberOf returns the object in a member of each object of a subject.
 func memberOf(of subject, name string) subject {
 	return func(s *session) ([]map[string]any, string) {
 		objects, why := of(s)
@@ -221,7 +221,7 @@ func memberOf(of subject, name string) subject {
 	}
 }
 
-// entriesOf selects the entries of an array inside each object of a subject.
+// entriesOf returns the entries of an array in each object of a subject.
 func entriesOf(of subject, name string) subject {
 	return func(s *session) ([]map[string]any, string) {
 		objects, why := of(s)
@@ -236,10 +236,10 @@ func entriesOf(of subject, name string) subject {
 	}
 }
 
-// listed selects the entries of a list whose key the document does not give.
+// listed returns the entries of a list whose name the API document does not give.
 func listed(path string) subject {
 	return func(s *session) ([]map[string]any, string) {
-		s.buy("plain") // makes sure that the list has an entry, if buying is allowed
+		s.buy("plain") // adds an entry to the list, if the run may spend money
 		r := memo(s, "listed "+path, func() reply { return s.get(path) })
 		_, items, found := onlyArray(r.data())
 		switch {
@@ -252,7 +252,7 @@ func listed(path string) subject {
 	}
 }
 
-// finalOf selects the last detail of one of the run's orders.
+// finalOf returns the last detail of an order that the run has bought.
 func finalOf(name string) subject {
 	return func(s *session) ([]map[string]any, string) {
 		data, why := s.buy(name).final()

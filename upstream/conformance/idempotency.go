@@ -1,4 +1,4 @@
-// Checks of replay, conflict and concurrency with one idempotency key.
+// Checks of repeated, conflicting and parallel requests with one idempotency key.
 
 package conformance
 
@@ -31,64 +31,65 @@ func idempotencyChecks() []Check {
 		}))
 }
 
-// again is a repeated request, with the wallet before and after.
-type again struct {
+// repetition is a request that was sent twice, with the wallet before and after the second
+// time.
+type repetition struct {
 	first, second reply
 	around
-	rest bool // no effect happened twice
+	noEffect bool // the second request had no effect
 }
 
-func orderAgain(name string) step[again] {
-	return func(s *session) (again, string) {
-		return try(s, "again order "+name, func() (again, string) {
+func orderAgain(name string) step[repetition] {
+	return func(s *session) (repetition, string) {
+		return try(s, "again order "+name, func() (repetition, string) {
 			b := s.buy(name)
 			if b.why != "" {
-				return again{}, b.why
+				return repetition{}, b.why
 			}
 			p := s.pay(b.request)
-			return again{b.reply, p.reply, p.around, word(p.reply.data(), "order_no") == b.orderNo}, ""
+			return repetition{b.reply, p.reply, p.around, word(p.reply.data(), "order_no") == b.orderNo}, ""
 		})
 	}
 }
 
-func renewalAgain(name string) step[again] {
-	return func(s *session) (again, string) {
-		return try(s, "again renewal "+name, func() (again, string) {
+func renewalAgain(name string) step[repetition] {
+	return func(s *session) (repetition, string) {
+		return try(s, "again renewal "+name, func() (repetition, string) {
 			r := s.renew(name)
 			if r.why != "" {
-				return again{}, r.why
+				return repetition{}, r.why
 			}
 			before := s.expiries(r.ids)
 			p := s.pay(r.request)
-			return again{r.reply, p.reply, p.around, reflect.DeepEqual(before, s.expiries(r.ids))}, ""
+			return repetition{r.reply, p.reply, p.around, reflect.DeepEqual(before, s.expiries(r.ids))}, ""
 		})
 	}
 }
 
-func replayChecks(id, what string, only environment, repeat step[again]) []Check {
+func replayChecks(id, what string, only environment, repeat step[repetition]) []Check {
 	g := group{"idempotency." + id, secIdempotency, "the same key and body of " + what, true, only}
-	check := func(id, sentence string, do func(again) finding) Check {
-		return g.rule(id, sentence, given(repeat, func(_ *session, a again) finding { return do(a) }))
+	check := func(id, sentence string, do func(repetition) finding) Check {
+		return g.rule(id, sentence, given(repeat, func(_ *session, a repetition) finding { return do(a) }))
 	}
 	return []Check{
-		check("replayed", "get the first response's code and status", func(a again) finding {
+		check("replayed", "get the first response's code and status", func(a repetition) finding {
 			return when(a.second.status != a.first.status || a.second.code() != a.first.code(),
 				differs("first %s, then %s", a.first.seen(), a.second.seen()), ok("%s", a.second.seen()))
 		}),
-		check("snapshot", "get the first response's data, whatever happened since", func(a again) finding {
+		check("snapshot", "get the first response's data, whatever happened since", func(a repetition) finding {
 			return when(a.second.data() == nil || !reflect.DeepEqual(a.first.data(), a.second.data()), differs("data is not the same"), ok("the same data"))
 		}),
-		check("not_charged", "charge nothing", func(a again) finding { return a.unmoved() }),
-		check("not_done_twice", "do nothing a second time", func(a again) finding {
-			return when(a.rest, ok("nothing moved"), differs("another order, or another expiry, came of it"))
+		check("not_charged", "charge nothing", func(a repetition) finding { return a.notCharged() }),
+		check("not_done_twice", "do nothing a second time", func(a repetition) finding {
+			return when(a.noEffect, ok("nothing moved"), differs("another order, or another expiry, came of it"))
 		}),
-		check("same_frame", "has the first timestamp and trace_id", func(a again) finding {
+		check("same_frame", "has the first timestamp and trace_id", func(a repetition) finding {
 			return ok("timestamp %t, trace_id %t", a.first.envelope["timestamp"] == a.second.envelope["timestamp"], a.first.envelope["trace_id"] == a.second.envelope["trace_id"])
 		}).open(),
 	}
 }
 
-// conflictChecks send a key with another body.
+// conflictChecks send another body with a used key.
 func conflictChecks() []Check {
 	order := func(s *session) (request, string) {
 		b := s.buy("plain")
@@ -127,19 +128,20 @@ func conflictChecks() []Check {
 					}
 				}
 			})
-			f := wallet.unmoved()
+			f := wallet.notCharged()
 			return when(f.verdict == OK, ok("%s, %s", replies[0].seen(), replies[1].seen()), f)
 		}).costs(),
 	}
 }
 
-// affordAgain says why the run could not pay if the server executed a refused request.
+// affordAgain says why the run could not pay if the server executed a request that it should
+// refuse. It returns "" if the run could pay.
 func (s *session) affordAgain() string {
 	o, why := s.chosenOffer()
 	return cmp.Or(why, s.afford(2*o.cents))
 }
 
-// keyChoices record what the document leaves open about keys.
+// keyChoices record behaviour of keys that the API document does not specify.
 func keyChoices() []Check {
 	choice := func(id, sentence string, made step[request]) Check {
 		return rule("idempotency."+id, secIdempotency, sentence, asks(made, recorded)).costs().open()
@@ -171,14 +173,14 @@ func keyChoices() []Check {
 			if second == nil || b.why != "" {
 				return request{}, "needs a second key of the account, and an order"
 			}
-			r := keyed("/api/v1/orders", b.request.key, "{}") // another body: a shared key conflicts, a free key makes it invalid
-			r.as = second
+			r := keyed("/api/v1/orders", b.request.key, "{}") // with another body: a shared key is a conflict, and otherwise the body is invalid
+			r.otherKey = second
 			return r, ""
 		}),
 	}
 }
 
-// race is one request that was sent many times in parallel.
+// race is one request that was sent several times in parallel.
 type race struct {
 	replies []reply
 	around
@@ -186,7 +188,7 @@ type race struct {
 
 const racers = 8
 
-// race sends a prepared request many times in parallel, once per run.
+// race sends a prepared request several times in parallel. It does so once in each run.
 func (s *session) race(name string, prepare step[request]) (race, string) {
 	return try(s, "race "+name, func() (race, string) {
 		r, why := prepare(s)
@@ -228,7 +230,7 @@ func raceAnswers(_ *session, r race) finding {
 	return when(done == 0, differs("none was done"), ok("%d of %d answered with the result", done, racers))
 }
 
-// chargedOnce compares the wallet with the amount that all answers give.
+// chargedOnce compares the change of the wallet with the amount of the single order or renewal.
 func (r race) chargedOnce(s *session, identity string) finding {
 	var data map[string]any
 	numbers := map[string]bool{}

@@ -54,7 +54,8 @@ func moneyChecks() []Check {
 	}
 }
 
-// decimalsAgree compares cents with decimal strings in every object.
+// decimalsAgree requires that an amount in cents and a decimal string are equal in every
+// object.
 func decimalsAgree(objects []map[string]any, centsName, decimalName string) finding {
 	if len(objects) == 0 {
 		return notRun("there is nothing to compare")
@@ -68,13 +69,13 @@ func decimalsAgree(objects []map[string]any, centsName, decimalName string) find
 	return ok("%d compared", len(objects))
 }
 
-// around is the wallet before and after a request that may charge.
+// around is the wallet in cents before and after a request that may charge.
 type around struct {
 	before, after int64
 	known         bool
 }
 
-// around calls do between two reads of the wallet.
+// around reads the wallet, calls do, and reads the wallet again.
 func (s *session) around(do func()) around {
 	before, knownBefore := s.balance()
 	do()
@@ -82,12 +83,12 @@ func (s *session) around(do func()) around {
 	return around{before, after, knownBefore && knownAfter}
 }
 
-// unmoved expects that nothing was charged.
-func (a around) unmoved() finding {
+// notCharged requires an unchanged wallet.
+func (a around) notCharged() finding {
 	return when(a.before != a.after, differs("the wallet went from %d to %d cents", a.before, a.after), ok("the same before and after"))
 }
 
-// debited compares the wallet with the amount of a result.
+// debited requires that the wallet decreased by an amount in a result.
 func (a around) debited(data map[string]any, name string) finding {
 	amount, has := cents(data, name)
 	switch {

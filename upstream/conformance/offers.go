@@ -1,4 +1,4 @@
-// Checks of offers: filters, quotes and catalogue.
+// Checks of offers: filters, prices and the list.
 
 package conformance
 
@@ -57,7 +57,8 @@ func offerChecks() []Check {
 	})...)
 }
 
-// filtered takes a value from the unfiltered list and filters by it.
+// filtered takes a value from the unfiltered list, and checks that a filter returns only offers
+// with this value.
 func filtered(parameter, member string) judgement {
 	return reading("offers", func(s *session, data map[string]any) finding {
 		all := wordsOf(things(data, "offers"), member)

@@ -1,4 +1,4 @@
-// Checks of orders: creation, progress, delivery and list.
+// Checks of orders: creation, delivery and the list.
 
 package conformance
 
@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// ordered is a named order and the first words of its checks' sentences.
+// ordered is an order in the purchase table. what begins the sentences of its checks.
 type ordered struct {
 	name, what string
 	quantity   int64
@@ -25,7 +25,7 @@ func orderChecks() []Check {
 	return slices.Concat(each(orderedPlain, ordered.checks), immediateChecks(), orderRefusals.checks(), cidrChecks(), orderListChecks())
 }
 
-// checks returns the checks of any delivered order.
+// checks returns the checks of a delivered order.
 func (o ordered) checks() []Check {
 	g := group{"order." + o.name, secCreate, o.what, true, o.only}
 	if o.name == "legacy" {
@@ -82,7 +82,7 @@ func created(name string) judgement {
 	})
 }
 
-// delivery is the delivery of an order's detail.
+// delivery is the delivery object in an order's detail, with the number of proxies.
 type delivery struct {
 	expected, delivered, proxies int64
 	complete, available          bool
@@ -102,7 +102,7 @@ func countsAgree(data map[string]any, quantity int64) finding {
 	return when(d == delivery{quantity, quantity, quantity, true, true}, ok("%s", seen), differs("%s", seen))
 }
 
-// immediateChecks check that a sandbox completes an order without a scenario at once.
+// immediateChecks check that a sandbox delivers an order without a scenario immediately.
 func immediateChecks() []Check {
 	return []Check{
 		rule("scenario.absent.at_once", secScenario, "without the header all test IPs are there at the first read", given(orderMade("plain"), func(_ *session, b *bought) finding {
@@ -130,7 +130,8 @@ func immediateChecks() []Check {
 	}
 }
 
-// cidrChecks need the name of the CIDR field, which the document does not give.
+// cidrChecks need Config.CIDRField, because the API document does not give the name of the
+// field.
 func cidrChecks() []Check {
 	refusal := func(id, sentence, items string) Check {
 		return rule("order.cidr."+id, secCreate, sentence, asks(func(s *session) (request, string) {
@@ -149,7 +150,7 @@ func cidrChecks() []Check {
 	}
 }
 
-// orderListChecks check that the list is a stable summary without credentials.
+// orderListChecks check that the order list is stable and has no credentials.
 func orderListChecks() []Check {
 	return []Check{
 		rule("orders.key", secOrders, "the key that holds the orders", listKey("order_list")).open(),
@@ -177,7 +178,7 @@ func orderListChecks() []Check {
 	}
 }
 
-// listKey records the key of a list.
+// listKey records the name of a list.
 func listKey(name string) judgement {
 	return reading(name, func(_ *session, data map[string]any) finding {
 		key, _, found := onlyArray(data)

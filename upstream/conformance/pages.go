@@ -18,18 +18,18 @@ var (
 	pagedLists = []paged{offerList, orderList, proxyList}
 )
 
-// walked is a list read from its first page to its end.
+// walked is the result of reading a list from its first page.
 type walked struct {
 	why   string
 	ids   map[string]bool
 	order []string
 	pages int
-	sizes []int // of each page
+	sizes []int // the number of entries on each page
 }
 
 const maxPages = 60
 
-// walk reads the pages of a list with one size, at most maxPages of them.
+// walk reads at most maxPages pages of a list with one page size.
 func (s *session) walk(p paged, size int) walked {
 	return memo(s, fmt.Sprintf("walk %s %d", p.name, size), func() walked {
 		w := walked{ids: map[string]bool{}}
@@ -74,17 +74,18 @@ func (p paged) sameOrder(s *session) finding {
 	return when(slices.Equal(a, b), ok("%d entries", len(a)), differs("another order at the second read"))
 }
 
-// filled buys enough for more than one list entry, if buying is allowed.
-func (p paged) filled(s *session) {
+// fill buys two orders, so that the list has more than one entry. It buys nothing if the run
+// may not spend money.
+func (p paged) fill(s *session) {
 	if p.name != "offers" {
 		s.buy("plain")
 		s.buy("legacy")
 	}
 }
 
-// firstToken returns the token after a first page of one entry.
+// firstToken returns the page token from a first page with one entry.
 func (p paged) firstToken(s *session) (string, string) {
-	p.filled(s)
+	p.fill(s)
 	r := memo(s, "first page "+p.name, func() reply { return s.get(p.path, pair{"page_size", "1"}) })
 	token := word(r.data(), "next_page_token")
 	if token == "" {
@@ -95,8 +96,8 @@ func (p paged) firstToken(s *session) (string, string) {
 
 var badToken = refusing("invalid_page_token")
 
-// second requests the page after that one.
-func (p paged) second(s *session) (request, string) {
+// secondPage requests the page after the first entry.
+func (p paged) secondPage(s *session) (request, string) {
 	token, why := p.firstToken(s)
 	return p.at(token), why
 }
@@ -105,7 +106,7 @@ func (p paged) at(token string) request {
 	return get(p.path, pair{"page_size", "1"}, pair{"page_token", token})
 }
 
-// with judges the reply to a request made from the list's token.
+// with sends a request that uses the list's page token, and judges the reply.
 func (p paged) with(judge func(reply) finding, use func(token string) request) judgement {
 	return given(p.firstToken, func(s *session, token string) finding { return judge(s.send(use(token))) })
 }
@@ -149,12 +150,12 @@ func (p paged) checks() []Check {
 			return ok("%s, page_size is %s", r.seen(), typeName(r.data()["page_size"]))
 		})).open(),
 		rules.rule("size_kept", "gives no page that is longer than its page_size", func(s *session) finding {
-			p.filled(s)
+			p.fill(s)
 			w := s.walk(p, 1)
 			return when(w.why != "" || slices.Max(append(w.sizes, 0)) > 1, differs("pages of %v, %s", w.sizes, w.why), ok("%d pages of one", w.pages))
 		}),
 		rules.rule("walk_unique", "gives no entry twice on its pages", func(s *session) finding {
-			p.filled(s)
+			p.fill(s)
 			w := s.walk(p, 1)
 			return w.unique()
 		}),
@@ -164,7 +165,7 @@ func (p paged) checks() []Check {
 				differs("%d pages, %d entries, %s", w.pages, len(w.ids), w.why), ok("%d entries on %d pages", len(w.ids), w.pages))
 		}),
 		rules.rule("sizes_agree", "begins with the same entries whatever the page size", func(s *session) finding {
-			p.filled(s)
+			p.fill(s)
 			one, fifty := s.walk(p, 1), s.walk(p, 50)
 			n := min(len(one.order), len(fifty.order))
 			return when(slices.Equal(one.order[:n], fifty.order[:n]), ok("%d entries compared", n), differs("other entries on pages of one"))
@@ -176,7 +177,8 @@ func (p paged) checks() []Check {
 	}
 }
 
-// tokenChecks check that a token is bound to its list, its account and its bytes.
+// tokenChecks check that a token is valid only unchanged, and only for its list and its
+// account.
 func (p paged) tokenChecks() []Check {
 	g := group{prefix: "page.token." + p.name, section: secPagination, what: "a token of " + p.name}
 	out := []Check{
@@ -190,13 +192,13 @@ func (p paged) tokenChecks() []Check {
 		g.rule("shortened", "that was shortened is refused with invalid_page_token", p.with(badToken, func(token string) request { return p.at(token[:len(token)/2]) })),
 		g.rule("made_up", "that was made up is refused with invalid_page_token", p.at("conformance").wants(badToken)),
 		g.rule("other_account", "is refused with invalid_page_token to another account", asks(func(s *session) (request, string) {
-			r, why := p.second(s)
+			r, why := p.secondPage(s)
 			if why != "" {
 				return r, why
 			}
-			return foreign(p.second)(s)
+			return foreign(p.secondPage)(s)
 		}, badToken)),
-		g.rule("works", "gives the next page", asks(p.second, func(r reply) finding { return when(r.succeeded(), ok("a page"), differs("%s", r.seen())) })),
+		g.rule("works", "gives the next page", asks(p.secondPage, func(r reply) finding { return when(r.succeeded(), ok("a page"), differs("%s", r.seen())) })),
 		rule("page.token."+p.name+".other_size", secPagination, "what a token of "+p.name+" gets with another page_size", p.with(recorded, func(token string) request {
 			return get(p.path, pair{"page_size", "2"}, pair{"page_token", token})
 		})).open(),
@@ -209,8 +211,8 @@ func (p paged) tokenChecks() []Check {
 	return out
 }
 
-// anyAccepted tries other last characters, because some encodings ignore bits. It returns
-// the first reply that is not a refusal.
+// anyAccepted changes the last character of a token in several ways, because some encodings
+// ignore bits. It returns the first successful reply, or else the last refusal.
 func (s *session) anyAccepted(p paged, token string) (last reply) {
 	for _, c := range "ABCDQRSTghijwxyz0123" {
 		if altered := token[:len(token)-1] + string(c); altered != token && !last.succeeded() {
@@ -220,12 +222,12 @@ func (s *session) anyAccepted(p paged, token string) (last reply) {
 	return last
 }
 
-// sizeChecks record which page sizes a server accepts beyond the document's.
+// sizeChecks record how the server treats page sizes that the API document does not mention.
 func (p paged) sizeChecks() []Check {
 	var out []Check
 	for _, size := range []string{"0", "-1", "many", "201", "1000"} {
 		if p.name == "offers" && size == "201" {
-			continue // documented
+			continue // the API document gives the limit of 200
 		}
 		out = append(out, rule("page."+p.name+".size."+size, secLimits, "what a page_size of "+size+" gets at "+p.name, get(p.path, pair{"page_size", size}).wants(func(r reply) finding {
 			return ok("%s, page_size %s", r.seen(), typeName(r.data()["page_size"]))

@@ -9,20 +9,20 @@ import (
 	"strings"
 )
 
-// refusal is a body that breaks one rule. no_charge checks whether the server charges for
-// it.
+// refusal is a body that breaks one rule. The check no_charge verifies that the server does not
+// charge.
 type refusal struct {
 	id, what string
-	codes    []string // any of them; none: the document gives no code
-	body     string   // OFFER stands for the offer's code or the proxy's id
+	codes    []string // the accepted codes; nil: the API document gives no code
+	body     string   // OFFER is replaced with an offer code or a proxy id
 	section  string
 }
 
-// refusals are bodies for one endpoint.
+// refusals are invalid bodies for one endpoint.
 type refusals struct {
 	prefix, what  string
 	section, path string
-	good          string // a body that would be executed under a key
+	good          string // a body that the server would execute
 	table         []refusal
 }
 
@@ -96,11 +96,11 @@ func lines(code string, count int, quantity int64) string {
 	for i := range items {
 		items[i] = line{code, quantity}
 	}
-	raw, _ := json.Marshal(map[string]any{"duration_days": 30, "items": items}) // marshals by construction
+	raw, _ := json.Marshal(map[string]any{"duration_days": 30, "items": items}) // never fails for strings and integers
 	return string(raw)
 }
 
-// checks sends every body once, with its own key, between two reads of the wallet.
+// checks sends every body once with its own key, and compares the wallet before and after.
 func (f *refusals) checks() []Check {
 	var out []Check
 	for _, one := range f.table {
@@ -114,7 +114,7 @@ func (f *refusals) checks() []Check {
 		}))
 	}
 	return append(out,
-		rule(f.prefix+".refused.no_charge", f.section, "none of the refusals charged anything", func(s *session) finding { return f.sent(s).unmoved() }),
+		rule(f.prefix+".refused.no_charge", f.section, "none of the refusals charged anything", func(s *session) finding { return f.sent(s).notCharged() }),
 		rule(f.prefix+".refused.errors", secErrors, "a validation_error of "+f.what+" carries data.errors", func(s *session) finding {
 			r := f.sent(s).replies["days_45"]
 			v := r.data()["errors"]
@@ -130,8 +130,8 @@ func (f *refusals) checks() []Check {
 			r := s.send(post(f.path, "", f.about(s, f.good)))
 			return refused(r, f.orUnknown(s, []string{"idempotency_key_required"})...)
 		}),
-		// JSON names are case-sensitive, and this body lacks its fields. A lenient server
-		// may execute it. It is therefore not in the batch that must not charge.
+		// JSON names are case-sensitive, so this body lacks its fields. A lenient server may
+		// execute the body. The body is therefore not in the batch that must not charge.
 		rule(f.prefix+".names_in_capitals", f.section, f.what+" whose fields are written in capitals is refused with validation_error", func(s *session) finding {
 			if why := s.affordAgain(); why != "" && s.subjectOf(f.prefix) != unknown {
 				return notRun("%s", why)
@@ -145,7 +145,7 @@ func (f *refusals) about(s *session, body string) string {
 	return strings.ReplaceAll(body, "OFFER\"", s.subjectOf(f.prefix)+"\"")
 }
 
-// orUnknown also accepts the refusal of an unknown item, for a body that names one.
+// orUnknown adds the codes for an unknown item, if the body contains an unknown item.
 func (f *refusals) orUnknown(s *session, codes []string) []string {
 	if s.subjectOf(f.prefix) != unknown {
 		return codes
@@ -161,7 +161,7 @@ type batch struct {
 func (f *refusals) sent(s *session) batch {
 	return memo(s, "refusals "+f.prefix, func() batch {
 		b := batch{replies: map[string]reply{}}
-		s.subjectOf(f.prefix) // may buy, outside the two reads
+		s.subjectOf(f.prefix) // may buy, so it runs before the wallet is read
 		b.around = s.around(func() {
 			for _, one := range f.table {
 				b.replies[one.id] = s.send(post(f.path, one.id, f.about(s, one.body)))
@@ -174,8 +174,8 @@ func (f *refusals) sent(s *session) batch {
 // unknown is an id that does not exist.
 const unknown = "conformance-unknown"
 
-// subjectOf returns the item that the bodies name. In production, or without spending, it
-// does not exist, and no server can charge for it.
+// subjectOf returns the item for the bodies. In production, or if the run may not spend money,
+// the item does not exist, so that no server can charge.
 func (s *session) subjectOf(prefix string) string {
 	if s.limit == 0 || s.cfg.Production {
 		return unknown

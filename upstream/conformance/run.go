@@ -12,9 +12,9 @@ import (
 	"strconv"
 )
 
-// Run checks one server. If ctx ends early, the remaining checks are [NotRun], and the
-// context's error comes with the report. [ErrConfig], [ErrUnreachable] and [ErrKey]
-// prevent the whole run.
+// Run checks one server. If ctx ends early, the remaining checks are [NotRun], and Run returns
+// the error of ctx with the report. After [ErrConfig], [ErrUnreachable] or [ErrKey], no check
+// has run.
 func Run(ctx context.Context, cfg Config) (Report, error) {
 	base, err := cfg.validate()
 	if err != nil {
@@ -52,8 +52,8 @@ func Run(ctx context.Context, cfg Config) (Report, error) {
 	return report, ctx.Err()
 }
 
-// judge makes checks of open statements never fail, and discards findings after an
-// interrupt.
+// judge runs a check. After an interrupt or an excessive rate limit, the verdict is NotRun.
+// Otherwise the verdict of an open check is NotShown.
 func (s *session) judge(c Check) finding {
 	if s.ctx.Err() != nil {
 		return notRun("interrupted")
@@ -74,7 +74,7 @@ func (s *session) judge(c Check) finding {
 	return f
 }
 
-// begin reads the server's clock, and announces what may be spent.
+// begin reads the server's clock and the wallet, and announces how much the run may spend.
 func (s *session) begin(checks []Check) error {
 	first := s.get("/api/v1/account")
 	if first.err != nil {
@@ -107,7 +107,7 @@ func (s *session) begin(checks []Check) error {
 	return s.ctx.Err()
 }
 
-// endpoint is one of the nine, with a request that changes nothing.
+// endpoint is one of the nine endpoints, with a path for a request that changes nothing.
 type endpoint struct{ name, method, path, scope string }
 
 var endpoints = []endpoint{
@@ -124,7 +124,7 @@ var endpoints = []endpoint{
 
 func (e endpoint) made(*session) (request, string) { return e.harmless(), "" }
 
-// harmless returns a request that names no item and cannot charge.
+// harmless returns a request that cannot charge, because it contains no existing item.
 func (e endpoint) harmless() request {
 	if e.method == http.MethodPost {
 		return post(e.path, e.name, "{}")
@@ -138,7 +138,7 @@ type Report struct {
 	AppID       string   `json:"app_id"`
 	Environment string   `json:"environment"`
 	MaxCents    int64    `json:"max_cents"`
-	SpentCents  int64    `json:"spent_cents"` // wallet before minus wallet after; -1: unknown
+	SpentCents  int64    `json:"spent_cents"` // the wallet before the run minus the wallet after; -1: unknown
 	Requests    int64    `json:"requests"`
 	Results     []Result `json:"results"`
 }
@@ -153,7 +153,7 @@ type Result struct {
 	Seen     string  `json:"seen"`
 }
 
-// Count returns the number of results with a verdict.
+// Count returns the number of results with the given verdict.
 func (r *Report) Count(v Verdict) (n int) {
 	for i := range r.Results {
 		if r.Results[i].Verdict == v {
@@ -163,8 +163,9 @@ func (r *Report) Count(v Verdict) (n int) {
 	return n
 }
 
-// WriteJUnit writes the report as JUnit XML, one suite per section. Differs is a failure
-// and NotRun is skipped. NotShown passes, with what was seen as output.
+// WriteJUnit writes the report as JUnit XML with one suite for each section. A Differs result
+// is a failure, and a NotRun result is skipped. A NotShown result passes, and Seen becomes its
+// output.
 func (r *Report) WriteJUnit(w io.Writer) error {
 	all := node("testsuites", r.junitCounts()...)
 	for _, section := range Sections() {
@@ -186,7 +187,7 @@ func (r *Report) WriteJUnit(w io.Writer) error {
 	return err
 }
 
-// xmlNode is any element of the report.
+// xmlNode is any element in the report.
 type xmlNode struct {
 	XMLName xml.Name
 	Attrs   []xml.Attr `xml:",any,attr"`
@@ -194,7 +195,7 @@ type xmlNode struct {
 	Inner   []xmlNode
 }
 
-// node returns an element with attributes, given as names and values in turn.
+// node returns an element. attributes are a name, its value, the next name, and so on.
 func node(name string, attributes ...string) xmlNode {
 	out := xmlNode{XMLName: xml.Name{Local: name}}
 	for pair := range slices.Chunk(attributes, 2) {

@@ -1,4 +1,4 @@
-// Checks of an order's progress, and of the sandbox's scenarios.
+// Checks of an order's progress, and of the scenarios in a sandbox.
 
 package conformance
 
@@ -7,19 +7,19 @@ import (
 	"slices"
 )
 
-// scenarioOrders are the sandbox orders with a scenario header.
+// scenarioOrders are the orders with a scenario header in a sandbox.
 var scenarioOrders = []ordered{
 	{"success", "scenario success", 1, onlySandbox}, {"delayed", "scenario delayed", 1, onlySandbox},
 	{"partial", "scenario partial", 2, onlySandbox}, {"rejected", "scenario rejected", 1, onlySandbox},
 }
 
-// stateChecks check an order's progress in either environment.
+// stateChecks check the progress of orders.
 func stateChecks() []Check {
-	return each(append(slices.Clone(scenarioOrders), ordered{"plain", "an order without a scenario", 2, ""}), ordered.course)
+	return each(append(slices.Clone(scenarioOrders), ordered{"plain", "an order without a scenario", 2, ""}), ordered.progressChecks)
 }
 
-// course judges every read of an order's detail. Each rule returns what is wrong with one.
-func (o ordered) course() []Check {
+// progressChecks check every detail that was read while the order progressed.
+func (o ordered) progressChecks() []Check {
 	g := group{"state." + o.name, secOrderState, o.what + ":", true, o.only}
 	check := func(id, sentence string, wrong func(data map[string]any, d delivery) string) Check {
 		return g.rule(id, sentence, given(orderMade(o.name), func(_ *session, b *bought) finding {
@@ -37,26 +37,26 @@ func (o ordered) course() []Check {
 	return []Check{
 		check("poll_while_in_progress", "while paid or procuring, poll_after_seconds is an integer or null", func(data map[string]any, _ delivery) string {
 			v, there := data["poll_after_seconds"]
-			return says(inProgress(word(data, "status")) && (!there || v != nil && !integer.fits(v)), "poll_after_seconds is %s", typeName(v))
+			return textIf(inProgress(word(data, "status")) && (!there || v != nil && !integer.fits(v)), "poll_after_seconds is %s", typeName(v))
 		}),
 		check("nothing_before_available", "proxies is empty until delivery.available", func(_ map[string]any, d delivery) string {
-			return says(d.proxies > 0 && !d.available, "%d proxies", d.proxies)
+			return textIf(d.proxies > 0 && !d.available, "%d proxies", d.proxies)
 		}),
 		check("no_credentials_before_available", "no credentials anywhere until delivery.available", func(data map[string]any, d delivery) string {
-			return says(!d.available, "%s", secretIn(data))
+			return textIf(!d.available, "%s", secretIn(data))
 		}),
 		check("delivered_at_most_expected", "delivered_count never exceeds expected_count", func(_ map[string]any, d delivery) string {
-			return says(d.delivered > d.expected, "%d of %d", d.delivered, d.expected)
+			return textIf(d.delivered > d.expected, "%d of %d", d.delivered, d.expected)
 		}),
 		check("incomplete_is_unavailable", "fewer than expected are neither complete nor available", func(_ map[string]any, d delivery) string {
-			return says(d.delivered < d.expected && (d.complete || d.available), "%d of %d", d.delivered, d.expected)
+			return textIf(d.delivered < d.expected && (d.complete || d.available), "%d of %d", d.delivered, d.expected)
 		}),
 		g.rule("counts_never_fall", "delivered_count never falls", given(orderMade(o.name), neverFalls)),
 		g.rule("ends", "it ends, and poll_after_seconds is null then", given(orderMade(o.name), endsWell)),
 	}
 }
 
-func says(wrong bool, format string, args ...any) string {
+func textIf(wrong bool, format string, args ...any) string {
 	if !wrong {
 		return ""
 	}
@@ -75,7 +75,7 @@ func neverFalls(_ *session, b *bought) finding {
 	return ok("%d reads", len(b.reads))
 }
 
-// endsWell expects the order to end in the run's time, shown by null.
+// endsWell requires that the order ends in time, with a poll_after_seconds of null.
 func endsWell(s *session, b *bought) finding {
 	v, there := b.last().data()["poll_after_seconds"]
 	status := brief(word(b.last().data(), "status"))
@@ -111,7 +111,8 @@ func scenarioChecks() []Check {
 	return append(append(out, rejectedChecks()...), scenarioHeaderChecks()...)
 }
 
-// someProgress may see none, because the server decides the time between reads.
+// someProgress requires a partial delivery. The verdict is NotShown if no read showed one,
+// because the server decides how long it lasts.
 func someProgress(_ *session, b *bought) finding {
 	for i, r := range b.reads {
 		if d := deliveryOf(r.data()); d.delivered > 0 && d.delivered < d.expected {
@@ -121,7 +122,8 @@ func someProgress(_ *session, b *bought) finding {
 	return notShown("no read met it")
 }
 
-// beginsUnfinished is certain only for delayed orders and partial ones.
+// beginsUnfinished requires an unfinished order at the first read. A finished order differs
+// only for the scenarios delayed and partial.
 func beginsUnfinished(b *bought, scenario string) finding {
 	first := b.reads[0].data()
 	if d := deliveryOf(first); d.complete || d.proxies > 0 || first["refund"] != nil {
@@ -159,8 +161,8 @@ func rejectedChecks() []Check {
 	}
 }
 
-// scenarioHeaderChecks name an unknown offer if nothing may be spent. That may then cause
-// the refusal.
+// scenarioHeaderChecks order an unknown offer if the run may not spend money. The unknown offer
+// may then cause the refusal.
 func scenarioHeaderChecks() []Check {
 	order := func(value, offer string) request {
 		r := post("/api/v1/orders", "scenario", lines(offer, 1, 1))

@@ -1,4 +1,4 @@
-// The shared state of a run's checks, and statements about every reply.
+// The state that the checks of a run share, and checks of every reply.
 
 package conformance
 
@@ -14,25 +14,25 @@ import (
 	"time"
 )
 
-// session is one run. Its checks run one after another and share what was seen.
+// session is one run. Its checks run one after another and share their replies.
 type session struct {
 	ctx        context.Context
 	cfg        *Config
 	base       *url.URL
 	signedHost string
-	tag        string // makes this run's idempotency keys unique
+	tag        string // makes the idempotency keys of this run unique
 	serial     int
 	memos      map[string]any
-	skew       time.Duration // server clock minus ours
-	moved      time.Duration // offset set through the control interface
-	limit      int64         // spending limit in cents
-	opening    int64         // wallet at the start
+	skew       time.Duration // the server's clock minus the local clock
+	moved      time.Duration // the offset that the control interface has set
+	limit      int64         // the spending limit in cents
+	opening    int64         // the wallet at the start, in cents
 	currency   string        // of the wallet
 	requests   atomic.Int64
-	gaveUp     atomic.Bool // the server asked the current check for too long a wait
+	gaveUp     atomic.Bool // the current check stopped, because the server asked for a wait that is too long
 
 	mu      sync.Mutex
-	leaked  int     // replies that contained the API secret
+	leaked  int     // the number of replies that contained the API Secret
 	limited []reply // rate-limited replies
 	watched watch
 }
@@ -48,7 +48,7 @@ func newSession(ctx context.Context, cfg *Config, base *url.URL) *session {
 	return &session{ctx: ctx, cfg: cfg, base: base, signedHost: host, tag: "conformance-" + newNonce()[:16], memos: map[string]any{}}
 }
 
-// memo computes a value once per run.
+// memo computes a value once in each run.
 func memo[T any](s *session, name string, do func() T) T {
 	if got, ok := s.memos[name].(T); ok {
 		return got
@@ -58,7 +58,7 @@ func memo[T any](s *session, name string, do func() T) T {
 	return made
 }
 
-// try is memo for a value that may be unavailable for a reason.
+// try computes a value once in each run. The text says why the value is missing, or is "".
 func try[T any](s *session, name string, do func() (T, string)) (T, string) {
 	type made struct {
 		got T
@@ -68,10 +68,10 @@ func try[T any](s *session, name string, do func() (T, string)) (T, string) {
 	return m.got, m.why
 }
 
-// now returns the server's time, to make checks independent of this machine's clock.
+// now returns the server's time, so that the checks do not depend on the local clock.
 func (s *session) now() time.Time { return s.cfg.Clock().Add(s.skew + s.moved) }
 
-// learnClock adopts the server's time if it clearly differs.
+// learnClock stores the difference to the server's clock if it is more than ten seconds.
 func (s *session) learnClock(r reply) {
 	server, ok := timeOf(r.envelope["timestamp"])
 	if diff := server.Sub(s.cfg.Clock()); ok && diff.Abs() > 10*time.Second {
@@ -85,19 +85,19 @@ func (s *session) newKey(name string) string {
 	return fmt.Sprintf("%s-%s-%d", s.tag, name, s.serial)
 }
 
-// scan checks what holds for every reply, and looks for the API secret.
+// scan checks the statements about all replies, and looks for the API Secret.
 func (s *session) scan(r *reply) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if bytes.Contains(r.raw, []byte(s.cfg.Secret)) {
 		s.leaked++
 	}
-	s.watched.notice(r)
+	s.watched.inspect(r)
 }
 
 func (s *session) get(path string, pairs ...pair) reply { return s.send(get(path, pairs...)) }
 
-// keyOf returns the additional key of a role, and of a scope for scope keys.
+// keyOf returns the additional key with the given role and scope, or nil.
 func (s *session) keyOf(role Role, scope string) *Key {
 	for i := range s.cfg.Keys {
 		if k := &s.cfg.Keys[i]; k.Role == role && k.Scope == scope {
@@ -112,7 +112,7 @@ func (s *session) balance() (int64, bool) {
 	return cents(r.data(), "balance_cents")
 }
 
-// afford says why an amount may not be spent now, or returns "".
+// afford says why the run may not spend an amount now. It returns "" if it may.
 func (s *session) afford(estimate int64) string {
 	if s.limit == 0 {
 		return "nothing may be spent"
@@ -132,16 +132,16 @@ func (s *session) afford(estimate int64) string {
 // watch records the first violation of each statement about all replies.
 type watch struct {
 	replies  int
-	wrong    map[string]string // check id → first violation
-	unlisted string            // a code that is not in the document
+	wrong    map[string]string // the key is the id of the check
+	unlisted string            // a code that the API document does not list
 }
 
 var listedCodes = " ok invalid_signature stale_timestamp replayed_nonce idempotency_key_required idempotency_key_conflict idempotency_processing" +
 	" idempotency_replay_failed idempotency_unresolved insufficient_scope api_key_revoked validation_error offer_not_found order_not_found" +
 	" proxy_not_found insufficient_wallet_balance invalid_page_token rate_limited unsupported_operation proxy_endpoint_unavailable operation_failed "
 
-// notice checks one reply. The caller holds the session's lock.
-func (w *watch) notice(r *reply) {
+// inspect checks one reply. The caller holds the session's lock.
+func (w *watch) inspect(r *reply) {
 	w.replies++
 	if w.wrong == nil {
 		w.wrong = map[string]string{}
@@ -169,7 +169,7 @@ func (w *watch) note(id, where string) {
 	}
 }
 
-// values walks a reply and checks names that the conventions cover.
+// values checks all members of a reply whose names follow a convention.
 func (w *watch) values(path string, v any) {
 	switch v := v.(type) {
 	case []any:

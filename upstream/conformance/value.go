@@ -1,4 +1,4 @@
-// The document's types, and access to decoded values.
+// The types in the API document, and access to decoded values.
 
 package conformance
 
@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// kind is a type of the document: its name, and a test of decoded values.
+// kind is a type in the API document. fits reports whether a decoded value has the type.
 type kind struct {
 	name string
 	fits func(v any) bool
@@ -24,7 +24,7 @@ var (
 	integerForm = regexp.MustCompile(`^-?[0-9]+$`)
 	decimalForm = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?$`)
 
-	anything = kind{"a value", func(any) bool { return true }} // the document names the field but not its type
+	anything = kind{"a value", func(any) bool { return true }} // the API document gives the field without a type
 	text     = kind{"a string", is[string]}
 	boolean  = kind{"a boolean", is[bool]}
 	list     = kind{"an array", is[[]any]}
@@ -48,7 +48,7 @@ func every(k kind) func(any) bool {
 	}
 }
 
-// typeName describes a value's type without the value, which may be a credential.
+// typeName describes the type of a value without the value, which may be a credential.
 func typeName(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -65,7 +65,8 @@ func typeName(v any) string {
 	return "an object"
 }
 
-// at follows a dotted path of object members. It returns nil if the path does not exist.
+// at returns the value at a path of member names, separated by dots. It returns nil if the path
+// does not exist.
 func at(v any, path string) any {
 	for name := range strings.SplitSeq(path, ".") {
 		m, ok := v.(map[string]any)
@@ -86,7 +87,7 @@ func cents(v any, path string) (int64, bool) {
 	return out, err == nil
 }
 
-// member returns the value at a path, or zero if it has another type.
+// member returns the value at a path, or the zero value if the value has another type.
 func member[T any](v any, path string) T {
 	got, _ := at(v, path).(T)
 	return got
@@ -109,7 +110,7 @@ func members[T any](v any) []T {
 	return out
 }
 
-// wordsOf returns one string member of each object.
+// wordsOf returns the string at a path in each object.
 func wordsOf(objects []map[string]any, path string) []string {
 	out := make([]string, len(objects))
 	for i, o := range objects {
@@ -140,7 +141,8 @@ func agrees(decimalText string, cents int64) bool {
 	return ok && decimalForm.MatchString(decimalText) && got.Cmp(big.NewRat(cents, 100)) == 0
 }
 
-// onlyArray finds the only array of a list whose key the document does not give.
+// onlyArray returns the name and the entries of the only array. ok is false if there is not
+// exactly one array. It is for lists whose names the API document does not give.
 func onlyArray(data map[string]any) (key string, items []map[string]any, ok bool) {
 	found := 0
 	for name, v := range data {
@@ -154,10 +156,10 @@ func onlyArray(data map[string]any) (key string, items []map[string]any, ok bool
 	return key, things(data, key), true
 }
 
-// secretMembers are the credential members of a proxy.
+// secretMembers are the members of a proxy that contain credentials.
 var secretMembers = []string{"username", "password", "connection", "socks5_uri"}
 
-// secretIn returns the name of the first credential member with a value.
+// secretIn returns the name of the first member that contains credentials, or "".
 func secretIn(v any) string {
 	var inner []any
 	switch v := v.(type) {

@@ -1,4 +1,4 @@
-// Requests as signed and sent, and replies as received. The suite signs without package
+// Requests as signed and sent, and replies as received. This package signs without package
 // upstream.
 
 package conformance
@@ -23,28 +23,28 @@ import (
 	"time"
 )
 
-// request is a request of a check. query is sent as it is; pairs gives its meaning.
+// request is a request for a check.
 type request struct {
-	method, path string
-	pairs        []pair
-	query        string // as sent; empty: the canonical form of pairs
-	body         []byte
-	key          string // Idempotency-Key
-	fresh        string // alternatively: name for a key created when sending
-	scenario     string
-	as           *Key         // nil: the run's own key
-	damage       func(*draft) // changes what is signed or sent
-	resign       bool         // apply damage before signing
+	method, path  string
+	pairs         []pair
+	query         string // the query as sent; empty means the canonical form of pairs
+	body          []byte
+	key           string // the Idempotency-Key
+	keyName       string // instead of key: a name for a new key
+	scenario      string
+	otherKey      *Key         // nil: the run's own key
+	damage        func(*draft) // changes the signed values or the sent headers
+	beforeSigning bool         // apply damage before signing
 }
 
-// draft is everything signed and sent. A check can then make exactly one thing wrong.
+// draft is all signed and sent values of a request. A check can change exactly one of them.
 type draft struct {
 	appID, secret                                         string
 	method, host, path, canonical, stamp, nonce, bodyHash string
 	header                                                http.Header
 }
 
-// reply is a received reply. envelope is nil if the body is not a JSON object.
+// reply is a received response. envelope is nil if the body is not a JSON object.
 type reply struct {
 	err      error
 	status   int
@@ -58,11 +58,12 @@ const (
 	maxRetries = 6
 )
 
-// send sends a request. After a 429 nothing was executed, and it waits for Retry-After,
-// unless that is too long. It repeats a GET that got no reply.
+// send sends a request. After a rate limit it waits for Retry-After and sends the request
+// again, unless the wait is too long. The server has executed nothing in this case. It also
+// repeats a GET without a reply.
 func (s *session) send(r request) reply {
-	if r.fresh != "" {
-		r.key = s.newKey(r.fresh)
+	if r.keyName != "" {
+		r.key = s.newKey(r.keyName)
 	}
 	for try := 0; ; try++ {
 		out := s.sendOnce(r)
@@ -90,7 +91,8 @@ func (r *reply) limited() bool {
 	return r.status == http.StatusTooManyRequests || r.code() == "rate_limited"
 }
 
-// retryAfter returns at least a second, and five if the header cannot be parsed.
+// retryAfter returns the time to wait. The time is at least one second, and five seconds if the
+// header is not readable.
 func (r *reply) retryAfter(now time.Time) time.Duration {
 	text := strings.TrimSpace(r.header.Get("Retry-After"))
 	wait := 5 * time.Second
@@ -129,11 +131,12 @@ func (s *session) sendOnce(r request) reply {
 	return out
 }
 
-// build hides the body from net/http, which resends a POST with an Idempotency-Key.
+// build hides the body from net/http. Otherwise net/http could resend a POST with an
+// Idempotency-Key.
 func (s *session) build(r request) *http.Request {
 	who := Key{AppID: s.cfg.AppID, Secret: s.cfg.Secret}
-	if r.as != nil {
-		who = *r.as
+	if r.otherKey != nil {
+		who = *r.otherKey
 	}
 	canonical := canonicalQuery(r.pairs)
 	if r.query == "" {
@@ -151,7 +154,7 @@ func (s *session) build(r request) *http.Request {
 			d.header[name] = []string{value}
 		}
 	}
-	if r.damage != nil && r.resign {
+	if r.damage != nil && r.beforeSigning {
 		r.damage(d)
 	}
 	for name, value := range map[string]string{
@@ -160,7 +163,7 @@ func (s *session) build(r request) *http.Request {
 	} {
 		d.header[name] = []string{value}
 	}
-	if r.damage != nil && !r.resign {
+	if r.damage != nil && !r.beforeSigning {
 		r.damage(d)
 	}
 	decoded, err := url.PathUnescape(sent)
@@ -181,21 +184,23 @@ func (s *session) build(r request) *http.Request {
 
 func newNonce() string { return rand.Text() }
 
-// post has a key of its own, named after fresh; without a name it has none.
+// get and post return requests. post sends a new idempotency key that contains keyName.
+// If keyName is empty, the request has no key.
 func get(path string, pairs ...pair) request {
 	return request{method: http.MethodGet, path: path, pairs: pairs}
 }
 
-func post(path, fresh, body string) request {
-	return request{method: http.MethodPost, path: path, fresh: fresh, body: []byte(body)}
+func post(path, keyName, body string) request {
+	return request{method: http.MethodPost, path: path, keyName: keyName, body: []byte(body)}
 }
 
-// keyed returns a POST with a given key. The same key twice is a retry.
+// keyed returns a POST request with the given idempotency key. A second request with the key is
+// a retry.
 func keyed(path, key, body string) request {
 	return request{method: http.MethodPost, path: path, key: key, body: []byte(body)}
 }
 
-// code returns the envelope's code, or "" without one.
+// code returns the envelope's code, or "" without an envelope.
 func (r *reply) code() string { return word(r.envelope, "code") }
 
 func (r *reply) succeeded() bool { return truth(r.envelope, "success") && r.code() == "ok" }
@@ -215,7 +220,7 @@ func (r *reply) seen() string {
 	return fmt.Sprintf("HTTP %d %s", r.status, brief(r.code()))
 }
 
-// brief shortens a server's text to one line.
+// brief returns a server's text as one short line.
 func brief(s string) string {
 	s = strings.Map(func(c rune) rune {
 		if c < ' ' || c == 0x7f {
@@ -229,13 +234,14 @@ func brief(s string) string {
 	return s
 }
 
-// pair is a decoded key and value of a query.
+// pair is a key and a value in a query, not encoded.
 type pair struct{ key, value string }
 
-// rfc3986 percent-encodes all but unreserved characters (API: Canonical string).
+// rfc3986 percent-encodes all characters except the unreserved ones (API: Canonical string).
 func rfc3986(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
 
-// canonicalQuery decodes nothing, because the suite knows its pairs.
+// canonicalQuery encodes and sorts the pairs. It decodes nothing, because the pairs are not
+// encoded.
 func canonicalQuery(pairs []pair) string {
 	encoded := make([]pair, len(pairs))
 	for i, p := range pairs {
@@ -252,7 +258,7 @@ func canonicalQuery(pairs []pair) string {
 	return b.String()
 }
 
-// signature returns the HMAC of the seven lines. bodyHash is the seventh.
+// signature returns the HMAC of the seven lines of the canonical string.
 func signature(secret, method, host, path, query, stamp, nonce, bodyHash string) string {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write([]byte(strings.Join([]string{method, host, path, query, stamp, nonce, bodyHash}, "\n")))

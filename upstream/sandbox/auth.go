@@ -16,20 +16,21 @@ import (
 	"perennial/upstream"
 )
 
-// clockTolerance is the accepted deviation of X-API-Timestamp.
+// clockTolerance is the largest accepted difference between X-API-Timestamp and the sandbox's
+// clock.
 const clockTolerance = 5 * time.Minute
 
-// request is one request, read completely, with its route.
+// request is one HTTP request with its body and its route.
 type request struct {
-	http *http.Request
-	env  string
-	path string // escaped, as sent
-	body []byte
-	rt   route
-	key  *apiKey
-	says string    // account of the App ID, before any verification
-	seq  uint64    // sequence of the nonce, which must be durable before any reply
-	asOf time.Time // moment that a read shows, with the quirk of lagging reads
+	http    *http.Request
+	env     string
+	path    string // escaped, as the client sent it
+	body    []byte
+	rt      route
+	key     *apiKey
+	claimed string    // the account that owns the App ID, before any verification
+	seq     uint64    // the number of the nonce in the group commit; the nonce must be durable before any reply
+	asOf    time.Time // the time whose state a read shows; zero means the present
 
 	limitedConn *connlimit.Conn
 }
@@ -44,7 +45,8 @@ const (
 	maxNonce = 256 // bytes; assumed
 )
 
-// single returns a header that must appear once, and refuses two (assumed).
+// single returns the value of a header. It returns "" if the header is absent or appears twice
+// (assumed).
 func single(h http.Header, name string) string {
 	if values := h[name]; len(values) == 1 {
 		return values[0]
@@ -53,8 +55,8 @@ func single(h http.Header, name string) string {
 }
 
 // authenticate checks in this order (assumed): App ID and signature, timestamp, key state,
-// source, rate, nonce, scope. A request with a wrong signature, or above the rate, does
-// not consume its nonce.
+// source address, rate, nonce, scope. A request with a wrong signature does not consume its
+// nonce. A request above the rate does not consume its nonce either.
 func (s *front) authenticate(r *request) *refusal {
 	h := r.http.Header
 	stamp, nonce, signature := single(h, headerTimestamp), single(h, headerNonce), single(h, headerSignature)
@@ -89,7 +91,8 @@ func (s *front) authenticate(r *request) *refusal {
 	return nil
 }
 
-// signed accepts a signed host with or without its port, which the document leaves open.
+// signed reports whether the signature is valid. The signed host may include the port or not,
+// because the API document does not say.
 func (s *front) signed(r *request, secret, stamp, nonce, signature string) bool {
 	host := strings.ToLower(r.http.Host)
 	query, hash := upstream.CanonicalQuery(r.http.URL.RawQuery), upstream.BodyHash(r.body)
@@ -104,8 +107,8 @@ func (s *front) signed(r *request, secret, stamp, nonce, signature string) bool 
 	return matches(bare) || bare != host && matches(host)
 }
 
-// stampLayouts are the accepted forms of ISO 8601 with a zone, the usual one first.
-// Assumed are calendar dates, to the second or minute, with an optional fraction.
+// stampLayouts are the accepted forms of ISO 8601 with a zone, with the usual form first. The
+// accepted precision is assumed: to the second or to the minute, with an optional fraction.
 var stampLayouts = [...]string{time.RFC3339, "2006-01-02T15:04:05Z0700", "2006-01-02T15:04:05Z07", "2006-01-02T15:04Z07:00",
 	"20060102T150405Z0700", "20060102T150405Z07:00", "20060102T150405Z07"}
 
@@ -123,34 +126,36 @@ func (k *apiKey) allows(remote string) bool {
 	return k.sources == nil || err == nil && slices.ContainsFunc(k.sources, func(p netip.Prefix) bool { return p.Contains(from.Addr().Unmap()) })
 }
 
-// nonceMemory covers a timestamp that is five minutes early and used until it is five
-// minutes late (assumed).
+// nonceMemory is the time that a nonce is remembered (assumed). A timestamp may be five minutes
+// early, and its request stays valid until the timestamp is five minutes late.
 const nonceMemory = 10*time.Minute + time.Second
 
 var nonceSeeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
 
-// useNonce consumes a nonce. With a database the nonce joins the next commit, and the
-// reply waits for it. A consumed nonce is then refused after a crash too.
+// useNonce consumes a nonce and reports whether the nonce was new. With a database, the nonce
+// joins the next commit, and the reply waits for this commit. The nonce then stays consumed
+// after a crash.
 func (s *front) useNonce(r *request, key *apiKey, nonce string) bool {
 	now := s.clock()
 	fresh := key.nonces.use(nonce, now)
 	switch {
 	case s.db == nil:
 	case fresh:
-		r.seq = s.durable.add(&change{keep: true, nonce: usedNonce{key.appID, nonce, now}})
+		r.seq = s.durable.add(&change{hasDB: true, nonce: usedNonce{key.appID, nonce, now}})
 	default:
 		r.seq = s.durable.last()
 	}
 	return fresh
 }
 
-// usedNonce is a nonce to be stored in the database.
+// usedNonce is a nonce for the database.
 type usedNonce struct {
 	appID, nonce string
 	at           time.Time
 }
 
-// nonceSet remembers nonces in two generations. Pruning drops the older one.
+// nonceSet remembers nonces in two generations. It drops the older generation when it starts a
+// new one.
 type nonceSet struct {
 	mu       sync.Mutex
 	young    map[[2]uint64]struct{}

@@ -1,4 +1,4 @@
-// The control interface (extension), for loopback clients only: settings, and views of
+// The control interface (extension) for loopback clients. It changes settings, and shows
 // charges and state.
 
 package sandbox
@@ -21,11 +21,11 @@ import (
 type controls struct {
 	*world
 
-	variety *variety
-	writes  *writes
+	quirks *quirks
+	writes *writes
 }
 
-// control returns the handler, which always answers JSON. A refusal is
+// control returns the handler, which always replies with JSON. A refusal is
 // {"error":"…","field":"…"}.
 func (s *controls) control() http.Handler {
 	mux := http.NewServeMux()
@@ -45,7 +45,7 @@ func (s *controls) control() http.Handler {
 	mux.HandleFunc("GET /charges", s.getCharges)
 	mux.HandleFunc("GET /state", s.getState)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !fromHere(r) {
+		if !fromLoopback(r) {
 			respond(w, http.StatusForbidden, controlError{Error: "only loopback may control a sandbox"})
 			return
 		}
@@ -57,12 +57,13 @@ func (s *controls) control() http.Handler {
 	})
 }
 
-// crossOrigin refuses browser requests from pages of another origin.
+// crossOrigin rejects browser requests from web pages of another origin.
 var crossOrigin = http.NewCrossOriginProtection()
 
-// fromHere requires a loopback peer and a loopback host name. It refuses web pages that
-// reach the sandbox through another name or by forms.
-func fromHere(r *http.Request) bool {
+// fromLoopback reports whether a request comes from a loopback address and asks for a loopback
+// host name. It returns false for web pages that reach the sandbox through another host name or
+// a form.
+func fromLoopback(r *http.Request) bool {
 	if crossOrigin.Check(r) != nil {
 		return false
 	}
@@ -74,7 +75,7 @@ func fromHere(r *http.Request) bool {
 	return err == nil && isLoopback(peer) && (strings.EqualFold(host, "localhost") || isLoopback(strings.Trim(host, "[]")))
 }
 
-// settings are what the control interface has set and not yet cleared, in this order.
+// settings are the active settings of the control interface, oldest first.
 type settings[T any] struct {
 	mu   sync.Mutex
 	list []T
@@ -94,11 +95,12 @@ func isLoopback(host string) bool {
 }
 
 type controlError struct {
-	Error string `json:"error"`           // a full sentence that includes the field
-	Field string `json:"field,omitempty"` // only the field
+	Error string `json:"error"`           // a complete sentence that includes the field
+	Field string `json:"field,omitempty"` // only the field's name
 }
 
-// controlled reads a JSON body, calls do and answers {"ok":true} or the refusal.
+// controlled returns a handler that decodes a JSON body and calls do. The handler replies with
+// {"ok":true} or a refusal.
 func controlled[T any](do func(*T) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var in T
@@ -189,10 +191,11 @@ type walletSetting struct {
 	AccountID   string `json:"account_id"`
 	Environment string `json:"environment"`
 	AddCents    int64  `json:"add_cents"`
-	FrozenCents *int64 `json:"frozen_cents"` // from now on; absent: unchanged
+	FrozenCents *int64 `json:"frozen_cents"` // the new frozen amount; nil leaves it unchanged
 }
 
-// addMoney writes no line to the referee, which records only what the API charged.
+// addMoney changes a wallet without a line in the referee. The referee records only charges and
+// refunds of the API.
 func (s *controls) addMoney(in *walletSetting) error {
 	sp, err := s.st.account(in.AccountID, in.Environment)
 	if err != nil {
@@ -210,14 +213,14 @@ func (s *controls) addMoney(in *walletSetting) error {
 		if frozen < 0 || in.FrozenCents != nil && frozen > sum {
 			return invalid("frozen_cents", "must be 0 to the %d that the wallet holds", sum)
 		}
-		s.variety.balanceChanges(sp)
+		s.quirks.balanceChanges(sp)
 		sp.balance, sp.frozen = sum, frozen
 		c.saveWallet(sp)
 		return nil
 	})
 }
 
-// persist changes one row and waits until it is stored.
+// persist changes one row and waits until the row is durable.
 func (s *world) persist(kind, id string, value any, set func()) error {
 	return s.durably(func(c *change) error {
 		set()
@@ -226,7 +229,7 @@ func (s *world) persist(kind, id string, value any, set func()) error {
 	})
 }
 
-// durably makes a change with the lock held, and waits until it is stored.
+// durably makes a change with the lock held, and waits until the change is durable.
 func (s *world) durably(do func(*change) error) error {
 	c := s.newChange()
 	s.st.mu.Lock()
@@ -241,7 +244,7 @@ func (s *world) durably(do func(*change) error) error {
 
 type counters struct {
 	mu     sync.Mutex
-	counts map[string]map[string]int64 // by method and route, and by code
+	counts map[string]map[string]int64 // first key: method and route; second key: code
 }
 
 func (c *counters) add(pattern, method, code string) {
@@ -280,10 +283,10 @@ func (s *controls) getCharges(w http.ResponseWriter, _ *http.Request) {
 		respond(w, http.StatusInternalServerError, controlError{Error: err.Error()})
 		return
 	}
-	respond(w, http.StatusOK, append([]Charge{}, charges...)) // none is [], not null
+	respond(w, http.StatusOK, append([]Charge{}, charges...)) // without charges the reply is [], not null
 }
 
-// settleDue advances orders to the present before they are read.
+// settleDue applies the order steps that are due before the orders are read.
 func (s *writes) settleDue() {
 	s.st.mu.Lock()
 	defer s.st.mu.Unlock()
@@ -293,7 +296,7 @@ func (s *writes) settleDue() {
 func (s *controls) getState(w http.ResponseWriter, _ *http.Request) {
 	s.writes.settleDue()
 	counts := s.stateCounts()
-	if err := s.durable.wait(s.durable.last()); err != nil { // show nothing that a crash could undo
+	if err := s.durable.wait(s.durable.last()); err != nil { // a crash must not undo what the reply shows
 		respond(w, http.StatusInternalServerError, controlError{Error: err.Error()})
 		return
 	}

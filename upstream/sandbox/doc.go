@@ -1,12 +1,12 @@
-// Package sandbox serves the whole customer API locally. Clients and tests can then run
-// without an account at the provider. It has both environments, signatures, nonces,
+// Package sandbox is a local server of the complete customer API. Clients and tests can use it
+// without an account at the provider. The sandbox has both environments, signatures, nonces,
 // scopes, idempotency records, page tokens, scenarios and limits.
 //
-// State is in memory. With a database file every change is durable before its reply. Every
-// charge and refund also goes to a separate append-only file, the referee, which is synced
-// before any reply or fault. Crash tests compare ledgers with the referee, which shares no
-// code with them.
+// The state is in memory. With a database file, every change is durable before the sandbox
+// replies. The sandbox also writes every charge and refund to a separate append-only file, the
+// referee. It syncs the referee before any reply or fault. Crash tests compare ledgers with the
+// referee, which shares no code with the ledgers.
 //
-// README.md lists choices that the API document leaves open as assumed, and additions to
-// it (faults, control) as extension.
+// README.md lists the choices that the API document leaves open as assumed. It lists additions
+// to the API, such as faults and the control interface, as extension.
 package sandbox

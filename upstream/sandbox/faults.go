@@ -1,5 +1,5 @@
-// Faults and delays set through the control interface (extension): the requests they
-// match, and their effects on replies.
+// Faults and delays from the control interface (extension): the requests that they apply to,
+// and their effects on replies.
 
 package sandbox
 
@@ -16,23 +16,24 @@ import (
 	"time"
 )
 
-// filter selects the requests of a fault or delay. Empty fields match all.
+// filter selects the requests for a fault or a delay. An empty field matches every request.
 type filter struct {
 	Environment string `json:"environment"`
-	AccountID   string `json:"account_id"` // as claimed by the App ID, before any verification
+	AccountID   string `json:"account_id"` // the owner of the App ID, before any verification
 	Method      string `json:"method"`
-	Path        string `json:"path"` // exact, a route such as /api/v1/orders/{order_no}, or a prefix ending in *
+	Path        string `json:"path"` // a path, a route such as /api/v1/orders/{order_no}, or a prefix that ends in *
 }
 
 func (f *filter) matches(r *request) bool {
 	prefix, isPrefix := strings.CutSuffix(f.Path, "*")
 	return (f.Environment == "" || f.Environment == r.env) &&
-		(f.AccountID == "" || f.AccountID == r.says) &&
+		(f.AccountID == "" || f.AccountID == r.claimed) &&
 		(f.Method == "" || strings.EqualFold(f.Method, r.http.Method)) &&
 		(f.Path == "" || f.Path == r.path || f.Path == r.rt.pattern || isPrefix && strings.HasPrefix(r.path, prefix))
 }
 
-// check refuses a misspelt filter, which would let a test pass for the wrong reason.
+// check returns an error for an invalid filter. A misspelt filter would match no request, and a
+// test could pass for the wrong reason.
 func (f *filter) check(s *world) error {
 	if f.Environment != "" && f.Environment != envSandbox && f.Environment != envProduction {
 		return invalid("environment", `must be "sandbox" or "production"`)
@@ -49,27 +50,27 @@ func (f *filter) check(s *world) error {
 	return nil
 }
 
-// fault is one entry of POST /faults (extension). Empty filters match all.
+// fault is the body of POST /faults (extension).
 type fault struct {
 	filter
 
-	Skip  int    `json:"skip"`  // matches to skip first
-	Times int    `json:"times"` // 0 is 1; negative: unlimited
+	Skip  int    `json:"skip"`  // the number of matching requests before the fault applies
+	Times int    `json:"times"` // the number of requests with the fault; 0 means 1; a negative number means no limit
 	Fault string `json:"fault"`
 
-	Seconds    float64         `json:"seconds"`     // hang
-	Code       string          `json:"code"`        // code
-	HTTPStatus int             `json:"http_status"` // code
-	RetryAfter string          `json:"retry_after"` // code
-	Message    string          `json:"message"`     // code
-	Executed   *bool           `json:"executed"`    // code: default false; hang, unresolved_record: default true
-	Failed     json.RawMessage `json:"failed"`      // renewal: ids or a count
-	Unresolved json.RawMessage `json:"unresolved"`  // renewal: ids or a count
+	Seconds    float64         `json:"seconds"`     // for the fault hang
+	Code       string          `json:"code"`        // for the fault code
+	HTTPStatus int             `json:"http_status"` // for the fault code
+	RetryAfter string          `json:"retry_after"` // for the fault code
+	Message    string          `json:"message"`     // for the fault code
+	Executed   *bool           `json:"executed"`    // default: false for code, true for hang and unresolved_record
+	Failed     json.RawMessage `json:"failed"`      // for the fault renewal: ids or a count
+	Unresolved json.RawMessage `json:"unresolved"`  // for the fault renewal: ids or a count
 
 	renewal renewalFault
 }
 
-// faultKinds says of each kind whether the request is executed.
+// faultKinds says for each fault whether the sandbox executes the request.
 var faultKinds = map[string]bool{"drop_before": false, "drop_after": true, "error_before": false, "error_after": true, "hang": true,
 	"truncate": true, "garbage": true, "html": false, "code": false, "unresolved_record": true, "renewal": true}
 
@@ -122,8 +123,8 @@ func (f *fault) executes() bool {
 	return executed || !known
 }
 
-// takeFault picks at most one fault of the reply and one that shapes a renewal's result.
-// The zero fault changes nothing.
+// takeFault chooses at most one fault for the reply and one for the result of a renewal. The
+// zero values change nothing.
 func (s *front) takeFault(r *request) (*fault, renewalFault) {
 	var chosen, shapes *fault
 	s.faults.change(func(list []*fault) []*fault {
@@ -147,10 +148,10 @@ func (s *front) takeFault(r *request) (*fault, renewalFault) {
 	return cmp.Or(chosen, none), cmp.Or(shapes, none).renewal
 }
 
-// renewalFault selects the ids of a renewal that fail or stay unresolved.
+// renewalFault selects the proxies in a renewal that fail or stay unresolved.
 type renewalFault struct{ failed, unresolved pick }
 
-// pick is a list of ids, or a number of ids from the start.
+// pick is a set of ids, or the number of ids at the start of a list.
 type pick struct {
 	ids   map[string]bool
 	count int
@@ -175,7 +176,8 @@ func parsePick(raw json.RawMessage) (pick, error) {
 	return out, nil
 }
 
-// verdicts applies counts from the start, failures before unresolved ones.
+// verdicts returns the result for each proxy. Counts apply from the start of the list, first to
+// the failed proxies and then to the unresolved ones.
 func (f renewalFault) verdicts(chosen []*proxy) []string {
 	out := make([]string, len(chosen))
 	failed, unresolved := f.failed.count, f.unresolved.count
@@ -198,7 +200,8 @@ func (f renewalFault) verdicts(chosen []*proxy) []string {
 	return out
 }
 
-// hang delays the reply. The record stays in processing meanwhile.
+// hang delays the reply. Until then, the idempotency record of an executed request replies
+// idempotency_processing.
 func (s *front) hang(w http.ResponseWriter, r *request, f *fault) {
 	control := http.NewResponseController(w)
 	_ = control.SetWriteDeadline(time.Time{})
@@ -206,7 +209,7 @@ func (s *front) hang(w http.ResponseWriter, r *request, f *fault) {
 	pause(time.Duration(f.Seconds*float64(time.Second)), s.closing, r.http.Context().Done())
 }
 
-// conclude sends the reply, or what the fault makes of it, and counts it.
+// conclude sends the reply, or the effect of the fault on the reply, and counts the request.
 func (s *front) conclude(w http.ResponseWriter, r *request, f *fault, out reply) {
 	counted := "fault:" + f.Fault
 	if f.Fault == "" || f.Fault == "hang" {
@@ -219,7 +222,7 @@ func (s *front) conclude(w http.ResponseWriter, r *request, f *fault, out reply)
 	case "drop_before", "drop_after":
 		reset(w)
 	case "unresolved_record":
-		if out.settle == nil { // refused, or the record existed before
+		if out.settle == nil { // the request was refused, or its key already had a record
 			s.send(w, r, out, f.RetryAfter)
 			return
 		}
@@ -239,7 +242,8 @@ func (s *front) conclude(w http.ResponseWriter, r *request, f *fault, out reply)
 	}
 }
 
-// truncate announces the whole body, sends half and closes.
+// truncate sends a header for the complete body, but only half of the body, and closes the
+// connection.
 func truncate(w http.ResponseWriter, out reply) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(out.body)))
@@ -255,7 +259,7 @@ func truncate(w http.ResponseWriter, out reply) {
 func reset(w http.ResponseWriter) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
-		panic(http.ErrAbortHandler) // net/http's way to abort a connection
+		panic(http.ErrAbortHandler) // net/http aborts the connection after this panic
 	}
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)
@@ -265,12 +269,12 @@ func reset(w http.ResponseWriter) {
 
 const maxLatency = 10 * time.Minute
 
-// latencySetting is one entry of POST /latency (extension).
+// latencySetting is the body of POST /latency (extension).
 type latencySetting struct {
 	filter
 
 	Milliseconds       int64 `json:"milliseconds"`
-	JitterMilliseconds int64 `json:"jitter_milliseconds"` // added at random, uniformly distributed
+	JitterMilliseconds int64 `json:"jitter_milliseconds"` // the largest random addition, uniformly distributed
 }
 
 func (l *latencySetting) check(s *world) error {
@@ -284,9 +288,9 @@ func (l *latencySetting) check(s *world) error {
 	return l.filter.check(s)
 }
 
-// hold delays a request by the newest setting that matches it. The request is executed
-// afterwards even if its client has left, as on a slow network.
-func (s *front) hold(r *request) {
+// delay waits before a request by the newest setting that matches the request. As on a slow
+// network, the request is executed afterwards even if the client has closed its connection.
+func (s *front) delay(r *request) {
 	var wait time.Duration
 	s.latency.change(func(list []*latencySetting) []*latencySetting {
 		for _, l := range slices.Backward(list) {

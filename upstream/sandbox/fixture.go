@@ -24,30 +24,30 @@ type Fixture struct {
 	Proxies  []FixtureProxy   `yaml:"proxies" json:"proxies"`
 }
 
-// FixtureAccount is one account with its keys in both environments.
+// FixtureAccount is one account with its keys for both environments.
 type FixtureAccount struct {
 	AccountID string        `yaml:"account_id" json:"account_id"`
 	Email     string        `yaml:"email" json:"email"`
-	Status    string        `yaml:"status" json:"status,omitempty"` // empty: active
+	Status    string        `yaml:"status" json:"status,omitempty"` // default: active
 	Wallet    FixtureWallet `yaml:"wallet" json:"wallet"`
 	Keys      []FixtureKey  `yaml:"keys" json:"keys"`
 
 	Prices map[string]int64 `yaml:"prices" json:"prices,omitempty"` // the account's own unit prices in cents, by offer_code
 }
 
-// FixtureWallet holds the opening balances in cents.
+// FixtureWallet is the initial balance in each environment, in cents.
 type FixtureWallet struct {
 	Currency        string `yaml:"currency" json:"currency"`
 	SandboxCents    int64  `yaml:"sandbox_cents" json:"sandbox_cents"`
 	ProductionCents int64  `yaml:"production_cents" json:"production_cents"`
 
-	// Part of the balance that cannot be spent.
+	// The part of the balance that cannot be spent.
 	SandboxFrozenCents    int64 `yaml:"sandbox_frozen_cents" json:"sandbox_frozen_cents,omitempty"`
 	ProductionFrozenCents int64 `yaml:"production_frozen_cents" json:"production_frozen_cents,omitempty"`
 }
 
-// FixtureKey is one API key. Its prefix gives the environment. No scopes or ranges mean
-// all.
+// FixtureKey is one API key. The prefix of the App ID determines the environment. A key without
+// scopes has all scopes. A key without CIDRs accepts every source address.
 type FixtureKey struct {
 	AppID      string   `yaml:"app_id" json:"app_id"`
 	Secret     string   `yaml:"secret" json:"secret"`
@@ -56,7 +56,7 @@ type FixtureKey struct {
 	Revoked    bool     `yaml:"revoked" json:"revoked,omitempty"`
 }
 
-// FixtureOffer is an offer of both environments, with separate stock in each.
+// FixtureOffer is an offer in both environments. Each environment has its own stock.
 type FixtureOffer struct {
 	OfferCode        string   `yaml:"offer_code" json:"offer_code"`
 	Name             string   `yaml:"name" json:"name"`
@@ -73,15 +73,16 @@ type FixtureOffer struct {
 	CIDRs            []string `yaml:"cidrs" json:"cidrs"`
 	Stock            int64    `yaml:"stock" json:"stock"`
 
-	// Unit prices by minimum quantity and by duration. The lower of the two replaces
-	// UnitPriceCents. Both are for the base duration.
+	// Unit prices by minimum quantity and by duration, for the base duration. The quantity
+	// price replaces UnitPriceCents, and a lower duration price replaces both.
 	QuantityPrices map[int64]int64 `yaml:"quantity_prices" json:"quantity_prices,omitempty"`
 	DurationPrices map[int64]int64 `yaml:"duration_prices" json:"duration_prices,omitempty"`
 }
 
-// FixtureProxy is one delivered proxy (ProxyID), or Count proxies named Prefix followed by
-// 1…Count. ExpiresIn is a duration from the first start. A range "24h..240h" spreads the
-// expiries evenly. Empty means no expiry.
+// FixtureProxy is one delivered proxy (ProxyID), or Count proxies with the ids Prefix1, Prefix2
+// and so on. ExpiresIn is the time from the first start of the sandbox to the expiry. A range
+// such as "24h..240h" spreads the expiries evenly. A proxy with an empty ExpiresIn has no
+// expiry.
 type FixtureProxy struct {
 	ProxyID     string `yaml:"proxy_id" json:"proxy_id,omitempty"`
 	Count       int    `yaml:"count" json:"count,omitempty"`
@@ -92,17 +93,19 @@ type FixtureProxy struct {
 	ExpiresIn   string `yaml:"expires_in" json:"expires_in,omitempty"`
 }
 
-// maxFixture limits a fixture, in bytes. It fits several hundred thousand named proxies.
+// maxFixture limits a fixture, in bytes. The limit allows several hundred thousand single
+// proxies.
 const maxFixture = 256 << 20
 
-// LoadFixture reads and checks YAML or JSON. An unknown key is an error with its line.
+// LoadFixture reads and checks a YAML or JSON file. It returns an error with the line number
+// for an unknown key.
 func LoadFixture(path string) (Fixture, error) {
 	raw, err := files.Read(path, maxFixture)
 	if err != nil {
 		return Fixture{}, fmt.Errorf("fixture: %w", err)
 	}
 	if bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")) {
-		raw = bytes.ReplaceAll(raw, []byte("\t"), []byte(" ")) // JSON may indent with tabs, YAML may not
+		raw = bytes.ReplaceAll(raw, []byte("\t"), []byte(" ")) // JSON allows tabs as indentation, but YAML does not
 	}
 	dec := yaml.NewDecoder(bytes.NewReader(raw))
 	dec.KnownFields(true)
@@ -116,7 +119,7 @@ func LoadFixture(path string) (Fixture, error) {
 	return f, nil
 }
 
-// Validate returns an error with the first invalid entry, and why.
+// Validate returns an error that describes the first invalid entry.
 func (f Fixture) Validate() error {
 	accounts, keys, offers := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for i, o := range f.Offers {
@@ -147,7 +150,7 @@ func (f Fixture) Validate() error {
 	return nil
 }
 
-// validate checks the account and records it, its keys and its offers in seen.
+// validate checks the account and adds its id to seen.
 func (a FixtureAccount) validate(seen map[string]bool) error {
 	w := a.Wallet
 	switch {
@@ -215,7 +218,8 @@ func (o FixtureOffer) validatePrices() error {
 	return nil
 }
 
-// Limits that keep price × 2000 × days, and a wallet with its refunds, within 64 bits.
+// Limits for 64-bit arithmetic: price × 2000 × days must fit, and a wallet with its refunds
+// too.
 const (
 	maxUnitPriceCents = 1_000_000_000_000
 	maxOfferDays      = 3650
@@ -239,7 +243,7 @@ func (p FixtureProxy) validate(accounts, offers map[string]bool) error {
 	return err
 }
 
-// expiry parses ExpiresIn. known is false for proxies without an expiry.
+// expiry parses ExpiresIn. known is false if the proxy has no expiry.
 func (p FixtureProxy) expiry() (from, to time.Duration, known bool, err error) {
 	if p.ExpiresIn == "" {
 		return 0, 0, false, nil
@@ -256,8 +260,8 @@ func (p FixtureProxy) expiry() (from, to time.Duration, known bool, err error) {
 	return from, to, true, nil
 }
 
-// The demonstration account of [DefaultFixture]. Its secrets are public: they only open a
-// local sandbox.
+// The demonstration account in [DefaultFixture]. The secrets may be public, because they are
+// valid only for a local sandbox.
 const (
 	DemoAccountID        = "acc_sandbox"
 	DemoSandboxAppID     = "sbx_app_demo"
@@ -266,8 +270,8 @@ const (
 	DemoProductionSecret = "demo-production-secret-of-the-local-sandbox"
 )
 
-// DefaultFixture is the fixture without configuration. It has one account with 500000
-// sandbox cents, offers in four countries and proxies that expire soon.
+// DefaultFixture returns the fixture of a sandbox without configuration. It has one account
+// with 500000 cents in the sandbox, offers in four countries, and proxies that expire soon.
 func DefaultFixture() Fixture {
 	return Fixture{
 		Accounts: []FixtureAccount{{

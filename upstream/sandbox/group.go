@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// group makes ordered items durable together. The first caller that waits flushes all
-// pending items, and the others wait for it. It uses no goroutine of its own.
+// group makes items durable in their order, several items at a time. The first caller of wait
+// flushes all pending items, and the other callers wait for it. A group starts no goroutine.
 type group[T any] struct {
 	flush func([]T) error
 
@@ -20,7 +20,7 @@ type group[T any] struct {
 	done    uint64
 	busy    bool
 	closed  bool
-	err     error // sticky: after a failed flush nothing may be reported as done
+	err     error // final: after a failed flush no later item may count as durable
 }
 
 var errClosed = errors.New("sandbox is closed")
@@ -45,7 +45,7 @@ func (g *group[T]) last() uint64 {
 	return g.added
 }
 
-// wait returns when item seq and all earlier ones are durable.
+// wait returns nil when the item with number seq and all earlier items are durable.
 func (g *group[T]) wait(seq uint64) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -57,7 +57,7 @@ func (g *group[T]) wait(seq uint64) error {
 			g.changed.Wait()
 			continue
 		}
-		g.lead()
+		g.flushPending()
 	}
 	if g.done >= seq {
 		return nil
@@ -65,8 +65,9 @@ func (g *group[T]) wait(seq uint64) error {
 	return g.err
 }
 
-// lead flushes the pending items. The lock is held on entry and on return.
-func (g *group[T]) lead() {
+// flushPending flushes the pending items. The lock is held on entry and on return, but not
+// during the flush.
+func (g *group[T]) flushPending() {
 	batch, upTo := g.pending, g.added
 	g.pending, g.busy = g.spare[:0], true
 	g.mu.Unlock()
@@ -82,7 +83,7 @@ func (g *group[T]) lead() {
 	g.changed.Broadcast()
 }
 
-// close flushes the remaining items and refuses later callers.
+// close flushes the remaining items. Later calls of wait return an error for new items.
 func (g *group[T]) close() error {
 	err := g.wait(g.last())
 	g.mu.Lock()

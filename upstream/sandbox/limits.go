@@ -1,4 +1,4 @@
-// Rate limits of keys (extension).
+// Rate limits for keys (extension).
 
 package sandbox
 
@@ -18,7 +18,7 @@ import (
 type rateSetting struct {
 	AppID             string  `json:"app_id"` // empty: every key
 	RequestsPerSecond float64 `json:"requests_per_second"`
-	Burst             int     `json:"burst"` // default: a second's worth, at least 1
+	Burst             int     `json:"burst"` // default: the requests of one second, but at least 1
 }
 
 func (s *controls) setRate(r *rateSetting) error {
@@ -35,15 +35,15 @@ func (s *controls) setRate(r *rateSetting) error {
 	return nil
 }
 
-// rateLimits limits the requests of each key. The document gives no threshold, and there
-// is none by default (extension).
+// rateLimits limits the requests of each key. The API document gives no number, and the default
+// is no limit (extension).
 type rateLimits struct {
 	mu     sync.Mutex
 	common rateSetting
-	keys   map[string]*rate.Limiter // nil entry: this key has no limit
+	keys   map[string]*rate.Limiter // a nil limiter means that the key has no limit
 }
 
-// set changes the limit of one key, or of all keys, which also replaces the limits of
+// set changes the limit of one key, or of all keys. A limit for all keys replaces the limits of
 // single keys.
 func (l *rateLimits) set(in rateSetting) {
 	l.mu.Lock()
@@ -63,7 +63,7 @@ func (r *rateSetting) limiter() *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(r.RequestsPerSecond), cmp.Or(r.Burst, int(math.Ceil(r.RequestsPerSecond))))
 }
 
-// take reports whether the key may make a request now, or how long it must wait.
+// take reports whether a key may make a request now. If not, it returns the time to wait.
 func (l *rateLimits) take(appID string, now time.Time) (time.Duration, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -80,10 +80,11 @@ func (l *rateLimits) take(appID string, now time.Time) (time.Duration, bool) {
 	return reservation.DelayFrom(now), false
 }
 
-// limited rounds Retry-After up to whole seconds. A client that waits that long is served.
+// limited returns a refusal if the key is above its rate. It rounds Retry-After up to whole
+// seconds, so that a client that waits so long succeeds.
 func (s *front) limited(key *apiKey) *refusal {
 	wait, ok := s.rates.take(key.appID, s.clock())
-	if ok && s.moods.draw(MoodWildRetryAfter, 24) { // the document gives no thresholds
+	if ok && s.moods.draw(MoodWildRetryAfter, 24) { // permitted, because the API document gives no number
 		wait, ok = time.Second, false
 	}
 	if ok {
@@ -92,8 +93,8 @@ func (s *front) limited(key *apiKey) *refusal {
 	return &refusal{code: "rate_limited", message: "Too many requests.", retryAfter: strconv.FormatInt(int64(max(math.Ceil(wait.Seconds()), 1)), 10)}
 }
 
-// scriptAgents are the default User-Agents of script libraries. The document says that
-// such requests may be rejected.
+// scriptAgents are the default User-Agents of HTTP libraries and tools. The API document says
+// that the provider may reject such requests.
 var scriptAgents = map[string]bool{"python-requests": true, "python-urllib": true, "python": true, "python-httpx": true, "curl": true,
 	"wget": true, "go-http-client": true, "java": true, "java-http-client": true, "okhttp": true, "axios": true, "node-fetch": true,
 	"node": true, "undici": true, "libwww-perl": true, "ruby": true, "guzzlehttp": true, "apache-httpclient": true, "postmanruntime": true}
@@ -103,8 +104,8 @@ type policySetting struct {
 	RefuseScriptAgents bool `json:"refuse_script_agents"`
 }
 
-// blocked answers with a firewall's page if the policy is on and the User-Agent is missing
-// or a script's default.
+// blocked replies with the page of a firewall if the policy is on and the User-Agent is missing
+// or in scriptAgents. It reports whether it has replied.
 func (s *front) blocked(w http.ResponseWriter, r *request) bool {
 	product, _, _ := strings.Cut(strings.ToLower(r.http.UserAgent()), "/")
 	if !s.refuseScripts.Load() || product != "" && !scriptAgents[product] {

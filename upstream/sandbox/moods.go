@@ -1,5 +1,5 @@
-// Quirks (extension): their names, their random draws, and the past states shown by
-// lagging reads.
+// Quirks (extension): their names, their random draws, and the past states that lagging reads
+// show.
 
 package sandbox
 
@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// Quirks (extension): freedoms that customer-api.md leaves to the provider. README.md
-// gives the sentence, or the silence, that allows each. A client that works with all of
-// them relies on no undocumented behaviour.
+// The quirks (extension). Each quirk is behaviour that customer-api.md permits. README.md
+// quotes the sentence that permits it, or says that the document is silent. A client that works
+// with all quirks does not rely on undocumented behaviour.
 const (
 	MoodLaggingReads          = "lagging_reads"
 	MoodEmptyLeftOut          = "empty_left_out"
@@ -35,7 +35,7 @@ func Moods() []string {
 		MoodWildRetryAfter, MoodContradictingStatuses, MoodRenamedOffers, MoodShortTokens, MoodSmallPages, MoodSecondArray}
 }
 
-// moodSetting is the body of POST /moods. "all" stands for every quirk.
+// moodSetting is the body of POST /moods. The name "all" selects every quirk.
 type moodSetting struct {
 	Moods []string `json:"moods"`
 	Seed  uint64   `json:"seed"`
@@ -57,7 +57,8 @@ func (s *controls) setMoods(in *moodSetting) error {
 	return nil
 }
 
-// moodSet draws from the seed and the order of the requests only.
+// moodSet contains the active quirks and their random numbers. The numbers depend only on the
+// seed and the order of the requests.
 type moodSet struct {
 	mu     sync.Mutex
 	on     []string
@@ -79,7 +80,7 @@ func (m *moodSet) has(mood string) bool {
 	return slices.Contains(m.on, mood)
 }
 
-// draw is true once in n times while the quirk is on.
+// draw returns true in one of n calls on average if the quirk is active.
 func (m *moodSet) draw(mood string, n int) bool { return m.has(mood) && m.number(n) == 0 }
 
 func (m *moodSet) number(n int) int {
@@ -88,13 +89,13 @@ func (m *moodSet) number(n int) int {
 	return m.random.IntN(n)
 }
 
-func (m *moodSet) one(of ...string) string { return of[m.number(len(of))] }
+func (m *moodSet) choose(of ...string) string { return of[m.number(len(of))] }
 
-// maxLag limits the lag of a read.
+// maxLag limits the age of the state that a lagging read shows.
 const maxLag = 4 * time.Minute
 
-// asOf returns the moment whose state a read shows. Every second read lags. Zero is the
-// present.
+// asOf returns the time whose state a read shows. Half of the reads lag. The zero time means
+// the present.
 func (m *moodSet) asOf(now time.Time) time.Time {
 	if !m.draw(MoodLaggingReads, 2) {
 		return time.Time{}
@@ -102,10 +103,10 @@ func (m *moodSet) asOf(now time.Time) time.Time {
 	return now.Add(-time.Duration(m.number(int(maxLag/time.Second))+1) * time.Second)
 }
 
-// largestPage returns the page limit of orders and proxies, or 0 without the quirk. It
-// depends only on the seed and stays the same.
+// largestPage returns the largest page size for orders and proxies, or 0 without the quirk. The
+// size depends only on the seed.
 func (m *moodSet) largestPage(resource string) int {
-	if resource == "offers" || !m.has(MoodSmallPages) { // the document gives 200 for offers
+	if resource == "offers" || !m.has(MoodSmallPages) { // the API document gives 200 for offers
 		return 0
 	}
 	return []int{3, 10, 20, 49}[m.fixed(4)]
@@ -118,8 +119,9 @@ func (m *moodSet) fixed(n uint64) uint64 {
 	return m.seed % n
 }
 
-// named returns an offer with its current names, which change every few minutes.
-func (m *moodSet) named(o *FixtureOffer, now time.Time) *FixtureOffer {
+// renamed returns an offer with its current names. With the quirk the names change every three
+// minutes.
+func (m *moodSet) renamed(o *FixtureOffer, now time.Time) *FixtureOffer {
 	if !m.has(MoodRenamedOffers) {
 		return o
 	}
@@ -133,9 +135,9 @@ func (m *moodSet) named(o *FixtureOffer, now time.Time) *FixtureOffer {
 	return &called
 }
 
-// refusesEarly behaves like a provider that checks balance, offers and proxies before the
-// key. A repeated request may then be refused although the first was executed. The caller
-// holds the lock.
+// refusesEarly imitates a provider that checks balance, offers and proxies before the
+// idempotency key. The provider may then refuse a repeated request although it executed the
+// first one. The caller holds the lock.
 func (s *front) refusesEarly(r *request) (no *refusal) {
 	if r.key.space.records[r.idempotencyKey()] == nil || !s.moods.draw(MoodEarlyRefusals, 2) {
 		return nil // without a record the usual checks apply
@@ -153,16 +155,16 @@ func (s *front) refusesEarly(r *request) (no *refusal) {
 	return no
 }
 
-// past holds the earlier values of something, in memory and only with the quirk.
+// past contains the earlier values of an item, in memory. It is empty without the quirk.
 type past[T any] []before[T]
 
 type before[T any] struct {
-	until time.Time // when it changed
-	was   *T        // nil: it did not exist
+	until time.Time // the time when the value changed
+	value *T        // nil: the item did not exist
 }
 
-// keep records the value before a change. The caller holds the lock.
-func keep[T any](s *world, p *past[T], was *T) {
+// keepPast stores the value of an item before a change. The caller holds the lock.
+func keepPast[T any](s *world, p *past[T], was *T) {
 	if !s.moods.has(MoodLaggingReads) {
 		return
 	}
@@ -174,31 +176,32 @@ func keep[T any](s *world, p *past[T], was *T) {
 	*p = kept
 }
 
-// asOf returns the value that a lagging read shows, or nil if it did not exist yet.
+// asOf returns the value that a lagging read shows. It returns nil if the item did not exist at
+// that time.
 func (p past[T]) asOf(at time.Time, present *T) *T {
 	if !at.IsZero() {
 		for _, b := range p {
 			if b.until.After(at) {
-				return b.was
+				return b.value
 			}
 		}
 	}
 	return present
 }
 
-func (s *variety) proxyChanges(p *proxy) {
+func (s *quirks) proxyChanges(p *proxy) {
 	was := *p
 	was.past = nil
-	keep(s.world, &p.past, &was)
+	keepPast(s.world, &p.past, &was)
 }
 
-func (s *variety) orderChanges(o *order) {
+func (s *quirks) orderChanges(o *order) {
 	was := *o
 	was.past = nil
-	keep(s.world, &o.past, &was)
+	keepPast(s.world, &o.past, &was)
 }
 
-func (s *variety) balanceChanges(sp *space) {
+func (s *quirks) balanceChanges(sp *space) {
 	was := sp.balance
-	keep(s.world, &sp.past, &was)
+	keepPast(s.world, &sp.past, &was)
 }

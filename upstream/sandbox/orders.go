@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// order is one order. Stage counts its steps so far, and Due is the time of the next.
+// order is one order. Stage is the progress so far, and Due is the time of the next step.
 type order struct {
 	savedOrder
 
@@ -18,7 +18,7 @@ type order struct {
 	past    past[order]
 }
 
-// savedOrder is an order in the database.
+// savedOrder is the part of an order that the database stores.
 type savedOrder struct {
 	No, AppID, Key, Scenario, Space  string
 	Index                            int
@@ -40,7 +40,7 @@ const (
 type orderLine struct {
 	OfferCode string   `json:"offer_code"`
 	Quantity  int64    `json:"quantity"`
-	CIDRs     []string `json:"cidrs,omitempty"` // the name is assumed
+	CIDRs     []string `json:"cidrs,omitempty"` // the name of the member is assumed
 }
 
 const (
@@ -50,7 +50,7 @@ const (
 
 const scenarioHeader = "X-Service-Sandbox-Scenario"
 
-// scenarioOf returns the order's scenario. Production orders follow "success" (assumed).
+// scenarioOf returns the scenario in the request. Production orders use "success" (assumed).
 func scenarioOf(r *request) (string, *refusal) {
 	values := r.http.Header[scenarioHeader]
 	switch {
@@ -64,12 +64,12 @@ func scenarioOf(r *request) (string, *refusal) {
 	return "", invalid(scenarioHeader, "must be one of success, delayed, partial, rejected")
 }
 
-// writes carries out orders and renewals, and remembers their idempotency keys.
+// writes executes orders and renewals, and stores their idempotency records.
 type writes struct {
 	*world
 
-	variety *variety
-	reads   *reads
+	quirks *quirks
+	reads  *reads
 }
 
 func (s *writes) createOrder(r *request, ch *change) (reply, *refusal) {
@@ -89,21 +89,21 @@ func (s *writes) createOrder(r *request, ch *change) (reply, *refusal) {
 	}
 	s.money(ch, o.space, Charge{AppID: o.AppID, IdempotencyKey: o.Key, Reason: "order", OrderNo: o.No}, -o.Total)
 	ch.saveWallet(o.space)
-	keep(s.world, &o.past, nil)
+	keepPast(s.world, &o.past, nil)
 	o.space.orders = append(o.space.orders, o)
 	s.st.orders[o.No] = o
 	if o.Scenario == "" {
 		s.deliver(o, now, ch)
 	} else {
 		o.Due = now.Add(s.delay(o))
-		s.st.await(o)
+		s.st.schedule(o)
 	}
 	ch.put("order", o.No, o.savedOrder)
 	return s.envelope(http.StatusCreated, "ok", "ok", s.reads.orderDetail(o)), nil
 }
 
-// delay returns the time of an order's next step. Partial progress is shown for at least
-// two polls. A client that obeys poll_after_seconds then sees it.
+// delay returns the time until the order's next step. A partial delivery lasts for at least two
+// polls, so that a client that obeys poll_after_seconds sees it.
 func (s *writes) delay(o *order) time.Duration {
 	half := s.opts.AsyncDelay / 2
 	switch {
@@ -115,7 +115,8 @@ func (s *writes) delay(o *order) time.Duration {
 	return half
 }
 
-// advance makes the steps that are due, before every request. The caller holds the lock.
+// advance makes the order steps that are due. It runs before every request. The caller holds
+// the lock.
 func (s *writes) advance() {
 	now := s.now()
 	for len(s.st.pending) > 0 && !s.st.pending[0].Due.After(now) {
@@ -129,7 +130,7 @@ func (s *writes) advance() {
 }
 
 func (s *writes) step(o *order, ch *change) {
-	s.variety.orderChanges(o)
+	s.quirks.orderChanges(o)
 	switch {
 	case o.Stage == stagePaid:
 		o.Stage = stageProcuring
@@ -137,7 +138,7 @@ func (s *writes) step(o *order, ch *change) {
 			o.Delivered = o.Quantity / 2
 		}
 		o.Due = o.Due.Add(s.delay(o))
-		s.st.await(o)
+		s.st.schedule(o)
 	case o.Scenario == "rejected":
 		s.reject(o, ch)
 	default:
@@ -167,7 +168,7 @@ func (s *writes) deliver(o *order, at time.Time, ch *change) {
 		for range line.Quantity {
 			p := &proxy{savedProxy: savedProxy{ID: s.st.nextID("px_"), OrderNo: o.No, Starts: at, Expires: at.AddDate(0, 0, int(o.Days))},
 				space: o.space, offer: s.st.byCode[line.OfferCode]}
-			keep(s.world, &p.past, nil)
+			keepPast(s.world, &p.past, nil)
 			s.st.addProxy(p)
 			o.proxies = append(o.proxies, p)
 			ch.put("proxy", p.ID, p.savedProxy)
@@ -175,14 +176,15 @@ func (s *writes) deliver(o *order, at time.Time, ch *change) {
 	}
 }
 
-// orderBody is a requested order. The legacy single-region body becomes one line.
+// orderBody is the body of an order request. The legacy body for a single region becomes one
+// order line.
 type orderBody struct {
 	days   int64
 	lines  []orderLine
 	legacy bool
 }
 
-// field returns the path of a line's field in the submitted body.
+// field returns the path of a field in an order line, as in the request.
 func (in *orderBody) field(line int, name string) string {
 	if in.legacy {
 		return name
@@ -236,7 +238,7 @@ func (s *writes) orderOf(r *request) (*order, map[string]int64, *refusal) {
 	return o, quantities, o.space.affords(o.Total)
 }
 
-// checkLines checks price and stock again, because an offers listing reserves nothing.
+// checkLines checks prices and stock again, because an offer reserves nothing.
 func (s *writes) checkLines(env string, in orderBody) (map[string]int64, *refusal) {
 	quantities, sum := map[string]int64{}, int64(0)
 	for i, line := range in.lines {
@@ -270,7 +272,7 @@ func (s *writes) checkLines(env string, in orderBody) (map[string]int64, *refusa
 	return quantities, nil
 }
 
-// checkCIDRs returns the first line with CIDRs that it may not choose.
+// checkCIDRs returns the index of the first order line with invalid CIDRs, and the reason.
 func checkCIDRs(lines []orderLine, offers map[string]*FixtureOffer) (line int, message string) {
 	random, chosen := map[string]bool{}, map[[2]string]bool{}
 	choosing := map[string]bool{}

@@ -1,9 +1,10 @@
-// Prices of orders and renewals, and checks of the balance.
+// Prices for orders and renewals, and checks of the balance.
 
 package sandbox
 
-// unitPrice returns the price for the base duration at this quantity and duration, or 0
-// for the listed price. The account's own price takes precedence.
+// unitPrice returns the price of one proxy for the base duration, in cents. The price depends
+// on the quantity and the duration of the order. 0 for both gives the listed price. The
+// account's own price has precedence.
 func (sp *space) unitPrice(offer *FixtureOffer, quantity, days int64) int64 {
 	if cents, ok := sp.prices[offer.OfferCode]; ok {
 		return cents
@@ -30,7 +31,7 @@ type priceSetting struct {
 	UnitPriceCents int64  `json:"unit_price_cents"`
 }
 
-// setPrice sets an account's own price of an offer from now on (extension).
+// setPrice sets an account's own price for an offer (extension). The price applies immediately.
 func (s *controls) setPrice(in *priceSetting) error {
 	sp, err := s.st.account(in.AccountID, envSandbox)
 	switch {
@@ -44,7 +45,8 @@ func (s *controls) setPrice(in *priceSetting) error {
 	return s.persist("price", in.AccountID+"/"+in.OfferCode, in.UnitPriceCents, func() { sp.prices[in.OfferCode] = in.UnitPriceCents })
 }
 
-// affords refuses a charge above the balance. The frozen part cannot be spent (assumed).
+// affords returns a refusal if a charge is larger than the balance without the frozen part
+// (assumed).
 func (sp *space) affords(cents int64) *refusal {
 	if sp.balance-sp.frozen < cents {
 		return refuse("insufficient_wallet_balance", "The wallet is too low.")
@@ -52,8 +54,8 @@ func (sp *space) affords(cents int64) *refusal {
 	return nil
 }
 
-// statusActive is the status of an account that may buy. With any other it may only read
-// (assumed).
+// statusActive is the status of an account that may buy. An account with another status may
+// only read (assumed).
 const statusActive = "active"
 
 type accountSetting struct {
@@ -61,7 +63,7 @@ type accountSetting struct {
 	Status    string `json:"status"`
 }
 
-// setAccount changes an account's status (extension).
+// setAccount changes the status of an account (extension).
 func (s *controls) setAccount(in *accountSetting) error {
 	sp, err := s.st.account(in.AccountID, envSandbox)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"perennial/upstream"
 )
 
-// reads answers what changes nothing.
+// reads serves the GET endpoints.
 type reads struct {
 	*world
 }
@@ -59,7 +59,8 @@ func (s *reads) proxy(r *request) ([]byte, *refusal) {
 	return p.item(), nil
 }
 
-// status returns text that is assumed. Clients decide from delivery and refund.
+// status returns the order status. The names of the final statuses are assumed, because clients
+// decide by delivery and refund.
 func (o *order) status() string {
 	return [...]string{"paid", "procuring", "completed", "refunded"}[o.Stage]
 }
@@ -73,7 +74,7 @@ func (o *order) summary() []any {
 		"subtotal_cents", o.Total, "total_cents", o.Total, "total", decimal(o.Total), "created_at", o.Created}
 }
 
-// orderDetail renders an order, with its proxies once they are deliverable.
+// orderDetail returns the detail of an order, with the proxies that were delivered.
 func (s *reads) orderDetail(o *order) []byte {
 	done := o.Stage == stageCompleted
 	var poll, refund any
@@ -84,7 +85,7 @@ func (s *reads) orderDetail(o *order) []byte {
 		refund = object("status", "completed", "destination", "wallet", "amount_cents", o.Total, "currency", o.space.currency, "refunded_at", o.RefundedAt)
 	case stageCompleted:
 	}
-	proxies := make([]written, len(o.proxies))
+	proxies := make([]rawJSON, len(o.proxies))
 	for i, p := range o.proxies {
 		proxies[i] = p.item()
 	}
@@ -93,11 +94,12 @@ func (s *reads) orderDetail(o *order) []byte {
 		"poll_after_seconds", poll, "refund", refund, "proxies", array(proxies))...)
 }
 
-// host returns a fictitious name that does not resolve.
+// host returns a fictitious host name that does not resolve.
 func (p *proxy) host() string { return p.ID + ".proxy.invalid" }
 
-// item includes fictitious credentials, which tests search for as leaks.
-func (p *proxy) item() written {
+// item returns a proxy with fictitious credentials. Tests search logs and files for these
+// credentials.
+func (p *proxy) item() rawJSON {
 	host, user, password := p.host(), "user-"+p.ID, "pass-"+p.ID+"-secret"
 	return object("proxy_id", p.ID, "status", "active", "host", host, "port", int64(1080), "protocol", p.offer.Protocol,
 		"username", user, "password", password, "connection", host+":1080:"+user+":"+password,
@@ -105,7 +107,7 @@ func (p *proxy) item() written {
 		"region", p.offer.Region, "line_name", p.offer.LineName, "starts_at", p.Starts, "expires_at", p.Expires)
 }
 
-// pageTokenLife is how long a page token is valid (assumed).
+// pageTokenLife is the time that a page token is valid (assumed).
 const pageTokenLife = 15 * time.Minute
 
 const (
@@ -113,9 +115,9 @@ const (
 	defaultPageSize = 50  // assumed
 )
 
-// parseQuery decodes a query as it is signed. Of a repeated key the first value counts.
+// parseQuery decodes a query in its signed form. Get returns the first value of a repeated key.
 func parseQuery(raw string) url.Values {
-	q, _ := url.ParseQuery(upstream.CanonicalQuery(raw)) // has valid escapes only
+	q, _ := url.ParseQuery(upstream.CanonicalQuery(raw)) // the canonical query has only valid escapes
 	return q
 }
 
@@ -141,7 +143,7 @@ func (s *reads) window(r *request, q url.Values, resource, filters string) (wind
 		w.size = int(n)
 	}
 	if most := s.moods.largestPage(resource); most > 0 && w.size > most {
-		if asked && s.moods.fixed(3) != 0 { // other seeds reduce the size
+		if asked && s.moods.fixed(3) != 0 { // with other seeds the sandbox reduces the size
 			return w, invalid("page_size", "is over the greatest")
 		}
 		w.size = most
@@ -157,8 +159,8 @@ func (s *reads) window(r *request, q url.Values, resource, filters string) (wind
 	return w, nil
 }
 
-// token returns a page token bound to offset, account, environment, resource, filters,
-// page size and expiry.
+// token returns a page token for an offset. The token is valid only for the account,
+// environment, resource, filters and page size of the request, and until its expiry.
 func (s *reads) token(sp *space, w window, offset int) string {
 	payload := strconv.Itoa(offset) + "." + strconv.FormatInt(s.now().Add(pageTokenLife).Unix(), 36)
 	return base64.RawURLEncoding.EncodeToString(append([]byte(payload+"."), s.tokenMAC(sp, w, payload)...))
@@ -172,8 +174,8 @@ func (s *reads) tokenMAC(sp *space, w window, payload string) []byte {
 	return mac.Sum(nil)[:16]
 }
 
-// readToken accepts exactly what token returned. base64 would ignore line feeds and
-// trailing bits.
+// readToken accepts only exact results of token. The comparison is necessary because base64
+// ignores line feeds and trailing bits.
 func (s *reads) readToken(sp *space, w window, token string) (int, bool) {
 	raw, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil || base64.RawURLEncoding.EncodeToString(raw) != token || len(raw) < 18 || raw[len(raw)-17] != '.' {
@@ -189,10 +191,10 @@ func (s *reads) readToken(sp *space, w window, token string) (int, bool) {
 	return offset, errOffset == nil && errExpiry == nil && s.now().Unix() <= expiry
 }
 
-// page renders one window of a list. A token gives the next page's offset in the whole
-// list. Hidden items, which are nil, then shift no other item between pages.
-func (s *reads) page(r *request, w window, total int, item func(i int) written) []byte {
-	items, more, token := make([]written, 0, max(min(w.size, total-w.offset), 0)), false, any(nil)
+// page returns one page of a list. item returns nil for a hidden item. A page token contains an
+// offset in the whole list, so that a hidden item moves no other item to another page.
+func (s *reads) page(r *request, w window, total int, item func(i int) rawJSON) []byte {
+	items, more, token := make([]rawJSON, 0, max(min(w.size, total-w.offset), 0)), false, any(nil)
 	for i := w.offset; i < total && !more; i++ {
 		shown := item(i)
 		switch {
@@ -208,7 +210,7 @@ func (s *reads) page(r *request, w window, total int, item func(i int) written) 
 
 func (s *reads) listProxies(r *request) ([]byte, *refusal) {
 	list := r.key.space.proxies
-	return s.list(r, "proxies", len(list), func(i int) written {
+	return s.list(r, "proxies", len(list), func(i int) rawJSON {
 		if p := list[i].past.asOf(r.asOf, list[i]); p != nil {
 			return p.item()
 		}
@@ -218,7 +220,7 @@ func (s *reads) listProxies(r *request) ([]byte, *refusal) {
 
 func (s *reads) listOrders(r *request) ([]byte, *refusal) {
 	list := r.key.space.orders
-	return s.list(r, "orders", len(list), func(i int) written {
+	return s.list(r, "orders", len(list), func(i int) rawJSON {
 		if o := list[i].past.asOf(r.asOf, list[i]); o != nil {
 			return object(o.summary()...)
 		}
@@ -226,7 +228,7 @@ func (s *reads) listOrders(r *request) ([]byte, *refusal) {
 	})
 }
 
-func (s *reads) list(r *request, resource string, total int, item func(i int) written) ([]byte, *refusal) {
+func (s *reads) list(r *request, resource string, total int, item func(i int) rawJSON) ([]byte, *refusal) {
 	w, no := s.window(r, parseQuery(r.http.URL.RawQuery), resource, "")
 	if no != nil {
 		return nil, no
@@ -234,8 +236,8 @@ func (s *reads) list(r *request, resource string, total int, item func(i int) wr
 	return s.page(r, w, total, item), nil
 }
 
-// listOffers omits offers that cannot be bought with the quantity or duration. Prices are
-// for both, per base duration (assumed).
+// listOffers omits offers that the account cannot buy in the quantity or duration of the
+// filter. Prices depend on both and apply to the base duration (assumed).
 func (s *reads) listOffers(r *request) ([]byte, *refusal) {
 	q := parseQuery(r.http.URL.RawQuery)
 	want := offerQuery{country: cmp.Or(q.Get("country_code"), q.Get("country")), region: cmp.Or(q.Get("region"), q.Get("city")), line: q.Get("line"), ipType: q.Get("ip_type")}
@@ -257,8 +259,8 @@ func (s *reads) listOffers(r *request) ([]byte, *refusal) {
 		return nil, no
 	}
 	list, now := s.st.offers, s.now()
-	return s.page(r, w, len(list), func(i int) written {
-		o := s.moods.named(list[i], now)
+	return s.page(r, w, len(list), func(i int) rawJSON {
+		o := s.moods.renamed(list[i], now)
 		if !want.matches(o, s.st.stock[r.env+"/"+o.OfferCode]) {
 			return nil
 		}
@@ -278,7 +280,7 @@ func (w offerQuery) matches(o *FixtureOffer, stock int64) bool {
 		(w.days == 0 || slices.Contains(o.DurationDays, w.days))
 }
 
-func (sp *space) offer(o *FixtureOffer, quantity, days int64) written {
+func (sp *space) offer(o *FixtureOffer, quantity, days int64) rawJSON {
 	unit := sp.unitPrice(o, quantity, days)
 	return object("offer_code", o.OfferCode, "name", o.Name, "country_code", o.CountryCode, "country_name", o.CountryName, "region", o.Region,
 		"line_name", o.LineName, "ip_type", o.IPType, "protocol", o.Protocol, "unit_price_cents", unit, "unit_price", decimal(unit),

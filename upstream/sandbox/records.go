@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// retention is the time from completion, by the sandbox's clock (assumed).
+// retention is the lifetime of a completed record, by the sandbox's clock (assumed).
 const retention = 24 * time.Hour
 
 type recordState uint8
@@ -19,17 +19,17 @@ const (
 	recordInterrupted
 )
 
-// record is an idempotency record. Its scope is the account and environment, over both
-// POST routes (assumed).
+// record is an idempotency record. Both POST routes share the keys of an account in an
+// environment (assumed).
 type record struct {
 	savedRecord
 
-	// durable is false until the commit of the operation. Until then the record answers
-	// idempotency_processing.
+	// durable becomes true after the commit of the operation. Before the commit, the record
+	// replies idempotency_processing.
 	durable bool
 }
 
-// savedRecord is a record in the database.
+// savedRecord is the part of a record that the database stores.
 type savedRecord struct {
 	Space, Key string
 	Hash       []byte
@@ -47,7 +47,8 @@ func bodyHash(path string, body []byte) []byte {
 	return sum[:]
 }
 
-// known answers a request whose key has a record. The caller holds the lock.
+// known returns the reply to a request whose key has a record. It returns false if the key has
+// none. The caller holds the lock.
 func (s *writes) known(r *request, key string, hash []byte) (reply, bool) {
 	rec := r.key.space.records[key]
 	if rec == nil {
@@ -68,13 +69,14 @@ func (s *writes) known(r *request, key string, hash []byte) (reply, bool) {
 	return reply{status: rec.Status, code: rec.Code, body: rec.Body, replayed: true}, true
 }
 
-// forgotten reports whether a completed record is past its retention. Its key is then new.
+// forgotten reports whether the retention of a completed record has passed. The key may then be
+// used for a new request.
 func (s *writes) forgotten(rec *record) bool {
 	return rec.State == recordCompleted && rec.durable && s.now().Sub(rec.At) >= retention
 }
 
-// complete stores the first response, and returns the function that makes it replayable
-// once durable. The caller holds the lock.
+// complete stores the first reply to a request. It returns a function for the time after the
+// commit, which allows the reply to be repeated. The caller holds the lock.
 func (s *writes) complete(r *request, key string, hash []byte, out reply, interrupted bool, ch *change) func() {
 	sp := r.key.space
 	rec := &record{savedRecord: savedRecord{sp.id(), key, hash, recordCompleted, s.now(), out.status, out.code, out.body}}
@@ -92,7 +94,7 @@ func (s *writes) complete(r *request, key string, hash []byte, out reply, interr
 	}
 }
 
-// forget deletes a few completed records past their retention.
+// forget deletes up to four completed records whose retention has passed.
 func (s *writes) forget(ch *change) {
 	now := s.now()
 	for n := 0; n < 4 && len(s.st.expiring) > 0; n++ {
@@ -108,7 +110,8 @@ func (s *writes) forget(ch *change) {
 	}
 }
 
-// interrupt marks an existing record of the same body as interrupted.
+// interrupt marks the record of a key as interrupted, if the record exists and has the same
+// body.
 func (s *writes) interrupt(sp *space, key string, hash []byte) {
 	rec := sp.records[key]
 	if rec == nil || !bytes.Equal(rec.Hash, hash) || s.forgotten(rec) {

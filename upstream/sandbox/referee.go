@@ -16,10 +16,10 @@ import (
 	"perennial/ledger/files"
 )
 
-// Charge is one line of the referee: moved money, in positive cents. Lines of orders have
-// OrderNo, lines of renewals ProxyID.
+// Charge is one line in the referee: a charge or a refund in positive cents. An order's charge
+// has an OrderNo, and a renewal's charge has a ProxyID.
 type Charge struct {
-	Time           string `json:"time"` // RFC 3339, the sandbox's clock
+	Time           string `json:"time"` // RFC 3339, by the sandbox's clock
 	Environment    string `json:"environment"`
 	AccountID      string `json:"account_id"`
 	AppID          string `json:"app_id"`
@@ -31,8 +31,8 @@ type Charge struct {
 	ProxyID        string `json:"proxy_id,omitempty"`
 }
 
-// ReadCharges reads a referee file. It skips a torn last line, which a crash may leave.
-// Any other unreadable line is an error with its number.
+// ReadCharges reads a referee file. It skips an incomplete last line, which a crash may leave.
+// It returns an error with the line number for any other unreadable line.
 func ReadCharges(path string) ([]Charge, error) {
 	f, err := files.Open(path)
 	if err != nil {
@@ -57,22 +57,23 @@ func readCharges(raw []byte) (out []Charge, err error) {
 	return out, nil
 }
 
-// referee appends lines to the file, or keeps them in memory.
+// referee appends lines to its file, or keeps them in memory.
 type referee struct {
 	path   string
 	file   *os.File
 	noSync bool
 	mu     sync.Mutex
-	kept   bytes.Buffer // the lines, without a file
+	kept   bytes.Buffer // the lines, if there is no file
 }
 
-// openReferee removes a torn last line, which belongs to no reply.
+// openReferee opens the file and removes an incomplete last line. No reply was sent for such a
+// line.
 func openReferee(path string, noSync bool) (*referee, error) {
 	r := &referee{path: path, noSync: noSync}
 	if path == "" {
 		return r, nil
 	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600) // read and write: opening a named pipe does not block
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600) // also for reading, because opening a named pipe only for writing blocks
 	if err != nil {
 		return nil, fmt.Errorf("charges: %w", err)
 	}
@@ -84,7 +85,7 @@ func openReferee(path string, noSync bool) (*referee, error) {
 	return r, nil
 }
 
-// syncDirectory makes the file's name as durable as its lines.
+// syncDirectory makes the file's name durable.
 func syncDirectory(path string) error {
 	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	maxRenewIDs  = 5000 // in one renewal; assumed: the document gives no number
+	maxRenewIDs  = 5000 // in one renewal; assumed, because the API document gives no number
 	maxRenewDays = 1095
 	lastYear     = 9999 // of an expiry: ISO 8601 has four digits; assumed
 )
@@ -23,7 +23,7 @@ type renewBody struct {
 func readRenewBody(body []byte) (renewBody, *refusal) {
 	var in renewBody
 	no := decodeBody(body, &in)
-	empty := slices.Index(in.IDs, "") // or null
+	empty := slices.Index(in.IDs, "") // a null becomes "" too
 	switch {
 	case no != nil:
 	case len(in.IDs) == 0 || len(in.IDs) > maxRenewIDs:
@@ -70,8 +70,8 @@ func (s *writes) chosenProxies(sp *space, in renewBody) ([]*proxy, *refusal) {
 	return chosen, nil
 }
 
-// renew charges all lines, refunds the failed ones, and extends the successful ones. An
-// unresolved line stays charged.
+// renew charges for all proxies, refunds the failed ones, and extends the successful ones. The
+// charge for an unresolved proxy remains.
 func (s *writes) renew(r *request, ch *change, f renewalFault) (reply, *refusal) {
 	in, chosen, total, no := s.renewalOf(r)
 	if no != nil {
@@ -90,7 +90,7 @@ func (s *writes) renew(r *request, ch *change, f renewalFault) (reply, *refusal)
 			s.money(ch, sp, line, cents)
 			refunded = cents
 		case "succeeded":
-			s.variety.proxyChanges(p)
+			s.quirks.proxyChanges(p)
 			p.Expires = p.extended(in.Days, s.now())
 			ch.put("proxy", p.ID, p.savedProxy)
 		}
@@ -100,7 +100,8 @@ func (s *writes) renew(r *request, ch *change, f renewalFault) (reply, *refusal)
 	return s.renewalReply(sp, result), nil
 }
 
-// extended counts from the current expiry, or from now if it is past or null (assumed).
+// extended returns the new expiry. It counts from the current expiry, or from now if the expiry
+// is past or null (assumed).
 func (p *proxy) extended(days int64, now time.Time) time.Time {
 	from := p.Expires
 	if from.Before(now) {
@@ -111,8 +112,8 @@ func (p *proxy) extended(days int64, now time.Time) time.Time {
 
 type renewalResult struct {
 	total, refunded int64
-	ids             map[string][]string // by verdict
-	lines           []written
+	ids             map[string][]string // the key is the verdict
+	lines           []rawJSON
 }
 
 func (x *renewalResult) add(p *proxy, verdict string, days, cents, refunded int64) {

@@ -1,4 +1,5 @@
-// Envelopes, the HTTP status of each code, and JSON with members in the document's order.
+// Envelopes, the HTTP status of each code, and JSON with members in the order of the API
+// document.
 
 package sandbox
 
@@ -16,7 +17,8 @@ import (
 	amount "github.com/shopspring/decimal"
 )
 
-// reply is one envelope before it is sent. seq must be durable first, then settle runs.
+// reply is one envelope for a response. Before the reply is sent, item seq must be durable, and
+// settle must run.
 type reply struct {
 	status int
 	code   string
@@ -25,11 +27,11 @@ type reply struct {
 	settle func()
 
 	retryAfter string // for rate_limited
-	replayed   bool   // a repetition of the first reply under its key
+	replayed   bool   // repeats the first reply to the same idempotency key
 }
 
-// statuses maps codes to HTTP statuses. The document gives 201, 409, 422 and 429; the
-// others are assumed.
+// statuses gives the HTTP status of each code. The API document gives 201, 409, 422 and 429.
+// The other statuses are assumed.
 var statuses = map[string]int{
 	"ok": 200, "invalid_signature": 401, "stale_timestamp": 401, "replayed_nonce": 401,
 	"idempotency_key_required": 400, "idempotency_key_conflict": 409, "idempotency_processing": 409,
@@ -41,23 +43,23 @@ var statuses = map[string]int{
 
 func statusOf(code string) int { return cmp.Or(statuses[code], http.StatusBadRequest) }
 
-// envelope renders a reply. nil data becomes an empty object.
+// envelope returns a reply with an envelope. The data is an empty object if data is nil.
 func (s *world) envelope(status int, code, message string, data []byte) reply {
 	if data == nil {
 		data = []byte("{}")
 	}
-	body := object("success", code == "ok", "code", code, "message", message, "data", written(data), "timestamp", s.now(),
+	body := object("success", code == "ok", "code", code, "message", message, "data", rawJSON(data), "timestamp", s.now(),
 		"trace_id", s.tracePrefix+strconv.FormatUint(s.traces.Add(1), 36))
 	return reply{status: status, code: code, body: body}
 }
 
 func (s *world) ok(data []byte) reply { return s.envelope(http.StatusOK, "ok", "ok", data) }
 
-// refusal is an API code with its message, or an invalid field and the reason.
+// refusal is a code of the API with a message, or an invalid field with the reason.
 type refusal struct {
 	code, message, field string
 
-	status     int    // 0: that of the code
+	status     int    // 0: the usual status of the code
 	retryAfter string // for rate_limited
 }
 
@@ -70,8 +72,8 @@ func invalid(field, format string, args ...any) *refusal {
 	return &refusal{code: "validation_error", field: field, message: fmt.Sprintf(format, args...)}
 }
 
-// refused renders a refusal. The structure of errors is assumed: a field with its
-// messages.
+// refused returns the reply for a refusal. The structure of errors is assumed: each field has a
+// list of messages.
 func (s *world) refused(no *refusal) reply {
 	message, data := no.message, []byte(nil)
 	if no.field != "" {
@@ -83,12 +85,13 @@ func (s *world) refused(no *refusal) reply {
 	return out
 }
 
-// written is JSON to embed as one value of another object.
-type written []byte
+// rawJSON is encoded JSON, for use as a value in another object.
+type rawJSON []byte
 
-// object writes names and values in turn. A zero instant becomes null.
-func object(members ...any) written {
-	b := make(written, 0, 512)
+// object encodes a JSON object. members are a name, its value, the next name, and so on. The
+// zero time becomes null.
+func object(members ...any) rawJSON {
+	b := make(rawJSON, 0, 512)
 	for pair := range slices.Chunk(members, 2) {
 		name, _ := pair[0].(string)
 		b = append(append(append(b, `,"`...), name...), `":`...)
@@ -98,8 +101,8 @@ func object(members ...any) written {
 	return append(b, '}')
 }
 
-func array(items []written) written {
-	b := written{'['}
+func array(items []rawJSON) rawJSON {
+	b := rawJSON{'['}
 	for i, item := range items {
 		if i > 0 {
 			b = append(b, ',')
@@ -109,9 +112,9 @@ func array(items []written) written {
 	return append(b, ']')
 }
 
-func appendValue(b written, v any) written {
+func appendValue(b rawJSON, v any) rawJSON {
 	switch v := v.(type) {
-	case written:
+	case rawJSON:
 		return append(b, v...)
 	case string:
 		quoted, _ := jsontext.AppendQuote(b, v)
@@ -124,7 +127,7 @@ func appendValue(b written, v any) written {
 		}
 		return append(v.UTC().AppendFormat(append(b, '"'), time.RFC3339), '"')
 	}
-	other, _ := jsonv2.Marshal(v) // numbers, texts and lists of them
+	other, _ := jsonv2.Marshal(v) // numbers, strings and lists
 	return append(b, other...)
 }
 

@@ -1,4 +1,4 @@
-// Durable changes, and restoring the state from the database.
+// Durable changes, and loading of the state from the database.
 
 package sandbox
 
@@ -16,12 +16,12 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 )
 
-// change is the effect of one operation. It becomes durable as a whole.
+// change is the effect of one operation. It becomes durable completely or not at all.
 type change struct {
-	keep  bool // a database exists and needs rows
+	hasDB bool // whether the sandbox has a database
 	rows  []row
 	lines []byte
-	nonce usedNonce // empty in most changes
+	nonce usedNonce // the zero value in most changes
 }
 
 type row struct {
@@ -29,32 +29,34 @@ type row struct {
 	data     []byte
 }
 
-func (s *world) newChange() *change { return &change{keep: s.db != nil} }
+func (s *world) newChange() *change { return &change{hasDB: s.db != nil} }
 
-// put stores a value, or removes the row if there is none.
+// put stores a value in a row. If value is nil, put removes the row.
 func (c *change) put(kind, id string, value any) {
-	if !c.keep {
+	if !c.hasDB {
 		return
 	}
 	var data []byte
 	if value != nil {
-		data, _ = json.Marshal(value) // plain structs of this package
+		data, _ = json.Marshal(value) // never fails for the plain structs in this package
 	}
 	c.rows = append(c.rows, row{kind, id, data})
 }
 
-// submit queues the change in the order of the state. The caller holds the lock.
+// submit adds the change to the next commit, in the order of the state's changes. The caller
+// holds the lock.
 func (s *world) submit(c *change) uint64 {
 	if len(c.rows) == 0 && len(c.lines) == 0 {
 		return s.durable.last()
 	}
-	if c.keep {
+	if c.hasDB {
 		c.put("meta", "serial", strconv.FormatUint(s.st.serial, 10))
 	}
 	return s.durable.add(c)
 }
 
-// flush commits the referee's lines with the state, and then appends them to the file.
+// flush commits the state and the referee's lines to the database. It then appends the lines to
+// the referee's file.
 func (s *world) flush(batch []*change) error {
 	var lines []byte
 	for _, c := range batch {
@@ -68,9 +70,10 @@ func (s *world) flush(batch []*change) error {
 	return s.referee.append(lines)
 }
 
-// money changes a wallet after its balance was checked. cents is negative for a charge.
+// money changes a wallet and adds a line for the referee. cents is negative for a charge. The
+// caller has checked the balance.
 func (s *writes) money(c *change, sp *space, line Charge, cents int64) {
-	s.variety.balanceChanges(sp)
+	s.quirks.balanceChanges(sp)
 	sp.balance += cents
 	line.Kind, line.AmountCents = "refund", cents
 	if cents < 0 {
@@ -78,27 +81,27 @@ func (s *writes) money(c *change, sp *space, line Charge, cents int64) {
 	}
 	line.Environment, line.AccountID = sp.env, sp.accountID
 	line.Time = s.now().Format(time.RFC3339Nano)
-	text, _ := jsonv2.Marshal(line) // text and numbers
+	text, _ := jsonv2.Marshal(line) // never fails for text and numbers
 	c.lines = append(append(c.lines, text...), '\n')
 }
 
 func (c *change) saveWallet(sp *space) { c.put("wallet", sp.id(), sp.balance) }
 
-// identity is what a sandbox keeps from its first start.
+// identity is the data of the first start, which a sandbox keeps.
 type identity struct {
 	Fixture Fixture
 	Epoch   time.Time
 	Secret  []byte
 }
 
-// saved loads the state that an earlier run stored.
+// saved loads the state of an earlier run.
 type saved struct {
 	*world
 
-	variety *variety
+	quirks *quirks
 }
 
-// load builds the state. With a database the fixture of its first start remains in force.
+// load creates the state. A sandbox with a database keeps the fixture of its first start.
 func (s *saved) load(f Fixture) error {
 	id := identity{f, s.clock().UTC().Truncate(time.Second), []byte(rand.Text())}
 	if s.db != nil {
@@ -120,7 +123,8 @@ func (s *saved) load(f Fixture) error {
 	return s.reconcileReferee()
 }
 
-// identify loads the identity of the first start, or stores the given one.
+// identify loads the identity of the first start. At the first start, it stores the given
+// identity.
 func (s *saved) identify(id *identity) error {
 	var first identity
 	known, err := s.db.decode("identity", &first)
@@ -169,7 +173,7 @@ func (s *saved) restore() error {
 }
 
 func (s *saved) restoreMeta() error {
-	var serial json.Number // a string, which holds more than JSON's numbers
+	var serial json.Number // a string, because serial may be too large for a JSON number
 	var offset int64
 	_, errSerial := s.db.decode("serial", &serial)
 	_, errOffset := s.db.decode("offset", &offset)
@@ -191,15 +195,15 @@ func restoring[T any](s *world, kind string, do func(id string, v T)) error {
 	})
 }
 
-// inOrder returns the stored values of a kind in the order of their indices.
-func inOrder[T any](s *world, kind string, index func(T) int) (all []T, err error) {
+// sortedRows returns the stored values of a kind, sorted by index.
+func sortedRows[T any](s *world, kind string, index func(T) int) (all []T, err error) {
 	err = restoring(s, kind, func(_ string, v T) { all = append(all, v) })
 	slices.SortFunc(all, func(a, b T) int { return index(a) - index(b) })
 	return all, err
 }
 
 func (s *saved) restoreProxies() error {
-	all, err := inOrder(s.world, "proxy", func(v savedProxy) int { return v.Index })
+	all, err := sortedRows(s.world, "proxy", func(v savedProxy) int { return v.Index })
 	for _, v := range all {
 		if p := s.st.proxies[v.ID]; p != nil {
 			p.Starts, p.Expires = v.Starts, v.Expires
@@ -211,13 +215,13 @@ func (s *saved) restoreProxies() error {
 }
 
 func (s *saved) restoreOrders() error {
-	all, err := inOrder(s.world, "order", func(v savedOrder) int { return v.Index })
+	all, err := sortedRows(s.world, "order", func(v savedOrder) int { return v.Index })
 	for _, v := range all {
 		o := &order{savedOrder: v, space: s.st.spaces[v.Space]}
 		o.space.orders = append(o.space.orders, o)
 		s.st.orders[o.No] = o
 		if o.Stage == stagePaid || o.Stage == stageProcuring {
-			s.st.await(o)
+			s.st.schedule(o)
 		}
 	}
 	for _, sp := range s.st.spaces {
@@ -230,9 +234,9 @@ func (s *saved) restoreOrders() error {
 	return err
 }
 
-// reconcileReferee appends lines that a crash kept from the referee's file. They were
-// committed with the state before any reply. A file from another start is completed from
-// the beginning.
+// reconcileReferee appends lines that are in the database but not in the referee's file,
+// because of a crash. The database commits the lines with the state before any reply. A file
+// that the last start did not use gets all lines that it lacks.
 func (s *saved) reconcileReferee() error {
 	after := s.db.synced
 	path, err := s.db.meta("referee")
@@ -250,5 +254,5 @@ func (s *saved) reconcileReferee() error {
 	if err := s.referee.append(bytes.Join(missing, nil)); err != nil {
 		return err
 	}
-	return s.db.commit([]*change{{keep: true, rows: []row{{"meta", "referee", []byte(s.referee.path)}}}})
+	return s.db.commit([]*change{{hasDB: true, rows: []row{{"meta", "referee", []byte(s.referee.path)}}}})
 }

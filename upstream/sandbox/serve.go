@@ -26,10 +26,11 @@ const (
 	apiPrefix   = "/api/v1/"
 )
 
-// route is the target of a method and path. It has no name if the API has none.
+// route describes the endpoint for a method and a path. The name is empty if the API has no
+// such endpoint.
 type route struct {
 	name, pattern, scope, id string
-	read                     func(*reads, *request) ([]byte, *refusal) // for a GET
+	read                     func(*reads, *request) ([]byte, *refusal) // set for a GET endpoint
 }
 
 var fixedRoutes = map[string]route{
@@ -64,7 +65,8 @@ func findRoute(method, path string) route {
 	return route{}
 }
 
-// pathOf returns the escaped path as sent and signed, also from a target in absolute form.
+// pathOf returns the escaped path as sent and signed, even if the request line has an absolute
+// URL.
 func pathOf(r *http.Request) string {
 	if !strings.HasPrefix(r.RequestURI, "/") && r.URL.Host != "" {
 		return r.URL.EscapedPath()
@@ -80,22 +82,22 @@ const (
 
 func (r *request) idempotencyKey() string { return r.http.Header.Get("Idempotency-Key") }
 
-// front takes requests in: who asks, what fault is set, and how an answer leaves.
+// front receives the requests. It authenticates them, applies faults and sends the replies.
 type front struct {
 	*world
 
-	variety *variety
-	reads   *reads
-	writes  *writes
+	quirks *quirks
+	reads  *reads
+	writes *writes
 }
 
 func (s *front) handler(env string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, hr *http.Request) {
 		path := pathOf(hr)
-		r := &request{http: hr, env: env, path: path, rt: findRoute(hr.Method, path), says: s.claimedAccount(hr), limitedConn: connlimit.Of(hr)}
+		r := &request{http: hr, env: env, path: path, rt: findRoute(hr.Method, path), claimed: s.claimedAccount(hr), limitedConn: connlimit.Of(hr)}
 		var no *refusal
 		if r.body, no = readBody(hr); no != nil {
-			s.conclude(w, r, &fault{}, s.refused(no)) // before authentication, because the signed bytes are unknown
+			s.conclude(w, r, &fault{}, s.refused(no)) // authentication is not possible, because the signed bytes are unknown
 			return
 		}
 		r.limitedConn.Enter()
@@ -103,18 +105,18 @@ func (s *front) handler(env string) http.Handler {
 		if s.blocked(w, r) {
 			return
 		}
-		s.hold(r)
+		s.delay(r)
 		f, shape := s.takeFault(r)
-		s.answer(w, r, f, shape)
+		s.handle(w, r, f, shape)
 	})
 }
 
-// maxDrained limits the bytes that are read and discarded. A client that is cut off never
-// sees the reply.
+// maxDrained limits the bytes of a body that are read and discarded. A client whose connection
+// closes while it sends does not see the reply.
 const maxDrained = 64 << 20
 
-// readBody refuses what cannot be read or is too long. It allocates for received bytes
-// only, not for the announced length.
+// readBody refuses a body that is too long or unreadable. It allocates memory for the received
+// bytes, not for the announced length.
 func readBody(r *http.Request) ([]byte, *refusal) {
 	if r.ContentLength > maxRequestBody {
 		return nil, tooLarge(r)
@@ -131,7 +133,7 @@ func readBody(r *http.Request) ([]byte, *refusal) {
 	return body.Bytes(), nil
 }
 
-// tooLarge drains the client's body, unless the client sent Expect: 100-continue.
+// tooLarge reads and discards the body, unless the client sent Expect: 100-continue.
 func tooLarge(r *http.Request) *refusal {
 	if r.Header.Get("Expect") == "" {
 		_, _ = io.CopyN(io.Discard, r.Body, maxDrained)
@@ -141,7 +143,8 @@ func tooLarge(r *http.Request) *refusal {
 	return no
 }
 
-// claimedAccount returns the unverified account, for the filters of faults and latency.
+// claimedAccount returns the owner of the App ID without verification, for the filters of
+// faults and delays.
 func (s *front) claimedAccount(r *http.Request) string {
 	if key := s.st.keys[single(r.Header, headerAppID)]; key != nil {
 		return key.space.accountID
@@ -149,8 +152,9 @@ func (s *front) claimedAccount(r *http.Request) string {
 	return ""
 }
 
-// answer sends the reply, or applies a fault, once the change is durable.
-func (s *front) answer(w http.ResponseWriter, r *request, f *fault, shape renewalFault) {
+// handle executes a request and waits until the change is durable. It then sends the reply or
+// applies a fault.
+func (s *front) handle(w http.ResponseWriter, r *request, f *fault, shape renewalFault) {
 	if !f.executes() && f.Fault != "unresolved_record" {
 		if f.Fault != "hang" {
 			s.conclude(w, r, f, reply{})
@@ -204,13 +208,13 @@ func (s *front) perform(r *request, f *fault, shape renewalFault) reply {
 		}
 	}
 	if out.seq == 0 {
-		out.seq = s.durable.last() // show nothing that a crash could undo
+		out.seq = s.durable.last() // a crash must not undo what the reply shows
 	}
 	return out
 }
 
-// checkHeaders requires one idempotency key of printable ASCII and a JSON body. Other
-// bytes are refused in a key, and a missing Content-Type passes (both assumed).
+// checkHeaders requires one idempotency key and a JSON body. The key must be printable ASCII,
+// and the Content-Type may be missing (both assumed).
 func checkHeaders(h http.Header) *refusal {
 	keys := h["Idempotency-Key"]
 	if len(keys) == 0 || keys[0] == "" {
@@ -234,7 +238,7 @@ func saysJSON(contentType string) bool {
 	return contentType == "" || err == nil && media == "application/json" && (charset == "" || strings.EqualFold(charset, "utf-8"))
 }
 
-// printable accepts 1 to limit bytes of ASCII without control characters.
+// printable reports whether text is 1 to limit bytes of ASCII without control characters.
 func printable(text string, limit int) bool {
 	for i := range len(text) {
 		if text[i] < ' ' || text[i] > '~' {
@@ -244,8 +248,8 @@ func printable(text string, limit int) bool {
 	return text != "" && len(text) <= limit
 }
 
-// write looks the key up before it checks balances, stock and limits (assumed). A refusal
-// leaves no record, and its key stays free (assumed).
+// write looks for the record of the key before it checks balance, stock and limits (assumed). A
+// refused request leaves no record, so its key may be used again (assumed).
 func (s *front) write(r *request, f *fault, shape renewalFault) reply {
 	key, hash := r.idempotencyKey(), bodyHash(r.path, r.body)
 	interrupt := f.Fault == "unresolved_record"
@@ -278,11 +282,13 @@ func (s *front) write(r *request, f *fault, shape renewalFault) reply {
 	return out
 }
 
-// send sends a reply, with a Retry-After of the fault if it has one. From then on the connection may be closed for another
-// client. A client that does not read must not hold a connection.
+// send sends a reply. A non-empty retryAfter from a fault replaces the reply's own value,
+// unless the quirk of wild Retry-After values is active. From now on, the connection may be
+// closed in favour of a new client. A client that does not read the reply must not occupy a
+// connection.
 func (s *front) send(w http.ResponseWriter, r *request, out reply, retryAfter string) {
 	r.limitedConn.Leave()
-	out = s.variety.moody(r, out)
+	out = s.quirks.apply(r, out)
 	h := w.Header()
 	h["Content-Type"] = []string{"application/json"}
 	h["Content-Length"] = []string{strconv.Itoa(len(out.body))}
@@ -296,10 +302,10 @@ func (s *front) send(w http.ResponseWriter, r *request, out reply, retryAfter st
 	_, _ = w.Write(out.body)
 }
 
-// decodeBody decodes a body's only JSON object into v. Its errors have the field's path.
-// Names must match exactly, and duplicate and unknown names are refused, because a
-// misspelt field must not count as absent (assumed). Integers must be written as integers,
-// and null counts as absent (assumed). The control interface ignores case in names.
+// decodeBody decodes a body that is one JSON object into v. Its refusals contain the path of
+// the field. It refuses duplicate and unknown names, because a misspelt field must not count as
+// absent (assumed). Integers must have no fraction, and null means absent (assumed). Names are
+// case-sensitive, except in the control interface.
 func decodeBody(body []byte, v any, options ...jsonv2.Options) *refusal {
 	if !bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{")) {
 		return invalid("body", "must be a JSON object")
@@ -321,8 +327,8 @@ func decodeBody(body []byte, v any, options ...jsonv2.Options) *refusal {
 	return invalid(fieldPath(wrong.JSONPointer), "must be %s", kindWord(wrong.GoType))
 }
 
-// fieldPath converts a JSON pointer to the provider's notation, such as items.0.quantity.
-// It shortens long names.
+// fieldPath converts a JSON pointer to the provider's notation, such as items.0.quantity. It
+// shortens long names.
 func fieldPath(p jsontext.Pointer) string {
 	var path []string
 	for name := range p.Tokens() {

@@ -26,26 +26,26 @@ import (
 
 // Options configure a sandbox.
 type Options struct {
-	Listen           string           // sandbox environment; default 127.0.0.1:0
-	ListenProduction string           // production environment; default 127.0.0.1:0
-	Control          string           // control interface, loopback only; default 127.0.0.1:0
-	DB               string           // "" or ":memory:": state in memory; otherwise an SQLite file
+	Listen           string           // address of the sandbox environment; default: 127.0.0.1:0
+	ListenProduction string           // address of the production environment; default: 127.0.0.1:0
+	Control          string           // address of the control interface, loopback only; default: 127.0.0.1:0
+	DB               string           // an SQLite file; "" or ":memory:" keeps the state in memory
 	Fixture          Fixture          // the initial state
-	Charges          string           // the referee's file; "" keeps its lines in memory
+	Charges          string           // the referee's file; "" keeps the lines in memory
 	ChargesNoSync    bool             // do not sync the referee's file; for benchmarks
 	Clock            func() time.Time // default: the system's clock; POST /clock adds an offset
-	Log              *logrus.Logger   // default: discards
+	Log              *logrus.Logger   // default: no log
 
-	MaxConnections     int     // per environment; a new one above it replaces the longest idle; default 4096
-	RequestsPerSecond  float64 // rate limit of each key (extension); default: none; POST /rate changes it
+	MaxConnections     int     // limit per environment; a further connection replaces the longest idle one; default: 4096
+	RequestsPerSecond  float64 // rate limit of each key (extension); default: no limit; POST /rate changes it
 	RefuseScriptAgents bool    // refuse the default User-Agents of scripts (extension); POST /policy changes it
 
-	Moods    []string // quirks of the provider (extension): names of Moods, or "all"; default: none; POST /moods changes them
-	MoodSeed uint64   // seed of the quirks' draws
+	Moods    []string // names of active quirks, or "all" (extension); default: no quirks; POST /moods changes them
+	MoodSeed uint64   // seed of the random numbers for the quirks
 
-	AsyncDelay       time.Duration // success, partial, rejected and production orders; default 1 s
-	DelayedDelay     time.Duration // delayed orders; default 2 s
-	PollAfterSeconds int64         // poll_after_seconds of unfinished orders; default 1
+	AsyncDelay       time.Duration // time to completion for success, partial, rejected and production orders; default: 1 s
+	DelayedDelay     time.Duration // time to completion for delayed orders; default: 2 s
+	PollAfterSeconds int64         // poll_after_seconds of unfinished orders; default: 1
 }
 
 func (o *Options) fillDefaults() {
@@ -68,15 +68,15 @@ func (o *Options) fillDefaults() {
 	o.PollAfterSeconds = cmp.Or(max(o.PollAfterSeconds, 0), 1)
 }
 
-// world is the simulated provider: its state, its clock, its files and its settings. The
-// parts that serve it share it.
+// world is the simulated provider: state, clock, files and settings. All parts of the server
+// share it.
 type world struct {
 	opts    Options
 	log     *logrus.Logger
 	clock   func() time.Time
 	offset  atomic.Int64 // seconds that POST /clock adds
 	st      *state
-	db      *store // nil in memory mode
+	db      *store // nil if the state is in memory
 	referee *referee
 	durable *group[*change]
 	faults  settings[*fault]
@@ -87,7 +87,7 @@ type world struct {
 	traces  atomic.Uint64
 	closing chan struct{}
 
-	refuseScripts atomic.Bool // POST /policy
+	refuseScripts atomic.Bool // set by POST /policy
 	tracePrefix   string
 }
 
@@ -97,15 +97,16 @@ type Server struct {
 	*front
 	*controls
 
-	listeners []net.Listener // sandbox, production, control
+	listeners []net.Listener // in the order sandbox, production, control
 	servers   []*http.Server
 	running   sync.WaitGroup
 	closeOnce sync.Once
 	closeErr  error
 }
 
-// Start serves until Close, Shutdown or the end of ctx. It fails if it cannot listen, if
-// the fixture is invalid, or if it cannot open or reconcile database and referee.
+// Start starts a sandbox that serves until Close, Shutdown or the end of ctx. It returns an
+// error if an option or the fixture is invalid, or if an address, the database or the referee
+// is unusable.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	s, err := New(o)
 	if err != nil {
@@ -119,7 +120,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 }
 
 // New returns a sandbox without listeners. The caller serves its Handler, for example in a
-// simulation without sockets, and must Close it.
+// simulation without sockets, and must call Close.
 func New(o Options) (*Server, error) {
 	o.fillDefaults()
 	if err := o.Fixture.Validate(); err != nil {
@@ -129,9 +130,9 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	w := &world{opts: o, log: o.Log, clock: o.Clock, closing: make(chan struct{}), tracePrefix: "trc_" + strings.ToLower(rand.Text()[:8]) + "_"}
-	variety, reads := &variety{w}, &reads{w}
-	writes := &writes{world: w, variety: variety, reads: reads}
-	s := &Server{world: w, front: &front{world: w, variety: variety, reads: reads, writes: writes}, controls: &controls{world: w, variety: variety, writes: writes}}
+	quirks, reads := &quirks{w}, &reads{w}
+	writes := &writes{world: w, quirks: quirks, reads: reads}
+	s := &Server{world: w, front: &front{world: w, quirks: quirks, reads: reads, writes: writes}, controls: &controls{world: w, quirks: quirks, writes: writes}}
 	s.durable = newGroup(s.flush)
 	s.rates.keys, s.counts.counts = map[string]*rate.Limiter{}, map[string]map[string]int64{}
 	s.refuseScripts.Store(o.RefuseScriptAgents)
@@ -149,8 +150,8 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// Handler serves the sandbox environment. A fault that resets the connection panics with
-// http.ErrAbortHandler if there is no connection.
+// Handler serves the sandbox environment. To reset a connection, a fault panics with
+// http.ErrAbortHandler if the ResponseWriter has no connection.
 func (s *Server) Handler() http.Handler { return s.handler(envSandbox) }
 
 // Control serves the control interface.
@@ -177,7 +178,7 @@ func (s *Server) open() error {
 			return err
 		}
 	}
-	return (&saved{world: s.world, variety: s.front.variety}).load(s.opts.Fixture)
+	return (&saved{world: s.world, quirks: s.front.quirks}).load(s.opts.Fixture)
 }
 
 func (s *Server) listen() error {
@@ -210,11 +211,11 @@ func (s *Server) listen() error {
 	return nil
 }
 
-// defaultMaxConnections is more than clients need, and below the limit of file
+// defaultMaxConnections is more than clients need and less than the usual limit of file
 // descriptors.
 const defaultMaxConnections = 4096
 
-// Timeouts for slow clients. The time of a hanging reply does not count (front.hang).
+// Timeouts for slow clients. A hanging reply has no write timeout (see front.hang).
 const (
 	headerTimeout  = 10 * time.Second
 	readTimeout    = 30 * time.Second
@@ -223,11 +224,11 @@ const (
 	maxHeaderBytes = 64 << 10
 )
 
-// panicLog discards net/http's messages about broken connections, which are often
-// intended.
+// panicLog logs panics only. It discards the other messages of net/http, because broken
+// connections are often intended.
 type panicLog struct{ log *logrus.Logger }
 
-// Write receives one message of net/http.
+// Write receives one message from net/http.
 func (p panicLog) Write(text []byte) (int, error) {
 	if bytes.Contains(text, []byte("panic")) {
 		p.log.Error(string(text))
@@ -235,23 +236,23 @@ func (p panicLog) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// now returns the sandbox's time, in UTC.
+// now returns the sandbox's time in UTC.
 func (s *world) now() time.Time {
 	return s.clock().Add(time.Duration(s.offset.Load()) * time.Second).UTC()
 }
 
 func (s *Server) url(i int) string { return "http://" + s.listeners[i].Addr().String() }
 
-// SandboxURL returns the base address of the sandbox environment.
+// SandboxURL returns the base URL of the sandbox environment.
 func (s *Server) SandboxURL() string { return s.url(0) }
 
-// ProductionURL returns the base address of the production environment.
+// ProductionURL returns the base URL of the production environment.
 func (s *Server) ProductionURL() string { return s.url(1) }
 
-// ControlURL returns the base address of the control interface.
+// ControlURL returns the base URL of the control interface.
 func (s *Server) ControlURL() string { return s.url(2) }
 
-// Charges returns the referee's lines so far.
+// Charges returns all lines of the referee.
 func (s *world) Charges() ([]Charge, error) {
 	if err := s.durable.wait(s.durable.last()); err != nil && !errors.Is(err, errClosed) {
 		return nil, err
@@ -259,15 +260,15 @@ func (s *world) Charges() ([]Charge, error) {
 	return s.referee.all()
 }
 
-// Close stops at once and aborts running requests. Every answered request has been stored
-// durably. Later calls return the same error.
+// Close stops immediately and aborts running requests. The changes of every request with a
+// reply are durable. Later calls return the same error.
 func (s *Server) Close() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return s.Shutdown(ctx)
 }
 
-// Shutdown lets running requests finish until ctx ends, then stops.
+// Shutdown lets running requests finish until ctx ends, and then stops.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.closeOnce.Do(func() {
 		close(s.closing)

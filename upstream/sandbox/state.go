@@ -1,4 +1,4 @@
-// The state that the API serves.
+// The state that the API shows.
 
 package sandbox
 
@@ -31,11 +31,11 @@ var allScopes = map[string]bool{"account:read": true, "wallet:read": true, "offe
 // space is one account in one environment.
 type space struct {
 	env, accountID, email, currency string
-	prices                          map[string]int64 // own prices in cents, by offer code; shared with the other environment
+	prices                          map[string]int64 // the account's own prices in cents, by offer code; shared with the other environment
 	balance                         int64
 	frozen                          int64
-	status                          *string     // of the account, shared with the other environment
-	past                            past[int64] // of the balance
+	status                          *string     // of the account; shared with the other environment
+	past                            past[int64] // earlier balances
 	proxies                         []*proxy    // in order of delivery
 	orders                          []*order    // in order of creation
 	records                         map[string]*record
@@ -43,12 +43,12 @@ type space struct {
 
 func (sp *space) id() string { return sp.accountID + "/" + sp.env }
 
-// apiKey is one key, with its own nonces.
+// apiKey is one API key with its used nonces.
 type apiKey struct {
 	appID, secret string
 	space         *space
-	scopes        []string       // none: all
-	sources       []netip.Prefix // nil: any
+	scopes        []string       // empty: all scopes
+	sources       []netip.Prefix // nil: every address
 	revoked       bool           // guarded by state.mu
 	nonces        nonceSet
 }
@@ -61,25 +61,25 @@ type proxy struct {
 	past  past[proxy]
 }
 
-// savedProxy is a proxy in the database.
+// savedProxy is the part of a proxy that the database stores.
 type savedProxy struct {
 	ID, Space, Offer, OrderNo string
 	Index                     int
-	Starts, Expires           time.Time // no expiry: zero
+	Starts, Expires           time.Time // Expires is zero if the proxy has no expiry
 }
 
-// state is everything that the API shows. Its lock is held only briefly.
+// state is all the data that the API shows. Callers hold the lock only briefly.
 type state struct {
 	mu       sync.Mutex
 	spaces   map[string]*space
-	keys     map[string]*apiKey // fixed after start
-	offers   []*FixtureOffer    // fixed after start
+	keys     map[string]*apiKey // constant after the start
+	offers   []*FixtureOffer    // constant after the start
 	byCode   map[string]*FixtureOffer
-	stock    map[string]int64 // by environment/offer_code
+	stock    map[string]int64 // the key is environment/offer_code
 	proxies  map[string]*proxy
 	orders   map[string]*order
 	pending  []*order
-	expiring []*record // completed or interrupted, oldest first
+	expiring []*record // completed or interrupted records, oldest first
 	serial   uint64
 	secret   []byte // signs page tokens
 }
@@ -162,15 +162,15 @@ func (st *state) addProxy(p *proxy) {
 	st.proxies[p.ID] = p
 }
 
-// nextID never repeats, even across restarts, because the serial is restored with the
-// state.
+// nextID returns a new id. Ids do not repeat after a restart, because the database stores the
+// serial number.
 func (st *state) nextID(prefix string) string {
 	st.serial++
 	return prefix + strconv.FormatUint(st.serial*0x9E3779B97F4A7C15, 36) // odd multiplier: a bijection
 }
 
-// await adds an order to those that are unfinished, the next to advance first.
-func (st *state) await(o *order) {
+// schedule inserts an order into the pending orders, which are sorted by Due.
+func (st *state) schedule(o *order) {
 	at, _ := slices.BinarySearchFunc(st.pending, o.Due, func(other *order, due time.Time) int {
 		if other.Due.After(due) {
 			return 1

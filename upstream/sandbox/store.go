@@ -1,4 +1,4 @@
-// The SQLite file of a persistent sandbox.
+// The SQLite file of a sandbox with a database.
 
 package sandbox
 
@@ -17,13 +17,13 @@ import (
 	"perennial/ledger/files"
 )
 
-// store holds the rows that differ from the fixture, and the referee's lines, in one file.
+// store contains the rows that differ from the fixture, and the referee's lines.
 type store struct {
 	db     *sql.DB
-	synced int64 // newest charges row that the referee's file holds
-	last   int64 // newest charges row
+	synced int64 // the newest row of charges that is known to be in the referee's file
+	last   int64 // the newest row of charges
 
-	pruned time.Time // when nonces were last forgotten
+	pruned time.Time // the last time that old nonces were deleted
 }
 
 const schema = `
@@ -31,10 +31,11 @@ CREATE TABLE IF NOT EXISTS state (kind TEXT NOT NULL, id TEXT NOT NULL, data BLO
 CREATE TABLE IF NOT EXISTS nonces (seq INTEGER PRIMARY KEY, at INTEGER NOT NULL, batch BLOB NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS charges (seq INTEGER PRIMARY KEY, lines BLOB NOT NULL) STRICT;`
 
-// openStore locks the file. Two sandboxes with one file would each serve their own memory.
+// openStore opens and locks the file. Without a lock, two sandboxes could use one file,
+// although each keeps its own state in memory.
 func openStore(path string) (*store, error) {
 	dsn := "file:" + path + "?_journal_mode=WAL&_synchronous=FULL&_txlock=immediate&_locking_mode=EXCLUSIVE&_busy_timeout=2000"
-	if err := files.Make(path); err != nil { // SQLite gives its other files the same mode
+	if err := files.Make(path); err != nil { // SQLite creates its other files with the same mode
 		return nil, fmt.Errorf("sandbox database: %w", err)
 	}
 	db, err := sql.Open("sqlite3", dsn)
@@ -68,7 +69,7 @@ func (st *store) prepare() error {
 	return err
 }
 
-// meta reads a value about the sandbox itself, or nil.
+// meta returns a value about the sandbox itself, or nil if the value does not exist.
 func (st *store) meta(id string) ([]byte, error) {
 	var data []byte
 	err := st.db.QueryRow("SELECT data FROM state WHERE kind='meta' AND id=?", id).Scan(&data)
@@ -78,7 +79,7 @@ func (st *store) meta(id string) ([]byte, error) {
 	return data, err
 }
 
-// decode decodes a meta value as JSON and reports whether it exists.
+// decode decodes a value about the sandbox as JSON. known reports whether the value exists.
 func (st *store) decode(id string, into any) (known bool, err error) {
 	data, err := st.meta(id)
 	if err != nil || data == nil {
@@ -98,8 +99,7 @@ func (st *store) each(kind string, do func(id string, data []byte) error) error 
 	}, kind)
 }
 
-// query scans rows into the given variables and calls do for each. do may keep byte
-// slices.
+// query scans each row into the given variables and calls do. do may keep the byte slices.
 func (st *store) query(text string, into []any, do func() error, args ...any) error {
 	rows, err := st.db.Query(text, args...)
 	if err != nil {
@@ -117,7 +117,8 @@ func (st *store) query(text string, into []any, do func() error, args ...any) er
 	return rows.Err()
 }
 
-// commit also records how much the referee's file is known to hold.
+// commit stores the changes in one transaction. It also stores the newest row of charges that
+// is known to be in the referee's file.
 func (st *store) commit(batch []*change) error {
 	tx, err := st.db.Begin()
 	if err != nil {
@@ -132,7 +133,7 @@ func (st *store) commit(batch []*change) error {
 	if err != nil {
 		return fmt.Errorf("sandbox database: %w", err)
 	}
-	st.synced, st.last = st.last, last // the flusher has already appended the previous batch
+	st.synced, st.last = st.last, last // the caller has already appended the lines of the previous batch
 	return nil
 }
 
@@ -169,7 +170,7 @@ func (st *store) write(tx *sql.Tx, batch []*change) (int64, error) {
 	return last, err
 }
 
-// writeNonces stores a batch in one row, and removes old ones every minute.
+// writeNonces stores the nonces of a batch in one row. Once a minute it deletes old nonces.
 func (st *store) writeNonces(tx *sql.Tx, batch []*change) error {
 	var used [][2]string
 	var at time.Time
@@ -181,7 +182,7 @@ func (st *store) writeNonces(tx *sql.Tx, batch []*change) error {
 	if used == nil {
 		return nil
 	}
-	data, _ := json.Marshal(used) // printable ASCII
+	data, _ := json.Marshal(used) // never fails for printable ASCII
 	if _, err := tx.Exec("INSERT INTO nonces(at,batch) VALUES(?,?)", at.UnixMilli(), data); err != nil {
 		return err
 	}

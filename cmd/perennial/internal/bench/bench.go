@@ -1,14 +1,13 @@
-// Package bench implements `perennial bench`, which measures this machine. The frozen
-// client of package reference executes the commands first (direct). The runner then
-// executes them with every guarantee on, once for each requested part. Each part renews
-// its own proxies.
+// Package bench implements `perennial bench`, which measures this machine. First, the frozen
+// client of package reference sends the requests alone ("direct"). Then the runner executes
+// commands with all guarantees, once for each requested part. Each part renews its own proxies.
 //
-// Everything except the runner works in separate processes (process.go): the sandbox, the
-// producer of commands, the follower of events, and the filling of a long ledger. CPU,
-// allocations and memory of this process are then the runner's.
+// Everything except the runner works in separate processes (process.go). These are the sandbox,
+// the producer of commands, the consumer of events, and the filling of a long ledger. The CPU
+// time, allocations and memory of this process are therefore the runner's.
 //
-// The package knows flags only by name, and prints nothing. It leaves no file, no process
-// and nothing on a NATS server.
+// The package knows flags only by name, and prints nothing. It leaves no file, no process and
+// nothing on a NATS server.
 package bench
 
 import (
@@ -33,36 +32,36 @@ import (
 	"perennial/upstream"
 )
 
-// Options select what to measure. docs/cli.md describes the flags of the same names.
+// Options select what to measure. docs/cli.md describes the flags with the same names.
 type Options struct {
 	Kind        string // renew or order
 	Commands    int
-	Concurrency int // requests of each account in progress
-	InFlight    int // most unfinished commands of each account; 0: the default
+	Concurrency int // requests in progress for each account
+	InFlight    int // limit of unfinished commands for each account; 0 means the default
 	Accounts    int
 	Rows        int64 // rows of each journal before the measurement
 	Drain       bool
-	Profiles    string // a directory
+	Profiles    string // path of a directory
 
-	// NATS is another server to measure too. The caller keeps ownership of Queue, its
-	// connection.
+	// NATS is an external server that is also measured, or nil. Queue is a connection to it,
+	// which the caller opens and closes.
 	NATS  *config.NATS
 	Queue *queue.Queue
 
 	Log    *logrus.Logger
-	Stderr io.Writer                                              // of the started processes
-	Write  func(path string, write func(w io.Writer) error) error // writes a profile file
+	Stderr io.Writer                                              // receives the standard error of the started processes
+	Write  func(path string, write func(w io.Writer) error) error // writes a profile to a file
 }
 
 const (
 	// mostInFlight is the number of events that the follower can buffer.
 	mostInFlight = 32768
-	// mostRequests limits the requests of all accounts. The sandbox allows twice as many
-	// connections.
+	// mostRequests limits the requests of all accounts in progress. The sandbox allows twice as
+	// many connections.
 	mostRequests = 2048
 )
 
-// Check returns an error for invalid options, in terms of their flags.
+// Check returns an error for invalid options. The error names the flags.
 func (o Options) Check() error {
 	for _, one := range []struct {
 		wrong bool
@@ -83,8 +82,8 @@ func (o Options) Check() error {
 	return nil
 }
 
-// window returns the limit of unfinished commands. The default keeps every worker busy,
-// and is small enough for meaningful latencies.
+// window returns the limit of unfinished commands. The default keeps every worker busy, and is
+// small enough for meaningful latencies.
 func (o Options) window() int {
 	if o.InFlight > 0 {
 		return o.InFlight
@@ -92,8 +91,8 @@ func (o Options) window() int {
 	return max(batchSize, 16*o.Concurrency)
 }
 
-// shareOf returns how many of the commands belong to the i-th account. Commands go to the
-// accounts in turn.
+// shareOf returns how many of the commands belong to account i. Commands go to the accounts in
+// turn.
 func shareOf(commands, accounts, i int) int { return (commands - i + accounts - 1) / accounts }
 
 func (o Options) share(i int) int { return shareOf(o.Commands, o.Accounts, i) }
@@ -103,13 +102,13 @@ type bench struct {
 
 	dir     string
 	base    string             // the sandbox's address
-	clients []*upstream.Client // one per account: for lists and to check the books
-	done    int                // finished parts
+	clients []*upstream.Client // one for each account: they list proxies and read wallets
+	done    int                // number of finished parts
 	out     Result
 }
 
-// Run measures and returns the result, even if the books disagree ([Result.Agree]). It
-// stops when ctx ends or one of its processes does.
+// Run measures and returns the result, even if the books disagree ([Result.Agree]). It stops
+// when ctx ends or one of its processes ends.
 func Run(ctx context.Context, o Options) (out Result, err error) {
 	b := &bench{Options: o, out: Result{
 		Kind: o.Kind, Commands: o.Commands, Concurrency: o.Concurrency, InFlight: o.window(), Accounts: o.Accounts,
@@ -189,7 +188,8 @@ func (b *bench) measure(ctx context.Context) error {
 	return nil
 }
 
-// because adds the cause of ctx's end to err, unless err already says it.
+// because adds the cause of ctx's end to err, unless err already contains it. It returns nil if
+// err is nil.
 func because(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
 	if err == nil || cause == nil || errors.Is(err, cause) {

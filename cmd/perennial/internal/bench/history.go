@@ -20,22 +20,21 @@ type History struct {
 	Rows        int64
 	Binding     fact.Binding
 	AppID       string
-	WalletCents int64 // wallet at the end
+	WalletCents int64 // wallet balance after the history
 }
 
 const (
-	// fillRows is the number of rows of one renewal: accepted, sending, completed and
-	// finished.
+	// fillRows is the number of rows of one renewal: accepted, sending, completed and finished.
 	fillRows  = 4
 	fillGroup = 500
 	// fillFleet limits the proxies that the history renews in turn.
 	fillFleet = 100_000
-	// fillPast is the age of the history's first row. The last is one day old.
+	// fillPast is the age of the history's first row. The last row is one day old.
 	fillPast = 365 * 24 * time.Hour
 )
 
-// fill writes finished renewals as the runner does, into every projection and the hash
-// chain.
+// fill writes finished renewals in the same way as the runner does, with all projections and
+// the hash chain.
 func (h History) fill(ctx context.Context) (err error) {
 	renewals := (h.Rows + fillRows - 1) / fillRows
 	var done atomic.Int64

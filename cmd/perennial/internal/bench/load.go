@@ -19,46 +19,48 @@ import (
 	"perennial/queue/publish"
 )
 
-// LoadTask publishes commands in a closed loop, and measures the time to each one's last
-// event. Commands go to the accounts in turn.
+// LoadTask publishes commands in a closed loop: a new command is published when an earlier one
+// finishes. It measures the time from each command's publication to its last event. Commands go
+// to the accounts in turn.
 type LoadTask struct {
 	Target   config.NATS
 	Accounts []string
 	Kind     string
 	Commands int
-	First    int  // id of each account's first command, and the number of its first proxy
-	InFlight int  // most unfinished commands of an account
-	Fill     bool // publish everything before the measurement
+	First    int  // number of each account's first command and first proxy
+	InFlight int  // limit of unfinished commands for each account
+	Fill     bool // publish all commands before the measurement
 
 	queue    *queue.Queue
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
-	lanes    []*lane
+	lanes    []*accountLoad
 	begin    time.Time
 	finished atomic.Int64
 	stall    *time.Timer
 	follow   errgroup.Group
 }
 
-// lane is the commands of one account, numbered from 0.
-type lane struct {
+// accountLoad is the commands of one account, numbered from 0.
+type accountLoad struct {
 	*LoadTask
 
 	account   int
-	room      chan struct{}   // one place for each unfinished command
-	sent      []atomic.Int64  // nanoseconds after begin, by command
+	room      chan struct{}   // has one element for each unfinished command
+	sent      []atomic.Int64  // by command: time of publication, in nanoseconds after begin
 	latencies []time.Duration // by command
 }
 
 const (
-	// batchSize is the size of an atomic batch. With a smaller limit of unfinished
-	// commands each command is sent alone.
+	// batchSize is the number of commands in an atomic batch. If fewer commands may be
+	// unfinished, each command is published alone.
 	batchSize = 512
 	// stallAfter is the longest time without an event before the runner counts as stalled.
 	stallAfter = 2 * time.Minute
 )
 
-// Prepare connects to the queue, follows the events, and may fill the queue.
+// Prepare connects to NATS and follows the events. If the task requests it, Prepare also
+// publishes all commands.
 func (h *helper) Prepare(t *LoadTask, _ *bool) (err error) {
 	h.asked.Store(true)
 	h.load = t
@@ -77,7 +79,7 @@ func (h *helper) Prepare(t *LoadTask, _ *bool) (err error) {
 	t.stall.Stop()
 	for i, account := range t.Accounts {
 		n := shareOf(t.Commands, len(t.Accounts), i)
-		l := &lane{LoadTask: t, account: i, room: make(chan struct{}, t.InFlight), sent: make([]atomic.Int64, n), latencies: make([]time.Duration, n)}
+		l := &accountLoad{LoadTask: t, account: i, room: make(chan struct{}, t.InFlight), sent: make([]atomic.Int64, n), latencies: make([]time.Duration, n)}
 		t.lanes = append(t.lanes, l)
 		live, err := events.Of(t.queue.JetStream(), account).Live(t.ctx, "renewal.*", "order.delivered", "order.refunded", "command.rejected", "operation.review")
 		if err != nil {
@@ -97,7 +99,8 @@ func (h *helper) Prepare(t *LoadTask, _ *bool) (err error) {
 	return nil
 }
 
-// Measure publishes what is not yet published, and waits for every command's last event.
+// Measure publishes commands that are not yet published, and waits for every command's last
+// event.
 func (h *helper) Measure(_ bool, took *Latency) error {
 	t := h.load
 	t.stall.Reset(stallAfter)
@@ -120,12 +123,12 @@ func (h *helper) Measure(_ bool, took *Latency) error {
 	return nil
 }
 
-// publish publishes each account's commands, within the limit of unfinished ones.
+// publish publishes the commands of all accounts, within the limit of unfinished commands.
 func (t *LoadTask) publish() error {
 	group, ctx := errgroup.WithContext(t.ctx)
 	producers, size := 1, batchSize
 	if t.InFlight < batchSize && !t.Fill {
-		producers, size = t.InFlight, 1 // each producer publishes a command and waits for its end
+		producers, size = t.InFlight, 1 // each producer publishes one command and waits for its end
 	}
 	for _, l := range t.lanes {
 		var next atomic.Int64
@@ -146,8 +149,8 @@ func (t *LoadTask) publish() error {
 	return group.Wait()
 }
 
-// publish publishes commands once there is room for all of them.
-func (l *lane) publish(ctx context.Context, first, end int) error {
+// publish publishes the commands from first up to end, once the limit permits all of them.
+func (l *accountLoad) publish(ctx context.Context, first, end int) error {
 	var batch []publish.Outgoing
 	for n := first; n < end; n++ {
 		select {
@@ -164,8 +167,8 @@ func (l *lane) publish(ctx context.Context, first, end int) error {
 	return publish.New(l.queue.JetStream()).PublishCommands(ctx, l.Accounts[l.account], batch)
 }
 
-// command returns a renewal of the account's n-th proxy, or an order.
-func (l *lane) command(n int) publish.Outgoing {
+// command returns a renewal of the account's proxy n, or an order.
+func (l *accountLoad) command(n int) publish.Outgoing {
 	if l.Kind == "renew" {
 		return publish.Outgoing{Kind: queue.KindProxyRenew, Data: renewal(strconv.Itoa(n), proxyName(l.account, n))}
 	}
@@ -176,8 +179,8 @@ func renewal(id, proxy string) []byte {
 	return fmt.Appendf(nil, `{"id":"%s","proxy_ids":["%s"],"duration_days":%d}`, id, proxy, days)
 }
 
-// follow reads events until every command has its last one.
-func (l *lane) follow(live iter.Seq2[events.Event, error]) error {
+// follow reads events until every command has its last event.
+func (l *accountLoad) follow(live iter.Seq2[events.Event, error]) error {
 	left := len(l.sent)
 	for e, err := range live {
 		if err != nil {
@@ -190,8 +193,7 @@ func (l *lane) follow(live iter.Seq2[events.Event, error]) error {
 		default:
 			continue
 		}
-		// The measurement shares the cores with the runner, and does not decode whole
-		// events.
+		// Do not decode the whole event: the measurement shares the cores with the runner.
 		_, rest, _ := bytes.Cut(e.Data, []byte(`"command_id":"`))
 		id, _, _ := bytes.Cut(rest, []byte(`"`))
 		n, err := strconv.Atoi(string(id))

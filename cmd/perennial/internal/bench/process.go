@@ -21,18 +21,18 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// Command is the hidden command that runs a benchmark's process. See [Serve].
+// Command is the hidden CLI command that runs a process of a benchmark. See [Serve].
 const Command = "bench-process"
 
 var (
-	// ErrNoTask reports a process that was not started by a benchmark.
+	// ErrNoTask means that the process was not started by a benchmark.
 	ErrNoTask = errors.New("it is started by `perennial bench`, which says what to do")
 	errEnded  = errors.New("the benchmark has ended")
 )
 
 const endWithin = 10 * time.Second
 
-// helper is the work of a process. Its exported methods are called by [process.do].
+// helper does the work of a process. [process.do] calls its exported methods.
 type helper struct {
 	ctx   context.Context
 	log   *logrus.Logger
@@ -41,9 +41,9 @@ type helper struct {
 	load  *LoadTask
 }
 
-// Serve carries out a benchmark's calls from standard input. Addresses may hold a password,
-// and everybody can read arguments. It stops at the end of its input, and so cannot outlive
-// a killed benchmark.
+// Serve carries out calls of a benchmark that arrive on standard input. They are not arguments,
+// because addresses may contain a password and every user can read arguments. Serve returns at
+// the end of its input, so the process ends even if the benchmark is killed.
 func Serve(ctx context.Context, stdin io.Reader, stdout io.Writer, log *logrus.Logger) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -60,7 +60,7 @@ func Serve(ctx context.Context, stdin io.Reader, stdout io.Writer, log *logrus.L
 	}()
 	<-ctx.Done()
 	if errors.Is(context.Cause(ctx), errEnded) {
-		<-served // the last call has ended
+		<-served // wait for the last call
 		if !h.asked.Load() {
 			return ErrNoTask
 		}
@@ -71,7 +71,7 @@ func Serve(ctx context.Context, stdin io.Reader, stdout io.Writer, log *logrus.L
 	return nil
 }
 
-// pipes is a connection of two pipes. ended is called when there is no more to read.
+// pipes is a connection of two pipes. It calls ended when reading fails or the input ends.
 type pipes struct {
 	io.Reader
 	io.Writer
@@ -89,7 +89,7 @@ func (p pipes) Read(b []byte) (int, error) {
 // Close does nothing. The pipes end with their processes.
 func (pipes) Close() error { return nil }
 
-// process is the benchmark's handle of a started process. Its context ends with it.
+// process is a process that the benchmark started. ctx ends when the process ends.
 type process struct {
 	ctx    context.Context
 	calls  *rpc.Client
@@ -97,7 +97,7 @@ type process struct {
 	ended  chan struct{}
 }
 
-// start starts this program as a process, called by name in errors.
+// start starts this program as a process. Errors contain the name.
 func (b *bench) start(ctx context.Context, name string) (*process, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -142,15 +142,16 @@ func (p *process) stop() {
 	<-p.ended
 }
 
-// SandboxTask describes the provider and referee of all parts, and the ledgers to fill
-// before the runner opens and publishes them.
+// SandboxTask describes the sandbox, which is the provider of all parts. It also describes the
+// ledgers to fill before the runner opens them.
 type SandboxTask struct {
 	Fixture   sandbox.Fixture
 	Charges   string
 	Histories []History
 }
 
-// Sandbox serves a task until the process ends, and returns the sandbox's address.
+// Sandbox runs the sandbox of a task until the process ends, and fills the ledgers. It returns
+// the sandbox's address in base.
 func (h *helper) Sandbox(t SandboxTask, base *string) error {
 	h.asked.Store(true)
 	box, err := sandbox.Start(h.ctx, sandbox.Options{Fixture: t.Fixture, Charges: t.Charges, ChargesNoSync: true, Clock: time.Now, Log: h.log})
@@ -175,7 +176,7 @@ const (
 	days   = 30
 )
 
-// ordinal returns a suffix that identifies an account. The first has none.
+// ordinal returns a suffix that identifies an account. It returns "" for the first account.
 func ordinal(i int) string {
 	if i == 0 {
 		return ""
@@ -183,10 +184,10 @@ func ordinal(i int) string {
 	return strconv.Itoa(i + 1)
 }
 
-// appID returns the App ID of the sandbox's i-th account.
+// appID returns the App ID of the sandbox's account i.
 func appID(i int) string { return "sbx_app_bench" + ordinal(i) }
 
-// proxyName returns the sandbox's id of an account's n-th proxy. Both count from 0.
+// proxyName returns the sandbox's id of proxy n of an account. Both numbers start at 0.
 func proxyName(account, n int) string { return "px" + ordinal(account) + "_" + strconv.Itoa(n+1) }
 
 // provider returns a sandbox with proxies for each account, and money for its requests.
@@ -207,7 +208,7 @@ func (b *bench) provider() SandboxTask {
 		})
 		if b.Rows > 0 {
 			t.Histories = append(t.Histories, History{
-				Path: runner.config.LedgerPath(name), Rows: b.Rows, AppID: appID(i), WalletCents: wallet - int64(b.share(i))*cents, // direct pays earlier
+				Path: runner.config.LedgerPath(name), Rows: b.Rows, AppID: appID(i), WalletCents: wallet - int64(b.share(i))*cents, // direct has then already paid its share
 				Binding: fact.Binding{AccountID: id, Environment: "sandbox", Currency: "USD", Epoch: "bench"},
 			})
 		}

@@ -5,25 +5,26 @@ import (
 	"time"
 )
 
-// Used is the rate of all accounts together, and the resources of the runner's process.
+// Used is the rate of all accounts together, and the resources that the runner's process used
+// for each command.
 type Used struct {
 	PerSecond   float64 `json:"runner_per_second"`
 	CPUMicros   float64 `json:"runner_cpu_us_per_command"`
-	Allocations float64 `json:"allocations_per_command"` // on the heap
+	Allocations float64 `json:"allocations_per_command"` // number of heap allocations
 }
 
-// Latency is the time of a command from publication to its last event.
+// Latency is the time from a command's publication to its last event.
 type Latency struct {
 	P50Millis float64 `json:"p50_ms"`
 	P99Millis float64 `json:"p99_ms"`
 }
 
-// Carried is the measurement of one run of the runner.
+// Carried is the measurement of one part of the benchmark.
 type Carried struct {
 	Used
 	Latency
-	LedgerBytes int64 `json:"ledger_bytes"` // at the end
-	RowsBefore  int64 `json:"rows_before"`  // of each journal, at the start of the measurement
+	LedgerBytes int64 `json:"ledger_bytes"` // size of the ledgers after the part
+	RowsBefore  int64 `json:"rows_before"`  // average rows of a journal before the measurement
 	BooksAgree  bool  `json:"books_agree"`
 
 	ledgerBytesBefore, rows, walletCents int64
@@ -35,13 +36,13 @@ type Result struct {
 	Kind             string  `json:"kind"`
 	Commands         int     `json:"commands"`
 	Concurrency      int     `json:"concurrency"`
-	InFlight         int     `json:"in_flight"` // most unfinished commands
+	InFlight         int     `json:"in_flight"` // limit of unfinished commands
 	Accounts         int     `json:"accounts"`
 	Cores            int     `json:"cores"`
 	DirectPerSecond  float64 `json:"direct_per_second"`
-	Ratio            float64 `json:"ratio"` // runner / direct
+	Ratio            float64 `json:"ratio"` // the runner's rate divided by that of direct
 	DirectCPUMicros  float64 `json:"direct_cpu_us_per_command"`
-	Carried                  // BooksAgree: in every part on the embedded server
+	Carried                  // BooksAgree covers every part on the embedded server
 	PeakMemoryBytes  int64   `json:"peak_memory_bytes"`
 	WalletCents      int64   `json:"wallet_cents"`
 	SandboxProcesses int     `json:"sandbox_processes"`
@@ -53,29 +54,29 @@ type Result struct {
 // Drained measures a full queue, from the first command taken to the last event.
 type Drained struct {
 	Carried
-	Ratio float64 `json:"ratio"` // relative to direct
+	Ratio float64 `json:"ratio"` // rate divided by that of direct
 }
 
-// Outer measures the runner with another NATS server or cluster. Its processes are not
-// counted.
+// Outer measures the runner with an external NATS server or cluster. The resources of the
+// server's processes are not included.
 type Outer struct {
-	Servers  int `json:"servers"` // servers that the connected server lists
+	Servers  int `json:"servers"` // number of servers that the connected server lists
 	Replicas int `json:"replicas"`
 	Carried
-	Groups         int64   `json:"groups"` // atomic batches, one before each COMMIT
+	Groups         int64   `json:"groups"` // number of atomic batches; the writer publishes one before each COMMIT
 	RowsPerGroup   float64 `json:"rows_per_group"`
-	PublishMillis  float64 `json:"publish_ms"`    // of one group, until the cluster has acknowledged it
-	PublishShare   float64 `json:"publish_share"` // share of the time, 0 to 1
-	BetweenMillis  float64 `json:"between_ms"`    // from a group's acknowledgement to the sending of the next
-	ProviderMillis float64 `json:"provider_ms"`   // of one request
-	EventsBytes    int64   `json:"events_bytes"`  // of one copy of the stream
-	Rows           int64   `json:"rows"`          // of the journal
+	PublishMillis  float64 `json:"publish_ms"`    // mean time from sending a batch to the cluster's acknowledgement
+	PublishShare   float64 `json:"publish_share"` // share of the total time spent publishing, from 0 to 1
+	BetweenMillis  float64 `json:"between_ms"`    // mean time from a batch's acknowledgement to the sending of the next batch
+	ProviderMillis float64 `json:"provider_ms"`   // mean time of one request
+	EventsBytes    int64   `json:"events_bytes"`  // size of one replica of the events stream
+	Rows           int64   `json:"rows"`          // rows of the journal
 }
 
 // Agree reports whether the books of every part agree with the provider's wallet.
 func (r *Result) Agree() bool { return r.BooksAgree && (r.Outer == nil || r.Outer.BooksAgree) }
 
-// Table returns the result as rows of a name and a value.
+// Table returns the result as rows, each with a name and a value.
 func (r *Result) Table() (rows [][]string) {
 	add := func(name, format string, args ...any) {
 		rows = append(rows, []string{name, fmt.Sprintf(format, args...)})

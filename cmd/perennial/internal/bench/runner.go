@@ -31,13 +31,13 @@ import (
 // part is one run of the runner. The parts with the embedded server share their ledgers.
 type part struct {
 	what     string // name in errors
-	profiles string // prefix of the names of its profiles
+	profiles string // prefix of the file names of its profiles
 	reached  func(point string)
-	taken    <-chan used  // full queue: filled before the runner starts; receives at its first command
-	nats     *config.NATS // another server
+	taken    <-chan used  // not nil for a full queue, which is filled before the runner starts; receives when the runner takes its first command
+	nats     *config.NATS // external server, or nil
 	replicas int
 
-	n        int // number of the part; the direct client is 0
+	n        int // number of the part; direct is 0
 	config   *config.Config
 	accounts []string // in the sandbox's order
 }
@@ -80,7 +80,7 @@ func (p part) ledgerBytes() (bytes int64) {
 	return bytes
 }
 
-// work runs the runner for one workload, and compares its books with the wallets.
+// work runs the runner for one part, and compares its books with the wallets.
 func (b *bench) work(ctx context.Context, p part, got *Carried) error {
 	if p.reached != nil {
 		ctx = failpoint.With(ctx, p.reached)
@@ -104,7 +104,7 @@ func (b *bench) work(ctx context.Context, p part, got *Carried) error {
 	}
 	err = because(measured, b.workload(measured, p, h, run, got))
 	stop()
-	if ended := runner.Wait(); !errors.Is(err, ended) { // never close a ledger in use
+	if ended := runner.Wait(); !errors.Is(err, ended) { // waits for the runner, because a ledger in use must not be closed
 		err = errors.Join(err, ended)
 	}
 	if err != nil {
@@ -126,8 +126,8 @@ func (b *bench) work(ctx context.Context, p part, got *Carried) error {
 	})
 }
 
-// workload measures until the last event. It starts at the first publication, or at the
-// first command taken from a full queue.
+// workload measures up to the last event. It starts at the first publication or, for a full
+// queue, when the runner takes its first command.
 func (b *bench) workload(ctx context.Context, p part, h *daemon.Host, run func(), got *Carried) error {
 	if p.taken == nil {
 		run()
@@ -168,7 +168,7 @@ func (b *bench) workload(ctx context.Context, p part, h *daemon.Host, run func()
 		}
 		end := usedNow()
 		if p.taken != nil {
-			begin = <-p.taken // arrived before the last event
+			begin = <-p.taken // already received, because the command was taken before the last event
 		}
 		got.took, got.Used = end.at.Sub(begin.at), end.since(begin, b.Commands)
 		return nil
@@ -185,18 +185,19 @@ func (p part) eachLedger(h *daemon.Host, do func(i int, book *ledger.Ledger) err
 	return nil
 }
 
-// count adds the ledger's share of the average rows per journal.
+// count adds this ledger's row count, divided by the number of accounts, to rows. After all
+// ledgers, rows is the average.
 func (p part) count(ctx context.Context, book *ledger.Ledger, rows *int64) error {
 	seq, _, err := book.Head(ctx)
 	*rows += seq / int64(len(p.accounts))
 	return err
 }
 
-// startWithin includes the creation of a cluster's streams and their leader elections.
+// startWithin is long enough to create a cluster's streams and elect their leaders.
 const startWithin = time.Minute
 
-// awaitWorking waits until the ledgers have the provider's wallets, and their events are
-// stored.
+// awaitWorking waits until every ledger is bound to its provider account, and the events
+// streams have all rows.
 func awaitWorking(ctx context.Context, h *daemon.Host) error {
 	limited, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
@@ -217,7 +218,7 @@ func awaitWorking(ctx context.Context, h *daemon.Host) error {
 	return h.AwaitStored(ctx)
 }
 
-// List fills the table of proxies like a listing. Otherwise the runner would read an
+// List fills the table of proxies as a listing does. Without it, the runner would read each
 // unknown proxy before paying for it.
 func List(ctx context.Context, client *upstream.Client, book *ledger.Ledger) error {
 	var listed []tables.Proxy
@@ -235,7 +236,7 @@ func List(ctx context.Context, client *upstream.Client, book *ledger.Ledger) err
 
 type used struct {
 	at      time.Time
-	cpu     int64 // nanoseconds, user and system
+	cpu     int64 // CPU time, user and system, in nanoseconds
 	mallocs uint64
 }
 
@@ -251,18 +252,19 @@ func (u used) since(begin used, commands int) Used {
 	return Used{n / u.at.Sub(begin.at).Seconds(), float64(u.cpu-begin.cpu) / 1000 / n, float64(u.mallocs-begin.mallocs) / n}
 }
 
-// resources returns the resources used by this process, or zero if the system does not
+// resources returns the resources used by this process. It returns zero if the system does not
 // report them.
 func resources() (r syscall.Rusage) {
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &r)
 	return r
 }
 
-// mutexFraction is the sampling rate of contended locks. One in 100 costs almost nothing.
+// mutexFraction makes one in 100 contended lock events appear in the profile, which costs
+// almost nothing.
 const mutexFraction = 100
 
-// profiled writes profiles around do. Earlier allocations go into a separate file, for go
-// tool pprof -base.
+// profiled writes profiles of do. It writes the allocations before do to a separate file, for
+// go tool pprof -base.
 func (b *bench) profiled(p part, do func() error) error {
 	if b.Profiles == "" {
 		return do()
@@ -272,7 +274,7 @@ func (b *bench) profiled(p part, do func() error) error {
 	}
 	snapshot := func(name, kind string) error {
 		if name != "mutex" {
-			runtime.GC() // the profile includes allocations up to the last collection
+			runtime.GC() // the profile includes allocations only up to the last collection
 		}
 		return write(kind, func(w io.Writer) error { return pprof.Lookup(name).WriteTo(w, 0) })
 	}
@@ -293,11 +295,10 @@ func (b *bench) profiled(p part, do func() error) error {
 }
 
 const (
-	// OuterAccount is the account of every benchmark on another server. It keeps two from
-	// running together.
+	// OuterAccount is the account of every benchmark on an external server. Sharing it prevents
+	// two benchmarks on one server at a time.
 	OuterAccount = "perennial-bench"
-	// outerReplicas is the number of stream copies on a cluster of at least as many
-	// servers.
+	// outerReplicas is the number of replicas on a cluster with at least as many servers.
 	outerReplicas = 3
 	removeWithin  = 30 * time.Second
 )
@@ -319,21 +320,21 @@ func (b *bench) measureOuter(ctx context.Context) error {
 	mean := func(d time.Duration, n int64) float64 { return float64(d.Microseconds()) / 1000 / float64(max(n, 1)) }
 	b.out.Outer = &Outer{
 		Servers: b.Queue.Servers(), Replicas: p.replicas, Carried: got, EventsBytes: int64(state.Bytes), Rows: got.rows,
-		Groups: c.groups, RowsPerGroup: float64(got.rows) / float64(max(c.groups, 1)), // includes the few of the runner's start
+		Groups: c.groups, RowsPerGroup: float64(got.rows) / float64(max(c.groups, 1)), // includes the few batches of the runner's start
 		PublishMillis: mean(c.publishing, c.groups), PublishShare: min(1, c.publishing.Seconds()/got.took.Seconds()),
 		BetweenMillis: mean(c.between, c.groups-1), ProviderMillis: mean(c.provider, c.requests),
 	}
 	return nil
 }
 
-// clocks measures the time between points that a runner passes (testdata/faults).
+// clocks measures the time between failpoints that a runner passes (testdata/faults).
 type clocks struct {
 	mu                  sync.Mutex
 	groups, requests    int64
-	begin               time.Time // any instant
-	sending, answered   time.Time // of the latest group after begin
+	begin               time.Time // origin of the times in provider; its value does not matter
+	sending, answered   time.Time // times of the latest batch
 	publishing, between time.Duration
-	provider            time.Duration // sum of replies minus sum of requests: pairs are not needed
+	provider            time.Duration // sum of reply times minus sum of request times, which needs no pairing of requests and replies
 }
 
 func (c *clocks) reached(point string) {

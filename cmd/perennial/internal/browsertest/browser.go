@@ -18,13 +18,14 @@ import (
 	"perennial/ledger/sleep"
 )
 
-// patience bounds every wait; a test that meets it has failed.
+// patience bounds every wait. A test that waits longer fails.
 const patience = 2 * time.Minute
 
-// Action is a step of a person's.
+// Action is one step in the browser, such as a click or a key press.
 type Action = chromedp.Action[chromedp.Void]
 
-// Chromium is a browser with a profile of its own. It ends with the test.
+// Chromium starts a headless browser with its own empty profile. The browser ends with the
+// test. The environment variable CHROMIUM may name the executable.
 func Chromium(t testing.TB) context.Context {
 	t.Helper()
 	options := []chromedp.ExecAllocatorOption{
@@ -44,7 +45,7 @@ func Chromium(t testing.TB) context.Context {
 	return ctx
 }
 
-// Does carries out steps, or fails the test with the text of the page.
+// Does performs the actions in order. If one fails, the test fails with the text of the page.
 func Does(ctx context.Context, t testing.TB, actions ...Action) {
 	t.Helper()
 	limited, cancel := context.WithTimeout(ctx, patience)
@@ -61,21 +62,21 @@ func Does(ctx context.Context, t testing.TB, actions ...Action) {
 	}
 }
 
-// isReplaced tells that the page was loaded again between finding an element and using it.
-// Nothing has been done with the element then, so the step can be repeated.
+// isReplaced reports whether the page was reloaded after the script found an element and before
+// it used the element. Nothing has happened to the element, so the step can be repeated.
 func isReplaced(err error) bool {
 	return strings.Contains(err.Error(), "No node with given id") || strings.Contains(err.Error(), "Could not find node")
 }
 
-// Fill sets the value of a field in one script: the page is not loaded again in between, nor
-// after it while the field is filled.
+// Fill sets the value of a field. It waits until the field exists. One script finds and fills
+// the field, so a reload of the page cannot come between the two.
 func Fill(selector, value string) Action {
 	return Holds(fmt.Sprintf("((field) => field !== null && ((field.value = %q), true))(document.querySelector(%q))", value, selector))
 }
 
-// Click clicks on the first element that a selector or an XPath expression finds, once there
-// is one, in one script: the page may be loaded again at any time, and what is under a place
-// of the screen may have moved.
+// Click clicks the first visible element that matches a CSS selector, or an XPath expression
+// that begins with a slash. It waits until such an element exists. One script finds and clicks
+// the element, because the page may reload or its layout may move at any time.
 func Click(selector string) Action {
 	find := fmt.Sprintf("document.querySelector(%q)", selector)
 	if strings.HasPrefix(selector, "/") {
@@ -84,7 +85,7 @@ func Click(selector string) Action {
 	return Holds(fmt.Sprintf("((found) => found !== null && found.getClientRects().length > 0 && (found.click(), true))(%s)", find))
 }
 
-// Says is what a script returns in the page.
+// Says returns the value of a script that runs in the page.
 func Says[T any](ctx context.Context, t testing.TB, script string) T {
 	t.Helper()
 	limited, cancel := context.WithTimeout(ctx, patience)
@@ -96,7 +97,7 @@ func Says[T any](ctx context.Context, t testing.TB, script string) T {
 	return said
 }
 
-// Holds waits until a condition of the page's is true, over navigations.
+// Holds waits until a JavaScript condition is true. It keeps waiting if the page navigates.
 func Holds(condition string) Action {
 	return chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
 		for {
@@ -111,12 +112,12 @@ func Holds(condition string) Action {
 	})
 }
 
-// Shows waits until the text of the page holds something, over navigations.
+// Shows waits until the page contains a text. It keeps waiting if the page navigates.
 func Shows(text string) Action {
 	return Holds(fmt.Sprintf("document.body !== null && document.body.innerText.includes(%q)", text))
 }
 
-// TabTo presses Tab until a condition holds.
+// TabTo presses Tab until a JavaScript condition is true, at most 1,000 times.
 func TabTo(condition string) Action {
 	return chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
 		for range 1000 {
@@ -131,7 +132,8 @@ func TabTo(condition string) Action {
 	})
 }
 
-// LooksLike has the browser be so wide, and prefer light or dark.
+// LooksLike sets the width of the window in pixels, and the preferred color scheme: light or
+// dark.
 func LooksLike(width int64, scheme string) Action {
 	return chromedp.Steps(chromedp.EmulateViewport(width, 900), chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
 		_, err := cdp.Call(ctx, target, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})

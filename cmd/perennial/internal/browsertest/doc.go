@@ -1,4 +1,4 @@
-// Package browsertest opens the pages in Chromium for the tests with the build tag browser:
-// a browser of the test's own, steps that wait for what a page shows, and what a page must
-// not do.
+// Package browsertest drives the web UI in Chromium for tests with the build tag check. It
+// starts a browser for each test, performs steps that wait for the page, and finds faults that
+// no page may have.
 package browsertest

@@ -15,11 +15,12 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// axe is axe-core, as npm has it, from a package of the tests.
+// axe is the path of axe-core, the accessibility checker, as npm installs it for the tests.
 const axe = "../../../../.ci/browser/node_modules/axe-core/axe.min.js"
 
-// Axe lists what axe-core finds on the page that is open, by how much the page is wider than
-// the screen, and which tables a telephone cuts.
+// Axe returns what is wrong with the open page: violations that axe-core finds, and content
+// wider than the screen. On a screen of at most 360 pixels, it also returns each table that is
+// cut off.
 func Axe(ctx context.Context, t testing.TB) []string {
 	t.Helper()
 	script, err := os.ReadFile(axe)
@@ -38,12 +39,14 @@ func Axe(ctx context.Context, t testing.TB) []string {
 		(innerWidth > 360 ? [] : [...document.querySelectorAll(".scroll")]).filter((e) => e.scrollWidth > e.clientWidth).map((e) => "cut: " + e.innerText.slice(0, 80))`)...)
 }
 
-// NoteFailure keeps what a page should not do: throw, or ask another server.
+// NoteFailure appends a browser event to all if the event is a failure. Failures are an
+// uncaught exception, a violation of the content security policy, and a request to a server
+// other than own.
 func NoteFailure(all *[]string, own string, ev any) {
 	switch ev := ev.(type) {
 	case *cdpruntime.EventExceptionThrown:
 		*all = append(*all, ev.ExceptionDetails.Text)
-	case *cdplog.EventEntryAdded: // such as what the policy of the page refuses
+	case *cdplog.EventEntryAdded: // such as a resource that the content security policy refused
 		if ev.Entry.Source == cdplog.EntrySourceSecurity {
 			*all = append(*all, ev.Entry.Text)
 		}

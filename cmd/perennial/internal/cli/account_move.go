@@ -1,4 +1,4 @@
-// `perennial accounts move`, which moves an account to a runner.
+// `perennial accounts move`, which pins an account to a runner.
 
 package cli
 
@@ -98,7 +98,7 @@ func (a operateCommands) moveAccount(ctx context.Context, m move) error {
 	return a.printMoved(Moved{Account: m.account, From: from, Node: m.to, Pinned: true})
 }
 
-// movable refuses a node that is not live or does not know the account.
+// movable returns an error if the chosen node is not live or does not have the account.
 func movable(nodes []cluster.Node, m move) error {
 	living := make([]string, 0, len(nodes))
 	for _, n := range nodes {
@@ -116,7 +116,7 @@ func movable(nodes []cluster.Node, m move) error {
 	return nil
 }
 
-// activeNode returns the runner of an account, or "".
+// activeNode returns the runner that leads an account, or "".
 func activeNode(nodes []cluster.Node, account string) string {
 	for _, n := range nodes {
 		if slices.ContainsFunc(n.Accounts, func(x cluster.NodeAccount) bool { return x.Account == account && x.Role == "active" }) {
@@ -126,10 +126,11 @@ func activeNode(nodes []cluster.Node, account string) string {
 	return ""
 }
 
-// moveLook is the interval of checks for the account's runner.
+// moveLook is the interval between checks for the account's leader.
 const moveLook = 250 * time.Millisecond
 
-// awaitActive waits until the named runner is the only one that runs the account.
+// awaitActive waits until the chosen runner leads the account. If that takes longer than
+// --timeout, it returns an error, and the pin remains.
 func awaitActive(ctx context.Context, r *remote, m move) error {
 	limited, cancel := context.WithTimeout(ctx, m.timeout)
 	defer cancel()

@@ -16,8 +16,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// eachAccount runs do for every selected account, ordered by name. account is empty if only
-// one is selected. A failing account is named on stderr and does not stop the others.
+// eachAccount calls do for every selected account, by name. If only one account is selected, it
+// passes "" as account. If an account fails, eachAccount prints the error to stderr and
+// continues with the others.
 func (a *app) eachAccount(ctx context.Context, do func(one *app, account string) error) error {
 	if a.account != "" {
 		return do(a, "")
@@ -56,7 +57,7 @@ func (a *app) eachAccount(ctx context.Context, do func(one *app, account string)
 	return failedAccounts(ctx, failed, len(names), first)
 }
 
-// nameFailed says on stderr why an account is missing from the output.
+// nameFailed prints to stderr why the output lacks an account.
 func (a *app) nameFailed(ctx context.Context, account string, err error) error {
 	text := strings.TrimPrefix(errorText(err), "perennial: ")
 	if a.output == "json" {
@@ -66,8 +67,9 @@ func (a *app) nameFailed(ctx context.Context, account string, err error) error {
 	return err
 }
 
-// failedAccounts returns the error of a command over several accounts. It has the first
-// failure's code if all accounts failed, else the code for a partial failure.
+// failedAccounts returns the error of a command over several accounts. If all accounts failed,
+// it has the exit code of the first failure. Otherwise it has the exit code for a partial
+// failure.
 func failedAccounts(ctx context.Context, failed, all int, first error) error {
 	switch failed {
 	case 0:
@@ -78,9 +80,9 @@ func failedAccounts(ctx context.Context, failed, all int, first error) error {
 	return &exitError{ExitPartly, fmt.Errorf("%d of %d accounts could not be read", failed, all)}
 }
 
-// listing prints records of one or several accounts. JSON records are printed one a line as
-// they arrive; a table is printed at the end. With several accounts, each record names its
-// account in a field or in the first column.
+// listing prints records of one or several accounts. With JSON output, each record is printed
+// on its own line as soon as it is added. A table is printed at the end. If there are several
+// accounts, a field or the first column contains the account.
 type listing struct {
 	app     *app
 	heading []string
@@ -90,7 +92,7 @@ type listing struct {
 
 func (a *app) listing(heading ...string) *listing { return &listing{app: a, heading: heading} }
 
-// add prints or keeps one record. account is empty if the listing has one account.
+// add prints or stores one record. account is "" if the listing covers one account.
 func (l *listing) add(account string, record any, row ...string) error {
 	l.several = l.several || account != ""
 	if l.app.output == "json" {
@@ -125,7 +127,8 @@ func printOfAccount(a *app, account string, record any) error {
 	return err
 }
 
-// end prints the table, unless err left nothing to show, and returns err.
+// end prints the table and returns err. If err is not nil and there are no rows, it prints
+// nothing.
 func (l *listing) end(err error) error {
 	if l.app.output == "json" || err != nil && len(l.rows) == 0 {
 		return err
@@ -178,8 +181,8 @@ func (a operateCommands) accountsList() *cobra.Command {
 	}
 }
 
-// accountChange returns a command that changes one account. With several accounts configured,
-// its argument or --account must name one.
+// accountChange returns a CLI command that changes one account. If several accounts are
+// configured, the argument or --account must select one.
 func (a operateCommands) accountChange(use, short, done string, v verbs.Verb[verbs.OperatorRequest, verbs.Changed]) *cobra.Command {
 	var q verbs.OperatorRequest
 	c := &cobra.Command{

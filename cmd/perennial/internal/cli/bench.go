@@ -23,7 +23,7 @@ func (a developCommands) benchCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Log = a.logger()
-			if cmd.Flags().Changed("nats") { // PERENNIAL_NATS alone says where commands go, not what to load
+			if cmd.Flags().Changed("nats") { // PERENNIAL_NATS alone does not count: it selects a server for commands, not a server to load
 				o.NATS = &config.NATS{URL: a.natsURL}
 			}
 			if err := o.Check(); err != nil {
@@ -72,7 +72,7 @@ func (a developCommands) printBench(out bench.Result) error {
 	return a.table([]string{"BENCH", out.Kind}, out.Table())
 }
 
-// benchProcessCommand returns the command of one process of `bench`.
+// benchProcessCommand returns the hidden command that runs one process of `bench`.
 func (a developCommands) benchProcessCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: bench.Command + " TASK", Hidden: true, Args: cobra.ExactArgs(1),

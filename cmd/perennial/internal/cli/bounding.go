@@ -1,5 +1,5 @@
-// The part of `ledger archive` that snapshots the ledger and removes archived events from the
-// stream.
+// The part of `ledger archive` that stores a snapshot of the ledger and removes archived events
+// from the stream.
 
 package cli
 
@@ -26,15 +26,16 @@ import (
 	"perennial/queue/positions"
 )
 
-// bounding removes the events of archived rows from an account's stream after the rows are
-// archived. First it stores a snapshot of their effect beside the stream and reads it back.
-// Then a fact, published to the stream too, says so. Last it removes the events. Each step
-// continues after a crash. The next start of `run` opens a stream that was left closed.
+// bounding removes the events of archived rows from an account's stream, after the rows were
+// archived. It works in steps: it stores a snapshot of the rows' effect beside the stream and
+// reads the snapshot back, appends and publishes a fact about the removal, and removes the
+// events. After a crash, a repeated run completes the remaining steps. A crash may leave the
+// stream closed, and the next start of `run` opens it.
 type bounding struct {
 	history  *history
 	account  string
 	replicas int
-	webhooks []config.Webhook // of the account
+	webhooks []config.Webhook // webhooks of the account
 	mayLose  []string
 	log      *logrus.Logger
 }
@@ -44,10 +45,10 @@ type boundedEvents struct {
 	FirstSeq    uint64 `json:"first_seq"`
 	WasFirstSeq uint64 `json:"was_first_seq"`
 	LastSeq     uint64 `json:"last_seq"`
-	// HeldBy is the durable consumer or webhook that has read the fewest of the events to
-	// remove.
+	// HeldBy is the durable consumer or webhook that keeps events from being removed: the one
+	// that has read the fewest.
 	HeldBy      string   `json:"held_by,omitempty"`
-	Lost        []string `json:"lost,omitempty"` // consumers that had not read the removed events
+	Lost        []string `json:"lost,omitempty"` // consumers that had not read all of the removed events
 	Bucket      string   `json:"bucket,omitempty"`
 	Object      string   `json:"object,omitempty"`
 	BytesBefore uint64   `json:"bytes_before"`
@@ -60,7 +61,7 @@ type boundedEvents struct {
 // run removes the events before the journal's first row from the stream. No other process may
 // have the ledger open.
 func (b bounding) run(ctx context.Context, path string) (out *boundedEvents, err error) {
-	if err := events.Of(b.history.queue.JetStream(), b.account).Open(ctx); err != nil { // a killed archive leaves the stream closed
+	if err := events.Of(b.history.queue.JetStream(), b.account).Open(ctx); err != nil { // a killed archive may have left the stream closed
 		return nil, err
 	}
 	alone := b.history.writes(path)
@@ -74,8 +75,8 @@ func (b bounding) run(ctx context.Context, path string) (out *boundedEvents, err
 		return nil, err
 	}
 	out = &boundedEvents{FirstSeq: before.First, WasFirstSeq: before.First, LastSeq: before.Last, BytesBefore: before.Bytes, stream: queue.EventsStream(b.account)}
-	// A restored ledger may begin before the stream. A restore then needs another snapshot, so
-	// the stream is left as it is.
+	// A restored ledger may begin before the stream. A restore from the stream then needs a
+	// different snapshot, so the stream stays unchanged.
 	if snapshot := l.Snapshot(); snapshot != nil && uint64(snapshot.Seq)+1 >= before.First {
 		var first uint64
 		if first, err = b.first(ctx, uint64(snapshot.Seq)+1, out); err == nil && max(first, before.First) > 1 {
@@ -94,9 +95,9 @@ func (b bounding) run(ctx context.Context, path string) (out *boundedEvents, err
 	return out, err
 }
 
-// first returns the first event to keep, at most first. It keeps events that a durable
-// consumer has not acknowledged or a webhook has not delivered. Consumers in mayLose do not
-// count.
+// first returns the first event to keep, which is at most first. It keeps events that a durable
+// consumer has not acknowledged or a webhook has not delivered. It ignores consumers in
+// mayLose.
 func (b bounding) first(ctx context.Context, first uint64, out *boundedEvents) (uint64, error) {
 	unread, err := events.Of(b.history.queue.JetStream(), b.account).Unread(ctx)
 	if err != nil {
@@ -126,8 +127,8 @@ func (b bounding) first(ctx context.Context, first uint64, out *boundedEvents) (
 	return first, nil
 }
 
-// bound removes the events before first, once everything that replaces them is stored. If they
-// are already removed it completes the remaining steps.
+// bound removes the events before first, after it has stored everything that replaces them. If
+// the events are already removed, it completes the remaining steps.
 func (b bounding) bound(ctx context.Context, l *ledger.Ledger, s ledger.Snapshot, first uint64, out *boundedEvents) error {
 	object := objects.Snapshot{Seq: uint64(s.Seq), Hash: s.Hash, SnapshotHash: s.SnapshotHash}
 	out.Bucket, out.Object = queue.SnapshotsBucket(b.account), object.Name()
@@ -135,7 +136,7 @@ func (b bounding) bound(ctx context.Context, l *ledger.Ledger, s ledger.Snapshot
 		return err
 	}
 	failpoint.Reached(ctx, "archive.snapshot_stored")
-	if err := b.say(ctx, l, s, first, out); err != nil {
+	if err := b.appendFact(ctx, l, s, first, out); err != nil {
 		return err
 	}
 	failpoint.Reached(ctx, "archive.bounded_noted")
@@ -153,7 +154,8 @@ func (b bounding) bound(ctx context.Context, l *ledger.Ledger, s ledger.Snapshot
 	return objects.SnapshotsOf(b.history.queue.JetStream(), b.account).RemoveBut(ctx, object)
 }
 
-// store stores the snapshot beside the stream, unless an earlier run did, and reads it back.
+// store stores the snapshot beside the stream, unless an earlier run has done so, and reads it
+// back.
 func (b bounding) store(ctx context.Context, l *ledger.Ledger, s ledger.Snapshot, object objects.Snapshot) error {
 	q := b.history.queue
 	stored, err := objects.SnapshotsOf(q.JetStream(), b.account).List(ctx)
@@ -167,7 +169,7 @@ func (b bounding) store(ctx context.Context, l *ledger.Ledger, s ledger.Snapshot
 		go func() { defer close(written); to.CloseWithError(l.WriteSnapshot(ctx, to)) }()
 		err = objects.SnapshotsOf(q.JetStream(), b.account).Store(ctx, b.replicas, object, from)
 		_ = from.Close()
-		<-written // the writer reads the ledger, which is closed afterwards
+		<-written // WriteSnapshot must end before the ledger is closed
 		if err != nil {
 			return err
 		}
@@ -175,7 +177,7 @@ func (b bounding) store(ctx context.Context, l *ledger.Ledger, s ledger.Snapshot
 	return b.check(ctx, s, object)
 }
 
-// check reads a stored snapshot to its end.
+// check reads a stored snapshot completely and compares it with its hash.
 func (b bounding) check(ctx context.Context, s ledger.Snapshot, object objects.Snapshot) (err error) {
 	content, err := objects.SnapshotsOf(b.history.queue.JetStream(), b.account).Read(ctx, object)
 	if err != nil {
@@ -185,8 +187,8 @@ func (b bounding) check(ctx context.Context, s ledger.Snapshot, object objects.S
 	return ledger.CheckSnapshot(content, s)
 }
 
-// say appends the fact, unless an earlier run did.
-func (b bounding) say(ctx context.Context, l *ledger.Ledger, s ledger.Snapshot, first uint64, out *boundedEvents) error {
+// appendFact appends the fact about the removal, unless an earlier run has done so.
+func (b bounding) appendFact(ctx context.Context, l *ledger.Ledger, s ledger.Snapshot, first uint64, out *boundedEvents) error {
 	said, err := l.EventsBegin(ctx)
 	if err != nil || said >= int64(first) || first <= out.WasFirstSeq {
 		return err
@@ -228,6 +230,6 @@ func (b bounding) publish(ctx context.Context, l *ledger.Ledger) error {
 	if err != nil {
 		return fmt.Errorf("publish what was archived: %w", err)
 	}
-	const stopped = true // flushed, so a crash does not lose these events
+	const stopped = true // the server has been flushed, so a crash does not lose these events
 	return l.NotePublished(parent, head, stopped)
 }

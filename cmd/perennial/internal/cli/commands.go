@@ -39,7 +39,7 @@ type commandFlags struct {
 	wait     bool
 	timeout  time.Duration
 	dryRun   bool
-	given    bool // id was given
+	given    bool // --id was given
 }
 
 func (f *commandFlags) add(c *cobra.Command) {
@@ -55,11 +55,11 @@ func (f *commandFlags) add(c *cobra.Command) {
 	c.Flags().Var(span{&f.timeout}, "timeout", "with --wait: how long to follow it, such as 2m; the command continues afterwards (default: until it has ended)")
 }
 
-// ceilingFlag is --max. It distinguishes a given 0, which is refused as in every other
-// command, from an absent flag.
+// ceilingFlag is the value of --max. Unlike a plain number, it distinguishes a given 0, which
+// is refused, from an absent flag.
 type ceilingFlag struct {
 	cents   **int64
-	inCents bool // its name says so
+	inCents bool // the flag's name says that the amount is in cents
 }
 
 func (v ceilingFlag) Set(text string) error {
@@ -140,8 +140,8 @@ func (a sendCommands) orderCommand() *cobra.Command {
 	return c
 }
 
-// orderItems parses OFFER=QUANTITY, or OFFER=QUANTITY@CIDR+CIDR for chosen addresses. Reading
-// the command refuses repeated offers.
+// orderItems parses OFFER=QUANTITY, or OFFER=QUANTITY@CIDR+CIDR for chosen address ranges. It
+// does not refuse repeated offers, because parsing the command does.
 func orderItems(items []string) ([]command.Item, error) {
 	lines := make([]command.Item, 0, len(items))
 	for _, item := range items {
@@ -193,7 +193,8 @@ func (a sendCommands) renewCommand() *cobra.Command {
 	return c
 }
 
-// instantOrSpan parses a flag that is an instant or a duration from now.
+// instantOrSpan parses a flag that is a time or a duration from now. It returns the time in RFC
+// 3339.
 func instantOrSpan(flag, text string, now time.Time) (string, error) {
 	if d, err := time.ParseDuration(text); err == nil && d > 0 {
 		return now.Add(d).UTC().Format(time.RFC3339), nil
@@ -204,22 +205,23 @@ func instantOrSpan(flag, text string, now time.Time) (string, error) {
 	return text, nil
 }
 
-// again adds the id of a command to an error that may hide a stored command. A random id would
-// otherwise be lost and the command carried out twice.
-func again(err error, id string) error {
+// withRetryID adds the command's id to an error after which the command may still be stored. Without
+// the id, a repeated call would choose a new random id, and the command would be carried out
+// twice.
+func withRetryID(err error, id string) error {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, queue.ErrDisconnected) {
 		return fmt.Errorf("%w\nit may be stored all the same: its id is %s, so use --id %s the next time", err, id, id)
 	}
 	return err
 }
 
-// publishOne publishes a command and, with --wait, follows it.
+// publishOne publishes a command. If --wait is set, it then follows the command.
 func (a sendCommands) publishOne(ctx context.Context, kind queue.Kind, f commandFlags, body map[string]any) error {
 	data, err := json.Marshal(body)
 	if err != nil {
 		return err
 	}
-	// Read the command as the runner does, so that a mistake is an error before publication.
+	// Parse the command as the runner does, so that mistakes are found before publication.
 	hash, err := contentHash(kind, data)
 	if err != nil {
 		_, why, named := strings.Cut(err.Error(), fmt.Sprintf("command %q: ", f.id))
@@ -243,7 +245,7 @@ func (a sendCommands) publishOne(ctx context.Context, kind queue.Kind, f command
 		before = stateBefore(ctx, r, q)
 	}
 	if err := persist(ctx, func() error { return publish.New(r.JetStream()).Publish(ctx, r.account, out) }); err != nil {
-		return again(err, f.id)
+		return withRetryID(err, f.id)
 	}
 	if !f.wait {
 		return a.printPublished(ctx, f.id, before)
@@ -252,7 +254,7 @@ func (a sendCommands) publishOne(ctx context.Context, kind queue.Kind, f command
 	return a.followFor(ctx, r, f, q)
 }
 
-// contentHash reads a command as the runner does and returns the hash of its content.
+// contentHash parses a command as the runner does, and returns the hash of its content.
 func contentHash(kind queue.Kind, data []byte) (string, error) {
 	c, err := command.Parse(jobs.KindOf(kind), data, command.Rules{Environment: "sandbox", CIDRField: "-"})
 	if err != nil {
@@ -262,11 +264,13 @@ func contentHash(kind queue.Kind, data []byte) (string, error) {
 	return hash, err
 }
 
-// knownWithin bounds the check whether an id is known. Publishing does not depend on it.
+// knownWithin limits the check whether an id is known. Publishing does not depend on the
+// result.
 const knownWithin = 2 * time.Second
 
-// stateBefore returns the state of this content under its id before it is published. It
-// returns "" if it is new, or if no runner answers: other content may have been refused.
+// stateBefore returns the state of this command, with this content, before it is published. It
+// returns "" if the command is new or no runner answers. A refusal of other content under the
+// same id does not count.
 func stateBefore(ctx context.Context, r *remote, q verbs.StatesRequest) string {
 	soon, cancel := context.WithTimeout(ctx, knownWithin)
 	defer cancel()
@@ -277,8 +281,8 @@ func stateBefore(ctx context.Context, r *remote, q verbs.StatesRequest) string {
 	return states[q.IDs[0]]
 }
 
-// printPublished says that a command was published. before is its content's state if that
-// was known.
+// printPublished prints that a command was published. before is the state from before the
+// publication, or "".
 func (a sendCommands) printPublished(ctx context.Context, id, before string) error {
 	if a.output == "json" {
 		out := map[string]string{"command_id": id, "state": "published"}
@@ -295,14 +299,14 @@ func (a sendCommands) printPublished(ctx context.Context, id, before string) err
 		_, err := fmt.Fprintf(a.stdout, text, id, before)
 		return err
 	}
-	if c, _, err := a.configured(); err == nil && !a.externalNATS(c) { // a producer may not ask
+	if c, _, err := a.configured(); err == nil && !a.externalNATS(c) { // with an external NATS, a producer may lack permission to ask for pauses
 		a.notePauses(ctx, "")
 	}
 	_, err := fmt.Fprintf(a.stdout, "published as %s; follow it with `perennial status %s`\n", id, id)
 	return err
 }
 
-// pollEvery is the interval of polls for a command's state when nothing reports changes.
+// pollEvery is the interval of polls for a command's state.
 const pollEvery = 100 * time.Millisecond
 
 // followFor follows a command for at most --timeout.
@@ -319,7 +323,7 @@ func (a sendCommands) followFor(ctx context.Context, r *remote, f commandFlags, 
 	return err
 }
 
-// sayState prints a command's state when it changes.
+// sayState prints a command's state if it differs from last, and returns the state.
 func (a sendCommands) sayState(ctx context.Context, r *remote, id, state, last string) string {
 	if state == "" || state == last || settledState(state) {
 		return state
@@ -336,8 +340,8 @@ func (a sendCommands) sayState(ctx context.Context, r *remote, id, state, last s
 	return state
 }
 
-// notTakenIn is the number of polls after which a command missing from the ledger is reported
-// as waiting for the account.
+// notTakenIn is the number of polls after which a command missing from the ledger causes a
+// message about the account.
 const notTakenIn = 20
 
 // sayNotReady prints why the account does not accept commands.
@@ -347,7 +351,7 @@ func (a sendCommands) sayNotReady(ctx context.Context, r *remote, id string) {
 	}
 }
 
-// follow waits until a command has ended or needs review.
+// follow waits until a command has ended or needs an operator.
 func (a sendCommands) follow(ctx context.Context, r *remote, id string, q verbs.StatesRequest) error {
 	away, said := newAbsence(), ""
 	for polls := 0; ; polls++ {
@@ -378,8 +382,9 @@ func (a sendCommands) follow(ctx context.Context, r *remote, id string, q verbs.
 	}
 }
 
-// untilOver returns when a command may have ended. The first polls are quick, because the
-// command may be held or need review. Later ones wait for the runner, for at most a second.
+// untilOver returns when the command's state should be read again. The first polls follow each
+// other quickly, because the command may soon be on hold or need review. Later polls wait until
+// the command ends, for at most a second.
 func untilOver(ctx context.Context, r *remote, id string, polls int) error {
 	if polls < notTakenIn {
 		return sleep.For(ctx, pollEvery)
@@ -406,20 +411,22 @@ func (a sendCommands) followed(status inspect.CommandStatus) error {
 	return nil
 }
 
-// absence tolerates a missing runner while a command is followed. The runner may be restarting
-// and then continues the command.
+// absence tolerates that no runner answers while a command is followed. A restarting runner
+// will continue the command.
 type absence struct{ answered time.Time }
 
-// newAbsence tolerates a missing runner from the start, since a failover may be in progress.
+// newAbsence returns an absence that tolerates a missing runner from the start, because a
+// failover may be in progress.
 func newAbsence() absence { return absence{answered: time.Now().Add(takeOverTimeout - restartTimeout)} }
 
 // takeOverTimeout is how long an account may have no runner during a failover.
 const takeOverTimeout = 15 * time.Second
 
-// restartTimeout is how long a follower tolerates a missing runner.
+// restartTimeout is how long a follower tolerates that no runner answers.
 const restartTimeout = time.Minute
 
-// after notes the result of a request and returns the error to stop with, or nil to continue.
+// after records the result of a request. It returns the error with which to stop, or nil to
+// continue.
 func (a *absence) after(err error) error {
 	gone := errors.Is(err, service.ErrNoRunner) || errors.Is(err, queue.ErrStopping) || errors.Is(err, publish.ErrNotTaken)
 	switch {
@@ -442,7 +449,7 @@ func persist(ctx context.Context, publish func() error) error {
 	}
 }
 
-// settledState reports whether a command changes no further without an operator.
+// settledState reports whether a command's state changes no further without an operator.
 func settledState(state string) bool {
 	s := fact.State(state)
 	return s != "" && (s.Ended() || s == fact.StateReview || s == fact.StateHeld || state == inspect.StateConflict)

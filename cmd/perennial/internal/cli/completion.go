@@ -17,20 +17,21 @@ import (
 	"perennial/queue"
 )
 
-// completeWithin bounds the wait for a running program's answer.
+// completeWithin limits the wait for a running program's answer.
 const completeWithin = 2 * time.Second
 
-// completeMost bounds how many values are offered.
+// completeMost limits the number of offered values.
 const completeMost = 200
 
-// completeAmong is how many operations, the last accepted first, are searched for matching
-// commands.
+// completeAmong limits the operations, most recently accepted first, that are searched for
+// matching commands.
 const completeAmong = 2000
 
-// completions returns the values that begin with a prefix.
+// completions returns values that may begin with a prefix. The caller filters them.
 type completions func(ctx context.Context, prefix string) []string
 
-// addCompletions adds completion to arguments and flags. All others complete to file names.
+// addCompletions adds completion to arguments and flags. Other arguments and flags complete to
+// file names.
 func (a completionCommands) addCompletions(root *cobra.Command) {
 	_ = root.RegisterFlagCompletionFunc("output", valuesOf("table", "json"))
 	_ = root.RegisterFlagCompletionFunc("account", complete(func(context.Context, string) []string { return a.readable().AccountNames() }))
@@ -64,7 +65,7 @@ func (a completionCommands) addCompletions(root *cobra.Command) {
 
 var priorities = []string{string(queue.PriorityHigh), string(queue.PriorityBulk)}
 
-// walk calls do with each command and its path below the program.
+// walk calls do with each command and its path without the program's name.
 func walk(c *cobra.Command, do func(path string, c *cobra.Command)) {
 	do(strings.TrimPrefix(c.CommandPath(), "perennial "), c)
 	for _, sub := range c.Commands() {
@@ -76,7 +77,7 @@ func valuesOf(values ...string) cobra.CompletionFunc {
 	return complete(func(context.Context, string) []string { return values })
 }
 
-// complete offers the values that begin with the typed text and are not given yet.
+// complete offers values that begin with the typed text and have not been given yet.
 func complete(values completions) cobra.CompletionFunc {
 	return func(c *cobra.Command, given []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		ctx := c.Context()
@@ -105,7 +106,7 @@ func first(f cobra.CompletionFunc) cobra.CompletionFunc {
 	}
 }
 
-// asked returns the answer of a running program, or the zero value if none answers.
+// asked returns the answer of a running program, or the zero value if no program answers.
 func asked[Q, A any](ctx context.Context, a *app, v verbs.Verb[Q, A], q Q) (answer A) {
 	r, err := a.connect()
 	if err != nil {
@@ -144,7 +145,7 @@ func (a completionCommands) heldPlans(ctx context.Context, _ string) (plans []st
 
 func (a completionCommands) knownProxies(ctx context.Context, prefix string) (ids []string) {
 	q := verbs.ProxiesRequest{Limit: completeMost}
-	if n := len(prefix); n > 0 { // the page begins just before the first match
+	if n := len(prefix); n > 0 { // start the page just before the first id with the prefix
 		q.After = prefix[:n-1] + string(prefix[n-1]-1) + "\x7f"
 	}
 	for _, p := range asked(ctx, a.app, verbs.Proxies, q).Proxies {
@@ -182,7 +183,7 @@ func namesOf[T ~string](values []T) []string {
 	return all
 }
 
-// eventTypes returns all event types, and one value for each entity's types.
+// eventTypes returns all event types, and a pattern such as order.* for each entity.
 func eventTypes() (all []string) {
 	for name := range fact.Types() {
 		entity, _, _ := strings.Cut(name, ".")

@@ -1,4 +1,4 @@
-// `perennial config`: whether the configuration is valid, and what it is.
+// `perennial config`, which checks the configuration and shows its values.
 
 package cli
 

@@ -1,4 +1,5 @@
-// `perennial conformance`: its flags, spending announcement, table and JUnit report.
+// `perennial conformance`: its flags, the announcement of its spending, its table and its JUnit
+// report.
 
 package cli
 
@@ -18,7 +19,7 @@ import (
 
 const conformanceVariable = "PERENNIAL_CONFORMANCE_SECRET"
 
-// conformanceFlags are the command's own flags.
+// conformanceFlags holds the command's own flags.
 type conformanceFlags struct {
 	cfg        conformance.Config
 	secretFile string
@@ -26,7 +27,7 @@ type conformanceFlags struct {
 	junitFile  string
 	maxCents   int64
 	list       bool
-	currency   string // currency of the sums, known with the plan
+	currency   string // currency of the amounts; "" until the plan is known
 }
 
 func (a conformanceCommand) conformanceCommand() *cobra.Command {
@@ -105,11 +106,11 @@ func (in *conformanceFlags) read() error {
 	return nil
 }
 
-// announcePlan prints what may be spent before any spending.
+// announcePlan prints what the checks may spend, before they spend anything.
 func (a conformanceCommand) announcePlan(p conformance.Plan) {
 	out := a.stdout
 	if a.output == "json" {
-		out = a.stderr // stdout holds the report
+		out = a.stderr // stdout contains only the report
 	}
 	fmt.Fprintf(out, "%d checks in %s; spends at most %s\n", p.Checks, p.Environment, money(p.MaxCents, p.Currency))
 }
@@ -139,7 +140,7 @@ func (a conformanceCommand) conformance(cmd *cobra.Command, in *conformanceFlags
 	return err
 }
 
-// printReport prints the table by section, then repeats the differences.
+// printReport prints the results as a table by section, and then the differences again.
 func (a conformanceCommand) printReport(report *conformance.Report, currency string) error {
 	if a.output == "json" {
 		return printJSON(a.stdout, report)

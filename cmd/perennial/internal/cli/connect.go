@@ -1,4 +1,4 @@
-// The connection of a command to a running program, and the calls of its service.
+// The connection of a CLI command to a running program, and its service requests.
 
 package cli
 
@@ -20,7 +20,7 @@ import (
 	"perennial/queue/service"
 )
 
-// errUnreachable marks an address that does not answer.
+// errUnreachable means that an address does not respond.
 var errUnreachable = errors.New("unreachable")
 
 // remote is a connection to a running `perennial run` for one account.
@@ -29,8 +29,9 @@ type remote struct {
 	account string
 }
 
-// connect connects to the running program. It tries --nats or PERENNIAL_NATS, then the
-// configured NATS, then the addresses in the data directory.
+// connect connects to the running program. It uses the first available address: --nats or
+// PERENNIAL_NATS, the configured NATS, or the address that a running program left in the data
+// directory.
 func (a *app) connect() (*remote, error) {
 	c, err := config.Load(a.configFile)
 	if err != nil {
@@ -62,7 +63,7 @@ func (a *app) connect() (*remote, error) {
 	return &remote{q, account}, nil
 }
 
-// reachAgain says what to do if NATS does not answer.
+// reachAgain returns advice for a NATS that does not respond.
 func (a *app) reachAgain(c *config.Config) string {
 	switch {
 	case a.natsURL != "":
@@ -82,8 +83,8 @@ func (a *app) configured() (c *config.Config, account string, err error) {
 	return c, account, err
 }
 
-// natsOfRun returns the NATS address of a running program. It includes the user and password
-// left for commands of this machine's user.
+// natsOfRun returns the NATS address of a running program. The address includes the user and
+// password that the program left for commands of the same system user.
 func natsOfRun(dataDir string) (string, error) {
 	line, err := readRunFile(dataDir)
 	if err != nil || line.User == "" {
@@ -97,10 +98,11 @@ func natsOfRun(dataDir string) (string, error) {
 	return at.String(), nil
 }
 
-// maxRunFile bounds the file with the addresses of a run, in bytes.
+// maxRunFile limits the file with the addresses of a run, in bytes.
 const maxRunFile = 1 << 20
 
-// readRunFile reads the addresses that a running program left.
+// readRunFile reads the addresses that a running program left, and checks that the program
+// still runs.
 func readRunFile(dataDir string) (line daemon.RunAddresses, err error) {
 	text, err := files.Read(daemon.RunFile(dataDir), maxRunFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -118,11 +120,12 @@ func readRunFile(dataDir string) (line daemon.RunAddresses, err error) {
 	return line, nil
 }
 
-// answerTimeout bounds the check that a program still answers at its address.
+// answerTimeout limits the check that a program still responds at its address.
 const answerTimeout = 5 * time.Second
 
-// answers returns why the program at the HTTP address did not write these addresses, or nil if
-// it did. The other addresses belong to the same process.
+// answers returns nil if the program at the HTTP address wrote these addresses. Otherwise it
+// returns the reason. If it returns nil, the other addresses are valid too, because one process
+// wrote all of them.
 func answers(line daemon.RunAddresses) error {
 	ctx, cancel := context.WithTimeout(context.Background(), answerTimeout)
 	defer cancel()
@@ -130,7 +133,7 @@ func answers(line daemon.RunAddresses) error {
 	if err != nil {
 		return err
 	}
-	direct := &http.Transport{DisableKeepAlives: true} // ignore proxies from the environment
+	direct := &http.Transport{DisableKeepAlives: true} // ignores proxies that the environment configures
 	response, err := direct.RoundTrip(request)
 	if err != nil {
 		return err
@@ -142,12 +145,12 @@ func answers(line daemon.RunAddresses) error {
 	return nil
 }
 
-// notFoundError says that the account does not know an id.
+// notFoundError means that the account does not know an id.
 type notFoundError struct{ text string }
 
 func (e *notFoundError) Error() string { return e.text }
 
-// ask calls a verb of the account's service.
+// ask makes a service request to the account.
 func ask[Q, A any](ctx context.Context, r *remote, v verbs.Verb[Q, A], question Q) (out A, err error) {
 	data, err := json.Marshal(question)
 	if err != nil {
@@ -174,7 +177,7 @@ func ask[Q, A any](ctx context.Context, r *remote, v verbs.Verb[Q, A], question 
 	return out, nil
 }
 
-// askOnce calls a verb over its own connection.
+// askOnce makes a service request over its own connection.
 func askOnce[Q, A any](ctx context.Context, a *app, v verbs.Verb[Q, A], question Q) (out A, err error) {
 	r, err := a.connect()
 	if err != nil {
@@ -184,8 +187,8 @@ func askOnce[Q, A any](ctx context.Context, a *app, v verbs.Verb[Q, A], question
 	return ask(ctx, r, v, question)
 }
 
-// askRunning is askOnce for callers that can work without a runner. answered is false if no
-// runner answers. If NATS cannot be reached, err says so.
+// askRunning is like askOnce, for callers that can work without a runner. answered is false if
+// no runner answers. err is set if NATS cannot be reached.
 func askRunning[Q, A any](ctx context.Context, a *app, v verbs.Verb[Q, A], question Q) (out A, answered bool, err error) {
 	r, err := a.connect()
 	if err != nil {

@@ -28,8 +28,7 @@ func (a operateCommands) deadLettersCommand() *cobra.Command {
 		a.deadList(), a.deadShow(), a.deadRequeue(), a.deadDrop())
 }
 
-// letterLine is a dead letter as -o json prints it. A body that is not text is quoted as in
-// Go.
+// letterLine is a dead letter as -o json prints it. Data that is not text is quoted as in Go.
 type letterLine struct {
 	Seq         uint64    `json:"seq"`
 	PublishedAt time.Time `json:"published_at"`
@@ -76,7 +75,8 @@ func (a operateCommands) deadList() *cobra.Command {
 	return c
 }
 
-// withLetter runs do on the dead letter whose sequence is the argument.
+// withLetter returns a function that calls do with the dead letter whose sequence is the
+// argument.
 func (a operateCommands) withLetter(do func(ctx context.Context, r *remote, l letters.Letter) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		seq, err := strconv.ParseUint(args[0], 10, 64)
@@ -137,8 +137,9 @@ func (a operateCommands) deadRequeue() *cobra.Command {
 			if file != "" {
 				q.Reason = "a corrected command replaces it: " + q.Reason
 			}
-			// The command is on its stream. If the drop fails, a second requeue publishes it
-			// twice, but the same id with the same content is one command.
+			// The stream has the command now. If dropping the letter fails, a second requeue
+			// publishes the command again. That has no effect, because id and content are the
+			// same.
 			return a.printLetter("requeued", l, dropLetter(ctx, r, q))
 		}),
 	}
@@ -217,8 +218,8 @@ func (w *letterFilter) matches(d letters.Dead) bool {
 	return (w.code == "" || d.Code == w.code) && (w.before.IsZero() || d.Published.Before(w.before))
 }
 
-// dropLetters drops the selected letters that exist when it begins, oldest first. Each drop
-// has its own fact, so a second call continues after a crash.
+// dropLetters drops the selected letters, oldest first. Each drop has its own fact, so a second
+// call continues after a crash.
 func (a operateCommands) dropLetters(ctx context.Context, which letterFilter, q verbs.DeadRequest) error {
 	r, err := a.connect()
 	if err != nil {
@@ -234,7 +235,7 @@ func (a operateCommands) dropLetters(ctx context.Context, which letterFilter, q 
 			err = dropLetter(ctx, r, q)
 		}
 		if _, gone := errors.AsType[*notFoundError](err); gone {
-			continue // another command dropped it
+			continue // another command has dropped this letter
 		}
 		if err != nil {
 			return fmt.Errorf("%d dead letters were dropped, and then: %w\ncall this again: it drops the rest", done.Changed, err)
@@ -244,7 +245,7 @@ func (a operateCommands) dropLetters(ctx context.Context, which letterFilter, q 
 	return a.printChange(done, "dropped "+english.Plural(done.Changed, "dead letter", ""), nil)
 }
 
-// printLetter says what was done to a dead letter.
+// printLetter prints what was done to a dead letter.
 func (a operateCommands) printLetter(done string, l letters.Letter, err error) error {
 	if err != nil || a.output == "json" {
 		return a.printChange(verbs.Changed{Changed: 1}, done, err)
@@ -253,21 +254,21 @@ func (a operateCommands) printLetter(done string, l letters.Letter, err error) e
 	return err
 }
 
-// askIfRunning calls a verb. answered is false if the account has no runner; the caller then
-// changes the stream directly and no fact says who did.
+// askIfRunning makes a service request. answered is false if the account has no runner. The
+// caller then changes the stream directly, and no fact records the change.
 func askIfRunning(ctx context.Context, r *remote, v verbs.Verb[verbs.DeadRequest, verbs.Changed], q verbs.DeadRequest) (answered bool, err error) {
 	_, err = ask(ctx, r, v, q)
 	return !errors.Is(err, service.ErrNoRunner), err
 }
 
-// dropLetter drops a letter, through the account's runner if there is one.
+// dropLetter drops a letter, through the account's runner if one answers.
 func dropLetter(ctx context.Context, r *remote, q verbs.DeadRequest) error {
 	if answered, err := askIfRunning(ctx, r, verbs.DeadDrop, q); answered {
 		return err
 	}
 	err := letters.Of(r.JetStream(), r.account).Drop(ctx, q.Seq)
 	if errors.Is(err, letters.ErrNone) {
-		return nil // another command dropped it
+		return nil // another command has dropped this letter
 	}
 	return err
 }

@@ -27,7 +27,7 @@ import (
 	"perennial/schedules/plans"
 )
 
-// demoTimeout bounds a demonstration.
+// demoTimeout limits a demonstration.
 const demoTimeout = 60 * time.Second
 
 func (a setupCommands) demoCommand() *cobra.Command {
@@ -46,7 +46,7 @@ type demo struct {
 	app    *app
 	host   *daemon.Host
 	events *eventLog
-	cost   demoCost // the cost of the steps so far
+	cost   demoCost // cost of the steps so far
 }
 
 func (a setupCommands) demo(ctx context.Context, keep bool) (err error) {
@@ -97,15 +97,15 @@ func (a setupCommands) demo(ctx context.Context, keep bool) (err error) {
 	return <-done
 }
 
-// demoSchedule renews proxies that expire within three days. The demonstration fires it after
-// its commands, so every demonstration costs the same.
+// demoSchedule renews proxies that expire within three days. The demonstration runs it
+// explicitly after its commands, so that every demonstration costs the same.
 func demoSchedule() plans.Schedule {
 	return plans.Schedule{
 		Name: "keepalive", Account: "main", Cron: "@yearly", Timezone: "UTC", RenewBefore: 72 * time.Hour, DurationDays: 30, Chunk: 100,
 	}
 }
 
-// demoStep is one command of the demonstration and its expected end.
+// demoStep is one command of the demonstration, with its expected final state.
 type demoStep struct {
 	title, id, want string
 	kind            queue.Kind
@@ -201,8 +201,7 @@ func (d *demo) publish(ctx context.Context, q *queue.Queue, s demoStep) error {
 		}
 	}
 	if s.fault != "" {
-		// The fault is for this command alone, so the next command waits until it has
-		// happened.
+		// Wait until the fault has happened, because it must affect only this command.
 		return d.events.wait(ctx, "operation.waiting", s.id)
 	}
 	return nil

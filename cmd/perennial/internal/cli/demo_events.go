@@ -12,10 +12,10 @@ import (
 	"perennial/queue"
 )
 
-// demoShown returns the steps whose events are printed.
+// demoShown returns the ids of the commands whose events are printed.
 func demoShown() []string { return []string{"renew-lost-reply", "buy-rejected"} }
 
-// demoWidth is the maximum length of an event's line.
+// demoWidth is the longest line of an event, in characters.
 const demoWidth = 118
 
 func (d *demo) printEvents(ctx context.Context) error {
@@ -45,10 +45,10 @@ func (d *demo) printEvents(ctx context.Context) error {
 	return nil
 }
 
-// wrapped breaks lines longer than width between words, never inside one. A broken amount
-// would read as another amount.
+// wrapped breaks lines longer than width between words. It never breaks an amount, because the
+// parts could be read as a different amount.
 func wrapped(text string, width int, breaks string) string {
-	const together = "\u00a0" // between an amount and its currency
+	const together = "\u00a0" // non-breaking space between an amount and its currency
 	out, length := "", 0
 	text = anAmount.ReplaceAllString(text, "$1"+together+"$2")
 	for i, word := range strings.SplitAfter(text, " ") {

@@ -31,7 +31,7 @@ func costOf(s inspect.CommandStatus) (c demoCost) {
 	return c
 }
 
-// opening prints the wallet before the first step and the heading of the steps.
+// opening prints the wallet before the first step, and the heading of the steps.
 func (d *demo) opening(ctx context.Context, r *remote) error {
 	if err := d.events.wait(ctx, "ledger.opened", ""); err != nil {
 		return fmt.Errorf("the account was not bound: %w", err)
@@ -44,14 +44,14 @@ func (d *demo) opening(ctx context.Context, r *remote) error {
 	return nil
 }
 
-// line prints the cost of a step in the demonstration's currency.
+// line prints the cost of a step.
 func (d *demo) line(what, state string, c demoCost, title string) {
-	const currency = "USD" // the embedded sandbox's currency
+	const currency = "USD" // currency of the embedded sandbox
 	line := fmt.Sprintf("  %-18s %-10s %12s %12s %9s  %s", what, state, money(c.charged, currency), money(c.refunded, currency), attemptText(c.attempts), title)
 	fmt.Fprintln(d.app.stdout, strings.TrimRight(line, " "))
 }
 
-// ended waits for a step's command and prints its end and cost.
+// ended waits for a step's command to end, and prints its state and cost.
 func (d *demo) ended(ctx context.Context, r *remote, s demoStep) error {
 	status, err := awaitEnd(ctx, r, s.id)
 	if err != nil {
@@ -66,8 +66,8 @@ func (d *demo) ended(ctx context.Context, r *remote, s demoStep) error {
 	return nil
 }
 
-// sweep fires the schedule until nothing is left to renew. An unknown price is found by
-// renewing one proxy first.
+// sweep runs the schedule until no proxy is left to renew. It may take several runs, because a
+// schedule learns an unknown price by renewing one proxy first.
 func (d *demo) sweep(ctx context.Context, r *remote) error {
 	var cost demoCost
 	renewed, commands := 0, 0
@@ -97,7 +97,7 @@ func (d *demo) sweep(ctx context.Context, r *remote) error {
 	return nil
 }
 
-// swept waits for one command of a sweep.
+// swept waits for one command of a schedule's run and returns its cost.
 func (d *demo) swept(ctx context.Context, r *remote, raw []byte) (demoCost, error) {
 	var command struct {
 		ID string `json:"id"`
@@ -115,7 +115,8 @@ func (d *demo) swept(ctx context.Context, r *remote, raw []byte) (demoCost, erro
 	return costOf(status), nil
 }
 
-// books compares the ledger, the provider's wallet and the referee to the cent.
+// books compares the ledger, the provider's wallet and the sandbox's list of charges, to the
+// cent.
 func (d *demo) books(ctx context.Context) error {
 	a := d.host.Accounts[0]
 	b, err := a.Ledger().Money.Balance(ctx, a.Name)

@@ -1,5 +1,5 @@
-// Package cli implements the commands of the program, their flags, exit codes and output
-// (docs/cli.md). `run` and `demo` start package daemon, `bench` starts package bench, and
-// `sandbox` serves the sandbox. The others ask a running program over NATS, call the
-// provider's API, or open the ledger's file.
+// Package cli implements the CLI commands, their flags, exit codes and output (docs/cli.md).
+// `run` and `demo` start package daemon, `bench` starts package bench, and `sandbox` serves the
+// sandbox. The other commands ask a running program over NATS, call the provider's API, or open
+// the ledger's file.
 package cli

@@ -31,17 +31,17 @@ import (
 	"perennial/upstream"
 )
 
-// DoctorFinding is one line of `perennial doctor`, in its JSON form.
+// DoctorFinding is the result of one check of `perennial doctor`, as its JSON output has it.
 type DoctorFinding struct {
-	Account string `json:"account,omitempty"` // set if there are several accounts
+	Account string `json:"account,omitempty"` // set if several accounts are checked
 	Check   string `json:"check"`
 	OK      bool   `json:"ok"`
 	Seen    string `json:"seen"`
-	Warning bool   `json:"warning,omitempty"` // it works, but needs attention
-	Do      string `json:"do,omitempty"`      // what to do if it failed or is a warning
+	Warning bool   `json:"warning,omitempty"` // the checked part works, but needs attention
+	Do      string `json:"do,omitempty"`      // advice for a failure or a warning
 }
 
-// doctor checks everything that a run depends on, and changes nothing.
+// doctor checks everything on which a run depends. It changes nothing.
 type doctor struct {
 	app      *app
 	config   *config.Config
@@ -49,7 +49,7 @@ type doctor struct {
 	several  bool   // several accounts are checked
 	findings []DoctorFinding
 
-	usersAt string // the NATS server whose user separation is checked; "" if none was reached
+	usersAt string // the NATS server whose users are checked; "" if no server was reached
 }
 
 func (a setupCommands) doctorCommand() *cobra.Command {
@@ -96,7 +96,7 @@ func (d *doctor) ok(check, seen string, args ...any) {
 }
 
 func (d *doctor) bad(check string, seen any, do string) {
-	text, _, _ := strings.Cut(fmt.Sprint(seen), "\n") // do is the advice here
+	text, _, _ := strings.Cut(fmt.Sprint(seen), "\n") // the rest is advice, which do replaces
 	d.found(DoctorFinding{Check: check, Seen: text, Do: do})
 }
 
@@ -104,8 +104,8 @@ func (d *doctor) warn(check, seen, do string) {
 	d.found(DoctorFinding{Check: check, OK: true, Warning: true, Seen: seen, Do: do})
 }
 
-// listens checks that a stopped program could listen on an address. A free address gets no
-// line.
+// listens checks that a stopped program could listen on an address. If the address is free and
+// seen is "", it reports nothing.
 func (d *doctor) listens(check, seen, key, address string) {
 	listener, err := net.Listen("tcp", address) //nolint:noctx // it is closed at once
 	if err == nil {
@@ -119,7 +119,8 @@ func (d *doctor) listens(check, seen, key, address string) {
 	}
 }
 
-// provider sends only GETs. Whether a key may write would take a POST to find out.
+// provider checks the provider and the key. It sends only GETs, so it does not find out whether
+// the key may write.
 func (d *doctor) provider(ctx context.Context) {
 	client, err := d.app.provider()
 	if d.config.Embedded && err != nil {
@@ -159,7 +160,7 @@ func (d *doctor) provider(ctx context.Context) {
 	d.scopes(ctx, client, err)
 }
 
-// refusedKey says what to do about a key that the provider refuses.
+// refusedKey returns advice for a key that the provider refuses.
 func refusedKey(err *upstream.Error) string {
 	switch {
 	case errors.Is(err, upstream.CodeAPIKeyRevoked):
@@ -172,8 +173,8 @@ func refusedKey(err *upstream.Error) string {
 	return "check app_id, the secret and base_url; sign_port if the provider signs its port; this machine's clock"
 }
 
-// skewAllowed is the clock skew at which the doctor warns. The provider accepts five minutes
-// either way (customer-api.md, Limits).
+// skewAllowed is the clock skew at which the doctor reports a failure. The provider rejects
+// requests whose time is off by more than five minutes (customer-api.md, Limits).
 const skewAllowed = time.Minute
 
 func (d *doctor) clock(server, began time.Time) {
@@ -270,7 +271,7 @@ func (d *doctor) nats(ctx context.Context) {
 	}
 }
 
-// streams checks the account's streams, and on an external NATS its leases.
+// streams checks the account's streams, and on an external NATS the bucket of leases.
 func (d *doctor) streams(ctx context.Context, q *queue.Queue, external bool) {
 	switch err := (streams.Wanted{Account: d.account, Replicas: d.config.Accounts[d.account].Replicas, Embedded: !external}).Check(ctx, q.JetStream()); {
 	case errors.Is(err, queue.ErrNoAccount):
@@ -289,12 +290,12 @@ func (d *doctor) streams(ctx context.Context, q *queue.Queue, external bool) {
 	}
 }
 
-// jetstream reports whether JetStream answers.
+// jetstream reports whether JetStream responds.
 func (d *doctor) jetstream(ctx context.Context, q *queue.Queue, external bool) bool {
 	if external {
 		d.ok("ingest", "no client can see it: max_buffered_msgs: %d in the server's jetstream block has one producer that does not wait for acknowledgements refused, before the others wait for it", embedded.MaxBufferedMessages)
 	}
-	// During its leader election a cluster may answer as if it had no JetStream.
+	// A cluster that elects its leader may respond as if it had no JetStream.
 	if absent, ok := errors.AsType[*queue.AbsentError](queue.CheckPresent(ctx, q.JetStream())); ok && !q.JetStream().Clustered() {
 		d.bad("jetstream", absent.Seen, absent.Do)
 		return false
@@ -305,7 +306,7 @@ func (d *doctor) jetstream(ctx context.Context, q *queue.Queue, external bool) b
 // electionWait is how long the doctor waits for a NATS cluster to elect its leader.
 const electionWait = 8 * time.Second
 
-// elected waits until JetStream answers. A starting cluster does not answer before it has
+// elected waits until JetStream responds. A starting cluster does not respond before it has
 // elected its leader.
 func (d *doctor) elected(ctx context.Context, q *queue.Queue) bool {
 	limited, cancel := context.WithTimeout(ctx, electionWait)
@@ -321,7 +322,7 @@ func (d *doctor) elected(ctx context.Context, q *queue.Queue) bool {
 	return err == nil
 }
 
-// runners warns of other runners of the account with different settings or schedules.
+// runners reports other runners of the account that have different settings or schedules.
 func (d *doctor) runners(ctx context.Context, q *queue.Queue) {
 	limited, cancel := context.WithTimeout(ctx, nodesTimeout)
 	defer cancel()
@@ -334,7 +335,7 @@ func (d *doctor) runners(ctx context.Context, q *queue.Queue) {
 		d.bad("runners", err, "see that most of the NATS servers run, and call this again")
 		return
 	}
-	for i, n := range all { // keep this account alone
+	for i, n := range all { // compare only this account
 		all[i].Accounts = slices.DeleteFunc(n.Accounts, func(x cluster.NodeAccount) bool { return x.Account != d.account })
 	}
 	all = slices.DeleteFunc(all, func(n cluster.Node) bool { return len(n.Accounts) == 0 })
@@ -346,8 +347,8 @@ func (d *doctor) runners(ctx context.Context, q *queue.Queue) {
 	}
 }
 
-// diskWanted is the recommended free space. A ledger grows by about 2 KB a renewal, and the
-// events stream by as much.
+// diskWanted is the recommended free space, in bytes. Each renewal adds about 2 KB to the
+// ledger and to the events stream.
 const diskWanted = 1 << 30
 
 func (d *doctor) report() error {
@@ -391,7 +392,8 @@ func (d *doctor) report() error {
 	return nil
 }
 
-// webhooks reads each webhook's secret, without which `run` does not start. It sends nothing.
+// webhooks reads each webhook's secret, because `run` does not start without it. It sends
+// nothing.
 func (d *doctor) webhooks() {
 	for _, w := range d.config.WebhooksOf(d.account) {
 		check := "webhook " + w.Name
@@ -403,7 +405,8 @@ func (d *doctor) webhooks() {
 	}
 }
 
-// endsPause says what ends a pause, by its cause (docs/operations.md#the-account-is-paused).
+// endsPause maps the cause of a pause to the advice that ends it
+// (docs/operations.md#the-account-is-paused).
 var endsPause = map[string]string{
 	string(upstream.CodeInvalidSignature):       "mend app_id or the secret, then start `perennial run` again",
 	string(upstream.CodeAPIKeyRevoked):          "enable the key at the provider, or `perennial accounts rotate`, then start `perennial run` again",
@@ -416,8 +419,8 @@ var endsPause = map[string]string{
 	decide.CausePerson:                          "`perennial accounts resume --reason TEXT` when what it was paused for is done",
 }
 
-// pauses reports the pauses in the ledger. A wait that the provider requested ends
-// automatically and is a warning.
+// pauses reports the pauses in the ledger. A wait that the provider requested is only a
+// warning, because it ends automatically.
 func (d *doctor) pauses(ctx context.Context, l *ledger.Ledger) {
 	all, err := l.Operations.Pauses(ctx)
 	if err != nil {

@@ -71,8 +71,8 @@ func (d *doctor) ledgerFile(ctx context.Context) {
 	d.schedules(ctx, l)
 }
 
-// published compares the ledger's published rows with the events stream. A lost or recreated
-// stream looks like a first start.
+// published reports rows that the ledger knows to be published and that the events stream
+// lacks. Otherwise a lost or recreated stream would look like a first start.
 func (d *doctor) published(ctx context.Context, l *ledger.Ledger) {
 	noted, err := l.Published(ctx)
 	if err != nil {
@@ -80,7 +80,7 @@ func (d *doctor) published(ctx context.Context, l *ledger.Ledger) {
 		return
 	}
 	last, err := d.lastEvent(ctx)
-	if err != nil { // the nats check reports it
+	if err != nil { // the nats check reports this
 		return
 	}
 	if why := journal.HeldFromNote(noted).Missing(last); why != "" {
@@ -88,7 +88,8 @@ func (d *doctor) published(ctx context.Context, l *ledger.Ledger) {
 	}
 }
 
-// noLedger distinguishes a first start from a lost file, from which events were published.
+// noLedger handles a missing ledger file. If the events stream has events of the account, the
+// file was lost. Otherwise the account was never started.
 func (d *doctor) noLedger(ctx context.Context, path string) {
 	const do = "put the very file back, or stop the runner where one works and make the ledger again: `perennial ledger restore --from-events`"
 	last, err := d.lastEvent(ctx)

@@ -1,5 +1,5 @@
-// The doctor's check that acknowledged writes of an external NATS survive a power cut. They
-// need copies on other servers, or a sync of every write.
+// The doctor's check that acknowledged writes of an external NATS survive a power cut. This
+// requires replicas on other servers, or a server that syncs every write.
 
 package cli
 
@@ -14,16 +14,16 @@ import (
 	"perennial/queue/streams"
 )
 
-// A copy is reported only if copies lag at every look. A copy that is being written to may lag
-// for a moment.
+// A replica that receives writes may lag for a moment. It is therefore reported only if
+// replicas lag at every look.
 const (
 	copiesLooks = 3
 	copiesEvery = 500 * time.Millisecond
 )
 
-// durability fails if one server has the only copy and no setting says that it syncs every
-// write. It also fails if streams have fewer copies than the account requires. A lagging copy
-// is a warning, because the other copies have the acknowledged writes.
+// durability reports a failure if a single server has the only replica and no setting says that
+// it syncs every write. It also reports streams with fewer replicas than the account requires.
+// A lagging replica is only a warning, because the other replicas have the acknowledged writes.
 func (d *doctor) durability(ctx context.Context, q *queue.Queue) {
 	want := d.config.Accounts[d.account].Replicas
 	all, err := lookAtCopies(ctx, q, d.account)
@@ -70,13 +70,13 @@ func countCopies(all []streams.Copies, least int) string {
 	if len(all) == 0 {
 		return fmt.Sprintf("%d copies of each stream, which the first `perennial run` makes", least)
 	}
-	for _, c := range all { // some streams have more copies than required
+	for _, c := range all { // some streams have more replicas than required
 		least = max(least, c.Number)
 	}
 	return fmt.Sprintf("%d copies of %d streams", least, len(all))
 }
 
-// oneCopy says which streams have one copy, and where.
+// oneCopy describes which streams have one replica, and where.
 func (d *doctor) oneCopy(q *queue.Queue, streams []string) string {
 	what, where := strings.Join(streams, ", "), "a single server"
 	if what == "" {
@@ -88,8 +88,8 @@ func (d *doctor) oneCopy(q *queue.Queue, streams []string) string {
 	return fmt.Sprintf("%s: one copy, on %s at %s. A power cut loses what it has acknowledged and not synced, by default of two minutes, and a lost disk all", what, where, q.URL())
 }
 
-// lookAtCopies returns the copies as the last look shows them. It stops at the first look
-// without a lagging copy.
+// lookAtCopies returns the replicas as the last look shows them. It stops at the first look
+// that finds no lagging replica.
 func lookAtCopies(ctx context.Context, q *queue.Queue, account string) (all []streams.Copies, err error) {
 	for look := range copiesLooks {
 		if look > 0 {

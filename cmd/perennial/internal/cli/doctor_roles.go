@@ -1,4 +1,4 @@
-// The doctor's check that NATS users have exactly the rights of their roles.
+// The doctor's check that NATS users have exactly the permissions of their roles.
 
 package cli
 
@@ -17,15 +17,15 @@ import (
 	"perennial/queue/roles"
 )
 
-// rolesTimeout bounds the checks as one user for one account.
+// rolesTimeout limits the checks of one user for one account.
 const rolesTimeout = 10 * time.Second
 
-// mendRoles says what to do if users are not separated.
+// mendRoles is the advice for users with wrong permissions.
 const mendRoles = "give the NATS server the users and accounts that `perennial nats-config` prints, and no other permissions"
 
-// roles connects as each configured user whose login is available, and compares its
-// permissions with its roles. It tries only reading verbs and descriptions, so a server that
-// allows too much changes nothing.
+// roles connects as each configured user whose login is available, and compares the user's
+// permissions with the roles. It tries only service requests that change nothing, so even a
+// server that allows too much is not changed.
 func (d *doctor) roles(ctx context.Context, accounts []string) {
 	if d.usersAt == "" || len(d.config.NATS.Users) == 0 {
 		return
@@ -73,14 +73,13 @@ func (d *doctor) roles(ctx context.Context, accounts []string) {
 	}
 }
 
-// quietly returns a connection that does not log refusals as warnings, because the check
-// expects them.
+// quietly returns connection settings without logging, because the check expects refusals.
 func quietly(target queue.ConnectConfig) (queue.ConnectConfig, error) {
 	at, err := url.Parse(target.URL)
 	if err != nil {
 		return target, err
 	}
-	at.User = nil // the user of the CLI
+	at.User = nil // remove the login of the CLI itself
 	quiet := logrus.New()
 	quiet.SetOutput(io.Discard)
 	target.URL, target.Log, target.Name = at.String(), quiet, "perennial-doctor"

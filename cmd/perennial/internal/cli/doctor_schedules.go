@@ -14,22 +14,23 @@ import (
 	"perennial/schedules/plans"
 )
 
-// uncoveredNamed is how many unscheduled proxies are named.
+// uncoveredNamed limits the unscheduled proxies that a finding names.
 const uncoveredNamed = 5
 
-// lists reports a schedule's missing list. Without the list no sweep works and no run starts.
+// lists reports a schedule's list of proxies that does not exist. Without the list, the
+// schedule cannot run and `perennial run` does not start.
 func (d *doctor) lists() {
 	if err := d.config.CheckLists(d.account); err != nil {
 		d.bad("lists", err, "put the list where the configuration says: runs that need it fail, and `perennial run` does not start without it")
 	}
 }
 
-// schedules reports schedules that match no proxy and proxies that match no schedule.
+// schedules reports schedules that match no proxy and proxies that no schedule matches.
 func (d *doctor) schedules(ctx context.Context, l *ledger.Ledger) {
 	own := d.config.SchedulesOf(d.account)
 	d.removed(ctx, l, own)
 	d.slots(ctx, l, own)
-	if d.config.CheckLists(d.account) != nil { // lists has reported it
+	if d.config.CheckLists(d.account) != nil { // the check of lists has reported this
 		return
 	}
 	if last, err := l.Fleet.Listing(ctx); err == nil && last.Finished.IsZero() {
@@ -63,13 +64,13 @@ func (d *doctor) schedules(ctx context.Context, l *ledger.Ledger) {
 	case len(own) == 0:
 		d.warn("schedules", fmt.Sprintf("none is configured: %d living proxies will not be renewed, such as %s", count, strings.Join(named, ", ")),
 			"see `perennial proxies list --uncovered`, and add a schedule")
-	default: // it may be intended
+	default: // a warning, because it may be intended
 		d.warn("schedules", fmt.Sprintf("%d living proxies are in no schedule and will not be renewed, such as %s", count, strings.Join(named, ", ")),
 			"see `perennial proxies list --uncovered`, and widen a schedule's match, or retire them")
 	}
 }
 
-// slots reports schedules whose slots are too rare or pass without a sweep.
+// slots reports schedules that run too rarely, or whose scheduled times pass without a run.
 func (d *doctor) slots(ctx context.Context, l *ledger.Ledger, own []plans.Schedule) {
 	for _, s := range own {
 		if late := s.Late(time.Now()); late != "" {
@@ -81,7 +82,7 @@ func (d *doctor) slots(ctx context.Context, l *ledger.Ledger, own []plans.Schedu
 	}
 }
 
-// removed reports what still counts for schedules no longer configured.
+// removed reports plans and pauses of schedules that are no longer configured.
 func (d *doctor) removed(ctx context.Context, l *ledger.Ledger, own []plans.Schedule) {
 	all, err := schedules.RemovedOf(ctx, l, time.Now(), own)
 	if err != nil {

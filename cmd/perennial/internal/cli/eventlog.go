@@ -1,4 +1,4 @@
-// The log of received events that the demonstration waits on.
+// The log of received events on which the demonstration waits.
 
 package cli
 
@@ -13,7 +13,7 @@ import (
 	"perennial/queue/events"
 )
 
-// eventLog stores published events for callers to wait on.
+// eventLog stores received events, so that callers can wait for them.
 type eventLog struct {
 	mu      sync.Mutex
 	events  []events.Event
@@ -41,7 +41,7 @@ func (l *eventLog) all() []events.Event {
 	return slices.Clone(l.events)
 }
 
-// until waits for the first matching event.
+// until waits until an event matches.
 func (l *eventLog) until(ctx context.Context, match func(events.Event) bool) error {
 	for {
 		l.mu.Lock()

@@ -1,38 +1,38 @@
-// The groups of commands. Each group embeds app, which holds the shared parts.
+// The groups of CLI commands. Each group embeds app, which has the shared parts.
 
 package cli
 
-// setupCommands are the commands that set up and run the program.
+// setupCommands is the commands that set up and run the program.
 type setupCommands struct{ *app }
 
-// sendCommands are the commands that publish commands, or change published ones.
+// sendCommands is the commands that publish commands, or change published ones.
 type sendCommands struct{ *app }
 
-// statusCommands are `perennial status` and `perennial operations`.
+// statusCommands is `perennial status` and `perennial operations`.
 type statusCommands struct{ *app }
 
-// eventCommands are the commands of `perennial events`.
+// eventCommands is the commands of `perennial events`.
 type eventCommands struct{ *app }
 
-// developCommands are `perennial sandbox`, `schema`, `bench` and others for developers.
+// developCommands is `perennial sandbox`, `schema`, `bench` and other commands for developers.
 type developCommands struct{ *app }
 
-// completionCommands complete the arguments of commands in a shell.
+// completionCommands completes the arguments of commands in a shell.
 type completionCommands struct{ *app }
 
-// ledgerCommands are the commands of `perennial ledger`.
+// ledgerCommands is the commands of `perennial ledger`.
 type ledgerCommands struct{ *app }
 
-// scheduleCommands are the commands of `perennial schedules`.
+// scheduleCommands is the commands of `perennial schedules`.
 type scheduleCommands struct{ *app }
 
-// providerCommands are the commands of `perennial proxies`, `orders`, `offers` and `wallet`.
+// providerCommands is the commands of `perennial proxies`, `orders`, `offers` and `wallet`.
 type providerCommands struct{ *app }
 
-// reviewCommands are the commands of `perennial reviews`.
+// reviewCommands is the commands of `perennial reviews`.
 type reviewCommands struct{ *app }
 
-// operateCommands are the commands of `perennial accounts`, `webhooks`, `dead-letters` and
+// operateCommands is the commands of `perennial accounts`, `webhooks`, `dead-letters` and
 // `runners`.
 type operateCommands struct{ *app }
 

@@ -1,5 +1,5 @@
-// Access to an account's events stream for the ledger commands, with or without a running
-// program.
+// Access to an account's events stream for the ledger commands, whether or not the program
+// runs.
 
 package cli
 
@@ -28,7 +28,7 @@ import (
 	"perennial/queue/events"
 )
 
-// errNoStore marks a data directory in which no `perennial run` has started yet.
+// errNoStore means that no `perennial run` has started in the data directory yet.
 var errNoStore = errors.New("there are no events")
 
 // history is an account's events stream.
@@ -37,13 +37,13 @@ type history struct {
 	account  string
 	embedded *embedded.Server
 	unlock   func() error
-	// confirm returns an error if another runner may hold the account. alone sets it.
+	// confirm returns an error if another runner may lead the account. alone and borrow set it.
 	confirm func(context.Context) error
 }
 
-// openHistory connects to the server with the account's events. It tries --nats, the
-// configured NATS and the embedded server of a running program. Without one it serves the
-// store in the data directory itself.
+// openHistory connects to the server that has the account's events. This is the server of
+// --nats, the configured NATS, or the embedded server of a running program. Otherwise,
+// openHistory starts an embedded server on the store in the data directory.
 func (a *app) openHistory(c *config.Config, account string) (h *history, err error) {
 	h = &history{account: account}
 	defer h.closeOn(&err)
@@ -58,13 +58,14 @@ func (a *app) openHistory(c *config.Config, account string) (h *history, err err
 		if err != nil && !errors.Is(err, datadir.ErrLocked) {
 			return nil, err
 		}
-		external = err != nil // a running `perennial run` serves it
+		external = err != nil // a running `perennial run` serves the store
 	}
 	err = h.open(c, a, external)
 	return h, err
 }
 
-// openHistoryLocked is openHistory for a caller that holds the data directory's lock.
+// openHistoryLocked is like openHistory, for a caller that already has the data directory's
+// lock.
 func (a *app) openHistoryLocked(c *config.Config, account string) (h *history, err error) {
 	h = &history{account: account}
 	defer h.closeOn(&err)
@@ -76,7 +77,7 @@ func (a *app) externalNATS(c *config.Config) bool {
 	return a.natsURL != "" || c.NATS.External()
 }
 
-// open connects to a server, or serves the store of the data directory.
+// open connects to a server, or starts one on the store of the data directory.
 func (h *history) open(c *config.Config, a *app, external bool) error {
 	if !external {
 		return h.serve(c, a)
@@ -89,14 +90,14 @@ func (h *history) open(c *config.Config, a *app, external bool) error {
 	return nil
 }
 
-// closeOn closes a history that failed to open.
+// closeOn closes a history if opening it has failed.
 func (h *history) closeOn(err *error) {
 	if *err != nil {
 		h.close()
 	}
 }
 
-// locked runs do for the account that --account names, under the lock of the data directory.
+// locked calls do for the account that --account selects, under the lock of the data directory.
 func (a ledgerCommands) locked(do func(c *config.Config, account string) error) (err error) {
 	c, account, err := a.configured()
 	if err != nil {
@@ -111,9 +112,9 @@ func (a ledgerCommands) locked(do func(c *config.Config, account string) error) 
 }
 
 // lockData takes the lock of the data directory for a command that writes there. It refuses
-// other users than the runner's, because the runner could not read their files.
+// system users other than the runner's, because the runner could not read their files.
 func lockData(c *config.Config, account string) (unlock func() error, err error) {
-	anothers := notAnothers(os.Geteuid(), c.LedgerPath(account), filepath.Join(c.DataDir, "nats"), c.DataDir)
+	anothers := checkOwner(os.Geteuid(), c.LedgerPath(account), filepath.Join(c.DataDir, "nats"), c.DataDir)
 	if anothers != nil && !config.Exists(filepath.Join(c.DataDir, datadir.LockName)) {
 		return nil, anothers
 	}
@@ -127,8 +128,8 @@ func lockData(c *config.Config, account string) (unlock func() error, err error)
 	return lock.Unlock, nil
 }
 
-// notAnothers refuses a user who does not own the first existing path.
-func notAnothers(self int, paths ...string) error {
+// checkOwner returns an error if the user self does not own the first path that exists.
+func checkOwner(self int, paths ...string) error {
 	for _, path := range paths {
 		info, err := os.Stat(path)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -147,7 +148,7 @@ func notAnothers(self int, paths ...string) error {
 	return nil
 }
 
-// userName returns a user in the form that sudo takes.
+// userName returns a system user in the form that sudo accepts.
 func userName(id int) string {
 	if u, err := user.LookupId(strconv.Itoa(id)); err == nil {
 		return u.Username
@@ -155,8 +156,8 @@ func userName(id int) string {
 	return "#" + strconv.Itoa(id)
 }
 
-// serve starts the embedded server on the data directory's store. A password stored nowhere
-// keeps other clients out.
+// serve starts the embedded server on the store of the data directory. Other clients cannot
+// connect, because the server requires a password that is stored nowhere.
 func (h *history) serve(c *config.Config, a *app) (err error) {
 	h.embedded, err = embedded.Start(embedded.Config{
 		Listen: "127.0.0.1:0", StoreDir: filepath.Join(c.DataDir, "nats"),
@@ -169,13 +170,14 @@ func (h *history) serve(c *config.Config, a *app) (err error) {
 	return err
 }
 
-// events yields the stream's events from a journal sequence on. An event has the sequence of
-// its journal row.
+// events yields the bodies of the events from a journal sequence on. An event and its journal
+// row have the same sequence.
 func (h *history) events(ctx context.Context, first int64) iter.Seq2[[]byte, error] {
 	return journal.Bodies(events.Of(h.queue.JetStream(), h.account).History(ctx, uint64(max(first, 1))))
 }
 
-// writes returns the account's ledger for a caller that holds the account alone.
+// writes returns the account's ledger for writing. The caller must have exclusive use of the
+// account.
 func (h *history) writes(path string) *journal.Alone {
 	x := &journal.Alone{Path: path, Account: h.account}
 	if h.embedded == nil {
@@ -184,8 +186,9 @@ func (h *history) writes(path string) *journal.Alone {
 	return x
 }
 
-// publishOwn publishes the ledger's rows that the events stream lacks. The caller must hold
-// the account alone. On the embedded server the next run publishes them.
+// publishOwn publishes the ledger's rows that the events stream lacks. The caller must have
+// exclusive use of the account. With the embedded server, it does nothing, because the next run
+// publishes them.
 func (h *history) publishOwn(ctx context.Context, path string) error {
 	if h.embedded != nil {
 		return nil
@@ -197,14 +200,14 @@ func (h *history) publishOwn(ctx context.Context, path string) error {
 	return x.Close()
 }
 
-// flush restarts the embedded server, because an orderly stop writes its events to disk. It
-// acknowledges events that it still holds in memory. An external server is as durable as its
-// configuration.
+// flush restarts the embedded server. The server acknowledges events that are only in memory,
+// and an orderly stop writes them to disk. For an external server, flush does nothing, because
+// its configuration decides how durable its writes are.
 func (h *history) flush(log *logrus.Logger) (err error) {
 	if h.embedded == nil {
 		return nil
 	}
-	h.queue.Close() // requests during the restart would get no answer
+	h.queue.Close() // requests during the restart would get no response
 	if err := h.embedded.Restart(); err != nil {
 		return err
 	}
@@ -212,7 +215,7 @@ func (h *history) flush(log *logrus.Logger) (err error) {
 	return err
 }
 
-// snapshot returns the snapshot that a restore begins with; see journal.VouchedSnapshot.
+// snapshot returns the snapshot with which a restore begins; see journal.VouchedSnapshot.
 func (h *history) snapshot(ctx context.Context) (*ledger.Snapshot, func() (io.ReadCloser, error), error) {
 	return journal.VouchedSnapshot(ctx, h.queue, h.account)
 }

@@ -20,7 +20,7 @@ import (
 // another purchase.
 func TestACommandThatMayBeStoredNamesItsID(t *testing.T) {
 	for err, names := range map[error]bool{context.DeadlineExceeded: true, queue.ErrDisconnected: true, queue.ErrNoAccount: false} {
-		if got := again(err, "cli-7"); strings.Contains(got.Error(), "--id cli-7") != names || !errors.Is(got, err) {
+		if got := withRetryID(err, "cli-7"); strings.Contains(got.Error(), "--id cli-7") != names || !errors.Is(got, err) {
 			t.Error(got)
 		}
 	}
@@ -125,10 +125,10 @@ func TestWhatAnotherUserCouldNotReadIsNotWritten(t *testing.T) {
 	t.Parallel()
 	dir, self := t.TempDir(), os.Geteuid()
 	path := filepath.Join(dir, "main.ledger.db")
-	if err := errors.Join(notAnothers(self, path, dir), notAnothers(self, path)); err != nil {
+	if err := errors.Join(checkOwner(self, path, dir), checkOwner(self, path)); err != nil {
 		t.Error(err)
 	}
-	err := notAnothers(self+1, path, dir)
+	err := checkOwner(self+1, path, dir)
 	if err == nil || !strings.Contains(err.Error(), "\nrun: sudo -u '"+userName(self)+"' ") || exitCode(t.Context(), err) != ExitUsage {
 		t.Error(err)
 	}

@@ -31,10 +31,10 @@ type setup struct {
 	baseURL    string
 	caFile     string // certificates of a private authority
 	appID      string
-	secretFile string // an existing file with the secret; - is the standard input
+	secretFile string // an existing file with the secret; - means the standard input
 	file       string
 	noDoctor   bool
-	sandbox    bool // for `perennial sandbox` with its own fixture
+	sandbox    bool // for `perennial sandbox` with its demo fixture
 }
 
 // trialSandbox is the address at which init --sandbox expects `perennial sandbox`.
@@ -109,7 +109,7 @@ func (s *setup) run(ctx context.Context) error {
 	return s.examine(ctx)
 }
 
-// examine runs the doctor on the new configuration and names the next command.
+// examine runs the doctor on the new configuration, and prints the next command.
 func (s *setup) examine(ctx context.Context) error {
 	if !s.noDoctor {
 		s.app.configFile, s.app.account = s.file, s.account
@@ -120,7 +120,7 @@ func (s *setup) examine(ctx context.Context) error {
 	return s.sayNext()
 }
 
-// trial answers the questions for --sandbox.
+// trial sets the answers for --sandbox.
 func (s *setup) trial() error {
 	if !s.sandbox {
 		return nil
@@ -149,10 +149,10 @@ func (s *setup) roots() (err error) {
 // beside returns a path in the directory of the configuration.
 func (s *setup) beside(name string) string { return filepath.Join(filepath.Dir(s.file), name) }
 
-// secretPath returns the configured path of the secret.
+// secretPath returns the path of the secret in the new configuration.
 func (s *setup) secretPath() string { return s.beside(s.account + ".secret") }
 
-// inPlace reports whether --secret-file is already the file that the configuration will name.
+// inPlace reports whether --secret-file is already the file at secretPath.
 func (s *setup) inPlace() bool {
 	if s.secretFile == "" || s.secretFile == "-" {
 		return false
@@ -179,7 +179,7 @@ func checkAppID(text string) error {
 	return err
 }
 
-// ask reads an answer that no flag gave, and repeats the question until the answer is valid.
+// ask reads an answer that no flag gave. It repeats the question until the answer is valid.
 func (s *setup) ask(answer *string, flag, question string, wrong func(string) error) error {
 	if *answer != "" && wrong(*answer) != nil {
 		return usage("%s %w", flag, wrong(*answer))

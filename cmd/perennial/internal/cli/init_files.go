@@ -1,5 +1,5 @@
-// The files that `perennial init` writes: the configuration, the secret and the NATS users'
-// passwords of a production account.
+// The files that `perennial init` writes: the configuration, the secret, and the passwords of
+// NATS users for a production account.
 
 package cli
 
@@ -27,9 +27,9 @@ type natsUser struct {
 func (u natsUser) passwordFile() string { return u.name + ".password" }
 
 // users returns the NATS users of a production account. Without users, any client that reaches
-// its NATS server could spend its money, and `perennial run` refuses to start. Each user has
-// one role, so a leaked password exposes that role alone. Commands on the runner's machine
-// have their own user.
+// its NATS server could spend money, so `perennial run` would refuse to start. Each user has
+// one role, so that a leaked password exposes only that role. Commands on the runner's machine
+// do not need these users: they have their own.
 func (s *setup) users() []natsUser {
 	if env, _ := upstream.EnvironmentOf(s.appID); env != upstream.Production {
 		return nil
@@ -81,7 +81,7 @@ accounts:
 `, s.usersYAML(users), s.account, s.baseURL, s.caLine(), s.appID, s.account+".secret", s.account)
 }
 
-// caLine returns the line of --ca-file.
+// caLine returns the line of ca_file, or "".
 func (s *setup) caLine() string {
 	if s.caFile == "" {
 		return ""
@@ -95,7 +95,8 @@ type newFile struct {
 	mode       fs.FileMode
 }
 
-// writeAll writes all files, or none if one fails or the configuration does not load.
+// writeAll writes all files. If one of them fails or the configuration does not load, it
+// removes the files it wrote.
 func (s *setup) writeAll(files []newFile) (err error) {
 	var written []string
 	defer func() {
@@ -115,7 +116,7 @@ func (s *setup) writeAll(files []newFile) (err error) {
 	return err
 }
 
-// say names the written files and the purpose of each user.
+// say prints the written files and the purpose of each user.
 func (s *setup) say(files []newFile, users []natsUser) {
 	for _, f := range files {
 		fmt.Fprintf(s.app.stderr, "wrote %s\n", f.path)
@@ -125,7 +126,7 @@ func (s *setup) say(files []newFile, users []natsUser) {
 	}
 }
 
-// sayNext names the next commands.
+// sayNext prints the next commands.
 func (s *setup) sayNext() error {
 	next := "Next: "
 	if s.sandbox {
@@ -140,8 +141,8 @@ func (s *setup) sayNext() error {
 	return err
 }
 
-// controlBeside returns the flag for the sandbox's control interface, at the port after that
-// of its API.
+// controlBeside returns the flag for the sandbox's control interface, at the port after the
+// API's port. It returns "" if there is no such port.
 func controlBeside(listen string) string {
 	host, port, err := net.SplitHostPort(listen)
 	n, wrong := strconv.Atoi(port)

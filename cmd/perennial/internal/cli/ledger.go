@@ -25,20 +25,20 @@ func (a ledgerCommands) ledgerCommand() *cobra.Command {
 	return c
 }
 
-// openLedger opens the account's ledger file for reading, with or without a running runner.
+// openLedger opens the account's ledger file for reading. A runner may be using the ledger.
 func (a *app) openLedger(ctx context.Context) (*ledger.Ledger, string, error) {
 	return a.openLedgerAs(ctx, checkedSchema)
 }
 
-// schemaMode says whether to refuse a ledger file with a changed schema.
+// schemaMode says whether to accept a ledger file whose schema was changed.
 type schemaMode bool
 
 const (
 	checkedSchema schemaMode = false
-	anySchema     schemaMode = true // to inspect the file
+	anySchema     schemaMode = true // accepts any schema, to inspect the file
 )
 
-// openLedgerAs is openLedger with a choice of accepted schemas.
+// openLedgerAs is like openLedger, with a choice of accepted schemas.
 func (a *app) openLedgerAs(ctx context.Context, mode schemaMode) (*ledger.Ledger, string, error) {
 	c, account, err := a.configured()
 	if err != nil {
@@ -48,13 +48,13 @@ func (a *app) openLedgerAs(ctx context.Context, mode schemaMode) (*ledger.Ledger
 	return l, account, err
 }
 
-// withLedger runs do on the account's ledger.
+// withLedger returns a function that calls do with the account's ledger.
 func (a *app) withLedger(do func(ctx context.Context, l *ledger.Ledger, account string) error) func(*cobra.Command, []string) error {
 	return a.withLedgerAs(checkedSchema, do)
 }
 
-// eachLedger runs do on the ledger of every selected account. account is empty if only one is
-// selected.
+// eachLedger calls do with the ledger of every selected account. If only one account is
+// selected, it passes "" as account.
 func (a *app) eachLedger(ctx context.Context, do func(ctx context.Context, l *ledger.Ledger, account string) error) error {
 	return a.eachAccount(ctx, func(one *app, account string) (err error) {
 		l, _, err := one.openLedger(ctx)
@@ -66,7 +66,7 @@ func (a *app) eachLedger(ctx context.Context, do func(ctx context.Context, l *le
 	})
 }
 
-// withLedgerAs is withLedger with a choice of accepted schemas.
+// withLedgerAs is like withLedger, with a choice of accepted schemas.
 func (a *app) withLedgerAs(mode schemaMode, do func(ctx context.Context, l *ledger.Ledger, account string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) (err error) {
 		l, account, err := a.openLedgerAs(cmd.Context(), mode)
@@ -106,7 +106,7 @@ func (a ledgerCommands) ledgerBalance() *cobra.Command {
 	return c
 }
 
-// countedBy names what ledger.BookTotal counts for each grouping.
+// countedBy maps each grouping to the heading for what tables.BookTotal counts in it.
 var countedBy = map[string]string{"order": "PROXIES", "renewal": "PROXIES", "ip": "RENEWALS", "label": "COMMANDS", "day": "CHARGES"}
 
 func (a ledgerCommands) listTotals(ctx context.Context, by string, limit int) error {
@@ -134,8 +134,9 @@ func (a ledgerCommands) listTotals(ctx context.Context, by string, limit int) er
 	}))
 }
 
-// countText returns the count of a total. The name of a remainder has its own, and an order
-// that an operator answered does not say how many proxies it had.
+// countText returns the count of a total. It returns "" for the remainder, whose name includes
+// the count. It also returns "" for an order whose number of proxies is unknown because an
+// operator resolved it.
 func countText(x tables.BookTotal) string {
 	if x.Rest || x.Count == 0 && x.ChargedCents > 0 {
 		return ""
@@ -163,8 +164,8 @@ func (a ledgerCommands) printBalance(b tables.Balance) error {
 	return a.table([]string{"ACCOUNT", b.Account}, rows)
 }
 
-// unbookedText formats the cost of unbooked operations. It never shows an unknown price as
-// zero.
+// unbookedText formats the cost of operations that are not booked yet. It never shows an
+// unknown price as zero.
 func unbookedText(u tables.Unbooked, currency string) string {
 	return fmt.Sprintf("%s by %d operations (estimate)", fact.Sum{Cents: u.EstimateCents.Or(0), Lacks: u.Unknown}.Text(currency), u.Operations)
 }
@@ -200,7 +201,7 @@ func (a ledgerCommands) ledgerEntries() *cobra.Command {
 	return c
 }
 
-// entriesContinue says at which row to continue a list that ended at its limit.
+// entriesContinue prints from which row to continue a list that ended at its limit.
 func (a ledgerCommands) entriesContinue(next int64) error {
 	if next == 0 {
 		return nil
@@ -209,7 +210,7 @@ func (a ledgerCommands) entriesContinue(next int64) error {
 	return err
 }
 
-// kindText returns the kind of an entry, and the row that it corrects.
+// kindText returns the kind of an entry, and the row that the entry corrects.
 func kindText(p tables.Posting) string {
 	if p.CorrectsSeq == 0 {
 		return p.Kind

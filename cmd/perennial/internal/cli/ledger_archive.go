@@ -1,4 +1,4 @@
-// `perennial ledger archive`, which moves old journal rows to their own file.
+// `perennial ledger archive`, which moves old journal rows to a separate file.
 
 package cli
 
@@ -59,8 +59,8 @@ type ArchiveResult struct {
 	Events *boundedEvents `json:"events,omitempty"`
 }
 
-// archive runs while no runner has the account, as restore does. It does not archive rows that
-// the events stream lacks, because the outbox could not publish them afterwards.
+// archive archives rows while no runner leads the account. It keeps rows that the events stream
+// lacks, because the outbox could not publish archived rows.
 func (a ledgerCommands) archive(ctx context.Context, c *config.Config, account string, x ledger.Archive, e eventsChoice) error {
 	h, err := a.openHistoryLocked(c, account)
 	if err != nil {
@@ -72,7 +72,7 @@ func (a ledgerCommands) archive(ctx context.Context, c *config.Config, account s
 		return err
 	}
 	defer release()
-	if config.Exists(c.LedgerPath(account)) { // fold rows from other machines' runners
+	if config.Exists(c.LedgerPath(account)) { // first apply the rows of runners on other machines
 		if err := h.publishOwn(ctx, c.LedgerPath(account)); err != nil {
 			return a.broken(err)
 		}

@@ -68,7 +68,7 @@ func (a ledgerCommands) ledgerBackup() *cobra.Command {
 	return c
 }
 
-// printFile says what a finished file holds, or why it was not finished.
+// printFile prints the content of a finished file, or returns why it was not finished.
 func (a ledgerCommands) printFile(v ledger.Verified, err error, file, words string) error {
 	if err != nil {
 		return a.broken(err)

@@ -77,7 +77,7 @@ func (a ledgerCommands) ledgerStatement() *cobra.Command {
 	return c
 }
 
-// period parses two days or instants in UTC.
+// period parses two days or times in UTC.
 func period(from, to string) (p report.Period, err error) {
 	if p.From, err = dayOrInstant("--from", from); err != nil {
 		return p, err

@@ -1,4 +1,4 @@
-// `perennial ledger restore`, and the exclusive access to an account that it needs.
+// `perennial ledger restore`, and the exclusive use of an account that it needs.
 
 package cli
 
@@ -46,8 +46,8 @@ func (a ledgerCommands) ledgerRestore() *cobra.Command {
 	return c
 }
 
-// restore runs under the data directory's lock. On an external NATS it also takes the
-// account's lease, since a runner may be on another machine.
+// restore runs under the data directory's lock. On an external NATS it also takes the account's
+// lease, because another machine may have a runner.
 func (a ledgerCommands) restore(ctx context.Context, c *config.Config, account, from string, replace, without bool) error {
 	x := ledger.Restore{Path: c.LedgerPath(account), From: from, Clock: time.Now, AppID: appIDOf(c, account), Replace: replace}
 	h, unreached := a.openHistoryLocked(c, account)
@@ -74,7 +74,7 @@ func (a ledgerCommands) restore(ctx context.Context, c *config.Config, account, 
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%w: a ledger is never overwritten\nuse --replace to move it aside first", err)
 	}
-	if err == nil && out.Proven { // otherwise an operator decides what to publish
+	if err == nil && out.Proven { // otherwise an operator must decide what to publish
 		err = h.publishOwn(ctx, x.Path)
 	}
 	if err != nil {
@@ -83,7 +83,8 @@ func (a ledgerCommands) restore(ctx context.Context, c *config.Config, account, 
 	return a.printRestored(account, out)
 }
 
-// add adds the events of the stream to a restore; [queue.ErrNoAccount] if there is no stream.
+// add adds the events of the stream to a restore. It returns [queue.ErrNoAccount] if the stream
+// does not exist.
 func (h *history) add(ctx context.Context, x *ledger.Restore) error {
 	_, _, err := events.Of(h.queue.JetStream(), h.account).Last(ctx)
 	if err != nil {
@@ -98,8 +99,8 @@ func (h *history) add(ctx context.Context, x *ledger.Restore) error {
 	return nil
 }
 
-// withoutEvents refuses a restore without the stream if that may lose events of the stream or
-// of the present ledger. asked means that the operator accepts the loss of the latter.
+// withoutEvents returns an error if a restore without the stream may lose events that only the
+// stream or the present ledger has. asked means that the operator accepts the loss.
 func (a ledgerCommands) withoutEvents(x ledger.Restore, asked bool, unreached error) error {
 	if x.From == "" {
 		return unreached
@@ -120,8 +121,8 @@ func appIDOf(c *config.Config, account string) string {
 	return c.Accounts[account].AppID
 }
 
-// alone makes sure that no other runner has the account until release is called. what is the
-// caller's verb.
+// alone ensures that no runner leads the account until release is called. what is the CLI
+// command, for error texts.
 func (h *history) alone(ctx context.Context, what string) (release func(), err error) {
 	if h.embedded != nil {
 		h.confirm = func(context.Context) error { return nil }
@@ -138,8 +139,8 @@ func (h *history) alone(ctx context.Context, what string) (release func(), err e
 	return func() { _ = taken.Release(context.WithoutCancel(ctx)) }, nil
 }
 
-// borrow is alone for a command that uses the ledger as it is. A runner on another machine
-// hands over the account and takes it back at release.
+// borrow is like alone, for a command that uses the ledger as it is. A runner on another
+// machine hands over the account, and leads it again after release.
 func (h *history) borrow(ctx context.Context, what string) (release func(), err error) {
 	if h.embedded != nil {
 		return h.alone(ctx, what)

@@ -1,5 +1,5 @@
-// `perennial ledger verify`, which checks the file, its archives, the events stream and stored
-// heads.
+// `perennial ledger verify`, which checks the ledger's file, its archives, the events stream
+// and heads that were stored elsewhere.
 
 package cli
 
@@ -22,16 +22,16 @@ import (
 	"perennial/queue/outbox"
 )
 
-// verified is the output of `ledger verify` and related commands.
+// verified is the JSON output of `ledger verify`.
 type verified struct {
 	OK bool `json:"ok"`
 	ledger.Verified
 	*ledger.Against
 
-	Expected int `json:"expected,omitempty"` // heads stored elsewhere and found here
+	Expected int `json:"expected,omitempty"` // number of heads given with --expect, all of which were found
 }
 
-// proof is what `ledger verify` proves besides the file itself.
+// proof is what `ledger verify` checks in addition to the file itself.
 type proof struct {
 	archives []string
 	against  bool
@@ -65,8 +65,8 @@ func (a ledgerCommands) ledgerVerify() *cobra.Command {
 	return c
 }
 
-// isSQLite refuses a file that is no SQLite database. Advice on damaged ledgers would replace
-// the good one.
+// isSQLite returns an error if a file is not an SQLite database. Otherwise the file would be
+// reported as a damaged ledger, and the advice would make an operator replace a good ledger.
 func isSQLite(file string) error {
 	f, err := files.Open(file)
 	if err != nil {
@@ -81,13 +81,13 @@ func isSQLite(file string) error {
 	return nil
 }
 
-// withFile runs do on a backup, an archive or a rebuilt ledger.
+// withFile calls do with a backup, an archive or a rebuilt ledger.
 func (a ledgerCommands) withFile(ctx context.Context, file string, do func(ctx context.Context, l *ledger.Ledger) error) (err error) {
 	if err := isSQLite(file); err != nil {
 		return err
 	}
 	c, err := config.Load(a.configFile)
-	follows := err == nil && a.externalNATS(c) // such a file may lag the stream without being cut off
+	follows := err == nil && a.externalNATS(c) // a backup may end before the stream does; this must not be reported as a fault
 	l, err := ledger.Open(ctx, ledger.Config{Path: file, Clock: time.Now, ReadOnly: true, Inspect: true, Follows: follows})
 	if err != nil && files.Writable(file) != nil {
 		err = fmt.Errorf("%w\nSQLite writes beside a ledger that is no backup: copy it, with its -wal where there is one, to a directory that can be written, and verify that", err)
@@ -99,8 +99,8 @@ func (a ledgerCommands) withFile(ctx context.Context, file string, do func(ctx c
 	return do(ctx, l)
 }
 
-// verifyIn returns the directory for verifying a file. It is --temp, else the file's directory
-// if writable, else TMPDIR.
+// verifyIn returns the directory in which to verify a file: --temp, or the file's directory if
+// that is writable, or TMPDIR.
 func verifyIn(temp, file string) (string, error) {
 	if temp != "" {
 		return temp, nil
@@ -181,7 +181,7 @@ func (a ledgerCommands) verifyAgainst(ctx context.Context, l *ledger.Ledger) (*l
 		return nil, err
 	}
 	defer h.close()
-	noted, err := l.Published(ctx) // read it first, since a runner may publish and note meanwhile
+	noted, err := l.Published(ctx) // read before the stream, because a runner may publish and record more meanwhile
 	if err != nil {
 		return nil, err
 	}
@@ -196,8 +196,8 @@ func (a ledgerCommands) verifyAgainst(ctx context.Context, l *ledger.Ledger) (*l
 }
 
 // missingEvents returns an error if the stream lacks events that the ledger knows to be
-// published. A run publishes again what a power cut explains and refuses any other loss. Until
-// then missing events prove nothing.
+// published. The advice depends on the cause: `perennial run` publishes again what a power cut
+// may have lost, and refuses any other loss.
 func missingEvents(noted ledger.Published, last uint64) error {
 	why, then := journal.HeldFromNote(noted).Missing(last), journal.RefillAdvice
 	if why == "" {
@@ -229,7 +229,7 @@ func (h *history) checkSnapshot(ctx context.Context, removed int64) (err error) 
 	return ledger.CheckSnapshot(content, *snapshot)
 }
 
-// broken prints the first failed check. The exit code is 1.
+// broken prints the first failed check if err has one, and returns the error with exit code 1.
 func (a ledgerCommands) broken(err error) error {
 	broken, ok := errors.AsType[*chain.BrokenError](err)
 	if !ok {

@@ -17,13 +17,13 @@ func (a developCommands) manualCommand() *cobra.Command {
 		Use:    "manual DIRECTORY",
 		Short:  "Write the manual pages into a directory",
 		Args:   cobra.ExactArgs(1),
-		Hidden: true, // for the installation
+		Hidden: true, // only `make install` needs it
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o755); err != nil { //nolint:gosec // manual pages are for everyone
 				return fmt.Errorf("write the manual pages: %w", err)
 			}
 			root := cmd.Root()
-			root.DisableAutoGenTag = true // the same program writes the same pages
+			root.DisableAutoGenTag = true // so that equal programs write equal pages
 			walk(root, func(_ string, c *cobra.Command) {
 				if by := c.Flags().Lookup("by"); by != nil && by.DefValue == operator() {
 					by.DefValue = "" // omit the name of the user who builds the pages

@@ -1,5 +1,5 @@
-// Input files that are read once and may be pipes, such as /dev/stdin or a shell's <(…). A
-// pipe may never deliver anything, so reading ends with the command's context, which a signal
+// Input files that are read once and may be pipes, such as /dev/stdin or a shell's <(…). A pipe
+// may never deliver data. Reading therefore ends with the command's context, which a signal
 // cancels.
 
 package cli
@@ -37,8 +37,9 @@ func interruptible(ctx context.Context, in io.Reader) io.ReadCloser {
 	return piped(ctx, func() (io.ReadCloser, error) { return io.NopCloser(in), nil })
 }
 
-// piped reads from open's result in a goroutine, because open and reads may block. When ctx
-// ends a blocked goroutine remains until the process ends. piped calls open at the first read.
+// piped returns a reader of the data that open provides. It calls open at the first read, in a
+// goroutine, because opening and reading may block. If the goroutine is blocked when ctx ends,
+// it remains until the process ends.
 func piped(ctx context.Context, open func() (io.ReadCloser, error)) io.ReadCloser {
 	out, in := io.Pipe()
 	p := &pipedReader{PipeReader: out}

@@ -1,4 +1,4 @@
-// `perennial runners`, which shows the runner of each account.
+// `perennial runners`, which shows the runners of each account.
 
 package cli
 
@@ -33,10 +33,11 @@ func (a operateCommands) runnersCommand() *cobra.Command {
 	})
 }
 
-// nodesTimeout bounds the request for runners.
+// nodesTimeout limits the request for runners.
 const nodesTimeout = 10 * time.Second
 
-// nodes asks the configured external NATS, or else the running program of the data directory.
+// nodes returns the live runners, from the configured external NATS or from the running program
+// of the data directory.
 func (a operateCommands) nodes(ctx context.Context) ([]cluster.Node, error) {
 	ctx, cancel := context.WithTimeout(ctx, nodesTimeout)
 	defer cancel()
@@ -63,7 +64,8 @@ func (a operateCommands) nodes(ctx context.Context) ([]cluster.Node, error) {
 	return nodes, nil
 }
 
-// nodesOfRun asks the runner of a data directory, whose users may not read its NATS.
+// nodesOfRun asks the running program of a data directory over HTTP, because the NATS users of
+// an embedded server may not read the runners' heartbeats.
 func nodesOfRun(ctx context.Context, dataDir string) (nodes []cluster.Node, err error) {
 	line, err := readRunFile(dataDir)
 	if err != nil {
@@ -124,10 +126,10 @@ func (a operateCommands) printNodes(nodes []cluster.Node) error {
 	return err
 }
 
-// at returns the address of a runner's /readyz and pages. It is not known for a runner with an
-// embedded NATS server.
+// at returns the address of a runner's /readyz and web UI. A runner with an embedded NATS
+// server has only a port.
 func at(n cluster.Node) string {
-	if n.HTTPPort == 0 { // an earlier version, or a command
+	if n.HTTPPort == 0 { // an earlier version, or a CLI command that borrows an account
 		return n.Address
 	}
 	return net.JoinHostPort(n.Address, strconv.Itoa(n.HTTPPort))

@@ -1,4 +1,4 @@
-// How commands write logs, JSON, tables, and text without control characters.
+// Output of CLI commands: logs, JSON, tables, and text without control characters.
 
 package cli
 
@@ -27,7 +27,7 @@ import (
 	"perennial/ledger/tables"
 )
 
-// logger logs to stderr, as text in a terminal and as JSON elsewhere.
+// logger returns a logger to stderr. It logs text to a terminal, and JSON otherwise.
 func (a *app) logger() *logrus.Logger {
 	log := logrus.New()
 	log.SetOutput(a.stderr)
@@ -42,7 +42,7 @@ func (a *app) logger() *logrus.Logger {
 	return log
 }
 
-// sentences formats log entries for a person who waits for a command.
+// sentences formats log entries for a person who waits for a CLI command.
 type sentences struct{}
 
 // Format implements logrus.Formatter.
@@ -54,9 +54,9 @@ func (sentences) Format(e *logrus.Entry) ([]byte, error) {
 	return append([]byte(text), '\n'), nil
 }
 
-// libraryLog logs what libraries write to the standard log, without quoted parts. Libraries
-// quote what they cannot parse: net/http quotes bytes beyond the announced length, which may
-// hold a password.
+// libraryLog logs what libraries write to the standard log, up to the first quotation mark.
+// Libraries quote text that they cannot parse. For example, net/http quotes bytes beyond the
+// announced length, which may contain a password.
 type libraryLog struct{ log *logrus.Logger }
 
 func (l libraryLog) Write(text []byte) (int, error) {
@@ -73,15 +73,15 @@ func isTerminal(w any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// printJSON writes one line of JSON.
+// printJSON writes a value as one line of JSON.
 func printJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	return e.Encode(v)
 }
 
-// announce prints the ready line, as JSON for programs or a banner for people. It ignores a
-// reader that has gone, because the program is ready.
+// announce prints the ready line, as JSON for programs or as a banner for people. It ignores a
+// closed pipe, because the program is ready even if nobody reads the line.
 func (a *app) announce(line any, banner string) (err error) {
 	if a.json || !isTerminal(a.stdout) {
 		err = printJSON(a.stdout, line)
@@ -114,16 +114,15 @@ func (a *app) table(heading []string, rows [][]string) error {
 // cursor.
 func printable(text string) string { return printableBut("", text) }
 
-// printableBut is printable, but keeps the characters in these.
+// printableBut is like printable, but keeps the characters in these.
 func printableBut(these, text string) string { return fact.Printable(text, these) }
 
-// plainText writes text without control characters that move a terminal's cursor or change its
-// display. Names and reasons in old journals may hold them, and so may handwritten files.
-// Lines and tabs remain.
+// plainText writes text and replaces control characters by spaces, because they could move a
+// terminal's cursor or change its display. Old journals and handwritten files may contain such
+// characters. Line breaks and tabs remain.
 type plainText struct{ io.Writer }
 
-// Write implements io.Writer. It returns the length of the given text, not of the written
-// text.
+// Write implements io.Writer. It returns the length of text, even if fewer bytes were written.
 func (w plainText) Write(text []byte) (int, error) {
 	if !bytes.ContainsFunc(text, isControl) {
 		return w.Writer.Write(text)
@@ -142,10 +141,10 @@ func isControl(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '
 // money formats an amount with its currency, for tables and sentences.
 func money(cents int64, currency string) string { return fact.Amount(cents, currency) }
 
-// unknown is shown in tables for an unknown price.
+// unknown replaces an unknown price in tables.
 const unknown = "?"
 
-// moneyOrUnknown formats an amount that may be unknown.
+// moneyOrUnknown formats an amount. It returns "?" for nil.
 func moneyOrUnknown(cents *int64, currency string) string { return moneyOr(unknown, cents, currency) }
 
 func centsOrUnknown(c fact.Cents, currency string) string {
@@ -155,7 +154,7 @@ func centsOrUnknown(c fact.Cents, currency string) string {
 	return money(c.Or(0), currency)
 }
 
-// moneyOr formats an amount that may be missing.
+// moneyOr formats an amount. It returns otherwise for nil.
 func moneyOr(otherwise string, cents *int64, currency string) string {
 	if cents == nil {
 		return otherwise
@@ -163,7 +162,7 @@ func moneyOr(otherwise string, cents *int64, currency string) string {
 	return money(*cents, currency)
 }
 
-// ago formats an instant relative to now.
+// ago formats a time relative to now.
 func ago(at *time.Time) string {
 	if at == nil {
 		return ""
@@ -171,8 +170,8 @@ func ago(at *time.Time) string {
 	return humanize.Time(*at)
 }
 
-// operator returns the name that changes are recorded under unless --by gives another. Cron
-// and containers set no USER.
+// operator returns the name under which changes are recorded if --by is absent. The environment
+// variable USER may be missing, for example under cron and in containers.
 func operator() string {
 	if name := os.Getenv("USER"); name != "" {
 		return name
@@ -183,7 +182,7 @@ func operator() string {
 	return "uid " + strconv.Itoa(os.Getuid())
 }
 
-// seen returns when the provider last listed a proxy.
+// seen returns when a listing last showed a proxy.
 func seen(p tables.Proxy) string {
 	if p.SeenAt.UnixMicro() <= 0 {
 		return "before its last renewal"
@@ -212,17 +211,17 @@ func (v atLeastOne) String() string {
 
 func (v atLeastOne) Type() string { return "int" }
 
-// limitFlag adds --limit, -n, the maximum number of rows.
+// limitFlag adds the flag --limit, -n, for the maximum number of rows.
 func limitFlag(c *cobra.Command, limit *int, most int, usage string) {
 	*limit = most
 	c.Flags().VarP(atLeastOne{limit}, "limit", "n", usage)
 }
 
-// sayAfter is how long a command may be silent outside a terminal.
+// sayAfter is how long a CLI command may print nothing if stderr is not a terminal.
 const sayAfter = 2 * time.Second
 
-// sayWhatTakesTime says on stderr what a command does. It does so at once in a terminal, and
-// elsewhere once sayAfter has passed. The command calls stop before it prints anything else.
+// sayWhatTakesTime prints to stderr what a CLI command does: immediately in a terminal,
+// otherwise after sayAfter. The command must call stop before it prints anything else.
 func (a *app) sayWhatTakesTime(text string) (stop func()) {
 	after := sayAfter
 	if isTerminal(a.stderr) {
@@ -231,7 +230,7 @@ func (a *app) sayWhatTakesTime(text string) (stop func()) {
 	return sayAfterwards(a.stderr, text, after)
 }
 
-// sayAfterwards writes a line after some time unless stop is called first. Once stop has
+// sayAfterwards writes a line after a duration, unless stop is called earlier. After stop has
 // returned, it writes nothing.
 func sayAfterwards(w io.Writer, text string, after time.Duration) (stop func()) {
 	stopped, ended := make(chan struct{}), make(chan struct{})

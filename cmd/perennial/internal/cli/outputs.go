@@ -1,4 +1,4 @@
-// Writing files that a user names, but never over a file that Perennial needs.
+// Writes files that a user names, but never replaces a file that Perennial needs.
 
 package cli
 
@@ -16,13 +16,13 @@ import (
 	"perennial/ledger/files"
 )
 
-// outputs writes files that a user names, each atomically. The configuration says which files
-// it must not replace.
+// outputs writes files that a user names, each atomically. The configuration decides which
+// files it must not replace.
 type outputs struct{ configFile string }
 
 func (a *app) outputs() outputs { return outputs{a.configFile} }
 
-// write writes a file unless check refuses it.
+// write writes a file, unless check refuses the path.
 func (o outputs) write(path string, mode fs.FileMode, write func(io.Writer) error) error {
 	if err := o.check(path); err != nil {
 		return err
@@ -33,8 +33,8 @@ func (o outputs) write(path string, mode fs.FileMode, write func(io.Writer) erro
 	return nil
 }
 
-// check refuses to replace a database, such as a ledger, a backup or an archive, and
-// everything that checkCopy refuses.
+// check refuses to replace a database, such as a ledger, a backup or an archive. It also
+// refuses everything that checkCopy refuses.
 func (o outputs) check(path string) error {
 	if _, err := os.Stat(path); err == nil && isSQLite(path) == nil {
 		return needed(path, "a ledger, a copy of one or another SQLite database")
@@ -43,7 +43,8 @@ func (o outputs) check(path string) error {
 }
 
 // checkCopy refuses to replace a ledger in use, an archive or a lock. It also refuses the
-// configuration and files that it names, such as a secret. It allows replacing other copies.
+// configuration and files that the configuration refers to, such as a secret. It allows
+// replacing other copies of a ledger.
 func (o outputs) checkCopy(path string) error {
 	switch name := filepath.Base(path); {
 	case name == datadir.LockName:

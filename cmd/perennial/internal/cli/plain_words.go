@@ -1,4 +1,4 @@
-// Library errors about flags and arguments, in the user's words.
+// Converts library errors about flags and arguments to the user's terms.
 
 package cli
 
@@ -21,10 +21,11 @@ var (
 	argsWords = map[string]string{"accepts at most": "it takes at most", "requires at least": "it needs at least", "accepts": "it takes exactly"}
 )
 
-// spoken returns a command's name as users write it, such as "schedules plan".
+// spoken returns a command's name as users type it, such as "schedules plan".
 func spoken(c *cobra.Command) string { return strings.TrimPrefix(c.CommandPath(), "perennial ") }
 
-// plainFlag says what a flag takes, or that the command has no such flag.
+// plainFlag returns an error that says which value a flag expects, or that the command has no
+// such flag.
 func plainFlag(c *cobra.Command, err error) error {
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok && len(unknown.GetSpecifiedName()) > 1 {
 		return fmt.Errorf("%s has no flag --%s%s (see `%s --help`)", spoken(c), unknown.GetSpecifiedName(), nearestFlag(c, unknown.GetSpecifiedName()), c.CommandPath())
@@ -45,7 +46,7 @@ func plainFlag(c *cobra.Command, err error) error {
 	return fmt.Errorf("%s %s: %s", m[2], m[1], why)
 }
 
-// nearestFlag suggests a flag with a similar spelling.
+// nearestFlag suggests a flag with a similar spelling. It returns "" if there is none.
 func nearestFlag(c *cobra.Command, name string) (words string) {
 	var names []string
 	c.Flags().VisitAll(func(f *pflag.Flag) {
@@ -59,7 +60,7 @@ func nearestFlag(c *cobra.Command, name string) (words string) {
 	return ""
 }
 
-// plainArgs says how many arguments a command takes.
+// plainArgs returns an error that says how many arguments a command expects.
 func plainArgs(err error, args []string) error {
 	m := argsError.FindStringSubmatch(err.Error())
 	if m == nil && strings.HasPrefix(err.Error(), "unknown command") {
@@ -75,10 +76,10 @@ func plainArgs(err error, args []string) error {
 	return fmt.Errorf("%s %s %s, and has %s", argsWords[m[1]], m[2], unit, m[3])
 }
 
-// span is a flag for a duration, also in days.
+// span is a flag for a duration, which may be in days.
 type span struct{ of *time.Duration }
 
-// Set parses 3d, 72h or 1d12h.
+// Set parses a duration such as 3d, 72h or 1d12h.
 func (v span) Set(text string) error {
 	of, err := config.ParseSpan(text)
 	if err != nil || of <= 0 {
@@ -95,7 +96,7 @@ func (v span) String() string {
 	return v.of.String()
 }
 
-// Type returns the flag's word in the help.
+// Type returns the word for the flag's value in the help.
 func (v span) Type() string { return "time" }
 
 var _ pflag.Value = span{}

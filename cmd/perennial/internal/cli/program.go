@@ -1,4 +1,4 @@
-// The root command: its flags, exit codes, signals and error lines.
+// The root command: its flags, exit codes, signals and error output.
 
 package cli
 
@@ -34,8 +34,8 @@ const (
 	ExitInterrupted = 130
 )
 
-// exitError is an error with the exit code of the process. An empty text prints nothing,
-// because the output has said it.
+// exitError is an error with the exit code of the process. If err is nil, the error prints
+// nothing, because the output already contains the result.
 type exitError struct {
 	code int
 	err  error
@@ -54,7 +54,7 @@ func usage(format string, args ...any) error {
 	return &exitError{ExitUsage, fmt.Errorf(format, args...)}
 }
 
-// app holds what all commands share: the streams and the root's flags.
+// app is what all CLI commands share: the standard streams and the root command's flags.
 type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
@@ -74,8 +74,8 @@ type Program struct {
 	Stdout, Stderr io.Writer
 }
 
-// Main runs the program and returns its exit code. The first SIGINT or SIGTERM ends ctx and
-// running work drains. The second ends the process at once.
+// Main runs the program and returns its exit code. The first SIGINT or SIGTERM ends ctx, and
+// work in progress drains. The second signal ends the process immediately.
 func (p Program) Main(ctx context.Context) int {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -90,9 +90,10 @@ func (p Program) Main(ctx context.Context) int {
 	return code
 }
 
-// serving returns the context of a command that keeps running (trap 74). The command outlives
-// the readers of its output, as when a journal is restarted; output to them is lost. SIGHUP,
-// which a closed terminal sends, ends ctx as SIGTERM does, unless nohup ignores it.
+// serving returns the context of a command that keeps running (trap 74). If the readers of the
+// command's output go away, as when a journal is restarted, the command continues and its
+// output is lost. SIGHUP, which a closed terminal sends, ends ctx as SIGTERM does, unless nohup
+// ignores SIGHUP.
 func serving(ctx context.Context) (context.Context, context.CancelFunc) {
 	pipes := make(chan os.Signal, 1)
 	signal.Notify(pipes, syscall.SIGPIPE)
@@ -104,7 +105,7 @@ func serving(ctx context.Context) (context.Context, context.CancelFunc) {
 	return ctx, func() { stop(); end() }
 }
 
-// errorLine formats an error for people, or for programs with -o json.
+// errorLine formats an error for people, or as JSON for programs that use -o json.
 func errorLine(args []string, code int, err error) string {
 	if !wantsJSON(args) {
 		return errorText(err)
@@ -116,7 +117,8 @@ func errorLine(args []string, code int, err error) string {
 	return string(text)
 }
 
-// wantsJSON looks for -o json among arguments that may not have been parsed.
+// wantsJSON reports whether the arguments contain -o json. The arguments may not have been
+// parsed yet.
 func wantsJSON(args []string) bool {
 	for i, arg := range args {
 		switch {
@@ -129,7 +131,7 @@ func wantsJSON(args []string) bool {
 	return false
 }
 
-// run returns the error that Main prints.
+// run runs the CLI command and returns the error that Main prints.
 func (p Program) run(ctx context.Context) error {
 	a := &app{stdin: p.Stdin, stdout: plainText{p.Stdout}, stderr: plainText{p.Stderr}}
 	root := a.root()
@@ -148,7 +150,7 @@ func (a *app) root() *cobra.Command {
 		Short:         "Keeps a fleet of rented proxy IPs alive",
 		Long:          "Perennial carries out commands from NATS against a proxy provider's customer API, each\nonce in effect, whatever crashes. It keeps the books to the cent and renews what is about to expire.",
 		SilenceErrors: true, SilenceUsage: true,
-		SuggestionsMinimumDistance: 1, // otherwise `buy` suggests `run`
+		SuggestionsMinimumDistance: 1, // with a larger distance, cobra would suggest `run` for `buy`
 	}
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.configFile, "config", "", "configuration file (default: ./perennial.yaml where there is one, else embedded defaults)")
@@ -158,7 +160,7 @@ func (a *app) root() *cobra.Command {
 	flags.BoolVar(&a.json, "json", false, "same as -o json; long-running commands also print the ready line as JSON")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "log more")
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
-		a.natsURL = cmp.Or(a.natsURL, os.Getenv("PERENNIAL_NATS")) // not the flag's default, because help would print its password
+		a.natsURL = cmp.Or(a.natsURL, os.Getenv("PERENNIAL_NATS")) // set here and not as the flag's default, because the help would print a password in it
 		if a.json && cmd.Flags().Changed("output") && a.output != "json" {
 			return usage("--json and -o %s exclude each other", a.output)
 		}
@@ -180,7 +182,8 @@ func (a *app) root() *cobra.Command {
 	return root
 }
 
-// strict makes a command group without a verb, and surplus arguments, a usage error.
+// strict makes two mistakes usage errors: a command group without a subcommand, and surplus
+// arguments.
 func strict(c *cobra.Command) {
 	if check := c.Args; check != nil {
 		c.Args = func(cmd *cobra.Command, args []string) error {
@@ -204,7 +207,7 @@ func strict(c *cobra.Command) {
 	}
 }
 
-// noSubcommand returns the error for arguments that name no command of the group.
+// noSubcommand returns the error for arguments that are not a command of the group.
 func noSubcommand(group *cobra.Command, args []string) error {
 	var names []string
 	for _, c := range group.Commands() {
@@ -259,7 +262,8 @@ func exitCode(ctx context.Context, err error) int {
 	}
 }
 
-// errorText formats an error for people in at most three lines, or with its indented list.
+// errorText formats an error for people. It shortens the text to three lines, unless the text
+// contains an indented list.
 func errorText(err error) string {
 	text := err.Error()
 	if head, meant, ok := strings.Cut(text, "\n\nDid you mean this?\n"); ok { // cobra's layout of suggestions

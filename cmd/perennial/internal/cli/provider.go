@@ -21,8 +21,8 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// provider returns the account's client with the configured credentials. For the embedded
-// sandbox it uses the sandbox of the running program.
+// provider returns the account's API client with the configured credentials. If no provider is
+// configured, it uses the sandbox of the running program.
 func (a *app) provider() (*upstream.Client, error) {
 	c, name, err := a.configured()
 	if err != nil {
@@ -43,8 +43,8 @@ func (a *app) provider() (*upstream.Client, error) {
 	return c.Client(name, secret, time.Now, nil)
 }
 
-// asking runs do with a client of the provider. A refusal is a failure; a missing answer is
-// unreachable.
+// asking returns a function that calls do with an API client. If the provider does not reply,
+// the error has the exit code for unreachable.
 func (a *app) asking(do func(ctx context.Context, client *upstream.Client, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		client, err := a.provider()
@@ -77,7 +77,7 @@ func (a providerCommands) walletCommand() *cobra.Command {
 	})
 }
 
-// printWallet prints a wallet. account is empty if there is only one.
+// printWallet prints a wallet. account is "" if only one account is selected.
 func (a providerCommands) printWallet(account string, w upstream.Wallet) error {
 	if a.output == "json" {
 		return a.listing().add(account, map[string]any{
@@ -126,8 +126,8 @@ func offerLine(o upstream.Offer) map[string]any {
 	}
 }
 
-// currencyOf returns the account's currency for a table, from its ledger or else its wallet.
-// It returns "" if neither can be read; prices are then shown without currency.
+// currencyOf returns the account's currency for a table, from its ledger or otherwise its
+// wallet. It returns "" if neither can be read, and prices then have no currency.
 func (a *app) currencyOf(ctx context.Context, client *upstream.Client) string {
 	if a.output == "json" {
 		return ""
@@ -164,7 +164,8 @@ func (a providerCommands) ordersCommand() *cobra.Command {
 	}, a.ordersGet())
 }
 
-// ordersGet shows a whole order without its credentials.
+// ordersGet returns the command that shows an order in full, without the credentials of its
+// proxies.
 func (a providerCommands) ordersGet() *cobra.Command {
 	return &cobra.Command{
 		Use: "get ORDER_NO", Short: "Show an order as the provider has it now", Args: cobra.ExactArgs(1),
@@ -308,8 +309,8 @@ func (a providerCommands) proxiesGet() *cobra.Command {
 	return c
 }
 
-// unknownThere replaces a not-found error with a sentence. It returns any other error
-// unchanged.
+// unknownThere converts the provider's not-found error to a sentence. It returns any other
+// error unchanged.
 func unknownThere(kind, id string, err error) error {
 	refused, ok := errors.AsType[*upstream.Error](err)
 	if !ok || refused.Code != upstream.CodeOrderNotFound && refused.Code != upstream.CodeProxyNotFound {
@@ -339,7 +340,7 @@ func (a providerCommands) proxyGet(ctx context.Context, client *upstream.Client,
 	return a.printFacts(append(facts, a.outlookOf(ctx, id)...))
 }
 
-// outlookOf returns what a runner says of a proxy's renewals, if one answers.
+// outlookOf returns what the runner knows about a proxy's renewals.
 func (a providerCommands) outlookOf(ctx context.Context, id string) [][2]string {
 	v, answered, err := askRunning(ctx, a.app, verbs.Proxy, verbs.ProxyRequest{ProxyID: id})
 	switch {
@@ -360,7 +361,7 @@ func (a providerCommands) outlookOf(ctx context.Context, id string) [][2]string 
 	return slices.DeleteFunc(append(facts, [2]string{"bought_by", v.BoughtBy}), func(f [2]string) bool { return f[1] == "" })
 }
 
-// printFacts prints named texts as an object, or one a line.
+// printFacts prints pairs of name and text: as a JSON object, or each on its own line.
 func (a providerCommands) printFacts(facts [][2]string) error {
 	if a.output == "json" {
 		object := map[string]string{}
@@ -376,7 +377,7 @@ func (a providerCommands) printFacts(facts [][2]string) error {
 	return a.table(rows[0], rows[1:])
 }
 
-// stamp formats an instant that may be missing.
+// stamp formats a time. It returns "" for nil or zero.
 func stamp(at *time.Time) string {
 	if at == nil || at.IsZero() {
 		return ""

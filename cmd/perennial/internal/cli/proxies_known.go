@@ -56,10 +56,10 @@ func (q *proxiesQuery) check(live, uncovered bool) error {
 	return nil
 }
 
-// proxiesRead is the number of proxies in a page.
+// proxiesRead is the number of proxies read at a time.
 const proxiesRead = 2000
 
-// each calls yield for every matching proxy.
+// each calls yield for every proxy that matches.
 func (q *proxiesQuery) each(ctx context.Context, l *ledger.Ledger, c *plans.Coverage, yield func(tables.Proxy) error) error {
 	for query := q.ProxiesQuery; ; {
 		page, err := l.Fleet.ProxiesPage(ctx, query)
@@ -75,7 +75,8 @@ func (q *proxiesQuery) each(ctx context.Context, l *ledger.Ledger, c *plans.Cove
 	}
 }
 
-// listKnown prints the ledger's proxies that match a query, and a note on what the list lacks.
+// listKnown prints the ledger's proxies that match a query, and a note about what the list
+// lacks.
 func (a providerCommands) listKnown(ctx context.Context, list *listing, query proxiesQuery, uncovered bool) error {
 	c, err := config.Load(a.configFile)
 	if err != nil {
@@ -102,13 +103,13 @@ func (a providerCommands) listKnown(ctx context.Context, list *listing, query pr
 	return err
 }
 
-// listNote says what a list lacks. Account is empty if there is only one.
+// listNote says what a list lacks. Account is "" if only one account is selected.
 type listNote struct {
 	Account string `json:"account,omitempty"`
 	Note    string `json:"note"`
 }
 
-// printNote prints the note under a table, or on stderr beside JSON.
+// printNote prints the note under a table, or to stderr if the output is JSON.
 func (a providerCommands) printNote(n listNote) error {
 	if a.output == "json" {
 		return printJSON(a.stderr, n)
@@ -125,7 +126,7 @@ func (a providerCommands) printNote(n listNote) error {
 func knownProxies(ctx context.Context, l *ledger.Ledger, c *config.Config, account string, query proxiesQuery, uncovered bool, yield func(tables.Proxy) error) error {
 	if !uncovered {
 		coverage := &plans.Coverage{}
-		if query.schedule != "" || query.state != "" { // otherwise a missing list of ids does not matter
+		if query.schedule != "" || query.state != "" { // other filters need no coverage, so that they work even if a list of proxies is missing
 			var err error
 			if coverage, err = plans.NewCoverage(c.SchedulesOf(account), plans.HistoryOf(l.Queries), c.ReadListFile); err != nil {
 				return err
@@ -149,7 +150,7 @@ func knownProxies(ctx context.Context, l *ledger.Ledger, c *config.Config, accou
 	return err
 }
 
-// listedNote says what an account's list lacks.
+// listedNote returns what an account's list lacks, or "".
 func listedNote(c *config.Config, account string, shown int, uncovered, listed bool) string {
 	switch {
 	case !listed:

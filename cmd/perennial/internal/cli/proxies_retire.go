@@ -1,4 +1,4 @@
-// `perennial proxies retire`, which makes schedules let a proxy expire.
+// `perennial proxies retire`, which excludes proxies from all schedules, so that they expire.
 
 package cli
 

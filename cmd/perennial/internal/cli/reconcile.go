@@ -1,5 +1,5 @@
 // `perennial ledger reconcile`, which compares the books with the provider, and `ledger
-// record`, which books an operator's statement.
+// record`, which books money that no reply showed.
 
 package cli
 
@@ -53,10 +53,10 @@ func (a ledgerCommands) ledgerReconcile() *cobra.Command {
 	}
 }
 
-// reconcileNotice says what a running reconciliation does.
+// reconcileNotice is printed while a reconciliation runs.
 const reconcileNotice = "comparing: the provider's wallet, orders and renewed proxies are read one by one, within rate_per_second; it may take minutes"
 
-// reconcileNow asks the runner. If none answers, it compares the books itself.
+// reconcileNow asks the runner to reconcile. If no runner answers, it reconciles itself.
 func (a ledgerCommands) reconcileNow(ctx context.Context) (reconcile.Reconciliation, error) {
 	ctx, cancel := context.WithTimeout(ctx, daemon.ReconcileTimeout)
 	defer cancel()
@@ -67,8 +67,8 @@ func (a ledgerCommands) reconcileNow(ctx context.Context) (reconcile.Reconciliat
 	return a.reconcileAlone(ctx)
 }
 
-// reconcileAlone opens the ledger for reading and asks the provider with the configured
-// credentials. It writes nothing.
+// reconcileAlone reconciles without a runner. It opens the ledger for reading, and reads the
+// provider with the configured credentials. It writes nothing.
 func (a ledgerCommands) reconcileAlone(ctx context.Context) (x reconcile.Reconciliation, err error) {
 	l, account, err := a.openLedger(ctx)
 	if err != nil {
@@ -108,7 +108,7 @@ func (a ledgerCommands) reconcileAlone(ctx context.Context) (x reconcile.Reconci
 	return x, nil
 }
 
-// sameAccount refuses credentials of an account other than the ledger's.
+// sameAccount returns an error if the credentials belong to an account other than the ledger's.
 func sameAccount(ctx context.Context, client jobs.Provider, b fact.Binding) error {
 	account, err := client.Account(ctx)
 	if err != nil {
@@ -162,7 +162,7 @@ func uncompared(x reconcile.Reconciliation) string {
 		money(off, x.Currency))
 }
 
-// boundsText says what the wallet was compared with.
+// boundsText says with what the wallet was compared.
 func boundsText(x reconcile.Reconciliation) string {
 	if off := x.Wallet.ProviderCents - x.Wallet.BookCents; x.Quiet && off != 0 {
 		return "they differ by " + money(off, x.Currency)
@@ -201,8 +201,8 @@ func (a ledgerCommands) ledgerRecord() *cobra.Command {
 	return c
 }
 
-// record books an operator's statement about money and prints it, with the command that undo
-// returns to take it back.
+// record books an operator's record of money and prints it. undo returns the CLI command that
+// reverses the record, which is also printed.
 func (a *app) record(ctx context.Context, x desk.Recording, undo func(verbs.RecordAnswer) string) error {
 	if err := x.Check(); err != nil {
 		return usage("%w", err)
@@ -221,7 +221,7 @@ func (a *app) record(ctx context.Context, x desk.Recording, undo func(verbs.Reco
 		fmt.Fprintln(a.stderr, "warning: "+done.Warning)
 	}
 	r := done.Record
-	if r == nil { // a runner of an earlier version sends none
+	if r == nil { // a runner of an earlier version does not send a record
 		r = &verbs.RecordAnswer{Kind: x.Kind, Cents: x.Cents}
 	}
 	what, more := "recorded", ""
@@ -237,8 +237,8 @@ func (a *app) record(ctx context.Context, x desk.Recording, undo func(verbs.Reco
 	return err
 }
 
-// recordNow asks the runner. If none is running, it writes the ledger file under the lock of
-// the data directory, so there is always one writer.
+// recordNow asks the runner to book a record. If no runner answers, it writes the ledger's file
+// under the lock of the data directory, so that there is only one writer.
 func (a *app) recordNow(ctx context.Context, x desk.Recording) (done verbs.Changed, err error) {
 	if done, answered, err := askRunning(ctx, a, verbs.Record, x); answered {
 		return done, perhapsRecorded(err, x.ID)
@@ -288,8 +288,8 @@ func (a *app) recordNow(ctx context.Context, x desk.Recording) (done verbs.Chang
 	return done, perhapsRecorded(err, x.ID)
 }
 
-// perhapsRecorded says how to try again if the record may be booked. A refusal already says
-// what to do.
+// perhapsRecorded adds to an error how to retry without booking twice, if the record may be
+// booked. It does not change a refusal, which has its own advice.
 func perhapsRecorded(err error, id string) error {
 	_, answered := errors.AsType[*exitError](err)
 	refused, ok := errors.AsType[*command.RefusedError](err)

@@ -64,7 +64,7 @@ func (a sendCommands) retryCommand() *cobra.Command {
 	return c
 }
 
-// check refuses a filter that selects nothing or too much.
+// check refuses a missing, contradictory or too general selection.
 func (w *retryFilter) check(ids []string) error {
 	narrowed := w.list.State != "" || w.since > 0 || w.list.Kind != "" || len(w.list.Labels) > 0
 	switch {
@@ -77,8 +77,8 @@ func (w *retryFilter) check(ids []string) error {
 	return checkList(w.list)
 }
 
-// retryMany retries ids or the operations that the filter selects. After a crash a second call
-// with a filter continues, because it skips operations already retried.
+// retryMany retries ids, or the operations that the filter selects. After a crash, a second
+// call with a filter continues, because it skips operations that were already retried.
 func (a sendCommands) retryMany(ctx context.Context, ids []string, of inspect.As, which retryFilter, q verbs.RetryRequest) error {
 	r, err := a.connect()
 	if err != nil {
@@ -117,15 +117,16 @@ func (a sendCommands) retryMany(ctx context.Context, ids []string, of inspect.As
 	if filtered || refused == 0 {
 		return list.end(nil)
 	}
-	code := ExitPartly // the code for named ids
+	code := ExitPartly // only ids given as arguments affect the exit code
 	if done == 0 {
 		code = ExitFailed
 	}
 	return list.end(&exitError{code, fmt.Errorf("%d of %d were not asked again", refused, len(ids))})
 }
 
-// rejected returns the ids of rejected operations, oldest first. A command refused before
-// acceptance has no operation and is sent again under its own id.
+// rejected returns the ids of rejected operations, oldest first. It omits commands that were
+// refused before acceptance: they have no operation, and their producer can publish them again
+// under their own id.
 func rejected(ctx context.Context, r *remote, q verbs.ListRequest) (ids []string, err error) {
 	all, err := ask(ctx, r, verbs.List, q)
 	for _, o := range slices.Backward(all) {

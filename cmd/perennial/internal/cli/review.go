@@ -1,5 +1,5 @@
-// `perennial reviews` and `perennial account`, which show what needs an operator and the state
-// of an account.
+// `perennial reviews`, which shows and resolves operations with an unknown outcome, and the
+// output of `accounts show`.
 
 package cli
 
@@ -97,7 +97,7 @@ func (a reviewCommands) reviewResolve() *cobra.Command {
 	return c
 }
 
-// sendResolution sends an answer to a review and prints the booked amount and the wallet.
+// sendResolution resolves a review, and prints the booked amount and the wallet balance.
 func (a reviewCommands) sendResolution(ctx context.Context, x desk.Resolution) error {
 	changed, err := askOnce(ctx, a.app, verbs.Resolve, x)
 	if err != nil || a.output == "json" || changed.WalletCents == nil {
@@ -111,7 +111,7 @@ func (a reviewCommands) sendResolution(ctx context.Context, x desk.Resolution) e
 	return err
 }
 
-// nameAccount sets the account from an argument.
+// nameAccount selects the account that an argument names.
 func (a *app) nameAccount(args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -123,8 +123,8 @@ func (a *app) nameAccount(args []string) error {
 	return nil
 }
 
-// activeAccount is the account status that needs no attention. The API's document does not
-// list the values.
+// activeAccount is the account status that needs no attention. The API's document does not list
+// the possible values.
 const activeAccount = "active"
 
 func (a *app) printAccount(v verbs.AccountView) error {

@@ -16,7 +16,8 @@ import (
 	"perennial/ledger/fact"
 )
 
-// reviewCorrect books the reversal of an answer, or the difference to it.
+// reviewCorrect returns the command that books the reversal of an answer, or a difference from
+// it.
 func (a reviewCommands) reviewCorrect() *cobra.Command {
 	x := desk.Recording{}
 	var charge, refund, confirm int64
@@ -72,7 +73,7 @@ func (a reviewCommands) reviewCorrect() *cobra.Command {
 }
 
 // answerOf returns the journal row of an operation's only answer, or of the last answer for a
-// line. id may also name a command with one operation.
+// line. id may also be that of a command with one operation.
 func answerOf(ctx context.Context, l *ledger.Ledger, id, line string) (seq int64, err error) {
 	if id, err = operationOf(ctx, l, id); err != nil {
 		return 0, err

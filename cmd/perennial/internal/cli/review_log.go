@@ -1,4 +1,4 @@
-// `perennial audit`, which shows what operators decided.
+// `perennial audit`, which shows what operators changed and why.
 
 package cli
 
@@ -14,7 +14,7 @@ import (
 	"perennial/ledger/report"
 )
 
-// auditCommand is `audit`, formerly `reviews log`.
+// auditCommand returns the command `audit list`, or its older form `reviews log`.
 func (a reviewCommands) auditCommand(name string) *cobra.Command {
 	var from, to string
 	c := &cobra.Command{

@@ -20,8 +20,8 @@ import (
 	"perennial/ledger/tables"
 )
 
-// readEvidence asks the runner, which asks the provider. If no runner answers, it reads the
-// ledger alone.
+// readEvidence asks the runner, which also reads the provider. If no runner answers, the
+// evidence comes from the ledger alone.
 func (a reviewCommands) readEvidence(ctx context.Context, id string) (inspect.Evidence, error) {
 	asking, cancel := context.WithTimeout(ctx, daemon.EvidenceTimeout+10*time.Second)
 	defer cancel()
@@ -45,7 +45,7 @@ func (a reviewCommands) readEvidence(ctx context.Context, id string) (inspect.Ev
 	return e, err
 }
 
-// atStake formats the amount of a review.
+// atStake formats the exposure of a review.
 func atStake(x tables.Review, currency string) string {
 	switch {
 	case x.Ended:
@@ -112,8 +112,8 @@ func attemptText(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// walletsText shows the known wallet balances before the first attempt, after the last attempt
-// and now.
+// walletsText returns the known wallet balances before the first attempt, after the last
+// attempt, and now.
 func walletsText(e inspect.Evidence, now time.Time) string {
 	var known []string
 	for _, x := range []struct {
@@ -159,7 +159,7 @@ func orderRows(all []inspect.OrderEvidence, currency string) (rows [][]string) {
 	return rows
 }
 
-// printAnswers prints each possible resolution as a command to type.
+// printAnswers prints each possible resolution as a CLI command.
 func (a reviewCommands) printAnswers(e inspect.Evidence) {
 	if len(e.Answers) == 0 {
 		return

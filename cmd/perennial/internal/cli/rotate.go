@@ -28,7 +28,7 @@ import (
 type rotation struct {
 	app    *app
 	appID  string
-	secret setup // reads the new API Secret like init
+	secret setup // reads the new API Secret in the same way as init
 	anyway bool
 
 	config  *config.Config
@@ -41,7 +41,7 @@ type RotationResult struct {
 	OldAppID   string `json:"old_app_id"`
 	AppID      string `json:"app_id"`
 	SecretFile string `json:"secret_file"`
-	Ambiguous  int    `json:"ambiguous_operations"` // under the old App ID
+	Ambiguous  int    `json:"ambiguous_operations"` // operations with an unknown outcome under the old App ID
 }
 
 func (a operateCommands) accountRotate() *cobra.Command {
@@ -95,7 +95,8 @@ func (r *rotation) run(ctx context.Context) error {
 	return err
 }
 
-// load finds the account and refuses if there is no configuration file to change.
+// load finds the account. It returns an error if the credentials are not in a configuration
+// file.
 func (r *rotation) load() (err error) {
 	if r.config, r.account, err = r.app.configured(); err != nil {
 		return err
@@ -115,7 +116,8 @@ func (r *rotation) load() (err error) {
 	return nil
 }
 
-// prove asks the provider which account the new key belongs to.
+// prove asks the provider to which account the new key belongs. It returns an error if that is
+// not the ledger's account.
 func (r *rotation) prove(ctx context.Context, secret string) error {
 	changed := *r.config.Accounts[r.account]
 	changed.AppID = r.appID
@@ -153,7 +155,7 @@ func (r *rotation) prove(ctx context.Context, secret string) error {
 	return err
 }
 
-// ledger opens the account's ledger. It returns nil if there is none yet.
+// ledger opens the account's ledger. It returns nil if the account has no ledger yet.
 func (r *rotation) ledger(ctx context.Context) (*ledger.Ledger, error) {
 	path := r.config.LedgerPath(r.account)
 	if !config.Exists(path) {
@@ -162,7 +164,8 @@ func (r *rotation) ledger(ctx context.Context) (*ledger.Ledger, error) {
 	return ledger.Open(ctx, ledger.Config{Path: path, Clock: time.Now, ReadOnly: true})
 }
 
-// ambiguous counts operations that may have been executed under an App ID and have not ended.
+// ambiguous counts the operations that may have been executed under an App ID and have not
+// ended.
 func (r *rotation) ambiguous(ctx context.Context, appID string) (n int, err error) {
 	l, err := r.ledger(ctx)
 	if l == nil || err != nil {
@@ -183,8 +186,8 @@ func (r *rotation) ambiguous(ctx context.Context, appID string) (n int, err erro
 	return n, nil
 }
 
-// write writes the secret to a new file and changes the configuration with one rename. Key and
-// secret therefore always belong together.
+// write writes the secret to a new file, then changes the configuration with one rename, so
+// that key and secret always belong together.
 func (r *rotation) write(secret string) (name string, err error) {
 	old := r.config.Accounts[r.account]
 	name = filepath.Join(filepath.Dir(old.SecretFile), r.account+"."+time.Now().UTC().Format("20060102T150405.000")+".secret")
@@ -210,7 +213,7 @@ func (r *rotation) write(secret string) (name string, err error) {
 // replaceConfig replaces the configuration if the new one loads and has the new App ID. It
 // follows links and keeps the file's owner, group and mode.
 func replaceConfig(file, changed, account, appID string) error {
-	next := file + ".next" // beside the link, because relative paths start there
+	next := file + ".next" // beside the link and not its target, because relative paths start there
 	if err := writeNew(next, changed, 0o600); err != nil {
 		return err
 	}

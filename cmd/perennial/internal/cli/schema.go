@@ -47,7 +47,7 @@ func (o outputs) writeSchemas(dir string) error {
 	return nil
 }
 
-// printSchema prints one schema, or the whole AsyncAPI document if no name is given.
+// printSchema prints one schema, or the whole AsyncAPI document if args is empty.
 func (a developCommands) printSchema(args []string) error {
 	if len(args) == 0 || args[0] == "asyncapi" {
 		document, err := schema.Document()

@@ -113,7 +113,7 @@ func (a statusCommands) listAsFlagged(ctx context.Context, f *listFlags) error {
 	return a.listOperations(ctx, q)
 }
 
-// readStatus asks the runner, or reads the ledger if none answers.
+// readStatus asks the runner. If no runner answers, it reads the ledger.
 func (a statusCommands) readStatus(ctx context.Context, id string, as inspect.As) (s inspect.CommandStatus, answered bool, err error) {
 	s, answered, err = askRunning(ctx, a.app, verbs.Status, verbs.OperatorRequest{}.Named(id, as))
 	if answered {
@@ -131,7 +131,7 @@ func (a statusCommands) readStatus(ctx context.Context, id string, as inspect.As
 	return s, false, err
 }
 
-// showStatus prints the command of an id, from whichever account has it.
+// showStatus prints the command of an id, from whichever account has the id.
 func (a statusCommands) showStatus(ctx context.Context, id string, as inspect.As) error {
 	type hit struct {
 		account string
@@ -158,7 +158,7 @@ func (a statusCommands) showStatus(ctx context.Context, id string, as inspect.As
 	switch len(hits) {
 	case 0:
 		if err == nil && missing != nil && missing.Error() != daemon.NothingOfID {
-			return missing // the runner's error says where it is
+			return missing // the runner's error says where the command is
 		}
 		if err == nil && missing != nil {
 			return &exitError{ExitFailed, &notFoundError{fmt.Sprintf("there is no command or operation %q: `perennial operations list` shows the latest", id)}}
@@ -181,8 +181,8 @@ type operationRow struct {
 	operation inspect.OperationStatus
 }
 
-// read adds operations of one account and warns of its failing schedules. If no runner
-// answers, it adds those of the ledger and returns why.
+// read adds operations of one account, and warns about its failing schedules. If no runner
+// answers, it adds the operations of the ledger and returns an error.
 func (rows *operationRows) read(ctx context.Context, a *app, account string, q verbs.ListRequest) error {
 	list, answered, err := askRunning(ctx, a, verbs.List, q)
 	if _, wrong := errors.AsType[*config.NotConfiguredError](err); !answered && !wrong {
@@ -229,7 +229,7 @@ func (a statusCommands) listOperations(ctx context.Context, q verbs.ListRequest)
 	return errors.Join(a.printOperations(rows, q.Limit), err)
 }
 
-// notePauses says on stderr what is paused, if a runner answers.
+// notePauses prints to stderr what is paused. It prints nothing if no runner answers.
 func (a *app) notePauses(ctx context.Context, account string) {
 	v, err := askOnce(ctx, a, verbs.Show, struct{}{})
 	if err != nil {

@@ -1,4 +1,4 @@
-// `perennial status` without an id, which shows each account at a glance and the latest
+// `perennial status` without an id, which shows a summary of each account and the latest
 // operations.
 
 package cli
@@ -24,8 +24,8 @@ import (
 // lastShown is how many operations are shown after the accounts.
 const lastShown = 10
 
-// showAccounts prints every account at a glance. If no runner answers, it shows what the
-// ledger knows and sets the exit code.
+// showAccounts prints the summary of every account. If no runner answers, it shows what the
+// ledger knows, and returns the exit code for unreachable.
 func (a statusCommands) showAccounts(ctx context.Context) error {
 	var last operationRows
 	latest := verbs.ListRequest{All: true, Limit: lastShown}
@@ -61,7 +61,7 @@ func (a statusCommands) showAccounts(ctx context.Context) error {
 	return errors.Join(blank, a.printOperations(last, lastShown), err)
 }
 
-// summaryOfLedger summarizes the account from its ledger file.
+// summaryOfLedger returns the account's summary from its ledger file.
 func (a statusCommands) summaryOfLedger(ctx context.Context) (verbs.Summary, error) {
 	l, account, err := a.openLedger(ctx)
 	if err != nil {
@@ -94,7 +94,7 @@ func (a statusCommands) printSummary(v verbs.Summary) error {
 	return a.table([]string{"ACCOUNT", v.Account}, rows)
 }
 
-// needsText lists what needs an operator, with the command that shows it.
+// needsText lists what needs an operator, each with the CLI command that shows it.
 func needsText(n verbs.Needs) string {
 	all := n.Parts()
 	parts := make([]string, 0, len(all))

@@ -15,11 +15,11 @@ import (
 	"perennial/upstream"
 )
 
-// statusShown is how many operations, proxies and skipped proxies are shown. A command may
-// have thousands of each.
+// statusShown limits the operations, the proxies and the skipped proxies that are shown. A
+// command may have thousands of each.
 const statusShown = 200
 
-// printStatus prints a command. account is empty if there is only one. JSON output is
+// printStatus prints a command. account is "" if only one account is selected. JSON output is
 // complete.
 func (a statusCommands) printStatus(account string, s inspect.CommandStatus) error {
 	if a.output == "json" {
@@ -88,8 +88,8 @@ func proxiesOf(o inspect.OperationStatus) []string {
 	return out
 }
 
-// restOf summarizes the omitted operations by state, and counts the omitted proxies of the
-// shown operations.
+// restOf summarizes the omitted operations by state. proxies is the number of omitted proxies
+// of the shown operations.
 func restOf(operations []inspect.OperationStatus, proxies int) string {
 	var parts []string
 	if proxies > 0 {
@@ -121,8 +121,8 @@ func operationDetails(o inspect.OperationStatus) [][2]string {
 	}
 }
 
-// attemptsText returns the number of attempts, and the command that shows each of several.
-// The next step of a review names it.
+// attemptsText returns the number of attempts. If there were several, it adds the CLI command
+// that shows each of them, unless the next step of a review already contains that command.
 func attemptsText(o inspect.OperationStatus) string {
 	text := strconv.FormatInt(o.Attempts, 10)
 	if o.Attempts > 1 && o.State != fact.StateReview {
@@ -131,7 +131,7 @@ func attemptsText(o inspect.OperationStatus) string {
 	return text
 }
 
-// nextStep says what an operator can do about an operation that needs review or that the
+// nextStep returns what an operator can do about an operation that needs review or that the
 // provider refused.
 func nextStep(o inspect.OperationStatus) string {
 	if o.State == fact.StateReview {

@@ -72,8 +72,8 @@ func (s *submitting) run(ctx context.Context) error {
 	return s.followAll(ctx, r, b.entries)
 }
 
-// rules returns the rules of the account's configuration, if available. They refuse what the
-// runner would refuse before anything is published.
+// rules returns the rules of the account's configuration, so that submit refuses in advance
+// what the runner would refuse. Without a configuration, it returns lenient rules.
 func (s *submitting) rules() command.Rules {
 	lenient := command.Rules{Environment: upstream.Sandbox, CIDRField: "-"}
 	c, name, err := s.app.configured()
@@ -81,7 +81,7 @@ func (s *submitting) rules() command.Rules {
 		return lenient
 	}
 	env, err := upstream.EnvironmentOf(c.Accounts[name].AppID)
-	if err != nil { // the embedded sandbox has no environment
+	if err != nil { // the embedded sandbox has no App ID
 		return lenient
 	}
 	return command.Rules{Environment: env, CIDRField: c.Accounts[name].CIDRField}
@@ -90,7 +90,8 @@ func (s *submitting) rules() command.Rules {
 // badShown limits the invalid lines that are printed.
 const badShown = 50
 
-// refuse prints the bad lines. Nothing has been published.
+// refuse prints the invalid lines and returns an error if there are any. It is called before
+// anything is published.
 func (s *submitting) refuse(b *batch) error {
 	if len(b.bad) == 0 {
 		if len(b.entries) == 0 {
@@ -128,7 +129,7 @@ func (s *submitting) publish(ctx context.Context, r *remote, b *batch) error {
 	return err
 }
 
-// bar returns a progress bar that is shown from the start.
+// bar returns a progress bar that is visible immediately.
 func (s *submitting) bar(total int, what string) *progressbar.ProgressBar {
 	bar := progressbar.NewOptions(total, progressbar.OptionSetWriter(s.app.stderr), progressbar.OptionSetDescription(what),
 		progressbar.OptionShowCount(), progressbar.OptionClearOnFinish(), progressbar.OptionSetVisibility(isTerminal(s.app.stderr)))

@@ -1,4 +1,4 @@
-// `perennial submit` after publishing: following the commands, the summary and the file of
+// `perennial submit` after publishing: following the commands, the summary, and the file of
 // rejects.
 
 package cli
@@ -29,7 +29,7 @@ type reject struct {
 	Reason string `json:"reason"`
 }
 
-// String says where a bad line is and what to do about it.
+// String returns the position of the line in its file, and the reason.
 func (r reject) String() string {
 	if r.ID == "" {
 		return fmt.Sprintf("%s line %d: %s", r.File, r.Line, r.Reason)
@@ -37,12 +37,12 @@ func (r reject) String() string {
 	return fmt.Sprintf("%s line %d (id %s): %s", r.File, r.Line, r.ID, r.Reason)
 }
 
-// rejectsShown is how many rejected commands are printed with their reasons. The --rejects
-// file has all of them.
+// rejectsShown limits the rejected commands that are printed with their reasons. The file of
+// --rejects contains all of them.
 const rejectsShown = 20
 
-// followAll shows a progress bar until every command has ended. It prints a summary, even when
-// interrupted.
+// followAll shows a progress bar until every command has ended. It then prints a summary, even
+// if interrupted.
 func (s *submitting) followAll(ctx context.Context, r *remote, pending []entry) error {
 	total, bar := len(pending), s.bar(len(pending), "carried out")
 	ended := map[string]int{}
@@ -67,7 +67,7 @@ func (s *submitting) followAll(ctx context.Context, r *remote, pending []entry) 
 		if len(pending) == 0 {
 			break
 		}
-		if sleep.For(ctx, pollEvery) == nil { // the next turn sees its end
+		if sleep.For(ctx, pollEvery) == nil { // the next round reads the state
 			_ = untilOver(ctx, r, pending[0].id, notTakenIn)
 		}
 	}
@@ -104,7 +104,7 @@ func (s *submitting) sumUp(ctx context.Context, r *remote, ended map[string]int,
 		if x.State, x.Reason = status.State, status.Reason; err != nil {
 			x.Reason = "the reason could not be read: " + err.Error()
 		}
-		if e.state == inspect.StateConflict { // status describes the stored content
+		if e.state == inspect.StateConflict { // status describes the content that was accepted first
 			x.State, x.Reason = e.state, fmt.Sprintf("the id was accepted before with other content, which is kept and is %s: choose another id", status.State)
 		}
 		rejects = append(rejects, x)
@@ -127,7 +127,7 @@ func (s *submitting) canWriteRejects() error {
 	return nil
 }
 
-// writeRejects writes the file of --rejects, if given.
+// writeRejects writes the file of --rejects, if the flag is set.
 func (s *submitting) writeRejects(all []reject) error {
 	if s.rejects == "" {
 		return nil
@@ -143,8 +143,8 @@ func (s *submitting) writeRejects(all []reject) error {
 	})
 }
 
-// settlePending removes ended commands from the front. Commands run in about the order of the
-// file, so a few at a time are enough to ask about.
+// settlePending removes ended commands from the front of pending. The runner takes commands in
+// about the order of the file, so only the first ones need to be checked.
 func settlePending(ctx context.Context, r *remote, pending []entry, settled func(entry, string)) ([]entry, error) {
 	for len(pending) > 0 {
 		front := pending[:min(len(pending), verbs.MaxStates)]
@@ -191,8 +191,8 @@ func (a *app) printEnded(ended map[string]int, total int, refused []reject) erro
 	return a.table([]string{"COMMAND", "STATE", "REASON"}, lines)
 }
 
-// batchExit returns the code of a batch. A command that needs review decides it. Otherwise
-// equal results give their code and mixed results give "partly".
+// batchExit returns the exit code of a batch. If a command needs an operator, that decides the
+// code. Otherwise equal results give their own code, and mixed results give ExitPartly.
 func batchExit(states map[string]int) error {
 	codes := map[int]bool{}
 	for state := range states {

@@ -27,13 +27,14 @@ type PricedCommand struct {
 	Days  int64      `json:"duration_days"`
 	Count int64      `json:"proxies"`
 	Cents fact.Cents `json:"estimate_cents"`
-	// ListPriceCents is the offers' price for proxies whose renewal was never paid.
+	// ListPriceCents is the part of the cost at list price, for proxies whose renewal was never
+	// paid.
 	ListPriceCents int64 `json:"list_price_cents,omitempty"`
-	// Warning says what would be refused now, or "".
+	// Warning says what would be refused now, or is "".
 	Warning string `json:"warning,omitempty"`
 
 	sum     fact.Sum // includes list prices
-	unknown []string // proxies that the account does not know
+	unknown []string // proxies that the provider's account does not have
 }
 
 // estimate formats the cost.
@@ -41,7 +42,7 @@ func (p PricedCommand) estimate(currency string) string {
 	return p.sum.ListedText(p.ListPriceCents, currency)
 }
 
-// quote is the price of an order's line, and whether the offer exists.
+// quote is the price of an order's line. found reports whether the offer exists.
 type quote struct {
 	cents fact.Cents
 	found bool
@@ -52,12 +53,13 @@ func (s *submitting) price(ctx context.Context, b *batch) error {
 	return s.app.price(ctx, len(b.entries), func(yield func([]publish.Outgoing) error) error { return b.each(publishedAtOnce, yield) })
 }
 
-// price prints what n commands would cost now. An order costs the provider's quote, a renewal
-// the last paid price. It publishes nothing. The exit code reports unknown proxies.
+// price prints what n commands would cost now. The cost of an order is the provider's quote,
+// and the cost of a renewal is the last price paid or else the list price. It publishes
+// nothing. The exit code reports unknown proxies.
 func (a *app) price(ctx context.Context, n int, each func(yield func([]publish.Outgoing) error) error) error {
 	l, _, err := a.openLedger(ctx)
 	if err != nil {
-		l = nil // nothing was paid here yet
+		l = nil // without a ledger, nothing was paid here yet
 	} else {
 		defer func() { _ = l.Close() }()
 	}
@@ -97,8 +99,8 @@ func (a *app) price(ctx context.Context, n int, each func(yield func([]publish.O
 	return errors.Join(err, total.exit())
 }
 
-// exit returns the exit code of a dry run. Proxies unknown to the account would not be
-// renewed.
+// exit returns the exit code of a dry run: a failure, or a partial one, if the account does not
+// have some proxies, because those would not be renewed.
 func (p PricedCommand) exit() error {
 	switch int64(len(p.unknown)) {
 	case 0:
@@ -157,8 +159,8 @@ func priceOne(ctx context.Context, l *ledger.Ledger, client *upstream.Client, qu
 	return p, nil
 }
 
-// warning says what the runner or provider would refuse, or "". maxTotalCents is the command's
-// limit.
+// warning returns what the runner or the provider would refuse, or "". maxTotalCents is the
+// command's limit.
 func (p PricedCommand) warning(maxTotalCents int64, currency string) string {
 	switch {
 	case p.Warning != "":
@@ -173,7 +175,7 @@ func (p PricedCommand) warning(maxTotalCents int64, currency string) string {
 	return ""
 }
 
-// quoteOf reads an offer's price for this quantity and duration, and caches it.
+// quoteOf returns an offer's price for this quantity and duration. quotes caches prices.
 func quoteOf(ctx context.Context, client *upstream.Client, quotes map[string]quote, item command.Item, days int64) (quote, error) {
 	key := fmt.Sprintf("%s %d %d", item.OfferCode, item.Quantity, days)
 	if q, known := quotes[key]; known {
@@ -197,8 +199,8 @@ func quoteOf(ctx context.Context, client *upstream.Client, quotes map[string]quo
 	return q, nil
 }
 
-// listPriceOf returns the offers' price for a proxy's kind; offers caches them. The error is
-// upstream.CodeProxyNotFound if the account does not know the proxy.
+// listPriceOf returns the list price for proxies of the same kind. offers caches the provider's
+// offers. The error is upstream.CodeProxyNotFound if the account does not have the proxy.
 func listPriceOf(ctx context.Context, l *ledger.Ledger, client *upstream.Client, offers map[upstream.OfferFilter][]upstream.Offer, id string, days int64) (fact.Cents, error) {
 	like, err := tables.Proxy{}, ledger.ErrNotFound
 	if l != nil {
@@ -225,7 +227,7 @@ func listPriceOf(ctx context.Context, l *ledger.Ledger, client *upstream.Client,
 	return plans.ListPrice(offers[filter], like, days), nil
 }
 
-// paidFor returns the last price of renewing the proxy, or a similar one, for this many days.
+// paidFor returns the last price paid to renew the proxy, or a similar one, for this many days.
 func paidFor(ctx context.Context, l *ledger.Ledger, id string, days int64) (fact.Cents, error) {
 	if l == nil {
 		return fact.Cents{}, nil

@@ -1,4 +1,4 @@
-// Reading of the batch of `perennial submit` from JSON lines or CSV.
+// Reads the batch of `perennial submit` from JSON lines or CSV.
 
 package cli
 
@@ -23,8 +23,8 @@ import (
 	"perennial/queue/publish"
 )
 
-// batch holds the commands that submit read. Ids and hashes are in memory, and the bytes in a
-// temporary file. A million commands take some hundred MiB.
+// batch is the commands that submit has read. Ids and hashes are in memory, and the commands
+// themselves in a temporary file. A million commands take some hundred MiB of memory.
 type batch struct {
 	rules   command.Rules
 	spool   *os.File
@@ -32,18 +32,18 @@ type batch struct {
 	entries []entry
 	bad     []reject // lines that cannot be submitted
 	lines   int
-	first   map[string]int // by id, its first entry
+	first   map[string]int // by id: index of the first entry with that id
 }
 
 // entry is one command of a file.
 type entry struct {
 	id, hash string
-	message  [sha256.Size]byte // jobs.MessageHash as bytes
+	message  [sha256.Size]byte // command.MessageHash as bytes
 	file     string
 	line     int
 }
 
-// invalid returns the reject of a line that cannot be submitted.
+// invalid returns the reject for a line that cannot be submitted.
 func invalid(file string, line int, id string, why error) reject {
 	return reject{File: file, Line: line, ID: id, State: "invalid", Reason: why.Error()}
 }
@@ -53,14 +53,14 @@ func newBatch(rules command.Rules) (*batch, error) {
 	if err != nil {
 		return nil, fmt.Errorf("a temporary file for the commands: %w", err)
 	}
-	_ = os.Remove(spool.Name()) // the open file lasts until the process ends
+	_ = os.Remove(spool.Name()) // the open file remains usable until the process ends
 	return &batch{rules: rules, spool: spool, out: bufio.NewWriterSize(spool, 256<<10), first: map[string]int{}}, nil
 }
 
 func (b *batch) close() { _ = b.spool.Close() }
 
-// readFile reads one file to its end. Bad lines go to bad. It returns an error if the file
-// cannot be read.
+// readFile reads one file to its end and appends invalid lines to bad. It returns an error if
+// the file cannot be read.
 func (b *batch) readFile(ctx context.Context, stdin io.Reader, name string) (err error) {
 	in := interruptible(ctx, stdin)
 	if name == "-" {
@@ -73,7 +73,7 @@ func (b *batch) readFile(ctx context.Context, stdin io.Reader, name string) (err
 	if head, _ := text.Peek(64); bytes.HasPrefix(head, []byte("\xff\xfe")) || bytes.HasPrefix(head, []byte("\xfe\xff")) || bytes.IndexByte(head, 0) >= 0 {
 		return fmt.Errorf("%s is not in UTF-8, but as it seems in UTF-16: save it as CSV UTF-8", name)
 	}
-	if mark, _ := text.Peek(3); bytes.Equal(mark, []byte("\xef\xbb\xbf")) { // spreadsheets write this mark
+	if mark, _ := text.Peek(3); bytes.Equal(mark, []byte("\xef\xbb\xbf")) { // a byte order mark, which spreadsheets write
 		_, _ = text.Discard(3)
 	}
 	if isJSONLines(text) {
@@ -82,7 +82,8 @@ func (b *batch) readFile(ctx context.Context, stdin io.Reader, name string) (err
 	return b.readCSV(name, text)
 }
 
-// isJSONLines checks the first character that is not a space.
+// isJSONLines reports whether the first character that is not a space begins JSON. It also
+// accepts an empty file.
 func isJSONLines(text *bufio.Reader) bool {
 	head, _ := text.Peek(4 << 10)
 	head = bytes.TrimLeft(head, " \t\r\n")
@@ -106,8 +107,8 @@ func (b *batch) readJSON(name string, in io.Reader) error {
 	return scanner.Err()
 }
 
-// readCSV splits at commas, or at semicolons if the heading has no comma. Spreadsheets of some
-// languages write semicolons.
+// readCSV reads rows separated by commas. If the heading has no comma, it uses semicolons,
+// which spreadsheets of some languages write.
 func (b *batch) readCSV(name string, in *bufio.Reader) error {
 	head, _ := in.Peek(4 << 10)
 	heading, _, _ := strings.Cut(string(head), "\n")
@@ -146,11 +147,11 @@ func (b *batch) readCSV(name string, in *bufio.Reader) error {
 	}
 }
 
-// csvNames are the possible columns of a command, apart from label.NAME.
+// csvNames lists the possible columns, except label.NAME.
 var csvNames = []string{"id", "duration_days", "offer_code", "quantity", "cidrs", "proxy_ids", "max_total_cents", "not_after", "due_before", "priority", "sandbox_scenario"}
 
 // csvColumns returns the column names of a heading. It refuses names that differ only in case
-// or spaces. Of two limits, the later one would otherwise win silently.
+// or spaces: of two columns for one limit, the later one would otherwise win silently.
 func csvColumns(heading []string) ([]string, error) {
 	columns, first := make([]string, len(heading)), map[string]int{}
 	for k, text := range heading {
@@ -159,10 +160,10 @@ func csvColumns(heading []string) ([]string, error) {
 		folded := strings.Join(strings.Fields(strings.ToLower(column)), "")
 		at, again := first[folded]
 		switch {
-		case column == "": // spreadsheets end lines so; a value in the column is refused
+		case column == "": // spreadsheets may write empty columns; a value in such a column is refused
 		case again:
 			return nil, fmt.Errorf("the heading names %.80q twice, in columns %d and %d: remove one", column, at+1, k+1)
-		case folded == "labels" || folded == "items": // label.NAME and offer_code replace them
+		case folded == "labels" || folded == "items": // label.NAME and offer_code replace these columns
 			return nil, fmt.Errorf("column %d is %q, which CSV cannot hold: use label.NAME, or offer_code and quantity", k+1, column)
 		default:
 			first[folded] = k
@@ -223,7 +224,7 @@ func csvCommand(columns, row []string) ([]byte, error) {
 	return json.Marshal(body)
 }
 
-// csvID returns the id of a row that is no valid command.
+// csvID returns the id of a row that is not a valid command.
 func csvID(columns, row []string) string {
 	for k, text := range row[:min(len(row), len(columns))] {
 		if columns[k] == "id" {
@@ -248,7 +249,8 @@ func csvValue(column, text string) (any, error) {
 	}
 }
 
-// add checks one command as the runner does, and keeps it.
+// add parses one command as the runner does, and stores it. An invalid command is appended to
+// bad.
 func (b *batch) add(name string, line int, data []byte) error {
 	b.lines++
 	kind := queue.KindOrderCreate
@@ -266,7 +268,7 @@ func (b *batch) add(name string, line int, data []byte) error {
 		_, e.hash, err = c.Content()
 	}
 	if err == nil {
-		err = b.twice(e)
+		err = b.checkRepeat(e)
 	}
 	if err != nil {
 		id, _ := probe.ID.(string)
@@ -277,7 +279,7 @@ func (b *batch) add(name string, line int, data []byte) error {
 		return nil
 	}
 	if _, known := b.first[e.id]; known {
-		return nil // a repeat of the same command
+		return nil // an exact repeat of an earlier command
 	}
 	b.first[e.id] = len(b.entries)
 	b.entries = append(b.entries, e)
@@ -285,8 +287,8 @@ func (b *batch) add(name string, line int, data []byte) error {
 	return err
 }
 
-// twice refuses an id that appeared before with other content.
-func (b *batch) twice(e entry) error {
+// checkRepeat returns an error if the id appeared earlier with other content.
+func (b *batch) checkRepeat(e entry) error {
 	at, known := b.first[e.id]
 	if !known || b.entries[at].hash == e.hash {
 		return nil
@@ -294,7 +296,7 @@ func (b *batch) twice(e entry) error {
 	return fmt.Errorf("the id is in line %d of %s with other content: choose another id", b.entries[at].line, b.entries[at].file)
 }
 
-// each yields the commands in order, at most most at once.
+// each yields the commands in order, at most most at a time.
 func (b *batch) each(most int, yield func([]publish.Outgoing) error) error {
 	if err := b.out.Flush(); err != nil {
 		return err
@@ -315,7 +317,7 @@ func (b *batch) each(most int, yield func([]publish.Outgoing) error) error {
 			if _, err := io.ReadFull(in, data); err != nil {
 				return fmt.Errorf("the temporary file of the commands: %w", err)
 			}
-			// A file is a batch, so commands submitted by hand go first.
+			// Bulk priority, so that commands submitted by hand go first.
 			out = append(out, publish.Outgoing{Kind: kind, Data: data[:size], Priority: queue.PriorityBulk})
 		}
 		left -= len(out)

@@ -130,8 +130,8 @@ func resultText(s schedules.Status) string {
 	return strings.Join(resultOf(s), ", ")
 }
 
-// resultOf returns the figures of the last run. What it skips is not known while it
-// continues.
+// resultOf returns the figures of the last run. While the run continues, the number of skipped
+// proxies is empty, because it is not known yet.
 func resultOf(s schedules.Status) []string {
 	cells := resultCells(s.Result, s.Currency)
 	if s.Left != nil {
@@ -140,7 +140,7 @@ func resultOf(s schedules.Status) []string {
 	return cells
 }
 
-// skippedHint returns the command that lists the proxies skipped by the last run.
+// skippedHint returns the CLI command that lists the proxies skipped by the last run.
 func skippedHint(s schedules.Status) string {
 	if s.Result == nil || s.Result.Skipped == 0 {
 		return "none"
@@ -148,8 +148,8 @@ func skippedHint(s schedules.Status) string {
 	return "`perennial schedules history " + s.Schedule + " --skipped` lists them"
 }
 
-// notReadYet replaces an error about a schedule that the configuration file has and the
-// runner has not read.
+// notReadYet replaces a not-found error if the configuration file has the schedule, which means
+// that the runner has not read the file since.
 func (a scheduleCommands) notReadYet(name string, err error) error {
 	c, account, failed := a.configured()
 	_, unknown := errors.AsType[*notFoundError](err)
@@ -159,7 +159,7 @@ func (a scheduleCommands) notReadYet(name string, err error) error {
 	return &exitError{ExitFailed, fmt.Errorf("schedule %q is in %s, and the runner started before: restart `perennial run` to apply the file", name, c.File)}
 }
 
-// noSchedule names the existing schedules.
+// noSchedule returns the error for an unknown schedule. It lists the existing schedules.
 func noSchedule(name string, all []schedules.Status) error {
 	names := make([]string, len(all))
 	for i, s := range all {
@@ -168,7 +168,7 @@ func noSchedule(name string, all []schedules.Status) error {
 	return usage("no schedule %q\nschedules: %s", name, cmp.Or(strings.Join(names, ", "), "none"))
 }
 
-// sweeps returns the account's schedules. paused names the pause that keeps their renewals
+// sweeps returns the account's schedules. paused describes the pauses that keep their renewals
 // from being sent, or is "".
 func (a *app) sweeps(ctx context.Context) (all []schedules.Status, paused string, err error) {
 	if all, err = askOnce(ctx, a, verbs.Sweeps, struct{}{}); err != nil || len(all) == 0 {
@@ -184,7 +184,8 @@ func (a *app) sweeps(ctx context.Context) (all []schedules.Status, paused string
 	return all, strings.Join(texts, "; "), err
 }
 
-// addSweeps adds an account's schedules and its pause. Their JSON already has the account.
+// addSweeps adds an account's schedules to a listing. It omits the account from JSON, because
+// the records already contain it.
 func addSweeps(list *listing, account string, all []schedules.Status, paused string) error {
 	for _, s := range all {
 		if list.app.output == "json" {
@@ -223,8 +224,8 @@ func stateOf(s schedules.Status, paused string) string {
 	return s.Outcome()
 }
 
-// whyOf returns the reason for a schedule's state, including its account's pause. It returns
-// "" if the figures say it all.
+// whyOf returns the reasons for a schedule's state, including a pause of its account. It
+// returns "" if there are none.
 func whyOf(s schedules.Status, paused string) string {
 	if s.Removed != "" {
 		return s.Removed
@@ -242,8 +243,8 @@ func whyOf(s schedules.Status, paused string) string {
 	return strings.Join(slices.DeleteFunc(said, func(text string) bool { return text == "" }), "; ")
 }
 
-// warnOfSweeps says on stderr which runs of schedules fail. account is empty if there is only
-// one.
+// warnOfSweeps warns on stderr about schedules that renew nothing. account is "" if only one
+// account is selected.
 func (a *app) warnOfSweeps(ctx context.Context, account string) error {
 	list, err := askOnce(ctx, a, verbs.Sweeps, struct{}{})
 	if account != "" {
@@ -267,7 +268,7 @@ func (a *app) warnOfSweeps(ctx context.Context, account string) error {
 	return err
 }
 
-// pausedText says who paused a schedule and until when.
+// pausedText says who paused a schedule, why, and until when.
 func pausedText(p tables.SchedulePause) string {
 	until := "until it is resumed"
 	if p.Until != nil {
@@ -283,7 +284,7 @@ func (a scheduleCommands) sweepRun() *cobra.Command {
 	return c
 }
 
-// sweepOne returns a command that plans one schedule, or plans and runs it.
+// sweepOne returns a CLI command that plans one schedule, or plans and runs it.
 func (a scheduleCommands) sweepOne(use, short string, v verbs.Verb[verbs.SweepRequest, plans.Plan], q *verbs.SweepRequest) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Args: cobra.ExactArgs(1),
@@ -304,8 +305,8 @@ func (a scheduleCommands) sweepOne(use, short string, v verbs.Verb[verbs.SweepRe
 	}
 }
 
-// sweepExit returns the exit code of a run, so a script notices that an operator or money is
-// needed.
+// sweepExit returns the exit code of a run, which tells a script that the run needs an operator
+// or money.
 func sweepExit(p plans.Plan) error {
 	switch {
 	case p.State == schedules.StateHeld || p.LeftOutCounts[plans.ReasonPerson] > 0:

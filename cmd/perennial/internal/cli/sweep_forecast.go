@@ -1,4 +1,4 @@
-// `perennial schedules forecast`, which shows what comes due and its cost by day.
+// `perennial schedules forecast`, which shows what becomes due and its cost, by day.
 
 package cli
 
@@ -42,7 +42,7 @@ func (a scheduleCommands) sweepForecast() *cobra.Command {
 	return c
 }
 
-// printForecast omits days on which nothing comes due.
+// printForecast prints a forecast. It omits days on which nothing becomes due.
 func (a scheduleCommands) printForecast(f schedules.Forecast) error {
 	if a.output == "json" {
 		return printJSON(a.stdout, f)

@@ -1,4 +1,4 @@
-// `perennial schedules history`, which shows the results of a schedule's slots and the proxies
+// `perennial schedules history`, which shows the results of a schedule's runs and the proxies
 // that the last run skipped.
 
 package cli
@@ -22,7 +22,7 @@ import (
 	"perennial/schedules/plans"
 )
 
-// SlotHistory is one scheduled time of a schedule.
+// SlotHistory is one scheduled time of a schedule, with its result.
 type SlotHistory struct {
 	tables.Slot
 	tables.SlotResult
@@ -57,7 +57,8 @@ type SkippedByRun struct {
 	Reason    string     `json:"reason"`
 }
 
-// printSkipped lists the proxies that a schedule's last run skipped, nearest expiry first.
+// printSkipped lists the proxies that a schedule's last run skipped and that are still due,
+// nearest expiry first.
 func (a scheduleCommands) printSkipped(ctx context.Context, l *ledger.Ledger, account, schedule string, limit int) error {
 	c, err := config.Load(a.configFile)
 	if err != nil {
@@ -94,7 +95,7 @@ func (a scheduleCommands) printSkipped(ctx context.Context, l *ledger.Ledger, ac
 	return err
 }
 
-// skippedNote says how many proxies a run skipped and why, and how many are still due.
+// skippedNote says how many proxies a run skipped and why, and how many of them are still due.
 func skippedNote(run *schedules.LastRun, due, limit int) string {
 	if run.Result.Skipped == 0 {
 		return fmt.Sprintf("the run of %s skipped nothing that was due", stamp(&run.Began))
@@ -106,7 +107,7 @@ func skippedNote(run *schedules.LastRun, due, limit int) string {
 	return text
 }
 
-// printSlots lists runs as a table, or their slots as JSON.
+// printSlots lists runs as a table, or their scheduled times as JSON.
 func (a scheduleCommands) printSlots(ctx context.Context, l *ledger.Ledger, schedule string, limit int) error {
 	runs, err := schedules.Runs(ctx, l, schedule, limit)
 	if err != nil {
@@ -149,7 +150,7 @@ func (a scheduleCommands) printSlotsJSON(ctx context.Context, l *ledger.Ledger, 
 }
 
 // resultCells returns how many proxies of a run were due, renewed and skipped, and the charge.
-// Unknown cells are empty.
+// Unknown values are empty.
 func resultCells(x *tables.SlotResult, currency string) []string {
 	if x == nil || x.Due == nil {
 		return []string{"", "", "", ""}

@@ -1,4 +1,4 @@
-// How a schedule's plan is printed.
+// Prints a schedule's plan.
 
 package cli
 
@@ -36,7 +36,7 @@ func (a scheduleCommands) printPlan(p plans.Plan) error {
 		}
 		why := x.Reason
 		if x.PriceFrom != "" {
-			why = strings.TrimPrefix(why+"; price: "+x.PriceFrom, "; ") // a plan that needs approval keeps no reason
+			why = strings.TrimPrefix(why+"; price: "+x.PriceFrom, "; ") // a plan that needs approval stores no reason
 		}
 		rows = append(rows, []string{x.ProxyID, x.ExpiresAt.Format(time.RFC3339), "renew", centsOrUnknown(price, p.Currency), why})
 	}
@@ -79,8 +79,8 @@ func walletAfter(cents int64, unpriced int, currency string) string {
 	return money(cents, currency)
 }
 
-// budgetText names the budgets that the configuration gives the plan's schedule, and what is
-// left of them.
+// budgetText returns the configured budgets of the plan's schedule and what is left of them, or
+// "".
 func (a scheduleCommands) budgetText(p plans.Plan) string {
 	c, account, err := a.configured()
 	if err != nil {
@@ -107,7 +107,8 @@ func (a scheduleCommands) budgetText(p plans.Plan) string {
 	return "budget: " + strings.Join(parts, "; ")
 }
 
-// printPlanMoney says what the plan does to the wallet, what is missing and what else to do.
+// printPlanMoney prints what the plan costs the wallet, which money is missing, and what else
+// needs attention.
 func (a scheduleCommands) printPlanMoney(p plans.Plan) {
 	if p.WalletCents != nil && p.WalletAfterCents != nil {
 		fmt.Fprintf(a.stdout, "the wallet holds %s, %s of it for what is on its way; %s afterwards\n", money(*p.WalletCents, p.Currency), money(p.ReservedCents, p.Currency), walletAfter(*p.WalletAfterCents, p.Unpriced-p.Listed, p.Currency))

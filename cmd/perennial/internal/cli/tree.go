@@ -1,4 +1,4 @@
-// The commands in their groups, and their other names.
+// The tree of CLI commands, with groups and aliases.
 
 package cli
 
@@ -37,7 +37,7 @@ func (a *app) tree(root *cobra.Command) {
 	root.AddCommand(developCommands{a}.benchProcessCommand(), developCommands{a}.manualCommand())
 }
 
-// suggestedFor has names that users may type instead of a command's name.
+// suggestedFor lists words that users may type instead of a command's name.
 var suggestedFor = map[string][]string{
 	"order": {"buy", "purchase"}, "renew": {"extend"}, "run": {"start", "serve", "up"}, "operations": {"ps", "list", "history"}, "events": {"logs", "tail", "follow"},
 	"wallet": {"money"}, "config": {"validate"}, "doctor": {"check"},
@@ -45,7 +45,7 @@ var suggestedFor = map[string][]string{
 
 var unknownCommand = regexp.MustCompile(`^unknown command "(.+?)" for "perennial"`)
 
-// inAGroup adds the groups that have a command of this name to an unknown-command error.
+// inAGroup extends an unknown-command error by the groups that have a command with this name.
 func inAGroup(root *cobra.Command, err error) error {
 	if err == nil {
 		return nil
@@ -57,7 +57,7 @@ func inAGroup(root *cobra.Command, err error) error {
 	var found []string
 	for _, group := range root.Commands() {
 		for _, c := range group.Commands() {
-			if c.IsAvailableCommand() && others[c.Name()] == "" && (c.Name() == m[1] || slices.Contains(c.Aliases, m[1])) {
+			if c.IsAvailableCommand() && verbAliases[c.Name()] == "" && (c.Name() == m[1] || slices.Contains(c.Aliases, m[1])) {
 				found = append(found, group.Name()+" "+c.Name())
 			}
 		}
@@ -68,14 +68,14 @@ func inAGroup(root *cobra.Command, err error) error {
 	return usage("%s\ndid you mean %s?", m[0], strings.Join(found, " or "))
 }
 
-// others maps a noun's verb to its other name.
-var others = map[string]string{"list": "ls", "show": "get", "get": "show"}
+// verbAliases maps the name of a subcommand to its alias.
+var verbAliases = map[string]string{"list": "ls", "show": "get", "get": "show"}
 
-// noun returns a group of commands for one kind of thing. Without a verb it runs its first
-// command, with that command's flags.
+// noun returns the command group for one kind of object, such as schedules. Without a
+// subcommand, the group runs list, with the flags of list.
 func noun(c, list *cobra.Command, more ...*cobra.Command) *cobra.Command {
 	for _, sub := range append([]*cobra.Command{list}, more...) {
-		if other := others[sub.Name()]; other != "" {
+		if other := verbAliases[sub.Name()]; other != "" {
 			sub.Aliases = append(sub.Aliases, other)
 		}
 		c.AddCommand(sub)

@@ -4,7 +4,7 @@ package cli
 
 import "github.com/spf13/cobra"
 
-// usageExamples maps a command's path below the program to its example, one a line.
+// usageExamples maps a command's path, without the program's name, to its example.
 var usageExamples = map[string]string{ //nolint:gosec // files and commands, no secrets
 	"accounts move":        "accounts move shop --to web-1:/var/lib/perennial",
 	"accounts pause":       "accounts pause --reason 'the provider moves its data centre tonight'",

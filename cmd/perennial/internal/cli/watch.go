@@ -1,4 +1,5 @@
-// `perennial events`: live or stored events.
+// `perennial events`, which prints live or stored events, and changes of one command, such as
+// `cancel`.
 
 package cli
 
@@ -62,8 +63,8 @@ func (a eventCommands) eventsCommand() *cobra.Command {
 	return c
 }
 
-// printStored prints the events up to the current last one. It reads and filters all of
-// them, because the stream does not say which event is the last of several types.
+// printStored prints the events up to the one that is last now. It reads all events and filters
+// them itself, because the stream does not report which event is the last of several types.
 func (a eventCommands) printStored(ctx context.Context, r *remote, from events.From, currency string) error {
 	state, err := events.Of(r.JetStream(), r.account).State(ctx)
 	if err != nil {
@@ -93,13 +94,13 @@ func (a eventCommands) printStored(ctx context.Context, r *remote, from events.F
 	return nil
 }
 
-// isOfType reports whether an event type is among those named by --type.
+// isOfType reports whether an event type matches a value of --type.
 func isOfType(kind, text string) bool {
 	match, err := path.Match(text, kind)
 	return err == nil && match || text == ">"
 }
 
-// checkTypes refuses a type that no event has, because `watch` would wait indefinitely.
+// checkTypes refuses a type that no event has, because the command would wait indefinitely.
 func checkTypes(types []string) error {
 	known := slices.Sorted(maps.Keys(fact.Types()))
 	for _, text := range types {
@@ -115,12 +116,12 @@ func checkTypes(types []string) error {
 	return nil
 }
 
-// currencyTimeout limits the wait for the currency. Without it `watch` still shows
-// amounts, because its user may be allowed to read events only.
+// currencyTimeout limits the wait for the currency. If it cannot be read, amounts are shown
+// without it, because the user may be permitted to read only events.
 const currencyTimeout = 2 * time.Second
 
-// currencyAt returns the account's currency from its runner. It returns "" for JSON, which
-// uses cents, or if no runner answers.
+// currencyAt returns the account's currency from its runner. It returns "" for JSON output,
+// which has no currency, and if no runner answers.
 func (a eventCommands) currencyAt(ctx context.Context, r *remote) string {
 	if a.output == "json" {
 		return ""
@@ -140,14 +141,14 @@ func (a eventCommands) printEvent(e events.Event, currency string) error {
 	return err
 }
 
-// eventLine formats an event for people: time, type, subject and amount.
+// eventLine formats an event for people: sequence, time, type, subject and amount.
 func eventLine(e events.Event, currency string) string {
 	var event chain.CloudEvent
 	var data struct {
 		Charged  int64    `json:"charged_cents"`
 		Refunded int64    `json:"refunded_cents"`
 		Reason   string   `json:"reason"`
-		Detail   string   `json:"detail"` // for a pause
+		Detail   string   `json:"detail"` // set for a pause
 		By       string   `json:"by"`
 		User     string   `json:"user"`
 		ProxyID  string   `json:"proxy_id"`
@@ -197,8 +198,8 @@ func (a sendCommands) releaseCommand() *cobra.Command {
 	return a.operatorCommand("release ID", "Release a command that is on hold", "released %s", verbs.Release)
 }
 
-// operatorCommand is an operator's change of one command or operation. done describes the
-// result, with the id.
+// operatorCommand returns a CLI command that changes one command or operation. done describes
+// the result and contains a placeholder for the id.
 func (a sendCommands) operatorCommand(use, short, done string, v verbs.Verb[verbs.OperatorRequest, verbs.Changed]) *cobra.Command {
 	q, as := verbs.OperatorRequest{}, ""
 	c := &cobra.Command{
@@ -216,11 +217,11 @@ func (a sendCommands) operatorCommand(use, short, done string, v verbs.Verb[verb
 	return c
 }
 
-// askedFor is the reason of a change without a given reason.
+// askedFor is the default reason of a change.
 const askedFor = "asked for on the command line"
 
-// signed adds the flags for the person and the reason of a change. Without a default the
-// reason is required, and the command checks it.
+// signed adds the flags --by and --reason. If why is "", the reason is required, which the
+// command itself must check.
 func signed(c *cobra.Command, by, reason *string, who, why string) {
 	c.Flags().StringVar(by, "by", operator(), who)
 	usage := "why"
@@ -243,7 +244,7 @@ func idOf(as string) (inspect.As, error) {
 	return "", usage("--as is %q: use command or operation", as)
 }
 
-// sendChange sends a change. done is the message if something changed.
+// sendChange requests a change and prints the result. done is the message if something changed.
 func sendChange[Q any](ctx context.Context, a *app, v verbs.Verb[Q, verbs.Changed], q Q, done string) error {
 	changed, err := askOnce(ctx, a, v, q)
 	return a.printChange(changed, done, err)
@@ -281,10 +282,10 @@ func checkList(q verbs.ListRequest) error {
 	return nil
 }
 
-// skipped holds proxies that a run skipped, grouped by reason.
+// skipped is the proxies that a run skipped, grouped by reason.
 type skipped []fact.SkippedFor
 
-// reason returns the first reason and the number of others.
+// reason returns the first reason and the number of further ones.
 func (s skipped) reason() string {
 	switch len(s) {
 	case 0:

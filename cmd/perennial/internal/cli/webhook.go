@@ -58,7 +58,8 @@ func (a operateCommands) webhookList() *cobra.Command {
 	}
 }
 
-// withEvents calls do with the NATS of the accounts, whether or not a runner is running.
+// withEvents calls do with a connection to the account's NATS, whether or not a runner is
+// running.
 func (a operateCommands) withEvents(c *config.Config, account string, do func(*queue.Queue) error) error {
 	one := *a.app
 	one.account = account
@@ -86,7 +87,7 @@ type webhookTested struct {
 	URL     string `json:"url"` // scheme and host
 	EventID string `json:"event_id"`
 	Outcome string `json:"outcome"`
-	Status  int    `json:"status"` // HTTP status; 0: no reply
+	Status  int    `json:"status"` // HTTP status; 0 if there was no reply
 	Reason  string `json:"reason"`
 	TookMS  int64  `json:"took_ms"`
 }
@@ -118,7 +119,7 @@ func (a operateCommands) webhookTest() *cobra.Command {
 	}
 }
 
-// namedWebhook returns a configured webhook.
+// namedWebhook returns the configuration and the webhook with a name.
 func (a operateCommands) namedWebhook(name string) (c *config.Config, w config.Webhook, err error) {
 	if c, err = config.Load(a.configFile); err != nil {
 		return nil, w, err

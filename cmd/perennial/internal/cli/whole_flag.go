@@ -1,4 +1,4 @@
-// Flags for whole numbers in decimal digits.
+// Flags for whole numbers in decimal digits, and for amounts.
 
 package cli
 
@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// wholeFlag is a whole-number flag. pflag's own flags read 010 as 8, 0x10 as 16 and 1_000
-// as 1000, which is wrong for an amount of money.
+// wholeFlag is a whole-number flag. pflag's own flags read 010 as 8, 0x10 as 16 and 1_000 as
+// 1000, which is wrong for an amount of money.
 type wholeFlag[T int | int64 | uint64] struct{ value *T }
 
 // wholeVar adds a whole-number flag.
@@ -45,7 +45,8 @@ func (w wholeFlag[T]) String() string {
 // Type implements pflag.Value. It returns the word shown in the help.
 func (w wholeFlag[T]) Type() string { return "int" }
 
-// amountFlag is an amount: 640 means cents, 6.40 the main unit of the currency.
+// amountFlag is a flag for an amount: 640 means cents, and 6.40 means the main unit of the
+// currency.
 type amountFlag struct{ cents *int64 }
 
 func amountVar(f *pflag.FlagSet, p *int64, name, usage string) { f.Var(amountFlag{p}, name, usage) }
@@ -77,5 +78,5 @@ func (a amountFlag) Set(text string) error {
 // String implements pflag.Value.
 func (a amountFlag) String() string { return wholeFlag[int64]{a.cents}.String() }
 
-// Type implements pflag.Value.
+// Type implements pflag.Value. It returns the word shown in the help.
 func (amountFlag) Type() string { return "amount" }

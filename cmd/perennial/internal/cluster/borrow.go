@@ -1,5 +1,5 @@
-// Accounts lent to a command, such as `ledger archive`. The leader hands the account
-// over to the command and takes it back when the command ends.
+// Lends an account to a CLI command, such as `ledger archive`. The leader hands the account
+// over to the command, and leads it again when the command ends.
 
 package cluster
 
@@ -21,20 +21,21 @@ import (
 // borrowWithin is how long a leader may take to hand an account over to a command.
 const borrowWithin = 2 * time.Minute
 
-// Borrower is a command that needs an account for itself.
+// Borrower is a CLI command that needs an account for itself.
 type Borrower struct {
 	Queue   *queue.Queue
 	Account string
-	Name    string // its name for the runners; no other process has it
+	Name    string // its name among the runners; no other process has it
 
 	started time.Time
 	mu      sync.Mutex
 	holds   bool
 }
 
-// Borrow has the leader hand the account over, and returns with the lease; at once if no
-// runner leads. giveBack returns the account. The leader first finishes its work in
-// progress. If it does not hand over in two minutes, the error names it.
+// Borrow returns with the account's lease. If a runner leads the account, Borrow asks the
+// runner to hand the account over, which first finishes its work in progress. If that takes
+// more than two minutes, Borrow returns an error that names the runner. giveBack returns the
+// account.
 func (b *Borrower) Borrow(ctx context.Context) (taken *lease.Lease, giveBack func(context.Context), err error) {
 	taken, err = lease.New(b.Queue.JetStream(), 1).TryAcquire(ctx, b.Account, b.Name, LeaseTTL)
 	if _, held := errors.AsType[*lease.HeldError](err); !held {
@@ -47,7 +48,7 @@ func (b *Borrower) Borrow(ctx context.Context) (taken *lease.Lease, giveBack fun
 	end := func(ctx context.Context) {
 		stop()
 		said.Wait()
-		_ = nodes.Drop(ctx, b.Queue.JetStream(), b.Name) // otherwise its message expires
+		_ = nodes.Drop(ctx, b.Queue.JetStream(), b.Name) // if this fails, the heartbeat expires
 	}
 	limited, cancel := context.WithTimeout(ctx, borrowWithin)
 	defer cancel()
@@ -65,8 +66,8 @@ func (b *Borrower) Borrow(ctx context.Context) (taken *lease.Lease, giveBack fun
 	}, nil
 }
 
-// announce tells the runners until ctx ends that the command wants or has the account.
-// If the command is killed, the message expires.
+// announce sends heartbeats until ctx ends, with which the command asks for the account or
+// reports that it has the account. If the command is killed, its heartbeat expires.
 func (b *Borrower) announce(ctx context.Context) {
 	for {
 		b.mu.Lock()
@@ -75,7 +76,7 @@ func (b *Borrower) announce(ctx context.Context) {
 		n := Node{Node: b.Name, Version: config.Version, StartedAt: b.started, SaidAt: time.Now().UTC(), Accounts: []NodeAccount{one}}
 		limited, cancel := context.WithTimeout(ctx, Heartbeat)
 		if text, err := json.Marshal(n); err == nil {
-			_ = nodes.Post(limited, b.Queue.JetStream(), b.Name, text, 1) // a failure is retried with the next message
+			_ = nodes.Post(limited, b.Queue.JetStream(), b.Name, text, 1) // the next heartbeat is sent anyway
 		}
 		cancel()
 		if sleep.For(ctx, time.Second) != nil {

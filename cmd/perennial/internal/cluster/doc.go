@@ -1,7 +1,7 @@
-// Package cluster is what runners of one configuration know of one another on an external NATS:
-// what each says of itself, which is preferred for which account, when an account is handed
-// over, and how a command borrows one.
+// Package cluster is what the runners of one configuration know about one another on an
+// external NATS. It covers the heartbeats, the preferred runner for each account, handovers,
+// and how a CLI command borrows an account.
 //
-// It decides and sends nothing but a borrower's own word; the process carries out what it
-// decides. It knows no ledger and no provider.
+// The package decides. It sends nothing except a borrower's heartbeats: its caller carries out
+// the decisions. It does not know the ledger or the provider.
 package cluster

@@ -1,4 +1,4 @@
-// When an account is handed over.
+// Decides when an account is handed over.
 
 package cluster
 
@@ -11,16 +11,16 @@ import (
 const (
 	// LookEvery is how often a runner checks whether an account should be handed over.
 	LookEvery = time.Second
-	// settles is how long a runner must be known, and an account held, before the
-	// account is handed over.
-	settles = 3 * time.Second
-	// againFirst and againMost bound the wait after a failed handover to a runner, and
-	// the wait before the same runner hands the same account over again to balance
-	// shares. It doubles each time.
-	againFirst = 5 * time.Second
-	againMost  = time.Minute
-	// forgets is how long after such a wait the next one starts at againFirst.
-	forgets = 10 * againMost
+	// settleTime is how long the other runner must have been known, and this runner must have
+	// led the account, before a handover.
+	settleTime = 3 * time.Second
+	// retryFirst and retryMost limit two waits, which double each time. One is the wait after a
+	// runner did not take an account. The other is the wait before the same account is handed
+	// over again to balance the load.
+	retryFirst = 5 * time.Second
+	retryMost  = time.Minute
+	// retryForget is how long after such a wait the next one starts at retryFirst again.
+	retryForget = 10 * retryMost
 )
 
 // Handing is a handover in progress.
@@ -29,40 +29,41 @@ type Handing struct {
 	Began       time.Time
 }
 
-// pause is a time without further attempts.
+// pause is a time without attempts.
 type pause struct {
 	until time.Time
 	delay time.Duration
 }
 
-// longer returns the next, longer pause.
+// longer returns the next pause, which is longer.
 func (p pause) longer(now time.Time) pause {
-	if now.Sub(p.until) > forgets {
+	if now.Sub(p.until) > retryForget {
 		p.delay = 0
 	}
-	delay := min(max(2*p.delay, againFirst), againMost)
+	delay := min(max(2*p.delay, retryFirst), retryMost)
 	return pause{until: now.Add(delay), delay: delay}
 }
 
 // Mover decides when an account is handed over. Its zero value is ready to use.
 type Mover struct {
-	Now    *Handing          // in progress
-	wished map[string]string // at the previous check: node by account
-	failed map[string]pause  // by node: it did not take its account
-	moved  map[string]pause  // by account: it was handed over
+	Now    *Handing          // handover in progress, or nil
+	wished map[string]string // wishes at the previous check: node by account
+	failed map[string]pause  // by node that did not take its last account
+	moved  map[string]pause  // by account that was handed over
 }
 
-// Wish is an account that another runner should lead.
+// Wish says that another runner should lead an account.
 type Wish struct {
 	account, to string
 	pinned      bool
-	held        time.Time // since when this runner holds it
-	came        time.Time // when the other runner was first heard of
-	ready       bool      // the other runner could lead the account at once
+	held        time.Time // since when this runner leads the account
+	firstHeard  time.Time // when this runner first heard the other one
+	ready       bool      // the other runner could lead the account immediately
 }
 
-// Choose returns the handover to begin now, nil for none. It was wished at the previous
-// check too, and its receiver is known for a while and took its last account.
+// Choose returns the handover to begin now, or nil. It chooses only a wish that already existed
+// at the previous check. The receiver must be ready, known for settleTime, and not in a pause
+// after a failed handover.
 func (m *Mover) Choose(wishes []Wish, now time.Time) *Handing {
 	before := m.wished
 	m.wished = map[string]string{}
@@ -88,14 +89,13 @@ func (m *Mover) Choose(wishes []Wish, now time.Time) *Handing {
 }
 
 func (m *Mover) may(w Wish, now time.Time) bool {
-	if !w.ready || now.Sub(w.came) < settles || now.Before(m.failed[w.to].until) {
+	if !w.ready || now.Sub(w.firstHeard) < settleTime || now.Before(m.failed[w.to].until) {
 		return false
 	}
-	return w.pinned || now.Sub(w.held) >= settles && !now.Before(m.moved[w.account].until)
+	return w.pinned || now.Sub(w.held) >= settleTime && !now.Before(m.moved[w.account].until)
 }
 
-// End notes the result of the handover in progress: a runner took the account, or none
-// did.
+// End records the result of the handover in progress: whether a runner took the account.
 func (m *Mover) End(took bool, now time.Time) {
 	if m.failed == nil {
 		m.failed, m.moved = map[string]pause{}, map[string]pause{}

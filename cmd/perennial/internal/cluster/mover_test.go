@@ -98,7 +98,7 @@ func TestACommandThatBorrowsGoesBeforeAPin(t *testing.T) {
 
 // wished is a Wish to which nothing stands opposed.
 func wished(now time.Time) Wish {
-	return Wish{account: "a", to: "other", held: now.Add(-time.Hour), came: now.Add(-time.Hour), ready: true}
+	return Wish{account: "a", to: "other", held: now.Add(-time.Hour), firstHeard: now.Add(-time.Hour), ready: true}
 }
 
 func chosen(m *Mover, w Wish, now time.Time) bool { return m.Choose([]Wish{w}, now) != nil }
@@ -138,7 +138,7 @@ func TestAnAccountIsHandedOverToASettledRunnerAlone(t *testing.T) {
 		m.Choose([]Wish{w}, now)
 		return chosen(&m, w, now)
 	}
-	if try(func(w *Wish) { w.ready = false }) || try(func(w *Wish) { w.came = now.Add(-settles / 2) }) || try(func(w *Wish) { w.held = now.Add(-settles / 2) }) {
+	if try(func(w *Wish) { w.ready = false }) || try(func(w *Wish) { w.firstHeard = now.Add(-settleTime / 2) }) || try(func(w *Wish) { w.held = now.Add(-settleTime / 2) }) {
 		t.Error("it is handed over")
 	}
 	if !try(func(w *Wish) { w.held, w.pinned = now, true }) || !try(func(*Wish) {}) {
@@ -147,7 +147,7 @@ func TestAnAccountIsHandedOverToASettledRunnerAlone(t *testing.T) {
 }
 
 // waits are what lies between one attempt and the next.
-var waits = []time.Duration{againFirst, 2 * againFirst, 4 * againFirst, 8 * againFirst, againMost, againMost}
+var waits = []time.Duration{retryFirst, 2 * retryFirst, 4 * retryFirst, 8 * retryFirst, retryMost, retryMost}
 
 // TestAHandOverThatFailsIsTriedAgainLater: later each time, within a minute.
 func TestAHandOverThatFailsIsTriedAgainLater(t *testing.T) {

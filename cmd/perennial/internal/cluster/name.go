@@ -14,12 +14,12 @@ import (
 	"syscall"
 )
 
-// bootID is a Linux file that differs for each boot and machine.
+// bootID is a Linux file whose content differs for each boot of each machine.
 const bootID = "/proc/sys/kernel/random/boot_id"
 
-// NodeOf names the runner of a data directory for people and for the placement: the
-// machine and the directory's path. It survives a reboot, so that accounts given to the
-// runner by an operator remain its own.
+// NodeOf returns the node name of the runner that uses a data directory: the host name and a
+// hash of the directory's path. The name survives a reboot, so an account that an operator
+// pinned to the runner stays pinned.
 func NodeOf(dir string) string {
 	path, err := filepath.Abs(dir)
 	if err != nil {
@@ -28,12 +28,12 @@ func NodeOf(dir string) string {
 	return hostname() + "-" + digest(path)[:8]
 }
 
-// Name is the name by which other runners know a runner. If another runner uses the same
-// name, this runner takes its unique holder name instead.
+// Name is a runner's node name. If another runner uses the same node name, this runner takes
+// its unique holder name instead.
 type Name struct {
-	mu   sync.Mutex
-	node string
-	said bool // the runner's own message was heard
+	mu        sync.Mutex
+	node      string
+	heardSelf bool // this runner has received its own heartbeat
 }
 
 // Get returns the name.
@@ -43,16 +43,16 @@ func (n *Name) Get() string {
 	return n.node
 }
 
-// Set sets the name with which the runner begins.
+// Set sets the initial name.
 func (n *Name) Set(node string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.node = node
 }
 
-// Note checks the last messages of all runners, and reports whether the name had to
-// change because another holder overwrote the runner's own message. An earlier message
-// is from the machine's last boot and expires.
+// Note checks the last heartbeats of all runners. It changes the name and returns true if
+// another holder has overwritten this runner's own heartbeat. A foreign heartbeat before the
+// first own one is ignored, because it is left from the machine's previous boot and expires.
 func (n *Name) Note(all []Node, holder string) (changed bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -60,8 +60,8 @@ func (n *Name) Note(all []Node, holder string) (changed bool) {
 		switch {
 		case x.Node != n.node || x.Holder == "":
 		case x.Holder == holder:
-			n.said = true
-		case n.said:
+			n.heardSelf = true
+		case n.heardSelf:
 			n.node = holder
 			return true
 		}
@@ -69,14 +69,14 @@ func (n *Name) Note(all []Node, holder string) (changed bool) {
 	return false
 }
 
-// HolderOf names the runner of a locked data directory as a lease holder. A restarted
-// process gets the lease of its dead predecessor without waiting for its expiry. The
-// name includes the boot and the directory's inode, so that a copy of the directory or
-// machine is another holder. If these cannot be read, the name is unique to this
-// process.
+// HolderOf returns the lease holder name of the runner that has locked a data directory. A
+// restarted process has the name of its dead predecessor, so it gets the lease without waiting
+// for the lease to expire. The name depends on the boot and on the directory's inode. A copy of
+// the directory or of the machine therefore has another name. If these cannot be read, the name
+// is unique to this process.
 func HolderOf(dir string) string {
 	boot, err := os.ReadFile(bootID)
-	place, statErr := placeOf(dir)
+	place, statErr := inodeOf(dir)
 	if err != nil || statErr != nil || len(bytes.TrimSpace(boot)) == 0 {
 		return ProcessHolder()
 	}
@@ -88,7 +88,7 @@ func digest(parts ...string) string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(parts, " "))))
 }
 
-// ProcessHolder returns a name unique to this process.
+// ProcessHolder returns a lease holder name that is unique to this process.
 func ProcessHolder() string {
 	return fmt.Sprintf("%s-%d-%08x", hostname(), os.Getpid(), rand.Uint32())
 }
@@ -101,8 +101,8 @@ func hostname() string {
 	return name
 }
 
-// placeOf returns the device and inode of a directory.
-func placeOf(dir string) (string, error) {
+// inodeOf returns the device and inode of a directory.
+func inodeOf(dir string) (string, error) {
 	info, err := os.Stat(dir)
 	if err != nil {
 		return "", err

@@ -1,4 +1,4 @@
-// What runners say of themselves.
+// The heartbeats of runners.
 
 package cluster
 
@@ -16,31 +16,33 @@ import (
 	"perennial/queue/nodes"
 )
 
-// Node is a runner of the configuration, as `nodes -o json` prints it.
+// Node is a runner of the configuration, as `runners -o json` prints it.
 type Node struct {
 	Node      string        `json:"node"`
-	Holder    string        `json:"holder,omitempty"` // its name as the holder of leases
+	Holder    string        `json:"holder,omitempty"` // name of the runner as the holder of leases
 	Version   string        `json:"version"`
 	StartedAt time.Time     `json:"started_at"`
 	SaidAt    time.Time     `json:"said_at"`
-	Address   string        `json:"address,omitempty"`   // of its machine, as an external NATS server sees it
-	HTTPPort  int           `json:"http_port,omitempty"` // of /readyz and the pages; a command that borrows an account has none
-	Stopping  bool          `json:"stopping,omitempty"`  // it drains, and takes no account
+	Address   string        `json:"address,omitempty"`   // address of the runner's machine, as an external NATS server sees it
+	HTTPPort  int           `json:"http_port,omitempty"` // port of /readyz and the web UI; 0 for a command that borrows an account
+	Stopping  bool          `json:"stopping,omitempty"`  // the runner is draining and takes no account
 	Accounts  []NodeAccount `json:"accounts"`
 }
 
-// NodeAccount is what a runner does with an account.
+// NodeAccount is the state of one account on a runner.
 type NodeAccount struct {
 	Account string `json:"account"`
 	Role    string `json:"role"` // active or standby
-	Head    int64  `json:"head"` // the newest row of its ledger
-	Lag     uint64 `json:"lag"`  // rows of the events stream that a standby has not folded yet
-	// Lease says that it has the account's lease, from before it is active until it has drained.
+	Head    int64  `json:"head"` // newest row of the runner's ledger
+	Lag     uint64 `json:"lag"`  // rows of the events stream that a standby's ledger does not have yet
+	// Lease means that the runner has the account's lease. It has the lease before it becomes
+	// active and until it has drained.
 	Lease bool `json:"lease"`
-	Ready bool `json:"ready"` // it runs the account, or is a standby that could run it at once
-	// Borrows says that it is a command which wants the account for itself, or has it.
+	Ready bool `json:"ready"` // the runner leads the account and works, or is a standby that could lead it immediately
+	// Borrows means that the sender is a CLI command that asks for the account or has it.
 	Borrows bool `json:"borrows,omitempty"`
-	// Settings is a hash of the account's settings and schedules; see [config.Config.SettingsOf].
+	// Settings is a hash of the account's settings and schedules; see
+	// [config.Config.SettingsOf].
 	Settings string `json:"settings,omitempty"`
 }
 
@@ -50,7 +52,7 @@ const (
 	RoleStandby = "standby"
 )
 
-// LeaseTTL is how long a dead runner blocks an account on an external NATS.
+// LeaseTTL is how long a dead runner keeps its lease on an external NATS.
 const LeaseTTL = 10 * time.Second
 
 // Nodes returns the live runners, by name.
@@ -62,7 +64,7 @@ func Nodes(ctx context.Context, q *queue.Queue) ([]Node, error) {
 	return NodesSaid(said)
 }
 
-// NodesSaid decodes the runners' states, by name.
+// NodesSaid decodes heartbeats and returns the runners, by name.
 func NodesSaid(said [][]byte) ([]Node, error) {
 	all := make([]Node, 0, len(said))
 	for _, text := range said {
@@ -76,10 +78,10 @@ func NodesSaid(said [][]byte) ([]Node, error) {
 	return all, nil
 }
 
-// OtherSettings returns, for each account, the runners whose settings or schedules
-// differ from the leader's, or from the first runner's without a leader. A handover to
-// them would change what is renewed. Runners of other versions are not compared: their
-// settings have other fields.
+// OtherSettings returns one message for each account on which runners differ in settings or
+// schedules. It compares them with the leader, or without a leader with the first runner. A
+// handover between such runners would change what is renewed. Runners of different versions are
+// not compared, because their settings have different fields.
 func OtherSettings(nodes []Node) (lines []string) {
 	type claim struct{ node, version, settings string }
 	first, others := map[string]claim{}, map[string][]string{}
@@ -103,8 +105,8 @@ func OtherSettings(nodes []Node) (lines []string) {
 	return lines
 }
 
-// OtherSettingsAdvice says what to do about [OtherSettings].
+// OtherSettingsAdvice is the advice for runners that [OtherSettings] reports.
 const OtherSettingsAdvice = "give all runners the same accounts and schedules in perennial.yaml, and start those that differ again: a handover would change what is renewed"
 
-// Heartbeat is how often a runner says that it lives.
+// Heartbeat is the interval between two heartbeats of a runner.
 const Heartbeat = nodes.NodeLife / 3

@@ -1,4 +1,4 @@
-// What a runner knows of the others.
+// What a runner knows about the other runners.
 
 package cluster
 
@@ -12,28 +12,30 @@ import (
 	"perennial/cmd/perennial/internal/placement"
 )
 
-// LateAfter is the maximum age of a runner's heartbeat for it to be given an account: one
-// may be a little late.
+// LateAfter is the age of a runner's last heartbeat at which the runner gets no accounts. It
+// exceeds [Heartbeat], because a heartbeat may be a little late.
 const LateAfter = Heartbeat + 2*time.Second
 
-// Peers holds the last states of the configuration's runners.
+// Peers holds the last heartbeat of each runner in the configuration. It is safe for concurrent
+// use.
 type Peers struct {
 	mu    sync.Mutex
 	heard map[string]heardNode // by name
-	pins  map[string]string    // node by account
+	pins  map[string]string    // node by account, as operators have chosen
 	echo  echo
-	other string // what was logged about runners with other settings
+	other string // last message about runners with other settings
 }
 
-// heardNode is a runner's last state. Times are this machine's, because clocks may
-// differ.
+// heardNode is a runner's last heartbeat. first and last are times of this machine, because the
+// clocks of machines may differ.
 type heardNode struct {
 	Node
-	first time.Time // when this start of it was first heard
-	last  time.Time // when this state came
+	first time.Time // when the runner was first heard since it started
+	last  time.Time // when the heartbeat arrived
 }
 
-// Note stores the last states of all runners. It returns what is new in [OtherSettings].
+// Note stores the last heartbeats of all runners. It returns the message of [OtherSettings] if
+// that changed, otherwise "".
 func (p *Peers) Note(all []Node, now time.Time) (other string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -59,16 +61,16 @@ func (p *Peers) Note(all []Node, now time.Time) (other string) {
 	return p.other
 }
 
-// SetPins stores the nodes by account that operators have chosen.
+// SetPins stores the pins of operators: node by account.
 func (p *Peers) SetPins(pins map[string]string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.pins = pins
 }
 
-// given returns the nodes by account that operators have chosen, and first the commands
-// that borrow accounts. The caller holds peers.mu.
-func (p *Peers) given(now time.Time) map[string]string {
+// assigned returns the pins of operators, overridden by commands that borrow an account: node
+// by account. The caller must hold mu.
+func (p *Peers) assigned(now time.Time) map[string]string {
 	given := make(map[string]string, len(p.pins))
 	maps.Copy(given, p.pins)
 	for name, n := range p.heard {
@@ -81,14 +83,15 @@ func (p *Peers) given(now time.Time) map[string]string {
 	return given
 }
 
-// givenTo returns the node that an account was given to, "" for none.
-func (p *Peers) givenTo(account string, now time.Time) string {
+// assignedTo returns the node to which an account is assigned, or "".
+func (p *Peers) assignedTo(account string, now time.Time) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.given(now)[account]
+	return p.assigned(now)[account]
 }
 
-// runner returns the last state of a live runner.
+// runner returns the last heartbeat of a runner. living reports whether the runner may get
+// accounts.
 func (p *Peers) runner(node string, now time.Time) (n heardNode, living bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -96,10 +99,10 @@ func (p *Peers) runner(node string, now time.Time) (n heardNode, living bool) {
 	return n, known && n.lives(now)
 }
 
-// lives reports whether a runner may be given accounts.
+// lives reports whether a runner may get accounts.
 func (n heardNode) lives(now time.Time) bool { return !n.Stopping && now.Sub(n.last) < LateAfter }
 
-// Holder returns another live runner that holds an account's lease, "" for none.
+// Holder returns another live runner that has an account's lease, or "".
 func (p *Peers) Holder(account, self string, now time.Time) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -111,15 +114,16 @@ func (p *Peers) Holder(account, self string, now time.Time) string {
 	return ""
 }
 
-// Leaves reports whether another runner than own should lead a free account. Its last
-// leader has returned or lost it, and does not count as its leader.
+// Leaves reports whether a runner other than own should lead an account whose lease is free.
+// The account's last leader does not count as its leader, because it has released or lost the
+// lease.
 func (p *Peers) Leaves(own placement.Node, account string, now time.Time) bool {
 	to := p.place(own, account, now)[account]
 	return to != "" && to != own.Name
 }
 
-// place returns the placement of all accounts on this and the other live runners. free
-// is an account that counts as held by none; "" for none.
+// place returns the placement of all accounts on this runner and the other live runners. It
+// treats the account free, unless "", as led by no runner.
 func (p *Peers) place(own placement.Node, free string, now time.Time) map[string]string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -134,10 +138,10 @@ func (p *Peers) place(own placement.Node, free string, now time.Time) map[string
 		nodes[i].Holds = slices.DeleteFunc(slices.Clone(nodes[i].Holds), func(a string) bool { return a == free })
 		accounts = slices.Concat(accounts, nodes[i].Holds, nodes[i].Ready)
 	}
-	return placement.Of(nodes, accounts, p.given(now))
+	return placement.Of(nodes, accounts, p.assigned(now))
 }
 
-// placed converts a runner's state for the placement.
+// placed converts a heartbeat for the placement.
 func (n heardNode) placed() placement.Node {
 	out := placement.Node{Name: n.Node.Node}
 	for _, x := range n.Accounts {
@@ -151,8 +155,8 @@ func (n heardNode) placed() placement.Node {
 	return out
 }
 
-// Wishes returns the accounts of own that other runners should lead. held maps the held
-// accounts to their start.
+// Wishes returns the accounts of own that other runners should lead. held has the time since
+// when own leads each of its accounts.
 func (p *Peers) Wishes(own placement.Node, held map[string]time.Time, now time.Time) (all []Wish) {
 	placed := p.place(own, "", now)
 	for account, since := range held {
@@ -162,14 +166,15 @@ func (p *Peers) Wishes(own placement.Node, held map[string]time.Time, now time.T
 		}
 		n, living := p.runner(to, now)
 		all = append(all, Wish{
-			account: account, to: to, pinned: p.givenTo(account, now) == to, held: since, came: n.first,
+			account: account, to: to, pinned: p.assignedTo(account, now) == to, held: since, firstHeard: n.first,
 			ready: living && slices.Contains(n.placed().Ready, account),
 		})
 	}
 	return all
 }
 
-// Longest returns the other live runner with the most rows of an account; "" for none.
+// Longest returns the other live runner with the most rows of an account, and their number. It
+// returns "" if no other runner has rows.
 func (p *Peers) Longest(account, self string, now time.Time) (name string, row int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -186,14 +191,15 @@ func (p *Peers) Longest(account, self string, now time.Time) (name string, row i
 	return name, row
 }
 
-// echo tracks this runner's own messages coming back. While they do, the other runners'
-// messages arrive too.
+// echo tracks whether this runner receives its own heartbeats. While it does, it also receives
+// those of the other runners.
 type echo struct {
-	since time.Time // when the first came; reset by a gap or a new connection
-	last  time.Time // when the newest came
+	since time.Time // arrival of the first one; reset by a gap or a new connection
+	last  time.Time // arrival of the newest one
 }
 
-// NoteSelf notes this runner's own message, if a new one came over the connection.
+// NoteSelf records the arrival of this runner's own heartbeat, if a new one arrived now over
+// the current connection. connected is when the connection was established.
 func (p *Peers) NoteSelf(self string, connected, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -207,8 +213,8 @@ func (p *Peers) NoteSelf(self string, connected, now time.Time) {
 	p.echo.last = now
 }
 
-// HeardSince returns since when this runner hears all runners over a connection without
-// a gap; zero if it does not.
+// HeardSince returns since when this runner hears all runners without a gap over the current
+// connection. It returns zero if there is a gap now.
 func (p *Peers) HeardSince(connected, now time.Time) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -235,12 +241,11 @@ func (p *Peers) Ready(account, self string, now time.Time) bool {
 	return false
 }
 
-// Followers returns the number of live standbys of an account, including self; at least
-// 1.
+// Followers returns the number of live standbys of an account, including self, and at least 1.
 func (p *Peers) Followers(account, self string, now time.Time) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	others := 0 // equals the standbys: self is one if another runner leads
+	others := 0 // the number of standbys, because self is a standby whenever another runner leads
 	for name, n := range p.heard {
 		if name != self && n.lives(now) && slices.ContainsFunc(n.Accounts, func(x NodeAccount) bool { return x.Account == account && !x.Borrows }) {
 			others++

@@ -1,7 +1,7 @@
-// Package clustertest holds the tests of several runners on a cluster of three real
-// nats-server processes. They kill, freeze and cut off processes under load, and compare
-// what is left: provider's charges, wallet, events stream and the ledgers of all runners.
-// The tests need the build tag cluster:
+// Package clustertest tests several runners on a cluster of three real nats-server processes.
+// The tests kill, freeze and disconnect processes under load. They then compare the provider's
+// charges, the wallet, the events stream and the ledgers of all runners. The tests need the
+// build tag check:
 //
-//	go test -tags cluster ./cmd/perennial/internal/clustertest
+//	go test -tags check ./cmd/perennial/internal/clustertest
 package clustertest

@@ -24,7 +24,7 @@ import (
 // MaxConfigBytes limits the configuration file, in bytes.
 const MaxConfigBytes = 1 << 20
 
-// Config is perennial.yaml. Unknown keys are errors. It holds no secrets.
+// Config is perennial.yaml. An unknown key is an error. The file contains no secrets.
 type Config struct {
 	DataDir   string              `yaml:"data_dir" default:"perennial-data" doc:"directory of the ledgers, relative to the directory of the file as all paths are"`
 	NATS      NATS                `yaml:"nats"`
@@ -34,14 +34,14 @@ type Config struct {
 	Schedules []plans.Schedule    `yaml:"schedules"`
 	Webhooks  []Webhook           `yaml:"webhooks"`
 
-	File         string // path of the file, "" for the embedded defaults
-	Embedded     bool   // nothing is configured: the sandbox runs in this process
-	RefillEvents bool   // `run --refill-events`
+	File         string // path of the file; "" for the embedded defaults
+	Embedded     bool   // there is no file, and the sandbox runs in this process
+	RefillEvents bool   // set by `run --refill-events`
 
-	lines map[string]int // line of each key in the file, by path
+	lines map[string]int // line number of each key in the file, by path
 }
 
-// NATS configures the NATS server, an external or the embedded one.
+// NATS configures an external NATS server or the embedded one.
 type NATS struct {
 	URL          string `yaml:"url" doc:"one address or several, joined by commas; empty: an embedded server on listen"`
 	Listen       string `yaml:"listen" default:"127.0.0.1:4222" doc:"of the embedded server; loopback only"`
@@ -56,13 +56,13 @@ type NATS struct {
 	PasswordFile string `yaml:"password_file" doc:"of user; mode 0600"`
 	Users        []User `yaml:"users"`
 	Context      string `yaml:"context" doc:"a context of the nats command line, instead of url"`
-	// A client cannot see how its server syncs. If this is set, the doctor accepts one
-	// copy.
+	// A client cannot find out how its server syncs. If SyncAlways is set, `doctor` accepts
+	// streams with one replica.
 	SyncAlways bool `yaml:"sync_always" doc:"of url or context: its server syncs every write, sync_interval: always ([operations.md](operations.md))"`
 }
 
-// External reports whether the configuration names a NATS server. Otherwise the embedded
-// one runs.
+// External reports whether the configuration has an external NATS server. Otherwise the
+// embedded server runs.
 func (n NATS) External() bool { return n.URL != "" || n.Context != "" }
 
 // Account configures one provider account: its address and its limits.
@@ -88,7 +88,8 @@ type Account struct {
 	Location *time.Location
 }
 
-// Load reads --config, else ./perennial.yaml, else uses the embedded defaults.
+// Load reads the configuration file at path. If path is "", it reads ./perennial.yaml, or
+// returns the embedded defaults if that does not exist.
 func Load(path string) (*Config, error) {
 	if path == "" {
 		if !Exists("perennial.yaml") {
@@ -96,7 +97,7 @@ func Load(path string) (*Config, error) {
 		}
 		path = "perennial.yaml"
 	}
-	text, err := files.Read(path, MaxConfigBytes, notOthers)
+	text, err := files.Read(path, MaxConfigBytes, refuseWorldWritable)
 	if err != nil {
 		return nil, invalid("the configuration %s cannot be read: %w", path, cause(err))
 	}
@@ -110,7 +111,7 @@ func Load(path string) (*Config, error) {
 	}
 	c.lines = d.lines
 	c.Defaults()
-	c.DataDir = c.dataBeside()
+	c.DataDir = c.dataDirPath()
 	for _, file := range []*string{&c.NATS.CredsFile, &c.NATS.NKeyFile, &c.NATS.CAFile, &c.NATS.CertFile, &c.NATS.KeyFile} {
 		if *file != "" {
 			*file = c.ResolvePath(*file)
@@ -127,41 +128,41 @@ func Load(path string) (*Config, error) {
 	return c, d.err(path)
 }
 
-// notOthers refuses a configuration file that every user may write. The file decides which
-// server is called and what may be spent. Group write permission is accepted, because many
-// systems give each user their own group.
-func notOthers(path string, info fs.FileInfo) error {
+// refuseWorldWritable refuses a configuration file that every user may write, because the file
+// decides which server is called and what may be spent. It accepts a file that a group may
+// write, because many systems give each user a group of their own.
+func refuseWorldWritable(path string, info fs.FileInfo) error {
 	if info.Mode().Perm()&0o002 == 0 {
 		return nil
 	}
 	return fmt.Errorf("every user may write it (mode %04o)\ncheck its content, then run: chmod o-w %s", info.Mode().Perm(), path)
 }
 
-// dataBeside returns the data directory of a configuration file. One configuration is one
-// ledger, whatever directory it is read from (docs/decisions/0013). A path in the current
-// directory stays as written.
-func (c *Config) dataBeside() string {
+// dataDirPath returns the path of the data directory. It is relative to the configuration file,
+// so that one configuration always means one ledger (docs/decisions/0013). If the file is in
+// the current directory, the path stays as written.
+func (c *Config) dataDirPath() string {
 	if filepath.Dir(c.File) == "." {
 		return c.DataDir
 	}
 	return c.ResolvePath(c.DataDir)
 }
 
-// Embedded returns the configuration of `perennial run` without a file. It runs an
-// embedded NATS server and the sandbox, with the account "main".
+// Embedded returns the configuration of `perennial run` without a file: an embedded NATS
+// server, and the sandbox as the provider of the account "main".
 func Embedded() *Config {
 	c := &Config{Embedded: true, Accounts: map[string]*Account{"main": {RatePerSecond: 200, Concurrency: 16}}}
 	c.Defaults()
 	return c
 }
 
-// validate checks rules between keys. Each error names the field and the fix.
+// validate checks all keys, including rules between keys. Each error names the key and the fix.
 func (c *Config) validate() []error {
 	if len(c.Accounts) == 0 {
 		return []error{errors.New("accounts is empty: add at least one, such as accounts.main")}
 	}
 	_, identity := c.HTTP.Identity.OfPages()
-	return slices.DeleteFunc(slices.Concat(c.outOfBounds(), c.validateAccounts(), c.validateUsers(), c.validateSchedules(), c.validateWebhooks(), c.noAccounts(),
+	return slices.DeleteFunc(slices.Concat(c.outOfBounds(), c.validateAccounts(), c.validateUsers(), c.validateSchedules(), c.validateWebhooks(), c.unknownAccounts(),
 		[]error{c.NATS.validate(), c.validateProduction(), identity, c.Tracing.validate()}), func(err error) bool { return err == nil })
 }
 
@@ -186,8 +187,8 @@ func (c *Config) validateAccounts() (all []error) {
 	return all
 }
 
-// noAccounts returns an error for each named account that is not configured.
-func (c *Config) noAccounts() (all []error) {
+// unknownAccounts returns an error for each reference to an account that is not configured.
+func (c *Config) unknownAccounts() (all []error) {
 	missing := func(name, format string, args ...any) {
 		if _, ok := c.Accounts[name]; !ok {
 			all = append(all, fmt.Errorf(format, append(args, name)...))
@@ -214,8 +215,8 @@ func (c *Config) noAccounts() (all []error) {
 	return all
 }
 
-// Validate returns an error with the first invalid field and the fix. The tags check the
-// bounds of numbers.
+// Validate returns an error with the first invalid field and the fix. It does not check the
+// bounds of numbers, which are in the tags.
 func (a *Account) Validate() (err error) {
 	if err := upstream.CheckBaseURL(a.BaseURL); err != nil {
 		return fmt.Errorf("base_url %w", err)
@@ -235,8 +236,8 @@ func (a *Account) Validate() (err error) {
 	return nil
 }
 
-// validateProduction refuses a production account on an embedded server without users. Any
-// client that can publish a command could spend money.
+// validateProduction refuses a production account on an embedded server without users, because
+// any client that can publish a command could spend money.
 func (c *Config) validateProduction() error {
 	if name := c.Production(); name != "" && !c.NATS.External() && len(c.NATS.Users) == 0 {
 		return fmt.Errorf("accounts.%s is a production account and the embedded NATS server has no users: any client that can connect could spend its money. Set nats.users, or nats.url", name)
@@ -272,9 +273,10 @@ func (c *Config) validateSchedules() (all []error) {
 	return all
 }
 
-// CheckLists refuses a schedule whose list of proxies is missing. account "" checks all
-// accounts. A run calls it before it starts. Load does not, because the commands that
-// repair such a schedule must work without its list.
+// CheckLists returns an error if a schedule's list of proxies does not exist. It checks the
+// schedules of one account, or of all accounts if account is "". `run` calls it before it
+// starts. Load does not, because the commands that repair such a schedule must work without the
+// list.
 func (c *Config) CheckLists(account string) error {
 	for i := range c.Schedules {
 		if account != "" && c.Schedules[i].Account != account {
@@ -297,7 +299,8 @@ func (c *Config) AccountNames() []string {
 	return slices.Sorted(maps.Keys(c.Accounts))
 }
 
-// Pick returns the account that a command acts on.
+// Pick returns the account on which a command acts: the named one, or the only one if name is
+// "".
 func (c *Config) Pick(name string) (string, error) {
 	if name == "" && len(c.Accounts) == 1 {
 		return c.AccountNames()[0], nil
@@ -316,7 +319,7 @@ func (c *Config) LedgerPath(account string) string {
 	return filepath.Join(c.DataDir, account+".ledger.db")
 }
 
-// PositionPath returns the file that keeps a copy of a webhook's position.
+// PositionPath returns the path of the copy of a webhook's position.
 func (c *Config) PositionPath(account, webhook string) string {
 	return filepath.Join(c.DataDir, account+".webhook."+webhook+".json")
 }
@@ -327,8 +330,7 @@ func Exists(path string) bool {
 	return err == nil
 }
 
-// Client returns the account's API client. observe, if not nil, is called after each
-// request.
+// Client returns the account's API client. It calls observe, unless nil, after each request.
 func (c *Config) Client(name, secret string, clock func() time.Time, observe func(upstream.Exchange)) (*upstream.Client, error) {
 	a := c.Accounts[name]
 	roots, err := ReadRoots(a.CAFile)
@@ -344,13 +346,13 @@ func (c *Config) Client(name, secret string, clock func() time.Time, observe fun
 	return client, nil
 }
 
-// ReadRoots reads the certificates of a ca_file. An empty path returns nil, for the
+// ReadRoots reads the certificates of a ca_file. If path is "", it returns nil, which means the
 // system's certificates.
 func ReadRoots(path string) (*x509.CertPool, error) {
 	if path == "" {
 		return nil, nil //nolint:nilnil // as crypto/tls means it
 	}
-	text, err := files.Read(path, MaxConfigBytes, notOthers)
+	text, err := files.Read(path, MaxConfigBytes, refuseWorldWritable)
 	if err != nil {
 		return nil, invalid("ca_file %s cannot be read: %w", path, cause(err))
 	}
@@ -361,7 +363,7 @@ func ReadRoots(path string) (*x509.CertPool, error) {
 	return roots, nil
 }
 
-// PickAll returns the accounts that a command reads: the one named by --account, or all.
+// PickAll returns the accounts that a command reads: the account in --account, or all accounts.
 func (c *Config) PickAll(named string) ([]string, error) {
 	if named == "" && len(c.Accounts) > 1 {
 		return c.AccountNames(), nil

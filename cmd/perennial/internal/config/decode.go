@@ -20,21 +20,22 @@ import (
 )
 
 const (
-	// maxValues limits how many values aliases can make of a file of MaxConfigBytes.
+	// maxValues limits the number of values that aliases can create from a file of
+	// MaxConfigBytes.
 	maxValues = 1 << 19
 	// maxFaults limits the faults in one error.
 	maxFaults = 20
 )
 
-// decoder decodes a YAML tree into a structure and collects every fault. A field with the
-// tag yaml is a key.
+// decoder decodes a YAML tree into a structure and collects every fault. Each field with a yaml
+// tag is a key.
 type decoder struct {
-	lines  map[string]int // line of each key in the file, by path, such as schedules[0].cron
+	lines  map[string]int // line number of each key in the file, by path, such as schedules[0].cron
 	faults []fault
-	values int // values read so far
+	values int // number of values read so far
 }
 
-// fault is one error in the file. line is 0 for a missing key.
+// fault is one error in the file. line is 0 if the key is missing.
 type fault struct {
 	line int
 	says string
@@ -44,7 +45,7 @@ func (d *decoder) faultf(n *yaml.Node, format string, args ...any) {
 	d.faults = append(d.faults, fault{n.Line, fmt.Sprintf(format, args...)})
 }
 
-// check adds the errors of a failed check. Each begins with the path of a key.
+// check adds an error as a fault. The error's text begins with the path of a key.
 func (d *decoder) check(err error) {
 	d.faults = append(d.faults, fault{d.lineOf(err.Error()), err.Error()})
 }
@@ -71,8 +72,8 @@ func (d *decoder) err(path string) error {
 	return invalid("configuration %s has %d faults:\n  %s", path, len(d.faults), strings.Join(said, "\n  "))
 }
 
-// lineOf returns the line of the key whose path begins the text, or of the nearest key
-// that contains it. It returns 0 if neither is in the file.
+// lineOf returns the line number of the key whose path begins the text. If that key is not in
+// the file, it returns the line number of the nearest key that contains it, or 0.
 func (d *decoder) lineOf(words string) int {
 	path, _, _ := strings.Cut(words, " ")
 	path = strings.TrimSuffix(path, ":")
@@ -82,8 +83,8 @@ func (d *decoder) lineOf(words string) int {
 	return d.lines[path]
 }
 
-// document decodes the first YAML document. A second one would have no effect, and is
-// refused.
+// document decodes the first YAML document. It refuses a second document, because that would
+// have no effect.
 func (d *decoder) document(text []byte, into any) error {
 	var first, second yaml.Node
 	from := yaml.NewDecoder(bytes.NewReader(text))
@@ -100,8 +101,8 @@ func (d *decoder) document(text []byte, into any) error {
 	return nil
 }
 
-// read sets v to the node's value. An empty value counts as absent, except for a whole
-// number: an empty limit must not mean no limit.
+// read sets v to the node's value. It treats an empty value as absent. An empty whole number is
+// a fault, because an empty limit must not mean no limit.
 func (d *decoder) read(n *yaml.Node, v reflect.Value, path string) {
 	n = target(n)
 	switch {
@@ -133,8 +134,8 @@ func (d *decoder) read(n *yaml.Node, v reflect.Value, path string) {
 	}
 }
 
-// count counts a node and reports whether it may be read. Aliases can expand a small file
-// to gigabytes.
+// count adds a node to the number of values and reports whether it may be read. Aliases can
+// expand a small file to gigabytes.
 func (d *decoder) count(n *yaml.Node) bool {
 	most := d.values <= maxValues
 	if d.values += 1 + len(n.Content); most && d.values > maxValues {
@@ -174,8 +175,8 @@ func under(path, key string) string { return strings.TrimPrefix(path+"."+key, ".
 
 type pair struct{ key, value *yaml.Node }
 
-// pairs returns the keys of a mapping: its own, then merged ones (<<). The first of a name
-// counts. within holds the mappings being merged.
+// pairs returns the keys of a mapping: first its own keys, then merged ones (<<). If a merged
+// key exists already, the earlier one wins. within contains the mappings that are being merged.
 func (d *decoder) pairs(n *yaml.Node, path string, within ...*yaml.Node) (all []pair) {
 	seen, merged := map[string]int{}, []*yaml.Node(nil)
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -213,8 +214,8 @@ func (d *decoder) pairs(n *yaml.Node, path string, within ...*yaml.Node) (all []
 	return all
 }
 
-// scalar decodes a single value that is not a whole number. Its errors repeat no value
-// except a time, because it may be a secret in the wrong place.
+// scalar decodes a single value that is not a whole number. Its errors quote only durations,
+// because any other value may be a misplaced secret.
 func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path string) {
 	tag := n.ShortTag()
 	switch t := v.Type(); {
@@ -238,7 +239,8 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path string) {
 	d.faultf(n, "%s must be %s, and is %s", path, kindOf(v.Type()), cmp.Or(tagKinds[tag], "something else"))
 }
 
-// duration refuses a time without a unit, which Go would read as nanoseconds.
+// duration decodes a duration. It refuses a number without a unit, which Go would read as
+// nanoseconds.
 func (d *decoder) duration(n *yaml.Node, v reflect.Value, path string) {
 	span, err := ParseSpan(n.Value)
 	switch {
@@ -268,9 +270,9 @@ func ParseSpan(text string) (time.Duration, error) {
 	return time.Duration(n)*24*time.Hour + further, err
 }
 
-// plainInteger matches a whole number in the configuration. YAML reads 0200000 as octal,
-// 1e4 and 700.00 as numbers and 1_000 as 1000. An amount that a person and the parser may
-// read differently must not decide what is spent.
+// plainInteger matches a whole number in the configuration. YAML reads 0200000 as octal, 1e4
+// and 700.00 as numbers and 1_000 as 1000. An amount that a person may read differently from
+// the parser must not decide what is spent.
 var plainInteger = regexp.MustCompile(`^-?(0|[1-9][0-9]*)$`)
 
 func isInteger(t reflect.Type) bool {
@@ -294,8 +296,8 @@ func (d *decoder) integer(n *yaml.Node, v reflect.Value, path string) {
 	}
 }
 
-// unknown refuses an unknown key and suggests the nearest known one. A misspelt limit must
-// not cost money.
+// unknown adds a fault for an unknown key and suggests the nearest known key. Ignoring a
+// misspelt limit could cost money.
 func (d *decoder) unknown(key *yaml.Node, place reflect.Type) {
 	var here []string
 	near := ""
@@ -312,7 +314,7 @@ func (d *decoder) unknown(key *yaml.Node, place reflect.Type) {
 		return
 	}
 	is := "is no key of the configuration"
-	for _, k := range keys(whole()) {
+	for _, k := range keys(sampleConfig()) {
 		if slices.Contains(strings.Split(strings.ReplaceAll(k.path, "[0]", ""), "."), key.Value) && key.Value != anyName {
 			is = "is a key of the configuration, and not one of this place in it"
 		}
@@ -320,8 +322,8 @@ func (d *decoder) unknown(key *yaml.Node, place reflect.Type) {
 	d.faultf(key, "%q %s: the keys here are %s", key.Value, is, strings.Join(here, ", "))
 }
 
-// Nearest returns the first known word with the fewest different letters. It returns "" if
-// every word differs in within letters or more.
+// Nearest returns the first known word with the smallest edit distance to word. It returns ""
+// if every distance is within or more.
 func Nearest(word string, known []string, within int) (nearest string) {
 	for _, k := range known {
 		if d := levenshtein.ComputeDistance(word, k); d < within {
@@ -331,12 +333,12 @@ func Nearest(word string, known []string, within int) (nearest string) {
 	return nearest
 }
 
-// tagKinds describes YAML tags as the kinds of values in the file.
+// tagKinds describes YAML tags as kinds of values.
 var tagKinds = map[string]string{
 	"!!str": "a text", "!!timestamp": "a text", "!!int": "a whole number", "!!float": "a number", "!!bool": "true or false", "!!map": "a mapping of keys", "!!seq": "a list",
 }
 
-// kindOf describes the values that a key accepts.
+// kindOf describes the kind of value that a key accepts.
 func kindOf(t reflect.Type) string {
 	switch {
 	case t == reflect.TypeFor[time.Duration]():

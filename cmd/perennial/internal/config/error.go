@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Error is a configuration, or a file that it names, that cannot be used. It says what is
-// wrong, where, and what to do.
+// Error means that the configuration, or a file that it refers to, cannot be used. Its text
+// says what is wrong, where, and what to do.
 type Error struct{ err error }
 
 func (e *Error) Error() string { return e.err.Error() }
@@ -17,7 +17,7 @@ func (e *Error) Unwrap() error { return e.err }
 
 func invalid(format string, args ...any) error { return &Error{fmt.Errorf(format, args...)} }
 
-// NotConfiguredError is a named account that is not configured.
+// NotConfiguredError means that a requested account is not configured.
 type NotConfiguredError struct {
 	account string
 	have    []string

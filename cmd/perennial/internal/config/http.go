@@ -1,4 +1,4 @@
-// The HTTP port: the host names that it serves, and people signed in by a proxy.
+// The HTTP server: the host names that it serves, and people whom a proxy has signed in.
 
 package config
 
@@ -20,8 +20,8 @@ type HTTP struct {
 	Identity         Identity `yaml:"identity"`
 }
 
-// ServesHost reports whether a Host header is served. It must be an address, a configured
-// name, or a name without a dot, which no public name is.
+// ServesHost reports whether a request with this Host header is served. The host must be an
+// address, a configured name, or a name without a dot. No public name lacks a dot.
 func (c HTTP) ServesHost(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -33,7 +33,7 @@ func (c HTTP) ServesHost(host string) bool {
 	return slices.ContainsFunc(c.Hosts, func(h string) bool { return strings.EqualFold(h, host) })
 }
 
-// Identity names the header in which a proxy passes the signed-in person.
+// Identity configures the header in which a proxy passes the signed-in person.
 type Identity struct {
 	Header  string   `yaml:"header" doc:"that the proxy in front sets to the person's name, such as X-Auth-Request-Email ([web.md](web.md)); empty: none is read"`
 	Trusted []string `yaml:"trusted" doc:"address ranges that the proxy connects from, such as 10.0.0.7/32; the header counts from nowhere else"`
@@ -47,8 +47,8 @@ type Person struct {
 	Accounts []string `yaml:"accounts" absent:"all" doc:"that the person sees"`
 }
 
-// OfPages converts the identity for the web UI. It refuses one without
-// users, or one that any client could forge. The error begins with the path of the invalid key.
+// OfPages converts the identity for the web UI. It returns an error if nobody could sign in, or
+// if any client could forge the header. The error begins with the path of the invalid key.
 func (i Identity) OfPages() (web.Identity, error) {
 	people := make([]web.Person, 0, len(i.People))
 	for _, p := range i.People {

@@ -1,10 +1,10 @@
 // The keys of the configuration, as the tags of its fields declare them:
 //
-//	yaml      the key
-//	default   what Defaults sets where the key is left out or empty
-//	absent    what that means, for the reference, where nothing is set
-//	min, max  the bounds of a number
-//	doc       its line in the reference
+//	yaml      name of the key
+//	default   value that Defaults sets if the key is absent or empty
+//	absent    what an absent key means, for the reference page
+//	min, max  bounds of a number
+//	doc       description in the reference page
 
 package config
 
@@ -20,15 +20,15 @@ import (
 	"perennial/schedules/plans"
 )
 
-// key is a key that holds a value. Without a tag it is a structure that holds keys.
+// key is a key with a value. If it has no tag, it is a structure that contains keys.
 type key struct {
 	path  string
 	tag   reflect.StructTag
 	value reflect.Value
 }
 
-// keys returns a configuration's keys in the order of declaration, accounts by name. A
-// structure comes after its keys.
+// keys returns a configuration's keys in the order of their declaration, and accounts by name.
+// A structure follows its keys.
 func keys(c *Config) []key { return appendKeys(nil, key{value: reflect.ValueOf(c).Elem()}) }
 
 func appendKeys(all []key, k key) []key {
@@ -93,11 +93,11 @@ func bounds(tag reflect.StructTag) string {
 	return ""
 }
 
-// anyName is the account name in the result of whole.
+// anyName is the account name in the result of sampleConfig.
 const anyName = "NAME"
 
-// whole returns a configuration with one entry in each list whose entries have keys.
-func whole() *Config {
+// sampleConfig returns a configuration with one entry in each list whose entries have keys.
+func sampleConfig() *Config {
 	c := &Config{Accounts: map[string]*Account{anyName: {}}, Schedules: make([]plans.Schedule, 1), Webhooks: make([]Webhook, 1)}
 	c.NATS.Users = []User{{Roles: make([]Role, 1)}}
 	c.HTTP.Identity.People = make([]Person, 1)

@@ -39,7 +39,7 @@ func everyKey() map[string]reflect.StructField {
 
 // reference is the table of all keys in docs/configuration.md.
 func reference() string {
-	c := whole()
+	c := sampleConfig()
 	c.Defaults()
 	rows := []string{"| key | takes | default | what it is |\n|---|---|---|---|"}
 	for _, k := range keys(c) {

@@ -1,4 +1,4 @@
-// An account's schedules, and the proxy lists that they name.
+// An account's schedules, and the lists of proxies that they use.
 
 package config
 
@@ -15,8 +15,8 @@ import (
 )
 
 // SettingsOf returns a short hash of an account's settings and schedules. Runners of one
-// version use it to compare their settings. It excludes the secret and the paths of its
-// file and ca_file, which may differ between machines.
+// version use it to compare their settings. The hash excludes the secret and the paths of
+// secret_file and ca_file, which may differ between machines.
 func (c *Config) SettingsOf(account string) string {
 	own := *c.Accounts[account]
 	own.Secret, own.SecretFile, own.CAFile, own.Location = "", "", "", nil
@@ -37,8 +37,8 @@ func (c *Config) SchedulesOf(account string) (own []plans.Schedule) {
 	return own
 }
 
-// ResolvePath resolves a path in the configuration, relative to the configuration's
-// directory.
+// ResolvePath returns the absolute form of a path in the configuration, which is relative to
+// the configuration's directory.
 func (c *Config) ResolvePath(name string) string {
 	if filepath.IsAbs(name) {
 		return name
@@ -46,7 +46,8 @@ func (c *Config) ResolvePath(name string) string {
 	return filepath.Join(filepath.Dir(c.File), name)
 }
 
-// maxListFile limits a list of proxies, in bytes. It fits more than a million ids.
+// maxListFile limits a list of proxies, in bytes. A list of that size has more than a million
+// ids.
 const maxListFile = 64 << 20
 
 // ReadListFile reads a schedule's list of proxies.

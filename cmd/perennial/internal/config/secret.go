@@ -14,17 +14,18 @@ import (
 	"perennial/ledger/files"
 )
 
-// SecretOf reads an account's API Secret from its environment variable, a systemd
-// credential, or its file.
+// SecretOf reads an account's API Secret from its environment variable, a systemd credential,
+// or its file.
 func (c *Config) SecretOf(name string) (string, error) {
 	a := c.Accounts[name]
 	if a.Secret != "" {
 		return a.Secret, nil
 	}
-	return readFrom(c, secretPlace{"account " + name, SecretVariable(name), name + ".secret", a.SecretFile}, ParseSecret)
+	return readFrom(c, secretSources{"account " + name, SecretVariable(name), name + ".secret", a.SecretFile}, ParseSecret)
 }
 
-// CheckSecrets reads the secrets of all accounts and webhooks, and returns every fault.
+// CheckSecrets reads the secrets of all accounts and webhooks, and returns an error with every
+// fault.
 func (c *Config) CheckSecrets() error {
 	var d decoder
 	add := func(err error) {
@@ -44,16 +45,17 @@ func (c *Config) CheckSecrets() error {
 	return d.err(c.File)
 }
 
-// secretPlace lists the places of a secret. The first that exists is used.
-type secretPlace struct {
+// secretSources lists the sources of a secret. The first one that exists is used.
+type secretSources struct {
 	of         string // owner of the secret, such as "account main"
 	variable   string // environment variable
 	credential string // systemd credential
 	file       string // path in the configuration; may be ""
 }
 
-// readFrom reads a secret with parse. The errors of parse must not repeat the text.
-func readFrom[S any](c *Config, from secretPlace, parse func([]byte) (S, error)) (secret S, err error) {
+// readFrom reads a secret and parses it with parse. The errors of parse must not quote the
+// text.
+func readFrom[S any](c *Config, from secretSources, parse func([]byte) (S, error)) (secret S, err error) {
 	if text := os.Getenv(from.variable); text != "" {
 		plain, err := files.Text([]byte(text))
 		if err == nil {
@@ -79,8 +81,8 @@ func readFrom[S any](c *Config, from secretPlace, parse func([]byte) (S, error))
 	return secret, err
 }
 
-// namedSecret returns the path of an unreadable secret file for an error. It returns ""
-// for a word that may be a secret pasted in place of a path.
+// namedSecret returns the path of an unreadable secret file for an error text. It returns "" if
+// the path may be a secret pasted in place of a path.
 func namedSecret(path string) string {
 	if Exists(path) || slices.Contains([]string{".secret", ".password", ".txt", ".key"}, filepath.Ext(path)) {
 		return " " + path
@@ -88,7 +90,7 @@ func namedSecret(path string) string {
 	return ""
 }
 
-// SecretVariable returns the environment variable of an account's secret.
+// SecretVariable returns the name of the environment variable for an account's secret.
 func SecretVariable(account string) string {
 	return "PERENNIAL_" + strings.ReplaceAll(strings.ToUpper(account), "-", "_") + "_SECRET"
 }
@@ -132,32 +134,32 @@ func ReadPrivate(path string) ([]byte, error) {
 	if errors.Is(err, files.ErrNotRegular) || errors.Is(err, files.ErrTooLarge) {
 		return nil, invalid("the secret file %s is not a file of at most %d bytes\nsecret_file names a file that holds the secret and nothing else", path, MaxSecretBytes)
 	}
-	// Do not repeat a name that does not look like a path: it may be the secret itself.
+	// Do not quote a name that does not look like a path: it may be the secret itself.
 	return nil, invalid("the secret file%s cannot be read: %w\nsecret_file names a file that holds the secret, not the secret", namedSecret(path), cause(err))
 }
 
 func private(path string, info fs.FileInfo) error {
-	if info.Mode().Perm()&0o077 == 0 || handedOver(info) {
+	if info.Mode().Perm()&0o077 == 0 || providedByRoot(info) {
 		return nil
 	}
 	return invalid("the secret file %s may be read by others (mode %04o)\nrun: chmod 600 %s", path, info.Mode().Perm(), path)
 }
 
-// handedOver reports whether a file belongs to root and is readable only by a group of
-// this process. Kubernetes and packages provide secrets that way to a process that does
-// not run as root.
-func handedOver(info fs.FileInfo) bool {
+// providedByRoot reports whether a file belongs to root and is readable only by a group of this
+// process. Kubernetes and packages provide secrets in this way to a process that does not run
+// as root.
+func providedByRoot(info fs.FileInfo) bool {
 	groups, err := os.Getgroups()
-	return err == nil && os.Geteuid() != 0 && handedTo(info, append(groups, os.Getegid()))
+	return err == nil && os.Geteuid() != 0 && readableByGroup(info, append(groups, os.Getegid()))
 }
 
-func handedTo(info fs.FileInfo, groups []int) bool {
+func readableByGroup(info fs.FileInfo, groups []int) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	return ok && stat.Uid == 0 && info.Mode().Perm()&0o037 == 0 && slices.Contains(groups, int(stat.Gid))
 }
 
-// ParseSecret returns the secret in a text without surrounding spaces. Its errors never
-// repeat the text.
+// ParseSecret returns the secret in a text without surrounding spaces. Its errors never quote
+// the text.
 func ParseSecret(text []byte) (string, error) {
 	text, err := files.Text(text)
 	secret := strings.TrimSpace(string(text))

@@ -32,7 +32,7 @@ func TestASecretThatRootHandsToTheGroupIsRead(t *testing.T) {
 		{0o440, 0, 10001}: true, {0o640, 0, 7}: true, {0o440, 0, 8}: false, {0o440, 10001, 10001}: false,
 		{0o660, 0, 10001}: false, {0o444, 0, 10001}: false, {0o450, 0, 10001}: false,
 	} {
-		if got := handedTo(file, groups); got != want {
+		if got := readableByGroup(file, groups); got != want {
 			t.Errorf("mode %04o of %d:%d is taken: %t", file.mode, file.uid, file.gid, got)
 		}
 	}

@@ -14,14 +14,14 @@ import (
 	"perennial/queue"
 )
 
-// Setting is one key with its effective value. It holds no secret.
+// Setting is one key with its effective value. It never contains a secret.
 type Setting struct {
 	Key   string `json:"key"`
 	Value any    `json:"value"`
 	From  string `json:"from"` // "line N", "default", or the source of a secret
 }
 
-// Settings returns all keys in the order of the documents, accounts by name.
+// Settings returns all keys in the order of the reference page, and accounts by name.
 func (c *Config) Settings() []Setting {
 	var all []Setting
 	for _, k := range keys(c) {
@@ -38,7 +38,8 @@ func (c *Config) Settings() []Setting {
 	return all
 }
 
-// orAbsent returns what an absent key means, if that is a number or a list.
+// orAbsent returns the meaning of an absent key if that is a number or a list. Otherwise it
+// returns value.
 func orAbsent(value any, absent string) any {
 	if n, err := strconv.Atoi(absent); err == nil {
 		return n
@@ -60,9 +61,9 @@ func (c *Config) from(path string) string {
 	return "default"
 }
 
-// shown formats a value as in the file. NATS addresses lose their user info, which may
-// hold passwords. Webhook addresses lose everything after the host, which may hold a
-// token. The provider's address never holds a secret.
+// shown formats a value as the file does. It removes the user info from NATS addresses, which
+// may contain passwords. It removes everything after the host from webhook addresses, which may
+// contain a token. The provider's address never contains a secret.
 func shown(path string, value any) any {
 	switch v := value.(type) {
 	case time.Duration:
@@ -84,7 +85,7 @@ func shown(path string, value any) any {
 	return value
 }
 
-// secretsOf returns the settings that are read from elsewhere than the file.
+// secretsOf returns the settings that are not in the file.
 func (c *Config) secretsOf(v any, path string) []Setting {
 	switch v := v.(type) {
 	case *Account:
@@ -98,8 +99,8 @@ func (c *Config) secretsOf(v any, path string) []Setting {
 	return nil
 }
 
-// secretSetting says where a secret is read from, never its value. err is the reason if it
-// cannot be read.
+// secretSetting returns the source of a secret, never its value. err is the reason if the
+// secret cannot be read.
 func secretSetting(path, variable string, embedded bool, err error) Setting {
 	s := Setting{Key: path + " (secret)", Value: "(not shown)"}
 	switch {

@@ -8,19 +8,19 @@ import (
 	"os"
 )
 
-// Tracing configures where OpenTelemetry traces are sent. Without an endpoint none are
+// Tracing configures where OpenTelemetry traces are sent. Without an endpoint, no traces are
 // sent.
 type Tracing struct {
-	// A path replaces /v1/traces. OpenTelemetry's own variables
-	// (OTEL_EXPORTER_OTLP_ENDPOINT and the others) supply what is left out, and hold
-	// headers with credentials.
+	// A path in Endpoint replaces /v1/traces. OpenTelemetry's own environment variables, such
+	// as OTEL_EXPORTER_OTLP_ENDPOINT, supply settings that are absent here, and headers with
+	// credentials.
 	Endpoint string `yaml:"endpoint" doc:"an OTLP receiver over HTTP, such as http://127.0.0.1:4318 ([operations.md](operations.md#traces)); empty: no traces"`
-	// For a command with a trace context, the publisher's sampling decision applies.
+	// For a command with a trace context, the publisher's sampling decision applies instead.
 	Sample *float64 `yaml:"sample" default:"1" min:"0" max:"1" doc:"share of the commands without a trace context that are traced"`
 }
 
-// endpointVariables supply the endpoint if the file has none (OpenTelemetry Protocol
-// Exporter, Configuration Options).
+// endpointVariables supply the endpoint if the file has none (OpenTelemetry Protocol Exporter,
+// Configuration Options).
 var endpointVariables = []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"}
 
 // On reports whether traces are sent.

@@ -24,14 +24,14 @@ type User struct {
 	Roles        []Role `yaml:"roles"`
 }
 
-// Role is a user's role, and the accounts it applies to.
+// Role is a user's role, and the accounts to which it applies.
 type Role struct {
 	Role     string   `yaml:"role" absent:"required" doc:"producer, subscriber, viewer or operator ([security.md](security.md#roles))"`
 	Accounts []string `yaml:"accounts" absent:"required" doc:"of this configuration"`
 }
 
-// Target returns the connection settings of the configured NATS server. The caller
-// supplies those of the embedded server, and the addresses of a run.
+// Target returns the connection settings for an external NATS server. For an embedded server,
+// the caller must add the address.
 func (c *Config) Target() (queue.ConnectConfig, error) {
 	n := c.NATS
 	t := queue.ConnectConfig{
@@ -51,7 +51,7 @@ func (c *Config) Target() (queue.ConnectConfig, error) {
 	return t, err
 }
 
-// validate refuses nats keys that conflict.
+// validate refuses conflicting nats keys.
 func (n NATS) validate() error {
 	for _, rule := range []struct {
 		broken bool
@@ -80,8 +80,7 @@ func (n NATS) validate() error {
 	return nil
 }
 
-// validateUsers returns an error for each user that could not connect, or that has no
-// permissions.
+// validateUsers returns an error for each user that could not connect or has no permissions.
 func (c *Config) validateUsers() (all []error) {
 	seen := map[string]string{PasswordVariable(roles.RunnerUser): roles.RunnerUser}
 	for i, u := range c.NATS.Users {
@@ -94,8 +93,8 @@ func (c *Config) validateUsers() (all []error) {
 	return all
 }
 
-// validate refuses a user without exactly one login, and a creds file on the embedded
-// server. It also refuses a name too similar to another. Two users with one variable would
+// validate requires exactly one login for a user, and no creds file on the embedded server. It
+// also refuses a user whose password variable is that of another user, because both would then
 // share a password on an external server.
 func (u User) validate(n NATS, other string) error {
 	logins := slices.DeleteFunc([]string{u.Password, u.PasswordFile, u.CredsFile}, func(way string) bool { return way == "" })
@@ -117,7 +116,7 @@ func (u User) validate(n NATS, other string) error {
 	return nil
 }
 
-// QueueUser returns the configured user without a password from a file.
+// QueueUser returns the configured user with its permissions. It does not read password_file.
 func (u User) QueueUser() roles.User {
 	user := roles.User{Name: u.User, Password: u.Password}
 	for _, g := range u.Roles {
@@ -143,9 +142,9 @@ func (c *Config) NATSUsers() ([]roles.User, error) {
 	return users, nil
 }
 
-// LocalUser returns the user of the program's own commands on the runner's machine. It has
-// every role, and its password changes with each run. A system user that can read the
-// password can also read the ledger.
+// LocalUser returns the NATS user of the program's own commands on the runner's machine. The
+// user has every role, and its password changes with each run. Only system users that can also
+// read the ledger can read the password.
 func LocalUser(accounts []string) roles.User {
 	return roles.User{Name: roles.LocalUser, Password: rand.Text(), Grants: []roles.Grant{
 		{Role: queue.RoleOperator, Accounts: accounts}, {Role: queue.RoleProducer, Accounts: accounts},

@@ -4,11 +4,12 @@ package config
 
 import "runtime/debug"
 
-// Version is set by the release build (-ldflags "-X perennial/cmd/perennial/internal/config.Version=…").
+// Version is set by the release build (-ldflags "-X
+// perennial/cmd/perennial/internal/config.Version=…").
 var Version = "0.1.0"
 
-// Commit returns the revision of the build, with "+" if files had changed, or "" if
-// unknown.
+// Commit returns the revision of the build, with "+" if files had uncommitted changes. It
+// returns "" if the revision is unknown.
 func Commit() string {
 	build, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -52,7 +52,7 @@ func (c *Config) validateWebhooks() (all []error) {
 	return all
 }
 
-// validate returns an error with the first invalid field and the fix. It never repeats the
+// validate returns an error with the first invalid field and the fix. It never quotes the
 // address.
 func (w *Webhook) validate() error {
 	if !webhookName.MatchString(w.Name) {
@@ -75,14 +75,14 @@ func (w *Webhook) validate() error {
 	}
 	for i, pattern := range w.Events {
 		if !slices.ContainsFunc(eventTypes(), func(t string) bool { return matchesType(pattern, t) }) {
-			return fmt.Errorf("events[%d] is %.80q, and no event has such a type%s: it is one such as order.delivered, or order.* for all of them", i, pattern, meantType(pattern))
+			return fmt.Errorf("events[%d] is %.80q, and no event has such a type%s: it is one such as order.delivered, or order.* for all of them", i, pattern, suggestType(pattern))
 		}
 	}
 	return nil
 }
 
-// meantType suggests the event type nearest to a word, or returns "".
-func meantType(word string) string {
+// suggestType suggests the event type that is nearest to a word, or returns "".
+func suggestType(word string) string {
 	const within = 4
 	if near := Nearest(word, eventTypes(), within); near != "" {
 		return fmt.Sprintf(" (did you mean %s?)", near)
@@ -92,7 +92,8 @@ func meantType(word string) string {
 
 func eventTypes() []string { return slices.Sorted(maps.Keys(fact.Types())) }
 
-// matchesType reports whether a pattern names a type, or is its prefix followed by *.
+// matchesType reports whether a pattern equals a type, or is a prefix of the type followed by
+// *.
 func matchesType(pattern, eventType string) bool {
 	if prefix, wild := strings.CutSuffix(pattern, "*"); wild && (prefix == "" || strings.HasSuffix(prefix, ".")) {
 		return strings.HasPrefix(eventType, prefix)
@@ -105,13 +106,13 @@ func (w *Webhook) Wants(eventType string) bool {
 	return len(w.Events) == 0 || slices.ContainsFunc(w.Events, func(pattern string) bool { return matchesType(pattern, eventType) })
 }
 
-// WebhookVariable returns the environment variable of a webhook's secret.
+// WebhookVariable returns the name of the environment variable for a webhook's secret.
 func WebhookVariable(name string) string { return SecretVariable("webhook-" + name) }
 
-// WebhookSecrets reads a webhook's secrets from its environment variable, a systemd
-// credential, or its file.
+// WebhookSecrets reads a webhook's secrets from its environment variable, a systemd credential,
+// or its file.
 func (c *Config) WebhookSecrets(w Webhook) (webhook.Secrets, error) {
-	return readFrom(c, secretPlace{"webhook " + w.Name, WebhookVariable(w.Name), "webhook-" + w.Name + ".secret", w.SecretFile}, webhook.ParseSecrets)
+	return readFrom(c, secretSources{"webhook " + w.Name, WebhookVariable(w.Name), "webhook-" + w.Name + ".secret", w.SecretFile}, webhook.ParseSecrets)
 }
 
 // WebhooksOf returns the webhooks of one account.
@@ -144,7 +145,8 @@ func (c *Config) Endpoint(w Webhook) (webhook.Endpoint, error) {
 	}, nil
 }
 
-// receiverCertificate explains a receiver's certificate error, like one of the provider's.
+// receiverCertificate explains a certificate error of the receiver. It returns "" for any other
+// error.
 func receiverCertificate(err error, now time.Time) string {
 	says, do := upstream.CertificateFault(err, "the receiver's", "have this machine's system trust it, if it is meant to be a private one", now)
 	if says == "" {

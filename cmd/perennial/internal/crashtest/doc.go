@@ -1,4 +1,4 @@
-// Package crashtest holds the tests that start the program as real processes, stop
-// and kill them, and compare what is left: ledger, provider's charges, wallet and
-// events. It uses what is documented: arguments, files, exit codes, subjects, JSON.
+// Package crashtest starts the program as real processes, stops and kills them, and then
+// compares the ledger, the provider's charges, the wallet and the events. The tests use only
+// documented interfaces: arguments, files, exit codes, subjects and JSON.
 package crashtest

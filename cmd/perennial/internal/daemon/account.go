@@ -31,13 +31,13 @@ type account struct {
 	ledger atomic.Pointer[ledger.Ledger]
 	Client *upstream.Client
 	counts *counts
-	recent jobs.ProviderWindow // requests of the last minutes
+	recent jobs.ProviderWindow // outcomes of the requests of the last minutes
 
 	webhooks    []*webhook.Sink
-	oneLetter   sync.Mutex // one dead letter is handled at a time
-	corrections sync.Mutex // a second request to correct a letter finds it gone
+	oneLetter   sync.Mutex // held while a request handles a dead letter
+	corrections sync.Mutex // held while a page corrects a dead letter; a second correction of the letter then finds it gone
 
-	started chan struct{} // closed when it works, or is known not to for now
+	started chan struct{} // closed when the account works, or has reported why it does not
 	once    sync.Once
 
 	mu sync.Mutex // guards current
@@ -45,38 +45,38 @@ type account struct {
 
 	standby  standbyState
 	outdated outdated
-	proof    proof
+	access   access
 
-	finishes  finishes
-	answering answering
+	finishes       finishes
+	waitingInboxes waitingInboxes
 
-	wanted fact.Binding // what the provider says, before the ledger is opened; under host.binding
+	wanted fact.Binding // the provider account to which the ledger will be bound; guarded by host.binding
 
 	checked sync.Mutex
 	last    map[string]check // by name
-	warned  map[string]bool  // checks logged as not ready
+	warned  map[string]bool  // by name: checks logged as not ready
 
-	lastRow atomic.Int64 // newest ledger row seen by a probe
+	lastRow atomic.Int64 // newest ledger row that a probe has seen
 
 	file *ledgerFile
 
-	probedStreams time.Time // used by probeStreams only
+	probedStreams time.Time // last run of probeStreams; used only there
 
 	publishedLast uint64 // used by probeEvents only
 	publishedBy   *outbox.Outbox
 	publishedAt   time.Time
 }
 
-// current is the account's working state, and what keeps it from working.
+// current is the account's working state, and the reason why it does not work.
 type current struct {
-	state      string // why it is not ready; "" if it is
+	state      string // why the account is not ready; "" if it is
 	runner     *jobs.Runner
 	sweeper    *schedules.Sweeper
 	outbox     *outbox.Outbox
-	leading    *leading // nil unless it is the leader
+	leading    *leading // nil unless this runner is the leader
 	holding    holding
 	unfollowed string // why a standby cannot follow the events; "" if it can
-	unbound    string // why the leader could not read the provider's account; "" if it did
+	unbound    string // why the leader could not read the provider's account; "" if it could
 }
 
 // snapshot returns a copy of current.
@@ -86,8 +86,8 @@ func (a *account) snapshot() current {
 	return a.current
 }
 
-// newAccountHost opens the ledger and creates the streams, so that commands can be
-// published at once.
+// newAccountHost opens the ledger and creates the streams, so that producers can publish
+// commands before the account works.
 func newAccountHost(ctx context.Context, h *Host, name string) (*account, error) {
 	a := &account{Name: name, host: h, config: h.Config.Accounts[name], log: h.log.WithField("account", name), current: current{state: "starting"}, started: make(chan struct{}), last: map[string]check{}, warned: map[string]bool{}}
 	a.file = &ledgerFile{account: a}
@@ -117,16 +117,17 @@ func newAccountHost(ctx context.Context, h *Host, name string) (*account, error)
 	return a, nil
 }
 
-// Ledger returns the account's ledger. A ledger rebuilt from the events replaces the
-// earlier one, which is closed.
+// Ledger returns the account's ledger. After a rebuild from the events it returns the new
+// ledger, and the earlier one is closed.
 func (a *account) Ledger() *ledger.Ledger { return a.ledger.Load() }
 
-// errTwoNames says that the configuration has one provider account twice.
+// errTwoNames means that the configuration has one provider account under two names.
 var errTwoNames = errors.New("one provider account has two names")
 
-// mayBind refuses a provider account that another account uses: each would report the
-// other's spending as unexplained. It is called before a ledger is opened. If both
-// ledgers are already bound, the first name keeps it.
+// mayBind refuses a provider account that another account of this process uses, because each
+// would report the other's spending as unexplained. The runner calls it before it opens a
+// ledger for a provider account. If both ledgers are already bound, only the alphabetically
+// later account is refused.
 func (a *lifecycle) mayBind(ctx context.Context, want fact.Binding) error {
 	a.host.binding.Lock()
 	defer a.host.binding.Unlock()
@@ -141,7 +142,7 @@ func (a *lifecycle) mayBind(ctx context.Context, want fact.Binding) error {
 		}
 		b, err := other.Ledger().Binding(ctx)
 		if errors.Is(err, ledger.ErrNotFound) {
-			b, err = other.wanted, nil // it may be opening its ledger
+			b, err = other.wanted, nil // the other account may be opening its ledger
 		}
 		if err != nil {
 			return err
@@ -161,7 +162,7 @@ func (a *account) close() {
 	for _, sink := range a.webhooks {
 		sink.Endpoint.Close()
 	}
-	if l := a.Ledger(); l != nil && !a.file.shut {
+	if l := a.Ledger(); l != nil && !a.file.closed {
 		if err := l.Close(); err != nil {
 			a.log.WithError(err).Warn("the ledger did not close cleanly")
 		}
@@ -191,14 +192,14 @@ func (a *account) isStarted() bool {
 
 func (a *account) hasStarted() { a.once.Do(func() { close(a.started) }) }
 
-// exchanged is called at the end of each request to the provider.
+// exchanged is called after each request to the provider.
 func (a *account) exchanged(x upstream.Exchange) {
 	a.counts.request(x)
 	a.recent.Add(x, time.Now())
 }
 
-// heardLately summarises the provider's answers of the last minutes.
-func (a *account) heardLately() jobs.ProviderRecent {
+// providerRecent summarizes the provider's replies of the last minutes.
+func (a *account) providerRecent() jobs.ProviderRecent {
 	r := a.recent.Recent(time.Now())
 	if skew, heard := a.clockSkew(); heard {
 		ms := skew.Milliseconds()

@@ -1,5 +1,5 @@
-// Leader and standby of an account on an external NATS: a runner follows the account's
-// events until it gets the lease, and leads while it holds it.
+// Leader and standby of an account on an external NATS. A runner follows the account's events
+// until it gets the lease. It leads while it has the lease.
 
 package daemon
 
@@ -25,13 +25,13 @@ func (a *account) journalOf(l *ledger.Ledger) journal.Journal {
 	return journal.Journal{Account: a.Name, Queue: a.host.Queue, Ledger: l}
 }
 
-// lookAgain is how often a runner checks whether it may ask for a lease.
-const lookAgain = time.Second
+// leaseCheckEvery is how often a standby checks whether it may ask for the lease.
+const leaseCheckEvery = time.Second
 
-// awaitLease follows the account's events until the runner has its lease. It does not
-// ask for the lease while it cannot fold an event of a later version, or cannot use the
-// provider and another runner can. It returns journal.ErrLedgerBefore or errLedgerUnusable if
-// the ledger must be rebuilt first.
+// awaitLease follows the account's events until this runner gets the lease. The runner does not
+// ask for the lease in two cases: a later version wrote an event that it cannot apply, or it
+// cannot use the provider while another runner can. If the ledger must be rebuilt first,
+// awaitLease returns journal.ErrLedgerBefore or errLedgerUnusable.
 func (a *lifecycle) awaitLease(ctx context.Context) (*lease.Lease, error) {
 	ctx, end := context.WithCancelCause(ctx)
 	var follower sync.WaitGroup
@@ -43,35 +43,36 @@ func (a *lifecycle) awaitLease(ctx context.Context) (*lease.Lease, error) {
 	follower.Go(func() { a.file.watchLedger(ctx, end) })
 	defer func() { end(nil); follower.Wait() }()
 	for ctx.Err() == nil {
-		why, changed := a.outdated.look()
-		if why == "" && !(prover{a.account}).defers() {
+		why, changed := a.outdated.state()
+		if why == "" && !(accessTest{a.account}).defers() {
 			lease, err := a.ask(ctx, changed)
-			if now, _ := a.outdated.look(); err == nil || ctx.Err() == nil && now == "" && !(prover{a.account}).defers() {
+			if now, _ := a.outdated.state(); err == nil || ctx.Err() == nil && now == "" && !(accessTest{a.account}).defers() {
 				return lease, err
 			}
 			continue
 		}
 		a.setState(waitsForLease)
 		a.hasStarted()
-		_, _ = sleep.OrWoken(ctx, lookAgain, changed)
+		_, _ = sleep.OrWoken(ctx, leaseCheckEvery, changed)
 	}
 	return nil, context.Cause(ctx)
 }
 
-// ask waits for the account's lease until changed is closed, or this runner defers.
+// ask waits for the account's lease. It gives up when changed is closed, or when another runner
+// can use the provider and this one cannot.
 func (a *lifecycle) ask(ctx context.Context, changed <-chan struct{}) (*lease.Lease, error) {
 	ctx, giveUp := context.WithCancel(ctx)
 	defer giveUp()
 	go func() {
-		for ctx.Err() == nil && !(prover{a.account}).defers() {
-			if woken, _ := sleep.OrWoken(ctx, lookAgain, changed); woken {
+		for ctx.Err() == nil && !(accessTest{a.account}).defers() {
+			if woken, _ := sleep.OrWoken(ctx, leaseCheckEvery, changed); woken {
 				break
 			}
 		}
 		giveUp()
 	}()
 	return a.host.leases.Acquire(ctx, a.Name, a.host.holder, cluster.LeaseTTL, lease.Turn{
-		Yields: func() bool { return a.host.peers.Leaves(a.host.standing(), a.Name, time.Now()) },
+		Yields: func() bool { return a.host.peers.Leaves(a.host.ownPlacement(), a.Name, time.Now()) },
 		Waits: func() {
 			a.setState(waitsForLease)
 			a.hasStarted()
@@ -79,15 +80,16 @@ func (a *lifecycle) ask(ctx context.Context, changed <-chan struct{}) (*lease.Le
 	})
 }
 
-// followFirst and followMost bound the wait after a failed attempt to follow. An attempt
-// that lasted followMost resets the wait.
+// followFirst and followMost limit the wait after a failed attempt to follow the events. After
+// an attempt that lasted followMost, the wait starts at followFirst again.
 const (
 	followFirst = 250 * time.Millisecond
 	followMost  = 15 * time.Second
 )
 
-// follow folds the account's events until ctx ends, or returns journal.ErrLedgerBefore if rows
-// that it needs are no longer on the stream. /readyz shows why it cannot follow.
+// follow applies the account's events until ctx ends. It retries after errors, and /readyz
+// shows the last one. It returns journal.ErrLedgerBefore if rows that the ledger needs are no
+// longer on the stream.
 func (a *lifecycle) follow(ctx context.Context) error {
 	delay := sleep.Growing(followFirst, followMost)
 	for ctx.Err() == nil {
@@ -119,9 +121,9 @@ func (a *account) setUnfollowed(err error) {
 	}
 }
 
-// lead publishes the runner's rows before they are committed, until end is called. The
-// returned context ends with cause jobs.ErrLost when the lease or the right to append is
-// lost. lease is nil on the embedded server, which needs none.
+// lead makes this runner the leader, until end is called: rows are published before they are
+// committed. The returned context ends with cause jobs.ErrLost when the lease or the right to
+// append is lost. lease is nil on the embedded server, which needs no lease.
 func (a *lifecycle) lead(ctx context.Context, lease *lease.Lease, outbox *outbox.Outbox) (context.Context, func(), error) {
 	if lease == nil {
 		return ctx, func() {}, nil
@@ -137,7 +139,7 @@ func (a *lifecycle) lead(ctx context.Context, lease *lease.Lease, outbox *outbox
 		select {
 		case <-leadership.Over():
 			cancel(errors.Join(jobs.ErrLost, leadership.Err()))
-		case <-lease.Lost(): // also while a stop waits for work in progress
+		case <-lease.Lost(): // the lease may also be lost while a stop waits for work in progress
 			cancel(errLeaseLost)
 			leadership.End()
 		}
@@ -150,13 +152,14 @@ func (a *lifecycle) lead(ctx context.Context, lease *lease.Lease, outbox *outbox
 	}, nil
 }
 
-// leading is the right to append to the account's history, and its publisher.
+// leading is the right to append to the account's history, with the publisher of the appended
+// rows.
 type leading struct {
 	*ledger.Leadership
 	outbox *outbox.Outbox
 }
 
-// setLeading notes that the runner leads; nil: another runner publishes from now on.
+// setLeading records that this runner leads, or for nil that it no longer does.
 func (a *account) setLeading(x *leading) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -164,7 +167,7 @@ func (a *account) setLeading(x *leading) {
 	a.host.announce()
 }
 
-// unacknowledged says that facts wait too long for the events stream, "" if they do not.
+// unacknowledged returns a message if facts wait too long for the events stream, otherwise "".
 func (a *account) unacknowledged() string {
 	leading := a.snapshot().leading
 	if leading == nil {
@@ -184,16 +187,17 @@ func (a *account) unacknowledged() string {
 // slowAfter is how long facts may wait for the events stream before /readyz reports it.
 const slowAfter = 4 * time.Second
 
-// answersAgain is how many of the stream's last rows have their answers sent again by a
-// new leader. The previous one may have died after publishing them.
-const answersAgain = 2048
+// resentAnswers is the number of last rows on the stream for which a new leader sends the
+// answers again. The previous leader may have stopped after it published the rows and before it
+// sent the answers.
+const resentAnswers = 2048
 
-// answered returns the row after which answers to inboxes are sent.
-func (a *lifecycle) answered(ctx context.Context) (uint64, error) {
+// answersAfter returns the row after which the outbox sends answers to inboxes.
+func (a *lifecycle) answersAfter(ctx context.Context) (uint64, error) {
 	noted, err := a.Ledger().Published(ctx)
 	if err != nil {
 		return 0, err
 	}
 	head, _, err := a.Ledger().Head(ctx)
-	return uint64(max(noted.Seq, head-answersAgain, 0)), err
+	return uint64(max(noted.Seq, head-resentAnswers, 0)), err
 }

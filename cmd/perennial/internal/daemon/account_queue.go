@@ -22,15 +22,15 @@ func (a *account) letters() letters.Letters { return letters.Of(a.js(), a.Name) 
 
 func (a *account) positions() positions.Positions { return positions.Of(a.js(), a.Name) }
 
-// stored returns the store of the last listing, for standbys.
+// stored returns the store that passes the last listing to the standbys.
 func (a *account) stored() objects.Fleet { return objects.FleetOf(a.js(), a.Name) }
 
-// streams returns the required streams of the account.
+// streams returns the streams that the account requires.
 func (a *account) streams() streams.Wanted {
 	return streams.Wanted{Account: a.Name, Replicas: a.config.Replicas, Embedded: a.host.Embedded != nil}
 }
 
-// takeCommands starts the intake of the account's commands.
+// takeCommands opens the intake of the account's commands.
 func (a *lifecycle) takeCommands(ctx context.Context) (*intake.Intake, error) {
 	return intake.Open(ctx, a.js(), a.Name)
 }

@@ -1,4 +1,4 @@
-// Answers to the inboxes of duplicate commands: the outcome, when the command ends.
+// Answers to the inboxes of duplicate commands: each gets the outcome when its command ends.
 
 package daemon
 
@@ -16,62 +16,62 @@ import (
 	"perennial/ledger/fact"
 )
 
-// Bounds on waiting inboxes: in all, per user, and per command of a user. An external
-// server does not tell the user of an inbox; there the client counts as the user.
+// Limits on waiting inboxes: total, per user, and per command of one user. An external server
+// does not report an inbox's user, so the client replaces the user there.
 const (
-	mostAnswering   = 1000
-	mostOfUser      = mostAnswering / 4
-	mostOfCommand   = mostAnswering / 20
-	answeringLogged = time.Minute // at most one line
-	answeringSwept  = time.Second // between two scans for inboxes without a listener
+	maxInboxes          = 1000
+	maxInboxesOfUser    = maxInboxes / 4
+	maxInboxesOfCommand = maxInboxes / 20
+	inboxLogEvery       = time.Minute // shortest time between two log entries
+	inboxSweepEvery     = time.Second // shortest time between two scans for inboxes without a listener
 )
 
-// answering holds the places of waiting inboxes. They are lost when the runner stops; a
-// client that then repeats its request is answered again.
-type answering struct {
+// waitingInboxes holds the inboxes that wait for a command to end. They are lost when the
+// runner stops. A client that then repeats its request is answered.
+type waitingInboxes struct {
 	mu     sync.Mutex
-	places map[answerPlace]*holder
-	lost   int // inboxes without a place since the last log line
+	places map[answerPlace]*inboxWaiter
+	lost   int // inboxes refused since the last log entry
 	logged time.Time
 	swept  time.Time
 }
 
 type answerPlace struct{ inbox, command string }
 
-// away holds the places of inboxes whose client has not come back.
-const away = "-"
+// unknownUser is the user of an inbox that currently has no listener.
+const unknownUser = "-"
 
-// holder is the owner of a place, and what ends it.
-type holder struct {
+// inboxWaiter is the goroutine that waits on behalf of an inbox.
+type inboxWaiter struct {
 	user string
 	end  context.CancelFunc
 }
 
-// inboxes answers the inboxes that commands name.
+// inboxes answers the inboxes that commands give.
 type inboxes struct{ *account }
 
-// answerEnd sends the outcome of a duplicate command, at once or when it ends. Only a
-// waiting inbox takes a place.
+// answerEnd sends the outcome of a duplicate command to its inbox, now or when the command
+// ends. Only an inbox that must wait counts against the limits.
 func (a inboxes) answerEnd(ctx context.Context, inbox, id string) {
 	if a.answerFinished(ctx, inbox, id) {
 		return
 	}
 	p := answerPlace{inbox, id}
 	ctx, cancel := context.WithCancel(ctx)
-	h := &holder{end: cancel}
-	if !a.answering.take(p, h, a.listeners, a.log) {
+	h := &inboxWaiter{end: cancel}
+	if !a.waitingInboxes.take(p, h, a.listeners, a.log) {
 		cancel()
 		return
 	}
 	go func() {
-		defer a.answering.leave(p, h)
+		defer a.waitingInboxes.leave(p, h)
 		if answer, err := answers(a).wait(ctx, verbs.WaitRequest{ID: id, TimeoutSeconds: int64(longestWait / time.Second)}); err == nil && answer.Finished {
 			a.answerFinished(ctx, inbox, id)
 		}
 	}()
 }
 
-// answerFinished answers an inbox if its command has ended.
+// answerFinished answers an inbox if its command has ended, and reports whether it has.
 func (a inboxes) answerFinished(ctx context.Context, inbox, id string) bool {
 	answer, err := answers(a).answerNow(ctx, id)
 	if err != nil || !answer.Finished {
@@ -84,8 +84,8 @@ func (a inboxes) answerFinished(ctx context.Context, inbox, id string) bool {
 	return true
 }
 
-// listeners returns the users who listen on an inbox. An external server does not tell:
-// there it returns the client, which may no longer listen.
+// listeners returns the users that listen on an inbox. An external server does not report them.
+// There it returns the client, which may no longer listen.
 func (a inboxes) listeners(inbox string) []string {
 	if a.host.Embedded == nil {
 		return []string{clientOf(inbox)}
@@ -93,32 +93,33 @@ func (a inboxes) listeners(inbox string) []string {
 	return a.host.Embedded.Listeners(inbox)
 }
 
-// nuidPrefix is the length of the inbox prefix that NATS clients draw once per process.
+// nuidPrefix is the length of the random inbox prefix that a NATS client chooses once per
+// process.
 const nuidPrefix = 12
 
-// clientOf returns the common part of a client's inboxes: the user's inbox prefix, as in
-// _INBOX.ann.…, or the prefix that its library draws once. A client that draws each
-// inbox anew evades this; it limits accidents, not attacks.
+// clientOf returns the part that all inboxes of a client have in common. It is the user's inbox
+// prefix, such as ann in _INBOX.ann.…, or the client library's random prefix. A client with a
+// new prefix for each inbox evades the limits, which guard against accidents, not attacks.
 func clientOf(inbox string) string {
 	first, _, _ := strings.Cut(strings.TrimPrefix(inbox, "_INBOX."), ".")
 	return first[:min(len(first), nuidPrefix)]
 }
 
-// take gives an inbox a place until it leaves, or until it has no listener and others
-// need the place. It returns false if the inbox has a place already, or if none is free,
-// which is logged.
-func (x *answering) take(p answerPlace, h *holder, listeners func(inbox string) []string, log *logrus.Entry) bool {
+// take registers an inbox as waiting. If a limit is reached, it first removes inboxes that no
+// longer have a listener. It returns false if the inbox already waits, or if a limit is still
+// reached, which is logged.
+func (x *waitingInboxes) take(p answerPlace, h *inboxWaiter, listeners func(inbox string) []string, log *logrus.Entry) bool {
 	users := listeners(p.inbox)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.places == nil {
-		x.places = map[answerPlace]*holder{}
+		x.places = map[answerPlace]*inboxWaiter{}
 	}
 	if _, has := x.places[p]; has {
 		return false
 	}
 	if len(users) == 0 {
-		users = []string{away}
+		users = []string{unknownUser}
 	}
 	room := func() bool {
 		at := slices.IndexFunc(users, func(user string) bool { return !x.full(user, p.command) })
@@ -132,7 +133,7 @@ func (x *answering) take(p answerPlace, h *holder, listeners func(inbox string) 
 		return true
 	}
 	now := time.Now()
-	if now.Sub(x.swept) >= answeringSwept {
+	if now.Sub(x.swept) >= inboxSweepEvery {
 		x.swept = now
 		for other, of := range x.places {
 			if len(listeners(other.inbox)) == 0 {
@@ -144,7 +145,7 @@ func (x *answering) take(p answerPlace, h *holder, listeners func(inbox string) 
 			return true
 		}
 	}
-	if x.lost++; now.Sub(x.logged) >= answeringLogged {
+	if x.lost++; now.Sub(x.logged) >= inboxLogEvery {
 		log.WithField("user", users[0]).WithField("command_id", p.command).
 			Warnf("%d inboxes are not answered, for too many of the user or the command wait: ask with the verb wait", x.lost)
 		x.lost, x.logged = 0, now
@@ -152,8 +153,8 @@ func (x *answering) take(p answerPlace, h *holder, listeners func(inbox string) 
 	return false
 }
 
-// full reports whether all places, or those of the user or command, are taken.
-func (x *answering) full(user, command string) bool {
+// full reports whether the limit of all inboxes, or of this user or command, is reached.
+func (x *waitingInboxes) full(user, command string) bool {
 	own, same := 0, 0
 	for other, of := range x.places {
 		if of.user == user {
@@ -162,14 +163,14 @@ func (x *answering) full(user, command string) bool {
 			}
 		}
 	}
-	return len(x.places) >= mostAnswering || same >= mostOfCommand || user != "" && own >= mostOfUser
+	return len(x.places) >= maxInboxes || same >= maxInboxesOfCommand || user != "" && own >= maxInboxesOfUser
 }
 
-func (x *answering) leave(p answerPlace, h *holder) {
+func (x *waitingInboxes) leave(p answerPlace, h *inboxWaiter) {
 	h.end()
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.places[p] == h { // the inbox may have lost this place and have another
+	if x.places[p] == h { // the inbox may have been removed and registered again
 		delete(x.places, p)
 	}
 }

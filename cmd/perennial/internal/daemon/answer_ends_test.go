@@ -54,7 +54,7 @@ func TestOneUsersInboxesLeaveRoomForAnothers(t *testing.T) {
 	a.append(t, acceptedAs("over"), endOf("over"))
 
 	greedy, calm := listen("greedy", "_INBOX.greedy.>"), listen("calm", "_INBOX.calm")
-	for n := range 2 * mostAnswering {
+	for n := range 2 * maxInboxes {
 		inboxes{a}.answerEnd(t.Context(), fmt.Sprint("_INBOX.greedy.", n), fmt.Sprint("waits-", n%commands))
 	}
 	inboxes{a}.answerEnd(t.Context(), "_INBOX.calm", "waits-0")
@@ -64,16 +64,16 @@ func TestOneUsersInboxesLeaveRoomForAnothers(t *testing.T) {
 	for len(server.Listeners("_INBOX.greedy.0")) > 0 {
 		runtime.Gosched()
 	}
-	a.answering.mu.Lock()
-	held := len(a.answering.places)
-	a.answering.swept = time.Time{}
-	a.answering.mu.Unlock()
+	a.waitingInboxes.mu.Lock()
+	held := len(a.waitingInboxes.places)
+	a.waitingInboxes.swept = time.Time{}
+	a.waitingInboxes.mu.Unlock()
 	later := listen("greedy", "_INBOX.later")
 	inboxes{a}.answerEnd(t.Context(), "_INBOX.later", "waits-0")
 	a.append(t, endOf("waits-0"))
 	answered(calm)
 	answered(later)
-	if lines := strings.Count(said.String(), "are not answered"); held != mostOfUser+1 || lines != 1 {
+	if lines := strings.Count(said.String(), "are not answered"); held != maxInboxesOfUser+1 || lines != 1 {
 		t.Errorf("%d places were held, and %d lines say so", held, lines)
 	}
 }
@@ -86,18 +86,18 @@ func TestOneClientsInboxesLeaveRoomOnAnOuterServer(t *testing.T) {
 	quiet := logrus.New()
 	quiet.SetOutput(&strings.Builder{})
 	take := func(inbox string, n int) bool {
-		return a.answering.take(answerPlace{inbox, fmt.Sprint(n % 30)}, &holder{end: func() {}}, inboxes{a}.listeners, quiet.WithField("account", "main"))
+		return a.waitingInboxes.take(answerPlace{inbox, fmt.Sprint(n % 30)}, &inboxWaiter{end: func() {}}, inboxes{a}.listeners, quiet.WithField("account", "main"))
 	}
 	for name, next := range map[string]func(n int) string{
 		"drawn": func(int) string { return nats.NewInbox() }, "of a user": func(n int) string { return fmt.Sprint("_INBOX.ann.", n) },
 	} {
 		had := 0
-		for n := range 2 * mostAnswering {
+		for n := range 2 * maxInboxes {
 			if take(next(n), n) {
 				had++
 			}
 		}
-		if had != mostOfUser {
+		if had != maxInboxesOfUser {
 			t.Errorf("%s: %d places", name, had)
 		}
 	}

@@ -1,4 +1,4 @@
-// Whether the configuration file has changed since the runner read it.
+// Detects that the configuration file has changed since the runner read it.
 
 package daemon
 
@@ -13,12 +13,13 @@ import (
 // reread caches the last read of the configuration file. Its zero value is ready to use.
 type reread struct {
 	mu     sync.Mutex
-	at     time.Time // the file's modification time at that read
+	at     time.Time // the file's modification time at the last read
 	config *config.Config
 	err    error
 }
 
-// read reads the file again if it was modified.
+// read returns the configuration in the file. It reads the file again only if the file was
+// modified.
 func (r *reread) read(file string) (*config.Config, error) {
 	info, err := os.Stat(file)
 	if err != nil {
@@ -33,8 +34,8 @@ func (r *reread) read(file string) (*config.Config, error) {
 	return r.config, r.err
 }
 
-// configChanged says how the file's settings and schedules of an account differ from
-// those in use; "" if they do not. The file takes effect at a restart.
+// configChanged returns a message if the file's settings or schedules of an account differ from
+// those in use, otherwise "". A changed file takes effect at the next start.
 func (h *Host) configChanged(account string) string {
 	if h.Config.File == "" {
 		return ""
@@ -42,7 +43,7 @@ func (h *Host) configChanged(account string) string {
 	now, err := h.reread.read(h.Config.File)
 	switch {
 	case err != nil:
-		// The error may quote the file, and every viewer reads this.
+		// Do not show the error: it may quote the file, and every viewer can read this message.
 		return "the configuration file has changed since the runner read it, and a restart would fail: `perennial config show` says why"
 	case now.Accounts[account] == nil:
 		return "the configuration file no longer has this account: restart the runner to apply that"

@@ -1,5 +1,5 @@
-// How `run --refill-events` repairs an events stream that has foreign messages or lost
-// its first events.
+// How `run --refill-events` repairs an events stream that has foreign messages or lost its
+// first events.
 
 package daemon
 
@@ -14,9 +14,10 @@ import (
 )
 
 // removeForeign recreates the events stream if it has foreign messages or lost its first
-// events, and everything else on it is proved to be this ledger's. The outbox then
-// publishes all rows again. A stream with rows unknown to this ledger is left as it is
-// and is an error: the ledger may be outdated. Only `run --refill-events` calls it.
+// events. First it checks that all other messages on the stream are rows of this ledger. The
+// outbox then publishes all rows again. If the stream has a row that this ledger lacks, the
+// ledger may be outdated: removeForeign changes nothing and returns an error. It does nothing
+// without `run --refill-events`.
 func (a *lifecycle) removeForeign(ctx context.Context) error {
 	if !a.refills() {
 		return nil
@@ -46,8 +47,8 @@ func (a *lifecycle) removeForeign(ctx context.Context) error {
 	return a.ensureStreams(ctx)
 }
 
-// foreignMessages counts the messages of the events stream that are not rows in their
-// place. A row that this ledger lacks is an error.
+// foreignMessages counts the messages of the events stream that are not a row at its own
+// sequence. A row that this ledger lacks is an error.
 func (a *lifecycle) foreignMessages(ctx context.Context) (n int, err error) {
 	own := &journal.Source{Ledger: a.Ledger()}
 	for e, err := range a.events().History(ctx, 1) {
@@ -68,7 +69,7 @@ func (a *lifecycle) foreignMessages(ctx context.Context) (n int, err error) {
 				Reason: "the stream holds a row that this ledger does not have: nothing was removed from it",
 			}
 		}
-		if e.Seq != e.StreamSeq { // a copy of a row: the outbox puts each in its own place
+		if e.Seq != e.StreamSeq { // a copy of a row at another sequence: the outbox will publish each row at its own
 			n++
 		}
 	}

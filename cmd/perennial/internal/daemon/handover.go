@@ -1,5 +1,5 @@
-// How a runner hands accounts over to the runners that should lead them: it drains one
-// account at a time, as at its own end.
+// How a runner hands an account over to the runner that should lead it. It drains one account
+// at a time, as at a stop of the process.
 
 package daemon
 
@@ -12,18 +12,18 @@ import (
 	"perennial/ledger/sleep"
 )
 
-// handOverMost bounds a handover: the drain, the last events, and the receiver's answer.
-// After it the handover has failed.
+// handOverMost limits a handover: draining, publishing the last events, and the other runner's
+// start. A handover that takes longer has failed.
 const handOverMost = time.Minute
 
-// holding is the time in which a runner holds an account's lease. The zero value holds
-// none.
+// holding is the period in which a runner has an account's lease. The zero value means that it
+// does not have the lease.
 type holding struct {
 	since  time.Time
-	giveUp func() // drains, and returns the lease
+	giveUp func() // drains the account and releases the lease
 }
 
-// errHandedOver ends the work on an account like a stop of the runner.
+// errHandedOver ends the work on an account in the same way as a stop of the runner.
 var errHandedOver = fmt.Errorf("the account is handed over: %w", context.Canceled)
 
 func (a *account) setHolding(x holding) {
@@ -55,8 +55,8 @@ func (h *Host) handOvers(ctx context.Context) {
 	}
 }
 
-// lookAtHandOver ends a handover in progress when another runner holds the account, this
-// one has taken it back, or it takes too long.
+// lookAtHandOver ends a handover in progress when another runner leads the account, when this
+// runner leads it again, or when the handover takes too long.
 func (h *Host) lookAtHandOver(m *cluster.Mover, now time.Time) {
 	if m.Now == nil {
 		return
@@ -83,7 +83,7 @@ func (h *Host) wishes(now time.Time) []cluster.Wish {
 			held[a.Name] = since
 		}
 	}
-	return h.peers.Wishes(h.standing(), held, now)
+	return h.peers.Wishes(h.ownPlacement(), held, now)
 }
 
 func (h *Host) account(name string) *account {

@@ -27,48 +27,48 @@ import (
 	"perennial/queue/streams"
 )
 
-// probes are the probes of an account for /readyz.
+// probes checks an account's dependencies for /readyz.
 type probes struct{ *account }
 
 // check is the state of one dependency of an account.
 type check struct {
 	Name   string    `json:"name"`
 	OK     bool      `json:"ok"`
-	Since  time.Time `json:"since"` // start of the current state
+	Since  time.Time `json:"since"` // when OK last changed
 	Detail string    `json:"detail,omitempty"`
 }
 
 // Names of checks, as /readyz?verbose and the metrics show them.
 const (
-	needsNATS     = "nats"
-	needsStreams  = "streams"
-	needsSettings = "settings" // shown as streams
-	needsEvents   = "events"
-	needsDisk     = "disk"
-	needsLedger   = "ledger"
-	needsAccount  = "account"
-	needsProvider = "provider"
-	needsPaused   = "paused"
-	needsRestored = "restored"
-	needsSweeps   = "sweeps"
-	needsBooks    = "books"
+	checkNATS     = "nats"
+	checkStreams  = "streams"
+	checkSettings = "settings" // shown as streams
+	checkEvents   = "events"
+	checkDisk     = "disk"
+	checkLedger   = "ledger"
+	checkAccount  = "account"
+	checkProvider = "provider"
+	checkPaused   = "paused"
+	checkRestored = "restored"
+	checkSweeps   = "sweeps"
+	checkBooks    = "books"
 )
 
-// Intervals and timeouts of the probes. /readyz lags by at most an interval and its
+// Intervals and timeouts of the probes. /readyz may be outdated by one interval plus one
 // timeout.
 const (
 	probeEvery    = time.Second
 	probeTimeout  = 3 * time.Second
-	behindAfter   = 5 * time.Second  // for unpublished events
-	healAgain     = 10 * time.Second // between two restarts of the embedded server
-	settingsEvery = 10 * time.Second // comparison of stream and consumer settings
+	behindAfter   = 5 * time.Second  // events may be unpublished for this long
+	healAgain     = 10 * time.Second // shortest time between two restarts of the embedded server
+	settingsEvery = 10 * time.Second // interval of comparing the settings of streams and consumers
 )
 
-// probed holds the results of the host's probes; "" is healthy.
+// probed holds the result of each probe by name: an error text, or "" if healthy.
 type probed struct {
 	mu      sync.Mutex
 	found   map[string]string
-	writing time.Time // start of a disk probe that has not returned; zero: none
+	writing time.Time // start of a disk probe that has not returned; zero if there is none
 }
 
 func (p *probed) set(name string, err error) {
@@ -86,14 +86,14 @@ func (p *probed) set(name string, err error) {
 func (p *probed) get(name string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if name == needsDisk && !p.writing.IsZero() && time.Since(p.writing) > probeTimeout {
+	if name == checkDisk && !p.writing.IsZero() && time.Since(p.writing) > probeTimeout {
 		return "the disk has not answered since " + p.writing.UTC().Format(time.RFC3339)
 	}
 	return p.found[name]
 }
 
-// watch probes the accounts' dependencies until ctx ends, and logs changes. Each probe
-// has its own loop, so that a hanging probe blocks no other.
+// watch probes the accounts' dependencies until ctx ends, and logs changes. Each probe has its
+// own goroutine, so that a hanging probe blocks no other.
 func (h *Host) watch(ctx context.Context) {
 	var loops sync.WaitGroup
 	every := func(probe func(context.Context)) {
@@ -103,7 +103,7 @@ func (h *Host) watch(ctx context.Context) {
 			}
 		})
 	}
-	every(func(ctx context.Context) { h.probe(ctx, needsNATS, h.Queue.Probe) })
+	every(func(ctx context.Context) { h.probe(ctx, checkNATS, h.Queue.Probe) })
 	every(h.probeDisk)
 	every(h.heal)
 	if h.Embedded == nil {
@@ -120,13 +120,13 @@ func (h *Host) watch(ctx context.Context) {
 			}
 		})
 		every(func(ctx context.Context) {
-			h.probe(ctx, needsLedger+a.Name, probes{a}.probeLedger)
+			h.probe(ctx, checkLedger+a.Name, probes{a}.probeLedger)
 		})
 		every(func(context.Context) { a.checks() })
 		if h.Embedded == nil {
 			loops.Go(func() { standbyWatch{a}.watchStandby(ctx) })
-			loops.Go(func() { prover{a}.keepProof(ctx) })
-			loops.Go(func() { carrier{a}.carryListing(ctx) })
+			loops.Go(func() { accessTest{a}.keepAccess(ctx) })
+			loops.Go(func() { listingSync{a}.syncListing(ctx) })
 		}
 	}
 	loops.Wait()
@@ -140,16 +140,16 @@ func (h *Host) probe(ctx context.Context, name string, ask func(context.Context)
 	}
 }
 
-// probeStreams checks that the account's streams answer, and that the events stream
-// still has what it acknowledged. A standby checks less often, because there is one per
-// account and runner.
+// probeStreams checks that the account's streams respond, and that the events stream still has
+// the rows that it acknowledged. A standby checks less often, because every other runner is
+// a standby of the account.
 func (a probes) probeStreams(ctx context.Context) {
 	if a.role() == cluster.RoleStandby && time.Since(a.probedStreams) < standbyEvery {
 		return
 	}
 	a.probedStreams = time.Now()
-	a.host.probe(ctx, needsStreams+a.Name, func(ctx context.Context) error {
-		if why := a.host.Queue.Down(); why != "" { // a fault of the connection, not of a stream
+	a.host.probe(ctx, checkStreams+a.Name, func(ctx context.Context) error {
+		if why := a.host.Queue.Down(); why != "" { // the connection failed, not a stream
 			return errors.New(why)
 		}
 		had := a.onStream(ctx)
@@ -180,12 +180,12 @@ func (a probes) onDisk() error {
 	return nil
 }
 
-// lostFront says that the events stream lacks first events that no archiving removed.
-// The ledger must have everything on the stream. It returns "" if none are missing, or
-// this cannot be read.
+// lostFront returns a message if the events stream lacks first events that were not archived.
+// It returns "" if no such event is missing, or if it cannot tell because the ledger lacks rows
+// of the stream.
 func (a probes) lostFront(ctx context.Context, first, last uint64) string {
 	head, _, err := a.Ledger().Head(ctx)
-	if err != nil || uint64(head) < last { // the row that records the removal may be still to come
+	if err != nil || uint64(head) < last { // the row that records the archiving may still be missing from the ledger
 		return ""
 	}
 	begin, err := a.Ledger().EventsBegin(ctx)
@@ -197,8 +197,7 @@ func (a probes) lostFront(ctx context.Context, first, last uint64) string {
 		why, queue.EventsStream(a.Name), journal.RefillAdvice)
 }
 
-// probeLedger checks that the ledger's file exists and is intact, and notes its newest
-// row.
+// probeLedger checks that the ledger's file exists and is intact, and records its newest row.
 func (a probes) probeLedger(ctx context.Context) error {
 	if err := a.unusable(); err != nil {
 		return err
@@ -209,9 +208,9 @@ func (a probes) probeLedger(ctx context.Context) error {
 	return nil
 }
 
-// probeSettings compares the settings of the account's streams and consumers with the
-// required ones; an administrator may have changed them. probeStreams finds those that
-// do not answer.
+// probeSettings compares the settings of the account's streams and consumers with the required
+// ones, because an administrator may have changed them. It ignores streams that do not respond,
+// which probeStreams reports.
 func (a probes) probeSettings(ctx context.Context) {
 	var wrong error
 	if a.role() == cluster.RoleActive {
@@ -225,11 +224,11 @@ func (a probes) probeSettings(ctx context.Context) {
 			return
 		}
 	}
-	a.host.probed.set(needsSettings+a.Name, wrong)
+	a.host.probed.set(checkSettings+a.Name, wrong)
 }
 
-// onStream returns the newest row that the events stream has acknowledged to this
-// runner's knowledge; 0 if none is known.
+// onStream returns the newest row that the events stream has acknowledged, as far as this
+// runner knows. It returns 0 if the runner knows none.
 func (a probes) onStream(ctx context.Context) uint64 {
 	outbox := a.snapshot().outbox
 	switch {
@@ -238,14 +237,14 @@ func (a probes) onStream(ctx context.Context) uint64 {
 	case a.host.Embedded != nil:
 		return outbox.Published()
 	}
-	head, _, err := a.Ledger().Head(ctx) // a row is on the stream before it is committed
+	head, _, err := a.Ledger().Head(ctx) // on an external NATS, a committed row is already on the stream
 	if err != nil {
 		return 0
 	}
 	return uint64(max(head, 0))
 }
 
-// probeDisk writes and syncs a small file next to the ledgers.
+// probeDisk writes and syncs a small file in the data directory.
 func (h *Host) probeDisk(context.Context) {
 	h.probed.mu.Lock()
 	h.probed.writing = time.Now()
@@ -254,14 +253,14 @@ func (h *Host) probeDisk(context.Context) {
 	if err != nil {
 		err = fmt.Errorf("the disk cannot be written: %w", err)
 	}
-	h.probed.set(needsDisk, err)
+	h.probed.set(checkDisk, err)
 	h.probed.mu.Lock()
 	h.probed.writing = time.Time{}
 	h.probed.mu.Unlock()
 }
 
-// writeProbe writes a page next to the previous one. A full disk would still accept an
-// empty file or an overwritten page.
+// writeProbe writes 4 KiB to a new file, then renames it to path. A full disk would still
+// accept an empty file, or new content in an existing page.
 func writeProbe(path string) error {
 	beside := path + ".new"
 	f, err := os.OpenFile(beside, os.O_CREATE|os.O_WRONLY|os.O_TRUNC|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0o600)
@@ -278,7 +277,7 @@ func writeProbe(path string) error {
 	return err
 }
 
-// heal restarts an embedded server that stopped storing because of its disk, once the
+// heal restarts an embedded server that stopped storing messages because of its disk, once the
 // disk works again.
 func (h *Host) heal(context.Context) {
 	if h.Embedded == nil {
@@ -286,7 +285,7 @@ func (h *Host) heal(context.Context) {
 	}
 	failing := h.Embedded.Failing()
 	h.probed.set("embedded", failing)
-	if failing == nil || h.probed.get(needsDisk) != "" || time.Since(h.healed) < healAgain {
+	if failing == nil || h.probed.get(checkDisk) != "" || time.Since(h.healed) < healAgain {
 		return
 	}
 	h.healed = time.Now()
@@ -296,12 +295,12 @@ func (h *Host) heal(context.Context) {
 	}
 }
 
-// probeEvents checks that facts are published: a head that stays ahead of the stream
-// means that they are not.
+// probeEvents checks that facts are published. It reports an error if the ledger stays ahead of
+// the stream while no event is published.
 func (a probes) probeEvents(ctx context.Context) {
 	outbox := a.snapshot().outbox
 	if outbox == nil {
-		a.host.probed.set(needsEvents+a.Name, nil)
+		a.host.probed.set(checkEvents+a.Name, nil)
 		return
 	}
 	published := outbox.Published()
@@ -319,15 +318,15 @@ func (a probes) probeEvents(ctx context.Context) {
 			behind = fmt.Errorf("%w: %w", behind, why)
 		}
 	}
-	a.host.probed.set(needsEvents+a.Name, behind)
+	a.host.probed.set(checkEvents+a.Name, behind)
 }
 
-// checks checks all dependencies of the account, notes since when each state lasts, and
-// logs changes.
+// checks returns the state of all dependencies of the account, with the time since when each
+// state lasts. It logs changes.
 func (a *account) checks() []check {
 	now := time.Now().UTC()
 	started := a.isStarted()
-	all := a.look()
+	all := a.currentChecks()
 	a.checked.Lock()
 	defer a.checked.Unlock()
 	for i := range all {
@@ -337,7 +336,7 @@ func (a *account) checks() []check {
 		if c.Since = now; known && last.OK == c.OK {
 			c.Since = last.Since
 		}
-		if c.OK == a.warned[c.Name] && (started || c.Name != needsAccount) { // a start in progress is no fault
+		if c.OK == a.warned[c.Name] && (started || c.Name != checkAccount) { // an account that is still starting is not logged as a fault
 			a.warned[c.Name] = !c.OK
 			log := a.log.WithField("check", c.Name)
 			if c.OK {
@@ -351,34 +350,34 @@ func (a *account) checks() []check {
 	return all
 }
 
-// look returns the state of each dependency of the account.
-func (a *account) look() []check {
+// currentChecks returns the state of each dependency of the account, without times.
+func (a *account) currentChecks() []check {
 	x := a.snapshot()
 	state, runner, sweeper := x.state, x.runner, x.sweeper
 	standby := state == waitsForLease
 	if standby {
 		_, problem := a.standby.read()
-		outdated, _ := a.outdated.look()
+		outdated, _ := a.outdated.state()
 		state = cmp.Or(outdated, x.unfollowed, problem)
 	}
 	p := &a.host.probed
 	out := []check{
-		{Name: needsNATS, Detail: cmp.Or(a.host.Queue.Down(), p.get(needsNATS))},
-		{Name: needsStreams, Detail: cmp.Or(p.get("embedded"), p.get(needsStreams+a.Name), p.get(needsSettings+a.Name))},
-		{Name: needsEvents, Detail: cmp.Or(a.unacknowledged(), p.get(needsEvents+a.Name))},
-		{Name: needsLedger, Detail: p.get(needsLedger + a.Name)},
-		{Name: needsDisk, Detail: cmp.Or(a.ledgerFailing(), p.get(needsDisk))},
-		{Name: needsAccount, Detail: state},
+		{Name: checkNATS, Detail: cmp.Or(a.host.Queue.Down(), p.get(checkNATS))},
+		{Name: checkStreams, Detail: cmp.Or(p.get("embedded"), p.get(checkStreams+a.Name), p.get(checkSettings+a.Name))},
+		{Name: checkEvents, Detail: cmp.Or(a.unacknowledged(), p.get(checkEvents+a.Name))},
+		{Name: checkLedger, Detail: p.get(checkLedger + a.Name)},
+		{Name: checkDisk, Detail: cmp.Or(a.ledgerFailing(), p.get(checkDisk))},
+		{Name: checkAccount, Detail: state},
 	}
-	if standby { // its last answer of the provider is out of date
-		return append(out, check{Name: needsProvider, Detail: a.proof.refusal()})
+	if standby { // a standby's last reply from the provider may be outdated
+		return append(out, check{Name: checkProvider, Detail: a.access.refusal()})
 	}
 	if runner != nil && a.role() == cluster.RoleActive {
-		out = append(out, check{Name: needsProvider, Detail: cmp.Or(runner.Silent(), runner.Unsettled())}, check{Name: needsPaused, Detail: pausedText(runner.Paused())},
-			check{Name: needsRestored, Detail: runner.RestorePause()}, check{Name: needsBooks, Detail: runner.Unreconciled()})
+		out = append(out, check{Name: checkProvider, Detail: cmp.Or(runner.Silent(), runner.Unsettled())}, check{Name: checkPaused, Detail: pausedText(runner.Paused())},
+			check{Name: checkRestored, Detail: runner.RestorePause()}, check{Name: checkBooks, Detail: runner.Unreconciled()})
 	}
 	if sweeper != nil {
-		out = append(out, check{Name: needsSweeps, Detail: sweeper.NotReady()})
+		out = append(out, check{Name: checkSweeps, Detail: sweeper.NotReady()})
 	}
 	return out
 }
@@ -396,15 +395,16 @@ func (a *account) ledgerFailing() string {
 	return ""
 }
 
-// unusable reports whether an error is about a lost or damaged ledger file, or a
-// directory locked by another process. A separate check reports these.
+// unusable reports whether err means that the ledger's file is lost or damaged, or that another
+// process has locked the directory. A separate check reports these errors.
 func unusable(err error) bool {
 	_, lost := errors.AsType[*ledger.LostError](err)
 	_, damaged := errors.AsType[*ledger.DamagedError](err)
 	return lost || damaged || errors.Is(err, datadir.ErrLocked)
 }
 
-// notReady returns why the account does not work, one line per reason; "" if it works.
+// notReady returns why the account does not work, one line for each reason. It returns "" if
+// the account works.
 func (a *account) notReady() string {
 	var lines []string
 	for _, c := range a.checks() {
@@ -415,8 +415,7 @@ func (a *account) notReady() string {
 	return strings.Join(lines, "\n")
 }
 
-// role returns active while the runner may append to the account's history, else
-// standby.
+// role returns active while this runner may append to the account's history, otherwise standby.
 func (a *account) role() string {
 	if a.host.Embedded == nil && a.snapshot().leading == nil {
 		return cluster.RoleStandby

@@ -37,8 +37,8 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// embeddedAddress is the address of the in-process sandbox in the ledger's binding,
-// because its port changes with each run.
+// embeddedAddress replaces the address of the sandbox in this process in the ledger's binding,
+// because the sandbox's port changes with each run.
 const embeddedAddress = "sandbox:embedded"
 
 // Host is one `perennial run`: NATS, the accounts and their servers.
@@ -46,28 +46,28 @@ type Host struct {
 	Config    *config.Config
 	log       *logrus.Logger
 	lock      *datadir.Lock
-	name      cluster.Name // among the runners
-	holder    string       // lease holder name
-	instance  string       // of this process, in InstanceHeader
+	name      cluster.Name // this runner's name among the runners
+	holder    string       // this runner's name in leases
+	instance  string       // identifies this process, in InstanceHeader
 	Embedded  *embedded.Server
-	local     roles.User // user of the program's own commands, if the embedded server has users
+	local     roles.User // NATS user of the program's own commands, if the embedded server has users
 	Queue     *queue.Queue
 	leases    *lease.Leases
 	Sandbox   *sandbox.Server
 	Accounts  []*account
 	absent    []absentAccount
-	binding   sync.Mutex    // accounts are bound one at a time
-	turns     *ledger.Turns // of the accounts' writers
+	binding   sync.Mutex    // held while an account is bound to its provider account
+	turns     *ledger.Turns // limits how many writers of ledgers work simultaneously
 	HTTP      *httpHost
 	meter     *meter
-	tracer    *tracing.Tracer              // nil: no traces are sent
-	metadata  map[string]map[string]string // shown in $SRV.INFO for each verb of the accounts' services
+	tracer    *tracing.Tracer              // nil if traces are not sent
+	metadata  map[string]map[string]string // metadata of each service request, shown in $SRV.INFO
 	probed    probed
 	reread    reread
 	peers     cluster.Peers // the other runners, on an external NATS
-	changed   chan struct{} // this runner's own state has changed
+	changed   chan struct{} // signals that this runner's own state has changed
 	stopping  atomic.Bool
-	connected atomic.Pointer[time.Time] // when NATS was reached again; nil: it was never away
+	connected atomic.Pointer[time.Time] // when the connection to NATS was last restored; nil if it was never lost
 	started   time.Time
 	healed    time.Time // last restart of the embedded server; used by heal only
 }
@@ -89,14 +89,15 @@ type ReadyLine struct {
 	Control  string   `json:"control,omitempty"`
 }
 
-// gcPercent lets garbage grow to twice the live heap, instead of once. It saves one
-// microsecond in sixteen for some 30 MiB under full load. GOGC overrides it.
+// gcPercent lets the heap grow to three times the live data, instead of twice. It saves one
+// microsecond in sixteen and costs some 30 MiB under full load. The environment variable GOGC
+// overrides it.
 const gcPercent = 200
 
-// lockWithin is how long a start waits for a killed predecessor to let its directory go.
+// lockWithin is how long a start waits for a killed predecessor to release the data directory.
 const lockWithin = 3 * time.Second
 
-// Start starts everything that listens. Call Run, then Close.
+// Start starts NATS, the accounts and the HTTP server. Call Run to begin work, then Close.
 func Start(ctx context.Context, c *config.Config, log *logrus.Logger) (*Host, error) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
@@ -132,7 +133,7 @@ func (h *Host) start(ctx context.Context) (err error) {
 		return err
 	}
 	h.leases = lease.New(h.Queue.JetStream(), h.replicas())
-	if len(h.Config.Accounts) > 1 { // half of the cores: other work of a command runs beside the writers
+	if len(h.Config.Accounts) > 1 { // half of the cores: the rest of a command's work runs alongside the writers
 		h.turns = ledger.NewTurns(runtime.GOMAXPROCS(0) / 2)
 	}
 	var failed error // of the first account that does not start
@@ -162,15 +163,15 @@ func (h *Host) start(ctx context.Context) (err error) {
 // damaged ledger, or a secret that cannot be used. It returns "" for any other error.
 func missingOf(err error) string {
 	if _, damaged := errors.AsType[*ledger.DamagedError](err); damaged {
-		return needsLedger
+		return checkLedger
 	}
 	if _, secret := errors.AsType[*config.Error](err); secret {
-		return needsAccount
+		return checkAccount
 	}
 	return ""
 }
 
-// startSandbox serves the API in this process as the account's provider.
+// startSandbox runs the sandbox in this process as the account's provider.
 func (h *Host) startSandbox(ctx context.Context) error {
 	var err error
 	h.Sandbox, err = sandbox.Start(context.WithoutCancel(ctx), sandbox.Options{
@@ -230,7 +231,8 @@ func TooManyCopies(account string, replicas int) error {
 	return fmt.Errorf("accounts.%s.replicas is %d, and the embedded NATS server is one: set it to 1, or nats.url to the servers of a cluster", account, replicas)
 }
 
-// reconnected returns when NATS was last reached again, zero if it was never away.
+// reconnected returns when the connection to NATS was last restored, or zero if it was never
+// lost.
 func (h *Host) reconnected() time.Time {
 	if at := h.connected.Load(); at != nil {
 		return *at
@@ -238,8 +240,8 @@ func (h *Host) reconnected() time.Time {
 	return time.Time{}
 }
 
-// refuseAnonymous refuses a NATS server without authentication for a production account,
-// whose money any client could spend.
+// refuseAnonymous returns an error if a production account would use a NATS server without
+// authentication, because any client could then spend the account's money.
 func (h *Host) refuseAnonymous() error {
 	name := h.Config.Production()
 	if h.Embedded != nil || name == "" || !h.Queue.Anonymous() {
@@ -338,11 +340,12 @@ func (h *Host) Close() {
 	}
 }
 
-// startTimeout is how long `run` waits for accounts that another runner leads before it
-// reports ready.
+// startTimeout is how long `run` waits for accounts to start before it reports that it is
+// ready.
 const startTimeout = 5 * time.Second
 
-// WaitStarted returns when every account works, or is known not to for now.
+// WaitStarted returns when every account works or has reported why it does not, at the latest
+// after startTimeout.
 func (h *Host) WaitStarted(ctx context.Context) {
 	timer := time.NewTimer(startTimeout)
 	defer timer.Stop()
@@ -366,7 +369,7 @@ func (h *Host) Ready() ReadyLine {
 	return line
 }
 
-// NATSURL returns the client address of NATS.
+// NATSURL returns the address of NATS for clients.
 func (h *Host) NATSURL() string {
 	if h.Embedded != nil {
 		return h.Embedded.URL()
@@ -374,29 +377,28 @@ func (h *Host) NATSURL() string {
 	return h.Queue.URL()
 }
 
-// RunFile returns the file in which a running host leaves its addresses, for commands in
-// the same directory.
+// RunFile returns the path of the file in which a running host stores its addresses, for
+// commands that use the same data directory.
 func RunFile(dataDir string) string { return filepath.Join(dataDir, "run.json") }
 
-// RunAddresses is the content of [RunFile]: the ready line, and the login of the
-// program's commands if the embedded server has users. The password is valid for this
-// run only.
+// RunAddresses is the content of [RunFile]: the ready line, and the login of the program's own
+// commands if the embedded server has users. The password is valid for this run only.
 type RunAddresses struct {
 	ReadyLine
-	Instance string `json:"instance"` // /livez answers it in [InstanceHeader]
+	Instance string `json:"instance"` // /livez returns it in the header [InstanceHeader]
 	User     string `json:"user,omitempty"`
 	Password string `json:"password,omitempty"`
 }
 
-// InstanceHeader is the response header of /livez that identifies the process. A killed
-// process leaves its file, and another installation may get its ports: an address in the
-// file is valid only if the answering process wrote it.
+// InstanceHeader is the response header of /livez that identifies the process. A killed process
+// leaves its file behind, and another installation may get its ports. A client must therefore
+// use an address from the file only if /livez there returns the same instance.
 const InstanceHeader = "Perennial-Instance"
 
 func (h *Host) writeRunFile() error {
 	text, err := json.Marshal(RunAddresses{h.Ready(), h.instance, h.local.Name, h.local.Password}) //nolint:gosec // a password of this run, in a file of mode 0600
 	if err == nil {
-		// An existing link is replaced, not followed.
+		// files.Write replaces an existing link and does not follow it.
 		err = files.Write(RunFile(h.Config.DataDir), 0o600, func(w io.Writer) error { _, err := w.Write(append(text, '\n')); return err })
 	}
 	if err != nil {

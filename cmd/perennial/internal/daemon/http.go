@@ -21,8 +21,8 @@ import (
 	"perennial/ledger/connlimit"
 )
 
-// httpHost serves health, metrics and the web UI. None shows a credential: the ledger
-// holds none.
+// httpHost serves health, metrics and the web UI. No page shows a stored credential, because
+// the ledger has none.
 type httpHost struct {
 	host     *Host
 	server   *http.Server
@@ -30,8 +30,8 @@ type httpHost struct {
 	listener net.Listener
 }
 
-// maxHTTPConnections bounds open connections, including up to 200 event streams. A new
-// one beyond it replaces an idle one, so that health stays reachable.
+// maxHTTPConnections limits open connections, including up to 200 event streams. At the limit,
+// a new connection replaces an idle one, so that health stays reachable.
 const maxHTTPConnections = 512
 
 func startHTTP(h *Host) (*httpHost, error) {
@@ -56,7 +56,7 @@ func startHTTP(h *Host) (*httpHost, error) {
 		return nil, errors.Join(err, listener.Close())
 	}
 	s.pages = pages
-	root := http.NewServeMux() // pages guard themselves; everything else is guarded here
+	root := http.NewServeMux() // the web UI has its own guards; all other paths are guarded here
 	for _, path := range []string{"/livez", "/readyz", "/nodes", "/metrics"} {
 		root.Handle(path, s.guarded(mux))
 	}
@@ -78,9 +78,9 @@ func startHTTP(h *Host) (*httpHost, error) {
 	return s, nil
 }
 
-// guarded refuses a page requested under a foreign host name: a site could point its own
-// name here, and its scripts could read the page. Only health is served under any name,
-// without reasons. Pages are not cached or framed.
+// guarded refuses a request with a foreign host name. Otherwise a website could point its own
+// name to this server, and its scripts could read the responses. Only health, without reasons,
+// is served under any name. Responses are not cached and not shown in frames.
 func (s *httpHost) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		health := r.URL.Path == "/livez" || r.URL.Path == "/readyz" && r.URL.RawQuery == ""
@@ -113,8 +113,8 @@ func (s *httpHost) close() {
 	s.pages.Close()
 }
 
-// livez returns 200 unless a part of the process is stuck, which only a restart can fix.
-// Work in progress continues after it.
+// livez returns 200 unless a part of the process is stuck, which only a restart can fix. A
+// restart continues the work in progress.
 func (s *httpHost) livez(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set(InstanceHeader, s.host.instance)
 	for _, a := range s.host.Accounts {
@@ -127,18 +127,18 @@ func (s *httpHost) livez(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintln(w, "ok")
 }
 
-// stuckAfter is how long one commit, or one batch of accepted commands, may take. A
-// writer stops waiting for another process's lock after seconds.
+// stuckAfter is how long one commit, or one batch of accepted commands, may take. It exceeds
+// the seconds for which a writer waits for another process's lock.
 const stuckAfter = 2 * time.Minute
 
-// stuck returns which part of the account is stuck, "" if none. Commands that wait for
-// NATS are not stuck.
+// stuck returns which part of the account is stuck, or "". Commands that wait for NATS are not
+// stuck.
 func (a *account) stuck(now time.Time) string {
 	if since := a.Ledger().WorkingSince(); !since.IsZero() && now.Sub(since) > stuckAfter {
 		return "the ledger's writer is at one commit since " + since.UTC().Format(time.RFC3339)
 	}
 	runner := a.snapshot().runner
-	if runner == nil || a.host.probed.get(needsNATS) != "" || a.host.probed.get(needsStreams+a.Name) != "" {
+	if runner == nil || a.host.probed.get(checkNATS) != "" || a.host.probed.get(checkStreams+a.Name) != "" {
 		return ""
 	}
 	if since := runner.TakingSince(); !since.IsZero() && now.Sub(since) > stuckAfter {
@@ -147,7 +147,7 @@ func (a *account) stuck(now time.Time) string {
 	return ""
 }
 
-// Readiness is what /readyz?verbose answers.
+// Readiness is the response of /readyz?verbose.
 type Readiness struct {
 	Ready    bool               `json:"ready"`
 	Accounts []accountReadiness `json:"accounts"`
@@ -160,8 +160,8 @@ type accountReadiness struct {
 	Checks  []check `json:"checks"`
 }
 
-// readyz returns 200 if every account works, else 503 with the reasons. A foreign host
-// name gets no reasons.
+// readyz returns 200 if every account works, otherwise 503 with the reasons. A request with a
+// foreign host name gets no reasons.
 func (s *httpHost) readyz(w http.ResponseWriter, r *http.Request) {
 	out, text := Readiness{Ready: true}, strings.Builder{}
 	for _, a := range s.host.Accounts {
@@ -172,7 +172,7 @@ func (s *httpHost) readyz(w http.ResponseWriter, r *http.Request) {
 				continue
 			}
 			one.Ready, out.Ready = false, false
-			if !said[c.Detail] { // without NATS several checks have the same reason
+			if !said[c.Detail] { // without NATS, several checks have the same reason
 				fmt.Fprintf(&text, "%s: %s\n", a.Name, c.Detail)
 			}
 			said[c.Detail] = true
@@ -198,7 +198,7 @@ func (s *httpHost) readyz(w http.ResponseWriter, r *http.Request) {
 	}
 	said := text.String()
 	if !out.Ready && !s.host.Config.HTTP.ServesHost(r.Host) {
-		said = "not ready\n" // a load balancer may use any name, and so may another site
+		said = "not ready\n" // a load balancer may use any host name, but so may a foreign website
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(code)

@@ -1,4 +1,4 @@
-// The file of an account's ledger: how it is opened, and made again from the events.
+// The file of an account's ledger: how it is opened, and how it is rebuilt from the events.
 
 package daemon
 
@@ -16,16 +16,16 @@ import (
 	"perennial/ledger/sleep"
 )
 
-// ledgerFile opens the account's ledger, and makes it again from the events.
+// ledgerFile opens the account's ledger, and rebuilds it from the events.
 type ledgerFile struct {
 	*account
 
-	shut bool // the ledger is closed, to be rebuilt; used by its lifecycle only
+	closed bool // the ledger is closed and must be reopened or rebuilt; used by its lifecycle only
 }
 
-// openLedger opens the account's ledger at the start. On an external NATS, a ledger that
-// ends before the events stream begins is rebuilt from the snapshot; if that fails, each
-// turn retries it.
+// openLedger opens the account's ledger at the start. On an external NATS, it moves a damaged
+// ledger aside. It also rebuilds a ledger that ends before the events stream begins. If the
+// rebuild fails, the next phase that prepares the account retries it.
 func (a *ledgerFile) openLedger(ctx context.Context) error {
 	l, err := ledger.Open(ctx, a.ledgerConfig())
 	if damaged, is := errors.AsType[*ledger.DamagedError](err); is && a.host.Config.NATS.External() {
@@ -38,7 +38,7 @@ func (a *ledgerFile) openLedger(ctx context.Context) error {
 	}
 	a.ledger.Store(l)
 	if a.host.Config.NATS.External() && a.host.Queue.Down() == "" {
-		if err := a.makeLedger(ctx); err != nil {
+		if err := a.rebuild(ctx); err != nil {
 			a.log.WithError(err).Warn("the ledger ends before the events stream begins, and could not be made from the snapshot beside the stream; it is tried again")
 		}
 	}
@@ -50,15 +50,15 @@ func (a *ledgerFile) ledgerConfig() ledger.Config {
 		Held: a.host.lock.Check, Turns: a.host.turns, Committed: a.counts.committed}
 }
 
-// makeLedger rebuilds a ledger that ends before the events stream begins, such as an
-// empty one, from a snapshot and the later events. The old file is moved aside. Any
-// other ledger, or one without a matching snapshot, stays. Nothing may write the ledger
+// rebuild rebuilds a ledger that ends before the events stream begins, such as an empty one. It
+// uses a snapshot and the later events, and moves the old file aside. It changes nothing if the
+// ledger lacks no rows, or if no snapshot matches. No other goroutine may write the ledger
 // meanwhile.
-func (a *ledgerFile) makeLedger(ctx context.Context) error {
-	if err := a.leaveUnusable(ctx); err != nil {
+func (a *ledgerFile) rebuild(ctx context.Context) error {
+	if err := a.setAside(ctx); err != nil {
 		return err
 	}
-	if err := a.openAgain(ctx); err != nil {
+	if err := a.reopen(ctx); err != nil {
 		return err
 	}
 	head, missing, err := a.journal().Missing(ctx)
@@ -81,11 +81,11 @@ func (a *ledgerFile) makeLedger(ctx context.Context) error {
 			return journal.Bodies(a.events().History(ctx, uint64(max(first, 1))))
 		},
 		Replacing: func() error {
-			a.shut = true
+			a.closed = true
 			return a.Ledger().Close()
 		},
 	}.Run(ctx)
-	if err = errors.Join(err, a.openAgain(ctx)); err != nil { // opened after a failure too
+	if err = errors.Join(err, a.reopen(ctx)); err != nil { // also after a failure
 		return fmt.Errorf("make the ledger: %w", err)
 	}
 	a.log.WithFields(logrus.Fields{"was_seq": head, "snapshot_seq": snapshot.Seq, "events": out.Events, "replaced": out.Replaced}).
@@ -93,11 +93,11 @@ func (a *ledgerFile) makeLedger(ctx context.Context) error {
 	return nil
 }
 
-// errLedgerUnusable says that the ledger's file is lost or damaged, and must be rebuilt.
+// errLedgerUnusable means that the ledger's file is lost or damaged, and must be rebuilt.
 var errLedgerUnusable = errors.New("the ledger cannot be used, and is made again from the events stream")
 
-// unusable returns why the ledger cannot be used, nil if it can. On an external NATS it
-// advises nothing, because the ledger is rebuilt automatically.
+// unusable returns why the ledger cannot be used, or nil. On an external NATS, the error
+// contains no advice, because the ledger is rebuilt automatically.
 func (a *account) unusable() error {
 	err := a.Ledger().Unusable()
 	if damaged, is := errors.AsType[*ledger.DamagedError](err); is && a.host.Embedded == nil {
@@ -109,7 +109,7 @@ func (a *account) unusable() error {
 	return err
 }
 
-// watchLedger calls end with the reason once the ledger is no longer writable.
+// watchLedger calls end with the reason once the ledger can no longer be used.
 func (a *ledgerFile) watchLedger(ctx context.Context, end func(error)) {
 	for sleep.For(ctx, probeEvery) == nil {
 		if err := a.unusable(); err != nil {
@@ -119,11 +119,11 @@ func (a *ledgerFile) watchLedger(ctx context.Context, end func(error)) {
 	}
 }
 
-// leaveUnusable moves a lost or damaged ledger aside. An empty one replaces it and
-// follows the events stream, which has every row before it is committed. If the stream
-// lost rows of this ledger, the file stays for an operator.
-func (a *ledgerFile) leaveUnusable(ctx context.Context) error {
-	if a.shut {
+// setAside moves a lost or damaged ledger aside. An empty ledger replaces it and follows the
+// events stream, which has every committed row. If the stream lost rows that this ledger had,
+// the file stays for an operator.
+func (a *ledgerFile) setAside(ctx context.Context) error {
+	if a.closed {
 		return nil
 	}
 	why := a.unusable()
@@ -143,7 +143,7 @@ func (a *ledgerFile) leaveUnusable(ctx context.Context) error {
 	if err := a.moveLedgerAside(why); err != nil {
 		return err
 	}
-	a.shut = true
+	a.closed = true
 	if err := a.Ledger().Close(); err != nil {
 		a.log.WithError(err).Warn("the ledger that was moved aside did not close cleanly")
 	}
@@ -158,15 +158,15 @@ func (a *ledgerFile) moveLedgerAside(why error) error {
 	return err
 }
 
-// openAgain opens the ledger if it is closed.
-func (a *ledgerFile) openAgain(ctx context.Context) error {
-	if !a.shut {
+// reopen opens the ledger if it is closed.
+func (a *ledgerFile) reopen(ctx context.Context) error {
+	if !a.closed {
 		return nil
 	}
 	l, err := ledger.Open(ctx, a.ledgerConfig())
 	if err == nil {
 		a.ledger.Store(l)
-		a.shut = false
+		a.closed = false
 	}
 	return err
 }

@@ -1,4 +1,4 @@
-// An account's life: it goes from phase to phase as package life says.
+// An account's life: it moves from phase to phase as package life decides.
 
 package daemon
 
@@ -19,28 +19,29 @@ import (
 	"perennial/queue/outbox"
 )
 
-// lifecycle moves an account from phase to phase. Its fields are used by run only.
+// lifecycle moves an account from phase to phase. Only run and the methods it calls use the
+// fields.
 type lifecycle struct {
 	*account
 
 	tenure *tenure // nil while this runner may not lead
 
-	acknowledged uint64 // newest row ever seen on the stream by this process
-	shorter      bool   // another runner has rows that the stream lost
-	refilled     bool   // what `run --refill-events` asked for is done
-	said         string // last logged failure
+	acknowledged uint64 // newest row that this process has seen on the stream
+	shorter      bool   // another runner has rows that the stream has lost and this ledger lacks
+	refilled     bool   // `run --refill-events` has been carried out
+	lastLogged   string // last logged failure
 }
 
-// tenure is the time in which this runner may lead the account. ctx ends with it; its cause
-// says why.
+// tenure is the period in which this runner may lead the account. Its ctx ends with it, and the
+// cause of ctx says why.
 type tenure struct {
 	ctx   context.Context
 	lease *lease.Lease // nil on the embedded server, which has no other runner
 	end   func()
 }
 
-// run serves the account until ctx ends or an operator must act. Any other failure is
-// logged, shown on /readyz, and waited out.
+// run serves the account until ctx ends or an operator must act. After any other failure it
+// logs the error, shows it on /readyz, waits, and continues.
 func (a *lifecycle) run(ctx context.Context) error {
 	defer a.hasStarted()
 	err := phases(ctx, a.do, a.leave)
@@ -53,15 +54,15 @@ func (a *lifecycle) run(ctx context.Context) error {
 	return err
 }
 
-// waitFirst and waitMost bound the wait after a failure. It starts at waitFirst again after
-// waitMost without one.
+// waitFirst and waitMost limit the wait after a failure. After waitMost without a failure, the
+// wait starts at waitFirst again.
 const (
 	waitFirst = 250 * time.Millisecond
 	waitMost  = 15 * time.Second
 )
 
-// phases runs one phase after another until ctx ends or an account's life does, and returns
-// the last phase's error. leave is called after each phase.
+// phases runs one phase after another until ctx ends or the phase is life.Stopped. It returns
+// the error of the last phase. It calls leave after each phase.
 func phases(ctx context.Context, do func(context.Context, life.Phase) error, leave func(life.Arrow, error)) error {
 	delay := sleep.Growing(waitFirst, waitMost)
 	phase, began := life.Closed, time.Now()
@@ -84,7 +85,7 @@ func phases(ctx context.Context, do func(context.Context, life.Phase) error, lea
 	return nil
 }
 
-// phaseOutcome names the outcome of a phase that ended with err.
+// phaseOutcome returns the outcome of a phase that ended with err.
 func phaseOutcome(ctx context.Context, p life.Phase, err error) life.Outcome {
 	switch {
 	case ctx.Err() != nil:
@@ -105,15 +106,15 @@ func phaseOutcome(ctx context.Context, p life.Phase, err error) life.Outcome {
 	return life.Failed
 }
 
-// refused reports whether an operator must act before the account is served again: the
-// provider's account, or the stream's history, does not belong to its ledger.
+// refused reports whether an operator must act before the account is served again. This is so
+// if the provider's account, or the stream's history, does not belong to the ledger.
 func refused(err error) bool {
 	var binding *jobs.BindingError
 	var diverged *outbox.DivergedError
 	return errors.As(err, &binding) || errors.As(err, &diverged) || errors.Is(err, errTwoNames)
 }
 
-// do runs a phase to its end.
+// do runs one phase to its end.
 func (a *lifecycle) do(ctx context.Context, p life.Phase) error {
 	switch p {
 	case life.Closed:
@@ -129,8 +130,8 @@ func (a *lifecycle) do(ctx context.Context, p life.Phase) error {
 	return ctx.Err()
 }
 
-// leave ends the tenure unless the next phase belongs to it, and says why the account does
-// not work.
+// leave ends the tenure unless the next phase also needs it. If the runner waits before the
+// next phase, leave logs and shows the reason.
 func (a *lifecycle) leave(next life.Arrow, err error) {
 	if a.tenure != nil && next.To != life.TakingOver && next.To != life.Leading {
 		a.tenure.end()
@@ -144,16 +145,15 @@ func (a *lifecycle) leave(next life.Arrow, err error) {
 		why = err.Error()
 	}
 	state := "waits to be started again: " + why
-	if a.said != state {
+	if a.lastLogged != state {
 		a.log.WithError(err).Warn("the account cannot work now; it is started again")
 	}
-	a.said = state
+	a.lastLogged = state
 	a.setState(state)
 	a.hasStarted()
 }
 
-// prepare returns once NATS is reachable, its streams are as required, and the ledger is
-// open.
+// prepare returns once NATS is reachable, the streams are as required, and the ledger is open.
 func (a *lifecycle) prepare(ctx context.Context) error {
 	if why := a.host.Queue.Down(); why != "" {
 		a.setState(why)
@@ -171,14 +171,14 @@ func (a *lifecycle) prepare(ctx context.Context) error {
 	if err := a.ensureStreams(ctx); err != nil || a.host.Embedded != nil {
 		return err
 	}
-	if err := a.file.makeLedger(ctx); err != nil {
+	if err := a.file.rebuild(ctx); err != nil {
 		return err
 	}
-	return a.awaitLongest(ctx)
+	return a.awaitLongerLedger(ctx)
 }
 
-// awaitTenure returns when this runner may lead: on an external NATS with the account's
-// lease.
+// awaitTenure returns when this runner may lead. On an external NATS, this requires the
+// account's lease.
 func (a *lifecycle) awaitTenure(ctx context.Context) error {
 	if a.host.Embedded != nil {
 		a.tenure = &tenure{ctx: ctx, end: func() {}}
@@ -191,7 +191,7 @@ func (a *lifecycle) awaitTenure(ctx context.Context) error {
 	return err
 }
 
-// newTenure begins a tenure that ends when the lease or the ledger is lost, or the account
+// newTenure begins a tenure that ends when the lease or the ledger is lost, or when the account
 // is handed over.
 func (a *lifecycle) newTenure(ctx context.Context, lease *lease.Lease) *tenure {
 	held, cancel := context.WithCancelCause(ctx)
@@ -217,8 +217,8 @@ func (a *lifecycle) newTenure(ctx context.Context, lease *lease.Lease) *tenure {
 	}}
 }
 
-// why returns the reason for which a phase ended with err: the end of the tenure, if that
-// came first.
+// why returns the reason why a phase ended with err: the cause that ended the tenure, if there
+// is one, otherwise err.
 func (t *tenure) why(ctx context.Context, err error) error {
 	switch cause := context.Cause(t.ctx); {
 	case errors.Is(cause, errLeaseLost), errors.Is(cause, errLedgerUnusable):
@@ -229,7 +229,7 @@ func (t *tenure) why(ctx context.Context, err error) error {
 	return err
 }
 
-// takeOver brings the ledger to the end of the account's events.
+// takeOver applies the account's events to the ledger up to the last one.
 func (a *lifecycle) takeOver(ctx context.Context) error {
 	if a.host.Embedded != nil {
 		return a.removeForeign(ctx)
@@ -246,8 +246,8 @@ func (a *lifecycle) takeOver(ctx context.Context) error {
 	return a.yieldToLongest(ctx)
 }
 
-// noteRefused makes the note of rows seen on a stream that lost them firm: the next
-// start must refuse that stream too.
+// noteRefused records permanently which rows this process saw on a stream that then lost them.
+// The next start must refuse that stream too.
 func (a *lifecycle) noteRefused(ctx context.Context, err error) {
 	diverged, ok := errors.AsType[*outbox.DivergedError](err)
 	if !ok || diverged.StreamSeq >= a.acknowledged {
@@ -255,7 +255,7 @@ func (a *lifecycle) noteRefused(ctx context.Context, err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), publishAtEnd)
 	defer cancel()
-	const firm = true // as after an orderly stop: no crash explains the loss
+	const firm = true // as after an orderly stop, because no crash explains the loss
 	if err := a.Ledger().NotePublished(ctx, int64(a.acknowledged), firm); err != nil {
 		a.log.WithError(err).Error("the ledger could not note what the events stream has lost: do not start the account again before the stream is checked")
 	}
@@ -264,7 +264,7 @@ func (a *lifecycle) noteRefused(ctx context.Context, err error) {
 // waitsForLease is the state of a standby.
 const waitsForLease = "another runner leads the account, and this one is a standby"
 
-// streamsTimeout bounds one check of the account's streams.
+// streamsTimeout limits one check of the account's streams.
 const streamsTimeout = 10 * time.Second
 
 func (a *account) ensureStreams(ctx context.Context) error {
@@ -275,6 +275,6 @@ func (a *account) ensureStreams(ctx context.Context) error {
 
 var errLeaseLost = fmt.Errorf("the account's lease was lost: %w", jobs.ErrLost)
 
-// RequiredPayload is the max_payload that a NATS server needs, in bytes: the largest
-// fact with its envelope and headers.
+// RequiredPayload is the max_payload that a NATS server needs, in bytes: the largest fact with
+// its envelope and headers.
 const RequiredPayload = ledger.MaxFactBytes + 16<<10

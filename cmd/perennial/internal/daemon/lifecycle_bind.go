@@ -1,4 +1,4 @@
-// Waits for the provider at the start of a turn, until it identifies the account.
+// Waits at the start of leading until the provider identifies the account.
 
 package daemon
 
@@ -12,7 +12,8 @@ import (
 	"perennial/upstream"
 )
 
-// bind asks the provider until it answers. Only a mismatching answer is an error.
+// bind reads the provider's account, and retries until the provider replies. It returns an
+// error only if the account does not match the ledger's, or if ctx ends.
 func (a *lifecycle) bind(ctx context.Context, runner *jobs.Runner) error {
 	retry, said := sleep.Doubling(time.Second, time.Minute), ""
 	for {
@@ -22,16 +23,16 @@ func (a *lifecycle) bind(ctx context.Context, runner *jobs.Runner) error {
 		if err == nil || errors.As(err, &mismatch) || errors.Is(err, errTwoNames) || ctx.Err() != nil {
 			return err
 		}
-		a.setState(notBound(err))
+		a.setState(bindFailure(err))
 		pause := retry.Next()
 		if throttled, ok := errors.AsType[*jobs.ThrottledError](err); ok {
 			a.setState(err.Error())
 			pause = max(pause, min(time.Until(throttled.Until), longestBindWait))
 		} else {
-			a.setUnbound(notBound(err))
+			a.setUnbound(bindFailure(err))
 		}
 		a.hasStarted()
-		if why := notBound(err); why != said {
+		if why := bindFailure(err); why != said {
 			a.log.Warn(why + ": nothing is sent before the provider's account can be read; trying again")
 			said = why
 		}
@@ -41,19 +42,20 @@ func (a *lifecycle) bind(ctx context.Context, runner *jobs.Runner) error {
 	}
 }
 
-// notBound distinguishes a provider that refuses the key from one that does not answer.
-func notBound(err error) string {
+// bindFailure returns a message that distinguishes a provider that refuses the key from one
+// that does not reply.
+func bindFailure(err error) string {
 	if refused, ok := errors.AsType[*upstream.Error](err); ok && refused.HTTPStatus/100 == 4 {
 		return "the provider refused: " + err.Error() + " (are app_id, the secret and base_url right?)"
 	}
 	return "the provider does not answer: " + err.Error()
 }
 
-// longestBindWait bounds the wait before a start asks the provider again, even if its
-// Retry-After is longer.
+// longestBindWait limits the wait before a start asks the provider again, even if the
+// provider's Retry-After is longer.
 const longestBindWait = 10 * time.Minute
 
-// waitOrResumed waits for a time, or until an operator ends the Retry-After in force.
+// waitOrResumed waits for a duration, or until an operator ends the Retry-After in force.
 func waitOrResumed(ctx context.Context, runner *jobs.Runner, d time.Duration) error {
 	end, held := time.Now().Add(d), runner.Throttled()
 	for time.Now().Before(end) && runner.Throttled() == held {

@@ -1,5 +1,5 @@
-// One turn of an account: it starts the provider, runner, schedules, outbox and service,
-// and stops them in order.
+// Leading an account: it starts the runner, schedules, outbox and service, and stops them in
+// order.
 
 package daemon
 
@@ -23,11 +23,11 @@ import (
 	"perennial/schedules"
 )
 
-// publishAtEnd is how long a stopping account waits for its last events.
+// publishAtEnd is how long a stopping account waits until its last events are published.
 const publishAtEnd = 10 * time.Second
 
-// serve binds the account to its provider and works. Events are published until the last
-// fact is out. lease is nil on the embedded server.
+// serve binds the account to its provider and works until ctx ends or something fails. It then
+// publishes the last facts. lease is nil on the embedded server.
 func (a *lifecycle) serve(ctx context.Context, lease *lease.Lease) error {
 	commands, err := a.takeCommands(ctx)
 	if err != nil {
@@ -51,7 +51,7 @@ func (a *lifecycle) serve(ctx context.Context, lease *lease.Lease) error {
 		return err
 	}
 	defer end()
-	counted := a.counts.following(a.Ledger(), a.log)
+	counted := a.counts.newFactCounter(a.Ledger(), a.log)
 	runner := a.newRunner(ctx, commands, counted)
 	a.setState("reading the provider's account")
 	stop, err := a.serveVerbs(ctx, runner)
@@ -69,24 +69,24 @@ func (a *lifecycle) serve(ctx context.Context, lease *lease.Lease) error {
 	a.mu.Lock()
 	a.outbox, a.sweeper = outbox, sweeper
 	a.mu.Unlock()
-	a.said = ""
+	a.lastLogged = ""
 	a.setState("")
 	a.hasStarted()
 	defer counted.start(outbox, begin)()
 	return a.workAndPublish(ctx, runner, outbox, sweeper)
 }
 
-// newOutbox makes the publisher of the journal.
+// newOutbox returns the publisher of the journal.
 func (a *lifecycle) newOutbox(ctx context.Context, held outbox.Held) (outbox *outbox.Outbox, err error) {
 	outbox = a.journal().Outbox()
 	outbox.Held, outbox.Refill, outbox.RefillAdvice = held, a.refills(), journal.RefillAdvice
 	outbox.Begins = journal.EventsBegin(a.Ledger())
-	outbox.Answered, err = a.answered(ctx)
+	outbox.Answered, err = a.answersAfter(ctx)
 	return outbox, err
 }
 
-// serveVerbs serves the verbs before the provider answers, so that an operator can see a
-// start that waits for a Retry-After, and end the wait.
+// serveVerbs starts the account's service before the provider has replied. An operator can then
+// see that a start waits for a Retry-After, and end the wait.
 func (a *lifecycle) serveVerbs(ctx context.Context, runner *jobs.Runner) (stop func() error, err error) {
 	if err := runner.Load(ctx); err != nil {
 		return nil, err
@@ -101,12 +101,13 @@ func (a *lifecycle) serveVerbs(ctx context.Context, runner *jobs.Runner) (stop f
 	return service.Serve(ctx, a.js(), service.Service{Account: a.Name, Version: config.Version, Verbs: served, Clock: time.Now})
 }
 
-// refills reports whether `run --refill-events` is still to be done.
+// refills reports whether `run --refill-events` still has to be carried out.
 func (a *lifecycle) refills() bool { return a.host.Config.RefillEvents && !a.refilled }
 
-// checkHistory compares the end of the events stream with the ledger before anything is
-// written or sent. A stream that is ahead or differs belongs to a ledger with requests
-// that this one does not know. For a stream that lost data see queue.Held.
+// checkHistory compares the end of the events stream with the ledger before anything is written
+// or sent. If the stream has more rows or other rows, another ledger wrote them and has
+// requests that this one does not know. outbox.Held describes what happens to a stream that
+// lost data.
 func (a *lifecycle) checkHistory(ctx context.Context) (held outbox.Held, err error) {
 	last, found, err := a.events().LastRow(ctx)
 	if err != nil {
@@ -117,7 +118,7 @@ func (a *lifecycle) checkHistory(ctx context.Context) (held outbox.Held, err err
 		return held, err
 	}
 	held = journal.HeldFromNote(noted)
-	if last.Seq == 0 && a.acknowledged > 0 { // this process has seen it there
+	if last.Seq == 0 && a.acknowledged > 0 { // this process has seen rows on the stream
 		held.Last, held.Firm = max(held.Last, a.acknowledged), max(held.Firm, a.acknowledged)
 	}
 	if found && last.Hash == "" {
@@ -146,8 +147,8 @@ func (a *lifecycle) checkHistory(ctx context.Context) (held outbox.Held, err err
 	}
 }
 
-// checkBegin refuses an events stream that lost more of its first events than this
-// ledger knows to be removed.
+// checkBegin returns an error if the events stream lacks first events that were not archived
+// according to this ledger.
 func (a *lifecycle) checkBegin(ctx context.Context) error {
 	state, err := a.events().State(ctx)
 	if err != nil {
@@ -173,9 +174,9 @@ func (a *lifecycle) workAndPublish(ctx context.Context, runner *jobs.Runner, out
 	go func() {
 		err := outbox.Run(publishing)
 		if publishing.Err() == nil {
-			stopWork(err) // history and ledger differ: nothing more is sent
+			stopWork(err) // stream and ledger differ, so nothing more is sent
 		}
-		stopPublishing() // published must not wait for what is never published
+		stopPublishing() // publishRest must not wait for rows that will never be published
 		close(published)
 	}()
 	work.Go(func() error { return runner.Run(workCtx) })
@@ -214,15 +215,15 @@ func (a *lifecycle) workAndPublish(ctx context.Context, runner *jobs.Runner, out
 // streamsEvery is how often the account's streams are checked.
 const streamsEvery = 10 * time.Second
 
-// keepStreams recreates a deleted stream; the outbox decides whether to refill it from the
-// ledger. If another program changes a stream's settings, /readyz says so.
+// keepStreams recreates a deleted stream. The outbox decides whether to publish its rows again.
+// If another program has changed a stream's settings, /readyz shows this.
 func (a *lifecycle) keepStreams(ctx context.Context) error {
 	for {
 		if err := sleep.For(ctx, streamsEvery); err != nil {
 			return err
 		}
 		if a.host.Queue.Down() != "" {
-			continue // the NATS check reports it; the streams' state is unknown
+			continue // the NATS check reports this; the state of the streams is unknown
 		}
 		err := a.ensureStreams(ctx)
 		switch {
@@ -235,7 +236,7 @@ func (a *lifecycle) keepStreams(ctx context.Context) error {
 	}
 }
 
-// consumersEvery is how often the account's consumers are compared with its stream.
+// consumersEvery is how often the account's consumers are compared with its commands stream.
 const consumersEvery = time.Minute
 
 // keepConsumers recreates consumers that would never deliver a command of the stream.
@@ -250,10 +251,10 @@ func (a *lifecycle) keepConsumers(ctx context.Context) error {
 	}
 }
 
-// noteEvery is how often the ledger notes how far it is published.
+// noteEvery is how often the ledger records how far it is published.
 const noteEvery = time.Minute
 
-// keepNote notes in the ledger how far the outbox has published: at the first
+// keepNote records in the ledger how far the outbox has published: after the first
 // acknowledgement, then regularly.
 func (a *lifecycle) keepNote(ctx context.Context, outbox *outbox.Outbox) error {
 	if err := outbox.Wait(ctx, 1); err != nil {
@@ -270,8 +271,8 @@ func (a *lifecycle) keepNote(ctx context.Context, outbox *outbox.Outbox) error {
 // stillRunning is the stopped argument of notePublished while the account works.
 const stillRunning = false
 
-// notePublished notes how far the outbox has published. stopped says that the account
-// then stops in order.
+// notePublished records in the ledger how far the outbox has published. stopped means that the
+// account is stopping in an orderly way.
 func (a *lifecycle) notePublished(ctx context.Context, outbox *outbox.Outbox, stopped bool) {
 	seq := outbox.Published()
 	if seq == 0 {
@@ -282,7 +283,7 @@ func (a *lifecycle) notePublished(ctx context.Context, outbox *outbox.Outbox, st
 	}
 }
 
-// publishRest waits for the last facts to be on the events stream.
+// publishRest waits until the events stream has the last facts.
 func (a *lifecycle) publishRest(ctx context.Context, outbox *outbox.Outbox) {
 	ctx, cancel := context.WithTimeout(ctx, publishAtEnd)
 	defer cancel()
@@ -296,10 +297,10 @@ func (a *lifecycle) publishRest(ctx context.Context, outbox *outbox.Outbox) {
 	a.notePublished(ctx, outbox, err == nil)
 }
 
-// askEvery is how often an otherwise idle provider is asked.
+// askEvery is how often an otherwise idle runner sends the provider a request.
 const askEvery = 5 * time.Second
 
-func (a *lifecycle) newRunner(ctx context.Context, commands *intake.Intake, counted *following) *jobs.Runner {
+func (a *lifecycle) newRunner(ctx context.Context, commands *intake.Intake, counted *factCounter) *jobs.Runner {
 	address := a.Client.BaseURL()
 	if a.host.Config.Embedded {
 		address = embeddedAddress
@@ -317,7 +318,7 @@ func (a *lifecycle) newRunner(ctx context.Context, commands *intake.Intake, coun
 	})
 }
 
-// deadLetter publishes an invalid message on the stream of dead letters.
+// deadLetter stores an invalid message on the stream of dead letters.
 func (a *lifecycle) deadLetter(ctx context.Context, dead letters.Dead) error {
 	err := a.letters().Store(ctx, dead)
 	if err == nil {

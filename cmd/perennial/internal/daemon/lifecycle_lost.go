@@ -1,5 +1,5 @@
 // An external events stream that lost acknowledged rows, as after a power cut of all its
-// servers. The runner with the longest ledger publishes them again.
+// servers. The runner with the longest ledger publishes the rows again.
 
 package daemon
 
@@ -13,14 +13,14 @@ import (
 	"perennial/queue"
 )
 
-// mayHaveLost is how long after a reconnect the events stream may turn out to have lost
-// rows. It also bounds the wait for other runners' messages.
+// mayHaveLost is how long after a reconnect the events stream may turn out to have lost rows.
+// It also limits the wait for other runners' heartbeats.
 const mayHaveLost = time.Minute
 
-// yieldToLongest returns nil if this runner may continue from the end of its ledger. It
-// returns an error if the events stream has lost rows and another live runner has more
-// of them: from a shorter ledger the history would lack requests that the other one
-// sent. Only the lease holder calls it, with a ledger that has everything on the stream.
+// yieldToLongest returns nil if this runner may continue from the end of its ledger. It returns
+// an error if the events stream has lost rows and another live runner has more of them. A
+// history continued from the shorter ledger would lack requests that the other runner sent.
+// Only the lease holder calls it, with a ledger that has every row of the stream.
 func (a *lifecycle) yieldToLongest(ctx context.Context) error {
 	last, found, err := a.events().LastRow(ctx)
 	if err != nil {
@@ -33,12 +33,12 @@ func (a *lifecycle) yieldToLongest(ctx context.Context) error {
 	if err != nil || a.refills() || !lost && known {
 		return err
 	}
-	if lost && found { // otherwise the account moves to this server
+	if lost && found { // if the stream is empty, the account moves to this server
 		a.log.Warnf("the events stream ends with row %d and this ledger with row %d: the stream has lost rows that it had acknowledged, as in a power cut of its servers. "+
 			"They are published again from the longest ledger. Commands that were acknowledged just before may be lost too: their publishers have to send them again, under their ids", last.StreamSeq, head)
 	}
 	a.setState("NATS was away: waiting for the other runners to say how many rows they have")
-	if err := a.awaitWords(ctx); err != nil {
+	if err := a.awaitPeers(ctx); err != nil {
 		return err
 	}
 	name, row := a.host.peers.Longest(a.Name, a.host.name.Get(), time.Now())
@@ -49,16 +49,16 @@ func (a *lifecycle) yieldToLongest(ctx context.Context) error {
 	return fmt.Errorf("the events stream ends with row %d, this ledger with row %d and that of runner %s with row %d: the stream has lost rows, and that runner has to publish them again. Where it cannot, stop it and keep its ledger", last.StreamSeq, head, name, row)
 }
 
-// awaitWords returns when every live runner has been heard: this runner's own messages
-// have come back through NATS for as long as another may be silent. Freshly started
-// servers may accept connections before they store anything.
-func (a *lifecycle) awaitWords(ctx context.Context) error {
+// awaitPeers returns when every live runner has been heard. That is so once this runner's own
+// heartbeats have come back through NATS for as long as another runner may be silent. Servers
+// that have just started may accept connections before they store messages.
+func (a *lifecycle) awaitPeers(ctx context.Context) error {
 	for began := time.Now(); time.Since(began) < mayHaveLost; {
 		heard := a.host.peers.HeardSince(a.host.reconnected(), time.Now())
 		if !heard.IsZero() && time.Since(heard) >= cluster.LateAfter {
 			return nil
 		}
-		if err := sleep.For(ctx, sayAgain); err != nil {
+		if err := sleep.For(ctx, announceDelay); err != nil {
 			return err
 		}
 	}
@@ -66,12 +66,12 @@ func (a *lifecycle) awaitWords(ctx context.Context) error {
 	return nil
 }
 
-// awaitLongest keeps a runner that yielded to a longer ledger from taking the lease
-// again, until that ledger's rows are on the stream or its runner is gone.
-func (a *lifecycle) awaitLongest(ctx context.Context) error {
+// awaitLongerLedger keeps a runner that yielded to a longer ledger from taking the lease again.
+// It returns when the stream has that ledger's rows, or when that ledger's runner is gone.
+func (a *lifecycle) awaitLongerLedger(ctx context.Context) error {
 	for a.shorter {
 		last, _, err := a.events().LastRow(ctx)
-		if err == nil { // otherwise it asks again
+		if err == nil { // after an error, it reads the stream again
 			head, _, err := a.Ledger().Head(ctx)
 			if err != nil {
 				return err
@@ -79,7 +79,7 @@ func (a *lifecycle) awaitLongest(ctx context.Context) error {
 			_, row := a.host.peers.Longest(a.Name, a.host.name.Get(), time.Now())
 			a.shorter = uint64(head) >= last.StreamSeq && row > head
 		}
-		if err := sleep.For(ctx, watchAgain); err != nil {
+		if err := sleep.For(ctx, rewatchDelay); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,6 @@
-// Carries the proxies from the leader to the standbys, as last listed and read. They are
-// a cache, not facts, so the journal does not have them. The leader stores them after
-// each listing and later the changes; the standbys load them.
+// Passes the last listing of the proxies, with later reads, from the leader to the standbys.
+// The listing is a cache, not facts, so the journal does not contain it. The leader stores the
+// proxies after each listing, and again after changes. The standbys load them.
 
 package daemon
 
@@ -22,46 +22,47 @@ import (
 const (
 	// listingEvery is how often a runner checks for a new listing to store or load.
 	listingEvery = 10 * time.Second
-	// listingTimeout bounds the transfer of one listing.
+	// listingTimeout limits the transfer of one listing.
 	listingTimeout = 10 * time.Minute
-	// listingPage is how many proxies are read or stored at once.
+	// listingPage is how many proxies are read from or written to the ledger at a time.
 	listingPage = 1000
-	// changesLeast is the minimum interval between two stores of one listing with
-	// changes. changesShare bounds the share of time: the last store's duration must fit
-	// that many times in between.
+	// changesLeast is the shortest interval between two stores of a listing. changesShare
+	// limits the time spent: the interval is also at least changesShare times as long as the
+	// last store took.
 	changesLeast = 20 * time.Second
 	changesShare = 200
-	// listingFormat is the version of the stored format. Another version is ignored.
+	// listingFormat is the version of the stored format. A listing with another version is not
+	// loaded.
 	listingFormat = 1
 )
 
-// listingHeader is the first line of a stored listing. One line per proxy follows.
+// listingHeader is the first line of a stored listing. One line for each proxy follows.
 type listingHeader struct {
 	Format   int           `json:"format"`
-	Finished time.Time     `json:"finished_at"` // of the listing
-	Took     time.Duration `json:"took"`        // nanoseconds
+	Finished time.Time     `json:"finished_at"` // when the listing ended
+	Took     time.Duration `json:"took"`        // duration of the listing, in nanoseconds
 	Known    int           `json:"known,omitempty"`
-	Lost     int           `json:"lost,omitempty"` // of Known
+	Lost     int           `json:"lost,omitempty"` // how many of Known are missing from the listing
 }
 
-// carriedListing is the listing last stored or loaded.
-type carriedListing struct {
-	finished time.Time     // of the listing
-	asOf     time.Time     // of the newest read in it
+// syncedListing is the listing that was last stored or loaded.
+type syncedListing struct {
+	finished time.Time     // when the listing ended
+	asOf     time.Time     // time of the newest read of a proxy in it
 	at       time.Time     // when it was stored
-	took     time.Duration // duration of the store
+	took     time.Duration // how long storing took
 }
 
-// carrier carries an account's listing.
-type carrier struct{ *account }
+// listingSync passes an account's listing between runners.
+type listingSync struct{ *account }
 
-// carryListing stores or loads listings, according to the runner's role, until ctx ends.
-func (a carrier) carryListing(ctx context.Context) {
-	var carried carriedListing
+// syncListing stores listings as the leader, or loads them as a standby, until ctx ends.
+func (a listingSync) syncListing(ctx context.Context) {
+	var carried syncedListing
 	said := ""
 	for sleep.For(ctx, listingEvery) == nil {
 		limited, cancel := context.WithTimeout(ctx, listingTimeout)
-		err := a.carryOnce(limited, &carried)
+		err := a.syncOnce(limited, &carried)
 		cancel()
 		if err == nil || ctx.Err() != nil || errors.Is(err, ledger.ErrLeads) {
 			said = ""
@@ -74,7 +75,7 @@ func (a carrier) carryListing(ctx context.Context) {
 	}
 }
 
-func (a carrier) carryOnce(ctx context.Context, carried *carriedListing) error {
+func (a listingSync) syncOnce(ctx context.Context, carried *syncedListing) error {
 	own, err := a.Ledger().Fleet.Listing(ctx)
 	if err != nil || a.host.Queue.Down() != "" {
 		return err
@@ -90,23 +91,23 @@ func (a carrier) carryOnce(ctx context.Context, carried *carriedListing) error {
 		if err != nil || stored.IsZero() || stored.Equal(own.Finished) || stored.Equal(carried.asOf) {
 			return err
 		}
-		if err := a.takeListing(ctx, own.Pass+1); err != nil {
+		if err := a.loadListing(ctx, own.Pass+1); err != nil {
 			return err
 		}
-		*carried = carriedListing{asOf: stored}
+		*carried = syncedListing{asOf: stored}
 	}
 	return nil
 }
 
-// due reports whether the ledger's proxies may be stored: there is a new listing, or the
-// last store is old enough to add the changes.
-func (c *carriedListing) due(finished, now time.Time) bool {
+// due reports whether the ledger's proxies may be stored. That is so after a new listing, or if
+// the last store is long enough ago to add the changes since.
+func (c *syncedListing) due(finished, now time.Time) bool {
 	return !finished.Equal(c.finished) || now.Sub(c.at) >= max(changesLeast, changesShare*c.took)
 }
 
-// storeListing stores every proxy of the ledger after a complete listing, unless nothing
-// has changed since the last store.
-func (a carrier) storeListing(ctx context.Context, listing tables.Listing, carried *carriedListing) error {
+// storeListing stores every proxy of the ledger after a complete listing, unless nothing has
+// changed since the last store.
+func (a listingSync) storeListing(ctx context.Context, listing tables.Listing, carried *syncedListing) error {
 	asOf, err := a.Ledger().Fleet.LastSeen(ctx)
 	if err != nil {
 		return err
@@ -114,7 +115,7 @@ func (a carrier) storeListing(ctx context.Context, listing tables.Listing, carri
 	if asOf.Before(listing.Finished) {
 		asOf = listing.Finished
 	}
-	now := carriedListing{finished: listing.Finished, asOf: asOf, at: time.Now()}
+	now := syncedListing{finished: listing.Finished, asOf: asOf, at: time.Now()}
 	if now.finished.Equal(carried.finished) && now.asOf.Equal(carried.asOf) {
 		carried.at = now.at
 		return nil
@@ -122,7 +123,7 @@ func (a carrier) storeListing(ctx context.Context, listing tables.Listing, carri
 	out, in := io.Pipe()
 	go func() { in.CloseWithError(a.writeListing(ctx, in, listing)) }()
 	err = a.stored().Store(ctx, a.config.Replicas, listing.Finished, asOf, out)
-	_ = out.Close() // the writer ends, too
+	_ = out.Close() // makes writeListing return, too
 	if err == nil {
 		now.took = time.Since(now.at)
 		*carried = now
@@ -130,7 +131,7 @@ func (a carrier) storeListing(ctx context.Context, listing tables.Listing, carri
 	return err
 }
 
-func (a carrier) writeListing(ctx context.Context, w io.Writer, listing tables.Listing) error {
+func (a listingSync) writeListing(ctx context.Context, w io.Writer, listing tables.Listing) error {
 	packed := gzip.NewWriter(w)
 	lines := json.NewEncoder(packed)
 	if err := lines.Encode(listingHeader{listingFormat, listing.Finished, listing.Took, listing.Known, listing.Lost}); err != nil {
@@ -142,7 +143,7 @@ func (a carrier) writeListing(ctx context.Context, w io.Writer, listing tables.L
 			return err
 		}
 		for _, p := range page {
-			p.Retired, p.Labels = false, nil // the journal has them
+			p.Retired, p.Labels = false, nil // the journal has these fields
 			if err := lines.Encode(p); err != nil {
 				return err
 			}
@@ -154,11 +155,11 @@ func (a carrier) writeListing(ctx context.Context, w io.Writer, listing tables.L
 	}
 }
 
-// takeListing loads the stored listing as a listing pass of its own: proxies missing
-// from it are gone. Its expiries do not count as read, because a later fact may change
-// them: a new leader reads a proxy before it pays for it. It returns ErrLeads once the
-// runner leads the account.
-func (a carrier) takeListing(ctx context.Context, pass int64) error {
+// loadListing writes the stored listing to the ledger as a listing pass of its own, so proxies
+// missing from it count as gone. Its expiries do not count as read, because a later fact may
+// have changed them. A new leader therefore reads a proxy before it pays for the proxy.
+// loadListing returns ErrLeads if the runner has become the leader.
+func (a listingSync) loadListing(ctx context.Context, pass int64) error {
 	content, err := a.stored().Read(ctx)
 	if err != nil {
 		return err
@@ -196,7 +197,7 @@ func (a carrier) takeListing(ctx context.Context, pass int64) error {
 	})
 }
 
-// listingLines reads a page of proxies; more is false at the end.
+// listingLines reads a page of proxies. more is false at the end of the listing.
 func listingLines(lines *json.Decoder) (page []tables.Proxy, more bool, err error) {
 	for len(page) < listingPage {
 		var p tables.Proxy

@@ -1,5 +1,5 @@
-// Metrics read from each account at scrape time. metrics_counted.go has those counted as
-// events happen.
+// Metrics that are read from each account when Prometheus scrapes. metrics_counted.go has the
+// metrics that count events.
 
 package daemon
 
@@ -19,10 +19,10 @@ import (
 	"perennial/schedules"
 )
 
-// metrics reads every account's ledger at each scrape.
+// metrics collects the metrics of all accounts at each scrape.
 type metrics struct{ host *Host }
 
-// metric declares a metric; its collector and its row in docs/monitor.md derive from it.
+// metric declares a metric. The collector and the row in docs/monitor.md derive from it.
 type metric struct {
 	name, kind, help string
 	labels           []string
@@ -32,7 +32,7 @@ func declare(name, kind, help string, labels []string) metric {
 	return metric{"perennial_" + name, kind, help, append([]string{"account"}, labels...)}
 }
 
-// measure is a metric that is read: a gauge, or a counter in the ledger.
+// measure is a metric that is read at each scrape: a gauge, or a counter that the ledger keeps.
 type measure struct {
 	metric
 	*prometheus.Desc
@@ -187,7 +187,7 @@ func (a gauges) measureHealth(ctx context.Context, set setter) {
 	}
 }
 
-// spentOver is the time over which spending is averaged.
+// spentOver is the period over which spending is averaged.
 const spentOver = 7 * 24 * time.Hour
 
 // measureBooks sets the metrics of money.
@@ -228,8 +228,8 @@ func (a gauges) measureBooks(ctx context.Context, set setter) error {
 	return nil
 }
 
-// missing returns by how much the provider's wallet was below what the books allow at
-// the last comparison. This part of the ledger balance cannot pay for anything.
+// missing returns by how many cents the provider's wallet was below the range that the books
+// allow, at the last reconciliation. This part of the ledger balance cannot pay for anything.
 func (a gauges) missing() int64 {
 	runner := a.snapshot().runner
 	if runner == nil {
@@ -241,8 +241,8 @@ func (a gauges) missing() int64 {
 	return 0
 }
 
-// measureState sets the metrics of operations, and of progress with the provider and the
-// events stream.
+// measureState sets the metrics of operations, and of progress with the provider and the events
+// stream.
 func (a gauges) measureState(ctx context.Context, set setter) error {
 	l := a.Ledger()
 	counts, err := l.Operations.StateCounts(ctx)
@@ -283,8 +283,8 @@ func (a gauges) measureState(ctx context.Context, set setter) error {
 	return nil
 }
 
-// clockSkew returns how far this machine's clock is ahead of the provider's; heard is
-// false until a reply shows it.
+// clockSkew returns how far this machine's clock is ahead of the provider's. heard is false
+// until a reply of the provider has shown its time.
 func (a *account) clockSkew() (skew time.Duration, heard bool) {
 	runner := a.snapshot().runner
 	if runner == nil {
@@ -299,10 +299,10 @@ var spans = []struct {
 	time.Duration
 }{{"0s", 0}, {"1h", time.Hour}, {"6h", 6 * time.Hour}, {"1d", 24 * time.Hour}, {"3d", 72 * time.Hour}, {"7d", 168 * time.Hour}, {"30d", 720 * time.Hour}, {"any", 1 << 62}}
 
-// measureFleet counts proxies by remaining time, on the provider's clock.
+// measureFleet counts proxies by remaining time, according to the provider's clock.
 func (a gauges) measureFleet(ctx context.Context, set setter) error {
 	if last, err := a.Ledger().Fleet.Listing(ctx); err != nil || last.Finished.IsZero() {
-		return err // without a listing the count is unknown, not zero
+		return err // before the first listing, the count is unknown, not zero
 	}
 	now := time.Now()
 	if skew, heard := a.clockSkew(); heard {
@@ -381,7 +381,7 @@ func (a gauges) measureSweeps(ctx context.Context, set setter) error {
 	}
 	removed, err := sweeper.Removed(ctx)
 	for _, x := range removed {
-		if x.Plan != "" { // it can be approved; the alert uses its state
+		if x.Plan != "" { // the plan of a removed schedule can still be approved; the alert for held plans uses this state
 			set(sweepState, 1, x.Schedule, schedules.StateHeld)
 		}
 	}

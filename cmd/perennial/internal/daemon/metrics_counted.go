@@ -1,5 +1,5 @@
-// Metrics counted since the process started: requests, facts, commits and the duration
-// of commands.
+// Metrics counted since the process started: requests, facts, commits and the duration of
+// commands.
 
 package daemon
 
@@ -17,7 +17,7 @@ import (
 	"perennial/upstream"
 )
 
-// meter holds the counters of all accounts. Use newMeter; its zero value is not ready.
+// meter holds the counters of all accounts. Create it with newMeter.
 type meter struct {
 	requests       *prometheus.CounterVec
 	requestSeconds *prometheus.HistogramVec
@@ -42,9 +42,9 @@ type meter struct {
 	declared []metric
 }
 
-// Upper bounds of histograms, in seconds: requests, which time out after 60; commands,
-// which may wait for money or an operator; commits. The last is the number of writes in
-// a commit.
+// Upper bounds of histogram buckets. requestBuckets, commandBuckets and commitBuckets are in
+// seconds: requests time out after 60, and commands may wait for money or an operator.
+// groupBuckets counts the writes in one commit.
 var (
 	requestBuckets = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 	commandBuckets = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 86400}
@@ -104,15 +104,15 @@ func (m *meter) Collect(ch chan<- prometheus.Metric) {
 // counts holds the counters of one account.
 type counts struct {
 	account string
-	tracer  *tracing.Tracer // nil: no traces are sent
+	tracer  *tracing.Tracer // nil if traces are not sent
 	*meter
 
 	commitTook, commitHeld prometheus.Observer
 	byType                 map[string]prometheus.Counter
 }
 
-// of makes an account's counters, at 0 for known labels: the rate of an event that has
-// not happened is 0, not absent.
+// of returns an account's counters. It creates those with known labels at 0, so that Prometheus
+// computes a rate of 0 instead of no rate for an event that has not happened.
 func (m *meter) of(account string) *counts {
 	c := &counts{account: account, meter: m, byType: map[string]prometheus.Counter{},
 		commitTook: m.commitSeconds.WithLabelValues(account), commitHeld: m.commitWrites.WithLabelValues(account)}
@@ -139,8 +139,8 @@ func (m *meter) of(account string) *counts {
 	return c
 }
 
-// requestsAtZero creates the counters whose rate alerts use: unanswered requests, and
-// refused writes. These are so rare that the first must count.
+// requestsAtZero creates the counters whose rate alerts use: unanswered requests, and refused
+// writes. These are so rare that an alert must notice the first increase.
 func (c *counts) requestsAtZero(route string) {
 	for _, outcome := range []string{outcomeUnknown, outcomeNotSent} {
 		c.requests.WithLabelValues(c.account, route, codeLabel(""), outcome)
@@ -155,15 +155,15 @@ func (c *counts) requestsAtZero(route string) {
 	}
 }
 
-// schedule creates a schedule's counters at 0: the first run that skips proxies may be
-// the last before they expire.
+// schedule creates a schedule's counters at 0. The first run that skips proxies may be the last
+// run before they expire, so an alert must notice the first increase.
 func (c *counts) schedule(name string) {
 	for _, code := range fact.SweepHeldCodes {
 		c.leftOut.WithLabelValues(c.account, name, string(code))
 	}
 }
 
-// Outcomes of requests.
+// Outcomes of requests to the provider.
 const (
 	outcomeOK          = "ok"
 	outcomeRefused     = "refused"
@@ -197,8 +197,8 @@ func (c *counts) request(x upstream.Exchange) {
 	seconds.Observe(x.Took.Seconds())
 }
 
-// exemplary reports whether a trace id fits into an exemplar: OpenMetrics allows 128
-// characters for all labels.
+// exemplary reports whether a trace id fits into an exemplar. OpenMetrics allows 128 characters
+// for all labels of an exemplar.
 func exemplary(traceID string) bool {
 	if traceID == "" || len(traceID) > 64 {
 		return false
@@ -211,7 +211,7 @@ func exemplary(traceID string) bool {
 	return true
 }
 
-// webhook counts a webhook's attempts, from 0.
+// webhook returns a function that counts a webhook's attempts. It creates the counters at 0.
 func (c *counts) webhook(name string) func(webhook.Reply) {
 	seconds := c.webhookSeconds.WithLabelValues(c.account, name)
 	for _, outcome := range webhook.Outcomes() {
@@ -223,7 +223,8 @@ func (c *counts) webhook(name string) func(webhook.Reply) {
 	}
 }
 
-// codeLabel returns a code of the API document, "other", or "none".
+// codeLabel returns the code if the API document has it, otherwise "other". It returns "none"
+// for no code.
 func codeLabel(code string) string {
 	switch {
 	case code == "":

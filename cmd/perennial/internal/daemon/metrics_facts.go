@@ -1,4 +1,5 @@
-// Counts and logs the account's journal: facts by type, and the duration of commands.
+// Counts and logs the rows of an account's journal, by type, and measures the duration of
+// commands.
 
 package daemon
 
@@ -20,57 +21,57 @@ import (
 	"perennial/queue/outbox"
 )
 
-// Values of attempts_total's label.
+// Values of the label of attempts_total.
 const (
 	attemptFirst = "first"
 	attemptAgain = "again"
 )
 
-// factsAtOnce is how many rows are read at once.
+// factsAtOnce is how many rows are read at a time.
 const factsAtOnce = 1000
 
-// takenMost bounds the commands remembered until they end.
+// takenMost limits the commands remembered until they end.
 const takenMost = 1 << 16
 
-// following counts the facts of an account in one turn.
-type following struct {
+// factCounter counts the facts of an account while this runner leads it.
+type factCounter struct {
 	counts *counts
 	ledger *ledger.Ledger
 	outbox *outbox.Outbox
 
 	mu    sync.Mutex
-	taken map[string]arrived // commands of this turn that have not ended
-	ended []ended            // commands whose end is not published yet, in order
-	more  chan struct{}      // ended has grown
+	taken map[string]arrived // by id: commands of this period that have not ended
+	ended []ended            // commands that have ended and whose last row is not yet published, in order
+	more  chan struct{}      // signals that ended has grown
 
-	traces chan tracing.Ended // commands whose traces are to be sent
+	traces chan tracing.Ended // commands whose traces must be sent
 
 	log      *logrus.Entry
-	accepted map[string]int64 // by command: the time of its row; used by count only
+	accepted map[string]int64 // time of acceptance by command id; used by count only
 	held     time.Time        // end of the last Retry-After; used by count only
 }
 
-// arrived is a command and its arrival.
+// arrived is a command with the time of its publication.
 type arrived struct {
 	kind      fact.Kind
 	published time.Time
 }
 
-// ended is a finished command; seq is its last row.
+// ended is a finished command with the sequence of its last row.
 type ended struct {
 	arrived
 
 	seq int64
 }
 
-// following begins a turn of the account.
-func (c *counts) following(l *ledger.Ledger, log *logrus.Entry) *following {
+// newFactCounter returns the fact counter for a period in which this runner leads the account.
+func (c *counts) newFactCounter(l *ledger.Ledger, log *logrus.Entry) *factCounter {
 	c.turns.WithLabelValues(c.account).Inc()
-	return &following{counts: c, ledger: l, log: log, taken: map[string]arrived{}, more: make(chan struct{}, 1), traces: make(chan tracing.Ended, tracedMost), accepted: map[string]int64{}}
+	return &factCounter{counts: c, ledger: l, log: log, taken: map[string]arrived{}, more: make(chan struct{}, 1), traces: make(chan tracing.Ended, tracedMost), accepted: map[string]int64{}}
 }
 
-// take stores when a command was published.
-func (f *following) take(id string, kind fact.Kind, published time.Time) {
+// take remembers when a command was published.
+func (f *factCounter) take(id string, kind fact.Kind, published time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.taken) < takenMost && !published.IsZero() {
@@ -79,7 +80,7 @@ func (f *following) take(id string, kind fact.Kind, published time.Time) {
 }
 
 // start counts the rows after a sequence until stop is called.
-func (f *following) start(outbox *outbox.Outbox, after int64) (stop func()) {
+func (f *factCounter) start(outbox *outbox.Outbox, after int64) (stop func()) {
 	f.outbox = outbox
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -91,7 +92,7 @@ func (f *following) start(outbox *outbox.Outbox, after int64) (stop func()) {
 }
 
 // run counts the rows after a sequence until ctx ends.
-func (f *following) run(ctx context.Context, after int64) {
+func (f *factCounter) run(ctx context.Context, after int64) {
 	var published sync.WaitGroup
 	defer published.Wait()
 	published.Go(func() { f.awaitPublished(ctx) })
@@ -113,8 +114,9 @@ func (f *following) run(ctx context.Context, after int64) {
 	}
 }
 
-// awaitPublished measures commands until their end is on the events stream.
-func (f *following) awaitPublished(ctx context.Context) {
+// awaitPublished measures how long commands take until the events stream has their
+// command.finished.
+func (f *factCounter) awaitPublished(ctx context.Context) {
 	for {
 		f.mu.Lock()
 		all := f.ended
@@ -137,8 +139,8 @@ func (f *following) awaitPublished(ctx context.Context) {
 	}
 }
 
-// count counts a row. It decodes no data of frequent types.
-func (f *following) count(ctx context.Context, r chain.Row) {
+// count counts a row. It decodes the data of rare types only.
+func (f *factCounter) count(ctx context.Context, r chain.Row) {
 	c := f.counts
 	if n, ok := c.byType[r.Type]; ok {
 		n.Inc()
@@ -165,7 +167,7 @@ func (f *following) count(ctx context.Context, r chain.Row) {
 }
 
 // finished measures a finished command.
-func (f *following) finished(ctx context.Context, r chain.Row) {
+func (f *factCounter) finished(ctx context.Context, r chain.Row) {
 	id := r.Operation
 	f.mu.Lock()
 	came, known := f.taken[id]
@@ -183,7 +185,7 @@ func (f *following) finished(ctx context.Context, r chain.Row) {
 	}
 	at, began := f.accepted[id]
 	delete(f.accepted, id)
-	if !known || !began { // it came in an earlier turn, or was refused and never accepted
+	if !known || !began { // the command was taken earlier, or was refused and therefore never accepted
 		command, err := f.ledger.Operations.Command(ctx, id)
 		if err != nil {
 			return
@@ -193,8 +195,8 @@ func (f *following) finished(ctx context.Context, r chain.Row) {
 	f.counts.settleSeconds.WithLabelValues(f.counts.account, string(came.kind)).Observe(max(float64(r.Time-at)/1e6, 0))
 }
 
-// countRare counts what is in a fact's data.
-func (f *following) countRare(r chain.Row, x fact.Fact) {
+// countRare counts values in the data of a rare fact.
+func (f *factCounter) countRare(r chain.Row, x fact.Fact) {
 	c := f.counts
 	switch x := x.(type) {
 	case fact.OperationWaiting:
@@ -222,8 +224,9 @@ func (f *following) countRare(r chain.Row, x fact.Fact) {
 	}
 }
 
-// logFact logs facts for operators. Pauses, runs and findings are logged elsewhere.
-func (f *following) logFact(x fact.Fact) {
+// logFact logs facts for operators. Pauses, runs of schedules and findings are logged
+// elsewhere.
+func (f *factCounter) logFact(x fact.Fact) {
 	switch x := x.(type) {
 	case fact.RunnerStarted:
 		if x.Recovered > 0 {
@@ -238,6 +241,6 @@ func (f *following) logFact(x fact.Fact) {
 	}
 }
 
-func (f *following) about(r fact.Ref) *logrus.Entry {
+func (f *factCounter) about(r fact.Ref) *logrus.Entry {
 	return f.log.WithFields(logrus.Fields{"operation_id": r.OperationID, "command_id": r.CommandID, "trace_id": r.TraceID})
 }

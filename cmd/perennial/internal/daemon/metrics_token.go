@@ -1,4 +1,4 @@
-// The token that /metrics asks for, where one is configured.
+// The bearer token that /metrics requires if one is configured.
 
 package daemon
 
@@ -14,8 +14,9 @@ import (
 	"perennial/cmd/perennial/internal/config"
 )
 
-// metricsTokenOf returns a reader of http.metrics_token_file; "" if none is configured.
-// It reads the file each time, so that a new token is valid at once.
+// metricsTokenOf returns a function that reads http.metrics_token_file. The function returns ""
+// if no file is configured. It reads the file at each call, so a new token is valid
+// immediately.
 func metricsTokenOf(c *config.Config) func() (string, error) {
 	if c.HTTP.MetricsTokenFile == "" {
 		return func() (string, error) { return "", nil }
@@ -30,9 +31,8 @@ func metricsTokenOf(c *config.Config) func() (string, error) {
 	}
 }
 
-// behindToken serves requests with the bearer token in the Authorization header. It
-// serves every request if no token file is configured, and none while the file cannot be
-// read.
+// behindToken serves requests that have the bearer token in the Authorization header. It serves
+// every request if no token file is configured, and no request while the file cannot be read.
 func behindToken(token func() (string, error), log *logrus.Logger, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		want, err := token()
@@ -50,7 +50,8 @@ func behindToken(token func() (string, error), log *logrus.Logger, next http.Han
 	})
 }
 
-// bearerOf returns a request's bearer token, "" for none or several.
+// bearerOf returns a request's bearer token. It returns "" if the request has no Authorization
+// header or more than one.
 func bearerOf(r *http.Request) string {
 	all := r.Header.Values("Authorization")
 	if len(all) != 1 {

@@ -1,4 +1,4 @@
-// This runner's own state for `perennial runners`, and the other runners' states.
+// The heartbeat with this runner's own state, and the list of live runners.
 
 package daemon
 
@@ -20,7 +20,7 @@ func (h *Host) node(ctx context.Context) cluster.Node {
 		Stopping: h.stopping.Load(), Accounts: []cluster.NodeAccount{}}
 	for _, a := range h.Accounts {
 		one := cluster.NodeAccount{Account: a.Name, Role: a.role(), Lease: a.holds(), Ready: a.couldRun() || a.runs(), Settings: h.Config.SettingsOf(a.Name)}
-		one.Head, _, _ = a.Ledger().Head(ctx) // 0 if unreadable: /readyz says why
+		one.Head, _, _ = a.Ledger().Head(ctx) // 0 if the ledger cannot be read, which /readyz explains
 		if one.Role == cluster.RoleStandby {
 			one.Lag, _ = a.standby.read()
 		}
@@ -29,33 +29,33 @@ func (h *Host) node(ctx context.Context) cluster.Node {
 	return n
 }
 
-// sayAgain is how long a runner waits before it sends a change.
-const sayAgain = 100 * time.Millisecond
+// announceDelay is the shortest interval between two heartbeats.
+const announceDelay = 100 * time.Millisecond
 
 // announce sends this runner's changed state soon.
 func (h *Host) announce() {
 	select {
 	case h.changed <- struct{}{}:
-	default: // already requested
+	default: // a heartbeat is already requested
 	}
 }
 
-// keepNode sends this runner's state on an external NATS until ctx ends.
+// keepNode sends this runner's state as heartbeats on an external NATS until ctx ends.
 func (h *Host) keepNode(ctx context.Context) {
 	defer func() {
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
-		_ = nodes.Drop(limited, h.Queue.JetStream(), h.name.Get()) // otherwise its message expires
+		_ = nodes.Drop(limited, h.Queue.JetStream(), h.name.Get()) // if this fails, the heartbeat expires
 	}()
 	for {
 		limited, cancel := context.WithTimeout(ctx, cluster.Heartbeat)
 		text, err := json.Marshal(h.node(limited))
 		if err == nil {
-			err = nodes.Post(limited, h.Queue.JetStream(), h.name.Get(), text, h.replicas()) // a check reports that NATS is away
+			err = nodes.Post(limited, h.Queue.JetStream(), h.name.Get(), text, h.replicas()) // an error needs no log entry: the NATS check reports it
 		}
 		cancel()
-		if err != nil { // the others wait for this message once NATS is back
-			err = sleep.For(ctx, watchAgain)
+		if err != nil { // the other runners wait for this heartbeat once NATS is back
+			err = sleep.For(ctx, rewatchDelay)
 		} else {
 			err = h.awaitChange(ctx)
 		}
@@ -65,12 +65,12 @@ func (h *Host) keepNode(ctx context.Context) {
 	}
 }
 
-// awaitChange returns when it is time to send the state again.
+// awaitChange returns when the state has changed or the next heartbeat is due.
 func (h *Host) awaitChange(ctx context.Context) error {
-	if err := sleep.For(ctx, sayAgain); err != nil {
+	if err := sleep.For(ctx, announceDelay); err != nil {
 		return err
 	}
-	limited, cancel := context.WithTimeout(ctx, cluster.Heartbeat-sayAgain)
+	limited, cancel := context.WithTimeout(ctx, cluster.Heartbeat-announceDelay)
 	defer cancel()
 	select {
 	case <-h.changed:
@@ -79,8 +79,8 @@ func (h *Host) awaitChange(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// living returns the live runners, or only this one on the embedded server.
-func (h *Host) living(ctx context.Context) ([]cluster.Node, error) {
+// liveRunners returns the live runners. On the embedded server, this is the only one.
+func (h *Host) liveRunners(ctx context.Context) ([]cluster.Node, error) {
 	if h.Embedded != nil {
 		return []cluster.Node{h.node(ctx)}, nil
 	}
@@ -89,14 +89,14 @@ func (h *Host) living(ctx context.Context) ([]cluster.Node, error) {
 	return cluster.Nodes(limited, h.Queue)
 }
 
-// nodes answers /nodes.
+// nodes handles /nodes.
 func (s *httpHost) nodes(w http.ResponseWriter, r *http.Request) {
 	if !s.pages.MayRead(r) {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		http.Error(w, "sign in first: `perennial runners` does", http.StatusUnauthorized)
 		return
 	}
-	all, err := s.host.living(r.Context())
+	all, err := s.host.liveRunners(r.Context())
 	if err != nil {
 		http.Error(w, "the other runners cannot be asked for: "+err.Error(), http.StatusServiceUnavailable)
 		return

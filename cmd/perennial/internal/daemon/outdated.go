@@ -1,5 +1,5 @@
-// A runner older than the account's events: it stays a standby, reports it, and leaves
-// the lease to runners that can fold them.
+// A runner that is older than the account's events. It stays a standby, shows the reason, and
+// leaves the lease to runners that can apply the events.
 
 package daemon
 
@@ -10,16 +10,16 @@ import (
 	"perennial/cmd/perennial/internal/journal"
 )
 
-// outdated says whether the runner met a row of a later version that it cannot fold. Its
-// zero value says no.
+// outdated records whether the runner met a row that a later version wrote and that it cannot
+// apply. Its zero value means no.
 type outdated struct {
 	mu      sync.Mutex
-	why     string        // "" while all rows could be folded
-	changed chan struct{} // closed when why changes; nil without a waiter
+	why     string        // "" while all rows could be applied
+	changed chan struct{} // closed when why changes; nil if no goroutine waits
 }
 
-// note notes the result of a fold; nil means that rows were folded. Errors other than
-// LaterError are ignored.
+// note records the result of applying rows. nil means success. It ignores errors other than
+// LaterError.
 func (o *outdated) note(err error) {
 	later, ok := errors.AsType[*journal.LaterError](err)
 	if err != nil && !ok {
@@ -41,9 +41,8 @@ func (o *outdated) note(err error) {
 	}
 }
 
-// look returns why the runner is outdated, "" if it is not, and a channel that closes
-// when that changes.
-func (o *outdated) look() (why string, changed <-chan struct{}) {
+// state returns why the runner is outdated, or "", and a channel that closes when that changes.
+func (o *outdated) state() (why string, changed <-chan struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.changed == nil {

@@ -1,4 +1,4 @@
-// Connects package web to the accounts and their verbs.
+// Connects package web with the accounts and their service requests.
 
 package daemon
 
@@ -25,11 +25,11 @@ import (
 	"perennial/upstream"
 )
 
-// KeyFile returns the file with the key that signs sessions and one-time links.
+// KeyFile returns the path of the key that signs sessions and one-time links.
 func KeyFile(dataDir string) string { return filepath.Join(dataDir, "web.key") }
 
-// LoginCode returns a code that signs a person in to the web UI of a data directory's
-// runner.
+// LoginCode returns a code with which a person signs in to the web UI of the runner that uses
+// dataDir.
 func LoginCode(dataDir string, p web.Person) (string, error) {
 	key, err := web.Key(KeyFile(dataDir), false)
 	if err != nil {
@@ -38,7 +38,7 @@ func LoginCode(dataDir string, p web.Person) (string, error) {
 	return web.Link(key, p, time.Now()), nil
 }
 
-// newPages makes the web UI of all accounts.
+// newPages returns the web UI of all accounts.
 func newPages(h *Host) (*web.Server, error) {
 	key, err := web.Key(KeyFile(h.Config.DataDir), true)
 	if err != nil {
@@ -97,7 +97,7 @@ func (p pageAccount) Letters(ctx context.Context, after uint64) iter.Seq2[web.Le
 // CountLetters implements web.Account.
 func (p pageAccount) CountLetters(ctx context.Context) (int64, error) {
 	if down := p.host.Queue.Down(); down != "" {
-		return 0, errors.New(down) // a page does not wait for a server that is away
+		return 0, errors.New(down) // a page does not wait for NATS to come back
 	}
 	return p.letters().Count(ctx)
 }
@@ -111,9 +111,10 @@ func (p pageAccount) Letter(ctx context.Context, seq uint64) (web.Letter, error)
 	return letterShown(l), err
 }
 
-// Requeue implements web.Account. It refuses what the runner would refuse, and the
-// journal names the publisher before the command is on its stream. The verb publishes no
-// content, so that NATS users who may call it cannot publish through it.
+// Requeue implements web.Account. It refuses content that the runner would refuse. The journal
+// records who publishes the command before the commands stream has it. The page publishes the
+// content itself: if the service request did, NATS users without permission to publish could
+// publish through it.
 func (p pageAccount) Requeue(ctx context.Context, seq uint64, content []byte, by, reason string) error {
 	p.corrections.Lock()
 	defer p.corrections.Unlock()
@@ -159,7 +160,7 @@ func (p webhooksOf) List(ctx context.Context) ([]webhook.Status, error) {
 	return WebhooksOf(ctx, p.host.Config, p.host.Queue, p.Name)
 }
 
-// named returns a configured webhook.
+// named returns the configured webhook with a name.
 func (p webhooksOf) named(name string) (config.Webhook, error) {
 	w, ok := p.host.Config.Webhook(name)
 	if !ok || w.Account != p.Name {
@@ -204,7 +205,7 @@ func letterShown(l letters.Letter) web.Letter {
 
 // runnersShown returns the live runners for a page.
 func (h *Host) runnersShown(ctx context.Context) ([]web.Runner, error) {
-	all, err := h.living(ctx)
+	all, err := h.liveRunners(ctx)
 	shown := make([]web.Runner, 0, len(all))
 	for _, n := range all {
 		one := web.Runner{Name: n.Node, Version: n.Version, StartedAt: n.StartedAt, SaidAt: n.SaidAt, Stopping: n.Stopping, This: n.Node == h.name.Get()}
@@ -233,7 +234,7 @@ func (p pageAccount) Reveal(ctx context.Context, proxyID string) (all []web.Cred
 	return all, nil
 }
 
-// Ask implements web.Account: the account's leader answers, on any machine.
+// Ask implements web.Account. The account's leader answers, on whichever machine it runs.
 func (p pageAccount) Ask(ctx context.Context, verb string, question, answer any) error {
 	body, err := json.Marshal(question)
 	if err != nil {

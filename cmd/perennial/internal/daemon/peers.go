@@ -1,4 +1,4 @@
-// What a runner knows of the others, and which should lead which account.
+// What a runner knows about the other runners, and which runner should lead which account.
 
 package daemon
 
@@ -14,24 +14,24 @@ import (
 )
 
 const (
-	// fewRows is the maximum lag of a standby that is given an account.
+	// fewRows is the largest lag of a standby that may take over an account.
 	fewRows = 1000
-	// watchAgain is how soon the buckets are read again after a failure, or if they do
-	// not exist.
-	watchAgain = time.Second
+	// rewatchDelay is how soon the buckets are watched again after a failure, or if they do not
+	// exist.
+	rewatchDelay = time.Second
 )
 
-// followPeers receives the other runners' states until ctx ends.
+// followPeers receives the other runners' heartbeats until ctx ends.
 func (h *Host) followPeers(ctx context.Context) {
 	var both sync.WaitGroup
 	again := func(watch func(context.Context) error) {
 		for ctx.Err() == nil {
-			limited, cancel := context.WithTimeout(ctx, nodes.NodeLife) // finds a recreated bucket
-			_ = watch(limited)                                          // a check reports that NATS is away
+			limited, cancel := context.WithTimeout(ctx, nodes.NodeLife) // a new watch also finds a recreated bucket
+			_ = watch(limited)                                          // the NATS check reports errors
 			ended := limited.Err() != nil
 			cancel()
 			if !ended {
-				_ = sleep.For(ctx, watchAgain)
+				_ = sleep.For(ctx, rewatchDelay)
 			}
 		}
 	}
@@ -57,13 +57,13 @@ func (h *Host) followPeers(ctx context.Context) {
 	both.Wait()
 }
 
-// standing returns this runner's own state for the placement.
-func (h *Host) standing() placement.Node {
+// ownPlacement returns this runner's own state for the placement.
+func (h *Host) ownPlacement() placement.Node {
 	out := placement.Node{Name: h.name.Get()}
 	for _, a := range h.Accounts {
 		switch {
 		case a.holds():
-			if !(prover{a}).leaves(time.Now()) {
+			if !(accessTest{a}).leaves(time.Now()) {
 				out.Holds = append(out.Holds, a.Name)
 			}
 		case a.couldRun():
@@ -73,12 +73,12 @@ func (h *Host) standing() placement.Node {
 	return out
 }
 
-// runs reports whether this runner leads the account, and it works.
+// runs reports whether this runner leads the account and the account works.
 func (a *account) runs() bool {
 	return (a.holds() || a.host.Embedded != nil) && a.role() == cluster.RoleActive && a.notReady() == ""
 }
 
-// couldRun reports whether a standby could lead the account at once.
+// couldRun reports whether this runner, as a standby, could lead the account immediately.
 func (a *account) couldRun() bool {
-	return a.snapshot().state == waitsForLease && a.standby.close(fewRows) && a.proof.isGood() && a.notReady() == ""
+	return a.snapshot().state == waitsForLease && a.standby.close(fewRows) && a.access.isUsable() && a.notReady() == ""
 }

@@ -1,6 +1,6 @@
-// Whether a runner can use the provider: each machine has its own key, clock and network
-// path. A standby proves it, and a leader that cannot use the provider yields to one
-// that can.
+// Whether this runner can use the provider. Each machine has its own key, clock and network
+// path, so runners may differ. A standby tests its access regularly. A leader without access
+// yields to a runner that has access.
 
 package daemon
 
@@ -17,63 +17,63 @@ import (
 )
 
 const (
-	// proveEvery is how often a standby reads the provider's account, if there are few.
-	proveEvery = 10 * time.Second
-	// proveShare is the share of the account's rate for all standbys together.
-	proveShare = 0.05
-	// proveTimeout bounds one read.
-	proveTimeout = 5 * time.Second
+	// accessEvery is the shortest interval at which a standby reads the provider's account.
+	accessEvery = 10 * time.Second
+	// accessShare is the share of the account's rate that all standbys together may use.
+	accessShare = 0.05
+	// accessTimeout limits one read.
+	accessTimeout = 5 * time.Second
 )
 
-// provesEvery returns how often each standby of an account reads the provider's account.
-// rate is the account's requests per second, 0 for no limit.
-func provesEvery(followers int, rate float64) time.Duration {
+// accessInterval returns how often each standby of an account reads the provider's account.
+// rate is the account's limit in requests per second, or 0 for no limit.
+func accessInterval(followers int, rate float64) time.Duration {
 	if rate <= 0 {
-		return proveEvery
+		return accessEvery
 	}
-	return max(proveEvery, time.Duration(float64(followers)/(rate*proveShare)*float64(time.Second)))
+	return max(accessEvery, time.Duration(float64(followers)/(rate*accessShare)*float64(time.Second)))
 }
 
-// unservedFor is how long a leader may be without the provider before it leaves the
-// account. By then every standby has asked the provider again.
-func unservedFor(every time.Duration) time.Duration { return 2 * every }
+// leaveAfter returns how long a leader may be without access to the provider before it yields.
+// By then, every standby has tested its own access again.
+func leaveAfter(every time.Duration) time.Duration { return 2 * every }
 
-// proof says whether this runner can use the provider. The zero value is unknown.
-type proof struct {
+// access records whether this runner can use the provider. The zero value means unknown.
+type access struct {
 	mu      sync.Mutex
-	good    bool
-	why     string // why not; "" while unknown or usable
-	refused bool   // by a reply, not by silence
+	usable  bool
+	why     string // why not; "" if unknown or usable
+	refused bool   // the provider replied with a refusal, rather than not at all
 	since   time.Time
 }
 
-// note notes why the provider cannot be used, "" if it can. refused says that a reply
-// says so.
-func (p *proof) note(why string, refused bool, now time.Time) {
+// note records why the provider cannot be used, or "" if it can. refused means that the
+// provider replied with a refusal.
+func (p *access) note(why string, refused bool, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.why == "" {
 		p.since = now
 	}
-	p.good, p.why, p.refused = why == "", why, refused
+	p.usable, p.why, p.refused = why == "", why, refused
 }
 
-func (p *proof) isGood() bool {
+func (p *access) isUsable() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.good
+	return p.usable
 }
 
-// failing returns why the provider cannot be used, and since when; "" if it can or this
-// is unknown.
-func (p *proof) failing() (why string, since time.Time) {
+// failing returns why the provider cannot be used, and since when. It returns "" if the
+// provider can be used or this is unknown.
+func (p *access) failing() (why string, since time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.why, p.since
 }
 
-// refusal returns the provider's reply that refuses this runner.
-func (p *proof) refusal() string {
+// refusal returns the provider's refusal of this runner, as a message for /readyz, or "".
+func (p *access) refusal() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.refused {
@@ -82,48 +82,49 @@ func (p *proof) refusal() string {
 	return "another runner holds the account, and this one could not run it: " + p.why
 }
 
-// proven is the result of one read of the provider's account.
-type proven struct {
+// accessResult is the result of one read of the provider's account.
+type accessResult struct {
 	why     string        // why this runner could not lead the account; "" if it could
-	refused bool          // a reply of the API says so
-	rest    time.Duration // until then the provider must not be asked
+	refused bool          // the API replied with a refusal
+	wait    time.Duration // wait this long before the next request to the provider
 }
 
-// prover proves whether this runner can use an account's provider.
-type prover struct{ *account }
+// accessTest tests whether this runner can use an account's provider.
+type accessTest struct{ *account }
 
-// prove reads the provider's account and compares it with the ledger's.
-func (a prover) prove(ctx context.Context) proven {
-	ctx, cancel := context.WithTimeout(ctx, proveTimeout)
+// read reads the provider's account and compares it with the account in the ledger's binding.
+func (a accessTest) read(ctx context.Context) accessResult {
+	ctx, cancel := context.WithTimeout(ctx, accessTimeout)
 	defer cancel()
 	account, err := a.Client.Account(ctx)
 	failed, answered := errors.AsType[*upstream.Error](err)
 	switch {
-	case errors.Is(err, upstream.CodeRateLimited) && failed.Code == "": // from something in front of the API
-		return proven{why: notBound(err), rest: decide.ThrottleDelay(failed.RetryAfter, 0)}
-	case errors.Is(err, upstream.CodeRateLimited): // only a known key gets this reply
-		return proven{rest: decide.ThrottleDelay(failed.RetryAfter, 0)}
+	case errors.Is(err, upstream.CodeRateLimited) && failed.Code == "": // a reply without the API's envelope, so from a proxy or gateway in front of the API
+		return accessResult{why: bindFailure(err), wait: decide.ThrottleDelay(failed.RetryAfter, 0)}
+	case errors.Is(err, upstream.CodeRateLimited): // the API rate limits only known keys, so this key works
+		return accessResult{wait: decide.ThrottleDelay(failed.RetryAfter, 0)}
 	case answered:
-		return proven{why: notBound(err), refused: failed.Code != "" && failed.HTTPStatus/100 == 4}
+		return accessResult{why: bindFailure(err), refused: failed.Code != "" && failed.HTTPStatus/100 == 4}
 	case err != nil:
-		return proven{why: notBound(err)}
+		return accessResult{why: bindFailure(err)}
 	}
 	b, err := a.Ledger().Binding(ctx)
-	if err != nil { // no binding yet; a check reports an unreadable ledger
-		return proven{}
+	if err != nil { // the ledger has no binding yet, or cannot be read, which another check reports
+		return accessResult{}
 	}
 	if b.AccountID != account.AccountID || b.Environment != string(a.Client.Environment()) || b.BaseURL != a.Client.BaseURL() {
-		return proven{refused: true, why: fmt.Sprintf("the account belongs to %s of %s at %s, and this runner's key is of %s of %s at %s: give it the base_url, app_id and secret of the other runners",
+		return accessResult{refused: true, why: fmt.Sprintf("the account belongs to %s of %s at %s, and this runner's key is of %s of %s at %s: give it the base_url, app_id and secret of the other runners",
 			b.AccountID, b.Environment, b.BaseURL, account.AccountID, a.Client.Environment(), a.Client.BaseURL())}
 	}
-	return proven{}
+	return accessResult{}
 }
 
-// resting returns how long the account's Retry-After in the journal still lasts.
-func (a prover) resting(ctx context.Context, now time.Time) time.Duration {
+// throttledFor returns how long the account's Retry-After, as the journal records it, still
+// lasts.
+func (a accessTest) throttledFor(ctx context.Context, now time.Time) time.Duration {
 	pauses, err := a.Ledger().Operations.Pauses(ctx)
 	if err != nil {
-		return 0 // a check reports an unreadable ledger
+		return 0 // another check reports an unreadable ledger
 	}
 	for _, x := range pauses {
 		if x.Scope == decide.ScopeAccount && x.Cause == decide.CauseThrottled && x.Until != nil {
@@ -133,29 +134,29 @@ func (a prover) resting(ctx context.Context, now time.Time) time.Duration {
 	return 0
 }
 
-// provesEvery returns how often this runner, as a standby, reads the provider's account.
-func (a prover) provesEvery(now time.Time) time.Duration {
-	return provesEvery(a.host.peers.Followers(a.Name, a.host.name.Get(), now), a.config.RatePerSecond)
+// interval returns how often this runner, as a standby, reads the provider's account.
+func (a accessTest) interval(now time.Time) time.Duration {
+	return accessInterval(a.host.peers.Followers(a.Name, a.host.name.Get(), now), a.config.RatePerSecond)
 }
 
-// keepProof updates the account's proof until ctx ends. It waits out a Retry-After, its
-// own or the journal's; meanwhile the last proof holds.
-func (a prover) keepProof(ctx context.Context) {
+// keepAccess updates the account's access until ctx ends. During a Retry-After, its own or the
+// journal's, it sends nothing and the last result stays.
+func (a accessTest) keepAccess(ctx context.Context) {
 	var next time.Time
 	for {
 		now := time.Now()
 		switch {
 		case a.holds():
-			a.proof.note(a.unserved(), false, now)
+			a.access.note(a.unserved(), false, now)
 			next = time.Time{}
 		case now.Before(next):
-		case a.resting(ctx, now) > 0: // an operator may end it
+		case a.throttledFor(ctx, now) > 0: // not stored in next, because an operator may end the Retry-After
 		default:
-			found := a.prove(ctx)
+			found := a.read(ctx)
 			if ctx.Err() == nil && !a.holds() {
-				a.proof.note(found.why, found.refused, now)
+				a.access.note(found.why, found.refused, now)
 			}
-			next = now.Add(max(a.provesEvery(now), found.rest))
+			next = now.Add(max(a.interval(now), found.wait))
 		}
 		if sleep.For(ctx, time.Second) != nil {
 			return
@@ -163,8 +164,8 @@ func (a prover) keepProof(ctx context.Context) {
 	}
 }
 
-// unserved returns why the account's leader cannot use the provider, "" if it can.
-func (a prover) unserved() string {
+// unserved returns why the leader cannot use the provider, or "" if it can.
+func (a accessTest) unserved() string {
 	x := a.snapshot()
 	if x.unbound != "" || x.runner == nil {
 		return x.unbound
@@ -186,16 +187,16 @@ func (a *account) setUnbound(why string) {
 	a.unbound = why
 }
 
-// leaves reports whether the leader could not use the provider for so long that a
-// capable standby should take over.
-func (a prover) leaves(now time.Time) bool {
-	why, since := a.proof.failing()
-	return why != "" && now.Sub(since) >= unservedFor(a.provesEvery(now))
+// leaves reports whether this leader has been without access to the provider for so long that a
+// standby with access should take over.
+func (a accessTest) leaves(now time.Time) bool {
+	why, since := a.access.failing()
+	return why != "" && now.Sub(since) >= leaveAfter(a.interval(now))
 }
 
-// defers reports whether this runner cannot use the provider but another standby can. It
-// then does not ask for the lease.
-func (a prover) defers() bool {
-	why, _ := a.proof.failing()
+// defers reports whether this runner cannot use the provider and another standby can. This
+// runner then does not ask for the lease.
+func (a accessTest) defers() bool {
+	why, _ := a.access.failing()
 	return why != "" && a.host.peers.Ready(a.Name, a.host.name.Get(), time.Now())
 }

@@ -22,21 +22,21 @@ import (
 // TestAHolderWithoutTheProviderLeavesTheAccount after a while, counted from the first
 // failure; an answer ends it.
 func TestAHolderWithoutTheProviderLeavesTheAccount(t *testing.T) {
-	a := prover{&account{Name: "a", host: &Host{}, config: &config.Account{RatePerSecond: 5}}}
-	unservedFor := unservedFor(proveEvery)
+	a := accessTest{&account{Name: "a", host: &Host{}, config: &config.Account{RatePerSecond: 5}}}
+	unservedFor := leaveAfter(accessEvery)
 	began := time.Now()
 	if a.leaves(began) {
 		t.Error("it leaves an account of which nothing is known")
 	}
-	a.proof.note("no route", false, began)
-	a.proof.note("no answer", false, began.Add(unservedFor/2))
+	a.access.note("no route", false, began)
+	a.access.note("no answer", false, began.Add(unservedFor/2))
 	if a.leaves(began.Add(unservedFor - time.Second)) {
 		t.Error("it leaves the account at once")
 	}
 	if !a.leaves(began.Add(unservedFor)) {
 		t.Error("it keeps the account for good")
 	}
-	a.proof.note("", false, began.Add(unservedFor))
+	a.access.note("", false, began.Add(unservedFor))
 	if a.leaves(began.Add(time.Hour)) {
 		t.Error("it leaves the account although the provider answers")
 	}
@@ -45,20 +45,20 @@ func TestAHolderWithoutTheProviderLeavesTheAccount(t *testing.T) {
 // TestARefusedKeyIsSaid while a provider that is silent, for all machines perhaps, is not:
 // neither is a proof.
 func TestARefusedKeyIsSaid(t *testing.T) {
-	var p proof
-	if p.isGood() {
+	var p access
+	if p.isUsable() {
 		t.Error("what was not asked for is proved")
 	}
 	p.note("the provider refused: invalid_signature", true, time.Now())
-	if !strings.Contains(p.refusal(), "invalid_signature") || p.isGood() {
-		t.Errorf("a refused key is %q, good %t", p.refusal(), p.isGood())
+	if !strings.Contains(p.refusal(), "invalid_signature") || p.isUsable() {
+		t.Errorf("a refused key is %q, good %t", p.refusal(), p.isUsable())
 	}
 	p.note("no answer", false, time.Now())
-	if p.refusal() != "" || p.isGood() {
-		t.Errorf("silence is %q, good %t", p.refusal(), p.isGood())
+	if p.refusal() != "" || p.isUsable() {
+		t.Errorf("silence is %q, good %t", p.refusal(), p.isUsable())
 	}
 	p.note("", false, time.Now())
-	if !p.isGood() {
+	if !p.isUsable() {
 		t.Error("an answer is no proof")
 	}
 }
@@ -71,15 +71,15 @@ func TestTheRunnersThatFollowTakeATwentiethOfTheRate(t *testing.T) {
 		others int
 		rate   float64
 		every  time.Duration
-	}{{0, 5, proveEvery}, {2, 5, proveEvery}, {10, 5, 40 * time.Second}, {49, 5, 196 * time.Second}, {49, 500, proveEvery}, {49, 0, proveEvery}} {
-		a := prover{&account{Name: "a", host: &Host{}, config: &config.Account{RatePerSecond: test.rate}}}
+	}{{0, 5, accessEvery}, {2, 5, accessEvery}, {10, 5, 40 * time.Second}, {49, 5, 196 * time.Second}, {49, 500, accessEvery}, {49, 0, accessEvery}} {
+		a := accessTest{&account{Name: "a", host: &Host{}, config: &config.Account{RatePerSecond: test.rate}}}
 		all := []cluster.Node{{Node: "archive", SaidAt: now, Accounts: []cluster.NodeAccount{{Account: "a", Borrows: true}}}}
 		for n := range test.others {
 			all = append(all, cluster.Node{Node: fmt.Sprint("other-", n), SaidAt: now, Accounts: []cluster.NodeAccount{{Account: "a", Ready: true}}})
 		}
 		a.host.peers.Note(all, now)
-		every := a.provesEvery(now)
-		if every != test.every || unservedFor(every) < 2*every {
+		every := a.interval(now)
+		if every != test.every || leaveAfter(every) < 2*every {
 			t.Errorf("%d others, %v a second: every %s", test.others, test.rate, every)
 		}
 	}
@@ -116,8 +116,8 @@ func TestAProofWaitsOutARetryAfter(t *testing.T) {
 		var err error
 		x.Client, err = upstream.New(upstream.Config{BaseURL: provider.URL, AppID: "sbx_app_demo", Secret: "secret", Clock: time.Now})
 		must(t, err)
-		found := prover{x.account}.prove(t.Context())
-		if found.refused != test.refused || (found.why == "") != test.good || found.rest != test.rest {
+		found := accessTest{x.account}.read(t.Context())
+		if found.refused != test.refused || (found.why == "") != test.good || found.wait != test.rest {
 			t.Errorf("%d %s: %+v", test.status, test.body, found)
 		}
 		x.Client.Close()
@@ -131,7 +131,7 @@ func TestAThrottledAccountIsNotProved(t *testing.T) {
 	x := newTaken(t)
 	must(t, x.lifecycle().takeOver(t.Context()))
 	now := time.Now()
-	if rest := (prover{x.account}).resting(t.Context(), now); rest != 0 {
+	if rest := (accessTest{x.account}).throttledFor(t.Context(), now); rest != 0 {
 		t.Errorf("an account that is not throttled rests %s", rest)
 	}
 	leads, err := x.journal().Lead(t.Context(), x.journal().Outbox())
@@ -141,7 +141,7 @@ func TestAThrottledAccountIsNotProved(t *testing.T) {
 	must(t, x.Ledger().Write(t.Context(), func(tx *ledger.Tx) error {
 		return tx.Append(fact.AccountPaused{Scope: decide.ScopeAccount, Cause: decide.CauseThrottled, Detail: "slow down", Until: &until})
 	}))
-	if rest := (prover{x.account}).resting(t.Context(), now); rest != until.Sub(now) {
+	if rest := (accessTest{x.account}).throttledFor(t.Context(), now); rest != until.Sub(now) {
 		t.Errorf("it rests %s", rest)
 	}
 }

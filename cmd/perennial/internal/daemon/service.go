@@ -1,4 +1,4 @@
-// The verbs of an account's NATS service.
+// The handlers of an account's NATS service.
 
 package daemon
 
@@ -21,17 +21,17 @@ import (
 	"perennial/queue/service"
 )
 
-// answers implements the verbs of an account's service.
+// answers implements an account's service requests.
 type answers struct{ *account }
 
-// CodeNotFound is the error code of an id that the account does not know.
+// CodeNotFound is the error code for an id that the account does not know.
 const CodeNotFound = "not_found"
 
-// CodeUnconfirmed is the error code of a change that looks like a mistake and needs
-// confirmation.
+// CodeUnconfirmed is the error code for a change that looks like a mistake and must be
+// confirmed.
 const CodeUnconfirmed = "unconfirmed"
 
-// hashAt returns the hash of an id, "" if the list has none.
+// hashAt returns the hash at index i, or "" if the list is empty.
 func hashAt(hashes []string, i int) string {
 	if len(hashes) == 0 {
 		return ""
@@ -39,7 +39,7 @@ func hashAt(hashes []string, i int) string {
 	return hashes[i]
 }
 
-// verbs returns the verbs of the account's service with their handlers.
+// verbs returns the service requests of the account with their handlers.
 func (a answers) verbs() []service.Verb {
 	return []service.Verb{
 		serve(verbs.Status, a.status),
@@ -88,12 +88,13 @@ func (a answers) status(ctx context.Context, q verbs.OperatorRequest) (inspect.C
 }
 
 const (
-	lettersLooked = 1000 // dead letters searched for an id
+	lettersLooked = 1000 // how many dead letters are searched for an id
 	lettersWithin = 2 * time.Second
 )
 
-// inLetter returns the error for an id that only a dead letter has: why the command was
-// refused, and where it is; nil for none. Unreadable letters are ignored.
+// inLetter searches the dead letters for an id. It returns an error that says why the command
+// was refused and where the dead letter is. It returns nil if no dead letter has the id, or if
+// they cannot be read.
 func (a answers) inLetter(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, lettersWithin)
 	defer cancel()
@@ -109,7 +110,8 @@ func (a answers) inLetter(ctx context.Context, id string) error {
 	return nil
 }
 
-// InLetter says why a command became a dead letter, and how to show it.
+// InLetter returns the message for a command that became a dead letter: why, and how to show
+// and requeue it.
 func InLetter(id string, seq uint64, reason string) string {
 	return fmt.Sprintf("command %.80q was refused: %s; see it with `perennial dead-letters show %d`, and requeue a corrected one with `perennial dead-letters requeue %[3]d --file FILE`", id, reason, seq)
 }
@@ -144,7 +146,8 @@ func (a answers) resume(ctx context.Context, q verbs.OperatorRequest) (verbs.Cha
 	return verbs.Changed{Changed: n}, err
 }
 
-// bound refuses a verb that needs the provider's account before it was read.
+// bound wraps a handler that needs the provider's account. Until the account was read, the
+// wrapped handler refuses requests.
 func (a answers) bound(v service.Verb) service.Verb {
 	do := v.Handle
 	v.Handle = func(ctx context.Context, data []byte) ([]byte, error) {
@@ -156,7 +159,7 @@ func (a answers) bound(v service.Verb) service.Verb {
 	return v
 }
 
-// changing adapts an operator's change of operations to a verb.
+// changing adapts an operator's change of operations to a handler.
 func changing(do func(ctx context.Context, id, by, reason string, as ...inspect.As) (int, error)) func(context.Context, verbs.OperatorRequest) (verbs.Changed, error) {
 	return func(ctx context.Context, q verbs.OperatorRequest) (verbs.Changed, error) {
 		id, as := q.Of()
@@ -172,11 +175,12 @@ func (a answers) retry(ctx context.Context, q verbs.RetryRequest) (verbs.Changed
 	return changing(a.runner.Retry)(ctx, q.OperatorRequest)
 }
 
-// asked returns the name under which a change is made: the request's, else the NATS
-// user's.
+// asked returns the name under which a change is made: the name in the request, otherwise the
+// NATS user's.
 func asked(ctx context.Context, by string) string { return cmp.Or(by, fact.UserOf(ctx)) }
 
-// signed refuses a change without a name or a reason, and sets its name.
+// signed refuses a change without a name or reason. It sets by to the name under which the
+// change is made.
 func signed(ctx context.Context, by *string, reason string) error {
 	*by = asked(ctx, *by)
 	return desk.CheckSigned(*by, reason)
@@ -194,7 +198,7 @@ func changeOne(ctx context.Context, by *string, reason string, change func() err
 	return verbs.Changed{Changed: 1}, nil
 }
 
-// states returns the states of commands; unknown ids are left out.
+// states returns the states of commands. It leaves out unknown ids.
 func (a answers) states(ctx context.Context, q verbs.StatesRequest) (map[string]string, error) {
 	if len(q.IDs) > verbs.MaxStates {
 		return nil, &command.RefusedError{Reason: fmt.Sprintf("%d ids of at most %d", len(q.IDs), verbs.MaxStates)}
@@ -225,7 +229,7 @@ func (a answers) show(ctx context.Context, _ struct{}) (verbs.AccountView, error
 	}
 	v := verbs.AccountView{
 		Account: a.Name, AccountID: b.AccountID, Environment: b.Environment, BaseURL: b.BaseURL, AppID: a.Client.AppID(), Currency: b.Currency, NotReady: a.notReady(),
-		Provider: a.heardLately(),
+		Provider: a.providerRecent(),
 	}
 	if v.Paused, err = a.Ledger().Operations.Pauses(ctx); err != nil {
 		return v, err
@@ -243,7 +247,7 @@ func (a answers) show(ctx context.Context, _ struct{}) (verbs.AccountView, error
 		}
 	}
 	if a.host.Embedded == nil {
-		v.Published = uint64(v.Head.Seq) // a standby has its rows from there
+		v.Published = uint64(v.Head.Seq) // a standby applies only rows that are on the stream
 	}
 	if x.outbox != nil {
 		v.Published, v.ShortOfMoney = x.outbox.Published(), x.runner.ShortOfMoney()

@@ -1,4 +1,4 @@
-// Serving a verb: JSON decoding, JSON encoding and error codes.
+// Handling a service request: JSON decoding, JSON encoding and error codes.
 
 package daemon
 
@@ -15,7 +15,7 @@ import (
 	"perennial/schedules"
 )
 
-// serve attaches a handler to a declared verb.
+// serve attaches a handler to a declared service request.
 func serve[Q, A any](v verbs.Verb[Q, A], do func(context.Context, Q) (A, error)) service.Verb {
 	served := v.Verb
 	served.Handle = func(ctx context.Context, data []byte) ([]byte, error) {
@@ -43,7 +43,8 @@ func serve[Q, A any](v verbs.Verb[Q, A], do func(context.Context, Q) (A, error))
 // NothingOfID is the description of CodeNotFound for an id that the account does not know.
 const NothingOfID = "there is no command or operation of that id"
 
-// refusal gives a known error its code. It returns any other error unchanged.
+// refusal converts a known error to a service.Error with its code. It returns any other error
+// unchanged.
 func refusal(err error) error {
 	var refused *command.RefusedError
 	if answered, ok := errors.AsType[*service.Error](err); ok {

@@ -1,4 +1,4 @@
-// The verbs `evidence` and `resolve`, which show an operation in review and answer the review.
+// The service requests `evidence` and `resolve`, which show and resolve an operation in review.
 
 package daemon
 
@@ -17,11 +17,12 @@ import (
 	"perennial/ledger"
 )
 
-// EvidenceTimeout bounds reading evidence from the provider while an operator waits.
+// EvidenceTimeout limits reading evidence from the provider while an operator waits.
 const EvidenceTimeout = 2 * time.Minute
 
-// OperationInReview returns the operation that an id means. For a command's id it returns the
-// command's operation in review, or else its only operation.
+// OperationInReview returns the id of the operation that id identifies. If id is a command's,
+// it returns the command's operation in review, or else its only operation. If several
+// operations qualify, it returns an error that lists them.
 func OperationInReview(ctx context.Context, l *ledger.Ledger, id string, as inspect.As) (string, error) {
 	if _, err := l.Operations.Operation(ctx, id); as != inspect.AsCommand && !errors.Is(err, ledger.ErrNotFound) || as == inspect.AsOperation {
 		return id, err
@@ -49,14 +50,14 @@ func OperationInReview(ctx context.Context, l *ledger.Ledger, id string, as insp
 	}
 	switch len(of) {
 	case 0:
-		return id, nil // the caller reports it as not found
+		return id, nil // the caller reports the id as not found
 	case 1:
 		return of[0], nil
 	}
 	return "", &command.RefusedError{Reason: fmt.Sprintf("command %s has %d operations %s: say which: %s", id, len(of), where, FirstFew(of))}
 }
 
-// resolve books an answer to a review and returns the new wallet balance.
+// resolve books an operator's answer to a review and returns the new wallet balance.
 func (a answers) resolve(ctx context.Context, x desk.Resolution) (verbs.Changed, error) {
 	x.By = asked(ctx, x.By)
 	var err error
@@ -68,13 +69,13 @@ func (a answers) resolve(ctx context.Context, x desk.Resolution) (verbs.Changed,
 		return verbs.Changed{}, err
 	}
 	b, err := a.Ledger().Money.Balance(ctx, a.Name)
-	if err != nil { // the answer is booked even if the balance cannot be read
+	if err != nil { // the operator's answer is booked even if the balance cannot be read
 		return verbs.Changed{Changed: 1}, nil //nolint:nilerr // the balance is an extra
 	}
 	return verbs.Changed{Changed: 1, Currency: b.Currency, WalletCents: &b.WalletCents}, nil
 }
 
-// FirstFew joins the first ids and says how many more follow.
+// FirstFew joins the first three ids and adds how many more follow.
 func FirstFew(ids []string) string {
 	const named = 3
 	if len(ids) <= named {
@@ -83,7 +84,8 @@ func FirstFew(ids []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(ids[:named], " "), len(ids)-named)
 }
 
-// evidence returns the evidence on an operation in review, including the provider's answers.
+// evidence returns the evidence on an operation in review, including data read from the
+// provider.
 func (a answers) evidence(ctx context.Context, q verbs.OperatorRequest) (inspect.Evidence, error) {
 	ctx, cancel := context.WithTimeout(ctx, EvidenceTimeout)
 	defer cancel()

@@ -1,4 +1,4 @@
-// Watching a standby: its lag on the account's events, and whether any runner holds the lease.
+// Watches a standby: its lag, and whether any runner has the account's lease.
 
 package daemon
 
@@ -16,18 +16,18 @@ import (
 const (
 	// standbyEvery is how often a standby is compared with the events stream.
 	standbyEvery = 5 * time.Second
-	// standbySlow is how long a lagging standby may make no progress before /readyz reports
-	// it. It also bounds how long the account's lease may have no holder.
+	// standbySlow is how long a lagging standby may make no progress, and how long no runner
+	// may have the account's lease, before /readyz reports it.
 	standbySlow = 20 * time.Second
 )
 
-// standbyState holds the findings of the standby's watch.
+// standbyState is the result of watching a standby.
 type standbyState struct {
 	mu      sync.Mutex
-	lag     uint64    // rows of the stream not yet folded
-	head    uint64    // the ledger's head at the last look
-	moved   time.Time // when head last moved or lag was 0
-	held    time.Time // when a runner was last seen holding the lease
+	lag     uint64    // rows of the stream that the ledger does not have yet
+	head    uint64    // the ledger's last row at the last look
+	moved   time.Time // when head last changed or lag was 0
+	held    time.Time // when a runner was last known to have the lease
 	problem string
 }
 
@@ -37,17 +37,18 @@ func (s *standbyState) read() (lag uint64, problem string) {
 	return s.lag, s.problem
 }
 
-// close reports whether the standby has been looked at and its lag is below most rows.
+// close reports whether the standby has been compared with the stream and lags by fewer than
+// most rows.
 func (s *standbyState) close(most uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !s.moved.IsZero() && s.lag < most
 }
 
-// standbyWatch looks after an account of which this runner is a standby.
+// standbyWatch watches an account while this runner is its standby.
 type standbyWatch struct{ *account }
 
-// watchStandby looks at the standby every standbyEvery until ctx ends.
+// watchStandby compares the standby with the stream every standbyEvery until ctx ends.
 func (a standbyWatch) watchStandby(ctx context.Context) {
 	for {
 		a.noteStandby(ctx)
@@ -65,16 +66,16 @@ func (a standbyWatch) noteStandby(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	look, err := a.lookAtStandby(limited)
-	if err == nil { // other checks report a NATS failure
+	if err == nil { // other checks report a failure of NATS
 		a.standby.note(look)
 	}
 }
 
-// standbyLook is one look at a standby.
+// standbyLook is one comparison of a standby with the stream.
 type standbyLook struct {
 	at         time.Time
-	head, last uint64 // sequences of the ledger and the stream
-	held       bool   // a runner holds the account's lease
+	head, last uint64 // last rows of the ledger and of the stream
+	held       bool   // a runner has the account's lease
 }
 
 func (a standbyWatch) lookAtStandby(ctx context.Context) (look standbyLook, err error) {

@@ -1,4 +1,4 @@
-// Waiting until the events streams hold all rows of the ledgers.
+// Waits until the events streams have all rows of the ledgers.
 
 package daemon
 
@@ -11,8 +11,8 @@ import (
 )
 
 // AwaitStored waits until every account works and its events stream has acknowledged the
-// ledger's current rows. It returns ctx's error if ctx ends first. On an external NATS it
-// returns at once, because rows are on the stream before they are in the ledger.
+// ledger's current rows. If ctx ends first, it returns ctx's error. On an external NATS it
+// returns immediately, because a row is on the stream before it is in the ledger.
 func (h *Host) AwaitStored(ctx context.Context) error {
 	if h.Embedded == nil {
 		return nil
@@ -33,7 +33,7 @@ func (h *Host) AwaitStored(ctx context.Context) error {
 	return nil
 }
 
-// awaitOutbox waits until the account has an outbox.
+// awaitOutbox waits until the account has an outbox, and returns it.
 func (a probes) awaitOutbox(ctx context.Context) (*outbox.Outbox, error) {
 	for {
 		outbox := a.snapshot().outbox

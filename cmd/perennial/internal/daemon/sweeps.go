@@ -1,4 +1,5 @@
-// The verbs of schedules: list, plan, run, forecast, approve, pause and resume.
+// The service requests of schedules: list, plan, run, forecast, approve, decline, pause and
+// resume.
 
 package daemon
 
@@ -16,8 +17,9 @@ import (
 	"perennial/upstream"
 )
 
-// newSweeper makes the account's sweeper, which publishes commands to the commands stream. Its
-// listings pass the account's rate gate after all other requests, except for a reserved share.
+// newSweeper returns the account's sweeper, which publishes commands on the commands stream.
+// Its listings pass the account's rate gate after all other requests, except for a share that
+// is reserved for listings.
 func (a *lifecycle) newSweeper(runner *jobs.Runner) (*schedules.Sweeper, error) {
 	return schedules.New(schedules.Config{
 		Account: a.Name, Ledger: a.Ledger(), Provider: heardListing{a.Client, runner}, Publisher: publish.New(a.js()), Clock: time.Now, ProviderTime: runner.ProviderTime,
@@ -38,10 +40,11 @@ func (a *lifecycle) newSweeper(runner *jobs.Runner) (*schedules.Sweeper, error) 
 	})
 }
 
-// walletTimeout is how long a plan waits for the wallet balance before continuing without it.
+// walletTimeout is how long a plan waits for the wallet balance before it continues without the
+// balance.
 const walletTimeout = 30 * time.Second
 
-// walletCents reads the wallet balance through the rate gate of listings.
+// walletCents reads the wallet balance. The request passes the rate gate as a listing does.
 func (a *lifecycle) walletCents(ctx context.Context, runner *jobs.Runner) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, walletTimeout)
 	defer cancel()
@@ -77,8 +80,8 @@ func (a *lifecycle) offers(ctx context.Context, runner *jobs.Runner, f upstream.
 	return all, nil
 }
 
-// heardListing passes the replies to listings to the runner. A Retry-After pauses every
-// request of the account.
+// heardListing reads listings and passes each reply to the runner, because a Retry-After pauses
+// every request of the account.
 type heardListing struct {
 	client *upstream.Client
 	runner *jobs.Runner
@@ -91,8 +94,9 @@ func (l heardListing) ProxiesPage(ctx context.Context, r upstream.PageRequest) (
 	return page, err
 }
 
-// listEvery is how often the account's proxies are listed. Without schedules or warnings, one
-// listing an hour shows what expires. 0 lists as schedules need it.
+// listEvery returns how often the account's proxies are listed, or 0 to list as often as
+// schedules and warnings require. Without schedules and warnings, it returns an hour, so that
+// the pages show which proxies expire.
 func (a *account) listEvery() time.Duration {
 	if len(a.host.Config.SchedulesOf(a.Name)) == 0 && len(a.config.WarnBefore) == 0 {
 		return time.Hour
@@ -100,7 +104,7 @@ func (a *account) listEvery() time.Duration {
 	return 0
 }
 
-// failingSweeps returns the sweeps that are due but fail.
+// failingSweeps returns the runs of schedules that are due and fail.
 func (a *account) failingSweeps() []fact.SweepFailed {
 	sweeper := a.snapshot().sweeper
 	if sweeper == nil {

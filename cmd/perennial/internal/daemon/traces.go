@@ -1,4 +1,4 @@
-// The traces of ended commands: they wait until their end is published.
+// The traces of finished commands, which are sent after the command.finished is published.
 
 package daemon
 
@@ -11,12 +11,12 @@ import (
 	"perennial/ledger/sleep"
 )
 
-// tracedMost bounds how many ended commands wait for their trace to be sent. Further commands
-// get no trace.
+// tracedMost limits how many finished commands wait for their trace to be sent. Further
+// commands get no trace.
 const tracedMost = 1 << 12
 
-// trace passes an ended command to sendTraces.
-func (f *following) trace(r chain.Row, published time.Time) {
+// trace passes a finished command to sendTraces.
+func (f *factCounter) trace(r chain.Row, published time.Time) {
 	if f.counts.tracer == nil {
 		return
 	}
@@ -31,9 +31,9 @@ func (f *following) trace(r chain.Row, published time.Time) {
 	}
 }
 
-// sendTraces sends the trace of each command after its end is published. When ctx ends it
-// sends the remaining traces without waiting.
-func (f *following) sendTraces(ctx context.Context) {
+// sendTraces sends the trace of each command after its command.finished is published. When ctx
+// ends, it sends the remaining traces without waiting for publication.
+func (f *factCounter) sendTraces(ctx context.Context) {
 	for {
 		select {
 		case x := <-f.traces:
@@ -45,7 +45,7 @@ func (f *following) sendTraces(ctx context.Context) {
 	}
 }
 
-func (f *following) sendLastTraces(ctx context.Context) {
+func (f *factCounter) sendLastTraces(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, tracing.FlushTimeout)
 	defer cancel()
 	for len(f.traces) > 0 {
@@ -53,7 +53,7 @@ func (f *following) sendLastTraces(ctx context.Context) {
 	}
 }
 
-func (f *following) sendTrace(ctx context.Context, x tracing.Ended) {
+func (f *factCounter) sendTrace(ctx context.Context, x tracing.Ended) {
 	var stored time.Time
 	if seq := uint64(x.Row.Seq); f.outbox.Wait(ctx, seq) == nil || f.outbox.Published() >= seq {
 		stored = time.Now()

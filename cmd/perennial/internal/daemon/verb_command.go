@@ -1,4 +1,4 @@
-// The verbs order.create and proxy.renew, which carry out a command and answer with its
+// The service requests order.create and proxy.renew, which carry out a command and return its
 // result.
 
 package daemon
@@ -17,9 +17,9 @@ import (
 	"perennial/queue/service"
 )
 
-// carryOut publishes a command to the commands stream, as its producer could, and answers with
-// its result. The request is a NATS request and is not stored before it is published. A
-// producer that gets no answer asks again with the same id.
+// carryOut publishes a command on the commands stream, as its producer could, and returns the
+// result. Nothing stores the command before it is published. A producer that gets no response
+// therefore repeats the request with the same id.
 func (a answers) carryOut(v service.Verb) service.Verb {
 	v.Handle = func(ctx context.Context, data []byte) ([]byte, error) {
 		if len(data) > queue.MaxCommandBytes {

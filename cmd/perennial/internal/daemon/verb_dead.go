@@ -1,4 +1,5 @@
-// The verbs `dead-requeue` and `dead-drop`, an operator's decisions on a dead letter.
+// The service requests `dead-requeue` and `dead-drop`, with which an operator decides about a
+// dead letter.
 
 package daemon
 
@@ -25,16 +26,18 @@ const (
 	reachedRequeuePublished = "dead.requeue.published"
 )
 
-// deadRequeue publishes a dead letter again unchanged and then removes it. Other content must
-// come from a publisher; the fact only notes it. The order is fact, publication, removal. The
-// journal says who requeued a command before the stream has it. The letter goes once the
-// stream has the command on disk. After a crash between the steps the letter and a fact
-// remain. Asking again appends another fact and publishes the same bytes. A command that is
-// then on the stream twice counts once, because its id and content are the same. A command
-// refused without an id costs nothing and becomes a dead letter again. A message id would
-// protect no better, because the stream forgets it after its minimal duplicate window.
+// deadRequeue publishes a dead letter again, unchanged, and then removes the letter. Corrected
+// content is published by the caller, and deadRequeue only records its hash.
+//
+// The order is fact, publication, removal. The journal thus records who requeued a command
+// before the stream has the command. The letter is removed only after the stream has stored the
+// command. After a crash in between, the letter remains and the operator repeats the request.
+// That appends another fact and publishes the same bytes again. A command that is on the stream
+// twice is carried out once, because id and content are the same. A command that was refused
+// without an id costs nothing: it becomes a dead letter again. A message id would add no
+// protection, because the stream forgets message ids after a short duplicate window.
 func (a answers) deadRequeue(ctx context.Context, q verbs.DeadRequest) (verbs.Changed, error) {
-	a.oneLetter.Lock() // a second request for the letter finds it removed
+	a.oneLetter.Lock() // a second request for the letter then finds it removed
 	defer a.oneLetter.Unlock()
 	letter, err := a.letterOf(ctx, &q)
 	if err != nil {
@@ -63,8 +66,8 @@ func (a answers) deadRequeue(ctx context.Context, q verbs.DeadRequest) (verbs.Ch
 	return a.dropLetter(ctx, q.Seq)
 }
 
-// deadDrop appends the fact that says who drops a dead letter, then removes the letter. After
-// a crash between the two the letter remains and can be dropped again.
+// deadDrop appends a fact that records who drops a dead letter, then removes the letter. After
+// a crash in between, the letter remains and can be dropped again.
 func (a answers) deadDrop(ctx context.Context, q verbs.DeadRequest) (verbs.Changed, error) {
 	a.oneLetter.Lock()
 	defer a.oneLetter.Unlock()
@@ -80,7 +83,7 @@ func (a answers) deadDrop(ctx context.Context, q verbs.DeadRequest) (verbs.Chang
 	return a.dropLetter(ctx, q.Seq)
 }
 
-// letterOf returns the dead letter of a request that says who asks and why.
+// letterOf returns the dead letter of a request. It refuses a request without a name or reason.
 func (a answers) letterOf(ctx context.Context, q *verbs.DeadRequest) (letters.Letter, error) {
 	if err := signed(ctx, &q.By, q.Reason); err != nil {
 		return letters.Letter{}, err
@@ -92,8 +95,8 @@ func (a answers) letterOf(ctx context.Context, q *verbs.DeadRequest) (letters.Le
 	return letter, err
 }
 
-// dropLetter removes a dead letter. A missing letter is no error, since another request
-// removed it.
+// dropLetter removes a dead letter. A missing letter is not an error, because another request
+// has removed it.
 func (a answers) dropLetter(ctx context.Context, seq uint64) (verbs.Changed, error) {
 	err := a.letters().Drop(ctx, seq)
 	if err != nil && !errors.Is(err, letters.ErrNone) {

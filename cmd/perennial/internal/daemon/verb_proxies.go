@@ -1,4 +1,4 @@
-// The verbs `proxies`, `proxy`, `retire` and `reveal`.
+// The service requests `proxies`, `proxy`, `retire` and `reveal`.
 
 package daemon
 
@@ -17,7 +17,7 @@ import (
 	"perennial/schedules/plans"
 )
 
-// proxy returns what the ledger knows of a proxy and whether schedules renew it.
+// proxy returns what the ledger knows about a proxy and whether a schedule will renew it.
 func (a answers) proxy(ctx context.Context, q verbs.ProxyRequest) (out verbs.ProxyAnswer, err error) {
 	l := a.Ledger()
 	from := schedules.RenewalOutlookFrom{
@@ -83,8 +83,8 @@ func (a answers) proxies(ctx context.Context, q verbs.ProxiesRequest) (verbs.Pro
 	return page, err
 }
 
-// retire changes all of the proxies or none. A proxy that is already retired gets no second
-// fact.
+// retire changes all of the proxies or none. It appends no fact for a proxy that is already in
+// the requested state.
 func (a answers) retire(ctx context.Context, q verbs.RetireRequest) (verbs.Changed, error) {
 	var changed verbs.Changed
 	if len(q.ProxyIDs) == 0 || len(q.ProxyIDs) > verbs.MaxRetired {
@@ -94,7 +94,7 @@ func (a answers) retire(ctx context.Context, q verbs.RetireRequest) (verbs.Chang
 		return changed, err
 	}
 	err := a.Ledger().Write(ctx, func(tx *ledger.Tx) error {
-		changed.Changed = 0 // Write may run this function twice
+		changed.Changed = 0 // Write may call this function twice
 		for _, id := range q.ProxyIDs {
 			done, err := retireOne(ctx, tx, q, id)
 			if err != nil {
@@ -123,8 +123,8 @@ func retireOne(ctx context.Context, tx *ledger.Tx, q verbs.RetireRequest, id str
 	return true, tx.Append(fact.ProxyRetired{ProxyID: id, By: q.By, Reason: q.Reason, User: fact.UserOf(ctx)})
 }
 
-// reveal appends the fact and returns no credential. The caller reads credentials from the
-// provider, so none passes over NATS.
+// reveal appends a fact and returns no credential. The caller reads the credentials from the
+// provider, so they never pass over NATS.
 func (a answers) reveal(ctx context.Context, q verbs.RevealRequest) (verbs.Changed, error) {
 	return changeOne(ctx, &q.By, q.Reason, func() error {
 		return a.Ledger().Write(ctx, func(tx *ledger.Tx) error {
@@ -136,7 +136,7 @@ func (a answers) reveal(ctx context.Context, q verbs.RevealRequest) (verbs.Chang
 	})
 }
 
-// knowsProxy refuses a proxy that the ledger does not know.
+// knowsProxy returns an error if the ledger does not know a proxy.
 func knowsProxy(tx *ledger.Tx, id string) error {
 	known, err := tx.KnowsProxy(id)
 	if err != nil || known {

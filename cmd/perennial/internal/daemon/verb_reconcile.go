@@ -1,4 +1,4 @@
-// The verbs `reconcile` and `record`.
+// The service requests `reconcile` and `record`.
 
 package daemon
 
@@ -24,7 +24,7 @@ func (a answers) reconcile(ctx context.Context, _ struct{}) (reconcile.Reconcili
 		if !errors.Is(err, upstream.CodeRateLimited) || a.runner.WaitOut(ctx, reconcileWaits) != nil {
 			break
 		}
-		x, err = a.runner.Reconcile(ctx) // continues where it was refused
+		x, err = a.runner.Reconcile(ctx) // continues after the request that was refused
 	}
 	if _, refused := errors.AsType[*command.RefusedError](err); err != nil && !refused {
 		err = &service.Error{Code: CodeUnreachable, Description: "the books could not be compared with the provider: " + err.Error()}
@@ -33,14 +33,14 @@ func (a answers) reconcile(ctx context.Context, _ struct{}) (reconcile.Reconcili
 }
 
 const (
-	// reconcileAgain is how often a comparison continues after a request that came too fast.
-	// It uses the whole rate, so that it is the first to be refused.
+	// reconcileAgain is how often a reconciliation continues after a request was rate limited.
+	// A reconciliation uses the whole rate, so it is the first to be rate limited.
 	reconcileAgain = 10
-	// reconcileWaits is the longest Retry-After that it waits out.
+	// reconcileWaits is the longest Retry-After for which a reconciliation waits.
 	reconcileWaits = 30 * time.Second
 )
 
-// CodeUnreachable is the error code when the runner's provider does not answer.
+// CodeUnreachable is the error code for a provider that does not reply.
 const CodeUnreachable = "unreachable"
 
 func (a answers) record(ctx context.Context, x desk.Recording) (verbs.Changed, error) {
@@ -48,8 +48,8 @@ func (a answers) record(ctx context.Context, x desk.Recording) (verbs.Changed, e
 	return Record(ctx, a.Ledger(), x, a.runner.ReadOrder)
 }
 
-// Record books an operator's statement and warns of an overdraft. shown reads an order that
-// the ledger does not know.
+// Record books an operator's record of money, and returns a warning if the wallet is overdrawn.
+// shown reads an order that the ledger does not know.
 func Record(ctx context.Context, l *ledger.Ledger, x desk.Recording, shown desk.OrderReader) (done verbs.Changed, err error) {
 	r, booked, err := desk.Record(ctx, l, x, shown)
 	if err != nil {
@@ -65,5 +65,5 @@ func Record(ctx context.Context, l *ledger.Ledger, x desk.Recording, shown desk.
 	return done, err
 }
 
-// ReconcileTimeout bounds a reconciliation that an operator requested.
+// ReconcileTimeout limits a reconciliation that an operator requested.
 const ReconcileTimeout = 10 * time.Minute

@@ -1,4 +1,4 @@
-// The verb `summary`, an account at a glance.
+// The service request `summary`, the overview of an account.
 
 package daemon
 
@@ -16,10 +16,10 @@ import (
 
 const (
 	runwayDays   = 30
-	runwayWithin = 2 * time.Second // a forecast for many proxies takes longer
+	runwayWithin = 2 * time.Second // the forecast of a large fleet takes longer and is left out
 )
 
-// Summarize summarizes an account from its ledger alone.
+// Summarize returns the summary of an account from its ledger alone.
 func Summarize(ctx context.Context, l *ledger.Ledger, account string, now time.Time) (verbs.Summary, error) {
 	v, err := summarizeNeeds(ctx, l, account, now)
 	if err != nil {
@@ -32,7 +32,7 @@ func Summarize(ctx context.Context, l *ledger.Ledger, account string, now time.T
 	return v, err
 }
 
-// summarizeNeeds is Summarize without what takes long on a large fleet.
+// summarizeNeeds is like Summarize, but leaves out the values that take long on a large fleet.
 func summarizeNeeds(ctx context.Context, l *ledger.Ledger, account string, now time.Time) (v verbs.Summary, err error) {
 	v.Account = account
 	b, err := l.Money.Balance(ctx, account)
@@ -95,8 +95,8 @@ func fleetAtAGlance(ctx context.Context, l *ledger.Ledger, v *verbs.Summary, now
 	return nil
 }
 
-// spendingRunway returns how long the wallet lasts at the recent rate of spending. It returns
-// nil if nothing was spent.
+// spendingRunway returns how long the wallet lasts if spending continues at the recent rate. It
+// returns nil if nothing was spent, or if the ledger is younger than a day.
 func spendingRunway(ctx context.Context, l *ledger.Ledger, walletCents int64, now time.Time) (*verbs.Runway, error) {
 	spent, err := l.Metrics.NetSpentSince(ctx, now.Add(-spentOver))
 	if err != nil || spent <= 0 {
@@ -104,7 +104,7 @@ func spendingRunway(ctx context.Context, l *ledger.Ledger, walletCents int64, no
 	}
 	opened, err := l.Money.OpenedAt(ctx)
 	if err != nil {
-		return nil, err // money was spent, so a first row exists
+		return nil, err // never ErrNotFound: money was spent, so the ledger has a first row
 	}
 	over := min(spentOver, now.Sub(opened))
 	if over < 24*time.Hour {
@@ -146,7 +146,7 @@ func (a answers) summary(ctx context.Context, q verbs.SummaryRequest) (verbs.Sum
 	return v, err
 }
 
-// addComparison adds the last reconciliation of this run, if any.
+// addComparison adds the last reconciliation since this process started, if there is one.
 func addComparison(ctx context.Context, l *ledger.Ledger, last jobs.LastReconciliation, v *verbs.Summary) (err error) {
 	if last.At.IsZero() {
 		return nil
@@ -156,20 +156,20 @@ func addComparison(ctx context.Context, l *ledger.Ledger, last jobs.LastReconcil
 	if last.OK != nil || findings > 0 {
 		v.Needs.Findings = &findings
 	} else if n := v.Needs.Findings; n != nil && *n > 0 {
-		v.Books.Agree = new(false) // earlier findings are not refuted
+		v.Books.Agree = new(false) // the reconciliation did not refute the earlier findings
 	}
 	v.Books.ChangedSince, err = bookedAfter(ctx, l, at)
 	return err
 }
 
-// bookedAfter reports whether money was booked after an instant.
+// bookedAfter reports whether money was booked after a time.
 func bookedAfter(ctx context.Context, l *ledger.Ledger, at time.Time) (bool, error) {
 	last, _, err := l.Money.PostingsBefore(ctx, "", 0, 1)
 	return len(last) > 0 && last[0].Time.After(at), err
 }
 
-// addSchedules adds what schedules need. To a summary with expiries it adds the runway by
-// forecast if that takes less than runwayWithin.
+// addSchedules adds what schedules need. If the summary includes expiries, it also adds the
+// runway by forecast, unless that takes longer than runwayWithin.
 func addSchedules(ctx context.Context, s *schedules.Sweeper, v *verbs.Summary) error {
 	all, err := s.List(ctx)
 	if err != nil {
@@ -200,7 +200,8 @@ func addSchedules(ctx context.Context, s *schedules.Sweeper, v *verbs.Summary) e
 	return nil
 }
 
-// forecastRunway returns nil if renewals without a price could change the result.
+// forecastRunway returns the runway by forecast. It returns nil if renewals of unknown price
+// could change the result.
 func forecastRunway(f schedules.Forecast) *verbs.Runway {
 	r := &verbs.Runway{Days: len(f.Days), More: true, RunsOutOn: f.RunsOutOn, Basis: "forecast", Unpriced: f.Unpriced}
 	for n, d := range f.Days {

@@ -1,4 +1,4 @@
-// The verbs wait and lines, which return the result of a command before or after it ends.
+// The service requests `wait` and `lines`, which return the result of a command.
 
 package daemon
 
@@ -16,15 +16,15 @@ import (
 	"perennial/queue/service"
 )
 
-// Bounds of one request. The runner does not notice that a client has disconnected. Its
-// request is answered and frees its slot after mostParked at the latest.
+// Limits of one request. The runner does not notice when a client disconnects. It answers the
+// client's request after mostParked at the latest, so that other requests can be served.
 const (
 	longestWait = time.Hour
 	mostParked  = 5 * time.Minute
 )
 
-// wait answers when the command has ended or the time is up. It also waits for an unknown id,
-// which may be on its way. If the id is still unknown at the end, the error is
+// wait returns when the command has ended or the time has elapsed. It also waits for an unknown
+// id, because the command may still arrive. If the id is still unknown in the end, the error is
 // ledger.ErrNotFound.
 func (a answers) wait(ctx context.Context, q verbs.WaitRequest) (verbs.WaitAnswer, error) {
 	switch {
@@ -50,7 +50,7 @@ func (a answers) wait(ctx context.Context, q verbs.WaitRequest) (verbs.WaitAnswe
 			forget()
 		case <-over.C:
 			forget()
-			return a.answerNow(ctx, q.ID) // it may have ended meanwhile
+			return a.answerNow(ctx, q.ID) // the command may have ended meanwhile
 		case <-ctx.Done():
 			forget()
 			return answer, ctx.Err()
@@ -79,16 +79,17 @@ func (a answers) lines(ctx context.Context, q verbs.LinesRequest) (tables.Finish
 	return a.Ledger().Operations.FinishedLines(ctx, q.ID, q.After, limit)
 }
 
-// finishes wakes requests that wait for a command. One reader of the journal's new rows serves
-// all of them and ends when none waits.
+// finishes wakes requests that wait for a command. One goroutine reads the journal's new rows
+// for all of them, and ends when no request waits.
 type finishes struct {
 	mu      sync.Mutex
-	waiting map[string]map[chan struct{}]bool // by command
+	waiting map[string]map[chan struct{}]bool // by command id
 	reading bool
 }
 
-// on registers a waiter for a command. wake gets a value when the command may have ended.
-// Earlier ends are not reported, so the caller checks after registering.
+// on registers a waiting request for a command. wake receives a value when the command may have
+// ended. A command that ended before on was called sends nothing, so the caller must check the
+// ledger after on returns.
 func (f *finishes) on(ctx context.Context, l *ledger.Ledger, id string) (wake <-chan struct{}, forget func(), err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -129,7 +130,7 @@ func (f *finishes) read(ctx context.Context, l *ledger.Ledger, after int64) {
 	for {
 		rows, err := l.Rows(ctx, after, 1000)
 		if err != nil {
-			f.stop(true) // the waiters ask the ledger again and get its error
+			f.stop(true) // the waiting requests read the ledger again and get its error
 			return
 		}
 		for _, r := range rows {
@@ -161,8 +162,8 @@ func (f *finishes) wake(id string) {
 	}
 }
 
-// stop ends the reader if no request waits. With all it also wakes every waiting request. It
-// reports whether the reader ends.
+// stop ends the reader if no request waits. If all is set, it ends the reader in any case and
+// wakes every waiting request. It reports whether the reader ends.
 func (f *finishes) stop(all bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -181,8 +182,8 @@ func (f *finishes) stop(all bool) bool {
 	return true
 }
 
-// answerInbox sends an answer to an inbox. The answer is not stored and may be lost with the
-// connection.
+// answerInbox sends an answer to an inbox. The answer is not stored, so a lost connection may
+// lose it.
 func (a inboxes) answerInbox(inbox string, data []byte) {
 	if err := queue.Answer(a.js(), a.Name, inbox, data); err != nil {
 		a.log.WithError(err).Warn("the answer to a command's inbox was not sent")

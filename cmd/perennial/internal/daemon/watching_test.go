@@ -123,7 +123,7 @@ func TestEachCauseAndFindingHasItsWords(t *testing.T) {
 }
 
 // checkNames are those of /readyz?verbose, and "" for none.
-var checkNames = []string{"", needsNATS, needsStreams, needsEvents, needsDisk, needsLedger, needsAccount, needsProvider, needsPaused, needsRestored, needsSweeps, needsBooks}
+var checkNames = []string{"", checkNATS, checkStreams, checkEvents, checkDisk, checkLedger, checkAccount, checkProvider, checkPaused, checkRestored, checkSweeps, checkBooks}
 
 // TestEveryWaitIsShown: a wait of the table names a check of /readyz and a metric that there are.
 func TestEveryWaitIsShown(t *testing.T) {

@@ -1,4 +1,4 @@
-// Delivery of an account's events to its webhooks by the runner that holds the account.
+// Delivery of an account's events to its webhooks, by the runner that leads the account.
 
 package daemon
 
@@ -22,7 +22,7 @@ import (
 	"perennial/queue/positions"
 )
 
-// newWebhooks makes the sinks of the account's webhooks. It returns an error if a secret
+// newWebhooks creates the sinks of the account's webhooks. It returns an error if a secret
 // cannot be read.
 func (a *account) newWebhooks() error {
 	for _, w := range a.host.Config.WebhooksOf(a.Name) {
@@ -40,7 +40,7 @@ func (a *account) newWebhooks() error {
 	return nil
 }
 
-// runWebhooks delivers until ctx ends. Its failures stop no other part of the account.
+// runWebhooks delivers until ctx ends. Its failures do not stop any other part of the account.
 func (a *account) runWebhooks(ctx context.Context) {
 	if len(a.webhooks) == 0 {
 		return
@@ -50,7 +50,7 @@ func (a *account) runWebhooks(ctx context.Context) {
 	for _, sink := range a.webhooks {
 		running.Go(func() { sink.Run(ctx) })
 	}
-	for ctx.Err() == nil { // without the watch, a moved position is noticed only at the next event
+	for ctx.Err() == nil { // without this watch, a sink would notice a moved position only at its next event
 		err := a.positions().Watch(ctx, a.webhookWritten)
 		if ctx.Err() == nil {
 			a.log.WithError(err).Debug("watching the positions of webhooks begins again")
@@ -67,7 +67,7 @@ func (a *account) webhookWritten(name string, revision uint64) {
 	}
 }
 
-// measureWebhooks sets the progress metrics of the webhooks on the delivering runner.
+// measureWebhooks sets the progress metrics of the webhooks on the runner that delivers.
 func (a gauges) measureWebhooks(ctx context.Context, set setter) error {
 	if len(a.webhooks) == 0 {
 		return nil
@@ -99,7 +99,8 @@ func (e webhookEvents) Read(ctx context.Context, from uint64) iter.Seq2[events.E
 	return e.events().Follow(ctx, events.From{Seq: from})
 }
 
-// Ends implements webhook.Events. The stream may still lack the last rows of the ledger.
+// Ends implements webhook.Events. It takes the last sequence from the ledger, whose last rows
+// may not be on the stream yet.
 func (e webhookEvents) Ends(ctx context.Context) (first, last uint64, err error) {
 	state, err := e.events().State(ctx)
 	if err != nil {
@@ -109,8 +110,8 @@ func (e webhookEvents) Ends(ctx context.Context) (first, last uint64, err error)
 	return state.First, uint64(head), err
 }
 
-// HashAt implements webhook.Events. An archive removes rows from the ledger but keeps their
-// events while a webhook needs them.
+// HashAt implements webhook.Events. Archiving removes rows from the ledger, but keeps their
+// events on the stream while a webhook needs them.
 func (e webhookEvents) HashAt(ctx context.Context, seq uint64) (string, bool, error) {
 	hash, found, err := (&journal.Source{Ledger: e.Ledger()}).HashAt(ctx, seq)
 	if found || err != nil {
@@ -120,9 +121,9 @@ func (e webhookEvents) HashAt(ctx context.Context, seq uint64) (string, bool, er
 	return event.Hash, found, err
 }
 
-// webhookPositions stores the position of one webhook in NATS, and a copy in the data
-// directory: NATS may lose its streams, and the ledger alone does not know what was
-// delivered.
+// webhookPositions stores the position of one webhook in NATS, with a copy in the data
+// directory. The copy is needed because NATS may lose its streams, and the ledger does not know
+// what was delivered.
 type webhookPositions struct {
 	*account
 
@@ -136,7 +137,7 @@ func (p webhookPositions) Load(ctx context.Context) (positions.Position, uint64,
 	}
 	position, revision, err := p.positions().Read(ctx, p.webhook)
 	if err == nil && revision == 0 {
-		position = p.kept()
+		position = p.readCopy()
 	}
 	return position, revision, err
 }
@@ -155,8 +156,9 @@ func (p webhookPositions) Save(ctx context.Context, position positions.Position,
 
 func (p webhookPositions) copyPath() string { return p.host.Config.PositionPath(p.Name, p.webhook) }
 
-// kept reads the copy; it is empty if there is none.
-func (p webhookPositions) kept() (position positions.Position) {
+// readCopy returns the copy of the position. It returns an empty position if the copy is
+// missing or cannot be read.
+func (p webhookPositions) readCopy() (position positions.Position) {
 	data, err := os.ReadFile(p.copyPath())
 	if err == nil {
 		err = json.Unmarshal(data, &position)

@@ -24,11 +24,11 @@ const (
 	webhookNew        = "new"        // the runner has not started it
 	webhookDelivering = "delivering" // nothing fails
 	webhookRetrying   = "retrying"   // an event waits for its next attempt
-	webhookStopped    = "stopped"    // its endpoint replied 410
-	webhookOrphaned   = "removable"  // not configured, but keeps events from `ledger archive`
+	webhookStopped    = "stopped"    // the endpoint replied 410
+	webhookOrphaned   = "removable"  // no longer configured, but its position still keeps events from `ledger archive`
 )
 
-// WebhooksOf lists by name the webhooks of an account that are configured or have a position.
+// WebhooksOf lists the webhooks of an account that are configured or have a position, by name.
 func WebhooksOf(ctx context.Context, c *config.Config, q *queue.Queue, account string) ([]webhook.Status, error) {
 	positions, err := positions.Of(q.JetStream(), account).All(ctx)
 	if err != nil {
@@ -78,8 +78,8 @@ func webhookAt(c *config.Config, account, name string, p positions.Position, las
 	return l
 }
 
-// TestWebhook sends a signed test event that is not in the journal. It returns the host of the
-// webhook's address.
+// TestWebhook sends a signed test event, which is not in the journal. host is the scheme and
+// host of the webhook's address. id is the event's id.
 func TestWebhook(ctx context.Context, c *config.Config, w config.Webhook) (r webhook.Reply, host, id string, err error) {
 	endpoint, err := c.Endpoint(w)
 	if err != nil {
@@ -97,8 +97,8 @@ func TestWebhook(ctx context.Context, c *config.Config, w config.Webhook) (r web
 	return endpoint.Send(ctx, id, event), endpoint.Host(), id, nil
 }
 
-// Replay says from which event, or from which instant, a webhook delivers again. It also says
-// who asks and why.
+// Replay is the request to deliver events again: from the event Seq, or from the first event
+// since Time unless Time is zero. By and Reason say who asks and why.
 type Replay struct {
 	Seq        uint64
 	Time       time.Time
@@ -109,20 +109,20 @@ type Replay struct {
 type Replayed struct {
 	Name    string `json:"name"`
 	FromSeq uint64 `json:"from_seq"`
-	WasSeq  uint64 `json:"was_seq"` // everything up to it was delivered
+	WasSeq  uint64 `json:"was_seq"` // up to this event, everything was delivered
 }
 
-// String says what was done.
+// String describes the result for people.
 func (r Replayed) String() string {
 	return fmt.Sprintf("webhook %s delivers again from event %d on; it had delivered everything up to event %d", r.Name, r.FromSeq, r.WasSeq)
 }
 
-// ReplayError says why a webhook cannot replay from the chosen event.
+// ReplayError means that a webhook cannot replay from the chosen event.
 type ReplayError struct{ Reason string }
 
 func (e *ReplayError) Error() string { return e.Reason }
 
-// replayTries bounds the retries when the runner writes the position at the same time.
+// replayTries limits the attempts to write the position while the runner also writes it.
 const replayTries = 10
 
 // ReplayWebhook moves the position of a webhook back.
@@ -155,8 +155,8 @@ func ReplayWebhook(ctx context.Context, q *queue.Queue, w config.Webhook, x Repl
 	return r, fmt.Errorf("webhook %s: %w, %d times\ntry again", w.Name, positions.ErrMoved, replayTries)
 }
 
-// movedTo returns a position from which event x.Seq is delivered next. It never skips an
-// undelivered event.
+// movedTo returns a position from which event x.Seq is delivered next. It returns a ReplayError
+// if that would skip an undelivered event, or if the event is no longer on the stream.
 func movedTo(ctx context.Context, q *queue.Queue, w config.Webhook, p positions.Position, x Replay) (positions.Position, error) {
 	state, err := events.Of(q.JetStream(), w.Account).State(ctx)
 	if err != nil {
@@ -169,7 +169,7 @@ func movedTo(ctx context.Context, q *queue.Queue, w config.Webhook, p positions.
 		return p, &ReplayError{fmt.Sprintf("webhook %s has delivered everything up to event %d only, and event %d would leave out what lies between\na replay only goes back", w.Name, p.Seq, x.Seq)}
 	}
 	to := positions.Mark{Seq: x.Seq - 1}
-	if to.Seq >= max(state.First, 1) { // else nothing names it
+	if to.Seq >= max(state.First, 1) { // otherwise the mark stays without a hash
 		before, _, err := events.Of(q.JetStream(), w.Account).At(ctx, to.Seq)
 		if err != nil {
 			return p, err

@@ -1,7 +1,7 @@
-// Package datadir lets only one process at a time work in a data directory.
+// Package datadir ensures that only one process at a time works in a data directory.
 //
-// It refuses a second process, with the holder's name and what to do. Removing the lock
-// file lets no second process in unnoticed.
+// A second process gets an error with the path of the lock and the remedy. If the lock file is
+// removed, the first process still notices a second one.
 //
-// It does not know the directory's contents.
+// The package does not know the directory's contents.
 package datadir

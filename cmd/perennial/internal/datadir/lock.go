@@ -16,33 +16,34 @@ import (
 	"perennial/ledger/sleep"
 )
 
-// ErrLocked reports that another process works in the data directory.
+// ErrLocked means that another process works in the data directory.
 var ErrLocked = errors.New("the data directory is in use by another process")
 
 // LockName is the name of the lock file in a data directory.
 const LockName = "perennial.lock"
 
-// Lock is one process's right to work in a data directory. It is two locks. Every version
-// takes the lock of the file. The lock of the directory remains when the file is removed.
+// Lock is a process's exclusive right to work in a data directory. It consists of two locks.
+// All versions of the program take the lock of the file. The lock of the directory survives
+// removal of that file.
 type Lock struct {
 	path string
 	dir  func() error // unlocks the directory
 
 	mu   sync.Mutex
 	lock fileLock
-	file fs.FileInfo // the locked file; another file may have its name now
+	file fs.FileInfo // the locked file; after a removal, another file may have its path
 	lost error
 }
 
-// fileLock is the lock of a file.
+// fileLock is a lock on a file.
 type fileLock interface {
 	Unlock() error
 	Stat() (fs.FileInfo, error)
 }
 
-// Acquire locks a data directory for this process, and creates it with mode 0700 if
-// missing. The lock lasts until Unlock or the end of the process. If another process holds
-// the lock, the error is [ErrLocked]. It says who, where and what to do in three lines.
+// Acquire locks a data directory for this process. It creates a missing directory with mode
+// 0700. The lock lasts until Unlock or the end of the process. If another process has the lock,
+// Acquire returns [ErrLocked] with the path of the lock and the remedy.
 func Acquire(dir string) (*Lock, error) {
 	if err := errors.Join(files.CheckParents(dir), files.OwnDirectory(dir)); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
@@ -66,8 +67,8 @@ func Acquire(dir string) (*Lock, error) {
 	return l, nil
 }
 
-// Await is Acquire that waits up to a time for another process to end. A process that was
-// killed holds its lock until the kernel has taken it down.
+// Await is like Acquire, but waits up to most for another process to end. A killed process
+// keeps its lock until the kernel has cleaned up.
 func Await(ctx context.Context, dir string, most time.Duration) (*Lock, error) {
 	const again = 50 * time.Millisecond
 	for left := most; ; left -= again {
@@ -78,7 +79,8 @@ func Await(ctx context.Context, dir string, most time.Duration) (*Lock, error) {
 	}
 }
 
-// take locks the file that currently has the name.
+// take locks the file that currently has the lock's path. got is false if another process has
+// locked it.
 func (l *Lock) take() (got bool, err error) {
 	lock, got, err := files.TryLock(l.path)
 	if !got || err != nil {
@@ -92,8 +94,8 @@ func (l *Lock) take() (got bool, err error) {
 	return true, nil
 }
 
-// Check returns an error if another process may work in the directory, and keeps returning
-// it. It recreates a lock file that was removed.
+// Check returns an error if another process may also work in the directory. After the first
+// such error, every call returns it. Check recreates a lock file that was removed.
 func (l *Lock) Check() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -101,7 +103,7 @@ func (l *Lock) Check() error {
 		return l.lost
 	}
 	now, err := os.Stat(l.path)
-	if err == nil && os.SameFile(now, l.file) || err != nil && !errors.Is(err, fs.ErrNotExist) { // a disk that fails to answer proves nothing
+	if err == nil && os.SameFile(now, l.file) || err != nil && !errors.Is(err, fs.ErrNotExist) { // any other error of a disk does not show that the lock was removed
 		return nil
 	}
 	before := l.lock

@@ -1,10 +1,12 @@
-// Package journal ties an account's ledger to its events stream.
+// Package journal connects an account's ledger with its events stream.
 //
-// The stream is either a copy of the ledger's journal, published after each commit, or on an
-// external NATS the journal itself: a row is a fact once it is on the stream, and every runner
-// folds it. The package promises that a ledger and a stream that do not belong together are
-// told apart, with what to do; that rows are folded in order and whole; and that a ledger made
-// again starts from a snapshot for which an event vouches.
+// On an embedded NATS server, the stream is a copy of the ledger's journal. The outbox
+// publishes each row after its commit. On an external NATS, the stream itself is the journal: a
+// row counts once it is on the stream, and every runner applies it to its own ledger.
 //
-// It knows no account's life, no provider and no configuration.
+// The package detects a ledger and a stream that do not belong together, and its error tells
+// the operator what to do. It applies rows in order and without gaps. It rebuilds a ledger only
+// from a snapshot whose hash an event on the stream records.
+//
+// The package does not know the phases of an account, the provider or the configuration.
 package journal

@@ -1,5 +1,4 @@
-// The events stream as a ledger's journal on an external NATS: a row is a fact once it
-// is on the stream, and every runner of the account folds the stream.
+// The events stream as the journal of a ledger on an external NATS.
 
 package journal
 
@@ -25,12 +24,12 @@ type Journal struct {
 	Ledger  *ledger.Ledger
 }
 
-// ErrLedgerBefore says that rows between the ledger's end and the stream's first event
-// are not available to fold.
+// ErrLedgerBefore means that the stream no longer has some rows between the ledger's last row
+// and the stream's first event.
 var ErrLedgerBefore = errors.New("the ledger ends before the events stream begins")
 
-// Missing reports whether rows between the ledger's head and the stream's first event
-// are no longer on the stream. A missing stream lacks nothing.
+// Missing returns the ledger's last row. missing is true if the stream no longer has the row
+// after that, because the stream begins later. It is false if the stream does not exist.
 func (j Journal) Missing(ctx context.Context) (head int64, missing bool, err error) {
 	if head, _, err = j.Ledger.Head(ctx); err != nil {
 		return head, false, err
@@ -42,8 +41,8 @@ func (j Journal) Missing(ctx context.Context) (head int64, missing bool, err err
 	return head, err == nil && state.First > uint64(head)+1, err
 }
 
-// allThere returns ErrLedgerBefore if rows are missing.
-func (j Journal) allThere(ctx context.Context) error {
+// checkComplete returns ErrLedgerBefore if the stream lacks rows that the ledger needs.
+func (j Journal) checkComplete(ctx context.Context) error {
 	head, missing, err := j.Missing(ctx)
 	if missing {
 		err = fmt.Errorf("%w: it ends with row %d, and what is between was archived; the ledger has to be made again from the snapshot beside the stream", ErrLedgerBefore, head)
@@ -51,10 +50,11 @@ func (j Journal) allThere(ctx context.Context) error {
 	return err
 }
 
-// Follow folds the stream until ctx ends, which it returns, or a row cannot be folded.
-// folded, if not nil, is called at every commit.
+// Follow applies the stream's rows to the ledger as they arrive. It returns when ctx ends, with
+// the error of ctx, or when a row cannot be applied. It calls folded, unless nil, after every
+// commit.
 func (j Journal) Follow(ctx context.Context, folded func()) error {
-	if err := j.allThere(ctx); err != nil {
+	if err := j.checkComplete(ctx); err != nil {
 		return err
 	}
 	head, _, err := j.Ledger.Head(ctx)
@@ -64,8 +64,8 @@ func (j Journal) Follow(ctx context.Context, folded func()) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	rows, read := make(chan chain.Row, ledger.PublishMost), make(chan error, 1)
-	// Do not wait for the reader: after a lost server the library may be slow, and the
-	// caller may already hold the account's lease.
+	// Do not wait for the goroutine that reads: after a lost connection the NATS library may be
+	// slow to return, and the caller may already have the account's lease.
 	go func() {
 		defer close(rows)
 		read <- j.read(ctx, uint64(head)+1, rows)
@@ -76,7 +76,7 @@ func (j Journal) Follow(ctx context.Context, folded func()) error {
 	return <-read
 }
 
-// read sends the stream's rows from a sequence on, until ctx ends.
+// read sends the stream's rows from a sequence on to a channel, until ctx ends.
 func (j Journal) read(ctx context.Context, from uint64, rows chan<- chain.Row) error {
 	for e, err := range events.Of(j.Queue.JetStream(), j.Account).Follow(ctx, events.From{Seq: from}) {
 		row, err := j.row(e, err)
@@ -120,27 +120,28 @@ func (j Journal) fold(ctx context.Context, rows <-chan chain.Row, folded func())
 	}
 }
 
-// forkAdvice says what to do if another runner continues from a history that this ledger
-// lacks.
+// forkAdvice is the advice if another runner continued from a history that this ledger lacks.
 const forkAdvice = "another runner went on from a shorter ledger when the stream had lost rows. Nothing is sent from this one\n" +
 	"stop this runner, move its ledger file away and keep it, and start it again: it makes another one from the events (docs/operations.md, \"All NATS servers lost their power\")"
 
-// restoredAdvice is the advice for a ledger that was restored without the stream.
+// restoredAdvice is the advice for a ledger that was restored from a backup while the stream
+// was not available.
 const restoredAdvice = "the ledger was restored from a backup at %s while the events stream could not be reached, and the stream holds more. Nothing is sent from it\n" +
 	"stop this runner and run `perennial ledger restore --from-events --replace`; the ledger that was there before is beside it, as *.replaced-*"
 
-// FoldRows commits rows that follow the ledger. Rows that do not are a DivergedError, or
-// ErrLedgerBefore if those between are gone from the stream.
+// FoldRows commits rows to the ledger. If the rows do not follow the ledger's last row, it
+// returns a DivergedError. If the rows in between are no longer on the stream, it returns
+// ErrLedgerBefore.
 func (j Journal) FoldRows(ctx context.Context, rows []chain.Row) error {
 	err := j.Ledger.Fold(ctx, rows)
 	broken, ok := errors.AsType[*chain.BrokenError](err)
 	switch unknown, later := errors.AsType[*fact.UnknownError](err); {
 	case later && ok:
-		return j.foldBefore(ctx, rows, broken.Seq, unknown)
+		return j.foldKnown(ctx, rows, broken.Seq, unknown)
 	case !ok || broken.Check != "chain":
 		return err
 	}
-	if missing := j.allThere(ctx); missing != nil { // removed during the read
+	if missing := j.checkComplete(ctx); missing != nil { // the rows were removed during the read
 		return missing
 	}
 	advice := forkAdvice
@@ -154,8 +155,8 @@ func (j Journal) FoldRows(ctx context.Context, rows []chain.Row) error {
 	}, headErr)
 }
 
-// row returns the journal row of a message. A message that no runner published ends the
-// account.
+// row returns the journal row in a message of the stream. A message that no runner published is
+// a DivergedError, which stops the account.
 func (j Journal) row(e events.Event, err error) (chain.Row, error) {
 	if err != nil {
 		return chain.Row{}, err
@@ -166,13 +167,14 @@ func (j Journal) row(e events.Event, err error) (chain.Row, error) {
 	return ledger.ReadEvent(e.Data)
 }
 
-// ForeignEvent returns the error for a message that is no row of the journal.
+// ForeignEvent returns the error for a message that is not a row of the journal.
 func ForeignEvent(account string, e events.Event) error {
 	return &outbox.DivergedError{Account: account, StreamSeq: e.StreamSeq, LedgerSeq: e.Seq, Reason: "message " + strconv.FormatUint(e.StreamSeq, 10) +
 		" of the events stream was not published by this program\ntake the permission for perennial.events.> from every other user, then publish all again with `perennial run --refill-events`"}
 }
 
-// FoldToEnd folds the stream up to its current end, as its leader knows it.
+// FoldToEnd applies the stream's rows up to the row that was last when it was called. The
+// leader of the stream's servers reports that row, so no acknowledged row is missed.
 func (j Journal) FoldToEnd(ctx context.Context) error {
 	last, found, err := events.Of(j.Queue.JetStream(), j.Account).LastRow(ctx)
 	if err != nil || !found {
@@ -200,17 +202,17 @@ func (j Journal) FoldToEnd(ctx context.Context) error {
 	return err
 }
 
-// Outbox returns the outbox: it publishes rows before they are committed if the stream
-// is the ledger's journal, otherwise after.
+// Outbox returns the publisher of the ledger's rows. If the stream is the journal, the
+// publisher sends rows before they are committed, otherwise after.
 func (j Journal) Outbox() *outbox.Outbox {
 	x := outbox.New(j.Queue.JetStream(), j.Account, &Source{Ledger: j.Ledger, Account: j.Account})
 	x.Before = j.Ledger.Follows()
 	return x
 }
 
-// Lead lets the ledger append while the outbox publishes each group's rows first. It
-// first publishes the ledger's rows beyond the stream's end, from a time when its own
-// file was the journal.
+// Lead grants the ledger the right to append. From then on, the outbox publishes each group of
+// rows before the ledger commits it. First, Lead publishes rows that the ledger has and the
+// stream lacks, such as rows from before the account moved to an external NATS.
 func (j Journal) Lead(ctx context.Context, outbox *outbox.Outbox) (*ledger.Leadership, error) {
 	last, _, err := events.Of(j.Queue.JetStream(), j.Account).LastRow(ctx)
 	if err != nil {
@@ -239,18 +241,18 @@ func (j Journal) Lead(ctx context.Context, outbox *outbox.Outbox) (*ledger.Leade
 	})
 }
 
-// Alone is a ledger that a command writes while no runner leads the account. The caller
-// holds the data directory's lock and, on an external NATS, the account's lease.
+// Alone is a ledger that a command of the CLI writes while no runner leads the account. The
+// caller must have the data directory's lock and, on an external NATS, the account's lease.
 type Alone struct {
 	Path, Account string
-	Queue         *queue.Queue // nil if the ledger's own file is the journal
+	Queue         *queue.Queue // nil if the journal is the ledger's own file
 
 	ledger     *ledger.Ledger
 	leadership *ledger.Leadership
 }
 
-// Open opens the ledger for writing. On an external NATS, it folds the whole events
-// stream and publishes the ledger's rows beyond it.
+// Open opens the ledger for writing. On an external NATS, it first applies the whole events
+// stream, then publishes the rows that only the ledger has.
 func (x *Alone) Open(ctx context.Context) (_ *ledger.Ledger, err error) {
 	x.ledger, err = ledger.Open(ctx, ledger.Config{Path: x.Path, Clock: time.Now, Follows: x.Queue != nil})
 	if err != nil || x.Queue == nil {
@@ -266,7 +268,7 @@ func (x *Alone) Open(ctx context.Context) (_ *ledger.Ledger, err error) {
 	return x.ledger, nil
 }
 
-// Close closes what Open opened.
+// Close ends the right to append and closes the ledger.
 func (x *Alone) Close() error {
 	if x.leadership != nil {
 		x.leadership.End()

@@ -1,4 +1,4 @@
-// Rows of a later version, which this one cannot fold.
+// Rows that a later version wrote and this version cannot apply.
 
 package journal
 
@@ -12,12 +12,12 @@ import (
 	"perennial/ledger/fact"
 )
 
-// LaterError says that a later version of the program wrote a row that this one cannot
-// fold.
+// LaterError means that a later version of the program wrote a row that this version cannot
+// apply.
 type LaterError struct {
 	seq     int64
 	unknown *fact.UnknownError
-	version string // of the last started runner, "" if unknown or the same as this one's
+	version string // version of the runner that started last; "" if unknown or equal to this version
 }
 
 func (e *LaterError) Error() string {
@@ -31,9 +31,9 @@ func (e *LaterError) Error() string {
 
 func (e *LaterError) Unwrap() error { return e.unknown }
 
-// foldBefore folds the rows before the unknown one at seq, and returns the error for
-// that one.
-func (j Journal) foldBefore(ctx context.Context, rows []chain.Row, seq int64, unknown *fact.UnknownError) error {
+// foldKnown applies the rows before seq, whose type or field this version does not know. It
+// returns the LaterError for seq.
+func (j Journal) foldKnown(ctx context.Context, rows []chain.Row, seq int64, unknown *fact.UnknownError) error {
 	if n := seq - rows[0].Seq; n > 0 {
 		if err := j.Ledger.Fold(ctx, rows[:n]); err != nil {
 			return err
@@ -46,7 +46,7 @@ func (j Journal) foldBefore(ctx context.Context, rows []chain.Row, seq int64, un
 	return &LaterError{seq: seq, unknown: unknown, version: version}
 }
 
-// IsLater reports whether an error is about a row of a later version.
+// IsLater reports whether err is a [LaterError].
 func IsLater(err error) bool {
 	_, ok := errors.AsType[*LaterError](err)
 	return ok

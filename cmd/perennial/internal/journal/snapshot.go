@@ -1,4 +1,4 @@
-// The snapshot from which a ledger starts whose first events are gone.
+// The snapshot from which a ledger is rebuilt if its first events are no longer on the stream.
 
 package journal
 
@@ -16,7 +16,7 @@ import (
 	"perennial/queue/objects"
 )
 
-// Bodies yields the event bodies as they were published.
+// Bodies returns the bodies of the events, as published.
 func Bodies(received iter.Seq2[events.Event, error]) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for e, err := range received {
@@ -27,9 +27,9 @@ func Bodies(received iter.Seq2[events.Event, error]) iter.Seq2[[]byte, error] {
 	}
 }
 
-// VouchedSnapshot returns the newest snapshot that one of the stream's events vouches
-// for, and a function that opens it. A ledger starts from it if the stream does not
-// begin with event 1. It returns nil if the stream does, or has no such snapshot.
+// VouchedSnapshot returns the newest snapshot whose hash is in a ledger.archived event of the
+// stream, and a function that opens the snapshot. It returns nil if the stream has event 1, so
+// that a ledger needs no snapshot, or if no stored snapshot matches.
 func VouchedSnapshot(ctx context.Context, q *queue.Queue, account string) (*ledger.Snapshot, func() (io.ReadCloser, error), error) {
 	state, err := events.Of(q.JetStream(), account).State(ctx)
 	if err != nil || state.First <= 1 {

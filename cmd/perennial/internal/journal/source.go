@@ -1,4 +1,5 @@
-// The ledger as a source for the outbox, and advice when the stream differs from it.
+// The ledger as the outbox's source of rows, and advice for a stream that differs from the
+// ledger.
 
 package journal
 
@@ -15,12 +16,12 @@ import (
 	"perennial/queue/outbox"
 )
 
-// Source reads the ledger's journal for the outbox.
+// Source reads the ledger's journal for the outbox. It is not safe for concurrent use.
 type Source struct {
 	Ledger  *ledger.Ledger
 	Account string
 
-	text []byte // the events returned last
+	text []byte // the events that the last call returned
 }
 
 // Events implements outbox.Source.
@@ -32,12 +33,12 @@ func (s *Source) Events(ctx context.Context, after uint64, limit int) ([]outbox.
 	return s.Render(rows)
 }
 
-// Render renders rows into one buffer, which the next call reuses. Under load it would
-// otherwise allocate the most memory here.
+// Render returns rows as events. The payloads share one buffer, which the next call reuses.
+// Under load, a buffer for each event would be the largest share of all allocations.
 func (s *Source) Render(rows []chain.Row) (_ []outbox.Event, err error) {
 	events := make([]outbox.Event, 0, len(rows))
 	if s.text = s.text[:0]; cap(s.text) > 4<<20 {
-		s.text = nil // drop a buffer that large facts have grown
+		s.text = nil // release a buffer that large facts have grown
 	}
 	for _, r := range rows {
 		begin := len(s.text)
@@ -61,7 +62,8 @@ func (s *Source) Render(rows []chain.Row) (_ []outbox.Event, err error) {
 	return events, nil
 }
 
-// replyTo returns the inbox that receives the result of a command.
+// replyTo returns the inbox that receives the result of a command. It returns "" if the row is
+// not a command.finished or has no inbox.
 func replyTo(r chain.Row) (string, error) {
 	if r.Type != "command.finished" || !strings.Contains(r.Data, `"reply_to":`) {
 		return "", nil
@@ -83,7 +85,8 @@ func (s *Source) HashAt(ctx context.Context, seq uint64) (string, bool, error) {
 	return row.Hash, err == nil, err
 }
 
-// HistoryReason says what is wrong with the ledger file and what to do.
+// HistoryReason describes how the ledger's file and the stream differ, and what to do. ownHash
+// is the ledger's hash of the stream's last row, or "" if the ledger ends earlier.
 func HistoryReason(ownHash string, head int64, published uint64) string {
 	if ownHash == "" {
 		return fmt.Sprintf("the ledger file is older than what was published (it ends at %d, the stream at %d): it has forgotten what was sent\n"+
@@ -93,17 +96,17 @@ func HistoryReason(ownHash string, head int64, published uint64) string {
 		"use the ledger that wrote it, or check with `perennial ledger verify --against-events` and bring the published one back with `perennial ledger restore --from-events --replace`"
 }
 
-// RefillAdvice says what to do about an events stream that lost its events.
+// RefillAdvice is the advice for an events stream that lost its events.
 const RefillAdvice = "prove the ledger first, with a head that was kept elsewhere (`perennial ledger verify --expect SEQ:HASH`): nothing on the stream can tell any more whether it was rewritten\n" +
 	"then publish everything again from it with `perennial run --refill-events`"
 
-// HeldFromNote returns what the stream has held according to the ledger's note.
+// HeldFromNote converts the ledger's note of its published rows for the outbox.
 func HeldFromNote(noted ledger.Published) outbox.Held {
 	return outbox.Held{Last: uint64(noted.Seq), Firm: uint64(noted.FirmSeq)}
 }
 
-// EventsBegin returns a function that returns the latest row at which the events stream may
-// begin.
+// EventsBegin returns a function that reads from the ledger the latest row at which the events
+// stream may begin.
 func EventsBegin(l *ledger.Ledger) func(context.Context) (uint64, error) {
 	return func(ctx context.Context) (uint64, error) {
 		seq, err := l.EventsBegin(ctx)

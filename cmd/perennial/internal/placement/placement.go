@@ -1,17 +1,16 @@
-// Package placement decides which runner should hold which account. It is a pure function:
-// every runner computes the same answer from the same heartbeats, without coordination.
+// Package placement decides which runner should lead which account. It is a pure function:
+// every runner computes the same result from the same heartbeats, without coordination.
 //
 // It promises:
 //
-//   - A person's pin wins while the named node can run the account.
-//   - An account stays with its holder unless balance requires a move.
-//   - A node never holds two or more accounts more than another node that could run one
-//     of them.
-//     If every node can run every account, the shares differ by at most one.
+//   - An operator's pin decides, as long as the pinned node can run the account.
+//   - An account stays with its node unless the balance requires a move.
+//   - If node B can run an account of node A, then A has at most one account more than B.
+//     If every node can run every account, the numbers of accounts differ by at most one.
 //   - As few accounts as possible move: those of a lost node, and those that a new
 //     node needs for an even share.
-//   - Between nodes with equal shares, each account has its own order of preference
-//     (rendezvous hashing over the names). No node is favoured.
+//   - Between nodes with equally many accounts, the account's order of preference decides:
+//     rendezvous hashing over the names, which favours no node.
 package placement
 
 import (
@@ -25,21 +24,21 @@ import (
 // Node is a live runner.
 type Node struct {
 	Name  string
-	Holds []string // accounts it runs now
-	Ready []string // accounts it could run at once but does not
+	Holds []string // accounts that it leads now
+	Ready []string // other accounts that it could lead immediately
 }
 
 // plan is a placement in progress.
 type plan struct {
 	nodes  []string                   // sorted
 	able   map[string]map[string]bool // account → nodes that can run it
-	holder map[string]string          // account → node
+	holder map[string]string          // account → its node
 	pinned map[string]bool
-	load   map[string]int // node → accounts
+	load   map[string]int // node → number of its accounts
 }
 
-// Of returns the node that should hold each account. It leaves out an account that no node
-// can run. pins maps accounts to nodes. The order of nodes and accounts does not matter.
+// Of returns the node that should lead each account. The result lacks accounts that no node can
+// run. pins maps accounts to nodes. The order of nodes and accounts does not matter.
 func Of(nodes []Node, accounts []string, pins map[string]string) map[string]string {
 	accounts = slices.Compact(slices.Sorted(slices.Values(accounts)))
 	p := newPlan(nodes, accounts)
@@ -59,7 +58,7 @@ func Of(nodes []Node, accounts []string, pins map[string]string) map[string]stri
 			p.put(a, p.leastLoaded(a))
 		}
 	}
-	for p.even() { // each step reduces the sum of the squared shares
+	for p.even() { // ends, because each move reduces the sum of the squared numbers of accounts
 	}
 	return p.holder
 }
@@ -81,7 +80,8 @@ func newPlan(nodes []Node, accounts []string) *plan {
 	return p
 }
 
-// put assigns an account to a node, or to none for "".
+// put assigns an account to a node. An empty node removes the account from the load of its
+// previous node and changes nothing else.
 func (p *plan) put(account, node string) {
 	if was := p.holder[account]; was != "" {
 		p.load[was]--
@@ -93,8 +93,8 @@ func (p *plan) put(account, node string) {
 	p.load[node]++
 }
 
-// stays returns the node that holds an account. If heartbeats of different times name two,
-// it returns the preferred one.
+// stays returns the node that currently leads an account, or "". Heartbeats of different ages
+// may report two such nodes. The account's preference then decides.
 func (p *plan) stays(nodes []Node, account string) string {
 	var holders []string
 	for _, n := range nodes {
@@ -108,8 +108,8 @@ func (p *plan) stays(nodes []Node, account string) string {
 	return slices.MinFunc(holders, func(a, b string) int { return prefer(account, a, b) })
 }
 
-// leastLoaded returns the node with the smallest share that can run an account, or "". The
-// account's preference breaks ties.
+// leastLoaded returns the node with the fewest accounts among the nodes that can run the
+// account, or "". The account's preference breaks ties.
 func (p *plan) leastLoaded(account string) string {
 	able := slices.Collect(maps.Keys(p.able[account]))
 	if len(able) == 0 {
@@ -120,8 +120,8 @@ func (p *plan) leastLoaded(account string) string {
 	})
 }
 
-// even moves one account to a node with at least two fewer accounts than its holder. It
-// reports whether it moved one.
+// even moves one account to a node that has at least two accounts fewer than the account's
+// current node. It reports whether it moved an account.
 func (p *plan) even() bool {
 	byLoad := slices.SortedFunc(slices.Values(p.nodes), func(a, b string) int {
 		return cmp.Or(cmp.Compare(p.load[a], p.load[b]), cmp.Compare(a, b))
@@ -135,8 +135,9 @@ func (p *plan) even() bool {
 	return false
 }
 
-// takes returns the account that a node should take from a node with two more, or "". It
-// takes from the largest share the account that most prefers this node.
+// takes returns the account that a node should take from a node with at least two more, or "".
+// It chooses from the nodes with the most accounts, and there the account with the strongest
+// preference for this node.
 func (p *plan) takes(to string) string {
 	best := ""
 	for _, a := range slices.Sorted(maps.Keys(p.holder)) {
@@ -150,13 +151,13 @@ func (p *plan) takes(to string) string {
 	return best
 }
 
-// prefer compares two nodes by an account's preference.
+// prefer compares two nodes by an account's preference. The preferred node comes first.
 func prefer(account, a, b string) int {
 	return cmp.Or(cmp.Compare(weight(account, b), weight(account, a)), cmp.Compare(a, b))
 }
 
-// weight is an account's preference for a node: a hash of both names, independent of other
-// nodes.
+// weight returns an account's preference for a node: a hash of both names, independent of the
+// other nodes.
 func weight(account, node string) uint64 {
 	sum := sha256.Sum256([]byte(node + "\x00" + account))
 	return binary.BigEndian.Uint64(sum[:8])

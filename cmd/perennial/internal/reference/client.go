@@ -1,12 +1,12 @@
-// Package reference is the client that `perennial bench` compares the runner with.
+// Package reference is the client with which `perennial bench` compares the runner.
 //
-// It is FROZEN. The figures of two versions, and above all their ratio of the runner to
-// this client, can be compared only while it does not change: it shares no code with
-// perennial/upstream, so that a faster client of the product makes the ratio no worse. It
-// is what a careful program does with net/http and encoding/json, and no more: it signs a
-// request, sends it once, reads the reply and checks what it says. A test holds the file
-// to its hash; who must change it says so in the change log, with figures of before and
-// after.
+// The package is FROZEN. Bench figures of two versions can be compared only while this client
+// does not change. This holds above all for the ratio of the runner's rate to the client's. The
+// client shares no code with perennial/upstream, so a faster product client does not worsen the
+// ratio. It does what a careful program does with net/http and encoding/json, and no more. It
+// signs a request, sends it once, reads the reply and checks the result. A test compares the
+// file with its hash. Record a change of this file in the change log, with figures from before
+// and after it.
 package reference
 
 import (
@@ -27,15 +27,15 @@ import (
 	"time"
 )
 
-// Client sends requests with one key. Its methods may be used concurrently.
+// Client sends requests with one API key. Its methods are safe for concurrent use.
 type Client struct {
 	base, host    string
 	appID, secret string
 	http          *http.Client
 }
 
-// New is a client of the API at a base address, such as http://127.0.0.1:8080.
-// connections is how many of them stay open between requests.
+// New returns a client for the API at a base address, such as http://127.0.0.1:8080.
+// connections is the number of idle connections that stay open.
 func New(base, appID, secret string, connections int) (*Client, error) {
 	u, err := url.Parse(base)
 	if err != nil {
@@ -48,10 +48,11 @@ func New(base, appID, secret string, connections int) (*Client, error) {
 	}, nil
 }
 
-// Close closes the connections that are idle.
+// Close closes the idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Renew renews one proxy: a POST, whose reply has to say that it is renewed and charged.
+// Renew renews one proxy with a POST. The reply must confirm that the proxy was renewed and
+// charged.
 func (c *Client) Renew(ctx context.Context, key, proxy string, days int) error {
 	body, err := json.Marshal(renewal{ProxyIDs: []string{proxy}, DurationDays: days})
 	if err != nil {
@@ -67,8 +68,8 @@ func (c *Client) Renew(ctx context.Context, key, proxy string, days int) error {
 	return nil
 }
 
-// Order buys one proxy: a POST and the GET of the order's detail, which has to show the
-// proxy delivered.
+// Order buys one proxy with a POST, then reads the order with a GET. The order must show that
+// the proxy was delivered.
 func (c *Client) Order(ctx context.Context, key, offer string, days int) error {
 	body, err := json.Marshal(order{DurationDays: days, Items: []item{{OfferCode: offer, Quantity: 1}}})
 	if err != nil {
@@ -125,7 +126,7 @@ type ordered struct {
 	} `json:"proxies"`
 }
 
-// do sends one signed request, once, and reads its data.
+// do sends one signed request, without retries, and decodes the data of the reply.
 func (c *Client) do(ctx context.Context, method, path, key string, body []byte, status int, data any) error {
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
 	if err != nil {
@@ -161,7 +162,8 @@ func (c *Client) do(ctx context.Context, method, path, key string, body []byte, 
 	return nil
 }
 
-// sign adds the headers of the API's authentication. None of the paths has a query.
+// sign adds the headers of the API's authentication. The query is signed as empty, because no
+// path of this client has one.
 func (c *Client) sign(req *http.Request, method, path string, body []byte) {
 	stamp, nonce, sum := time.Now().UTC().Format(time.RFC3339), rand.Text(), sha256.Sum256(body)
 	mac := hmac.New(sha256.New, []byte(c.secret))

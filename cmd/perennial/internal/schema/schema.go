@@ -1,6 +1,6 @@
-// Package schema has the published formats: JSON Schemas of commands, events,
-// and the requests and answers of verbs, and an AsyncAPI document. It reads them from the
-// embedded files of docs/events, which the tests of this package make from the Go types:
+// Package schema provides the published formats: JSON Schemas of commands, events, and requests
+// and responses of the service, and an AsyncAPI document. It reads them from the embedded files
+// of docs/events. The tests of this package generate those files from the Go types:
 //
 //	go test ./cmd/perennial/internal/schema -run Schemas -update
 package schema
@@ -28,7 +28,7 @@ const draft = "https://json-schema.org/draft/2020-12/schema"
 // layout is the indentation of the files.
 var layout = jsontext.WithIndent("  ")
 
-// document holds the parts of asyncapi.json that this package changes, with its keys in
+// document is asyncapi.json with the parts that this package changes. Its keys keep their
 // order.
 type document struct {
 	AsyncAPI   jsontext.Value `json:"asyncapi"`
@@ -45,8 +45,8 @@ type document struct {
 	Servers     jsontext.Value            `json:"servers"`
 }
 
-// readDocument reads asyncapi.json, which refers to the other files, and sets this
-// program's version.
+// readDocument reads asyncapi.json, which refers to the other files, and sets this program's
+// version.
 func readDocument() (d document, err error) {
 	text, err := events.Files.ReadFile("asyncapi.json")
 	if err == nil {
@@ -64,8 +64,8 @@ func (d document) text() ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// kept returns the names of the schemas that have a file.
-func kept() (names []string) {
+// schemaFiles returns the names of the schemas that have their own file.
+func schemaFiles() (names []string) {
 	files, _ := fs.Glob(events.Files, "*.*.json") // the pattern is valid
 	for _, file := range files {
 		names = append(names, strings.TrimSuffix(file, ".json"))
@@ -73,9 +73,9 @@ func kept() (names []string) {
 	return names
 }
 
-func readKept(name string) ([]byte, error) { return events.Files.ReadFile(name + ".json") }
+func readSchemaFile(name string) ([]byte, error) { return events.Files.ReadFile(name + ".json") }
 
-// Files returns the files of docs/events by name: the schemas with a file, and
+// Files returns the files of docs/events by file name: the schemas that have a file, and
 // asyncapi.json.
 func Files() (map[string][]byte, error) {
 	d, err := readDocument()
@@ -83,8 +83,8 @@ func Files() (map[string][]byte, error) {
 		return nil, err
 	}
 	files := map[string][]byte{}
-	for _, name := range kept() {
-		if files[name+".json"], err = readKept(name); err != nil {
+	for _, name := range schemaFiles() {
+		if files[name+".json"], err = readSchemaFile(name); err != nil {
 			return nil, err
 		}
 	}
@@ -92,17 +92,17 @@ func Files() (map[string][]byte, error) {
 	return files, err
 }
 
-// Document returns the AsyncAPI document as one file with every schema in it.
+// Document returns the AsyncAPI document as one file that contains every schema.
 func Document() ([]byte, error) {
 	d, err := readDocument()
 	if err != nil {
 		return nil, err
 	}
-	// A part has no $id, which would be the base of its references. They refer to the
-	// document.
+	// An embedded schema must not have an $id, because its references would then be relative to
+	// that $id. They must refer to the document.
 	head := regexp.MustCompile(`(?m)^  "\$(?:schema|id)": .*\n|^  "\$defs": \{\n(?:    .*\n)*  \},\n`)
-	for _, name := range kept() {
-		text, err := readKept(name)
+	for _, name := range schemaFiles() {
+		text, err := readSchemaFile(name)
 		if err != nil {
 			return nil, err
 		}
@@ -112,8 +112,8 @@ func Document() ([]byte, error) {
 	return regexp.MustCompile(`"\./([a-z.]+)\.json"`).ReplaceAll(text, []byte(`"#/components/schemas/$1"`)), err
 }
 
-// Schemas holds all schemas by name. Those of commands and events come from files. All
-// others are parts of the AsyncAPI document.
+// Schemas is the set of all schemas, by name. Schemas of commands and events come from files,
+// the others from the AsyncAPI document.
 type Schemas struct{ parts map[string]jsontext.Value }
 
 // All reads all schemas.
@@ -121,24 +121,24 @@ func All() (Schemas, error) {
 	d, err := readDocument()
 	parts := d.Components.Schemas
 	maps.DeleteFunc(parts, func(name string, _ jsontext.Value) bool {
-		return name == "unprintable" || strings.HasPrefix(name, "headers.") // other schemas refer to these
+		return name == "unprintable" || strings.HasPrefix(name, "headers.") // not schemas on their own: other schemas refer to these parts
 	})
 	return Schemas{parts}, err
 }
 
 // Names returns the names of all schemas.
-func (s Schemas) Names() []string { return append(kept(), slices.Sorted(maps.Keys(s.parts))...) }
+func (s Schemas) Names() []string { return append(schemaFiles(), slices.Sorted(maps.Keys(s.parts))...) }
 
 // raw returns the schema with a name, or nil.
 func (s Schemas) raw(name string) []byte {
 	if part, ok := s.parts[name]; ok {
 		return fmt.Appendf(nil, `{"$schema":%q,"$id":%q,%s`, draft, chain.SchemaID(name), part[1:])
 	}
-	text, _ := readKept(name)
+	text, _ := readSchemaFile(name)
 	return text
 }
 
-// Text returns the schema with a name, or "".
+// Text returns the indented schema with a name, or "".
 func (s Schemas) Text(name string) string {
 	text := jsontext.Value(s.raw(name))
 	if err := text.Indent(layout); err != nil {
@@ -147,15 +147,16 @@ func (s Schemas) Text(name string) string {
 	return string(text) + "\n"
 }
 
-// line returns the schema with a name on one line.
-func (s Schemas) line(name string) string {
+// compact returns the schema with a name, without line breaks.
+func (s Schemas) compact(name string) string {
 	text := jsontext.Value(s.raw(name))
-	_ = text.Compact() // it is valid JSON
+	_ = text.Compact() // the schema is valid JSON
 	return string(text)
 }
 
-// VerbMetadata returns the metadata of each verb for $SRV.INFO, under the names in NATS's
-// own examples. It holds the verb's complete schemas, each on one line.
+// VerbMetadata returns the metadata of each service request, for the NATS discovery subject
+// $SRV.INFO. The keys are those that NATS uses in its own examples. The metadata contains the
+// complete request and response schemas, each without line breaks.
 func VerbMetadata() (map[string]map[string]string, error) {
 	all, err := All()
 	if err != nil {
@@ -165,14 +166,14 @@ func VerbMetadata() (map[string]map[string]string, error) {
 	for _, v := range verbs.All() {
 		metadata[v.Name] = map[string]string{
 			"description": v.Help, "format": "application/json", "roles": rolesText(v),
-			"request_schema": all.line(requestName(v)), "response_schema": all.line(answerName(v)),
+			"request_schema": all.compact(requestName(v)), "response_schema": all.compact(answerName(v)),
 		}
 	}
 	return metadata, nil
 }
 
-// requestName and answerName return the names of a verb's schemas. A verb that carries out
-// a command has the command's schemas.
+// requestName and answerName return the names of the schemas of a service request. A service
+// request that carries out a command uses the command's schemas.
 func requestName(v verbs.Spec) string {
 	if v.IsCommand() {
 		return v.Name

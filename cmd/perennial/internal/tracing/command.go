@@ -1,4 +1,4 @@
-// The trace of a command, built from its journal rows once it has ended (docs/decisions/0021).
+// The trace of a finished command, built from its journal rows (docs/decisions/0021).
 
 package tracing
 
@@ -29,7 +29,7 @@ type step struct {
 	Reason     string     `json:"reason"`
 	Ambiguous  bool       `json:"ambiguous"`
 	OrderNo    string     `json:"order_no"`
-	TraceID    string     `json:"trace_id"` // from the provider
+	TraceID    string     `json:"trace_id"` // assigned by the provider
 }
 
 // tracedCommand is a command as its journal rows describe it.
@@ -38,20 +38,21 @@ type tracedCommand struct {
 	id         string
 	kind       fact.Kind
 	finished   fact.CommandFinished
-	row        chain.Row // command.finished
+	row        chain.Row // the command.finished row
 	published  time.Time
 	accepted   time.Time // zero if the command was refused
 	operations map[string][]step
 }
 
-// Ended is an ended command with its command.finished row.
+// Ended is a finished command with its command.finished row.
 type Ended struct {
 	Row       chain.Row
-	Published time.Time // when the command's message was published; zero if not known
+	Published time.Time // when the command's message was published; zero if unknown
 }
 
-// Send reads the steps of an ended command from the ledger and sends their trace. stored is
-// when its end reached the events stream, or zero if unknown.
+// Send reads the journal rows of a finished command from the ledger and sends the command's
+// trace. stored is when the command.finished event reached the events stream, or zero if
+// unknown.
 func (t *Tracer) Send(ctx context.Context, l *ledger.Ledger, account string, x Ended, stored time.Time) error {
 	c, err := readTraced(ctx, l, account, x)
 	if err == nil {
@@ -60,13 +61,13 @@ func (t *Tracer) Send(ctx context.Context, l *ledger.Ledger, account string, x E
 	return err
 }
 
-// readTraced reads the steps of a command since its previous end.
+// readTraced reads a command's steps since it previously finished.
 func readTraced(ctx context.Context, l *ledger.Ledger, account string, x Ended) (c tracedCommand, err error) {
 	c = tracedCommand{account: account, id: x.Row.Operation, row: x.Row, published: x.Published, operations: map[string][]step{}}
 	if err := json.Unmarshal([]byte(x.Row.Data), &c.finished); err != nil {
 		return c, err
 	}
-	before := int64(0) // the row of its previous end
+	before := int64(0) // row of the command's previous command.finished, or 0
 	steps, err := stepsOf(ctx, l, c.id)
 	if err != nil {
 		return c, err
@@ -79,7 +80,7 @@ func readTraced(ctx context.Context, l *ledger.Ledger, account string, x Ended) 
 			before = s.Seq
 		}
 	}
-	if before > 0 { // it was reopened by an operator
+	if before > 0 { // an operator reopened the command
 		c.accepted, c.published = time.Time{}, time.Time{}
 	}
 	for _, o := range c.finished.Operations {
@@ -108,27 +109,27 @@ func stepsOf(ctx context.Context, l *ledger.Ledger, subject string) ([]step, err
 	return steps, err
 }
 
-// spanSender sends spans of one trace.
+// spanSender sends the spans of one trace.
 type spanSender struct {
 	tracer trace.Tracer
-	trace  trace.TraceID // used if the parent has none
+	trace  trace.TraceID // used if there is no parent span
 }
 
 // tracedSpan is a span that has ended.
 type tracedSpan struct {
-	id         named
+	id         spanIDs
 	name       string
 	kind       trace.SpanKind
 	begin, end time.Time
 	attributes []attribute.KeyValue
-	failed     string // the reason; "" if it did not fail
-	steps      []step // recorded in the span
+	failed     string // why the work failed; "" if it succeeded
+	steps      []step // journal rows that become events of the span
 }
 
-// add sends a span and returns the context for its children.
+// add sends a span and returns the context for its child spans.
 func (s spanSender) add(ctx context.Context, x tracedSpan) context.Context {
-	ids := named{trace: s.trace, span: x.id.span}
-	ctx, begun := s.tracer.Start(context.WithValue(ctx, namedKey{}, ids), x.name, trace.WithTimestamp(x.begin), trace.WithSpanKind(x.kind), trace.WithAttributes(x.attributes...))
+	ids := spanIDs{trace: s.trace, span: x.id.span}
+	ctx, begun := s.tracer.Start(context.WithValue(ctx, spanIDsKey{}, ids), x.name, trace.WithTimestamp(x.begin), trace.WithSpanKind(x.kind), trace.WithAttributes(x.attributes...))
 	for _, e := range x.steps {
 		begun.AddEvent(e.Type, trace.WithTimestamp(e.Instant()))
 	}
@@ -146,8 +147,8 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// send sends the trace of the command. stored is when its end reached the events stream, or
-// zero if unknown.
+// send sends the trace of the command. stored is when the command.finished event reached the
+// events stream, or zero if unknown.
 func (c tracedCommand) send(t *Tracer, stored time.Time) {
 	s := spanSender{tracer: t.spans, trace: idsOf(c.account, c.id).trace}
 	end, begin := c.row.Instant(), c.begin()
@@ -175,7 +176,8 @@ func (c tracedCommand) send(t *Tracer, stored time.Time) {
 	}
 }
 
-// begin returns when the command was published, or its earliest known instant.
+// begin returns when the command was published. If that is unknown, it returns the earliest
+// known time of the command.
 func (c tracedCommand) begin() time.Time {
 	for _, at := range []time.Time{c.published, c.accepted} {
 		if !at.IsZero() {
@@ -221,7 +223,7 @@ func (c tracedCommand) addOperation(ctx context.Context, s spanSender, o fact.Fi
 	}
 }
 
-// attempt returns the span of one paying request.
+// attempt returns the span of one attempt. came is the row with its result, or nil.
 func (c tracedCommand) attempt(operation string, sent step, came *step) tracedSpan {
 	x := tracedSpan{
 		id: idsOf(c.account, operation, "attempt", sent.Attempt), name: strings.TrimSpace("send " + string(c.kind)), kind: trace.SpanKindClient, begin: sent.Instant(), end: sent.Instant(),

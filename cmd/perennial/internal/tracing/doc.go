@@ -1,8 +1,9 @@
-// Package tracing sends the trace of each command that has ended, made from its journal rows
+// Package tracing sends the trace of each finished command, built from its journal rows
 // (docs/decisions/0021).
 //
-// The ids of spans follow from the ids of command and operation, so a trace that two runs send
-// is one trace. A receiver that does not answer holds nothing up: what cannot be sent is lost.
+// Span ids derive from the ids of the command and its operations. If two runs send the same
+// trace, the receiver therefore sees one. A receiver that does not respond delays nothing:
+// unsent traces are dropped.
 //
-// It reads the ledger and knows no account's life.
+// The package reads the ledger and does not know the phases of an account.
 package tracing

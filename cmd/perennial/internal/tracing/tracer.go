@@ -1,4 +1,4 @@
-// Sending traces with OpenTelemetry, under ids that a second run repeats.
+// Sends traces with OpenTelemetry, under ids that are the same in every run.
 
 package tracing
 
@@ -26,19 +26,19 @@ import (
 // FlushTimeout is how long a stopping process waits for the receiver of traces.
 const FlushTimeout = 5 * time.Second
 
-// Tracer sends the traces of commands. A nil Tracer sends none.
+// Tracer sends the traces of commands. A nil Tracer sends nothing.
 type Tracer struct {
 	provider *sdktrace.TracerProvider
 	sampler  sdktrace.Sampler
 	spans    trace.Tracer
 }
 
-// New makes a Tracer for a runner. An unreachable receiver is no error.
+// New returns a Tracer for a runner. An unreachable receiver is not an error.
 func New(ctx context.Context, c config.Tracing, node string, log *logrus.Logger) (*Tracer, error) {
 	var options []otlptracehttp.Option
 	if c.Endpoint != "" {
 		endpoint := c.Endpoint
-		if strings.Count(strings.TrimRight(endpoint, "/"), "/") == 2 { // no path
+		if strings.Count(strings.TrimRight(endpoint, "/"), "/") == 2 { // the address has no path
 			endpoint = strings.TrimRight(endpoint, "/") + "/v1/traces"
 		}
 		options = append(options, otlptracehttp.WithEndpointURL(endpoint))
@@ -47,34 +47,34 @@ func New(ctx context.Context, c config.Tracing, node string, log *logrus.Logger)
 	if err != nil {
 		return nil, fmt.Errorf("send traces: %w", err)
 	}
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.WithError(err).Debug("OpenTelemetry") })) // told logs failed exports
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.WithError(err).Debug("OpenTelemetry") })) // loggingExporter already logs failed exports
 	named := resource.NewSchemaless(attribute.String("service.name", "perennial"), attribute.String("service.version", config.Version),
 		attribute.String("service.instance.id", node))
 	if named, err = resource.Merge(named, resource.Environment()); err != nil {
 		return nil, fmt.Errorf("send traces: OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
-	return tracerTo(&told{SpanExporter: exporter, log: log}, *c.Sample, named), nil
+	return tracerTo(&loggingExporter{SpanExporter: exporter, log: log}, *c.Sample, named), nil
 }
 
 func tracerTo(exporter sdktrace.SpanExporter, share float64, of *resource.Resource) *Tracer {
 	sampler := sdktrace.ParentBased(sdktrace.TraceIDRatioBased(share))
 	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithSampler(sampler),
-		sdktrace.WithIDGenerator(namedIDs{}), sdktrace.WithResource(of))
+		sdktrace.WithIDGenerator(idGenerator{}), sdktrace.WithResource(of))
 	return &Tracer{provider: provider, sampler: sampler, spans: provider.Tracer("perennial")}
 }
 
-// Close sends the remaining traces.
+// Close sends the remaining traces, for up to FlushTimeout.
 func (t *Tracer) Close() {
 	if t == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), FlushTimeout)
 	defer cancel()
-	_ = t.provider.Shutdown(ctx) // told has logged failed exports
+	_ = t.provider.Shutdown(ctx) // loggingExporter has logged failed exports
 }
 
-// told logs when the receiver of traces first fails and when it recovers.
-type told struct {
+// loggingExporter logs when the receiver of traces begins to fail and when it recovers.
+type loggingExporter struct {
 	sdktrace.SpanExporter
 
 	log     *logrus.Logger
@@ -83,7 +83,7 @@ type told struct {
 }
 
 // ExportSpans implements sdktrace.SpanExporter.
-func (e *told) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
+func (e *loggingExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	err := e.SpanExporter.ExportSpans(ctx, spans)
 	switch {
 	case err != nil:
@@ -97,40 +97,40 @@ func (e *told) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) e
 	return err
 }
 
-// named holds the ids of a span. A command's spans have the same ids in every run, which keeps
-// the parts of a trace together after a crash.
-type named struct {
+// spanIDs holds the ids of a span. A command's spans have the same ids in every run. A trace
+// therefore stays in one piece after a crash.
+type spanIDs struct {
 	trace trace.TraceID
 	span  trace.SpanID
 }
 
-type namedKey struct{}
+type spanIDsKey struct{}
 
-// namedIDs gives each span the ids in its context.
-type namedIDs struct{}
+// idGenerator gives each span the ids from its context.
+type idGenerator struct{}
 
 // NewIDs implements sdktrace.IDGenerator.
-func (namedIDs) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
-	n, _ := ctx.Value(namedKey{}).(named)
+func (idGenerator) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
+	n, _ := ctx.Value(spanIDsKey{}).(spanIDs)
 	return n.trace, n.span
 }
 
 // NewSpanID implements sdktrace.IDGenerator.
-func (namedIDs) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
-	n, _ := ctx.Value(namedKey{}).(named)
+func (idGenerator) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
+	n, _ := ctx.Value(spanIDsKey{}).(spanIDs)
 	return n.span
 }
 
-// idsOf derives ids from a name. A zero id is as unlikely as a collision.
-func idsOf(parts ...any) (n named) {
+// idsOf derives ids from a name by hashing. An invalid zero id is as unlikely as a collision.
+func idsOf(parts ...any) (n spanIDs) {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q", parts))
 	copy(n.trace[:], sum[:])
 	copy(n.span[:], sum[len(n.trace):])
 	return n
 }
 
-// parentOf returns the context of the publisher's span, or ctx if the message had no trace
-// context.
+// parentOf returns a context with the publisher's span. It returns ctx if the message had no
+// trace context.
 func parentOf(ctx context.Context, t fact.Trace) context.Context {
 	if t.Traceparent == "" {
 		return ctx
@@ -138,8 +138,8 @@ func parentOf(ctx context.Context, t fact.Trace) context.Context {
 	return propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": t.Traceparent, "tracestate": t.Tracestate})
 }
 
-// Sampled reports whether to send the trace of a command. The publisher decides, or else the
-// command's id does, the same way in every run.
+// Sampled reports whether to send the trace of a command. The publisher's trace context
+// decides. Without one, the command's id decides, so every run decides alike.
 func (t *Tracer) Sampled(account, command string, of fact.Trace) bool {
 	result := t.sampler.ShouldSample(sdktrace.SamplingParameters{ParentContext: parentOf(context.Background(), of), TraceID: idsOf(account, command).trace})
 	return result.Decision == sdktrace.RecordAndSample

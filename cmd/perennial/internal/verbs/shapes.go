@@ -1,4 +1,4 @@
-// Request and answer types of verbs that no other package declares.
+// Request and response types of service requests that no other package declares.
 
 package verbs
 
@@ -18,8 +18,9 @@ import (
 	"perennial/schedules"
 )
 
-// OperatorRequest is an operator's change of one command or operation. ID is of either,
-// and one of the other two says which is meant: older commands may have an operation's id.
+// OperatorRequest is an operator's change of one command or operation. CommandID names a
+// command and OperationID an operation. ID may name either, as older clients send it. A request
+// sets only one of the three.
 type OperatorRequest struct {
 	ID          string `json:"id,omitempty" doc:"Chosen by the producer. The same id with the same content is the same command, whenever it comes."`
 	CommandID   string `json:"command_id,omitempty" doc:"The id of the command, chosen by its producer."`
@@ -29,7 +30,7 @@ type OperatorRequest struct {
 	Reason string `json:"reason" doc:"Why, for people; it may be reworded."`
 }
 
-// Check refuses a request with several ids.
+// Check refuses a request that sets more than one id.
 func (q OperatorRequest) Check() error {
 	if named := []string{q.ID, q.CommandID, q.OperationID}; len(slices.DeleteFunc(named, func(id string) bool { return id == "" })) > 1 {
 		return errors.New("say one of id, command_id and operation_id")
@@ -37,7 +38,7 @@ func (q OperatorRequest) Check() error {
 	return nil
 }
 
-// RetryRequest asks again for what ended with nothing charged.
+// RetryRequest retries a command or operation that failed without a charge.
 type RetryRequest struct {
 	OperatorRequest
 
@@ -57,7 +58,8 @@ func (q OperatorRequest) Named(id string, as inspect.As) OperatorRequest {
 	return q
 }
 
-// Of returns the request's id and its kind.
+// Of returns the request's id and its kind. The kind is "" if the id may be that of either a
+// command or an operation.
 func (q OperatorRequest) Of() (id string, as inspect.As) {
 	switch {
 	case q.CommandID != "":
@@ -68,7 +70,8 @@ func (q OperatorRequest) Of() (id string, as inspect.As) {
 	return q.ID, ""
 }
 
-// ListRequest asks for operations. Without All it is for those that have not ended.
+// ListRequest asks for operations. Unless All is set, it asks for operations that have not
+// ended.
 type ListRequest struct {
 	All    bool              `json:"all" doc:"Also what has ended."`
 	Limit  int               `json:"limit" doc:"How many at most."`
@@ -78,10 +81,10 @@ type ListRequest struct {
 	Since  time.Time         `json:"since,omitzero" doc:"From when on."`
 }
 
-// Check refuses a negative limit, which would mean none.
+// Check refuses a negative limit.
 func (q ListRequest) Check() error { return notNegative("limit", q.Limit) }
 
-// notNegative refuses a negative number, which would be read as absent.
+// notNegative refuses a negative number, which a handler would treat as absent.
 func notNegative(field string, n int) error {
 	if n < 0 {
 		return fmt.Errorf("%s is %d and must be 0 or more", field, n)
@@ -92,23 +95,25 @@ func notNegative(field string, n int) error {
 // MaxListed limits the operations of one list request.
 const MaxListed = 10_000
 
-// StatesRequest asks for the state of commands. Hashes, beside the ids, asks for the
-// state of that content; Messages, the hashes of the messages as they were published,
-// also finds what the intake refused as it read it (jobs.StateOf).
+// StatesRequest asks for the states of commands. Hashes, in the order of IDs, asks for the
+// state of the content with that hash. Messages, in the same order, has the hash of each
+// published message, which also finds content that the intake could not parse
+// (inspect.StateOf).
 type StatesRequest struct {
 	IDs      []string `json:"ids" doc:"The ids of the commands."`
 	Hashes   []string `json:"hashes,omitempty" doc:"The content hash of each command, to ask for the state of that content."`
 	Messages []string `json:"messages,omitempty" doc:"SHA-256 of each message as it was published, to find what was refused as it was read."`
 }
 
-// RecordAnswer is a record as it is booked.
+// RecordAnswer is a money record as it is booked.
 type RecordAnswer struct {
 	Seq   int64  `json:"seq" doc:"Its row of the journal, by which it is taken back."`
 	Kind  string `json:"kind" doc:"Top-up, external, charge or refund."`
 	Cents int64  `json:"cents" doc:"The amount, above 0."`
 }
 
-// Changed is the answer to a verb that changes something: how much it changed.
+// Changed is the response to a service request that changes something. It says how much was
+// changed.
 type Changed struct {
 	Changed     int           `json:"changed" doc:"How much was changed: 0 if there was nothing to change."`
 	Currency    string        `json:"currency,omitempty" doc:"Of a record, or of the wallet."`
@@ -140,31 +145,33 @@ type AccountView struct {
 	Provider     jobs.ProviderRecent     `json:"provider" doc:"'provider' is how the provider answered this runner in the last minutes."`
 }
 
-// DeadRequest names a dead letter by its sequence.
+// DeadRequest identifies a dead letter by its sequence.
 type DeadRequest struct {
 	Seq    uint64 `json:"seq" doc:"The row of the journal, from 1 without a gap; also the message's sequence in the stream."`
 	By     string `json:"by" doc:"The name of the person, as the request gave it."`
 	Reason string `json:"reason" doc:"Why, for people; it may be reworded."`
-	// The caller, who may publish, publishes the command and removes the letter.
+	// If ContentHash is set, the caller publishes the corrected command itself, because only
+	// the caller may have the permission to publish. The service request then removes the dead
+	// letter.
 	ContentHash string `json:"content_hash,omitempty" doc:"Of a corrected command, which is not published by the verb: the SHA-256 in hex, which is noted."`
 }
 
-// ProxiesRequest asks for the proxies after one of them, in the order of their ids.
+// ProxiesRequest asks for the proxies whose ids follow After, in the order of their ids.
 type ProxiesRequest struct {
 	After string `json:"after,omitempty" doc:"How many lines were read before."`
 	Limit int    `json:"limit,omitempty" doc:"Default and most 1,000."`
 }
 
-// Check refuses a negative limit, which would mean none.
+// Check refuses a negative limit.
 func (q ProxiesRequest) Check() error { return notNegative("limit", q.Limit) }
 
-// ProxiesAnswer is one page.
+// ProxiesAnswer is one page of proxies.
 type ProxiesAnswer struct {
 	Proxies []ListedProxy `json:"proxies" doc:"How many proxies."`
 	Next    string        `json:"next,omitempty" doc:"'next' is where the next page begins; left out on the last one."`
 }
 
-// ProxyRequest names a proxy.
+// ProxyRequest identifies a proxy.
 type ProxyRequest struct {
 	ProxyID string `json:"proxy_id" doc:"The provider's id of the proxy."`
 }
@@ -172,7 +179,7 @@ type ProxyRequest struct {
 // MostRenewals limits the renewals in a ProxyAnswer.
 const MostRenewals = 10
 
-// ProxyAnswer is what the ledger knows of one proxy.
+// ProxyAnswer is what the ledger knows about one proxy.
 type ProxyAnswer struct {
 	Proxy    *ListedProxy             `json:"proxy,omitempty" doc:"As it was read last; omitted if no listing has shown it."`
 	Outlook  schedules.RenewalOutlook `json:"outlook" doc:"Whether it is renewed, and why not."`
@@ -181,8 +188,8 @@ type ProxyAnswer struct {
 	Currency string                   `json:"currency,omitempty" doc:"Of the amounts."`
 }
 
-// ListedProxy is a proxy without what is known to be out of date: an expiry from before its
-// last renewal is left out.
+// ListedProxy is a proxy without values that are known to be outdated. It omits an expiry that
+// was read before the proxy's last renewal.
 type ListedProxy struct {
 	tables.Proxy
 
@@ -190,7 +197,7 @@ type ListedProxy struct {
 	ExpiredBeforeRenewalAt *time.Time `json:"expired_before_renewal_at,omitempty" doc:"'expired_before_renewal_at' is the expiry that a renewal which no read has shown yet began from."`
 }
 
-// Listed converts a proxy of the ledger, without outdated values.
+// Listed converts a proxy of the ledger and omits outdated values.
 func Listed(p tables.Proxy) ListedProxy {
 	if !p.Unread() {
 		return ListedProxy{Proxy: p, SeenAt: &p.SeenAt}
@@ -200,7 +207,7 @@ func Listed(p tables.Proxy) ListedProxy {
 	return ListedProxy{Proxy: p, ExpiredBeforeRenewalAt: before}
 }
 
-// RetireRequest takes proxies out of every sweep, or back in.
+// RetireRequest retires proxies, so that no schedule renews them, or undoes that.
 type RetireRequest struct {
 	ProxyIDs []string `json:"proxy_ids" doc:"The provider's ids of the proxies."`
 	By       string   `json:"by" doc:"The name of the person, as the request gave it."`
@@ -211,44 +218,45 @@ type RetireRequest struct {
 // MaxRetired limits the proxies of one request.
 const MaxRetired = 1000
 
-// RevealRequest notes that a person reads a proxy's credentials.
+// RevealRequest records that a person reads a proxy's credentials.
 type RevealRequest struct {
 	ProxyID string `json:"proxy_id" doc:"The provider's id of the proxy."`
 	By      string `json:"by" doc:"The name of the person, as the request gave it."`
 	Reason  string `json:"reason" doc:"Why, for people; it may be reworded."`
 }
 
-// WaitRequest asks how a command ended, and waits until it has. Without a time the answer
-// comes at once.
+// WaitRequest asks how a command ended, and waits until it has ended. If TimeoutSeconds is 0,
+// the response comes immediately.
 type WaitRequest struct {
 	ID             string `json:"id" doc:"Chosen by the producer. The same id with the same content is the same command, whenever it comes."`
 	TimeoutSeconds int64  `json:"timeout_seconds,omitempty" doc:"At most an hour."`
 }
 
-// WaitAnswer is the data of the command's last command.finished, once it has ended.
+// WaitAnswer is the data of the command's latest command.finished event, once the command has
+// ended.
 type WaitAnswer struct {
 	Finished bool                  `json:"finished" doc:"The command has ended."`
 	Result   *fact.CommandFinished `json:"result,omitempty"`
 }
 
-// LinesRequest asks for the lines of a command after the first so many.
+// LinesRequest asks for the result lines of a command that follow the first After lines.
 type LinesRequest struct {
 	ID    string `json:"id" doc:"Chosen by the producer. The same id with the same content is the same command, whenever it comes."`
 	After int    `json:"after,omitempty" doc:"How many lines were read before."`
 	Limit int    `json:"limit,omitempty" doc:"Default and most 1,000."`
 }
 
-// Check refuses negative numbers, which would mean none.
+// Check refuses negative numbers.
 func (q LinesRequest) Check() error {
 	return errors.Join(notNegative("after", q.After), notNegative("limit", q.Limit))
 }
 
-// SummaryRequest asks for an account at a glance.
+// SummaryRequest asks for the summary of an account.
 type SummaryRequest struct {
 	NeedsOnly bool `json:"needs_only,omitempty" doc:"Leave out what takes long: 'expiring' and 'runway'."`
 }
 
-// Summary is an account at a glance. What is not known is null.
+// Summary is the summary of an account. Unknown values are null.
 type Summary struct {
 	Account       string         `json:"account" doc:"The short name of the account."`
 	Ready         bool           `json:"ready" doc:"The account works: commands are carried out, or a standby follows."`
@@ -263,7 +271,7 @@ type Summary struct {
 	Books         Books          `json:"books" doc:"The money by the ledger, and its last comparison with the provider."`
 }
 
-// Needs counts what needs a person. A count that is not known is null, and not in Total.
+// Needs counts what needs an operator. An unknown count is null, and Total does not include it.
 type Needs struct {
 	Total           int64  `json:"total" doc:"The sum of the others."`
 	Reviews         int64  `json:"reviews" doc:"Operations whose outcome is not known."`
@@ -279,7 +287,8 @@ type Needs struct {
 	Findings        *int64 `json:"findings" doc:"Differences between the books and the provider."`
 }
 
-// PageRefused stands for no page: refused commands are listed one by one.
+// PageRefused marks a need that has no page of its own. The web UI lists refused commands one
+// by one.
 const PageRefused = "refused"
 
 // RefusedFor is how long a refused command is listed as needing an operator.
@@ -288,15 +297,15 @@ const RefusedFor = 24 * time.Hour
 // Need is one count of Needs that is not 0.
 type Need struct {
 	Count     int64
-	One, More string // the counted things, singular and plural
-	Command   string // command that shows them
-	Page      string // page that shows them, perhaps with a parameter
+	One, More string // noun for the counted things, singular and plural
+	Command   string // CLI command that shows them
+	Page      string // page of the web UI that shows them, perhaps with a parameter
 }
 
 // Text returns the count with its noun.
 func (n Need) Text() string { return english.Plural(int(n.Count), n.One, n.More) }
 
-// WithSchedules returns the needs with what schedules need.
+// WithSchedules returns the needs, extended by the needs of schedules.
 func (n Needs) WithSchedules(all []schedules.Status) Needs {
 	var held, paused, failing, skipped int64
 	for _, one := range all {
@@ -342,7 +351,7 @@ func (n Needs) Parts() (parts []Need) {
 	return parts
 }
 
-// Sum returns the total.
+// Sum returns the sum of the known counts.
 func (n Needs) Sum() (total int64) {
 	for _, p := range n.Parts() {
 		total += p.Count
@@ -350,7 +359,8 @@ func (n Needs) Sum() (total int64) {
 	return total
 }
 
-// Expiring counts the listed proxies. Each count includes those before it, but for Expired.
+// Expiring counts the listed proxies by expiry. Day, ThreeDays, Week and All each include the
+// previous count. Expired is separate.
 type Expiring struct {
 	Expired    int64     `json:"expired" doc:"Already expired, and still listed."`
 	Day        int64     `json:"day" doc:"Within 24 hours."`
@@ -370,7 +380,7 @@ type Runway struct {
 	Unpriced  int    `json:"unpriced,omitempty" doc:"Renewals of the forecast whose price is not known."`
 }
 
-// Books is the money of an account by its ledger.
+// Books is the money of an account according to its ledger.
 type Books struct {
 	Currency      string     `json:"currency" doc:"Of the amounts."`
 	WalletCents   int64      `json:"wallet_cents" doc:"What the wallet holds by the ledger."`
@@ -380,7 +390,7 @@ type Books struct {
 	ChangedSince  bool       `json:"changed_since,omitempty" doc:"Money was booked after that comparison."`
 }
 
-// SweepRequest names a schedule, or a plan.
+// SweepRequest identifies a schedule or a plan.
 type SweepRequest struct {
 	Schedule string `json:"schedule,omitempty" doc:"The name of the schedule."`
 	Plan     string `json:"plan,omitempty" doc:"The hash of the plan."`
@@ -388,7 +398,7 @@ type SweepRequest struct {
 	Reason   string `json:"reason,omitempty" doc:"Why, for people; it may be reworded."`
 }
 
-// SchedulePauseRequest pauses a schedule, or resumes it.
+// SchedulePauseRequest pauses or resumes a schedule.
 type SchedulePauseRequest struct {
 	Schedule string     `json:"schedule" doc:"The name of the schedule."`
 	Until    *time.Time `json:"until,omitempty" doc:"Of a pause: when it ends automatically."`
@@ -396,7 +406,7 @@ type SchedulePauseRequest struct {
 	Reason   string     `json:"reason,omitempty" doc:"Why, for people; it may be reworded."`
 }
 
-// ForecastRequest asks for some days of one schedule, or of all.
+// ForecastRequest asks for the forecast of one schedule, or of all schedules.
 type ForecastRequest struct {
 	Schedule string `json:"schedule,omitempty" doc:"The name of the schedule."`
 	Days     int    `json:"days" doc:"How many days, from today."`

@@ -1,10 +1,11 @@
-// Package verbs declares the verbs of an account's NATS service,
-// perennial.svc.<account>.<verb>. Each declaration has the verb's name, request, answer,
+// Package verbs declares the service requests of an account's NATS service, on the subjects
+// perennial.svc.<account>.<verb>. Each declaration has the name, request type, response type,
 // permitted roles, help and example.
 //
-// Everything else is derived from these values: endpoints and their metadata, permissions
-// of roles, schemas, the AsyncAPI document, calls of the CLI and the web UI, and the table
-// of docs/cli.md. To add a verb, declare it here and add its handler in package daemon.
+// Everything else is derived from these declarations. This includes the endpoints and their
+// metadata, permissions of roles, schemas, the AsyncAPI document, calls of the CLI and the web
+// UI, and the table in docs/cli.md. To add a service request, declare it here and add its
+// handler in package daemon.
 package verbs
 
 import (
@@ -23,24 +24,24 @@ import (
 	"perennial/schedules/plans"
 )
 
-// Spec declares a verb.
+// Spec declares a service request.
 type Spec struct {
 	service.Verb
 
-	Help     string   // one line
-	Required []string // required request fields
-	Unread   []string // fields accepted but not read, because verbs share types
+	Help     string   // one sentence
+	Required []string // names of required request fields
+	Unread   []string // names of fields that the request type has and this handler ignores
 
-	Example       string // of a request
-	AnswerExample string // "" if the answer is long, or is an event's
+	Example       string // example of a request, as JSON
+	AnswerExample string // "" if the response is long, or is an event
 
-	Request, Answer reflect.Type // of Q and A
+	Request, Answer reflect.Type // the types Q and A of [Verb]
 }
 
-// Verb is a declared verb with its request and answer types.
+// Verb is a declared service request with its request type Q and response type A.
 type Verb[Q, A any] struct{ Spec }
 
-// all holds the verbs in the order of their declarations.
+// all holds the declarations in their order below.
 var all []Spec
 
 func declare[Q, A any](s Spec) Verb[Q, A] {
@@ -52,10 +53,10 @@ func declare[Q, A any](s Spec) Verb[Q, A] {
 	return Verb[Q, A]{s}
 }
 
-// All returns the verbs of an account's service.
+// All returns all declared service requests.
 func All() []Spec { return slices.Clone(all) }
 
-// Served returns the verbs for the NATS service.
+// Served returns all declarations in the form that package service uses.
 func Served() []service.Verb {
 	served := make([]service.Verb, len(all))
 	for i, v := range all {
@@ -64,10 +65,12 @@ func Served() []service.Verb {
 	return served
 }
 
-// IsCommand reports whether the verb publishes a command. Its request is the command.
+// IsCommand reports whether the service request carries out a command. The request is then the
+// command itself.
 func (s Spec) IsCommand() bool { return queue.ValidKind(queue.Kind(s.Name)) == nil }
 
-// The roles that may ask a verb. Verbs for operators only change something.
+// The roles that may make a service request. Every one that is reserved for operators changes
+// something.
 var (
 	forProducers = []queue.Role{queue.RoleProducer}
 	forAskers    = []queue.Role{queue.RoleProducer, queue.RoleViewer, queue.RoleOperator}
@@ -75,7 +78,7 @@ var (
 	forOperators = []queue.Role{queue.RoleOperator}
 )
 
-// The verbs.
+// The service requests.
 var (
 	Status = declare[OperatorRequest, inspect.CommandStatus](Spec{
 		Verb: service.Verb{Name: "status", Roles: forAskers}, Help: "Show a command with its operations, by the id of either.",

@@ -1,5 +1,5 @@
-// Answers of the runner that has an account. If it does not answer at once, a page shows
-// the last answer with its time.
+// Answers from the runner that leads an account. If the runner does not answer quickly, a page
+// shows the previous answer with its time.
 
 package web
 
@@ -15,31 +15,33 @@ import (
 // askWithin limits a page's wait for a runner's answer.
 const askWithin = 3 * time.Second
 
-// ErrNoAnswer is returned by Account.Ask if no answer came in time. The change may have
-// been made, or may still be made.
+// ErrNoAnswer means that Account.Ask got no answer in time. A requested change may have been
+// made, or may still be made.
 var ErrNoAnswer = errors.New("the runner has not answered in time")
 
-// ErrUnconfirmed is returned by Account.Ask for a change that looks like a slip. The
-// request must be repeated with a confirmation.
+// ErrUnconfirmed means that Account.Ask was refused because the change looks like a mistake. To
+// make the change, repeat the request with a confirmation.
 var ErrUnconfirmed = errors.New("this has to be confirmed")
 
-// ask sends a request to an account's service.
+// ask sends a service request to an account and returns the answer.
 func ask[Q, A any](ctx context.Context, a Account, v verbs.Verb[Q, A], question Q) (answer A, err error) {
 	err = a.Ask(ctx, v.Name, question, &answer)
 	return answer, err
 }
 
-// askNow returns a runner's answer to a read-only verb. The pages ask each verb one question.
+// askNow returns a runner's answer to a service request that changes nothing. The answer is
+// cached by the name of the service request, so all pages must ask with the same question.
 func askNow[Q, T any](ctx context.Context, f *figures, a Account, v verbs.Verb[Q, T], question Q) Made[T] {
 	return askAgain(ctx, f, a, v, question, 0)
 }
 
-// askAgain is askNow with a limit of the answer's age, as figureOf has it.
+// askAgain is like askNow, with a limit on the answer's age. fresh has the same meaning as for
+// figureOf.
 func askAgain[Q, T any](ctx context.Context, f *figures, a Account, v verbs.Verb[Q, T], question Q, fresh time.Duration) Made[T] {
 	return waitFor[T](ctx, f, beginAgain(f, a, v, question, fresh), fresh)
 }
 
-// begin sends a request without waiting. askNow returns its answer.
+// begin sends a service request without waiting. A later askNow returns its answer.
 func begin[Q, T any](f *figures, a Account, v verbs.Verb[Q, T], question Q) {
 	beginAgain(f, a, v, question, 0)
 }
@@ -56,8 +58,8 @@ func answerOf[Q, T any](a Account, v verbs.Verb[Q, T], question Q) func(context.
 	}
 }
 
-// sweeps returns the status of an account's schedules, with plans and pauses as the ledger
-// has them now. problem says why the rest is unknown.
+// sweeps returns the status of an account's schedules, with the plans and pauses that the
+// ledger has now. problem says why the other values are unknown, or is "".
 func (s *insight) sweeps(ctx context.Context, a Account) (all []schedules.Status, problem string, err error) {
 	made := askNow(ctx, s.figures, a, verbs.Sweeps, struct{}{})
 	all, outdated, err := refresh(ctx, a, s.Clock(), made.Value, made.Known())
@@ -68,7 +70,7 @@ func (s *insight) sweeps(ctx context.Context, a Account) (all []schedules.Status
 	return all, made.problem(), err
 }
 
-// problem says why there is no current answer, or returns "".
+// problem returns why there is no current answer, or "".
 func (m Made[T]) problem() string {
 	switch {
 	case m.Err != "":

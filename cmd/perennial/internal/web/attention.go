@@ -1,5 +1,5 @@
-// The list of what needs an operator, each entry with one action. The overview and a page
-// of its own show it, and the navigation shows its count.
+// The list of what needs an operator, each with one action. The overview and a separate page
+// show the list, and the navigation shows its length.
 
 package web
 
@@ -16,34 +16,35 @@ import (
 	"perennial/ledger/tables"
 )
 
-// needsListed limits the reviews that are listed one by one.
+// needsListed limits the reviews and refused commands that are listed one by one.
 const needsListed = 10
 
-// need is one thing that needs an operator, and where to act on it.
+// need is one thing that needs an operator, with the page where the operator can act.
 type need struct {
-	Level   string // colour of its state: review or held
+	Level   string // color of its state: review or held
 	Kind    string
 	Subject string
 	Text    string
 	Action  string
-	To      string // the address
+	To      string // address of the page
 }
 
 // attentionView lists everything that needs an operator.
 type attentionView struct {
 	Needs    []need
-	Unknown  bool // the runner does not answer: only the ledger's entries are listed
+	Unknown  bool // the runner does not answer, so only the ledger's entries are listed
 	Paused   []tables.Pause
 	Currency string
 }
 
-// glance returns the runner's summary of the account, without the figures that take long:
-// an answer that takes long is asked for rarely.
+// glance returns the runner's summary of the account without values that take long. A slow
+// answer would be refreshed rarely.
 func (s *insight) glance(ctx context.Context, a Account) Made[verbs.Summary] {
 	return askNow(ctx, s.figures, a, verbs.AtAGlance, verbs.SummaryRequest{NeedsOnly: true})
 }
 
-// badge returns the number of things that need an operator, "?" if unknown, "" for none.
+// badge returns the number of things that need an operator. It returns "?" if the number is
+// unknown, and "" if it is 0.
 func (s *insight) badge(ctx context.Context, a Account) string {
 	n, err := s.needs(ctx, a)
 	switch {
@@ -64,8 +65,8 @@ func (s *overviewPages) attention(q accountRequest) {
 	s.frame.show(q, "attention", "Needs attention", v)
 }
 
-// attentionList lists what needs an operator. Reviews and plans are listed one by one,
-// everything else as counts.
+// attentionList lists what needs an operator. It lists reviews, refused commands and plans one
+// by one, and everything else as counts.
 func (s *insight) attentionList(ctx context.Context, a Account) (v attentionView, err error) {
 	n, err := s.needs(ctx, a)
 	if err != nil {
@@ -84,7 +85,7 @@ func (s *insight) attentionList(ctx context.Context, a Account) (v attentionView
 		}
 	}
 	for _, p := range n.Parts() {
-		if p.Page == "reviews" || p.Page == verbs.PageRefused || p.One == "plan to approve" { // each is listed above
+		if p.Page == "reviews" || p.Page == verbs.PageRefused || p.One == "plan to approve" { // listed one by one above
 			continue
 		}
 		v.Needs = append(v.Needs, need{"held", "Check", p.Text(), "", "Open", pageOf(name, p)})
@@ -92,7 +93,7 @@ func (s *insight) attentionList(ctx context.Context, a Account) (v attentionView
 	return v, nil
 }
 
-// planText describes what a plan that needs approval renews, and its price.
+// planText describes what a plan that needs approval renews, and its cost.
 func planText(ctx context.Context, a Account, plan string) string {
 	v, err := approvalOf(ctx, a.Ledger(), plan)
 	if err != nil || v == nil {
@@ -116,7 +117,7 @@ func pageOf(account string, p verbs.Need) string {
 }
 
 // addRefused adds the recently refused commands.
-func (v *attentionView) addRefused(account string, n needsNow) {
+func (v *attentionView) addRefused(account string, n accountNeeds) {
 	for _, r := range n.refused {
 		v.Needs = append(v.Needs, need{"held", "Refused", r.CommandID, "The command was not accepted, and nothing was sent: " + r.Reason, "Open", to(account, "operation", "id", r.CommandID)})
 	}
@@ -125,7 +126,7 @@ func (v *attentionView) addRefused(account string, n needsNow) {
 	}
 }
 
-func (v *attentionView) addReviews(account string, n needsNow) {
+func (v *attentionView) addReviews(account string, n accountNeeds) {
 	for _, r := range n.reviews {
 		one := need{"review", "Review", r.OperationID, "", "Resolve", to(account, "operation", "id", r.OperationID) + "#review"}
 		if r.ProxyID != "" {

@@ -16,21 +16,22 @@ import (
 // booksView compares the ledger balance with the provider's wallet.
 type booksView struct {
 	Balance  tables.Balance
-	Compared *comparison // nil: the runner gives none
-	Changed  bool        // money was booked since the last reconciliation
-	Differed bool        // the last reconciliation found a difference, also in an earlier run
+	Compared *comparison // nil if no reconciliation is known
+	Changed  bool        // money was booked after the last reconciliation
+	Differed bool        // the last reconciliation found a difference, perhaps before this process started
 	Agreed   bool        // the last reconciliation found no difference
-	LastRead *walletRead // of the provider's wallet; nil: it was never read
+	LastRead *walletRead // nil if the provider's wallet was never read
 }
 
-// walletRead is the provider's wallet as it was read last.
+// walletRead is the last balance that was read from the provider's wallet.
 type walletRead struct {
 	At    time.Time
 	Cents int64
 }
 
-// lastRead returns the provider's wallet of the newest reconciliation or, before the first
-// one of this run, of the last agreement in the ledger. It returns nil if there is none.
+// lastRead returns the provider's wallet as the newest reconciliation read it. Without a
+// reconciliation since this process started, it uses the last one in the ledger that agreed. It
+// returns nil if there is no reconciliation.
 func lastRead(ctx context.Context, l *ledger.Ledger, newest *comparison) (*walletRead, error) {
 	if newest != nil && newest.ProviderCents != nil {
 		return &walletRead{newest.At, *newest.ProviderCents}, nil
@@ -77,8 +78,8 @@ func (s *insight) books(ctx context.Context, a Account, b tables.Balance) (books
 	return v, err
 }
 
-// compared returns the newest reconciliation: the runner's last, or that which a person
-// asked for on these pages. It returns nil if neither is known.
+// compared returns the newer of two reconciliations: the runner's last one, and the last one
+// requested on these pages. It returns nil if neither exists.
 func (s *insight) compared(a Account, shown Made[verbs.AccountView]) *comparison {
 	var newest *comparison
 	if shown.problem() == "" {
@@ -96,8 +97,8 @@ func (s *insight) compared(a Account, shown Made[verbs.AccountView]) *comparison
 	return newest
 }
 
-// BooksLevel returns the colour of the books. It is green only if nothing was booked since
-// a reconciliation that agreed.
+// BooksLevel returns the color of the books. It is green only if a reconciliation agreed and
+// nothing was booked after it.
 func (b booksView) BooksLevel() string {
 	switch {
 	case b.Balance.WalletCents < 0 || b.Compared != nil && (b.Compared.Findings > 0 && !b.Compared.Agrees() || b.Compared.At.IsZero() && b.Differed):
@@ -110,7 +111,7 @@ func (b booksView) BooksLevel() string {
 	return "ok"
 }
 
-// verdictBefore returns the verdict of the last reconciliation of an earlier run.
+// verdictBefore returns the verdict of the last reconciliation before this process started.
 func (b booksView) verdictBefore() string {
 	switch {
 	case b.Differed:
@@ -123,8 +124,8 @@ func (b booksView) verdictBefore() string {
 	return "Not compared yet"
 }
 
-// BooksVerdict says whether the books agree. A difference is unconfirmed if an open review
-// or pending operation can explain it, otherwise unexplained.
+// BooksVerdict says whether the books agree. A difference is unconfirmed if an open review or a
+// pending operation can explain it, otherwise unexplained.
 func (b booksView) BooksVerdict() string {
 	c := b.Compared
 	amount := func(cents int64) string { return fact.Amount(max(cents, -cents), b.Balance.Currency) }

@@ -1,5 +1,5 @@
-// The calendar of expiries. For each day of a month it shows what expires, the expected
-// renewal cost, and what no schedule renews.
+// The calendar of expiries. For each day of a month, it shows how many proxies expire, what
+// their renewal will cost, and how many are in no schedule.
 
 package web
 
@@ -24,7 +24,7 @@ type calendarView struct {
 	Currency             string
 }
 
-// Pending reports whether the page must be reloaded for its data.
+// Pending reports whether the page must be reloaded to show its data.
 func (v calendarView) Pending() bool { return v.Made.Pending() }
 
 // calendarDay is one cell. Day is 0 outside the month.
@@ -35,8 +35,8 @@ type calendarDay struct {
 	calendarCount
 }
 
-// calendarCount counts the proxies that expire on a day. Cost is the expected renewal cost
-// of those in a schedule.
+// calendarCount counts the proxies that expire on a day. Cost is the expected renewal cost of
+// those in a schedule.
 type calendarCount struct {
 	Expiring, Uncovered, Retired int64
 	Cost                         fact.Sum

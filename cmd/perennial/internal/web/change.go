@@ -1,4 +1,4 @@
-// Changes made in the web UI. Each calls the same verb as the command line.
+// Changes made in the web UI. Each one makes the same service request as the CLI.
 
 package web
 
@@ -22,21 +22,22 @@ import (
 	"perennial/schedules"
 )
 
-// change is one kind of change. It turns a form into the change itself and into the
-// equivalent command.
+// change is one kind of change. It parses a form into the change itself and the equivalent CLI
+// command.
 type change struct {
-	does     string // what was asked for, where it was not done
-	did      string // what was done
-	takes    takes
-	timeout  time.Duration // default askWithin
-	unsigned bool          // stores nothing and needs no reason
+	does     string // description if the change failed
+	did      string // description if the change succeeded
+	parse    formParser
+	timeout  time.Duration // at least askWithin
+	unsigned bool          // the change needs no reason, because nothing records it
 }
 
-// takes parses the form of a change.
-type takes func(form func(string) string) (do deed, command []string, err error)
+// formParser parses the form of a change. It returns the change and the words of the equivalent
+// CLI command.
+type formParser func(form func(string) string) (do changeFunc, command []string, err error)
 
-// deed makes a change. said is extra text for the page after success.
-type deed func(ctx context.Context, a Account, by signature) (said string, err error)
+// changeFunc makes a change. said is additional text for the page after success.
+type changeFunc func(ctx context.Context, a Account, by signature) (said string, err error)
 
 // signature is the person who makes a change, the reason and the time.
 type signature struct {
@@ -44,8 +45,8 @@ type signature struct {
 	at           time.Time
 }
 
-// asks returns a deed that calls a verb.
-func asks(verb verbs.Spec, question map[string]any) deed {
+// requestChange returns a function that makes a service request.
+func requestChange(verb verbs.Spec, question map[string]any) changeFunc {
 	return func(ctx context.Context, a Account, by signature) (string, error) {
 		question["by"], question["reason"] = by.name, by.reason
 		var x changeAnswer
@@ -56,18 +57,18 @@ func asks(verb verbs.Spec, question map[string]any) deed {
 	}
 }
 
-// changeAnswer has the fields of the answers of all changing verbs.
+// changeAnswer has the fields of the responses to all service requests that change something.
 type changeAnswer struct {
 	Changed     *int              `json:"changed"`
 	Warning     string            `json:"warning"`
 	Currency    string            `json:"currency"`
 	WalletCents *int64            `json:"wallet_cents"`
-	Due         *int              `json:"due"` // of a run, as are the next two fields
+	Due         *int              `json:"due"` // Due, Included and State are set by a run of a schedule
 	Included    []json.RawMessage `json:"included"`
 	State       string            `json:"state"`
 }
 
-// said describes the change. The error says that nothing changed.
+// said describes the change. It returns an error if nothing changed.
 func (x changeAnswer) said() (string, error) {
 	switch {
 	case x.Changed != nil && *x.Changed == 0 && x.Warning != "":
@@ -78,75 +79,79 @@ func (x changeAnswer) said() (string, error) {
 		return fmt.Sprintf("%d due. The plan needs approval: nothing was published.", *x.Due), nil
 	case x.Due != nil:
 		return fmt.Sprintf("%d due, %s published.", *x.Due, english.Plural(len(x.Included), "renewal", "")), nil
-	case x.Warning == "" && x.WalletCents != nil && x.Currency != "": // without a currency, do not show a wallet
+	case x.Warning == "" && x.WalletCents != nil && x.Currency != "": // without a currency, the wallet cannot be formatted
 		return "The ledger balance is " + fact.Amount(*x.WalletCents, x.Currency) + ".", nil
 	}
 	return x.Warning, nil
 }
 
-// byID is a change of the item that one field names.
-func byID(verb verbs.Spec, field string, command ...string) takes {
-	return func(form func(string) string) (deed, []string, error) {
+// byID returns the parser for a change of the item whose id is in the form. field is the name
+// of the id in the service request.
+func byID(verb verbs.Spec, field string, command ...string) formParser {
+	return func(form func(string) string) (changeFunc, []string, error) {
 		id := form("id")
 		if id == "" {
 			return nil, nil, errors.New("the form names nothing")
 		}
-		return asks(verb, map[string]any{field: id}), append(append([]string{}, command...), id), nil
+		return requestChange(verb, map[string]any{field: id}), append(append([]string{}, command...), id), nil
 	}
 }
 
-// ofAccount is a change of the whole account.
-func ofAccount(verb verbs.Spec, command ...string) takes {
-	return func(func(string) string) (deed, []string, error) { return asks(verb, map[string]any{}), command, nil }
+// ofAccount returns the parser for a change of the whole account.
+func ofAccount(verb verbs.Spec, command ...string) formParser {
+	return func(func(string) string) (changeFunc, []string, error) {
+		return requestChange(verb, map[string]any{}), command, nil
+	}
 }
 
-// ofCommand is a change of a command or operation, named by id.
-func ofCommand(verb verbs.Spec) takes {
-	return func(form func(string) string) (deed, []string, error) {
+// ofCommand returns the parser for a change of the command or operation whose id is in the
+// form.
+func ofCommand(verb verbs.Spec) formParser {
+	return func(form func(string) string) (changeFunc, []string, error) {
 		id := form("command_id")
 		switch {
 		case id == "" && form("id") == "":
 			return nil, nil, errors.New("the form names nothing")
 		case id == "":
-			return asks(verb, map[string]any{"id": form("id")}), []string{verb.Name, form("id")}, nil
+			return requestChange(verb, map[string]any{"id": form("id")}), []string{verb.Name, form("id")}, nil
 		case command.MayNameOperation(id):
-			return asks(verb, map[string]any{"command_id": id}), []string{verb.Name, id, "--as", "command"}, nil
+			return requestChange(verb, map[string]any{"command_id": id}), []string{verb.Name, id, "--as", "command"}, nil
 		}
-		return asks(verb, map[string]any{"command_id": id}), []string{verb.Name, id}, nil
+		return requestChange(verb, map[string]any{"command_id": id}), []string{verb.Name, id}, nil
 	}
 }
 
-// changes holds the changes by the last part of their address.
+// changes maps the last part of an address to its change.
 var changes = map[string]change{
-	"release":         {does: "release a command", did: "the command was released", takes: ofCommand(verbs.Release.Spec)},
-	"cancel":          {does: "cancel a command", did: "the command was cancelled", takes: ofCommand(verbs.Cancel.Spec)},
-	"retry":           {does: "retry a command", did: "the command is sent again", takes: ofCommand(verbs.Retry.Spec)},
-	"approve":         {does: "approve a plan", did: "the plan was approved", takes: approve},
-	"decline":         {does: "decline a plan", did: "the plan was declined", takes: byID(verbs.Decline.Spec, "plan", "schedules", "decline")},
-	"sweep":           {does: "run a schedule", did: "the schedule ran", takes: byID(verbs.Sweep.Spec, "schedule", "schedules", "run"), timeout: planWithin},
-	"schedule-resume": {does: "resume a schedule", did: "the schedule was resumed", takes: byID(verbs.ScheduleResume.Spec, "schedule", "schedules", "resume")},
-	"schedule-pause":  {does: "pause a schedule", did: "the schedule was paused", takes: pauseSchedule},
-	"pause":           {does: "pause the account", did: "the account was paused", takes: ofAccount(verbs.Pause.Spec, "accounts", "pause")},
-	"resume":          {does: "resume the account", did: "the account was resumed", takes: ofAccount(verbs.Resume.Spec, "accounts", "resume")},
-	"correct":         {does: "correct an answer", did: "the answer was corrected", takes: correct, timeout: planWithin},
-	"resolve":         {does: "answer a review", did: "the review was answered", takes: resolve, timeout: planWithin},
-	"retire":          {does: "retire a proxy", did: "the proxy was retired", takes: retire},
-	"reinstate":       {does: "reinstate a proxy", did: "the proxy was reinstated", takes: reinstate},
-	"dead-requeue":    {does: "publish a dead letter again", did: "the dead letter was published again", takes: ofLetter(verbs.DeadRequeue.Spec, "requeue")},
-	"dead-correct":    {does: "publish a corrected command", did: "the corrected command was published", takes: correctLetter},
-	"dead-drop":       {does: "remove a dead letter", did: "the dead letter was removed", takes: ofLetter(verbs.DeadDrop.Spec, "drop")},
-	"webhook-test":    {does: "send a test event", did: "a test event was sent", takes: testWebhook, timeout: planWithin, unsigned: true},
-	"webhook-replay":  {does: "deliver events again", did: "events are delivered again", takes: replayWebhook},
+	"release":         {does: "release a command", did: "the command was released", parse: ofCommand(verbs.Release.Spec)},
+	"cancel":          {does: "cancel a command", did: "the command was cancelled", parse: ofCommand(verbs.Cancel.Spec)},
+	"retry":           {does: "retry a command", did: "the command is sent again", parse: ofCommand(verbs.Retry.Spec)},
+	"approve":         {does: "approve a plan", did: "the plan was approved", parse: approve},
+	"decline":         {does: "decline a plan", did: "the plan was declined", parse: byID(verbs.Decline.Spec, "plan", "schedules", "decline")},
+	"sweep":           {does: "run a schedule", did: "the schedule ran", parse: byID(verbs.Sweep.Spec, "schedule", "schedules", "run"), timeout: planWithin},
+	"schedule-resume": {does: "resume a schedule", did: "the schedule was resumed", parse: byID(verbs.ScheduleResume.Spec, "schedule", "schedules", "resume")},
+	"schedule-pause":  {does: "pause a schedule", did: "the schedule was paused", parse: pauseSchedule},
+	"pause":           {does: "pause the account", did: "the account was paused", parse: ofAccount(verbs.Pause.Spec, "accounts", "pause")},
+	"resume":          {does: "resume the account", did: "the account was resumed", parse: ofAccount(verbs.Resume.Spec, "accounts", "resume")},
+	"correct":         {does: "correct an answer", did: "the answer was corrected", parse: correct, timeout: planWithin},
+	"resolve":         {does: "answer a review", did: "the review was answered", parse: resolve, timeout: planWithin},
+	"retire":          {does: "retire a proxy", did: "the proxy was retired", parse: retire},
+	"reinstate":       {does: "reinstate a proxy", did: "the proxy was reinstated", parse: reinstate},
+	"dead-requeue":    {does: "publish a dead letter again", did: "the dead letter was published again", parse: ofLetter(verbs.DeadRequeue.Spec, "requeue")},
+	"dead-correct":    {does: "publish a corrected command", did: "the corrected command was published", parse: correctLetter},
+	"dead-drop":       {does: "remove a dead letter", did: "the dead letter was removed", parse: ofLetter(verbs.DeadDrop.Spec, "drop")},
+	"webhook-test":    {does: "send a test event", did: "a test event was sent", parse: testWebhook, timeout: planWithin, unsigned: true},
+	"webhook-replay":  {does: "deliver events again", did: "events are delivered again", parse: replayWebhook},
 }
 
-// approve approves a plan and reports how many renewals it published.
-func approve(form func(string) string) (deed, []string, error) {
+// approve approves a plan and reports how many renewals were published.
+func approve(form func(string) string) (changeFunc, []string, error) {
 	do, words, err := byID(verbs.Approve.Spec, "plan", "schedules", "approve")(form)
 	if err != nil {
 		return nil, nil, err
 	}
 	return func(ctx context.Context, a Account, by signature) (string, error) {
-		plan, _ := approvalOf(ctx, a.Ledger(), form("id")) // approve a plan even if its row cannot be read
+		plan, _ := approvalOf(ctx, a.Ledger(), form("id")) // ignore the error: approve a plan even if its row cannot be read
 		text, err := do(ctx, a, by)
 		if err != nil || plan == nil || text != "" {
 			return text, err
@@ -155,9 +160,9 @@ func approve(form func(string) string) (deed, []string, error) {
 	}, words, nil
 }
 
-func pauseSchedule(form func(string) string) (deed, []string, error) {
+func pauseSchedule(form func(string) string) (changeFunc, []string, error) {
 	q := map[string]any{"schedule": form("id")}
-	do, hours := asks(verbs.SchedulePause.Spec, q), form("hours")
+	do, hours := requestChange(verbs.SchedulePause.Spec, q), form("hours")
 	if hours == "" {
 		return do, []string{"schedules", "pause", form("id")}, nil
 	}
@@ -172,8 +177,8 @@ func pauseSchedule(form func(string) string) (deed, []string, error) {
 	}, []string{"schedules", "pause", form("id"), "--until", until.String()}, nil
 }
 
-// resolve answers a review of an operation, or of one line.
-func resolve(form func(string) string) (deed, []string, error) {
+// resolve answers a review of an operation, or of one line of it.
+func resolve(form func(string) string) (changeFunc, []string, error) {
 	q := map[string]any{"id": form("id")}
 	command := []string{"reviews", "resolve", form("id")}
 	switch form("answer") {
@@ -210,11 +215,11 @@ func resolve(form func(string) string) (deed, []string, error) {
 		q["line"] = line
 		command = append(command, "--line", line)
 	}
-	return asks(verbs.Resolve.Spec, q), command, nil
+	return requestChange(verbs.Resolve.Spec, q), command, nil
 }
 
-// correct books the reversal of an answer, or a charge found later.
-func correct(form func(string) string) (deed, []string, error) {
+// correct books the reversal of an answer to a review, or a charge that was found later.
+func correct(form func(string) string) (changeFunc, []string, error) {
 	seq, err := strconv.ParseInt(form("id"), 10, 64)
 	if err != nil {
 		return nil, nil, errors.New("the form names no answer")
@@ -245,10 +250,10 @@ func correct(form func(string) string) (deed, []string, error) {
 		q["line"] = line
 		command = append(command, "--line", line)
 	}
-	return asks(verbs.Record.Spec, q), command, nil
+	return requestChange(verbs.Record.Spec, q), command, nil
 }
 
-// confirmView asks to confirm an answer that looks like a slip.
+// confirmView asks to confirm an answer that looks like a mistake.
 type confirmView struct {
 	Change        string // last part of the change's address
 	Why           string
@@ -261,9 +266,9 @@ type confirmView struct {
 	Back          string
 }
 
-// answerAgain shows an answer that was not accepted. It asks to confirm an answer that
-// looks like a slip. Otherwise it shows the form with the reason.
-func (s *operationPages) answerAgain(q accountRequest, form func(string) string, why error) {
+// showAnswerAgain shows an answer that was not accepted. If the answer looks like a mistake, it
+// asks to confirm the answer. Otherwise it shows the form with the reason.
+func (s *operationPages) showAnswerAgain(q accountRequest, form func(string) string, why error) {
 	typed := answerForm{Answer: form("answer"), Amount: form("amount"), Order: form("order"), Line: form("line"), Reason: form("reason"), Wrong: why.Error()}
 	if !errors.Is(why, ErrUnconfirmed) {
 		s.showOperation(q, form("id"), http.StatusUnprocessableEntity, typed)
@@ -280,7 +285,7 @@ func (s *operationPages) answerAgain(q accountRequest, form func(string) string,
 		return
 	}
 	v := confirmView{Change: "resolve", Charged: typed.Answer == "charged", Wallet: b.WalletCents, After: b.WalletCents, Currency: b.Currency, Back: to(q.account.AccountName(), "operation", "id", form("id")) + "#review", Fields: map[string]string{}}
-	v.Why = unlikely(why)
+	v.Why = confirmReason(why)
 	for _, name := range []string{"id", "answer", "amount", "order", "line", "reason", "back"} {
 		v.Fields[name] = form(name)
 	}
@@ -290,10 +295,10 @@ func (s *operationPages) answerAgain(q accountRequest, form func(string) string,
 		}
 	}
 	if v.Charged {
-		v.Cents, _ = centsOf(typed.Amount) // the runner has already parsed it
+		v.Cents, _ = centsOf(typed.Amount) // valid, because the runner has parsed it
 		v.After -= v.Cents
 	}
-	for _, x := range of.Lines { // suspense has already left the wallet
+	for _, x := range of.Lines { // suspense has already left the wallet balance
 		if x.State == fact.LineUnresolved && (typed.Line == "" || x.ProxyID == typed.Line) {
 			v.After += x.ChargedCents - x.RefundedCents
 		}
@@ -301,24 +306,25 @@ func (s *operationPages) answerAgain(q accountRequest, form func(string) string,
 	s.frame.showAs(q, "confirm", "Confirm the answer", http.StatusUnprocessableEntity, v)
 }
 
-// correctAgain asks to confirm a correction that looks like a slip.
-func (s *operationPages) correctAgain(q accountRequest, form func(string) string, why error) {
+// showCorrectionAgain asks to confirm a correction that looks like a mistake.
+func (s *operationPages) showCorrectionAgain(q accountRequest, form func(string) string, why error) {
 	b, err := q.account.Ledger().Money.Balance(q.Context(), q.account.AccountName())
 	if err != nil {
 		s.frame.broken(q, err)
 		return
 	}
-	v := confirmView{Change: "correct", Charged: true, Wallet: b.WalletCents, Currency: b.Currency, Why: unlikely(why), Back: localPath(form("back")), Fields: map[string]string{}}
+	v := confirmView{Change: "correct", Charged: true, Wallet: b.WalletCents, Currency: b.Currency, Why: confirmReason(why), Back: localPath(form("back")), Fields: map[string]string{}}
 	for _, name := range []string{"id", "operation", "amount", "kind", "line", "reason", "back"} {
 		v.Fields[name] = form(name)
 	}
-	v.Cents, _ = centsOf(form("amount")) // the runner has already parsed it
+	v.Cents, _ = centsOf(form("amount")) // valid, because the runner has parsed it
 	v.After = v.Wallet - v.Cents
 	s.frame.showAs(q, "confirm", "Confirm the correction", http.StatusUnprocessableEntity, v)
 }
 
-// unlikely returns why an answer needs confirmation, without the command line's flag.
-func unlikely(why error) string {
+// confirmReason returns why an answer needs confirmation, without the CLI flag that the error
+// text names.
+func confirmReason(why error) string {
 	text, _, _ := strings.Cut(strings.TrimPrefix(why.Error(), ErrUnconfirmed.Error()+": "), ". ")
 	return text
 }
@@ -332,19 +338,19 @@ func centsOf(text string) (int64, error) {
 	return strconv.ParseInt(amount[1]+(amount[2] + "00")[:2], 10, 64)
 }
 
-func retire(form func(string) string) (deed, []string, error) {
-	return asks(verbs.Retire.Spec, map[string]any{"proxy_ids": []string{form("id")}}), []string{"proxies", "retire", form("id")}, nil
+func retire(form func(string) string) (changeFunc, []string, error) {
+	return requestChange(verbs.Retire.Spec, map[string]any{"proxy_ids": []string{form("id")}}), []string{"proxies", "retire", form("id")}, nil
 }
 
-func reinstate(form func(string) string) (deed, []string, error) {
-	return asks(verbs.Retire.Spec, map[string]any{"proxy_ids": []string{form("id")}, "undo": true}), []string{"proxies", "retire", form("id"), "--undo"}, nil
+func reinstate(form func(string) string) (changeFunc, []string, error) {
+	return requestChange(verbs.Retire.Spec, map[string]any{"proxy_ids": []string{form("id")}, "undo": true}), []string{"proxies", "retire", form("id"), "--undo"}, nil
 }
 
-// changedView says what was changed, or why nothing was.
+// changedView says what was changed, or why nothing was changed.
 type changedView struct {
-	Does    string // what was asked for; what was done, once it is
+	Does    string // description of the change, by whether it succeeded
 	About   string // id of the changed item
-	Made    string // id of the command that it published
+	Made    string // id of the command that the change published
 	Done    bool
 	Unknown bool // the change may have been made, or may still be made
 	Why     string
@@ -364,7 +370,7 @@ func (s *operationPages) change(q accountRequest) {
 		return
 	}
 	form := func(field string) string {
-		if field == "id" || field == "line" || field == "command_id" || field == "operation" { // ids are opaque, and spaces may be part of them
+		if field == "id" || field == "line" || field == "command_id" || field == "operation" { // ids are opaque, so spaces may be part of them
 			return q.PostFormValue(field)
 		}
 		return strings.TrimSpace(q.PostFormValue(field))
@@ -372,7 +378,7 @@ func (s *operationPages) change(q accountRequest) {
 	v := s.frame.view(q.session, "Change", "")
 	v.Account = name
 	out := changedView{Does: c.does, About: cmp.Or(form("operation"), form("id"), form("command_id")), Back: localPath(form("back"))}
-	do, command, err := c.takes(form)
+	do, command, err := c.parse(form)
 	reason := form("reason")
 	if err == nil && reason == "" && !c.unsigned {
 		err = errors.New("a reason is required: it is kept with your name")
@@ -381,7 +387,7 @@ func (s *operationPages) change(q accountRequest) {
 	if err == nil {
 		command = c.signed(command, q.session.Name, reason)
 		v.Command = shell(append([]string{"perennial"}, append(command, "--account", name)...))
-		out.Made = publishes(q, form)
+		out.Made = publishedID(q, form)
 		out.Warning, err = s.do(q.Context(), q, c, do, reason)
 	}
 	if out.Done = err == nil; out.Done {
@@ -392,7 +398,7 @@ func (s *operationPages) change(q accountRequest) {
 	if out.Unknown = errors.Is(err, ErrNoAnswer); out.Unknown {
 		code = http.StatusGatewayTimeout
 	}
-	if err != nil && s.again(q, form, do != nil, err) {
+	if err != nil && s.showFormAgain(q, form, do != nil, err) {
 		return
 	}
 	s.Log.WithField("account", name).WithField("by", q.session.Name).WithField("change", q.PathValue("what")).WithField("done", out.Done).Info("a change was asked for on the pages")
@@ -400,8 +406,9 @@ func (s *operationPages) change(q accountRequest) {
 	s.frame.page(q.to, q.Request, "changed", code, v)
 }
 
-// publishes returns the id of the command that a change of a dead letter publishes, or "".
-func publishes(q accountRequest, form func(string) string) string {
+// publishedID returns the id of the command that requeueing a dead letter will publish. It
+// returns "" for any other change, or if the id cannot be read.
+func publishedID(q accountRequest, form func(string) string) string {
 	text := ""
 	switch q.PathValue("what") {
 	case "dead-correct":
@@ -422,28 +429,28 @@ func publishes(q accountRequest, form func(string) string) string {
 	return named.ID
 }
 
-// again shows a form again after its change failed, with the reason, if its page supports
-// that. understood says that the form was valid.
-func (s *operationPages) again(q accountRequest, form func(string) string, understood bool, why error) bool {
+// showFormAgain shows the form of a failed change again, with the reason. It reports whether
+// the form's page supports that. understood means that the form was valid.
+func (s *operationPages) showFormAgain(q accountRequest, form func(string) string, understood bool, why error) bool {
 	_, errNone := q.account.Ledger().Operations.Operation(q.Context(), form("id"))
 	switch {
 	case q.PathValue("what") == "dead-correct" && understood:
-		s.letterAgain(q, form, why)
+		s.showLetterAgain(q, form, why)
 	case q.PathValue("what") == "correct" && errors.Is(why, ErrUnconfirmed):
-		s.correctAgain(q, form, why)
+		s.showCorrectionAgain(q, form, why)
 	case q.PathValue("what") == "correct" && form("operation") != "" && !errors.Is(why, ErrNoAnswer):
 		s.showOperation(q, form("operation"), http.StatusUnprocessableEntity, answerForm{
 			Seq: form("id"), Kind: form("kind"), Amount: form("amount"), Line: form("line"), Reason: form("reason"), Wrong: why.Error(),
 		})
 	case q.PathValue("what") == "resolve" && errNone == nil && !errors.Is(why, ErrNoAnswer):
-		s.answerAgain(q, form, why)
+		s.showAnswerAgain(q, form, why)
 	default:
 		return false
 	}
 	return true
 }
 
-// signed adds the person's name and the reason to a command.
+// signed adds the person's name and the reason to a CLI command.
 func (c change) signed(command []string, by, reason string) []string {
 	if c.unsigned {
 		return command
@@ -452,14 +459,14 @@ func (c change) signed(command []string, by, reason string) []string {
 }
 
 // do makes a change in the name of the signed-in person.
-func (s *operationPages) do(ctx context.Context, q accountRequest, c change, do deed, reason string) (said string, err error) {
+func (s *operationPages) do(ctx context.Context, q accountRequest, c change, do changeFunc, reason string) (said string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, max(c.timeout, askWithin))
 	defer cancel()
 	defer s.insight.figures.expire(q.account.AccountName())
 	return do(ctx, q.account, signature{q.session.Name, reason, s.Clock()})
 }
 
-// shell quotes a command for pasting into a shell.
+// shell quotes the words of a command for pasting into a shell.
 func shell(words []string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {

@@ -1,4 +1,4 @@
-// Dead letters: the list of commands that could not be read, and one in full.
+// Dead letters: the list of commands that could not be read, and each one in full.
 
 package web
 
@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	// deadShown limits the letters on a page, and deadBytes the command bytes read for
-	// them.
+	// deadShown limits the letters on a page. deadBytes limits the bytes of commands that are
+	// read for a page.
 	deadShown = 200
 	deadBytes = 4 << 20
-	// deadText limits the text shown of one command, in bytes.
+	// deadText limits the text of a command that is shown, in bytes.
 	deadText = 16 << 10
 )
 
-// Letter is a dead letter, a command that could not be read.
+// Letter is a dead letter: a command that could not be read.
 type Letter struct {
 	Seq       uint64
 	Published time.Time
@@ -34,27 +34,27 @@ type Letter struct {
 	Text      string // the command, quoted if it is not text
 }
 
-// ErrNoLetter reports a dead letter that does not exist.
+// ErrNoLetter means that a dead letter does not exist.
 var ErrNoLetter = errors.New("there is no such dead letter")
 
 // letterView is a dead letter on a page.
 type letterView struct {
 	Letter
 
-	Cut   int    // bytes of text not shown
+	Cut   int    // bytes of the text that are not shown
 	Typed string // a correction that was not published
-	Why   string // the reason entered with it
-	Wrong string // why it was not published
+	Why   string // reason entered with the correction
+	Wrong string // why the correction was not published
 }
 
 // deadView is one page of dead letters.
 type deadView struct {
 	Rows []Letter
-	Next string // the next page begins after this sequence; "" at the end
+	Next string // sequence after which the next page begins; "" at the end
 }
 
-// letterOf formats a letter like `perennial dead-letters show`. It quotes data that is not
-// text, and replaces control characters by spaces.
+// letterOf formats a letter as `perennial dead-letters show` does. It replaces control
+// characters by spaces and shortens a long text.
 func letterOf(l Letter) letterView {
 	v := letterView{Letter: l}
 	text := fact.Printable(l.Text, "\n\t")
@@ -67,8 +67,8 @@ func letterOf(l Letter) letterView {
 	return v
 }
 
-// letterAgain shows a correction that was not published in its form, with the reason.
-func (s *operationPages) letterAgain(q accountRequest, form func(string) string, why error) {
+// showLetterAgain shows a correction that was not published in its form, with the reason.
+func (s *operationPages) showLetterAgain(q accountRequest, form func(string) string, why error) {
 	ctx, cancel := context.WithTimeout(q.Context(), askWithin)
 	defer cancel()
 	v, ok := s.readLetter(ctx, q, form("id"))
@@ -80,7 +80,7 @@ func (s *operationPages) letterAgain(q accountRequest, form func(string) string,
 }
 
 // correctLetter publishes corrected content in place of a dead letter.
-func correctLetter(form func(string) string) (deed, []string, error) {
+func correctLetter(form func(string) string) (changeFunc, []string, error) {
 	seq, err := strconv.ParseUint(form("id"), 10, 64)
 	if err != nil {
 		return nil, nil, errors.New("the form names no dead letter")
@@ -118,7 +118,8 @@ func (s *operationPages) dead(q accountRequest) {
 	s.frame.show(q, "dead", "Dead letters", v)
 }
 
-// letterWith finds the first listed dead letter with an id in its command.
+// letterWith finds the first dead letter whose command contains an id. It searches as many dead
+// letters as a page lists.
 func letterWith(ctx context.Context, a Account, id string) (seq uint64, found bool) {
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
@@ -140,8 +141,8 @@ func (s *operationPages) deadLetter(ctx context.Context, q accountRequest, text 
 	}
 }
 
-// readLetter reads a dead letter by its sequence. If it fails, it writes a page with the
-// reason.
+// readLetter reads a dead letter by its sequence. If that fails, it writes an error page and
+// returns false.
 func (s *operationPages) readLetter(ctx context.Context, q accountRequest, text string) (v letterView, ok bool) {
 	seq, err := strconv.ParseUint(text, 10, 64)
 	var l Letter
@@ -159,18 +160,18 @@ func (s *operationPages) readLetter(ctx context.Context, q accountRequest, text 
 	return letterOf(l), true
 }
 
-// noLetters writes a page that says that NATS does not answer.
+// noLetters writes an error page because NATS does not respond.
 func (s *operationPages) noLetters(q accountRequest, err error) {
 	s.frame.fail(q.to, q.Request, q.session, http.StatusServiceUnavailable, "The dead letters cannot be read from NATS now: "+err.Error(), err)
 }
 
-// ofLetter is a change of a dead letter.
-func ofLetter(verb verbs.Spec, command string) takes {
-	return func(form func(string) string) (deed, []string, error) {
+// ofLetter returns the parser for a change of a dead letter.
+func ofLetter(verb verbs.Spec, command string) formParser {
+	return func(form func(string) string) (changeFunc, []string, error) {
 		seq, err := strconv.ParseUint(form("id"), 10, 64)
 		if err != nil {
 			return nil, nil, errors.New("the form names no dead letter")
 		}
-		return asks(verb, map[string]any{"seq": seq}), []string{"dead-letters", command, strings.TrimSpace(form("id"))}, nil
+		return requestChange(verb, map[string]any{"seq": seq}), []string{"dead-letters", command, strings.TrimSpace(form("id"))}, nil
 	}
 }

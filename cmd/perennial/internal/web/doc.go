@@ -1,16 +1,16 @@
-// Package web is the web UI of `perennial run`. It shows what expires, what it costs, what
-// needs an operator and whether the books agree, and lets operators make changes. It
+// Package web is the web UI of `perennial run`. It shows what expires, what renewals cost, what
+// needs an operator and whether the books agree. Operators can make changes. The package
 // promises:
 //
-//   - Nothing is shown or changed without a login by one-time link or by a token of
-//     the tokens file. Roles limit what a person sees and changes.
-//   - A change calls the same verb as the command line, with the person's name. The
-//     journal records it, and the page shows the equivalent command.
+//   - Nothing is shown or changed without a login by one-time link, by a token of
+//     the tokens file, or by a trusted proxy. Roles limit what a person sees and changes.
+//   - A change makes the same service request as the CLI, with the person's name. The
+//     journal records the change, and the page shows the equivalent CLI command.
 //   - Every page works without JavaScript, and loads nothing from other servers.
 //   - Pages never contain proxy credentials, because the ledger has none. The only
-//     exception is one answer to an operator who reveals a proxy's credentials, after a
-//     journal entry.
+//     exception is the response to an operator who reveals a proxy's credentials. The
+//     journal first records who reveals them.
 //
-// The package reads ledgers and calls verbs through its own interfaces. The daemon
-// provides them.
+// The package reads ledgers and makes service requests through its own interfaces, which the
+// daemon implements.
 package web

@@ -1,5 +1,5 @@
-// Figures that are slow to compute, such as a sum over every entry. They are computed in
-// the background, once for all readers. A page shows the last value with its time.
+// Figures: values that are slow to compute, such as a sum over every entry. They are computed
+// in the background, once for all readers. A page shows the last value with its time.
 
 package web
 
@@ -14,22 +14,23 @@ import (
 const (
 	// figureWait is how long a page waits for a figure's first value.
 	figureWait = 25 * time.Millisecond
-	// answerWait is how long a page waits for a runner's first answer, from the request
-	// on.
+	// answerWait is how long after the request a page waits for a runner's first answer.
 	answerWait = time.Second
 	// figureWithin limits the time to compute a figure.
 	figureWithin = 5 * time.Minute
-	// figureShare limits the share of time spent on one figure to a hundredth.
+	// figureShare limits the share of time spent on one figure to a hundredth: the pause after
+	// a computation is at least a hundred times as long as the computation.
 	figureShare = 100
-	// quick is what needs no pause, and brief what is made again after briefly at the latest.
+	// A computation shorter than quick needs no pause. After a computation shorter than brief,
+	// the pause is at most briefly.
 	quick   = 20 * time.Millisecond
 	brief   = 500 * time.Millisecond
 	briefly = 5 * time.Second
-	// failedShare is the same share after a failure, which may have passed.
+	// failedShare replaces figureShare after a failure, whose cause may soon be gone.
 	failedShare = 3
 	// figureKept is how long a figure is kept after its last request.
 	figureKept = 15 * time.Minute
-	// figuresAtOnce limits the figures computed at the same time.
+	// figuresAtOnce limits the figures that are computed concurrently.
 	figuresAtOnce = 2
 )
 
@@ -44,21 +45,21 @@ type figures struct {
 	mu   sync.Mutex
 	all  map[string]*figure
 	more chan struct{} // closed when a figure is ready
-	told int64         // number of times more was closed
+	told int64         // number of times that more was closed
 }
 
 // figure is one value.
 type figure struct {
 	value any
 	err   error
-	at    time.Time // when it was computed; zero: never
-	tried time.Time // when it was last attempted
+	at    time.Time // when the value was computed; zero if never
+	tried time.Time // when the last computation ended
 	took  time.Duration
-	since time.Time     // when the current computation began; zero: none
-	made  chan struct{} // closed when the computation ends
+	since time.Time     // when the current computation began; zero if there is none
+	made  chan struct{} // closed when the current computation ends
 	asked time.Time
-	reply bool // it waits for a runner's reply and computes nothing here, so it needs no turn
-	owed  bool // a page was shown without it: notify pages when it is ready
+	reply bool // the figure is a runner's answer; it costs no computation here, so figuresAtOnce does not apply
+	owed  bool // a page was shown without the value, so pages are notified when it is ready
 }
 
 func newFigures(clock func() time.Time) *figures {
@@ -89,33 +90,35 @@ func (f *figures) next() <-chan struct{} {
 // Made is a figure on a page.
 type Made[T any] struct {
 	Value T
-	At    time.Time // when it was computed; zero: not yet
-	Since time.Time // when the current computation began; zero: none
-	Err   string    // why the last attempt failed; Value is the earlier value
+	At    time.Time // when the value was computed; zero if there is no value yet
+	Since time.Time // when the current computation began; zero if there is none
+	Err   string    // why the last computation failed; Value is then the earlier value
 }
 
 // Known reports whether there is a value.
 func (m Made[T]) Known() bool { return !m.At.IsZero() }
 
-// Pending reports whether the page must be reloaded for a value.
+// Pending reports whether the page must be reloaded to show a value.
 func (m Made[T]) Pending() bool { return m.At.IsZero() && m.Err == "" }
 
-// insight reads what several pages show of an account. Slow figures are made in the
-// background and shown when they are ready.
+// insight reads what several pages show about an account. Slow figures are computed in the
+// background.
 type insight struct {
 	*Config
 	figures *figures
 }
 
-// figureOf returns the figure of a name, computed by make. The value is at most fresh old,
-// unless computing it takes more than a hundredth of that time. An older value is returned
-// while a new one is computed. Without a value, or with fresh 0, it waits briefly. With
-// fresh under 0 it computes a new one at once, and waits briefly, too.
+// figureOf returns the named figure, which produce computes.
+//
+// If the value is older than fresh, and the pause after the last computation has passed, a new
+// computation starts. The older value is returned meanwhile. If there is no value yet, or fresh
+// is 0, figureOf waits briefly for the new value. If fresh is negative, it always starts a
+// computation and waits briefly.
 func figureOf[T any](ctx context.Context, f *figures, name string, fresh time.Duration, produce func(context.Context) (T, error)) Made[T] {
 	return waitFor[T](ctx, f, f.ask(name, fresh, func(ctx context.Context) (any, error) { return produce(ctx) }), fresh)
 }
 
-// waitFor is figureOf for a figure that was asked for.
+// waitFor is like figureOf, for a figure that was already requested.
 func waitFor[T any](ctx context.Context, f *figures, one *figure, fresh time.Duration) Made[T] {
 	f.mu.Lock()
 	first := one.at.IsZero() && one.err == nil
@@ -150,7 +153,7 @@ func madeOf[T any](one *figure) Made[T] {
 	return out
 }
 
-// peek returns a figure without computing it. asked is false if it was never requested.
+// peek returns a figure without computing it. asked is false if the figure was never requested.
 func peek[T any](f *figures, name string) (m Made[T], asked bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -162,13 +165,13 @@ func peek[T any](f *figures, name string) (m Made[T], asked bool) {
 	return madeOf[T](one), true
 }
 
-// ask returns a figure. It starts a new computation if the value is older than fresh, or
-// always if fresh is negative.
+// ask returns a figure. It starts a computation if the value is older than fresh and the pause
+// has passed, or always if fresh is negative.
 func (f *figures) ask(name string, fresh time.Duration, produce func(context.Context) (any, error)) *figure {
 	return f.start(name, fresh, false, produce)
 }
 
-// askReply is ask for a runner's reply. It does not wait for the figures in progress.
+// askReply is like ask, for a runner's answer. The limit figuresAtOnce does not apply.
 func (f *figures) askReply(name string, fresh time.Duration, produce func(context.Context) (any, error)) *figure {
 	return f.start(name, fresh, true, produce)
 }
@@ -197,7 +200,7 @@ func (f *figures) start(name string, fresh time.Duration, reply bool, produce fu
 	return one
 }
 
-// pause returns how long not to compute the figure again. It keeps the figure within its
+// pause returns how long the figure must not be computed again. It keeps the figure within its
 // share of time, and is shorter after a failure.
 func (one *figure) pause() time.Duration {
 	switch {
@@ -211,8 +214,8 @@ func (one *figure) pause() time.Duration {
 	return figureShare * one.took
 }
 
-// expire marks the figures of an account as outdated after a person's change. The next
-// request computes them again, whatever their cost.
+// expire marks the figures of an account as outdated after a person's change. The next request
+// computes them again without a pause.
 func (f *figures) expire(account string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -250,7 +253,7 @@ func (f *figures) make(one *figure, produce func(context.Context) (any, error)) 
 	}
 	close(one.made)
 	one.made = nil
-	if one.owed { // notify only if a page was shown without it
+	if one.owed { // otherwise no page needs to be reloaded
 		one.owed = false
 		f.told++
 		close(f.more)

@@ -18,33 +18,33 @@ import (
 )
 
 const (
-	// fleetFresh is the maximum age of a figure about all proxies.
+	// fleetFresh is the age at which a figure about all proxies is computed again.
 	fleetFresh = 5 * time.Second
 	// forecastDays is the length of the overview's forecast.
 	forecastDays = 30
-	// uncoveredListed limits the listed proxies in no schedule.
+	// uncoveredListed limits the proxies in no schedule that can be listed.
 	uncoveredListed = 10_000
 )
 
 // end is later than every expiry in a ledger.
 var end = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 
-// bucket counts the proxies that expire in a span of time.
+// bucket counts the proxies that expire within a period.
 type bucket struct {
 	Name        string
-	From, Until string // for the address of their list; "" means no bound
+	From, Until string // bounds in the address of the list; "" means no bound
 	Count       int64
 }
 
 var buckets = []struct {
 	name  string
-	until time.Duration // 0 in the last bucket: no end
+	until time.Duration // 0 in the last bucket, which has no end
 }{
 	{"expired", 0}, {"within a day", 24 * time.Hour}, {"1 to 3 days", 3 * 24 * time.Hour}, {"3 to 7 days", 7 * 24 * time.Hour},
 	{"7 to 14 days", 14 * 24 * time.Hour}, {"14 to 30 days", 30 * 24 * time.Hour}, {"later", 0},
 }
 
-// wasListed returns an error until the account's first listing has ended. Before that the
+// wasListed returns an error until the account's first listing has ended. Before that, the
 // counts are unknown, not 0.
 func wasListed(ctx context.Context, a Account) error {
 	last, err := a.Ledger().Fleet.Listing(ctx)
@@ -54,7 +54,7 @@ func wasListed(ctx context.Context, a Account) error {
 	return err
 }
 
-// expiries counts an account's proxies by their remaining days.
+// expiries counts an account's proxies by their remaining time.
 func (s *insight) expiries(ctx context.Context, a Account) Made[[]bucket] {
 	return figureOf(ctx, s.figures, "expiries:"+a.AccountName(), fleetFresh, func(ctx context.Context) ([]bucket, error) {
 		if err := wasListed(ctx, a); err != nil {
@@ -85,10 +85,10 @@ func (s *insight) expiries(ctx context.Context, a Account) Made[[]bucket] {
 	})
 }
 
-// uncovered holds the proxies that no schedule renews.
+// uncovered is the proxies that no schedule renews.
 type uncovered struct {
 	Count   int64
-	Nearest []tables.ExpiryPlace // the first to expire
+	Nearest []tables.ExpiryPlace // the first ones to expire
 }
 
 func (s *insight) uncovered(ctx context.Context, a Account) Made[uncovered] {
@@ -120,7 +120,7 @@ func (s *insight) coverage(ctx context.Context, a Account) Made[*plans.Coverage]
 	})
 }
 
-// forecast returns the runner's forecast of what all schedules charge in the next days.
+// forecast returns the runner's forecast of what all schedules will charge in the next days.
 func (s *insight) forecast(ctx context.Context, a Account) Made[schedules.Forecast] {
 	return figureOf(ctx, s.figures, "forecast:"+a.AccountName(), fleetFresh, func(ctx context.Context) (f schedules.Forecast, err error) {
 		if err = wasListed(ctx, a); err == nil {
@@ -130,14 +130,14 @@ func (s *insight) forecast(ctx context.Context, a Account) Made[schedules.Foreca
 	})
 }
 
-// pausedShare is the share of a cost that is of a schedule paused without an end. It renews
-// nothing until an operator resumes it.
+// pausedShare is the part of a cost that belongs to a schedule paused without an end. The
+// schedule renews nothing until an operator resumes it.
 type pausedShare struct {
 	Schedule string
 	Cost     fact.Sum
 }
 
-// pausedShares are the shares of all such schedules.
+// pausedShares is the parts of all such schedules.
 type pausedShares []pausedShare
 
 func (p pausedShares) add(schedule string, cost fact.Sum) pausedShares {
@@ -164,7 +164,7 @@ func (p pausedShares) addDay(d schedules.ForecastDay) pausedShares {
 	return p
 }
 
-// Text names each schedule with its share, or returns "".
+// Text lists each schedule with its part of the cost. It returns "" if there is none.
 func (p pausedShares) Text(currency string) string {
 	all := make([]string, 0, len(p))
 	for _, x := range p {

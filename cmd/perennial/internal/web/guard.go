@@ -13,9 +13,9 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// cookieName returns the session cookie's name for a host. It includes the port, because
-// browsers share cookies between ports and two runners on one machine would sign each
-// other's users out.
+// cookieName returns the session cookie's name for a host. It includes the port: browsers share
+// cookies between ports, so two runners on one machine would otherwise sign out each other's
+// users.
 func cookieName(host string) string {
 	_, port, err := net.SplitHostPort(host)
 	if err != nil {
@@ -24,18 +24,18 @@ func cookieName(host string) string {
 	return "perennial_session_" + port
 }
 
-// doors let people in: sessions, logins, and what every request must prove.
-type doors struct {
+// auth handles logins and sessions, and the checks of every request.
+type auth struct {
 	*Config
 	sessions *sessions
 	frame    *frame
 	logins   *rate.Limiter
 }
 
-// guarded refuses requests for unknown host names and requests from other sites. A site
-// could point its own name here and read the pages with scripts. Pages are not cached, not
-// framed, and load nothing from elsewhere.
-func (s *doors) guarded(next http.Handler) http.Handler {
+// guarded refuses requests for unknown host names and requests from other sites. Otherwise a
+// site could point its own name to this server and read the pages with scripts. Pages are not
+// cached, not shown in frames, and load nothing from elsewhere.
+func (s *auth) guarded(next http.Handler) http.Handler {
 	crossOrigin := http.NewCrossOriginProtection()
 	crossOrigin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "another site asked for this: nothing was changed", http.StatusForbidden)
@@ -62,20 +62,21 @@ func (s *doors) guarded(next http.Handler) http.Handler {
 	})
 }
 
-// maxForm limits the size of a form.
+// maxForm limits the size of a form, in bytes.
 const maxForm = 64 << 10
 
-// current returns the session of a request. A person named by a trusted proxy takes
-// precedence over the cookie. A session begun with a token lasts while the token is in the
-// file, and has the entry's current person. An error refuses the request.
-func (s *doors) current(r *http.Request) (x session, ok bool, err error) {
+// current returns the session of a request. A person named by a trusted proxy takes precedence
+// over the cookie. A session that began with a token lasts while the token is in the tokens
+// file, and has the role that the file currently gives. If current returns an error, the
+// request must be refused.
+func (s *auth) current(r *http.Request) (x session, ok bool, err error) {
 	if p, named, err := s.Identity.of(r); named {
 		if err != nil {
 			return session{}, false, err
 		}
 		return s.sessions.identified(p), true, nil
 	}
-	for _, cookie := range r.CookiesNamed(cookieName(r.Host)) { // another site of this domain may also have set one
+	for _, cookie := range r.CookiesNamed(cookieName(r.Host)) { // another site of the same domain may also have set a cookie with this name
 		if x, ok = s.sessions.read(cookie.Value); ok {
 			break
 		}
@@ -88,9 +89,9 @@ func (s *doors) current(r *http.Request) (x session, ok bool, err error) {
 	return x, ok, nil
 }
 
-// signedIn wraps a handler for signed-in people and redirects others to the login. A
-// change also needs the session's form token.
-func (s *doors) signedIn(next func(http.ResponseWriter, *http.Request, session)) http.HandlerFunc {
+// signedIn wraps a handler for signed-in people. It redirects others to the login. A POST also
+// needs the session's form token.
+func (s *auth) signedIn(next func(http.ResponseWriter, *http.Request, session)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		x, ok, err := s.current(r)
 		switch {
@@ -109,9 +110,9 @@ func (s *doors) signedIn(next func(http.ResponseWriter, *http.Request, session))
 	}
 }
 
-// MayRead reports whether a program may read figures of every account. The request needs a
-// session, or a one-time link's code as bearer token.
-func (s *doors) MayRead(r *http.Request) bool {
+// MayRead reports whether a program may read data about every account. The request needs a
+// session, or the code of a one-time link as bearer token.
+func (s *auth) MayRead(r *http.Request) bool {
 	p := Person{Accounts: []string{""}}
 	if code, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
 		if named, ok := s.sessions.redeem(code); ok {
@@ -123,9 +124,9 @@ func (s *doors) MayRead(r *http.Request) bool {
 	return len(p.Accounts) == 0
 }
 
-// notTaken refuses a request with a doubled identity header, or for a person not in
+// notTaken refuses a request with a repeated identity header, or with a person who is not in
 // http.identity.people.
-func (s *doors) notTaken(w http.ResponseWriter, r *http.Request, err error) {
+func (s *auth) notTaken(w http.ResponseWriter, r *http.Request, err error) {
 	s.Log.WithError(err).WithField("remote", remoteOf(r)).Warn("a person whom the proxy names does not get in")
 	code := http.StatusForbidden
 	if errors.Is(err, errHeaderTwice) {
@@ -134,7 +135,7 @@ func (s *doors) notTaken(w http.ResponseWriter, r *http.Request, err error) {
 	s.frame.fail(w, r, session{}, code, "The proxy in front names who you are, and you do not get in: "+err.Error()+". Nothing was changed.", nil)
 }
 
-// setCookie sets or removes the session cookie.
+// setCookie sets the session cookie, or removes it if value is "".
 func setCookie(w http.ResponseWriter, r *http.Request, value string) {
 	c := &http.Cookie{ //nolint:gosec // Secure wherever the browser is not on this machine
 		Name: cookieName(r.Host), Value: value, Path: "/", MaxAge: int(sessionLife / time.Second), HttpOnly: true, SameSite: http.SameSiteStrictMode,

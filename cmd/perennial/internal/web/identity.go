@@ -1,4 +1,4 @@
-// People signed in by a proxy, which names them in a header.
+// People whom a proxy has signed in and names in a header.
 
 package web
 
@@ -14,15 +14,15 @@ import (
 	"time"
 )
 
-// Identity says which proxies may name a person in a header, and who may sign in that way.
-// The zero value trusts none.
+// Identity configures which proxies may name a person in a header, and which people may sign in
+// that way. The zero value trusts no proxy.
 type Identity struct {
 	header  string
 	trusted []netip.Prefix
 	people  map[string]Person
 }
 
-// Errors of a request with an unacceptable header.
+// Errors of a request whose identity header is not accepted.
 var (
 	errHeaderTwice = errors.New("the header with the person's name is there more than once: the proxy must replace what a client sends, not add to it")
 	errNotListed   = errors.New("this person is not in http.identity.people")
@@ -30,10 +30,10 @@ var (
 
 var headerName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]{0,63}$`)
 
-// otherHeaders cannot name a person. Clients set them, or they have another use.
+// otherHeaders cannot be the identity header: clients set them, or they have another purpose.
 var otherHeaders = []string{"Authorization", "Cookie", "Forwarded", "Host", "Origin", "Referer", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip"}
 
-// NewIdentity returns the identity configured by http.identity. An empty header returns
+// NewIdentity returns the identity that http.identity configures. If header is "", it returns
 // the zero value. An error begins with the name of the invalid key.
 func NewIdentity(header string, trusted []string, people []Person) (Identity, error) {
 	if header == "" {
@@ -73,9 +73,9 @@ func NewIdentity(header string, trusted []string, people []Person) (Identity, er
 	return i, nil
 }
 
-// of returns the person named by a trusted proxy. named is false if none is named, and a
-// login is needed. Only the connection's peer address decides trust, never a header. The
-// name must match a listed one exactly.
+// of returns the person whom a trusted proxy names. named is false if no trusted proxy names a
+// person, so the request needs a login. Only the connection's peer address decides whether the
+// proxy is trusted, never a header. The name must exactly match a configured one.
 func (i Identity) of(r *http.Request) (p Person, named bool, err error) {
 	if i.header == "" || !i.trusts(r.RemoteAddr) {
 		return p, false, nil
@@ -103,12 +103,12 @@ func (i Identity) trusts(peer string) bool {
 	return slices.ContainsFunc(i.trusted, func(p netip.Prefix) bool { return p.Contains(address) })
 }
 
-// forIdentity is the purpose of session ids for a person named by a header.
+// forIdentity is the purpose of session ids for people named in a header.
 const forIdentity = "perennial identity"
 
-// identified returns the session of a person named by a header. It has no cookie and lasts
-// while the proxy names the person. Its form tokens last until the end of the next period
-// of sessionLife.
+// identified returns the session of a person named in a header. The session has no cookie and
+// lasts while the proxy names the person. Its form tokens stay valid until the end of the next
+// period of sessionLife.
 func (s *sessions) identified(p Person) session {
 	now := s.clock()
 	period := now.Unix() / int64(sessionLife/time.Second)

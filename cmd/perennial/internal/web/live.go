@@ -13,26 +13,27 @@ import (
 )
 
 const (
-	// liveEvery is the shortest interval between two events to one page.
+	// liveEvery is the shortest interval between two events for one page.
 	liveEvery = 800 * time.Millisecond
 	// liveBeat is the interval of heartbeats to a page.
 	liveBeat = 10 * time.Second
-	// maxLive limits the open pages of all people, maxOwn those of one person.
+	// maxLive limits the open pages of all people, and maxOwn those of one person.
 	maxLive = 200
 	maxOwn  = 20
 )
 
-// livePages tell open pages that what they show has changed.
+// livePages tells open pages when their content has changed.
 type livePages struct {
 	*Config
 	insight *insight
-	doors   *doors
+	auth    *auth
 	live    openPages
 	ended   chan struct{} // closed when the server stops
 }
 
-// changes notifies an open page when a visible account's ledger has grown, or a figure is
-// ready. Without these events the page works and is reloaded by hand.
+// changes notifies an open page when the ledger of a visible account has grown, or a figure is
+// ready. A browser without server-sent events still shows the page, which the person must
+// reload.
 func (s *livePages) changes(w http.ResponseWriter, r *http.Request, x session) {
 	if !s.live.open(x.Name) {
 		http.Error(w, "too many open pages", http.StatusServiceUnavailable)
@@ -51,7 +52,7 @@ func (s *livePages) changes(w http.ResponseWriter, r *http.Request, x session) {
 	grown := make(chan struct{}, 1)
 	for _, a := range s.Accounts {
 		if x.MaySee(a.AccountName()) {
-			seq, _, err := a.Ledger().Head(ctx) // read before the page learns that it is followed
+			seq, _, err := a.Ledger().Head(ctx) // read before the page gets its first event, so that no change is missed
 			if err != nil {
 				return // the browser reconnects
 			}
@@ -75,8 +76,8 @@ func (s *livePages) changes(w http.ResponseWriter, r *http.Request, x session) {
 		case <-ctx.Done():
 			return
 		}
-		now, lasts, err := s.doors.current(r)
-		if !lasts || err != nil || !reflect.DeepEqual(now.Person, x.Person) { // signed out meanwhile, or the role changed
+		now, lasts, err := s.auth.current(r)
+		if !lasts || err != nil || !reflect.DeepEqual(now.Person, x.Person) { // the person has signed out, or their role has changed
 			return
 		}
 	}
@@ -91,26 +92,27 @@ func (s *livePages) endWithServer(ctx context.Context, cancel func()) {
 	}
 }
 
-// edition identifies the state that a page shows: the heads of the visible ledgers, the
-// number of dead letters, which no ledger has, and the computed figures. A page carries the edition from before it was read. Changes before the
-// page follows events are then not missed.
+// edition identifies the state that a page shows. It depends on the last rows of the visible
+// ledgers, the number of dead letters, which no ledger contains, and the computed figures. A
+// page contains the edition from before its data was read. The page can therefore detect
+// changes that happened before it received events.
 func (s *insight) edition(ctx context.Context, p Person) string {
 	all := []byte(strconv.FormatInt(s.figures.edition(), 10))
 	for _, a := range s.Accounts {
 		if p.MaySee(a.AccountName()) {
-			seq, _, _ := a.Ledger().Head(ctx) // the page reports an unreadable ledger
+			seq, _, _ := a.Ledger().Head(ctx) // the page itself reports an unreadable ledger
 			all = strconv.AppendInt(append(all, '.'), seq, 10)
-			all = strconv.AppendInt(append(all, '-'), s.lettersLately(a), 10)
+			all = strconv.AppendInt(append(all, '-'), s.lastLetterCount(a), 10)
 		}
 	}
 	return string(all)
 }
 
-// lettersFresh is the maximum age of the number of dead letters in an edition.
+// lettersFresh is the age at which an edition's number of dead letters is read again.
 const lettersFresh = 5 * time.Second
 
-// lettersLately returns an account's number of dead letters as it was read last, or 0.
-func (s *insight) lettersLately(a Account) int64 {
+// lastLetterCount returns an account's number of dead letters as last read, or 0.
+func (s *insight) lastLetterCount(a Account) int64 {
 	one := s.figures.askReply("letters "+a.AccountName(), lettersFresh, func(ctx context.Context) (any, error) {
 		ctx, cancel := context.WithTimeout(ctx, lettersWithin)
 		defer cancel()
@@ -119,7 +121,7 @@ func (s *insight) lettersLately(a Account) int64 {
 	s.figures.mu.Lock()
 	made, first := one.made, one.at.IsZero()
 	s.figures.mu.Unlock()
-	if first && made != nil { // else the page would be loaded again for it
+	if first && made != nil { // otherwise the page would be reloaded just for this number
 		select {
 		case <-made:
 		case <-time.After(figureWait):
@@ -131,7 +133,7 @@ func (s *insight) lettersLately(a Account) int64 {
 }
 
 // watch signals when an account's ledger has grown beyond seq, at most once per liveEvery.
-// Growth in between is signalled after that time.
+// Growth in between is signaled after that interval.
 func (s *livePages) watch(ctx context.Context, a Account, seq int64, grown chan<- struct{}) {
 	pause := time.NewTicker(liveEvery)
 	defer pause.Stop()
@@ -163,7 +165,7 @@ type openPages struct {
 	of  map[string]int
 }
 
-// open counts one more page, or returns false at the limit.
+// open counts one more page. At a limit, it returns false.
 func (o *openPages) open(name string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

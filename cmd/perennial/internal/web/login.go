@@ -14,17 +14,17 @@ import (
 type loginView struct {
 	Next   string
 	Wrong  string
-	Tokens bool // the tokens file has entries
+	Tokens bool // the tokens file has entries, or cannot be read
 	Code   string
-	As     Person // the person that the code signs in
-	Now    Person // the person signed in, if another
+	As     Person // the person whom the code signs in
+	Now    Person // the person now signed in, if different
 }
 
 const linkUsed = "This link was used before, or is older than five minutes, or than the last start. `perennial web login` prints another one."
 
-// loginPage asks for a token, or to confirm a one-time code. Opening a link does not use
-// its code, because mail programs preview links. It does not replace a session either.
-func (s *doors) loginPage(w http.ResponseWriter, r *http.Request) {
+// loginPage asks for a token, or to confirm a one-time code. Opening a link does not use up its
+// code, because mail programs preview links. It does not replace a session either.
+func (s *auth) loginPage(w http.ResponseWriter, r *http.Request) {
 	if _, named, err := s.Identity.of(r); named && err == nil {
 		http.Redirect(w, r, localPath(r.URL.Query().Get("next")), http.StatusSeeOther) //nolint:gosec // localPath: no other site
 		return
@@ -50,12 +50,12 @@ func (s *doors) loginPage(w http.ResponseWriter, r *http.Request) {
 	s.showLogin(w, r, http.StatusOK, "")
 }
 
-func (s *doors) askAgain(w http.ResponseWriter, r *http.Request, wrong string) {
+func (s *auth) askAgain(w http.ResponseWriter, r *http.Request, wrong string) {
 	s.Log.WithField("remote", remoteOf(r)).Warn("a login failed")
 	s.showLogin(w, r, http.StatusForbidden, wrong)
 }
 
-func (s *doors) showLogin(w http.ResponseWriter, r *http.Request, code int, wrong string) {
+func (s *auth) showLogin(w http.ResponseWriter, r *http.Request, code int, wrong string) {
 	tokens, err := s.Tokens()
 	v := s.frame.view(session{}, "Sign in to Perennial", "")
 	v.Data = loginView{Next: localPath(r.FormValue("next")), Wrong: wrong, Tokens: len(tokens) > 0 || err != nil}
@@ -63,7 +63,7 @@ func (s *doors) showLogin(w http.ResponseWriter, r *http.Request, code int, wron
 }
 
 // login accepts a one-time code or a token.
-func (s *doors) login(w http.ResponseWriter, r *http.Request) {
+func (s *auth) login(w http.ResponseWriter, r *http.Request) {
 	if code := r.FormValue("code"); code != "" {
 		p, ok := s.sessions.redeem(code)
 		if !ok && !s.mayTry(w) {
@@ -94,9 +94,9 @@ func (s *doors) login(w http.ResponseWriter, r *http.Request) {
 	s.enter(w, r, p, token, localPath(r.PostFormValue("next")))
 }
 
-// mayTry limits failed logins. A valid code or token always works, whatever others guess:
-// both have 256 random bits.
-func (s *doors) mayTry(w http.ResponseWriter) bool {
+// mayTry limits failed logins. A valid code or token is always accepted, even while others are
+// guessing. This is safe because a token has 256 random bits and a code is signed.
+func (s *auth) mayTry(w http.ResponseWriter) bool {
 	if s.logins.Allow() {
 		return true
 	}
@@ -105,22 +105,22 @@ func (s *doors) mayTry(w http.ResponseWriter) bool {
 	return false
 }
 
-func (s *doors) enter(w http.ResponseWriter, r *http.Request, p Person, token, next string) {
+func (s *auth) enter(w http.ResponseWriter, r *http.Request, p Person, token, next string) {
 	setCookie(w, r, s.sessions.begin(p, token))
 	s.Log.WithField("by", p.Name).WithField("role", string(p.Role)).WithField("remote", remoteOf(r)).Info("signed in to the pages")
 	http.Redirect(w, r, next, http.StatusSeeOther) //nolint:gosec // localPath: no other site
 }
 
-func (s *doors) logout(w http.ResponseWriter, r *http.Request, x session) {
+func (s *auth) logout(w http.ResponseWriter, r *http.Request, x session) {
 	s.sessions.end(x)
 	setCookie(w, r, "")
 	http.Redirect(w, r, "/login", http.StatusSeeOther)
 }
 
-// localPath returns a path on this server, or "/" for anything else. A login link must not
+// localPath returns next if it is a path on this server, otherwise "/". A login link must not
 // lead to another site.
 func localPath(next string) string {
-	isOdd := func(r rune) bool { return r < ' ' || r == 0x7f || r == '\\' } // browsers drop some of these: /<tab>/host becomes //host
+	isOdd := func(r rune) bool { return r < ' ' || r == 0x7f || r == '\\' } // browsers drop some of these characters, so that /<tab>/host becomes //host
 	if !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") || strings.ContainsFunc(next, isOdd) {
 		return "/"
 	}

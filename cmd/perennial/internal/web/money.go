@@ -1,5 +1,4 @@
-// The money pages: the books, their entries, monthly statements, and two proofs on
-// request.
+// The money pages: the books, their entries, monthly statements, and two checks on request.
 
 package web
 
@@ -24,7 +23,7 @@ import (
 )
 
 const (
-	// entriesListed limits the booked rows on a page.
+	// entriesListed limits the journal rows whose entries a page lists.
 	entriesListed = 50
 	// daysListed limits the days that are summed one by one.
 	daysListed = 31
@@ -42,7 +41,7 @@ type moneyView struct {
 	entriesView
 }
 
-// Pending reports whether a sum or proof is not ready.
+// Pending reports whether a sum or a check is not ready.
 func (v moneyView) Pending() bool {
 	for _, c := range v.Checks {
 		if c.Asked && c.Pending() {
@@ -55,26 +54,26 @@ func (v moneyView) Pending() bool {
 // entriesView is one page of transactions.
 type entriesView struct {
 	Transactions []transaction
-	Kind         string // of their entries; "" for all
+	Kind         string // kind of entries listed; "" for all
 	Kinds        []string
-	Totals       []tables.KindTotal // for the kind
+	Totals       []tables.KindTotal // totals of this kind
 	Older        string             // address of the next page; "" at the end
-	Newest       bool               // this is the first page
-	Unsummed     bool               // some wallet balances are left out: too many entries since
+	Newest       bool               // the page is the first one
+	Unsummed     bool               // some wallet balances are missing, because too many entries follow
 }
 
 // transaction is what one fact booked.
 type transaction struct {
-	tables.Posting // the first entry; its amount is the change of the wallet
+	tables.Posting // the first entry, except that the amount is the change of the wallet
 
 	What     string     // kinds of its entries
-	Proxies  []string   // each proxy once
-	After    fact.Cents // wallet after the transaction
-	Moved    int64      // moved between ledger accounts, if the wallet is unchanged
+	Proxies  []string   // without duplicates
+	After    fact.Cents // wallet balance after the transaction
+	Moved    int64      // amount moved between ledger accounts; 0 if the wallet changed
 	Postings []tables.Posting
 }
 
-// transactions groups postings by the fact that booked them. Those of one fact must be
+// transactions groups postings by the fact that booked them. Postings of one fact must be
 // adjacent.
 func transactions(all []tables.Posting) (out []transaction) {
 	for _, p := range all {
@@ -104,7 +103,7 @@ func transactions(all []tables.Posting) (out []transaction) {
 	return out
 }
 
-// askedProof is a requested proof.
+// askedProof is a check that can be requested, with its result.
 type askedProof struct {
 	What    string // part of its address
 	Command string
@@ -112,14 +111,14 @@ type askedProof struct {
 	Made[proof]
 }
 
-// proof is the result of a proof.
+// proof is the result of a check.
 type proof struct {
 	Verified   *ledger.Verified
 	Reconciled *reconcile.Reconciliation
-	Broken     string // the ledger is broken: the first fault found
+	Broken     string // first fault found in a damaged ledger
 }
 
-// moneyPages are the books and the statements.
+// moneyPages serves the books and the statements.
 type moneyPages struct {
 	*Config
 	insight *insight
@@ -155,7 +154,7 @@ func (s *moneyPages) money(q accountRequest) {
 	s.frame.show(q, "money", "Money", v)
 }
 
-// byDay sorts days in order, and entries without a day last.
+// byDay sorts days in order, and the sum of other entries last.
 func byDay(a, b tables.BookTotal) int {
 	switch {
 	case a.Rest == b.Rest:
@@ -184,7 +183,7 @@ func entries(ctx context.Context, a Account, kind string, before int64) (v entri
 	return v, err
 }
 
-// sumUp sets the wallet after each transaction.
+// sumUp sets the wallet balance after each transaction.
 func (v *entriesView) sumUp(ctx context.Context, l *ledger.Ledger) error {
 	seqs := make([]int64, len(v.Transactions))
 	for i, t := range v.Transactions {
@@ -208,8 +207,8 @@ type statementView struct {
 	Earlier, Later string
 }
 
-// monthOf returns the start of the month in the address, by default the current one. ok is
-// false for a month without a statement.
+// monthOf returns the start of the month in the address, or of the current month. ok is false
+// if the month has no statement, and an error page was then written.
 func (s *moneyPages) monthOf(q accountRequest) (begin time.Time, ok bool) {
 	now := s.Clock().UTC()
 	begin, err := time.Parse(monthForm, cmp.Or(q.URL.Query().Get("month"), now.Format(monthForm)))
@@ -236,7 +235,7 @@ func (s *moneyPages) statement(q accountRequest) {
 	s.frame.show(q, "statement", "Statement of "+begin.Format("January 2006"), v)
 }
 
-// exports returns the files of a month by extension.
+// exports returns the files of a period by extension.
 func exports(ctx context.Context, l *ledger.Ledger, account string, p report.Period) map[string]func(io.Writer) error {
 	return map[string]func(io.Writer) error{
 		"csv":       func(w io.Writer) error { return l.Report().ExportCSV(ctx, w, p) },
@@ -252,7 +251,7 @@ func exports(ctx context.Context, l *ledger.Ledger, account string, p report.Per
 	}
 }
 
-// export sends a month's file, in the format of `perennial ledger export` and `statement`.
+// export sends a month's file, in the format of `perennial ledger export` or `statement`.
 func (s *moneyPages) export(q accountRequest) {
 	begin, ok := s.monthOf(q)
 	if !ok {
@@ -272,21 +271,21 @@ func (s *moneyPages) export(q accountRequest) {
 	case err == nil:
 	case out.begun:
 		s.Log.WithError(err).WithField("account", name).Error("an export is cut short")
-		panic(http.ErrAbortHandler) // lets the browser see an incomplete file
+		panic(http.ErrAbortHandler) // the browser then sees that the file is incomplete
 	default:
 		h.Del("Content-Disposition")
 		s.frame.broken(q, err)
 	}
 }
 
-// file is a response that may take as long as the browser needs.
+// file is a response without a total time limit: each write extends the deadline.
 type file struct {
 	http.ResponseWriter
 
 	begun bool
 }
 
-// fileStalls is how long a browser may read nothing of a file.
+// fileStalls is how long a browser may stop reading a file.
 const fileStalls = 30 * time.Second
 
 func (f *file) Write(p []byte) (int, error) {
@@ -297,7 +296,7 @@ func (f *file) Write(p []byte) (int, error) {
 
 func checkName(what, account string) string { return "check " + what + " " + account }
 
-// prove starts a proof. It changes nothing, but takes time here or at the provider.
+// prove starts a check. The check changes nothing, but takes time here or at the provider.
 func (s *moneyPages) prove(q accountRequest) {
 	what, name := q.PathValue("what"), q.account.AccountName()
 	produce := map[string]func(context.Context) (proof, error){
@@ -310,7 +309,7 @@ func (s *moneyPages) prove(q accountRequest) {
 		},
 		"reconcile": func(ctx context.Context) (proof, error) {
 			found, err := ask(ctx, q.account, verbs.Reconcile, struct{}{})
-			s.insight.figures.expire(name) // the runner has a newer answer
+			s.insight.figures.expire(name) // the runner has newer answers now
 			return proof{Reconciled: &found}, err
 		},
 	}[what]

@@ -1,5 +1,5 @@
-// What needs an operator, counted once for a request: the badge of the navigation, the
-// card of the overview and the list have the same figures.
+// Counts what needs an operator, once for each request. The badge in the navigation, the card
+// on the overview and the list thus show equal numbers.
 
 package web
 
@@ -21,37 +21,37 @@ import (
 // lettersWithin limits a page's wait for the number of dead letters.
 const lettersWithin = 250 * time.Millisecond
 
-// needsNow is what needs an operator of one account. The ledger and the dead letters are
-// read for the request. What only the runner knows is from its last answer.
-type needsNow struct {
+// accountNeeds is what needs an operator in one account. Data from the ledger and the number of
+// dead letters are current. Data that only the runner knows is from its last answer.
+type accountNeeds struct {
 	verbs.Needs
 
-	Known     bool // the runner has answered: without its figures the total is not known
-	Asked     bool // it has not answered yet
+	Known     bool // the runner has answered; otherwise the total is unknown
+	Asked     bool // the runner has not answered yet
 	Pauses    []tables.Pause
 	Schedules []schedules.Status
-	NoRunner  string // why the status of the schedules is not known
+	NoRunner  string // why the status of the schedules is unknown
 
-	reviews []tables.Review    // the first of them
-	refused []tables.Rejection // the latest of them
+	reviews []tables.Review    // the oldest ones
+	refused []tables.Rejection // the latest ones
 }
 
-// needsOnce holds the needs that a request has counted, by account.
-type needsOnce struct {
+// needsCache holds the needs that were counted for one request, by account.
+type needsCache struct {
 	mu  sync.Mutex
-	all map[string]needsNow
+	all map[string]accountNeeds
 }
 
-type needsKey struct{}
+type needsCacheKey struct{}
 
-// withNeeds returns the context of a request, for which needs are counted once.
+// withNeeds returns a context in which needs counts each account only once.
 func withNeeds(ctx context.Context) context.Context {
-	return context.WithValue(ctx, needsKey{}, &needsOnce{all: map[string]needsNow{}})
+	return context.WithValue(ctx, needsCacheKey{}, &needsCache{all: map[string]accountNeeds{}})
 }
 
-// needs returns what needs an operator of an account.
-func (s *insight) needs(ctx context.Context, a Account) (needsNow, error) {
-	once, ok := ctx.Value(needsKey{}).(*needsOnce)
+// needs returns what needs an operator in an account.
+func (s *insight) needs(ctx context.Context, a Account) (accountNeeds, error) {
+	once, ok := ctx.Value(needsCacheKey{}).(*needsCache)
 	if !ok {
 		return s.countNeeds(ctx, a)
 	}
@@ -67,7 +67,7 @@ func (s *insight) needs(ctx context.Context, a Account) (needsNow, error) {
 	return n, err
 }
 
-func (s *insight) countNeeds(ctx context.Context, a Account) (n needsNow, err error) {
+func (s *insight) countNeeds(ctx context.Context, a Account) (n accountNeeds, err error) {
 	glance, shown := s.glance(ctx, a), askNow(ctx, s.figures, a, verbs.Show, struct{}{})
 	n.Known, n.Asked = glance.problem() == "", glance.Pending()
 	if n.Known {
@@ -90,8 +90,8 @@ func (s *insight) countNeeds(ctx context.Context, a Account) (n needsNow, err er
 	return n, nil
 }
 
-// read reads what the ledger knows.
-func (n *needsNow) read(ctx context.Context, l *ledger.Ledger, now time.Time) (err error) {
+// read reads the needs that the ledger knows.
+func (n *accountNeeds) read(ctx context.Context, l *ledger.Ledger, now time.Time) (err error) {
 	if n.Pauses, err = l.Operations.Pauses(ctx); err != nil {
 		return err
 	}
@@ -123,9 +123,9 @@ func (n *needsNow) read(ctx context.Context, l *ledger.Ledger, now time.Time) (e
 	return err
 }
 
-// countSchedules counts what schedules need. The ledger has plans and pauses. Only the
+// countSchedules counts what schedules need. The ledger knows plans and pauses, and only the
 // runner knows the rest.
-func (n *needsNow) countSchedules() {
+func (n *accountNeeds) countSchedules() {
 	failing, skipped := n.Failing, n.OverLimit
 	n.Needs = n.WithSchedules(n.Schedules)
 	if n.NoRunner != "" {
@@ -133,8 +133,8 @@ func (n *needsNow) countSchedules() {
 	}
 }
 
-// findings returns how many differences from the provider the newest comparison found; nil
-// if none was made.
+// findings returns how many differences from the provider the newest reconciliation found. It
+// returns nil if there was no reconciliation.
 func findings(v verbs.Summary, newest *comparison) *int64 {
 	n := v.Needs.Findings
 	if newest == nil || newest.At.IsZero() || v.Books.ComparedAt != nil && !newest.At.After(*v.Books.ComparedAt) {
@@ -143,19 +143,19 @@ func findings(v verbs.Summary, newest *comparison) *int64 {
 	if found := int64(newest.Findings); newest.OK != nil || found > 0 {
 		return &found
 	}
-	return n // it could not compare the wallet, so it refutes no earlier finding
+	return n // the newest reconciliation could not compare the wallet, so it refutes no earlier finding
 }
 
-// refresh brings the runner's answer about the account's schedules up to the ledger: plans,
-// runs and pauses of the ledger are newer. What the answer does not know of a newer run is
-// left out, and the answer is outdated. Without an answer the rows have what the ledger
-// knows.
+// refresh updates the runner's answer about the account's schedules with newer plans, runs and
+// pauses from the ledger. If the ledger has a newer run, the values that only the runner knows
+// are removed, and outdated is true. If the runner has not answered, the rows contain only what
+// the ledger knows.
 func refresh(ctx context.Context, a Account, now time.Time, answer []schedules.Status, answered bool) (rows []schedules.Status, outdated bool, err error) {
-	rows = slices.Clone(answer) // it is shared by all requests
+	rows = slices.Clone(answer) // all requests share the answer
 	for _, configured := range a.Schedules() {
 		i := slices.IndexFunc(rows, func(one schedules.Status) bool { return one.Schedule == configured.Name })
 		if i < 0 && answered {
-			continue // the runner does not have it
+			continue // the runner does not have this schedule
 		}
 		if i < 0 {
 			i, rows = len(rows), append(rows, unanswered(configured))
@@ -169,16 +169,16 @@ func refresh(ctx context.Context, a Account, now time.Time, answer []schedules.S
 	return rows, outdated, nil
 }
 
-// unanswered is the status of a schedule of which the runner says nothing.
+// unanswered returns the status of a schedule about which the runner has not answered.
 func unanswered(s plans.Schedule) schedules.Status {
 	return schedules.Status{Schedule: s.Name, Account: s.Account, Cron: s.Cron, Timezone: s.Timezone}
 }
 
-// slotOrder orders the states that a slot passes through.
+// slotOrder lists the states of a run in the order in which it passes through them.
 var slotOrder = []string{"", "planned", schedules.StateHeld, "finished", "missed"}
 
-// refreshOne brings one schedule up to the ledger. newer reports whether the ledger has a
-// newer run.
+// refreshOne updates one schedule from the ledger. newer reports whether the ledger has a newer
+// run.
 func refreshOne(ctx context.Context, l *ledger.Ledger, now time.Time, one *schedules.Status) (newer bool, err error) {
 	last, err := l.Sweeps.LastSlot(ctx, one.Schedule)
 	if err != nil && !errors.Is(err, ledger.ErrNotFound) {

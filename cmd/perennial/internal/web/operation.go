@@ -27,12 +27,12 @@ import (
 const (
 	// siblingsShown limits the command's other operations on the page.
 	siblingsShown = 100
-	// linesShown limits the lines whose proxies' other operations are shown. A chunk has
-	// no more.
+	// linesShown limits the lines for which the page shows other operations of the proxy. An
+	// operation has no more lines.
 	linesShown = 100
 	// bookedShown limits the ledger entries on the page.
 	bookedShown = 40
-	// factsShown limits the facts on the page to the first and last ones.
+	// factsShown limits the facts on the page: half of them are the first, half the last.
 	factsShown = 200
 )
 
@@ -40,42 +40,42 @@ const (
 type operationView struct {
 	inspect.Evidence
 	Command  inspect.CommandStatus
-	SameID   string // operation of the command that has this operation's id
-	Siblings int    // operations of the command that are left out
+	SameID   string // operation of a command whose id equals this operation's id
+	Siblings int    // operations of the command that the page omits
 	Review   bool
 	Happens  string // what happens next
 	Steps    []step
 	Facts    []factRow
-	LeftOut  int // facts that are left out
+	LeftOut  int // number of omitted facts
 	Booked   []tables.Posting
-	Bookings int // Booked holds the first of them
-	Way      []wayOfProxy
-	What     string   // what it does
-	Choices  []choice // possible answers
-	Given    []given  // answers already given
+	Bookings int // number of entries, of which Booked has the first
+	Way      []proxyHistory
+	What     string         // short description
+	Choices  []choice       // possible answers to the review
+	Given    []bookedAnswer // answers already given
 	Typed    answerForm
 
 	asking bool // the provider is being asked
 }
 
-// choice is a possible answer for one proxy, or for the whole operation ("").
+// choice is a possible answer for one proxy, or for the whole operation if ProxyID is "".
 type choice struct {
 	ProxyID  string
-	Charges  bool // may have been charged
+	Charges  bool // "charged" is a possible answer
 	Expected fact.Cents
 	OrderNo  string
-	Again    bool // can be sent again
+	Again    bool // "send again" is a possible answer
 }
 
-// given is a booked answer, with its journal row and its corrections.
-type given struct {
+// bookedAnswer is an answer to a review, with its journal row and the sum of its corrections.
+type bookedAnswer struct {
 	fact.OperationResolved
 
 	Seq       int64
-	Corrected int64 // charged by corrections, less what they took back
+	Corrected int64 // cents charged by corrections, minus cents that corrections took back
 }
 
-// Labels of the forms that correct an answer.
+// Titles of the forms that correct an answer.
 const (
 	takeBack    = "Correct: less was charged"
 	chargeAgain = "Correct: it was charged after all"
@@ -85,15 +85,15 @@ const (
 // correction is one form that corrects an answer.
 type correction struct {
 	Title, Text, Label, Kind string
-	Row                      int64  // the journal row that it corrects
-	Amount                   string // filled in
+	Row                      int64  // journal row that the form corrects
+	Amount                   string // initial value of the amount
 	Required                 bool
-	Typed                    *answerForm // what was submitted; nil: nothing
+	Typed                    *answerForm // submitted values; nil if the form was not submitted
 }
 
-// Corrections returns the forms that correct an answer: the charge is taken back, and what
-// was taken back too much is charged again.
-func (v *operationView) Corrections(g given) (all []correction) {
+// Corrections returns the forms that correct an answer. One takes back the charge, and the
+// other books a further charge.
+func (v *operationView) Corrections(g bookedAnswer) (all []correction) {
 	net := g.ChargedCents + g.Corrected
 	if net > 0 {
 		all = append(all, correction{Title: takeBack, Text: "Corrects the ledger with a new entry. Nothing is deleted, and nothing is sent to the provider.", Label: "Amount to take back (empty: all of it, " + fact.Amount(net, v.Currency) + ")", Kind: fact.MovementRefund, Row: g.Seq})
@@ -112,7 +112,8 @@ func (v *operationView) Corrections(g given) (all []correction) {
 	return all
 }
 
-// Unplaced returns why a correction was not accepted whose form is not on the page any more.
+// Unplaced returns why a correction was not accepted, if the page no longer has its form.
+// Otherwise it returns "".
 func (v *operationView) Unplaced() string {
 	if v.Typed.Seq == "" {
 		return ""
@@ -126,13 +127,13 @@ func (v *operationView) Unplaced() string {
 }
 
 // addCorrection adds a record to the answer that it corrects, directly or through another
-// record.
+// record. roots maps each record's row to the row of the answer.
 func (v *operationView) addCorrection(seq int64, f fact.LedgerRecorded, roots map[int64]int64) {
 	root := f.Corrects
 	if of, known := roots[root]; known {
 		root = of
 	}
-	i := slices.IndexFunc(v.Given, func(g given) bool { return g.Seq == root })
+	i := slices.IndexFunc(v.Given, func(g bookedAnswer) bool { return g.Seq == root })
 	if i < 0 {
 		return
 	}
@@ -145,28 +146,28 @@ func (v *operationView) addCorrection(seq int64, f fact.LedgerRecorded, roots ma
 	}
 }
 
-// answerForm is a submitted form, and why it was not accepted. Seq and Kind are of a
-// correction.
+// answerForm is a submitted form, with the reason why it was not accepted. Seq and Kind are set
+// for a correction.
 type answerForm struct{ Answer, Amount, Order, Line, Reason, Wrong, Seq, Kind string }
 
 // Pending reports whether evidence is not ready.
 func (v *operationView) Pending() bool { return v.asking }
 
-// step is one line of an operation's history.
+// step is one entry of an operation's history.
 type step struct {
 	inspect.HistoryEntry
-	After time.Duration // since the previous step
+	After time.Duration // time since the previous entry
 }
 
-// factRow is a fact of an operation's command, as in its event.
+// factRow is a fact about an operation or its command, as its event shows it.
 type factRow struct {
 	chain.Row
 	EventID string
 	Pretty  string
 }
 
-// wayOfProxy is a line with its proxy's previous and next purchase or renewal.
-type wayOfProxy struct {
+// proxyHistory is a line with the previous and the next operation for its proxy.
+type proxyHistory struct {
 	tables.RenewalLine
 	Claimed       bool
 	Before, After string
@@ -209,8 +210,8 @@ func (s *operationPages) showOperation(q accountRequest, id string, code int, ty
 	s.frame.showAs(q, "operation", title, code, &v)
 }
 
-// briefOf finds the command of an operation's id, else the command with that id. If both
-// exist, same is the first operation of the command with the id.
+// briefOf returns the command of the operation with an id, or else the command with that id. If
+// both exist, same is the first operation of the command with that id.
 func briefOf(ctx context.Context, l *ledger.Ledger, id string) (of inspect.CommandStatus, same string, err error) {
 	of, err = inspect.Brief(ctx, l, id, inspect.AsOperation)
 	if errors.Is(err, ledger.ErrNotFound) {
@@ -260,7 +261,7 @@ func (s *operationPages) readOperation(ctx context.Context, a Account, id string
 	if err := v.readFacts(ctx, a, id); err != nil {
 		return err
 	}
-	return v.readWay(ctx, l, o)
+	return v.readHistories(ctx, l, o)
 }
 
 // readFacts reads an operation's facts and what they booked.
@@ -276,7 +277,7 @@ func (v *operationView) readFacts(ctx context.Context, a Account, id string) err
 		if f, err := fact.Decode(row.Type, []byte(row.Data)); err == nil {
 			switch f := f.(type) {
 			case fact.OperationResolved:
-				v.Given = append(v.Given, given{OperationResolved: f, Seq: row.Seq})
+				v.Given = append(v.Given, bookedAnswer{OperationResolved: f, Seq: row.Seq})
 			case fact.LedgerRecorded:
 				v.addCorrection(row.Seq, f, roots)
 			}
@@ -294,7 +295,7 @@ func (v *operationView) readFacts(ctx context.Context, a Account, id string) err
 	return nil
 }
 
-// choose groups the answers by proxy or operation.
+// choose groups the possible answers by proxy, or by operation.
 func (v *operationView) choose() {
 	for _, a := range v.Answers {
 		i := slices.IndexFunc(v.Choices, func(c choice) bool { return c.ProxyID == a.ProxyID })
@@ -318,10 +319,10 @@ func (v *operationView) choose() {
 	}
 }
 
-// readWay finds the previous and next purchase or renewal of each line's proxy.
-func (v *operationView) readWay(ctx context.Context, l *ledger.Ledger, o fact.Operation) error {
+// readHistories finds the previous and the next operation for each line's proxy.
+func (v *operationView) readHistories(ctx context.Context, l *ledger.Ledger, o fact.Operation) error {
 	for _, line := range v.Lines[:min(len(v.Lines), linesShown)] {
-		one := wayOfProxy{RenewalLine: line}
+		one := proxyHistory{RenewalLine: line}
 		before, err := l.Operations.NamedBefore(ctx, line.ProxyID, o, 1)
 		if err != nil {
 			return err
@@ -346,7 +347,7 @@ func (v *operationView) readWay(ctx context.Context, l *ledger.Ledger, o fact.Op
 	return nil
 }
 
-// happensNext says what happens to an operation without an operator, and when.
+// happensNext says what happens to an operation without an operator's action, and when.
 func happensNext(o fact.Operation, waitsFor string) string {
 	at := ""
 	if o.NextAt != nil {
@@ -361,7 +362,7 @@ func happensNext(o fact.Operation, waitsFor string) string {
 	case fact.StateSending:
 		return "The provider's reply is awaited. Where none comes, the same bytes go again under the same key."
 	case fact.StateWaiting:
-		if waitsFor != "" && !strings.HasPrefix(waitsFor, "it is sent again at ") { // a pause
+		if waitsFor != "" && !strings.HasPrefix(waitsFor, "it is sent again at ") { // a pause prevents the retry
 			return waitsFor
 		}
 		return "The same bytes go again under the same key" + at + "."
@@ -378,8 +379,8 @@ func happensNext(o fact.Operation, waitsFor string) string {
 	return "Nothing: it has ended."
 }
 
-// evidence returns what the ledger knows of an operation. In review it adds the runner's
-// evidence, which also asks the provider.
+// evidence returns what the ledger knows about an operation. If the operation is in review, it
+// adds the runner's evidence, for which the runner also asks the provider.
 func (s *insight) evidence(ctx context.Context, a Account, o fact.Operation) (e inspect.Evidence, asking bool, err error) {
 	if e, err = inspect.CollectEvidence(ctx, a.Ledger(), nil, o.ID); err != nil {
 		return e, false, err
@@ -406,11 +407,11 @@ func (s *insight) evidence(ctx context.Context, a Account, o fact.Operation) (e 
 const (
 	// evidenceWithin limits the runner's time to ask the provider.
 	evidenceWithin = 3 * askWithin
-	// evidenceKept is how long the evidence is reused.
+	// evidenceKept is how long evidence is reused.
 	evidenceKept = 15 * time.Second
 )
 
-// pretty indents JSON.
+// pretty indents JSON. It returns other text unchanged.
 func pretty(data string) string {
 	var v any
 	d := json.NewDecoder(strings.NewReader(data))

@@ -26,11 +26,11 @@ import (
 const (
 	// listed is the number of operations on a page.
 	listed = 50
-	// tracedShown limits the results of a search in the history on a page, and tracedFound
-	// those that are searched for.
+	// tracedShown limits the search results on a page, and tracedFound the results of one
+	// search.
 	tracedShown = 20
 	tracedFound = 1000
-	// traceKept is how long a search by trace id is reused.
+	// traceKept is how long the result of a search by trace id is reused.
 	traceKept = time.Minute
 )
 
@@ -41,32 +41,32 @@ type operationsView struct {
 	Kind      fact.Kind
 	Label     string
 	Schedule  string
-	From      string // days, UTC
+	From      string // From and Until are days, in UTC
 	Until     string
 	Wrong     string // error in the filters
-	All       int64  // number of operations
+	All       int64  // number of operations in all states
 	Tabs      []stateCount
 	Kinds     []fact.Kind
 	Schedules []string
 	Rows      []operationRow
-	Older     string     // address of the next page, of earlier operations; "" at the end
-	LookedTo  *time.Time // the page ends here because the scan reached its limit
+	Older     string     // address of the next page, with earlier operations; "" at the end
+	LookedTo  *time.Time // the page ends at this time because the scan reached its limit
 	Currency  string
-	Trace     *Made[[]string] // a search in the history: all that it found
-	Found     []foundRow      // those on the page
-	Skipped   int             // those on earlier pages
+	Trace     *Made[[]string] // results of a search by trace id; nil if there was no search
+	Found     []foundRow      // results on this page
+	Skipped   int             // number of results on earlier pages
 
 	form url.Values
 }
 
-// foundRow is one result of a search in the history. Its amounts are in cents; a command's
-// are those of all its operations.
+// foundRow is one search result. Charged and Refunded are in cents. For a command they are sums
+// over its operations.
 type foundRow struct {
 	ID, What, State   string
 	Charged, Refunded int64
 }
 
-// FoundText says how many results there are, and which are shown.
+// FoundText says how many results there are, and which of them are shown.
 func (v *operationsView) FoundText() string {
 	all := len(v.Trace.Value)
 	count := english.Plural(all, "match", "matches")
@@ -90,7 +90,8 @@ func (v *operationsView) Further() string {
 	return "?" + form.Encode()
 }
 
-// operationPages are the operations, their reviews, the dead letters, and the changes that people make.
+// operationPages serves operations, their reviews, dead letters, and the changes that people
+// make.
 type operationPages struct {
 	*Config
 	insight *insight
@@ -101,7 +102,7 @@ type operationPages struct {
 type operationRow struct {
 	inspect.OperationStatus
 
-	What string // what it does, such as: renew 3 proxies
+	What string // short description, such as: renew 3 proxies
 }
 
 // With returns the list's address with another state and the same filters.
@@ -166,7 +167,7 @@ func (s *operationPages) operations(q accountRequest) {
 	s.frame.show(q, "operations", "Operations", &v)
 }
 
-// currencyOf returns an account's currency, or "" before its ledger is opened.
+// currencyOf returns an account's currency, or "" if its ledger is not opened yet.
 func currencyOf(ctx context.Context, a Account) (string, error) {
 	currency, err := a.Ledger().Currency(ctx)
 	if errors.Is(err, ledger.ErrNotFound) {
@@ -219,8 +220,8 @@ func (v *operationsView) read(ctx context.Context, l *ledger.Ledger, form url.Va
 // offersNamed limits the offers named in an order's description.
 const offersNamed = 2
 
-// whatOf describes an operation in a few words. If its command was archived, amounts are
-// left out.
+// whatOf describes an operation in a few words. If its command was archived, the description
+// has no quantities.
 func whatOf(ctx context.Context, l *ledger.Ledger, o fact.Operation) (string, error) {
 	if o.Kind == fact.KindRenewal {
 		n, days, err := l.Operations.CountLines(ctx, o.ID)
@@ -255,7 +256,7 @@ func wrongLabel(label string) string {
 	return fmt.Sprintf("The label %q has no name and value: write it as team=shop.", label)
 }
 
-// dayOf parses a day of a form. It returns zero for none.
+// dayOf parses a day from a form. It returns the zero time for "".
 func dayOf(text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -275,8 +276,8 @@ func scheduleNames(a Account) (names []string) {
 	return names
 }
 
-// search redirects to the item with an id. An unknown id may be a trace id, which is
-// searched in the background.
+// search redirects to the item with an id. If the id is unknown, it may be a trace id, for
+// which the journal is searched in the background.
 func (s *operationPages) search(q accountRequest, v operationsView) {
 	if to := found(q.Context(), q.account, v.Query); to != "" {
 		http.Redirect(q.to, q.Request, to, http.StatusSeeOther)
@@ -308,7 +309,7 @@ func (s *operationPages) search(q accountRequest, v operationsView) {
 	s.frame.show(q, "operations", "Operations", &v)
 }
 
-// withoutCommands leaves out each command of which an operation is among the ids.
+// withoutCommands leaves out each command if one of its operations is also among the ids.
 func withoutCommands(ctx context.Context, l *ledger.Ledger, ids []string) (all []string, err error) {
 	of := map[string]bool{}
 	for _, id := range ids {
@@ -329,7 +330,7 @@ func foundOf(ctx context.Context, l *ledger.Ledger, id string) (foundRow, error)
 	if errors.Is(err, ledger.ErrNotFound) {
 		of, err := inspect.Brief(ctx, l, id, inspect.AsCommand)
 		if errors.Is(err, ledger.ErrNotFound) {
-			err = nil // its facts alone are known
+			err = nil // only facts about the id exist
 		}
 		row := foundRow{ID: id, What: "command", State: of.State}
 		for _, o := range of.Operations {
@@ -344,8 +345,8 @@ func foundOf(ctx context.Context, l *ledger.Ledger, id string) (foundRow, error)
 	return foundRow{id, what, string(o.State), o.ChargedCents, o.RefundedCents}, err
 }
 
-// found returns the address of the command, operation, provider order or proxy with an id,
-// or "".
+// found returns the address of the command, operation, provider order or proxy with an id, or
+// "".
 func found(ctx context.Context, a Account, id string) string {
 	l := a.Ledger()
 	if status, err := inspect.Brief(ctx, l, id, ""); err == nil {
@@ -366,8 +367,8 @@ func found(ctx context.Context, a Account, id string) string {
 	return ""
 }
 
-// addressOf returns the page of an item. It escapes the id, which callers choose and may
-// hold any character.
+// addressOf returns the address of an item's page. It escapes the id, which may contain any
+// character.
 func addressOf(a Account, page, id string) string {
 	return "/a/" + a.AccountName() + "/" + page + "?id=" + url.QueryEscape(id)
 }

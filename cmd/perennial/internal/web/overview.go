@@ -1,4 +1,4 @@
-// The overview: what needs an operator, what expires, the cost, and the state of the
+// The overview: what needs an operator, what expires, what renewals cost, and the state of the
 // books. Several accounts have one row each, the worst first.
 
 package web
@@ -18,7 +18,7 @@ import (
 	"perennial/schedules"
 )
 
-// spentOver is the period that the runway's spending rate covers.
+// spentOver is the period over which the runway's spending is averaged.
 const spentOver = 7 * 24 * time.Hour
 
 // accountCard is an account on the overview.
@@ -28,20 +28,20 @@ type accountCard struct {
 	Name          string
 	Role          string
 	Problems      []Check
-	Paused        string        // what is paused and why; "" for nothing
+	Paused        string        // what is paused and why; "" if nothing is paused
 	NothingSent   bool          // renewals are paused
-	Runway        time.Duration // at the measured spending rate; 0: nothing was spent
+	Runway        time.Duration // at the recent rate of spending; 0 if nothing was spent
 	Forecast      Made[schedules.Forecast]
 	Week          fact.Sum // forecast cost of the first seven days
 	PausedWeek    pausedShares
 	PausedMonth   pausedShares
-	OverBudget    int64 // cents of the forecast beyond the daily budgets
-	Lasts         int   // days that the wallet pays for in the forecast; -1: all
+	OverBudget    int64 // cents of the forecast that exceed the daily budgets
+	Lasts         int   // number of forecast days that the wallet pays for; -1 means all
 	Expiries      Made[[]bucket]
 	Uncovered     Made[uncovered]
-	Needs         *verbs.Needs // nil: the runner gives none
+	Needs         *verbs.Needs // nil if the runner has not answered
 	Asked         bool         // the runner has not answered yet
-	ConfigChanged string       // "": unchanged
+	ConfigChanged string       // "" if unchanged
 	List          attentionView
 	Schedules     []schedules.Status
 	NoRunner      string // why schedules cannot be shown
@@ -49,7 +49,7 @@ type accountCard struct {
 	Broken        string // why the ledger cannot be read
 }
 
-// NeedsLevel returns the colour of what needs an operator.
+// NeedsLevel returns the color of what needs an operator.
 func (c accountCard) NeedsLevel() string {
 	switch {
 	case c.Needs == nil:
@@ -65,7 +65,7 @@ func (c accountCard) NeedsLevel() string {
 // Expired returns how many listed proxies have expired.
 func (c accountCard) Expired() int64 { return c.soon(0, 1) }
 
-// Soon returns how many proxies expire within three days, Month within thirty.
+// Soon returns how many proxies expire within three days, and Month within thirty.
 func (c accountCard) Soon() int64  { return c.soon(1, 3) }
 func (c accountCard) Month() int64 { return c.soon(1, 6) }
 
@@ -78,8 +78,8 @@ func (c accountCard) soon(from, to int) (n int64) {
 	return n
 }
 
-// ExpiringLevel returns the colour of the expiries. It is grey if the proxies were not
-// listed.
+// ExpiringLevel returns the color of the expiries. It returns "", for grey, if the proxies were
+// not listed.
 func (c accountCard) ExpiringLevel() string {
 	switch {
 	case !c.Expiries.Known() || !c.Uncovered.Known():
@@ -92,8 +92,8 @@ func (c accountCard) ExpiringLevel() string {
 	return "ok"
 }
 
-// CostLevel returns the colour of the forecast. It is grey if it depends on an unknown
-// price.
+// CostLevel returns the color of the forecast. It returns "", for grey, if the result depends
+// on an unknown price.
 func (c accountCard) CostLevel() string {
 	f := c.Forecast.Value
 	switch {
@@ -109,7 +109,7 @@ func (c accountCard) CostLevel() string {
 	return "ok"
 }
 
-// rank orders accounts, the worst first.
+// rank orders accounts. A worse account has a higher rank.
 func (c accountCard) rank() (n int) {
 	for _, level := range []string{c.NeedsLevel(), c.ExpiringLevel(), c.CostLevel(), c.BooksLevel()} {
 		n += map[string]int{"bad": 1000, "warn": 10, "": 1}[level]
@@ -117,7 +117,7 @@ func (c accountCard) rank() (n int) {
 	return n + 10_000*min(len(c.Problems)+len(c.Broken), 1)
 }
 
-// overviewPages are the overview, and the lists and schedules that it leads to.
+// overviewPages serves the overview, and the lists and schedules to which the overview links.
 type overviewPages struct {
 	*Config
 	insight *insight
@@ -125,7 +125,7 @@ type overviewPages struct {
 	live    *livePages
 }
 
-// overview shows the only account, or all that a person may see.
+// overview shows all accounts that a person may see, or the only one in full.
 func (s *overviewPages) overview(w http.ResponseWriter, r *http.Request, x session) {
 	v := s.frame.view(x, "Overview", "overview")
 	s.showCards(w, r, x, v, v.Accounts)
@@ -139,7 +139,7 @@ func (s *overviewPages) accountOverview(q accountRequest) {
 
 func (s *overviewPages) showCards(w http.ResponseWriter, r *http.Request, x session, v view, names []string) {
 	cards := make([]accountCard, 0, len(names))
-	for _, name := range names { // their runners then answer in parallel
+	for _, name := range names { // start all requests first, so that the runners answer in parallel
 		a := s.frame.account(x.Person, name)
 		begin(s.insight.figures, a, verbs.AtAGlance, verbs.SummaryRequest{NeedsOnly: true})
 		begin(s.insight.figures, a, verbs.Sweeps, struct{}{})
@@ -203,7 +203,7 @@ func (s *overviewPages) fill(ctx context.Context, a Account, card *accountCard) 
 	if f := card.Forecast.Value; card.LastRead == nil && card.Forecast.Known() && f.WalletCents != nil {
 		card.LastRead = &walletRead{f.At, *f.WalletCents}
 	}
-	if shown.problem() == "" && shown.Value.Provider.WindowSeconds > 0 { // 0: an older runner without this value
+	if shown.problem() == "" && shown.Value.Provider.WindowSeconds > 0 { // an older runner does not send this value
 		card.Provider = &shown.Value.Provider
 	}
 	return errors.Join(errs...)

@@ -21,7 +21,7 @@ import (
 type proxiesView struct {
 	Query, Country, Label, Schedule, State string // filters
 
-	Within    string // an hour, a day, …
+	Within    string // a duration, such as 24h
 	Uncovered bool
 	Due       string // a day
 	From      string
@@ -32,17 +32,17 @@ type proxiesView struct {
 	States    []string
 	Rows      []proxyRow
 	Next      string     // address of the next page
-	LookedTo  *time.Time // the page ends here because the scan reached its limit
+	LookedTo  *time.Time // the page ends at this expiry because the scan reached its limit
 	Cut       bool       // the list of proxies in no schedule is incomplete
 	Made      Made[uncovered]
 	Coverage  Made[*plans.Coverage]
 	Currency  string
 
-	waits bool // waiting for a price
+	waits bool // the page lacks a price that is being computed
 	form  url.Values
 }
 
-// Pending reports whether the page must be reloaded for its data.
+// Pending reports whether the page must be reloaded to show its data.
 func (v *proxiesView) Pending() bool {
 	return v.waits || v.Coverage.Pending() || v.Uncovered && v.Made.Pending()
 }
@@ -52,10 +52,10 @@ func (v *proxiesView) Filtered() bool {
 	return v.Query != "" || v.Country != "" || v.Label != "" || v.Schedule != "" || v.State != ""
 }
 
-// parts are the query fields that select a part of the list, and a page of it.
+// parts are the query fields that select a section of the list, and the position of the page.
 var parts = []string{"within", "uncovered", "due", "from", "until", "by", "after", "behind"}
 
-// With returns the address of another part of the list with the same filters.
+// With returns the address of another section of the list with the same filters.
 func (v *proxiesView) With(field, value string) string {
 	form := url.Values{field: {value}}
 	for name, values := range v.form {
@@ -66,7 +66,7 @@ func (v *proxiesView) With(field, value string) string {
 	return "?" + form.Encode()
 }
 
-// Part returns the query fields of the part shown.
+// Part returns the query fields of the section that is shown.
 func (v *proxiesView) Part() map[string]string {
 	fields := map[string]string{}
 	for _, name := range parts[:len(parts)-2] {
@@ -82,18 +82,18 @@ type proxyRow struct {
 	tables.PricedProxy
 
 	State    string // one of plans.ProxyStates
-	Schedule string // the schedule that renews it
+	Schedule string // the schedule that renews the proxy
 	Price    plans.Price
 }
 
 const (
 	proxiesShown = 200
-	// proxiesStep is how many proxies are read at a time if the program itself filters.
-	// proxiesSteps limits the reads for one page.
+	// proxiesStep is how many proxies are read at a time if the ledger cannot apply all
+	// filters. proxiesSteps limits the reads for one page.
 	proxiesStep, proxiesSteps = 500, 10
 )
 
-// proxyPages are the proxies and their credentials.
+// proxyPages serves the proxies and their credentials.
 type proxyPages struct {
 	*Config
 	insight *insight
@@ -129,7 +129,7 @@ func (s *proxyPages) proxies(q accountRequest) {
 	s.frame.show(q, "proxies", "Proxies", &v)
 }
 
-// span selects expiries from one instant until before another.
+// span is a period of expiries. It includes from and excludes until.
 type span struct{ from, until time.Time }
 
 func (s *proxyPages) span(v proxiesView) span {
@@ -147,7 +147,7 @@ func (s *proxyPages) span(v proxiesView) span {
 	return span{from, until}
 }
 
-// instantOf parses a day in UTC, or an instant. "" is the zero time.
+// instantOf parses a day in UTC, or a time. It returns the zero time for "".
 func instantOf(text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -158,7 +158,8 @@ func instantOf(text string) (time.Time, error) {
 	return time.Parse(time.RFC3339, text)
 }
 
-// placeAfter returns where the requested page begins. ok is false for the first page.
+// placeAfter returns the proxy after which the requested page begins. ok is false for the first
+// page.
 func placeAfter(form url.Values) (p tables.ExpiryPlace, ok bool) {
 	at, id, found := strings.Cut(form.Get("behind"), "~")
 	var err error
@@ -167,7 +168,7 @@ func placeAfter(form url.Values) (p tables.ExpiryPlace, ok bool) {
 	return p, found && err == nil
 }
 
-// nextPage returns the address of the page after a proxy.
+// nextPage returns the address of the page that begins after a proxy.
 func nextPage(q accountRequest, last tables.ExpiryPlace) string {
 	form := q.URL.Query()
 	form.Set("behind", last.At.UTC().Format(time.RFC3339Nano)+"~"+last.ProxyID)
@@ -195,8 +196,8 @@ func (v *proxiesView) row(p tables.PricedProxy, now time.Time) proxyRow {
 	return row
 }
 
-// pricedRow adds the expected price of the next renewal. The price is a figure, because it
-// may be slow to find.
+// pricedRow adds the expected price of the next renewal. It reads the price as a figure,
+// because finding a price may be slow.
 func (s *proxyPages) pricedRow(ctx context.Context, a Account, v *proxiesView, p tables.PricedProxy) proxyRow {
 	row, c := v.row(p, s.Clock()), v.Coverage.Value
 	if c == nil || row.Schedule == "" || !c.Needs(p.Proxy) {
@@ -213,7 +214,7 @@ func (s *proxyPages) pricedRow(ctx context.Context, a Account, v *proxiesView, p
 	return row
 }
 
-// kindFresh is the maximum age of a price.
+// kindFresh is the age at which a price is looked up again.
 const kindFresh = 10 * time.Minute
 
 // bySchedule reports whether the requested state depends on schedules.
@@ -226,7 +227,8 @@ func (v *proxiesView) fits(row proxyRow) bool {
 	return (v.Schedule == "" || row.Schedule == v.Schedule) && (!v.bySchedule() || row.State == v.State)
 }
 
-// query returns the ledger query. ok is false if there is nothing to list, or not yet.
+// query returns the ledger query. ok is false if the filters are invalid, or if the coverage
+// they need is not ready yet.
 func (v *proxiesView) query(x span) (query tables.ProxiesQuery, ok bool) {
 	name, value, labelled := strings.Cut(v.Label, "=")
 	if v.Label != "" && (!labelled || name == "") {
@@ -248,14 +250,14 @@ func (v *proxiesView) query(x span) (query tables.ProxiesQuery, ok bool) {
 	return query, true
 }
 
-// list lists the proxies that expire in a span, pass the filters and satisfy keep. States
-// that depend on schedules are unknown until the coverage is ready.
+// list lists the proxies that expire in a span, pass the filters and satisfy keep. States that
+// depend on schedules are unknown until the coverage is ready.
 func (s *proxyPages) list(q accountRequest, v *proxiesView, x span, keep func(tables.PricedProxy) bool) error {
 	query, ok := v.query(x)
 	if !ok {
 		return nil
 	}
-	waiting, cancel := context.WithTimeout(q.Context(), figureWait) // for all kinds together
+	waiting, cancel := context.WithTimeout(q.Context(), figureWait) // one limit for all prices of the page together
 	defer cancel()
 	for range proxiesSteps {
 		page, err := q.account.Ledger().Fleet.ProxiesPage(q.Context(), query)
@@ -282,8 +284,8 @@ func (s *proxyPages) list(q accountRequest, v *proxiesView, x span, keep func(ta
 	return nil
 }
 
-// addNamed adds the proxy whose complete id was searched. A proxy that never expires is in
-// no list by expiry.
+// addNamed adds the proxy whose complete id was searched. Lists by expiry do not contain a
+// proxy that never expires.
 func (v *proxiesView) addNamed(q accountRequest) error {
 	if v.Query == "" || len(v.Rows) > 0 {
 		return nil
@@ -329,8 +331,8 @@ func (s *proxyPages) listUncovered(q accountRequest, v *proxiesView) error {
 	return nil
 }
 
-// listDue lists the proxies that become due on a day, by their expiry and their schedule's
-// renew_before.
+// listDue lists the proxies that become due on a day, according to their expiry and their
+// schedule's renew_before.
 func (s *proxyPages) listDue(q accountRequest, v *proxiesView) error {
 	begin, err := time.Parse(time.DateOnly, v.Due)
 	if err != nil {

@@ -1,5 +1,5 @@
-// The page of one proxy: its renewals and costs, and which schedule renews it next, or why
-// none does.
+// The page of one proxy: its renewals and costs, and which schedule renews it next, or why none
+// will.
 
 package web
 
@@ -21,20 +21,20 @@ import (
 type proxyView struct {
 	tables.Proxy
 
-	Listed   bool // seen in a listing
-	Gone     bool // missing from the last complete listing
+	Listed   bool // a listing has shown the proxy
+	Gone     bool // the last complete listing lacks the proxy
 	Why      schedules.RenewalOutlook
-	Order    string // the operation that bought it
+	Order    string // operation that bought the proxy
 	Renewals []tables.ProxyRenewal
 	Cost     tables.ProxyCost
-	PerDay   int64 // Cost per day bought
+	PerDay   int64 // cents of Cost for each bought day
 	Currency string
 	Coverage Made[*plans.Coverage]
-	Plan     Made[plans.Plan] // of its schedule
-	planned  bool             // the page shows the plan's answer
+	Plan     Made[plans.Plan] // plan of the proxy's schedule
+	planned  bool             // the page shows data from Plan
 }
 
-// Pending reports whether the page must be reloaded for its data.
+// Pending reports whether the page must be reloaded to show its data.
 func (v proxyView) Pending() bool { return v.Coverage.Pending() || v.planned && v.Plan.Pending() }
 
 // endingsShown limits the renewals on a proxy's page.
@@ -77,7 +77,7 @@ func (s *proxyPages) proxy(q accountRequest) {
 	s.frame.show(q, "proxy", "Proxy "+id, v)
 }
 
-// why says whether a proxy is renewed, or why not.
+// why returns whether a proxy will be renewed, and if not, why.
 func (s *insight) why(ctx context.Context, a Account, v *proxyView) (out schedules.RenewalOutlook, err error) {
 	from := schedules.RenewalOutlookFrom{
 		Proxy: v.Proxy, Listed: v.Listed, Gone: v.Gone, Renewals: v.Renewals, Now: s.Clock(), Coverage: v.Coverage.Value, NoCoverage: v.Coverage.Err,
@@ -98,7 +98,7 @@ func (s *insight) why(ctx context.Context, a Account, v *proxyView) (out schedul
 	return from.Outlook(ctx)
 }
 
-// statusOf returns a schedule's status, or why it is unknown.
+// statusOf returns a schedule's status, or why the status is unknown.
 func (s *insight) statusOf(ctx context.Context, a Account, name string) (status schedules.Status, problem string) {
 	n, err := s.needs(ctx, a)
 	switch {
@@ -110,9 +110,9 @@ func (s *insight) statusOf(ctx context.Context, a Account, name string) (status 
 	return schedules.StatusOf(n.Schedules, name)
 }
 
-// plan returns the plan of a schedule's run now, from the account's runner. It is made anew
-// for each page, unless that takes long. One from before the last run is not shown: a run
-// changes why a proxy is skipped.
+// plan returns what a schedule would renew if it ran now, from the account's leader. It is
+// computed for each page, unless that takes long. A plan from before the last run is not shown,
+// because a run changes why a proxy is skipped.
 func (s *insight) plan(ctx context.Context, a Account, schedule string) Made[plans.Plan] {
 	within := func(fresh time.Duration) Made[plans.Plan] {
 		return figureOf(ctx, s.figures, "plan:"+a.AccountName()+":"+schedule, fresh, func(ctx context.Context) (plans.Plan, error) {
@@ -128,14 +128,14 @@ func (s *insight) plan(ctx context.Context, a Account, schedule string) Made[pla
 	return made
 }
 
-// lastPlanned returns when the last run of a schedule was planned, zero if that is not known.
+// lastPlanned returns when the last run of a schedule was planned, or zero if that is unknown.
 func lastPlanned(ctx context.Context, l *ledger.Ledger, schedule string) time.Time {
 	last, err := l.Sweeps.LastSlot(ctx, schedule)
 	if err != nil {
 		return time.Time{}
 	}
 	row, err := l.Row(ctx, last.Seq)
-	if err != nil { // its row was archived
+	if err != nil { // the row was archived
 		return time.Time{}
 	}
 	return row.Instant()

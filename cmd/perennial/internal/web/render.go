@@ -21,7 +21,7 @@ import (
 	"perennial/schedules/plans"
 )
 
-// pageNames are the pages. Each is templates/NAME.html inside templates/layout.html.
+// pageNames lists the pages. Each page is templates/NAME.html inside templates/layout.html.
 var pageNames = []string{
 	"login", "failed", "overview", "operations", "operation", "reviews", "answered", "schedules", "schedule", "proxies", "proxy", "calendar", "money", "statement", "log", "changed",
 	"revealed", "webhooks", "dead", "letter", "runners", "attention", "confirm", "accounts",
@@ -106,7 +106,7 @@ func dayOfMonth(day string) string {
 	return at.Format("2 Jan")
 }
 
-// when formats an instant in UTC. A script converts it to the reader's zone.
+// when formats a time in UTC. A script in the page converts it to the reader's time zone.
 func when(v any) template.HTML {
 	var at time.Time
 	switch v := v.(type) {
@@ -125,7 +125,7 @@ func when(v any) template.HTML {
 	return template.HTML(`<time datetime="` + at.UTC().Format(time.RFC3339Nano) + `" title="` + text + ` UTC">` + text + ` UTC</time>`) //nolint:gosec // digits alone
 }
 
-// relative formats an instant relative to now: 3 hours ago, in 2 days.
+// relative formats a time relative to now, such as "3 hours ago" or "in 2 days".
 func relative(at, now time.Time) string {
 	text := humanize.RelTime(at, now, "ago", "from now")
 	if span, later := strings.CutSuffix(text, " from now"); later {
@@ -146,7 +146,7 @@ func ago(v any, now time.Time) string {
 	return "never"
 }
 
-// roughly formats a duration in days, or in hours if short.
+// roughly formats a duration in days, or in hours below 48.
 func roughly(d time.Duration) string {
 	if d >= 48*time.Hour {
 		return fmt.Sprintf("%d days", int(d.Hours()/24))
@@ -154,7 +154,7 @@ func roughly(d time.Duration) string {
 	return fmt.Sprintf("%d hours", int(d.Hours()))
 }
 
-// lag formats a short duration, such as between two facts.
+// lag formats a short duration, such as the time between two facts.
 func lag(d time.Duration) string {
 	switch {
 	case d < time.Second:
@@ -165,7 +165,8 @@ func lag(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
-// to returns the address of an account's page, with an id, or with query fields as pairs.
+// to returns the address of an account's page. query has names and values of query fields in
+// turn. Empty values are left out.
 func to(account, page string, query ...string) string {
 	values := url.Values{}
 	for i := 0; i+1 < len(query); i += 2 {
@@ -191,7 +192,7 @@ func stateName(state any) string {
 	return "on hold"
 }
 
-// short shortens a long id in the middle. The title has it in full. Sentences stay whole.
+// short shortens a long id in the middle. It leaves text with spaces unchanged.
 func short(id string) string {
 	if r := []rune(id); len(r) > 32 && !strings.Contains(id, " ") {
 		return string(r[:20]) + "…" + string(r[len(r)-8:])
@@ -207,15 +208,15 @@ type scheduleRows struct {
 	Now         time.Time
 }
 
-// exportLinks links to the files of an account's month.
+// exportLinks is the links to the export files of an account's month.
 type exportLinks struct{ Account, Month string }
 
-// Exports returns the file names by extension.
+// Exports returns the labels of the links by file extension.
 func (exportLinks) Exports() map[string]string {
 	return map[string]string{"csv": "Entries, CSV", "jsonl": "Entries, JSON lines", "beancount": "Beancount", "statement.csv": "Statement, CSV"}
 }
 
-// booksRows are the wallet rows of a page with a booksView.
+// booksRows is the wallet rows of a page with a booksView.
 type booksRows struct {
 	Account string
 	Of      any
@@ -229,7 +230,7 @@ type walletAt struct {
 	Currency string
 }
 
-// levels are the colours of states: ok, busy, warn and bad. Any other state is grey.
+// levels maps states to colors: ok, busy, warn and bad. Any other state is grey.
 var levels = map[string]string{
 	"delivered": "ok", "completed": "ok", "finished": "ok", "resolved": "ok", "succeeded": "ok",
 	"accepted": "busy", "sending": "busy", "waiting": "busy", "open": "busy", "pending": "busy", "planned": "busy",
@@ -254,7 +255,7 @@ func ReconciledText(x jobs.LastReconciliation, currency string) string {
 		text = "within what is in review or in progress, " + humanize.Time(x.At)
 	default:
 		off := ""
-		if *x.DifferenceCents != 0 { // otherwise the findings explain the difference
+		if *x.DifferenceCents != 0 { // if the difference is 0, only the findings are reported
 			off = ", the wallet is " + fact.Amount(*x.DifferenceCents, currency) + " off"
 		}
 		text = fmt.Sprintf("%s%s, %s: perennial ledger reconcile", english.Plural(x.Findings, "finding", ""), off, humanize.Time(x.At))

@@ -13,12 +13,12 @@ import (
 	"perennial/cmd/perennial/internal/verbs"
 )
 
-// The rate limit of reveals, shared by everybody. It slows a script that walks a fleet
-// until a person notices it in the journal.
+// The rate limit of reveals, shared by all people. It slows down a script that reveals many
+// proxies, until a person notices the entries in the journal.
 const (
 	revealsInARow = 5
 	revealEvery   = 2 * time.Second
-	revealWithin  = 15 * time.Second // for the provider's answer
+	revealWithin  = 15 * time.Second // limits the wait for the provider
 )
 
 // revealedView is the page of one reveal. It is never stored.
@@ -29,28 +29,27 @@ type revealedView struct {
 	Shown   []Credential
 }
 
-// Credential is one text of a proxy's connection data. It prints as "[redacted]". Only
-// Text returns it.
+// Credential is one part of a proxy's connection data. Formatting it prints "[redacted]". Only
+// Text returns the value.
 type Credential struct {
 	Name string
-	read func() string // a function: fmt follows pointers in unexported fields
+	read func() string // a function, because fmt prints unexported strings
 }
 
-// NewCredential returns a credential with a name, such as Password, and its text.
+// NewCredential returns a credential with a name, such as Password, and its value.
 func NewCredential(name, text string) Credential {
 	return Credential{name, func() string { return text }}
 }
 
-// Text returns the credential.
+// Text returns the value.
 func (c Credential) Text() string { return c.read() }
 
-// Format prints "[redacted]" for every verb.
+// Format prints "[redacted]" for every formatting verb.
 func (c Credential) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte("[redacted]")) }
 
-// reveal answers with a proxy's credentials after the journal has recorded who reads them
-// and why. This process asks the provider itself, and no other connection carries the
-// credentials. The answer is to a POST and not stored. Neither reloading nor going back
-// shows it again.
+// reveal responds with a proxy's credentials after the journal has recorded who reads them and
+// why. This process reads them from the provider, so no other connection carries them. The
+// response to a POST is not stored, so neither reloading nor going back shows it again.
 func (s *proxyPages) reveal(q accountRequest) {
 	name, id, reason := q.account.AccountName(), q.PostFormValue("id"), strings.TrimSpace(q.PostFormValue("reason"))
 	refuse := func(code int, why string) { s.revealed(q, code, revealedView{ProxyID: id, Why: why}) }

@@ -1,4 +1,4 @@
-// The list of reviews, and one answer to several.
+// The list of reviews, and one answer to several reviews.
 
 package web
 
@@ -20,11 +20,10 @@ import (
 const (
 	// reviewsShown limits the reviews on the page, the oldest first.
 	reviewsShown = 500
-	// answeredAtOnce limits the answers of one form. A person must be able to see them
-	// all.
+	// answeredAtOnce limits the answers of one form, so that a person can see them all.
 	answeredAtOnce = 100
-	// answersWithin limits the time for one form's answers. The server gives a request 30
-	// s.
+	// answersWithin limits the time for one form's answers. It is shorter than the 30 s that
+	// the server gives a request.
 	answersWithin = 25 * time.Second
 )
 
@@ -33,15 +32,15 @@ type reviewsView struct {
 	Groups   []reviewGroup
 	Waiting  int64
 	Shown    int
-	AtStake  fact.Sum // of the reviews shown
+	AtStake  fact.Sum // exposure of the reviews shown
 	Currency string
 }
 
-// reviewGroup holds reviews with one code and reason, which may share an answer.
+// reviewGroup holds reviews with equal code and reason, which may share an answer.
 type reviewGroup struct {
 	Code, Reason string
-	Ended        bool // no exposure: the answer only decides whether runs continue
-	Lines        bool // reviews of single proxies
+	Ended        bool // no exposure: the answer decides only whether schedules try again
+	Lines        bool // the reviews concern single proxies
 	Rows         []tables.Review
 	AtStake      fact.Sum
 	Priced       bool // every exposure is known and not 0
@@ -83,9 +82,9 @@ func (v *reviewsView) add(r tables.Review) {
 
 // answered is the result of one answer.
 type answered struct {
-	What    string // operation, and proxy
+	What    string // operation, and proxy if any
 	Done    bool
-	Unknown bool // it may have been made, or may still be made
+	Unknown bool // the answer may have been booked, or may still be booked
 	Why     string
 	Command string
 }
@@ -96,8 +95,8 @@ type answeredView struct {
 	Done int
 }
 
-// resolveSeveral answers several reviews one after another. Each answer is the same change
-// as on the operation's page.
+// resolveSeveral answers several reviews one after another. Each answer makes the same change
+// as the operation's page.
 func (s *operationPages) resolveSeveral(q accountRequest) {
 	name := q.account.AccountName()
 	if !q.session.MayChange(name) {
@@ -132,7 +131,7 @@ func (s *operationPages) resolveSeveral(q accountRequest) {
 	s.frame.show(q, "answered", fmt.Sprintf("%d of %d answered", v.Done, len(v.Rows)), v)
 }
 
-// reviewKey identifies a review and its exposure in a form.
+// reviewKey encodes a review and its exposure for a form.
 func reviewKey(r tables.Review) string {
 	return url.Values{"id": {r.OperationID}, "line": {r.ProxyID}, "cents": {strconv.FormatInt(r.AtStakeCents.Or(0), 10)}}.Encode()
 }
@@ -174,7 +173,7 @@ func (s *operationPages) resolveOne(ctx context.Context, q accountRequest, key, 
 		one.Why, one.Unknown = err.Error(), errors.Is(err, ErrNoAnswer)
 	}
 	if errors.Is(err, ErrUnconfirmed) {
-		one.Why = unlikely(err) + ". If it is right, answer again and mark that it is"
+		one.Why = confirmReason(err) + ". If it is right, answer again and mark that it is"
 	}
 	return one
 }

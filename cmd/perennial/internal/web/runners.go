@@ -1,4 +1,4 @@
-// The list of runners, with their accounts, standbys and lag.
+// The list of runners, with their accounts, roles and lag.
 
 package web
 
@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// Runner is a live runner, from its own heartbeat.
+// Runner is a live runner, as its own heartbeat describes it.
 type Runner struct {
 	Name      string
 	Version   string
 	StartedAt time.Time
 	SaidAt    time.Time
-	Stopping  bool // draining: takes no accounts
-	This      bool // serves this page
+	Stopping  bool // draining, so it takes no accounts
+	This      bool // the runner that serves this page
 	Accounts  []RunnerAccount
 }
 
@@ -23,11 +23,11 @@ type Runner struct {
 type RunnerAccount struct {
 	Account string
 	Role    string // active or standby
-	Head    int64  // last row of its ledger
+	Head    int64  // last row of the runner's ledger
 	Lag     uint64 // rows of the events stream that a standby has not applied yet
 	Lease   bool
-	Ready   bool // a standby that could run the account at once
-	Borrows bool // a command that has borrowed the account
+	Ready   bool // the runner leads the account and works, or is a standby that could lead it immediately
+	Borrows bool // a CLI command that asks for the account or has borrowed it
 
 	Settings string // hash of the account's settings and schedules
 }

@@ -1,4 +1,4 @@
-// The list of schedules, and the page of one with its next and past runs and its plan.
+// The list of schedules, and the page of one schedule with its next and past runs and its plan.
 
 package web
 
@@ -45,7 +45,7 @@ type scheduleView struct {
 	Next     []nextSlot
 	Runs     []*schedules.Run
 	Currency string
-	Planned  bool // the page asked for a plan
+	Planned  bool // the page was requested with a plan
 	Plan     Made[plans.Plan]
 	Change   *planChange
 	Skipped  *skippedView
@@ -56,32 +56,32 @@ type scheduleView struct {
 // skippedView lists the proxies that the last run skipped and that are still due.
 type skippedView struct {
 	Run  *schedules.LastRun
-	Rows []tables.Proxy // the first of them
+	Rows []tables.Proxy // the first ones; All is their total number
 	All  int
 }
 
-// Pending reports whether the page must be reloaded for its data.
+// Pending reports whether the page must be reloaded to show its data.
 func (v *scheduleView) Pending() bool { return v.Planned && v.Plan.Pending() }
 
 // approval is what a plan that needs approval renews.
 type approval struct {
-	Rows  []plans.Included // the first of them
+	Rows  []plans.Included // the first proxies
 	All   int
 	Cost  string
-	Notes []string // where the other due proxies of the run are
+	Notes []string // what happened or will happen to the other due proxies of the run
 }
 
-// approvalShown limits the proxies listed of a plan that needs approval.
+// approvalShown limits the proxies that a plan's approval lists.
 const approvalShown = 200
 
-// nextSlot is a scheduled time in the schedule's zone and in UTC.
+// nextSlot is a scheduled time in UTC, and as text in the schedule's time zone.
 type nextSlot struct {
 	At   time.Time
 	Here string
 }
 
 const (
-	// planWithin limits a change that plans. An outdated table of proxies is listed first.
+	// planWithin limits a change that makes a plan, which may first have to list the proxies.
 	planWithin = 20 * time.Second
 	nextShown  = 5
 	slotsShown = 20
@@ -133,7 +133,8 @@ func (s *overviewPages) schedule(q accountRequest) {
 	s.frame.show(q, "schedule", "Schedule "+name, &v)
 }
 
-// skippedBy returns the proxies that a schedule's last run skipped, or nil for none.
+// skippedBy returns the proxies that a schedule's last run skipped. It returns nil if the run
+// skipped none.
 func skippedBy(ctx context.Context, a Account, one plans.Schedule) (*skippedView, error) {
 	run, err := schedules.ReadLastRun(ctx, a.Ledger(), one)
 	if err != nil || run == nil || run.Result.Skipped == 0 {
@@ -156,7 +157,7 @@ func skippedBy(ctx context.Context, a Account, one plans.Schedule) (*skippedView
 func (v *scheduleView) fillNext(one plans.Schedule, now time.Time) {
 	slots, zone, err := one.Slots(now, nextShown)
 	if err != nil {
-		return // configurations are validated when read
+		return // cannot happen: the configuration was validated
 	}
 	for _, at := range slots {
 		v.Next = append(v.Next, nextSlot{at, at.In(zone).Format("Mon 2006-01-02 15:04:05 MST")})
@@ -164,13 +165,13 @@ func (v *scheduleView) fillNext(one plans.Schedule, now time.Time) {
 }
 
 // approvalOf returns what a plan renews, the first to expire first. It returns nil if the
-// plan's row is gone.
+// plan's row no longer exists.
 func approvalOf(ctx context.Context, l *ledger.Ledger, plan string) (*approval, error) {
 	slots, err := l.Sweeps.HeldSlots(ctx, plan)
 	if err != nil || len(slots) == 0 {
 		return nil, err
 	}
-	f, err := l.Sweeps.Plan(ctx, slots[0]) // the first row holds the commands
+	f, err := l.Sweeps.Plan(ctx, slots[0]) // only the first row of a plan has the commands
 	if errors.Is(err, ledger.ErrNotFound) {
 		return nil, nil //nolint:nilnil // there is none
 	}
@@ -199,7 +200,7 @@ func approvalOf(ctx context.Context, l *ledger.Ledger, plan string) (*approval, 
 	return v, nil
 }
 
-// addEarlier says what earlier parts of the plan's run have renewed.
+// addEarlier notes how many proxies earlier parts of the plan's run have renewed.
 func (v *approval) addEarlier(ctx context.Context, l *ledger.Ledger, f fact.SweepPlanned, currency string) error {
 	runs, err := schedules.Runs(ctx, l, f.Schedule, slotsShown)
 	i := slices.IndexFunc(runs, func(r *schedules.Run) bool { return r.Began.Equal(*f.Of) })
@@ -221,8 +222,8 @@ func (v *approval) Text() string {
 	return v.Cost + " for " + english.Plural(v.All, "proxy", "proxies")
 }
 
-// costText formats the expected cost of proxies, with list prices where nothing was paid
-// yet.
+// costText formats the expected cost of proxies. It uses list prices for proxies for which
+// nothing was paid yet.
 func costText(all []plans.Included, currency string) string {
 	sum := plans.SumOf(all)
 	listed, n := plans.SumListed(all)
@@ -236,24 +237,25 @@ func costText(all []plans.Included, currency string) string {
 	return fmt.Sprintf("%s (%s of it at list price)", whole.Text(currency), fact.Amount(listed, currency))
 }
 
-// planChange is the difference between the plan of now and the schedule's plan that needs
-// approval. A finished run is not compared: what it renewed is not due any more.
+// planChange is the difference between a plan made now and the schedule's plan that needs
+// approval.
 type planChange struct {
 	Added, Gone       []string // the first proxies of each
 	AddedAll, GoneAll int
-	Dearer, Cheaper   int        // proxies in both, compared with their command's average expected cost
-	By                fact.Cents // cost increase; unknown if a price is unknown
+	Dearer, Cheaper   int        // number of proxies in both plans; the price in the earlier plan is its command's average
+	By                fact.Cents // increase of the cost; unknown if a price is unknown
 }
 
-// changedShown limits the proxies named in a difference.
+// changedShown limits the proxies that a difference lists.
 const changedShown = 50
 
-// Same reports whether nothing differs.
+// Same reports whether the plans are equal.
 func (x *planChange) Same() bool {
 	return x.AddedAll+x.GoneAll+x.Dearer+x.Cheaper == 0 && x.By.Known() && x.By.Or(0) == 0
 }
 
-// Cost says by how much the cost differs, or "" if it does not or is not known.
+// Cost says by how much the cost differs. It returns "" if the cost does not differ or the
+// difference is unknown.
 func (x *planChange) Cost(currency string) string {
 	switch cents := x.By.Or(0); {
 	case cents > 0:
@@ -264,7 +266,8 @@ func (x *planChange) Cost(currency string) string {
 	return ""
 }
 
-// changeOf compares a plan with the one that needs approval. It returns nil if none does.
+// changeOf compares a plan with the plan that needs approval. It returns nil if there is no
+// such plan.
 func changeOf(ctx context.Context, l *ledger.Ledger, plan plans.Plan, held string) *planChange {
 	slots, err := l.Sweeps.HeldSlots(ctx, held)
 	if err != nil || len(slots) == 0 {
@@ -272,7 +275,7 @@ func changeOf(ctx context.Context, l *ledger.Ledger, plan plans.Plan, held strin
 	}
 	f, err := l.Sweeps.Plan(ctx, slots[0])
 	if err != nil {
-		return nil // archived
+		return nil // the plan was archived
 	}
 	x, all, before := &planChange{}, plans.PlannedProxies(f), map[string]int64{}
 	if was, now := plans.SumOf(all), plan.Estimate(); now.Lacks+was.Lacks == 0 {

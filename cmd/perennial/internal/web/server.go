@@ -21,22 +21,22 @@ import (
 	"perennial/schedules/plans"
 )
 
-// Account is an account for the web UI.
+// Account is an account in the web UI.
 type Account interface {
 	// AccountName returns the name in the configuration.
 	AccountName() string
-	// Ledger returns this process's ledger, also on a standby.
+	// Ledger returns this process's ledger. A standby also has one.
 	Ledger() *ledger.Ledger
 	// Role returns active or standby.
 	Role() string
 	// Health returns the account's health checks.
 	Health() []Check
-	// Schedules returns the configured schedules. ReadList reads the proxy lists that they
-	// name.
+	// Schedules returns the configured schedules. ReadList reads the lists of proxies that they
+	// refer to.
 	Schedules() []plans.Schedule
 	ReadList(name string) ([]byte, error)
-	// Ask calls a verb of the account's service on any runner. The request's fields by and
-	// reason are the person's.
+	// Ask makes a service request to the account's leader, on whichever machine it runs. The
+	// fields by and reason of the request must be the person's.
 	Ask(ctx context.Context, verb string, question, answer any) error
 	Letters
 	// Webhooks returns the account's webhooks.
@@ -49,12 +49,12 @@ type Account interface {
 type Letters interface {
 	// Letters yields the dead letters after a sequence.
 	Letters(ctx context.Context, after uint64) iter.Seq2[Letter, error]
-	// CountLetters returns how many dead letters there are.
+	// CountLetters returns the number of dead letters.
 	CountLetters(ctx context.Context) (int64, error)
 	// Letter returns one dead letter, or ErrNoLetter.
 	Letter(ctx context.Context, seq uint64) (Letter, error)
-	// Requeue publishes a corrected command in place of a dead letter, in a person's name.
-	// It refuses a command that the intake would refuse.
+	// Requeue publishes a corrected command in place of a dead letter, in a person's name. It
+	// refuses a command that the intake would refuse.
 	Requeue(ctx context.Context, seq uint64, content []byte, by, reason string) error
 }
 
@@ -69,11 +69,11 @@ type Check struct {
 // Config configures a [Server].
 type Config struct {
 	Accounts []Account
-	Key      []byte // of [Key]
-	// Tokens returns the entries of the tokens file. It is called at each login, and at
-	// each request of a session begun with a token.
+	Key      []byte // from the function [Key]
+	// Tokens returns the entries of the tokens file. It is called at each login, and at each
+	// request of a session that began with a token.
 	Tokens   func() ([]Token, error)
-	Identity Identity // people named by a proxy
+	Identity Identity // how a proxy may name people
 	Runners  func(ctx context.Context) ([]Runner, error)
 	// ServesHost reports whether a host name is served.
 	ServesHost func(host string) bool
@@ -84,7 +84,7 @@ type Config struct {
 
 // Server serves the pages. It implements http.Handler.
 type Server struct {
-	*doors
+	*auth
 
 	patterns []string // all routes
 	handler  http.Handler
@@ -95,8 +95,8 @@ type Server struct {
 	EndLive func()
 }
 
-// The rate limit of failed logins, shared by everybody. A token has 256 random bits, and a
-// link more.
+// The rate limit of failed logins, shared by all people. Guessing is hopeless anyway: a token
+// has 256 random bits, and a link a signature.
 const (
 	loginsInARow = 10
 	loginEvery   = 2 * time.Second
@@ -110,27 +110,27 @@ func New(c Config) *Server {
 	sessions, figures := newSessions(c.Key, c.Clock), newFigures(c.Clock)
 	insight := &insight{Config: &c, figures: figures}
 	frame := &frame{Config: &c, sessions: sessions, insight: insight}
-	doors := &doors{Config: &c, sessions: sessions, frame: frame, logins: rate.NewLimiter(rate.Every(loginEvery), loginsInARow)}
-	live := &livePages{Config: &c, insight: insight, doors: doors, ended: make(chan struct{})}
+	auth := &auth{Config: &c, sessions: sessions, frame: frame, logins: rate.NewLimiter(rate.Every(loginEvery), loginsInARow)}
+	live := &livePages{Config: &c, insight: insight, auth: auth, ended: make(chan struct{})}
 	overview := &overviewPages{Config: &c, insight: insight, frame: frame, live: live}
 	operations := &operationPages{Config: &c, insight: insight, frame: frame}
 	money := &moneyPages{Config: &c, insight: insight, frame: frame}
 	proxies := &proxyPages{Config: &c, insight: insight, frame: frame, reveals: rate.NewLimiter(rate.Every(revealEvery), revealsInARow)}
-	s := &Server{doors: doors, figures: figures, EndLive: sync.OnceFunc(func() { close(live.ended) })}
+	s := &Server{auth: auth, figures: figures, EndLive: sync.OnceFunc(func() { close(live.ended) })}
 	mux := http.NewServeMux()
 	handle := func(pattern string, h http.HandlerFunc) {
 		s.patterns = append(s.patterns, pattern)
 		mux.HandleFunc(pattern, h)
 	}
-	static, _ := fs.Sub(embedded, "static") // cannot fail: it is compiled in
+	static, _ := fs.Sub(embedded, "static") // cannot fail, because the directory is compiled in
 	handle("GET /static/", http.StripPrefix("/static/", http.FileServerFS(static)).ServeHTTP)
 	handle("GET /static/vendor/{file}", serveVendored)
-	handle("GET /login", doors.loginPage)
-	handle("POST /login", doors.login)
-	handle("GET /{$}", doors.signedIn(overview.overview))
-	handle("GET /runners", doors.signedIn(overview.runners))
-	handle("POST /logout", doors.signedIn(doors.logout))
-	handle("GET /changes", doors.signedIn(live.changes))
+	handle("GET /login", auth.loginPage)
+	handle("POST /login", auth.login)
+	handle("GET /{$}", auth.signedIn(overview.overview))
+	handle("GET /runners", auth.signedIn(overview.runners))
+	handle("POST /logout", auth.signedIn(auth.logout))
+	handle("GET /changes", auth.signedIn(live.changes))
 	for path, page := range map[string]func(accountRequest){
 		"GET /a/{account}/overview":       overview.accountOverview,
 		"GET /a/{account}/attention":      overview.attention,
@@ -153,9 +153,9 @@ func New(c Config) *Server {
 		"POST /a/{account}/reveal":        proxies.reveal,
 		"GET /a/{account}/log":            overview.decisions,
 	} {
-		handle(path, doors.ofAccount(page))
+		handle(path, auth.ofAccount(page))
 	}
-	s.handler = doors.guarded(mux)
+	s.handler = auth.guarded(mux)
 	return s
 }
 
@@ -174,7 +174,7 @@ type accountRequest struct {
 	account Account
 }
 
-// frame is what surrounds every page: the navigation, the person, and the errors.
+// frame writes pages and errors with their surroundings: the navigation and the person.
 type frame struct {
 	*Config
 	sessions *sessions
@@ -192,7 +192,7 @@ func (s *frame) account(p Person, name string) Account {
 }
 
 // ofAccount wraps a handler for requests about one account.
-func (s *doors) ofAccount(page func(accountRequest)) http.HandlerFunc {
+func (s *auth) ofAccount(page func(accountRequest)) http.HandlerFunc {
 	return s.signedIn(func(w http.ResponseWriter, r *http.Request, x session) {
 		a := s.frame.account(x.Person, r.PathValue("account"))
 		if a == nil {
@@ -203,25 +203,25 @@ func (s *doors) ofAccount(page func(accountRequest)) http.HandlerFunc {
 	})
 }
 
-// view is the data of the frame around every page.
+// view is the data of a page, with the frame around it.
 type view struct {
 	Title    string
-	Section  string // of the navigation
+	Section  string // section of the navigation
 	Person   Person
 	Form     string // the form token
-	ByHeader bool   // a proxy signed the person in, and signs out
+	ByHeader bool   // a proxy has signed the person in, and must sign the person out
 	Accounts []string
-	Account  string // the page's account, "" for all
+	Account  string // account of the page; "" for all accounts
 	Pages    []pageLink
 	Standby  bool
 	Alone    string // why other runners are unknown; "" if they are known
-	Paused   string // what is paused and why; "" for nothing
+	Paused   string // what is paused and why; "" if nothing is paused
 	CanAct   bool
-	Command  string // the equivalent command of a change
+	Command  string // CLI command that is equivalent to a change
 	Now      time.Time
 	Version  string
-	Edition  string // the state shown, compared with that of /changes
-	Pending  bool   // a figure is not ready: reload the page
+	Edition  string // the state shown, which the page compares with that of /changes
+	Pending  bool   // a figure is not ready, so the page must be reloaded
 	Data     any
 }
 
@@ -253,7 +253,8 @@ var sectionOf = map[string]string{
 	"reviews": "attention", "answered": "attention", "dead": "attention", "letter": "attention", "operation": "operations", "schedule": "schedules", "proxy": "proxies", "revealed": "proxies", "statement": "money",
 }
 
-// page writes a complete page, or an error. A template that fails shows nothing.
+// page writes a complete page. If the template fails, it writes an error and no part of the
+// page.
 func (s *frame) page(w http.ResponseWriter, r *http.Request, name string, code int, v view) {
 	v.Pages = s.navigation(r.Context(), v.Person, v.Account)
 	var out bytes.Buffer
@@ -301,7 +302,7 @@ func (s *frame) showAs(q accountRequest, name, title string, code int, data any)
 			v.Alone = c.Detail
 		}
 	}
-	if n, err := s.insight.needs(q.Context(), q.account); err == nil && name != "attention" { // that page lists the pauses
+	if n, err := s.insight.needs(q.Context(), q.account); err == nil && name != "attention" { // the attention page lists the pauses itself
 		v.Paused = pausesText(n.Pauses, v.Now)
 	}
 	if waits, ok := data.(interface{ Pending() bool }); ok {
@@ -322,7 +323,7 @@ func (s *frame) fail(w http.ResponseWriter, r *http.Request, x session, code int
 	s.page(w, r, "failed", code, v)
 }
 
-// broken writes an error page for a ledger that cannot be read.
+// broken writes an error page because the ledger cannot be read.
 func (s *frame) broken(q accountRequest, err error) {
 	s.fail(q.to, q.Request, q.session, http.StatusInternalServerError, "This cannot be read now: "+err.Error(), err)
 }

@@ -25,17 +25,17 @@ import (
 // Role is what a person may do in the web UI.
 type Role string
 
-// The roles. An operator may do what a viewer may.
+// The roles. An operator may do everything that a viewer may do.
 const (
-	Viewer   Role = "viewer"   // read only
-	Operator Role = "operator" // read and change
+	Viewer   Role = "viewer"   // may read
+	Operator Role = "operator" // may read and change
 )
 
 // Person is a signed-in person.
 type Person struct {
 	Name     string   `json:"name"`
 	Role     Role     `json:"role"`
-	Accounts []string `json:"accounts,omitempty"` // empty: all
+	Accounts []string `json:"accounts,omitempty"` // visible accounts; empty means all
 }
 
 // MaySee reports whether the person may see an account.
@@ -55,10 +55,10 @@ const (
 	keyBytes = 32
 )
 
-// ErrKey reports a file without a valid key.
+// ErrKey means that a file has no valid key.
 var ErrKey = errors.New("the key of the pages cannot be used: remove the file, and the next start of `perennial run` makes one; everybody signs in again")
 
-// Key reads the key of the web UI. With makeIt it creates a missing file, with mode 0600.
+// Key reads the key of the web UI. If makeIt is set, it creates a missing file with mode 0600.
 func Key(path string, makeIt bool) ([]byte, error) {
 	text, err := files.Read(path, 4<<10)
 	if errors.Is(err, fs.ErrNotExist) && makeIt {
@@ -90,11 +90,11 @@ type session struct {
 
 	ID      string    `json:"id"`
 	Expires time.Time `json:"expires"`
-	Token   string    `json:"token,omitempty"` // hash of the token that began it
+	Token   string    `json:"token,omitempty"` // hash of the token with which the session began
 
-	before   string // previous period's id, if a header began the session
+	before   string // id in the previous period, if a header began the session
 	byHeader bool
-	edition  string // from before this request was answered
+	edition  string // edition from before the request was handled
 }
 
 // link is the content of a one-time link.
@@ -125,7 +125,7 @@ func sign(key []byte, purpose string, v any) string {
 	return base64.RawURLEncoding.EncodeToString(data) + "." + base64.RawURLEncoding.EncodeToString(mac(key, purpose, data))
 }
 
-// maxSigned limits the text to decode.
+// maxSigned limits the text that is decoded, in bytes.
 const maxSigned = 8 << 10
 
 func verify(key []byte, purpose, text string, v any) bool {
@@ -141,7 +141,7 @@ func verify(key []byte, purpose, text string, v any) bool {
 	return json.Unmarshal(data, v) == nil
 }
 
-// Link returns a one-time code that signs a person in, valid for [LinkLife] from now.
+// Link returns a one-time code that signs a person in. It is valid for [LinkLife] from now.
 func Link(key []byte, p Person, now time.Time) string {
 	return sign(key, forLink, link{p, rand.Text(), now.UTC()})
 }
@@ -150,22 +150,23 @@ func Link(key []byte, p Person, now time.Time) string {
 type sessions struct {
 	key     []byte
 	clock   func() time.Time
-	started time.Time // refuse earlier codes: this process does not know whether they were used
+	started time.Time // earlier codes are refused, because this process does not know whether they were used
 
 	mu    sync.Mutex
-	spent map[string]time.Time // ids of used links and ended sessions, until they may be forgotten
+	spent map[string]time.Time // ids of used links and ended sessions, with the time after which they can be forgotten
 }
 
 func newSessions(key []byte, clock func() time.Time) *sessions {
 	return &sessions{key: key, clock: clock, started: clock(), spent: map[string]time.Time{}}
 }
 
-// begin returns the cookie of a new session. token is a token's hash, or "" for a link.
+// begin returns the cookie of a new session. token is the hash of a token, or "" for a link.
 func (s *sessions) begin(p Person, token string) string {
 	return sign(s.key, forSession, session{Person: p, ID: rand.Text(), Expires: s.clock().Add(sessionLife).UTC(), Token: token})
 }
 
-// read returns the session of a cookie. ok is false if it is invalid or has ended.
+// read returns the session of a cookie. ok is false if the cookie is invalid or the session has
+// ended.
 func (s *sessions) read(cookie string) (x session, ok bool) {
 	if !verify(s.key, forSession, cookie, &x) || !x.Expires.After(s.clock()) {
 		return session{}, false
@@ -183,7 +184,7 @@ func (s *sessions) end(x session) {
 	s.spend(x.ID, x.Expires)
 }
 
-// redeem returns the person of a one-time code and uses the code up.
+// redeem returns the person of a one-time code and uses up the code.
 func (s *sessions) redeem(code string) (p Person, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -194,7 +195,7 @@ func (s *sessions) redeem(code string) (p Person, ok bool) {
 	return x.Person, ok
 }
 
-// named returns the person of a one-time code without using it.
+// named returns the person of a one-time code without using up the code.
 func (s *sessions) named(code string) (p Person, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -202,7 +203,7 @@ func (s *sessions) named(code string) (p Person, ok bool) {
 	return x.Person, ok
 }
 
-// valid decodes an unused code. The caller holds mu.
+// valid decodes an unused code. The caller must hold mu.
 func (s *sessions) valid(code string) (x link, ok bool) {
 	if !verify(s.key, forLink, code, &x) {
 		return link{}, false

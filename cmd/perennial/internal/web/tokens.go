@@ -1,5 +1,5 @@
-// The tokens file: people who may sign in with a token, and their roles. It holds only
-// hashes.
+// The tokens file: people who may sign in with a token, and their roles. It contains only
+// hashes of tokens.
 
 package web
 
@@ -25,11 +25,11 @@ import (
 type Token struct {
 	Name     string   `yaml:"name"`
 	Role     Role     `yaml:"role"`
-	Accounts []string `yaml:"accounts,omitempty"` // empty: all
-	SHA256   string   `yaml:"sha256"`             // of the token, in hexadecimal
+	Accounts []string `yaml:"accounts,omitempty"` // visible accounts; empty means all
+	SHA256   string   `yaml:"sha256"`             // hash of the token, in hexadecimal
 }
 
-// tokenPrefix identifies a token found among other secrets.
+// tokenPrefix makes a token recognizable among other secrets.
 const tokenPrefix = "pwt_"
 
 const maxTokensFile = 1 << 20
@@ -49,8 +49,8 @@ func (t Token) check() error {
 	return nil
 }
 
-// ReadTokens reads the tokens file, which only its owner may read. A missing file has no
-// tokens.
+// ReadTokens reads the tokens file, which only its owner may read. It returns no tokens if the
+// file does not exist.
 func ReadTokens(path string) ([]Token, error) {
 	text, err := files.Read(path, maxTokensFile, onlyOwner)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -83,7 +83,7 @@ func onlyOwner(path string, info fs.FileInfo) error {
 	return nil
 }
 
-// AddToken creates a token, appends its hash to the file and returns it. The token is not
+// AddToken creates a token, appends its hash to the file and returns the token, which is not
 // stored.
 func AddToken(path string, t Token) (token string, err error) {
 	token = tokenPrefix + rand.Text() + rand.Text()
@@ -117,8 +117,8 @@ func hashOf(token string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// owner returns the person whose token has a hash. It compares every entry, even after a
-// match.
+// owner returns the person whose token has a hash. It compares every entry, even after a match,
+// so that its duration reveals nothing.
 func owner(all []Token, hash string) (p Person, ok bool) {
 	have := []byte(hash)
 	for _, t := range all {

@@ -1,5 +1,4 @@
-// Third-party files, served as published. vendor/SHA256SUMS lists their versions and
-// checksums.
+// Third-party files, served as published. vendor/SHA256SUMS lists their versions and checksums.
 
 package web
 
@@ -13,7 +12,7 @@ import (
 //go:embed vendor/*
 var vendored embed.FS
 
-// serveVendored serves a file of vendor/. Browsers cache and revalidate it.
+// serveVendored serves a file of vendor/. Browsers cache the file and revalidate it.
 func serveVendored(w http.ResponseWriter, r *http.Request) {
 	name := "vendor/" + r.PathValue("file")
 	text, err := vendored.ReadFile(name)

@@ -17,11 +17,11 @@ import (
 type Webhooks interface {
 	// List returns the configured webhooks, and removed ones that still have a position.
 	List(ctx context.Context) ([]webhook.Status, error)
-	// Test sends a signed event and describes the reply. An error means that the event was
-	// not accepted.
+	// Test sends a signed test event and describes the reply. It returns an error if the event
+	// was not accepted.
 	Test(ctx context.Context, name string) (said string, err error)
-	// Replay delivers again from a sequence, or from the first event since an instant, in
-	// a person's name.
+	// Replay delivers again from a sequence, or from the first event since a time, in a
+	// person's name.
 	Replay(ctx context.Context, name string, seq uint64, since time.Time, by, reason string) (said string, err error)
 }
 
@@ -36,15 +36,15 @@ func (s *overviewPages) webhooks(q accountRequest) {
 	s.frame.show(q, "webhooks", "Webhooks", all)
 }
 
-func testWebhook(form func(string) string) (deed, []string, error) {
+func testWebhook(form func(string) string) (changeFunc, []string, error) {
 	name := form("id")
 	return func(ctx context.Context, a Account, _ signature) (string, error) {
 		return a.Webhooks().Test(ctx, name)
 	}, []string{"webhooks", "test", name}, nil
 }
 
-// replayWebhook parses where to replay from: a sequence, or a day.
-func replayWebhook(form func(string) string) (deed, []string, error) {
+// replayWebhook parses the start of a replay: a sequence, a day or a time.
+func replayWebhook(form func(string) string) (changeFunc, []string, error) {
 	name, from := form("id"), form("from")
 	var since time.Time
 	seq, err := strconv.ParseUint(from, 10, 64)

@@ -1,4 +1,4 @@
-// One delivery attempt: a signed POST, and the meaning of its reply.
+// One delivery attempt: a signed POST, and the interpretation of its reply.
 
 package webhook
 
@@ -20,15 +20,15 @@ import (
 // Outcome is the result of an attempt.
 type Outcome string
 
-// The outcomes. Attempts with any other outcome than Delivered are retried, or need
-// review.
+// The outcomes. Delivered ends an event's delivery, and Gone stops the sink. After any other
+// outcome, the event is retried.
 const (
 	Delivered   Outcome = "delivered"    // 2xx
 	Refused     Outcome = "refused"      // 4xx, or a redirect, which is not followed
 	RateLimited Outcome = "rate_limited" // 429
 	Failed      Outcome = "failed"       // 5xx
 	Unreachable Outcome = "unreachable"  // no reply in time, or no HTTP reply
-	Gone        Outcome = "gone"         // 410: the sink stops sending
+	Gone        Outcome = "gone"         // 410; the sink stops
 )
 
 // Outcomes returns all outcomes.
@@ -36,13 +36,13 @@ func Outcomes() []Outcome {
 	return []Outcome{Delivered, Refused, RateLimited, Failed, Unreachable, Gone}
 }
 
-// Reply is the recorded reply to an attempt. Reason is text for people, without text from
-// the endpoint.
+// Reply is the recorded reply to an attempt. Reason is for people and never quotes the
+// endpoint.
 type Reply struct {
 	Outcome    Outcome
-	Status     int // HTTP status; 0: no reply
+	Status     int // HTTP status; 0 if there was no reply
 	Reason     string
-	RetryAfter time.Duration // 0: none given
+	RetryAfter time.Duration // 0 if the reply has no valid Retry-After
 	Took       time.Duration
 }
 
@@ -50,21 +50,21 @@ type Reply struct {
 type Endpoint struct {
 	URL       string
 	Secrets   Secrets
-	Timeout   time.Duration // of one attempt, up to the reply's status line
+	Timeout   time.Duration // limits one attempt, up to the reply's headers
 	Transport http.RoundTripper
 	Clock     func() time.Time
 	UserAgent string
-	// Certificate explains a certificate error and what to do. It returns "" for other
-	// errors.
+	// Certificate returns an explanation of a certificate error and its remedy. It returns ""
+	// for other errors.
 	Certificate func(err error, now time.Time) string
 }
 
 const (
-	// replyMost limits how much of a reply's body is read, and drainFor how long. The body
-	// is discarded: reading it lets the connection be reused.
+	// replyMost limits the bytes, and drainFor the time, for reading a reply's body. The body
+	// is discarded, but a connection can be reused only after its body was read.
 	replyMost = 64 << 10
 	drainFor  = 100 * time.Millisecond
-	// retryAfterMost limits the wait that an endpoint may ask for.
+	// retryAfterMost limits the wait that an endpoint may request.
 	retryAfterMost = time.Hour
 	contentType    = "application/cloudevents+json"
 )
@@ -81,11 +81,11 @@ func NewTransport(concurrency int) *http.Transport {
 	}
 }
 
-// Host returns the endpoint's scheme and host for logs and tables. Its path and query may
-// hold a token.
+// Host returns the endpoint's scheme and host for logs and tables. The path and query may
+// contain a token.
 func (e Endpoint) Host() string { return Host(e.URL) }
 
-// Host returns an address's scheme and host.
+// Host returns an address's scheme and host. It returns "" if the address is invalid.
 func Host(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -101,7 +101,7 @@ func (e Endpoint) Close() {
 	}
 }
 
-// Send makes one attempt.
+// Send makes one attempt to deliver the event with this id.
 func (e Endpoint) Send(ctx context.Context, id string, body []byte) (r Reply) {
 	began := e.Clock()
 	defer func() { r.Took = max(e.Clock().Sub(began), 0) }()
@@ -114,7 +114,7 @@ func (e Endpoint) Send(ctx context.Context, id string, body []byte) (r Reply) {
 	request.Header.Set("Content-Type", contentType)
 	request.Header.Set("User-Agent", e.UserAgent)
 	e.Secrets.sign(request.Header, id, began, body)
-	response, err := e.Transport.RoundTrip(request) // not http.Client, which follows redirects and puts the address in errors
+	response, err := e.Transport.RoundTrip(request) // http.Client is not used, because it follows redirects and puts the address in errors
 	if err != nil {
 		return Reply{Outcome: Unreachable, Reason: e.why(ctx, err)}
 	}
@@ -148,7 +148,7 @@ func (e Endpoint) read(response *http.Response) Reply {
 	return r
 }
 
-// retryAfter parses both forms of the header. It returns 0 for anything else.
+// retryAfter parses a Retry-After header: seconds or a date. It returns 0 for any other text.
 func retryAfter(text string, now time.Time) time.Duration {
 	if seconds, err := strconv.ParseUint(strings.TrimSpace(text), 10, 31); err == nil {
 		return min(time.Duration(seconds)*time.Second, retryAfterMost)
@@ -159,8 +159,8 @@ func retryAfter(text string, now time.Time) time.Duration {
 	return 0
 }
 
-// why says why there was no reply. It repeats only network and certificate errors, because
-// others of net/http may quote the endpoint.
+// why returns why there was no reply. It quotes only network and certificate errors, because
+// other errors of net/http may contain text from the endpoint.
 func (e Endpoint) why(ctx context.Context, err error) string {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fmt.Sprintf("no reply within %s", e.Timeout)

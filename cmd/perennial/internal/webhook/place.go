@@ -1,4 +1,4 @@
-// The place where a webhook's delivery continues, also after its history was cut.
+// The position where a webhook's delivery continues, even if the history was cut.
 
 package webhook
 
@@ -10,15 +10,15 @@ import (
 	"perennial/queue/positions"
 )
 
-// Where a new webhook begins.
+// The events with which a new webhook begins.
 const (
-	FromNow   = "now"   // with events from its first start on
-	FromStart = "start" // with the first event in the stream
+	FromNow   = "now"   // events after the webhook's first start
+	FromStart = "start" // the first event in the stream
 )
 
-// open reads or creates the position, and finds the place from which to read events.
+// open loads or creates the stored position, and returns the position where delivery continues.
 func (s *Sink) open(ctx context.Context) (p positions.Position, revision uint64, err error) {
-	s.written.Store(0) // a recreated bucket begins with revision 1
+	s.written.Store(0) // a recreated bucket restarts its revisions at 1
 	p, revision, err = s.Positions.Load(ctx)
 	if err != nil {
 		return p, 0, err
@@ -32,15 +32,16 @@ func (s *Sink) open(ctx context.Context) (p positions.Position, revision uint64,
 		s.Log.WithField("by", p.By).WithField("reason", p.Reason).WithField("stream_seq", p.Seq).Info("the webhook's position was moved by a person")
 	}
 	p.By, p.Reason, p.Stopped, p.LastError, p.NextAttempt = "", "", "", "", nil
-	if p, err = s.place(ctx, p); err != nil {
+	if p, err = s.resumeAt(ctx, p); err != nil {
 		return p, 0, err
 	}
 	revision, err = s.Positions.Save(ctx, p, revision)
 	return p, revision, err
 }
 
-// begin returns the position of a webhook without a stored one. A position that this process
-// knows, or that was kept, was lost with its bucket, and delivery continues there.
+// begin returns the position of a webhook that has no stored position. If this process
+// knows a position, or a copy of one was kept, then the bucket was lost and delivery continues
+// at that position.
 func (s *Sink) begin(ctx context.Context, kept positions.Position) (p positions.Position, err error) {
 	if s.last != nil {
 		kept = *s.last
@@ -66,20 +67,21 @@ func (s *Sink) begin(ctx context.Context, kept positions.Position) (p positions.
 	return p, nil
 }
 
-// place returns the position up to which the account's history is the one delivered. After
-// a restore that lost rows, new rows reuse their sequences. Delivery then continues after
-// the newest common mark. A row's hash covers all rows before it.
-func (s *Sink) place(ctx context.Context, p positions.Position) (positions.Position, error) {
+// resumeAt returns the position where delivery continues. A restore that lost rows gives their
+// sequences to new rows, so the delivered events may differ from the account's history.
+// Delivery then continues after the newest mark that both have in common. Equal hashes suffice,
+// because a row's hash covers all earlier rows.
+func (s *Sink) resumeAt(ctx context.Context, p positions.Position) (positions.Position, error) {
 	_, last, err := s.Events.Ends(ctx)
 	if err != nil {
 		return p, err
 	}
 	agrees := func(m positions.Mark) (bool, error) {
-		if m.Seq == 0 || m.Hash == "" { // an empty mark
+		if m.Seq == 0 || m.Hash == "" { // an empty mark agrees with any history
 			return true, nil
 		}
 		hash, found, err := s.Events.HashAt(ctx, m.Seq)
-		if err == nil && !found { // archived: no sign of another history
+		if err == nil && !found { // the event was archived, which does not mean that the history differs
 			return m.Seq <= last, nil
 		}
 		return hash == m.Hash, err
@@ -93,23 +95,24 @@ func (s *Sink) place(ctx context.Context, p positions.Position) (positions.Posit
 			return p, err
 		}
 		if same {
-			return s.cutTo(p, m), nil
+			return s.rewind(p, m), nil
 		}
 	}
-	return s.cutTo(p, positions.Mark{}), nil
+	return s.rewind(p, positions.Mark{}), nil
 }
 
-// cutTo goes back to a mark. Events delivered after it belong to another history.
-func (s *Sink) cutTo(p positions.Position, m positions.Mark) positions.Position {
+// rewind moves the position back to a mark. The events delivered after the mark belong to a
+// different history.
+func (s *Sink) rewind(p positions.Position, m positions.Mark) positions.Position {
 	s.Log.WithField("stream_seq", m.Seq).WithField("was_seq", p.Read.Seq).
 		Warn("the account's history is another one after this event, as after a restore: the webhook delivers what follows it, also what it may have delivered before")
 	marks := slices.DeleteFunc(slices.Clone(p.Marks), func(x positions.Mark) bool { return x.Seq >= m.Seq })
 	return positions.Position{Mark: m, Read: m, Marks: marks}
 }
 
-// marksBehind thins out the older marks. It keeps the oldest mark of each power-of-two
-// distance, and about forty marks cover any journal.
-func marksBehind(marks []positions.Mark, was positions.Mark, now uint64) []positions.Mark {
+// thinMarks drops some of the older marks. It keeps the oldest mark within each power-of-two
+// distance from now, so some forty marks cover any journal.
+func thinMarks(marks []positions.Mark, was positions.Mark, now uint64) []positions.Mark {
 	var kept []positions.Mark
 	taken := map[int]bool{}
 	for _, m := range append(slices.Clone(marks), was) {

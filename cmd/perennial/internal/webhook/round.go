@@ -1,4 +1,4 @@
-// One session of a sink: it reads events, makes attempts and writes the position.
+// One session of a sink: it reads events, makes attempts and stores the position.
 
 package webhook
 
@@ -15,20 +15,21 @@ import (
 )
 
 const (
-	// The wait between attempts for one event has full jitter and doubles from retryFirst
-	// up to retryMost.
+	// The wait between two attempts for an event is random, up to a limit. The limit doubles
+	// from retryFirst to retryMost.
 	retryFirst, retryMost = time.Second, 5 * time.Minute
-	// retryLeast is the shortest wait, however small the jitter.
+	// retryLeast is the shortest wait between two attempts.
 	retryLeast = 50 * time.Millisecond
-	// saveEvery is the shortest interval between writes of the position.
+	// saveEvery is the shortest interval between two writes of the position.
 	saveEvery = time.Second
 	// stopGrace is how long a stopping sink waits for attempts in progress.
 	stopGrace = 5 * time.Second
-	// stuckAfter is the number of failed attempts for one event before a log entry.
+	// stuckAfter is the number of failed attempts for one event after which the failure is
+	// logged.
 	stuckAfter = 3
 )
 
-// errHistory reports an event that does not follow the previous one.
+// errHistory means that an event does not follow the previous one.
 var errHistory = errors.New("the account's history was changed while it was read")
 
 // attempt is a finished attempt.
@@ -43,21 +44,21 @@ type saved struct {
 	err      error
 }
 
-// round is the state of one session. Only the goroutine of run uses it.
+// round is the state of one session. Only the goroutine that calls run uses it.
 type round struct {
 	*Sink
 
 	window  *window
 	resumed positions.Position // position at the start of the session
-	skip    map[uint64]bool    // undelivered events up to resumed.Read; the others are delivered
+	skip    map[uint64]bool    // sequences of undelivered events up to resumed.Read; all others up to it are delivered
 
 	send     context.Context //nolint:containedctx // of the attempts, which outlive a stop for a moment
 	cut      context.CancelFunc
 	attempts chan attempt
 	sending  int
-	repeats  int       // retries among them
-	quiet    time.Time // the endpoint asked for no attempts until then
-	stuck    int       // events with stuckAfter attempts
+	repeats  int       // number of retries in sending
+	quiet    time.Time // no attempt starts before this time, which the endpoint requested
+	stuck    int       // number of events with stuckAfter or more failed attempts
 
 	stored   positions.Position
 	revision uint64
@@ -76,7 +77,7 @@ func newRound(s *Sink, p positions.Position, revision uint64) *round {
 	return r
 }
 
-// run delivers events until ctx ends or the session must restart.
+// run delivers events until ctx ends or an error requires a new session.
 func (r *round) run(ctx context.Context, events <-chan events.Event, ended <-chan error) (err error) {
 	r.send, r.cut = context.WithCancel(context.WithoutCancel(ctx))
 	defer r.cut()
@@ -117,8 +118,9 @@ func (r *round) run(ctx context.Context, events <-chan events.Event, ended <-cha
 	return err
 }
 
-// take accepts an event from the stream. An event without a journal sequence was published
-// by another program.
+// take accepts an event from the stream. It skips an event that was delivered earlier or is not
+// wanted. It also skips an event without a journal sequence, because another program published
+// it.
 func (r *round) take(e events.Event) error {
 	mark, before := positions.Mark{Seq: e.StreamSeq, Hash: e.Hash}, r.window.read
 	if e.StreamSeq > before.Seq+1 {
@@ -145,7 +147,7 @@ func (r *round) take(e events.Event) error {
 func (r *round) dispatch() {
 	now := r.Clock()
 	for r.sending < r.Concurrency && !r.quiet.After(now) {
-		x := r.window.next(now, r.roomForRepeat())
+		x := r.window.next(now, r.mayRetry())
 		if x == nil {
 			return
 		}
@@ -156,9 +158,9 @@ func (r *round) dispatch() {
 	}
 }
 
-// roomForRepeat reports whether a retry may start. Half of the slots are kept for first
-// attempts.
-func (r *round) roomForRepeat() bool { return r.repeats < (r.Concurrency+1)/2 }
+// mayRetry reports whether a retry may start. Half of the parallel attempts are reserved
+// for first attempts.
+func (r *round) mayRetry() bool { return r.repeats < (r.Concurrency+1)/2 }
 
 // attempted handles the reply to an attempt.
 func (r *round) attempted(a attempt) error {
@@ -189,7 +191,7 @@ func (r *round) attempted(a attempt) error {
 	if a.reply.Outcome == RateLimited || a.reply.Status == statusUnavailable {
 		r.quiet = later(r.quiet, now.Add(a.reply.RetryAfter))
 	}
-	held := min(a.reply.Took*time.Duration(x.attempts), retryMost) // after long attempts, wait longer
+	held := min(a.reply.Took*time.Duration(x.attempts), retryMost) // the longer an attempt took, the longer the wait
 	r.window.failed(x, now.Add(max(a.reply.RetryAfter, r.delay(x), held)), a.reply.Reason)
 	if x.attempts == stuckAfter {
 		if r.stuck++; r.stuck == 1 {
@@ -199,7 +201,7 @@ func (r *round) attempted(a attempt) error {
 	return nil
 }
 
-// statusUnavailable, like 429, has a Retry-After for the whole endpoint.
+// The Retry-After of a 503, like that of a 429, applies to the whole endpoint.
 const statusUnavailable = 503
 
 func later(a, b time.Time) time.Time {
@@ -217,7 +219,8 @@ func (r *round) delay(x *event) time.Duration {
 	return max(time.Duration(r.Random()*float64(x.delays.Next())), retryLeast)
 }
 
-// untilNext returns the time until the next attempt is due.
+// untilNext returns the time until run must start an attempt or write the position, at most an
+// hour.
 func (r *round) untilNext() time.Duration {
 	next := r.Clock().Add(time.Hour)
 	if r.dirty && !r.saving {
@@ -226,8 +229,8 @@ func (r *round) untilNext() time.Duration {
 	due := r.window.nextDue()
 	if len(r.window.fresh)+len(r.window.proven) > 0 {
 		due = r.quiet
-	} else if !r.roomForRepeat() {
-		due = time.Time{} // wait for an attempt to end
+	} else if !r.mayRetry() {
+		due = time.Time{} // no retry can start before an attempt ends
 	}
 	if r.sending < r.Concurrency && !due.IsZero() && later(due, r.quiet).Before(next) {
 		next = later(due, r.quiet)
@@ -235,15 +238,15 @@ func (r *round) untilNext() time.Duration {
 	return max(next.Sub(r.Clock()), time.Millisecond)
 }
 
-// position returns the position to store. ok is false until the session has read up to its
-// resumed position. An earlier write would forget which events are delivered.
+// position returns the position to store. ok is false until the session has read as far as the
+// previous session. A position stored earlier would lose which events are delivered.
 func (r *round) position() (p positions.Position, ok bool) {
 	p = r.window.position()
-	p.Marks = marksBehind(r.stored.Marks, r.stored.Mark, p.Seq)
+	p.Marks = thinMarks(r.stored.Marks, r.stored.Mark, p.Seq)
 	return p, p.Read.Seq >= r.resumed.Read.Seq
 }
 
-// save starts writing the position if it is due.
+// save starts writing the position if a write is due.
 func (r *round) save(ctx context.Context) {
 	now := r.Clock()
 	if !r.dirty || r.saving || now.Before(r.nextSave) {
@@ -288,9 +291,8 @@ func (r *round) show() {
 	r.setStats(Stats{Running: true, Read: max(r.window.read.Seq, r.resumed.Read.Seq), Undelivered: r.window.undelivered.Len(), Oldest: r.window.oldest()})
 }
 
-// end waits for the attempts in progress, starts no new ones, and writes the position.
-// stopped is the reason if only a later start continues delivery. "" means that any run
-// does.
+// end starts no more attempts, waits for those in progress, and stores the position. stopped,
+// unless "", is the reason why only a restart of the runner continues delivery.
 func (r *round) end(ctx context.Context, stopped string) {
 	grace := time.AfterFunc(stopGrace, r.cut)
 	defer grace.Stop()
@@ -302,7 +304,7 @@ func (r *round) end(ctx context.Context, stopped string) {
 			}
 		case x := <-r.saves:
 			if r.wasSaved(x) != nil {
-				return // another client owns the position now
+				return // another client has changed the position
 			}
 		}
 	}
@@ -321,7 +323,7 @@ func (r *round) end(ctx context.Context, stopped string) {
 	r.last = &p
 }
 
-// abandon cancels the attempts in progress without waiting for replies.
+// abandon cancels the attempts in progress and ignores their replies.
 func (r *round) abandon() {
 	r.cut()
 	for r.sending > 0 {

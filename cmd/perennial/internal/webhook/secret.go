@@ -1,4 +1,4 @@
-// The signing secrets, and the signature headers (Standard Webhooks, "Signature scheme").
+// The signing secrets and the signature headers (Standard Webhooks, "Signature scheme").
 
 package webhook
 
@@ -23,19 +23,20 @@ const (
 
 const (
 	secretPrefix = "whsec_"
-	// secretLeast and secretMost are the key lengths that Standard Webhooks allows, in
-	// bytes.
+	// secretLeast and secretMost are the shortest and longest key that Standard Webhooks
+	// allows, in bytes.
 	secretLeast, secretMost = 24, 64
-	// secretsMost is the number of secrets that sign at once: the new and the old one.
+	// secretsMost is the largest number of secrets that sign simultaneously: the new one and
+	// the old one.
 	secretsMost = 2
 )
 
-// Secrets are the keys that sign each event. There are two while receivers change to a new
-// one. Secrets never print.
+// Secrets are the keys that sign each event. There are two keys while receivers change to a new
+// secret. Formatting a Secrets never shows a key.
 type Secrets struct{ keys [][]byte }
 
-// ParseSecrets parses one or two secrets, separated by white space. Its errors never
-// repeat the text.
+// ParseSecrets parses one or two secrets, separated by white space. Its errors never quote the
+// text.
 func ParseSecrets(text []byte) (Secrets, error) {
 	words := strings.Fields(string(text))
 	if len(words) == 0 {
@@ -63,8 +64,8 @@ func (s Secrets) String() string { return fmt.Sprintf("(%d secrets, not shown)",
 // GoString returns the same as String.
 func (s Secrets) GoString() string { return s.String() }
 
-// sign sets the headers of one attempt. Every attempt has the event's id. Time and
-// signatures belong to this attempt.
+// sign sets the headers of one attempt. All attempts for an event share its id. The time and
+// the signatures differ for each attempt.
 func (s Secrets) sign(header http.Header, id string, at time.Time, body []byte) {
 	stamp := strconv.FormatInt(at.Unix(), 10)
 	signatures := make([]string, len(s.keys))

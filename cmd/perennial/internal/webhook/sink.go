@@ -1,4 +1,4 @@
-// A webhook's sink: its parts, and its sessions.
+// A webhook's sink: its parts and its sessions.
 
 package webhook
 
@@ -18,43 +18,44 @@ import (
 	"perennial/queue/positions"
 )
 
-// Status is a webhook as shown by `webhooks list -o json` and the web UI.
+// Status is a webhook as `webhooks list -o json` and the web UI show it.
 type Status struct {
 	Name        string     `json:"name"`
 	Account     string     `json:"account"`
-	URL         string     `json:"url"` // scheme and host; the rest may be a secret
+	URL         string     `json:"url"` // scheme and host only, because the rest may be a secret
 	State       string     `json:"state"`
-	Seq         uint64     `json:"seq"`         // all events up to it are delivered
-	Lag         uint64     `json:"behind"`      // events not yet delivered
-	Undelivered int        `json:"undelivered"` // events read and not yet delivered
+	Seq         uint64     `json:"seq"`         // all events up to this sequence are delivered
+	Lag         uint64     `json:"behind"`      // number of events after Seq
+	Undelivered int        `json:"undelivered"` // number of events that were read and not yet delivered
 	LastError   string     `json:"last_error,omitempty"`
 	NextAttempt *time.Time `json:"next_attempt,omitempty"`
 }
 
 // Events reads an account's history for a sink.
 type Events interface {
-	// Read yields the events from a sequence on, in order. It waits for more until ctx
-	// ends, and stops after an error.
+	// Read yields the events from a sequence on, in order. After the last event it waits for
+	// new ones, until ctx ends. It stops after an error.
 	Read(ctx context.Context, from uint64) iter.Seq2[events.Event, error]
-	// Ends returns the first event in the stream and the last of the history.
+	// Ends returns the sequences of the first event in the stream and of the last event in the
+	// history.
 	Ends(ctx context.Context) (first, last uint64, err error)
-	// HashAt returns the hash of an event. found is false if neither ledger nor stream
-	// holds it.
+	// HashAt returns the hash of an event. found is false if neither the ledger nor the stream
+	// has the event.
 	HashAt(ctx context.Context, seq uint64) (hash string, found bool, err error)
 }
 
 // Positions stores the position of one webhook.
 type Positions interface {
-	// Load reads the position. Revision 0 means that none is stored; the position is then
-	// the last one kept elsewhere, or empty.
+	// Load returns the stored position. Revision 0 means that no position is stored. p is then
+	// the last position that was kept elsewhere, or empty.
 	Load(ctx context.Context) (p positions.Position, revision uint64, err error)
-	// Save writes the position if the stored one has this revision, and returns the new
+	// Save writes the position if the stored position has this revision, and returns the new
 	// revision. Otherwise it returns [positions.ErrMoved].
 	Save(ctx context.Context, p positions.Position, revision uint64) (uint64, error)
 }
 
-// Sink delivers an account's events to one endpoint. It reads at most 1,000 undelivered
-// events, or 32 MiB, ahead of delivery.
+// Sink delivers an account's events to one endpoint. It stops reading at 1,000 undelivered
+// events, or 32 MiB of them.
 type Sink struct {
 	Name      string
 	Endpoint  Endpoint
@@ -62,17 +63,17 @@ type Sink struct {
 	Positions Positions
 	// Wants reports whether to deliver events of a type, such as "order.delivered".
 	Wants       func(eventType string) bool
-	Concurrency int    // parallel attempts
+	Concurrency int    // number of parallel attempts
 	From        string // [FromNow] or [FromStart]
 	Clock       func() time.Time
-	Random      func() float64 // in [0, 1), for the waits between attempts
+	Random      func() float64 // returns a number in [0, 1), for the waits between attempts
 	Log         *logrus.Entry
-	// Attempted, if not nil, is called after each attempt.
+	// Attempted, unless nil, is called after each attempt.
 	Attempted func(Reply)
 
 	last    *positions.Position // last known position; used by Run only
 	gone    bool                // the endpoint replied 410; used by Run only
-	written atomic.Uint64       // newest revision seen in the bucket
+	written atomic.Uint64       // newest revision of the position in the bucket
 	wake    chan struct{}       // signals a change of written
 	once    sync.Once
 
@@ -83,9 +84,9 @@ type Sink struct {
 // Stats is the progress of a running sink.
 type Stats struct {
 	Running     bool
-	Read        uint64    // the last event read
-	Undelivered int       // undelivered events up to Read
-	Oldest      time.Time // time of the oldest undelivered event; zero if none
+	Read        uint64    // sequence of the last event read
+	Undelivered int       // number of undelivered events up to Read
+	Oldest      time.Time // time of the oldest undelivered event; zero if there is none
 }
 
 // Stats returns the sink's progress.
@@ -101,8 +102,8 @@ func (s *Sink) setStats(x Stats) {
 	s.stats = x
 }
 
-// Written tells the sink the newest revision of its position, written by this process or
-// another.
+// Written tells the sink the newest stored revision of its position. This process or another
+// one may have written it.
 func (s *Sink) Written(revision uint64) {
 	s.prepare()
 	s.written.Store(revision)
@@ -118,15 +119,15 @@ const (
 	// sessionFirst and sessionMost limit the wait after a failed session.
 	sessionFirst = 250 * time.Millisecond
 	sessionMost  = 15 * time.Second
-	// positionTimeout limits reading and writing a position.
+	// positionTimeout limits loading and saving a position.
 	positionTimeout = 10 * time.Second
 )
 
 // errGone stops a sink whose endpoint replied 410.
 var errGone = errors.New("the endpoint says that it is gone (HTTP 410)")
 
-// Run delivers events until ctx ends. An account may run one sink at a time. After a 410
-// reply neither this run nor a later Run of this Sink delivers anything.
+// Run delivers events until ctx ends. Only one Run may be active for each webhook. After a 410
+// reply, neither this call nor a later Run of this Sink delivers anything.
 func (s *Sink) Run(ctx context.Context) {
 	s.prepare()
 	defer s.setStats(Stats{})
@@ -153,7 +154,7 @@ func (s *Sink) Run(ctx context.Context) {
 	<-ctx.Done()
 }
 
-// session opens the position and delivers from there until something fails.
+// session opens the position and delivers events from there, until something fails.
 func (s *Sink) session(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, positionTimeout)
 	defer cancel()
@@ -170,7 +171,7 @@ func (s *Sink) session(ctx context.Context) error {
 	return newRound(s, p, revision).run(ctx, events, ended)
 }
 
-// read passes events on until ctx ends or reading fails.
+// read passes events to a channel until ctx ends or reading fails.
 func (s *Sink) read(ctx context.Context, from uint64, to chan<- events.Event) error {
 	for e, err := range s.Events.Read(ctx, from) {
 		if err != nil {

@@ -464,7 +464,7 @@ func TestWhatAnArchiveRemovedIsSaid(t *testing.T) {
 func TestMarksReachFarBackAndAreFew(t *testing.T) {
 	var marks []positions.Mark
 	for seq := uint64(1); seq < 3_000_000; seq += 13 {
-		marks = marksBehind(marks, positions.Mark{Seq: seq, Hash: "x"}, seq+13)
+		marks = thinMarks(marks, positions.Mark{Seq: seq, Hash: "x"}, seq+13)
 	}
 	if len(marks) > 40 || marks[0].Seq > 100 {
 		t.Fatalf("%d marks from %d on", len(marks), marks[0].Seq)

@@ -1,5 +1,5 @@
-// The window of undelivered events. It decides which event is sent next and how far all
-// events are delivered. It never waits and makes no calls.
+// The window of undelivered events. It decides which event is sent next, and up to which event
+// everything is delivered. It does no I/O and never waits.
 
 package webhook
 
@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// windowEvents and windowBytes limit the undelivered events. At the limit the sink
-	// reads no more until some are delivered.
+	// windowEvents and windowBytes limit the undelivered events. At the limit, the sink reads
+	// no more events until some are delivered.
 	windowEvents = 1000
 	windowBytes  = 32 << 20
 )
@@ -28,7 +28,7 @@ type event struct {
 	positions.Mark
 
 	id    string
-	order string // events with the same order are sent one after the other
+	order string // key of the event's lane: events with equal keys are sent one after another
 	prev  string // hash of the previous journal row
 	at    time.Time
 	body  []byte
@@ -38,9 +38,9 @@ type event struct {
 	place    *list.Element
 }
 
-// parse extracts what delivery needs from an event. All events of a command share one
-// order, which puts command.finished after its operations' events. Other events are
-// ordered by their subject, such as a proxy, or by the account.
+// parse extracts what delivery needs from an event. All events of a command share one order, so
+// its command.finished is sent after the events of its operations. Other events are ordered by
+// their subject, such as a proxy or the account.
 func parse(e events.Event) (*event, error) {
 	var of struct {
 		ID      string    `json:"id"`
@@ -63,23 +63,23 @@ func parse(e events.Event) (*event, error) {
 	return x, nil
 }
 
-// lane holds the undelivered events of one order. The first is sent next.
+// lane is the queue of undelivered events with one order. The first event is sent next.
 type lane struct {
 	events []*event
-	due    time.Time // when the first event is due, if it waits
+	due    time.Time // time of the next retry, if the first event failed
 }
 
-// window holds all undelivered events and the read position.
+// window holds all undelivered events and the position up to which events were read.
 type window struct {
 	read        positions.Mark
 	undelivered *list.List // of *event, in journal order
 	bytes       int
 	lanes       map[string]*lane
 	fresh       []*lane // lanes without an attempt so far
-	proven      []*lane // lanes whose last attempt succeeded: the next one probably does too
-	waiting     waiting // lanes whose first event failed and waits
-	repeats     []*lane // lanes due for a retry, fewest attempts first
-	turn        int     // number of events returned by next
+	proven      []*lane // lanes whose last attempt succeeded, so that the next one probably does too
+	waiting     waiting // lanes whose first event failed and whose retry is not yet due
+	repeats     []*lane // lanes with a retry that is due, fewest attempts first
+	turn        int     // number of events that next has returned
 	lastError   string
 }
 
@@ -89,7 +89,7 @@ func newWindow(read positions.Mark) *window {
 
 func (w *window) full() bool { return w.undelivered.Len() >= windowEvents || w.bytes >= windowBytes }
 
-// pass records an event that needs no delivery.
+// pass records that an event was read that needs no delivery.
 func (w *window) pass(read positions.Mark) { w.read = read }
 
 // add adds an event to deliver.
@@ -107,9 +107,9 @@ func (w *window) add(x *event) {
 	}
 }
 
-// next returns the event to send next, or nil if none is due. An order has one event in
-// progress at a time. First attempts go before retries. Retries also need room, because
-// slow ones would take every slot.
+// next returns the event to send next, or nil if no event may be sent now. Each lane has at
+// most one attempt in progress. First attempts go before retries. A retry also needs
+// roomForRepeat, so that slow retries cannot occupy all parallel attempts.
 func (w *window) next(now time.Time, roomForRepeat bool) *event {
 	for len(w.waiting) > 0 && !w.waiting[0].due.After(now) {
 		if l, ok := heap.Pop(&w.waiting).(*lane); ok {
@@ -121,7 +121,7 @@ func (w *window) next(now time.Time, roomForRepeat bool) *event {
 	switch newest := w.turn%2 == 1 && len(w.waiting)+len(w.repeats) > 0; {
 	case len(w.proven) > 0 && (w.turn%4 > 0 || len(w.fresh) == 0):
 		from = &w.proven
-	case newest && len(w.fresh) > 0: // every other turn: many slow commands delay a new one by one attempt
+	case newest && len(w.fresh) > 0: // while retries wait, every other call takes the newest lane, so that slow commands delay a new one little
 		at = len(w.fresh) - 1
 	case len(w.fresh) > 0:
 	case roomForRepeat && len(w.repeats) > 0:
@@ -135,7 +135,7 @@ func (w *window) next(now time.Time, roomForRepeat bool) *event {
 	return x
 }
 
-// nextDue returns when the next waiting event is due, or zero if none waits.
+// nextDue returns when the next retry is due, or zero if no retry waits.
 func (w *window) nextDue() time.Time {
 	switch {
 	case len(w.repeats) > 0:
@@ -146,7 +146,7 @@ func (w *window) nextDue() time.Time {
 	return time.Time{}
 }
 
-// delivered removes a delivered event.
+// delivered removes an event that was delivered.
 func (w *window) delivered(x *event) {
 	w.undelivered.Remove(x.place)
 	w.bytes -= len(x.body)
@@ -159,7 +159,7 @@ func (w *window) delivered(x *event) {
 	w.proven = append(w.proven, l)
 }
 
-// failed schedules a retry of an event.
+// failed schedules the retry of an event.
 func (w *window) failed(x *event, due time.Time, why string) {
 	l := w.lanes[x.order]
 	l.due, w.lastError = due, why
@@ -183,7 +183,8 @@ func (w *window) first() (*event, bool) {
 	return x, ok
 }
 
-// position returns how far all events are delivered, and the undelivered ones after that.
+// position returns the position up to which all events are delivered, with the undelivered
+// events after it.
 func (w *window) position() positions.Position {
 	p := positions.Position{Mark: w.read, Read: w.read}
 	if first, ok := w.first(); ok {
@@ -200,7 +201,7 @@ func (w *window) position() positions.Position {
 	return p
 }
 
-// waiting is a heap of lanes by due time.
+// waiting is a heap of lanes, ordered by the time of their retry.
 type waiting []*lane
 
 func (w waiting) Len() int           { return len(w) }

@@ -1,52 +1,52 @@
 // Package life decides what a runner does next with one of its accounts.
 //
-// An account is always in one [Phase]. A phase ends with an [Outcome], and [After] says
-// which phase follows and whether the runner waits before it. The package is pure: it knows
-// no account, no clock and no NATS. docs/state-machine.md prints [Arrows].
+// An account is always in one [Phase]. A phase ends with an [Outcome]. [After] returns the
+// phase that follows and whether the runner waits first. The package is pure: it does no I/O
+// and reads no clock. docs/state-machine.md prints [Arrows].
 package life
 
 import "slices"
 
-// Phase is what a runner does with an account.
+// Phase is what a runner currently does with an account.
 type Phase string
 
-// The phases, in the order of a life without faults.
+// The phases, in the order in which a runner without faults enters them.
 const (
-	Closed     Phase = "closed"      // NATS, the streams and the ledger are made ready
-	Following  Phase = "following"   // the events are folded, and the lease is asked for
-	TakingOver Phase = "taking over" // with the lease: the events are read to their end
-	Leading    Phase = "leading"     // commands are taken and requests are sent
-	Stopped    Phase = "stopped"     // until the program is started again
+	Closed     Phase = "closed"      // the runner makes NATS, the streams and the ledger ready
+	Following  Phase = "following"   // the runner applies the leader's events and asks for the lease
+	TakingOver Phase = "taking over" // the runner has the lease and reads the events to their end
+	Leading    Phase = "leading"     // the runner takes commands and sends requests
+	Stopped    Phase = "stopped"     // the runner does nothing until the program is restarted
 )
 
 // Phases lists all phases.
 var Phases = []Phase{Closed, Following, TakingOver, Leading, Stopped}
 
-// Outcome is how a phase ended.
+// Outcome is the way in which a phase ended.
 type Outcome string
 
-// The outcomes.
+// The outcomes of a phase.
 const (
-	Done       Outcome = "done"        // the phase has done its work
+	Done       Outcome = "done"        // the phase did its work
 	Stop       Outcome = "stop"        // the program stops
-	Refused    Outcome = "refused"     // the ledger belongs to another history or provider account
+	Refused    Outcome = "refused"     // the ledger does not belong to the stream's history or to the provider's account
 	HandedOver Outcome = "handed over" // another runner should lead
-	Outdated   Outcome = "outdated"    // a later version wrote an event that this one cannot fold
-	LeaseLost  Outcome = "lease lost"  // another runner may lead already
-	Unusable   Outcome = "unusable"    // the ledger's file is lost, damaged, or ends before the stream begins
-	Failed     Outcome = "failed"      // anything else
+	Outdated   Outcome = "outdated"    // a later version of the program wrote an event that this version cannot apply
+	LeaseLost  Outcome = "lease lost"  // another runner may already lead
+	Unusable   Outcome = "unusable"    // the ledger's file is lost or damaged, or the ledger ends before the stream begins
+	Failed     Outcome = "failed"      // any other failure
 )
 
 // Outcomes lists all outcomes.
 var Outcomes = []Outcome{Done, Stop, Refused, HandedOver, Outdated, LeaseLost, Unusable, Failed}
 
-// Arrow says which phase follows From after an outcome.
+// Arrow is one transition: after Outcome in one of the phases From, the phase To follows.
 type Arrow struct {
 	From    []Phase
 	Outcome Outcome
 	To      Phase
-	Waits   bool   // the runner waits before, longer after each failure
-	Why     string // for people
+	Waits   bool   // the runner waits before the transition, longer after each failure
+	Why     string // text for operators, printed in docs/state-machine.md
 }
 
 var (
@@ -54,7 +54,7 @@ var (
 	started = []Phase{Closed, Following, TakingOver, Leading}
 )
 
-// Arrows are all arrows. A pair of phase and outcome has one at most.
+// Arrows lists all transitions. Each pair of phase and outcome has at most one.
 var Arrows = []Arrow{
 	{[]Phase{Closed}, Done, Following, false, "NATS is reached, the streams are as required, the ledger is open"},
 	{[]Phase{Following}, Done, TakingOver, false, "this runner has the lease; with the embedded server at once, without one"},
@@ -68,8 +68,8 @@ var Arrows = []Arrow{
 	{started, Stop, Stopped, false, "what is in progress is finished, and the last events are published"},
 }
 
-// After returns the arrow that a phase's outcome takes. An outcome that the phase does not
-// have counts as a failure.
+// After returns the transition from phase p after outcome o. If Arrows has no such pair, the
+// outcome counts as a failure.
 func After(p Phase, o Outcome) Arrow {
 	for _, a := range Arrows {
 		if a.Outcome == o && slices.Contains(a.From, p) {
