@@ -50,14 +50,14 @@ const (
 // allWaits are all of them, in the order in which docs/state-machine.md prints them.
 func allWaits() []wait {
 	const simulated = "TestSimulation"
-	probed := "a probe succeeds; probes are sent at growing intervals"
-	nextPlan := "the next run, which plans the skipped proxies again"
+	probed := "a successful probe, sent at growing intervals"
+	nextPlan := "the next run"
 	return []wait{
 		{"operation", string(fact.StateAccepted), "its turn comes, or a pause or a limit ends", "", "", ofOperations, simulated},
-		{"operation", waitsUnknown, "a reply; the request is sent again under its key at least every 5 minutes", "20 hours after the first attempt that may have executed", "provider", "perennial_ambiguous_window_seconds", simulated},
-		{"operation", waitsProcessing, "as for `unknown_outcome`", "20 hours after the first attempt that may have executed", "provider", "perennial_ambiguous_window_seconds", simulated},
+		{"operation", waitsUnknown, "a reply; it is sent again under its key every 5 minutes or sooner", "20 hours after the first attempt that may have executed", "provider", "perennial_ambiguous_window_seconds", simulated},
+		{"operation", waitsProcessing, "as for `unknown_outcome`", "as for `unknown_outcome`", "provider", "perennial_ambiguous_window_seconds", simulated},
 		{"operation", waitsRefused, "the time of Retry-After, or the end of the pause", "when the account's pause does", "paused", ofOperations, simulated},
-		{"operation", waitsUnread, "a successful read, tried at least every 5 minutes; after 7 days the operation is rejected with nothing charged", "", "provider", ofOperations, simulated},
+		{"operation", waitsUnread, "a successful read, tried every 5 minutes or sooner; rejected after 7 days, with nothing charged", "", "provider", ofOperations, simulated},
 		{"operation", waitsUnsent, "the request is sent again, within 64 seconds", "", "provider", ofOperations, simulated},
 		{"operation", string(fact.HeldDailyLimit), "the next day of the account's time zone", "", "", ofOperations, simulated},
 		{"operation", string(fact.HeldUnknownPrice), "the next day of the account's time zone", "20 hours after a restore, if the operation may have been sent before it", "", ofOperations, "TestEveryOperationThatIsHeldHasACode"},
@@ -88,7 +88,7 @@ func allWaits() []wait {
 		{"account", "nats_away", "a new connection to NATS", "after 3 minutes, by an alert", "nats", "perennial_check", "TestHealthShowsEveryFaultThatStopsWork"},
 		{"account", "streams_changed", "the setting is restored", "after 3 minutes, by an alert", "streams", "perennial_check", "TestTrap71APausedOrChangedConsumerIsFound"},
 		{"account", "events_behind", "the events stream accepts rows again", "after 3 minutes, by an alert", "events", "perennial_unpublished_rows", "TestAnOutboxThatStandsStillIsSaid"},
-		{"account", "ledger_unusable", "with an external NATS the ledger is rebuilt from the stream; with the embedded server nothing", "after 3 minutes, by an alert", "ledger", "perennial_check", "TestALedgerFileThatIsGoneIsNotReady"},
+		{"account", "ledger_unusable", "with an external NATS it is rebuilt from the stream; else nothing", "after 3 minutes, by an alert", "ledger", "perennial_check", "TestALedgerFileThatIsGoneIsNotReady"},
 		{"account", "disk_full", "free space on the disk", "after 3 minutes, by an alert", "disk", "perennial_check", "TestAFullDiskLosesNothingAndEndsWithTheSpace"},
 		{"command", "on_the_stream", "fewer operations in progress", "", "", "perennial_commands_waiting", "TestABacklogEntersAsThereIsRoomAndNothingReturns"},
 		{"command", "dead_letter", "", "immediately", "", "perennial_dead_letters_total", "TestDeadLettersAreReadCorrectedAndDropped"},

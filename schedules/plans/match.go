@@ -18,14 +18,14 @@ import (
 // set has to match.
 type Match struct {
 	CountryCode []string `yaml:"country_code" absent:"all" doc:"country codes, in upper or lower case" json:"country_code,omitempty"`
-	Region      []string `yaml:"region" absent:"all" doc:"regions, as the provider writes them" json:"region,omitempty"`
-	LineName    []string `yaml:"line_name" absent:"all" doc:"product lines, as the provider writes them" json:"line_name,omitempty"`
-	IPType      []string `yaml:"ip_type" absent:"all" doc:"IP types, as the provider writes them" json:"ip_type,omitempty"`
-	Protocol    []string `yaml:"protocol" absent:"all" doc:"protocols, as the provider writes them" json:"protocol,omitempty"`
-	Status      []string `yaml:"status" absent:"all" doc:"statuses of proxies, as the provider writes them; the API document does not list them" json:"status,omitempty"`
+	Region      []string `yaml:"region" absent:"all" doc:"regions, in the provider's words" json:"region,omitempty"`
+	LineName    []string `yaml:"line_name" absent:"all" doc:"product lines, in the provider's words" json:"line_name,omitempty"`
+	IPType      []string `yaml:"ip_type" absent:"all" doc:"IP types, in the provider's words" json:"ip_type,omitempty"`
+	Protocol    []string `yaml:"protocol" absent:"all" doc:"protocols, in the provider's words" json:"protocol,omitempty"`
+	Status      []string `yaml:"status" absent:"all" doc:"statuses of proxies, in the provider's words, which the API document does not list" json:"status,omitempty"`
 	// A proxy without a start matches neither.
-	StartsFrom   string `yaml:"starts_from" absent:"all" doc:"only proxies that start at this time or later: a day in UTC, such as 2026-11-21, or a time" json:"starts_from,omitempty"`
-	StartsBefore string `yaml:"starts_before" absent:"all" doc:"only proxies that start before this time: a day in UTC, such as 2026-11-21, or a time" json:"starts_before,omitempty"`
+	StartsFrom   string `yaml:"starts_from" absent:"all" doc:"proxies that start at this time or later: a day in UTC, such as 2026-11-21, or a time" json:"starts_from,omitempty"`
+	StartsBefore string `yaml:"starts_before" absent:"all" doc:"proxies that start before this time: a day or a time" json:"starts_before,omitempty"`
 
 	Labels         map[string]string `yaml:"labels" absent:"all" doc:"labels of the order that bought the proxy; the order must have all of them" json:"labels,omitempty"`
 	ProxyIDs       []string          `yaml:"proxy_ids" absent:"all" doc:"only proxies with these ids" json:"proxy_ids,omitempty"`

@@ -23,13 +23,13 @@ const (
 // Schedule says which proxies of an account are renewed, when and for how long.
 type Schedule struct {
 	Name     string `yaml:"name" absent:"required" doc:"name of the schedule: 1 to 64 of a-z, 0-9 and -" json:"name"`
-	Was      string `yaml:"was" doc:"previous name of the schedule; its spending, its plan that needs approval and its pause are carried over" json:"was,omitempty"`
+	Was      string `yaml:"was" doc:"previous name; its spending, plan that needs approval and pause are carried over" json:"was,omitempty"`
 	Account  string `yaml:"account" default:"main" doc:"the account whose proxies the schedule renews" json:"account"`
-	Cron     string `yaml:"cron" absent:"required" doc:"when the schedule runs: five fields, six fields with seconds first, or a word such as @hourly or @every 15m" json:"cron"`
+	Cron     string `yaml:"cron" absent:"required" doc:"when it runs: five fields, six with seconds first, or a word such as @hourly or @every 15m" json:"cron"`
 	Timezone string `yaml:"timezone" default:"UTC" doc:"IANA name of the time zone of cron and of the budgets" json:"timezone"`
 	// RenewBefore must be shorter than DurationDays, or a renewed proxy would be due
 	// again at once.
-	RenewBefore  time.Duration `yaml:"renew_before" absent:"required" doc:"how long before its expiry a proxy is due; must be shorter than duration_days" json:"renew_before"`
+	RenewBefore  time.Duration `yaml:"renew_before" absent:"required" doc:"how long before its expiry a proxy is due; shorter than duration_days" json:"renew_before"`
 	DurationDays int64         `yaml:"duration_days" absent:"required" doc:"how many days a renewal adds: a multiple of 30, at most 1080" json:"duration_days"`
 	Match        Match         `yaml:"match" json:"match"`
 	Keep         Keep          `yaml:"keep" json:"keep"`

@@ -55,10 +55,10 @@ type NATS struct {
 	User         string `yaml:"user" absent:"perennial" doc:"for url: the user to log in as, with password_file"`
 	PasswordFile string `yaml:"password_file" doc:"for url: file with the password of user; mode 0600"`
 	Users        []User `yaml:"users"`
-	Context      string `yaml:"context" doc:"name of a context of the nats command line, used instead of url"`
+	Context      string `yaml:"context" doc:"a context of the nats command line, instead of url"`
 	// A client cannot see how its server syncs. If this is set, the doctor accepts one
 	// copy.
-	SyncAlways bool `yaml:"sync_always" doc:"for url or context: set it only if the servers sync every write (sync_interval: always; [machines.md](machines.md#what-an-external-nats-may-lose))"`
+	SyncAlways bool `yaml:"sync_always" doc:"for url or context: the servers sync every write, sync_interval: always ([machines.md](machines.md#what-an-external-nats-may-lose))"`
 }
 
 // External reports whether the configuration names a NATS server. Otherwise the embedded
@@ -70,19 +70,19 @@ type Account struct {
 	BaseURL            string          `yaml:"base_url" absent:"required" doc:"address of the provider; https, or http to this machine only"`
 	CAFile             string          `yaml:"ca_file" absent:"those of the system" doc:"for https: PEM file of the authorities that may sign the provider's certificate"`
 	AppID              string          `yaml:"app_id" absent:"required" doc:"live_app_… is production, sbx_app_… is a sandbox"`
-	SecretFile         string          `yaml:"secret_file" doc:"file with the API Secret, mode 0600, or root:group 0440; instead of the file, the variable PERENNIAL_NAME_SECRET or a systemd credential NAME.secret"`
+	SecretFile         string          `yaml:"secret_file" doc:"file with the API Secret, mode 0600, or root:group 0440; or the variable PERENNIAL_NAME_SECRET, or a systemd credential NAME.secret"`
 	RatePerSecond      float64         `yaml:"rate_per_second" default:"5" min:"0" doc:"requests per second to the provider"`
 	Concurrency        int             `yaml:"concurrency" default:"8" min:"1" max:"1024" doc:"concurrent requests to the provider"`
-	PollFloor          time.Duration   `yaml:"poll_floor" default:"1s" doc:"shortest time between polls of an order; a longer time that the provider asks for applies"`
-	DailyLimitCents    int64           `yaml:"daily_limit_cents" min:"0" doc:"the most that the account may spend in a day; 0: no limit; refunds of earlier days' charges do not raise it"`
-	DailyLimitTimezone string          `yaml:"daily_limit_timezone" default:"UTC" doc:"time zone in which a day of daily_limit_cents begins"`
+	PollFloor          time.Duration   `yaml:"poll_floor" default:"1s" doc:"shortest time between polls of an order; the provider may ask for a longer time"`
+	DailyLimitCents    int64           `yaml:"daily_limit_cents" min:"0" doc:"the most that the account may spend in a day; refunds of earlier days' charges do not raise it; 0: no limit"`
+	DailyLimitTimezone string          `yaml:"daily_limit_timezone" default:"UTC" doc:"time zone of the day of daily_limit_cents"`
 	ReconcileEvery     time.Duration   `yaml:"reconcile_every" default:"1h" doc:"how often the books are compared with the provider"`
 	SignPort           bool            `yaml:"sign_port" doc:"whether the signed host includes the port"`
 	CIDRField          string          `yaml:"cidr_field" doc:"the API's field name for an order line's CIDRs; empty: no CIDRs are sent"`
 	Replicas           int             `yaml:"replicas" default:"1" min:"1" doc:"copies of each of the account's streams, on a NATS cluster"`
 	WarnBefore         []time.Duration `yaml:"warn_before" absent:"[24h, 1h]" doc:"how long before each expiry proxy.expiring is published; []: never"`
-	ListingLossPercent int             `yaml:"listing_loss_percent" default:"20" min:"1" max:"100" doc:"if a listing lacks at least this share of the living proxies, and at least listing_loss_min of them, listing.shrunk is published and the account is not ready"`
-	ListingLossMin     int             `yaml:"listing_loss_min" default:"5" min:"1" doc:"smallest number of missing proxies for listing_loss_percent"`
+	ListingLossPercent int             `yaml:"listing_loss_percent" default:"20" min:"1" max:"100" doc:"if a listing lacks this share of the living proxies, and at least listing_loss_min, the account is not ready"`
+	ListingLossMin     int             `yaml:"listing_loss_min" default:"5" min:"1" doc:"see listing_loss_percent"`
 
 	Secret   string
 	Location *time.Location

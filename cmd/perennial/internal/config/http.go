@@ -35,8 +35,8 @@ func (c HTTP) ServesHost(host string) bool {
 
 // Identity names the header in which a proxy passes the signed-in person.
 type Identity struct {
-	Header  string   `yaml:"header" doc:"header in which the reverse proxy sends the person's name, such as X-Auth-Request-Email ([web.md](web.md)); empty: no header is read"`
-	Trusted []string `yaml:"trusted" doc:"address ranges of the reverse proxy, such as 10.0.0.7/32; the header is ignored from all other addresses"`
+	Header  string   `yaml:"header" doc:"header with the person's name from the reverse proxy, such as X-Auth-Request-Email ([web.md](web.md)); empty: none"`
+	Trusted []string `yaml:"trusted" doc:"address ranges of the reverse proxy, such as 10.0.0.7/32; from others the header is ignored"`
 	People  []Person `yaml:"people"`
 }
 

@@ -14,7 +14,7 @@ type Tracing struct {
 	// A path replaces /v1/traces. OpenTelemetry's own variables
 	// (OTEL_EXPORTER_OTLP_ENDPOINT and the others) supply what is left out, and hold
 	// headers with credentials.
-	Endpoint string `yaml:"endpoint" doc:"an OTLP receiver over HTTP, such as http://127.0.0.1:4318 ([operations.md](operations.md#traces)); empty: no traces"`
+	Endpoint string `yaml:"endpoint" doc:"an OTLP receiver over HTTP, such as http://127.0.0.1:4318 ([monitor.md](monitor.md#traces)); empty: no traces"`
 	// For a command with a trace context, the publisher's sampling decision applies.
 	Sample *float64 `yaml:"sample" default:"1" min:"0" max:"1" doc:"share of the commands without a trace context whose traces are sent"`
 }
