@@ -70,7 +70,7 @@ func (l *Operations) knows(ctx context.Context, id string) error {
 // FinishedPage is a part of a finished command's lines.
 type FinishedPage struct {
 	Lines      []fact.FinishedLine `json:"lines"`
-	LinesTotal int                 `json:"lines_total" doc:"How many lines there are."`
+	LinesTotal int                 `json:"lines_total" doc:"The number of all lines."`
 }
 
 // FinishedLines reads up to limit lines of a command, as command.finished names them, after
