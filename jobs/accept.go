@@ -10,6 +10,7 @@ import (
 	"perennial/jobs/command"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
 // accept classifies a command inside the writer's transaction: a duplicate, a conflict,
@@ -75,7 +76,7 @@ func (a *arrival) rejected(code, reason string) fact.CommandRejected {
 
 // acceptAgain absorbs a duplicate. Other content under the same id is a conflict; the
 // first content stays accepted.
-func acceptAgain(tx *ledger.Tx, a *arrival, known ledger.Known) error {
+func acceptAgain(tx *ledger.Tx, a *arrival, known tables.Known) error {
 	if known.Kind == a.kind && known.AcceptedHash == a.hash {
 		a.absorbed = true
 		return nil

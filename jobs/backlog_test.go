@@ -131,7 +131,7 @@ func TestABrokenRecordHoldsUpNoOther(t *testing.T) {
 		check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Append(facts...) }))
 	}
 	h.accepts(`{"id":"good","duration_days":30,"proxy_ids":["px_1"]}`)
-	o, err := h.ledger.Operation(t.Context(), "good/0001")
+	o, err := h.ledger.Operations.Operation(t.Context(), "good/0001")
 	check(t, err)
 	check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error {
 		_, err := tx.AppendTo(o.ID, o.Version, fact.OperationWaiting{Ref: fact.Ref{CommandID: "good", OperationID: o.ID}, Reason: "test", NextAt: past.Add(time.Second)})

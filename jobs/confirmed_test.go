@@ -30,14 +30,14 @@ func TestAnAmountThatLooksLikeASlipIsRepeated(t *testing.T) {
 	answer := func(cents int64) desk.Resolution {
 		return desk.Resolution{ID: "keep/0001", ProxyID: "px_1", Charged: new(true), ChargedCents: cents, By: "ada", Reason: "the invoice"}
 	}
-	before, err := h.ledger.Balance(t.Context(), "main")
+	before, err := h.ledger.Money.Balance(t.Context(), "main")
 	check(t, err)
 	other := answer(200)
 	other.ConfirmCents = new(int64(20))
 	if err := h.runner.Resolve(t.Context(), other); err == nil || !strings.Contains(err.Error(), "repeat the amount") {
 		t.Errorf("two amounts: %v", err)
 	}
-	if after, err := h.ledger.Balance(t.Context(), "main"); err != nil || after.ChargedCents != before.ChargedCents {
+	if after, err := h.ledger.Money.Balance(t.Context(), "main"); err != nil || after.ChargedCents != before.ChargedCents {
 		t.Errorf("a refused answer books: %+v and %+v, %v", before, after, err)
 	}
 	h.unconfirmed(answer(3), "3.00 USD is expected")
@@ -46,7 +46,7 @@ func TestAnAmountThatLooksLikeASlipIsRepeated(t *testing.T) {
 	dearer := answer(310)
 	dearer.ProxyID, dearer.ConfirmCents = "px_2", new(int64(310))
 	check(t, h.runner.Resolve(t.Context(), dearer))
-	if after, err := h.ledger.Balance(t.Context(), "main"); err != nil || after.ChargedCents != before.ChargedCents+10 || after.SuspenseCents != 0 {
+	if after, err := h.ledger.Money.Balance(t.Context(), "main"); err != nil || after.ChargedCents != before.ChargedCents+10 || after.SuspenseCents != 0 {
 		t.Errorf("over the suspense: %+v, %v", after, err)
 	}
 
@@ -70,7 +70,7 @@ func TestAnAmountThatLooksLikeASlipIsRepeated(t *testing.T) {
 	id = h.await("found", fact.StateReview).Operations[0].OperationID
 	h.unconfirmed(desk.Resolution{ID: id, Charged: new(true), ChargedCents: 890, By: "ada", Reason: "the invoice"}, "add --order")
 	check(t, h.runner.Resolve(t.Context(), desk.Resolution{ID: id, Charged: new(true), ChargedCents: 900, By: "ada", Reason: "the invoice"}))
-	if o, err := h.ledger.Operation(t.Context(), id); err != nil || o.OrderNo == "" {
+	if o, err := h.ledger.Operations.Operation(t.Context(), id); err != nil || o.OrderNo == "" {
 		t.Errorf("the order that the evidence names is not taken: %+v, %v", o, err)
 	}
 }

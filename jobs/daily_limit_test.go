@@ -30,7 +30,7 @@ func TestTrap61YesterdaysRefundMakesNoRoomToday(t *testing.T) {
 		h.order(`{"id":"` + id + `","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`)
 		h.await(id, want)
 	}
-	spent, err := h.ledger.Committed(t.Context(), fact.StartOfDay(h.now(), time.UTC), "")
+	spent, err := h.ledger.Money.Committed(t.Context(), fact.StartOfDay(h.now(), time.UTC), "")
 	check(t, err)
 	if spent != 900 {
 		t.Errorf("%d cents are spent today instead of 900", spent)

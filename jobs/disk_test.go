@@ -43,7 +43,7 @@ func TestNothingIsSentThatTheLedgerCannotHold(t *testing.T) {
 	if charges, err := h.server.Charges(); err != nil || len(charges) != 0 {
 		t.Errorf("%v was charged without a durable intent: %v", charges, err)
 	}
-	if _, err := h.ledger.Balance(t.Context(), "main"); err != nil {
+	if _, err := h.ledger.Money.Balance(t.Context(), "main"); err != nil {
 		t.Errorf("reads do not go on: %v", err)
 	}
 	unlock()
@@ -85,7 +85,7 @@ func TestAPauseThatCouldNotBeRecordedIsRecordedLater(t *testing.T) {
 		unlock()
 		if again {
 			check(t, h.runner.PauseByHand(asked, "mo", "stop all"))
-			if stored, err := h.ledger.Pauses(t.Context()); err != nil || len(stored) != 1 {
+			if stored, err := h.ledger.Operations.Pauses(t.Context()); err != nil || len(stored) != 1 {
 				t.Errorf("stored: %+v, %v", stored, err)
 			}
 		}

@@ -27,7 +27,7 @@ func (q *loader) runDueLoop(ctx context.Context) error {
 		}
 		q.deadLine.log(q.Log, q.Clock())
 		wait := idle
-		if next, err := q.Ledger.NextAfter(ctx, now); err == nil && next != nil {
+		if next, err := q.Ledger.Operations.NextAfter(ctx, now); err == nil && next != nil {
 			wait = min(idle, max(0, next.Sub(q.clock.Now())))
 		}
 		timer := time.NewTimer(wait)
@@ -68,7 +68,7 @@ var comesBack = func() (all []due) {
 
 func (q *loader) queueDue(ctx context.Context, now time.Time) error {
 	q.backlog.Store(false)
-	if due, err := q.Ledger.AnyDue(ctx, now); err != nil || !due {
+	if due, err := q.Ledger.Operations.AnyDue(ctx, now); err != nil || !due {
 		return err
 	}
 	x := q.ready.beginReading()
@@ -80,7 +80,7 @@ func (q *loader) queueDue(ctx context.Context, now time.Time) error {
 			continue
 		}
 		// The first rows may be active already: ask for that many more.
-		records, err := q.Ledger.Due(ctx, due.state, due.kind, now, free+3*q.ready.capacity)
+		records, err := q.Ledger.Operations.Due(ctx, due.state, due.kind, now, free+3*q.ready.capacity)
 		if err != nil {
 			return err
 		}

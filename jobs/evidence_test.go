@@ -9,6 +9,7 @@ import (
 	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/report"
 )
 
 func (h *rig) evidence(id string) inspect.Evidence {
@@ -27,7 +28,7 @@ func (h *rig) booksAs(x desk.Resolution, a inspect.Answer) {
 	x.By, x.Reason = "ada", "the provider's support said so"
 	check(h.t, h.runner.Resolve(h.t.Context(), x))
 	var got []ledger.Booking
-	check(h.t, h.ledger.Transfers(h.t.Context(), ledger.Period{}, func(m ledger.Transfer) error {
+	check(h.t, h.ledger.Report().Transfers(h.t.Context(), report.Period{}, func(m report.Transfer) error {
 		if m.Seq > seq && m.Fact == "operation.resolved" {
 			got = append(got, ledger.Booking{Kind: m.Kind, Debit: m.Debit, Credit: m.Credit, AmountCents: m.Cents})
 		}
@@ -96,13 +97,13 @@ func TestEvidenceOfALineSaysWhatEachAnswerBooks(t *testing.T) {
 	due := time.Now().Add(240 * time.Hour).UTC().Format(time.RFC3339)
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2","px_3","px_4"],"due_before":"` + due + `"}`)
 	const id = "keep/0001"
-	h.until("three lines wait", func() bool { all, _ := h.ledger.Reviews(t.Context()); return len(all) == 3 })
+	h.until("three lines wait", func() bool { all, _ := h.ledger.Operations.Reviews(t.Context()); return len(all) == 3 })
 	e := h.evidence(id)
 	if len(e.Expiries) != 4 || e.Expiries[0].Before == nil || e.Expiries[0].Now == nil || e.Expiries[0].Moved == nil || e.Expiries[3].Moved == nil || !*e.Expiries[3].Moved {
 		t.Errorf("%+v", e.Expiries)
 	}
 	h.judged(e, inspect.VerdictUnknown, "Undecided: the provider said that it charged 9.00 USD, but no expiry has moved. It may still renew, or refund.")
-	reviews, err := h.ledger.Reviews(t.Context())
+	reviews, err := h.ledger.Operations.Reviews(t.Context())
 	check(t, err)
 	if reviews[0].AtStakeCents != fact.Known(300) {
 		t.Errorf("%+v", reviews[0])
@@ -116,12 +117,12 @@ func TestEvidenceOfALineSaysWhatEachAnswerBooks(t *testing.T) {
 	if sent.OperationID != again.NewOperation || sent.Key != again.NewKey {
 		t.Errorf("%+v was sent as %s under %s", again, sent.OperationID, sent.Key)
 	}
-	b, err := h.ledger.Balance(t.Context(), "main")
+	b, err := h.ledger.Money.Balance(t.Context(), "main")
 	check(t, err)
 	if b.SuspenseCents != 0 {
 		t.Errorf("in suspense: %d", b.SuspenseCents)
 	}
-	claimed, err := h.ledger.Claimed(t.Context())
+	claimed, err := h.ledger.Operations.Claimed(t.Context())
 	check(t, err)
 	if claimed["px_1"] || claimed["px_2"] {
 		t.Errorf("still claimed: %v", claimed)
@@ -162,11 +163,11 @@ func TestAnAnswerForARenewalIsSharedAmongItsLines(t *testing.T) {
 	h.judged(h.evidence(id), inspect.VerdictCharged, "Likely charged: both expiries moved by 30 days; what it cost is not known.")
 	check(t, h.runner.Resolve(t.Context(), desk.Resolution{ID: id, Charged: new(true), ChargedCents: 601, ConfirmCents: new(int64(601)), By: "ada", Reason: "the invoice"}))
 	for proxy, want := range map[string]int64{"px_1": 301, "px_2": 300} {
-		if paid, err := h.ledger.PaidPerDay(t.Context(), proxy); err != nil || paid.Cents != want || paid.Days != 30 {
+		if paid, err := h.ledger.Fleet.PaidPerDay(t.Context(), proxy); err != nil || paid.Cents != want || paid.Days != 30 {
 			t.Errorf("%s: paid %+v, %v", proxy, paid, err)
 		}
 	}
-	sums, err := h.ledger.RenewalSums(t.Context(), id)
+	sums, err := h.ledger.Money.RenewalSums(t.Context(), id)
 	check(t, err)
 	if !sums.ByLine || sums.Differ() != 0 || sums.LineChargedCents != 601 {
 		t.Errorf("%+v", sums)
@@ -187,9 +188,9 @@ func TestAnAnswerBelowSuspenseIsSharedByIt(t *testing.T) {
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2"]}`)
 	id := h.await("keep", fact.StateReview).Operations[0].OperationID
 	check(t, h.runner.Resolve(t.Context(), desk.Resolution{ID: id, Charged: new(true), ChargedCents: 301, By: "ada", Reason: "the invoice"}))
-	b, err := h.ledger.Balance(t.Context(), "main")
+	b, err := h.ledger.Money.Balance(t.Context(), "main")
 	check(t, err)
-	lines, err := h.ledger.Lines(t.Context(), id)
+	lines, err := h.ledger.Operations.Lines(t.Context(), id)
 	check(t, err)
 	if b.SuspenseCents != 0 || b.ChargedCents != 600 || b.RefundedCents != 299 || lines[0].ChargedCents != 300 ||
 		lines[0].RefundedCents+lines[1].RefundedCents != 299 || lines[0].RefundedCents < 149 || lines[1].RefundedCents < 149 {

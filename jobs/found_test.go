@@ -13,6 +13,7 @@ import (
 	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/upstream"
 )
 
@@ -50,9 +51,9 @@ func TestTrap09WhatSettledInAReviewIsReadAgainBeforePaying(t *testing.T) {
 	h.await("both", fact.StatePartial, fact.StateReview)
 	check(t, h.runner.noteAll(t.Context(), asked, page.Items)) // a listing that was in progress meanwhile
 	seen := len(h.facts("proxy.skipped"))
-	known, err := h.ledger.Proxy(t.Context(), "px_1")
+	known, err := h.ledger.Fleet.Proxy(t.Context(), "px_1")
 	check(t, err)
-	settled, err := h.ledger.SettledSince(t.Context(), "px_1", known.SeenAt)
+	settled, err := h.ledger.Operations.SettledSince(t.Context(), "px_1", known.SeenAt)
 	check(t, err)
 	if known.SeenAt.Unix() > 0 && !settled {
 		t.Error("the cache is trusted although a renewal has settled since")
@@ -301,9 +302,9 @@ func TestAnAnsweredLineIsNotBookedAgainWithTheWhole(t *testing.T) {
 	h.settled(900, 0)
 }
 
-func reviewsOf(t *testing.T, h *rig) []ledger.Review {
+func reviewsOf(t *testing.T, h *rig) []tables.Review {
 	t.Helper()
-	all, err := h.ledger.Reviews(t.Context())
+	all, err := h.ledger.Operations.Reviews(t.Context())
 	check(t, err)
 	return all
 }

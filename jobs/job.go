@@ -66,6 +66,7 @@ type job struct {
 	urgency     urgency
 	priority    gatePriority
 	at          time.Time // orders jobs of equal priority, earliest first
+	queued      int64     // orders jobs of an equal time: the first queued goes first
 	expired     bool      // all its proxies had expired when queued: live proxies go first, then the latest expired
 	op          decide.Operation
 	cmd         command.Command
@@ -100,7 +101,10 @@ func (j *job) before(other *job) bool {
 	if j.expired != other.expired {
 		return other.expired
 	}
-	if j.expired {
+	switch {
+	case j.at.Equal(other.at):
+		return j.queued < other.queued
+	case j.expired:
 		return j.at.After(other.at)
 	}
 	return j.at.Before(other.at)

@@ -26,7 +26,7 @@ func TestASecondReadOfADeliveredOrderIsNoFinding(t *testing.T) {
 				fact.OperationSending{Ref: ref, Attempt: 1, Key: planned.Key, Body: "{}", SentAt: tx.Now(), AppID: "sbx_app_demo"},
 				fact.OrderAccepted{Ref: ref, Attempt: 1, OrderNo: "ord_1", NextAt: tx.Now()})
 		}))
-		record, err := h.ledger.Operation(t.Context(), planned.OperationID)
+		record, err := h.ledger.Operations.Operation(t.Context(), planned.OperationID)
 		check(t, err)
 		first, err := h.runner.load(t.Context(), record)
 		check(t, err)

@@ -289,7 +289,7 @@ func TestOneUnknownProxyDoesNotStopTheOthers(t *testing.T) {
 		t.Errorf("%d asked again, %v", n, err)
 	}
 	h.until("the retry is refused too", func() bool {
-		states, err := h.ledger.StateCounts(t.Context())
+		states, err := h.ledger.Operations.StateCounts(t.Context())
 		return err == nil && states[fact.StateSending]+states[fact.StateAccepted] == 0
 	})
 	h.settled(1200, 0)

@@ -15,6 +15,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/sleep"
+	"perennial/ledger/tables"
 	"perennial/upstream"
 
 	"golang.org/x/time/rate"
@@ -102,7 +103,7 @@ func (p *pauses) throttledUntil() (time.Time, bool) {
 }
 
 // throttling returns the account's Retry-After, if one is in force.
-func (p *pauses) throttling() (ledger.Pause, bool) {
+func (p *pauses) throttling() (tables.Pause, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	x, ok := p.all[pauseKey{decide.ScopeAccount, decide.CauseThrottled}]

@@ -73,7 +73,7 @@ func TestAListOfAllHasWhatWasRefused(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
 		}
 	}
-	n, err := h.ledger.CountRefused(t.Context(), time.Now().Add(-time.Hour))
+	n, err := h.ledger.Operations.CountRefused(t.Context(), time.Now().Add(-time.Hour))
 	check(t, err)
 	if n != 1 {
 		t.Errorf("%d were refused within the hour, want 1", n)

@@ -66,7 +66,7 @@ func (q *loader) load(ctx context.Context, record fact.Operation) (*job, error) 
 	}
 	var ids []string
 	if record.Kind.OfProxies() {
-		lines, err := q.Ledger.Lines(ctx, record.ID)
+		lines, err := q.Ledger.Operations.Lines(ctx, record.ID)
 		if err != nil {
 			return nil, fmt.Errorf("operation %s: %w", record.ID, err)
 		}
@@ -101,7 +101,7 @@ func (q *loader) command(ctx context.Context, id string) (command.Command, error
 	if kept {
 		return c, nil
 	}
-	accepted, err := q.Ledger.Acceptance(ctx, id)
+	accepted, err := q.Ledger.Operations.Acceptance(ctx, id)
 	if err != nil {
 		return c, err
 	}
@@ -149,7 +149,7 @@ func (q *loader) enqueueTo(ctx context.Context, record fact.Operation, push func
 // the first accepted one, once the cost of the others is decided or counted. An
 // operation that may have executed counts at its estimate and does not block the others.
 func nextOf(ctx context.Context, l *ledger.Ledger, commandID string) (next string, err error) {
-	all, err := l.OperationsOf(ctx, commandID)
+	all, err := l.Operations.OperationsOf(ctx, commandID)
 	if err != nil {
 		return "", err
 	}

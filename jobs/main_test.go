@@ -367,7 +367,7 @@ func (h *rig) settled(charged, refunded int64) {
 			returned += c.AmountCents
 		}
 	}
-	b, err := h.ledger.Balance(h.t.Context(), "main")
+	b, err := h.ledger.Money.Balance(h.t.Context(), "main")
 	check(h.t, err)
 	if taken != charged || returned != refunded || b.ChargedCents != charged || b.RefundedCents != refunded {
 		h.t.Errorf("want %d charged and %d refunded; the referee says %d and %d, the ledger %+v\njournal: %s",

@@ -13,6 +13,7 @@ import (
 	"perennial/jobs/decide"
 	"perennial/jobs/reconcile"
 	"perennial/ledger"
+	"perennial/ledger/tables"
 	"perennial/upstream"
 )
 
@@ -57,7 +58,7 @@ func (c *checker) observe(ctx context.Context, j *job, p *checked, h *decide.Pre
 // the proxies without a current one.
 func seenOf(ctx context.Context, l *ledger.Ledger, ids []string, observed map[string]time.Time) (unseen []string, err error) {
 	for _, id := range ids {
-		expires, known, err := l.SeenExpiry(ctx, id)
+		expires, known, err := l.Fleet.SeenExpiry(ctx, id)
 		if err != nil {
 			return nil, err
 		}
@@ -106,7 +107,7 @@ func (c *checker) listFor(ctx context.Context, priority gatePriority, unseen []s
 // noteAll stores the proxies of a read as of the time of its request, because later
 // settlements may be missing from it.
 func (c *checker) noteAll(ctx context.Context, at time.Time, page []upstream.Proxy) error {
-	known := make([]ledger.Proxy, 0, len(page))
+	known := make([]tables.Proxy, 0, len(page))
 	for _, p := range page {
 		known = append(known, Observed(p, at))
 	}

@@ -106,7 +106,7 @@ func TestTrap70AnExpiryThatAListShowsCoarselyHasNotMoved(t *testing.T) {
 		h.await(fmt.Sprint("one-", i), fact.StateCompleted)
 		h.renew(fmt.Sprintf(`{"id":"two-%d","duration_days":30,"proxy_ids":[%q]%s`, i, id, guard))
 		h.await(fmt.Sprint("two-", i), fact.StateRejected)
-		if renewed, err := h.ledger.RenewedAt(t.Context(), id, listed.ExpiresAt.Truncate(to)); err != nil || !renewed {
+		if renewed, err := h.ledger.Fleet.RenewedAt(t.Context(), id, listed.ExpiresAt.Truncate(to)); err != nil || !renewed {
 			t.Errorf("shown to %s, it would be paid for again in an hour: %v", to, err)
 		}
 	}

@@ -6,10 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
 	"perennial/jobs/decide"
 	"perennial/jobs/desk"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
 // PauseByHand pauses the account until ResumeByHand. It returns a RefusedError without a
@@ -28,7 +30,7 @@ func (h *holds) PauseByHand(ctx context.Context, by, reason string) error {
 
 // PausedByHand returns the pause of an earlier PauseByHand that is in force. A second
 // PauseByHand keeps its reason.
-func (h *holds) PausedByHand() (ledger.Pause, bool) { return h.pauses.byHand() }
+func (h *holds) PausedByHand() (tables.Pause, bool) { return h.pauses.byHand() }
 
 // ResumeByHand ends every pause, whatever its cause or end, and returns how many. A
 // persistent failure pauses again. A pause whose end cannot be recorded stays in force,

@@ -81,7 +81,7 @@ func TestAnAnswerCannotNameAnOrderThatContradictsIt(t *testing.T) {
 	if s, err := inspect.Status(t.Context(), h.ledger, "buy"); err != nil || len(s.Operations[0].ProxyIDs) != 2 {
 		t.Errorf("%+v %v", s, err)
 	}
-	if known, err := h.ledger.Proxy(t.Context(), answer.ProxyIDs[0]); err != nil || known.ExpiresAt == nil {
+	if known, err := h.ledger.Fleet.Proxy(t.Context(), answer.ProxyIDs[0]); err != nil || known.ExpiresAt == nil {
 		t.Errorf("%+v %v", known, err)
 	}
 	again := h.unsure("again")
@@ -178,11 +178,11 @@ func TestTheProxiesOfAnAnsweredOrderCarryItsLabels(t *testing.T) {
 			if len(ids) != 1 {
 				t.Fatalf("its proxies are %v", ids)
 			}
-			known, err := h.ledger.Proxy(t.Context(), ids[0])
+			known, err := h.ledger.Fleet.Proxy(t.Context(), ids[0])
 			if err != nil || known.Labels["team"] != "ads" {
 				t.Errorf("%+v (%v)", known, err)
 			}
-			if by, err := h.ledger.DeliveredBy(t.Context(), ids[0]); err != nil || by != o.OperationID {
+			if by, err := h.ledger.Operations.DeliveredBy(t.Context(), ids[0]); err != nil || by != o.OperationID {
 				t.Errorf("delivered by %q (%v)", by, err)
 			}
 			ends := h.facts("command.finished")
@@ -226,12 +226,12 @@ func TestAnOrderWithoutANumberIsFoundAfterItsAnswer(t *testing.T) {
 			h.listed()
 			f, _ := listed[0].(fact.OrderListed)
 			for _, proxy := range f.ProxyIDs {
-				known, err := h.ledger.Proxy(t.Context(), proxy)
+				known, err := h.ledger.Fleet.Proxy(t.Context(), proxy)
 				if err != nil || known.Labels["team"] != "ads" {
 					t.Errorf("%+v (%v)", known, err)
 				}
 			}
-			if by, err := h.ledger.DeliveredBy(t.Context(), f.ProxyIDs[0]); err != nil || by != id || len(f.ProxyIDs) != 2 {
+			if by, err := h.ledger.Operations.DeliveredBy(t.Context(), f.ProxyIDs[0]); err != nil || by != id || len(f.ProxyIDs) != 2 {
 				t.Errorf("%+v, delivered by %q (%v)", f, by, err)
 			}
 			h.agrees()

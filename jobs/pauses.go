@@ -14,6 +14,7 @@ import (
 	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
 // pauses caches the ledger's pauses for the workers.
@@ -22,7 +23,7 @@ type pauses struct {
 	changed func()
 
 	mu  sync.Mutex
-	all map[pauseKey]ledger.Pause
+	all map[pauseKey]tables.Pause
 	// unrecorded holds the pauses that the ledger could not record yet.
 	unrecorded map[pauseKey]decide.Pause
 	// closed says that no new request is sent while the wallet is read. It is not a
@@ -33,11 +34,11 @@ type pauses struct {
 type pauseKey struct{ scope, cause string }
 
 func newPauses(now func() time.Time) *pauses {
-	return &pauses{now: now, changed: func() {}, all: map[pauseKey]ledger.Pause{}, unrecorded: map[pauseKey]decide.Pause{}}
+	return &pauses{now: now, changed: func() {}, all: map[pauseKey]tables.Pause{}, unrecorded: map[pauseKey]decide.Pause{}}
 }
 
 func (p *pauses) load(ctx context.Context, l *ledger.Ledger) error {
-	stored, err := l.Pauses(ctx)
+	stored, err := l.Operations.Pauses(ctx)
 	if err != nil {
 		return err
 	}
@@ -48,7 +49,7 @@ func (p *pauses) load(ctx context.Context, l *ledger.Ledger) error {
 }
 
 // put adds a pause, unless one with a later end is already in force.
-func (p *pauses) put(x ledger.Pause) {
+func (p *pauses) put(x tables.Pause) {
 	p.mu.Lock()
 	have, ok := p.all[pauseKey{x.Scope, x.Cause}]
 	if !ok || reaches(x.Until, have.Until) {
@@ -62,7 +63,7 @@ func (p *pauses) put(x ledger.Pause) {
 }
 
 // drop removes a pause if its end is unchanged; an extended pause stays.
-func (p *pauses) drop(x ledger.Pause) {
+func (p *pauses) drop(x tables.Pause) {
 	p.mu.Lock()
 	if have, ok := p.all[pauseKey{x.Scope, x.Cause}]; ok && sameEnd(have.Until, x.Until) {
 		delete(p.all, pauseKey{x.Scope, x.Cause})
@@ -81,7 +82,7 @@ func reaches(end, other *time.Time) bool {
 func sameEnd(a, b *time.Time) bool { return reaches(a, b) && reaches(b, a) }
 
 // restored returns the pause after a restore, if it is in force.
-func (p *pauses) restored() (ledger.Pause, bool) {
+func (p *pauses) restored() (tables.Pause, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	x, ok := p.all[pauseKey{decide.ScopeAccount, ledger.CauseRestored}]
@@ -89,7 +90,7 @@ func (p *pauses) restored() (ledger.Pause, bool) {
 }
 
 // byHand returns an operator's pause of the account, if recorded.
-func (p *pauses) byHand() (ledger.Pause, bool) {
+func (p *pauses) byHand() (tables.Pause, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	key := pauseKey{decide.ScopeAccount, decide.CausePerson}
@@ -178,10 +179,10 @@ func (p *pauses) untilBut(l lane, cause string) (end time.Time, blocked bool) {
 }
 
 // list returns a copy of all pauses.
-func (p *pauses) list() []ledger.Pause {
+func (p *pauses) list() []tables.Pause {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	out := make([]ledger.Pause, 0, len(p.all))
+	out := make([]tables.Pause, 0, len(p.all))
 	for _, x := range p.all {
 		out = append(out, x)
 	}
@@ -210,7 +211,7 @@ func (h *holds) pause(ctx context.Context, x decide.Pause) error {
 	if h.pauses.covers(x) {
 		return nil
 	}
-	h.pauses.put(ledger.Pause{Scope: x.Scope, Cause: x.Cause, Since: h.Clock(), Until: x.Until, Detail: x.Detail})
+	h.pauses.put(tables.Pause{Scope: x.Scope, Cause: x.Cause, Since: h.Clock(), Until: x.Until, Detail: x.Detail})
 	err := h.recordPause(ctx, x)
 	log := h.Log.WithField("scope", x.Scope).WithField("cause", x.Cause).WithField("trace_id", x.TraceID)
 	if err != nil {
@@ -249,12 +250,12 @@ func untilText(until *time.Time, now time.Time) string {
 
 // resume ends a pause as it was seen; an extended pause stays. It also stays if the
 // ledger cannot be written.
-func (h *holds) resume(ctx context.Context, x ledger.Pause, detail string) {
+func (h *holds) resume(ctx context.Context, x tables.Pause, detail string) {
 	// A failure is logged, and the pause is probed again.
 	_ = h.resumeAs(ctx, x, fact.AccountResumed{Scope: x.Scope, Cause: x.Cause, Detail: detail})
 }
 
-func (h *holds) resumeAs(ctx context.Context, x ledger.Pause, f fact.AccountResumed) error {
+func (h *holds) resumeAs(ctx context.Context, x tables.Pause, f fact.AccountResumed) error {
 	if f.Cause == ledger.CauseRestored {
 		h.doubt.Lock()
 		defer h.doubt.Unlock()
@@ -293,12 +294,12 @@ const shortPause = 30 * time.Second
 
 // Paused lists the pauses and how long they block, except a restore's pause
 // (RestorePause) and a short Retry-After.
-func (h *holds) Paused() []ledger.Pause {
+func (h *holds) Paused() []tables.Pause {
 	now := h.Clock()
-	all := slices.DeleteFunc(h.pauses.list(), func(x ledger.Pause) bool {
+	all := slices.DeleteFunc(h.pauses.list(), func(x tables.Pause) bool {
 		return x.Cause == ledger.CauseRestored || x.Until != nil && (x.Until.Sub(x.Since) <= shortPause || !x.Until.After(now))
 	})
-	slices.SortFunc(all, func(a, b ledger.Pause) int { return strings.Compare(a.Scope+a.Cause, b.Scope+b.Cause) })
+	slices.SortFunc(all, func(a, b tables.Pause) int { return strings.Compare(a.Scope+a.Cause, b.Scope+b.Cause) })
 	return all
 }
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"perennial/jobs/decide"
-	"perennial/ledger"
+	"perennial/ledger/tables"
 	"perennial/upstream"
 )
 
@@ -22,7 +22,7 @@ func (h *rig) throttle(d time.Duration) time.Time {
 // stored is the end of the account's Retry-After in the ledger.
 func (h *rig) stored() time.Time {
 	h.t.Helper()
-	all, err := h.ledger.Pauses(h.t.Context())
+	all, err := h.ledger.Operations.Pauses(h.t.Context())
 	check(h.t, err)
 	for _, x := range all {
 		if x.Cause == decide.CauseThrottled && x.Until != nil {
@@ -76,7 +76,7 @@ func TestTrap38AProbesOwnRetryAfterHolds(t *testing.T) {
 	h.control("/faults", map[string]any{"method": "GET", "path": "/api/v1/wallet", "fault": "code", "code": "rate_limited", "http_status": 429, "retry_after": "3600"})
 	check(t, h.runner.pause(t.Context(), decide.Pause{Scope: decide.ScopeAccount, Cause: string(upstream.CodeAPIKeyRevoked), Detail: "test"}))
 	h.throttle(-time.Second)
-	var revoked, over ledger.Pause
+	var revoked, over tables.Pause
 	for _, x := range h.runner.pauses.list() {
 		if x.Until == nil {
 			revoked = x

@@ -11,8 +11,8 @@ import (
 
 	"perennial/jobs/command"
 	"perennial/jobs/decide"
-	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/upstream"
 	"perennial/upstream/sandbox"
 )
@@ -192,13 +192,13 @@ func TestTrap38RefusalsOfOneMomentCountOnce(t *testing.T) {
 	if wait := answered(limited); wait != decide.ThrottleFirst {
 		t.Fatalf("the first waits %s", wait)
 	}
-	h.runner.pauses.put(ledger.Pause{Scope: decide.ScopeAccount, Cause: decide.CauseThrottled, Until: &until})
+	h.runner.pauses.put(tables.Pause{Scope: decide.ScopeAccount, Cause: decide.CauseThrottled, Until: &until})
 	for range 7 {
 		if wait := answered(limited); wait != decide.ThrottleFirst {
 			t.Fatalf("one of the same moment waits %s", wait)
 		}
 	}
-	h.runner.pauses.drop(ledger.Pause{Scope: decide.ScopeAccount, Cause: decide.CauseThrottled, Until: &until})
+	h.runner.pauses.drop(tables.Pause{Scope: decide.ScopeAccount, Cause: decide.CauseThrottled, Until: &until})
 	if wait := answered(limited); wait != 2*decide.ThrottleFirst {
 		t.Fatalf("the next in a row waits %s", wait)
 	}

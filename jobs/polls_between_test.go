@@ -53,7 +53,7 @@ func BenchmarkSettling(b *testing.B) {
 		}
 		h.start()
 		h.until("all are delivered", func() bool {
-			counts, err := h.ledger.StateCounts(b.Context())
+			counts, err := h.ledger.Operations.StateCounts(b.Context())
 			check(b, err)
 			return counts[fact.StateDelivered] == n
 		})

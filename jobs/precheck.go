@@ -13,6 +13,7 @@ import (
 	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/upstream"
 )
 
@@ -191,20 +192,20 @@ func (c *checker) readOne(ctx context.Context, j *job, id string) (decide.Seen, 
 	if s.ExpiresAt = proxy.ExpiresAt; err != nil || s.ExpiresAt == nil {
 		return s, err
 	}
-	if s.Paid, s.Behind, err = c.Ledger.PaidFor(ctx, id, *s.ExpiresAt, c.clock.Now()); err != nil {
+	if s.Paid, s.Behind, err = c.Ledger.Fleet.PaidFor(ctx, id, *s.ExpiresAt, c.clock.Now()); err != nil {
 		return s, err
 	}
-	s.Retired, err = c.Ledger.Retired(ctx, id)
+	s.Retired, err = c.Ledger.Fleet.Retired(ctx, id)
 	return s, err
 }
 
 // current returns the provider's state of a proxy, read now or very recently.
-func (c *checker) current(ctx context.Context, j *job, id string) (ledger.Proxy, error) {
-	known, err := c.Ledger.Proxy(ctx, id)
+func (c *checker) current(ctx context.Context, j *job, id string) (tables.Proxy, error) {
+	known, err := c.Ledger.Fleet.Proxy(ctx, id)
 	age := c.clock.Now().Sub(known.SeenAt)
 	unlisted := known.UnlistedAt != nil && !known.SeenAt.After(*known.UnlistedAt)
-	if err == nil && age >= 0 && age < ledger.FreshFor && !unlisted {
-		settled, err := c.Ledger.SettledSince(ctx, id, known.SeenAt)
+	if err == nil && age >= 0 && age < tables.FreshFor && !unlisted {
+		settled, err := c.Ledger.Operations.SettledSince(ctx, id, known.SeenAt)
 		if err != nil || !settled {
 			return known, err
 		}
@@ -214,9 +215,9 @@ func (c *checker) current(ctx context.Context, j *job, id string) (ledger.Proxy,
 
 // readProxy reads one proxy at the provider. Once the others no longer wait for
 // unreadable proxies, each read gets a shorter timeout: each may hang.
-func (c *checker) readProxy(ctx context.Context, j *job, id string) (ledger.Proxy, error) {
+func (c *checker) readProxy(ctx context.Context, j *job, id string) (tables.Proxy, error) {
 	if err := c.link.passNow(ctx, j.turn()); err != nil {
-		return ledger.Proxy{}, err
+		return tables.Proxy{}, err
 	}
 	at, limited, cancel := c.clock.Now(), ctx, context.CancelFunc(func() {})
 	if !j.op.AwaitsUnread() {
@@ -228,11 +229,11 @@ func (c *checker) readProxy(ctx context.Context, j *job, id string) (ledger.Prox
 	c.noteRead(ctx, j, id, err)
 	if errors.Is(err, upstream.CodeProxyNotFound) {
 		if err := c.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Gone(id) }); err != nil {
-			return ledger.Proxy{}, err
+			return tables.Proxy{}, err
 		}
 	}
 	if err != nil {
-		return ledger.Proxy{}, &unreadError{"proxy " + id, err, c.clock.Now().Sub(at)}
+		return tables.Proxy{}, &unreadError{"proxy " + id, err, c.clock.Now().Sub(at)}
 	}
 	known := Observed(read, at)
 	return known, c.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Observe(0, known) })
@@ -255,8 +256,8 @@ func (c *checker) noteRead(ctx context.Context, j *job, id string, err error) {
 }
 
 // Observed converts a proxy to the ledger's form.
-func Observed(p upstream.Proxy, at time.Time) ledger.Proxy {
-	return ledger.Proxy{
+func Observed(p upstream.Proxy, at time.Time) tables.Proxy {
+	return tables.Proxy{
 		ProxyID: p.ProxyID, Status: p.Status, IPType: p.IPType, Protocol: p.Protocol, CountryCode: p.CountryCode, Region: p.Region,
 		LineName: p.LineName, StartsAt: p.StartsAt, ExpiresAt: fact.Expiry(p.ExpiresAt), SeenAt: at,
 	}

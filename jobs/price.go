@@ -29,7 +29,7 @@ type pricing struct {
 // price reads the expected cost of an operation and its limits, and decides on them.
 func (q *pricing) price(ctx context.Context, j *job, p *checked) (decide.Decision, error) {
 	h := decide.Priced{LeftOut: p.leftOut, CeilingCents: j.cmd.MaxTotalCents, LimitCents: q.DailyLimitCents, Released: j.released}
-	siblings, err := q.Ledger.OperationsOf(ctx, j.op.CommandID)
+	siblings, err := q.Ledger.Operations.OperationsOf(ctx, j.op.CommandID)
 	if err != nil {
 		return decide.Decision{}, err
 	}
@@ -88,19 +88,19 @@ func (q *pricing) spending(ctx context.Context, operation string, h *decide.Pric
 	now := q.clock.Now()
 	today := fact.StartOfDay(now, q.DailyLimitLocation)
 	h.Tomorrow = fact.NextDay(now, q.DailyLimitLocation)
-	if h.SpentCents, err = q.Ledger.Committed(ctx, today, operation); err != nil {
+	if h.SpentCents, err = q.Ledger.Money.Committed(ctx, today, operation); err != nil {
 		return err
 	}
-	exposed, err := q.Ledger.Exposed(ctx, today, operation)
+	exposed, err := q.Ledger.Money.Exposed(ctx, today, operation)
 	if err != nil {
 		return err
 	}
 	h.SpentCents += exposed
-	if h.ReleasedBefore, err = q.Ledger.ReleasedByHand(ctx, operation); err != nil {
+	if h.ReleasedBefore, err = q.Ledger.Operations.ReleasedByHand(ctx, operation); err != nil {
 		return err
 	}
 	if _, unpriced := h.Estimate(); unpriced != "" {
-		h.UnpricedUnderWay, h.UnpricedOpen, err = q.Ledger.Unpriced(ctx, operation, today)
+		h.UnpricedUnderWay, h.UnpricedOpen, err = q.Ledger.Money.Unpriced(ctx, operation, today)
 	}
 	return err
 }
@@ -142,17 +142,17 @@ func (q *pricing) quotes(ctx context.Context, j *job, h *decide.Priced) error {
 // the command's own lines of that kind. An unpaid price falls back to the command's
 // dearest line, and under a daily limit to the dearest recent one.
 func (q *pricing) renewalPrices(ctx context.Context, j *job, ids []string, h *decide.Priced) error {
-	most, err := q.Ledger.DearestLine(ctx, j.op.CommandID, nil)
+	most, err := q.Ledger.Fleet.DearestLine(ctx, j.op.CommandID, nil)
 	charged := most > 0
 	if err == nil && most == 0 && h.LimitCents > 0 {
-		most, err = q.Ledger.Dearest(ctx, j.cmd.DurationDays)
+		most, err = q.Ledger.Money.Dearest(ctx, j.cmd.DurationDays)
 	}
 	if err != nil {
 		return err
 	}
 	h.Fallback = fact.Estimated(most)
 	for _, id := range ids {
-		paid, err := q.Ledger.LastPrice(ctx, id)
+		paid, err := q.Ledger.Fleet.LastPrice(ctx, id)
 		if err != nil {
 			return err
 		}
@@ -172,14 +172,14 @@ func (q *pricing) renewalPrices(ctx context.Context, j *job, ids []string, h *de
 // dearestOfKind returns the highest price of the command's lines for proxies of the same
 // kind; of any kind if the proxy's kind is unknown.
 func (q *pricing) dearestOfKind(ctx context.Context, commandID, proxyID string) (int64, error) {
-	like, err := q.Ledger.Proxy(ctx, proxyID)
+	like, err := q.Ledger.Fleet.Proxy(ctx, proxyID)
 	if errors.Is(err, ledger.ErrNotFound) {
-		return q.Ledger.DearestLine(ctx, commandID, nil)
+		return q.Ledger.Fleet.DearestLine(ctx, commandID, nil)
 	}
 	if err != nil {
 		return 0, err
 	}
-	return q.Ledger.DearestLine(ctx, commandID, &like)
+	return q.Ledger.Fleet.DearestLine(ctx, commandID, &like)
 }
 
 // errNotOffered says that no page of offers has the code.

@@ -45,7 +45,7 @@ func TestAPriceThatRoseIsLearned(t *testing.T) {
 			t.Parallel()
 			h := idleRig(t, func(x *Config) { x.DailyLimitCents, x.Concurrency = c.limit, 1 })
 			h.oncePaid(30, "px_1", "px_2", "px_3", "px_4", "px_5", "px_6")
-			before, err := h.ledger.Balance(t.Context(), "main")
+			before, err := h.ledger.Money.Balance(t.Context(), "main")
 			check(t, err)
 			h.start()
 			commands := c.commands
@@ -57,11 +57,11 @@ func TestAPriceThatRoseIsLearned(t *testing.T) {
 				h.await(fmt.Sprintf("r-%d", n), fact.StateCompleted, fact.StateRejected, fact.StateHeld, fact.StatePartial)
 			}
 			h.until("all has ended or is held", func() bool {
-				all, err := h.ledger.StateCounts(t.Context())
+				all, err := h.ledger.Operations.StateCounts(t.Context())
 				check(t, err)
 				return all[fact.StateAccepted]+all[fact.StateSending]+all[fact.StateWaiting] == 0
 			})
-			after, err := h.ledger.Balance(t.Context(), "main")
+			after, err := h.ledger.Money.Balance(t.Context(), "main")
 			check(t, err)
 			if got := after.ChargedCents - before.ChargedCents; got != c.charged {
 				t.Errorf("%d cents were charged", got)

@@ -38,7 +38,7 @@ func TestTrap52APriceBecomesKnownDuringTheComparison(t *testing.T) {
 			return tx.Append(fact.RenewalSettled{Ref: ref, Status: "completed", Attempt: 1, Lines: lines})
 		}))
 	}
-	op, err := h.ledger.Operation(t.Context(), second.OperationID)
+	op, err := h.ledger.Operations.Operation(t.Context(), second.OperationID)
 	check(t, err)
 	j := h.runner.job(op, command.Command{ID: "r-2", Kind: fact.KindRenewal, DurationDays: 30}, []string{"px_2"})
 	d, err := h.runner.pricing.again(t.Context(), j, &checked{ids: []string{"px_2"}, priced: decide.Priced{LimitCents: 700}})

@@ -133,7 +133,7 @@ func TestASmallCommandDoesNotWaitForABatch(t *testing.T) {
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
 	h.await("keep", fact.StateCompleted)
 	h.await("buy", fact.StateDelivered)
-	counts, err := h.ledger.StateCounts(t.Context())
+	counts, err := h.ledger.Operations.StateCounts(t.Context())
 	check(t, err)
 	if done := counts[fact.StateRejected]; done > batch/2 {
 		t.Errorf("%d of %d of the batch went before", done, batch)
@@ -231,4 +231,23 @@ func (h *rig) waits(kind fact.Kind, text string, next time.Time) {
 			fact.OperationSending{Ref: ref, Attempt: 1, Key: p.Key, Body: string(body), SentAt: next, AppID: h.client.AppID()},
 			fact.OperationWaiting{Ref: ref, Attempt: 1, Reason: "timeout", Ambiguous: true, NextAt: next})
 	}))
+}
+
+// Commands that were accepted together are sent in the order of their acceptance.
+func TestWhatCameTogetherGoesInItsOrder(t *testing.T) {
+	r := newReady(100, newPauses(time.Now))
+	var want, got []string
+	for n := range 20 {
+		id := fmt.Sprintf("o%d", n)
+		want = append(want, id)
+		r.push(&job{lane: laneOrder, priority: priorityOrder, at: someNoon, op: decide.Operation{Operation: fact.Operation{ID: id}}})
+	}
+	for range want {
+		j, err := r.pop(t.Context())
+		check(t, err)
+		got = append(got, j.op.ID)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("order %v", got)
+	}
 }

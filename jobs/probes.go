@@ -4,11 +4,13 @@ package jobs
 
 import (
 	"context"
+	"time"
+
 	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/ledger/sleep"
+	"perennial/ledger/tables"
 	"perennial/upstream"
-	"time"
 )
 
 // Probe intervals.
@@ -65,7 +67,7 @@ func (p *prober) probe(ctx context.Context) error {
 }
 
 // probeOne ends one pause if possible, and reports whether it made a request.
-func (p *prober) probeOne(ctx context.Context, x ledger.Pause) bool {
+func (p *prober) probeOne(ctx context.Context, x tables.Pause) bool {
 	switch {
 	case x.Until != nil && !x.Until.After(p.Clock()):
 		p.holds.resume(ctx, x, timePassed)
@@ -92,7 +94,7 @@ func (p *prober) probeOne(ctx context.Context, x ledger.Pause) bool {
 
 // askThrough reads the wallet once an hour during a Retry-After of over an hour, and
 // ends the pause if the read works.
-func (p *prober) askThrough(ctx context.Context, x ledger.Pause) {
+func (p *prober) askThrough(ctx context.Context, x tables.Pause) {
 	if !p.link.mayAsk(x) || p.gate.Pass(ctx, priorityPoll) != nil {
 		return
 	}
@@ -105,7 +107,7 @@ func (p *prober) askThrough(ctx context.Context, x ledger.Pause) {
 
 // mayAsk reports whether an hour has passed since a timed pause began or was last
 // probed, and counts this probe.
-func (l *link) mayAsk(x ledger.Pause) bool {
+func (l *link) mayAsk(x tables.Pause) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	last := x.Since

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"perennial/jobs/decide"
-	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/sleep"
+	"perennial/ledger/tables"
 	"perennial/upstream"
 )
 
@@ -184,5 +184,5 @@ func (l *link) keepAsking(ctx context.Context) error {
 }
 
 func (l *link) accountPaused() bool {
-	return slices.ContainsFunc(l.pauses.list(), func(x ledger.Pause) bool { return x.Scope == decide.ScopeAccount })
+	return slices.ContainsFunc(l.pauses.list(), func(x tables.Pause) bool { return x.Scope == decide.ScopeAccount })
 }

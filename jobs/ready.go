@@ -27,6 +27,7 @@ type ready struct {
 	passed map[place]int // consecutive times that the head of a place was passed over
 	probes map[lane]bool // one job may pass this paused lane
 	polled int           // consecutive polls
+	added  int64         // jobs queued so far
 	room   chan struct{} // closed and replaced when there is more room
 
 	readings map[*reading]bool
@@ -143,6 +144,8 @@ func (r *ready) add(s source, j *job) {
 	}
 	r.active[j.op.ID] = t
 	r.counts[t]++
+	r.added++
+	j.queued = r.added
 	heap.Push(r.queues[j.place()], j)
 	r.cond.Signal()
 }

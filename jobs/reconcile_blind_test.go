@@ -35,7 +35,7 @@ func TestOrdersMadeElsewhereDoNotKeepOursFromBeingRead(t *testing.T) {
 	for _, no := range h.handmade(25) {
 		h.recorded(desk.Recording{Kind: "external", Cents: 300, OrderNo: no})
 	}
-	o, err := h.ledger.Operation(t.Context(), "buy-0/1")
+	o, err := h.ledger.Operations.Operation(t.Context(), "buy-0/1")
 	check(t, err)
 	p := &retold{Client: h.client}
 	c := h.reconciler(p, reads)

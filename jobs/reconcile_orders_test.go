@@ -13,6 +13,7 @@ import (
 	"perennial/jobs/reconcile"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/upstream"
 )
 
@@ -130,7 +131,7 @@ func TestTrap19AnOrdersMoneyIsComparedWithAFreshRead(t *testing.T) {
 	}
 	h.settled(300, 0)
 	// What a person records for it explains an order that is not there, too.
-	o, err := h.ledger.Operation(t.Context(), "buy-0/1")
+	o, err := h.ledger.Operations.Operation(t.Context(), "buy-0/1")
 	check(t, err)
 	h.recorded(desk.Recording{Kind: "top-up", Cents: 300, OrderNo: o.OrderNo})
 	x := h.pass(h.reconciler(&retold{Client: h.client, order: func(*upstream.Order) error { return notFoundError(upstream.CodeOrderNotFound) }}, 0))
@@ -203,10 +204,10 @@ func TestTrap26AnOrderThatIsPolledIsNotReadEarlier(t *testing.T) {
 	p := &retold{Client: h.client}
 	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}],"sandbox_scenario":"delayed"}`)
 	h.until("the order has a number", func() bool { return len(h.facts("order.accepted")) > 0 })
-	o, err := h.ledger.Operation(t.Context(), "buy/1")
+	o, err := h.ledger.Operations.Operation(t.Context(), "buy/1")
 	check(t, err)
 	x := h.pass(h.reconciler(p, 0))
-	if again, _ := h.ledger.Operation(t.Context(), "buy/1"); again.State == fact.StateOpen && slices.Contains(p.read, o.OrderNo) {
+	if again, _ := h.ledger.Operations.Operation(t.Context(), "buy/1"); again.State == fact.StateOpen && slices.Contains(p.read, o.OrderNo) {
 		t.Errorf("an open order was read: %v", p.read)
 	}
 	if len(x.Findings) > 0 {
@@ -335,8 +336,8 @@ func TestALateRefundIsExplainedByItsOrdersRecord(t *testing.T) {
 // TestWhatIsBookedAroundTheReadingWidensTheInterval: it may have happened on
 // either side of it.
 func TestWhatIsBookedAroundTheReadingWidensTheInterval(t *testing.T) {
-	at := func(wallet, charged, refunded, funding, external int64, open ...ledger.Exposure) ledger.Position {
-		return ledger.Position{Balance: ledger.Balance{WalletCents: wallet, ChargedCents: charged, RefundedCents: refunded, FundingCents: funding, ExternalCents: external}, Open: open}
+	at := func(wallet, charged, refunded, funding, external int64, open ...tables.Exposure) tables.Position {
+		return tables.Position{Balance: tables.Balance{WalletCents: wallet, ChargedCents: charged, RefundedCents: refunded, FundingCents: funding, ExternalCents: external}, Open: open}
 	}
 	for name, c := range map[string]struct {
 		w         reconcile.WalletReading
@@ -345,8 +346,8 @@ func TestWhatIsBookedAroundTheReadingWidensTheInterval(t *testing.T) {
 		"nothing":                  {reconcile.WalletReading{Before: at(1000, 0, 0, 1000, 0), After: at(1000, 0, 0, 1000, 0)}, 1000, 1000},
 		"charged and refunded":     {reconcile.WalletReading{Moved: true, Before: at(1000, 0, 0, 1000, 0), After: at(1000, 30, 30, 1000, 0)}, 970, 1030},
 		"recorded":                 {reconcile.WalletReading{Moved: true, Before: at(1000, 0, 0, 1000, 0), After: at(1040, 0, 0, 1050, 10)}, 990, 1050},
-		"begun meanwhile":          {reconcile.WalletReading{Moved: true, Before: at(1000, 0, 0, 1000, 0), After: at(1000, 0, 0, 1000, 0, ledger.Exposure{Charge: fact.Known(9)})}, 991, 1000},
-		"in progress all the time": {reconcile.WalletReading{Before: at(1000, 0, 0, 1000, 0, ledger.Exposure{Charge: fact.Known(5), ReturnCents: 7})}, 995, 1007},
+		"begun meanwhile":          {reconcile.WalletReading{Moved: true, Before: at(1000, 0, 0, 1000, 0), After: at(1000, 0, 0, 1000, 0, tables.Exposure{Charge: fact.Known(9)})}, 991, 1000},
+		"in progress all the time": {reconcile.WalletReading{Before: at(1000, 0, 0, 1000, 0, tables.Exposure{Charge: fact.Known(5), ReturnCents: 7})}, 995, 1007},
 	} {
 		if x := c.w.Check(); *x.LowCents != c.low || *x.HighCents != c.high {
 			t.Errorf("%s: %d to %d, want %d to %d", name, *x.LowCents, *x.HighCents, c.low, c.high)
@@ -379,7 +380,7 @@ func TestAnUnreadableOrderLeavesTheOthersCompared(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
 	h.buys(2)
-	bad, err := h.ledger.Operation(t.Context(), "buy-0/1")
+	bad, err := h.ledger.Operations.Operation(t.Context(), "buy-0/1")
 	check(t, err)
 	unreadable := append(h.handmade(1), bad.OrderNo)
 	var answer error

@@ -80,13 +80,13 @@ func TestTrap24SpendingElsewhereIsFoundAndNotCorrected(t *testing.T) {
 	if x := h.agrees(); !x.Quiet || x.Wallet.ProviderCents != x.Wallet.BookCents || x.Renewals != 1 {
 		t.Errorf("%+v", x)
 	}
-	before, err := h.ledger.Balance(t.Context(), "main")
+	before, err := h.ledger.Money.Balance(t.Context(), "main")
 	check(t, err)
 	h.wallet(-700)
 	if f := h.finds("wallet", -700); !strings.Contains(f.Explanation, "record --kind external") {
 		t.Errorf("%+v", f)
 	}
-	if after, err := h.ledger.Balance(t.Context(), "main"); err != nil || after.WalletCents != before.WalletCents || after.ExternalCents != 0 {
+	if after, err := h.ledger.Money.Balance(t.Context(), "main"); err != nil || after.WalletCents != before.WalletCents || after.ExternalCents != 0 {
 		t.Errorf("the books were changed from %+v to %+v: %v", before, after, err)
 	}
 	h.recorded(desk.Recording{Kind: "external", Cents: 700})

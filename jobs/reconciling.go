@@ -20,6 +20,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/sleep"
+	"perennial/ledger/tables"
 )
 
 // books compares the ledger with the provider. It runs one pass at a time and keeps the
@@ -243,7 +244,7 @@ func (b *books) exactReading(ctx context.Context) (w reconcile.WalletReading, er
 // context is no error.
 func (b *books) untilSettled(ctx context.Context) error {
 	for {
-		p, err := b.Ledger.Position(context.WithoutCancel(ctx), b.Account)
+		p, err := b.Ledger.Money.Position(context.WithoutCancel(ctx), b.Account)
 		if err != nil || !moving(p.Open) {
 			return err
 		}
@@ -258,7 +259,7 @@ func (b *books) untilSettled(ctx context.Context) error {
 // moving reports whether something will end automatically: a request that awaits its
 // reply, or an order whose charge is not booked. A retry does not, while the gate is
 // closed.
-func moving(open []ledger.Exposure) bool {
+func moving(open []tables.Exposure) bool {
 	for _, x := range open {
 		if x.State == fact.StateSending || (x.State == fact.StateOpen && x.Charge != fact.Known(0)) {
 			return true
@@ -309,7 +310,7 @@ func (b *books) recallPublished(ctx context.Context) error {
 	if b.published != nil {
 		return nil
 	}
-	earlier, _, err := b.Ledger.PublishedDiscrepancies(ctx)
+	earlier, _, err := b.Ledger.Money.PublishedDiscrepancies(ctx)
 	if err != nil {
 		return err
 	}
@@ -348,9 +349,9 @@ func side(f reconcile.Finding) string {
 // discrepancy converts a finding to a fact, under its operation if it has one.
 func (b *books) discrepancy(ctx context.Context, f reconcile.Finding) fact.Fact {
 	x := fact.LedgerDiscrepancy{Finding: f.Kind, AmountCents: f.AmountCents, OrderNo: f.OrderNo, ProxyID: f.ProxyID, Explanation: f.Explanation}
-	if o, err := b.Ledger.Operation(ctx, f.OperationID); err == nil {
+	if o, err := b.Ledger.Operations.Operation(ctx, f.OperationID); err == nil {
 		x.Ref = fact.Ref{CommandID: o.CommandID, OperationID: o.ID}
-		if accepted, err := b.Ledger.Acceptance(ctx, o.CommandID); err == nil {
+		if accepted, err := b.Ledger.Operations.Acceptance(ctx, o.CommandID); err == nil {
 			x.Labels, x.Trace = accepted.Labels, accepted.Trace
 		}
 	}

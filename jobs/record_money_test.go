@@ -15,6 +15,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/chain"
 	"perennial/ledger/fact"
+	"perennial/ledger/report"
 	"perennial/upstream"
 )
 
@@ -65,7 +66,7 @@ func TestARecordOfAClockThatIsBehindIsRefused(t *testing.T) {
 
 func TestARecordThatTakesTheWalletBelowZeroSaysSo(t *testing.T) {
 	h := idleRig(t)
-	b, err := h.ledger.Balance(t.Context(), "main")
+	b, err := h.ledger.Money.Balance(t.Context(), "main")
 	check(t, err)
 	for i, test := range []struct {
 		kind  string
@@ -133,11 +134,11 @@ func TestAChargeAndARefundAreRecordedOnTheirOperation(t *testing.T) {
 	h.recorded(desk.Recording{Kind: "refund", Cents: 200, OrderNo: no})
 	h.recorded(desk.Recording{Kind: "charge", Cents: 50, OperationID: "buy/1"})
 	h.recorded(desk.Recording{Kind: "refund", Cents: 300, OperationID: "keep/0001", ProxyID: "px_2"})
-	o, err := h.ledger.Operation(t.Context(), "buy/1")
+	o, err := h.ledger.Operations.Operation(t.Context(), "buy/1")
 	check(t, err)
-	lines, err := h.ledger.Lines(t.Context(), "keep/0001")
+	lines, err := h.ledger.Operations.Lines(t.Context(), "keep/0001")
 	check(t, err)
-	b, err := h.ledger.Balance(t.Context(), "main")
+	b, err := h.ledger.Money.Balance(t.Context(), "main")
 	check(t, err)
 	if o.ChargedCents != 650 || o.RefundedCents != 200 || lines[1].RefundedCents != 300 || b.ChargedCents != 1250 || b.RefundedCents != 500 || b.FundingCents != 500_000 || b.ExternalCents != 0 {
 		t.Errorf("%+v %+v %+v", o, lines, b)
@@ -147,7 +148,7 @@ func TestAChargeAndARefundAreRecordedOnTheirOperation(t *testing.T) {
 	if f.OperationID != "buy/1" || f.CommandID != "buy" || f.OrderNo != no || f.Labels["team"] != "red" || f.Booked.RefundedCents != 200 || f.Totals.ChargedCents != 600 || f.Totals.RefundedCents != 200 {
 		t.Errorf("%+v", f)
 	}
-	sums, err := h.ledger.RenewalSums(t.Context(), "keep/0001")
+	sums, err := h.ledger.Money.RenewalSums(t.Context(), "keep/0001")
 	check(t, err)
 	if sums.Differ() != 0 {
 		t.Errorf("%+v", sums)
@@ -200,11 +201,11 @@ func TestARecordAndAnAnswerAreTakenBackOnce(t *testing.T) {
 	h.agrees()
 	_, err = h.ledger.Verify(t.Context())
 	check(t, err)
-	postings, err := h.ledger.Postings(t.Context(), back.Seq, 1)
+	postings, err := h.ledger.Money.Postings(t.Context(), back.Seq, 1)
 	check(t, err)
 	var csv, beans strings.Builder
-	check(t, h.ledger.ExportCSV(t.Context(), &csv, ledger.Period{}))
-	check(t, h.ledger.ExportBeancount(t.Context(), &beans, "main", ledger.Period{}, false))
+	check(t, h.ledger.Report().ExportCSV(t.Context(), &csv, report.Period{}))
+	check(t, h.ledger.Report().ExportBeancount(t.Context(), &beans, "main", report.Period{}, false))
 	row := strconv.FormatInt(top.Seq, 10)
 	if postings[0].CorrectsSeq != top.Seq || !strings.Contains(csv.String(), `,"`+row+`",""`+"\n") || !strings.Contains(beans.String(), `corrects: "`+row+`"`) {
 		t.Errorf("the books do not name row %s: %+v\n%s\n%s", row, postings, csv.String(), beans.String())
@@ -224,7 +225,7 @@ func TestAFindingFallsByWhatWasRecordedForIt(t *testing.T) {
 		}
 		return nil
 	}}
-	o, err := h.ledger.Operation(t.Context(), "buy-0/1")
+	o, err := h.ledger.Operations.Operation(t.Context(), "buy-0/1")
 	check(t, err)
 	differs := func(what, kind string, cents int64) {
 		t.Helper()
@@ -257,14 +258,14 @@ func TestTrap58WhatIsNotBookedYetShowsInTheBalance(t *testing.T) {
 	t.Parallel()
 	h := movableRig(t)
 	h.hangs("buy")
-	p, err := h.ledger.Position(t.Context(), "main")
+	p, err := h.ledger.Money.Position(t.Context(), "main")
 	check(t, err)
 	if u := p.WithUnbooked().Unbooked; u == nil || u.Operations != 1 || u.Unknown != 1 {
 		t.Errorf("%+v", u)
 	}
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
 	h.await("keep", fact.StateCompleted)
-	p, err = h.ledger.Position(t.Context(), "main")
+	p, err = h.ledger.Money.Position(t.Context(), "main")
 	check(t, err)
 	if u := p.WithUnbooked().Unbooked; u.Operations != 1 {
 		t.Errorf("what is booked counts again: %+v", u)
@@ -281,7 +282,7 @@ func TestACorrectionThatLooksLikeASlipIsAskedBack(t *testing.T) {
 	h.fault(renew, "unresolved_record", map[string]any{"executed": true})
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"],"max_total_cents":400}`)
 	id := h.await("keep", fact.StateReview).Operations[0].OperationID
-	o, err := h.ledger.Operation(t.Context(), id)
+	o, err := h.ledger.Operations.Operation(t.Context(), id)
 	check(t, err)
 	if o.EstimateCents != 300 {
 		t.Fatalf("the renewal is expected to cost %d", o.EstimateCents)
@@ -326,7 +327,7 @@ func TestAnOrderThatAnAnswerMayHaveBookedIsNotRecordedAgain(t *testing.T) {
 	other := h.bought("elsewhere", "off_us_dallas", 2) // of the same price, so that the answer names none
 	err := h.runner.Resolve(t.Context(), desk.Resolution{ID: id, Charged: new(true), ChargedCents: 600, ConfirmCents: new(int64(600)), By: "ada", Reason: "the invoice"})
 	check(t, err)
-	o, err := h.ledger.Operation(t.Context(), id)
+	o, err := h.ledger.Operations.Operation(t.Context(), id)
 	check(t, err)
 	if o.OrderNo != "" {
 		t.Fatalf("the answer took order %s", o.OrderNo)

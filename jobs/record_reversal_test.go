@@ -12,9 +12,9 @@ import (
 	"perennial/jobs/decide"
 	"perennial/jobs/desk"
 	"perennial/jobs/reconcile"
-	"perennial/ledger"
 	"perennial/ledger/chain"
 	"perennial/ledger/fact"
+	"perennial/ledger/report"
 )
 
 // unresolved returns a rig whose clocks can be moved, and its renewal of px_1 in review.
@@ -45,7 +45,7 @@ func TestACorrectionThatTurnsAnAnswerAroundChangesTheLine(t *testing.T) {
 	answer := h.answeredRow()
 	is := func(want fact.LineState, net int64) {
 		t.Helper()
-		lines, err := h.ledger.Lines(t.Context(), id)
+		lines, err := h.ledger.Operations.Lines(t.Context(), id)
 		check(t, err)
 		if l := lines[0]; l.State != want || l.ChargedCents-l.RefundedCents != net {
 			t.Errorf("%s %d-%d, want %s %d", l.State, l.ChargedCents, l.RefundedCents, want, net)
@@ -98,13 +98,13 @@ func TestAReversalReturnsToItsAccount(t *testing.T) {
 		}
 		h.recorded(desk.Recording{CorrectsSeq: again.Seq})
 	}
-	b, err := h.ledger.Balance(t.Context(), "")
+	b, err := h.ledger.Money.Balance(t.Context(), "")
 	check(t, err)
 	if b.FundingCents != 500_000 || b.ExternalCents != 0 || b.WalletCents != 500_000 {
 		t.Errorf("%+v", b)
 	}
 	for _, by := range []string{"day", "order", "label", "ip", "renewal"} {
-		all, err := h.ledger.TotalsBy(t.Context(), by, 10)
+		all, err := h.ledger.Money.TotalsBy(t.Context(), by, 10)
 		check(t, err)
 		for _, x := range all {
 			if x.NetCents != 0 || x.RecordedCents != 0 {
@@ -113,7 +113,7 @@ func TestAReversalReturnsToItsAccount(t *testing.T) {
 		}
 	}
 	now := time.Now()
-	s, err := h.ledger.Statement(t.Context(), "main", ledger.Period{From: now.Add(-fact.Day), To: now.Add(fact.Day)})
+	s, err := h.ledger.Report().Statement(t.Context(), "main", report.Period{From: now.Add(-fact.Day), To: now.Add(fact.Day)})
 	check(t, err)
 	if s.FundingCents != 500_000 || s.OutsideCents != 0 || s.Corrections.FundingCents != -700 || s.Corrections.OutsideCents != -700 {
 		t.Errorf("%+v %+v", s, s.Corrections)
@@ -129,14 +129,14 @@ func TestARefundTakenBackLeavesThePrice(t *testing.T) {
 	h := newRig(t)
 	h.renew(`{"id":"one","duration_days":30,"proxy_ids":["px_1"]}`)
 	h.await("one", fact.StateCompleted)
-	before, err := h.ledger.LastPrice(t.Context(), "px_1")
+	before, err := h.ledger.Fleet.LastPrice(t.Context(), "px_1")
 	check(t, err)
 	wrong, err := h.record(desk.Recording{Kind: fact.MovementRefund, OperationID: "one/0001", Cents: 300})
 	check(t, err)
 	h.recorded(desk.Recording{CorrectsSeq: wrong.Seq})
-	after, err := h.ledger.LastPrice(t.Context(), "px_1")
+	after, err := h.ledger.Fleet.LastPrice(t.Context(), "px_1")
 	check(t, err)
-	if dearest, err := h.ledger.Dearest(t.Context(), 30); err != nil || after != before || dearest != 300 {
+	if dearest, err := h.ledger.Money.Dearest(t.Context(), 30); err != nil || after != before || dearest != 300 {
 		t.Errorf("%+v, then %+v; dearest %d: %v", before, after, dearest, err)
 	}
 }

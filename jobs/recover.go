@@ -13,6 +13,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/failpoint"
+	"perennial/ledger/tables"
 )
 
 // inheritWait is when another runner's request has expired: the provider accepts
@@ -42,7 +43,7 @@ func (r *recovery) beginRun(ctx context.Context) (until int64, err error) {
 	if until, _, err = r.Ledger.Head(ctx); err != nil {
 		return 0, err
 	}
-	counts, err := r.Ledger.StateCounts(ctx)
+	counts, err := r.Ledger.Operations.StateCounts(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -81,7 +82,7 @@ func (r *recovery) eachLeft(ctx context.Context, state fact.State, until int64, 
 	var last fact.Operation
 	for {
 		x := r.ready.beginReading()
-		part, err := r.Ledger.Left(ctx, ledger.Left{State: state, Until: until, After: last, Limit: recoveredTogether})
+		part, err := r.Ledger.Operations.Left(ctx, tables.Left{State: state, Until: until, After: last, Limit: recoveredTogether})
 		if err == nil && len(part) > 0 {
 			last = part[len(part)-1]
 			err = do(ctx, part, x)
@@ -116,7 +117,7 @@ func (r *recovery) lastHolder(ctx context.Context) (string, error) {
 	if !r.Ledger.Follows() {
 		return r.Holder, nil
 	}
-	return r.Ledger.LastHolder(ctx)
+	return r.Ledger.Sweeps.LastHolder(ctx)
 }
 
 // recoverPart records that attempts may have executed, in one transaction. If one cannot
@@ -177,7 +178,7 @@ func (r *recovery) notBefore(ctx context.Context, operationID string) (time.Time
 	if !r.Ledger.Follows() {
 		return time.Time{}, nil
 	}
-	since, inherited, err := r.Ledger.Inherited(ctx, operationID, r.Holder)
+	since, inherited, err := r.Ledger.Sweeps.Inherited(ctx, operationID, r.Holder)
 	if err != nil || !inherited {
 		return time.Time{}, err
 	}

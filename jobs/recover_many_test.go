@@ -79,7 +79,7 @@ func (s *spoken) String() string {
 
 // completed is how many operations are.
 func (h *rig) completed() int {
-	counts, err := h.ledger.StateCounts(h.t.Context())
+	counts, err := h.ledger.Operations.StateCounts(h.t.Context())
 	check(h.t, err)
 	return int(counts[fact.StateCompleted])
 }

@@ -9,6 +9,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/chain"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/queue/intake"
 )
 
@@ -50,7 +51,7 @@ func TestWhatAnotherRunnerSentGoesAgainAtOnce(t *testing.T) {
 			h.bind()
 			before := h.now()
 			check(t, h.runner.recover(t.Context()))
-			o, err := h.ledger.Operation(t.Context(), id)
+			o, err := h.ledger.Operations.Operation(t.Context(), id)
 			check(t, err)
 			if o.State != fact.StateWaiting || o.NextAt == nil || o.Ambiguous != 1 {
 				t.Fatalf("it is %s, next at %v", o.State, o.NextAt)
@@ -96,16 +97,16 @@ func TestWhatAStandbySawIsOutOfDate(t *testing.T) {
 			if err := tx.Append(fact.RunnerStarted{Version: "test", Holder: last}); err != nil {
 				return err
 			}
-			if err := tx.KeepListing(ledger.Listing{Pass: 1, Finished: h.now()}); err != nil {
+			if err := tx.KeepListing(tables.Listing{Pass: 1, Finished: h.now()}); err != nil {
 				return err
 			}
-			return tx.Observe(1, ledger.Proxy{ProxyID: "px_1", Status: "active", ExpiresAt: &expires, SeenAt: h.now()})
+			return tx.Observe(1, tables.Proxy{ProxyID: "px_1", Status: "active", ExpiresAt: &expires, SeenAt: h.now()})
 		}))
 		check(t, h.runner.begin(t.Context(), 0))
-		if _, got, err := h.ledger.SeenExpiry(t.Context(), "px_1"); err != nil || got != known {
+		if _, got, err := h.ledger.Fleet.SeenExpiry(t.Context(), "px_1"); err != nil || got != known {
 			t.Errorf("behind %s the expiry is known: %v %v", last, got, err)
 		}
-		if x, err := h.ledger.Listing(t.Context()); err != nil || x.Finished.IsZero() == known {
+		if x, err := h.ledger.Fleet.Listing(t.Context()); err != nil || x.Finished.IsZero() == known {
 			t.Errorf("behind %s the listing was finished at %s: %v", last, x.Finished, err)
 		}
 	}
@@ -166,7 +167,7 @@ func TestTheClockOfAThirdRunnerAllowsNoNewKeyEarlier(t *testing.T) {
 	h.ahead.Store(0)
 	h.bind()
 	check(t, h.runner.recover(t.Context()))
-	o, err := h.ledger.Operation(t.Context(), id)
+	o, err := h.ledger.Operations.Operation(t.Context(), id)
 	check(t, err)
 	if err := h.runner.refuseEarly(t.Context(), o); err == nil {
 		t.Error("a new key was allowed at once")

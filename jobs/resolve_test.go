@@ -10,8 +10,8 @@ import (
 	"perennial/jobs/decide"
 	"perennial/jobs/desk"
 	"perennial/jobs/inspect"
-	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/report"
 )
 
 // movableRig is a rig all of whose clocks can be moved by later.
@@ -34,7 +34,7 @@ func (h *rig) hangs(id string) fact.Operation {
 		return err == nil && len(status.Operations) == 1 && status.Operations[0].Reason != ""
 	})
 	h.later(decide.ShownWithin) // by then every read should show it
-	o, err := h.ledger.Operation(h.t.Context(), h.await(id, fact.StateReview).Operations[0].OperationID)
+	o, err := h.ledger.Operations.Operation(h.t.Context(), h.await(id, fact.StateReview).Operations[0].OperationID)
 	check(h.t, err)
 	return o
 }
@@ -102,7 +102,7 @@ func TestAnAnswerNamesTheOrderItFound(t *testing.T) {
 		}
 	}
 	check(t, h.runner.Resolve(t.Context(), answer))
-	if known, err := h.ledger.HasOrder(t.Context(), found); err != nil || !known {
+	if known, err := h.ledger.Operations.HasOrder(t.Context(), found); err != nil || !known {
 		t.Errorf("the ledger does not know %s: %v", found, err)
 	}
 	entries := h.facts("operation.resolved")
@@ -137,9 +137,9 @@ func TestACorrectedAnswerIsShownAsCorrected(t *testing.T) {
 		}
 	}
 	now := time.Now()
-	month, err := h.ledger.Statement(t.Context(), "main", ledger.Period{From: now.Add(-fact.Day), To: now.Add(fact.Day)})
+	month, err := h.ledger.Report().Statement(t.Context(), "main", report.Period{From: now.Add(-fact.Day), To: now.Add(fact.Day)})
 	check(t, err)
-	if month.Corrections == nil || *month.Corrections != (ledger.Corrections{Count: 1, RefundedCents: 600}) {
+	if month.Corrections == nil || *month.Corrections != (report.Corrections{Count: 1, RefundedCents: 600}) {
 		t.Errorf("the statement has the corrections %+v", month.Corrections)
 	}
 	var csv strings.Builder

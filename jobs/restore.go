@@ -16,6 +16,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/sleep"
+	"perennial/ledger/tables"
 	"perennial/upstream"
 )
 
@@ -79,7 +80,7 @@ func (r *recovery) untilAnswered(ctx context.Context, answers int64) error {
 
 // stayPaused writes the findings into the pause. If an operator ended the pause during
 // the read, it stays ended.
-func (r *recovery) stayPaused(ctx context.Context, x ledger.Pause, strange string) {
+func (r *recovery) stayPaused(ctx context.Context, x tables.Pause, strange string) {
 	r.holds.doubt.Lock()
 	defer r.holds.doubt.Unlock()
 	if _, paused := r.pauses.restored(); !paused {
@@ -106,7 +107,7 @@ const listSkew = 2 * upstream.MaxSkew
 // findUnaccounted names what the provider shows of the time that the ledger may lack, ""
 // if nothing. restored is when the ledger was restored.
 func (r *recovery) findUnaccounted(ctx context.Context, restored time.Time) (string, error) {
-	since, err := r.Ledger.Forgotten(ctx)
+	since, err := r.Ledger.Operations.Forgotten(ctx)
 	if err != nil || since == nil {
 		return "", err
 	}
@@ -114,7 +115,7 @@ func (r *recovery) findUnaccounted(ctx context.Context, restored time.Time) (str
 	err = everyPage(ctx, r.link, withUnusable(r.Provider.OrdersPage, func(u upstream.Unusable) upstream.OrderSummary {
 		return upstream.OrderSummary{OrderNo: u.ID}
 	}), func(o upstream.OrderSummary) error {
-		known, err := r.Ledger.HasOrder(ctx, o.OrderNo)
+		known, err := r.Ledger.Operations.HasOrder(ctx, o.OrderNo)
 		if !known && (o.CreatedAt.IsZero() || !o.CreatedAt.Before(since.Add(-listSkew))) { // a summary may lack its time
 			found.add("order " + cmp.Or(o.OrderNo, "without a number that can be read"))
 		}
@@ -145,14 +146,14 @@ func (r *recovery) findUnaccounted(ctx context.Context, restored time.Time) (str
 // expiryIsKnown compares a proxy's expiry with the last known one plus the days renewed
 // since. seen is false if the ledger has none from before the restore.
 func expiryIsKnown(ctx context.Context, l *ledger.Ledger, p upstream.Proxy, restored time.Time, found *findings) (seen bool, err error) {
-	known, err := l.Proxy(ctx, p.ProxyID)
+	known, err := l.Fleet.Proxy(ctx, p.ProxyID)
 	if errors.Is(err, ledger.ErrNotFound) || err == nil && (known.SeenAt.UnixMicro() <= 0 || known.SeenAt.After(restored)) {
 		return false, nil // or its data was out of date, as right after a renewal
 	}
 	if err != nil || p.ExpiresAt == nil || known.ExpiresAt == nil {
 		return true, err
 	}
-	days, err := l.RenewedDays(ctx, p.ProxyID, known.SeenAt)
+	days, err := l.Operations.RenewedDays(ctx, p.ProxyID, known.SeenAt)
 	if p.ExpiresAt.After(known.ExpiresAt.AddDate(0, 0, int(days)).Add(fact.ExpiryTolerance)) {
 		found.add("proxy " + p.ProxyID + ", which expires later than the ledger's renewals explain")
 	}
@@ -170,7 +171,7 @@ func (r *recovery) walletAgrees(ctx context.Context, unseen int, found *findings
 	if err != nil {
 		return fmt.Errorf("read the wallet: %w", err)
 	}
-	book, err := r.Ledger.Balance(ctx, r.Account)
+	book, err := r.Ledger.Money.Balance(ctx, r.Account)
 	if err == nil && book.WalletCents != wallet.BalanceCents {
 		found.add(fmt.Sprintf("the wallet, which holds %s where the book says %s, beside %d proxies whose expiry the ledger never saw",
 			r.binding().Amount(wallet.BalanceCents), r.binding().Amount(book.WalletCents), unseen))
@@ -244,7 +245,7 @@ func everyPage[T upstream.Entry](ctx context.Context, l *link, read func(context
 func (q *loader) requeueAccepted(ctx context.Context) error {
 	q.ready.forget()
 	const all = 1 << 20
-	accepted, err := q.Ledger.OperationsIn(ctx, fact.StateAccepted, all)
+	accepted, err := q.Ledger.Operations.OperationsIn(ctx, fact.StateAccepted, all)
 	if err != nil {
 		return err
 	}

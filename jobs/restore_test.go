@@ -130,7 +130,7 @@ func TestTrap13ARenewalFromTheLostTimeBarsNoLaterOne(t *testing.T) {
 	for _, id := range []string{"px_1", "px_2"} {
 		shown, err := h.client.Proxy(t.Context(), id)
 		check(t, err)
-		if paid, _, err := h.ledger.PaidFor(t.Context(), id, *shown.ExpiresAt, h.now().Add(2*time.Hour)); err != nil || paid {
+		if paid, _, err := h.ledger.Fleet.PaidFor(t.Context(), id, *shown.ExpiresAt, h.now().Add(2*time.Hour)); err != nil || paid {
 			t.Errorf("%s: its present expiry counts as paid for: %v", id, err)
 		}
 		for _, f := range h.facts("command.finished") {
@@ -185,7 +185,7 @@ func TestTrap13ABackupThatForgotNothingGoesOnByItself(t *testing.T) {
 	h.renew(`{"id":"d","duration_days":30,"proxy_ids":["px_3"]}`)
 	h.await("d", fact.StateCompleted)
 	h.settled(1500, 0)
-	if since, err := h.ledger.Forgotten(t.Context()); since != nil || err != nil {
+	if since, err := h.ledger.Operations.Forgotten(t.Context()); since != nil || err != nil {
 		t.Errorf("%v %v", since, err)
 	}
 }

@@ -51,7 +51,7 @@ func TestExpiriesAreForgottenBehindAReviewToo(t *testing.T) {
 	review := fact.OperationReview{Settlement: &fact.Lines{Items: []fact.Line{{ProxyID: "px_1", State: fact.LineSucceeded}, {ProxyID: "px_2", State: fact.LineUnresolved}}}}
 	check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error { return forgetExpiries(tx, []fact.Fact{review}) }))
 	for id, known := range map[string]bool{"px_1": false, "px_2": false, "px_3": true} {
-		p, err := h.ledger.Proxy(t.Context(), id)
+		p, err := h.ledger.Fleet.Proxy(t.Context(), id)
 		check(t, err)
 		if (p.SeenAt.UnixMicro() > 0) != known {
 			t.Errorf("%s was seen at %s", id, p.SeenAt)

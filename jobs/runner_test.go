@@ -169,7 +169,7 @@ func TestTrap09AProxyRenewedByHandIsLeftAlone(t *testing.T) {
 	check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error {
 		return tx.Append(fact.LedgerRecorded{Movement: "external", AmountCents: 300, By: "ada", Reason: "by hand"})
 	}))
-	b, err := h.ledger.Balance(t.Context(), "main")
+	b, err := h.ledger.Money.Balance(t.Context(), "main")
 	check(t, err)
 	w, err := h.client.Wallet(t.Context())
 	check(t, err)
@@ -192,7 +192,7 @@ func TestTrap08Trap18APartialRenewalIsFinishedByAPerson(t *testing.T) {
 		t.Fatalf("%v", states)
 	}
 	h.settled(1200, 300)
-	b, err := h.ledger.Balance(t.Context(), "main")
+	b, err := h.ledger.Money.Balance(t.Context(), "main")
 	check(t, err)
 	if b.SuspenseCents != 600 {
 		t.Errorf("in suspense: %d", b.SuspenseCents)
@@ -239,7 +239,7 @@ func TestTrap03AnUnresolvedKeyWaitsForAPerson(t *testing.T) {
 	}
 	check(t, h.runner.Resolve(t.Context(), desk.Resolution{ID: before.OperationID, Charged: new(false), SendAgain: true, By: "ada", Reason: "support: nothing was charged"}))
 	h.until("the second generation is done", func() bool {
-		o, err := h.ledger.Operation(t.Context(), "keep/0001~2")
+		o, err := h.ledger.Operations.Operation(t.Context(), "keep/0001~2")
 		return err == nil && o.State == fact.StateCompleted && o.Key != before.IdempotencyKey
 	})
 	h.settled(300, 0)

@@ -266,7 +266,7 @@ func (a *attempts) intend(tx *ledger.Tx, j *job, p checked) (*job, error) {
 
 // frozenBody reads the body of the first attempt that may have executed.
 func frozenBody(ctx context.Context, l *ledger.Ledger, j *job, p *checked) error {
-	sent, err := l.Sent(ctx, j.op.BodySeq)
+	sent, err := l.Operations.Sent(ctx, j.op.BodySeq)
 	if err != nil {
 		return fmt.Errorf("operation %s: read its frozen body: %w", j.op.ID, err)
 	}

@@ -100,7 +100,7 @@ func waits(d decide.Decision) bool {
 // startRest queues the accepted operations of a command that have not started. enqueue
 // admits only the first of a careful command.
 func (q *loader) startRest(ctx context.Context, commandID string) error {
-	all, err := q.Ledger.OperationsOf(ctx, commandID)
+	all, err := q.Ledger.Operations.OperationsOf(ctx, commandID)
 	if err != nil {
 		return err
 	}
@@ -206,7 +206,7 @@ func forgetExpiries(tx *ledger.Tx, facts []fact.Fact) error {
 // settled the operation. An order may come due during its read and be read twice; the
 // second read adds nothing.
 func (a *attempts) tooLate(ctx context.Context, j *job, d decide.Decision) ([]fact.Fact, error) {
-	if now, err := a.Ledger.Operation(ctx, j.op.ID); err != nil || j.lane == lanePoll && now.State != fact.StateResolved {
+	if now, err := a.Ledger.Operations.Operation(ctx, j.op.ID); err != nil || j.lane == lanePoll && now.State != fact.StateResolved {
 		return nil, err
 	}
 	return decide.Decide(j.op, decide.TooLate{Decision: d}).Facts, nil

@@ -46,7 +46,7 @@ func TestAWalletForSomeRenewsWhatExpiresFirst(t *testing.T) {
 		}
 		lines, err := inspect.Status(t.Context(), h.ledger, "keep")
 		check(t, err)
-		if claims, err := h.ledger.Claimed(t.Context()); err != nil || len(claims) != 0 {
+		if claims, err := h.ledger.Operations.Claimed(t.Context()); err != nil || len(claims) != 0 {
 			t.Errorf("claimed: %v, %v: %+v", claims, err, lines)
 		}
 		_, err = h.runner.Retry(t.Context(), "keep", "ada", "not yet")

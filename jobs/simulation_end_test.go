@@ -15,6 +15,7 @@ import (
 	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/queue"
 	"perennial/queue/intake"
 	"perennial/upstream"
@@ -85,8 +86,8 @@ func (s *simulation) settle(ctx context.Context) {
 		}
 		s.time = s.time.Add(max(wait, next.Sub(s.time)))
 	}
-	due, _ := s.ledger.NextAfter(ctx, s.time)
-	open, _ := s.ledger.Unfinished(ctx, 10)
+	due, _ := s.ledger.Operations.NextAfter(ctx, s.time)
+	open, _ := s.ledger.Operations.Unfinished(ctx, 10)
 	s.sayf("left: %d commands; next is due %v; paused %+v", s.stream.Left(), due, s.runner.pauses.list())
 	for _, o := range open {
 		s.sayf("left: %s %s %s %v", o.ID, o.State, o.Reason, o.NextAt)
@@ -102,7 +103,7 @@ func (s *simulation) next(ctx context.Context) (at time.Time, found bool) {
 			at, found = x, true
 		}
 	}
-	due, err := s.ledger.NextAfter(ctx, s.time)
+	due, err := s.ledger.Operations.NextAfter(ctx, s.time)
 	s.must(err, "next")
 	if due != nil {
 		earlier(*due)
@@ -117,7 +118,7 @@ func (s *simulation) next(ctx context.Context) (at time.Time, found bool) {
 			earlier(s.time.Add(time.Second))
 		}
 	}
-	accepted, err := s.ledger.OperationsIn(ctx, fact.StateAccepted, 1000)
+	accepted, err := s.ledger.Operations.OperationsIn(ctx, fact.StateAccepted, 1000)
 	s.must(err, "accepted")
 	for _, o := range accepted { // one of a careful command may wait for another, which may be held
 		next, err := nextOf(ctx, s.ledger, o.CommandID)
@@ -134,7 +135,7 @@ func (s *simulation) next(ctx context.Context) (at time.Time, found bool) {
 func (s *simulation) answer(ctx context.Context) {
 	s.control("GET", "/state", nil) // what came due meanwhile is in the provider's books now
 	s.list = nil
-	open, err := s.ledger.Unfinished(ctx, 1000)
+	open, err := s.ledger.Operations.Unfinished(ctx, 1000)
 	s.must(err, "unfinished")
 	for _, o := range open {
 		switch o.State {
@@ -142,11 +143,11 @@ func (s *simulation) answer(ctx context.Context) {
 			_, err := s.runner.Cancel(ctx, o.ID, "ada", "not wanted any more")
 			s.must(err, "cancel "+o.ID)
 		case fact.StateReview:
-			lines, err := s.ledger.Lines(ctx, o.ID)
+			lines, err := s.ledger.Operations.Lines(ctx, o.ID)
 			s.must(err, "lines")
 			s.answerWhole(ctx, o, lines)
 		case fact.StateAccepted:
-			all, err := s.ledger.OperationsOf(ctx, o.CommandID)
+			all, err := s.ledger.Operations.OperationsOf(ctx, o.CommandID)
 			s.must(err, "its command")
 			if !slices.ContainsFunc(all, func(x fact.Operation) bool { return x.State == fact.StateHeld || x.State == fact.StateRejected }) {
 				s.failf("%s has not started, and no other of its command is held", o.ID)
@@ -155,10 +156,10 @@ func (s *simulation) answer(ctx context.Context) {
 			s.failf("%s is %s in the end: %s", o.ID, o.State, o.Reason)
 		}
 	}
-	reviews, err := s.ledger.Reviews(ctx)
+	reviews, err := s.ledger.Operations.Reviews(ctx)
 	s.must(err, "reviews")
 	for _, x := range reviews {
-		o, err := s.ledger.Operation(ctx, x.OperationID)
+		o, err := s.ledger.Operations.Operation(ctx, x.OperationID)
 		s.must(err, "operation")
 		s.resolve(ctx, o, x.ProxyID, s.truth(o.Key, x.ProxyID))
 	}
@@ -166,7 +167,7 @@ func (s *simulation) answer(ctx context.Context) {
 
 // answerWhole answers for an operation at once; for a renewal of which lines are
 // answered, or not resolved, line by line.
-func (s *simulation) answerWhole(ctx context.Context, o fact.Operation, lines []ledger.RenewalLine) {
+func (s *simulation) answerWhole(ctx context.Context, o fact.Operation, lines []tables.RenewalLine) {
 	whole := true
 	for _, l := range lines {
 		whole = whole && l.State != "unresolved" && l.ChargedCents == 0
@@ -178,7 +179,7 @@ func (s *simulation) answerWhole(ctx context.Context, o fact.Operation, lines []
 	for _, l := range lines {
 		if l.State == "pending" {
 			s.resolve(ctx, o, l.ProxyID, s.truth(o.Key, l.ProxyID))
-			o, _ = s.ledger.Operation(ctx, o.ID)
+			o, _ = s.ledger.Operations.Operation(ctx, o.ID)
 		}
 	}
 }
@@ -221,9 +222,9 @@ func (s *simulation) acked(ctx context.Context, m intake.Message) {
 	if json.Unmarshal(m.Data, &c) != nil {
 		return // a dead letter
 	}
-	_, err := s.ledger.Command(ctx, c.ID)
+	_, err := s.ledger.Operations.Command(ctx, c.ID)
 	if errors.Is(err, ledger.ErrNotFound) {
-		_, err = s.ledger.Rejection(ctx, c.ID)
+		_, err = s.ledger.Operations.Rejection(ctx, c.ID)
 	}
 	if err != nil {
 		s.failf("%s was acknowledged and is not in the ledger: %v", c.ID, err)
@@ -274,10 +275,10 @@ func (s *simulation) accounts(ctx context.Context) {
 	}
 	once, commandOf := map[string]string{}, map[string]string{} // what was paid for, for a command; commands by key
 	for _, c := range s.commands {
-		operations, err := s.ledger.OperationsOf(ctx, c.id)
+		operations, err := s.ledger.Operations.OperationsOf(ctx, c.id)
 		s.must(err, "operations")
 		if len(operations) == 0 {
-			if _, err := s.ledger.Rejection(ctx, c.id); err != nil {
+			if _, err := s.ledger.Operations.Rejection(ctx, c.id); err != nil {
 				s.failf("%s is neither accepted nor refused: %v", c.id, err)
 			}
 		}
@@ -334,7 +335,7 @@ func (s *simulation) completedIsRenewed(ctx context.Context) {
 		s.must(json.Unmarshal(c.body, &body), "a command")
 		done := map[string]bool{}
 		for _, o := range status.Operations {
-			lines, err := s.ledger.Lines(ctx, o.OperationID)
+			lines, err := s.ledger.Operations.Lines(ctx, o.OperationID)
 			s.must(err, "lines")
 			for _, l := range lines {
 				done[l.ProxyID] = done[l.ProxyID] || l.State == fact.LineSucceeded || l.State == fact.LineCharged
@@ -349,7 +350,7 @@ func (s *simulation) completedIsRenewed(ctx context.Context) {
 }
 
 func (s *simulation) wallet(ctx context.Context) {
-	book, err := s.ledger.Balance(ctx, "main")
+	book, err := s.ledger.Money.Balance(ctx, "main")
 	s.must(err, "balance")
 	wallet, err := s.runner.Provider.Wallet(ctx)
 	s.must(err, "wallet")

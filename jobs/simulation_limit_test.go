@@ -27,7 +27,7 @@ func (s *simulation) firstLeave(key string, renewal bool, days int64) (f firstLe
 		f.limit, f.from = s.config.limit, fact.StartOfDay(s.now(), s.config.zone)
 	}
 	if renewal {
-		dearest, err := s.ledger.Dearest(context.Background(), days)
+		dearest, err := s.ledger.Money.Dearest(context.Background(), days)
 		s.must(err, "dearest")
 		f.unpriced, f.old = dearest == 0, s.unlearned
 	}
@@ -81,7 +81,7 @@ func (s *simulation) underLimit(key string) {
 // operationOf is the operation that a key was drawn for.
 func (s *simulation) operationOf(key string) fact.Operation {
 	for _, c := range slices.Backward(s.commands) { // most often one of the latest
-		operations, err := s.ledger.OperationsOf(context.Background(), c.id)
+		operations, err := s.ledger.Operations.OperationsOf(context.Background(), c.id)
 		s.must(err, "operations")
 		for _, o := range operations {
 			if o.Key == key {

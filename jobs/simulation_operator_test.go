@@ -14,6 +14,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/failpoint"
+	"perennial/ledger/tables"
 	"perennial/upstream/sandbox"
 )
 
@@ -114,9 +115,9 @@ func (s *simulation) anOperation(ctx context.Context) (id string, o fact.Operati
 	if len(s.commands) == 0 {
 		return "", o, false
 	}
-	all, err := s.ledger.OperationsOf(ctx, pick(s, s.commands...).id)
+	all, err := s.ledger.Operations.OperationsOf(ctx, pick(s, s.commands...).id)
 	s.must(err, "operations")
-	if open, err := s.ledger.OperationsIn(ctx, fact.StateReview, 10); err == nil && len(open) > 0 && s.chance(2) {
+	if open, err := s.ledger.Operations.OperationsIn(ctx, fact.StateReview, 10); err == nil && len(open) > 0 && s.chance(2) {
 		all = open
 	}
 	if len(all) == 0 {
@@ -139,7 +140,7 @@ func (s *simulation) topUp(ctx context.Context) {
 // retire has a proxy left alone by sweeps, whose commands are guarded.
 func (s *simulation) retire(ctx context.Context) {
 	id := fmt.Sprintf("px_%d", 1+s.random.IntN(8))
-	retired, err := s.ledger.Retired(ctx, id)
+	retired, err := s.ledger.Fleet.Retired(ctx, id)
 	s.must(err, "retired")
 	if retired {
 		return
@@ -154,7 +155,7 @@ func (s *simulation) retire(ctx context.Context) {
 // mistake.
 func (s *simulation) answerNow(ctx context.Context, o fact.Operation) {
 	x := desk.Resolution{ID: o.ID, By: "ann", Reason: "it looked so"}
-	lines, err := s.ledger.Lines(ctx, o.ID)
+	lines, err := s.ledger.Operations.Lines(ctx, o.ID)
 	s.must(err, "lines")
 	if len(lines) > 0 && s.chance(2) {
 		x.ProxyID = pick(s, lines...).ProxyID
@@ -194,7 +195,7 @@ func (s *simulation) answerNow(ctx context.Context, o fact.Operation) {
 
 // waiting is what the provider kept for what waits for an answer: what another
 // answer, or the provider, settled is booked already.
-func (s *simulation) waiting(o fact.Operation, lines []ledger.RenewalLine, proxy string) (cents int64) {
+func (s *simulation) waiting(o fact.Operation, lines []tables.RenewalLine, proxy string) (cents int64) {
 	if len(lines) == 0 || proxy != "" {
 		return s.truth(o.Key, proxy)
 	}

@@ -69,11 +69,11 @@ func (s *simulation) reconcile(ctx context.Context) {
 		return
 	}
 	posts := s.counts.posts
-	before, err := s.ledger.Balance(ctx, "main")
+	before, err := s.ledger.Money.Balance(ctx, "main")
 	s.must(err, "balance")
 	x, err := r.reconcile(ctx, r.scheduledReading, afterTwoPasses)
 	s.sayf("reconciled: %t, %d findings, failed %t", x.Agrees(), len(x.Findings), err != nil)
-	after, err := s.ledger.Balance(ctx, "main")
+	after, err := s.ledger.Money.Balance(ctx, "main")
 	s.must(err, "balance")
 	if after.Head = before.Head; s.counts.posts != posts || before != after {
 		s.failf("a reconciliation wrote at the provider or moved money: %+v, then %+v", before, after)
@@ -109,7 +109,7 @@ func (s *simulation) reconciled(ctx context.Context) {
 			s.failf("books that agree are found to differ: %+v", f)
 		}
 	}
-	opened, err := s.ledger.OpenedAt(ctx)
+	opened, err := s.ledger.Money.OpenedAt(ctx)
 	s.must(err, "opened at")
 	for _, c := range s.charged() {
 		at, err := time.Parse(time.RFC3339Nano, c.Time)

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"perennial/ledger"
 	"perennial/ledger/chain"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/queue"
 	"perennial/upstream/sandbox"
 )
@@ -245,7 +245,7 @@ func (s *simulation) mind(ctx context.Context) {
 	}
 	s.must(r.queueDue(ctx, r.clock.Now()), "queue what is due")
 	pauses := r.pauses.list()
-	slices.SortFunc(pauses, func(a, b ledger.Pause) int {
+	slices.SortFunc(pauses, func(a, b tables.Pause) int {
 		return cmp.Or(cmp.Compare(a.Scope, b.Scope), cmp.Compare(a.Cause, b.Cause))
 	})
 	for _, x := range pauses {

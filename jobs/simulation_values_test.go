@@ -153,7 +153,7 @@ func (s *simulation) spoil(request *http.Request, body string, response *http.Re
 
 // orderOfCommand is the order that a command has made, at the referee.
 func (s *simulation) orderOfCommand(id string) string {
-	o, err := s.ledger.Operation(context.Background(), id+"/1")
+	o, err := s.ledger.Operations.Operation(context.Background(), id+"/1")
 	if err != nil || o.OrderNo == "" {
 		return "none"
 	}
@@ -280,7 +280,7 @@ func withSpoilt(ctx context.Context, template []byte, dir string, x *spoilt, see
 func (s *simulation) lateOnes(ctx context.Context) string {
 	for id := range others {
 		ends := 0
-		operations, err := s.ledger.OperationsOf(ctx, id)
+		operations, err := s.ledger.Operations.OperationsOf(ctx, id)
 		s.must(err, "operations")
 		for _, o := range operations {
 			if (o.State == fact.StateDelivered || o.State == fact.StateCompleted) && !o.UpdatedAt.After(s.deadline) {
@@ -297,10 +297,10 @@ func (s *simulation) lateOnes(ctx context.Context) string {
 // outcomeOf says in a word what became of a command.
 func (s *simulation) outcomeOf(ctx context.Context, id string) string {
 	var words []string
-	operations, err := s.ledger.OperationsOf(ctx, id)
+	operations, err := s.ledger.Operations.OperationsOf(ctx, id)
 	s.must(err, "operations")
 	if len(operations) == 0 && id != "" {
-		if _, err := s.ledger.Rejection(ctx, id); err == nil {
+		if _, err := s.ledger.Operations.Rejection(ctx, id); err == nil {
 			return "refused"
 		}
 	}
@@ -312,7 +312,7 @@ func (s *simulation) outcomeOf(ctx context.Context, id string) string {
 		if word == "" {
 			word = string(o.State)
 		}
-		lines, err := s.ledger.Lines(ctx, o.ID)
+		lines, err := s.ledger.Operations.Lines(ctx, o.ID)
 		s.must(err, "lines")
 		for _, l := range lines {
 			switch {

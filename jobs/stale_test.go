@@ -113,7 +113,7 @@ func TestTrap09WhatWasReadBeforeARetryAfterIsReread(t *testing.T) {
 		c.Provider = beholder{h.client, sync.OnceFunc(func() { h.hold(time.Hour) })}
 	})
 	planned := h.accepts(`{"id":"keep","duration_days":30,"proxy_ids":["px_1","px_2"],"due_before":"` + h.now().Add(48*time.Hour).UTC().Format(time.RFC3339) + `"}`)
-	record, err := h.ledger.Operation(t.Context(), planned.OperationID)
+	record, err := h.ledger.Operations.Operation(t.Context(), planned.OperationID)
 	check(t, err)
 	j, err := h.runner.load(t.Context(), record)
 	check(t, err)

@@ -85,7 +85,7 @@ func TestAReplyAfterAPersonsAnswerIsAFinding(t *testing.T) {
 		return tx.Append(fact.CommandAccepted{Ref: fact.Ref{CommandID: "keep"}, Kind: c.Kind, ContentHash: hash, Content: content, DurationDays: 30, Operations: planned},
 			fact.OperationSending{Ref: ref, Attempt: 1, Key: planned[0].Key, Body: "{}", SentAt: tx.Now(), AppID: "sbx_app_demo"})
 	}))
-	record, err := h.ledger.Operation(t.Context(), ref.OperationID)
+	record, err := h.ledger.Operations.Operation(t.Context(), ref.OperationID)
 	check(t, err)
 	j, err := h.runner.load(t.Context(), record)
 	check(t, err)

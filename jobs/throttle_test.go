@@ -9,8 +9,8 @@ import (
 
 	"perennial/jobs/command"
 	"perennial/jobs/decide"
-	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/upstream"
 )
 
@@ -59,7 +59,7 @@ func TestTrap38APrecheckIsPostponed(t *testing.T) {
 // A probe is a request too, and the Retry-After of its reply holds every sender.
 func TestTrap38AProbeWaitsAndHears(t *testing.T) {
 	h := idleRig(t)
-	revoked := ledger.Pause{Scope: decide.ScopeAccount, Cause: string(upstream.CodeAPIKeyRevoked)}
+	revoked := tables.Pause{Scope: decide.ScopeAccount, Cause: string(upstream.CodeAPIKeyRevoked)}
 	h.runner.pauses.put(revoked)
 	h.hold(time.Hour)
 	if h.runner.probeOne(t.Context(), revoked) {

@@ -11,6 +11,7 @@ import (
 	"perennial/jobs/command"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/upstream"
 )
 
@@ -106,9 +107,9 @@ func TestTrap66AnUnlistedProxyIsReadBeforeItIsRenewed(t *testing.T) {
 	now := h.runner.clock.Now()
 	expires := now.Add(24 * time.Hour)
 	check(t, h.ledger.Write(t.Context(), func(tx *ledger.Tx) error {
-		return tx.Observe(1, ledger.Proxy{ProxyID: "px_1", ExpiresAt: &expires, SeenAt: now.Add(-time.Second), UnlistedAt: &now},
-			ledger.Proxy{ProxyID: "px_2", ExpiresAt: &expires, SeenAt: now.Add(-time.Second), UnlistedAt: &now},
-			ledger.Proxy{ProxyID: "px_3", ExpiresAt: &expires, SeenAt: now.Add(-time.Second)})
+		return tx.Observe(1, tables.Proxy{ProxyID: "px_1", ExpiresAt: &expires, SeenAt: now.Add(-time.Second), UnlistedAt: &now},
+			tables.Proxy{ProxyID: "px_2", ExpiresAt: &expires, SeenAt: now.Add(-time.Second), UnlistedAt: &now},
+			tables.Proxy{ProxyID: "px_3", ExpiresAt: &expires, SeenAt: now.Add(-time.Second)})
 	}))
 	for _, id := range []string{"px_1", "px_2", "px_3"} {
 		if _, err := h.runner.current(t.Context(), &job{lane: laneRenewal}, id); (id == "px_2") != errors.Is(err, upstream.CodeProxyNotFound) {
@@ -118,7 +119,7 @@ func TestTrap66AnUnlistedProxyIsReadBeforeItIsRenewed(t *testing.T) {
 	if !slices.Equal(provider.read, []string{"px_1", "px_2"}) {
 		t.Errorf("read: %v", provider.read)
 	}
-	if _, err := h.ledger.Listed(t.Context(), "px_2"); !errors.Is(err, ledger.ErrNotFound) {
+	if _, err := h.ledger.Sweeps.Listed(t.Context(), "px_2"); !errors.Is(err, ledger.ErrNotFound) {
 		t.Errorf("px_2 stays in the table: %v", err)
 	}
 }

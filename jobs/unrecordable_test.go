@@ -42,7 +42,7 @@ func TestTrap72WhatCannotBeRecordedEndsInReview(t *testing.T) {
 		if state == fact.StateReview && (!strings.Contains(s.Reason, "cannot be recorded") || len(s.Reason) > 1000) {
 			t.Errorf("the reason: %q", s.Reason)
 		}
-		book, err := h.ledger.Balance(t.Context(), "main")
+		book, err := h.ledger.Money.Balance(t.Context(), "main")
 		check(t, err)
 		if book.ChargedCents != 300 {
 			t.Errorf("%.1s: %d cents are booked", prefix, book.ChargedCents)

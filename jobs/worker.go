@@ -100,7 +100,7 @@ func (w *workers) step(ctx, work context.Context, j *job) {
 // requeue queues an operation again after an error. If the ledger cannot be read now,
 // runDueLoop finds the operation later.
 func (q *loader) requeue(ctx context.Context, id string) {
-	record, err := q.Ledger.Operation(ctx, id)
+	record, err := q.Ledger.Operations.Operation(ctx, id)
 	if err == nil && record.State == fact.StateAccepted {
 		err = q.enqueue(ctx, record)
 	}

@@ -53,7 +53,7 @@ func (w *writer) readBooked() error {
 	if w.booked != 0 {
 		return nil
 	}
-	return w.queryRow(`SELECT max(coalesce((SELECT booked_at FROM transfers WHERE seq = (SELECT max(seq) FROM transfers) LIMIT 1), 0),
+	return w.QueryRow(`SELECT max(coalesce((SELECT booked_at FROM transfers WHERE seq = (SELECT max(seq) FROM transfers) LIMIT 1), 0),
 		coalesce((SELECT opened_at FROM binding), 0))`).Scan(&w.booked)
 }
 

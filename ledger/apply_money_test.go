@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
 // identity checks what always holds, whatever happened.
@@ -33,7 +34,7 @@ func TestTrap15TheBookHoldsAfterEveryFact(t *testing.T) {
 		b.identity()
 	}
 	got := b.balance()
-	want := Balance{
+	want := tables.Balance{
 		Account: "main", Currency: "USD", FundingCents: 105_000, ExternalCents: 700,
 		// o1 900, o2 500, o3 300, o4 400; r1 610, r2 900, r3 300, r4 900, r5 300, r6 300, r7 600, r8 610, r10 300.
 		ChargedCents: 900 + 500 + 300 + 400 + 610 + 900 + 300 + 900 + 300 + 300 + 600 + 610 + 300,
@@ -56,7 +57,7 @@ func TestTrap16AnAllFailedRenewalIsAChargeAndItsRefund(t *testing.T) {
 	if o := b.operation("r/0001"); o.State != fact.StateFailed || o.ChargedCents != 300 || o.RefundedCents != 300 {
 		t.Fatalf("%+v", o)
 	}
-	postings, err := b.Postings(t.Context(), 2, 10)
+	postings, err := b.Money.Postings(t.Context(), 2, 10)
 	check(t, err)
 	if len(postings) != 4 || postings[0].Account != "renewals" || postings[0].AmountCents != 300 || postings[0].ProxyID != "px_1" {
 		t.Fatalf("%+v", postings)
@@ -70,7 +71,7 @@ func TestTrap18AnUnresolvedLineIsInSuspenseAndKeepsItsProxy(t *testing.T) {
 	if x := b.balance(); x.SuspenseCents != 300 || x.WalletCents != 400 {
 		t.Fatalf("%+v", x)
 	}
-	reviews, err := b.Reviews(t.Context())
+	reviews, err := b.Operations.Reviews(t.Context())
 	check(t, err)
 	if len(reviews) != 1 || reviews[0].ProxyID != "px_2" {
 		t.Fatalf("a person sees %+v", reviews)
@@ -103,11 +104,11 @@ func TestTrap09OneOpenRenewalAProxyWhateverItsExpiry(t *testing.T) {
 	first.Observed = map[string]time.Time{"px_1": expiry}
 	b.add(first, settled("r/0001", "completed", line("px_1", "succeeded", 300, 0)))
 	for at, want := range map[time.Time]bool{expiry: true, expiry.In(time.FixedZone("x", 3600)): true, expiry.Add(24 * time.Hour): false} {
-		if got, err := b.RenewedAt(t.Context(), "px_1", at); err != nil || got != want {
+		if got, err := b.Fleet.RenewedAt(t.Context(), "px_1", at); err != nil || got != want {
 			t.Errorf("renewed at %s: %t %v", at, got, err)
 		}
 	}
-	claimed, err := b.Claimed(t.Context())
+	claimed, err := b.Operations.Claimed(t.Context())
 	check(t, err)
 	if len(claimed) != 0 {
 		t.Fatalf("still claimed: %v", claimed)
@@ -141,7 +142,7 @@ func TestTheDayCountsWhatWasAndMayStillBeSpent(t *testing.T) {
 		except string
 		want   int64
 	}{{noon, "", 1400}, {noon, "o2/1", 900}, {noon.Add(24 * time.Hour), "", 500}} {
-		if got, err := b.Committed(t.Context(), test.since, test.except); err != nil || got != test.want {
+		if got, err := b.Money.Committed(t.Context(), test.since, test.except); err != nil || got != test.want {
 			t.Errorf("since %s without %q: %d, want %d (%v)", test.since, test.except, got, test.want, err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 	"perennial/ledger/sqlite"
+	"perennial/ledger/tables"
 )
 
 // monthEndsMost bounds the months of one archive, because a clock may have been far off.
@@ -32,7 +33,7 @@ func (l *Ledger) monthEnds(ctx context.Context, last int64) (ends []fact.MonthEn
 	for until := nextMonth(sqlite.FromMicros(us)); err == nil && len(ends) < monthEndsMost; until = nextMonth(until) {
 		var h chain.Head
 		var known bool
-		h, known, err = headBefore(ctx, l.read, until)
+		h, known, err = tables.HeadBefore(ctx, l.read, until)
 		if err != nil || h.Seq >= last {
 			break
 		}

@@ -9,13 +9,14 @@ import (
 
 	"perennial/ledger/chain"
 	"perennial/ledger/fact"
+	"perennial/ledger/report"
 )
 
 // monthly returns a month's statement, as the command requests it.
-func monthly(t *testing.T, l *Ledger, year int, month time.Month) *Statement {
+func monthly(t *testing.T, l *Ledger, year int, month time.Month) *report.Statement {
 	t.Helper()
 	from := time.Date(year, month, 1, 0, 0, 0, 0, time.UTC)
-	s, err := l.Statement(t.Context(), "main", Period{From: from, To: from.AddDate(0, 1, 0)})
+	s, err := l.Report().Statement(t.Context(), "main", report.Period{From: from, To: from.AddDate(0, 1, 0)})
 	check(t, err)
 	return s
 }

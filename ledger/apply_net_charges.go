@@ -4,21 +4,9 @@ package ledger
 
 import (
 	"cmp"
-	"time"
+
+	"perennial/ledger/tables"
 )
-
-// quarterMicros is the span of one row of net_charges. In every present time zone midnight
-// starts a new quarter.
-const quarterMicros = int64(15 * time.Minute / time.Microsecond)
-
-// quarterOf returns the quarter of an hour that holds an instant, counted since 1970 UTC.
-func quarterOf(at int64) int64 {
-	q := at / quarterMicros
-	if at%quarterMicros < 0 {
-		q-- // before 1970
-	}
-	return q
-}
 
 // countNet counts a transfer booked at an instant: a charge in its own quarter, a refund in
 // the quarter of its charge. Otherwise a refund of yesterday's charge would make room under
@@ -26,9 +14,9 @@ func quarterOf(at int64) int64 {
 func (w *writer) countNet(at int64, m transfer) {
 	switch m.kind {
 	case "charge", "suspense":
-		w.netCharges[quarterOf(at)] += m.cents
+		w.netCharges[tables.QuarterOf(at)] += m.cents
 	case "refund":
-		w.netCharges[quarterOf(cmp.Or(m.chargedAt, at))] -= m.cents
+		w.netCharges[tables.QuarterOf(cmp.Or(m.chargedAt, at))] -= m.cents
 	}
 }
 

@@ -13,7 +13,9 @@ import (
 
 	"perennial/ledger/chain"
 	"perennial/ledger/fact"
+	"perennial/ledger/report"
 	"perennial/ledger/sqlite"
+	"perennial/ledger/tables"
 )
 
 // spentSince sums the transfers themselves: a charge at its booking time, a refund at its
@@ -21,7 +23,7 @@ import (
 func spentSince(t testing.TB, l *Ledger, since time.Time) (cents int64) {
 	t.Helper()
 	first := map[string]time.Time{}
-	check(t, l.Transfers(context.Background(), Period{}, func(x Transfer) error {
+	check(t, l.Report().Transfers(context.Background(), report.Period{}, func(x report.Transfer) error {
 		if _, ok := first[x.Operation]; !ok {
 			first[x.Operation] = x.BookedAt
 		}
@@ -78,7 +80,7 @@ func TestWhatWasSpentSinceAnInstantIsExact(t *testing.T) {
 				fact.LedgerRecorded{Movement: "external", AmountCents: 3, By: "ada", Reason: "shop"}))
 		}
 		for _, at := range edges(rapid.SampledFrom(instants).Draw(rt, "since")) {
-			got, err := b.Committed(t.Context(), at, "")
+			got, err := b.Money.Committed(t.Context(), at, "")
 			check(t, err)
 			if want := spentSince(t, b.Ledger, at); got != want {
 				rt.Fatalf("since %s: %d instead of %d", at, got, want)
@@ -106,7 +108,7 @@ func TestTrap61ARefundBelongsToTheDayOfItsCharge(t *testing.T) {
 		fact.OperationReview{Ref: ref("o2/1"), Attempt: 1, Code: "x", Reason: "x"})
 	yesterday := now
 	spent := func(l *Ledger, since time.Time) int64 {
-		cents, err := l.Committed(t.Context(), since, "")
+		cents, err := l.Money.Committed(t.Context(), since, "")
 		check(t, err)
 		return cents
 	}
@@ -133,7 +135,7 @@ func TestTrap61ARefundBelongsToTheDayOfItsCharge(t *testing.T) {
 func TestWhatFailedSpentNothing(t *testing.T) {
 	b := newBook(t)
 	b.add(history()...)
-	before, err := b.Committed(t.Context(), time.Time{}, "")
+	before, err := b.Money.Committed(t.Context(), time.Time{}, "")
 	check(t, err)
 	refused := errors.New("no")
 	err = b.Write(t.Context(), func(tx *Tx) error {
@@ -147,7 +149,7 @@ func TestWhatFailedSpentNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.add(fact.LedgerRecorded{Movement: "external", AmountCents: 3, By: "ada", Reason: "shop"})
-	after, err := b.Committed(t.Context(), time.Time{}, "")
+	after, err := b.Money.Committed(t.Context(), time.Time{}, "")
 	check(t, err)
 	if before != after {
 		t.Errorf("%d became %d", before, after)
@@ -174,7 +176,7 @@ func counted(t *testing.T, l *Ledger) map[fact.State]int64 {
 
 func sameTotals(t *testing.T, what string, l *Ledger) {
 	t.Helper()
-	counts, err := l.StateCounts(t.Context())
+	counts, err := l.Operations.StateCounts(t.Context())
 	check(t, err)
 	if want := counted(t, l); fmt.Sprint(counts) != fmt.Sprint(want) {
 		t.Errorf("%s: counts are %v instead of %v", what, counts, want)
@@ -186,13 +188,13 @@ func sameTotals(t *testing.T, what string, l *Ledger) {
 		if err := s.Scan(&quarter); err != nil {
 			return err
 		}
-		for _, d := range []int64{0, 1, quarterMicros / 2} {
-			at := sqlite.FromMicros(quarter*quarterMicros + d)
-			spent, err := l.Committed(t.Context(), at, "")
+		for _, d := range []int64{0, 1, tables.QuarterMicros / 2} {
+			at := sqlite.FromMicros(quarter*tables.QuarterMicros + d)
+			spent, err := l.Money.Committed(t.Context(), at, "")
 			if err != nil {
 				return err
 			}
-			open, err := l.Committed(t.Context(), at.AddDate(100, 0, 0), "")
+			open, err := l.Money.Committed(t.Context(), at.AddDate(100, 0, 0), "")
 			if want := spentSince(t, l, at); err == nil && spent-open != want {
 				t.Errorf("%s: since %s %d was spent instead of %d", what, at, spent-open, want)
 			}
@@ -239,7 +241,7 @@ func TestTamperedRunningTotalsDoNotVerify(t *testing.T) {
 // A day's charges are a sum of quarters of an hour: from a midnight on no transfer is read.
 func TestTheLimitOfADayReadsNoTransferOfIt(t *testing.T) {
 	b, r := recorded(t)
-	_, err := b.Committed(t.Context(), noon, "")
+	_, err := b.Money.Committed(t.Context(), noon, "")
 	check(t, err)
 	for query := range r.seen {
 		plan := strings.Join(steps(t, b.write, query), "\n")
@@ -252,7 +254,7 @@ func TestTheLimitOfADayReadsNoTransferOfIt(t *testing.T) {
 // Reconciling one renewal uses indexes, whatever else the journal holds.
 func TestTheSumsOfOneRenewalReadItsOwnRows(t *testing.T) {
 	b, r := recorded(t)
-	_, err := b.RenewalSums(t.Context(), "r8/0001")
+	_, err := b.Money.RenewalSums(t.Context(), "r8/0001")
 	check(t, err)
 	for query := range r.seen {
 		for _, step := range steps(t, b.write, query) {

@@ -13,6 +13,7 @@ import (
 	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 	"perennial/ledger/sqlite"
+	"perennial/ledger/tables"
 )
 
 // operation is an operation as the projector knows it.
@@ -76,7 +77,7 @@ func (k *known) forgetCommand(id string) {
 	}
 }
 
-const operationByID = `SELECT ` + operationColumns + `, live, charged_at FROM operations WHERE id = ?`
+const operationByID = `SELECT ` + tables.OperationColumns + `, live, charged_at FROM operations WHERE id = ?`
 
 // operation returns an operation as it is inside the transaction.
 func (t *Tx) operation(id string) (*operation, error) {
@@ -90,7 +91,7 @@ func (t *Tx) operation(id string) (*operation, error) {
 	var live int64
 	var chargedAt sql.NullInt64
 	var err error
-	o.Operation, err = scanOperation(withMore{t.queryRow(operationByID, id), []any{&live, &chargedAt}})
+	o.Operation, err = tables.ScanOperation(withMore{t.queryRow(operationByID, id), []any{&live, &chargedAt}})
 	if err != nil {
 		return nil, sqlite.NotFound(err)
 	}
@@ -239,7 +240,7 @@ func (w *writer) update(o *operation, update string, was int64) error {
 func (w *writer) arrow(from, to fact.State) (bool, error) {
 	if w.arrows == nil {
 		w.arrows = map[[2]fact.State]bool{}
-		err := sqlite.Each(w.query(`SELECT from_state, to_state FROM arrows`), func(s sqlite.Scanner) error {
+		err := sqlite.Each(w.Query(`SELECT from_state, to_state FROM arrows`), func(s sqlite.Scanner) error {
 			var a [2]fact.State
 			err := s.Scan(&a[0], &a[1])
 			w.arrows[a] = true

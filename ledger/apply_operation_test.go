@@ -13,6 +13,7 @@ import (
 
 	"perennial/ledger/fact"
 	"perennial/ledger/sqlite"
+	"perennial/ledger/tables"
 )
 
 // remembersTheFile fails unless everything that the writer caches equals the file.
@@ -28,7 +29,7 @@ func (t *Tx) remembersTheFile() error {
 		}
 	}
 	for id, c := range t.w.known.commands {
-		operations, err := sqlite.Collect(t.query(operationsOfCommand, id+"/", id+"0", id), scanOperation)
+		operations, err := sqlite.Collect(t.query(tables.OperationsOfCommand, id+"/", id+"0", id), tables.ScanOperation)
 		if err != nil || len(operations) != 1 || operations[0].ID != c.operation {
 			return fmt.Errorf("command %s is remembered with one operation, %s, and the file has %+v (%w)", id, c.operation, operations, err)
 		}
@@ -220,10 +221,10 @@ func TestTheProxiesOfEveryEndOfAnOrderCarryItsLabels(t *testing.T) {
 		{"in review", fact.OperationReview{Ref: ref("o/1"), Reason: "no total", ProxyIDs: []string{"px_1"}}},
 	} {
 		b := newBook(t)
-		b.observe(1, noon, Proxy{ProxyID: "px_1", ExpiresAt: at(time.Hour)})
+		b.observe(1, noon, tables.Proxy{ProxyID: "px_1", ExpiresAt: at(time.Hour)})
 		b.add(opened(5000), accepted(fact.KindOrder, "o/1"), sending("o/1", 1), fact.OrderAccepted{Ref: ref("o/1"), OrderNo: "no", NextAt: noon}, row.end)
-		p, err := b.Proxy(t.Context(), "px_1")
-		by, errBy := b.DeliveredBy(t.Context(), "px_1")
+		p, err := b.Fleet.Proxy(t.Context(), "px_1")
+		by, errBy := b.Operations.DeliveredBy(t.Context(), "px_1")
 		if err != nil || errBy != nil || p.Labels["ticket"] != "OPS-7" || by != "o/1" {
 			t.Errorf("%s: %+v, delivered by %q (%v, %v)", row.name, p, by, err, errBy)
 		}

@@ -101,7 +101,7 @@ func TestSeveralProxiesAreLeftOutByOneFact(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(1000), accepted(fact.KindRenewal, "r/0001", "px_1", "px_2", "px_3", "px_4"))
 	b.add(fact.Skipped(ref("r/0001"), []fact.SkippedProxy{{ProxyID: "px_1", Reason: "a"}, {ProxyID: "px_3", Reason: "b", ExpiresAt: at(time.Hour)}, {ProxyID: "px_4", Reason: "a"}}, "x")...)
-	lines, err := b.Lines(t.Context(), "r/0001")
+	lines, err := b.Operations.Lines(t.Context(), "r/0001")
 	check(t, err)
 	for _, l := range lines {
 		if want := map[bool]string{true: "pending", false: "skipped"}[l.ProxyID == "px_2"]; string(l.State) != want {

@@ -178,9 +178,9 @@ func TestAFactThatIsNoArrowIsRefusedWhole(t *testing.T) {
 func TestEndedStatesAreThoseNothingWaitsFor(t *testing.T) {
 	b := newBook(t)
 	b.add(history()...)
-	counts, err := b.StateCounts(t.Context())
+	counts, err := b.Operations.StateCounts(t.Context())
 	check(t, err)
-	unfinished, err := b.Unfinished(t.Context(), 100)
+	unfinished, err := b.Operations.Unfinished(t.Context(), 100)
 	check(t, err)
 	want := int64(0)
 	for s, n := range counts {

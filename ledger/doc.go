@@ -19,10 +19,10 @@
 // Money is int64 cents. Instants are stored as microseconds since 1970 UTC. The package
 // knows nothing of NATS, of HTTP or of what a command means.
 //
-// Ledger has the writer and the file. Reads are in parts by subject: Journal (rows),
-// Operations, Fleet, Sweeps, Money and Metrics.
+// Ledger has the writer and the file. Reads are in package tables by subject, and Journal
+// reads rows; package report writes statements and exports.
 //
-// Files named journal_ hold the writer, the chain and its proof; apply_ the projections;
-// file_ the SQLite file, its copies and its archives; query_ and report_ the reads. The few
-// writes of the caches are next to their queries. Package fact has the facts.
+// Files named journal_ hold the writer and its proof; apply_ the projections; tx_ what a
+// transaction reads; file_ the SQLite file, its copies and its archives. Package chain has
+// the rows, package fact the facts.
 package ledger

@@ -18,6 +18,7 @@ import (
 	"perennial/ledger/failpoint"
 	"perennial/ledger/files"
 	"perennial/ledger/sqlite"
+	"perennial/ledger/tables"
 )
 
 // Archive moves old journal rows into a file of their own. The caller ensures that no
@@ -199,7 +200,7 @@ func (x Archive) boundary(ctx context.Context, l *Ledger) (last int64, heldBy st
 		return 0, "", fmt.Errorf("the events stream ends with row %d %s, which the ledger does not hold so: see `perennial ledger verify --against-events`: %w",
 			x.Published.Seq, x.Published.Hash, errors.Join(ErrNotFound, err))
 	}
-	before, _, err := headBefore(ctx, l.read, x.Before)
+	before, _, err := tables.HeadBefore(ctx, l.read, x.Before)
 	if err != nil {
 		return 0, "", err
 	}
@@ -250,7 +251,7 @@ func holdFile(ctx context.Context, path string) (*held, error) {
 		return nil, err
 	}
 	var busy, frames, moved int64
-	err = c.queryRow(`PRAGMA wal_checkpoint(TRUNCATE)`).Scan(&busy, &frames, &moved)
+	err = c.QueryRow(`PRAGMA wal_checkpoint(TRUNCATE)`).Scan(&busy, &frames, &moved)
 	if err == nil && busy != 0 {
 		err = errors.New("its write-ahead log is being read")
 	}

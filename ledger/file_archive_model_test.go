@@ -19,7 +19,7 @@ import (
 // projectionsOf dumps every projection of a ledger file.
 func projectionsOf(t *testing.T, path string) string {
 	t.Helper()
-	_, all, _ := strings.Cut(tables(t, path), "\nbinding\n")
+	_, all, _ := strings.Cut(tablesIn(t, path), "\nbinding\n")
 	return all
 }
 

@@ -63,7 +63,7 @@ func (l *Journal) Begins() (*chain.Head, time.Time) {
 	if l.base == nil {
 		return nil, time.Time{}
 	}
-	return &l.base.Head, sqlite.FromMicros(l.base.time)
+	return &l.base.Head, sqlite.FromMicros(l.base.Time)
 }
 
 // archived reports whether a row is before the beginning of the file.

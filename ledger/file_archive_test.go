@@ -15,6 +15,8 @@ import (
 	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 	"perennial/ledger/failpoint"
+	"perennial/ledger/report"
+	"perennial/ledger/tables"
 )
 
 // daily returns a clock on which facts are one day apart: the n-th fact of a ledger has the
@@ -69,27 +71,27 @@ func money(t testing.TB, l *Ledger) string {
 	t.Helper()
 	ctx := context.Background()
 	var out strings.Builder
-	balance, err := l.Balance(ctx, "main")
+	balance, err := l.Money.Balance(ctx, "main")
 	check(t, err)
 	balance.Head = chain.Head{}
 	fmt.Fprintf(&out, "%+v\n", balance)
 	for _, by := range []string{"order", "renewal", "ip", "label", "day"} {
-		totals, err := l.TotalsBy(ctx, by, 10_000)
+		totals, err := l.Money.TotalsBy(ctx, by, 10_000)
 		check(t, err)
 		fmt.Fprintf(&out, "%s %+v\n", by, totals)
 	}
-	labelled, err := l.OperationsPage(ctx, OperationsQuery{Name: "ticket", Value: "OPS-7", Limit: 10_000})
+	labelled, err := l.Operations.OperationsPage(ctx, tables.OperationsQuery{Name: "ticket", Value: "OPS-7", Limit: 10_000})
 	check(t, err)
 	for _, o := range labelled.Operations {
 		fmt.Fprintf(&out, "labelled %s\n", o.ID)
 	}
-	entries, err := l.Postings(ctx, 0, 100_000)
+	entries, err := l.Money.Postings(ctx, 0, 100_000)
 	check(t, err)
 	fmt.Fprintf(&out, "%+v\n", entries)
-	check(t, errors.Join(l.ExportCSV(ctx, &out, Period{}), l.ExportJSON(ctx, &out, Period{From: nthDay(3), To: nthDay(40)})))
+	check(t, errors.Join(l.Report().ExportCSV(ctx, &out, report.Period{}), l.Report().ExportJSON(ctx, &out, report.Period{From: nthDay(3), To: nthDay(40)})))
 	for month := range 6 {
 		from := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC).AddDate(0, month, 0)
-		s, err := l.Statement(ctx, "main", Period{From: from, To: from.AddDate(0, 1, 0)})
+		s, err := l.Report().Statement(ctx, "main", report.Period{From: from, To: from.AddDate(0, 1, 0)})
 		check(t, err)
 		s.Finished, s.Until = false, nil // depends on the present clock
 		if s.To.After(entries[len(entries)-1].Time) {
@@ -97,10 +99,10 @@ func money(t testing.TB, l *Ledger) string {
 		}
 		fmt.Fprintf(&out, "%+v\n", *s)
 	}
-	ids, err := l.RenewalsAfter(ctx, "", 10_000)
+	ids, err := l.Money.RenewalsAfter(ctx, "", 10_000)
 	check(t, err)
 	for _, id := range ids {
-		sums, err := l.RenewalSums(ctx, id)
+		sums, err := l.Money.RenewalSums(ctx, id)
 		check(t, err)
 		fmt.Fprintf(&out, "%s %d %d differ by %d\n", id, sums.BookedChargedCents, sums.BookedRefundedCents, sums.Differ())
 	}
@@ -111,10 +113,10 @@ func TestArchivingChangesNoReportOfMoneyOrCommands(t *testing.T) {
 	t.Parallel()
 	b := oldBook(t, filepath.Join(t.TempDir(), "main.ledger.db"), append(history(), over()...)...)
 	check(t, b.Write(t.Context(), func(tx *Tx) error {
-		return tx.Observe(1, Proxy{ProxyID: "px_1a", ExpiresAt: at(time.Hour), SeenAt: noon})
+		return tx.Observe(1, tables.Proxy{ProxyID: "px_1a", ExpiresAt: at(time.Hour), SeenAt: noon})
 	}))
 	before, head := money(t, b.Ledger), b.balance().Head
-	acceptance, err := b.Acceptance(t.Context(), "o1")
+	acceptance, err := b.Operations.Acceptance(t.Context(), "o1")
 	check(t, err)
 	rows, err := b.Rows(t.Context(), 0, 1000)
 	check(t, err)
@@ -133,7 +135,7 @@ func TestArchivingChangesNoReportOfMoneyOrCommands(t *testing.T) {
 	if got := after.balance().Head; got.Seq != head.Seq+1 || got != out.Head {
 		t.Errorf("head %+v after %+v", got, head)
 	}
-	if got, err := after.Acceptance(t.Context(), "o1"); err != nil || string(got.Content) != string(acceptance.Content) || got.ContentHash != acceptance.ContentHash {
+	if got, err := after.Operations.Acceptance(t.Context(), "o1"); err != nil || string(got.Content) != string(acceptance.Content) || got.ContentHash != acceptance.ContentHash {
 		t.Errorf("%+v %v", got, err)
 	}
 	var again []chain.Row
@@ -145,7 +147,7 @@ func TestArchivingChangesNoReportOfMoneyOrCommands(t *testing.T) {
 	if !slices.Equal(again[:len(rows)], rows) {
 		t.Error("the rows of archive and ledger are not those that were")
 	}
-	if _, err := after.Proxy(t.Context(), "px_1a"); err != nil {
+	if _, err := after.Fleet.Proxy(t.Context(), "px_1a"); err != nil {
 		t.Errorf("what was seen of the proxies: %v", err)
 	}
 	var kept, stubs int
@@ -164,7 +166,7 @@ func TestACommandOfAnArchivedYearIsNeverAcceptedAgain(t *testing.T) {
 	check(t, err)
 	after := openBook(t, b.path)
 	for _, id := range []string{"o1", "o2", "r1", "r2"} {
-		var k Known
+		var k tables.Known
 		check(t, after.Write(t.Context(), func(tx *Tx) (err error) { k, err = tx.Known(id); return err }))
 		if k.AcceptedHash == "" {
 			t.Errorf("%s is not known any more", id)
@@ -178,7 +180,7 @@ func TestACommandOfAnArchivedYearIsNeverAcceptedAgain(t *testing.T) {
 	if o := after.operation("o1/1"); o.Key != "key of o1/1" || !o.State.Ended() {
 		t.Errorf("%+v", o)
 	}
-	if renewed, err := after.RenewedAt(t.Context(), "px_6a", noon.Add(time.Hour)); err != nil || !renewed {
+	if renewed, err := after.Fleet.RenewedAt(t.Context(), "px_6a", noon.Add(time.Hour)); err != nil || !renewed {
 		t.Errorf("that px_6a was renewed is forgotten: %v %v", renewed, err)
 	}
 }
@@ -314,7 +316,7 @@ func TestWithoutTheArchiveOnlyItsRowsContentIsMissing(t *testing.T) {
 		"a row":          func() error { _, err := b.Row(t.Context(), 40); return err },
 		"rows":           func() error { _, err := b.Rows(t.Context(), 0, 10); return err },
 		"an operation's": func() error { _, err := b.RowsOf(t.Context(), "o1/1"); return err },
-		"what was asked": func() error { _, err := b.Acceptance(t.Context(), "o1"); return err },
+		"what was asked": func() error { _, err := b.Operations.Acceptance(t.Context(), "o1"); return err },
 	} {
 		if err := read(); !errors.As(err, &missing) || strings.Count(missing.Error(), "\n") != 2 || !strings.Contains(err.Error(), missing.File) {
 			t.Errorf("%s: %v", what, err)

@@ -13,12 +13,13 @@ import (
 
 	"perennial/ledger/chain"
 	"perennial/ledger/sqlite"
+	"perennial/ledger/tables"
 )
 
 // checkEnds checks both ends of a file: the chain vouches for the snapshot at its
 // beginning, and an archive ends where it was sealed. An archive's first row is checked
 // against the previous file's last hash.
-func checkEnds(ctx context.Context, q sqlite.Queryer, b *base, h chain.Head) error {
+func checkEnds(ctx context.Context, q sqlite.Queryer, b *tables.Base, h chain.Head) error {
 	sealed, err := sealOf(ctx, q)
 	if err != nil {
 		return err
@@ -36,7 +37,7 @@ func checkEnds(ctx context.Context, q sqlite.Queryer, b *base, h chain.Head) err
 	// Check the fact itself: the table may come from the snapshot.
 	err = q.QueryRowContext(ctx, `SELECT count(*) FROM archives a CROSS JOIN journal j ON j.seq = a.seq AND j.type = 'ledger.archived'
 		WHERE j.data ->> '$.last_seq' = ? AND j.data ->> '$.last_hash' = ? AND j.data ->> '$.snapshot_hash' = ?`,
-		b.Seq, b.Hash, b.snapshotHash).Scan(&n)
+		b.Seq, b.Hash, b.SnapshotHash).Scan(&n)
 	if err != nil {
 		return err
 	}
@@ -145,7 +146,7 @@ func (l *Ledger) joins(ctx context.Context, next *Ledger) error {
 	defer func() { _ = tx.Rollback() }()
 	for _, left := range []string{leftOfRows, leftWithoutRefunds, leftWithoutIDs, leftWithoutUsers, leftWithoutNames} {
 		sum, err := snapshotOf(ctx, tx, left, func(chunk) error { return nil })
-		if err != nil || sum == next.base.snapshotHash {
+		if err != nil || sum == next.base.SnapshotHash {
 			return err
 		}
 	}

@@ -54,7 +54,7 @@ func TestTheChainIsVerifiedFromSnapshotOrArchives(t *testing.T) {
 	if v, err := b.Rebuild(t.Context(), out); err != nil || v.Head != head {
 		t.Errorf("rebuilt: %+v %v", v, err)
 	}
-	if tables(t, out) != tables(t, path) {
+	if tablesIn(t, out) != tablesIn(t, path) {
 		t.Error("the rebuilt tables are not those of the ledger")
 	}
 	if _, err := openBook(t, out).Verify(t.Context()); err != nil {

@@ -16,6 +16,7 @@ import (
 	"perennial/ledger/fact"
 	"perennial/ledger/failpoint"
 	"perennial/ledger/sqlite"
+	"perennial/ledger/tables"
 )
 
 // writeArchive folds the rows to archive into a file of their own. The file gets its name
@@ -145,7 +146,7 @@ func (x Archive) writeLedger(ctx context.Context, l *Ledger, path string, out *A
 		return err
 	}
 	defer func() { err = errors.Join(err, next.Close()) }()
-	book, err := a.Balance(ctx, "")
+	book, err := a.Money.Balance(ctx, "")
 	if err != nil {
 		return err
 	}
@@ -155,8 +156,8 @@ func (x Archive) writeLedger(ctx context.Context, l *Ledger, path string, out *A
 	}
 	err = next.Write(ctx, func(tx *Tx) error {
 		return tx.Append(fact.LedgerArchived{
-			Before: x.Before.UTC(), FirstSeq: out.FirstSeq, LastSeq: b.Seq, LastHash: b.Hash, LastTime: sqlite.FromMicros(b.time),
-			SnapshotHash: b.snapshotHash, File: filepath.Base(out.File), Currency: book.Currency, WalletCents: book.WalletCents,
+			Before: x.Before.UTC(), FirstSeq: out.FirstSeq, LastSeq: b.Seq, LastHash: b.Hash, LastTime: sqlite.FromMicros(b.Time),
+			SnapshotHash: b.SnapshotHash, File: filepath.Base(out.File), Currency: book.Currency, WalletCents: book.WalletCents,
 			ChargedCents: book.ChargedCents, RefundedCents: book.RefundedCents, SuspenseCents: book.SuspenseCents,
 			FundingCents: book.FundingCents, ExternalCents: book.ExternalCents, MonthEnds: ends,
 		})
@@ -168,11 +169,11 @@ func (x Archive) writeLedger(ctx context.Context, l *Ledger, path string, out *A
 	if _, err := next.Verify(ctx); err != nil {
 		return fmt.Errorf("the new ledger is not sound and was thrown away: %w", err)
 	}
-	was, err := l.Balance(ctx, "")
+	was, err := l.Money.Balance(ctx, "")
 	if err != nil {
 		return err
 	}
-	is, err := next.Balance(ctx, "")
+	is, err := next.Money.Balance(ctx, "")
 	out.Head, was.Head = is.Head, is.Head
 	if err == nil && was != is {
 		err = fmt.Errorf("the new ledger was thrown away: its balance is %+v instead of %+v", is, was)
@@ -182,7 +183,7 @@ func (x Archive) writeLedger(ctx context.Context, l *Ledger, path string, out *A
 
 // foldBehind folds the rows after an archive, from a snapshot of it, and compares every
 // table with the present ones.
-func (l *Ledger) foldBehind(ctx context.Context, a *Ledger, path string) (b *base, err error) {
+func (l *Ledger) foldBehind(ctx context.Context, a *Ledger, path string) (b *tables.Base, err error) {
 	begin, err := a.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return nil, err
@@ -200,7 +201,7 @@ func (l *Ledger) foldBehind(ctx context.Context, a *Ledger, path string) (b *bas
 }
 
 // foldBehind folds the rows after the end of another file, and copies the caches.
-func (b *comparison) foldBehind(ctx context.Context, begin *sql.Tx, archive, path string) (at *base, err error) {
+func (b *comparison) foldBehind(ctx context.Context, begin *sql.Tx, archive, path string) (at *tables.Base, err error) {
 	err = makeFile(path, func(singly bool) (err error) {
 		f, err := newFold(ctx, path, singly)
 		if err != nil {

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"perennial/ledger/fact"
+	"perennial/ledger/report"
 	"perennial/ledger/sqlite"
 )
 
@@ -166,8 +167,10 @@ func TestALedgerOfBeforeIsVerifiedRebuiltAndCarriedOn(t *testing.T) {
 	sameTables(t, "opened", was, tablesOf(t, path))
 	b.verifiedAndRebuilt("opened")
 	for name, export := range map[string]func(io.Writer) error{
-		"export.csv":       func(w io.Writer) error { return b.ExportCSV(t.Context(), w, Period{}) },
-		"export.beancount": func(w io.Writer) error { return b.ExportBeancount(t.Context(), w, "main", Period{}, false) },
+		"export.csv": func(w io.Writer) error { return b.Report().ExportCSV(t.Context(), w, report.Period{}) },
+		"export.beancount": func(w io.Writer) error {
+			return b.Report().ExportBeancount(t.Context(), w, "main", report.Period{}, false)
+		},
 	} {
 		var out bytes.Buffer
 		check(t, export(&out))
@@ -220,7 +223,7 @@ func TestAnEndOfBeforeIsWrittenWhenItIsAskedFor(t *testing.T) {
 	check(t, err)
 	over := 0
 	for _, id := range ids {
-		ended, err := l.CommandEnded(t.Context(), id)
+		ended, err := l.Operations.CommandEnded(t.Context(), id)
 		check(t, err)
 		f, err := l.Finished(t.Context(), id)
 		check(t, err)

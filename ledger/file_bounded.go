@@ -18,6 +18,7 @@ import (
 	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 	"perennial/ledger/sqlite"
+	"perennial/ledger/tables"
 )
 
 // An events stream may begin after an archived row. The state at that row is then the
@@ -37,7 +38,7 @@ func (l *Ledger) Snapshot() *Snapshot {
 	if l.base == nil {
 		return nil
 	}
-	return &Snapshot{Head: l.base.Head, SnapshotHash: l.base.snapshotHash}
+	return &Snapshot{Head: l.base.Head, SnapshotHash: l.base.SnapshotHash}
 }
 
 // EventsBegin returns the latest row that the events stream may begin with; 1 if no event
@@ -99,7 +100,7 @@ func (l *Ledger) WriteSnapshot(ctx context.Context, to io.Writer) error {
 	}
 	packed := gzip.NewWriter(to)
 	lines := json.NewEncoder(packed)
-	err := lines.Encode(snapshotLine{Format: snapshotFormat, Seq: l.base.Seq, Hash: l.base.Hash, Time: l.base.time, SnapshotHash: l.base.snapshotHash})
+	err := lines.Encode(snapshotLine{Format: snapshotFormat, Seq: l.base.Seq, Hash: l.base.Hash, Time: l.base.Time, SnapshotHash: l.base.SnapshotHash})
 	if err != nil {
 		return err
 	}
@@ -131,7 +132,7 @@ func CheckSnapshot(from io.Reader, want Snapshot) error {
 
 // readSnapshot yields the parts of a written snapshot. At the end it proves that they match
 // their hash, and that the snapshot is the wanted one.
-func readSnapshot(from io.Reader, want Snapshot, yield func(chunk) error) (*base, error) {
+func readSnapshot(from io.Reader, want Snapshot, yield func(chunk) error) (*tables.Base, error) {
 	broken := func(err error) error {
 		return &chain.BrokenError{Check: "snapshot", Seq: want.Seq, Detail: err.Error()}
 	}
@@ -161,8 +162,8 @@ func readSnapshot(from io.Reader, want Snapshot, yield func(chunk) error) (*base
 			return nil, err
 		}
 	}
-	b := &base{Head: chain.Head{Seq: first.Seq, Hash: first.Hash}, time: first.Time, snapshotHash: sum.text()}
-	if got := (Snapshot{Head: b.Head, SnapshotHash: b.snapshotHash}); got != want {
+	b := &tables.Base{Head: chain.Head{Seq: first.Seq, Hash: first.Hash}, Time: first.Time, SnapshotHash: sum.text()}
+	if got := (Snapshot{Head: b.Head, SnapshotHash: b.SnapshotHash}); got != want {
 		return nil, broken(fmt.Errorf("it is %+v and %+v is wanted: it was changed", got, want))
 	}
 	return b, nil
@@ -199,7 +200,7 @@ func readLine(in *bufio.Reader, into any) error {
 // beginFrom begins the fold with a written snapshot. It checks the hash before any part
 // becomes a table.
 func (f *fold) beginFrom(from io.Reader, want Snapshot) error {
-	var b base
+	var b tables.Base
 	return f.begin(func() error {
 		read, err := readSnapshot(from, want, f.put)
 		if err != nil {

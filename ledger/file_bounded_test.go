@@ -17,6 +17,7 @@ import (
 
 	"perennial/ledger/chain"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
 // events is an events stream, and the snapshots stored with it.
@@ -111,7 +112,7 @@ func TestALedgerFromABoundedStreamHasEveryTable(t *testing.T) {
 		fold := filepath.Join(t.TempDir(), "fold.db")
 		var out Restored
 		check(t, x.foldEvents(t.Context(), fold, false, &out))
-		if tables(t, fold) != tables(t, b.path) {
+		if tablesIn(t, fold) != tablesIn(t, b.path) {
 			t.Error("the tables are not those of the ledger that was lost")
 		}
 		if out.Head != b.balance().Head || !out.Proven || out.Snapshot == nil || out.Snapshot.Seq != 59 {
@@ -250,8 +251,8 @@ func forgeSnapshot(t *testing.T, b *book, x *Restore) {
 		for _, c := range parts {
 			check(t, f.put(c))
 		}
-		return f.load(&base{snapshotHash: sum.text()})
-	}, &base{Head: x.Snapshot.Head, snapshotHash: sum.text()}))
+		return f.load(&tables.Base{SnapshotHash: sum.text()})
+	}, &tables.Base{Head: x.Snapshot.Head, SnapshotHash: sum.text()}))
 	check(t, f.close())
 	l, err := Open(t.Context(), Config{Path: forged, Clock: daily(), ReadOnly: true})
 	check(t, err)

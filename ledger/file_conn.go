@@ -132,8 +132,8 @@ func (c *conn) changed(query string, args []any) (int64, error) {
 	return result.RowsAffected()
 }
 
-// query runs a query; the rows return its error.
-func (c *conn) query(query string, args ...any) sqlite.Rows {
+// Query runs a query; the rows return its error.
+func (c *conn) Query(query string, args ...any) sqlite.Rows {
 	rows, err := c.start(query, args)
 	if err != nil {
 		return sqlite.Failed(err)
@@ -161,8 +161,8 @@ func (c *conn) start(query string, args []any) (*connRows, error) {
 	return &s.rows, nil
 }
 
-// queryRow defers every error to Scan, like database/sql; a missing row is sql.ErrNoRows.
-func (c *conn) queryRow(query string, args ...any) sqlite.Scanner {
+// QueryRow defers every error to Scan, like database/sql; a missing row is sql.ErrNoRows.
+func (c *conn) QueryRow(query string, args ...any) sqlite.Scanner {
 	rows, err := c.start(query, args)
 	if err != nil {
 		return sqlite.Failed(err)

@@ -15,7 +15,7 @@ import (
 )
 
 // tables dumps every projection and the journal of a ledger file.
-func tables(t *testing.T, path string) string {
+func tablesIn(t *testing.T, path string) string {
 	t.Helper()
 	db := raw(t, path)
 	defer func() { _ = db.Close() }()
@@ -58,7 +58,7 @@ func TestARebuiltLedgerHasEveryTableAsItWas(t *testing.T) {
 	if v.Rows != int64(len(history())) || v.Head != b.balance().Head {
 		t.Errorf("%+v", v)
 	}
-	if tables(t, out) != tables(t, b.path) {
+	if tablesIn(t, out) != tablesIn(t, b.path) {
 		t.Error("the rebuilt tables are not those of the ledger")
 	}
 	holdsOnly(t, filepath.Dir(out), "rebuilt.db")

@@ -104,7 +104,7 @@ func TestAFlippedByteIsFound(t *testing.T) {
 			continue
 		}
 		_, err = l.Verify(t.Context())
-		got, balanceErr := l.Balance(t.Context(), "main")
+		got, balanceErr := l.Money.Balance(t.Context(), "main")
 		check(t, l.Close())
 		if err != nil {
 			found++

@@ -35,7 +35,7 @@ func isIOError(err error) bool {
 // reader has kept the index of the log, which ends with the last synced commit.
 func (c *conn) settleLog() error {
 	var busy, frames, moved int64
-	if err := c.queryRow(`PRAGMA wal_checkpoint(RESTART)`).Scan(&busy, &frames, &moved); err != nil {
+	if err := c.QueryRow(`PRAGMA wal_checkpoint(RESTART)`).Scan(&busy, &frames, &moved); err != nil {
 		return fmt.Errorf("sync what was committed before: %w", err)
 	}
 	return nil
@@ -48,7 +48,7 @@ func (w *writer) recover() error {
 		return err
 	}
 	found := chain.Head{Hash: chain.Genesis}
-	err := w.queryRow(`SELECT seq, hash FROM journal ORDER BY seq DESC LIMIT 1`).Scan(&found.Seq, &found.Hash)
+	err := w.QueryRow(`SELECT seq, hash FROM journal ORDER BY seq DESC LIMIT 1`).Scan(&found.Seq, &found.Hash)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return err
 	}

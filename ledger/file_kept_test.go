@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"perennial/ledger/fact"
+	"perennial/ledger/report"
+	"perennial/ledger/tables"
 )
 
 // Each migration comes with a file written by a program with it, for every later program to
@@ -52,7 +54,7 @@ func TestTheKeptLedgersAreOpenedVerifiedAndCarriedOn(t *testing.T) {
 		was := tablesOf(t, path)
 		reader, err := Open(t.Context(), Config{Path: path, Clock: ticking(), ReadOnly: true})
 		check(t, err)
-		if _, old := reader.Statement(t.Context(), "main", Period{From: noon, To: noon.AddDate(0, 1, 0)}); old != nil && !errors.Is(old, errOldBook) {
+		if _, old := reader.Report().Statement(t.Context(), "main", report.Period{From: noon, To: noon.AddDate(0, 1, 0)}); old != nil && !errors.Is(old, tables.ErrOldBook) {
 			t.Errorf("%s, before it is migrated: %v", kept, old)
 		}
 		_, err = reader.Verify(t.Context())

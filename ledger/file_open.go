@@ -23,7 +23,9 @@ import (
 
 	"perennial/ledger/failpoint"
 	"perennial/ledger/files"
+	"perennial/ledger/report"
 	"perennial/ledger/sqlite"
+	"perennial/ledger/tables"
 )
 
 //go:embed migrations/*.sql
@@ -63,7 +65,7 @@ type Config struct {
 // writer makes all writes.
 type Ledger struct {
 	*Journal
-	queries // reads, by subject
+	tables.Queries // reads, by subject
 
 	temp     string // directory of Verify's second ledger
 	guard    *guard // of the file and SQLite's files next to it
@@ -128,9 +130,9 @@ func open(ctx context.Context, c Config) (*Ledger, error) {
 	guard := newGuard(c.Path)
 	guard.held = c.Held
 	read := openReader(c.Path, guard)
-	journal := &Journal{reading: reading{read}, clock: c.Clock, path: c.Path, written: true}
+	journal := &Journal{read: read, clock: c.Clock, path: c.Path, written: true}
 	l := &Ledger{
-		Journal: journal, queries: queriesOf(journal), temp: filepath.Dir(c.Path), guard: guard, write: write, maxGroup: c.MaxGroup, busy: c.BusyTimeout, logBound: logBound,
+		Journal: journal, Queries: tables.New(read, journal), temp: filepath.Dir(c.Path), guard: guard, write: write, maxGroup: c.MaxGroup, busy: c.BusyTimeout, logBound: logBound,
 		requests: make(chan *request, c.MaxGroup), closing: make(chan struct{}), done: make(chan struct{}), reached: failpoint.Of(ctx),
 		follows: c.Follows, turns: c.Turns, committed: c.Committed,
 	}
@@ -164,15 +166,15 @@ func openReadOnly(ctx context.Context, c Config) (*Ledger, error) {
 	if _, err := checkSchema(ctx, read, c.Path); err != nil && !c.inspects(err) {
 		return nil, errors.Join(err, read.Close())
 	}
-	journal := &Journal{reading: reading{read}, clock: c.Clock, path: c.Path}
-	l := &Ledger{Journal: journal, queries: queriesOf(journal), temp: filepath.Dir(c.Path), guard: guard, closing: make(chan struct{}), done: make(chan struct{}), reached: failpoint.Of(ctx), follows: c.Follows}
+	journal := &Journal{read: read, clock: c.Clock, path: c.Path}
+	l := &Ledger{Journal: journal, Queries: tables.New(read, journal), temp: filepath.Dir(c.Path), guard: guard, closing: make(chan struct{}), done: make(chan struct{}), reached: failpoint.Of(ctx), follows: c.Follows}
 	close(l.done)
 	seq, hash, err := l.Head(ctx)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("read ledger %s: %w", c.Path, err), read.Close())
 	}
 	l.tail = newTail(seq, hash)
-	if l.base, err = baseOf(ctx, read); err != nil {
+	if l.base, err = tables.BaseOf(ctx, read); err != nil {
 		return nil, errors.Join(fmt.Errorf("read ledger %s: %w", c.Path, err), read.Close())
 	}
 	return l, nil
@@ -188,7 +190,7 @@ func (c Config) inspects(err error) bool {
 // readEnds reads where the journal begins, and refuses to write after the end of an
 // archive.
 func (l *Ledger) readEnds(ctx context.Context) (err error) {
-	if l.base, err = baseOf(ctx, l.read); err != nil {
+	if l.base, err = tables.BaseOf(ctx, l.read); err != nil {
 		return fmt.Errorf("open ledger %s: %w", l.path, err)
 	}
 	sealed, err := sealOf(ctx, l.read)
@@ -351,7 +353,7 @@ func withMigrations(db *sql.DB, do func(*goose.Provider) error) error {
 func assertPragmas(c *conn) error {
 	for pragma, want := range map[string]int64{"synchronous": 2, "foreign_keys": 1, "recursive_triggers": 1} {
 		var got int64
-		if err := c.queryRow("PRAGMA " + pragma).Scan(&got); err != nil {
+		if err := c.QueryRow("PRAGMA " + pragma).Scan(&got); err != nil {
 			return fmt.Errorf("read pragma %s: %w", pragma, err)
 		}
 		if got != want {
@@ -359,7 +361,7 @@ func assertPragmas(c *conn) error {
 		}
 	}
 	var mode string
-	if err := c.queryRow("PRAGMA journal_mode").Scan(&mode); err != nil {
+	if err := c.QueryRow("PRAGMA journal_mode").Scan(&mode); err != nil {
 		return fmt.Errorf("read pragma journal_mode: %w", err)
 	}
 	if mode != "wal" {
@@ -380,3 +382,8 @@ func openDB(path, mode string, g *guard) *sql.DB {
 }
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
+
+// Report returns the books for statements and exports.
+func (l *Ledger) Report() report.Books {
+	return report.Books{Reader: l.Journal, DB: l.read, Clock: l.clock}
+}

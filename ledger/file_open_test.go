@@ -17,7 +17,7 @@ func TestAnOpenLedgerKeepsItsPromisesToTheDisk(t *testing.T) {
 	check(t, err)
 	check(t, assertPragmas(c))
 	var synchronous int64
-	check(t, c.queryRow("PRAGMA synchronous").Scan(&synchronous))
+	check(t, c.QueryRow("PRAGMA synchronous").Scan(&synchronous))
 	check(t, c.close())
 	if synchronous != 2 {
 		t.Errorf("synchronous is %d: a commit would not be on the disk", synchronous)
@@ -105,7 +105,7 @@ func TestALedgerReadBesideItsWriterFollowsIt(t *testing.T) {
 	check(t, err)
 	defer func() { check(t, reader.Close()) }()
 	b.add(fact.LedgerRecorded{Movement: "top-up", AmountCents: 500, By: "ada", Reason: "card"})
-	got, err := reader.Balance(t.Context(), "main")
+	got, err := reader.Money.Balance(t.Context(), "main")
 	check(t, err)
 	if got != b.balance() || got.WalletCents != 1500 {
 		t.Fatalf("the reader says %+v and the writer %+v", got, b.balance())

@@ -55,7 +55,7 @@ func TestTrap13ALedgerFromEventsHasEveryTableAndTheHead(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "fold.db") // before it is marked as restored
 			check(t, x.copyBackup(t.Context(), path, &out))
 			check(t, x.foldEvents(t.Context(), path, false, &out))
-			if tables(t, path) != tables(t, b.path) {
+			if tablesIn(t, path) != tablesIn(t, b.path) {
 				t.Error("the tables are not those of the ledger that was lost")
 			}
 			if out.Head != b.balance().Head || !out.Proven || out.Rows+out.Events != out.Head.Seq {
@@ -87,20 +87,20 @@ func TestTrap13ARestoredLedgerBeginsAnEpochAndIsPaused(t *testing.T) {
 	if binding.Epoch == "e1" || binding.Epoch != out.Epoch || binding.AccountID != "acc_1" {
 		t.Errorf("binding %+v", binding)
 	}
-	pauses, err := b.Pauses(t.Context())
+	pauses, err := b.Operations.Pauses(t.Context())
 	check(t, err)
 	if len(pauses) != 1 || pauses[0].Cause != CauseRestored || pauses[0].Scope != "account" || pauses[0].Until != nil {
 		t.Errorf("pauses %+v", pauses)
 	}
 	last, err := ReadEvent(events[39])
 	check(t, err)
-	since, err := b.Forgotten(t.Context())
+	since, err := b.Operations.Forgotten(t.Context())
 	check(t, err)
 	if since == nil || !since.Equal(last.Instant()) || out.Proven {
 		t.Errorf("forgotten since %v, the backup ends %v; proven %t", since, last.Instant(), out.Proven)
 	}
 	b.add(fact.AccountResumed{Scope: "account", Cause: CauseRestored})
-	if since, err = b.Forgotten(t.Context()); since != nil || err != nil {
+	if since, err = b.Operations.Forgotten(t.Context()); since != nil || err != nil {
 		t.Errorf("after it was accounted for: %v %v", since, err)
 	}
 	if _, err := b.Verify(t.Context()); err != nil {
@@ -124,7 +124,7 @@ func TestTrap13WhatHadNotEndedMayHaveBeenSentSince(t *testing.T) {
 	x := restore(t, "", published(t, b.Ledger))
 	_, err := x.Run(t.Context())
 	check(t, err)
-	since, err := openBook(t, x.Path).Forgotten(t.Context())
+	since, err := openBook(t, x.Path).Operations.Forgotten(t.Context())
 	check(t, err)
 	after := openBook(t, x.Path)
 	for _, id := range []string{"a/1", "h/1", "w/1"} {

@@ -16,6 +16,7 @@ import (
 	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 	"perennial/ledger/sqlite"
+	"perennial/ledger/tables"
 	"perennial/ledger/testrun"
 )
 
@@ -105,7 +106,9 @@ func TestProxiesThatNoListingWritesDoNotVerify(t *testing.T) {
 	} {
 		b := newBook(t)
 		b.add(opened(1))
-		check(t, b.Write(t.Context(), func(tx *Tx) error { return tx.Observe(1, Proxy{ProxyID: "px_1", Status: "active", SeenAt: noon}) }))
+		check(t, b.Write(t.Context(), func(tx *Tx) error {
+			return tx.Observe(1, tables.Proxy{ProxyID: "px_1", Status: "active", SeenAt: noon})
+		}))
 		if _, err := b.Verify(t.Context()); err != nil {
 			t.Fatal(err)
 		}

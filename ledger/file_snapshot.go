@@ -25,20 +25,12 @@ import (
 	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 	"perennial/ledger/sqlite"
+	"perennial/ledger/tables"
 )
 
 // A ledger whose first rows were archived begins with a snapshot of every projection after
 // the last of them. A ledger.archived fact holds its hash, so the chain vouches for it. A
 // fold begins with the snapshot instead of row 1.
-
-// base is the row that a file's journal begins after; nil when it begins with the first
-// row.
-type base struct {
-	chain.Head
-
-	time         int64
-	snapshotHash string
-}
 
 // snapshotted lists the tables of a snapshot, in an order in which they can be filled.
 var snapshotted = append(slices.Clone(projections), "archived")
@@ -76,16 +68,6 @@ const (
 		OR (j.type = 'command.accepted' AND j.data -> '$.labels' IS NOT NULL)
 	ORDER BY seq`
 )
-
-// baseOf reads where the journal begins.
-func baseOf(ctx context.Context, q sqlite.Queryer) (*base, error) {
-	var b base
-	err := q.QueryRowContext(ctx, `SELECT seq, hash, time, snapshot_hash FROM base`).Scan(&b.Seq, &b.Hash, &b.time, &b.snapshotHash)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil //nolint:nilnil // most ledgers begin with their first row, which is no error
-	}
-	return &b, err
-}
 
 // chunk is a part of a table's rows in a snapshot.
 type chunk struct {
@@ -221,9 +203,9 @@ func (s *snapshotSum) text() string { return hex.EncodeToString(s.sum.Sum(nil)) 
 // beginBehind begins the fold after the end of a file that is not written any more: its last
 // row becomes the base, with a snapshot of its tables. The tables are copied; a verification
 // loads the snapshot and compares them.
-func (f *fold) beginBehind(ctx context.Context, q sqlite.Queryer, path string) (*base, error) {
-	var b base
-	err := q.QueryRowContext(ctx, `SELECT seq, hash, time FROM journal ORDER BY seq DESC LIMIT 1`).Scan(&b.Seq, &b.Hash, &b.time)
+func (f *fold) beginBehind(ctx context.Context, q sqlite.Queryer, path string) (*tables.Base, error) {
+	var b tables.Base
+	err := q.QueryRowContext(ctx, `SELECT seq, hash, time FROM journal ORDER BY seq DESC LIMIT 1`).Scan(&b.Seq, &b.Hash, &b.Time)
 	if err == nil {
 		err = f.w.exec(`ATTACH ? AS archive`, immutable(path))
 	}
@@ -231,7 +213,7 @@ func (f *fold) beginBehind(ctx context.Context, q sqlite.Queryer, path string) (
 		return nil, err
 	}
 	err = f.begin(func() error {
-		b.snapshotHash, err = snapshotOf(ctx, q, leftOfRows, func(c chunk) (err error) {
+		b.SnapshotHash, err = snapshotOf(ctx, q, leftOfRows, func(c chunk) (err error) {
 			if c.table == "archived" { // not a table of the file, but what is left of its rows
 				err = f.fill(c)
 			}
@@ -254,7 +236,7 @@ func (f *fold) beginBehind(ctx context.Context, q sqlite.Queryer, path string) (
 // beginAs begins the fold where another file begins: with the first row, or with the same
 // base and snapshot.
 func (f *fold) beginAs(ctx context.Context, q sqlite.Queryer) error {
-	b, err := baseOf(ctx, q)
+	b, err := tables.BaseOf(ctx, q)
 	if b == nil || err != nil {
 		return err
 	}
@@ -275,7 +257,7 @@ func (f *fold) beginAs(ctx context.Context, q sqlite.Queryer) error {
 }
 
 // begin fills the snapshot and every projection, also those that no snapshot has.
-func (f *fold) begin(fill func() error, b *base) error {
+func (f *fold) begin(fill func() error, b *tables.Base) error {
 	if err := f.w.exec(`BEGIN IMMEDIATE`); err != nil {
 		return err
 	}
@@ -284,7 +266,7 @@ func (f *fold) begin(fill func() error, b *base) error {
 		err = errors.Join(f.bookAgain(), f.w.exec(chargedAgain), f.w.exec(netChargesAgain), f.w.exec(labelsAgain))
 	}
 	if err == nil {
-		err = f.w.exec(`INSERT INTO base (one, seq, hash, time, snapshot_hash) VALUES (1, ?, ?, ?, ?)`, b.Seq, b.Hash, b.time, b.snapshotHash)
+		err = f.w.exec(`INSERT INTO base (one, seq, hash, time, snapshot_hash) VALUES (1, ?, ?, ?, ?)`, b.Seq, b.Hash, b.Time, b.SnapshotHash)
 	}
 	if err != nil {
 		return errors.Join(err, f.w.exec(`ROLLBACK`))
@@ -309,7 +291,7 @@ func (f *fold) put(c chunk) error {
 
 // load fills the tables of the snapshot, and checks its hash. Chunks are unpacked on other
 // goroutines while those before them become rows.
-func (f *fold) load(b *base) error {
+func (f *fold) load(b *tables.Base) error {
 	sum := newSnapshotSum()
 	var ahead []func() (chunk, []any, error)
 	take := func() error {
@@ -321,7 +303,7 @@ func (f *fold) load(b *base) error {
 		return f.store(c, values)
 	}
 	for _, table := range snapshotted {
-		err := sqlite.Each(f.w.query(`SELECT n, columns, rows FROM snapshot WHERE tbl = ? ORDER BY n`, table), func(s sqlite.Scanner) error {
+		err := sqlite.Each(f.w.Query(`SELECT n, columns, rows FROM snapshot WHERE tbl = ? ORDER BY n`, table), func(s sqlite.Scanner) error {
 			c := chunk{table: table}
 			var packed sql.Null[[]byte]
 			if err := s.Scan(&c.n, &c.columns, &packed); err != nil {
@@ -342,8 +324,8 @@ func (f *fold) load(b *base) error {
 			return err
 		}
 	}
-	if sum.text() != b.snapshotHash {
-		return &chain.BrokenError{Check: "snapshot", Detail: fmt.Sprintf("its hash is %s and the journal was begun with %s: it was changed", sum.text(), b.snapshotHash)}
+	if sum.text() != b.SnapshotHash {
+		return &chain.BrokenError{Check: "snapshot", Detail: fmt.Sprintf("its hash is %s and the journal was begun with %s: it was changed", sum.text(), b.SnapshotHash)}
 	}
 	return nil
 }
@@ -417,12 +399,12 @@ func (f *fold) store(c chunk, values []any) error {
 // the time of every row that booked something.
 func (f *fold) bookAgain() error {
 	var old int64
-	if err := f.w.queryRow(`SELECT EXISTS (SELECT 1 FROM transfers WHERE booked_at = 0)`).Scan(&old); err != nil || old == 0 {
+	if err := f.w.QueryRow(`SELECT EXISTS (SELECT 1 FROM transfers WHERE booked_at = 0)`).Scan(&old); err != nil || old == 0 {
 		return err
 	}
 	const trigger = `SELECT sql FROM sqlite_schema WHERE type = 'trigger' AND name = 'transfers_no_update'`
 	var text string
-	if err := f.w.queryRow(trigger).Scan(&text); err != nil {
+	if err := f.w.QueryRow(trigger).Scan(&text); err != nil {
 		return err
 	}
 	return errors.Join(f.w.exec(`DROP TRIGGER transfers_no_update`), f.w.exec(bookedAgain), f.w.exec(text))

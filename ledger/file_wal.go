@@ -91,7 +91,7 @@ func (w *writer) emptyLog(taken []*sql.Conn) {
 	var busy, frames, moved int64
 	err := errors.Join(
 		w.exec(`PRAGMA busy_timeout = 0`),
-		w.queryRow(`PRAGMA wal_checkpoint(TRUNCATE)`).Scan(&busy, &frames, &moved),
+		w.QueryRow(`PRAGMA wal_checkpoint(TRUNCATE)`).Scan(&busy, &frames, &moved),
 		w.exec(`PRAGMA busy_timeout = `+itoa(w.l.busy.Milliseconds())))
 	if err != nil {
 		w.doubtful = w.doubtful || isIOError(err)
@@ -101,3 +101,6 @@ func (w *writer) emptyLog(taken []*sql.Conn) {
 		w.boundLog()
 	}
 }
+
+// Sizes returns the bytes of the ledger file and of its write-ahead log.
+func (l *Ledger) Sizes() (file, log int64) { return sizeOf(l.path), sizeOf(l.path + "-wal") }

@@ -19,7 +19,7 @@ func smallLog(t *testing.T) *book {
 	b.logBound = 1 << 20
 	check(t, b.write.exec(`PRAGMA wal_autocheckpoint = 64`)) // there are no writers yet
 	var limit int64
-	check(t, b.write.queryRow(`PRAGMA journal_size_limit = 262144`).Scan(&limit))
+	check(t, b.write.QueryRow(`PRAGMA journal_size_limit = 262144`).Scan(&limit))
 	b.add(opened(1))
 	return b
 }

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"perennial/ledger/fact"
+	"perennial/ledger/report"
 	"perennial/testdata/hostile"
 )
 
@@ -38,16 +39,18 @@ func bookOf(t testing.TB, text string) *book {
 
 // written returns a book in every output format.
 func written(t testing.TB, b *book) map[string]string {
-	s, err := b.Statement(t.Context(), "main", Period{From: noon.Truncate(24 * time.Hour), To: noon.Truncate(24*time.Hour).AddDate(0, 1, 0)})
+	s, err := b.Report().Statement(t.Context(), "main", report.Period{From: noon.Truncate(24 * time.Hour), To: noon.Truncate(24*time.Hour).AddDate(0, 1, 0)})
 	check(t, err)
 	out := map[string]string{}
 	for name, write := range map[string]func(*bytes.Buffer) error{
-		"csv":       func(w *bytes.Buffer) error { return b.ExportCSV(t.Context(), w, Period{}) },
-		"jsonl":     func(w *bytes.Buffer) error { return b.ExportJSON(t.Context(), w, Period{}) },
-		"beancount": func(w *bytes.Buffer) error { return b.ExportBeancount(t.Context(), w, "main", Period{}, false) },
-		"markdown":  func(w *bytes.Buffer) error { return s.WriteMarkdown(w) },
-		"html":      func(w *bytes.Buffer) error { return s.WriteHTML(w) },
-		"sums":      func(w *bytes.Buffer) error { return s.WriteCSV(w) },
+		"csv":   func(w *bytes.Buffer) error { return b.Report().ExportCSV(t.Context(), w, report.Period{}) },
+		"jsonl": func(w *bytes.Buffer) error { return b.Report().ExportJSON(t.Context(), w, report.Period{}) },
+		"beancount": func(w *bytes.Buffer) error {
+			return b.Report().ExportBeancount(t.Context(), w, "main", report.Period{}, false)
+		},
+		"markdown": func(w *bytes.Buffer) error { return s.WriteMarkdown(w) },
+		"html":     func(w *bytes.Buffer) error { return s.WriteHTML(w) },
+		"sums":     func(w *bytes.Buffer) error { return s.WriteCSV(w) },
 	} {
 		var text bytes.Buffer
 		check(t, write(&text))

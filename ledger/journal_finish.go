@@ -3,12 +3,14 @@
 package ledger
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 
 	"perennial/ledger/fact"
 	"perennial/ledger/sqlite"
+	"perennial/ledger/tables"
 )
 
 // noteEnding remembers the command of a fact that may have ended it. A command refused on
@@ -83,11 +85,11 @@ func (t *Tx) finish(of fact.Ref) error {
 			return err
 		}
 	}
-	lines, err := linesOfCommand(t, f.CommandID, operations, leftOut)
-	if err != nil || lines.claimed {
+	lines, err := tables.LinesOfCommand(t.w, f.CommandID, operations, leftOut)
+	if err != nil || lines.Claimed {
 		return err
 	}
-	if err := sumUp(t, &f, operations, lines); err != nil {
+	if err := sumUp(t.w, &f, operations, lines); err != nil {
 		return err
 	}
 	return t.appendFinished(f)
@@ -105,7 +107,7 @@ func (t *Tx) endedBy(f *fact.CommandFinished) (operations []fact.Operation, left
 			return []fact.Operation{o.Operation}, false, err
 		}
 	}
-	operations, err = sqlite.Collect(t.query(endedOperations, f.CommandID+"/", f.CommandID+"0", f.CommandID), scanOperation)
+	operations, err = sqlite.Collect(t.query(endedOperations, f.CommandID+"/", f.CommandID+"0", f.CommandID), tables.ScanOperation)
 	if err != nil || len(operations) == 0 {
 		return nil, false, err
 	}
@@ -155,33 +157,27 @@ func (t *Tx) appendFinished(f fact.CommandFinished) (err error) {
 	return err
 }
 
-// source is where command.finished reads from: a transaction of the writer, or a reader.
-type source interface {
-	query(query string, args ...any) sqlite.Rows
-	queryRow(query string, args ...any) sqlite.Scanner
-}
-
 // endedOperations lists a command's operations like operationsOfCommand, but none while one
 // of them has not ended. A large command has many operations that end one by one.
-const endedOperations = `SELECT ` + operationColumns + ` FROM operations WHERE id > ?1 AND id < ?2 AND command_id = ?3
+const endedOperations = `SELECT ` + tables.OperationColumns + ` FROM operations WHERE id > ?1 AND id < ?2 AND command_id = ?3
 	AND NOT EXISTS (SELECT 1 FROM operations l WHERE l.id > ?1 AND l.id < ?2 AND l.command_id = ?3 AND l.live = 1)
 	ORDER BY accepted_at, chunk, generation`
 
 // sumUp adds the command's results to its end.
-func sumUp(from source, f *fact.CommandFinished, operations []fact.Operation, lines commandLines) error {
+func sumUp(from sqlite.Source, f *fact.CommandFinished, operations []fact.Operation, lines tables.CommandLines) error {
 	if err := addOperations(from, f, operations, lines); err != nil {
 		return err
 	}
-	if n := lines.leftOut(); n > 0 && f.Code == "" && f.Reason == "" {
-		f.Code, f.Reason = "left_out", fmt.Sprintf("%d of %d proxies were left out: proxy.skipped says why", n, len(lines.all))
+	if n := lines.LeftOut(); n > 0 && f.Code == "" && f.Reason == "" {
+		f.Code, f.Reason = "left_out", fmt.Sprintf("%d of %d proxies were left out: proxy.skipped says why", n, len(lines.All))
 	}
-	f.Lines, f.LinesTotal = append(f.Lines, lines.all[:min(len(lines.all), fact.MaxFinishedLines)]...), len(lines.all)
+	f.Lines, f.LinesTotal = append(f.Lines, lines.All[:min(len(lines.All), fact.MaxFinishedLines)]...), len(lines.All)
 	return nil
 }
 
 // addOperations adds a command's operations, its state and its sums.
-func addOperations(from source, f *fact.CommandFinished, operations []fact.Operation, lines commandLines) (err error) {
-	f.State, err = fact.CommandState(operations, func(id string) (map[string]fact.LineState, error) { return lines.states[id], nil })
+func addOperations(from sqlite.Source, f *fact.CommandFinished, operations []fact.Operation, lines tables.CommandLines) (err error) {
+	f.State, err = fact.CommandState(operations, func(id string) (map[string]fact.LineState, error) { return lines.States[id], nil })
 	if err != nil {
 		return err
 	}
@@ -206,7 +202,7 @@ func addOperations(from source, f *fact.CommandFinished, operations []fact.Opera
 	if !reviewed {
 		return nil
 	}
-	return from.queryRow(`SELECT count(*) FROM journal WHERE operation > ? AND operation < ? AND operation <> '' AND type = 'operation.review'`,
+	return from.QueryRow(`SELECT count(*) FROM journal WHERE operation > ? AND operation < ? AND operation <> '' AND type = 'operation.review'`,
 		f.CommandID+"/", f.CommandID+"0").Scan(&f.Reviews)
 }
 
@@ -229,3 +225,54 @@ const unreviewedVersions = 3
 // codeOfSuccess is the provider's code of a successful reply, also for a renewal whose
 // lines are pending verification.
 const codeOfSuccess = "ok"
+
+// Finished reads the last command.finished of a command, nil while the command is pending
+// or needs review. A command that ended before such facts existed gets its fact now. The
+// error is ErrNotFound for an id that never arrived.
+func (l *Ledger) Finished(ctx context.Context, id string) (*fact.CommandFinished, error) {
+	f, err := l.Operations.LastFinished(ctx, id)
+	if !errors.Is(err, ErrNotFound) {
+		return f, err
+	}
+	if ended, err := l.Operations.CommandEnded(ctx, id); err != nil || !ended {
+		return nil, errors.Join(err, l.Operations.Knows(ctx, id))
+	}
+	err = l.Write(ctx, func(tx *Tx) error {
+		accepted, err := l.Operations.Acceptance(ctx, id) // the acceptance never changes
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return err
+		}
+		if f, err := l.Operations.Rejection(ctx, id); accepted.CommandID == "" && err == nil {
+			return tx.finishRefused(fact.CommandRejected{Ref: fact.Ref{CommandID: id}, Code: f.Code, Reason: f.Reason})
+		}
+		return tx.finish(fact.Ref{CommandID: id, Labels: accepted.Labels, Trace: accepted.Trace})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return l.Operations.LastFinished(ctx, id)
+}
+
+// Booking is one double entry that an answer would make.
+type Booking struct {
+	Kind        string `json:"kind" doc:"The kind of the booking."`
+	Debit       string `json:"debit" doc:"The ledger account that receives the amount."`
+	Credit      string `json:"credit" doc:"The ledger account that the amount comes from."`
+	AmountCents int64  `json:"amount_cents" doc:"The amount."`
+}
+
+// WouldBook returns what an operator's answer would book, given the operation's present
+// state. It books nothing; ErrNotFound for an unknown operation.
+func (l *Ledger) WouldBook(ctx context.Context, f fact.OperationResolved) ([]Booking, error) {
+	transfers, _, _, err := resolution(func(query string, args ...any) sqlite.Scanner { return l.read.QueryRowContext(ctx, query, args...) }, f)
+	if err != nil {
+		return nil, err
+	}
+	bookings := []Booking{}
+	for _, m := range transfers {
+		if m.cents > 0 {
+			bookings = append(bookings, Booking{m.kind, m.debit, m.credit, m.cents})
+		}
+	}
+	return bookings, nil
+}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
 // commit appends facts like a program: ended commands are finished.
@@ -148,7 +149,7 @@ func TestARefundedOrderFinishesWithoutLines(t *testing.T) {
 	if want := (fact.Booked{ChargedCents: 300, RefundedCents: 300, Currency: "USD"}); f.State != "refunded" || f.Totals != want || f.Lines == nil || len(f.Lines) > 0 {
 		t.Errorf("%+v", f)
 	}
-	page, err := b.FinishedLines(t.Context(), "o1", 0, 10)
+	page, err := b.Operations.FinishedLines(t.Context(), "o1", 0, 10)
 	if check(t, err); page.Lines == nil {
 		t.Error("its lines are null")
 	}
@@ -182,7 +183,7 @@ func TestALargeCommandFinishesWithSomeOfItsLines(t *testing.T) {
 	}
 	var all []fact.FinishedLine
 	for after := 0; after < f.LinesTotal; {
-		page, err := b.FinishedLines(t.Context(), "r1", after, 100)
+		page, err := b.Operations.FinishedLines(t.Context(), "r1", after, 100)
 		check(t, err)
 		all = append(all, page.Lines...)
 		if after = len(all); page.LinesTotal != len(ids) {
@@ -279,7 +280,7 @@ func TestACommandFinishesWhateverItsProxiesAreCalled(t *testing.T) {
 	b := newBook(t)
 	place := strings.Repeat("x", MaxFactBytes)
 	check(t, b.Write(t.Context(), func(tx *Tx) error {
-		return tx.Observe(0, Proxy{ProxyID: "px_1", Region: place, SeenAt: noon})
+		return tx.Observe(0, tables.Proxy{ProxyID: "px_1", Region: place, SeenAt: noon})
 	}))
 	b.commit(opened(1000), accepted(fact.KindRenewal, "r1/0001", "px_1"), sending("r1/0001", 1), settled("r1/0001", "completed", line("px_1", "succeeded", 300, 0)))
 	if f := b.only("r1", 1); f.State != "completed" || f.LinesTotal != 1 || len(f.Lines) > 0 || f.Totals.ChargedCents != 300 {

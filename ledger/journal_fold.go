@@ -73,14 +73,14 @@ func newScratch(ctx context.Context, path string, singly bool) (*fold, error) {
 // of pages for a rollback. A file without rows loses the indexes and triggers that no fold
 // needs, until it is closed. Creating them after the last row costs a fifth as much.
 func (f *fold) prepare() error {
-	err := f.w.queryRow(`SELECT seq, hash FROM journal ORDER BY seq DESC LIMIT 1`).Scan(&f.w.head.Seq, &f.w.head.Hash)
+	err := f.w.QueryRow(`SELECT seq, hash FROM journal ORDER BY seq DESC LIMIT 1`).Scan(&f.w.head.Seq, &f.w.head.Hash)
 	empty := errors.Is(err, sql.ErrNoRows)
 	if empty {
 		err = nil
 	}
 	for _, pragma := range []string{`journal_mode = DELETE`, `journal_mode = OFF`, `locking_mode = EXCLUSIVE`} {
 		var mode string
-		err = errors.Join(err, f.w.queryRow(`PRAGMA `+pragma).Scan(&mode))
+		err = errors.Join(err, f.w.QueryRow(`PRAGMA `+pragma).Scan(&mode))
 	}
 	err = errors.Join(err, f.w.exec(`PRAGMA synchronous = OFF`), f.w.exec(`PRAGMA cache_size = `+itoa(-foldCache>>10)))
 	if err != nil || !empty {
@@ -98,7 +98,7 @@ const foldCache = 64 << 20
 // what the journal's triggers enforce; primary keys replace the trigger on transfers.
 func (f *fold) drop() error {
 	type made struct{ kind, name, text string }
-	all, err := sqlite.Collect(f.w.query(`SELECT type, name, sql FROM sqlite_schema WHERE
+	all, err := sqlite.Collect(f.w.Query(`SELECT type, name, sql FROM sqlite_schema WHERE
 		type = 'index' AND (tbl_name IN ('operations', 'lines', 'transfers') OR name = 'journal_operation') AND sql IS NOT NULL AND sql NOT LIKE 'CREATE UNIQUE %'
 		OR type = 'trigger' AND name IN ('journal_only_grows', 'transfers_no_replace', 'operation_counted', 'operation_counted_anew')`),
 		func(s sqlite.Scanner) (m made, err error) { return m, s.Scan(&m.kind, &m.name, &m.text) })

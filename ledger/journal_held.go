@@ -13,6 +13,7 @@ import (
 	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 	"perennial/ledger/sqlite"
+	"perennial/ledger/tables"
 )
 
 // heldBack holds what the transaction has appended but not written. It is written before
@@ -232,7 +233,7 @@ func readsJournal(query string) bool {
 // row is held back.
 var byKey = map[string]bool{
 	changeOperation: true, changeAmounts: true, operationByID: true, settleLine: true, endLines: true, skipLine: true, observeLine: true,
-	linesByOperation: true, revisionOf: true, knownCommand: true, claimantQuery: true, seenExpiry: true, stale: true,
+	tables.LinesByOperation: true, revisionOf: true, tables.KnownCommand: true, tables.ClaimantQuery: true, tables.SeenExpiry: true, stale: true,
 }
 
 // readsHeld reports whether a statement may read or change a projection of which rows are

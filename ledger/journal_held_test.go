@@ -14,6 +14,7 @@ import (
 	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 	"perennial/ledger/sqlite"
+	"perennial/ledger/tables"
 )
 
 // Rows that one statement stores for many facts are the rows that a statement each stores,
@@ -210,7 +211,7 @@ func TestAReadOfAProxyWritesOnlyItsOwnLines(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(1000))
 	check(t, b.Write(t.Context(), func(tx *Tx) error {
-		return tx.Observe(0, Proxy{ProxyID: "px_1", ExpiresAt: at(time.Hour), SeenAt: noon}, Proxy{ProxyID: "px_2", ExpiresAt: at(time.Hour), SeenAt: noon})
+		return tx.Observe(0, tables.Proxy{ProxyID: "px_1", ExpiresAt: at(time.Hour), SeenAt: noon}, tables.Proxy{ProxyID: "px_2", ExpiresAt: at(time.Hour), SeenAt: noon})
 	}))
 	check(t, b.Write(t.Context(), func(tx *Tx) error {
 		check(t, tx.Append(accepted(fact.KindRenewal, "a/0001", "px_1"), sending("a/0001", 1)))
@@ -240,13 +241,13 @@ func TestAnExpiryIsExpectedOfWhatIsHeldBack(t *testing.T) {
 	b.add(opened(1000))
 	expires := noon.Add(24 * time.Hour)
 	check(t, b.Write(t.Context(), func(tx *Tx) error {
-		check(t, tx.Observe(0, Proxy{ProxyID: "px_1", ExpiresAt: &expires, SeenAt: noon}))
+		check(t, tx.Observe(0, tables.Proxy{ProxyID: "px_1", ExpiresAt: &expires, SeenAt: noon}))
 		intent := sending("a/0001", 1)
 		intent.Observed = map[string]time.Time{"px_1": expires}
 		check(t, tx.Append(accepted(fact.KindRenewal, "a/0001", "px_1"), intent, settled("a/0001", "completed", line("px_1", "succeeded", 300, 0))))
 		return tx.Stale("px_1")
 	}))
-	p, err := b.Proxy(t.Context(), "px_1")
+	p, err := b.Fleet.Proxy(t.Context(), "px_1")
 	check(t, err)
 	if want := expires.AddDate(0, 0, 30); p.ExpectedExpiresAt == nil || !p.ExpectedExpiresAt.Equal(want) {
 		t.Errorf("expected until %v instead of %v", p.ExpectedExpiresAt, want)

@@ -13,6 +13,7 @@ import (
 
 	"perennial/ledger/chain"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
 // journalStream stands in for the replicated events stream: it only takes rows after its
@@ -174,7 +175,9 @@ func TestAStandbyAppendsNothing(t *testing.T) {
 	if err := b.tryAdd(topUp(1)); !errors.Is(err, ErrNotLeading) {
 		t.Errorf("a fact on a standby: %v", err)
 	}
-	check(t, b.Write(t.Context(), func(tx *Tx) error { return tx.Observe(0, Proxy{ProxyID: "px_1", Status: "active", SeenAt: noon}) }))
+	check(t, b.Write(t.Context(), func(tx *Tx) error {
+		return tx.Observe(0, tables.Proxy{ProxyID: "px_1", Status: "active", SeenAt: noon})
+	}))
 	if err := l.Fold(t.Context(), s.rows); !errors.Is(err, ErrLeads) {
 		t.Errorf("a fold into the leader: %v", err)
 	}
@@ -372,7 +375,7 @@ func TestWhoSentAnAttemptIsInTheJournal(t *testing.T) {
 	b.add(opened(1000), fact.RunnerStarted{Version: "1", Holder: "a"}, accepted(fact.KindOrder, "o1/1"), sending("o1/1", 1))
 	ask := func(holder string, want, begun bool) {
 		t.Helper()
-		since, inherited, err := b.Inherited(t.Context(), "o1/1", holder)
+		since, inherited, err := b.Sweeps.Inherited(t.Context(), "o1/1", holder)
 		check(t, err)
 		if inherited != want || begun == since.IsZero() {
 			t.Errorf("for %s: inherited %v since %s", holder, inherited, since)
@@ -383,7 +386,7 @@ func TestWhoSentAnAttemptIsInTheJournal(t *testing.T) {
 	b.add(fact.RunnerStarted{Version: "1", Holder: "b"}, fact.RunnerStarted{Version: "1", Holder: "b"})
 	ask("a", false, false)
 	ask("b", true, true)
-	first, _, err := b.Inherited(t.Context(), "o1/1", "b")
+	first, _, err := b.Sweeps.Inherited(t.Context(), "o1/1", "b")
 	check(t, err)
 	if row, err := b.Row(t.Context(), 5); err != nil || !row.Instant().Equal(first) {
 		t.Errorf("inherited since %s, the first start behind it was at %s: %v", first, row.Instant(), err)
@@ -391,7 +394,7 @@ func TestWhoSentAnAttemptIsInTheJournal(t *testing.T) {
 	b.add(fact.OperationWaiting{Ref: ref("o1/1"), Attempt: 1, Reason: "crash", Ambiguous: true, NextAt: noon}, sending("o1/1", 2))
 	ask("b", false, false)
 	ask("a", true, false)
-	if holder, err := b.LastHolder(t.Context()); err != nil || holder != "b" {
+	if holder, err := b.Sweeps.LastHolder(t.Context()); err != nil || holder != "b" {
 		t.Errorf("the last holder is %q: %v", holder, err)
 	}
 }

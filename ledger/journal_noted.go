@@ -12,6 +12,7 @@ import (
 
 	"perennial/ledger/chain"
 	"perennial/ledger/sqlite"
+	"perennial/ledger/tables"
 )
 
 // firmAfter is how long the stream must have held a row for its loss to be more than a
@@ -59,7 +60,7 @@ func (l *Ledger) NotePublished(ctx context.Context, seq int64, stopped bool) err
 
 // checkNote compares the note with the journal. It detects a history that was rewritten or
 // cut off before the last published row.
-func checkNote(ctx context.Context, q sqlite.Queryer, b *base, h chain.Head) error {
+func checkNote(ctx context.Context, q sqlite.Queryer, b *tables.Base, h chain.Head) error {
 	var p, own chain.Head
 	err := q.QueryRowContext(ctx, `SELECT p.seq, p.hash, coalesce(j.seq, 0), coalesce(j.hash, '') FROM published p
 		LEFT JOIN journal j ON j.seq = p.seq`).Scan(&p.Seq, &p.Hash, &own.Seq, &own.Hash)

@@ -171,6 +171,6 @@ func (t observations) execFleet(query string, args ...any) error {
 	return err
 }
 
-func (t *Tx) queryRow(query string, args ...any) sqlite.Scanner { return t.w.queryRow(query, args...) }
+func (t *Tx) queryRow(query string, args ...any) sqlite.Scanner { return t.w.QueryRow(query, args...) }
 
-func (t *Tx) query(query string, args ...any) sqlite.Rows { return t.w.query(query, args...) }
+func (t *Tx) query(query string, args ...any) sqlite.Rows { return t.w.Query(query, args...) }

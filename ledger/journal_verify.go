@@ -11,6 +11,7 @@ import (
 
 	"perennial/ledger/chain"
 	"perennial/ledger/sqlite"
+	"perennial/ledger/tables"
 )
 
 // Verified is the content of a sound ledger.
@@ -107,7 +108,7 @@ func (l *Ledger) foldInto(ctx context.Context, path string, open openFold) (v Ve
 		return v, err
 	}
 	defer func() { err = errors.Join(err, with.end()) }()
-	base, err := baseOf(ctx, with.tx)
+	base, err := tables.BaseOf(ctx, with.tx)
 	if err != nil {
 		return v, err
 	}

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"perennial/ledger/chain"
+	"perennial/ledger/fact"
 	"perennial/ledger/sqlite"
+	"perennial/ledger/tables"
 )
 
 // Backdated is a row that booked something at a time already passed, because its clock was
@@ -20,10 +22,6 @@ type Backdated struct {
 	BookedAt time.Time `json:"booked_at"`
 }
 
-// ClockTolerance is the most by which two clocks differ that the provider accepts: each is
-// within five minutes of the provider's.
-const ClockTolerance = 10 * time.Minute
-
 // backdatedMost bounds how many rows a verification names.
 const backdatedMost = 100
 
@@ -31,7 +29,7 @@ const backdatedMost = 100
 func backdated(ctx context.Context, q sqlite.Queryer) ([]Backdated, error) {
 	return sqlite.Collect(sqlite.Query(ctx, q, `SELECT DISTINCT t.seq, coalesce(j.time, a.time) AS at, t.booked_at
 		FROM transfers t LEFT JOIN journal j ON j.seq = t.seq LEFT JOIN archived a ON a.seq = t.seq
-		WHERE at < t.booked_at - ? ORDER BY t.seq LIMIT +?`, ClockTolerance.Microseconds(), backdatedMost), func(s sqlite.Scanner) (x Backdated, err error) {
+		WHERE at < t.booked_at - ? ORDER BY t.seq LIMIT +?`, fact.ClockTolerance.Microseconds(), backdatedMost), func(s sqlite.Scanner) (x Backdated, err error) {
 		var at, booked int64
 		err = s.Scan(&x.Seq, &at, &booked)
 		x.Time, x.BookedAt = sqlite.FromMicros(at), sqlite.FromMicros(booked)
@@ -63,7 +61,7 @@ func checkMonths(ctx context.Context, q sqlite.Queryer) error {
 	}
 	var before monthSums // walletChanged is the sum of all months so far
 	for _, m := range months {
-		h, _, err := headBefore(ctx, q, m.begins)
+		h, _, err := tables.HeadBefore(ctx, q, m.begins)
 		if err != nil {
 			return err
 		}

@@ -64,7 +64,7 @@ func newWriter(c *conn, l *Ledger) (*writer, error) {
 	if err := w.tune(); err != nil {
 		return nil, err
 	}
-	err := w.queryRow(`SELECT seq, hash FROM journal ORDER BY seq DESC LIMIT 1`).Scan(&w.head.Seq, &w.head.Hash)
+	err := w.QueryRow(`SELECT seq, hash FROM journal ORDER BY seq DESC LIMIT 1`).Scan(&w.head.Seq, &w.head.Hash)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return nil, fmt.Errorf("read the head of %s: %w", l.path, err)
 	}
@@ -102,7 +102,7 @@ func (w *writer) tune() error {
 // limitLog sets how large the log's file may be when it restarts.
 func (w *writer) limitLog(bytes int64) error {
 	var limit int64
-	return w.queryRow(`PRAGMA journal_size_limit = ` + itoa(bytes)).Scan(&limit)
+	return w.QueryRow(`PRAGMA journal_size_limit = ` + itoa(bytes)).Scan(&limit)
 }
 
 // Write runs fn in the writer's transaction. It returns once what fn appended is on the

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/ledger/testrun"
 )
 
@@ -80,16 +81,16 @@ func (b *book) tryAdd(facts ...fact.Fact) error {
 
 func (b *book) operation(id string) fact.Operation {
 	b.t.Helper()
-	o, err := b.Operation(context.Background(), id)
+	o, err := b.Operations.Operation(context.Background(), id)
 	if err != nil {
 		b.t.Fatalf("operation %s: %v", id, err)
 	}
 	return o
 }
 
-func (b *book) balance() Balance {
+func (b *book) balance() tables.Balance {
 	b.t.Helper()
-	got, err := b.Balance(context.Background(), "main")
+	got, err := b.Money.Balance(context.Background(), "main")
 	check(b.t, err)
 	return got
 }

@@ -10,11 +10,12 @@ import (
 
 	"perennial/ledger/fact"
 	"perennial/ledger/sqlite"
+	"perennial/ledger/tables"
 )
 
 func TestSQLComparesExpiriesAsFactsDo(t *testing.T) {
-	if want := fmt.Sprintf(" < %d ", fact.ExpiryTolerance.Microseconds()); isNoMove != want {
-		t.Errorf("%q and not %q", isNoMove, want)
+	if want := fmt.Sprintf(" < %d ", fact.ExpiryTolerance.Microseconds()); tables.IsNoMove != want {
+		t.Errorf("%q and not %q", tables.IsNoMove, want)
 	}
 }
 
@@ -31,14 +32,14 @@ func TestTrap70TwoReadingsOfOneExpiryAreOne(t *testing.T) {
 	}, failed, fact.ProxyReview{Ref: ref("r/0001"), ProxyID: "px_1", ExpiresAt: day, Endings: 5, Reason: "often"},
 		fact.ProxyExpiring{ProxyID: "px_1", ExpiresAt: day, ThresholdSeconds: 86400})
 	for _, shown := range []time.Time{day, exact, exact.Truncate(time.Minute), day} {
-		b.observe(1, noon, Proxy{ProxyID: "px_1", ExpiresAt: &shown})
+		b.observe(1, noon, tables.Proxy{ProxyID: "px_1", ExpiresAt: &shown})
 		if e := b.failedRenewals("px_1", shown); e.All != 1 {
 			t.Errorf("%s: %+v", shown, e)
 		}
-		if warn, err := b.Unwarned(t.Context(), noon, noon.Add(48*time.Hour), 24*time.Hour, 10); err != nil || len(warn) != 0 {
+		if warn, err := b.Fleet.Unwarned(t.Context(), noon, noon.Add(48*time.Hour), 24*time.Hour, 10); err != nil || len(warn) != 0 {
 			t.Errorf("%s: warned of again: %+v (%v)", shown, warn, err)
 		}
-		if n, err := b.CountReviews(t.Context()); err != nil || n != 1 {
+		if n, err := b.Operations.CountReviews(t.Context()); err != nil || n != 1 {
 			t.Errorf("%s: %d reviews (%v)", shown, n, err)
 		}
 		check(t, b.Write(t.Context(), func(tx *Tx) error {
@@ -48,15 +49,15 @@ func TestTrap70TwoReadingsOfOneExpiryAreOne(t *testing.T) {
 			return nil
 		}))
 	}
-	if moved, err := b.MovedOutside(t.Context()); err != nil || len(moved) != 0 {
+	if moved, err := b.Fleet.MovedOutside(t.Context()); err != nil || len(moved) != 0 {
 		t.Errorf("%+v (%v)", moved, err)
 	}
 	renewed := exact.AddDate(0, 0, 30)
-	b.observe(1, noon, Proxy{ProxyID: "px_1", ExpiresAt: &renewed})
-	if moved, err := b.MovedOutside(t.Context()); err != nil || len(moved) != 1 {
+	b.observe(1, noon, tables.Proxy{ProxyID: "px_1", ExpiresAt: &renewed})
+	if moved, err := b.Fleet.MovedOutside(t.Context()); err != nil || len(moved) != 1 {
 		t.Errorf("a move of 30 days: %+v (%v)", moved, err)
 	}
-	if n, err := b.CountReviews(t.Context()); err != nil || n != 0 {
+	if n, err := b.Operations.CountReviews(t.Context()); err != nil || n != 0 {
 		t.Errorf("renewed by hand: %d reviews (%v)", n, err)
 	}
 }
@@ -67,7 +68,7 @@ func TestARenewedProxyIsDueByTheExpiryThatIsShown(t *testing.T) {
 	b := newBook(t)
 	check(t, b.Write(t.Context(), func(tx *Tx) error {
 		for n := range 2000 {
-			p := Proxy{ProxyID: fmt.Sprintf("px_%04d", n), SeenAt: noon.Add(-time.Minute), ExpiresAt: at(time.Duration(random.IntN(200)-20) * time.Hour)}
+			p := tables.Proxy{ProxyID: fmt.Sprintf("px_%04d", n), SeenAt: noon.Add(-time.Minute), ExpiresAt: at(time.Duration(random.IntN(200)-20) * time.Hour)}
 			switch random.IntN(6) {
 			case 0:
 				p.ExpiresAt = nil
@@ -99,13 +100,13 @@ func TestARenewedProxyIsDueByTheExpiryThatIsShown(t *testing.T) {
 		until := at(length)
 		window := []any{sqlite.Micros(noon), sqlite.Micros(*until)}
 		same("due", b.expiring(*until), shown(`gone = 0 AND expires_at <= ?`, sqlite.Micros(*until)))
-		unwarned, err := b.Unwarned(t.Context(), noon, *until, time.Hour, 5000)
+		unwarned, err := b.Fleet.Unwarned(t.Context(), noon, *until, time.Hour, 5000)
 		check(t, err)
 		same("unwarned", proxyIDs(unwarned), shown(`gone = 0 AND expires_at > ? AND expires_at <= ?`, window...))
-		expired, err := b.UnreportedExpired(t.Context(), noon, *until, 5000)
+		expired, err := b.Fleet.UnreportedExpired(t.Context(), noon, *until, 5000)
 		check(t, err)
 		same("expired", proxyIDs(expired), shown(`expires_at > ? AND expires_at <= ?`, window...))
-		refused, err := b.Refused(t.Context(), noon, *until, 0)
+		refused, err := b.Operations.Refused(t.Context(), noon, *until, 0)
 		check(t, err)
 		same("refused", proxyIDs(refused), shown(`expires_at > ? AND expires_at <= ?`, window...))
 	}

@@ -10,9 +10,10 @@ import (
 
 	"perennial/ledger/fact"
 	"perennial/ledger/failpoint"
+	"perennial/ledger/tables"
 )
 
-func proxyIDs(proxies []Proxy) (out []string) {
+func proxyIDs(proxies []tables.Proxy) (out []string) {
 	for _, p := range proxies {
 		out = append(out, p.ProxyID)
 	}
@@ -25,9 +26,9 @@ func TestEveryListShowsRetirementAndTheOrdersLabels(t *testing.T) {
 		fact.OrderAccepted{Ref: ref("o1/1"), Attempt: 1, OrderNo: "no of o1/1", NextAt: noon},
 		fact.OrderDelivered{OrderState: orderState("o1/1", "completed", 600, 0), ProxyIDs: []string{"px_1", "px_2"}},
 		fact.ProxyRetired{ProxyID: "px_2", By: "ada", Reason: "moved away"})
-	b.observe(1, noon, Proxy{ProxyID: "px_1", ExpiresAt: at(time.Hour)}, Proxy{ProxyID: "px_2", ExpiresAt: at(time.Hour)}, Proxy{ProxyID: "px_3", ExpiresAt: at(time.Hour)})
+	b.observe(1, noon, tables.Proxy{ProxyID: "px_1", ExpiresAt: at(time.Hour)}, tables.Proxy{ProxyID: "px_2", ExpiresAt: at(time.Hour)}, tables.Proxy{ProxyID: "px_3", ExpiresAt: at(time.Hour)})
 	var shown []string
-	check(t, b.Expiring(t.Context(), *at(time.Hour), func(p Proxy) error {
+	check(t, b.Fleet.Expiring(t.Context(), *at(time.Hour), func(p tables.Proxy) error {
 		shown = append(shown, fmt.Sprintln(p.ProxyID, p.Labels, p.Retired))
 		return nil
 	}))
@@ -35,20 +36,20 @@ func TestEveryListShowsRetirementAndTheOrdersLabels(t *testing.T) {
 		t.Fatalf("%v", shown)
 	}
 	b.add(fact.ProxyReinstated{ProxyID: "px_2", By: "ada", Reason: "back again"})
-	if retired, err := b.Retired(t.Context(), "px_2"); retired || err != nil {
+	if retired, err := b.Fleet.Retired(t.Context(), "px_2"); retired || err != nil {
 		t.Fatalf("still retired (%v)", err)
 	}
 }
 
 func TestAThresholdIsToldOncePerExpiry(t *testing.T) {
 	b := newBook(t)
-	b.observe(1, noon, Proxy{ProxyID: "px_1", ExpiresAt: at(time.Hour)}, Proxy{ProxyID: "px_2", ExpiresAt: at(30 * time.Hour)},
-		Proxy{ProxyID: "px_retired", ExpiresAt: at(time.Hour)}, Proxy{ProxyID: "px_stale", ExpiresAt: at(time.Hour)})
+	b.observe(1, noon, tables.Proxy{ProxyID: "px_1", ExpiresAt: at(time.Hour)}, tables.Proxy{ProxyID: "px_2", ExpiresAt: at(30 * time.Hour)},
+		tables.Proxy{ProxyID: "px_retired", ExpiresAt: at(time.Hour)}, tables.Proxy{ProxyID: "px_stale", ExpiresAt: at(time.Hour)})
 	b.add(fact.ProxyRetired{ProxyID: "px_retired", By: "ada", Reason: "not needed"})
 	check(t, b.Write(t.Context(), func(tx *Tx) error { return tx.Stale("px_stale") }))
 	unwarned := func(threshold time.Duration) []string {
 		t.Helper()
-		all, err := b.Unwarned(t.Context(), noon, noon.Add(threshold), threshold, 10)
+		all, err := b.Fleet.Unwarned(t.Context(), noon, noon.Add(threshold), threshold, 10)
 		check(t, err)
 		return proxyIDs(all)
 	}
@@ -66,7 +67,7 @@ func TestAThresholdIsToldOncePerExpiry(t *testing.T) {
 	if got := unwarned(24 * time.Hour); len(got) > 0 {
 		t.Fatalf("a farther threshold after a nearer one: %v", got)
 	}
-	b.observe(2, noon, Proxy{ProxyID: "px_1", ExpiresAt: at(25 * time.Hour)})
+	b.observe(2, noon, tables.Proxy{ProxyID: "px_1", ExpiresAt: at(25 * time.Hour)})
 	if got := unwarned(26 * time.Hour); !slices.Equal(got, []string{"px_1"}) {
 		t.Fatalf("another expiry: %v", got)
 	}
@@ -74,16 +75,16 @@ func TestAThresholdIsToldOncePerExpiry(t *testing.T) {
 
 func TestAnExpiryWarnsOfWhatIsNoLongerListed(t *testing.T) {
 	b := newBook(t)
-	b.observe(1, noon, Proxy{ProxyID: "px_gone", ExpiresAt: at(time.Hour)})
-	b.observe(2, noon.Add(2*time.Minute), Proxy{ProxyID: "px_listed", ExpiresAt: at(time.Hour)}, Proxy{ProxyID: "px_old", ExpiresAt: at(-time.Hour)})
+	b.observe(1, noon, tables.Proxy{ProxyID: "px_gone", ExpiresAt: at(time.Hour)})
+	b.observe(2, noon.Add(2*time.Minute), tables.Proxy{ProxyID: "px_listed", ExpiresAt: at(time.Hour)}, tables.Proxy{ProxyID: "px_old", ExpiresAt: at(-time.Hour)})
 	check(t, b.Write(t.Context(), func(tx *Tx) error { return tx.FinishPass(2, noon.Add(time.Minute)) }))
-	expired, err := b.UnreportedExpired(t.Context(), noon, noon.Add(time.Hour), 10)
+	expired, err := b.Fleet.UnreportedExpired(t.Context(), noon, noon.Add(time.Hour), 10)
 	check(t, err)
 	if got := proxyIDs(expired); !slices.Equal(got, []string{"px_gone", "px_listed"}) {
 		t.Fatalf("%v", got)
 	}
 	b.add(fact.ProxyExpired{ProxyID: "px_gone", ExpiresAt: *at(time.Hour)})
-	expired, err = b.UnreportedExpired(t.Context(), noon, noon.Add(time.Hour), 10)
+	expired, err = b.Fleet.UnreportedExpired(t.Context(), noon, noon.Add(time.Hour), 10)
 	check(t, err)
 	if got := proxyIDs(expired); !slices.Equal(got, []string{"px_listed"}) {
 		t.Fatalf("%v", got)
@@ -99,7 +100,7 @@ func TestWhatASweepMayHaveSpent(t *testing.T) {
 	}
 	exposed := func(what string, want int64) {
 		t.Helper()
-		got, err := b.SweepExposed(t.Context(), "keep", noon)
+		got, err := b.Money.SweepExposed(t.Context(), "keep", noon)
 		check(t, err)
 		if got != want {
 			t.Errorf("%s: %d, want %d", what, got, want)
@@ -111,7 +112,7 @@ func TestWhatASweepMayHaveSpent(t *testing.T) {
 	exposed("no price is known", 0)
 	b.add(plan(time.Hour, "r2"), accepted(fact.KindRenewal, "r2/0001", "px_2"), sending("r2/0001", 1), settled("r2/0001", "completed", line("px_2", "succeeded", 310, 0)))
 	exposed("a price is known", 310)
-	if other, err := b.SweepExposed(t.Context(), "kee", noon); err != nil || other != 0 {
+	if other, err := b.Money.SweepExposed(t.Context(), "kee", noon); err != nil || other != 0 {
 		t.Errorf("another schedule: %d, %v", other, err)
 	}
 	b.add(fact.OperationResolved{Ref: ref("r1/0001"), Outcome: "not_charged", By: "ada", Reason: "the invoice"})
@@ -123,9 +124,9 @@ func TestWhatASweepSpends(t *testing.T) {
 	b := newBook(t)
 	spent := func(what string, spending, reserved int64) {
 		t.Helper()
-		s, err := b.SweepSpending(t.Context(), "keep", noon)
+		s, err := b.Money.SweepSpending(t.Context(), "keep", noon)
 		check(t, err)
-		r, err := b.Reserved(t.Context(), noon)
+		r, err := b.Money.Reserved(t.Context(), noon)
 		check(t, err)
 		if s != spending || r != reserved {
 			t.Fatalf("%s: %d spent and %d reserved, want %d and %d", what, s, r, spending, reserved)
@@ -153,9 +154,9 @@ func TestWhatASweepSpends(t *testing.T) {
 	spent("an order on hold", 310, 0)
 	b.add(accepted(fact.KindRenewal, "r3/0001", "px_3"), hold("r3/0001"))
 	spent("a renewal on hold", 310, 700)
-	other, err := b.SweepSpending(t.Context(), "kee", noon)
+	other, err := b.Money.SweepSpending(t.Context(), "kee", noon)
 	check(t, err)
-	later, err := b.SweepSpending(t.Context(), "keep", noon.AddDate(0, 0, 1))
+	later, err := b.Money.SweepSpending(t.Context(), "keep", noon.AddDate(0, 0, 1))
 	check(t, err)
 	if other != 0 || later != 0 {
 		t.Fatalf("another schedule spent %d, another day %d", other, later)
@@ -164,15 +165,15 @@ func TestWhatASweepSpends(t *testing.T) {
 
 func TestWhereAListingStandsIsKept(t *testing.T) {
 	b := newBook(t)
-	if x, err := b.Listing(t.Context()); err != nil || x != (Listing{}) {
+	if x, err := b.Fleet.Listing(t.Context()); err != nil || x != (tables.Listing{}) {
 		t.Fatalf("before the first pass: %+v, %v", x, err)
 	}
-	for _, x := range []Listing{
+	for _, x := range []tables.Listing{
 		{Pass: 7, Began: noon, Size: 200, Token: "next"},
 		{Finished: *at(time.Hour), Took: time.Minute},
 	} {
 		check(t, b.Write(t.Context(), func(tx *Tx) error { return tx.KeepListing(x) }))
-		if got, err := b.Listing(t.Context()); err != nil || got != x {
+		if got, err := b.Fleet.Listing(t.Context()); err != nil || got != x {
 			t.Fatalf("%+v became %+v (%v)", x, got, err)
 		}
 	}
@@ -180,12 +181,12 @@ func TestWhereAListingStandsIsKept(t *testing.T) {
 
 func TestWhatStaysIsCountedByKind(t *testing.T) {
 	b := newBook(t)
-	b.observe(1, noon, Proxy{ProxyID: "px_1", CountryCode: "US", ExpiresAt: at(3 * time.Hour)}, Proxy{ProxyID: "px_2", CountryCode: "US"},
-		Proxy{ProxyID: "px_3", CountryCode: "US", ExpiresAt: at(time.Hour)}, Proxy{ProxyID: "px_4", CountryCode: "DE", ExpiresAt: at(3 * time.Hour)})
+	b.observe(1, noon, tables.Proxy{ProxyID: "px_1", CountryCode: "US", ExpiresAt: at(3 * time.Hour)}, tables.Proxy{ProxyID: "px_2", CountryCode: "US"},
+		tables.Proxy{ProxyID: "px_3", CountryCode: "US", ExpiresAt: at(time.Hour)}, tables.Proxy{ProxyID: "px_4", CountryCode: "DE", ExpiresAt: at(3 * time.Hour)})
 	counts := map[string]int{}
-	check(t, b.CountStaying(t.Context(), *at(2 * time.Hour), []string{"country_code"}, func(like Proxy, n int) error { counts[like.CountryCode] += n; return nil }))
+	check(t, b.Fleet.CountStaying(t.Context(), *at(2 * time.Hour), []string{"country_code"}, func(like tables.Proxy, n int) error { counts[like.CountryCode] += n; return nil }))
 	single := map[string]int{}
-	check(t, b.Staying(t.Context(), *at(2 * time.Hour), func(p Proxy) error { single[p.CountryCode]++; return nil }))
+	check(t, b.Fleet.Staying(t.Context(), *at(2 * time.Hour), func(p tables.Proxy) error { single[p.CountryCode]++; return nil }))
 	if fmt.Sprint(counts) != "map[DE:1 US:2]" || fmt.Sprint(single) != fmt.Sprint(counts) {
 		t.Fatalf("%v and %v", counts, single)
 	}
@@ -193,13 +194,13 @@ func TestWhatStaysIsCountedByKind(t *testing.T) {
 
 func TestTrap54WhatIsRetiredDoesNotStay(t *testing.T) {
 	b := newBook(t)
-	b.observe(1, noon, Proxy{ProxyID: "px_1", CountryCode: "US", ExpiresAt: at(3 * time.Hour)}, Proxy{ProxyID: "px_2", CountryCode: "US"})
+	b.observe(1, noon, tables.Proxy{ProxyID: "px_1", CountryCode: "US", ExpiresAt: at(3 * time.Hour)}, tables.Proxy{ProxyID: "px_2", CountryCode: "US"})
 	for _, f := range []fact.Fact{fact.ProxyRetired{ProxyID: "px_1", By: "ada", Reason: "slow"}, fact.ProxyRetired{ProxyID: "px_2", By: "ada", Reason: "slow"}, fact.ProxyReinstated{ProxyID: "px_2", By: "ada"}} {
 		check(t, b.Write(t.Context(), func(tx *Tx) error { return tx.Append(f) }))
 	}
 	counted, single := 0, []string{}
-	check(t, b.CountStaying(t.Context(), *at(time.Hour), nil, func(_ Proxy, n int) error { counted += n; return nil }))
-	check(t, b.Staying(t.Context(), *at(time.Hour), func(p Proxy) error { single = append(single, p.ProxyID); return nil }))
+	check(t, b.Fleet.CountStaying(t.Context(), *at(time.Hour), nil, func(_ tables.Proxy, n int) error { counted += n; return nil }))
+	check(t, b.Fleet.Staying(t.Context(), *at(time.Hour), func(p tables.Proxy) error { single = append(single, p.ProxyID); return nil }))
 	if counted != 1 || fmt.Sprint(single) != "[px_2]" {
 		t.Fatalf("%d and %v", counted, single)
 	}
@@ -209,22 +210,22 @@ func TestTrap54WhatIsRetiredDoesNotStay(t *testing.T) {
 // the index.
 func TestExpiriesComePageByPage(t *testing.T) {
 	b := newBook(t)
-	b.observe(1, noon, Proxy{ProxyID: "px_3", ExpiresAt: at(time.Hour)}, Proxy{ProxyID: "px_1", ExpiresAt: at(time.Hour)}, Proxy{ProxyID: "px_2", ExpiresAt: at(time.Hour)},
-		Proxy{ProxyID: "px_0", ExpiresAt: at(2 * time.Hour)}, Proxy{ProxyID: "px_never"}, Proxy{ProxyID: "px_before", ExpiresAt: at(-time.Hour)}, Proxy{ProxyID: "px_late", ExpiresAt: at(3 * time.Hour)})
+	b.observe(1, noon, tables.Proxy{ProxyID: "px_3", ExpiresAt: at(time.Hour)}, tables.Proxy{ProxyID: "px_1", ExpiresAt: at(time.Hour)}, tables.Proxy{ProxyID: "px_2", ExpiresAt: at(time.Hour)},
+		tables.Proxy{ProxyID: "px_0", ExpiresAt: at(2 * time.Hour)}, tables.Proxy{ProxyID: "px_never"}, tables.Proxy{ProxyID: "px_before", ExpiresAt: at(-time.Hour)}, tables.Proxy{ProxyID: "px_late", ExpiresAt: at(3 * time.Hour)})
 	b.add(opened(1000), accepted(fact.KindRenewal, "r1/1", "px_1"), sending("r1/1", 1), settled("r1/1", "completed", line("px_1", "succeeded", 300, 0)))
 	var got []string
-	place := From(*at(time.Hour))
+	place := tables.From(*at(time.Hour))
 	for {
-		page, err := b.PricedPage(t.Context(), place, *at(3 * time.Hour), 2)
+		page, err := b.Fleet.PricedPage(t.Context(), place, *at(3 * time.Hour), 2)
 		check(t, err)
 		if len(page) == 0 {
 			break
 		}
 		for _, p := range page {
 			got = append(got, fmt.Sprint(p.ProxyID, " ", p.Paid.Cents, "/", p.Paid.Days))
-			place = PlaceOf(p.Proxy)
+			place = tables.PlaceOf(p.Proxy)
 		}
-		unpriced, err := b.ExpiringPage(t.Context(), From(*at(time.Hour)), *at(3 * time.Hour), 10)
+		unpriced, err := b.Fleet.ExpiringPage(t.Context(), tables.From(*at(time.Hour)), *at(3 * time.Hour), 10)
 		check(t, err)
 		if ids := proxyIDs(unpriced); !slices.Equal(ids, []string{"px_1", "px_2", "px_3", "px_0"}) {
 			t.Errorf("%v", ids)
@@ -233,15 +234,15 @@ func TestExpiriesComePageByPage(t *testing.T) {
 	if want := []string{"px_1 300/30", "px_2 0/0", "px_3 0/0", "px_0 0/0"}; !slices.Equal(got, want) {
 		t.Errorf("%v", got)
 	}
-	if plan := steps(t, b.write, `SELECT proxy_id `+byExpiry); !slices.ContainsFunc(plan, func(s string) bool { return strings.Contains(s, "(lasts_until,proxy_id)>(?,?)") }) || len(plan) != 1 {
+	if plan := steps(t, b.write, `SELECT proxy_id `+tables.ByExpiry); !slices.ContainsFunc(plan, func(s string) bool { return strings.Contains(s, "(lasts_until,proxy_id)>(?,?)") }) || len(plan) != 1 {
 		t.Errorf("a page is read with %q", plan)
 	}
-	all, err := b.RenewalsOf(t.Context(), "px_1", 10)
+	all, err := b.Fleet.RenewalsOf(t.Context(), "px_1", 10)
 	check(t, err)
 	if len(all) != 1 || all[0].OperationID != "r1/1" || all[0].ChargedCents != 300 || all[0].State != fact.LineSucceeded || all[0].Open || all[0].SettledAt == nil {
 		t.Errorf("%+v", all)
 	}
-	if c, err := b.CostOf(t.Context(), "px_1"); err != nil || c != (ProxyCost{ChargedCents: 300, Renewals: 1, Days: 30}) {
+	if c, err := b.Fleet.CostOf(t.Context(), "px_1"); err != nil || c != (tables.ProxyCost{ChargedCents: 300, Renewals: 1, Days: 30}) {
 		t.Errorf("%+v %v", c, err)
 	}
 }
@@ -255,34 +256,34 @@ func TestProxiesAreFound(t *testing.T) {
 		fact.ProxyRetired{ProxyID: "px_retired", By: "ada"}, accepted(fact.KindRenewal, "r1/1", "px_open"),
 		accepted(fact.KindRenewal, "r2/1", "px_asked"), sending("r2/1", 1), fact.OperationReview{Ref: ref("r2/1"), Attempt: 1, Ambiguous: true, Reason: "lost"})
 	for i, id := range []string{"px_1", "px_open", "px_2", "px_asked", "px_ordered", "PX_Retired", "px_retired", "px_late"} {
-		b.observe(1, noon, Proxy{ProxyID: id, CountryCode: []string{"US", "DE"}[i%2], ExpiresAt: at(time.Duration(i+1) * time.Hour)})
+		b.observe(1, noon, tables.Proxy{ProxyID: id, CountryCode: []string{"US", "DE"}[i%2], ExpiresAt: at(time.Duration(i+1) * time.Hour)})
 	}
-	b.observe(1, noon, Proxy{ProxyID: "px_never", CountryCode: "US"})
+	b.observe(1, noon, tables.Proxy{ProxyID: "px_never", CountryCode: "US"})
 	all, some := *at(9 * time.Hour), *at(8 * time.Hour)
 	for _, x := range []struct {
 		want string
-		q    ProxiesQuery
+		q    tables.ProxiesQuery
 	}{
-		{"px_1 px_open px_2 px_asked px_ordered PX_Retired px_retired px_late", ProxiesQuery{Until: all}},
-		{"PX_Retired px_retired", ProxiesQuery{Until: some, ID: "RETIRED"}},
-		{"px_open px_asked PX_Retired", ProxiesQuery{Until: some, ID: "px_", Country: "de"}},
-		{"px_ordered", ProxiesQuery{Until: all, Name: "ticket", Value: "OPS-7"}},
-		{"", ProxiesQuery{Until: all, Name: "ticket", Value: "OPS-8"}},
-		{"px_retired", ProxiesQuery{Until: all, State: ProxyRetired}},
-		{"px_asked", ProxiesQuery{Until: all, State: ProxyInReview}},
-		{"px_open", ProxiesQuery{Until: all, State: ProxyRenewing, Country: "DE"}},
-		{"px_2 px_ordered px_retired", ProxiesQuery{After: ExpiryPlace{*at(2 * time.Hour), "px_open"}, Until: some, Country: "US"}},
+		{"px_1 px_open px_2 px_asked px_ordered PX_Retired px_retired px_late", tables.ProxiesQuery{Until: all}},
+		{"PX_Retired px_retired", tables.ProxiesQuery{Until: some, ID: "RETIRED"}},
+		{"px_open px_asked PX_Retired", tables.ProxiesQuery{Until: some, ID: "px_", Country: "de"}},
+		{"px_ordered", tables.ProxiesQuery{Until: all, Name: "ticket", Value: "OPS-7"}},
+		{"", tables.ProxiesQuery{Until: all, Name: "ticket", Value: "OPS-8"}},
+		{"px_retired", tables.ProxiesQuery{Until: all, State: tables.ProxyRetired}},
+		{"px_asked", tables.ProxiesQuery{Until: all, State: tables.ProxyInReview}},
+		{"px_open", tables.ProxiesQuery{Until: all, State: tables.ProxyRenewing, Country: "DE"}},
+		{"px_2 px_ordered px_retired", tables.ProxiesQuery{After: tables.ExpiryPlace{At: *at(2 * time.Hour), ProxyID: "px_open"}, Until: some, Country: "US"}},
 	} {
-		for _, looked := range []int64{lookedMost, 2} {
+		for _, looked := range []int64{tables.LookedMost, 2} {
 			var got []string
 			for q := x.q; ; {
 				q.Limit = 2
-				page, err := b.ProxiesPage(failpoint.WithSize(t.Context(), "list.looked", looked), q)
+				page, err := b.Fleet.ProxiesPage(failpoint.WithSize(t.Context(), "list.looked", looked), q)
 				check(t, err)
 				for _, p := range page.Proxies {
 					got = append(got, p.ProxyID)
 				}
-				if q.After = page.Next; page.Next == (ExpiryPlace{}) {
+				if q.After = page.Next; page.Next == (tables.ExpiryPlace{}) {
 					break
 				}
 			}
@@ -291,11 +292,11 @@ func TestProxiesAreFound(t *testing.T) {
 			}
 		}
 	}
-	page, err := b.ProxiesPage(t.Context(), ProxiesQuery{Until: *at(5 * time.Hour), Limit: 9})
-	if check(t, err); page.Proxies[1].Renewal != ProxyRenewing || page.Proxies[3].Renewal != ProxyInReview || page.Proxies[0].Renewal != "" {
+	page, err := b.Fleet.ProxiesPage(t.Context(), tables.ProxiesQuery{Until: *at(5 * time.Hour), Limit: 9})
+	if check(t, err); page.Proxies[1].Renewal != tables.ProxyRenewing || page.Proxies[3].Renewal != tables.ProxyInReview || page.Proxies[0].Renewal != "" {
 		t.Errorf("%+v", page)
 	}
-	for _, text := range []string{findBound, findPage} {
+	for _, text := range []string{tables.FindBound, tables.FindPage} {
 		if plan := steps(t, b.write, text); !strings.HasPrefix(plan[0], "SEARCH proxies USING") || !strings.Contains(plan[0], "proxies_lasting") {
 			t.Errorf("%q", plan)
 		}
@@ -317,7 +318,7 @@ func TestTrap61WhatComesBackLowersTheBudgetOfItsOwnPeriod(t *testing.T) {
 	sweep("r2")
 	b.add(settled("r2/1", "completed", line("px_r2", "succeeded", 300, 0)), resolved("r1/1", "px_r1", "not_charged", 0))
 	for since, want := range map[time.Time]int64{noon: 300, now: 300} {
-		if got, err := b.SweepSpending(t.Context(), "keep", since); err != nil || got != want {
+		if got, err := b.Money.SweepSpending(t.Context(), "keep", since); err != nil || got != want {
 			t.Errorf("since %s: %d, %v; want %d", since, got, err, want)
 		}
 	}

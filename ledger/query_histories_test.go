@@ -8,11 +8,12 @@ import (
 
 	"perennial/ledger/fact"
 	"perennial/ledger/sqlite"
+	"perennial/ledger/tables"
 )
 
-func (b *book) failedRenewals(id string, shown time.Time, excused ...string) FailedRenewals {
+func (b *book) failedRenewals(id string, shown time.Time, excused ...string) tables.FailedRenewals {
 	b.t.Helper()
-	all, err := b.Histories(b.t.Context(), []Proxy{{ProxyID: "px_other", ExpiresAt: &noon}, {ProxyID: id, ExpiresAt: &shown}}, noon, excused...)
+	all, err := b.Operations.Histories(b.t.Context(), []tables.Proxy{{ProxyID: "px_other", ExpiresAt: &noon}, {ProxyID: id, ExpiresAt: &shown}}, noon, excused...)
 	check(b.t, err)
 	return all[1].Failed
 }
@@ -23,10 +24,10 @@ func TestHistoriesOfManyProxiesAreThoseOfEach(t *testing.T) {
 	b.add(history()...)
 	ids, err := sqlite.Collect(b.query(t.Context(), `SELECT DISTINCT proxy_id FROM lines UNION SELECT 'px_new' ORDER BY 1 DESC`), sqlite.Text)
 	check(t, err)
-	var proxies []Proxy
+	var proxies []tables.Proxy
 	for _, id := range ids {
 		shown := []time.Time{noon}
-		if last, err := b.LastRenewal(t.Context(), id); err == nil {
+		if last, err := b.Fleet.LastRenewal(t.Context(), id); err == nil {
 			shown = append(shown, last.SettledAt, last.SettledAt.AddDate(0, 0, 31))
 			if last.ObservedExpiresAt != nil {
 				shown = append(shown, *last.ObservedExpiresAt)
@@ -35,24 +36,24 @@ func TestHistoriesOfManyProxiesAreThoseOfEach(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, expires := range shown {
-			proxies = append(proxies, Proxy{ProxyID: id, ExpiresAt: &expires})
+			proxies = append(proxies, tables.Proxy{ProxyID: id, ExpiresAt: &expires})
 		}
 	}
 	paid, behind, priced := 0, 0, 0
 	for _, now := range []time.Time{noon, noon.Add(30 * time.Minute), noon.AddDate(0, 0, 20)} {
-		all, err := b.Histories(t.Context(), proxies, now)
+		all, err := b.Operations.Histories(t.Context(), proxies, now)
 		check(t, err)
 		for i, p := range proxies {
-			h, err := b.Histories(t.Context(), []Proxy{p}, now)
+			h, err := b.Operations.Histories(t.Context(), []tables.Proxy{p}, now)
 			check(t, err)
-			own, err := b.PaidPerDay(t.Context(), p.ProxyID)
+			own, err := b.Fleet.PaidPerDay(t.Context(), p.ProxyID)
 			check(t, err)
 			for _, is := range []bool{all[i].PaidFor != h[0].PaidFor, all[i].InVain != h[0].InVain, all[i].Failed != h[0].Failed, all[i].Paid != own} {
 				if is {
 					t.Errorf("%s at %s: %+v, %+v alone, and paid %+v", p.ProxyID, p.ExpiresAt, all[i], h[0], own)
 				}
 			}
-			is, late, err := b.PaidFor(t.Context(), p.ProxyID, *p.ExpiresAt, now)
+			is, late, err := b.Fleet.PaidFor(t.Context(), p.ProxyID, *p.ExpiresAt, now)
 			check(t, err)
 			if is != all[i].PaidFor || (late == nil) != (all[i].Behind == nil) {
 				t.Errorf("%s at %s: paid for %v, behind %v, and %+v", p.ProxyID, p.ExpiresAt, is, late, all[i])
@@ -73,15 +74,15 @@ func TestHistoriesOfManyProxiesAreThoseOfEach(t *testing.T) {
 func TestHistoriesFindAProxyWhateverItsIDHolds(t *testing.T) {
 	b := newBook(t)
 	ids := []string{`quote"back\slash`, "<&>'", "ü\u2028\u00a0é", "emoji 🙂 1/2", "%_?:;[]{}", "\u007f\ufffd"}
-	proxies := make([]Proxy, len(ids))
+	proxies := make([]tables.Proxy, len(ids))
 	for i, id := range ids {
 		operation := fmt.Sprintf("r%d/0001", i)
 		sent := sending(operation, 1)
 		sent.Observed = map[string]time.Time{id: noon}
 		b.add(accepted(fact.KindRenewal, operation, id), sent, settled(operation, "completed", line(id, "succeeded", 300, 0)))
-		proxies[i] = Proxy{ProxyID: id, ExpiresAt: &noon}
+		proxies[i] = tables.Proxy{ProxyID: id, ExpiresAt: &noon}
 	}
-	all, err := b.Histories(t.Context(), proxies, noon.AddDate(0, 0, 1))
+	all, err := b.Operations.Histories(t.Context(), proxies, noon.AddDate(0, 0, 1))
 	check(t, err)
 	for i, h := range all {
 		if !h.PaidFor || h.Paid.Cents != 300 {

@@ -14,7 +14,9 @@ import (
 	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 	"perennial/ledger/failpoint"
+	"perennial/ledger/report"
 	"perennial/ledger/sqlite"
+	"perennial/ledger/tables"
 )
 
 // listedBook returns operations in every state, many with the same time, with labels, some
@@ -45,7 +47,7 @@ func listedBook(t *testing.T) *book {
 }
 
 // operationsByHand returns the operations of a query, found without it.
-func (b *book) operationsByHand(q OperationsQuery) (all []string) {
+func (b *book) operationsByHand(q tables.OperationsQuery) (all []string) {
 	b.t.Helper()
 	ids, err := sqlite.Collect(b.query(b.t.Context(), `SELECT o.id FROM operations o JOIN commands c ON c.id = o.command_id
 		WHERE (?1 = '' OR o.state = ?1) AND (?2 = '' OR o.kind = ?2)
@@ -64,13 +66,13 @@ func TestAListHasEachOperationOfAQueryOnce(t *testing.T) {
 	begin, end := noon.AddDate(-1, 0, 0), noon.AddDate(1, 0, 0)
 	var middle int64
 	check(t, b.read.QueryRowContext(t.Context(), `SELECT accepted_at FROM operations ORDER BY accepted_at LIMIT 1 OFFSET 30`).Scan(&middle))
-	var queries []OperationsQuery
+	var queries []tables.OperationsQuery
 	for _, state := range append([]fact.State{""}, fact.States...) {
 		for _, kind := range []fact.Kind{"", fact.KindOrder, fact.KindRenewal} {
 			for _, label := range []string{"", "team=shop", "n=1", "n=none"} {
 				name, value, _ := strings.Cut(label, "=")
 				for _, schedule := range []string{"", "keep"} {
-					q := OperationsQuery{State: state, Kind: kind, Name: name, Value: value, Schedule: schedule, From: begin, Until: end}
+					q := tables.OperationsQuery{State: state, Kind: kind, Name: name, Value: value, Schedule: schedule, From: begin, Until: end}
 					queries = append(queries, q)
 					if schedule == "" {
 						q.From = sqlite.FromMicros(middle)
@@ -87,13 +89,13 @@ func TestAListHasEachOperationOfAQueryOnce(t *testing.T) {
 		want := b.operationsByHand(q)
 		some += len(want)
 		for _, q.Limit = range []int{1, 7, 1000} {
-			q.Before = Cursor{}
+			q.Before = tables.Cursor{}
 			var got []fact.Operation
 			for range 200 {
-				p, err := b.OperationsPage(t.Context(), q)
+				p, err := b.Operations.OperationsPage(t.Context(), q)
 				check(t, err)
 				got = append(got, p.Operations...)
-				if q.Before = CursorOf(p.Next.String()); p.Next == (Cursor{}) {
+				if q.Before = tables.CursorOf(p.Next.String()); p.Next == (tables.Cursor{}) {
 					break
 				}
 			}
@@ -127,13 +129,13 @@ func TestAPageLooksThroughABoundedPartOfTheList(t *testing.T) {
 		facts = append(facts, accepted(fact.KindOrder, fmt.Sprintf("common-%d/1", i)))
 	}
 	b.add(facts...)
-	q := OperationsQuery{State: fact.StateDelivered, Limit: 50}
-	p, err := b.OperationsPage(ctx, q)
-	if check(t, err); len(p.Operations) != 0 || p.Next == (Cursor{}) || p.Next.At().Before(noon.AddDate(-1, 0, 0)) {
+	q := tables.OperationsQuery{State: fact.StateDelivered, Limit: 50}
+	p, err := b.Operations.OperationsPage(ctx, q)
+	if check(t, err); len(p.Operations) != 0 || p.Next == (tables.Cursor{}) || p.Next.At().Before(noon.AddDate(-1, 0, 0)) {
 		t.Fatalf("the first page is %+v", p)
 	}
 	q.Before = p.Next
-	if p, err = b.OperationsPage(ctx, q); err != nil || len(p.Operations) != 1 || p.Next != (Cursor{}) {
+	if p, err = b.Operations.OperationsPage(ctx, q); err != nil || len(p.Operations) != 1 || p.Next != (tables.Cursor{}) {
 		t.Fatalf("the second page is %+v, %v", p, err)
 	}
 }
@@ -151,16 +153,16 @@ func TestAnAnswerToAPlanIsOneDecision(t *testing.T) {
 	}
 	b.add(facts...)
 	var all []string
-	check(t, b.Decisions(t.Context(), Period{From: noon.AddDate(-1, 0, 0)}, func(d Decision) error {
+	check(t, b.Report().Decisions(t.Context(), report.Period{From: noon.AddDate(-1, 0, 0)}, func(d report.Decision) error {
 		all = append(all, d.Outcome+" "+d.About)
 		return nil
 	}))
 	if !slices.Equal(all, []string{"approved keep 1111", "declined keep 9f86d081"}) {
 		t.Errorf("%q", all)
 	}
-	first, next, err := b.DecisionsBefore(t.Context(), 0, 1)
+	first, next, err := b.Report().DecisionsBefore(t.Context(), 0, 1)
 	check(t, err)
-	second, _, err := b.DecisionsBefore(t.Context(), next, 1)
+	second, _, err := b.Report().DecisionsBefore(t.Context(), next, 1)
 	check(t, err)
 	if first[0].Outcome != "declined" || second[0].Outcome != "approved" {
 		t.Errorf("%+v, then %+v", first, second)
@@ -171,8 +173,8 @@ func TestAnAnswerToAPlanIsOneDecision(t *testing.T) {
 // can carry a decision is missing in it.
 func TestDecisionsAreFoundByTheirIndex(t *testing.T) {
 	b := listedBook(t)
-	var want []Decision
-	check(t, b.Decisions(t.Context(), Period{From: noon.AddDate(-1, 0, 0)}, func(d Decision) error {
+	var want []report.Decision
+	check(t, b.Report().Decisions(t.Context(), report.Period{From: noon.AddDate(-1, 0, 0)}, func(d report.Decision) error {
 		want = append(want, d)
 		return nil
 	}))
@@ -181,9 +183,9 @@ func TestDecisionsAreFoundByTheirIndex(t *testing.T) {
 		t.Fatalf("only %d decisions", len(want))
 	}
 	for _, limit := range []int{1, 4, 1000} {
-		var got []Decision
+		var got []report.Decision
 		for before := int64(-1); before != 0; {
-			part, next, err := b.DecisionsBefore(t.Context(), before, limit)
+			part, next, err := b.Report().DecisionsBefore(t.Context(), before, limit)
 			check(t, err)
 			got, before = append(got, part...), next
 		}
@@ -191,9 +193,10 @@ func TestDecisionsAreFoundByTheirIndex(t *testing.T) {
 			t.Errorf("%d at once: %+v\nand reading every row %+v", limit, got, want)
 		}
 	}
+	query := report.DecisionTypes
 	for name := range fact.Types() {
 		data := `{"by":"ada","reason":"r","detail":"by ada: r","cause":"person"}`
-		if d, err := decisionOf(chain.Row{Type: name, Data: data}); err == nil && d.By != "" && !strings.Contains(decisionTypes, `'`+name+`'`) {
+		if d, err := report.DecisionOf(chain.Row{Type: name, Data: data}); err == nil && d.By != "" && !strings.Contains(query, `'`+name+`'`) {
 			t.Errorf("%s is a decision, and not in decisionTypes", name)
 		}
 	}
@@ -202,11 +205,11 @@ func TestDecisionsAreFoundByTheirIndex(t *testing.T) {
 // This holds for every kind, and each kind adds up to its totals.
 func TestPostingsFromTheEndAreThoseFromTheBeginning(t *testing.T) {
 	b := listedBook(t)
-	all, err := b.Postings(t.Context(), 0, 10_000)
+	all, err := b.Money.Postings(t.Context(), 0, 10_000)
 	check(t, err)
-	slices.SortStableFunc(all, func(x, y Posting) int { return cmp.Compare(y.Seq, x.Seq) })
-	for _, kind := range append([]string{""}, Kinds...) {
-		want, sum := []Posting{}, int64(0)
+	slices.SortStableFunc(all, func(x, y tables.Posting) int { return cmp.Compare(y.Seq, x.Seq) })
+	for _, kind := range append([]string{""}, tables.Kinds...) {
+		want, sum := []tables.Posting{}, int64(0)
 		for _, p := range all {
 			if kind == "" || p.Kind == kind {
 				want = append(want, p)
@@ -217,9 +220,9 @@ func TestPostingsFromTheEndAreThoseFromTheBeginning(t *testing.T) {
 			t.Errorf("no entry is of the kind %s", kind)
 		}
 		for _, limit := range []int{1, 7, 1000} {
-			got := []Posting{}
+			got := []tables.Posting{}
 			for before := int64(-1); before != 0; {
-				part, next, err := b.PostingsBefore(t.Context(), kind, before, limit)
+				part, next, err := b.Money.PostingsBefore(t.Context(), kind, before, limit)
 				check(t, err)
 				got, before = append(got, part...), next
 			}
@@ -227,7 +230,7 @@ func TestPostingsFromTheEndAreThoseFromTheBeginning(t *testing.T) {
 				t.Errorf("%s, %d at once: %+v\nand from the beginning %+v", kind, limit, got, want)
 			}
 		}
-		totals, err := b.TotalsOf(t.Context(), kind)
+		totals, err := b.Money.TotalsOf(t.Context(), kind)
 		check(t, err)
 		for _, x := range totals {
 			sum -= x.Cents
@@ -241,7 +244,7 @@ func TestPostingsFromTheEndAreThoseFromTheBeginning(t *testing.T) {
 // This holds for as many entries as are looked through.
 func TestTheWalletAfterEachBookingIsItsSumUntilThere(t *testing.T) {
 	b := listedBook(t)
-	all, err := b.Postings(t.Context(), 0, 10_000)
+	all, err := b.Money.Postings(t.Context(), 0, 10_000)
 	check(t, err)
 	want, seqs, wallet := map[int64]int64{}, []int64{}, int64(0)
 	for _, p := range all {
@@ -252,17 +255,17 @@ func TestTheWalletAfterEachBookingIsItsSumUntilThere(t *testing.T) {
 			seqs = append([]int64{p.Seq}, seqs...)
 		}
 	}
-	got, err := b.WalletsAfter(t.Context(), seqs)
+	got, err := b.Money.WalletsAfter(t.Context(), seqs)
 	if check(t, err); len(want) < 10 || !maps.Equal(got, want) {
 		t.Errorf("%v, and the sums are %v", got, want)
 	}
 	for len(seqs) > 1 { // any of them alone, and few entries
 		seqs = seqs[1:]
-		got, err = b.WalletsAfter(t.Context(), seqs[:1])
+		got, err = b.Money.WalletsAfter(t.Context(), seqs[:1])
 		if check(t, err); got[seqs[0]] != want[seqs[0]] || len(got) != 1 {
 			t.Errorf("row %d: %v, and the sum is %d", seqs[0], got, want[seqs[0]])
 		}
-		got, err = b.WalletsAfter(failpoint.WithSize(t.Context(), "list.looked", 3), seqs)
+		got, err = b.Money.WalletsAfter(failpoint.WithSize(t.Context(), "list.looked", 3), seqs)
 		for seq, cents := range got {
 			if want[seq] != cents {
 				t.Errorf("row %d: %d, and the sum is %d", seq, cents, want[seq])
@@ -284,12 +287,12 @@ func TestATraceIDFindsItsOperations(t *testing.T) {
 		fact.RenewalSettled{Ref: second, Status: "completed", Attempt: 2, Lines: fact.Lines{ChargedCents: 300, Items: []fact.Line{line("px_1", "succeeded", 300, 0)}}},
 		accepted(fact.KindRenewal, "r2/0001", "px_2"))
 	for trace, want := range map[string]string{"trc_first": "r1/0001", "trc_second": "r1/0001", "4bf92f3577b34da6a3ce929d0e0e4736": "r1", "trc_none": ""} {
-		got, err := b.Traced(t.Context(), trace, 5)
+		got, err := b.Operations.Traced(t.Context(), trace, 5)
 		if check(t, err); strings.Join(got, " ") != want {
 			t.Errorf("%s: %q", trace, got)
 		}
 	}
-	if got, err := b.Traced(t.Context(), "r", 3); err != nil || strings.Join(got, " ") != "r2 r1/0001 r1" {
+	if got, err := b.Operations.Traced(t.Context(), "r", 3); err != nil || strings.Join(got, " ") != "r2 r1/0001 r1" {
 		t.Errorf("of several rows each: %q, %v", got, err)
 	}
 }
@@ -312,17 +315,17 @@ func TestTheWayOfAProxyIsFoundFromItsOrderOn(t *testing.T) {
 	}
 	first := b.operation("r1/0001")
 	for what, x := range map[string][2]string{
-		"all":    {ids(b.NamedBefore(t.Context(), "px_1", fact.Operation{}, 10)), "r2/0001 r1/0001 o/1 "},
-		"before": {ids(b.NamedBefore(t.Context(), "px_1", first, 1)), "o/1 "},
-		"after":  {ids(b.NamedAfter(t.Context(), "px_1", first, 1)), "r2/0001 "},
-		"other":  {ids(b.NamedBefore(t.Context(), "px_2", fact.Operation{}, 10)), "o/1 "},
+		"all":    {ids(b.Operations.NamedBefore(t.Context(), "px_1", fact.Operation{}, 10)), "r2/0001 r1/0001 o/1 "},
+		"before": {ids(b.Operations.NamedBefore(t.Context(), "px_1", first, 1)), "o/1 "},
+		"after":  {ids(b.Operations.NamedAfter(t.Context(), "px_1", first, 1)), "r2/0001 "},
+		"other":  {ids(b.Operations.NamedBefore(t.Context(), "px_2", fact.Operation{}, 10)), "o/1 "},
 	} {
 		if x[0] != x[1] {
 			t.Errorf("%s: %q, and not %q", what, x[0], x[1])
 		}
 	}
 	for id, want := range map[string]string{"px_2": "o/1", "px_other": ""} {
-		if got, err := b.DeliveredBy(t.Context(), id); err != nil || got != want {
+		if got, err := b.Operations.DeliveredBy(t.Context(), id); err != nil || got != want {
 			t.Errorf("%s was delivered by %q, %v", id, got, err)
 		}
 	}

@@ -8,20 +8,21 @@ import (
 
 	"perennial/ledger/fact"
 	"perennial/ledger/sqlite"
+	"perennial/ledger/tables"
 )
 
 // sees stores that the provider shows px_1 with an expiry.
 func (b *book) sees(expires, seen time.Duration) {
 	b.t.Helper()
 	check(b.t, b.Write(b.t.Context(), func(tx *Tx) error {
-		return tx.Observe(0, Proxy{ProxyID: "px_1", Status: "active", ExpiresAt: at(expires), SeenAt: *at(seen)})
+		return tx.Observe(0, tables.Proxy{ProxyID: "px_1", Status: "active", ExpiresAt: at(expires), SeenAt: *at(seen)})
 	}))
 }
 
 // unexplained returns by how many days px_1 moved without a renewal in this ledger.
 func (b *book) unexplained() (days int) {
 	b.t.Helper()
-	all, err := b.MovedOutside(b.t.Context())
+	all, err := b.Fleet.MovedOutside(b.t.Context())
 	check(b.t, err)
 	for _, m := range all {
 		days += int(m.By.Hours()) / 24
@@ -131,7 +132,7 @@ func TestALedgerThatIsNotMigratedNamesNoMoves(t *testing.T) {
 	for _, version := range []int64{5, 8} {
 		l, err := Open(t.Context(), Config{Path: atVersion(t, version, historyOf(version)...), Clock: ticking(), ReadOnly: true})
 		check(t, err)
-		if all, err := l.MovedOutside(t.Context()); err != nil || len(all) > 0 {
+		if all, err := l.Fleet.MovedOutside(t.Context()); err != nil || len(all) > 0 {
 			t.Errorf("version %d: %v %v", version, all, err)
 		}
 		check(t, l.Close())

@@ -9,6 +9,7 @@ import (
 
 	"perennial/ledger/fact"
 	"perennial/ledger/sqlite"
+	"perennial/ledger/tables"
 )
 
 // The tables of proxies and of moves become what seeOther alone makes of them.
@@ -23,7 +24,7 @@ func TestAnObservationWritesWhatDiffers(t *testing.T) {
 	}
 	b, all := newBook(t), bookAt(t, filepath.Join(t.TempDir(), "all.ledger.db"), func() time.Time { return noon })
 	for n := range 6000 {
-		p := Proxy{
+		p := tables.Proxy{
 			ProxyID: some("px_1", "px_2", "px_3", "px_4"), Status: "active", IPType: some("isp", "isp", "isp", "dc"), Protocol: some("http", "http", "http", "socks5"),
 			CountryCode: some("US", "US", "US", "DE"), Region: some("r", "r", "r", "s"), LineName: some("l", "l", "l", "m"), ExpiresAt: instant(),
 			SeenAt: noon.Add(time.Duration(n) * time.Minute), Unreadable: some("", "", "", "no text"),
@@ -82,13 +83,13 @@ func wholeTable(t *testing.T, b *book, table string) string {
 func TestARevisionRisesWithTheFleetAndTheFacts(t *testing.T) {
 	b := newBook(t)
 	seen := noon
-	observe := func(p Proxy) func(tx *Tx) error {
+	observe := func(p tables.Proxy) func(tx *Tx) error {
 		seen = seen.Add(time.Minute)
 		p.SeenAt = seen
 		return func(tx *Tx) error { return tx.Observe(7, p) }
 	}
-	one := Proxy{ProxyID: "px_1", ExpiresAt: at(time.Hour)}
-	moved := Proxy{ProxyID: "px_1", ExpiresAt: at(2 * time.Hour)}
+	one := tables.Proxy{ProxyID: "px_1", ExpiresAt: at(time.Hour)}
+	moved := tables.Proxy{ProxyID: "px_1", ExpiresAt: at(2 * time.Hour)}
 	before, known := b.Revision()
 	if !known {
 		t.Fatal("the revision of a ledger that is written is unknown")
@@ -100,7 +101,7 @@ func TestARevisionRisesWithTheFleetAndTheFacts(t *testing.T) {
 	}{
 		{"a new proxy", observe(one), true},
 		{"the same", observe(one), false},
-		{"a listing's place", func(tx *Tx) error { return tx.KeepListing(Listing{Pass: 8}) }, false},
+		{"a listing's place", func(tx *Tx) error { return tx.KeepListing(tables.Listing{Pass: 8}) }, false},
 		{"another expiry", observe(moved), true},
 		{"a complete listing", func(tx *Tx) error { return tx.FinishPass(7, noon) }, false},
 		{"a listing without it", func(tx *Tx) error { return tx.FinishPass(9, noon.AddDate(1, 0, 0)) }, true},

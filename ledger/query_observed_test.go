@@ -34,9 +34,9 @@ func TestTrap45WhatWasPaidForCountsWhateverIsShown(t *testing.T) {
 				sent.Observed = map[string]time.Time{"px_1": *test.observed}
 			}
 			b.add(opened(5000), accepted(fact.KindRenewal, "r/0001", "px_1"), sent, settled("r/0001", "completed", line("px_1", "succeeded", 300, 0)))
-			last, err := b.LastRenewal(context.Background(), "px_1")
+			last, err := b.Fleet.LastRenewal(context.Background(), "px_1")
 			check(t, err)
-			paid, behind, err := b.PaidFor(context.Background(), "px_1", test.shown, last.SettledAt.Add(test.after))
+			paid, behind, err := b.Fleet.PaidFor(context.Background(), "px_1", test.shown, last.SettledAt.Add(test.after))
 			check(t, err)
 			if paid != test.paid || (behind != nil) != test.behind {
 				t.Errorf("paid %t, behind %+v", paid, behind)

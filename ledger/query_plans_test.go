@@ -23,6 +23,7 @@ import (
 	"testing"
 
 	"perennial/ledger/sqlite"
+	"perennial/ledger/tables"
 
 	"github.com/mattn/go-sqlite3"
 )
@@ -85,7 +86,7 @@ func statementsOfSources(t *testing.T) (all []statement, dynamic map[string]bool
 
 // withStatements lists the directories of the packages that hold statements, each after
 // those whose constants it uses.
-var withStatements = []string{"chain", "."}
+var withStatements = []string{"chain", "tables", "report", "."}
 
 // packagesMade imports only the packages of the ledger: constant strings need no others.
 type packagesMade map[string]*types.Package
@@ -177,18 +178,18 @@ func (c recordingConn) PrepareContext(ctx context.Context, query string) (driver
 // builds runs the functions that build a statement.
 var builds = map[string]func(b *book) error{
 	"Fleet.CountStaying": func(b *book) error {
-		return b.CountStaying(context.Background(), noon, kindColumns, func(Proxy, int) error { return nil })
+		return b.Fleet.CountStaying(context.Background(), noon, tables.KindColumns, func(tables.Proxy, int) error { return nil })
 	},
 	"Money.TotalsBy": func(b *book) error {
-		for by := range totalsBy {
-			if _, err := b.TotalsBy(context.Background(), by, 1); err != nil {
+		for by := range tables.TotalsBy {
+			if _, err := b.Money.TotalsBy(context.Background(), by, 1); err != nil {
 				return err
 			}
 		}
 		return nil
 	},
 	"endings": func(b *book) error {
-		_, err := b.Histories(context.Background(), []Proxy{{ExpiresAt: &noon}}, noon)
+		_, err := b.Operations.Histories(context.Background(), []tables.Proxy{{ExpiresAt: &noon}}, noon)
 		return err
 	},
 	"comparison.compareTable": func(b *book) error { _, err := b.Verify(context.Background()); return err },
@@ -209,7 +210,7 @@ var builds = map[string]func(b *book) error{
 	"fold.fill":        func(*book) error { return nil }, // writes a part of a snapshot: INSERT … SELECT FROM jsonb_each
 	"fold.beginBehind": func(*book) error { return nil }, // copies whole tables of an archive
 	"Operations.Refused": func(b *book) error {
-		_, err := b.Refused(context.Background(), noon, noon.Add(1), 5)
+		_, err := b.Operations.Refused(context.Background(), noon, noon.Add(1), 5)
 		return err
 	},
 	"projector.applyResolved": func(b *book) error {
@@ -234,7 +235,7 @@ func recorded(t *testing.T) (*book, *recorder) {
 	check(t, b.read.Close())
 	var err error
 	b.read, err = sql.Open("recorder", dsn(b.path, url.Values{"mode": {"ro"}, "_journal_mode": nil}))
-	b.queries = queriesOf(b.Journal)
+	b.Queries = tables.New(b.read, b.Journal)
 	check(t, err)
 	return b, r
 }
@@ -363,7 +364,7 @@ var wholeTables = map[string]string{
 	"Fleet.movedOutside":       "holds only what a person has not explained, and stops after movedMost",
 	"observations.ForgetMoved": "holds only what a person has not explained, and is asked for by a person",
 	"Ledger.monthEnds":         "an archiving, which reads everything anyway",
-	"totalsBy":                 "a person asks for the sums of the whole book",
+	"TotalsBy":                 "a person asks for the sums of the whole book",
 	"Money.TotalsBy":           "a person asks for the sums of the whole book",
 	"firstUnfinished":          "an archiving, which reads everything anyway",
 	"leftOfRows":               "an archiving takes what is left of every row",

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
 func ids(operations []fact.Operation) []string {
@@ -27,7 +28,7 @@ func TestACommandsOperationsAreItsOwn(t *testing.T) {
 			Operations: []fact.Planned{{OperationID: command + "/1", Chunk: "1", Generation: 1, Key: command}}})
 	}
 	for _, command := range []string{"a", "a/1", "a0", "a/", "a-1", "aa"} {
-		all, err := b.OperationsOf(t.Context(), command)
+		all, err := b.Operations.OperationsOf(t.Context(), command)
 		check(t, err)
 		if len(all) != 1 || all[0].CommandID != command {
 			t.Errorf("%q has %v", command, ids(all))
@@ -58,7 +59,7 @@ func TestWhatIsDueOfOneKindHidesNoOther(t *testing.T) {
 		b.add(accepted(fact.KindOrder, id), sending(id, 1), fact.OperationWaiting{Ref: ref(id), Attempt: 1, Reason: "later", NextAt: noon})
 	}
 	b.add(accepted(fact.KindRenewal, "r/1", "px_1"), sending("r/1", 1), fact.OperationWaiting{Ref: ref("r/1"), Attempt: 1, Reason: "later", NextAt: noon.Add(time.Second)})
-	due, err := b.Due(t.Context(), fact.StateWaiting, fact.KindRenewal, noon.Add(time.Minute), 1)
+	due, err := b.Operations.Due(t.Context(), fact.StateWaiting, fact.KindRenewal, noon.Add(time.Minute), 1)
 	check(t, err)
 	if got := ids(due); !slices.Equal(got, []string{"r/1"}) {
 		t.Fatalf("due: %v", got)
@@ -75,25 +76,25 @@ func TestWhatIsDueComesInOrderAndNothingEarly(t *testing.T) {
 	wait("first/1", time.Minute)
 	wait("second/1", 2*time.Minute)
 	b.add(accepted(fact.KindOrder, "never/1"), sending("never/1", 1))
-	due, err := b.Due(t.Context(), fact.StateWaiting, fact.KindOrder, noon.Add(2*time.Minute), 10)
+	due, err := b.Operations.Due(t.Context(), fact.StateWaiting, fact.KindOrder, noon.Add(2*time.Minute), 10)
 	check(t, err)
 	if got := ids(due); !slices.Equal(got, []string{"first/1", "second/1"}) {
 		t.Fatalf("due: %v", got)
 	}
-	due, err = b.Due(t.Context(), fact.StateWaiting, fact.KindOrder, noon.Add(2*time.Minute), 1)
+	due, err = b.Operations.Due(t.Context(), fact.StateWaiting, fact.KindOrder, noon.Add(2*time.Minute), 1)
 	check(t, err)
 	if got := ids(due); !slices.Equal(got, []string{"first/1"}) {
 		t.Fatalf("the first of them: %v", got)
 	}
-	next, err := b.NextAfter(t.Context(), noon.Add(2*time.Minute))
+	next, err := b.Operations.NextAfter(t.Context(), noon.Add(2*time.Minute))
 	check(t, err)
 	if next == nil || !next.Equal(noon.Add(time.Hour)) {
 		t.Fatalf("next: %v", next)
 	}
-	if next, err = b.NextAfter(t.Context(), noon.Add(time.Hour)); err != nil || next != nil {
+	if next, err = b.Operations.NextAfter(t.Context(), noon.Add(time.Hour)); err != nil || next != nil {
 		t.Fatalf("after the last: %v %v", next, err)
 	}
-	in, err := b.OperationsIn(t.Context(), fact.StateSending, 10)
+	in, err := b.Operations.OperationsIn(t.Context(), fact.StateSending, 10)
 	check(t, err)
 	if got := ids(in); !slices.Equal(got, []string{"never/1"}) {
 		t.Fatalf("sending: %v", got)
@@ -114,9 +115,9 @@ func TestWhatAnEarlierRunLeftIsReadInParts(t *testing.T) {
 	b.add(sending("a1/1", 1), accepted(fact.KindOrder, "a2/1"))
 	for state, want := range map[fact.State]string{fact.StateSending: "[s1/1 s2/1] [s3/1]", fact.StateAccepted: ""} {
 		var parts []string
-		x := Left{State: state, Until: until, Limit: 2}
+		x := tables.Left{State: state, Until: until, Limit: 2}
 		for {
-			part, err := b.Left(t.Context(), x)
+			part, err := b.Operations.Left(t.Context(), x)
 			check(t, err)
 			if len(part) == 0 {
 				break
@@ -131,7 +132,7 @@ func TestWhatAnEarlierRunLeftIsReadInParts(t *testing.T) {
 	b.add(accepted(fact.KindOrder, "a3/1"))
 	until, _, err = b.Head(t.Context())
 	check(t, err)
-	if part, err := b.Left(t.Context(), Left{State: fact.StateAccepted, Until: until, Limit: 9}); err != nil || fmt.Sprint(ids(part)) != "[a2/1 a3/1]" {
+	if part, err := b.Operations.Left(t.Context(), tables.Left{State: fact.StateAccepted, Until: until, Limit: 9}); err != nil || fmt.Sprint(ids(part)) != "[a2/1 a3/1]" {
 		t.Errorf("%v %v", ids(part), err)
 	}
 }
@@ -146,7 +147,7 @@ func TestTheWindowStartsAtTheFirstAttemptPossiblyExecuted(t *testing.T) {
 	if o.FirstAmbiguousAt == nil || !o.FirstAmbiguousAt.Equal(sent) || o.Ambiguous != 2 || o.Attempts != 2 {
 		t.Fatalf("%+v", o)
 	}
-	body, err := b.Sent(t.Context(), o.BodySeq)
+	body, err := b.Operations.Sent(t.Context(), o.BodySeq)
 	check(t, err)
 	if body.Body != `{"of":"o/1"}` || body.Key != o.Key {
 		t.Fatalf("the frozen bytes are %+v", body)
@@ -169,28 +170,28 @@ func TestAnAttemptThatWroteNothingFreezesNoBody(t *testing.T) {
 func TestTheStoredCommandComesBackWhole(t *testing.T) {
 	b := newBook(t)
 	b.add(history()...)
-	got, err := b.Acceptance(t.Context(), "r1")
+	got, err := b.Operations.Acceptance(t.Context(), "r1")
 	check(t, err)
 	if fmt.Sprint(got) != fmt.Sprint(accepted(fact.KindRenewal, "r1/0001", "px_1a", "px_1b")) {
 		t.Fatalf("%+v", got)
 	}
-	refused, err := b.Rejection(t.Context(), "bad")
+	refused, err := b.Operations.Rejection(t.Context(), "bad")
 	check(t, err)
 	if refused.Reason != "second" {
 		t.Fatalf("%+v", refused)
 	}
 	for name, err := range map[string]error{
-		"command": second(b.Command(t.Context(), "none")), "operation": second(b.Operation(t.Context(), "none/1")),
-		"acceptance": second(b.Acceptance(t.Context(), "none")), "rejection": second(b.Rejection(t.Context(), "none")),
-		"row": second(b.Row(t.Context(), 9999)), "proxy": second(b.Proxy(t.Context(), "none")), "slot": second(b.LastSlot(t.Context(), "none")),
+		"command": second(b.Operations.Command(t.Context(), "none")), "operation": second(b.Operations.Operation(t.Context(), "none/1")),
+		"acceptance": second(b.Operations.Acceptance(t.Context(), "none")), "rejection": second(b.Operations.Rejection(t.Context(), "none")),
+		"row": second(b.Row(t.Context(), 9999)), "proxy": second(b.Fleet.Proxy(t.Context(), "none")), "slot": second(b.Sweeps.LastSlot(t.Context(), "none")),
 	} {
 		if !errors.Is(err, ErrNotFound) {
 			t.Errorf("an unknown %s: %v", name, err)
 		}
 	}
-	recent, err := b.AcceptedBefore(t.Context(), 0, 2)
+	recent, err := b.Operations.AcceptedBefore(t.Context(), 0, 2)
 	check(t, err)
-	more, err := b.AcceptedBefore(t.Context(), recent[1].Seq, 1)
+	more, err := b.Operations.AcceptedBefore(t.Context(), recent[1].Seq, 1)
 	check(t, err)
 	var commands []string
 	for _, c := range append(recent, more...) {

@@ -32,7 +32,7 @@ func BenchmarkScale(b *testing.B) {
 		}
 		n = scaleAppends(b, l, n)
 		begin := time.Now()
-		if _, err := l.Balance(context.Background(), "main"); err != nil {
+		if _, err := l.Money.Balance(context.Background(), "main"); err != nil {
 			b.Fatal(err)
 		}
 		b.ReportMetric(float64(time.Since(begin).Microseconds())/1000, "ms/balance")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"path/filepath"
+	"perennial/ledger/report"
 	"testing"
 	"time"
 )
@@ -26,10 +27,10 @@ func BenchmarkExport(b *testing.B) {
 	}
 	benchRenewals(b, l, 0, exportRows)
 	for name, export := range map[string]func(context.Context, io.Writer) error{
-		"csv":   func(ctx context.Context, w io.Writer) error { return l.ExportCSV(ctx, w, Period{}) },
-		"jsonl": func(ctx context.Context, w io.Writer) error { return l.ExportJSON(ctx, w, Period{}) },
+		"csv":   func(ctx context.Context, w io.Writer) error { return l.Report().ExportCSV(ctx, w, report.Period{}) },
+		"jsonl": func(ctx context.Context, w io.Writer) error { return l.Report().ExportJSON(ctx, w, report.Period{}) },
 		"beancount": func(ctx context.Context, w io.Writer) error {
-			return l.ExportBeancount(ctx, w, "bench", Period{}, false)
+			return l.Report().ExportBeancount(ctx, w, "bench", report.Period{}, false)
 		},
 	} {
 		b.Run(name, func(b *testing.B) {

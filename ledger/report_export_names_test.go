@@ -12,6 +12,8 @@ import (
 
 	"perennial/ledger/chain"
 	"perennial/ledger/fact"
+	"perennial/ledger/report"
+	"perennial/ledger/tables"
 )
 
 // Operators' texts are in every format, and only as text.
@@ -26,7 +28,7 @@ func TestExportsSayWhoBookedWhatAndWhy(t *testing.T) {
 		fact.OrderRefunded{OrderState: state, RefundedAt: noon.Add(-time.Hour)},
 		fact.LedgerRecorded{Movement: "top-up", AmountCents: 700, By: by, Reason: reason, User: "=ops"})
 	var table, text, lines bytes.Buffer
-	check(t, errors.Join(b.ExportCSV(t.Context(), &table, Period{}), b.ExportBeancount(t.Context(), &text, "main", Period{}, false), b.ExportJSON(t.Context(), &lines, Period{})))
+	check(t, errors.Join(b.Report().ExportCSV(t.Context(), &table, report.Period{}), b.Report().ExportBeancount(t.Context(), &text, "main", report.Period{}, false), b.Report().ExportJSON(t.Context(), &lines, report.Period{})))
 	rows, err := csv.NewReader(&table).ReadAll()
 	check(t, err)
 	if head := rows[0]; strings.Join(head[len(head)-9:], " ") != "hash by reason labels user booked_at sent_at corrects_seq refunded_at" {
@@ -65,18 +67,18 @@ func TestExportsSayWhoBookedWhatAndWhy(t *testing.T) {
 func TestEntriesSayWhoAskedForThem(t *testing.T) {
 	b := newBook(t)
 	b.add(history()...)
-	entries, err := b.Postings(t.Context(), 0, 10_000)
+	entries, err := b.Money.Postings(t.Context(), 0, 10_000)
 	check(t, err)
-	said := map[Hand]int{}
+	said := map[tables.Hand]int{}
 	for _, x := range entries {
 		said[x.Hand]++
 	}
-	for _, want := range []Hand{{By: "ada", Reason: "card"}, {By: "ada", Reason: "bought in the shop", User: "ops"}} {
+	for _, want := range []tables.Hand{{By: "ada", Reason: "card"}, {By: "ada", Reason: "bought in the shop", User: "ops"}} {
 		if said[want] != 2 {
 			t.Errorf("%+v stands in %d entries, want both sides of one", want, said[want])
 		}
 	}
-	if said[Hand{}] == 0 {
+	if said[tables.Hand{}] == 0 {
 		t.Error("every entry was booked by hand")
 	}
 	// The table keeps its form from before users were known, so that ledgers of that time
@@ -115,9 +117,9 @@ func TestAnArchiveOfBeforeNamesStillVerifies(t *testing.T) {
 	seq, hash, err := b.Head(t.Context())
 	check(t, err)
 	for _, sum := range sums {
-		check(t, b.joins(t.Context(), &Ledger{Journal: &Journal{base: &base{Head: chain.Head{Seq: seq, Hash: hash}, snapshotHash: sum}}}))
+		check(t, b.joins(t.Context(), &Ledger{Journal: &Journal{base: &tables.Base{Head: chain.Head{Seq: seq, Hash: hash}, SnapshotHash: sum}}}))
 	}
-	if err := b.joins(t.Context(), &Ledger{Journal: &Journal{base: &base{Head: chain.Head{Seq: seq, Hash: hash}, snapshotHash: "other"}}}); err == nil {
+	if err := b.joins(t.Context(), &Ledger{Journal: &Journal{base: &tables.Base{Head: chain.Head{Seq: seq, Hash: hash}, SnapshotHash: "other"}}}); err == nil {
 		t.Error("any snapshot joins")
 	}
 }

@@ -17,6 +17,8 @@ import (
 	"github.com/shopspring/decimal"
 
 	"perennial/ledger/fact"
+	"perennial/ledger/report"
+	"perennial/ledger/tables"
 )
 
 // keptBook holds one day of everything: the ticking clock keeps it within minutes.
@@ -28,21 +30,21 @@ func keptBook(t *testing.T) *book {
 	return b
 }
 
-func transfers(t *testing.T, b *book, p Period) (all []Transfer) {
+func transfers(t *testing.T, b *book, p report.Period) (all []report.Transfer) {
 	t.Helper()
-	check(t, b.Transfers(t.Context(), p, func(x Transfer) error { all = append(all, x); return nil }))
+	check(t, b.Report().Transfers(t.Context(), p, func(x report.Transfer) error { all = append(all, x); return nil }))
 	return all
 }
 
 func TestAPeriodHoldsEveryEntryOnceAndPeriodsAddUp(t *testing.T) {
 	b := keptBook(t)
-	all := transfers(t, b, Period{})
+	all := transfers(t, b, report.Period{})
 	if len(all) < 10 {
 		t.Fatalf("only %d entries", len(all))
 	}
 	for _, cut := range []int{1, len(all) / 2, len(all) - 1} {
 		at := all[cut].Time
-		before, after := transfers(t, b, Period{To: at}), transfers(t, b, Period{From: at})
+		before, after := transfers(t, b, report.Period{To: at}), transfers(t, b, report.Period{From: at})
 		if got := slices.Concat(before, after); fmt.Sprint(got) != fmt.Sprint(all) {
 			t.Errorf("cut at %s: %d and %d entries of %d", at, len(before), len(after), len(all))
 		}
@@ -56,9 +58,9 @@ func TestAPeriodIsFoundInALongJournal(t *testing.T) {
 	for range 3 * 256 {
 		b.add(fact.LedgerRecorded{Movement: "top-up", AmountCents: 1, By: "ada", Reason: "card"})
 	}
-	all := transfers(t, b, Period{})
+	all := transfers(t, b, report.Period{})
 	for _, n := range []int{0, 1, 254, 255, 256, 257, 511, 512, 700, len(all) - 1} {
-		if got := transfers(t, b, Period{From: all[n].Time}); len(got) != len(all)-n {
+		if got := transfers(t, b, report.Period{From: all[n].Time}); len(got) != len(all)-n {
 			t.Errorf("from entry %d: %d entries, want %d", n, len(got), len(all)-n)
 		}
 	}
@@ -66,10 +68,10 @@ func TestAPeriodIsFoundInALongJournal(t *testing.T) {
 
 func TestAStatementAddsUpToTheBook(t *testing.T) {
 	b := keptBook(t)
-	all := transfers(t, b, Period{})
+	all := transfers(t, b, report.Period{})
 	for n := range all {
-		p := Period{From: all[n].Time, To: all[len(all)-1].Time.Add(time.Hour)}
-		s, err := b.Statement(t.Context(), "main", p)
+		p := report.Period{From: all[n].Time, To: all[len(all)-1].Time.Add(time.Hour)}
+		s, err := b.Report().Statement(t.Context(), "main", p)
 		check(t, err)
 		var moved int64
 		for _, m := range s.Movements() {
@@ -98,7 +100,7 @@ func TestACostIsTheSameHoweverItIsSummed(t *testing.T) {
 	want := b.balance()
 	sums := map[string]int64{}
 	for _, what := range []string{"order", "renewal", "ip", "label", "day"} {
-		all, err := b.TotalsBy(t.Context(), what, 1000)
+		all, err := b.Money.TotalsBy(t.Context(), what, 1000)
 		check(t, err)
 		for _, x := range all {
 			sums[what] += x.NetCents
@@ -113,7 +115,7 @@ func TestACostIsTheSameHoweverItIsSummed(t *testing.T) {
 			t.Errorf("%s: %d, the book says %d", what, sum, net)
 		}
 	}
-	if _, err := b.TotalsBy(t.Context(), "colour", 1); err == nil || !strings.Contains(err.Error(), "order, renewal, ip, label or day") {
+	if _, err := b.Money.TotalsBy(t.Context(), "colour", 1); err == nil || !strings.Contains(err.Error(), "order, renewal, ip, label or day") {
 		t.Errorf("an unknown question: %v", err)
 	}
 }
@@ -126,7 +128,7 @@ func TestTheCSVExportHoldsEveryEntryAndNoFormula(t *testing.T) {
 	state.OrderNo = "@evil"
 	b.add(fact.OrderDelivered{OrderState: state})
 	var out bytes.Buffer
-	check(t, b.ExportCSV(t.Context(), &out, Period{}))
+	check(t, b.Report().ExportCSV(t.Context(), &out, report.Period{}))
 	rows, err := csv.NewReader(&out).ReadAll()
 	check(t, err)
 	if len(rows) != 3 {
@@ -148,14 +150,14 @@ func TestTheCSVExportHoldsEveryEntryAndNoFormula(t *testing.T) {
 func TestTheJSONExportHoldsEveryEntry(t *testing.T) {
 	b := keptBook(t)
 	var out bytes.Buffer
-	check(t, b.ExportJSON(t.Context(), &out, Period{}))
-	var got []Transfer
+	check(t, b.Report().ExportJSON(t.Context(), &out, report.Period{}))
+	var got []report.Transfer
 	for line := range strings.Lines(out.String()) {
-		var x Transfer
+		var x report.Transfer
 		check(t, json.Unmarshal([]byte(line), &x))
 		got = append(got, x)
 	}
-	if fmt.Sprint(got) != fmt.Sprint(transfers(t, b, Period{})) {
+	if fmt.Sprint(got) != fmt.Sprint(transfers(t, b, report.Period{})) {
 		t.Errorf("%v", got)
 	}
 }
@@ -214,10 +216,10 @@ var exportDir = flag.String("export.dir", "", "directory in which the Beancount 
 
 func TestTheBeancountExportBalances(t *testing.T) {
 	b := keptBook(t)
-	all := transfers(t, b, Period{})
-	for name, p := range map[string]Period{"whole": {}, "half": {From: all[len(all)/2].Time}, "first half": {To: all[len(all)/2].Time}} {
+	all := transfers(t, b, report.Period{})
+	for name, p := range map[string]report.Period{"whole": {}, "half": {From: all[len(all)/2].Time}, "first half": {To: all[len(all)/2].Time}} {
 		var out bytes.Buffer
-		check(t, b.ExportBeancount(t.Context(), &out, "main", p, false))
+		check(t, b.Report().ExportBeancount(t.Context(), &out, "main", p, false))
 		if *exportDir != "" {
 			check(t, os.WriteFile(filepath.Join(*exportDir, name+".beancount"), out.Bytes(), 0o600))
 		}
@@ -244,10 +246,10 @@ func TestBeancountFilesOfMonthsAreOneBook(t *testing.T) {
 	b.add(history()...)
 	var book, part bytes.Buffer
 	month := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
-	check(t, b.ExportBeancount(t.Context(), &book, "main", Period{To: month}, false))
+	check(t, b.Report().ExportBeancount(t.Context(), &book, "main", report.Period{To: month}, false))
 	for ; month.Before(now); month = month.AddDate(0, 1, 0) {
 		part.Reset()
-		check(t, b.ExportBeancount(t.Context(), &part, "main", Period{From: month, To: month.AddDate(0, 1, 0)}, true))
+		check(t, b.Report().ExportBeancount(t.Context(), &part, "main", report.Period{From: month, To: month.AddDate(0, 1, 0)}, true))
 		for _, not := range []string{"open ", "option ", "Brought forward"} {
 			if strings.Contains(part.String(), not) {
 				t.Errorf("%q is in\n%s", not, part.String())
@@ -264,7 +266,7 @@ func TestBeancountFilesOfMonthsAreOneBook(t *testing.T) {
 	if !strings.Contains(book.String(), `"opening balance"`) || strings.Count(book.String(), " balance Assets") < 3 {
 		t.Error(book.String())
 	}
-	check(t, b.ExportBeancount(t.Context(), &part, "main", Period{From: month.Add(time.Hour), To: month.Add(2 * time.Hour)}, true))
+	check(t, b.Report().ExportBeancount(t.Context(), &part, "main", report.Period{From: month.Add(time.Hour), To: month.Add(2 * time.Hour)}, true))
 }
 
 // Text that a spreadsheet would evaluate stays text, even if it splits cells at semicolons
@@ -274,14 +276,14 @@ func TestASpreadsheetRunsAndChangesNoCell(t *testing.T) {
 		"=1+1": "'=1+1", " \u3000@x": "' \u3000@x", "a;=1+1": "a;'=1+1", "a\t -1": "a\t' -1", "\tx": "'\tx", "a-b": "a-b", "a;b": "a;b", "１＋１": "１＋１",
 		"123456789012345678": "'123456789012345678", "12345": "12345", "007": "'007", "1e5": "'1e5", "ord_1": "ord_1", "2026-11-21T12:00:00Z": "2026-11-21T12:00:00Z",
 	} {
-		if got := neutral(cell); got != want {
+		if got := report.Neutral(cell); got != want {
 			t.Errorf("%q becomes %q and not %q", cell, got, want)
 		}
 	}
 	b := keptBook(t)
 	var out bytes.Buffer
-	check(t, b.ExportCSV(t.Context(), &out, Period{}))
-	s, err := b.Statement(t.Context(), "main", Period{From: noon.Truncate(24 * time.Hour), To: noon.Truncate(24*time.Hour).AddDate(0, 1, 0)})
+	check(t, b.Report().ExportCSV(t.Context(), &out, report.Period{}))
+	s, err := b.Report().Statement(t.Context(), "main", report.Period{From: noon.Truncate(24 * time.Hour), To: noon.Truncate(24*time.Hour).AddDate(0, 1, 0)})
 	check(t, err)
 	var sums bytes.Buffer
 	check(t, s.WriteCSV(&sums))
@@ -305,13 +307,13 @@ func TestASpreadsheetRunsAndChangesNoCell(t *testing.T) {
 // A list of entries ends between two facts, and says which fact comes next.
 func TestAListOfEntriesEndsBetweenFacts(t *testing.T) {
 	b := keptBook(t)
-	whole, err := b.Postings(t.Context(), 0, 1_000_000)
+	whole, err := b.Money.Postings(t.Context(), 0, 1_000_000)
 	check(t, err)
 	for limit := range 9 {
-		var all []Posting
+		var all []tables.Posting
 		for from := int64(0); ; {
 			sum, n := int64(0), 0
-			next, err := b.EachPosting(t.Context(), from, limit, func(p Posting) error {
+			next, err := b.Money.EachPosting(t.Context(), from, limit, func(p tables.Posting) error {
 				all, sum, n = append(all, p), sum+p.AmountCents, n+1
 				return nil
 			})
@@ -332,7 +334,7 @@ func TestAListOfEntriesEndsBetweenFacts(t *testing.T) {
 func TestTheWalletThatALedgerBeganWithIsItsOpeningBalance(t *testing.T) {
 	b := keptBook(t)
 	s := monthly(t, b.Ledger, 2026, 11)
-	if m := s.Movements(); m[0].Cents != 0 || m[1] != (Movement{"Opening balance", 100_000, false}) || m[2] != (Movement{"Top-ups", 10_000, false}) || s.FundingCents != 110_000 {
+	if m := s.Movements(); m[0].Cents != 0 || m[1] != (report.Movement{Name: "Opening balance", Cents: 100_000}) || m[2] != (report.Movement{Name: "Top-ups", Cents: 10_000}) || s.FundingCents != 110_000 {
 		t.Errorf("%+v", m)
 	}
 	if m := monthly(t, b.Ledger, 2026, 12).Movements(); m[1].Name != "Top-ups" || m[1].Cents != 0 {
@@ -343,9 +345,9 @@ func TestTheWalletThatALedgerBeganWithIsItsOpeningBalance(t *testing.T) {
 func TestAStatementCanBeReadByAPerson(t *testing.T) {
 	b := keptBook(t)
 	b.add(accepted(fact.KindOrder, "x/1"))
-	s, err := b.Statement(t.Context(), "main", Period{From: noon.Truncate(24 * time.Hour), To: noon.Truncate(24*time.Hour).AddDate(0, 1, 0)})
+	s, err := b.Report().Statement(t.Context(), "main", report.Period{From: noon.Truncate(24 * time.Hour), To: noon.Truncate(24*time.Hour).AddDate(0, 1, 0)})
 	check(t, err)
-	s.Labels = append(s.Labels, SubjectTotal{Subject: "a|b=<script>alert(1)</script>"})
+	s.Labels = append(s.Labels, tables.SubjectTotal{Subject: "a|b=<script>alert(1)</script>"})
 	var md, page bytes.Buffer
 	check(t, s.WriteMarkdown(&md))
 	check(t, s.WriteHTML(&page))

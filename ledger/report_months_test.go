@@ -15,6 +15,7 @@ import (
 
 	"perennial/ledger/chain"
 	"perennial/ledger/fact"
+	"perennial/ledger/report"
 )
 
 // charge buys something for this many cents, and ends.
@@ -28,22 +29,22 @@ func charge(b *book, id string, cents int64) {
 func monthsAddUp(t testing.TB, l *Ledger, now time.Time) string {
 	t.Helper()
 	var out strings.Builder
-	export := func(p Period) (all []string) {
-		check(t, l.Transfers(t.Context(), p, func(x Transfer) error {
+	export := func(p report.Period) (all []string) {
+		check(t, l.Report().Transfers(t.Context(), p, func(x report.Transfer) error {
 			all = append(all, fmt.Sprint(x))
 			return nil
 		}))
 		return all
 	}
-	balance, err := l.Balance(t.Context(), "main")
+	balance, err := l.Money.Balance(t.Context(), "main")
 	check(t, err)
-	postings, err := l.Postings(t.Context(), 0, 1<<30)
+	postings, err := l.Money.Postings(t.Context(), 0, 1<<30)
 	check(t, err)
-	whole, parts := export(Period{}), []string{}
+	whole, parts := export(report.Period{}), []string{}
 	var closing int64
 	for begin := time.Date(2026, 10, 1, 0, 0, 0, 0, time.UTC); begin.Before(now.AddDate(0, 2, 0)); begin = begin.AddDate(0, 1, 0) {
-		p := Period{From: begin, To: begin.AddDate(0, 1, 0)}
-		s, err := l.Statement(t.Context(), "main", p)
+		p := report.Period{From: begin, To: begin.AddDate(0, 1, 0)}
+		s, err := l.Report().Statement(t.Context(), "main", p)
 		check(t, err)
 		var replayed, suspense, days int64
 		for _, x := range postings {
@@ -74,7 +75,7 @@ func monthsAddUp(t testing.TB, l *Ledger, now time.Time) string {
 	}
 	for i, x := range whole {
 		at := transfersAt(t, l, i)
-		if cut := slices.Concat(export(Period{To: at}), export(Period{From: at})); !slices.Equal(cut, whole) {
+		if cut := slices.Concat(export(report.Period{To: at}), export(report.Period{From: at})); !slices.Equal(cut, whole) {
 			t.Fatalf("cut at %s, of %s: %d rows of %d", at, x, len(cut), len(whole))
 		}
 	}
@@ -83,7 +84,7 @@ func monthsAddUp(t testing.TB, l *Ledger, now time.Time) string {
 
 func transfersAt(t testing.TB, l *Ledger, n int) (at time.Time) {
 	t.Helper()
-	check(t, l.Transfers(t.Context(), Period{}, func(x Transfer) error {
+	check(t, l.Report().Transfers(t.Context(), report.Period{}, func(x report.Transfer) error {
 		if n--; n == -1 {
 			at = x.Time
 		}
@@ -114,7 +115,7 @@ func TestAClockSetBackOpensNoMonthAgain(t *testing.T) {
 	}
 	b.verifiedAndRebuilt("a clock set back")
 	var table bytes.Buffer
-	check(t, b.ExportCSV(t.Context(), &table, Period{}))
+	check(t, b.Report().ExportCSV(t.Context(), &table, report.Period{}))
 	if text := table.String(); !strings.Contains(text, "2026-11-30T23:57:00Z") || strings.Count(text, "2026-12-01T00:01:00Z") != 5+35 {
 		t.Error("a row says its own time, and when it is booked")
 	}
@@ -195,7 +196,7 @@ func TestAMonthSaysWhatItLacks(t *testing.T) {
 	if s := monthly(t, b.Ledger, 2026, 12); s.SuspenseOpeningCents != 600 || s.SuspenseResolvedCents != 300 || s.SuspenseReturnedCents != 300 || s.SuspenseCents != 0 {
 		t.Errorf("%+v", s)
 	}
-	for _, x := range transfers(t, b, Period{From: now}) {
+	for _, x := range transfers(t, b, report.Period{From: now}) {
 		if x.SentAt == nil || x.SentAt.Month() != 11 {
 			t.Errorf("%+v", x)
 		}
@@ -215,7 +216,7 @@ func TestTheLabelsOfAStatementAddUp(t *testing.T) {
 	s := monthly(t, b.Ledger, 2026, 11)
 	sums, got := map[string]int64{}, ""
 	for _, x := range s.Labels {
-		sums[x.name] += x.NetCents
+		sums[x.Name] += x.NetCents
 		got += fmt.Sprintf("%s %d %d, ", x.Subject, x.Count, x.NetCents)
 	}
 	if want := `a=b=c 1 200, (without a) 3 1300, "a=b"=c 1 100, (without a=b) 3 1400, team=x 1 200, team=y 1 400, (without team) 2 900, `; got != want {
@@ -226,7 +227,7 @@ func TestTheLabelsOfAStatementAddUp(t *testing.T) {
 			t.Errorf("%s adds up to %d of %d", name, sum, s.Orders.NetCents)
 		}
 	}
-	all, err := b.TotalsBy(t.Context(), "label", 100)
+	all, err := b.Money.TotalsBy(t.Context(), "label", 100)
 	check(t, err)
 	if all[0].Subject != "a=b=c" || all[2].Subject != `"a=b"=c` {
 		t.Errorf("%+v", all)

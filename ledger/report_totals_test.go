@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
 // whole is a renewal that an operator answers as a whole.
@@ -51,7 +52,7 @@ func labelled(t *rapid.T, facts []fact.Fact) []fact.Fact {
 // spentOf returns what the postings show as spent, including recorded money.
 func spentOf(t *testing.T, b *book) (cents int64) {
 	t.Helper()
-	all, err := b.Postings(t.Context(), 0, 100_000)
+	all, err := b.Money.Postings(t.Context(), 0, 100_000)
 	check(t, err)
 	for _, p := range all {
 		if slices.Contains([]string{"orders", "renewals", "suspense", "external"}, p.Account) || p.Account == "funding" && p.OrderNo != "" {
@@ -77,12 +78,12 @@ func TestTheSumsByEverythingAreTheAccountsTotal(t *testing.T) {
 		b.add(labelled(rt, m.facts)...)
 		limit := rapid.SampledFrom([]int{1, 3, 1000}).Draw(rt, "limit")
 		want := spentOf(t, b)
-		for by := range totalsBy {
-			all, err := b.TotalsBy(t.Context(), by, limit)
+		for by := range tables.TotalsBy {
+			all, err := b.Money.TotalsBy(t.Context(), by, limit)
 			check(t, err)
 			sums := map[string]int64{}
 			for _, x := range all {
-				sums[x.name] += x.NetCents
+				sums[x.Name] += x.NetCents
 			}
 			for name, sum := range sums {
 				if sum != want && (by != "label" || name != "" || len(sums) == 1) {
@@ -105,7 +106,7 @@ func TestRecordedMoneyCountsForItsOrderAndLabels(t *testing.T) {
 		"order": {"no of o1/1": 50, "ord_elsewhere": 33, "(no order)": 820}, "label": {"ticket=OPS-7": 50, "(without ticket)": 853}, "day": {"2026-11-21": 903},
 		"ip": {"(no single ip)": 903}, "renewal": {"(no renewal)": 903},
 	} {
-		all, err := b.TotalsBy(t.Context(), by, 1000)
+		all, err := b.Money.TotalsBy(t.Context(), by, 1000)
 		check(t, err)
 		for _, x := range all {
 			if x.RecordedCents != want[x.Subject] || x.Rest != strings.HasPrefix(x.Subject, "(") || (x.Zone == "UTC") != (by == "day") {

@@ -13,6 +13,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/schedules/plans"
 )
 
@@ -20,7 +21,7 @@ import (
 // unpublished commands are never published. Without this the slots would keep the
 // journal from being archived. A plan that needs approval can still be approved.
 func (s *Sweeper) FinishRemoved(ctx context.Context) error {
-	slots, err := s.Ledger.PlannedSlots(ctx)
+	slots, err := s.Ledger.Sweeps.PlannedSlots(ctx)
 	if err != nil {
 		return fmt.Errorf("read the slots that are not finished: %w", err)
 	}
@@ -52,17 +53,17 @@ type Removed struct {
 	Schedule   string
 	Plan       string // of its last slot, if it needs approval; "": none
 	SpentCents int64  // this month, in UTC; 0 without a daily or monthly budget
-	Paused     *ledger.SchedulePause
+	Paused     *tables.SchedulePause
 	Text       string // the whole description
 	Advice     string // what to do
 
-	last *ledger.Slot
+	last *tables.Slot
 }
 
 // RemovedOf returns the schedules that the ledger knows, that are not among own, and
 // that still count.
 func RemovedOf(ctx context.Context, l *ledger.Ledger, now time.Time, own []plans.Schedule) (all []Removed, err error) {
-	names, err := l.ScheduleNames(ctx)
+	names, err := l.Sweeps.ScheduleNames(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read which schedules there were: %w", err)
 	}
@@ -84,7 +85,7 @@ func RemovedOf(ctx context.Context, l *ledger.Ledger, now time.Time, own []plans
 
 func removedOne(ctx context.Context, l *ledger.Ledger, now time.Time, name string, budgets bool) (Removed, error) {
 	x := Removed{Schedule: name, Advice: fmt.Sprintf("if it was renamed, add `was: %s` to the schedule in its place", name)}
-	last, err := l.LastSlot(ctx, name)
+	last, err := l.Sweeps.LastSlot(ctx, name)
 	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
 		return x, err
 	}
@@ -92,11 +93,11 @@ func removedOne(ctx context.Context, l *ledger.Ledger, now time.Time, name strin
 		x.last = &last
 	}
 	if budgets {
-		if x.SpentCents, err = l.SweepSpending(ctx, name, fact.StartOfMonth(now, time.UTC)); err != nil {
+		if x.SpentCents, err = l.Money.SweepSpending(ctx, name, fact.StartOfMonth(now, time.UTC)); err != nil {
 			return x, err
 		}
 	}
-	paused, err := l.SchedulePaused(ctx, name)
+	paused, err := l.Sweeps.SchedulePaused(ctx, name)
 	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
 		return x, err
 	}

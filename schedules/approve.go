@@ -10,6 +10,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/schedules/plans"
 )
 
@@ -21,7 +22,7 @@ import (
 func (s *Sweeper) Approve(ctx context.Context, plan, by, reason string) error {
 	s.approving.Lock()
 	defer s.approving.Unlock()
-	slots, err := s.Ledger.HeldSlots(ctx, plan)
+	slots, err := s.Ledger.Sweeps.HeldSlots(ctx, plan)
 	if err != nil {
 		return fmt.Errorf("approve plan %s: %w", plan, err)
 	}
@@ -46,7 +47,7 @@ func (s *Sweeper) Approve(ctx context.Context, plan, by, reason string) error {
 func (s *Sweeper) Decline(ctx context.Context, plan, by, reason string) error {
 	s.approving.Lock()
 	defer s.approving.Unlock()
-	slots, err := s.Ledger.HeldSlots(ctx, plan)
+	slots, err := s.Ledger.Sweeps.HeldSlots(ctx, plan)
 	if err != nil {
 		return fmt.Errorf("decline plan %s: %w", plan, err)
 	}
@@ -72,7 +73,7 @@ func (s *Sweeper) Decline(ctx context.Context, plan, by, reason string) error {
 // HeldPlan returns the held plan with this hash, as an approval would publish it;
 // ErrNoPlan if none is held.
 func (s *Sweeper) HeldPlan(ctx context.Context, plan string) (plans.Plan, error) {
-	slots, err := s.Ledger.HeldSlots(ctx, plan)
+	slots, err := s.Ledger.Sweeps.HeldSlots(ctx, plan)
 	if err == nil && len(slots) == 0 {
 		err = ErrNoPlan
 	}
@@ -99,10 +100,10 @@ func (s *Sweeper) HeldPlan(ctx context.Context, plan string) (plans.Plan, error)
 
 // heldPlan reads a plan with its commands, from its first slot. If that was archived,
 // slots that were held later have the commands too.
-func (s *Sweeper) heldPlan(ctx context.Context, plan string, slots []ledger.Slot) (fact.SweepPlanned, error) {
+func (s *Sweeper) heldPlan(ctx context.Context, plan string, slots []tables.Slot) (fact.SweepPlanned, error) {
 	wrong := fmt.Errorf("its commands in journal row %d have another hash: run `perennial ledger verify`", slots[0].Seq)
 	for _, slot := range slots {
-		planned, err := s.Ledger.Plan(ctx, slot)
+		planned, err := s.Ledger.Sweeps.Plan(ctx, slot)
 		if gone, ok := errors.AsType[*ledger.ArchivedError](err); ok {
 			wrong = gone
 			continue
@@ -205,7 +206,7 @@ type notTaken struct {
 // crash may have published some.
 func (s *Sweeper) notAskedFor(ctx context.Context, planned fact.SweepPlanned) (left notTaken, err error) {
 	for _, c := range planned.Planned {
-		_, err := s.Ledger.Command(ctx, c.CommandID)
+		_, err := s.Ledger.Operations.Command(ctx, c.CommandID)
 		switch {
 		case errors.Is(err, ledger.ErrNotFound):
 			left.Commands++

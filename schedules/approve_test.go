@@ -12,6 +12,7 @@ import (
 	"perennial/jobs/command"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/schedules/plans"
 )
 
@@ -99,11 +100,11 @@ func TestADeclinedPlanRenewsNothing(t *testing.T) {
 	h.restart(t)
 	all, err := h.List(t.Context())
 	check(t, err)
-	want(t, "outcome", []any{all[0].Outcome(), all[0].Result.Skipped, all[0].Result.Reason}, []any{ledger.OutcomeDeclined, 2, "by ada: too dear"})
+	want(t, "outcome", []any{all[0].Outcome(), all[0].Result.Skipped, all[0].Result.Reason}, []any{tables.OutcomeDeclined, 2, "by ada: too dear"})
 	if want := "declined by ada: too dear; nothing of it was renewed"; !strings.Contains(all[0].Why, want) {
 		t.Errorf("%q does not say %q", all[0].Why, want)
 	}
-	decisions, _, err := h.Ledger.DecisionsBefore(t.Context(), 0, 1)
+	decisions, _, err := h.Ledger.Report().DecisionsBefore(t.Context(), 0, 1)
 	check(t, err)
 	want(t, "decided", []string{decisions[0].Outcome, decisions[0].By, decisions[0].About}, []string{"declined", "ada", "keepalive " + plans[1]})
 
@@ -144,9 +145,9 @@ func TestAPlanThatIsPartlyPublishedIsNotDeclined(t *testing.T) {
 // plannedCommands are those of a held plan.
 func (h *rig) plannedCommands(t *testing.T, plan string) (all []command.RenewalCommand) {
 	t.Helper()
-	slots, err := h.Ledger.HeldSlots(t.Context(), plan)
+	slots, err := h.Ledger.Sweeps.HeldSlots(t.Context(), plan)
 	check(t, err)
-	planned, err := h.Ledger.Plan(t.Context(), slots[0])
+	planned, err := h.Ledger.Sweeps.Plan(t.Context(), slots[0])
 	check(t, err)
 	for _, raw := range planned.Commands {
 		var c command.RenewalCommand

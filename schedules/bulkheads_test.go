@@ -208,7 +208,7 @@ func (w *bulkhead) approve(b *bench) {
 	if w.fault != "its approved commands are not stored" {
 		return
 	}
-	slots, err := b.Ledger.SlotsOf(b.t.Context(), w.broken, 1)
+	slots, err := b.Ledger.Sweeps.SlotsOf(b.t.Context(), w.broken, 1)
 	check(b.t, err)
 	began := time.Now()
 	limited, cancel := context.WithTimeout(b.t.Context(), 20*time.Minute)
@@ -229,7 +229,7 @@ func (w *bulkhead) othersFired(b *bench) {
 			continue
 		}
 		want, _ := r.calendar.Between(w.began, w.began.Add(watched))
-		slots, err := b.Ledger.SlotsOf(b.t.Context(), r.Name, 100)
+		slots, err := b.Ledger.Sweeps.SlotsOf(b.t.Context(), r.Name, 100)
 		check(b.t, err)
 		if len(slots) != len(want) {
 			b.t.Errorf("%s, of %s: %s fired %d slots of %d", w.fault, w.broken, r.Name, len(slots), len(want))

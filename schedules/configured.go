@@ -13,6 +13,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/schedules/plans"
 )
 
@@ -21,14 +22,14 @@ import (
 func (s *Sweeper) countsFrom(ctx context.Context, r *scheduleRunner) (time.Time, error) {
 	now := s.Clock().UTC().Truncate(time.Microsecond)
 	f := fact.ScheduleConfigured{Schedule: r.Name, Cron: r.Cron, Timezone: r.calendar.Zone.String()}
-	names, err := s.Ledger.ScheduleNames(ctx)
+	names, err := s.Ledger.Sweeps.ScheduleNames(ctx)
 	from := r.Name
 	if slices.Contains(names, r.Was) { // not carried over yet
 		f.Was, from = r.Was, r.Was
 	}
-	known := ledger.ScheduleCalendar{}
+	known := tables.ScheduleCalendar{}
 	if err == nil {
-		known, err = s.Ledger.ScheduleCalendar(ctx, from)
+		known, err = s.Ledger.Sweeps.ScheduleCalendar(ctx, from)
 	}
 	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
 		return time.Time{}, fmt.Errorf("read from when it counts: %w", err)
@@ -70,7 +71,7 @@ func (s *Sweeper) configured(ctx context.Context, f fact.ScheduleConfigured) err
 // newlyCounts returns now. If slots of the previous calendar were missed, it returns the
 // last served one instead. from is the schedule's earlier name. known is zero for a new
 // schedule, or if the ledger has no start for it.
-func (s *Sweeper) newlyCounts(ctx context.Context, r *scheduleRunner, from string, known ledger.ScheduleCalendar, now time.Time) (time.Time, error) {
+func (s *Sweeper) newlyCounts(ctx context.Context, r *scheduleRunner, from string, known tables.ScheduleCalendar, now time.Time) (time.Time, error) {
 	had := r.Schedule
 	if known.Cron != "" {
 		had.Cron, had.Timezone = known.Cron, known.Timezone
@@ -96,16 +97,16 @@ func Silent(ctx context.Context, l *ledger.Ledger, now time.Time, s plans.Schedu
 	if err != nil {
 		return "", err
 	}
-	known, err := l.ScheduleCalendar(ctx, s.Name)
+	known, err := l.Sweeps.ScheduleCalendar(ctx, s.Name)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return "", nil // never started
 	}
 	since := known.Since
-	last, slotErr := l.LastSlot(ctx, s.Name)
+	last, slotErr := l.Sweeps.LastSlot(ctx, s.Name)
 	if slotErr == nil && last.At.After(since) {
 		since = last.At
 	}
-	_, pauseErr := l.SchedulePaused(ctx, s.Name)
+	_, pauseErr := l.Sweeps.SchedulePaused(ctx, s.Name)
 	for _, err := range []error{err, slotErr, pauseErr} {
 		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
 			return "", fmt.Errorf("read its last slot: %w", err)
@@ -125,7 +126,7 @@ func Silent(ctx context.Context, l *ledger.Ledger, now time.Time, s plans.Schedu
 // lastSlot returns the latest slot of a schedule that is in the calendar, but not before
 // since.
 func (s *Sweeper) lastSlot(ctx context.Context, schedule string, c plans.Calendar, since time.Time) (time.Time, error) {
-	slots, err := s.Ledger.SlotsOf(ctx, schedule, slotsRead)
+	slots, err := s.Ledger.Sweeps.SlotsOf(ctx, schedule, slotsRead)
 	for err == nil && len(slots) > 0 {
 		for _, slot := range slots {
 			if slot.At.Before(since) {
@@ -136,7 +137,7 @@ func (s *Sweeper) lastSlot(ctx context.Context, schedule string, c plans.Calenda
 			}
 		}
 		// Continuations of a large run and manual runs are slots too.
-		slots, err = s.Ledger.SlotsBefore(ctx, schedule, slots[len(slots)-1].At, slotsRead)
+		slots, err = s.Ledger.Sweeps.SlotsBefore(ctx, schedule, slots[len(slots)-1].At, slotsRead)
 	}
 	return since, err
 }

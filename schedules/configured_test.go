@@ -20,7 +20,7 @@ func daily() plans.Schedule {
 // states are those of a schedule's slots, the newest first.
 func (b *bench) states() (all []string) {
 	b.t.Helper()
-	slots, err := b.Ledger.SlotsOf(b.t.Context(), b.config.Schedules[0].Name, 100)
+	slots, err := b.Ledger.Sweeps.SlotsOf(b.t.Context(), b.config.Schedules[0].Name, 100)
 	check(b.t, err)
 	for _, s := range slots {
 		all = append(all, s.At.UTC().Format("02 15:04 ")+s.State)

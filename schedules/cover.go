@@ -15,13 +15,9 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/schedules/plans"
 )
-
-// proxyTable is the table of listed proxies; *ledger.Ledger implements it.
-type proxyTable interface {
-	Staying(ctx context.Context, after time.Time, yield func(ledger.Proxy) error) error
-}
 
 // errMatched ends a search.
 var errMatched = errors.New("a proxy matches")
@@ -29,7 +25,7 @@ var errMatched = errors.New("a proxy matches")
 // MatchesNone says that a schedule's match fits no listed proxy, often because of a
 // misspelt country. It returns "" if one fits, or nothing is listed. The search ends at
 // the first match.
-func MatchesNone(ctx context.Context, f proxyTable, s plans.Schedule, read func(name string) ([]byte, error)) (string, error) {
+func MatchesNone(ctx context.Context, f *tables.Fleet, s plans.Schedule, read func(name string) ([]byte, error)) (string, error) {
 	if len(s.Match.Set()) == 0 {
 		return "", nil
 	}
@@ -38,7 +34,7 @@ func MatchesNone(ctx context.Context, f proxyTable, s plans.Schedule, read func(
 		return "", err
 	}
 	fits, listed := s.Match.Filter(lists), 0
-	err = f.Staying(ctx, time.Time{}, func(p ledger.Proxy) error {
+	err = f.Staying(ctx, time.Time{}, func(p tables.Proxy) error {
 		if listed++; fits.About(p) {
 			return errMatched
 		}
@@ -52,12 +48,12 @@ func MatchesNone(ctx context.Context, f proxyTable, s plans.Schedule, read func(
 
 // Uncovered calls yield for every listed proxy that expires after now and that no
 // schedule renews. Retired proxies and those that never expire are left out.
-func Uncovered(ctx context.Context, f proxyTable, now time.Time, all []plans.Schedule, read func(name string) ([]byte, error), yield func(ledger.Proxy) error) error {
+func Uncovered(ctx context.Context, f *tables.Fleet, now time.Time, all []plans.Schedule, read func(name string) ([]byte, error), yield func(tables.Proxy) error) error {
 	c, err := plans.NewCoverage(all, nil, read)
 	if err != nil {
 		return err
 	}
-	return f.Staying(ctx, now, func(p ledger.Proxy) error {
+	return f.Staying(ctx, now, func(p tables.Proxy) error {
 		if _, covered := c.Of(p); covered || !c.Needs(p) {
 			return nil
 		}
@@ -83,10 +79,10 @@ const recountWithin = 100 * time.Millisecond
 // zero. It publishes the count only if the previous listing showed it too: an order's
 // proxies may be listed before their labels are booked.
 func (s *uncovered) countUncovered(ctx context.Context) {
-	n, first, began := new(int64), []ledger.Proxy{}, s.Clock()
-	err := Uncovered(ctx, s.Ledger, s.providerNow(), s.Schedules, s.ReadFile, func(p ledger.Proxy) error {
+	n, first, began := new(int64), []tables.Proxy{}, s.Clock()
+	err := Uncovered(ctx, s.Ledger.Fleet, s.providerNow(), s.Schedules, s.ReadFile, func(p tables.Proxy) error {
 		*n++
-		at, _ := slices.BinarySearchFunc(first, p, func(a, b ledger.Proxy) int { return a.ExpiresAt.Compare(*b.ExpiresAt) })
+		at, _ := slices.BinarySearchFunc(first, p, func(a, b tables.Proxy) int { return a.ExpiresAt.Compare(*b.ExpiresAt) })
 		if at < uncoveredNamed {
 			first = slices.Insert(first, at, p)
 			first = first[:min(len(first), uncoveredNamed)]
@@ -116,8 +112,8 @@ func (s *uncovered) countUncovered(ctx context.Context) {
 // tellUncovered appends the fact if the last two listings both differ from the last
 // published count, or if no such proxies remain. A published count is repeated at most
 // once a day.
-func (s *uncovered) tellUncovered(ctx context.Context, before *int64, n int64, first []ledger.Proxy) error {
-	last, at, err := s.Ledger.LastUncovered(ctx)
+func (s *uncovered) tellUncovered(ctx context.Context, before *int64, n int64, first []tables.Proxy) error {
+	last, at, err := s.Ledger.Fleet.LastUncovered(ctx)
 	if err != nil {
 		return err
 	}
@@ -150,7 +146,7 @@ func (s *uncovered) Uncovered(ctx context.Context) (n int64, known bool) {
 	if s.took.Load() > int64(recountWithin) {
 		return *listed, true
 	}
-	err := Uncovered(ctx, s.Ledger, s.providerNow(), s.Schedules, s.ReadFile, func(ledger.Proxy) error { n++; return nil })
+	err := Uncovered(ctx, s.Ledger.Fleet, s.providerNow(), s.Schedules, s.ReadFile, func(tables.Proxy) error { n++; return nil })
 	if err != nil {
 		return *listed, true
 	}

@@ -6,6 +6,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/schedules/plans"
 )
 
@@ -15,11 +16,11 @@ func TestAScheduleThatFitsNoListedProxyNamesItsFields(t *testing.T) {
 	s := keepalive()
 	s.Match = plans.Match{CountryCode: []string{"UK"}, Region: []string{"Dallas"}}
 	h := newRig(t, soon(), s)
-	none, err := MatchesNone(t.Context(), h.Ledger, s, nil)
+	none, err := MatchesNone(t.Context(), h.Ledger.Fleet, s, nil)
 	check(t, err)
 	want(t, "before anything was listed", none, "")
 	check(t, h.lister.WaitPass(t.Context()))
-	none, err = MatchesNone(t.Context(), h.Ledger, s, nil)
+	none, err = MatchesNone(t.Context(), h.Ledger.Fleet, s, nil)
 	check(t, err)
 	want(t, "none", none, "its match fits none of the 4 listed proxies: is country_code, region written right?")
 	plan, err := h.PlanNow(t.Context(), "keepalive")
@@ -30,7 +31,7 @@ func TestAScheduleThatFitsNoListedProxyNamesItsFields(t *testing.T) {
 	want(t, "list", all[0].MatchesNone, none)
 	for _, m := range []plans.Match{{}, {CountryCode: []string{"us"}}, {ProxyIDs: []string{"px_far"}}} {
 		s.Match = m
-		none, err := MatchesNone(t.Context(), h.Ledger, s, nil)
+		none, err := MatchesNone(t.Context(), h.Ledger.Fleet, s, nil)
 		check(t, err)
 		want(t, "one fits", none, "")
 	}
@@ -50,7 +51,7 @@ func TestUncoveredIsWhatLivesAndNoScheduleRenews(t *testing.T) {
 	n, known := h.Uncovered(t.Context())
 	want(t, "counted", []any{n, known}, []any{int64(3), true})
 	check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error { // as a delivered order does
-		return tx.Observe(0, ledger.Proxy{ProxyID: "px_new", ExpiresAt: new(noon.Add(time.Hour)), SeenAt: noon})
+		return tx.Observe(0, tables.Proxy{ProxyID: "px_new", ExpiresAt: new(noon.Add(time.Hour)), SeenAt: noon})
 	}))
 	n, _ = h.Uncovered(t.Context())
 	want(t, "with a delivered one", n, 4)
@@ -61,7 +62,7 @@ func TestUncoveredIsWhatLivesAndNoScheduleRenews(t *testing.T) {
 	var ids []string
 	find := func(now time.Time, all ...plans.Schedule) []string {
 		ids = []string{}
-		check(t, Uncovered(t.Context(), h.Ledger, now, all, nil, func(p ledger.Proxy) error { ids = append(ids, p.ProxyID); return nil }))
+		check(t, Uncovered(t.Context(), h.Ledger.Fleet, now, all, nil, func(p tables.Proxy) error { ids = append(ids, p.ProxyID); return nil }))
 		return ids
 	}
 	want(t, "of two schedules", find(noon, one, other), []string{"px_2", "px_far"})
@@ -74,7 +75,7 @@ func TestUncoveredIsWhatLivesAndNoScheduleRenews(t *testing.T) {
 func TestProxiesInNoScheduleAreAFinding(t *testing.T) {
 	h := newRig(t, map[string]string{"px_1": "24h", "px_2": "48h", "px_3": "96h", "px_4": "900h"}, keepalive())
 	told := func() fact.ListingUncovered {
-		f, _, err := h.Ledger.LastUncovered(t.Context())
+		f, _, err := h.Ledger.Fleet.LastUncovered(t.Context())
 		check(t, err)
 		return f
 	}
@@ -125,9 +126,9 @@ func TestACoverageNamesTheScheduleAndThePrice(t *testing.T) {
 	h := newRig(t, soon(), first)
 	h.paid(t, "px_1", 300)
 	check(t, h.lister.WaitPass(t.Context()))
-	c, err := plans.NewCoverage([]plans.Schedule{first, second}, h.Ledger, nil)
+	c, err := plans.NewCoverage([]plans.Schedule{first, second}, plans.HistoryOf(h.Ledger.Queries), nil)
 	check(t, err)
-	page, err := h.Ledger.PricedPage(t.Context(), ledger.From(noon), noon.Add(1000*time.Hour), 10)
+	page, err := h.Ledger.Fleet.PricedPage(t.Context(), tables.From(noon), noon.Add(1000*time.Hour), 10)
 	check(t, err)
 	got := map[string]plans.Price{}
 	for _, p := range page {

@@ -10,6 +10,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/ledger/testrun"
 	"perennial/schedules/plans"
 	"perennial/upstream"
@@ -30,7 +31,7 @@ func crowd(t *testing.T, facts func(id string) []fact.Fact, s plans.Schedule) *r
 	t.Helper()
 	h := &rig{watch: &watch{now: noon}, stream: &stream{}}
 	l := openLedger(t, t.TempDir()+"/main.ledger.db", h.watch.Now)
-	dead := make([]ledger.Proxy, 0, crowdSize())
+	dead := make([]tables.Proxy, 0, crowdSize())
 	var all []fact.Fact
 	for i := range crowdSize() {
 		dead = append(dead, px(fmt.Sprintf("px_dead_%06d", i), -time.Duration(1+i%1000)*time.Hour))
@@ -118,7 +119,7 @@ func TestAReplacementLooksAtTheProxyFirst(t *testing.T) {
 	check(t, err)
 	h.run(t)
 	want(t, "orders", len(h.stream.orders), 0)
-	retired, err := h.Ledger.Retired(t.Context(), "px_1")
+	retired, err := h.Ledger.Fleet.Retired(t.Context(), "px_1")
 	check(t, err)
 	want(t, "retired", retired, false)
 }

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"sync"
 
-	"perennial/ledger"
+	"perennial/ledger/tables"
 	"perennial/schedules/plans"
 )
 
@@ -33,15 +33,15 @@ type gathering struct {
 	in              *read
 	filter          *plans.Filter
 	staying         *headcount
-	living, expired []ledger.Proxy
-	aside           []ledger.Proxy      // barred proxies, as many as a plan names
+	living, expired []tables.Proxy
+	aside           []tables.Proxy      // barred proxies, as many as a plan names
 	most            int                 // bound on live and expired proxies together
-	first           []ledger.Proxy      // one of each kind being renewed: it may reveal a price
+	first           []tables.Proxy      // one of each kind being renewed: it may reveal a price
 	kinds           map[plans.Kind]bool // kinds in first
 }
 
 // add takes one proxy, in the order of expiry.
-func (g *gathering) add(p ledger.Proxy) {
+func (g *gathering) add(p tables.Proxy) {
 	switch why := g.in.BarredBy(g.filter, p); {
 	case why != "":
 		g.setAside(p, why)
@@ -62,7 +62,7 @@ func (g *gathering) add(p ledger.Proxy) {
 
 // setAside keeps as many proxies as the plan names, and one of each kind that is being
 // renewed. The others are only counted.
-func (g *gathering) setAside(p ledger.Proxy, why string) {
+func (g *gathering) setAside(p tables.Proxy, why string) {
 	if tells := why == plans.ReasonTaken || why == plans.ReasonOnItsWay; tells && !g.kinds[plans.KindOf(p)] {
 		g.kinds[plans.KindOf(p)] = true
 		g.first = append(g.first, p)
@@ -81,7 +81,7 @@ func (g *gathering) setAside(p ledger.Proxy, why string) {
 // gathered returns the proxies to plan: first those whose price their kinds wait for,
 // then live ones by nearest expiry, then expired ones by latest expiry, then those only
 // named.
-func (g *gathering) gathered() []ledger.Proxy {
+func (g *gathering) gathered() []tables.Proxy {
 	slices.Reverse(g.expired)
 	room := g.most - len(g.living)
 	if over := len(g.expired) - room; over > 0 {
@@ -94,7 +94,7 @@ func (g *gathering) gathered() []ledger.Proxy {
 func (s *reader) readDue(ctx context.Context, r *scheduleRunner, in *read, staying *headcount) error {
 	in.Barred = map[string]int{}
 	g := &gathering{in: in, filter: r.Match.Filter(in.Lists), staying: staying, most: s.considered, kinds: map[plans.Kind]bool{}}
-	err := s.Ledger.Expiring(ctx, in.Now.Add(r.RenewBefore), func(p ledger.Proxy) error {
+	err := s.Ledger.Fleet.Expiring(ctx, in.Now.Add(r.RenewBefore), func(p tables.Proxy) error {
 		if g.filter.About(p) || g.filter.Undecided(p) {
 			g.add(p)
 		}
@@ -109,13 +109,13 @@ func (s *reader) readStaying(ctx context.Context, r *scheduleRunner, in *read, s
 		return nil
 	}
 	fits, until := r.Match.Filter(in.Lists), in.Now.Add(r.RenewBefore)
-	count := func(p ledger.Proxy, n int) {
+	count := func(p tables.Proxy, n int) {
 		if fits.Fits(p) {
 			staying.add(r.Keep.Group(p), n)
 		}
 	}
 	if !r.Match.Single() {
-		return s.Ledger.CountStaying(ctx, until, slices.Concat(r.Keep.Per, r.Match.Fields()), func(like ledger.Proxy, n int) error { count(like, n); return nil })
+		return s.Ledger.Fleet.CountStaying(ctx, until, slices.Concat(r.Keep.Per, r.Match.Fields()), func(like tables.Proxy, n int) error { count(like, n); return nil })
 	}
-	return s.Ledger.Staying(ctx, until, func(p ledger.Proxy) error { count(p, 1); return nil })
+	return s.Ledger.Fleet.Staying(ctx, until, func(p tables.Proxy) error { count(p, 1); return nil })
 }

@@ -13,6 +13,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/sleep"
+	"perennial/ledger/tables"
 	"perennial/schedules/listing"
 	"perennial/schedules/plans"
 )
@@ -108,7 +109,7 @@ func (s *troubles) countExpiring(ctx context.Context, r *scheduleRunner, f *fact
 		match.ProxyIDs, match.ExceptProxyIDs, lists = nil, nil, plans.Lists{}
 	}
 	fits, now := match.Filter(lists), s.providerNow()
-	err := s.Ledger.Expiring(ctx, now.Add(r.RenewBefore), func(p ledger.Proxy) error {
+	err := s.Ledger.Fleet.Expiring(ctx, now.Add(r.RenewBefore), func(p tables.Proxy) error {
 		if p.Retired || !p.ExpiresAt.After(now) || p.Unread() || !fits.Fits(p) {
 			return nil
 		}

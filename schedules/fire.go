@@ -12,6 +12,7 @@ import (
 	"perennial/ledger/fact"
 	"perennial/ledger/failpoint"
 	"perennial/ledger/sleep"
+	"perennial/ledger/tables"
 	"perennial/queue"
 	"perennial/queue/publish"
 	"perennial/schedules/plans"
@@ -64,7 +65,7 @@ func (s *Sweeper) fire(ctx context.Context, r *scheduleRunner, f firing) (sweep,
 	if err := s.finishPlanned(ctx, r); err != nil {
 		return sweep{}, err
 	}
-	paused, err := s.Ledger.SchedulePaused(ctx, r.Name)
+	paused, err := s.Ledger.Sweeps.SchedulePaused(ctx, r.Name)
 	if err := s.mayFire(f, paused, err); err != nil {
 		return sweep{}, err
 	}
@@ -126,7 +127,7 @@ func (s *Sweeper) ensureFresh(ctx context.Context) error {
 	if err := s.checkClock(); err != nil {
 		return err
 	}
-	fresh, err := s.lister.Fresh(ctx, ledger.FreshFor)
+	fresh, err := s.lister.Fresh(ctx, tables.FreshFor)
 	if err == nil && !fresh {
 		err = s.lister.WaitPass(ctx)
 	}
@@ -144,10 +145,10 @@ func (s *Sweeper) plan(ctx context.Context, r *scheduleRunner, f firing) (sweep,
 		return sweep{}, err
 	}
 	in.ByHand = f.byHand
-	in.ListPrice = func(ctx context.Context, p ledger.Proxy) fact.Cents {
+	in.ListPrice = func(ctx context.Context, p tables.Proxy) fact.Cents {
 		return s.offers.listPrice(ctx, p, r.DurationDays)
 	}
-	made, err := plans.Make(ctx, in.Inputs, s.Ledger)
+	made, err := plans.Make(ctx, in.Inputs, plans.HistoryOf(s.Ledger.Queries))
 	if err != nil {
 		return sweep{}, err
 	}
@@ -155,7 +156,7 @@ func (s *Sweeper) plan(ctx context.Context, r *scheduleRunner, f firing) (sweep,
 	plan.UnknownIDs = in.unknownIDs
 	plan.Currency, err = s.Ledger.Currency(ctx)
 	if err == nil && plan.Due == 0 && taken == nil {
-		plan.MatchesNone, err = MatchesNone(ctx, s.Ledger, r.Schedule, s.ReadFile)
+		plan.MatchesNone, err = MatchesNone(ctx, s.Ledger.Fleet, r.Schedule, s.ReadFile)
 	}
 	if err == nil {
 		err = s.noteUnusable(ctx, &plan.Plan)
@@ -403,19 +404,19 @@ func (s *Sweeper) finishSlot(ctx context.Context, f fact.SweepFinished) error {
 // finishPlanned publishes planned commands that may not be published yet. The caller
 // holds the schedule's turn.
 func (s *Sweeper) finishPlanned(ctx context.Context, r *scheduleRunner) error {
-	slots, err := s.Ledger.UnfinishedSlots(ctx, r.Name)
+	slots, err := s.Ledger.Sweeps.UnfinishedSlots(ctx, r.Name)
 	if err != nil {
 		return err
 	}
 	for _, slot := range slots {
-		planned, err := s.Ledger.Plan(ctx, slot)
+		planned, err := s.Ledger.Sweeps.Plan(ctx, slot)
 		if err != nil {
 			return fmt.Errorf("read the plan of %s at %s: %w", r.Name, slot.At.Format(time.RFC3339), err)
 		}
 		if err := s.publish(ctx, r, planned.Commands); err != nil {
 			return err
 		}
-		result, err := s.Ledger.SlotResult(ctx, slot)
+		result, err := s.Ledger.Sweeps.SlotResult(ctx, slot)
 		if err != nil {
 			return err
 		}

@@ -194,7 +194,7 @@ func (s *forecaster) overBudget(ctx context.Context, r *scheduleRunner, o *outlo
 
 // pausedForGood returns a schedule's name if it is paused without an end, else "".
 func (s *forecaster) pausedForGood(ctx context.Context, schedule string) (string, error) {
-	paused, err := s.Ledger.SchedulePaused(ctx, schedule)
+	paused, err := s.Ledger.Sweeps.SchedulePaused(ctx, schedule)
 	if errors.Is(err, ledger.ErrNotFound) || err == nil && paused.Until != nil {
 		return "", nil
 	}

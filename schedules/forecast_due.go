@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/sleep"
+	"perennial/ledger/tables"
 	"perennial/schedules/plans"
 )
 
@@ -21,7 +21,7 @@ type turn struct {
 }
 
 // taken reports whether an earlier schedule takes a proxy that shows this expiry.
-func (o *outlook) taken(p ledger.Proxy, shown time.Time) bool {
+func (o *outlook) taken(p tables.Proxy, shown time.Time) bool {
 	return slices.ContainsFunc(o.turns[:len(o.turns)-1], func(earlier turn) bool { return !shown.After(earlier.until) && earlier.fits.Fits(p) })
 }
 
@@ -36,13 +36,13 @@ func (o *outlook) readsFiles() bool {
 
 // eachDue calls yield, in the order of the shown expiries, for each proxy that the current
 // schedule takes, with when it expires by its renewals so far.
-func (s *forecaster) eachDue(ctx context.Context, r *scheduleRunner, o *outlook, yield func(ledger.PricedProxy, time.Time) error) error {
-	claimed, err := s.Ledger.Claimed(ctx)
+func (s *forecaster) eachDue(ctx context.Context, r *scheduleRunner, o *outlook, yield func(tables.PricedProxy, time.Time) error) error {
+	claimed, err := s.Ledger.Operations.Claimed(ctx)
 	if err != nil {
 		return err
 	}
 	current := o.turns[len(o.turns)-1]
-	return s.Ledger.Priced(ctx, current.until, func(p ledger.PricedProxy) error {
+	return s.Ledger.Fleet.Priced(ctx, current.until, func(p tables.PricedProxy) error {
 		if !current.fits.Fits(p.Proxy) || p.Retired || o.taken(p.Proxy, *p.ExpiresAt) {
 			return nil
 		}
@@ -64,7 +64,7 @@ type dueCount struct {
 
 // priced is one price by past payments, with a proxy of its kind.
 type priced struct {
-	like ledger.Proxy
+	like tables.Proxy
 	cost plans.Price
 }
 
@@ -107,7 +107,7 @@ func (s *forecaster) countDue(ctx context.Context, r *scheduleRunner, o *outlook
 	if kept, ok := s.counted.of[key]; ok && known && kept.revision == revision && !kept.now.After(o.now) {
 		return kept, nil
 	}
-	c := counting{prices: plans.NewPrices(s.Ledger, r.DurationDays), kinds: map[pricedKey]int32{}, dueCount: dueCount{revision: revision, now: o.now}}
+	c := counting{prices: plans.NewPrices(plans.HistoryOf(s.Ledger.Queries), r.DurationDays), kinds: map[pricedKey]int32{}, dueCount: dueCount{revision: revision, now: o.now}}
 	var err error
 	if o.single() {
 		err = s.countSingly(ctx, r, o, &c)
@@ -141,10 +141,10 @@ type counting struct {
 
 type pricedKey struct {
 	kind plans.Kind
-	paid ledger.Paid
+	paid tables.Paid
 }
 
-func (c *counting) add(ctx context.Context, p ledger.Proxy, paid ledger.Paid, expires time.Time, n int) error {
+func (c *counting) add(ctx context.Context, p tables.Proxy, paid tables.Paid, expires time.Time, n int) error {
 	key := pricedKey{plans.KindOf(p), paid}
 	at, known := c.kinds[key]
 	if !known {
@@ -160,7 +160,7 @@ func (c *counting) add(ctx context.Context, p ledger.Proxy, paid ledger.Paid, ex
 }
 
 func (s *forecaster) countSingly(ctx context.Context, r *scheduleRunner, o *outlook, c *counting) error {
-	return s.eachDue(ctx, r, o, func(p ledger.PricedProxy, expires time.Time) error {
+	return s.eachDue(ctx, r, o, func(p tables.PricedProxy, expires time.Time) error {
 		return c.add(ctx, p.Proxy, p.Paid, expires, 1)
 	})
 }
@@ -176,9 +176,9 @@ func (s *forecaster) countTogether(ctx context.Context, r *scheduleRunner, o *ou
 		}
 	}
 	slices.SortFunc(bounds, time.Time.Compare)
-	part := ledger.DuePart{Now: o.now, Lead: r.RenewBefore, Lasts: time.Duration(r.DurationDays) * fact.Day}
+	part := tables.DuePart{Now: o.now, Lead: r.RenewBefore, Lasts: time.Duration(r.DurationDays) * fact.Day}
 	for _, part.Until = range slices.Compact(bounds) {
-		err := s.Ledger.CountPriced(ctx, part, func(x ledger.DueCount) error {
+		err := s.Ledger.Fleet.CountPriced(ctx, part, func(x tables.DueCount) error {
 			if !current.fits.Fits(x.Like) || o.taken(x.Like, part.Until) {
 				return nil
 			}

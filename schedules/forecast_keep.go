@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/schedules/plans"
 )
 
@@ -22,8 +22,8 @@ type life struct {
 // foreseeKept adds the renewals of kept groups. A proxy that outlives the forecast stays
 // without a renewal.
 func (s *forecaster) foreseeKept(ctx context.Context, r *scheduleRunner, lists plans.Lists, o *outlook) error {
-	kept, prices := map[string][]life{}, plans.NewPrices(s.Ledger, r.DurationDays)
-	err := s.eachDue(ctx, r, o, func(p ledger.PricedProxy, expires time.Time) error {
+	kept, prices := map[string][]life{}, plans.NewPrices(plans.HistoryOf(s.Ledger.Queries), r.DurationDays)
+	err := s.eachDue(ctx, r, o, func(p tables.PricedProxy, expires time.Time) error {
 		cost, err := prices.By(ctx, p.Proxy, p.Paid)
 		if err != nil {
 			return err

@@ -11,6 +11,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/schedules/plans"
 	"perennial/upstream"
 )
@@ -42,12 +43,12 @@ func (h *rig) walkOne(t *testing.T, r *scheduleRunner, o *outlook, taken map[str
 	t.Helper()
 	lists, err := r.Match.ReadLists(h.ReadFile)
 	check(t, err)
-	claimed, err := h.Ledger.Claimed(t.Context())
+	claimed, err := h.Ledger.Operations.Claimed(t.Context())
 	check(t, err)
-	fits, prices, kept := r.Match.Filter(lists), plans.NewPrices(h.Ledger, r.DurationDays), map[string][]life{}
+	fits, prices, kept := r.Match.Filter(lists), plans.NewPrices(plans.HistoryOf(h.Ledger.Queries), r.DurationDays), map[string][]life{}
 	o.f.Schedules, o.spent = append(o.f.Schedules, r.Name), make([]int64, len(o.f.Days))
 	o.sweeps = append(o.sweeps, scheduleCharges{r.calendar, map[int64]time.Time{}, map[int64]fact.Sum{}})
-	check(t, h.Ledger.Priced(t.Context(), o.end().Add(r.RenewBefore), func(p ledger.PricedProxy) error {
+	check(t, h.Ledger.Fleet.Priced(t.Context(), o.end().Add(r.RenewBefore), func(p tables.PricedProxy) error {
 		if !fits.Fits(p.Proxy) || p.Retired || taken[p.ProxyID] {
 			return nil
 		}
@@ -112,7 +113,7 @@ func (h *rig) change(t *testing.T, random *rand.Rand, n int) {
 		expires = expires.Truncate(time.Minute)
 	}
 	starts := noon.AddDate(0, 0, -random.IntN(40))
-	p := ledger.Proxy{
+	p := tables.Proxy{
 		ProxyID: id, CountryCode: []string{"US", "DE", "FR"}[random.IntN(3)], Region: fmt.Sprint("r", random.IntN(3)), LineName: "l", IPType: []string{"isp", "dc"}[random.IntN(2)],
 		Protocol: "http", Status: []string{"active", "stopped"}[random.IntN(2)], ExpiresAt: &expires, StartsAt: &starts, SeenAt: h.watch.Now(),
 	}
@@ -121,7 +122,7 @@ func (h *rig) change(t *testing.T, random *rand.Rand, n int) {
 	}
 	write := func(do func(tx *ledger.Tx) error) { check(t, h.Ledger.Write(t.Context(), do)) }
 	write(func(tx *ledger.Tx) error { return tx.Observe(int64(n), p) })
-	if claimed, err := h.Ledger.Claimed(t.Context()); claimed[id] || err != nil || p.ExpiresAt == nil {
+	if claimed, err := h.Ledger.Operations.Claimed(t.Context()); claimed[id] || err != nil || p.ExpiresAt == nil {
 		check(t, err)
 		return
 	}

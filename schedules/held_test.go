@@ -28,9 +28,9 @@ func TestAPlanThatWaitsIsStoredOnce(t *testing.T) {
 		check(t, err)
 		want(t, "state", plan.State, StateHeld)
 		hashes[plan.Hash] = true
-		slot, err := h.Ledger.LastSlot(t.Context(), "keepalive")
+		slot, err := h.Ledger.Sweeps.LastSlot(t.Context(), "keepalive")
 		check(t, err)
-		planned, err := h.Ledger.Plan(t.Context(), slot)
+		planned, err := h.Ledger.Sweeps.Plan(t.Context(), slot)
 		check(t, err)
 		if len(planned.Commands) > 0 {
 			stored++
@@ -102,16 +102,16 @@ func TestASlotOfARemovedScheduleIsEnded(t *testing.T) {
 			Schedule: name, Slot: noon, Plan: "p", Commands: []json.RawMessage{json.RawMessage(`{"id":"sweep-` + name + `"}`)}, Planned: []fact.PlannedCommand{noted},
 		})
 	}
-	reserved, err := h.Ledger.Reserved(t.Context(), noon.Add(-time.Hour))
+	reserved, err := h.Ledger.Money.Reserved(t.Context(), noon.Add(-time.Hour))
 	check(t, err)
 	want(t, "reserved", reserved, int64(600))
 	check(t, h.FinishRemoved(t.Context()))
 	check(t, h.FinishRemoved(t.Context()))
-	left, err := h.Ledger.PlannedSlots(t.Context())
+	left, err := h.Ledger.Sweeps.PlannedSlots(t.Context())
 	check(t, err)
 	want(t, "of the schedule that is configured", len(left), 1)
 	want(t, "schedule", left[0].Schedule, "other")
-	reserved, err = h.Ledger.Reserved(t.Context(), noon.Add(-time.Hour))
+	reserved, err = h.Ledger.Money.Reserved(t.Context(), noon.Add(-time.Hour))
 	check(t, err)
 	want(t, "reserved", reserved, int64(300))
 	want(t, "published", len(h.stream.raw), 0)

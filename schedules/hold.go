@@ -8,6 +8,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
 // heldAnew is how long a held plan also serves later slots. A plan may be as large as a
@@ -37,7 +38,7 @@ func (s *Sweeper) holdOnce(tx *ledger.Tx, r *scheduleRunner, f firing, plan *swe
 
 // heldLately returns the slots of the schedule's newest held plan, if its first slot is
 // recent enough.
-func (s *Sweeper) heldLately(tx *ledger.Tx, r *scheduleRunner, slot time.Time) ([]ledger.Slot, error) {
+func (s *Sweeper) heldLately(tx *ledger.Tx, r *scheduleRunner, slot time.Time) ([]tables.Slot, error) {
 	since := slot.Add(-min(heldAnew, r.RenewBefore/4))
 	all, err := tx.HeldNow(r.Name, since)
 	if err != nil || len(all) == 0 {
@@ -52,7 +53,7 @@ func (s *Sweeper) heldLately(tx *ledger.Tx, r *scheduleRunner, slot time.Time) (
 
 // archived reports whether the row that planned the slot is in an archive, which may be
 // on another machine.
-func (s *Sweeper) archived(slot ledger.Slot) bool {
+func (s *Sweeper) archived(slot tables.Slot) bool {
 	begins, _ := s.Ledger.Begins()
 	return begins != nil && slot.Seq <= begins.Seq
 }

@@ -36,13 +36,13 @@ func (s *reader) inputs(ctx context.Context, r *scheduleRunner, taken map[string
 	if in.Lists, err = r.Match.ReadLists(s.ReadFile); err != nil {
 		return in, err
 	}
-	if in.Claimed, err = s.Ledger.Claimed(ctx); err != nil {
+	if in.Claimed, err = s.Ledger.Operations.Claimed(ctx); err != nil {
 		return in, fmt.Errorf("read the claims: %w", err)
 	}
-	if in.InReview, err = s.Ledger.ClaimedInReview(ctx); err != nil {
+	if in.InReview, err = s.Ledger.Operations.ClaimedInReview(ctx); err != nil {
 		return in, fmt.Errorf("read what is in review: %w", err)
 	}
-	if in.UnderWay, err = s.Ledger.ClaimedKinds(ctx); err != nil {
+	if in.UnderWay, err = s.Ledger.Operations.ClaimedKinds(ctx); err != nil {
 		return in, fmt.Errorf("read the kinds that are being renewed: %w", err)
 	}
 	if taken == nil { // the first part of a run has read it for the rest
@@ -66,7 +66,7 @@ func (s *reader) inputs(ctx context.Context, r *scheduleRunner, taken map[string
 	if taken != nil {
 		return in, nil
 	}
-	if in.unknownIDs, err = s.Ledger.NeverListed(ctx, r.Match.Named(in.Lists), plans.MaxListed); err != nil {
+	if in.unknownIDs, err = s.Ledger.Fleet.NeverListed(ctx, r.Match.Named(in.Lists), plans.MaxListed); err != nil {
 		return in, fmt.Errorf("read which proxies are known: %w", err)
 	}
 	return in, nil
@@ -87,11 +87,11 @@ func (s *reader) readSpent(ctx context.Context, r *scheduleRunner, in *read) (er
 // sweepSpending returns the cost of a schedule's runs since an instant, including the
 // possible cost of unknown outcomes.
 func (s *reader) sweepSpending(ctx context.Context, r *scheduleRunner, since time.Time) (int64, error) {
-	spent, err := s.Ledger.SweepSpending(ctx, r.Name, since)
+	spent, err := s.Ledger.Money.SweepSpending(ctx, r.Name, since)
 	if err != nil {
 		return 0, err
 	}
-	exposed, err := s.Ledger.SweepExposed(ctx, r.Name, since)
+	exposed, err := s.Ledger.Money.SweepExposed(ctx, r.Name, since)
 	return spent + exposed, err
 }
 
@@ -99,18 +99,18 @@ func (s *reader) sweepSpending(ctx context.Context, r *scheduleRunner, since tim
 // approved plan is not checked against it: what does not fit today continues tomorrow.
 func (s *reader) readLimit(ctx context.Context, in *read) (err error) {
 	today := fact.StartOfDay(s.Clock(), s.DailyLimitLocation)
-	if _, in.UnpricedOpen, err = s.Ledger.Unpriced(ctx, "", today); err != nil || s.DailyLimitCents == 0 {
+	if _, in.UnpricedOpen, err = s.Ledger.Money.Unpriced(ctx, "", today); err != nil || s.DailyLimitCents == 0 {
 		return err
 	}
-	spent, err := s.Ledger.Committed(ctx, today, "")
+	spent, err := s.Ledger.Money.Committed(ctx, today, "")
 	if err != nil {
 		return err
 	}
-	exposed, err := s.Ledger.Exposed(ctx, today, "")
+	exposed, err := s.Ledger.Money.Exposed(ctx, today, "")
 	if err != nil {
 		return err
 	}
-	untaken, err := s.Ledger.Untaken(ctx, in.Now.Add(-reservedFor))
+	untaken, err := s.Ledger.Money.Untaken(ctx, in.Now.Add(-reservedFor))
 	in.LimitCents, in.LimitSpentCents = s.DailyLimitCents, spent+exposed+untaken
 	return err
 }
@@ -123,7 +123,7 @@ func (s *reader) readWallet(ctx context.Context, in *read) {
 	}
 	cents, err := s.Wallet(ctx)
 	if err == nil {
-		in.ReservedCents, err = s.Ledger.Reserved(ctx, in.Now.Add(-reservedFor))
+		in.ReservedCents, err = s.Ledger.Money.Reserved(ctx, in.Now.Add(-reservedFor))
 	}
 	if err != nil {
 		s.Log.WithError(err).WithField("account", s.Account).Warn("the wallet could not be read: the run is planned as if it were full")

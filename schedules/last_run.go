@@ -14,6 +14,7 @@ import (
 	"perennial/jobs/command"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/schedules/plans"
 )
 
@@ -24,7 +25,7 @@ const partsRead = 50
 type LastRun struct {
 	Began  time.Time // its first slot
 	Slot   time.Time // of its last part
-	Result ledger.SlotResult
+	Result tables.SlotResult
 
 	of    plans.Schedule
 	taken map[string]bool // proxies of its commands
@@ -32,16 +33,16 @@ type LastRun struct {
 
 // ReadLastRun reads the last run of a schedule, nil if none is fully known.
 func ReadLastRun(ctx context.Context, l *ledger.Ledger, of plans.Schedule) (*LastRun, error) {
-	slots, err := l.SlotsOf(ctx, of.Name, partsRead)
+	slots, err := l.Sweeps.SlotsOf(ctx, of.Name, partsRead)
 	if err != nil || len(slots) == 0 {
 		return nil, err
 	}
 	run := &LastRun{Slot: slots[0].At, of: of, taken: map[string]bool{}}
-	if run.Result, err = l.SlotResult(ctx, slots[0]); err != nil {
+	if run.Result, err = l.Sweeps.SlotResult(ctx, slots[0]); err != nil {
 		return nil, err
 	}
 	for i, slot := range slots {
-		planned, err := l.Plan(ctx, slot)
+		planned, err := l.Sweeps.Plan(ctx, slot)
 		if _, archived := errors.AsType[*ledger.ArchivedError](err); archived || errors.Is(err, ledger.ErrNotFound) {
 			return nil, nil //nolint:nilnil // its plan is not known any more
 		}
@@ -57,7 +58,7 @@ func ReadLastRun(ctx context.Context, l *ledger.Ledger, of plans.Schedule) (*Las
 		if slot.State == StateHeld && len(planned.Commands) == 0 {
 			return nil, nil //nolint:nilnil // it stands for the plan of an earlier slot
 		}
-		if run.Result.Outcome == ledger.OutcomeDeclined {
+		if run.Result.Outcome == tables.OutcomeDeclined {
 			return run, nil // none of it was accepted
 		}
 		if err := run.take(planned); err != nil || slot.At.Equal(run.Began) {
@@ -94,7 +95,7 @@ func (x *LastRun) take(planned fact.SweepPlanned) error {
 // Skipped reports whether the run skipped a proxy that its schedule covers: by its
 // current expiry it was due, and no command of the run names it. A proxy renewed or
 // bought since is not reported.
-func (x *LastRun) Skipped(p ledger.Proxy) bool {
+func (x *LastRun) Skipped(p tables.Proxy) bool {
 	until := p.LastsUntil()
 	switch {
 	case x.Result.Skipped == 0, until == nil, until.After(x.Slot.Add(x.of.RenewBefore)):
@@ -114,7 +115,7 @@ func (x *LastRun) Text() string {
 func (x *LastRun) Why() string {
 	const unknown = "the ledger keeps no reason for each proxy, only what holds now is known"
 	switch forMoney := int64(x.Result.OverLimit); {
-	case x.Result.Outcome == ledger.OutcomeDeclined:
+	case x.Result.Outcome == tables.OutcomeDeclined:
 		return "its plan was declined " + x.Result.Reason
 	case forMoney == 0:
 		return unknown
@@ -127,11 +128,11 @@ func (x *LastRun) Why() string {
 
 // EachSkipped calls yield for every listed proxy that the run skipped and that is still
 // due, by nearest expiry.
-func (x *LastRun) EachSkipped(ctx context.Context, l *ledger.Ledger, c *plans.Coverage, yield func(ledger.Proxy) error) error {
+func (x *LastRun) EachSkipped(ctx context.Context, l *ledger.Ledger, c *plans.Coverage, yield func(tables.Proxy) error) error {
 	if x.Result.Skipped == 0 {
 		return nil
 	}
-	return l.EachExpiring(ctx, time.Unix(0, 0), x.Slot.Add(x.of.RenewBefore).Add(time.Microsecond), func(p ledger.Proxy) error {
+	return l.Fleet.EachExpiring(ctx, time.Unix(0, 0), x.Slot.Add(x.of.RenewBefore).Add(time.Microsecond), func(p tables.Proxy) error {
 		if s, covered := c.Of(p); !covered || s.Name != x.of.Name || !x.Skipped(p) {
 			return nil
 		}

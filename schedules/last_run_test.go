@@ -7,6 +7,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/schedules/plans"
 )
 
@@ -18,10 +19,10 @@ func TestAProxySaysThatTheLastRunSkippedIt(t *testing.T) {
 	h.paid(t, "px_2", 300)
 	_, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
 	check(t, err)
-	coverage, err := plans.NewCoverage([]plans.Schedule{s}, h.Ledger, nil)
+	coverage, err := plans.NewCoverage([]plans.Schedule{s}, plans.HistoryOf(h.Ledger.Queries), nil)
 	check(t, err)
 	outlook := func(id string) RenewalOutlook {
-		p, err := h.Ledger.Proxy(t.Context(), id)
+		p, err := h.Ledger.Fleet.Proxy(t.Context(), id)
 		check(t, err)
 		out, err := RenewalOutlookFrom{
 			Proxy: p, Listed: true, Now: h.watch.Now(), Coverage: coverage,
@@ -42,7 +43,7 @@ func TestAProxySaysThatTheLastRunSkippedIt(t *testing.T) {
 	run, err := ReadLastRun(t.Context(), h.Ledger, s)
 	check(t, err)
 	var ids []string
-	check(t, run.EachSkipped(t.Context(), h.Ledger, coverage, func(p ledger.Proxy) error { ids = append(ids, p.ProxyID); return nil }))
+	check(t, run.EachSkipped(t.Context(), h.Ledger, coverage, func(p tables.Proxy) error { ids = append(ids, p.ProxyID); return nil }))
 	want(t, "the run skipped", ids, []string{"px_2"})
 }
 
@@ -68,7 +69,7 @@ func TestARunThatTookAllSkippedNothing(t *testing.T) {
 	h.sweep(t)
 	run, err := ReadLastRun(t.Context(), h.Ledger, keepalive())
 	check(t, err)
-	p, err := h.Ledger.Proxy(t.Context(), "px_1")
+	p, err := h.Ledger.Fleet.Proxy(t.Context(), "px_1")
 	check(t, err)
 	p.ProxyID = "px_9"
 	want(t, "nothing was skipped", run.Skipped(p), false)
@@ -85,9 +86,9 @@ func TestNoRunIsPromisedAfterTheExpiry(t *testing.T) {
 	h := newRig(t, soon(), s)
 	_, err := h.PlanNow(t.Context(), "keepalive")
 	check(t, err)
-	coverage, err := plans.NewCoverage([]plans.Schedule{s}, h.Ledger, nil)
+	coverage, err := plans.NewCoverage([]plans.Schedule{s}, plans.HistoryOf(h.Ledger.Queries), nil)
 	check(t, err)
-	p, err := h.Ledger.Proxy(t.Context(), "px_1")
+	p, err := h.Ledger.Fleet.Proxy(t.Context(), "px_1")
 	check(t, err)
 	out, err := RenewalOutlookFrom{
 		Proxy: p, Listed: true, Now: h.watch.Now(), Coverage: coverage,
@@ -108,11 +109,11 @@ func TestAnOutlookSaysThatTheNextPlanNeedsAnApproval(t *testing.T) {
 	s.ApproveOverCents = 100
 	h := newRig(t, soon(), s)
 	h.paid(t, "px_1", 300)
-	coverage, err := plans.NewCoverage([]plans.Schedule{s}, h.Ledger, nil)
+	coverage, err := plans.NewCoverage([]plans.Schedule{s}, plans.HistoryOf(h.Ledger.Queries), nil)
 	check(t, err)
 	paused := ""
 	outlook := func() RenewalOutlook {
-		p, err := h.Ledger.Proxy(t.Context(), "px_1")
+		p, err := h.Ledger.Fleet.Proxy(t.Context(), "px_1")
 		check(t, err)
 		out, err := RenewalOutlookFrom{
 			Proxy: p, Listed: true, Now: h.watch.Now(), Coverage: coverage, Paused: paused,
@@ -168,7 +169,7 @@ func TestASlotThatIsDueStaysTheNextOne(t *testing.T) {
 	want(t, "until it starts", r.nextSlot(r.calendar.Start(due), nil, last), &due)
 	want(t, "once it has a plan", r.nextSlot(r.calendar.Start(due), nil, due), new(due.Add(15*time.Minute)))
 	want(t, "of a slot that was missed", r.nextSlot(due.Add(5*time.Minute), nil, last), new(due.Add(15*time.Minute)))
-	want(t, "while it is paused", r.nextSlot(r.calendar.Start(due), &ledger.SchedulePause{}, last), (*time.Time)(nil))
+	want(t, "while it is paused", r.nextSlot(r.calendar.Start(due), &tables.SchedulePause{}, last), (*time.Time)(nil))
 }
 
 // TestAFirstRunThatIsDueIsNotTheOneAfterIt: nor has it been missed.

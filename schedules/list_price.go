@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/schedules/plans"
 	"perennial/upstream"
 )
@@ -38,7 +38,7 @@ type listedOffers struct {
 
 // listPrice returns the list price by the provider's offers, unknown if they cannot be
 // read.
-func (s *listPrices) listPrice(ctx context.Context, p ledger.Proxy, days int64) fact.Cents {
+func (s *listPrices) listPrice(ctx context.Context, p tables.Proxy, days int64) fact.Cents {
 	if s.Offers == nil {
 		return fact.Cents{}
 	}
@@ -64,7 +64,7 @@ func (s *listPrices) listPrice(ctx context.Context, p ledger.Proxy, days int64) 
 
 // orList returns the list price where the cost of a proxy's renewal is unknown and an offer
 // names one, else the cost.
-func (s *listPrices) orList(ctx context.Context, cost plans.Price, days int64, p ledger.Proxy) plans.Price {
+func (s *listPrices) orList(ctx context.Context, cost plans.Price, days int64, p tables.Proxy) plans.Price {
 	if cost.Cents.Known() {
 		return cost
 	}
@@ -81,7 +81,7 @@ func (s *listPrices) addListPrices(ctx context.Context, r *scheduleRunner, plan 
 		if one.EstimateCents.Known() || one.PriceFrom == plans.PriceList {
 			continue
 		}
-		p, err := s.Ledger.Proxy(ctx, one.ProxyID)
+		p, err := s.Ledger.Fleet.Proxy(ctx, one.ProxyID)
 		if err != nil {
 			return err
 		}

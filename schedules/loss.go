@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"time"
 
-	"perennial/ledger"
+	"perennial/ledger/tables"
 	"perennial/schedules/listing"
 	"perennial/schedules/plans"
 )
@@ -29,14 +29,14 @@ func (s *Sweeper) Lost() (lost, nameless int) {
 
 // noteUnusable notes the last listing's unreadable entries in a plan.
 func (s *Sweeper) noteUnusable(ctx context.Context, plan *plans.Plan) error {
-	unusable, err := s.Ledger.UnreadableProxies(ctx, plans.MaxListed)
+	unusable, err := s.Ledger.Fleet.UnreadableProxies(ctx, plans.MaxListed)
 	if err != nil {
 		return fmt.Errorf("read which entries are unusable: %w", err)
 	}
 	for _, p := range unusable {
 		plan.Unusable = append(plan.Unusable, plans.Unusable{ProxyID: p.ProxyID, Reason: p.Unreadable})
 	}
-	_, count, err := s.Ledger.CountUnlisted(ctx)
+	_, count, err := s.Ledger.Fleet.CountUnlisted(ctx)
 	plan.UnusableCount = count + s.lister.Nameless()
 	return err
 }
@@ -55,7 +55,7 @@ func (s *Sweeper) awaitListed(ctx context.Context, r *scheduleRunner, f firing) 
 	fits, now := r.Match.Filter(lists), s.providerNow()
 	var due int
 	var first *time.Time
-	err = s.Ledger.Expiring(ctx, now.Add(r.RenewBefore), func(p ledger.Proxy) error {
+	err = s.Ledger.Fleet.Expiring(ctx, now.Add(r.RenewBefore), func(p tables.Proxy) error {
 		if p.UnlistedAt == nil || p.Retired || !p.ExpiresAt.After(now) || !fits.Fits(p) {
 			return nil
 		}

@@ -13,6 +13,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/schedules/listing"
 	"perennial/schedules/plans"
 	"perennial/upstream"
@@ -94,7 +95,7 @@ func TestTrap66AnEmptyListingForgetsNoProxy(t *testing.T) {
 	check(t, err)
 	want(t, "due", plan.Due, 10)
 	want(t, "not ready", h.NotReady(), "")
-	p, err := h.Ledger.Proxy(t.Context(), "px_1")
+	p, err := h.Ledger.Fleet.Proxy(t.Context(), "px_1")
 	check(t, err)
 	want(t, "unlisted", p.UnlistedAt, nil)
 }
@@ -106,12 +107,12 @@ func TestTrap66AFewMissingProxiesStayDueAndAreNoFinding(t *testing.T) {
 	want(t, "included", len(plan.Included), 10)
 	want(t, "not ready", h.NotReady(), "")
 	want(t, "told", len(shrunk(t, h.Ledger)), 0)
-	known, err := h.Ledger.Proxy(t.Context(), "px_1")
+	known, err := h.Ledger.Fleet.Proxy(t.Context(), "px_1")
 	check(t, err)
 	if known.UnlistedAt == nil {
 		t.Error("it is not marked as unlisted")
 	}
-	if _, read, err := h.Ledger.SeenExpiry(t.Context(), "px_1"); err != nil || read {
+	if _, read, err := h.Ledger.Fleet.SeenExpiry(t.Context(), "px_1"); err != nil || read {
 		t.Errorf("it is not read before it is renewed: %v", err)
 	}
 }
@@ -272,7 +273,7 @@ func TestTrap65TheOthersArePlanned(t *testing.T) {
 	want(t, "unusable", plan.Unusable, []plans.Unusable{{ProxyID: "px_3", Reason: "expires_at is not a string"}, {ProxyID: "px_new", Reason: "expires_at is not an ISO 8601 time with a zone"}})
 	want(t, "all unusable", plan.UnusableCount, 3)
 	for _, id := range []string{"px_3", "px_7"} {
-		p, err := h.Ledger.Listed(t.Context(), id)
+		p, err := h.Ledger.Sweeps.Listed(t.Context(), id)
 		check(t, err)
 		if p.UnlistedAt != nil || p.Retired || p.ExpiresAt == nil {
 			t.Errorf("%+v", p)
@@ -280,7 +281,7 @@ func TestTrap65TheOthersArePlanned(t *testing.T) {
 	}
 	provider.hide, provider.unusable = nil, nil
 	check(t, h.lister.WaitPass(t.Context()))
-	if p, err := h.Ledger.Proxy(t.Context(), "px_3"); err != nil || p.Unreadable != "" {
+	if p, err := h.Ledger.Fleet.Proxy(t.Context(), "px_3"); err != nil || p.Unreadable != "" {
 		t.Errorf("it is readable again: %+v %v", p, err)
 	}
 }
@@ -298,7 +299,7 @@ func TestTrap65AListOfUnreadableEntriesIsAFinding(t *testing.T) {
 		if told := shrunk(t, h.Ledger); len(told) != 1 || told[0].NotListed != 8 || h.NotReady() == "" {
 			t.Errorf("%s: %+v", name, told)
 		}
-		unlisted, unreadable, err := h.Ledger.CountUnlisted(t.Context())
+		unlisted, unreadable, err := h.Ledger.Fleet.CountUnlisted(t.Context())
 		check(t, err)
 		want(t, name+": unlisted", unlisted, 0)
 		if plan := h.sweep(t); len(plan.Included) != 10-unreadable {
@@ -312,13 +313,13 @@ func TestTrap65AMatchOfWhatIsNotTextDoesNotFit(t *testing.T) {
 	s.Match.Protocol = []string{"socks5"}
 	f := s.Match.Filter(plans.Lists{})
 	for protocol, want := range map[string][2]bool{"socks5": {true, false}, "http": {false, false}, upstream.NotText: {false, true}} {
-		if p := (ledger.Proxy{Protocol: protocol}); f.About(p) != want[0] || f.Undecided(p) != want[1] {
+		if p := (tables.Proxy{Protocol: protocol}); f.About(p) != want[0] || f.Undecided(p) != want[1] {
 			t.Errorf("%s: %v %v", protocol, f.About(p), f.Undecided(p))
 		}
 	}
 	h := newRig(t, nil, s)
 	check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
-		return tx.Observe(1, ledger.Proxy{ProxyID: "px_1", Protocol: upstream.NotText, ExpiresAt: new(noon.Add(24 * time.Hour)), SeenAt: noon})
+		return tx.Observe(1, tables.Proxy{ProxyID: "px_1", Protocol: upstream.NotText, ExpiresAt: new(noon.Add(24 * time.Hour)), SeenAt: noon})
 	}))
 	plan, err := h.plan(t.Context(), h.runners[0], firing{})
 	check(t, err)

@@ -14,6 +14,7 @@ import (
 	"perennial/jobs/command"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/ledger/testrun"
 	"perennial/queue"
 	"perennial/queue/publish"
@@ -254,9 +255,9 @@ func want[T any](t testing.TB, what string, got, want T) {
 	}
 }
 
-func px(id string, in time.Duration) ledger.Proxy {
+func px(id string, in time.Duration) tables.Proxy {
 	expires := noon.Add(in)
-	return ledger.Proxy{ProxyID: id, CountryCode: "US", Region: "Dallas", LineName: "premium", IPType: "isp", ExpiresAt: &expires, SeenAt: noon}
+	return tables.Proxy{ProxyID: id, CountryCode: "US", Region: "Dallas", LineName: "premium", IPType: "isp", ExpiresAt: &expires, SeenAt: noon}
 }
 
 // ids are the proxies that a plan renews.
@@ -298,7 +299,7 @@ func refused(code upstream.Code) error { return &upstream.Error{HTTPStatus: 400,
 // shown lists what the ledger holds as not gone.
 func shown(t testing.TB, l *ledger.Ledger) (ids []string) {
 	t.Helper()
-	check(t, l.Expiring(t.Context(), noon.AddDate(10, 0, 0), func(p ledger.Proxy) error {
+	check(t, l.Fleet.Expiring(t.Context(), noon.AddDate(10, 0, 0), func(p tables.Proxy) error {
 		ids = append(ids, p.ProxyID)
 		return nil
 	}))

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"perennial/ledger"
+	"perennial/ledger/tables"
 	"perennial/schedules/plans"
 )
 
@@ -15,7 +15,7 @@ const considered = 1000
 
 // mass is a random fleet in the order of its expiries: retired, taken, claimed,
 // long expired and living proxies, each as few or as many as chance has it.
-func mass(random *rand.Rand) (all []ledger.Proxy, in *read) {
+func mass(random *rand.Rand) (all []tables.Proxy, in *read) {
 	in = &read{Inputs: plans.Inputs{Now: noon, Schedule: keepalive(), Taken: map[string]bool{}, Claimed: map[string]bool{}, OnItsWay: map[string]bool{}, Barred: map[string]int{}}}
 	size := func() int { return []int{0, 1, considered / 100, considered, 2*considered + 7}[random.IntN(5)] }
 	for _, from := range []time.Duration{-90 * 24 * time.Hour, time.Second} { // expired, then living

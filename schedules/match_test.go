@@ -3,12 +3,12 @@ package schedules
 import (
 	"testing"
 
-	"perennial/ledger"
+	"perennial/ledger/tables"
 	"perennial/schedules/plans"
 )
 
 func TestMatchNarrowsAScheduleToSomeProxies(t *testing.T) {
-	p := ledger.Proxy{ProxyID: "px_1", CountryCode: "US", Region: "Dallas", LineName: "premium", IPType: "isp"}
+	p := tables.Proxy{ProxyID: "px_1", CountryCode: "US", Region: "Dallas", LineName: "premium", IPType: "isp"}
 	for name, test := range map[string]struct {
 		match plans.Match
 		fits  bool

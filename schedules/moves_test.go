@@ -57,7 +57,7 @@ func TestNoFleetIsLostByAMoveOfItsSchedule(t *testing.T) {
 						continue
 					}
 					if due, _ := b.runners[0].calendar.Between(passed[0], b.Clock().Add(-2*plans.MaxJitter)); len(due) > 0 {
-						newest, err := b.Ledger.SlotsOf(t.Context(), b.config.Schedules[0].Name, 1)
+						newest, err := b.Ledger.Sweeps.SlotsOf(t.Context(), b.config.Schedules[0].Name, 1)
 						if check(t, err); len(newest) == 0 || newest[0].At.Before(stopped) {
 							t.Fatalf("nothing ran from %s to %s, and the slots %v are not caught up under %+v: %v", stopped, b.Clock(), due, b.config.Schedules[0], b.states())
 						}

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"perennial/ledger"
 	"perennial/ledger/sleep"
+	"perennial/ledger/tables"
 )
 
 const (
@@ -59,7 +59,7 @@ func (s *pacing) watchPace(ctx context.Context) error {
 // and Retry-After are reported elsewhere.
 func (s *pacing) keepPace(ctx context.Context) error {
 	now := s.Clock()
-	queued, err := s.Ledger.RenewalsQueued(ctx, now.Add(-reservedFor))
+	queued, err := s.Ledger.Money.RenewalsQueued(ctx, now.Add(-reservedFor))
 	if err != nil || queued < paceQueue {
 		s.measured = nil
 		s.pace.Store(nil)
@@ -77,7 +77,7 @@ func (s *pacing) keepPace(ctx context.Context) error {
 	if now.Sub(first.at) < paceLeast {
 		return nil
 	}
-	turns, err := s.Ledger.RenewalsSettled(ctx, first.at, first.seq)
+	turns, err := s.Ledger.Money.RenewalsSettled(ctx, first.at, first.seq)
 	if err != nil || turns == 0 {
 		s.pace.Store(nil)
 		return err
@@ -97,7 +97,7 @@ func (s *pacing) countLate(ctx context.Context, x *pace) error {
 	for _, r := range s.Schedules {
 		window = max(window, r.RenewBefore)
 	}
-	return s.Ledger.Expiring(ctx, now.Add(window), func(p ledger.Proxy) error {
+	return s.Ledger.Fleet.Expiring(ctx, now.Add(window), func(p tables.Proxy) error {
 		if p.Retired || p.Unread() || !p.ExpiresAt.After(now) || place >= x.queued {
 			return nil
 		}

@@ -12,6 +12,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/sleep"
+	"perennial/ledger/tables"
 )
 
 // errPaused says that the slot's schedule is paused.
@@ -74,12 +75,12 @@ func (r *scheduleRunner) wake() {
 }
 
 // PauseOf returns the pause in force of a schedule, nil without one.
-func (s *Sweeper) PauseOf(ctx context.Context, schedule string) (*ledger.SchedulePause, error) {
-	return s.inForce(s.Ledger.SchedulePaused(ctx, schedule))
+func (s *Sweeper) PauseOf(ctx context.Context, schedule string) (*tables.SchedulePause, error) {
+	return s.inForce(s.Ledger.Sweeps.SchedulePaused(ctx, schedule))
 }
 
 // inForce returns a pause that has not expired, nil for none.
-func (s *Sweeper) inForce(p ledger.SchedulePause, err error) (*ledger.SchedulePause, error) {
+func (s *Sweeper) inForce(p tables.SchedulePause, err error) (*tables.SchedulePause, error) {
 	switch {
 	case errors.Is(err, ledger.ErrNotFound), err == nil && p.Until != nil && !p.Until.After(s.Clock()):
 		return nil, nil //nolint:nilnil // it is not paused, which is no error
@@ -124,7 +125,7 @@ func (s *Sweeper) unpaused(ctx context.Context, r *scheduleRunner) error {
 
 // noteEnd appends that a schedule's pause has expired.
 func (s *Sweeper) noteEnd(ctx context.Context, r *scheduleRunner) error {
-	if _, err := s.Ledger.SchedulePaused(ctx, r.Name); errors.Is(err, ledger.ErrNotFound) {
+	if _, err := s.Ledger.Sweeps.SchedulePaused(ctx, r.Name); errors.Is(err, ledger.ErrNotFound) {
 		return nil
 	}
 	return s.Ledger.Write(ctx, func(tx *ledger.Tx) error {
@@ -141,7 +142,7 @@ func (s *Sweeper) noteEnd(ctx context.Context, r *scheduleRunner) error {
 
 // mayFire returns errPaused if the schedule is paused, except for a run that an operator
 // requests.
-func (s *Sweeper) mayFire(f firing, p ledger.SchedulePause, err error) error {
+func (s *Sweeper) mayFire(f firing, p tables.SchedulePause, err error) error {
 	held, err := s.inForce(p, err)
 	if err == nil && held != nil && !f.byHand {
 		return errPaused

@@ -121,6 +121,6 @@ func TestAPauseThatCannotBeIsRefused(t *testing.T) {
 	h.config.Schedules = nil
 	h.restart(t)
 	check(t, h.Resume(t.Context(), "keepalive", "ada", "it is gone"))
-	_, err := h.Ledger.SchedulePaused(t.Context(), "keepalive")
+	_, err := h.Ledger.Sweeps.SchedulePaused(t.Context(), "keepalive")
 	wantErr(t, err, ledger.ErrNotFound)
 }

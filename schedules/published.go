@@ -18,13 +18,13 @@ import (
 // has not accepted. They are not planned again: their money is reserved, and approval
 // was given or not needed. They are republished unchanged in case the stream lost them.
 func (s *reader) readOnItsWay(ctx context.Context, r *scheduleRunner, in *read) error {
-	slots, planned, err := s.Ledger.NotTakenIn(ctx, r.Name, in.Now.Add(-reservedFor))
+	slots, planned, err := s.Ledger.Sweeps.NotTakenIn(ctx, r.Name, in.Now.Add(-reservedFor))
 	if err != nil || len(slots) == 0 {
 		return err
 	}
 	fits, until := r.Match.Filter(in.Lists), in.Now.Add(r.RenewBefore)
 	due := func(id string, expected time.Time) (bool, error) {
-		p, err := s.Ledger.Listed(ctx, id)
+		p, err := s.Ledger.Sweeps.Listed(ctx, id)
 		if errors.Is(err, ledger.ErrNotFound) {
 			return false, nil
 		}
@@ -32,7 +32,7 @@ func (s *reader) readOnItsWay(ctx context.Context, r *scheduleRunner, in *read) 
 	}
 	in.OnItsWay = map[string]bool{}
 	for _, slot := range slots {
-		plan, err := s.Ledger.Plan(ctx, slot)
+		plan, err := s.Ledger.Sweeps.Plan(ctx, slot)
 		if _, gone := errors.AsType[*ledger.ArchivedError](err); gone { // it was held for long, then approved
 			continue
 		}
@@ -63,7 +63,7 @@ func (s *reader) addOnItsWay(ctx context.Context, in *read, raw json.RawMessage,
 		if still, err := due(id, c.ExpectExpiresAt[id]); err != nil || !still {
 			return err
 		}
-		tried, err := s.Ledger.SettledSince(ctx, id, since)
+		tried, err := s.Ledger.Operations.SettledSince(ctx, id, since)
 		if err != nil || tried { // by another command: the next one is a new attempt
 			return err
 		}

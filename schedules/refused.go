@@ -31,7 +31,7 @@ func (s *troubles) watchRefused(ctx context.Context) error {
 
 // checkRefused sets or clears the trouble of a schedule whose commands are refused.
 func (s *troubles) checkRefused(ctx context.Context, r *scheduleRunner) error {
-	x, err := s.Ledger.RefusedOf(ctx, r.Name, plans.IDPrefix(r.Name))
+	x, err := s.Ledger.Sweeps.RefusedOf(ctx, r.Name, plans.IDPrefix(r.Name))
 	if err != nil {
 		return fmt.Errorf("read the refused commands of %s: %w", r.Name, err)
 	}

@@ -86,9 +86,9 @@ func TestProxiesNoCommandCanNameAreCountedInLists(t *testing.T) {
 	if said := list[0].Why; !strings.Contains(said, "3 due, 1 to renew") || !strings.Contains(said, "2 skipped whose id or expiry no command can carry") {
 		t.Errorf("said: %q", said)
 	}
-	slots, err := h.Ledger.SlotsOf(t.Context(), "keepalive", 1)
+	slots, err := h.Ledger.Sweeps.SlotsOf(t.Context(), "keepalive", 1)
 	check(t, err)
-	planned, err := h.Ledger.Plan(t.Context(), slots[0])
+	planned, err := h.Ledger.Sweeps.Plan(t.Context(), slots[0])
 	check(t, err)
 	want(t, "counted in the fact", planned.Unusable, 2)
 }

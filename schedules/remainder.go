@@ -14,6 +14,7 @@ import (
 	"perennial/jobs/command"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/schedules/plans"
 )
 
@@ -24,7 +25,7 @@ type remainder struct {
 	taken    map[string]bool             // published by the run so far; nil: unknown
 	spent    int64                       // estimate of taken, in cents
 	canaries []string                    // published at an unknown price
-	wants    map[plans.Kind]ledger.Proxy // kinds that wait for their canary's price
+	wants    map[plans.Kind]tables.Proxy // kinds that wait for their canary's price
 	more     bool                        // the plan was full
 	left     fact.SweepLeft              // for display
 }
@@ -62,7 +63,7 @@ func (r *scheduleRunner) leave(rest *remainder) {
 // recall rebuilds the last run's remainder from the ledger, after a process ended during
 // a run, or an approval.
 func (s *Sweeper) recall(ctx context.Context, r *scheduleRunner) error {
-	last, err := s.Ledger.LastSlot(ctx, r.Name)
+	last, err := s.Ledger.Sweeps.LastSlot(ctx, r.Name)
 	if errors.Is(err, ledger.ErrNotFound) || err == nil && last.State != stateFinished {
 		return nil
 	}
@@ -73,7 +74,7 @@ func (s *Sweeper) recall(ctx context.Context, r *scheduleRunner) error {
 	if err != nil || !known || planned.Left == nil {
 		return err
 	}
-	if declined, err := s.Ledger.Declined(ctx, last); err != nil || declined != nil {
+	if declined, err := s.Ledger.Sweeps.Declined(ctx, last); err != nil || declined != nil {
 		return err
 	}
 	rest := &remainder{began: planned.Slot, more: true, left: *planned.Left}
@@ -88,8 +89,8 @@ func (s *Sweeper) recall(ctx context.Context, r *scheduleRunner) error {
 }
 
 // planOf reads the plan of a slot; known is false if a missing archive has it.
-func (s *Sweeper) planOf(ctx context.Context, slot ledger.Slot) (planned fact.SweepPlanned, known bool, err error) {
-	planned, err = s.Ledger.Plan(ctx, slot)
+func (s *Sweeper) planOf(ctx context.Context, slot tables.Slot) (planned fact.SweepPlanned, known bool, err error) {
+	planned, err = s.Ledger.Sweeps.Plan(ctx, slot)
 	if _, gone := errors.AsType[*ledger.ArchivedError](err); gone || errors.Is(err, ledger.ErrNotFound) {
 		return planned, false, nil
 	}
@@ -102,7 +103,7 @@ func (s *Sweeper) planOf(ctx context.Context, slot ledger.Slot) (planned fact.Sw
 // recallSpent sums what the parts of a run have published, and finds those of unknown
 // price.
 func (s *Sweeper) recallSpent(ctx context.Context, r *scheduleRunner, rest *remainder) error {
-	slots, err := s.Ledger.SlotsOf(ctx, r.Name, slotsRead)
+	slots, err := s.Ledger.Sweeps.SlotsOf(ctx, r.Name, slotsRead)
 	for err == nil && len(slots) > 0 {
 		for _, slot := range slots {
 			if slot.At.Before(rest.began) {
@@ -118,7 +119,7 @@ func (s *Sweeper) recallSpent(ctx context.Context, r *scheduleRunner, rest *rema
 				}
 			}
 		}
-		slots, err = s.Ledger.SlotsBefore(ctx, r.Name, slots[len(slots)-1].At, slotsRead)
+		slots, err = s.Ledger.Sweeps.SlotsBefore(ctx, r.Name, slots[len(slots)-1].At, slotsRead)
 	}
 	return err
 }
@@ -160,9 +161,9 @@ func (s *Sweeper) sweepRemainder(ctx context.Context, r *scheduleRunner) error {
 }
 
 // priced reports whether the price of a kind's canary is known.
-func (s *Sweeper) priced(ctx context.Context, wants map[plans.Kind]ledger.Proxy) bool {
+func (s *Sweeper) priced(ctx context.Context, wants map[plans.Kind]tables.Proxy) bool {
 	for _, like := range wants {
-		if paid, err := s.Ledger.LastPaid(ctx, like); err == nil && paid.Days > 0 {
+		if paid, err := s.Ledger.Fleet.LastPaid(ctx, like); err == nil && paid.Days > 0 {
 			return true
 		}
 	}
@@ -173,7 +174,7 @@ func (s *Sweeper) priced(ctx context.Context, wants map[plans.Kind]ledger.Proxy)
 func (s *Sweeper) count(ctx context.Context, r *scheduleRunner, rest *remainder) {
 	var unknown []string
 	for _, id := range rest.canaries {
-		paid, err := s.Ledger.PaidPerDay(ctx, id)
+		paid, err := s.Ledger.Fleet.PaidPerDay(ctx, id)
 		if err != nil || paid.Days == 0 {
 			unknown = append(unknown, id)
 			continue

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/schedules/plans"
 )
 
@@ -24,10 +24,10 @@ type RenewalOutlook struct {
 
 // RenewalOutlookFrom is what an outlook rests on.
 type RenewalOutlookFrom struct {
-	Proxy    ledger.Proxy
+	Proxy    tables.Proxy
 	Listed   bool                  // shown by a listing
 	Gone     bool                  // missing from the last complete listing
-	Renewals []ledger.ProxyRenewal // that name it, latest first
+	Renewals []tables.ProxyRenewal // that name it, latest first
 	Paused   string                // why the account sends no renewals, "" if it does
 	Now      time.Time
 	// Coverage is nil if unknown; the reason follows, "" while it is looked up.
@@ -91,7 +91,7 @@ func (f RenewalOutlookFrom) addLastRun(out *RenewalOutlook, of plans.Schedule) e
 }
 
 // open returns the open renewal of the proxy.
-func (f RenewalOutlookFrom) open() *ledger.ProxyRenewal {
+func (f RenewalOutlookFrom) open() *tables.ProxyRenewal {
 	for i := range f.Renewals {
 		if f.Renewals[i].Open {
 			return &f.Renewals[i]
@@ -100,7 +100,7 @@ func (f RenewalOutlookFrom) open() *ledger.ProxyRenewal {
 	return nil
 }
 
-func (f RenewalOutlookFrom) underWay(open *ledger.ProxyRenewal) RenewalOutlook {
+func (f RenewalOutlookFrom) underWay(open *tables.ProxyRenewal) RenewalOutlook {
 	switch {
 	case open.InReview:
 		return RenewalOutlook{Text: "It is not renewed: an earlier renewal is in review, and whether that was charged is not known: `perennial reviews show` has the evidence.", OperationID: open.OperationID}
@@ -161,7 +161,7 @@ func until(at *time.Time) string {
 // afterRenewal sets the outlook of a proxy that was not read since its last renewal
 // ended.
 func (f RenewalOutlookFrom) afterRenewal(out *RenewalOutlook) {
-	ended := slices.IndexFunc(f.Renewals, func(r ledger.ProxyRenewal) bool { return !r.Open })
+	ended := slices.IndexFunc(f.Renewals, func(r tables.ProxyRenewal) bool { return !r.Open })
 	if last := f.lastEnding(); last != nil && ended >= 0 && f.Renewals[ended].OperationID == last.OperationID {
 		out.Text, out.OperationID = "Its last renewal ended without renewing it: "+reasonOf(last)+". Schedules continue with it when its expiry has been read again.", last.OperationID
 		return
@@ -170,7 +170,7 @@ func (f RenewalOutlookFrom) afterRenewal(out *RenewalOutlook) {
 }
 
 // lastEnding returns the latest renewal that ended without renewing the proxy.
-func (f RenewalOutlookFrom) lastEnding() *ledger.ProxyRenewal {
+func (f RenewalOutlookFrom) lastEnding() *tables.ProxyRenewal {
 	for i, r := range f.Renewals {
 		if r.State == fact.LineFailed || r.State == fact.LineNotCharged || r.State == fact.LineSkipped {
 			return &f.Renewals[i]
@@ -179,7 +179,7 @@ func (f RenewalOutlookFrom) lastEnding() *ledger.ProxyRenewal {
 	return nil
 }
 
-func reasonOf(r *ledger.ProxyRenewal) string {
+func reasonOf(r *tables.ProxyRenewal) string {
 	if r.Reason != "" {
 		return r.Reason
 	}

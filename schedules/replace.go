@@ -13,6 +13,7 @@ import (
 	"perennial/jobs/command"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/queue"
 	"perennial/schedules/listing"
 	"perennial/schedules/plans"
@@ -29,7 +30,7 @@ func (s *replacer) replace(ctx context.Context, r *scheduleRunner) error {
 	if !r.Replace.Enabled || s.Offers == nil || s.Proxy == nil {
 		return nil
 	}
-	unsent, err := s.Ledger.UnsentReplacements(ctx, r.Name)
+	unsent, err := s.Ledger.Operations.UnsentReplacements(ctx, r.Name)
 	if err != nil {
 		return fmt.Errorf("read the replacements: %w", err)
 	}
@@ -43,7 +44,7 @@ func (s *replacer) replace(ctx context.Context, r *scheduleRunner) error {
 
 // replaceRefused records an order for each refused proxy, as many as the day allows.
 func (s *replacer) replaceRefused(ctx context.Context, r *scheduleRunner) (orders []json.RawMessage, err error) {
-	done, err := s.Ledger.ReplacedSince(ctx, r.Name, fact.StartOfDay(s.Clock(), r.calendar.Zone))
+	done, err := s.Ledger.Operations.ReplacedSince(ctx, r.Name, fact.StartOfDay(s.Clock(), r.calendar.Zone))
 	if err != nil {
 		return nil, fmt.Errorf("count the replacements: %w", err)
 	}
@@ -70,9 +71,9 @@ func (s *replacer) replaceRefused(ctx context.Context, r *scheduleRunner) (order
 }
 
 // refused lists the refused proxies by the ledger's table.
-func (s *replacer) refused(ctx context.Context, r *scheduleRunner) ([]ledger.Proxy, error) {
+func (s *replacer) refused(ctx context.Context, r *scheduleRunner) ([]tables.Proxy, error) {
 	now := s.providerNow()
-	all, err := s.Ledger.Refused(ctx, now.Add(-fact.Day), now.Add(r.RenewBefore), cmp.Or(r.Replace.After, plans.DefaultReplaceAfter))
+	all, err := s.Ledger.Operations.Refused(ctx, now.Add(-fact.Day), now.Add(r.RenewBefore), cmp.Or(r.Replace.After, plans.DefaultReplaceAfter))
 	if err != nil {
 		return nil, fmt.Errorf("read what the provider would not renew: %w", err)
 	}
@@ -81,7 +82,7 @@ func (s *replacer) refused(ctx context.Context, r *scheduleRunner) ([]ledger.Pro
 		return nil, err
 	}
 	fits := r.Match.Filter(lists)
-	return slices.DeleteFunc(all, func(p ledger.Proxy) bool { return !fits.Fits(p) }), nil
+	return slices.DeleteFunc(all, func(p tables.Proxy) bool { return !fits.Fits(p) }), nil
 }
 
 // stillRefused reads a proxy and checks again: an operator may have renewed it since the
@@ -102,14 +103,14 @@ func (s *replacer) stillRefused(ctx context.Context, r *scheduleRunner, id strin
 		return false, fmt.Errorf("store what %s is now: %w", id, err)
 	}
 	refused, err := s.refused(ctx, r)
-	return slices.ContainsFunc(refused, func(x ledger.Proxy) bool { return x.ProxyID == id }), err
+	return slices.ContainsFunc(refused, func(x tables.Proxy) bool { return x.ProxyID == id }), err
 }
 
 // market caches offers by filter: many proxies of one kind make one request.
 type market map[upstream.OfferFilter][]upstream.Offer
 
 // offerFor finds the offer for a replacement; ok is false if none fits.
-func (s *replacer) offerFor(ctx context.Context, r *scheduleRunner, p ledger.Proxy, m market) (offer upstream.Offer, ok bool, err error) {
+func (s *replacer) offerFor(ctx context.Context, r *scheduleRunner, p tables.Proxy, m market) (offer upstream.Offer, ok bool, err error) {
 	like := upstream.OfferFilter{CountryCode: p.CountryCode, Line: p.LineName, IPType: p.IPType, Quantity: 1, DurationDays: r.DurationDays}
 	offers, asked := m[like]
 	if !asked {
@@ -126,7 +127,7 @@ func (s *replacer) offerFor(ctx context.Context, r *scheduleRunner, p ledger.Pro
 }
 
 // replaceOne records the order, nil if nothing fits or no replacement is needed.
-func (s *replacer) replaceOne(ctx context.Context, r *scheduleRunner, p ledger.Proxy, m market) (json.RawMessage, error) {
+func (s *replacer) replaceOne(ctx context.Context, r *scheduleRunner, p tables.Proxy, m market) (json.RawMessage, error) {
 	offer, ok, err := s.offerFor(ctx, r, p, m)
 	if err != nil || !ok {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/schedules/plans"
 )
 
@@ -38,7 +39,7 @@ func TestTheRestOfASweepSurvivesARestart(t *testing.T) {
 			t.Fatalf("the rest waited for %s", waited)
 		}
 		synctest.Wait()
-		planned, err := b.Ledger.Plan(t.Context(), b.slots(1)[0])
+		planned, err := b.Ledger.Sweeps.Plan(t.Context(), b.slots(1)[0])
 		check(t, err)
 		want(t, "a part of the slot before", *planned.Of, b.slots(2)[1].At)
 	})
@@ -55,7 +56,7 @@ func TestALargeSweepGoesOnAfterARestart(t *testing.T) {
 	inBubble(t, hourly, due, func(t *testing.T, b *bench) {
 		paid(t, b.Ledger, "px_other", 300) // no canary
 		check(t, b.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
-			return tx.Observe(0, ledger.Proxy{ProxyID: "px_other", CountryCode: "US", SeenAt: time.Now()})
+			return tx.Observe(0, tables.Proxy{ProxyID: "px_other", CountryCode: "US", SeenAt: time.Now()})
 		}))
 		<-b.stream.arrived
 		synctest.Wait()
@@ -111,7 +112,7 @@ func TestWhatAnApprovedPlanLeftIsPlannedNext(t *testing.T) {
 	inBubble(t, s, due, func(t *testing.T, b *bench) {
 		paid(t, b.Ledger, "px_other", 300)
 		check(t, b.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
-			return tx.Observe(0, ledger.Proxy{ProxyID: "px_other", CountryCode: "US", SeenAt: time.Now()})
+			return tx.Observe(0, tables.Proxy{ProxyID: "px_other", CountryCode: "US", SeenAt: time.Now()})
 		}))
 		plan, err := b.RunNow(fewPlanned(t), "keepalive", "ann", "due")
 		check(t, err)
@@ -122,7 +123,7 @@ func TestWhatAnApprovedPlanLeftIsPlannedNext(t *testing.T) {
 		synctest.Wait()
 		last := b.slots(1)[0]
 		want(t, "the rest waits for an approval of its own", last.State, StateHeld)
-		planned, err := b.Ledger.Plan(t.Context(), last)
+		planned, err := b.Ledger.Sweeps.Plan(t.Context(), last)
 		check(t, err)
 		want(t, "of it", planned.Planned[0].Proxies, 1)
 		list, err := b.List(t.Context())

@@ -12,7 +12,7 @@ import (
 // failing ends renewals of px_1 that do not renew it, one an hour.
 func (h *rig) failing(t *testing.T, from, to int) {
 	t.Helper()
-	px, err := h.Ledger.Proxy(t.Context(), "px_1")
+	px, err := h.Ledger.Fleet.Proxy(t.Context(), "px_1")
 	check(t, err)
 	for n := from; n <= to; n++ {
 		h.watch.add(time.Hour)
@@ -49,7 +49,7 @@ func TestTheFifthEndingWithoutARenewalGoesToReview(t *testing.T) {
 		want(t, "reason", why(h.sweep(t), "px_1"), plans.ReasonPerson)
 	}
 	want(t, "facts", h.facts(t, before), []string{"sweep.planned", "sweep.finished", "proxy.review", "sweep.planned", "sweep.finished"})
-	reviews, err := h.Ledger.Reviews(t.Context())
+	reviews, err := h.Ledger.Operations.Reviews(t.Context())
 	check(t, err)
 	if len(reviews) != 1 || reviews[0].ProxyID != "px_1" || reviews[0].OperationID != "earlier-px_1-5/0001" || !reviews[0].Ended {
 		t.Fatalf("in review: %+v", reviews)
@@ -81,7 +81,7 @@ func TestAProxyThatARenewalDoesNotBringBackIsPaidForOnce(t *testing.T) {
 	h.paid(t, "px_2", 300)
 	want(t, "expired, not renewed yet", ids(h.sweep(t)), []string{"px_1"})
 	renewedTo := func(n int) {
-		px, err := h.Ledger.Proxy(t.Context(), "px_1")
+		px, err := h.Ledger.Fleet.Proxy(t.Context(), "px_1")
 		check(t, err)
 		renewal(t, h.Ledger, n, "px_1", "succeeded", 300, *px.ExpiresAt)
 		h.watch.add(2 * time.Second)
@@ -99,7 +99,7 @@ func TestAProxyThatARenewalDoesNotBringBackIsPaidForOnce(t *testing.T) {
 	for range 2 {
 		want(t, "expired still", why(plan(), "px_1"), plans.ReasonInVain)
 	}
-	reviews, err := h.Ledger.Reviews(t.Context())
+	reviews, err := h.Ledger.Operations.Reviews(t.Context())
 	check(t, err)
 	if len(reviews) != 1 || reviews[0].ProxyID != "px_1" || reviews[0].OperationID != "earlier-px_1-1/0001" {
 		t.Fatalf("in review: %+v", reviews)
@@ -120,7 +120,7 @@ func TestAProxyRenewedAfterAllLeavesReview(t *testing.T) {
 	for name, renewed := range map[string]func(h *rig){
 		"by a command": func(h *rig) { renewal(t, h.Ledger, 6, "px_1", "succeeded", 300, noon.Add(70*time.Hour)) },
 		"by hand": func(h *rig) {
-			px, err := h.Ledger.Proxy(t.Context(), "px_1")
+			px, err := h.Ledger.Fleet.Proxy(t.Context(), "px_1")
 			check(t, err)
 			later := px.ExpiresAt.Add(30 * fact.Day)
 			px.ExpiresAt = &later
@@ -141,7 +141,7 @@ func TestAProxyRenewedAfterAllLeavesReview(t *testing.T) {
 
 func (h *rig) inReview(t *testing.T) int64 {
 	t.Helper()
-	n, err := h.Ledger.CountReviews(t.Context())
+	n, err := h.Ledger.Operations.CountReviews(t.Context())
 	check(t, err)
 	return n
 }

@@ -14,6 +14,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/failpoint"
+	"perennial/ledger/tables"
 	"perennial/schedules/plans"
 	"perennial/upstream"
 )
@@ -80,9 +81,9 @@ func (b *bench) end() {
 	wantErr(b.t, <-b.done, context.Canceled)
 }
 
-func (b *bench) slots(limit int) []ledger.Slot {
+func (b *bench) slots(limit int) []tables.Slot {
 	b.t.Helper()
-	slots, err := b.Ledger.SlotsOf(b.t.Context(), "keepalive", limit)
+	slots, err := b.Ledger.Sweeps.SlotsOf(b.t.Context(), "keepalive", limit)
 	check(b.t, err)
 	return slots
 }
@@ -119,7 +120,7 @@ func TestSlotsMissedWhileDownAreRunOnceTogetherAndReported(t *testing.T) {
 			states = append(states, s.State)
 		}
 		want(t, "states, the newest first", states, []string{stateFinished, "missed", "missed", "missed", stateFinished})
-		planned, err := b.Ledger.Plan(t.Context(), slots[0])
+		planned, err := b.Ledger.Sweeps.Plan(t.Context(), slots[0])
 		check(t, err)
 		want(t, "served slots", len(planned.Missed), 3)
 	})
@@ -158,9 +159,9 @@ func TestASweepGoesOnOnceItsCanaryHasAPrice(t *testing.T) {
 		}
 		synctest.Wait()
 		slots := b.slots(2)
-		rest, err := b.Ledger.SlotResult(t.Context(), slots[0])
+		rest, err := b.Ledger.Sweeps.SlotResult(t.Context(), slots[0])
 		check(t, err)
-		first, err := b.Ledger.SlotResult(t.Context(), slots[1])
+		first, err := b.Ledger.Sweeps.SlotResult(t.Context(), slots[1])
 		check(t, err)
 		want(t, "the first continues none", first.Continues, nil)
 		want(t, "the rest continues the first", rest.Continues, &slots[1].At)
@@ -231,7 +232,7 @@ func TestASlotBetweenTwoReadingsOfTheClockFires(t *testing.T) {
 			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 			defer stop()
 			wantErr(t, s.follow(ctx, s.runners[0]), context.DeadlineExceeded)
-			slots, err := l.SlotsOf(t.Context(), "keepalive", 10)
+			slots, err := l.Sweeps.SlotsOf(t.Context(), "keepalive", 10)
 			check(t, errors.Join(err, l.Close()))
 			want(t, fmt.Sprintf("slots where it stood still before reading %d", still), len(slots), 1)
 		})

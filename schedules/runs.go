@@ -8,19 +8,20 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/ledger/tables"
 )
 
 // Run is one run of a schedule and its result. Due is from its first slot; Outcome,
 // Skipped and Reason are from its last; the others are sums.
 type Run struct {
-	ledger.SlotResult
+	tables.SlotResult
 
 	Began time.Time
-	Slots []ledger.Slot // newest first
+	Slots []tables.Slot // newest first
 }
 
 // Last returns the last slot of the run.
-func (r *Run) Last() ledger.Slot { return r.Slots[0] }
+func (r *Run) Last() tables.Slot { return r.Slots[0] }
 
 // Whole reports whether the run's first slot was read.
 func (r *Run) Whole() bool { return r.Slots[len(r.Slots)-1].At.Equal(r.Began) }
@@ -28,7 +29,7 @@ func (r *Run) Whole() bool { return r.Slots[len(r.Slots)-1].At.Equal(r.Began) }
 // Runs lists the runs of a schedule's last slots, newest first. limit bounds these
 // slots. For a run that began earlier, up to partsRead more are read.
 func Runs(ctx context.Context, l *ledger.Ledger, schedule string, limit int) (all []*Run, err error) {
-	slots, err := l.SlotsOf(ctx, schedule, limit)
+	slots, err := l.Sweeps.SlotsOf(ctx, schedule, limit)
 	for _, slot := range slots {
 		if all, err = addSlot(ctx, l, all, slot); err != nil {
 			return nil, err
@@ -38,7 +39,7 @@ func Runs(ctx context.Context, l *ledger.Ledger, schedule string, limit int) (al
 		return all, err
 	}
 	shown := len(all)
-	slots, err = l.SlotsBefore(ctx, schedule, slots[len(slots)-1].At, partsRead)
+	slots, err = l.Sweeps.SlotsBefore(ctx, schedule, slots[len(slots)-1].At, partsRead)
 	for _, slot := range slots {
 		if all, err = addSlot(ctx, l, all, slot); err != nil || all[shown-1].Whole() {
 			break
@@ -48,8 +49,8 @@ func Runs(ctx context.Context, l *ledger.Ledger, schedule string, limit int) (al
 }
 
 // addSlot adds an earlier slot to its run.
-func addSlot(ctx context.Context, l *ledger.Ledger, all []*Run, slot ledger.Slot) ([]*Run, error) {
-	x, err := l.SlotResult(ctx, slot)
+func addSlot(ctx context.Context, l *ledger.Ledger, all []*Run, slot tables.Slot) ([]*Run, error) {
+	x, err := l.Sweeps.SlotResult(ctx, slot)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +61,7 @@ func addSlot(ctx context.Context, l *ledger.Ledger, all []*Run, slot ledger.Slot
 	i := slices.IndexFunc(all, func(r *Run) bool { return r.Began.Equal(began) })
 	if i < 0 {
 		x.Continues = nil
-		return append(all, &Run{SlotResult: x, Began: began, Slots: []ledger.Slot{slot}}), nil
+		return append(all, &Run{SlotResult: x, Began: began, Slots: []tables.Slot{slot}}), nil
 	}
 	r := all[i]
 	r.Slots = append(r.Slots, slot)

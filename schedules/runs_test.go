@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"perennial/ledger"
+	"perennial/ledger/tables"
 )
 
 // TestARunCountsItsContinuations: the renewal that learns the price and those after it are one
@@ -26,7 +26,7 @@ func TestARunCountsItsContinuations(t *testing.T) {
 			r := all[0]
 			want(t, "slots", len(r.Slots), 2)
 			want(t, "due, renewed, skipped, charged", []int64{*r.Due, r.Renewed, r.Skipped, r.ChargedCents}, []int64{3, 2, 1, 600})
-			want(t, "outcome", r.Outcome, ledger.OutcomeOverBudget)
+			want(t, "outcome", r.Outcome, tables.OutcomeOverBudget)
 		}
 		list, err := b.List(t.Context())
 		check(t, err)

@@ -9,12 +9,13 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/schedules/plans"
 )
 
 func TestEveryFieldOfAProxyNarrowsASchedule(t *testing.T) {
 	start := noon.AddDate(0, 0, -3)
-	p := ledger.Proxy{
+	p := tables.Proxy{
 		ProxyID: "px_1", Status: "active", Protocol: "socks5", StartsAt: &start, Labels: map[string]string{"team": "ads", "ticket": "OPS-7"},
 	}
 	for name, test := range map[string]struct {

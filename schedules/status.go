@@ -16,6 +16,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/chain"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/schedules/plans"
 )
 
@@ -28,14 +29,14 @@ type Status struct {
 	Timezone    string                `json:"timezone" doc:"The time zone of the days and scheduled times."`
 	LastSlot    *time.Time            `json:"last_slot,omitempty" doc:"The scheduled time of the last run."`
 	State       string                `json:"state,omitempty" doc:"The state of the last run: planned, held, finished or missed."` // of the last slot: planned | held | finished | missed
-	Result      *ledger.SlotResult    `json:"result,omitempty" doc:"'result' is the result of the last run so far, including its further plans."`
+	Result      *tables.SlotResult    `json:"result,omitempty" doc:"'result' is the result of the last run so far, including its further plans."`
 	Currency    string                `json:"currency,omitempty" doc:"The currency of the amounts."`
 	NextSlot    *time.Time            `json:"next_slot,omitempty" doc:"The next scheduled time."`
 	Plan        string                `json:"plan,omitempty" doc:"The hash of the plan that needs approval."`
 	Why         string                `json:"why" doc:"How the last run ended."`
 	Problem     string                `json:"problem,omitempty" doc:"Why a due run fails; the run is retried."`
 	Left        *fact.SweepLeft       `json:"left,omitempty" doc:"'left' describes the proxies with which the last run continues."`
-	Paused      *ledger.SchedulePause `json:"paused,omitempty" doc:"'paused' is the pause of the schedule; until it ends, no run starts."`
+	Paused      *tables.SchedulePause `json:"paused,omitempty" doc:"'paused' is the pause of the schedule; until it ends, no run starts."`
 	Removed     string                `json:"removed,omitempty" doc:"'removed' says that the schedule is no longer configured, what still counts, and what to do."`
 	MatchesNone string                `json:"matches_none,omitempty" doc:"'matches_none' is a warning if the match selects no listed proxy, else \"\"."`
 }
@@ -84,7 +85,7 @@ func (s *Sweeper) statusOf(ctx context.Context, r *scheduleRunner, currency stri
 	if one.Paused, err = s.PauseOf(ctx, r.Name); err != nil {
 		return one, err
 	}
-	last, err := s.Ledger.LastSlot(ctx, r.Name)
+	last, err := s.Ledger.Sweeps.LastSlot(ctx, r.Name)
 	ran := err == nil
 	if errors.Is(err, ledger.ErrNotFound) {
 		last.At, err = s.since(ctx, r.Name)
@@ -110,7 +111,7 @@ func (s *Sweeper) statusOf(ctx context.Context, r *scheduleRunner, currency stri
 	if rest := r.rest.Load(); rest != nil {
 		one.Left = &rest.left
 	}
-	if one.MatchesNone, err = MatchesNone(ctx, s.Ledger, r.Schedule, s.ReadFile); err != nil && ctx.Err() != nil {
+	if one.MatchesNone, err = MatchesNone(ctx, s.Ledger.Fleet, r.Schedule, s.ReadFile); err != nil && ctx.Err() != nil {
 		return one, ctx.Err() // the run reports an unreadable list
 	}
 	if one.State == StateHeld {
@@ -122,7 +123,7 @@ func (s *Sweeper) statusOf(ctx context.Context, r *scheduleRunner, currency stri
 // since returns the instant from which a schedule that has not run counts, zero if none is
 // recorded.
 func (s *Sweeper) since(ctx context.Context, schedule string) (time.Time, error) {
-	calendar, err := s.Ledger.ScheduleCalendar(ctx, schedule)
+	calendar, err := s.Ledger.Sweeps.ScheduleCalendar(ctx, schedule)
 	if errors.Is(err, ledger.ErrNotFound) {
 		err = nil
 	}
@@ -150,7 +151,7 @@ const dueNow = 10 * time.Second
 
 // nextSlot returns the slot that is due now and has no plan yet, else the next one; nil if
 // none follows. last is the latest slot with a plan.
-func (r *scheduleRunner) nextSlot(now time.Time, paused *ledger.SchedulePause, last time.Time) *time.Time {
+func (r *scheduleRunner) nextSlot(now time.Time, paused *tables.SchedulePause, last time.Time) *time.Time {
 	next := r.fires(now, paused)
 	if !last.IsZero() && paused == nil {
 		if due := r.calendar.Next(last); !due.IsZero() && !due.After(now) && now.Before(r.calendar.Start(due).Add(dueNow)) {
@@ -165,7 +166,7 @@ func (r *scheduleRunner) nextSlot(now time.Time, paused *ledger.SchedulePause, l
 
 // fires returns when the schedule fires next. Slots of a pause are served when it ends.
 // It returns zero if it never fires, or an operator must resume it.
-func (r *scheduleRunner) fires(now time.Time, paused *ledger.SchedulePause) time.Time {
+func (r *scheduleRunner) fires(now time.Time, paused *tables.SchedulePause) time.Time {
 	next := r.calendar.Next(now)
 	switch {
 	case paused == nil || next.IsZero():
@@ -182,7 +183,7 @@ func (r *scheduleRunner) fires(now time.Time, paused *ledger.SchedulePause) time
 type Next struct {
 	Schedule string
 	Next     time.Time
-	Paused   *ledger.SchedulePause // nil: not paused
+	Paused   *tables.SchedulePause // nil: not paused
 }
 
 // Slots returns the next slot of every schedule, in the order of the configuration.
@@ -214,7 +215,7 @@ func (s *Sweeper) PlanNow(ctx context.Context, schedule string) (plans.Plan, err
 		err = s.offers.addListPrices(ctx, r, &plan.Plan)
 	}
 	if err == nil && plan.NeedsApproval {
-		held, errHeld := s.Ledger.HeldSlots(ctx, plan.Hash)
+		held, errHeld := s.Ledger.Sweeps.HeldSlots(ctx, plan.Hash)
 		if err = errHeld; len(held) > 0 {
 			plan.State = StateHeld
 		}
@@ -257,7 +258,7 @@ func runnerOf(runners []*scheduleRunner, name string) (*scheduleRunner, error) {
 }
 
 // why returns how a slot ended, or why its plan is on hold.
-func (s *Sweeper) why(ctx context.Context, slot ledger.Slot) (string, error) {
+func (s *Sweeper) why(ctx context.Context, slot tables.Slot) (string, error) {
 	said, err := s.said(ctx, slot)
 	if err == nil && slot.State == StateHeld {
 		var before []string
@@ -269,7 +270,7 @@ func (s *Sweeper) why(ctx context.Context, slot ledger.Slot) (string, error) {
 
 // said returns how a slot ended, from its facts. The facts of a held plan are in the
 // plan's transaction.
-func (s *Sweeper) said(ctx context.Context, slot ledger.Slot) (said []string, err error) {
+func (s *Sweeper) said(ctx context.Context, slot tables.Slot) (said []string, err error) {
 	const around = 8
 	rows, err := s.Ledger.Rows(ctx, max(slot.Seq-around, 0), 2*around)
 	if gone, ok := errors.AsType[*ledger.ArchivedError](err); ok {
@@ -313,14 +314,14 @@ const declinedWithin = 20
 
 // declinedBefore says that the plan on hold is one that an operator has declined: the same
 // proxies at the same cost have the same hash.
-func (s *Sweeper) declinedBefore(ctx context.Context, held ledger.Slot) ([]string, error) {
-	slots, err := s.Ledger.SlotsOf(ctx, held.Schedule, declinedWithin)
+func (s *Sweeper) declinedBefore(ctx context.Context, held tables.Slot) ([]string, error) {
+	slots, err := s.Ledger.Sweeps.SlotsOf(ctx, held.Schedule, declinedWithin)
 	for _, slot := range slots {
 		if err != nil || slot.Plan != held.Plan {
 			continue
 		}
 		var declined *fact.SweepFinished
-		if declined, err = s.Ledger.Declined(ctx, slot); declined != nil {
+		if declined, err = s.Ledger.Sweeps.Declined(ctx, slot); declined != nil {
 			return []string{fmt.Sprintf("it is the plan that %s declined before: %s", fact.Signed(declined.By, declined.User), declined.Reason)}, err
 		}
 	}
@@ -328,8 +329,8 @@ func (s *Sweeper) declinedBefore(ctx context.Context, held ledger.Slot) ([]strin
 }
 
 // answerTo describes the operator's answer to the plan of a held slot that has ended.
-func (s *Sweeper) answerTo(ctx context.Context, slot ledger.Slot) (string, error) {
-	declined, err := s.Ledger.Declined(ctx, slot)
+func (s *Sweeper) answerTo(ctx context.Context, slot tables.Slot) (string, error) {
+	declined, err := s.Ledger.Sweeps.Declined(ctx, slot)
 	if declined == nil {
 		return "approved by a person", err
 	}
@@ -337,7 +338,7 @@ func (s *Sweeper) answerTo(ctx context.Context, slot ledger.Slot) (string, error
 }
 
 // nameThen returns the name of a slot's schedule when its facts were written.
-func nameThen(rows []chain.Row, slot ledger.Slot) string {
+func nameThen(rows []chain.Row, slot tables.Slot) string {
 	for _, row := range rows {
 		if row.Seq != slot.Seq {
 			continue
@@ -383,6 +384,32 @@ func planSaid(f fact.SweepPlanned, held bool, currency string) string {
 	}
 	if n := len(f.Missed); n > 0 {
 		text += fmt.Sprintf(", in place of %d missed run(s)", n)
+	}
+	return text
+}
+
+// Continues says what the last run continues with, "" if it does not.
+func (s Status) Continues() string {
+	if s.Left == nil || s.State != stateFinished {
+		return ""
+	}
+	return LeftText(*s.Left)
+}
+
+// LeftText says what a run continues with.
+func LeftText(x fact.SweepLeft) string {
+	text := fmt.Sprintf("%d more are due: they follow in this run as far as its budgets allow", x.Proxies)
+	if x.Proxies == 1 {
+		text = "1 more is due: it follows in this run if its budgets allow it"
+	}
+	switch {
+	case x.Unpriced > 0 && x.Unpriced == x.Proxies:
+		text += ", once the price is known"
+	case x.Unpriced > 0:
+		text += fmt.Sprintf(", %d of them once their price is known", x.Unpriced)
+	}
+	if x.FirstExpiresAt != nil {
+		text += "; the first expires at " + x.FirstExpiresAt.Format(time.RFC3339)
 	}
 	return text
 }

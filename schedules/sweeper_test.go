@@ -69,7 +69,7 @@ func TestASweepCutByACrashIsRepublishedUnchanged(t *testing.T) {
 	_, err = h.resumePlanned(t.Context(), h.runners[0])
 	check(t, err)
 	want(t, "published", h.stream.raw, []string{string(planned.Commands[0])})
-	last, err := h.Ledger.LastSlot(t.Context(), "keepalive")
+	last, err := h.Ledger.Sweeps.LastSlot(t.Context(), "keepalive")
 	check(t, err)
 	want(t, "state", last.State, stateFinished)
 }
@@ -95,7 +95,7 @@ func TestAPlanOverTheApprovalLimitWaitsAndStaysExact(t *testing.T) {
 	h.restart(t)
 	check(t, h.Approve(t.Context(), plan.Hash, "ada", "checked"))
 	want(t, "published", h.stream.raw, []string{string(plan.Commands[0])})
-	held, err := h.Ledger.HeldSlots(t.Context(), plan.Hash)
+	held, err := h.Ledger.Sweeps.HeldSlots(t.Context(), plan.Hash)
 	check(t, err)
 	want(t, "still held", len(held), 0)
 	wantErr(t, h.Approve(t.Context(), plan.Hash, "ada", "checked"), ErrNoPlan)

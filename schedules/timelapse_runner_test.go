@@ -152,7 +152,7 @@ func (y *year) record(op fact.Operation, d decide.Decision, observed map[string]
 
 func (y *year) operation(id string) fact.Operation {
 	y.t.Helper()
-	op, err := y.ledger.Operation(y.t.Context(), id)
+	op, err := y.ledger.Operations.Operation(y.t.Context(), id)
 	check(y.t, err)
 	return op
 }
@@ -179,7 +179,7 @@ func (y *year) precheck(w work, ref fact.Ref) (ids []string, observed map[string
 // out at the provider what was charged.
 func (y *year) answer() {
 	y.t.Helper()
-	waiting, err := y.ledger.OperationsIn(y.t.Context(), fact.StateReview, 100)
+	waiting, err := y.ledger.Operations.OperationsIn(y.t.Context(), fact.StateReview, 100)
 	check(y.t, err)
 	if len(waiting) == 0 {
 		return

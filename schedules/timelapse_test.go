@@ -86,7 +86,7 @@ func (y *year) audit() {
 		}
 		last[c.ProxyID] = when
 	}
-	balance, err := y.ledger.Balance(y.t.Context(), "main")
+	balance, err := y.ledger.Money.Balance(y.t.Context(), "main")
 	check(y.t, err)
 	wallet, err := y.client.Wallet(y.t.Context())
 	check(y.t, err)

@@ -14,6 +14,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/queue/publish"
 	"perennial/schedules/plans"
 	"perennial/upstream"
@@ -218,7 +219,7 @@ func forMoney(reason string) bool {
 func (y *year) countLost() {
 	y.t.Helper()
 	now := y.watch.Now()
-	check(y.t, y.ledger.Expiring(y.t.Context(), now, func(p ledger.Proxy) error {
+	check(y.t, y.ledger.Fleet.Expiring(y.t.Context(), now, func(p tables.Proxy) error {
 		key := p.ProxyID + p.ExpiresAt.String()
 		if _, known := y.lost[key]; !known {
 			y.lost[key] = y.planned[key]
@@ -235,7 +236,7 @@ func (y *year) renewByHand() {
 	id, key := fmt.Sprintf("px_us_%d", 1+y.random.IntN(10)), fmt.Sprintf("by-hand-%d", y.byHand)
 	y.handKeys[key] = true
 	var chosen string
-	check(y.t, y.ledger.Expiring(y.t.Context(), y.watch.Now().Add(120*time.Hour), func(p ledger.Proxy) error {
+	check(y.t, y.ledger.Fleet.Expiring(y.t.Context(), y.watch.Now().Add(120*time.Hour), func(p tables.Proxy) error {
 		if chosen == "" || y.chance(10) {
 			chosen = p.ProxyID
 		}

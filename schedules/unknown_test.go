@@ -39,7 +39,7 @@ func TestWhatIsNotKnownIsNull(t *testing.T) {
 				paid(t, l, p.ProxyID, 300)
 			}
 		}
-		p, err := plans.Make(t.Context(), in, l)
+		p, err := plans.Make(t.Context(), in, plans.HistoryOf(l.Queries))
 		check(t, err)
 		var included, left fact.Sum
 		for _, x := range p.Included {

@@ -12,6 +12,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/sleep"
+	"perennial/ledger/tables"
 )
 
 const (
@@ -68,7 +69,7 @@ func (s *expiries) watchExpiries(ctx context.Context) error {
 // Within several thresholds only the nearest is published. Expiries before the account
 // was bound are not published.
 func (s *expiries) Warn(ctx context.Context) error {
-	opened, err := s.Ledger.OpenedAt(ctx)
+	opened, err := s.Ledger.Money.OpenedAt(ctx)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return nil
 	}
@@ -76,8 +77,8 @@ func (s *expiries) Warn(ctx context.Context) error {
 		return err
 	}
 	now := s.providerNow()
-	err = s.appendEach(ctx, func() ([]ledger.Proxy, error) { return s.Ledger.UnreportedExpired(ctx, opened, now, warnBatch) },
-		func(p ledger.Proxy) fact.Fact {
+	err = s.appendEach(ctx, func() ([]tables.Proxy, error) { return s.Ledger.Fleet.UnreportedExpired(ctx, opened, now, warnBatch) },
+		func(p tables.Proxy) fact.Fact {
 			return fact.ProxyExpired{ProxyID: p.ProxyID, ExpiresAt: *p.ExpiresAt}
 		})
 	from := now
@@ -86,8 +87,8 @@ func (s *expiries) Warn(ctx context.Context) error {
 		if err != nil {
 			break
 		}
-		err = s.appendEach(ctx, func() ([]ledger.Proxy, error) { return s.Ledger.Unwarned(ctx, from, until, threshold, warnBatch) },
-			func(p ledger.Proxy) fact.Fact {
+		err = s.appendEach(ctx, func() ([]tables.Proxy, error) { return s.Ledger.Fleet.Unwarned(ctx, from, until, threshold, warnBatch) },
+			func(p tables.Proxy) fact.Fact {
 				return fact.ProxyExpiring{ProxyID: p.ProxyID, ExpiresAt: *p.ExpiresAt, ThresholdSeconds: int64(threshold / time.Second)}
 			})
 		from = until
@@ -97,7 +98,7 @@ func (s *expiries) Warn(ctx context.Context) error {
 
 // appendEach appends a fact for each proxy that find returns, in batches, until there
 // are none.
-func (s *expiries) appendEach(ctx context.Context, find func() ([]ledger.Proxy, error), f func(ledger.Proxy) fact.Fact) error {
+func (s *expiries) appendEach(ctx context.Context, find func() ([]tables.Proxy, error), f func(tables.Proxy) fact.Fact) error {
 	for {
 		found, err := find()
 		if err != nil || len(found) == 0 {

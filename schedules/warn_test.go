@@ -9,6 +9,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
 // told lists the warnings of a journal after a row, in order.
@@ -62,7 +63,7 @@ func TestWhatExpiredBeforeTheAccountWasBoundIsNoNews(t *testing.T) {
 	h.open(t)
 	old, recent := noon.Add(-time.Minute), noon.Add(time.Minute)
 	check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
-		return tx.Observe(1, ledger.Proxy{ProxyID: "px_old", ExpiresAt: &old, SeenAt: noon}, ledger.Proxy{ProxyID: "px_recent", ExpiresAt: &recent, SeenAt: noon})
+		return tx.Observe(1, tables.Proxy{ProxyID: "px_old", ExpiresAt: &old, SeenAt: noon}, tables.Proxy{ProxyID: "px_recent", ExpiresAt: &recent, SeenAt: noon})
 	}))
 	h.watch.add(time.Hour)
 	check(t, h.Warn(t.Context()))

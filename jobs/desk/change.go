@@ -5,6 +5,7 @@ package desk
 import (
 	"context"
 	"errors"
+
 	"perennial/jobs/command"
 	"perennial/jobs/inspect"
 	"perennial/ledger/fact"
@@ -63,12 +64,12 @@ const laterLooked = 100
 
 // unrenewed refuses an operation if a later one has renewed a proxy of it, or may.
 func (d *Desk) unrenewed(ctx context.Context, o fact.Operation) error {
-	lines, err := d.c.Ledger.Lines(ctx, o.ID)
+	lines, err := d.c.Ledger.Operations.Lines(ctx, o.ID)
 	if err != nil {
 		return err
 	}
 	for _, x := range lines {
-		later, err := d.c.Ledger.NamedAfter(ctx, x.ProxyID, o, laterLooked)
+		later, err := d.c.Ledger.Operations.NamedAfter(ctx, x.ProxyID, o, laterLooked)
 		if err != nil {
 			return err
 		}

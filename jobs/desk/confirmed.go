@@ -46,7 +46,7 @@ func (d *Desk) amountConfirmed(ctx context.Context, o fact.Operation, x Resoluti
 	if err != nil {
 		return err
 	}
-	balance, err := d.c.Ledger.Balance(ctx, "")
+	balance, err := d.c.Ledger.Money.Balance(ctx, "")
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (d *Desk) expected(ctx context.Context, o fact.Operation, x Resolution, ord
 	if x.OrderNo != "" && order.TotalCents != nil {
 		return *order.TotalCents, *order.TotalCents, 0, nil
 	}
-	lines, err := d.c.Ledger.Lines(ctx, o.ID)
+	lines, err := d.c.Ledger.Operations.Lines(ctx, o.ID)
 	if err != nil {
 		return 0, 0, 0, err
 	}

@@ -112,7 +112,7 @@ func (p *pending) round(ctx context.Context, what target) (moved int, err error)
 		return 0, err
 	}
 	p.commandID, p.of = records[0].CommandID, of
-	all, err := p.ledger.OperationsOf(ctx, p.commandID)
+	all, err := p.ledger.Operations.OperationsOf(ctx, p.commandID)
 	if err != nil {
 		return 0, err
 	}
@@ -217,11 +217,11 @@ func statesText(states []fact.State, word string) string {
 // operationsOf returns the operation of the id, or every operation of the command.
 func operationsOf(ctx context.Context, l *ledger.Ledger, what target) (all []fact.Operation, of fact.Ref, err error) {
 	id := what.id
-	one, opErr := l.Operation(ctx, id)
+	one, opErr := l.Operations.Operation(ctx, id)
 	if what.as == inspect.AsCommand {
 		opErr = ledger.ErrNotFound
 	}
-	accepted, err := l.Acceptance(ctx, id)
+	accepted, err := l.Operations.Acceptance(ctx, id)
 	if what.as == inspect.AsOperation {
 		err = ledger.ErrNotFound
 	}
@@ -229,10 +229,10 @@ func operationsOf(ctx context.Context, l *ledger.Ledger, what target) (all []fac
 	case err == nil && opErr == nil:
 		return nil, of, command.Refuse("%s is the id of a command, and of an operation of command %s: say which, with command_id or operation_id (--as command or --as operation)", id, one.CommandID)
 	case opErr == nil:
-		accepted, err := l.Acceptance(ctx, one.CommandID)
+		accepted, err := l.Operations.Acceptance(ctx, one.CommandID)
 		return []fact.Operation{one}, accepted.Ref, err
 	case errors.Is(err, ledger.ErrNotFound):
-		if _, known := l.Rejection(ctx, id); known == nil {
+		if _, known := l.Operations.Rejection(ctx, id); known == nil {
 			return nil, of, command.Refuse("%s was refused on arrival. %s", id, inspect.RefusedNext)
 		}
 		return nil, of, command.RefuseUnknown("%s is not an accepted command or an operation: see `perennial operations list`", id)
@@ -240,6 +240,6 @@ func operationsOf(ctx context.Context, l *ledger.Ledger, what target) (all []fac
 	if err != nil {
 		return nil, of, err
 	}
-	records, err := l.OperationsOf(ctx, id)
+	records, err := l.Operations.OperationsOf(ctx, id)
 	return records, accepted.Ref, err
 }

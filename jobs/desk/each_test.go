@@ -82,7 +82,7 @@ func TestWhatChangesDuringAChangeIsDecidedAgain(t *testing.T) {
 		t.Fatalf("%d changed, %v", n, err)
 	}
 	for i, want := range []fact.State{fact.StateRejected, fact.StateRejected, fact.StateSending} {
-		if o, err := d.c.Ledger.Operation(t.Context(), ops[i].OperationID); err != nil || o.State != want {
+		if o, err := d.c.Ledger.Operations.Operation(t.Context(), ops[i].OperationID); err != nil || o.State != want {
 			t.Errorf("%s is %s, want %s: %v", o.ID, o.State, want, err)
 		}
 	}
@@ -146,7 +146,7 @@ func TestRetryMakesEachOperationAgainOnce(t *testing.T) {
 	}
 	cancelled(d.Cancel(t.Context(), "keep", "ada", "x"))
 	cancelled(d.Retry(t.Context(), "keep", "ada", "x"))
-	if all, err := d.c.Ledger.OperationsOf(t.Context(), "keep"); err != nil || len(all) != 6 {
+	if all, err := d.c.Ledger.Operations.OperationsOf(t.Context(), "keep"); err != nil || len(all) != 6 {
 		t.Errorf("%d operations, %v", len(all), err)
 	}
 	if n, err := d.Retry(t.Context(), "keep", "ada", "x"); n != 0 || err == nil {

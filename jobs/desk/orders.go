@@ -27,14 +27,14 @@ func (d *Desk) named(ctx context.Context, o fact.Operation, x Resolution) (read 
 	case o.OrderNo != "":
 		return read, command.Refuse("%s has order %s already", o.ID, o.OrderNo)
 	}
-	other, err := d.c.Ledger.OrderOperation(ctx, x.OrderNo)
+	other, err := d.c.Ledger.Money.OrderOperation(ctx, x.OrderNo)
 	if err == nil {
 		return read, command.Refuse("order %s belongs to %s, and not to %s: see `perennial status %s`", x.OrderNo, other.ID, o.ID, other.CommandID)
 	}
 	if !errors.Is(err, ledger.ErrNotFound) {
 		return read, err
 	}
-	recorded, err := d.c.Ledger.RecordedFor(ctx)
+	recorded, err := d.c.Ledger.Money.RecordedFor(ctx)
 	if err != nil {
 		return read, err
 	}

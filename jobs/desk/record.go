@@ -15,6 +15,7 @@ import (
 	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/upstream"
 )
 
@@ -149,7 +150,7 @@ func (p *recording) findOrder(ctx context.Context, shown OrderReader) error {
 	if p.OrderNo == "" || p.CorrectsSeq > 0 {
 		return nil
 	}
-	o, err := p.ledger.OrderOperation(ctx, p.OrderNo)
+	o, err := p.ledger.Money.OrderOperation(ctx, p.OrderNo)
 	if err == nil {
 		if p.ofOperation() {
 			p.OperationID = o.ID
@@ -183,7 +184,7 @@ func (p *recording) notAnswered(ctx context.Context) error {
 	if p.Kind != fact.MovementExternal || p.ID != "" && !p.IDMade {
 		return nil
 	}
-	all, err := p.ledger.OrdersWithoutNumber(ctx)
+	all, err := p.ledger.Money.OrdersWithoutNumber(ctx)
 	for _, o := range all {
 		if o.State == fact.StateResolved && o.ChargedCents-o.RefundedCents == p.Cents {
 			return command.RefuseUnconfirmed("the answer for %s booked %s for an order without a number: if it is order %s, it is booked already. If it is another one, add an id of its own with --id",
@@ -291,7 +292,7 @@ func (p *recording) complete(ctx context.Context, tx *ledger.Tx, f *fact.LedgerR
 	if f.Movement == fact.MovementRefund && f.AmountCents > p.net {
 		return command.Refuse("a refund of %s is more than the %s that are booked for %s", p.binding.Amount(f.AmountCents), p.binding.Amount(p.net), cmp.Or(f.ProxyID, o.ID))
 	}
-	accepted, err := p.ledger.Acceptance(ctx, o.CommandID)
+	accepted, err := p.ledger.Operations.Acceptance(ctx, o.CommandID)
 	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
 		return err
 	}
@@ -310,7 +311,7 @@ func (p *recording) ofLine(tx *ledger.Tx, f *fact.LedgerRecorded) error {
 	if f.ProxyID == "" && len(lines) == 1 {
 		f.ProxyID = lines[0].ProxyID
 	}
-	i := slices.IndexFunc(lines, func(l ledger.RenewalLine) bool { return l.ProxyID == f.ProxyID })
+	i := slices.IndexFunc(lines, func(l tables.RenewalLine) bool { return l.ProxyID == f.ProxyID })
 	switch {
 	case f.ProxyID == "":
 		return command.Refuse("%s renewed %d proxies: say with --line which one the money is of", f.OperationID, len(lines))
@@ -336,7 +337,7 @@ func (p *recording) confirmed(ctx context.Context, f fact.LedgerRecorded) error 
 	case p.ConfirmCents != nil:
 		return nil
 	}
-	balance, err := p.ledger.Balance(ctx, "")
+	balance, err := p.ledger.Money.Balance(ctx, "")
 	if err != nil {
 		return err
 	}
@@ -361,7 +362,7 @@ func (p *recording) confirmed(ctx context.Context, f fact.LedgerRecorded) error 
 // otherwise. It is booked all the same: the top-up that paid for it may be recorded
 // later.
 func Overdrawn(ctx context.Context, l *ledger.Ledger, movement string) (warning string, err error) {
-	b, err := l.Balance(ctx, "")
+	b, err := l.Money.Balance(ctx, "")
 	if err != nil || movement == fact.MovementTopUp || movement == fact.MovementRefund || b.WalletCents >= 0 {
 		return "", err
 	}
@@ -373,7 +374,7 @@ func Overdrawn(ctx context.Context, l *ledger.Ledger, movement string) (warning 
 // more than two clocks may differ.
 func notBackdated(tx *ledger.Tx) error {
 	last, err := tx.LastTime()
-	if err == nil && tx.Now().Before(last.Add(-ledger.ClockTolerance)) {
+	if err == nil && tx.Now().Before(last.Add(-fact.ClockTolerance)) {
 		err = command.Refuse("the clock of the runner says %s and the last fact was written at %s: set the clock, and record again",
 			tx.Now().Format(time.RFC3339), last.Format(time.RFC3339))
 	}

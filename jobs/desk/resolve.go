@@ -14,6 +14,7 @@ import (
 	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/upstream"
 )
 
@@ -58,7 +59,7 @@ func (d *Desk) Resolve(ctx context.Context, x Resolution) error {
 	if err := x.check(); err != nil {
 		return err
 	}
-	o, err := d.c.Ledger.Operation(ctx, x.ID)
+	o, err := d.c.Ledger.Operations.Operation(ctx, x.ID)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return command.RefuseUnknown("%s is not an operation: see `perennial reviews list`", x.ID)
 	}
@@ -104,7 +105,7 @@ func (d *Desk) Resolve(ctx context.Context, x Resolution) error {
 
 // overtaken says what became of an operation that changed while an answer to it was checked.
 func (d *Desk) overtaken(ctx context.Context, x Resolution) error {
-	o, err := d.c.Ledger.Operation(ctx, x.ID)
+	o, err := d.c.Ledger.Operations.Operation(ctx, x.ID)
 	if err == nil {
 		err = d.waitsForPerson(ctx, o, x)
 	}
@@ -116,7 +117,7 @@ func (d *Desk) overtaken(ctx context.Context, x Resolution) error {
 
 // answerTo returns the fact of an answer; order is the one that it names, as read.
 func (d *Desk) answerTo(ctx context.Context, o fact.Operation, x Resolution, order upstream.Order) (f fact.OperationResolved, err error) {
-	accepted, err := d.c.Ledger.Acceptance(ctx, o.CommandID)
+	accepted, err := d.c.Ledger.Operations.Acceptance(ctx, o.CommandID)
 	if err != nil {
 		return f, err
 	}
@@ -159,11 +160,11 @@ func (d *Desk) shares(ctx context.Context, o fact.Operation, x Resolution) (shar
 	if !o.Kind.OfProxies() || x.ProxyID != "" || x.ChargedCents == 0 {
 		return nil, nil
 	}
-	lines, err := d.c.Ledger.Lines(ctx, o.ID)
+	lines, err := d.c.Ledger.Operations.Lines(ctx, o.ID)
 	if err != nil {
 		return nil, err
 	}
-	lines = slices.DeleteFunc(lines, func(l ledger.RenewalLine) bool { return l.State != fact.LinePending && l.State != fact.LineUnresolved })
+	lines = slices.DeleteFunc(lines, func(l tables.RenewalLine) bool { return l.State != fact.LinePending && l.State != fact.LineUnresolved })
 	whole, known := inSuspense(lines, "")
 	var sum, given int64
 	for i, l := range lines {
@@ -197,7 +198,7 @@ func found(content json.RawMessage, order upstream.Order, cents int64) (ids []st
 // waitsForPerson refuses an operation that needs no review, including one already
 // resolved.
 func (d *Desk) waitsForPerson(ctx context.Context, o fact.Operation, x Resolution) error {
-	lines, err := d.c.Ledger.Lines(ctx, o.ID)
+	lines, err := d.c.Ledger.Operations.Lines(ctx, o.ID)
 	if err != nil {
 		return err
 	}
@@ -207,7 +208,7 @@ func (d *Desk) waitsForPerson(ctx context.Context, o fact.Operation, x Resolutio
 	if o.State == fact.StateReview && x.ProxyID == "" {
 		return unambiguous(o, lines, x)
 	}
-	if x.ProxyID != "" && !slices.ContainsFunc(lines, func(l ledger.RenewalLine) bool { return l.ProxyID == x.ProxyID }) {
+	if x.ProxyID != "" && !slices.ContainsFunc(lines, func(l tables.RenewalLine) bool { return l.ProxyID == x.ProxyID }) {
 		return command.RefuseUnknown("line %.80q of %s needs no review: there is none, see `perennial status %s`", x.ProxyID, o.ID, o.ID)
 	}
 	for _, l := range lines {
@@ -226,7 +227,7 @@ func (d *Desk) waitsForPerson(ctx context.Context, o fact.Operation, x Resolutio
 
 // overSuspense refuses an amount over the suspense. For one line the amount needs
 // confirmation.
-func (d *Desk) overSuspense(o fact.Operation, lines []ledger.RenewalLine, x Resolution) error {
+func (d *Desk) overSuspense(o fact.Operation, lines []tables.RenewalLine, x Resolution) error {
 	most, known := inSuspense(lines, x.ProxyID)
 	switch {
 	case !known || x.ChargedCents <= most, x.ProxyID != "" && x.ConfirmCents != nil:
@@ -240,7 +241,7 @@ func (d *Desk) overSuspense(o fact.Operation, lines []ledger.RenewalLine, x Reso
 
 // unambiguous refuses an amount for a whole renewal if some lines are already answered:
 // it may or may not include them.
-func unambiguous(o fact.Operation, lines []ledger.RenewalLine, x Resolution) error {
+func unambiguous(o fact.Operation, lines []tables.RenewalLine, x Resolution) error {
 	if _, known := inSuspense(lines, ""); known || x.ChargedCents == 0 {
 		return nil
 	}
@@ -254,7 +255,7 @@ func unambiguous(o fact.Operation, lines []ledger.RenewalLine, x Resolution) err
 
 // inSuspense returns what the provider has charged for one unresolved line, or for all
 // of them. known is false if an amount is missing.
-func inSuspense(lines []ledger.RenewalLine, proxyID string) (cents int64, known bool) {
+func inSuspense(lines []tables.RenewalLine, proxyID string) (cents int64, known bool) {
 	for _, l := range lines {
 		if l.State != fact.LineUnresolved || (proxyID != "" && l.ProxyID != proxyID) {
 			continue

@@ -8,12 +8,13 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
 // sweepReviews lists the operation's proxies that schedules have given up and that x
 // answers for: one line, or all of them if nothing else of the operation needs review.
 func sweepReviews(ctx context.Context, l *ledger.Ledger, o fact.Operation, x Resolution) ([]string, error) {
-	ids, err := l.SweepReviews(ctx, o.ID)
+	ids, err := l.Operations.SweepReviews(ctx, o.ID)
 	switch {
 	case err != nil || len(ids) == 0:
 		return nil, err
@@ -22,8 +23,8 @@ func sweepReviews(ctx context.Context, l *ledger.Ledger, o fact.Operation, x Res
 	case !o.State.Ended():
 		return nil, nil // the money first
 	}
-	lines, err := l.Lines(ctx, o.ID)
-	if err != nil || slices.ContainsFunc(lines, func(x ledger.RenewalLine) bool { return x.State == fact.LineUnresolved }) {
+	lines, err := l.Operations.Lines(ctx, o.ID)
+	if err != nil || slices.ContainsFunc(lines, func(x tables.RenewalLine) bool { return x.State == fact.LineUnresolved }) {
 		return nil, err
 	}
 	return ids, nil

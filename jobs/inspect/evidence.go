@@ -16,6 +16,7 @@ import (
 	"perennial/jobs/reconcile"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/upstream"
 )
 
@@ -26,8 +27,8 @@ type Evidence struct {
 	History      []HistoryEntry     `json:"history"`
 	Expiries     []ExpiryEvidence   `json:"expiries"`
 	Orders       []OrderEvidence    `json:"unknown_orders"`
-	WalletBefore *ledger.Reconciled `json:"wallet_before" doc:"The last time before the first attempt when wallet and ledger agreed."`
-	WalletAfter  *ledger.Reconciled `json:"wallet_after" doc:"The first time after the last fact when wallet and ledger agreed."`
+	WalletBefore *tables.Reconciled `json:"wallet_before" doc:"The last time before the first attempt when wallet and ledger agreed."`
+	WalletAfter  *tables.Reconciled `json:"wallet_after" doc:"The first time after the last fact when wallet and ledger agreed."`
 	WalletNow    *WalletRead        `json:"wallet_now,omitempty" doc:"The wallet now, if it was read."`
 	WalletGap    *int64             `json:"wallet_gap_cents,omitempty" doc:"By how much the provider's wallet is now below the ledger's; omitted if something else may explain the difference, or the wallet was not read."`
 	Verdict      *Verdict           `json:"verdict,omitempty" doc:"What the evidence says about the unresolved part; omitted if nothing is unresolved."`
@@ -93,7 +94,7 @@ type Answer struct {
 // the provider shows now. A nil c skips the provider. It returns ledger.ErrNotFound for
 // an unknown id.
 func CollectEvidence(ctx context.Context, l *ledger.Ledger, c *reconcile.Reconciler, id string) (Evidence, error) {
-	o, err := l.Operation(ctx, id)
+	o, err := l.Operations.Operation(ctx, id)
 	if err != nil {
 		return Evidence{}, err
 	}
@@ -102,7 +103,7 @@ func CollectEvidence(ctx context.Context, l *ledger.Ledger, c *reconcile.Reconci
 		return Evidence{}, err
 	}
 	e := Evidence{OperationStatus: OperationStatusOf(o, currency), Expiries: []ExpiryEvidence{}, Orders: []OrderEvidence{}, Answers: []Answer{}}
-	if e.Lines, err = l.Lines(ctx, id); err != nil {
+	if e.Lines, err = l.Operations.Lines(ctx, id); err != nil {
 		return e, err
 	}
 	if err := e.history(ctx, l); err != nil {
@@ -141,10 +142,10 @@ func (e *Evidence) history(ctx context.Context, l *ledger.Ledger) error {
 			e.Corrected = append(e.Corrected, text)
 		}
 	}
-	if e.WalletBefore, _, err = l.ReconciledAround(ctx, rows[0].Seq); err != nil {
+	if e.WalletBefore, _, err = l.Money.ReconciledAround(ctx, rows[0].Seq); err != nil {
 		return err
 	}
-	_, e.WalletAfter, err = l.ReconciledAround(ctx, rows[len(rows)-1].Seq)
+	_, e.WalletAfter, err = l.Money.ReconciledAround(ctx, rows[len(rows)-1].Seq)
 	return err
 }
 
@@ -193,7 +194,7 @@ func (e *Evidence) readWallet(ctx context.Context, c *reconcile.Reconciler, o fa
 	}
 	now := c.Clock().UTC()
 	e.WalletNow = &WalletRead{w.ProviderCents, w.After.WalletCents, now}
-	differences, _, err := c.Ledger.PublishedDiscrepancies(ctx)
+	differences, _, err := c.Ledger.Money.PublishedDiscrepancies(ctx)
 	if err != nil {
 		e.Notes = append(e.Notes, fmt.Sprintf("the wallet could not be compared: %v", err))
 		return
@@ -208,7 +209,7 @@ func (e *Evidence) readWallet(ctx context.Context, c *reconcile.Reconciler, o fa
 // is open, or money moved so recently that the provider may not show it. since is the time
 // since the operation came to need review.
 func (e *Evidence) gap(w reconcile.WalletReading, since time.Duration) *int64 {
-	alone := func(open []ledger.Exposure) bool { return len(open) == 1 && open[0].OperationID == e.OperationID }
+	alone := func(open []tables.Exposure) bool { return len(open) == 1 && open[0].OperationID == e.OperationID }
 	if e.WalletBefore == nil || w.Moved || len(w.Earlier) > 0 || since < reconcile.MovesWithin || !alone(w.Before.Open) || !alone(w.After.Open) {
 		return nil
 	}
@@ -251,7 +252,7 @@ func (e *Evidence) fromProvider(ctx context.Context, c *reconcile.Reconciler, o 
 // they could not be compared.
 func (e *Evidence) mayHaveMade(ctx context.Context, c *reconcile.Reconciler, o fact.Operation) bool {
 	m, err := reconcile.MakerOf(ctx, c.Ledger, o)
-	recorded, failed := c.Ledger.RecordedFor(ctx)
+	recorded, failed := c.Ledger.Money.RecordedFor(ctx)
 	if err := errors.Join(err, failed); err != nil {
 		e.Notes = append(e.Notes, fmt.Sprintf("the provider's orders could not be compared: %v", err))
 		return false

@@ -15,12 +15,12 @@ const endingsShown = 10
 
 // sweptAnswers lists the possible answers about proxies that schedules have given up.
 func (e *Evidence) sweptAnswers(ctx context.Context, l *ledger.Ledger) error {
-	ids, err := l.SweepReviews(ctx, e.OperationID)
+	ids, err := l.Operations.SweepReviews(ctx, e.OperationID)
 	if err != nil {
 		return err
 	}
 	for _, id := range ids {
-		ended, err := l.EndingsOf(ctx, id, endingsShown)
+		ended, err := l.Operations.EndingsOf(ctx, id, endingsShown)
 		if err != nil {
 			return err
 		}

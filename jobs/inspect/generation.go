@@ -21,13 +21,13 @@ type Generation struct {
 // NextGeneration plans an operation again under a new key, for its lines in the given
 // states. A line that an operator has answered is not sent twice.
 func NextGeneration(ctx context.Context, l *ledger.Ledger, b fact.Binding, o fact.Operation, states ...fact.LineState) (Generation, error) {
-	accepted, err := l.Acceptance(ctx, o.CommandID)
+	accepted, err := l.Operations.Acceptance(ctx, o.CommandID)
 	if err != nil {
 		return Generation{}, err
 	}
 	var ids []string
 	if o.Kind.OfProxies() {
-		lines, err := l.Lines(ctx, o.ID)
+		lines, err := l.Operations.Lines(ctx, o.ID)
 		if err != nil {
 			return Generation{}, err
 		}

@@ -9,6 +9,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
 // ListQuery says which operations a list shows.
@@ -32,7 +33,7 @@ func (q ListQuery) matches(o fact.Operation) bool {
 }
 
 // asksFor reports whether the list may include operations of a command.
-func (q ListQuery) asksFor(c ledger.Accepted) bool {
+func (q ListQuery) asksFor(c tables.Accepted) bool {
 	for k, v := range q.Labels {
 		if have, ok := c.Labels[k]; !ok || have != v {
 			return false
@@ -59,7 +60,7 @@ func List(ctx context.Context, l *ledger.Ledger, q ListQuery) ([]OperationStatus
 		return nil, err
 	}
 	if q.plain() {
-		records, err := l.Unfinished(ctx, q.Limit)
+		records, err := l.Operations.Unfinished(ctx, q.Limit)
 		return statusesOf(records, currency), err
 	}
 	q.currency = currency
@@ -69,10 +70,10 @@ func List(ctx context.Context, l *ledger.Ledger, q ListQuery) ([]OperationStatus
 	}
 	// A command that is refused before acceptance has no operation, and only a hash of its
 	// content is stored.
-	refused, err := l.Rejections(ctx, q.Since, q.Limit)
+	refused, err := l.Operations.Rejections(ctx, q.Since, q.Limit)
 	for _, x := range refused {
 		accepted = append(accepted, OperationStatus{
-			CommandID: x.CommandID, State: fact.StateRejected, Reason: x.Reason, Code: x.Code, AcceptedAt: x.At, Currency: currency, Lines: []ledger.RenewalLine{},
+			CommandID: x.CommandID, State: fact.StateRejected, Reason: x.Reason, Code: x.Code, AcceptedAt: x.At, Currency: currency, Lines: []tables.RenewalLine{},
 		})
 	}
 	slices.SortStableFunc(accepted, func(x, y OperationStatus) int { return y.AcceptedAt.Compare(x.AcceptedAt) })
@@ -83,7 +84,7 @@ func List(ctx context.Context, l *ledger.Ledger, q ListQuery) ([]OperationStatus
 func (q ListQuery) ofAccepted(ctx context.Context, l *ledger.Ledger) ([]OperationStatus, error) {
 	out := []OperationStatus{}
 	for before := int64(0); ; {
-		commands, err := l.AcceptedBefore(ctx, before, listPage)
+		commands, err := l.Operations.AcceptedBefore(ctx, before, listPage)
 		if err != nil {
 			return out, err
 		}
@@ -102,11 +103,11 @@ func (q ListQuery) ofAccepted(ctx context.Context, l *ledger.Ledger) ([]Operatio
 
 // list adds the matching operations of one command. older says that this command, and
 // all that follow, precede the requested time.
-func (q ListQuery) list(ctx context.Context, l *ledger.Ledger, c ledger.Accepted, out *[]OperationStatus) (older bool, err error) {
+func (q ListQuery) list(ctx context.Context, l *ledger.Ledger, c tables.Accepted, out *[]OperationStatus) (older bool, err error) {
 	if !q.asksFor(c) {
 		return false, nil
 	}
-	records, err := l.OperationsOf(ctx, c.CommandID)
+	records, err := l.Operations.OperationsOf(ctx, c.CommandID)
 	if err != nil || len(records) > 0 && records[0].AcceptedAt.Before(q.Since) {
 		return true, err
 	}

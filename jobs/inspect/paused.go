@@ -10,7 +10,7 @@ import (
 
 // PausedRenewals returns why an account sends no renewals, "" if it does.
 func PausedRenewals(ctx context.Context, l *ledger.Ledger) (string, error) {
-	pauses, err := l.Pauses(ctx)
+	pauses, err := l.Operations.Pauses(ctx)
 	for _, p := range pauses {
 		switch p.Scope {
 		case decide.ScopeAccount:

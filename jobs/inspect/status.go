@@ -11,6 +11,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
 // RefusedNext says what to do about a command that was refused on arrival.
@@ -66,7 +67,7 @@ type OperationStatus struct {
 	TraceID        string               `json:"trace_id" doc:"The provider's trace id of the request, for its support."`
 	AcceptedAt     time.Time            `json:"accepted_at" doc:"When the command was accepted."`
 	ProxyIDs       []string             `json:"proxy_ids,omitempty" doc:"The proxies that the order delivered."`
-	Lines          []ledger.RenewalLine `json:"lines"`
+	Lines          []tables.RenewalLine `json:"lines"`
 }
 
 // As says whether an id is a command's or an operation's, when both have the same one.
@@ -100,7 +101,7 @@ func Brief(ctx context.Context, l *ledger.Ledger, id string, as As) (CommandStat
 type statusMaker func(context.Context, *ledger.Ledger, fact.Operation, string) (OperationStatus, error)
 
 func status(ctx context.Context, l *ledger.Ledger, id string, as As, of statusMaker) (CommandStatus, error) {
-	same, err := l.Operation(ctx, id)
+	same, err := l.Operations.Operation(ctx, id)
 	if err != nil && (as == AsOperation || !errors.Is(err, ledger.ErrNotFound)) {
 		return CommandStatus{}, err
 	}
@@ -122,13 +123,13 @@ func status(ctx context.Context, l *ledger.Ledger, id string, as As, of statusMa
 func statusOfCommand(ctx context.Context, l *ledger.Ledger, id string, of statusMaker) (CommandStatus, error) {
 	accepted, archivedIn, err := acceptance(ctx, l, id)
 	if errors.Is(err, ledger.ErrNotFound) {
-		refusal, err := l.Rejection(ctx, id)
+		refusal, err := l.Operations.Rejection(ctx, id)
 		return CommandStatus{CommandID: id, State: string(fact.StateRejected), Reason: refusal.Reason, Operations: []OperationStatus{}}, err
 	}
 	if err != nil {
 		return CommandStatus{}, err
 	}
-	records, err := l.OperationsOf(ctx, id)
+	records, err := l.Operations.OperationsOf(ctx, id)
 	if err != nil {
 		return CommandStatus{}, err
 	}
@@ -141,7 +142,7 @@ func statusOfCommand(ctx context.Context, l *ledger.Ledger, id string, of status
 		return CommandStatus{}, err
 	}
 	s := CommandStatus{CommandID: id, Kind: accepted.Kind, State: state, Labels: accepted.Labels, Operations: []OperationStatus{}, ArchivedIn: archivedIn}
-	pauses, err := l.Pauses(ctx)
+	pauses, err := l.Operations.Pauses(ctx)
 	if err != nil {
 		return s, err
 	}
@@ -175,7 +176,7 @@ func wholeStatusOf(ctx context.Context, l *ledger.Ledger, o fact.Operation, curr
 		}
 	}
 	if o.Kind.OfProxies() {
-		one.Lines, err = l.Lines(ctx, o.ID)
+		one.Lines, err = l.Operations.Lines(ctx, o.ID)
 	}
 	if err == nil && o.Kind.MakesOrder() {
 		one.ProxyIDs, err = Delivered(ctx, l, o.ID)
@@ -259,12 +260,12 @@ func (o OperationStatus) NetText() string {
 // acceptance returns what a command asked for. If the fact is in a missing archive, it
 // returns what the ledger kept and the archive's name.
 func acceptance(ctx context.Context, l *ledger.Ledger, id string) (accepted fact.CommandAccepted, archivedIn string, err error) {
-	accepted, err = l.Acceptance(ctx, id)
+	accepted, err = l.Operations.Acceptance(ctx, id)
 	gone, ok := errors.AsType[*ledger.ArchivedError](err)
 	if !ok {
 		return accepted, "", err
 	}
-	c, err := l.Command(ctx, id)
+	c, err := l.Operations.Command(ctx, id)
 	accepted.Kind = c.Kind
 	return accepted, gone.File, err
 }
@@ -331,7 +332,7 @@ const StateConflict = "conflict"
 // is the hash of the published message (MessageHash), by which the intake knows content
 // that it refused while parsing; "" if unknown.
 func StateOf(ctx context.Context, l *ledger.Ledger, id, hash, message string) (string, error) {
-	accepted, err := l.Command(ctx, id)
+	accepted, err := l.Operations.Command(ctx, id)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return string(fact.StateRejected), wasRefused(ctx, l, id, hash, message)
 	}
@@ -341,7 +342,7 @@ func StateOf(ctx context.Context, l *ledger.Ledger, id, hash, message string) (s
 	if hash != "" && accepted.ContentHash != hash {
 		return StateConflict, nil
 	}
-	records, err := l.OperationsOf(ctx, id)
+	records, err := l.Operations.OperationsOf(ctx, id)
 	if err != nil {
 		return "", err
 	}
@@ -351,7 +352,7 @@ func StateOf(ctx context.Context, l *ledger.Ledger, id, hash, message string) (s
 // wasRefused returns nil if the command was refused, with one of these hashes if given.
 func wasRefused(ctx context.Context, l *ledger.Ledger, id, hash, message string) error {
 	if hash == "" {
-		_, err := l.Rejection(ctx, id)
+		_, err := l.Operations.Rejection(ctx, id)
 		return err
 	}
 	for _, h := range []string{hash, message} {
@@ -365,7 +366,7 @@ func wasRefused(ctx context.Context, l *ledger.Ledger, id, hash, message string)
 // stateOf returns the state of the command with these operations.
 func stateOf(ctx context.Context, l *ledger.Ledger, records []fact.Operation) (string, error) {
 	return fact.CommandState(records, func(id string) (map[string]fact.LineState, error) {
-		lines, err := l.Lines(ctx, id)
+		lines, err := l.Operations.Lines(ctx, id)
 		states := make(map[string]fact.LineState, len(lines))
 		for _, x := range lines {
 			states[x.ProxyID] = x.State
@@ -381,6 +382,6 @@ func OperationStatusOf(o fact.Operation, currency string) OperationStatus {
 		OperationID: o.ID, CommandID: o.CommandID, Kind: o.Kind, IdempotencyKey: o.Key, State: o.State, Reason: o.Reason, Code: o.Code,
 		Attempts: o.Attempts, Ambiguous: o.Ambiguous, FirstSentAt: o.FirstSentAt, NextAt: o.NextAt, OrderNo: o.OrderNo,
 		ExpectedCount: o.ExpectedCount, DeliveredCount: o.DeliveredCount, Currency: currency, ChargedCents: o.ChargedCents, RefundedCents: o.RefundedCents,
-		TraceID: o.TraceID, AcceptedAt: o.AcceptedAt, Lines: []ledger.RenewalLine{},
+		TraceID: o.TraceID, AcceptedAt: o.AcceptedAt, Lines: []tables.RenewalLine{},
 	}
 }

@@ -6,14 +6,14 @@ import (
 	"time"
 
 	"perennial/jobs/reconcile"
-	"perennial/ledger"
+	"perennial/ledger/tables"
 )
 
 // The verdict states the wallet's difference only if nothing but the operation explains it: the
 // provider may show a charge ten minutes late, and a wrong amount would be booked.
 func TestTheWalletsDifferenceHasOneExplanation(t *testing.T) {
 	t.Parallel()
-	own, other := ledger.Exposure{OperationID: "a/0001"}, ledger.Exposure{OperationID: "b/0001"}
+	own, other := tables.Exposure{OperationID: "a/0001"}, tables.Exposure{OperationID: "b/0001"}
 	for name, c := range map[string]struct {
 		change func(e *Evidence, w *reconcile.WalletReading, since *time.Duration)
 		told   bool
@@ -32,11 +32,11 @@ func TestTheWalletsDifferenceHasOneExplanation(t *testing.T) {
 		"another open instead": {func(_ *Evidence, w *reconcile.WalletReading, _ *time.Duration) { w.After.Open[0] = other }, false},
 		"resolved meanwhile":   {func(_ *Evidence, w *reconcile.WalletReading, _ *time.Duration) { w.After.Open = nil }, false},
 	} {
-		e := &Evidence{WalletBefore: &ledger.Reconciled{}, Verdict: &Verdict{Outcome: VerdictCharged}}
+		e := &Evidence{WalletBefore: &tables.Reconciled{}, Verdict: &Verdict{Outcome: VerdictCharged}}
 		e.OperationID, e.Currency = "a/0001", "USD"
 		w := reconcile.WalletReading{ProviderCents: 700}
-		w.Before = ledger.Position{Balance: ledger.Balance{WalletCents: 1_000}, Open: []ledger.Exposure{own}}
-		w.After = ledger.Position{Balance: ledger.Balance{WalletCents: 1_000}, Open: []ledger.Exposure{own}}
+		w.Before = tables.Position{Balance: tables.Balance{WalletCents: 1_000}, Open: []tables.Exposure{own}}
+		w.After = tables.Position{Balance: tables.Balance{WalletCents: 1_000}, Open: []tables.Exposure{own}}
 		since := reconcile.MovesWithin
 		c.change(e, &w, &since)
 		e.WalletGap = e.gap(w, since)

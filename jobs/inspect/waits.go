@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"perennial/jobs/decide"
-	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
 // waitsFor returns why a command is blocked: a pause, a hold or a time. It returns "" if
 // the command is in progress or has ended.
-func waitsFor(records []fact.Operation, pauses []ledger.Pause) string {
+func waitsFor(records []fact.Operation, pauses []tables.Pause) string {
 	for _, o := range records {
 		waiting := o.State == fact.StateWaiting
 		if waiting || o.State == fact.StateAccepted {
@@ -37,7 +37,7 @@ func waitsFor(records []fact.Operation, pauses []ledger.Pause) string {
 }
 
 // PauseText describes a pause, and says what ends it if no time does.
-func PauseText(p ledger.Pause) string {
+func PauseText(p tables.Pause) string {
 	text := PausedSince(p)
 	if p.Until != nil || strings.Contains(p.Detail, "`perennial accounts resume`") {
 		return text
@@ -46,7 +46,7 @@ func PauseText(p ledger.Pause) string {
 }
 
 // PausedSince describes a pause: what is paused, since when, why, and until when.
-func PausedSince(p ledger.Pause) string {
+func PausedSince(p tables.Pause) string {
 	what := "the account is paused"
 	if p.Scope != decide.ScopeAccount {
 		what = p.Scope + " is paused"

@@ -5,14 +5,14 @@ import (
 	"testing"
 
 	"perennial/jobs/decide"
-	"perennial/ledger"
+	"perennial/ledger/tables"
 )
 
 // TestAPauseSaysOnceWhatEndsIt: that of a restore names the command in its own words.
 func TestAPauseSaysOnceWhatEndsIt(t *testing.T) {
 	t.Parallel()
 	for _, detail := range []string{"by ann: a look", "the wallet differs. Look at it, then `perennial accounts resume`"} {
-		text := PauseText(ledger.Pause{Scope: decide.ScopeAccount, Detail: detail})
+		text := PauseText(tables.Pause{Scope: decide.ScopeAccount, Detail: detail})
 		if strings.Count(text, "perennial accounts resume") != 1 {
 			t.Errorf("%s", text)
 		}

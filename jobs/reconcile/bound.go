@@ -12,6 +12,7 @@ import (
 	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/upstream"
 )
 
@@ -36,7 +37,7 @@ type listPrices struct {
 // the list price, or the command's ceiling.
 func (p *Pass) bound(ctx context.Context, w *WalletReading) error {
 	most := map[string]fact.Cents{}
-	for _, open := range [][]ledger.Exposure{w.Before.Open, w.After.Open} {
+	for _, open := range [][]tables.Exposure{w.Before.Open, w.After.Open} {
 		for i := range open {
 			e := &open[i]
 			if e.Charge.Known() {
@@ -56,8 +57,8 @@ func (p *Pass) bound(ctx context.Context, w *WalletReading) error {
 }
 
 // mostOf returns the most that an operation may cost, in cents; 0 if unknown.
-func (p *Pass) mostOf(ctx context.Context, e ledger.Exposure) (int64, error) {
-	accepted, err := p.Ledger.Acceptance(ctx, e.CommandID)
+func (p *Pass) mostOf(ctx context.Context, e tables.Exposure) (int64, error) {
+	accepted, err := p.Ledger.Operations.Acceptance(ctx, e.CommandID)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return 0, nil
 	}
@@ -80,9 +81,9 @@ func (p *Pass) mostOf(ctx context.Context, e ledger.Exposure) (int64, error) {
 
 // expected returns an operation's cost at the highest known price of what it buys, 0 if
 // none is known.
-func (p *Pass) expected(ctx context.Context, e ledger.Exposure, c command.Command) (cents int64, err error) {
+func (p *Pass) expected(ctx context.Context, e tables.Exposure, c command.Command) (cents int64, err error) {
 	if e.Kind.OfProxies() {
-		paid, err := p.Ledger.Dearest(ctx, c.DurationDays)
+		paid, err := p.Ledger.Money.Dearest(ctx, c.DurationDays)
 		if err == nil && paid == 0 {
 			paid = p.offered(ctx, c.DurationDays).dearest
 		}

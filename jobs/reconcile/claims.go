@@ -28,7 +28,7 @@ type Maker struct {
 
 // MakerOf reads what an operation asked for.
 func MakerOf(ctx context.Context, l *ledger.Ledger, o fact.Operation) (Maker, error) {
-	accepted, err := l.Acceptance(ctx, o.CommandID)
+	accepted, err := l.Operations.Acceptance(ctx, o.CommandID)
 	if _, archived := errors.AsType[*ledger.ArchivedError](err); archived || errors.Is(err, ledger.ErrNotFound) {
 		return Maker{Operation: o}, nil
 	}

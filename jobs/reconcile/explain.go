@@ -93,13 +93,13 @@ func (p *Pass) suspectAnswers(ctx context.Context) error {
 	if i < 0 {
 		return nil
 	}
-	decisions, _, err := p.Ledger.DecisionsBefore(ctx, 0, decisionsRead)
+	decisions, _, err := p.Ledger.Report().DecisionsBefore(ctx, 0, decisionsRead)
 	var answers []string
 	for _, d := range decisions {
 		if d.Fact != (fact.OperationResolved{}).FactType() {
 			continue
 		}
-		_, agreed, err := p.Ledger.ReconciledAround(ctx, d.Seq)
+		_, agreed, err := p.Ledger.Money.ReconciledAround(ctx, d.Seq)
 		if err != nil {
 			return err
 		}

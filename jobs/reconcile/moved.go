@@ -14,13 +14,13 @@ import (
 // after a renewal on the provider's site; a top-up of the same amount would hide that from
 // the wallet check. A recorded external movement explains those seen before it.
 func (p *Pass) outsideRenewals(ctx context.Context) error {
-	moved, err := p.Ledger.MovedOutside(ctx)
+	moved, err := p.Ledger.Fleet.MovedOutside(ctx)
 	if err != nil {
 		return err
 	}
 	for _, m := range moved {
 		days := int64((m.By + 12*time.Hour) / (24 * time.Hour))
-		paid, err := p.Ledger.PaidPerDay(ctx, m.ProxyID)
+		paid, err := p.Ledger.Fleet.PaidPerDay(ctx, m.ProxyID)
 		if err != nil {
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/upstream"
 )
 
@@ -26,7 +27,7 @@ const (
 // expiries of renewals later.
 func (p *Pass) changed(ctx context.Context) error {
 	for taken := 0; taken < changedMost; taken += changedLimit {
-		facts, err := p.Ledger.ChangedSince(ctx, p.ChangedSeq, changedLimit)
+		facts, err := p.Ledger.Money.ChangedSince(ctx, p.ChangedSeq, changedLimit)
 		if err == nil {
 			err = p.take(ctx, facts)
 		}
@@ -37,9 +38,9 @@ func (p *Pass) changed(ctx context.Context) error {
 	return nil
 }
 
-func (p *Pass) take(ctx context.Context, facts []ledger.Changed) error {
+func (p *Pass) take(ctx context.Context, facts []tables.Changed) error {
 	for _, f := range facts {
-		o, err := p.Ledger.Operation(ctx, f.Operation)
+		o, err := p.Ledger.Operations.Operation(ctx, f.Operation)
 		if err != nil {
 			return fmt.Errorf("operation %s: %w", f.Operation, err)
 		}
@@ -60,7 +61,7 @@ func (p *Pass) take(ctx context.Context, facts []ledger.Changed) error {
 // someOrders compares the orders that changed, differed or need review. It spends the
 // pass's remaining requests on older orders, in turn.
 func (p *Pass) someOrders(ctx context.Context) error {
-	reviews, err := p.Ledger.OperationsIn(ctx, fact.StateReview, changedLimit)
+	reviews, err := p.Ledger.Operations.OperationsIn(ctx, fact.StateReview, changedLimit)
 	if err != nil {
 		return err
 	}
@@ -83,7 +84,7 @@ func (p *Pass) someOrders(ctx context.Context) error {
 		p.stickyTurn = no
 	}
 	limit := p.Left/2 + 1
-	turn, err := p.Ledger.OrdersAfter(ctx, p.orderCursor, limit)
+	turn, err := p.Ledger.Money.OrdersAfter(ctx, p.orderCursor, limit)
 	if err != nil {
 		return err
 	}
@@ -112,7 +113,7 @@ func (p *Pass) orderError(err error) error {
 }
 
 func (p *Pass) orderNamed(ctx context.Context, orderNo string) error {
-	o, err := p.Ledger.OrderOperation(ctx, orderNo)
+	o, err := p.Ledger.Money.OrderOperation(ctx, orderNo)
 	if errors.Is(err, ledger.ErrNotFound) {
 		delete(p.Sticky, orderNo)
 		return nil
@@ -148,7 +149,7 @@ func (p *Pass) order(ctx context.Context, o fact.Operation) error {
 	case err != nil:
 		return fmt.Errorf("read order %s: %w", o.OrderNo, err)
 	}
-	recorded, err := p.Ledger.RecordedFor(ctx)
+	recorded, err := p.Ledger.Money.RecordedFor(ctx)
 	if err != nil {
 		return err
 	}
@@ -158,7 +159,7 @@ func (p *Pass) order(ctx context.Context, o fact.Operation) error {
 	} else {
 		found = p.compare(o, detail, recorded[o.OrderNo])
 	}
-	now, err := p.Ledger.Operation(ctx, o.ID)
+	now, err := p.Ledger.Operations.Operation(ctx, o.ID)
 	if err != nil || now.Version != o.Version {
 		return err // it changed meanwhile: the next pass compares it
 	}
@@ -183,12 +184,12 @@ func (p *Pass) nameProxies(ctx context.Context, o fact.Operation, detail upstrea
 		return nil
 	}
 	ids, _ := decide.Delivered("", detail, 0)
-	by, err := p.Ledger.Deliverers(ctx, ids)
+	by, err := p.Ledger.Operations.Deliverers(ctx, ids)
 	if err != nil || !slices.ContainsFunc(ids, func(id string) bool { return by[id] == "" }) {
 		return err
 	}
 	others := func(id string) bool { return by[id] != "" && by[id] != o.ID }
-	accepted, err := p.Ledger.Acceptance(ctx, o.CommandID)
+	accepted, err := p.Ledger.Operations.Acceptance(ctx, o.CommandID)
 	if _, archived := errors.AsType[*ledger.ArchivedError](err); archived || errors.Is(err, ledger.ErrNotFound) {
 		return nil // its labels are no longer known
 	}

@@ -30,7 +30,7 @@ func (p *Pass) Outside(ctx context.Context) error {
 	if len(p.Foreign) == 0 {
 		return nil
 	}
-	opened, err := p.Ledger.OpenedAt(ctx)
+	opened, err := p.Ledger.Money.OpenedAt(ctx)
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func (p *Pass) unknown(ctx context.Context, orders []string) error {
 		if _, ok := p.Foreign[no]; ok {
 			continue
 		}
-		_, err := p.Ledger.OrderOperation(ctx, no)
+		_, err := p.Ledger.Money.OrderOperation(ctx, no)
 		if errors.Is(err, ledger.ErrNotFound) {
 			p.Foreign[no] = ForeignOrder{}
 			continue
@@ -128,7 +128,7 @@ func (p *Pass) readForeign(ctx context.Context, no string, opened time.Time) err
 	if p.Foreign[no].Before {
 		return nil
 	}
-	if _, err := p.Ledger.OrderOperation(ctx, no); !errors.Is(err, ledger.ErrNotFound) {
+	if _, err := p.Ledger.Money.OrderOperation(ctx, no); !errors.Is(err, ledger.ErrNotFound) {
 		delete(p.Foreign, no) // its reply has arrived since
 		return err
 	}
@@ -162,7 +162,7 @@ func (p *Pass) readForeign(ctx context.Context, no string, opened time.Time) err
 // judgeForeign reports the orders that were read, except those that an operator recorded
 // and those that an operation of this ledger may have made.
 func (p *Pass) judgeForeign(ctx context.Context) error {
-	recorded, err := p.Ledger.RecordedFor(ctx)
+	recorded, err := p.Ledger.Money.RecordedFor(ctx)
 	if err != nil {
 		return err
 	}
@@ -178,7 +178,7 @@ func (p *Pass) judgeForeign(ctx context.Context) error {
 		if !x.Read || x.Before || recorded[no] == x.NetCents {
 			continue
 		}
-		if _, err := p.Ledger.OrderOperation(ctx, no); !errors.Is(err, ledger.ErrNotFound) {
+		if _, err := p.Ledger.Money.OrderOperation(ctx, no); !errors.Is(err, ledger.ErrNotFound) {
 			if err != nil {
 				return err
 			}
@@ -202,7 +202,7 @@ func (p *Pass) judgeForeign(ctx context.Context) error {
 // denied returns the ids of operations that may have made an unknown order, although an
 // operator answered that nothing was charged.
 func (p *Pass) denied(ctx context.Context, x ForeignOrder) (ids []string, err error) {
-	operations, err := p.Ledger.OrdersNotCharged(ctx)
+	operations, err := p.Ledger.Money.OrdersNotCharged(ctx)
 	for _, o := range operations {
 		m, err := MakerOf(ctx, p.Ledger, o)
 		if err != nil {
@@ -217,7 +217,7 @@ func (p *Pass) denied(ctx context.Context, x ForeignOrder) (ids []string, err er
 
 // makers returns the operations of this ledger that may have made an unknown order.
 func (p *Pass) makers(ctx context.Context) ([]Maker, error) {
-	operations, err := p.Ledger.OrdersWithoutNumber(ctx)
+	operations, err := p.Ledger.Money.OrdersWithoutNumber(ctx)
 	ours := make([]Maker, len(operations))
 	for i, o := range operations {
 		if ours[i], err = MakerOf(ctx, p.Ledger, o); err != nil {

@@ -194,7 +194,7 @@ func (c *Reconciler) Load(ctx context.Context) error {
 	if c.loaded {
 		return nil
 	}
-	told, agreed, err := c.Ledger.PublishedDiscrepancies(ctx)
+	told, agreed, err := c.Ledger.Money.PublishedDiscrepancies(ctx)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/upstream"
 )
 
@@ -22,7 +23,7 @@ import (
 const turnOfRenewals = 500
 
 func (p *Pass) someRenewals(ctx context.Context) error {
-	ids, err := p.Ledger.RenewalsAfter(ctx, p.renewals, turnOfRenewals)
+	ids, err := p.Ledger.Money.RenewalsAfter(ctx, p.renewals, turnOfRenewals)
 	if err != nil {
 		return err
 	}
@@ -45,7 +46,7 @@ func (p *Pass) renewal(ctx context.Context, id string) error {
 		return nil
 	}
 	p.added[id] = true
-	sums, err := p.Ledger.RenewalSums(ctx, id)
+	sums, err := p.Ledger.Money.RenewalSums(ctx, id)
 	if err != nil {
 		return fmt.Errorf("renewal %s: %w", id, err)
 	}
@@ -76,7 +77,7 @@ func (p *Pass) expiries(ctx context.Context) error {
 		if now.Sub(settled) < MovesWithin {
 			continue
 		}
-		lines, err := p.Ledger.Lines(ctx, id)
+		lines, err := p.Ledger.Operations.Lines(ctx, id)
 		if err != nil {
 			return err
 		}
@@ -105,8 +106,8 @@ func (p *Pass) expiries(ctx context.Context) error {
 // moved reports whether a line needs no further check: its expiry moved, its earlier
 // expiry is unknown, or its charge was fully refunded. An expiry that did not move is a
 // finding.
-func (p *Pass) moved(ctx context.Context, operation string, l ledger.RenewalLine, settled time.Time) (bool, error) {
-	seen, err := p.Ledger.Proxy(ctx, l.ProxyID)
+func (p *Pass) moved(ctx context.Context, operation string, l tables.RenewalLine, settled time.Time) (bool, error) {
+	seen, err := p.Ledger.Fleet.Proxy(ctx, l.ProxyID)
 	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
 		return false, err
 	}

@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"perennial/jobs/decide"
-	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/upstream"
 )
 
@@ -32,7 +32,7 @@ type WalletReading struct {
 	ProviderCents int64
 	Balance       string // same amount, as a decimal string
 	Currency      string
-	Before, After ledger.Position
+	Before, After tables.Position
 	Moved         bool    // something was sent or booked between the two reads
 	Earlier       []int64 // balance before each booking that reads may not show yet
 }
@@ -42,7 +42,7 @@ func (c *Reconciler) ReadWallet(ctx context.Context) (w WalletReading, err error
 	if err := c.Pass(ctx); err != nil {
 		return w, err
 	}
-	if w.Before, err = c.Ledger.Position(ctx, c.Account); err != nil {
+	if w.Before, err = c.Ledger.Money.Position(ctx, c.Account); err != nil {
 		return w, err
 	}
 	wallet, err := c.Statements.Wallet(ctx)
@@ -51,13 +51,13 @@ func (c *Reconciler) ReadWallet(ctx context.Context) (w WalletReading, err error
 		return w, err
 	}
 	w.ProviderCents, w.Balance, w.Currency = wallet.BalanceCents, wallet.Balance, wallet.Currency
-	if w.After, err = c.Ledger.Position(ctx, c.Account); err != nil {
+	if w.After, err = c.Ledger.Money.Position(ctx, c.Account); err != nil {
 		return w, err
 	}
-	if w.Moved, err = c.Ledger.MoneyMoved(ctx, w.Before.Head.Seq, w.After.Head.Seq); err != nil {
+	if w.Moved, err = c.Ledger.Money.MoneyMoved(ctx, w.Before.Head.Seq, w.After.Head.Seq); err != nil {
 		return w, err
 	}
-	w.Earlier, err = c.Ledger.WalletsSince(ctx, c.Clock().Add(-MovesWithin))
+	w.Earlier, err = c.Ledger.Money.WalletsSince(ctx, c.Clock().Add(-MovesWithin))
 	return w, err
 }
 
@@ -72,7 +72,7 @@ func (w WalletReading) exact() bool {
 func (w WalletReading) Check() WalletCheck {
 	x := WalletCheck{ProviderCents: w.ProviderCents, BookCents: w.After.WalletCents}
 	low, high := w.Before.WalletCents, w.Before.WalletCents
-	looks := [][]ledger.Exposure{w.Before.Open}
+	looks := [][]tables.Exposure{w.Before.Open}
 	if w.Moved {
 		looks = append(looks, w.After.Open)
 		a, b := w.Before.Balance, w.After.Balance
@@ -159,7 +159,7 @@ func (x WalletCheck) showed(earlier int64) bool {
 }
 
 func unknownPrices(w WalletReading) (ids []string) {
-	for _, e := range append(append([]ledger.Exposure{}, w.Before.Open...), w.After.Open...) {
+	for _, e := range append(append([]tables.Exposure{}, w.Before.Open...), w.After.Open...) {
 		if !e.Charge.Known() && !slices.Contains(ids, e.OperationID) {
 			ids = append(ids, e.OperationID)
 		}

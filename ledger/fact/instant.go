@@ -17,6 +17,10 @@ func WritableInstant(t time.Time) bool {
 // the provider's days.
 const ExpiryTolerance = 24 * time.Hour
 
+// ClockTolerance is the most by which two clocks differ that the provider accepts: each is
+// within five minutes of the provider's.
+const ClockTolerance = 10 * time.Minute
+
 // SameExpiry reports whether two readings show the same expiry, with no renewal between.
 func SameExpiry(a, b time.Time) bool { return a.Sub(b).Abs() < ExpiryTolerance }
 

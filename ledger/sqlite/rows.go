@@ -112,6 +112,12 @@ func Text(s Scanner) (text string, err error) {
 	return text, err
 }
 
+// Source runs queries, in a transaction or outside one.
+type Source interface {
+	Query(query string, args ...any) Rows
+	QueryRow(query string, args ...any) Scanner
+}
+
 // Queryer is what sql.DB and sql.Tx share.
 type Queryer interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)

@@ -12,6 +12,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/sleep"
+	"perennial/ledger/tables"
 	"perennial/upstream"
 
 	"github.com/sirupsen/logrus"
@@ -42,7 +43,7 @@ type Lister struct {
 	failing   atomic.Pointer[error]          // why the last page could not be read; nil: it was
 	lastPage  atomic.Pointer[time.Time]      // time of the last page; nil: none
 	pagesRead atomic.Int64                   // of this pass
-	loss      atomic.Pointer[ledger.Listing] // the last complete pass if it lost too much, else nil
+	loss      atomic.Pointer[tables.Listing] // the last complete pass if it lost too much, else nil
 	// nameless counts the last complete pass's entries without a readable id.
 	nameless atomic.Int64
 
@@ -121,7 +122,7 @@ func (l *Lister) LastPage() time.Time {
 func (l *Lister) PagesRead() int64 { return l.pagesRead.Load() }
 
 // Loss returns the last complete pass if it lost too much, else nil.
-func (l *Lister) Loss() *ledger.Listing { return l.loss.Load() }
+func (l *Lister) Loss() *tables.Listing { return l.loss.Load() }
 
 // Nameless returns how many entries of the last complete pass had no readable id.
 func (l *Lister) Nameless() int { return int(l.nameless.Load()) }
@@ -163,7 +164,7 @@ func (l *Lister) waitForFirst(ctx context.Context) error {
 	if l.Every <= defaultEvery {
 		return nil
 	}
-	at, err := l.Ledger.Listing(ctx)
+	at, err := l.Ledger.Fleet.Listing(ctx)
 	if fresh, failed := l.Fresh(ctx, l.Every); err != nil || failed != nil || !fresh {
 		return nil //nolint:nilerr // the first pass says what is wrong
 	}
@@ -176,7 +177,7 @@ func (l *Lister) waitForFirst(ctx context.Context) error {
 // own duration. In a large account a pass takes hours, and its data is read again just
 // before paying. A pass that lost too much does not count.
 func (l *Lister) Fresh(ctx context.Context, within time.Duration) (bool, error) {
-	at, err := l.Ledger.Listing(ctx)
+	at, err := l.Ledger.Fleet.Listing(ctx)
 	if err != nil {
 		return false, fmt.Errorf("read the position of the listing: %w", err)
 	}
@@ -203,7 +204,7 @@ const resumeWithin = 6 * time.Hour
 
 func (l *Lister) makePass(ctx context.Context) error {
 	defer l.once.Do(func() { close(l.tried) })
-	at, err := l.Ledger.Listing(ctx)
+	at, err := l.Ledger.Fleet.Listing(ctx)
 	if err != nil {
 		return fmt.Errorf("read the position of the listing: %w", err)
 	}

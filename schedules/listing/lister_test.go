@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/ledger/tables"
 	"perennial/upstream"
 	"perennial/upstream/sandbox"
 )
@@ -60,7 +61,7 @@ func bulk(t testing.TB) (*Lister, *faulty, *watch) {
 // shown lists what the ledger holds as not gone.
 func shown(t testing.TB, l *ledger.Ledger) (ids []string) {
 	t.Helper()
-	check(t, l.Expiring(t.Context(), noon.AddDate(10, 0, 0), func(p ledger.Proxy) error {
+	check(t, l.Fleet.Expiring(t.Context(), noon.AddDate(10, 0, 0), func(p tables.Proxy) error {
 		ids = append(ids, p.ProxyID)
 		return nil
 	}))
@@ -94,7 +95,7 @@ func TestTrap31AbsenceCountsOnlyAfterACompletePass(t *testing.T) {
 	l, f, w := bulk(t)
 	expires := noon.Add(time.Hour)
 	check(t, l.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
-		return tx.Observe(1, ledger.Proxy{ProxyID: "px_sold", ExpiresAt: &expires, SeenAt: noon})
+		return tx.Observe(1, tables.Proxy{ProxyID: "px_sold", ExpiresAt: &expires, SeenAt: noon})
 	}))
 	w.add(time.Minute)
 	f.before = func(_ upstream.PageRequest) error {
@@ -115,7 +116,7 @@ func TestTrap31AbsenceCountsOnlyAfterACompletePass(t *testing.T) {
 	check(t, l.WaitPass(t.Context()))
 	want(t, "first page after the refused token", f.calls[2], upstream.PageRequest{Size: 200})
 	want(t, "proxies, once each, and the one that is not listed", len(shown(t, l.Ledger)), 451)
-	sold, err := l.Ledger.Proxy(t.Context(), "px_sold")
+	sold, err := l.Ledger.Fleet.Proxy(t.Context(), "px_sold")
 	check(t, err)
 	want(t, "unlisted since", sold.UnlistedAt, new(w.Now()))
 }
@@ -147,7 +148,7 @@ func TestABrokenOffPassContinuesInTheNextProcess(t *testing.T) {
 		t.Fatalf("it went on at %q after %q", third, before)
 	}
 	want(t, "proxies", len(shown(t, l.Ledger)), 450)
-	at, err := l.Ledger.Listing(t.Context())
+	at, err := l.Ledger.Fleet.Listing(t.Context())
 	check(t, err)
 	want(t, "the pass began", at.Finished.Sub(noon), at.Took)
 }
@@ -243,7 +244,7 @@ func TestAPageAskedForBeforeARenewalIsNotBelieved(t *testing.T) {
 		}
 	}
 	check(t, l.WaitPass(t.Context()))
-	p, err := l.Ledger.Proxy(t.Context(), "px_1")
+	p, err := l.Ledger.Fleet.Proxy(t.Context(), "px_1")
 	check(t, err)
 	want(t, "px_1 must be read again", p.SeenAt.UnixMicro(), int64(0))
 	want(t, "and is not gone", len(shown(t, l.Ledger)), 450)
@@ -322,7 +323,7 @@ func TestTheListerKeepsItsCadenceAndItsNumbersRise(t *testing.T) {
 		cancel()
 		wantErr(t, <-done, context.Canceled)
 		want(t, "passes", got, []time.Duration{0, 5 * time.Minute, 10 * time.Minute, 10*time.Minute + 5*time.Second})
-		last, err := l.Ledger.Listing(t.Context())
+		last, err := l.Ledger.Fleet.Listing(t.Context())
 		check(t, err)
 		want(t, "number", last.Pass, began.Add(10*time.Minute+5*time.Second).UnixMicro())
 		l.Clock = func() time.Time { return began } // set back
@@ -330,7 +331,7 @@ func TestTheListerKeepsItsCadenceAndItsNumbersRise(t *testing.T) {
 			return upstream.Page[upstream.Proxy]{}, nil
 		})
 		check(t, l.WaitPass(t.Context()))
-		next, err := l.Ledger.Listing(t.Context())
+		next, err := l.Ledger.Fleet.Listing(t.Context())
 		check(t, err)
 		want(t, "the next number", next.Pass, last.Pass+1)
 		check(t, l.Ledger.Close())

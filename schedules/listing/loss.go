@@ -7,8 +7,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/upstream"
 )
 
@@ -24,13 +26,13 @@ const (
 )
 
 // shrunk reports whether a complete pass lost too much.
-func (l *Lister) shrunk(at ledger.Listing) bool {
+func (l *Lister) shrunk(at tables.Listing) bool {
 	return at.Lost >= l.LossMin && at.Lost*100 >= l.LossPercent*at.Known
 }
 
 // Recall loads what the last pass before a restart lost.
 func (l *Lister) Recall(ctx context.Context) error {
-	at, err := l.Ledger.Listing(ctx)
+	at, err := l.Ledger.Fleet.Listing(ctx)
 	if err == nil && l.shrunk(at) {
 		l.loss.Store(&at)
 	}
@@ -39,9 +41,9 @@ func (l *Lister) Recall(ctx context.Context) error {
 
 // finish ends a complete pass. Unreadable entries count as lost. While an entry has no
 // readable id, no proxy is marked as unlisted: it may be any of the missing ones.
-func (l *Lister) finish(ctx context.Context, at ledger.Listing) error {
+func (l *Lister) finish(ctx context.Context, at tables.Listing) error {
 	ended, before := l.Clock(), l.loss.Load()
-	done := ledger.Listing{Pass: at.Pass, Finished: ended, Took: max(ended.Sub(at.Began), 0)}
+	done := tables.Listing{Pass: at.Pass, Finished: ended, Took: max(ended.Sub(at.Began), 0)}
 	err := l.Ledger.Write(ctx, func(tx *ledger.Tx) (err error) {
 		if at.Nameless == 0 {
 			if err := tx.FinishPass(at.Pass, at.Began); err != nil {
@@ -73,8 +75,8 @@ func (l *Lister) finish(ctx context.Context, at ledger.Listing) error {
 }
 
 // tellLoss appends the fact, once until a pass has lost little.
-func (l *Lister) tellLoss(ctx context.Context, at ledger.Listing) error {
-	some, err := l.Ledger.Unlisted(ctx, lossNamed)
+func (l *Lister) tellLoss(ctx context.Context, at tables.Listing) error {
+	some, err := l.Ledger.Fleet.Unlisted(ctx, lossNamed)
 	if err != nil {
 		return err
 	}
@@ -86,7 +88,7 @@ func (l *Lister) tellLoss(ctx context.Context, at ledger.Listing) error {
 }
 
 // LossText describes what a pass lost.
-func LossText(at ledger.Listing) string {
+func LossText(at tables.Listing) string {
 	return fmt.Sprintf("the last listing did not show %d of %d known proxies, or not so that they can be read: they stay in the table and are warned about; compare `perennial proxies list --live`", at.Lost, at.Known)
 }
 
@@ -96,7 +98,7 @@ func (l *Lister) readUnlisted(ctx context.Context) error {
 	if l.Proxy == nil {
 		return nil
 	}
-	some, err := l.Ledger.Unlisted(ctx, readAtOnce)
+	some, err := l.Ledger.Fleet.Unlisted(ctx, readAtOnce)
 	if err != nil {
 		return err
 	}

@@ -14,19 +14,20 @@ import (
 	"perennial/ledger/fact"
 	"perennial/ledger/failpoint"
 	"perennial/ledger/sleep"
+	"perennial/ledger/tables"
 	"perennial/upstream"
 )
 
 // cursor is the position of a pass.
 type cursor struct {
-	at    ledger.Listing
+	at    tables.Listing
 	walk  upstream.Pages[upstream.Proxy]
 	pages int
 }
 
 // list reads every page once, from the pass's position. It writes each page together
 // with the position of the next.
-func (l *Lister) list(ctx context.Context, at ledger.Listing) (ledger.Listing, error) {
+func (l *Lister) list(ctx context.Context, at tables.Listing) (tables.Listing, error) {
 	c := &cursor{at: at, walk: upstream.Pages[upstream.Proxy]{PageRequest: upstream.PageRequest{Size: at.Size, Token: at.Token}}}
 	l.pagesRead.Store(0)
 	for c.pages < maxPages {
@@ -146,8 +147,8 @@ func retryAfter(err error) time.Duration {
 }
 
 // Seen converts a proxy to the ledger's form.
-func Seen(p upstream.Proxy, asked time.Time) ledger.Proxy {
-	return ledger.Proxy{
+func Seen(p upstream.Proxy, asked time.Time) tables.Proxy {
+	return tables.Proxy{
 		ProxyID: p.ProxyID, Status: p.Status, IPType: p.IPType, Protocol: p.Protocol, CountryCode: p.CountryCode, Region: p.Region,
 		LineName: p.LineName, StartsAt: p.StartsAt, ExpiresAt: fact.Expiry(p.ExpiresAt), SeenAt: asked,
 	}
@@ -156,8 +157,8 @@ func Seen(p upstream.Proxy, asked time.Time) ledger.Proxy {
 // observe writes a page and the position of the pass. A renewal that settled during the
 // request may be missing from it: such a proxy stays marked to be read before anything
 // is paid for it.
-func (l *Lister) observe(ctx context.Context, at ledger.Listing, asked time.Time, page upstream.Page[upstream.Proxy]) error {
-	proxies, ids := make([]ledger.Proxy, 0, len(page.Items)), make([]string, 0, len(page.Items))
+func (l *Lister) observe(ctx context.Context, at tables.Listing, asked time.Time, page upstream.Page[upstream.Proxy]) error {
+	proxies, ids := make([]tables.Proxy, 0, len(page.Items)), make([]string, 0, len(page.Items))
 	for _, p := range page.Items {
 		proxies, ids = append(proxies, Seen(p, asked)), append(ids, p.ProxyID)
 	}

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"perennial/jobs/command"
-	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/upstream"
 )
 
@@ -25,7 +25,7 @@ var excused = []string{string(upstream.CodeInsufficientWallet), fact.CodeCancell
 
 // BarredBy returns why a proxy cannot be renewed now, as far as no ledger query is
 // needed; "" if it can.
-func (in *Inputs) BarredBy(f *Filter, proxy ledger.Proxy) string {
+func (in *Inputs) BarredBy(f *Filter, proxy tables.Proxy) string {
 	switch {
 	case f.Undecided(proxy):
 		return ReasonNotText
@@ -55,7 +55,7 @@ func (in *Inputs) BarredBy(f *Filter, proxy ledger.Proxy) string {
 var errNotLooked = errors.New("its history was not read")
 
 // barred returns why a proxy is not renewed now, cost aside.
-func (p *planner) barred(proxy ledger.Proxy) (endings int, why string, err error) {
+func (p *planner) barred(proxy tables.Proxy) (endings int, why string, err error) {
 	if why := p.in.BarredBy(p.filter, proxy); why != "" {
 		return 0, why, nil
 	}
@@ -94,7 +94,7 @@ func (p *planner) barred(proxy ledger.Proxy) (endings int, why string, err error
 
 // paidFor returns why an already paid proxy is not paid for again. A paid proxy whose
 // expiry did not move needs review.
-func (p *planner) paidFor(proxy ledger.Proxy, history ledger.History) (why string) {
+func (p *planner) paidFor(proxy tables.Proxy, history tables.History) (why string) {
 	switch {
 	case history.Behind != nil:
 		return ReasonNotShown

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"perennial/jobs/command"
-	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
 // noteBytes bounds a PlannedCommand's size without its id.
@@ -54,7 +54,7 @@ func (p *planner) finish(ctx context.Context) error {
 // dropPart skips proxies for which the plan's fact has no room.
 func (p *planner) dropPart(part []Included) {
 	for _, one := range part {
-		p.leaveOut(ledger.Proxy{ProxyID: one.ProxyID, ExpiresAt: &one.ExpiresAt}, ReasonBeyond)
+		p.leaveOut(tables.Proxy{ProxyID: one.ProxyID, ExpiresAt: &one.ExpiresAt}, ReasonBeyond)
 	}
 }
 
@@ -214,6 +214,6 @@ func HashOf(schedule string, commands []json.RawMessage) string {
 func newHash(schedule string) []byte { return fact.AppendField(nil, schedule) }
 
 // usableExpiry is also a rule of the commands stream, for expect_expires_at.
-func usableExpiry(p ledger.Proxy) bool {
+func usableExpiry(p tables.Proxy) bool {
 	return p.ExpiresAt == nil || fact.WritableInstant(*p.ExpiresAt)
 }

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"perennial/ledger"
+	"perennial/ledger/tables"
 )
 
 // Coverage says which schedule renews a proxy. It uses the id lists and prices of the
@@ -42,10 +42,10 @@ func NewCoverage(all []Schedule, known History, read func(name string) ([]byte, 
 }
 
 // Needs reports whether a schedule must renew the proxy: it expires and is not retired.
-func (*Coverage) Needs(p ledger.Proxy) bool { return p.ExpiresAt != nil && !p.Retired }
+func (*Coverage) Needs(p tables.Proxy) bool { return p.ExpiresAt != nil && !p.Retired }
 
 // Of returns the first schedule, in configuration order, that renews a proxy.
-func (c *Coverage) Of(p ledger.Proxy) (s Schedule, covered bool) {
+func (c *Coverage) Of(p tables.Proxy) (s Schedule, covered bool) {
 	if one := c.find(p); one != nil {
 		return one.Schedule, true
 	}
@@ -60,17 +60,17 @@ const (
 )
 
 // ProxyStates lists all states of a proxy.
-var ProxyStates = []string{ProxyDue, ledger.ProxyRenewing, ledger.ProxyInReview, ProxyUnscheduled, ledger.ProxyRetired}
+var ProxyStates = []string{ProxyDue, tables.ProxyRenewing, tables.ProxyInReview, ProxyUnscheduled, tables.ProxyRetired}
 
 // State returns the proxy's state, one of ProxyStates; "" if it is not due yet or never
 // expires.
-func (c *Coverage) State(p ledger.PricedProxy, now time.Time) string {
+func (c *Coverage) State(p tables.PricedProxy, now time.Time) string {
 	s, covered := c.Of(p.Proxy)
 	switch {
 	case p.Renewal != "":
 		return p.Renewal
 	case p.Retired:
-		return ledger.ProxyRetired
+		return tables.ProxyRetired
 	case c.Needs(p.Proxy) && !covered:
 		return ProxyUnscheduled
 	case c.Needs(p.Proxy) && !p.LastsUntil().After(now.Add(s.RenewBefore)):
@@ -81,7 +81,7 @@ func (c *Coverage) State(p ledger.PricedProxy, now time.Time) string {
 
 // Excepting returns the first schedule that would renew the proxy if it were no
 // exception.
-func (c *Coverage) Excepting(p ledger.Proxy) (s Schedule, found bool) {
+func (c *Coverage) Excepting(p tables.Proxy) (s Schedule, found bool) {
 	for _, one := range c.of {
 		if one.fits.About(p) {
 			return one.Schedule, true
@@ -90,7 +90,7 @@ func (c *Coverage) Excepting(p ledger.Proxy) (s Schedule, found bool) {
 	return Schedule{}, false
 }
 
-func (c *Coverage) find(p ledger.Proxy) *covering {
+func (c *Coverage) find(p tables.Proxy) *covering {
 	for i := range c.of {
 		if c.of[i].fits.Fits(p) {
 			return &c.of[i]
@@ -101,7 +101,7 @@ func (c *Coverage) find(p ledger.Proxy) *covering {
 
 // Price returns the expected cost of the next renewal by the covering schedule, zero
 // without one.
-func (c *Coverage) Price(ctx context.Context, p ledger.PricedProxy) (Price, error) {
+func (c *Coverage) Price(ctx context.Context, p tables.PricedProxy) (Price, error) {
 	one := c.find(p.Proxy)
 	if one == nil {
 		return Price{}, nil
@@ -113,7 +113,7 @@ func (c *Coverage) Price(ctx context.Context, p ledger.PricedProxy) (Price, erro
 
 // Barred returns the reason, cost aside, why schedules skip a listed proxy that expires;
 // "" if they do not. It ignores claims.
-func (c *Coverage) Barred(ctx context.Context, p ledger.Proxy, now time.Time) (why string, err error) {
+func (c *Coverage) Barred(ctx context.Context, p tables.Proxy, now time.Time) (why string, err error) {
 	one := c.find(p)
 	if one == nil {
 		return "", nil
@@ -121,7 +121,7 @@ func (c *Coverage) Barred(ctx context.Context, p ledger.Proxy, now time.Time) (w
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	one.planner.in.Now = now
-	if err := one.planner.look(ctx, []ledger.Proxy{p}); err != nil {
+	if err := one.planner.look(ctx, []tables.Proxy{p}); err != nil {
 		return "", err
 	}
 	_, why, err = one.planner.barred(p)

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"perennial/jobs/command"
-	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
 // An expiry that a plan takes is one that a command takes, however it is written.
@@ -20,7 +20,7 @@ func TestAnExpiryIsValidForPlansAndCommandsAlike(t *testing.T) {
 				if err == nil {
 					_, err = command.Parse(fact.KindRenewal, raw, command.Rules{})
 				}
-				if usable := usableExpiry(ledger.Proxy{ProxyID: "px_1", ExpiresAt: &at}); usable != (err == nil) {
+				if usable := usableExpiry(tables.Proxy{ProxyID: "px_1", ExpiresAt: &at}); usable != (err == nil) {
 					t.Errorf("%s: a plan takes it: %v; a command: %v", at, usable, err)
 				}
 			}
@@ -31,7 +31,7 @@ func TestAnExpiryIsValidForPlansAndCommandsAlike(t *testing.T) {
 // An expiry that the commands stream would refuse would have every proxy beside it
 // refused, of each sweep.
 func TestAnExpiryThatNoCommandCanSayIsLeftOut(t *testing.T) {
-	at := func(p ledger.Proxy, text string) ledger.Proxy {
+	at := func(p tables.Proxy, text string) tables.Proxy {
 		expires, err := time.Parse(time.RFC3339, text)
 		check(t, err)
 		p.ExpiresAt = &expires

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"perennial/ledger"
+	"perennial/ledger/tables"
 )
 
 // Keep makes a schedule renew no more than it takes for AtLeast proxies of each
@@ -19,13 +19,13 @@ type Keep struct {
 }
 
 // groupFields are the fields that Per may name.
-var groupFields = map[string]func(ledger.Proxy) string{
-	"country_code": func(p ledger.Proxy) string { return p.CountryCode },
-	"region":       func(p ledger.Proxy) string { return p.Region },
-	"line_name":    func(p ledger.Proxy) string { return p.LineName },
-	"ip_type":      func(p ledger.Proxy) string { return p.IPType },
-	"protocol":     func(p ledger.Proxy) string { return p.Protocol },
-	"status":       func(p ledger.Proxy) string { return p.Status },
+var groupFields = map[string]func(tables.Proxy) string{
+	"country_code": func(p tables.Proxy) string { return p.CountryCode },
+	"region":       func(p tables.Proxy) string { return p.Region },
+	"line_name":    func(p tables.Proxy) string { return p.LineName },
+	"ip_type":      func(p tables.Proxy) string { return p.IPType },
+	"protocol":     func(p tables.Proxy) string { return p.Protocol },
+	"status":       func(p tables.Proxy) string { return p.Status },
 }
 
 func (k Keep) check() error {
@@ -44,7 +44,7 @@ func (k Keep) check() error {
 }
 
 // Group returns the key of a proxy's group.
-func (k Keep) Group(p ledger.Proxy) string {
+func (k Keep) Group(p tables.Proxy) string {
 	parts := make([]string, 0, len(k.Per))
 	for _, name := range k.Per {
 		parts = append(parts, groupFields[name](p))
@@ -55,7 +55,7 @@ func (k Keep) Group(p ledger.Proxy) string {
 // BeingRenewed reports whether a due proxy stays without this plan. A renewal that needs
 // review may never succeed, and a proxy that expires before its renewal ends is not
 // alive.
-func (in *Inputs) BeingRenewed(p ledger.Proxy) bool {
+func (in *Inputs) BeingRenewed(p tables.Proxy) bool {
 	switch {
 	case in.InReview[p.ProxyID], p.Retired: // a retired proxy does not count, even if an operator renews it
 		return false

@@ -5,13 +5,13 @@ import (
 	"testing"
 	"time"
 
-	"perennial/ledger"
+	"perennial/ledger/tables"
 )
 
 func TestNoMoreIsRenewedThanAGroupNeeds(t *testing.T) {
 	s := keepalive()
 	s.Keep = Keep{AtLeast: 3, Per: []string{"country_code"}}
-	german := func(id string, in time.Duration) ledger.Proxy {
+	german := func(id string, in time.Duration) tables.Proxy {
 		p := px(id, in)
 		p.CountryCode = "DE"
 		return p

@@ -8,8 +8,8 @@ import (
 	"maps"
 	"slices"
 
-	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
 // Labels that this package adds to its commands.
@@ -24,7 +24,7 @@ const carriedMost = fact.MaxLabelsBytes - len(LabelSchedule) - fact.MaxLabelByte
 // carried returns the labels of a proxy's renewal: those of the order that bought it, or
 // the subset in CarryLabels. Labels of a replacement order (its schedule and the
 // replaced proxy) stay with the order, and labels that no command may carry are dropped.
-func (s Schedule) carried(p ledger.Proxy) map[string]string {
+func (s Schedule) carried(p tables.Proxy) map[string]string {
 	out, size := map[string]string{}, 0
 	for _, name := range slices.Sorted(maps.Keys(p.Labels)) {
 		value := p.Labels[name]

@@ -9,12 +9,12 @@ import (
 	"unicode/utf8"
 
 	"perennial/jobs/command"
-	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/upstream"
 )
 
-func labelled(id string, in time.Duration, labels ...string) ledger.Proxy {
+func labelled(id string, in time.Duration, labels ...string) tables.Proxy {
 	p := px(id, in)
 	p.Labels = map[string]string{}
 	for i := 0; i < len(labels); i += 2 {
@@ -151,7 +151,7 @@ func TestARenewalCarriesOnlyWhatACommandMay(t *testing.T) {
 		labels[fmt.Sprintf("z%02d", i)] = strings.Repeat("x", fact.MaxLabelBytes)
 	}
 	s := Schedule{Name: strings.Repeat("s", fact.MaxLabelBytes)}
-	carried := s.carried(ledger.Proxy{Labels: labels})
+	carried := s.carried(tables.Proxy{Labels: labels})
 	if carried["team"] != "red" || len(carried) < 5 {
 		t.Errorf("%d are carried: %v", len(carried), carried["team"])
 	}

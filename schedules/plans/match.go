@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"perennial/jobs/command"
-	"perennial/ledger"
+	"perennial/ledger/tables"
 	"perennial/upstream"
 )
 
@@ -171,11 +171,11 @@ func (m Match) Filter(l Lists) *Filter {
 }
 
 // About reports whether the schedule covers this proxy, ignoring its exceptions.
-func (f *Filter) About(p ledger.Proxy) bool { return f.matches(p, false) }
+func (f *Filter) About(p tables.Proxy) bool { return f.matches(p, false) }
 
 // Undecided reports whether the schedule might cover this proxy if the matched members
 // were text (trap 65).
-func (f *Filter) Undecided(p ledger.Proxy) bool {
+func (f *Filter) Undecided(p tables.Proxy) bool {
 	notText := slices.Contains([]string{p.CountryCode, p.Region, p.LineName, p.IPType, p.Protocol, p.Status}, upstream.NotText)
 	return notText && !f.matches(p, false) && f.matches(p, true)
 }
@@ -187,7 +187,7 @@ func anyOf(list []string, value string, lenient bool) bool {
 }
 
 // matches compares a proxy with the match; for lenient see anyOf.
-func (f *Filter) matches(p ledger.Proxy, lenient bool) bool {
+func (f *Filter) matches(p tables.Proxy, lenient bool) bool {
 	anyOf := func(list []string, value string) bool { return anyOf(list, value, lenient) }
 	country := anyOf(f.CountryCode, p.CountryCode) || slices.ContainsFunc(f.CountryCode, func(c string) bool { return strings.EqualFold(c, p.CountryCode) })
 	if !country || !anyOf(f.Region, p.Region) || !anyOf(f.LineName, p.LineName) || !anyOf(f.IPType, p.IPType) ||
@@ -210,7 +210,7 @@ func (f *Filter) started(at *time.Time) bool {
 }
 
 // Fits reports whether the schedule may renew this proxy.
-func (f *Filter) Fits(p ledger.Proxy) bool { return f.About(p) && !f.except[p.ProxyID] }
+func (f *Filter) Fits(p tables.Proxy) bool { return f.About(p) && !f.except[p.ProxyID] }
 
 // Set names the fields of the match that are set.
 func (m Match) Set() (names []string) {

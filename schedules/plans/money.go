@@ -8,8 +8,8 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 
-	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
 // Limit is a money limit of a plan.
@@ -168,7 +168,7 @@ func (x Shortfall) Text(currency string) string {
 
 // tooDear is a proxy that a limit skips.
 type tooDear struct {
-	proxy   ledger.Proxy
+	proxy   tables.Proxy
 	cost    Price
 	tooLow  *Limit
 	refused bool // refused by the provider, whatever is left of the limit

@@ -3,16 +3,17 @@
 package plans
 
 import (
-	"perennial/ledger"
-	"perennial/ledger/fact"
-	"perennial/upstream"
 	"slices"
 	"strings"
+
+	"perennial/ledger/fact"
+	"perennial/ledger/tables"
+	"perennial/upstream"
 )
 
 // ListPrice returns the highest price that offers ask for the proxy's kind and a number
 // of days, unknown if none matches.
-func ListPrice(offers []upstream.Offer, p ledger.Proxy, days int64) (cents fact.Cents) {
+func ListPrice(offers []upstream.Offer, p tables.Proxy, days int64) (cents fact.Cents) {
 	for _, o := range offers {
 		if o.Region == p.Region && offersLike(o, p, days) {
 			cents = cents.Most(fact.Known(offerCost(o, days)))
@@ -22,13 +23,13 @@ func ListPrice(offers []upstream.Offer, p ledger.Proxy, days int64) (cents fact.
 }
 
 // ListFilter finds the offers of a proxy's kind.
-func ListFilter(p ledger.Proxy, days int64) upstream.OfferFilter {
+func ListFilter(p tables.Proxy, days int64) upstream.OfferFilter {
 	return upstream.OfferFilter{CountryCode: p.CountryCode, Region: p.Region, Line: p.LineName, IPType: p.IPType, Quantity: 1, DurationDays: days}
 }
 
 // offersLike reports whether an offer sells proxies of the same country, line, type and
 // protocol for this many days, and has a price.
-func offersLike(o upstream.Offer, p ledger.Proxy, days int64) bool {
+func offersLike(o upstream.Offer, p tables.Proxy, days int64) bool {
 	return strings.EqualFold(o.CountryCode, p.CountryCode) && o.LineName == p.LineName && o.IPType == p.IPType && o.Protocol == p.Protocol &&
 		slices.Contains(o.DurationDays, days) && o.UnitPriceCents != nil && *o.UnitPriceCents >= 0
 }

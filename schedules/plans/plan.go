@@ -18,6 +18,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/failpoint"
+	"perennial/ledger/tables"
 )
 
 const (
@@ -63,12 +64,19 @@ const (
 	ReasonNotText  = "what the match names of it is not text at the provider, so the match does not fit"
 )
 
-// History is the ledger's knowledge of a proxy's earlier renewals; *ledger.Ledger
-// implements it.
+// History is the ledger's knowledge of a proxy's earlier renewals; see HistoryOf.
 type History interface {
-	Histories(ctx context.Context, proxies []ledger.Proxy, now time.Time, excused ...string) ([]ledger.History, error)
+	Histories(ctx context.Context, proxies []tables.Proxy, now time.Time, excused ...string) ([]tables.History, error)
 	CommandEnded(ctx context.Context, id string) (bool, error)
-	LastPaid(ctx context.Context, like ledger.Proxy) (ledger.Paid, error)
+	LastPaid(ctx context.Context, like tables.Proxy) (tables.Paid, error)
+}
+
+// HistoryOf returns the history that a ledger's tables hold.
+func HistoryOf(q tables.Queries) History {
+	return struct {
+		*tables.Operations
+		*tables.Fleet
+	}{q.Operations, q.Fleet}
 }
 
 // Inputs are the inputs of a plan besides its history.
@@ -77,12 +85,12 @@ type Inputs struct {
 	Lists    Lists           // from the files that the schedule names
 	Now      time.Time       // provider's time
 	ByHand   bool            // requested by an operator: retry at once what the provider refused for lack of money
-	Proxies  []ledger.Proxy  // live proxies first, nearest expiry first
+	Proxies  []tables.Proxy  // live proxies first, nearest expiry first
 	Claimed  map[string]bool // proxies reserved by an operation
 	InReview map[string]bool // subset of Claimed that needs review
 	// UnderWay has one proxy of each kind that an operation is about to renew. Its cost
 	// is known when it ends.
-	UnderWay []ledger.Proxy
+	UnderWay []tables.Proxy
 	Taken    map[string]bool // proxies that this run has already published
 	OnItsWay map[string]bool // published by an earlier run, not yet accepted by the runner
 	// Staying counts, by Keep's groups, the proxies that outlive the window.
@@ -106,7 +114,7 @@ type Inputs struct {
 	Barred map[string]int
 
 	// ListPrice returns the list price of a proxy's renewal; nil: no offers are read.
-	ListPrice func(context.Context, ledger.Proxy) fact.Cents
+	ListPrice func(context.Context, tables.Proxy) fact.Cents
 }
 
 // Plan is what a sweep would do. Its Hash is a function of its Commands.
@@ -148,7 +156,7 @@ type Made struct {
 	Plan
 
 	Planned     []fact.PlannedCommand // expected cost of each command
-	Awaited     map[Kind]ledger.Proxy // kinds that wait for their canary's price, with one proxy each
+	Awaited     map[Kind]tables.Proxy // kinds that wait for their canary's price, with one proxy each
 	ForPerson   []fact.ProxyReview    // proxies given up after too many attempts
 	SpentBefore int64                 // by earlier plans of the run; counts for approval
 }
@@ -266,7 +274,7 @@ func Make(ctx context.Context, in Inputs, known History) (Made, error) {
 type planner struct {
 	in      Inputs
 	known   History
-	history map[string]ledger.History // of the proxies that are being added
+	history map[string]tables.History // of the proxies that are being added
 	filter  *Filter
 	limits  []*Limit
 	staying map[string]int
@@ -275,7 +283,7 @@ type planner struct {
 	short   fact.Sum // part of dear over budget_cents
 	// last holds proxies of unknown price whose renewals failed. If possible, another
 	// one of their kind reveals the price first.
-	last    []ledger.Proxy
+	last    []tables.Proxy
 	letLast bool
 	// frugal says that money is limited by more than the wallet, which the provider
 	// checks itself.
@@ -300,7 +308,7 @@ func newPlanner(in Inputs, known History) *planner {
 		WalletCents: in.WalletCents, ReservedCents: in.ReservedCents, SpentTodayCents: in.SpentTodayCents, SpentMonthCents: in.SpentMonthCents,
 		ApproveOverCents: in.Schedule.ApproveOverCents,
 	}
-	p.plan.Awaited = map[Kind]ledger.Proxy{}
+	p.plan.Awaited = map[Kind]tables.Proxy{}
 	for _, like := range in.UnderWay {
 		p.canary[KindOf(like)] = true
 	}
@@ -322,7 +330,7 @@ func newPlanner(in Inputs, known History) *planner {
 }
 
 // due reports whether a proxy is due; a null expiry never is.
-func (p *planner) due(proxy ledger.Proxy) bool {
+func (p *planner) due(proxy tables.Proxy) bool {
 	return proxy.ExpiresAt != nil && !proxy.ExpiresAt.After(p.plan.Until) && (p.filter.About(proxy) || p.filter.Undecided(proxy))
 }
 
@@ -330,7 +338,7 @@ func (p *planner) due(proxy ledger.Proxy) bool {
 const lookedAt = 500
 
 // addAll includes or skips those of the proxies that are due.
-func (p *planner) addAll(ctx context.Context, proxies []ledger.Proxy) error {
+func (p *planner) addAll(ctx context.Context, proxies []tables.Proxy) error {
 	for some := range slices.Chunk(proxies, lookedAt) {
 		if err := p.look(ctx, some); err != nil {
 			return err
@@ -351,15 +359,15 @@ func (p *planner) addAll(ctx context.Context, proxies []ledger.Proxy) error {
 }
 
 // look reads the histories of proxies, unless the plan is full.
-func (p *planner) look(ctx context.Context, proxies []ledger.Proxy) error {
+func (p *planner) look(ctx context.Context, proxies []tables.Proxy) error {
 	if p.full(ctx) {
 		return nil
 	}
-	proxies = slices.DeleteFunc(slices.Clone(proxies), func(proxy ledger.Proxy) bool {
+	proxies = slices.DeleteFunc(slices.Clone(proxies), func(proxy tables.Proxy) bool {
 		return proxy.ExpiresAt == nil || p.in.BarredBy(p.filter, proxy) != ""
 	})
 	all, err := p.known.Histories(ctx, proxies, p.in.Now, excused...)
-	p.history = make(map[string]ledger.History, len(all))
+	p.history = make(map[string]tables.History, len(all))
 	for i, h := range all {
 		p.history[proxies[i].ProxyID] = h
 	}
@@ -372,7 +380,7 @@ func (p *planner) full(ctx context.Context) bool {
 }
 
 // add includes or skips one due proxy.
-func (p *planner) add(ctx context.Context, proxy ledger.Proxy) error {
+func (p *planner) add(ctx context.Context, proxy tables.Proxy) error {
 	if p.full(ctx) && p.in.BarredBy(p.filter, proxy) == "" {
 		p.leaveOut(proxy, ReasonBeyond)
 		return nil
@@ -414,7 +422,7 @@ func (p *planner) add(ctx context.Context, proxy ledger.Proxy) error {
 
 // awaitsPrice notes that a proxy of unknown price is being renewed. Its kind waits for
 // that price, unless another renewal reveals it.
-func (p *planner) awaitsPrice(ctx context.Context, proxy ledger.Proxy, why string) error {
+func (p *planner) awaitsPrice(ctx context.Context, proxy tables.Proxy, why string) error {
 	if why != ReasonTaken && why != ReasonOnItsWay {
 		return nil
 	}
@@ -433,7 +441,7 @@ func (p *planner) addLast(ctx context.Context) error {
 
 // unaffordable returns the limit, or the complete group, that excludes the proxy. If
 // money is limited, it adds the list price to an unknown cost.
-func (p *planner) unaffordable(ctx context.Context, proxy ledger.Proxy, cost *Price) string {
+func (p *planner) unaffordable(ctx context.Context, proxy tables.Proxy, cost *Price) string {
 	keep := p.in.Schedule.Keep
 	if keep.AtLeast > 0 && p.staying[keep.Group(proxy)] >= keep.AtLeast {
 		return ReasonEnough
@@ -469,7 +477,7 @@ func (p *planner) underWay(ctx context.Context) error {
 	return nil
 }
 
-func (p *planner) include(proxy ledger.Proxy, cost Price, endings int) {
+func (p *planner) include(proxy tables.Proxy, cost Price, endings int) {
 	p.markCanary(proxy, cost)
 	for _, l := range p.limits {
 		l.Room -= l.takes(cost)
@@ -486,20 +494,20 @@ func (p *planner) include(proxy ledger.Proxy, cost Price, endings int) {
 }
 
 // dueSince returns why a proxy is included. It is stable while the plan is.
-func (p *planner) dueSince(proxy ledger.Proxy) string {
+func (p *planner) dueSince(proxy tables.Proxy) string {
 	if proxy.ExpiresAt.Before(p.in.Now) {
 		return "it has expired and is still listed"
 	}
 	return "due since " + proxy.ExpiresAt.Add(-p.in.Schedule.RenewBefore).UTC().Format(time.RFC3339)
 }
 
-func (p *planner) markCanary(proxy ledger.Proxy, cost Price) {
+func (p *planner) markCanary(proxy tables.Proxy, cost Price) {
 	if !cost.Cents.Known() {
 		p.canary[KindOf(proxy)], p.learning = true, true
 	}
 }
 
-func (p *planner) leaveOut(proxy ledger.Proxy, why string) {
+func (p *planner) leaveOut(proxy tables.Proxy, why string) {
 	p.noteLeft(*proxy.ExpiresAt, why)
 	p.plan.LeftOutCounts[why]++
 	if len(p.plan.LeftOut) < MaxListed {

@@ -13,6 +13,7 @@ import (
 	"perennial/jobs/command"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
 // world is what Make reads, on a real ledger.
@@ -22,7 +23,7 @@ type world struct {
 	watch  *watch
 }
 
-func newWorld(t testing.TB, s Schedule, proxies ...ledger.Proxy) *world {
+func newWorld(t testing.TB, s Schedule, proxies ...tables.Proxy) *world {
 	t.Helper()
 	w := &watch{now: noon}
 	l := openLedger(t, filepath.Join(t.TempDir(), "main.ledger.db"), w.Now)
@@ -33,19 +34,19 @@ func newWorld(t testing.TB, s Schedule, proxies ...ledger.Proxy) *world {
 func (w *world) plan(t testing.TB) Made {
 	t.Helper()
 	var err error
-	w.Claimed, err = w.ledger.Claimed(t.Context())
+	w.Claimed, err = w.ledger.Operations.Claimed(t.Context())
 	check(t, err)
-	p, err := Make(t.Context(), w.Inputs, w.ledger)
+	p, err := Make(t.Context(), w.Inputs, HistoryOf(w.ledger.Queries))
 	check(t, err)
 	return p
 }
 
-func px(id string, in time.Duration) ledger.Proxy {
+func px(id string, in time.Duration) tables.Proxy {
 	expires := noon.Add(in)
-	return ledger.Proxy{ProxyID: id, CountryCode: "US", Region: "Dallas", LineName: "premium", IPType: "isp", ExpiresAt: &expires, SeenAt: noon}
+	return tables.Proxy{ProxyID: id, CountryCode: "US", Region: "Dallas", LineName: "premium", IPType: "isp", ExpiresAt: &expires, SeenAt: noon}
 }
 
-func many(n int) (all []ledger.Proxy) {
+func many(n int) (all []tables.Proxy) {
 	for i := range n {
 		all = append(all, px(fmt.Sprintf("px_%05d", i), time.Hour+time.Duration(i)*time.Second))
 	}
@@ -222,7 +223,7 @@ func TestAPlanFailsWhenTheLedgerCannotBeRead(t *testing.T) {
 	w := newWorld(t, keepalive(), px("px_1", time.Hour))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := Make(ctx, w.Inputs, w.ledger)
+	_, err := Make(ctx, w.Inputs, HistoryOf(w.ledger.Queries))
 	wantErr(t, err, context.Canceled)
 }
 

@@ -5,8 +5,8 @@ package plans
 import (
 	"context"
 
-	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
 // Sources of a price.
@@ -21,7 +21,7 @@ const (
 type Kind struct{ country, region, line, ipType, protocol string }
 
 // KindOf returns the kind of a proxy.
-func KindOf(p ledger.Proxy) Kind {
+func KindOf(p tables.Proxy) Kind {
 	return Kind{country: p.CountryCode, region: p.Region, line: p.LineName, ipType: p.IPType, protocol: p.Protocol}
 }
 
@@ -43,7 +43,7 @@ func (c Price) counts() fact.Cents {
 
 // PriceOf returns the expected cost for a number of days, by the newer price of the
 // proxy itself and of its kind.
-func PriceOf(own, kind ledger.Paid, days int64) Price {
+func PriceOf(own, kind tables.Paid, days int64) Price {
 	switch newest := own.Newest(kind); {
 	case newest.Days == 0:
 		return Price{From: PriceNone}
@@ -58,16 +58,16 @@ func PriceOf(own, kind ledger.Paid, days int64) Price {
 type Prices struct {
 	known History
 	days  int64
-	kinds map[Kind]ledger.Paid
+	kinds map[Kind]tables.Paid
 }
 
 // NewPrices makes Prices for a number of days.
 func NewPrices(known History, days int64) *Prices {
-	return &Prices{known: known, days: days, kinds: map[Kind]ledger.Paid{}}
+	return &Prices{known: known, days: days, kinds: map[Kind]tables.Paid{}}
 }
 
 // By returns the expected cost of a proxy's renewal, by its own last price and its kind's.
-func (p *Prices) By(ctx context.Context, proxy ledger.Proxy, own ledger.Paid) (Price, error) {
+func (p *Prices) By(ctx context.Context, proxy tables.Proxy, own tables.Paid) (Price, error) {
 	k := KindOf(proxy)
 	kind, known := p.kinds[k]
 	if !known {
@@ -81,6 +81,6 @@ func (p *Prices) By(ctx context.Context, proxy ledger.Proxy, own ledger.Paid) (P
 }
 
 // OfKind returns the expected cost of a proxy's renewal by its kind alone.
-func (p *Prices) OfKind(ctx context.Context, proxy ledger.Proxy) (Price, error) {
-	return p.By(ctx, proxy, ledger.Paid{})
+func (p *Prices) OfKind(ctx context.Context, proxy tables.Proxy) (Price, error) {
+	return p.By(ctx, proxy, tables.Paid{})
 }

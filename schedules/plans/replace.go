@@ -7,12 +7,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"perennial/jobs/command"
-	"perennial/ledger"
-	"perennial/ledger/fact"
-	"perennial/upstream"
 	"slices"
 	"strings"
+
+	"perennial/jobs/command"
+	"perennial/ledger/fact"
+	"perennial/ledger/tables"
+	"perennial/upstream"
 )
 
 // Replace says what becomes of a proxy that the provider will not renew. It is
@@ -42,7 +43,7 @@ func (p Replace) check() error {
 
 // BestOffer returns the cheapest offer of the same country, line, type and protocol
 // within the ceiling, preferring the same region.
-func BestOffer(offers []upstream.Offer, p ledger.Proxy, days, ceiling int64) (upstream.Offer, bool) {
+func BestOffer(offers []upstream.Offer, p tables.Proxy, days, ceiling int64) (upstream.Offer, bool) {
 	cost := func(o upstream.Offer) int64 { return offerCost(o, days) }
 	fitting := slices.DeleteFunc(slices.Clone(offers), func(o upstream.Offer) bool {
 		return !command.ValidID(o.OfferCode) || !offersLike(o, p, days) || cost(o) > ceiling
@@ -62,7 +63,7 @@ func BestOffer(offers []upstream.Offer, p ledger.Proxy, days, ceiling int64) (up
 }
 
 // ReplacementID hashes the schedule, the proxy and its expiry: a proxy is replaced once.
-func ReplacementID(s Schedule, p ledger.Proxy) string {
+func ReplacementID(s Schedule, p tables.Proxy) string {
 	h := fact.AppendField(newHash(s.Name), p.ProxyID)
 	h = binary.BigEndian.AppendUint64(h, uint64(p.ExpiresAt.UnixMicro()))
 	return hashedID("replace-"+s.Name+"-", h)

@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
 // kinds are proxies of as many kinds.
-func kinds(n int) (all []ledger.Proxy) {
+func kinds(n int) (all []tables.Proxy) {
 	for i := range n {
 		p := px(fmt.Sprintf("px_%d", i), time.Duration(1+i)*time.Hour)
 		p.Region = fmt.Sprintf("region %d", i)
@@ -35,7 +35,7 @@ func TestTrap52ABudgetLearnsOneUnknownPriceAtATime(t *testing.T) {
 		want(t, name+": left out", p.LeftOutCounts, map[string]int{ReasonOneByOne: 3})
 		want(t, name+": left", p.Left.Proxies, 3)
 		paid(t, w.ledger, "px_3", 300)
-		w.UnderWay = []ledger.Proxy{w.Proxies[0]}
+		w.UnderWay = []tables.Proxy{w.Proxies[0]}
 		want(t, name+": while another is on its way", w.plan(t).ids(), []string{"px_3"})
 	}
 	want(t, "without a limit", len(newWorld(t, keepalive(), kinds(4)...).plan(t).Included), 4)
@@ -43,8 +43,8 @@ func TestTrap52ABudgetLearnsOneUnknownPriceAtATime(t *testing.T) {
 
 // What an offer asks exceeds what is left: nothing is renewed to learn the price.
 func TestTrap52AListPriceOverALimitIsNotPaid(t *testing.T) {
-	list := func(cents int64) func(context.Context, ledger.Proxy) fact.Cents {
-		return func(context.Context, ledger.Proxy) fact.Cents { return fact.Known(cents) }
+	list := func(cents int64) func(context.Context, tables.Proxy) fact.Cents {
+		return func(context.Context, tables.Proxy) fact.Cents { return fact.Known(cents) }
 	}
 	for name, limit := range map[string]func(*Schedule){
 		ReasonBudget: func(s *Schedule) { s.BudgetCents = 300 }, ReasonDay: func(s *Schedule) { s.DailyBudgetCents = 300 }, ReasonMonth: func(s *Schedule) { s.MonthlyBudgetCents = 300 },
@@ -70,7 +70,7 @@ func TestTrap52AListPriceOverALimitIsNotPaid(t *testing.T) {
 func TestAListPriceCountsAgainstTheDayAndNotTheWallet(t *testing.T) {
 	wallet := int64(300)
 	w := newWorld(t, keepalive(), kinds(1)...)
-	w.ListPrice = func(context.Context, ledger.Proxy) fact.Cents { return fact.Known(301) }
+	w.ListPrice = func(context.Context, tables.Proxy) fact.Cents { return fact.Known(301) }
 	w.WalletCents = &wallet
 	want(t, "the wallet", w.plan(t).ids(), []string{"px_0"})
 	w.LimitCents = 300
@@ -85,7 +85,7 @@ func TestAListPriceTakesFromTheBudgetOfTheOthers(t *testing.T) {
 	w := newWorld(t, s, all...)
 	paid(t, w.ledger, "px_1", 200)
 	paid(t, w.ledger, "px_2", 200)
-	w.ListPrice = func(context.Context, ledger.Proxy) fact.Cents { return fact.Known(300) }
+	w.ListPrice = func(context.Context, tables.Proxy) fact.Cents { return fact.Known(300) }
 	want(t, "renewed", w.plan(t).ids(), []string{"px_0", "px_1"})
 }
 
@@ -112,6 +112,6 @@ func TestTwoProtocolsOfOneKindNeedACanaryEach(t *testing.T) {
 	w := newWorld(t, keepalive(), px("px_1", time.Hour), http, px("px_2", 3*time.Hour))
 	p := w.plan(t)
 	want(t, "canaries", p.ids(), []string{"px_1", "px_http"})
-	w.UnderWay = []ledger.Proxy{w.Proxies[0]}
+	w.UnderWay = []tables.Proxy{w.Proxies[0]}
 	want(t, "while one of them is on its way", w.plan(t).ids(), []string{"px_http"})
 }

@@ -79,7 +79,7 @@ var journalBugs = []bug{
 	{name: "a follower that is behind has lost its end", in: "ledger.Ledger.VerifyAgainst", run: "TestRowsBehindAFollower",
 		old: "behind := a.NotHere > 0 || l.follows && ends",
 		new: "behind := a.NotHere > 0 && ends"},
-	{name: "the last start decides who sent an attempt", in: "ledger.Sweeps.Inherited", run: "TestWhoSentAnAttempt",
+	{name: "the last start decides who sent an attempt", in: "tables.Sweeps.Inherited", run: "TestWhoSentAnAttempt",
 		old: "AND seq < `+sent+` ORDER BY seq DESC",
 		new: "AND seq > 0 ORDER BY seq DESC"},
 	{name: "a new key waits for no other runner's request", in: "jobs.recovery.notBefore", run: "TestWhatAnotherRunnerSent|TestACrashBehindATakeOver",

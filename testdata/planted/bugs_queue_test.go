@@ -44,7 +44,7 @@ var queueBugs = []bug{
 	{name: "a line without room does not rest", in: "jobs.intaker.waitForRoom", run: "TestAPausedAccount",
 		old: "\t\tif free := in.ready.free(placeOf(line)); free > 0 {\n\t\t\treturn free, nil",
 		new: "\t\tif free := in.ready.free(placeOf(line)); free > -1<<20 {\n\t\t\treturn max(1, free), nil"},
-	{name: "one kind that is due hides another", in: "ledger.Operations.Due", run: "TestWhatIsDueOfOneKind",
+	{name: "one kind that is due hides another", in: "tables.Operations.Due", run: "TestWhatIsDueOfOneKind",
 		old: "WHERE kind = +? AND state = +? AND live = 1 AND next_at IS NOT NULL",
 		new: "WHERE ? <> '' AND state = +? AND live = 1 AND next_at IS NOT NULL"},
 	{name: "the priority is part of the content", in: "command.Command.Content", run: "TestACommandUnderAnotherPriority",

@@ -127,7 +127,7 @@ func TestAFilledLedgerIsOneThatARunnerWrote(t *testing.T) {
 	if must(t, err); v.Rows != 4001 {
 		t.Errorf("%d rows are verified", v.Rows)
 	}
-	b, err := l.Balance(t.Context(), "x")
+	b, err := l.Money.Balance(t.Context(), "x")
 	if must(t, err); b.WalletCents != 77 || b.ChargedCents != 1000*cents {
 		t.Errorf("%+v", b)
 	}
@@ -136,11 +136,11 @@ func TestAFilledLedgerIsOneThatARunnerWrote(t *testing.T) {
 		t.Errorf("%+v", bound)
 	}
 	id, proxy := filled(999)
-	operations, err := l.OperationsOf(t.Context(), id)
+	operations, err := l.Operations.OperationsOf(t.Context(), id)
 	if must(t, err); len(operations) != 1 || operations[0].State != fact.StateCompleted {
 		t.Errorf("%+v", operations)
 	}
-	last, err := l.LastRenewal(t.Context(), proxy)
+	last, err := l.Fleet.LastRenewal(t.Context(), proxy)
 	if must(t, err); time.Since(last.SettledAt) < 23*time.Hour || time.Since(last.SettledAt) > fillPast {
 		t.Errorf("%+v", last)
 	}

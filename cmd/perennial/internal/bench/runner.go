@@ -23,6 +23,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/failpoint"
 	"perennial/ledger/sleep"
+	"perennial/ledger/tables"
 	"perennial/queue/events"
 	"perennial/upstream"
 )
@@ -111,7 +112,7 @@ func (b *bench) work(ctx context.Context, p part, got *Carried) error {
 	}
 	got.BooksAgree = true
 	return p.eachLedger(h, func(i int, book *ledger.Ledger) error {
-		balance, err := book.Balance(ctx, p.accounts[i])
+		balance, err := book.Money.Balance(ctx, p.accounts[i])
 		if err != nil {
 			return err
 		}
@@ -219,7 +220,7 @@ func awaitWorking(ctx context.Context, h *daemon.Host) error {
 // List fills the table of proxies like a listing. Otherwise the runner would read an
 // unknown proxy before paying for it.
 func List(ctx context.Context, client *upstream.Client, book *ledger.Ledger) error {
-	var listed []ledger.Proxy
+	var listed []tables.Proxy
 	for p, err := range client.Proxies(ctx, 200) {
 		if err != nil {
 			return fmt.Errorf("list the proxies: %w", err)
@@ -228,7 +229,7 @@ func List(ctx context.Context, client *upstream.Client, book *ledger.Ledger) err
 	}
 	now := time.Now()
 	return book.Write(ctx, func(tx *ledger.Tx) error {
-		return errors.Join(tx.Observe(1, listed...), tx.KeepListing(ledger.Listing{Pass: 1, Began: now, Finished: now}))
+		return errors.Join(tx.Observe(1, listed...), tx.KeepListing(tables.Listing{Pass: 1, Began: now, Finished: now}))
 	})
 }
 

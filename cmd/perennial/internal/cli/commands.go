@@ -288,11 +288,11 @@ func (a sendCommands) printPublished(ctx context.Context, id, before string) err
 		return printJSON(a.stdout, out)
 	}
 	if before != "" {
-		why := "it is " + before + ", and is not done again"
+		text := "%s was published before and is %s: it is not done again; see `perennial status %[1]s`\n"
 		if before == inspect.StateConflict {
-			why = "with other content, which is kept: this content is refused, choose another id"
+			text = "%s was published before with other content, and is a %s: this content is refused, choose another id; see `perennial status %[1]s`\n"
 		}
-		_, err := fmt.Fprintf(a.stdout, "%s was published before: %s; see `perennial status %s`\n", id, why, id)
+		_, err := fmt.Fprintf(a.stdout, text, id, before)
 		return err
 	}
 	if c, _, err := a.configured(); err == nil && !a.externalNATS(c) { // a producer may not ask

@@ -118,7 +118,7 @@ func (d *demo) swept(ctx context.Context, r *remote, raw []byte) (demoCost, erro
 // books compares the ledger, the provider's wallet and the referee to the cent.
 func (d *demo) books(ctx context.Context) error {
 	a := d.host.Accounts[0]
-	b, err := a.Ledger().Balance(ctx, a.Name)
+	b, err := a.Ledger().Money.Balance(ctx, a.Name)
 	if err != nil {
 		return err
 	}

@@ -29,6 +29,7 @@ import (
 	"perennial/jobs/inspect"
 	"perennial/jobs/reconcile"
 	"perennial/ledger"
+	"perennial/ledger/tables"
 	"perennial/upstream/sandbox"
 )
 
@@ -204,7 +205,7 @@ func checkJSON(t *testing.T, b fenced) error {
 		into any
 	}{
 		{"nats", &daemon.ReadyLine{}}, {"production", &SandboxReadyLine{}}, {"operations", &inspect.CommandStatus{}},
-		{"wallet_cents", &ledger.Balance{}}, {"findings", &reconcile.Reconciliation{}}, {"needs", &verbs.Summary{}},
+		{"wallet_cents", &tables.Balance{}}, {"findings", &reconcile.Reconciliation{}}, {"needs", &verbs.Summary{}},
 	} {
 		if keys[shape.key] == nil {
 			continue

@@ -419,7 +419,7 @@ var endsPause = map[string]string{
 // pauses reports the pauses in the ledger. A wait that the provider requested ends
 // automatically and is a warning.
 func (d *doctor) pauses(ctx context.Context, l *ledger.Ledger) {
-	all, err := l.Pauses(ctx)
+	all, err := l.Operations.Pauses(ctx)
 	if err != nil {
 		d.bad("paused", err, "run `perennial ledger verify`")
 		return

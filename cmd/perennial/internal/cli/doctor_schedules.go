@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/ledger/tables"
 	"perennial/schedules"
 	"perennial/schedules/plans"
 )
@@ -31,12 +32,12 @@ func (d *doctor) schedules(ctx context.Context, l *ledger.Ledger) {
 	if d.config.CheckLists(d.account) != nil { // lists has reported it
 		return
 	}
-	if last, err := l.Listing(ctx); err == nil && last.Finished.IsZero() {
+	if last, err := l.Fleet.Listing(ctx); err == nil && last.Finished.IsZero() {
 		d.warn("schedules", "no listing of the proxies has ended yet, so what no schedule renews is not known", "start `perennial run`, and look again")
 		return
 	}
 	for _, s := range own {
-		none, err := schedules.MatchesNone(ctx, l, s, d.config.ReadListFile)
+		none, err := schedules.MatchesNone(ctx, l.Fleet, s, d.config.ReadListFile)
 		if err != nil {
 			d.bad("schedule "+s.Name, err, "put the list where the configuration says")
 			return
@@ -46,7 +47,7 @@ func (d *doctor) schedules(ctx context.Context, l *ledger.Ledger) {
 		}
 	}
 	count, named := 0, []string{}
-	err := schedules.Uncovered(ctx, l, time.Now(), own, d.config.ReadListFile, func(p ledger.Proxy) error {
+	err := schedules.Uncovered(ctx, l.Fleet, time.Now(), own, d.config.ReadListFile, func(p tables.Proxy) error {
 		if count++; count <= uncoveredNamed {
 			named = append(named, printable(p.ProxyID))
 		}

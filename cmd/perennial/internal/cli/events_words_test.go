@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"perennial/ledger"
 	"perennial/ledger/chain"
+	"perennial/ledger/tables"
 	"perennial/queue/events"
 )
 
@@ -44,7 +44,7 @@ func TestEventsForPeopleSayWhoAskedForThem(t *testing.T) {
 
 // TestAnUnknownAmountIsNotShownAsNone.
 func TestAnUnknownAmountIsNotShownAsNone(t *testing.T) {
-	balance := unbookedText(ledger.Unbooked{Operations: 2, Unknown: 2}, "USD")
+	balance := unbookedText(tables.Unbooked{Operations: 2, Unknown: 2}, "USD")
 	if !strings.Contains(balance, "an unknown amount") || strings.Contains(balance, "0.00") {
 		t.Error(balance)
 	}

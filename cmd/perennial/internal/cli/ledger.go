@@ -15,6 +15,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
 func (a ledgerCommands) ledgerCommand() *cobra.Command {
@@ -91,7 +92,7 @@ func (a ledgerCommands) ledgerBalance() *cobra.Command {
 			}
 			return a.eachAccount(cmd.Context(), func(one *app, _ string) error {
 				return one.withLedger(func(ctx context.Context, l *ledger.Ledger, account string) error {
-					p, err := l.Position(ctx, account)
+					p, err := l.Money.Position(ctx, account)
 					if err != nil {
 						return err
 					}
@@ -119,7 +120,7 @@ func (a ledgerCommands) listTotals(ctx context.Context, by string, limit int) er
 		if err != nil {
 			return err
 		}
-		totals, err := l.TotalsBy(ctx, by, limit)
+		totals, err := l.Money.TotalsBy(ctx, by, limit)
 		if err != nil {
 			return err
 		}
@@ -135,14 +136,14 @@ func (a ledgerCommands) listTotals(ctx context.Context, by string, limit int) er
 
 // countText returns the count of a total. The name of a remainder has its own, and an order
 // that an operator answered does not say how many proxies it had.
-func countText(x ledger.BookTotal) string {
+func countText(x tables.BookTotal) string {
 	if x.Rest || x.Count == 0 && x.ChargedCents > 0 {
 		return ""
 	}
 	return strconv.FormatInt(x.Count, 10)
 }
 
-func (a ledgerCommands) printBalance(b ledger.Balance) error {
+func (a ledgerCommands) printBalance(b tables.Balance) error {
 	if a.output == "json" {
 		return printJSON(a.stdout, b)
 	}
@@ -164,7 +165,7 @@ func (a ledgerCommands) printBalance(b ledger.Balance) error {
 
 // unbookedText formats the cost of unbooked operations. It never shows an unknown price as
 // zero.
-func unbookedText(u ledger.Unbooked, currency string) string {
+func unbookedText(u tables.Unbooked, currency string) string {
 	return fmt.Sprintf("%s by %d operations (estimate)", fact.Sum{Cents: u.EstimateCents.Or(0), Lacks: u.Unknown}.Text(currency), u.Operations)
 }
 
@@ -176,11 +177,11 @@ func (a ledgerCommands) ledgerEntries() *cobra.Command {
 		RunE: a.withLedger(func(ctx context.Context, l *ledger.Ledger, _ string) error {
 			if a.output == "json" {
 				out := bufio.NewWriter(a.stdout)
-				next, err := l.EachPosting(ctx, from, limit, func(p ledger.Posting) error { return printJSON(out, p) })
+				next, err := l.Money.EachPosting(ctx, from, limit, func(p tables.Posting) error { return printJSON(out, p) })
 				return errors.Join(err, out.Flush(), a.entriesContinue(next))
 			}
-			var entries []ledger.Posting
-			next, err := l.EachPosting(ctx, from, limit, func(p ledger.Posting) error {
+			var entries []tables.Posting
+			next, err := l.Money.EachPosting(ctx, from, limit, func(p tables.Posting) error {
 				entries = append(entries, p)
 				return nil
 			})
@@ -209,14 +210,14 @@ func (a ledgerCommands) entriesContinue(next int64) error {
 }
 
 // kindText returns the kind of an entry, and the row that it corrects.
-func kindText(p ledger.Posting) string {
+func kindText(p tables.Posting) string {
 	if p.CorrectsSeq == 0 {
 		return p.Kind
 	}
 	return fmt.Sprintf("%s, corrects %d", p.Kind, p.CorrectsSeq)
 }
 
-func (a ledgerCommands) printPostings(entries []ledger.Posting, currency string) error {
+func (a ledgerCommands) printPostings(entries []tables.Posting, currency string) error {
 	rows := make([][]string, 0, len(entries))
 	for _, p := range entries {
 		about := p.OrderNo

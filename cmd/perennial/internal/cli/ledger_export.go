@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"perennial/ledger"
+	"perennial/ledger/report"
 )
 
 func (a ledgerCommands) ledgerExport() *cobra.Command {
@@ -26,9 +27,9 @@ func (a ledgerCommands) ledgerExport() *cobra.Command {
 				return usage("--included is of --format beancount alone")
 			}
 			return a.writeAs(file, format, "csv, jsonl or beancount", map[string]func(io.Writer) error{
-				"csv":       func(w io.Writer) error { return l.ExportCSV(ctx, w, p) },
-				"jsonl":     func(w io.Writer) error { return l.ExportJSON(ctx, w, p) },
-				"beancount": func(w io.Writer) error { return l.ExportBeancount(ctx, w, account, p, included) },
+				"csv":       func(w io.Writer) error { return l.Report().ExportCSV(ctx, w, p) },
+				"jsonl":     func(w io.Writer) error { return l.Report().ExportJSON(ctx, w, p) },
+				"beancount": func(w io.Writer) error { return l.Report().ExportBeancount(ctx, w, account, p, included) },
 			})
 		}),
 	}
@@ -57,7 +58,7 @@ func (a ledgerCommands) ledgerStatement() *cobra.Command {
 			if begin.After(time.Now()) {
 				return usage("--month is %s, which has not begun", month)
 			}
-			s, err := l.Statement(ctx, account, ledger.Period{From: begin, To: begin.AddDate(0, 1, 0)})
+			s, err := l.Report().Statement(ctx, account, report.Period{From: begin, To: begin.AddDate(0, 1, 0)})
 			if err != nil {
 				return err
 			}
@@ -77,7 +78,7 @@ func (a ledgerCommands) ledgerStatement() *cobra.Command {
 }
 
 // period parses two days or instants in UTC.
-func period(from, to string) (p ledger.Period, err error) {
+func period(from, to string) (p report.Period, err error) {
 	if p.From, err = dayOrInstant("--from", from); err != nil {
 		return p, err
 	}

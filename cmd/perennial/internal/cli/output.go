@@ -23,8 +23,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
 // logger logs to stderr, as text in a terminal and as JSON elsewhere.
@@ -184,7 +184,7 @@ func operator() string {
 }
 
 // seen returns when the provider last listed a proxy.
-func seen(p ledger.Proxy) string {
+func seen(p tables.Proxy) string {
 	if p.SeenAt.UnixMicro() <= 0 {
 		return "before its last renewal"
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
@@ -81,19 +80,11 @@ type span struct{ of *time.Duration }
 
 // Set parses 3d, 72h or 1d12h.
 func (v span) Set(text string) error {
-	days, rest, inDays := strings.Cut(text, "d")
-	if !inDays {
-		days, rest = "0", text
-	}
-	n, err := strconv.ParseInt(days, 10, 32)
-	var further time.Duration
-	if err == nil && rest != "" {
-		further, err = time.ParseDuration(rest)
-	}
-	*v.of = time.Duration(n)*24*time.Hour + further
-	if err != nil || *v.of <= 0 {
+	of, err := config.ParseSpan(text)
+	if err != nil || of <= 0 {
 		return errors.New("a time over 0 is expected, such as 3d, 72h or 15m")
 	}
+	*v.of = of
 	return nil
 }
 

@@ -16,7 +16,7 @@ import (
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs"
-	"perennial/ledger"
+	"perennial/ledger/tables"
 	"perennial/upstream"
 	"perennial/upstream/sandbox"
 )
@@ -274,7 +274,7 @@ func (a providerCommands) listLive(cmd *cobra.Command, list *listing) error {
 }
 
 // addProxy adds the row of a proxy.
-func addProxy(list *listing, account string, p ledger.Proxy) error {
+func addProxy(list *listing, account string, p tables.Proxy) error {
 	expires, status := stamp(p.ExpiresAt), p.Status
 	switch {
 	case p.ExpectedExpiresAt != nil:

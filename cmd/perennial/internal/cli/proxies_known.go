@@ -15,13 +15,14 @@ import (
 
 	"perennial/cmd/perennial/internal/config"
 	"perennial/ledger"
+	"perennial/ledger/tables"
 	"perennial/schedules"
 	"perennial/schedules/plans"
 )
 
 // proxiesQuery holds the filters of the list.
 type proxiesQuery struct {
-	ledger.ProxiesQuery
+	tables.ProxiesQuery
 
 	label, schedule, state string
 }
@@ -59,16 +60,16 @@ func (q *proxiesQuery) check(live, uncovered bool) error {
 const proxiesRead = 2000
 
 // each calls yield for every matching proxy.
-func (q *proxiesQuery) each(ctx context.Context, l *ledger.Ledger, c *plans.Coverage, yield func(ledger.Proxy) error) error {
+func (q *proxiesQuery) each(ctx context.Context, l *ledger.Ledger, c *plans.Coverage, yield func(tables.Proxy) error) error {
 	for query := q.ProxiesQuery; ; {
-		page, err := l.ProxiesPage(ctx, query)
+		page, err := l.Fleet.ProxiesPage(ctx, query)
 		for _, p := range page.Proxies {
 			s, _ := c.Of(p.Proxy)
 			if err == nil && (q.schedule == "" || s.Name == q.schedule) && (q.state == "" || c.State(p, time.Now()) == q.state) {
 				err = yield(p.Proxy)
 			}
 		}
-		if query.After = page.Next; err != nil || page.Next == (ledger.ExpiryPlace{}) {
+		if query.After = page.Next; err != nil || page.Next == (tables.ExpiryPlace{}) {
 			return err
 		}
 	}
@@ -84,11 +85,11 @@ func (a providerCommands) listKnown(ctx context.Context, list *listing, query pr
 	err = a.eachLedger(ctx, func(ctx context.Context, l *ledger.Ledger, account string) error {
 		name := cmp.Or(account, a.account, c.AccountNames()[0])
 		shown := 0
-		err := knownProxies(ctx, l, c, name, query, uncovered, func(p ledger.Proxy) error {
+		err := knownProxies(ctx, l, c, name, query, uncovered, func(p tables.Proxy) error {
 			shown++
 			return addProxy(list, account, p)
 		})
-		last, listing := l.Listing(ctx)
+		last, listing := l.Fleet.Listing(ctx)
 		if note := listedNote(c, name, shown, uncovered, !last.Finished.IsZero()); note != "" && (last.Finished.IsZero() || !query.filters()) {
 			notes = append(notes, listNote{account, note})
 		}
@@ -121,25 +122,25 @@ func (a providerCommands) printNote(n listNote) error {
 }
 
 // knownProxies yields an account's proxies, nearest expiry first.
-func knownProxies(ctx context.Context, l *ledger.Ledger, c *config.Config, account string, query proxiesQuery, uncovered bool, yield func(ledger.Proxy) error) error {
+func knownProxies(ctx context.Context, l *ledger.Ledger, c *config.Config, account string, query proxiesQuery, uncovered bool, yield func(tables.Proxy) error) error {
 	if !uncovered {
 		coverage := &plans.Coverage{}
 		if query.schedule != "" || query.state != "" { // otherwise a missing list of ids does not matter
 			var err error
-			if coverage, err = plans.NewCoverage(c.SchedulesOf(account), l, c.ReadListFile); err != nil {
+			if coverage, err = plans.NewCoverage(c.SchedulesOf(account), plans.HistoryOf(l.Queries), c.ReadListFile); err != nil {
 				return err
 			}
 		}
 		return query.each(ctx, l, coverage, yield)
 	}
-	var lost []ledger.Proxy
-	err := schedules.Uncovered(ctx, l, time.Now(), c.SchedulesOf(account), c.ReadListFile, func(p ledger.Proxy) error {
+	var lost []tables.Proxy
+	err := schedules.Uncovered(ctx, l.Fleet, time.Now(), c.SchedulesOf(account), c.ReadListFile, func(p tables.Proxy) error {
 		if !p.LastsUntil().After(query.Until) {
 			lost = append(lost, p)
 		}
 		return nil
 	})
-	slices.SortFunc(lost, func(x, y ledger.Proxy) int { return x.LastsUntil().Compare(*y.LastsUntil()) })
+	slices.SortFunc(lost, func(x, y tables.Proxy) int { return x.LastsUntil().Compare(*y.LastsUntil()) })
 	for _, p := range lost {
 		if err := yield(p); err != nil {
 			return err

@@ -32,7 +32,7 @@ func (a reviewCommands) reviewList() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				reviews, err := l.Reviews(ctx)
+				reviews, err := l.Operations.Reviews(ctx)
 				if err != nil {
 					return err
 				}

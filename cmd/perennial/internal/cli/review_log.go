@@ -11,6 +11,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/report"
 )
 
 // auditCommand is `audit`, formerly `reviews log`.
@@ -29,7 +30,7 @@ func (a reviewCommands) auditCommand(name string) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return l.Decisions(ctx, p, func(d ledger.Decision) error {
+				return l.Report().Decisions(ctx, p, func(d report.Decision) error {
 					what := []string{d.Fact, d.Outcome}
 					if d.Cents != nil {
 						what = append(what, money(*d.Cents, currency))

@@ -17,6 +17,7 @@ import (
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs/inspect"
 	"perennial/ledger"
+	"perennial/ledger/tables"
 )
 
 // readEvidence asks the runner, which asks the provider. If no runner answers, it reads the
@@ -45,7 +46,7 @@ func (a reviewCommands) readEvidence(ctx context.Context, id string) (inspect.Ev
 }
 
 // atStake formats the amount of a review.
-func atStake(x ledger.Review, currency string) string {
+func atStake(x tables.Review, currency string) string {
 	switch {
 	case x.Ended:
 		return "nothing"
@@ -117,7 +118,7 @@ func walletsText(e inspect.Evidence, now time.Time) string {
 	var known []string
 	for _, x := range []struct {
 		when string
-		*ledger.Reconciled
+		*tables.Reconciled
 	}{{"before", e.WalletBefore}, {"after", e.WalletAfter}} {
 		if x.Reconciled != nil {
 			known = append(known, fmt.Sprintf("%s %s at %s", x.when, money(x.ProviderCents, e.Currency), x.At.Format(time.RFC3339)))

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"perennial/jobs/inspect"
-	"perennial/ledger"
+	"perennial/ledger/tables"
 )
 
 // What an operation cost may not be known; that it was charged still books something.
@@ -32,10 +32,10 @@ func TestTheNewestWalletHasItsAge(t *testing.T) {
 
 // TestACountThatIsNotKnownIsNotZero: an answered order was charged for proxies.
 func TestACountThatIsNotKnownIsNotZero(t *testing.T) {
-	for want, x := range map[string]ledger.BookTotal{
-		"":  {SubjectTotal: ledger.SubjectTotal{ChargedCents: 360}},
-		"2": {SubjectTotal: ledger.SubjectTotal{ChargedCents: 360, Count: 2}},
-		"0": {SubjectTotal: ledger.SubjectTotal{}},
+	for want, x := range map[string]tables.BookTotal{
+		"":  {SubjectTotal: tables.SubjectTotal{ChargedCents: 360}},
+		"2": {SubjectTotal: tables.SubjectTotal{ChargedCents: 360, Count: 2}},
+		"0": {SubjectTotal: tables.SubjectTotal{}},
 	} {
 		if got := countText(x); got != want {
 			t.Errorf("%+v: %q, want %q", x, got, want)

@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"perennial/cmd/perennial/internal/verbs"
-	"perennial/ledger"
+	"perennial/ledger/tables"
 )
 
 // TestAPauseSaysUntilWhen: in the table of `accounts show` as on /readyz.
 func TestAPauseSaysUntilWhen(t *testing.T) {
 	until := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	v := verbs.AccountView{Paused: []ledger.Pause{{Scope: "account", Cause: "rate_limited", Until: &until}, {Scope: "account", Cause: "person"}}}
+	v := verbs.AccountView{Paused: []tables.Pause{{Scope: "account", Cause: "rate_limited", Until: &until}, {Scope: "account", Cause: "person"}}}
 	var out bytes.Buffer
 	if err := (&app{stdout: &out, output: "table"}).printAccount(v); err != nil {
 		t.Fatal(err)

@@ -170,7 +170,7 @@ func (r *rotation) ambiguous(ctx context.Context, appID string) (n int, err erro
 	}
 	defer func() { _ = l.Close() }()
 	for _, state := range []fact.State{fact.StateSending, fact.StateWaiting} {
-		all, err := l.OperationsIn(ctx, state, 1<<20)
+		all, err := l.Operations.OperationsIn(ctx, state, 1<<20)
 		if err != nil {
 			return n, err
 		}

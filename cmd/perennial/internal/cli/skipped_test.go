@@ -8,6 +8,7 @@ import (
 	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 	"perennial/queue/events"
+	"perennial/schedules"
 )
 
 // TestARunPromisesNoMoreThanItsBudgetsAllow.
@@ -18,7 +19,7 @@ func TestARunPromisesNoMoreThanItsBudgetsAllow(t *testing.T) {
 		"120 more are due: they follow in this run as far as its budgets allow, 3 of them once their price is known": {Proxies: 120, Unpriced: 3},
 		"120 more are due: they follow in this run as far as its budgets allow":                                      {Proxies: 120},
 	} {
-		if got := leftText(left); got != want {
+		if got := schedules.LeftText(left); got != want {
 			t.Errorf("%s\nwant %s", got, want)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/upstream/sandbox"
 )
 
@@ -97,7 +98,7 @@ func fillForStart(b *testing.B, path string) {
 	expires := time.Now().Add(20 * 24 * time.Hour)
 	in(*startProxies, func(tx *ledger.Tx, i int) error {
 		at := expires.Add(time.Duration(i) * time.Second)
-		return tx.Observe(0, ledger.Proxy{ProxyID: fmt.Sprintf("px_%07d", i), Status: "active", IPType: "isp", Protocol: "socks5", CountryCode: "US", Region: "Dallas", LineName: "premium", ExpiresAt: &at, SeenAt: tx.Now()})
+		return tx.Observe(0, tables.Proxy{ProxyID: fmt.Sprintf("px_%07d", i), Status: "active", IPType: "isp", Protocol: "socks5", CountryCode: "US", Region: "Dallas", LineName: "premium", ExpiresAt: &at, SeenAt: tx.Now()})
 	})
 	in(*startRows/4, func(tx *ledger.Tx, i int) error {
 		command := fmt.Sprintf("keep-%09d", i)

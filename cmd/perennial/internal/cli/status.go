@@ -114,21 +114,21 @@ func (a statusCommands) listAsFlagged(ctx context.Context, f *listFlags) error {
 }
 
 // readStatus asks the runner, or reads the ledger if none answers.
-func (a statusCommands) readStatus(ctx context.Context, id string, as inspect.As) (inspect.CommandStatus, error) {
-	s, answered, err := askRunning(ctx, a.app, verbs.Status, verbs.OperatorRequest{}.Named(id, as))
+func (a statusCommands) readStatus(ctx context.Context, id string, as inspect.As) (s inspect.CommandStatus, answered bool, err error) {
+	s, answered, err = askRunning(ctx, a.app, verbs.Status, verbs.OperatorRequest{}.Named(id, as))
 	if answered {
-		return s, err
+		return s, true, err
 	}
 	l, _, ledgerErr := a.openLedger(ctx)
 	if ledgerErr != nil {
-		return s, errors.Join(err, ledgerErr)
+		return s, false, errors.Join(err, ledgerErr)
 	}
 	defer func() { _ = l.Close() }()
 	s, err = inspect.StatusAs(ctx, l, id, as)
 	if errors.Is(err, ledger.ErrNotFound) {
-		return s, &notFoundError{daemon.NothingOfID}
+		return s, false, &notFoundError{daemon.NothingOfID}
 	}
-	return s, err
+	return s, false, err
 }
 
 // showStatus prints the command of an id, from whichever account has it.
@@ -140,7 +140,7 @@ func (a statusCommands) showStatus(ctx context.Context, id string, as inspect.As
 	var hits []hit
 	var missing error
 	err := a.eachAccount(ctx, func(one *app, account string) error {
-		s, err := statusCommands{one}.readStatus(ctx, id, as)
+		s, answered, err := statusCommands{one}.readStatus(ctx, id, as)
 		if _, ok := errors.AsType[*notFoundError](err); ok {
 			if missing == nil || missing.Error() == daemon.NothingOfID {
 				missing = err
@@ -149,6 +149,9 @@ func (a statusCommands) showStatus(ctx context.Context, id string, as inspect.As
 		}
 		if err == nil {
 			hits = append(hits, hit{account, s})
+			if !answered && a.output != "json" {
+				fmt.Fprintln(a.stderr, "no runner answers: this is from the ledger, and nothing is sent until `perennial run` works")
+			}
 		}
 		return err
 	})
@@ -240,11 +243,11 @@ func (a *app) notePauses(ctx context.Context, account string) {
 // printOperations prints operations, newest first.
 func (a statusCommands) printOperations(rows operationRows, limit int) error {
 	slices.SortStableFunc(rows, func(x, y operationRow) int { return y.operation.AcceptedAt.Compare(x.operation.AcceptedAt) })
-	list := a.listing("OPERATION", "KIND", "STATE", "ATTEMPTS", "CHARGED", "REFUNDED", "ACCEPTED", "REASON")
+	list := a.listing("OPERATION", "KIND", "STATE", "ATTEMPTS", "CHARGED", "REFUNDED", "NET", "ACCEPTED", "REASON")
 	for _, r := range rows[:min(len(rows), limit)] {
 		o := r.operation
 		if err := list.add(r.account, o, cmp.Or(o.OperationID, o.CommandID), string(o.Kind), string(o.State), strconv.FormatInt(o.Attempts, 10), money(o.ChargedCents, o.Currency),
-			money(o.RefundedCents, o.Currency), ago(&o.AcceptedAt), printable(o.Reason)); err != nil {
+			money(o.RefundedCents, o.Currency), o.NetText(), ago(&o.AcceptedAt), printable(o.Reason)); err != nil {
 			return err
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
 // largeStatus is a command of so many operations, with as many proxies each, that left
@@ -29,7 +30,7 @@ func largeStatus(operations, proxies, leftOut int) (s inspect.CommandStatus) {
 			o.State = fact.StateReview
 		}
 		for n := range proxies {
-			o.Lines = append(o.Lines, ledger.RenewalLine{ProxyID: fmt.Sprintf("px_%d_%d", i, n), State: "succeeded", ChargedCents: 300})
+			o.Lines = append(o.Lines, tables.RenewalLine{ProxyID: fmt.Sprintf("px_%d_%d", i, n), State: "succeeded", ChargedCents: 300})
 		}
 		s.Operations = append(s.Operations, o)
 	}
@@ -89,9 +90,9 @@ func TestExpiriesThatCannotBeReadAreSaid(t *testing.T) {
 	defer func() { _ = l.Close() }()
 	err = l.Write(t.Context(), func(tx *ledger.Tx) error {
 		return errors.Join(tx.Append(fact.LedgerOpened{AccountID: "acc_1", Environment: "sandbox", BaseURL: "http://127.0.0.1:1", Currency: "USD", OpeningCents: 500, Epoch: "e"}),
-			tx.Observe(1, ledger.Proxy{ProxyID: "px_1", ExpiresAt: new(now.Add(time.Hour)), SeenAt: now}),
+			tx.Observe(1, tables.Proxy{ProxyID: "px_1", ExpiresAt: new(now.Add(time.Hour)), SeenAt: now}),
 			tx.ObserveUnreadable(1, "px_2", "expires_at is not text"), tx.ObserveUnreadable(1, "px_3", "expires_at is not text"),
-			tx.KeepListing(ledger.Listing{Pass: 1, Began: now, Finished: now}))
+			tx.KeepListing(tables.Listing{Pass: 1, Began: now, Finished: now}))
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"perennial/jobs/command"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/queue/publish"
 	"perennial/schedules/plans"
 	"perennial/upstream"
@@ -199,14 +200,14 @@ func quoteOf(ctx context.Context, client *upstream.Client, quotes map[string]quo
 // listPriceOf returns the offers' price for a proxy's kind; offers caches them. The error is
 // upstream.CodeProxyNotFound if the account does not know the proxy.
 func listPriceOf(ctx context.Context, l *ledger.Ledger, client *upstream.Client, offers map[upstream.OfferFilter][]upstream.Offer, id string, days int64) (fact.Cents, error) {
-	like, err := ledger.Proxy{}, ledger.ErrNotFound
+	like, err := tables.Proxy{}, ledger.ErrNotFound
 	if l != nil {
-		like, err = l.Proxy(ctx, id)
+		like, err = l.Fleet.Proxy(ctx, id)
 	}
 	if errors.Is(err, ledger.ErrNotFound) {
 		var p upstream.Proxy
 		p, err = client.Proxy(ctx, id)
-		like = ledger.Proxy{CountryCode: p.CountryCode, Region: p.Region, LineName: p.LineName, IPType: p.IPType, Protocol: p.Protocol}
+		like = tables.Proxy{CountryCode: p.CountryCode, Region: p.Region, LineName: p.LineName, IPType: p.IPType, Protocol: p.Protocol}
 	}
 	if err != nil {
 		return fact.Cents{}, err
@@ -229,6 +230,6 @@ func paidFor(ctx context.Context, l *ledger.Ledger, id string, days int64) (fact
 	if l == nil {
 		return fact.Cents{}, nil
 	}
-	paid, err := l.LastPrice(ctx, id)
+	paid, err := l.Fleet.LastPrice(ctx, id)
 	return paid.For(days), err
 }

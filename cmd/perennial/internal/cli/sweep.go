@@ -16,8 +16,8 @@ import (
 
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs/inspect"
-	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/schedules"
 	"perennial/schedules/plans"
 )
@@ -190,12 +190,26 @@ func addSweeps(list *listing, account string, all []schedules.Status, paused str
 		if list.app.output == "json" {
 			account = ""
 		}
+		why := whyOf(s, paused)
+		if s.Problem == "" {
+			why = beginning(why)
+		}
 		cells := []string{s.Schedule, s.Cron + " " + s.Timezone, ago(s.LastSlot), stateOf(s, paused)}
-		if err := list.add(account, s, slices.Concat(cells, resultOf(s), []string{stamp(s.NextSlot), s.Plan, whyOf(s, paused)})...); err != nil {
+		if err := list.add(account, s, slices.Concat(cells, resultOf(s), []string{stamp(s.NextSlot), s.Plan, why})...); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// beginning returns the first words of a long text; `schedules show` has all of it.
+func beginning(text string) string {
+	const most = 100
+	if len([]rune(text)) <= most {
+		return text
+	}
+	first := string([]rune(text)[:most])
+	return first[:max(strings.LastIndex(first, " "), 0)] + " …"
 }
 
 // stateOf returns the state of a schedule: paused, or the result of its last run.
@@ -217,7 +231,7 @@ func whyOf(s schedules.Status, paused string) string {
 	}
 	said := []string{paused, s.MatchesNone, s.Reason()}
 	if s.Left != nil {
-		said = append(said, leftText(*s.Left))
+		said = append(said, schedules.LeftText(*s.Left))
 	}
 	if s.Paused != nil {
 		said = slices.Insert(said, 0, pausedText(*s.Paused))
@@ -254,30 +268,12 @@ func (a *app) warnOfSweeps(ctx context.Context, account string) error {
 }
 
 // pausedText says who paused a schedule and until when.
-func pausedText(p ledger.SchedulePause) string {
+func pausedText(p tables.SchedulePause) string {
 	until := "until it is resumed"
 	if p.Until != nil {
 		until = "until " + p.Until.Format(time.RFC3339)
 	}
 	return fmt.Sprintf("PAUSED since %s %s, by %s: %s", p.Since.UTC().Truncate(time.Second).Format(time.RFC3339), until, p.By, p.Reason)
-}
-
-// leftText says what a run continues with and until when.
-func leftText(x fact.SweepLeft) string {
-	text := fmt.Sprintf("%d more are due: they follow in this run as far as its budgets allow", x.Proxies)
-	if x.Proxies == 1 {
-		text = "1 more is due: it follows in this run if its budgets allow it"
-	}
-	switch {
-	case x.Unpriced > 0 && x.Unpriced == x.Proxies:
-		text += ", once the price is known"
-	case x.Unpriced > 0:
-		text += fmt.Sprintf(", %d of them once their price is known", x.Unpriced)
-	}
-	if x.FirstExpiresAt != nil {
-		text += "; the first expires at " + x.FirstExpiresAt.Format(time.RFC3339)
-	}
-	return text
 }
 
 func (a scheduleCommands) sweepRun() *cobra.Command {

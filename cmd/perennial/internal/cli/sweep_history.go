@@ -17,14 +17,15 @@ import (
 	"perennial/cmd/perennial/internal/config"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/schedules"
 	"perennial/schedules/plans"
 )
 
 // SlotHistory is one scheduled time of a schedule.
 type SlotHistory struct {
-	ledger.Slot
-	ledger.SlotResult
+	tables.Slot
+	tables.SlotResult
 }
 
 func (a scheduleCommands) sweepHistory() *cobra.Command {
@@ -67,7 +68,7 @@ func (a scheduleCommands) printSkipped(ctx context.Context, l *ledger.Ledger, ac
 	if at < 0 {
 		return usage("the configuration has no schedule %q: whom its runs skipped follows from its rules", schedule)
 	}
-	coverage, err := plans.NewCoverage(all, l, c.ReadListFile)
+	coverage, err := plans.NewCoverage(all, plans.HistoryOf(l.Queries), c.ReadListFile)
 	if err != nil {
 		return err
 	}
@@ -79,7 +80,7 @@ func (a scheduleCommands) printSkipped(ctx context.Context, l *ledger.Ledger, ac
 		return &exitError{ExitFailed, errors.New("schedule " + schedule + " has no last run whose plan the ledger has\nlook at `perennial schedules history " + schedule + "`")}
 	}
 	list, n := a.listing("PROXY", "EXPIRES"), 0
-	err = run.EachSkipped(ctx, l, coverage, func(p ledger.Proxy) error {
+	err = run.EachSkipped(ctx, l, coverage, func(p tables.Proxy) error {
 		if n++; n > limit {
 			return nil
 		}
@@ -124,7 +125,7 @@ func (a scheduleCommands) printSlots(ctx context.Context, l *ledger.Ledger, sche
 	rows := make([][]string, 0, len(runs))
 	for i, r := range runs {
 		cells := resultCells(&r.SlotResult, currency)
-		if planned, err := l.Plan(ctx, r.Last()); i == 0 && err == nil && planned.Left != nil && r.Outcome == "finished" {
+		if planned, err := l.Sweeps.Plan(ctx, r.Last()); i == 0 && err == nil && planned.Left != nil && r.Outcome == "finished" {
 			r.Outcome, cells[2] = "continues", ""
 		}
 		rows = append(rows, slices.Concat([]string{stamp(&r.Began), r.Outcome}, cells, []string{r.Last().Plan, r.Reason}))
@@ -133,10 +134,10 @@ func (a scheduleCommands) printSlots(ctx context.Context, l *ledger.Ledger, sche
 }
 
 func (a scheduleCommands) printSlotsJSON(ctx context.Context, l *ledger.Ledger, schedule string, limit int) error {
-	slots, err := l.SlotsOf(ctx, schedule, limit)
+	slots, err := l.Sweeps.SlotsOf(ctx, schedule, limit)
 	list := a.listing()
 	for _, s := range slots {
-		x, err := l.SlotResult(ctx, s)
+		x, err := l.Sweeps.SlotResult(ctx, s)
 		if err == nil {
 			err = list.add("", SlotHistory{s, x})
 		}
@@ -149,7 +150,7 @@ func (a scheduleCommands) printSlotsJSON(ctx context.Context, l *ledger.Ledger, 
 
 // resultCells returns how many proxies of a run were due, renewed and skipped, and the charge.
 // Unknown cells are empty.
-func resultCells(x *ledger.SlotResult, currency string) []string {
+func resultCells(x *tables.SlotResult, currency string) []string {
 	if x == nil || x.Due == nil {
 		return []string{"", "", "", ""}
 	}

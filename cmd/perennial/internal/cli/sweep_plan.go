@@ -11,6 +11,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"perennial/ledger/fact"
+	"perennial/schedules"
 	"perennial/schedules/plans"
 )
 
@@ -112,7 +113,7 @@ func (a scheduleCommands) printPlanMoney(p plans.Plan) {
 		fmt.Fprintf(a.stdout, "the wallet holds %s, %s of it for what is on its way; %s afterwards\n", money(*p.WalletCents, p.Currency), money(p.ReservedCents, p.Currency), walletAfter(*p.WalletAfterCents, p.Unpriced-p.Listed, p.Currency))
 	}
 	if p.Left != nil {
-		fmt.Fprintln(a.stdout, leftText(*p.Left))
+		fmt.Fprintln(a.stdout, schedules.LeftText(*p.Left))
 	}
 	if text := a.budgetText(p); text != "" {
 		fmt.Fprintln(a.stdout, text)

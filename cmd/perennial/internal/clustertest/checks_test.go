@@ -18,6 +18,7 @@ import (
 	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/queue/service"
 	"perennial/upstream"
 	"perennial/upstream/sandbox"
@@ -179,7 +180,7 @@ func (r *rig) books() string {
 	if err != nil {
 		return err.Error()
 	}
-	var book ledger.Balance
+	var book tables.Balance
 	if err := json.Unmarshal([]byte(out), &book); err != nil {
 		return err.Error()
 	}

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestTrap25AmbiguousNumbersAndTimesAreRefused: a limit of
@@ -17,7 +18,7 @@ func TestTrap25AmbiguousNumbersAndTimesAreRefused(t *testing.T) {
 		{"daily_limit_cents: 5", "renew_before: 72h, budget_cents: 99999999999999999999", "is not a whole number"},
 		{"daily_limit_cents: 5", "renew_before: 72h, replace: {enabled: true, max_cents: 4.5}", "4.5 is not a whole number"},
 		{"daily_limit_cents: 5", "renew_before: 72", "72 has no unit: write it as 72h or 72s"},
-		{"daily_limit_cents: 5", "renew_before: 3d", `"3d" is not a time: write it as 72h, 15m or 30s`},
+		{"daily_limit_cents: 5", "renew_before: 3 days", `"3 days" is not a time: write it as 3d, 72h, 15m or 30s`},
 		{"daily_limit_cents: 5", "renew_before: 30s", "renew_before is 30s"},
 		{"reconcile_every: 1", "renew_before: 72h", "1 has no unit"},
 		{"warn_before: [24]", "renew_before: 72h", "24 has no unit"},
@@ -150,6 +151,19 @@ func TestTrap63AKeyThatAppearsTwiceIsRefused(t *testing.T) {
 	} {
 		if c, err := Load(written(t, text)); err == nil || !isInvalid(err) {
 			t.Errorf("%s: %+v, %v", name, c, err)
+		}
+	}
+}
+
+func TestASpanMayBeInDays(t *testing.T) {
+	for text, want := range map[string]time.Duration{"3d": 72 * time.Hour, "1d12h": 36 * time.Hour, "72h": 72 * time.Hour, "0d": 0} {
+		if got, err := ParseSpan(text); err != nil || got != want {
+			t.Errorf("%s: %s, %v", text, got, err)
+		}
+	}
+	for _, wrong := range []string{"d", "-1d", "1.5d", "1d-2h", "3 days", "1d2", "99999d"} {
+		if got, err := ParseSpan(wrong); err == nil {
+			t.Errorf("%s is read as %s", wrong, got)
 		}
 	}
 }

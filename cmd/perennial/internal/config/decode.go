@@ -240,15 +240,32 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, path string) {
 
 // duration refuses a time without a unit, which Go would read as nanoseconds.
 func (d *decoder) duration(n *yaml.Node, v reflect.Value, path string) {
-	span, err := time.ParseDuration(n.Value)
+	span, err := ParseSpan(n.Value)
 	switch {
 	case err == nil:
 		v.SetInt(int64(span))
 	case n.ShortTag() != "!!str":
 		d.faultf(n, "%s: %s has no unit: write it as %sh or %ss", path, n.Value, n.Value, n.Value)
 	default:
-		d.faultf(n, "%s: %q is not a time: write it as 72h, 15m or 30s", path, n.Value)
+		d.faultf(n, "%s: %q is not a time: write it as 3d, 72h, 15m or 30s", path, n.Value)
 	}
+}
+
+// ParseSpan is time.ParseDuration that also reads days of 24 hours, as in 3d or 1d12h.
+func ParseSpan(text string) (time.Duration, error) {
+	days, rest, inDays := strings.Cut(text, "d")
+	if !inDays {
+		return time.ParseDuration(text)
+	}
+	n, err := strconv.ParseUint(days, 10, 16)
+	if err != nil || rest == "" {
+		return time.Duration(n) * 24 * time.Hour, err
+	}
+	further, err := time.ParseDuration(rest)
+	if further < 0 {
+		err = errors.New("a negative part of a time")
+	}
+	return time.Duration(n)*24*time.Hour + further, err
 }
 
 // plainInteger matches a whole number in the configuration. YAML reads 0200000 as octal,

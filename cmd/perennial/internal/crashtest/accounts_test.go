@@ -3,6 +3,8 @@ package crashtest
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -99,5 +101,26 @@ func TestAnAccountThatDoesNotAnswerHidesNoOther(t *testing.T) {
 	}
 	if out, errs, code := w.cli("status", "-a", "other"); code != cli.ExitUnreachable || out != "" {
 		t.Errorf("one account that does not answer: exit %d\n%s%s", code, out, errs)
+	}
+}
+
+// TestASecretThatCannotBeReadStopsItsAccountAlone: the other accounts of the runner work, and
+// health names the file. Without any other account the start ends with the error.
+func TestASecretThatCannotBeReadStopsItsAccountAlone(t *testing.T) {
+	t.Parallel()
+	w := twoAccounts(t)
+	if err := os.Chmod(filepath.Join(w.dir, "other.secret"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	run, line := w.run()
+	w.mustCLI("renew", "px_1", "--wait", "-a", "main")
+	w.readySays(line, "other: ")
+	w.readySays(line, "other.secret")
+	w.stopped(run)
+	if err := os.Chmod(filepath.Join(w.dir, "main.secret"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, errs, code := w.cli("run"); code != cli.ExitUsage || !strings.Contains(errs, "main.secret") {
+		t.Errorf("exit %d\n%s", code, errs)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"perennial/cmd/perennial/internal/cluster"
-	"perennial/ledger"
+	"perennial/ledger/tables"
 	"perennial/queue"
 	"perennial/queue/embedded"
 )
@@ -61,7 +61,7 @@ func TestAnArchivingBorrowsTheAccount(t *testing.T) {
 			t.Errorf("%s: %+v", dir, v)
 		}
 	}
-	if charged, _ := checkReferee(t, w.charges); charged != decode[ledger.Balance](t, w.mustCLI("ledger", "balance", "-o", "json")).ChargedCents {
+	if charged, _ := checkReferee(t, w.charges); charged != decode[tables.Balance](t, w.mustCLI("ledger", "balance", "-o", "json")).ChargedCents {
 		t.Errorf("the referee has %d", charged)
 	}
 }

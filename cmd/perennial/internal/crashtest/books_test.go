@@ -183,7 +183,7 @@ func checkBooks(t testing.TB, w *world, ids []string) {
 	if _, err := l.Verify(t.Context()); err != nil {
 		t.Errorf("verify: %v", err)
 	}
-	book, err := l.Balance(t.Context(), "main")
+	book, err := l.Money.Balance(t.Context(), "main")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"perennial/cmd/perennial/internal/cli"
 	"perennial/ledger"
+	"perennial/ledger/tables"
 	"perennial/ledger/testrun"
 	"perennial/queue"
 	"perennial/queue/embedded"
@@ -94,7 +95,7 @@ func TestTrap13ALostMachineIsRestoredFromABoundedStream(t *testing.T) {
 			if state.Bytes >= before.Bytes*19/20 || out.Events.BytesAfter != state.Bytes || out.Events.BytesBefore < before.Bytes {
 				t.Errorf("the stream had %d bytes and has %d: %+v", before.Bytes, state.Bytes, out.Events)
 			}
-			balance := decode[ledger.Balance](t, w.mustCLI("ledger", "balance", "-o", "json"))
+			balance := decode[tables.Balance](t, w.mustCLI("ledger", "balance", "-o", "json"))
 			rebuilt := filepath.Join(w.dir, "before.db")
 			w.mustCLI("ledger", "rebuild", "--out", rebuilt)
 			if err := os.Remove(w.ledgerFile()); err != nil { // and with it the archive, which is on another machine
@@ -104,7 +105,7 @@ func TestTrap13ALostMachineIsRestoredFromABoundedStream(t *testing.T) {
 			if !restored.Proven || restored.Snapshot == nil || restored.Snapshot.Seq != out.LastSeq || restored.Events != out.Head.Seq-out.LastSeq {
 				t.Errorf("%+v", restored)
 			}
-			again := decode[ledger.Balance](t, w.mustCLI("ledger", "balance", "-o", "json"))
+			again := decode[tables.Balance](t, w.mustCLI("ledger", "balance", "-o", "json"))
 			if balance.Head, balance.Unbooked, again.Unbooked = again.Head, nil, nil; balance != again {
 				t.Errorf("the balance was %+v and is %+v", balance, again)
 			}
@@ -119,7 +120,7 @@ func TestTrap13ALostMachineIsRestoredFromABoundedStream(t *testing.T) {
 			if v := decode[againstLine](t, w.mustCLI("ledger", "verify", "--archive", out.File, "--against-events", "-o", "json")); !v.OK || v.Unpublished != 0 {
 				t.Errorf("%+v", v)
 			}
-			if charged, _ := checkReferee(t, w.charges); charged != decode[ledger.Balance](t, w.mustCLI("ledger", "balance", "-o", "json")).ChargedCents {
+			if charged, _ := checkReferee(t, w.charges); charged != decode[tables.Balance](t, w.mustCLI("ledger", "balance", "-o", "json")).ChargedCents {
 				t.Errorf("the referee has %d", charged)
 			}
 			if external {

@@ -13,7 +13,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"perennial/cmd/perennial/internal/browsertest"
-	"perennial/ledger"
+	"perennial/ledger/tables"
 )
 
 // unloaded waits for what a page shows that has been open since the document was marked.
@@ -31,7 +31,7 @@ func TestBrowserMoneyJourney(t *testing.T) {
 	awaitReady(t, line)
 	w.mustCLI("order", "--item", "off_us_1=2", "--id", "bought", "--label", "team=ads", "--wait")
 	w.mustCLI("renew", "px_1", "px_2", "--id", "renewed", "--label", "team=shop", "--wait")
-	var b ledger.Balance
+	var b tables.Balance
 	if err := json.Unmarshal([]byte(w.mustCLI("ledger", "balance", "-o", "json")), &b); err != nil {
 		t.Fatal(err)
 	}

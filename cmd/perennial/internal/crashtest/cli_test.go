@@ -20,7 +20,7 @@ import (
 	"perennial/cmd/perennial/internal/cli"
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/jobs/inspect"
-	"perennial/ledger"
+	"perennial/ledger/tables"
 	"perennial/queue"
 	"perennial/queue/embedded"
 	"perennial/queue/events"
@@ -254,7 +254,7 @@ func TestCommandLine(t *testing.T) {
 func checkLedgerCommands(t testing.TB, w *world, charged int64) {
 	t.Helper()
 	out, errs, code := w.cli("ledger", "balance", "-o", "json")
-	var b ledger.Balance
+	var b tables.Balance
 	if err := json.Unmarshal([]byte(out), &b); err != nil || code != 0 {
 		t.Fatalf("balance: exit %d %s%s %v", code, out, errs, err)
 	}

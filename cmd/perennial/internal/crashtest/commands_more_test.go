@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"perennial/cmd/perennial/internal/cli"
-	"perennial/ledger"
+	"perennial/ledger/tables"
 	"perennial/queue/embedded"
 	"perennial/schedules/plans"
 )
@@ -83,7 +83,7 @@ func TestListingsAreOfAllAccountsUnlessOneIsNamed(t *testing.T) {
 func TestTheProgramArchivesWhatIsOldAndPublished(t *testing.T) {
 	t.Parallel()
 	w := oldWorld(t, "")
-	before := decode[ledger.Balance](t, w.mustCLI("ledger", "balance", "-o", "json"))
+	before := decode[tables.Balance](t, w.mustCLI("ledger", "balance", "-o", "json"))
 	entries := w.mustCLI("ledger", "entries", "-n", "20000")
 	out := w.archiveOld("--to", w.dir)
 	if out.FirstSeq != 1 || out.LastSeq < 400 || out.LastSeq > 600 || filepath.Dir(out.File) != w.dir || out.BytesAfter >= out.BytesBefore {
@@ -92,7 +92,7 @@ func TestTheProgramArchivesWhatIsOldAndPublished(t *testing.T) {
 	if got := w.mustCLI("ledger", "entries", "-n", "20000"); got != entries {
 		t.Error("the entries are other ones")
 	}
-	after := decode[ledger.Balance](t, w.mustCLI("ledger", "balance", "-o", "json"))
+	after := decode[tables.Balance](t, w.mustCLI("ledger", "balance", "-o", "json"))
 	if before.Head, before.Unbooked, after.Unbooked = after.Head, nil, nil; before != after {
 		t.Errorf("the balance was %+v and is %+v", before, after)
 	}
@@ -135,9 +135,9 @@ func TestAPersonAnswersForWhatSweepsGaveUp(t *testing.T) {
 		run.terminate() // a start lists the proxies at once
 		run, line = w.run()
 	}
-	review := func() (all []ledger.Review) {
+	review := func() (all []tables.Review) {
 		for text := range strings.Lines(w.mustCLI("review", "list", "-o", "json")) {
-			var one ledger.Review
+			var one tables.Review
 			if err := json.Unmarshal([]byte(text), &one); err != nil {
 				t.Fatal(err)
 			}
@@ -253,7 +253,7 @@ func TestTablesAndSentencesShowMoneyInOneForm(t *testing.T) {
 	if err := json.Unmarshal([]byte(strings.SplitN(w.mustCLI("orders", "-o", "json"), "\n", 2)[0]), &o); err != nil {
 		t.Fatal(err)
 	}
-	var r ledger.Review
+	var r tables.Review
 	if err := json.Unmarshal([]byte(w.mustCLI("review", "list", "-o", "json")), &r); err != nil {
 		t.Fatal(err)
 	}

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"perennial/ledger"
 	"perennial/ledger/disktest"
+	"perennial/ledger/tables"
 )
 
 // TestNothingIsSentUntilTheFailingDiskWorksAgain: the disk under a
@@ -34,7 +34,7 @@ func TestNothingIsSentUntilTheFailingDiskWorksAgain(t *testing.T) {
 		if now, _ := checkReferee(t, w.charges); now != charged {
 			t.Errorf("%s: %d cents were charged for what is not in the ledger", calls, now-charged)
 		}
-		if b := decode[ledger.Balance](t, w.mustCLI("ledger", "balance", "-o", "json")); b.ChargedCents != charged {
+		if b := decode[tables.Balance](t, w.mustCLI("ledger", "balance", "-o", "json")); b.ChargedCents != charged {
 			t.Errorf("%s: reads say %+v", calls, b)
 		}
 		if err := disk.Heal(); err != nil {

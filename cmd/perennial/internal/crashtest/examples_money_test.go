@@ -13,13 +13,14 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/chain"
+	"perennial/ledger/tables"
 )
 
 // checkMoneyAndChain: the exported costs sum to the balance, the verifiers accept the stream
 // up to its head, and refuse copies of it that were tampered with.
 func (r *richRun) checkMoneyAndChain() {
 	r.t.Helper()
-	balance := decode[ledger.Balance](r.t, r.mustCLI("ledger", "balance", "-o", "json"))
+	balance := decode[tables.Balance](r.t, r.mustCLI("ledger", "balance", "-o", "json"))
 	head := fmt.Sprintf("%d:%s\n", balance.Head.Seq, balance.Head.Hash)
 	copied := r.copyOfTheStream()
 	file := func(name string, lines [][]byte) string {
@@ -82,7 +83,7 @@ func tampered(t testing.TB, lines [][]byte) map[string][][]byte {
 }
 
 // sums checks the last sums of an export, and that its cells add up to them.
-func (r *richRun) sums(text string, balance ledger.Balance) {
+func (r *richRun) sums(text string, balance tables.Balance) {
 	r.t.Helper()
 	rows, err := csv.NewReader(strings.NewReader(text)).ReadAll()
 	if err != nil || len(rows) < 2 {
@@ -123,7 +124,7 @@ func TestTheExamplesReadBehindAnArchive(t *testing.T) {
 	_, line := w.run()
 	w.readySays(line, ready)
 	r := &richRun{world: w, url: line.NATS}
-	balance := decode[ledger.Balance](t, w.mustCLI("ledger", "balance", "-o", "json"))
+	balance := decode[tables.Balance](t, w.mustCLI("ledger", "balance", "-o", "json"))
 	for _, lang := range languages(t) {
 		r.sums(lang.as(t, r.url, "", "costs").prints(), balance)
 		head := lang.as(t, r.url, "", "verify").prints()
@@ -146,7 +147,7 @@ func TestTheExamplesBeginWithTheSumsOfTheLastArchive(t *testing.T) {
 	r.write("cut.jsonl", strings.SplitAfter(behind, "\n")[0], 0o600)
 	for _, lang := range append(languages(t), python(t)) {
 		text := lang.as(t, "", "", "costs", filepath.Join(r.dir, "behind.jsonl")).prints()
-		r.sums(text, ledger.Balance{ChargedCents: 1800, RefundedCents: 150})
+		r.sums(text, tables.Balance{ChargedCents: 1800, RefundedCents: 150})
 		if !strings.Contains(text, `,'=1+1,"a,""b",600,0,USD,1800,100`) {
 			t.Errorf("%s writes\n%s", lang.name, text)
 		}

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"perennial/ledger"
+	"perennial/ledger/tables"
 )
 
 // TestAStandbyHasTheLastListing: a runner that follows has the proxies as the holder listed
@@ -46,22 +46,22 @@ func TestAStandbyHasTheLastListing(t *testing.T) {
 }
 
 // fleet is what a runner's ledger has of the proxies, up to 1,000, and of their listing.
-func (p *pair) fleet(n int) ([]ledger.Proxy, ledger.Listing) {
+func (p *pair) fleet(n int) ([]tables.Proxy, tables.Listing) {
 	p.w.t.Helper()
 	l := p.open(pairData[n])
 	defer func() { _ = l.Close() }()
-	listing, err := l.Listing(p.w.t.Context())
+	listing, err := l.Fleet.Listing(p.w.t.Context())
 	if err != nil {
 		p.w.t.Fatal(err)
 	}
-	proxies, err := l.Proxies(p.w.t.Context(), "", 1000)
+	proxies, err := l.Fleet.Proxies(p.w.t.Context(), "", 1000)
 	if err != nil {
 		p.w.t.Fatal(err)
 	}
 	return proxies, listing
 }
 
-func (p *pair) proxies(n int) []ledger.Proxy {
+func (p *pair) proxies(n int) []tables.Proxy {
 	p.w.t.Helper()
 	all, _ := p.fleet(n)
 	return all

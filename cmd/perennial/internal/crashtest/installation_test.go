@@ -5,7 +5,7 @@ package crashtest
 import (
 	"testing"
 
-	"perennial/ledger"
+	"perennial/ledger/tables"
 	"perennial/queue/embedded"
 )
 
@@ -38,7 +38,7 @@ func TestAnInstallationMovesToAClusterAndBack(t *testing.T) {
 	work("data", outer.URL(), "px_5", "fifth")
 	work("data", "", "px_6", "sixth", "--refill-events")
 	charged, _ := checkReferee(t, w.charges)
-	if b := decode[ledger.Balance](t, w.mustCLI("ledger", "balance", "-o", "json")); b.ChargedCents != charged || charged == 0 {
+	if b := decode[tables.Balance](t, w.mustCLI("ledger", "balance", "-o", "json")); b.ChargedCents != charged || charged == 0 {
 		t.Errorf("ledger %+v, referee %d", b, charged)
 	}
 }

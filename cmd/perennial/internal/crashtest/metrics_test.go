@@ -18,8 +18,8 @@ import (
 	"perennial/cmd/perennial/internal/cli"
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/cmd/perennial/internal/verbs"
-	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
 // scraped is one reading of /metrics.
@@ -147,7 +147,7 @@ func TestMetricsAgreeWithTheBooksOverAKill(t *testing.T) {
 // metricsAreTheBooks compares sums with `ledger balance`, to the cent.
 func (w *world) metricsAreTheBooks(s scraped) {
 	w.t.Helper()
-	var b ledger.Balance
+	var b tables.Balance
 	if err := json.Unmarshal([]byte(w.mustCLI("ledger", "balance", "-o", "json")), &b); err != nil {
 		w.t.Fatal(err)
 	}
@@ -203,7 +203,7 @@ func TestTheRunwayIsNoLongerThanTheWallet(t *testing.T) {
 	w.mustCLI("renew", "px_1", "--id", "r-1", "--wait")
 	w.reconciles(cli.ExitDone)
 	long := w.scrape(line).of("runway_seconds")
-	var b ledger.Balance
+	var b tables.Balance
 	if err := json.Unmarshal([]byte(w.mustCLI("ledger", "balance", "-o", "json")), &b); err != nil {
 		t.Fatal(err)
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"perennial/cmd/perennial/internal/cli"
-	"perennial/ledger"
 	"perennial/ledger/chain"
+	"perennial/ledger/tables"
 	"perennial/queue"
 	"perennial/queue/embedded"
 	"perennial/queue/streams"
@@ -28,7 +28,7 @@ func TestAnEmptiedEventsStreamIsNotRefilledInSilence(t *testing.T) {
 	awaitReady(t, line)
 	w.mustCLI("renew", "px_1", "--id", "first", "--wait")
 	w.settled(run, "first")
-	head := decode[ledger.Balance](t, w.mustCLI("ledger", "balance", "-o", "json")).Head
+	head := decode[tables.Balance](t, w.mustCLI("ledger", "balance", "-o", "json")).Head
 	if err := os.RemoveAll(filepath.Join(w.dir, "data", "nats")); err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestAnEmptiedEventsStreamIsNotRefilledInSilence(t *testing.T) {
 	if code != cli.ExitFailed || !strings.Contains(errs, "empty") || !strings.Contains(errs, "--expect") || !strings.Contains(errs, "--refill-events") {
 		t.Fatalf("exit %d\n%s", code, errs)
 	}
-	if after := decode[ledger.Balance](t, w.mustCLI("ledger", "balance", "-o", "json")).Head; after != head {
+	if after := decode[tables.Balance](t, w.mustCLI("ledger", "balance", "-o", "json")).Head; after != head {
 		t.Errorf("a refused start wrote: %v became %v", head, after)
 	}
 	if out := w.mustCLI("ledger", "verify", "--expect", head.String()); !strings.Contains(out, "1 heads") {
@@ -85,7 +85,7 @@ func TestVerifyExpectsHeadsThatWereKept(t *testing.T) {
 	w.settled(run, "first")
 	backup := w.mustCLI("ledger", "backup", filepath.Join(w.dir, "b.db"))
 	statement := w.mustCLI("ledger", "statement")
-	head := decode[ledger.Balance](t, w.mustCLI("ledger", "balance", "-o", "json")).Head
+	head := decode[tables.Balance](t, w.mustCLI("ledger", "balance", "-o", "json")).Head
 	for what, text := range map[string]string{"backup": backup, "statement": statement, "balance": w.mustCLI("ledger", "balance")} {
 		if !strings.Contains(text, head.String()) {
 			t.Errorf("%s does not show the head %s:\n%s", what, head, text)

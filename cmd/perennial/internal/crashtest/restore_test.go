@@ -12,6 +12,7 @@ import (
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/ledger"
 	"perennial/ledger/chain"
+	"perennial/ledger/tables"
 	"perennial/queue/embedded"
 )
 
@@ -225,7 +226,7 @@ func (w *world) settledOn(server *embedded.Server, run *process) {
 		w.t.Errorf("%+v", v)
 	}
 	charged, refunded := checkReferee(w.t, w.charges)
-	b := decode[ledger.Balance](w.t, w.mustCLI("ledger", "balance", "-o", "json"))
+	b := decode[tables.Balance](w.t, w.mustCLI("ledger", "balance", "-o", "json"))
 	if b.ChargedCents != charged || b.RefundedCents != refunded {
 		w.t.Errorf("ledger %+v, referee %d and %d", b, charged, refunded)
 	}

@@ -15,6 +15,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/chain"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
 // waits asks over plain NATS what a command came to, as long as it takes: a runner that
@@ -117,7 +118,7 @@ func (w *world) sumsOfTheStream(client *role) {
 			charged, refunded = charged+b.ChargedCents, refunded+b.RefundedCents
 		}
 	}
-	var balance ledger.Balance
+	var balance tables.Balance
 	if err := json.Unmarshal([]byte(client.verb("balance", "{}")), &balance); err != nil {
 		w.t.Fatal(err)
 	}

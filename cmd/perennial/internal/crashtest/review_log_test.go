@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"perennial/ledger"
+	"perennial/ledger/report"
 )
 
 // TestTheLogSaysWhatPeopleDecided, by name and reason, and nothing that happened automatically.
@@ -31,6 +31,9 @@ func TestTheLogSaysWhatPeopleDecided(t *testing.T) {
 	say("proxies", "retire", "px_3")
 	say("proxies", "retire", "px_3", "--undo")
 	say("reviews", "correct", "r-1", "--refund", "7")
+	if out := w.mustCLI("operations", "list"); !strings.Contains(out, "2.93 USD") {
+		t.Errorf("the list does not show the net amount:\n%s", out)
+	}
 	w.cli("sweep", "run", "keep", "--by", "ada", "--reason", "so: it is") // held for an approval: 4
 	plan := ""
 	await(t, "completion offers the plan", func() bool { plan = w.offered("sweep", "approve", ""); return plan != "" })
@@ -51,7 +54,7 @@ func TestTheLogSaysWhatPeopleDecided(t *testing.T) {
 
 	var said []string
 	for line := range strings.Lines(w.mustCLI("review", "log", "-o", "json")) {
-		var d ledger.Decision
+		var d report.Decision
 		if err := json.Unmarshal([]byte(line), &d); err != nil || d.By != "ada" || d.Reason != "so: it is" {
 			t.Errorf("%s: %v", line, err)
 		}

@@ -82,7 +82,7 @@ func TestStatusSaysWhatIsNotKnown(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 	w.mustCLI("renew", "px_1", "--id", "known", "--wait")
-	for flags, says := range map[string]string{"": "known was published before: it is completed, and is not done again", "-o json": `"known_as":"completed"`} {
+	for flags, says := range map[string]string{"": "known was published before and is completed", "-o json": `"known_as":"completed"`} {
 		if out := w.mustCLI(append([]string{"renew", "px_1", "--id", "known"}, strings.Fields(flags)...)...); !strings.Contains(out, says) {
 			t.Errorf("%s", out)
 		}
@@ -99,6 +99,9 @@ func TestStatusSaysWhatIsNotKnown(t *testing.T) {
 	if out, _, _ := w.cli("status"); !strings.Contains(out, "DIFFERS from the provider") {
 		t.Errorf("without a runner:\n%s", out)
 	}
+	if out, errs, _ := w.cli("status", "known"); !strings.Contains(out, "completed") || !strings.Contains(errs, "no runner answers: this is from the ledger") {
+		t.Errorf("without a runner:\n%s%s", out, errs)
+	}
 	_, line = w.run()
 	awaitReady(t, line)
 	if out := w.mustCLI("status"); !strings.Contains(out, "DIFFERS from the provider") || !strings.Contains(out, "1 difference from the provider (perennial ledger reconcile)") {
@@ -107,7 +110,7 @@ func TestStatusSaysWhatIsNotKnown(t *testing.T) {
 }
 
 // TestAnIDIsFreeAfterARefusal: corrected content under the id of a refused command is a new
-// command, and the command line says so. Whoever reads that it is not done orders again.
+// command, and the command line says so. A user who reads that it is not done orders again.
 func TestAnIDIsFreeAfterARefusal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2)
@@ -127,7 +130,7 @@ func TestAnIDIsFreeAfterARefusal(t *testing.T) {
 		t.Errorf("the corrected command:\n%s", out)
 	}
 	await(t, "it is delivered", func() bool { return strings.Contains(w.mustCLI("status", "typo"), "delivered") })
-	for quantity, says := range map[string]string{"1": "typo was published before: it is delivered, and is not done again", "2": "with other content, which is kept"} {
+	for quantity, says := range map[string]string{"1": "typo was published before and is delivered: it is not done again", "2": "published before with other content"} {
 		if out := w.mustCLI("order", "off_us_1="+quantity, "--id", "typo"); !strings.Contains(out, says) {
 			t.Errorf("%s of it, again:\n%s", quantity, out)
 		}

@@ -85,7 +85,7 @@ func (w *world) stateCounts() map[fact.State]int64 {
 		w.t.Fatal(err)
 	}
 	defer func() { _ = l.Close() }()
-	counts, err := l.StateCounts(w.t.Context())
+	counts, err := l.Operations.StateCounts(w.t.Context())
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"perennial/cmd/perennial/internal/journal"
 	"perennial/ledger"
 	"perennial/ledger/sleep"
+	"perennial/ledger/tables"
 	"perennial/queue"
 	"perennial/queue/lease"
 	"perennial/queue/outbox"
@@ -422,7 +423,7 @@ func (a *account) role() string {
 	return cluster.RoleActive
 }
 
-func pausedText(all []ledger.Pause) string {
+func pausedText(all []tables.Pause) string {
 	lines := make([]string, 0, len(all))
 	for _, x := range all {
 		text := fmt.Sprintf("paused (%s, %s) since %s: %s", x.Scope, x.Cause, x.Since.UTC().Format(time.RFC3339), x.Detail)

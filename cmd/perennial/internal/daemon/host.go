@@ -3,6 +3,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -13,6 +14,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -53,7 +55,7 @@ type Host struct {
 	leases    *lease.Leases
 	Sandbox   *sandbox.Server
 	Accounts  []*account
-	damaged   []damagedAccount
+	absent    []absentAccount
 	binding   sync.Mutex    // accounts are bound one at a time
 	turns     *ledger.Turns // of the accounts' writers
 	HTTP      *httpHost
@@ -70,9 +72,9 @@ type Host struct {
 	healed    time.Time // last restart of the embedded server; used by heal only
 }
 
-// damagedAccount stands for an account with a damaged ledger and no other runner. The
-// ledger must be restored and the runner restarted.
-type damagedAccount struct {
+// absentAccount is an account that could not start, while others of the configuration do.
+// An operator must remove the cause and restart the runner.
+type absentAccount struct {
 	name  string
 	check check
 }
@@ -133,11 +135,13 @@ func (h *Host) start(ctx context.Context) (err error) {
 	if len(h.Config.Accounts) > 1 { // half of the cores: other work of a command runs beside the writers
 		h.turns = ledger.NewTurns(runtime.GOMAXPROCS(0) / 2)
 	}
+	var failed error // of the first account that does not start
 	for _, name := range h.Config.AccountNames() {
 		a, err := newAccountHost(ctx, h, name)
-		if _, damaged := errors.AsType[*ledger.DamagedError](err); damaged && len(h.Config.AccountNames()) > 1 {
+		if needs := missingOf(err); needs != "" && len(h.Config.AccountNames()) > 1 {
 			h.log.WithError(err).WithField("account", name).Error("the account does not start, the others do")
-			h.damaged = append(h.damaged, damagedAccount{name, check{Name: needsLedger, Since: h.started, Detail: err.Error()}})
+			h.absent = append(h.absent, absentAccount{name, check{Name: needs, Since: h.started, Detail: strings.ReplaceAll(err.Error(), "\n", "; ") + "; then restart the runner"}})
+			failed = cmp.Or(failed, err)
 			continue
 		}
 		if err != nil {
@@ -145,13 +149,25 @@ func (h *Host) start(ctx context.Context) (err error) {
 		}
 		h.Accounts = append(h.Accounts, a)
 	}
-	if len(h.Accounts) == 0 && len(h.damaged) > 0 {
-		return errors.New(h.damaged[0].check.Detail)
+	if len(h.Accounts) == 0 && failed != nil {
+		return failed
 	}
 	if h.HTTP, err = startHTTP(h); err != nil {
 		return err
 	}
 	return h.writeRunFile()
+}
+
+// missingOf returns the check that fails because of an error that concerns one account: a
+// damaged ledger, or a secret that cannot be used. It returns "" for any other error.
+func missingOf(err error) string {
+	if _, damaged := errors.AsType[*ledger.DamagedError](err); damaged {
+		return needsLedger
+	}
+	if _, secret := errors.AsType[*config.Error](err); secret {
+		return needsAccount
+	}
+	return ""
 }
 
 // startSandbox serves the API in this process as the account's provider.

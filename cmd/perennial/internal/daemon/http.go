@@ -69,6 +69,7 @@ func startHTTP(h *Host) (*httpHost, error) {
 		root.ServeHTTP(w, r)
 	})
 	s.server = &http.Server{Handler: busy, ConnContext: limiter.Connect, ConnState: limiter.Change, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute}
+	s.server.RegisterOnShutdown(pages.EndLive)
 	go func() {
 		if err := s.server.Serve(listener); err != nil && !errors.Is(err, http.ErrServerClosed) {
 			h.log.WithError(err).Error("health and metrics are not served any more")
@@ -178,7 +179,7 @@ func (s *httpHost) readyz(w http.ResponseWriter, r *http.Request) {
 		}
 		out.Accounts = append(out.Accounts, one)
 	}
-	for _, d := range s.host.damaged {
+	for _, d := range s.host.absent {
 		out.Ready = false
 		out.Accounts = append(out.Accounts, accountReadiness{Account: d.name, Role: cluster.RoleActive, Checks: []check{d.check}})
 		fmt.Fprintf(&text, "%s: %s\n", d.name, d.check.Detail)

@@ -16,6 +16,7 @@ import (
 	"perennial/cmd/perennial/internal/cluster"
 	"perennial/ledger"
 	"perennial/ledger/sleep"
+	"perennial/ledger/tables"
 )
 
 const (
@@ -74,7 +75,7 @@ func (a carrier) carryListing(ctx context.Context) {
 }
 
 func (a carrier) carryOnce(ctx context.Context, carried *carriedListing) error {
-	own, err := a.Ledger().Listing(ctx)
+	own, err := a.Ledger().Fleet.Listing(ctx)
 	if err != nil || a.host.Queue.Down() != "" {
 		return err
 	}
@@ -105,8 +106,8 @@ func (c *carriedListing) due(finished, now time.Time) bool {
 
 // storeListing stores every proxy of the ledger after a complete listing, unless nothing
 // has changed since the last store.
-func (a carrier) storeListing(ctx context.Context, listing ledger.Listing, carried *carriedListing) error {
-	asOf, err := a.Ledger().LastSeen(ctx)
+func (a carrier) storeListing(ctx context.Context, listing tables.Listing, carried *carriedListing) error {
+	asOf, err := a.Ledger().Fleet.LastSeen(ctx)
 	if err != nil {
 		return err
 	}
@@ -129,14 +130,14 @@ func (a carrier) storeListing(ctx context.Context, listing ledger.Listing, carri
 	return err
 }
 
-func (a carrier) writeListing(ctx context.Context, w io.Writer, listing ledger.Listing) error {
+func (a carrier) writeListing(ctx context.Context, w io.Writer, listing tables.Listing) error {
 	packed := gzip.NewWriter(w)
 	lines := json.NewEncoder(packed)
 	if err := lines.Encode(listingHeader{listingFormat, listing.Finished, listing.Took, listing.Known, listing.Lost}); err != nil {
 		return err
 	}
 	for after := ""; ; {
-		page, err := a.Ledger().Proxies(ctx, after, listingPage)
+		page, err := a.Ledger().Fleet.Proxies(ctx, after, listingPage)
 		if err != nil {
 			return err
 		}
@@ -180,7 +181,7 @@ func (a carrier) takeListing(ctx context.Context, pass int64) error {
 		return err
 	}
 	for more := true; more; {
-		var page []ledger.Proxy
+		var page []tables.Proxy
 		if page, more, err = listingLines(lines); err != nil {
 			return fmt.Errorf("read the stored listing: %w", err)
 		}
@@ -189,16 +190,16 @@ func (a carrier) takeListing(ctx context.Context, pass int64) error {
 		}
 	}
 	return a.Ledger().WhileFollowing(ctx, func(tx *ledger.Tx) error {
-		return errors.Join(tx.FinishCopy(pass, began), tx.KeepListing(ledger.Listing{
+		return errors.Join(tx.FinishCopy(pass, began), tx.KeepListing(tables.Listing{
 			Pass: pass, Finished: header.Finished, Took: header.Took, Known: header.Known, Lost: header.Lost,
 		}))
 	})
 }
 
 // listingLines reads a page of proxies; more is false at the end.
-func listingLines(lines *json.Decoder) (page []ledger.Proxy, more bool, err error) {
+func listingLines(lines *json.Decoder) (page []tables.Proxy, more bool, err error) {
 	for len(page) < listingPage {
-		var p ledger.Proxy
+		var p tables.Proxy
 		if err := lines.Decode(&p); errors.Is(err, io.EOF) {
 			return page, false, nil
 		} else if err != nil {

@@ -116,7 +116,7 @@ func (m metrics) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(buildInfo, gauge, 1, config.Version, config.Commit(), runtime.Version())
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	for _, d := range m.host.damaged {
+	for _, d := range m.host.absent {
 		ch <- prometheus.MustNewConstMetric(checkNow.Desc, checkNow.kind, 0, d.name, d.check.Name)
 		ch <- prometheus.MustNewConstMetric(readyNow.Desc, readyNow.kind, 0, d.name)
 		ch <- prometheus.MustNewConstMetric(roleNow.Desc, roleNow.kind, 1, d.name, cluster.RoleActive)
@@ -193,7 +193,7 @@ const spentOver = 7 * 24 * time.Hour
 // measureBooks sets the metrics of money.
 func (a gauges) measureBooks(ctx context.Context, set setter) error {
 	l := a.Ledger()
-	b, err := l.Balance(ctx, a.Name)
+	b, err := l.Money.Balance(ctx, a.Name)
 	if err != nil {
 		return err
 	}
@@ -204,7 +204,7 @@ func (a gauges) measureBooks(ctx context.Context, set setter) error {
 		set(bookNow, float64(cents), of)
 	}
 	set(headNow, float64(b.Head.Seq))
-	kinds, err := l.SpentByKind(ctx)
+	kinds, err := l.Metrics.SpentByKind(ctx)
 	for _, s := range kinds {
 		set(chargedEver, float64(s.ChargedCents), string(s.Kind))
 		set(refundedEver, float64(s.RefundedCents), string(s.Kind))
@@ -212,12 +212,12 @@ func (a gauges) measureBooks(ctx context.Context, set setter) error {
 	if err != nil {
 		return err
 	}
-	opened, err := l.OpenedAt(ctx)
+	opened, err := l.Money.OpenedAt(ctx)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return nil
 	}
 	now := time.Now()
-	spent, spentErr := l.NetSpentSince(ctx, now.Add(-spentOver))
+	spent, spentErr := l.Metrics.NetSpentSince(ctx, now.Add(-spentOver))
 	if err := errors.Join(err, spentErr); err != nil {
 		return err
 	}
@@ -245,12 +245,12 @@ func (a gauges) missing() int64 {
 // events stream.
 func (a gauges) measureState(ctx context.Context, set setter) error {
 	l := a.Ledger()
-	counts, err := l.StateCounts(ctx)
+	counts, err := l.Operations.StateCounts(ctx)
 	for state, n := range counts {
 		set(operationsNow, float64(n), string(state))
 	}
-	reviews, reviewsErr := l.CountReviews(ctx)
-	oldest, oldestErr := l.OldestAmbiguous(ctx)
+	reviews, reviewsErr := l.Operations.CountReviews(ctx)
+	oldest, oldestErr := l.Metrics.OldestAmbiguous(ctx)
 	v, shown := answers(a).show(ctx, struct{}{})
 	if err := errors.Join(err, reviewsErr, oldestErr, shown); err != nil {
 		return err
@@ -301,7 +301,7 @@ var spans = []struct {
 
 // measureFleet counts proxies by remaining time, on the provider's clock.
 func (a gauges) measureFleet(ctx context.Context, set setter) error {
-	if last, err := a.Ledger().Listing(ctx); err != nil || last.Finished.IsZero() {
+	if last, err := a.Ledger().Fleet.Listing(ctx); err != nil || last.Finished.IsZero() {
 		return err // without a listing the count is unknown, not zero
 	}
 	now := time.Now()
@@ -312,14 +312,14 @@ func (a gauges) measureFleet(ctx context.Context, set setter) error {
 	for i, s := range spans {
 		before[i] = now.Add(s.Duration)
 	}
-	counts, err := a.Ledger().CountExpiring(ctx, before)
+	counts, err := a.Ledger().Metrics.CountExpiring(ctx, before)
 	for i, n := range counts {
 		set(expiringNow, float64(n), spans[i].name)
 	}
 	if err != nil {
 		return err
 	}
-	unlisted, unusable, err := a.Ledger().CountUnlisted(ctx)
+	unlisted, unusable, err := a.Ledger().Fleet.CountUnlisted(ctx)
 	if err != nil {
 		return err
 	}
@@ -354,11 +354,11 @@ func (a gauges) measureSweeps(ctx context.Context, set setter) error {
 		if !s.Next.IsZero() {
 			set.at(sweepNext, s.Next, s.Schedule)
 		}
-		last, err := a.Ledger().LastSlot(ctx, s.Schedule)
+		last, err := a.Ledger().Sweeps.LastSlot(ctx, s.Schedule)
 		if errors.Is(err, ledger.ErrNotFound) {
 			continue
 		}
-		finished, finishedErr := a.Ledger().LastFinishedSlot(ctx, s.Schedule)
+		finished, finishedErr := a.Ledger().Metrics.LastFinishedSlot(ctx, s.Schedule)
 		if finishedErr == nil {
 			set.at(sweepFinished, finished.At, s.Schedule)
 		} else if !errors.Is(finishedErr, ledger.ErrNotFound) {
@@ -369,7 +369,7 @@ func (a gauges) measureSweeps(ctx context.Context, set setter) error {
 		}
 		set.at(sweepLast, last.At, s.Schedule)
 		set(sweepState, 1, s.Schedule, last.State)
-		if due, cost, err := a.Ledger().PlannedSums(ctx, last); err == nil {
+		if due, cost, err := a.Ledger().Sweeps.PlannedSums(ctx, last); err == nil {
 			set(sweepDue, float64(due), s.Schedule)
 			set(sweepUnpriced, float64(cost.Lacks), s.Schedule)
 			if total := cost.Total(); total.Known() {

@@ -184,7 +184,7 @@ func (f *following) finished(ctx context.Context, r chain.Row) {
 	at, began := f.accepted[id]
 	delete(f.accepted, id)
 	if !known || !began { // it came in an earlier turn, or was refused and never accepted
-		command, err := f.ledger.Command(ctx, id)
+		command, err := f.ledger.Operations.Command(ctx, id)
 		if err != nil {
 			return
 		}

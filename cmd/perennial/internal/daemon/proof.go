@@ -121,7 +121,7 @@ func (a prover) prove(ctx context.Context) proven {
 
 // resting returns how long the account's Retry-After in the journal still lasts.
 func (a prover) resting(ctx context.Context, now time.Time) time.Duration {
-	pauses, err := a.Ledger().Pauses(ctx)
+	pauses, err := a.Ledger().Operations.Pauses(ctx)
 	if err != nil {
 		return 0 // a check reports an unreadable ledger
 	}

@@ -17,6 +17,7 @@ import (
 	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/queue/service"
 )
 
@@ -124,8 +125,8 @@ func ListOperations(ctx context.Context, l *ledger.Ledger, q verbs.ListRequest) 
 	})
 }
 
-func (a answers) balance(ctx context.Context, _ struct{}) (ledger.Balance, error) {
-	p, err := a.Ledger().Position(ctx, a.Name)
+func (a answers) balance(ctx context.Context, _ struct{}) (tables.Balance, error) {
+	p, err := a.Ledger().Money.Position(ctx, a.Name)
 	return p.WithUnbooked(), err
 }
 
@@ -226,11 +227,11 @@ func (a answers) show(ctx context.Context, _ struct{}) (verbs.AccountView, error
 		Account: a.Name, AccountID: b.AccountID, Environment: b.Environment, BaseURL: b.BaseURL, AppID: a.Client.AppID(), Currency: b.Currency, NotReady: a.notReady(),
 		Provider: a.heardLately(),
 	}
-	if v.Paused, err = a.Ledger().Pauses(ctx); err != nil {
+	if v.Paused, err = a.Ledger().Operations.Pauses(ctx); err != nil {
 		return v, err
 	}
 	if v.Paused == nil {
-		v.Paused = []ledger.Pause{}
+		v.Paused = []tables.Pause{}
 	}
 	v.Head.Seq, v.Head.Hash, err = a.Ledger().Head(ctx)
 	x := a.snapshot()

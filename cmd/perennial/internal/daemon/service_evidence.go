@@ -23,10 +23,10 @@ const EvidenceTimeout = 2 * time.Minute
 // OperationInReview returns the operation that an id means. For a command's id it returns the
 // command's operation in review, or else its only operation.
 func OperationInReview(ctx context.Context, l *ledger.Ledger, id string, as inspect.As) (string, error) {
-	if _, err := l.Operation(ctx, id); as != inspect.AsCommand && !errors.Is(err, ledger.ErrNotFound) || as == inspect.AsOperation {
+	if _, err := l.Operations.Operation(ctx, id); as != inspect.AsCommand && !errors.Is(err, ledger.ErrNotFound) || as == inspect.AsOperation {
 		return id, err
 	}
-	reviews, err := l.Reviews(ctx)
+	reviews, err := l.Operations.Reviews(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -38,7 +38,7 @@ func OperationInReview(ctx context.Context, l *ledger.Ledger, id string, as insp
 	}
 	where := "in review"
 	if len(of) == 0 {
-		all, err := l.OperationsOf(ctx, id)
+		all, err := l.Operations.OperationsOf(ctx, id)
 		if err != nil {
 			return "", err
 		}
@@ -67,7 +67,7 @@ func (a answers) resolve(ctx context.Context, x desk.Resolution) (verbs.Changed,
 	if err := a.runner.Resolve(ctx, x); err != nil {
 		return verbs.Changed{}, err
 	}
-	b, err := a.Ledger().Balance(ctx, a.Name)
+	b, err := a.Ledger().Money.Balance(ctx, a.Name)
 	if err != nil { // the answer is booked even if the balance cannot be read
 		return verbs.Changed{Changed: 1}, nil //nolint:nilerr // the balance is an extra
 	}

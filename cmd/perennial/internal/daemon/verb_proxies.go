@@ -38,15 +38,15 @@ func (a answers) proxy(ctx context.Context, q verbs.ProxyRequest) (out verbs.Pro
 		},
 		LastRun: func(of plans.Schedule) (*schedules.LastRun, error) { return schedules.ReadLastRun(ctx, l, of) },
 	}
-	if from.Proxy, err = l.Proxy(ctx, q.ProxyID); err == nil {
+	if from.Proxy, err = l.Fleet.Proxy(ctx, q.ProxyID); err == nil {
 		from.Listed, out.Proxy = true, new(verbs.Listed(from.Proxy))
-		_, gone := l.Listed(ctx, q.ProxyID)
+		_, gone := l.Sweeps.Listed(ctx, q.ProxyID)
 		from.Gone = errors.Is(gone, ledger.ErrNotFound)
 	}
-	if out.Renewals, err = l.RenewalsOf(ctx, q.ProxyID, verbs.MostRenewals); err != nil {
+	if out.Renewals, err = l.Fleet.RenewalsOf(ctx, q.ProxyID, verbs.MostRenewals); err != nil {
 		return out, err
 	}
-	if out.BoughtBy, err = l.DeliveredBy(ctx, q.ProxyID); err != nil {
+	if out.BoughtBy, err = l.Operations.DeliveredBy(ctx, q.ProxyID); err != nil {
 		return out, err
 	}
 	if !from.Listed && len(out.Renewals) == 0 && out.BoughtBy == "" {
@@ -56,7 +56,7 @@ func (a answers) proxy(ctx context.Context, q verbs.ProxyRequest) (out verbs.Pro
 	if from.Paused, err = inspect.PausedRenewals(ctx, l); err != nil {
 		return out, err
 	}
-	if from.Coverage, err = plans.NewCoverage(a.host.Config.SchedulesOf(a.Name), l, a.host.Config.ReadListFile); err != nil {
+	if from.Coverage, err = plans.NewCoverage(a.host.Config.SchedulesOf(a.Name), plans.HistoryOf(l.Queries), a.host.Config.ReadListFile); err != nil {
 		from.NoCoverage = err.Error()
 	}
 	if out.Currency, err = l.Currency(ctx); err != nil {
@@ -72,7 +72,7 @@ func (a answers) proxies(ctx context.Context, q verbs.ProxiesRequest) (verbs.Pro
 		limit = mostLines
 	}
 	page := verbs.ProxiesAnswer{Proxies: []verbs.ListedProxy{}}
-	known, err := a.Ledger().Proxies(ctx, q.After, limit+1)
+	known, err := a.Ledger().Fleet.Proxies(ctx, q.After, limit+1)
 	for i, p := range known {
 		if i == limit {
 			page.Next = known[i-1].ProxyID

@@ -10,6 +10,7 @@ import (
 	"perennial/jobs"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/schedules"
 )
 
@@ -34,34 +35,34 @@ func Summarize(ctx context.Context, l *ledger.Ledger, account string, now time.T
 // summarizeNeeds is Summarize without what takes long on a large fleet.
 func summarizeNeeds(ctx context.Context, l *ledger.Ledger, account string, now time.Time) (v verbs.Summary, err error) {
 	v.Account = account
-	b, err := l.Balance(ctx, account)
+	b, err := l.Money.Balance(ctx, account)
 	if err != nil {
 		return v, err
 	}
 	v.Books = verbs.Books{Currency: b.Currency, WalletCents: b.WalletCents, SuspenseCents: b.SuspenseCents}
-	if v.Paused, err = l.Pauses(ctx); err != nil {
+	if v.Paused, err = l.Operations.Pauses(ctx); err != nil {
 		return v, err
 	}
 	if v.Paused == nil {
-		v.Paused = []ledger.Pause{}
+		v.Paused = []tables.Pause{}
 	}
 	for _, p := range v.Paused {
 		if p.Until == nil {
 			v.Needs.Paused++
 		}
 	}
-	if v.Needs.Reviews, err = l.CountReviews(ctx); err != nil {
+	if v.Needs.Reviews, err = l.Operations.CountReviews(ctx); err != nil {
 		return v, err
 	}
-	if v.Needs.Refused, err = l.CountRefused(ctx, now.Add(-verbs.RefusedFor)); err != nil {
+	if v.Needs.Refused, err = l.Operations.CountRefused(ctx, now.Add(-verbs.RefusedFor)); err != nil {
 		return v, err
 	}
-	counts, err := l.StateCounts(ctx)
+	counts, err := l.Operations.StateCounts(ctx)
 	if err != nil {
 		return v, err
 	}
 	v.Needs.Held = counts[fact.StateHeld]
-	at, differences, err := l.LastComparison(ctx)
+	at, differences, err := l.Money.LastComparison(ctx)
 	if err != nil {
 		return v, err
 	}
@@ -77,16 +78,16 @@ func summarizeNeeds(ctx context.Context, l *ledger.Ledger, account string, now t
 }
 
 func fleetAtAGlance(ctx context.Context, l *ledger.Ledger, v *verbs.Summary, now time.Time) error {
-	listing, err := l.Listing(ctx)
+	listing, err := l.Fleet.Listing(ctx)
 	if err != nil || listing.Finished.IsZero() {
 		return err
 	}
 	end := time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
-	n, err := l.CountExpiring(ctx, []time.Time{now, now.Add(24 * time.Hour), now.Add(72 * time.Hour), now.Add(spentOver), end})
+	n, err := l.Metrics.CountExpiring(ctx, []time.Time{now, now.Add(24 * time.Hour), now.Add(72 * time.Hour), now.Add(spentOver), end})
 	if err != nil {
 		return err
 	}
-	_, unreadable, err := l.CountUnlisted(ctx)
+	_, unreadable, err := l.Fleet.CountUnlisted(ctx)
 	if err != nil {
 		return err
 	}
@@ -97,11 +98,11 @@ func fleetAtAGlance(ctx context.Context, l *ledger.Ledger, v *verbs.Summary, now
 // spendingRunway returns how long the wallet lasts at the recent rate of spending. It returns
 // nil if nothing was spent.
 func spendingRunway(ctx context.Context, l *ledger.Ledger, walletCents int64, now time.Time) (*verbs.Runway, error) {
-	spent, err := l.NetSpentSince(ctx, now.Add(-spentOver))
+	spent, err := l.Metrics.NetSpentSince(ctx, now.Add(-spentOver))
 	if err != nil || spent <= 0 {
 		return nil, err
 	}
-	opened, err := l.OpenedAt(ctx)
+	opened, err := l.Money.OpenedAt(ctx)
 	if err != nil {
 		return nil, err // money was spent, so a first row exists
 	}
@@ -163,7 +164,7 @@ func addComparison(ctx context.Context, l *ledger.Ledger, last jobs.LastReconcil
 
 // bookedAfter reports whether money was booked after an instant.
 func bookedAfter(ctx context.Context, l *ledger.Ledger, at time.Time) (bool, error) {
-	last, _, err := l.PostingsBefore(ctx, "", 0, 1)
+	last, _, err := l.Money.PostingsBefore(ctx, "", 0, 1)
 	return len(last) > 0 && last[0].Time.After(at), err
 }
 

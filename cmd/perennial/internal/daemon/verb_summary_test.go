@@ -7,6 +7,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
 // TestASummaryOfTheNeedsAloneIsQuick: the pages ask for it with every page, so it reads
@@ -19,7 +20,7 @@ func TestASummaryOfTheNeedsAloneIsQuick(t *testing.T) {
 	}
 	defer func() { _ = l.Close() }()
 	err = l.Write(t.Context(), func(tx *ledger.Tx) error {
-		if err := tx.KeepListing(ledger.Listing{Pass: 1, Finished: now}); err != nil {
+		if err := tx.KeepListing(tables.Listing{Pass: 1, Finished: now}); err != nil {
 			return err
 		}
 		return tx.Append(fact.LedgerOpened{AccountID: "acc", Environment: "sandbox", BaseURL: "http://127.0.0.1", Currency: "USD", OpeningCents: 500_000, Epoch: "e1"},

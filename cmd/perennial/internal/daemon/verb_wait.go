@@ -11,6 +11,7 @@ import (
 
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/ledger"
+	"perennial/ledger/tables"
 	"perennial/queue"
 	"perennial/queue/service"
 )
@@ -67,15 +68,15 @@ func (a answers) answerNow(ctx context.Context, id string) (verbs.WaitAnswer, er
 
 const mostLines = 1000
 
-func (a answers) lines(ctx context.Context, q verbs.LinesRequest) (ledger.FinishedPage, error) {
+func (a answers) lines(ctx context.Context, q verbs.LinesRequest) (tables.FinishedPage, error) {
 	if q.ID == "" {
-		return ledger.FinishedPage{}, errNoID
+		return tables.FinishedPage{}, errNoID
 	}
 	limit := q.Limit
 	if limit == 0 || limit > mostLines {
 		limit = mostLines
 	}
-	return a.Ledger().FinishedLines(ctx, q.ID, q.After, limit)
+	return a.Ledger().Operations.FinishedLines(ctx, q.ID, q.After, limit)
 }
 
 // finishes wakes requests that wait for a command. One reader of the journal's new rows serves

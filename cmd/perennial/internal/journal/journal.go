@@ -144,7 +144,7 @@ func (j Journal) FoldRows(ctx context.Context, rows []chain.Row) error {
 		return missing
 	}
 	advice := forkAdvice
-	if at, err := j.Ledger.RestoredAlone(ctx); err == nil && at != nil {
+	if at, err := j.Ledger.Operations.RestoredAlone(ctx); err == nil && at != nil {
 		advice = fmt.Sprintf(restoredAdvice, at.UTC().Format(time.RFC3339))
 	}
 	head, hash, headErr := j.Ledger.Head(ctx)

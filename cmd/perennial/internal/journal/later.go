@@ -39,7 +39,7 @@ func (j Journal) foldBefore(ctx context.Context, rows []chain.Row, seq int64, un
 			return err
 		}
 	}
-	version, err := j.Ledger.LastVersion(ctx)
+	version, err := j.Ledger.Sweeps.LastVersion(ctx)
 	if err != nil || version == config.Version {
 		version = ""
 	}

@@ -64,8 +64,8 @@ var fieldRules = map[string]bound{
 		fact.MaxFinishedOperations),
 	"verbs.ListRequest.Limit": least(0), "verbs.ProxiesRequest.Limit": least(0),
 	"verbs.LinesRequest.After": least(0), "verbs.LinesRequest.Limit": least(0),
-	"ledger.Place.Hash":     func(s *jsonschema.Schema) { s.Pattern = "^[0-9a-f]{64}$" },
-	"ledger.Place.PrevHash": func(s *jsonschema.Schema) { s.Pattern = "^[0-9a-f]{64}$" },
+	"chain.Place.Hash":     func(s *jsonschema.Schema) { s.Pattern = "^[0-9a-f]{64}$" },
+	"chain.Place.PrevHash": func(s *jsonschema.Schema) { s.Pattern = "^[0-9a-f]{64}$" },
 
 	"command.OrderCommand.ID":              commandID,
 	"command.OrderCommand.DurationDays":    days(math.MaxInt64),

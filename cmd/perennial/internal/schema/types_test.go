@@ -126,7 +126,7 @@ func (d describer) eventSchema(name string, f fact.Fact) object {
 		status.Enum = []any{strings.TrimPrefix(name, "renewal.")}
 	}
 	place := d.reflected(reflect.TypeFor[chain.Place](), moreFields)
-	place.Description = d.words["ledger.Place"]
+	place.Description = d.words["chain.Place"]
 	return object{
 		"$schema": draft, "$id": chain.SchemaID(name), "title": "Perennial event " + name, "type": "object",
 		"description": d.words[typeName(reflect.TypeOf(f))],

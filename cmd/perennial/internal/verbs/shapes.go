@@ -12,9 +12,9 @@ import (
 
 	"perennial/jobs"
 	"perennial/jobs/inspect"
-	"perennial/ledger"
 	"perennial/ledger/chain"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/schedules"
 )
 
@@ -133,7 +133,7 @@ type AccountView struct {
 	CreatedAt    *time.Time              `json:"created_at" doc:"When the account was created, as the provider says."`
 	NotReady     string                  `json:"not_ready,omitempty" doc:"Why the account does not work yet."`
 	ShortOfMoney bool                    `json:"short_of_money" doc:"Whether an order or renewal was refused because the wallet holds too little."`
-	Paused       []ledger.Pause          `json:"paused"`
+	Paused       []tables.Pause          `json:"paused"`
 	Published    uint64                  `json:"published_seq" doc:"The last row on the events stream."`
 	Head         chain.Head              `json:"head"`
 	Reconciled   jobs.LastReconciliation `json:"reconciled" doc:"'reconciled' is the last reconciliation since this runner started."`
@@ -177,21 +177,21 @@ type ProxyAnswer struct {
 	Proxy    *ListedProxy             `json:"proxy,omitempty" doc:"The proxy as last read; omitted if no listing has shown it."`
 	Outlook  schedules.RenewalOutlook `json:"outlook" doc:"Whether the proxy will be renewed, and if not, why."`
 	BoughtBy string                   `json:"bought_by,omitempty" doc:"The operation whose order delivered the proxy, if known."`
-	Renewals []ledger.ProxyRenewal    `json:"renewals" doc:"The ten latest renewals, latest first."`
+	Renewals []tables.ProxyRenewal    `json:"renewals" doc:"The ten latest renewals, latest first."`
 	Currency string                   `json:"currency,omitempty" doc:"The currency of the amounts."`
 }
 
 // ListedProxy is a proxy without what is known to be out of date: an expiry from before its
 // last renewal is left out.
 type ListedProxy struct {
-	ledger.Proxy
+	tables.Proxy
 
 	SeenAt                 *time.Time `json:"seen_at" doc:"When the proxy was last read; null if it was not read since its last renewal."`
 	ExpiredBeforeRenewalAt *time.Time `json:"expired_before_renewal_at,omitempty" doc:"'expired_before_renewal_at' is the expiry before the last renewal, if no read has shown the new expiry yet."`
 }
 
 // Listed converts a proxy of the ledger, without outdated values.
-func Listed(p ledger.Proxy) ListedProxy {
+func Listed(p tables.Proxy) ListedProxy {
 	if !p.Unread() {
 		return ListedProxy{Proxy: p, SeenAt: &p.SeenAt}
 	}
@@ -255,7 +255,7 @@ type Summary struct {
 	Role          string         `json:"role,omitempty" doc:"active (the leader) or standby; omitted if no runner answers."`
 	NotReady      string         `json:"not_ready,omitempty" doc:"Why the account does not work, one line per reason."`
 	ConfigChanged string         `json:"config_changed,omitempty" doc:"Whether the configuration file has changed since the runner read it."`
-	Paused        []ledger.Pause `json:"paused" doc:"What is paused, and why."`
+	Paused        []tables.Pause `json:"paused" doc:"What is paused, and why."`
 	Needs         Needs          `json:"needs" doc:"What needs an operator."`
 	Schedules     *int64         `json:"schedules,omitempty" doc:"How many schedules are configured; omitted if no runner answers."`
 	Expiring      *Expiring      `json:"expiring" doc:"Proxies by their expiry; null before the first complete listing."`

@@ -15,8 +15,8 @@ import (
 	"perennial/jobs/desk"
 	"perennial/jobs/inspect"
 	"perennial/jobs/reconcile"
-	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/queue"
 	"perennial/queue/service"
 	"perennial/schedules"
@@ -89,7 +89,7 @@ var (
 		Verb: service.Verb{Name: "wait", Roles: forAskers, Pace: service.Parked}, Help: "Wait until a command has ended, and answer with its result.",
 		Required: []string{"id"}, Example: `{"id":"restock-7","timeout_seconds":60}`,
 	})
-	Lines = declare[LinesRequest, ledger.FinishedPage](Spec{
+	Lines = declare[LinesRequest, tables.FinishedPage](Spec{
 		Verb: service.Verb{Name: "lines", Roles: forAskers}, Help: "List the result lines of a finished command whose event cannot hold all of them.",
 		Required: []string{"id"}, Example: `{"id":"restock-7","after":200,"limit":1000}`,
 	})
@@ -97,7 +97,7 @@ var (
 		Verb: service.Verb{Name: "list", Roles: forReaders}, Help: "List operations.",
 		Example: `{"limit":100,"state":"review","kind":"renewal"}`,
 	})
-	Balance = declare[struct{}, ledger.Balance](Spec{
+	Balance = declare[struct{}, tables.Balance](Spec{
 		Verb: service.Verb{Name: "balance", Roles: forReaders}, Help: "Show the account's balance in the ledger.",
 		Example: `{}`, AnswerExample: `{"account":"main","currency":"USD","wallet_cents":94300,"charged_cents":6000,"refunded_cents":1000,"suspense_cents":0,"funding_cents":100000,"external_cents":700,"head":{"seq":7,"hash":"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"}}`,
 	})

@@ -12,8 +12,8 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"perennial/cmd/perennial/internal/verbs"
-	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
 // needsListed limits the reviews that are listed one by one.
@@ -33,7 +33,7 @@ type need struct {
 type attentionView struct {
 	Needs    []need
 	Unknown  bool // the runner does not answer: only the ledger's entries are listed
-	Paused   []ledger.Pause
+	Paused   []tables.Pause
 	Currency string
 }
 

@@ -14,6 +14,7 @@ import (
 	"perennial/jobs/reconcile"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/schedules"
 )
 
@@ -102,7 +103,7 @@ func TestProxiesThatABudgetSkipsNeedAPerson(t *testing.T) {
 	h := newRig(t)
 	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
 	h.main.answer["sweeps"] = []schedules.Status{{Schedule: "keep", Account: "main", Cron: "@hourly", Timezone: "UTC", LastSlot: &noon, State: "finished",
-		Result: &ledger.SlotResult{Outcome: ledger.OutcomeOverBudget, Due: new(int64(4)), Renewed: 2, Skipped: 2, OverLimit: 2, Reason: "daily_budget_cents exceeded"}}}
+		Result: &tables.SlotResult{Outcome: tables.OutcomeOverBudget, Due: new(int64(4)), Renewed: 2, Skipped: 2, OverLimit: 2, Reason: "daily_budget_cents exceeded"}}}
 	h.main.answer["summary"] = verbs.Summary{}
 	wants(t, h.settled("/a/main/attention"), "2 proxies skipped for a budget or the wallet")
 }
@@ -112,7 +113,7 @@ func TestANextRunOfAPausedAccountSaysThatNothingIsSent(t *testing.T) {
 	h := newRig(t)
 	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
 	next, due := noon.Add(time.Minute), int64(2)
-	one := schedules.Status{Schedule: "keep", Account: "main", Cron: "@hourly", Timezone: "UTC", LastSlot: &noon, State: "finished", NextSlot: &next, Result: &ledger.SlotResult{Outcome: ledger.OutcomeDeclined, Due: &due, Reason: "by root: too early"}}
+	one := schedules.Status{Schedule: "keep", Account: "main", Cron: "@hourly", Timezone: "UTC", LastSlot: &noon, State: "finished", NextSlot: &next, Result: &tables.SlotResult{Outcome: tables.OutcomeDeclined, Due: &due, Reason: "by root: too early"}}
 	h.main.answer["sweeps"] = []schedules.Status{one}
 	const nothing = "paused: nothing is sent"
 	paths := []string{"/a/main/overview", "/a/main/schedules", "/a/main/schedule?id=keep"}
@@ -176,7 +177,7 @@ func TestTheBooksCardSaysWhatWasCompared(t *testing.T) {
 		}
 		return x
 	}
-	open := &ledger.Unbooked{Operations: 1}
+	open := &tables.Unbooked{Operations: 1}
 	for _, c := range []struct {
 		says, level string
 		card        booksView
@@ -189,7 +190,7 @@ func TestTheBooksCardSaysWhatWasCompared(t *testing.T) {
 		{"They differ", "bad", booksView{Compared: compared(&no, 900, 0)}},
 		{"They differed; changed since the check", "bad", booksView{Compared: compared(&no, 900, 0), Changed: true}},
 		{"Changed since the check", "", booksView{Compared: compared(&yes, 900, 0), Changed: true}},
-		{"1.00 USD unconfirmed", "warn", booksView{Compared: compared(&yes, 900, 0), Balance: ledger.Balance{Unbooked: open}}},
+		{"1.00 USD unconfirmed", "warn", booksView{Compared: compared(&yes, 900, 0), Balance: tables.Balance{Unbooked: open}}},
 		{"They agree", "ok", booksView{Compared: compared(&yes, 1000, 0)}},
 	} {
 		c.card.Balance.WalletCents, c.card.Balance.Currency = 1000, "USD"

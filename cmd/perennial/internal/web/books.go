@@ -10,11 +10,12 @@ import (
 	"perennial/jobs"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
 // booksView compares the ledger balance with the provider's wallet.
 type booksView struct {
-	Balance  ledger.Balance
+	Balance  tables.Balance
 	Compared *comparison // nil: the runner gives none
 	Changed  bool        // money was booked since the last reconciliation
 	Differed bool        // the last reconciliation found a difference, also in an earlier run
@@ -38,7 +39,7 @@ func lastRead(ctx context.Context, l *ledger.Ledger, newest *comparison) (*walle
 	if err != nil {
 		return nil, err
 	}
-	last, _, err := l.ReconciledAround(ctx, seq+1)
+	last, _, err := l.Money.ReconciledAround(ctx, seq+1)
 	if last == nil {
 		return nil, err
 	}
@@ -49,7 +50,7 @@ func lastRead(ctx context.Context, l *ledger.Ledger, newest *comparison) (*walle
 type comparison = jobs.LastReconciliation
 
 // books combines a balance with the newest reconciliation.
-func (s *insight) books(ctx context.Context, a Account, b ledger.Balance) (booksView, error) {
+func (s *insight) books(ctx context.Context, a Account, b tables.Balance) (booksView, error) {
 	v := booksView{Balance: b}
 	glance, shown := s.glance(ctx, a), askNow(ctx, s.figures, a, verbs.Show, struct{}{})
 	v.Compared = s.compared(a, shown)
@@ -71,7 +72,7 @@ func (s *insight) books(ctx context.Context, a Account, b ledger.Balance) (books
 	if at.IsZero() {
 		return v, nil
 	}
-	last, _, err := a.Ledger().PostingsBefore(ctx, "", 0, 1)
+	last, _, err := a.Ledger().Money.PostingsBefore(ctx, "", 0, 1)
 	v.Changed = len(last) > 0 && last[0].Time.After(at)
 	return v, err
 }
@@ -135,7 +136,11 @@ func (b booksView) BooksVerdict() string {
 	case c.OK == nil:
 		return "Not comparable now"
 	case !*c.OK && c.DifferenceCents != nil && *c.DifferenceCents != 0:
-		return amount(*c.DifferenceCents) + " unexplained"
+		text := amount(*c.DifferenceCents) + " unexplained"
+		if b.Changed {
+			text += "; changed since the check"
+		}
+		return text
 	case !*c.OK && b.Changed:
 		return "They differed; changed since the check"
 	case !*c.OK:

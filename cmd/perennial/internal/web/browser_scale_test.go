@@ -36,7 +36,7 @@ func TestBrowserPagesOfMany(t *testing.T) {
 		}
 	}
 	rows = h.through(ctx, t, "/a/main/proxies?by=id", "More", 3)
-	all, err := h.main.Proxies(t.Context(), "", 3*proxiesShown)
+	all, err := h.main.Fleet.Proxies(t.Context(), "", 3*proxiesShown)
 	check(t, err)
 	for n, p := range all {
 		if n >= len(rows) || rows[n] != p.ProxyID {

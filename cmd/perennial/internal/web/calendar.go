@@ -10,6 +10,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/schedules/plans"
 )
 
@@ -86,20 +87,20 @@ func countMonth(ctx context.Context, a Account, month time.Time) (map[int]calend
 	if err := wasListed(ctx, a); err != nil {
 		return nil, err
 	}
-	c, err := plans.NewCoverage(a.Schedules(), a.Ledger(), a.ReadList)
+	c, err := plans.NewCoverage(a.Schedules(), plans.HistoryOf(a.Ledger().Queries), a.ReadList)
 	if err != nil {
 		return nil, err
 	}
 	days, paused := map[int]calendarCount{}, map[string]bool{}
 	for _, one := range a.Schedules() {
-		x, err := a.Ledger().SchedulePaused(ctx, one.Name)
+		x, err := a.Ledger().Sweeps.SchedulePaused(ctx, one.Name)
 		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
 			return nil, err
 		}
 		paused[one.Name] = err == nil && x.Until == nil
 	}
-	for place := ledger.From(month); ; {
-		page, err := a.Ledger().PricedPage(ctx, place, month.AddDate(0, 1, 0), calendarStep)
+	for place := tables.From(month); ; {
+		page, err := a.Ledger().Fleet.PricedPage(ctx, place, month.AddDate(0, 1, 0), calendarStep)
 		if err != nil {
 			return nil, err
 		}
@@ -115,11 +116,11 @@ func countMonth(ctx context.Context, a Account, month time.Time) (map[int]calend
 		if len(page) < calendarStep {
 			return days, nil
 		}
-		place = ledger.PlaceOf(page[len(page)-1].Proxy)
+		place = tables.PlaceOf(page[len(page)-1].Proxy)
 	}
 }
 
-func countOne(ctx context.Context, c *plans.Coverage, p ledger.PricedProxy, paused map[string]bool) (calendarCount, error) {
+func countOne(ctx context.Context, c *plans.Coverage, p tables.PricedProxy, paused map[string]bool) (calendarCount, error) {
 	one := calendarCount{Expiring: 1}
 	schedule, covered := c.Of(p.Proxy)
 	switch {

@@ -270,7 +270,7 @@ func (s *operationPages) answerAgain(q accountRequest, form func(string) string,
 		return
 	}
 	ctx, l := q.Context(), q.account.Ledger()
-	b, err := l.Balance(ctx, q.account.AccountName())
+	b, err := l.Money.Balance(ctx, q.account.AccountName())
 	var of operationView
 	if err == nil {
 		err = s.readOperation(ctx, q.account, form("id"), &of)
@@ -303,7 +303,7 @@ func (s *operationPages) answerAgain(q accountRequest, form func(string) string,
 
 // correctAgain asks to confirm a correction that looks like a slip.
 func (s *operationPages) correctAgain(q accountRequest, form func(string) string, why error) {
-	b, err := q.account.Ledger().Balance(q.Context(), q.account.AccountName())
+	b, err := q.account.Ledger().Money.Balance(q.Context(), q.account.AccountName())
 	if err != nil {
 		s.frame.broken(q, err)
 		return
@@ -425,7 +425,7 @@ func publishes(q accountRequest, form func(string) string) string {
 // again shows a form again after its change failed, with the reason, if its page supports
 // that. understood says that the form was valid.
 func (s *operationPages) again(q accountRequest, form func(string) string, understood bool, why error) bool {
-	_, errNone := q.account.Ledger().Operation(q.Context(), form("id"))
+	_, errNone := q.account.Ledger().Operations.Operation(q.Context(), form("id"))
 	switch {
 	case q.PathValue("what") == "dead-correct" && understood:
 		s.letterAgain(q, form, why)

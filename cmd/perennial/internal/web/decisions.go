@@ -5,7 +5,7 @@ package web
 import (
 	"strconv"
 
-	"perennial/ledger"
+	"perennial/ledger/report"
 )
 
 // decisionsListed limits the entries on a page.
@@ -13,14 +13,14 @@ const decisionsListed = 100
 
 // decisionsView is one page of the audit log.
 type decisionsView struct {
-	Rows  []ledger.Decision
+	Rows  []report.Decision
 	Older string // address of the next page; "" at the end
 }
 
 // decisions shows the audit log, newest first.
 func (s *overviewPages) decisions(q accountRequest) {
 	before, _ := strconv.ParseInt(q.URL.Query().Get("before"), 10, 64)
-	rows, next, err := q.account.Ledger().DecisionsBefore(q.Context(), before, decisionsListed)
+	rows, next, err := q.account.Ledger().Report().DecisionsBefore(q.Context(), before, decisionsListed)
 	if err != nil {
 		s.frame.broken(q, err)
 		return

@@ -14,8 +14,8 @@ import (
 
 	"perennial/jobs"
 	"perennial/jobs/inspect"
-	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/schedules"
 )
 
@@ -44,18 +44,18 @@ func sampleDesign() design {
 		d.States = append(d.States, byLevel[level])
 	}
 	d.Books = booksView{
-		Balance:  ledger.Balance{Currency: "USD", WalletCents: 1_245_080, SuspenseCents: 300, Unbooked: &ledger.Unbooked{Operations: 1, EstimateCents: fact.Known(640)}},
+		Balance:  tables.Balance{Currency: "USD", WalletCents: 1_245_080, SuspenseCents: 300, Unbooked: &tables.Unbooked{Operations: 1, EstimateCents: fact.Known(640)}},
 		Compared: &jobs.LastReconciliation{At: earlier, OK: new(true), ProviderCents: new(int64(1_245_080)), DifferenceCents: new(int64(0))},
 	}
 	d.Needs = []need{
 		{"review", "Review", "ads-last-minute/0001", "Outcome unknown, at an unknown price: the provider answers proxy_endpoint_unavailable.", "Resolve", "#type"},
 		{"held", "Approval", "ads-weekly", "The plan needs approval: 10.80 USD, 3 proxies due.", "Review plan", "#type"},
 	}
-	result := ledger.SlotResult{Outcome: ledger.OutcomeOverBudget, Due: new(int64(7)), Renewed: 5, Skipped: 2, ChargedCents: 1540}
+	result := tables.SlotResult{Outcome: tables.OutcomeOverBudget, Due: new(int64(7)), Renewed: 5, Skipped: 2, ChargedCents: 1540}
 	d.Schedules = []schedules.Status{
 		{Schedule: "keepalive", Cron: "30 5 * * *", Timezone: "Europe/London", State: "finished", Result: &result, Currency: "USD", LastSlot: &earlier, NextSlot: &expires, Why: "budget_cents (16.00 USD) is too small for 2 proxies"},
 		{Schedule: "ads-weekly", Cron: "0 9 * * 1", Timezone: "Europe/Berlin", State: "held", Plan: "73b3e0d8", LastSlot: &earlier},
-		{Schedule: "trial", Cron: "@daily", Timezone: "UTC", Paused: &ledger.SchedulePause{By: "ada", Reason: "prices change"}},
+		{Schedule: "trial", Cron: "@daily", Timezone: "UTC", Paused: &tables.SchedulePause{By: "ada", Reason: "prices change"}},
 	}
 	letter := letterOf(Letter{Seq: 7, Published: earlier, Subject: "perennial.commands.main.proxy.renew", Reason: "the command has no id", Text: `{"proxy_ids":["px_1"]}`, Bytes: 22})
 	letter.Typed, letter.Why, letter.Wrong = `{"id":"again","proxy_ids":[]}`, "the team asked for it", "proxy_ids is empty: name at least one proxy"

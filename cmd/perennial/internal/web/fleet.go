@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"perennial/cmd/perennial/internal/verbs"
-	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/schedules"
 	"perennial/schedules/plans"
 )
@@ -47,7 +47,7 @@ var buckets = []struct {
 // wasListed returns an error until the account's first listing has ended. Before that the
 // counts are unknown, not 0.
 func wasListed(ctx context.Context, a Account) error {
-	last, err := a.Ledger().Listing(ctx)
+	last, err := a.Ledger().Fleet.Listing(ctx)
 	if err == nil && last.Finished.IsZero() {
 		err = errors.New("no listing of its proxies has ended yet")
 	}
@@ -66,7 +66,7 @@ func (s *insight) expiries(ctx context.Context, a Account) Made[[]bucket] {
 			bounds[i] = now.Add(b.until)
 		}
 		bounds[len(bounds)-1] = end
-		counts, err := a.Ledger().CountExpiring(ctx, bounds)
+		counts, err := a.Ledger().Metrics.CountExpiring(ctx, bounds)
 		if err != nil {
 			return nil, err
 		}
@@ -88,7 +88,7 @@ func (s *insight) expiries(ctx context.Context, a Account) Made[[]bucket] {
 // uncovered holds the proxies that no schedule renews.
 type uncovered struct {
 	Count   int64
-	Nearest []ledger.ExpiryPlace // the first to expire
+	Nearest []tables.ExpiryPlace // the first to expire
 }
 
 func (s *insight) uncovered(ctx context.Context, a Account) Made[uncovered] {
@@ -96,16 +96,16 @@ func (s *insight) uncovered(ctx context.Context, a Account) Made[uncovered] {
 		if err := wasListed(ctx, a); err != nil {
 			return u, err
 		}
-		c, err := plans.NewCoverage(a.Schedules(), a.Ledger(), a.ReadList)
+		c, err := plans.NewCoverage(a.Schedules(), plans.HistoryOf(a.Ledger().Queries), a.ReadList)
 		if err != nil {
 			return u, err
 		}
-		err = a.Ledger().EachExpiring(ctx, s.Clock(), end, func(p ledger.Proxy) error {
+		err = a.Ledger().Fleet.EachExpiring(ctx, s.Clock(), end, func(p tables.Proxy) error {
 			if _, covered := c.Of(p); covered || !c.Needs(p) {
 				return nil
 			}
 			if u.Count++; len(u.Nearest) < uncoveredListed {
-				u.Nearest = append(u.Nearest, ledger.PlaceOf(p))
+				u.Nearest = append(u.Nearest, tables.PlaceOf(p))
 			}
 			return nil
 		})
@@ -116,7 +116,7 @@ func (s *insight) uncovered(ctx context.Context, a Account) Made[uncovered] {
 // coverage returns which schedule renews which proxy of an account.
 func (s *insight) coverage(ctx context.Context, a Account) Made[*plans.Coverage] {
 	return figureOf(ctx, s.figures, "coverage:"+a.AccountName(), fleetFresh, func(context.Context) (*plans.Coverage, error) {
-		return plans.NewCoverage(a.Schedules(), a.Ledger(), a.ReadList)
+		return plans.NewCoverage(a.Schedules(), plans.HistoryOf(a.Ledger().Queries), a.ReadList)
 	})
 }
 

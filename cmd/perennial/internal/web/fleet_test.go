@@ -13,6 +13,7 @@ import (
 	"perennial/jobs"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/schedules"
 	"perennial/schedules/plans"
 )
@@ -61,7 +62,7 @@ func (h *rig) stock(hours map[string]int) {
 	check(h.t, h.main.Write(h.t.Context(), func(tx *ledger.Tx) error {
 		for id, n := range hours {
 			at := noon.Add(time.Duration(n) * time.Hour)
-			if err := tx.Observe(1, ledger.Proxy{ProxyID: id, CountryCode: "US", ExpiresAt: &at, SeenAt: noon}); err != nil {
+			if err := tx.Observe(1, tables.Proxy{ProxyID: id, CountryCode: "US", ExpiresAt: &at, SeenAt: noon}); err != nil {
 				return err
 			}
 		}
@@ -158,7 +159,7 @@ func TestThePagesDoNotShowWhatIsNotKnownAsNone(t *testing.T) {
 	wants(t, h.settled("/a/main/overview"), "No forecast: no schedule renews anything")
 	h = newRig(t)
 	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
-	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error { return tx.KeepListing(ledger.Listing{Pass: 2}) }))
+	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error { return tx.KeepListing(tables.Listing{Pass: 2}) }))
 	const unlisted = "no listing of its proxies has ended yet"
 	page = h.settled("/a/main/overview")
 	wants(t, page, "Expiring unknown "+unlisted, "This cannot be made now: "+unlisted, "No forecast: "+unlisted)
@@ -203,7 +204,7 @@ func TestProxiesAreSortedByExpiryAndFound(t *testing.T) {
 	}
 	h.stock(many)
 	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
-		return tx.Observe(1, ledger.Proxy{ProxyID: "px_never", CountryCode: "US", SeenAt: noon})
+		return tx.Observe(1, tables.Proxy{ProxyID: "px_never", CountryCode: "US", SeenAt: noon})
 	}))
 	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
 	page := h.settled("/a/main/proxies")
@@ -275,7 +276,7 @@ func TestAProxySaysWhyItIsNotRenewed(t *testing.T) {
 		if err := errors.Join(tx.Stale("px_new"), tx.Stale("px_failed")); err != nil {
 			return err
 		}
-		return tx.Observe(1, ledger.Proxy{ProxyID: "px_never", SeenAt: noon}, ledger.Proxy{ProxyID: "px_paid", CountryCode: "US", ExpiresAt: new(noon.Add(8 * time.Hour)), SeenAt: noon})
+		return tx.Observe(1, tables.Proxy{ProxyID: "px_never", SeenAt: noon}, tables.Proxy{ProxyID: "px_paid", CountryCode: "US", ExpiresAt: new(noon.Add(8 * time.Hour)), SeenAt: noon})
 	}))
 	status := schedules.Status{Schedule: "keep", Account: "main", Cron: "@hourly", Timezone: "UTC"}
 	h.main.answer["sweeps"] = []schedules.Status{status}
@@ -367,7 +368,7 @@ func TestAPlanCountsTheSameEverywhere(t *testing.T) {
 		},
 		"a price is unknown": {
 			held(nil, fact.SweepPlanned{Slot: noon, Due: 2, UnknownPrice: 1, Left: &fact.SweepLeft{Proxies: 1, Unpriced: 1}, Commands: []json.RawMessage{json.RawMessage(`{"id":"c","proxy_ids":["px_1"]}`)}, Planned: []fact.PlannedCommand{{CommandID: "c", Proxies: 1, UnknownPrice: 1, ListPriceCents: 420}}}),
-			"needs approval: 4.20 USD (list price) for 1 proxy", "1 follows when the price is known.", "Approve 4.20 USD (list price)<",
+			"needs approval: 4.20 USD (list price) for 1 proxy", "1 follows when the price is known; this approval does not cover them.", "Approve 4.20 USD (list price)<",
 		},
 	} {
 		h := newRig(t)
@@ -420,4 +421,18 @@ func TestAPlanSaysPricesAndWhatChanged(t *testing.T) {
 	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
 	wants(t, h.settled("/a/main/schedule?id=keep&plan=1"), "Compared with the plan that needs approval: 1 more due (", "), 1 no longer due (", "), 1 dearer, 2.00 USD more.", plans.PriceKind, "px_out",
 		"Sat 2026-11-21 13:00:00 UTC", "Sat 2026-11-21 17:00:00 UTC", `href="/a/main/operations?schedule=keep"`)
+}
+
+// TestARunThatContinuesIsNotShownAsFinished: while its first renewals teach the price, the
+// rest of a run's proxies are neither renewed nor skipped.
+func TestARunThatContinuesIsNotShownAsFinished(t *testing.T) {
+	s := schedules.Status{Schedule: "keep", State: "finished", Result: &tables.SlotResult{Outcome: "finished"}, Left: &fact.SweepLeft{Proxies: 2, Unpriced: 2}}
+	for _, want := range []string{"continues", "finished"} {
+		var out strings.Builder
+		check(t, pages()["schedules"].ExecuteTemplate(&out, "schedulestate", s))
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%s is shown as %s", want, out.String())
+		}
+		s.Left = nil
+	}
 }

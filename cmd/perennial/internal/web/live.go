@@ -28,6 +28,7 @@ type livePages struct {
 	insight *insight
 	doors   *doors
 	live    openPages
+	ended   chan struct{} // closed when the server stops
 }
 
 // changes notifies an open page when a visible account's ledger has grown, or a figure is
@@ -46,6 +47,7 @@ func (s *livePages) changes(w http.ResponseWriter, r *http.Request, x session) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	ctx, cancel := context.WithTimeout(r.Context(), x.Expires.Sub(s.Clock()))
 	defer cancel()
+	go s.endWithServer(ctx, cancel)
 	grown := make(chan struct{}, 1)
 	for _, a := range s.Accounts {
 		if x.MaySee(a.AccountName()) {
@@ -77,6 +79,15 @@ func (s *livePages) changes(w http.ResponseWriter, r *http.Request, x session) {
 		if !lasts || err != nil || !reflect.DeepEqual(now.Person, x.Person) { // signed out meanwhile, or the role changed
 			return
 		}
+	}
+}
+
+// endWithServer cancels when the server stops, which would wait for the page otherwise.
+func (s *livePages) endWithServer(ctx context.Context, cancel func()) {
+	select {
+	case <-s.ended:
+		cancel()
+	case <-ctx.Done():
 	}
 }
 

@@ -3,6 +3,7 @@ package web
 import (
 	"bufio"
 	"context"
+	"io"
 	"net/http"
 	"regexp"
 	"strings"
@@ -90,5 +91,22 @@ func TestAnOpenPageFollowsDeadLetters(t *testing.T) {
 	h.main.letters = append(h.main.letters, Letter{Seq: 8})
 	if after := edition(); after == before {
 		t.Error("a page is not told of a new dead letter")
+	}
+}
+
+// TestAStoppingServerDoesNotWaitForAnOpenPage: a page follows changes for as long as its
+// session lasts, and no shutdown waits for that.
+func TestAStoppingServerDoesNotWaitForAnOpenPage(t *testing.T) {
+	h := newRig(t)
+	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, h.server.URL+"/changes", nil)
+	check(t, err)
+	response, err := h.client.Do(request)
+	check(t, err)
+	defer func() { _ = response.Body.Close() }()
+	h.server.Config.RegisterOnShutdown(h.pages.EndLive)
+	check(t, h.server.Config.Shutdown(t.Context()))
+	if _, err := io.Copy(io.Discard, response.Body); err != nil {
+		t.Error(err)
 	}
 }

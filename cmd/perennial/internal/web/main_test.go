@@ -28,6 +28,7 @@ import (
 	"perennial/cmd/perennial/internal/webhook"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/ledger/testrun"
 	"perennial/schedules"
 	"perennial/schedules/plans"
@@ -287,10 +288,10 @@ func (h *rig) book(name string) *book {
 			}
 		}
 		expires := noon.Add(3 * time.Hour)
-		if err := tx.KeepListing(ledger.Listing{Pass: 1, Finished: noon}); err != nil {
+		if err := tx.KeepListing(tables.Listing{Pass: 1, Finished: noon}); err != nil {
 			return err
 		}
-		return tx.Observe(1, ledger.Proxy{ProxyID: "px_1", Status: markup, CountryCode: "US", Region: markup, ExpiresAt: &expires, SeenAt: noon})
+		return tx.Observe(1, tables.Proxy{ProxyID: "px_1", Status: markup, CountryCode: "US", Region: markup, ExpiresAt: &expires, SeenAt: noon})
 	}))
 	return b
 }

@@ -19,6 +19,8 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/chain"
 	"perennial/ledger/fact"
+	"perennial/ledger/report"
+	"perennial/ledger/tables"
 )
 
 const (
@@ -35,7 +37,7 @@ type moneyView struct {
 	booksView
 
 	Month  string
-	Days   Made[[]ledger.BookTotal]
+	Days   Made[[]tables.BookTotal]
 	Checks []askedProof
 	entriesView
 }
@@ -55,7 +57,7 @@ type entriesView struct {
 	Transactions []transaction
 	Kind         string // of their entries; "" for all
 	Kinds        []string
-	Totals       []ledger.KindTotal // for the kind
+	Totals       []tables.KindTotal // for the kind
 	Older        string             // address of the next page; "" at the end
 	Newest       bool               // this is the first page
 	Unsummed     bool               // some wallet balances are left out: too many entries since
@@ -63,18 +65,18 @@ type entriesView struct {
 
 // transaction is what one fact booked.
 type transaction struct {
-	ledger.Posting // the first entry; its amount is the change of the wallet
+	tables.Posting // the first entry; its amount is the change of the wallet
 
 	What     string     // kinds of its entries
 	Proxies  []string   // each proxy once
 	After    fact.Cents // wallet after the transaction
 	Moved    int64      // moved between ledger accounts, if the wallet is unchanged
-	Postings []ledger.Posting
+	Postings []tables.Posting
 }
 
 // transactions groups postings by the fact that booked them. Those of one fact must be
 // adjacent.
-func transactions(all []ledger.Posting) (out []transaction) {
+func transactions(all []tables.Posting) (out []transaction) {
 	for _, p := range all {
 		if len(out) == 0 || out[len(out)-1].Seq != p.Seq {
 			out = append(out, transaction{Posting: p, What: p.Kind})
@@ -92,7 +94,7 @@ func transactions(all []ledger.Posting) (out []transaction) {
 		}
 	}
 	for i := range out {
-		if slices.ContainsFunc(out[i].Postings, func(p ledger.Posting) bool { return p.Account == "wallet" }) {
+		if slices.ContainsFunc(out[i].Postings, func(p tables.Posting) bool { return p.Account == "wallet" }) {
 			out[i].Moved = 0
 		}
 		if out[i].CorrectsSeq > 0 {
@@ -126,7 +128,7 @@ type moneyPages struct {
 
 func (s *moneyPages) money(q accountRequest) {
 	ctx, l, name := q.Context(), q.account.Ledger(), q.account.AccountName()
-	p, err := l.Position(ctx, name)
+	p, err := l.Money.Position(ctx, name)
 	if err != nil {
 		s.frame.broken(q, err)
 		return
@@ -141,8 +143,8 @@ func (s *moneyPages) money(q accountRequest) {
 		s.frame.broken(q, err)
 		return
 	}
-	v.Days = figureOf(ctx, s.insight.figures, "days "+name, bookKept, func(ctx context.Context) ([]ledger.BookTotal, error) {
-		days, err := l.TotalsBy(ctx, "day", daysListed)
+	v.Days = figureOf(ctx, s.insight.figures, "days "+name, bookKept, func(ctx context.Context) ([]tables.BookTotal, error) {
+		days, err := l.Money.TotalsBy(ctx, "day", daysListed)
 		slices.SortStableFunc(days, byDay)
 		return days, err
 	})
@@ -154,7 +156,7 @@ func (s *moneyPages) money(q accountRequest) {
 }
 
 // byDay sorts days in order, and entries without a day last.
-func byDay(a, b ledger.BookTotal) int {
+func byDay(a, b tables.BookTotal) int {
 	switch {
 	case a.Rest == b.Rest:
 		return strings.Compare(a.Subject, b.Subject)
@@ -165,11 +167,11 @@ func byDay(a, b ledger.BookTotal) int {
 }
 
 func entries(ctx context.Context, a Account, kind string, before int64) (v entriesView, err error) {
-	if !slices.Contains(ledger.Kinds, kind) {
+	if !slices.Contains(tables.Kinds, kind) {
 		kind = ""
 	}
-	postings, next, err := a.Ledger().PostingsBefore(ctx, kind, before, entriesListed)
-	v = entriesView{Transactions: transactions(postings), Kind: kind, Kinds: ledger.Kinds, Newest: before <= 0}
+	postings, next, err := a.Ledger().Money.PostingsBefore(ctx, kind, before, entriesListed)
+	v = entriesView{Transactions: transactions(postings), Kind: kind, Kinds: tables.Kinds, Newest: before <= 0}
 	if next > 0 {
 		v.Older = to(a.AccountName(), "money", "kind", kind, "before", strconv.FormatInt(next, 10))
 	}
@@ -177,7 +179,7 @@ func entries(ctx context.Context, a Account, kind string, before int64) (v entri
 		err = v.sumUp(ctx, a.Ledger())
 	}
 	if err == nil && kind != "" {
-		v.Totals, err = a.Ledger().TotalsOf(ctx, kind)
+		v.Totals, err = a.Ledger().Money.TotalsOf(ctx, kind)
 	}
 	return v, err
 }
@@ -188,7 +190,7 @@ func (v *entriesView) sumUp(ctx context.Context, l *ledger.Ledger) error {
 	for i, t := range v.Transactions {
 		seqs[i] = t.Seq
 	}
-	after, err := l.WalletsAfter(ctx, seqs)
+	after, err := l.Money.WalletsAfter(ctx, seqs)
 	for i := range v.Transactions {
 		cents, known := after[v.Transactions[i].Seq]
 		if known {
@@ -201,7 +203,7 @@ func (v *entriesView) sumUp(ctx context.Context, l *ledger.Ledger) error {
 
 // statementView is a monthly statement.
 type statementView struct {
-	Made[*ledger.Statement]
+	Made[*report.Statement]
 	Month          string
 	Earlier, Later string
 }
@@ -228,20 +230,20 @@ func (s *moneyPages) statement(q accountRequest) {
 	if next := begin.AddDate(0, 1, 0); !next.After(s.Clock()) {
 		v.Later = next.Format(monthForm)
 	}
-	v.Made = figureOf(q.Context(), s.insight.figures, "statement "+name+" "+month, bookKept, func(ctx context.Context) (*ledger.Statement, error) {
-		return l.Statement(ctx, name, ledger.Period{From: begin, To: begin.AddDate(0, 1, 0)})
+	v.Made = figureOf(q.Context(), s.insight.figures, "statement "+name+" "+month, bookKept, func(ctx context.Context) (*report.Statement, error) {
+		return l.Report().Statement(ctx, name, report.Period{From: begin, To: begin.AddDate(0, 1, 0)})
 	})
 	s.frame.show(q, "statement", "Statement of "+begin.Format("January 2006"), v)
 }
 
 // exports returns the files of a month by extension.
-func exports(ctx context.Context, l *ledger.Ledger, account string, p ledger.Period) map[string]func(io.Writer) error {
+func exports(ctx context.Context, l *ledger.Ledger, account string, p report.Period) map[string]func(io.Writer) error {
 	return map[string]func(io.Writer) error{
-		"csv":       func(w io.Writer) error { return l.ExportCSV(ctx, w, p) },
-		"jsonl":     func(w io.Writer) error { return l.ExportJSON(ctx, w, p) },
-		"beancount": func(w io.Writer) error { return l.ExportBeancount(ctx, w, account, p, false) },
+		"csv":       func(w io.Writer) error { return l.Report().ExportCSV(ctx, w, p) },
+		"jsonl":     func(w io.Writer) error { return l.Report().ExportJSON(ctx, w, p) },
+		"beancount": func(w io.Writer) error { return l.Report().ExportBeancount(ctx, w, account, p, false) },
 		"statement.csv": func(w io.Writer) error {
-			of, err := l.Statement(ctx, account, p)
+			of, err := l.Report().Statement(ctx, account, p)
 			if err != nil {
 				return err
 			}
@@ -257,7 +259,7 @@ func (s *moneyPages) export(q accountRequest) {
 		return
 	}
 	name, as := q.account.AccountName(), cmp.Or(q.URL.Query().Get("as"), "csv")
-	write := exports(q.Context(), q.account.Ledger(), name, ledger.Period{From: begin, To: begin.AddDate(0, 1, 0)})[as]
+	write := exports(q.Context(), q.account.Ledger(), name, report.Period{From: begin, To: begin.AddDate(0, 1, 0)})[as]
 	if write == nil {
 		s.frame.fail(q.to, q.Request, q.session, http.StatusNotFound, "There is no such export: it is csv, jsonl, beancount or statement.csv.", nil)
 		return

@@ -13,6 +13,7 @@ import (
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/schedules"
 	"perennial/schedules/plans"
 )
@@ -27,12 +28,12 @@ type needsNow struct {
 
 	Known     bool // the runner has answered: without its figures the total is not known
 	Asked     bool // it has not answered yet
-	Pauses    []ledger.Pause
+	Pauses    []tables.Pause
 	Schedules []schedules.Status
 	NoRunner  string // why the status of the schedules is not known
 
-	reviews []ledger.Review    // the first of them
-	refused []ledger.Rejection // the latest of them
+	reviews []tables.Review    // the first of them
+	refused []tables.Rejection // the latest of them
 }
 
 // needsOnce holds the needs that a request has counted, by account.
@@ -91,7 +92,7 @@ func (s *insight) countNeeds(ctx context.Context, a Account) (n needsNow, err er
 
 // read reads what the ledger knows.
 func (n *needsNow) read(ctx context.Context, l *ledger.Ledger, now time.Time) (err error) {
-	if n.Pauses, err = l.Pauses(ctx); err != nil {
+	if n.Pauses, err = l.Operations.Pauses(ctx); err != nil {
 		return err
 	}
 	for _, p := range n.Pauses {
@@ -99,25 +100,25 @@ func (n *needsNow) read(ctx context.Context, l *ledger.Ledger, now time.Time) (e
 			n.Paused++
 		}
 	}
-	counts, err := l.StateCounts(ctx)
+	counts, err := l.Operations.StateCounts(ctx)
 	if err != nil {
 		return err
 	}
 	n.Held = counts[fact.StateHeld]
-	if n.reviews, err = l.FirstReviews(ctx, needsListed); err != nil {
+	if n.reviews, err = l.Operations.FirstReviews(ctx, needsListed); err != nil {
 		return err
 	}
 	if n.Reviews = int64(len(n.reviews)); n.Reviews == needsListed {
-		if n.Reviews, err = l.CountReviews(ctx); err != nil {
+		if n.Reviews, err = l.Operations.CountReviews(ctx); err != nil {
 			return err
 		}
 	}
 	since := now.Add(-verbs.RefusedFor)
-	if n.refused, err = l.Rejections(ctx, since, needsListed); err != nil {
+	if n.refused, err = l.Operations.Rejections(ctx, since, needsListed); err != nil {
 		return err
 	}
 	if n.Refused = int64(len(n.refused)); n.Refused == needsListed {
-		n.Refused, err = l.CountRefused(ctx, since)
+		n.Refused, err = l.Operations.CountRefused(ctx, since)
 	}
 	return err
 }
@@ -179,7 +180,7 @@ var slotOrder = []string{"", "planned", schedules.StateHeld, "finished", "missed
 // refreshOne brings one schedule up to the ledger. newer reports whether the ledger has a
 // newer run.
 func refreshOne(ctx context.Context, l *ledger.Ledger, now time.Time, one *schedules.Status) (newer bool, err error) {
-	last, err := l.LastSlot(ctx, one.Schedule)
+	last, err := l.Sweeps.LastSlot(ctx, one.Schedule)
 	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
 		return false, err
 	}
@@ -192,7 +193,7 @@ func refreshOne(ctx context.Context, l *ledger.Ledger, now time.Time, one *sched
 			one.Plan = last.Plan
 		}
 	}
-	paused, err := l.SchedulePaused(ctx, one.Schedule)
+	paused, err := l.Sweeps.SchedulePaused(ctx, one.Schedule)
 	switch {
 	case errors.Is(err, ledger.ErrNotFound), err == nil && paused.Until != nil && !paused.Until.After(now):
 		one.Paused = nil

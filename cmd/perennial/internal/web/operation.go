@@ -21,6 +21,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/chain"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
 const (
@@ -46,7 +47,7 @@ type operationView struct {
 	Steps    []step
 	Facts    []factRow
 	LeftOut  int // facts that are left out
-	Booked   []ledger.Posting
+	Booked   []tables.Posting
 	Bookings int // Booked holds the first of them
 	Way      []wayOfProxy
 	What     string   // what it does
@@ -166,7 +167,7 @@ type factRow struct {
 
 // wayOfProxy is a line with its proxy's previous and next purchase or renewal.
 type wayOfProxy struct {
-	ledger.RenewalLine
+	tables.RenewalLine
 	Claimed       bool
 	Before, After string
 }
@@ -232,7 +233,7 @@ func briefOf(ctx context.Context, l *ledger.Ledger, id string) (of inspect.Comma
 // readOperation reads the data of an operation's page.
 func (s *operationPages) readOperation(ctx context.Context, a Account, id string, v *operationView) (err error) {
 	l := a.Ledger()
-	o, err := l.Operation(ctx, id)
+	o, err := l.Operations.Operation(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -285,7 +286,7 @@ func (v *operationView) readFacts(ctx context.Context, a Account, id string) err
 		}
 	}
 	v.LeftOut = len(rows) - len(v.Facts)
-	if v.Booked, err = l.PostingsOf(ctx, seqs); err != nil {
+	if v.Booked, err = l.Money.PostingsOf(ctx, seqs); err != nil {
 		return err
 	}
 	v.Bookings = len(v.Booked)
@@ -321,11 +322,11 @@ func (v *operationView) choose() {
 func (v *operationView) readWay(ctx context.Context, l *ledger.Ledger, o fact.Operation) error {
 	for _, line := range v.Lines[:min(len(v.Lines), linesShown)] {
 		one := wayOfProxy{RenewalLine: line}
-		before, err := l.NamedBefore(ctx, line.ProxyID, o, 1)
+		before, err := l.Operations.NamedBefore(ctx, line.ProxyID, o, 1)
 		if err != nil {
 			return err
 		}
-		after, err := l.NamedAfter(ctx, line.ProxyID, o, 1)
+		after, err := l.Operations.NamedAfter(ctx, line.ProxyID, o, 1)
 		if err != nil {
 			return err
 		}
@@ -335,7 +336,7 @@ func (v *operationView) readWay(ctx context.Context, l *ledger.Ledger, o fact.Op
 		if len(after) > 0 {
 			one.After = after[0].ID
 		}
-		holder, err := l.Claimant(ctx, line.ProxyID)
+		holder, err := l.Operations.Claimant(ctx, line.ProxyID)
 		if err != nil {
 			return err
 		}

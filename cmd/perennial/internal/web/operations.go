@@ -20,6 +20,7 @@ import (
 	"perennial/jobs/reconcile"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
 const (
@@ -129,7 +130,7 @@ type stateCount struct {
 
 // count fills the tabs with the states that occur.
 func (v *operationsView) count(ctx context.Context, l *ledger.Ledger) error {
-	counts, err := l.StateCounts(ctx)
+	counts, err := l.Operations.StateCounts(ctx)
 	for _, state := range fact.States {
 		v.All += counts[state]
 		if n := counts[state]; n > 0 || state == v.State {
@@ -177,7 +178,7 @@ func currencyOf(ctx context.Context, a Account) (string, error) {
 // read fills the rows with one page of the list.
 func (v *operationsView) read(ctx context.Context, l *ledger.Ledger, form url.Values) error {
 	name, value, labelled := strings.Cut(v.Label, "=")
-	query := ledger.OperationsQuery{State: v.State, Kind: v.Kind, Name: name, Value: value, Schedule: v.Schedule, Before: ledger.CursorOf(form.Get("before")), Limit: listed}
+	query := tables.OperationsQuery{State: v.State, Kind: v.Kind, Name: name, Value: value, Schedule: v.Schedule, Before: tables.CursorOf(form.Get("before")), Limit: listed}
 	from, errFrom := dayOf(v.From)
 	until, errUntil := dayOf(v.Until)
 	switch err := errors.Join(errFrom, errUntil); {
@@ -193,7 +194,7 @@ func (v *operationsView) read(ctx context.Context, l *ledger.Ledger, form url.Va
 	if !until.IsZero() {
 		query.Until = until.AddDate(0, 0, 1)
 	}
-	page, err := l.OperationsPage(ctx, query)
+	page, err := l.Operations.OperationsPage(ctx, query)
 	if err != nil {
 		return err
 	}
@@ -204,7 +205,7 @@ func (v *operationsView) read(ctx context.Context, l *ledger.Ledger, form url.Va
 		}
 		v.Rows = append(v.Rows, operationRow{inspect.OperationStatusOf(o, v.Currency), what})
 	}
-	if page.Next != (ledger.Cursor{}) {
+	if page.Next != (tables.Cursor{}) {
 		next := maps.Clone(form)
 		if next.Set("before", page.Next.String()); len(v.Rows) < listed {
 			at := page.Next.At()
@@ -222,13 +223,13 @@ const offersNamed = 2
 // left out.
 func whatOf(ctx context.Context, l *ledger.Ledger, o fact.Operation) (string, error) {
 	if o.Kind == fact.KindRenewal {
-		n, days, err := l.CountLines(ctx, o.ID)
+		n, days, err := l.Operations.CountLines(ctx, o.ID)
 		what := english.Plural(int(n), "proxy", "proxies")
 		switch {
 		case err != nil || n == 0:
 			return "renew proxies", err
 		case n == 1:
-			lines, err := l.Lines(ctx, o.ID)
+			lines, err := l.Operations.Lines(ctx, o.ID)
 			if err != nil || len(lines) != 1 {
 				return "renew proxies", err
 			}
@@ -282,7 +283,7 @@ func (s *operationPages) search(q accountRequest, v operationsView) {
 		return
 	}
 	trace := figureOf(q.Context(), s.insight.figures, "trace "+q.account.AccountName()+" "+v.Query, traceKept, func(ctx context.Context) ([]string, error) {
-		ids, err := q.account.Ledger().Traced(ctx, v.Query, tracedFound)
+		ids, err := q.account.Ledger().Operations.Traced(ctx, v.Query, tracedFound)
 		if err != nil {
 			return nil, err
 		}
@@ -311,7 +312,7 @@ func (s *operationPages) search(q accountRequest, v operationsView) {
 func withoutCommands(ctx context.Context, l *ledger.Ledger, ids []string) (all []string, err error) {
 	of := map[string]bool{}
 	for _, id := range ids {
-		o, err := l.Operation(ctx, id)
+		o, err := l.Operations.Operation(ctx, id)
 		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
 			return nil, err
 		}
@@ -324,7 +325,7 @@ func withoutCommands(ctx context.Context, l *ledger.Ledger, ids []string) (all [
 
 // foundOf describes an operation or a command.
 func foundOf(ctx context.Context, l *ledger.Ledger, id string) (foundRow, error) {
-	o, err := l.Operation(ctx, id)
+	o, err := l.Operations.Operation(ctx, id)
 	if errors.Is(err, ledger.ErrNotFound) {
 		of, err := inspect.Brief(ctx, l, id, inspect.AsCommand)
 		if errors.Is(err, ledger.ErrNotFound) {
@@ -353,13 +354,13 @@ func found(ctx context.Context, a Account, id string) string {
 		}
 		return addressOf(a, "operation", id)
 	}
-	if o, err := l.OrderOperation(ctx, id); err == nil {
+	if o, err := l.Money.OrderOperation(ctx, id); err == nil {
 		return addressOf(a, "operation", o.ID)
 	}
-	if _, err := l.Proxy(ctx, id); err == nil {
+	if _, err := l.Fleet.Proxy(ctx, id); err == nil {
 		return addressOf(a, "proxy", id)
 	}
-	if named, err := l.NamedBefore(ctx, id, fact.Operation{}, 1); err == nil && len(named) > 0 {
+	if named, err := l.Operations.NamedBefore(ctx, id, fact.Operation{}, 1); err == nil && len(named) > 0 {
 		return addressOf(a, "proxy", id)
 	}
 	return ""

@@ -11,6 +11,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
 // wayOfPx adds an order that delivers a proxy, and two renewals of it, the second one sent
@@ -196,7 +197,7 @@ func TestAProofIsAskedForByAnOperatorAndShown(t *testing.T) {
 		}
 		h.shows("/a/main/money", want)
 	}
-	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Observe(2, ledger.Proxy{ProxyID: "px_odd"}) })) // never seen
+	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Observe(2, tables.Proxy{ProxyID: "px_odd"}) })) // never seen
 	if code, _ := h.post(h.client, "/a/main/check/verify", h.server.URL, map[string]string{"form": formOf(t, page)}); code != http.StatusSeeOther {
 		t.Fatalf("verify again: %d", code)
 	}
@@ -230,7 +231,7 @@ func TestAStatementAddsUpToTheBalance(t *testing.T) {
 	h := newRig(t)
 	h.wayOfPx()
 	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
-	b, err := h.main.Balance(t.Context(), "main")
+	b, err := h.main.Money.Balance(t.Context(), "main")
 	check(t, err)
 	page := h.shows("/a/main/statement?month=2026-11", "Balance carried forward")
 	for _, want := range []string{">Balance carried forward</th><td class=\"n\">" + fact.Amount(b.WalletCents, "USD"), `from=2026-11-01&amp;label=team%3Dshop&amp;until=2026-11-30">team=shop</a></td><td class="n" data-th="charges">3</td><td class="n" data-th="charged">11.00 USD</td>`, "The month is not finished", ">Opening balance</th>", ">Top-ups</th>", "The opening balance was in the provider's wallet when this ledger began.", ">Charges</th>"} {

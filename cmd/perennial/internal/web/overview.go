@@ -175,12 +175,12 @@ func (s *overviewPages) fill(ctx context.Context, a Account, card *accountCard) 
 			errs = append(errs, err)
 		}
 	}
-	p, err := l.Position(ctx, card.Name)
+	p, err := l.Money.Position(ctx, card.Name)
 	keep(err)
 	card.Balance = p.WithUnbooked()
-	spent, err := l.NetSpentSince(ctx, now.Add(-spentOver))
+	spent, err := l.Metrics.NetSpentSince(ctx, now.Add(-spentOver))
 	keep(err)
-	if opened, err := l.OpenedAt(ctx); err == nil && spent > 0 {
+	if opened, err := l.Money.OpenedAt(ctx); err == nil && spent > 0 {
 		over := max(min(spentOver, now.Sub(opened)), 24*time.Hour)
 		card.Runway = time.Duration(float64(over) * float64(card.Balance.WalletCents) / float64(spent))
 	}

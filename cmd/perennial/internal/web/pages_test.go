@@ -17,6 +17,8 @@ import (
 	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/report"
+	"perennial/ledger/tables"
 )
 
 // TestEveryPageIsWhole: each is shown, loads nothing from elsewhere, and shows as text what
@@ -45,7 +47,7 @@ func TestTheMoneyIsTheBooks(t *testing.T) {
 	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
 		return tx.Append(fact.LedgerRecorded{Movement: "external", AmountCents: 1234, By: "ada", Reason: "by hand"})
 	}))
-	b, err := h.main.Balance(t.Context(), "main")
+	b, err := h.main.Money.Balance(t.Context(), "main")
 	check(t, err)
 	_, page, _ := h.get("/a/main/money")
 	for _, cents := range []int64{b.FundingCents, b.ExternalCents, b.WalletCents, b.ChargedCents} {
@@ -87,9 +89,9 @@ func TestATransactionIsOneRow(t *testing.T) {
 		t.Errorf("%d transactions:\n%s", n, page)
 	}
 	var csv, statement bytes.Buffer
-	month := ledger.Period{From: noon.AddDate(0, 0, -20).Truncate(24 * time.Hour), To: noon.AddDate(0, 0, 10).Truncate(24 * time.Hour)}
-	check(t, h.main.ExportCSV(t.Context(), &csv, month))
-	s, err := h.main.Statement(t.Context(), "main", month)
+	month := report.Period{From: noon.AddDate(0, 0, -20).Truncate(24 * time.Hour), To: noon.AddDate(0, 0, 10).Truncate(24 * time.Hour)}
+	check(t, h.main.Report().ExportCSV(t.Context(), &csv, month))
+	s, err := h.main.Report().Statement(t.Context(), "main", month)
 	check(t, errors.Join(err, s.WriteCSV(&statement)))
 	for as, want := range map[string]string{"csv": csv.String(), "statement.csv": statement.String()} {
 		code, body, header := h.get("/a/main/export?month=2026-11&as=" + as)
@@ -243,7 +245,7 @@ func TestAChangeThatWasNotAnsweredIsNotCalledNotDone(t *testing.T) {
 	h.signIn(h.client, Person{Name: "ada", Role: Operator})
 	_, page, _ := h.get("/a/main/reviews")
 	h.main.silent = true
-	fields := map[string]string{"form": formOf(t, page), "reason": "x", "id": "r1/0001", "answer": "not_charged", "review": reviewKey(ledger.Review{OperationID: "r1/0001"})}
+	fields := map[string]string{"form": formOf(t, page), "reason": "x", "id": "r1/0001", "answer": "not_charged", "review": reviewKey(tables.Review{OperationID: "r1/0001"})}
 	for path, want := range map[string]int{"/a/main/change/resolve": http.StatusGatewayTimeout, "/a/main/change/sweep": http.StatusGatewayTimeout, "/a/main/resolve": http.StatusOK} {
 		code, body := h.post(h.client, path, h.server.URL, fields)
 		if code != want || strings.Contains(body, "Not done") || strings.Contains(body, "no: ") || !strings.Contains(strings.ToLower(body), "not known") || !strings.Contains(body, `<a href="/a/main/log">Activity`) {
@@ -266,7 +268,7 @@ func TestAnUnlikelyAnswerIsASecondStep(t *testing.T) {
 		t.Errorf("%d", code)
 	}
 	several := maps.Clone(fields)
-	several["review"] = reviewKey(ledger.Review{OperationID: "r1/0001"})
+	several["review"] = reviewKey(tables.Review{OperationID: "r1/0001"})
 	if _, body := h.post(h.client, "/a/main/resolve", h.server.URL, several); !strings.Contains(body, "8.40 USD is expected. If it is right, answer again and mark that it is") || strings.Contains(body, "An amount") {
 		t.Errorf("among several:\n%s", body)
 	}
@@ -312,10 +314,10 @@ func evidenceOfR1() inspect.Evidence {
 	before := noon.Add(3 * time.Hour)
 	now := before.AddDate(0, 0, 30)
 	return inspect.Evidence{
-		OperationStatus: inspect.OperationStatus{OperationID: "r1/0001", CommandID: "r1", Kind: fact.KindRenewal, State: fact.StateReview, Currency: "USD", Lines: []ledger.RenewalLine{{ProxyID: "px_1", State: fact.LinePending}}},
+		OperationStatus: inspect.OperationStatus{OperationID: "r1/0001", CommandID: "r1", Kind: fact.KindRenewal, State: fact.StateReview, Currency: "USD", Lines: []tables.RenewalLine{{ProxyID: "px_1", State: fact.LinePending}}},
 		Expiries:        []inspect.ExpiryEvidence{{ProxyID: "px_1", State: "pending", Before: &before, Now: &now, Moved: new(true)}},
 		Orders:          []inspect.OrderEvidence{{OrderNo: "NO-77", NetCents: 840, CreatedAt: noon}},
-		WalletBefore:    &ledger.Reconciled{LedgerReconciled: fact.LedgerReconciled{ProviderCents: 13080}, At: noon},
+		WalletBefore:    &tables.Reconciled{LedgerReconciled: fact.LedgerReconciled{ProviderCents: 13080}, At: noon},
 		Verdict:         &inspect.Verdict{Outcome: inspect.VerdictCharged, Text: "Likely charged: its expiry moved by 30 days; expected 8.40 USD.", ExpectedCents: fact.Known(840), OrderNo: "NO-77"},
 		Answers:         []inspect.Answer{{Say: "--charged 840 --order NO-77"}, {Say: "--not-charged --against-evidence"}, {Say: "--not-charged --against-evidence --send-again"}},
 	}
@@ -408,7 +410,7 @@ func TestAPersonWhoIsSureConfirmsTheAnswer(t *testing.T) {
 	h.main.answer["resolve"] = map[string]any{"changed": 1}
 	h.signIn(h.client, Person{Name: "ada", Role: Operator})
 	_, page, _ := h.get("/a/main/reviews")
-	fields := map[string]string{"form": formOf(t, page), "reason": "x", "id": "o1/1", "amount": "1000.00", "review": reviewKey(ledger.Review{OperationID: "o1/1"})}
+	fields := map[string]string{"form": formOf(t, page), "reason": "x", "id": "o1/1", "amount": "1000.00", "review": reviewKey(tables.Review{OperationID: "o1/1"})}
 	for _, sure := range []string{"", "yes"} {
 		fields["sure"] = sure
 		for path, done := range map[string]string{"/a/main/change/resolve": "Done:", "/a/main/resolve": "1 of 1 answered"} {
@@ -424,7 +426,7 @@ func TestAPersonWhoIsSureConfirmsTheAnswer(t *testing.T) {
 			}
 		}
 	}
-	fields = map[string]string{"form": formOf(t, page), "reason": "x", "answer": "at_stake", "review": reviewKey(ledger.Review{OperationID: "r1/0001"})}
+	fields = map[string]string{"form": formOf(t, page), "reason": "x", "answer": "at_stake", "review": reviewKey(tables.Review{OperationID: "r1/0001"})}
 	if _, body := h.post(h.client, "/a/main/resolve", h.server.URL, fields); !strings.Contains(body, "0 of 1 answered") {
 		t.Errorf("an answer of what is at stake books nothing:\n%s", body)
 	}

@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"perennial/jobs/decide"
-	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
 // pauseText describes a pause: by whom, since when and why. The account is the subject,
 // unless only one kind of operation is paused.
-func pauseText(p ledger.Pause, now time.Time) string {
+func pauseText(p tables.Pause, now time.Time) string {
 	what := "paused"
 	if p.Scope != decide.ScopeAccount {
 		what = field(p.Scope) + "s are paused"
@@ -41,7 +41,7 @@ func clockText(at, now time.Time) string {
 }
 
 // pausesText describes all pauses, or returns "".
-func pausesText(all []ledger.Pause, now time.Time) string {
+func pausesText(all []tables.Pause, now time.Time) string {
 	texts := make([]string, 0, len(all))
 	for _, p := range all {
 		texts = append(texts, pauseText(p, now))
@@ -50,7 +50,7 @@ func pausesText(all []ledger.Pause, now time.Time) string {
 }
 
 // sendsNoRenewals reports whether renewals are paused.
-func sendsNoRenewals(all []ledger.Pause) bool {
+func sendsNoRenewals(all []tables.Pause) bool {
 	for _, p := range all {
 		if p.Scope == decide.ScopeAccount || p.Scope == string(fact.KindRenewal) {
 			return true

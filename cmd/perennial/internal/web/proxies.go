@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"perennial/ledger"
+	"perennial/ledger/tables"
 	"perennial/schedules/plans"
 
 	"golang.org/x/time/rate"
@@ -78,7 +79,7 @@ func (v *proxiesView) Part() map[string]string {
 
 // proxyRow is one proxy of a list.
 type proxyRow struct {
-	ledger.PricedProxy
+	tables.PricedProxy
 
 	State    string // one of plans.ProxyStates
 	Schedule string // the schedule that renews it
@@ -119,7 +120,7 @@ func (s *proxyPages) proxies(q accountRequest) {
 		v.ByExpiry = false
 		err = s.listByID(q, &v)
 	default:
-		err = s.list(q, &v, s.span(v), func(ledger.PricedProxy) bool { return true })
+		err = s.list(q, &v, s.span(v), func(tables.PricedProxy) bool { return true })
 	}
 	if err != nil {
 		s.frame.broken(q, err)
@@ -158,7 +159,7 @@ func instantOf(text string) (time.Time, error) {
 }
 
 // placeAfter returns where the requested page begins. ok is false for the first page.
-func placeAfter(form url.Values) (p ledger.ExpiryPlace, ok bool) {
+func placeAfter(form url.Values) (p tables.ExpiryPlace, ok bool) {
 	at, id, found := strings.Cut(form.Get("behind"), "~")
 	var err error
 	p.At, err = time.Parse(time.RFC3339Nano, at)
@@ -167,16 +168,16 @@ func placeAfter(form url.Values) (p ledger.ExpiryPlace, ok bool) {
 }
 
 // nextPage returns the address of the page after a proxy.
-func nextPage(q accountRequest, last ledger.ExpiryPlace) string {
+func nextPage(q accountRequest, last tables.ExpiryPlace) string {
 	form := q.URL.Query()
 	form.Set("behind", last.At.UTC().Format(time.RFC3339Nano)+"~"+last.ProxyID)
 	return "?" + form.Encode()
 }
 
 func (s *proxyPages) listByID(q accountRequest, v *proxiesView) error {
-	all, err := q.account.Ledger().Proxies(q.Context(), q.URL.Query().Get("after"), proxiesShown)
+	all, err := q.account.Ledger().Fleet.Proxies(q.Context(), q.URL.Query().Get("after"), proxiesShown)
 	for _, p := range all {
-		v.Rows = append(v.Rows, v.row(ledger.PricedProxy{Proxy: p}, s.Clock()))
+		v.Rows = append(v.Rows, v.row(tables.PricedProxy{Proxy: p}, s.Clock()))
 	}
 	if len(all) == proxiesShown {
 		v.Next = to(q.account.AccountName(), "proxies", "by", "id", "after", all[len(all)-1].ProxyID)
@@ -185,7 +186,7 @@ func (s *proxyPages) listByID(q accountRequest, v *proxiesView) error {
 }
 
 // row adds a proxy's schedule and state.
-func (v *proxiesView) row(p ledger.PricedProxy, now time.Time) proxyRow {
+func (v *proxiesView) row(p tables.PricedProxy, now time.Time) proxyRow {
 	row := proxyRow{PricedProxy: p}
 	if c := v.Coverage.Value; c != nil {
 		of, _ := c.Of(p.Proxy)
@@ -196,14 +197,14 @@ func (v *proxiesView) row(p ledger.PricedProxy, now time.Time) proxyRow {
 
 // pricedRow adds the expected price of the next renewal. The price is a figure, because it
 // may be slow to find.
-func (s *proxyPages) pricedRow(ctx context.Context, a Account, v *proxiesView, p ledger.PricedProxy) proxyRow {
+func (s *proxyPages) pricedRow(ctx context.Context, a Account, v *proxiesView, p tables.PricedProxy) proxyRow {
 	row, c := v.row(p, s.Clock()), v.Coverage.Value
 	if c == nil || row.Schedule == "" || !c.Needs(p.Proxy) {
 		return row
 	}
 	kind := strings.Join([]string{p.CountryCode, p.Region, p.LineName, p.IPType, p.Protocol}, "\x00")
-	price := figureOf(ctx, s.insight.figures, "price:"+a.AccountName()+":"+kind, kindFresh, func(ctx context.Context) (ledger.Paid, error) {
-		return a.Ledger().LastPaid(ctx, p.Proxy)
+	price := figureOf(ctx, s.insight.figures, "price:"+a.AccountName()+":"+kind, kindFresh, func(ctx context.Context) (tables.Paid, error) {
+		return a.Ledger().Fleet.LastPaid(ctx, p.Proxy)
 	})
 	if v.waits = v.waits || price.Pending(); price.Known() || p.Paid.Days > 0 {
 		of, _ := c.Of(p.Proxy)
@@ -226,19 +227,19 @@ func (v *proxiesView) fits(row proxyRow) bool {
 }
 
 // query returns the ledger query. ok is false if there is nothing to list, or not yet.
-func (v *proxiesView) query(x span) (query ledger.ProxiesQuery, ok bool) {
+func (v *proxiesView) query(x span) (query tables.ProxiesQuery, ok bool) {
 	name, value, labelled := strings.Cut(v.Label, "=")
 	if v.Label != "" && (!labelled || name == "") {
 		v.Wrong = wrongLabel(v.Label)
 		return query, false
 	}
-	query = ledger.ProxiesQuery{Until: x.until, ID: v.Query, Country: v.Country, Name: name, Value: value, Limit: proxiesShown + 1}
+	query = tables.ProxiesQuery{Until: x.until, ID: v.Query, Country: v.Country, Name: name, Value: value, Limit: proxiesShown + 1}
 	if slices.Contains(v.States, v.State) && !v.bySchedule() {
 		query.State = v.State
 	}
 	var behind bool
 	if query.After, behind = placeAfter(v.form); !behind {
-		query.After = ledger.From(x.from)
+		query.After = tables.From(x.from)
 	}
 	if v.bySchedule() || v.Schedule != "" || v.Due != "" {
 		query.Limit = proxiesStep
@@ -249,7 +250,7 @@ func (v *proxiesView) query(x span) (query ledger.ProxiesQuery, ok bool) {
 
 // list lists the proxies that expire in a span, pass the filters and satisfy keep. States
 // that depend on schedules are unknown until the coverage is ready.
-func (s *proxyPages) list(q accountRequest, v *proxiesView, x span, keep func(ledger.PricedProxy) bool) error {
+func (s *proxyPages) list(q accountRequest, v *proxiesView, x span, keep func(tables.PricedProxy) bool) error {
 	query, ok := v.query(x)
 	if !ok {
 		return nil
@@ -257,20 +258,20 @@ func (s *proxyPages) list(q accountRequest, v *proxiesView, x span, keep func(le
 	waiting, cancel := context.WithTimeout(q.Context(), figureWait) // for all kinds together
 	defer cancel()
 	for range proxiesSteps {
-		page, err := q.account.Ledger().ProxiesPage(q.Context(), query)
+		page, err := q.account.Ledger().Fleet.ProxiesPage(q.Context(), query)
 		if err != nil {
 			return err
 		}
 		for _, p := range page.Proxies {
 			if len(v.Rows) == proxiesShown {
-				v.Next = nextPage(q, ledger.PlaceOf(v.Rows[proxiesShown-1].Proxy))
+				v.Next = nextPage(q, tables.PlaceOf(v.Rows[proxiesShown-1].Proxy))
 				return nil
 			}
 			if v.fits(v.row(p, s.Clock())) && keep(p) {
 				v.Rows = append(v.Rows, s.pricedRow(waiting, q.account, v, p))
 			}
 		}
-		if query.After = page.Next; query.After == (ledger.ExpiryPlace{}) {
+		if query.After = page.Next; query.After == (tables.ExpiryPlace{}) {
 			return v.addNamed(q)
 		}
 		if len(page.Proxies) < query.Limit { // the ledger reached its scan limit
@@ -287,12 +288,12 @@ func (v *proxiesView) addNamed(q accountRequest) error {
 	if v.Query == "" || len(v.Rows) > 0 {
 		return nil
 	}
-	p, err := q.account.Ledger().Proxy(q.Context(), v.Query)
+	p, err := q.account.Ledger().Fleet.Proxy(q.Context(), v.Query)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return nil
 	}
 	if err == nil && p.ExpiresAt == nil {
-		v.Rows = append(v.Rows, v.row(ledger.PricedProxy{Proxy: p}, p.SeenAt))
+		v.Rows = append(v.Rows, v.row(tables.PricedProxy{Proxy: p}, p.SeenAt))
 	}
 	return err
 }
@@ -302,7 +303,7 @@ func (s *proxyPages) listUncovered(q accountRequest, v *proxiesView) error {
 	all := v.Made.Value.Nearest
 	v.Cut = int64(len(all)) < v.Made.Value.Count
 	if place, behind := placeAfter(q.URL.Query()); behind {
-		at, found := slices.BinarySearchFunc(all, place, func(a, b ledger.ExpiryPlace) int {
+		at, found := slices.BinarySearchFunc(all, place, func(a, b tables.ExpiryPlace) int {
 			if n := a.At.Compare(b.At); n != 0 {
 				return n
 			}
@@ -314,12 +315,12 @@ func (s *proxyPages) listUncovered(q accountRequest, v *proxiesView) error {
 		all = all[at:]
 	}
 	for _, place := range all[:min(len(all), proxiesShown)] {
-		p, err := q.account.Ledger().Proxy(q.Context(), place.ProxyID)
+		p, err := q.account.Ledger().Fleet.Proxy(q.Context(), place.ProxyID)
 		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
 			return err
 		}
 		if err == nil {
-			v.Rows = append(v.Rows, proxyRow{PricedProxy: ledger.PricedProxy{Proxy: p}, State: plans.ProxyUnscheduled})
+			v.Rows = append(v.Rows, proxyRow{PricedProxy: tables.PricedProxy{Proxy: p}, State: plans.ProxyUnscheduled})
 		}
 	}
 	if len(all) > proxiesShown {
@@ -334,7 +335,7 @@ func (s *proxyPages) listDue(q accountRequest, v *proxiesView) error {
 	begin, err := time.Parse(time.DateOnly, v.Due)
 	if err != nil {
 		v.Due = ""
-		return s.list(q, v, s.span(*v), func(ledger.PricedProxy) bool { return true })
+		return s.list(q, v, s.span(*v), func(tables.PricedProxy) bool { return true })
 	}
 	now, after := s.Clock(), begin.AddDate(0, 0, 1)
 	x := span{from: end}
@@ -347,7 +348,7 @@ func (s *proxyPages) listDue(q accountRequest, v *proxiesView) error {
 			x.until = until
 		}
 	}
-	return s.list(q, v, x, func(p ledger.PricedProxy) bool {
+	return s.list(q, v, x, func(p tables.PricedProxy) bool {
 		of, covered := v.Coverage.Value.Of(p.Proxy)
 		from, until := of.DueOn(begin, after, now)
 		return covered && !p.Retired && !p.LastsUntil().Before(from) && p.LastsUntil().Before(until)

@@ -12,20 +12,21 @@ import (
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs/inspect"
 	"perennial/ledger"
+	"perennial/ledger/tables"
 	"perennial/schedules"
 	"perennial/schedules/plans"
 )
 
 // proxyView is one proxy.
 type proxyView struct {
-	ledger.Proxy
+	tables.Proxy
 
 	Listed   bool // seen in a listing
 	Gone     bool // missing from the last complete listing
 	Why      schedules.RenewalOutlook
 	Order    string // the operation that bought it
-	Renewals []ledger.ProxyRenewal
-	Cost     ledger.ProxyCost
+	Renewals []tables.ProxyRenewal
+	Cost     tables.ProxyCost
 	PerDay   int64 // Cost per day bought
 	Currency string
 	Coverage Made[*plans.Coverage]
@@ -43,14 +44,14 @@ func (s *proxyPages) proxy(q accountRequest) {
 	ctx, l, id := q.Context(), q.account.Ledger(), q.URL.Query().Get("id")
 	var v proxyView
 	var err error
-	if v.Proxy, err = l.Proxy(ctx, id); err == nil {
+	if v.Proxy, err = l.Fleet.Proxy(ctx, id); err == nil {
 		v.Listed = true
-		_, err = l.Listed(ctx, id)
+		_, err = l.Sweeps.Listed(ctx, id)
 		v.Gone = errors.Is(err, ledger.ErrNotFound)
 	}
 	v.ProxyID = id
-	if v.Renewals, err = l.RenewalsOf(ctx, id, endingsShown); err == nil {
-		v.Order, err = l.DeliveredBy(ctx, id)
+	if v.Renewals, err = l.Fleet.RenewalsOf(ctx, id, endingsShown); err == nil {
+		v.Order, err = l.Operations.DeliveredBy(ctx, id)
 	}
 	if err != nil {
 		s.frame.broken(q, err)
@@ -60,7 +61,7 @@ func (s *proxyPages) proxy(q accountRequest) {
 		s.frame.fail(q.to, q.Request, q.session, http.StatusNotFound, "Neither a listing nor an operation has shown a proxy of this id.", nil)
 		return
 	}
-	if v.Cost, err = l.CostOf(ctx, id); err != nil {
+	if v.Cost, err = l.Fleet.CostOf(ctx, id); err != nil {
 		s.frame.broken(q, err)
 		return
 	}
@@ -129,7 +130,7 @@ func (s *insight) plan(ctx context.Context, a Account, schedule string) Made[pla
 
 // lastPlanned returns when the last run of a schedule was planned, zero if that is not known.
 func lastPlanned(ctx context.Context, l *ledger.Ledger, schedule string) time.Time {
-	last, err := l.LastSlot(ctx, schedule)
+	last, err := l.Sweeps.LastSlot(ctx, schedule)
 	if err != nil {
 		return time.Time{}
 	}

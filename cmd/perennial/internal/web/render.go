@@ -15,8 +15,8 @@ import (
 
 	"perennial/jobs"
 	"perennial/jobs/inspect"
-	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/schedules"
 	"perennial/schedules/plans"
 )
@@ -71,7 +71,7 @@ var functions = template.FuncMap{
 		}
 		return "the same"
 	},
-	"walletat": func(x *ledger.Reconciled, currency string) walletAt { return walletAt{x, currency} },
+	"walletat": func(x *tables.Reconciled, currency string) walletAt { return walletAt{x, currency} },
 	"amount": func(c fact.Cents) string {
 		if !c.Known() {
 			return ""
@@ -224,7 +224,7 @@ type booksRows struct {
 
 // walletAt is the provider's wallet at the last reconciliation.
 type walletAt struct {
-	*ledger.Reconciled
+	*tables.Reconciled
 
 	Currency string
 }
@@ -233,8 +233,8 @@ type walletAt struct {
 var levels = map[string]string{
 	"delivered": "ok", "completed": "ok", "finished": "ok", "resolved": "ok", "succeeded": "ok",
 	"accepted": "busy", "sending": "busy", "waiting": "busy", "open": "busy", "pending": "busy", "planned": "busy",
-	"held": "warn", "partial": "warn", ledger.OutcomeOverBudget: "warn", ledger.OutcomeWalletTooLow: "warn", ledger.OutcomeDeclined: "warn",
-	ledger.ProxyRenewing: "busy", plans.ProxyDue: "busy", ledger.ProxyInReview: "bad", plans.ProxyUnscheduled: "bad",
+	"held": "warn", "partial": "warn", tables.OutcomeOverBudget: "warn", tables.OutcomeWalletTooLow: "warn", tables.OutcomeDeclined: "warn",
+	tables.ProxyRenewing: "busy", plans.ProxyDue: "busy", tables.ProxyInReview: "bad", plans.ProxyUnscheduled: "bad",
 	"delivering": "ok", "new": "busy", "retrying": "warn", "stopped": "bad",
 	"review": "bad", "failed": "bad", "missed": "bad", "unresolved": "bad",
 }

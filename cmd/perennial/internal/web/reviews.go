@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
 const (
@@ -42,17 +42,17 @@ type reviewGroup struct {
 	Code, Reason string
 	Ended        bool // no exposure: the answer only decides whether runs continue
 	Lines        bool // reviews of single proxies
-	Rows         []ledger.Review
+	Rows         []tables.Review
 	AtStake      fact.Sum
 	Priced       bool // every exposure is known and not 0
 }
 
 func (s *operationPages) reviews(q accountRequest) {
 	ctx, l := q.Context(), q.account.Ledger()
-	rows, err := l.FirstReviews(ctx, reviewsShown)
+	rows, err := l.Operations.FirstReviews(ctx, reviewsShown)
 	v := reviewsView{Shown: len(rows), Waiting: int64(len(rows))}
 	if err == nil && len(rows) == reviewsShown {
-		v.Waiting, err = l.CountReviews(ctx)
+		v.Waiting, err = l.Operations.CountReviews(ctx)
 	}
 	if err == nil {
 		v.Currency, err = currencyOf(ctx, q.account)
@@ -67,7 +67,7 @@ func (s *operationPages) reviews(q accountRequest) {
 	s.frame.show(q, "reviews", "Reviews", v)
 }
 
-func (v *reviewsView) add(r ledger.Review) {
+func (v *reviewsView) add(r tables.Review) {
 	v.AtStake = v.AtStake.Add(r.AtStakeCents)
 	i := slices.IndexFunc(v.Groups, func(g reviewGroup) bool {
 		return g.Code == r.Code && g.Reason == r.Reason && g.Ended == r.Ended && g.Lines == (r.ProxyID != "")
@@ -133,7 +133,7 @@ func (s *operationPages) resolveSeveral(q accountRequest) {
 }
 
 // reviewKey identifies a review and its exposure in a form.
-func reviewKey(r ledger.Review) string {
+func reviewKey(r tables.Review) string {
 	return url.Values{"id": {r.OperationID}, "line": {r.ProxyID}, "cents": {strconv.FormatInt(r.AtStakeCents.Or(0), 10)}}.Encode()
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 )
 
 var (
@@ -24,7 +25,7 @@ func fill(b testing.TB, h *rig) {
 		check(b, h.main.Write(b.Context(), func(tx *ledger.Tx) error {
 			for i := from; i < from+500; i++ {
 				command, proxy, expires := fmt.Sprintf("mass-%d", i), fmt.Sprintf("px_mass_%d", i), noon.Add(time.Duration(i)*between)
-				if err := tx.Observe(1, ledger.Proxy{ProxyID: proxy, CountryCode: "US", ExpiresAt: &expires, SeenAt: noon}); err != nil {
+				if err := tx.Observe(1, tables.Proxy{ProxyID: proxy, CountryCode: "US", ExpiresAt: &expires, SeenAt: noon}); err != nil {
 					return err
 				}
 				if i >= *massOperations {
@@ -51,7 +52,7 @@ func fill(b testing.TB, h *rig) {
 func BenchmarkPages(b *testing.B) {
 	h := newRig(b)
 	fill(b, h)
-	if n, err := h.main.CountExpiring(b.Context(), []time.Time{end}); err != nil || n[0] < int64(*massProxies) {
+	if n, err := h.main.Metrics.CountExpiring(b.Context(), []time.Time{end}); err != nil || n[0] < int64(*massProxies) {
 		b.Fatal(n, err)
 	}
 	h.signIn(h.client, Person{Name: "ada", Role: Operator})

@@ -14,6 +14,7 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/schedules"
 	"perennial/schedules/plans"
 )
@@ -55,7 +56,7 @@ type scheduleView struct {
 // skippedView lists the proxies that the last run skipped and that are still due.
 type skippedView struct {
 	Run  *schedules.LastRun
-	Rows []ledger.Proxy // the first of them
+	Rows []tables.Proxy // the first of them
 	All  int
 }
 
@@ -138,12 +139,12 @@ func skippedBy(ctx context.Context, a Account, one plans.Schedule) (*skippedView
 	if err != nil || run == nil || run.Result.Skipped == 0 {
 		return nil, err
 	}
-	coverage, err := plans.NewCoverage(a.Schedules(), a.Ledger(), a.ReadList)
+	coverage, err := plans.NewCoverage(a.Schedules(), plans.HistoryOf(a.Ledger().Queries), a.ReadList)
 	if err != nil {
 		return nil, nil //nolint:nilnil,nilerr // the sweep says which list cannot be read
 	}
 	v := &skippedView{Run: run}
-	err = run.EachSkipped(ctx, a.Ledger(), coverage, func(p ledger.Proxy) error {
+	err = run.EachSkipped(ctx, a.Ledger(), coverage, func(p tables.Proxy) error {
 		if v.All++; len(v.Rows) < approvalShown {
 			v.Rows = append(v.Rows, p)
 		}
@@ -165,11 +166,11 @@ func (v *scheduleView) fillNext(one plans.Schedule, now time.Time) {
 // approvalOf returns what a plan renews, the first to expire first. It returns nil if the
 // plan's row is gone.
 func approvalOf(ctx context.Context, l *ledger.Ledger, plan string) (*approval, error) {
-	slots, err := l.HeldSlots(ctx, plan)
+	slots, err := l.Sweeps.HeldSlots(ctx, plan)
 	if err != nil || len(slots) == 0 {
 		return nil, err
 	}
-	f, err := l.Plan(ctx, slots[0]) // the first row holds the commands
+	f, err := l.Sweeps.Plan(ctx, slots[0]) // the first row holds the commands
 	if errors.Is(err, ledger.ErrNotFound) {
 		return nil, nil //nolint:nilnil // there is none
 	}
@@ -189,10 +190,10 @@ func approvalOf(ctx context.Context, l *ledger.Ledger, plan string) (*approval, 
 	}
 	if f.Left != nil {
 		if n := f.Left.Unpriced; n > 0 {
-			v.Notes = append(v.Notes, english.PluralWord(n, fmt.Sprintf("%d follows", n), fmt.Sprintf("%d follow", n))+" when the price is known.")
+			v.Notes = append(v.Notes, english.PluralWord(n, fmt.Sprintf("%d follows", n), fmt.Sprintf("%d follow", n))+" when the price is known; this approval does not cover them.")
 		}
 		if n := f.Left.Proxies - f.Left.Unpriced; n > 0 {
-			v.Notes = append(v.Notes, english.PluralWord(n, fmt.Sprintf("%d follows", n), fmt.Sprintf("%d follow", n))+" in the next part of the run.")
+			v.Notes = append(v.Notes, english.PluralWord(n, fmt.Sprintf("%d follows", n), fmt.Sprintf("%d follow", n))+" in the next part of the run; this approval does not cover them.")
 		}
 	}
 	return v, nil
@@ -207,7 +208,7 @@ func (v *approval) addEarlier(ctx context.Context, l *ledger.Ledger, f fact.Swee
 	}
 	why := ""
 	for _, slot := range runs[i].Slots {
-		if part, err := l.Plan(ctx, slot); err == nil && part.Slot.Before(f.Slot) && slices.ContainsFunc(part.Planned, func(c fact.PlannedCommand) bool { return c.UnknownPrice > 0 }) {
+		if part, err := l.Sweeps.Plan(ctx, slot); err == nil && part.Slot.Before(f.Slot) && slices.ContainsFunc(part.Planned, func(c fact.PlannedCommand) bool { return c.UnknownPrice > 0 }) {
 			why = ", to learn the price"
 		}
 	}
@@ -265,11 +266,11 @@ func (x *planChange) Cost(currency string) string {
 
 // changeOf compares a plan with the one that needs approval. It returns nil if none does.
 func changeOf(ctx context.Context, l *ledger.Ledger, plan plans.Plan, held string) *planChange {
-	slots, err := l.HeldSlots(ctx, held)
+	slots, err := l.Sweeps.HeldSlots(ctx, held)
 	if err != nil || len(slots) == 0 {
 		return nil
 	}
-	f, err := l.Plan(ctx, slots[0])
+	f, err := l.Sweeps.Plan(ctx, slots[0])
 	if err != nil {
 		return nil // archived
 	}

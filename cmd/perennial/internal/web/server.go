@@ -11,6 +11,7 @@ import (
 	"iter"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -88,6 +89,10 @@ type Server struct {
 	patterns []string // all routes
 	handler  http.Handler
 	figures  *figures
+
+	// EndLive ends the connections over which open pages follow changes. A server that
+	// shuts down would wait for them.
+	EndLive func()
 }
 
 // The rate limit of failed logins, shared by everybody. A token has 256 random bits, and a
@@ -106,12 +111,12 @@ func New(c Config) *Server {
 	insight := &insight{Config: &c, figures: figures}
 	frame := &frame{Config: &c, sessions: sessions, insight: insight}
 	doors := &doors{Config: &c, sessions: sessions, frame: frame, logins: rate.NewLimiter(rate.Every(loginEvery), loginsInARow)}
-	live := &livePages{Config: &c, insight: insight, doors: doors}
+	live := &livePages{Config: &c, insight: insight, doors: doors, ended: make(chan struct{})}
 	overview := &overviewPages{Config: &c, insight: insight, frame: frame, live: live}
 	operations := &operationPages{Config: &c, insight: insight, frame: frame}
 	money := &moneyPages{Config: &c, insight: insight, frame: frame}
 	proxies := &proxyPages{Config: &c, insight: insight, frame: frame, reveals: rate.NewLimiter(rate.Every(revealEvery), revealsInARow)}
-	s := &Server{doors: doors, figures: figures}
+	s := &Server{doors: doors, figures: figures, EndLive: sync.OnceFunc(func() { close(live.ended) })}
 	mux := http.NewServeMux()
 	handle := func(pattern string, h http.HandlerFunc) {
 		s.patterns = append(s.patterns, pattern)

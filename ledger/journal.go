@@ -1,0 +1,120 @@
+// The journal's rows, archived or not, and the account's binding.
+
+package ledger
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"perennial/ledger/chain"
+	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
+	"perennial/ledger/tables"
+)
+
+// Journal reads the file's binding and the rows of the journal, including archived rows
+// from their archives.
+type Journal struct {
+	read     *sql.DB // connections that never write
+	clock    func() time.Time
+	path     string
+	written  bool // by this process, which keeps the newest rows in tail
+	tail     *tail
+	base     *tables.Base // the row before the first; nil at the journal's beginning
+	archives archiveCache // the file's archives
+}
+
+// Binding reads what ledger.opened bound the file to; ErrNotFound before that.
+func (l *Journal) Binding(ctx context.Context) (fact.Binding, error) {
+	var b fact.Binding
+	err := l.read.QueryRowContext(ctx, `SELECT account_id, environment, base_url, currency, epoch FROM binding`).
+		Scan(&b.AccountID, &b.Environment, &b.BaseURL, &b.Currency, &b.Epoch)
+	return b, sqlite.NotFound(err)
+}
+
+// Currency returns the code of the account's currency, "" before ledger.opened.
+func (l *Journal) Currency(ctx context.Context) (string, error) {
+	b, err := l.Binding(ctx)
+	if errors.Is(err, ErrNotFound) {
+		err = nil
+	}
+	return b.Currency, err
+}
+
+// Head returns the sequence and hash of the newest journal row; 0 and the genesis hash for
+// an empty journal.
+func (l *Journal) Head(ctx context.Context) (int64, string, error) {
+	seq, hash := int64(0), chain.Genesis
+	err := l.read.QueryRowContext(ctx, `SELECT seq, hash FROM journal ORDER BY seq DESC LIMIT 1`).Scan(&seq, &hash)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return seq, hash, err
+}
+
+// HighWater returns the latest time of any fact. A wall clock that shows an earlier time is
+// wrong.
+func (l *Journal) HighWater(ctx context.Context) (time.Time, error) {
+	var us int64
+	// One writer's facts are ordered by time, so the newest few suffice.
+	err := l.read.QueryRowContext(ctx, `SELECT coalesce(max(time), 0) FROM (SELECT time FROM journal ORDER BY seq DESC LIMIT 1000)`).Scan(&us)
+	return sqlite.FromMicros(us), err
+}
+
+// Rows returns up to limit journal rows after seq, in order. Archived rows come from their
+// archive; without it the error is an *ArchivedError. In the writing process a query may
+// see a commit shortly before Rows does: see Changed.
+func (l *Journal) Rows(ctx context.Context, after int64, limit int) ([]chain.Row, error) {
+	if l.written {
+		if rows, ok := l.tail.after(after, limit); ok {
+			return rows, nil
+		}
+	}
+	if l.archived(after + 1) {
+		a, err := l.archiveOf(ctx, after+1)
+		if err != nil {
+			return nil, err
+		}
+		return a.Rows(ctx, after, limit)
+	}
+	return sqlite.Collect(l.query(ctx, `SELECT `+chain.Columns+` FROM journal WHERE seq > ? ORDER BY seq LIMIT +?`, after, limit), chain.Scan)
+}
+
+// RowsOf returns the journal rows of one operation or command, in order. Like Rows, it also
+// reads archived rows.
+func (l *Journal) RowsOf(ctx context.Context, subject string) ([]chain.Row, error) {
+	before, err := l.archivedRows(ctx, subject)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := l.ownRowsOf(ctx, subject)
+	return append(before, rows...), err
+}
+
+func (l *Journal) ownRowsOf(ctx context.Context, subject string) ([]chain.Row, error) {
+	return sqlite.Collect(l.query(ctx, `SELECT `+chain.Columns+` FROM journal WHERE operation = ? AND operation <> '' ORDER BY seq`, subject), chain.Scan)
+}
+
+// Row reads one journal row, an archived one as by Rows. It returns ErrNotFound for a row
+// after the journal's end.
+func (l *Journal) Row(ctx context.Context, seq int64) (chain.Row, error) {
+	if l.archived(seq) {
+		a, err := l.archiveOf(ctx, seq)
+		if err != nil {
+			return chain.Row{}, err
+		}
+		return a.Row(ctx, seq)
+	}
+	return sqlite.One(chain.Scan, l.read.QueryRowContext(ctx, `SELECT `+chain.Columns+` FROM journal WHERE seq = ?`, seq))
+}
+
+// SeqAt returns the last row before an instant, or an earlier one with the same sums.
+func (l *Journal) SeqAt(ctx context.Context, at time.Time) (int64, error) {
+	return tables.SeqAt(ctx, l.read, at)
+}
+
+func (l *Journal) query(ctx context.Context, query string, args ...any) sqlite.Rows {
+	return sqlite.Query(ctx, l.read, query, args...)
+}

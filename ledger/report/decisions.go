@@ -1,0 +1,206 @@
+// Operators' decisions: the facts that carry a name.
+
+package report
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"perennial/ledger/chain"
+	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
+)
+
+// Decision is an operator's decision, from the fact that records it.
+type Decision struct {
+	Seq    int64     `json:"seq"`
+	Time   time.Time `json:"time"`
+	Fact   string    `json:"fact"`
+	About  string    `json:"about"`          // an operation, a command, a proxy, a schedule or a scope
+	By     string    `json:"by"`             // as the request said
+	User   string    `json:"user,omitempty"` // the NATS user, as its server named it
+	Reason string    `json:"reason"`
+	// Outcome of an answer to a review, or of a record: charged, not_charged, top-up,
+	// external; of a sweep: asked, approved, declined.
+	Outcome string `json:"outcome,omitempty"`
+	Cents   *int64 `json:"amount_cents,omitempty"`
+}
+
+// repeats reports whether the neighbouring row holds the same answer: each slot held with a
+// plan has a row of its own.
+func (d *Decision) repeats(other Decision) bool {
+	return d.Fact == fact.SweepFinished{}.FactType() && d.Fact == other.Fact && d.About == other.About && max(d.Seq-other.Seq, other.Seq-d.Seq) == 1
+}
+
+// decisionsAtOnce is how many rows are read at once.
+const decisionsAtOnce = 5000
+
+// Decisions calls yield for the decisions of a period, the oldest first.
+func (l Books) Decisions(ctx context.Context, p Period, yield func(Decision) error) error {
+	after, err := l.SeqAt(ctx, p.From)
+	last := int64(math.MaxInt64)
+	if err == nil && !p.To.IsZero() {
+		last, err = l.SeqAt(ctx, p.To)
+	}
+	var before Decision
+	for err == nil && after < last {
+		var rows []chain.Row
+		rows, err = l.Rows(ctx, after, int(min(decisionsAtOnce, last-after)))
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		for _, r := range rows {
+			after = r.Seq
+			d, err := DecisionOf(r)
+			if err == nil && d.By != "" && !d.repeats(before) {
+				err = yield(d)
+			}
+			before = d
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return err
+}
+
+// DecisionTypes is the condition of the index journal_decisions: the facts that decisionOf
+// reads.
+const DecisionTypes = `(type = 'command.released' OR type = 'command.cancelled' OR type = 'operation.resolved'
+	OR type = 'proxy.retired' OR type = 'proxy.reinstated' OR type = 'proxy.revealed' OR type = 'account.paused' OR type = 'account.resumed'
+	OR type = 'ledger.recorded' OR type = 'sweep.planned' OR type = 'sweep.finished' OR type = 'schedule.paused' OR type = 'schedule.resumed'
+	OR type = 'dead.requeued' OR type = 'dead.dropped')`
+
+// DecisionsBefore lists up to limit decisions before a journal sequence, the newest first;
+// 0 begins with the newest. next is where the next page begins, 0 at the end. Archived
+// decisions are not included.
+func (l Books) DecisionsBefore(ctx context.Context, before int64, limit int) (all []Decision, next int64, err error) {
+	if before <= 0 {
+		before = 1 << 62
+	}
+	rows, err := sqlite.Collect(sqlite.Query(ctx, l.DB, `SELECT `+chain.Columns+` FROM journal WHERE seq < ? AND `+DecisionTypes+` ORDER BY seq DESC LIMIT +?`, before, decisionsAtOnce), chain.Scan)
+	var after Decision
+	for _, r := range rows {
+		d, bad := DecisionOf(r)
+		switch {
+		case bad != nil:
+			return all, 0, bad
+		case d.By == "", d.repeats(after):
+		case len(all) == limit:
+			return all, next, err
+		default:
+			all = append(all, d)
+		}
+		next, after = r.Seq, d
+	}
+	if len(rows) < decisionsAtOnce {
+		next = 0
+	}
+	return all, next, err
+}
+
+// DecisionOf returns the decision in a row; By is empty if the row has none.
+func DecisionOf(r chain.Row) (d Decision, err error) {
+	if !strings.Contains(r.Data, `"by":"`) && !strings.Contains(r.Data, `"detail":"by `) {
+		return d, nil
+	}
+	f, err := fact.Decode(r.Type, []byte(r.Data))
+	if err != nil {
+		return d, err
+	}
+	d = Decision{Seq: r.Seq, Time: r.Instant(), Fact: r.Type, About: r.Operation}
+	d.ofCommands(f)
+	d.ofTheAccount(f)
+	return d, nil
+}
+
+func (d *Decision) sign(by, user, reason string) { d.By, d.User, d.Reason = by, user, reason }
+
+// ofCommands reads decisions about commands and proxies.
+func (d *Decision) ofCommands(f fact.Fact) {
+	switch f := f.(type) {
+	case fact.CommandReleased:
+		if !f.Automatic {
+			d.sign(f.By, f.User, f.Reason)
+		}
+	case fact.CommandCancelled:
+		d.sign(f.By, f.User, f.Reason)
+	case fact.OperationResolved:
+		d.sign(f.By, f.User, f.Reason)
+		d.Outcome = f.Outcome
+		if f.ChargedCents > 0 {
+			d.Cents = &f.ChargedCents
+		}
+		if f.ProxyID != "" {
+			d.About += " " + f.ProxyID
+		}
+	case fact.ProxyRetired:
+		d.sign(f.By, f.User, f.Reason)
+	case fact.ProxyReinstated:
+		d.sign(f.By, f.User, f.Reason)
+	case fact.ProxyRevealed:
+		d.sign(f.By, f.User, f.Reason)
+	case fact.DeadRequeued:
+		d.sign(f.By, f.User, f.Reason)
+		d.About = letter(f.LetterSeq)
+	case fact.DeadDropped:
+		d.sign(f.By, f.User, f.Reason)
+		d.About = letter(f.LetterSeq)
+	}
+}
+
+func letter(seq uint64) string { return "dead letter " + strconv.FormatUint(seq, 10) }
+
+// ofTheAccount reads decisions about pauses, money and sweeps.
+func (d *Decision) ofTheAccount(f fact.Fact) {
+	switch f := f.(type) {
+	case fact.AccountPaused:
+		if by, reason, ok := signedDetail(f.Detail, f.User); ok && f.Cause == causePerson {
+			d.sign(by, f.User, reason)
+			d.About = f.Scope
+		}
+	case fact.AccountResumed:
+		if by, reason, ok := signedDetail(f.Detail, f.User); ok {
+			d.sign(by, f.User, reason)
+			d.About = f.Scope + ", paused for " + f.Cause
+		}
+	case fact.LedgerRecorded:
+		d.sign(f.By, f.User, f.Reason)
+		d.Outcome, d.Cents, d.About = f.Movement, &f.AmountCents, cmp.Or(f.OperationID, f.OrderNo)
+		if f.ProxyID != "" {
+			d.About += " " + f.ProxyID
+		}
+	case fact.SweepPlanned:
+		d.sign(f.By, f.User, f.Reason)
+		d.About, d.Outcome = f.Schedule, "asked"
+	case fact.SchedulePaused:
+		d.sign(f.By, f.User, f.Reason)
+		d.About = f.Schedule
+	case fact.ScheduleResumed:
+		d.sign(f.By, f.User, f.Reason)
+		d.About = f.Schedule
+	case fact.SweepFinished:
+		d.sign(f.By, f.User, f.Reason)
+		d.About, d.Outcome = f.Schedule+" "+f.Plan, "approved"
+		if f.Abandoned {
+			d.Outcome = "declined"
+		}
+	}
+}
+
+// causePerson is the cause of a pause that an operator asked for (jobs/decide).
+const causePerson = "person"
+
+// signedDetail reads "by NAME: REASON", where fact.Signed made NAME.
+func signedDetail(detail, user string) (by, reason string, ok bool) {
+	rest, ok := strings.CutPrefix(detail, "by ")
+	if !ok {
+		return "", "", false
+	}
+	by, reason, ok = strings.Cut(rest, ": ")
+	return strings.TrimSuffix(by, fact.Signed("", user)), reason, ok
+}

@@ -1,0 +1,91 @@
+// Operations that were sent in a period or before, may have been charged, and are not
+// booked in it.
+
+package report
+
+import (
+	"context"
+	"time"
+
+	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
+	"perennial/ledger/tables"
+)
+
+// Outstanding is an operation that was charged, or may have been, when a period ended,
+// without being booked by then.
+type Outstanding struct {
+	OperationID string     `json:"operation_id"`
+	OrderNo     string     `json:"order_no,omitempty"`
+	SentAt      time.Time  `json:"sent_at"`
+	State       fact.State `json:"state"` // now
+	// ExposureCents is the estimated cost; 0 with ExposureUnknown if the price was unknown.
+	ExposureCents   int64 `json:"exposure_cents"`
+	ExposureUnknown bool  `json:"exposure_unknown,omitempty"`
+	// BookedAt is its first booked charge after the period, and BookedCents all such
+	// charges. BookedAt is nil while none is booked, or if it was found not charged
+	// (Ended).
+	BookedAt    *time.Time `json:"booked_at,omitempty"`
+	BookedCents int64      `json:"booked_cents,omitempty"`
+	Ended       bool       `json:"ended,omitempty"`
+}
+
+// Later says what became of the operation.
+func (x Outstanding) Later() string {
+	switch {
+	case x.BookedAt != nil:
+		return fact.Decimal(x.BookedCents) + " booked on " + day(*x.BookedAt)
+	case x.Ended:
+		return "not charged"
+	}
+	return "not known yet"
+}
+
+// Exposure returns ExposureCents as text.
+func (x Outstanding) Exposure() string {
+	if x.ExposureUnknown {
+		return "unknown"
+	}
+	return fact.Amount(x.ExposureCents, "")
+}
+
+// outstandingMost bounds how many operations a statement lists.
+const outstandingMost = 1000
+
+// outstandingQuery takes the first sequence after a period (1), its end (2) and a limit
+// (3). Operations waiting without an attempt that may have executed were not charged. A later
+// correction of what the period booked is not outstanding.
+const outstandingQuery = `WITH since AS (
+		SELECT operation, min(booked_at) AS at, sum(cents) AS cents FROM transfers
+		WHERE seq >= ?1 AND operation <> '' AND (kind = 'charge' OR kind = 'suspense') AND seq NOT IN (
+			SELECT r.seq FROM (` + tables.RecordRows + `) r WHERE r.seq >= ?1 AND r.data ->> '$.corrects_seq' > 0 AND EXISTS (
+				SELECT 1 FROM (SELECT seq FROM journal WHERE operation = r.operation AND operation <> ''
+					UNION ALL SELECT seq FROM archived WHERE operation = r.operation AND operation <> '') f CROSS JOIN transfers e ON e.seq = f.seq
+				WHERE f.seq < ?1 AND e.proxy_id = coalesce(r.data ->> '$.proxy_id', '') AND (e.kind = 'charge' OR e.kind = 'suspense')))
+		GROUP BY operation),
+	unpriced AS (SELECT DISTINCT operation FROM lines WHERE claim = 1 AND state = 'unresolved' AND charged_cents = 0)
+	SELECT o.id, o.order_no, o.first_sent_at, o.state, o.estimate_cents, s.at, coalesce(s.cents, 0), o.live = 0 AND u.operation IS NULL, count(*) OVER ()
+	FROM operations o LEFT JOIN since s ON s.operation = o.id LEFT JOIN unpriced u ON u.operation = o.id
+	WHERE o.first_sent_at < ?2 AND (s.operation IS NOT NULL OR u.operation IS NOT NULL
+		OR o.charged_at IS NULL AND (o.live = 0 AND o.updated_at >= ?2
+			OR o.live = 1 AND (o.state IN ('sending', 'open', 'review') OR o.state = 'waiting' AND o.ambiguous > 0)))
+	ORDER BY o.first_sent_at, o.id LIMIT +?3`
+
+// unbooked lists the operations that the statement does not book. to is the first sequence
+// after its period.
+func (s *Statement) unbooked(ctx context.Context, q sqlite.Queryer, to int64) (err error) {
+	var all int64
+	s.Outstanding, err = sqlite.Collect(sqlite.Query(ctx, q, outstandingQuery, to, sqlite.Micros(s.To), outstandingMost), func(r sqlite.Scanner) (x Outstanding, err error) {
+		var sent int64
+		var booked *int64
+		var ended int64
+		err = r.Scan(&x.OperationID, &x.OrderNo, &sent, &x.State, &x.ExposureCents, &booked, &x.BookedCents, &ended, &all)
+		x.SentAt, x.Ended, x.ExposureUnknown = sqlite.FromMicros(sent), ended != 0 && booked == nil, x.ExposureCents == 0
+		if booked != nil {
+			x.BookedAt = new(sqlite.FromMicros(*booked))
+		}
+		return x, err
+	})
+	s.OutstandingFurther = max(all-outstandingMost, 0)
+	return err
+}

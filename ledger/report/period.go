@@ -1,0 +1,97 @@
+// The transfers of a span of time.
+
+package report
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"math"
+	"time"
+
+	"perennial/ledger/sqlite"
+	"perennial/ledger/tables"
+)
+
+// Period is a span of time, including From and excluding To. A zero From begins with the
+// first fact; a zero To ends with the last. It holds what was booked then
+// (Transfer.BookedAt), and consecutive periods leave no gap.
+type Period struct{ From, To time.Time }
+
+// bounds returns the sequences of a period's transfers: from the first, before the second.
+func (p Period) bounds(ctx context.Context, q sqlite.Queryer) (from, to int64, err error) {
+	if from, err = tables.FirstBooked(ctx, q, p.From); err != nil || p.To.IsZero() {
+		return from, math.MaxInt64, err
+	}
+	to, err = tables.FirstBooked(ctx, q, p.To)
+	return from, to, err
+}
+
+// Transfer is one double entry. It moves Cents from the credited account of the books to
+// the debited one.
+type Transfer struct {
+	Seq       int64     `json:"seq"`
+	N         int64     `json:"n"`    // within its fact, from 1
+	Time      time.Time `json:"time"` // of its row; see BookedAt
+	Fact      string    `json:"fact"`
+	Kind      string    `json:"kind"` // charge | refund | suspense | resolution | funding | external
+	Debit     string    `json:"debit"`
+	Credit    string    `json:"credit"`
+	Cents     int64     `json:"amount_cents"`
+	CommandID string    `json:"command_id"`
+	Operation string    `json:"operation_id"`
+	OrderNo   string    `json:"order_no"`
+	ProxyID   string    `json:"proxy_id"`
+	Hash      string    `json:"hash"` // of its journal row
+	tables.Hand
+	Labels map[string]string `json:"labels,omitempty"` // of its command
+	// BookedAt decides the day, the month and the period. It is Time, or the latest earlier
+	// booking if a clock was behind that.
+	BookedAt time.Time `json:"booked_at"`
+	// SentAt is when its operation was first sent; nil for an operator's record.
+	SentAt *time.Time `json:"sent_at,omitempty"`
+	// RefundedAt is the provider's time of an order's refund; nil for other entries.
+	RefundedAt *time.Time `json:"refunded_at,omitempty"`
+}
+
+// Transfers calls yield for every double entry of a period, in booking order.
+func (l Books) Transfers(ctx context.Context, p Period, yield func(Transfer) error) error {
+	return transfersOf(ctx, l.DB, p, yield)
+}
+
+func transfersOf(ctx context.Context, q sqlite.Queryer, p Period, yield func(Transfer) error) error {
+	from, to, err := p.bounds(ctx, q)
+	if err != nil {
+		return err
+	}
+	return sqlite.Each(sqlite.Query(ctx, q, `SELECT t.seq, t.n, coalesce(j.time, a.time), coalesce(j.type, a.type), t.kind, t.debit, t.credit, t.cents,
+		coalesce(o.command_id, ''), t.operation, t.order_no, t.proxy_id, coalesce(j.hash, a.hash),
+		coalesce(j.data ->> '$.by', a.data ->> '$.by', ''),
+		CASE WHEN j.data ->> '$.by' <> '' THEN coalesce(j.data ->> '$.reason', '') ELSE coalesce(a.data ->> '$.reason', '') END,
+		coalesce(j.data -> '$.labels', ca.data -> '$.labels', ''), coalesce(j.data ->> '$.user', a.data ->> '$.user', ''),
+		coalesce(j.data ->> '$.corrects_seq', a.data ->> '$.corrects_seq', 0), t.booked_at, o.first_sent_at,
+		CASE WHEN t.kind = 'refund' THEN coalesce(j.data ->> '$.refunded_at', a.data ->> '$.refunded_at', '') ELSE '' END
+		FROM transfers t LEFT JOIN journal j ON j.seq = t.seq LEFT JOIN archived a ON a.seq = t.seq LEFT JOIN operations o ON o.id = t.operation
+		LEFT JOIN commands c ON c.id = o.command_id LEFT JOIN archived ca ON ca.seq = c.accepted_seq
+		WHERE t.seq >= ? AND t.seq < ? ORDER BY t.seq, t.n`, from, to), func(s sqlite.Scanner) error {
+		var x Transfer
+		var at, booked int64
+		var labels, refunded string
+		var sent sql.NullInt64
+		err := s.Scan(&x.Seq, &x.N, &at, &x.Fact, &x.Kind, &x.Debit, &x.Credit, &x.Cents, &x.CommandID, &x.Operation, &x.OrderNo, &x.ProxyID, &x.Hash,
+			&x.By, &x.Reason, &labels, &x.User, &x.CorrectsSeq, &booked, &sent, &refunded)
+		if err == nil && labels != "" {
+			err = json.Unmarshal([]byte(labels), &x.Labels)
+		}
+		if err == nil && refunded != "" {
+			x.RefundedAt = new(time.Time)
+			*x.RefundedAt, err = time.Parse(time.RFC3339Nano, refunded)
+		}
+		if err != nil {
+			return err
+		}
+		x.Time, x.BookedAt = sqlite.FromMicros(at), sqlite.FromMicros(booked)
+		x.SentAt = sqlite.Instant(sent)
+		return yield(x)
+	})
+}

@@ -1,0 +1,156 @@
+// The balance of one moment, with amounts that may be charged and are not booked.
+
+package tables
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"perennial/ledger/chain"
+	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
+)
+
+// Exposure is how one operation, pending or in review, may change or have changed the
+// provider's wallet beyond the booked amounts.
+type Exposure struct {
+	OperationID string
+	CommandID   string
+	Kind        fact.Kind
+	State       fact.State
+	Unpriced    int64 // lines of a renewal that may still be charged
+	OrderNo     string
+	// Charge is what it may still cost, as estimated.
+	Charge fact.Cents
+	// ReturnCents is what may still be refunded of the booked amount.
+	ReturnCents int64
+}
+
+// Zero reports whether the operation can no longer change the wallet.
+func (x Exposure) Zero() bool { return x.Charge == fact.Known(0) && x.ReturnCents == 0 }
+
+// Position is the books and all exposures of one moment.
+type Position struct {
+	Balance
+	Open []Exposure
+}
+
+// WithUnbooked returns the balance with the unbooked amounts.
+func (p Position) WithUnbooked() Balance {
+	var sum fact.Sum
+	operations := 0
+	for _, x := range p.Open {
+		if x.Charge != fact.Known(0) {
+			operations++
+			sum = sum.Add(x.Charge)
+		}
+	}
+	p.Unbooked = &Unbooked{operations, sum.Total(), sum.Lacks}
+	return p.Balance
+}
+
+// exposureQuery reads operations that may have sent something without a booked outcome, and
+// settled ones with unresolved lines: a line without an amount may still be charged.
+// Operations that are accepted, held, or waiting without an attempt that may have executed
+// have moved no money.
+const exposureQuery = `SELECT o.id, o.command_id, o.kind, o.state, o.order_no, o.estimate_cents, o.charged_cents, o.refunded_cents,
+	(SELECT count(*) FROM lines l WHERE l.operation = o.id AND (l.state = 'pending' OR l.state = 'unresolved' AND l.charged_cents = 0)),
+	(SELECT coalesce(sum(l.charged_cents - l.refunded_cents), 0) FROM lines l WHERE l.operation = o.id AND l.state = 'unresolved')
+	FROM operations o WHERE o.id IN (
+		SELECT id FROM operations WHERE live = 1 AND (state IN ('sending', 'open', 'review') OR (state = 'waiting' AND ambiguous > 0))
+		UNION ALL
+		SELECT s.id FROM lines u CROSS JOIN operations s ON s.id = u.operation WHERE u.claim = 1 AND u.state = 'unresolved' AND s.live = 0)
+	ORDER BY o.id`
+
+// Position reads the account's balance and its exposures at one moment.
+func (l *Money) Position(ctx context.Context, account string) (p Position, err error) {
+	tx, err := l.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return p, err
+	}
+	defer func() { _ = tx.Rollback() }()
+	if p.Balance, err = balanceOf(ctx, tx, account); err != nil {
+		return p, err
+	}
+	all, err := sqlite.Collect(sqlite.Query(ctx, tx, exposureQuery), scanExposure)
+	for _, x := range all {
+		if !x.Zero() {
+			p.Open = append(p.Open, x)
+		}
+	}
+	return p, err
+}
+
+func scanExposure(s sqlite.Scanner) (Exposure, error) {
+	var x Exposure
+	var estimate, charged, refunded, unresolved int64
+	err := s.Scan(&x.OperationID, &x.CommandID, &x.Kind, &x.State, &x.OrderNo, &estimate, &charged, &refunded, &x.Unpriced, &unresolved)
+	x.ReturnCents = unresolved
+	mayCharge := x.Unpriced > 0
+	if x.Kind.MakesOrder() {
+		mayCharge, x.ReturnCents = charged == 0, charged-refunded
+	}
+	if x.Charge = fact.Known(0); mayCharge {
+		x.Charge = fact.Estimated(estimate)
+	}
+	return x, err
+}
+
+// walletsMost bounds the bookings for which WalletsSince gives balances.
+const walletsMost = 10_000
+
+// WalletsSince lists the wallet by the books before each booking since an instant, in
+// cents, the newest first. It leaves out corrections: the provider's wallet does not follow
+// them.
+func (l *Money) WalletsSince(ctx context.Context, since time.Time) (before []int64, err error) {
+	after, err := SeqAt(ctx, l.read, since)
+	if err != nil {
+		return nil, err
+	}
+	now, err := l.Balance(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	wallet := now.WalletCents
+	err = sqlite.Each(l.query(ctx, `SELECT sum(CASE WHEN debit = 'wallet' THEN cents WHEN credit = 'wallet' THEN -cents ELSE 0 END),
+			seq IN (SELECT seq FROM journal WHERE seq > ?1 AND type = 'ledger.recorded' AND data ->> '$.corrects_seq' > 0)
+		FROM transfers WHERE seq > ?1 GROUP BY seq ORDER BY seq DESC LIMIT +?2`, after, walletsMost), func(s sqlite.Scanner) error {
+		var moved int64
+		var corrects bool
+		err := s.Scan(&moved, &corrects)
+		if wallet -= moved; !corrects {
+			before = append(before, wallet)
+		}
+		return err
+	})
+	return before, err
+}
+
+// MoneyMoved reports whether a fact after one journal sequence, up to another, sent or
+// booked something.
+func (l *Money) MoneyMoved(ctx context.Context, after, through int64) (bool, error) {
+	if after == through {
+		return false, nil
+	}
+	return sqlite.Found(l.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM journal WHERE seq > ? AND seq <= ? AND (
+		type IN ('operation.sending', 'operation.waiting', 'operation.review', 'operation.resolved', 'ledger.recorded')
+		OR type LIKE 'order.%' OR type LIKE 'renewal.%'))`, after, through))
+}
+
+// balanceOf sums the books inside a transaction.
+func balanceOf(ctx context.Context, tx *sql.Tx, account string) (b Balance, err error) {
+	b.Account = account
+	err = tx.QueryRowContext(ctx, balanceQuery).
+		Scan(&b.Currency, &b.WalletCents, &b.ChargedCents, &b.RefundedCents, &b.SuspenseCents, &b.FundingCents, &b.ExternalCents)
+	if err != nil {
+		return b, err
+	}
+	b.Head.Hash = chain.Genesis
+	err = tx.QueryRowContext(ctx, `SELECT seq, hash FROM journal ORDER BY seq DESC LIMIT 1`).Scan(&b.Head.Seq, &b.Head.Hash)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return b, err
+}

@@ -1,0 +1,82 @@
+// Results of commands: the last command.finished of each, and the lines beyond those it
+// names.
+
+package tables
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
+)
+
+// LastFinished reads the last command.finished of a command, nil if the command is open
+// again; sqlite.ErrNone if it has none.
+func (l *Operations) LastFinished(ctx context.Context, id string) (*fact.CommandFinished, error) {
+	var seq int64
+	err := l.read.QueryRowContext(ctx, `SELECT seq FROM finished WHERE command_id = ?`, id).Scan(&seq)
+	if err != nil {
+		return nil, sqlite.NotFound(err)
+	}
+	if ended, err := l.CommandEnded(ctx, id); err != nil || !ended {
+		return nil, err // open again
+	}
+	row, err := l.journal.Row(ctx, seq)
+	if err != nil {
+		return nil, err
+	}
+	var f fact.CommandFinished
+	return &f, json.Unmarshal([]byte(row.Data), &f)
+}
+
+// Knows returns sqlite.ErrNone for a command that never arrived.
+func (l *Operations) Knows(ctx context.Context, id string) error {
+	_, err := l.Command(ctx, id)
+	if errors.Is(err, sqlite.ErrNone) {
+		_, err = l.Rejection(ctx, id)
+	}
+	return err
+}
+
+// FinishedPage is a part of a finished command's lines.
+type FinishedPage struct {
+	Lines      []fact.FinishedLine `json:"lines"`
+	LinesTotal int                 `json:"lines_total" doc:"The number of all lines."`
+}
+
+// FinishedLines reads up to limit lines of a command, as command.finished names them, after
+// skipping the first after lines. The error is sqlite.ErrNone for an unknown command.
+func (l *Operations) FinishedLines(ctx context.Context, id string, after, limit int) (p FinishedPage, err error) {
+	operations, err := l.OperationsOf(ctx, id)
+	if err == nil && len(operations) == 0 {
+		_, err = l.Rejection(ctx, id)
+		return FinishedPage{Lines: []fact.FinishedLine{}}, err
+	}
+	if err != nil {
+		return p, err
+	}
+	lines, err := LinesOfCommand(reader{ctx, l.read}, id, operations, mayHaveLeftOut)
+	p.LinesTotal = len(lines.All)
+	from := min(max(after, 0), p.LinesTotal)
+	p.Lines = append([]fact.FinishedLine{}, lines.All[from:min(from+limit, p.LinesTotal)]...)
+	return p, err
+}
+
+// mayHaveLeftOut makes linesOfCommand look for skipped proxies.
+const mayHaveLeftOut = true
+
+// reader is a sqlite.Source that reads committed data.
+type reader struct {
+	ctx context.Context
+	q   sqlite.Queryer
+}
+
+func (r reader) Query(query string, args ...any) sqlite.Rows {
+	return sqlite.Query(r.ctx, r.q, query, args...)
+}
+
+func (r reader) QueryRow(query string, args ...any) sqlite.Scanner {
+	return r.q.QueryRowContext(r.ctx, query, args...)
+}

@@ -1,0 +1,61 @@
+// The reading parts of a ledger, by subject.
+
+package tables
+
+import (
+	"context"
+	"database/sql"
+
+	"perennial/ledger/chain"
+	"perennial/ledger/sqlite"
+)
+
+// reading holds the connections that every part reads with. They never write.
+type reading struct{ read *sql.DB }
+
+func (r reading) query(ctx context.Context, query string, args ...any) sqlite.Rows {
+	return sqlite.Query(ctx, r.read, query, args...)
+}
+
+// journal reads rows of the journal, also archived ones.
+type journal interface {
+	Row(ctx context.Context, seq int64) (chain.Row, error)
+}
+
+// Operations reads commands, operations, their lines and reviews, as they are now.
+type Operations struct {
+	reading
+
+	journal journal
+}
+
+// Fleet reads the table of proxies: listings, expiries, renewals and prices paid.
+type Fleet struct{ reading }
+
+// Sweeps reads the slots of schedules, their plans and their commands.
+type Sweeps struct {
+	reading
+
+	journal journal
+}
+
+// Money reads the books: postings, spending, exposure and comparisons with the provider.
+type Money struct{ reading }
+
+// Metrics reads the counts and ages that are exported as metrics.
+type Metrics struct{ reading }
+
+// Queries are all the parts.
+type Queries struct {
+	Operations *Operations
+	Fleet      *Fleet
+	Sweeps     *Sweeps
+	Money      *Money
+	Metrics    *Metrics
+}
+
+// New returns the queries of a ledger file. db must not write; j finds archived rows.
+func New(db *sql.DB, j journal) Queries {
+	r := reading{db}
+	return Queries{&Operations{r, j}, &Fleet{r}, &Sweeps{r, j}, &Money{r}, &Metrics{r}}
+}

@@ -1,0 +1,247 @@
+// Queries of a reconciliation. Nothing here writes.
+
+package tables
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"perennial/ledger/chain"
+	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
+)
+
+// Changed is a fact that settled or changed an operation's money.
+type Changed struct {
+	Seq       int64
+	At        time.Time
+	Type      string
+	Operation string
+}
+
+// ChangedSince lists up to limit facts after a journal sequence that settled or changed an
+// operation's money, in order.
+func (l *Money) ChangedSince(ctx context.Context, after int64, limit int) ([]Changed, error) {
+	return sqlite.Collect(l.query(ctx, `SELECT seq, time, type, operation FROM journal WHERE seq > ? AND operation <> '' AND (type IN
+		('order.delivered', 'order.refunded', 'operation.review', 'operation.resolved', 'renewal.completed', 'renewal.partial', 'renewal.failed')
+		OR type = 'ledger.recorded' AND data ->> '$.operation_id' <> '')
+		ORDER BY seq LIMIT +?`, after, limit), func(s sqlite.Scanner) (Changed, error) {
+		var c Changed
+		var us int64
+		err := s.Scan(&c.Seq, &us, &c.Type, &c.Operation)
+		c.At = sqlite.FromMicros(us)
+		return c, err
+	})
+}
+
+// OpenedAt returns when ledger.opened was written; sqlite.ErrNone before that. Earlier
+// payments are in the opening balance.
+func (l *Money) OpenedAt(ctx context.Context) (time.Time, error) {
+	var us int64
+	err := l.read.QueryRowContext(ctx, `SELECT opened_at FROM binding`).Scan(&us)
+	return sqlite.FromMicros(us), sqlite.NotFound(err)
+}
+
+// OrdersAfter lists up to limit operations with an order number after the given one, by
+// number: a cursor over all orders.
+func (l *Money) OrdersAfter(ctx context.Context, orderNo string, limit int) ([]fact.Operation, error) {
+	return sqlite.Collect(l.query(ctx, `SELECT `+OperationColumns+` FROM operations
+		WHERE order_no <> '' AND order_no > ? ORDER BY order_no, id LIMIT +?`, orderNo, limit), ScanOperation)
+}
+
+// OrderOperation reads the operation that made an order; sqlite.ErrNone if none did.
+func (l *Money) OrderOperation(ctx context.Context, orderNo string) (fact.Operation, error) {
+	return sqlite.One(ScanOperation, l.read.QueryRowContext(ctx, `SELECT `+OperationColumns+` FROM operations
+		WHERE order_no <> '' AND order_no = +? ORDER BY id LIMIT 1`, orderNo))
+}
+
+// OrdersWithoutNumber lists orders that may have reached the provider and have no order
+// number in the ledger. They are in progress, in review, or were resolved as charged.
+func (l *Money) OrdersWithoutNumber(ctx context.Context) ([]fact.Operation, error) {
+	return sqlite.Collect(l.query(ctx, `SELECT `+OperationColumns+` FROM operations
+		WHERE id IN (
+			SELECT id FROM operations WHERE live = 1 AND (state IN ('sending', 'review') OR (state = 'waiting' AND ambiguous > 0))
+				AND kind = 'order' AND order_no = '' AND first_sent_at IS NOT NULL
+			UNION ALL
+			SELECT id FROM operations WHERE kind = 'order' AND order_no = '' AND state = 'resolved' AND charged_cents > refunded_cents
+				AND first_sent_at IS NOT NULL)
+		ORDER BY accepted_at, id`), ScanOperation)
+}
+
+// OrdersNotCharged lists orders without a number that were sent and that an operator
+// answered as not charged.
+func (l *Money) OrdersNotCharged(ctx context.Context) ([]fact.Operation, error) {
+	return sqlite.Collect(l.query(ctx, `SELECT `+OperationColumns+` FROM operations
+		WHERE kind = 'order' AND order_no = '' AND state = 'resolved' AND charged_cents <= refunded_cents AND first_sent_at IS NOT NULL
+		ORDER BY accepted_at, id`), ScanOperation)
+}
+
+// RecordedFor sums operators' records by order: spent outside Perennial, less what came
+// back.
+func (l *Money) RecordedFor(ctx context.Context) (map[string]int64, error) {
+	sums := map[string]int64{}
+	err := sqlite.Each(l.query(ctx, `SELECT order_no, sum(CASE credit WHEN 'wallet' THEN cents ELSE -cents END)
+		FROM transfers WHERE (kind = 'external' OR kind = 'funding') AND order_no <> '' GROUP BY order_no`), func(s sqlite.Scanner) error {
+		var no string
+		var cents int64
+		err := s.Scan(&no, &cents)
+		sums[no] = cents
+		return err
+	})
+	return sums, err
+}
+
+// RenewalsAfter lists up to limit renewal operations after the given id: a cursor over all
+// renewals.
+func (l *Money) RenewalsAfter(ctx context.Context, id string, limit int) ([]string, error) {
+	return sqlite.Collect(l.query(ctx, `SELECT id FROM operations WHERE id > ? AND kind = 'renewal' ORDER BY id LIMIT +?`, id, limit), sqlite.Text)
+}
+
+// RenewalSums is one renewal's money in gross cents, three times: by the operation, by its
+// transfers and by its lines.
+type RenewalSums struct {
+	ChargedCents, RefundedCents             int64
+	BookedChargedCents, BookedRefundedCents int64
+	LineChargedCents, LineRefundedCents     int64
+	// ByLine says that the lines add up to the operation, because no operator booked one
+	// amount for several lines.
+	ByLine bool
+}
+
+// Differ returns by how many cents two of the three disagree, first net of refunds, then
+// gross; 0 if all agree.
+func (s RenewalSums) Differ() int64 {
+	for _, d := range []int64{
+		(s.ChargedCents - s.RefundedCents) - (s.BookedChargedCents - s.BookedRefundedCents), s.ChargedCents - s.BookedChargedCents,
+	} {
+		if d != 0 {
+			return d
+		}
+	}
+	if !s.ByLine {
+		return 0
+	}
+	if d := (s.ChargedCents - s.RefundedCents) - (s.LineChargedCents - s.LineRefundedCents); d != 0 {
+		return d
+	}
+	return s.ChargedCents - s.LineChargedCents
+}
+
+// rowsOfOperation selects the journal rows of o.id that may have booked something.
+const rowsOfOperation = `(SELECT seq FROM journal WHERE operation = o.id AND operation <> ''
+		UNION ALL SELECT seq FROM archived WHERE operation = o.id AND operation <> '')`
+
+// RenewalSums reads a renewal's sums; sqlite.ErrNone for an unknown id. An operator's answer
+// in an archived row counts as booked for all lines together: only the archive knows its
+// line.
+func (l *Money) RenewalSums(ctx context.Context, id string) (s RenewalSums, err error) {
+	var together int
+	err = l.read.QueryRowContext(ctx, `SELECT o.charged_cents, o.refunded_cents,
+		(SELECT coalesce(sum(cents), 0) FROM transfers t WHERE t.seq IN `+rowsOfOperation+` AND t.kind IN ('charge', 'suspense')),
+		(SELECT coalesce(sum(cents), 0) FROM transfers t WHERE t.seq IN `+rowsOfOperation+` AND t.kind = 'refund'),
+		(SELECT coalesce(sum(charged_cents), 0) FROM lines WHERE operation = o.id),
+		(SELECT coalesce(sum(refunded_cents), 0) FROM lines WHERE operation = o.id),
+		(SELECT count(*) FROM journal j WHERE j.operation = o.id AND j.operation <> '' AND j.type = 'operation.resolved'
+			AND j.data ->> '$.outcome' = 'charged' AND coalesce(j.data ->> '$.proxy_id', '') = '' AND j.data ->> '$.lines' IS NULL)
+		+ (SELECT count(*) FROM archived a WHERE a.operation = o.id AND a.operation <> '' AND a.type = 'operation.resolved')
+		FROM operations o WHERE o.id = ?`, id).
+		Scan(&s.ChargedCents, &s.RefundedCents, &s.BookedChargedCents, &s.BookedRefundedCents, &s.LineChargedCents, &s.LineRefundedCents, &together)
+	s.ByLine = together == 0
+	return s, sqlite.NotFound(err)
+}
+
+// reconcileHorizon is how many of the newest facts are searched for results of
+// reconciliations.
+const reconcileHorizon = 200_000
+
+// Reconciled is a published reconciliation in which everything agreed.
+type Reconciled struct {
+	fact.LedgerReconciled
+	Seq int64     `json:"seq" doc:"The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream."`
+	At  time.Time `json:"at" doc:"When this was read."`
+}
+
+// PublishedDiscrepancies lists the discrepancies published since the books last agreed with
+// the provider, the newest first and each of one subject once, as it was published last.
+// agreed is that last agreement, nil if it is not among the
+// newest facts.
+func (l *Money) PublishedDiscrepancies(ctx context.Context) (told []fact.LedgerDiscrepancy, agreed *Reconciled, err error) {
+	type subject struct {
+		finding, order, operation, proxy string
+		less                             bool
+	}
+	seen := map[subject]bool{}
+	err = sqlite.Each(l.query(ctx, `SELECT `+chain.Columns+` FROM journal WHERE seq > (SELECT coalesce(max(seq), 0) FROM journal) - ? AND type IN ('ledger.reconciled', 'ledger.discrepancy')
+		ORDER BY seq DESC`, reconcileHorizon), func(s sqlite.Scanner) error {
+		r, err := chain.Scan(s)
+		if err != nil {
+			return err
+		}
+		decoded, err := fact.Decode(r.Type, []byte(r.Data))
+		switch f := decoded.(type) {
+		case fact.LedgerDiscrepancy:
+			if of := (subject{f.Finding, f.OrderNo, f.OperationID, f.ProxyID, f.AmountCents < 0}); !seen[of] {
+				seen[of] = true
+				told = append(told, f)
+			}
+		case fact.LedgerReconciled:
+			agreed = &Reconciled{f, r.Seq, r.Instant()}
+			return sqlite.ErrEnough
+		}
+		return err
+	})
+	if errors.Is(err, sqlite.ErrEnough) {
+		err = nil
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("read what was found before: %w", err)
+	}
+	return told, agreed, nil
+}
+
+// LastComparison returns when the books were last found to differ from the provider, or to
+// agree, and the number of differences published since they last agreed. It is zero if the
+// newest facts have neither.
+func (l *Money) LastComparison(ctx context.Context) (at time.Time, differences int64, err error) {
+	told, agreed, err := l.PublishedDiscrepancies(ctx)
+	if err != nil || len(told) == 0 {
+		if agreed != nil {
+			at = agreed.At
+		}
+		return at, 0, err
+	}
+	var us int64
+	err = l.read.QueryRowContext(ctx, `SELECT time FROM journal WHERE seq > (SELECT max(seq) FROM journal) - ? AND type = 'ledger.discrepancy' ORDER BY seq DESC LIMIT 1`, reconcileHorizon).Scan(&us)
+	return sqlite.FromMicros(us), int64(len(told)), err
+}
+
+const (
+	agreedBefore = `SELECT ` + chain.Columns + ` FROM journal WHERE type = 'ledger.reconciled' AND seq < ? AND seq > ? ORDER BY seq DESC LIMIT 1`
+	agreedAfter  = `SELECT ` + chain.Columns + ` FROM journal WHERE type = 'ledger.reconciled' AND seq > ? AND seq < ? ORDER BY seq LIMIT 1`
+)
+
+// ReconciledAround reads the last agreement before a journal sequence and the first one
+// after it; nil if there is none near.
+func (l *Money) ReconciledAround(ctx context.Context, seq int64) (before, after *Reconciled, err error) {
+	if before, err = l.reconciled(ctx, agreedBefore, seq, seq-reconcileHorizon); err != nil {
+		return nil, nil, err
+	}
+	after, err = l.reconciled(ctx, agreedAfter, seq, seq+reconcileHorizon)
+	return before, after, err
+}
+
+func (l *Money) reconciled(ctx context.Context, query string, from, to int64) (found *Reconciled, err error) {
+	err = sqlite.Each(l.query(ctx, query, from, to), func(s sqlite.Scanner) error {
+		r, err := chain.Scan(s)
+		if err != nil {
+			return err
+		}
+		decoded, err := fact.Decode(r.Type, []byte(r.Data))
+		f, _ := decoded.(fact.LedgerReconciled)
+		found = &Reconciled{f, r.Seq, r.Instant()}
+		return err
+	})
+	return found, err
+}

@@ -1,0 +1,152 @@
+// Spending by a schedule's sweeps and by the account per day, and reserved amounts.
+
+package tables
+
+import (
+	"context"
+	"time"
+
+	"perennial/ledger/sqlite"
+)
+
+// SweepSpending returns the cost of the sweeps that a schedule planned at or after an
+// instant, less refunds. An unfinished command counts at least its estimate. Plans held for
+// approval do not count.
+func (l *Money) SweepSpending(ctx context.Context, schedule string, since time.Time) (cents int64, err error) {
+	err = l.read.QueryRowContext(ctx, `SELECT coalesce(sum(CASE
+		WHEN c.id IS NOT NULL THEN
+			(SELECT CASE WHEN max(o.live) = 1 THEN max(s.estimate_cents, sum(o.charged_cents - o.refunded_cents))
+				ELSE coalesce(sum(o.charged_cents - o.refunded_cents), 0) END
+			FROM operations o WHERE o.id > s.command_id || '/' AND o.id < s.command_id || '0' AND o.command_id = s.command_id)
+		WHEN l.state = 'held' OR r.id IS NOT NULL THEN 0
+		ELSE s.estimate_cents END), 0)
+		FROM sweep_commands s LEFT JOIN commands c ON c.id = s.command_id LEFT JOIN rejections r ON r.id = s.command_id
+			LEFT JOIN slots l ON l.schedule = s.schedule AND l.slot_at = s.slot_at
+		WHERE s.schedule = ? AND s.planned_at >= ?`, schedule, sqlite.Micros(since)).Scan(&cents)
+	return cents, err
+}
+
+// Untaken returns the estimate of the sweep commands that were planned at or after an
+// instant and that the runner has not accepted.
+func (l *Money) Untaken(ctx context.Context, since time.Time) (cents int64, err error) {
+	err = l.read.QueryRowContext(ctx, `SELECT `+untaken, sqlite.Micros(since)).Scan(&cents)
+	return cents, err
+}
+
+// RenewalsQueued counts the proxies whose requested renewal has no outcome, except those in
+// review. It includes sweep commands planned at or after an instant that the runner has not
+// accepted.
+func (l *Money) RenewalsQueued(ctx context.Context, since time.Time) (proxies int, err error) {
+	err = l.read.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM lines x CROSS JOIN operations o ON o.id = x.operation
+			WHERE x.claim = 1 AND x.state = 'pending' AND o.state <> 'review')
+		+ coalesce((SELECT sum(s.proxies) FROM sweep_commands s JOIN slots l ON l.schedule = s.schedule AND l.slot_at = s.slot_at
+			WHERE s.planned_at >= ? AND l.state <> 'held'
+			AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = s.command_id)
+			AND NOT EXISTS (SELECT 1 FROM rejections r WHERE r.id = s.command_id)), 0)`, sqlite.Micros(since)).Scan(&proxies)
+	return proxies, err
+}
+
+// RenewalsSettled counts the proxies whose renewal got an outcome at or after an instant,
+// in journal rows after seq.
+func (l *Money) RenewalsSettled(ctx context.Context, since time.Time, seq int64) (proxies int, err error) {
+	err = l.read.QueryRowContext(ctx, `SELECT count(*) FROM (SELECT DISTINCT +operation AS operation FROM journal WHERE seq > ? AND +operation <> '') j
+		CROSS JOIN operations o ON o.id = j.operation CROSS JOIN lines x ON x.operation = o.id
+		WHERE o.kind = 'renewal' AND x.settled_at >= ?`, seq, sqlite.Micros(since)).Scan(&proxies)
+	return proxies, err
+}
+
+const untaken = `coalesce((SELECT sum(s.estimate_cents) FROM sweep_commands s JOIN slots l ON l.schedule = s.schedule AND l.slot_at = s.slot_at
+	WHERE s.planned_at >= ?1 AND l.state <> 'held'
+	AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = s.command_id)
+	AND NOT EXISTS (SELECT 1 FROM rejections r WHERE r.id = s.command_id)), 0)`
+
+// Reserved returns the cents in progress that are certainly not fully charged yet: sweep
+// commands planned at or after an instant and not accepted, and unfinished operations.
+// Operations in review or awaiting delivery are left out: the provider's wallet shows them
+// already, or it is unknown. So is an order on hold: what a person or the next day may let
+// through keeps no proxy from its renewal.
+func (l *Money) Reserved(ctx context.Context, since time.Time) (cents int64, err error) {
+	err = l.read.QueryRowContext(ctx, `SELECT `+untaken+`
+		+ coalesce((SELECT sum(max(estimate - net, 0)) FROM (
+			SELECT max(coalesce(s.estimate_cents, 0), sum(o.estimate_cents)) AS estimate, sum(o.charged_cents - o.refunded_cents) AS net
+			FROM operations o LEFT JOIN sweep_commands s ON s.command_id = o.command_id
+			WHERE o.live = 1 AND (o.state IN ('accepted', 'sending', 'waiting') OR o.state = 'held' AND o.kind <> 'order') GROUP BY o.command_id)), 0)`, sqlite.Micros(since)).Scan(&cents)
+	return cents, err
+}
+
+// Committed returns the charges since an instant less their refunds, plus the expected cost
+// of pending operations other than except. The whole quarter of an hour of the instant
+// counts; every midnight begins one.
+func (l *Money) Committed(ctx context.Context, since time.Time, except string) (cents int64, err error) {
+	err = l.read.QueryRowContext(ctx, `SELECT
+		max((SELECT coalesce(sum(cents), 0) FROM net_charges WHERE quarter >= ?), 0)
+		+ coalesce((SELECT sum(estimate_cents - charged_cents) FROM operations
+			WHERE live = 1 AND state IN ('sending', 'waiting', 'open', 'review') AND charged_cents < estimate_cents AND id <> ?), 0)`,
+		QuarterOf(sqlite.Micros(since)), except).Scan(&cents)
+	return cents, err
+}
+
+// Exposed returns what the operations that Unpriced counts may cost, at the highest known
+// price; 0 without a known price. Committed leaves them out.
+func (l *Money) Exposed(ctx context.Context, since time.Time, except string) (cents int64, err error) {
+	return l.exposed(ctx, `SELECT x.duration_days, count(*) FROM operations o CROSS JOIN lines x ON x.operation = o.id
+		WHERE o.live = 1 AND `+unpriced+` AND (`+sentUnpriced+` OR `+openUnpriced+`) AND x.claim = 1 GROUP BY x.duration_days`, sqlite.Micros(since), except)
+}
+
+// SweepExposed returns the possible cost of a schedule's renewals of unknown price, at the
+// highest known price. It includes those planned at or after an instant that were sent and
+// have no outcome. SweepSpending leaves them out.
+func (l *Money) SweepExposed(ctx context.Context, schedule string, since time.Time) (cents int64, err error) {
+	return l.exposed(ctx, `SELECT x.duration_days, count(*) FROM sweep_commands s
+		CROSS JOIN operations o ON o.id > s.command_id || '/' AND o.id < s.command_id || '0' AND o.command_id = s.command_id
+		CROSS JOIN lines x ON x.operation = o.id
+		WHERE s.schedule = ?1 AND s.planned_at >= ?2 AND s.estimate_cents = 0 AND o.live = 1 AND o.estimate_cents = 0 AND o.charged_cents = 0
+			AND o.first_sent_at IS NOT NULL AND x.claim = 1 GROUP BY x.duration_days`, schedule, sqlite.Micros(since))
+}
+
+// exposed adds up the rows of a query for durations and numbers of proxies.
+func (l *Money) exposed(ctx context.Context, query string, args ...any) (cents int64, err error) {
+	type term struct{ days, proxies int64 }
+	terms, err := sqlite.Collect(l.query(ctx, query, args...), func(s sqlite.Scanner) (t term, err error) {
+		err = s.Scan(&t.days, &t.proxies)
+		return t, err
+	})
+	for _, t := range terms {
+		most, err := l.Dearest(ctx, t.days)
+		if err != nil {
+			return 0, err
+		}
+		cents += t.proxies * most
+	}
+	return cents, err
+}
+
+// Conditions on an operation o of unknown price, other than ?2. It is being sent, or it may
+// have executed at or after instant ?1 and waits for its outcome.
+const (
+	unpriced     = `o.estimate_cents = 0 AND o.charged_cents = 0 AND o.id <> ?2`
+	sentUnpriced = `(o.state = 'sending' OR o.state = 'open')`
+	openUnpriced = `((o.state = 'review' OR (o.state = 'waiting' AND o.ambiguous > 0)) AND coalesce(o.first_sent_at, o.updated_at) >= ?1)`
+)
+
+// Unpriced counts operations that may be charging an unknown amount, without an estimate or
+// a charge. underWay are being sent. open were first sent at or after an instant, may have
+// executed and wait for their outcome.
+func (l *Money) Unpriced(ctx context.Context, except string, since time.Time) (underWay, open int64, err error) {
+	err = l.read.QueryRowContext(ctx, `SELECT count(*) FILTER (WHERE `+sentUnpriced+`), count(*) FILTER (WHERE `+openUnpriced+`)
+		FROM operations o WHERE o.live = 1 AND `+unpriced, sqlite.Micros(since), except).Scan(&underWay, &open)
+	return underWay, open, err
+}
+
+// QuarterMicros is the span of one row of net_charges. In every present time zone midnight
+// starts a new quarter.
+const QuarterMicros = int64(15 * time.Minute / time.Microsecond)
+
+// QuarterOf returns the quarter of an hour that holds an instant, counted since 1970 UTC.
+func QuarterOf(at int64) int64 {
+	q := at / QuarterMicros
+	if at%QuarterMicros < 0 {
+		q-- // before 1970
+	}
+	return q
+}

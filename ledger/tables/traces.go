@@ -1,0 +1,49 @@
+// Operations by trace id, the provider's or the publisher's.
+
+package tables
+
+import (
+	"context"
+
+	"perennial/ledger/sqlite"
+)
+
+// tracedAtOnce is how many rows one statement of a search reads. A longer read would keep
+// the log from being emptied.
+const tracedAtOnce = 20_000
+
+// Traced lists the subjects, operations or commands, of up to limit rows with a trace id,
+// the newest first. It reads the journal from its end, a million operations in seconds: an
+// index of trace ids would cost the writer a tenth of its time. In archived rows it finds
+// only the last trace id of each operation.
+func (l *Operations) Traced(ctx context.Context, trace string, limit int) (all []string, err error) {
+	seen := map[string]bool{}
+	add := func(s sqlite.Scanner) error {
+		var id string
+		if err := s.Scan(&id); err != nil {
+			return err
+		}
+		if !seen[id] && len(all) < limit {
+			all, seen[id] = append(all, id), true
+		}
+		return nil
+	}
+	var rows int64
+	if err := l.read.QueryRowContext(ctx, `SELECT coalesce(max(rowid), 0) FROM operations`).Scan(&rows); err != nil {
+		return nil, err
+	}
+	for ; rows > 0 && len(all) < limit; rows -= tracedAtOnce {
+		if err := sqlite.Each(l.query(ctx, `SELECT id FROM operations WHERE rowid > ? AND rowid <= ? AND trace_id = ? ORDER BY rowid DESC LIMIT +?`,
+			rows-tracedAtOnce, rows, trace, limit), add); err != nil {
+			return nil, err
+		}
+	}
+	var seq int64
+	err = l.read.QueryRowContext(ctx, `SELECT coalesce(max(seq), 0) FROM journal`).Scan(&seq)
+	for ; err == nil && seq > 0 && len(all) < limit; seq -= tracedAtOnce {
+		// An operation has many rows: a limit of rows would leave operations out.
+		err = sqlite.Each(l.query(ctx, `SELECT operation FROM journal WHERE seq > ? AND seq <= ? AND operation <> '' AND instr(data, ?) > 0 GROUP BY +operation ORDER BY max(seq) DESC`,
+			seq-tracedAtOnce, seq, trace), add)
+	}
+	return all, err
+}

@@ -1,0 +1,157 @@
+// What a transaction reads and the caches that it keeps.
+
+package ledger
+
+import (
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"perennial/ledger/fact"
+	"perennial/ledger/sqlite"
+	"perennial/ledger/tables"
+)
+
+// Retired is Fleet.Retired inside the transaction.
+func (t *Tx) Retired(proxyID string) (bool, error) {
+	return sqlite.Found(t.queryRow(`SELECT count(*) FROM retired WHERE proxy_id = ?`, proxyID))
+}
+
+// KnowsProxy reports whether a listing showed the proxy or a command named it.
+func (t *Tx) KnowsProxy(proxyID string) (bool, error) {
+	return sqlite.Found(t.queryRow(`SELECT EXISTS (SELECT 1 FROM proxies WHERE proxy_id = ?1) OR EXISTS (SELECT 1 FROM lines WHERE proxy_id = ?1)`, proxyID))
+}
+
+// Lines is Operations.Lines inside the writer's transaction.
+func (t *Tx) Lines(operationID string) ([]tables.RenewalLine, error) {
+	return sqlite.Collect(t.query(tables.RenewalLines, operationID), tables.ScanRenewalLine)
+}
+
+// Claimant returns the operation that holds the claim to renew the proxy, "" if none does.
+func (t *Tx) Claimant(proxyID string) (string, error) {
+	if err := t.w.writeLinesOf(proxyID); err != nil {
+		return "", err
+	}
+	return tables.ScanClaimant(t.queryRow(tables.ClaimantQuery, proxyID))
+}
+
+// SettledSince returns those of the proxies of which a renewal settled at or after an
+// instant. A read requested before that may show the old expiry.
+func (t *Tx) SettledSince(proxyIDs []string, at time.Time) ([]string, error) {
+	ids, err := json.Marshal(proxyIDs)
+	if err != nil {
+		return nil, err
+	}
+	return sqlite.Collect(t.query(`SELECT DISTINCT x.proxy_id FROM json_each(?) e CROSS JOIN lines x ON x.proxy_id = e.value WHERE x.settled_at >= ?`, string(ids), sqlite.Micros(at)), sqlite.Text)
+}
+
+// Operation reads one operation as it is inside the transaction.
+func (t *Tx) Operation(id string) (fact.Operation, error) {
+	o, err := t.operation(id)
+	if err != nil {
+		return fact.Operation{}, err
+	}
+	return o.Operation, nil
+}
+
+// Known looks up a command's id inside the transaction, in one statement because it runs
+// for every incoming command.
+func (t *Tx) Known(commandID string) (k tables.Known, err error) {
+	if t.w.held.accepted[commandID] {
+		if err := t.w.writeProjected(); err != nil {
+			return k, err
+		}
+	}
+	err = t.queryRow(tables.KnownCommand, commandID).Scan(&k.Kind, &k.AcceptedHash, &k.RefusedHash)
+	return k, err
+}
+
+// Gone marks a proxy as gone: reading it showed that the provider does not know it. For a
+// proxy that had not expired it also appends a fact, because no proxy.expired follows.
+func (t *Tx) Gone(proxyID string) error {
+	var expires sql.NullInt64
+	err := t.w.QueryRow(`SELECT expires_at FROM proxies WHERE proxy_id = ? AND gone = 0`, proxyID).Scan(&expires)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := t.execFleet(`UPDATE proxies SET gone = 1 WHERE proxy_id = ?`, proxyID); err != nil {
+		return err
+	}
+	if expires.Valid && expires.Int64 <= t.now {
+		return nil
+	}
+	return t.Append(fact.ProxyGone{ProxyID: proxyID, ExpiresAt: sqlite.Instant(expires)})
+}
+
+// Pause reads one pause as it is inside the transaction; found is false if it is not in
+// force.
+func (t *Tx) Pause(scope, cause string) (p tables.Pause, found bool, err error) {
+	p, err = tables.ScanPause(t.queryRow(`SELECT scope, cause, since, until, detail FROM pauses WHERE scope = ? AND cause = ?`, scope, cause))
+	if errors.Is(err, sql.ErrNoRows) {
+		return p, false, nil
+	}
+	return p, err == nil, err
+}
+
+// SharedSlot returns the latest slot that both schedules have; ErrNotFound if there is
+// none.
+func (t *Tx) SharedSlot(first, second string) (time.Time, error) {
+	return sqlite.One(func(s sqlite.Scanner) (at time.Time, err error) {
+		var micros int64
+		err = s.Scan(&micros)
+		return sqlite.FromMicros(micros), err
+	}, t.queryRow(`SELECT a.slot_at FROM slots a JOIN slots b ON b.schedule = ? AND b.slot_at = a.slot_at WHERE a.schedule = ? ORDER BY a.slot_at DESC LIMIT 1`, first, second))
+}
+
+// SchedulePaused is Sweeps.SchedulePaused inside the transaction.
+func (t *Tx) SchedulePaused(schedule string) (tables.SchedulePause, error) {
+	return sqlite.One(tables.ScanSchedulePause, t.queryRow(tables.PausedSchedule, schedule))
+}
+
+// HasSlot reports whether the slot has fired or was counted as missed.
+func (t *Tx) HasSlot(schedule string, at time.Time) (bool, error) {
+	return sqlite.Found(t.queryRow(`SELECT count(*) FROM slots WHERE schedule = ? AND slot_at = ?`, schedule, sqlite.Micros(at)))
+}
+
+// SweepReviews is Operations.SweepReviews inside the transaction.
+func (t *Tx) SweepReviews(operationID string) ([]string, error) {
+	return sqlite.Collect(t.query(tables.SweepReviewsQuery, operationID), sqlite.Text)
+}
+
+// InSweepReview reports whether the proxy has an unanswered review at this expiry.
+func (t *Tx) InSweepReview(proxyID string, expiresAt time.Time) (bool, error) {
+	return sqlite.Found(t.queryRow(`SELECT count(*) FROM sweep_reviews WHERE proxy_id = ? AND abs(expires_at - ?)`+tables.IsNoMove+`AND answered_at IS NULL`,
+		proxyID, sqlite.Micros(expiresAt)))
+}
+
+// LastEnding returns the last operation that ended without renewing the proxy; ErrNotFound
+// if none has.
+func (t *Tx) LastEnding(proxyID string) (fact.Ref, error) {
+	r, err := tables.ScanEnding(t.queryRow(tables.EndingsQuery, proxyID, 1))
+	if errors.Is(err, sql.ErrNoRows) {
+		err = ErrNotFound
+	}
+	return r, err
+}
+
+// LastPaidBy returns the last operation that renewed the proxy; ErrNotFound if none has.
+func (t *Tx) LastPaidBy(proxyID string) (fact.Ref, error) {
+	r, err := tables.ScanEnding(t.queryRow(`SELECT l.operation, o.command_id, o.trace_id FROM lines l JOIN operations o ON o.id = l.operation
+		WHERE l.proxy_id = ? AND (l.state = 'succeeded' OR l.state = 'charged') AND l.settled_at IS NOT NULL ORDER BY l.settled_at DESC LIMIT 1`, proxyID))
+	return r, sqlite.NotFound(err)
+}
+
+// HeldNow lists a schedule's slots, at or after an instant, that are held for approval, the
+// newest first.
+func (t *Tx) HeldNow(schedule string, since time.Time) ([]tables.Slot, error) {
+	return sqlite.Collect(t.query(`SELECT `+tables.SlotColumns+` FROM slots WHERE schedule = ? AND slot_at >= ? AND state = 'held' ORDER BY slot_at DESC`, schedule, sqlite.Micros(since)), tables.ScanSlot)
+}
+
+// HeldSlots is Sweeps.HeldSlots inside the transaction.
+func (t *Tx) HeldSlots(plan string) ([]tables.Slot, error) {
+	return sqlite.Collect(t.query(tables.HeldQuery, plan), tables.ScanSlot)
+}
