@@ -23,7 +23,7 @@ type Replace struct {
 	MaxCents int64 `yaml:"max_cents" doc:"the most that one replacement may cost (max_total_cents of its order); required if enabled" json:"max_cents,omitempty"`
 	PerDay   int   `yaml:"per_day" absent:"10" doc:"the most replacements in a day of timezone" json:"per_day,omitempty"`
 	// A proxy that the provider does not know is replaced at once.
-	After int `yaml:"after" absent:"3" doc:"how many renewals of a proxy must fail before it is replaced" json:"after,omitempty"`
+	After int `yaml:"after" absent:"3" doc:"how many renewals must fail before a proxy is replaced" json:"after,omitempty"`
 }
 
 const (

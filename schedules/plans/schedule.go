@@ -26,7 +26,7 @@ type Schedule struct {
 	Was      string `yaml:"was" doc:"previous name; its spending, plan that needs approval and pause are carried over" json:"was,omitempty"`
 	Account  string `yaml:"account" default:"main" doc:"the account whose proxies the schedule renews" json:"account"`
 	Cron     string `yaml:"cron" absent:"required" doc:"when it runs: five fields, six with seconds first, or a word such as @hourly or @every 15m" json:"cron"`
-	Timezone string `yaml:"timezone" default:"UTC" doc:"IANA name of the time zone of cron and of the budgets" json:"timezone"`
+	Timezone string `yaml:"timezone" default:"UTC" doc:"IANA name, for cron and the budgets" json:"timezone"`
 	// RenewBefore must be shorter than DurationDays, or a renewed proxy would be due
 	// again at once.
 	RenewBefore  time.Duration `yaml:"renew_before" absent:"required" doc:"how long before its expiry a proxy is due; shorter than duration_days" json:"renew_before"`

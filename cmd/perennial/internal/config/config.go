@@ -45,14 +45,14 @@ type Config struct {
 type NATS struct {
 	URL          string `yaml:"url" doc:"one or more addresses, separated by commas; empty: an embedded server on listen"`
 	Listen       string `yaml:"listen" default:"127.0.0.1:4222" doc:"address of the embedded server; loopback only"`
-	CredsFile    string `yaml:"creds_file" doc:"for url: credentials file of a user of the server"`
+	CredsFile    string `yaml:"creds_file" doc:"for url: credentials file"`
 	NKeyFile     string `yaml:"nkey_file" doc:"for url: file with the seed of an NKey, mode 0600"`
 	CAFile       string `yaml:"ca_file" absent:"those of the system" doc:"for url: PEM file of the authorities that may sign the server's certificate"`
 	CertFile     string `yaml:"cert_file" doc:"for url: file with the client's certificate"`
 	KeyFile      string `yaml:"key_file" doc:"for url: file with the private key of cert_file"`
 	TLSFirst     bool   `yaml:"tls_first" doc:"for url: the server begins with TLS (handshake_first)"`
 	Domain       string `yaml:"domain" doc:"for url: the JetStream domain of a leaf node ([nats.md](nats.md))"`
-	User         string `yaml:"user" absent:"perennial" doc:"for url: the user to log in as, with password_file"`
+	User         string `yaml:"user" absent:"perennial" doc:"for url: user name, with password_file"`
 	PasswordFile string `yaml:"password_file" doc:"for url: file with the password of user; mode 0600"`
 	Users        []User `yaml:"users"`
 	Context      string `yaml:"context" doc:"a context of the nats command line, instead of url"`

@@ -13,7 +13,7 @@ import (
 
 // HTTP configures the server of health checks, metrics and the web UI.
 type HTTP struct {
-	Listen           string   `yaml:"listen" default:"127.0.0.1:8080" doc:"address of the HTTP server for health, metrics and the web UI"`
+	Listen           string   `yaml:"listen" default:"127.0.0.1:8080" doc:"address for health, metrics and the web UI"`
 	Hosts            []string `yaml:"hosts" doc:"host names that the web UI answers to, in addition to IP addresses and names without a dot"`
 	TokensFile       string   `yaml:"tokens_file" doc:"file with hashes of the tokens that sign people in to the web UI ([web.md](web.md)); mode 0600"`
 	MetricsTokenFile string   `yaml:"metrics_token_file" doc:"file with the token that /metrics requires ([monitor.md](monitor.md)), mode 0600; empty: no token is required"`

@@ -18,7 +18,7 @@ import (
 // User is a NATS user and its permissions.
 type User struct {
 	User         string `yaml:"user" absent:"required" doc:"name of a user of the embedded server, or for nats-config"`
-	PasswordFile string `yaml:"password_file" doc:"file with the password, mode 0600; use this key or creds_file"`
+	PasswordFile string `yaml:"password_file" doc:"file with the password, mode 0600; or use creds_file"`
 	Password     string `yaml:"password" doc:"bcrypt hash of the password, instead of password_file"`
 	CredsFile    string `yaml:"creds_file" doc:"credentials file of a user whose account is a JWT; doctor logs in with it"`
 	Roles        []Role `yaml:"roles"`
@@ -27,7 +27,7 @@ type User struct {
 // Role is a user's role, and the accounts it applies to.
 type Role struct {
 	Role     string   `yaml:"role" absent:"required" doc:"producer, subscriber, viewer or operator ([security.md](security.md#roles))"`
-	Accounts []string `yaml:"accounts" absent:"required" doc:"accounts of this configuration to which the role applies"`
+	Accounts []string `yaml:"accounts" absent:"required" doc:"accounts that the role is for"`
 }
 
 // Target returns the connection settings of the configured NATS server. The caller
