@@ -47,7 +47,7 @@ func (f *commandFlags) add(c *cobra.Command) {
 	wholeVar(c.Flags(), &f.days, "days", 30, "duration in days, a multiple of 30")
 	c.Flags().Var(ceilingFlag{cents: &f.most}, "max", "the most that the whole command may cost, such as 15.00, or 1500 in cents (default: no limit)")
 	c.Flags().Var(ceilingFlag{&f.most, true}, "max-total-cents", "the same as --max")
-	c.Flags().StringVar(&f.notAfter, "not-after", "", "do not send the command after this time, such as 2026-12-01T00:00:00Z, or after this duration, such as 24h")
+	c.Flags().StringVar(&f.notAfter, "not-after", "", "do not start to send the command after this time, such as 2026-12-01T00:00:00Z, or after this duration, such as 24h")
 	c.Flags().StringToStringVar(&f.labels, "label", nil, "label key=value, carried by every event; may be repeated")
 	c.Flags().StringVar(&f.priority, "priority", "", "high goes before all other commands, bulk after them")
 	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "print what the command would cost now, and publish nothing")
@@ -189,7 +189,7 @@ func (a sendCommands) renewCommand() *cobra.Command {
 		},
 	}
 	f.add(c)
-	c.Flags().StringVar(&dueBefore, "due-before", "", "skip proxies that expire after this time, or after this duration from now, such as 72h")
+	c.Flags().StringVar(&dueBefore, "due-before", "", "skip proxies that expire at or after this time, or after this duration from now, such as 72h")
 	return c
 }
 

@@ -87,7 +87,7 @@ func (a reviewCommands) reviewResolve() *cobra.Command {
 	}
 	f := c.Flags()
 	amountVar(f, &x.ChargedCents, "charged", "the provider charged this much, in cents (640) or in dollars with a decimal point (6.40): the total of an order, or the cost of all unresolved proxies of a renewal, or of the --line proxy")
-	amountVar(f, &confirm, "confirm-amount", "repeat the amount of --charged; required if it exceeds the wallet, is more than twice or less than half the expected amount, or if no amount is expected")
+	amountVar(f, &confirm, "confirm-amount", "repeat the amount of --charged; required if the amount exceeds the wallet, is more than twice or less than half the expected amount, or if no amount is expected")
 	f.BoolVar(&x.AgainstEvidence, "against-evidence", false, "with --not-charged: the provider confirmed that nothing was charged, although an expiry moved or an order appeared")
 	f.BoolVar(&notCharged, "not-charged", false, "the provider charged nothing")
 	f.StringVar(&x.OrderNo, "order", "", "with --charged: the provider's number of the order that was made")

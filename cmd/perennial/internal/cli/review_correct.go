@@ -64,7 +64,7 @@ func (a reviewCommands) reviewCorrect() *cobra.Command {
 	f := c.Flags()
 	amountVar(f, &charge, "charge", "the provider charged this much more than the answer says, in cents (640) or in dollars with a decimal point (6.40)")
 	amountVar(f, &refund, "refund", "the provider charged this much less than the answer says; without --charge or --refund the whole charge is reversed")
-	amountVar(f, &confirm, "confirm-amount", "repeat the amount of --charge; required if the total would exceed both the expected amount and the earlier answer, or if --charge exceeds the wallet")
+	amountVar(f, &confirm, "confirm-amount", "repeat the amount of --charge; required if the total would exceed both the expected amount and the earlier answer, if --charge exceeds the wallet, or if no amount is expected")
 	f.StringVar(&x.ProxyID, "line", "", "the proxy of the renewal whose answer is corrected")
 	f.StringVar(&x.ID, "id", "", "id of this correction; corrections with the same id are booked once (default: a random id)")
 	signed(c, &x.By, &x.Reason, "who says so", "")

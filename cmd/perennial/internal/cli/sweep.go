@@ -321,7 +321,7 @@ func (a scheduleCommands) schedulesPause() *cobra.Command {
 	var until string
 	c := &cobra.Command{
 		Use: "pause SCHEDULE", Short: "Pause a schedule", Args: cobra.ExactArgs(1),
-		Long: `Stops a schedule's runs until it is resumed, or until a given time.
+		Long: `Stops the runs of a schedule until the schedule is resumed, or until a given time.
 
 Proxies that the schedule would have renewed may expire; proxy.expiring is still published.
 Commands that the schedule has published continue (see cancel), and "schedules run" still works.
