@@ -4,9 +4,10 @@ import (
 	"context"
 	"io"
 	"path/filepath"
-	"perennial/ledger/report"
 	"testing"
 	"time"
+
+	"perennial/ledger/report"
 )
 
 // exportRows is how many double entries are exported.
@@ -55,4 +56,24 @@ type counter int64
 func (c *counter) Write(p []byte) (int, error) {
 	*c += counter(len(p))
 	return len(p), nil
+}
+
+// BenchmarkStatement makes the statement of a month with 100,000 renewals.
+//
+//	go test ./ledger -run '^$' -bench Statement -benchtime 1x
+func BenchmarkStatement(b *testing.B) {
+	l, err := Open(b.Context(), Config{Path: filepath.Join(b.TempDir(), "bench.ledger.db"), Clock: time.Now})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = l.Close() })
+	if err := l.Write(b.Context(), func(tx *Tx) error { return tx.Append(opened(1 << 40)) }); err != nil {
+		b.Fatal(err)
+	}
+	benchRenewals(b, l, 0, 100_000)
+	for b.Loop() {
+		if _, err := l.Report().Statement(b.Context(), "bench", report.Period{}); err != nil {
+			b.Fatal(err)
+		}
+	}
 }

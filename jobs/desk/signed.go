@@ -3,9 +3,10 @@
 package desk
 
 import (
+	"strings"
+
 	"perennial/jobs/command"
 	"perennial/ledger/fact"
-	"strings"
 )
 
 // signature is who asks for a change, and why.

@@ -1,11 +1,12 @@
 package plans
 
 import (
-	"perennial/ledger/fact"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"perennial/ledger/fact"
 )
 
 func TestAScheduleThatCannotWorkIsRefusedByField(t *testing.T) {

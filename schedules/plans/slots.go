@@ -7,12 +7,13 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"perennial/ledger/fact"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/robfig/cron/v3"
+
+	"perennial/ledger/fact"
 )
 
 const (

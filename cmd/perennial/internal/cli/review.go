@@ -107,7 +107,7 @@ func (a reviewCommands) sendResolution(ctx context.Context, x desk.Resolution) e
 	if *x.Charged {
 		booked = money(x.ChargedCents, changed.Currency) + " charged"
 	}
-	_, err = fmt.Fprintf(a.stdout, "answered %s: %s; the wallet has %s\n", x.ID, booked, money(*changed.WalletCents, changed.Currency))
+	_, err = fmt.Fprintf(a.stdout, "answered %s: %s; the wallet has %s; `perennial reviews correct %[1]s` corrects it\n", x.ID, booked, money(*changed.WalletCents, changed.Currency))
 	return err
 }
 

@@ -8,11 +8,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"perennial/queue"
-	"perennial/queue/nodes"
 	"slices"
 	"strings"
 	"time"
+
+	"perennial/queue"
+	"perennial/queue/nodes"
 )
 
 // Node is a runner of the configuration, as `nodes -o json` prints it.

@@ -4,11 +4,12 @@ package cluster
 
 import (
 	"maps"
-	"perennial/cmd/perennial/internal/placement"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"perennial/cmd/perennial/internal/placement"
 )
 
 // LateAfter is the maximum age of a runner's heartbeat for it to be given an account: one

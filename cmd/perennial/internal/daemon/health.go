@@ -17,6 +17,7 @@ import (
 	"perennial/cmd/perennial/internal/cluster"
 	"perennial/cmd/perennial/internal/datadir"
 	"perennial/cmd/perennial/internal/journal"
+	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/ledger/sleep"
 	"perennial/ledger/tables"
@@ -426,11 +427,7 @@ func (a *account) role() string {
 func pausedText(all []tables.Pause) string {
 	lines := make([]string, 0, len(all))
 	for _, x := range all {
-		text := fmt.Sprintf("paused (%s, %s) since %s: %s", x.Scope, x.Cause, x.Since.UTC().Format(time.RFC3339), x.Detail)
-		if x.Until != nil {
-			text += ", until " + x.Until.UTC().Format(time.RFC3339)
-		}
-		lines = append(lines, text)
+		lines = append(lines, inspect.PausedSince(x))
 	}
 	return strings.Join(lines, "\n")
 }

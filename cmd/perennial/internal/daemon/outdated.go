@@ -5,8 +5,9 @@ package daemon
 
 import (
 	"errors"
-	"perennial/cmd/perennial/internal/journal"
 	"sync"
+
+	"perennial/cmd/perennial/internal/journal"
 )
 
 // outdated says whether the runner met a row of a later version that it cannot fold. Its
