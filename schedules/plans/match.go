@@ -27,7 +27,7 @@ type Match struct {
 	StartsFrom   string `yaml:"starts_from" absent:"all" doc:"proxies that start at this time or later: a day in UTC, such as 2026-11-21, or a time" json:"starts_from,omitempty"`
 	StartsBefore string `yaml:"starts_before" absent:"all" doc:"proxies that start before this time: a day or a time" json:"starts_before,omitempty"`
 
-	Labels         map[string]string `yaml:"labels" absent:"all" doc:"labels that the order which bought the proxy must have" json:"labels,omitempty"`
+	Labels         map[string]string `yaml:"labels" absent:"all" doc:"labels that the proxy's order must have" json:"labels,omitempty"`
 	ProxyIDs       []string          `yaml:"proxy_ids" absent:"all" doc:"only proxies with these ids" json:"proxy_ids,omitempty"`
 	ExceptProxyIDs []string          `yaml:"except_proxy_ids" absent:"none" doc:"no proxies with these ids" json:"except_proxy_ids,omitempty"`
 	// The files are read again for every plan, and add to the lists above.

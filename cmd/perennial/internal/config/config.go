@@ -47,7 +47,7 @@ type NATS struct {
 	Listen       string `yaml:"listen" default:"127.0.0.1:4222" doc:"address of the embedded server; loopback only"`
 	CredsFile    string `yaml:"creds_file" doc:"for url: credentials file"`
 	NKeyFile     string `yaml:"nkey_file" doc:"for url: file with the seed of an NKey, mode 0600"`
-	CAFile       string `yaml:"ca_file" absent:"those of the system" doc:"for url: PEM file of the authorities that may sign the server's certificate"`
+	CAFile       string `yaml:"ca_file" absent:"the system's" doc:"for url: PEM file of the authorities that may sign the server's certificate"`
 	CertFile     string `yaml:"cert_file" doc:"for url: file with the client's certificate"`
 	KeyFile      string `yaml:"key_file" doc:"for url: file with the private key of cert_file"`
 	TLSFirst     bool   `yaml:"tls_first" doc:"for url: the server begins with TLS (handshake_first)"`
@@ -68,7 +68,7 @@ func (n NATS) External() bool { return n.URL != "" || n.Context != "" }
 // Account configures one provider account: its address and its limits.
 type Account struct {
 	BaseURL            string          `yaml:"base_url" absent:"required" doc:"address of the provider; https, or http to this machine only"`
-	CAFile             string          `yaml:"ca_file" absent:"those of the system" doc:"for https: PEM file of the authorities that may sign the provider's certificate"`
+	CAFile             string          `yaml:"ca_file" absent:"the system's" doc:"for https: PEM file of the authorities that may sign the provider's certificate"`
 	AppID              string          `yaml:"app_id" absent:"required" doc:"live_app_… is production, sbx_app_… is a sandbox"`
 	SecretFile         string          `yaml:"secret_file" doc:"file with the API Secret, mode 0600, or root:group 0440; or the variable PERENNIAL_NAME_SECRET, or a systemd credential NAME.secret"`
 	RatePerSecond      float64         `yaml:"rate_per_second" default:"5" min:"0" doc:"requests per second to the provider"`
