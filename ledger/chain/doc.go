@@ -1,3 +1,4 @@
-// Package chain has the rows of the journal: how each is hashed over the row before it, and
-// how it becomes a published event. It knows no fact and no projection.
+// Package chain defines the rows of the journal: how each row is hashed together with the
+// hash of the row before it, and how it becomes a published event. It has no knowledge of
+// particular facts.
 package chain

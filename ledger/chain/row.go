@@ -28,14 +28,14 @@ type Row struct {
 	Hash      string
 }
 
-// Head names the row's place.
+// Head returns the row's position.
 func (r Row) Head() Head { return Head{Seq: r.Seq, Hash: r.Hash} }
 
 // Instant returns the row's time in UTC.
 func (r Row) Instant() time.Time { return sqlite.FromMicros(r.Time) }
 
-// Hash returns the SHA-256 of the row with every field length-prefixed, so that no two
-// different rows have the same encoding.
+// Hash returns the SHA-256 of the row in hex. Every field has a length prefix, so that no
+// two different rows have the same encoding. buf is reused.
 func Hash(buf []byte, r Row) ([]byte, string) {
 	buf = buf[:0]
 	buf = fact.AppendField(buf, r.PrevHash)
@@ -65,22 +65,22 @@ type CloudEvent struct {
 	Data            json.RawMessage `json:"data"`
 }
 
-// Place is where an event stands in its journal; an event carries it as
-// data.ledger, so that auditors can prove that history was rewritten.
+// Place is the position of an event in its journal. Every event carries it as data.ledger,
+// so that auditors can prove that history was rewritten.
 type Place struct {
 	Seq      int64  `json:"seq" doc:"The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream."`
 	PrevHash string `json:"prev_hash" doc:"The hash of the previous row; 64 zeros in the first row."`
 	Hash     string `json:"hash" doc:"The row's hash."`
 }
 
-// Event renders the row as its published CloudEvent. The data is the journal's data, byte
-// for byte, with "ledger" (a Place) added at its end.
+// Event returns the row's CloudEvent. Its data is the journal's data, byte for byte, with a
+// Place added at the end as "ledger".
 func (r Row) Event(account string) ([]byte, error) {
 	return r.AppendEvent(make([]byte, 0, len(r.Data)+2*len(account)+512), account)
 }
 
-// AppendEvent appends the row's Event to buf. It writes JSON by hand, because encoding/json
-// would scan and copy the data again for every event.
+// AppendEvent appends Event to buf. It writes JSON by hand, because encoding/json would
+// scan and copy the data once more for every event.
 func (r Row) AppendEvent(buf []byte, account string) ([]byte, error) {
 	buf = append(buf, `{"specversion":"1.0","id":`...)
 	var err error
@@ -124,7 +124,7 @@ func (r Row) Trace() (fact.Trace, error) {
 	return t, err
 }
 
-// appendTrace writes the trace context as its CloudEvents extension.
+// appendTrace writes the trace context as a CloudEvents extension.
 func (r Row) appendTrace(buf []byte) ([]byte, error) {
 	t, err := r.Trace()
 	if err != nil || t.Traceparent == "" {
@@ -137,19 +137,19 @@ func (r Row) appendTrace(buf []byte) ([]byte, error) {
 	return appendString(append(buf, `,"tracestate":`...), t.Tracestate)
 }
 
-// SchemaID names the schema of an event type or of a kind of command.
+// SchemaID returns the schema ID of an event type or of a kind of command.
 func SchemaID(name string) string { return "urn:perennial:schema:" + name + ":v1" }
 
-// eventID returns the event's id. It is the same at every publication of the fact, and
-// unique: a fact with the same sequence after a restore has another id.
+// eventID returns the event's ID. Each publication of the fact has the same ID. A different
+// fact with the same sequence, after a restore, has another ID.
 func (r Row) eventID(account string) string {
 	return account + "/" + r.Hash[:min(len(r.Hash), eventHash)] + "/" + strconv.FormatInt(r.Seq, 10)
 }
 
-// eventHash is how many digits of a row's hash are in its event's id.
+// eventHash is the number of digits of the row's hash in the event ID.
 const eventHash = 16
 
-// appendData writes the row's data with its place in the journal.
+// appendData writes the row's data with its Place.
 func (r Row) appendData(buf []byte) []byte {
 	buf = append(buf, strings.TrimSuffix(r.Data, "}")...)
 	if r.Data != "{}" {
@@ -162,7 +162,7 @@ func (r Row) appendData(buf []byte) []byte {
 	return append(buf, `"}}`...)
 }
 
-// appendString quotes s as JSON. Ids and types are nearly always plain text, which needs no
+// appendString quotes s as JSON. IDs and types are nearly always plain text that needs no
 // escaping.
 func appendString(buf []byte, s string) ([]byte, error) {
 	if Plain(s) {
@@ -175,7 +175,7 @@ func appendString(buf []byte, s string) ([]byte, error) {
 	return append(buf, quoted...), nil
 }
 
-// Plain reports whether JSON, like encoding/json, writes the text as it is.
+// Plain reports whether encoding/json would write the text unchanged.
 func Plain(s string) bool {
 	for i := range len(s) {
 		switch c := s[i]; {
@@ -196,14 +196,14 @@ func Scan(s sqlite.Scanner) (Row, error) {
 	return r, err
 }
 
-// Head names a place in the journal.
+// Head is a position in the journal.
 type Head struct {
 	Seq  int64  `json:"seq" doc:"The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream."`
 	Hash string `json:"hash" doc:"The row's hash."`
 }
 
-// String returns the head as SEQ:HASH, the form kept elsewhere and given to `ledger verify
-// --expect`.
+// String returns SEQ:HASH, the form in which a head is kept elsewhere and passed to `ledger
+// verify --expect`.
 func (h Head) String() string { return strconv.FormatInt(h.Seq, 10) + ":" + h.Hash }
 
 // ParseHead is the inverse of Head.String.
@@ -218,21 +218,21 @@ func ParseHead(text string) (h Head, err error) {
 	return h, nil
 }
 
-// BrokenError is the first defect that a verification found.
+// BrokenError is the first fault that a verification found.
 type BrokenError struct {
 	// Check names the failed check: sqlite, schema, chain, fold, projection, key, proxies,
 	// months, published, events, head, snapshot, archive.
 	Check string
-	// Seq is the first journal row concerned, 0 for none.
+	// Seq is the first journal row concerned; 0 for none.
 	Seq    int64
 	Detail string
-	Err    error // a *fact.UnknownError for a row of a later version, else nil
+	Err    error // a *fact.UnknownError if the row is of a later version, else nil
 }
 
 // Unwrap returns Err.
 func (e *BrokenError) Unwrap() error { return e.Err }
 
-// Error says what is broken and where.
+// Error says what is wrong and where.
 func (e *BrokenError) Error() string {
 	if e.Seq == 0 {
 		return fmt.Sprintf("ledger is broken (%s): %s", e.Check, e.Detail)
@@ -240,7 +240,7 @@ func (e *BrokenError) Error() string {
 	return fmt.Sprintf("ledger is broken (%s) at journal row %d: %s", e.Check, e.Seq, e.Detail)
 }
 
-// FollowedBy proves that a row follows the head in the chain.
+// FollowedBy checks that a row follows the head: its sequence, prev_hash and hash.
 func (h Head) FollowedBy(r Row, buf []byte) ([]byte, error) {
 	if r.Seq != h.Seq+1 {
 		return buf, &BrokenError{Check: "chain", Seq: r.Seq, Detail: fmt.Sprintf("row %d is missing", h.Seq+1)}

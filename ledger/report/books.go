@@ -9,7 +9,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// Books are the books that are reported.
+// Books are the books of one ledger, as reports read them.
 type Books struct {
 	Reader
 

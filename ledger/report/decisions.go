@@ -1,4 +1,4 @@
-// Operators' decisions: the facts that carry a name.
+// Operators' decisions: the facts that name a person.
 
 package report
 
@@ -15,31 +15,31 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// Decision is an operator's decision, from the fact that records it.
+// Decision is an operator's decision, taken from the fact that records it.
 type Decision struct {
 	Seq    int64     `json:"seq"`
 	Time   time.Time `json:"time"`
 	Fact   string    `json:"fact"`
 	About  string    `json:"about"`          // an operation, a command, a proxy, a schedule or a scope
-	By     string    `json:"by"`             // as the request said
-	User   string    `json:"user,omitempty"` // the NATS user, as its server named it
+	By     string    `json:"by"`             // as given in the request
+	User   string    `json:"user,omitempty"` // the NATS user, as the NATS server reported it
 	Reason string    `json:"reason"`
-	// Outcome of an answer to a review, or of a record: charged, not_charged, top-up,
-	// external; of a sweep: asked, approved, declined.
+	// Outcome is the outcome of an answer to a review or of a record (charged, not_charged,
+	// top-up, external), or of a schedule's run (asked, approved, declined).
 	Outcome string `json:"outcome,omitempty"`
 	Cents   *int64 `json:"amount_cents,omitempty"`
 }
 
-// repeats reports whether the neighbouring row holds the same answer: each slot held with a
-// plan has a row of its own.
+// repeats reports whether the next row contains the same answer. Each run that found the
+// same plan has a row of its own.
 func (d *Decision) repeats(other Decision) bool {
 	return d.Fact == fact.SweepFinished{}.FactType() && d.Fact == other.Fact && d.About == other.About && max(d.Seq-other.Seq, other.Seq-d.Seq) == 1
 }
 
-// decisionsAtOnce is how many rows are read at once.
+// decisionsAtOnce is how many rows one query reads.
 const decisionsAtOnce = 5000
 
-// Decisions calls yield for the decisions of a period, the oldest first.
+// Decisions calls yield for the decisions of a period, oldest first.
 func (l Books) Decisions(ctx context.Context, p Period, yield func(Decision) error) error {
 	after, err := l.SeqAt(ctx, p.From)
 	last := int64(math.MaxInt64)
@@ -68,16 +68,16 @@ func (l Books) Decisions(ctx context.Context, p Period, yield func(Decision) err
 	return err
 }
 
-// DecisionTypes is the condition of the index journal_decisions: the facts that decisionOf
-// reads.
+// DecisionTypes is the condition of the index journal_decisions: the fact types that
+// DecisionOf reads.
 const DecisionTypes = `(type = 'command.released' OR type = 'command.cancelled' OR type = 'operation.resolved'
 	OR type = 'proxy.retired' OR type = 'proxy.reinstated' OR type = 'proxy.revealed' OR type = 'account.paused' OR type = 'account.resumed'
 	OR type = 'ledger.recorded' OR type = 'sweep.planned' OR type = 'sweep.finished' OR type = 'schedule.paused' OR type = 'schedule.resumed'
 	OR type = 'dead.requeued' OR type = 'dead.dropped')`
 
-// DecisionsBefore lists up to limit decisions before a journal sequence, the newest first;
-// 0 begins with the newest. next is where the next page begins, 0 at the end. Archived
-// decisions are not included.
+// DecisionsBefore lists up to limit decisions before a journal sequence, newest first. A
+// sequence of 0 starts with the newest. next is where the next page starts; 0 at the end.
+// Archived decisions are left out.
 func (l Books) DecisionsBefore(ctx context.Context, before int64, limit int) (all []Decision, next int64, err error) {
 	if before <= 0 {
 		before = 1 << 62
@@ -103,7 +103,7 @@ func (l Books) DecisionsBefore(ctx context.Context, before int64, limit int) (al
 	return all, next, err
 }
 
-// DecisionOf returns the decision in a row; By is empty if the row has none.
+// DecisionOf returns the decision in a row; By is empty if the row contains none.
 func DecisionOf(r chain.Row) (d Decision, err error) {
 	if !strings.Contains(r.Data, `"by":"`) && !strings.Contains(r.Data, `"detail":"by `) {
 		return d, nil
@@ -155,7 +155,7 @@ func (d *Decision) ofCommands(f fact.Fact) {
 
 func letter(seq uint64) string { return "dead letter " + strconv.FormatUint(seq, 10) }
 
-// ofTheAccount reads decisions about pauses, money and sweeps.
+// ofTheAccount reads decisions about pauses, money and schedules.
 func (d *Decision) ofTheAccount(f fact.Fact) {
 	switch f := f.(type) {
 	case fact.AccountPaused:
@@ -192,10 +192,10 @@ func (d *Decision) ofTheAccount(f fact.Fact) {
 	}
 }
 
-// causePerson is the cause of a pause that an operator asked for (jobs/decide).
+// causePerson is the cause of a pause that an operator asked for (see jobs/decide).
 const causePerson = "person"
 
-// signedDetail reads "by NAME: REASON", where fact.Signed made NAME.
+// signedDetail parses "by NAME: REASON"; NAME was made by fact.Signed.
 func signedDetail(detail, user string) (by, reason string, ok bool) {
 	rest, ok := strings.CutPrefix(detail, "by ")
 	if !ok {

@@ -1,4 +1,4 @@
-// Exporting the books as CSV, JSON and Beancount.
+// Exports of the books as CSV, JSON lines and Beancount.
 
 package report
 
@@ -20,11 +20,11 @@ import (
 	"perennial/ledger/tables"
 )
 
-// exportColumns are the columns of the CSV export, which has one row for each double entry.
+// exportColumns are the columns of the CSV export. Each row is one double-entry booking.
 var exportColumns = []string{"seq", "n", "time", "fact", "kind", "debit", "credit", "amount_cents", "amount", "currency",
 	"command_id", "operation_id", "order_no", "proxy_id", "hash", "by", "reason", "labels", "user", "booked_at", "sent_at", "corrects_seq", "refunded_at"}
 
-// ExportCSV writes the double entries of a period as CSV with a heading.
+// ExportCSV writes the ledger entries of a period as CSV with a header row.
 func (l Books) ExportCSV(ctx context.Context, out io.Writer, p Period) error {
 	b, err := l.Binding(ctx)
 	if err != nil {
@@ -42,11 +42,11 @@ func (l Books) ExportCSV(ctx context.Context, out io.Writer, p Period) error {
 	return w.Flush()
 }
 
-// csvWriter quotes every text, and writes numbers as they are. It puts an apostrophe before
-// text that a spreadsheet would take for a formula or a number.
+// csvWriter quotes every text and writes numbers as they are. It puts an apostrophe before
+// text that a spreadsheet would read as a formula or a number.
 type csvWriter struct{ *bufio.Writer }
 
-// mainUnit is an amount in cents that is written in the main unit.
+// mainUnit is an amount in cents that is printed in the currency's main unit.
 type mainUnit int64
 
 func (w csvWriter) heading(columns []string) { fmt.Fprintln(w, strings.Join(columns, ",")) }
@@ -80,7 +80,7 @@ func stamp(at *time.Time) string {
 	return at.Format(time.RFC3339Nano)
 }
 
-// labels returns a command's labels as one JSON object, names in order; "" without labels.
+// labels returns a command's labels as one JSON object, sorted by name, or "".
 func (x Transfer) labels() string {
 	if len(x.Labels) == 0 {
 		return ""
@@ -89,15 +89,15 @@ func (x Transfer) labels() string {
 	return string(text)
 }
 
-// formula matches where a spreadsheet would evaluate a cell. Some trim blanks first, or
-// accept full-width signs. Some split lines at semicolons or tabs despite quotes, and begin
-// a cell after each.
+// formula matches where a spreadsheet would start to evaluate a cell. Some programs trim
+// blanks first or accept full-width signs. Some split lines at semicolons or tabs despite
+// quotes, so that a cell starts after each of these.
 var formula = regexp.MustCompile(`(^|[;\t\r\n])([\s\v\x{85}\p{Z}]*[=+\-@＝＋－＠])`)
 
-// digits matches a text that a spreadsheet would take for a number, and round or shorten.
+// digits matches text that a spreadsheet would read as a number and round or shorten.
 var digits = regexp.MustCompile(`^(0\d+|\d{12,}|\d+[eE]\d+)$`)
 
-// Neutral keeps a spreadsheet from evaluating a cell or changing an id: ids and labels are
+// Neutral keeps a spreadsheet from evaluating a cell or altering an ID. IDs and labels are
 // untrusted text.
 func Neutral(cell string) string {
 	if digits.MatchString(cell) || strings.TrimLeft(cell, "\t\r\n") != cell {
@@ -106,7 +106,7 @@ func Neutral(cell string) string {
 	return formula.ReplaceAllString(cell, "$1'$2")
 }
 
-// ExportJSON writes the double entries of a period, one JSON object a line.
+// ExportJSON writes the ledger entries of a period, one JSON object per line.
 func (l Books) ExportJSON(ctx context.Context, out io.Writer, p Period) error {
 	b, err := l.Binding(ctx)
 	if err != nil {
@@ -127,11 +127,11 @@ func (l Books) ExportJSON(ctx context.Context, out io.Writer, p Period) error {
 	return w.Flush()
 }
 
-// ExportBeancount writes a period as a Beancount file: the accounts of the books under
-// Perennial:<Account>, their opening balances, and one transaction for each double entry.
-// The wallet's balance at the end is an assertion that bean-check proves. An included file
-// has only the transactions, and the assertion if the period ends with a day: a ledger
-// includes it after the previous period's file.
+// ExportBeancount writes a period as a Beancount file: the ledger accounts under
+// Perennial:<Account>, their opening balances, and one transaction for each entry. A final
+// balance assertion lets bean-check verify the wallet. With included set, the file is for
+// inclusion after the file of the previous period: it has only the transactions, and the
+// assertion if the period ends at midnight.
 func (l Books) ExportBeancount(ctx context.Context, out io.Writer, account string, p Period, included bool) error {
 	b, err := l.Binding(ctx)
 	if err != nil {
@@ -153,8 +153,8 @@ func (l Books) ExportBeancount(ctx context.Context, out io.Writer, account strin
 
 var commodity = regexp.MustCompile(`^[A-Z][A-Z0-9'._-]{0,22}[A-Z0-9]$`)
 
-// beancountNames gives each account of the books its Beancount name. Each part of a name
-// begins with a capital or a digit.
+// beancountNames maps each ledger account to its Beancount name. Each part of a name starts
+// with a capital or a digit.
 func beancountNames(account string) map[string]string {
 	part := strings.Trim(account, "-")
 	part = strings.ToUpper(part[:min(1, len(part))]) + part[min(1, len(part)):]
@@ -168,7 +168,7 @@ func beancountNames(account string) map[string]string {
 	return names
 }
 
-// bookAccounts are the accounts of the books, in the order of a listing.
+// bookAccounts are the ledger accounts in the order of a listing.
 var bookAccounts = []string{"wallet", "suspense", "orders", "renewals", "external", "funding"}
 
 type beancount struct {
@@ -180,8 +180,8 @@ type beancount struct {
 	last     time.Time
 }
 
-// opening writes the accounts' balances before the period. If the period has no beginning,
-// the file has everything from the first fact on.
+// opening writes the balances before the period. If the period has no start, the file
+// contains everything from the first fact on.
 func (w *beancount) opening(ctx context.Context, l Books, account string, p Period) error {
 	held, first, err := heldBefore(ctx, l.DB, p)
 	if err != nil {
@@ -207,8 +207,8 @@ func (w *beancount) opening(ctx context.Context, l Books, account string, p Peri
 	return nil
 }
 
-// heldBefore returns each account's balance when a period began, and when the file begins:
-// with the period, or with the first entry.
+// heldBefore returns the balance of each account at the start of a period, and when the
+// file starts: with the period, or with the first entry.
 func heldBefore(ctx context.Context, q sqlite.Queryer, p Period) (held map[string]int64, first time.Time, err error) {
 	held = map[string]int64{}
 	if p.From.IsZero() {
@@ -264,8 +264,8 @@ func (w *beancount) transfer(x Transfer) error {
 	return err
 }
 
-// closing asserts the wallet's balance. A Beancount balance holds at the beginning of a
-// day, so an included file has it only if the period ends with a day.
+// closing writes the balance assertion of the wallet. A Beancount balance applies at the
+// start of a day, so an included file has it only if the period ends at midnight.
 func (w *beancount) closing(end time.Time) {
 	if w.included && (end.IsZero() || !end.Equal(end.UTC().Truncate(24*time.Hour))) {
 		return
@@ -277,8 +277,8 @@ func day(at time.Time) string { return at.UTC().Format(time.DateOnly) }
 
 var beancountText = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 
-// quoted returns a Beancount string. Line breaks and other control characters, which an
-// operator may have written, become blanks.
+// quoted returns a Beancount string. Line breaks and other control characters become
+// blanks.
 func quoted(s string) string {
 	printed := strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {

@@ -1,4 +1,4 @@
-// Operations that were sent in a period or before, may have been charged, and are not
+// Operations that were sent by the end of a period, may have been charged, and are not
 // booked in it.
 
 package report
@@ -12,25 +12,25 @@ import (
 	"perennial/ledger/tables"
 )
 
-// Outstanding is an operation that was charged, or may have been, when a period ended,
-// without being booked by then.
+// Outstanding is an operation that was charged, or may have been charged, by the end of a
+// period without being booked in it.
 type Outstanding struct {
 	OperationID string     `json:"operation_id"`
 	OrderNo     string     `json:"order_no,omitempty"`
 	SentAt      time.Time  `json:"sent_at"`
-	State       fact.State `json:"state"` // now
-	// ExposureCents is the estimated cost; 0 with ExposureUnknown if the price was unknown.
+	State       fact.State `json:"state"` // the present state
+	// ExposureCents is the estimated cost; 0 if ExposureUnknown is set.
 	ExposureCents   int64 `json:"exposure_cents"`
 	ExposureUnknown bool  `json:"exposure_unknown,omitempty"`
-	// BookedAt is its first booked charge after the period, and BookedCents all such
-	// charges. BookedAt is nil while none is booked, or if it was found not charged
-	// (Ended).
+	// BookedAt is the time of its first charge booked after the period, and BookedCents the
+	// sum of such charges. BookedAt is nil while no charge is booked, or if the operation
+	// was found not charged (Ended).
 	BookedAt    *time.Time `json:"booked_at,omitempty"`
 	BookedCents int64      `json:"booked_cents,omitempty"`
 	Ended       bool       `json:"ended,omitempty"`
 }
 
-// Later says what became of the operation.
+// Later says what became of the operation after the period.
 func (x Outstanding) Later() string {
 	switch {
 	case x.BookedAt != nil:
@@ -49,12 +49,13 @@ func (x Outstanding) Exposure() string {
 	return fact.Amount(x.ExposureCents, "")
 }
 
-// outstandingMost bounds how many operations a statement lists.
+// outstandingMost limits how many operations a statement lists.
 const outstandingMost = 1000
 
-// outstandingQuery takes the first sequence after a period (1), its end (2) and a limit
-// (3). Operations waiting without an attempt that may have executed were not charged. A later
-// correction of what the period booked is not outstanding.
+// outstandingQuery has three parameters: the first sequence after the period, the end of
+// the period and a limit. It leaves out operations that wait with no attempt that may have
+// been executed, because they were not charged, and later corrections of what the period
+// booked.
 const outstandingQuery = `WITH since AS (
 		SELECT operation, min(booked_at) AS at, sum(cents) AS cents FROM transfers
 		WHERE seq >= ?1 AND operation <> '' AND (kind = 'charge' OR kind = 'suspense') AND seq NOT IN (
@@ -72,7 +73,7 @@ const outstandingQuery = `WITH since AS (
 	ORDER BY o.first_sent_at, o.id LIMIT +?3`
 
 // unbooked lists the operations that the statement does not book. to is the first sequence
-// after its period.
+// after the period.
 func (s *Statement) unbooked(ctx context.Context, q sqlite.Queryer, to int64) (err error) {
 	var all int64
 	s.Outstanding, err = sqlite.Collect(sqlite.Query(ctx, q, outstandingQuery, to, sqlite.Micros(s.To), outstandingMost), func(r sqlite.Scanner) (x Outstanding, err error) {

@@ -1,4 +1,4 @@
-// The transfers of a span of time.
+// The ledger entries of a period.
 
 package report
 
@@ -13,12 +13,13 @@ import (
 	"perennial/ledger/tables"
 )
 
-// Period is a span of time, including From and excluding To. A zero From begins with the
-// first fact; a zero To ends with the last. It holds what was booked then
-// (Transfer.BookedAt), and consecutive periods leave no gap.
+// Period is a span of time that includes From and excludes To. A zero From starts with the
+// first fact; a zero To ends with the last. An entry belongs to the period of its booking
+// time (Transfer.BookedAt), so consecutive periods have no gap.
 type Period struct{ From, To time.Time }
 
-// bounds returns the sequences of a period's transfers: from the first, before the second.
+// bounds returns the sequences of the period's entries: from is the first, to is after the
+// last.
 func (p Period) bounds(ctx context.Context, q sqlite.Queryer) (from, to int64, err error) {
 	if from, err = tables.FirstBooked(ctx, q, p.From); err != nil || p.To.IsZero() {
 		return from, math.MaxInt64, err
@@ -27,12 +28,12 @@ func (p Period) bounds(ctx context.Context, q sqlite.Queryer) (from, to int64, e
 	return from, to, err
 }
 
-// Transfer is one double entry. It moves Cents from the credited account of the books to
+// Transfer is one double-entry booking. It moves Cents from the credited ledger account to
 // the debited one.
 type Transfer struct {
 	Seq       int64     `json:"seq"`
-	N         int64     `json:"n"`    // within its fact, from 1
-	Time      time.Time `json:"time"` // of its row; see BookedAt
+	N         int64     `json:"n"`    // number within the fact, from 1
+	Time      time.Time `json:"time"` // time of the row; see BookedAt
 	Fact      string    `json:"fact"`
 	Kind      string    `json:"kind"` // charge | refund | suspense | resolution | funding | external
 	Debit     string    `json:"debit"`
@@ -42,19 +43,19 @@ type Transfer struct {
 	Operation string    `json:"operation_id"`
 	OrderNo   string    `json:"order_no"`
 	ProxyID   string    `json:"proxy_id"`
-	Hash      string    `json:"hash"` // of its journal row
+	Hash      string    `json:"hash"` // of the journal row
 	tables.Hand
-	Labels map[string]string `json:"labels,omitempty"` // of its command
-	// BookedAt decides the day, the month and the period. It is Time, or the latest earlier
-	// booking if a clock was behind that.
+	Labels map[string]string `json:"labels,omitempty"` // of the command
+	// BookedAt decides to which day, month and period the entry belongs. It equals Time,
+	// unless the clock was behind an earlier booking; then it is the time of that booking.
 	BookedAt time.Time `json:"booked_at"`
-	// SentAt is when its operation was first sent; nil for an operator's record.
+	// SentAt is when the operation was first sent; nil for an operator's record.
 	SentAt *time.Time `json:"sent_at,omitempty"`
-	// RefundedAt is the provider's time of an order's refund; nil for other entries.
+	// RefundedAt is when the provider refunded the order; nil for other entries.
 	RefundedAt *time.Time `json:"refunded_at,omitempty"`
 }
 
-// Transfers calls yield for every double entry of a period, in booking order.
+// Transfers calls yield for every ledger entry of a period, in booking order.
 func (l Books) Transfers(ctx context.Context, p Period, yield func(Transfer) error) error {
 	return transfersOf(ctx, l.DB, p, yield)
 }

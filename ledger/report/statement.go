@@ -1,4 +1,4 @@
-// The statement of a month: opening and closing balance, and the movements between.
+// The statement of a period: opening balance, movements, closing balance.
 
 package report
 
@@ -25,9 +25,9 @@ func scanSubject(s sqlite.Scanner) (tables.SubjectTotal, error) {
 	return x, err
 }
 
-// Statement is one account's books over a period: the opening balance, the movements by day
-// and by label, and the closing balance. Cents are integers. OpeningCents + the movements
-// of the wallet = ClosingCents.
+// Statement is one account's books over a period, in cents: the opening balance, the
+// movements by day and by label, and the closing balance. OpeningCents plus the wallet's
+// movements equals ClosingCents.
 type Statement struct {
 	Account      string    `json:"account"`
 	AccountID    string    `json:"account_id"`
@@ -44,7 +44,7 @@ type Statement struct {
 	OutsideCents  int64               `json:"external_cents"`
 	Orders        tables.SubjectTotal `json:"orders"`
 	Renewals      tables.SubjectTotal `json:"renewals"`
-	SuspenseCents int64               `json:"suspense_cents"` // at the end of the period, charged and not resolved
+	SuspenseCents int64               `json:"suspense_cents"` // charged and unresolved at the end of the period
 	// Movements of suspense: SuspenseOpeningCents + SuspenseChargedCents -
 	// SuspenseResolvedCents - SuspenseReturnedCents = SuspenseCents.
 	SuspenseOpeningCents  int64 `json:"suspense_opening_cents"`
@@ -52,24 +52,26 @@ type Statement struct {
 	SuspenseResolvedCents int64 `json:"suspense_resolved_cents"`
 	SuspenseReturnedCents int64 `json:"suspense_returned_cents"`
 	// Corrections is the part of the sums above that takes back or corrects earlier
-	// entries; nil if none does.
+	// entries; nil if there is none.
 	Corrections *Corrections          `json:"corrections,omitempty"`
 	Days        []tables.SubjectTotal `json:"days"`
 	Labels      []tables.SubjectTotal `json:"labels"`
-	// Outstanding lists operations not in the sums above: charged or perhaps charged by the
-	// end of the period, and not booked in it. OutstandingFurther more are left out.
+	// Outstanding lists operations that are not in the sums above: charged, or perhaps
+	// charged, by the end of the period and not booked in it. OutstandingFurther is how
+	// many more there are.
 	Outstanding        []Outstanding `json:"outstanding"`
 	OutstandingFurther int64         `json:"outstanding_further,omitempty"`
-	// Head is the last row before the period's end. HeadNote says why it is unknown.
+	// Head is the last row before the end of the period. HeadNote says why Head is unknown.
 	Head     chain.Head `json:"head"`
 	HeadNote string     `json:"head_note,omitempty"`
-	// Finished says that the period has ended by any clock the provider accepts, so nothing
-	// more is booked in it. Otherwise Until is the time up to which it was summed.
+	// Finished says that the period has ended by every clock that the provider accepts, so
+	// that nothing more can be booked in it. Otherwise Until is the time up to which the
+	// statement was summed.
 	Finished bool       `json:"finished"`
 	Until    *time.Time `json:"until,omitempty"`
 }
 
-// Corrections sums operators' records that take back or correct an earlier entry.
+// Corrections sums operators' entries that take back or correct an earlier entry.
 type Corrections struct {
 	Count         int64 `json:"count"`
 	ChargedCents  int64 `json:"charged_cents"`
@@ -78,7 +80,7 @@ type Corrections struct {
 	OutsideCents  int64 `json:"external_cents"`
 }
 
-// Text names the sums that are not 0.
+// Text lists the sums that are not 0.
 func (c Corrections) Text() string {
 	parts := []string{english.Plural(int(c.Count), "correction", "") + " in these sums"}
 	for _, x := range []Movement{{"charged", c.ChargedCents, false}, {"refunded", c.RefundedCents, false}, {"top-ups", c.FundingCents, false}, {"spent outside Perennial", c.OutsideCents, false}} {
@@ -106,7 +108,7 @@ func (s *Statement) corrected(ctx context.Context, q sqlite.Queryer, from, to in
 	return nil
 }
 
-// Statement sums a period from one moment's view of the books.
+// Statement sums a period, from one snapshot of the books.
 func (l Books) Statement(ctx context.Context, account string, p Period) (*Statement, error) {
 	snapshot, err := l.DB.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
@@ -131,10 +133,10 @@ func (l Books) Statement(ctx context.Context, account string, p Period) (*Statem
 	return s, errors.Join(s.sumUp(ctx, snapshot, from, to), s.corrected(ctx, snapshot, from, to), s.subjects(ctx, snapshot, from, to), s.unbooked(ctx, snapshot, to))
 }
 
-// inPeriod is the condition on transfers, with the bounds of a period.
+// inPeriod is the condition that a transfer belongs to the period.
 const inPeriod = ` FROM transfers t WHERE t.seq >= ?1 AND t.seq < ?2`
 
-// sumUp works back from the present sums, so that it reads only the movements in and after
+// sumUp works back from the present sums, so that it reads only the entries in and after
 // the period.
 func (s *Statement) sumUp(ctx context.Context, q sqlite.Queryer, from, to int64) error {
 	const change = `coalesce(sum(CASE WHEN debit = 'wallet' THEN cents WHEN credit = 'wallet' THEN -cents END), 0),
@@ -209,8 +211,8 @@ func (s *Statement) subjects(ctx context.Context, q sqlite.Queryer, from, to int
 	return err
 }
 
-// withoutLabels adds, to the rows of each label name, the charges without that label, so
-// that they add up to all orders and renewals.
+// withoutLabels adds, for each label name, a row with the charges that lack this label, so
+// that the rows add up to all orders and renewals.
 func (s *Statement) withoutLabels(labels []tables.SubjectTotal) (all []tables.SubjectTotal) {
 	without := s.Orders
 	without.Add(s.Renewals, 1)

@@ -1,4 +1,4 @@
-// Writing a statement as HTML, Markdown and CSV.
+// Statements as HTML, Markdown and CSV.
 
 package report
 
@@ -33,16 +33,16 @@ func (s *Statement) WriteMarkdown(w io.Writer) error {
 	return markdownStatement.Execute(w, s)
 }
 
-// statementColumns are the columns of a statement as CSV, one row for each of its lines.
+// statementColumns are the columns of the CSV form.
 var statementColumns = []string{"account", "from", "to", "section", "name", "entries", "charged_cents", "refunded_cents", "amount_cents", "amount", "currency",
 	"order_no", "sent_at", "note"}
 
-// namesInCSV are names of rows that scripts look for, by the names that people read.
+// namesInCSV maps names that people read to names that scripts look for.
 var namesInCSV = map[string]string{"Top-ups": "Funding"}
 
-// WriteCSV writes the statement as CSV with a heading. The amount of a kind, a day or a
-// label is its net. The amount of an outstanding operation is its exposure, empty if
-// unknown. An unfinished month's period ends when it was summed.
+// WriteCSV writes the statement as CSV with a header row. The amount of a kind, day or
+// label is its net amount. The amount of an outstanding operation is its exposure, empty if
+// unknown. For an unfinished month the period ends when the statement was made.
 func (s *Statement) WriteCSV(out io.Writer) error {
 	w, to := csvWriter{bufio.NewWriter(out)}, s.To
 	if s.Until != nil {
@@ -103,19 +103,20 @@ var (
 	markdownStatement = template.Must(template.New("statement").Funcs(words).Parse(statementMarkdown))
 )
 
-// markdownCell keeps untrusted text inside its cell and from being read as markup.
+// markdownCell escapes untrusted text, so that it stays in its cell and is not read as
+// markup.
 func markdownCell(text string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ", "\r", " ", "`", "'", "[", `\[`, "*", `\*`, "_", `\_`).Replace(html.EscapeString(text))
 }
 
-// Movement is one line between the opening and the closing balance of the wallet.
+// Movement is one step from the opening to the closing balance of the wallet.
 type Movement struct {
 	Name  string
 	Cents int64
 	Sum   bool
 }
 
-// Movements returns the lines from the opening to the closing balance. They add up.
+// Movements returns the steps from the opening to the closing balance. They add up.
 func (s *Statement) Movements() []Movement {
 	all := []Movement{{"Balance brought forward", s.OpeningCents, true}}
 	if s.OpenedCents != 0 {
@@ -132,8 +133,8 @@ func (s *Statement) Movements() []Movement {
 	}...)
 }
 
-// Suspense returns the lines of amounts charged with an unknown outcome, which add up. It
-// returns none if there were none.
+// Suspense returns the steps of the amounts with an unknown outcome, which add up; none if
+// there were no such amounts.
 func (s *Statement) Suspense() []Movement {
 	if s.SuspenseOpeningCents == 0 && s.SuspenseChargedCents == 0 {
 		return nil
@@ -147,13 +148,13 @@ func (s *Statement) Suspense() []Movement {
 	}
 }
 
-// StatementTable is one table of subjects.
+// StatementTable is one table of totals.
 type StatementTable struct {
 	Title, Head string
 	Rows        []tables.SubjectTotal
 }
 
-// Tables returns the period by kind, by day and by label, without empty tables.
+// Tables returns the period by kind, by day and by label. Empty tables are left out.
 func (s *Statement) Tables() (all []StatementTable) {
 	orders, renewals := s.Orders, s.Renewals
 	orders.Subject, renewals.Subject = "Orders", "Renewals"

@@ -1,3 +1,3 @@
-// Package sqlite reads rows of the ledger's SQLite file and converts instants to and from
-// the form in which it stores them. It knows no table.
+// Package sqlite reads rows from the ledger's SQLite file and converts instants to and from
+// their stored form. It has no knowledge of any particular table.
 package sqlite

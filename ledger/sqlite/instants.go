@@ -13,14 +13,14 @@ func NullInstant(at *time.Time) any {
 	return Micros(*at)
 }
 
-// Micros returns an instant as it is stored, so that two notations of one instant are
-// equal.
+// Micros returns an instant in its stored form. Two notations of one instant give the same
+// value.
 func Micros(t time.Time) int64 { return t.UnixMicro() }
 
 // FromMicros is the inverse of Micros, in UTC.
 func FromMicros(us int64) time.Time { return time.UnixMicro(us).UTC() }
 
-// Instant converts a nullable stored instant.
+// Instant converts an instant that may be NULL.
 func Instant(us sql.NullInt64) *time.Time {
 	if !us.Valid {
 		return nil

@@ -6,7 +6,7 @@ import (
 	"errors"
 )
 
-// Failed are the rows of a query that failed.
+// Failed returns the rows of a query that failed: every method returns err.
 func Failed(err error) Rows { return failed{err} }
 
 type failed struct{ err error }
@@ -16,7 +16,7 @@ func (f failed) Scan(...any) error { return f.err }
 func (f failed) Err() error        { return f.err }
 func (f failed) Close() error      { return nil }
 
-// ErrNone is returned for what the file does not hold.
+// ErrNone is returned if the file does not contain what was asked for.
 var ErrNone = errors.New("not in the ledger")
 
 // Columns lists a table's columns in their order; none for a missing table.
@@ -28,13 +28,13 @@ func Columns(ctx context.Context, q Queryer, table string) ([]string, error) {
 	return Collect(found, Text)
 }
 
-// ErrEnough ends a query whose reader wants no more rows.
+// ErrEnough is returned by a callback that needs no more rows.
 var ErrEnough = errors.New("enough")
 
-// Scanner is a row, or what QueryRow returns.
+// Scanner is a row.
 type Scanner interface{ Scan(dest ...any) error }
 
-// Rows is what sql.Rows and the writer's rows share.
+// Rows is the common interface of sql.Rows and the writer's rows.
 type Rows interface {
 	Scanner
 	Next() bool
@@ -42,7 +42,7 @@ type Rows interface {
 	Close() error
 }
 
-// NotFound turns the driver's sql.ErrNoRows into ErrNone.
+// NotFound returns ErrNone in place of sql.ErrNoRows.
 func NotFound(err error) error {
 	if errors.Is(err, sql.ErrNoRows) {
 		return ErrNone
@@ -50,7 +50,7 @@ func NotFound(err error) error {
 	return err
 }
 
-// IfMade runs a check of a table, unless the file predates the table.
+// IfMade calls check unless the file predates the table.
 func IfMade(ctx context.Context, q Queryer, table string, check func() error) error {
 	var there bool
 	err := q.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?)`, table).Scan(&there)
@@ -60,7 +60,7 @@ func IfMade(ctx context.Context, q Queryer, table string, check func() error) er
 	return check()
 }
 
-// Collect reads every row of a query and closes it.
+// Collect reads all rows of a query and closes it.
 func Collect[T any](rows Rows, scan func(Scanner) (T, error)) (all []T, err error) {
 	err = Each(rows, func(s Scanner) error {
 		one, err := scan(s)
@@ -73,7 +73,7 @@ func Collect[T any](rows Rows, scan func(Scanner) (T, error)) (all []T, err erro
 	return all, nil
 }
 
-// Each calls do for every row of a query and closes it. It keeps nothing.
+// Each calls do for every row of a query and closes it.
 func Each(rows Rows, do func(Scanner) error) (err error) {
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
@@ -84,7 +84,7 @@ func Each(rows Rows, do func(Scanner) error) (err error) {
 	return rows.Err()
 }
 
-// Query runs a query; the rows return its error.
+// Query runs a query. An error is returned by the rows.
 func Query(ctx context.Context, q Queryer, query string, args ...any) Rows {
 	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
@@ -93,7 +93,7 @@ func Query(ctx context.Context, q Queryer, query string, args ...any) Rows {
 	return rows
 }
 
-// One reads the only row of a query; ErrNone if there is none.
+// One reads the only row of a query, or ErrNone.
 func One[T any](scan func(Scanner) (T, error), row Scanner) (T, error) {
 	v, err := scan(row)
 	return v, NotFound(err)
@@ -112,13 +112,13 @@ func Text(s Scanner) (text string, err error) {
 	return text, err
 }
 
-// Source runs queries, in a transaction or outside one.
+// Source runs queries, inside a transaction or outside.
 type Source interface {
 	Query(query string, args ...any) Rows
 	QueryRow(query string, args ...any) Scanner
 }
 
-// Queryer is what sql.DB and sql.Tx share.
+// Queryer is the common interface of sql.DB and sql.Tx.
 type Queryer interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row

@@ -10,7 +10,7 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// Accepted is the acceptance of a command, as a list shows it.
+// Accepted is one accepted command, as lists show it.
 type Accepted struct {
 	Seq       int64
 	CommandID string
@@ -18,8 +18,9 @@ type Accepted struct {
 	Labels    map[string]string
 }
 
-// AcceptedBefore lists up to limit commands accepted before a journal sequence, the newest
-// first; 0 begins with the newest. Archived acceptances are not included.
+// AcceptedBefore lists up to limit commands that were accepted in rows before a journal
+// sequence, newest first. A sequence of 0 starts with the newest command. Archived commands
+// are left out.
 func (l *Operations) AcceptedBefore(ctx context.Context, before int64, limit int) ([]Accepted, error) {
 	if before <= 0 {
 		before = 1 << 62

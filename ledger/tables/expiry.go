@@ -13,7 +13,7 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// ExpiryPlace is a position in the order of expiries, then of proxy ids.
+// ExpiryPlace is a position in the order of expiry; equal expiries are ordered by proxy ID.
 type ExpiryPlace struct {
 	At      time.Time
 	ProxyID string
@@ -25,14 +25,14 @@ func From(at time.Time) ExpiryPlace { return ExpiryPlace{At: at} }
 // ByExpiry orders rows by expiry, then by proxy ID.
 const ByExpiry = `FROM proxies WHERE expires_at IS NOT NULL AND gone = 0 AND (lasts_until, proxy_id) > (?, ?) AND lasts_until < ? ORDER BY lasts_until, proxy_id LIMIT +?`
 
-// ExpiringPage lists up to limit proxies that are not gone and last until before an
-// instant, after a position, the nearest expiry first.
+// ExpiringPage lists up to limit proxies that expire before an instant, nearest expiry
+// first. It starts after a position and leaves out proxies that are gone.
 func (l *Fleet) ExpiringPage(ctx context.Context, after ExpiryPlace, before time.Time, limit int) ([]Proxy, error) {
 	return sqlite.Collect(l.query(ctx, `SELECT `+proxyColumns+` `+ByExpiry, sqlite.Micros(after.At), after.ProxyID, sqlite.Micros(before), limit), scanProxy)
 }
 
-// expiringStep is how many proxies EachExpiring reads at a time. One read of all of them
-// would keep the ledger's log from being emptied.
+// expiringStep is how many proxies EachExpiring reads with one query. A single query over
+// all proxies would hold the write-ahead log open too long.
 const expiringStep = 2000
 
 // EachExpiring calls yield for every proxy that ExpiringPage lists.
@@ -57,12 +57,13 @@ func (l *Fleet) EachExpiring(ctx context.Context, from, until time.Time, yield f
 // PlaceOf returns the position of a proxy that expires.
 func PlaceOf(p Proxy) ExpiryPlace { return ExpiryPlace{At: *p.LastsUntil(), ProxyID: p.ProxyID} }
 
-// PricedProxy is a proxy with the price last paid to renew it, and its open renewal.
+// PricedProxy is a proxy with the price last paid to renew it and the state of its open
+// renewal.
 type PricedProxy struct {
 	Proxy
 
 	Paid    Paid
-	Renewal string // ProxyRenewing or ProxyInReview; "" without an open renewal
+	Renewal string // ProxyRenewing or ProxyInReview; "" if no renewal is open
 }
 
 // States of a proxy that the ledger knows.
@@ -88,31 +89,32 @@ func scanPriced(s sqlite.Scanner) (p PricedProxy, err error) {
 	return p, err
 }
 
-// PricedPage is ExpiringPage with the last cost of each proxy's own renewal.
+// PricedPage is ExpiringPage with the price last paid for each proxy.
 func (l *Fleet) PricedPage(ctx context.Context, after ExpiryPlace, before time.Time, limit int) ([]PricedProxy, error) {
 	return sqlite.Collect(l.query(ctx, `SELECT `+proxyColumns+`, `+lastPaidOf+` `+ByExpiry, sqlite.Micros(after.At), after.ProxyID, sqlite.Micros(before), limit), scanPriced)
 }
 
-// ProxiesQuery selects proxies that expire. An empty field excludes nothing.
+// ProxiesQuery selects proxies that expire. Empty fields do not filter.
 type ProxiesQuery struct {
 	After       ExpiryPlace
-	Until       time.Time // they expire before it
-	ID          string    // part of the id, in any case
-	Country     string    // country code, in any case
-	Name, Value string    // of a label
+	Until       time.Time // only proxies that expire before this instant
+	ID          string    // part of the proxy ID, case-insensitive
+	Country     string    // country code, case-insensitive
+	Name, Value string    // a label's name and value
 	State       string    // ProxyRenewing, ProxyInReview or ProxyRetired
 	Limit       int
 }
 
-// ProxiesPage is a part of a list. Next is zero at the end. A page may have a Next and
-// fewer proxies than asked for: then the limit of proxies to look through was reached.
+// ProxiesPage is one page of a list. Next is zero after the last page. A page that has a
+// Next may still be short: the query looks through a limited number of proxies.
 type ProxiesPage struct {
 	Proxies []PricedProxy
 	Next    ExpiryPlace
 }
 
-// Parameters: ?1, ?2 the position before the page, ?3 the end of the list, ?4, ?5 the last
-// position that the page looks at. In the bound, ?4 is how many it passes over.
+// Parameters: ?1, ?2 are the position before the page, ?3 the end of the list, ?4, ?5 the
+// last position that the page looks at. In the bound query, ?4 is the number of proxies to
+// pass over.
 const (
 	FindBound = `SELECT lasts_until, proxy_id FROM proxies WHERE expires_at IS NOT NULL AND gone = 0 AND (lasts_until, proxy_id) > (?1, ?2) AND lasts_until < ?3
 		ORDER BY lasts_until, proxy_id LIMIT 1 OFFSET ?4`
@@ -124,8 +126,8 @@ const (
 		ORDER BY lasts_until, proxy_id LIMIT +?11`
 )
 
-// ProxiesPage lists the proxies of a query, the nearest expiry first. It looks through a
-// bounded number of them.
+// ProxiesPage lists the proxies that match a query, nearest expiry first. It looks through
+// a limited number of proxies.
 func (l *Fleet) ProxiesPage(ctx context.Context, q ProxiesQuery) (p ProxiesPage, err error) {
 	after, until := sqlite.Micros(q.After.At), sqlite.Micros(q.Until)
 	last, id, more := int64(1<<62), "", true
@@ -163,7 +165,7 @@ type ProxyRenewal struct {
 	InReview          bool           `json:"in_review,omitempty" doc:"Whether it is unknown if the proxy was charged."`
 }
 
-// RenewalsOf lists up to limit renewals that named a proxy, the newest first.
+// RenewalsOf lists up to limit renewals that included a proxy, newest first.
 func (l *Fleet) RenewalsOf(ctx context.Context, proxyID string, limit int) ([]ProxyRenewal, error) {
 	return sqlite.Collect(l.query(ctx, `SELECT x.operation, o.command_id, x.state, o.state, o.reason, o.accepted_at, x.settled_at, x.observed_expires_at, x.duration_days,
 		x.charged_cents, x.refunded_cents, x.claim, x.claim = 1 AND (x.state = 'unresolved' OR o.state = 'review')
@@ -180,7 +182,7 @@ func (l *Fleet) RenewalsOf(ctx context.Context, proxyID string, limit int) ([]Pr
 // ProxyCost is the total cost of a proxy's renewals.
 type ProxyCost struct {
 	ChargedCents, RefundedCents int64
-	Renewals                    int64 // that succeeded
+	Renewals                    int64 // successful renewals
 	Days                        int64 // bought by successful renewals
 }
 
@@ -192,8 +194,8 @@ func (l *Fleet) CostOf(ctx context.Context, proxyID string) (c ProxyCost, err er
 	return c, err
 }
 
-// NewExpiry returns the paid-for expiry plus the days bought. It is nil if the renewal
-// bought none, or the earlier expiry is unknown.
+// NewExpiry returns the expiry that was paid for: the earlier expiry plus the days bought.
+// It returns nil if the renewal bought no days, or if the earlier expiry is unknown.
 func (x ProxyRenewal) NewExpiry() *time.Time {
 	if x.ObservedExpiresAt == nil || x.State != fact.LineSucceeded && x.State != fact.LineCharged {
 		return nil

@@ -1,4 +1,4 @@
-// The balance of one moment, with amounts that may be charged and are not booked.
+// The balance at one moment, with amounts that may have been charged and are not booked.
 
 package tables
 
@@ -13,8 +13,8 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// Exposure is how one operation, pending or in review, may change or have changed the
-// provider's wallet beyond the booked amounts.
+// Exposure is what one unfinished or unresolved operation may have changed, or may still
+// change, in the provider's wallet beyond the amounts that are booked.
 type Exposure struct {
 	OperationID string
 	CommandID   string
@@ -22,22 +22,22 @@ type Exposure struct {
 	State       fact.State
 	Unpriced    int64 // lines of a renewal that may still be charged
 	OrderNo     string
-	// Charge is what it may still cost, as estimated.
+	// Charge is the estimated amount that may still be charged.
 	Charge fact.Cents
-	// ReturnCents is what may still be refunded of the booked amount.
+	// ReturnCents is the part of the booked amount that may still be refunded.
 	ReturnCents int64
 }
 
 // Zero reports whether the operation can no longer change the wallet.
 func (x Exposure) Zero() bool { return x.Charge == fact.Known(0) && x.ReturnCents == 0 }
 
-// Position is the books and all exposures of one moment.
+// Position is the balance and all exposures at one moment.
 type Position struct {
 	Balance
 	Open []Exposure
 }
 
-// WithUnbooked returns the balance with the unbooked amounts.
+// WithUnbooked returns the balance with Unbooked set to the sum of the exposures.
 func (p Position) WithUnbooked() Balance {
 	var sum fact.Sum
 	operations := 0
@@ -51,10 +51,10 @@ func (p Position) WithUnbooked() Balance {
 	return p.Balance
 }
 
-// exposureQuery reads operations that may have sent something without a booked outcome, and
-// settled ones with unresolved lines: a line without an amount may still be charged.
-// Operations that are accepted, held, or waiting without an attempt that may have executed
-// have moved no money.
+// exposureQuery selects operations that may have been sent and whose outcome is not booked,
+// and settled renewals with unresolved proxies: a proxy without a booked amount may still
+// be charged. Operations that are accepted, held, or waiting with no attempt that may have
+// been executed have not moved money.
 const exposureQuery = `SELECT o.id, o.command_id, o.kind, o.state, o.order_no, o.estimate_cents, o.charged_cents, o.refunded_cents,
 	(SELECT count(*) FROM lines l WHERE l.operation = o.id AND (l.state = 'pending' OR l.state = 'unresolved' AND l.charged_cents = 0)),
 	(SELECT coalesce(sum(l.charged_cents - l.refunded_cents), 0) FROM lines l WHERE l.operation = o.id AND l.state = 'unresolved')
@@ -98,12 +98,12 @@ func scanExposure(s sqlite.Scanner) (Exposure, error) {
 	return x, err
 }
 
-// walletsMost bounds the bookings for which WalletsSince gives balances.
+// walletsMost limits the bookings for which WalletsSince returns balances.
 const walletsMost = 10_000
 
-// WalletsSince lists the wallet by the books before each booking since an instant, in
-// cents, the newest first. It leaves out corrections: the provider's wallet does not follow
-// them.
+// WalletsSince lists the ledger's wallet balance, in cents, before each booking since an
+// instant, newest first. It leaves out corrections, because they do not change the
+// provider's wallet.
 func (l *Money) WalletsSince(ctx context.Context, since time.Time) (before []int64, err error) {
 	after, err := SeqAt(ctx, l.read, since)
 	if err != nil {
@@ -128,8 +128,8 @@ func (l *Money) WalletsSince(ctx context.Context, since time.Time) (before []int
 	return before, err
 }
 
-// MoneyMoved reports whether a fact after one journal sequence, up to another, sent or
-// booked something.
+// MoneyMoved reports whether any fact in the rows after one sequence, up to and including
+// another, sent a request or booked an amount.
 func (l *Money) MoneyMoved(ctx context.Context, after, through int64) (bool, error) {
 	if after == through {
 		return false, nil
@@ -139,7 +139,7 @@ func (l *Money) MoneyMoved(ctx context.Context, after, through int64) (bool, err
 		OR type LIKE 'order.%' OR type LIKE 'renewal.%'))`, after, through))
 }
 
-// balanceOf sums the books inside a transaction.
+// balanceOf sums the books within a transaction.
 func balanceOf(ctx context.Context, tx *sql.Tx, account string) (b Balance, err error) {
 	b.Account = account
 	err = tx.QueryRowContext(ctx, balanceQuery).

@@ -1,5 +1,5 @@
-// Results of commands: the last command.finished of each, and the lines beyond those it
-// names.
+// Results of commands: the last command.finished of each command, and the proxies that did
+// not fit into it.
 
 package tables
 
@@ -12,8 +12,8 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// LastFinished reads the last command.finished of a command, nil if the command is open
-// again; sqlite.ErrNone if it has none.
+// LastFinished reads the last command.finished of a command. It returns nil if an operator
+// has reopened the command, and sqlite.ErrNone if it has never finished.
 func (l *Operations) LastFinished(ctx context.Context, id string) (*fact.CommandFinished, error) {
 	var seq int64
 	err := l.read.QueryRowContext(ctx, `SELECT seq FROM finished WHERE command_id = ?`, id).Scan(&seq)
@@ -21,7 +21,7 @@ func (l *Operations) LastFinished(ctx context.Context, id string) (*fact.Command
 		return nil, sqlite.NotFound(err)
 	}
 	if ended, err := l.CommandEnded(ctx, id); err != nil || !ended {
-		return nil, err // open again
+		return nil, err // reopened
 	}
 	row, err := l.journal.Row(ctx, seq)
 	if err != nil {
@@ -31,7 +31,7 @@ func (l *Operations) LastFinished(ctx context.Context, id string) (*fact.Command
 	return &f, json.Unmarshal([]byte(row.Data), &f)
 }
 
-// Knows returns sqlite.ErrNone for a command that never arrived.
+// Knows returns sqlite.ErrNone for a command that was neither accepted nor refused.
 func (l *Operations) Knows(ctx context.Context, id string) error {
 	_, err := l.Command(ctx, id)
 	if errors.Is(err, sqlite.ErrNone) {
@@ -40,14 +40,15 @@ func (l *Operations) Knows(ctx context.Context, id string) error {
 	return err
 }
 
-// FinishedPage is a part of a finished command's lines.
+// FinishedPage is one page of a finished command's lines; each line is a proxy.
 type FinishedPage struct {
 	Lines      []fact.FinishedLine `json:"lines"`
 	LinesTotal int                 `json:"lines_total" doc:"The number of all lines."`
 }
 
-// FinishedLines reads up to limit lines of a command, as command.finished names them, after
-// skipping the first after lines. The error is sqlite.ErrNone for an unknown command.
+// FinishedLines reads up to limit lines of a command, after skipping the first after lines.
+// The lines are those of command.finished. It returns sqlite.ErrNone for an unknown
+// command.
 func (l *Operations) FinishedLines(ctx context.Context, id string, after, limit int) (p FinishedPage, err error) {
 	operations, err := l.OperationsOf(ctx, id)
 	if err == nil && len(operations) == 0 {
@@ -64,10 +65,10 @@ func (l *Operations) FinishedLines(ctx context.Context, id string, after, limit 
 	return p, err
 }
 
-// mayHaveLeftOut makes linesOfCommand look for skipped proxies.
+// mayHaveLeftOut makes LinesOfCommand look for proxies that were skipped on arrival.
 const mayHaveLeftOut = true
 
-// reader is a sqlite.Source that reads committed data.
+// reader is a sqlite.Source outside a transaction.
 type reader struct {
 	ctx context.Context
 	q   sqlite.Queryer

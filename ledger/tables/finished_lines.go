@@ -1,4 +1,4 @@
-// The lines of command.finished: the result of each proxy of a command.
+// The lines of command.finished: the result for each proxy of a command.
 
 package tables
 
@@ -13,14 +13,14 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// CommandLines holds the results of a command's proxies.
+// CommandLines is the result for each proxy of a command.
 type CommandLines struct {
 	All     []fact.FinishedLine
-	Claimed bool                                 // an operation still holds one of them
+	Claimed bool                                 // an operation still has one of the proxies reserved
 	States  map[string]map[string]fact.LineState // by operation and proxy
 }
 
-// LeftOut counts the proxies that were skipped in the end.
+// LeftOut counts the proxies whose final result is skipped.
 func (c *CommandLines) LeftOut() (n int) {
 	for _, line := range c.All {
 		if line.State == string(fact.LineSkipped) {
@@ -30,9 +30,9 @@ func (c *CommandLines) LeftOut() (n int) {
 	return n
 }
 
-// LinesOfCommand reads the result of each proxy. For renewals it takes the latest line,
-// with the cost of all lines; for orders the delivered proxies. leftOut says that proxies
-// may have been skipped on arrival.
+// LinesOfCommand reads the result for each proxy. For renewals it takes the latest line of
+// each proxy and adds up the cost of all its lines. For orders it takes the delivered
+// proxies. leftOut says that proxies may have been skipped on arrival.
 func LinesOfCommand(from sqlite.Source, id string, operations []fact.Operation, leftOut bool) (c CommandLines, err error) {
 	if operations[0].Kind.MakesOrder() {
 		for _, o := range operations {
@@ -71,7 +71,7 @@ func LinesOfCommand(from sqlite.Source, id string, operations []fact.Operation, 
 	return c, nil
 }
 
-// LinesByOperation selects the lines of one renewal, for a FinishedLine each.
+// LinesByOperation selects the lines of one renewal; each row fills a FinishedLine.
 const LinesByOperation = `SELECT l.state, l.claim, l.proxy_id, coalesce(b.offer_code, ''), coalesce(p.country_code, ''), coalesce(p.region, ''),
 	coalesce(p.line_name, ''), coalesce(p.ip_type, ''), coalesce(p.protocol, ''), l.charged_cents, l.refunded_cents, l.observed_expires_at,
 	l.duration_days, coalesce(l.settled_at, 0)
@@ -96,7 +96,8 @@ func (c *CommandLines) linesOf(from sqlite.Source, o fact.Operation) (lines []fa
 	return lines, err
 }
 
-// addSkippedExpiries adds to skipped lines the expiries for which they were skipped.
+// addSkippedExpiries sets, on skipped lines, the expiry that was read when the proxy was
+// skipped.
 func addSkippedExpiries(from sqlite.Source, operation string, lines []fact.FinishedLine) error {
 	if !slices.ContainsFunc(lines, func(x fact.FinishedLine) bool { return x.State == string(fact.LineSkipped) }) {
 		return nil
@@ -130,8 +131,8 @@ func eachSkipped(from sqlite.Source, id string, yield func(fact.SkippedProxy)) e
 	})
 }
 
-// shareAnswer divides the cents that an operator's answer booked for all lines together
-// among the answered lines. The ledger books such an answer on the operation.
+// shareAnswer divides an amount that an operator answered for several lines together among
+// those lines. The ledger books such an amount on the operation only.
 func shareAnswer(o fact.Operation, lines []fact.FinishedLine) {
 	charged, refunded := o.ChargedCents, o.RefundedCents
 	var answered []int
@@ -147,7 +148,7 @@ func shareAnswer(o fact.Operation, lines []fact.FinishedLine) {
 	}
 }
 
-// addLeftOut adds the proxies that another operation held when the command arrived.
+// addLeftOut adds the proxies that another operation had reserved when the command arrived.
 func (c *CommandLines) addLeftOut(from sqlite.Source, id string) error {
 	return eachSkipped(from, id, func(x fact.SkippedProxy) {
 		c.All = append(c.All, fact.FinishedLine{
@@ -167,16 +168,16 @@ func scanFinishedLine(s sqlite.Scanner) (x fact.FinishedLine, claimed bool, err 
 	switch fact.LineState(x.State) {
 	case fact.LineSucceeded:
 		x.ExpiresAt = renewedUntil(x.PreviousExpiresAt, sqlite.FromMicros(settled), days)
-	case fact.LineCharged: // the operator's answer gives the cost, but not the new expiry
+	case fact.LineCharged: // the operator's answer contains the cost, but not the new expiry
 		x.ExpiresAt = nil
 	case fact.LinePending, fact.LineSkipped, fact.LineFailed, fact.LineUnresolved, fact.LineNotCharged:
 	}
 	return x, claim == 1, err
 }
 
-// renewedUntil returns the expiry of a proxy renewed for some days. It is nil if the
+// renewedUntil returns the expiry of a proxy after a renewal. It returns nil if the
 // previous expiry is unknown or had passed: the API does not say from when the days count
-// then.
+// for an expired proxy.
 func renewedUntil(previous *time.Time, settled time.Time, days int64) *time.Time {
 	if previous == nil || previous.Before(settled) {
 		return nil
@@ -185,8 +186,9 @@ func renewedUntil(previous *time.Time, settled time.Time, days int64) *time.Time
 	return &until
 }
 
-// addDelivered adds the proxies of an order, as last read or as an operator found them.
-// Archived deliveries, and those from before facts named more than ids, have fewer fields.
+// addDelivered adds the proxies of an order, as last read or as an operator recorded them.
+// Deliveries that were archived, or recorded by versions that stored IDs only, have fewer
+// fields.
 func (c *CommandLines) addDelivered(from sqlite.Source, operation string) error {
 	var data string
 	err := from.QueryRow(`SELECT data FROM journal WHERE operation = ? AND operation <> '' AND type IN ('order.delivered', 'order.refunded', 'order.listed', 'operation.review', 'operation.resolved')
@@ -197,7 +199,7 @@ func (c *CommandLines) addDelivered(from sqlite.Source, operation string) error 
 	if err != nil {
 		return err
 	}
-	var f struct { // the fields these types share
+	var f struct { // the fields that these fact types share
 		ProxyIDs []string              `json:"proxy_ids"`
 		Proxies  []fact.DeliveredProxy `json:"proxies"`
 	}

@@ -1,5 +1,5 @@
-// Queries over all proxies: which stay, which are retired, and which expire without a
-// warning so far.
+// Queries over all proxies: which stay, which are retired, and which expire without having
+// been announced.
 
 package tables
 
@@ -16,13 +16,14 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// Retired reports whether an operator or a replacement excluded the proxy from every sweep.
+// Retired reports whether an operator or a replacement excluded the proxy from all
+// schedules.
 func (l *Fleet) Retired(ctx context.Context, proxyID string) (bool, error) {
 	return sqlite.Found(l.read.QueryRowContext(ctx, `SELECT count(*) FROM retired WHERE proxy_id = ?`, proxyID))
 }
 
-// NeverListed returns, in order and up to limit, those of the given proxy ids that no
-// listing has shown.
+// NeverListed returns, in their order and up to limit, the given proxy IDs that no listing
+// has shown.
 func (l *Fleet) NeverListed(ctx context.Context, ids []string, limit int) ([]string, error) {
 	if len(ids) == 0 {
 		return nil, nil
@@ -38,8 +39,8 @@ func (l *Fleet) NeverListed(ctx context.Context, ids []string, limit int) ([]str
 const staying = `FROM proxies WHERE gone = 0 AND unlisted_at IS NULL AND (expires_at IS NULL AND unreadable = '' OR expires_at > ?)
 	AND NOT EXISTS (SELECT 1 FROM retired r WHERE r.proxy_id = proxies.proxy_id)`
 
-// Staying calls yield, in no order, for every listed proxy that expires after the instant
-// or never. Retired and unlisted proxies do not stay.
+// Staying calls yield, in no particular order, for every listed proxy that expires after an
+// instant or never expires. Retired and unlisted proxies are left out.
 func (l *Fleet) Staying(ctx context.Context, after time.Time, yield func(Proxy) error) error {
 	return sqlite.Each(l.query(ctx, `SELECT `+proxyColumns+` `+staying, sqlite.Micros(after)), func(s sqlite.Scanner) error {
 		p, err := scanProxy(s)
@@ -53,10 +54,10 @@ func (l *Fleet) Staying(ctx context.Context, after time.Time, yield func(Proxy) 
 // KindColumns are the columns that CountStaying can count by.
 var KindColumns = []string{"country_code", "region", "line_name", "ip_type", "protocol", "status"}
 
-// CountStaying is Staying for callers that need only counts. It calls yield with one proxy
-// for each combination of the named columns (country_code, region, line_name, ip_type,
-// protocol, status) and its count; the proxy's other fields are empty. It takes a fraction
-// of the time for a million proxies.
+// CountStaying is Staying for callers that only need counts; with a million proxies it
+// takes a fraction of the time. It calls yield once for each combination of the named
+// columns (country_code, region, line_name, ip_type, protocol, status), with the number of
+// proxies. The other fields of the proxy passed to yield are empty.
 func (l *Fleet) CountStaying(ctx context.Context, after time.Time, columns []string, yield func(like Proxy, n int) error) error {
 	var chosen, groups []string
 	for _, c := range KindColumns {
@@ -80,7 +81,7 @@ func (l *Fleet) CountStaying(ctx context.Context, after time.Time, columns []str
 	})
 }
 
-// LastUncovered returns the latest listing.uncovered and its time; zero if there is none.
+// LastUncovered returns the latest listing.uncovered fact and its time, or zero values.
 func (l *Fleet) LastUncovered(ctx context.Context) (f fact.ListingUncovered, at time.Time, err error) {
 	var us int64
 	var data string
@@ -94,9 +95,10 @@ func (l *Fleet) LastUncovered(ctx context.Context) (f fact.ListingUncovered, at 
 	return f, sqlite.FromMicros(us), err
 }
 
-// Unwarned lists up to limit proxies that expire after one instant and not after another,
-// the nearest expiry first. It leaves out proxies already warned about at this threshold or
-// a nearer one, retired proxies, and those renewed but not read since.
+// Unwarned lists up to limit proxies that expire after one instant and no later than
+// another, nearest expiry first. It leaves out proxies that were announced at this
+// threshold or a nearer one, retired proxies, and renewed proxies that have not been read
+// since.
 func (l *Fleet) Unwarned(ctx context.Context, after, until time.Time, threshold time.Duration, limit int) ([]Proxy, error) {
 	const untold = `AND seen_at > 0
 		AND NOT EXISTS (SELECT 1 FROM warned w WHERE w.proxy_id = proxies.proxy_id AND abs(w.expires_at - proxies.expires_at)` + IsNoMove + `AND w.threshold_seconds <= ?3)
@@ -106,8 +108,9 @@ func (l *Fleet) Unwarned(ctx context.Context, after, until time.Time, threshold 
 		sqlite.Micros(after), sqlite.Micros(until), int64(threshold/time.Second), limit), scanProxy)
 }
 
-// UnreportedExpired lists up to limit proxies that expired in a span of time and have no
-// proxy.expired fact for it, the earliest first. The provider may no longer list them.
+// UnreportedExpired lists up to limit proxies that expired between two instants and have no
+// proxy.expired fact for that expiry, earliest first. The provider may no longer list these
+// proxies.
 func (l *Fleet) UnreportedExpired(ctx context.Context, after, until time.Time, limit int) ([]Proxy, error) {
 	const untold = `seen_at > 0 AND NOT EXISTS (SELECT 1 FROM warned w WHERE w.proxy_id = proxies.proxy_id
 		AND abs(w.expires_at - proxies.expires_at)` + IsNoMove + `AND w.threshold_seconds = 0)`

@@ -14,11 +14,11 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// HeadBefore returns the last row before an instant. The next row has a time at or after
-// the instant, or books at or after it, and no later row was booked earlier (firstBooked).
-// The sums up to h are therefore those of everything booked before the instant. known is
-// false if both rows were archived and the instant does not begin a month, or if the
-// archiving version kept no month ends. Then h.Seq is a row with the same sums.
+// HeadBefore returns the last row before an instant: every row after h has a later time or
+// books at a later time (see FirstBooked), so the sums up to h contain exactly what was
+// booked before the instant. known is false if the rows around the instant were archived
+// and the archive keeps no head for it. Then h.Seq is a row with the same sums, without a
+// hash.
 func HeadBefore(ctx context.Context, q sqlite.Queryer, at time.Time) (h chain.Head, known bool, err error) {
 	first, err := FirstBooked(ctx, q, at)
 	if err != nil {
@@ -49,9 +49,9 @@ func HeadBefore(ctx context.Context, q sqlite.Queryer, at time.Time) (h chain.He
 	return h, err == nil, err
 }
 
-// archivedHead is headBefore for an instant between two transfers of which the first was
-// archived. It ignores a month end that is not between them: an older version misplaced it
-// when a row booked nothing.
+// archivedHead is HeadBefore for an instant between two transfers of which the first was
+// archived. It ignores a stored month end outside these two: an earlier version stored it
+// wrongly when a row booked nothing.
 func archivedHead(ctx context.Context, q sqlite.Queryer, at time.Time, first, next int64) (h chain.Head, known bool, err error) {
 	err = sqlite.IfMade(ctx, q, "month_ends", func() error {
 		err := q.QueryRowContext(ctx, `SELECT seq, hash FROM month_ends WHERE until = ? AND seq >= ? AND seq < ?`, sqlite.Micros(at), first-1, next).Scan(&h.Seq, &h.Hash)
@@ -72,8 +72,7 @@ func archivedHead(ctx context.Context, q sqlite.Queryer, at time.Time, first, ne
 	return chain.Head{Seq: max(first-1, 0)}, false, err
 }
 
-// Base is the row that a file's journal begins after; nil when it begins with the first
-// row.
+// Base is the last archived row: the file's journal starts after it.
 type Base struct {
 	chain.Head
 
@@ -81,12 +80,12 @@ type Base struct {
 	SnapshotHash string
 }
 
-// BaseOf reads where the journal begins.
+// BaseOf reads the file's base. It returns nil if the journal starts with the first row.
 func BaseOf(ctx context.Context, q sqlite.Queryer) (*Base, error) {
 	var b Base
 	err := q.QueryRowContext(ctx, `SELECT seq, hash, time, snapshot_hash FROM base`).Scan(&b.Seq, &b.Hash, &b.Time, &b.SnapshotHash)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil //nolint:nilnil // most ledgers begin with their first row, which is no error
+		return nil, nil //nolint:nilnil // most ledgers start with their first row
 	}
 	return &b, err
 }
@@ -97,11 +96,11 @@ func SeqAt(ctx context.Context, q sqlite.Queryer, at time.Time) (int64, error) {
 	return h.Seq, err
 }
 
-// ErrOldBook is the error for a read-only file that this version has not migrated yet.
+// ErrOldBook is returned for a read-only file that this version has not migrated.
 var ErrOldBook = errors.New("the ledger is of an older version, and does not say when its entries are booked: `perennial run` of this version migrates it")
 
-// FirstBooked returns the sequence after the last transfer booked before an instant.
-// Booking times never decrease in the order of transfers.
+// FirstBooked returns the first sequence after the transfers that were booked before an
+// instant. Booking times never decrease from one transfer to the next.
 func FirstBooked(ctx context.Context, q sqlite.Queryer, at time.Time) (int64, error) {
 	columns, err := sqlite.Columns(ctx, q, "transfers")
 	if err == nil && !slices.Contains(columns, "booked_at") {

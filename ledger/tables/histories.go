@@ -1,4 +1,4 @@
-// What a plan must know of the earlier renewals of the proxies that it looks at.
+// Earlier renewals of proxies, as a plan needs them.
 
 package tables
 
@@ -12,37 +12,38 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// History is what earlier renewals of a proxy say about the next one, at the expiry that the
-// proxy shows.
+// History says what earlier renewals of a proxy mean for the next renewal, given the expiry
+// that the provider shows now.
 type History struct {
-	// PaidFor and Behind are those of Fleet.PaidFor.
+	// PaidFor and Behind are the results of Fleet.PaidFor.
 	PaidFor bool
 	Behind  *fact.Renewal
-	// InVain says that an expired proxy was paid for so recently that it would still live if
-	// the days counted from the payment. Paying again may be in vain too. An operator's answer
-	// to its review clears this until the next renewal.
+	// InVain says that an expired proxy was paid for so recently that it should still be
+	// alive. Paying again may be wasted too. An operator's answer to the review clears
+	// InVain until the next renewal.
 	InVain bool
 	Failed FailedRenewals
-	Paid   Paid // its own last price
+	Paid   Paid // the price last paid for this proxy
 }
 
-// FailedRenewals are renewals of a proxy that ended at one expiry without extending it.
+// FailedRenewals summarizes the renewals of a proxy that ended at one expiry without
+// extending it.
 type FailedRenewals struct {
 	All int
-	// Counted are those that tell something about the proxy, since the operator's last
-	// answer. LastCounted is when the last such renewal ended, answered or not.
+	// Counted is the number of failures caused by the proxy since the operator's last
+	// answer. LastCounted is when the latest such failure ended, answered or not.
 	Counted     int
 	LastCounted time.Time
-	// LastExcused is when the last renewal ended that tells nothing about the proxy.
+	// LastExcused is when the latest failure ended that was not caused by the proxy.
 	LastExcused time.Time
-	// ShortOfMoney says that the wallet could not pay for the renewal of LastExcused.
+	// ShortOfMoney says that the failure at LastExcused was due to the wallet balance.
 	ShortOfMoney bool
-	// AskedOf is the expiry of a review that is not answered.
+	// AskedOf is the expiry of an open review.
 	AskedOf time.Time
 }
 
-// Of proxy d.id that shows the expiry d.shown: whether a renewal for it succeeded, and the
-// operation of the latest renewal that did.
+// For a proxy d.id that shows the expiry d.shown: whether a renewal for that expiry
+// succeeded, and the operation of the latest successful renewal.
 const (
 	renewedAt = `EXISTS (SELECT 1 FROM lines WHERE proxy_id = d.id AND abs(observed_expires_at - d.shown)` + IsNoMove + `AND state IN ('succeeded', 'charged'))`
 
@@ -50,12 +51,12 @@ const (
 		ORDER BY settled_at DESC LIMIT 1)`
 )
 
-// lookedAt are the proxies of a query, from a JSON array of pairs.
+// lookedAt turns a JSON array of [ID, expiry] pairs into rows.
 const lookedAt = `(SELECT key AS n, value ->> 0 AS id, value ->> 1 AS shown FROM json_each(?1)) d`
 
-// Histories returns the histories of proxies, in their order, at the instant now. Renewals
-// that ended with an excused code tell nothing about the proxy. One call for many proxies
-// takes a fifth of the time of one for each.
+// Histories returns the histories of proxies at the instant now, in the order of proxies.
+// Failures with an excused code do not count against a proxy. One call for many proxies
+// takes a fifth of the time of single calls.
 func (l *Operations) Histories(ctx context.Context, proxies []Proxy, now time.Time, excused ...string) ([]History, error) {
 	pairs := make([][2]any, len(proxies))
 	for i, p := range proxies {
@@ -102,8 +103,8 @@ func scanHistory(s sqlite.Scanner, all []History, proxies []Proxy, now time.Time
 	return nil
 }
 
-// endings counts the renewals that ended at the shown expiry without extending it. ?2 are the
-// excused codes.
+// endings counts the renewals that ended at the shown expiry without extending it. ?2 are
+// the excused codes.
 var endings = `SELECT d.n, count(*),
 	count(*) FILTER (WHERE x.settled_at > coalesce((SELECT answered_at FROM sweep_reviews WHERE proxy_id = d.id), 0) AND NOT ` + isExcused + `),
 	max(x.settled_at) FILTER (WHERE NOT ` + isExcused + `), max(x.settled_at) FILTER (WHERE ` + isExcused + `),

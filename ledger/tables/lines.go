@@ -1,4 +1,4 @@
-// The lines of renewals: claims and outcomes.
+// The lines of renewals: which proxies are reserved, and the outcomes.
 
 package tables
 
@@ -13,7 +13,7 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// RenewalLine is one proxy of a renewal operation. Cents are gross.
+// RenewalLine is one proxy of a renewal. Amounts are gross, in cents.
 type RenewalLine struct {
 	ProxyID           string         `json:"proxy_id" doc:"The provider's id of the proxy."`
 	State             fact.LineState `json:"state" doc:"The state."`
@@ -23,7 +23,7 @@ type RenewalLine struct {
 	DurationDays      int64          `json:"duration_days" doc:"The duration in days, a multiple of 30."`
 }
 
-// Lines lists a renewal's lines in the order of their proxy ids.
+// Lines lists the lines of a renewal, ordered by proxy ID.
 func (l *Operations) Lines(ctx context.Context, operationID string) ([]RenewalLine, error) {
 	return sqlite.Collect(l.query(ctx, RenewalLines, operationID), ScanRenewalLine)
 }
@@ -41,7 +41,7 @@ func ScanRenewalLine(s sqlite.Scanner) (x RenewalLine, err error) {
 	return x, err
 }
 
-// DeliveredBy returns the order operation that delivered a proxy, "" if unknown.
+// DeliveredBy returns the order operation that delivered a proxy, or "" if it is unknown.
 func (l *Operations) DeliveredBy(ctx context.Context, proxyID string) (operation string, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT operation FROM delivered WHERE proxy_id = ?`, proxyID).Scan(&operation)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -50,8 +50,8 @@ func (l *Operations) DeliveredBy(ctx context.Context, proxyID string) (operation
 	return operation, err
 }
 
-// Deliverers returns the order operations that delivered proxies, by proxy. A proxy without
-// a known delivery has no entry.
+// Deliverers maps each proxy to the order operation that delivered it. Proxies without a
+// known delivery have no entry.
 func (l *Operations) Deliverers(ctx context.Context, proxyIDs []string) (map[string]string, error) {
 	ids, err := json.Marshal(proxyIDs)
 	if err != nil {
@@ -66,9 +66,9 @@ func (l *Operations) Deliverers(ctx context.Context, proxyIDs []string) (map[str
 	})
 }
 
-// NamedBefore lists up to limit operations that bought a proxy, or were to renew it, and
-// were accepted before an operation, the newest first. The zero operation comes after all
-// others.
+// NamedBefore lists up to limit operations that bought or renewed a proxy (or were to renew
+// it) and were accepted before operation o, newest first. A zero o starts with the newest
+// operation.
 func (l *Operations) NamedBefore(ctx context.Context, proxyID string, o fact.Operation, limit int) ([]fact.Operation, error) {
 	before := int64(1 << 62)
 	if o.ID != "" {
@@ -79,22 +79,24 @@ func (l *Operations) NamedBefore(ctx context.Context, proxyID string, o fact.Ope
 		ORDER BY accepted_at DESC, id DESC LIMIT +?4`, proxyID, before, o.ID, limit), ScanOperation)
 }
 
-// NamedAfter is NamedBefore for operations accepted after an operation, the oldest first.
+// NamedAfter is NamedBefore in the other direction: operations accepted after o, oldest
+// first.
 func (l *Operations) NamedAfter(ctx context.Context, proxyID string, o fact.Operation, limit int) ([]fact.Operation, error) {
 	return sqlite.Collect(l.query(ctx, `SELECT `+OperationColumns+` FROM operations WHERE (accepted_at, id) > (?2, ?3)
 		AND id IN (SELECT operation FROM lines WHERE proxy_id = ?1 UNION SELECT operation FROM delivered WHERE proxy_id = ?1)
 		ORDER BY accepted_at, id LIMIT +?4`, proxyID, sqlite.Micros(o.AcceptedAt), o.ID, limit), ScanOperation)
 }
 
-// Claimant is Tx.Claimant for readers.
+// Claimant returns the operation that has reserved the proxy for a renewal, or "".
 func (l *Operations) Claimant(ctx context.Context, proxyID string) (string, error) {
 	return ScanClaimant(l.read.QueryRowContext(ctx, ClaimantQuery, proxyID))
 }
 
-// ClaimantQuery selects the operation that has reserved a proxy; ScanClaimant reads it.
+// ClaimantQuery selects the operation that has reserved a proxy; ScanClaimant reads the
+// row.
 const ClaimantQuery = `SELECT operation FROM lines WHERE proxy_id = ? AND claim = 1`
 
-// ScanClaimant reads the row of ClaimantQuery, "" if there is none.
+// ScanClaimant reads the row of ClaimantQuery; "" if there is no row.
 func ScanClaimant(row sqlite.Scanner) (operation string, err error) {
 	err = row.Scan(&operation)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -103,25 +105,25 @@ func ScanClaimant(row sqlite.Scanner) (operation string, err error) {
 	return operation, err
 }
 
-// RenewedAt reports whether a renewal of the proxy already succeeded for the observed
-// expiry. A second one would pay for the same days again.
+// RenewedAt reports whether a renewal for this expiry of the proxy succeeded. A second
+// renewal would pay for the same days again.
 func (l *Fleet) RenewedAt(ctx context.Context, proxyID string, expiresAt time.Time) (bool, error) {
 	return sqlite.Found(l.read.QueryRowContext(ctx, `SELECT `+renewedAt+` FROM (SELECT ? AS id, ? AS shown) d`, proxyID, sqlite.Micros(expiresAt)))
 }
 
-// IsNoMove ends the SQL form of fact.SameExpiry: abs(a - b) + isNoMove.
+// IsNoMove completes fact.SameExpiry in SQL: abs(a - b) + IsNoMove.
 const IsNoMove = ` < 86400000000 `
 
 // SettledSince reports whether a renewal of the proxy settled, or an operator answered for
-// it, at or after an instant. Anything read before may show the old expiry.
+// it, at or after an instant. Data read before that may show the old expiry.
 func (l *Operations) SettledSince(ctx context.Context, proxyID string, at time.Time) (bool, error) {
 	return sqlite.Found(l.read.QueryRowContext(ctx, `SELECT count(*) FROM lines WHERE proxy_id = ? AND settled_at >= ?`, proxyID, sqlite.Micros(at)))
 }
 
-// atExpiry is the SQL condition that line x ended at this expiry of its proxy. If the line
-// recorded the expiry it pays for, the two are compared. Any other line is judged by its
-// time: it settled after the last success and within 30 days of the expiry. A renewal
-// extends an expiry by at least that. A schedule's window and the clock skew do not matter.
+// atExpiry is the SQL condition that line x ended at the given expiry of its proxy. If the
+// line recorded the expiry that it pays for, the two are compared. Otherwise the line's
+// time decides: it settled after the last success and at most 30 days before the expiry,
+// the shortest extension. The schedule's window and clock skew play no part.
 func atExpiry(expiry string) string {
 	const leastMove = `2592000000000` // 30 days in microseconds
 	return `CASE WHEN x.observed_expires_at IS NOT NULL THEN abs(x.observed_expires_at - ` + expiry + `)` + IsNoMove + `
@@ -129,7 +131,7 @@ func atExpiry(expiry string) string {
 			WHERE y.proxy_id = x.proxy_id AND y.state IN ('succeeded', 'charged')), 0)) END`
 }
 
-// Claimed returns the set of proxies that an operation holds the claim to renew.
+// Claimed returns the proxies that are reserved by an operation.
 func (l *Operations) Claimed(ctx context.Context) (map[string]bool, error) {
 	return l.proxySet(ctx, `SELECT proxy_id FROM lines WHERE claim = 1`)
 }
@@ -143,16 +145,15 @@ func (l *Operations) proxySet(ctx context.Context, query string) (map[string]boo
 	return set, err
 }
 
-// ClaimedInReview returns those of Claimed that need review: whether they were renewed is
-// unknown.
+// ClaimedInReview returns the reserved proxies whose renewal needs review.
 func (l *Operations) ClaimedInReview(ctx context.Context) (map[string]bool, error) {
 	return l.proxySet(ctx, `SELECT x.proxy_id FROM lines x CROSS JOIN operations o ON o.id = x.operation
 		WHERE x.claim = 1 AND (x.state = 'unresolved' OR o.state = 'review')`)
 }
 
-// ClaimedKinds returns one proxy, with the other fields empty, for each country, region,
-// line, type and protocol of which an operation is about to renew one. Attempts that may
-// have executed are left out: their outcome may take hours, or a review.
+// ClaimedKinds returns one proxy for each combination of country, region, line, type and
+// protocol for which a renewal is about to be sent; other fields are empty. It leaves out
+// renewals that may have been executed, because their outcome may take hours or a review.
 func (l *Operations) ClaimedKinds(ctx context.Context) ([]Proxy, error) {
 	return sqlite.Collect(l.query(ctx, `SELECT DISTINCT p.country_code, p.region, p.line_name, p.ip_type, p.protocol
 		FROM lines x CROSS JOIN operations o ON o.id = x.operation CROSS JOIN proxies p ON p.proxy_id = x.proxy_id
@@ -162,8 +163,8 @@ func (l *Operations) ClaimedKinds(ctx context.Context) ([]Proxy, error) {
 	})
 }
 
-// CountLines returns how many proxies a renewal is for, and for how many days; 0 for an
-// archived one.
+// CountLines returns the number of proxies of a renewal and the days it buys; 0 if it was
+// archived.
 func (l *Operations) CountLines(ctx context.Context, operationID string) (n, days int64, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT count(*), coalesce(max(duration_days), 0) FROM lines WHERE operation = ?`, operationID).Scan(&n, &days)
 	return n, days, err

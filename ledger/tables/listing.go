@@ -1,4 +1,4 @@
-// The position of the listing of proxies.
+// The progress of the listing of proxies.
 
 package tables
 
@@ -10,23 +10,24 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// Listing is the position of the listing of proxies. Like the proxies it is a cache: a
-// rebuilt ledger begins a new pass.
+// Listing is the progress of the listing of proxies. Like the proxies it is a cache: a
+// rebuilt ledger starts a new pass.
 type Listing struct {
-	Pass     int64     // the last pass begun
+	Pass     int64     // number of the last pass that was started
 	Began    time.Time // start of a pass in progress
-	Size     int       // of its pages; 0: no pass in progress
-	Token    string    // of its next page; "": the first
-	Finished time.Time // the last complete pass; zero: none yet
+	Size     int       // page size; 0: no pass in progress
+	Token    string    // token of the next page; "": the first page
+	Finished time.Time // end of the last complete pass; zero: none yet
 	Took     time.Duration
 
-	Nameless int // entries of the present pass whose id cannot be read
-	// Known counts the living proxies before the last complete pass. Lost counts those that
-	// it did not show readably. Retired proxies and those about to expire do not count.
+	Nameless int // entries of the current pass whose ID cannot be read
+	// Known is the number of living proxies before the last complete pass. Lost is how many
+	// of them the pass did not show, or showed unreadably. Retired proxies and those about
+	// to expire are not counted.
 	Known, Lost int
 }
 
-// Listing reads the listing's position; zero before the first pass.
+// Listing reads the progress of the listing; zero before the first pass.
 func (l *Fleet) Listing(ctx context.Context) (x Listing, err error) {
 	var began, finished, took int64
 	err = l.read.QueryRowContext(ctx, `SELECT pass, began_at, page_size, page_token, finished_at, took, nameless, known, lost FROM listing`).
@@ -44,8 +45,8 @@ func (l *Fleet) Listing(ctx context.Context) (x Listing, err error) {
 	return x, err
 }
 
-// LastSeen returns when a proxy was last read or listed, ignoring stale readings; zero if
-// there is none. It walks through all proxies.
+// LastSeen returns the time of the latest read or listing of any proxy, stale data
+// included; zero if no proxy was seen. It scans all proxies.
 func (l *Fleet) LastSeen(ctx context.Context) (time.Time, error) {
 	var at int64
 	err := l.read.QueryRowContext(ctx, `SELECT coalesce(max(seen_at), 0) FROM proxies`).Scan(&at)

@@ -1,5 +1,4 @@
-// Lists of operations for readers, page by page, the newest first: by state, kind, label,
-// schedule and time.
+// Pages of operations, newest first, filtered by state, kind, label, schedule and time.
 
 package tables
 
@@ -17,33 +16,33 @@ import (
 )
 
 const (
-	// LookedMost bounds the operations that one page looks through; for a label or a
+	// LookedMost limits the operations that one page looks through; for a label or a
 	// schedule, the commands.
 	LookedMost = 20_000
-	// wholeCommand is how many operations of one command a page takes beyond its limit.
+	// wholeCommand limits how far a page exceeds its limit to end with a whole command.
 	wholeCommand = 2_000
 )
 
-// OperationsQuery selects the operations of a list. An empty field excludes nothing.
+// OperationsQuery selects operations. Empty fields do not filter.
 type OperationsQuery struct {
 	State    fact.State
 	Kind     fact.Kind
-	Name     string // of a label, with its Value
+	Name     string // a label's name; Value is its value
 	Value    string
-	Schedule string    // whose sweeps planned it
-	From     time.Time // accepted at or after; with Schedule: the slot
-	Until    time.Time // and before
+	Schedule string    // only commands that this schedule planned
+	From     time.Time // accepted at or after; with Schedule: scheduled at or after
+	Until    time.Time // before this instant
 	Before   Cursor
 	Limit    int
 }
 
-// Cursor is where a page of a list ended, zero at the beginning.
+// Cursor is the end of a page; the zero Cursor is the start of the list.
 type Cursor struct {
 	at int64
-	id string // of a command, or the row of an operation
+	id string // a command ID, or the rowid of an operation
 }
 
-// String returns the cursor as in a URL; "" for zero.
+// String returns the cursor for use in a URL; "" for the zero cursor.
 func (c Cursor) String() string {
 	if c == (Cursor{}) {
 		return ""
@@ -51,7 +50,7 @@ func (c Cursor) String() string {
 	return strconv.FormatInt(c.at, 10) + "." + c.id
 }
 
-// CursorOf reads what String wrote; any other text is the beginning.
+// CursorOf parses the result of String. Any other text gives the zero cursor.
 func CursorOf(text string) Cursor {
 	at, id, ok := strings.Cut(text, ".")
 	us, err := strconv.ParseInt(at, 10, 64)
@@ -61,28 +60,27 @@ func CursorOf(text string) Cursor {
 	return Cursor{us, id}
 }
 
-// At returns the time at which a page ended.
+// At returns the time of the last entry of the page.
 func (c Cursor) At() time.Time { return sqlite.FromMicros(c.at) }
 
-// OperationsPage is a part of a list. Next is zero at the end. A page may have a Next and
-// fewer operations than asked for: then the limit of operations to look through was
-// reached.
+// OperationsPage is one page of a list. Next is zero after the last page. A page that has a
+// Next may still be short: the query looks through a limited number of operations.
 type OperationsPage struct {
 	Operations []fact.Operation
 	Next       Cursor
 }
 
-// way is a path through the operations, the newest first, by an index. The index key is an
-// instant and a tie-breaker: a row of operations, or a command's id.
+// way is the index by which a query reads operations, newest first. Its key is an instant
+// and a tie-breaker: an operation's rowid or a command ID.
 type way struct {
-	bound    string // query of the last key that a page looks through; "": every one matches
-	keys     string // query of the matching keys between two, and their ids
-	commands bool   // the keys are those of commands
+	bound    string // query for the last key that a page looks at; "": every key matches
+	keys     string // query for the matching keys between two keys, with their IDs
+	commands bool   // the keys are commands, not operations
 }
 
-// Parameters: ?1, ?2 the key before which a page begins, ?3 the first instant, ?4 state, ?5
-// kind, ?6 schedule, ?7, ?8 the label. In a bound, ?9 is how many it passes over. In keys,
-// ?9, ?10 is the last key and ?11 the limit.
+// Parameters: ?1, ?2 are the key before which a page starts, ?3 the first instant, ?4 the
+// state, ?5 the kind, ?6 the schedule, ?7, ?8 the label. In bound queries, ?9 is the number
+// of keys to pass over. In key queries, ?9, ?10 are the last key and ?11 is the limit.
 const (
 	listedKey  = ` AND (o.accepted_at, o.rowid) < (?1, CAST(?2 AS INTEGER)) AND o.accepted_at >= ?3`
 	listedLast = ` ORDER BY o.accepted_at DESC, o.rowid DESC LIMIT 1 OFFSET ?9`
@@ -119,7 +117,7 @@ const (
 		ORDER BY x.slot_at DESC, x.command_id DESC LIMIT +?11`
 )
 
-// way returns the path that looks through the fewest operations.
+// way returns the index by which the query looks through the fewest operations.
 func (q *OperationsQuery) way() way {
 	switch {
 	case q.Kind != "":
@@ -150,9 +148,9 @@ type listKey struct {
 	of string
 }
 
-// OperationsPage lists operations of a query, the newest first; for a schedule, the newest
-// slot first. For a label or a schedule a page ends with a whole command, unless that has
-// thousands of operations.
+// OperationsPage lists the operations that match a query, newest first; for a schedule, the
+// newest run first. For a label or a schedule a page ends with a whole command, unless that
+// command has thousands of operations.
 func (l *Operations) OperationsPage(ctx context.Context, q OperationsQuery) (p OperationsPage, err error) {
 	w := q.way()
 	first := q.Before
@@ -160,7 +158,7 @@ func (l *Operations) OperationsPage(ctx context.Context, q OperationsQuery) (p O
 		first = Cursor{1<<62 - 1, "9223372036854775807"}
 	}
 	if !q.Until.IsZero() && sqlite.Micros(q.Until) <= first.at {
-		first = Cursor{sqlite.Micros(q.Until), ""} // no id is before ""
+		first = Cursor{sqlite.Micros(q.Until), ""} // no ID sorts before ""
 	}
 	from := int64(0)
 	if !q.From.IsZero() {
@@ -194,7 +192,7 @@ func (l *Operations) OperationsPage(ctx context.Context, q OperationsQuery) (p O
 	return p, err
 }
 
-// addListed adds the operation of a key, or the operations of its command.
+// addListed adds the operation of a key, or all operations of the key's command.
 func (l *Operations) addListed(ctx context.Context, all []fact.Operation, w way, id string, state fact.State) ([]fact.Operation, error) {
 	if !w.commands {
 		o, err := l.Operation(ctx, id)

@@ -1,4 +1,4 @@
-// Metrics of a ledger: growing sums, ages and sizes.
+// Metrics of a ledger: counters, ages and sizes.
 
 package tables
 
@@ -12,15 +12,15 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// Spent is the charges and refunds of one kind of operation, in integer cents. Both only
-// grow, and the kinds together equal Balance's sums.
+// Spent is what operations of one kind were charged and refunded, in cents. Both amounts
+// only grow. Over all kinds they equal the sums of Balance.
 type Spent struct {
 	Kind          fact.Kind
 	ChargedCents  int64 // includes suspense
 	RefundedCents int64
 }
 
-// SpentByKind sums the books by kind of operation. Only renewals book to suspense.
+// SpentByKind sums the books by kind of operation. Only renewals use suspense.
 func (l *Metrics) SpentByKind(ctx context.Context) ([]Spent, error) {
 	orders, renewals := Spent{Kind: fact.KindOrder}, Spent{Kind: fact.KindRenewal}
 	err := l.read.QueryRowContext(ctx, `SELECT
@@ -32,15 +32,15 @@ func (l *Metrics) SpentByKind(ctx context.Context) ([]Spent, error) {
 	return []Spent{orders, renewals}, err
 }
 
-// NetSpentSince returns the charges since an instant less their refunds, in cents. The
-// whole quarter of an hour of the instant counts.
+// NetSpentSince returns the charges since an instant less their refunds, in cents. It
+// counts whole quarters of an hour, including the one that contains the instant.
 func (l *Metrics) NetSpentSince(ctx context.Context, since time.Time) (cents int64, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT max(coalesce(sum(cents), 0), 0) FROM net_charges WHERE quarter >= ?`, QuarterOf(sqlite.Micros(since))).Scan(&cents)
 	return cents, err
 }
 
-// OldestAmbiguous returns the time of the oldest attempt that may have executed, among
-// operations still being sent; nil if there is none.
+// OldestAmbiguous returns the time of the oldest attempt with an unknown outcome among
+// operations that are still being sent, or nil.
 func (l *Metrics) OldestAmbiguous(ctx context.Context) (*time.Time, error) {
 	var at sql.NullInt64
 	err := l.read.QueryRowContext(ctx, `SELECT min(first_ambiguous_at) FROM operations WHERE live = 1 AND ambiguous > 0 AND state IN ('sending', 'waiting')`).Scan(&at)
@@ -51,15 +51,15 @@ func (l *Metrics) OldestAmbiguous(ctx context.Context) (*time.Time, error) {
 	return &t, nil
 }
 
-// OldestLive returns the oldest operation that has not ended; sqlite.ErrNone if there is none.
+// OldestLive returns the oldest unfinished operation, or sqlite.ErrNone.
 func (l *Metrics) OldestLive(ctx context.Context) (id string, acceptedAt time.Time, err error) {
 	var at int64
 	err = l.read.QueryRowContext(ctx, `SELECT id, accepted_at FROM operations WHERE live = 1 ORDER BY accepted_at LIMIT 1`).Scan(&id, &at)
 	return id, sqlite.FromMicros(at), sqlite.NotFound(err)
 }
 
-// CountExpiring counts the listed proxies that expire before each of the instants, which
-// are in order. It reads each index entry once.
+// CountExpiring counts the listed proxies that expire before each of the given instants,
+// which must be ascending. It reads each index entry once.
 func (l *Metrics) CountExpiring(ctx context.Context, before []time.Time) ([]int64, error) {
 	counts := make([]int64, len(before))
 	from, sum := int64(math.MinInt64), int64(0)
@@ -75,14 +75,13 @@ func (l *Metrics) CountExpiring(ctx context.Context, before []time.Time) ([]int6
 	return counts, nil
 }
 
-// LastFinishedSlot returns the latest slot of a schedule whose sweep finished; sqlite.ErrNone
-// before the first.
+// LastFinishedSlot returns the latest run of a schedule that finished, or sqlite.ErrNone.
 func (l *Metrics) LastFinishedSlot(ctx context.Context, schedule string) (Slot, error) {
 	return sqlite.One(ScanSlot, l.read.QueryRowContext(ctx, `SELECT `+SlotColumns+` FROM slots WHERE schedule = ? AND state = 'finished' ORDER BY slot_at DESC LIMIT 1`, schedule))
 }
 
-// PlannedSums returns how many proxies a slot's plan found due, and its estimate. It
-// returns sqlite.ErrNone if the slot was not planned, or its row was archived.
+// PlannedSums returns how many proxies a run found due and the estimated cost of its plan.
+// It returns sqlite.ErrNone if the run has no plan or its row was archived.
 func (l *Sweeps) PlannedSums(ctx context.Context, slot Slot) (due int64, cost fact.Sum, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT coalesce(data ->> '$.due', 0), coalesce(data ->> '$.estimate_cents', 0),
 		coalesce(data ->> '$.unknown_price', (SELECT sum(value ->> '$.unknown_price') FROM json_each(data, '$.planned')), 0)

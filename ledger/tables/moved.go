@@ -9,22 +9,22 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// Moved is a proxy whose expiry moved without a renewal in this ledger.
+// Moved is a proxy whose expiry changed without a renewal in this ledger.
 type Moved struct {
 	ProxyID     string
-	Before, Now time.Time     // of the first such move, and of the last
-	By          time.Duration // sum of all moves
+	Before, Now time.Time     // expiry before the first such change, and after the last
+	By          time.Duration // sum of all changes
 	SeenAt      time.Time
 }
 
-// movedMost bounds how many are returned at once.
+// movedMost limits how many proxies MovedOutside returns.
 const movedMost = 1000
 
-// MovedOutside lists the proxies whose expiry moved without a renewal in this ledger, by
-// id, until ForgetMoved. Every read of a proxy can notice a move. A read less than an hour
-// after a renewal may show the old expiry and is no move. A renewal explains a move if it
-// paid, or was sent and has no answer yet. A failed, skipped or uncharged renewal explains
-// none. A file not yet migrated has no moves.
+// MovedOutside lists the proxies whose expiry changed without a renewal in this ledger, by
+// ID, until ForgetMoved is called. Any read of a proxy can find a change. A read within an
+// hour after a renewal may still show the old expiry and does not count. A renewal explains
+// a change if it was paid, or was sent and has no answer yet; a failed, skipped or
+// uncharged renewal does not. Files that are not migrated return none.
 func (l *Fleet) MovedOutside(ctx context.Context) (all []Moved, err error) {
 	err = sqlite.IfMade(ctx, l.read, "moves", func() error {
 		all, err = l.movedOutside(ctx)

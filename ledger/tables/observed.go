@@ -1,4 +1,4 @@
-// Expiries as last seen, and renewals that paid for them.
+// Expiries as last read, and the renewals that paid for them.
 
 package tables
 
@@ -12,14 +12,15 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// SeenExpiry selects a proxy's last seen expiry. It finds nothing if a renewal has settled
-// since, if the proxy is stale, or if it is unlisted and was not read since.
+// SeenExpiry selects the expiry of a proxy as last read. It selects no row if the proxy
+// must be read again: a renewal has settled since, the data is marked stale, or the proxy
+// is unlisted and was not read since.
 const SeenExpiry = `SELECT expires_at FROM proxies p WHERE proxy_id = ? AND seen_at > 0 AND gone = 0
 	AND (unlisted_at IS NULL OR seen_at > unlisted_at)
 	AND NOT EXISTS (SELECT 1 FROM lines l WHERE l.proxy_id = p.proxy_id AND l.settled_at >= p.seen_at
 		AND (l.state = 'succeeded' OR l.state = 'charged' OR l.state = 'unresolved'))`
 
-// ScanExpiry reads the row of SeenExpiry. known is false if there is none.
+// ScanExpiry reads the row of SeenExpiry. known is false if there is no row.
 func ScanExpiry(s sqlite.Scanner) (expires *time.Time, known bool, err error) {
 	var at sql.NullInt64
 	err = s.Scan(&at)
@@ -29,15 +30,15 @@ func ScanExpiry(s sqlite.Scanner) (expires *time.Time, known bool, err error) {
 	return sqlite.Instant(at), err == nil, err
 }
 
-// SeenExpiry returns a proxy's expiry as the provider last showed it; nil for a proxy that
-// never expires. known is false if the proxy must be read again: it was not seen, or a
+// SeenExpiry returns the expiry of a proxy as last read; nil for a proxy that never
+// expires. known is false if the proxy must be read again, because it was never read or a
 // renewal has settled since.
 func (l *Fleet) SeenExpiry(ctx context.Context, proxyID string) (expires *time.Time, known bool, err error) {
 	return ScanExpiry(l.read.QueryRowContext(ctx, SeenExpiry, proxyID))
 }
 
-// LastRenewal returns a proxy's latest renewal that succeeded, or that an operator answered
-// as charged; sqlite.ErrNone if there is none.
+// LastRenewal returns the latest renewal of a proxy that succeeded or that an operator
+// answered as charged, or sqlite.ErrNone.
 func (l *Fleet) LastRenewal(ctx context.Context, proxyID string) (fact.Renewal, error) {
 	return sqlite.One(scanRenewal, l.read.QueryRowContext(ctx, `SELECT r.observed_expires_at, r.duration_days, r.settled_at
 		FROM (SELECT ? AS id) d CROSS JOIN lines r ON r.proxy_id = d.id AND r.operation = `+lastRenewal, proxyID))
@@ -51,17 +52,17 @@ func scanRenewal(s sqlite.Scanner) (r fact.Renewal, err error) {
 	return r, err
 }
 
-// ShowsWithin is how long the provider's reads may show a proxy as it was before a
-// successful renewal.
+// ShowsWithin is how long after a successful renewal the provider may still show the old
+// expiry.
 const ShowsWithin = time.Hour
 
-// FreshFor is how old a listing, or a read of a proxy, may be when it is used to plan or
-// pay.
+// FreshFor is the maximum age of a listing, or of a read proxy, for planning and paying.
 const FreshFor = 10 * time.Minute
 
-// PaidFor reports whether a proxy that shows this expiry has been paid for. A renewal for
-// this very expiry always counts, and behind is nil. A renewal that settled within
-// ShowsWithin and that the expiry does not show counts too, and is returned as behind.
+// PaidFor reports whether the shown expiry of a proxy has been paid for. A successful
+// renewal for this expiry counts; then behind is nil. A renewal that settled less than
+// ShowsWithin ago and that the shown expiry does not reflect yet counts too, and is
+// returned as behind.
 func (l *Fleet) PaidFor(ctx context.Context, proxyID string, expiresAt, now time.Time) (paid bool, behind *fact.Renewal, err error) {
 	if paid, err = l.RenewedAt(ctx, proxyID, expiresAt); err != nil || paid {
 		return paid, nil, err
@@ -76,15 +77,15 @@ func (l *Fleet) PaidFor(ctx context.Context, proxyID string, expiresAt, now time
 	return true, &last, nil
 }
 
-// mayNotShow reports whether a read that shows this expiry may predate the renewal. The
-// renewal settled within the time that reads may lag, and the expiry is not later by nearly
-// the days paid for.
+// mayNotShow reports whether a read that shows this expiry may be older than the renewal:
+// the renewal settled less than ShowsWithin ago, and the shown expiry is not later by about
+// the days that were bought.
 func mayNotShow(r fact.Renewal, expires, now time.Time) bool {
 	if now.Sub(r.SettledAt) >= ShowsWithin {
 		return false
 	}
 	bought := time.Duration(r.DurationDays) * 24 * time.Hour
-	before := r.SettledAt // the earliest expiry of a proxy that was alive then
+	before := r.SettledAt // the earliest possible expiry of a proxy that was alive then
 	if r.ObservedExpiresAt != nil {
 		before = *r.ObservedExpiresAt
 	}

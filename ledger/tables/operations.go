@@ -1,4 +1,4 @@
-// Operations and commands in their present state.
+// The present state of operations and commands.
 
 package tables
 
@@ -33,38 +33,38 @@ func ScanOperation(s sqlite.Scanner) (fact.Operation, error) {
 	return o, err
 }
 
-// Operation reads one operation; sqlite.ErrNone for an unknown id.
+// Operation reads one operation, or sqlite.ErrNone.
 func (l *Operations) Operation(ctx context.Context, id string) (fact.Operation, error) {
 	return sqlite.One(ScanOperation, l.read.QueryRowContext(ctx, `SELECT `+OperationColumns+` FROM operations WHERE id = ?`, id))
 }
 
 // OperationsOfCommand lists a command's operations in the order of acceptance. Its
-// parameters are the bounds of their ids, and the command's id.
+// parameters are the bounds of the operation IDs and the command ID.
 const OperationsOfCommand = `SELECT ` + OperationColumns + ` FROM operations
 	WHERE id > ? AND id < ? AND command_id = ? ORDER BY accepted_at, chunk, generation`
 
-// OperationsOf lists a command's operations in the order of acceptance. Their ids begin
-// with the command's, so the primary key finds them.
+// OperationsOf lists a command's operations in the order of acceptance. Operation IDs start
+// with the command ID, so the primary key is used.
 func (l *Operations) OperationsOf(ctx context.Context, commandID string) ([]fact.Operation, error) {
 	return sqlite.Collect(l.query(ctx, OperationsOfCommand, commandID+"/", commandID+"0", commandID), ScanOperation)
 }
 
-// OperationsIn lists up to limit unfinished operations in a state, the oldest first.
+// OperationsIn lists up to limit unfinished operations in a state, oldest first.
 func (l *Operations) OperationsIn(ctx context.Context, state fact.State, limit int) ([]fact.Operation, error) {
 	return sqlite.Collect(l.query(ctx, `SELECT `+OperationColumns+` FROM operations WHERE state = +? AND live = 1 ORDER BY accepted_at, id LIMIT +?`,
 		string(state), limit), ScanOperation)
 }
 
-// Left selects a page of the operations that an earlier run left in a state: those present
-// at a row of the journal, the oldest first.
+// Left selects a page of unfinished operations that were in a state when this run started,
+// oldest first.
 type Left struct {
 	State fact.State     // sending or accepted
-	Until int64          // a row of the journal; operations that reached the state later are this run's
+	Until int64          // the last row before this run; operations that reached the state later belong to this run
 	After fact.Operation // the last operation of the previous page; zero for the first page
 	Limit int
 }
 
-// Left reads a page of what an earlier run left.
+// Left reads a page of the operations that an earlier run left unfinished.
 func (l *Operations) Left(ctx context.Context, x Left) ([]fact.Operation, error) {
 	since := int64(0)
 	if x.After.ID != "" {
@@ -75,24 +75,24 @@ func (l *Operations) Left(ctx context.Context, x Left) ([]fact.Operation, error)
 		ORDER BY accepted_at, id LIMIT +?5`, string(x.State), since, x.After.ID, x.Until, x.Limit), ScanOperation)
 }
 
-// Due lists unfinished operations of a kind and state whose time has come, the longest due
-// first. Kinds are queried separately: a paused kind with many due operations does not hide
-// another.
+// Due lists unfinished operations of one kind and state whose next attempt is due, longest
+// due first. Kinds are queried separately, so that a paused kind with many due operations
+// does not hide another kind.
 func (l *Operations) Due(ctx context.Context, state fact.State, kind fact.Kind, now time.Time, limit int) ([]fact.Operation, error) {
 	return sqlite.Collect(l.query(ctx, `SELECT `+OperationColumns+` FROM operations
 		WHERE kind = +? AND state = +? AND live = 1 AND next_at IS NOT NULL AND next_at <= ?
 		ORDER BY next_at, id LIMIT +?`, string(kind), string(state), sqlite.Micros(now), limit), ScanOperation)
 }
 
-// AnyDue reports whether any operation is due, of any kind and state.
+// AnyDue reports whether any operation is due.
 func (l *Operations) AnyDue(ctx context.Context, now time.Time) (due bool, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM operations
 		WHERE live = 1 AND next_at IS NOT NULL AND next_at <= ?)`, sqlite.Micros(now)).Scan(&due)
 	return due, err
 }
 
-// NextAfter returns the earliest instant after now at which an operation comes due; nil if
-// there is none.
+// NextAfter returns the earliest instant after now at which an operation becomes due, or
+// nil.
 func (l *Operations) NextAfter(ctx context.Context, now time.Time) (*time.Time, error) {
 	var us sql.NullInt64
 	err := l.read.QueryRowContext(ctx, `SELECT min(next_at) FROM operations
@@ -100,14 +100,14 @@ func (l *Operations) NextAfter(ctx context.Context, now time.Time) (*time.Time, 
 	return sqlite.Instant(us), err
 }
 
-// Unfinished lists up to limit operations that have not ended, the newest first, as a
-// status shows them.
+// Unfinished lists up to limit unfinished operations, newest first.
 func (l *Operations) Unfinished(ctx context.Context, limit int) ([]fact.Operation, error) {
 	return sqlite.Collect(l.query(ctx, `SELECT `+OperationColumns+` FROM operations
 		WHERE live = 1 ORDER BY accepted_at DESC, id LIMIT +?`, limit), ScanOperation)
 }
 
-// StateCounts returns the number of operations in each state, without empty states.
+// StateCounts returns the number of operations in each state. States without operations are
+// left out.
 func (l *Operations) StateCounts(ctx context.Context) (counts map[fact.State]int64, err error) {
 	counts = make(map[fact.State]int64)
 	_, err = sqlite.Collect(l.query(ctx, `SELECT state, n FROM state_counts WHERE n > 0`), func(s sqlite.Scanner) (struct{}, error) {
@@ -137,25 +137,25 @@ func scanCommand(s sqlite.Scanner) (Command, error) {
 	return c, err
 }
 
-// Command reads an accepted command; sqlite.ErrNone for an unused id.
+// Command reads an accepted command, or sqlite.ErrNone.
 func (l *Operations) Command(ctx context.Context, id string) (Command, error) {
 	return sqlite.One(scanCommand, l.read.QueryRowContext(ctx, `SELECT id, kind, content_hash, accepted_seq, accepted_at FROM commands WHERE id = ?`, id))
 }
 
-// Known is what the ledger holds under a command's id: the accepted content, and the
-// content refused last before that; "" for neither.
+// Known is what the ledger holds for a command ID: the hash of the accepted content, and of
+// the content that was refused last before the acceptance; "" if there is none.
 type Known struct {
 	Kind         fact.Kind
 	AcceptedHash string
 	RefusedHash  string
 }
 
-// KnownCommand selects the fields of Known for a command ID.
+// KnownCommand selects the fields of Known by command ID.
 const KnownCommand = `SELECT coalesce(c.kind, ''), coalesce(c.content_hash, ''), coalesce(r.content_hash, '')
 	FROM (SELECT ? AS id) x LEFT JOIN commands c ON c.id = x.id LEFT JOIN rejections r ON r.id = x.id`
 
 // Acceptance reads the fact that accepted a command, with its whole content. An archived
-// fact is read as by Rows.
+// fact is read from its archive.
 func (l *Operations) Acceptance(ctx context.Context, commandID string) (fact.CommandAccepted, error) {
 	var fact fact.CommandAccepted
 	var data string
@@ -178,7 +178,7 @@ func (l *Operations) Acceptance(ctx context.Context, commandID string) (fact.Com
 	return fact, nil
 }
 
-// Sent reads the operation.sending fact in a journal row: key, body and time.
+// Sent reads the operation.sending fact in a journal row: the key, the body and the time.
 func (l *Operations) Sent(ctx context.Context, seq int64) (fact.OperationSending, error) {
 	var fact fact.OperationSending
 	row, err := l.journal.Row(ctx, seq)
@@ -191,14 +191,15 @@ func (l *Operations) Sent(ctx context.Context, seq int64) (fact.OperationSending
 	return fact, nil
 }
 
-// Rejection is a command that was refused before it was accepted.
+// Rejection is a command that was refused on arrival.
 type Rejection struct {
 	ContentHash, Code, Reason string
 	At                        time.Time
 	CommandID                 string // set by Rejections
 }
 
-// Rejections lists commands refused since an instant and never accepted, the newest first.
+// Rejections lists up to limit commands that were refused since an instant and not accepted
+// afterwards, newest first.
 func (l *Operations) Rejections(ctx context.Context, since time.Time, limit int) ([]Rejection, error) {
 	return sqlite.Collect(l.query(ctx, `SELECT id, content_hash, code, reason, rejected_at FROM rejections r
 		WHERE rejected_at >= ? AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = r.id) ORDER BY rejected_at DESC, id LIMIT +?`, sqlite.Micros(since), limit), func(s sqlite.Scanner) (r Rejection, err error) {
@@ -216,7 +217,7 @@ func (l *Operations) CountRefused(ctx context.Context, since time.Time) (n int64
 	return n, err
 }
 
-// Rejection reads why the command was refused; sqlite.ErrNone if it was not.
+// Rejection reads why a command was refused, or sqlite.ErrNone.
 func (l *Operations) Rejection(ctx context.Context, commandID string) (Rejection, error) {
 	var r Rejection
 	var at int64
@@ -227,7 +228,7 @@ func (l *Operations) Rejection(ctx context.Context, commandID string) (Rejection
 }
 
 // CommandEnded reports whether a command was refused, or was accepted and has nothing in
-// progress. Published again it would be absorbed and do nothing.
+// progress. If it is published again, nothing is done.
 func (l *Operations) CommandEnded(ctx context.Context, id string) (ended bool, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT (EXISTS (SELECT 1 FROM commands WHERE id = ?1)
 		OR EXISTS (SELECT 1 FROM rejections WHERE id = ?1)) AND NOT EXISTS (

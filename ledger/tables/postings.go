@@ -16,7 +16,7 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// Posting is one side of a double entry, as v_postings shows it. The postings of one fact
+// Posting is one side of a double entry, as in the view v_postings. The postings of a fact
 // sum to zero.
 type Posting struct {
 	Seq         int64     `json:"seq"`
@@ -30,9 +30,9 @@ type Posting struct {
 	Hand
 }
 
-// Hand says who booked something by hand, and why. It is empty for bookings that follow
-// from the provider's answers. User is the user who asked for it (see UserOf). CorrectsSeq
-// is the row that it takes back or corrects.
+// Hand says who booked an entry by hand, and why. It is empty for entries that follow from
+// the provider's replies. User is the NATS user who asked for it (see UserOf). CorrectsSeq
+// is the row that the entry takes back or corrects.
 type Hand struct {
 	By          string `json:"by,omitempty"`
 	Reason      string `json:"reason,omitempty"`
@@ -44,7 +44,7 @@ type Hand struct {
 const handOf = `coalesce((SELECT j.data FROM journal j WHERE j.seq = v.seq AND j.data ->> '$.by' <> ''),
 	(SELECT a.data FROM archived a WHERE a.seq = v.seq AND a.data ->> '$.by' <> ''), '')`
 
-// Postings lists up to limit postings from a journal sequence on, like EachPosting.
+// Postings is EachPosting, collected in a slice.
 func (l *Money) Postings(ctx context.Context, from int64, limit int) (all []Posting, err error) {
 	_, err = l.EachPosting(ctx, from, limit, func(p Posting) error {
 		all = append(all, p)
@@ -53,9 +53,9 @@ func (l *Money) Postings(ctx context.Context, from int64, limit int) (all []Post
 	return all, err
 }
 
-// EachPosting calls yield for up to limit postings, from a journal sequence on. The
-// postings of one fact sum to zero and stay together; the first fact is included whatever
-// its size. next is the sequence of the first fact left out, 0 at the end.
+// EachPosting calls yield for up to limit postings, starting at a journal sequence. All
+// postings of a fact stay together, even if the first fact alone exceeds limit. next is the
+// sequence to continue with; 0 at the end.
 func (l *Money) EachPosting(ctx context.Context, from int64, limit int, yield func(Posting) error) (next int64, err error) {
 	n := 0
 	var ofFact []Posting
@@ -104,12 +104,12 @@ func scanPosting(s sqlite.Scanner) (p Posting, err error) {
 	return p, err
 }
 
-// Kinds are the kinds of entries.
+// Kinds are the kinds of ledger entries.
 var Kinds = []string{"charge", "refund", "suspense", "resolution", "funding", "external"}
 
-// PostingsBefore lists the postings of up to limit rows before a journal sequence that
-// booked a kind, "" for any, the newest first; 0 begins with the newest. next is where the
-// next page begins, 0 at the end.
+// PostingsBefore lists the postings of up to limit rows before a journal sequence, newest
+// first. kind filters by kind of entry; "" is any. A sequence of 0 starts with the newest
+// row. next is where the next page starts; 0 at the end.
 func (l *Money) PostingsBefore(ctx context.Context, kind string, before int64, limit int) (all []Posting, next int64, err error) {
 	if before <= 0 {
 		before = 1 << 62
@@ -136,9 +136,9 @@ func (l *Money) PostingsBefore(ctx context.Context, kind string, before int64, l
 	return all, next, err
 }
 
-// WalletsAfter returns the wallet by the books after each of the rows, which are in
-// descending order, in cents. It looks through at most the newest lookedMost entries and
-// leaves out earlier rows.
+// WalletsAfter returns the ledger's wallet balance, in cents, after each of the given rows.
+// The rows must be in descending order. It looks through at most the newest LookedMost
+// entries and leaves out older rows.
 func (l *Money) WalletsAfter(ctx context.Context, seqs []int64) (map[int64]int64, error) {
 	tx, err := l.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
@@ -163,7 +163,7 @@ func (l *Money) WalletsAfter(ctx context.Context, seqs []int64) (map[int64]int64
 	return after, nil
 }
 
-// KindTotal is the total that entries of a kind moved from one account to another.
+// KindTotal is the sum of the entries of one kind from one ledger account to another.
 type KindTotal struct {
 	Debit, Credit string
 	Cents         int64
@@ -177,7 +177,7 @@ func (l *Money) TotalsOf(ctx context.Context, kind string) ([]KindTotal, error) 
 	})
 }
 
-// PostingsOf lists the postings of some journal rows, in their order.
+// PostingsOf lists the postings of the given journal rows, in their order.
 func (l *Money) PostingsOf(ctx context.Context, seqs []int64) (all []Posting, err error) {
 	for _, seq := range seqs {
 		err := sqlite.Each(l.query(ctx, `SELECT `+postingColumns+` FROM v_postings v WHERE seq = ? ORDER BY n, amount_cents DESC`, seq), func(s sqlite.Scanner) error {
@@ -192,7 +192,7 @@ func (l *Money) PostingsOf(ctx context.Context, seqs []int64) (all []Posting, er
 	return all, nil
 }
 
-// Corrects returns the row that this one takes back or corrects, "" for none.
+// Corrects returns the row that the entry takes back or corrects, or "".
 func (h Hand) Corrects() string {
 	if h.CorrectsSeq == 0 {
 		return ""

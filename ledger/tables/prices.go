@@ -1,5 +1,5 @@
-// Costs of past renewals, from which the next one is estimated. A line that failed and was
-// refunded, or is unresolved, names its price like a paid one.
+// Prices of past renewals, from which the next one is estimated. A failed and refunded
+// line, or an unresolved one, shows a price just as a paid line does.
 
 package tables
 
@@ -17,23 +17,22 @@ import (
 )
 
 const (
-	// priceOf is the price that line x names, in SQL. For a line that an operator answered
-	// it is the net of the answer and its corrections: an amount booked in suspense and
-	// taken back is no price. For a renewal that succeeded it is the net, unless all of it
-	// came back.
+	// priceOf is the price that line x shows, in SQL. For a line that an operator answered
+	// it is the net amount after corrections, because an amount that was taken back was no
+	// price. For a successful line it is the net amount, unless everything was refunded.
 	priceOf = `CASE WHEN x.state = 'charged' OR x.state = 'succeeded' AND x.charged_cents > x.refunded_cents THEN x.charged_cents - x.refunded_cents ELSE x.charged_cents END`
-	// priced is the SQL condition that line x names its price.
+	// priced is the SQL condition that line x shows its price.
 	priced = priceOf + ` > 0 AND (x.state = 'succeeded' OR x.state = 'charged' OR x.state = 'failed' OR x.state = 'unresolved')`
 )
 
-// Paid is the cost of a renewal, in cents, the days it bought, and when. The zero value
-// means that no renewal has named a price.
+// Paid is the price of a renewal in cents, the days it bought, and when it settled. The
+// zero value means that no price is known.
 type Paid struct {
 	Cents, Days int64
 	At          time.Time
 }
 
-// For returns the cost of so many days at the same price.
+// For returns the price of another number of days at the same rate.
 func (p Paid) For(days int64) fact.Cents {
 	if p.Days == 0 {
 		return fact.Cents{}
@@ -41,7 +40,7 @@ func (p Paid) For(days int64) fact.Cents {
 	return fact.Known(fact.ScalePrice(p.Cents, p.Days, days))
 }
 
-// Newest returns the later of two: a price that rose applies to all proxies of its kind.
+// Newest returns the later price: a price increase applies to all proxies of a kind.
 func (p Paid) Newest(o Paid) Paid {
 	if o.At.After(p.At) {
 		return o
@@ -56,17 +55,16 @@ func scanPaid(s sqlite.Scanner) (p Paid, err error) {
 	return p, err
 }
 
-// PaidPerDay returns the last cost of renewing this proxy.
+// PaidPerDay returns the price last paid to renew this proxy.
 func (l *Fleet) PaidPerDay(ctx context.Context, proxyID string) (Paid, error) {
 	return paidOrNone(l.read.QueryRowContext(ctx, `SELECT `+priceOf+`, x.duration_days, x.settled_at FROM lines x
 		WHERE x.proxy_id = ? AND `+priced+` ORDER BY x.settled_at DESC LIMIT 1`, proxyID))
 }
 
-// LastPaid returns the cost of the last renewal of any proxy of the same country, region,
-// line, type and protocol. Offers may differ in any of these, and each has its price. It
-// searches the last 500,000 facts, the newest transfers first; in a large account the first
-// few give the price. A correction makes an old renewal no newer; its condition names p, so
-// that it is checked last.
+// LastPaid returns the price last paid for any proxy of the same country, region, line,
+// type and protocol, because each combination may have its own price. It searches the last
+// 500,000 facts, newest first; in a large account the first few suffice. A correction does
+// not make an old renewal newer; that condition names p so that it is checked last.
 func (l *Fleet) LastPaid(ctx context.Context, like Proxy) (Paid, error) {
 	return paidOrNone(l.read.QueryRowContext(ctx, `SELECT `+priceOf+`, x.duration_days, x.settled_at
 		FROM transfers t CROSS JOIN lines x ON x.operation = t.operation AND x.proxy_id = t.proxy_id CROSS JOIN proxies p ON p.proxy_id = t.proxy_id
@@ -86,7 +84,7 @@ func paidOrNone(row sqlite.Scanner) (Paid, error) {
 	return p, err
 }
 
-// LastPrice returns the newer of the last costs of this proxy and of its kind.
+// LastPrice returns the newer of the prices last paid for this proxy and for its kind.
 func (l *Fleet) LastPrice(ctx context.Context, proxyID string) (Paid, error) {
 	own, err := l.PaidPerDay(ctx, proxyID)
 	if err != nil {
@@ -103,8 +101,8 @@ func (l *Fleet) LastPrice(ctx context.Context, proxyID string) (Paid, error) {
 	return own.Newest(kind), err
 }
 
-// DearestLine returns the highest price that a line of the command has named, 0 if none
-// has. With like it considers only lines of that proxy's kind.
+// DearestLine returns the highest price that a line of the command has shown, or 0. With
+// like, it considers only proxies of the same kind.
 func (l *Fleet) DearestLine(ctx context.Context, commandID string, like *Proxy) (most int64, err error) {
 	query, args := `SELECT coalesce(max(x.charged_cents), 0) FROM operations o CROSS JOIN lines x ON x.operation = o.id WHERE o.command_id = ?`, []any{commandID}
 	if like != nil {
@@ -118,9 +116,9 @@ func (l *Fleet) DearestLine(ctx context.Context, commandID string, like *Proxy) 
 // dearestOf is how many of the latest bookings Dearest reads.
 const dearestOf = 2000
 
-// Dearest returns the highest cost in cents of renewing one proxy for the given number of
-// days, over all recently paid prices. Without a paid price it uses any price that a line
-// has named; 0 if none has.
+// Dearest returns the highest recent price, in cents, of renewing one proxy for the given
+// number of days. If no renewal was paid recently it uses any price that a line has shown,
+// or 0.
 func (l *Money) Dearest(ctx context.Context, days int64) (most int64, err error) {
 	var named int64
 	err = sqlite.Each(l.query(ctx, `SELECT `+priceOf+`, x.duration_days, x.state IN ('succeeded', 'charged')
@@ -138,7 +136,7 @@ func (l *Money) Dearest(ctx context.Context, days int64) (most int64, err error)
 	return cmp.Or(most, named), err
 }
 
-// Priced is Expiring with the last cost of each proxy's own renewal.
+// Priced is Expiring with the price last paid for each proxy.
 func (l *Fleet) Priced(ctx context.Context, until time.Time, yield func(p PricedProxy) error) error {
 	return sqlite.Each(l.query(ctx, `SELECT `+shownColumns+`, `+lastPaidOf+` `+AsShown+` AND lasts_until <= ?1
 		UNION ALL SELECT `+proxyColumns+`, `+lastPaidOf+` `+AlreadyRenewed+` AND expires_at <= ?1`+byShownExpiry, sqlite.Micros(until)), func(s sqlite.Scanner) error {
@@ -150,28 +148,30 @@ func (l *Fleet) Priced(ctx context.Context, until time.Time, yield func(p Priced
 	})
 }
 
-// DuePart selects proxies by the expiry that the provider shows, and says how exactly
-// CountPriced tells their times apart.
+// DuePart selects proxies by their shown expiry, and sets how CountPriced groups them by
+// time.
 type DuePart struct {
-	After, Until time.Time // shown expiries: after the first, if not zero, at or before the second
+	After, Until time.Time // bounds of the shown expiry: after After (if not zero), not after Until
 	Now          time.Time
-	Lead         time.Duration // from due to expiry
-	Lasts        time.Duration // what an open renewal adds
+	Lead         time.Duration // time from being due to expiry
+	Lasts        time.Duration // what an open renewal adds to an expiry
 }
 
-// DueCount is a number of proxies of one kind, status and own price that come due within the
-// same minute, or that expired at the same instant.
+// DueCount is the number of proxies of one kind, status and price that become due within
+// the same minute, or that expired at the same instant.
 type DueCount struct {
-	Like Proxy // kind and status; the other fields are empty
+	Like Proxy // kind and status; other fields are empty
 	Paid Paid
-	// Expires is when they expire, by their open renewals too. Of those that still live it is
-	// one minute for all: Lead before it begins the minute at or after which they are due.
+	// Expires is when the proxies expire, with their open renewals counted. For living
+	// proxies it stands for a whole minute: they become due in the minute that starts Lead
+	// before Expires.
 	Expires time.Time
 	N       int
 }
 
-// A scan is faster than the index, which finds each of a million rows in another page; the
-// plus keeps the index out. Parameters: ?1, ?2 the shown expiries, ?3 now, ?4 Lead, ?5 Lasts.
+// A scan is faster than the index, which would find each of a million rows on another page;
+// the unary plus disables the index. Parameters: ?1, ?2 are the shown expiries, ?3 now, ?4
+// Lead, ?5 Lasts.
 const countPriced = `SELECT CASE WHEN expires < ?3 THEN expires ELSE ((expires - ?4) / 1000000 + 59) / 60 * 60000000 + ?4 END,
 	paid, country_code, region, line_name, ip_type, protocol, status, count(*)
 	FROM (SELECT country_code, region, line_name, ip_type, protocol, status,
@@ -180,8 +180,8 @@ const countPriced = `SELECT CASE WHEN expires < ?3 THEN expires ELSE ((expires -
 		FROM proxies WHERE +gone = 0 AND expires_at > ?1 AND expires_at <= ?2 AND proxy_id NOT IN (SELECT proxy_id FROM retired))
 	GROUP BY 1, 2, 3, 4, 5, 6, 7, 8`
 
-// CountPriced is Priced for callers that need only counts. It leaves out retired proxies, and
-// takes a fraction of the time for a million proxies.
+// CountPriced is Priced for callers that only need counts; with a million proxies it takes
+// a fraction of the time. It leaves out retired proxies.
 func (l *Fleet) CountPriced(ctx context.Context, of DuePart, yield func(DueCount) error) error {
 	after := int64(math.MinInt64)
 	if !of.After.IsZero() {
@@ -211,11 +211,11 @@ func (l *Fleet) CountPriced(ctx context.Context, of DuePart, yield func(DueCount
 	})
 }
 
-// extraColumns scans extra columns after the requested ones.
+// extraColumns scans further columns after those that the caller asks for.
 type extraColumns struct {
 	sqlite.Scanner
 	more []any
 }
 
-// Scan implements scanner.
+// Scan implements sqlite.Scanner.
 func (a extraColumns) Scan(dest ...any) error { return a.Scanner.Scan(append(dest, a.more...)...) }

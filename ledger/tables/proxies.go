@@ -1,4 +1,4 @@
-// The last seen state of each proxy: a cache, not facts.
+// The last seen state of each proxy. It is a cache, not a record of facts.
 
 package tables
 
@@ -12,7 +12,7 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// Proxy is what the provider last showed of one proxy. It holds no credentials.
+// Proxy is what the provider last showed of a proxy. It contains no credentials.
 type Proxy struct {
 	ProxyID     string     `json:"proxy_id" doc:"The provider's id of the proxy."`
 	Status      string     `json:"status" doc:"The status, in the provider's words."`
@@ -33,7 +33,7 @@ type Proxy struct {
 }
 
 // Remarks returns what an operator should know besides the status: retired, no longer
-// listed, or unreadable; "" if nothing.
+// listed, or unreadable; "" if there is nothing.
 func (p Proxy) Remarks() string {
 	var all []string
 	if p.Retired {
@@ -48,12 +48,12 @@ func (p Proxy) Remarks() string {
 	return strings.Join(all, ", ")
 }
 
-// Unread reports whether the stored proxy became stale with its last renewal, so that its
-// expiry is the earlier one.
+// Unread reports whether the data predates the proxy's last renewal, so that the expiry is
+// the old one.
 func (p Proxy) Unread() bool { return p.SeenAt.UnixMicro() <= 0 }
 
-// LastsUntil returns the expiry: after a renewal the expected one, until a read confirms
-// it.
+// LastsUntil returns the expiry. After a renewal it is the expected expiry until a read
+// confirms it.
 func (p Proxy) LastsUntil() *time.Time {
 	if p.ExpectedExpiresAt != nil {
 		return p.ExpectedExpiresAt
@@ -61,14 +61,14 @@ func (p Proxy) LastsUntil() *time.Time {
 	return p.ExpiresAt
 }
 
-// Unlisted lists up to limit proxies that complete listings do not show, the longest unread
+// Unlisted lists up to limit proxies that complete listings do not show, longest unread
 // first.
 func (l *Fleet) Unlisted(ctx context.Context, limit int) ([]Proxy, error) {
 	return sqlite.Collect(l.query(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE gone = 0 AND unlisted_at IS NOT NULL ORDER BY seen_at, proxy_id LIMIT +?`, limit), scanProxy)
 }
 
-// CountUnlisted counts the proxies that complete listings do not show, and those whose
-// entries could not be read.
+// CountUnlisted counts the proxies that complete listings do not show, and the proxies
+// whose entries could not be read.
 func (l *Fleet) CountUnlisted(ctx context.Context) (unlisted, unreadable int, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM proxies WHERE gone = 0 AND unlisted_at IS NOT NULL),
 		(SELECT count(*) FROM proxies WHERE gone = 0 AND unreadable <> '')`).Scan(&unlisted, &unreadable)
@@ -90,9 +90,9 @@ const (
 	THEN (SELECT json_group_object(name, value) FROM proxy_labels b WHERE b.proxy_id = proxies.proxy_id) ELSE '' END, unlisted_at, unreadable, expected_at`
 )
 
-// Where no later expiry is expected, lasts_until is expires_at. So the index of lasts_until also
-// gives the order of expires_at, merged with a small index of the others. A query of both parts
-// ends in byShownExpiry.
+// lasts_until equals expires_at unless a later expiry is expected. The index on lasts_until
+// therefore also gives the order of expires_at, merged with a small index of the other
+// proxies. Queries over both parts end with byShownExpiry.
 const (
 	shownColumns   = columnsBefore + `lasts_until` + columnsAfter
 	AsShown        = `FROM proxies WHERE expires_at IS NOT NULL AND gone = 0 AND expected_at IS NULL`
@@ -114,19 +114,19 @@ func scanProxy(s sqlite.Scanner) (Proxy, error) {
 	return p, err
 }
 
-// Proxy reads the last seen state of a proxy; sqlite.ErrNone if it was never seen.
+// Proxy reads the last seen state of a proxy, or sqlite.ErrNone.
 func (l *Fleet) Proxy(ctx context.Context, id string) (Proxy, error) {
 	return sqlite.One(scanProxy, l.read.QueryRowContext(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE proxy_id = ?`, id))
 }
 
-// Proxies lists up to limit proxies that are not gone, by id, after an id; "" begins with
-// the first.
+// Proxies lists up to limit proxies that are not gone, ordered by ID, after the given ID;
+// "" starts with the first.
 func (l *Fleet) Proxies(ctx context.Context, after string, limit int) ([]Proxy, error) {
 	return sqlite.Collect(l.query(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE proxy_id > ? AND gone = 0 ORDER BY proxy_id LIMIT +?`, after, limit), scanProxy)
 }
 
-// Expiring calls yield for every proxy that is not gone and expires at or before the
-// instant, the nearest first. A null expiry is never due.
+// Expiring calls yield for every proxy that is not gone and expires no later than an
+// instant, nearest expiry first. Proxies that never expire are left out.
 func (l *Fleet) Expiring(ctx context.Context, until time.Time, yield func(Proxy) error) error {
 	return sqlite.Each(l.query(ctx, `SELECT `+shownColumns+` `+AsShown+` AND lasts_until <= ?1
 		UNION ALL SELECT `+proxyColumns+` `+AlreadyRenewed+` AND expires_at <= ?1`+byShownExpiry, sqlite.Micros(until)), func(s sqlite.Scanner) error {

@@ -1,4 +1,4 @@
-// The reading parts of a ledger, by subject.
+// The queries of a ledger, by subject.
 
 package tables
 
@@ -10,29 +10,29 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// reading holds the connections that every part reads with. They never write.
+// reading holds the database connections of every part. They never write.
 type reading struct{ read *sql.DB }
 
 func (r reading) query(ctx context.Context, query string, args ...any) sqlite.Rows {
 	return sqlite.Query(ctx, r.read, query, args...)
 }
 
-// journal reads rows of the journal, also archived ones.
+// journal reads rows of the journal, including archived rows.
 type journal interface {
 	Row(ctx context.Context, seq int64) (chain.Row, error)
 }
 
-// Operations reads commands, operations, their lines and reviews, as they are now.
+// Operations reads commands, operations, their lines and reviews.
 type Operations struct {
 	reading
 
 	journal journal
 }
 
-// Fleet reads the table of proxies: listings, expiries, renewals and prices paid.
+// Fleet reads the table of proxies: listings, expiries, renewals and prices.
 type Fleet struct{ reading }
 
-// Sweeps reads the slots of schedules, their plans and their commands.
+// Sweeps reads the scheduled times of schedules, their plans and their commands.
 type Sweeps struct {
 	reading
 
@@ -45,7 +45,7 @@ type Money struct{ reading }
 // Metrics reads the counts and ages that are exported as metrics.
 type Metrics struct{ reading }
 
-// Queries are all the parts.
+// Queries groups the parts.
 type Queries struct {
 	Operations *Operations
 	Fleet      *Fleet
@@ -54,7 +54,8 @@ type Queries struct {
 	Metrics    *Metrics
 }
 
-// New returns the queries of a ledger file. db must not write; j finds archived rows.
+// New returns the queries of a ledger file. db must not write. j reads rows of the journal,
+// including archived rows.
 func New(db *sql.DB, j journal) Queries {
 	r := reading{db}
 	return Queries{&Operations{r, j}, &Fleet{r}, &Sweeps{r, j}, &Money{r}, &Metrics{r}}

@@ -1,5 +1,4 @@
-// The account's binding, head, rows, balance and pauses, and helpers that read the rows of
-// a query.
+// The balance and the pauses of the account.
 
 package tables
 
@@ -14,15 +13,15 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// The sums of transfers from and to an account, less what reversals returned to it, in SQL.
+// SQL sums of the transfers from and to an account, less reversals that returned to it.
 const (
 	FundingCents = "coalesce(sum(CASE debit WHEN 'wallet' THEN cents ELSE -cents END) FILTER (WHERE kind = 'funding'), 0)"
 	OutsideCents = "coalesce(sum(CASE credit WHEN 'wallet' THEN cents ELSE -cents END) FILTER (WHERE kind = 'external'), 0)"
 )
 
-// Balance is the book of one account, in integer cents. WalletCents =
-// FundingCents - ExternalCents - (ChargedCents - RefundedCents), where charged
-// is gross and includes what is in suspense.
+// Balance is the balance of one account's books, in cents: WalletCents = FundingCents -
+// ExternalCents - (ChargedCents - RefundedCents). ChargedCents is gross and includes
+// amounts in suspense.
 type Balance struct {
 	Account       string     `json:"account" doc:"The short name of the account."`
 	Currency      string     `json:"currency" doc:"The account's currency, an ISO 4217 code."`
@@ -36,8 +35,8 @@ type Balance struct {
 	Unbooked      *Unbooked  `json:"unbooked,omitempty" doc:"'unbooked' is what may have been charged and is not booked yet; null if it was not requested."`
 }
 
-// Unbooked sums what pending operations, and those in review, may have cost beyond the
-// booked amounts. It is an estimate.
+// Unbooked estimates what operations in progress or in review may have cost beyond the
+// booked amounts.
 type Unbooked struct {
 	Operations    int        `json:"operations" doc:"The number of these operations."`
 	EstimateCents fact.Cents `json:"estimate_cents" doc:"Their expected cost, without operations of unknown cost."`
@@ -52,7 +51,7 @@ const balanceQuery = `SELECT coalesce((SELECT currency FROM binding), ''),
 	` + FundingCents + `,
 	` + OutsideCents + ` FROM totals`
 
-// Balance sums the books under the name of the account. Balance and head are of one moment.
+// Balance sums the books and names the account. Sums and Head are from the same moment.
 func (l *Money) Balance(ctx context.Context, account string) (Balance, error) {
 	tx, err := l.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
@@ -66,7 +65,7 @@ func (l *Money) Balance(ctx context.Context, account string) (Balance, error) {
 	return b, nil
 }
 
-// Pause is why the account, or one kind of its operations, does not send.
+// Pause says why the account, or one kind of its operations, sends nothing.
 type Pause struct {
 	Scope  string     `json:"scope" doc:"The scope of the pause: the account, or one kind of operation."`
 	Cause  string     `json:"cause" doc:"The cause, in one word: rate_limited, insufficient_wallet_balance, …"`
@@ -75,7 +74,7 @@ type Pause struct {
 	Detail string     `json:"detail" doc:"The reason, for people."`
 }
 
-// Pauses lists the pauses, the oldest first.
+// Pauses lists the pauses, oldest first.
 func (l *Operations) Pauses(ctx context.Context) ([]Pause, error) {
 	return sqlite.Collect(l.query(ctx, `SELECT scope, cause, since, until, detail FROM pauses ORDER BY since, scope, cause`), ScanPause)
 }
@@ -90,7 +89,7 @@ func ScanPause(s sqlite.Scanner) (Pause, error) {
 	return p, err
 }
 
-// ReleasedByHand reports whether an operator has released a held operation.
+// ReleasedByHand reports whether an operator released an operation that was on hold.
 func (l *Operations) ReleasedByHand(ctx context.Context, operation string) (released bool, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM journal
 		WHERE operation = ? AND operation <> '' AND type = 'command.released' AND coalesce(json_extract(data, '$.automatic'), 0) = 0)`, operation).Scan(&released)

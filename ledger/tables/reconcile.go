@@ -1,4 +1,4 @@
-// Queries of a reconciliation. Nothing here writes.
+// Queries of the reconciliation. None of them writes.
 
 package tables
 
@@ -13,7 +13,7 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// Changed is a fact that settled or changed an operation's money.
+// Changed is a fact that settled an operation or changed its amounts.
 type Changed struct {
 	Seq       int64
 	At        time.Time
@@ -21,8 +21,8 @@ type Changed struct {
 	Operation string
 }
 
-// ChangedSince lists up to limit facts after a journal sequence that settled or changed an
-// operation's money, in order.
+// ChangedSince lists up to limit facts after a journal sequence that settled an operation
+// or changed its amounts, in order.
 func (l *Money) ChangedSince(ctx context.Context, after int64, limit int) ([]Changed, error) {
 	return sqlite.Collect(l.query(ctx, `SELECT seq, time, type, operation FROM journal WHERE seq > ? AND operation <> '' AND (type IN
 		('order.delivered', 'order.refunded', 'operation.review', 'operation.resolved', 'renewal.completed', 'renewal.partial', 'renewal.failed')
@@ -36,29 +36,29 @@ func (l *Money) ChangedSince(ctx context.Context, after int64, limit int) ([]Cha
 	})
 }
 
-// OpenedAt returns when ledger.opened was written; sqlite.ErrNone before that. Earlier
-// payments are in the opening balance.
+// OpenedAt returns the time of ledger.opened, or sqlite.ErrNone. Earlier payments are part
+// of the opening balance.
 func (l *Money) OpenedAt(ctx context.Context) (time.Time, error) {
 	var us int64
 	err := l.read.QueryRowContext(ctx, `SELECT opened_at FROM binding`).Scan(&us)
 	return sqlite.FromMicros(us), sqlite.NotFound(err)
 }
 
-// OrdersAfter lists up to limit operations with an order number after the given one, by
-// number: a cursor over all orders.
+// OrdersAfter lists up to limit operations whose order number sorts after the given one, in
+// that order. Repeated calls go through all orders.
 func (l *Money) OrdersAfter(ctx context.Context, orderNo string, limit int) ([]fact.Operation, error) {
 	return sqlite.Collect(l.query(ctx, `SELECT `+OperationColumns+` FROM operations
 		WHERE order_no <> '' AND order_no > ? ORDER BY order_no, id LIMIT +?`, orderNo, limit), ScanOperation)
 }
 
-// OrderOperation reads the operation that made an order; sqlite.ErrNone if none did.
+// OrderOperation reads the operation that placed an order, or sqlite.ErrNone.
 func (l *Money) OrderOperation(ctx context.Context, orderNo string) (fact.Operation, error) {
 	return sqlite.One(ScanOperation, l.read.QueryRowContext(ctx, `SELECT `+OperationColumns+` FROM operations
 		WHERE order_no <> '' AND order_no = +? ORDER BY id LIMIT 1`, orderNo))
 }
 
-// OrdersWithoutNumber lists orders that may have reached the provider and have no order
-// number in the ledger. They are in progress, in review, or were resolved as charged.
+// OrdersWithoutNumber lists orders that may have reached the provider and whose order
+// number is unknown: in progress, in review, or resolved as charged.
 func (l *Money) OrdersWithoutNumber(ctx context.Context) ([]fact.Operation, error) {
 	return sqlite.Collect(l.query(ctx, `SELECT `+OperationColumns+` FROM operations
 		WHERE id IN (
@@ -78,8 +78,8 @@ func (l *Money) OrdersNotCharged(ctx context.Context) ([]fact.Operation, error) 
 		ORDER BY accepted_at, id`), ScanOperation)
 }
 
-// RecordedFor sums operators' records by order: spent outside Perennial, less what came
-// back.
+// RecordedFor sums what operators recorded for each order: spent outside Perennial, less
+// refunds.
 func (l *Money) RecordedFor(ctx context.Context) (map[string]int64, error) {
 	sums := map[string]int64{}
 	err := sqlite.Each(l.query(ctx, `SELECT order_no, sum(CASE credit WHEN 'wallet' THEN cents ELSE -cents END)
@@ -93,25 +93,25 @@ func (l *Money) RecordedFor(ctx context.Context) (map[string]int64, error) {
 	return sums, err
 }
 
-// RenewalsAfter lists up to limit renewal operations after the given id: a cursor over all
-// renewals.
+// RenewalsAfter lists up to limit renewals with IDs after the given one, in order. Repeated
+// calls go through all renewals.
 func (l *Money) RenewalsAfter(ctx context.Context, id string, limit int) ([]string, error) {
 	return sqlite.Collect(l.query(ctx, `SELECT id FROM operations WHERE id > ? AND kind = 'renewal' ORDER BY id LIMIT +?`, id, limit), sqlite.Text)
 }
 
-// RenewalSums is one renewal's money in gross cents, three times: by the operation, by its
-// transfers and by its lines.
+// RenewalSums holds the amounts of one renewal three times, gross and in cents: on the
+// operation, in its transfers and on its lines.
 type RenewalSums struct {
 	ChargedCents, RefundedCents             int64
 	BookedChargedCents, BookedRefundedCents int64
 	LineChargedCents, LineRefundedCents     int64
-	// ByLine says that the lines add up to the operation, because no operator booked one
-	// amount for several lines.
+	// ByLine says that the lines add up to the operation. They do not if an operator booked
+	// one amount for several lines.
 	ByLine bool
 }
 
-// Differ returns by how many cents two of the three disagree, first net of refunds, then
-// gross; 0 if all agree.
+// Differ returns the first difference in cents between two of the three sums, first net of
+// refunds, then gross; 0 if all agree.
 func (s RenewalSums) Differ() int64 {
 	for _, d := range []int64{
 		(s.ChargedCents - s.RefundedCents) - (s.BookedChargedCents - s.BookedRefundedCents), s.ChargedCents - s.BookedChargedCents,
@@ -129,12 +129,12 @@ func (s RenewalSums) Differ() int64 {
 	return s.ChargedCents - s.LineChargedCents
 }
 
-// rowsOfOperation selects the journal rows of o.id that may have booked something.
+// rowsOfOperation selects the journal rows of o.id that may have booked an amount.
 const rowsOfOperation = `(SELECT seq FROM journal WHERE operation = o.id AND operation <> ''
 		UNION ALL SELECT seq FROM archived WHERE operation = o.id AND operation <> '')`
 
-// RenewalSums reads a renewal's sums; sqlite.ErrNone for an unknown id. An operator's answer
-// in an archived row counts as booked for all lines together: only the archive knows its
+// RenewalSums reads the sums of a renewal, or sqlite.ErrNone. An archived answer of an
+// operator counts as booked for all lines together, because only the archive knows the
 // line.
 func (l *Money) RenewalSums(ctx context.Context, id string) (s RenewalSums, err error) {
 	var together int
@@ -156,17 +156,16 @@ func (l *Money) RenewalSums(ctx context.Context, id string) (s RenewalSums, err 
 // reconciliations.
 const reconcileHorizon = 200_000
 
-// Reconciled is a published reconciliation in which everything agreed.
+// Reconciled is a published reconciliation that found no difference.
 type Reconciled struct {
 	fact.LedgerReconciled
 	Seq int64     `json:"seq" doc:"The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream."`
 	At  time.Time `json:"at" doc:"When this was read."`
 }
 
-// PublishedDiscrepancies lists the discrepancies published since the books last agreed with
-// the provider, the newest first and each of one subject once, as it was published last.
-// agreed is that last agreement, nil if it is not among the
-// newest facts.
+// PublishedDiscrepancies lists the differences published since the books last agreed with
+// the provider, newest first. Of several reports about one subject it keeps the newest.
+// agreed is the last agreement, or nil if it is not among the newest facts.
 func (l *Money) PublishedDiscrepancies(ctx context.Context) (told []fact.LedgerDiscrepancy, agreed *Reconciled, err error) {
 	type subject struct {
 		finding, order, operation, proxy string
@@ -201,9 +200,9 @@ func (l *Money) PublishedDiscrepancies(ctx context.Context) (told []fact.LedgerD
 	return told, agreed, nil
 }
 
-// LastComparison returns when the books were last found to differ from the provider, or to
-// agree, and the number of differences published since they last agreed. It is zero if the
-// newest facts have neither.
+// LastComparison returns when the books were last compared with the provider, and how many
+// differences were published since they last agreed. It returns zero values if the newest
+// facts contain no comparison.
 func (l *Money) LastComparison(ctx context.Context) (at time.Time, differences int64, err error) {
 	told, agreed, err := l.PublishedDiscrepancies(ctx)
 	if err != nil || len(told) == 0 {
@@ -223,7 +222,7 @@ const (
 )
 
 // ReconciledAround reads the last agreement before a journal sequence and the first one
-// after it; nil if there is none near.
+// after it; nil if there is none nearby.
 func (l *Money) ReconciledAround(ctx context.Context, seq int64) (before, after *Reconciled, err error) {
 	if before, err = l.reconciled(ctx, agreedBefore, seq, seq-reconcileHorizon); err != nil {
 		return nil, nil, err

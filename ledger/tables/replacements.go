@@ -1,4 +1,4 @@
-// Proxies replaced by an order.
+// Proxies that were replaced by an order.
 
 package tables
 
@@ -10,9 +10,9 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// Refused lists proxies that expire in a span of time and that the provider would not
-// renew: enough lines failed, or it does not know the proxy. Claimed and retired proxies
-// and those in review are left out. The nearest expiry comes first.
+// Refused lists proxies that expire between two instants and that the provider does not
+// renew: enough renewals failed, or it does not know the proxy. Reserved proxies, retired
+// proxies and proxies in review are left out. The nearest expiry comes first.
 func (l *Operations) Refused(ctx context.Context, from, until time.Time, failures int) ([]Proxy, error) {
 	lines := `FROM lines x JOIN operations o ON o.id = x.operation WHERE x.proxy_id = proxies.proxy_id AND ` + atExpiry(`proxies.expires_at`)
 	refused := `AND NOT EXISTS (SELECT 1 FROM retired r WHERE r.proxy_id = proxies.proxy_id)
@@ -27,14 +27,14 @@ func (l *Operations) Refused(ctx context.Context, from, until time.Time, failure
 		`+byShownExpiry, sqlite.Micros(from), sqlite.Micros(until), failures), scanProxy)
 }
 
-// ReplacedSince counts a schedule's replacements since an instant.
+// ReplacedSince counts the replacements of a schedule since an instant.
 func (l *Operations) ReplacedSince(ctx context.Context, schedule string, since time.Time) (n int, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT count(*) FROM replacements WHERE schedule = ? AND replaced_at >= ?`, schedule, sqlite.Micros(since)).Scan(&n)
 	return n, err
 }
 
-// UnsentReplacements lists a schedule's replacements whose order was neither accepted nor
-// refused yet. The order may not be on the commands stream.
+// UnsentReplacements lists the replacements of a schedule whose order was neither accepted
+// nor refused yet. The order may be missing from the commands stream.
 func (l *Operations) UnsentReplacements(ctx context.Context, schedule string) ([]fact.ProxyReplaced, error) {
 	return sqlite.Collect(l.query(ctx, `SELECT j.type, j.data FROM replacements x JOIN journal j ON j.seq = x.seq WHERE x.schedule = ?
 		AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = x.command_id)

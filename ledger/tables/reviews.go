@@ -10,7 +10,7 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// Review is an operation, or one line of it, that needs review.
+// Review is an operation, or one line of an operation, that needs review.
 type Review struct {
 	OperationID string    `json:"operation_id"`
 	CommandID   string    `json:"command_id"`
@@ -20,17 +20,18 @@ type Review struct {
 	Code        string    `json:"code,omitempty"`
 	TraceID     string    `json:"trace_id,omitempty"`
 	Since       time.Time `json:"since"`
-	// AtStakeCents is the exposure: in suspense, booked, or expected to be charged.
+	// AtStakeCents is the exposure: the amount in suspense, booked, or expected to be
+	// charged.
 	AtStakeCents fact.Cents `json:"at_stake_cents"`
-	// Ended says that every outcome is known and nothing is exposed. The operator only
-	// decides whether sweeps continue.
+	// Ended says that the outcome is known and no amount is exposed. The operator only
+	// decides whether schedules renew the proxy again.
 	Ended bool `json:"-"`
 }
 
-// Reviews lists what needs review, the oldest first.
+// Reviews lists what needs review, oldest first.
 func (l *Operations) Reviews(ctx context.Context) ([]Review, error) { return l.FirstReviews(ctx, -1) }
 
-// FirstReviews is Reviews up to a limit; a negative limit is none.
+// FirstReviews is Reviews with a limit; a negative limit means no limit.
 func (l *Operations) FirstReviews(ctx context.Context, limit int) ([]Review, error) {
 	return sqlite.Collect(l.query(ctx, `SELECT v.operation_id, v.command_id, v.kind, v.proxy_id, v.reason, v.code, v.trace_id, v.since,
 		CASE WHEN v.proxy_id <> '' THEN (SELECT l.charged_cents - l.refunded_cents FROM lines l WHERE l.operation = o.id AND l.proxy_id = v.proxy_id)

@@ -1,4 +1,4 @@
-// The slots of schedules, and their plans.
+// The scheduled times of schedules, and their plans.
 
 package tables
 
@@ -24,7 +24,7 @@ type Slot struct {
 	Seq      int64     `json:"seq"`
 }
 
-// SlotColumns are the columns that scanSlot reads.
+// SlotColumns are the columns that ScanSlot reads.
 const SlotColumns = `schedule, slot_at, state, plan, seq`
 
 // ScanSlot reads a row of SlotColumns.
@@ -36,26 +36,27 @@ func ScanSlot(s sqlite.Scanner) (Slot, error) {
 	return x, err
 }
 
-// LastSlot returns the latest slot of a schedule; sqlite.ErrNone before its first.
+// LastSlot returns the latest scheduled time of a schedule, or sqlite.ErrNone.
 func (l *Sweeps) LastSlot(ctx context.Context, schedule string) (Slot, error) {
 	return sqlite.One(ScanSlot, l.read.QueryRowContext(ctx, `SELECT `+SlotColumns+` FROM slots WHERE schedule = ? ORDER BY slot_at DESC LIMIT 1`, schedule))
 }
 
-// UnfinishedSlots lists planned slots whose commands may not all be published.
+// UnfinishedSlots lists planned runs whose commands may not all be published.
 func (l *Sweeps) UnfinishedSlots(ctx context.Context, schedule string) ([]Slot, error) {
 	return sqlite.Collect(l.query(ctx, `SELECT `+SlotColumns+` FROM slots WHERE schedule = ? AND state = 'planned' ORDER BY slot_at`, schedule), ScanSlot)
 }
 
-// Outcomes of a slot that a money limit cut short. Any other outcome is the slot's state.
+// Outcomes of a run that a money limit cut short. Any other outcome equals the slot's
+// state.
 const (
 	OutcomeOverBudget   = "over budget"
 	OutcomeWalletTooLow = "wallet too low"
-	// OutcomeDeclined is the outcome of a slot whose plan an operator declined.
+	// OutcomeDeclined is the outcome of a run whose plan an operator declined.
 	OutcomeDeclined = "declined"
 )
 
-// SlotResult is the result of a slot's sweep so far. Due is nil if the slot was not
-// planned, or its row was archived.
+// SlotResult is the result of a run so far. Due is nil if the run has no plan or its row
+// was archived.
 type SlotResult struct {
 	Outcome       string      `json:"outcome" doc:"The state of the run, or \"over budget\" or \"wallet too low\" if due proxies were skipped for lack of money, or \"declined\" if a person declined its plan."`
 	Due           *int64      `json:"due,omitempty" doc:"How many proxies were due; omitted if no longer known."`
@@ -70,7 +71,7 @@ type SlotResult struct {
 	OverLimit int `json:"over_limit,omitempty" doc:"How many of 'skipped' were skipped because of a budget, the account's limit or the wallet."`
 }
 
-// Cost returns the estimate; 0 if it is no longer known.
+// Cost returns the estimated cost; 0 if it is no longer known.
 func (x SlotResult) Cost() fact.Sum {
 	if x.EstimateCents == nil {
 		return fact.Sum{}
@@ -78,7 +79,7 @@ func (x SlotResult) Cost() fact.Sum {
 	return fact.Sum{Cents: x.EstimateCents.Or(0), Lacks: x.Unpriced}
 }
 
-// Why returns the reason, preceded by the run that it continues.
+// Why returns the reason, and before it the run that this run continues.
 func (x SlotResult) Why() string {
 	if x.Continues == nil {
 		return x.Reason
@@ -86,11 +87,11 @@ func (x SlotResult) Why() string {
 	return strings.TrimSuffix("continues the run of "+x.Continues.UTC().Format(time.RFC3339)+"; "+x.Reason, "; ")
 }
 
-// heldOf joins a slot's plan with the limits that skipped proxies of it, which are written
-// directly before it.
+// heldOf joins a plan with the limits that cut it short. Their rows are directly before the
+// plan's row.
 const heldOf = `journal h ON h.seq BETWEEN p.seq - 8 AND p.seq AND h.type = 'sweep.held' AND h.data ->> '$.slot' = p.data ->> '$.slot' AND h.data ->> '$.schedule' = p.data ->> '$.schedule'`
 
-// SlotResult reads the result of a slot's sweep so far.
+// SlotResult reads the result of a run so far.
 func (l *Sweeps) SlotResult(ctx context.Context, slot Slot) (x SlotResult, err error) {
 	x.Outcome = slot.State
 	due, cost, err := l.PlannedSums(ctx, slot)
@@ -115,7 +116,7 @@ func (l *Sweeps) SlotResult(ctx context.Context, slot Slot) (x SlotResult, err e
 		x.Continues = &at
 	}
 	if x.Skipped = due - planned; slot.State == "held" {
-		x.Skipped = int64(x.OverLimit) // a later slot with the same plan does not repeat its commands
+		x.Skipped = int64(x.OverLimit) // a later run with the same plan does not repeat its commands
 	}
 	if err != nil {
 		return x, sqlite.NotFound(err)
@@ -138,7 +139,8 @@ func (l *Sweeps) SlotResult(ctx context.Context, slot Slot) (x SlotResult, err e
 	return x, err
 }
 
-// standsFor says that a slot held the plan of an earlier one, which has the commands.
+// standsFor handles a run that found the same plan as an earlier run, which has the
+// commands.
 func (l *Sweeps) standsFor(ctx context.Context, slot Slot, x *SlotResult) error {
 	var first int64
 	err := l.read.QueryRowContext(ctx, `SELECT s.slot_at FROM slots s JOIN journal p ON p.seq = s.seq
@@ -153,20 +155,21 @@ func (l *Sweeps) standsFor(ctx context.Context, slot Slot, x *SlotResult) error 
 	return err
 }
 
-// finishedWithin bounds the rows of one instant in which Declined looks for the end of a
-// slot.
+// finishedWithin limits how many rows of one instant Declined searches for the end of a
+// run.
 const finishedWithin = 1000
 
-// Declined returns how an operator declined the plan of a held slot; nil if none did.
+// Declined returns the sweep.finished fact with which an operator declined a run's plan, or
+// nil.
 func (l *Sweeps) Declined(ctx context.Context, slot Slot) (*fact.SweepFinished, error) {
 	if slot.State != "finished" {
 		return nil, nil //nolint:nilnil // it was not declined
 	}
-	var ended int64 // a plan held for approval has its sweep.held in the next row
+	var ended int64 // a plan that needs approval has its sweep.held in the next row
 	err := l.read.QueryRowContext(ctx, `SELECT s.updated_at FROM slots s JOIN journal h ON h.seq = s.seq + 1 AND h.type = 'sweep.held'
 		WHERE s.schedule = ? AND s.slot_at = ?`, slot.Schedule, sqlite.Micros(slot.At)).Scan(&ended)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil //nolint:nilnil // it was not held
+		return nil, nil //nolint:nilnil // it did not need approval
 	}
 	if err != nil {
 		return nil, err
@@ -189,14 +192,13 @@ func (l *Sweeps) Declined(ctx context.Context, slot Slot) (*fact.SweepFinished, 
 	return nil, err
 }
 
-// ScheduleCalendar is the calendar of a schedule, and the instant from which it counts.
+// ScheduleCalendar is the calendar of a schedule and the instant from which it applies.
 type ScheduleCalendar struct {
 	Cron, Timezone string
 	Since          time.Time
 }
 
-// ScheduleCalendar returns the calendar of the last schedule.configured; sqlite.ErrNone if
-// there is none.
+// ScheduleCalendar returns the calendar of the last schedule.configured, or sqlite.ErrNone.
 func (l *Sweeps) ScheduleCalendar(ctx context.Context, schedule string) (ScheduleCalendar, error) {
 	return sqlite.One(func(s sqlite.Scanner) (ScheduleCalendar, error) {
 		var x ScheduleCalendar
@@ -209,17 +211,17 @@ func (l *Sweeps) ScheduleCalendar(ctx context.Context, schedule string) (Schedul
 	}, l.read.QueryRowContext(ctx, `SELECT cron, timezone, since FROM schedule_calendars WHERE schedule = ?`, schedule))
 }
 
-// ScheduleNames lists every schedule that has slots, a pause or a calendar, by name.
+// ScheduleNames lists every schedule that has runs, a pause or a calendar, by name.
 func (l *Sweeps) ScheduleNames(ctx context.Context) ([]string, error) {
-	// Each step finds the next name by the primary key, because a schedule may have a
-	// million slots.
+	// Each step of the recursion finds the next name by the primary key, because a schedule
+	// may have a million runs.
 	return sqlite.Collect(l.query(ctx, `WITH RECURSIVE fired (name) AS (SELECT min(schedule) FROM slots
 		UNION ALL SELECT (SELECT min(schedule) FROM slots WHERE schedule > name) FROM fired WHERE name IS NOT NULL)
 		SELECT name FROM fired WHERE name IS NOT NULL
 		UNION SELECT schedule FROM schedule_pauses UNION SELECT schedule FROM schedule_calendars ORDER BY 1`), sqlite.Text)
 }
 
-// SchedulePause is a schedule that an operator paused.
+// SchedulePause is the pause of a schedule by an operator.
 type SchedulePause struct {
 	Schedule string     `json:"schedule" doc:"The name of the schedule."`
 	Since    time.Time  `json:"since" doc:"When the pause began."`
@@ -241,12 +243,12 @@ func ScanSchedulePause(s sqlite.Scanner) (SchedulePause, error) {
 	return x, err
 }
 
-// SchedulePaused returns the pause of a schedule; sqlite.ErrNone if it is not paused.
+// SchedulePaused returns the pause of a schedule, or sqlite.ErrNone.
 func (l *Sweeps) SchedulePaused(ctx context.Context, schedule string) (SchedulePause, error) {
 	return sqlite.One(ScanSchedulePause, l.read.QueryRowContext(ctx, PausedSchedule, schedule))
 }
 
-// Plan reads the fact that planned a slot, with its commands.
+// Plan reads the fact that planned a run, with its commands.
 func (l *Sweeps) Plan(ctx context.Context, slot Slot) (fact.SweepPlanned, error) {
 	row, err := l.journal.Row(ctx, slot.Seq)
 	if err != nil {

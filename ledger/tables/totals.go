@@ -117,12 +117,13 @@ func scanTotal(s sqlite.Scanner) (x BookTotal, err error) {
 	return x, err
 }
 
-// less subtracts another total.
+// less subtracts y.
 func (x *BookTotal) less(y BookTotal) {
 	x.ChargedCents, x.RefundedCents, x.RecordedCents = x.ChargedCents-y.ChargedCents, x.RefundedCents-y.RefundedCents, x.RecordedCents-y.RecordedCents
 }
 
-// withRests adds, after the rows of each name, the remainder of that name and of the books.
+// withRests adds two remainders after the rows of each name: what the limit cut off, and
+// what has no such subject.
 func withRests(what string, shown, names []BookTotal, book BookTotal) (all []BookTotal) {
 	for _, whole := range names {
 		further, none := whole, book
@@ -150,18 +151,18 @@ func withRests(what string, shown, names []BookTotal, book BookTotal) (all []Boo
 	return all
 }
 
-// SubjectTotal is the cost of one order, proxy, label or day, in integer cents. Charged is
-// gross; net is charged less refunded.
+// SubjectTotal is the total of one order, proxy, label or day, in cents. Charged is gross;
+// net is charged less refunded.
 type SubjectTotal struct {
 	Subject       string `json:"subject"`
-	Count         int64  `json:"count"` // of the charges; in a BookTotal see TotalsBy
+	Count         int64  `json:"count"` // number of charges; for a BookTotal see TotalsBy
 	ChargedCents  int64  `json:"charged_cents"`
 	RefundedCents int64  `json:"refunded_cents"`
 	NetCents      int64  `json:"net_cents"`
-	// Rest marks the remainder of the account's total after the rows of the same name.
+	// Rest marks a remainder after the rows of the same name.
 	Rest bool `json:"rest,omitempty"`
 
-	Name string // of a label: the rows of each name add up to the account's total
+	Name string // of a label; the rows of each name add up to the account's total
 }
 
 // LabelText renders the label e. An old key may contain '='; it is quoted to stay distinct.

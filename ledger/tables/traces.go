@@ -1,4 +1,4 @@
-// Operations by trace id, the provider's or the publisher's.
+// Operations by trace ID, either the provider's or the publisher's.
 
 package tables
 
@@ -8,14 +8,14 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// tracedAtOnce is how many rows one statement of a search reads. A longer read would keep
-// the log from being emptied.
+// tracedAtOnce is how many rows one statement of a search reads. A longer read would hold
+// the write-ahead log open too long.
 const tracedAtOnce = 20_000
 
-// Traced lists the subjects, operations or commands, of up to limit rows with a trace id,
-// the newest first. It reads the journal from its end, a million operations in seconds: an
-// index of trace ids would cost the writer a tenth of its time. In archived rows it finds
-// only the last trace id of each operation.
+// Traced lists up to limit subjects (operations or commands) with a trace ID, newest first.
+// It searches the journal from its end, a million operations in a few seconds: an index on
+// trace IDs would cost the writer a tenth of its time. Of archived operations it finds only
+// the last trace ID.
 func (l *Operations) Traced(ctx context.Context, trace string, limit int) (all []string, err error) {
 	seen := map[string]bool{}
 	add := func(s sqlite.Scanner) error {
@@ -41,7 +41,7 @@ func (l *Operations) Traced(ctx context.Context, trace string, limit int) (all [
 	var seq int64
 	err = l.read.QueryRowContext(ctx, `SELECT coalesce(max(seq), 0) FROM journal`).Scan(&seq)
 	for ; err == nil && seq > 0 && len(all) < limit; seq -= tracedAtOnce {
-		// An operation has many rows: a limit of rows would leave operations out.
+		// The limit applies to operations, not to rows: an operation has many rows.
 		err = sqlite.Each(l.query(ctx, `SELECT operation FROM journal WHERE seq > ? AND seq <= ? AND operation <> '' AND instr(data, ?) > 0 GROUP BY +operation ORDER BY max(seq) DESC`,
 			seq-tracedAtOnce, seq, trace), add)
 	}

@@ -197,7 +197,7 @@ export interface AccountPaused extends CloudEvent {
    */
   data: AccountPausedData & {
     /**
-     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     * The position of an event in its journal. Every event carries it as data.ledger, so that auditors can prove that history was rewritten.
      */
     ledger: {
       /**
@@ -259,7 +259,7 @@ export interface AccountResumed extends CloudEvent {
    */
   data: AccountResumedData & {
     /**
-     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     * The position of an event in its journal. Every event carries it as data.ledger, so that auditors can prove that history was rewritten.
      */
     ledger: {
       /**
@@ -382,7 +382,7 @@ export interface CommandAccepted extends CloudEvent {
    */
   data: CommandAcceptedData & {
     /**
-     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     * The position of an event in its journal. Every event carries it as data.ledger, so that auditors can prove that history was rewritten.
      */
     ledger: {
       /**
@@ -462,7 +462,7 @@ export interface CommandCancelled extends CloudEvent {
    */
   data: CommandCancelledData & {
     /**
-     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     * The position of an event in its journal. Every event carries it as data.ledger, so that auditors can prove that history was rewritten.
      */
     ledger: {
       /**
@@ -546,7 +546,7 @@ export interface CommandConflict extends CloudEvent {
    */
   data: CommandConflictData & {
     /**
-     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     * The position of an event in its journal. Every event carries it as data.ledger, so that auditors can prove that history was rewritten.
      */
     ledger: {
       /**
@@ -762,7 +762,7 @@ export interface CommandFinished extends CloudEvent {
    */
   data: CommandFinishedData & {
     /**
-     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     * The position of an event in its journal. Every event carries it as data.ledger, so that auditors can prove that history was rewritten.
      */
     ledger: {
       /**
@@ -846,7 +846,7 @@ export interface CommandHeld extends CloudEvent {
    */
   data: CommandHeldData & {
     /**
-     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     * The position of an event in its journal. Every event carries it as data.ledger, so that auditors can prove that history was rewritten.
      */
     ledger: {
       /**
@@ -971,7 +971,7 @@ export interface CommandRejected extends CloudEvent {
    */
   data: CommandRejectedData & {
     /**
-     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     * The position of an event in its journal. Every event carries it as data.ledger, so that auditors can prove that history was rewritten.
      */
     ledger: {
       /**
@@ -1055,7 +1055,7 @@ export interface CommandReleased extends CloudEvent {
    */
   data: CommandReleasedData & {
     /**
-     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     * The position of an event in its journal. Every event carries it as data.ledger, so that auditors can prove that history was rewritten.
      */
     ledger: {
       /**
@@ -1113,7 +1113,7 @@ export interface DeadDropped extends CloudEvent {
    */
   data: DeadDroppedData & {
     /**
-     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     * The position of an event in its journal. Every event carries it as data.ledger, so that auditors can prove that history was rewritten.
      */
     ledger: {
       /**
@@ -1175,7 +1175,7 @@ export interface DeadRequeued extends CloudEvent {
    */
   data: DeadRequeuedData & {
     /**
-     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     * The position of an event in its journal. Every event carries it as data.ledger, so that auditors can prove that history was rewritten.
      */
     ledger: {
       /**
@@ -1290,7 +1290,7 @@ export interface LedgerArchived extends CloudEvent {
    */
   data: LedgerArchivedData & {
     /**
-     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     * The position of an event in its journal. Every event carries it as data.ledger, so that auditors can prove that history was rewritten.
      */
     ledger: {
       /**
@@ -1364,7 +1364,7 @@ export interface LedgerBounded extends CloudEvent {
    */
   data: LedgerBoundedData & {
     /**
-     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     * The position of an event in its journal. Every event carries it as data.ledger, so that auditors can prove that history was rewritten.
      */
     ledger: {
       /**
@@ -1452,7 +1452,7 @@ export interface LedgerDiscrepancy extends CloudEvent {
    */
   data: LedgerDiscrepancyData & {
     /**
-     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     * The position of an event in its journal. Every event carries it as data.ledger, so that auditors can prove that history was rewritten.
      */
     ledger: {
       /**
@@ -1573,7 +1573,7 @@ export interface LedgerOpened extends CloudEvent {
    */
   data: LedgerOpenedData & {
     /**
-     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     * The position of an event in its journal. Every event carries it as data.ledger, so that auditors can prove that history was rewritten.
      */
     ledger: {
       /**
@@ -1627,7 +1627,7 @@ export interface LedgerReconciled extends CloudEvent {
    */
   data: LedgerReconciledData & {
     /**
-     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     * The position of an event in its journal. Every event carries it as data.ledger, so that auditors can prove that history was rewritten.
      */
     ledger: {
       /**
@@ -1769,7 +1769,7 @@ export interface LedgerRecorded extends CloudEvent {
    */
   data: LedgerRecordedData & {
     /**
-     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     * The position of an event in its journal. Every event carries it as data.ledger, so that auditors can prove that history was rewritten.
      */
     ledger: {
       /**
@@ -1827,7 +1827,7 @@ export interface LedgerUncompared extends CloudEvent {
    */
   data: LedgerUncomparedData & {
     /**
-     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     * The position of an event in its journal. Every event carries it as data.ledger, so that auditors can prove that history was rewritten.
      */
     ledger: {
       /**
@@ -1881,7 +1881,7 @@ export interface ListingShrunk extends CloudEvent {
    */
   data: ListingShrunkData & {
     /**
-     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     * The position of an event in its journal. Every event carries it as data.ledger, so that auditors can prove that history was rewritten.
      */
     ledger: {
       /**
@@ -1935,7 +1935,7 @@ export interface ListingUncovered extends CloudEvent {
    */
   data: ListingUncoveredData & {
     /**
-     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     * The position of an event in its journal. Every event carries it as data.ledger, so that auditors can prove that history was rewritten.
      */
     ledger: {
       /**
@@ -2011,7 +2011,7 @@ export interface OperationOverran extends CloudEvent {
    */
   data: OperationOverranData & {
     /**
-     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     * The position of an event in its journal. Every event carries it as data.ledger, so that auditors can prove that history was rewritten.
      */
     ledger: {
       /**
@@ -2228,7 +2228,7 @@ export interface OperationResolved extends CloudEvent {
    */
   data: OperationResolvedData & {
     /**
-     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     * The position of an event in its journal. Every event carries it as data.ledger, so that auditors can prove that history was rewritten.
      */
     ledger: {
       /**
@@ -2433,7 +2433,7 @@ export interface OperationReview extends CloudEvent {
    */
   data: OperationReviewData & {
     /**
-     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     * The position of an event in its journal. Every event carries it as data.ledger, so that auditors can prove that history was rewritten.
      */
     ledger: {
       /**
@@ -2531,7 +2531,7 @@ export interface OperationSending extends CloudEvent {
    */
   data: OperationSendingData & {
     /**
-     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     * The position of an event in its journal. Every event carries it as data.ledger, so that auditors can prove that history was rewritten.
      */
     ledger: {
       /**
@@ -2611,7 +2611,7 @@ export interface OperationUnsent extends CloudEvent {
    */
   data: OperationUnsentData & {
     /**
-     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     * The position of an event in its journal. Every event carries it as data.ledger, so that auditors can prove that history was rewritten.
      */
     ledger: {
       /**
@@ -2703,7 +2703,7 @@ export interface OperationWaiting extends CloudEvent {
    */
   data: OperationWaitingData & {
     /**
-     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     * The position of an event in its journal. Every event carries it as data.ledger, so that auditors can prove that history was rewritten.
      */
     ledger: {
       /**
@@ -2783,7 +2783,7 @@ export interface OrderAccepted extends CloudEvent {
    */
   data: OrderAcceptedData & {
     /**
-     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     * The position of an event in its journal. Every event carries it as data.ledger, so that auditors can prove that history was rewritten.
      */
     ledger: {
       /**
@@ -2975,7 +2975,7 @@ export interface OrderDelivered extends CloudEvent {
    */
   data: OrderDeliveredData & {
     /**
-     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     * The position of an event in its journal. Every event carries it as data.ledger, so that auditors can prove that history was rewritten.
      */
     ledger: {
       /**
@@ -3092,7 +3092,7 @@ export interface OrderListed extends CloudEvent {
    */
   data: OrderListedData & {
     /**
-     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     * The position of an event in its journal. Every event carries it as data.ledger, so that auditors can prove that history was rewritten.
      */
     ledger: {
       /**
@@ -3234,7 +3234,7 @@ export interface OrderProgressed extends CloudEvent {
    */
   data: OrderProgressedData & {
     /**
-     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     * The position of an event in its journal. Every event carries it as data.ledger, so that auditors can prove that history was rewritten.
      */
     ledger: {
       /**
@@ -3425,7 +3425,7 @@ export interface OrderRefunded extends CloudEvent {
    */
   data: OrderRefundedData & {
     /**
-     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     * The position of an event in its journal. Every event carries it as data.ledger, so that auditors can prove that history was rewritten.
      */
     ledger: {
       /**
@@ -3475,7 +3475,7 @@ export interface ProxyExpired extends CloudEvent {
    */
   data: ProxyExpiredData & {
     /**
-     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     * The position of an event in its journal. Every event carries it as data.ledger, so that auditors can prove that history was rewritten.
      */
     ledger: {
       /**
@@ -3529,7 +3529,7 @@ export interface ProxyExpiring extends CloudEvent {
    */
   data: ProxyExpiringData & {
     /**
-     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     * The position of an event in its journal. Every event carries it as data.ledger, so that auditors can prove that history was rewritten.
      */
     ledger: {
       /**
@@ -3579,7 +3579,7 @@ export interface ProxyGone extends CloudEvent {
    */
   data: ProxyGoneData & {
     /**
-     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     * The position of an event in its journal. Every event carries it as data.ledger, so that auditors can prove that history was rewritten.
      */
     ledger: {
       /**
@@ -3637,7 +3637,7 @@ export interface ProxyReinstated extends CloudEvent {
    */
   data: ProxyReinstatedData & {
     /**
-     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     * The position of an event in its journal. Every event carries it as data.ledger, so that auditors can prove that history was rewritten.
      */
     ledger: {
       /**
@@ -3709,7 +3709,7 @@ export interface ProxyReplaced extends CloudEvent {
    */
   data: ProxyReplacedData & {
     /**
-     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     * The position of an event in its journal. Every event carries it as data.ledger, so that auditors can prove that history was rewritten.
      */
     ledger: {
       /**
@@ -3767,7 +3767,7 @@ export interface ProxyRetired extends CloudEvent {
    */
   data: ProxyRetiredData & {
     /**
-     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     * The position of an event in its journal. Every event carries it as data.ledger, so that auditors can prove that history was rewritten.
      */
     ledger: {
       /**
@@ -3825,7 +3825,7 @@ export interface ProxyRevealed extends CloudEvent {
    */
   data: ProxyRevealedData & {
     /**
-     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     * The position of an event in its journal. Every event carries it as data.ledger, so that auditors can prove that history was rewritten.
      */
     ledger: {
       /**
@@ -3913,7 +3913,7 @@ export interface ProxyReview extends CloudEvent {
    */
   data: ProxyReviewData & {
     /**
-     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     * The position of an event in its journal. Every event carries it as data.ledger, so that auditors can prove that history was rewritten.
      */
     ledger: {
       /**
@@ -4040,7 +4040,7 @@ export interface ProxySkipped extends CloudEvent {
    */
   data: ProxySkippedData & {
     /**
-     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     * The position of an event in its journal. Every event carries it as data.ledger, so that auditors can prove that history was rewritten.
      */
     ledger: {
       /**
@@ -4183,7 +4183,7 @@ export interface RenewalCompleted extends CloudEvent {
    */
   data: RenewalCompletedData & {
     /**
-     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     * The position of an event in its journal. Every event carries it as data.ledger, so that auditors can prove that history was rewritten.
      */
     ledger: {
       /**
@@ -4326,7 +4326,7 @@ export interface RenewalFailed extends CloudEvent {
    */
   data: RenewalFailedData & {
     /**
-     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     * The position of an event in its journal. Every event carries it as data.ledger, so that auditors can prove that history was rewritten.
      */
     ledger: {
       /**
@@ -4469,7 +4469,7 @@ export interface RenewalPartial extends CloudEvent {
    */
   data: RenewalPartialData & {
     /**
-     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     * The position of an event in its journal. Every event carries it as data.ledger, so that auditors can prove that history was rewritten.
      */
     ledger: {
       /**
@@ -4523,7 +4523,7 @@ export interface RunnerStarted extends CloudEvent {
    */
   data: RunnerStartedData & {
     /**
-     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     * The position of an event in its journal. Every event carries it as data.ledger, so that auditors can prove that history was rewritten.
      */
     ledger: {
       /**
@@ -4585,7 +4585,7 @@ export interface ScheduleConfigured extends CloudEvent {
    */
   data: ScheduleConfiguredData & {
     /**
-     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     * The position of an event in its journal. Every event carries it as data.ledger, so that auditors can prove that history was rewritten.
      */
     ledger: {
       /**
@@ -4647,7 +4647,7 @@ export interface SchedulePaused extends CloudEvent {
    */
   data: SchedulePausedData & {
     /**
-     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     * The position of an event in its journal. Every event carries it as data.ledger, so that auditors can prove that history was rewritten.
      */
     ledger: {
       /**
@@ -4705,7 +4705,7 @@ export interface ScheduleResumed extends CloudEvent {
    */
   data: ScheduleResumedData & {
     /**
-     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     * The position of an event in its journal. Every event carries it as data.ledger, so that auditors can prove that history was rewritten.
      */
     ledger: {
       /**
@@ -4775,7 +4775,7 @@ export interface SweepFailed extends CloudEvent {
    */
   data: SweepFailedData & {
     /**
-     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     * The position of an event in its journal. Every event carries it as data.ledger, so that auditors can prove that history was rewritten.
      */
     ledger: {
       /**
@@ -4853,7 +4853,7 @@ export interface SweepFinished extends CloudEvent {
    */
   data: SweepFinishedData & {
     /**
-     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     * The position of an event in its journal. Every event carries it as data.ledger, so that auditors can prove that history was rewritten.
      */
     ledger: {
       /**
@@ -4935,7 +4935,7 @@ export interface SweepHeld extends CloudEvent {
    */
   data: SweepHeldData & {
     /**
-     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     * The position of an event in its journal. Every event carries it as data.ledger, so that auditors can prove that history was rewritten.
      */
     ledger: {
       /**
@@ -4989,7 +4989,7 @@ export interface SweepMissed extends CloudEvent {
    */
   data: SweepMissedData & {
     /**
-     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     * The position of an event in its journal. Every event carries it as data.ledger, so that auditors can prove that history was rewritten.
      */
     ledger: {
       /**
@@ -5125,7 +5125,7 @@ export interface SweepPlanned extends CloudEvent {
    */
   data: SweepPlannedData & {
     /**
-     * Where an event stands in its journal; an event carries it as data.ledger, so that auditors can prove that history was rewritten.
+     * The position of an event in its journal. Every event carries it as data.ledger, so that auditors can prove that history was rewritten.
      */
     ledger: {
       /**
