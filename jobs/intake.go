@@ -299,8 +299,8 @@ const (
 // Refusal is the answer to a command that is not carried out, and that no command.finished
 // of its own comes for.
 type Refusal struct {
-	Error  string `json:"error" doc:"Unreadable, conflict or refused."`
-	Reason string `json:"reason" doc:"Why, for people; it may be reworded."`
+	Error  string `json:"error" doc:"unreadable, conflict or refused."`
+	Reason string `json:"reason" doc:"The reason, for people; the text may change."`
 }
 
 func refusal(code, reason string) []byte {

@@ -22,15 +22,15 @@ const (
 
 // ProviderRecent summarises the requests of the last minutes.
 type ProviderRecent struct {
-	WindowSeconds int64            `json:"window_seconds" doc:"'window_seconds' is how far back it looks."`
-	Requests      int64            `json:"requests" doc:"'requests' counts those that ended in this time."`
-	P50Millis     *int64           `json:"p50_millis,omitempty" doc:"P50Millis is how long half of those that were answered took at most, to an eighth; missing if none was."`
-	P99Millis     *int64           `json:"p99_millis,omitempty" doc:"P99Millis is that of 99 of 100."`
-	Codes         map[string]int64 `json:"codes" doc:"'codes' counts them by the code of the envelope; none: no envelope was read."`
-	RateLimited   int64            `json:"rate_limited" doc:"Replies with HTTP 429 or that code."`
-	Answers       bool             `json:"answers" doc:"'answers' reports whether the last request had a reply, 'since' when the last one that differs in this was followed by another; missing before the first request."`
-	Since         *time.Time       `json:"since,omitempty" doc:"From when on."`
-	SkewMillis    *int64           `json:"skew_millis,omitempty" doc:"'skew_millis' is how far this machine's clock was ahead of the provider's by the last reply; missing before."`
+	WindowSeconds int64            `json:"window_seconds" doc:"'window_seconds' is the length of the period."`
+	Requests      int64            `json:"requests" doc:"'requests' is how many requests ended in this period."`
+	P50Millis     *int64           `json:"p50_millis,omitempty" doc:"The 50th percentile of the duration of requests that got a reply, accurate to an eighth; omitted if none did."`
+	P99Millis     *int64           `json:"p99_millis,omitempty" doc:"The 99th percentile of the same durations."`
+	Codes         map[string]int64 `json:"codes" doc:"'codes' counts the requests by the code of the envelope; none: no envelope was read."`
+	RateLimited   int64            `json:"rate_limited" doc:"Replies with HTTP 429 or the code rate_limited."`
+	Answers       bool             `json:"answers" doc:"'answers' says whether the last request got a reply. 'since' is when this last changed; omitted before the first request."`
+	Since         *time.Time       `json:"since,omitempty" doc:"When 'answers' last changed."`
+	SkewMillis    *int64           `json:"skew_millis,omitempty" doc:"'skew_millis' is how far this machine's clock was ahead of the provider's at the last reply; omitted before the first."`
 }
 
 // ProviderWindow keeps the requests of the last minutes. Its zero value is ready to use.

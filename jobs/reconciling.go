@@ -47,13 +47,13 @@ type books struct {
 
 // LastReconciliation holds the latest result, or why there is none.
 type LastReconciliation struct {
-	At              time.Time `json:"at,omitzero" doc:"Of the last one that ended."`
-	OK              *bool     `json:"ok" doc:"Nil if the wallet could not be compared."`
-	Quiet           bool      `json:"quiet" doc:"Nothing was in progress when the wallet was read."`
+	At              time.Time `json:"at,omitzero" doc:"When the last reconciliation ended."`
+	OK              *bool     `json:"ok" doc:"Whether everything agreed; null if the wallet could not be compared."`
+	Quiet           bool      `json:"quiet" doc:"Whether nothing was in progress when the wallet was read."`
 	Findings        int       `json:"findings" doc:"How many differences there were."`
-	DifferenceCents *int64    `json:"difference_cents" doc:"Of the wallet; nil as 'ok' is."`
-	ProviderCents   *int64    `json:"provider_cents" doc:"What the provider said that the wallet holds; nil before the first."`
-	Failed          string    `json:"failed,omitempty" doc:"'failed' is why the latest attempt did not come to its end, \"\" when it did."`
+	DifferenceCents *int64    `json:"difference_cents" doc:"The difference of the wallet; null if 'ok' is null."`
+	ProviderCents   *int64    `json:"provider_cents" doc:"The balance of the provider's wallet; null before the first reconciliation."`
+	Failed          string    `json:"failed,omitempty" doc:"'failed' says why the latest reconciliation did not finish, \"\" if it did."`
 
 	unsure bool // the wallet differs, and another pass must confirm it
 }

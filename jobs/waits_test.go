@@ -50,49 +50,49 @@ const (
 // allWaits are all of them, in the order in which docs/state-machine.md prints them.
 func allWaits() []wait {
 	const simulated = "TestSimulation"
-	probed := "a probe that succeeds, at growing intervals"
-	nextPlan := "the next run plans what was skipped"
+	probed := "a successful probe, sent at growing intervals"
+	nextPlan := "the next run"
 	return []wait{
-		{"operation", string(fact.StateAccepted), "its turn; the end of a pause or a limit", "", "", ofOperations, simulated},
-		{"operation", waitsUnknown, "sent again under its key, at most 5 minutes apart", "20 hours after the first attempt that may have executed", "provider", "perennial_ambiguous_window_seconds", simulated},
-		{"operation", waitsProcessing, "as for unknown_outcome", "20 hours after the first attempt that may have executed", "provider", "perennial_ambiguous_window_seconds", simulated},
-		{"operation", waitsRefused, "Retry-After, or the end of the pause", "with the account's pause", "paused", ofOperations, simulated},
-		{"operation", waitsUnread, "read again, at most 5 minutes apart; rejected with nothing charged after 7 days", "", "provider", ofOperations, simulated},
-		{"operation", waitsUnsent, "sent again within 64 seconds", "", "provider", ofOperations, simulated},
+		{"operation", string(fact.StateAccepted), "its turn comes, or a pause or a limit ends", "", "", ofOperations, simulated},
+		{"operation", waitsUnknown, "a reply; it is sent again under its key every 5 minutes or sooner", "20 hours after the first attempt that may have executed", "provider", "perennial_ambiguous_window_seconds", simulated},
+		{"operation", waitsProcessing, "as for `unknown_outcome`", "as for `unknown_outcome`", "provider", "perennial_ambiguous_window_seconds", simulated},
+		{"operation", waitsRefused, "the time of Retry-After, or the end of the pause", "when the account's pause does", "paused", ofOperations, simulated},
+		{"operation", waitsUnread, "a successful read, tried every 5 minutes or sooner; rejected after 7 days, with nothing charged", "", "provider", ofOperations, simulated},
+		{"operation", waitsUnsent, "the request is sent again, within 64 seconds", "", "provider", ofOperations, simulated},
 		{"operation", string(fact.HeldDailyLimit), "the next day of the account's time zone", "", "", ofOperations, simulated},
-		{"operation", string(fact.HeldUnknownPrice), "the next day of the account's time zone", "20 hours after the restore, before which it may have been sent", "", ofOperations, "TestEveryOperationThatIsHeldHasACode"},
-		{"operation", string(fact.HeldNoCIDRField), "", "at once", "", ofOperations, simulated},
-		{"operation", string(fact.StateReview), "", "at once", "", ofReviews, simulated},
-		{"order", waitsProgress, "its detail shows that it is delivered or refunded", "after 24 hours of reads without progress; with a pending refund after 7 days", "", ofOperations, simulated},
-		{"plan", string(fact.SweepHeldApproval), "a newer plan takes its place, after six hours at the earliest", "at once", "", ofHeldPlans, "TestAPlanOverTheApprovalLimitWaitsAndStaysExact"},
-		{"plan", string(fact.SweepHeldEarlierPlan), "the earlier plan is approved or dropped", "at once, about the earlier plan", "", ofHeldPlans, "TestAPlanThatWaitsForAnApprovalStays"},
+		{"operation", string(fact.HeldUnknownPrice), "the next day of the account's time zone", "20 hours after a restore, if the operation may have been sent before it", "", ofOperations, "TestEveryOperationThatIsHeldHasACode"},
+		{"operation", string(fact.HeldNoCIDRField), "", "immediately", "", ofOperations, simulated},
+		{"operation", string(fact.StateReview), "", "immediately", "", ofReviews, simulated},
+		{"order", waitsProgress, "the order's detail shows that it is delivered or refunded", "after 24 hours without progress; with a pending refund, after 7 days", "", ofOperations, simulated},
+		{"plan", string(fact.SweepHeldApproval), "a newer plan replaces it, after six hours or a quarter of `renew_before`", "immediately", "", ofHeldPlans, "TestAPlanOverTheApprovalLimitWaitsAndStaysExact"},
+		{"plan", string(fact.SweepHeldEarlierPlan), "the earlier plan is approved, declined or replaced", "immediately, to decide on the earlier plan", "", ofHeldPlans, "TestAPlanThatWaitsForAnApprovalStays"},
 		{"plan", string(fact.SweepHeldBudget), nextPlan, "", "", ofLeftOut, "TestOverTheBudgetTheAffordableGoesTheRestIsSaid"},
 		{"plan", string(fact.SweepHeldDay), nextPlan, "", "", ofLeftOut, "TestDailyAndMonthlyBudgetsCoverAllTheirSweeps"},
 		{"plan", string(fact.SweepHeldMonth), nextPlan, "", "", ofLeftOut, "TestDailyAndMonthlyBudgetsCoverAllTheirSweeps"},
 		{"plan", string(fact.SweepHeldDailyLimit), nextPlan, "", "", ofLeftOut, "TestASweepStaysUnderTheLimitOfTheDay"},
 		{"plan", string(fact.SweepHeldWallet), nextPlan, "", "", ofLeftOut, "TestALowWalletPaysTheEarliestAndNamesTheRest"},
-		{"slot", "failed", "retried until the next run, which replaces it", "", "sweeps", "perennial_sweep_failed", "TestTrap67ASlotWithoutItsListingIsSaid"},
-		{"slot", "schedule_paused", "the end of the pause, where it has one: one run then serves all that it held", "after a day, by an alert", "", "perennial_schedule_paused_timestamp_seconds", "TestAPausedScheduleFiresNothingUntilItIsResumed"},
-		{"account", decide.CausePerson, "the end of the pause, where it has one", "at once", "paused", ofPauses, simulated},
-		{"account", decide.CauseClock, "the clock agrees with the provider's again", "at once", "paused", ofPauses, simulated},
-		{"account", decide.CauseThrottled, "Retry-After; over an hour a read asks once an hour", "after half an hour, by an alert", "paused", ofPauses, simulated},
-		{"account", decide.CauseFirewall, probed, "at once", "paused", ofPauses, "TestAFirewallIsNoticed"},
-		{"account", string(upstream.CodeInvalidSignature), probed, "at once", "paused", ofPauses, simulated},
-		{"account", string(upstream.CodeStaleTimestamp), probed, "at once", "paused", ofPauses, simulated},
-		{"account", string(upstream.CodeAPIKeyRevoked), probed, "at once", "paused", ofPauses, simulated},
-		{"account", string(upstream.CodeInsufficientScope), "one operation at a time is let through, until one works", "at once", "paused", ofPauses, simulated},
-		{"account", string(upstream.CodeIdempotencyKeyRequired), "", "at once", "paused", ofPauses, "TestFaultMatrixHeadersThatAreTakenAway"},
-		{"account", ledger.CauseRestored, "the provider's lists hold nothing that the ledger does not know", "at once", "restored", ofPauses, "TestTrap13AnOldBackupStartsPausedAndPaysNothingTwice"},
-		{"account", "provider_silent", "an answer", "after 3 minutes, by an alert", "provider", "perennial_check", "TestHealthShowsEveryFaultThatStopsWork"},
-		{"account", "no_lease", "the lease is free: its leader stopped, or was silent for 10 seconds", "after a minute without any holder, by an alert", "", "perennial_role", "TestAStandbyFollowsAndTakesOver"},
-		{"account", "nats_away", "a new connection", "after 3 minutes, by an alert", "nats", "perennial_check", "TestHealthShowsEveryFaultThatStopsWork"},
-		{"account", "streams_changed", "the setting is put back", "after 3 minutes, by an alert", "streams", "perennial_check", "TestTrap71APausedOrChangedConsumerIsFound"},
-		{"account", "events_behind", "the events stream takes rows again", "after 3 minutes, by an alert", "events", "perennial_unpublished_rows", "TestAnOutboxThatStandsStillIsSaid"},
-		{"account", "ledger_unusable", "with a NATS server outside of the process it is made again; else never", "after 3 minutes, by an alert", "ledger", "perennial_check", "TestALedgerFileThatIsGoneIsNotReady"},
-		{"account", "disk_full", "room on the disk", "after 3 minutes, by an alert", "disk", "perennial_check", "TestAFullDiskLosesNothingAndEndsWithTheSpace"},
-		{"command", "on_the_stream", "room among the operations in progress", "", "", "perennial_commands_waiting", "TestABacklogEntersAsThereIsRoomAndNothingReturns"},
-		{"command", "dead_letter", "", "at once", "", "perennial_dead_letters_total", "TestDeadLettersAreReadCorrectedAndDropped"},
-		{"event", "webhook_undelivered", "its receiver answers; tried again without end", "by an alert", "", "perennial_webhook_oldest_seconds", "TestOneBrokenWebhookStopsNoOther"},
+		{"slot", "failed", "a retry succeeds, or the next run replaces it", "", "sweeps", "perennial_sweep_failed", "TestTrap67ASlotWithoutItsListingIsSaid"},
+		{"slot", "schedule_paused", "the end of the pause, if it has one; a single run then replaces all missed runs", "after a day, by an alert", "", "perennial_schedule_paused_timestamp_seconds", "TestAPausedScheduleFiresNothingUntilItIsResumed"},
+		{"account", decide.CausePerson, "the end of the pause, if it has one", "immediately", "paused", ofPauses, simulated},
+		{"account", decide.CauseClock, "the clock agrees with the provider's clock again", "immediately", "paused", ofPauses, simulated},
+		{"account", decide.CauseThrottled, "the time of Retry-After; if that is over an hour, a successful read, tried once an hour", "after half an hour, by an alert", "paused", ofPauses, simulated},
+		{"account", decide.CauseFirewall, probed, "immediately", "paused", ofPauses, "TestAFirewallIsNoticed"},
+		{"account", string(upstream.CodeInvalidSignature), probed, "immediately", "paused", ofPauses, simulated},
+		{"account", string(upstream.CodeStaleTimestamp), probed, "immediately", "paused", ofPauses, simulated},
+		{"account", string(upstream.CodeAPIKeyRevoked), probed, "immediately", "paused", ofPauses, simulated},
+		{"account", string(upstream.CodeInsufficientScope), "an operation succeeds; one at a time is tried", "immediately", "paused", ofPauses, simulated},
+		{"account", string(upstream.CodeIdempotencyKeyRequired), "", "immediately", "paused", ofPauses, "TestFaultMatrixHeadersThatAreTakenAway"},
+		{"account", ledger.CauseRestored, "the provider's lists hold nothing that the ledger does not know", "immediately", "restored", ofPauses, "TestTrap13AnOldBackupStartsPausedAndPaysNothingTwice"},
+		{"account", "provider_silent", "a reply from the provider", "after 3 minutes, by an alert", "provider", "perennial_check", "TestHealthShowsEveryFaultThatStopsWork"},
+		{"account", "no_lease", "the lease becomes free: the leader stopped, or was silent for 10 seconds", "after a minute without a leader, by an alert", "", "perennial_role", "TestAStandbyFollowsAndTakesOver"},
+		{"account", "nats_away", "a new connection to NATS", "after 3 minutes, by an alert", "nats", "perennial_check", "TestHealthShowsEveryFaultThatStopsWork"},
+		{"account", "streams_changed", "the setting is restored", "after 3 minutes, by an alert", "streams", "perennial_check", "TestTrap71APausedOrChangedConsumerIsFound"},
+		{"account", "events_behind", "the events stream accepts rows again", "after 3 minutes, by an alert", "events", "perennial_unpublished_rows", "TestAnOutboxThatStandsStillIsSaid"},
+		{"account", "ledger_unusable", "with an external NATS it is rebuilt from the stream; else nothing", "after 3 minutes, by an alert", "ledger", "perennial_check", "TestALedgerFileThatIsGoneIsNotReady"},
+		{"account", "disk_full", "free space on the disk", "after 3 minutes, by an alert", "disk", "perennial_check", "TestAFullDiskLosesNothingAndEndsWithTheSpace"},
+		{"command", "on_the_stream", "fewer operations in progress", "", "", "perennial_commands_waiting", "TestABacklogEntersAsThereIsRoomAndNothingReturns"},
+		{"command", "dead_letter", "", "immediately", "", "perennial_dead_letters_total", "TestDeadLettersAreReadCorrectedAndDropped"},
+		{"event", "webhook_undelivered", "the receiver answers 2xx; delivery is retried without end", "by an alert", "", "perennial_webhook_oldest_seconds", "TestOneBrokenWebhookStopsNoOther"},
 	}
 }
 
@@ -145,8 +145,8 @@ func TestEveryWaitHasAnEnd(t *testing.T) {
 			t.Errorf("%s %s is there twice", w.Of, w.Reason)
 		}
 		known[w.Of+" "+w.Reason] = true
-		if w.Ends == "" && w.Person != "at once" {
-			t.Errorf("%s %s ends neither by itself nor by a person who is asked at once", w.Of, w.Reason)
+		if w.Ends == "" && w.Person != "immediately" {
+			t.Errorf("%s %s ends neither by itself nor by a person who is asked immediately", w.Of, w.Reason)
 		}
 		if w.Metric == "" {
 			t.Errorf("%s %s is in no metric", w.Of, w.Reason)

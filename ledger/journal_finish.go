@@ -257,10 +257,10 @@ func (l *Ledger) Finished(ctx context.Context, id string) (*fact.CommandFinished
 
 // Booking is one ledger entry that an answer would make.
 type Booking struct {
-	Kind        string `json:"kind" doc:"What the command asks for."`
-	Debit       string `json:"debit" doc:"The account that the amount goes to."`
-	Credit      string `json:"credit" doc:"The account that the amount comes from."`
-	AmountCents int64  `json:"amount_cents" doc:"The difference."`
+	Kind        string `json:"kind" doc:"The kind of the booking."`
+	Debit       string `json:"debit" doc:"The ledger account that receives the amount."`
+	Credit      string `json:"credit" doc:"The ledger account that the amount comes from."`
+	AmountCents int64  `json:"amount_cents" doc:"The amount."`
 }
 
 // WouldBook returns what an operator's answer would book, given the operation's present

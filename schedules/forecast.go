@@ -26,18 +26,18 @@ var ErrForecastDays = fmt.Errorf("a forecast is of 1 to %d days", MaxForecastDay
 // as many as that takes. Where no price was paid it takes the list price. Budgets would make it less.
 type Forecast struct {
 	Schedules      []string       `json:"schedules" doc:"The names of the schedules."`
-	At             time.Time      `json:"at" doc:"When it was read."`
-	Timezone       string         `json:"timezone" doc:"The time zone that days and slots are of."`
+	At             time.Time      `json:"at" doc:"When this was read."`
+	Timezone       string         `json:"timezone" doc:"The time zone of the days and scheduled times."`
 	Days           []ForecastDay  `json:"days"`
-	Unpriced       int            `json:"unpriced" doc:"'unpriced' counts the renewals whose price is not known; 'charge_cents' is the sum of the others."`
-	ListPriceCents int64          `json:"list_price_cents,omitempty" doc:"Of 'charge_cents': by the offers, if no renewal of the kind was paid yet."`
-	Currency       string         `json:"currency,omitempty" doc:"Of the amounts."`
+	Unpriced       int            `json:"unpriced" doc:"'unpriced' counts the renewals whose price is unknown; 'charge_cents' is the sum of the other renewals."`
+	ListPriceCents int64          `json:"list_price_cents,omitempty" doc:"The part of 'charge_cents' that comes from list prices, because no renewal of the kind was paid yet."`
+	Currency       string         `json:"currency,omitempty" doc:"The currency of the amounts."`
 	ChargeCents    fact.Cents     `json:"charge_cents"`
-	WalletCents    *int64         `json:"wallet_cents,omitempty" doc:"Now; missing when it could not be read."`
-	ReservedCents  int64          `json:"reserved_cents" doc:"Of it, for what is on its way."`
-	RunsOutOn      string         `json:"runs_out_on,omitempty" doc:"'runs_out_on' is the first day that the wallet does not pay for, 'missing_cents' what is missing at the end, of what has a price; not known without the wallet, nor if what has no price decides."`
+	WalletCents    *int64         `json:"wallet_cents,omitempty" doc:"The balance of the wallet now; omitted if it could not be read."`
+	ReservedCents  int64          `json:"reserved_cents" doc:"The part of the wallet that commands in progress need."`
+	RunsOutOn      string         `json:"runs_out_on,omitempty" doc:"'runs_out_on' is the first day that the wallet does not pay for. 'missing_cents' is the amount missing at the end, for renewals of known price. Both are omitted if the wallet, or a price that decides, is unknown."`
 	MissingCents   fact.Cents     `json:"missing_cents"`
-	FailsFirst     *ForecastSweep `json:"fails_first,omitempty" doc:"'fails_first' is the first sweep that the wallet does not pay for; missing if it pays for all."`
+	FailsFirst     *ForecastSweep `json:"fails_first,omitempty" doc:"'fails_first' is the first run that the wallet does not pay for; omitted if it pays for all."`
 }
 
 // Charge returns the expected cost of the renewals.
@@ -45,16 +45,16 @@ func (f Forecast) Charge() fact.Sum { return fact.Sum{Cents: f.ChargeCents.Or(0)
 
 // ForecastDay is one day of a forecast.
 type ForecastDay struct {
-	Day             string     `json:"day" doc:"The day, as 2026-11-21."`
-	Renewals        int        `json:"renewals" doc:"How many renewals."`
+	Day             string     `json:"day" doc:"The day, such as 2026-11-21."`
+	Renewals        int        `json:"renewals" doc:"The number of renewals."`
 	ChargeCents     fact.Cents `json:"charge_cents"`
-	ListPriceCents  int64      `json:"list_price_cents,omitempty" doc:"Of 'charge_cents': by the offers, if no renewal of the kind was paid yet."`
-	Unpriced        int        `json:"unpriced" doc:"Of 'renewals': their price is not known, and they are not in 'charge_cents'."`
-	OverBudgetCents int64      `json:"over_budget_cents" doc:"'over_budget_cents' is by how much the day's charge goes over the daily budgets."`
-	WalletCents     *int64     `json:"wallet_cents,omitempty" doc:"At the end of the day, as if what has no price cost nothing."`
+	ListPriceCents  int64      `json:"list_price_cents,omitempty" doc:"The part of 'charge_cents' that comes from list prices, because no renewal of the kind was paid yet."`
+	Unpriced        int        `json:"unpriced" doc:"The number of renewals whose price is unknown; 'charge_cents' does not include them."`
+	OverBudgetCents int64      `json:"over_budget_cents" doc:"'over_budget_cents' is by how much the day's cost exceeds the daily budgets."`
+	WalletCents     *int64     `json:"wallet_cents,omitempty" doc:"The balance at the end of the day, if renewals of unknown price cost nothing."`
 	// Paused is in the other fields, too: such a schedule renews nothing until an operator
 	// resumes it.
-	Paused []ForecastPaused `json:"paused,omitempty" doc:"Of the day's renewals: those of schedules that are paused without an end."`
+	Paused []ForecastPaused `json:"paused,omitempty" doc:"The day's renewals that belong to schedules whose pause has no end."`
 
 	sum fact.Sum
 }
@@ -62,9 +62,9 @@ type ForecastDay struct {
 // ForecastPaused is the share of a schedule that is paused without an end.
 type ForecastPaused struct {
 	Schedule    string     `json:"schedule" doc:"The name of the schedule."`
-	Renewals    int        `json:"renewals" doc:"How many renewals."`
+	Renewals    int        `json:"renewals" doc:"The number of renewals."`
 	ChargeCents fact.Cents `json:"charge_cents"`
-	Unpriced    int        `json:"unpriced" doc:"Of 'renewals': their price is not known, and they are not in 'charge_cents'."`
+	Unpriced    int        `json:"unpriced" doc:"The number of renewals whose price is unknown; 'charge_cents' does not include them."`
 }
 
 // Charge returns the expected cost of the renewals.

@@ -14,10 +14,10 @@ import (
 // ForecastSweep is one sweep of a forecast.
 type ForecastSweep struct {
 	Schedule     string     `json:"schedule" doc:"The name of the schedule."`
-	Slot         time.Time  `json:"slot" doc:"The planned firing."`
+	Slot         time.Time  `json:"slot" doc:"The scheduled time."`
 	ChargeCents  fact.Cents `json:"charge_cents"`
-	Unpriced     int        `json:"unpriced" doc:"Of its renewals: they are not in 'charge_cents'."`
-	MissingCents int64      `json:"missing_cents" doc:"Of 'charge_cents', when all before it is paid."`
+	Unpriced     int        `json:"unpriced" doc:"The number of its renewals of unknown price; 'charge_cents' does not include them."`
+	MissingCents int64      `json:"missing_cents" doc:"The part of 'charge_cents' that is missing after all earlier runs are paid."`
 }
 
 // foreseenSweep sums the charges of a run.

@@ -14,12 +14,12 @@ import (
 
 // RenewalOutlook says in one sentence whether a proxy is renewed: the first reason that holds.
 type RenewalOutlook struct {
-	Good        bool       `json:"good" doc:"It is renewed in time, or never has to be."`
-	Text        string     `json:"text" doc:"Whether it is renewed, and why not, for people; it may be reworded."`
-	OperationID string     `json:"operation_id,omitempty" doc:"The operation that the text is about."`
-	Schedule    string     `json:"schedule,omitempty" doc:"The schedule that renews it."`
-	At          *time.Time `json:"at,omitempty" doc:"The next slot of the schedule that may renew it."`
-	LastRun     string     `json:"last_run,omitempty" doc:"Why the last run of the schedule skipped it, if known."`
+	Good        bool       `json:"good" doc:"Whether the proxy is renewed in time, or never needs a renewal."`
+	Text        string     `json:"text" doc:"Whether the proxy is renewed, and if not, why, for people; the text may change."`
+	OperationID string     `json:"operation_id,omitempty" doc:"The operation that the text mentions."`
+	Schedule    string     `json:"schedule,omitempty" doc:"The schedule that renews the proxy."`
+	At          *time.Time `json:"at,omitempty" doc:"The next scheduled time that may renew the proxy."`
+	LastRun     string     `json:"last_run,omitempty" doc:"Why the last run of the schedule skipped the proxy, if known."`
 }
 
 // RenewalOutlookFrom is what an outlook rests on.

@@ -25,20 +25,20 @@ import (
 type Status struct {
 	Schedule    string                `json:"schedule" doc:"The name of the schedule."`
 	Account     string                `json:"account" doc:"The short name of the account."`
-	Cron        string                `json:"cron" doc:"When it fires, as cron writes it."`
-	Timezone    string                `json:"timezone" doc:"The time zone that days and slots are of."`
-	LastSlot    *time.Time            `json:"last_slot,omitempty" doc:"When it fired last."`
-	State       string                `json:"state,omitempty" doc:"The state."` // of the last slot: planned | held | finished | missed
-	Result      *tables.SlotResult    `json:"result,omitempty" doc:"'result' is the result of the last run so far, with what it continued with in further slots."`
-	Currency    string                `json:"currency,omitempty" doc:"Of the amounts."`
-	NextSlot    *time.Time            `json:"next_slot,omitempty" doc:"The slot that follows."`
-	Plan        string                `json:"plan,omitempty" doc:"The hash of the plan."`
-	Why         string                `json:"why" doc:"How the last slot ended."`
-	Problem     string                `json:"problem,omitempty" doc:"The sweep that is due cannot be made: it is tried again."`
-	Left        *fact.SweepLeft       `json:"left,omitempty" doc:"'left' is what the last run continues with."`
-	Paused      *tables.SchedulePause `json:"paused,omitempty" doc:"'paused' is the pause that holds it: until it ends no slot fires."`
-	Removed     string                `json:"removed,omitempty" doc:"'removed' says that the schedule is not configured any more, what of it still counts, and what to do."`
-	MatchesNone string                `json:"matches_none,omitempty" doc:"'matches_none' says that the match fits no listed proxy; \"\" when it fits one."`
+	Cron        string                `json:"cron" doc:"The cron expression."`
+	Timezone    string                `json:"timezone" doc:"The time zone of the days and scheduled times."`
+	LastSlot    *time.Time            `json:"last_slot,omitempty" doc:"The scheduled time of the last run."`
+	State       string                `json:"state,omitempty" doc:"The state of the last run: planned, held, finished or missed."` // of the last slot: planned | held | finished | missed
+	Result      *tables.SlotResult    `json:"result,omitempty" doc:"'result' is the result of the last run so far, including its further plans."`
+	Currency    string                `json:"currency,omitempty" doc:"The currency of the amounts."`
+	NextSlot    *time.Time            `json:"next_slot,omitempty" doc:"The next scheduled time."`
+	Plan        string                `json:"plan,omitempty" doc:"The hash of the plan that needs approval."`
+	Why         string                `json:"why" doc:"How the last run ended."`
+	Problem     string                `json:"problem,omitempty" doc:"Why a due run fails; the run is retried."`
+	Left        *fact.SweepLeft       `json:"left,omitempty" doc:"'left' describes the proxies with which the last run continues."`
+	Paused      *tables.SchedulePause `json:"paused,omitempty" doc:"'paused' is the pause of the schedule; until it ends, no run starts."`
+	Removed     string                `json:"removed,omitempty" doc:"'removed' says that the schedule is no longer configured, what still counts, and what to do."`
+	MatchesNone string                `json:"matches_none,omitempty" doc:"'matches_none' is a warning if the match selects no listed proxy, else \"\"."`
 }
 
 // StatusOf returns one schedule's status among all, or why it is unknown.

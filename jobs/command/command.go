@@ -27,9 +27,9 @@ const (
 
 // Item is one line of an order.
 type Item struct {
-	OfferCode string   `json:"offer_code" doc:"The offer."`
-	Quantity  int64    `json:"quantity" doc:"How many proxies."`
-	CIDRs     []string `json:"cidrs,omitempty" doc:"The ranges that addresses are to be taken from."`
+	OfferCode string   `json:"offer_code" doc:"The code of the offer."`
+	Quantity  int64    `json:"quantity" doc:"The number of proxies."`
+	CIDRs     []string `json:"cidrs,omitempty" doc:"The address ranges to choose from."`
 }
 
 // Command is what a publisher asks for, read and normalised. The legacy
@@ -99,29 +99,29 @@ func (c Command) NamesCIDRs() bool {
 // OrderCommand is an order as it is written (contract of the commands stream). A
 // field that is not here is refused.
 type OrderCommand struct {
-	ID              string            `json:"id" doc:"Chosen by the producer. The same id with the same content is the same command, whenever it comes."`
-	DurationDays    int64             `json:"duration_days" doc:"For how many days: a multiple of 30."`
-	Items           []Item            `json:"items,omitempty" doc:"The lines."`
-	OfferCode       *string           `json:"offer_code,omitempty" doc:"The offer."`
-	Quantity        *int64            `json:"quantity,omitempty" doc:"How many proxies."`
-	MaxTotalCents   *int64            `json:"max_total_cents,omitempty" doc:"The ceiling for the whole command, checked before sending; none if it is left out."`
-	NotAfter        *time.Time        `json:"not_after,omitempty" doc:"Send nothing after this instant."`
-	Labels          map[string]string `json:"labels,omitempty" doc:"The labels of the command, as its producer gave them."`
-	SandboxScenario string            `json:"sandbox_scenario,omitempty" doc:"What the provider's sandbox plays; on a sandbox account only."`
-	Priority        Urgency           `json:"priority,omitempty" jsonschema:"enum=high,enum=bulk" doc:"Which commands it passes, or lets pass."`
+	ID              string            `json:"id" doc:"The id of the command, chosen by its producer. The same id with the same content is always the same command."`
+	DurationDays    int64             `json:"duration_days" doc:"The duration in days, a multiple of 30."`
+	Items           []Item            `json:"items,omitempty" doc:"The offers and quantities."`
+	OfferCode       *string           `json:"offer_code,omitempty" doc:"The code of the offer, if the command has no 'items'."`
+	Quantity        *int64            `json:"quantity,omitempty" doc:"The number of proxies, if the command has no 'items'."`
+	MaxTotalCents   *int64            `json:"max_total_cents,omitempty" doc:"The most that the whole command may cost, checked before sending; if omitted, no limit."`
+	NotAfter        *time.Time        `json:"not_after,omitempty" doc:"Send no first request after this time."`
+	Labels          map[string]string `json:"labels,omitempty" doc:"The labels of the command, as given by its producer."`
+	SandboxScenario string            `json:"sandbox_scenario,omitempty" doc:"What the provider's sandbox does with the order; only for a sandbox account."`
+	Priority        Urgency           `json:"priority,omitempty" jsonschema:"enum=high,enum=bulk" doc:"high goes before all other commands, bulk after them."`
 }
 
 // RenewalCommand is a renewal as it is written.
 type RenewalCommand struct {
-	ID              string               `json:"id" doc:"Chosen by the producer. The same id with the same content is the same command, whenever it comes."`
+	ID              string               `json:"id" doc:"The id of the command, chosen by its producer. The same id with the same content is always the same command."`
 	ProxyIDs        []string             `json:"proxy_ids" doc:"The provider's ids of the proxies."`
-	DurationDays    int64                `json:"duration_days" doc:"For how many days: a multiple of 30."`
-	MaxTotalCents   *int64               `json:"max_total_cents,omitempty" doc:"The ceiling for the whole command, checked before sending; none if it is left out."`
-	NotAfter        *time.Time           `json:"not_after,omitempty" doc:"Send nothing after this instant."`
-	DueBefore       *time.Time           `json:"due_before,omitempty" doc:"Leave out proxies that expire at this instant or later."`
-	ExpectExpiresAt map[string]time.Time `json:"expect_expires_at,omitempty" doc:"Leave out proxies whose expiry is another, by proxy."`
-	Labels          map[string]string    `json:"labels,omitempty" doc:"The labels of the command, as its producer gave them."`
-	Priority        Urgency              `json:"priority,omitempty" jsonschema:"enum=high,enum=bulk" doc:"Which commands it passes, or lets pass."`
+	DurationDays    int64                `json:"duration_days" doc:"The duration in days, a multiple of 30."`
+	MaxTotalCents   *int64               `json:"max_total_cents,omitempty" doc:"The most that the whole command may cost, checked before sending; if omitted, no limit."`
+	NotAfter        *time.Time           `json:"not_after,omitempty" doc:"Send no first request after this time."`
+	DueBefore       *time.Time           `json:"due_before,omitempty" doc:"Skip proxies that expire at this time or later."`
+	ExpectExpiresAt map[string]time.Time `json:"expect_expires_at,omitempty" doc:"The expected expiry of each proxy. Skip proxies with another expiry."`
+	Labels          map[string]string    `json:"labels,omitempty" doc:"The labels of the command, as given by its producer."`
+	Priority        Urgency              `json:"priority,omitempty" jsonschema:"enum=high,enum=bulk" doc:"high goes before all other commands, bulk after them."`
 }
 
 // UnreadableError says that a message has no command id under which it could be

@@ -21,18 +21,18 @@ import (
 
 // Recording is money that the replies of the provider did not show, as a person states it.
 type Recording struct {
-	Kind        string `json:"kind,omitempty" doc:"'kind' is top-up, external, charge or refund. A charge and a refund are of an operation, by its id or its order. Empty with 'corrects_seq': the opposite of that row."`
-	Cents       int64  `json:"cents,omitempty" doc:"0 with 'corrects_seq': what is left of that row."`
-	ID          string `json:"id,omitempty" doc:"'id' makes a repeat harmless, as after a time-out: the same id books once."`
-	IDMade      bool   `json:"id_made,omitempty" doc:"'id_made' says that the id was made up for this request, so that it does not tell whether the same money is recorded twice."`
-	By          string `json:"by" doc:"The name of the person, as the request gave it."`
-	Reason      string `json:"reason" doc:"Why, for people; it may be reworded."`
-	OrderNo     string `json:"order_no,omitempty" doc:"That it went on or came back from, if known."`
-	OperationID string `json:"operation_id,omitempty" doc:"The operation: the command's id, and its part."`
-	ProxyID     string `json:"line,omitempty" doc:"Of a renewal."`
+	Kind        string `json:"kind,omitempty" doc:"'kind' is top-up, external, charge or refund. A charge or refund belongs to an operation, given by its id or its order. If 'kind' is empty, the row of 'corrects_seq' is reversed."`
+	Cents       int64  `json:"cents,omitempty" doc:"The amount. With 'corrects_seq', 0 means the whole amount that is left of that row."`
+	ID          string `json:"id,omitempty" doc:"'id' makes repeats harmless, such as after a time-out: a record with the same id is booked once."`
+	IDMade      bool   `json:"id_made,omitempty" doc:"'id_made' says that the program generated the id, so the id does not show whether the same money is recorded twice."`
+	By          string `json:"by" doc:"The name of the person, as given in the request."`
+	Reason      string `json:"reason" doc:"The reason, for people; the text may change."`
+	OrderNo     string `json:"order_no,omitempty" doc:"The order that was paid for or refunded, if known."`
+	OperationID string `json:"operation_id,omitempty" doc:"The id of the operation: the command's id and the part, such as restock-7/1."`
+	ProxyID     string `json:"line,omitempty" doc:"The proxy of a renewal."`
 	// ConfirmCents repeats Cents, as that of a Resolution.
-	ConfirmCents *int64 `json:"confirm_cents,omitempty" doc:"'confirm_cents' repeats the 'cents' of a charge that corrects an answer, if the charge in all would exceed what is expected and what was answered, or the amount the wallet."`
-	CorrectsSeq  int64  `json:"corrects_seq,omitempty" doc:"'corrects_seq' is the journal row of a record, or of an answer to a review, that this one takes back or corrects."`
+	ConfirmCents *int64 `json:"confirm_cents,omitempty" doc:"'confirm_cents' repeats the 'cents' of a charge that corrects an answer. It is required if the total would exceed both the expected amount and the answer, or if 'cents' exceeds the wallet."`
+	CorrectsSeq  int64  `json:"corrects_seq,omitempty" doc:"'corrects_seq' is the journal row, of a record or of an answer to a review, that this record reverses or corrects."`
 }
 
 // maxWords bounds an operator's text in the journal, in bytes.

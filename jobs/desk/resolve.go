@@ -20,18 +20,18 @@ import (
 
 // Resolution is a person's answer to a review.
 type Resolution struct {
-	ID              string `json:"id,omitempty" doc:"Of the operation, or of a command with one operation in review."`
-	OperationID     string `json:"operation_id,omitempty" doc:"'operation_id' and 'command_id' say what the id is of, in the place of 'id'."`
+	ID              string `json:"id,omitempty" doc:"The id of the operation, or of a command with one operation in review."`
+	OperationID     string `json:"operation_id,omitempty" doc:"'operation_id' and 'command_id' may be used instead of 'id', to say which kind of id it is."`
 	CommandID       string `json:"command_id,omitempty" doc:"The id of the command, chosen by its producer."`
-	ProxyID         string `json:"line,omitempty" doc:"The proxy that the answer is for; the whole operation if it is left out."`
-	Charged         *bool  `json:"charged" doc:"Required."`
-	ChargedCents    int64  `json:"charged_cents" doc:"What was charged, gross: before refunds."`
-	OrderNo         string `json:"order_no,omitempty" doc:"'order_no' is the order that the person found the operation to have made."`
-	SendAgain       bool   `json:"send_again,omitempty" doc:"Send what was not charged under a new key."`
-	ConfirmCents    *int64 `json:"confirm_cents,omitempty" doc:"'confirm_cents' repeats 'charged_cents' if it is not what is expected."`
-	AgainstEvidence bool   `json:"against_evidence,omitempty" doc:"'against_evidence' says that nothing was charged although the provider shows otherwise."`
-	By              string `json:"by" doc:"The name of the person, as the request gave it."`
-	Reason          string `json:"reason" doc:"Why, for people; it may be reworded."`
+	ProxyID         string `json:"line,omitempty" doc:"The proxy that the answer is for; if omitted, the whole operation."`
+	Charged         *bool  `json:"charged" doc:"Whether the provider charged; required."`
+	ChargedCents    int64  `json:"charged_cents" doc:"The amount charged, before refunds."`
+	OrderNo         string `json:"order_no,omitempty" doc:"'order_no' is the order that the operation made, as the person found."`
+	SendAgain       bool   `json:"send_again,omitempty" doc:"Send the request again under a new key, if nothing was charged."`
+	ConfirmCents    *int64 `json:"confirm_cents,omitempty" doc:"'confirm_cents' repeats 'charged_cents' if the amount is unexpected."`
+	AgainstEvidence bool   `json:"against_evidence,omitempty" doc:"'against_evidence' confirms that nothing was charged, although the provider shows otherwise."`
+	By              string `json:"by" doc:"The name of the person, as given in the request."`
+	Reason          string `json:"reason" doc:"The reason, for people; the text may change."`
 }
 
 func (x Resolution) check() error {

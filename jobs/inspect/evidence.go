@@ -27,11 +27,11 @@ type Evidence struct {
 	History      []HistoryEntry     `json:"history"`
 	Expiries     []ExpiryEvidence   `json:"expiries"`
 	Orders       []OrderEvidence    `json:"unknown_orders"`
-	WalletBefore *tables.Reconciled `json:"wallet_before" doc:"The last agreement before its first send."`
-	WalletAfter  *tables.Reconciled `json:"wallet_after" doc:"The first one after its last fact."`
-	WalletNow    *WalletRead        `json:"wallet_now,omitempty" doc:"As it is now, if it was read."`
-	WalletGap    *int64             `json:"wallet_gap_cents,omitempty" doc:"How much less the provider's wallet holds now than the ledger's; missing if anything else may explain it, or it was not read."`
-	Verdict      *Verdict           `json:"verdict,omitempty" doc:"What the evidence says of what is open; missing if nothing is."`
+	WalletBefore *tables.Reconciled `json:"wallet_before" doc:"The last time before the first attempt when wallet and ledger agreed."`
+	WalletAfter  *tables.Reconciled `json:"wallet_after" doc:"The first time after the last fact when wallet and ledger agreed."`
+	WalletNow    *WalletRead        `json:"wallet_now,omitempty" doc:"The wallet now, if it was read."`
+	WalletGap    *int64             `json:"wallet_gap_cents,omitempty" doc:"By how much the provider's wallet is now below the ledger's; omitted if something else may explain the difference, or the wallet was not read."`
+	Verdict      *Verdict           `json:"verdict,omitempty" doc:"What the evidence says about the unresolved part; omitted if nothing is unresolved."`
 	Answers      []Answer           `json:"answers"`
 	Notes        []string           `json:"notes,omitempty" doc:"What could not be read, and why."`
 
@@ -43,24 +43,24 @@ type Evidence struct {
 // WalletRead is the provider's wallet as it was last read. Something may be in progress that
 // it does not show yet.
 type WalletRead struct {
-	ProviderCents int64     `json:"provider_cents" doc:"What the provider says that the wallet holds."`
-	LedgerCents   int64     `json:"ledger_cents" doc:"What the ledger's wallet held then."`
-	At            time.Time `json:"at" doc:"When it was read."`
+	ProviderCents int64     `json:"provider_cents" doc:"The balance of the provider's wallet."`
+	LedgerCents   int64     `json:"ledger_cents" doc:"The ledger balance at that time."`
+	At            time.Time `json:"at" doc:"When this was read."`
 }
 
 // HistoryEntry is one fact of the operation: a send, a reply, a decision.
 type HistoryEntry struct {
-	Seq        int64      `json:"seq" doc:"The row of the journal, from 1 without a gap; also the message's sequence in the stream."`
-	Time       time.Time  `json:"time" doc:"When it was written to the journal."`
+	Seq        int64      `json:"seq" doc:"The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream."`
+	Time       time.Time  `json:"time" doc:"When the fact was written to the journal."`
 	Type       string     `json:"type" doc:"The type of the fact."`
-	Attempt    int64      `json:"attempt,omitempty" doc:"Which send of the operation it was, from 1."`
-	Code       string     `json:"code,omitempty" doc:"Why, as a code: the provider's, or one of Perennial's."`
+	Attempt    int64      `json:"attempt,omitempty" doc:"The number of the attempt, from 1."`
+	Code       string     `json:"code,omitempty" doc:"The reason, as a code of the provider or of Perennial."`
 	HTTPStatus int        `json:"http_status,omitempty" doc:"The HTTP status of the reply."`
-	Ambiguous  bool       `json:"ambiguous,omitempty" doc:"The send may have been carried out."`
-	TraceID    string     `json:"trace_id,omitempty" doc:"The provider's trace of the request, for its support."`
-	Text       string     `json:"text,omitempty" doc:"What it says, for people."`
+	Ambiguous  bool       `json:"ambiguous,omitempty" doc:"Whether the provider may have carried out the request."`
+	TraceID    string     `json:"trace_id,omitempty" doc:"The provider's trace id of the request, for its support."`
+	Text       string     `json:"text,omitempty" doc:"What the fact says, for people."`
 	BodyBytes  int        `json:"body_bytes,omitempty" doc:"'body_bytes' is the length of the body that was sent."`
-	NextAt     *time.Time `json:"next_at,omitempty" doc:"'next_at' is what was decided: it is not sent again, or read, before then."`
+	NextAt     *time.Time `json:"next_at,omitempty" doc:"'next_at' is the earliest time of the next send or read that was decided."`
 }
 
 // ExpiryEvidence is a line's expiry before the renewal and now. Moved is nil
@@ -70,24 +70,24 @@ type ExpiryEvidence struct {
 	State   string     `json:"state" doc:"The state."`
 	Before  *time.Time `json:"before" doc:"The expiry before the renewal, if known."`
 	Now     *time.Time `json:"now" doc:"The expiry now, if known."`
-	Moved   *bool      `json:"moved" doc:"The expiry moved; null if one of the two is not known."`
+	Moved   *bool      `json:"moved" doc:"Whether the expiry moved; null if one of the two is unknown."`
 }
 
 // OrderEvidence is an order of the provider's that the ledger does not know and
 // that was made since the operation was first sent.
 type OrderEvidence struct {
 	OrderNo   string    `json:"order_no" doc:"The provider's number of the order."`
-	CreatedAt time.Time `json:"created_at" doc:"When it was made, as the provider says."`
-	NetCents  int64     `json:"net_cents" doc:"What it cost, without what came back."`
+	CreatedAt time.Time `json:"created_at" doc:"When the order was created, as the provider says."`
+	NetCents  int64     `json:"net_cents" doc:"The cost of the order, less refunds."`
 }
 
 // Answer is one way to resolve the review, and what it would book.
 type Answer struct {
-	Say          string           `json:"say" doc:"The flags of 'reviews resolve'."`
-	ProxyID      string           `json:"line,omitempty" doc:"The proxy that the answer is for; the whole operation if it is left out."`
+	Say          string           `json:"say" doc:"The flags for 'reviews resolve'."`
+	ProxyID      string           `json:"line,omitempty" doc:"The proxy that the answer is for; if omitted, the whole operation."`
 	Bookings     []ledger.Booking `json:"books"`
-	NewOperation string           `json:"new_operation_id,omitempty" doc:"'new_operation_id' and 'new_idempotency_key' are what --send-again would send under."`
-	NewKey       string           `json:"new_idempotency_key,omitempty" doc:"The key under which it was sent again."`
+	NewOperation string           `json:"new_operation_id,omitempty" doc:"'new_operation_id' and 'new_idempotency_key' are the ids that --send-again would use."`
+	NewKey       string           `json:"new_idempotency_key,omitempty" doc:"The idempotency key that --send-again would use."`
 }
 
 // CollectEvidence collects what the ledger knows of an operation and, through c, what

@@ -20,20 +20,20 @@ const RefusedNext = "Publish the corrected command under the same id, which is s
 // CommandStatus is the status of a command, as `status ID -o json` prints it.
 type CommandStatus struct {
 	CommandID  string            `json:"command_id" doc:"The id of the command, chosen by its producer."`
-	Kind       fact.Kind         `json:"kind,omitempty" doc:"What the command asks for."`
+	Kind       fact.Kind         `json:"kind,omitempty" doc:"The kind of the command."`
 	State      string            `json:"state" doc:"The state."`
-	Reason     string            `json:"reason,omitempty" doc:"Why, for people; it may be reworded."`
-	Labels     map[string]string `json:"labels,omitempty" doc:"The labels of the command, as its producer gave them."`
+	Reason     string            `json:"reason,omitempty" doc:"The reason, for people; the text may change."`
+	Labels     map[string]string `json:"labels,omitempty" doc:"The labels of the command, as given by its producer."`
 	Operations []OperationStatus `json:"operations" doc:"The operations of the command."`
-	WaitsFor   string            `json:"waits_for,omitempty" doc:"'waits_for' says why it does not move now: a pause, a hold, a time."`
-	LeftOut    []LeftOut         `json:"left_out,omitempty" doc:"'left_out' are proxies that another operation held when the command came."`
-	SameID     *SameID           `json:"same_id,omitempty" doc:"'same_id' is the operation of another command that has this command's id too. New commands cannot have such an id."`
-	ArchivedIn string            `json:"archived_in,omitempty" doc:"'archived_in' is the archive that holds the command's content, if that file is not beside the ledger: without it, labels and what was left out are not known."`
+	WaitsFor   string            `json:"waits_for,omitempty" doc:"'waits_for' says what the command waits for: a pause, a hold, a time."`
+	LeftOut    []LeftOut         `json:"left_out,omitempty" doc:"'left_out' lists proxies that another operation had reserved when the command arrived."`
+	SameID     *SameID           `json:"same_id,omitempty" doc:"'same_id' is an operation of another command with the same id as this command. New commands cannot have such an id."`
+	ArchivedIn string            `json:"archived_in,omitempty" doc:"'archived_in' is the archive with the command's content, if that file is not beside the ledger. Without it, labels and skipped proxies are unknown."`
 }
 
 // SameID is an operation that has the id of another command.
 type SameID struct {
-	OperationID string     `json:"operation_id" doc:"The operation: the command's id, and its part."`
+	OperationID string     `json:"operation_id" doc:"The id of the operation: the command's id and the part, such as restock-7/1."`
 	CommandID   string     `json:"command_id" doc:"The id of the command, chosen by its producer."`
 	State       fact.State `json:"state" doc:"The state."`
 }
@@ -41,32 +41,32 @@ type SameID struct {
 // LeftOut is a proxy that a renewal went on without, and why.
 type LeftOut struct {
 	ProxyID string `json:"proxy_id" doc:"The provider's id of the proxy."`
-	Reason  string `json:"reason" doc:"Why, for people; it may be reworded."`
+	Reason  string `json:"reason" doc:"The reason, for people; the text may change."`
 }
 
 // OperationStatus is the status of one operation. Cents are gross.
 type OperationStatus struct {
-	OperationID    string               `json:"operation_id" doc:"The operation: the command's id, and its part."`
+	OperationID    string               `json:"operation_id" doc:"The id of the operation: the command's id and the part, such as restock-7/1."`
 	CommandID      string               `json:"command_id" doc:"The id of the command, chosen by its producer."`
-	Kind           fact.Kind            `json:"kind" doc:"What the command asks for."`
-	IdempotencyKey string               `json:"idempotency_key" doc:"The key under which the provider does the operation once."`
+	Kind           fact.Kind            `json:"kind" doc:"The kind of the operation."`
+	IdempotencyKey string               `json:"idempotency_key" doc:"The idempotency key, under which the provider carries out the operation once."`
 	State          fact.State           `json:"state" doc:"The state."`
-	Reason         string               `json:"reason" doc:"Why, for people; it may be reworded."`
-	Corrected      []string             `json:"corrected,omitempty" doc:"Corrections of an answer to its review; not in lists."`
-	Code           string               `json:"code,omitempty" doc:"Why, as a code: the provider's, or one of Perennial's."`
-	Attempts       int64                `json:"attempts" doc:"How often its operations were sent."`
-	Ambiguous      int64                `json:"ambiguous_attempts" doc:"How many of the attempts may have been carried out without a reply."`
-	FirstSentAt    *time.Time           `json:"first_sent_at" doc:"When it was sent first."`
-	NextAt         *time.Time           `json:"next_at" doc:"When it continues, at the earliest."`
+	Reason         string               `json:"reason" doc:"The reason, for people; the text may change."`
+	Corrected      []string             `json:"corrected,omitempty" doc:"Corrections of the answer to its review; not in lists."`
+	Code           string               `json:"code,omitempty" doc:"The reason, as a code of the provider or of Perennial."`
+	Attempts       int64                `json:"attempts" doc:"How many attempts the operation had."`
+	Ambiguous      int64                `json:"ambiguous_attempts" doc:"How many attempts without a usable reply may have been carried out."`
+	FirstSentAt    *time.Time           `json:"first_sent_at" doc:"When the operation was first sent."`
+	NextAt         *time.Time           `json:"next_at" doc:"The earliest time of the next step."`
 	OrderNo        string               `json:"order_no" doc:"The provider's number of the order."`
-	ExpectedCount  int64                `json:"expected_count,omitempty" doc:"How many proxies the order is for."`
-	DeliveredCount int64                `json:"delivered_count,omitempty" doc:"How many proxies are available."`
-	Currency       string               `json:"currency,omitempty" doc:"Of the amounts."`
-	ChargedCents   int64                `json:"charged_cents" doc:"What was charged, gross: before refunds."`
-	RefundedCents  int64                `json:"refunded_cents" doc:"What came back."`
-	TraceID        string               `json:"trace_id" doc:"The provider's trace of the request, for its support."`
+	ExpectedCount  int64                `json:"expected_count,omitempty" doc:"How many proxies were ordered."`
+	DeliveredCount int64                `json:"delivered_count,omitempty" doc:"How many proxies were delivered."`
+	Currency       string               `json:"currency,omitempty" doc:"The currency of the amounts."`
+	ChargedCents   int64                `json:"charged_cents" doc:"The amount charged, before refunds."`
+	RefundedCents  int64                `json:"refunded_cents" doc:"The amount refunded."`
+	TraceID        string               `json:"trace_id" doc:"The provider's trace id of the request, for its support."`
 	AcceptedAt     time.Time            `json:"accepted_at" doc:"When the command was accepted."`
-	ProxyIDs       []string             `json:"proxy_ids,omitempty" doc:"That an order delivered."`
+	ProxyIDs       []string             `json:"proxy_ids,omitempty" doc:"The proxies that the order delivered."`
 	Lines          []tables.RenewalLine `json:"lines"`
 }
 

@@ -24,8 +24,8 @@ const (
 type Verdict struct {
 	Outcome       string     `json:"outcome" doc:"charged or partly: the provider shows signs of a charge; none: it shows no sign, which proves nothing; unknown: the evidence does not decide."`
 	Text          string     `json:"text" doc:"The verdict in a sentence, for people."`
-	ExpectedCents fact.Cents `json:"expected_cents" doc:"What everything that is open should have cost; null if not known."`
-	OrderNo       string     `json:"order_no,omitempty" doc:"The one order that the operation can have made."`
+	ExpectedCents fact.Cents `json:"expected_cents" doc:"The expected cost of the unresolved part; null if unknown."`
+	OrderNo       string     `json:"order_no,omitempty" doc:"The only order that the operation can have made."`
 }
 
 // judge returns the verdict on the open lines. expected is their expected cost, 0 if

@@ -23,12 +23,12 @@ import (
 // Finding is a difference between the books and the provider, or a renewal
 // that did not do what was paid for. Nothing is corrected because of it.
 type Finding struct {
-	Kind        string `json:"kind" doc:"'kind' is one of the kinds of finding of package decide; docs/operations.md says what each means and what to do about it."`
-	AmountCents int64  `json:"amount_cents" doc:"'amount_cents' is what the provider says less what the books say: of the wallet, positive when it holds more; of an order, what it cost."`
+	Kind        string `json:"kind" doc:"'kind' is the kind of finding. docs/operations.md explains each kind and what to do about it."`
+	AmountCents int64  `json:"amount_cents" doc:"'amount_cents' is the provider's amount less the books' amount. For the wallet it is positive if the provider has more; for an order it is what the order cost."`
 	OrderNo     string `json:"order_no" doc:"The provider's number of the order."`
-	OperationID string `json:"operation_id" doc:"The operation: the command's id, and its part."`
+	OperationID string `json:"operation_id" doc:"The id of the operation: the command's id and the part, such as restock-7/1."`
 	ProxyID     string `json:"proxy_id,omitempty" doc:"The provider's id of the proxy."`
-	Explanation string `json:"explanation" doc:"The difference, for people."`
+	Explanation string `json:"explanation" doc:"The difference, in words for people."`
 
 	// Carried says that an earlier pass found it, and this one could not check it.
 	Carried bool `json:"-"`
@@ -41,16 +41,16 @@ func (f Finding) Key() string {
 
 // Reconciliation is what one comparison of the books with the provider showed.
 type Reconciliation struct {
-	OK       *bool       `json:"ok" doc:"'ok' says whether all agreed. It is nil if nothing differed and the wallet could not be compared: something of unknown price, and without a bound, is open, or the provider shows the wallet late."`
-	Quiet    bool        `json:"quiet" doc:"'quiet': nothing was in progress around the reading of the wallet, so it was compared to the cent and not as an interval."`
+	OK       *bool       `json:"ok" doc:"'ok' says whether everything agreed. It is null if nothing differed but the wallet could not be compared: an open operation has an unknown cost without a limit, or the provider shows the wallet late."`
+	Quiet    bool        `json:"quiet" doc:"'quiet' says that nothing was in progress when the wallet was read, so the wallet was compared to the cent, not with a range."`
 	Findings []Finding   `json:"findings"`
-	Currency string      `json:"currency,omitempty" doc:"Of the amounts."`
-	At       time.Time   `json:"at" doc:"When it was read."`
+	Currency string      `json:"currency,omitempty" doc:"The currency of the amounts."`
+	At       time.Time   `json:"at" doc:"When this was read."`
 	Wallet   WalletCheck `json:"wallet"`
 	Orders   int         `json:"orders_compared" doc:"How many orders were compared."`
 	Renewals int         `json:"renewals_compared" doc:"How many renewals were compared."`
-	Compared Compared    `json:"compared" doc:"'compared' is how much of each kind this pass compared: a pass that compared nothing has found no agreement."`
-	Notes    []string    `json:"notes,omitempty" doc:"'notes' are what this reconciliation could not compare, and why."`
+	Compared Compared    `json:"compared" doc:"'compared' counts what was compared, by kind. If nothing was compared, 'ok' proves nothing."`
+	Notes    []string    `json:"notes,omitempty" doc:"'notes' say what could not be compared, and why."`
 
 	// Listed names the proxies of ended orders that no fact names yet.
 	Listed []fact.OrderListed `json:"-"`
@@ -58,12 +58,12 @@ type Reconciliation struct {
 
 // Compared counts what one pass compared, and what it left to the next.
 type Compared struct {
-	Orders   int  `json:"orders" doc:"Of this ledger, with a fresh read."`
-	Renewals int  `json:"renewals" doc:"Operation, transfers and lines."`
-	Expiries int  `json:"expiries" doc:"Of renewed proxies, that they moved by what was paid for."`
-	Outside  int  `json:"outside_orders" doc:"Made elsewhere, read in this pass."`
-	Wallet   bool `json:"wallet" doc:"With both bounds."`
-	Left     int  `json:"left" doc:"Orders and expiries that this pass had no request left for."`
+	Orders   int  `json:"orders" doc:"Orders of this ledger, compared with a fresh read."`
+	Renewals int  `json:"renewals" doc:"Renewals whose operation, transfers and lines were compared."`
+	Expiries int  `json:"expiries" doc:"Renewed proxies whose expiry was checked to have moved by the paid days."`
+	Outside  int  `json:"outside_orders" doc:"Orders made elsewhere that were read."`
+	Wallet   bool `json:"wallet" doc:"Whether the wallet was compared with both a lower and an upper limit."`
+	Left     int  `json:"left" doc:"Orders and expiries that were not compared, because no requests were left."`
 }
 
 // Agrees reports whether everything was compared and agreed.

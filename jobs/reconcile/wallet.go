@@ -18,13 +18,13 @@ import (
 // something is open whose price has no bound. frozen_cents is
 // not interpreted: the document does not say whether it is part of the balance.
 type WalletCheck struct {
-	ProviderCents int64    `json:"provider_cents" doc:"What the provider says that the wallet holds."`
-	BookCents     int64    `json:"book_cents" doc:"What the book says that the wallet holds."`
-	LowCents      *int64   `json:"low_cents" doc:"The least that the wallet may hold, with what is in progress."`
-	HighCents     *int64   `json:"high_cents" doc:"The most that the wallet may hold, with what is in progress."`
-	UnderWay      []string `json:"under_way,omitempty" doc:"'under_way' are the operations that widen the interval."`
-	Unknown       []string `json:"unknown,omitempty" doc:"'unknown' are those of them whose cost is not known and has no bound."`
-	Late          bool     `json:"late,omitempty" doc:"'late' says that the provider shows what the books held within the last ten minutes: nothing can be said yet."`
+	ProviderCents int64    `json:"provider_cents" doc:"The balance of the provider's wallet."`
+	BookCents     int64    `json:"book_cents" doc:"The balance of the wallet by the books."`
+	LowCents      *int64   `json:"low_cents" doc:"The least that the wallet may hold, given the operations in progress; null if unknown."`
+	HighCents     *int64   `json:"high_cents" doc:"The most that the wallet may hold, given the operations in progress."`
+	UnderWay      []string `json:"under_way,omitempty" doc:"'under_way' lists the operations in progress that widen the range."`
+	Unknown       []string `json:"unknown,omitempty" doc:"'unknown' lists operations in progress whose cost is unknown and has no limit."`
+	Late          bool     `json:"late,omitempty" doc:"'late' says that the provider shows what the books held within the last ten minutes, so nothing can be concluded yet."`
 }
 
 // WalletReading is a wallet read between two reads of the books.

@@ -68,8 +68,8 @@ type CloudEvent struct {
 // Place is the position of an event in its journal. Every event carries it as data.ledger,
 // so that auditors can prove that history was rewritten.
 type Place struct {
-	Seq      int64  `json:"seq" doc:"The row of the journal, from 1 without a gap; also the message's sequence in the stream."`
-	PrevHash string `json:"prev_hash" doc:"The hash of the row before it; 64 zeros in the first."`
+	Seq      int64  `json:"seq" doc:"The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream."`
+	PrevHash string `json:"prev_hash" doc:"The hash of the previous row; 64 zeros in the first row."`
 	Hash     string `json:"hash" doc:"The row's hash."`
 }
 
@@ -198,7 +198,7 @@ func Scan(s sqlite.Scanner) (Row, error) {
 
 // Head is a position in the journal.
 type Head struct {
-	Seq  int64  `json:"seq" doc:"The row of the journal, from 1 without a gap; also the message's sequence in the stream."`
+	Seq  int64  `json:"seq" doc:"The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream."`
 	Hash string `json:"hash" doc:"The row's hash."`
 }
 

@@ -12,20 +12,20 @@ import (
 type SweepPlanned struct {
 	accountFact
 	Schedule      string            `json:"schedule" doc:"The name of the schedule."`
-	Slot          time.Time         `json:"slot" doc:"The planned firing."`
-	Missed        []time.Time       `json:"missed,omitempty" doc:"The slots that passed before it while no runner worked."`
+	Slot          time.Time         `json:"slot" doc:"The scheduled time."`
+	Missed        []time.Time       `json:"missed,omitempty" doc:"The scheduled times that passed while no runner worked."`
 	Plan          string            `json:"plan" doc:"The hash of the plan."`
-	Due           int               `json:"due" doc:"How many proxies are due, without those that were renewed and not read since."`
-	EstimateCents int64             `json:"estimate_cents" doc:"Without those of unknown price."`
-	UnknownPrice  int               `json:"unknown_price,omitempty" doc:"'unknown_price' counts the planned proxies whose price is not known."`
-	Commands      []json.RawMessage `json:"commands" doc:"The commands, as they are published."`
-	Planned       []PlannedCommand  `json:"planned,omitempty" doc:"'planned' says of each of 'commands' what it is expected to cost."`
-	Of            *time.Time        `json:"of,omitempty" doc:"'of' is the first slot of the sweep whose rest this slot takes."`
-	Left          *SweepLeft        `json:"left,omitempty" doc:"'left' is what the run continues with, in further slots."`
-	Unusable      int               `json:"unusable,omitempty" doc:"'unusable' counts the proxies that no sweep renews: those of 'due' whose id or expiry no command can say, and the entries of the listing that could not be read."`
-	By            string            `json:"by,omitempty" doc:"Of a sweep that a person asked for, as 'reason' and 'user'."`
-	Reason        string            `json:"reason,omitempty" doc:"Why, for people; it may be reworded."`
-	User          string            `json:"user,omitempty" doc:"The NATS user that asked, if the server authenticated one."` // see UserOf
+	Due           int               `json:"due" doc:"How many proxies are due, without proxies that were renewed and not read since."`
+	EstimateCents int64             `json:"estimate_cents" doc:"The expected cost, without proxies of unknown price."`
+	UnknownPrice  int               `json:"unknown_price,omitempty" doc:"'unknown_price' counts the planned proxies whose price is unknown."`
+	Commands      []json.RawMessage `json:"commands" doc:"The commands, as published."`
+	Planned       []PlannedCommand  `json:"planned,omitempty" doc:"'planned' has the expected cost of each of 'commands'."`
+	Of            *time.Time        `json:"of,omitempty" doc:"'of' is the first scheduled time of the run that this one continues."`
+	Left          *SweepLeft        `json:"left,omitempty" doc:"'left' describes the proxies with which the run continues in further plans."`
+	Unusable      int               `json:"unusable,omitempty" doc:"'unusable' counts the proxies that no schedule can renew: due proxies whose id or expiry cannot be in a command, and unreadable entries of the listing."`
+	By            string            `json:"by,omitempty" doc:"The name of the person who asked for the run; 'reason' and 'user' belong to this person too."`
+	Reason        string            `json:"reason,omitempty" doc:"The reason, for people; the text may change."`
+	User          string            `json:"user,omitempty" doc:"The NATS user that sent the request, if the server authenticated the user."` // see UserOf
 }
 
 // FactType implements Fact.
@@ -36,15 +36,15 @@ func (SweepPlanned) FactType() string { return "sweep.planned" }
 type SweepHeld struct {
 	accountFact
 	Schedule       string        `json:"schedule" doc:"The name of the schedule."`
-	Slot           time.Time     `json:"slot" doc:"The planned firing."`
+	Slot           time.Time     `json:"slot" doc:"The scheduled time."`
 	Plan           string        `json:"plan" doc:"The hash of the plan."`
-	Code           SweepHeldCode `json:"code,omitempty" doc:"'code' says for programs what it waits for; older facts have none."`
-	Reason         string        `json:"reason" doc:"Why, for people; it may be reworded."`
-	LeftOut        int           `json:"left_out" doc:"How many due proxies are left out."`
-	ShortfallCents int64         `json:"shortfall_cents" doc:"'shortfall_cents' is what is missing for what is left out: more budget, or money in the wallet."`
-	UnknownPrice   int           `json:"unknown_price,omitempty" doc:"'unknown_price' counts, of what is left out or waits, the proxies whose price is not known: they are not in 'shortfall_cents'."`
-	FirstLostAt    *time.Time    `json:"first_lost_at,omitempty" doc:"'first_lost_at' is when the first proxy that is left out expires."`
-	ProviderCents  *int64        `json:"provider_cents,omitempty" doc:"'provider_cents' is what the provider's wallet held, if that is too low."`
+	Code           SweepHeldCode `json:"code,omitempty" doc:"'code' says, for programs, what the plan waits for; older facts have none."`
+	Reason         string        `json:"reason" doc:"The reason, for people; the text may change."`
+	LeftOut        int           `json:"left_out" doc:"How many due proxies are skipped."`
+	ShortfallCents int64         `json:"shortfall_cents" doc:"'shortfall_cents' is the amount that is missing for the skipped proxies, in the budget or in the wallet."`
+	UnknownPrice   int           `json:"unknown_price,omitempty" doc:"'unknown_price' counts the skipped or waiting proxies whose price is unknown; 'shortfall_cents' does not include them."`
+	FirstLostAt    *time.Time    `json:"first_lost_at,omitempty" doc:"'first_lost_at' is when the first skipped proxy expires."`
+	ProviderCents  *int64        `json:"provider_cents,omitempty" doc:"'provider_cents' is the balance of the provider's wallet, if that is too low."`
 }
 
 // FactType implements Fact.
@@ -54,14 +54,14 @@ func (SweepHeld) FactType() string { return "sweep.held" }
 type SweepFinished struct {
 	accountFact
 	Schedule  string    `json:"schedule" doc:"The name of the schedule."`
-	Slot      time.Time `json:"slot" doc:"The planned firing."`
+	Slot      time.Time `json:"slot" doc:"The scheduled time."`
 	Plan      string    `json:"plan" doc:"The hash of the plan."`
-	Published int       `json:"published" doc:"'published' is how many commands it was."`
-	OverLimit int       `json:"over_limit,omitempty" doc:"'over_limit' counts the due proxies that a budget, the account's limit or the wallet left out: the slot's 'sweep.held' says which."`
-	By        string    `json:"by,omitempty" doc:"'by' and 'reason' are of the person who approved a plan that was held, or with 'abandoned' declined it."`
-	Reason    string    `json:"reason,omitempty" doc:"Why, for people; it may be reworded."`
-	User      string    `json:"user,omitempty" doc:"The NATS user that asked, if the server authenticated one."` // see UserOf
-	Abandoned bool      `json:"abandoned,omitempty" doc:"'abandoned': the slot's commands may not all be published, and never will be; 'reason' says why."`
+	Published int       `json:"published" doc:"'published' is how many commands were published."`
+	OverLimit int       `json:"over_limit,omitempty" doc:"'over_limit' counts the due proxies that were skipped because of a budget, the account's limit or the wallet; 'sweep.held' of the same scheduled time says which."`
+	By        string    `json:"by,omitempty" doc:"'by' and 'reason' belong to the person who approved the plan, or with 'abandoned' declined it."`
+	Reason    string    `json:"reason,omitempty" doc:"The reason, for people; the text may change."`
+	User      string    `json:"user,omitempty" doc:"The NATS user that sent the request, if the server authenticated the user."` // see UserOf
+	Abandoned bool      `json:"abandoned,omitempty" doc:"'abandoned' says that commands of the plan may not have been published, and never will be; 'reason' says why."`
 }
 
 // FactType implements Fact.
@@ -72,8 +72,8 @@ func (SweepFinished) FactType() string { return "sweep.finished" }
 type SweepMissed struct {
 	accountFact
 	Schedule string      `json:"schedule" doc:"The name of the schedule."`
-	Slots    []time.Time `json:"slots" doc:"The slots that passed."`
-	ServedBy time.Time   `json:"served_by" doc:"The slot that serves those that were missed."`
+	Slots    []time.Time `json:"slots" doc:"The scheduled times that were missed."`
+	ServedBy time.Time   `json:"served_by" doc:"The scheduled time whose run replaces the missed runs."`
 }
 
 // FactType implements Fact.
@@ -83,8 +83,8 @@ func (SweepMissed) FactType() string { return "sweep.missed" }
 // soon and has not been renewed.
 type ProxyExpiring struct {
 	ProxyID          string    `json:"proxy_id" doc:"The provider's id of the proxy."`
-	ExpiresAt        time.Time `json:"expires_at" doc:"When it expires."`
-	ThresholdSeconds int64     `json:"threshold_seconds,omitempty" doc:"'threshold_seconds' is how long before the expiry the account wants to know."`
+	ExpiresAt        time.Time `json:"expires_at" doc:"When the proxy expires."`
+	ThresholdSeconds int64     `json:"threshold_seconds,omitempty" doc:"'threshold_seconds' is the configured time before the expiry (warn_before)."`
 }
 
 // Subject returns the proxy's id.
@@ -96,7 +96,7 @@ func (ProxyExpiring) FactType() string { return "proxy.expiring" }
 // ProxyExpired says, once for each expiry, that a proxy has expired.
 type ProxyExpired struct {
 	ProxyID   string    `json:"proxy_id" doc:"The provider's id of the proxy."`
-	ExpiresAt time.Time `json:"expires_at" doc:"When it expires."`
+	ExpiresAt time.Time `json:"expires_at" doc:"When the proxy expires."`
 }
 
 // Subject returns the proxy's id.
@@ -109,7 +109,7 @@ func (ProxyExpired) FactType() string { return "proxy.expired" }
 // was answered with proxy_not_found. Nothing renews it, and no proxy.expired follows.
 type ProxyGone struct {
 	ProxyID   string     `json:"proxy_id" doc:"The provider's id of the proxy."`
-	ExpiresAt *time.Time `json:"expires_at,omitempty" doc:"As it was last shown."`
+	ExpiresAt *time.Time `json:"expires_at,omitempty" doc:"The expiry that was last shown."`
 }
 
 // Subject returns the proxy's id.
@@ -122,12 +122,12 @@ func (ProxyGone) FactType() string { return "proxy.gone" }
 // With Until set it ends automatically, as a Retry-After does.
 type AccountPaused struct {
 	accountFact
-	Scope   string     `json:"scope" doc:"What is paused: the account, or one kind of operation."` // account | order | renewal
-	Cause   string     `json:"cause" doc:"Why, in one word: rate_limited, insufficient_wallet_balance, …"`
-	Detail  string     `json:"detail" doc:"Why, for people."`
-	TraceID string     `json:"trace_id,omitempty" doc:"The provider's trace of the request, for its support."`
-	Until   *time.Time `json:"until,omitempty" doc:"Until when."`
-	User    string     `json:"user,omitempty" doc:"The NATS user that asked, if the server authenticated one."` // see UserOf
+	Scope   string     `json:"scope" doc:"The scope of the pause: the account, or one kind of operation."` // account | order | renewal
+	Cause   string     `json:"cause" doc:"The cause, in one word: rate_limited, insufficient_wallet_balance, …"`
+	Detail  string     `json:"detail" doc:"The reason, for people."`
+	TraceID string     `json:"trace_id,omitempty" doc:"The provider's trace id of the request, for its support."`
+	Until   *time.Time `json:"until,omitempty" doc:"When the pause ends automatically; omitted if it does not."`
+	User    string     `json:"user,omitempty" doc:"The NATS user that sent the request, if the server authenticated the user."` // see UserOf
 }
 
 // FactType implements Fact.
@@ -136,11 +136,11 @@ func (AccountPaused) FactType() string { return "account.paused" }
 // AccountResumed ends a pause.
 type AccountResumed struct {
 	accountFact
-	Scope         string `json:"scope" doc:"What is paused: the account, or one kind of operation."`
-	Cause         string `json:"cause" doc:"Why, in one word: rate_limited, insufficient_wallet_balance, …"`
-	Detail        string `json:"detail,omitempty" doc:"Why, for people."`
-	User          string `json:"user,omitempty" doc:"The NATS user that asked, if the server authenticated one."` // see UserOf
-	PresumeSentBy string `json:"presume_sent_by,omitempty" doc:"'presume_sent_by' ends the pause of a restored ledger whose gap no read has explained: everything that has not ended may have been sent, by this key."`
+	Scope         string `json:"scope" doc:"The scope of the pause: the account, or one kind of operation."`
+	Cause         string `json:"cause" doc:"The cause, in one word: rate_limited, insufficient_wallet_balance, …"`
+	Detail        string `json:"detail,omitempty" doc:"The reason, for people."`
+	User          string `json:"user,omitempty" doc:"The NATS user that sent the request, if the server authenticated the user."` // see UserOf
+	PresumeSentBy string `json:"presume_sent_by,omitempty" doc:"'presume_sent_by' ends the pause of a restored ledger, if no read has explained the lost time. Everything that has not ended then counts as possibly sent, with this App ID."`
 }
 
 // FactType implements Fact.
@@ -159,19 +159,19 @@ const (
 // operation.
 type LedgerRecorded struct {
 	Ref
-	Movement    string `json:"movement" doc:"What moved: money into the wallet, or out of it for something that was bought elsewhere."` // top-up | external | charge | refund
-	AmountCents int64  `json:"amount_cents" doc:"The difference."`
-	By          string `json:"by" doc:"The name of the person, as the request gave it."`
-	Reason      string `json:"reason" doc:"Why, for people; it may be reworded."`
-	User        string `json:"user,omitempty" doc:"The NATS user that asked, if the server authenticated one."` // see UserOf
-	OrderNo     string `json:"order_no,omitempty" doc:"'order_no' is the order that the money went on or came back from, if a person knows it."`
-	ProxyID     string `json:"proxy_id,omitempty" doc:"The line of a renewal."`
-	ID          string `json:"id,omitempty" doc:"'id' is the person's own: the same one books once."`
+	Movement    string `json:"movement" doc:"What was recorded: money put into the wallet, money spent outside Perennial, or a charge or refund."` // top-up | external | charge | refund
+	AmountCents int64  `json:"amount_cents" doc:"The amount."`
+	By          string `json:"by" doc:"The name of the person, as given in the request."`
+	Reason      string `json:"reason" doc:"The reason, for people; the text may change."`
+	User        string `json:"user,omitempty" doc:"The NATS user that sent the request, if the server authenticated the user."` // see UserOf
+	OrderNo     string `json:"order_no,omitempty" doc:"'order_no' is the order that was paid for or refunded, if known."`
+	ProxyID     string `json:"proxy_id,omitempty" doc:"The proxy of a renewal."`
+	ID          string `json:"id,omitempty" doc:"'id' is chosen by the person; a record with the same id is booked once."`
 	// Account is the account of the books that a reversal returns to, "" if the movement
 	// names it: external for a top-up that takes spending back, funding for spending that
 	// takes a top-up back.
-	Account  string `json:"account,omitempty" doc:"'account' is external for a top-up that takes recorded spending back, and funding for spending that takes a top-up back: the sums of that account fall."` // external | funding
-	Corrects int64  `json:"corrects_seq,omitempty" doc:"'corrects_seq' is the journal sequence of the record, or of the answer to a review, that this one takes back or corrects."`
+	Account  string `json:"account,omitempty" doc:"'account' is external for a top-up that reverses recorded spending, and funding for spending that reverses a top-up. It lowers the sum of that account."` // external | funding
+	Corrects int64  `json:"corrects_seq,omitempty" doc:"'corrects_seq' is the journal row, of a record or of an answer to a review, that this record reverses or corrects."`
 	Money
 }
 
@@ -214,10 +214,10 @@ func (LedgerRecorded) FactType() string { return "ledger.recorded" }
 // once, until a pass can compare again.
 type LedgerUncompared struct {
 	accountFact
-	WalletCents     int64    `json:"wallet_cents" doc:"By the books."`
-	ProviderCents   int64    `json:"provider_cents" doc:"By the provider."`
-	OperationIDs    []string `json:"operation_ids" doc:"'operation_ids' are those of unknown cost, the first 20 of 'operations_total'."`
-	OperationsTotal int      `json:"operations_total" doc:"How many operations there are."`
+	WalletCents     int64    `json:"wallet_cents" doc:"The balance of the wallet by the books."`
+	ProviderCents   int64    `json:"provider_cents" doc:"The balance of the provider's wallet."`
+	OperationIDs    []string `json:"operation_ids" doc:"'operation_ids' lists the operations of unknown cost, the first 20 of 'operations_total'."`
+	OperationsTotal int      `json:"operations_total" doc:"The number of all operations."`
 }
 
 // FactType implements Fact.
@@ -226,9 +226,9 @@ func (LedgerUncompared) FactType() string { return "ledger.uncompared" }
 // LedgerReconciled says that the books were compared with the provider and agreed.
 type LedgerReconciled struct {
 	accountFact
-	WalletCents   int64 `json:"wallet_cents" doc:"What the book says that the wallet holds."`
-	ProviderCents int64 `json:"provider_cents" doc:"What the provider says that the wallet holds."`
-	Quiet         bool  `json:"quiet" doc:"Nothing was in progress when the wallet was read."`
+	WalletCents   int64 `json:"wallet_cents" doc:"The balance of the wallet by the books."`
+	ProviderCents int64 `json:"provider_cents" doc:"The balance of the provider's wallet."`
+	Quiet         bool  `json:"quiet" doc:"Whether nothing was in progress when the wallet was read."`
 }
 
 // FactType implements Fact.
@@ -238,11 +238,11 @@ func (LedgerReconciled) FactType() string { return "ledger.reconciled" }
 // no record explains. It corrects nothing.
 type LedgerDiscrepancy struct {
 	Ref
-	Finding     string `json:"finding" doc:"What differs, in one word: docs/operations.md, Findings."`
-	AmountCents int64  `json:"amount_cents" doc:"The difference."`
+	Finding     string `json:"finding" doc:"The kind of the finding, in one word; docs/operations.md explains each."`
+	AmountCents int64  `json:"amount_cents" doc:"The amount of the difference."`
 	OrderNo     string `json:"order_no,omitempty" doc:"The provider's number of the order."`
 	ProxyID     string `json:"proxy_id,omitempty" doc:"The provider's id of the proxy."`
-	Explanation string `json:"explanation" doc:"The difference, for people."`
+	Explanation string `json:"explanation" doc:"The difference, in words for people."`
 }
 
 // FactType implements Fact.

@@ -20,9 +20,9 @@ type Fact interface {
 // Ref is what every fact about a command or an operation carries.
 type Ref struct {
 	CommandID   string            `json:"command_id,omitempty" doc:"The id of the command, chosen by its producer."`
-	OperationID string            `json:"operation_id,omitempty" doc:"The operation: the command's id, and its part."`
-	Labels      map[string]string `json:"labels,omitempty" doc:"The labels of the command, as its producer gave them."`
-	TraceID     string            `json:"trace_id,omitempty" doc:"The provider's trace of the request, for its support."`
+	OperationID string            `json:"operation_id,omitempty" doc:"The id of the operation: the command's id and the part, such as restock-7/1."`
+	Labels      map[string]string `json:"labels,omitempty" doc:"The labels of the command, as given by its producer."`
+	TraceID     string            `json:"trace_id,omitempty" doc:"The provider's trace id of the request, for its support."`
 	Trace
 }
 
@@ -48,19 +48,19 @@ type LedgerOpened struct {
 	AccountID    string       `json:"account_id" doc:"The provider's id of the account."`
 	Environment  string       `json:"environment" doc:"The provider's environment."`
 	BaseURL      string       `json:"base_url" doc:"The provider's address."`
-	Currency     string       `json:"currency" doc:"The account's currency, as ISO 4217 has it."`
-	OpeningCents int64        `json:"opening_cents" doc:"What the wallet held when the ledger was opened."`
-	Epoch        string       `json:"epoch" doc:"The history since the ledger was made, or restored last."`
-	Restored     *Restoration `json:"restored,omitempty" doc:"'restored' is set if the epoch begins with a restore."`
+	Currency     string       `json:"currency" doc:"The account's currency, an ISO 4217 code."`
+	OpeningCents int64        `json:"opening_cents" doc:"The balance of the wallet when the ledger was opened."`
+	Epoch        string       `json:"epoch" doc:"The id of this history; each restore begins a new history."`
+	Restored     *Restoration `json:"restored,omitempty" doc:"'restored' is set if this history begins with a restore."`
 	Money
 }
 
 // Restoration is what a restored ledger knows of its own gap.
 type Restoration struct {
-	From   string    `json:"from" doc:"What it was restored from."` // backup | events
-	Since  time.Time `json:"since" doc:"'since' is the time of the last row that was restored: what was sent after it may be forgotten."`
-	AppID  string    `json:"app_id" doc:"'app_id' is the key that forgotten sends are taken to have used."`
-	Proven bool      `json:"proven" doc:"'proven': the last row is the last event of the stream."`
+	From   string    `json:"from" doc:"The source of the restore."` // backup | events
+	Since  time.Time `json:"since" doc:"'since' is the time of the last restored row. Requests that were sent later may be unknown to the ledger."`
+	AppID  string    `json:"app_id" doc:"'app_id' is the App ID that unknown requests are assumed to have used."`
+	Proven bool      `json:"proven" doc:"'proven' says that the last row is the last event of the stream."`
 }
 
 // FactType implements Fact.
@@ -70,8 +70,8 @@ func (LedgerOpened) FactType() string { return "ledger.opened" }
 type RunnerStarted struct {
 	accountFact
 	Version   string `json:"version" doc:"The program's version."`
-	Holder    string `json:"holder" doc:"The process that works on the account."`
-	Recovered int    `json:"recovered" doc:"'recovered' counts the operations that were found in the middle of a send."`
+	Holder    string `json:"holder" doc:"The process that leads the account."`
+	Recovered int    `json:"recovered" doc:"'recovered' counts the operations that were interrupted during a send."`
 }
 
 // FactType implements Fact.
@@ -80,24 +80,24 @@ func (RunnerStarted) FactType() string { return "runner.started" }
 // Planned is an operation as its command was accepted: its members and its key
 // are frozen here.
 type Planned struct {
-	OperationID string   `json:"operation_id" doc:"The operation: the command's id, and its part."`
+	OperationID string   `json:"operation_id" doc:"The id of the operation: the command's id and the part, such as restock-7/1."`
 	Chunk       string   `json:"chunk" doc:"The part of the command, such as 0001."`
-	Generation  int64    `json:"generation" doc:"How often this part of the command was sent again under a new key, from 1."`
-	Key         string   `json:"idempotency_key" doc:"The key under which the provider does the operation once."`
+	Generation  int64    `json:"generation" doc:"The number of the idempotency key for this part of the command, from 1. Each --send-again or retry makes a new key."`
+	Key         string   `json:"idempotency_key" doc:"The idempotency key, under which the provider carries out the operation once."`
 	ProxyIDs    []string `json:"proxy_ids,omitempty" doc:"The provider's ids of the proxies."`
 }
 
 // CommandAccepted is the promise that the command will end in a fact.
 type CommandAccepted struct {
 	Ref
-	Kind           Kind            `json:"kind" doc:"What the command asks for."`
-	ContentHash    string          `json:"content_hash" doc:"SHA-256 of the content."`
-	Content        json.RawMessage `json:"content" doc:"The command, read and normalised."`
-	EstimateCents  int64           `json:"estimate_cents,omitempty" doc:"What it is expected to cost, if known."`
-	DurationDays   int64           `json:"duration_days" doc:"For how many days: a multiple of 30."`
+	Kind           Kind            `json:"kind" doc:"The kind of the command."`
+	ContentHash    string          `json:"content_hash" doc:"The SHA-256 of the content."`
+	Content        json.RawMessage `json:"content" doc:"The command, as read and normalised."`
+	EstimateCents  int64           `json:"estimate_cents,omitempty" doc:"The expected cost, if known."`
+	DurationDays   int64           `json:"duration_days" doc:"The duration in days, a multiple of 30."`
 	Operations     []Planned       `json:"operations" doc:"The operations of the command."`
-	ReplyTo        string          `json:"reply_to,omitempty" doc:"'reply_to' is the inbox that gets the data of the command's command.finished."`
-	StreamSequence uint64          `json:"stream_sequence,omitempty" doc:"'stream_sequence' is the command's message in the commands stream, as its producer's acknowledgement (PubAck) gave it."`
+	ReplyTo        string          `json:"reply_to,omitempty" doc:"'reply_to' is the inbox that receives the data of the command's command.finished."`
+	StreamSequence uint64          `json:"stream_sequence,omitempty" doc:"'stream_sequence' is the sequence of the command's message in the commands stream, as in the producer's acknowledgement (PubAck)."`
 }
 
 // FactType implements Fact.
@@ -110,15 +110,15 @@ const RejectedInvalid = "invalid"
 // refused before it was accepted, refused by the provider, or never sent.
 type CommandRejected struct {
 	Ref
-	ContentHash    string    `json:"content_hash,omitempty" doc:"SHA-256 of the content."`
-	Code           string    `json:"code" doc:"Why, as a code: the provider's, or one of Perennial's."`
-	Reason         string    `json:"reason" doc:"Why, for people; it may be reworded."`
-	Attempt        int64     `json:"attempt,omitempty" doc:"Which send of the operation it was, from 1."`
-	ShortOfMoney   bool      `json:"short_of_money,omitempty" doc:"'short_of_money': the wallet could not pay (insufficient_wallet_balance)."`
-	SplitInto      []Planned `json:"split_into,omitempty" doc:"'split_into' are the operations that take over ids of a chunk that was refused, or that is divided."`
-	DurationDays   int64     `json:"duration_days,omitempty" doc:"For how many days: a multiple of 30."`
-	ReplyTo        string    `json:"reply_to,omitempty" doc:"'reply_to' is the inbox that gets the data of the command's command.finished, of a command that is refused before it is accepted."`
-	StreamSequence uint64    `json:"stream_sequence,omitempty" doc:"'stream_sequence' is the message of such a command in the commands stream."`
+	ContentHash    string    `json:"content_hash,omitempty" doc:"The SHA-256 of the content."`
+	Code           string    `json:"code" doc:"The reason, as a code of the provider or of Perennial."`
+	Reason         string    `json:"reason" doc:"The reason, for people; the text may change."`
+	Attempt        int64     `json:"attempt,omitempty" doc:"The number of the attempt, from 1."`
+	ShortOfMoney   bool      `json:"short_of_money,omitempty" doc:"'short_of_money' says that the wallet could not pay (insufficient_wallet_balance)."`
+	SplitInto      []Planned `json:"split_into,omitempty" doc:"'split_into' lists the operations that replace a refused or divided chunk."`
+	DurationDays   int64     `json:"duration_days,omitempty" doc:"The duration in days, a multiple of 30."`
+	ReplyTo        string    `json:"reply_to,omitempty" doc:"'reply_to' is the inbox that receives the data of command.finished, if the command was refused before it was accepted."`
+	StreamSequence uint64    `json:"stream_sequence,omitempty" doc:"'stream_sequence' is the sequence of the message in the commands stream, if the command was refused before it was accepted."`
 }
 
 // FactType implements Fact.
@@ -128,10 +128,10 @@ func (CommandRejected) FactType() string { return "command.rejected" }
 // content remains.
 type CommandConflict struct {
 	Ref
-	ContentHash    string `json:"content_hash" doc:"SHA-256 of the content."`
-	AcceptedHash   string `json:"accepted_hash" doc:"SHA-256 of the content that was accepted first."`
-	Reason         string `json:"reason" doc:"Why, for people; it may be reworded."`
-	StreamSequence uint64 `json:"stream_sequence,omitempty" doc:"'stream_sequence' is the message of the content that came later, in the commands stream."`
+	ContentHash    string `json:"content_hash" doc:"The SHA-256 of the content."`
+	AcceptedHash   string `json:"accepted_hash" doc:"The SHA-256 of the content that was accepted first."`
+	Reason         string `json:"reason" doc:"The reason, for people; the text may change."`
+	StreamSequence uint64 `json:"stream_sequence,omitempty" doc:"'stream_sequence' is the sequence, in the commands stream, of the message that came later."`
 }
 
 // FactType implements Fact.
@@ -140,10 +140,10 @@ func (CommandConflict) FactType() string { return "command.conflict" }
 // CommandHeld keeps an operation from being sent until it is released.
 type CommandHeld struct {
 	Ref
-	Code          HeldCode   `json:"code,omitempty" doc:"Why, for programs; older facts have none."`
-	Reason        string     `json:"reason" doc:"Why, for people; it may be reworded."`
-	EstimateCents int64      `json:"estimate_cents,omitempty" doc:"What it is expected to cost, if known."`
-	Until         *time.Time `json:"until,omitempty" doc:"'until' is when it is looked at again; without it only a person releases it."`
+	Code          HeldCode   `json:"code,omitempty" doc:"The reason, for programs; older facts have none."`
+	Reason        string     `json:"reason" doc:"The reason, for people; the text may change."`
+	EstimateCents int64      `json:"estimate_cents,omitempty" doc:"The expected cost, if known."`
+	Until         *time.Time `json:"until,omitempty" doc:"'until' is when the hold ends automatically; if omitted, only an operator can release it."`
 }
 
 // FactType implements Fact.
@@ -152,10 +152,10 @@ func (CommandHeld) FactType() string { return "command.held" }
 // CommandReleased allows a held operation to be sent.
 type CommandReleased struct {
 	Ref
-	By        string `json:"by" doc:"The name of the person, as the request gave it."`
-	Reason    string `json:"reason" doc:"Why, for people; it may be reworded."`
-	User      string `json:"user,omitempty" doc:"The NATS user that asked, if the server authenticated one."` // see UserOf
-	Automatic bool   `json:"automatic,omitempty" doc:"'automatic': its time had come. It may be held again, unlike what a person let go."`
+	By        string `json:"by" doc:"The name of the person, as given in the request."`
+	Reason    string `json:"reason" doc:"The reason, for people; the text may change."`
+	User      string `json:"user,omitempty" doc:"The NATS user that sent the request, if the server authenticated the user."` // see UserOf
+	Automatic bool   `json:"automatic,omitempty" doc:"'automatic' says that the hold ended at its time. The operation may be put on hold again, unlike after a release by a person."`
 }
 
 // FactType implements Fact.
@@ -172,9 +172,9 @@ const (
 // CommandCancelled cancels an operation that no attempt may have executed.
 type CommandCancelled struct {
 	Ref
-	By     string `json:"by" doc:"The name of the person, as the request gave it."`
-	Reason string `json:"reason" doc:"Why, for people; it may be reworded."`
-	User   string `json:"user,omitempty" doc:"The NATS user that asked, if the server authenticated one."` // see UserOf
+	By     string `json:"by" doc:"The name of the person, as given in the request."`
+	Reason string `json:"reason" doc:"The reason, for people; the text may change."`
+	User   string `json:"user,omitempty" doc:"The NATS user that sent the request, if the server authenticated the user."` // see UserOf
 }
 
 // FactType implements Fact.
@@ -184,13 +184,13 @@ func (CommandCancelled) FactType() string { return "command.cancelled" }
 // the exact body and the X-API-Timestamp that will be signed.
 type OperationSending struct {
 	Ref
-	Attempt       int64                `json:"attempt" doc:"Which send of the operation it was, from 1."`
-	Key           string               `json:"idempotency_key" doc:"The key under which the provider does the operation once."`
+	Attempt       int64                `json:"attempt" doc:"The number of the attempt, from 1."`
+	Key           string               `json:"idempotency_key" doc:"The idempotency key, under which the provider carries out the operation once."`
 	Body          string               `json:"body" doc:"The exact body of the request."`
-	SentAt        time.Time            `json:"sent_at" doc:"When it was signed."`
-	AppID         string               `json:"app_id" doc:"The id of the API key that signed, without its secret."`
-	Observed      map[string]time.Time `json:"observed_expires_at,omitempty" doc:"'observed_expires_at' are the expiries that this attempt pays for, as they were last seen or read just before."`
-	EstimateCents int64                `json:"estimate_cents,omitempty" doc:"'estimate_cents' is the most this send is expected to cost, if known."`
+	SentAt        time.Time            `json:"sent_at" doc:"When the request was signed."`
+	AppID         string               `json:"app_id" doc:"The App ID of the API key that signed the request, without its secret."`
+	Observed      map[string]time.Time `json:"observed_expires_at,omitempty" doc:"'observed_expires_at' has the expiries that this attempt pays for, as last seen or just read."`
+	EstimateCents int64                `json:"estimate_cents,omitempty" doc:"'estimate_cents' is the highest expected cost of this attempt, if known."`
 }
 
 // FactType implements Fact.
@@ -200,8 +200,8 @@ func (OperationSending) FactType() string { return "operation.sending" }
 // sent with, as when the provider's price rose.
 type OperationOverran struct {
 	Ref
-	EstimateCents int64 `json:"estimate_cents" doc:"What it is expected to cost, if known."`
-	ChargedCents  int64 `json:"charged_cents" doc:"Before refunds."`
+	EstimateCents int64 `json:"estimate_cents" doc:"The expected cost, if known."`
+	ChargedCents  int64 `json:"charged_cents" doc:"The amount charged, before refunds."`
 }
 
 // FactType implements Fact.
@@ -210,9 +210,9 @@ func (OperationOverran) FactType() string { return "operation.overran" }
 // OperationUnsent says that an attempt certainly wrote no byte of its request.
 type OperationUnsent struct {
 	Ref
-	Attempt int64     `json:"attempt" doc:"Which send of the operation it was, from 1."`
-	Reason  string    `json:"reason" doc:"Why, for people; it may be reworded."`
-	NextAt  time.Time `json:"next_at" doc:"When it continues, at the earliest."`
+	Attempt int64     `json:"attempt" doc:"The number of the attempt, from 1."`
+	Reason  string    `json:"reason" doc:"The reason, for people; the text may change."`
+	NextAt  time.Time `json:"next_at" doc:"The earliest time of the next step."`
 }
 
 // FactType implements Fact.
@@ -222,12 +222,12 @@ func (OperationUnsent) FactType() string { return "operation.unsent" }
 // the same bytes, not before NextAt.
 type OperationWaiting struct {
 	Ref
-	Attempt    int64     `json:"attempt" doc:"Which send of the operation it was, from 1."`
-	Code       string    `json:"code,omitempty" doc:"Why, as a code: the provider's, or one of Perennial's."`
+	Attempt    int64     `json:"attempt" doc:"The number of the attempt, from 1."`
+	Code       string    `json:"code,omitempty" doc:"The reason, as a code of the provider or of Perennial."`
 	HTTPStatus int       `json:"http_status,omitempty" doc:"The HTTP status of the reply."`
-	Reason     string    `json:"reason" doc:"Why, for people; it may be reworded."`
-	Ambiguous  bool      `json:"ambiguous" doc:"'ambiguous': this attempt may have executed."`
-	NextAt     time.Time `json:"next_at" doc:"When it continues, at the earliest."`
+	Reason     string    `json:"reason" doc:"The reason, for people; the text may change."`
+	Ambiguous  bool      `json:"ambiguous" doc:"'ambiguous' says that the provider may have carried out this attempt."`
+	NextAt     time.Time `json:"next_at" doc:"The earliest time of the next step."`
 }
 
 // FactType implements Fact.
@@ -237,15 +237,15 @@ func (OperationWaiting) FactType() string { return "operation.waiting" }
 // renewal's lines are booked, unresolved ones to suspense.
 type OperationReview struct {
 	Ref
-	Attempt    int64            `json:"attempt" doc:"Which send of the operation it was, from 1."`
-	Code       string           `json:"code,omitempty" doc:"Why, as a code: the provider's, or one of Perennial's."`
+	Attempt    int64            `json:"attempt" doc:"The number of the attempt, from 1."`
+	Code       string           `json:"code,omitempty" doc:"The reason, as a code of the provider or of Perennial."`
 	HTTPStatus int              `json:"http_status,omitempty" doc:"The HTTP status of the reply."`
-	Reason     string           `json:"reason" doc:"Why, for people; it may be reworded."`
-	Ambiguous  bool             `json:"ambiguous" doc:"The send may have been carried out."`
+	Reason     string           `json:"reason" doc:"The reason, for people; the text may change."`
+	Ambiguous  bool             `json:"ambiguous" doc:"Whether the provider may have carried out the request."`
 	OrderNo    string           `json:"order_no,omitempty" doc:"The provider's number of the order."`
-	Settlement *Lines           `json:"settlement,omitempty" doc:"The lines that are known."`
-	ProxyIDs   []string         `json:"proxy_ids,omitempty" doc:"'proxy_ids' and 'proxies' are those of an order, as the read that led here showed them."`
-	Proxies    []DeliveredProxy `json:"proxies,omitempty" doc:"How many proxies."`
+	Settlement *Lines           `json:"settlement,omitempty" doc:"The known lines."`
+	ProxyIDs   []string         `json:"proxy_ids,omitempty" doc:"'proxy_ids' and 'proxies' are those of the order, as shown by the read that caused the review."`
+	Proxies    []DeliveredProxy `json:"proxies,omitempty" doc:"The number of proxies."`
 	Money
 }
 
@@ -255,17 +255,17 @@ func (OperationReview) FactType() string { return "operation.review" }
 // OperationResolved is a person's answer to a review.
 type OperationResolved struct {
 	Ref
-	By           string           `json:"by" doc:"The name of the person, as the request gave it."`
-	Reason       string           `json:"reason" doc:"Why, for people; it may be reworded."`
-	User         string           `json:"user,omitempty" doc:"The NATS user that asked, if the server authenticated one."` // see UserOf
-	Outcome      string           `json:"outcome" doc:"What the person found."`                                            // charged | not_charged
+	By           string           `json:"by" doc:"The name of the person, as given in the request."`
+	Reason       string           `json:"reason" doc:"The reason, for people; the text may change."`
+	User         string           `json:"user,omitempty" doc:"The NATS user that sent the request, if the server authenticated the user."` // see UserOf
+	Outcome      string           `json:"outcome" doc:"The person's answer."`                                                              // charged | not_charged
 	ProxyID      string           `json:"proxy_id,omitempty" doc:"The provider's id of the proxy."`
-	OrderNo      string           `json:"order_no,omitempty" doc:"'order_no' is the order that a person found the operation to have made."`
-	ChargedCents int64            `json:"charged_cents" doc:"What was charged, gross: before refunds."`
-	ProxyIDs     []string         `json:"proxy_ids,omitempty" doc:"'proxy_ids' and 'proxies' are what that order delivered, as it was read for the answer."`
-	Proxies      []DeliveredProxy `json:"proxies,omitempty" doc:"How many proxies."`
+	OrderNo      string           `json:"order_no,omitempty" doc:"'order_no' is the order that the operation made, as the person found."`
+	ChargedCents int64            `json:"charged_cents" doc:"The amount charged, before refunds."`
+	ProxyIDs     []string         `json:"proxy_ids,omitempty" doc:"'proxy_ids' and 'proxies' are what that order delivered, as read for the answer."`
+	Proxies      []DeliveredProxy `json:"proxies,omitempty" doc:"The number of proxies."`
 	SendAgain    []Planned        `json:"send_again,omitempty"`
-	DurationDays int64            `json:"duration_days,omitempty" doc:"For how many days: a multiple of 30."`
+	DurationDays int64            `json:"duration_days,omitempty" doc:"The duration in days, a multiple of 30."`
 	Lines        []AnsweredLine   `json:"lines,omitempty" doc:"'lines' divide the amount of an answer for a whole renewal among its open lines."`
 	Money
 }
@@ -273,7 +273,7 @@ type OperationResolved struct {
 // AnsweredLine is the part of an answer's amount that one line of a renewal has.
 type AnsweredLine struct {
 	ProxyID      string `json:"proxy_id" doc:"The provider's id of the proxy."`
-	ChargedCents int64  `json:"charged_cents" doc:"Gross."`
+	ChargedCents int64  `json:"charged_cents" doc:"The amount charged, before refunds."`
 }
 
 // FactType implements Fact.
@@ -282,9 +282,9 @@ func (OperationResolved) FactType() string { return "operation.resolved" }
 // OrderAccepted says that the provider took the order (201). It books nothing.
 type OrderAccepted struct {
 	Ref
-	Attempt int64     `json:"attempt" doc:"Which send of the operation it was, from 1."`
+	Attempt int64     `json:"attempt" doc:"The number of the attempt, from 1."`
 	OrderNo string    `json:"order_no" doc:"The provider's number of the order."`
-	NextAt  time.Time `json:"next_at" doc:"When it continues, at the earliest."`
+	NextAt  time.Time `json:"next_at" doc:"The earliest time of the next step."`
 }
 
 // FactType implements Fact.
@@ -295,21 +295,21 @@ func (OrderAccepted) FactType() string { return "order.accepted" }
 type OrderState struct {
 	Ref
 	OrderNo        string     `json:"order_no" doc:"The provider's number of the order."`
-	Status         string     `json:"status" doc:"The status, as the provider says."`
-	ExpectedCount  int64      `json:"expected_count" doc:"How many proxies the order is for."`
-	DeliveredCount int64      `json:"delivered_count" doc:"How many proxies are available."`
-	ChargedCents   int64      `json:"charged_cents" doc:"What was charged, gross: before refunds."`
-	RefundedCents  int64      `json:"refunded_cents" doc:"What came back."`
-	ReadAt         *time.Time `json:"read_at,omitempty" doc:"'read_at' is when the detail was last read, this time included."`
-	UnreadSince    *time.Time `json:"unread_since,omitempty" doc:"'unread_since' is the first of the reads in a row that failed, up to this one."`
+	Status         string     `json:"status" doc:"The status, in the provider's words."`
+	ExpectedCount  int64      `json:"expected_count" doc:"How many proxies were ordered."`
+	DeliveredCount int64      `json:"delivered_count" doc:"How many proxies were delivered."`
+	ChargedCents   int64      `json:"charged_cents" doc:"The amount charged, before refunds."`
+	RefundedCents  int64      `json:"refunded_cents" doc:"The amount refunded."`
+	ReadAt         *time.Time `json:"read_at,omitempty" doc:"'read_at' is when the order was last read, including this read."`
+	UnreadSince    *time.Time `json:"unread_since,omitempty" doc:"'unread_since' is the first of the consecutive failed reads, up to this one."`
 	Money
 }
 
 // OrderProgressed says that the order is not finished, and is read again at NextAt.
 type OrderProgressed struct {
 	OrderState
-	NextAt time.Time `json:"next_at" doc:"When it continues, at the earliest."`
-	Reason string    `json:"reason,omitempty" doc:"Why, for people; it may be reworded."`
+	NextAt time.Time `json:"next_at" doc:"The earliest time of the next step."`
+	Reason string    `json:"reason,omitempty" doc:"The reason, for people; the text may change."`
 }
 
 // FactType implements Fact.
@@ -319,15 +319,15 @@ func (OrderProgressed) FactType() string { return "order.progressed" }
 type OrderDelivered struct {
 	OrderState
 	ProxyIDs []string         `json:"proxy_ids" doc:"The provider's ids of the proxies."`
-	Proxies  []DeliveredProxy `json:"proxies,omitempty" doc:"'proxies' are those of 'proxy_ids', as the provider showed them."`
-	Short    *Shortfall       `json:"short,omitempty" doc:"'short' is set if fewer proxies were delivered than were ordered."`
+	Proxies  []DeliveredProxy `json:"proxies,omitempty" doc:"'proxies' has the details of 'proxy_ids', as the provider showed them."`
+	Short    *Shortfall       `json:"short,omitempty" doc:"'short' is set if fewer proxies were delivered than ordered."`
 }
 
 // Shortfall compares what was ordered with what was delivered, in proxies. The provider's
 // own figures are the expected_count and delivered_count of the order's state.
 type Shortfall struct {
-	Ordered int64 `json:"ordered_count" doc:"By the command."`
-	Listed  int64 `json:"listed_count" doc:"Entries in the order's list of proxies."`
+	Ordered int64 `json:"ordered_count" doc:"The number of ordered proxies."`
+	Listed  int64 `json:"listed_count" doc:"The number of entries in the order's list of proxies."`
 }
 
 // Counts returns how many proxies the order should have delivered and how many it has.
@@ -346,11 +346,11 @@ func (OrderDelivered) FactType() string { return "order.delivered" }
 // OrderRefunded says that the provider returned money for the order.
 type OrderRefunded struct {
 	OrderState
-	RefundStatus string           `json:"refund_status" doc:"The state of the refund, as the provider says."`
-	Destination  string           `json:"destination" doc:"Where the money went, as the provider says."`
-	RefundedAt   time.Time        `json:"refunded_at" doc:"When the money came back."`
-	ProxyIDs     []string         `json:"proxy_ids,omitempty" doc:"'proxy_ids' and 'proxies' are what was delivered of it all the same."`
-	Proxies      []DeliveredProxy `json:"proxies,omitempty" doc:"How many proxies."`
+	RefundStatus string           `json:"refund_status" doc:"The status of the refund, in the provider's words."`
+	Destination  string           `json:"destination" doc:"Where the refund went, in the provider's words."`
+	RefundedAt   time.Time        `json:"refunded_at" doc:"When the money was refunded."`
+	ProxyIDs     []string         `json:"proxy_ids,omitempty" doc:"'proxy_ids' and 'proxies' are what the order delivered nevertheless."`
+	Proxies      []DeliveredProxy `json:"proxies,omitempty" doc:"The number of proxies."`
 }
 
 // FactType implements Fact.
@@ -362,7 +362,7 @@ type OrderListed struct {
 	Ref
 	OrderNo  string           `json:"order_no" doc:"The provider's number of the order."`
 	ProxyIDs []string         `json:"proxy_ids" doc:"The provider's ids of the proxies."`
-	Proxies  []DeliveredProxy `json:"proxies,omitempty" doc:"'proxies' are those of 'proxy_ids', as the provider showed them."`
+	Proxies  []DeliveredProxy `json:"proxies,omitempty" doc:"'proxies' has the details of 'proxy_ids', as the provider showed them."`
 }
 
 // FactType implements Fact.
@@ -388,14 +388,14 @@ const (
 type Line struct {
 	ProxyID       string    `json:"proxy_id" doc:"The provider's id of the proxy."`
 	State         LineState `json:"state" doc:"The state."` // succeeded | failed | unresolved
-	ChargedCents  int64     `json:"charged_cents" doc:"What was charged, gross: before refunds."`
-	RefundedCents int64     `json:"refunded_cents" doc:"What came back."`
+	ChargedCents  int64     `json:"charged_cents" doc:"The amount charged, before refunds."`
+	RefundedCents int64     `json:"refunded_cents" doc:"The amount refunded."`
 }
 
 // Lines is a renewal's result, line by line, with its sums in gross cents.
 type Lines struct {
-	ChargedCents  int64  `json:"charged_cents" doc:"What was charged, gross: before refunds."`
-	RefundedCents int64  `json:"refunded_cents" doc:"What came back."`
+	ChargedCents  int64  `json:"charged_cents" doc:"The amount charged, before refunds."`
+	RefundedCents int64  `json:"refunded_cents" doc:"The amount refunded."`
 	Items         []Line `json:"items" doc:"The lines."`
 }
 
@@ -403,9 +403,9 @@ type Lines struct {
 // Its fact is named after Status: completed, partial or failed.
 type RenewalSettled struct {
 	Ref
-	Status  string `json:"status" doc:"The status, as the provider says."`
-	Attempt int64  `json:"attempt" doc:"Which send of the operation it was, from 1."`
-	Code    string `json:"code,omitempty" doc:"Why, as a code: the provider's, or one of Perennial's."`
+	Status  string `json:"status" doc:"The status, in the provider's words."`
+	Attempt int64  `json:"attempt" doc:"The number of the attempt, from 1."`
+	Code    string `json:"code,omitempty" doc:"The reason, as a code of the provider or of Perennial."`
 	Lines
 	Money
 }

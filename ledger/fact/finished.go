@@ -7,9 +7,9 @@ import "time"
 // Booked is money that is in the book: what was charged, gross and with what is in
 // suspense, and what came back, as in the account's balance.
 type Booked struct {
-	ChargedCents  int64  `json:"charged_cents" doc:"What was charged, gross: before refunds."`
-	RefundedCents int64  `json:"refunded_cents" doc:"What came back."`
-	Currency      string `json:"currency" doc:"The account's currency, as ISO 4217 has it."`
+	ChargedCents  int64  `json:"charged_cents" doc:"The amount charged, before refunds."`
+	RefundedCents int64  `json:"refunded_cents" doc:"The amount refunded."`
+	Currency      string `json:"currency" doc:"The account's currency, an ISO 4217 code."`
 }
 
 // Plus returns the sum of two, in the currency of the first.
@@ -23,8 +23,8 @@ func (b Booked) Plus(other Booked) Booked {
 // Booked over all events are the charged and refunded cents of the account's balance.
 // Facts older than this field have none.
 type Money struct {
-	Booked *Booked `json:"booked,omitempty" doc:"By this fact."`
-	Totals *Booked `json:"totals,omitempty" doc:"Of the operation, with this fact."`
+	Booked *Booked `json:"booked,omitempty" doc:"What this fact booked."`
+	Totals *Booked `json:"totals,omitempty" doc:"The totals of the operation, including this fact."`
 }
 
 // WithMoney returns a fact with the money it books.
@@ -75,32 +75,32 @@ func (l Lines) Books() (b Booked) {
 // DeliveredProxy is a proxy that an order delivered, without its credentials.
 type DeliveredProxy struct {
 	ProxyID      string     `json:"proxy_id" doc:"The provider's id of the proxy."`
-	OfferCode    string     `json:"offer_code,omitempty" doc:"Where the order names one offer only."`
-	CountryCode  string     `json:"country_code,omitempty" doc:"Where its address is, as the provider says."`
-	Region       string     `json:"region,omitempty" doc:"Where in the country its address is, as the provider says."`
-	LineName     string     `json:"line_name,omitempty" doc:"The provider's name of the line."`
-	IPType       string     `json:"ip_type,omitempty" doc:"Residential, or of a data centre, as the provider says."`
-	Protocol     string     `json:"protocol,omitempty" doc:"What it speaks, as the provider says."`
-	ExpiresAt    *time.Time `json:"expires_at,omitempty" doc:"When it expires."`
-	ChargedCents *int64     `json:"charged_cents,omitempty" doc:"'charged_cents' is its share of the order's total, if the order names one offer only: the provider gives no prices of single proxies."`
+	OfferCode    string     `json:"offer_code,omitempty" doc:"The code of the offer, if the order has only one offer."`
+	CountryCode  string     `json:"country_code,omitempty" doc:"The country of the address, as the provider says."`
+	Region       string     `json:"region,omitempty" doc:"The region of the address, as the provider says."`
+	LineName     string     `json:"line_name,omitempty" doc:"The product line, in the provider's words."`
+	IPType       string     `json:"ip_type,omitempty" doc:"The IP type, such as residential or data centre, in the provider's words."`
+	Protocol     string     `json:"protocol,omitempty" doc:"The protocol, in the provider's words."`
+	ExpiresAt    *time.Time `json:"expires_at,omitempty" doc:"When the proxy expires."`
+	ChargedCents *int64     `json:"charged_cents,omitempty" doc:"'charged_cents' is the proxy's share of the order's total, if the order has only one offer. The provider gives no prices of single proxies."`
 }
 
 // FinishedLine is one proxy of a command that has ended.
 type FinishedLine struct {
 	DeliveredProxy
 
-	State             string     `json:"state" doc:"Delivered, or the state of a renewal's line."`
-	PreviousExpiresAt *time.Time `json:"previous_expires_at,omitempty" doc:"'previous_expires_at' is the expiry that a renewal paid for. Where it lay in the future, 'expires_at' is so many days later: what the provider shows is read with the next listing."`
-	RefundedCents     int64      `json:"refunded_cents" doc:"What came back."`
+	State             string     `json:"state" doc:"delivered, or the state of a renewal's line."`
+	PreviousExpiresAt *time.Time `json:"previous_expires_at,omitempty" doc:"'previous_expires_at' is the expiry that the renewal paid for. If it was in the future, 'expires_at' adds the paid days to it; the next listing reads what the provider shows."`
+	RefundedCents     int64      `json:"refunded_cents" doc:"The amount refunded."`
 }
 
 // FinishedOperation is one operation of a command that has ended.
 type FinishedOperation struct {
-	OperationID    string `json:"operation_id" doc:"The operation: the command's id, and its part."`
+	OperationID    string `json:"operation_id" doc:"The id of the operation: the command's id and the part, such as restock-7/1."`
 	State          State  `json:"state" doc:"The state."`
 	OrderNo        string `json:"order_no,omitempty" doc:"The provider's number of the order."`
-	ExpectedCount  int64  `json:"expected_count,omitempty" doc:"Of an order that is short, in proxies: what it should deliver, and what it delivered."`
-	DeliveredCount int64  `json:"delivered_count,omitempty" doc:"How many proxies are available."`
+	ExpectedCount  int64  `json:"expected_count,omitempty" doc:"For an order with missing proxies: the number ordered; 'delivered_count' is the number delivered."`
+	DeliveredCount int64  `json:"delivered_count,omitempty" doc:"How many proxies were delivered."`
 }
 
 // Bounds of what one CommandFinished names; the verb lines of the account's service returns
@@ -116,19 +116,19 @@ const (
 // again, finishes once more with the next revision.
 type CommandFinished struct {
 	Ref
-	Revision        int64               `json:"revision" doc:"From 1."`
-	State           string              `json:"state" doc:"Of the command."`
-	Code            string              `json:"code,omitempty" doc:"Why, as a code: the provider's, or one of Perennial's."`
-	Reason          string              `json:"reason,omitempty" doc:"Why, for people; it may be reworded."`
-	Totals          Booked              `json:"totals" doc:"The running totals; not to be summed."`
-	Lines           []FinishedLine      `json:"lines" doc:"'lines' are the proxies that an order delivered, or that a renewal was asked for; at most 200 of 'lines_total'."`
-	LinesTotal      int                 `json:"lines_total" doc:"How many lines there are."`
-	Operations      []FinishedOperation `json:"operations" doc:"'operations' are at most 200 of 'operations_total'."`
-	OperationsTotal int                 `json:"operations_total" doc:"How many operations there are."`
-	Attempts        int64               `json:"attempts" doc:"How often its operations were sent."`
-	Reviews         int64               `json:"reviews" doc:"How often an operation of it waited for a person."`
-	ReplyTo         string              `json:"reply_to,omitempty" doc:"The inbox that gets these data."`
-	StreamSequence  uint64              `json:"stream_sequence,omitempty" doc:"'stream_sequence' is the command's message in the commands stream, as long as its acceptance was not archived."`
+	Revision        int64               `json:"revision" doc:"How often the command has ended, from 1."`
+	State           string              `json:"state" doc:"The state of the command."`
+	Code            string              `json:"code,omitempty" doc:"The reason, as a code of the provider or of Perennial."`
+	Reason          string              `json:"reason,omitempty" doc:"The reason, for people; the text may change."`
+	Totals          Booked              `json:"totals" doc:"The running totals; do not sum them."`
+	Lines           []FinishedLine      `json:"lines" doc:"'lines' has the proxies that an order delivered, or that a renewal contains: at most 200 of 'lines_total'."`
+	LinesTotal      int                 `json:"lines_total" doc:"The number of all lines."`
+	Operations      []FinishedOperation `json:"operations" doc:"'operations' has at most 200 of 'operations_total'."`
+	OperationsTotal int                 `json:"operations_total" doc:"The number of all operations."`
+	Attempts        int64               `json:"attempts" doc:"How many attempts the command's operations had."`
+	Reviews         int64               `json:"reviews" doc:"How often an operation of the command needed review."`
+	ReplyTo         string              `json:"reply_to,omitempty" doc:"The inbox that receives this data."`
+	StreamSequence  uint64              `json:"stream_sequence,omitempty" doc:"'stream_sequence' is the sequence of the command's message in the commands stream; omitted once its acceptance is archived."`
 }
 
 // FactType implements Fact.

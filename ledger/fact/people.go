@@ -7,9 +7,9 @@ package fact
 // provider is asked after it; no credential is in any fact.
 type ProxyRevealed struct {
 	ProxyID string `json:"proxy_id" doc:"The provider's id of the proxy."`
-	By      string `json:"by" doc:"The name of the person, as the request gave it."`
-	Reason  string `json:"reason" doc:"Why, for people; it may be reworded."`
-	User    string `json:"user,omitempty" doc:"The NATS user that asked, if the server authenticated one."` // see UserOf
+	By      string `json:"by" doc:"The name of the person, as given in the request."`
+	Reason  string `json:"reason" doc:"The reason, for people; the text may change."`
+	User    string `json:"user,omitempty" doc:"The NATS user that sent the request, if the server authenticated the user."` // see UserOf
 }
 
 // Subject returns the proxy's id.
@@ -23,12 +23,12 @@ func (ProxyRevealed) FactType() string { return "proxy.revealed" }
 // is still listed, this may not have been done.
 type DeadRequeued struct {
 	accountFact
-	LetterSeq uint64 `json:"letter_seq" doc:"In the stream of dead letters."`
-	By        string `json:"by" doc:"The name of the person, as the request gave it."`
-	Reason    string `json:"reason" doc:"Why, for people; it may be reworded."`
-	User      string `json:"user,omitempty" doc:"The NATS user that asked, if the server authenticated one."` // see UserOf
+	LetterSeq uint64 `json:"letter_seq" doc:"The sequence of the message in the stream of dead letters."`
+	By        string `json:"by" doc:"The name of the person, as given in the request."`
+	Reason    string `json:"reason" doc:"The reason, for people; the text may change."`
+	User      string `json:"user,omitempty" doc:"The NATS user that sent the request, if the server authenticated the user."` // see UserOf
 	// ContentHash is of the message in hex, as SHA-256.
-	ContentHash string `json:"content_hash,omitempty" doc:"The SHA-256 of the corrected command that is published instead; omitted if it is published as it was."`
+	ContentHash string `json:"content_hash,omitempty" doc:"The SHA-256 of the corrected command that was published instead; omitted if the message was published unchanged."`
 }
 
 // FactType implements Fact.
@@ -39,10 +39,10 @@ func (DeadRequeued) FactType() string { return "dead.requeued" }
 // been done.
 type DeadDropped struct {
 	accountFact
-	LetterSeq uint64 `json:"letter_seq" doc:"In the stream of dead letters."`
-	By        string `json:"by" doc:"The name of the person, as the request gave it."`
-	Reason    string `json:"reason" doc:"Why, for people; it may be reworded."`
-	User      string `json:"user,omitempty" doc:"The NATS user that asked, if the server authenticated one."` // see UserOf
+	LetterSeq uint64 `json:"letter_seq" doc:"The sequence of the message in the stream of dead letters."`
+	By        string `json:"by" doc:"The name of the person, as given in the request."`
+	Reason    string `json:"reason" doc:"The reason, for people; the text may change."`
+	User      string `json:"user,omitempty" doc:"The NATS user that sent the request, if the server authenticated the user."` // see UserOf
 }
 
 // FactType implements Fact.

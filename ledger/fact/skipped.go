@@ -20,18 +20,18 @@ const (
 type ProxySkipped struct {
 	Ref
 	ProxyID   string       `json:"proxy_id,omitempty" doc:"The provider's id of the proxy."`
-	Code      SkipCode     `json:"code,omitempty" doc:"Why, for programs; older facts have none."`
-	Reason    string       `json:"reason,omitempty" doc:"Why, for people; it may be reworded."`
-	ExpiresAt *time.Time   `json:"expires_at,omitempty" doc:"When it expires."`
+	Code      SkipCode     `json:"code,omitempty" doc:"The reason, for programs; older facts have none."`
+	Reason    string       `json:"reason,omitempty" doc:"The reason, for people; the text may change."`
+	ExpiresAt *time.Time   `json:"expires_at,omitempty" doc:"When the proxy expires."`
 	Skipped   []SkippedFor `json:"skipped,omitempty"`
 }
 
 // SkippedFor are proxies that were left out for one reason.
 type SkippedFor struct {
-	Code      SkipCode             `json:"code,omitempty" doc:"Why, for programs; older facts have none."`
-	Reason    string               `json:"reason" doc:"Why, for people; it may be reworded."`
+	Code      SkipCode             `json:"code,omitempty" doc:"The reason, for programs; older facts have none."`
+	Reason    string               `json:"reason" doc:"The reason, for people; the text may change."`
 	ProxyIDs  []string             `json:"proxy_ids" doc:"The provider's ids of the proxies."`
-	ExpiresAt map[string]time.Time `json:"read_expires_at,omitempty" doc:"'read_expires_at' are the expiries that were read, by proxy."`
+	ExpiresAt map[string]time.Time `json:"read_expires_at,omitempty" doc:"'read_expires_at' has the expiries that were read, by proxy."`
 }
 
 // FactType implements Fact.

@@ -10,19 +10,19 @@ import (
 // PlannedCommand is what a sweep expects of one of its commands.
 type PlannedCommand struct {
 	CommandID     string `json:"command_id" doc:"The id of the command, chosen by its producer."`
-	Proxies       int    `json:"proxy_count" doc:"How many proxies."`
-	EstimateCents int64  `json:"estimate_cents" doc:"Without those of unknown price."`
-	UnknownPrice  int    `json:"unknown_price,omitempty" doc:"'unknown_price' counts, of 'proxy_count', those whose price is not known."`
+	Proxies       int    `json:"proxy_count" doc:"The number of proxies."`
+	EstimateCents int64  `json:"estimate_cents" doc:"The expected cost, without proxies of unknown price."`
+	UnknownPrice  int    `json:"unknown_price,omitempty" doc:"'unknown_price' counts the proxies of the command whose price is unknown."`
 	// ListPriceCents is what offers ask for those of unknown price. It is set if a limit of
 	// money needed it.
-	ListPriceCents int64 `json:"list_price_cents,omitempty" doc:"What offers ask for those of unknown price, if a limit of money counts it."`
+	ListPriceCents int64 `json:"list_price_cents,omitempty" doc:"The list price of the proxies of unknown price, if it counts against a limit."`
 }
 
 // SweepLeft is what is due and one plan of a sweep could not take.
 type SweepLeft struct {
-	Proxies        int        `json:"proxy_count" doc:"How many proxies."`
-	Unpriced       int        `json:"unpriced,omitempty" doc:"'unpriced' counts, of 'proxy_count', those that wait for the first of their kind to tell its price."`
-	FirstExpiresAt *time.Time `json:"first_expires_at,omitempty" doc:"'first_expires_at' is when the first of them that lives expires: until then the sweep has to have come to it."`
+	Proxies        int        `json:"proxy_count" doc:"The number of proxies."`
+	Unpriced       int        `json:"unpriced,omitempty" doc:"'unpriced' counts the proxies that wait for the first proxy of their kind to show the price."`
+	FirstExpiresAt *time.Time `json:"first_expires_at,omitempty" doc:"'first_expires_at' is when the first living one of these proxies expires; the run must reach it before then."`
 }
 
 // ListingShrunk says that a complete listing did not show a large share of the living
@@ -31,8 +31,8 @@ type SweepLeft struct {
 type ListingShrunk struct {
 	accountFact
 	Known     int      `json:"known" doc:"Living proxies before the listing, without retired ones."`
-	NotListed int      `json:"not_listed" doc:"Those of 'known' that it did not show."`
-	ProxyIDs  []string `json:"proxy_ids" doc:"'proxy_ids' are some of them; none if their entries cannot be read."`
+	NotListed int      `json:"not_listed" doc:"How many of 'known' the listing lacks."`
+	ProxyIDs  []string `json:"proxy_ids" doc:"'proxy_ids' lists some of the missing proxies; empty if their entries cannot be read."`
 }
 
 // FactType implements Fact.
@@ -44,9 +44,9 @@ func (ListingShrunk) FactType() string { return "listing.shrunk" }
 // there are none any more.
 type ListingUncovered struct {
 	accountFact
-	Uncovered      int        `json:"uncovered" doc:"How many they are; 0: none any more."`
-	ProxyIDs       []string   `json:"proxy_ids" doc:"'proxy_ids' are at most 20 of them, those that expire first."`
-	FirstExpiresAt *time.Time `json:"first_expires_at,omitempty" doc:"'first_expires_at' is when the first of them expires."`
+	Uncovered      int        `json:"uncovered" doc:"How many living proxies are in no schedule; 0 when there are none any more."`
+	ProxyIDs       []string   `json:"proxy_ids" doc:"'proxy_ids' lists at most 20 of these proxies, nearest expiry first."`
+	FirstExpiresAt *time.Time `json:"first_expires_at,omitempty" doc:"'first_expires_at' is when the first of these proxies expires."`
 }
 
 // FactType implements Fact.
@@ -58,12 +58,12 @@ func (ListingUncovered) FactType() string { return "listing.uncovered" }
 type SweepFailed struct {
 	accountFact
 	Schedule       string     `json:"schedule" doc:"The name of the schedule."`
-	Slot           time.Time  `json:"slot" doc:"The planned firing."`
-	Reason         string     `json:"reason" doc:"Why, for people; it may be reworded."`
-	Due            int        `json:"due" doc:"'due' counts the living proxies of the schedule, as they were last listed, that the sweep is about; 'expiring', of them, those that expire before 'next_slot'."`
-	Expiring       int        `json:"expiring" doc:"How many of them expire before the next slot."`
-	NextSlot       *time.Time `json:"next_slot,omitempty" doc:"The slot that follows."`
-	FirstExpiresAt *time.Time `json:"first_expires_at,omitempty" doc:"When the first of them expires."`
+	Slot           time.Time  `json:"slot" doc:"The scheduled time."`
+	Reason         string     `json:"reason" doc:"The reason, for people; the text may change."`
+	Due            int        `json:"due" doc:"'due' counts the due, living proxies of the schedule, as last listed. 'expiring' counts those of them that expire before 'next_slot'."`
+	Expiring       int        `json:"expiring" doc:"How many of the due proxies expire before the next scheduled time."`
+	NextSlot       *time.Time `json:"next_slot,omitempty" doc:"The next scheduled time."`
+	FirstExpiresAt *time.Time `json:"first_expires_at,omitempty" doc:"When the first of the due proxies expires."`
 }
 
 // FactType implements Fact.
@@ -74,10 +74,10 @@ func (SweepFailed) FactType() string { return "sweep.failed" }
 type ScheduleConfigured struct {
 	accountFact
 	Schedule string    `json:"schedule" doc:"The name of the schedule."`
-	Cron     string    `json:"cron" doc:"When it fires, as cron writes it."`
-	Timezone string    `json:"timezone" doc:"The time zone that days and slots are of."`
-	Since    time.Time `json:"since" doc:"From when on."`
-	Was      string    `json:"was,omitempty" doc:"'was' is its earlier name: what that one has spent, holds and is paused for is the schedule's."`
+	Cron     string    `json:"cron" doc:"The cron expression."`
+	Timezone string    `json:"timezone" doc:"The time zone of the days and scheduled times."`
+	Since    time.Time `json:"since" doc:"When the schedule's times begin to count."`
+	Was      string    `json:"was,omitempty" doc:"'was' is the schedule's earlier name. The spending, the plan that needs approval and the pause of that name belong to this schedule."`
 }
 
 // FactType implements Fact.
@@ -88,10 +88,10 @@ func (ScheduleConfigured) FactType() string { return "schedule.configured" }
 type SchedulePaused struct {
 	accountFact
 	Schedule string     `json:"schedule" doc:"The name of the schedule."`
-	Until    *time.Time `json:"until,omitempty" doc:"'until' is when it ends automatically; nil: a person resumes it."`
-	By       string     `json:"by" doc:"The name of the person, as the request gave it."`
-	Reason   string     `json:"reason" doc:"Why, for people; it may be reworded."`
-	User     string     `json:"user,omitempty" doc:"The NATS user that asked, if the server authenticated one."` // see UserOf
+	Until    *time.Time `json:"until,omitempty" doc:"'until' is when the pause ends automatically; null if only a person resumes the schedule."`
+	By       string     `json:"by" doc:"The name of the person, as given in the request."`
+	Reason   string     `json:"reason" doc:"The reason, for people; the text may change."`
+	User     string     `json:"user,omitempty" doc:"The NATS user that sent the request, if the server authenticated the user."` // see UserOf
 }
 
 // FactType implements Fact.
@@ -102,9 +102,9 @@ func (SchedulePaused) FactType() string { return "schedule.paused" }
 type ScheduleResumed struct {
 	accountFact
 	Schedule string `json:"schedule" doc:"The name of the schedule."`
-	By       string `json:"by,omitempty" doc:"The name of the person, as the request gave it."`
-	Reason   string `json:"reason" doc:"Why, for people; it may be reworded."`
-	User     string `json:"user,omitempty" doc:"The NATS user that asked, if the server authenticated one."` // see UserOf
+	By       string `json:"by,omitempty" doc:"The name of the person, as given in the request."`
+	Reason   string `json:"reason" doc:"The reason, for people; the text may change."`
+	User     string `json:"user,omitempty" doc:"The NATS user that sent the request, if the server authenticated the user."` // see UserOf
 }
 
 // FactType implements Fact.
@@ -114,9 +114,9 @@ func (ScheduleResumed) FactType() string { return "schedule.resumed" }
 // and a person's own command still renews it.
 type ProxyRetired struct {
 	ProxyID string `json:"proxy_id" doc:"The provider's id of the proxy."`
-	By      string `json:"by" doc:"The name of the person, as the request gave it."`
-	Reason  string `json:"reason" doc:"Why, for people; it may be reworded."`
-	User    string `json:"user,omitempty" doc:"The NATS user that asked, if the server authenticated one."` // see UserOf
+	By      string `json:"by" doc:"The name of the person, as given in the request."`
+	Reason  string `json:"reason" doc:"The reason, for people; the text may change."`
+	User    string `json:"user,omitempty" doc:"The NATS user that sent the request, if the server authenticated the user."` // see UserOf
 }
 
 // Subject returns the proxy's id.
@@ -129,9 +129,9 @@ func (ProxyRetired) FactType() string { return "proxy.retired" }
 // renewal from here.
 type ProxyReinstated struct {
 	ProxyID string `json:"proxy_id" doc:"The provider's id of the proxy."`
-	By      string `json:"by" doc:"The name of the person, as the request gave it."`
-	Reason  string `json:"reason" doc:"Why, for people; it may be reworded."`
-	User    string `json:"user,omitempty" doc:"The NATS user that asked, if the server authenticated one."` // see UserOf
+	By      string `json:"by" doc:"The name of the person, as given in the request."`
+	Reason  string `json:"reason" doc:"The reason, for people; the text may change."`
+	User    string `json:"user,omitempty" doc:"The NATS user that sent the request, if the server authenticated the user."` // see UserOf
 }
 
 // Subject returns the proxy's id.
@@ -146,11 +146,11 @@ func (ProxyReinstated) FactType() string { return "proxy.reinstated" }
 type ProxyReplaced struct {
 	ProxyID       string          `json:"proxy_id" doc:"The provider's id of the proxy."`
 	Schedule      string          `json:"schedule" doc:"The name of the schedule."`
-	Reason        string          `json:"reason" doc:"Why, for people; it may be reworded."`
-	ExpiresAt     time.Time       `json:"expires_at" doc:"When it expires."`
+	Reason        string          `json:"reason" doc:"The reason, for people; the text may change."`
+	ExpiresAt     time.Time       `json:"expires_at" doc:"When the proxy expires."`
 	CommandID     string          `json:"command_id" doc:"The id of the command, chosen by its producer."`
-	Command       json.RawMessage `json:"command" doc:"The command, as it is published."`
-	MaxTotalCents int64           `json:"max_total_cents" doc:"'max_total_cents' is the order's ceiling."`
+	Command       json.RawMessage `json:"command" doc:"The command, as published."`
+	MaxTotalCents int64           `json:"max_total_cents" doc:"'max_total_cents' is the limit of the order."`
 }
 
 // Subject returns the proxy's id.
@@ -166,9 +166,9 @@ type ProxyReview struct {
 	Ref
 	ProxyID   string    `json:"proxy_id" doc:"The provider's id of the proxy."`
 	Schedule  string    `json:"schedule" doc:"The name of the schedule."`
-	ExpiresAt time.Time `json:"expires_at" doc:"When it expires."`
-	Endings   int       `json:"endings_without_renewal" doc:"How many renewals in a row ended without renewing it."`
-	Reason    string    `json:"reason" doc:"Why, for people; it may be reworded."`
+	ExpiresAt time.Time `json:"expires_at" doc:"When the proxy expires."`
+	Endings   int       `json:"endings_without_renewal" doc:"How many renewals in a row did not renew the proxy."`
+	Reason    string    `json:"reason" doc:"The reason, for people; the text may change."`
 }
 
 // FactType implements Fact.

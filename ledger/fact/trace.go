@@ -9,8 +9,8 @@ import (
 
 // Trace is the W3C trace context that a command's message came with.
 type Trace struct {
-	Traceparent string `json:"traceparent,omitempty" doc:"The W3C trace context that the command's message came with."`
-	Tracestate  string `json:"tracestate,omitempty" doc:"The vendors' part of the trace context."`
+	Traceparent string `json:"traceparent,omitempty" doc:"The W3C trace context of the command's message."`
+	Tracestate  string `json:"tracestate,omitempty" doc:"The vendor-specific part of the trace context."`
 }
 
 var traceparent = regexp.MustCompile(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)

@@ -150,19 +150,19 @@ func (l *Fleet) ProxiesPage(ctx context.Context, q ProxiesQuery) (p ProxiesPage,
 
 // ProxyRenewal is the result of one operation for one proxy. Cents are gross.
 type ProxyRenewal struct {
-	OperationID       string         `json:"operation_id" doc:"The operation that renewed it, or tried to."`
+	OperationID       string         `json:"operation_id" doc:"The operation that renewed the proxy, or tried to."`
 	CommandID         string         `json:"command_id" doc:"The command of the operation."`
-	State             fact.LineState `json:"state" doc:"How it ended for this proxy."`
+	State             fact.LineState `json:"state" doc:"The result for this proxy."`
 	Operation         fact.State     `json:"operation_state" doc:"The state of the operation."`
-	Reason            string         `json:"reason,omitempty" doc:"Of the operation."`
+	Reason            string         `json:"reason,omitempty" doc:"The reason of the operation's state."`
 	AcceptedAt        time.Time      `json:"accepted_at" doc:"When the operation was accepted."`
-	SettledAt         *time.Time     `json:"settled_at,omitempty" doc:"When it ended for this proxy; left out before."`
-	ObservedExpiresAt *time.Time     `json:"observed_expires_at,omitempty" doc:"The expiry that it paid for, if known."`
-	DurationDays      int64          `json:"duration_days" doc:"By how many days."`
-	ChargedCents      int64          `json:"charged_cents" doc:"What was charged for this proxy."`
-	RefundedCents     int64          `json:"refunded_cents" doc:"What came back of it."`
-	Open              bool           `json:"open,omitempty" doc:"No other renewal of the proxy begins before it ends."`
-	InReview          bool           `json:"in_review,omitempty" doc:"Whether it was charged is not known."`
+	SettledAt         *time.Time     `json:"settled_at,omitempty" doc:"When the renewal of this proxy ended; omitted before."`
+	ObservedExpiresAt *time.Time     `json:"observed_expires_at,omitempty" doc:"The expiry that the renewal paid for, if known."`
+	DurationDays      int64          `json:"duration_days" doc:"The number of days that the renewal adds."`
+	ChargedCents      int64          `json:"charged_cents" doc:"The amount charged for this proxy."`
+	RefundedCents     int64          `json:"refunded_cents" doc:"The amount refunded for this proxy."`
+	Open              bool           `json:"open,omitempty" doc:"Whether the renewal is open; until it ends, no other renewal of the proxy begins."`
+	InReview          bool           `json:"in_review,omitempty" doc:"Whether it is unknown if the proxy was charged."`
 }
 
 // RenewalsOf lists up to limit renewals that included a proxy, newest first.

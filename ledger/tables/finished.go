@@ -43,7 +43,7 @@ func (l *Operations) Knows(ctx context.Context, id string) error {
 // FinishedPage is one page of a finished command's lines; each line is a proxy.
 type FinishedPage struct {
 	Lines      []fact.FinishedLine `json:"lines"`
-	LinesTotal int                 `json:"lines_total" doc:"How many lines there are."`
+	LinesTotal int                 `json:"lines_total" doc:"The number of all lines."`
 }
 
 // FinishedLines reads up to limit lines of a command, after skipping the first after lines.

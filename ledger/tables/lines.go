@@ -17,10 +17,10 @@ import (
 type RenewalLine struct {
 	ProxyID           string         `json:"proxy_id" doc:"The provider's id of the proxy."`
 	State             fact.LineState `json:"state" doc:"The state."`
-	ChargedCents      int64          `json:"charged_cents" doc:"What was charged, gross: before refunds."`
-	RefundedCents     int64          `json:"refunded_cents" doc:"What came back."`
+	ChargedCents      int64          `json:"charged_cents" doc:"The amount charged, before refunds."`
+	RefundedCents     int64          `json:"refunded_cents" doc:"The amount refunded."`
 	ObservedExpiresAt *time.Time     `json:"observed_expires_at,omitempty" doc:"The expiry that was read before the send."`
-	DurationDays      int64          `json:"duration_days" doc:"For how many days: a multiple of 30."`
+	DurationDays      int64          `json:"duration_days" doc:"The duration in days, a multiple of 30."`
 }
 
 // Lines lists the lines of a renewal, ordered by proxy ID.

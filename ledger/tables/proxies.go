@@ -15,21 +15,21 @@ import (
 // Proxy is what the provider last showed of a proxy. It contains no credentials.
 type Proxy struct {
 	ProxyID     string     `json:"proxy_id" doc:"The provider's id of the proxy."`
-	Status      string     `json:"status" doc:"The status, as the provider says."`
-	IPType      string     `json:"ip_type" doc:"Residential, or of a data centre, as the provider says."`
-	Protocol    string     `json:"protocol" doc:"What it speaks, as the provider says."`
-	CountryCode string     `json:"country_code" doc:"Where its address is, as the provider says."`
-	Region      string     `json:"region" doc:"Where in the country its address is, as the provider says."`
-	LineName    string     `json:"line_name" doc:"The provider's name of the line."`
-	StartsAt    *time.Time `json:"starts_at,omitempty" doc:"When its time began."`
-	ExpiresAt   *time.Time `json:"expires_at,omitempty" doc:"Nil: never due."`
+	Status      string     `json:"status" doc:"The status, in the provider's words."`
+	IPType      string     `json:"ip_type" doc:"The IP type, such as residential or data centre, in the provider's words."`
+	Protocol    string     `json:"protocol" doc:"The protocol, in the provider's words."`
+	CountryCode string     `json:"country_code" doc:"The country of the address, as the provider says."`
+	Region      string     `json:"region" doc:"The region of the address, as the provider says."`
+	LineName    string     `json:"line_name" doc:"The product line, in the provider's words."`
+	StartsAt    *time.Time `json:"starts_at,omitempty" doc:"When the proxy's time began."`
+	ExpiresAt   *time.Time `json:"expires_at,omitempty" doc:"When the proxy expires; null if it is never due."`
 	SeenAt      time.Time  `json:"seen_at"`
-	UnlistedAt  *time.Time `json:"unlisted_at,omitempty" doc:"'unlisted_at' is since when complete listings do not show it; nil if the last did."`
-	Unreadable  string     `json:"unreadable,omitempty" doc:"'unreadable' is why its entry in the last listing could not be read, \"\" where it could."`
+	UnlistedAt  *time.Time `json:"unlisted_at,omitempty" doc:"'unlisted_at' is since when complete listings lack the proxy; null if the last listing had it."`
+	Unreadable  string     `json:"unreadable,omitempty" doc:"'unreadable' says why the proxy's entry in the last listing could not be read, \"\" if it could."`
 	// ExpectedExpiresAt is the old expiry plus the days that a renewal bought.
-	ExpectedExpiresAt *time.Time        `json:"expected_expires_at,omitempty" doc:"When it expires by the renewal that was paid since 'expires_at' was read; left out once the provider has shown the new expiry."`
-	Retired           bool              `json:"retired,omitempty" doc:"'retired': no sweep renews it. 'labels' are those of the order that bought it. Both come from the journal; what is observed does not set them."`
-	Labels            map[string]string `json:"labels,omitempty" doc:"The labels of the command, as its producer gave them."`
+	ExpectedExpiresAt *time.Time        `json:"expected_expires_at,omitempty" doc:"The expiry according to a renewal that was paid since 'expires_at' was read; omitted once the provider shows the new expiry."`
+	Retired           bool              `json:"retired,omitempty" doc:"'retired' says that no schedule renews the proxy. 'labels' are those of the order that bought it. Both come from the journal, not from a listing."`
+	Labels            map[string]string `json:"labels,omitempty" doc:"The labels of the command, as given by its producer."`
 }
 
 // Remarks returns what an operator should know besides the status: retired, no longer

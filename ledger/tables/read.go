@@ -24,23 +24,23 @@ const (
 // amounts in suspense.
 type Balance struct {
 	Account       string     `json:"account" doc:"The short name of the account."`
-	Currency      string     `json:"currency" doc:"The account's currency, as ISO 4217 has it."`
-	WalletCents   int64      `json:"wallet_cents" doc:"What the book says that the wallet holds."`
-	ChargedCents  int64      `json:"charged_cents" doc:"What was charged, gross: before refunds."`
-	RefundedCents int64      `json:"refunded_cents" doc:"What came back."`
-	SuspenseCents int64      `json:"suspense_cents" doc:"What was charged and needs review."`
-	FundingCents  int64      `json:"funding_cents" doc:"What was put in: the opening balance and top-ups."`
-	ExternalCents int64      `json:"external_cents" doc:"What was spent outside Perennial."`
+	Currency      string     `json:"currency" doc:"The account's currency, an ISO 4217 code."`
+	WalletCents   int64      `json:"wallet_cents" doc:"The balance of the wallet by the books."`
+	ChargedCents  int64      `json:"charged_cents" doc:"The amount charged, before refunds."`
+	RefundedCents int64      `json:"refunded_cents" doc:"The amount refunded."`
+	SuspenseCents int64      `json:"suspense_cents" doc:"Charges whose result is unknown."`
+	FundingCents  int64      `json:"funding_cents" doc:"Money put in: the opening balance and top-ups."`
+	ExternalCents int64      `json:"external_cents" doc:"Money spent outside Perennial."`
 	Head          chain.Head `json:"head"`
-	Unbooked      *Unbooked  `json:"unbooked,omitempty" doc:"'unbooked' is what may have been charged and is not booked yet; nil if it was not asked for."`
+	Unbooked      *Unbooked  `json:"unbooked,omitempty" doc:"'unbooked' is what may have been charged and is not booked yet; null if it was not requested."`
 }
 
 // Unbooked estimates what operations in progress or in review may have cost beyond the
 // booked amounts.
 type Unbooked struct {
-	Operations    int        `json:"operations" doc:"The operations of the command."`
-	EstimateCents fact.Cents `json:"estimate_cents" doc:"What it is expected to cost, if known."`
-	Unknown       int        `json:"unknown" doc:"Of the operations, those whose price nothing foretells."`
+	Operations    int        `json:"operations" doc:"The number of these operations."`
+	EstimateCents fact.Cents `json:"estimate_cents" doc:"Their expected cost, without operations of unknown cost."`
+	Unknown       int        `json:"unknown" doc:"How many of these operations have an unknown cost."`
 }
 
 const balanceQuery = `SELECT coalesce((SELECT currency FROM binding), ''),
@@ -67,11 +67,11 @@ func (l *Money) Balance(ctx context.Context, account string) (Balance, error) {
 
 // Pause says why the account, or one kind of its operations, sends nothing.
 type Pause struct {
-	Scope  string     `json:"scope" doc:"What is paused: the account, or one kind of operation."`
-	Cause  string     `json:"cause" doc:"Why, in one word: rate_limited, insufficient_wallet_balance, …"`
-	Since  time.Time  `json:"since" doc:"From when on."`
-	Until  *time.Time `json:"until,omitempty" doc:"Until when."`
-	Detail string     `json:"detail" doc:"Why, for people."`
+	Scope  string     `json:"scope" doc:"The scope of the pause: the account, or one kind of operation."`
+	Cause  string     `json:"cause" doc:"The cause, in one word: rate_limited, insufficient_wallet_balance, …"`
+	Since  time.Time  `json:"since" doc:"When the pause began."`
+	Until  *time.Time `json:"until,omitempty" doc:"When the pause ends automatically."`
+	Detail string     `json:"detail" doc:"The reason, for people."`
 }
 
 // Pauses lists the pauses, oldest first.

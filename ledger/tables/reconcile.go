@@ -159,8 +159,8 @@ const reconcileHorizon = 200_000
 // Reconciled is a published reconciliation that found no difference.
 type Reconciled struct {
 	fact.LedgerReconciled
-	Seq int64     `json:"seq" doc:"The row of the journal, from 1 without a gap; also the message's sequence in the stream."`
-	At  time.Time `json:"at" doc:"When it was read."`
+	Seq int64     `json:"seq" doc:"The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream."`
+	At  time.Time `json:"at" doc:"When this was read."`
 }
 
 // PublishedDiscrepancies lists the differences published since the books last agreed with

@@ -58,17 +58,17 @@ const (
 // SlotResult is the result of a run so far. Due is nil if the run has no plan or its row
 // was archived.
 type SlotResult struct {
-	Outcome       string      `json:"outcome" doc:"Its state, or \"over budget\" or \"wallet too low\" where money left due proxies out, or \"declined\" where a person declined its plan."`
-	Due           *int64      `json:"due,omitempty" doc:"How many proxies were due; omitted if not known any more."`
-	EstimateCents *fact.Cents `json:"estimate_cents,omitempty" doc:"Without those of unknown price."`
-	Unpriced      int         `json:"unpriced,omitempty" doc:"Of its proxies: they are not in 'estimate_cents'."`
-	Renewed       int64       `json:"renewed" doc:"How many were renewed until now."`
-	Skipped       int64       `json:"skipped" doc:"How many were due and are not in its plan."`
-	ChargedCents  int64       `json:"charged_cents" doc:"What its renewals have cost until now, without what was refunded."`
-	Reason        string      `json:"reason,omitempty" doc:"Why, for people; it may be reworded."`
-	Continues     *time.Time  `json:"continues,omitempty" doc:"The first slot of the run that it continues."`
+	Outcome       string      `json:"outcome" doc:"The state of the run, or \"over budget\" or \"wallet too low\" if due proxies were skipped for lack of money, or \"declined\" if a person declined its plan."`
+	Due           *int64      `json:"due,omitempty" doc:"How many proxies were due; omitted if no longer known."`
+	EstimateCents *fact.Cents `json:"estimate_cents,omitempty" doc:"The expected cost, without proxies of unknown price."`
+	Unpriced      int         `json:"unpriced,omitempty" doc:"The number of its proxies of unknown price; 'estimate_cents' does not include them."`
+	Renewed       int64       `json:"renewed" doc:"How many proxies were renewed so far."`
+	Skipped       int64       `json:"skipped" doc:"How many due proxies are not in the plan."`
+	ChargedCents  int64       `json:"charged_cents" doc:"What its renewals have cost so far, less refunds."`
+	Reason        string      `json:"reason,omitempty" doc:"The reason, for people; the text may change."`
+	Continues     *time.Time  `json:"continues,omitempty" doc:"The first scheduled time of the run that this one continues."`
 
-	OverLimit int `json:"over_limit,omitempty" doc:"Of 'skipped': for a budget, the account's limit or the wallet."`
+	OverLimit int `json:"over_limit,omitempty" doc:"How many of 'skipped' were skipped because of a budget, the account's limit or the wallet."`
 }
 
 // Cost returns the estimated cost; 0 if it is no longer known.
@@ -224,10 +224,10 @@ func (l *Sweeps) ScheduleNames(ctx context.Context) ([]string, error) {
 // SchedulePause is the pause of a schedule by an operator.
 type SchedulePause struct {
 	Schedule string     `json:"schedule" doc:"The name of the schedule."`
-	Since    time.Time  `json:"since" doc:"From when on."`
-	Until    *time.Time `json:"until,omitempty" doc:"Nil: until it is resumed."`
-	By       string     `json:"by" doc:"With the NATS user that asked."`
-	Reason   string     `json:"reason" doc:"Why, for people; it may be reworded."`
+	Since    time.Time  `json:"since" doc:"When the pause began."`
+	Until    *time.Time `json:"until,omitempty" doc:"When the pause ends automatically; null: when it is resumed."`
+	By       string     `json:"by" doc:"The name of the person who paused it, with the NATS user."`
+	Reason   string     `json:"reason" doc:"The reason, for people; the text may change."`
 }
 
 // PausedSchedule selects the pause of one schedule; ScanSchedulePause reads it.

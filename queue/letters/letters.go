@@ -43,13 +43,13 @@ type Dead struct {
 // Kept is a dead letter as its stream keeps it: a command that could not be read,
 // with the reason.
 type Kept struct {
-	Code           string    `json:"code,omitempty" doc:"Unreadable or refused."`
-	Reason         string    `json:"reason" doc:"Why, for people; it may be reworded."`
-	Subject        string    `json:"subject" doc:"Where the command was published."`
-	Data           string    `json:"data" doc:"The command's bytes, as text."`
-	Encoding       string    `json:"encoding,omitempty" doc:"'base64' if 'data' is base64; otherwise 'data' is as it came."`
-	StreamSequence uint64    `json:"stream_sequence" doc:"The sequence of the command's message in the commands stream."`
-	PublishedAt    time.Time `json:"published_at" doc:"When the commands stream stored it."`
+	Code           string    `json:"code,omitempty" doc:"unreadable or refused."`
+	Reason         string    `json:"reason" doc:"The reason, for people; the text may change."`
+	Subject        string    `json:"subject" doc:"The subject on which the message was published."`
+	Data           string    `json:"data" doc:"The bytes of the message, as text."`
+	Encoding       string    `json:"encoding,omitempty" doc:"base64 if 'data' is in base64; else 'data' is the message unchanged."`
+	StreamSequence uint64    `json:"stream_sequence" doc:"The sequence of the message in the commands stream."`
+	PublishedAt    time.Time `json:"published_at" doc:"When the commands stream stored the message."`
 }
 
 // Store stores a command that could not be read, with the reason, and returns when it is on

@@ -15,7 +15,7 @@ type Error struct {
 // ErrorBody is the body of an answer that is an error, where the verb chose no other. The
 // headers Nats-Service-Error-Code and Nats-Service-Error say the same.
 type ErrorBody struct {
-	Code        string `json:"code" doc:"Short and stable, for programs."`
+	Code        string `json:"code" doc:"A short and stable code, for programs."`
 	Description string `json:"description" doc:"One line, for people."`
 }
 

@@ -14,8 +14,8 @@ import (
 // Keep makes a schedule renew no more than it takes for AtLeast proxies of each
 // group to stay alive. Groups are of the matching proxies, by the fields of Per.
 type Keep struct {
-	AtLeast int      `yaml:"at_least" doc:"renew only as many as it takes for so many of each group to stay; 0: everything that is due" json:"at_least,omitempty"`
-	Per     []string `yaml:"per" absent:"one group" doc:"country_code, region, line_name, ip_type, protocol, status" json:"per,omitempty"`
+	AtLeast int      `yaml:"at_least" doc:"renew only as many proxies of each group as keep this number of them alive; 0: renew all that are due" json:"at_least,omitempty"`
+	Per     []string `yaml:"per" absent:"one group" doc:"fields that form the groups: country_code, region, line_name, ip_type, protocol, status" json:"per,omitempty"`
 }
 
 // groupFields are the fields that Per may name.

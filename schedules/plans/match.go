@@ -17,22 +17,22 @@ import (
 // Match narrows a schedule to some proxies. An empty field matches all; what is
 // set has to match.
 type Match struct {
-	CountryCode []string `yaml:"country_code" absent:"all" doc:"in either case" json:"country_code,omitempty"`
-	Region      []string `yaml:"region" absent:"all" doc:"as the provider writes it" json:"region,omitempty"`
-	LineName    []string `yaml:"line_name" absent:"all" doc:"as the provider writes it" json:"line_name,omitempty"`
-	IPType      []string `yaml:"ip_type" absent:"all" doc:"as the provider writes it" json:"ip_type,omitempty"`
-	Protocol    []string `yaml:"protocol" absent:"all" doc:"as the provider writes it" json:"protocol,omitempty"`
-	Status      []string `yaml:"status" absent:"all" doc:"as the provider writes it; its words are not documented" json:"status,omitempty"`
+	CountryCode []string `yaml:"country_code" absent:"all" doc:"country codes, in upper or lower case" json:"country_code,omitempty"`
+	Region      []string `yaml:"region" absent:"all" doc:"regions, in the provider's words" json:"region,omitempty"`
+	LineName    []string `yaml:"line_name" absent:"all" doc:"product lines, in the provider's words" json:"line_name,omitempty"`
+	IPType      []string `yaml:"ip_type" absent:"all" doc:"IP types, in the provider's words" json:"ip_type,omitempty"`
+	Protocol    []string `yaml:"protocol" absent:"all" doc:"protocols, in the provider's words" json:"protocol,omitempty"`
+	Status      []string `yaml:"status" absent:"all" doc:"statuses of proxies, in the provider's words, which the API document does not list" json:"status,omitempty"`
 	// A proxy without a start matches neither.
-	StartsFrom   string `yaml:"starts_from" absent:"all" doc:"a day such as 2026-11-21, in UTC, or an instant" json:"starts_from,omitempty"`
-	StartsBefore string `yaml:"starts_before" absent:"all" doc:"a day such as 2026-11-21, in UTC, or an instant" json:"starts_before,omitempty"`
+	StartsFrom   string `yaml:"starts_from" absent:"all" doc:"proxies that start at this time or later: a day in UTC, such as 2026-11-21, or a time" json:"starts_from,omitempty"`
+	StartsBefore string `yaml:"starts_before" absent:"all" doc:"proxies that start before this time: a day or a time" json:"starts_before,omitempty"`
 
-	Labels         map[string]string `yaml:"labels" absent:"all" doc:"of the order that bought the proxy; all must be there" json:"labels,omitempty"`
-	ProxyIDs       []string          `yaml:"proxy_ids" absent:"all" doc:"only these" json:"proxy_ids,omitempty"`
-	ExceptProxyIDs []string          `yaml:"except_proxy_ids" absent:"none" doc:"not these" json:"except_proxy_ids,omitempty"`
+	Labels         map[string]string `yaml:"labels" absent:"all" doc:"labels that the proxy's order must have" json:"labels,omitempty"`
+	ProxyIDs       []string          `yaml:"proxy_ids" absent:"all" doc:"only proxies with these ids" json:"proxy_ids,omitempty"`
+	ExceptProxyIDs []string          `yaml:"except_proxy_ids" absent:"none" doc:"no proxies with these ids" json:"except_proxy_ids,omitempty"`
 	// The files are read again for every plan, and add to the lists above.
-	ProxyIDsFile       string `yaml:"proxy_ids_file" doc:"a file with more proxy_ids, one a line; a line that begins with # is a comment" json:"proxy_ids_file,omitempty"`
-	ExceptProxyIDsFile string `yaml:"except_proxy_ids_file" doc:"a file with more except_proxy_ids" json:"except_proxy_ids_file,omitempty"`
+	ProxyIDsFile       string `yaml:"proxy_ids_file" doc:"file with more proxy_ids, one per line; a line that begins with # is a comment" json:"proxy_ids_file,omitempty"`
+	ExceptProxyIDsFile string `yaml:"except_proxy_ids_file" doc:"file with more except_proxy_ids, in the format of proxy_ids_file" json:"except_proxy_ids_file,omitempty"`
 }
 
 func (m Match) check() error {

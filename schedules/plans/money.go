@@ -27,14 +27,14 @@ type Limit struct {
 
 // Shortfall is what one limit leaves out of a plan.
 type Shortfall struct {
-	Reason      string     `json:"reason" doc:"Why, for people; it may be reworded."`
-	Proxies     int        `json:"proxies" doc:"How many proxies."`
-	LimitCents  int64      `json:"limit_cents" doc:"'limit_cents' is the budget, or what the wallet holds."`
-	Cents       fact.Cents `json:"shortfall_cents" doc:"'shortfall_cents' is by how much the limit is too low for all of them, without those of unknown price; not known if those alone are too much for it."`
-	Refused     int        `json:"refused,omitempty" doc:"'refused' counts, of 'proxies', those that the provider has refused for want of money within the last quarter of an hour, whatever the wallet shows."`
-	Unpriced    int        `json:"unpriced,omitempty" doc:"'unpriced' counts, of 'proxies', those of unknown price."`
-	Listed      int        `json:"listed,omitempty" doc:"'listed' counts, of 'proxies', those of which no renewal was paid yet: their list price counts."`
-	FirstLostAt time.Time  `json:"first_lost_at" doc:"'first_lost_at' is when the first of them expires."`
+	Reason      string     `json:"reason" doc:"The reason, for people; the text may change."`
+	Proxies     int        `json:"proxies" doc:"The number of proxies."`
+	LimitCents  int64      `json:"limit_cents" doc:"'limit_cents' is the budget, or the balance of the wallet."`
+	Cents       fact.Cents `json:"shortfall_cents" doc:"'shortfall_cents' is by how much the limit is too low for all these proxies, without proxies of unknown price; omitted if those alone exceed the limit."`
+	Refused     int        `json:"refused,omitempty" doc:"'refused' counts the proxies that the provider refused for lack of money within the last 15 minutes, whatever the wallet shows."`
+	Unpriced    int        `json:"unpriced,omitempty" doc:"'unpriced' counts the proxies of unknown price."`
+	Listed      int        `json:"listed,omitempty" doc:"'listed' counts the proxies for which no renewal was paid yet, so that their list price counts."`
+	FirstLostAt time.Time  `json:"first_lost_at" doc:"'first_lost_at' is when the first of these proxies expires."`
 }
 
 // Limits returns the limits of the schedule, the account and the wallet. If a proxy

@@ -120,35 +120,35 @@ type Inputs struct {
 // Plan is what a sweep would do. Its Hash is a function of its Commands.
 type Plan struct {
 	Schedule         string            `json:"schedule" doc:"The name of the schedule."`
-	At               time.Time         `json:"at" doc:"When it was read."`
-	Until            time.Time         `json:"until" doc:"The end of the window."`
-	Slot             *time.Time        `json:"slot,omitempty" doc:"Missing: it was only looked at."`
-	State            string            `json:"state,omitempty" doc:"The state. Of a plan that was only looked at it is missing, or \"held\" where an earlier run holds the same plan."`
+	At               time.Time         `json:"at" doc:"When this was read."`
+	Until            time.Time         `json:"until" doc:"The end of the period in which proxies are due."`
+	Slot             *time.Time        `json:"slot,omitempty" doc:"The scheduled time; omitted for a preview."`
+	State            string            `json:"state,omitempty" doc:"The state of the run. For a preview it is omitted, or \"held\" if the same plan already needs approval."`
 	Hash             string            `json:"plan" doc:"The hash of the plan."`
-	Due              int               `json:"due" doc:"Matching proxies inside the window: each is included or left out."`
-	Currency         string            `json:"currency,omitempty" doc:"Of the amounts."`
-	EstimateCents    fact.Cents        `json:"estimate_cents" doc:"Without those of unknown price."`
-	Unpriced         int               `json:"unpriced,omitempty" doc:"Included, and their price is not known."`
-	ListPriceCents   int64             `json:"list_price_cents,omitempty" doc:"What offers ask for 'listed' of them."`
-	Listed           int               `json:"listed,omitempty" doc:"Of 'unpriced': an offer of their kind names a price."`
+	Due              int               `json:"due" doc:"The number of matching proxies that are due; each is either included or skipped."`
+	Currency         string            `json:"currency,omitempty" doc:"The currency of the amounts."`
+	EstimateCents    fact.Cents        `json:"estimate_cents" doc:"The expected cost, without proxies of unknown price."`
+	Unpriced         int               `json:"unpriced,omitempty" doc:"The number of included proxies of unknown price."`
+	ListPriceCents   int64             `json:"list_price_cents,omitempty" doc:"The list price of the 'listed' proxies."`
+	Listed           int               `json:"listed,omitempty" doc:"The number of 'unpriced' proxies whose kind has an offer with a list price."`
 	Included         []Included        `json:"included"`
-	LeftOut          []LeftOut         `json:"left_out" doc:"The first 1,000."`
-	LeftOutCounts    map[string]int    `json:"left_out_counts" doc:"How many proxies were left out, by reason."`
-	MatchesNone      string            `json:"matches_none,omitempty" doc:"'matches_none' says that the match fits no listed proxy; \"\" when it fits one."`
-	Unusable         []Unusable        `json:"unusable,omitempty" doc:"'unusable' are the entries of the account's last listing that could not be read, the first 1,000."`
+	LeftOut          []LeftOut         `json:"left_out" doc:"The first 1,000 skipped proxies."`
+	LeftOutCounts    map[string]int    `json:"left_out_counts" doc:"The number of skipped proxies, by reason."`
+	MatchesNone      string            `json:"matches_none,omitempty" doc:"'matches_none' is a warning if the match selects no listed proxy, else \"\"."`
+	Unusable         []Unusable        `json:"unusable,omitempty" doc:"'unusable' has the first 1,000 entries of the account's last listing that could not be read."`
 	UnusableCount    int               `json:"unusable_count,omitempty" doc:"'unusable_count' is the number of all entries that could not be read."`
-	UnknownIDs       []string          `json:"unknown_ids,omitempty" doc:"The first 1,000 that the lists name and no listing has shown."`
-	Shortfall        fact.Cents        `json:"shortfall_cents" doc:"What is left out over budget_cents is expected to cost."`
-	Shortfalls       []Shortfall       `json:"shortfalls" doc:"Of every limit that the plan exceeds."`
-	NeedsApproval    bool              `json:"needs_approval" doc:"It is over the amount from which a person approves."`
-	ApproveOverCents int64             `json:"approve_over_cents,omitempty" doc:"'approve_over_cents' is the schedule's limit that 'needs_approval' comes from."`
-	WalletCents      *int64            `json:"wallet_cents,omitempty" doc:"'wallet_cents' is what the wallet holds, 'reserved_cents' what is on its way beside the plan, and 'wallet_after_cents' what is left when both are paid; the first and the last are missing when the wallet could not be read."`
-	ReservedCents    int64             `json:"reserved_cents" doc:"What is on its way beside it."`
-	WalletAfterCents *int64            `json:"wallet_after_cents,omitempty" doc:"What the wallet holds when all of it is paid, if the wallet could be read."`
-	SpentTodayCents  int64             `json:"spent_today_cents" doc:"What was spent today."`
-	SpentMonthCents  int64             `json:"spent_month_cents" doc:"What was spent in this month."`
-	Commands         []json.RawMessage `json:"commands" doc:"The commands, as they are published."`
-	Left             *fact.SweepLeft   `json:"left,omitempty" doc:"'left' is what the run continues with once this is published."`
+	UnknownIDs       []string          `json:"unknown_ids,omitempty" doc:"The first 1,000 ids of the schedule's lists that no listing has shown."`
+	Shortfall        fact.Cents        `json:"shortfall_cents" doc:"The expected cost of the proxies that are skipped because of budget_cents."`
+	Shortfalls       []Shortfall       `json:"shortfalls" doc:"One entry for each limit that the plan exceeds."`
+	NeedsApproval    bool              `json:"needs_approval" doc:"Whether the plan exceeds approve_over_cents."`
+	ApproveOverCents int64             `json:"approve_over_cents,omitempty" doc:"'approve_over_cents' is the schedule's limit that decides 'needs_approval'."`
+	WalletCents      *int64            `json:"wallet_cents,omitempty" doc:"'wallet_cents' is the balance of the wallet, 'reserved_cents' what commands in progress need, and 'wallet_after_cents' what is left when both are paid. The first and the last are omitted if the wallet could not be read."`
+	ReservedCents    int64             `json:"reserved_cents" doc:"The amount that other commands in progress need."`
+	WalletAfterCents *int64            `json:"wallet_after_cents,omitempty" doc:"The balance after everything is paid, if the wallet could be read."`
+	SpentTodayCents  int64             `json:"spent_today_cents" doc:"The amount spent today."`
+	SpentMonthCents  int64             `json:"spent_month_cents" doc:"The amount spent this month."`
+	Commands         []json.RawMessage `json:"commands" doc:"The commands, as published."`
+	Left             *fact.SweepLeft   `json:"left,omitempty" doc:"'left' describes the proxies with which the run continues after this plan."`
 }
 
 // Made is a plan with the data that its run needs.
@@ -219,13 +219,13 @@ func (p Plan) OverLimit() (n int) {
 // of its kind.
 type Included struct {
 	ProxyID        string     `json:"proxy_id" doc:"The provider's id of the proxy."`
-	ExpiresAt      time.Time  `json:"expires_at" doc:"When it expires."`
-	Reason         string     `json:"reason" doc:"Why, for people; it may be reworded."`
-	EstimateCents  fact.Cents `json:"estimate_cents" doc:"What it is expected to cost, if known."`
-	ListPriceCents int64      `json:"list_price_cents,omitempty" doc:"What an offer of its kind asks, if no renewal of its kind was paid."`
-	PriceFrom      string     `json:"price_from" doc:"What the estimate rests on."`
-	Canary         bool       `json:"canary,omitempty" doc:"It is renewed alone, to learn the price of its kind."`
-	Endings        int        `json:"endings_without_renewal,omitempty" doc:"'endings_without_renewal' counts its renewals that ended, at this expiry, without renewing it."`
+	ExpiresAt      time.Time  `json:"expires_at" doc:"When the proxy expires."`
+	Reason         string     `json:"reason" doc:"The reason, for people; the text may change."`
+	EstimateCents  fact.Cents `json:"estimate_cents" doc:"The expected cost, if known."`
+	ListPriceCents int64      `json:"list_price_cents,omitempty" doc:"The list price of an offer of its kind, if no renewal of its kind was paid yet."`
+	PriceFrom      string     `json:"price_from" doc:"The source of the estimate."`
+	Canary         bool       `json:"canary,omitempty" doc:"Whether the proxy is renewed alone, to learn the price of its kind."`
+	Endings        int        `json:"endings_without_renewal,omitempty" doc:"'endings_without_renewal' counts the renewals of the proxy, at this expiry, that ended without renewing it."`
 
 	labels map[string]string // carried by its renewal
 }
@@ -240,7 +240,7 @@ type LeftOut struct {
 // Unusable is an entry of the provider's list that cannot be read. No sweep renews it.
 type Unusable struct {
 	ProxyID string `json:"proxy_id" doc:"The provider's id of the proxy."`
-	Reason  string `json:"reason" doc:"Names the field."`
+	Reason  string `json:"reason" doc:"The reason, with the name of the field."`
 }
 
 // Make plans a run. The same inputs and history give the same plan. It returns the

@@ -19,11 +19,11 @@ import (
 // Replace says what becomes of a proxy that the provider will not renew. It is
 // off by default: it buys.
 type Replace struct {
-	Enabled  bool  `yaml:"enabled" doc:"order another proxy for one that is not renewed" json:"enabled,omitempty"`
-	MaxCents int64 `yaml:"max_cents" doc:"the most that one replacement may cost, max_total_cents of its order; required if enabled" json:"max_cents,omitempty"`
-	PerDay   int   `yaml:"per_day" absent:"10" doc:"the most replacements of a day in timezone" json:"per_day,omitempty"`
+	Enabled  bool  `yaml:"enabled" doc:"order a replacement for a proxy that cannot be renewed" json:"enabled,omitempty"`
+	MaxCents int64 `yaml:"max_cents" doc:"the most that one replacement may cost (max_total_cents of its order); required if enabled" json:"max_cents,omitempty"`
+	PerDay   int   `yaml:"per_day" absent:"10" doc:"the most replacements in a day of timezone" json:"per_day,omitempty"`
 	// A proxy that the provider does not know is replaced at once.
-	After int `yaml:"after" absent:"3" doc:"how many renewals have to fail first" json:"after,omitempty"`
+	After int `yaml:"after" absent:"3" doc:"how many renewals must fail before a proxy is replaced" json:"after,omitempty"`
 }
 
 const (

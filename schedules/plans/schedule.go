@@ -22,26 +22,26 @@ const (
 
 // Schedule says which proxies of an account are renewed, when and for how long.
 type Schedule struct {
-	Name     string `yaml:"name" absent:"required" doc:"1 to 64 of a-z, 0-9 and -" json:"name"`
-	Was      string `yaml:"was" doc:"the previous name: what that has spent, holds and is paused for is carried over" json:"was,omitempty"`
-	Account  string `yaml:"account" default:"main" doc:"whose proxies it renews" json:"account"`
-	Cron     string `yaml:"cron" absent:"required" doc:"five fields, six with seconds first, or @hourly, @every 15m" json:"cron"`
-	Timezone string `yaml:"timezone" default:"UTC" doc:"an IANA name" json:"timezone"`
+	Name     string `yaml:"name" absent:"required" doc:"name of the schedule: 1 to 64 of a-z, 0-9 and -" json:"name"`
+	Was      string `yaml:"was" doc:"previous name; its spending, plan that needs approval and pause are carried over" json:"was,omitempty"`
+	Account  string `yaml:"account" default:"main" doc:"the account whose proxies the schedule renews" json:"account"`
+	Cron     string `yaml:"cron" absent:"required" doc:"when it runs: five fields, six with seconds first, or a word such as @hourly or @every 15m" json:"cron"`
+	Timezone string `yaml:"timezone" default:"UTC" doc:"IANA name, for cron and the budgets" json:"timezone"`
 	// RenewBefore must be shorter than DurationDays, or a renewed proxy would be due
 	// again at once.
-	RenewBefore  time.Duration `yaml:"renew_before" absent:"required" doc:"how long before its expiry a proxy is due; shorter than the duration" json:"renew_before"`
-	DurationDays int64         `yaml:"duration_days" absent:"required" doc:"a multiple of 30, at most 1080" json:"duration_days"`
+	RenewBefore  time.Duration `yaml:"renew_before" absent:"required" doc:"how long before its expiry a proxy is due; shorter than duration_days" json:"renew_before"`
+	DurationDays int64         `yaml:"duration_days" absent:"required" doc:"how many days a renewal adds: a multiple of 30, at most 1080" json:"duration_days"`
 	Match        Match         `yaml:"match" json:"match"`
 	Keep         Keep          `yaml:"keep" json:"keep"`
-	BudgetCents  int64         `yaml:"budget_cents" doc:"the most that one sweep may cost; 0: no limit" json:"budget_cents"`
+	BudgetCents  int64         `yaml:"budget_cents" doc:"the most that one run may cost; 0: no limit" json:"budget_cents"`
 	// Days and months are in Timezone.
-	DailyBudgetCents   int64   `yaml:"daily_budget_cents" doc:"the most that the sweeps of a day may cost; 0: no limit" json:"daily_budget_cents"`
-	MonthlyBudgetCents int64   `yaml:"monthly_budget_cents" doc:"the most that the sweeps of a month may cost; 0: no limit" json:"monthly_budget_cents"`
-	ApproveOverCents   int64   `yaml:"approve_over_cents" doc:"a dearer sweep is held until it is approved; 0: none is" json:"approve_over_cents"`
+	DailyBudgetCents   int64   `yaml:"daily_budget_cents" doc:"the most that all runs of a day may cost; 0: no limit" json:"daily_budget_cents"`
+	MonthlyBudgetCents int64   `yaml:"monthly_budget_cents" doc:"the most that all runs of a month may cost; 0: no limit" json:"monthly_budget_cents"`
+	ApproveOverCents   int64   `yaml:"approve_over_cents" doc:"a plan that costs more needs approval; 0: no plan needs approval" json:"approve_over_cents"`
 	Replace            Replace `yaml:"replace" json:"replace"`
 	// Proxies of different labels are renewed by different commands.
-	CarryLabels []string `yaml:"carry_labels" absent:"all" doc:"labels of the order that bought a proxy, which its renewals carry; []: none" json:"carry_labels,omitempty"`
-	Chunk       int      `yaml:"chunk" default:"100" doc:"proxies in a command, 1 to 100" json:"chunk"`
+	CarryLabels []string `yaml:"carry_labels" absent:"all" doc:"labels that a renewal takes over from the order that bought the proxy; []: no labels" json:"carry_labels,omitempty"`
+	Chunk       int      `yaml:"chunk" default:"100" doc:"proxies in one command, 1 to 100" json:"chunk"`
 }
 
 var scheduleName = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)

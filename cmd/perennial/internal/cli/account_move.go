@@ -48,8 +48,8 @@ func (a operateCommands) accountMove() *cobra.Command {
 			return a.moveAccount(cmd.Context(), m)
 		},
 	}
-	c.Flags().StringVar(&m.to, "to", "", "the `node` that is to run the account")
-	c.Flags().BoolVar(&m.anywhere, "anywhere", false, "remove the pin: the runners share the accounts evenly")
+	c.Flags().StringVar(&m.to, "to", "", "the `node` that is to run the account, as perennial runners lists it")
+	c.Flags().BoolVar(&m.anywhere, "anywhere", false, "remove the pin: any runner may then run the account")
 	c.Flags().DurationVar(&m.timeout, "timeout", time.Minute, "how long to wait until the runner has the account")
 	return c
 }

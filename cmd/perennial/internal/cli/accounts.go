@@ -157,7 +157,7 @@ func (a operateCommands) accountsCommand() *cobra.Command {
 	return noun(&cobra.Command{Use: "accounts", Aliases: []string{"account"}, Short: "List, show, pause, resume, move and rotate accounts"},
 		a.accountsList(), show, a.accountRotate(), a.accountMove(),
 		a.accountChange("pause", "Stop sending requests to the provider", "paused account %s: `perennial accounts resume %[1]s` resumes it", verbs.Pause),
-		a.accountChange("resume", "Start sending again (ends all pauses)", "resumed account %s", verbs.Resume))
+		a.accountChange("resume", "Resume sending requests to the provider (ends all pauses)", "resumed account %s", verbs.Resume))
 }
 
 func (a operateCommands) accountsList() *cobra.Command {

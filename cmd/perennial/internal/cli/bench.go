@@ -58,9 +58,9 @@ func (a developCommands) benchCommand() *cobra.Command {
 	f.StringVar(&o.Kind, "kind", "renew", "renew or order")
 	wholeVar(f, &o.Concurrency, "concurrency", 64, "concurrent requests of an account, as in its configuration")
 	f.Var(atLeastOne{&o.InFlight}, "in-flight", "maximum number of unfinished commands of an account (default 16 times the concurrency, at least 512)")
-	f.BoolVar(&o.Drain, "drain", false, "also measure how fast a queue drains that was full when the runner started")
-	wholeVar(f, &o.Accounts, "accounts", 1, "accounts on the one runner that share the commands")
-	wholeVar(f, &o.Rows, "rows", 0, "rows in each journal before the measurement")
+	f.BoolVar(&o.Drain, "drain", false, "also measure how fast the runner drains a queue that was full when it started")
+	wholeVar(f, &o.Accounts, "accounts", 1, "accounts that share the commands, all on one runner")
+	wholeVar(f, &o.Rows, "rows", 0, "rows that each journal has before the measurement")
 	f.StringVar(&o.Profiles, "profile", "", "write profiles of the runner's parts to this directory: CPU, allocations, heap, mutexes")
 	return c
 }
@@ -91,12 +91,12 @@ const benchLong = `Sends the same requests to a sandbox, first through a fixed r
 the runner, and checks the books. The sandbox runs in a separate process. The producer
 of the commands and the consumer of the events share another process.
 
---in-flight 1 measures the latency of a single user, --drain the rate at which a full
-queue drains. --accounts N measures N accounts together, --rows N the cost of a long
-journal; it takes about 2 kB of the temporary directory for each row, and a while.
+--in-flight 1 measures the latency of a single user. --drain measures the rate at which a
+full queue drains. --accounts N measures N accounts together. --rows N measures the cost of
+a long journal; each row needs about 2 kB in the temporary directory, and time to write.
 
-With --nats URL the same commands run once more through that NATS server or
-cluster, with 3 replicas on a cluster of three or more, and the results are printed beside the embedded
-server's figures. It uses an account of its own there, ` + bench.OuterAccount + `. It
-refuses to start where that account exists, and removes its streams, consumers and lease
-when it ends. It puts a heavy load on the server: do not run it against production.`
+With --nats URL the same commands run once more through that NATS server or cluster, with 3
+replicas on a cluster of three or more servers. The results are printed beside those of the
+embedded server. bench uses a separate account on that server, ` + bench.OuterAccount + `. If that
+account exists, bench does not start. At its end bench removes its streams, consumers and lease.
+bench puts a heavy load on the server: do not run it against production.`

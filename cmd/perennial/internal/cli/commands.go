@@ -43,16 +43,16 @@ type commandFlags struct {
 }
 
 func (f *commandFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.id, "id", "", "the command's id; a command with the same id is carried out once (default: a random one)")
+	c.Flags().StringVar(&f.id, "id", "", "the command's id; commands with the same id are carried out once (default: a random id)")
 	wholeVar(c.Flags(), &f.days, "days", 30, "duration in days, a multiple of 30")
-	c.Flags().Var(ceilingFlag{cents: &f.most}, "max", "limit of the whole command, such as 15.00, or 1500 in cents (default: none)")
+	c.Flags().Var(ceilingFlag{cents: &f.most}, "max", "the most that the whole command may cost, such as 15.00, or 1500 in cents (default: no limit)")
 	c.Flags().Var(ceilingFlag{&f.most, true}, "max-total-cents", "the same as --max")
-	c.Flags().StringVar(&f.notAfter, "not-after", "", "do not send it later: a time such as 2026-12-01T00:00:00Z, or a duration from now such as 24h")
+	c.Flags().StringVar(&f.notAfter, "not-after", "", "do not start to send the command after this time, such as 2026-12-01T00:00:00Z, or after this duration, such as 24h")
 	c.Flags().StringToStringVar(&f.labels, "label", nil, "label key=value, carried by every event; may be repeated")
-	c.Flags().StringVar(&f.priority, "priority", "", "high goes before others, bulk after them")
-	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "print what it would cost now, publish nothing")
-	c.Flags().BoolVar(&f.wait, "wait", false, "follow it until it has ended")
-	c.Flags().Var(span{&f.timeout}, "timeout", "with --wait: how long to follow it, such as 2m; the command continues afterwards (default: until it has ended)")
+	c.Flags().StringVar(&f.priority, "priority", "", "high goes before all other commands, bulk after them")
+	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "print what the command would cost now, and publish nothing")
+	c.Flags().BoolVar(&f.wait, "wait", false, "follow the command until it has ended")
+	c.Flags().Var(span{&f.timeout}, "timeout", "with --wait: how long to follow the command, such as 2m; the command continues afterwards (default: until it has ended)")
 }
 
 // ceilingFlag is the value of --max. Unlike a plain number, it distinguishes a given 0, which
@@ -135,7 +135,7 @@ func (a sendCommands) orderCommand() *cobra.Command {
 		},
 	}
 	f.add(c)
-	c.Flags().StringSliceVar(&items, "item", nil, "the same as an argument: off_us_dallas=5, or with CIDRs off_us_dallas=5@CIDR+CIDR; may be repeated")
+	c.Flags().StringSliceVar(&items, "item", nil, "another item, written like an argument: off_us_dallas=5, or with CIDRs off_us_dallas=5@CIDR+CIDR; may be repeated")
 	c.Flags().StringVar(&scenario, "scenario", "", "on a sandbox account: success, delayed, partial or rejected")
 	return c
 }
@@ -189,7 +189,7 @@ func (a sendCommands) renewCommand() *cobra.Command {
 		},
 	}
 	f.add(c)
-	c.Flags().StringVar(&dueBefore, "due-before", "", "skip what expires later: a time, or a duration from now such as 72h")
+	c.Flags().StringVar(&dueBefore, "due-before", "", "skip proxies that expire at or after this time, or after this duration from now, such as 72h")
 	return c
 }
 

@@ -26,7 +26,7 @@ type CheckedConfig struct {
 
 func (a setupCommands) configCheck() *cobra.Command {
 	return &cobra.Command{
-		Use: "check", Short: "Check the file and its secrets, and name every fault", Args: cobra.NoArgs,
+		Use: "check", Short: "Check the configuration file and its secrets, and report every error", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			c, err := config.Load(a.configFile)
 			if err == nil {

@@ -35,8 +35,9 @@ func (a conformanceCommand) conformanceCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "conformance --base-url URL --app-id ID",
 		Short: "Test a server against the API document",
-		Long: "Observe any server of the customer API and say, statement by statement of its document, whether it behaves so.\n" +
-			"Says first what it may spend. In production it only reads, and tries refusals that cannot charge, unless --max-cents allows more.",
+		Long: "Tests a server of the customer API: compares its behaviour with each statement of the API document.\n" +
+			"First prints the most that the run may spend. In production it only reads, and sends requests that the server\n" +
+			"must refuse without a charge, unless --max-cents allows it to spend.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if in.list {
@@ -62,16 +63,16 @@ func (a conformanceCommand) conformanceCommand() *cobra.Command {
 	f.StringVar(&in.cfg.BaseURL, "base-url", "", "address of the server")
 	f.StringVar(&in.cfg.AppID, "app-id", "", "App ID of the key")
 	f.StringVar(&in.secretFile, "secret-file", "", "file with the API Secret (default: env "+conformanceVariable+")")
-	f.BoolVar(&in.cfg.Production, "production", false, "the server is production: read only, unless --max-cents says otherwise")
-	wholeVar(f, &in.maxCents, "max-cents", 0, "most to spend, in cents (default: what the checks need in a sandbox, nothing in production)")
-	f.StringVar(&in.cfg.ControlURL, "control", "", "control interface of a perennial sandbox: clock, faults, revocation")
-	f.BoolVar(&in.cfg.SignPort, "sign-port", false, "sign the host with its port")
-	f.StringVar(&in.keysFile, "keys", "", "JSON file with further keys, for scopes and foreign accounts")
-	f.StringVar(&in.cfg.OtherBaseURL, "other-base-url", "", "address of the other environment, to see that keys cannot be mixed")
-	f.StringVar(&in.cfg.CIDRField, "cidr-field", "", "name of an order line's CIDRs, which the document does not give")
-	f.StringVar(&in.cfg.Section, "section", "", "only checks whose section or id begins so; several with commas")
-	f.StringVar(&in.junitFile, "junit", "", "write JUnit XML to this file too")
-	f.BoolVar(&in.list, "list", false, "list the checks and end")
+	f.BoolVar(&in.cfg.Production, "production", false, "the server is production: only read, unless --max-cents allows spending")
+	wholeVar(f, &in.maxCents, "max-cents", 0, "the most that the run may spend, in cents (default: what the checks need in a sandbox; nothing in production)")
+	f.StringVar(&in.cfg.ControlURL, "control", "", "address of the control interface of a perennial sandbox, which sets its clock, faults and revoked keys")
+	f.BoolVar(&in.cfg.SignPort, "sign-port", false, "include the port in the signed host")
+	f.StringVar(&in.keysFile, "keys", "", "JSON file with more keys, to check scopes and keys of other accounts")
+	f.StringVar(&in.cfg.OtherBaseURL, "other-base-url", "", "address of the other environment, to check that each environment refuses keys of the other")
+	f.StringVar(&in.cfg.CIDRField, "cidr-field", "", "name of the field for an order line's CIDRs, which the document does not define")
+	f.StringVar(&in.cfg.Section, "section", "", "only checks whose section or id begins with this text; separate several with commas")
+	f.StringVar(&in.junitFile, "junit", "", "also write the results to this file as JUnit XML")
+	f.BoolVar(&in.list, "list", false, "list the checks and exit")
 	return c
 }
 

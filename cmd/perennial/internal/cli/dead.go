@@ -71,7 +71,7 @@ func (a operateCommands) deadList() *cobra.Command {
 			return list.end(nil)
 		},
 	}
-	c.Flags().VarP(atLeastOne{&limit}, "limit", "n", "how many, the oldest first (default: all)")
+	c.Flags().VarP(atLeastOne{&limit}, "limit", "n", "how many, oldest first (default: all)")
 	return c
 }
 
@@ -168,7 +168,7 @@ func (a operateCommands) deadDrop() *cobra.Command {
 	var q verbs.DeadRequest
 	var which letterFilter
 	c := &cobra.Command{
-		Use: "drop [SEQ]", Aliases: []string{"delete"}, Short: "Delete a dead letter, or all that flags select", Args: cobra.MaximumNArgs(1),
+		Use: "drop [SEQ]", Aliases: []string{"delete"}, Short: "Delete one dead letter, or all that match the flags", Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := which.check(args); err != nil {
 				return err
@@ -184,9 +184,9 @@ func (a operateCommands) deadDrop() *cobra.Command {
 	}
 	signed(c, &q.By, &q.Reason, "who does it", askedFor)
 	f := c.Flags()
-	f.BoolVar(&which.all, "all", false, "every one")
-	f.StringVar(&which.beforeText, "before", "", "those published before a day such as 2026-11-01 (UTC), or a time")
-	f.StringVar(&which.code, "code", "", "those of this code: unreadable or refused")
+	f.BoolVar(&which.all, "all", false, "every dead letter")
+	f.StringVar(&which.beforeText, "before", "", "dead letters published before this day, such as 2026-11-01 (UTC), or before this time")
+	f.StringVar(&which.code, "code", "", "dead letters with this code: unreadable or refused")
 	return c
 }
 

@@ -38,7 +38,7 @@ func (a setupCommands) demoCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context(), keep) },
 	}
-	c.Flags().BoolVar(&keep, "keep", false, "keep running afterwards, until it is stopped")
+	c.Flags().BoolVar(&keep, "keep", false, "keep the demo running after its last step, until you stop it")
 	return c
 }
 

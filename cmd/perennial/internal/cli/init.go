@@ -44,7 +44,7 @@ func (a setupCommands) initCommand() *cobra.Command {
 	s := &setup{app: a.app}
 	c := &cobra.Command{
 		Use: "init", Short: "Create perennial.yaml and a secret file", Args: cobra.NoArgs,
-		Long: "Asks for the provider's address, the App ID and the API Secret, unless flags set them.\nThe secret goes to a file of its own that only this user may read.",
+		Long: "Asks for the provider's address, the App ID and the API Secret, unless flags set them.\nWrites the secret to a separate file that only the current user may read.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s.in = bufio.NewReader(cmd.InOrStdin())
 			return s.run(cmd.Context())
@@ -56,9 +56,9 @@ func (a setupCommands) initCommand() *cobra.Command {
 	f.StringVar(&s.caFile, "ca-file", "", "PEM file of the private authority that signed the provider's certificate (default: the system's authorities)")
 	f.StringVar(&s.appID, "app-id", "", "App ID: sbx_app_… or live_app_…")
 	f.StringVar(&s.secretFile, "secret-file", "", "read the API Secret from this file, and copy it to NAME.secret; - is the standard input")
-	f.StringVar(&s.file, "out", "perennial.yaml", "the configuration file to write; an existing one is kept")
-	f.BoolVar(&s.sandbox, "sandbox", false, "for a trial: use the API that perennial sandbox serves at "+trialSandbox+", or at --base-url, without asking any questions")
-	f.BoolVar(&s.noDoctor, "no-doctor", false, "only write the files")
+	f.StringVar(&s.file, "out", "perennial.yaml", "the configuration file to write; an existing file is never overwritten")
+	f.BoolVar(&s.sandbox, "sandbox", false, "for a trial: use the API that perennial sandbox serves at "+trialSandbox+", or the API at --base-url, and ask no questions")
+	f.BoolVar(&s.noDoctor, "no-doctor", false, "only write the files, without running doctor")
 	return c
 }
 

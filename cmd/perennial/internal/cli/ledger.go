@@ -82,7 +82,7 @@ func (a ledgerCommands) ledgerBalance() *cobra.Command {
 	var by string
 	var limit int
 	c := &cobra.Command{
-		Use: "balance", Short: "Show wallet, charges, refunds and suspense", Args: cobra.NoArgs,
+		Use: "balance", Short: "Show wallet, charges, refunds, and suspense (charges whose result is unknown)", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if _, known := countedBy[by]; by != "" && !known {
 				return usage("--by %s: use order, renewal, ip, label or day", by)

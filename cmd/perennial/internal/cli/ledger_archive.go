@@ -39,10 +39,10 @@ func (a ledgerCommands) ledgerArchive() *cobra.Command {
 			})
 		},
 	}
-	c.Flags().StringVar(&before, "before", "", "keep rows from this day, such as 2025-01-01 (UTC), or time on")
-	c.Flags().StringVar(&dir, "to", "", "directory of the archive (default: beside the ledger, where its rows stay readable)")
+	c.Flags().StringVar(&before, "before", "", "archive rows from before this day, such as 2025-01-01 (UTC), or this time; later rows stay")
+	c.Flags().StringVar(&dir, "to", "", "directory for the archive (default: the directory of the ledger, where commands still find the archived rows)")
 	c.Flags().BoolVar(&e.keep, "keep-events", false, "keep every event on the events stream")
-	c.Flags().StringArrayVar(&e.mayLose, "may-lose", nil, "a durable consumer of the events stream, or 'webhook NAME', that may lose what it has not acknowledged; may be repeated")
+	c.Flags().StringArrayVar(&e.mayLose, "may-lose", nil, "a durable consumer of the events stream, or 'webhook NAME', that may lose events it has not acknowledged; may be repeated")
 	return c
 }
 

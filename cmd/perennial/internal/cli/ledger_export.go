@@ -35,10 +35,10 @@ func (a ledgerCommands) ledgerExport() *cobra.Command {
 	}
 	f := c.Flags()
 	f.StringVar(&from, "from", "", "first day, such as 2026-11-01, or a time (default: the first entry)")
-	f.StringVar(&to, "to", "", "the day or time at which it ends, exclusive (default: the last entry)")
+	f.StringVar(&to, "to", "", "end of the period, exclusive: a day or a time (default: after the last entry)")
 	f.StringVar(&format, "format", "csv", "csv, jsonl or beancount")
 	f.StringVar(&file, "out", "-", "file to write; - is the standard output")
-	f.BoolVar(&included, "included", false, "beancount: without account openings and opening balances, for a book that includes the adjoining periods")
+	f.BoolVar(&included, "included", false, "beancount: omit account openings and opening balances, for a book that also includes the files of the adjoining periods")
 	return c
 }
 

@@ -39,8 +39,8 @@ func (a ledgerCommands) ledgerRestore() *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&from, "from", "", "a backup; later events are added where the stream can be reached")
-	f.BoolVar(&fromEvents, "from-events", false, "rebuild the journal itself from the events stream")
+	f.StringVar(&from, "from", "", "a backup file; later events are added if the stream can be reached")
+	f.BoolVar(&fromEvents, "from-events", false, "rebuild the whole ledger from the events stream, without a backup")
 	f.BoolVar(&without, "without-events", false, "restore although the events stream cannot be reached; events after the backup are lost")
 	f.BoolVar(&replace, "replace", false, "move the current ledger aside, to <file>.replaced-<time>")
 	return c

@@ -58,10 +58,10 @@ func (a ledgerCommands) ledgerVerify() *cobra.Command {
 			})(cmd, args)
 		},
 	}
-	c.Flags().StringArrayVar(&p.archives, "archive", nil, "an archive to include; may be repeated, from the one that has the first row")
+	c.Flags().StringArrayVar(&p.archives, "archive", nil, "an archive to include; repeat the flag for several archives, oldest first")
 	c.Flags().BoolVar(&p.against, "against-events", false, "compare every row with its published event")
-	c.Flags().StringVar(&p.temp, "temp", "", "directory of the second ledger that verification builds (default: the file's own, or TMPDIR where that is read-only)")
-	c.Flags().StringArrayVar(&p.expect, "expect", nil, "a journal head kept elsewhere, SEQ:HASH, that the ledger must contain; may be repeated")
+	c.Flags().StringVar(&p.temp, "temp", "", "directory for the second ledger that verification builds (default: the directory of the ledger, or TMPDIR if that directory is read-only)")
+	c.Flags().StringArrayVar(&p.expect, "expect", nil, "a journal head, SEQ:HASH, that was kept elsewhere and that the ledger must contain; may be repeated")
 	return c
 }
 

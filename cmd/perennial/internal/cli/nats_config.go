@@ -18,13 +18,13 @@ func (a setupCommands) natsConfigCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "nats-config", Short: "Print NATS server configuration for nats.users", Args: cobra.NoArgs,
 		Long: `Print the part of a NATS server's configuration that gives nats.users their roles.
-It has one account for the runner, which owns the streams, and one for each user,
-limited to the user's roles. Include it in the
-server's configuration file. Passwords are variables, which the server reads from its
-environment; bcrypt hashes from perennial.yaml are printed unchanged.
+It has one NATS account for the runner, which owns the streams, and one NATS account for
+each user, limited to the user's roles. Include the output in the server's configuration
+file. Passwords are variables, which the server reads from its environment; bcrypt hashes
+from perennial.yaml are printed unchanged.
 
-With --nsc it prints shell commands of nsc instead, for servers whose accounts are JWTs.
-An operator must exist (nsc add operator). nsc push sends the accounts to the servers,
+With --nsc it prints shell commands for nsc instead, for servers whose accounts are JWTs.
+An nsc operator must exist (nsc add operator). nsc push sends the accounts to the servers,
 and nsc generate creds writes a user's credentials (nats.creds_file).`,
 		RunE: func(*cobra.Command, []string) error {
 			c, err := config.Load(a.configFile)
@@ -40,7 +40,7 @@ and nsc generate creds writes a user's credentials (nats.creds_file).`,
 			return a.printNATSConfig(c)
 		},
 	}
-	c.Flags().BoolVar(&nsc, "nsc", false, "print commands of nsc, for servers whose accounts are JWTs")
+	c.Flags().BoolVar(&nsc, "nsc", false, "print commands for nsc, for servers whose accounts are JWTs")
 	return c
 }
 

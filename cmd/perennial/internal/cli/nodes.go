@@ -21,8 +21,8 @@ import (
 )
 
 func (a operateCommands) runnersCommand() *cobra.Command {
-	return noun(&cobra.Command{Use: "runners", Aliases: []string{"runner", "nodes", "node"}, Short: "List runners: active and standby, per account"}, &cobra.Command{
-		Use: "list", Short: "List runners: active and standby, per account", Args: cobra.NoArgs,
+	return noun(&cobra.Command{Use: "runners", Aliases: []string{"runner", "nodes", "node"}, Short: "List runners and their role in each account: active (leader) or standby"}, &cobra.Command{
+		Use: "list", Short: "List runners and their role in each account: active (leader) or standby", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			nodes, err := a.nodes(cmd.Context())
 			if err != nil {

@@ -148,14 +148,14 @@ func (a *app) root() *cobra.Command {
 		Use:           "perennial",
 		Version:       config.Version,
 		Short:         "Keeps a fleet of rented proxy IPs alive",
-		Long:          "Perennial carries out commands from NATS against a proxy provider's customer API, each\nonce in effect, whatever crashes. It keeps the books to the cent and renews what is about to expire.",
+		Long:          "Perennial carries out commands from NATS against a proxy provider's customer API. Each command takes\neffect exactly once, whatever crashes. Perennial keeps the books to the cent and renews proxies before they expire.",
 		SilenceErrors: true, SilenceUsage: true,
 		SuggestionsMinimumDistance: 1, // with a larger distance, cobra would suggest `run` for `buy`
 	}
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.configFile, "config", "", "configuration file (default: ./perennial.yaml where there is one, else embedded defaults)")
-	flags.StringVar(&a.natsURL, "nats", "", "NATS `address` of a running perennial (env PERENNIAL_NATS; default: that of the configuration, or of ./perennial-data)")
-	flags.StringVarP(&a.account, "account", "a", "", "account (default: the only one; required for changes where there are several)")
+	flags.StringVar(&a.configFile, "config", "", "configuration file (default: ./perennial.yaml if it exists, else embedded defaults)")
+	flags.StringVar(&a.natsURL, "nats", "", "NATS `address` of a running perennial (env PERENNIAL_NATS; default: the address in the configuration, or in ./perennial-data)")
+	flags.StringVarP(&a.account, "account", "a", "", "account (default: the only account; a change requires the flag if there are several)")
 	flags.StringVarP(&a.output, "output", "o", "table", "table or json")
 	flags.BoolVar(&a.json, "json", false, "same as -o json; long-running commands also print the ready line as JSON")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "log more")

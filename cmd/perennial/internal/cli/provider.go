@@ -111,10 +111,10 @@ func (a providerCommands) offersCommand() *cobra.Command {
 	flags := c.Flags()
 	flags.StringVar(&f.CountryCode, "country", "", "only this country code")
 	flags.StringVar(&f.Region, "region", "", "only this region")
-	flags.StringVar(&f.Line, "line", "", "only this line")
+	flags.StringVar(&f.Line, "line", "", "only this product line")
 	flags.StringVar(&f.IPType, "ip-type", "", "only this IP type")
-	wholeVar(flags, &f.Quantity, "quantity", 0, "prices for this many")
-	wholeVar(flags, &f.DurationDays, "days", 0, "prices for this many days")
+	wholeVar(flags, &f.Quantity, "quantity", 0, "prices for this many proxies")
+	wholeVar(flags, &f.DurationDays, "days", 0, "prices for this duration in days")
 	return noun(&cobra.Command{Use: "offers", Aliases: []string{"offer"}, Short: c.Short}, c)
 }
 
@@ -168,7 +168,7 @@ func (a providerCommands) ordersCommand() *cobra.Command {
 // proxies.
 func (a providerCommands) ordersGet() *cobra.Command {
 	return &cobra.Command{
-		Use: "get ORDER_NO", Short: "Show an order as the provider has it now", Args: cobra.ExactArgs(1),
+		Use: "get ORDER_NO", Short: "Show the provider's current data for an order", Args: cobra.ExactArgs(1),
 		RunE: a.asking(func(ctx context.Context, client *upstream.Client, args []string) error {
 			o, err := client.Order(ctx, args[0])
 			if err != nil {
@@ -250,9 +250,9 @@ func (a providerCommands) proxiesList() *cobra.Command {
 			return a.listKnown(cmd.Context(), list, query, uncovered)
 		},
 	}
-	c.Flags().Var(span{&within}, "within", "only those that expire within this time, such as 3d or 72h")
-	c.Flags().BoolVar(&live, "live", false, "read the provider's list instead")
-	c.Flags().BoolVar(&uncovered, "uncovered", false, "only those in no schedule")
+	c.Flags().Var(span{&within}, "within", "only proxies that expire within this time, such as 3d or 72h")
+	c.Flags().BoolVar(&live, "live", false, "read the provider's list now, instead of the last stored listing")
+	c.Flags().BoolVar(&uncovered, "uncovered", false, "only proxies in no schedule")
 	query.addFlags(c)
 	return c
 }
@@ -292,7 +292,7 @@ func addProxy(list *listing, account string, p tables.Proxy) error {
 func (a providerCommands) proxiesGet() *cobra.Command {
 	var reveal bool
 	c := &cobra.Command{
-		Use: "get ID…", Short: "Show proxies as the provider has them now", Args: cobra.MinimumNArgs(1),
+		Use: "get ID…", Short: "Show the provider's current data for proxies", Args: cobra.MinimumNArgs(1),
 		RunE: a.asking(func(ctx context.Context, client *upstream.Client, args []string) error {
 			for i, id := range args {
 				if i > 0 && a.output != "json" {
@@ -305,7 +305,7 @@ func (a providerCommands) proxiesGet() *cobra.Command {
 			return nil
 		}),
 	}
-	c.Flags().BoolVar(&reveal, "reveal", false, "read the credentials too and print them once; they are not stored")
+	c.Flags().BoolVar(&reveal, "reveal", false, "also read the credentials, and print them once; they are not stored")
 	return c
 }
 

@@ -28,11 +28,11 @@ type proxiesQuery struct {
 }
 
 func (q *proxiesQuery) addFlags(c *cobra.Command) {
-	c.Flags().StringVar(&q.ID, "id", "", "only those with this in their id")
-	c.Flags().StringVar(&q.Country, "country", "", "only those of this country code")
-	c.Flags().StringVar(&q.label, "label", "", "only those whose order had this label, such as team=shop")
-	c.Flags().StringVar(&q.schedule, "schedule", "", "only those that this schedule renews")
-	c.Flags().StringVar(&q.state, "state", "", "only those in this state: "+strings.Join(plans.ProxyStates, ", "))
+	c.Flags().StringVar(&q.ID, "id", "", "only proxies whose id contains this text")
+	c.Flags().StringVar(&q.Country, "country", "", "only proxies with this country code")
+	c.Flags().StringVar(&q.label, "label", "", "only proxies whose order had this label, such as team=shop")
+	c.Flags().StringVar(&q.schedule, "schedule", "", "only proxies that this schedule renews")
+	c.Flags().StringVar(&q.state, "state", "", "only proxies in this state: "+strings.Join(plans.ProxyStates, ", "))
 }
 
 // filters reports whether a filter is set.

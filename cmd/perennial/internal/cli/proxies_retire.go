@@ -15,7 +15,7 @@ func (a providerCommands) proxiesRetire() *cobra.Command {
 	var q verbs.RetireRequest
 	c := &cobra.Command{
 		Use: "retire ID…", Short: "Stop renewing proxies", Args: cobra.RangeArgs(1, verbs.MaxRetired),
-		Long: "Takes proxies out of every schedule. Nothing else changes: they work until they expire, and a command that names one still renews it. --undo puts them back.",
+		Long: "Takes proxies out of every schedule. Nothing else changes: the proxies work until they expire, and a command that lists a retired proxy still renews it. --undo lets schedules renew the proxies again.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.ProxyIDs = args
 			changed, err := askOnce(cmd.Context(), a.app, verbs.Retire, q)

@@ -178,7 +178,7 @@ func (a ledgerCommands) ledgerRecord() *cobra.Command {
 	var x desk.Recording
 	var confirm int64
 	c := &cobra.Command{
-		Use: "record", Short: "Record a top-up, spending, charge or refund that no reply showed", Args: cobra.NoArgs,
+		Use: "record", Short: "Record money that no provider reply showed: a top-up, outside spending, a charge or a refund", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("confirm-amount") {
 				x.ConfirmCents = &confirm
@@ -187,13 +187,13 @@ func (a ledgerCommands) ledgerRecord() *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&x.Kind, "kind", "", "top-up, external (spent outside Perennial), or the charge or refund of an operation")
-	amountVar(f, &x.Cents, "cents", "how much, in cents (640) or with a point in dollars (6.40), over 0")
-	f.StringVar(&x.ID, "id", "", "an id is booked once, however often it is repeated (default: a random one)")
+	f.StringVar(&x.Kind, "kind", "", "top-up, external (spent outside Perennial), charge or refund (of an operation or order)")
+	amountVar(f, &x.Cents, "cents", "how much, in cents (640) or in dollars with a decimal point (6.40); above 0")
+	f.StringVar(&x.ID, "id", "", "id of this record; records with the same id are booked once (default: a random id)")
 	f.StringVar(&x.OrderNo, "order", "", "the order that was charged or refunded")
-	f.StringVar(&x.OperationID, "operation", "", "the operation that was charged or refunded, where it has no order")
+	f.StringVar(&x.OperationID, "operation", "", "the operation that was charged or refunded, if it has no order")
 	f.StringVar(&x.ProxyID, "line", "", "the proxy of a renewal that was charged or refunded")
-	wholeVar(f, &x.CorrectsSeq, "corrects", 0, "the journal row (a record or an answer) to reverse; without --kind and --cents, the whole amount")
+	wholeVar(f, &x.CorrectsSeq, "corrects", 0, "the journal row to reverse, a record or an answer to a review; without --kind and --cents its whole amount is reversed")
 	amountVar(f, &confirm, "confirm-amount", "with --corrects and --kind charge: repeat --cents when asked")
 	f.StringVar(&x.By, "by", operator(), "who says so")
 	f.StringVar(&x.Reason, "reason", "", "why")

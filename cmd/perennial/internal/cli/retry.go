@@ -56,10 +56,10 @@ func (a sendCommands) retryCommand() *cobra.Command {
 	f := c.Flags()
 	signed(c, &q.By, &q.Reason, "who does it", askedFor)
 	asFlag(c, &as)
-	f.StringVar(&which.list.State, "state", "", "in place of ids: operations in this state; only rejected is possible")
-	f.Var(span{&which.since}, "since", "with --state: only what was accepted within this time, such as 1d or 12h")
-	f.StringVar(&which.list.Kind, "kind", "", fmt.Sprintf("with --state: only of this kind, one of %v", jobs.Kinds()))
-	f.StringToStringVar(&which.list.Labels, "label", nil, "with --state: only of commands with this label, key=value; may be repeated")
+	f.StringVar(&which.list.State, "state", "", "instead of ids: retry operations in this state; rejected is the only state allowed")
+	f.Var(span{&which.since}, "since", "with --state: only operations accepted within this time, such as 1d or 12h")
+	f.StringVar(&which.list.Kind, "kind", "", fmt.Sprintf("with --state: only operations of this kind, one of %v", jobs.Kinds()))
+	f.StringToStringVar(&which.list.Labels, "label", nil, "with --state: only operations of commands with this label, key=value; may be repeated")
 	limitFlag(c, &which.limit, 1000, "with --state: how many to retry, oldest first")
 	return c
 }

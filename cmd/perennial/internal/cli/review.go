@@ -24,7 +24,7 @@ func (a reviewCommands) reviewsCommand() *cobra.Command {
 
 func (a reviewCommands) reviewList() *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "List operations and lines whose outcome is not known", Args: cobra.NoArgs,
+		Use: "list", Short: "List operations, and proxies of renewals, whose outcome is unknown", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			list := a.listing("OPERATION", "LINE", "SINCE", "EXPOSURE", "REASON", "TRACE ID")
 			err := a.eachLedger(cmd.Context(), func(ctx context.Context, l *ledger.Ledger, account string) error {
@@ -86,13 +86,13 @@ func (a reviewCommands) reviewResolve() *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	amountVar(f, &x.ChargedCents, "charged", "the provider charged this much, in cents (640) or with a point in dollars (6.40); for an order the total, for a renewal the cost of its unresolved proxies, or of --line")
-	amountVar(f, &confirm, "confirm-amount", "repeat --charged where asked: if it exceeds the wallet, differs from the expected amount by more than a factor of two, or no amount is expected")
-	f.BoolVar(&x.AgainstEvidence, "against-evidence", false, "with --not-charged: the provider said so, even though an expiry moved or an order appeared")
+	amountVar(f, &x.ChargedCents, "charged", "the provider charged this much, in cents (640) or in dollars with a decimal point (6.40): the total of an order, or the cost of all unresolved proxies of a renewal, or of the --line proxy")
+	amountVar(f, &confirm, "confirm-amount", "repeat the amount of --charged; required if the amount exceeds the wallet, is more than twice or less than half the expected amount, or if no amount is expected")
+	f.BoolVar(&x.AgainstEvidence, "against-evidence", false, "with --not-charged: the provider confirmed that nothing was charged, although an expiry moved or an order appeared")
 	f.BoolVar(&notCharged, "not-charged", false, "the provider charged nothing")
 	f.StringVar(&x.OrderNo, "order", "", "with --charged: the provider's number of the order that was made")
-	f.StringVar(&x.ProxyID, "line", "", "only this proxy of a renewal")
-	f.BoolVar(&x.SendAgain, "send-again", false, "with --not-charged: resend with a new idempotency key")
+	f.StringVar(&x.ProxyID, "line", "", "answer only for this proxy of the renewal")
+	f.BoolVar(&x.SendAgain, "send-again", false, "with --not-charged: send the request again with a new idempotency key")
 	signed(c, &x.By, &x.Reason, "who does it", "")
 	return c
 }

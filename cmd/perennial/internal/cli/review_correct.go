@@ -22,9 +22,9 @@ func (a reviewCommands) reviewCorrect() *cobra.Command {
 	x := desk.Recording{}
 	var charge, refund, confirm int64
 	c := &cobra.Command{
-		Use: "correct OPERATION", Short: "Correct an answer that was booked", Args: cobra.ExactArgs(1),
-		Long: "Books a correcting entry that is linked to the earlier answer; nothing is deleted. Without an amount it\n" +
-			"reverses the whole charge of the answer.",
+		Use: "correct OPERATION", Short: "Correct an operator's earlier answer to a review", Args: cobra.ExactArgs(1),
+		Long: "Books a correcting entry that is linked to the earlier answer to the review. Nothing is deleted.\n" +
+			"Without an amount, the entry reverses the whole charge of that answer.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			charged, refunded := cmd.Flags().Changed("charge"), cmd.Flags().Changed("refund")
 			switch {
@@ -63,11 +63,11 @@ func (a reviewCommands) reviewCorrect() *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	amountVar(f, &charge, "charge", "the provider charged this much more, in cents (640) or with a point in dollars (6.40)")
-	amountVar(f, &refund, "refund", "the provider charged this much less; without --charge or --refund the whole charge is reversed")
-	amountVar(f, &confirm, "confirm-amount", "repeat --charge where asked: if the total would exceed both the expected amount and the answer, or --charge exceeds the wallet")
+	amountVar(f, &charge, "charge", "the provider charged this much more than the answer says, in cents (640) or in dollars with a decimal point (6.40)")
+	amountVar(f, &refund, "refund", "the provider charged this much less than the answer says; without --charge or --refund the whole charge is reversed")
+	amountVar(f, &confirm, "confirm-amount", "repeat the amount of --charge; required if the total would exceed both the expected amount and the earlier answer, if --charge exceeds the wallet, or if no amount is expected")
 	f.StringVar(&x.ProxyID, "line", "", "the proxy of the renewal whose answer is corrected")
-	f.StringVar(&x.ID, "id", "", "an id is booked once, however often it is repeated (default: a random one)")
+	f.StringVar(&x.ID, "id", "", "id of this correction; corrections with the same id are booked once (default: a random id)")
 	signed(c, &x.By, &x.Reason, "who says so", "")
 	return c
 }

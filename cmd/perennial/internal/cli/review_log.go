@@ -42,6 +42,6 @@ func (a reviewCommands) auditCommand(name string) *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&from, "from", "", "first day, such as 2026-11-01, or a time (default: the first entry)")
-	c.Flags().StringVar(&to, "to", "", "the day or time at which it ends, exclusive (default: the last entry)")
+	c.Flags().StringVar(&to, "to", "", "end of the period, exclusive: a day or a time (default: after the last entry)")
 	return c
 }

@@ -48,16 +48,16 @@ func (a operateCommands) accountRotate() *cobra.Command {
 	r := &rotation{app: a.app, secret: setup{app: a.app}}
 	c := &cobra.Command{
 		Use: "rotate", Aliases: []string{"rotate-key"}, Short: "Check new credentials and write them to the configuration", Args: cobra.NoArgs,
-		Long: "Checks with GETs that the new key belongs to the same account and environment, writes its secret to a new file\n" +
-			"and changes app_id and secret_file in the configuration together. `perennial run` uses them from its next start.\n" +
-			"An operation with an unknown outcome is not retried under another App ID: wait until none is open.",
+		Long: "Checks with GETs that the new key belongs to the same account and environment. Then writes its secret to a new\n" +
+			"file and changes app_id and secret_file in the configuration together. `perennial run` uses them from its next start.\n" +
+			"An operation with an unknown outcome is not retried under another App ID: wait until no such operation is open.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r.secret.in = bufio.NewReader(cmd.InOrStdin())
 			return r.run(cmd.Context())
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&r.appID, "app-id", "", "the new App ID (default: the current one, with a new secret)")
+	f.StringVar(&r.appID, "app-id", "", "the new App ID (default: keep the current App ID and change only the secret)")
 	f.StringVar(&r.secret.secretFile, "secret-file", "", "read the new API Secret from this file; - is the standard input")
 	f.BoolVar(&r.anyway, "anyway", false, "rotate even though operations with an unknown outcome will need review")
 	return c

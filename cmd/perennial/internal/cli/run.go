@@ -44,11 +44,11 @@ func (a setupCommands) runCommand() *cobra.Command {
 			return a.run(cmd.Context(), c)
 		},
 	}
-	c.Flags().StringVar(&data, "data", "", "data directory (default from the configuration: perennial-data)")
-	c.Flags().StringVar(&natsListen, "nats-listen", "", "address of the embedded NATS server; port 0 takes a free one")
-	c.Flags().StringVar(&http, "http", "", "address of health, metrics and the pages; port 0 takes a free one")
-	c.Flags().StringVar(&metricsToken, "metrics-token-file", "", "file with the token that /metrics asks for, mode 0600")
-	c.Flags().BoolVar(&refill, "refill-events", false, "republish the ledger on an events stream that lost it")
+	c.Flags().StringVar(&data, "data", "", "data directory (default: data_dir of the configuration, else perennial-data)")
+	c.Flags().StringVar(&natsListen, "nats-listen", "", "address of the embedded NATS server; port 0 chooses a free port")
+	c.Flags().StringVar(&http, "http", "", "address of the HTTP server for health, metrics and the web UI; port 0 chooses a free port")
+	c.Flags().StringVar(&metricsToken, "metrics-token-file", "", "file with the token that /metrics requires, mode 0600")
+	c.Flags().BoolVar(&refill, "refill-events", false, "publish the whole ledger again, to an events stream that is empty or lost rows")
 	return c
 }
 

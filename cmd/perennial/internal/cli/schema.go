@@ -17,8 +17,8 @@ func (a developCommands) schemaCommand() *cobra.Command {
 	var dir string
 	c := &cobra.Command{
 		Use: "schema [NAME]", Short: "Print JSON Schemas and the AsyncAPI document", Args: cobra.MaximumNArgs(1),
-		Long: "Without a name: the AsyncAPI document, with every schema in it. NAME is a kind of command (order.create), a type of event (order.delivered), " +
-			"a request (svc.status.request) or an answer (svc.status.answer) of the service, or one of dead, inbox.finished, inbox.refused and svc.error.",
+		Long: "Without a name, prints the AsyncAPI document, which contains every schema. NAME is a kind of command (order.create), a type of event (order.delivered), " +
+			"a request to the service (svc.status.request), an answer from it (svc.status.answer), or one of dead, inbox.finished, inbox.refused and svc.error.",
 		RunE: func(_ *cobra.Command, args []string) error {
 			if dir != "" {
 				return a.outputs().writeSchemas(dir)
@@ -26,7 +26,7 @@ func (a developCommands) schemaCommand() *cobra.Command {
 			return a.printSchema(args)
 		},
 	}
-	c.Flags().StringVar(&dir, "dir", "", "write all of them into this directory")
+	c.Flags().StringVar(&dir, "dir", "", "write all schemas and the AsyncAPI document into this directory")
 	return c
 }
 

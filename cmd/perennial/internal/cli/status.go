@@ -30,7 +30,7 @@ func (a statusCommands) statusCommand() *cobra.Command {
 		Use:   "status [ID]",
 		Short: "Show the account's health, or one command",
 		Long: `Show each account at a glance: whether it works, what needs you, what expires, how long
-the wallet lasts, and whether the books agree with the provider, then the last operations.
+the wallet lasts, and whether the books agree with the provider. Then list the latest operations.
 With an ID, show that command or operation in full.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -91,9 +91,9 @@ func (f *listFlags) add(c *cobra.Command) {
 	c.Flags().BoolVar(&f.q.All, "all", true, "show operations that have ended too")
 	_ = c.Flags().MarkHidden("all") // the default; --open is its opposite
 	c.Flags().StringVar(&f.q.State, "state", "", "only operations in this state, such as review")
-	c.Flags().StringVar(&f.q.Kind, "kind", "", fmt.Sprintf("only of this kind, one of %v", jobs.Kinds()))
-	c.Flags().StringToStringVar(&f.q.Labels, "label", nil, "only of commands with this label, key=value; may be repeated")
-	c.Flags().Var(span{&f.since}, "since", "only what was accepted within this time, such as 1d or 12h")
+	c.Flags().StringVar(&f.q.Kind, "kind", "", fmt.Sprintf("only operations of this kind, one of %v", jobs.Kinds()))
+	c.Flags().StringToStringVar(&f.q.Labels, "label", nil, "only operations of commands with this label, key=value; may be repeated")
+	c.Flags().Var(span{&f.since}, "since", "only operations accepted within this time, such as 1d or 12h")
 	limitFlag(c, &f.q.Limit, 50, "how many, most recently accepted first")
 }
 

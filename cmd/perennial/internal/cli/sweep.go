@@ -39,7 +39,7 @@ func (a scheduleCommands) schedulesCommand() *cobra.Command {
 func (a scheduleCommands) sweepApprove() *cobra.Command {
 	var q verbs.SweepRequest
 	c := &cobra.Command{
-		Use: "approve PLAN", Short: "Approve a plan that is on hold", Args: cobra.ExactArgs(1),
+		Use: "approve PLAN", Short: "Approve a plan that needs approval", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.Plan = args[0]
 			done := "approved plan " + q.Plan
@@ -57,9 +57,9 @@ func (a scheduleCommands) sweepApprove() *cobra.Command {
 func (a scheduleCommands) sweepDecline() *cobra.Command {
 	var q verbs.SweepRequest
 	c := &cobra.Command{
-		Use: "decline PLAN", Short: "Decline a plan that is on hold", Args: cobra.ExactArgs(1),
-		Long: "Ends the plan: nothing in it is renewed. The next run plans what is due then, and may need approval again.\n" +
-			"To leave proxies out, see `perennial proxies retire`; to stop the runs, `perennial schedules pause`.",
+		Use: "decline PLAN", Short: "Decline a plan that needs approval", Args: cobra.ExactArgs(1),
+		Long: "Ends the plan: no proxy in it is renewed. The next run makes a new plan, which may need approval again.\n" +
+			"`perennial proxies retire` takes proxies out of all plans; `perennial schedules pause` stops the runs.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if q.Plan = args[0]; q.Reason == "" {
 				return usage("say why: --reason TEXT is kept with your name")
@@ -91,7 +91,7 @@ func (a scheduleCommands) sweepList() *cobra.Command {
 
 func (a scheduleCommands) sweepShow() *cobra.Command {
 	return &cobra.Command{
-		Use: "show SCHEDULE", Short: "Show a schedule with its last and next run, and the plan that is on hold", Args: cobra.ExactArgs(1),
+		Use: "show SCHEDULE", Short: "Show a schedule with its last and next run, and the plan that needs approval", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			all, paused, err := a.sweeps(cmd.Context())
 			if err != nil {
@@ -322,11 +322,11 @@ func (a scheduleCommands) schedulesPause() *cobra.Command {
 	var until string
 	c := &cobra.Command{
 		Use: "pause SCHEDULE", Short: "Pause a schedule", Args: cobra.ExactArgs(1),
-		Long: `Stops a schedule's runs until it is resumed, or until a given time.
+		Long: `Stops the runs of a schedule until the schedule is resumed, or until a given time.
 
-Proxies that it would have renewed may expire; proxy.expiring is still published.
-Commands that it has published continue (see cancel), and "schedules run" still works.
-When the pause ends, a single run starts at once in place of those that were missed.`,
+Proxies that the schedule would have renewed may expire; proxy.expiring is still published.
+Commands that the schedule has published continue (see cancel), and "schedules run" still works.
+When the pause ends, a single run starts immediately in place of all missed runs.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.Schedule = args[0]
 			if until != "" {
@@ -343,7 +343,7 @@ When the pause ends, a single run starts at once in place of those that were mis
 			return sendChange(cmd.Context(), a.app, verbs.SchedulePause, q, fmt.Sprintf("paused schedule %s %s: `perennial schedules resume %[1]s` resumes it", q.Schedule, pausedUntil(q.Until)))
 		},
 	}
-	c.Flags().StringVar(&until, "until", "", "end automatically: a time, or a duration from now such as 8h (default: until it is resumed)")
+	c.Flags().StringVar(&until, "until", "", "end the pause automatically at this time, or after this duration, such as 8h (default: until it is resumed)")
 	signed(c, &q.By, &q.Reason, "who asks for it", "paused on the command line")
 	return c
 }
@@ -351,7 +351,7 @@ When the pause ends, a single run starts at once in place of those that were mis
 func (a scheduleCommands) schedulesResume() *cobra.Command {
 	var q verbs.SchedulePauseRequest
 	c := &cobra.Command{
-		Use: "resume SCHEDULE", Short: "Resume a schedule; if runs were missed, it runs once now", Args: cobra.ExactArgs(1),
+		Use: "resume SCHEDULE", Short: "Resume a schedule; if it missed runs, it runs once now", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.Schedule = args[0]
 			return sendChange(cmd.Context(), a.app, verbs.ScheduleResume, q, "resumed schedule "+q.Schedule)

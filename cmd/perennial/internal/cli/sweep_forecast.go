@@ -21,7 +21,7 @@ func (a scheduleCommands) sweepForecast() *cobra.Command {
 	q := verbs.ForecastRequest{}
 	c := &cobra.Command{
 		Use: "forecast [SCHEDULE]", Short: "Forecast renewal costs and the day the wallet runs out", Args: cobra.MaximumNArgs(1),
-		Long: "Assumes that each listed proxy is renewed when it is due, at the last price paid or else the list price. For a schedule with keep, as many as that requires. Budgets and approvals are not applied. Without a name: all schedules of the account. Changes nothing.",
+		Long: "Assumes that each listed proxy is renewed when it is due, at the last price paid, or else at the list price. For a schedule with keep, it assumes only the renewals that keep requires. It ignores budgets and approvals. Without a name it covers all schedules of the account. It changes nothing.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if q.Days < 1 || q.Days > schedules.MaxForecastDays {
 				return usage("--days is %d: %w", q.Days, schedules.ErrForecastDays)
@@ -38,7 +38,7 @@ func (a scheduleCommands) sweepForecast() *cobra.Command {
 			return a.printForecast(f)
 		},
 	}
-	wholeVar(c.Flags(), &q.Days, "days", 30, fmt.Sprintf("how many, today included; at most %d", schedules.MaxForecastDays))
+	wholeVar(c.Flags(), &q.Days, "days", 30, fmt.Sprintf("how many days, today included; at most %d", schedules.MaxForecastDays))
 	return c
 }
 

@@ -35,7 +35,7 @@ func (a scheduleCommands) sweepHistory() *cobra.Command {
 		Use: "history SCHEDULE", Short: "List past runs of a schedule",
 		Args: cobra.ExactArgs(1),
 	}
-	wholeVar(c.Flags(), &limit, "limit", 20, "how many runs, or proxies")
+	wholeVar(c.Flags(), &limit, "limit", 20, "how many runs, or with --skipped how many proxies")
 	c.Flags().BoolVar(&skipped, "skipped", false, "list the proxies that the last run skipped and that are still due")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		return a.withLedger(func(ctx context.Context, l *ledger.Ledger, account string) error {

@@ -6,7 +6,7 @@ import "github.com/spf13/cobra"
 
 // usageExamples maps a command's path, without the program's name, to its example.
 var usageExamples = map[string]string{ //nolint:gosec // files and commands, no secrets
-	"accounts move":        "accounts move shop --to web-1:/var/lib/perennial",
+	"accounts move":        "accounts move shop --to web-1-e79eabd6",
 	"accounts pause":       "accounts pause --reason 'the provider moves its data centre tonight'",
 	"accounts resume":      "accounts resume --reason 'the move is done'",
 	"accounts rotate":      "accounts rotate --app-id live_app_5678 --secret-file new.secret",

@@ -59,7 +59,7 @@ func (a eventCommands) eventsCommand() *cobra.Command {
 	}
 	c.Flags().StringSliceVar(&types, "type", nil, "only events of these types, such as order.delivered or renewal.*")
 	wholeVar(c.Flags(), &from, "from", 0, "start at this journal sequence instead of now")
-	c.Flags().BoolVar(&stored, "stored", false, "print what the stream holds, from the first event or --from, and exit")
+	c.Flags().BoolVar(&stored, "stored", false, "print the events that the stream holds, from its first event or from --from, and exit")
 	return c
 }
 
@@ -232,7 +232,7 @@ func signed(c *cobra.Command, by, reason *string, who, why string) {
 }
 
 func asFlag(c *cobra.Command, as *string) {
-	c.Flags().StringVar(as, "as", "", "which to use if a command and an operation have this ID: command or operation")
+	c.Flags().StringVar(as, "as", "", "what the ID refers to if a command and an operation share it: command or operation")
 }
 
 // idOf parses --as.

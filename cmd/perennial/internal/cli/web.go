@@ -17,7 +17,7 @@ import (
 )
 
 func (a setupCommands) webCommand() *cobra.Command {
-	c := &cobra.Command{Use: "web", Short: "Sign in to the web pages: login, token"}
+	c := &cobra.Command{Use: "web", Short: "Sign in to the web UI, and create tokens for other people"}
 	c.AddCommand(a.webLogin(), a.webToken())
 	return c
 }
@@ -66,7 +66,7 @@ func (a setupCommands) webLogin() *cobra.Command {
 			return err
 		},
 	}
-	c.Flags().StringVar(&name, "by", operator(), "who signs in: changes are made in this name")
+	c.Flags().StringVar(&name, "by", operator(), "the name of the person who signs in, which the audit log shows")
 	c.Flags().StringVar(&role, "role", string(web.Operator), "a viewer can only look, an operator can also make changes")
 	return c
 }

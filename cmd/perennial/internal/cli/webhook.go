@@ -141,7 +141,7 @@ func (a operateCommands) printTested(t webhookTested) error {
 
 func (a operateCommands) webhookRemove() *cobra.Command {
 	return &cobra.Command{
-		Use: "remove NAME", Aliases: []string{"delete"}, Short: "Delete the position of a webhook that was removed", Args: cobra.ExactArgs(1),
+		Use: "remove NAME", Aliases: []string{"delete"}, Short: "Delete the stored position of a webhook that is no longer configured", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := config.Load(a.configFile)
 			if err != nil {
@@ -183,7 +183,7 @@ func (a operateCommands) webhookReplay() *cobra.Command {
 	var x daemon.Replay
 	var since string
 	c := &cobra.Command{
-		Use: "replay NAME (--from-seq N | --from-time TIME)", Short: "Redeliver events to a webhook from a point in time", Args: cobra.ExactArgs(1),
+		Use: "replay NAME (--from-seq N | --from-time TIME)", Short: "Redeliver events to a webhook, from an earlier sequence or time", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if (x.Seq == 0) == (since == "") {
 				return usage("webhooks replay: use --from-seq N, or --from-time TIME")
@@ -203,7 +203,7 @@ func (a operateCommands) webhookReplay() *cobra.Command {
 		},
 	}
 	wholeVar(c.Flags(), &x.Seq, "from-seq", 0, "redeliver from this journal sequence")
-	c.Flags().StringVar(&since, "from-time", "", "redeliver from this day, such as 2026-11-01 (UTC), or time")
+	c.Flags().StringVar(&since, "from-time", "", "redeliver from this day, such as 2026-11-01 (UTC), or from this time")
 	signed(c, &x.By, &x.Reason, "who asks for it", askedFor)
 	return c
 }

@@ -26,7 +26,7 @@ const MaxConfigBytes = 1 << 20
 
 // Config is perennial.yaml. An unknown key is an error. The file contains no secrets.
 type Config struct {
-	DataDir   string              `yaml:"data_dir" default:"perennial-data" doc:"directory of the ledgers, relative to the directory of the file as all paths are"`
+	DataDir   string              `yaml:"data_dir" default:"perennial-data" doc:"directory of the ledgers; like all paths, relative to the directory of this file"`
 	NATS      NATS                `yaml:"nats"`
 	HTTP      HTTP                `yaml:"http"`
 	Tracing   Tracing             `yaml:"tracing"`
@@ -43,22 +43,22 @@ type Config struct {
 
 // NATS configures an external NATS server or the embedded one.
 type NATS struct {
-	URL          string `yaml:"url" doc:"one address or several, joined by commas; empty: an embedded server on listen"`
-	Listen       string `yaml:"listen" default:"127.0.0.1:4222" doc:"of the embedded server; loopback only"`
-	CredsFile    string `yaml:"creds_file" doc:"for url"`
-	NKeyFile     string `yaml:"nkey_file" doc:"for url: the seed of an NKey, mode 0600"`
-	CAFile       string `yaml:"ca_file" absent:"those of the system" doc:"for url: the authorities that the server's certificate is checked with, as PEM"`
-	CertFile     string `yaml:"cert_file" doc:"for url: the client's certificate"`
-	KeyFile      string `yaml:"key_file" doc:"for url: the key of cert_file"`
+	URL          string `yaml:"url" doc:"one or more addresses, separated by commas; empty: an embedded server on listen"`
+	Listen       string `yaml:"listen" default:"127.0.0.1:4222" doc:"address of the embedded server; loopback only"`
+	CredsFile    string `yaml:"creds_file" doc:"for url: credentials file"`
+	NKeyFile     string `yaml:"nkey_file" doc:"for url: file with the seed of an NKey, mode 0600"`
+	CAFile       string `yaml:"ca_file" absent:"the system's" doc:"for url: PEM file of the authorities that may sign the server's certificate"`
+	CertFile     string `yaml:"cert_file" doc:"for url: file with the client's certificate"`
+	KeyFile      string `yaml:"key_file" doc:"for url: file with the private key of cert_file"`
 	TLSFirst     bool   `yaml:"tls_first" doc:"for url: the server begins with TLS (handshake_first)"`
 	Domain       string `yaml:"domain" doc:"for url: the JetStream domain of a leaf node ([nats.md](nats.md))"`
-	User         string `yaml:"user" absent:"perennial" doc:"for url, with password_file"`
-	PasswordFile string `yaml:"password_file" doc:"of user; mode 0600"`
+	User         string `yaml:"user" absent:"perennial" doc:"for url: user name, with password_file"`
+	PasswordFile string `yaml:"password_file" doc:"for url: file with the password of user; mode 0600"`
 	Users        []User `yaml:"users"`
 	Context      string `yaml:"context" doc:"a context of the nats command line, instead of url"`
 	// A client cannot find out how its server syncs. If SyncAlways is set, `doctor` accepts
 	// streams with one replica.
-	SyncAlways bool `yaml:"sync_always" doc:"of url or context: its server syncs every write, sync_interval: always ([operations.md](operations.md))"`
+	SyncAlways bool `yaml:"sync_always" doc:"for url or context: the servers sync every write, sync_interval: always ([machines.md](machines.md#what-an-external-nats-may-lose))"`
 }
 
 // External reports whether the configuration has an external NATS server. Otherwise the
@@ -67,21 +67,21 @@ func (n NATS) External() bool { return n.URL != "" || n.Context != "" }
 
 // Account configures one provider account: its address and its limits.
 type Account struct {
-	BaseURL            string          `yaml:"base_url" absent:"required" doc:"of the provider: https; http only to this machine itself"`
-	CAFile             string          `yaml:"ca_file" absent:"those of the system" doc:"for https: the authorities that the provider's certificate is checked with, as PEM"`
+	BaseURL            string          `yaml:"base_url" absent:"required" doc:"address of the provider; https, or http to this machine only"`
+	CAFile             string          `yaml:"ca_file" absent:"the system's" doc:"for https: PEM file of the authorities that may sign the provider's certificate"`
 	AppID              string          `yaml:"app_id" absent:"required" doc:"live_app_… is production, sbx_app_… is a sandbox"`
-	SecretFile         string          `yaml:"secret_file" doc:"mode 0600, or root:group 0440; or the variable PERENNIAL_NAME_SECRET, or a systemd credential NAME.secret"`
-	RatePerSecond      float64         `yaml:"rate_per_second" default:"5" min:"0" doc:"requests"`
-	Concurrency        int             `yaml:"concurrency" default:"8" min:"1" max:"1024" doc:"concurrent requests"`
-	PollFloor          time.Duration   `yaml:"poll_floor" default:"1s" doc:"polls come later than the provider asks, never earlier"`
-	DailyLimitCents    int64           `yaml:"daily_limit_cents" min:"0" doc:"0: none; refunds of earlier days' charges do not raise it"`
-	DailyLimitTimezone string          `yaml:"daily_limit_timezone" default:"UTC" doc:"when a day begins"`
-	ReconcileEvery     time.Duration   `yaml:"reconcile_every" default:"1h" doc:"the books against the provider"`
-	SignPort           bool            `yaml:"sign_port" doc:"whether the signed host carries the port"`
-	CIDRField          string          `yaml:"cidr_field" doc:"the API's name for an order line's CIDRs; empty: none are sent"`
-	Replicas           int             `yaml:"replicas" default:"1" min:"1" doc:"of the account's streams, on a NATS cluster"`
-	WarnBefore         []time.Duration `yaml:"warn_before" absent:"[24h, 1h]" doc:"how long before an expiry proxy.expiring is published; []: never"`
-	ListingLossPercent int             `yaml:"listing_loss_percent" default:"20" min:"1" max:"100" doc:"a listing that lacks so many of the living proxies, and at least listing_loss_min, is a finding: the account is not ready"`
+	SecretFile         string          `yaml:"secret_file" doc:"file with the API Secret, mode 0600, or root:group 0440; or the variable PERENNIAL_NAME_SECRET, or a systemd credential NAME.secret"`
+	RatePerSecond      float64         `yaml:"rate_per_second" default:"5" min:"0" doc:"requests per second to the provider"`
+	Concurrency        int             `yaml:"concurrency" default:"8" min:"1" max:"1024" doc:"concurrent requests to the provider"`
+	PollFloor          time.Duration   `yaml:"poll_floor" default:"1s" doc:"shortest time between polls of an order; the provider may ask for a longer time"`
+	DailyLimitCents    int64           `yaml:"daily_limit_cents" min:"0" doc:"the most that the account may spend in a day; refunds of earlier days' charges do not raise it; 0: no limit"`
+	DailyLimitTimezone string          `yaml:"daily_limit_timezone" default:"UTC" doc:"time zone of the day of daily_limit_cents"`
+	ReconcileEvery     time.Duration   `yaml:"reconcile_every" default:"1h" doc:"how often the books are compared with the provider"`
+	SignPort           bool            `yaml:"sign_port" doc:"whether the signed host includes the port"`
+	CIDRField          string          `yaml:"cidr_field" doc:"the API's field name for an order line's CIDRs; empty: no CIDRs are sent"`
+	Replicas           int             `yaml:"replicas" default:"1" min:"1" doc:"copies of each of the account's streams, on a NATS cluster"`
+	WarnBefore         []time.Duration `yaml:"warn_before" absent:"[24h, 1h]" doc:"how long before each expiry proxy.expiring is published; []: never"`
+	ListingLossPercent int             `yaml:"listing_loss_percent" default:"20" min:"1" max:"100" doc:"if a listing lacks this share of the living proxies, and at least listing_loss_min, the account is not ready"`
 	ListingLossMin     int             `yaml:"listing_loss_min" default:"5" min:"1" doc:"see listing_loss_percent"`
 
 	Secret   string

@@ -13,10 +13,10 @@ import (
 
 // HTTP configures the server of health checks, metrics and the web UI.
 type HTTP struct {
-	Listen           string   `yaml:"listen" default:"127.0.0.1:8080" doc:"health, metrics and pages"`
-	Hosts            []string `yaml:"hosts" doc:"names under which the pages are served, in addition to addresses and names without a dot"`
-	TokensFile       string   `yaml:"tokens_file" doc:"hashes of the tokens that sign people in to the pages ([web.md](web.md)); mode 0600"`
-	MetricsTokenFile string   `yaml:"metrics_token_file" doc:"/metrics asks for the token in it ([operations.md](operations.md)); mode 0600; empty: for none"`
+	Listen           string   `yaml:"listen" default:"127.0.0.1:8080" doc:"address for health, metrics and the web UI"`
+	Hosts            []string `yaml:"hosts" doc:"host names that the web UI answers to, in addition to IP addresses and names without a dot"`
+	TokensFile       string   `yaml:"tokens_file" doc:"file with hashes of the tokens that sign people in to the web UI ([web.md](web.md)); mode 0600"`
+	MetricsTokenFile string   `yaml:"metrics_token_file" doc:"file with the token that /metrics requires ([monitor.md](monitor.md)), mode 0600; empty: no token is required"`
 	Identity         Identity `yaml:"identity"`
 }
 
@@ -35,16 +35,16 @@ func (c HTTP) ServesHost(host string) bool {
 
 // Identity configures the header in which a proxy passes the signed-in person.
 type Identity struct {
-	Header  string   `yaml:"header" doc:"that the proxy in front sets to the person's name, such as X-Auth-Request-Email ([web.md](web.md)); empty: none is read"`
-	Trusted []string `yaml:"trusted" doc:"address ranges that the proxy connects from, such as 10.0.0.7/32; the header counts from nowhere else"`
+	Header  string   `yaml:"header" doc:"header with the person's name from the reverse proxy, such as X-Auth-Request-Email ([web.md](web.md)); empty: none"`
+	Trusted []string `yaml:"trusted" doc:"address ranges of the reverse proxy, such as 10.0.0.7/32; from others the header is ignored"`
 	People  []Person `yaml:"people"`
 }
 
 // Person is a person who may sign in by the header, and their role.
 type Person struct {
-	Name     string   `yaml:"name" absent:"required" doc:"as the header has it"`
+	Name     string   `yaml:"name" absent:"required" doc:"name of the person, exactly as in the header"`
 	Role     string   `yaml:"role" absent:"required" doc:"viewer or operator"`
-	Accounts []string `yaml:"accounts" absent:"all" doc:"that the person sees"`
+	Accounts []string `yaml:"accounts" absent:"all" doc:"accounts that the person sees"`
 }
 
 // OfPages converts the identity for the web UI. It returns an error if nobody could sign in, or

@@ -14,9 +14,9 @@ type Tracing struct {
 	// A path in Endpoint replaces /v1/traces. OpenTelemetry's own environment variables, such
 	// as OTEL_EXPORTER_OTLP_ENDPOINT, supply settings that are absent here, and headers with
 	// credentials.
-	Endpoint string `yaml:"endpoint" doc:"an OTLP receiver over HTTP, such as http://127.0.0.1:4318 ([operations.md](operations.md#traces)); empty: no traces"`
+	Endpoint string `yaml:"endpoint" doc:"an OTLP receiver over HTTP, such as http://127.0.0.1:4318 ([monitor.md](monitor.md#traces)); empty: no traces"`
 	// For a command with a trace context, the publisher's sampling decision applies instead.
-	Sample *float64 `yaml:"sample" default:"1" min:"0" max:"1" doc:"share of the commands without a trace context that are traced"`
+	Sample *float64 `yaml:"sample" default:"1" min:"0" max:"1" doc:"share of the commands without a trace context whose traces are sent"`
 }
 
 // endpointVariables supply the endpoint if the file has none (OpenTelemetry Protocol Exporter,

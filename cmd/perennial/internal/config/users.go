@@ -17,17 +17,17 @@ import (
 
 // User is a NATS user and its permissions.
 type User struct {
-	User         string `yaml:"user" absent:"required" doc:"of the embedded server, or of nats-config"`
-	PasswordFile string `yaml:"password_file" doc:"mode 0600; this or creds_file"`
-	Password     string `yaml:"password" doc:"a bcrypt hash, in place of password_file"`
-	CredsFile    string `yaml:"creds_file" doc:"of a user whose account is a JWT, for doctor to try"`
+	User         string `yaml:"user" absent:"required" doc:"name of a user of the embedded server, or for nats-config"`
+	PasswordFile string `yaml:"password_file" doc:"file with the password, mode 0600; or use creds_file"`
+	Password     string `yaml:"password" doc:"bcrypt hash of the password, instead of password_file"`
+	CredsFile    string `yaml:"creds_file" doc:"credentials file of a user whose account is a JWT; doctor logs in with it"`
 	Roles        []Role `yaml:"roles"`
 }
 
 // Role is a user's role, and the accounts to which it applies.
 type Role struct {
 	Role     string   `yaml:"role" absent:"required" doc:"producer, subscriber, viewer or operator ([security.md](security.md#roles))"`
-	Accounts []string `yaml:"accounts" absent:"required" doc:"of this configuration"`
+	Accounts []string `yaml:"accounts" absent:"required" doc:"accounts that the role is for"`
 }
 
 // Target returns the connection settings for an external NATS server. For an embedded server,

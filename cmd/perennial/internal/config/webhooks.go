@@ -20,12 +20,12 @@ import (
 // Webhook configures an endpoint that receives an account's events.
 type Webhook struct {
 	Name        string        `yaml:"name" absent:"required" doc:"1 to 32 of a-z, 0-9 and -"`
-	Account     string        `yaml:"account" default:"main" doc:"whose events it gets"`
-	URL         string        `yaml:"url" absent:"required" doc:"https; http only to this machine itself. Its path and query, which may hold a token, are shown nowhere"`
-	SecretFile  string        `yaml:"secret_file" doc:"whsec_…; mode as of the account's; or the variable PERENNIAL_WEBHOOK_NAME_SECRET, or a credential webhook-NAME.secret"`
-	Events      []string      `yaml:"events" absent:"all" doc:"types, such as command.finished or order.*"`
-	Concurrency int           `yaml:"concurrency" default:"4" min:"1" max:"64" doc:"concurrent requests"`
-	Timeout     time.Duration `yaml:"timeout" default:"10s" doc:"of one attempt, at most 1m"`
+	Account     string        `yaml:"account" default:"main" doc:"the account whose events the webhook gets"`
+	URL         string        `yaml:"url" absent:"required" doc:"address of the receiver; https, or http to this machine only. The path and query, which may contain a token, are shown nowhere"`
+	SecretFile  string        `yaml:"secret_file" doc:"file with the secret, whsec_…; mode as for accounts.NAME.secret_file; or the variable PERENNIAL_WEBHOOK_NAME_SECRET or a systemd credential webhook-NAME.secret"`
+	Events      []string      `yaml:"events" absent:"all" doc:"types of events to deliver, such as command.finished or order.*"`
+	Concurrency int           `yaml:"concurrency" default:"4" min:"1" max:"64" doc:"concurrent requests to the receiver"`
+	Timeout     time.Duration `yaml:"timeout" default:"10s" doc:"time-out of one attempt, at most 1m"`
 	From        string        `yaml:"from" default:"now" doc:"where a new webhook begins: now or start"`
 }
 

@@ -22,12 +22,12 @@ import (
 // command and OperationID an operation. ID may name either, as older clients send it. A request
 // sets only one of the three.
 type OperatorRequest struct {
-	ID          string `json:"id,omitempty" doc:"Chosen by the producer. The same id with the same content is the same command, whenever it comes."`
+	ID          string `json:"id,omitempty" doc:"The id of the command, chosen by its producer. The same id with the same content is always the same command."`
 	CommandID   string `json:"command_id,omitempty" doc:"The id of the command, chosen by its producer."`
-	OperationID string `json:"operation_id,omitempty" doc:"The operation: the command's id, and its part."`
+	OperationID string `json:"operation_id,omitempty" doc:"The id of the operation: the command's id and the part, such as restock-7/1."`
 
-	By     string `json:"by" doc:"The name of the person, as the request gave it."`
-	Reason string `json:"reason" doc:"Why, for people; it may be reworded."`
+	By     string `json:"by" doc:"The name of the person, as given in the request."`
+	Reason string `json:"reason" doc:"The reason, for people; the text may change."`
 }
 
 // Check refuses a request that sets more than one id.
@@ -42,7 +42,7 @@ func (q OperatorRequest) Check() error {
 type RetryRequest struct {
 	OperatorRequest
 
-	UnlessRepeated bool `json:"unless_repeated,omitempty" doc:"'unless_repeated' refuses what was cancelled, what was asked again before, and a renewal whose proxy a later command renews."`
+	UnlessRepeated bool `json:"unless_repeated,omitempty" doc:"'unless_repeated' refuses to retry commands that were cancelled, that were retried before, or whose proxy a later command renews."`
 }
 
 // Named returns the request with an id of the given kind.
@@ -73,12 +73,12 @@ func (q OperatorRequest) Of() (id string, as inspect.As) {
 // ListRequest asks for operations. Unless All is set, it asks for operations that have not
 // ended.
 type ListRequest struct {
-	All    bool              `json:"all" doc:"Also what has ended."`
-	Limit  int               `json:"limit" doc:"How many at most."`
+	All    bool              `json:"all" doc:"Also list operations that have ended."`
+	Limit  int               `json:"limit" doc:"The most operations to list."`
 	State  string            `json:"state,omitempty" doc:"The state."`
-	Kind   string            `json:"kind,omitempty" doc:"What the command asks for."`
-	Labels map[string]string `json:"labels,omitempty" doc:"The labels of the command, as its producer gave them."`
-	Since  time.Time         `json:"since,omitzero" doc:"From when on."`
+	Kind   string            `json:"kind,omitempty" doc:"The kind of the command."`
+	Labels map[string]string `json:"labels,omitempty" doc:"The labels of the command, as given by its producer."`
+	Since  time.Time         `json:"since,omitzero" doc:"List only operations accepted since this time."`
 }
 
 // Check refuses a negative limit.
@@ -101,25 +101,25 @@ const MaxListed = 10_000
 // (inspect.StateOf).
 type StatesRequest struct {
 	IDs      []string `json:"ids" doc:"The ids of the commands."`
-	Hashes   []string `json:"hashes,omitempty" doc:"The content hash of each command, to ask for the state of that content."`
-	Messages []string `json:"messages,omitempty" doc:"SHA-256 of each message as it was published, to find what was refused as it was read."`
+	Hashes   []string `json:"hashes,omitempty" doc:"The content hash of each command. With it, the answer is about exactly that content."`
+	Messages []string `json:"messages,omitempty" doc:"The SHA-256 of each message as published. It finds messages that could not be read."`
 }
 
 // RecordAnswer is a money record as it is booked.
 type RecordAnswer struct {
-	Seq   int64  `json:"seq" doc:"Its row of the journal, by which it is taken back."`
-	Kind  string `json:"kind" doc:"Top-up, external, charge or refund."`
+	Seq   int64  `json:"seq" doc:"The journal row of the record; use it to reverse the record."`
+	Kind  string `json:"kind" doc:"top-up, external, charge or refund."`
 	Cents int64  `json:"cents" doc:"The amount, above 0."`
 }
 
 // Changed is the response to a service request that changes something. It says how much was
 // changed.
 type Changed struct {
-	Changed     int           `json:"changed" doc:"How much was changed: 0 if there was nothing to change."`
-	Currency    string        `json:"currency,omitempty" doc:"Of a record, or of the wallet."`
-	Warning     string        `json:"warning,omitempty" doc:"Why nothing was changed, or what is odd."`
-	Record      *RecordAnswer `json:"record,omitempty" doc:"'record' is what was recorded, now or before under the same id."`
-	WalletCents *int64        `json:"wallet_cents,omitempty" doc:"'wallet_cents' is the wallet of the book after an answer to a review."`
+	Changed     int           `json:"changed" doc:"How many things were changed; 0 if nothing had to change."`
+	Currency    string        `json:"currency,omitempty" doc:"The currency of the record, or of the wallet."`
+	Warning     string        `json:"warning,omitempty" doc:"Why nothing was changed, or a warning."`
+	Record      *RecordAnswer `json:"record,omitempty" doc:"'record' is what was recorded under this id, now or earlier."`
+	WalletCents *int64        `json:"wallet_cents,omitempty" doc:"'wallet_cents' is the ledger balance after an answer to a review."`
 }
 
 // MaxStates limits the commands of one states request.
@@ -131,35 +131,35 @@ type AccountView struct {
 	AccountID    string                  `json:"account_id" doc:"The provider's id of the account."`
 	Environment  string                  `json:"environment" doc:"The provider's environment."`
 	BaseURL      string                  `json:"base_url" doc:"The provider's address."`
-	AppID        string                  `json:"app_id" doc:"The id of the API key that signed, without its secret."`
-	Currency     string                  `json:"currency" doc:"The account's currency, as ISO 4217 has it."`
-	Status       string                  `json:"status" doc:"'status', 'email' and 'created_at' are the provider's, as the start read them."`
-	Email        string                  `json:"email" doc:"The address of the account's owner, as the provider says."`
-	CreatedAt    *time.Time              `json:"created_at" doc:"When it was made, as the provider says."`
+	AppID        string                  `json:"app_id" doc:"The App ID of the API key that signed the request, without its secret."`
+	Currency     string                  `json:"currency" doc:"The account's currency, an ISO 4217 code."`
+	Status       string                  `json:"status" doc:"'status', 'email' and 'created_at' come from the provider, as read at the start."`
+	Email        string                  `json:"email" doc:"The e-mail address of the account's owner, as the provider says."`
+	CreatedAt    *time.Time              `json:"created_at" doc:"When the account was created, as the provider says."`
 	NotReady     string                  `json:"not_ready,omitempty" doc:"Why the account does not work yet."`
-	ShortOfMoney bool                    `json:"short_of_money" doc:"An order or a renewal was refused because the wallet holds too little."`
+	ShortOfMoney bool                    `json:"short_of_money" doc:"Whether an order or renewal was refused because the wallet holds too little."`
 	Paused       []tables.Pause          `json:"paused"`
-	Published    uint64                  `json:"published_seq" doc:"The last row that is on the events stream."`
+	Published    uint64                  `json:"published_seq" doc:"The last row on the events stream."`
 	Head         chain.Head              `json:"head"`
-	Reconciled   jobs.LastReconciliation `json:"reconciled" doc:"'reconciled' is the last comparison with the provider of this run."`
-	Provider     jobs.ProviderRecent     `json:"provider" doc:"'provider' is how the provider answered this runner in the last minutes."`
+	Reconciled   jobs.LastReconciliation `json:"reconciled" doc:"'reconciled' is the last reconciliation since this runner started."`
+	Provider     jobs.ProviderRecent     `json:"provider" doc:"'provider' says how the provider has replied to this runner in the last minutes."`
 }
 
 // DeadRequest identifies a dead letter by its sequence.
 type DeadRequest struct {
-	Seq    uint64 `json:"seq" doc:"The row of the journal, from 1 without a gap; also the message's sequence in the stream."`
-	By     string `json:"by" doc:"The name of the person, as the request gave it."`
-	Reason string `json:"reason" doc:"Why, for people; it may be reworded."`
+	Seq    uint64 `json:"seq" doc:"The sequence of the dead letter."`
+	By     string `json:"by" doc:"The name of the person, as given in the request."`
+	Reason string `json:"reason" doc:"The reason, for people; the text may change."`
 	// If ContentHash is set, the caller publishes the corrected command itself, because only
 	// the caller may have the permission to publish. The service request then removes the dead
 	// letter.
-	ContentHash string `json:"content_hash,omitempty" doc:"Of a corrected command, which is not published by the verb: the SHA-256 in hex, which is noted."`
+	ContentHash string `json:"content_hash,omitempty" doc:"For a corrected command, which the caller publishes itself: the SHA-256 in hex of its content, to be recorded."`
 }
 
 // ProxiesRequest asks for the proxies whose ids follow After, in the order of their ids.
 type ProxiesRequest struct {
-	After string `json:"after,omitempty" doc:"How many lines were read before."`
-	Limit int    `json:"limit,omitempty" doc:"Default and most 1,000."`
+	After string `json:"after,omitempty" doc:"The id of the last proxy on the previous page."`
+	Limit int    `json:"limit,omitempty" doc:"The most proxies to return; default and maximum 1,000."`
 }
 
 // Check refuses a negative limit.
@@ -167,8 +167,8 @@ func (q ProxiesRequest) Check() error { return notNegative("limit", q.Limit) }
 
 // ProxiesAnswer is one page of proxies.
 type ProxiesAnswer struct {
-	Proxies []ListedProxy `json:"proxies" doc:"How many proxies."`
-	Next    string        `json:"next,omitempty" doc:"'next' is where the next page begins; left out on the last one."`
+	Proxies []ListedProxy `json:"proxies" doc:"The number of proxies."`
+	Next    string        `json:"next,omitempty" doc:"'next' is where the next page begins; omitted on the last page."`
 }
 
 // ProxyRequest identifies a proxy.
@@ -181,11 +181,11 @@ const MostRenewals = 10
 
 // ProxyAnswer is what the ledger knows about one proxy.
 type ProxyAnswer struct {
-	Proxy    *ListedProxy             `json:"proxy,omitempty" doc:"As it was read last; omitted if no listing has shown it."`
-	Outlook  schedules.RenewalOutlook `json:"outlook" doc:"Whether it is renewed, and why not."`
-	BoughtBy string                   `json:"bought_by,omitempty" doc:"The operation whose order delivered it, if known."`
-	Renewals []tables.ProxyRenewal    `json:"renewals" doc:"The latest ten, the latest first."`
-	Currency string                   `json:"currency,omitempty" doc:"Of the amounts."`
+	Proxy    *ListedProxy             `json:"proxy,omitempty" doc:"The proxy as last read; omitted if no listing has shown it."`
+	Outlook  schedules.RenewalOutlook `json:"outlook" doc:"Whether the proxy will be renewed, and if not, why."`
+	BoughtBy string                   `json:"bought_by,omitempty" doc:"The operation whose order delivered the proxy, if known."`
+	Renewals []tables.ProxyRenewal    `json:"renewals" doc:"The ten latest renewals, latest first."`
+	Currency string                   `json:"currency,omitempty" doc:"The currency of the amounts."`
 }
 
 // ListedProxy is a proxy without values that are known to be outdated. It omits an expiry that
@@ -193,8 +193,8 @@ type ProxyAnswer struct {
 type ListedProxy struct {
 	tables.Proxy
 
-	SeenAt                 *time.Time `json:"seen_at" doc:"Nil: not since its last renewal."`
-	ExpiredBeforeRenewalAt *time.Time `json:"expired_before_renewal_at,omitempty" doc:"'expired_before_renewal_at' is the expiry that a renewal which no read has shown yet began from."`
+	SeenAt                 *time.Time `json:"seen_at" doc:"When the proxy was last read; null if it was not read since its last renewal."`
+	ExpiredBeforeRenewalAt *time.Time `json:"expired_before_renewal_at,omitempty" doc:"'expired_before_renewal_at' is the expiry before the last renewal, if no read has shown the new expiry yet."`
 }
 
 // Listed converts a proxy of the ledger and omits outdated values.
@@ -210,9 +210,9 @@ func Listed(p tables.Proxy) ListedProxy {
 // RetireRequest retires proxies, so that no schedule renews them, or undoes that.
 type RetireRequest struct {
 	ProxyIDs []string `json:"proxy_ids" doc:"The provider's ids of the proxies."`
-	By       string   `json:"by" doc:"The name of the person, as the request gave it."`
-	Reason   string   `json:"reason" doc:"Why, for people; it may be reworded."`
-	Undo     bool     `json:"undo,omitempty" doc:"Take the proxies back in."`
+	By       string   `json:"by" doc:"The name of the person, as given in the request."`
+	Reason   string   `json:"reason" doc:"The reason, for people; the text may change."`
+	Undo     bool     `json:"undo,omitempty" doc:"Return the proxies to their schedules."`
 }
 
 // MaxRetired limits the proxies of one request.
@@ -221,29 +221,29 @@ const MaxRetired = 1000
 // RevealRequest records that a person reads a proxy's credentials.
 type RevealRequest struct {
 	ProxyID string `json:"proxy_id" doc:"The provider's id of the proxy."`
-	By      string `json:"by" doc:"The name of the person, as the request gave it."`
-	Reason  string `json:"reason" doc:"Why, for people; it may be reworded."`
+	By      string `json:"by" doc:"The name of the person, as given in the request."`
+	Reason  string `json:"reason" doc:"The reason, for people; the text may change."`
 }
 
 // WaitRequest asks how a command ended, and waits until it has ended. If TimeoutSeconds is 0,
 // the response comes immediately.
 type WaitRequest struct {
-	ID             string `json:"id" doc:"Chosen by the producer. The same id with the same content is the same command, whenever it comes."`
-	TimeoutSeconds int64  `json:"timeout_seconds,omitempty" doc:"At most an hour."`
+	ID             string `json:"id" doc:"The id of the command, chosen by its producer. The same id with the same content is always the same command."`
+	TimeoutSeconds int64  `json:"timeout_seconds,omitempty" doc:"How long to wait, at most an hour."`
 }
 
 // WaitAnswer is the data of the command's latest command.finished event, once the command has
 // ended.
 type WaitAnswer struct {
-	Finished bool                  `json:"finished" doc:"The command has ended."`
+	Finished bool                  `json:"finished" doc:"Whether the command has ended."`
 	Result   *fact.CommandFinished `json:"result,omitempty"`
 }
 
 // LinesRequest asks for the result lines of a command that follow the first After lines.
 type LinesRequest struct {
-	ID    string `json:"id" doc:"Chosen by the producer. The same id with the same content is the same command, whenever it comes."`
-	After int    `json:"after,omitempty" doc:"How many lines were read before."`
-	Limit int    `json:"limit,omitempty" doc:"Default and most 1,000."`
+	ID    string `json:"id" doc:"The id of the command, chosen by its producer. The same id with the same content is always the same command."`
+	After int    `json:"after,omitempty" doc:"The number of lines that were read before."`
+	Limit int    `json:"limit,omitempty" doc:"The most lines to return; default and maximum 1,000."`
 }
 
 // Check refuses negative numbers.
@@ -253,37 +253,37 @@ func (q LinesRequest) Check() error {
 
 // SummaryRequest asks for the summary of an account.
 type SummaryRequest struct {
-	NeedsOnly bool `json:"needs_only,omitempty" doc:"Leave out what takes long: 'expiring' and 'runway'."`
+	NeedsOnly bool `json:"needs_only,omitempty" doc:"Omit the parts that take long: 'expiring' and 'runway'."`
 }
 
 // Summary is the summary of an account. Unknown values are null.
 type Summary struct {
 	Account       string         `json:"account" doc:"The short name of the account."`
-	Ready         bool           `json:"ready" doc:"The account works: commands are carried out, or a standby follows."`
-	Role          string         `json:"role,omitempty" doc:"active or standby; missing if no runner answers."`
-	NotReady      string         `json:"not_ready,omitempty" doc:"Why the account does not work, a line for each reason."`
-	ConfigChanged string         `json:"config_changed,omitempty" doc:"That the configuration file has changed since the runner read it."`
+	Ready         bool           `json:"ready" doc:"Whether the account works: the runner carries out commands, or is a standby."`
+	Role          string         `json:"role,omitempty" doc:"active (the leader) or standby; omitted if no runner answers."`
+	NotReady      string         `json:"not_ready,omitempty" doc:"Why the account does not work, one line per reason."`
+	ConfigChanged string         `json:"config_changed,omitempty" doc:"Whether the configuration file has changed since the runner read it."`
 	Paused        []tables.Pause `json:"paused" doc:"What is paused, and why."`
-	Needs         Needs          `json:"needs" doc:"What needs a person."`
-	Schedules     *int64         `json:"schedules,omitempty" doc:"How many are configured; omitted if no runner says."`
+	Needs         Needs          `json:"needs" doc:"What needs an operator."`
+	Schedules     *int64         `json:"schedules,omitempty" doc:"How many schedules are configured; omitted if no runner answers."`
 	Expiring      *Expiring      `json:"expiring" doc:"Proxies by their expiry; null before the first complete listing."`
 	Runway        *Runway        `json:"runway" doc:"How long the wallet lasts; null if not known."`
-	Books         Books          `json:"books" doc:"The money by the ledger, and its last comparison with the provider."`
+	Books         Books          `json:"books" doc:"The balances by the ledger, and the last comparison with the provider."`
 }
 
 // Needs counts what needs an operator. An unknown count is null, and Total does not include it.
 type Needs struct {
-	Total           int64  `json:"total" doc:"The sum of the others."`
-	Reviews         int64  `json:"reviews" doc:"Operations whose outcome is not known."`
-	Held            int64  `json:"held" doc:"Operations on hold: a person releases them, or the day in which they fit."`
-	Plans           *int64 `json:"plans" doc:"Plans of schedules that wait for an approval."`
-	DeadLetters     *int64 `json:"dead_letters" doc:"Commands that could not be read."`
-	Refused         int64  `json:"refused,omitempty" doc:"Commands refused within 24 hours on arrival."`
+	Total           int64  `json:"total" doc:"The sum of the other numbers."`
+	Reviews         int64  `json:"reviews" doc:"Operations with an unknown outcome."`
+	Held            int64  `json:"held" doc:"Operations on hold, until an operator releases them or a day has room for them."`
+	Plans           *int64 `json:"plans" doc:"Plans that need approval."`
+	DeadLetters     *int64 `json:"dead_letters" doc:"Messages that could not be read as commands."`
+	Refused         int64  `json:"refused,omitempty" doc:"Commands that were refused on arrival within the last 24 hours."`
 	Paused          int64  `json:"paused" doc:"Pauses of the account without an end."`
 	PausedSchedules *int64 `json:"paused_schedules" doc:"Schedules that are paused."`
-	Failing         *int64 `json:"failing_schedules" doc:"Schedules whose sweep cannot be made, or that match no proxy."`
-	OverLimit       *int64 `json:"over_limit,omitempty" doc:"Due proxies that the last runs of schedules skipped for a budget, the account's limit or the wallet."`
-	Uncovered       *int64 `json:"uncovered" doc:"Living proxies that no schedule renews, by the last listing."`
+	Failing         *int64 `json:"failing_schedules" doc:"Schedules whose run fails, or whose match selects no proxy."`
+	OverLimit       *int64 `json:"over_limit,omitempty" doc:"Due proxies that the last runs skipped because of a budget, the account's limit or the wallet."`
+	Uncovered       *int64 `json:"uncovered" doc:"Living proxies in no schedule, by the last listing."`
 	Findings        *int64 `json:"findings" doc:"Differences between the books and the provider."`
 }
 
@@ -362,52 +362,52 @@ func (n Needs) Sum() (total int64) {
 // Expiring counts the listed proxies by expiry. Day, ThreeDays, Week and All each include the
 // previous count. Expired is separate.
 type Expiring struct {
-	Expired    int64     `json:"expired" doc:"Already expired, and still listed."`
-	Day        int64     `json:"day" doc:"Within 24 hours."`
-	ThreeDays  int64     `json:"three_days" doc:"Within 72 hours."`
-	Week       int64     `json:"week" doc:"Within 7 days."`
-	All        int64     `json:"all" doc:"All that are alive and have an expiry."`
-	Unreadable int64     `json:"unreadable,omitempty" doc:"Entries of the last listing that cannot be read: no sweep renews them, and their expiry may be in none of the counts."`
+	Expired    int64     `json:"expired" doc:"Proxies that have expired and are still listed."`
+	Day        int64     `json:"day" doc:"Proxies that expire within 24 hours."`
+	ThreeDays  int64     `json:"three_days" doc:"Proxies that expire within 72 hours."`
+	Week       int64     `json:"week" doc:"Proxies that expire within 7 days."`
+	All        int64     `json:"all" doc:"All living proxies that have an expiry."`
+	Unreadable int64     `json:"unreadable,omitempty" doc:"Entries of the last listing that cannot be read. No schedule renews them, and the other counts may lack them."`
 	ListedAt   time.Time `json:"listed_at" doc:"When the last complete listing ended."`
 }
 
 // Runway is how long the wallet lasts.
 type Runway struct {
-	Days      int    `json:"days" doc:"Whole days that the wallet pays for."`
-	More      bool   `json:"more,omitempty" doc:"The wallet pays for all days that were looked at, and perhaps for more."`
+	Days      int    `json:"days" doc:"How many whole days the wallet pays for."`
+	More      bool   `json:"more,omitempty" doc:"Whether the wallet pays for all days of the forecast, and perhaps for more."`
 	RunsOutOn string `json:"runs_out_on,omitempty" doc:"The first day that the wallet does not pay for."`
-	Basis     string `json:"basis" doc:"forecast: the renewals of the schedules; spending: what was spent in the last 7 days."`
-	Unpriced  int    `json:"unpriced,omitempty" doc:"Renewals of the forecast whose price is not known."`
+	Basis     string `json:"basis" doc:"forecast: by the schedules' renewals; spending: by the spending of the last 7 days."`
+	Unpriced  int    `json:"unpriced,omitempty" doc:"Renewals of the forecast whose price is unknown."`
 }
 
 // Books is the money of an account according to its ledger.
 type Books struct {
-	Currency      string     `json:"currency" doc:"Of the amounts."`
-	WalletCents   int64      `json:"wallet_cents" doc:"What the wallet holds by the ledger."`
-	SuspenseCents int64      `json:"suspense_cents" doc:"Of it, what may have been charged."`
+	Currency      string     `json:"currency" doc:"The currency of the amounts."`
+	WalletCents   int64      `json:"wallet_cents" doc:"The ledger balance."`
+	SuspenseCents int64      `json:"suspense_cents" doc:"The part of the balance that may have been charged."`
 	ComparedAt    *time.Time `json:"compared_at" doc:"When the last comparison with the provider ended; null before the first."`
-	Agree         *bool      `json:"agree" doc:"Books and provider agreed then; null if not known."`
-	ChangedSince  bool       `json:"changed_since,omitempty" doc:"Money was booked after that comparison."`
+	Agree         *bool      `json:"agree" doc:"Whether books and provider agreed then; null if unknown."`
+	ChangedSince  bool       `json:"changed_since,omitempty" doc:"Whether money was booked after that comparison."`
 }
 
 // SweepRequest identifies a schedule or a plan.
 type SweepRequest struct {
 	Schedule string `json:"schedule,omitempty" doc:"The name of the schedule."`
 	Plan     string `json:"plan,omitempty" doc:"The hash of the plan."`
-	By       string `json:"by,omitempty" doc:"Of a sweep or an approval, as 'reason'."`
-	Reason   string `json:"reason,omitempty" doc:"Why, for people; it may be reworded."`
+	By       string `json:"by,omitempty" doc:"The name of the person who asks for the run or approves the plan; 'reason' is the person's reason."`
+	Reason   string `json:"reason,omitempty" doc:"The reason, for people; the text may change."`
 }
 
 // SchedulePauseRequest pauses or resumes a schedule.
 type SchedulePauseRequest struct {
 	Schedule string     `json:"schedule" doc:"The name of the schedule."`
-	Until    *time.Time `json:"until,omitempty" doc:"Of a pause: when it ends automatically."`
-	By       string     `json:"by,omitempty" doc:"The name of the person, as the request gave it."`
-	Reason   string     `json:"reason,omitempty" doc:"Why, for people; it may be reworded."`
+	Until    *time.Time `json:"until,omitempty" doc:"When the pause ends automatically."`
+	By       string     `json:"by,omitempty" doc:"The name of the person, as given in the request."`
+	Reason   string     `json:"reason,omitempty" doc:"The reason, for people; the text may change."`
 }
 
 // ForecastRequest asks for the forecast of one schedule, or of all schedules.
 type ForecastRequest struct {
 	Schedule string `json:"schedule,omitempty" doc:"The name of the schedule."`
-	Days     int    `json:"days" doc:"How many days, from today."`
+	Days     int    `json:"days" doc:"How many days to forecast, from today."`
 }

@@ -81,19 +81,19 @@ var (
 // The service requests.
 var (
 	Status = declare[OperatorRequest, inspect.CommandStatus](Spec{
-		Verb: service.Verb{Name: "status", Roles: forAskers}, Help: "Show a command with its operations, by the id of either.",
+		Verb: service.Verb{Name: "status", Roles: forAskers}, Help: "Show a command with its operations, by the id of the command or of an operation.",
 		Unread: []string{"by", "reason"}, Example: `{"id":"restock-7"}`,
 	})
 	States = declare[StatesRequest, map[string]string](Spec{
-		Verb: service.Verb{Name: "states", Roles: forAskers}, Help: "Show the state of commands, by id; unknown ids are left out.",
+		Verb: service.Verb{Name: "states", Roles: forAskers}, Help: "Show the states of commands, by id; the answer omits unknown ids.",
 		Required: []string{"ids"}, Example: `{"ids":["restock-7","keep-7"]}`, AnswerExample: `{"restock-7":"delivered","keep-7":"sending"}`,
 	})
 	Wait = declare[WaitRequest, WaitAnswer](Spec{
-		Verb: service.Verb{Name: "wait", Roles: forAskers, Pace: service.Parked}, Help: "Wait for a command and answer with its result.",
+		Verb: service.Verb{Name: "wait", Roles: forAskers, Pace: service.Parked}, Help: "Wait until a command has ended, and answer with its result.",
 		Required: []string{"id"}, Example: `{"id":"restock-7","timeout_seconds":60}`,
 	})
 	Lines = declare[LinesRequest, tables.FinishedPage](Spec{
-		Verb: service.Verb{Name: "lines", Roles: forAskers}, Help: "List the result lines of a finished command that has more than fit into its event.",
+		Verb: service.Verb{Name: "lines", Roles: forAskers}, Help: "List the result lines of a finished command whose event cannot hold all of them.",
 		Required: []string{"id"}, Example: `{"id":"restock-7","after":200,"limit":1000}`,
 	})
 	List = declare[ListRequest, []inspect.OperationStatus](Spec{
@@ -109,19 +109,19 @@ var (
 		Required: []string{"reason"}, Example: `{"id":"restock-7","by":"ada","reason":"agreed"}`,
 	})
 	Cancel = declare[OperatorRequest, Changed](Spec{
-		Verb: service.Verb{Name: "cancel", Roles: forOperators}, Help: "Cancel what was never sent.",
+		Verb: service.Verb{Name: "cancel", Roles: forOperators}, Help: "Cancel a command whose operations were never sent.",
 		Required: []string{"reason"}, Example: `{"id":"restock-7","by":"ada","reason":"not needed"}`,
 	})
 	Retry = declare[RetryRequest, Changed](Spec{
-		Verb: service.Verb{Name: "retry", Roles: forOperators}, Help: "Retry what failed without a charge.",
+		Verb: service.Verb{Name: "retry", Roles: forOperators}, Help: "Retry a command that failed without a charge.",
 		Required: []string{"reason"}, Example: `{"id":"restock-7","by":"ada","reason":"the wallet was filled"}`,
 	})
 	Resolve = declare[desk.Resolution, Changed](Spec{
-		Verb: service.Verb{Name: "resolve", Roles: forOperators, Pace: service.Slow}, Help: "Resolve an operation in review, by id, operation_id or command_id.",
+		Verb: service.Verb{Name: "resolve", Roles: forOperators, Pace: service.Slow}, Help: "Answer the review of an operation, by id, operation_id or command_id.",
 		Required: []string{"charged", "reason"}, Example: `{"id":"keep-7/0001","line":"px_1","charged":true,"charged_cents":300,"by":"ada","reason":"the statement has it"}`,
 	})
 	Pause = declare[OperatorRequest, Changed](Spec{
-		Verb: service.Verb{Name: "pause", Roles: forOperators}, Help: "Pause the account: nothing is sent.",
+		Verb: service.Verb{Name: "pause", Roles: forOperators}, Help: "Pause the account: no request is sent to the provider.",
 		Required: []string{"reason"}, Unread: []string{"id", "command_id", "operation_id"}, Example: `{"by":"ada","reason":"the provider works on it"}`,
 	})
 	Resume = declare[OperatorRequest, Changed](Spec{
@@ -141,7 +141,7 @@ var (
 		Example: `{}`,
 	})
 	Plan = declare[SweepRequest, plans.Plan](Spec{
-		Verb: service.Verb{Name: "plan", Roles: forReaders, Pace: service.Slow}, Help: "Preview the next run of a schedule; with plan, show a plan that is on hold.",
+		Verb: service.Verb{Name: "plan", Roles: forReaders, Pace: service.Slow}, Help: "Preview the next run of a schedule; with plan, show a plan that needs approval.",
 		Unread: []string{"by", "reason"}, Example: `{"schedule":"keepalive"}`,
 	})
 	Sweep = declare[SweepRequest, plans.Plan](Spec{
@@ -149,15 +149,15 @@ var (
 		Required: []string{"schedule", "reason"}, Unread: []string{"plan"}, Example: `{"schedule":"keepalive","by":"ada","reason":"before the holidays"}`,
 	})
 	Approve = declare[SweepRequest, Changed](Spec{
-		Verb: service.Verb{Name: "approve", Roles: forOperators}, Help: "Approve a plan that is on hold.",
+		Verb: service.Verb{Name: "approve", Roles: forOperators}, Help: "Approve a plan that needs approval.",
 		Required: []string{"plan", "reason"}, Unread: []string{"schedule"}, Example: `{"plan":"9f86d081884c7d65","by":"ada","reason":"agreed"}`,
 	})
 	Decline = declare[SweepRequest, Changed](Spec{
-		Verb: service.Verb{Name: "decline", Roles: forOperators}, Help: "Decline a plan that is on hold: nothing in it is renewed.",
+		Verb: service.Verb{Name: "decline", Roles: forOperators}, Help: "Decline a plan that needs approval: no proxy in it is renewed.",
 		Required: []string{"plan", "reason"}, Unread: []string{"schedule"}, Example: `{"plan":"9f86d081884c7d65","by":"ada","reason":"too dear"}`,
 	})
 	Retire = declare[RetireRequest, Changed](Spec{
-		Verb: service.Verb{Name: "retire", Roles: forOperators}, Help: "Take proxies out of every schedule, or back in; all of them or none.",
+		Verb: service.Verb{Name: "retire", Roles: forOperators}, Help: "Take proxies out of every schedule, or return them; the request changes all its proxies or none.",
 		Required: []string{"proxy_ids", "reason"}, Example: `{"proxy_ids":["px_1"],"by":"ada","reason":"not needed"}`,
 	})
 	Proxies = declare[ProxiesRequest, ProxiesAnswer](Spec{
@@ -165,7 +165,7 @@ var (
 		Example: `{"after":"px_7","limit":1000}`,
 	})
 	Proxy = declare[ProxyRequest, ProxyAnswer](Spec{
-		Verb: service.Verb{Name: "proxy", Roles: forReaders, Pace: service.Slow}, Help: "Show whether a proxy will be renewed, if not why, and what renewed it last.",
+		Verb: service.Verb{Name: "proxy", Roles: forReaders, Pace: service.Slow}, Help: "Show whether a schedule will renew a proxy, why not, and what renewed it last.",
 		Required: []string{"proxy_id"}, Example: `{"proxy_id":"px_1"}`,
 	})
 	Forecast = declare[ForecastRequest, schedules.Forecast](Spec{
@@ -181,7 +181,7 @@ var (
 		Required: []string{"schedule", "reason"}, Unread: []string{"until"}, Example: `{"schedule":"keepalive","by":"ada","reason":"the prices are known"}`,
 	})
 	Reveal = declare[RevealRequest, Changed](Spec{
-		Verb: service.Verb{Name: "reveal", Roles: forOperators}, Help: "Record that a person reads a proxy's credentials; the answer does not contain them.",
+		Verb: service.Verb{Name: "reveal", Roles: forOperators}, Help: "Record that a person reads a proxy's credentials; the answer does not contain the credentials.",
 		Required: []string{"proxy_id", "reason"}, Example: `{"proxy_id":"px_1","by":"ada","reason":"a customer cannot connect"}`,
 	})
 	DeadRequeue = declare[DeadRequest, Changed](Spec{
@@ -193,11 +193,11 @@ var (
 		Required: []string{"seq", "reason"}, Unread: []string{"content_hash"}, Example: `{"seq":8,"by":"ada","reason":"a test of a producer's"}`,
 	})
 	Reconcile = declare[struct{}, reconcile.Reconciliation](Spec{
-		Verb: service.Verb{Name: "reconcile", Roles: forOperators, Pace: service.Slow}, Help: "Compare the books with the provider; it may take minutes.",
+		Verb: service.Verb{Name: "reconcile", Roles: forOperators, Pace: service.Slow}, Help: "Compare the books with the provider; the comparison may take minutes.",
 		Example: `{}`,
 	})
 	Record = declare[desk.Recording, Changed](Spec{
-		Verb: service.Verb{Name: "record", Roles: forOperators}, Help: "Book money that no reply showed: a top-up, spending outside Perennial, or a charge or refund of an operation; or reverse a record.",
+		Verb: service.Verb{Name: "record", Roles: forOperators}, Help: "Book money that no provider reply showed: a top-up, spending outside Perennial, or a charge or refund of an operation. Or reverse an earlier record.",
 		Required: []string{"reason"}, Example: `{"kind":"top-up","cents":5000,"id":"card-7","by":"ada","reason":"card"}`, AnswerExample: `{"changed":1,"currency":"USD"}`,
 	})
 	Evidence = declare[OperatorRequest, inspect.Evidence](Spec{

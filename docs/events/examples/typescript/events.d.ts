@@ -43,60 +43,60 @@ export interface CloudEvent {
  */
 export type OrderCreateCommand = {
   /**
-   * Chosen by the producer. The same id with the same content is the same command, whenever it comes.
+   * The id of the command, chosen by its producer. The same id with the same content is always the same command.
    */
   id: string;
   /**
-   * For how many days: a multiple of 30.
+   * The duration in days, a multiple of 30.
    */
   duration_days: number;
   /**
-   * The lines.
+   * The offers and quantities.
    */
   items?:
     | {
         /**
-         * The offer.
+         * The code of the offer.
          */
         offer_code: string;
         /**
-         * How many proxies.
+         * The number of proxies.
          */
         quantity: number;
         /**
-         * The ranges that addresses are to be taken from.
+         * The address ranges to choose from.
          */
         cidrs?: string[] | null;
       }[]
     | null;
   /**
-   * The offer.
+   * The code of the offer, if the command has no `items`.
    */
   offer_code?: string | null;
   /**
-   * How many proxies.
+   * The number of proxies, if the command has no `items`.
    */
   quantity?: number | null;
   /**
-   * The ceiling for the whole command, checked before sending; none if it is left out.
+   * The most that the whole command may cost, checked before sending; if omitted, no limit.
    */
   max_total_cents?: number | null;
   /**
-   * Send nothing after this instant.
+   * Send no first request after this time.
    */
   not_after?: string | null;
   /**
-   * The labels of the command, as its producer gave them.
+   * The labels of the command, as given by its producer.
    */
   labels?: {
     [k: string]: string | null;
   } | null;
   /**
-   * What the provider's sandbox plays; on a sandbox account only.
+   * What the provider's sandbox does with the order; only for a sandbox account.
    */
   sandbox_scenario?: "success" | "delayed" | "partial" | "rejected" | "" | null;
   /**
-   * Which commands it passes, or lets pass.
+   * high goes before all other commands, bulk after them.
    */
   priority?: "high" | "bulk" | "" | null;
 } & (SeveralOffersItems | OneOfferOfferCodeAndQuantity);
@@ -117,7 +117,7 @@ export interface OneOfferOfferCodeAndQuantity {
  */
 export interface ProxyRenewCommand {
   /**
-   * Chosen by the producer. The same id with the same content is the same command, whenever it comes.
+   * The id of the command, chosen by its producer. The same id with the same content is always the same command.
    */
   id: string;
   /**
@@ -125,35 +125,35 @@ export interface ProxyRenewCommand {
    */
   proxy_ids: string[];
   /**
-   * For how many days: a multiple of 30.
+   * The duration in days, a multiple of 30.
    */
   duration_days: number;
   /**
-   * The ceiling for the whole command, checked before sending; none if it is left out.
+   * The most that the whole command may cost, checked before sending; if omitted, no limit.
    */
   max_total_cents?: number | null;
   /**
-   * Send nothing after this instant.
+   * Send no first request after this time.
    */
   not_after?: string | null;
   /**
-   * Leave out proxies that expire at this instant or later.
+   * Skip proxies that expire at this time or later.
    */
   due_before?: string | null;
   /**
-   * Leave out proxies whose expiry is another, by proxy.
+   * The expected expiry of each proxy. Skip proxies with another expiry.
    */
   expect_expires_at?: {
     [k: string]: string;
   } | null;
   /**
-   * The labels of the command, as its producer gave them.
+   * The labels of the command, as given by its producer.
    */
   labels?: {
     [k: string]: string | null;
   } | null;
   /**
-   * Which commands it passes, or lets pass.
+   * high goes before all other commands, bulk after them.
    */
   priority?: "high" | "bulk" | "" | null;
 }
@@ -163,27 +163,27 @@ export interface ProxyRenewCommand {
  */
 export interface AccountPausedData {
   /**
-   * What is paused: the account, or one kind of operation.
+   * The scope of the pause: the account, or one kind of operation.
    */
   scope: "account" | "order" | "renewal";
   /**
-   * Why, in one word: rate_limited, insufficient_wallet_balance, …
+   * The cause, in one word: rate_limited, insufficient_wallet_balance, …
    */
   cause: string;
   /**
-   * Why, for people.
+   * The reason, for people.
    */
   detail: string;
   /**
-   * The provider's trace of the request, for its support.
+   * The provider's trace id of the request, for its support.
    */
   trace_id?: string;
   /**
-   * Until when.
+   * When the pause ends automatically; omitted if it does not.
    */
   until?: string;
   /**
-   * The NATS user that asked, if the server authenticated one.
+   * The NATS user that sent the request, if the server authenticated the user.
    */
   user?: string;
 }
@@ -201,11 +201,11 @@ export interface AccountPaused extends CloudEvent {
      */
     ledger: {
       /**
-       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       * The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream.
        */
       seq: number;
       /**
-       * The hash of the row before it; 64 zeros in the first.
+       * The hash of the previous row; 64 zeros in the first row.
        */
       prev_hash: string;
       /**
@@ -229,23 +229,23 @@ export interface AccountPaused extends CloudEvent {
  */
 export interface AccountResumedData {
   /**
-   * What is paused: the account, or one kind of operation.
+   * The scope of the pause: the account, or one kind of operation.
    */
   scope: "account" | "order" | "renewal";
   /**
-   * Why, in one word: rate_limited, insufficient_wallet_balance, …
+   * The cause, in one word: rate_limited, insufficient_wallet_balance, …
    */
   cause: string;
   /**
-   * Why, for people.
+   * The reason, for people.
    */
   detail?: string;
   /**
-   * The NATS user that asked, if the server authenticated one.
+   * The NATS user that sent the request, if the server authenticated the user.
    */
   user?: string;
   /**
-   * `presume_sent_by` ends the pause of a restored ledger whose gap no read has explained: everything that has not ended may have been sent, by this key.
+   * `presume_sent_by` ends the pause of a restored ledger, if no read has explained the lost time. Everything that has not ended then counts as possibly sent, with this App ID.
    */
   presume_sent_by?: string;
 }
@@ -263,11 +263,11 @@ export interface AccountResumed extends CloudEvent {
      */
     ledger: {
       /**
-       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       * The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream.
        */
       seq: number;
       /**
-       * The hash of the row before it; 64 zeros in the first.
+       * The hash of the previous row; 64 zeros in the first row.
        */
       prev_hash: string;
       /**
@@ -295,47 +295,47 @@ export interface CommandAcceptedData {
    */
   command_id: string;
   /**
-   * The operation: the command's id, and its part.
+   * The id of the operation: the command's id and the part, such as restock-7/1.
    */
   operation_id?: string;
   /**
-   * The labels of the command, as its producer gave them.
+   * The labels of the command, as given by its producer.
    */
   labels?: {
     [k: string]: string;
   };
   /**
-   * The provider's trace of the request, for its support.
+   * The provider's trace id of the request, for its support.
    */
   trace_id?: string;
   /**
-   * The W3C trace context that the command's message came with.
+   * The W3C trace context of the command's message.
    */
   traceparent?: string;
   /**
-   * The vendors' part of the trace context.
+   * The vendor-specific part of the trace context.
    */
   tracestate?: string;
   /**
-   * What the command asks for.
+   * The kind of the command.
    */
   kind: "order" | "renewal";
   /**
-   * SHA-256 of the content.
+   * The SHA-256 of the content.
    */
   content_hash: string;
   /**
-   * The command, read and normalised.
+   * The command, as read and normalised.
    */
   content: {
     [k: string]: unknown;
   };
   /**
-   * What it is expected to cost, if known.
+   * The expected cost, if known.
    */
   estimate_cents?: number;
   /**
-   * For how many days: a multiple of 30.
+   * The duration in days, a multiple of 30.
    */
   duration_days: number;
   /**
@@ -343,7 +343,7 @@ export interface CommandAcceptedData {
    */
   operations: {
     /**
-     * The operation: the command's id, and its part.
+     * The id of the operation: the command's id and the part, such as restock-7/1.
      */
     operation_id: string;
     /**
@@ -351,11 +351,11 @@ export interface CommandAcceptedData {
      */
     chunk: string;
     /**
-     * How often this part of the command was sent again under a new key, from 1.
+     * The number of the idempotency key for this part of the command, from 1. Each --send-again or retry makes a new key.
      */
     generation: number;
     /**
-     * The key under which the provider does the operation once.
+     * The idempotency key, under which the provider carries out the operation once.
      */
     idempotency_key: string;
     /**
@@ -364,11 +364,11 @@ export interface CommandAcceptedData {
     proxy_ids?: string[];
   }[];
   /**
-   * `reply_to` is the inbox that gets the data of the command's command.finished.
+   * `reply_to` is the inbox that receives the data of the command's command.finished.
    */
   reply_to?: string;
   /**
-   * `stream_sequence` is the command's message in the commands stream, as its producer's acknowledgement (PubAck) gave it.
+   * `stream_sequence` is the sequence of the command's message in the commands stream, as in the producer's acknowledgement (PubAck).
    */
   stream_sequence?: number;
 }
@@ -386,11 +386,11 @@ export interface CommandAccepted extends CloudEvent {
      */
     ledger: {
       /**
-       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       * The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream.
        */
       seq: number;
       /**
-       * The hash of the row before it; 64 zeros in the first.
+       * The hash of the previous row; 64 zeros in the first row.
        */
       prev_hash: string;
       /**
@@ -418,37 +418,37 @@ export interface CommandCancelledData {
    */
   command_id: string;
   /**
-   * The operation: the command's id, and its part.
+   * The id of the operation: the command's id and the part, such as restock-7/1.
    */
   operation_id?: string;
   /**
-   * The labels of the command, as its producer gave them.
+   * The labels of the command, as given by its producer.
    */
   labels?: {
     [k: string]: string;
   };
   /**
-   * The provider's trace of the request, for its support.
+   * The provider's trace id of the request, for its support.
    */
   trace_id?: string;
   /**
-   * The W3C trace context that the command's message came with.
+   * The W3C trace context of the command's message.
    */
   traceparent?: string;
   /**
-   * The vendors' part of the trace context.
+   * The vendor-specific part of the trace context.
    */
   tracestate?: string;
   /**
-   * The name of the person, as the request gave it.
+   * The name of the person, as given in the request.
    */
   by: string;
   /**
-   * Why, for people; it may be reworded.
+   * The reason, for people; the text may change.
    */
   reason: string;
   /**
-   * The NATS user that asked, if the server authenticated one.
+   * The NATS user that sent the request, if the server authenticated the user.
    */
   user?: string;
 }
@@ -466,11 +466,11 @@ export interface CommandCancelled extends CloudEvent {
      */
     ledger: {
       /**
-       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       * The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream.
        */
       seq: number;
       /**
-       * The hash of the row before it; 64 zeros in the first.
+       * The hash of the previous row; 64 zeros in the first row.
        */
       prev_hash: string;
       /**
@@ -498,41 +498,41 @@ export interface CommandConflictData {
    */
   command_id: string;
   /**
-   * The operation: the command's id, and its part.
+   * The id of the operation: the command's id and the part, such as restock-7/1.
    */
   operation_id?: string;
   /**
-   * The labels of the command, as its producer gave them.
+   * The labels of the command, as given by its producer.
    */
   labels?: {
     [k: string]: string;
   };
   /**
-   * The provider's trace of the request, for its support.
+   * The provider's trace id of the request, for its support.
    */
   trace_id?: string;
   /**
-   * The W3C trace context that the command's message came with.
+   * The W3C trace context of the command's message.
    */
   traceparent?: string;
   /**
-   * The vendors' part of the trace context.
+   * The vendor-specific part of the trace context.
    */
   tracestate?: string;
   /**
-   * SHA-256 of the content.
+   * The SHA-256 of the content.
    */
   content_hash: string;
   /**
-   * SHA-256 of the content that was accepted first.
+   * The SHA-256 of the content that was accepted first.
    */
   accepted_hash: string;
   /**
-   * Why, for people; it may be reworded.
+   * The reason, for people; the text may change.
    */
   reason: string;
   /**
-   * `stream_sequence` is the message of the content that came later, in the commands stream.
+   * `stream_sequence` is the sequence, in the commands stream, of the message that came later.
    */
   stream_sequence?: number;
 }
@@ -550,11 +550,11 @@ export interface CommandConflict extends CloudEvent {
      */
     ledger: {
       /**
-       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       * The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream.
        */
       seq: number;
       /**
-       * The hash of the row before it; 64 zeros in the first.
+       * The hash of the previous row; 64 zeros in the first row.
        */
       prev_hash: string;
       /**
@@ -582,62 +582,62 @@ export interface CommandFinishedData {
    */
   command_id: string;
   /**
-   * The operation: the command's id, and its part.
+   * The id of the operation: the command's id and the part, such as restock-7/1.
    */
   operation_id?: string;
   /**
-   * The labels of the command, as its producer gave them.
+   * The labels of the command, as given by its producer.
    */
   labels?: {
     [k: string]: string;
   };
   /**
-   * The provider's trace of the request, for its support.
+   * The provider's trace id of the request, for its support.
    */
   trace_id?: string;
   /**
-   * The W3C trace context that the command's message came with.
+   * The W3C trace context of the command's message.
    */
   traceparent?: string;
   /**
-   * The vendors' part of the trace context.
+   * The vendor-specific part of the trace context.
    */
   tracestate?: string;
   /**
-   * From 1.
+   * How often the command has ended, from 1.
    */
   revision: number;
   /**
-   * Of the command.
+   * The state of the command.
    */
   state: "rejected" | "delivered" | "refunded" | "completed" | "partial" | "failed" | "resolved";
   /**
-   * Why, as a code: the provider's, or one of Perennial's.
+   * The reason, as a code of the provider or of Perennial.
    */
   code?: string;
   /**
-   * Why, for people; it may be reworded.
+   * The reason, for people; the text may change.
    */
   reason?: string;
   /**
-   * The running totals; not to be summed.
+   * The running totals; do not sum them.
    */
   totals: {
     /**
-     * What was charged, gross: before refunds.
+     * The amount charged, before refunds.
      */
     charged_cents: number;
     /**
-     * What came back.
+     * The amount refunded.
      */
     refunded_cents: number;
     /**
-     * The account's currency, as ISO 4217 has it.
+     * The account's currency, an ISO 4217 code.
      */
     currency: string;
   };
   /**
-   * `lines` are the proxies that an order delivered, or that a renewal was asked for; at most 200 of `lines_total`.
+   * `lines` has the proxies that an order delivered, or that a renewal contains: at most 200 of `lines_total`.
    */
   lines: {
     /**
@@ -645,60 +645,60 @@ export interface CommandFinishedData {
      */
     proxy_id: string;
     /**
-     * Where the order names one offer only.
+     * The code of the offer, if the order has only one offer.
      */
     offer_code?: string;
     /**
-     * Where its address is, as the provider says.
+     * The country of the address, as the provider says.
      */
     country_code?: string;
     /**
-     * Where in the country its address is, as the provider says.
+     * The region of the address, as the provider says.
      */
     region?: string;
     /**
-     * The provider's name of the line.
+     * The product line, in the provider's words.
      */
     line_name?: string;
     /**
-     * Residential, or of a data centre, as the provider says.
+     * The IP type, such as residential or data centre, in the provider's words.
      */
     ip_type?: string;
     /**
-     * What it speaks, as the provider says.
+     * The protocol, in the provider's words.
      */
     protocol?: string;
     /**
-     * When it expires.
+     * When the proxy expires.
      */
     expires_at?: string;
     /**
-     * `charged_cents` is its share of the order's total, if the order names one offer only: the provider gives no prices of single proxies.
+     * `charged_cents` is the proxy's share of the order's total, if the order has only one offer. The provider gives no prices of single proxies.
      */
     charged_cents?: number;
     /**
-     * Delivered, or the state of a renewal's line.
+     * delivered, or the state of a renewal's line.
      */
     state: "delivered" | "pending" | "skipped" | "succeeded" | "failed" | "unresolved" | "charged" | "not_charged";
     /**
-     * `previous_expires_at` is the expiry that a renewal paid for. Where it lay in the future, `expires_at` is so many days later: what the provider shows is read with the next listing.
+     * `previous_expires_at` is the expiry that the renewal paid for. If it was in the future, `expires_at` adds the paid days to it; the next listing reads what the provider shows.
      */
     previous_expires_at?: string;
     /**
-     * What came back.
+     * The amount refunded.
      */
     refunded_cents: number;
   }[];
   /**
-   * How many lines there are.
+   * The number of all lines.
    */
   lines_total: number;
   /**
-   * `operations` are at most 200 of `operations_total`.
+   * `operations` has at most 200 of `operations_total`.
    */
   operations: {
     /**
-     * The operation: the command's id, and its part.
+     * The id of the operation: the command's id and the part, such as restock-7/1.
      */
     operation_id: string;
     /**
@@ -723,32 +723,32 @@ export interface CommandFinishedData {
      */
     order_no?: string;
     /**
-     * Of an order that is short, in proxies: what it should deliver, and what it delivered.
+     * For an order with missing proxies: the number ordered; `delivered_count` is the number delivered.
      */
     expected_count?: number;
     /**
-     * How many proxies are available.
+     * How many proxies were delivered.
      */
     delivered_count?: number;
   }[];
   /**
-   * How many operations there are.
+   * The number of all operations.
    */
   operations_total: number;
   /**
-   * How often its operations were sent.
+   * How many attempts the command's operations had.
    */
   attempts: number;
   /**
-   * How often an operation of it waited for a person.
+   * How often an operation of the command needed review.
    */
   reviews: number;
   /**
-   * The inbox that gets these data.
+   * The inbox that receives this data.
    */
   reply_to?: string;
   /**
-   * `stream_sequence` is the command's message in the commands stream, as long as its acceptance was not archived.
+   * `stream_sequence` is the sequence of the command's message in the commands stream; omitted once its acceptance is archived.
    */
   stream_sequence?: number;
 }
@@ -766,11 +766,11 @@ export interface CommandFinished extends CloudEvent {
      */
     ledger: {
       /**
-       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       * The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream.
        */
       seq: number;
       /**
-       * The hash of the row before it; 64 zeros in the first.
+       * The hash of the previous row; 64 zeros in the first row.
        */
       prev_hash: string;
       /**
@@ -798,41 +798,41 @@ export interface CommandHeldData {
    */
   command_id: string;
   /**
-   * The operation: the command's id, and its part.
+   * The id of the operation: the command's id and the part, such as restock-7/1.
    */
   operation_id?: string;
   /**
-   * The labels of the command, as its producer gave them.
+   * The labels of the command, as given by its producer.
    */
   labels?: {
     [k: string]: string;
   };
   /**
-   * The provider's trace of the request, for its support.
+   * The provider's trace id of the request, for its support.
    */
   trace_id?: string;
   /**
-   * The W3C trace context that the command's message came with.
+   * The W3C trace context of the command's message.
    */
   traceparent?: string;
   /**
-   * The vendors' part of the trace context.
+   * The vendor-specific part of the trace context.
    */
   tracestate?: string;
   /**
-   * Why, for programs; older facts have none.
+   * The reason, for programs; older facts have none.
    */
   code?: "daily_limit" | "unknown_price" | "no_cidr_field";
   /**
-   * Why, for people; it may be reworded.
+   * The reason, for people; the text may change.
    */
   reason: string;
   /**
-   * What it is expected to cost, if known.
+   * The expected cost, if known.
    */
   estimate_cents?: number;
   /**
-   * `until` is when it is looked at again; without it only a person releases it.
+   * `until` is when the hold ends automatically; if omitted, only an operator can release it.
    */
   until?: string;
 }
@@ -850,11 +850,11 @@ export interface CommandHeld extends CloudEvent {
      */
     ledger: {
       /**
-       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       * The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream.
        */
       seq: number;
       /**
-       * The hash of the row before it; 64 zeros in the first.
+       * The hash of the previous row; 64 zeros in the first row.
        */
       prev_hash: string;
       /**
@@ -882,53 +882,53 @@ export interface CommandRejectedData {
    */
   command_id: string;
   /**
-   * The operation: the command's id, and its part.
+   * The id of the operation: the command's id and the part, such as restock-7/1.
    */
   operation_id?: string;
   /**
-   * The labels of the command, as its producer gave them.
+   * The labels of the command, as given by its producer.
    */
   labels?: {
     [k: string]: string;
   };
   /**
-   * The provider's trace of the request, for its support.
+   * The provider's trace id of the request, for its support.
    */
   trace_id?: string;
   /**
-   * The W3C trace context that the command's message came with.
+   * The W3C trace context of the command's message.
    */
   traceparent?: string;
   /**
-   * The vendors' part of the trace context.
+   * The vendor-specific part of the trace context.
    */
   tracestate?: string;
   /**
-   * SHA-256 of the content.
+   * The SHA-256 of the content.
    */
   content_hash?: string;
   /**
-   * Why, as a code: the provider's, or one of Perennial's.
+   * The reason, as a code of the provider or of Perennial.
    */
   code: string;
   /**
-   * Why, for people; it may be reworded.
+   * The reason, for people; the text may change.
    */
   reason: string;
   /**
-   * Which send of the operation it was, from 1.
+   * The number of the attempt, from 1.
    */
   attempt?: number;
   /**
-   * `short_of_money`: the wallet could not pay (insufficient_wallet_balance).
+   * `short_of_money` says that the wallet could not pay (insufficient_wallet_balance).
    */
   short_of_money?: boolean;
   /**
-   * `split_into` are the operations that take over ids of a chunk that was refused, or that is divided.
+   * `split_into` lists the operations that replace a refused or divided chunk.
    */
   split_into?: {
     /**
-     * The operation: the command's id, and its part.
+     * The id of the operation: the command's id and the part, such as restock-7/1.
      */
     operation_id: string;
     /**
@@ -936,11 +936,11 @@ export interface CommandRejectedData {
      */
     chunk: string;
     /**
-     * How often this part of the command was sent again under a new key, from 1.
+     * The number of the idempotency key for this part of the command, from 1. Each --send-again or retry makes a new key.
      */
     generation: number;
     /**
-     * The key under which the provider does the operation once.
+     * The idempotency key, under which the provider carries out the operation once.
      */
     idempotency_key: string;
     /**
@@ -949,15 +949,15 @@ export interface CommandRejectedData {
     proxy_ids?: string[];
   }[];
   /**
-   * For how many days: a multiple of 30.
+   * The duration in days, a multiple of 30.
    */
   duration_days?: number;
   /**
-   * `reply_to` is the inbox that gets the data of the command's command.finished, of a command that is refused before it is accepted.
+   * `reply_to` is the inbox that receives the data of command.finished, if the command was refused before it was accepted.
    */
   reply_to?: string;
   /**
-   * `stream_sequence` is the message of such a command in the commands stream.
+   * `stream_sequence` is the sequence of the message in the commands stream, if the command was refused before it was accepted.
    */
   stream_sequence?: number;
 }
@@ -975,11 +975,11 @@ export interface CommandRejected extends CloudEvent {
      */
     ledger: {
       /**
-       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       * The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream.
        */
       seq: number;
       /**
-       * The hash of the row before it; 64 zeros in the first.
+       * The hash of the previous row; 64 zeros in the first row.
        */
       prev_hash: string;
       /**
@@ -1007,41 +1007,41 @@ export interface CommandReleasedData {
    */
   command_id: string;
   /**
-   * The operation: the command's id, and its part.
+   * The id of the operation: the command's id and the part, such as restock-7/1.
    */
   operation_id?: string;
   /**
-   * The labels of the command, as its producer gave them.
+   * The labels of the command, as given by its producer.
    */
   labels?: {
     [k: string]: string;
   };
   /**
-   * The provider's trace of the request, for its support.
+   * The provider's trace id of the request, for its support.
    */
   trace_id?: string;
   /**
-   * The W3C trace context that the command's message came with.
+   * The W3C trace context of the command's message.
    */
   traceparent?: string;
   /**
-   * The vendors' part of the trace context.
+   * The vendor-specific part of the trace context.
    */
   tracestate?: string;
   /**
-   * The name of the person, as the request gave it.
+   * The name of the person, as given in the request.
    */
   by: string;
   /**
-   * Why, for people; it may be reworded.
+   * The reason, for people; the text may change.
    */
   reason: string;
   /**
-   * The NATS user that asked, if the server authenticated one.
+   * The NATS user that sent the request, if the server authenticated the user.
    */
   user?: string;
   /**
-   * `automatic`: its time had come. It may be held again, unlike what a person let go.
+   * `automatic` says that the hold ended at its time. The operation may be put on hold again, unlike after a release by a person.
    */
   automatic?: boolean;
 }
@@ -1059,11 +1059,11 @@ export interface CommandReleased extends CloudEvent {
      */
     ledger: {
       /**
-       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       * The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream.
        */
       seq: number;
       /**
-       * The hash of the row before it; 64 zeros in the first.
+       * The hash of the previous row; 64 zeros in the first row.
        */
       prev_hash: string;
       /**
@@ -1087,19 +1087,19 @@ export interface CommandReleased extends CloudEvent {
  */
 export interface DeadDroppedData {
   /**
-   * In the stream of dead letters.
+   * The sequence of the message in the stream of dead letters.
    */
   letter_seq: number;
   /**
-   * The name of the person, as the request gave it.
+   * The name of the person, as given in the request.
    */
   by: string;
   /**
-   * Why, for people; it may be reworded.
+   * The reason, for people; the text may change.
    */
   reason: string;
   /**
-   * The NATS user that asked, if the server authenticated one.
+   * The NATS user that sent the request, if the server authenticated the user.
    */
   user?: string;
 }
@@ -1117,11 +1117,11 @@ export interface DeadDropped extends CloudEvent {
      */
     ledger: {
       /**
-       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       * The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream.
        */
       seq: number;
       /**
-       * The hash of the row before it; 64 zeros in the first.
+       * The hash of the previous row; 64 zeros in the first row.
        */
       prev_hash: string;
       /**
@@ -1145,23 +1145,23 @@ export interface DeadDropped extends CloudEvent {
  */
 export interface DeadRequeuedData {
   /**
-   * In the stream of dead letters.
+   * The sequence of the message in the stream of dead letters.
    */
   letter_seq: number;
   /**
-   * The name of the person, as the request gave it.
+   * The name of the person, as given in the request.
    */
   by: string;
   /**
-   * Why, for people; it may be reworded.
+   * The reason, for people; the text may change.
    */
   reason: string;
   /**
-   * The NATS user that asked, if the server authenticated one.
+   * The NATS user that sent the request, if the server authenticated the user.
    */
   user?: string;
   /**
-   * The SHA-256 of the corrected command that is published instead; omitted if it is published as it was.
+   * The SHA-256 of the corrected command that was published instead; omitted if the message was published unchanged.
    */
   content_hash?: string;
 }
@@ -1179,11 +1179,11 @@ export interface DeadRequeued extends CloudEvent {
      */
     ledger: {
       /**
-       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       * The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream.
        */
       seq: number;
       /**
-       * The hash of the row before it; 64 zeros in the first.
+       * The hash of the previous row; 64 zeros in the first row.
        */
       prev_hash: string;
       /**
@@ -1207,71 +1207,71 @@ export interface DeadRequeued extends CloudEvent {
  */
 export interface LedgerArchivedData {
   /**
-   * `before` is what was asked for: facts of this instant and later stay.
+   * `before` is the requested time; facts of this time and later stay.
    */
   before: string;
   /**
-   * The first row.
+   * The first archived row.
    */
   first_seq: number;
   /**
-   * The last row.
+   * The last archived row.
    */
   last_seq: number;
   /**
-   * The hash of the last row.
+   * The hash of the last archived row.
    */
   last_hash: string;
   /**
-   * `last_time` is the time of the last row that went.
+   * `last_time` is the time of the last archived row.
    */
   last_time: string;
   /**
-   * `snapshot_hash` is over every projection as it was after the last row.
+   * `snapshot_hash` covers every derived table as it was after the last archived row.
    */
   snapshot_hash: string;
   /**
-   * Its name, without the directory.
+   * The name of the archive file, without its directory.
    */
   file: string;
   /**
-   * The book after the last row, as `ledger balance` shows it.
+   * The currency of the balances. The balances are those of `ledger balance` after the last archived row.
    */
   currency: string;
   /**
-   * What the book says that the wallet holds.
+   * The balance of the wallet by the books.
    */
   wallet_cents: number;
   /**
-   * What was charged, gross: before refunds.
+   * The amount charged, before refunds.
    */
   charged_cents: number;
   /**
-   * What came back.
+   * The amount refunded.
    */
   refunded_cents: number;
   /**
-   * What was charged and needs review.
+   * Charges whose result is unknown.
    */
   suspense_cents: number;
   /**
-   * What was put in: the opening balance and top-ups.
+   * Money put in: the opening balance and top-ups.
    */
   funding_cents: number;
   /**
-   * What was spent outside Perennial.
+   * Money spent outside Perennial.
    */
   external_cents: number;
   /**
-   * `month_ends` are the last rows of the months that ended within the rows that went.
+   * `month_ends` has the last row of each month that ended within the archived rows.
    */
   month_ends?: {
     /**
-     * When that month began.
+     * When the next month began.
      */
     until: string;
     /**
-     * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+     * The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream.
      */
     seq: number;
     /**
@@ -1294,11 +1294,11 @@ export interface LedgerArchived extends CloudEvent {
      */
     ledger: {
       /**
-       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       * The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream.
        */
       seq: number;
       /**
-       * The hash of the row before it; 64 zeros in the first.
+       * The hash of the previous row; 64 zeros in the first row.
        */
       prev_hash: string;
       /**
@@ -1322,19 +1322,19 @@ export interface LedgerArchived extends CloudEvent {
  */
 export interface LedgerBoundedData {
   /**
-   * `first_seq` is the event that the stream begins with: those before it may be gone at any moment after this fact.
+   * `first_seq` is the event that the stream begins with. Earlier events may be removed at any time after this fact.
    */
   first_seq: number;
   /**
-   * `last_seq` and `last_hash` are the last row that the snapshot contains.
+   * `last_seq` and `last_hash` are those of the last row in the snapshot.
    */
   last_seq: number;
   /**
-   * The hash of the last row.
+   * The hash of the last row in the snapshot.
    */
   last_hash: string;
   /**
-   * The hash over every projection after the last row.
+   * The hash over every derived table after the last row.
    */
   snapshot_hash: string;
   /**
@@ -1346,11 +1346,11 @@ export interface LedgerBoundedData {
    */
   object: string;
   /**
-   * `held_by` is a durable consumer that has not acknowledged the events from `first_seq` to `last_seq`, which stay therefore.
+   * `held_by` is a durable consumer that has not acknowledged the events from `first_seq` to `last_seq`; therefore these events stay.
    */
   held_by?: string;
   /**
-   * `lost` are durable consumers that had not acknowledged every event before `first_seq`, and were named by a person.
+   * `lost` lists the durable consumers that had not acknowledged every event before `first_seq`; a person allowed this loss.
    */
   lost?: string[];
 }
@@ -1368,11 +1368,11 @@ export interface LedgerBounded extends CloudEvent {
      */
     ledger: {
       /**
-       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       * The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream.
        */
       seq: number;
       /**
-       * The hash of the row before it; 64 zeros in the first.
+       * The hash of the previous row; 64 zeros in the first row.
        */
       prev_hash: string;
       /**
@@ -1400,33 +1400,33 @@ export interface LedgerDiscrepancyData {
    */
   command_id?: string;
   /**
-   * The operation: the command's id, and its part.
+   * The id of the operation: the command's id and the part, such as restock-7/1.
    */
   operation_id?: string;
   /**
-   * The labels of the command, as its producer gave them.
+   * The labels of the command, as given by its producer.
    */
   labels?: {
     [k: string]: string;
   };
   /**
-   * The provider's trace of the request, for its support.
+   * The provider's trace id of the request, for its support.
    */
   trace_id?: string;
   /**
-   * The W3C trace context that the command's message came with.
+   * The W3C trace context of the command's message.
    */
   traceparent?: string;
   /**
-   * The vendors' part of the trace context.
+   * The vendor-specific part of the trace context.
    */
   tracestate?: string;
   /**
-   * What differs, in one word: docs/operations.md, Findings.
+   * The kind of the finding, in one word; docs/operations.md explains each.
    */
   finding: string;
   /**
-   * The difference.
+   * The amount of the difference.
    */
   amount_cents: number;
   /**
@@ -1438,7 +1438,7 @@ export interface LedgerDiscrepancyData {
    */
   proxy_id?: string;
   /**
-   * The difference, for people.
+   * The difference, in words for people.
    */
   explanation: string;
 }
@@ -1456,11 +1456,11 @@ export interface LedgerDiscrepancy extends CloudEvent {
      */
     ledger: {
       /**
-       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       * The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream.
        */
       seq: number;
       /**
-       * The hash of the row before it; 64 zeros in the first.
+       * The hash of the previous row; 64 zeros in the first row.
        */
       prev_hash: string;
       /**
@@ -1496,69 +1496,69 @@ export interface LedgerOpenedData {
    */
   base_url: string;
   /**
-   * The account's currency, as ISO 4217 has it.
+   * The account's currency, an ISO 4217 code.
    */
   currency: string;
   /**
-   * What the wallet held when the ledger was opened.
+   * The balance of the wallet when the ledger was opened.
    */
   opening_cents: number;
   /**
-   * The history since the ledger was made, or restored last.
+   * The id of this history; each restore begins a new history.
    */
   epoch: string;
   /**
-   * `restored` is set if the epoch begins with a restore.
+   * `restored` is set if this history begins with a restore.
    */
   restored?: {
     /**
-     * What it was restored from.
+     * The source of the restore.
      */
     from: "backup" | "events";
     /**
-     * `since` is the time of the last row that was restored: what was sent after it may be forgotten.
+     * `since` is the time of the last restored row. Requests that were sent later may be unknown to the ledger.
      */
     since: string;
     /**
-     * `app_id` is the key that forgotten sends are taken to have used.
+     * `app_id` is the App ID that unknown requests are assumed to have used.
      */
     app_id: string;
     /**
-     * `proven`: the last row is the last event of the stream.
+     * `proven` says that the last row is the last event of the stream.
      */
     proven: boolean;
   };
   /**
-   * By this fact.
+   * What this fact booked.
    */
   booked?: {
     /**
-     * What was charged, gross: before refunds.
+     * The amount charged, before refunds.
      */
     charged_cents: number;
     /**
-     * What came back.
+     * The amount refunded.
      */
     refunded_cents: number;
     /**
-     * The account's currency, as ISO 4217 has it.
+     * The account's currency, an ISO 4217 code.
      */
     currency: string;
   };
   /**
-   * Of the operation, with this fact.
+   * The totals of the operation, including this fact.
    */
   totals?: {
     /**
-     * What was charged, gross: before refunds.
+     * The amount charged, before refunds.
      */
     charged_cents: number;
     /**
-     * What came back.
+     * The amount refunded.
      */
     refunded_cents: number;
     /**
-     * The account's currency, as ISO 4217 has it.
+     * The account's currency, an ISO 4217 code.
      */
     currency: string;
   };
@@ -1577,11 +1577,11 @@ export interface LedgerOpened extends CloudEvent {
      */
     ledger: {
       /**
-       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       * The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream.
        */
       seq: number;
       /**
-       * The hash of the row before it; 64 zeros in the first.
+       * The hash of the previous row; 64 zeros in the first row.
        */
       prev_hash: string;
       /**
@@ -1605,15 +1605,15 @@ export interface LedgerOpened extends CloudEvent {
  */
 export interface LedgerReconciledData {
   /**
-   * What the book says that the wallet holds.
+   * The balance of the wallet by the books.
    */
   wallet_cents: number;
   /**
-   * What the provider says that the wallet holds.
+   * The balance of the provider's wallet.
    */
   provider_cents: number;
   /**
-   * Nothing was in progress when the wallet was read.
+   * Whether nothing was in progress when the wallet was read.
    */
   quiet: boolean;
 }
@@ -1631,11 +1631,11 @@ export interface LedgerReconciled extends CloudEvent {
      */
     ledger: {
       /**
-       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       * The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream.
        */
       seq: number;
       /**
-       * The hash of the row before it; 64 zeros in the first.
+       * The hash of the previous row; 64 zeros in the first row.
        */
       prev_hash: string;
       /**
@@ -1663,98 +1663,98 @@ export interface LedgerRecordedData {
    */
   command_id?: string;
   /**
-   * The operation: the command's id, and its part.
+   * The id of the operation: the command's id and the part, such as restock-7/1.
    */
   operation_id?: string;
   /**
-   * The labels of the command, as its producer gave them.
+   * The labels of the command, as given by its producer.
    */
   labels?: {
     [k: string]: string;
   };
   /**
-   * The provider's trace of the request, for its support.
+   * The provider's trace id of the request, for its support.
    */
   trace_id?: string;
   /**
-   * The W3C trace context that the command's message came with.
+   * The W3C trace context of the command's message.
    */
   traceparent?: string;
   /**
-   * The vendors' part of the trace context.
+   * The vendor-specific part of the trace context.
    */
   tracestate?: string;
   /**
-   * What moved: money into the wallet, or out of it for something that was bought elsewhere.
+   * What was recorded: money put into the wallet, money spent outside Perennial, or a charge or refund.
    */
   movement: "top-up" | "external" | "charge" | "refund";
   /**
-   * The difference.
+   * The amount.
    */
   amount_cents: number;
   /**
-   * The name of the person, as the request gave it.
+   * The name of the person, as given in the request.
    */
   by: string;
   /**
-   * Why, for people; it may be reworded.
+   * The reason, for people; the text may change.
    */
   reason: string;
   /**
-   * The NATS user that asked, if the server authenticated one.
+   * The NATS user that sent the request, if the server authenticated the user.
    */
   user?: string;
   /**
-   * `order_no` is the order that the money went on or came back from, if a person knows it.
+   * `order_no` is the order that was paid for or refunded, if known.
    */
   order_no?: string;
   /**
-   * The line of a renewal.
+   * The proxy of a renewal.
    */
   proxy_id?: string;
   /**
-   * `id` is the person's own: the same one books once.
+   * `id` is chosen by the person; a record with the same id is booked once.
    */
   id?: string;
   /**
-   * `account` is external for a top-up that takes recorded spending back, and funding for spending that takes a top-up back: the sums of that account fall.
+   * `account` is external for a top-up that reverses recorded spending, and funding for spending that reverses a top-up. It lowers the sum of that account.
    */
   account?: string;
   /**
-   * `corrects_seq` is the journal sequence of the record, or of the answer to a review, that this one takes back or corrects.
+   * `corrects_seq` is the journal row, of a record or of an answer to a review, that this record reverses or corrects.
    */
   corrects_seq?: number;
   /**
-   * By this fact.
+   * What this fact booked.
    */
   booked?: {
     /**
-     * What was charged, gross: before refunds.
+     * The amount charged, before refunds.
      */
     charged_cents: number;
     /**
-     * What came back.
+     * The amount refunded.
      */
     refunded_cents: number;
     /**
-     * The account's currency, as ISO 4217 has it.
+     * The account's currency, an ISO 4217 code.
      */
     currency: string;
   };
   /**
-   * Of the operation, with this fact.
+   * The totals of the operation, including this fact.
    */
   totals?: {
     /**
-     * What was charged, gross: before refunds.
+     * The amount charged, before refunds.
      */
     charged_cents: number;
     /**
-     * What came back.
+     * The amount refunded.
      */
     refunded_cents: number;
     /**
-     * The account's currency, as ISO 4217 has it.
+     * The account's currency, an ISO 4217 code.
      */
     currency: string;
   };
@@ -1773,11 +1773,11 @@ export interface LedgerRecorded extends CloudEvent {
      */
     ledger: {
       /**
-       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       * The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream.
        */
       seq: number;
       /**
-       * The hash of the row before it; 64 zeros in the first.
+       * The hash of the previous row; 64 zeros in the first row.
        */
       prev_hash: string;
       /**
@@ -1801,19 +1801,19 @@ export interface LedgerRecorded extends CloudEvent {
  */
 export interface LedgerUncomparedData {
   /**
-   * By the books.
+   * The balance of the wallet by the books.
    */
   wallet_cents: number;
   /**
-   * By the provider.
+   * The balance of the provider's wallet.
    */
   provider_cents: number;
   /**
-   * `operation_ids` are those of unknown cost, the first 20 of `operations_total`.
+   * `operation_ids` lists the operations of unknown cost, the first 20 of `operations_total`.
    */
   operation_ids: string[];
   /**
-   * How many operations there are.
+   * The number of all operations.
    */
   operations_total: number;
 }
@@ -1831,11 +1831,11 @@ export interface LedgerUncompared extends CloudEvent {
      */
     ledger: {
       /**
-       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       * The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream.
        */
       seq: number;
       /**
-       * The hash of the row before it; 64 zeros in the first.
+       * The hash of the previous row; 64 zeros in the first row.
        */
       prev_hash: string;
       /**
@@ -1863,11 +1863,11 @@ export interface ListingShrunkData {
    */
   known: number;
   /**
-   * Those of `known` that it did not show.
+   * How many of `known` the listing lacks.
    */
   not_listed: number;
   /**
-   * `proxy_ids` are some of them; none if their entries cannot be read.
+   * `proxy_ids` lists some of the missing proxies; empty if their entries cannot be read.
    */
   proxy_ids: string[];
 }
@@ -1885,11 +1885,11 @@ export interface ListingShrunk extends CloudEvent {
      */
     ledger: {
       /**
-       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       * The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream.
        */
       seq: number;
       /**
-       * The hash of the row before it; 64 zeros in the first.
+       * The hash of the previous row; 64 zeros in the first row.
        */
       prev_hash: string;
       /**
@@ -1913,15 +1913,15 @@ export interface ListingShrunk extends CloudEvent {
  */
 export interface ListingUncoveredData {
   /**
-   * How many they are; 0: none any more.
+   * How many living proxies are in no schedule; 0 when there are none any more.
    */
   uncovered: number;
   /**
-   * `proxy_ids` are at most 20 of them, those that expire first.
+   * `proxy_ids` lists at most 20 of these proxies, nearest expiry first.
    */
   proxy_ids: string[];
   /**
-   * `first_expires_at` is when the first of them expires.
+   * `first_expires_at` is when the first of these proxies expires.
    */
   first_expires_at?: string;
 }
@@ -1939,11 +1939,11 @@ export interface ListingUncovered extends CloudEvent {
      */
     ledger: {
       /**
-       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       * The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream.
        */
       seq: number;
       /**
-       * The hash of the row before it; 64 zeros in the first.
+       * The hash of the previous row; 64 zeros in the first row.
        */
       prev_hash: string;
       /**
@@ -1971,33 +1971,33 @@ export interface OperationOverranData {
    */
   command_id: string;
   /**
-   * The operation: the command's id, and its part.
+   * The id of the operation: the command's id and the part, such as restock-7/1.
    */
   operation_id: string;
   /**
-   * The labels of the command, as its producer gave them.
+   * The labels of the command, as given by its producer.
    */
   labels?: {
     [k: string]: string;
   };
   /**
-   * The provider's trace of the request, for its support.
+   * The provider's trace id of the request, for its support.
    */
   trace_id?: string;
   /**
-   * The W3C trace context that the command's message came with.
+   * The W3C trace context of the command's message.
    */
   traceparent?: string;
   /**
-   * The vendors' part of the trace context.
+   * The vendor-specific part of the trace context.
    */
   tracestate?: string;
   /**
-   * What it is expected to cost, if known.
+   * The expected cost, if known.
    */
   estimate_cents: number;
   /**
-   * Before refunds.
+   * The amount charged, before refunds.
    */
   charged_cents: number;
 }
@@ -2015,11 +2015,11 @@ export interface OperationOverran extends CloudEvent {
      */
     ledger: {
       /**
-       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       * The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream.
        */
       seq: number;
       /**
-       * The hash of the row before it; 64 zeros in the first.
+       * The hash of the previous row; 64 zeros in the first row.
        */
       prev_hash: string;
       /**
@@ -2047,41 +2047,41 @@ export interface OperationResolvedData {
    */
   command_id: string;
   /**
-   * The operation: the command's id, and its part.
+   * The id of the operation: the command's id and the part, such as restock-7/1.
    */
   operation_id: string;
   /**
-   * The labels of the command, as its producer gave them.
+   * The labels of the command, as given by its producer.
    */
   labels?: {
     [k: string]: string;
   };
   /**
-   * The provider's trace of the request, for its support.
+   * The provider's trace id of the request, for its support.
    */
   trace_id?: string;
   /**
-   * The W3C trace context that the command's message came with.
+   * The W3C trace context of the command's message.
    */
   traceparent?: string;
   /**
-   * The vendors' part of the trace context.
+   * The vendor-specific part of the trace context.
    */
   tracestate?: string;
   /**
-   * The name of the person, as the request gave it.
+   * The name of the person, as given in the request.
    */
   by: string;
   /**
-   * Why, for people; it may be reworded.
+   * The reason, for people; the text may change.
    */
   reason: string;
   /**
-   * The NATS user that asked, if the server authenticated one.
+   * The NATS user that sent the request, if the server authenticated the user.
    */
   user?: string;
   /**
-   * What the person found.
+   * The person's answer.
    */
   outcome: "charged" | "not_charged";
   /**
@@ -2089,19 +2089,19 @@ export interface OperationResolvedData {
    */
   proxy_id?: string;
   /**
-   * `order_no` is the order that a person found the operation to have made.
+   * `order_no` is the order that the operation made, as the person found.
    */
   order_no?: string;
   /**
-   * What was charged, gross: before refunds.
+   * The amount charged, before refunds.
    */
   charged_cents: number;
   /**
-   * `proxy_ids` and `proxies` are what that order delivered, as it was read for the answer.
+   * `proxy_ids` and `proxies` are what that order delivered, as read for the answer.
    */
   proxy_ids?: string[];
   /**
-   * How many proxies.
+   * The number of proxies.
    */
   proxies?: {
     /**
@@ -2109,35 +2109,35 @@ export interface OperationResolvedData {
      */
     proxy_id: string;
     /**
-     * Where the order names one offer only.
+     * The code of the offer, if the order has only one offer.
      */
     offer_code?: string;
     /**
-     * Where its address is, as the provider says.
+     * The country of the address, as the provider says.
      */
     country_code?: string;
     /**
-     * Where in the country its address is, as the provider says.
+     * The region of the address, as the provider says.
      */
     region?: string;
     /**
-     * The provider's name of the line.
+     * The product line, in the provider's words.
      */
     line_name?: string;
     /**
-     * Residential, or of a data centre, as the provider says.
+     * The IP type, such as residential or data centre, in the provider's words.
      */
     ip_type?: string;
     /**
-     * What it speaks, as the provider says.
+     * The protocol, in the provider's words.
      */
     protocol?: string;
     /**
-     * When it expires.
+     * When the proxy expires.
      */
     expires_at?: string;
     /**
-     * `charged_cents` is its share of the order's total, if the order names one offer only: the provider gives no prices of single proxies.
+     * `charged_cents` is the proxy's share of the order's total, if the order has only one offer. The provider gives no prices of single proxies.
      */
     charged_cents?: number;
   }[];
@@ -2146,7 +2146,7 @@ export interface OperationResolvedData {
    */
   send_again?: {
     /**
-     * The operation: the command's id, and its part.
+     * The id of the operation: the command's id and the part, such as restock-7/1.
      */
     operation_id: string;
     /**
@@ -2154,11 +2154,11 @@ export interface OperationResolvedData {
      */
     chunk: string;
     /**
-     * How often this part of the command was sent again under a new key, from 1.
+     * The number of the idempotency key for this part of the command, from 1. Each --send-again or retry makes a new key.
      */
     generation: number;
     /**
-     * The key under which the provider does the operation once.
+     * The idempotency key, under which the provider carries out the operation once.
      */
     idempotency_key: string;
     /**
@@ -2167,7 +2167,7 @@ export interface OperationResolvedData {
     proxy_ids?: string[];
   }[];
   /**
-   * For how many days: a multiple of 30.
+   * The duration in days, a multiple of 30.
    */
   duration_days?: number;
   /**
@@ -2179,41 +2179,41 @@ export interface OperationResolvedData {
      */
     proxy_id: string;
     /**
-     * Gross.
+     * The amount charged, before refunds.
      */
     charged_cents: number;
   }[];
   /**
-   * By this fact.
+   * What this fact booked.
    */
   booked?: {
     /**
-     * What was charged, gross: before refunds.
+     * The amount charged, before refunds.
      */
     charged_cents: number;
     /**
-     * What came back.
+     * The amount refunded.
      */
     refunded_cents: number;
     /**
-     * The account's currency, as ISO 4217 has it.
+     * The account's currency, an ISO 4217 code.
      */
     currency: string;
   };
   /**
-   * Of the operation, with this fact.
+   * The totals of the operation, including this fact.
    */
   totals?: {
     /**
-     * What was charged, gross: before refunds.
+     * The amount charged, before refunds.
      */
     charged_cents: number;
     /**
-     * What came back.
+     * The amount refunded.
      */
     refunded_cents: number;
     /**
-     * The account's currency, as ISO 4217 has it.
+     * The account's currency, an ISO 4217 code.
      */
     currency: string;
   };
@@ -2232,11 +2232,11 @@ export interface OperationResolved extends CloudEvent {
      */
     ledger: {
       /**
-       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       * The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream.
        */
       seq: number;
       /**
-       * The hash of the row before it; 64 zeros in the first.
+       * The hash of the previous row; 64 zeros in the first row.
        */
       prev_hash: string;
       /**
@@ -2264,33 +2264,33 @@ export interface OperationReviewData {
    */
   command_id: string;
   /**
-   * The operation: the command's id, and its part.
+   * The id of the operation: the command's id and the part, such as restock-7/1.
    */
   operation_id: string;
   /**
-   * The labels of the command, as its producer gave them.
+   * The labels of the command, as given by its producer.
    */
   labels?: {
     [k: string]: string;
   };
   /**
-   * The provider's trace of the request, for its support.
+   * The provider's trace id of the request, for its support.
    */
   trace_id?: string;
   /**
-   * The W3C trace context that the command's message came with.
+   * The W3C trace context of the command's message.
    */
   traceparent?: string;
   /**
-   * The vendors' part of the trace context.
+   * The vendor-specific part of the trace context.
    */
   tracestate?: string;
   /**
-   * Which send of the operation it was, from 1.
+   * The number of the attempt, from 1.
    */
   attempt: number;
   /**
-   * Why, as a code: the provider's, or one of Perennial's.
+   * The reason, as a code of the provider or of Perennial.
    */
   code?: string;
   /**
@@ -2298,11 +2298,11 @@ export interface OperationReviewData {
    */
   http_status?: number;
   /**
-   * Why, for people; it may be reworded.
+   * The reason, for people; the text may change.
    */
   reason: string;
   /**
-   * The send may have been carried out.
+   * Whether the provider may have carried out the request.
    */
   ambiguous: boolean;
   /**
@@ -2310,15 +2310,15 @@ export interface OperationReviewData {
    */
   order_no?: string;
   /**
-   * The lines that are known.
+   * The known lines.
    */
   settlement?: {
     /**
-     * What was charged, gross: before refunds.
+     * The amount charged, before refunds.
      */
     charged_cents: number;
     /**
-     * What came back.
+     * The amount refunded.
      */
     refunded_cents: number;
     /**
@@ -2334,21 +2334,21 @@ export interface OperationReviewData {
        */
       state: "pending" | "skipped" | "succeeded" | "failed" | "unresolved" | "charged" | "not_charged";
       /**
-       * What was charged, gross: before refunds.
+       * The amount charged, before refunds.
        */
       charged_cents: number;
       /**
-       * What came back.
+       * The amount refunded.
        */
       refunded_cents: number;
     }[];
   };
   /**
-   * `proxy_ids` and `proxies` are those of an order, as the read that led here showed them.
+   * `proxy_ids` and `proxies` are those of the order, as shown by the read that caused the review.
    */
   proxy_ids?: string[];
   /**
-   * How many proxies.
+   * The number of proxies.
    */
   proxies?: {
     /**
@@ -2356,69 +2356,69 @@ export interface OperationReviewData {
      */
     proxy_id: string;
     /**
-     * Where the order names one offer only.
+     * The code of the offer, if the order has only one offer.
      */
     offer_code?: string;
     /**
-     * Where its address is, as the provider says.
+     * The country of the address, as the provider says.
      */
     country_code?: string;
     /**
-     * Where in the country its address is, as the provider says.
+     * The region of the address, as the provider says.
      */
     region?: string;
     /**
-     * The provider's name of the line.
+     * The product line, in the provider's words.
      */
     line_name?: string;
     /**
-     * Residential, or of a data centre, as the provider says.
+     * The IP type, such as residential or data centre, in the provider's words.
      */
     ip_type?: string;
     /**
-     * What it speaks, as the provider says.
+     * The protocol, in the provider's words.
      */
     protocol?: string;
     /**
-     * When it expires.
+     * When the proxy expires.
      */
     expires_at?: string;
     /**
-     * `charged_cents` is its share of the order's total, if the order names one offer only: the provider gives no prices of single proxies.
+     * `charged_cents` is the proxy's share of the order's total, if the order has only one offer. The provider gives no prices of single proxies.
      */
     charged_cents?: number;
   }[];
   /**
-   * By this fact.
+   * What this fact booked.
    */
   booked?: {
     /**
-     * What was charged, gross: before refunds.
+     * The amount charged, before refunds.
      */
     charged_cents: number;
     /**
-     * What came back.
+     * The amount refunded.
      */
     refunded_cents: number;
     /**
-     * The account's currency, as ISO 4217 has it.
+     * The account's currency, an ISO 4217 code.
      */
     currency: string;
   };
   /**
-   * Of the operation, with this fact.
+   * The totals of the operation, including this fact.
    */
   totals?: {
     /**
-     * What was charged, gross: before refunds.
+     * The amount charged, before refunds.
      */
     charged_cents: number;
     /**
-     * What came back.
+     * The amount refunded.
      */
     refunded_cents: number;
     /**
-     * The account's currency, as ISO 4217 has it.
+     * The account's currency, an ISO 4217 code.
      */
     currency: string;
   };
@@ -2437,11 +2437,11 @@ export interface OperationReview extends CloudEvent {
      */
     ledger: {
       /**
-       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       * The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream.
        */
       seq: number;
       /**
-       * The hash of the row before it; 64 zeros in the first.
+       * The hash of the previous row; 64 zeros in the first row.
        */
       prev_hash: string;
       /**
@@ -2469,33 +2469,33 @@ export interface OperationSendingData {
    */
   command_id: string;
   /**
-   * The operation: the command's id, and its part.
+   * The id of the operation: the command's id and the part, such as restock-7/1.
    */
   operation_id: string;
   /**
-   * The labels of the command, as its producer gave them.
+   * The labels of the command, as given by its producer.
    */
   labels?: {
     [k: string]: string;
   };
   /**
-   * The provider's trace of the request, for its support.
+   * The provider's trace id of the request, for its support.
    */
   trace_id?: string;
   /**
-   * The W3C trace context that the command's message came with.
+   * The W3C trace context of the command's message.
    */
   traceparent?: string;
   /**
-   * The vendors' part of the trace context.
+   * The vendor-specific part of the trace context.
    */
   tracestate?: string;
   /**
-   * Which send of the operation it was, from 1.
+   * The number of the attempt, from 1.
    */
   attempt: number;
   /**
-   * The key under which the provider does the operation once.
+   * The idempotency key, under which the provider carries out the operation once.
    */
   idempotency_key: string;
   /**
@@ -2503,21 +2503,21 @@ export interface OperationSendingData {
    */
   body: string;
   /**
-   * When it was signed.
+   * When the request was signed.
    */
   sent_at: string;
   /**
-   * The id of the API key that signed, without its secret.
+   * The App ID of the API key that signed the request, without its secret.
    */
   app_id: string;
   /**
-   * `observed_expires_at` are the expiries that this attempt pays for, as they were last seen or read just before.
+   * `observed_expires_at` has the expiries that this attempt pays for, as last seen or just read.
    */
   observed_expires_at?: {
     [k: string]: string;
   };
   /**
-   * `estimate_cents` is the most this send is expected to cost, if known.
+   * `estimate_cents` is the highest expected cost of this attempt, if known.
    */
   estimate_cents?: number;
 }
@@ -2535,11 +2535,11 @@ export interface OperationSending extends CloudEvent {
      */
     ledger: {
       /**
-       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       * The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream.
        */
       seq: number;
       /**
-       * The hash of the row before it; 64 zeros in the first.
+       * The hash of the previous row; 64 zeros in the first row.
        */
       prev_hash: string;
       /**
@@ -2567,37 +2567,37 @@ export interface OperationUnsentData {
    */
   command_id: string;
   /**
-   * The operation: the command's id, and its part.
+   * The id of the operation: the command's id and the part, such as restock-7/1.
    */
   operation_id: string;
   /**
-   * The labels of the command, as its producer gave them.
+   * The labels of the command, as given by its producer.
    */
   labels?: {
     [k: string]: string;
   };
   /**
-   * The provider's trace of the request, for its support.
+   * The provider's trace id of the request, for its support.
    */
   trace_id?: string;
   /**
-   * The W3C trace context that the command's message came with.
+   * The W3C trace context of the command's message.
    */
   traceparent?: string;
   /**
-   * The vendors' part of the trace context.
+   * The vendor-specific part of the trace context.
    */
   tracestate?: string;
   /**
-   * Which send of the operation it was, from 1.
+   * The number of the attempt, from 1.
    */
   attempt: number;
   /**
-   * Why, for people; it may be reworded.
+   * The reason, for people; the text may change.
    */
   reason: string;
   /**
-   * When it continues, at the earliest.
+   * The earliest time of the next step.
    */
   next_at: string;
 }
@@ -2615,11 +2615,11 @@ export interface OperationUnsent extends CloudEvent {
      */
     ledger: {
       /**
-       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       * The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream.
        */
       seq: number;
       /**
-       * The hash of the row before it; 64 zeros in the first.
+       * The hash of the previous row; 64 zeros in the first row.
        */
       prev_hash: string;
       /**
@@ -2647,33 +2647,33 @@ export interface OperationWaitingData {
    */
   command_id: string;
   /**
-   * The operation: the command's id, and its part.
+   * The id of the operation: the command's id and the part, such as restock-7/1.
    */
   operation_id: string;
   /**
-   * The labels of the command, as its producer gave them.
+   * The labels of the command, as given by its producer.
    */
   labels?: {
     [k: string]: string;
   };
   /**
-   * The provider's trace of the request, for its support.
+   * The provider's trace id of the request, for its support.
    */
   trace_id?: string;
   /**
-   * The W3C trace context that the command's message came with.
+   * The W3C trace context of the command's message.
    */
   traceparent?: string;
   /**
-   * The vendors' part of the trace context.
+   * The vendor-specific part of the trace context.
    */
   tracestate?: string;
   /**
-   * Which send of the operation it was, from 1.
+   * The number of the attempt, from 1.
    */
   attempt: number;
   /**
-   * Why, as a code: the provider's, or one of Perennial's.
+   * The reason, as a code of the provider or of Perennial.
    */
   code?: string;
   /**
@@ -2681,15 +2681,15 @@ export interface OperationWaitingData {
    */
   http_status?: number;
   /**
-   * Why, for people; it may be reworded.
+   * The reason, for people; the text may change.
    */
   reason: string;
   /**
-   * `ambiguous`: this attempt may have executed.
+   * `ambiguous` says that the provider may have carried out this attempt.
    */
   ambiguous: boolean;
   /**
-   * When it continues, at the earliest.
+   * The earliest time of the next step.
    */
   next_at: string;
 }
@@ -2707,11 +2707,11 @@ export interface OperationWaiting extends CloudEvent {
      */
     ledger: {
       /**
-       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       * The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream.
        */
       seq: number;
       /**
-       * The hash of the row before it; 64 zeros in the first.
+       * The hash of the previous row; 64 zeros in the first row.
        */
       prev_hash: string;
       /**
@@ -2739,29 +2739,29 @@ export interface OrderAcceptedData {
    */
   command_id: string;
   /**
-   * The operation: the command's id, and its part.
+   * The id of the operation: the command's id and the part, such as restock-7/1.
    */
   operation_id: string;
   /**
-   * The labels of the command, as its producer gave them.
+   * The labels of the command, as given by its producer.
    */
   labels?: {
     [k: string]: string;
   };
   /**
-   * The provider's trace of the request, for its support.
+   * The provider's trace id of the request, for its support.
    */
   trace_id?: string;
   /**
-   * The W3C trace context that the command's message came with.
+   * The W3C trace context of the command's message.
    */
   traceparent?: string;
   /**
-   * The vendors' part of the trace context.
+   * The vendor-specific part of the trace context.
    */
   tracestate?: string;
   /**
-   * Which send of the operation it was, from 1.
+   * The number of the attempt, from 1.
    */
   attempt: number;
   /**
@@ -2769,7 +2769,7 @@ export interface OrderAcceptedData {
    */
   order_no: string;
   /**
-   * When it continues, at the earliest.
+   * The earliest time of the next step.
    */
   next_at: string;
 }
@@ -2787,11 +2787,11 @@ export interface OrderAccepted extends CloudEvent {
      */
     ledger: {
       /**
-       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       * The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream.
        */
       seq: number;
       /**
-       * The hash of the row before it; 64 zeros in the first.
+       * The hash of the previous row; 64 zeros in the first row.
        */
       prev_hash: string;
       /**
@@ -2819,25 +2819,25 @@ export interface OrderDeliveredData {
    */
   command_id: string;
   /**
-   * The operation: the command's id, and its part.
+   * The id of the operation: the command's id and the part, such as restock-7/1.
    */
   operation_id: string;
   /**
-   * The labels of the command, as its producer gave them.
+   * The labels of the command, as given by its producer.
    */
   labels?: {
     [k: string]: string;
   };
   /**
-   * The provider's trace of the request, for its support.
+   * The provider's trace id of the request, for its support.
    */
   trace_id?: string;
   /**
-   * The W3C trace context that the command's message came with.
+   * The W3C trace context of the command's message.
    */
   traceparent?: string;
   /**
-   * The vendors' part of the trace context.
+   * The vendor-specific part of the trace context.
    */
   tracestate?: string;
   /**
@@ -2845,64 +2845,64 @@ export interface OrderDeliveredData {
    */
   order_no: string;
   /**
-   * The status, as the provider says.
+   * The status, in the provider's words.
    */
   status: string;
   /**
-   * How many proxies the order is for.
+   * How many proxies were ordered.
    */
   expected_count: number;
   /**
-   * How many proxies are available.
+   * How many proxies were delivered.
    */
   delivered_count: number;
   /**
-   * What was charged, gross: before refunds.
+   * The amount charged, before refunds.
    */
   charged_cents: number;
   /**
-   * What came back.
+   * The amount refunded.
    */
   refunded_cents: number;
   /**
-   * `read_at` is when the detail was last read, this time included.
+   * `read_at` is when the order was last read, including this read.
    */
   read_at?: string;
   /**
-   * `unread_since` is the first of the reads in a row that failed, up to this one.
+   * `unread_since` is the first of the consecutive failed reads, up to this one.
    */
   unread_since?: string;
   /**
-   * By this fact.
+   * What this fact booked.
    */
   booked?: {
     /**
-     * What was charged, gross: before refunds.
+     * The amount charged, before refunds.
      */
     charged_cents: number;
     /**
-     * What came back.
+     * The amount refunded.
      */
     refunded_cents: number;
     /**
-     * The account's currency, as ISO 4217 has it.
+     * The account's currency, an ISO 4217 code.
      */
     currency: string;
   };
   /**
-   * Of the operation, with this fact.
+   * The totals of the operation, including this fact.
    */
   totals?: {
     /**
-     * What was charged, gross: before refunds.
+     * The amount charged, before refunds.
      */
     charged_cents: number;
     /**
-     * What came back.
+     * The amount refunded.
      */
     refunded_cents: number;
     /**
-     * The account's currency, as ISO 4217 has it.
+     * The account's currency, an ISO 4217 code.
      */
     currency: string;
   };
@@ -2911,7 +2911,7 @@ export interface OrderDeliveredData {
    */
   proxy_ids: string[];
   /**
-   * `proxies` are those of `proxy_ids`, as the provider showed them.
+   * `proxies` has the details of `proxy_ids`, as the provider showed them.
    */
   proxies?: {
     /**
@@ -2919,48 +2919,48 @@ export interface OrderDeliveredData {
      */
     proxy_id: string;
     /**
-     * Where the order names one offer only.
+     * The code of the offer, if the order has only one offer.
      */
     offer_code?: string;
     /**
-     * Where its address is, as the provider says.
+     * The country of the address, as the provider says.
      */
     country_code?: string;
     /**
-     * Where in the country its address is, as the provider says.
+     * The region of the address, as the provider says.
      */
     region?: string;
     /**
-     * The provider's name of the line.
+     * The product line, in the provider's words.
      */
     line_name?: string;
     /**
-     * Residential, or of a data centre, as the provider says.
+     * The IP type, such as residential or data centre, in the provider's words.
      */
     ip_type?: string;
     /**
-     * What it speaks, as the provider says.
+     * The protocol, in the provider's words.
      */
     protocol?: string;
     /**
-     * When it expires.
+     * When the proxy expires.
      */
     expires_at?: string;
     /**
-     * `charged_cents` is its share of the order's total, if the order names one offer only: the provider gives no prices of single proxies.
+     * `charged_cents` is the proxy's share of the order's total, if the order has only one offer. The provider gives no prices of single proxies.
      */
     charged_cents?: number;
   }[];
   /**
-   * `short` is set if fewer proxies were delivered than were ordered.
+   * `short` is set if fewer proxies were delivered than ordered.
    */
   short?: {
     /**
-     * By the command.
+     * The number of ordered proxies.
      */
     ordered_count: number;
     /**
-     * Entries in the order's list of proxies.
+     * The number of entries in the order's list of proxies.
      */
     listed_count: number;
   };
@@ -2979,11 +2979,11 @@ export interface OrderDelivered extends CloudEvent {
      */
     ledger: {
       /**
-       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       * The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream.
        */
       seq: number;
       /**
-       * The hash of the row before it; 64 zeros in the first.
+       * The hash of the previous row; 64 zeros in the first row.
        */
       prev_hash: string;
       /**
@@ -3011,25 +3011,25 @@ export interface OrderListedData {
    */
   command_id: string;
   /**
-   * The operation: the command's id, and its part.
+   * The id of the operation: the command's id and the part, such as restock-7/1.
    */
   operation_id: string;
   /**
-   * The labels of the command, as its producer gave them.
+   * The labels of the command, as given by its producer.
    */
   labels?: {
     [k: string]: string;
   };
   /**
-   * The provider's trace of the request, for its support.
+   * The provider's trace id of the request, for its support.
    */
   trace_id?: string;
   /**
-   * The W3C trace context that the command's message came with.
+   * The W3C trace context of the command's message.
    */
   traceparent?: string;
   /**
-   * The vendors' part of the trace context.
+   * The vendor-specific part of the trace context.
    */
   tracestate?: string;
   /**
@@ -3041,7 +3041,7 @@ export interface OrderListedData {
    */
   proxy_ids: string[];
   /**
-   * `proxies` are those of `proxy_ids`, as the provider showed them.
+   * `proxies` has the details of `proxy_ids`, as the provider showed them.
    */
   proxies?: {
     /**
@@ -3049,35 +3049,35 @@ export interface OrderListedData {
      */
     proxy_id: string;
     /**
-     * Where the order names one offer only.
+     * The code of the offer, if the order has only one offer.
      */
     offer_code?: string;
     /**
-     * Where its address is, as the provider says.
+     * The country of the address, as the provider says.
      */
     country_code?: string;
     /**
-     * Where in the country its address is, as the provider says.
+     * The region of the address, as the provider says.
      */
     region?: string;
     /**
-     * The provider's name of the line.
+     * The product line, in the provider's words.
      */
     line_name?: string;
     /**
-     * Residential, or of a data centre, as the provider says.
+     * The IP type, such as residential or data centre, in the provider's words.
      */
     ip_type?: string;
     /**
-     * What it speaks, as the provider says.
+     * The protocol, in the provider's words.
      */
     protocol?: string;
     /**
-     * When it expires.
+     * When the proxy expires.
      */
     expires_at?: string;
     /**
-     * `charged_cents` is its share of the order's total, if the order names one offer only: the provider gives no prices of single proxies.
+     * `charged_cents` is the proxy's share of the order's total, if the order has only one offer. The provider gives no prices of single proxies.
      */
     charged_cents?: number;
   }[];
@@ -3096,11 +3096,11 @@ export interface OrderListed extends CloudEvent {
      */
     ledger: {
       /**
-       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       * The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream.
        */
       seq: number;
       /**
-       * The hash of the row before it; 64 zeros in the first.
+       * The hash of the previous row; 64 zeros in the first row.
        */
       prev_hash: string;
       /**
@@ -3128,25 +3128,25 @@ export interface OrderProgressedData {
    */
   command_id: string;
   /**
-   * The operation: the command's id, and its part.
+   * The id of the operation: the command's id and the part, such as restock-7/1.
    */
   operation_id: string;
   /**
-   * The labels of the command, as its producer gave them.
+   * The labels of the command, as given by its producer.
    */
   labels?: {
     [k: string]: string;
   };
   /**
-   * The provider's trace of the request, for its support.
+   * The provider's trace id of the request, for its support.
    */
   trace_id?: string;
   /**
-   * The W3C trace context that the command's message came with.
+   * The W3C trace context of the command's message.
    */
   traceparent?: string;
   /**
-   * The vendors' part of the trace context.
+   * The vendor-specific part of the trace context.
    */
   tracestate?: string;
   /**
@@ -3154,73 +3154,73 @@ export interface OrderProgressedData {
    */
   order_no: string;
   /**
-   * The status, as the provider says.
+   * The status, in the provider's words.
    */
   status: string;
   /**
-   * How many proxies the order is for.
+   * How many proxies were ordered.
    */
   expected_count: number;
   /**
-   * How many proxies are available.
+   * How many proxies were delivered.
    */
   delivered_count: number;
   /**
-   * What was charged, gross: before refunds.
+   * The amount charged, before refunds.
    */
   charged_cents: number;
   /**
-   * What came back.
+   * The amount refunded.
    */
   refunded_cents: number;
   /**
-   * `read_at` is when the detail was last read, this time included.
+   * `read_at` is when the order was last read, including this read.
    */
   read_at?: string;
   /**
-   * `unread_since` is the first of the reads in a row that failed, up to this one.
+   * `unread_since` is the first of the consecutive failed reads, up to this one.
    */
   unread_since?: string;
   /**
-   * By this fact.
+   * What this fact booked.
    */
   booked?: {
     /**
-     * What was charged, gross: before refunds.
+     * The amount charged, before refunds.
      */
     charged_cents: number;
     /**
-     * What came back.
+     * The amount refunded.
      */
     refunded_cents: number;
     /**
-     * The account's currency, as ISO 4217 has it.
+     * The account's currency, an ISO 4217 code.
      */
     currency: string;
   };
   /**
-   * Of the operation, with this fact.
+   * The totals of the operation, including this fact.
    */
   totals?: {
     /**
-     * What was charged, gross: before refunds.
+     * The amount charged, before refunds.
      */
     charged_cents: number;
     /**
-     * What came back.
+     * The amount refunded.
      */
     refunded_cents: number;
     /**
-     * The account's currency, as ISO 4217 has it.
+     * The account's currency, an ISO 4217 code.
      */
     currency: string;
   };
   /**
-   * When it continues, at the earliest.
+   * The earliest time of the next step.
    */
   next_at: string;
   /**
-   * Why, for people; it may be reworded.
+   * The reason, for people; the text may change.
    */
   reason?: string;
 }
@@ -3238,11 +3238,11 @@ export interface OrderProgressed extends CloudEvent {
      */
     ledger: {
       /**
-       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       * The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream.
        */
       seq: number;
       /**
-       * The hash of the row before it; 64 zeros in the first.
+       * The hash of the previous row; 64 zeros in the first row.
        */
       prev_hash: string;
       /**
@@ -3270,25 +3270,25 @@ export interface OrderRefundedData {
    */
   command_id: string;
   /**
-   * The operation: the command's id, and its part.
+   * The id of the operation: the command's id and the part, such as restock-7/1.
    */
   operation_id: string;
   /**
-   * The labels of the command, as its producer gave them.
+   * The labels of the command, as given by its producer.
    */
   labels?: {
     [k: string]: string;
   };
   /**
-   * The provider's trace of the request, for its support.
+   * The provider's trace id of the request, for its support.
    */
   trace_id?: string;
   /**
-   * The W3C trace context that the command's message came with.
+   * The W3C trace context of the command's message.
    */
   traceparent?: string;
   /**
-   * The vendors' part of the trace context.
+   * The vendor-specific part of the trace context.
    */
   tracestate?: string;
   /**
@@ -3296,85 +3296,85 @@ export interface OrderRefundedData {
    */
   order_no: string;
   /**
-   * The status, as the provider says.
+   * The status, in the provider's words.
    */
   status: string;
   /**
-   * How many proxies the order is for.
+   * How many proxies were ordered.
    */
   expected_count: number;
   /**
-   * How many proxies are available.
+   * How many proxies were delivered.
    */
   delivered_count: number;
   /**
-   * What was charged, gross: before refunds.
+   * The amount charged, before refunds.
    */
   charged_cents: number;
   /**
-   * What came back.
+   * The amount refunded.
    */
   refunded_cents: number;
   /**
-   * `read_at` is when the detail was last read, this time included.
+   * `read_at` is when the order was last read, including this read.
    */
   read_at?: string;
   /**
-   * `unread_since` is the first of the reads in a row that failed, up to this one.
+   * `unread_since` is the first of the consecutive failed reads, up to this one.
    */
   unread_since?: string;
   /**
-   * By this fact.
+   * What this fact booked.
    */
   booked?: {
     /**
-     * What was charged, gross: before refunds.
+     * The amount charged, before refunds.
      */
     charged_cents: number;
     /**
-     * What came back.
+     * The amount refunded.
      */
     refunded_cents: number;
     /**
-     * The account's currency, as ISO 4217 has it.
+     * The account's currency, an ISO 4217 code.
      */
     currency: string;
   };
   /**
-   * Of the operation, with this fact.
+   * The totals of the operation, including this fact.
    */
   totals?: {
     /**
-     * What was charged, gross: before refunds.
+     * The amount charged, before refunds.
      */
     charged_cents: number;
     /**
-     * What came back.
+     * The amount refunded.
      */
     refunded_cents: number;
     /**
-     * The account's currency, as ISO 4217 has it.
+     * The account's currency, an ISO 4217 code.
      */
     currency: string;
   };
   /**
-   * The state of the refund, as the provider says.
+   * The status of the refund, in the provider's words.
    */
   refund_status: string;
   /**
-   * Where the money went, as the provider says.
+   * Where the refund went, in the provider's words.
    */
   destination: string;
   /**
-   * When the money came back.
+   * When the money was refunded.
    */
   refunded_at: string;
   /**
-   * `proxy_ids` and `proxies` are what was delivered of it all the same.
+   * `proxy_ids` and `proxies` are what the order delivered nevertheless.
    */
   proxy_ids?: string[];
   /**
-   * How many proxies.
+   * The number of proxies.
    */
   proxies?: {
     /**
@@ -3382,35 +3382,35 @@ export interface OrderRefundedData {
      */
     proxy_id: string;
     /**
-     * Where the order names one offer only.
+     * The code of the offer, if the order has only one offer.
      */
     offer_code?: string;
     /**
-     * Where its address is, as the provider says.
+     * The country of the address, as the provider says.
      */
     country_code?: string;
     /**
-     * Where in the country its address is, as the provider says.
+     * The region of the address, as the provider says.
      */
     region?: string;
     /**
-     * The provider's name of the line.
+     * The product line, in the provider's words.
      */
     line_name?: string;
     /**
-     * Residential, or of a data centre, as the provider says.
+     * The IP type, such as residential or data centre, in the provider's words.
      */
     ip_type?: string;
     /**
-     * What it speaks, as the provider says.
+     * The protocol, in the provider's words.
      */
     protocol?: string;
     /**
-     * When it expires.
+     * When the proxy expires.
      */
     expires_at?: string;
     /**
-     * `charged_cents` is its share of the order's total, if the order names one offer only: the provider gives no prices of single proxies.
+     * `charged_cents` is the proxy's share of the order's total, if the order has only one offer. The provider gives no prices of single proxies.
      */
     charged_cents?: number;
   }[];
@@ -3429,11 +3429,11 @@ export interface OrderRefunded extends CloudEvent {
      */
     ledger: {
       /**
-       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       * The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream.
        */
       seq: number;
       /**
-       * The hash of the row before it; 64 zeros in the first.
+       * The hash of the previous row; 64 zeros in the first row.
        */
       prev_hash: string;
       /**
@@ -3461,7 +3461,7 @@ export interface ProxyExpiredData {
    */
   proxy_id: string;
   /**
-   * When it expires.
+   * When the proxy expires.
    */
   expires_at: string;
 }
@@ -3479,11 +3479,11 @@ export interface ProxyExpired extends CloudEvent {
      */
     ledger: {
       /**
-       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       * The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream.
        */
       seq: number;
       /**
-       * The hash of the row before it; 64 zeros in the first.
+       * The hash of the previous row; 64 zeros in the first row.
        */
       prev_hash: string;
       /**
@@ -3511,11 +3511,11 @@ export interface ProxyExpiringData {
    */
   proxy_id: string;
   /**
-   * When it expires.
+   * When the proxy expires.
    */
   expires_at: string;
   /**
-   * `threshold_seconds` is how long before the expiry the account wants to know.
+   * `threshold_seconds` is the configured time before the expiry (warn_before).
    */
   threshold_seconds?: number;
 }
@@ -3533,11 +3533,11 @@ export interface ProxyExpiring extends CloudEvent {
      */
     ledger: {
       /**
-       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       * The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream.
        */
       seq: number;
       /**
-       * The hash of the row before it; 64 zeros in the first.
+       * The hash of the previous row; 64 zeros in the first row.
        */
       prev_hash: string;
       /**
@@ -3565,7 +3565,7 @@ export interface ProxyGoneData {
    */
   proxy_id: string;
   /**
-   * As it was last shown.
+   * The expiry that was last shown.
    */
   expires_at?: string;
 }
@@ -3583,11 +3583,11 @@ export interface ProxyGone extends CloudEvent {
      */
     ledger: {
       /**
-       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       * The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream.
        */
       seq: number;
       /**
-       * The hash of the row before it; 64 zeros in the first.
+       * The hash of the previous row; 64 zeros in the first row.
        */
       prev_hash: string;
       /**
@@ -3615,15 +3615,15 @@ export interface ProxyReinstatedData {
    */
   proxy_id: string;
   /**
-   * The name of the person, as the request gave it.
+   * The name of the person, as given in the request.
    */
   by: string;
   /**
-   * Why, for people; it may be reworded.
+   * The reason, for people; the text may change.
    */
   reason: string;
   /**
-   * The NATS user that asked, if the server authenticated one.
+   * The NATS user that sent the request, if the server authenticated the user.
    */
   user?: string;
 }
@@ -3641,11 +3641,11 @@ export interface ProxyReinstated extends CloudEvent {
      */
     ledger: {
       /**
-       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       * The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream.
        */
       seq: number;
       /**
-       * The hash of the row before it; 64 zeros in the first.
+       * The hash of the previous row; 64 zeros in the first row.
        */
       prev_hash: string;
       /**
@@ -3677,11 +3677,11 @@ export interface ProxyReplacedData {
    */
   schedule: string;
   /**
-   * Why, for people; it may be reworded.
+   * The reason, for people; the text may change.
    */
   reason: string;
   /**
-   * When it expires.
+   * When the proxy expires.
    */
   expires_at: string;
   /**
@@ -3689,13 +3689,13 @@ export interface ProxyReplacedData {
    */
   command_id: string;
   /**
-   * The command, as it is published.
+   * The command, as published.
    */
   command: {
     [k: string]: unknown;
   };
   /**
-   * `max_total_cents` is the order's ceiling.
+   * `max_total_cents` is the limit of the order.
    */
   max_total_cents: number;
 }
@@ -3713,11 +3713,11 @@ export interface ProxyReplaced extends CloudEvent {
      */
     ledger: {
       /**
-       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       * The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream.
        */
       seq: number;
       /**
-       * The hash of the row before it; 64 zeros in the first.
+       * The hash of the previous row; 64 zeros in the first row.
        */
       prev_hash: string;
       /**
@@ -3745,15 +3745,15 @@ export interface ProxyRetiredData {
    */
   proxy_id: string;
   /**
-   * The name of the person, as the request gave it.
+   * The name of the person, as given in the request.
    */
   by: string;
   /**
-   * Why, for people; it may be reworded.
+   * The reason, for people; the text may change.
    */
   reason: string;
   /**
-   * The NATS user that asked, if the server authenticated one.
+   * The NATS user that sent the request, if the server authenticated the user.
    */
   user?: string;
 }
@@ -3771,11 +3771,11 @@ export interface ProxyRetired extends CloudEvent {
      */
     ledger: {
       /**
-       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       * The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream.
        */
       seq: number;
       /**
-       * The hash of the row before it; 64 zeros in the first.
+       * The hash of the previous row; 64 zeros in the first row.
        */
       prev_hash: string;
       /**
@@ -3803,15 +3803,15 @@ export interface ProxyRevealedData {
    */
   proxy_id: string;
   /**
-   * The name of the person, as the request gave it.
+   * The name of the person, as given in the request.
    */
   by: string;
   /**
-   * Why, for people; it may be reworded.
+   * The reason, for people; the text may change.
    */
   reason: string;
   /**
-   * The NATS user that asked, if the server authenticated one.
+   * The NATS user that sent the request, if the server authenticated the user.
    */
   user?: string;
 }
@@ -3829,11 +3829,11 @@ export interface ProxyRevealed extends CloudEvent {
      */
     ledger: {
       /**
-       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       * The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream.
        */
       seq: number;
       /**
-       * The hash of the row before it; 64 zeros in the first.
+       * The hash of the previous row; 64 zeros in the first row.
        */
       prev_hash: string;
       /**
@@ -3861,25 +3861,25 @@ export interface ProxyReviewData {
    */
   command_id?: string;
   /**
-   * The operation: the command's id, and its part.
+   * The id of the operation: the command's id and the part, such as restock-7/1.
    */
   operation_id?: string;
   /**
-   * The labels of the command, as its producer gave them.
+   * The labels of the command, as given by its producer.
    */
   labels?: {
     [k: string]: string;
   };
   /**
-   * The provider's trace of the request, for its support.
+   * The provider's trace id of the request, for its support.
    */
   trace_id?: string;
   /**
-   * The W3C trace context that the command's message came with.
+   * The W3C trace context of the command's message.
    */
   traceparent?: string;
   /**
-   * The vendors' part of the trace context.
+   * The vendor-specific part of the trace context.
    */
   tracestate?: string;
   /**
@@ -3891,15 +3891,15 @@ export interface ProxyReviewData {
    */
   schedule: string;
   /**
-   * When it expires.
+   * When the proxy expires.
    */
   expires_at: string;
   /**
-   * How many renewals in a row ended without renewing it.
+   * How many renewals in a row did not renew the proxy.
    */
   endings_without_renewal: number;
   /**
-   * Why, for people; it may be reworded.
+   * The reason, for people; the text may change.
    */
   reason: string;
 }
@@ -3917,11 +3917,11 @@ export interface ProxyReview extends CloudEvent {
      */
     ledger: {
       /**
-       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       * The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream.
        */
       seq: number;
       /**
-       * The hash of the row before it; 64 zeros in the first.
+       * The hash of the previous row; 64 zeros in the first row.
        */
       prev_hash: string;
       /**
@@ -3949,25 +3949,25 @@ export interface ProxySkippedData {
    */
   command_id?: string;
   /**
-   * The operation: the command's id, and its part.
+   * The id of the operation: the command's id and the part, such as restock-7/1.
    */
   operation_id?: string;
   /**
-   * The labels of the command, as its producer gave them.
+   * The labels of the command, as given by its producer.
    */
   labels?: {
     [k: string]: string;
   };
   /**
-   * The provider's trace of the request, for its support.
+   * The provider's trace id of the request, for its support.
    */
   trace_id?: string;
   /**
-   * The W3C trace context that the command's message came with.
+   * The W3C trace context of the command's message.
    */
   traceparent?: string;
   /**
-   * The vendors' part of the trace context.
+   * The vendor-specific part of the trace context.
    */
   tracestate?: string;
   /**
@@ -3975,7 +3975,7 @@ export interface ProxySkippedData {
    */
   proxy_id?: string;
   /**
-   * Why, for programs; older facts have none.
+   * The reason, for programs; older facts have none.
    */
   code?:
     | "claimed"
@@ -3989,11 +3989,11 @@ export interface ProxySkippedData {
     | "unreadable"
     | "other";
   /**
-   * Why, for people; it may be reworded.
+   * The reason, for people; the text may change.
    */
   reason?: string;
   /**
-   * When it expires.
+   * When the proxy expires.
    */
   expires_at?: string;
   /**
@@ -4001,7 +4001,7 @@ export interface ProxySkippedData {
    */
   skipped?: {
     /**
-     * Why, for programs; older facts have none.
+     * The reason, for programs; older facts have none.
      */
     code?:
       | "claimed"
@@ -4015,7 +4015,7 @@ export interface ProxySkippedData {
       | "unreadable"
       | "other";
     /**
-     * Why, for people; it may be reworded.
+     * The reason, for people; the text may change.
      */
     reason: string;
     /**
@@ -4023,7 +4023,7 @@ export interface ProxySkippedData {
      */
     proxy_ids: string[];
     /**
-     * `read_expires_at` are the expiries that were read, by proxy.
+     * `read_expires_at` has the expiries that were read, by proxy.
      */
     read_expires_at?: {
       [k: string]: string;
@@ -4044,11 +4044,11 @@ export interface ProxySkipped extends CloudEvent {
      */
     ledger: {
       /**
-       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       * The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream.
        */
       seq: number;
       /**
-       * The hash of the row before it; 64 zeros in the first.
+       * The hash of the previous row; 64 zeros in the first row.
        */
       prev_hash: string;
       /**
@@ -4076,45 +4076,45 @@ export interface RenewalCompletedData {
    */
   command_id: string;
   /**
-   * The operation: the command's id, and its part.
+   * The id of the operation: the command's id and the part, such as restock-7/1.
    */
   operation_id: string;
   /**
-   * The labels of the command, as its producer gave them.
+   * The labels of the command, as given by its producer.
    */
   labels?: {
     [k: string]: string;
   };
   /**
-   * The provider's trace of the request, for its support.
+   * The provider's trace id of the request, for its support.
    */
   trace_id?: string;
   /**
-   * The W3C trace context that the command's message came with.
+   * The W3C trace context of the command's message.
    */
   traceparent?: string;
   /**
-   * The vendors' part of the trace context.
+   * The vendor-specific part of the trace context.
    */
   tracestate?: string;
   /**
-   * The status, as the provider says.
+   * The status, in the provider's words.
    */
   status: "completed";
   /**
-   * Which send of the operation it was, from 1.
+   * The number of the attempt, from 1.
    */
   attempt: number;
   /**
-   * Why, as a code: the provider's, or one of Perennial's.
+   * The reason, as a code of the provider or of Perennial.
    */
   code?: string;
   /**
-   * What was charged, gross: before refunds.
+   * The amount charged, before refunds.
    */
   charged_cents: number;
   /**
-   * What came back.
+   * The amount refunded.
    */
   refunded_cents: number;
   /**
@@ -4130,45 +4130,45 @@ export interface RenewalCompletedData {
      */
     state: "pending" | "skipped" | "succeeded" | "failed" | "unresolved" | "charged" | "not_charged";
     /**
-     * What was charged, gross: before refunds.
+     * The amount charged, before refunds.
      */
     charged_cents: number;
     /**
-     * What came back.
+     * The amount refunded.
      */
     refunded_cents: number;
   }[];
   /**
-   * By this fact.
+   * What this fact booked.
    */
   booked?: {
     /**
-     * What was charged, gross: before refunds.
+     * The amount charged, before refunds.
      */
     charged_cents: number;
     /**
-     * What came back.
+     * The amount refunded.
      */
     refunded_cents: number;
     /**
-     * The account's currency, as ISO 4217 has it.
+     * The account's currency, an ISO 4217 code.
      */
     currency: string;
   };
   /**
-   * Of the operation, with this fact.
+   * The totals of the operation, including this fact.
    */
   totals?: {
     /**
-     * What was charged, gross: before refunds.
+     * The amount charged, before refunds.
      */
     charged_cents: number;
     /**
-     * What came back.
+     * The amount refunded.
      */
     refunded_cents: number;
     /**
-     * The account's currency, as ISO 4217 has it.
+     * The account's currency, an ISO 4217 code.
      */
     currency: string;
   };
@@ -4187,11 +4187,11 @@ export interface RenewalCompleted extends CloudEvent {
      */
     ledger: {
       /**
-       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       * The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream.
        */
       seq: number;
       /**
-       * The hash of the row before it; 64 zeros in the first.
+       * The hash of the previous row; 64 zeros in the first row.
        */
       prev_hash: string;
       /**
@@ -4219,45 +4219,45 @@ export interface RenewalFailedData {
    */
   command_id: string;
   /**
-   * The operation: the command's id, and its part.
+   * The id of the operation: the command's id and the part, such as restock-7/1.
    */
   operation_id: string;
   /**
-   * The labels of the command, as its producer gave them.
+   * The labels of the command, as given by its producer.
    */
   labels?: {
     [k: string]: string;
   };
   /**
-   * The provider's trace of the request, for its support.
+   * The provider's trace id of the request, for its support.
    */
   trace_id?: string;
   /**
-   * The W3C trace context that the command's message came with.
+   * The W3C trace context of the command's message.
    */
   traceparent?: string;
   /**
-   * The vendors' part of the trace context.
+   * The vendor-specific part of the trace context.
    */
   tracestate?: string;
   /**
-   * The status, as the provider says.
+   * The status, in the provider's words.
    */
   status: "failed";
   /**
-   * Which send of the operation it was, from 1.
+   * The number of the attempt, from 1.
    */
   attempt: number;
   /**
-   * Why, as a code: the provider's, or one of Perennial's.
+   * The reason, as a code of the provider or of Perennial.
    */
   code?: string;
   /**
-   * What was charged, gross: before refunds.
+   * The amount charged, before refunds.
    */
   charged_cents: number;
   /**
-   * What came back.
+   * The amount refunded.
    */
   refunded_cents: number;
   /**
@@ -4273,45 +4273,45 @@ export interface RenewalFailedData {
      */
     state: "pending" | "skipped" | "succeeded" | "failed" | "unresolved" | "charged" | "not_charged";
     /**
-     * What was charged, gross: before refunds.
+     * The amount charged, before refunds.
      */
     charged_cents: number;
     /**
-     * What came back.
+     * The amount refunded.
      */
     refunded_cents: number;
   }[];
   /**
-   * By this fact.
+   * What this fact booked.
    */
   booked?: {
     /**
-     * What was charged, gross: before refunds.
+     * The amount charged, before refunds.
      */
     charged_cents: number;
     /**
-     * What came back.
+     * The amount refunded.
      */
     refunded_cents: number;
     /**
-     * The account's currency, as ISO 4217 has it.
+     * The account's currency, an ISO 4217 code.
      */
     currency: string;
   };
   /**
-   * Of the operation, with this fact.
+   * The totals of the operation, including this fact.
    */
   totals?: {
     /**
-     * What was charged, gross: before refunds.
+     * The amount charged, before refunds.
      */
     charged_cents: number;
     /**
-     * What came back.
+     * The amount refunded.
      */
     refunded_cents: number;
     /**
-     * The account's currency, as ISO 4217 has it.
+     * The account's currency, an ISO 4217 code.
      */
     currency: string;
   };
@@ -4330,11 +4330,11 @@ export interface RenewalFailed extends CloudEvent {
      */
     ledger: {
       /**
-       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       * The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream.
        */
       seq: number;
       /**
-       * The hash of the row before it; 64 zeros in the first.
+       * The hash of the previous row; 64 zeros in the first row.
        */
       prev_hash: string;
       /**
@@ -4362,45 +4362,45 @@ export interface RenewalPartialData {
    */
   command_id: string;
   /**
-   * The operation: the command's id, and its part.
+   * The id of the operation: the command's id and the part, such as restock-7/1.
    */
   operation_id: string;
   /**
-   * The labels of the command, as its producer gave them.
+   * The labels of the command, as given by its producer.
    */
   labels?: {
     [k: string]: string;
   };
   /**
-   * The provider's trace of the request, for its support.
+   * The provider's trace id of the request, for its support.
    */
   trace_id?: string;
   /**
-   * The W3C trace context that the command's message came with.
+   * The W3C trace context of the command's message.
    */
   traceparent?: string;
   /**
-   * The vendors' part of the trace context.
+   * The vendor-specific part of the trace context.
    */
   tracestate?: string;
   /**
-   * The status, as the provider says.
+   * The status, in the provider's words.
    */
   status: "partial";
   /**
-   * Which send of the operation it was, from 1.
+   * The number of the attempt, from 1.
    */
   attempt: number;
   /**
-   * Why, as a code: the provider's, or one of Perennial's.
+   * The reason, as a code of the provider or of Perennial.
    */
   code?: string;
   /**
-   * What was charged, gross: before refunds.
+   * The amount charged, before refunds.
    */
   charged_cents: number;
   /**
-   * What came back.
+   * The amount refunded.
    */
   refunded_cents: number;
   /**
@@ -4416,45 +4416,45 @@ export interface RenewalPartialData {
      */
     state: "pending" | "skipped" | "succeeded" | "failed" | "unresolved" | "charged" | "not_charged";
     /**
-     * What was charged, gross: before refunds.
+     * The amount charged, before refunds.
      */
     charged_cents: number;
     /**
-     * What came back.
+     * The amount refunded.
      */
     refunded_cents: number;
   }[];
   /**
-   * By this fact.
+   * What this fact booked.
    */
   booked?: {
     /**
-     * What was charged, gross: before refunds.
+     * The amount charged, before refunds.
      */
     charged_cents: number;
     /**
-     * What came back.
+     * The amount refunded.
      */
     refunded_cents: number;
     /**
-     * The account's currency, as ISO 4217 has it.
+     * The account's currency, an ISO 4217 code.
      */
     currency: string;
   };
   /**
-   * Of the operation, with this fact.
+   * The totals of the operation, including this fact.
    */
   totals?: {
     /**
-     * What was charged, gross: before refunds.
+     * The amount charged, before refunds.
      */
     charged_cents: number;
     /**
-     * What came back.
+     * The amount refunded.
      */
     refunded_cents: number;
     /**
-     * The account's currency, as ISO 4217 has it.
+     * The account's currency, an ISO 4217 code.
      */
     currency: string;
   };
@@ -4473,11 +4473,11 @@ export interface RenewalPartial extends CloudEvent {
      */
     ledger: {
       /**
-       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       * The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream.
        */
       seq: number;
       /**
-       * The hash of the row before it; 64 zeros in the first.
+       * The hash of the previous row; 64 zeros in the first row.
        */
       prev_hash: string;
       /**
@@ -4505,11 +4505,11 @@ export interface RunnerStartedData {
    */
   version: string;
   /**
-   * The process that works on the account.
+   * The process that leads the account.
    */
   holder: string;
   /**
-   * `recovered` counts the operations that were found in the middle of a send.
+   * `recovered` counts the operations that were interrupted during a send.
    */
   recovered: number;
 }
@@ -4527,11 +4527,11 @@ export interface RunnerStarted extends CloudEvent {
      */
     ledger: {
       /**
-       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       * The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream.
        */
       seq: number;
       /**
-       * The hash of the row before it; 64 zeros in the first.
+       * The hash of the previous row; 64 zeros in the first row.
        */
       prev_hash: string;
       /**
@@ -4559,19 +4559,19 @@ export interface ScheduleConfiguredData {
    */
   schedule: string;
   /**
-   * When it fires, as cron writes it.
+   * The cron expression.
    */
   cron: string;
   /**
-   * The time zone that days and slots are of.
+   * The time zone of the days and scheduled times.
    */
   timezone: string;
   /**
-   * From when on.
+   * When the schedule's times begin to count.
    */
   since: string;
   /**
-   * `was` is its earlier name: what that one has spent, holds and is paused for is the schedule's.
+   * `was` is the schedule's earlier name. The spending, the plan that needs approval and the pause of that name belong to this schedule.
    */
   was?: string;
 }
@@ -4589,11 +4589,11 @@ export interface ScheduleConfigured extends CloudEvent {
      */
     ledger: {
       /**
-       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       * The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream.
        */
       seq: number;
       /**
-       * The hash of the row before it; 64 zeros in the first.
+       * The hash of the previous row; 64 zeros in the first row.
        */
       prev_hash: string;
       /**
@@ -4621,19 +4621,19 @@ export interface SchedulePausedData {
    */
   schedule: string;
   /**
-   * `until` is when it ends automatically; nil: a person resumes it.
+   * `until` is when the pause ends automatically; null if only a person resumes the schedule.
    */
   until?: string;
   /**
-   * The name of the person, as the request gave it.
+   * The name of the person, as given in the request.
    */
   by: string;
   /**
-   * Why, for people; it may be reworded.
+   * The reason, for people; the text may change.
    */
   reason: string;
   /**
-   * The NATS user that asked, if the server authenticated one.
+   * The NATS user that sent the request, if the server authenticated the user.
    */
   user?: string;
 }
@@ -4651,11 +4651,11 @@ export interface SchedulePaused extends CloudEvent {
      */
     ledger: {
       /**
-       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       * The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream.
        */
       seq: number;
       /**
-       * The hash of the row before it; 64 zeros in the first.
+       * The hash of the previous row; 64 zeros in the first row.
        */
       prev_hash: string;
       /**
@@ -4683,15 +4683,15 @@ export interface ScheduleResumedData {
    */
   schedule: string;
   /**
-   * The name of the person, as the request gave it.
+   * The name of the person, as given in the request.
    */
   by?: string;
   /**
-   * Why, for people; it may be reworded.
+   * The reason, for people; the text may change.
    */
   reason: string;
   /**
-   * The NATS user that asked, if the server authenticated one.
+   * The NATS user that sent the request, if the server authenticated the user.
    */
   user?: string;
 }
@@ -4709,11 +4709,11 @@ export interface ScheduleResumed extends CloudEvent {
      */
     ledger: {
       /**
-       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       * The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream.
        */
       seq: number;
       /**
-       * The hash of the row before it; 64 zeros in the first.
+       * The hash of the previous row; 64 zeros in the first row.
        */
       prev_hash: string;
       /**
@@ -4741,27 +4741,27 @@ export interface SweepFailedData {
    */
   schedule: string;
   /**
-   * The planned firing.
+   * The scheduled time.
    */
   slot: string;
   /**
-   * Why, for people; it may be reworded.
+   * The reason, for people; the text may change.
    */
   reason: string;
   /**
-   * `due` counts the living proxies of the schedule, as they were last listed, that the sweep is about; `expiring`, of them, those that expire before `next_slot`.
+   * `due` counts the due, living proxies of the schedule, as last listed. `expiring` counts those of them that expire before `next_slot`.
    */
   due: number;
   /**
-   * How many of them expire before the next slot.
+   * How many of the due proxies expire before the next scheduled time.
    */
   expiring: number;
   /**
-   * The slot that follows.
+   * The next scheduled time.
    */
   next_slot?: string;
   /**
-   * When the first of them expires.
+   * When the first of the due proxies expires.
    */
   first_expires_at?: string;
 }
@@ -4779,11 +4779,11 @@ export interface SweepFailed extends CloudEvent {
      */
     ledger: {
       /**
-       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       * The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream.
        */
       seq: number;
       /**
-       * The hash of the row before it; 64 zeros in the first.
+       * The hash of the previous row; 64 zeros in the first row.
        */
       prev_hash: string;
       /**
@@ -4811,7 +4811,7 @@ export interface SweepFinishedData {
    */
   schedule: string;
   /**
-   * The planned firing.
+   * The scheduled time.
    */
   slot: string;
   /**
@@ -4819,27 +4819,27 @@ export interface SweepFinishedData {
    */
   plan: string;
   /**
-   * `published` is how many commands it was.
+   * `published` is how many commands were published.
    */
   published: number;
   /**
-   * `over_limit` counts the due proxies that a budget, the account's limit or the wallet left out: the slot's 'sweep.held' says which.
+   * `over_limit` counts the due proxies that were skipped because of a budget, the account's limit or the wallet; 'sweep.held' of the same scheduled time says which.
    */
   over_limit?: number;
   /**
-   * `by` and `reason` are of the person who approved a plan that was held, or with `abandoned` declined it.
+   * `by` and `reason` belong to the person who approved the plan, or with `abandoned` declined it.
    */
   by?: string;
   /**
-   * Why, for people; it may be reworded.
+   * The reason, for people; the text may change.
    */
   reason?: string;
   /**
-   * The NATS user that asked, if the server authenticated one.
+   * The NATS user that sent the request, if the server authenticated the user.
    */
   user?: string;
   /**
-   * `abandoned`: the slot's commands may not all be published, and never will be; `reason` says why.
+   * `abandoned` says that commands of the plan may not have been published, and never will be; `reason` says why.
    */
   abandoned?: boolean;
 }
@@ -4857,11 +4857,11 @@ export interface SweepFinished extends CloudEvent {
      */
     ledger: {
       /**
-       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       * The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream.
        */
       seq: number;
       /**
-       * The hash of the row before it; 64 zeros in the first.
+       * The hash of the previous row; 64 zeros in the first row.
        */
       prev_hash: string;
       /**
@@ -4889,7 +4889,7 @@ export interface SweepHeldData {
    */
   schedule: string;
   /**
-   * The planned firing.
+   * The scheduled time.
    */
   slot: string;
   /**
@@ -4897,31 +4897,31 @@ export interface SweepHeldData {
    */
   plan: string;
   /**
-   * `code` says for programs what it waits for; older facts have none.
+   * `code` says, for programs, what the plan waits for; older facts have none.
    */
   code?: "approval" | "earlier_plan" | "budget" | "daily_budget" | "monthly_budget" | "daily_limit" | "wallet";
   /**
-   * Why, for people; it may be reworded.
+   * The reason, for people; the text may change.
    */
   reason: string;
   /**
-   * How many due proxies are left out.
+   * How many due proxies are skipped.
    */
   left_out: number;
   /**
-   * `shortfall_cents` is what is missing for what is left out: more budget, or money in the wallet.
+   * `shortfall_cents` is the amount that is missing for the skipped proxies, in the budget or in the wallet.
    */
   shortfall_cents: number;
   /**
-   * `unknown_price` counts, of what is left out or waits, the proxies whose price is not known: they are not in `shortfall_cents`.
+   * `unknown_price` counts the skipped or waiting proxies whose price is unknown; `shortfall_cents` does not include them.
    */
   unknown_price?: number;
   /**
-   * `first_lost_at` is when the first proxy that is left out expires.
+   * `first_lost_at` is when the first skipped proxy expires.
    */
   first_lost_at?: string;
   /**
-   * `provider_cents` is what the provider's wallet held, if that is too low.
+   * `provider_cents` is the balance of the provider's wallet, if that is too low.
    */
   provider_cents?: number;
 }
@@ -4939,11 +4939,11 @@ export interface SweepHeld extends CloudEvent {
      */
     ledger: {
       /**
-       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       * The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream.
        */
       seq: number;
       /**
-       * The hash of the row before it; 64 zeros in the first.
+       * The hash of the previous row; 64 zeros in the first row.
        */
       prev_hash: string;
       /**
@@ -4971,11 +4971,11 @@ export interface SweepMissedData {
    */
   schedule: string;
   /**
-   * The slots that passed.
+   * The scheduled times that were missed.
    */
   slots: string[];
   /**
-   * The slot that serves those that were missed.
+   * The scheduled time whose run replaces the missed runs.
    */
   served_by: string;
 }
@@ -4993,11 +4993,11 @@ export interface SweepMissed extends CloudEvent {
      */
     ledger: {
       /**
-       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       * The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream.
        */
       seq: number;
       /**
-       * The hash of the row before it; 64 zeros in the first.
+       * The hash of the previous row; 64 zeros in the first row.
        */
       prev_hash: string;
       /**
@@ -5025,11 +5025,11 @@ export interface SweepPlannedData {
    */
   schedule: string;
   /**
-   * The planned firing.
+   * The scheduled time.
    */
   slot: string;
   /**
-   * The slots that passed before it while no runner worked.
+   * The scheduled times that passed while no runner worked.
    */
   missed?: string[];
   /**
@@ -5037,23 +5037,23 @@ export interface SweepPlannedData {
    */
   plan: string;
   /**
-   * How many proxies are due, without those that were renewed and not read since.
+   * How many proxies are due, without proxies that were renewed and not read since.
    */
   due: number;
   /**
-   * Without those of unknown price.
+   * The expected cost, without proxies of unknown price.
    */
   estimate_cents: number;
   /**
-   * `unknown_price` counts the planned proxies whose price is not known.
+   * `unknown_price` counts the planned proxies whose price is unknown.
    */
   unknown_price?: number;
   /**
-   * The commands, as they are published.
+   * The commands, as published.
    */
   commands: unknown[];
   /**
-   * `planned` says of each of `commands` what it is expected to cost.
+   * `planned` has the expected cost of each of `commands`.
    */
   planned?: {
     /**
@@ -5061,57 +5061,57 @@ export interface SweepPlannedData {
      */
     command_id: string;
     /**
-     * How many proxies.
+     * The number of proxies.
      */
     proxy_count: number;
     /**
-     * Without those of unknown price.
+     * The expected cost, without proxies of unknown price.
      */
     estimate_cents: number;
     /**
-     * `unknown_price` counts, of `proxy_count`, those whose price is not known.
+     * `unknown_price` counts the proxies of the command whose price is unknown.
      */
     unknown_price?: number;
     /**
-     * What offers ask for those of unknown price, if a limit of money counts it.
+     * The list price of the proxies of unknown price, if it counts against a limit.
      */
     list_price_cents?: number;
   }[];
   /**
-   * `of` is the first slot of the sweep whose rest this slot takes.
+   * `of` is the first scheduled time of the run that this one continues.
    */
   of?: string;
   /**
-   * `left` is what the run continues with, in further slots.
+   * `left` describes the proxies with which the run continues in further plans.
    */
   left?: {
     /**
-     * How many proxies.
+     * The number of proxies.
      */
     proxy_count: number;
     /**
-     * `unpriced` counts, of `proxy_count`, those that wait for the first of their kind to tell its price.
+     * `unpriced` counts the proxies that wait for the first proxy of their kind to show the price.
      */
     unpriced?: number;
     /**
-     * `first_expires_at` is when the first of them that lives expires: until then the sweep has to have come to it.
+     * `first_expires_at` is when the first living one of these proxies expires; the run must reach it before then.
      */
     first_expires_at?: string;
   };
   /**
-   * `unusable` counts the proxies that no sweep renews: those of `due` whose id or expiry no command can say, and the entries of the listing that could not be read.
+   * `unusable` counts the proxies that no schedule can renew: due proxies whose id or expiry cannot be in a command, and unreadable entries of the listing.
    */
   unusable?: number;
   /**
-   * Of a sweep that a person asked for, as `reason` and `user`.
+   * The name of the person who asked for the run; `reason` and `user` belong to this person too.
    */
   by?: string;
   /**
-   * Why, for people; it may be reworded.
+   * The reason, for people; the text may change.
    */
   reason?: string;
   /**
-   * The NATS user that asked, if the server authenticated one.
+   * The NATS user that sent the request, if the server authenticated the user.
    */
   user?: string;
 }
@@ -5129,11 +5129,11 @@ export interface SweepPlanned extends CloudEvent {
      */
     ledger: {
       /**
-       * The row of the journal, from 1 without a gap; also the message's sequence in the stream.
+       * The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream.
        */
       seq: number;
       /**
-       * The hash of the row before it; 64 zeros in the first.
+       * The hash of the previous row; 64 zeros in the first row.
        */
       prev_hash: string;
       /**

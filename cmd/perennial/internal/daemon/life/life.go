@@ -56,16 +56,16 @@ var (
 
 // Arrows lists all transitions. Each pair of phase and outcome has at most one.
 var Arrows = []Arrow{
-	{[]Phase{Closed}, Done, Following, false, "NATS is reached, the streams are as required, the ledger is open"},
-	{[]Phase{Following}, Done, TakingOver, false, "this runner has the lease; with the embedded server at once, without one"},
+	{[]Phase{Closed}, Done, Following, false, "NATS is connected, the streams have the required settings, and the ledger is open"},
+	{[]Phase{Following}, Done, TakingOver, false, "this runner holds the lease; with the embedded server there is no lease to wait for"},
 	{[]Phase{TakingOver}, Done, Leading, false, "the ledger has every event of the stream"},
-	{serving, HandedOver, Following, false, "what is in progress is finished, and the lease given back"},
-	{serving, Outdated, Following, false, "the lease is given back, and not asked for before the program is newer"},
+	{serving, HandedOver, Following, false, "work in progress is finished, and the lease is returned"},
+	{serving, Outdated, Following, false, "the lease is returned, and not requested again before the program is upgraded"},
 	{serving, LeaseLost, Closed, true, "nothing more is sent or written"},
-	{started, Unusable, Closed, true, "on an external NATS the ledger is made again from the events"},
-	{started, Failed, Closed, true, "NATS, the streams, the disk or the provider; also another runner with a longer ledger"},
-	{started, Refused, Stopped, false, "an operator must act: nothing is sent from the wrong ledger"},
-	{started, Stop, Stopped, false, "what is in progress is finished, and the last events are published"},
+	{started, Unusable, Closed, true, "with an external NATS the ledger is rebuilt from the events"},
+	{started, Failed, Closed, true, "NATS, the streams, the disk or the provider failed, or another runner has a longer ledger"},
+	{started, Refused, Stopped, false, "an operator must act; nothing is sent from the wrong ledger"},
+	{started, Stop, Stopped, false, "work in progress is finished, and the last events are published"},
 }
 
 // After returns the transition from phase p after outcome o. If Arrows has no such pair, the

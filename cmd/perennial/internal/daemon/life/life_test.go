@@ -76,7 +76,7 @@ func TestEveryPhaseOfALifeIsInTheDocument(t *testing.T) {
 		for _, p := range a.From {
 			from = append(from, fmt.Sprintf("%#q", p))
 		}
-		waits := "at once"
+		waits := "immediately"
 		if a.Waits {
 			waits = "after 250 ms to 15 s"
 		}
