@@ -49,7 +49,7 @@ func (a operateCommands) nodes(ctx context.Context) ([]cluster.Node, error) {
 		return nodesOfRun(ctx, c.DataDir)
 	}
 	one := *a.app
-	if one.account == "" && len(c.Accounts) > 0 { // any account shows all runners
+	if one.account == "" && len(c.Accounts) > 0 { // any account is suitable, because each shows all runners
 		one.account = c.AccountNames()[0]
 	}
 	r, err := one.connect()
@@ -129,7 +129,7 @@ func (a operateCommands) printNodes(nodes []cluster.Node) error {
 // at returns the address of a runner's /readyz and web UI. A runner with an embedded NATS
 // server has only a port.
 func at(n cluster.Node) string {
-	if n.HTTPPort == 0 { // an earlier version, or a CLI command that borrows an account
+	if n.HTTPPort == 0 { // a runner of an earlier version, or a CLI command that borrows an account
 		return n.Address
 	}
 	return net.JoinHostPort(n.Address, strconv.Itoa(n.HTTPPort))

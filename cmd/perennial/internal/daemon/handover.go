@@ -1,5 +1,5 @@
-// How a runner hands an account over to the runner that should lead it. It drains one account
-// at a time, as at a stop of the process.
+// Handover of an account to the runner that should lead it. A runner drains one account at a
+// time, as it does when the process stops.
 
 package daemon
 
@@ -23,7 +23,7 @@ type holding struct {
 	giveUp func() // drains the account and releases the lease
 }
 
-// errHandedOver ends the work on an account in the same way as a stop of the runner.
+// errHandedOver ends the work on an account as a stop of the runner does.
 var errHandedOver = fmt.Errorf("the account is handed over: %w", context.Canceled)
 
 func (a *account) setHolding(x holding) {
