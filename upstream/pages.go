@@ -70,7 +70,7 @@ func decodePage[T any](keys *byPath[listKey], o *object, e *Envelope, list list,
 }
 
 const (
-	maxRestarts    = 3  // in one iteration; each restart begins at the first page
+	maxRestarts    = 3  // in one iteration of a list; each restart begins at the first page
 	maxBarrenPages = 16 // consecutive pages without a new id
 )
 

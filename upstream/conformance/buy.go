@@ -52,7 +52,7 @@ type offer struct {
 	cents, base   int64
 	days          []int64
 	country, cidr string
-	second        *offer // another offer for a second order line; nil if there is none
+	second        *offer // another offer for a second order line; nil if no other offer exists
 }
 
 func (o offer) estimate(p purchase) int64 {
@@ -65,7 +65,7 @@ func (o offer) estimate(p purchase) int64 {
 }
 
 // chosenOffer returns the offer that the run buys, with a price for every purchase in the
-// tables. The text says why there is none.
+// tables. The text says why no offer is suitable.
 func (s *session) chosenOffer() (offer, string) {
 	return try(s, "chosen offer", func() (offer, string) {
 		r := s.get("/api/v1/offers", pair{"quantity", "2"}, pair{"duration_days", "30"})
@@ -107,8 +107,8 @@ func (s *session) withHighestPrice(o offer) offer {
 	return o
 }
 
-// countChecks returns the number of additional checks that the offer allows: an order for
-// another duration, and an order with CIDRs if the field's name is configured.
+// countChecks returns the number of additional checks that the offer allows. Such checks are
+// an order for another duration, and an order with CIDRs if the field's name is configured.
 func (o offer) countChecks(cidrField string) (n int) {
 	for _, p := range purchases {
 		if p.days != 30 && slices.Contains(o.days, p.days) {

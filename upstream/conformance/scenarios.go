@@ -111,8 +111,8 @@ func scenarioChecks() []Check {
 	return append(append(out, rejectedChecks()...), scenarioHeaderChecks()...)
 }
 
-// someProgress requires a partial delivery. The verdict is NotShown if no read showed one,
-// because the server decides how long it lasts.
+// someProgress requires a partial delivery. The verdict is NotShown if no read showed a
+// partial delivery, because the server decides how long it lasts.
 func someProgress(_ *session, b *bought) finding {
 	for i, r := range b.reads {
 		if d := deliveryOf(r.data()); d.delivered > 0 && d.delivered < d.expected {

@@ -48,7 +48,7 @@ func bodyHash(path string, body []byte) []byte {
 }
 
 // known returns the reply to a request whose key has a record. It returns false if the key has
-// none. The caller holds the lock.
+// no record. The caller holds the lock.
 func (s *writes) known(r *request, key string, hash []byte) (reply, bool) {
 	rec := r.key.space.records[key]
 	if rec == nil {

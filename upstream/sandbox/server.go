@@ -36,7 +36,7 @@ type Options struct {
 	Clock            func() time.Time // default: the system's clock; POST /clock adds an offset
 	Log              *logrus.Logger   // default: no log
 
-	MaxConnections     int     // limit per environment; a further connection replaces the longest idle one; default: 4096
+	MaxConnections     int     // limit per environment; a further connection replaces the connection with the longest idle time; default: 4096
 	RequestsPerSecond  float64 // rate limit of each key (extension); default: no limit; POST /rate changes it
 	RefuseScriptAgents bool    // refuse the default User-Agents of scripts (extension); POST /policy changes it
 

@@ -32,7 +32,7 @@ import (
 	"perennial/upstream"
 )
 
-// Options select what to measure. docs/cli.md describes the flags with the same names.
+// Options select what to measure. docs/cli.md describes the flags with these names.
 type Options struct {
 	Kind        string // renew or order
 	Commands    int
@@ -49,8 +49,8 @@ type Options struct {
 	Queue *queue.Queue
 
 	Log    *logrus.Logger
-	Stderr io.Writer                                              // receives the standard error of the started processes
-	Write  func(path string, write func(w io.Writer) error) error // writes a profile to a file
+	Stderr io.Writer                                              // receives the error output of the started processes
+	Write  func(path string, write func(w io.Writer) error) error // function that writes a profile to a file
 }
 
 const (
@@ -102,7 +102,7 @@ type bench struct {
 
 	dir     string
 	base    string             // the sandbox's address
-	clients []*upstream.Client // one for each account: they list proxies and read wallets
+	clients []*upstream.Client // clients that list proxies and read wallets, one for each account
 	done    int                // number of finished parts
 	out     Result
 }
@@ -126,7 +126,7 @@ func Run(ctx context.Context, o Options) (out Result, err error) {
 		if err != nil {
 			return out, err
 		}
-		defer func() { // also after an interrupt
+		defer func() { // closed even after an interrupt
 			limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeWithin)
 			defer cancel()
 			err = errors.Join(err, alone.End(limited))
@@ -198,7 +198,7 @@ func because(ctx context.Context, err error) error {
 	return fmt.Errorf("%w (%w)", cause, err)
 }
 
-// direct sends the runner's requests with the frozen client, with the same concurrency.
+// direct sends the runner's requests with the frozen client and the runner's concurrency.
 func (b *bench) direct(ctx context.Context) error {
 	var clients []*reference.Client
 	defer func() { closeAll(clients) }()

@@ -33,8 +33,7 @@ const (
 	fillPast = 365 * 24 * time.Hour
 )
 
-// fill writes finished renewals in the same way as the runner does, with all projections and
-// the hash chain.
+// fill writes finished renewals as the runner does, with all projections and the hash chain.
 func (h History) fill(ctx context.Context) (err error) {
 	renewals := (h.Rows + fillRows - 1) / fillRows
 	var done atomic.Int64

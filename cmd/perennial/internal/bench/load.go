@@ -19,9 +19,9 @@ import (
 	"perennial/queue/publish"
 )
 
-// LoadTask publishes commands in a closed loop: a new command is published when an earlier one
-// finishes. It measures the time from each command's publication to its last event. Commands go
-// to the accounts in turn.
+// LoadTask publishes commands in a closed loop: a new command is published when an earlier
+// command finishes. It measures the time from each command's publication to its last event.
+// Commands go to the accounts in turn.
 type LoadTask struct {
 	Target   config.NATS
 	Accounts []string
@@ -41,13 +41,13 @@ type LoadTask struct {
 	follow   errgroup.Group
 }
 
-// accountLoad is the commands of one account, numbered from 0.
+// accountLoad is the load for one account. Its commands are numbered from 0.
 type accountLoad struct {
 	*LoadTask
 
 	account   int
 	room      chan struct{}   // has one element for each unfinished command
-	sent      []atomic.Int64  // by command: time of publication, in nanoseconds after begin
+	sent      []atomic.Int64  // the time of publication of each command, in nanoseconds after begin
 	latencies []time.Duration // by command
 }
 
@@ -149,7 +149,8 @@ func (t *LoadTask) publish() error {
 	return group.Wait()
 }
 
-// publish publishes the commands from first up to end, once the limit permits all of them.
+// publish publishes the commands from first up to end. It waits until the limit permits all of
+// them.
 func (l *accountLoad) publish(ctx context.Context, first, end int) error {
 	var batch []publish.Outgoing
 	for n := first; n < end; n++ {
@@ -193,7 +194,8 @@ func (l *accountLoad) follow(live iter.Seq2[events.Event, error]) error {
 		default:
 			continue
 		}
-		// Do not decode the whole event: the measurement shares the cores with the runner.
+		// Do not decode the complete event, because the measurement and the runner share the
+		// processor.
 		_, rest, _ := bytes.Cut(e.Data, []byte(`"command_id":"`))
 		id, _, _ := bytes.Cut(rest, []byte(`"`))
 		n, err := strconv.Atoi(string(id))

@@ -41,9 +41,10 @@ type helper struct {
 	load  *LoadTask
 }
 
-// Serve carries out calls of a benchmark that arrive on standard input. They are not arguments,
-// because addresses may contain a password and every user can read arguments. Serve returns at
-// the end of its input, so the process ends even if the benchmark is killed.
+// Serve carries out calls of a benchmark that arrive on standard input. The calls are not
+// program arguments, because every user can read arguments and an address may contain a
+// password. Serve returns at the end of its input, so the process ends even if the benchmark
+// is killed.
 func Serve(ctx context.Context, stdin io.Reader, stdout io.Writer, log *logrus.Logger) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -196,7 +197,7 @@ func (b *bench) provider() SandboxTask {
 	b.configure(&runner)
 	t := SandboxTask{Charges: filepath.Join(b.dir, "charges.jsonl")}
 	asked := map[bool]int{true: 1}
-	each := (2 + asked[b.Drain] + asked[b.NATS != nil]) * b.share(0) // direct, the runner, and each further part
+	each := (2 + asked[b.Drain] + asked[b.NATS != nil]) * b.share(0) // the direct part, the runner, and each further part
 	for i, name := range runner.accounts {
 		id, wallet := "acc_bench"+ordinal(i), int64(each)*cents
 		t.Fixture.Accounts = append(t.Fixture.Accounts, sandbox.FixtureAccount{
@@ -208,7 +209,7 @@ func (b *bench) provider() SandboxTask {
 		})
 		if b.Rows > 0 {
 			t.Histories = append(t.Histories, History{
-				Path: runner.config.LedgerPath(name), Rows: b.Rows, AppID: appID(i), WalletCents: wallet - int64(b.share(i))*cents, // direct has then already paid its share
+				Path: runner.config.LedgerPath(name), Rows: b.Rows, AppID: appID(i), WalletCents: wallet - int64(b.share(i))*cents, // the direct part has paid its share when the runner starts
 				Binding: fact.Binding{AccountID: id, Environment: "sandbox", Currency: "USD", Epoch: "bench"},
 			})
 		}

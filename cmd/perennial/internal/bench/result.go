@@ -40,15 +40,15 @@ type Result struct {
 	Accounts         int     `json:"accounts"`
 	Cores            int     `json:"cores"`
 	DirectPerSecond  float64 `json:"direct_per_second"`
-	Ratio            float64 `json:"ratio"` // the runner's rate divided by that of direct
+	Ratio            float64 `json:"ratio"` // the runner's rate divided by the rate of direct
 	DirectCPUMicros  float64 `json:"direct_cpu_us_per_command"`
-	Carried                  // BooksAgree covers every part on the embedded server
+	Carried                  // BooksAgree is true if the books agree after every part on the embedded server
 	PeakMemoryBytes  int64   `json:"peak_memory_bytes"`
 	WalletCents      int64   `json:"wallet_cents"`
 	SandboxProcesses int     `json:"sandbox_processes"`
 
-	Drained *Drained `json:"drained,omitempty"` // with --drain
-	Outer   *Outer   `json:"outer,omitempty"`   // with --nats
+	Drained *Drained `json:"drained,omitempty"` // nil without --drain
+	Outer   *Outer   `json:"outer,omitempty"`   // nil without --nats
 }
 
 // Drained measures a full queue, from the first command taken to the last event.

@@ -126,8 +126,8 @@ func (b *bench) work(ctx context.Context, p part, got *Carried) error {
 	})
 }
 
-// workload measures up to the last event. It starts at the first publication or, for a full
-// queue, when the runner takes its first command.
+// workload measures the time to the last event. The time begins at the first publication. For
+// a full queue, it begins when the runner takes its first command.
 func (b *bench) workload(ctx context.Context, p part, h *daemon.Host, run func(), got *Carried) error {
 	if p.taken == nil {
 		run()
@@ -168,7 +168,7 @@ func (b *bench) workload(ctx context.Context, p part, h *daemon.Host, run func()
 		}
 		end := usedNow()
 		if p.taken != nil {
-			begin = <-p.taken // already received, because the command was taken before the last event
+			begin = <-p.taken // received already, because the runner took the command before the last event
 		}
 		got.took, got.Used = end.at.Sub(begin.at), end.since(begin, b.Commands)
 		return nil
@@ -320,7 +320,7 @@ func (b *bench) measureOuter(ctx context.Context) error {
 	mean := func(d time.Duration, n int64) float64 { return float64(d.Microseconds()) / 1000 / float64(max(n, 1)) }
 	b.out.Outer = &Outer{
 		Servers: b.Queue.Servers(), Replicas: p.replicas, Carried: got, EventsBytes: int64(state.Bytes), Rows: got.rows,
-		Groups: c.groups, RowsPerGroup: float64(got.rows) / float64(max(c.groups, 1)), // includes the few batches of the runner's start
+		Groups: c.groups, RowsPerGroup: float64(got.rows) / float64(max(c.groups, 1)), // includes a few batches from the start of the runner
 		PublishMillis: mean(c.publishing, c.groups), PublishShare: min(1, c.publishing.Seconds()/got.took.Seconds()),
 		BetweenMillis: mean(c.between, c.groups-1), ProviderMillis: mean(c.provider, c.requests),
 	}

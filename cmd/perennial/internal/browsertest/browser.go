@@ -69,7 +69,7 @@ func isReplaced(err error) bool {
 }
 
 // Fill sets the value of a field. It waits until the field exists. One script finds and fills
-// the field, so a reload of the page cannot come between the two.
+// the field, so the page cannot reload between the two steps.
 func Fill(selector, value string) Action {
 	return Holds(fmt.Sprintf("((field) => field !== null && ((field.value = %q), true))(document.querySelector(%q))", value, selector))
 }

@@ -22,11 +22,11 @@ import (
 type Moved struct {
 	Account string `json:"account"`
 	From    string `json:"from"` // the previous runner, or ""
-	Node    string `json:"node"` // the current runner
+	Node    string `json:"node"` // the runner that leads the account now
 	Pinned  bool   `json:"pinned"`
 }
 
-// move holds the flags of `accounts move`.
+// move contains the flags of `accounts move`.
 type move struct {
 	account, to string
 	anywhere    bool
@@ -129,8 +129,8 @@ func activeNode(nodes []cluster.Node, account string) string {
 // moveLook is the interval between checks for the account's leader.
 const moveLook = 250 * time.Millisecond
 
-// awaitActive waits until the chosen runner leads the account. If that takes longer than
-// --timeout, it returns an error, and the pin remains.
+// awaitActive waits until the chosen runner leads the account. If this takes longer than
+// --timeout, awaitActive returns an error, and the pin remains.
 func awaitActive(ctx context.Context, r *remote, m move) error {
 	limited, cancel := context.WithTimeout(ctx, m.timeout)
 	defer cancel()

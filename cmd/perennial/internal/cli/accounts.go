@@ -57,7 +57,7 @@ func (a *app) eachAccount(ctx context.Context, do func(one *app, account string)
 	return failedAccounts(ctx, failed, len(names), first)
 }
 
-// nameFailed prints to stderr why the output lacks an account.
+// nameFailed prints the name of an account and its error to stderr.
 func (a *app) nameFailed(ctx context.Context, account string, err error) error {
 	text := strings.TrimPrefix(errorText(err), "perennial: ")
 	if a.output == "json" {
@@ -68,8 +68,7 @@ func (a *app) nameFailed(ctx context.Context, account string, err error) error {
 }
 
 // failedAccounts returns the error of a command over several accounts. If all accounts failed,
-// it has the exit code of the first failure. Otherwise it has the exit code for a partial
-// failure.
+// the exit code is that of the first failure. Otherwise the exit code means a partial failure.
 func failedAccounts(ctx context.Context, failed, all int, first error) error {
 	switch failed {
 	case 0:
@@ -81,8 +80,8 @@ func failedAccounts(ctx context.Context, failed, all int, first error) error {
 }
 
 // listing prints records of one or several accounts. With JSON output, each record is printed
-// on its own line as soon as it is added. A table is printed at the end. If there are several
-// accounts, a field or the first column contains the account.
+// on its own line immediately. A table is printed at the end. If there are several accounts, a
+// field or the first column contains the account.
 type listing struct {
 	app     *app
 	heading []string
@@ -127,8 +126,8 @@ func printOfAccount(a *app, account string, record any) error {
 	return err
 }
 
-// end prints the table and returns err. If err is not nil and there are no rows, it prints
-// nothing.
+// end prints the table and returns err. It prints nothing if err is not nil and the table has
+// no rows.
 func (l *listing) end(err error) error {
 	if l.app.output == "json" || err != nil && len(l.rows) == 0 {
 		return err

@@ -23,7 +23,7 @@ func (a developCommands) benchCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Log = a.logger()
-			if cmd.Flags().Changed("nats") { // PERENNIAL_NATS alone does not count: it selects a server for commands, not a server to load
+			if cmd.Flags().Changed("nats") { // not PERENNIAL_NATS, which selects a server for commands and not a server for a benchmark
 				o.NATS = &config.NATS{URL: a.natsURL}
 			}
 			if err := o.Check(); err != nil {

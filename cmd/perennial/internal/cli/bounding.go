@@ -1,4 +1,4 @@
-// The part of `ledger archive` that stores a snapshot of the ledger and removes archived events
+// The steps of `ledger archive` that store a snapshot of the ledger and remove archived events
 // from the stream.
 
 package cli
@@ -27,8 +27,8 @@ import (
 )
 
 // bounding removes the events of archived rows from an account's stream, after the rows were
-// archived. It works in steps: it stores a snapshot of the rows' effect beside the stream and
-// reads the snapshot back, appends and publishes a fact about the removal, and removes the
+// archived. First it stores a snapshot of the rows' effect next to the stream and reads the
+// snapshot back. Then it appends and publishes a fact about the removal, and removes the
 // events. After a crash, a repeated run completes the remaining steps. A crash may leave the
 // stream closed, and the next start of `run` opens it.
 type bounding struct {
@@ -40,15 +40,15 @@ type bounding struct {
 	log      *logrus.Logger
 }
 
-// boundedEvents is the result for the events stream.
+// boundedEvents is the result of removing events from the events stream.
 type boundedEvents struct {
 	FirstSeq    uint64 `json:"first_seq"`
 	WasFirstSeq uint64 `json:"was_first_seq"`
 	LastSeq     uint64 `json:"last_seq"`
-	// HeldBy is the durable consumer or webhook that keeps events from being removed: the one
-	// that has read the fewest.
+	// HeldBy is the durable consumer or webhook that has read the fewest events. Its unread
+	// events cannot be removed.
 	HeldBy      string   `json:"held_by,omitempty"`
-	Lost        []string `json:"lost,omitempty"` // consumers that had not read all of the removed events
+	Lost        []string `json:"lost,omitempty"` // the consumers that had not read all removed events
 	Bucket      string   `json:"bucket,omitempty"`
 	Object      string   `json:"object,omitempty"`
 	BytesBefore uint64   `json:"bytes_before"`
@@ -61,7 +61,7 @@ type boundedEvents struct {
 // run removes the events before the journal's first row from the stream. No other process may
 // have the ledger open.
 func (b bounding) run(ctx context.Context, path string) (out *boundedEvents, err error) {
-	if err := events.Of(b.history.queue.JetStream(), b.account).Open(ctx); err != nil { // a killed archive may have left the stream closed
+	if err := events.Of(b.history.queue.JetStream(), b.account).Open(ctx); err != nil { // the stream may still be closed, because an earlier archive was killed
 		return nil, err
 	}
 	alone := b.history.writes(path)
@@ -154,8 +154,8 @@ func (b bounding) bound(ctx context.Context, l *ledger.Ledger, s ledger.Snapshot
 	return objects.SnapshotsOf(b.history.queue.JetStream(), b.account).RemoveBut(ctx, object)
 }
 
-// store stores the snapshot beside the stream, unless an earlier run has done so, and reads it
-// back.
+// store stores the snapshot next to the stream, unless an earlier run has stored it. It then
+// reads the snapshot back.
 func (b bounding) store(ctx context.Context, l *ledger.Ledger, s ledger.Snapshot, object objects.Snapshot) error {
 	q := b.history.queue
 	stored, err := objects.SnapshotsOf(q.JetStream(), b.account).List(ctx)
@@ -187,7 +187,7 @@ func (b bounding) check(ctx context.Context, s ledger.Snapshot, object objects.S
 	return ledger.CheckSnapshot(content, s)
 }
 
-// appendFact appends the fact about the removal, unless an earlier run has done so.
+// appendFact appends the fact about the removal, unless an earlier run has appended it.
 func (b bounding) appendFact(ctx context.Context, l *ledger.Ledger, s ledger.Snapshot, first uint64, out *boundedEvents) error {
 	said, err := l.EventsBegin(ctx)
 	if err != nil || said >= int64(first) || first <= out.WasFirstSeq {

@@ -28,7 +28,7 @@ import (
 	"perennial/upstream"
 )
 
-// commandFlags holds the flags that order and renew share.
+// commandFlags are the flags that order and renew share.
 type commandFlags struct {
 	id       string
 	days     int64
@@ -39,7 +39,7 @@ type commandFlags struct {
 	wait     bool
 	timeout  time.Duration
 	dryRun   bool
-	given    bool // --id was given
+	given    bool // whether --id was given
 }
 
 func (f *commandFlags) add(c *cobra.Command) {
@@ -76,7 +76,7 @@ func (v ceilingFlag) String() string { return "" }
 
 func (v ceilingFlag) Type() string { return "amount" }
 
-// body returns the fields that all kinds of commands share.
+// body returns the fields that commands of every kind have.
 func (f *commandFlags) body() (map[string]any, error) {
 	if f.timeout > 0 && !f.wait {
 		return nil, usage("--timeout needs --wait")
@@ -141,7 +141,7 @@ func (a sendCommands) orderCommand() *cobra.Command {
 }
 
 // orderItems parses OFFER=QUANTITY, or OFFER=QUANTITY@CIDR+CIDR for chosen address ranges. It
-// does not refuse repeated offers, because parsing the command does.
+// accepts repeated offers, because the parser of the command refuses them.
 func orderItems(items []string) ([]command.Item, error) {
 	lines := make([]command.Item, 0, len(items))
 	for _, item := range items {
@@ -268,9 +268,9 @@ func contentHash(kind queue.Kind, data []byte) (string, error) {
 // result.
 const knownWithin = 2 * time.Second
 
-// stateBefore returns the state of this command, with this content, before it is published. It
-// returns "" if the command is new or no runner answers. A refusal of other content under the
-// same id does not count.
+// stateBefore returns the state of the command with this id and content before its
+// publication. It returns "" if the command is new or no runner answers. It ignores a refusal
+// of other content under the id.
 func stateBefore(ctx context.Context, r *remote, q verbs.StatesRequest) string {
 	soon, cancel := context.WithTimeout(ctx, knownWithin)
 	defer cancel()
@@ -299,7 +299,7 @@ func (a sendCommands) printPublished(ctx context.Context, id, before string) err
 		_, err := fmt.Fprintf(a.stdout, text, id, before)
 		return err
 	}
-	if c, _, err := a.configured(); err == nil && !a.externalNATS(c) { // with an external NATS, a producer may lack permission to ask for pauses
+	if c, _, err := a.configured(); err == nil && !a.externalNATS(c) { // on an external NATS, the user may lack permission to ask for pauses
 		a.notePauses(ctx, "")
 	}
 	_, err := fmt.Fprintf(a.stdout, "published as %s; follow it with `perennial status %s`\n", id, id)
@@ -340,8 +340,8 @@ func (a sendCommands) sayState(ctx context.Context, r *remote, id, state, last s
 	return state
 }
 
-// notTakenIn is the number of polls after which a command missing from the ledger causes a
-// message about the account.
+// notTakenIn is a number of polls. If the ledger still lacks the command after these polls, a
+// message about the account appears.
 const notTakenIn = 20
 
 // sayNotReady prints why the account does not accept commands.
@@ -411,18 +411,18 @@ func (a sendCommands) followed(status inspect.CommandStatus) error {
 	return nil
 }
 
-// absence tolerates that no runner answers while a command is followed. A restarting runner
-// will continue the command.
+// absence allows for a time without a runner while a CLI command follows a command. The reason
+// may be a restart, after which the runner continues the command.
 type absence struct{ answered time.Time }
 
-// newAbsence returns an absence that tolerates a missing runner from the start, because a
+// newAbsence returns an absence that allows for a missing runner from the start, because a
 // failover may be in progress.
 func newAbsence() absence { return absence{answered: time.Now().Add(takeOverTimeout - restartTimeout)} }
 
 // takeOverTimeout is how long an account may have no runner during a failover.
 const takeOverTimeout = 15 * time.Second
 
-// restartTimeout is how long a follower tolerates that no runner answers.
+// restartTimeout is the longest time without a runner while a command is followed.
 const restartTimeout = time.Minute
 
 // after records the result of a request. It returns the error with which to stop, or nil to
@@ -438,8 +438,8 @@ func (a *absence) after(err error) error {
 	return err
 }
 
-// persist retries publishing while no runner takes commands, for as long as a failover may
-// take.
+// persist retries publishing while no runner takes commands. It gives up after the duration of
+// a failover.
 func persist(ctx context.Context, publish func() error) error {
 	for away := newAbsence(); ; {
 		err := publish()
@@ -449,7 +449,7 @@ func persist(ctx context.Context, publish func() error) error {
 	}
 }
 
-// settledState reports whether a command's state changes no further without an operator.
+// settledState reports whether a command's state remains unless an operator acts.
 func settledState(state string) bool {
 	s := fact.State(state)
 	return s != "" && (s.Ended() || s == fact.StateReview || s == fact.StateHeld || state == inspect.StateConflict)

@@ -30,8 +30,8 @@ const completeAmong = 2000
 // completions returns values that may begin with a prefix. The caller filters them.
 type completions func(ctx context.Context, prefix string) []string
 
-// addCompletions adds completion to arguments and flags. Other arguments and flags complete to
-// file names.
+// addCompletions adds completion to arguments and flags. The shell completes all other
+// arguments and flags with file names.
 func (a completionCommands) addCompletions(root *cobra.Command) {
 	_ = root.RegisterFlagCompletionFunc("output", valuesOf("table", "json"))
 	_ = root.RegisterFlagCompletionFunc("account", complete(func(context.Context, string) []string { return a.readable().AccountNames() }))
@@ -96,7 +96,7 @@ func complete(values completions) cobra.CompletionFunc {
 	}
 }
 
-// first completes only the first argument.
+// first returns a completion for the first argument only.
 func first(f cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(c *cobra.Command, given []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(given) > 0 {
@@ -124,7 +124,7 @@ func (a completionCommands) scheduleNames(context.Context, string) (names []stri
 	return names
 }
 
-// readable returns the configuration, or an empty one if it cannot be read.
+// readable returns the configuration, or an empty configuration if the file cannot be read.
 func (a completionCommands) readable() *config.Config {
 	c, err := config.Load(a.configFile)
 	if err != nil {

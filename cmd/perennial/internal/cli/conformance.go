@@ -19,7 +19,7 @@ import (
 
 const conformanceVariable = "PERENNIAL_CONFORMANCE_SECRET"
 
-// conformanceFlags holds the command's own flags.
+// conformanceFlags are the command's own flags.
 type conformanceFlags struct {
 	cfg        conformance.Config
 	secretFile string

@@ -48,7 +48,7 @@ func (a *app) connect() (*remote, error) {
 		return nil, err
 	}
 	if a.natsURL != "" {
-		target.URL, target.User, target.Password, target.Context = a.natsURL, "", "", "" // these belong to the configured address
+		target.URL, target.User, target.Password, target.Context = a.natsURL, "", "", "" // the user and password belong to the configured address
 	} else if target.URL == "" && target.Context == "" {
 		if target.URL, err = natsOfRun(c.DataDir); err != nil {
 			return nil, err
@@ -123,9 +123,9 @@ func readRunFile(dataDir string) (line daemon.RunAddresses, err error) {
 // answerTimeout limits the check that a program still responds at its address.
 const answerTimeout = 5 * time.Second
 
-// answers returns nil if the program at the HTTP address wrote these addresses. Otherwise it
-// returns the reason. If it returns nil, the other addresses are valid too, because one process
-// wrote all of them.
+// answers returns nil if the program at the HTTP address wrote these addresses, and otherwise
+// an error. If it returns nil, the other addresses are valid too, because one process wrote
+// all addresses.
 func answers(line daemon.RunAddresses) error {
 	ctx, cancel := context.WithTimeout(context.Background(), answerTimeout)
 	defer cancel()
@@ -133,7 +133,7 @@ func answers(line daemon.RunAddresses) error {
 	if err != nil {
 		return err
 	}
-	direct := &http.Transport{DisableKeepAlives: true} // ignores proxies that the environment configures
+	direct := &http.Transport{DisableKeepAlives: true} // without a proxy from the environment
 	response, err := direct.RoundTrip(request)
 	if err != nil {
 		return err
@@ -188,7 +188,7 @@ func askOnce[Q, A any](ctx context.Context, a *app, v verbs.Verb[Q, A], question
 }
 
 // askRunning is like askOnce, for callers that can work without a runner. answered is false if
-// no runner answers. err is set if NATS cannot be reached.
+// no runner answers. err is not nil if NATS cannot be reached.
 func askRunning[Q, A any](ctx context.Context, a *app, v verbs.Verb[Q, A], question Q) (out A, answered bool, err error) {
 	r, err := a.connect()
 	if err != nil {

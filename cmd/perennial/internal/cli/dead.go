@@ -198,7 +198,7 @@ type letterFilter struct {
 	code       string
 }
 
-// check parses --before and refuses an empty or contradictory selection.
+// check parses --before. It returns an error if the selection is empty or contradictory.
 func (w *letterFilter) check(args []string) (err error) {
 	some := w.beforeText != "" || w.code != ""
 	chosen := 0
@@ -245,7 +245,7 @@ func (a operateCommands) dropLetters(ctx context.Context, which letterFilter, q 
 	return a.printChange(done, "dropped "+english.Plural(done.Changed, "dead letter", ""), nil)
 }
 
-// printLetter prints what was done to a dead letter.
+// printLetter prints the result of a change of a dead letter.
 func (a operateCommands) printLetter(done string, l letters.Letter, err error) error {
 	if err != nil || a.output == "json" {
 		return a.printChange(verbs.Changed{Changed: 1}, done, err)
@@ -261,7 +261,7 @@ func askIfRunning(ctx context.Context, r *remote, v verbs.Verb[verbs.DeadRequest
 	return !errors.Is(err, service.ErrNoRunner), err
 }
 
-// dropLetter drops a letter, through the account's runner if one answers.
+// dropLetter drops a letter. It asks the account's runner, if a runner answers.
 func dropLetter(ctx context.Context, r *remote, q verbs.DeadRequest) error {
 	if answered, err := askIfRunning(ctx, r, verbs.DeadDrop, q); answered {
 		return err

@@ -201,13 +201,13 @@ func (d *demo) publish(ctx context.Context, q *queue.Queue, s demoStep) error {
 		}
 	}
 	if s.fault != "" {
-		// Wait until the fault has happened, because it must affect only this command.
+		// Wait until the fault has happened, so that it affects no other command.
 		return d.events.wait(ctx, "operation.waiting", s.id)
 	}
 	return nil
 }
 
-// setFault makes the sandbox fail the next matching request.
+// setFault sets a fault in the sandbox for the next matching request.
 func (d *demo) setFault(ctx context.Context, fault, path string) error {
 	body, err := json.Marshal(map[string]any{"environment": "sandbox", "method": "POST", "path": path, "times": 1, "fault": fault})
 	if err != nil {

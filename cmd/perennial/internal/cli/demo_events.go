@@ -45,8 +45,8 @@ func (d *demo) printEvents(ctx context.Context) error {
 	return nil
 }
 
-// wrapped breaks lines longer than width between words. It never breaks an amount, because the
-// parts could be read as a different amount.
+// wrapped breaks lines longer than width between words. It never breaks an amount, because a
+// part of an amount looks like another amount.
 func wrapped(text string, width int, breaks string) string {
 	const together = "\u00a0" // non-breaking space between an amount and its currency
 	out, length := "", 0

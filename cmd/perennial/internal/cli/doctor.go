@@ -33,11 +33,11 @@ import (
 
 // DoctorFinding is the result of one check of `perennial doctor`, as its JSON output has it.
 type DoctorFinding struct {
-	Account string `json:"account,omitempty"` // set if several accounts are checked
+	Account string `json:"account,omitempty"` // empty unless several accounts are checked
 	Check   string `json:"check"`
 	OK      bool   `json:"ok"`
 	Seen    string `json:"seen"`
-	Warning bool   `json:"warning,omitempty"` // the checked part works, but needs attention
+	Warning bool   `json:"warning,omitempty"` // a warning: the checked part works, but needs attention
 	Do      string `json:"do,omitempty"`      // advice for a failure or a warning
 }
 
@@ -96,7 +96,7 @@ func (d *doctor) ok(check, seen string, args ...any) {
 }
 
 func (d *doctor) bad(check string, seen any, do string) {
-	text, _, _ := strings.Cut(fmt.Sprint(seen), "\n") // the rest is advice, which do replaces
+	text, _, _ := strings.Cut(fmt.Sprint(seen), "\n") // the rest of the text is advice, and do replaces it
 	d.found(DoctorFinding{Check: check, Seen: text, Do: do})
 }
 
@@ -104,10 +104,10 @@ func (d *doctor) warn(check, seen, do string) {
 	d.found(DoctorFinding{Check: check, OK: true, Warning: true, Seen: seen, Do: do})
 }
 
-// listens checks that a stopped program could listen on an address. If the address is free and
-// seen is "", it reports nothing.
+// listens checks that a stopped program could listen on an address. It reports nothing if the
+// address is free and seen is "".
 func (d *doctor) listens(check, seen, key, address string) {
-	listener, err := net.Listen("tcp", address) //nolint:noctx // it is closed at once
+	listener, err := net.Listen("tcp", address) //nolint:noctx // closed again immediately
 	if err == nil {
 		err = listener.Close()
 	}
@@ -119,8 +119,8 @@ func (d *doctor) listens(check, seen, key, address string) {
 	}
 }
 
-// provider checks the provider and the key. It sends only GETs, so it does not find out whether
-// the key may write.
+// provider checks the provider and the key. It sends only GET requests, so it cannot find out
+// whether the key may write.
 func (d *doctor) provider(ctx context.Context) {
 	client, err := d.app.provider()
 	if d.config.Embedded && err != nil {
@@ -295,7 +295,7 @@ func (d *doctor) jetstream(ctx context.Context, q *queue.Queue, external bool) b
 	if external {
 		d.ok("ingest", "no client can see it: max_buffered_msgs: %d in the server's jetstream block has one producer that does not wait for acknowledgements refused, before the others wait for it", embedded.MaxBufferedMessages)
 	}
-	// A cluster that elects its leader may respond as if it had no JetStream.
+	// During the election of its leader, a cluster may respond as if it had no JetStream.
 	if absent, ok := errors.AsType[*queue.AbsentError](queue.CheckPresent(ctx, q.JetStream())); ok && !q.JetStream().Clustered() {
 		d.bad("jetstream", absent.Seen, absent.Do)
 		return false
@@ -306,8 +306,8 @@ func (d *doctor) jetstream(ctx context.Context, q *queue.Queue, external bool) b
 // electionWait is how long the doctor waits for a NATS cluster to elect its leader.
 const electionWait = 8 * time.Second
 
-// elected waits until JetStream responds. A starting cluster does not respond before it has
-// elected its leader.
+// elected waits until JetStream responds. A new cluster first elects its leader and does not
+// respond until then.
 func (d *doctor) elected(ctx context.Context, q *queue.Queue) bool {
 	limited, cancel := context.WithTimeout(ctx, electionWait)
 	defer cancel()
@@ -335,7 +335,7 @@ func (d *doctor) runners(ctx context.Context, q *queue.Queue) {
 		d.bad("runners", err, "see that most of the NATS servers run, and call this again")
 		return
 	}
-	for i, n := range all { // compare only this account
+	for i, n := range all { // the other accounts are compared in their own checks
 		all[i].Accounts = slices.DeleteFunc(n.Accounts, func(x cluster.NodeAccount) bool { return x.Account != d.account })
 	}
 	all = slices.DeleteFunc(all, func(n cluster.Node) bool { return len(n.Accounts) == 0 })
@@ -392,8 +392,8 @@ func (d *doctor) report() error {
 	return nil
 }
 
-// webhooks reads each webhook's secret, because `run` does not start without it. It sends
-// nothing.
+// webhooks reads each webhook's secret, because `run` does not start without the secret. It
+// sends nothing.
 func (d *doctor) webhooks() {
 	for _, w := range d.config.WebhooksOf(d.account) {
 		check := "webhook " + w.Name

@@ -72,7 +72,7 @@ func (d *doctor) ledgerFile(ctx context.Context) {
 }
 
 // published reports rows that the ledger knows to be published and that the events stream
-// lacks. Otherwise a lost or recreated stream would look like a first start.
+// lacks. Without this check, a lost or recreated stream would look like a first start.
 func (d *doctor) published(ctx context.Context, l *ledger.Ledger) {
 	noted, err := l.Published(ctx)
 	if err != nil {
@@ -80,7 +80,7 @@ func (d *doctor) published(ctx context.Context, l *ledger.Ledger) {
 		return
 	}
 	last, err := d.lastEvent(ctx)
-	if err != nil { // the nats check reports this
+	if err != nil { // the check of NATS reports this error
 		return
 	}
 	if why := journal.HeldFromNote(noted).Missing(last); why != "" {
@@ -88,8 +88,8 @@ func (d *doctor) published(ctx context.Context, l *ledger.Ledger) {
 	}
 }
 
-// noLedger handles a missing ledger file. If the events stream has events of the account, the
-// file was lost. Otherwise the account was never started.
+// noLedger handles a missing ledger file. The file was lost if the events stream has events of
+// the account. Otherwise the account was never started.
 func (d *doctor) noLedger(ctx context.Context, path string) {
 	const do = "put the very file back, or stop the runner where one works and make the ledger again: `perennial ledger restore --from-events`"
 	last, err := d.lastEvent(ctx)

@@ -14,7 +14,7 @@ import (
 	"perennial/queue/streams"
 )
 
-// A replica that receives writes may lag for a moment. It is therefore reported only if
+// A replica that receives writes may lag for a moment. A lag is therefore reported only if
 // replicas lag at every look.
 const (
 	copiesLooks = 3
@@ -76,7 +76,7 @@ func countCopies(all []streams.Copies, least int) string {
 	return fmt.Sprintf("%d copies of %d streams", least, len(all))
 }
 
-// oneCopy describes which streams have one replica, and where.
+// oneCopy describes which streams have a single replica, and on which server.
 func (d *doctor) oneCopy(q *queue.Queue, streams []string) string {
 	what, where := strings.Join(streams, ", "), "a single server"
 	if what == "" {
@@ -88,8 +88,8 @@ func (d *doctor) oneCopy(q *queue.Queue, streams []string) string {
 	return fmt.Sprintf("%s: one copy, on %s at %s. A power cut loses what it has acknowledged and not synced, by default of two minutes, and a lost disk all", what, where, q.URL())
 }
 
-// lookAtCopies returns the replicas as the last look shows them. It stops at the first look
-// that finds no lagging replica.
+// lookAtCopies looks at the replicas several times, and returns the result of the last look.
+// It stops after the first look that shows no lagging replica.
 func lookAtCopies(ctx context.Context, q *queue.Queue, account string) (all []streams.Copies, err error) {
 	for look := range copiesLooks {
 		if look > 0 {

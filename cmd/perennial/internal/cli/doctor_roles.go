@@ -24,8 +24,8 @@ const rolesTimeout = 10 * time.Second
 const mendRoles = "give the NATS server the users and accounts that `perennial nats-config` prints, and no other permissions"
 
 // roles connects as each configured user whose login is available, and compares the user's
-// permissions with the roles. It tries only service requests that change nothing, so even a
-// server that allows too much is not changed.
+// permissions with the roles. It tries only service requests that change nothing, so that
+// nothing changes even if a user has too many permissions.
 func (d *doctor) roles(ctx context.Context, accounts []string) {
 	if d.usersAt == "" || len(d.config.NATS.Users) == 0 {
 		return
@@ -79,7 +79,7 @@ func quietly(target queue.ConnectConfig) (queue.ConnectConfig, error) {
 	if err != nil {
 		return target, err
 	}
-	at.User = nil // remove the login of the CLI itself
+	at.User = nil // without the login of the CLI itself
 	quiet := logrus.New()
 	quiet.SetOutput(io.Discard)
 	target.URL, target.Log, target.Name = at.String(), quiet, "perennial-doctor"

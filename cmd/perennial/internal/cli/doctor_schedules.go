@@ -30,7 +30,7 @@ func (d *doctor) schedules(ctx context.Context, l *ledger.Ledger) {
 	own := d.config.SchedulesOf(d.account)
 	d.removed(ctx, l, own)
 	d.slots(ctx, l, own)
-	if d.config.CheckLists(d.account) != nil { // the check of lists has reported this
+	if d.config.CheckLists(d.account) != nil { // another check reports an unreadable list
 		return
 	}
 	if last, err := l.Listing(ctx); err == nil && last.Finished.IsZero() {
@@ -64,7 +64,7 @@ func (d *doctor) schedules(ctx context.Context, l *ledger.Ledger) {
 	case len(own) == 0:
 		d.warn("schedules", fmt.Sprintf("none is configured: %d living proxies will not be renewed, such as %s", count, strings.Join(named, ", ")),
 			"see `perennial proxies list --uncovered`, and add a schedule")
-	default: // a warning, because it may be intended
+	default: // only a warning, because the operator may want this
 		d.warn("schedules", fmt.Sprintf("%d living proxies are in no schedule and will not be renewed, such as %s", count, strings.Join(named, ", ")),
 			"see `perennial proxies list --uncovered`, and widen a schedule's match, or retire them")
 	}

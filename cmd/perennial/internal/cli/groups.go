@@ -2,37 +2,38 @@
 
 package cli
 
-// setupCommands is the commands that set up and run the program.
+// setupCommands are the commands that set up and run the program.
 type setupCommands struct{ *app }
 
-// sendCommands is the commands that publish commands, or change published ones.
+// sendCommands are the CLI commands that publish commands or change published commands.
 type sendCommands struct{ *app }
 
-// statusCommands is `perennial status` and `perennial operations`.
+// statusCommands are `perennial status` and `perennial operations`.
 type statusCommands struct{ *app }
 
-// eventCommands is the commands of `perennial events`.
+// eventCommands are the commands of `perennial events`.
 type eventCommands struct{ *app }
 
-// developCommands is `perennial sandbox`, `schema`, `bench` and other commands for developers.
+// developCommands are `perennial sandbox`, `schema`, `bench` and other commands for
+// developers.
 type developCommands struct{ *app }
 
-// completionCommands completes the arguments of commands in a shell.
+// completionCommands complete the arguments of commands in a shell.
 type completionCommands struct{ *app }
 
-// ledgerCommands is the commands of `perennial ledger`.
+// ledgerCommands are the commands of `perennial ledger`.
 type ledgerCommands struct{ *app }
 
-// scheduleCommands is the commands of `perennial schedules`.
+// scheduleCommands are the commands of `perennial schedules`.
 type scheduleCommands struct{ *app }
 
-// providerCommands is the commands of `perennial proxies`, `orders`, `offers` and `wallet`.
+// providerCommands are the commands of `perennial proxies`, `orders`, `offers` and `wallet`.
 type providerCommands struct{ *app }
 
-// reviewCommands is the commands of `perennial reviews`.
+// reviewCommands are the commands of `perennial reviews`.
 type reviewCommands struct{ *app }
 
-// operateCommands is the commands of `perennial accounts`, `webhooks`, `dead-letters` and
+// operateCommands are the commands of `perennial accounts`, `webhooks`, `dead-letters` and
 // `runners`.
 type operateCommands struct{ *app }
 

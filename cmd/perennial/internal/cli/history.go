@@ -77,7 +77,7 @@ func (a *app) externalNATS(c *config.Config) bool {
 	return a.natsURL != "" || c.NATS.External()
 }
 
-// open connects to a server, or starts one on the store of the data directory.
+// open connects to a server, or starts a server on the store of the data directory.
 func (h *history) open(c *config.Config, a *app, external bool) error {
 	if !external {
 		return h.serve(c, a)
@@ -90,7 +90,7 @@ func (h *history) open(c *config.Config, a *app, external bool) error {
 	return nil
 }
 
-// closeOn closes a history if opening it has failed.
+// closeOn closes a history if err is not nil.
 func (h *history) closeOn(err *error) {
 	if *err != nil {
 		h.close()
@@ -157,7 +157,7 @@ func userName(id int) string {
 }
 
 // serve starts the embedded server on the store of the data directory. Other clients cannot
-// connect, because the server requires a password that is stored nowhere.
+// connect, because the server requires a password that only this process knows.
 func (h *history) serve(c *config.Config, a *app) (err error) {
 	h.embedded, err = embedded.Start(embedded.Config{
 		Listen: "127.0.0.1:0", StoreDir: filepath.Join(c.DataDir, "nats"),
@@ -170,8 +170,8 @@ func (h *history) serve(c *config.Config, a *app) (err error) {
 	return err
 }
 
-// events yields the bodies of the events from a journal sequence on. An event and its journal
-// row have the same sequence.
+// events yields the bodies of the events from a journal sequence on. An event has the sequence
+// of its journal row.
 func (h *history) events(ctx context.Context, first int64) iter.Seq2[[]byte, error] {
 	return journal.Bodies(events.Of(h.queue.JetStream(), h.account).History(ctx, uint64(max(first, 1))))
 }
@@ -187,8 +187,8 @@ func (h *history) writes(path string) *journal.Alone {
 }
 
 // publishOwn publishes the ledger's rows that the events stream lacks. The caller must have
-// exclusive use of the account. With the embedded server, it does nothing, because the next run
-// publishes them.
+// exclusive use of the account. With the embedded server, publishOwn does nothing, because the
+// next run publishes the rows.
 func (h *history) publishOwn(ctx context.Context, path string) error {
 	if h.embedded != nil {
 		return nil
@@ -202,7 +202,7 @@ func (h *history) publishOwn(ctx context.Context, path string) error {
 
 // flush restarts the embedded server. The server acknowledges events that are only in memory,
 // and an orderly stop writes them to disk. For an external server, flush does nothing, because
-// its configuration decides how durable its writes are.
+// the server's configuration decides how durable writes are.
 func (h *history) flush(log *logrus.Logger) (err error) {
 	if h.embedded == nil {
 		return nil
@@ -215,7 +215,7 @@ func (h *history) flush(log *logrus.Logger) (err error) {
 	return err
 }
 
-// snapshot returns the snapshot with which a restore begins; see journal.VouchedSnapshot.
+// snapshot returns the snapshot with which a restore begins (journal.VouchedSnapshot).
 func (h *history) snapshot(ctx context.Context) (*ledger.Snapshot, func() (io.ReadCloser, error), error) {
 	return journal.VouchedSnapshot(ctx, h.queue, h.account)
 }

@@ -23,15 +23,15 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// setup holds the answers of init.
+// setup contains the answers to the questions of init.
 type setup struct {
 	app        *app
 	in         *bufio.Reader
 	account    string
 	baseURL    string
-	caFile     string // certificates of a private authority
+	caFile     string // the certificates of a private authority
 	appID      string
-	secretFile string // an existing file with the secret; - means the standard input
+	secretFile string // an existing file with the secret, or - for the standard input
 	file       string
 	noDoctor   bool
 	sandbox    bool // for `perennial sandbox` with its demo fixture
@@ -146,7 +146,7 @@ func (s *setup) roots() (err error) {
 	return err
 }
 
-// beside returns a path in the directory of the configuration.
+// beside returns the path of a file in the directory of the configuration file.
 func (s *setup) beside(name string) string { return filepath.Join(filepath.Dir(s.file), name) }
 
 // secretPath returns the path of the secret in the new configuration.

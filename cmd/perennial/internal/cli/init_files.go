@@ -28,8 +28,8 @@ func (u natsUser) passwordFile() string { return u.name + ".password" }
 
 // users returns the NATS users of a production account. Without users, any client that reaches
 // its NATS server could spend money, so `perennial run` would refuse to start. Each user has
-// one role, so that a leaked password exposes only that role. Commands on the runner's machine
-// do not need these users: they have their own.
+// one role, so that a leaked password exposes only that role. CLI commands on the runner's
+// machine do not need these users, because they have their own user.
 func (s *setup) users() []natsUser {
 	if env, _ := upstream.EnvironmentOf(s.appID); env != upstream.Production {
 		return nil
@@ -95,8 +95,8 @@ type newFile struct {
 	mode       fs.FileMode
 }
 
-// writeAll writes all files. If one of them fails or the configuration does not load, it
-// removes the files it wrote.
+// writeAll writes all files. If a file cannot be written or the configuration does not load,
+// writeAll removes the files that it has written.
 func (s *setup) writeAll(files []newFile) (err error) {
 	var written []string
 	defer func() {

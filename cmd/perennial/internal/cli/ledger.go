@@ -30,7 +30,7 @@ func (a *app) openLedger(ctx context.Context) (*ledger.Ledger, string, error) {
 	return a.openLedgerAs(ctx, checkedSchema)
 }
 
-// schemaMode says whether to accept a ledger file whose schema was changed.
+// schemaMode determines whether a ledger file with a changed schema is accepted.
 type schemaMode bool
 
 const (
@@ -106,7 +106,7 @@ func (a ledgerCommands) ledgerBalance() *cobra.Command {
 	return c
 }
 
-// countedBy maps each grouping to the heading for what tables.BookTotal counts in it.
+// countedBy maps each grouping to the heading of its count in tables.BookTotal.
 var countedBy = map[string]string{"order": "PROXIES", "renewal": "PROXIES", "ip": "RENEWALS", "label": "COMMANDS", "day": "CHARGES"}
 
 func (a ledgerCommands) listTotals(ctx context.Context, by string, limit int) error {
@@ -134,9 +134,9 @@ func (a ledgerCommands) listTotals(ctx context.Context, by string, limit int) er
 	}))
 }
 
-// countText returns the count of a total. It returns "" for the remainder, whose name includes
-// the count. It also returns "" for an order whose number of proxies is unknown because an
-// operator resolved it.
+// countText returns the count of a total. It returns "" for the remainder, because the name of
+// the remainder includes the count. It also returns "" for an order whose number of proxies is
+// unknown because an operator resolved it.
 func countText(x tables.BookTotal) string {
 	if x.Rest || x.Count == 0 && x.ChargedCents > 0 {
 		return ""
@@ -201,7 +201,7 @@ func (a ledgerCommands) ledgerEntries() *cobra.Command {
 	return c
 }
 
-// entriesContinue prints from which row to continue a list that ended at its limit.
+// entriesContinue prints the row at which to continue a list that ended at its limit.
 func (a ledgerCommands) entriesContinue(next int64) error {
 	if next == 0 {
 		return nil

@@ -31,7 +31,7 @@ func (a ledgerCommands) ledgerArchive() *cobra.Command {
 				return usage("use --before DAY: facts of that day and later stay")
 			}
 			x := ledger.Archive{Before: at, Dir: dir, Clock: time.Now, Keep: failpoint.Size(cmd.Context(), "archive.keep", 0)}
-			if err := x.Check(); err != nil { // check before asking a runner for the account
+			if err := x.Check(); err != nil { // checked before a runner is asked for the account
 				return err
 			}
 			return a.locked(func(c *config.Config, account string) error {
@@ -72,7 +72,7 @@ func (a ledgerCommands) archive(ctx context.Context, c *config.Config, account s
 		return err
 	}
 	defer release()
-	if config.Exists(c.LedgerPath(account)) { // first apply the rows of runners on other machines
+	if config.Exists(c.LedgerPath(account)) { // the rows of runners on other machines must be applied first
 		if err := h.publishOwn(ctx, c.LedgerPath(account)); err != nil {
 			return a.broken(err)
 		}

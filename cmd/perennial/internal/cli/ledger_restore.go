@@ -74,7 +74,7 @@ func (a ledgerCommands) restore(ctx context.Context, c *config.Config, account, 
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%w: a ledger is never overwritten\nuse --replace to move it aside first", err)
 	}
-	if err == nil && out.Proven { // otherwise an operator must decide what to publish
+	if err == nil && out.Proven { // otherwise an operator must decide which rows to publish
 		err = h.publishOwn(ctx, x.Path)
 	}
 	if err != nil {
@@ -126,7 +126,7 @@ func appIDOf(c *config.Config, account string) string {
 func (h *history) alone(ctx context.Context, what string) (release func(), err error) {
 	if h.embedded != nil {
 		h.confirm = func(context.Context) error { return nil }
-		return func() {}, nil // the data directory's lock suffices
+		return func() {}, nil // no lease is necessary, because the caller has the data directory's lock
 	}
 	taken, err := lease.New(h.queue.JetStream(), 1).TryAcquire(ctx, h.account, what+"-"+cluster.ProcessHolder(), cluster.LeaseTTL)
 	if held, ok := errors.AsType[*lease.HeldError](err); ok {

@@ -28,10 +28,10 @@ type verified struct {
 	ledger.Verified
 	*ledger.Against
 
-	Expected int `json:"expected,omitempty"` // number of heads given with --expect, all of which were found
+	Expected int `json:"expected,omitempty"` // number of heads that --expect gave; all were found
 }
 
-// proof is what `ledger verify` checks in addition to the file itself.
+// proof describes what `ledger verify` checks in addition to the file itself.
 type proof struct {
 	archives []string
 	against  bool
@@ -87,7 +87,7 @@ func (a ledgerCommands) withFile(ctx context.Context, file string, do func(ctx c
 		return err
 	}
 	c, err := config.Load(a.configFile)
-	follows := err == nil && a.externalNATS(c) // a backup may end before the stream does; this must not be reported as a fault
+	follows := err == nil && a.externalNATS(c) // a backup may end before the stream ends, which is not a fault
 	l, err := ledger.Open(ctx, ledger.Config{Path: file, Clock: time.Now, ReadOnly: true, Inspect: true, Follows: follows})
 	if err != nil && files.Writable(file) != nil {
 		err = fmt.Errorf("%w\nSQLite writes beside a ledger that is no backup: copy it, with its -wal where there is one, to a directory that can be written, and verify that", err)
@@ -99,8 +99,8 @@ func (a ledgerCommands) withFile(ctx context.Context, file string, do func(ctx c
 	return do(ctx, l)
 }
 
-// verifyIn returns the directory in which to verify a file: --temp, or the file's directory if
-// that is writable, or TMPDIR.
+// verifyIn returns the directory for the verification of a file. This is --temp, or the file's
+// directory if it is writable, or else TMPDIR.
 func verifyIn(temp, file string) (string, error) {
 	if temp != "" {
 		return temp, nil
@@ -229,7 +229,7 @@ func (h *history) checkSnapshot(ctx context.Context, removed int64) (err error) 
 	return ledger.CheckSnapshot(content, *snapshot)
 }
 
-// broken prints the first failed check if err has one, and returns the error with exit code 1.
+// broken prints the first failed check in err, if any, and returns err with exit code 1.
 func (a ledgerCommands) broken(err error) error {
 	broken, ok := errors.AsType[*chain.BrokenError](err)
 	if !ok {

@@ -19,14 +19,14 @@ func (a developCommands) manualCommand() *cobra.Command {
 		Args:   cobra.ExactArgs(1),
 		Hidden: true, // only `make install` needs it
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := os.MkdirAll(args[0], 0o755); err != nil { //nolint:gosec // manual pages are for everyone
+			if err := os.MkdirAll(args[0], 0o755); err != nil { //nolint:gosec // readable by every user, as manual pages usually are
 				return fmt.Errorf("write the manual pages: %w", err)
 			}
 			root := cmd.Root()
 			root.DisableAutoGenTag = true // so that equal programs write equal pages
 			walk(root, func(_ string, c *cobra.Command) {
 				if by := c.Flags().Lookup("by"); by != nil && by.DefValue == operator() {
-					by.DefValue = "" // omit the name of the user who builds the pages
+					by.DefValue = "" // the default would name the user who builds the pages
 				}
 			})
 			header := &doc.GenManHeader{Title: "PERENNIAL", Section: "1", Source: "perennial " + config.Version, Manual: "Perennial"}

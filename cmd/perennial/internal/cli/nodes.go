@@ -49,7 +49,7 @@ func (a operateCommands) nodes(ctx context.Context) ([]cluster.Node, error) {
 		return nodesOfRun(ctx, c.DataDir)
 	}
 	one := *a.app
-	if one.account == "" && len(c.Accounts) > 0 { // any account shows all runners
+	if one.account == "" && len(c.Accounts) > 0 { // any account is suitable, because each shows all runners
 		one.account = c.AccountNames()[0]
 	}
 	r, err := one.connect()
@@ -64,8 +64,8 @@ func (a operateCommands) nodes(ctx context.Context) ([]cluster.Node, error) {
 	return nodes, nil
 }
 
-// nodesOfRun asks the running program of a data directory over HTTP, because the NATS users of
-// an embedded server may not read the runners' heartbeats.
+// nodesOfRun asks the running program of a data directory over HTTP. On an embedded server,
+// NATS users may not read the runners' heartbeats.
 func nodesOfRun(ctx context.Context, dataDir string) (nodes []cluster.Node, err error) {
 	line, err := readRunFile(dataDir)
 	if err != nil {
@@ -129,7 +129,7 @@ func (a operateCommands) printNodes(nodes []cluster.Node) error {
 // at returns the address of a runner's /readyz and web UI. A runner with an embedded NATS
 // server has only a port.
 func at(n cluster.Node) string {
-	if n.HTTPPort == 0 { // an earlier version, or a CLI command that borrows an account
+	if n.HTTPPort == 0 { // a runner of an earlier version, or a CLI command that borrows an account
 		return n.Address
 	}
 	return net.JoinHostPort(n.Address, strconv.Itoa(n.HTTPPort))

@@ -81,7 +81,7 @@ func printJSON(w io.Writer, v any) error {
 }
 
 // announce prints the ready line, as JSON for programs or as a banner for people. It ignores a
-// closed pipe, because the program is ready even if nobody reads the line.
+// closed pipe, because the program works even if nobody reads the line.
 func (a *app) announce(line any, banner string) (err error) {
 	if a.json || !isTerminal(a.stdout) {
 		err = printJSON(a.stdout, line)
@@ -154,7 +154,7 @@ func centsOrUnknown(c fact.Cents, currency string) string {
 	return money(c.Or(0), currency)
 }
 
-// moneyOr formats an amount. It returns otherwise for nil.
+// moneyOr formats an amount. It returns the text in otherwise for nil.
 func moneyOr(otherwise string, cents *int64, currency string) string {
 	if cents == nil {
 		return otherwise
@@ -182,7 +182,7 @@ func operator() string {
 	return "uid " + strconv.Itoa(os.Getuid())
 }
 
-// seen returns when a listing last showed a proxy.
+// seen returns the time when a listing last contained a proxy.
 func seen(p tables.Proxy) string {
 	if p.SeenAt.UnixMicro() <= 0 {
 		return "before its last renewal"
@@ -217,11 +217,12 @@ func limitFlag(c *cobra.Command, limit *int, most int, usage string) {
 	c.Flags().VarP(atLeastOne{limit}, "limit", "n", usage)
 }
 
-// sayAfter is how long a CLI command may print nothing if stderr is not a terminal.
+// sayAfter is the longest time without output if stderr is not a terminal.
 const sayAfter = 2 * time.Second
 
-// sayWhatTakesTime prints to stderr what a CLI command does: immediately in a terminal,
-// otherwise after sayAfter. The command must call stop before it prints anything else.
+// sayWhatTakesTime prints to stderr what a CLI command does. In a terminal it prints
+// immediately, and otherwise after sayAfter. The command must call stop before it prints
+// anything else.
 func (a *app) sayWhatTakesTime(text string) (stop func()) {
 	after := sayAfter
 	if isTerminal(a.stderr) {
@@ -230,8 +231,8 @@ func (a *app) sayWhatTakesTime(text string) (stop func()) {
 	return sayAfterwards(a.stderr, text, after)
 }
 
-// sayAfterwards writes a line after a duration, unless stop is called earlier. After stop has
-// returned, it writes nothing.
+// sayAfterwards writes a line of text after a duration, unless stop is called earlier. It
+// writes nothing after stop has returned.
 func sayAfterwards(w io.Writer, text string, after time.Duration) (stop func()) {
 	stopped, ended := make(chan struct{}), make(chan struct{})
 	go func() {

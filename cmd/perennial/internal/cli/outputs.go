@@ -1,4 +1,4 @@
-// Writes files that a user names, but never replaces a file that Perennial needs.
+// The writing of files that a user chooses, without replacing a file that Perennial needs.
 
 package cli
 
@@ -34,7 +34,7 @@ func (o outputs) write(path string, mode fs.FileMode, write func(io.Writer) erro
 }
 
 // check refuses to replace a database, such as a ledger, a backup or an archive. It also
-// refuses everything that checkCopy refuses.
+// refuses every file that checkCopy refuses.
 func (o outputs) check(path string) error {
 	if _, err := os.Stat(path); err == nil && isSQLite(path) == nil {
 		return needed(path, "a ledger, a copy of one or another SQLite database")
@@ -58,7 +58,7 @@ func (o outputs) checkCopy(path string) error {
 	}
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil //nolint:nilerr // what is not there is not replaced
+		return nil //nolint:nilerr // nothing is replaced, because the file does not exist
 	}
 	names := []string{o.configFile, "perennial.yaml"}
 	if c, err := config.Load(o.configFile); err == nil {

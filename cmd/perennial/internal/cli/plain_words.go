@@ -1,4 +1,4 @@
-// Converts library errors about flags and arguments to the user's terms.
+// The conversion of library errors about flags and arguments to the user's terms.
 
 package cli
 
@@ -47,7 +47,7 @@ func plainFlag(c *cobra.Command, err error) error {
 	return fmt.Errorf("%s %s: %s", m[2], m[1], why)
 }
 
-// nearestFlag suggests a flag with a similar spelling. It returns "" if there is none.
+// nearestFlag suggests a flag with a similar spelling. It returns "" if no flag is similar.
 func nearestFlag(c *cobra.Command, name string) (words string) {
 	var names []string
 	c.Flags().VisitAll(func(f *pflag.Flag) {

@@ -79,7 +79,7 @@ type Program struct {
 func (p Program) Main(ctx context.Context) int {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // later signals have their default effect
+	context.AfterFunc(ctx, stop) // a second signal ends the process immediately
 	stdlog.SetFlags(0)
 	stdlog.SetOutput(libraryLog{(&app{stderr: p.Stderr}).logger()})
 	err := p.run(ctx)
@@ -160,7 +160,7 @@ func (a *app) root() *cobra.Command {
 	flags.BoolVar(&a.json, "json", false, "same as -o json; long-running commands also print the ready line as JSON")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "log more")
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
-		a.natsURL = cmp.Or(a.natsURL, os.Getenv("PERENNIAL_NATS")) // set here and not as the flag's default, because the help would print a password in it
+		a.natsURL = cmp.Or(a.natsURL, os.Getenv("PERENNIAL_NATS")) // not the flag's default, because the help would print a password in the address
 		if a.json && cmd.Flags().Changed("output") && a.output != "json" {
 			return usage("--json and -o %s exclude each other", a.output)
 		}
@@ -207,7 +207,7 @@ func strict(c *cobra.Command) {
 	}
 }
 
-// noSubcommand returns the error for arguments that are not a command of the group.
+// noSubcommand returns the error for arguments that are not a subcommand of the group.
 func noSubcommand(group *cobra.Command, args []string) error {
 	var names []string
 	for _, c := range group.Commands() {

@@ -127,7 +127,7 @@ func offerLine(o upstream.Offer) map[string]any {
 }
 
 // currencyOf returns the account's currency for a table, from its ledger or otherwise its
-// wallet. It returns "" if neither can be read, and prices then have no currency.
+// wallet. It returns "" if neither is readable. Prices are then shown without a currency.
 func (a *app) currencyOf(ctx context.Context, client *upstream.Client) string {
 	if a.output == "json" {
 		return ""
@@ -340,7 +340,7 @@ func (a providerCommands) proxyGet(ctx context.Context, client *upstream.Client,
 	return a.printFacts(append(facts, a.outlookOf(ctx, id)...))
 }
 
-// outlookOf returns what the runner knows about a proxy's renewals.
+// outlookOf returns the runner's information about a proxy's renewals.
 func (a providerCommands) outlookOf(ctx context.Context, id string) [][2]string {
 	v, answered, err := askRunning(ctx, a.app, verbs.Proxy, verbs.ProxyRequest{ProxyID: id})
 	switch {
@@ -361,7 +361,7 @@ func (a providerCommands) outlookOf(ctx context.Context, id string) [][2]string 
 	return slices.DeleteFunc(append(facts, [2]string{"bought_by", v.BoughtBy}), func(f [2]string) bool { return f[1] == "" })
 }
 
-// printFacts prints pairs of name and text: as a JSON object, or each on its own line.
+// printFacts prints pairs of name and text. It prints a JSON object or one line for each pair.
 func (a providerCommands) printFacts(facts [][2]string) error {
 	if a.output == "json" {
 		object := map[string]string{}

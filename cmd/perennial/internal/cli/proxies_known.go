@@ -20,7 +20,7 @@ import (
 	"perennial/schedules/plans"
 )
 
-// proxiesQuery holds the filters of the list.
+// proxiesQuery contains the filters of the list.
 type proxiesQuery struct {
 	tables.ProxiesQuery
 
@@ -75,8 +75,8 @@ func (q *proxiesQuery) each(ctx context.Context, l *ledger.Ledger, c *plans.Cove
 	}
 }
 
-// listKnown prints the ledger's proxies that match a query, and a note about what the list
-// lacks.
+// listKnown prints the ledger's proxies that match a query, and a note if the list may be
+// incomplete.
 func (a providerCommands) listKnown(ctx context.Context, list *listing, query proxiesQuery, uncovered bool) error {
 	c, err := config.Load(a.configFile)
 	if err != nil {
@@ -103,7 +103,7 @@ func (a providerCommands) listKnown(ctx context.Context, list *listing, query pr
 	return err
 }
 
-// listNote says what a list lacks. Account is "" if only one account is selected.
+// listNote says which proxies a list may lack. Account is "" if only one account is selected.
 type listNote struct {
 	Account string `json:"account,omitempty"`
 	Note    string `json:"note"`
@@ -150,7 +150,7 @@ func knownProxies(ctx context.Context, l *ledger.Ledger, c *config.Config, accou
 	return err
 }
 
-// listedNote returns what an account's list lacks, or "".
+// listedNote returns a text about the proxies that an account's list may lack, or "".
 func listedNote(c *config.Config, account string, shown int, uncovered, listed bool) string {
 	switch {
 	case !listed:

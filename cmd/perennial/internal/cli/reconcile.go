@@ -162,7 +162,7 @@ func uncompared(x reconcile.Reconciliation) string {
 		money(off, x.Currency))
 }
 
-// boundsText says with what the wallet was compared.
+// boundsText describes the amounts with which the wallet was compared.
 func boundsText(x reconcile.Reconciliation) string {
 	if off := x.Wallet.ProviderCents - x.Wallet.BookCents; x.Quiet && off != 0 {
 		return "they differ by " + money(off, x.Currency)
@@ -221,7 +221,7 @@ func (a *app) record(ctx context.Context, x desk.Recording, undo func(verbs.Reco
 		fmt.Fprintln(a.stderr, "warning: "+done.Warning)
 	}
 	r := done.Record
-	if r == nil { // a runner of an earlier version does not send a record
+	if r == nil { // nil if the runner has an earlier version
 		r = &verbs.RecordAnswer{Kind: x.Kind, Cents: x.Cents}
 	}
 	what, more := "recorded", ""
@@ -288,8 +288,9 @@ func (a *app) recordNow(ctx context.Context, x desk.Recording) (done verbs.Chang
 	return done, perhapsRecorded(err, x.ID)
 }
 
-// perhapsRecorded adds to an error how to retry without booking twice, if the record may be
-// booked. It does not change a refusal, which has its own advice.
+// perhapsRecorded adds advice to an error if the record may have been booked. The advice says
+// how to retry without booking twice. perhapsRecorded does not change a refusal, because a
+// refusal has its own advice.
 func perhapsRecorded(err error, id string) error {
 	_, answered := errors.AsType[*exitError](err)
 	refused, ok := errors.AsType[*command.RefusedError](err)

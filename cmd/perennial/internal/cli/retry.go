@@ -29,7 +29,7 @@ type retryFilter struct {
 type retriedLine struct {
 	ID      string `json:"id"`
 	Changed int    `json:"changed"`
-	Reason  string `json:"reason,omitempty"` // why nothing changed
+	Reason  string `json:"reason,omitempty"` // the reason if nothing changed
 }
 
 func (a sendCommands) retryCommand() *cobra.Command {
@@ -117,7 +117,7 @@ func (a sendCommands) retryMany(ctx context.Context, ids []string, of inspect.As
 	if filtered || refused == 0 {
 		return list.end(nil)
 	}
-	code := ExitPartly // only ids given as arguments affect the exit code
+	code := ExitPartly // the exit code depends only on ids that are arguments
 	if done == 0 {
 		code = ExitFailed
 	}
@@ -125,8 +125,8 @@ func (a sendCommands) retryMany(ctx context.Context, ids []string, of inspect.As
 }
 
 // rejected returns the ids of rejected operations, oldest first. It omits commands that were
-// refused before acceptance: they have no operation, and their producer can publish them again
-// under their own id.
+// refused before acceptance. These commands have no operation, and their producer can publish
+// them again with the original id.
 func rejected(ctx context.Context, r *remote, q verbs.ListRequest) (ids []string, err error) {
 	all, err := ask(ctx, r, verbs.List, q)
 	for _, o := range slices.Backward(all) {

@@ -73,7 +73,7 @@ func (a reviewCommands) reviewCorrect() *cobra.Command {
 }
 
 // answerOf returns the journal row of an operation's only answer, or of the last answer for a
-// line. id may also be that of a command with one operation.
+// line. id may also be the id of a command with one operation.
 func answerOf(ctx context.Context, l *ledger.Ledger, id, line string) (seq int64, err error) {
 	if id, err = operationOf(ctx, l, id); err != nil {
 		return 0, err

@@ -130,7 +130,8 @@ func walletsText(e inspect.Evidence, now time.Time) string {
 	return cmp.Or(strings.Join(known, ", "), "not known")
 }
 
-// apartText says by how much the provider's wallet differs from the ledger's.
+// apartText returns the difference between the provider's wallet and the ledger balance as
+// text.
 func apartText(cents int64, currency string) string {
 	switch {
 	case cents < 0:

@@ -28,7 +28,7 @@ import (
 type rotation struct {
 	app    *app
 	appID  string
-	secret setup // reads the new API Secret in the same way as init
+	secret setup // reads the new API Secret as init does
 	anyway bool
 
 	config  *config.Config
@@ -116,8 +116,8 @@ func (r *rotation) load() (err error) {
 	return nil
 }
 
-// prove asks the provider to which account the new key belongs. It returns an error if that is
-// not the ledger's account.
+// prove asks the provider to which account the new key belongs. It returns an error if the key
+// belongs to another account than the ledger.
 func (r *rotation) prove(ctx context.Context, secret string) error {
 	changed := *r.config.Accounts[r.account]
 	changed.AppID = r.appID
@@ -159,12 +159,12 @@ func (r *rotation) prove(ctx context.Context, secret string) error {
 func (r *rotation) ledger(ctx context.Context) (*ledger.Ledger, error) {
 	path := r.config.LedgerPath(r.account)
 	if !config.Exists(path) {
-		return nil, nil //nolint:nilnil // no ledger is no error
+		return nil, nil //nolint:nilnil // a missing ledger is not an error
 	}
 	return ledger.Open(ctx, ledger.Config{Path: path, Clock: time.Now, ReadOnly: true})
 }
 
-// ambiguous counts the operations that may have been executed under an App ID and have not
+// ambiguous counts the operations that may have been executed with an App ID and have not
 // ended.
 func (r *rotation) ambiguous(ctx context.Context, appID string) (n int, err error) {
 	l, err := r.ledger(ctx)
@@ -186,8 +186,8 @@ func (r *rotation) ambiguous(ctx context.Context, appID string) (n int, err erro
 	return n, nil
 }
 
-// write writes the secret to a new file, then changes the configuration with one rename, so
-// that key and secret always belong together.
+// write writes the secret to a new file. It then replaces the configuration with a single
+// rename, so that key and secret always belong together.
 func (r *rotation) write(secret string) (name string, err error) {
 	old := r.config.Accounts[r.account]
 	name = filepath.Join(filepath.Dir(old.SecretFile), r.account+"."+time.Now().UTC().Format("20060102T150405.000")+".secret")
@@ -210,10 +210,10 @@ func (r *rotation) write(secret string) (name string, err error) {
 	return name, nil
 }
 
-// replaceConfig replaces the configuration if the new one loads and has the new App ID. It
-// follows links and keeps the file's owner, group and mode.
+// replaceConfig replaces the configuration if the new configuration loads and has the new App
+// ID. It follows links and keeps the file's owner, group and mode.
 func replaceConfig(file, changed, account, appID string) error {
-	next := file + ".next" // beside the link and not its target, because relative paths start there
+	next := file + ".next" // in the directory of the link and not of its target, because relative paths start there
 	if err := writeNew(next, changed, 0o600); err != nil {
 		return err
 	}

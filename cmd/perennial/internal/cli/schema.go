@@ -35,7 +35,7 @@ func (o outputs) writeSchemas(dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // schemas are for the programs of others
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // schemas are for other people's programs
 		return err
 	}
 	for name, text := range files {

@@ -78,7 +78,7 @@ func (a statusCommands) operationsCommand() *cobra.Command {
 	return noun(&cobra.Command{Use: "operations", Aliases: []string{"operation"}, Short: "List and show operations"}, list, show)
 }
 
-// listFlags select operations.
+// listFlags are the flags that select operations.
 type listFlags struct {
 	q     verbs.ListRequest
 	since time.Duration
@@ -89,7 +89,7 @@ var listFlagNames = []string{"all", "state", "kind", "label", "since", "limit"}
 
 func (f *listFlags) add(c *cobra.Command) {
 	c.Flags().BoolVar(&f.q.All, "all", true, "show operations that have ended too")
-	_ = c.Flags().MarkHidden("all") // the default; --open is its opposite
+	_ = c.Flags().MarkHidden("all") // the default; the opposite of --open
 	c.Flags().StringVar(&f.q.State, "state", "", "only operations in this state, such as review")
 	c.Flags().StringVar(&f.q.Kind, "kind", "", fmt.Sprintf("only of this kind, one of %v", jobs.Kinds()))
 	c.Flags().StringToStringVar(&f.q.Labels, "label", nil, "only of commands with this label, key=value; may be repeated")
@@ -131,7 +131,7 @@ func (a statusCommands) readStatus(ctx context.Context, id string, as inspect.As
 	return s, err
 }
 
-// showStatus prints the command of an id, from whichever account has the id.
+// showStatus prints the command with an id. It searches all selected accounts for the id.
 func (a statusCommands) showStatus(ctx context.Context, id string, as inspect.As) error {
 	type hit struct {
 		account string
@@ -155,7 +155,7 @@ func (a statusCommands) showStatus(ctx context.Context, id string, as inspect.As
 	switch len(hits) {
 	case 0:
 		if err == nil && missing != nil && missing.Error() != daemon.NothingOfID {
-			return missing // the runner's error says where the command is
+			return missing // the runner's error gives the state of the command
 		}
 		if err == nil && missing != nil {
 			return &exitError{ExitFailed, &notFoundError{fmt.Sprintf("there is no command or operation %q: `perennial operations list` shows the latest", id)}}
@@ -183,7 +183,7 @@ type operationRow struct {
 func (rows *operationRows) read(ctx context.Context, a *app, account string, q verbs.ListRequest) error {
 	list, answered, err := askRunning(ctx, a, verbs.List, q)
 	if _, wrong := errors.AsType[*config.NotConfiguredError](err); !answered && !wrong {
-		_ = rows.readLedger(ctx, a, account, q) // without a ledger there is nothing to show
+		_ = rows.readLedger(ctx, a, account, q) // without a ledger, nothing can be shown
 		return &exitError{ExitUnreachable, cmp.Or(err, service.ErrNoRunner)}
 	}
 	rows.add(account, list)

@@ -21,11 +21,11 @@ import (
 	"perennial/queue/service"
 )
 
-// lastShown is how many operations are shown after the accounts.
+// lastShown is the number of operations that are shown after the accounts.
 const lastShown = 10
 
-// showAccounts prints the summary of every account. If no runner answers, it shows what the
-// ledger knows, and returns the exit code for unreachable.
+// showAccounts prints the summary of every account. If no runner answers, it shows the data in
+// the ledger, and returns the exit code for unreachable.
 func (a statusCommands) showAccounts(ctx context.Context) error {
 	var last operationRows
 	latest := verbs.ListRequest{All: true, Limit: lastShown}
@@ -94,7 +94,7 @@ func (a statusCommands) printSummary(v verbs.Summary) error {
 	return a.table([]string{"ACCOUNT", v.Account}, rows)
 }
 
-// needsText lists what needs an operator, each with the CLI command that shows it.
+// needsText lists what needs an operator. Each entry has the CLI command that shows it.
 func needsText(n verbs.Needs) string {
 	all := n.Parts()
 	parts := make([]string, 0, len(all))

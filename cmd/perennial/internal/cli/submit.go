@@ -15,7 +15,7 @@ import (
 	"perennial/upstream"
 )
 
-// submitting is one call of submit.
+// submitting is the state of one call of submit.
 type submitting struct {
 	app     *app
 	files   []string

@@ -67,7 +67,7 @@ func (s *submitting) followAll(ctx context.Context, r *remote, pending []entry) 
 		if len(pending) == 0 {
 			break
 		}
-		if sleep.For(ctx, pollEvery) == nil { // the next round reads the state
+		if sleep.For(ctx, pollEvery) == nil { // an error is ignored, because the next round reads the state again
 			_ = untilOver(ctx, r, pending[0].id, notTakenIn)
 		}
 	}
@@ -104,7 +104,7 @@ func (s *submitting) sumUp(ctx context.Context, r *remote, ended map[string]int,
 		if x.State, x.Reason = status.State, status.Reason; err != nil {
 			x.Reason = "the reason could not be read: " + err.Error()
 		}
-		if e.state == inspect.StateConflict { // status describes the content that was accepted first
+		if e.state == inspect.StateConflict { // status is the state of the earlier content with this id
 			x.State, x.Reason = e.state, fmt.Sprintf("the id was accepted before with other content, which is kept and is %s: choose another id", status.State)
 		}
 		rejects = append(rejects, x)
@@ -191,8 +191,9 @@ func (a *app) printEnded(ended map[string]int, total int, refused []reject) erro
 	return a.table([]string{"COMMAND", "STATE", "REASON"}, lines)
 }
 
-// batchExit returns the exit code of a batch. If a command needs an operator, that decides the
-// code. Otherwise equal results give their own code, and mixed results give ExitPartly.
+// batchExit returns the exit code of a batch. If a command needs an operator, the code is
+// ExitPerson. Otherwise equal results have their own code, and different results have
+// ExitPartly.
 func batchExit(states map[string]int) error {
 	codes := map[int]bool{}
 	for state := range states {

@@ -30,7 +30,7 @@ type PricedCommand struct {
 	// ListPriceCents is the part of the cost at list price, for proxies whose renewal was never
 	// paid.
 	ListPriceCents int64 `json:"list_price_cents,omitempty"`
-	// Warning says what would be refused now, or is "".
+	// Warning describes what would be refused now. It is "" if nothing would be refused.
 	Warning string `json:"warning,omitempty"`
 
 	sum     fact.Sum // includes list prices
@@ -53,13 +53,13 @@ func (s *submitting) price(ctx context.Context, b *batch) error {
 	return s.app.price(ctx, len(b.entries), func(yield func([]publish.Outgoing) error) error { return b.each(publishedAtOnce, yield) })
 }
 
-// price prints what n commands would cost now. The cost of an order is the provider's quote,
-// and the cost of a renewal is the last price paid or else the list price. It publishes
-// nothing. The exit code reports unknown proxies.
+// price prints what n commands would cost now. The cost of an order is the provider's quote.
+// The cost of a renewal is the last price paid, or else the list price. It publishes nothing.
+// The exit code reports unknown proxies.
 func (a *app) price(ctx context.Context, n int, each func(yield func([]publish.Outgoing) error) error) error {
 	l, _, err := a.openLedger(ctx)
 	if err != nil {
-		l = nil // without a ledger, nothing was paid here yet
+		l = nil // no ledger: nothing has been paid yet
 	} else {
 		defer func() { _ = l.Close() }()
 	}
@@ -99,8 +99,8 @@ func (a *app) price(ctx context.Context, n int, each func(yield func([]publish.O
 	return errors.Join(err, total.exit())
 }
 
-// exit returns the exit code of a dry run: a failure, or a partial one, if the account does not
-// have some proxies, because those would not be renewed.
+// exit returns the exit code of a dry run. The code means a failure or a partial failure if
+// the account lacks proxies, because these proxies would not be renewed.
 func (p PricedCommand) exit() error {
 	switch int64(len(p.unknown)) {
 	case 0:
@@ -227,7 +227,8 @@ func listPriceOf(ctx context.Context, l *ledger.Ledger, client *upstream.Client,
 	return plans.ListPrice(offers[filter], like, days), nil
 }
 
-// paidFor returns the last price paid to renew the proxy, or a similar one, for this many days.
+// paidFor returns the last price paid to renew the proxy for this many days. If there is none,
+// it returns the price of a similar proxy.
 func paidFor(ctx context.Context, l *ledger.Ledger, id string, days int64) (fact.Cents, error) {
 	if l == nil {
 		return fact.Cents{}, nil

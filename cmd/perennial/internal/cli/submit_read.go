@@ -1,4 +1,4 @@
-// Reads the batch of `perennial submit` from JSON lines or CSV.
+// Reading of the batch for `perennial submit` from JSON lines or CSV.
 
 package cli
 
@@ -32,7 +32,7 @@ type batch struct {
 	entries []entry
 	bad     []reject // lines that cannot be submitted
 	lines   int
-	first   map[string]int // by id: index of the first entry with that id
+	first   map[string]int // the key is an id, and the value is the index of the first entry with this id
 }
 
 // entry is one command of a file.
@@ -151,7 +151,8 @@ func (b *batch) readCSV(name string, in *bufio.Reader) error {
 var csvNames = []string{"id", "duration_days", "offer_code", "quantity", "cidrs", "proxy_ids", "max_total_cents", "not_after", "due_before", "priority", "sandbox_scenario"}
 
 // csvColumns returns the column names of a heading. It refuses names that differ only in case
-// or spaces: of two columns for one limit, the later one would otherwise win silently.
+// or spaces. Otherwise the later of two columns for a limit would replace the earlier one
+// silently.
 func csvColumns(heading []string) ([]string, error) {
 	columns, first := make([]string, len(heading)), map[string]int{}
 	for k, text := range heading {
@@ -172,7 +173,7 @@ func csvColumns(heading []string) ([]string, error) {
 	return columns, checkColumns(columns)
 }
 
-// checkColumns refuses a heading that has unknown columns or lacks required ones.
+// checkColumns refuses a heading with unknown columns or without the required columns.
 func checkColumns(columns []string) error {
 	for _, column := range columns {
 		if column != "" && !slices.Contains(csvNames, column) && !strings.HasPrefix(column, "label.") {
@@ -279,7 +280,7 @@ func (b *batch) add(name string, line int, data []byte) error {
 		return nil
 	}
 	if _, known := b.first[e.id]; known {
-		return nil // an exact repeat of an earlier command
+		return nil // the line repeats an earlier command exactly
 	}
 	b.first[e.id] = len(b.entries)
 	b.entries = append(b.entries, e)
@@ -296,7 +297,7 @@ func (b *batch) checkRepeat(e entry) error {
 	return fmt.Errorf("the id is in line %d of %s with other content: choose another id", b.entries[at].line, b.entries[at].file)
 }
 
-// each yields the commands in order, at most most at a time.
+// each yields the commands in order, in groups of at most `most` commands.
 func (b *batch) each(most int, yield func([]publish.Outgoing) error) error {
 	if err := b.out.Flush(); err != nil {
 		return err
@@ -317,7 +318,7 @@ func (b *batch) each(most int, yield func([]publish.Outgoing) error) error {
 			if _, err := io.ReadFull(in, data); err != nil {
 				return fmt.Errorf("the temporary file of the commands: %w", err)
 			}
-			// Bulk priority, so that commands submitted by hand go first.
+			// Bulk priority, so that commands from people go first.
 			out = append(out, publish.Outgoing{Kind: kind, Data: data[:size], Priority: queue.PriorityBulk})
 		}
 		left -= len(out)

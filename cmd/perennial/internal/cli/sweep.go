@@ -130,8 +130,8 @@ func resultText(s schedules.Status) string {
 	return strings.Join(resultOf(s), ", ")
 }
 
-// resultOf returns the figures of the last run. While the run continues, the number of skipped
-// proxies is empty, because it is not known yet.
+// resultOf returns the figures of the last run. During the run, the number of skipped proxies
+// is empty, because it is not known yet.
 func resultOf(s schedules.Status) []string {
 	cells := resultCells(s.Result, s.Currency)
 	if s.Left != nil {
@@ -148,8 +148,8 @@ func skippedHint(s schedules.Status) string {
 	return "`perennial schedules history " + s.Schedule + " --skipped` lists them"
 }
 
-// notReadYet replaces a not-found error if the configuration file has the schedule, which means
-// that the runner has not read the file since.
+// notReadYet replaces a not-found error if the configuration file has the schedule. In this
+// case the runner has not read the file since its last change.
 func (a scheduleCommands) notReadYet(name string, err error) error {
 	c, account, failed := a.configured()
 	_, unknown := errors.AsType[*notFoundError](err)
@@ -211,7 +211,7 @@ func stateOf(s schedules.Status, paused string) string {
 }
 
 // whyOf returns the reasons for a schedule's state, including a pause of its account. It
-// returns "" if there are none.
+// returns "" if there is no reason.
 func whyOf(s schedules.Status, paused string) string {
 	if s.Removed != "" {
 		return s.Removed

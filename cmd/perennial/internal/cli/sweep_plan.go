@@ -1,4 +1,4 @@
-// Prints a schedule's plan.
+// The output of a schedule's plan.
 
 package cli
 
@@ -106,8 +106,8 @@ func (a scheduleCommands) budgetText(p plans.Plan) string {
 	return "budget: " + strings.Join(parts, "; ")
 }
 
-// printPlanMoney prints what the plan costs the wallet, which money is missing, and what else
-// needs attention.
+// printPlanMoney prints what the plan costs the wallet, how much money is missing, and what
+// else needs attention.
 func (a scheduleCommands) printPlanMoney(p plans.Plan) {
 	if p.WalletCents != nil && p.WalletAfterCents != nil {
 		fmt.Fprintf(a.stdout, "the wallet holds %s, %s of it for what is on its way; %s afterwards\n", money(*p.WalletCents, p.Currency), money(p.ReservedCents, p.Currency), walletAfter(*p.WalletAfterCents, p.Unpriced-p.Listed, p.Currency))

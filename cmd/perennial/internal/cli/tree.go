@@ -45,7 +45,7 @@ var suggestedFor = map[string][]string{
 
 var unknownCommand = regexp.MustCompile(`^unknown command "(.+?)" for "perennial"`)
 
-// inAGroup extends an unknown-command error by the groups that have a command with this name.
+// inAGroup adds the groups with a command of this name to an unknown-command error.
 func inAGroup(root *cobra.Command, err error) error {
 	if err == nil {
 		return nil

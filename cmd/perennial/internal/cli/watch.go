@@ -63,8 +63,9 @@ func (a eventCommands) eventsCommand() *cobra.Command {
 	return c
 }
 
-// printStored prints the events up to the one that is last now. It reads all events and filters
-// them itself, because the stream does not report which event is the last of several types.
+// printStored prints the events up to the last event that is stored now. It reads all events
+// and filters them itself, because the stream does not report which event is the last of
+// several types.
 func (a eventCommands) printStored(ctx context.Context, r *remote, from events.From, currency string) error {
 	state, err := events.Of(r.JetStream(), r.account).State(ctx)
 	if err != nil {
@@ -116,8 +117,8 @@ func checkTypes(types []string) error {
 	return nil
 }
 
-// currencyTimeout limits the wait for the currency. If it cannot be read, amounts are shown
-// without it, because the user may be permitted to read only events.
+// currencyTimeout limits the wait for the currency. If the currency is not available, amounts
+// are shown without a currency, because the user may be permitted to read only events.
 const currencyTimeout = 2 * time.Second
 
 // currencyAt returns the account's currency from its runner. It returns "" for JSON output,
@@ -271,7 +272,7 @@ func (a *app) printChange(changed verbs.Changed, done string, err error) error {
 	return err
 }
 
-// checkList refuses filters that match nothing.
+// checkList returns an error for filters that match nothing.
 func checkList(q verbs.ListRequest) error {
 	if q.Kind != "" && !slices.Contains(jobs.Kinds(), fact.Kind(q.Kind)) {
 		return usage("--kind is %q: use one of %v", q.Kind, jobs.Kinds())
@@ -282,10 +283,10 @@ func checkList(q verbs.ListRequest) error {
 	return nil
 }
 
-// skipped is the proxies that a run skipped, grouped by reason.
+// skipped lists the proxies that a run skipped, grouped by reason.
 type skipped []fact.SkippedFor
 
-// reason returns the first reason and the number of further ones.
+// reason returns the first reason and the number of further reasons.
 func (s skipped) reason() string {
 	switch len(s) {
 	case 0:

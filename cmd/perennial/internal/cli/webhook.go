@@ -119,7 +119,7 @@ func (a operateCommands) webhookTest() *cobra.Command {
 	}
 }
 
-// namedWebhook returns the configuration and the webhook with a name.
+// namedWebhook returns the configuration and the webhook with the given name.
 func (a operateCommands) namedWebhook(name string) (c *config.Config, w config.Webhook, err error) {
 	if c, err = config.Load(a.configFile); err != nil {
 		return nil, w, err

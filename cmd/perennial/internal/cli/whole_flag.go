@@ -11,7 +11,7 @@ import (
 )
 
 // wholeFlag is a whole-number flag. pflag's own flags read 010 as 8, 0x10 as 16 and 1_000 as
-// 1000, which is wrong for an amount of money.
+// 1000. This is dangerous for an amount of money.
 type wholeFlag[T int | int64 | uint64] struct{ value *T }
 
 // wholeVar adds a whole-number flag.

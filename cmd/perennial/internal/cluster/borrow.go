@@ -1,5 +1,5 @@
-// Lends an account to a CLI command, such as `ledger archive`. The leader hands the account
-// over to the command, and leads it again when the command ends.
+// The lending of an account to a CLI command, such as `ledger archive`. The leader hands the
+// account over to the command, and leads it again when the command ends.
 
 package cluster
 
@@ -18,14 +18,14 @@ import (
 	"perennial/queue/nodes"
 )
 
-// borrowWithin is how long a leader may take to hand an account over to a command.
+// borrowWithin is the longest time for a leader to hand an account over to a CLI command.
 const borrowWithin = 2 * time.Minute
 
-// Borrower is a CLI command that needs an account for itself.
+// Borrower is a CLI command that needs exclusive use of an account.
 type Borrower struct {
 	Queue   *queue.Queue
 	Account string
-	Name    string // its name among the runners; no other process has it
+	Name    string // the command's name among the runners, which no other process has
 
 	started time.Time
 	mu      sync.Mutex
@@ -33,9 +33,9 @@ type Borrower struct {
 }
 
 // Borrow returns with the account's lease. If a runner leads the account, Borrow asks the
-// runner to hand the account over, which first finishes its work in progress. If that takes
-// more than two minutes, Borrow returns an error that names the runner. giveBack returns the
-// account.
+// runner to hand the account over. The runner first finishes its work in progress. If this
+// takes more than two minutes, Borrow returns an error with the runner's name. giveBack
+// returns the account.
 func (b *Borrower) Borrow(ctx context.Context) (taken *lease.Lease, giveBack func(context.Context), err error) {
 	taken, err = lease.New(b.Queue.JetStream(), 1).TryAcquire(ctx, b.Account, b.Name, LeaseTTL)
 	if _, held := errors.AsType[*lease.HeldError](err); !held {
@@ -48,7 +48,7 @@ func (b *Borrower) Borrow(ctx context.Context) (taken *lease.Lease, giveBack fun
 	end := func(ctx context.Context) {
 		stop()
 		said.Wait()
-		_ = nodes.Drop(ctx, b.Queue.JetStream(), b.Name) // if this fails, the heartbeat expires
+		_ = nodes.Drop(ctx, b.Queue.JetStream(), b.Name) // after a failure, the heartbeat expires
 	}
 	limited, cancel := context.WithTimeout(ctx, borrowWithin)
 	defer cancel()
@@ -66,8 +66,8 @@ func (b *Borrower) Borrow(ctx context.Context) (taken *lease.Lease, giveBack fun
 	}, nil
 }
 
-// announce sends heartbeats until ctx ends, with which the command asks for the account or
-// reports that it has the account. If the command is killed, its heartbeat expires.
+// announce sends heartbeats until ctx ends. With a heartbeat, the command asks for the account
+// or reports that it has the account. If the command is killed, its heartbeat expires.
 func (b *Borrower) announce(ctx context.Context) {
 	for {
 		b.mu.Lock()
@@ -76,7 +76,7 @@ func (b *Borrower) announce(ctx context.Context) {
 		n := Node{Node: b.Name, Version: config.Version, StartedAt: b.started, SaidAt: time.Now().UTC(), Accounts: []NodeAccount{one}}
 		limited, cancel := context.WithTimeout(ctx, Heartbeat)
 		if text, err := json.Marshal(n); err == nil {
-			_ = nodes.Post(limited, b.Queue.JetStream(), b.Name, text, 1) // the next heartbeat is sent anyway
+			_ = nodes.Post(limited, b.Queue.JetStream(), b.Name, text, 1) // an error is ignored, because the next heartbeat follows
 		}
 		cancel()
 		if sleep.For(ctx, time.Second) != nil {

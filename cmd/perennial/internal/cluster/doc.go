@@ -1,7 +1,7 @@
-// Package cluster is what the runners of one configuration know about one another on an
-// external NATS. It covers the heartbeats, the preferred runner for each account, handovers,
-// and how a CLI command borrows an account.
+// Package cluster manages the runners of a configuration on an external NATS. It covers their
+// heartbeats, the preferred runner for each account, handovers, and the lending of accounts to
+// CLI commands.
 //
-// The package decides. It sends nothing except a borrower's heartbeats: its caller carries out
-// the decisions. It does not know the ledger or the provider.
+// The package decides, and its caller executes the decisions. The package sends nothing except
+// a borrower's heartbeats. It does not know the ledger or the provider.
 package cluster

@@ -1,4 +1,4 @@
-// Decides when an account is handed over.
+// The decision when to hand an account over.
 
 package cluster
 
@@ -11,15 +11,15 @@ import (
 const (
 	// LookEvery is how often a runner checks whether an account should be handed over.
 	LookEvery = time.Second
-	// settleTime is how long the other runner must have been known, and this runner must have
-	// led the account, before a handover.
+	// settleTime is the time for which this runner must have known the other runner before a
+	// handover. Without a pin, this runner must also have led the account for this time.
 	settleTime = 3 * time.Second
-	// retryFirst and retryMost limit two waits, which double each time. One is the wait after a
-	// runner did not take an account. The other is the wait before the same account is handed
-	// over again to balance the load.
+	// retryFirst and retryMost limit two waits, which double each time. The first wait follows
+	// when a runner has not taken an account. The second wait precedes another handover of an
+	// account to balance the load.
 	retryFirst = 5 * time.Second
 	retryMost  = time.Minute
-	// retryForget is how long after such a wait the next one starts at retryFirst again.
+	// retryForget is the time after the end of a wait until the next wait is retryFirst again.
 	retryForget = 10 * retryMost
 )
 
@@ -35,7 +35,7 @@ type pause struct {
 	delay time.Duration
 }
 
-// longer returns the next pause, which is longer.
+// longer returns the next pause, which is up to twice as long.
 func (p pause) longer(now time.Time) pause {
 	if now.Sub(p.until) > retryForget {
 		p.delay = 0
@@ -47,9 +47,9 @@ func (p pause) longer(now time.Time) pause {
 // Mover decides when an account is handed over. Its zero value is ready to use.
 type Mover struct {
 	Now    *Handing          // handover in progress, or nil
-	wished map[string]string // wishes at the previous check: node by account
-	failed map[string]pause  // by node that did not take its last account
-	moved  map[string]pause  // by account that was handed over
+	wished map[string]string // wishes at the previous check; the key is the account, and the value is the node
+	failed map[string]pause  // the key is a node that did not take its last account
+	moved  map[string]pause  // the key is an account that was handed over
 }
 
 // Wish says that another runner should lead an account.
@@ -57,7 +57,7 @@ type Wish struct {
 	account, to string
 	pinned      bool
 	held        time.Time // since when this runner leads the account
-	firstHeard  time.Time // when this runner first heard the other one
+	firstHeard  time.Time // when this runner first heard the other runner
 	ready       bool      // the other runner could lead the account immediately
 }
 

@@ -50,9 +50,10 @@ func (n *Name) Set(node string) {
 	n.node = node
 }
 
-// Note checks the last heartbeats of all runners. It changes the name and returns true if
-// another holder has overwritten this runner's own heartbeat. A foreign heartbeat before the
-// first own one is ignored, because it is left from the machine's previous boot and expires.
+// Note checks the last heartbeats of all runners. If another runner has overwritten this
+// runner's heartbeat, Note changes the name and returns true. It ignores a foreign heartbeat
+// before this runner's first heartbeat. Such a heartbeat is left from the machine's previous
+// boot and expires.
 func (n *Name) Note(all []Node, holder string) (changed bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -71,9 +72,9 @@ func (n *Name) Note(all []Node, holder string) (changed bool) {
 
 // HolderOf returns the lease holder name of the runner that has locked a data directory. A
 // restarted process has the name of its dead predecessor, so it gets the lease without waiting
-// for the lease to expire. The name depends on the boot and on the directory's inode. A copy of
-// the directory or of the machine therefore has another name. If these cannot be read, the name
-// is unique to this process.
+// for the lease to expire. The name depends on the boot and on the directory's inode. A copy
+// of the directory or of the machine therefore has another name. If the boot or the inode
+// cannot be read, the name is unique to this process.
 func HolderOf(dir string) string {
 	boot, err := os.ReadFile(bootID)
 	place, statErr := inodeOf(dir)

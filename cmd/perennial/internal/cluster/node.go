@@ -24,7 +24,7 @@ type Node struct {
 	SaidAt    time.Time     `json:"said_at"`
 	Address   string        `json:"address,omitempty"`   // address of the runner's machine, as an external NATS server sees it
 	HTTPPort  int           `json:"http_port,omitempty"` // port of /readyz and the web UI; 0 for a command that borrows an account
-	Stopping  bool          `json:"stopping,omitempty"`  // the runner is draining and takes no account
+	Stopping  bool          `json:"stopping,omitempty"`  // whether the runner is draining and takes no account
 	Accounts  []NodeAccount `json:"accounts"`
 }
 
@@ -37,7 +37,7 @@ type NodeAccount struct {
 	// Lease means that the runner has the account's lease. It has the lease before it becomes
 	// active and until it has drained.
 	Lease bool `json:"lease"`
-	Ready bool `json:"ready"` // the runner leads the account and works, or is a standby that could lead it immediately
+	Ready bool `json:"ready"` // whether the runner leads the account and works, or is a standby that could lead the account immediately
 	// Borrows means that the sender is a CLI command that asks for the account or has it.
 	Borrows bool `json:"borrows,omitempty"`
 	// Settings is a hash of the account's settings and schedules; see
@@ -78,13 +78,13 @@ func NodesSaid(said [][]byte) ([]Node, error) {
 }
 
 // OtherSettings returns one message for each account on which runners differ in settings or
-// schedules. It compares them with the leader, or without a leader with the first runner. A
-// handover between such runners would change what is renewed. Runners of different versions are
-// not compared, because their settings have different fields.
+// schedules. It compares the runners with the leader, or with the first runner if no runner
+// leads. A handover between such runners would change what is renewed. Runners of different
+// versions are not compared, because their settings have different fields.
 func OtherSettings(nodes []Node) (lines []string) {
 	type claim struct{ node, version, settings string }
 	first, others := map[string]claim{}, map[string][]string{}
-	for _, active := range []bool{true, false} { // leaders first
+	for _, active := range []bool{true, false} { // leaders come first
 		for _, n := range nodes {
 			for _, x := range n.Accounts {
 				is, known := first[x.Account]

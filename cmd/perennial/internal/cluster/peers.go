@@ -1,4 +1,4 @@
-// What a runner knows about the other runners.
+// The heartbeats that a runner has received from the other runners.
 
 package cluster
 
@@ -15,12 +15,12 @@ import (
 // exceeds [Heartbeat], because a heartbeat may be a little late.
 const LateAfter = Heartbeat + 2*time.Second
 
-// Peers holds the last heartbeat of each runner in the configuration. It is safe for concurrent
-// use.
+// Peers stores the last heartbeat of each runner in the configuration. It is safe for
+// concurrent use.
 type Peers struct {
 	mu    sync.Mutex
-	heard map[string]heardNode // by name
-	pins  map[string]string    // node by account, as operators have chosen
+	heard map[string]heardNode // the key is the runner's name
+	pins  map[string]string    // the nodes that operators have chosen, by account
 	echo  echo
 	other string // last message about runners with other settings
 }
@@ -34,7 +34,7 @@ type heardNode struct {
 }
 
 // Note stores the last heartbeats of all runners. It returns the message of [OtherSettings] if
-// that changed, otherwise "".
+// the message has changed, and otherwise "".
 func (p *Peers) Note(all []Node, now time.Time) (other string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -60,15 +60,15 @@ func (p *Peers) Note(all []Node, now time.Time) (other string) {
 	return p.other
 }
 
-// SetPins stores the pins of operators: node by account.
+// SetPins stores the pins of operators. pins maps an account to a node.
 func (p *Peers) SetPins(pins map[string]string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.pins = pins
 }
 
-// assigned returns the pins of operators, overridden by commands that borrow an account: node
-// by account. The caller must hold mu.
+// assigned maps an account to its assigned node. A CLI command that borrows an account
+// overrides an operator's pin. The caller must hold mu.
 func (p *Peers) assigned(now time.Time) map[string]string {
 	given := make(map[string]string, len(p.pins))
 	maps.Copy(given, p.pins)
@@ -121,8 +121,8 @@ func (p *Peers) Leaves(own placement.Node, account string, now time.Time) bool {
 	return to != "" && to != own.Name
 }
 
-// place returns the placement of all accounts on this runner and the other live runners. It
-// treats the account free, unless "", as led by no runner.
+// place returns the placement of all accounts on this runner and the other live runners. If
+// free is not "", place treats this account as an account without a leader.
 func (p *Peers) place(own placement.Node, free string, now time.Time) map[string]string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -140,7 +140,7 @@ func (p *Peers) place(own placement.Node, free string, now time.Time) map[string
 	return placement.Of(nodes, accounts, p.assigned(now))
 }
 
-// placed converts a heartbeat for the placement.
+// placed returns the node for the placement that a heartbeat describes.
 func (n heardNode) placed() placement.Node {
 	out := placement.Node{Name: n.Node.Node}
 	for _, x := range n.Accounts {
@@ -154,7 +154,7 @@ func (n heardNode) placed() placement.Node {
 	return out
 }
 
-// Wishes returns the accounts of own that other runners should lead. held has the time since
+// Wishes returns the accounts of own that other runners should lead. held is the time since
 // when own leads each of its accounts.
 func (p *Peers) Wishes(own placement.Node, held map[string]time.Time, now time.Time) (all []Wish) {
 	placed := p.place(own, "", now)
@@ -172,8 +172,8 @@ func (p *Peers) Wishes(own placement.Node, held map[string]time.Time, now time.T
 	return all
 }
 
-// Longest returns the other live runner with the most rows of an account, and their number. It
-// returns "" if no other runner has rows.
+// Longest returns the other live runner with the most rows of an account, and the number of
+// its rows. It returns "" if no other runner has rows.
 func (p *Peers) Longest(account, self string, now time.Time) (name string, row int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -190,15 +190,15 @@ func (p *Peers) Longest(account, self string, now time.Time) (name string, row i
 	return name, row
 }
 
-// echo tracks whether this runner receives its own heartbeats. While it does, it also receives
-// those of the other runners.
+// echo tracks whether this runner receives its own heartbeats. A runner that receives its own
+// heartbeats also receives the heartbeats of the other runners.
 type echo struct {
-	since time.Time // arrival of the first one; reset by a gap or a new connection
-	last  time.Time // arrival of the newest one
+	since time.Time // arrival of the first heartbeat; reset by a gap or a new connection
+	last  time.Time // arrival of the newest heartbeat
 }
 
-// NoteSelf records the arrival of this runner's own heartbeat, if a new one arrived now over
-// the current connection. connected is when the connection was established.
+// NoteSelf records the arrival of this runner's own heartbeat, if a new heartbeat arrived now
+// over the current connection. connected is when the connection was established.
 func (p *Peers) NoteSelf(self string, connected, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -212,8 +212,8 @@ func (p *Peers) NoteSelf(self string, connected, now time.Time) {
 	p.echo.last = now
 }
 
-// HeardSince returns since when this runner hears all runners without a gap over the current
-// connection. It returns zero if there is a gap now.
+// HeardSince returns the time since when this runner has heard all runners without a gap over
+// the current connection. It returns the zero time during a gap.
 func (p *Peers) HeardSince(connected, now time.Time) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()

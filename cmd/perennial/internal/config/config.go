@@ -41,7 +41,7 @@ type Config struct {
 	lines map[string]int // line number of each key in the file, by path
 }
 
-// NATS configures an external NATS server or the embedded one.
+// NATS configures an external NATS server or the embedded NATS server.
 type NATS struct {
 	URL          string `yaml:"url" doc:"one address or several, joined by commas; empty: an embedded server on listen"`
 	Listen       string `yaml:"listen" default:"127.0.0.1:4222" doc:"of the embedded server; loopback only"`
@@ -89,7 +89,7 @@ type Account struct {
 }
 
 // Load reads the configuration file at path. If path is "", it reads ./perennial.yaml, or
-// returns the embedded defaults if that does not exist.
+// returns the embedded defaults if this file does not exist.
 func Load(path string) (*Config, error) {
 	if path == "" {
 		if !Exists("perennial.yaml") {
@@ -130,7 +130,7 @@ func Load(path string) (*Config, error) {
 
 // refuseWorldWritable refuses a configuration file that every user may write, because the file
 // decides which server is called and what may be spent. It accepts a file that a group may
-// write, because many systems give each user a group of their own.
+// write, because many systems give each user a separate group.
 func refuseWorldWritable(path string, info fs.FileInfo) error {
 	if info.Mode().Perm()&0o002 == 0 {
 		return nil
@@ -275,8 +275,8 @@ func (c *Config) validateSchedules() (all []error) {
 
 // CheckLists returns an error if a schedule's list of proxies does not exist. It checks the
 // schedules of one account, or of all accounts if account is "". `run` calls it before it
-// starts. Load does not, because the commands that repair such a schedule must work without the
-// list.
+// starts. Load does not call it, because the commands that repair such a schedule must work
+// without the list.
 func (c *Config) CheckLists(account string) error {
 	for i := range c.Schedules {
 		if account != "" && c.Schedules[i].Account != account {
@@ -299,8 +299,8 @@ func (c *Config) AccountNames() []string {
 	return slices.Sorted(maps.Keys(c.Accounts))
 }
 
-// Pick returns the account on which a command acts: the named one, or the only one if name is
-// "".
+// Pick returns the account on which a command acts. This is the account with the given name,
+// or the only account if name is "".
 func (c *Config) Pick(name string) (string, error) {
 	if name == "" && len(c.Accounts) == 1 {
 		return c.AccountNames()[0], nil
@@ -350,7 +350,7 @@ func (c *Config) Client(name, secret string, clock func() time.Time, observe fun
 // system's certificates.
 func ReadRoots(path string) (*x509.CertPool, error) {
 	if path == "" {
-		return nil, nil //nolint:nilnil // as crypto/tls means it
+		return nil, nil //nolint:nilnil // nil, as in crypto/tls
 	}
 	text, err := files.Read(path, MaxConfigBytes, refuseWorldWritable)
 	if err != nil {

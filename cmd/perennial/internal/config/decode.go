@@ -72,8 +72,8 @@ func (d *decoder) err(path string) error {
 	return invalid("configuration %s has %d faults:\n  %s", path, len(d.faults), strings.Join(said, "\n  "))
 }
 
-// lineOf returns the line number of the key whose path begins the text. If that key is not in
-// the file, it returns the line number of the nearest key that contains it, or 0.
+// lineOf returns the line number of the key whose path begins the text. If the file lacks this
+// key, it returns the line number of the nearest key that contains it, or 0.
 func (d *decoder) lineOf(words string) int {
 	path, _, _ := strings.Cut(words, " ")
 	path = strings.TrimSuffix(path, ":")
@@ -83,8 +83,8 @@ func (d *decoder) lineOf(words string) int {
 	return d.lines[path]
 }
 
-// document decodes the first YAML document. It refuses a second document, because that would
-// have no effect.
+// document decodes the first YAML document. It refuses a second document, because a second
+// document would have no effect.
 func (d *decoder) document(text []byte, into any) error {
 	var first, second yaml.Node
 	from := yaml.NewDecoder(bytes.NewReader(text))
@@ -175,8 +175,9 @@ func under(path, key string) string { return strings.TrimPrefix(path+"."+key, ".
 
 type pair struct{ key, value *yaml.Node }
 
-// pairs returns the keys of a mapping: first its own keys, then merged ones (<<). If a merged
-// key exists already, the earlier one wins. within contains the mappings that are being merged.
+// pairs returns the keys of a mapping: first its own keys, and then the merged keys (<<). If a
+// key occurs twice, the first occurrence applies. within contains the mappings that are being
+// merged.
 func (d *decoder) pairs(n *yaml.Node, path string, within ...*yaml.Node) (all []pair) {
 	seen, merged := map[string]int{}, []*yaml.Node(nil)
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -279,8 +280,8 @@ func (d *decoder) integer(n *yaml.Node, v reflect.Value, path string) {
 	}
 }
 
-// unknown adds a fault for an unknown key and suggests the nearest known key. Ignoring a
-// misspelt limit could cost money.
+// unknown adds a fault for an unknown key and suggests the nearest known key. An ignored limit
+// could cost money.
 func (d *decoder) unknown(key *yaml.Node, place reflect.Type) {
 	var here []string
 	near := ""

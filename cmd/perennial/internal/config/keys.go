@@ -28,7 +28,7 @@ type key struct {
 }
 
 // keys returns a configuration's keys in the order of their declaration, and accounts by name.
-// A structure follows its keys.
+// A structure comes after its keys.
 func keys(c *Config) []key { return appendKeys(nil, key{value: reflect.ValueOf(c).Elem()}) }
 
 func appendKeys(all []key, k key) []key {
@@ -59,11 +59,11 @@ func appendKeys(all []key, k key) []key {
 	return append(all, k)
 }
 
-// Defaults sets the keys that the configuration leaves out.
+// Defaults sets the keys that the configuration omits.
 func (c *Config) Defaults() {
 	for _, k := range keys(c) {
 		if text := k.tag.Get("default"); text != "" && k.value.IsZero() {
-			_ = yaml.Unmarshal([]byte(text), k.value.Addr().Interface()) // a test parses each default
+			_ = yaml.Unmarshal([]byte(text), k.value.Addr().Interface()) // never fails, because a test parses each default
 		}
 	}
 }

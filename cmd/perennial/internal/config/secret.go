@@ -45,7 +45,7 @@ func (c *Config) CheckSecrets() error {
 	return d.err(c.File)
 }
 
-// secretSources lists the sources of a secret. The first one that exists is used.
+// secretSources lists the sources of a secret. The first source that exists is used.
 type secretSources struct {
 	of         string // owner of the secret, such as "account main"
 	variable   string // environment variable

@@ -38,8 +38,8 @@ func (c *Config) Settings() []Setting {
 	return all
 }
 
-// orAbsent returns the meaning of an absent key if that is a number or a list. Otherwise it
-// returns value.
+// orAbsent returns the number or the list that an absent key means. If the text absent is
+// neither, it returns value.
 func orAbsent(value any, absent string) any {
 	if n, err := strconv.Atoi(absent); err == nil {
 		return n

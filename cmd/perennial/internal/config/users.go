@@ -80,7 +80,7 @@ func (n NATS) validate() error {
 	return nil
 }
 
-// validateUsers returns an error for each user that could not connect or has no permissions.
+// validateUsers returns an error for each user without a usable login or without permissions.
 func (c *Config) validateUsers() (all []error) {
 	seen := map[string]string{PasswordVariable(roles.RunnerUser): roles.RunnerUser}
 	for i, u := range c.NATS.Users {
@@ -94,8 +94,8 @@ func (c *Config) validateUsers() (all []error) {
 }
 
 // validate requires exactly one login for a user, and no creds file on the embedded server. It
-// also refuses a user whose password variable is that of another user, because both would then
-// share a password on an external server.
+// also refuses a user with the password variable of another user, because both users would
+// then share a password on an external server.
 func (u User) validate(n NATS, other string) error {
 	logins := slices.DeleteFunc([]string{u.Password, u.PasswordFile, u.CredsFile}, func(way string) bool { return way == "" })
 	switch {
@@ -142,9 +142,9 @@ func (c *Config) NATSUsers() ([]roles.User, error) {
 	return users, nil
 }
 
-// LocalUser returns the NATS user of the program's own commands on the runner's machine. The
-// user has every role, and its password changes with each run. Only system users that can also
-// read the ledger can read the password.
+// LocalUser returns the NATS user for CLI commands on the runner's machine. The user has every
+// role, and its password changes with each run. Only system users that can read the ledger can
+// read the password.
 func LocalUser(accounts []string) roles.User {
 	return roles.User{Name: roles.LocalUser, Password: rand.Text(), Grants: []roles.Grant{
 		{Role: queue.RoleOperator, Accounts: accounts}, {Role: queue.RoleProducer, Accounts: accounts},

@@ -125,7 +125,7 @@ func (c *Config) WebhooksOf(account string) (own []Webhook) {
 	return own
 }
 
-// Webhook returns the webhook with a name.
+// Webhook returns the webhook with the given name.
 func (c *Config) Webhook(name string) (w Webhook, ok bool) {
 	i := slices.IndexFunc(c.Webhooks, func(w Webhook) bool { return w.Name == name })
 	if i < 0 {

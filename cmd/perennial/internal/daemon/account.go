@@ -22,7 +22,7 @@ import (
 	"perennial/upstream"
 )
 
-// account is one account with everything that serves it.
+// account is one configured account, with its ledger, its streams and its state.
 type account struct {
 	Name   string
 	host   *Host
@@ -31,13 +31,13 @@ type account struct {
 	ledger atomic.Pointer[ledger.Ledger]
 	Client *upstream.Client
 	counts *counts
-	recent jobs.ProviderWindow // outcomes of the requests of the last minutes
+	recent jobs.ProviderWindow // outcomes of the requests in the last minutes
 
 	webhooks    []*webhook.Sink
 	oneLetter   sync.Mutex // held while a request handles a dead letter
-	corrections sync.Mutex // held while a page corrects a dead letter; a second correction of the letter then finds it gone
+	corrections sync.Mutex // held while a page corrects a dead letter, so that a second correction finds no letter
 
-	started chan struct{} // closed when the account works, or has reported why it does not
+	started chan struct{} // closed when the account works, or has reported why it does not work
 	once    sync.Once
 
 	mu sync.Mutex // guards current
@@ -54,20 +54,20 @@ type account struct {
 
 	checked sync.Mutex
 	last    map[string]check // by name
-	warned  map[string]bool  // by name: checks logged as not ready
+	warned  map[string]bool  // the checks that were logged as not ready, by name
 
 	lastRow atomic.Int64 // newest ledger row that a probe has seen
 
 	file *ledgerFile
 
-	probedStreams time.Time // last run of probeStreams; used only there
+	probedStreams time.Time // last run of probeStreams; only probeStreams uses it
 
-	publishedLast uint64 // used by probeEvents only
+	publishedLast uint64 // only probeEvents uses it
 	publishedBy   *outbox.Outbox
 	publishedAt   time.Time
 }
 
-// current is the account's working state, and the reason why it does not work.
+// current is the account's working state, and the reason if the account does not work.
 type current struct {
 	state      string // why the account is not ready; "" if it is
 	runner     *jobs.Runner
@@ -117,17 +117,17 @@ func newAccountHost(ctx context.Context, h *Host, name string) (*account, error)
 	return a, nil
 }
 
-// Ledger returns the account's ledger. After a rebuild from the events it returns the new
-// ledger, and the earlier one is closed.
+// Ledger returns the account's ledger. After a rebuild from the events, it returns the new
+// ledger. The earlier ledger is closed.
 func (a *account) Ledger() *ledger.Ledger { return a.ledger.Load() }
 
 // errTwoNames means that the configuration has one provider account under two names.
 var errTwoNames = errors.New("one provider account has two names")
 
 // mayBind refuses a provider account that another account of this process uses, because each
-// would report the other's spending as unexplained. The runner calls it before it opens a
-// ledger for a provider account. If both ledgers are already bound, only the alphabetically
-// later account is refused.
+// account would report the spending of the other as unexplained. The runner calls it before it
+// opens a ledger for a provider account. If both ledgers are already bound, only the
+// alphabetically later account is refused.
 func (a *lifecycle) mayBind(ctx context.Context, want fact.Binding) error {
 	a.host.binding.Lock()
 	defer a.host.binding.Unlock()
@@ -142,7 +142,7 @@ func (a *lifecycle) mayBind(ctx context.Context, want fact.Binding) error {
 		}
 		b, err := other.Ledger().Binding(ctx)
 		if errors.Is(err, ledger.ErrNotFound) {
-			b, err = other.wanted, nil // the other account may be opening its ledger
+			b, err = other.wanted, nil // the other account has not bound its ledger yet
 		}
 		if err != nil {
 			return err
@@ -198,7 +198,7 @@ func (a *account) exchanged(x upstream.Exchange) {
 	a.recent.Add(x, time.Now())
 }
 
-// providerRecent summarizes the provider's replies of the last minutes.
+// providerRecent summarizes the provider's replies in the last minutes.
 func (a *account) providerRecent() jobs.ProviderRecent {
 	r := a.recent.Recent(time.Now())
 	if skew, heard := a.clockSkew(); heard {

@@ -28,10 +28,10 @@ func (a *account) journalOf(l *ledger.Ledger) journal.Journal {
 // leaseCheckEvery is how often a standby checks whether it may ask for the lease.
 const leaseCheckEvery = time.Second
 
-// awaitLease follows the account's events until this runner gets the lease. The runner does not
-// ask for the lease in two cases: a later version wrote an event that it cannot apply, or it
-// cannot use the provider while another runner can. If the ledger must be rebuilt first,
-// awaitLease returns journal.ErrLedgerBefore or errLedgerUnusable.
+// awaitLease follows the account's events until this runner gets the lease. The runner does
+// not ask for the lease if a later version wrote an event that this runner cannot apply. It
+// does not ask for the lease either if only another runner can use the provider. If the ledger
+// must be rebuilt first, awaitLease returns journal.ErrLedgerBefore or errLedgerUnusable.
 func (a *lifecycle) awaitLease(ctx context.Context) (*lease.Lease, error) {
 	ctx, end := context.WithCancelCause(ctx)
 	var follower sync.WaitGroup
@@ -58,8 +58,8 @@ func (a *lifecycle) awaitLease(ctx context.Context) (*lease.Lease, error) {
 	return nil, context.Cause(ctx)
 }
 
-// ask waits for the account's lease. It gives up when changed is closed, or when another runner
-// can use the provider and this one cannot.
+// ask waits for the account's lease. It gives up when changed is closed, or when another
+// runner can use the provider and this runner cannot.
 func (a *lifecycle) ask(ctx context.Context, changed <-chan struct{}) (*lease.Lease, error) {
 	ctx, giveUp := context.WithCancel(ctx)
 	defer giveUp()
@@ -88,8 +88,8 @@ const (
 )
 
 // follow applies the account's events until ctx ends. It retries after errors, and /readyz
-// shows the last one. It returns journal.ErrLedgerBefore if rows that the ledger needs are no
-// longer on the stream.
+// shows the last error. It returns journal.ErrLedgerBefore if rows that the ledger needs are
+// no longer on the stream.
 func (a *lifecycle) follow(ctx context.Context) error {
 	delay := sleep.Growing(followFirst, followMost)
 	for ctx.Err() == nil {
@@ -121,9 +121,9 @@ func (a *account) setUnfollowed(err error) {
 	}
 }
 
-// lead makes this runner the leader, until end is called: rows are published before they are
-// committed. The returned context ends with cause jobs.ErrLost when the lease or the right to
-// append is lost. lease is nil on the embedded server, which needs no lease.
+// lead makes this runner the leader until end is called. A leader publishes rows before it
+// commits them. The returned context ends with cause jobs.ErrLost when the lease or the right
+// to append is lost. lease is nil on the embedded server, which needs no lease.
 func (a *lifecycle) lead(ctx context.Context, lease *lease.Lease, outbox *outbox.Outbox) (context.Context, func(), error) {
 	if lease == nil {
 		return ctx, func() {}, nil
@@ -159,7 +159,7 @@ type leading struct {
 	outbox *outbox.Outbox
 }
 
-// setLeading records that this runner leads, or for nil that it no longer does.
+// setLeading records that this runner leads. nil records that the runner leads no longer.
 func (a *account) setLeading(x *leading) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -167,7 +167,8 @@ func (a *account) setLeading(x *leading) {
 	a.host.announce()
 }
 
-// unacknowledged returns a message if facts wait too long for the events stream, otherwise "".
+// unacknowledged returns a message if facts wait too long for the events stream, and otherwise
+// "".
 func (a *account) unacknowledged() string {
 	leading := a.snapshot().leading
 	if leading == nil {
@@ -184,7 +185,8 @@ func (a *account) unacknowledged() string {
 	return text
 }
 
-// slowAfter is how long facts may wait for the events stream before /readyz reports it.
+// slowAfter is the time that facts may wait for the events stream. After this time, /readyz
+// reports the wait.
 const slowAfter = 4 * time.Second
 
 // resentAnswers is the number of last rows on the stream for which a new leader sends the

@@ -22,7 +22,7 @@ func (a *account) letters() letters.Letters { return letters.Of(a.js(), a.Name) 
 
 func (a *account) positions() positions.Positions { return positions.Of(a.js(), a.Name) }
 
-// stored returns the store that passes the last listing to the standbys.
+// stored returns the NATS store through which standbys get the last listing.
 func (a *account) stored() objects.Fleet { return objects.FleetOf(a.js(), a.Name) }
 
 // streams returns the streams that the account requires.

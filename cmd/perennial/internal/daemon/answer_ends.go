@@ -1,4 +1,5 @@
-// Answers to the inboxes of duplicate commands: each gets the outcome when its command ends.
+// Answers to the inboxes of duplicate commands. An inbox gets the outcome when its command
+// ends.
 
 package daemon
 
@@ -17,7 +18,7 @@ import (
 )
 
 // Limits on waiting inboxes: total, per user, and per command of one user. An external server
-// does not report an inbox's user, so the client replaces the user there.
+// does not report an inbox's user. There, the limits apply to the client instead of the user.
 const (
 	maxInboxes          = 1000
 	maxInboxesOfUser    = maxInboxes / 4
@@ -26,8 +27,8 @@ const (
 	inboxSweepEvery     = time.Second // shortest time between two scans for inboxes without a listener
 )
 
-// waitingInboxes holds the inboxes that wait for a command to end. They are lost when the
-// runner stops. A client that then repeats its request is answered.
+// waitingInboxes are the inboxes that wait for a command to end. They are lost when the runner
+// stops. A client that repeats its request then gets its answer.
 type waitingInboxes struct {
 	mu     sync.Mutex
 	places map[answerPlace]*inboxWaiter
@@ -47,7 +48,7 @@ type inboxWaiter struct {
 	end  context.CancelFunc
 }
 
-// inboxes answers the inboxes that commands give.
+// inboxes sends the results of commands to the inboxes that the commands give.
 type inboxes struct{ *account }
 
 // answerEnd sends the outcome of a duplicate command to its inbox, now or when the command
@@ -71,7 +72,8 @@ func (a inboxes) answerEnd(ctx context.Context, inbox, id string) {
 	}()
 }
 
-// answerFinished answers an inbox if its command has ended, and reports whether it has.
+// answerFinished sends the result to an inbox if its command has ended. It reports whether the
+// command has ended.
 func (a inboxes) answerFinished(ctx context.Context, inbox, id string) bool {
 	answer, err := answers(a).answerNow(ctx, id)
 	if err != nil || !answer.Finished {
@@ -84,8 +86,8 @@ func (a inboxes) answerFinished(ctx context.Context, inbox, id string) bool {
 	return true
 }
 
-// listeners returns the users that listen on an inbox. An external server does not report them.
-// There it returns the client, which may no longer listen.
+// listeners returns the users that listen on an inbox. An external server does not report
+// these users. For such a server, listeners returns the client, which may no longer listen.
 func (a inboxes) listeners(inbox string) []string {
 	if a.host.Embedded == nil {
 		return []string{clientOf(inbox)}
@@ -153,7 +155,8 @@ func (x *waitingInboxes) take(p answerPlace, h *inboxWaiter, listeners func(inbo
 	return false
 }
 
-// full reports whether the limit of all inboxes, or of this user or command, is reached.
+// full reports whether a limit is reached: the limit for all inboxes, for this user or for
+// this command.
 func (x *waitingInboxes) full(user, command string) bool {
 	own, same := 0, 0
 	for other, of := range x.places {
@@ -170,7 +173,7 @@ func (x *waitingInboxes) leave(p answerPlace, h *inboxWaiter) {
 	h.end()
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.places[p] == h { // the inbox may have been removed and registered again
+	if x.places[p] == h { // false if the inbox was removed and registered again
 		delete(x.places, p)
 	}
 }

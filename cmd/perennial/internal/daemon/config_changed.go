@@ -1,4 +1,4 @@
-// Detects that the configuration file has changed since the runner read it.
+// Detection of changes in the configuration file since the runner read it.
 
 package daemon
 
@@ -34,8 +34,9 @@ func (r *reread) read(file string) (*config.Config, error) {
 	return r.config, r.err
 }
 
-// configChanged returns a message if the file's settings or schedules of an account differ from
-// those in use, otherwise "". A changed file takes effect at the next start.
+// configChanged returns a message if the file's settings or schedules of an account differ
+// from the settings or schedules in use, and otherwise "". A changed file takes effect at the
+// next start.
 func (h *Host) configChanged(account string) string {
 	if h.Config.File == "" {
 		return ""

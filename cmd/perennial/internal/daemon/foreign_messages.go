@@ -1,5 +1,5 @@
-// How `run --refill-events` repairs an events stream that has foreign messages or lost its
-// first events.
+// The repair by `run --refill-events` of an events stream that has foreign messages or lost
+// its first events.
 
 package daemon
 
@@ -48,7 +48,7 @@ func (a *lifecycle) removeForeign(ctx context.Context) error {
 }
 
 // foreignMessages counts the messages of the events stream that are not a row at its own
-// sequence. A row that this ledger lacks is an error.
+// sequence. It returns an error for a row that this ledger lacks.
 func (a *lifecycle) foreignMessages(ctx context.Context) (n int, err error) {
 	own := &journal.Source{Ledger: a.Ledger()}
 	for e, err := range a.events().History(ctx, 1) {
@@ -69,7 +69,7 @@ func (a *lifecycle) foreignMessages(ctx context.Context) (n int, err error) {
 				Reason: "the stream holds a row that this ledger does not have: nothing was removed from it",
 			}
 		}
-		if e.Seq != e.StreamSeq { // a copy of a row at another sequence: the outbox will publish each row at its own
+		if e.Seq != e.StreamSeq { // a copy of a row at a wrong sequence; the outbox publishes each row at its own sequence
 			n++
 		}
 	}

@@ -1,5 +1,5 @@
-// How a runner hands an account over to the runner that should lead it. It drains one account
-// at a time, as at a stop of the process.
+// Handover of an account to the runner that should lead it. A runner drains one account at a
+// time, as it does when the process stops.
 
 package daemon
 
@@ -23,7 +23,7 @@ type holding struct {
 	giveUp func() // drains the account and releases the lease
 }
 
-// errHandedOver ends the work on an account in the same way as a stop of the runner.
+// errHandedOver ends the work on an account as a stop of the runner does.
 var errHandedOver = fmt.Errorf("the account is handed over: %w", context.Canceled)
 
 func (a *account) setHolding(x holding) {
@@ -55,8 +55,8 @@ func (h *Host) handOvers(ctx context.Context) {
 	}
 }
 
-// lookAtHandOver ends a handover in progress when another runner leads the account, when this
-// runner leads it again, or when the handover takes too long.
+// lookAtHandOver ends a handover in progress when another runner leads the account or this
+// runner leads it again. It also ends a handover that takes too long.
 func (h *Host) lookAtHandOver(m *cluster.Mover, now time.Time) {
 	if m.Now == nil {
 		return

@@ -41,7 +41,7 @@ type check struct {
 const (
 	checkNATS     = "nats"
 	checkStreams  = "streams"
-	checkSettings = "settings" // shown as streams
+	checkSettings = "settings" // reported under the name streams
 	checkEvents   = "events"
 	checkDisk     = "disk"
 	checkLedger   = "ledger"
@@ -58,16 +58,16 @@ const (
 const (
 	probeEvery    = time.Second
 	probeTimeout  = 3 * time.Second
-	behindAfter   = 5 * time.Second  // events may be unpublished for this long
+	behindAfter   = 5 * time.Second  // longest time that an event may be unpublished
 	healAgain     = 10 * time.Second // shortest time between two restarts of the embedded server
 	settingsEvery = 10 * time.Second // interval of comparing the settings of streams and consumers
 )
 
-// probed holds the result of each probe by name: an error text, or "" if healthy.
+// probed maps the name of each probe to its result: an error text, or "" if healthy.
 type probed struct {
 	mu      sync.Mutex
 	found   map[string]string
-	writing time.Time // start of a disk probe that has not returned; zero if there is none
+	writing time.Time // start of a disk probe that has not returned; zero if every probe has returned
 }
 
 func (p *probed) set(name string, err error) {
@@ -148,7 +148,7 @@ func (a probes) probeStreams(ctx context.Context) {
 	}
 	a.probedStreams = time.Now()
 	a.host.probe(ctx, checkStreams+a.Name, func(ctx context.Context) error {
-		if why := a.host.Queue.Down(); why != "" { // the connection failed, not a stream
+		if why := a.host.Queue.Down(); why != "" { // the connection failed, so the state of the streams is unknown
 			return errors.New(why)
 		}
 		had := a.onStream(ctx)
@@ -180,11 +180,11 @@ func (a probes) onDisk() error {
 }
 
 // lostFront returns a message if the events stream lacks first events that were not archived.
-// It returns "" if no such event is missing, or if it cannot tell because the ledger lacks rows
-// of the stream.
+// It returns "" if no such event is missing, or if the ledger lacks rows of the stream, so
+// that a comparison is impossible.
 func (a probes) lostFront(ctx context.Context, first, last uint64) string {
 	head, _, err := a.Ledger().Head(ctx)
-	if err != nil || uint64(head) < last { // the row that records the archiving may still be missing from the ledger
+	if err != nil || uint64(head) < last { // the ledger may still lack the row that records the archiving
 		return ""
 	}
 	begin, err := a.Ledger().EventsBegin(ctx)
@@ -208,8 +208,8 @@ func (a probes) probeLedger(ctx context.Context) error {
 }
 
 // probeSettings compares the settings of the account's streams and consumers with the required
-// ones, because an administrator may have changed them. It ignores streams that do not respond,
-// which probeStreams reports.
+// settings, because an administrator may have changed them. It ignores streams that do not
+// respond, because probeStreams reports them.
 func (a probes) probeSettings(ctx context.Context) {
 	var wrong error
 	if a.role() == cluster.RoleActive {
@@ -227,7 +227,7 @@ func (a probes) probeSettings(ctx context.Context) {
 }
 
 // onStream returns the newest row that the events stream has acknowledged, as far as this
-// runner knows. It returns 0 if the runner knows none.
+// runner knows. It returns 0 if the runner knows no such row.
 func (a probes) onStream(ctx context.Context) uint64 {
 	outbox := a.snapshot().outbox
 	switch {
@@ -320,8 +320,8 @@ func (a probes) probeEvents(ctx context.Context) {
 	a.host.probed.set(checkEvents+a.Name, behind)
 }
 
-// checks returns the state of all dependencies of the account, with the time since when each
-// state lasts. It logs changes.
+// checks returns the state of all dependencies of the account, with the time when each state
+// began. It logs changes.
 func (a *account) checks() []check {
 	now := time.Now().UTC()
 	started := a.isStarted()

@@ -39,7 +39,7 @@ import (
 // because the sandbox's port changes with each run.
 const embeddedAddress = "sandbox:embedded"
 
-// Host is one `perennial run`: NATS, the accounts and their servers.
+// Host is the process of one `perennial run`: NATS, the accounts and their servers.
 type Host struct {
 	Config    *config.Config
 	log       *logrus.Logger
@@ -48,14 +48,14 @@ type Host struct {
 	holder    string       // this runner's name in leases
 	instance  string       // identifies this process, in InstanceHeader
 	Embedded  *embedded.Server
-	local     roles.User // NATS user of the program's own commands, if the embedded server has users
+	local     roles.User // NATS user for CLI commands on this machine, if the embedded server has users
 	Queue     *queue.Queue
 	leases    *lease.Leases
 	Sandbox   *sandbox.Server
 	Accounts  []*account
 	damaged   []damagedAccount
 	binding   sync.Mutex    // held while an account is bound to its provider account
-	turns     *ledger.Turns // limits how many writers of ledgers work simultaneously
+	turns     *ledger.Turns // limits the number of ledger writers that work simultaneously
 	HTTP      *httpHost
 	meter     *meter
 	tracer    *tracing.Tracer              // nil if traces are not sent
@@ -67,7 +67,7 @@ type Host struct {
 	stopping  atomic.Bool
 	connected atomic.Pointer[time.Time] // when the connection to NATS was last restored; nil if it was never lost
 	started   time.Time
-	healed    time.Time // last restart of the embedded server; used by heal only
+	healed    time.Time // last restart of the embedded server; only heal uses it
 }
 
 // damagedAccount is an account that did not start because its ledger is damaged and NATS is
@@ -77,7 +77,7 @@ type damagedAccount struct {
 	check check
 }
 
-// ReadyLine is the output of `run` once it is ready.
+// ReadyLine is the output that `run` prints when it is ready.
 type ReadyLine struct {
 	NATS     string   `json:"nats"`
 	HTTP     string   `json:"http"`
@@ -88,11 +88,12 @@ type ReadyLine struct {
 }
 
 // gcPercent lets the heap grow to three times the live data, instead of twice. It saves one
-// microsecond in sixteen and costs some 30 MiB under full load. The environment variable GOGC
-// overrides it.
+// microsecond in sixteen and needs about 30 MiB more under full load. The environment variable
+// GOGC overrides it.
 const gcPercent = 200
 
-// lockWithin is how long a start waits for a killed predecessor to release the data directory.
+// lockWithin is the time that a start waits for the lock of a killed process on the data
+// directory.
 const lockWithin = 3 * time.Second
 
 // Start starts NATS, the accounts and the HTTP server. Call Run to begin work, then Close.
@@ -131,7 +132,7 @@ func (h *Host) start(ctx context.Context) (err error) {
 		return err
 	}
 	h.leases = lease.New(h.Queue.JetStream(), h.replicas())
-	if len(h.Config.Accounts) > 1 { // half of the cores: the rest of a command's work runs alongside the writers
+	if len(h.Config.Accounts) > 1 { // half of the cores, because other work on commands runs at the same time
 		h.turns = ledger.NewTurns(runtime.GOMAXPROCS(0) / 2)
 	}
 	for _, name := range h.Config.AccountNames() {
@@ -215,8 +216,8 @@ func TooManyCopies(account string, replicas int) error {
 	return fmt.Errorf("accounts.%s.replicas is %d, and the embedded NATS server is one: set it to 1, or nats.url to the servers of a cluster", account, replicas)
 }
 
-// reconnected returns when the connection to NATS was last restored, or zero if it was never
-// lost.
+// reconnected returns when the connection to NATS was last restored, or the zero time if the
+// connection was never lost.
 func (h *Host) reconnected() time.Time {
 	if at := h.connected.Load(); at != nil {
 		return *at
@@ -328,8 +329,8 @@ func (h *Host) Close() {
 // ready.
 const startTimeout = 5 * time.Second
 
-// WaitStarted returns when every account works or has reported why it does not, at the latest
-// after startTimeout.
+// WaitStarted returns when every account works or has reported why it does not work, at the
+// latest after startTimeout.
 func (h *Host) WaitStarted(ctx context.Context) {
 	timer := time.NewTimer(startTimeout)
 	defer timer.Stop()
@@ -344,7 +345,7 @@ func (h *Host) WaitStarted(ctx context.Context) {
 	}
 }
 
-// Ready returns the output of `run` once it is ready.
+// Ready returns the output that `run` prints when it is ready.
 func (h *Host) Ready() ReadyLine {
 	line := ReadyLine{NATS: h.NATSURL(), HTTP: h.HTTP.URL(), Data: h.Config.DataDir, Accounts: h.Config.AccountNames()}
 	if h.Sandbox != nil {
@@ -365,8 +366,8 @@ func (h *Host) NATSURL() string {
 // commands that use the same data directory.
 func RunFile(dataDir string) string { return filepath.Join(dataDir, "run.json") }
 
-// RunAddresses is the content of [RunFile]: the ready line, and the login of the program's own
-// commands if the embedded server has users. The password is valid for this run only.
+// RunAddresses is the content of [RunFile]: the ready line, and the login for CLI commands on
+// this machine if the embedded server has users. The password is valid for this run only.
 type RunAddresses struct {
 	ReadyLine
 	Instance string `json:"instance"` // /livez returns it in the header [InstanceHeader]

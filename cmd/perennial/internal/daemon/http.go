@@ -31,7 +31,7 @@ type httpHost struct {
 }
 
 // maxHTTPConnections limits open connections, including up to 200 event streams. At the limit,
-// a new connection replaces an idle one, so that health stays reachable.
+// a new connection replaces an idle connection, so that /livez and /readyz stay reachable.
 const maxHTTPConnections = 512
 
 func startHTTP(h *Host) (*httpHost, error) {
@@ -112,7 +112,7 @@ func (s *httpHost) close() {
 	s.pages.Close()
 }
 
-// livez returns 200 unless a part of the process is stuck, which only a restart can fix. A
+// livez returns 200 unless a part of the process is stuck, so that only a restart helps. A
 // restart continues the work in progress.
 func (s *httpHost) livez(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set(InstanceHeader, s.host.instance)
@@ -126,8 +126,8 @@ func (s *httpHost) livez(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintln(w, "ok")
 }
 
-// stuckAfter is how long one commit, or one batch of accepted commands, may take. It exceeds
-// the seconds for which a writer waits for another process's lock.
+// stuckAfter is how long one commit, or one batch of accepted commands, may take. It is longer
+// than a writer's wait for the lock of another process.
 const stuckAfter = 2 * time.Minute
 
 // stuck returns which part of the account is stuck, or "". Commands that wait for NATS are not
@@ -197,7 +197,7 @@ func (s *httpHost) readyz(w http.ResponseWriter, r *http.Request) {
 	}
 	said := text.String()
 	if !out.Ready && !s.host.Config.HTTP.ServesHost(r.Host) {
-		said = "not ready\n" // a load balancer may use any host name, but so may a foreign website
+		said = "not ready\n" // a load balancer may use any host name, and so may a foreign website
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(code)

@@ -1,4 +1,5 @@
-// The file of an account's ledger: how it is opened, and how it is rebuilt from the events.
+// The file of an account's ledger: opening the file, and rebuilding the ledger from the
+// events.
 
 package daemon
 
@@ -16,11 +17,11 @@ import (
 	"perennial/ledger/sleep"
 )
 
-// ledgerFile opens the account's ledger, and rebuilds it from the events.
+// ledgerFile opens the account's ledger, and rebuilds the ledger from the events if necessary.
 type ledgerFile struct {
 	*account
 
-	closed bool // the ledger is closed and must be reopened or rebuilt; used by its lifecycle only
+	closed bool // the ledger is closed and must be reopened or rebuilt; only the account's lifecycle uses it
 }
 
 // openLedger opens the account's ledger at the start. On an external NATS, it moves a damaged
@@ -85,7 +86,7 @@ func (a *ledgerFile) rebuild(ctx context.Context) error {
 			return a.Ledger().Close()
 		},
 	}.Run(ctx)
-	if err = errors.Join(err, a.reopen(ctx)); err != nil { // also after a failure
+	if err = errors.Join(err, a.reopen(ctx)); err != nil { // reopen even after a failure
 		return fmt.Errorf("make the ledger: %w", err)
 	}
 	a.log.WithFields(logrus.Fields{"was_seq": head, "snapshot_seq": snapshot.Seq, "events": out.Events, "replaced": out.Replaced}).
@@ -109,7 +110,7 @@ func (a *account) unusable() error {
 	return err
 }
 
-// watchLedger calls end with the reason once the ledger can no longer be used.
+// watchLedger calls end with the reason when the ledger becomes unusable.
 func (a *ledgerFile) watchLedger(ctx context.Context, end func(error)) {
 	for sleep.For(ctx, probeEvery) == nil {
 		if err := a.unusable(); err != nil {

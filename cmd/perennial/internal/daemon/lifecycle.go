@@ -1,4 +1,4 @@
-// An account's life: it moves from phase to phase as package life decides.
+// The phases of an account, in the order that package life decides.
 
 package daemon
 
@@ -28,20 +28,20 @@ type lifecycle struct {
 
 	acknowledged uint64 // newest row that this process has seen on the stream
 	shorter      bool   // another runner has rows that the stream has lost and this ledger lacks
-	refilled     bool   // `run --refill-events` has been carried out
+	refilled     bool   // `run --refill-events` has been executed
 	lastLogged   string // last logged failure
 }
 
-// tenure is the period in which this runner may lead the account. Its ctx ends with it, and the
-// cause of ctx says why.
+// tenure is the period in which this runner may lead the account. ctx ends with the tenure,
+// and its cause is the reason.
 type tenure struct {
 	ctx   context.Context
 	lease *lease.Lease // nil on the embedded server, which has no other runner
 	end   func()
 }
 
-// run serves the account until ctx ends or an operator must act. After any other failure it
-// logs the error, shows it on /readyz, waits, and continues.
+// run serves the account until ctx ends or an operator must act. After any other failure, run
+// logs the error, shows the error on /readyz, waits, and continues.
 func (a *lifecycle) run(ctx context.Context) error {
 	defer a.hasStarted()
 	err := phases(ctx, a.do, a.leave)
@@ -106,8 +106,8 @@ func phaseOutcome(ctx context.Context, p life.Phase, err error) life.Outcome {
 	return life.Failed
 }
 
-// refused reports whether an operator must act before the account is served again. This is so
-// if the provider's account, or the stream's history, does not belong to the ledger.
+// refused reports whether an operator must act before the account is served again. It returns
+// true if the provider's account, or the stream's history, does not belong to the ledger.
 func refused(err error) bool {
 	var binding *jobs.BindingError
 	var diverged *outbox.DivergedError
@@ -130,8 +130,8 @@ func (a *lifecycle) do(ctx context.Context, p life.Phase) error {
 	return ctx.Err()
 }
 
-// leave ends the tenure unless the next phase also needs it. If the runner waits before the
-// next phase, leave logs and shows the reason.
+// leave ends the tenure unless the next phase also needs the tenure. If the runner waits
+// before the next phase, leave logs and shows the reason.
 func (a *lifecycle) leave(next life.Arrow, err error) {
 	if a.tenure != nil && next.To != life.TakingOver && next.To != life.Leading {
 		a.tenure.end()
@@ -217,8 +217,8 @@ func (a *lifecycle) newTenure(ctx context.Context, lease *lease.Lease) *tenure {
 	}}
 }
 
-// why returns the reason why a phase ended with err: the cause that ended the tenure, if there
-// is one, otherwise err.
+// why returns the reason why a phase ended with err: the cause that ended the tenure. If the
+// tenure has no such cause, why returns err.
 func (t *tenure) why(ctx context.Context, err error) error {
 	switch cause := context.Cause(t.ctx); {
 	case errors.Is(cause, errLeaseLost), errors.Is(cause, errLedgerUnusable):
@@ -229,7 +229,7 @@ func (t *tenure) why(ctx context.Context, err error) error {
 	return err
 }
 
-// takeOver applies the account's events to the ledger up to the last one.
+// takeOver applies the account's events to the ledger up to the last event.
 func (a *lifecycle) takeOver(ctx context.Context) error {
 	if a.host.Embedded != nil {
 		return a.removeForeign(ctx)
@@ -255,7 +255,7 @@ func (a *lifecycle) noteRefused(ctx context.Context, err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), publishAtEnd)
 	defer cancel()
-	const firm = true // as after an orderly stop, because no crash explains the loss
+	const firm = true // recorded as an orderly stop, because no crash explains the loss
 	if err := a.Ledger().NotePublished(ctx, int64(a.acknowledged), firm); err != nil {
 		a.log.WithError(err).Error("the ledger could not note what the events stream has lost: do not start the account again before the stream is checked")
 	}

@@ -1,4 +1,4 @@
-// Waits at the start of leading until the provider identifies the account.
+// The wait for the provider to identify the account, when a runner begins to lead.
 
 package daemon
 
@@ -13,7 +13,7 @@ import (
 )
 
 // bind reads the provider's account, and retries until the provider replies. It returns an
-// error only if the account does not match the ledger's, or if ctx ends.
+// error only if the ledger belongs to another account, or if ctx ends.
 func (a *lifecycle) bind(ctx context.Context, runner *jobs.Runner) error {
 	retry, said := sleep.Doubling(time.Second, time.Minute), ""
 	for {
@@ -42,8 +42,8 @@ func (a *lifecycle) bind(ctx context.Context, runner *jobs.Runner) error {
 	}
 }
 
-// bindFailure returns a message that distinguishes a provider that refuses the key from one
-// that does not reply.
+// bindFailure returns a message that distinguishes a provider that refuses the key from a
+// provider that does not reply.
 func bindFailure(err error) string {
 	if refused, ok := errors.AsType[*upstream.Error](err); ok && refused.HTTPStatus/100 == 4 {
 		return "the provider refused: " + err.Error() + " (are app_id, the secret and base_url right?)"

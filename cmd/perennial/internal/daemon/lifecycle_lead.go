@@ -1,5 +1,5 @@
-// Leading an account: it starts the runner, schedules, outbox and service, and stops them in
-// order.
+// Leading an account: the start of the runner, schedules, outbox and service, and their stop
+// in order.
 
 package daemon
 
@@ -23,7 +23,8 @@ import (
 	"perennial/schedules"
 )
 
-// publishAtEnd is how long a stopping account waits until its last events are published.
+// publishAtEnd is the longest time that a stopping account waits for the publication of its
+// last events.
 const publishAtEnd = 10 * time.Second
 
 // serve binds the account to its provider and works until ctx ends or something fails. It then
@@ -101,13 +102,13 @@ func (a *lifecycle) serveVerbs(ctx context.Context, runner *jobs.Runner) (stop f
 	return service.Serve(ctx, a.js(), service.Service{Account: a.Name, Version: config.Version, Verbs: served, Clock: time.Now})
 }
 
-// refills reports whether `run --refill-events` still has to be carried out.
+// refills reports whether `run --refill-events` has not been executed yet.
 func (a *lifecycle) refills() bool { return a.host.Config.RefillEvents && !a.refilled }
 
-// checkHistory compares the end of the events stream with the ledger before anything is written
-// or sent. If the stream has more rows or other rows, another ledger wrote them and has
-// requests that this one does not know. outbox.Held describes what happens to a stream that
-// lost data.
+// checkHistory compares the end of the events stream with the ledger before anything is
+// written or sent. If the stream has more rows or other rows, another ledger wrote them, and
+// it has requests that this ledger does not have. outbox.Held describes what happens to a
+// stream that lost data.
 func (a *lifecycle) checkHistory(ctx context.Context) (held outbox.Held, err error) {
 	last, found, err := a.events().LastRow(ctx)
 	if err != nil {
@@ -223,7 +224,7 @@ func (a *lifecycle) keepStreams(ctx context.Context) error {
 			return err
 		}
 		if a.host.Queue.Down() != "" {
-			continue // the NATS check reports this; the state of the streams is unknown
+			continue // the check of NATS reports this error; the state of the streams is unknown
 		}
 		err := a.ensureStreams(ctx)
 		switch {
@@ -251,11 +252,11 @@ func (a *lifecycle) keepConsumers(ctx context.Context) error {
 	}
 }
 
-// noteEvery is how often the ledger records how far it is published.
+// noteEvery is the interval at which the ledger records the last published row.
 const noteEvery = time.Minute
 
-// keepNote records in the ledger how far the outbox has published: after the first
-// acknowledgement, then regularly.
+// keepNote records the last published row in the ledger, first after the first acknowledgement
+// and then regularly.
 func (a *lifecycle) keepNote(ctx context.Context, outbox *outbox.Outbox) error {
 	if err := outbox.Wait(ctx, 1); err != nil {
 		return err
@@ -268,11 +269,11 @@ func (a *lifecycle) keepNote(ctx context.Context, outbox *outbox.Outbox) error {
 	}
 }
 
-// stillRunning is the stopped argument of notePublished while the account works.
+// stillRunning is the argument for stopped in notePublished while the account works.
 const stillRunning = false
 
-// notePublished records in the ledger how far the outbox has published. stopped means that the
-// account is stopping in an orderly way.
+// notePublished records the last published row in the ledger. stopped means that the account
+// is stopping in an orderly way.
 func (a *lifecycle) notePublished(ctx context.Context, outbox *outbox.Outbox, stopped bool) {
 	seq := outbox.Published()
 	if seq == 0 {
@@ -297,7 +298,7 @@ func (a *lifecycle) publishRest(ctx context.Context, outbox *outbox.Outbox) {
 	a.notePublished(ctx, outbox, err == nil)
 }
 
-// askEvery is how often an otherwise idle runner sends the provider a request.
+// askEvery is the interval at which an idle runner sends a request to the provider.
 const askEvery = 5 * time.Second
 
 func (a *lifecycle) newRunner(ctx context.Context, commands *intake.Intake, counted *factCounter) *jobs.Runner {

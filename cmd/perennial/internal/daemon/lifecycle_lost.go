@@ -1,5 +1,5 @@
-// An external events stream that lost acknowledged rows, as after a power cut of all its
-// servers. The runner with the longest ledger publishes the rows again.
+// Recovery of an external events stream that has lost acknowledged rows, for example after a
+// power cut of all servers. The runner with the longest ledger publishes the rows again.
 
 package daemon
 
@@ -13,14 +13,15 @@ import (
 	"perennial/queue"
 )
 
-// mayHaveLost is how long after a reconnect the events stream may turn out to have lost rows.
-// It also limits the wait for other runners' heartbeats.
+// mayHaveLost is the time after a reconnect in which the runner checks whether the events
+// stream has lost rows. It also limits the wait for other runners' heartbeats.
 const mayHaveLost = time.Minute
 
-// yieldToLongest returns nil if this runner may continue from the end of its ledger. It returns
-// an error if the events stream has lost rows and another live runner has more of them. A
-// history continued from the shorter ledger would lack requests that the other runner sent.
-// Only the lease holder calls it, with a ledger that has every row of the stream.
+// yieldToLongest returns nil if this runner may continue from the end of its ledger. It
+// returns an error if the events stream has lost rows and another live runner has more of
+// these rows. A history continued from the shorter ledger would lack requests that the other
+// runner sent. Only the runner with the lease calls yieldToLongest, and its ledger has every
+// row of the stream.
 func (a *lifecycle) yieldToLongest(ctx context.Context) error {
 	last, found, err := a.events().LastRow(ctx)
 	if err != nil {
@@ -33,7 +34,7 @@ func (a *lifecycle) yieldToLongest(ctx context.Context) error {
 	if err != nil || a.refills() || !lost && known {
 		return err
 	}
-	if lost && found { // if the stream is empty, the account moves to this server
+	if lost && found { // an empty stream has lost nothing: the account moves to this server
 		a.log.Warnf("the events stream ends with row %d and this ledger with row %d: the stream has lost rows that it had acknowledged, as in a power cut of its servers. "+
 			"They are published again from the longest ledger. Commands that were acknowledged just before may be lost too: their publishers have to send them again, under their ids", last.StreamSeq, head)
 	}
@@ -49,9 +50,9 @@ func (a *lifecycle) yieldToLongest(ctx context.Context) error {
 	return fmt.Errorf("the events stream ends with row %d, this ledger with row %d and that of runner %s with row %d: the stream has lost rows, and that runner has to publish them again. Where it cannot, stop it and keep its ledger", last.StreamSeq, head, name, row)
 }
 
-// awaitPeers returns when every live runner has been heard. That is so once this runner's own
-// heartbeats have come back through NATS for as long as another runner may be silent. Servers
-// that have just started may accept connections before they store messages.
+// awaitPeers returns when every live runner has been heard. For this purpose, this runner's
+// own heartbeats must come back through NATS for as long as another runner may be silent.
+// Servers that have just started may accept connections before they store messages.
 func (a *lifecycle) awaitPeers(ctx context.Context) error {
 	for began := time.Now(); time.Since(began) < mayHaveLost; {
 		heard := a.host.peers.HeardSince(a.host.reconnected(), time.Now())
@@ -71,7 +72,7 @@ func (a *lifecycle) awaitPeers(ctx context.Context) error {
 func (a *lifecycle) awaitLongerLedger(ctx context.Context) error {
 	for a.shorter {
 		last, _, err := a.events().LastRow(ctx)
-		if err == nil { // after an error, it reads the stream again
+		if err == nil { // after an error, the loop reads the stream again
 			head, _, err := a.Ledger().Head(ctx)
 			if err != nil {
 				return err

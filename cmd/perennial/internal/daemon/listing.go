@@ -1,6 +1,7 @@
-// Passes the last listing of the proxies, with later reads, from the leader to the standbys.
-// The listing is a cache, not facts, so the journal does not contain it. The leader stores the
-// proxies after each listing, and again after changes. The standbys load them.
+// Transfer of the last listing of the proxies, with later reads, from the leader to the
+// standbys. The listing is a cache, not facts, so the journal does not contain it. The leader
+// stores the proxies after each listing, and again after changes. The standbys load the stored
+// proxies.
 
 package daemon
 
@@ -20,11 +21,13 @@ import (
 )
 
 const (
-	// listingEvery is how often a runner checks for a new listing to store or load.
+	// listingEvery is the interval at which a runner checks for a new listing to store or
+	// load.
 	listingEvery = 10 * time.Second
 	// listingTimeout limits the transfer of one listing.
 	listingTimeout = 10 * time.Minute
-	// listingPage is how many proxies are read from or written to the ledger at a time.
+	// listingPage is the number of proxies that are read from or written to the ledger at a
+	// time.
 	listingPage = 1000
 	// changesLeast is the shortest interval between two stores of a listing. changesShare
 	// limits the time spent: the interval is also at least changesShare times as long as the
@@ -42,15 +45,15 @@ type listingHeader struct {
 	Finished time.Time     `json:"finished_at"` // when the listing ended
 	Took     time.Duration `json:"took"`        // duration of the listing, in nanoseconds
 	Known    int           `json:"known,omitempty"`
-	Lost     int           `json:"lost,omitempty"` // how many of Known are missing from the listing
+	Lost     int           `json:"lost,omitempty"` // the number of known proxies that the listing lacks
 }
 
 // syncedListing is the listing that was last stored or loaded.
 type syncedListing struct {
 	finished time.Time     // when the listing ended
-	asOf     time.Time     // time of the newest read of a proxy in it
-	at       time.Time     // when it was stored
-	took     time.Duration // how long storing took
+	asOf     time.Time     // time of the newest read of a proxy in the listing
+	at       time.Time     // when the listing was stored
+	took     time.Duration // duration of the store
 }
 
 // listingSync passes an account's listing between runners.
@@ -99,8 +102,8 @@ func (a listingSync) syncOnce(ctx context.Context, carried *syncedListing) error
 	return nil
 }
 
-// due reports whether the ledger's proxies may be stored. That is so after a new listing, or if
-// the last store is long enough ago to add the changes since.
+// due reports whether the ledger's proxies may be stored. It returns true after a new listing,
+// or if the last store is long enough ago.
 func (c *syncedListing) due(finished, now time.Time) bool {
 	return !finished.Equal(c.finished) || now.Sub(c.at) >= max(changesLeast, changesShare*c.took)
 }
@@ -123,7 +126,7 @@ func (a listingSync) storeListing(ctx context.Context, listing tables.Listing, c
 	out, in := io.Pipe()
 	go func() { in.CloseWithError(a.writeListing(ctx, in, listing)) }()
 	err = a.stored().Store(ctx, a.config.Replicas, listing.Finished, asOf, out)
-	_ = out.Close() // makes writeListing return, too
+	_ = out.Close() // also ends writeListing
 	if err == nil {
 		now.took = time.Since(now.at)
 		*carried = now
@@ -143,7 +146,7 @@ func (a listingSync) writeListing(ctx context.Context, w io.Writer, listing tabl
 			return err
 		}
 		for _, p := range page {
-			p.Retired, p.Labels = false, nil // the journal has these fields
+			p.Retired, p.Labels = false, nil // not stored, because the journal has these fields
 			if err := lines.Encode(p); err != nil {
 				return err
 			}

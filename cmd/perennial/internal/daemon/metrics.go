@@ -135,7 +135,7 @@ func (m metrics) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// setter sets the value of a measure.
+// setter is a function that sets the value of a measure.
 type setter func(m measure, value float64, labels ...string)
 
 func (set setter) at(m measure, t time.Time, labels ...string) {
@@ -190,7 +190,7 @@ func (a gauges) measureHealth(ctx context.Context, set setter) {
 // spentOver is the period over which spending is averaged.
 const spentOver = 7 * 24 * time.Hour
 
-// measureBooks sets the metrics of money.
+// measureBooks sets the metrics of the books.
 func (a gauges) measureBooks(ctx context.Context, set setter) error {
 	l := a.Ledger()
 	b, err := l.Balance(ctx, a.Name)
@@ -228,8 +228,8 @@ func (a gauges) measureBooks(ctx context.Context, set setter) error {
 	return nil
 }
 
-// missing returns by how many cents the provider's wallet was below the range that the books
-// allow, at the last reconciliation. This part of the ledger balance cannot pay for anything.
+// missing returns how many cents the provider's wallet was below the range that the books
+// allow at the last reconciliation. This part of the ledger balance cannot pay for anything.
 func (a gauges) missing() int64 {
 	runner := a.snapshot().runner
 	if runner == nil {
@@ -283,8 +283,8 @@ func (a gauges) measureState(ctx context.Context, set setter) error {
 	return nil
 }
 
-// clockSkew returns how far this machine's clock is ahead of the provider's. heard is false
-// until a reply of the provider has shown its time.
+// clockSkew returns how far this machine's clock is ahead of the provider's clock. heard is
+// false until a reply of the provider has shown its time.
 func (a *account) clockSkew() (skew time.Duration, heard bool) {
 	runner := a.snapshot().runner
 	if runner == nil {
@@ -337,7 +337,7 @@ func (a gauges) measureFleet(ctx context.Context, set setter) error {
 	return nil
 }
 
-// measureSweeps sets the metrics of the account's schedules in this runner.
+// measureSweeps sets the metrics for the account's schedules in this runner.
 func (a gauges) measureSweeps(ctx context.Context, set setter) error {
 	sweeper := a.snapshot().sweeper
 	if sweeper == nil {

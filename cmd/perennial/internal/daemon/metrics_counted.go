@@ -17,7 +17,7 @@ import (
 	"perennial/upstream"
 )
 
-// meter holds the counters of all accounts. Create it with newMeter.
+// meter contains the counters of all accounts. Create it with newMeter.
 type meter struct {
 	requests       *prometheus.CounterVec
 	requestSeconds *prometheus.HistogramVec
@@ -43,7 +43,7 @@ type meter struct {
 }
 
 // Upper bounds of histogram buckets. requestBuckets, commandBuckets and commitBuckets are in
-// seconds: requests time out after 60, and commands may wait for money or an operator.
+// seconds: requests time out after 60 s, and commands may wait for money or an operator.
 // groupBuckets counts the writes in one commit.
 var (
 	requestBuckets = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
@@ -101,7 +101,7 @@ func (m *meter) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// counts holds the counters of one account.
+// counts contains the counters of one account.
 type counts struct {
 	account string
 	tracer  *tracing.Tracer // nil if traces are not sent
@@ -111,8 +111,8 @@ type counts struct {
 	byType                 map[string]prometheus.Counter
 }
 
-// of returns an account's counters. It creates those with known labels at 0, so that Prometheus
-// computes a rate of 0 instead of no rate for an event that has not happened.
+// of returns an account's counters. It creates the counters with known labels at 0. Prometheus
+// then computes a rate of 0, instead of no rate, before the first event.
 func (m *meter) of(account string) *counts {
 	c := &counts{account: account, meter: m, byType: map[string]prometheus.Counter{},
 		commitTook: m.commitSeconds.WithLabelValues(account), commitHeld: m.commitWrites.WithLabelValues(account)}
@@ -140,7 +140,7 @@ func (m *meter) of(account string) *counts {
 }
 
 // requestsAtZero creates the counters whose rate alerts use: unanswered requests, and refused
-// writes. These are so rare that an alert must notice the first increase.
+// writes. Such requests are rare, so an alert must notice the first increase.
 func (c *counts) requestsAtZero(route string) {
 	for _, outcome := range []string{outcomeUnknown, outcomeNotSent} {
 		c.requests.WithLabelValues(c.account, route, codeLabel(""), outcome)
@@ -224,7 +224,7 @@ func (c *counts) webhook(name string) func(webhook.Reply) {
 }
 
 // codeLabel returns the code if the API document has it, otherwise "other". It returns "none"
-// for no code.
+// if code is "".
 func codeLabel(code string) string {
 	switch {
 	case code == "":

@@ -1,4 +1,4 @@
-// Counts and logs the rows of an account's journal, by type, and measures the duration of
+// Counting and logging of the rows in an account's journal, and measuring the duration of
 // commands.
 
 package daemon
@@ -27,7 +27,7 @@ const (
 	attemptAgain = "again"
 )
 
-// factsAtOnce is how many rows are read at a time.
+// factsAtOnce is the number of rows that are read at a time.
 const factsAtOnce = 1000
 
 // takenMost limits the commands remembered until they end.
@@ -40,15 +40,15 @@ type factCounter struct {
 	outbox *outbox.Outbox
 
 	mu    sync.Mutex
-	taken map[string]arrived // by id: commands of this period that have not ended
+	taken map[string]arrived // the commands of this period that have not ended, by id
 	ended []ended            // commands that have ended and whose last row is not yet published, in order
 	more  chan struct{}      // signals that ended has grown
 
 	traces chan tracing.Ended // commands whose traces must be sent
 
 	log      *logrus.Entry
-	accepted map[string]int64 // time of acceptance by command id; used by count only
-	held     time.Time        // end of the last Retry-After; used by count only
+	accepted map[string]int64 // time of acceptance, by command id; only count uses it
+	held     time.Time        // end of the last Retry-After; only count uses it
 }
 
 // arrived is a command with the time of its publication.
@@ -57,7 +57,7 @@ type arrived struct {
 	published time.Time
 }
 
-// ended is a finished command with the sequence of its last row.
+// ended is a finished command. seq is the sequence of its last row.
 type ended struct {
 	arrived
 
@@ -139,7 +139,7 @@ func (f *factCounter) awaitPublished(ctx context.Context) {
 	}
 }
 
-// count counts a row. It decodes the data of rare types only.
+// count counts a row. It decodes the row's data only for rare types.
 func (f *factCounter) count(ctx context.Context, r chain.Row) {
 	c := f.counts
 	if n, ok := c.byType[r.Type]; ok {

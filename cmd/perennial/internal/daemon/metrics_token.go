@@ -1,4 +1,4 @@
-// The bearer token that /metrics requires if one is configured.
+// The bearer token that /metrics requires, if a token is configured.
 
 package daemon
 
@@ -50,8 +50,8 @@ func behindToken(token func() (string, error), log *logrus.Logger, next http.Han
 	})
 }
 
-// bearerOf returns a request's bearer token. It returns "" if the request has no Authorization
-// header or more than one.
+// bearerOf returns a request's bearer token. It returns "" unless the request has exactly one
+// Authorization header.
 func bearerOf(r *http.Request) string {
 	all := r.Header.Values("Authorization")
 	if len(all) != 1 {

@@ -32,7 +32,7 @@ func (h *Host) node(ctx context.Context) cluster.Node {
 // announceDelay is the shortest interval between two heartbeats.
 const announceDelay = 100 * time.Millisecond
 
-// announce sends this runner's changed state soon.
+// announce requests a heartbeat with this runner's changed state.
 func (h *Host) announce() {
 	select {
 	case h.changed <- struct{}{}:
@@ -45,16 +45,16 @@ func (h *Host) keepNode(ctx context.Context) {
 	defer func() {
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
-		_ = nodes.Drop(limited, h.Queue.JetStream(), h.name.Get()) // if this fails, the heartbeat expires
+		_ = nodes.Drop(limited, h.Queue.JetStream(), h.name.Get()) // after a failure, the heartbeat expires
 	}()
 	for {
 		limited, cancel := context.WithTimeout(ctx, cluster.Heartbeat)
 		text, err := json.Marshal(h.node(limited))
 		if err == nil {
-			err = nodes.Post(limited, h.Queue.JetStream(), h.name.Get(), text, h.replicas()) // an error needs no log entry: the NATS check reports it
+			err = nodes.Post(limited, h.Queue.JetStream(), h.name.Get(), text, h.replicas()) // an error needs no log entry, because the check of NATS reports it
 		}
 		cancel()
-		if err != nil { // the other runners wait for this heartbeat once NATS is back
+		if err != nil { // the other runners wait for this heartbeat after NATS responds again
 			err = sleep.For(ctx, rewatchDelay)
 		} else {
 			err = h.awaitChange(ctx)
@@ -79,7 +79,7 @@ func (h *Host) awaitChange(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// liveRunners returns the live runners. On the embedded server, this is the only one.
+// liveRunners returns the live runners. On the embedded server, this runner is the only one.
 func (h *Host) liveRunners(ctx context.Context) ([]cluster.Node, error) {
 	if h.Embedded != nil {
 		return []cluster.Node{h.node(ctx)}, nil

@@ -9,12 +9,12 @@ import (
 	"sync"
 )
 
-// outdated records whether the runner met a row that a later version wrote and that it cannot
-// apply. Its zero value means no.
+// outdated records whether a later version wrote a row that this runner cannot apply. Its zero
+// value means no.
 type outdated struct {
 	mu      sync.Mutex
 	why     string        // "" while all rows could be applied
-	changed chan struct{} // closed when why changes; nil if no goroutine waits
+	changed chan struct{} // closed when why changes; nil if no goroutine waits for a change
 }
 
 // note records the result of applying rows. nil means success. It ignores errors other than
@@ -40,7 +40,7 @@ func (o *outdated) note(err error) {
 	}
 }
 
-// state returns why the runner is outdated, or "", and a channel that closes when that changes.
+// state returns why the runner is outdated, or "". The channel closes when the reason changes.
 func (o *outdated) state() (why string, changed <-chan struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

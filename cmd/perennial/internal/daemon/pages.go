@@ -1,4 +1,4 @@
-// Connects package web with the accounts and their service requests.
+// The connection of package web with the accounts and their service requests.
 
 package daemon
 
@@ -97,7 +97,7 @@ func (p pageAccount) Letters(ctx context.Context, after uint64) iter.Seq2[web.Le
 // CountLetters implements web.Account.
 func (p pageAccount) CountLetters(ctx context.Context) (int64, error) {
 	if down := p.host.Queue.Down(); down != "" {
-		return 0, errors.New(down) // a page does not wait for NATS to come back
+		return 0, errors.New(down) // a page must not wait until NATS responds again
 	}
 	return p.letters().Count(ctx)
 }
@@ -160,7 +160,7 @@ func (p webhooksOf) List(ctx context.Context) ([]webhook.Status, error) {
 	return WebhooksOf(ctx, p.host.Config, p.host.Queue, p.Name)
 }
 
-// named returns the configured webhook with a name.
+// named returns the configured webhook with the given name.
 func (p webhooksOf) named(name string) (config.Webhook, error) {
 	w, ok := p.host.Config.Webhook(name)
 	if !ok || w.Account != p.Name {

@@ -1,4 +1,4 @@
-// What a runner knows about the other runners, and which runner should lead which account.
+// The other runners, and which runner should lead which account.
 
 package daemon
 
@@ -16,8 +16,8 @@ import (
 const (
 	// fewRows is the largest lag of a standby that may take over an account.
 	fewRows = 1000
-	// rewatchDelay is how soon the buckets are watched again after a failure, or if they do not
-	// exist.
+	// rewatchDelay is the time until the buckets are watched again, after a failure or if they
+	// do not exist.
 	rewatchDelay = time.Second
 )
 
@@ -27,7 +27,7 @@ func (h *Host) followPeers(ctx context.Context) {
 	again := func(watch func(context.Context) error) {
 		for ctx.Err() == nil {
 			limited, cancel := context.WithTimeout(ctx, nodes.NodeLife) // a new watch also finds a recreated bucket
-			_ = watch(limited)                                          // the NATS check reports errors
+			_ = watch(limited)                                          // the check of NATS in /readyz reports errors
 			ended := limited.Err() != nil
 			cancel()
 			if !ended {

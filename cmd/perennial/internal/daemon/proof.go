@@ -25,8 +25,8 @@ const (
 	accessTimeout = 5 * time.Second
 )
 
-// accessInterval returns how often each standby of an account reads the provider's account.
-// rate is the account's limit in requests per second, or 0 for no limit.
+// accessInterval returns the interval at which each standby of an account reads the provider's
+// account. rate is the account's limit in requests per second, or 0 for no limit.
 func accessInterval(followers int, rate float64) time.Duration {
 	if rate <= 0 {
 		return accessEvery
@@ -43,7 +43,7 @@ type access struct {
 	mu      sync.Mutex
 	usable  bool
 	why     string // why not; "" if unknown or usable
-	refused bool   // the provider replied with a refusal, rather than not at all
+	refused bool   // the provider replied, and its reply was a refusal
 	since   time.Time
 }
 
@@ -65,7 +65,7 @@ func (p *access) isUsable() bool {
 }
 
 // failing returns why the provider cannot be used, and since when. It returns "" if the
-// provider can be used or this is unknown.
+// provider can be used, or if nothing is known.
 func (p *access) failing() (why string, since time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -86,7 +86,7 @@ func (p *access) refusal() string {
 type accessResult struct {
 	why     string        // why this runner could not lead the account; "" if it could
 	refused bool          // the API replied with a refusal
-	wait    time.Duration // wait this long before the next request to the provider
+	wait    time.Duration // time to wait before the next request to the provider
 }
 
 // accessTest tests whether this runner can use an account's provider.
@@ -99,7 +99,7 @@ func (a accessTest) read(ctx context.Context) accessResult {
 	account, err := a.Client.Account(ctx)
 	failed, answered := errors.AsType[*upstream.Error](err)
 	switch {
-	case errors.Is(err, upstream.CodeRateLimited) && failed.Code == "": // a reply without the API's envelope, so from a proxy or gateway in front of the API
+	case errors.Is(err, upstream.CodeRateLimited) && failed.Code == "": // a reply without the API's envelope comes from a gateway in front of the API
 		return accessResult{why: bindFailure(err), wait: decide.ThrottleDelay(failed.RetryAfter, 0)}
 	case errors.Is(err, upstream.CodeRateLimited): // the API rate limits only known keys, so this key works
 		return accessResult{wait: decide.ThrottleDelay(failed.RetryAfter, 0)}
@@ -109,7 +109,7 @@ func (a accessTest) read(ctx context.Context) accessResult {
 		return accessResult{why: bindFailure(err)}
 	}
 	b, err := a.Ledger().Binding(ctx)
-	if err != nil { // the ledger has no binding yet, or cannot be read, which another check reports
+	if err != nil { // the ledger has no binding yet, or another check reports that the ledger is unreadable
 		return accessResult{}
 	}
 	if b.AccountID != account.AccountID || b.Environment != string(a.Client.Environment()) || b.BaseURL != a.Client.BaseURL() {
@@ -134,13 +134,14 @@ func (a accessTest) throttledFor(ctx context.Context, now time.Time) time.Durati
 	return 0
 }
 
-// interval returns how often this runner, as a standby, reads the provider's account.
+// interval returns the interval at which this runner, as a standby, reads the provider's
+// account.
 func (a accessTest) interval(now time.Time) time.Duration {
 	return accessInterval(a.host.peers.Followers(a.Name, a.host.name.Get(), now), a.config.RatePerSecond)
 }
 
-// keepAccess updates the account's access until ctx ends. During a Retry-After, its own or the
-// journal's, it sends nothing and the last result stays.
+// keepAccess updates the account's access until ctx ends. During a Retry-After from its own
+// requests or from the journal, it sends nothing and keeps the last result.
 func (a accessTest) keepAccess(ctx context.Context) {
 	var next time.Time
 	for {
@@ -150,7 +151,7 @@ func (a accessTest) keepAccess(ctx context.Context) {
 			a.access.note(a.unserved(), false, now)
 			next = time.Time{}
 		case now.Before(next):
-		case a.throttledFor(ctx, now) > 0: // not stored in next, because an operator may end the Retry-After
+		case a.throttledFor(ctx, now) > 0: // not added to next, because an operator may end the Retry-After
 		default:
 			found := a.read(ctx)
 			if ctx.Err() == nil && !a.holds() {
@@ -164,7 +165,7 @@ func (a accessTest) keepAccess(ctx context.Context) {
 	}
 }
 
-// unserved returns why the leader cannot use the provider, or "" if it can.
+// unserved returns why the leader cannot use the provider, or "" if the leader can use it.
 func (a accessTest) unserved() string {
 	x := a.snapshot()
 	if x.unbound != "" || x.runner == nil {

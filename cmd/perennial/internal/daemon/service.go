@@ -88,13 +88,13 @@ func (a answers) status(ctx context.Context, q verbs.OperatorRequest) (inspect.C
 }
 
 const (
-	lettersLooked = 1000 // how many dead letters are searched for an id
+	lettersLooked = 1000 // the number of dead letters that are searched for an id
 	lettersWithin = 2 * time.Second
 )
 
 // inLetter searches the dead letters for an id. It returns an error that says why the command
 // was refused and where the dead letter is. It returns nil if no dead letter has the id, or if
-// they cannot be read.
+// the dead letters cannot be read.
 func (a answers) inLetter(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, lettersWithin)
 	defer cancel()
@@ -110,8 +110,8 @@ func (a answers) inLetter(ctx context.Context, id string) error {
 	return nil
 }
 
-// InLetter returns the message for a command that became a dead letter: why, and how to show
-// and requeue it.
+// InLetter returns the message for a command that became a dead letter. The message gives the
+// reason, and says how to show and requeue the dead letter.
 func InLetter(id string, seq uint64, reason string) string {
 	return fmt.Sprintf("command %.80q was refused: %s; see it with `perennial dead-letters show %d`, and requeue a corrected one with `perennial dead-letters requeue %[3]d --file FILE`", id, reason, seq)
 }
@@ -159,7 +159,7 @@ func (a answers) bound(v service.Verb) service.Verb {
 	return v
 }
 
-// changing adapts an operator's change of operations to a handler.
+// changing returns a handler for a service request that changes operations.
 func changing(do func(ctx context.Context, id, by, reason string, as ...inspect.As) (int, error)) func(context.Context, verbs.OperatorRequest) (verbs.Changed, error) {
 	return func(ctx context.Context, q verbs.OperatorRequest) (verbs.Changed, error) {
 		id, as := q.Of()
@@ -175,8 +175,8 @@ func (a answers) retry(ctx context.Context, q verbs.RetryRequest) (verbs.Changed
 	return changing(a.runner.Retry)(ctx, q.OperatorRequest)
 }
 
-// asked returns the name under which a change is made: the name in the request, otherwise the
-// NATS user's.
+// asked returns the name under which a change is made. This is the name in the request, or
+// else the name of the NATS user.
 func asked(ctx context.Context, by string) string { return cmp.Or(by, fact.UserOf(ctx)) }
 
 // signed refuses a change without a name or reason. It sets by to the name under which the
@@ -198,7 +198,7 @@ func changeOne(ctx context.Context, by *string, reason string, change func() err
 	return verbs.Changed{Changed: 1}, nil
 }
 
-// states returns the states of commands. It leaves out unknown ids.
+// states returns the states of commands. It omits unknown ids.
 func (a answers) states(ctx context.Context, q verbs.StatesRequest) (map[string]string, error) {
 	if len(q.IDs) > verbs.MaxStates {
 		return nil, &command.RefusedError{Reason: fmt.Sprintf("%d ids of at most %d", len(q.IDs), verbs.MaxStates)}

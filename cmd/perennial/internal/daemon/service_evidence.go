@@ -20,9 +20,9 @@ import (
 // EvidenceTimeout limits reading evidence from the provider while an operator waits.
 const EvidenceTimeout = 2 * time.Minute
 
-// OperationInReview returns the id of the operation that id identifies. If id is a command's,
-// it returns the command's operation in review, or else its only operation. If several
-// operations qualify, it returns an error that lists them.
+// OperationInReview returns the id of the operation that id identifies. If id is the id of a
+// command, it returns the command's operation in review, or else its only operation. If
+// several operations qualify, it returns an error that lists them.
 func OperationInReview(ctx context.Context, l *ledger.Ledger, id string, as inspect.As) (string, error) {
 	if _, err := l.Operation(ctx, id); as != inspect.AsCommand && !errors.Is(err, ledger.ErrNotFound) || as == inspect.AsOperation {
 		return id, err
@@ -70,12 +70,12 @@ func (a answers) resolve(ctx context.Context, x desk.Resolution) (verbs.Changed,
 	}
 	b, err := a.Ledger().Balance(ctx, a.Name)
 	if err != nil { // the operator's answer is booked even if the balance cannot be read
-		return verbs.Changed{Changed: 1}, nil //nolint:nilerr // the balance is an extra
+		return verbs.Changed{Changed: 1}, nil //nolint:nilerr // the balance is only additional information
 	}
 	return verbs.Changed{Changed: 1, Currency: b.Currency, WalletCents: &b.WalletCents}, nil
 }
 
-// FirstFew joins the first three ids and adds how many more follow.
+// FirstFew returns the first three ids as text, with the number of further ids.
 func FirstFew(ids []string) string {
 	const named = 3
 	if len(ids) <= named {

@@ -1,4 +1,4 @@
-// Waits until the events streams have all rows of the ledgers.
+// The wait until the events streams have all rows of the ledgers.
 
 package daemon
 

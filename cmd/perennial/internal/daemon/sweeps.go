@@ -40,8 +40,8 @@ func (a *lifecycle) newSweeper(runner *jobs.Runner) (*schedules.Sweeper, error) 
 	})
 }
 
-// walletTimeout is how long a plan waits for the wallet balance before it continues without the
-// balance.
+// walletTimeout limits a plan's wait for the wallet balance. After it, the plan continues
+// without the balance.
 const walletTimeout = 30 * time.Second
 
 // walletCents reads the wallet balance. The request passes the rate gate as a listing does.

@@ -11,7 +11,7 @@ import (
 	"perennial/ledger/sleep"
 )
 
-// tracedMost limits how many finished commands wait for their trace to be sent. Further
+// tracedMost limits the number of finished commands whose traces wait to be sent. Further
 // commands get no trace.
 const tracedMost = 1 << 12
 
@@ -62,6 +62,6 @@ func (f *factCounter) sendTrace(ctx context.Context, x tracing.Ended) {
 	defer cancel()
 	if err := f.counts.tracer.Send(read, f.ledger, f.counts.account, x, stored); err != nil {
 		f.counts.tracesDropped.WithLabelValues(f.counts.account).Inc()
-		_ = sleep.For(ctx, time.Second) // the ledger cannot be read
+		_ = sleep.For(ctx, time.Second) // a pause, because the ledger cannot be read
 	}
 }

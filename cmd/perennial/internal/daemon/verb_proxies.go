@@ -83,8 +83,8 @@ func (a answers) proxies(ctx context.Context, q verbs.ProxiesRequest) (verbs.Pro
 	return page, err
 }
 
-// retire changes all of the proxies or none. It appends no fact for a proxy that is already in
-// the requested state.
+// retire changes all given proxies, or no proxy if it returns an error. It appends no fact for
+// a proxy that is already in the requested state.
 func (a answers) retire(ctx context.Context, q verbs.RetireRequest) (verbs.Changed, error) {
 	var changed verbs.Changed
 	if len(q.ProxyIDs) == 0 || len(q.ProxyIDs) > verbs.MaxRetired {

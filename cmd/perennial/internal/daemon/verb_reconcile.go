@@ -24,7 +24,7 @@ func (a answers) reconcile(ctx context.Context, _ struct{}) (reconcile.Reconcili
 		if !errors.Is(err, upstream.CodeRateLimited) || a.runner.WaitOut(ctx, reconcileWaits) != nil {
 			break
 		}
-		x, err = a.runner.Reconcile(ctx) // continues after the request that was refused
+		x, err = a.runner.Reconcile(ctx) // the next read continues after the refused request
 	}
 	if _, refused := errors.AsType[*command.RefusedError](err); err != nil && !refused {
 		err = &service.Error{Code: CodeUnreachable, Description: "the books could not be compared with the provider: " + err.Error()}
@@ -33,8 +33,8 @@ func (a answers) reconcile(ctx context.Context, _ struct{}) (reconcile.Reconcili
 }
 
 const (
-	// reconcileAgain is how often a reconciliation continues after a request was rate limited.
-	// A reconciliation uses the whole rate, so it is the first to be rate limited.
+	// reconcileAgain limits how many times a reconciliation continues after a rate-limited
+	// request. A reconciliation uses the whole rate, so it is the first to be rate limited.
 	reconcileAgain = 10
 	// reconcileWaits is the longest Retry-After for which a reconciliation waits.
 	reconcileWaits = 30 * time.Second

@@ -16,7 +16,7 @@ import (
 
 const (
 	runwayDays   = 30
-	runwayWithin = 2 * time.Second // the forecast of a large fleet takes longer and is left out
+	runwayWithin = 2 * time.Second // omitted, because the forecast for a large fleet takes longer
 )
 
 // Summarize returns the summary of an account from its ledger alone.
@@ -32,7 +32,7 @@ func Summarize(ctx context.Context, l *ledger.Ledger, account string, now time.T
 	return v, err
 }
 
-// summarizeNeeds is like Summarize, but leaves out the values that take long on a large fleet.
+// summarizeNeeds is like Summarize, but omits the values that take long on a large fleet.
 func summarizeNeeds(ctx context.Context, l *ledger.Ledger, account string, now time.Time) (v verbs.Summary, err error) {
 	v.Account = account
 	b, err := l.Balance(ctx, account)
@@ -104,11 +104,11 @@ func spendingRunway(ctx context.Context, l *ledger.Ledger, walletCents int64, no
 	}
 	opened, err := l.OpenedAt(ctx)
 	if err != nil {
-		return nil, err // never ErrNotFound: money was spent, so the ledger has a first row
+		return nil, err // never ErrNotFound, because a ledger with spent money has a first row
 	}
 	over := min(spentOver, now.Sub(opened))
 	if over < 24*time.Hour {
-		return nil, nil //nolint:nilnil // what was spent in less than a day says nothing of the next
+		return nil, nil //nolint:nilnil // less than a day of spending does not predict the next day
 	}
 	days := over.Hours() / 24 * float64(max(walletCents, 0)) / float64(spent)
 	r := &verbs.Runway{Days: int(days), Basis: "spending"}
@@ -146,7 +146,7 @@ func (a answers) summary(ctx context.Context, q verbs.SummaryRequest) (verbs.Sum
 	return v, err
 }
 
-// addComparison adds the last reconciliation since this process started, if there is one.
+// addComparison adds the last reconciliation since this process started, if any.
 func addComparison(ctx context.Context, l *ledger.Ledger, last jobs.LastReconciliation, v *verbs.Summary) (err error) {
 	if last.At.IsZero() {
 		return nil

@@ -50,7 +50,7 @@ func (a answers) wait(ctx context.Context, q verbs.WaitRequest) (verbs.WaitAnswe
 			forget()
 		case <-over.C:
 			forget()
-			return a.answerNow(ctx, q.ID) // the command may have ended meanwhile
+			return a.answerNow(ctx, q.ID) // the command may have ended just before the time elapsed
 		case <-ctx.Done():
 			forget()
 			return answer, ctx.Err()
@@ -79,11 +79,11 @@ func (a answers) lines(ctx context.Context, q verbs.LinesRequest) (tables.Finish
 	return a.Ledger().FinishedLines(ctx, q.ID, q.After, limit)
 }
 
-// finishes wakes requests that wait for a command. One goroutine reads the journal's new rows
-// for all of them, and ends when no request waits.
+// finishes wakes requests that wait for a command. A single goroutine reads the journal's new
+// rows for all waiting requests, and ends when no request waits.
 type finishes struct {
 	mu      sync.Mutex
-	waiting map[string]map[chan struct{}]bool // by command id
+	waiting map[string]map[chan struct{}]bool // the key is the command id
 	reading bool
 }
 
@@ -130,7 +130,7 @@ func (f *finishes) read(ctx context.Context, l *ledger.Ledger, after int64) {
 	for {
 		rows, err := l.Rows(ctx, after, 1000)
 		if err != nil {
-			f.stop(true) // the waiting requests read the ledger again and get its error
+			f.stop(true) // the waiting requests read the ledger again and return its error
 			return
 		}
 		for _, r := range rows {

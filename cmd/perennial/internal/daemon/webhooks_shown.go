@@ -21,8 +21,8 @@ import (
 
 // States of a webhook, as `webhooks list` shows them.
 const (
-	webhookNew        = "new"        // the runner has not started it
-	webhookDelivering = "delivering" // nothing fails
+	webhookNew        = "new"        // the runner has not started the webhook
+	webhookDelivering = "delivering" // delivery works
 	webhookRetrying   = "retrying"   // an event waits for its next attempt
 	webhookStopped    = "stopped"    // the endpoint replied 410
 	webhookOrphaned   = "removable"  // no longer configured, but its position still keeps events from `ledger archive`
@@ -49,7 +49,8 @@ func WebhooksOf(ctx context.Context, c *config.Config, q *queue.Queue, account s
 	return all, nil
 }
 
-// NewWebhooks lists the configured webhooks of an account as not yet started.
+// NewWebhooks returns the configured webhooks of an account, with the state of a webhook that
+// is not started.
 func NewWebhooks(c *config.Config, account string) (all []webhook.Status) {
 	for _, w := range c.WebhooksOf(account) {
 		all = append(all, webhook.Status{Name: w.Name, Account: account, URL: webhook.Host(w.URL), State: webhookNew})
@@ -98,7 +99,8 @@ func TestWebhook(ctx context.Context, c *config.Config, w config.Webhook) (r web
 }
 
 // Replay is the request to deliver events again: from the event Seq, or from the first event
-// since Time unless Time is zero. By and Reason say who asks and why.
+// since Time unless Time is zero. By is the person who asks, and Reason is the person's
+// reason.
 type Replay struct {
 	Seq        uint64
 	Time       time.Time
@@ -109,7 +111,7 @@ type Replay struct {
 type Replayed struct {
 	Name    string `json:"name"`
 	FromSeq uint64 `json:"from_seq"`
-	WasSeq  uint64 `json:"was_seq"` // up to this event, everything was delivered
+	WasSeq  uint64 `json:"was_seq"` // every event up to this one was delivered
 }
 
 // String describes the result for people.
@@ -169,7 +171,7 @@ func movedTo(ctx context.Context, q *queue.Queue, w config.Webhook, p positions.
 		return p, &ReplayError{fmt.Sprintf("webhook %s has delivered everything up to event %d only, and event %d would leave out what lies between\na replay only goes back", w.Name, p.Seq, x.Seq)}
 	}
 	to := positions.Mark{Seq: x.Seq - 1}
-	if to.Seq >= max(state.First, 1) { // otherwise the mark stays without a hash
+	if to.Seq >= max(state.First, 1) { // the mark of an earlier row has no hash
 		before, _, err := events.Of(q.JetStream(), w.Account).At(ctx, to.Seq)
 		if err != nil {
 			return p, err

@@ -103,7 +103,7 @@ func (l *Lock) Check() error {
 		return l.lost
 	}
 	now, err := os.Stat(l.path)
-	if err == nil && os.SameFile(now, l.file) || err != nil && !errors.Is(err, fs.ErrNotExist) { // any other error of a disk does not show that the lock was removed
+	if err == nil && os.SameFile(now, l.file) || err != nil && !errors.Is(err, fs.ErrNotExist) { // another disk error does not show that the lock was removed
 		return nil
 	}
 	before := l.lock

@@ -28,8 +28,8 @@ type Journal struct {
 // and the stream's first event.
 var ErrLedgerBefore = errors.New("the ledger ends before the events stream begins")
 
-// Missing returns the ledger's last row. missing is true if the stream no longer has the row
-// after that, because the stream begins later. It is false if the stream does not exist.
+// Missing returns the ledger's last row. missing is true if the stream no longer has the next
+// row, because the stream begins later. missing is false if the stream does not exist.
 func (j Journal) Missing(ctx context.Context) (head int64, missing bool, err error) {
 	if head, _, err = j.Ledger.Head(ctx); err != nil {
 		return head, false, err
@@ -64,8 +64,8 @@ func (j Journal) Follow(ctx context.Context, folded func()) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	rows, read := make(chan chain.Row, ledger.PublishMost), make(chan error, 1)
-	// Do not wait for the goroutine that reads: after a lost connection the NATS library may be
-	// slow to return, and the caller may already have the account's lease.
+	// Do not wait for the goroutine that reads. After a lost connection the NATS library may
+	// be slow to return, and the caller may already have the account's lease.
 	go func() {
 		defer close(rows)
 		read <- j.read(ctx, uint64(head)+1, rows)
@@ -92,7 +92,7 @@ func (j Journal) read(ctx context.Context, from uint64, rows chan<- chain.Row) e
 	return ctx.Err()
 }
 
-// fold commits rows in groups as they arrive, until rows is closed.
+// fold commits arriving rows in groups, until rows is closed.
 func (j Journal) fold(ctx context.Context, rows <-chan chain.Row, folded func()) error {
 	for {
 		var group []chain.Row
@@ -120,7 +120,7 @@ func (j Journal) fold(ctx context.Context, rows <-chan chain.Row, folded func())
 	}
 }
 
-// forkAdvice is the advice if another runner continued from a history that this ledger lacks.
+// forkAdvice is the advice if another runner has continued a history that this ledger lacks.
 const forkAdvice = "another runner went on from a shorter ledger when the stream had lost rows. Nothing is sent from this one\n" +
 	"stop this runner, move its ledger file away and keep it, and start it again: it makes another one from the events (docs/operations.md, \"All NATS servers lost their power\")"
 
@@ -173,7 +173,7 @@ func ForeignEvent(account string, e events.Event) error {
 		" of the events stream was not published by this program\ntake the permission for perennial.events.> from every other user, then publish all again with `perennial run --refill-events`"}
 }
 
-// FoldToEnd applies the stream's rows up to the row that was last when it was called. The
+// FoldToEnd applies the stream's rows up to the row that is last at the time of the call. The
 // leader of the stream's servers reports that row, so no acknowledged row is missed.
 func (j Journal) FoldToEnd(ctx context.Context) error {
 	last, found, err := events.Of(j.Queue.JetStream(), j.Account).LastRow(ctx)
@@ -203,7 +203,7 @@ func (j Journal) FoldToEnd(ctx context.Context) error {
 }
 
 // Outbox returns the publisher of the ledger's rows. If the stream is the journal, the
-// publisher sends rows before they are committed, otherwise after.
+// publisher sends rows before their commit, and otherwise after their commit.
 func (j Journal) Outbox() *outbox.Outbox {
 	x := outbox.New(j.Queue.JetStream(), j.Account, &Source{Ledger: j.Ledger, Account: j.Account})
 	x.Before = j.Ledger.Follows()
@@ -241,18 +241,18 @@ func (j Journal) Lead(ctx context.Context, outbox *outbox.Outbox) (*ledger.Leade
 	})
 }
 
-// Alone is a ledger that a command of the CLI writes while no runner leads the account. The
-// caller must have the data directory's lock and, on an external NATS, the account's lease.
+// Alone is a ledger that a CLI command writes while no runner leads the account. The caller
+// must have the data directory's lock and, on an external NATS, the account's lease.
 type Alone struct {
 	Path, Account string
-	Queue         *queue.Queue // nil if the journal is the ledger's own file
+	Queue         *queue.Queue // nil if the ledger's file is the journal
 
 	ledger     *ledger.Ledger
 	leadership *ledger.Leadership
 }
 
 // Open opens the ledger for writing. On an external NATS, it first applies the whole events
-// stream, then publishes the rows that only the ledger has.
+// stream. It then publishes the rows that only the ledger has.
 func (x *Alone) Open(ctx context.Context) (_ *ledger.Ledger, err error) {
 	x.ledger, err = ledger.Open(ctx, ledger.Config{Path: x.Path, Clock: time.Now, Follows: x.Queue != nil})
 	if err != nil || x.Queue == nil {

@@ -31,8 +31,8 @@ func (e *LaterError) Error() string {
 
 func (e *LaterError) Unwrap() error { return e.unknown }
 
-// foldKnown applies the rows before seq, whose type or field this version does not know. It
-// returns the LaterError for seq.
+// foldKnown applies the rows before row seq and returns the LaterError for row seq. Row seq
+// has a type or a field that this version does not know.
 func (j Journal) foldKnown(ctx context.Context, rows []chain.Row, seq int64, unknown *fact.UnknownError) error {
 	if n := seq - rows[0].Seq; n > 0 {
 		if err := j.Ledger.Fold(ctx, rows[:n]); err != nil {

@@ -16,7 +16,7 @@ import (
 	"perennial/queue/objects"
 )
 
-// Bodies returns the bodies of the events, as published.
+// Bodies returns the bodies of the published events.
 func Bodies(received iter.Seq2[events.Event, error]) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for e, err := range received {

@@ -21,7 +21,7 @@ type Source struct {
 	Ledger  *ledger.Ledger
 	Account string
 
-	text []byte // the events that the last call returned
+	text []byte // the events of the last call
 }
 
 // Events implements outbox.Source.
@@ -38,7 +38,7 @@ func (s *Source) Events(ctx context.Context, after uint64, limit int) ([]outbox.
 func (s *Source) Render(rows []chain.Row) (_ []outbox.Event, err error) {
 	events := make([]outbox.Event, 0, len(rows))
 	if s.text = s.text[:0]; cap(s.text) > 4<<20 {
-		s.text = nil // release a buffer that large facts have grown
+		s.text = nil // release a buffer that became large
 	}
 	for _, r := range rows {
 		begin := len(s.text)
@@ -76,7 +76,7 @@ func replyTo(r chain.Row) (string, error) {
 // Changed implements outbox.Source.
 func (s *Source) Changed(after uint64) <-chan struct{} { return s.Ledger.Changed(int64(after)) }
 
-// HashAt implements outbox.Source.
+// HashAt returns the hash of the row at a sequence. It implements outbox.Source.
 func (s *Source) HashAt(ctx context.Context, seq uint64) (string, bool, error) {
 	row, err := s.Ledger.Row(ctx, int64(seq))
 	if errors.Is(err, ledger.ErrNotFound) {
@@ -85,8 +85,8 @@ func (s *Source) HashAt(ctx context.Context, seq uint64) (string, bool, error) {
 	return row.Hash, err == nil, err
 }
 
-// HistoryReason describes how the ledger's file and the stream differ, and what to do. ownHash
-// is the ledger's hash of the stream's last row, or "" if the ledger ends earlier.
+// HistoryReason describes how the ledger's file and the stream differ, and gives advice.
+// ownHash is the ledger's hash of the stream's last row, or "" if the ledger ends earlier.
 func HistoryReason(ownHash string, head int64, published uint64) string {
 	if ownHash == "" {
 		return fmt.Sprintf("the ledger file is older than what was published (it ends at %d, the stream at %d): it has forgotten what was sent\n"+

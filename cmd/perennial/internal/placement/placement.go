@@ -24,8 +24,8 @@ import (
 // Node is a live runner.
 type Node struct {
 	Name  string
-	Holds []string // accounts that it leads now
-	Ready []string // other accounts that it could lead immediately
+	Holds []string // accounts that the node leads now
+	Ready []string // other accounts that the node could lead immediately
 }
 
 // plan is a placement in progress.
@@ -136,8 +136,8 @@ func (p *plan) even() bool {
 }
 
 // takes returns the account that a node should take from a node with at least two more, or "".
-// It chooses from the nodes with the most accounts, and there the account with the strongest
-// preference for this node.
+// It chooses among the accounts of the nodes with the most accounts. The account with the
+// strongest preference for this node wins.
 func (p *plan) takes(to string) string {
 	best := ""
 	for _, a := range slices.Sorted(maps.Keys(p.holder)) {

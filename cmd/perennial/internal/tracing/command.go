@@ -29,7 +29,7 @@ type step struct {
 	Reason     string     `json:"reason"`
 	Ambiguous  bool       `json:"ambiguous"`
 	OrderNo    string     `json:"order_no"`
-	TraceID    string     `json:"trace_id"` // assigned by the provider
+	TraceID    string     `json:"trace_id"` // trace id from the provider
 }
 
 // tracedCommand is a command as its journal rows describe it.
@@ -40,7 +40,7 @@ type tracedCommand struct {
 	finished   fact.CommandFinished
 	row        chain.Row // the command.finished row
 	published  time.Time
-	accepted   time.Time // zero if the command was refused
+	accepted   time.Time // the zero value if the command was refused
 	operations map[string][]step
 }
 
@@ -61,7 +61,7 @@ func (t *Tracer) Send(ctx context.Context, l *ledger.Ledger, account string, x E
 	return err
 }
 
-// readTraced reads a command's steps since it previously finished.
+// readTraced reads a command's steps since its previous command.finished.
 func readTraced(ctx context.Context, l *ledger.Ledger, account string, x Ended) (c tracedCommand, err error) {
 	c = tracedCommand{account: account, id: x.Row.Operation, row: x.Row, published: x.Published, operations: map[string][]step{}}
 	if err := json.Unmarshal([]byte(x.Row.Data), &c.finished); err != nil {
@@ -112,7 +112,7 @@ func stepsOf(ctx context.Context, l *ledger.Ledger, subject string) ([]step, err
 // spanSender sends the spans of one trace.
 type spanSender struct {
 	tracer trace.Tracer
-	trace  trace.TraceID // used if there is no parent span
+	trace  trace.TraceID // used only without a parent span
 }
 
 // tracedSpan is a span that has ended.
@@ -160,7 +160,7 @@ func (c tracedCommand) send(t *Tracer, stored time.Time) {
 			attribute.Int64("perennial.refunded_cents", c.finished.Totals.RefundedCents), attribute.Int64("perennial.attempts", c.finished.Attempts),
 		},
 	}
-	switch fact.State(c.finished.State) { //nolint:exhaustive // the others are no failures of the command
+	switch fact.State(c.finished.State) { //nolint:exhaustive // other states are not failures of the command
 	case fact.StateRejected, fact.StateFailed:
 		root.failed = strings.TrimSpace(c.finished.Code + " " + c.finished.Reason)
 	}
@@ -176,8 +176,8 @@ func (c tracedCommand) send(t *Tracer, stored time.Time) {
 	}
 }
 
-// begin returns when the command was published. If that is unknown, it returns the earliest
-// known time of the command.
+// begin returns when the command was published. If this time is unknown, it returns the
+// earliest known time of the command.
 func (c tracedCommand) begin() time.Time {
 	for _, at := range []time.Time{c.published, c.accepted} {
 		if !at.IsZero() {

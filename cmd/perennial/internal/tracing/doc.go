@@ -2,8 +2,8 @@
 // (docs/decisions/0021).
 //
 // Span ids derive from the ids of the command and its operations. If two runs send the same
-// trace, the receiver therefore sees one. A receiver that does not respond delays nothing:
-// unsent traces are dropped.
+// trace, the receiver therefore sees a single trace. A receiver that does not respond delays
+// nothing: unsent traces are dropped.
 //
 // The package reads the ledger and does not know the phases of an account.
 package tracing

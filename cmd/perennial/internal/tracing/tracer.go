@@ -1,4 +1,4 @@
-// Sends traces with OpenTelemetry, under ids that are the same in every run.
+// Sending of traces with OpenTelemetry, with span ids that do not differ between runs.
 
 package tracing
 
@@ -23,7 +23,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// FlushTimeout is how long a stopping process waits for the receiver of traces.
+// FlushTimeout is the longest time that a stopping process waits for the receiver of traces.
 const FlushTimeout = 5 * time.Second
 
 // Tracer sends the traces of commands. A nil Tracer sends nothing.
@@ -38,7 +38,7 @@ func New(ctx context.Context, c config.Tracing, node string, log *logrus.Logger)
 	var options []otlptracehttp.Option
 	if c.Endpoint != "" {
 		endpoint := c.Endpoint
-		if strings.Count(strings.TrimRight(endpoint, "/"), "/") == 2 { // the address has no path
+		if strings.Count(strings.TrimRight(endpoint, "/"), "/") == 2 { // without a path in the address
 			endpoint = strings.TrimRight(endpoint, "/") + "/v1/traces"
 		}
 		options = append(options, otlptracehttp.WithEndpointURL(endpoint))
@@ -97,8 +97,8 @@ func (e *loggingExporter) ExportSpans(ctx context.Context, spans []sdktrace.Read
 	return err
 }
 
-// spanIDs holds the ids of a span. A command's spans have the same ids in every run. A trace
-// therefore stays in one piece after a crash.
+// spanIDs are the ids of a span. A command's spans have the same ids in every run. A run after
+// a crash therefore adds to the trace that an earlier run sent.
 type spanIDs struct {
 	trace trace.TraceID
 	span  trace.SpanID
@@ -106,7 +106,7 @@ type spanIDs struct {
 
 type spanIDsKey struct{}
 
-// idGenerator gives each span the ids from its context.
+// idGenerator returns the ids in a span's context.
 type idGenerator struct{}
 
 // NewIDs implements sdktrace.IDGenerator.
@@ -139,7 +139,7 @@ func parentOf(ctx context.Context, t fact.Trace) context.Context {
 }
 
 // Sampled reports whether to send the trace of a command. The publisher's trace context
-// decides. Without one, the command's id decides, so every run decides alike.
+// decides. Without a trace context, the command's id decides, so that every run decides alike.
 func (t *Tracer) Sampled(account, command string, of fact.Trace) bool {
 	result := t.sampler.ShouldSample(sdktrace.SamplingParameters{ParentContext: parentOf(context.Background(), of), TraceID: idsOf(account, command).trace})
 	return result.Decision == sdktrace.RecordAndSample

@@ -2,9 +2,9 @@
 // perennial.svc.<account>.<verb>. Each declaration has the name, request type, response type,
 // permitted roles, help and example.
 //
-// Everything else is derived from these declarations. This includes the endpoints and their
-// metadata, permissions of roles, schemas, the AsyncAPI document, calls of the CLI and the web
-// UI, and the table in docs/cli.md. To add a service request, declare it here and add its
+// Everything else is derived from these declarations. The endpoints with their metadata, the
+// permissions of roles, the schemas and the AsyncAPI document use them. So do the CLI, the web
+// UI and the table in docs/cli.md. To add a service request, declare it here and add its
 // handler in package daemon.
 package verbs
 
@@ -28,7 +28,7 @@ import (
 type Spec struct {
 	service.Verb
 
-	Help     string   // one sentence
+	Help     string   // description in one sentence
 	Required []string // names of required request fields
 	Unread   []string // names of fields that the request type has and this handler ignores
 
@@ -41,7 +41,7 @@ type Spec struct {
 // Verb is a declared service request with its request type Q and response type A.
 type Verb[Q, A any] struct{ Spec }
 
-// all holds the declarations in their order below.
+// all contains the declarations in their order below.
 var all []Spec
 
 func declare[Q, A any](s Spec) Verb[Q, A] {
@@ -69,8 +69,8 @@ func Served() []service.Verb {
 // command itself.
 func (s Spec) IsCommand() bool { return queue.ValidKind(queue.Kind(s.Name)) == nil }
 
-// The roles that may make a service request. Every one that is reserved for operators changes
-// something.
+// The roles that may make a service request. A service request that only operators may make
+// changes something.
 var (
 	forProducers = []queue.Role{queue.RoleProducer}
 	forAskers    = []queue.Role{queue.RoleProducer, queue.RoleViewer, queue.RoleOperator}

@@ -1,5 +1,5 @@
-// The list of what needs an operator, each with one action. The overview and a separate page
-// show the list, and the navigation shows its length.
+// The list of what needs an operator. Each entry has one action. The overview and a separate
+// page show the list, and the navigation shows its length.
 
 package web
 
@@ -16,7 +16,7 @@ import (
 	"perennial/ledger/tables"
 )
 
-// needsListed limits the reviews and refused commands that are listed one by one.
+// needsListed limits the reviews and the refused commands with their own entries in the list.
 const needsListed = 10
 
 // need is one thing that needs an operator, with the page where the operator can act.
@@ -37,8 +37,8 @@ type attentionView struct {
 	Currency string
 }
 
-// glance returns the runner's summary of the account without values that take long. A slow
-// answer would be refreshed rarely.
+// glance returns the runner's summary of the account without values that take long to compute,
+// because a slow answer would be refreshed rarely.
 func (s *insight) glance(ctx context.Context, a Account) Made[verbs.Summary] {
 	return askNow(ctx, s.figures, a, verbs.AtAGlance, verbs.SummaryRequest{NeedsOnly: true})
 }
@@ -65,8 +65,8 @@ func (s *overviewPages) attention(q accountRequest) {
 	s.frame.show(q, "attention", "Needs attention", v)
 }
 
-// attentionList lists what needs an operator. It lists reviews, refused commands and plans one
-// by one, and everything else as counts.
+// attentionList returns the list of what needs an operator. The list has an entry for each
+// review, refused command and plan, and a count for each other kind.
 func (s *insight) attentionList(ctx context.Context, a Account) (v attentionView, err error) {
 	n, err := s.needs(ctx, a)
 	if err != nil {
@@ -85,7 +85,7 @@ func (s *insight) attentionList(ctx context.Context, a Account) (v attentionView
 		}
 	}
 	for _, p := range n.Parts() {
-		if p.Page == "reviews" || p.Page == verbs.PageRefused || p.One == "plan to approve" { // listed one by one above
+		if p.Page == "reviews" || p.Page == verbs.PageRefused || p.One == "plan to approve" { // not counted here, because the list shows each of them
 			continue
 		}
 		v.Needs = append(v.Needs, need{"held", "Check", p.Text(), "", "Open", pageOf(name, p)})

@@ -29,9 +29,9 @@ type walletRead struct {
 	Cents int64
 }
 
-// lastRead returns the provider's wallet as the newest reconciliation read it. Without a
-// reconciliation since this process started, it uses the last one in the ledger that agreed. It
-// returns nil if there is no reconciliation.
+// lastRead returns the provider's wallet from the newest reconciliation since this process
+// started. Without such a reconciliation, it returns the wallet from the last reconciliation
+// in the ledger that agreed. It returns nil if there is no reconciliation at all.
 func lastRead(ctx context.Context, l *ledger.Ledger, newest *comparison) (*walletRead, error) {
 	if newest != nil && newest.ProviderCents != nil {
 		return &walletRead{newest.At, *newest.ProviderCents}, nil
@@ -78,8 +78,8 @@ func (s *insight) books(ctx context.Context, a Account, b tables.Balance) (books
 	return v, err
 }
 
-// compared returns the newer of two reconciliations: the runner's last one, and the last one
-// requested on these pages. It returns nil if neither exists.
+// compared returns the newer of two reconciliations: the runner's last reconciliation, and the
+// last reconciliation that these pages requested. It returns nil if neither exists.
 func (s *insight) compared(a Account, shown Made[verbs.AccountView]) *comparison {
 	var newest *comparison
 	if shown.problem() == "" {

@@ -36,7 +36,7 @@ type calendarDay struct {
 }
 
 // calendarCount counts the proxies that expire on a day. Cost is the expected renewal cost of
-// those in a schedule.
+// the proxies in a schedule.
 type calendarCount struct {
 	Expiring, Uncovered, Retired int64
 	Cost                         fact.Sum

@@ -1,4 +1,4 @@
-// Changes made in the web UI. Each one makes the same service request as the CLI.
+// Changes made in the web UI. Each change makes the service request that the CLI makes.
 
 package web
 
@@ -22,21 +22,21 @@ import (
 	"perennial/schedules"
 )
 
-// change is one kind of change. It parses a form into the change itself and the equivalent CLI
-// command.
+// change is a kind of change. It parses a form and returns the change itself and the
+// equivalent CLI command.
 type change struct {
 	does     string // description if the change failed
 	did      string // description if the change succeeded
 	parse    formParser
-	timeout  time.Duration // at least askWithin
-	unsigned bool          // the change needs no reason, because nothing records it
+	timeout  time.Duration // askWithin or more
+	unsigned bool          // the change needs no reason, because it is not recorded
 }
 
 // formParser parses the form of a change. It returns the change and the words of the equivalent
 // CLI command.
 type formParser func(form func(string) string) (do changeFunc, command []string, err error)
 
-// changeFunc makes a change. said is additional text for the page after success.
+// changeFunc makes a change. said is more text for the page after success.
 type changeFunc func(ctx context.Context, a Account, by signature) (said string, err error)
 
 // signature is the person who makes a change, the reason and the time.
@@ -79,7 +79,7 @@ func (x changeAnswer) said() (string, error) {
 		return fmt.Sprintf("%d due. The plan needs approval: nothing was published.", *x.Due), nil
 	case x.Due != nil:
 		return fmt.Sprintf("%d due, %s published.", *x.Due, english.Plural(len(x.Included), "renewal", "")), nil
-	case x.Warning == "" && x.WalletCents != nil && x.Currency != "": // without a currency, the wallet cannot be formatted
+	case x.Warning == "" && x.WalletCents != nil && x.Currency != "": // without a currency, the wallet balance cannot be formatted
 		return "The ledger balance is " + fact.Amount(*x.WalletCents, x.Currency) + ".", nil
 	}
 	return x.Warning, nil
@@ -151,7 +151,7 @@ func approve(form func(string) string) (changeFunc, []string, error) {
 		return nil, nil, err
 	}
 	return func(ctx context.Context, a Account, by signature) (string, error) {
-		plan, _ := approvalOf(ctx, a.Ledger(), form("id")) // ignore the error: approve a plan even if its row cannot be read
+		plan, _ := approvalOf(ctx, a.Ledger(), form("id")) // an error is ignored, because a plan may be approved even if its row is unreadable
 		text, err := do(ctx, a, by)
 		if err != nil || plan == nil || text != "" {
 			return text, err
@@ -177,7 +177,7 @@ func pauseSchedule(form func(string) string) (changeFunc, []string, error) {
 	}, []string{"schedules", "pause", form("id"), "--until", until.String()}, nil
 }
 
-// resolve answers a review of an operation, or of one line of it.
+// resolve answers a review of an operation, or of one line in an operation.
 func resolve(form func(string) string) (changeFunc, []string, error) {
 	q := map[string]any{"id": form("id")}
 	command := []string{"reviews", "resolve", form("id")}
@@ -255,7 +255,7 @@ func correct(form func(string) string) (changeFunc, []string, error) {
 
 // confirmView asks to confirm an answer that looks like a mistake.
 type confirmView struct {
-	Change        string // last part of the change's address
+	Change        string // last part of the address of the change
 	Why           string
 	Charged       bool
 	Cents         int64
@@ -298,7 +298,7 @@ func (s *operationPages) showAnswerAgain(q accountRequest, form func(string) str
 		v.Cents, _ = centsOf(typed.Amount) // valid, because the runner has parsed it
 		v.After -= v.Cents
 	}
-	for _, x := range of.Lines { // suspense has already left the wallet balance
+	for _, x := range of.Lines { // the wallet balance already excludes money in suspense
 		if x.State == fact.LineUnresolved && (typed.Line == "" || x.ProxyID == typed.Line) {
 			v.After += x.ChargedCents - x.RefundedCents
 		}
@@ -346,9 +346,9 @@ func reinstate(form func(string) string) (changeFunc, []string, error) {
 	return requestChange(verbs.Retire.Spec, map[string]any{"proxy_ids": []string{form("id")}, "undo": true}), []string{"proxies", "retire", form("id"), "--undo"}, nil
 }
 
-// changedView says what was changed, or why nothing was changed.
+// changedView describes what was changed, or the reason if nothing was changed.
 type changedView struct {
-	Does    string // description of the change, by whether it succeeded
+	Does    string // description of the successful or failed change
 	About   string // id of the changed item
 	Made    string // id of the command that the change published
 	Done    bool
@@ -430,7 +430,7 @@ func publishedID(q accountRequest, form func(string) string) string {
 }
 
 // showFormAgain shows the form of a failed change again, with the reason. It reports whether
-// the form's page supports that. understood means that the form was valid.
+// the page of the form can show the form again. understood means that the form was valid.
 func (s *operationPages) showFormAgain(q accountRequest, form func(string) string, understood bool, why error) bool {
 	_, errNone := q.account.Ledger().Operation(q.Context(), form("id"))
 	switch {

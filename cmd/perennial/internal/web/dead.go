@@ -1,4 +1,4 @@
-// Dead letters: the list of commands that could not be read, and each one in full.
+// Dead letters: the list of commands that could not be read, and the page of one dead letter.
 
 package web
 
@@ -41,7 +41,7 @@ var ErrNoLetter = errors.New("there is no such dead letter")
 type letterView struct {
 	Letter
 
-	Cut   int    // bytes of the text that are not shown
+	Cut   int    // number of bytes of the text that are not shown
 	Typed string // a correction that was not published
 	Why   string // reason entered with the correction
 	Wrong string // why the correction was not published

@@ -12,32 +12,33 @@ import (
 )
 
 const (
-	// figureWait is how long a page waits for a figure's first value.
+	// figureWait is the longest time that a page waits for a figure's first value.
 	figureWait = 25 * time.Millisecond
-	// answerWait is how long after the request a page waits for a runner's first answer.
+	// answerWait is the longest time after a request that a page waits for a runner's first
+	// answer.
 	answerWait = time.Second
 	// figureWithin limits the time to compute a figure.
 	figureWithin = 5 * time.Minute
-	// figureShare limits the share of time spent on one figure to a hundredth: the pause after
-	// a computation is at least a hundred times as long as the computation.
+	// figureShare limits the computation of one figure to a hundredth of the time. The pause
+	// after a computation is at least a hundred times as long as the computation.
 	figureShare = 100
 	// A computation shorter than quick needs no pause. After a computation shorter than brief,
 	// the pause is at most briefly.
 	quick   = 20 * time.Millisecond
 	brief   = 500 * time.Millisecond
 	briefly = 5 * time.Second
-	// failedShare replaces figureShare after a failure, whose cause may soon be gone.
+	// failedShare replaces figureShare after a failure, because the cause may soon be gone.
 	failedShare = 3
-	// figureKept is how long a figure is kept after its last request.
+	// figureKept is the time that a figure is kept after its last request.
 	figureKept = 15 * time.Minute
 	// figuresAtOnce limits the figures that are computed concurrently.
 	figuresAtOnce = 2
 )
 
-// figures holds the computed values by name.
+// figures contains the computed values by name.
 type figures struct {
 	clock func() time.Time
-	ctx   context.Context //nolint:containedctx // of the process: a figure outlives the page that asked first
+	ctx   context.Context //nolint:containedctx // the context of the process, because a figure outlives the page that asked for it first
 	end   context.CancelFunc
 	work  sync.WaitGroup
 	turn  chan struct{}
@@ -55,10 +56,10 @@ type figure struct {
 	at    time.Time // when the value was computed; zero if never
 	tried time.Time // when the last computation ended
 	took  time.Duration
-	since time.Time     // when the current computation began; zero if there is none
+	since time.Time     // start of the current computation; zero if no computation runs
 	made  chan struct{} // closed when the current computation ends
 	asked time.Time
-	reply bool // the figure is a runner's answer; it costs no computation here, so figuresAtOnce does not apply
+	reply bool // a runner's answer: it needs no computation here, so figuresAtOnce does not apply
 	owed  bool // a page was shown without the value, so pages are notified when it is ready
 }
 
@@ -73,7 +74,7 @@ func (f *figures) close() {
 	f.work.Wait()
 }
 
-// edition returns how often pages were notified.
+// edition returns the number of notifications to pages.
 func (f *figures) edition() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -91,7 +92,7 @@ func (f *figures) next() <-chan struct{} {
 type Made[T any] struct {
 	Value T
 	At    time.Time // when the value was computed; zero if there is no value yet
-	Since time.Time // when the current computation began; zero if there is none
+	Since time.Time // start of the current computation; zero if no computation runs
 	Err   string    // why the last computation failed; Value is then the earlier value
 }
 
@@ -200,8 +201,8 @@ func (f *figures) start(name string, fresh time.Duration, reply bool, produce fu
 	return one
 }
 
-// pause returns how long the figure must not be computed again. It keeps the figure within its
-// share of time, and is shorter after a failure.
+// pause returns the time after a computation in which the figure is not computed again. The
+// pause limits the figure to its share of time, and is shorter after a failure.
 func (one *figure) pause() time.Duration {
 	switch {
 	case one.took < quick:
@@ -253,7 +254,7 @@ func (f *figures) make(one *figure, produce func(context.Context) (any, error)) 
 	}
 	close(one.made)
 	one.made = nil
-	if one.owed { // otherwise no page needs to be reloaded
+	if one.owed { // otherwise no page waits for the value
 		one.owed = false
 		f.told++
 		close(f.more)

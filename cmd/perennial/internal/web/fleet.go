@@ -38,7 +38,7 @@ type bucket struct {
 
 var buckets = []struct {
 	name  string
-	until time.Duration // 0 in the last bucket, which has no end
+	until time.Duration // 0 in the last bucket, because this bucket has no end
 }{
 	{"expired", 0}, {"within a day", 24 * time.Hour}, {"1 to 3 days", 3 * 24 * time.Hour}, {"3 to 7 days", 7 * 24 * time.Hour},
 	{"7 to 14 days", 14 * 24 * time.Hour}, {"14 to 30 days", 30 * 24 * time.Hour}, {"later", 0},
@@ -85,10 +85,10 @@ func (s *insight) expiries(ctx context.Context, a Account) Made[[]bucket] {
 	})
 }
 
-// uncovered is the proxies that no schedule renews.
+// uncovered lists the proxies that no schedule renews.
 type uncovered struct {
 	Count   int64
-	Nearest []tables.ExpiryPlace // the first ones to expire
+	Nearest []tables.ExpiryPlace // the proxies that expire first
 }
 
 func (s *insight) uncovered(ctx context.Context, a Account) Made[uncovered] {
@@ -113,7 +113,7 @@ func (s *insight) uncovered(ctx context.Context, a Account) Made[uncovered] {
 	})
 }
 
-// coverage returns which schedule renews which proxy of an account.
+// coverage returns the schedule of each proxy in an account.
 func (s *insight) coverage(ctx context.Context, a Account) Made[*plans.Coverage] {
 	return figureOf(ctx, s.figures, "coverage:"+a.AccountName(), fleetFresh, func(context.Context) (*plans.Coverage, error) {
 		return plans.NewCoverage(a.Schedules(), a.Ledger(), a.ReadList)
@@ -137,7 +137,7 @@ type pausedShare struct {
 	Cost     fact.Sum
 }
 
-// pausedShares is the parts of all such schedules.
+// pausedShares lists the shares of all schedules that are paused without an end.
 type pausedShares []pausedShare
 
 func (p pausedShares) add(schedule string, cost fact.Sum) pausedShares {
@@ -164,7 +164,7 @@ func (p pausedShares) addDay(d schedules.ForecastDay) pausedShares {
 	return p
 }
 
-// Text lists each schedule with its part of the cost. It returns "" if there is none.
+// Text lists each schedule with its part of the cost. It returns "" if p is empty.
 func (p pausedShares) Text(currency string) string {
 	all := make([]string, 0, len(p))
 	for _, x := range p {

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// cookieName returns the session cookie's name for a host. It includes the port: browsers share
-// cookies between ports, so two runners on one machine would otherwise sign out each other's
-// users.
+// cookieName returns the session cookie's name for a host. The name includes the port, because
+// browsers share cookies between ports. Without the port, two runners on one machine would
+// sign out each other's users.
 func cookieName(host string) string {
 	_, port, err := net.SplitHostPort(host)
 	if err != nil {
@@ -67,7 +67,7 @@ const maxForm = 64 << 10
 
 // current returns the session of a request. A person named by a trusted proxy takes precedence
 // over the cookie. A session that began with a token lasts while the token is in the tokens
-// file, and has the role that the file currently gives. If current returns an error, the
+// file. Its role is the role that the file currently gives. If current returns an error, the
 // request must be refused.
 func (s *auth) current(r *http.Request) (x session, ok bool, err error) {
 	if p, named, err := s.Identity.of(r); named {
@@ -76,7 +76,7 @@ func (s *auth) current(r *http.Request) (x session, ok bool, err error) {
 		}
 		return s.sessions.identified(p), true, nil
 	}
-	for _, cookie := range r.CookiesNamed(cookieName(r.Host)) { // another site of the same domain may also have set a cookie with this name
+	for _, cookie := range r.CookiesNamed(cookieName(r.Host)) { // another site in the domain may also have set a cookie with this name
 		if x, ok = s.sessions.read(cookie.Value); ok {
 			break
 		}
@@ -110,8 +110,8 @@ func (s *auth) signedIn(next func(http.ResponseWriter, *http.Request, session)) 
 	}
 }
 
-// MayRead reports whether a program may read data about every account. The request needs a
-// session, or the code of a one-time link as bearer token.
+// MayRead reports whether a program may read data about every account. The request must have a
+// session, or a code from a one-time link as bearer token.
 func (s *auth) MayRead(r *http.Request) bool {
 	p := Person{Accounts: []string{""}}
 	if code, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
@@ -137,7 +137,7 @@ func (s *auth) notTaken(w http.ResponseWriter, r *http.Request, err error) {
 
 // setCookie sets the session cookie, or removes it if value is "".
 func setCookie(w http.ResponseWriter, r *http.Request, value string) {
-	c := &http.Cookie{ //nolint:gosec // Secure wherever the browser is not on this machine
+	c := &http.Cookie{ //nolint:gosec // Secure, unless the browser is on this machine
 		Name: cookieName(r.Host), Value: value, Path: "/", MaxAge: int(sessionLife / time.Second), HttpOnly: true, SameSite: http.SameSiteStrictMode,
 		Secure: secure(r),
 	}

@@ -30,7 +30,8 @@ var (
 
 var headerName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]{0,63}$`)
 
-// otherHeaders cannot be the identity header: clients set them, or they have another purpose.
+// otherHeaders cannot be the identity header, because clients set them or they have another
+// purpose.
 var otherHeaders = []string{"Authorization", "Cookie", "Forwarded", "Host", "Origin", "Referer", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip"}
 
 // NewIdentity returns the identity that http.identity configures. If header is "", it returns
@@ -75,7 +76,7 @@ func NewIdentity(header string, trusted []string, people []Person) (Identity, er
 
 // of returns the person whom a trusted proxy names. named is false if no trusted proxy names a
 // person, so the request needs a login. Only the connection's peer address decides whether the
-// proxy is trusted, never a header. The name must exactly match a configured one.
+// proxy is trusted, never a header. The name must exactly match a configured name.
 func (i Identity) of(r *http.Request) (p Person, named bool, err error) {
 	if i.header == "" || !i.trusts(r.RemoteAddr) {
 		return p, false, nil

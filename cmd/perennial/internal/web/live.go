@@ -17,7 +17,7 @@ const (
 	liveEvery = 800 * time.Millisecond
 	// liveBeat is the interval of heartbeats to a page.
 	liveBeat = 10 * time.Second
-	// maxLive limits the open pages of all people, and maxOwn those of one person.
+	// maxLive limits the open pages of all people. maxOwn limits the open pages of one person.
 	maxLive = 200
 	maxOwn  = 20
 )
@@ -50,7 +50,7 @@ func (s *livePages) changes(w http.ResponseWriter, r *http.Request, x session) {
 	grown := make(chan struct{}, 1)
 	for _, a := range s.Accounts {
 		if x.MaySee(a.AccountName()) {
-			seq, _, err := a.Ledger().Head(ctx) // read before the page gets its first event, so that no change is missed
+			seq, _, err := a.Ledger().Head(ctx) // read before the first event is sent, so that the page misses no change
 			if err != nil {
 				return // the browser reconnects
 			}
@@ -110,7 +110,7 @@ func (s *insight) lastLetterCount(a Account) int64 {
 	s.figures.mu.Lock()
 	made, first := one.made, one.at.IsZero()
 	s.figures.mu.Unlock()
-	if first && made != nil { // otherwise the page would be reloaded just for this number
+	if first && made != nil { // only this number has changed, which is no reason to reload the page
 		select {
 		case <-made:
 		case <-time.After(figureWait):
@@ -154,7 +154,7 @@ type openPages struct {
 	of  map[string]int
 }
 
-// open counts one more page. At a limit, it returns false.
+// open counts another open page. It returns false if a limit is reached.
 func (o *openPages) open(name string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -17,16 +17,16 @@ type loginView struct {
 	Tokens bool // the tokens file has entries, or cannot be read
 	Code   string
 	As     Person // the person whom the code signs in
-	Now    Person // the person now signed in, if different
+	Now    Person // the person who is signed in, if it is another person
 }
 
 const linkUsed = "This link was used before, or is older than five minutes, or than the last start. `perennial web login` prints another one."
 
-// loginPage asks for a token, or to confirm a one-time code. Opening a link does not use up its
-// code, because mail programs preview links. It does not replace a session either.
+// loginPage asks for a token, or to confirm a one-time code. Opening a link does not use up
+// its code, because mail programs preview links. It does not end the current session either.
 func (s *auth) loginPage(w http.ResponseWriter, r *http.Request) {
 	if _, named, err := s.Identity.of(r); named && err == nil {
-		http.Redirect(w, r, localPath(r.URL.Query().Get("next")), http.StatusSeeOther) //nolint:gosec // localPath: no other site
+		http.Redirect(w, r, localPath(r.URL.Query().Get("next")), http.StatusSeeOther) //nolint:gosec // localPath excludes other sites
 		return
 	}
 	if code := r.URL.Query().Get("code"); code != "" {
@@ -108,7 +108,7 @@ func (s *auth) mayTry(w http.ResponseWriter) bool {
 func (s *auth) enter(w http.ResponseWriter, r *http.Request, p Person, token, next string) {
 	setCookie(w, r, s.sessions.begin(p, token))
 	s.Log.WithField("by", p.Name).WithField("role", string(p.Role)).WithField("remote", remoteOf(r)).Info("signed in to the pages")
-	http.Redirect(w, r, next, http.StatusSeeOther) //nolint:gosec // localPath: no other site
+	http.Redirect(w, r, next, http.StatusSeeOther) //nolint:gosec // localPath excludes other sites
 }
 
 func (s *auth) logout(w http.ResponseWriter, r *http.Request, x session) {

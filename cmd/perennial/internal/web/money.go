@@ -25,9 +25,9 @@ import (
 const (
 	// entriesListed limits the journal rows whose entries a page lists.
 	entriesListed = 50
-	// daysListed limits the days that are summed one by one.
+	// daysListed limits the days with their own sums.
 	daysListed = 31
-	// bookKept is how long sums over the books are reused.
+	// bookKept is the time that sums over the books are reused.
 	bookKept = time.Minute
 )
 
@@ -58,18 +58,18 @@ type entriesView struct {
 	Kinds        []string
 	Totals       []tables.KindTotal // totals of this kind
 	Older        string             // address of the next page; "" at the end
-	Newest       bool               // the page is the first one
+	Newest       bool               // the page is the first page
 	Unsummed     bool               // some wallet balances are missing, because too many entries follow
 }
 
-// transaction is what one fact booked.
+// transaction is the set of entries that one fact booked.
 type transaction struct {
 	tables.Posting // the first entry, except that the amount is the change of the wallet
 
-	What     string     // kinds of its entries
+	What     string     // kinds of the transaction's entries
 	Proxies  []string   // without duplicates
 	After    fact.Cents // wallet balance after the transaction
-	Moved    int64      // amount moved between ledger accounts; 0 if the wallet changed
+	Moved    int64      // amount that moved between ledger accounts; 0 if the wallet changed
 	Postings []tables.Posting
 }
 
@@ -103,9 +103,9 @@ func transactions(all []tables.Posting) (out []transaction) {
 	return out
 }
 
-// askedProof is a check that can be requested, with its result.
+// askedProof is a check that a person can request, with its result.
 type askedProof struct {
-	What    string // part of its address
+	What    string // part of the check's address
 	Command string
 	Asked   bool
 	Made[proof]
@@ -154,7 +154,7 @@ func (s *moneyPages) money(q accountRequest) {
 	s.frame.show(q, "money", "Money", v)
 }
 
-// byDay sorts days in order, and the sum of other entries last.
+// byDay sorts the days. The sum of the other entries comes last.
 func byDay(a, b tables.BookTotal) int {
 	switch {
 	case a.Rest == b.Rest:
@@ -208,7 +208,7 @@ type statementView struct {
 }
 
 // monthOf returns the start of the month in the address, or of the current month. ok is false
-// if the month has no statement, and an error page was then written.
+// if the month has no statement. An error page was written in this case.
 func (s *moneyPages) monthOf(q accountRequest) (begin time.Time, ok bool) {
 	now := s.Clock().UTC()
 	begin, err := time.Parse(monthForm, cmp.Or(q.URL.Query().Get("month"), now.Format(monthForm)))
@@ -278,7 +278,7 @@ func (s *moneyPages) export(q accountRequest) {
 	}
 }
 
-// file is a response without a total time limit: each write extends the deadline.
+// file is a response without a total time limit, because each write extends the deadline.
 type file struct {
 	http.ResponseWriter
 
@@ -309,7 +309,7 @@ func (s *moneyPages) prove(q accountRequest) {
 		},
 		"reconcile": func(ctx context.Context) (proof, error) {
 			found, err := ask(ctx, q.account, verbs.Reconcile, struct{}{})
-			s.insight.figures.expire(name) // the runner has newer answers now
+			s.insight.figures.expire(name) // the reconciliation has changed the runner's answers
 			return proof{Reconciled: &found}, err
 		},
 	}[what]

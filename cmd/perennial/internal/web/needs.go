@@ -1,5 +1,5 @@
-// Counts what needs an operator, once for each request. The badge in the navigation, the card
-// on the overview and the list thus show equal numbers.
+// The counts of what needs an operator, computed once for each request. The navigation, the
+// overview and the list therefore show equal numbers.
 
 package web
 
@@ -21,8 +21,9 @@ import (
 // lettersWithin limits a page's wait for the number of dead letters.
 const lettersWithin = 250 * time.Millisecond
 
-// accountNeeds is what needs an operator in one account. Data from the ledger and the number of
-// dead letters are current. Data that only the runner knows is from its last answer.
+// accountNeeds is what needs an operator in one account. Data from the ledger and the number
+// of dead letters are current. Data that only the runner has comes from the runner's last
+// answer.
 type accountNeeds struct {
 	verbs.Needs
 
@@ -32,11 +33,11 @@ type accountNeeds struct {
 	Schedules []schedules.Status
 	NoRunner  string // why the status of the schedules is unknown
 
-	reviews []tables.Review    // the oldest ones
-	refused []tables.Rejection // the latest ones
+	reviews []tables.Review    // the oldest reviews
+	refused []tables.Rejection // the latest refused commands
 }
 
-// needsCache holds the needs that were counted for one request, by account.
+// needsCache maps an account to its needs, which were counted for one request.
 type needsCache struct {
 	mu  sync.Mutex
 	all map[string]accountNeeds

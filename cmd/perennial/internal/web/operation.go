@@ -40,19 +40,19 @@ const (
 type operationView struct {
 	inspect.Evidence
 	Command  inspect.CommandStatus
-	SameID   string // operation of a command whose id equals this operation's id
+	SameID   string // operation of the command that has this operation's id
 	Siblings int    // operations of the command that the page omits
 	Review   bool
-	Happens  string // what happens next
+	Happens  string // what the runner will do next
 	Steps    []step
 	Facts    []factRow
 	LeftOut  int // number of omitted facts
 	Booked   []tables.Posting
-	Bookings int // number of entries, of which Booked has the first
+	Bookings int // total number of entries; Booked has only the first
 	Way      []proxyHistory
 	What     string         // short description
 	Choices  []choice       // possible answers to the review
-	Given    []bookedAnswer // answers already given
+	Given    []bookedAnswer // earlier answers
 	Typed    answerForm
 
 	asking bool // the provider is being asked
@@ -91,8 +91,8 @@ type correction struct {
 	Typed                    *answerForm // submitted values; nil if the form was not submitted
 }
 
-// Corrections returns the forms that correct an answer. One takes back the charge, and the
-// other books a further charge.
+// Corrections returns the forms that correct an answer. The first form reverses the charge,
+// and the second form books a further charge.
 func (v *operationView) Corrections(g bookedAnswer) (all []correction) {
 	net := g.ChargedCents + g.Corrected
 	if net > 0 {
@@ -156,7 +156,7 @@ func (v *operationView) Pending() bool { return v.asking }
 // step is one entry of an operation's history.
 type step struct {
 	inspect.HistoryEntry
-	After time.Duration // time since the previous entry
+	After time.Duration // time between the previous entry and this entry
 }
 
 // factRow is a fact about an operation or its command, as its event shows it.
@@ -210,8 +210,8 @@ func (s *operationPages) showOperation(q accountRequest, id string, code int, ty
 	s.frame.showAs(q, "operation", title, code, &v)
 }
 
-// briefOf returns the command of the operation with an id, or else the command with that id. If
-// both exist, same is the first operation of the command with that id.
+// briefOf returns the command of the operation with the given id, or else the command with the
+// given id. If both exist, same is the first operation of the latter command.
 func briefOf(ctx context.Context, l *ledger.Ledger, id string) (of inspect.CommandStatus, same string, err error) {
 	of, err = inspect.Brief(ctx, l, id, inspect.AsOperation)
 	if errors.Is(err, ledger.ErrNotFound) {
@@ -319,7 +319,7 @@ func (v *operationView) choose() {
 	}
 }
 
-// readHistories finds the previous and the next operation for each line's proxy.
+// readHistories finds the previous and the next operation for the proxy in each line.
 func (v *operationView) readHistories(ctx context.Context, l *ledger.Ledger, o fact.Operation) error {
 	for _, line := range v.Lines[:min(len(v.Lines), linesShown)] {
 		one := proxyHistory{RenewalLine: line}
@@ -347,7 +347,7 @@ func (v *operationView) readHistories(ctx context.Context, l *ledger.Ledger, o f
 	return nil
 }
 
-// happensNext says what happens to an operation without an operator's action, and when.
+// happensNext says what the runner will do with an operation, and when.
 func happensNext(o fact.Operation, waitsFor string) string {
 	at := ""
 	if o.NextAt != nil {
@@ -407,7 +407,7 @@ func (s *insight) evidence(ctx context.Context, a Account, o fact.Operation) (e 
 const (
 	// evidenceWithin limits the runner's time to ask the provider.
 	evidenceWithin = 3 * askWithin
-	// evidenceKept is how long evidence is reused.
+	// evidenceKept is the time that evidence is reused.
 	evidenceKept = 15 * time.Second
 )
 

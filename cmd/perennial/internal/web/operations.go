@@ -30,7 +30,7 @@ const (
 	// search.
 	tracedShown = 20
 	tracedFound = 1000
-	// traceKept is how long the result of a search by trace id is reused.
+	// traceKept is the time that the result of a search by trace id is reused.
 	traceKept = time.Minute
 )
 
@@ -66,7 +66,7 @@ type foundRow struct {
 	Charged, Refunded int64
 }
 
-// FoundText says how many results there are, and which of them are shown.
+// FoundText describes how many results the search has, and which results the page shows.
 func (v *operationsView) FoundText() string {
 	all := len(v.Trace.Value)
 	count := english.Plural(all, "match", "matches")
@@ -105,7 +105,7 @@ type operationRow struct {
 	What string // short description, such as: renew 3 proxies
 }
 
-// With returns the list's address with another state and the same filters.
+// With returns the address of the list with another state and unchanged filters.
 func (v *operationsView) With(state fact.State) string {
 	form := maps.Clone(v.form)
 	form.Del("before")
@@ -129,7 +129,7 @@ type stateCount struct {
 	Count int64
 }
 
-// count fills the tabs with the states that occur.
+// count adds a tab for each state that occurs.
 func (v *operationsView) count(ctx context.Context, l *ledger.Ledger) error {
 	counts, err := l.StateCounts(ctx)
 	for _, state := range fact.States {
@@ -167,7 +167,7 @@ func (s *operationPages) operations(q accountRequest) {
 	s.frame.show(q, "operations", "Operations", &v)
 }
 
-// currencyOf returns an account's currency, or "" if its ledger is not opened yet.
+// currencyOf returns an account's currency, or "" if the account's ledger is not open yet.
 func currencyOf(ctx context.Context, a Account) (string, error) {
 	currency, err := a.Ledger().Currency(ctx)
 	if errors.Is(err, ledger.ErrNotFound) {
@@ -176,7 +176,7 @@ func currencyOf(ctx context.Context, a Account) (string, error) {
 	return currency, err
 }
 
-// read fills the rows with one page of the list.
+// read reads one page of the list into the rows.
 func (v *operationsView) read(ctx context.Context, l *ledger.Ledger, form url.Values) error {
 	name, value, labelled := strings.Cut(v.Label, "=")
 	query := tables.OperationsQuery{State: v.State, Kind: v.Kind, Name: name, Value: value, Schedule: v.Schedule, Before: tables.CursorOf(form.Get("before")), Limit: listed}
@@ -220,8 +220,8 @@ func (v *operationsView) read(ctx context.Context, l *ledger.Ledger, form url.Va
 // offersNamed limits the offers named in an order's description.
 const offersNamed = 2
 
-// whatOf describes an operation in a few words. If its command was archived, the description
-// has no quantities.
+// whatOf describes an operation briefly. If its command was archived, the description has no
+// quantities.
 func whatOf(ctx context.Context, l *ledger.Ledger, o fact.Operation) (string, error) {
 	if o.Kind == fact.KindRenewal {
 		n, days, err := l.CountLines(ctx, o.ID)
@@ -276,8 +276,8 @@ func scheduleNames(a Account) (names []string) {
 	return names
 }
 
-// search redirects to the item with an id. If the id is unknown, it may be a trace id, for
-// which the journal is searched in the background.
+// search redirects to the page of the item with the given id. If the id is unknown, it may be
+// a trace id, for which the journal is searched in the background.
 func (s *operationPages) search(q accountRequest, v operationsView) {
 	if to := found(q.Context(), q.account, v.Query); to != "" {
 		http.Redirect(q.to, q.Request, to, http.StatusSeeOther)
@@ -309,7 +309,8 @@ func (s *operationPages) search(q accountRequest, v operationsView) {
 	s.frame.show(q, "operations", "Operations", &v)
 }
 
-// withoutCommands leaves out each command if one of its operations is also among the ids.
+// withoutCommands removes each command from the ids if the ids also contain one of its
+// operations.
 func withoutCommands(ctx context.Context, l *ledger.Ledger, ids []string) (all []string, err error) {
 	of := map[string]bool{}
 	for _, id := range ids {
@@ -345,8 +346,8 @@ func foundOf(ctx context.Context, l *ledger.Ledger, id string) (foundRow, error)
 	return foundRow{id, what, string(o.State), o.ChargedCents, o.RefundedCents}, err
 }
 
-// found returns the address of the command, operation, provider order or proxy with an id, or
-// "".
+// found returns the address of the command, operation, provider order or proxy with the given
+// id, or "".
 func found(ctx context.Context, a Account, id string) string {
 	l := a.Ledger()
 	if status, err := inspect.Brief(ctx, l, id, ""); err == nil {

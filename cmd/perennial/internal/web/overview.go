@@ -1,5 +1,6 @@
 // The overview: what needs an operator, what expires, what renewals cost, and the state of the
-// books. Several accounts have one row each, the worst first.
+// books. Each of several accounts has one row, and the account with the worst state comes
+// first.
 
 package web
 
@@ -30,7 +31,7 @@ type accountCard struct {
 	Problems      []Check
 	Paused        string        // what is paused and why; "" if nothing is paused
 	NothingSent   bool          // renewals are paused
-	Runway        time.Duration // at the recent rate of spending; 0 if nothing was spent
+	Runway        time.Duration // runway at the recent rate of spending; 0 if nothing was spent
 	Forecast      Made[schedules.Forecast]
 	Week          fact.Sum // forecast cost of the first seven days
 	PausedWeek    pausedShares
@@ -44,7 +45,7 @@ type accountCard struct {
 	ConfigChanged string       // "" if unchanged
 	List          attentionView
 	Schedules     []schedules.Status
-	NoRunner      string // why schedules cannot be shown
+	NoRunner      string // the reason if schedules cannot be shown
 	Provider      *jobs.ProviderRecent
 	Broken        string // why the ledger cannot be read
 }
@@ -109,7 +110,7 @@ func (c accountCard) CostLevel() string {
 	return "ok"
 }
 
-// rank orders accounts. A worse account has a higher rank.
+// rank orders accounts by their problems. A worse state has a higher rank.
 func (c accountCard) rank() (n int) {
 	for _, level := range []string{c.NeedsLevel(), c.ExpiringLevel(), c.CostLevel(), c.BooksLevel()} {
 		n += map[string]int{"bad": 1000, "warn": 10, "": 1}[level]
@@ -125,7 +126,8 @@ type overviewPages struct {
 	live    *livePages
 }
 
-// overview shows all accounts that a person may see, or the only one in full.
+// overview shows all accounts that a person may see. If there is only one account, it shows
+// the account's details.
 func (s *overviewPages) overview(w http.ResponseWriter, r *http.Request, x session) {
 	v := s.frame.view(x, "Overview", "overview")
 	s.showCards(w, r, x, v, v.Accounts)

@@ -1,4 +1,4 @@
-// Describes pauses for people.
+// Descriptions of pauses for people.
 
 package web
 
@@ -11,8 +11,8 @@ import (
 	"perennial/ledger/tables"
 )
 
-// pauseText describes a pause: who paused, since when and why. The text names what is paused
-// only if a single kind of operation is paused, because the page names the account.
+// pauseText describes a pause: the person, the start and the reason. The text names what is
+// paused only if a single kind of operation is paused, because the page names the account.
 func pauseText(p tables.Pause, now time.Time) string {
 	what := "paused"
 	if p.Scope != decide.ScopeAccount {
@@ -32,7 +32,7 @@ func pauseText(p tables.Pause, now time.Time) string {
 	return text
 }
 
-// clockText formats a time in UTC, without the day if that is today.
+// clockText formats a time in UTC. It omits the date if the date is today.
 func clockText(at, now time.Time) string {
 	if at, now = at.UTC(), now.UTC(); at.Format(time.DateOnly) == now.Format(time.DateOnly) {
 		return at.Format("15:04 UTC")
@@ -40,7 +40,7 @@ func clockText(at, now time.Time) string {
 	return at.Format("2006-01-02 15:04 UTC")
 }
 
-// pausesText describes all pauses. It returns "" if there are none.
+// pausesText describes all pauses. It returns "" without pauses.
 func pausesText(all []tables.Pause, now time.Time) string {
 	texts := make([]string, 0, len(all))
 	for _, p := range all {

@@ -1,4 +1,4 @@
-// Lists of proxies: by id, by expiry, by due day, and those in no schedule.
+// Lists of proxies: by id, by expiry, by due day, and without a schedule.
 
 package web
 
@@ -55,7 +55,7 @@ func (v *proxiesView) Filtered() bool {
 // parts are the query fields that select a section of the list, and the position of the page.
 var parts = []string{"within", "uncovered", "due", "from", "until", "by", "after", "behind"}
 
-// With returns the address of another section of the list with the same filters.
+// With returns the address of another section of the list with unchanged filters.
 func (v *proxiesView) With(field, value string) string {
 	form := url.Values{field: {value}}
 	for name, values := range v.form {
@@ -88,8 +88,8 @@ type proxyRow struct {
 
 const (
 	proxiesShown = 200
-	// proxiesStep is how many proxies are read at a time if the ledger cannot apply all
-	// filters. proxiesSteps limits the reads for one page.
+	// proxiesStep is the number of proxies that are read at a time if the ledger cannot apply
+	// all filters. proxiesSteps limits the reads for one page.
 	proxiesStep, proxiesSteps = 500, 10
 )
 
@@ -129,7 +129,7 @@ func (s *proxyPages) proxies(q accountRequest) {
 	s.frame.show(q, "proxies", "Proxies", &v)
 }
 
-// span is a period of expiries. It includes from and excludes until.
+// span is a period of time for expiries. The period includes from and excludes until.
 type span struct{ from, until time.Time }
 
 func (s *proxyPages) span(v proxiesView) span {
@@ -186,7 +186,7 @@ func (s *proxyPages) listByID(q accountRequest, v *proxiesView) error {
 	return err
 }
 
-// row adds a proxy's schedule and state.
+// row returns a proxy with its schedule and state.
 func (v *proxiesView) row(p tables.PricedProxy, now time.Time) proxyRow {
 	row := proxyRow{PricedProxy: p}
 	if c := v.Coverage.Value; c != nil {
@@ -222,7 +222,7 @@ func (v *proxiesView) bySchedule() bool {
 	return v.State == plans.ProxyDue || v.State == plans.ProxyUnscheduled
 }
 
-// fits reports whether a row passes the filters that the ledger cannot apply.
+// fits reports whether a row matches the filters that the ledger cannot apply.
 func (v *proxiesView) fits(row proxyRow) bool {
 	return (v.Schedule == "" || row.Schedule == v.Schedule) && (!v.bySchedule() || row.State == v.State)
 }
@@ -250,8 +250,8 @@ func (v *proxiesView) query(x span) (query tables.ProxiesQuery, ok bool) {
 	return query, true
 }
 
-// list lists the proxies that expire in a span, pass the filters and satisfy keep. States that
-// depend on schedules are unknown until the coverage is ready.
+// list returns the proxies that expire in a span, match the filters and satisfy keep. States
+// that depend on schedules are unknown until the coverage is ready.
 func (s *proxyPages) list(q accountRequest, v *proxiesView, x span, keep func(tables.PricedProxy) bool) error {
 	query, ok := v.query(x)
 	if !ok {

@@ -1,5 +1,5 @@
-// The page of one proxy: its renewals and costs, and which schedule renews it next, or why none
-// will.
+// The page of one proxy: its renewals and costs, and which schedule renews it next, or why no
+// schedule does.
 
 package web
 
@@ -27,7 +27,7 @@ type proxyView struct {
 	Order    string // operation that bought the proxy
 	Renewals []tables.ProxyRenewal
 	Cost     tables.ProxyCost
-	PerDay   int64 // cents of Cost for each bought day
+	PerDay   int64 // Cost divided by the bought days, in cents
 	Currency string
 	Coverage Made[*plans.Coverage]
 	Plan     Made[plans.Plan] // plan of the proxy's schedule
@@ -77,7 +77,7 @@ func (s *proxyPages) proxy(q accountRequest) {
 	s.frame.show(q, "proxy", "Proxy "+id, v)
 }
 
-// why returns whether a proxy will be renewed, and if not, why.
+// why says whether a proxy will be renewed, and gives the reason if not.
 func (s *insight) why(ctx context.Context, a Account, v *proxyView) (out schedules.RenewalOutlook, err error) {
 	from := schedules.RenewalOutlookFrom{
 		Proxy: v.Proxy, Listed: v.Listed, Gone: v.Gone, Renewals: v.Renewals, Now: s.Clock(), Coverage: v.Coverage.Value, NoCoverage: v.Coverage.Err,
@@ -110,9 +110,9 @@ func (s *insight) statusOf(ctx context.Context, a Account, name string) (status 
 	return schedules.StatusOf(n.Schedules, name)
 }
 
-// plan returns what a schedule would renew if it ran now, from the account's leader. It is
-// computed for each page, unless that takes long. A plan from before the last run is not shown,
-// because a run changes why a proxy is skipped.
+// plan returns what a schedule would renew if it ran now, from the account's leader. Each page
+// computes the plan, unless the computation takes long. A plan from before the last run is not
+// shown, because a run changes why a proxy is skipped.
 func (s *insight) plan(ctx context.Context, a Account, schedule string) Made[plans.Plan] {
 	within := func(fresh time.Duration) Made[plans.Plan] {
 		return figureOf(ctx, s.figures, "plan:"+a.AccountName()+":"+schedule, fresh, func(ctx context.Context) (plans.Plan, error) {
@@ -135,7 +135,7 @@ func lastPlanned(ctx context.Context, l *ledger.Ledger, schedule string) time.Ti
 		return time.Time{}
 	}
 	row, err := l.Row(ctx, last.Seq)
-	if err != nil { // the row was archived
+	if err != nil { // not found, because the row was archived
 		return time.Time{}
 	}
 	return row.Instant()

@@ -146,7 +146,7 @@ func ago(v any, now time.Time) string {
 	return "never"
 }
 
-// roughly formats a duration in days, or in hours below 48.
+// roughly formats a duration in days, or in hours if it is shorter than 48 hours.
 func roughly(d time.Duration) string {
 	if d >= 48*time.Hour {
 		return fmt.Sprintf("%d days", int(d.Hours()/24))
@@ -166,7 +166,7 @@ func lag(d time.Duration) string {
 }
 
 // to returns the address of an account's page. query has names and values of query fields in
-// turn. Empty values are left out.
+// turn. Empty values are omitted.
 func to(account, page string, query ...string) string {
 	values := url.Values{}
 	for i := 0; i+1 < len(query); i += 2 {
@@ -208,7 +208,7 @@ type scheduleRows struct {
 	Now         time.Time
 }
 
-// exportLinks is the links to the export files of an account's month.
+// exportLinks lists the export files of an account for a month.
 type exportLinks struct{ Account, Month string }
 
 // Exports returns the labels of the links by file extension.
@@ -216,7 +216,7 @@ func (exportLinks) Exports() map[string]string {
 	return map[string]string{"csv": "Entries, CSV", "jsonl": "Entries, JSON lines", "beancount": "Beancount", "statement.csv": "Statement, CSV"}
 }
 
-// booksRows is the wallet rows of a page with a booksView.
+// booksRows are the wallet rows of a page with a booksView.
 type booksRows struct {
 	Account string
 	Of      any
@@ -242,7 +242,7 @@ var levels = map[string]string{
 
 func level(state any) string { return levels[fmt.Sprint(state)] }
 
-// ReconciledText describes the last reconciliation in a few words.
+// ReconciledText describes the last reconciliation briefly.
 func ReconciledText(x jobs.LastReconciliation, currency string) string {
 	text := "not yet in this run"
 	switch {
@@ -255,7 +255,7 @@ func ReconciledText(x jobs.LastReconciliation, currency string) string {
 		text = "within what is in review or in progress, " + humanize.Time(x.At)
 	default:
 		off := ""
-		if *x.DifferenceCents != 0 { // if the difference is 0, only the findings are reported
+		if *x.DifferenceCents != 0 { // a difference of 0 is not mentioned, but the findings are
 			off = ", the wallet is " + fact.Amount(*x.DifferenceCents, currency) + " off"
 		}
 		text = fmt.Sprintf("%s%s, %s: perennial ledger reconcile", english.Plural(x.Findings, "finding", ""), off, humanize.Time(x.At))

@@ -21,11 +21,11 @@ const (
 	revealWithin  = 15 * time.Second // limits the wait for the provider
 )
 
-// revealedView is the page of one reveal. It is never stored.
+// revealedView is the data of the page for one reveal. The data is never stored.
 type revealedView struct {
 	ProxyID string
-	Why     string // why nothing is revealed
-	Noted   bool   // the journal has the entry
+	Why     string // the reason if nothing is revealed
+	Noted   bool   // whether the journal has an entry for the reveal
 	Shown   []Credential
 }
 
@@ -47,9 +47,10 @@ func (c Credential) Text() string { return c.read() }
 // Format prints "[redacted]" for every formatting verb.
 func (c Credential) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte("[redacted]")) }
 
-// reveal responds with a proxy's credentials after the journal has recorded who reads them and
-// why. This process reads them from the provider, so no other connection carries them. The
-// response to a POST is not stored, so neither reloading nor going back shows it again.
+// reveal responds with a proxy's credentials after the journal has recorded the reader and the
+// reason. This process reads the credentials from the provider, so no other connection carries
+// them. The response to a POST is not stored, so neither reloading nor going back shows the
+// credentials again.
 func (s *proxyPages) reveal(q accountRequest) {
 	name, id, reason := q.account.AccountName(), q.PostFormValue("id"), strings.TrimSpace(q.PostFormValue("reason"))
 	refuse := func(code int, why string) { s.revealed(q, code, revealedView{ProxyID: id, Why: why}) }

@@ -32,15 +32,16 @@ type reviewsView struct {
 	Groups   []reviewGroup
 	Waiting  int64
 	Shown    int
-	AtStake  fact.Sum // exposure of the reviews shown
+	AtStake  fact.Sum // the money at risk in the shown reviews
 	Currency string
 }
 
-// reviewGroup holds reviews with equal code and reason, which may share an answer.
+// reviewGroup is a list of reviews with equal code and reason. One answer may apply to all of
+// them.
 type reviewGroup struct {
 	Code, Reason string
-	Ended        bool // no exposure: the answer decides only whether schedules try again
-	Lines        bool // the reviews concern single proxies
+	Ended        bool // no money at risk: the answer decides only whether schedules try again
+	Lines        bool // whether the reviews are about single proxies
 	Rows         []tables.Review
 	AtStake      fact.Sum
 	Priced       bool // every exposure is known and not 0
@@ -89,14 +90,14 @@ type answered struct {
 	Command string
 }
 
-// answeredView holds the results of answers to several reviews.
+// answeredView shows the results of answers to several reviews.
 type answeredView struct {
 	Rows []answered
 	Done int
 }
 
-// resolveSeveral answers several reviews one after another. Each answer makes the same change
-// as the operation's page.
+// resolveSeveral answers several reviews one after another. Each answer makes the change that
+// the operation's page makes.
 func (s *operationPages) resolveSeveral(q accountRequest) {
 	name := q.account.AccountName()
 	if !q.session.MayChange(name) {

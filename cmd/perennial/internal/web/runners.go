@@ -35,8 +35,8 @@ type RunnerAccount struct {
 // runnersView lists the runners of the visible accounts.
 type runnersView struct {
 	Rows    []Runner
-	Paused  map[string]string // by account: what is paused and why
-	Unknown string            // why other runners cannot be shown
+	Paused  map[string]string // the key is the account; the text says what is paused and why
+	Unknown string            // the reason if other runners cannot be shown
 }
 
 func (s *overviewPages) runners(w http.ResponseWriter, r *http.Request, x session) {

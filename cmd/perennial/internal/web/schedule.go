@@ -56,7 +56,7 @@ type scheduleView struct {
 // skippedView lists the proxies that the last run skipped and that are still due.
 type skippedView struct {
 	Run  *schedules.LastRun
-	Rows []tables.Proxy // the first ones; All is their total number
+	Rows []tables.Proxy // the first skipped proxies; All is the total number
 	All  int
 }
 
@@ -68,7 +68,7 @@ type approval struct {
 	Rows  []plans.Included // the first proxies
 	All   int
 	Cost  string
-	Notes []string // what happened or will happen to the other due proxies of the run
+	Notes []string // the other proxies that are due in the run, and what happens to them
 }
 
 // approvalShown limits the proxies that a plan's approval lists.
@@ -134,7 +134,7 @@ func (s *overviewPages) schedule(q accountRequest) {
 }
 
 // skippedBy returns the proxies that a schedule's last run skipped. It returns nil if the run
-// skipped none.
+// skipped no proxy.
 func skippedBy(ctx context.Context, a Account, one plans.Schedule) (*skippedView, error) {
 	run, err := schedules.ReadLastRun(ctx, a.Ledger(), one)
 	if err != nil || run == nil || run.Result.Skipped == 0 {
@@ -164,8 +164,8 @@ func (v *scheduleView) fillNext(one plans.Schedule, now time.Time) {
 	}
 }
 
-// approvalOf returns what a plan renews, the first to expire first. It returns nil if the
-// plan's row no longer exists.
+// approvalOf returns the proxies that a plan renews, nearest expiry first. It returns nil if
+// the plan's row no longer exists.
 func approvalOf(ctx context.Context, l *ledger.Ledger, plan string) (*approval, error) {
 	slots, err := l.HeldSlots(ctx, plan)
 	if err != nil || len(slots) == 0 {
@@ -240,7 +240,7 @@ func costText(all []plans.Included, currency string) string {
 // planChange is the difference between a plan made now and the schedule's plan that needs
 // approval.
 type planChange struct {
-	Added, Gone       []string // the first proxies of each
+	Added, Gone       []string // the first proxies of each difference
 	AddedAll, GoneAll int
 	Dearer, Cheaper   int        // number of proxies in both plans; the price in the earlier plan is its command's average
 	By                fact.Cents // increase of the cost; unknown if a price is unknown

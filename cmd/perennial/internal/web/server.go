@@ -52,8 +52,8 @@ type Letters interface {
 	CountLetters(ctx context.Context) (int64, error)
 	// Letter returns one dead letter, or ErrNoLetter.
 	Letter(ctx context.Context, seq uint64) (Letter, error)
-	// Requeue publishes a corrected command in place of a dead letter, in a person's name. It
-	// refuses a command that the intake would refuse.
+	// Requeue publishes a corrected command instead of a dead letter. by is the person's name.
+	// It refuses a command that the intake would refuse.
 	Requeue(ctx context.Context, seq uint64, content []byte, by, reason string) error
 }
 
@@ -72,7 +72,7 @@ type Config struct {
 	// Tokens returns the entries of the tokens file. It is called at each login, and at each
 	// request of a session that began with a token.
 	Tokens   func() ([]Token, error)
-	Identity Identity // how a proxy may name people
+	Identity Identity // the proxies that may name a person in a header
 	Runners  func(ctx context.Context) ([]Runner, error)
 	// ServesHost reports whether a host name is served.
 	ServesHost func(host string) bool
@@ -90,8 +90,8 @@ type Server struct {
 	figures  *figures
 }
 
-// The rate limit of failed logins, shared by all people. Guessing is hopeless anyway: a token
-// has 256 random bits, and a link a signature.
+// The rate limit of failed logins, shared by all people. The limit is additional: a token has
+// 256 random bits, and a link has a signature.
 const (
 	loginsInARow = 10
 	loginEvery   = 2 * time.Second
@@ -169,7 +169,7 @@ type accountRequest struct {
 	account Account
 }
 
-// frame writes pages and errors with their surroundings: the navigation and the person.
+// frame writes pages and errors with the navigation and the person's name.
 type frame struct {
 	*Config
 	sessions *sessions
@@ -204,7 +204,7 @@ type view struct {
 	Section  string // section of the navigation
 	Person   Person
 	Form     string // the form token
-	ByHeader bool   // a proxy has signed the person in, and must sign the person out
+	ByHeader bool   // a trusted proxy has signed the person in, so only the proxy can sign the person out
 	Accounts []string
 	Account  string // account of the page; "" for all accounts
 	Pages    []pageLink
@@ -215,8 +215,8 @@ type view struct {
 	Command  string // CLI command that is equivalent to a change
 	Now      time.Time
 	Version  string
-	Edition  string // the state shown, which the page compares with that of /changes
-	Pending  bool   // a figure is not ready, so the page must be reloaded
+	Edition  string // the state that the page shows, for comparison with /changes
+	Pending  bool   // whether a figure is not ready, so that the page must be reloaded
 	Data     any
 }
 
@@ -248,8 +248,7 @@ var sectionOf = map[string]string{
 	"reviews": "attention", "answered": "attention", "dead": "attention", "letter": "attention", "operation": "operations", "schedule": "schedules", "proxy": "proxies", "revealed": "proxies", "statement": "money",
 }
 
-// page writes a complete page. If the template fails, it writes an error and no part of the
-// page.
+// page writes a complete page. If the template fails, page writes only an error.
 func (s *frame) page(w http.ResponseWriter, r *http.Request, name string, code int, v view) {
 	v.Pages = s.navigation(r.Context(), v.Person, v.Account)
 	var out bytes.Buffer

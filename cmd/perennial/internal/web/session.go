@@ -47,9 +47,9 @@ func (p Person) MaySee(account string) bool {
 func (p Person) MayChange(account string) bool { return p.Role == Operator && p.MaySee(account) }
 
 const (
-	// sessionLife is how long a login lasts.
+	// sessionLife is the duration of a login.
 	sessionLife = 12 * time.Hour
-	// LinkLife is how long a one-time link is valid.
+	// LinkLife is the time that a one-time link is valid.
 	LinkLife = 5 * time.Minute
 	// keyBytes is the length of the key that signs sessions and links.
 	keyBytes = 32
@@ -121,7 +121,7 @@ func mac(key []byte, purpose string, data []byte) []byte {
 }
 
 func sign(key []byte, purpose string, v any) string {
-	data, _ := json.Marshal(v) //nolint:errchkjson // structs of strings and instants
+	data, _ := json.Marshal(v) //nolint:errchkjson // never fails for structs of strings and times
 	return base64.RawURLEncoding.EncodeToString(data) + "." + base64.RawURLEncoding.EncodeToString(mac(key, purpose, data))
 }
 
@@ -153,7 +153,7 @@ type sessions struct {
 	started time.Time // earlier codes are refused, because this process does not know whether they were used
 
 	mu    sync.Mutex
-	spent map[string]time.Time // ids of used links and ended sessions, with the time after which they can be forgotten
+	spent map[string]time.Time // the ids of used links and ended sessions, with the time when they can be forgotten
 }
 
 func newSessions(key []byte, clock func() time.Time) *sessions {
@@ -184,7 +184,7 @@ func (s *sessions) end(x session) {
 	s.spend(x.ID, x.Expires)
 }
 
-// redeem returns the person of a one-time code and uses up the code.
+// redeem returns the person for whom a one-time code was made, and marks the code as used.
 func (s *sessions) redeem(code string) (p Person, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,7 +195,7 @@ func (s *sessions) redeem(code string) (p Person, ok bool) {
 	return x.Person, ok
 }
 
-// named returns the person of a one-time code without using up the code.
+// named returns the person for whom a one-time code was made. The code stays unused.
 func (s *sessions) named(code string) (p Person, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -117,8 +117,8 @@ func hashOf(token string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// owner returns the person whose token has a hash. It compares every entry, even after a match,
-// so that its duration reveals nothing.
+// owner returns the person whose token has the given hash. It compares every entry, even after
+// a match, so that the time it takes reveals nothing.
 func owner(all []Token, hash string) (p Person, ok bool) {
 	have := []byte(hash)
 	for _, t := range all {

@@ -15,13 +15,13 @@ import (
 
 // Webhooks gives access to an account's webhooks.
 type Webhooks interface {
-	// List returns the configured webhooks, and removed ones that still have a position.
+	// List returns the configured webhooks, and removed webhooks that still have a position.
 	List(ctx context.Context) ([]webhook.Status, error)
 	// Test sends a signed test event and describes the reply. It returns an error if the event
 	// was not accepted.
 	Test(ctx context.Context, name string) (said string, err error)
-	// Replay delivers again from a sequence, or from the first event since a time, in a
-	// person's name.
+	// Replay delivers events again, from a sequence or from the first event since a time. The
+	// replay is recorded under a person's name.
 	Replay(ctx context.Context, name string, seq uint64, since time.Time, by, reason string) (said string, err error)
 }
 

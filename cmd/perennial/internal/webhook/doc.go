@@ -3,7 +3,7 @@
 //
 //   - Each event is retried until the endpoint replies with a 2xx. No event is left out.
 //   - The events of one command and its operations are sent in the journal's
-//     order. Each is sent only after the previous one got a 2xx. Meanwhile, events of
+//     order. Each event is sent only after the previous event got a 2xx. Meanwhile, events of
 //     other commands are sent, up to a limit of undelivered events ([Sink]).
 //   - After a restart or failover, delivery continues at the stored position, even if
 //     the history was cut (docs/decisions/0022).

@@ -39,9 +39,9 @@ func (s *Sink) open(ctx context.Context) (p positions.Position, revision uint64,
 	return p, revision, err
 }
 
-// begin returns the position of a webhook that has no stored position. If this process
-// knows a position, or a copy of one was kept, then the bucket was lost and delivery continues
-// at that position.
+// begin returns the position of a webhook that has no stored position. If this process knows a
+// position, or a copy of a position was kept, the bucket was lost. Delivery then continues at
+// that position.
 func (s *Sink) begin(ctx context.Context, kept positions.Position) (p positions.Position, err error) {
 	if s.last != nil {
 		kept = *s.last

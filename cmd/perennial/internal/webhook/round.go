@@ -29,7 +29,7 @@ const (
 	stuckAfter = 3
 )
 
-// errHistory means that an event does not follow the previous one.
+// errHistory means that an event does not follow the previous event.
 var errHistory = errors.New("the account's history was changed while it was read")
 
 // attempt is a finished attempt.
@@ -50,9 +50,9 @@ type round struct {
 
 	window  *window
 	resumed positions.Position // position at the start of the session
-	skip    map[uint64]bool    // sequences of undelivered events up to resumed.Read; all others up to it are delivered
+	skip    map[uint64]bool    // sequences of undelivered events up to resumed.Read; all other events up to it are delivered
 
-	send     context.Context //nolint:containedctx // of the attempts, which outlive a stop for a moment
+	send     context.Context //nolint:containedctx // context of the attempts, which may continue for a moment after a stop
 	cut      context.CancelFunc
 	attempts chan attempt
 	sending  int
@@ -239,7 +239,7 @@ func (r *round) untilNext() time.Duration {
 }
 
 // position returns the position to store. ok is false until the session has read as far as the
-// previous session. A position stored earlier would lose which events are delivered.
+// previous session. A position that is stored earlier would not contain all delivered events.
 func (r *round) position() (p positions.Position, ok bool) {
 	p = r.window.position()
 	p.Marks = thinMarks(r.stored.Marks, r.stored.Mark, p.Seq)
@@ -291,8 +291,8 @@ func (r *round) show() {
 	r.setStats(Stats{Running: true, Read: max(r.window.read.Seq, r.resumed.Read.Seq), Undelivered: r.window.undelivered.Len(), Oldest: r.window.oldest()})
 }
 
-// end starts no more attempts, waits for those in progress, and stores the position. stopped,
-// unless "", is the reason why only a restart of the runner continues delivery.
+// end starts no more attempts, waits for the attempts in progress, and stores the position.
+// stopped, unless "", is the reason why only a restart of the runner continues delivery.
 func (r *round) end(ctx context.Context, stopped string) {
 	grace := time.AfterFunc(stopGrace, r.cut)
 	defer grace.Stop()

@@ -26,8 +26,8 @@ const (
 	// secretLeast and secretMost are the shortest and longest key that Standard Webhooks
 	// allows, in bytes.
 	secretLeast, secretMost = 24, 64
-	// secretsMost is the largest number of secrets that sign simultaneously: the new one and
-	// the old one.
+	// secretsMost is the largest number of secrets that sign simultaneously: the new secret
+	// and the old secret.
 	secretsMost = 2
 )
 
@@ -61,7 +61,7 @@ func ParseSecrets(text []byte) (Secrets, error) {
 // String returns the number of secrets, never their values.
 func (s Secrets) String() string { return fmt.Sprintf("(%d secrets, not shown)", len(s.keys)) }
 
-// GoString returns the same as String.
+// GoString returns the result of String.
 func (s Secrets) GoString() string { return s.String() }
 
 // sign sets the headers of one attempt. All attempts for an event share its id. The time and

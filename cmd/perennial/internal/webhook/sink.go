@@ -24,7 +24,7 @@ type Status struct {
 	Account     string     `json:"account"`
 	URL         string     `json:"url"` // scheme and host only, because the rest may be a secret
 	State       string     `json:"state"`
-	Seq         uint64     `json:"seq"`         // all events up to this sequence are delivered
+	Seq         uint64     `json:"seq"`         // every event up to this sequence is delivered
 	Lag         uint64     `json:"behind"`      // number of events after Seq
 	Undelivered int        `json:"undelivered"` // number of events that were read and not yet delivered
 	LastError   string     `json:"last_error,omitempty"`
@@ -34,7 +34,7 @@ type Status struct {
 // Events reads an account's history for a sink.
 type Events interface {
 	// Read yields the events from a sequence on, in order. After the last event it waits for
-	// new ones, until ctx ends. It stops after an error.
+	// new events, until ctx ends. It stops after an error.
 	Read(ctx context.Context, from uint64) iter.Seq2[events.Event, error]
 	// Ends returns the sequences of the first event in the stream and of the last event in the
 	// history.
@@ -71,8 +71,8 @@ type Sink struct {
 	// Attempted, unless nil, is called after each attempt.
 	Attempted func(Reply)
 
-	last    *positions.Position // last known position; used by Run only
-	gone    bool                // the endpoint replied 410; used by Run only
+	last    *positions.Position // last known position; only Run uses it
+	gone    bool                // the endpoint replied 410; only Run uses it
 	written atomic.Uint64       // newest revision of the position in the bucket
 	wake    chan struct{}       // signals a change of written
 	once    sync.Once
@@ -86,7 +86,7 @@ type Stats struct {
 	Running     bool
 	Read        uint64    // sequence of the last event read
 	Undelivered int       // number of undelivered events up to Read
-	Oldest      time.Time // time of the oldest undelivered event; zero if there is none
+	Oldest      time.Time // time of the oldest undelivered event; zero if no event waits
 }
 
 // Stats returns the sink's progress.
@@ -103,7 +103,7 @@ func (s *Sink) setStats(x Stats) {
 }
 
 // Written tells the sink the newest stored revision of its position. This process or another
-// one may have written it.
+// process may have written it.
 func (s *Sink) Written(revision uint64) {
 	s.prepare()
 	s.written.Store(revision)
@@ -154,7 +154,7 @@ func (s *Sink) Run(ctx context.Context) {
 	<-ctx.Done()
 }
 
-// session opens the position and delivers events from there, until something fails.
+// session opens the position and delivers events from it until an error occurs.
 func (s *Sink) session(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, positionTimeout)
 	defer cancel()

@@ -18,7 +18,7 @@ import (
 
 const (
 	// windowEvents and windowBytes limit the undelivered events. At the limit, the sink reads
-	// no more events until some are delivered.
+	// no more events until it has delivered some.
 	windowEvents = 1000
 	windowBytes  = 32 << 20
 )
@@ -69,14 +69,14 @@ type lane struct {
 	due    time.Time // time of the next retry, if the first event failed
 }
 
-// window holds all undelivered events and the position up to which events were read.
+// window contains all undelivered events, and the position up to which events were read.
 type window struct {
 	read        positions.Mark
-	undelivered *list.List // of *event, in journal order
+	undelivered *list.List // list of *event, in journal order
 	bytes       int
 	lanes       map[string]*lane
-	fresh       []*lane // lanes without an attempt so far
-	proven      []*lane // lanes whose last attempt succeeded, so that the next one probably does too
+	fresh       []*lane // lanes without an earlier attempt
+	proven      []*lane // lanes whose last attempt succeeded, so that the next attempt probably succeeds too
 	waiting     waiting // lanes whose first event failed and whose retry is not yet due
 	repeats     []*lane // lanes with a retry that is due, fewest attempts first
 	turn        int     // number of events that next has returned
@@ -89,7 +89,7 @@ func newWindow(read positions.Mark) *window {
 
 func (w *window) full() bool { return w.undelivered.Len() >= windowEvents || w.bytes >= windowBytes }
 
-// pass records that an event was read that needs no delivery.
+// pass records that the sink has read an event that needs no delivery.
 func (w *window) pass(read positions.Mark) { w.read = read }
 
 // add adds an event to deliver.
@@ -108,8 +108,8 @@ func (w *window) add(x *event) {
 }
 
 // next returns the event to send next, or nil if no event may be sent now. Each lane has at
-// most one attempt in progress. First attempts go before retries. A retry also needs
-// roomForRepeat, so that slow retries cannot occupy all parallel attempts.
+// most one attempt in progress. First attempts go before retries. next returns a retry only if
+// roomForRepeat is true, so that slow retries cannot occupy all parallel attempts.
 func (w *window) next(now time.Time, roomForRepeat bool) *event {
 	for len(w.waiting) > 0 && !w.waiting[0].due.After(now) {
 		if l, ok := heap.Pop(&w.waiting).(*lane); ok {
@@ -121,7 +121,7 @@ func (w *window) next(now time.Time, roomForRepeat bool) *event {
 	switch newest := w.turn%2 == 1 && len(w.waiting)+len(w.repeats) > 0; {
 	case len(w.proven) > 0 && (w.turn%4 > 0 || len(w.fresh) == 0):
 		from = &w.proven
-	case newest && len(w.fresh) > 0: // while retries wait, every other call takes the newest lane, so that slow commands delay a new one little
+	case newest && len(w.fresh) > 0: // while retries wait, every other call takes the newest lane, so that slow commands delay a new command little
 		at = len(w.fresh) - 1
 	case len(w.fresh) > 0:
 	case roomForRepeat && len(w.repeats) > 0:
@@ -166,7 +166,7 @@ func (w *window) failed(x *event, due time.Time, why string) {
 	heap.Push(&w.waiting, l)
 }
 
-// oldest returns the time of the oldest undelivered event, or zero if there is none.
+// oldest returns the time of the oldest undelivered event, or the zero time if no event waits.
 func (w *window) oldest() time.Time {
 	if first, ok := w.first(); ok {
 		return first.at
