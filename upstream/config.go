@@ -100,8 +100,8 @@ func (b *byPath[T]) of(path string) (known T, ok bool) {
 
 func (b *byPath[T]) learn(path string, v T) { b.all.Store(path, v) }
 
-// New checks the configuration and returns a Client. It returns an error for an App ID with an
-// unknown prefix, an empty secret, or plain http to an address that is not loopback.
+// New checks the configuration and returns a Client. It returns an error if the App ID has an
+// unknown prefix, the secret is empty, or an http address is not loopback.
 func New(cfg Config) (*Client, error) {
 	base, err := parseBase(cfg.BaseURL)
 	if err != nil {

@@ -172,7 +172,8 @@ func (o *object) str(key string) string {
 }
 
 // plainText returns the text of a JSON string without escapes and non-ASCII characters. plain
-// is false for any other value. Nearly all strings are plain, and copying them is fast.
+// is false for any other value. Nearly all strings are plain, and a copy is faster than
+// decoding.
 func plainText(v value) (text string, plain bool) {
 	if kindOf(v) != jsontext.KindString || slices.ContainsFunc(v, func(c byte) bool { return c == '\\' || c >= utf8.RuneSelf }) {
 		return "", false

@@ -44,8 +44,8 @@ type OrderItem struct {
 
 // OrderBody returns the encoded body of an order. A caller encodes an order once, and stores,
 // signs and sends these bytes in every attempt. OrderBody returns an error for CIDRs without a
-// CIDRField and for an order beyond the limits of the API. The limits are 1 to 50 items, 1 to
-// 2000 proxies in total, at least one proxy per item, and a duration that is a multiple of 30
+// CIDRField and for an order beyond the limits of the API. An order has 1 to 50 items, 1 to
+// 2000 proxies in total, and at least one proxy per item. Its duration is a multiple of 30
 // days.
 func OrderBody(r OrderRequest) ([]byte, error) {
 	if err := checkOrder(r); err != nil {

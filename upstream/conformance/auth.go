@@ -188,7 +188,8 @@ func keyChecks() []Check {
 		}).atEnd())
 }
 
-// sendToOther sends a request to the other environment. The text says why it could not.
+// sendToOther sends a request to the other environment. If it cannot send the request, the
+// text gives the reason.
 func (s *session) sendToOther(r request) (reply, string) {
 	if s.cfg.OtherBaseURL == "" {
 		return reply{}, "needs the other environment's address"

@@ -107,8 +107,8 @@ func (s *session) withHighestPrice(o offer) offer {
 	return o
 }
 
-// countChecks returns the number of additional checks that the offer allows: an order for
-// another duration, and an order with CIDRs if the field's name is configured.
+// countChecks returns the number of additional checks that the offer allows. Such checks are
+// an order for another duration, and an order with CIDRs if the field's name is configured.
 func (o offer) countChecks(cidrField string) (n int) {
 	for _, p := range purchases {
 		if p.days != 30 && slices.Contains(o.days, p.days) {

@@ -8,7 +8,8 @@ import (
 )
 
 // group makes items durable in their order, several items at a time. The first caller of wait
-// flushes all pending items, and the other callers wait for it. A group starts no goroutine.
+// flushes all pending items, and the other callers wait for the flush. A group starts no
+// goroutine.
 type group[T any] struct {
 	flush func([]T) error
 

@@ -27,8 +27,8 @@ import (
 )
 
 // bounding removes the events of archived rows from an account's stream, after the rows were
-// archived. It works in steps: it stores a snapshot of the rows' effect beside the stream and
-// reads the snapshot back, appends and publishes a fact about the removal, and removes the
+// archived. First it stores a snapshot of the rows' effect next to the stream and reads the
+// snapshot back. Then it appends and publishes a fact about the removal, and removes the
 // events. After a crash, a repeated run completes the remaining steps. A crash may leave the
 // stream closed, and the next start of `run` opens it.
 type bounding struct {

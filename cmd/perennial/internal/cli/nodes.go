@@ -64,8 +64,8 @@ func (a operateCommands) nodes(ctx context.Context) ([]cluster.Node, error) {
 	return nodes, nil
 }
 
-// nodesOfRun asks the running program of a data directory over HTTP, because the NATS users of
-// an embedded server may not read the runners' heartbeats.
+// nodesOfRun asks the running program of a data directory over HTTP. On an embedded server,
+// NATS users may not read the runners' heartbeats.
 func nodesOfRun(ctx context.Context, dataDir string) (nodes []cluster.Node, err error) {
 	line, err := readRunFile(dataDir)
 	if err != nil {

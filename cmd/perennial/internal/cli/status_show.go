@@ -121,8 +121,8 @@ func operationDetails(o inspect.OperationStatus) [][2]string {
 	}
 }
 
-// attemptsText returns the number of attempts. If there were several, it adds the CLI command
-// that shows each of them, unless the next step of a review already contains that command.
+// attemptsText returns the number of attempts. After several attempts, it adds the CLI command
+// that shows each attempt. It omits the CLI command if the next step of a review contains it.
 func attemptsText(o inspect.OperationStatus) string {
 	text := strconv.FormatInt(o.Attempts, 10)
 	if o.Attempts > 1 && o.State != fact.StateReview {

@@ -53,9 +53,9 @@ func (s *submitting) price(ctx context.Context, b *batch) error {
 	return s.app.price(ctx, len(b.entries), func(yield func([]publish.Outgoing) error) error { return b.each(publishedAtOnce, yield) })
 }
 
-// price prints what n commands would cost now. The cost of an order is the provider's quote,
-// and the cost of a renewal is the last price paid or else the list price. It publishes
-// nothing. The exit code reports unknown proxies.
+// price prints what n commands would cost now. The cost of an order is the provider's quote.
+// The cost of a renewal is the last price paid, or else the list price. It publishes nothing.
+// The exit code reports unknown proxies.
 func (a *app) price(ctx context.Context, n int, each func(yield func([]publish.Outgoing) error) error) error {
 	l, _, err := a.openLedger(ctx)
 	if err != nil {

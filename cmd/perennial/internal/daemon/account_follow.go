@@ -28,10 +28,10 @@ func (a *account) journalOf(l *ledger.Ledger) journal.Journal {
 // leaseCheckEvery is how often a standby checks whether it may ask for the lease.
 const leaseCheckEvery = time.Second
 
-// awaitLease follows the account's events until this runner gets the lease. The runner does not
-// ask for the lease in two cases: a later version wrote an event that it cannot apply, or it
-// cannot use the provider while another runner can. If the ledger must be rebuilt first,
-// awaitLease returns journal.ErrLedgerBefore or errLedgerUnusable.
+// awaitLease follows the account's events until this runner gets the lease. The runner does
+// not ask for the lease if a later version wrote an event that this runner cannot apply. It
+// does not ask for the lease either if only another runner can use the provider. If the ledger
+// must be rebuilt first, awaitLease returns journal.ErrLedgerBefore or errLedgerUnusable.
 func (a *lifecycle) awaitLease(ctx context.Context) (*lease.Lease, error) {
 	ctx, end := context.WithCancelCause(ctx)
 	var follower sync.WaitGroup

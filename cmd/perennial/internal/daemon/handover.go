@@ -55,8 +55,8 @@ func (h *Host) handOvers(ctx context.Context) {
 	}
 }
 
-// lookAtHandOver ends a handover in progress when another runner leads the account, when this
-// runner leads it again, or when the handover takes too long.
+// lookAtHandOver ends a handover in progress when another runner leads the account or this
+// runner leads it again. It also ends a handover that takes too long.
 func (h *Host) lookAtHandOver(m *cluster.Mover, now time.Time) {
 	if m.Now == nil {
 		return

@@ -50,10 +50,9 @@ func (a *lifecycle) yieldToLongest(ctx context.Context) error {
 	return fmt.Errorf("the events stream ends with row %d, this ledger with row %d and that of runner %s with row %d: the stream has lost rows, and that runner has to publish them again. Where it cannot, stop it and keep its ledger", last.StreamSeq, head, name, row)
 }
 
-// awaitPeers returns when every live runner has been heard. It has heard every live runner
-// when this runner's own heartbeats have come back through NATS for as long as another runner
-// may be silent. Servers that have just started may accept connections before they store
-// messages.
+// awaitPeers returns when every live runner has been heard. For this purpose, this runner's
+// own heartbeats must come back through NATS for as long as another runner may be silent.
+// Servers that have just started may accept connections before they store messages.
 func (a *lifecycle) awaitPeers(ctx context.Context) error {
 	for began := time.Now(); time.Since(began) < mayHaveLost; {
 		heard := a.host.peers.HeardSince(a.host.reconnected(), time.Now())

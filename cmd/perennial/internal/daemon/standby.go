@@ -16,8 +16,8 @@ import (
 const (
 	// standbyEvery is the interval at which a standby is compared with the events stream.
 	standbyEvery = 5 * time.Second
-	// standbySlow is how long a lagging standby may make no progress, and how long no runner
-	// may have the account's lease, before /readyz reports it.
+	// standbySlow is the longest time that a lagging standby may make no progress, or that no
+	// runner may have the account's lease. After this time, /readyz reports the problem.
 	standbySlow = 20 * time.Second
 )
 

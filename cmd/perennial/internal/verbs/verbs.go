@@ -2,9 +2,9 @@
 // perennial.svc.<account>.<verb>. Each declaration has the name, request type, response type,
 // permitted roles, help and example.
 //
-// Everything else is derived from these declarations. This includes the endpoints and their
-// metadata, permissions of roles, schemas, the AsyncAPI document, calls of the CLI and the web
-// UI, and the table in docs/cli.md. To add a service request, declare it here and add its
+// Everything else is derived from these declarations. The endpoints with their metadata, the
+// permissions of roles, the schemas and the AsyncAPI document use them. So do the CLI, the web
+// UI and the table in docs/cli.md. To add a service request, declare it here and add its
 // handler in package daemon.
 package verbs
 

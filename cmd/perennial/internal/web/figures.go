@@ -19,8 +19,8 @@ const (
 	answerWait = time.Second
 	// figureWithin limits the time to compute a figure.
 	figureWithin = 5 * time.Minute
-	// figureShare limits the share of time spent on one figure to a hundredth: the pause after
-	// a computation is at least a hundred times as long as the computation.
+	// figureShare limits the computation of one figure to a hundredth of the time. The pause
+	// after a computation is at least a hundred times as long as the computation.
 	figureShare = 100
 	// A computation shorter than quick needs no pause. After a computation shorter than brief,
 	// the pause is at most briefly.

@@ -67,7 +67,7 @@ const maxForm = 64 << 10
 
 // current returns the session of a request. A person named by a trusted proxy takes precedence
 // over the cookie. A session that began with a token lasts while the token is in the tokens
-// file, and has the role that the file currently gives. If current returns an error, the
+// file. Its role is the role that the file currently gives. If current returns an error, the
 // request must be refused.
 func (s *auth) current(r *http.Request) (x session, ok bool, err error) {
 	if p, named, err := s.Identity.of(r); named {
