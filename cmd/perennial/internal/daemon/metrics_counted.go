@@ -66,23 +66,23 @@ func newMeter() *meter {
 		m.all, m.declared = append(m.all, v), append(m.declared, d)
 		return v
 	}
-	m.requests = counted("provider_requests_total", "Requests to the provider that have ended, by endpoint, code of the envelope (none: no envelope was read; other: not in the API's document) and outcome: ok, refused, rate_limited, unknown (no envelope), not_sent (not one byte).", "route", "code", "outcome")
+	m.requests = counted("provider_requests_total", "Completed requests to the provider, by endpoint, code of the envelope (none: no envelope was read; other: undocumented) and outcome: ok, refused, rate_limited, unknown (no envelope), not_sent (no byte was written).", "route", "code", "outcome")
 	m.requestSeconds = timed("provider_request_seconds", "How long requests to the provider took, by endpoint, with the provider's trace_id as exemplar.", requestBuckets, "route")
-	m.heldSeconds = counted("rate_limited_seconds_total", "Seconds that Retry-After asked the account to wait.")
+	m.heldSeconds = counted("rate_limited_seconds_total", "Seconds for which Retry-After asked the account to wait.")
 	m.facts = counted("facts_total", "Facts that this runner appended to the journal, by type.", "type")
-	m.attempts = counted("attempts_total", "Attempts that this runner began: first, or a retry under the same key.", "attempt")
+	m.attempts = counted("attempts_total", "Attempts that this runner began: first attempts or retries.", "attempt")
 	m.ambiguous = counted("ambiguous_attempts_total", "Attempts with an unknown outcome.")
-	m.reviews = counted("reviews_opened_total", "Operations that came to need review, by the code of the provider's last reply (none: no reply; other: not in the API's document).", "code")
-	m.findings = counted("findings_total", "Published differences between the books and the provider, by kind.", "finding")
+	m.reviews = counted("reviews_opened_total", "Operations that began to need review, by the code of the provider's last reply (none: no reply; other: undocumented).", "code")
+	m.findings = counted("findings_total", "Published differences between books and provider, by kind.", "finding")
 	m.leftOut = counted("sweep_left_out_total", "Proxies that plans skipped, by schedule and reason.", "schedule", "reason")
 	m.deadLetters = counted("dead_letters_total", "Messages that could not be read as commands.")
-	m.turns = counted("turns_total", "How often this runner started work for the account: at its start, after a failure, at a failover.")
+	m.turns = counted("turns_total", "How often this runner began to work for the account: at its start, after a failure, or at a failover.")
 	m.tracesDropped = counted("traces_dropped_total", "Traces dropped because too many waited or the ledger could not be read.")
-	m.settleSeconds = timed("settle_seconds", "From a command's acceptance to its end, by kind of operation.", commandBuckets, "kind")
-	m.eventSeconds = timed("event_seconds", "From a command's publication to the publication of its end, by kind of operation, without commands older than this process.", commandBuckets, "kind")
+	m.settleSeconds = timed("settle_seconds", "Time from a command's acceptance to its end, by kind of operation.", commandBuckets, "kind")
+	m.eventSeconds = timed("event_seconds", "Time from a command's publication to that of its command.finished, by kind of operation; without commands older than this process.", commandBuckets, "kind")
 	m.commitSeconds = timed("commit_seconds", "How long commits of the ledger took.", commitBuckets)
-	m.commitWrites = timed("commit_writes", "How many writes one commit of the ledger held.", groupBuckets)
-	m.webhooks = counted("webhook_deliveries_total", "Attempts to deliver an event to a webhook that have ended, by outcome: delivered (2xx), refused (4xx or a redirect), rate_limited (429), failed (5xx), unreachable (no reply), gone (410).", "webhook", "outcome")
+	m.commitWrites = timed("commit_writes", "How many writes one commit of the ledger contained.", groupBuckets)
+	m.webhooks = counted("webhook_deliveries_total", "Completed attempts to deliver an event to a webhook, by outcome: delivered (2xx), refused (4xx or a redirect), rate_limited (429), failed (5xx), unreachable (no reply), gone (410).", "webhook", "outcome")
 	m.webhookSeconds = timed("webhook_delivery_seconds", "How long attempts to deliver an event to a webhook took.", requestBuckets, "webhook")
 	return m
 }
@@ -111,8 +111,8 @@ type counts struct {
 	byType                 map[string]prometheus.Counter
 }
 
-// of returns an account's counters. It creates the counters with known labels at 0. Prometheus
-// then computes a rate of 0, instead of no rate, before the first event.
+// of returns an account's counters. It creates the counters with known labels at 0, so that
+// Prometheus computes a rate of 0 instead of no rate for an event that has not happened.
 func (m *meter) of(account string) *counts {
 	c := &counts{account: account, meter: m, byType: map[string]prometheus.Counter{},
 		commitTook: m.commitSeconds.WithLabelValues(account), commitHeld: m.commitWrites.WithLabelValues(account)}
