@@ -166,7 +166,9 @@ func (d *Decision) ofTheAccount(f fact.Fact) {
 	case fact.AccountResumed:
 		if by, reason, ok := signedDetail(f.Detail, f.User); ok {
 			d.sign(by, f.User, reason)
-			d.About = f.Scope + ", paused for " + f.Cause
+			if d.About = f.Scope; f.Cause != causePerson {
+				d.About += ", paused because of " + f.Cause
+			}
 		}
 	case fact.LedgerRecorded:
 		d.sign(f.By, f.User, f.Reason)
