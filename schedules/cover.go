@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/sirupsen/logrus"
 
 	"perennial/ledger"
@@ -102,7 +103,7 @@ func (s *uncovered) countUncovered(ctx context.Context) {
 		if len(s.Schedules) == 0 { // as after a first start: no renewals are configured
 			level = logrus.InfoLevel
 		}
-		log.Logf(level, "no schedule renews %d living proxies, such as %.80q: see `perennial proxies list --uncovered`", *n, first[0].ProxyID)
+		log.Logf(level, "no schedule renews %s, such as %.80q: see `perennial proxies list --uncovered`", english.Plural(int(*n), "living proxy", "living proxies"), first[0].ProxyID)
 	}
 	if err := s.tellUncovered(ctx, before, *n, first); err != nil {
 		log.WithError(err).Warn("the proxies that no schedule renews could not be published; the next listing tries again")

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
 	"perennial/ledger"
 	"perennial/ledger/tables"
 	"perennial/schedules"
@@ -62,10 +64,10 @@ func (d *doctor) schedules(ctx context.Context, l *ledger.Ledger) {
 	case count == 0:
 		d.ok("schedules", "%d, which cover every living proxy that was listed", len(own))
 	case len(own) == 0:
-		d.warn("schedules", fmt.Sprintf("none is configured: %d living proxies will not be renewed, such as %s", count, strings.Join(named, ", ")),
+		d.warn("schedules", fmt.Sprintf("none is configured: %s will not be renewed, such as %s", english.Plural(count, "living proxy", "living proxies"), strings.Join(named, ", ")),
 			"see `perennial proxies list --uncovered`, and add a schedule")
 	default: // only a warning, because the operator may want this
-		d.warn("schedules", fmt.Sprintf("%d living proxies are in no schedule and will not be renewed, such as %s", count, strings.Join(named, ", ")),
+		d.warn("schedules", fmt.Sprintf("%s in no schedule and will not be renewed, such as %s", english.Plural(count, "living proxy is", "living proxies are"), strings.Join(named, ", ")),
 			"see `perennial proxies list --uncovered`, and widen a schedule's match, or retire them")
 	}
 }

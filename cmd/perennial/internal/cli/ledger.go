@@ -135,11 +135,14 @@ func (a ledgerCommands) listTotals(ctx context.Context, by string, limit int) er
 }
 
 // countText returns the count of a total. It returns "" for the remainder, because the name of
-// the remainder includes the count. It also returns "" for an order whose number of proxies is
-// unknown because an operator resolved it.
+// the remainder includes the count. For an order that an operator resolved, no reply of the
+// provider gave the number of proxies.
 func countText(x tables.BookTotal) string {
-	if x.Rest || x.Count == 0 && x.ChargedCents > 0 {
+	switch {
+	case x.Rest:
 		return ""
+	case x.Count == 0 && x.ChargedCents > 0:
+		return "not known"
 	}
 	return strconv.FormatInt(x.Count, 10)
 }

@@ -17,12 +17,19 @@ import (
 // auditCommand returns the command `audit list`, or its older form `reviews log`.
 func (a reviewCommands) auditCommand(name string) *cobra.Command {
 	var from, to string
+	var since time.Duration
 	c := &cobra.Command{
 		Use: name, Short: "List who changed what, and why", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			p, err := period(from, to)
 			if err != nil {
 				return err
+			}
+			if since > 0 {
+				if from != "" {
+					return usage("--since and --from exclude each other")
+				}
+				p.From = time.Now().Add(-since)
 			}
 			list := a.listing("TIME", "WHO", "WHAT", "ABOUT", "REASON")
 			err = a.eachLedger(cmd.Context(), func(ctx context.Context, l *ledger.Ledger, account string) error {
@@ -42,6 +49,7 @@ func (a reviewCommands) auditCommand(name string) *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&from, "from", "", "first day, such as 2026-11-01, or a time (default: the first entry)")
+	c.Flags().Var(span{&since}, "since", "only entries of this past time, such as 1d or 12h")
 	c.Flags().StringVar(&to, "to", "", "end of the period, exclusive: a day or a time (default: after the last entry)")
 	return c
 }

@@ -60,8 +60,8 @@ func (a reviewCommands) printEvidence(e inspect.Evidence) error {
 	if a.output == "json" {
 		return printJSON(a.stdout, e)
 	}
-	fmt.Fprintf(a.stdout, "operation %s  %s  %s\nreason    %s\nreply     %s\nkey       %s\ntrace id  %s\nattempts  %d, of which %d may have executed\n",
-		e.OperationID, e.Kind, e.StateText(), e.Reason, cmp.Or(e.Code, "none"), e.IdempotencyKey, e.TraceID, e.Attempts, e.Ambiguous)
+	fmt.Fprintf(a.stdout, "operation %s  %s  %s\nreason    %s\nreply     %s\nkey       %s\ntrace id  %s\nattempts  %d%s\n",
+		e.OperationID, e.Kind, e.StateText(), e.Reason, cmp.Or(e.Code, "none"), e.IdempotencyKey, e.TraceID, e.Attempts, unknownOutcomes(e.Ambiguous))
 	if e.ChargedCents > 0 {
 		fmt.Fprintf(a.stdout, "charged   %s, refunded %s, net %s\n", money(e.ChargedCents, e.Currency), money(e.RefundedCents, e.Currency), money(e.ChargedCents-e.RefundedCents, e.Currency))
 	}
@@ -103,6 +103,14 @@ func (a reviewCommands) printEvidence(e inspect.Evidence) error {
 	}
 	a.printAnswers(e)
 	return nil
+}
+
+// unknownOutcomes says how many attempts got no usable reply.
+func unknownOutcomes(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", of which %d had an unknown outcome", n)
 }
 
 func attemptText(n int64) string {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"perennial/jobs/inspect"
+	"perennial/ledger/fact"
 	"perennial/ledger/tables"
 )
 
@@ -33,12 +34,29 @@ func TestTheNewestWalletHasItsAge(t *testing.T) {
 // TestACountThatIsNotKnownIsNotZero: an answered order was charged for proxies.
 func TestACountThatIsNotKnownIsNotZero(t *testing.T) {
 	for want, x := range map[string]tables.BookTotal{
-		"":  {SubjectTotal: tables.SubjectTotal{ChargedCents: 360}},
-		"2": {SubjectTotal: tables.SubjectTotal{ChargedCents: 360, Count: 2}},
-		"0": {SubjectTotal: tables.SubjectTotal{}},
+		"not known": {SubjectTotal: tables.SubjectTotal{ChargedCents: 360}},
+		"2":         {SubjectTotal: tables.SubjectTotal{ChargedCents: 360, Count: 2}},
+		"0":         {SubjectTotal: tables.SubjectTotal{}},
 	} {
 		if got := countText(x); got != want {
 			t.Errorf("%+v: %q, want %q", x, got, want)
 		}
+	}
+}
+
+// TestWhatIsNotBookedYetIsNotZero: an order that the provider has accepted will be charged, and
+// an attempt whose reply was read has a known outcome.
+func TestWhatIsNotBookedYetIsNotZero(t *testing.T) {
+	for want, o := range map[string]inspect.OperationStatus{
+		"when it ends": {State: fact.StateOpen},
+		"0.00 USD":     {State: fact.StateAccepted},
+		"3.60 USD":     {State: fact.StateDelivered, ChargedCents: 360},
+	} {
+		if o.Currency = "USD"; chargedText(o) != want {
+			t.Errorf("%s: %q, want %q", o.State, chargedText(o), want)
+		}
+	}
+	if text := unknownOutcomes(0) + unknownOutcomes(1); text != ", of which 1 had an unknown outcome" {
+		t.Errorf("%q", text)
 	}
 }

@@ -21,7 +21,7 @@ func (a scheduleCommands) sweepForecast() *cobra.Command {
 	q := verbs.ForecastRequest{}
 	c := &cobra.Command{
 		Use: "forecast [SCHEDULE]", Short: "Forecast renewal costs and the day the wallet runs out", Args: cobra.MaximumNArgs(1),
-		Long: "Assumes that each listed proxy is renewed when it is due, at the last price paid, or else at the list price. For a schedule with keep, it assumes only the renewals that keep requires. It ignores budgets and approvals. Without a name it covers all schedules of the account. It changes nothing.",
+		Long: "Assumes that each listed proxy is renewed when it is due, at the last price paid, or else at the list price. For a schedule with keep, it assumes only the renewals that keep requires. It ignores budgets, approvals and pauses, and names the share of paused schedules. Without a name it covers all schedules of the account. It changes nothing.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if q.Days < 1 || q.Days > schedules.MaxForecastDays {
 				return usage("--days is %d: %w", q.Days, schedules.ErrForecastDays)
@@ -77,6 +77,9 @@ func (a scheduleCommands) printForecast(f schedules.Forecast) error {
 		if d.OverBudgetCents > 0 {
 			note = money(d.OverBudgetCents, f.Currency) + " over the budget of the day"
 		}
+		for _, p := range d.Paused {
+			note = strings.TrimPrefix(note+"; ", "; ") + p.Charge().Text(f.Currency) + " of the paused schedule " + p.Schedule
+		}
 		rows = append(rows, []string{d.Day, strconv.Itoa(d.Renewals), d.Charge().Text(f.Currency), wallet, note})
 	}
 	if len(f.Schedules) == 0 {
@@ -85,5 +88,5 @@ func (a scheduleCommands) printForecast(f schedules.Forecast) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	return a.table([]string{"DAY", "RENEWALS", "COST", "WALLET AFTER", ""}, rows)
+	return a.table([]string{"DAY", "RENEWALS", "COST", "WALLET AFTER", "NOTE"}, rows)
 }
