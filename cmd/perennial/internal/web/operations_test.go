@@ -278,3 +278,22 @@ func TestAnOperationWhoseIDACommandHasIsShown(t *testing.T) {
 		t.Errorf("%+v", last)
 	}
 }
+
+// TestAnAcceptedOrderIsChargedWhenItEnds: its charge is not booked yet, and is not zero.
+func TestAnAcceptedOrderIsChargedWhenItEnds(t *testing.T) {
+	h := newRig(t)
+	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
+	ref := fact.Ref{CommandID: "buy", OperationID: "buy/0001"}
+	h.wait(time.Second)
+	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(
+			fact.CommandAccepted{Ref: fact.Ref{CommandID: "buy"}, Kind: fact.KindOrder, Content: []byte(`{}`), DurationDays: 30, Operations: []fact.Planned{{OperationID: "buy/0001", Chunk: "1", Generation: 1, Key: "key"}}},
+			fact.OperationSending{Ref: ref, Attempt: 1, Key: "key", Body: `{}`, SentAt: noon},
+			fact.OrderAccepted{Ref: ref, Attempt: 1, OrderNo: "NO-1", NextAt: noon})
+	}))
+	for _, path := range []string{"/a/main/operations", "/a/main/operation?id=buy/0001"} {
+		if _, page, _ := h.get(path); !strings.Contains(page, "when it ends") {
+			t.Errorf("%s:\n%s", path, page)
+		}
+	}
+}
