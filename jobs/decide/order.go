@@ -270,7 +270,7 @@ func decideReadFailed(op Operation, h OrderReadFailed) Decision {
 		v.Reason = "the order could not be read for 7 days: " + v.Reason
 		return review(op, notExecuted, v)
 	}
-	wait := previousWait(op) + time.Duration(h.Jitter*float64(BackoffFirst)) // a Retry-After is followed by pausing the account
+	wait := previousWait(op) + time.Duration(h.Jitter*float64(BackoffFirst)) // without a Retry-After, for which the account pauses
 	state := fact.OrderState{
 		Ref: op.Ref(h.TraceID), OrderNo: op.OrderNo, Status: "", ExpectedCount: op.ExpectedCount, DeliveredCount: op.DeliveredCount,
 		ReadAt: op.ReadAt, UnreadSince: &unread,

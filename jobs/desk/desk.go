@@ -32,4 +32,5 @@ type Config struct {
 // Desk changes commands and operations for operators.
 type Desk struct{ c Config }
 
+// New returns a Desk.
 func New(c Config) *Desk { return &Desk{c} }
