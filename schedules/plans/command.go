@@ -198,6 +198,7 @@ func hashedID(prefix string, hashed []byte) string {
 	return prefix + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:20]))
 }
 
+// IDPrefix returns the prefix of a schedule's command ids.
 func IDPrefix(schedule string) string { return "sweep-" + schedule + "-" }
 
 // HashOf returns the hash of a plan, which depends on the schedule's name and the commands.

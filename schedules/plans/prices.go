@@ -20,6 +20,7 @@ const (
 // Kind has the fields that determine a proxy's price.
 type Kind struct{ country, region, line, ipType, protocol string }
 
+// KindOf returns the kind of a proxy.
 func KindOf(p tables.Proxy) Kind {
 	return Kind{country: p.CountryCode, region: p.Region, line: p.LineName, ipType: p.IPType, protocol: p.Protocol}
 }
