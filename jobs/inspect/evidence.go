@@ -63,8 +63,8 @@ type HistoryEntry struct {
 	NextAt     *time.Time `json:"next_at,omitempty" doc:"'next_at' is the earliest time of the next send or read that was decided."`
 }
 
-// ExpiryEvidence is a proxy's expiry before the renewal and now. Moved is nil if either is
-// unknown.
+// ExpiryEvidence is a proxy's expiry before the renewal and now. If either is unknown,
+// Moved has no value.
 type ExpiryEvidence struct {
 	ProxyID string     `json:"proxy_id" doc:"The provider's id of the proxy."`
 	State   string     `json:"state" doc:"The state."`

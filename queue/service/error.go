@@ -13,7 +13,8 @@ type Error struct {
 }
 
 // ErrorBody is the body of an error reply, unless the handler chose another body. The
-// headers Nats-Service-Error-Code and Nats-Service-Error have the same values.
+// reply's headers for the code and the description (NATS's service API) have the same
+// values.
 type ErrorBody struct {
 	Code        string `json:"code" doc:"A short and stable code, for programs."`
 	Description string `json:"description" doc:"One line, for people."`

@@ -119,7 +119,7 @@ type Inputs struct {
 	ListPrice func(context.Context, tables.Proxy) fact.Cents
 }
 
-// Plan is what a run does or would do. Its Hash depends on the schedule's name and
+// Plan is what a run does or would do. Hash is computed from the schedule's name and
 // Commands.
 type Plan struct {
 	Schedule         string            `json:"schedule" doc:"The name of the schedule."`
