@@ -1,5 +1,5 @@
-// Acceptance or refusal of a parsed command: one ledger transaction with its facts and
-// operations.
+// This file accepts or refuses a parsed command, in one ledger transaction together with
+// its facts and operations.
 
 package jobs
 
@@ -13,10 +13,10 @@ import (
 	"perennial/ledger/tables"
 )
 
-// accept classifies a command inside the writer's transaction: a duplicate, a conflict,
-// a refusal, or a new command.
+// accept decides whether a command is a duplicate, a conflict, refused or new. It runs
+// inside the writer's transaction.
 func (in *intaker) accept(tx *ledger.Tx, a *arrival) error {
-	a.forget() // Write may run this twice
+	a.forget() // Write may run this function twice
 	if a.hash == "" {
 		return errors.New("a command came without its content's hash, so it cannot be compared with others")
 	}
@@ -28,7 +28,7 @@ func (in *intaker) accept(tx *ledger.Tx, a *arrival) error {
 		return acceptAgain(tx, a, known)
 	}
 	if known.RefusedHash == a.hash {
-		a.absorbed = true // refused before; the ledger has the fact
+		a.absorbed = true // refused before, and the ledger has the fact
 		return nil
 	}
 	if a.invalid != nil {
@@ -44,9 +44,9 @@ func (a *arrival) refuse(tx *ledger.Tx, code, reason string) error {
 	return a.answerOnce(tx, a.rejected(code, reason), reason)
 }
 
-// answerOnce appends the fact that a content is refused or in conflict, once per content
-// and for a bounded number of contents per id. The bound keeps a producer from filling
-// the journal under one id. Further contents become dead letters.
+// answerOnce appends the fact that content is refused or conflicts, once per content. The
+// number of such facts per command id is bounded, so that a producer cannot fill the
+// journal under one id. Further content becomes a dead letter.
 func (a *arrival) answerOnce(tx *ledger.Tx, answer fact.Fact, reason string) error {
 	before, contents, err := tx.RefusedContent(a.id(), a.hash)
 	if err != nil || before {
@@ -60,7 +60,7 @@ func (a *arrival) answerOnce(tx *ledger.Tx, answer fact.Fact, reason string) err
 	return tx.Append(answer)
 }
 
-// ref returns the reference that each fact about the command carries.
+// ref returns the reference for facts about the command.
 func (a *arrival) ref() fact.Ref {
 	if a.invalid != nil {
 		return fact.Ref{CommandID: a.invalid.ID, Labels: a.invalid.Labels, Trace: a.trace}
@@ -74,8 +74,8 @@ func (a *arrival) rejected(code, reason string) fact.CommandRejected {
 	}
 }
 
-// acceptAgain absorbs a duplicate. Other content under the same id is a conflict; the
-// first content stays accepted.
+// acceptAgain handles a command whose id was accepted before. The same content is a
+// duplicate; other content is a conflict, and the accepted content stays in force.
 func acceptAgain(tx *ledger.Tx, a *arrival, known tables.Known) error {
 	if known.Kind == a.kind && known.AcceptedHash == a.hash {
 		a.absorbed = true
@@ -119,8 +119,9 @@ func (in *intaker) acceptNew(tx *ledger.Tx, a *arrival) error {
 	return err
 }
 
-// startsNow reports whether the intent can be committed with the acceptance: the command
-// has one operation, and the expiry of each proxy is known.
+// startsNow reports whether the intent can be committed together with the acceptance. It
+// can if a.token is set, the command has one operation, and the expiry of each proxy is
+// known.
 func startsNow(tx *ledger.Tx, a *arrival, planned []fact.Planned) (p checked, atOnce bool, err error) {
 	if !a.token || len(planned) != 1 {
 		return p, false, nil
@@ -130,7 +131,8 @@ func startsNow(tx *ledger.Tx, a *arrival, planned []fact.Planned) (p checked, at
 	return p, atOnce, err
 }
 
-// unclaimed returns the proxies that no other operation holds, and the skipped ones.
+// unclaimed returns the proxies of a command that no other operation has reserved, and the
+// skipped proxies.
 func unclaimed(tx *ledger.Tx, c command.Command) (ids []string, skipped []fact.SkippedProxy, err error) {
 	for _, id := range c.ProxyIDs {
 		holder, err := tx.Claimant(id)
@@ -146,11 +148,12 @@ func unclaimed(tx *ledger.Tx, c command.Command) (ids []string, skipped []fact.S
 	return ids, skipped, nil
 }
 
-// careful reports whether the chunks of a command run one at a time, because a limit
-// applies. Each decision then includes the cost of the earlier chunks.
+// careful reports whether the chunks of a command run one at a time. They do if a limit
+// applies, so that each decision includes the cost of the earlier chunks.
 func (q *loader) careful(c command.Command) bool { return c.MaxTotalCents > 0 || q.DailyLimitCents > 0 }
 
-// jobsOf makes the jobs that may start at once: for a careful command only the first.
+// jobsOf returns the jobs that may start now. For a careful command this is only the first
+// job.
 func (in *intaker) jobsOf(c command.Command, planned []fact.Planned, made []fact.Operation) []*job {
 	if len(made) > bulkOperations && c.Priority == command.UrgencyNormal {
 		c.Priority = command.UrgencyBulk
@@ -166,8 +169,8 @@ func (in *intaker) jobsOf(c command.Command, planned []fact.Planned, made []fact
 }
 
 // takeTokens takes a rate token for each command whose intent may be committed with its
-// acceptance: no read is needed first and no pause blocks it. It runs before Write,
-// because Write may run its function twice or roll it back.
+// acceptance. Such a command needs no read first, and no pause blocks it. takeTokens runs
+// before Write, because Write may run its function twice or roll it back.
 func (in *intaker) takeTokens(arrivals []*arrival) {
 	for _, a := range arrivals {
 		j := job{lane: a.place().lane, cmd: a.cmd}
@@ -176,7 +179,7 @@ func (in *intaker) takeTokens(arrivals []*arrival) {
 	}
 }
 
-// giveTokensBack returns the tokens that no intent used.
+// giveTokensBack returns the unused tokens.
 func (in *intaker) giveTokensBack(arrivals []*arrival) {
 	for _, a := range arrivals {
 		if a.token && !a.started {

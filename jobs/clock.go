@@ -1,5 +1,5 @@
-// The clock that measures the age of an attempt. It compares the machine's wall clock,
-// its monotonic clock and the provider's clock.
+// This file measures the age of an attempt by the machine's wall clock, its monotonic clock
+// and the provider's clock.
 
 package jobs
 
@@ -11,17 +11,17 @@ import (
 	"perennial/upstream"
 )
 
-// clocksApart is the largest difference between two runners' clocks, each up to
-// upstream.MaxSkew from the provider's. Another runner's facts may be that far in the
-// future although this machine's clock was not set back.
+// clocksApart is the largest possible difference between two runners' clocks, because each
+// may differ from the provider's by upstream.MaxSkew. Facts from another runner may be that
+// far in the future even if this machine's clock is right.
 const clocksApart = 2 * upstream.MaxSkew
 
-// clock compares three clocks: the machine's wall clock, its monotonic clock since the
-// process began, and the provider's as its replies show it. The age of an attempt that
-// may have executed is the largest of the three.
+// clock combines the machine's wall clock, its monotonic clock since the start of the
+// process, and the provider's clock as its replies show it. The age of an attempt that may
+// have executed is the largest age by these clocks.
 type clock struct {
 	now   func() time.Time
-	start time.Time // with its monotonic reading
+	start time.Time // includes the monotonic reading
 
 	mu        sync.Mutex
 	highWater time.Time
@@ -31,7 +31,7 @@ type clock struct {
 
 func newClock(now func() time.Time) *clock { return &clock{now: now, start: now()} }
 
-// since tells the clock the latest instant in the ledger.
+// since sets the latest instant in the ledger.
 func (c *clock) since(highWater time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -41,7 +41,7 @@ func (c *clock) since(highWater time.Time) {
 // Now returns the machine's time in UTC.
 func (c *clock) Now() time.Time { return c.now().UTC() }
 
-// Hear records the provider's timestamp of a reply.
+// Hear records the provider's time from a reply. It ignores a zero time.
 func (c *clock) Hear(server time.Time) {
 	if server.IsZero() {
 		return
@@ -51,8 +51,9 @@ func (c *clock) Hear(server time.Time) {
 	c.server, c.heardAt = server, c.now()
 }
 
-// HearReply records the timestamp of a reply to a POST. A replay may carry the first
-// reply's timestamp (trap 56); one well before the known provider time is ignored.
+// HearReply records the provider's time from the reply to a POST. A replayed reply may
+// carry the time of the first reply (trap 56). HearReply ignores a time that is well before
+// the provider's current time.
 func (c *clock) HearReply(server time.Time) {
 	c.mu.Lock()
 	old := !c.server.IsZero() && server.Before(c.server.Add(c.now().Sub(c.heardAt)-upstream.MaxSkew))
@@ -62,8 +63,8 @@ func (c *clock) HearReply(server time.Time) {
 	}
 }
 
-// Provider returns the provider's time by its replies. Before the first reply it returns
-// the machine's time.
+// Provider returns the provider's current time, derived from the last reply. Before the
+// first reply it returns the machine's time.
 func (c *clock) Provider() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,7 +74,8 @@ func (c *clock) Provider() time.Time {
 	return c.server.Add(c.now().Sub(c.heardAt)).UTC()
 }
 
-// Elapsed returns the time since an instant, by the clock that measures the longest.
+// Elapsed returns the time since an instant, as the largest of the three clocks' values. It
+// returns 0 for nil.
 func (c *clock) Elapsed(since *time.Time) time.Duration {
 	if since == nil {
 		return 0
@@ -93,8 +95,8 @@ func (c *clock) Skew() (skew time.Duration, heard bool) {
 
 func (c *clock) skew() time.Duration { return c.heardAt.Round(0).Sub(c.server) }
 
-// Wrong returns why the machine's clock cannot be trusted, "" if it can. With a wrong
-// clock, nothing that may have executed is sent again.
+// Wrong returns why the machine's clock cannot be trusted, or "" if it can. While the clock
+// is wrong, no attempt that may have executed is repeated.
 func (c *clock) Wrong() string {
 	now := c.now()
 	c.mu.Lock()

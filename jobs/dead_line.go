@@ -1,4 +1,4 @@
-// The log line about dead letters, at most once a minute.
+// This file logs dead letters at most once a minute.
 
 package jobs
 
@@ -9,11 +9,11 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// deadLineEvery is the minimum interval between two log lines about dead letters, so
-// that an invalid producer does not fill the log.
+// deadLineEvery is the minimum interval between two log entries about dead letters. It
+// keeps a faulty producer from filling the log.
 const deadLineEvery = time.Minute
 
-// deadLine counts the dead letters since the last log line and keeps the first.
+// deadLine counts the dead letters since the last log entry and keeps the first.
 type deadLine struct {
 	mu     sync.Mutex
 	count  int
@@ -22,7 +22,6 @@ type deadLine struct {
 	said   time.Time
 }
 
-// add counts a dead letter.
 func (d *deadLine) add(seq uint64, reason string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -31,7 +30,7 @@ func (d *deadLine) add(seq uint64, reason string) {
 	}
 }
 
-// log logs the count, unless it is zero or a line was logged within the last minute.
+// log logs the count, unless the count is zero or the last entry is less than a minute old.
 func (d *deadLine) log(log *logrus.Entry, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -1,4 +1,4 @@
-// The loop that reads due operations from the ledger and queues them.
+// This file reads due operations from the ledger and queues them.
 
 package jobs
 
@@ -12,15 +12,16 @@ import (
 	"perennial/ledger/fact"
 )
 
-// idle is how long runDueLoop sleeps if the ledger names no time.
+// idle is how long runDueLoop sleeps if the ledger has no time at which an operation comes
+// due.
 const idle = time.Minute
 
-// runDueLoop queues operations of the ledger as they come due. A waiting operation
+// runDueLoop queues operations of the ledger when they come due. An operation that waits
 // occupies no worker.
 func (q *loader) runDueLoop(ctx context.Context) error {
 	for {
-		// Both queries use one instant. Otherwise an operation that comes due between
-		// them would be missed.
+		// Both queries use the same instant. Otherwise an operation that comes due between
+		// the two queries would be missed.
 		now := q.clock.Now()
 		if err := q.queueDue(ctx, now); err != nil && ctx.Err() == nil {
 			q.Log.WithError(err).Error("the operations that are due could not be read from the ledger; the read is tried again")
@@ -42,16 +43,16 @@ func (q *loader) runDueLoop(ctx context.Context) error {
 	}
 }
 
-// due is a set of operations that come due in the ledger, by state and kind, and the
-// lane whose room they take.
+// due is one query for due operations, by state and kind. lane is the lane whose capacity
+// they use.
 type due struct {
 	state fact.State
 	kind  fact.Kind
 	lane  lane
 }
 
-// comesBack lists the queries of the loop. Each state and kind is separate, so that a
-// full one does not hide the others.
+// comesBack lists the queries of the loop. Each state and kind has its own query, so that
+// many operations of one kind do not hide the others.
 var comesBack = func() (all []due) {
 	for _, state := range []fact.State{fact.StateHeld, fact.StateWaiting} {
 		for _, k := range kindsByPriority() {
@@ -76,10 +77,10 @@ func (q *loader) queueDue(ctx context.Context, now time.Time) error {
 	for _, due := range comesBack {
 		free := q.ready.freeBack(due.lane)
 		if free <= 0 {
-			q.backlog.Store(true) // unknown: read again when there is room
+			q.backlog.Store(true) // the number of due operations is unknown: read again when there is room
 			continue
 		}
-		// The first rows may be active already: ask for that many more.
+		// The first rows may be active already, so ask for that many more.
 		records, err := q.Ledger.Operations.Due(ctx, due.state, due.kind, now, free+3*q.ready.capacity)
 		if err != nil {
 			return err
@@ -93,10 +94,10 @@ func (q *loader) queueDue(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// cannotGoOn logs, at most once a minute, that an operation could not be queued. The
-// others continue.
+// cannotGoOn logs that an operation could not be queued, at most once a minute per
+// operation. The other operations continue.
 func (q *loader) cannotGoOn(record fact.Operation, err error) {
-	if errors.Is(err, ledger.ErrStale) { // changed since it was read: the next read shows it
+	if errors.Is(err, ledger.ErrStale) { // changed after the read: the next read returns the new version
 		return
 	}
 	q.mu.Lock()
@@ -122,7 +123,7 @@ func (q *loader) queueOne(ctx context.Context, x *reading, l lane, record fact.O
 	return q.enqueueRead(ctx, x, fromLedger, record)
 }
 
-// unhold decides on an operation whose hold has expired, and queues it.
+// unhold records the end of an operation's hold, and queues the operation.
 func (q *loader) unhold(ctx context.Context, record fact.Operation) error {
 	c, err := q.command(ctx, record.CommandID)
 	if err != nil {
@@ -137,10 +138,10 @@ func (q *loader) unhold(ctx context.Context, record fact.Operation) error {
 	if err != nil {
 		return err
 	}
-	return q.enqueueTo(ctx, released, q.ready.pushBack) // current as read, and no longer due
+	return q.enqueueTo(ctx, released, q.ready.pushBack) // the version is current, and the operation is no longer due
 }
 
-// wakeDueLoop wakes runDueLoop because something may be due.
+// wakeDueLoop makes runDueLoop read the ledger now.
 func (q *loader) wakeDueLoop() {
 	select {
 	case q.wake <- struct{}{}:

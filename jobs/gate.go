@@ -1,4 +1,5 @@
-// The rate gate. Every request of an App ID waits here for its turn, by priority.
+// This file limits the rate of requests. Every request of an App ID waits here for its
+// turn, by priority.
 
 package jobs
 
@@ -11,20 +12,19 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// gatePriority is a priority at the rate gate.
 type gatePriority int
 
-// The gate's priorities, most urgent first.
+// The priorities at the rate gate, most urgent first.
 const (
-	priorityAmbiguous gatePriority = iota // may have executed: the window is running
+	priorityAmbiguous gatePriority = iota // may have executed, so its idempotency window is running
 	priorityRenewal
 	priorityOrder
 	priorityPoll
 	priorityListing
 )
 
-// rateGate passes every request of an App ID, so that commands, polls and listings share
-// one rate. It ignores pauses.
+// rateGate limits every request of an App ID, so that commands, polls and listings share
+// one rate. It does not check pauses.
 type rateGate struct {
 	limiter *rate.Limiter
 
@@ -33,7 +33,7 @@ type rateGate struct {
 	order   int64
 	pumping bool
 	spare   int // returned tokens
-	passed  int // consecutive turns that skipped the longest-waiting read
+	passed  int // consecutive turns in which the longest-waiting read was not chosen
 }
 
 type waiter struct {
@@ -43,27 +43,28 @@ type waiter struct {
 	gone     bool
 }
 
-// newRateGate makes a gate for perSecond requests a second.
+// newRateGate returns a gate for perSecond requests a second.
 func newRateGate(perSecond float64) *rateGate {
 	return &rateGate{limiter: rate.NewLimiter(rate.Limit(perSecond), max(1, int(perSecond)))}
 }
 
-// TryPass passes only if no caller waits and a token is available.
+// TryPass takes a token without waiting. It returns false if another caller waits or no
+// token is available.
 func (g *rateGate) TryPass() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return len(g.waiting) == 0 && !g.pumping && g.take()
 }
 
-// GiveBack returns the token of a TryPass whose request is not sent.
+// GiveBack returns the token of a TryPass whose request will not be sent.
 func (g *rateGate) GiveBack() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.spare++
 }
 
-// take takes a token if one is available. A returned token counts only while the limiter
-// has room, so that the total never exceeds the burst.
+// take takes a token and reports whether one was available. A returned token counts only
+// while the limiter has room, so that the total never exceeds the burst.
 func (g *rateGate) take() bool {
 	if g.takeSpare() {
 		return true
@@ -83,12 +84,13 @@ func (g *rateGate) takeSpare() bool {
 	return true
 }
 
-// readEvery gives every fourth turn to the longest-waiting read if other requests would
-// take every turn. Schedules cannot run without listings, and polls go before listings.
+// readEvery guarantees every fourth turn to the longest-waiting read when other requests
+// compete for every turn. Schedules need listings, and without this share polls could delay
+// listings without limit.
 const readEvery = 4
 
-// Pass waits for a turn, by priority and then in order of arrival. Polls and listings
-// have a guaranteed share.
+// Pass waits for a turn. Requests go by priority, then in order of arrival, and reads have
+// a guaranteed share (readEvery). The error is the context's.
 func (g *rateGate) Pass(ctx context.Context, p gatePriority) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -117,8 +119,8 @@ func (g *rateGate) Pass(ctx context.Context, p gatePriority) error {
 	}
 }
 
-// pump hands out tokens one at a time, each to the first caller at that moment. It ends
-// when no caller waits, so an idle gate holds no goroutine.
+// pump takes one token at a time and gives it to the caller whose turn it is. It returns
+// when no caller waits, so an idle gate needs no goroutine.
 func (g *rateGate) pump() {
 	for {
 		more, spare := g.prune()
@@ -135,8 +137,8 @@ func (g *rateGate) pump() {
 	}
 }
 
-// prune drops callers that have given up. more is false if none is left; spare says that
-// a returned token is taken for the first.
+// prune removes the callers at the front that have given up. more is false if no caller
+// waits. spare is true if prune took a returned token for the next caller.
 func (g *rateGate) prune() (more, spare bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -168,8 +170,8 @@ func (g *rateGate) serve() {
 	}
 }
 
-// oldestRead returns the index of the longest-waiting read, -1 if none. A linear search
-// is enough: at most the account's concurrent requests wait.
+// oldestRead returns the index of the longest-waiting read, or -1. A linear search is
+// enough, because at most as many requests wait as the account sends concurrently.
 func (g *rateGate) oldestRead() int {
 	oldest := -1
 	for i, w := range g.waiting {
@@ -182,7 +184,7 @@ func (g *rateGate) oldestRead() int {
 
 func (w *waiter) reads() bool { return w.priority >= priorityPoll }
 
-// before orders by priority, then by arrival.
+// before compares by priority, then by arrival.
 func (w *waiter) before(other *waiter) bool {
 	if w.priority != other.priority {
 		return w.priority < other.priority

@@ -1,10 +1,10 @@
-// A heap for elements that define their own order.
+// This file has a heap for elements that define their own order.
 
 package jobs
 
 type ordered[T any] interface{ before(other T) bool }
 
-// inOrder implements heap.Interface; the first element is before all others.
+// inOrder implements heap.Interface. The first element goes before all others.
 type inOrder[T ordered[T]] []T
 
 func (h inOrder[T]) Len() int           { return len(h) }

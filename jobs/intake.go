@@ -1,5 +1,5 @@
-// Intake: it reads commands from the stream, accepts them in batches, and acknowledges
-// them once they are in the ledger.
+// This file reads commands from the stream, accepts them in batches, and acknowledges them
+// after they are in the ledger.
 
 package jobs
 
@@ -24,14 +24,15 @@ import (
 	"perennial/queue/letters"
 )
 
-// later is the redelivery delay of a command that cannot start soon.
+// later is the redelivery delay of a command whose acceptance failed.
 const later = 5 * time.Second
 
-// batch is the most commands accepted in one commit. Under load they share its cost. It
-// delays the recording of results by some ten milliseconds at most.
+// batch is the largest number of commands accepted in one commit. Under load these commands
+// share the cost of the commit. A full batch delays the recording of results by about ten
+// milliseconds.
 const batch = 256
 
-// intaker takes commands from the stream into the ledger.
+// intaker accepts commands from the stream into the ledger.
 type intaker struct {
 	*Config
 	gate     *rateGate
@@ -43,13 +44,13 @@ type intaker struct {
 	checker  *checker
 	attempts *attempts
 
-	taking atomic.Int64 // start of the current ledger write of commands, in microseconds; 0: none
+	taking atomic.Int64 // start of the current ledger write of commands, in Unix microseconds; 0 if there is none
 }
 
-// runIntake takes only as many commands as can start soon; the rest stays in JetStream.
-// Each line is read separately: a paused or full line does not block the others. A
-// command is acknowledged after it is in the ledger. The next batch is read while one is
-// committed.
+// runIntake fetches only as many commands as can start soon; the others stay in JetStream.
+// Each line (kind and priority) is read separately, so that a paused or full line does not
+// block the others. A command is acknowledged after it is in the ledger. The next batch is
+// read while the current batch is committed.
 func (in *intaker) runIntake(ctx context.Context) error {
 	arrivals := make(chan *arrival, batch)
 	group, ctx := errgroup.WithContext(ctx)
@@ -70,7 +71,7 @@ func (in *intaker) runIntake(ctx context.Context) error {
 	return group.Wait()
 }
 
-// placeOf returns the place of a line's commands.
+// placeOf returns the place that queues the commands of a line.
 func placeOf(line queue.Line) place {
 	return place{rowOf(KindOf(line.Kind)).lane, urgencyOf(command.Urgency(line.Priority))}
 }
@@ -98,7 +99,7 @@ func (in *intaker) readLoop(ctx context.Context, line queue.Line, arrivals chan<
 	}
 }
 
-// handOn parses a message and passes it to the accept loop.
+// handOn parses a message and passes it to acceptLoop.
 func (in *intaker) handOn(ctx context.Context, m *intake.Message, arrivals chan<- *arrival) error {
 	a, err := in.read(ctx, m)
 	if err != nil {
@@ -116,14 +117,14 @@ func (in *intaker) handOn(ctx context.Context, m *intake.Message, arrivals chan<
 	}
 }
 
-// acceptLoop writes the arrivals to the ledger, as many per commit as have arrived,
-// until the channel closes. Arrivals after the end of ctx are redelivered.
+// acceptLoop writes the arrivals to the ledger until the channel closes. One commit takes
+// all arrivals that wait. After ctx has ended, arrivals are returned for redelivery.
 func (in *intaker) acceptLoop(ctx context.Context, arrivals <-chan *arrival) error {
 	for first := range arrivals {
 		batch := gather(first, arrivals)
 		err := ctx.Err()
 		if err == nil {
-			in.taking.Store(time.Now().UnixMicro()) //nolint:forbidigo // how long it takes, which is in no fact
+			in.taking.Store(time.Now().UnixMicro()) //nolint:forbidigo // measures a duration, which no fact contains
 			err = in.acceptBatch(ctx, batch)
 			in.taking.Store(0)
 		} else {
@@ -132,13 +133,14 @@ func (in *intaker) acceptLoop(ctx context.Context, arrivals <-chan *arrival) err
 			}
 		}
 		if err != nil && ctx.Err() == nil {
-			_ = in.logFailedIntake(ctx, err) // fails only when ctx ends, which ends the reading too
+			_ = in.logFailedIntake(ctx, err) // fails only if ctx has ended, which also ends the reading
 		}
 	}
 	return ctx.Err()
 }
 
-// gather returns the first arrival and those already waiting, at most a batch.
+// gather returns the first arrival and those that wait in the channel, at most batch in
+// total.
 func gather(first *arrival, arrivals <-chan *arrival) []*arrival {
 	taken := append(make([]*arrival, 0, batch), first)
 	for len(taken) < batch {
@@ -155,8 +157,7 @@ func gather(first *arrival, arrivals <-chan *arrival) []*arrival {
 	return taken
 }
 
-// logFailedIntake logs that commands could not be accepted, and waits before the next
-// try.
+// logFailedIntake logs that commands could not be accepted, and waits a second.
 func (in *intaker) logFailedIntake(ctx context.Context, err error) error {
 	in.Log.WithError(err).Error("commands could not be taken in; they are delivered again")
 	return sleep.For(ctx, time.Second)
@@ -166,8 +167,8 @@ func (in *intaker) logFailedIntake(ctx context.Context, err error) error {
 // the stream.
 const restAfter = 2 * time.Second
 
-// waitForRoom waits for room in a line's place and returns how much there is. A line
-// without room for restAfter rests: nothing of it is fetched until there is room.
+// waitForRoom waits for room in a line's place and returns the number of commands that fit.
+// If there is no room for restAfter, the line's messages return to the stream.
 func (in *intaker) waitForRoom(ctx context.Context, line queue.Line) (int, error) {
 	timer := time.NewTimer(restAfter)
 	defer timer.Stop()
@@ -186,7 +187,7 @@ func (in *intaker) waitForRoom(ctx context.Context, line queue.Line) (int, error
 	}
 }
 
-// arrival is a message before its commit to the ledger.
+// arrival is a fetched message before its commit to the ledger.
 type arrival struct {
 	msg     *intake.Message
 	kind    fact.Kind
@@ -195,16 +196,16 @@ type arrival struct {
 	hash    string
 	invalid *command.InvalidError
 
-	token bool // rate token, taken for a request that may be sent at once
+	token bool // a rate token was taken for a request that may be sent right after the commit
 
 	jobs    []*job
 	started bool   // the intent is committed and uses the token
-	dead    string // why it becomes a dead letter
+	dead    string // the reason for a dead letter; "" for none
 
 	trace    fact.Trace
-	inbox    string // reply inbox from its headers; "" for none
+	inbox    string // reply inbox from the headers; "" for none
 	absorbed bool   // a duplicate
-	conflict string // why its content is not executed
+	conflict string // the reason for a conflict; "" for none
 }
 
 // forget clears the results of an acceptance that was rolled back.
@@ -239,8 +240,8 @@ func (in *intaker) acceptBatch(ctx context.Context, arrivals []*arrival) error {
 	return err
 }
 
-// takeOneByOne accepts the arrivals separately, so that one bad command does not block
-// the others.
+// takeOneByOne accepts each arrival in its own transaction, so that one invalid command
+// does not block the others.
 func (in *intaker) takeOneByOne(ctx context.Context, arrivals []*arrival) error {
 	var failed error
 	for _, a := range arrivals {
@@ -255,8 +256,8 @@ func (in *intaker) takeOneByOne(ctx context.Context, arrivals []*arrival) error 
 	return failed
 }
 
-// ackBatch acknowledges the commands that are in the ledger. It stores the others as
-// dead letters first.
+// ackBatch acknowledges the commands that are in the ledger. Commands that become dead
+// letters are stored as such before they are acknowledged.
 func (in *intaker) ackBatch(ctx context.Context, arrivals []*arrival) (failed error) {
 	for _, a := range arrivals {
 		if a.dead != "" {
@@ -265,7 +266,7 @@ func (in *intaker) ackBatch(ctx context.Context, arrivals []*arrival) (failed er
 				continue
 			}
 		}
-		in.answer(a) // before it is acknowledged: a runner that ends in between gets it again
+		in.answer(a) // before the acknowledgement: if the runner stops in between, the command is delivered again
 		if err := a.msg.Ack(); err != nil {
 			in.Log.WithError(err).WithField("command_id", a.id()).Debug("the acknowledgement was lost: the command comes again and is absorbed")
 		}
@@ -277,7 +278,7 @@ func (in *intaker) ackBatch(ctx context.Context, arrivals []*arrival) (failed er
 	return failed
 }
 
-// answer replies to the inbox of a command that gets no command.finished of its own.
+// answer replies to the inbox of a command that will get no command.finished event.
 func (in *intaker) answer(a *arrival) {
 	switch {
 	case a.inbox == "":
@@ -290,14 +291,14 @@ func (in *intaker) answer(a *arrival) {
 	}
 }
 
-// Codes of dead letters, in their stream and in a Refusal.
+// Codes of dead letters, in the stream of dead letters and in a Refusal.
 const (
 	codeUnreadable = "unreadable"
 	codeRefused    = "refused"
 )
 
-// Refusal is the answer to a command that is not carried out, and that no command.finished
-// of its own comes for.
+// Refusal is the reply to a command that is not executed and gets no command.finished
+// event.
 type Refusal struct {
 	Error  string `json:"error" doc:"unreadable, conflict or refused."`
 	Reason string `json:"reason" doc:"The reason, for people; the text may change."`
@@ -308,7 +309,7 @@ func refusal(code, reason string) []byte {
 	return text
 }
 
-// bury stores a message that no fact can answer as a dead letter.
+// bury stores a message as a dead letter, because no fact can record its refusal.
 func (in *intaker) bury(ctx context.Context, m *intake.Message, code, reason string) error {
 	reason = fact.Bounded(reason)
 	dead := letters.Dead{Code: code, Reason: reason, Subject: m.Subject, Data: m.Data, StreamSequence: m.StreamSequence, Published: m.Published}
@@ -326,8 +327,8 @@ func (in *intaker) putBack(a *arrival, delay time.Duration) error {
 	return a.msg.Nak(delay)
 }
 
-// place returns where room is reserved for the command: the place of its line, whatever
-// priority the command names.
+// place returns where room is reserved for the command. The line decides, even if the
+// command itself sets another priority.
 func (a *arrival) place() place {
 	return placeOf(queue.Line{Kind: a.msg.Kind, Priority: a.msg.Priority})
 }
@@ -339,8 +340,8 @@ func (a *arrival) id() string {
 	return a.cmd.ID
 }
 
-// read parses one message. A message without a usable id is durably stored as a dead
-// letter before it is acknowledged.
+// read parses one message. A message without a usable id is stored as a dead letter before
+// it is acknowledged; read then returns nil, nil.
 func (in *intaker) read(ctx context.Context, m *intake.Message) (*arrival, error) {
 	a := &arrival{msg: m, kind: KindOf(m.Kind), inbox: queue.ReplyTo(m.Header), trace: fact.TraceOf(queue.Header(m.Header, "traceparent"), queue.Header(m.Header, "tracestate"))}
 	if to := queue.Header(m.Header, queue.HeaderReplyTo); to != "" && a.inbox == "" {
@@ -356,14 +357,14 @@ func (in *intaker) read(ctx context.Context, m *intake.Message) (*arrival, error
 		}
 		return nil, m.Ack()
 	}
-	if err != nil { // not acknowledged: what cannot be recorded is not lost
+	if err != nil { // not acknowledged, so the message is delivered again
 		return nil, errors.Join(err, m.Nak(later))
 	}
 	return a, nil
 }
 
-// parse parses the message's command and determines its content hash. Refused content
-// gets the hash of its bytes, unless an earlier version may have accepted it.
+// parse parses the message's command and determines its content hash. Invalid content is
+// hashed as raw bytes, unless an earlier version may have accepted it.
 func (a *arrival) parse(rules command.Rules) (err error) {
 	a.cmd, err = command.Parse(a.kind, a.msg.Data, rules)
 	a.cmd.Trace = a.trace
@@ -375,14 +376,14 @@ func (a *arrival) parse(rules command.Rules) (err error) {
 		return err
 	}
 	if a.cmd.Priority == command.UrgencyNormal {
-		a.cmd.Priority = command.Urgency(a.msg.Priority) // the line's priority, unless the command has one
+		a.cmd.Priority = command.Urgency(a.msg.Priority) // the line's priority, unless the command sets one
 	}
 	a.content, a.hash, err = a.cmd.Content()
 	return err
 }
 
-// TakingSince returns when the current write of commands to the ledger began, zero
-// without one.
+// TakingSince returns when the current write of commands to the ledger began, or zero if no
+// write is in progress.
 func (in *intaker) TakingSince() time.Time {
 	if at := in.taking.Load(); at != 0 {
 		return time.UnixMicro(at)

@@ -1,5 +1,5 @@
-// A job is one operation in progress, with its lane, its place in the queue and its
-// order.
+// This file defines a job: one operation in progress, with its lane, its place in the queue
+// and its order.
 
 package jobs
 
@@ -20,7 +20,7 @@ const (
 	lanePoll    lane = "poll"
 )
 
-// urgency ranks waiting jobs by their command's priority.
+// urgency is the rank of a job by its command's priority.
 type urgency int
 
 const (
@@ -29,14 +29,14 @@ const (
 	inBulk
 )
 
-// place holds the waiting jobs of one lane and urgency. Each place has its own capacity,
-// so that one does not block another.
+// place identifies the queue of one lane and urgency. Each place has its own capacity, so
+// that a full place does not block another.
 type place struct {
 	lane    lane
 	urgency urgency
 }
 
-// paying lists the places of jobs that charge, in the order of comparison.
+// paying lists the places of jobs that charge, in the order in which they are compared.
 var paying = func() (all []place) {
 	for u := urgent; u <= inBulk; u++ {
 		for _, k := range kindsByPriority() {
@@ -48,7 +48,7 @@ var paying = func() (all []place) {
 
 var polling = place{lanePoll, usual}
 
-// urgencyOf returns the urgency of a command's operations.
+// urgencyOf returns the urgency for a command's priority.
 func urgencyOf(p command.Urgency) urgency {
 	switch p {
 	case command.UrgencyHigh:
@@ -60,21 +60,21 @@ func urgencyOf(p command.Urgency) urgency {
 	return usual
 }
 
-// job is an operation on its way through a worker.
+// job is an operation that is queued or in progress.
 type job struct {
 	lane        lane
 	urgency     urgency
 	priority    gatePriority
-	at          time.Time // orders jobs of equal priority, earliest first
-	queued      int64     // orders jobs of an equal time: the first queued goes first
-	expired     bool      // all its proxies had expired when queued: live proxies go first, then the latest expired
+	at          time.Time // orders jobs of equal priority; the earliest goes first
+	queued      int64     // orders jobs with equal times; the first queued goes first
+	expired     bool      // all its proxies had expired when it was queued. Live proxies go first, then the latest expired.
 	op          decide.Operation
 	cmd         command.Command
 	sending     *fact.OperationSending // committed but not yet sent
-	unknown     []string               // proxies that the provider just did not know
-	released    bool                   // by an operator: the daily limit does not hold it again
+	unknown     []string               // proxies for which the precheck got proxy_not_found
+	released    bool                   // released by an operator, so the daily limit does not hold it again
 	releaseSlot func()                 // frees its request slot
-	probe       bool                   // passes a paused lane, to test it
+	probe       bool                   // may be sent although its lane is paused, to test the lane
 }
 
 func (j *job) place() place {
@@ -87,8 +87,8 @@ func (j *job) place() place {
 // begun reports whether the intent is committed or an attempt may have executed.
 func (j *job) begun() bool { return j.sending != nil || j.priority == priorityAmbiguous }
 
-// turn returns the job's priority at the gate. Jobs that charge share one there: ready
-// has ordered them, and the gate must not reorder them.
+// turn returns the job's priority at the gate. All jobs that charge share one priority
+// there, because ready has ordered them and the gate must not reorder them.
 func (j *job) turn() gatePriority { return min(j.priority, priorityRenewal) }
 
 func (j *job) before(other *job) bool {

@@ -1,4 +1,4 @@
-// The row of order.create in the table of kinds, and its request body.
+// This file has the entry of order.create in the table of kinds, and its request body.
 
 package jobs
 
@@ -8,7 +8,6 @@ import (
 	"perennial/upstream"
 )
 
-// orderKind buys proxies.
 var orderKind = kind{
 	subject: queue.KindOrderCreate, lane: laneOrder, priority: priorityOrder, write: upstream.WriteOrder,
 	body: orderBody, polled: true,

@@ -1,4 +1,4 @@
-// The row of proxy.renew in the table of kinds, and its request body.
+// This file has the entry of proxy.renew in the table of kinds, and its request body.
 
 package jobs
 
@@ -10,7 +10,6 @@ import (
 	"perennial/upstream"
 )
 
-// renewalKind renews proxies.
 var renewalKind = kind{
 	subject: queue.KindProxyRenew, lane: laneRenewal, priority: priorityRenewal, write: upstream.WriteRenewal,
 	body: renewalBody, polled: false,

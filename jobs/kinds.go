@@ -1,6 +1,6 @@
-// The table of job kinds. It maps the names of a kind in the commands stream, the ledger
-// and the provider's API, and its lane. The linter (exhaustive) names what else a new
-// kind needs.
+// This file has the table of job kinds. It maps the names of a kind in the commands stream,
+// the ledger and the provider's API, and its lane. The exhaustive linter lists the other
+// places that a new kind must extend.
 
 package jobs
 
@@ -15,28 +15,28 @@ import (
 	"perennial/upstream"
 )
 
-// kind is one row of the table.
+// kind is an entry of the table.
 type kind struct {
-	subject  queue.Kind         // of its commands
-	lane     lane               // lane of its requests
+	subject  queue.Kind // in the commands stream
+	lane     lane
 	priority gatePriority       // among requests that charge
 	write    upstream.WriteKind // the request to the provider
 	body     bodyMaker
-	// polled says that success leaves the operation open; it is read until it settles.
+	// polled means that a successful request leaves the operation open, and its order is
+	// polled until it settles.
 	polled bool
 }
 
-// bodyMaker makes the bytes of a request. They depend only on the members in the order
-// of their ids, so that an attempt after a restart sends the same bytes.
+// bodyMaker returns the body of a request. The body must depend only on the command and the
+// ids, in sorted order, so that an attempt after a restart sends the same bytes.
 type bodyMaker func(c command.Command, ids []string, cidrField string) ([]byte, error)
 
-// kinds has a row for each kind.
 var kinds = map[fact.Kind]kind{
 	fact.KindOrder:   orderKind,
 	fact.KindRenewal: renewalKind,
 }
 
-// rowOf returns the row of a kind.
+// rowOf returns the entry of a kind. It panics for an unknown kind.
 func rowOf(k fact.Kind) kind {
 	row, ok := kinds[k]
 	if !ok {
@@ -45,8 +45,8 @@ func rowOf(k fact.Kind) kind {
 	return row
 }
 
-// KindOf returns the ledger's kind for a subject, "" if unknown; such commands cannot be
-// parsed.
+// KindOf returns the ledger's kind for a subject, or "" for an unknown subject. A command
+// with an unknown kind cannot be parsed.
 func KindOf(subject queue.Kind) fact.Kind {
 	for k, row := range kinds {
 		if row.subject == subject {
@@ -56,10 +56,10 @@ func KindOf(subject queue.Kind) fact.Kind {
 	return ""
 }
 
-// Kinds lists the ledger's names of all kinds, sorted.
+// Kinds returns the ledger's names of all kinds, sorted.
 func Kinds() []fact.Kind { return slices.Sorted(maps.Keys(kinds)) }
 
-// kindsByPriority lists all kinds, the most urgent first.
+// kindsByPriority returns all kinds, the most urgent first.
 func kindsByPriority() []fact.Kind {
 	return slices.SortedFunc(maps.Keys(kinds), func(a, b fact.Kind) int {
 		return cmp.Compare(kinds[a].priority, kinds[b].priority)

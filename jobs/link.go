@@ -1,6 +1,6 @@
-// Reads: their turns, and what their outcomes say. A Retry-After holds every sender of the
-// account: lanes hold operations (pauses.go), passNow holds their prechecks, and passRead
-// holds the other readers.
+// This file makes reads and applies their outcomes to the account. A Retry-After stops
+// every sender of the account: paused lanes stop operations (pauses.go), passNow fails for
+// prechecks, and passRead waits for the other reads.
 
 package jobs
 
@@ -21,8 +21,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// link is the account's way to the provider for reads: when a read may be made, and what
-// its outcome says of the provider, the account and the clocks.
+// link makes reads from the provider. It decides when a read may be sent and applies the
+// outcome to the account, its pauses and the clocks.
 type link struct {
 	*Config
 	gate   *rateGate
@@ -30,30 +30,31 @@ type link struct {
 	pauses *pauses
 	pulse  *pulse
 	holds  *holds
-	share  *rate.Limiter // of the account's rate, for background reads
+	share  *rate.Limiter // limits background reads to a share of the account's rate
 
 	mu    sync.Mutex
 	asked time.Time // when a long Retry-After was last probed
 }
 
-// passRead is the gate for reads. No read passes during a Retry-After.
+// passRead waits for the turn of a read. It waits out a Retry-After.
 func (l *link) passRead(ctx context.Context) error {
 	for {
 		if err := l.waitOut(ctx); err != nil {
 			return err
 		}
-		// A Retry-After may come while it waits for its turn.
+		// A Retry-After may arrive while the read waits for its turn.
 		if err := l.passNow(ctx, priorityListing); !errors.Is(err, errThrottled) {
 			return err
 		}
 	}
 }
 
-// errThrottled says that the provider asked to wait during a precheck.
+// errThrottled says that a Retry-After is in force.
 var errThrottled = errors.New("the provider has asked to wait")
 
-// passNow is the gate for a precheck. It does not wait out a Retry-After: earlier reads
-// would be stale afterwards, so the precheck starts again.
+// passNow waits for the turn of a read in a precheck. It does not wait out a Retry-After
+// but returns errThrottled. The precheck's earlier reads would be stale afterwards, so the
+// precheck starts again.
 func (l *link) passNow(ctx context.Context, p gatePriority) error {
 	if l.pauses.throttled() {
 		return errThrottled
@@ -67,8 +68,8 @@ func (l *link) passNow(ctx context.Context, p gatePriority) error {
 	return nil
 }
 
-// waitOut returns when no Retry-After is in force. It checks each second, because a
-// longer one may come and the clock may be set.
+// waitOut waits until no Retry-After is in force. It checks each second, because the
+// Retry-After may be extended and the clock may be set.
 func (l *link) waitOut(ctx context.Context) error {
 	for {
 		until, held := l.pauses.throttledUntil()
@@ -81,11 +82,11 @@ func (l *link) waitOut(ctx context.Context) error {
 	}
 }
 
-// answeredEarly is why a Retry-After ends before its time.
+// answeredEarly is the reason recorded for ending a Retry-After before its time.
 const answeredEarly = "the provider answers before its Retry-After has ended"
 
-// WaitOut returns when no Retry-After is in force, or an error if it lasts longer than
-// most.
+// WaitOut waits until no Retry-After is in force. It returns an error at once if the
+// Retry-After lasts longer than most.
 func (l *link) WaitOut(ctx context.Context, most time.Duration) error {
 	if until, held := l.pauses.throttledUntil(); held && until.Sub(l.Clock()) > most {
 		return errThrottled
@@ -93,7 +94,6 @@ func (l *link) WaitOut(ctx context.Context, most time.Duration) error {
 	return l.waitOut(ctx)
 }
 
-// throttledUntil returns when the account's Retry-After ends, if one is in force.
 func (p *pauses) throttledUntil() (time.Time, bool) {
 	x, held := p.throttling()
 	if !held {
@@ -102,7 +102,7 @@ func (p *pauses) throttledUntil() (time.Time, bool) {
 	return *x.Until, true
 }
 
-// throttling returns the account's Retry-After, if one is in force.
+// throttling returns the pause of the account's Retry-After, if it is in force.
 func (p *pauses) throttling() (tables.Pause, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -118,20 +118,20 @@ func (p *pauses) throttled() bool {
 	return held
 }
 
-// ThrottledError says that a Retry-After of this or an earlier run is in force. Nothing
-// is sent before Until, not even the reads of a start.
+// ThrottledError says that a Retry-After is in force, from this run or an earlier one.
+// Nothing is sent before Until, not even the reads at startup.
 type ThrottledError struct {
 	Account string
 	Until   time.Time
 }
 
-// Error returns until when.
+// Error says until when nothing is sent.
 func (e *ThrottledError) Error() string {
 	return fmt.Sprintf("account %s: the provider asked to slow down: nothing is sent before %s", e.Account, e.Until.UTC().Format(time.RFC3339))
 }
 
-// bindFailed returns the error of a start whose read failed. It records a Retry-After
-// for the next start too, once there is a ledger.
+// bindFailed returns the error for a failed read in Bind. If the provider asks to wait and
+// the ledger exists, it records a pause, so that the next start waits too.
 func (l *link) bindFailed(ctx context.Context, what string, err error) error {
 	var failed *upstream.Error
 	if !errors.As(err, &failed) || !errors.Is(err, upstream.CodeRateLimited) {
@@ -150,8 +150,9 @@ func (l *link) bindFailed(ctx context.Context, what string, err error) error {
 // reconciliations together.
 const readShare = 0.3
 
-// PassListing waits for the turn of a background read: within readShare, and after
-// everything else except the gate's guaranteed share of reads.
+// PassListing waits for the turn of a background read. Background reads use at most
+// readShare of the rate, and all other requests go first, except for the gate's guaranteed
+// share of reads.
 func (l *link) PassListing(ctx context.Context) error {
 	if err := l.share.Wait(ctx); err != nil {
 		return err

@@ -1,4 +1,5 @@
-// How an operation's record becomes a job: its command, and the lines still to renew.
+// This file turns an operation's record into a job, with its command and the proxies that
+// are still to be renewed.
 
 package jobs
 
@@ -15,10 +16,10 @@ import (
 	"perennial/ledger/fact"
 )
 
-// codeReleased marks an operation that an operator released.
+// codeReleased is the code of an operation that an operator released.
 const codeReleased = "released"
 
-// loader brings operations from the ledger into the queue: accepted ones at once, others as
+// loader queues operations from the ledger: accepted operations immediately, others when
 // they come due.
 type loader struct {
 	*Config
@@ -27,16 +28,15 @@ type loader struct {
 	binding  func() fact.Binding
 	deadLine *deadLine
 	wake     chan struct{}
-	backlog  atomic.Bool // due work stayed in the ledger for lack of room
+	backlog  atomic.Bool // due operations stayed in the ledger because there was no room
 
 	mu         sync.Mutex
-	kept       map[string]command.Command // by id: commands of waiting operations, and those read last
-	toldBroken map[string]time.Time       // unreadable operations, and when each was last logged
+	kept       map[string]command.Command // cache by id: commands of waiting operations and commands read recently
+	toldBroken map[string]time.Time       // when the failure to queue an operation was last logged, by operation id
 }
 
-// job makes the job of an operation.
 func (q *loader) job(record fact.Operation, c command.Command, ids []string) *job {
-	c.ProxyIDs = nil // an operation has its own
+	c.ProxyIDs = nil // an operation has its own proxies
 	row := rowOf(record.Kind)
 	j := &job{
 		op:  decide.Operation{Operation: record, Labels: c.Labels, ProxyIDs: ids, DurationDays: c.DurationDays, Binding: q.binding(), Trace: c.Trace},
@@ -57,8 +57,8 @@ func (q *loader) job(record fact.Operation, c command.Command, ids []string) *jo
 	return j
 }
 
-// load makes the job of a record: its command and, for a renewal, the lines still to
-// renew.
+// load returns the job of a record, with its command and, for a renewal, the proxies that
+// are still to be renewed.
 func (q *loader) load(ctx context.Context, record fact.Operation) (*job, error) {
 	c, err := q.command(ctx, record.CommandID)
 	if err != nil {
@@ -79,7 +79,8 @@ func (q *loader) load(ctx context.Context, record fact.Operation) (*job, error) 
 	return q.job(record, c, ids), nil
 }
 
-// keptCommands bounds the cached commands; each has up to command.MaxCommandBytes.
+// keptCommands limits the number of cached commands; each has up to
+// command.MaxCommandBytes.
 const keptCommands = 256
 
 // keep caches a command for its next operations.
@@ -92,8 +93,8 @@ func (q *loader) keep(c command.Command) {
 	q.kept[c.ID] = c
 }
 
-// command returns an accepted command without its proxies, which each operation has. It
-// comes from the cache or from the journal.
+// command returns an accepted command, from the cache or the journal. Its ProxyIDs are
+// empty, because each operation has its own.
 func (q *loader) command(ctx context.Context, id string) (command.Command, error) {
 	q.mu.Lock()
 	c, kept := q.kept[id]
@@ -116,13 +117,13 @@ func (q *loader) command(ctx context.Context, id string) (command.Command, error
 	return c, nil
 }
 
-// enqueue loads an operation and queues it, unless another operation of a careful
-// command goes first.
+// enqueue loads an operation and queues it, unless it belongs to a careful command and
+// another operation of that command goes first.
 func (q *loader) enqueue(ctx context.Context, record fact.Operation) error {
 	return q.enqueueTo(ctx, record, q.ready.push)
 }
 
-// enqueueRead does the same for an operation of a read.
+// enqueueRead is enqueue for an operation that was read within x.
 func (q *loader) enqueueRead(ctx context.Context, x *reading, s source, record fact.Operation) error {
 	return q.enqueueTo(ctx, record, func(j *job) { x.push(s, j) })
 }
@@ -145,9 +146,11 @@ func (q *loader) enqueueTo(ctx context.Context, record fact.Operation, push func
 	return nil
 }
 
-// nextOf returns the operation of a careful command that may start, "" if none. It is
-// the first accepted one, once the cost of the others is decided or counted. An
-// operation that may have executed counts at its estimate and does not block the others.
+// nextOf returns the operation of a careful command that may start next, or "" if none may.
+// It is the first accepted operation. No operation may start while the cost of another is
+// undecided: one that is being sent, on hold, or waiting with no attempt that may have
+// executed. An operation that may have executed counts at its estimate and does not block
+// the others.
 func nextOf(ctx context.Context, l *ledger.Ledger, commandID string) (next string, err error) {
 	all, err := l.Operations.OperationsOf(ctx, commandID)
 	if err != nil {

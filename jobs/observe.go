@@ -1,7 +1,8 @@
-// Every renewal records the expiry of each proxy that it extends. A second renewal for
-// the same expiry would pay twice, and only the earlier expiry shows whether it moved. A
-// guarded command reads its proxies anyway (precheck.go). For others the last known
-// expiry is used, unless a renewal has settled since.
+// This file finds the expiry of each proxy that a renewal extends; the renewal records
+// these expiries. They show later whether an expiry moved, and they prevent a second
+// payment for the same expiry. A guarded command reads its proxies in the precheck
+// (precheck.go). An unguarded command uses the last known expiry, unless a renewal has
+// settled since.
 
 package jobs
 
@@ -17,8 +18,8 @@ import (
 	"perennial/upstream"
 )
 
-// observe finds the expiries that an unguarded renewal extends, and adds unreadable
-// proxies to h.
+// observe finds the expiries that an unguarded renewal extends, and stores them in p. It
+// adds proxies that cannot be read to h.
 func (c *checker) observe(ctx context.Context, j *job, p *checked, h *decide.Prechecked) error {
 	p.observed = map[string]time.Time{}
 	unseen, err := seenOf(ctx, c.Ledger, p.ids, p.observed)
@@ -54,8 +55,8 @@ func (c *checker) observe(ctx context.Context, j *job, p *checked, h *decide.Pre
 	return nil
 }
 
-// seenOf puts the known expiries of the ledger's proxy table into observed, and returns
-// the proxies without a current one.
+// seenOf copies the current expiries in the ledger's proxy table into observed. It returns
+// the proxies that have no current expiry there.
 func seenOf(ctx context.Context, l *ledger.Ledger, ids []string, observed map[string]time.Time) (unseen []string, err error) {
 	for _, id := range ids {
 		expires, known, err := l.Fleet.SeenExpiry(ctx, id)
@@ -71,10 +72,11 @@ func seenOf(ctx context.Context, l *ledger.Ledger, ids []string, observed map[st
 	return unseen, nil
 }
 
-// listFor reads the proxy list until it has shown all missing proxies. It uses at most
-// as many requests as single reads would take. It returns the proxies still missing.
+// listFor reads the proxy list until it contains all missing proxies. It makes at most as
+// many requests as reading each proxy would take. It returns the proxies that are still
+// missing.
 func (c *checker) listFor(ctx context.Context, priority gatePriority, unseen []string, observed map[string]time.Time) ([]string, error) {
-	c.listing.Lock() // one worker's list serves the others
+	c.listing.Lock() // the list that one worker reads serves the others too
 	defer c.listing.Unlock()
 	unseen, err := seenOf(ctx, c.Ledger, unseen, observed)
 	pages := upstream.Pages[upstream.Proxy]{PageRequest: upstream.PageRequest{Size: reconcile.ListingPage}}
@@ -97,15 +99,15 @@ func (c *checker) listFor(ctx context.Context, priority gatePriority, unseen []s
 		if unseen, err = seenOf(ctx, c.Ledger, unseen, observed); err != nil {
 			return nil, err
 		}
-		if more, _ := pages.Follow(got); !more { // the rest is read one by one
+		if more, _ := pages.Follow(got); !more { // the remaining proxies are read one by one
 			break
 		}
 	}
 	return unseen, err
 }
 
-// noteAll stores the proxies of a read as of the time of its request, because later
-// settlements may be missing from it.
+// noteAll stores the proxies of a reply with the time of the request, because the reply may
+// lack renewals that settled later.
 func (c *checker) noteAll(ctx context.Context, at time.Time, page []upstream.Proxy) error {
 	known := make([]tables.Proxy, 0, len(page))
 	for _, p := range page {
@@ -114,8 +116,8 @@ func (c *checker) noteAll(ctx context.Context, at time.Time, page []upstream.Pro
 	return c.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Observe(0, known...) })
 }
 
-// seenNow is observe inside the writer's transaction, for a command that starts with its
-// acceptance. ok is false if a proxy has to be read first.
+// seenNow is observe inside the writer's transaction, for a command whose intent is
+// committed with its acceptance. ok is false if a proxy must be read first.
 func seenNow(tx *ledger.Tx, ids []string) (observed map[string]time.Time, ok bool, err error) {
 	observed = make(map[string]time.Time, len(ids))
 	for _, id := range ids {
@@ -130,7 +132,8 @@ func seenNow(tx *ledger.Tx, ids []string) (observed map[string]time.Time, ok boo
 	return observed, true, nil
 }
 
-// ReadOrder reads an order for an operator, in its turn among the account's requests.
+// ReadOrder reads an order for an operator. The request waits for its turn at the gate. It
+// returns a RefusedError while the account is paused.
 func (c *checker) ReadOrder(ctx context.Context, no string) (read upstream.Order, err error) {
 	if err := c.readable(); err != nil {
 		return read, err

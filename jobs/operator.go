@@ -1,4 +1,4 @@
-// Pauses that an operator requests.
+// This file has the pauses that an operator requests.
 
 package jobs
 
@@ -14,9 +14,9 @@ import (
 	"perennial/ledger/tables"
 )
 
-// PauseByHand pauses the account until ResumeByHand. It returns a RefusedError without a
-// name or a reason, else the ledger's error. On a ledger error the pause still holds,
-// and is recorded as soon as possible.
+// PauseByHand pauses the account until ResumeByHand. It returns a RefusedError if the name
+// or the reason is missing. It returns the ledger's error if the pause could not be
+// recorded; the pause is then in force and is recorded as soon as possible.
 func (h *holds) PauseByHand(ctx context.Context, by, reason string) error {
 	if err := desk.CheckSigned(by, reason); err != nil {
 		return err
@@ -28,13 +28,13 @@ func (h *holds) PauseByHand(ctx context.Context, by, reason string) error {
 	return nil
 }
 
-// PausedByHand returns the pause of an earlier PauseByHand that is in force. A second
-// PauseByHand keeps its reason.
+// PausedByHand returns the operator's pause, if one is in force. A second PauseByHand does
+// not replace its reason.
 func (h *holds) PausedByHand() (tables.Pause, bool) { return h.pauses.byHand() }
 
-// ResumeByHand ends every pause, whatever its cause or end, and returns how many. A
-// persistent failure pauses again. A pause whose end cannot be recorded stays in force,
-// and the error includes it.
+// ResumeByHand ends every pause, whatever its cause or end, and returns the number of ended
+// pauses. If the cause persists, the next failure pauses the account again. If the end of a
+// pause cannot be recorded, the pause stays in force and err includes the failure.
 func (h *holds) ResumeByHand(ctx context.Context, by, reason string) (ended int, err error) {
 	if err := desk.CheckSigned(by, reason); err != nil {
 		return 0, err
@@ -42,7 +42,7 @@ func (h *holds) ResumeByHand(ctx context.Context, by, reason string) (ended int,
 	for _, x := range h.pauses.list() {
 		f := fact.AccountResumed{Scope: x.Scope, Cause: x.Cause, Detail: "by " + fact.Signed(by, fact.UserOf(ctx)) + ": " + reason, User: fact.UserOf(ctx)}
 		if x.Cause == ledger.CauseRestored {
-			f.PresumeSentBy = h.Provider.AppID() // it may have been sent
+			f.PresumeSentBy = h.Provider.AppID() // an unsent operation may have been sent before the restore
 		}
 		if failed := h.resumeAs(ctx, x, f); failed != nil {
 			err = errors.Join(err, failed)

@@ -1,4 +1,5 @@
-// Pauses of the account and of lanes: in memory for the workers, in the ledger as facts.
+// This file has the pauses of the account and of lanes. Workers use the copy in memory; the
+// ledger has them as facts.
 
 package jobs
 
@@ -24,10 +25,10 @@ type pauses struct {
 
 	mu  sync.Mutex
 	all map[pauseKey]tables.Pause
-	// unrecorded holds the pauses that the ledger could not record yet.
+	// unrecorded has the pauses that are in force but not yet in the ledger.
 	unrecorded map[pauseKey]decide.Pause
-	// closed says that no new request is sent while the wallet is read. It is not a
-	// pause: no fact records it and no probe ends it.
+	// closed means that no new request that charges is sent, because the wallet is being
+	// read. It is not a pause: no fact records it, and no probe ends it.
 	closed bool
 }
 
@@ -48,7 +49,7 @@ func (p *pauses) load(ctx context.Context, l *ledger.Ledger) error {
 	return nil
 }
 
-// put adds a pause, unless one with a later end is already in force.
+// put adds a pause. It does nothing if the same pause is in force with a later end.
 func (p *pauses) put(x tables.Pause) {
 	p.mu.Lock()
 	have, ok := p.all[pauseKey{x.Scope, x.Cause}]
@@ -62,7 +63,7 @@ func (p *pauses) put(x tables.Pause) {
 	p.changed()
 }
 
-// drop removes a pause if its end is unchanged; an extended pause stays.
+// drop removes a pause if its end is unchanged. An extended pause stays.
 func (p *pauses) drop(x tables.Pause) {
 	p.mu.Lock()
 	if have, ok := p.all[pauseKey{x.Scope, x.Cause}]; ok && sameEnd(have.Until, x.Until) {
@@ -73,7 +74,7 @@ func (p *pauses) drop(x tables.Pause) {
 	p.changed()
 }
 
-// reaches reports whether a pause until end lasts at least as long as one until other;
+// reaches reports whether a pause until end lasts at least as long as a pause until other.
 // nil means no end.
 func reaches(end, other *time.Time) bool {
 	return end == nil || other != nil && !end.Before(*other)
@@ -89,7 +90,7 @@ func (p *pauses) restored() (tables.Pause, bool) {
 	return x, ok
 }
 
-// byHand returns an operator's pause of the account, if recorded.
+// byHand returns an operator's pause of the account, if it is in force and recorded.
 func (p *pauses) byHand() (tables.Pause, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -99,7 +100,7 @@ func (p *pauses) byHand() (tables.Pause, bool) {
 	return x, paused && !unrecorded
 }
 
-// recorded notes whether the ledger recorded a pause.
+// recorded updates unrecorded with the result of recording a pause.
 func (p *pauses) recorded(x decide.Pause, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -117,7 +118,8 @@ func (p *pauses) listUnrecorded() []decide.Pause {
 	return slices.Collect(maps.Values(p.unrecorded))
 }
 
-// covers reports whether the pause, or a longer one, is in force and recorded.
+// covers reports whether this pause, or a longer pause with the same scope and cause, is in
+// force and recorded.
 func (p *pauses) covers(x decide.Pause) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -126,18 +128,17 @@ func (p *pauses) covers(x decide.Pause) bool {
 	return ok && !unrecorded && reaches(have.Until, x.Until)
 }
 
-// blocked reports whether a lane may not start anything now. Polls are reads: only a
-// pause of the whole account stops them.
+// blocked reports whether a lane may not start anything now. Polls are reads, so only a
+// pause of the whole account blocks them.
 func (p *pauses) blocked(l lane) bool {
 	_, blocked := p.until(l)
 	return blocked || (l != lanePoll && p.isClosed())
 }
 
-// closeGate blocks new requests that charge until openGate. Requests with a committed
-// intent continue.
+// closeGate blocks new requests that charge until openGate. Jobs whose intent is committed
+// continue.
 func (p *pauses) closeGate() { p.setClosed(true) }
 
-// openGate ends closeGate.
 func (p *pauses) openGate() { p.setClosed(false) }
 
 func (p *pauses) setClosed(closed bool) {
@@ -153,10 +154,11 @@ func (p *pauses) isClosed() bool {
 	return p.closed
 }
 
-// until returns when a lane's last timed pause ends, zero if one has no end.
+// until returns when the lane's last pause ends. end is zero if one of the pauses has no
+// end.
 func (p *pauses) until(l lane) (end time.Time, blocked bool) { return p.untilBut(l, "") }
 
-// untilBut is until, ignoring the pauses of one cause.
+// untilBut is until without the pauses of one cause.
 func (p *pauses) untilBut(l lane, cause string) (end time.Time, blocked bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -178,7 +180,6 @@ func (p *pauses) untilBut(l lane, cause string) (end time.Time, blocked bool) {
 	return end, blocked
 }
 
-// list returns a copy of all pauses.
 func (p *pauses) list() []tables.Pause {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -189,20 +190,20 @@ func (p *pauses) list() []tables.Pause {
 	return out
 }
 
-// holds are the account's pauses with their facts: those that the runner decides on, and
+// holds starts and ends the account's pauses and records them, both automatic pauses and
 // those of operators.
 type holds struct {
 	*Config
 	pauses   *pauses
-	presumed func(context.Context) error // unsent operations are presumed sent from now on
+	presumed func(context.Context) error // called after unsent operations were presumed sent
 	ended    func()                      // called when a pause has ended
 
-	doubt sync.Mutex // held while the pause of a restore is changed
+	doubt sync.Mutex // held while the pause after a restore is changed
 }
 
-// pause puts a pause in force at once, records it unless an equal or longer one is
-// recorded, and logs it. If the ledger cannot be written, pause returns the error; the
-// pause still holds and is recorded later.
+// pause starts a pause, records it unless an equal or longer pause is recorded, and logs
+// it. If the ledger cannot be written, pause returns the error; the pause is then in force
+// and is recorded later.
 func (h *holds) pause(ctx context.Context, x decide.Pause) error {
 	if x.Until != nil { // in the ledger's precision
 		until := x.Until.Truncate(time.Microsecond)
@@ -228,7 +229,7 @@ func (h *holds) recordPause(ctx context.Context, x decide.Pause) error {
 		if err != nil || paused && reaches(have.Until, x.Until) {
 			return err
 		}
-		if paused && have.Until != nil && !have.Until.After(tx.Now()) { // expired but not ended: this is a new one
+		if paused && have.Until != nil && !have.Until.After(tx.Now()) { // the recorded pause has expired but has not been ended, so this pause is new
 			err = tx.Append(fact.AccountResumed{Scope: x.Scope, Cause: x.Cause, Detail: timePassed})
 			if err != nil {
 				return err
@@ -240,7 +241,7 @@ func (h *holds) recordPause(ctx context.Context, x decide.Pause) error {
 	return err
 }
 
-// untilText returns the end of a pause of over an hour, for the log.
+// untilText returns the end of a pause that lasts an hour or more, as text for the log.
 func untilText(until *time.Time, now time.Time) string {
 	if until == nil || until.Sub(now) < askAgain {
 		return ""
@@ -248,10 +249,10 @@ func untilText(until *time.Time, now time.Time) string {
 	return "; that is until " + until.Format(time.RFC3339) + ", unless the provider answers a read before, or `perennial accounts resume` ends it"
 }
 
-// resume ends a pause as it was seen; an extended pause stays. It also stays if the
-// ledger cannot be written.
+// resume ends the pause x. It does nothing if the pause was extended. If the ledger cannot
+// be written, the pause stays in force.
 func (h *holds) resume(ctx context.Context, x tables.Pause, detail string) {
-	// A failure is logged, and the pause is probed again.
+	// resumeAs logs the failure, and the pause is probed again.
 	_ = h.resumeAs(ctx, x, fact.AccountResumed{Scope: x.Scope, Cause: x.Cause, Detail: detail})
 }
 
@@ -264,7 +265,7 @@ func (h *holds) resumeAs(ctx context.Context, x tables.Pause, f fact.AccountResu
 	err := h.Ledger.Write(context.WithoutCancel(ctx), func(tx *ledger.Tx) error {
 		have, paused, err := tx.Pause(f.Scope, f.Cause)
 		if err != nil || !paused || !sameEnd(have.Until, x.Until) {
-			return err // never recorded, or changed since
+			return err // never recorded, or changed after x was read
 		}
 		if f.Cause == ledger.CauseRestored {
 			if err := tx.StaleAll(); err != nil {
@@ -286,14 +287,14 @@ func (h *holds) resumeAs(ctx context.Context, x tables.Pause, f fact.AccountResu
 	return nil
 }
 
-// timePassed is the reason for the end of a timed pause.
+// timePassed is the reason recorded for the end of a timed pause.
 const timePassed = "the time has passed"
 
-// shortPause is the longest Retry-After that is not reported as a pause.
+// shortPause is the longest Retry-After that Paused leaves out.
 const shortPause = 30 * time.Second
 
-// Paused lists the pauses and how long they block, except a restore's pause
-// (RestorePause) and a short Retry-After.
+// Paused returns the pauses that are in force. It leaves out the pause after a restore
+// (RestorePause) and a Retry-After of at most shortPause.
 func (h *holds) Paused() []tables.Pause {
 	now := h.Clock()
 	all := slices.DeleteFunc(h.pauses.list(), func(x tables.Pause) bool {
@@ -303,7 +304,7 @@ func (h *holds) Paused() []tables.Pause {
 	return all
 }
 
-// RestorePause says that the account is paused after a restore, "" if it is not.
+// RestorePause describes the pause after a restore, or returns "" if there is none.
 func (h *holds) RestorePause() string {
 	if x, ok := h.pauses.restored(); ok {
 		return "paused after a restore: " + x.Detail

@@ -1,4 +1,4 @@
-// Reads of order details, and the effect of a failed read on the account.
+// This file reads order details and applies the effect of a failed read to the account.
 
 package jobs
 
@@ -13,9 +13,9 @@ import (
 	"perennial/upstream"
 )
 
-// poll reads an order's detail once and records the result.
+// poll reads an order's details once and records the result.
 func (a *attempts) poll(ctx, _ context.Context, j *job) error {
-	if err := a.gate.Pass(ctx, priorityRenewal); err != nil { // ready has ordered it among requests that charge
+	if err := a.gate.Pass(ctx, priorityRenewal); err != nil { // ready has ordered the poll among the requests that charge
 		return err
 	}
 	if a.pauses.blocked(lanePoll) {
@@ -32,12 +32,12 @@ func (a *attempts) poll(ctx, _ context.Context, j *job) error {
 	j.releaseSlot()
 	a.link.noteAnswer(err, order.ServerTime)
 	if ctx.Err() != nil {
-		return ctx.Err() // a read changes nothing: it is repeated after the restart
+		return ctx.Err() // a read changes nothing, so it is repeated after a restart
 	}
 	if err != nil {
 		d := decide.Decide(j.op, a.link.readFailed(err))
 		if d.Pause != nil {
-			_ = a.holds.pause(ctx, *d.Pause) // in force even if not recorded
+			_ = a.holds.pause(ctx, *d.Pause) // the pause is in force even if it is not recorded
 		} else if silence(err) != nil {
 			a.pulse.left(readOrder, "", err.Error(), a.Clock())
 		}
@@ -48,8 +48,8 @@ func (a *attempts) poll(ctx, _ context.Context, j *job) error {
 	return a.conclude(ctx, j, decide.Decide(j.op, decide.OrderRead{Moment: a.link.moment(), Order: order, PollFloor: a.PollFloor}))
 }
 
-// noteDelivered notes the proxies of an order's detail. This is a cache: the next
-// listing shows them too.
+// noteDelivered stores the proxies of an order's details. A failure is only logged, because
+// the next listing shows the proxies too.
 func (c *checker) noteDelivered(ctx context.Context, operation string, at time.Time, order upstream.Order) {
 	if len(order.Proxies) == 0 {
 		return
@@ -59,8 +59,8 @@ func (c *checker) noteDelivered(ctx context.Context, operation string, at time.T
 	}
 }
 
-// Read takes in the outcome of a read by another package, such as a listing. It hears
-// the time of the reply and applies its effect on the account to every sender.
+// Read applies the outcome of a read, such as a listing by another package. It records the
+// provider's time and pauses the account if err requires it.
 func (l *link) Read(ctx context.Context, server time.Time, err error) {
 	if errors.Is(err, upstream.ErrBadID) {
 		return // nothing was sent
@@ -71,11 +71,11 @@ func (l *link) Read(ctx context.Context, server time.Time, err error) {
 	}
 	h := l.readFailed(err)
 	if x := decide.ReadPause(h, decide.Verdict{TraceID: h.TraceID, Reason: fact.Bounded(h.Reason)}); x != nil {
-		_ = l.holds.pause(ctx, *x) // in force even if not recorded
+		_ = l.holds.pause(ctx, *x) // the pause is in force even if it is not recorded
 	}
 }
 
-// readFailed converts a failed read for Decide.
+// readFailed converts the error of a read into an event for Decide.
 func (l *link) readFailed(err error) decide.OrderReadFailed {
 	h := decide.OrderReadFailed{Moment: l.moment(), Reason: err.Error(), Unaskable: errors.Is(err, upstream.ErrBadID)}
 	var failed *upstream.Error

@@ -1,5 +1,5 @@
-// The precheck: proxies are read again just before paying, because an operator may have
-// renewed them by hand. decide/precheck.go and decide/limits.go decide on the result.
+// This file reads proxies again just before a charge, because an operator may have renewed
+// them by hand. decide/precheck.go and decide/limits.go decide on the result.
 
 package jobs
 
@@ -17,21 +17,21 @@ import (
 	"perennial/upstream"
 )
 
-// readEach is the most proxies of an operation that are read one by one. A larger
-// operation would need as many requests as it renews proxies, so it uses data that is at
-// most ledger.FreshFor old.
+// readEach is the largest number of proxies of an operation that are read one by one. A
+// larger operation would need one request per proxy, so it uses data that is at most
+// tables.FreshFor old.
 const readEach = 10
 
-// checker reads what must be known before an operation pays.
+// checker reads what must be known before a charge.
 type checker struct {
 	*Config
 	clock    *clock
 	pulse    *pulse
 	pricing  *pricing
 	link     *link
-	readable func() error // why an operator's read must not be made now
+	readable func() error // returns the error if an operator's read must not be made now
 
-	listing sync.Mutex // held while proxies are listed for an operation
+	listing sync.Mutex // held while the proxy list is read for an operation
 }
 
 // checked is the result of the precheck before a first send.
@@ -39,13 +39,13 @@ type checked struct {
 	ids      []string // still to be renewed
 	leftOut  []fact.Fact
 	observed map[string]time.Time
-	unknown  []string      // the ids for which a read returned proxy_not_found
-	priced   decide.Priced // inputs of the estimate; zero without one
+	unknown  []string      // proxies for which a read returned proxy_not_found
+	priced   decide.Priced // inputs of the estimate; zero if the operation was not priced
 	estimate fact.Cents
-	body     []byte // frozen by an earlier attempt; nil: made from ids
+	body     []byte // the body of an earlier attempt; nil if it is made from ids
 }
 
-// unreadError says that the provider did not show required data before paying.
+// unreadError says that data required before a charge could not be read.
 type unreadError struct {
 	what string
 	err  error
@@ -55,8 +55,8 @@ type unreadError struct {
 func (e *unreadError) Error() string { return e.what + ": " + e.err.Error() }
 func (e *unreadError) Unwrap() error { return e.err }
 
-// postpone makes an operation wait after a failed precheck. Under a pause it is queued
-// again; otherwise its own wait grows each time.
+// postpone makes an operation wait after a failed precheck. If a pause is in force, the
+// operation is queued again. Otherwise it waits, longer after each failure.
 func (a *attempts) postpone(ctx context.Context, j *job, failure error) error {
 	if errors.Is(failure, errThrottled) || a.pauses.blocked(j.lane) {
 		a.ready.requeue(j)
@@ -69,7 +69,7 @@ func (a *attempts) postpone(ctx context.Context, j *job, failure error) error {
 	return a.stop(ctx, j, decide.Decide(j.op, a.checker.precheckFailed(unread)))
 }
 
-// precheckFailed converts a failed read before paying for Decide.
+// precheckFailed converts a failed read of the precheck into an event for Decide.
 func (c *checker) precheckFailed(unread *unreadError) decide.PrecheckFailed {
 	h := decide.PrecheckFailed{Moment: c.link.moment(), Reason: unread.Error(), Took: max(0, unread.took), Unaskable: errors.Is(unread, upstream.ErrBadID)}
 	if failed, ok := errors.AsType[*upstream.Error](unread); ok {
@@ -78,8 +78,8 @@ func (c *checker) precheckFailed(unread *unreadError) decide.PrecheckFailed {
 	return h
 }
 
-// precheck reads again the conditions of paying and decides on them: the proxies are
-// still due, and the ceiling and the daily limit hold.
+// precheck checks again that the proxies are still due and that the command's limit and the
+// daily limit allow the cost.
 func (c *checker) precheck(ctx context.Context, j *job, p *checked) (decide.Decision, error) {
 	d, err := c.precheckProxies(ctx, j, p)
 	if err != nil || !d.Send || j.cmd.MaxTotalCents == 0 && c.DailyLimitCents == 0 {
@@ -88,8 +88,9 @@ func (c *checker) precheck(ctx context.Context, j *job, p *checked) (decide.Deci
 	return c.pricing.price(ctx, j, p)
 }
 
-// precheckProxies reads the proxies. For a guarded command it reads each, to leave out
-// those no longer due. Otherwise it reads only unknown expiries.
+// precheckProxies reads the proxies. For a guarded command it reads each proxy and leaves
+// out those that are no longer due. For an unguarded command it reads only proxies whose
+// expiry is unknown.
 func (c *checker) precheckProxies(ctx context.Context, j *job, p *checked) (d decide.Decision, err error) {
 	h := decide.Prechecked{
 		Guarded: j.cmd.Guarded(), DueBefore: j.cmd.DueBefore, ExpectExpiresAt: j.cmd.ExpectExpiresAt,
@@ -112,7 +113,7 @@ func (c *checker) precheckProxies(ctx context.Context, j *job, p *checked) (d de
 	return d, nil
 }
 
-// expiriesOf returns the expiries that the renewal extends.
+// expiriesOf returns the expiries of the given proxies.
 func expiriesOf(seen []decide.Seen, ids []string) map[string]time.Time {
 	observed := make(map[string]time.Time, len(ids))
 	for _, s := range seen {
@@ -123,7 +124,7 @@ func expiriesOf(seen []decide.Seen, ids []string) map[string]time.Time {
 	return observed
 }
 
-// cannotSay returns the fact that the operation's request cannot be built, nil if it
+// cannotSay returns the fact that the operation's request cannot be built, or nil if it
 // can.
 func (c *checker) cannotSay(j *job) fact.Fact {
 	if d := decide.Decide(j.op, decide.Prechecked{NamesCIDRs: j.cmd.NamesCIDRs(), CIDRField: c.CIDRField}); !d.Send {
@@ -132,7 +133,7 @@ func (c *checker) cannotSay(j *job) fact.Fact {
 	return nil
 }
 
-// readSeen reads each proxy of an operation.
+// readSeen reads each proxy of an operation into h.
 func (c *checker) readSeen(ctx context.Context, j *job, h *decide.Prechecked) error {
 	for _, id := range j.op.ProxyIDs {
 		s, err := c.readOne(ctx, j, id)
@@ -150,8 +151,8 @@ func (c *checker) readSeen(ctx context.Context, j *job, h *decide.Prechecked) er
 	return nil
 }
 
-// noteUnread adds an unreadable proxy to h. It returns the error if reading the others
-// is pointless: the cause is the account, or may be an outage.
+// noteUnread adds a proxy that could not be read to h. It returns the error if the other
+// proxies need not be tried, because the cause concerns the account or may be an outage.
 func (c *checker) noteUnread(ctx context.Context, j *job, h *decide.Prechecked, id string, unread *unreadError) error {
 	failed := c.precheckFailed(unread)
 	if ctx.Err() != nil || !failed.OfOneProxy() {
@@ -168,7 +169,7 @@ func (c *checker) noteUnread(ctx context.Context, j *job, h *decide.Prechecked, 
 	return nil
 }
 
-// listShows reports whether the provider shows the proxy list.
+// listShows reports whether a read of the proxy list succeeds.
 func (c *checker) listShows(ctx context.Context, j *job) bool {
 	if c.link.passNow(ctx, j.turn()) != nil {
 		return false
@@ -199,7 +200,8 @@ func (c *checker) readOne(ctx context.Context, j *job, id string) (decide.Seen, 
 	return s, err
 }
 
-// current returns the provider's state of a proxy, read now or very recently.
+// current returns the ledger's data of a proxy if it is fresh. Otherwise it reads the
+// proxy.
 func (c *checker) current(ctx context.Context, j *job, id string) (tables.Proxy, error) {
 	known, err := c.Ledger.Fleet.Proxy(ctx, id)
 	age := c.clock.Now().Sub(known.SeenAt)
@@ -213,8 +215,8 @@ func (c *checker) current(ctx context.Context, j *job, id string) (tables.Proxy,
 	return c.readProxy(ctx, j, id)
 }
 
-// readProxy reads one proxy at the provider. Once the others no longer wait for
-// unreadable proxies, each read gets a shorter timeout: each may hang.
+// readProxy reads one proxy at the provider. Once the operation no longer waits for proxies
+// that cannot be read, each read has a shorter timeout, because each may hang.
 func (c *checker) readProxy(ctx context.Context, j *job, id string) (tables.Proxy, error) {
 	if err := c.link.passNow(ctx, j.turn()); err != nil {
 		return tables.Proxy{}, err
@@ -239,8 +241,8 @@ func (c *checker) readProxy(ctx context.Context, j *job, id string) (tables.Prox
 	return known, c.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Observe(0, known) })
 }
 
-// noteRead notes whether proxies can be read. An unreadable one is left out. An
-// unguarded operation needs no key with read permission.
+// noteRead records whether proxies can be read. It does not record failures of unguarded
+// operations, because they need no key with read permission.
 func (c *checker) noteRead(ctx context.Context, j *job, id string, err error) {
 	failed, replied := errors.AsType[*upstream.Error](err)
 	scope := errors.Is(err, upstream.CodeInsufficientScope)
@@ -255,7 +257,7 @@ func (c *checker) noteRead(ctx context.Context, j *job, id string, err error) {
 	}
 }
 
-// Observed converts a proxy to the ledger's form.
+// Observed converts a proxy to the ledger's form. at is the time of the read.
 func Observed(p upstream.Proxy, at time.Time) tables.Proxy {
 	return tables.Proxy{
 		ProxyID: p.ProxyID, Status: p.Status, IPType: p.IPType, Protocol: p.Protocol, CountryCode: p.CountryCode, Region: p.Region,

@@ -1,5 +1,5 @@
-// Reads of an operation's expected cost and of the totals that it counts against;
-// decide/limits.go decides on them.
+// This file reads an operation's expected cost and the totals that count against its
+// limits. decide/limits.go decides on them.
 
 package jobs
 
@@ -16,17 +16,16 @@ import (
 	"perennial/upstream"
 )
 
-// pricing reads the expected cost of operations.
 type pricing struct {
 	*Config
 	clock *clock
 	link  *link
 
 	mu    sync.Mutex
-	found map[string]upstream.OfferFilter // filter that finds the offer, by offer code
+	found map[string]upstream.OfferFilter // by offer code: the filter whose listing contains the offer
 }
 
-// price reads the expected cost of an operation and its limits, and decides on them.
+// price reads an operation's expected cost and its limits, and decides on them.
 func (q *pricing) price(ctx context.Context, j *job, p *checked) (decide.Decision, error) {
 	h := decide.Priced{LeftOut: p.leftOut, CeilingCents: j.cmd.MaxTotalCents, LimitCents: q.DailyLimitCents, Released: j.released}
 	siblings, err := q.Ledger.Operations.OperationsOf(ctx, j.op.CommandID)
@@ -35,7 +34,7 @@ func (q *pricing) price(ctx context.Context, j *job, p *checked) (decide.Decisio
 	}
 	for _, o := range siblings {
 		cents := o.ChargedCents
-		if !o.State.Ended() && o.ID != j.op.ID { // it may have executed: count at least its estimate
+		if !o.State.Ended() && o.ID != j.op.ID { // may have executed, so count at least its estimate
 			if cents = max(cents, o.EstimateCents); cents == 0 && o.Attempts > 0 {
 				h.UnpricedSiblings++
 			}
@@ -48,8 +47,8 @@ func (q *pricing) price(ctx context.Context, j *job, p *checked) (decide.Decisio
 	return q.decidePrice(ctx, j, p, h)
 }
 
-// again repeats price just before the intent. Spending may have changed, and another
-// operation may have revealed or changed a price.
+// again repeats the decision of price just before the intent. Other spending may have
+// changed, and another operation may have shown or changed a price.
 func (q *pricing) again(ctx context.Context, j *job, p *checked) (decide.Decision, error) {
 	h := p.priced
 	if !p.estimate.Known() || j.op.Kind.OfProxies() {
@@ -61,8 +60,8 @@ func (q *pricing) again(ctx context.Context, j *job, p *checked) (decide.Decisio
 	if err != nil || !d.Send || d.Estimate.Known() {
 		return d, err
 	}
-	// An operation that the price derives from may have settled between the two reads.
-	// If any price is known by now, this one is.
+	// The operation that this price derives from may have settled between the two reads.
+	// Another read then finds the price.
 	if err := q.readPrices(ctx, j, p.ids, &h); err != nil {
 		return decide.Decision{}, err
 	}
@@ -80,7 +79,7 @@ func (q *pricing) decidePrice(ctx context.Context, j *job, p *checked, h decide.
 	return d, nil
 }
 
-// spending reads what counts against the daily limit.
+// spending reads the amounts that count against the daily limit.
 func (q *pricing) spending(ctx context.Context, operation string, h *decide.Priced) (err error) {
 	if h.LimitCents == 0 || h.Released {
 		return nil
@@ -105,7 +104,7 @@ func (q *pricing) spending(ctx context.Context, operation string, h *decide.Pric
 	return err
 }
 
-// readPrices reads the expected cost of each line or proxy of an operation.
+// readPrices reads the expected cost of each item or proxy of an operation.
 func (q *pricing) readPrices(ctx context.Context, j *job, ids []string, h *decide.Priced) error {
 	h.Prices, h.Fallback = nil, fact.Cents{}
 	switch j.op.Kind {
@@ -117,7 +116,8 @@ func (q *pricing) readPrices(ctx context.Context, j *job, ids []string, h *decid
 	panic("jobs: kind " + string(j.op.Kind) + " has no price")
 }
 
-// quotes reads the price of each line, up to the first without one.
+// quotes reads the price of each item of an order. It stops after the first item without a
+// price.
 func (q *pricing) quotes(ctx context.Context, j *job, h *decide.Priced) error {
 	for _, item := range j.cmd.Items {
 		cents, err := q.quote(ctx, j.turn(), item, j.cmd.DurationDays)
@@ -138,9 +138,10 @@ func (q *pricing) quotes(ctx context.Context, j *job, h *decide.Priced) error {
 	return nil
 }
 
-// renewalPrices reads the last price of each proxy or of its kind, at least the price of
-// the command's own lines of that kind. An unpaid price falls back to the command's
-// dearest line, and under a daily limit to the dearest recent one.
+// renewalPrices reads the last price of each proxy, or of its kind. The price is at least
+// what the command's own lines of that kind cost. A proxy without a known price falls back
+// to the command's most expensive line, and under a daily limit to the most expensive
+// recent line.
 func (q *pricing) renewalPrices(ctx context.Context, j *job, ids []string, h *decide.Priced) error {
 	most, err := q.Ledger.Fleet.DearestLine(ctx, j.op.CommandID, nil)
 	charged := most > 0
@@ -170,7 +171,7 @@ func (q *pricing) renewalPrices(ctx context.Context, j *job, ids []string, h *de
 }
 
 // dearestOfKind returns the highest price of the command's lines for proxies of the same
-// kind; of any kind if the proxy's kind is unknown.
+// kind. It compares all kinds if the proxy's kind is unknown.
 func (q *pricing) dearestOfKind(ctx context.Context, commandID, proxyID string) (int64, error) {
 	like, err := q.Ledger.Fleet.Proxy(ctx, proxyID)
 	if errors.Is(err, ledger.ErrNotFound) {
@@ -182,7 +183,7 @@ func (q *pricing) dearestOfKind(ctx context.Context, commandID, proxyID string) 
 	return q.Ledger.Fleet.DearestLine(ctx, commandID, &like)
 }
 
-// errNotOffered says that no page of offers has the code.
+// errNotOffered says that no page of the listing contains the offer code.
 var errNotOffered = errors.New("not offered")
 
 // unreadableOfferError says that an offer's entry or price cannot be read.
@@ -190,8 +191,8 @@ type unreadableOfferError struct{ why string }
 
 func (e *unreadableOfferError) Error() string { return "the offer cannot be read: " + e.why }
 
-// unreadableOffer returns the error of an offer that is listed but unreadable, nil if
-// there is none. An entry without a code may be any offer.
+// unreadableOffer returns an error if the offer is listed but cannot be read. An entry
+// without a code may be any offer, so it counts too.
 func unreadableOffer(unusable []upstream.Unusable, code string) error {
 	for _, u := range unusable {
 		if u.ID == code || u.ID == "" {
@@ -201,19 +202,19 @@ func unreadableOffer(unusable []upstream.Unusable, code string) error {
 	return nil
 }
 
-// quote reads the offer's price for this quantity and duration.
+// quote returns the offer's price for this quantity and duration.
 func (q *pricing) quote(ctx context.Context, priority gatePriority, item command.Item, days int64) (fact.Cents, error) {
 	q.mu.Lock()
 	filter, remembered := q.found[item.OfferCode]
 	q.mu.Unlock()
 	cents, err := q.quoteBy(ctx, priority, filter, item, days)
-	if remembered && errors.Is(err, errNotOffered) { // the provider may have renamed its region or line
+	if remembered && errors.Is(err, errNotOffered) { // the provider may have renamed the offer's region or line
 		return q.quoteBy(ctx, priority, upstream.OfferFilter{}, item, days)
 	}
 	return cents, err
 }
 
-// quoteBy looks for the offer among those that match a filter.
+// quoteBy returns the price of the offer among the offers that match a filter.
 func (q *pricing) quoteBy(ctx context.Context, priority gatePriority, filter upstream.OfferFilter, item command.Item, days int64) (fact.Cents, error) {
 	filter.Quantity, filter.DurationDays = item.Quantity, days
 	pages := upstream.Pages[upstream.Offer]{PageRequest: upstream.PageRequest{Size: 200}}

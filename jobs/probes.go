@@ -1,4 +1,4 @@
-// The probes that end pauses.
+// This file makes the probes that end pauses.
 
 package jobs
 
@@ -13,16 +13,16 @@ import (
 	"perennial/upstream"
 )
 
-// Probe intervals.
 const (
 	probeFirst = time.Second
 	probeMost  = 5 * time.Minute
-	// askAgain is how long a Retry-After is trusted without a probe. A longer one may be
-	// a mistake, such as a Unix time (trap 48).
+	// askAgain is how long a Retry-After is followed without a probe. A longer Retry-After
+	// may be a mistake, such as a Unix time (trap 48).
 	askAgain = time.Hour
 )
 
-// prober ends pauses: timed ones on time, others once a request works again.
+// prober ends pauses: timed pauses when their time has passed, others when a request
+// succeeds.
 type prober struct {
 	*Config
 	gate   *rateGate
@@ -33,12 +33,11 @@ type prober struct {
 	link   *link
 }
 
-// probe ends timed pauses on time, and the others once a request works again. It probes
-// at growing intervals.
+// probe ends pauses until ctx ends. The interval between probes grows.
 func (p *prober) probe(ctx context.Context) error {
 	probes, next := sleep.Doubling(2*probeFirst, probeMost), p.Clock()
 	for {
-		timer := time.NewTimer(probeFirst) // timed pauses end on time, whatever else is probed
+		timer := time.NewTimer(probeFirst) // timed pauses are checked each second, independent of the probe interval
 		select {
 		case <-ctx.Done():
 			timer.Stop()
@@ -46,7 +45,7 @@ func (p *prober) probe(ctx context.Context) error {
 		case <-timer.C:
 		}
 		for _, x := range p.pauses.listUnrecorded() {
-			_ = p.holds.recordPause(ctx, x) // it is tried again
+			_ = p.holds.recordPause(ctx, x) // a failure is tried again
 		}
 		list := p.pauses.list()
 		if len(list) == 0 {
@@ -66,7 +65,7 @@ func (p *prober) probe(ctx context.Context) error {
 	}
 }
 
-// probeOne ends one pause if possible, and reports whether it made a request.
+// probeOne ends a pause if possible, and reports whether it tested a pause without an end.
 func (p *prober) probeOne(ctx context.Context, x tables.Pause) bool {
 	switch {
 	case x.Until != nil && !x.Until.After(p.Clock()):
@@ -76,7 +75,7 @@ func (p *prober) probeOne(ctx context.Context, x tables.Pause) bool {
 		p.askThrough(ctx, x)
 		return false
 	case x.Cause == decide.CausePerson, x.Cause == ledger.CauseRestored, x.Cause == string(upstream.CodeIdempotencyKeyRequired):
-		return false // a working request says nothing about this cause
+		return false // a request that succeeds does not end these causes
 	case x.Scope != decide.ScopeAccount:
 		p.ready.probe(lane(x.Scope))
 		return true
@@ -92,8 +91,8 @@ func (p *prober) probeOne(ctx context.Context, x tables.Pause) bool {
 	return true
 }
 
-// askThrough reads the wallet once an hour during a Retry-After of over an hour, and
-// ends the pause if the read works.
+// askThrough reads the wallet during a long Retry-After, once every askAgain, and ends the
+// pause if the read succeeds.
 func (p *prober) askThrough(ctx context.Context, x tables.Pause) {
 	if !p.link.mayAsk(x) || p.gate.Pass(ctx, priorityPoll) != nil {
 		return
@@ -105,8 +104,8 @@ func (p *prober) askThrough(ctx context.Context, x tables.Pause) {
 	}
 }
 
-// mayAsk reports whether an hour has passed since a timed pause began or was last
-// probed, and counts this probe.
+// mayAsk reports whether askAgain has passed since a timed pause began or was last probed.
+// If it returns true, it counts this probe.
 func (l *link) mayAsk(x tables.Pause) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

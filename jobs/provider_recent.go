@@ -1,4 +1,5 @@
-// A summary of the last minutes' requests: latency, results, and since when.
+// This file summarises the requests of the last minutes: latency, results, and whether the
+// provider replies.
 
 package jobs
 
@@ -14,8 +15,8 @@ import (
 const (
 	// recentMinutes is the length of the window.
 	recentMinutes = 15
-	// tookBuckets and tookGrowth define the latency buckets: from one millisecond each
-	// bound is an eighth above the previous, up to 100 seconds.
+	// tookBuckets and tookGrowth define the latency buckets. The first bound is one
+	// millisecond; each further bound is an eighth higher, up to 100 seconds.
 	tookBuckets = 98
 	tookGrowth  = 1.125
 )
@@ -33,7 +34,7 @@ type ProviderRecent struct {
 	SkewMillis    *int64           `json:"skew_millis,omitempty" doc:"'skew_millis' is how far this machine's clock was ahead of the provider's at the last reply; omitted before the first."`
 }
 
-// ProviderWindow keeps the requests of the last minutes. Its zero value is ready to use.
+// ProviderWindow counts the requests of the last minutes. Its zero value is ready to use.
 // It is safe for concurrent use.
 type ProviderWindow struct {
 	mu      sync.Mutex
@@ -115,7 +116,7 @@ func (w *ProviderWindow) Recent(now time.Time) ProviderRecent {
 	return out
 }
 
-// quantile returns the upper bound, in milliseconds, of the bucket that holds the
+// quantile returns the upper bound, in milliseconds, of the bucket that contains the
 // quantile.
 func quantile(buckets []int64, all int64, q float64) int64 {
 	rank, seen := int64(math.Ceil(q*float64(all))), int64(0)

@@ -1,5 +1,5 @@
-// Whether the provider answers: the time of its last answer, and the wallet reads while
-// nothing else is sent.
+// This file tracks whether the provider replies, and reads the wallet when no other request
+// has been made for a while.
 
 package jobs
 
@@ -20,32 +20,32 @@ import (
 	"perennial/upstream"
 )
 
-// pulse tracks when the provider last answered, and why it does not.
+// pulse tracks the provider's last reply and the requests that got none.
 type pulse struct {
 	mu       sync.Mutex
-	answered time.Time // last answer of the API, whatever it said
-	failed   int       // requests without an answer since
+	answered time.Time // time of the API's last reply, whatever its result
+	failed   int       // requests without a reply since then
 	last     error
 
 	unsettled map[string]unsettled // by kind of attempt
 }
 
-// unsettled counts the attempts of one kind since the last definite outcome.
+// unsettled counts consecutive attempts of one kind without a definite outcome.
 type unsettled struct {
 	since, last time.Time
 	attempts    int
-	of, why     string // of the last one
+	of, why     string // object and reason of the last attempt
 }
 
-// ended notes an attempt with a definite outcome.
+// ended records an attempt with a definite outcome.
 func (p *pulse) ended(kind string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.unsettled, kind)
 }
 
-// left notes an attempt without a definite outcome, and why. Consecutive attempts on the
-// same named object count once.
+// left records an attempt without a definite outcome, and why. Consecutive attempts on the
+// same object count once; of is "" if the object does not matter.
 func (p *pulse) left(kind, of, why string, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -63,7 +63,7 @@ func (p *pulse) left(kind, of, why string, now time.Time) {
 	p.unsettled[kind] = x
 }
 
-// note notes the end of a request; nil means an answer.
+// note records the end of a request. failure is nil if the API replied.
 func (p *pulse) note(now time.Time, failure error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -74,7 +74,7 @@ func (p *pulse) note(now time.Time, failure error) {
 	p.failed, p.last = p.failed+1, failure
 }
 
-// silence returns the error of a read that the API did not answer, else nil.
+// silence returns err if the API did not reply, else nil.
 func silence(err error) error {
 	if failed, ok := errors.AsType[*upstream.Error](err); ok && failed.Code != "" || errors.Is(err, context.Canceled) {
 		err = nil
@@ -82,31 +82,31 @@ func silence(err error) error {
 	return err
 }
 
-// Bounds of silence: one failed request is not reported; a failed request without an
-// answer for a while is.
+// Limits for reporting that the provider does not reply. A single failed request is
+// reported only after silentAfter without a reply.
 const (
 	silentAfter = 15 * time.Second
-	silentMost  = 40 * time.Second // without any answer, while requests are made
-	askPatience = 20 * time.Second // for the answer to one read
+	silentMost  = 40 * time.Second // without any reply, although requests are made
+	askPatience = 20 * time.Second // for the reply to one read
 )
 
-// Bounds of attempts without a definite outcome. Entries expire, because an operator may
-// have ended their operation.
+// Limits for reporting attempts without a definite outcome. Entries expire, because an
+// operator may have ended the operation.
 const (
 	unsettledAfter    = time.Minute
 	unsettledAttempts = 3
-	unsettledMost     = 15 * time.Minute // since the last attempt; waits are up to 5 minutes
+	unsettledMost     = 15 * time.Minute // since the last attempt; operations wait at most 5 minutes
 )
 
-// Kinds of unsettled reads: of proxies before paying, and of orders.
+// Kinds of reads in unsettled: of proxies before a charge, and of orders.
 const (
 	readBefore = "read"
 	readOrder  = "poll"
 )
 
-// Unsettled returns which requests have no definite outcome although the provider may
-// answer others: a kind of POST, all proxy reads before paying, or all order reads. It
-// returns "" if there are none.
+// Unsettled describes requests without a definite outcome, although the provider may reply
+// to others. They are all POSTs of one kind, all proxy reads before a charge, or all order
+// reads. It returns "" if there are none.
 func (l *link) Unsettled() string {
 	l.pulse.mu.Lock()
 	defer l.pulse.mu.Unlock()
@@ -129,7 +129,7 @@ func (l *link) Unsettled() string {
 	return strings.Join(lines, "\n")
 }
 
-// Silent returns why the provider does not answer, "" while it does.
+// Silent says that the provider does not reply, and why. It returns "" while it does.
 func (l *link) Silent() string {
 	l.pulse.mu.Lock()
 	defer l.pulse.mu.Unlock()
@@ -146,15 +146,15 @@ func (l *link) Silent() string {
 	return ""
 }
 
-// askInterval is how often an otherwise idle provider is asked: at most a tenth of the
-// rate.
+// askInterval is the interval of the wallet reads when no other request is made. They use
+// at most a tenth of the rate.
 func (l *link) askInterval() time.Duration {
 	return max(l.AskEvery, time.Duration(10/l.RatePerSecond*float64(time.Second)))
 }
 
-// keepAsking reads the wallet if the provider has been silent for a while. So an outage or
-// a refused key is noticed before the next command has to be sent. The probe of its pause
-// does this for a paused account.
+// keepAsking reads the wallet if the last request failed or the provider has not replied
+// for a while. An outage or a refused key is then noticed before the next command must be
+// sent. While the account is paused, the probe of the pause does this instead.
 func (l *link) keepAsking(ctx context.Context) error {
 	if l.AskEvery <= 0 {
 		<-ctx.Done()

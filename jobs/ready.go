@@ -1,4 +1,5 @@
-// The queue of operations that can start now, and the order in which workers take them.
+// This file has the queue of operations that can start now, and the order in which workers
+// take them.
 
 package jobs
 
@@ -8,12 +9,13 @@ import (
 	"sync"
 )
 
-// bulkOperations is the most operations of a command that is not bulk by default. A
-// small command does not wait for all operations of a larger one.
+// bulkOperations is the largest number of operations of a command with normal priority. A
+// larger command becomes bulk, so that small commands need not wait for all of its
+// operations.
 const bulkOperations = 10
 
-// ready holds the few operations that can start now. All others wait in the ledger or in
-// JetStream, which bounds memory.
+// ready has the operations that can start now. Its capacity is limited, which bounds
+// memory; other operations wait in the ledger or in JetStream.
 type ready struct {
 	capacity int // per place, and per lane for operations from the ledger
 	pauses   *pauses
@@ -23,24 +25,24 @@ type ready struct {
 	queues map[place]*inOrder[*job]
 	active map[string]taken // queued or in progress
 	counts map[taken]int
-	coming map[place]int // read from the stream, not queued yet
-	passed map[place]int // consecutive times that the head of a place was passed over
-	probes map[lane]bool // one job may pass this paused lane
+	coming map[place]int // commands that were read from the stream but are not queued yet
+	passed map[place]int // consecutive times that another place was chosen before the head of this place
+	probes map[lane]bool // lanes that one job may pass although they are paused
 	polled int           // consecutive polls
 	added  int64         // jobs queued so far
-	room   chan struct{} // closed and replaced when there is more room
+	room   chan struct{} // closed and replaced when there may be more room
 
 	readings map[*reading]bool
 }
 
-// reading is a read of the ledger whose operations are queued one by one. An operation
-// that left the queue during the read has changed, and its old version is not queued.
+// reading is a read of the ledger whose operations are queued one by one. An operation that
+// left the queue during the read has changed, so its version from the read is not queued.
 type reading struct {
 	of   *ready
 	gone map[string]bool
 }
 
-// beginReading starts a reading. Call it before the ledger is read, and end after the
+// beginReading starts a reading. Call it before the ledger is read, and call end after the
 // last push.
 func (r *ready) beginReading() *reading {
 	r.mu.Lock()
@@ -56,14 +58,14 @@ func (x *reading) end() {
 	delete(x.of.readings, x)
 }
 
-// taken is the room that an operation takes: in its place, or in its lane if it came
+// taken is the capacity that an operation uses: of its place, or of its lane if it came
 // from the ledger.
 type taken struct {
 	place
 	source source
 }
 
-// source is where a job came from.
+// source is the origin of a job.
 type source int
 
 const (
@@ -84,8 +86,8 @@ func newReady(capacity int, p *pauses) *ready {
 	return r
 }
 
-// broadcast wakes the waiting workers. It holds the lock, else a worker between its
-// check and its wait would miss the call.
+// broadcast wakes the waiting workers. It needs the lock, because a worker between its
+// check and its wait would miss the signal.
 func (r *ready) broadcast() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -98,14 +100,15 @@ func (r *ready) signalRoom() {
 	r.room = make(chan struct{})
 }
 
-// push queues a job unless its operation is queued or in progress.
+// push queues a job, unless its operation is queued or in progress.
 func (r *ready) push(j *job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.pushFrom(fromStream, j)
 }
 
-// pushBack queues a job that came due in the ledger.
+// pushBack queues a job that came due in the ledger, unless its operation is queued or in
+// progress.
 func (r *ready) pushBack(j *job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -118,8 +121,7 @@ func (r *ready) pushFrom(s source, j *job) {
 	}
 }
 
-// push queues the job of an operation that was read, unless the operation is active or has
-// been since the read began.
+// push queues a job, unless its operation is active or was active after the reading began.
 func (x *reading) push(s source, j *job) {
 	x.of.mu.Lock()
 	defer x.of.mu.Unlock()
@@ -140,7 +142,7 @@ func (r *ready) requeue(j *job) {
 func (r *ready) add(s source, j *job) {
 	t := taken{j.place(), s}
 	if s == fromLedger {
-		t.urgency = usual // all urgencies share one room
+		t.urgency = usual // all urgencies share one capacity
 	}
 	r.active[j.op.ID] = t
 	r.counts[t]++
@@ -150,7 +152,7 @@ func (r *ready) add(s source, j *job) {
 	r.cond.Signal()
 }
 
-// done frees the room of an operation that ended or waits.
+// done frees the capacity of an operation that ended or waits.
 func (r *ready) done(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -168,14 +170,14 @@ func (r *ready) remove(id string) {
 	r.signalRoom()
 }
 
-// free returns how many more stream jobs a place takes.
+// free returns how many more jobs from the stream fit in a place.
 func (r *ready) free(p place) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.capacity - r.counts[taken{place: p}] - r.coming[p]
 }
 
-// freeBack returns how many more ledger jobs a lane takes.
+// freeBack returns how many more jobs from the ledger fit in a lane.
 func (r *ready) freeBack(l lane) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -189,15 +191,15 @@ func (r *ready) moreRoom() <-chan struct{} {
 	return r.room
 }
 
-// reserve reserves room for a command that was read, until it arrives.
+// reserve reserves room for a command that was read, until arrive.
 func (r *ready) reserve(p place) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.coming[p]++
 }
 
-// arrive queues the first jobs of a command and frees its reserved room in one step.
-// Counted twice, it would turn others away.
+// arrive queues the first jobs of a command and frees its reserved room in one step. In two
+// steps the command would count twice for a moment.
 func (r *ready) arrive(p place, jobs []*job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -215,7 +217,7 @@ func (r *ready) isActive(id string) bool {
 	return ok
 }
 
-// probe lets one job pass a paused lane, to test whether it works again.
+// probe lets one job pass a paused lane, to test whether requests succeed again.
 func (r *ready) probe(l lane) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -223,13 +225,13 @@ func (r *ready) probe(l lane) {
 	r.cond.Broadcast()
 }
 
-// wakeAll wakes every worker that waits in pop when ctx ends.
+// wakeAll makes ctx's end wake every worker that waits in pop.
 func (r *ready) wakeAll(ctx context.Context) (stop func() bool) {
 	return context.AfterFunc(ctx, r.broadcast)
 }
 
-// pop waits for the most urgent job of the lanes that are not paused. The caller must
-// have called wakeAll.
+// pop waits for the job that goes next and removes it from its queue. The caller must have
+// called wakeAll.
 func (r *ready) pop(ctx context.Context) (*job, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -250,7 +252,8 @@ func (r *ready) pop(ctx context.Context) (*job, error) {
 	}
 }
 
-// intended removes and returns the queued jobs with a committed intent.
+// intended removes and returns the queued jobs with a committed intent. It drops the other
+// queued jobs.
 func (r *ready) intended() []*job {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -266,7 +269,7 @@ func (r *ready) intended() []*job {
 	return out
 }
 
-// forget removes the queued jobs without a committed intent.
+// forget removes the queued jobs without a committed intent, except polls.
 func (r *ready) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -284,13 +287,14 @@ func (r *ready) forget() {
 	}
 }
 
-// pollsInARow bounds the polls that go before requests that charge. Paid work is settled
-// before more is paid for (trap 58), and neither starves the other. Jobs with a
-// committed intent are included: the intake commits intents as fast as they are sent.
+// pollsInARow limits how many polls go before a request that charges. Polls go first,
+// because paid orders should settle before more is paid (trap 58). The limit applies to
+// jobs with a committed intent too, because the intake commits intents as fast as they are
+// sent.
 const pollsInARow = 3
 
-// passedMost is how many consecutive times the head of a place may be passed over:
-// urgent jobs go first, and no job starves.
+// passedMost is how many consecutive times another place may be chosen before the head of a
+// place. It lets urgent jobs go first without starving others.
 const passedMost = 3
 
 // first returns the place whose head goes next.
@@ -308,20 +312,19 @@ func (r *ready) first() (best place, found bool) {
 	return polling, true
 }
 
-// open reports whether a job waits in a place whose lane is not paused.
+// open reports whether the head of a place may be taken now.
 func (r *ready) open(p place) bool {
 	h := r.queues[p]
 	if h.Len() == 0 {
 		return false
 	}
-	// A job with a committed intent is taken even under a pause: send records that
-	// nothing was sent, and the job waits.
+	// A job with a committed intent is taken even during a pause. send then records that
+	// nothing was sent, and the operation waits.
 	return (*h)[0].sending != nil || !r.pauses.blocked(p.lane) || r.probes[p.lane]
 }
 
-// firstToPay returns the place with the most urgent head. A place passed over too often
-// goes before all but started operations. Places are compared in a fixed order, which
-// makes the choice deterministic.
+// firstToPay returns the place whose head goes first among the jobs that charge. paying has
+// a fixed order, so the choice is deterministic.
 func (r *ready) firstToPay() (best place, found bool) {
 	for _, p := range paying {
 		if !r.open(p) {
@@ -334,7 +337,8 @@ func (r *ready) firstToPay() (best place, found bool) {
 	return best, found
 }
 
-// goesBefore compares the heads of two places.
+// goesBefore reports whether the head of p goes before the head of other. Operations that
+// have begun go first, then places that were passed over too often.
 func (r *ready) goesBefore(p, other place) bool {
 	head, than := (*r.queues[p])[0], (*r.queues[other])[0]
 	if head.begun() || than.begun() {
@@ -350,7 +354,8 @@ func (r *ready) goesBefore(p, other place) bool {
 	return head.before(than)
 }
 
-// countPassed counts a pass for every other place with a job that could have gone.
+// countPassed counts one more turn for each place whose head could have been chosen
+// instead, and resets the others.
 func (r *ready) countPassed(gone place) {
 	for _, p := range paying {
 		if p == gone || !r.open(p) {

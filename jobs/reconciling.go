@@ -1,5 +1,5 @@
-// The runner's reconciliations: their schedule, exact wallet reads, and the findings to
-// publish.
+// This file reconciles the ledger with the provider: on schedule or on request, with exact
+// wallet reads, and publishes the findings.
 
 package jobs
 
@@ -23,8 +23,8 @@ import (
 	"perennial/ledger/tables"
 )
 
-// books compares the ledger with the provider. It runs one pass at a time and keeps the
-// last result.
+// books compares the ledger with the provider. It runs one comparison (pass) at a time and
+// keeps the last result.
 type books struct {
 	*Config
 	clock   *clock
@@ -33,19 +33,19 @@ type books struct {
 	binding func() fact.Binding
 	wake    func() // called when something may be due again
 
-	turn       chan struct{} // holds one token during a pass
+	turn       chan struct{} // contains a token during a pass
 	reconciler *reconcile.Reconciler
-	published  map[string]bool // findings already published; nil before the first pass
-	uncompared bool            // the wallet could not be compared, and that was published
-	attended   atomic.Bool     // an operator started this pass: it may use the whole rate
-	suspect    string          // the sign of the wallet's difference in the last pass
+	published  map[string]bool // published findings that still apply; nil before the first pass
+	uncompared bool            // a fact says that the wallet could not be compared
+	attended   atomic.Bool     // an operator requested this pass, so it may use the whole rate
+	suspect    string          // the direction of the wallet's unconfirmed difference in the last pass; "" for none
 
 	mu    sync.Mutex
 	last  LastReconciliation
-	moved time.Time // when a pass last ended, or could not begin under a pause
+	moved time.Time // when a pass last ended, or was refused because of a pause
 }
 
-// LastReconciliation holds the latest result, or why there is none.
+// LastReconciliation is the result of the last pass, or the reason why it failed.
 type LastReconciliation struct {
 	At              time.Time `json:"at,omitzero" doc:"When the last reconciliation ended."`
 	OK              *bool     `json:"ok" doc:"Whether everything agreed; null if the wallet could not be compared."`
@@ -55,14 +55,14 @@ type LastReconciliation struct {
 	ProviderCents   *int64    `json:"provider_cents" doc:"The balance of the provider's wallet; null before the first reconciliation."`
 	Failed          string    `json:"failed,omitempty" doc:"'failed' says why the latest reconciliation did not finish, \"\" if it did."`
 
-	unsure bool // the wallet differs, and another pass must confirm it
+	unsure bool // the wallet differs, and another pass must confirm the difference
 }
 
 // Agrees reports whether everything was compared and agreed.
 func (x LastReconciliation) Agrees() bool { return x.OK != nil && *x.OK }
 
-// LastReconciliation returns the latest result. At is zero until the first pass of this
-// run ends.
+// LastReconciliation returns the last result. At is zero until the first pass of this run
+// has ended.
 func (b *books) LastReconciliation() LastReconciliation {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -70,7 +70,8 @@ func (b *books) LastReconciliation() LastReconciliation {
 }
 
 // Unreconciled says that no pass has ended for unreconciledAfter intervals and at least
-// unreconciledLeast; "" otherwise. It names a pause of the account as the cause.
+// unreconciledLeast, and why. It returns "" otherwise. A pass that is refused because of a
+// pause counts as ended.
 func (b *books) Unreconciled() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -85,17 +86,17 @@ func (b *books) Unreconciled() string {
 	return fmt.Sprintf("the books have not been compared with the provider since %s (`perennial ledger reconcile`): %s", moved.UTC().Format(time.RFC3339), why)
 }
 
-// Intervals of automatic reconciliation.
+// Intervals of scheduled reconciliations.
 const (
-	reconcileFirst = time.Minute     // after the start, so that a frequently restarted runner reconciles too
+	reconcileFirst = time.Minute     // after the start, so that a runner that restarts often reconciles too
 	reconcileAgain = 5 * time.Minute // after a failed pass
 
 	unreconciledAfter = 3                // intervals
-	unreconciledLeast = 30 * time.Minute // allows for a pass at a low rate
+	unreconciledLeast = 30 * time.Minute // long enough for a pass at a low rate
 )
 
-// keepReconciling reconciles on schedule. A failed pass is logged and retried. A pass
-// changes nothing, so nothing depends on it.
+// keepReconciling reconciles on schedule until ctx ends. A failed pass is logged and
+// retried.
 func (b *books) keepReconciling(ctx context.Context) error {
 	if b.ReconcileEvery <= 0 {
 		<-ctx.Done()
@@ -118,23 +119,24 @@ func (b *books) keepReconciling(ctx context.Context) error {
 	}
 }
 
-// Reconcile compares the books with the provider now. It blocks new requests and waits
-// up to SettleTimeout for those in progress, to read the wallet exactly if possible. A
-// finding is published once, agreement each time. A difference of the wallet is
-// published after two scheduled passes have seen it, because a provider may show it
-// late, or after one requested pass. The error is a RefusedError while the account is
-// paused, else the provider's error. A requested pass is not bound to the rate share of
-// background reads; orders and renewals still go first.
+// Reconcile compares the books with the provider now. It blocks new requests that charge
+// and waits up to SettleTimeout for requests in progress, so that the wallet can be read
+// exactly. The pass may use the whole rate of reads; orders and renewals still go first.
+//
+// A finding is published once, agreement each time. A difference of the wallet is published
+// after two scheduled passes have found it, because a provider may show the wallet late, or
+// after one requested pass. The error is a RefusedError while the account is paused,
+// otherwise the provider's error.
 func (b *books) Reconcile(ctx context.Context) (reconcile.Reconciliation, error) {
 	return b.reconcile(ctx, b.exactReading, atOnce)
 }
 
-// publication says when a wallet's difference is published.
+// publication says when a difference of the wallet is published.
 type publication int
 
 const (
 	afterTwoPasses publication = iota // scheduled passes: a provider may show the wallet late
-	atOnce                            // an operator asked for the pass, and it read the wallet exactly
+	atOnce                            // requested passes, which read the wallet exactly
 )
 
 func (b *books) move(now time.Time) {
@@ -191,8 +193,8 @@ func (b *books) newReconciler() *reconcile.Reconciler {
 	})
 }
 
-// readsOfAPass returns how many reads fit into half the interval at a pass's share of
-// the rate.
+// readsOfAPass returns how many reads a pass may make: as many as fit into half the
+// interval at readShare of the rate, within bounds.
 func (b *books) readsOfAPass() int {
 	const least, most = 60, 2000
 	if b.ReconcileEvery <= 0 {
@@ -201,8 +203,8 @@ func (b *books) readsOfAPass() int {
 	return max(least, min(most, int(b.RatePerSecond*readShare*b.ReconcileEvery.Seconds()/2)))
 }
 
-// readable refuses to read while the account is paused: a Retry-After holds every
-// sender. A restore's pause allows reads, because an operator decides by them.
+// readable returns a RefusedError while the account is paused. The pause after a restore
+// allows reads, because an operator needs them to decide.
 func (b *books) readable() error {
 	if _, blocked := b.pauses.untilBut(lanePoll, ledger.CauseRestored); !blocked {
 		return nil
@@ -215,12 +217,13 @@ func (b *books) scheduledReading(ctx context.Context) (reconcile.WalletReading, 
 	return b.reconciler.ReadWallet(ctx)
 }
 
-// exactTries bounds the readings with the gate closed. An intent that passed the gate
-// just before may be committed during the first reading.
+// exactTries limits the wallet reads after closeGate. An intent that was checked just
+// before closeGate may be committed during the first read, so the read is repeated.
 const exactTries = 3
 
-// exactReading closes the write gate, waits for requests in progress, and reads the
-// wallet. Operations that cannot end automatically widen the result's range.
+// exactReading blocks new requests that charge, waits for requests in progress, and reads
+// the wallet. An operation whose outcome stays unknown widens the range of accepted
+// balances.
 func (b *books) exactReading(ctx context.Context) (w reconcile.WalletReading, err error) {
 	b.pauses.closeGate()
 	defer func() {
@@ -240,8 +243,8 @@ func (b *books) exactReading(ctx context.Context) (w reconcile.WalletReading, er
 	return w, nil
 }
 
-// untilSettled waits until nothing in progress can end automatically. The end of the
-// context is no error.
+// untilSettled waits until nothing in progress can end automatically, or until ctx ends,
+// which is not an error.
 func (b *books) untilSettled(ctx context.Context) error {
 	for {
 		p, err := b.Ledger.Money.Position(context.WithoutCancel(ctx), b.Account)
@@ -256,9 +259,9 @@ func (b *books) untilSettled(ctx context.Context) error {
 	}
 }
 
-// moving reports whether something will end automatically: a request that awaits its
-// reply, or an order whose charge is not booked. A retry does not, while the gate is
-// closed.
+// moving reports whether an operation will end automatically: a request that awaits its
+// reply, or an order whose charge is not booked. An operation that waits to be retried does
+// not end while the gate is closed.
 func moving(open []tables.Exposure) bool {
 	for _, x := range open {
 		if x.State == fact.StateSending || (x.State == fact.StateOpen && x.Charge != fact.Known(0)) {
@@ -274,7 +277,7 @@ func (b *books) publish(ctx context.Context, x reconcile.Reconciliation, when pu
 		return err
 	}
 	facts, now, suspect := []fact.Fact{}, map[string]bool{}, ""
-	if x.Wallet.Late { // it ends no wallet finding
+	if x.Wallet.Late { // a late wallet does not end findings about the wallet
 		maps.Copy(now, b.published)
 		maps.DeleteFunc(now, func(key string, _ bool) bool { return !strings.HasPrefix(key, decide.FindingWallet+"\x00") })
 	}
@@ -321,8 +324,8 @@ func (b *books) recallPublished(ctx context.Context) error {
 	return nil
 }
 
-// nameProxies appends facts about the ended orders of a pass. A fact that is too large
-// is skipped, so that it blocks nothing else.
+// nameProxies appends facts about the ended orders that a pass listed. It skips a fact that
+// is too large for the ledger, so that the others are appended.
 func (b *books) nameProxies(ctx context.Context, all []fact.OrderListed) error {
 	for _, f := range all {
 		err := b.Ledger.Write(context.WithoutCancel(ctx), func(tx *ledger.Tx) error { return tx.Append(f) })
@@ -337,8 +340,8 @@ func (b *books) nameProxies(ctx context.Context, all []fact.OrderListed) error {
 	return nil
 }
 
-// side returns whether the wallet holds more or less than the books allow. The amount
-// may change between passes, with the operations in progress.
+// side returns whether the wallet has more or less than the books allow. It compares only
+// the direction, because the amount may change between passes.
 func side(f reconcile.Finding) string {
 	if f.AmountCents < 0 {
 		return "less"
@@ -346,7 +349,8 @@ func side(f reconcile.Finding) string {
 	return "more"
 }
 
-// discrepancy converts a finding to a fact, under its operation if it has one.
+// discrepancy converts a finding to a fact and logs it. If the finding has an operation,
+// the fact refers to it.
 func (b *books) discrepancy(ctx context.Context, f reconcile.Finding) fact.Fact {
 	x := fact.LedgerDiscrepancy{Finding: f.Kind, AmountCents: f.AmountCents, OrderNo: f.OrderNo, ProxyID: f.ProxyID, Explanation: f.Explanation}
 	if o, err := b.Ledger.Operations.Operation(ctx, f.OperationID); err == nil {
@@ -360,8 +364,8 @@ func (b *books) discrepancy(ctx context.Context, f reconcile.Finding) fact.Fact 
 	return x
 }
 
-// Evidence collects what is known of an operation that needs review, including the
-// provider's lists.
+// Evidence collects what is known about an operation that needs review, from the ledger and
+// the provider's lists. While the account is paused it uses the ledger only.
 func (b *books) Evidence(ctx context.Context, id string) (inspect.Evidence, error) {
 	if err := b.readable(); err != nil {
 		e, collectErr := inspect.CollectEvidence(ctx, b.Ledger, nil, id)

@@ -1,4 +1,4 @@
-// Recovery of the operations that an earlier run left, on this or another machine.
+// This file continues the operations that an earlier run left, on this machine or another.
 
 package jobs
 
@@ -16,11 +16,12 @@ import (
 	"perennial/ledger/tables"
 )
 
-// inheritWait is when another runner's request has expired: the provider accepts
-// timestamps of five minutes (customer-api.md, Authentication), and clocks differ.
+// inheritWait is the age at which another runner's request has expired. The provider
+// accepts timestamps up to five minutes old (customer-api.md, Authentication), and clocks
+// differ.
 const inheritWait = 10 * time.Minute
 
-// recovery takes up what earlier runs left, and decides when schedules may plan.
+// recovery continues what earlier runs left, and decides when schedules may plan.
 type recovery struct {
 	*Config
 	clock    *clock
@@ -33,12 +34,12 @@ type recovery struct {
 	attempts *attempts
 
 	begun       atomic.Bool   // runner.started is in the ledger
-	mayPlan     chan struct{} // closed when the proxy table may be planned from
+	mayPlan     chan struct{} // closed when schedules may plan from the proxy table
 	mayPlanOnce sync.Once
 	answers     atomic.Int64 // number of reviews answered by operators
 }
 
-// beginRun begins a run. until is the last journal row of an earlier run.
+// beginRun records the start of a run. until is the last journal row of earlier runs.
 func (r *recovery) beginRun(ctx context.Context) (until int64, err error) {
 	if until, _, err = r.Ledger.Head(ctx); err != nil {
 		return 0, err
@@ -56,8 +57,8 @@ func (r *recovery) beginRun(ctx context.Context) (until int64, err error) {
 	return until, nil
 }
 
-// takeUp queues what an earlier run left, while this run already works. No worker takes
-// a sent operation before recoverPart has recorded that it may have executed.
+// takeUp queues what an earlier run left, while this run already works. No worker takes a
+// sent operation before recoverPart has recorded that it may have executed.
 func (r *recovery) takeUp(ctx context.Context, until int64) error {
 	err := r.eachLeft(ctx, fact.StateSending, until, r.recoverPart)
 	if err != nil {
@@ -73,11 +74,12 @@ func (r *recovery) takeUp(ctx context.Context, until int64) error {
 	})
 }
 
-// recoveredTogether is how many operations of an earlier run are read and recorded at
-// once.
+// recoveredTogether is how many operations of an earlier run are read and recorded
+// together.
 const recoveredTogether = 100
 
-// eachLeft calls do, in parts, with the operations that an earlier run left in a state.
+// eachLeft calls do with the operations that an earlier run left in a state, in parts of
+// recoveredTogether.
 func (r *recovery) eachLeft(ctx context.Context, state fact.State, until int64, do func(context.Context, []fact.Operation, *reading) error) error {
 	var last fact.Operation
 	for {
@@ -94,8 +96,8 @@ func (r *recovery) eachLeft(ctx context.Context, state fact.State, until int64, 
 	}
 }
 
-// begin appends runner.started. If another runner was last, the known state of the
-// proxies is out of date.
+// begin appends runner.started. If another runner ran last, it also marks the known state
+// of the proxies as out of date.
 func (r *recovery) begin(ctx context.Context, recovered int) error {
 	last, err := r.lastHolder(ctx)
 	if err != nil {
@@ -111,8 +113,8 @@ func (r *recovery) begin(ctx context.Context, recovered int) error {
 	})
 }
 
-// lastHolder returns the previous runner of the account: this runner if no other is
-// possible.
+// lastHolder returns the name of the account's previous runner. It returns this runner's
+// name if the ledger follows no stream, because no other runner is possible then.
 func (r *recovery) lastHolder(ctx context.Context) (string, error) {
 	if !r.Ledger.Follows() {
 		return r.Holder, nil
@@ -120,14 +122,14 @@ func (r *recovery) lastHolder(ctx context.Context) (string, error) {
 	return r.Ledger.Sweeps.LastHolder(ctx)
 }
 
-// recoverPart records that attempts may have executed, in one transaction. If one cannot
-// be recorded, each gets its own transaction.
+// recoverPart records that attempts may have executed, in one transaction. If that fails,
+// it records each in its own transaction.
 func (r *recovery) recoverPart(ctx context.Context, part []fact.Operation, _ *reading) error {
 	all := make([]interrupted, 0, len(part))
 	for _, record := range part {
 		one, err := r.crashed(ctx, record)
 		if err != nil {
-			r.loader.cannotGoOn(record, err) // it stays as it is: nothing of it is sent
+			r.loader.cannotGoOn(record, err) // the operation stays unchanged, and nothing of it is sent
 			continue
 		}
 		all = append(all, one)
@@ -166,14 +168,14 @@ func (r *recovery) crashed(ctx context.Context, record fact.Operation) (interrup
 	}
 	since := record.FirstAmbiguousAt
 	if since == nil {
-		since = &record.UpdatedAt // time of the send
+		since = &record.UpdatedAt // time of the attempt
 	}
 	return interrupted{j, decide.Decide(j.op, decide.CrashedMidSend{Moment: r.link.moment(), Elapsed: r.clock.Elapsed(since)})}, nil
 }
 
-// notBefore returns when another runner's request for the operation has expired, so that
-// a new key cannot pay a second time. It returns zero if the last attempt was this
-// runner's.
+// notBefore returns when another runner's last request for the operation has expired.
+// Before that time a new idempotency key could pay a second time. It returns zero if this
+// runner made the last attempt.
 func (r *recovery) notBefore(ctx context.Context, operationID string) (time.Time, error) {
 	if !r.Ledger.Follows() {
 		return time.Time{}, nil
@@ -186,8 +188,8 @@ func (r *recovery) notBefore(ctx context.Context, operationID string) (time.Time
 		since = r.clock.Now()
 	}
 	until := since.Add(inheritWait)
-	// A third runner with a slow clock may have written since; this runner's start is
-	// reliable.
+	// A third runner with a slow clock may have written since. This runner's own start time
+	// is reliable.
 	start, latest := r.clock.start.Round(0).Add(inheritWait), until.Add(clocksApart)
 	if start.After(latest) {
 		start = latest
@@ -198,8 +200,8 @@ func (r *recovery) notBefore(ctx context.Context, operationID string) (time.Time
 	return until, nil
 }
 
-// refuseEarly refuses a new key while another runner's last request for the operation
-// may still arrive.
+// refuseEarly returns a RefusedError while another runner's last request for the operation
+// may still arrive. It protects a retry under a new key.
 func (r *recovery) refuseEarly(ctx context.Context, o fact.Operation) error {
 	if o.Ambiguous == 0 {
 		return nil

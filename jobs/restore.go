@@ -1,6 +1,6 @@
-// A restored ledger may lack what was sent after its last row. The account stays paused
-// until the provider's lists show nothing unknown to the ledger, or until an operator
-// ends the pause.
+// This file keeps the account paused after a restore, because a restored ledger may lack
+// requests that were sent after its last row. The pause ends when the provider's lists
+// contain nothing that is unknown to the ledger, or when an operator ends it.
 
 package jobs
 
@@ -20,21 +20,21 @@ import (
 	"perennial/upstream"
 )
 
-// MayPlan returns a channel that closes once the ledger's proxy table is safe to plan
-// from: Run has begun, which discards what another runner saw, and no pause of a restore
-// is in force.
+// MayPlan returns a channel that closes once schedules may plan from the ledger's proxy
+// table. That is when Run has begun, so that another runner's data is marked as out of
+// date, and no pause after a restore is in force.
 func (r *recovery) MayPlan() <-chan struct{} { return r.mayPlan }
 
-// letPlan closes MayPlan if the run has begun and no pause of a restore is in force.
+// letPlan closes MayPlan's channel if the conditions of MayPlan hold.
 func (r *recovery) letPlan() {
 	if _, paused := r.pauses.restored(); r.begun.Load() && !paused {
 		r.mayPlanOnce.Do(func() { close(r.mayPlan) })
 	}
 }
 
-// verifyAfterRestore reads the provider's lists and ends the pause of a restore if the
-// ledger accounts for everything in them. Otherwise the pause names the findings. It
-// checks again after each answered review, until an operator ends the pause.
+// verifyAfterRestore reads the provider's lists and ends the pause after a restore if the
+// ledger accounts for everything in them. Otherwise it writes the findings into the pause.
+// It reads again after each answered review, until the pause ends.
 func (r *recovery) verifyAfterRestore(ctx context.Context) error {
 	paused, ok := r.pauses.restored()
 	retry := sleep.Doubling(probeFirst, probeMost)
@@ -65,7 +65,7 @@ func (r *recovery) verifyAfterRestore(ctx context.Context) error {
 	return nil
 }
 
-// untilAnswered waits until an operator answers another review or ends the pause.
+// untilAnswered waits until an operator answers another review or the pause ends.
 func (r *recovery) untilAnswered(ctx context.Context, answers int64) error {
 	for r.answers.Load() == answers {
 		if _, paused := r.pauses.restored(); !paused {
@@ -78,8 +78,8 @@ func (r *recovery) untilAnswered(ctx context.Context, answers int64) error {
 	return nil
 }
 
-// stayPaused writes the findings into the pause. If an operator ended the pause during
-// the read, it stays ended.
+// stayPaused writes the findings into the pause. It does nothing if an operator ended the
+// pause during the read.
 func (r *recovery) stayPaused(ctx context.Context, x tables.Pause, strange string) {
 	r.holds.doubt.Lock()
 	defer r.holds.doubt.Unlock()
@@ -88,7 +88,7 @@ func (r *recovery) stayPaused(ctx context.Context, x tables.Pause, strange strin
 	}
 	detail := "the ledger was restored, and the provider shows what it does not account for: " + strange + ". Look at it, then `perennial accounts resume`"
 	if x.Detail == detail {
-		return // found by an earlier run
+		return // an earlier run recorded the same findings
 	}
 	x.Detail = detail
 	r.pauses.put(x)
@@ -101,11 +101,12 @@ func (r *recovery) stayPaused(ctx context.Context, x tables.Pause, strange strin
 	r.Log.Warn("the account stays paused: " + detail)
 }
 
-// listSkew is how far the provider's times of orders may lag the machine's.
+// listSkew is the largest possible lag of the provider's order times relative to the
+// machine's clock.
 const listSkew = 2 * upstream.MaxSkew
 
-// findUnaccounted names what the provider shows of the time that the ledger may lack, ""
-// if nothing. restored is when the ledger was restored.
+// findUnaccounted describes what the provider lists from the time that the ledger may lack,
+// or returns "". restored is when the ledger was restored.
 func (r *recovery) findUnaccounted(ctx context.Context, restored time.Time) (string, error) {
 	since, err := r.Ledger.Operations.Forgotten(ctx)
 	if err != nil || since == nil {
@@ -116,7 +117,7 @@ func (r *recovery) findUnaccounted(ctx context.Context, restored time.Time) (str
 		return upstream.OrderSummary{OrderNo: u.ID}
 	}), func(o upstream.OrderSummary) error {
 		known, err := r.Ledger.Operations.HasOrder(ctx, o.OrderNo)
-		if !known && (o.CreatedAt.IsZero() || !o.CreatedAt.Before(since.Add(-listSkew))) { // a summary may lack its time
+		if !known && (o.CreatedAt.IsZero() || !o.CreatedAt.Before(since.Add(-listSkew))) { // a summary may have no time
 			found.add("order " + cmp.Or(o.OrderNo, "without a number that can be read"))
 		}
 		return err
@@ -126,11 +127,11 @@ func (r *recovery) findUnaccounted(ctx context.Context, restored time.Time) (str
 	}
 	unseen := 0
 	err = everyPage(ctx, r.link, withUnusable(r.Provider.ProxiesPage, func(upstream.Unusable) upstream.Proxy {
-		return upstream.Proxy{} // whatever its id: it has no expiry to compare
+		return upstream.Proxy{} // an entry that cannot be read has no expiry to compare
 	}), func(p upstream.Proxy) error {
 		seen, err := expiryIsKnown(ctx, r.Ledger, p, restored, found)
 		if err == nil && !seen && (p.StartsAt == nil || p.StartsAt.Before(since.Add(-listSkew))) {
-			unseen++ // a newer one came with an order
+			unseen++ // a newer proxy came with an order, which was checked above
 		}
 		return err
 	})
@@ -143,12 +144,13 @@ func (r *recovery) findUnaccounted(ctx context.Context, restored time.Time) (str
 	return found.String(), err
 }
 
-// expiryIsKnown compares a proxy's expiry with the last known one plus the days renewed
-// since. seen is false if the ledger has none from before the restore.
+// expiryIsKnown checks a proxy's expiry against the last known expiry plus the days renewed
+// since, and adds a later expiry to found. seen is false if the ledger has no expiry from
+// before the restore.
 func expiryIsKnown(ctx context.Context, l *ledger.Ledger, p upstream.Proxy, restored time.Time, found *findings) (seen bool, err error) {
 	known, err := l.Fleet.Proxy(ctx, p.ProxyID)
 	if errors.Is(err, ledger.ErrNotFound) || err == nil && (known.SeenAt.UnixMicro() <= 0 || known.SeenAt.After(restored)) {
-		return false, nil // or its data was out of date, as right after a renewal
+		return false, nil // unknown, or the known data was out of date, as right after a renewal
 	}
 	if err != nil || p.ExpiresAt == nil || known.ExpiresAt == nil {
 		return true, err
@@ -160,8 +162,8 @@ func expiryIsKnown(ctx context.Context, l *ledger.Ledger, p upstream.Proxy, rest
 	return true, err
 }
 
-// walletAgrees replaces the expiry check for proxies without a known expiry. A wallet
-// that equals the books has paid for nothing that the books lack.
+// walletAgrees replaces the expiry check for proxies whose expiry the ledger never saw. If
+// the wallet equals the books, nothing was paid that the books lack.
 func (r *recovery) walletAgrees(ctx context.Context, unseen int, found *findings) error {
 	if err := r.link.passRead(ctx); err != nil {
 		return err
@@ -179,13 +181,13 @@ func (r *recovery) walletAgrees(ctx context.Context, unseen int, found *findings
 	return err
 }
 
-// findings counts findings and names the first few.
+// findings counts findings and keeps the first few.
 type findings struct {
 	names []string
 	count int
 }
 
-// findingsNamed is how many findings a pause names.
+// findingsNamed is how many findings the detail of a pause lists.
 const findingsNamed = 3
 
 func (f *findings) add(name string) {
@@ -194,7 +196,7 @@ func (f *findings) add(name string) {
 	}
 }
 
-// String lists the named findings and counts the rest, "" if there are none.
+// String lists the kept findings and counts the others. It returns "" if there are none.
 func (f *findings) String() string {
 	text := strings.Join(f.names, "; ")
 	if more := f.count - len(f.names); more > 0 {
@@ -203,8 +205,8 @@ func (f *findings) String() string {
 	return text
 }
 
-// withUnusable reads a list and includes its unusable entries as items, as far as they
-// are known.
+// withUnusable wraps a list's read to return unusable entries as items too, with the fields
+// that are known.
 func withUnusable[T any](read func(context.Context, upstream.PageRequest) (upstream.Page[T], error), item func(upstream.Unusable) T) func(context.Context, upstream.PageRequest) (upstream.Page[T], error) {
 	return func(ctx context.Context, r upstream.PageRequest) (upstream.Page[T], error) {
 		page, err := read(ctx, r)
@@ -215,8 +217,8 @@ func withUnusable[T any](read func(context.Context, upstream.PageRequest) (upstr
 	}
 }
 
-// everyPage reads a whole list of the provider, at the gate's lowest priority. The
-// caller restarts a list that fails.
+// everyPage calls do with each entry of a provider's list, at the gate's lowest priority.
+// If a page fails, it returns the error; the caller starts again.
 func everyPage[T upstream.Entry](ctx context.Context, l *link, read func(context.Context, upstream.PageRequest) (upstream.Page[T], error), do func(T) error) error {
 	pages := upstream.Pages[T]{PageRequest: upstream.PageRequest{Size: reconcile.ListingPage}}
 	for more := true; more; {
@@ -240,8 +242,8 @@ func everyPage[T upstream.Entry](ctx context.Context, l *link, read func(context
 	return nil
 }
 
-// requeueAccepted reloads the unsent operations from the ledger. The queued ones were
-// loaded before they were presumed sent.
+// requeueAccepted queues the unsent operations again from the ledger. Their queued versions
+// were loaded before they were presumed sent.
 func (q *loader) requeueAccepted(ctx context.Context) error {
 	q.ready.forget()
 	const all = 1 << 20

@@ -1,4 +1,4 @@
-// The Runner: its configuration, its start (Bind, Load) and its loops (Run).
+// This file has the Runner: its configuration, its start (Bind, Load) and its loops (Run).
 
 package jobs
 
@@ -24,7 +24,7 @@ import (
 	"perennial/upstream"
 )
 
-// Provider is the runner's view of the customer API.
+// Provider is the part of the customer API that the runner uses.
 type Provider interface {
 	AppID() string
 	BaseURL() string
@@ -44,48 +44,49 @@ type Lists interface {
 	ProxiesPage(ctx context.Context, p upstream.PageRequest) (upstream.Page[upstream.Proxy], error)
 }
 
-// Commands is the runner's view of the commands stream. Each line is fetched separately;
-// a resting line is not fetched until the next Fetch.
+// Commands is the part of the commands stream that the runner uses. Each line is fetched
+// separately. Rest returns a line's prefetched messages to the stream until its next Fetch.
 type Commands interface {
 	Fetch(ctx context.Context, line queue.Line, limit int) ([]intake.Message, error)
 	Rest(line queue.Line)
 }
 
-// Config configures a Runner. Fields without a default are required.
+// Config configures a Runner. Fields without a stated default are required.
 type Config struct {
 	Account    string
 	Ledger     *ledger.Ledger
 	Provider   Provider
-	Address    string // what the ledger is bound to; default Provider.BaseURL()
+	Address    string // the base URL that the ledger is bound to; default Provider.BaseURL()
 	Commands   Commands
 	DeadLetter func(ctx context.Context, dead letters.Dead) error
-	// Answer sends data to the inbox of a command that gets no command.finished of its
-	// own. AnswerEnd sends the outcome of a command that was accepted earlier. Default:
+	// Answer sends data to the inbox of a command that gets no command.finished event.
+	// AnswerEnd sends the outcome of a command that was accepted earlier. By default
 	// nothing is sent.
 	Answer    func(inbox string, data []byte)
 	AnswerEnd func(inbox, commandID string)
-	// MayBind checks whether the account may use the provider account that answers,
-	// before its ledger is opened. Its error ends Bind. Default: it may.
+	// MayBind checks whether the account may use the provider account in the binding,
+	// before the ledger is opened. Bind returns its error. By default every provider
+	// account is allowed.
 	MayBind func(context.Context, fact.Binding) error
-	// Taken is called for each new command, with the time at which the stream stored it.
-	// Default: no call.
+	// Taken is called for each new command, with the time at which the stream stored it. By
+	// default nothing is called.
 	Taken   func(commandID string, kind fact.Kind, published time.Time)
 	Clock   func() time.Time
 	Random  func() float64 // in [0, 1)
 	Log     *logrus.Entry
 	Version string
-	Holder  string // names this process in runner.started
+	Holder  string // name of this process in runner.started
 
 	RatePerSecond      float64        // default 5
 	Concurrency        int            // concurrent requests; default 8
-	PollFloor          time.Duration  // default 1s; a poll may be later than asked for, never earlier
-	CIDRField          string         // API field for an item's CIDRs; default: none
+	PollFloor          time.Duration  // shortest delay of a poll; default 1s. A poll may be later than the provider asks for, never earlier.
+	CIDRField          string         // name of the API field for an item's CIDRs; default: none
 	DailyLimitCents    int64          // default 0: no limit
 	DailyLimitLocation *time.Location // default UTC
-	DrainTimeout       time.Duration  // for requests in progress at the end; default 30s
-	ReconcileEvery     time.Duration  // default 0: only on request
-	AskEvery           time.Duration  // how often an otherwise idle provider is asked; default 0: never
-	SettleTimeout      time.Duration  // how long a requested reconciliation blocks new requests; default 10s
+	DrainTimeout       time.Duration  // how long requests in progress may take after ctx ends; default 30s
+	ReconcileEvery     time.Duration  // interval of reconciliations; default 0: only on request
+	AskEvery           time.Duration  // interval of wallet reads while no other request is made; default 0: no reads
+	SettleTimeout      time.Duration  // how long a requested reconciliation waits for requests in progress; default 10s
 
 }
 
@@ -126,22 +127,21 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Runner executes the commands of one account. Each part has a subject of its own and
-// names the parts that it uses; operators' requests come in through the exported methods of
-// the parts.
+// Runner executes the commands of one account. It composes parts that each have one
+// subject; operators' requests use the exported methods of the parts.
 type Runner struct {
 	Config
-	*desk.Desk // operators' requests
-	*books     // comparisons with the provider
+	*desk.Desk // changes by operators
+	*books     // reconciliation with the provider
 	*holds     // pauses
-	*link      // reads, their turns, and what their outcomes say of the provider
-	*prober    // the ends of pauses
-	*loader    // operations from the ledger into the queue
-	*checker   // what must be known before paying
-	*attempts  // sends and polls, from the last check to the recorded outcome
-	*workers   // who carries out attempts
-	*intaker   // commands from the stream into the ledger
-	*recovery  // what earlier runs left
+	*link      // reads, and the effect of their outcomes
+	*prober    // probes that end pauses
+	*loader    // queues operations from the ledger
+	*checker   // reads before a charge
+	*attempts  // sends requests and polls orders
+	*workers   // goroutines that execute the queued jobs
+	*intaker   // accepts commands from the stream
+	*recovery  // continues what earlier runs left
 
 	gate    *rateGate
 	clock   *clock
@@ -149,12 +149,12 @@ type Runner struct {
 	ready   *ready
 	pauses  *pauses
 	pulse   *pulse
-	bound   atomic.Pointer[fact.Binding]     // verbs read it while Bind writes it
-	account atomic.Pointer[upstream.Account] // as Bind read it
+	bound   atomic.Pointer[fact.Binding]     // service requests read it while Bind writes it
+	account atomic.Pointer[upstream.Account] // the account that Bind read
 	loaded  bool
 }
 
-// NewRunner makes a runner. Call Bind, then Run.
+// NewRunner returns a runner. Call Bind, then Run.
 func NewRunner(c Config) *Runner {
 	c = c.withDefaults()
 	r := &Runner{Config: c, gate: newRateGate(c.RatePerSecond), clock: newClock(c.Clock), pauses: newPauses(c.Clock), pulse: &pulse{}}
@@ -186,14 +186,14 @@ func NewRunner(c Config) *Runner {
 	return r
 }
 
-// capacity returns how many operations of a kind may be in memory: four per concurrent
-// request, or as many as the rate starts within a second.
+// capacity returns how many operations a place of the queue may have: four per concurrent
+// request, or up to sixteen if the rate starts that many within a second.
 func capacity(c Config) int {
 	return max(4*c.Concurrency, min(16*c.Concurrency, int(c.RatePerSecond)))
 }
 
-// BindingError says that the provider's account is not the ledger's, or not in the
-// environment of the App ID. Nothing was sent.
+// BindingError says that the provider's account does not belong to the ledger, or that the
+// wallet's environment is not the App ID's. Nothing was charged.
 type BindingError struct{ Account, Reason string }
 
 // Error says what does not match and what to do.
@@ -201,9 +201,9 @@ func (e *BindingError) Error() string {
 	return fmt.Sprintf("account %s: %s", e.Account, e.Reason)
 }
 
-// Bind reads the account and the wallet before any POST, and binds the ledger to them or
-// checks the binding. A failed read returns an upstream error or a ThrottledError, and
-// can be retried.
+// Bind reads the provider's account and wallet before any POST. It binds an empty ledger to
+// them, or checks the ledger's binding and returns a BindingError. A failed read returns an
+// upstream error or a ThrottledError, and Bind can be retried.
 func (r *Runner) Bind(ctx context.Context) error {
 	if err := r.Load(ctx); err != nil {
 		return err
@@ -255,7 +255,7 @@ func (r *Runner) Bind(ctx context.Context) error {
 	return nil
 }
 
-// ProviderAccount returns the provider's account as read at the start, zero before.
+// ProviderAccount returns the provider's account as Bind read it, or zero before.
 func (r *Runner) ProviderAccount() upstream.Account {
 	if a := r.account.Load(); a != nil {
 		return *a
@@ -263,9 +263,9 @@ func (r *Runner) ProviderAccount() upstream.Account {
 	return upstream.Account{}
 }
 
-// Load reads the ledger's state of an earlier run: pauses, binding and latest instant.
-// After it an operator can inspect the account and end a pause, even before the provider
-// has answered. Bind calls it too; a second call does nothing.
+// Load reads the ledger's state from an earlier run: pauses, binding and latest instant.
+// After Load, an operator can inspect the account and end a pause, even if the provider has
+// not replied yet. Bind calls Load too; a second call does nothing.
 func (r *Runner) Load(ctx context.Context) error {
 	if r.loaded {
 		return nil
@@ -290,7 +290,7 @@ func (r *Runner) Load(ctx context.Context) error {
 	return nil
 }
 
-// open appends the first fact: the ledger's account and the wallet's opening balance.
+// open appends the first fact, with the ledger's account and the wallet's opening balance.
 func (r *Runner) open(ctx context.Context, b fact.Binding, opening int64) (fact.Binding, error) {
 	b.Epoch = fmt.Sprintf("%x", r.Clock().UnixMicro())
 	err := r.Ledger.Write(ctx, func(tx *ledger.Tx) error {
@@ -305,7 +305,8 @@ func (r *Runner) open(ctx context.Context, b fact.Binding, opening int64) (fact.
 	return b, nil
 }
 
-// Binding returns the provider account that the ledger belongs to, zero before it is known.
+// Binding returns the provider account that the ledger belongs to, or zero before it is
+// known.
 func (r *Runner) Binding() fact.Binding {
 	if b := r.bound.Load(); b != nil {
 		return *b
@@ -313,20 +314,20 @@ func (r *Runner) Binding() fact.Binding {
 	return fact.Binding{}
 }
 
-// ProviderTime returns the provider's clock by its replies.
+// ProviderTime returns the provider's current time, derived from its last reply.
 func (r *Runner) ProviderTime() time.Time { return r.clock.Provider() }
 
 // ClockSkew returns how far this machine's clock was ahead of the provider's at the last
 // reply. heard is false before the first reply.
 func (r *Runner) ClockSkew() (skew time.Duration, heard bool) { return r.clock.Skew() }
 
-// ErrLost is the cause of Run's context when another runner may have the account. Work
-// in progress is abandoned at once.
+// ErrLost is the cause of Run's context if another runner may have taken over the account.
+// Work in progress is then abandoned immediately.
 var ErrLost = errors.New("another runner may have the account")
 
-// Run works until ctx ends. Then it takes no more work, lets requests in progress finish
-// for up to DrainTimeout, and returns nil. A request without a recorded reply is resent
-// by the next run under its key.
+// Run works until ctx ends. It then takes no more work, lets requests in progress finish
+// for up to DrainTimeout, and returns nil. The next run repeats a request without a
+// recorded reply under the same idempotency key.
 func (r *Runner) Run(ctx context.Context) error {
 	until, err := r.beginRun(ctx)
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
@@ -339,7 +340,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() {
 		if errors.Is(context.Cause(ctx), ErrLost) {
-			cancel() // later arrivals could not be recorded
+			cancel() // a reply that arrives later could not be recorded
 			return
 		}
 		failpoint.Reached(ctx, "drain.begun")
@@ -352,7 +353,7 @@ func (r *Runner) Run(ctx context.Context) error {
 		if err := r.takeUp(running, until); err != nil {
 			return fmt.Errorf("account %s: recover: %w", r.Account, err)
 		}
-		return r.verifyAfterRestore(running) // it requeues what is queued
+		return r.verifyAfterRestore(running) // after takeUp, because it queues the unsent operations again
 	})
 	group.Go(func() error { return r.dispatch(running, work) })
 	group.Go(func() error { return r.runIntake(running) })
@@ -361,8 +362,8 @@ func (r *Runner) Run(ctx context.Context) error {
 	group.Go(func() error { return r.keepReconciling(running) })
 	group.Go(func() error { return r.keepAsking(running) })
 	err = group.Wait()
-	r.loader.deadLine.log(r.Log, r.Clock().Add(deadLineEvery)) // what the last minute left
-	r.unsendRest(work)                                         // after the intake too: it may have committed an intent last
+	r.loader.deadLine.log(r.Log, r.Clock().Add(deadLineEvery)) // the dead letters of the last minute
+	r.unsendRest(work)                                         // after the intake has ended, because the intake may commit intents
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil
 	}

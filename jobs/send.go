@@ -1,4 +1,4 @@
-// One attempt, from its last check and its intent to the reply.
+// This file makes one attempt, from its last check and its intent to the reply.
 
 package jobs
 
@@ -19,7 +19,7 @@ import (
 	"perennial/upstream"
 )
 
-// attempts sends requests and polls orders, and records what came of them.
+// attempts sends requests and polls orders, and records their outcomes.
 type attempts struct {
 	*Config
 	gate    *rateGate
@@ -70,10 +70,10 @@ func (a *attempts) send(ctx, work context.Context, j *job) error {
 	return a.conclude(work, j, d)
 }
 
-// errNoAnswer says that no reply came, or one that is not the API's.
+// errNoAnswer says that no reply arrived, or a reply that is not from the API.
 var errNoAnswer = errors.New("no answer of the API's came")
 
-// isProbe reports whether the job tests a paused lane.
+// isProbe reports whether the job may pass its paused lane to test it.
 func (a *attempts) isProbe(j *job) bool {
 	if a.pauses.isClosed() {
 		return false
@@ -87,7 +87,7 @@ func (a *attempts) isProbe(j *job) bool {
 }
 
 // elapsed returns the time since the first attempt that may have executed, or since this
-// one.
+// attempt if there is none.
 func (a *attempts) elapsed(j *job) time.Duration {
 	since := j.op.FirstAmbiguousAt
 	if since == nil {
@@ -96,7 +96,7 @@ func (a *attempts) elapsed(j *job) time.Duration {
 	return a.clock.Elapsed(since)
 }
 
-// noteAnswer records the provider's time and its answer from a read.
+// noteAnswer records the provider's time from a read, and whether the API replied.
 func (l *link) noteAnswer(err error, server time.Time) {
 	l.pulse.note(l.Clock(), silence(err))
 	if failed, ok := errors.AsType[*upstream.Error](err); ok {
@@ -105,9 +105,9 @@ func (l *link) noteAnswer(err error, server time.Time) {
 	l.clock.Hear(server)
 }
 
-// decideOnReply decides on a reply. It counts consecutive rate-limit replies and those
-// that were not the API's. Concurrent requests are rate limited together, which counts
-// once.
+// decideOnReply decides on a reply. It counts consecutive rate-limit replies and
+// consecutive replies that were not from the API. If concurrent requests are rate limited
+// together, that counts once.
 func (a *attempts) decideOnReply(op decide.Operation, h decide.Replied) decide.Decision {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -129,8 +129,8 @@ func (a *attempts) decideOnReply(op decide.Operation, h decide.Replied) decide.D
 	return d
 }
 
-// readsWork reports whether a signed read succeeds. The key is then valid, but may not
-// write.
+// readsWork reports whether a signed read succeeds after a POST was refused for its
+// signature. If it does, the key is valid but must not write.
 func (l *link) readsWork(ctx context.Context, reply upstream.Reply) bool {
 	if reply.Code != upstream.CodeInvalidSignature || l.pauses.throttled() || l.gate.Pass(ctx, priorityPoll) != nil {
 		return false
@@ -140,8 +140,8 @@ func (l *link) readsWork(ctx context.Context, reply upstream.Reply) bool {
 	return err == nil
 }
 
-// answered applies a reply's effect on the account before the operation continues, so
-// that other operations do not get the same refusal.
+// answered applies a reply's effect on the account before the operation continues, so that
+// other operations do not run into the same refusal.
 func (a *attempts) answered(ctx context.Context, j *job, reply upstream.Reply, d decide.Decision) {
 	if reply.Envelope {
 		a.pulse.note(a.Clock(), nil)
@@ -149,7 +149,7 @@ func (a *attempts) answered(ctx context.Context, j *job, reply upstream.Reply, d
 		a.pulse.note(a.Clock(), errNoAnswer)
 	}
 	if d.Pause != nil {
-		_ = a.holds.pause(ctx, *d.Pause) // in force even if not recorded
+		_ = a.holds.pause(ctx, *d.Pause) // the pause is in force even if it is not recorded
 		return
 	}
 	if why := d.Inconclusive(); why != "" {
@@ -167,8 +167,8 @@ func (a *attempts) answered(ctx context.Context, j *job, reply upstream.Reply, d
 	}
 }
 
-// prepare does the precheck, passes the gate and commits the intent. goOn is false if
-// the operation stops here.
+// prepare does the precheck, waits at the gate and commits the intent. goOn is false if the
+// operation is not sent now.
 func (a *attempts) prepare(ctx context.Context, j *job) (goOn bool, err error) {
 	if d := a.due(j); !d.Send {
 		return false, a.stop(ctx, j, d)
@@ -187,10 +187,10 @@ func (a *attempts) prepare(ctx context.Context, j *job) (goOn bool, err error) {
 		return false, err
 	}
 	if a.pauses.blocked(j.lane) && !a.isProbe(j) {
-		a.ready.requeue(j) // paused while it waited for its turn
+		a.ready.requeue(j) // paused while the job waited for its turn
 		return false, nil
 	}
-	if d := a.due(j); !d.Send { // the precheck and the gate took their time
+	if d := a.due(j); !d.Send { // the precheck and the gate may have taken long
 		return false, a.stop(ctx, j, d)
 	}
 	if j.op.Ambiguous > 0 && !j.op.Presumed() {
@@ -210,11 +210,11 @@ func (a *attempts) due(j *job) decide.Decision {
 	})
 }
 
-// stop cancels an attempt before it is sent. If it has no fact, or is postponed under a
-// pause, the operation is queued again.
+// stop ends an attempt before it is sent. The operation is queued again if the decision has
+// no facts, or if it is postponed during a pause.
 func (a *attempts) stop(ctx context.Context, j *job, d decide.Decision) error {
 	if d.Pause != nil {
-		_ = a.holds.pause(ctx, *d.Pause) // in force even if not recorded
+		_ = a.holds.pause(ctx, *d.Pause) // the pause is in force even if it is not recorded
 	}
 	if len(d.Facts) == 0 || d.Postponed && a.pauses.blocked(j.lane) {
 		a.ready.requeue(j)
@@ -223,8 +223,9 @@ func (a *attempts) stop(ctx context.Context, j *job, d decide.Decision) error {
 	return a.conclude(ctx, j, d)
 }
 
-// commitIntent commits the intent. Under a daily limit one job at a time reads the
-// spending and adds its own: two at once could both find room for one.
+// commitIntent commits the intent. Under a daily limit, only one job at a time reads the
+// spending and adds its own. Otherwise two jobs could both use the last room under the
+// limit.
 func (a *attempts) commitIntent(ctx context.Context, j *job, p checked) (goOn bool, err error) {
 	if a.DailyLimitCents > 0 && j.op.Ambiguous == 0 {
 		a.budget.Lock()
@@ -251,8 +252,8 @@ func (a *attempts) commitIntent(ctx context.Context, j *job, p checked) (goOn bo
 	return true, nil
 }
 
-// intend appends one fact for the proxies left out and one for the intent of the next
-// attempt. It returns the job to send once the transaction is committed.
+// intend appends the facts for the proxies that are left out and the intent of the next
+// attempt. It returns the job to send after the commit.
 func (a *attempts) intend(tx *ledger.Tx, j *job, p checked) (*job, error) {
 	sending, err := a.intent(j, p, tx.Now())
 	if err != nil {
@@ -264,7 +265,7 @@ func (a *attempts) intend(tx *ledger.Tx, j *job, p checked) (*job, error) {
 	return &intended, err
 }
 
-// frozenBody reads the body of the first attempt that may have executed.
+// frozenBody reads the body of the first attempt that may have executed into p.
 func frozenBody(ctx context.Context, l *ledger.Ledger, j *job, p *checked) error {
 	sent, err := l.Operations.Sent(ctx, j.op.BodySeq)
 	if err != nil {
@@ -274,9 +275,8 @@ func frozenBody(ctx context.Context, l *ledger.Ledger, j *job, p *checked) error
 	return nil
 }
 
-// intent returns the fact that an attempt is about to be made, with everything it sends.
-// X-API-Timestamp is this moment: a delayed request becomes stale instead of charging
-// late.
+// intent returns the fact of the next attempt, with everything that the request sends.
+// X-API-Timestamp is now, so the provider refuses a request that is delayed too long.
 func (a *attempts) intent(j *job, p checked, now time.Time) (fact.OperationSending, error) {
 	body := p.body
 	if body == nil {
@@ -286,7 +286,7 @@ func (a *attempts) intent(j *job, p checked, now time.Time) (fact.OperationSendi
 		}
 	}
 	observed := p.observed
-	if j.op.Presumed() { // current reads may show the effect of this very request
+	if j.op.Presumed() { // a current read may already show the effect of this request
 		observed = nil
 	}
 	return fact.OperationSending{
@@ -295,7 +295,6 @@ func (a *attempts) intent(j *job, p checked, now time.Time) (fact.OperationSendi
 	}, nil
 }
 
-// body makes the bytes of a request.
 func (a *attempts) body(c command.Command, ids []string) ([]byte, error) {
 	return rowOf(c.Kind).body(c, ids, a.CIDRField)
 }

@@ -1,4 +1,4 @@
-// How a decision is recorded, and what follows from it.
+// This file records a decision and takes the next step.
 
 package jobs
 
@@ -14,7 +14,7 @@ import (
 	"perennial/ledger/sleep"
 )
 
-// conclude records a decision and carries out what follows.
+// conclude records a decision, and queues or ends the operation accordingly.
 func (a *attempts) conclude(ctx context.Context, j *job, d decide.Decision) error {
 	after, err := a.record(ctx, j, d)
 	if err != nil {
@@ -30,7 +30,7 @@ func (a *attempts) conclude(ctx context.Context, j *job, d decide.Decision) erro
 		a.loader.keep(j.cmd)
 		a.loader.wakeDueLoop()
 	}
-	if a.loader.careful(j.cmd) { // one at a time: halves too
+	if a.loader.careful(j.cmd) { // operations of a careful command run one at a time, also those of a split chunk
 		return a.loader.startRest(ctx, j.op.CommandID)
 	}
 	for _, half := range after.halves {
@@ -39,7 +39,7 @@ func (a *attempts) conclude(ctx context.Context, j *job, d decide.Decision) erro
 	return nil
 }
 
-// markMoney notes that the wallet could not pay, until the next payment.
+// markMoney sets shortOfMoney when the wallet could not pay, and clears it after a charge.
 func (a *attempts) markMoney(d decide.Decision) {
 	for _, f := range d.Facts {
 		switch f := f.(type) {
@@ -53,21 +53,20 @@ func (a *attempts) markMoney(d decide.Decision) {
 	}
 }
 
-// ShortOfMoney reports whether the wallet failed to pay for the last operation of this
-// run that charged it.
+// ShortOfMoney reports whether the wallet could not pay for the last operation of this run
+// that tried to charge it.
 func (a *attempts) ShortOfMoney() bool { return a.shortOfMoney.Load() }
 
-// recorded is what a decision left in the ledger: the operation, and those that took
-// over the proxies of a refused chunk. It is empty if nothing was recorded, as after
-// ErrStale.
+// recorded is the state of an operation after a decision, and the operations that took over
+// the proxies of a refused chunk. It is empty if nothing was recorded, as after ErrStale.
 type recorded struct {
 	operation fact.Operation
 	halves    []decide.Operation
 }
 
-// append appends a decision's facts in the transaction.
+// append appends a decision's facts and reads the resulting operations.
 func (a *recorded) append(tx *ledger.Tx, op decide.Operation, facts []fact.Fact) (err error) {
-	*a = recorded{} // Write may run this twice
+	*a = recorded{} // Write may run this function twice
 	if a.operation, err = tx.AppendTo(op.ID, op.Version, facts...); err != nil {
 		return err
 	}
@@ -97,8 +96,8 @@ func waits(d decide.Decision) bool {
 	return false
 }
 
-// startRest queues the accepted operations of a command that have not started. enqueue
-// admits only the first of a careful command.
+// startRest queues the accepted operations of a command that have not started. For a
+// careful command enqueue admits only the next operation.
 func (q *loader) startRest(ctx context.Context, commandID string) error {
 	all, err := q.Ledger.Operations.OperationsOf(ctx, commandID)
 	if err != nil {
@@ -122,8 +121,8 @@ func (q *loader) startRest(ctx context.Context, commandID string) error {
 	return nil
 }
 
-// nextStep returns the poll of an order that can be read at once, nil if the operation
-// ended or waits.
+// nextStep returns the poll of an order that can be read immediately, or nil if the
+// operation ended or waits.
 func (a *attempts) nextStep(j *job, now fact.Operation) *job {
 	if j.lane == lanePoll || now.State != fact.StateOpen || now.NextAt == nil || now.NextAt.After(a.Clock()) {
 		return nil
@@ -133,15 +132,15 @@ func (a *attempts) nextStep(j *job, now fact.Operation) *job {
 	return &job{lane: lanePoll, priority: priorityPoll, at: *now.NextAt, op: op, cmd: j.cmd}
 }
 
-// record appends a decision's facts to the version of the operation that it was made on.
-// A reply that comes after an operator or another runner settled the operation is kept
-// as a discrepancy. A failing ledger write is retried until it succeeds. Facts that the
-// ledger can never hold become a review (trap 72).
+// record appends a decision's facts to the version of the operation that the decision used.
+// A reply that arrives after an operator or another runner settled the operation is
+// recorded as a discrepancy. A failing ledger write is retried until it succeeds. If the
+// ledger can never store the facts, the operation is put in review instead (trap 72).
 func (a *attempts) record(ctx context.Context, j *job, d decide.Decision) (after recorded, err error) {
 	if len(d.Facts) == 0 {
 		return after, nil
 	}
-	retry, instead := sleep.Doubling(decide.BackoffFirst, time.Minute), false // for what can never be recorded
+	retry, instead := sleep.Doubling(decide.BackoffFirst, time.Minute), false // instead: the facts were replaced, because the original facts cannot be recorded
 	write := func(tx *ledger.Tx) error {
 		if err := after.append(tx, j.op, d.Facts); err != nil {
 			return err
@@ -181,7 +180,8 @@ func (a *attempts) record(ctx context.Context, j *job, d decide.Decision) (after
 	}
 }
 
-// forgetExpiries marks the known state of possibly renewed proxies as out of date.
+// forgetExpiries marks the known state of proxies that may have been renewed as out of
+// date.
 func forgetExpiries(tx *ledger.Tx, facts []fact.Fact) error {
 	for _, f := range facts {
 		var lines []fact.Line
@@ -202,9 +202,9 @@ func forgetExpiries(tx *ledger.Tx, facts []fact.Fact) error {
 	return nil
 }
 
-// tooLate returns the discrepancy for a reply after an operator or another runner
-// settled the operation. An order may come due during its read and be read twice; the
-// second read adds nothing.
+// tooLate returns the discrepancy for a reply that arrived after an operator or another
+// runner settled the operation. It returns nothing for a poll, unless an operator resolved
+// the operation, because an order may come due during its read and be read twice.
 func (a *attempts) tooLate(ctx context.Context, j *job, d decide.Decision) ([]fact.Fact, error) {
 	if now, err := a.Ledger.Operations.Operation(ctx, j.op.ID); err != nil || j.lane == lanePoll && now.State != fact.StateResolved {
 		return nil, err

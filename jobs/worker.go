@@ -1,4 +1,4 @@
-// The workers: each takes the next job one step further.
+// This file has the workers, which execute the queued jobs.
 
 package jobs
 
@@ -14,11 +14,11 @@ import (
 	"perennial/ledger/sleep"
 )
 
-// workersPerSlot is the number of workers per concurrent request. A worker returns its
-// slot when the reply arrives, so that recording overlaps with the next request.
+// workersPerSlot is the number of workers per concurrent request. A worker frees its slot
+// when the reply arrives, so that it records the reply during the next request.
 const workersPerSlot = 4
 
-// workers carry out the attempts of the queued jobs.
+// workers execute the queued jobs.
 type workers struct {
 	*Config
 	ready    *ready
@@ -27,7 +27,7 @@ type workers struct {
 	attempts *attempts
 }
 
-// dispatch starts jobs until ctx ends, with at most Concurrency requests at once.
+// dispatch executes jobs until ctx ends, with at most Concurrency concurrent requests.
 // Requests in progress use the work context, which outlives ctx by the drain time.
 func (w *workers) dispatch(ctx, work context.Context) error {
 	stop := w.ready.wakeAll(ctx)
@@ -41,8 +41,8 @@ func (w *workers) dispatch(ctx, work context.Context) error {
 	return ctx.Err()
 }
 
-// unsendRest records that the remaining intents were never sent when the runner stops.
-// The next run need not treat them as ambiguous attempts.
+// unsendRest records, when the runner stops, that the committed intents in the queue were
+// never sent. The next run then need not treat them as sent.
 func (w *workers) unsendRest(ctx context.Context) {
 	for _, j := range w.ready.intended() {
 		d := decide.Decide(j.op, decide.TurnCame{Moment: w.link.moment(), SignedAt: j.sending.SentAt, Stopping: true})
@@ -52,7 +52,7 @@ func (w *workers) unsendRest(ctx context.Context) {
 	}
 }
 
-// work takes one job after another, each with a request slot.
+// work executes one job after another, each with a request slot.
 func (w *workers) work(ctx, work context.Context, slots chan struct{}) {
 	for {
 		select {
@@ -72,8 +72,8 @@ func (w *workers) work(ctx, work context.Context, slots chan struct{}) {
 	}
 }
 
-// step takes a job one step further. After an error the operation stays unchanged in the
-// ledger and is queued again, after a delay.
+// step executes the next step of a job. After an error the ledger's operation is unchanged,
+// and it is queued again.
 func (w *workers) step(ctx, work context.Context, j *job) {
 	step := w.attempts.send
 	if j.lane == lanePoll {
@@ -84,7 +84,7 @@ func (w *workers) step(ctx, work context.Context, j *job) {
 		return
 	}
 	log := w.Log.WithError(err).WithField("operation_id", j.op.ID)
-	if errors.Is(err, ledger.ErrStale) { // an operator cancelled, retried or released it
+	if errors.Is(err, ledger.ErrStale) { // an operator cancelled, retried or released the operation
 		log.Debug("an operation was changed while it waited for its turn; it is queued as it is now")
 	} else {
 		log.Error("an operation could not be continued; it is queued again")
@@ -97,8 +97,8 @@ func (w *workers) step(ctx, work context.Context, j *job) {
 	w.loader.requeue(ctx, j.op.ID)
 }
 
-// requeue queues an operation again after an error. If the ledger cannot be read now,
-// runDueLoop finds the operation later.
+// requeue queues an operation again after an error. If the ledger cannot be read,
+// runDueLoop queues the operation later.
 func (q *loader) requeue(ctx context.Context, id string) {
 	record, err := q.Ledger.Operations.Operation(ctx, id)
 	if err == nil && record.State == fact.StateAccepted {

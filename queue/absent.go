@@ -1,5 +1,5 @@
-// Why no JetStream answers: the server has none, the streams are in another domain, or the
-// hub of a leaf node is away.
+// This file explains why JetStream does not reply: the server has none, the streams are in
+// another domain, or the hub of a leaf node cannot be reached.
 
 package queue
 
@@ -15,15 +15,15 @@ import (
 	"perennial/ledger/sleep"
 )
 
-// AbsentError reports that no JetStream answers where the configuration expects the
+// AbsentError reports that JetStream does not reply where the configuration expects the
 // streams.
 type AbsentError struct{ Seen, Do string }
 
 // Error says what was seen, and what to do.
 func (e *AbsentError) Error() string { return e.Seen + ": " + e.Do }
 
-// CheckPresent returns an [AbsentError] if no JetStream answers, nil if one does. Other
-// errors come from a JetStream that is present.
+// CheckPresent returns an [AbsentError] if JetStream does not reply, and nil if it does. It
+// returns other errors of JetStream unchanged.
 func CheckPresent(ctx context.Context, j *JetStream) error {
 	_, err := j.AccountInfo(ctx)
 	switch {
@@ -46,8 +46,8 @@ func CheckPresent(ctx context.Context, j *JetStream) error {
 		"set nats.domain to this one where the streams are there; where they are on the hub of this leaf node, to the hub's, and see that the two are connected"}
 }
 
-// Explain replaces an error about a missing JetStream answer with its cause. Other errors
-// stay.
+// Explain replaces an error that says that JetStream did not reply with its cause. It
+// returns other errors unchanged.
 func Explain(ctx context.Context, j *JetStream, err error) error {
 	if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrJetStreamNotEnabled) || errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount) {
 		if absent, ok := errors.AsType[*AbsentError](CheckPresent(ctx, j)); ok {
@@ -57,8 +57,8 @@ func Explain(ctx context.Context, j *JetStream, err error) error {
 	return err
 }
 
-// AwaitPresent waits until JetStream answers. If ctx ends first it returns why JetStream
-// did not answer. It calls waits once if there is no answer at once.
+// AwaitPresent waits until JetStream replies. If ctx ends first, it returns why JetStream
+// did not reply. It calls waits once if the first request gets no reply.
 func AwaitPresent(ctx context.Context, j *JetStream, waits func()) error {
 	for first := true; ; first = false {
 		limited, cancel := context.WithTimeout(ctx, electionAsk)
@@ -76,7 +76,8 @@ func AwaitPresent(ctx context.Context, j *JetStream, waits func()) error {
 	}
 }
 
-// Bounds of one request to a cluster that may have no leader, and the wait before the next.
+// The limit of one request to a cluster that may have no leader, and the wait before the
+// next request.
 const (
 	electionAsk   = 2 * time.Second
 	electionAgain = 250 * time.Millisecond

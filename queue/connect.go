@@ -1,4 +1,4 @@
-// The connection to NATS: configuration, reconnection and state.
+// This file has the connection to NATS: its configuration, reconnection and state.
 
 package queue
 
@@ -26,66 +26,68 @@ import (
 	"perennial/ledger/files"
 )
 
-// ConnectConfig says which NATS to use. Exactly one of Embedded, URL and Context is given.
+// ConnectConfig says which NATS server to use. Exactly one of Embedded, URL and Context
+// must be set.
 type ConnectConfig struct {
-	Embedded  InProcess // the server inside this process
-	URL       string    // nats://host:port, or several joined by commas
+	Embedded  InProcess // a server inside this process
+	URL       string    // nats://host:port, or several separated by commas
 	CredsFile string    // credentials file for URL; optional
-	NKeyFile  string    // seed of an NKey for URL; optional
-	User      string    // used if URL names no user; optional
-	Password  string    // of User
-	CAFile    string    // certificates that verify the server's; default: the system's
-	CertFile  string    // the client's certificate and
-	KeyFile   string    // its key; optional
-	TLSFirst  bool      // TLS begins before the server sends anything (handshake_first)
-	Domain    string    // of JetStream, where a leaf node leads to the streams; default: the server's own
+	NKeyFile  string    // file with the seed of an NKey for URL; optional
+	User      string    // used if URL contains no user; optional
+	Password  string    // password of User
+	CAFile    string    // certificates that verify the server's certificate; default: those of the system
+	CertFile  string    // file with the client's certificate; optional
+	KeyFile   string    // file with the key of CertFile
+	TLSFirst  bool      // TLS starts before the server sends anything (handshake_first)
+	Domain    string    // JetStream domain of the streams, if a leaf node leads to them; default: the server's own
 	Context   string    // name of a NATS CLI context
 	Name      string    // name of this connection at the server; default "perennial"
-	Wait      bool      // wait for a server that is away or refuses the login; default: an error
-	// Reconnected is called when the connection is made again, or for the first time after
-	// waiting. The server may be another one and hold other data than before. nil: no call.
+	Wait      bool      // keep trying if the server cannot be reached or refuses the login; default: return an error
+	// Reconnected is called when the connection is restored, or when the first connection
+	// is made after a failed attempt. The server may have changed, and may have other data.
+	// By default nothing is called.
 	Reconnected func()
 	Log         *logrus.Logger // default: logrus's standard logger
 }
 
-// InProcess is a server inside this process, as seen by its connections.
+// InProcess is a server inside this process.
 type InProcess interface {
 	URL() string
-	// ConnectOptions connect to the server without a socket, as its runner.
+	// ConnectOptions returns options for connecting as the runner, without a socket.
 	ConnectOptions() []nats.Option
 }
 
 // Queue is a connection to NATS. It reconnects automatically and without limit, even after
-// a refused login. While it is down, publishing fails at once instead of being buffered.
-// All methods are safe for concurrent use.
+// a refused login. While the connection is down, publishing fails immediately and buffers
+// nothing. All methods are safe for concurrent use.
 type Queue struct {
 	nc          *nats.Conn
 	js          *JetStream
 	config      ConnectConfig
 	dialer      dialer
-	met         atomic.Bool           // a connection was made
+	met         atomic.Bool           // a connection was made at least once
 	failed      atomic.Pointer[error] // why the connection is down
-	attempts    atomic.Int64          // failed attempts
+	attempts    atomic.Int64          // number of failed attempts
 	reconnected func()
 	log         *logrus.Entry
 }
 
-// JetStream returns the interface to the server for the queue's packages.
+// JetStream returns the JetStream of the connection, for the packages under queue.
 func (q *Queue) JetStream() *JetStream { return q.js }
 
 const (
 	// reconnectWait is the time between two attempts to reach a server.
 	reconnectWait = 250 * time.Millisecond
-	// pingInterval and pingsOut define when a silent connection is dropped and made again:
-	// after some nine seconds.
+	// A silent connection is dropped after pingsOut pings without a reply, about nine
+	// seconds. Then the client reconnects.
 	pingInterval = 3 * time.Second
 	pingsOut     = 2
-	// sayAgain is the least time between two log lines about a connection that is down.
+	// sayAgain is the minimum interval between log entries about a connection that is down.
 	sayAgain = 30 * time.Second
 )
 
-// Connect connects to NATS. With Wait it returns at once, and connects when the server can
-// be reached. The error names the address that was tried.
+// Connect connects to NATS. If Wait is set, it returns immediately and connects when the
+// server can be reached. An error contains the address that was tried.
 func Connect(config ConnectConfig) (*Queue, error) {
 	q := &Queue{
 		log:         cmp.Or(config.Log, logrus.StandardLogger()).WithField("part", "queue"),
@@ -111,12 +113,12 @@ func Connect(config ConnectConfig) (*Queue, error) {
 	options = append(options, nats.Name(cmp.Or(config.Name, "perennial")),
 		nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait), nats.ReconnectBufSize(-1),
 		nats.PingInterval(pingInterval), nats.MaxPingsOutstanding(pingsOut),
-		nats.SetCustomDialer(&q.dialer), nats.IgnoreAuthErrorAbort(), nats.RetryOnFailedConnect(config.Wait), // a login refused now may be fixed at the server
+		nats.SetCustomDialer(&q.dialer), nats.IgnoreAuthErrorAbort(), nats.RetryOnFailedConnect(config.Wait), // a login that the server refuses now may be accepted later
 		nats.ConnectHandler(q.onConnect), nats.ReconnectErrHandler(q.onFailedAttempt),
 		nats.DisconnectErrHandler(q.onDisconnect), nats.ReconnectHandler(q.onReconnect), nats.ErrorHandler(q.onError))
 	if q.nc, err = nats.Connect(address, options...); err != nil {
 		if _, isURL := errors.AsType[*url.Error](err); isURL {
-			err = errNoURL // its text quotes the address, including the password
+			err = errNoURL // its text contains the address with the password
 		}
 		return nil, fmt.Errorf("connect to nats at %s: %w", q.js.where, q.connectError(err))
 	}
@@ -127,8 +129,8 @@ func Connect(config ConnectConfig) (*Queue, error) {
 	return q, nil
 }
 
-// LetsIn reports whether a server admits a client without a login. It ignores a user named
-// in the address.
+// LetsIn reports whether a server accepts a client without a login. It ignores a user in
+// the address.
 func LetsIn(config ConnectConfig) bool {
 	config.User, config.Password, config.CredsFile, config.NKeyFile, config.CertFile, config.KeyFile, config.Context = "", "", "", "", "", "", ""
 	q, err := Connect(config)
@@ -140,22 +142,23 @@ func LetsIn(config ConnectConfig) bool {
 }
 
 // Close ends the connection. Unacknowledged messages may be lost; the next outbox publishes
-// events again.
+// these events again.
 func (q *Queue) Close() { q.nc.Close() }
 
-// URL returns the address of the connected server, or of the one to connect to.
+// URL returns the address of the connected server, or the configured address.
 func (q *Queue) URL() string { return q.js.URL() }
 
-// Anonymous reports whether the server admits every client without a login. TLS by itself
-// proves the server, not the client.
+// Anonymous reports whether the server accepts every client without a login. TLS alone
+// authenticates the server, not the client.
 func (q *Queue) Anonymous() bool { return !q.nc.AuthRequired() }
 
-// Down says why the connection is down, "" when it is up.
+// Down returns why the connection is down, or "" if it is up.
 func (q *Queue) Down() string {
 	if q.nc.IsConnected() {
 		return ""
 	}
-	// nats.go calls no handler for a refused login, and none before the first connection.
+	// nats.go calls no handler for a refused login, or for failures before the first
+	// connection.
 	if err := q.nc.LastError(); err != nil && (!q.met.Load() || errors.Is(err, nats.ErrAuthorization)) {
 		err = q.connectError(err)
 		q.failed.Store(&err)
@@ -167,8 +170,8 @@ func (q *Queue) Down() string {
 	return why
 }
 
-// LocalAddress returns this machine's address as the server sees it; "" if the server gives
-// none, as to a client inside its process.
+// LocalAddress returns this machine's address as the server sees it. It returns "" if the
+// server does not send it, for example to a client inside its process.
 func (q *Queue) LocalAddress() string {
 	ip, err := q.nc.GetClientIP()
 	if err != nil || ip == nil {
@@ -184,8 +187,8 @@ func (q *Queue) onDisconnect(_ *nats.Conn, err error) {
 	}
 }
 
-// onFailedAttempt records why the server cannot be reached. It logs a changed reason at
-// once, and the same reason at most every sayAgain.
+// onFailedAttempt records why the server cannot be reached. It logs a new reason
+// immediately, and the same reason at most once per sayAgain.
 func (q *Queue) onFailedAttempt(_ *nats.Conn, err error) {
 	err = q.connectError(err)
 	before := q.failed.Swap(&err)
@@ -195,7 +198,7 @@ func (q *Queue) onFailedAttempt(_ *nats.Conn, err error) {
 	}
 }
 
-// onConnect logs the first connection, if there was a wait for it.
+// onConnect logs the first connection if earlier attempts failed.
 func (q *Queue) onConnect(nc *nats.Conn) {
 	q.met.Store(true)
 	if q.failed.Load() != nil {
@@ -212,12 +215,12 @@ func (q *Queue) onReconnect(nc *nats.Conn) {
 }
 
 func (q *Queue) onError(_ *nats.Conn, _ *nats.Subscription, err error) {
-	if !q.js.denials.heard(err) { // the waiting request returns it
+	if !q.js.denials.heard(err) { // the pending request returns the error
 		q.log.WithError(err).Warn("nats")
 	}
 }
 
-// where names the target for an error, without credentials.
+// where returns the target without credentials, for errors.
 func (c ConnectConfig) where() string {
 	switch {
 	case c.Embedded != nil:
@@ -229,8 +232,8 @@ func (c ConnectConfig) where() string {
 	}
 }
 
-// areAddresses refuses addresses that the client would take for this machine's server:
-// another scheme, or no host.
+// areAddresses reports whether all addresses have a host and a scheme of NATS. The client
+// library would interpret other text as a server on this machine.
 func areAddresses(addresses string) bool {
 	for address := range strings.SplitSeq(addresses, ",") {
 		if address = strings.TrimSpace(address); !strings.Contains(address, "://") {
@@ -246,8 +249,7 @@ func areAddresses(addresses string) bool {
 
 var errNoURL = errors.New("it must be nats://host:port, or several joined by commas")
 
-// Redacted hides the user part of addresses for errors and logs: a password, or a token in
-// place of the user.
+// Redacted removes the user, password or token from addresses, for errors and logs.
 func Redacted(addresses string) string {
 	parts := strings.Split(addresses, ",")
 	for i, address := range parts {
@@ -268,7 +270,7 @@ func Redacted(addresses string) string {
 	return strings.Join(parts, ",")
 }
 
-// target turns the configuration into an address and the way to enter it.
+// target returns the address to connect to, and how to connect.
 func (c ConnectConfig) target() (string, entry, error) {
 	switch {
 	case c.Embedded != nil:
@@ -276,7 +278,7 @@ func (c ConnectConfig) target() (string, entry, error) {
 	case c.Context != "" && c.URL == "":
 		return readContext(c.Context)
 	case c.URL != "":
-		// A user named in the address takes precedence.
+		// A user in the address takes precedence over User.
 		how, err := access{
 			Creds: c.CredsFile, NKey: c.NKeyFile, User: c.User, Password: c.Password, CA: c.CAFile, Cert: c.CertFile, Key: c.KeyFile, Domain: c.Domain, TLSFirst: c.TLSFirst,
 		}.entry()
@@ -285,15 +287,15 @@ func (c ConnectConfig) target() (string, entry, error) {
 	return "", entry{}, errors.New("connect to nats: no address: give a URL, a context or an embedded server")
 }
 
-// entry is how a server is entered, and where its JetStream is.
+// entry has the options to connect to a server, and where its JetStream is.
 type entry struct {
 	options []nats.Option
 	domain  string
-	api     string // prefix of its API's subjects, in place of domain
-	inbox   string // of the connection; "" for the default
+	api     string // prefix of the subjects of JetStream's API, instead of domain
+	inbox   string // prefix of the connection's inboxes; "" for the default
 }
 
-// access is how a server is reached, in the format of a context file of the NATS CLI.
+// access has the settings of a connection, in the format of a context file of the NATS CLI.
 type access struct {
 	URL      string `json:"url"`
 	Creds    string `json:"creds"`
@@ -306,16 +308,17 @@ type access struct {
 	Key      string `json:"key"`
 	Domain   string `json:"jetstream_domain"`
 	TLSFirst bool   `json:"tls_first"`
-	API      string `json:"jetstream_api_prefix"` // in place of Domain
+	API      string `json:"jetstream_api_prefix"` // used instead of Domain
 	Inbox    string `json:"inbox_prefix"`
 }
 
-// readContext reads $XDG_CONFIG_HOME/nats/context/NAME.json, by default under ~/.config.
+// readContext reads $XDG_CONFIG_HOME/nats/context/NAME.json; the default of
+// $XDG_CONFIG_HOME is ~/.config.
 func readContext(name string) (string, entry, error) {
 	if name != filepath.Base(name) || name == "." || name == ".." {
 		return "", entry{}, fmt.Errorf("nats context %q: not a name", name)
 	}
-	base := os.Getenv("XDG_CONFIG_HOME") //nolint:forbidigo // where the NATS CLI keeps its contexts
+	base := os.Getenv("XDG_CONFIG_HOME") //nolint:forbidigo // where the NATS CLI stores its contexts
 	if base == "" {
 		home, err := os.UserHomeDir()
 		if err != nil {
@@ -342,14 +345,14 @@ func readContext(name string) (string, entry, error) {
 	return cmp.Or(context.URL, nats.DefaultURL), how, nil
 }
 
-// unsupported names the members of a context that are set and have no effect here. Without
-// one of them the connection would differ from the context's.
+// unsupported returns an error with the fields of a context that are set but not supported
+// here. Without them the connection would differ from the context's.
 func unsupported(text []byte) error {
 	var members map[string]any
 	if err := json.Unmarshal(text, &members); err != nil {
 		return err
 	}
-	for _, about := range []string{"description", "color_scheme", "jetstream_event_prefix"} { // not about the connection
+	for _, about := range []string{"description", "color_scheme", "jetstream_event_prefix"} { // these fields do not affect the connection
 		delete(members, about)
 	}
 	for field := range reflect.TypeFor[access]().Fields() {
@@ -368,11 +371,11 @@ func unsupported(text []byte) error {
 	return fmt.Errorf("%s cannot be used here: name another context, or set nats.url and what belongs to it", strings.Join(names, ", "))
 }
 
-// maxContext bounds a context file and a creds file, in bytes.
+// maxContext limits a context file and a credentials file, in bytes.
 const maxContext = 64 << 10
 
-// readable refuses a path that is not a readable file. The client library reads it again at
-// each connection, and would wait forever on a named pipe.
+// readable returns an error if a path is not a readable file. The client library reads the
+// file again at each connection, and would wait indefinitely for a named pipe.
 func readable(what, file string) error {
 	if file == "" {
 		return nil
@@ -395,7 +398,7 @@ func private(what, file string) ([]byte, error) {
 	return text, err
 }
 
-// byNKey logs in with the seed in a file.
+// byNKey returns the option that logs in with the NKey seed in a file.
 func byNKey(file string) (nats.Option, error) {
 	text, err := private("nkey", file)
 	if err != nil {
@@ -409,7 +412,8 @@ func byNKey(file string) (nats.Option, error) {
 	return nats.Nkey(public, pair.Sign), err
 }
 
-// byCertificate presents a certificate, which is read again at each connection.
+// byCertificate returns the option that presents a client certificate. The files are read
+// again at each connection.
 func byCertificate(cert, key string) nats.Option {
 	return nats.ClientTLSConfig(func() (c tls.Certificate, err error) {
 		public, err := files.Read(cert, maxContext)
@@ -427,13 +431,13 @@ func byCertificate(cert, key string) nats.Option {
 	}, nil)
 }
 
-// validDomain matches a name that can be a subject token.
+// validDomain matches names that are valid as a subject token.
 var validDomain = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 func (a access) entry() (how entry, err error) {
 	err = errors.Join(readable("ca", a.CA), readable("cert", a.Cert), readable("key", a.Key))
 	if a.Creds != "" {
-		_, secret := private("creds", a.Creds) // the library finds the credentials even after a byte order mark
+		_, secret := private("creds", a.Creds) // the client library finds the credentials even after a byte order mark
 		err = errors.Join(err, secret)
 	}
 	if a.Domain != "" && !validDomain.MatchString(a.Domain) {
@@ -462,7 +466,7 @@ func (a access) entry() (how entry, err error) {
 	if a.Cert != "" {
 		how.options = append(how.options, byCertificate(a.Cert, a.Key))
 	}
-	if a.CA != "" { // after the certificate, whose option sets none
+	if a.CA != "" { // after byCertificate, whose option resets the CA certificates
 		how.options = append(how.options, nats.RootCAs(a.CA))
 	}
 	if a.TLSFirst {

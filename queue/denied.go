@@ -1,5 +1,5 @@
-// Requests that a NATS server denies. The server does not answer a request on a forbidden
-// subject: it reports an error on the connection. This file ends the waiting requests.
+// This file ends requests that a NATS server denies. The server does not reply to a request
+// on a forbidden subject; it only reports an error on the connection.
 
 package queue
 
@@ -16,18 +16,18 @@ import (
 // DeniedError reports that the connection's user has no permission for a subject.
 type DeniedError struct{ Subject string }
 
-// Error names the subject and where permissions come from.
+// Error says which subject is denied and where permissions are configured.
 func (e *DeniedError) Error() string {
 	return fmt.Sprintf("the NATS user of this connection has no permission for %s: log in as a user whose role gives it (nats.users, docs/security.md)", e.Subject)
 }
 
-// denials holds the pending requests that a refusal ends.
+// denials has the pending requests that the server may deny.
 type denials struct {
 	mu    sync.Mutex
 	waits map[*waiting]struct{}
 }
 
-// waiting is one pending request.
+// waiting is a pending request.
 type waiting struct {
 	subject string
 	end     context.CancelCauseFunc
@@ -35,8 +35,8 @@ type waiting struct {
 
 var deniedSubject = regexp.MustCompile(`Permissions Violation for Publish to "([^"]+)"`)
 
-// heard ends the requests that a connection error is about, and reports whether there were
-// any.
+// heard ends the pending requests whose subject the error is about. It reports whether
+// there were any.
 func (d *denials) heard(err error) bool {
 	if !errors.Is(err, nats.ErrPermissionViolation) {
 		return false
@@ -57,8 +57,8 @@ func (d *denials) heard(err error) bool {
 	return found
 }
 
-// Allowed returns a context that ends with a [DeniedError] as its cause if the server
-// refuses the subject.
+// Allowed returns a context that is cancelled if the server denies the subject. The cause
+// is then a [DeniedError]. The returned function releases the context.
 func (j *JetStream) Allowed(ctx context.Context, subject string) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	d, w := &j.denials, &waiting{subject, cancel}
@@ -76,7 +76,7 @@ func (j *JetStream) Allowed(ctx context.Context, subject string) (context.Contex
 	}
 }
 
-// Denied returns the refusal that ended a context, otherwise err itself.
+// Denied returns the DeniedError that cancelled a context of Allowed, otherwise err.
 func Denied(ctx context.Context, err error) error {
 	if refused, ok := errors.AsType[*DeniedError](context.Cause(ctx)); ok && err != nil {
 		return refused

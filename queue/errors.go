@@ -1,4 +1,4 @@
-// Errors that callers of this package match.
+// This file has errors that callers of this package match.
 
 package queue
 
@@ -8,21 +8,22 @@ import (
 )
 
 var (
-	// ErrNoAccount reports that the server has streams of other accounts but none of this
-	// one: the account is not configured there.
+	// ErrNoAccount reports that the server has streams of other accounts but not of this
+	// account, because the account is not configured there.
 	ErrNoAccount = errors.New("the account is not configured on this server")
 
-	// ErrStopping reports that the answering runner stopped, or lost the account, before it
-	// was done. A requested change may have been made or not. Ask again.
+	// ErrStopping reports that the runner stopped, or lost the account, before it replied.
+	// A requested change may or may not have been made. Send the request again.
 	ErrStopping = errors.New("the runner stopped before it could answer")
 
 	// ErrDisconnected reports that the connection to NATS was lost before a command could
-	// be published. Publishing it again is safe: an id is done once.
+	// be published. Publishing the command again is safe, because a command id is executed
+	// once.
 	ErrDisconnected = errors.New("the connection to NATS was lost")
 )
 
-// StreamError refuses a stream whose settings would lose data or break the order of work.
-// Field is the setting's name in NATS's stream configuration.
+// StreamError reports a stream whose settings would lose data or break the order of
+// commands. Field is the name of the setting in NATS's stream configuration.
 type StreamError struct {
 	Stream string
 	Field  string
@@ -30,7 +31,7 @@ type StreamError struct {
 	Want   string
 }
 
-// Error names the stream, the field, and both values.
+// Error says which stream and field is wrong, with both values.
 func (e *StreamError) Error() string {
 	return fmt.Sprintf("stream %s: %s is %s, must be %s: change it with `nats stream edit`, or move the stream away",
 		e.Stream, e.Field, e.Have, e.Want)

@@ -1,4 +1,4 @@
-// Headers of commands, and answers on the inboxes named in them.
+// This file has the headers of commands, and replies to the inboxes in them.
 
 package queue
 
@@ -9,15 +9,15 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// HeaderReplyTo is the header of a command that names the inbox for the data of its
+// HeaderReplyTo is the header of a command that contains the inbox for the data of its
 // command.finished.
 const HeaderReplyTo = "Perennial-Reply-To"
 
-// MaxInbox bounds the name of an inbox, in bytes.
+// MaxInbox limits the length of an inbox, in bytes.
 const MaxInbox = 200
 
-// Header returns a header of a message, whatever the case of its name: NATS compares names
-// exactly, and clients write them as in HTTP.
+// Header returns a header of a message, ignoring the case of its name. NATS compares names
+// exactly, but clients write them as in HTTP.
 func Header(h nats.Header, name string) string {
 	if v := h.Get(name); v != "" {
 		return v
@@ -30,8 +30,8 @@ func Header(h nats.Header, name string) string {
 	return ""
 }
 
-// ReplyTo returns the inbox named in a command's headers; "" for none, and for a subject
-// that is no inbox.
+// ReplyTo returns the inbox in a command's headers. It returns "" if there is none, or if
+// the subject is not a valid inbox.
 func ReplyTo(h nats.Header) string {
 	to := Header(h, HeaderReplyTo)
 	if len(to) > MaxInbox || !strings.HasPrefix(to, inboxes) || strings.ContainsFunc(to, func(r rune) bool { return r <= ' ' || r > '~' }) {
@@ -45,8 +45,9 @@ func ReplyTo(h nats.Header) string {
 	return to
 }
 
-// Answer sends a command's result to its inbox, in the runner's NATS account and in those
-// of its producers. It is sent at least once while the inbox exists, and is not stored.
+// Answer sends a command's result to its inbox, both in the runner's NATS account and in
+// those of its producers. The result is not stored, so it is lost if no client listens to
+// the inbox.
 func Answer(js *JetStream, account, inbox string, data []byte) error {
 	return errors.Join(js.Conn().Publish(inbox, data), js.Conn().Publish(ReplySubject(account, inbox), data))
 }

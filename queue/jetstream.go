@@ -1,5 +1,5 @@
-// The JetStream of a connection for the packages under queue: it explains the server's
-// refusals in words, and ends requests without permission.
+// This file wraps the JetStream of a connection. It explains the server's refusals, and
+// ends requests for which the user has no permission.
 
 package queue
 
@@ -17,13 +17,13 @@ import (
 	"perennial/queue/quota"
 )
 
-// JetStream is a part's interface to the server: JetStream, and through Conn its
-// connection. It explains in words what the server refuses to create.
+// JetStream is the JetStream of a connection, for the packages under queue. It explains why
+// the server refuses to create something.
 type JetStream struct {
 	jetstream.JetStream
 
-	api      string // prefix of its API's subjects
-	ownInbox bool   // the connection's inboxes do not begin with _INBOX
+	api      string // prefix of the subjects of JetStream's API
+	ownInbox bool   // the connection's inboxes do not start with _INBOX
 	where    string // configured address, without credentials
 	log      *logrus.Entry
 	denials  denials
@@ -36,10 +36,10 @@ func (j *JetStream) API() string { return j.api }
 // default.
 func (j *JetStream) OwnInbox() bool { return j.ownInbox }
 
-// Log returns the log for the parts.
+// Log returns the log of the connection.
 func (j *JetStream) Log() *logrus.Entry { return j.log }
 
-// URL returns the address of the connected server, or of the one to connect to.
+// URL returns the address of the connected server, or the configured address.
 func (j *JetStream) URL() string {
 	if at := j.Conn().ConnectedUrl(); at != "" {
 		return Redacted(at)
@@ -47,13 +47,14 @@ func (j *JetStream) URL() string {
 	return j.where
 }
 
-// MaxPayload returns the server's limit of bytes in one message.
+// MaxPayload returns the server's limit on the size of one message, in bytes.
 func (j *JetStream) MaxPayload() int64 { return j.Conn().MaxPayload() }
 
 // Clustered reports whether the connected server is part of a cluster.
 func (j *JetStream) Clustered() bool { return j.Conn().ConnectedClusterName() != "" }
 
-// AwaitConnected returns when the connection is up, or with ctx's error.
+// AwaitConnected waits until the connection is up. It returns an error if ctx ends or the
+// connection is closed.
 func (j *JetStream) AwaitConnected(ctx context.Context) error {
 	up := j.Conn().StatusChanged(nats.CONNECTED, nats.CLOSED)
 	defer j.Conn().RemoveStatusListener(up)
@@ -70,8 +71,8 @@ func (j *JetStream) AwaitConnected(ctx context.Context) error {
 	return nil
 }
 
-// WhileConnected returns a context that ends with [ErrStopping] when the connection is
-// lost, because a pending answer can no longer arrive.
+// WhileConnected returns a context that ends with [ErrStopping] as its cause when the
+// connection is lost, because a pending reply can then no longer arrive.
 func (j *JetStream) WhileConnected(ctx context.Context) (context.Context, func()) {
 	lost := j.Conn().StatusChanged(nats.RECONNECTING, nats.CLOSED)
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -88,8 +89,8 @@ func (j *JetStream) WhileConnected(ctx context.Context) (context.Context, func()
 	}
 }
 
-// Look looks up a stream. Unlike Stream it ends with a [DeniedError] if the user has no
-// permission, instead of waiting for ctx.
+// Look looks up a stream. If the user has no permission, it returns a [DeniedError],
+// whereas Stream would wait for ctx.
 func (j *JetStream) Look(ctx context.Context, name string) (jetstream.Stream, error) {
 	ctx, forget := j.Allowed(ctx, j.api+"STREAM.INFO."+name)
 	defer forget()
@@ -105,8 +106,8 @@ func (j *JetStream) LookBucket(ctx context.Context, name string) (jetstream.KeyV
 	return bucket, Denied(ctx, err)
 }
 
-// StreamOf looks up one of an account's streams; what names it in the error for an account
-// without it.
+// StreamOf looks up one of an account's streams. If the stream does not exist, the error is
+// ErrNoAccount, and what describes the stream in its text.
 func StreamOf(ctx context.Context, j *JetStream, account, name, what string) (jetstream.Stream, error) {
 	if err := ValidAccount(account); err != nil {
 		return nil, err
@@ -118,12 +119,12 @@ func StreamOf(ctx context.Context, j *JetStream, account, name, what string) (je
 	return stream, err
 }
 
-// leaderTimeout bounds the wait for a leader's answer. A stream without a leader, or with a
-// changing one, does not answer.
+// leaderTimeout limits the wait for a reply of a stream's leader. A stream that has no
+// leader, or is changing its leader, does not reply.
 const leaderTimeout = 3 * time.Second
 
-// Ask sends one request of the JetStream API to a stream's leader, and reads the answer. It
-// waits at most 3 s.
+// Ask sends one request of the JetStream API to a stream's leader and decodes the reply
+// into answer. It waits at most leaderTimeout.
 func (j *JetStream) Ask(ctx context.Context, operation string, request, answer any) error {
 	subject := j.api + operation
 	var body []byte
@@ -147,31 +148,34 @@ func (j *JetStream) Ask(ctx context.Context, operation string, request, answer a
 	return nil
 }
 
-// CreateStream creates a stream.
+// CreateStream creates a stream. An error of the server explains what to configure.
 func (j *JetStream) CreateStream(ctx context.Context, c jetstream.StreamConfig) (jetstream.Stream, error) {
 	s, err := j.JetStream.CreateStream(ctx, c)
 	return s, quota.InWords(err)
 }
 
-// UpdateStream changes a stream.
+// UpdateStream changes a stream. An error of the server explains what to configure.
 func (j *JetStream) UpdateStream(ctx context.Context, c jetstream.StreamConfig) (jetstream.Stream, error) {
 	s, err := j.JetStream.UpdateStream(ctx, c)
 	return s, quota.InWords(err)
 }
 
-// CreateKeyValue creates a key-value bucket.
+// CreateKeyValue creates a key-value bucket. An error of the server explains what to
+// configure.
 func (j *JetStream) CreateKeyValue(ctx context.Context, c jetstream.KeyValueConfig) (jetstream.KeyValue, error) {
 	b, err := j.JetStream.CreateKeyValue(ctx, c)
 	return b, quota.InWords(err)
 }
 
-// CreateObjectStore creates an object store.
+// CreateObjectStore creates an object store. An error of the server explains what to
+// configure.
 func (j *JetStream) CreateObjectStore(ctx context.Context, c jetstream.ObjectStoreConfig) (jetstream.ObjectStore, error) {
 	b, err := j.JetStream.CreateObjectStore(ctx, c)
 	return b, quota.InWords(err)
 }
 
-// CreateOrUpdateConsumer creates or changes a consumer.
+// CreateOrUpdateConsumer creates or changes a consumer. An error of the server explains
+// what to configure.
 func (j *JetStream) CreateOrUpdateConsumer(ctx context.Context, stream string, c jetstream.ConsumerConfig) (jetstream.Consumer, error) {
 	made, err := j.JetStream.CreateOrUpdateConsumer(ctx, stream, c)
 	return made, quota.InWords(err)

@@ -1,4 +1,4 @@
-// Priorities and lines: the subjects of the commands stream.
+// This file has priorities and lines, which determine the subjects of the commands stream.
 
 package queue
 
@@ -6,18 +6,19 @@ import (
 	"fmt"
 )
 
-// Priority says how urgent a command is compared with others of its account.
+// Priority is the priority of a command among those of its account.
 type Priority string
 
-// The priorities of a command. PriorityNormal applies to a command without one.
+// The priorities of a command. PriorityNormal applies to a command without a priority.
 const (
 	PriorityHigh   Priority = "high"
 	PriorityNormal Priority = ""
 	PriorityBulk   Priority = "bulk"
 )
 
-// Line is the commands of one kind and priority. It has a subject of the commands stream
-// and a consumer of its own, so that its commands never wait for another line's.
+// Line identifies the commands of one kind and priority. Each line has its own subject in
+// the commands stream and its own consumer, so that its commands never wait for those of
+// another line.
 type Line struct {
 	Kind     Kind
 	Priority Priority
@@ -32,7 +33,7 @@ func Lines() []Line {
 	}
 }
 
-// Subject returns the subject on which an account's commands of the line are published.
+// Subject returns the subject for an account's commands of the line.
 func (l Line) Subject(account string) string {
 	subject := CommandSubject(account, l.Kind)
 	if l.Priority != PriorityNormal {
@@ -41,7 +42,8 @@ func (l Line) Subject(account string) string {
 	return subject
 }
 
-// LineOf returns the line of a command subject; false if there is none.
+// LineOf returns the line of a command subject. It returns false if no line has the
+// subject.
 func LineOf(account, subject string) (Line, bool) {
 	for _, l := range Lines() {
 		if l.Subject(account) == subject {
@@ -51,7 +53,7 @@ func LineOf(account, subject string) (Line, bool) {
 	return Line{}, false
 }
 
-// ValidPriority checks that Perennial knows a command's priority.
+// ValidPriority returns an error if the priority is unknown.
 func ValidPriority(p Priority) error {
 	switch p {
 	case PriorityHigh, PriorityNormal, PriorityBulk:
@@ -60,8 +62,8 @@ func ValidPriority(p Priority) error {
 	return fmt.Errorf("priority is %.40q and must be %s or %s, or left out", string(p), PriorityHigh, PriorityBulk)
 }
 
-// CommandSubjects returns the subjects of an account's commands stream. None has a
-// wildcard, so a misspelt kind is answered with "no responders" at once.
+// CommandSubjects returns the subjects of an account's commands stream. They contain no
+// wildcards, so that NATS replies to a misspelt kind with "no responders".
 func CommandSubjects(account string) []string {
 	lines := Lines()
 	all := make([]string, len(lines))

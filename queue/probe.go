@@ -1,4 +1,5 @@
-// Checks whether the connection works now, and how many copies its servers can keep.
+// This file checks whether the connection works now, and how many copies its servers can
+// keep.
 
 package queue
 
@@ -7,8 +8,8 @@ import (
 	"fmt"
 )
 
-// Probe returns why the connection does not work now, nil if it does. It detects a silent
-// server before the connection is dropped.
+// Probe returns why the connection does not work now, or nil if it does. It detects a
+// server that no longer replies before the client drops the connection.
 func (q *Queue) Probe(ctx context.Context) error {
 	if why := q.Down(); why != "" {
 		return fmt.Errorf("%s", why)
@@ -19,8 +20,8 @@ func (q *Queue) Probe(ctx context.Context) error {
 	return nil
 }
 
-// CheckReplicas returns why this server or cluster cannot keep streams with so many
-// replicas, nil if a client can see no reason.
+// CheckReplicas returns why the server or cluster cannot keep streams with this number of
+// replicas. It returns nil if the client sees no reason.
 func (q *Queue) CheckReplicas(replicas int) error {
 	if replicas <= 1 {
 		return nil
@@ -34,8 +35,8 @@ func (q *Queue) CheckReplicas(replicas int) error {
 	return nil
 }
 
-// Servers returns how many servers the connected server has named of its cluster; 1 for a
-// single server.
+// Servers returns how many servers of its cluster the connected server has announced, or 1
+// for a single server.
 func (q *Queue) Servers() int {
 	if q.nc.ConnectedClusterName() == "" {
 		return 1

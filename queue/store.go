@@ -1,4 +1,4 @@
-// Publishing to a stream, with its acknowledgement.
+// This file publishes to a stream and reads the acknowledgement.
 
 package queue
 
@@ -19,8 +19,8 @@ import (
 const (
 	// MaxBatch is the server's limit for one atomic batch, in messages.
 	MaxBatch = 1000
-	// MaxBatchBytes keeps a batch of large messages from filling the server's queue of
-	// unprocessed messages.
+	// MaxBatchBytes limits a batch, in bytes, so that large messages do not fill the
+	// server's queue of unprocessed messages.
 	MaxBatchBytes = 16 << 20
 
 	// Headers of a message in an atomic batch.
@@ -28,27 +28,26 @@ const (
 	HeaderBatchSequence = "Nats-Batch-Sequence"
 	HeaderBatchCommit   = "Nats-Batch-Commit"
 
-	// PublishTimeout bounds the wait for an answer when the context has no deadline.
+	// PublishTimeout limits the wait for an acknowledgement if the context has no deadline.
 	PublishTimeout = 30 * time.Second
-	// electionMost bounds the wait for a clustered stream without a leader. A new one is
-	// elected within ten seconds after its server is lost.
+	// electionMost limits the wait for a leader of a clustered stream. After a server is
+	// lost, a new leader is elected within ten seconds.
 	electionMost = 12 * time.Second
 
-	// codeIngest says that the stream's buffer is full, and that it stores nothing of this
-	// message.
+	// codeIngest says that the stream's buffer is full and the message was not stored.
 	codeIngest jetstream.ErrorCode = 10167
 )
 
-// PubAck is a stream's answer to a publication.
+// PubAck is a stream's reply to a published message.
 type PubAck struct {
 	Sequence uint64              `json:"seq"`
-	Count    int                 `json:"count"` // messages of an atomic batch
+	Count    int                 `json:"count"` // number of messages in an atomic batch
 	Error    *jetstream.APIError `json:"error"`
 }
 
-// Store publishes a message and waits for the stream's answer. It retries while the stream
-// is busy, or has no leader, as after the loss of a server. An empty answer means that a
-// message inside a batch is staged.
+// Store publishes a message and waits for the stream's acknowledgement. It retries while
+// the stream is busy or has no leader, for example after the loss of a server. An empty
+// acknowledgement means that a message of a batch is staged.
 func (j *JetStream) Store(ctx context.Context, msg *nats.Msg) (PubAck, error) {
 	if _, bounded := ctx.Deadline(); !bounded {
 		var cancel context.CancelFunc
@@ -93,13 +92,13 @@ func parseAck(data []byte) (PubAck, error) {
 	return ack, nil
 }
 
-// HasCode reports whether JetStream refused a request with this code.
+// HasCode reports whether JetStream refused a request with this error code.
 func HasCode(err error, code jetstream.ErrorCode) bool {
 	refused, ok := errors.AsType[*jetstream.APIError](err)
 	return ok && refused.ErrorCode == code
 }
 
-// Disconnected reports whether the client could not send because it has no connection now.
+// Disconnected reports whether a message could not be sent because there is no connection.
 func Disconnected(err error) bool {
 	return errors.Is(err, nats.ErrReconnectBufExceeded) || errors.Is(err, nats.ErrConnectionClosed) ||
 		errors.Is(err, nats.ErrConnectionReconnecting) || errors.Is(err, nats.ErrDisconnected)

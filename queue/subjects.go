@@ -1,4 +1,4 @@
-// Names of command kinds, accounts, streams and subjects.
+// This file has the names of command kinds, accounts, streams and subjects.
 
 package queue
 
@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// Kind is what a command asks for, as a token of its subject.
+// Kind is the kind of a command, as tokens of its subject.
 type Kind string
 
-// The kinds of command that Perennial carries out.
+// The kinds of command.
 const (
 	KindOrderCreate Kind = "order.create"
 	KindProxyRenew  Kind = "proxy.renew"
@@ -19,8 +19,8 @@ const (
 
 var accountName = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
 
-// ValidAccount checks an account's short name, which becomes a subject token, a stream name
-// and a file name: 1 to 32 of a-z, 0-9 and the hyphen.
+// ValidAccount returns an error if an account name is not valid. The name is 1 to 32 of
+// a-z, 0-9 and the hyphen, because it is used in subjects, stream names and file names.
 func ValidAccount(name string) error {
 	if !accountName.MatchString(name) {
 		return fmt.Errorf("account name %q: must be 1 to 32 of a-z, 0-9 and -", name)
@@ -28,7 +28,7 @@ func ValidAccount(name string) error {
 	return nil
 }
 
-// ValidKind checks that Perennial knows a kind of command.
+// ValidKind returns an error if the kind is unknown.
 func ValidKind(kind Kind) error {
 	switch kind {
 	case KindOrderCreate, KindProxyRenew:
@@ -51,7 +51,7 @@ func EventSubject(account, eventType string) string {
 // DeadSubject returns the subject of an account's dead letters.
 func DeadSubject(account string) string { return "perennial.dead." + account }
 
-// ServiceSubject returns the subject for requests of a verb of an account's service.
+// ServiceSubject returns the subject of a verb of an account's service.
 func ServiceSubject(account, verb string) string { return "perennial.svc." + account + "." + verb }
 
 // CommandsStream returns the name of an account's commands stream.
@@ -76,8 +76,8 @@ func EventTypeOf(account, subject string) string {
 	return strings.TrimPrefix(subject, "perennial.events."+account+".")
 }
 
-// ValidToken reports whether s is safe as one subject token or several joined by dots: no
-// wildcard, no white space, no empty token.
+// ValidToken reports whether s is one subject token, or several joined by dots, without
+// wildcards, white space and empty tokens.
 func ValidToken(s string) bool {
 	if s == "" || strings.HasPrefix(s, ".") || strings.HasSuffix(s, ".") || strings.Contains(s, "..") {
 		return false
@@ -101,47 +101,47 @@ func KeyValueStream(bucket string) string { return "KV_" + bucket }
 // FleetBucket returns the name of the object store with an account's last listing.
 func FleetBucket(account string) string { return "PERENNIAL_FLEET_" + account }
 
-// LeaseBucket is the key-value bucket of the account leases.
+// LeaseBucket is the key-value bucket with the leases of accounts.
 const LeaseBucket = "PERENNIAL_LEASES"
 
 // NodesBucket is the key-value bucket in which runners report that they are alive.
 const NodesBucket = "PERENNIAL_NODES"
 
-// PinsBucket is the key-value bucket of the accounts that an operator has pinned to a
+// PinsBucket is the key-value bucket with the accounts that an operator has pinned to a
 // runner.
 const PinsBucket = "PERENNIAL_PINS"
 
-// ReplySubject returns the subject from which producers with NATS accounts of their own
-// import the answers to their inboxes. Producers of one account receive each other's
-// answers, which they may ask for anyway.
+// ReplySubject returns the subject from which producers in other NATS accounts import the
+// replies to their inboxes. All producers of an account can read these replies; they may
+// request the same data anyway.
 func ReplySubject(account, inbox string) string { return "perennial.replies." + account + "." + inbox }
 
 // UserAccount returns the name of a user's NATS account.
 func UserAccount(name string) string { return "PERENNIAL_USER_" + name }
 
-// KeptStreams lists an account's streams that hold data found nowhere else, existing or
-// not.
+// KeptStreams returns the names of an account's streams whose data exists nowhere else.
+// They need not exist.
 func KeptStreams(account string) []string {
 	return []string{CommandsStream(account), EventsStream(account), DeadStream(account), ObjectsStream(SnapshotsBucket(account)), KeyValueStream(WebhooksBucket(account))}
 }
 
-// Role is a set of rights.
+// Role is a set of permissions.
 type Role string
 
-// The roles. Rights add up: a user may have several roles.
+// The roles. A user may have several, and has the permissions of all of them.
 const (
-	RoleProducer   Role = "producer"   // publishes commands, and asks their state
-	RoleSubscriber Role = "subscriber" // reads events, by pull or ordered consumers
-	RoleViewer     Role = "viewer"     // asks read-only verbs, and reads events
-	RoleOperator   Role = "operator"   // asks every verb, reads events, handles dead letters
+	RoleProducer   Role = "producer"   // publishes commands, and requests their state
+	RoleSubscriber Role = "subscriber" // reads events, with pull or ordered consumers
+	RoleViewer     Role = "viewer"     // sends read-only service requests, and reads events
+	RoleOperator   Role = "operator"   // sends all service requests, reads events, handles dead letters
 )
 
-// AllInboxes matches the inboxes of clients. A runner answers commands only there, so that
-// no command makes it publish where only the runner may.
+// AllInboxes matches the inboxes of clients. A runner replies to commands only there, so
+// that a command cannot make it publish on subjects that only the runner may use.
 const (
 	inboxes    = "_INBOX."
 	AllInboxes = inboxes + ">"
 )
 
-// MaxCommandBytes is the largest command body that is accepted.
+// MaxCommandBytes is the maximum size of a command body.
 const MaxCommandBytes = 128 << 10

@@ -1,4 +1,5 @@
-// TLS failures of a connection, in words that stay the same at each attempt.
+// This file describes TLS failures of a connection, in text that is the same at each
+// attempt.
 
 package queue
 
@@ -17,8 +18,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// tlsError is a TLS failure. The text omits its cause, which names ports and the time of
-// day.
+// tlsError is a TLS failure. Its text does not contain the cause, which includes ports and
+// times that differ at each attempt.
 type tlsError struct {
 	text  string
 	cause error
@@ -27,8 +28,8 @@ type tlsError struct {
 func (e *tlsError) Error() string { return e.text }
 func (e *tlsError) Unwrap() error { return e.cause }
 
-// dialer knows whether the server has sent anything on the present connection. If not, an
-// error is about the beginning of the connection.
+// dialer records whether the server has sent anything on the current connection. If it has
+// not, an error concerns the start of the connection.
 type dialer struct {
 	net.Dialer
 	heard atomic.Bool
@@ -57,7 +58,8 @@ func (c *heardConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// connectError replaces a TLS error of the last attempt with advice. Other errors stay.
+// connectError replaces a TLS error of the last attempt with advice. It returns other
+// errors unchanged.
 func (q *Queue) connectError(err error) error {
 	if text := q.tlsFault(err); text != "" {
 		return &tlsError{text, err}
@@ -74,7 +76,7 @@ func (q *Queue) tlsFault(err error) string {
 		return "the NATS server has no TLS: begin its address with nats://, without ca_file and cert_file, or set up its tls block"
 	case plain:
 		return "the NATS server does not begin with TLS: leave out nats.tls_first"
-	case op != nil && op.Op == "remote error", cut && q.dialer.heard.Load() && q.config.asksForTLS(): // the alert is lost if the server's reset overtakes it
+	case op != nil && op.Op == "remote error", cut && q.dialer.heard.Load() && q.config.asksForTLS(): // the alert is lost if the server resets the connection first
 		return "the NATS server ends the TLS handshake: where it asks clients for a certificate (verify), set nats.cert_file and nats.key_file to one that its ca_file has signed"
 	case !q.config.TLSFirst && !q.dialer.heard.Load() && (cut || op != nil && op.Op == "read" && op.Timeout()):
 		return "the NATS server takes the connection and says nothing: where it begins with TLS (handshake_first), set nats.tls_first: true"
@@ -82,12 +84,13 @@ func (q *Queue) tlsFault(err error) string {
 	return certificateFault(err)
 }
 
-// asksForTLS reports whether the configuration asks for TLS.
+// asksForTLS reports whether the configuration requires TLS.
 func (c ConnectConfig) asksForTLS() bool {
 	return c.TLSFirst || c.CAFile != "" || c.CertFile != "" || strings.HasPrefix(c.URL, "tls://")
 }
 
-// certificateFault says what is wrong with the server's certificate.
+// certificateFault describes what is wrong with the server's certificate. It returns "" if
+// the error is not about a certificate.
 func certificateFault(err error) string {
 	refused, ok := errors.AsType[*tls.CertificateVerificationError](err)
 	if !ok {

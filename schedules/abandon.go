@@ -1,5 +1,5 @@
-// Schedules that were removed from the configuration: their slots, and what of them
-// still counts.
+// This file handles schedules that were removed from the configuration: it ends their
+// unfinished slots and finds what of them still counts.
 
 package schedules
 
@@ -18,8 +18,8 @@ import (
 )
 
 // FinishRemoved ends the planned slots of schedules that are no longer configured. Their
-// unpublished commands are never published. Without this the slots would keep the
-// journal from being archived. A plan that needs approval can still be approved.
+// unpublished commands are never published. An unfinished slot would prevent the journal
+// from being archived. A plan that needs approval can still be approved.
 func (s *Sweeper) FinishRemoved(ctx context.Context) error {
 	slots, err := s.Ledger.Sweeps.PlannedSlots(ctx)
 	if err != nil {
@@ -44,24 +44,24 @@ func (s *Sweeper) FinishRemoved(ctx context.Context) error {
 	return nil
 }
 
-// removedFor is how long a removed schedule's held plan is shown. After it the proxies
-// have expired or were renewed otherwise.
+// removedFor is how long the plan of a removed schedule is shown as needing approval. After
+// that time its proxies have expired or were renewed by other means.
 const removedFor = 31 * fact.Day
 
-// Removed is a schedule that is no longer configured but still counts.
+// Removed is a schedule that is no longer configured but has a plan that needs approval,
+// spending this month, or a pause.
 type Removed struct {
 	Schedule   string
-	Plan       string // of its last slot, if it needs approval; "": none
-	SpentCents int64  // this month, in UTC; 0 without a daily or monthly budget
+	Plan       string // hash of its last plan, if that needs approval; else ""
+	SpentCents int64  // this month, in UTC; 0 if no configured schedule has a budget
 	Paused     *tables.SchedulePause
-	Text       string // the whole description
-	Advice     string // what to do
+	Text       string // describes what still counts; "" if nothing does
+	Advice     string // says what to do
 
 	last *tables.Slot
 }
 
-// RemovedOf returns the schedules that the ledger knows, that are not among own, and
-// that still count.
+// RemovedOf returns the schedules in the ledger that are not in own and still count.
 func RemovedOf(ctx context.Context, l *ledger.Ledger, now time.Time, own []plans.Schedule) (all []Removed, err error) {
 	names, err := l.Sweeps.ScheduleNames(ctx)
 	if err != nil {
@@ -111,7 +111,7 @@ func removedOne(ctx context.Context, l *ledger.Ledger, now time.Time, name strin
 	return x, err
 }
 
-// describe fills the texts. They stay empty if nothing of the schedule counts.
+// describe sets Plan, Text and Advice. Text stays empty if nothing of the schedule counts.
 func (x *Removed) describe(now time.Time, currency string) {
 	var left []string
 	if x.last != nil && x.last.State == StateHeld && now.Sub(x.last.At) < removedFor {
@@ -131,12 +131,12 @@ func (x *Removed) describe(now time.Time, currency string) {
 	}
 }
 
-// Removed returns the account's removed schedules, by this process's configuration.
+// Removed returns the account's removed schedules that still count.
 func (s *Sweeper) Removed(ctx context.Context) ([]Removed, error) {
 	return RemovedOf(ctx, s.Ledger, s.Clock(), s.Schedules)
 }
 
-// warnOfRemoved logs removed schedules that still count, at the start.
+// warnOfRemoved logs the removed schedules that still count.
 func (s *Sweeper) warnOfRemoved(ctx context.Context) {
 	all, err := s.Removed(ctx)
 	if err != nil {

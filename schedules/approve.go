@@ -1,4 +1,4 @@
-// Approval and refusal of a plan that needs approval.
+// This file approves and declines plans that need approval.
 
 package schedules
 
@@ -14,11 +14,10 @@ import (
 	"perennial/schedules/plans"
 )
 
-// Approve publishes exactly the held plan with this hash and finishes its slots. It
-// returns ErrNoPlan if none is held, ErrOverBudget if today's or this month's budget is
-// too small for it. Approving again after a crash is harmless.
-//
-// The fact records who approved the plan, and why.
+// Approve publishes the held plan with this hash and finishes its slots. It returns
+// ErrNoPlan if no held plan has the hash, and ErrOverBudget if what is left of today's or
+// this month's budget is too small. Approving the plan again after a crash is harmless. The
+// fact records by and reason.
 func (s *Sweeper) Approve(ctx context.Context, plan, by, reason string) error {
 	s.approving.Lock()
 	defer s.approving.Unlock()
@@ -40,10 +39,9 @@ func (s *Sweeper) Approve(ctx context.Context, plan, by, reason string) error {
 }
 
 // Decline finishes the slots of the held plan with this hash without publishing it. It
-// returns ErrNoPlan if none is held, ErrBegun if an interrupted approval has published a
-// part of it. The next slot plans again what is due then.
-//
-// The fact records who declined the plan, and why.
+// returns ErrNoPlan if no held plan has the hash, and ErrBegun if an interrupted approval
+// has published a part of the plan. The next run plans the due proxies again. The fact
+// records by and reason.
 func (s *Sweeper) Decline(ctx context.Context, plan, by, reason string) error {
 	s.approving.Lock()
 	defer s.approving.Unlock()
@@ -54,7 +52,7 @@ func (s *Sweeper) Decline(ctx context.Context, plan, by, reason string) error {
 	if len(slots) == 0 {
 		return fmt.Errorf("decline plan %.64q: %w", plan, ErrNoPlan)
 	}
-	if planned, err := s.heldPlan(ctx, plan, slots); err == nil { // an unreadable plan can still be declined
+	if planned, err := s.heldPlan(ctx, plan, slots); err == nil { // a plan that cannot be read can still be declined
 		left, err := s.notAskedFor(ctx, planned)
 		if err != nil {
 			return fmt.Errorf("decline plan %s: %w", plan, err)
@@ -70,8 +68,8 @@ func (s *Sweeper) Decline(ctx context.Context, plan, by, reason string) error {
 	return nil
 }
 
-// HeldPlan returns the held plan with this hash, as an approval would publish it;
-// ErrNoPlan if none is held.
+// HeldPlan returns the held plan with this hash, as an approval would publish it, or
+// ErrNoPlan.
 func (s *Sweeper) HeldPlan(ctx context.Context, plan string) (plans.Plan, error) {
 	slots, err := s.Ledger.Sweeps.HeldSlots(ctx, plan)
 	if err == nil && len(slots) == 0 {
@@ -98,8 +96,8 @@ func (s *Sweeper) HeldPlan(ctx context.Context, plan string) (plans.Plan, error)
 	return p, err
 }
 
-// heldPlan reads a plan with its commands, from its first slot. If that was archived,
-// slots that were held later have the commands too.
+// heldPlan reads the held plan with its commands from its first slot. If that row was
+// archived, it tries the later slots that hold the same plan.
 func (s *Sweeper) heldPlan(ctx context.Context, plan string, slots []tables.Slot) (fact.SweepPlanned, error) {
 	wrong := fmt.Errorf("its commands in journal row %d have another hash: run `perennial ledger verify`", slots[0].Seq)
 	for _, slot := range slots {
@@ -115,12 +113,12 @@ func (s *Sweeper) heldPlan(ctx context.Context, plan string, slots []tables.Slot
 	return fact.SweepPlanned{}, wrong
 }
 
-// approvePatience bounds the publication of an approved plan: an operator waits, and so
-// do all runs of the account.
+// approvePatience limits the publication of an approved plan, because the operator and all
+// runs of the account wait for it.
 const approvePatience = 30 * time.Second
 
-// carryOut publishes an approved plan if its schedule's budgets allow, and finishes
-// every slot that holds it. The schedule may have been renamed since.
+// carryOut publishes an approved plan if its schedule's budgets allow it, and finishes
+// every slot that holds the plan.
 func (s *Sweeper) carryOut(ctx context.Context, schedule string, planned fact.SweepPlanned, plan, by, reason string) error {
 	r, unknown := s.runnerOf(schedule)
 	if unknown != nil { // a schedule that is no longer configured has no budget
@@ -145,14 +143,14 @@ func (s *Sweeper) carryOut(ctx context.Context, schedule string, planned fact.Sw
 	if unknown != nil {
 		return nil
 	}
-	return s.recall(ctx, r) // it may leave a remainder
+	return s.recall(ctx, r) // the approved plan may leave a remainder
 }
 
-// finishHeld finishes every slot that holds a plan.
+// finishHeld finishes every slot that holds the plan.
 func (s *Sweeper) finishHeld(ctx context.Context, plan string, finished fact.SweepFinished) error {
 	finished.Plan, finished.User = plan, fact.UserOf(ctx)
 	err := s.Ledger.Write(context.WithoutCancel(ctx), func(tx *ledger.Tx) error {
-		slots, err := tx.HeldSlots(plan) // a slot may have been added meanwhile
+		slots, err := tx.HeldSlots(plan) // a slot may have been added in the meantime
 		if err != nil {
 			return err
 		}
@@ -170,8 +168,8 @@ func (s *Sweeper) finishHeld(ctx context.Context, plan string, finished fact.Swe
 	return nil
 }
 
-// affords checks the plan against today's and this month's budgets, which other plans
-// may have spent since.
+// affords returns ErrOverBudget if the plan exceeds today's or this month's budget. Other
+// plans may have spent from these budgets since it was made.
 func (s *Sweeper) affords(ctx context.Context, r *scheduleRunner, planned fact.SweepPlanned) error {
 	left, err := s.notAskedFor(ctx, planned)
 	if err != nil {
@@ -183,7 +181,7 @@ func (s *Sweeper) affords(ctx context.Context, r *scheduleRunner, planned fact.S
 		return err
 	}
 	in := read{Inputs: plans.Inputs{Schedule: r.Schedule, Now: s.providerNow()}}
-	in.Schedule.BudgetCents = 0 // the plan was fitted into the run's budget
+	in.Schedule.BudgetCents = 0 // the plan was made within the budget of its run
 	if err := s.reads.readSpent(ctx, r, &in); err != nil {
 		return err
 	}
@@ -199,11 +197,11 @@ func (s *Sweeper) affords(ctx context.Context, r *scheduleRunner, planned fact.S
 // notTaken is the part of a plan's commands that was not accepted.
 type notTaken struct {
 	Commands int
-	fact.Sum // their estimate
+	fact.Sum // estimated cost of these commands
 }
 
-// notAskedFor counts the plan's commands that were not accepted. An approval before a
-// crash may have published some.
+// notAskedFor counts the plan's commands that were not accepted. An approval that was
+// interrupted may have published some of them.
 func (s *Sweeper) notAskedFor(ctx context.Context, planned fact.SweepPlanned) (left notTaken, err error) {
 	for _, c := range planned.Planned {
 		_, err := s.Ledger.Operations.Command(ctx, c.CommandID)

@@ -1,5 +1,5 @@
-// The instant from which a schedule counts its slots. A fact records it, so that a new,
-// renamed or rescheduled schedule catches up like any other.
+// This file determines from when a schedule's slots count. A fact records that instant, so
+// that a new, renamed or changed schedule also serves missed slots.
 
 package schedules
 
@@ -17,14 +17,14 @@ import (
 	"perennial/schedules/plans"
 )
 
-// countsFrom returns the slot or instant after which the schedule's next slot comes. It
-// first records changes of the configuration as a fact.
+// countsFrom returns the slot or instant after which the schedule's next slot is. If the
+// schedule's configuration changed, it first records the change as a fact.
 func (s *Sweeper) countsFrom(ctx context.Context, r *scheduleRunner) (time.Time, error) {
 	now := s.Clock().UTC().Truncate(time.Microsecond)
 	f := fact.ScheduleConfigured{Schedule: r.Name, Cron: r.Cron, Timezone: r.calendar.Zone.String()}
 	names, err := s.Ledger.Sweeps.ScheduleNames(ctx)
 	from := r.Name
-	if slices.Contains(names, r.Was) { // not carried over yet
+	if slices.Contains(names, r.Was) { // the rename is not recorded yet
 		f.Was, from = r.Was, r.Was
 	}
 	known := tables.ScheduleCalendar{}
@@ -35,7 +35,7 @@ func (s *Sweeper) countsFrom(ctx context.Context, r *scheduleRunner) (time.Time,
 		return time.Time{}, fmt.Errorf("read from when it counts: %w", err)
 	}
 	f.Since = known.Since
-	// A future instant was recorded by a clock that was ahead.
+	// An instant in the future was recorded by a clock that was ahead.
 	same := known.Cron == f.Cron && known.Timezone == f.Timezone && !known.Since.After(now)
 	if same && f.Was == "" {
 		return s.lastSlot(ctx, r.Name, r.calendar, f.Since)
@@ -51,8 +51,8 @@ func (s *Sweeper) countsFrom(ctx context.Context, r *scheduleRunner) (time.Time,
 	return s.lastSlot(ctx, r.Name, r.calendar, f.Since)
 }
 
-// configured appends the fact, unless the slots of the earlier and the present name
-// cannot be told apart.
+// configured appends the fact. For a renamed schedule it returns an error if both names
+// have a slot at the same time.
 func (s *Sweeper) configured(ctx context.Context, f fact.ScheduleConfigured) error {
 	return s.Ledger.Write(ctx, func(tx *ledger.Tx) error {
 		if f.Was != "" {
@@ -68,9 +68,9 @@ func (s *Sweeper) configured(ctx context.Context, f fact.ScheduleConfigured) err
 	})
 }
 
-// newlyCounts returns now. If slots of the previous calendar were missed, it returns the
-// last served one instead. from is the schedule's earlier name. known is zero for a new
-// schedule, or if the ledger has no start for it.
+// newlyCounts returns from when a schedule with a new calendar counts. That is now, or the
+// last slot if slots of the previous calendar were missed. from is the name under which the
+// schedule is recorded. known is zero for a new schedule, or if no start is recorded.
 func (s *Sweeper) newlyCounts(ctx context.Context, r *scheduleRunner, from string, known tables.ScheduleCalendar, now time.Time) (time.Time, error) {
 	had := r.Schedule
 	if known.Cron != "" {
@@ -78,7 +78,7 @@ func (s *Sweeper) newlyCounts(ctx context.Context, r *scheduleRunner, from strin
 	}
 	calendar, err := had.Calendar()
 	if err != nil {
-		return now, nil //nolint:nilerr // this version does not read what an earlier one did
+		return now, nil //nolint:nilerr // this version cannot parse the cron of an earlier version
 	}
 	last, err := s.lastSlot(ctx, from, calendar, known.Since)
 	if err != nil || last.IsZero() || last.After(now) || calendar.Next(last).After(now) {
@@ -87,11 +87,11 @@ func (s *Sweeper) newlyCounts(ctx context.Context, r *scheduleRunner, from strin
 	return last, nil
 }
 
-// silentFor is how long after its slot a run may leave nothing in the ledger.
+// silentFor is how long after its slot a run may leave no row in the ledger.
 const silentFor = 5 * time.Minute
 
-// Silent says that slots of a schedule have passed without a trace in the ledger; "" if
-// none have, or the schedule is paused.
+// Silent says that slots of a schedule have passed without a row in the ledger. It returns
+// "" if none have, or if the schedule is paused.
 func Silent(ctx context.Context, l *ledger.Ledger, now time.Time, s plans.Schedule) (string, error) {
 	c, err := s.Calendar()
 	if err != nil {
@@ -99,7 +99,7 @@ func Silent(ctx context.Context, l *ledger.Ledger, now time.Time, s plans.Schedu
 	}
 	known, err := l.Sweeps.ScheduleCalendar(ctx, s.Name)
 	if errors.Is(err, ledger.ErrNotFound) {
-		return "", nil // never started
+		return "", nil // the schedule has not started
 	}
 	since := known.Since
 	last, slotErr := l.Sweeps.LastSlot(ctx, s.Name)
@@ -123,8 +123,8 @@ func Silent(ctx context.Context, l *ledger.Ledger, now time.Time, s plans.Schedu
 	return fmt.Sprintf("no run was made since %s, and %s scheduled times have passed", since.UTC().Format(time.RFC3339), many), nil
 }
 
-// lastSlot returns the latest slot of a schedule that is in the calendar, but not before
-// since.
+// lastSlot returns the schedule's latest slot that is in the calendar, or since if that is
+// later.
 func (s *Sweeper) lastSlot(ctx context.Context, schedule string, c plans.Calendar, since time.Time) (time.Time, error) {
 	slots, err := s.Ledger.Sweeps.SlotsOf(ctx, schedule, slotsRead)
 	for err == nil && len(slots) > 0 {
@@ -136,7 +136,7 @@ func (s *Sweeper) lastSlot(ctx context.Context, schedule string, c plans.Calenda
 				return slot.At, nil
 			}
 		}
-		// Continuations of a large run and manual runs are slots too.
+		// Slots of manual runs and of continued runs are not in the calendar.
 		slots, err = s.Ledger.Sweeps.SlotsBefore(ctx, schedule, slots[len(slots)-1].At, slotsRead)
 	}
 	return since, err

@@ -1,4 +1,5 @@
-// Listed proxies that no schedule renews, and schedules that match no proxy.
+// This file finds listed proxies that no schedule renews, and schedules whose match selects
+// no proxy.
 
 package schedules
 
@@ -20,12 +21,12 @@ import (
 	"perennial/schedules/plans"
 )
 
-// errMatched ends a search.
+// errMatched stops a search after the first match.
 var errMatched = errors.New("a proxy matches")
 
-// MatchesNone says that a schedule's match fits no listed proxy, often because of a
-// misspelt country. It returns "" if one fits, or nothing is listed. The search ends at
-// the first match.
+// MatchesNone returns a warning if a schedule's match selects no listed proxy, for example
+// because of a misspelt country. It returns "" if the match selects a proxy, or if no proxy
+// is listed.
 func MatchesNone(ctx context.Context, f *tables.Fleet, s plans.Schedule, read func(name string) ([]byte, error)) (string, error) {
 	if len(s.Match.Set()) == 0 {
 		return "", nil
@@ -47,8 +48,8 @@ func MatchesNone(ctx context.Context, f *tables.Fleet, s plans.Schedule, read fu
 	return fmt.Sprintf("its match fits none of the %d listed proxies: is %s written right?", listed, strings.Join(s.Match.Set(), ", ")), err
 }
 
-// Uncovered calls yield for every listed proxy that expires after now and that no
-// schedule renews. Retired proxies and those that never expire are left out.
+// Uncovered calls yield for every listed proxy that expires after now and that no schedule
+// renews. Retired proxies and proxies without an expiry are left out.
 func Uncovered(ctx context.Context, f *tables.Fleet, now time.Time, all []plans.Schedule, read func(name string) ([]byte, error), yield func(tables.Proxy) error) error {
 	c, err := plans.NewCoverage(all, nil, read)
 	if err != nil {
@@ -62,23 +63,23 @@ func Uncovered(ctx context.Context, f *tables.Fleet, now time.Time, all []plans.
 	})
 }
 
-// uncoveredNamed bounds the proxies that a listing.uncovered names.
+// uncoveredNamed limits how many proxies a listing.uncovered fact lists.
 const uncoveredNamed = 20
 
 // uncovered counts the live proxies that no schedule renews.
 type uncovered struct {
 	*Config
 
-	n    atomic.Pointer[int64] // as of the last complete listing; nil: unknown
-	took atomic.Int64          // nanoseconds of that count
+	n    atomic.Pointer[int64] // count of the last complete listing; nil if unknown
+	took atomic.Int64          // how long that count took, in nanoseconds
 }
 
-// recountWithin is the longest count that is made again whenever it is asked for.
+// recountWithin is the duration up to which a count is made again for each request.
 const recountWithin = 100 * time.Millisecond
 
-// countUncovered counts the proxies that no schedule renews, and logs a count above
-// zero. It publishes the count only if the previous listing showed it too: an order's
-// proxies may be listed before their labels are booked.
+// countUncovered counts the live proxies that no schedule renews, and logs a count above
+// zero. It publishes the count only if the previous listing had such proxies too, because
+// an order's proxies may be listed before their labels are booked.
 func (s *uncovered) countUncovered(ctx context.Context) {
 	n, first, began := new(int64), []tables.Proxy{}, s.Clock()
 	err := Uncovered(ctx, s.Ledger.Fleet, s.providerNow(), s.Schedules, s.ReadFile, func(p tables.Proxy) error {
@@ -100,7 +101,7 @@ func (s *uncovered) countUncovered(ctx context.Context) {
 	before := s.n.Swap(n)
 	if *n > 0 && (before == nil || *before == 0) {
 		level := logrus.WarnLevel
-		if len(s.Schedules) == 0 { // as after a first start: no renewals are configured
+		if len(s.Schedules) == 0 { // normal after a first start, when no schedules are configured
 			level = logrus.InfoLevel
 		}
 		log.Logf(level, "no schedule renews %s, such as %.80q: see `perennial proxies list --uncovered`", english.Plural(int(*n), "living proxy", "living proxies"), first[0].ProxyID)
@@ -110,9 +111,9 @@ func (s *uncovered) countUncovered(ctx context.Context) {
 	}
 }
 
-// tellUncovered appends the fact if the last two listings both differ from the last
-// published count, or if no such proxies remain. A published count is repeated at most
-// once a day.
+// tellUncovered appends the count as a fact if both of the last two listings differ from
+// the last published count in the same direction, or if no such proxies remain. A count is
+// published at most once a day.
 func (s *uncovered) tellUncovered(ctx context.Context, before *int64, n int64, first []tables.Proxy) error {
 	last, at, err := s.Ledger.Fleet.LastUncovered(ctx)
 	if err != nil {
@@ -136,9 +137,9 @@ func (s *uncovered) tellUncovered(ctx context.Context, before *int64, n int64, f
 	return s.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Append(f) })
 }
 
-// Uncovered returns how many live proxies no schedule renews; known is false before the
-// first complete listing. A large fleet has the count of its last listing. A small one is
-// counted again, so that an order's proxies count at once.
+// Uncovered returns how many live proxies no schedule renews. known is false before the
+// first complete listing. For a large fleet it returns the count of the last listing. For a
+// small fleet it counts again, so that the proxies of a new order are included.
 func (s *uncovered) Uncovered(ctx context.Context) (n int64, known bool) {
 	listed := s.n.Load()
 	if listed == nil {

@@ -1,4 +1,5 @@
-// Which proxies of the ledger's table are due, and how many of each group stay.
+// This file finds the due proxies in the ledger's table, and counts how many proxies of
+// each group stay.
 
 package schedules
 
@@ -11,8 +12,8 @@ import (
 	"perennial/schedules/plans"
 )
 
-// headcount counts, by Keep's groups, the proxies that stay. Two readers add to it
-// concurrently.
+// headcount counts the proxies that stay, by the groups of Keep. It is safe for concurrent
+// use.
 type headcount struct {
 	mu     sync.Mutex
 	groups map[string]int
@@ -26,21 +27,22 @@ func (c *headcount) add(group string, n int) {
 	c.groups[group] += n
 }
 
-// gathering collects due proxies. Proxies that cannot be renewed now do not use up its
-// bound: a provider may list retired and expired proxies indefinitely, and a large run
-// first meets those that it has already renewed (trap 54).
+// gathering collects due proxies up to a limit. Proxies that cannot be renewed now do not
+// count against the limit. Otherwise they could fill it, because a provider may list
+// retired and expired proxies indefinitely, and a continued run first finds the proxies
+// that it has already renewed (trap 54).
 type gathering struct {
 	in              *read
 	filter          *plans.Filter
 	staying         *headcount
 	living, expired []tables.Proxy
-	aside           []tables.Proxy      // barred proxies, as many as a plan names
-	most            int                 // bound on live and expired proxies together
-	first           []tables.Proxy      // one of each kind being renewed: it may reveal a price
+	aside           []tables.Proxy      // proxies that cannot be renewed now, as many as a plan lists
+	most            int                 // limit on live and expired proxies together
+	first           []tables.Proxy      // one proxy of each kind that is being renewed, because its charge may show the kind's price
 	kinds           map[plans.Kind]bool // kinds in first
 }
 
-// add takes one proxy, in the order of expiry.
+// add takes one proxy. Proxies must come in the order of expiry.
 func (g *gathering) add(p tables.Proxy) {
 	switch why := g.in.BarredBy(g.filter, p); {
 	case why != "":
@@ -53,15 +55,15 @@ func (g *gathering) add(p tables.Proxy) {
 		}
 	default:
 		g.expired = append(g.expired, p)
-		if len(g.expired) == 2*g.most { // the latest expired are likeliest to be renewable
+		if len(g.expired) == 2*g.most { // the most recently expired proxies are the most likely to be renewable
 			g.in.Beyond += g.most
 			g.expired = append(g.expired[:0], g.expired[g.most:]...)
 		}
 	}
 }
 
-// setAside keeps as many proxies as the plan names, and one of each kind that is being
-// renewed. The others are only counted.
+// setAside keeps a proxy that cannot be renewed now, as far as the plan lists such proxies,
+// and one proxy of each kind that is being renewed. It only counts the others.
 func (g *gathering) setAside(p tables.Proxy, why string) {
 	if tells := why == plans.ReasonTaken || why == plans.ReasonOnItsWay; tells && !g.kinds[plans.KindOf(p)] {
 		g.kinds[plans.KindOf(p)] = true
@@ -78,9 +80,9 @@ func (g *gathering) setAside(p tables.Proxy, why string) {
 	}
 }
 
-// gathered returns the proxies to plan: first those whose price their kinds wait for,
-// then live ones by nearest expiry, then expired ones by latest expiry, then those only
-// named.
+// gathered returns the proxies to plan. First are the proxies of kinds that are being
+// renewed, then live proxies by nearest expiry, then expired proxies by latest expiry,
+// then proxies that cannot be renewed now.
 func (g *gathering) gathered() []tables.Proxy {
 	slices.Reverse(g.expired)
 	room := g.most - len(g.living)

@@ -1,4 +1,4 @@
-// Runs that cannot be made: when to publish that, and what status shows.
+// This file reports runs that fail.
 
 package schedules
 
@@ -19,21 +19,21 @@ import (
 )
 
 const (
-	// lateAfter is how long a run may wait for a failing listing before a sweep.failed
+	// lateAfter is how long a run may wait for a failing listing before a sweep.failed fact
 	// is published.
 	lateAfter = 30 * time.Second
-	// toldEvery is the minimum interval of a schedule's sweep.failed facts.
+	// toldEvery is the minimum interval between a schedule's sweep.failed facts.
 	toldEvery = time.Minute
 )
 
-// trouble is why a due run cannot be made.
+// trouble is the reason why a due run fails.
 type trouble struct {
 	mu   sync.Mutex
-	now  *fact.SweepFailed // nil: none
-	told time.Time         // time of the last fact
+	now  *fact.SweepFailed // nil if there is none
+	told time.Time         // time of the last published fact
 }
 
-// get returns a copy, nil if the schedule's runs can be made.
+// get returns a copy of the reason, or nil.
 func (x *trouble) get() *fact.SweepFailed {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -50,8 +50,8 @@ func (x *trouble) clear() {
 	x.now, x.told = nil, time.Time{}
 }
 
-// set notes a failure and reports whether to append its fact: once per slot, at most
-// once a minute.
+// set stores a failure and reports whether its fact should be appended: once per slot, and
+// at most once per toldEvery.
 func (x *trouble) set(f fact.SweepFailed, now time.Time) (tell bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -66,7 +66,7 @@ func (x *trouble) set(f fact.SweepFailed, now time.Time) (tell bool) {
 	return tell
 }
 
-// troubles reports due runs that cannot be made.
+// troubles reports due runs that fail.
 type troubles struct {
 	*Config
 
@@ -74,21 +74,21 @@ type troubles struct {
 	runners []*scheduleRunner
 }
 
-// failed appends that a slot's run cannot be made, and what it would have renewed. The
+// failed reports that a slot's run failed, and how many proxies it would have renewed. The
 // run is retried.
 func (s *troubles) failed(ctx context.Context, r *scheduleRunner, slot time.Time, why error) {
 	s.log(r).WithError(why).WithField("slot", slot).Warn("the sweep has not been made; it is tried again")
 	s.tellTrouble(ctx, r, &r.trouble, slot, why.Error())
 }
 
-// tellTrouble notes a slot's trouble and appends its fact if set allows.
+// tellTrouble stores a slot's failure and appends its fact if set allows.
 func (s *troubles) tellTrouble(ctx context.Context, r *scheduleRunner, x *trouble, slot time.Time, why string) {
 	now := s.Clock()
 	f := fact.SweepFailed{Schedule: r.Name, Slot: slot, Reason: fact.Bounded(why)}
 	if next := r.calendar.Next(now); !next.IsZero() {
 		f.NextSlot = &next
 	}
-	if err := s.countExpiring(ctx, r, &f); err != nil && err.Error() != why { // that error is already reported
+	if err := s.countExpiring(ctx, r, &f); err != nil && err.Error() != why { // otherwise the error is already reported
 		s.log(r).WithError(err).Warn("the proxies that expire before the next slot could not be counted")
 	}
 	if !x.set(f, now) {
@@ -100,8 +100,8 @@ func (s *troubles) tellTrouble(ctx context.Context, r *scheduleRunner, x *troubl
 }
 
 // countExpiring counts the due proxies of the run, and those that expire before the next
-// slot. If an id list cannot be read, it counts all proxies that the other fields match:
-// too many rather than none.
+// slot. If an id list cannot be read, it ignores the lists, because a count that is too
+// high is better than none.
 func (s *troubles) countExpiring(ctx context.Context, r *scheduleRunner, f *fact.SweepFailed) error {
 	match := r.Match
 	lists, unread := match.ReadLists(s.ReadFile)
@@ -124,9 +124,9 @@ func (s *troubles) countExpiring(ctx context.Context, r *scheduleRunner, f *fact
 	return errors.Join(unread, err)
 }
 
-// watchSlot reports a run as failed if its commands cannot be published, or if its
-// listing fails, stops or takes longer than until the next slot. Both are retried for
-// hours.
+// watchSlot reports a run as failed while its commands cannot be published, or while its
+// listing fails, makes no progress or takes longer than until the next slot. Both are
+// retried for hours.
 func (s *troubles) watchSlot(ctx context.Context, r *scheduleRunner, slot time.Time) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -142,8 +142,7 @@ func (s *troubles) watchSlot(ctx context.Context, r *scheduleRunner, slot time.T
 	return func() { cancel(); <-done }
 }
 
-// late returns what is wrong with the listing that a slot waits for; nil if it
-// progresses, or the slot waits for nothing.
+// late returns why a slot's run is late, or nil if it makes progress.
 func (s *troubles) late(r *scheduleRunner, slot, began time.Time) error {
 	if why := r.unstored.Load(); why != nil {
 		return fmt.Errorf("its commands cannot be published: %w", *why)
@@ -167,8 +166,9 @@ func (s *troubles) late(r *scheduleRunner, slot, began time.Time) error {
 	return nil
 }
 
-// NotReady returns one line per problem: what the last listing lost, what expires before
-// its turn, and which due runs cannot be made. It returns "" if there are none.
+// NotReady returns one line of text per problem: proxies missing from the last listing,
+// proxies that expire before their renewal's turn, and due runs that fail. It returns "" if
+// there are no problems.
 func (s *Sweeper) NotReady() string {
 	failing := s.Failing()
 	lines := make([]string, 0, len(failing)+1)
@@ -184,7 +184,7 @@ func (s *Sweeper) NotReady() string {
 	return strings.Join(lines, "\n")
 }
 
-// Failing lists what blocks runs or refused their commands, at most one per schedule.
+// Failing returns why runs fail or their commands were refused, at most once per schedule.
 func (s *Sweeper) Failing() []fact.SweepFailed {
 	all := []fact.SweepFailed{}
 	for _, r := range s.runners {
@@ -195,7 +195,7 @@ func (s *Sweeper) Failing() []fact.SweepFailed {
 	return all
 }
 
-// failing returns why the schedule renews nothing now, nil if it does.
+// failing returns why the schedule renews nothing now, or nil.
 func (r *scheduleRunner) failing() *fact.SweepFailed {
 	if f := r.trouble.get(); f != nil {
 		return f
@@ -206,8 +206,8 @@ func (r *scheduleRunner) failing() *fact.SweepFailed {
 	return r.unlisted.get()
 }
 
-// problem describes failing. Each attempt of the run recounts what is due, at least once
-// a minute, because an operator may have renewed it meanwhile.
+// problem describes the schedule's failure, or returns "". Due was counted at the last
+// attempt of the run; since then an operator may have renewed the proxies.
 func (r *scheduleRunner) problem() string {
 	f := r.failing()
 	if f == nil {

@@ -1,4 +1,4 @@
-// Firing of a slot: plan, record, publish, finish.
+// This file makes the run of a slot: it plans, records, publishes and finishes.
 
 package schedules
 
@@ -19,34 +19,33 @@ import (
 	"perennial/upstream"
 )
 
-// The states of a slot.
 const (
-	// StateHeld says that the plan needs approval.
+	// StateHeld is the state of a slot whose plan needs approval.
 	StateHeld     = "held"
 	statePlanned  = "planned"
 	stateFinished = "finished"
 )
 
-// sweep is a plan with the data that its firing needs.
+// sweep is a plan with the data that its run needs.
 type sweep struct {
 	plans.Made
 
 	again     []json.RawMessage // published by earlier runs, not yet accepted by the runner
-	onItsWay  map[string]bool   // the proxies of again
-	standsFor bool              // its hash is that of an earlier slot's plan
+	onItsWay  map[string]bool   // proxies of the commands in again
+	standsFor bool              // its hash is that of an earlier slot's plan, which serves for this slot too
 }
 
-// firing is one slot about to fire.
+// firing is a slot whose run is about to be made.
 type firing struct {
 	slot   time.Time
-	missed []time.Time // slots that this one serves too
-	rest   *remainder  // what the run continues with; nil: a new run
+	missed []time.Time // missed slots that this run also serves
+	rest   *remainder  // the run that this slot continues; nil for a new run
 	byHand bool        // requested by an operator
 	by     string
 	reason string
 }
 
-// before returns what the run has done in earlier slots.
+// before returns what the run has published in earlier slots.
 func (f firing) before() remainder {
 	if f.rest == nil {
 		return remainder{}
@@ -54,9 +53,9 @@ func (f firing) before() remainder {
 	return *f.rest
 }
 
-// fire makes one slot's run: plan, record, publish, finish. It returns ErrFired if the
-// slot has fired before, errPaused if the schedule is paused, errSkew if the clock is
-// wrong. After any other error it may be retried.
+// fire makes the run of one slot: it plans, records, publishes and finishes. It returns
+// ErrFired if the slot's run was made before, errPaused if the schedule is paused, and
+// errSkew if the clock is wrong. After any other error the caller may retry.
 func (s *Sweeper) fire(ctx context.Context, r *scheduleRunner, f firing) (sweep, error) {
 	if err := r.turn.Take(ctx); err != nil {
 		return sweep{}, err
@@ -86,7 +85,7 @@ func (s *Sweeper) fire(ctx context.Context, r *scheduleRunner, f firing) (sweep,
 	if plan.State == statePlanned {
 		failpoint.Reached(ctx, "slot.claimed")
 		if err := s.publish(ctx, r, plan.Commands); err != nil {
-			return plan, err // the slot stays planned: the next run or a restart publishes it
+			return plan, err // the slot stays planned, and the next run or a restart publishes the commands
 		}
 		plan.State = stateFinished
 		finished := fact.SweepFinished{Schedule: r.Name, Slot: f.slot, Plan: plan.Hash, Published: len(plan.Commands), OverLimit: plan.OverLimit()}
@@ -99,8 +98,8 @@ func (s *Sweeper) fire(ctx context.Context, r *scheduleRunner, f firing) (sweep,
 	return plan, nil
 }
 
-// decide plans and records. No plan is approved in between: both would count on the same
-// money.
+// decide plans and records a run. No plan is approved in between, because both would count
+// on the same money.
 func (s *Sweeper) decide(ctx context.Context, r *scheduleRunner, f firing) (sweep, error) {
 	r.listing.Store(true)
 	err := s.ensureFresh(ctx)
@@ -122,7 +121,8 @@ func (s *Sweeper) decide(ctx context.Context, r *scheduleRunner, f firing) (swee
 	return plan, err
 }
 
-// ensureFresh returns once the table of proxies is fresh; errSkew if the clock is wrong.
+// ensureFresh waits until the table of proxies is fresh. It returns errSkew if the clock is
+// wrong.
 func (s *Sweeper) ensureFresh(ctx context.Context) error {
 	if err := s.checkClock(); err != nil {
 		return err
@@ -134,7 +134,7 @@ func (s *Sweeper) ensureFresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.checkClock() // the listing may have revealed the provider's time
+	return s.checkClock() // the listing may have shown the provider's time
 }
 
 // plan reads the inputs of a run and plans it. It appends no fact.
@@ -164,7 +164,7 @@ func (s *Sweeper) plan(ctx context.Context, r *scheduleRunner, f firing) (sweep,
 	return plan, err
 }
 
-// providerNow returns the provider's time, or the machine's before the first reply.
+// providerNow returns the provider's time, or the machine's if the provider's is unknown.
 func (c *Config) providerNow() time.Time {
 	if at := c.ProviderTime(); !at.IsZero() {
 		return at
@@ -173,7 +173,7 @@ func (c *Config) providerNow() time.Time {
 }
 
 func (c *Config) checkClock() error {
-	// Round strips the monotonic readings, which would agree: this compares wall clocks.
+	// Round removes the monotonic readings, so that wall clocks are compared.
 	skew := c.Clock().Round(0).Sub(c.providerNow().Round(0))
 	if skew > upstream.MaxSkew || skew < -upstream.MaxSkew {
 		way := "ahead"
@@ -185,8 +185,8 @@ func (c *Config) checkClock() error {
 	return nil
 }
 
-// record appends the slot's facts in one transaction. A shortfall precedes its
-// sweep.planned, so that it is not lost in a crash before the slot is published.
+// record appends the slot's facts in one transaction. Facts about shortfalls precede
+// sweep.planned, so that a crash before the slot is published does not lose them.
 func (s *Sweeper) record(ctx context.Context, r *scheduleRunner, f firing, plan *sweep) error {
 	planned := fact.SweepPlanned{
 		Schedule: r.Name, Slot: f.slot, Plan: plan.Hash, Due: plan.Unpaid(), EstimateCents: plan.Estimate().Cents, UnknownPrice: plan.Unpriced, Commands: plan.Commands,
@@ -235,10 +235,10 @@ func (s *Sweeper) record(ctx context.Context, r *scheduleRunner, f firing, plan 
 	return nil
 }
 
-// maxAsked bounds the reviews that one run opens; the next run continues.
+// maxAsked limits how many reviews one run opens. The next run continues.
 const maxAsked = 1000
 
-// askPerson marks proxies given up as needs review, once per expiry and answer.
+// askPerson puts proxies that schedules give up in review, once per expiry and answer.
 func askPerson(tx *ledger.Tx, all []fact.ProxyReview) error {
 	asked := 0
 	for _, f := range all {
@@ -281,7 +281,7 @@ func unfired(tx *ledger.Tx, schedule string, slots []time.Time) (left []time.Tim
 }
 
 // sweepFacts returns the slot's facts and its resulting state: the shortfalls, the plan,
-// and what it waits for. A run without commands is finished at once.
+// and why the plan is held. A run without commands is finished.
 func sweepFacts(planned fact.SweepPlanned, plan sweep) (facts []fact.Fact, state string) {
 	for _, x := range plan.Shortfalls {
 		held := fact.SweepHeld{
@@ -319,7 +319,7 @@ func sweepFacts(planned fact.SweepPlanned, plan sweep) (facts []fact.Fact, state
 	return append(facts, fact.SweepFinished{Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan, OverLimit: plan.OverLimit()}), stateFinished
 }
 
-// logPlan logs what the run does, and warns of what needs an operator.
+// logPlan logs what the run does, and warns of conditions that need an operator.
 func (s *Sweeper) logPlan(r *scheduleRunner, plan sweep) {
 	log := s.log(r).WithField("slot", plan.Slot).WithField("plan", plan.Hash)
 	log.WithField("due", plan.Unpaid()).WithField("proxies", len(plan.Included)).WithField("estimate_cents", plan.Estimate().Cents).
@@ -340,12 +340,12 @@ func (s *Sweeper) logPlan(r *scheduleRunner, plan sweep) {
 	}
 }
 
-// publishedTogether is the stream's limit of an atomic batch. More commands need several
-// batches; after a failure only the rest is published again.
+// publishedTogether is the stream's limit for an atomic batch. More commands are published
+// in several batches; after a failure only the remaining batches are repeated.
 const publishedTogether = 1000
 
-// publish returns when every command is on the stream, or with the context's error.
-// Commands that are already there are absorbed by their ids.
+// publish returns when all commands are on the stream, or with the context's error. The
+// stream ignores commands that it has already, by their ids.
 func (c *Config) publish(ctx context.Context, r *scheduleRunner, commands []json.RawMessage) error {
 	err := c.publishAs(ctx, r, queue.KindProxyRenew, commands)
 	if err == nil {
@@ -371,8 +371,8 @@ func (c *Config) publishAs(ctx context.Context, r *scheduleRunner, kind queue.Ki
 	return nil
 }
 
-// publishSome returns when these commands are on the stream, all or none. Until then the
-// schedule's status says why they are not.
+// publishSome publishes one batch, all or nothing, and retries until it succeeds or ctx
+// ends. Meanwhile r.unstored has the error, which the schedule's status shows.
 func (c *Config) publishSome(ctx context.Context, r *scheduleRunner, out []publish.Outgoing) error {
 	retry := sleep.Doubling(time.Second, time.Minute)
 	defer r.unstored.Store(nil)
@@ -392,7 +392,8 @@ func (c *Config) publishSome(ctx context.Context, r *scheduleRunner, out []publi
 	}
 }
 
-// finishSlot ignores the end of the context: the commands are published.
+// finishSlot records that the slot is finished, even if ctx has ended, because the commands
+// are published.
 func (s *Sweeper) finishSlot(ctx context.Context, f fact.SweepFinished) error {
 	err := s.Ledger.Write(context.WithoutCancel(ctx), func(tx *ledger.Tx) error { return tx.Append(f) })
 	if err != nil {
@@ -401,8 +402,8 @@ func (s *Sweeper) finishSlot(ctx context.Context, f fact.SweepFinished) error {
 	return nil
 }
 
-// finishPlanned publishes planned commands that may not be published yet. The caller
-// holds the schedule's turn.
+// finishPlanned publishes planned commands that may not have been published. The caller
+// must hold the schedule's turn.
 func (s *Sweeper) finishPlanned(ctx context.Context, r *scheduleRunner) error {
 	slots, err := s.Ledger.Sweeps.UnfinishedSlots(ctx, r.Name)
 	if err != nil {

@@ -1,4 +1,4 @@
-// The forecast of the cost of renewals.
+// This file forecasts the cost of renewals.
 
 package schedules
 
@@ -14,16 +14,17 @@ import (
 	"perennial/schedules/plans"
 )
 
-// MaxForecastDays bounds a forecast.
+// MaxForecastDays limits the days of a forecast.
 const MaxForecastDays = 366
 
 // ErrForecastDays says that a forecast's number of days is out of range.
 var ErrForecastDays = fmt.Errorf("a forecast is of 1 to %d days", MaxForecastDays)
 
-// Forecast is what the renewals of the next days are expected to cost. It takes
-// every proxy that is listed now as renewed by the first slot after it comes due, again and
-// again, at the price that was last paid; where the schedule keeps a number of each group,
-// as many as that takes. Where no price was paid it takes the list price. Budgets would make it less.
+// Forecast is the expected cost of the renewals of the next days. Every proxy that is
+// listed now is renewed by the first slot after it comes due, repeatedly until the end of
+// the forecast, at the price last paid. If its schedule keeps a number of proxies per
+// group, only as many are renewed as that requires. If no renewal was paid yet, the list
+// price is used. Budgets are not applied.
 type Forecast struct {
 	Schedules      []string       `json:"schedules" doc:"The names of the schedules."`
 	At             time.Time      `json:"at" doc:"When this was read."`
@@ -52,14 +53,14 @@ type ForecastDay struct {
 	Unpriced        int        `json:"unpriced" doc:"The number of renewals whose price is unknown; 'charge_cents' does not include them."`
 	OverBudgetCents int64      `json:"over_budget_cents" doc:"'over_budget_cents' is by how much the day's cost exceeds the daily budgets."`
 	WalletCents     *int64     `json:"wallet_cents,omitempty" doc:"The balance at the end of the day, if renewals of unknown price cost nothing."`
-	// Paused is in the other fields, too: such a schedule renews nothing until an operator
-	// resumes it.
+	// Paused renewals are included in the other fields, although they are not made until an
+	// operator resumes the schedule.
 	Paused []ForecastPaused `json:"paused,omitempty" doc:"The day's renewals that belong to schedules whose pause has no end."`
 
 	sum fact.Sum
 }
 
-// ForecastPaused is the share of a schedule that is paused without an end.
+// ForecastPaused is the part of a day's renewals of a schedule whose pause has no end.
 type ForecastPaused struct {
 	Schedule    string     `json:"schedule" doc:"The name of the schedule."`
 	Renewals    int        `json:"renewals" doc:"The number of renewals."`
@@ -77,7 +78,7 @@ func (d ForecastDay) Charge() fact.Sum {
 	return fact.Sum{Cents: d.ChargeCents.Or(0), Lacks: d.Unpriced}
 }
 
-// forecaster follows proxies through their future renewals.
+// forecaster computes forecasts.
 type forecaster struct {
 	*Config
 
@@ -87,8 +88,8 @@ type forecaster struct {
 	counted *dueCounts
 }
 
-// Forecast forecasts days for one schedule, or for the whole account with "". It appends
-// nothing.
+// Forecast returns the forecast for one schedule, or for all schedules of the account if
+// schedule is "". It appends no facts.
 func (s *forecaster) Forecast(ctx context.Context, schedule string, days int) (Forecast, error) {
 	if days < 1 || days > MaxForecastDays {
 		return Forecast{}, ErrForecastDays
@@ -120,16 +121,16 @@ func (s *forecaster) Forecast(ctx context.Context, schedule string, days int) (F
 	return f, err
 }
 
-// outlook adds up the days of a forecast.
+// outlook accumulates the days of a forecast.
 type outlook struct {
 	now   time.Time
-	begin []time.Time // begin of each day, and the end of the last
+	begin []time.Time // beginning of each day, then the end of the last day
 	f     Forecast
-	turns []turn  // the schedules so far; the last is the current one
-	spent []int64 // by the current schedule, per day
-	// paused is the current schedule's name, if it is paused without an end.
+	turns []turn  // the schedules so far; the last one is the current schedule
+	spent []int64 // cost of the current schedule per day
+	// paused is the current schedule's name if its pause has no end, else "".
 	paused string
-	// sweeps holds each schedule's charges by slot.
+	// sweeps has each schedule's charges by slot.
 	sweeps []scheduleCharges
 }
 
@@ -138,16 +139,15 @@ func newOutlook(now time.Time, days int) *outlook {
 	for n := range days + 1 {
 		o.begin = append(o.begin, fact.Midnight(now.Year(), now.Month(), now.Day()+n, now.Location()))
 	}
-	for n := range days { // midnight may not exist: the date may differ from begin's
+	for n := range days { // midnight may not exist, so the date may differ from begin's
 		o.f.Days = append(o.f.Days, ForecastDay{Day: time.Date(now.Year(), now.Month(), now.Day()+n, 0, 0, 0, 0, time.UTC).Format(time.DateOnly)})
 	}
 	return o
 }
 
-// end returns the end of the forecast.
 func (o *outlook) end() time.Time { return o.begin[len(o.begin)-1] }
 
-// day returns the index of the day of an instant.
+// day returns the index of the day that contains an instant.
 func (o *outlook) day(at time.Time) int {
 	n, found := slices.BinarySearchFunc(o.begin[:len(o.f.Days)], at, time.Time.Compare)
 	if !found {
@@ -176,8 +176,8 @@ func (s *forecaster) foresee(ctx context.Context, r *scheduleRunner, o *outlook)
 	return s.overBudget(ctx, r, o)
 }
 
-// overBudget adds by how much each day exceeds the schedule's daily budget. A part of
-// today's is spent.
+// overBudget adds the amount by which each day exceeds the schedule's daily budget. Today's
+// budget is reduced by what was already spent.
 func (s *forecaster) overBudget(ctx context.Context, r *scheduleRunner, o *outlook) error {
 	left := r.DailyBudgetCents
 	if left == 0 {
@@ -192,7 +192,7 @@ func (s *forecaster) overBudget(ctx context.Context, r *scheduleRunner, o *outlo
 	return err
 }
 
-// pausedForGood returns a schedule's name if it is paused without an end, else "".
+// pausedForGood returns the schedule's name if its pause has no end, else "".
 func (s *forecaster) pausedForGood(ctx context.Context, schedule string) (string, error) {
 	paused, err := s.Ledger.Sweeps.SchedulePaused(ctx, schedule)
 	if errors.Is(err, ledger.ErrNotFound) || err == nil && paused.Until != nil {
@@ -201,7 +201,7 @@ func (s *forecaster) pausedForGood(ctx context.Context, schedule string) (string
 	return schedule, err
 }
 
-// foreseeAll adds the renewals of all proxies that the schedule takes.
+// foreseeAll adds the renewals of all proxies that the schedule covers.
 func (s *forecaster) foreseeAll(ctx context.Context, r *scheduleRunner, o *outlook) error {
 	c, err := s.countDue(ctx, r, o)
 	if err != nil {
@@ -217,7 +217,7 @@ func (s *forecaster) foreseeAll(ctx context.Context, r *scheduleRunner, o *outlo
 	return nil
 }
 
-// renewals adds every renewal within the forecast of n proxies that expire at once.
+// renewals adds all renewals within the forecast of n proxies that have the same expiry.
 func (o *outlook) renewals(s plans.Schedule, expires time.Time, cost plans.Price, n int) {
 	for {
 		slot := o.slot(expires.Add(-s.RenewBefore))
@@ -226,14 +226,14 @@ func (o *outlook) renewals(s plans.Schedule, expires time.Time, cost plans.Price
 		}
 		o.renewal(slot, cost, n)
 		expires = expires.Add(time.Duration(s.DurationDays) * fact.Day)
-		if expires.Before(o.now) { // expired long ago; one renewal revives it at most
+		if expires.Before(o.now) { // the proxies expired long ago, so at most one renewal makes them live again
 			return
 		}
 	}
 }
 
-// slot returns the current schedule's first slot at or after due, or the end of the
-// forecast.
+// slot returns the current schedule's first slot at or after due and now. It returns the
+// end of the forecast if there is none.
 func (o *outlook) slot(due time.Time) time.Time {
 	slot := o.sweeps[len(o.sweeps)-1].slot(later(due, o.now))
 	if slot.IsZero() {
@@ -262,9 +262,9 @@ func (o *outlook) renewal(at time.Time, cost plans.Price, n int) {
 	o.sweeps[len(o.sweeps)-1].add(at, charge)
 }
 
-// addPaused adds n renewals of the current schedule, which is paused, to a day.
+// addPaused adds n renewals of the current, paused schedule to a day.
 func (o *outlook) addPaused(d *ForecastDay, charge fact.Sum, n int) {
-	last := len(d.Paused) - 1 // one schedule is foreseen after the other
+	last := len(d.Paused) - 1 // schedules are processed one after the other
 	if last < 0 || d.Paused[last].Schedule != o.paused {
 		d.Paused = append(d.Paused, ForecastPaused{Schedule: o.paused})
 		last++
@@ -274,7 +274,7 @@ func (o *outlook) addPaused(d *ForecastDay, charge fact.Sum, n int) {
 	p.Renewals, p.ChargeCents, p.Unpriced = p.Renewals+n, sum.Total(), sum.Lacks
 }
 
-// forecast sums up the days and follows the wallet through them.
+// forecast sums up the days and the balance of the wallet after each.
 func (o *outlook) forecast(wallet plans.Inputs) Forecast {
 	f := o.f
 	f.WalletCents, f.ReservedCents = wallet.WalletCents, wallet.ReservedCents

@@ -1,5 +1,5 @@
-// The proxies that a forecast renews: counted where they need not be told apart, and kept
-// until the ledger's answer changes.
+// This file counts the proxies that a forecast renews, and caches the counts while the
+// ledger does not change.
 
 package schedules
 
@@ -14,18 +14,20 @@ import (
 	"perennial/schedules/plans"
 )
 
-// turn is one schedule of a forecast: it takes what it fits and no earlier one takes.
+// turn is one schedule of a forecast. A proxy belongs to the first schedule whose match it
+// fits.
 type turn struct {
 	fits  *plans.Filter
-	until time.Time // the last expiry, as the provider shows it, that the forecast reads
+	until time.Time // latest expiry that the forecast reads
 }
 
-// taken reports whether an earlier schedule takes a proxy that shows this expiry.
+// taken reports whether an earlier schedule renews the proxy. shown is the proxy's expiry
+// as the provider shows it.
 func (o *outlook) taken(p tables.Proxy, shown time.Time) bool {
 	return slices.ContainsFunc(o.turns[:len(o.turns)-1], func(earlier turn) bool { return !shown.After(earlier.until) && earlier.fits.Fits(p) })
 }
 
-// single reports whether who takes a proxy depends on fields that differ for each.
+// single reports whether a match depends on fields that differ for each proxy.
 func (o *outlook) single() bool {
 	return slices.ContainsFunc(o.turns, func(t turn) bool { return t.fits.Single() })
 }
@@ -34,8 +36,9 @@ func (o *outlook) readsFiles() bool {
 	return slices.ContainsFunc(o.turns, func(t turn) bool { return t.fits.ProxyIDsFile != "" || t.fits.ExceptProxyIDsFile != "" })
 }
 
-// eachDue calls yield, in the order of the shown expiries, for each proxy that the current
-// schedule takes, with when it expires by its renewals so far.
+// eachDue calls yield for each proxy that the current schedule renews, in the order of the
+// expiries that the provider shows. The time is the proxy's expiry after its known
+// renewals.
 func (s *forecaster) eachDue(ctx context.Context, r *scheduleRunner, o *outlook, yield func(tables.PricedProxy, time.Time) error) error {
 	claimed, err := s.Ledger.Operations.Claimed(ctx)
 	if err != nil {
@@ -47,56 +50,57 @@ func (s *forecaster) eachDue(ctx context.Context, r *scheduleRunner, o *outlook,
 			return nil
 		}
 		expires := *p.LastsUntil()
-		if claimed[p.ProxyID] || p.Unread() && p.ExpectedExpiresAt == nil { // its renewal is in progress, or done and not listed yet
+		if claimed[p.ProxyID] || p.Unread() && p.ExpectedExpiresAt == nil { // its renewal is in progress, or has ended but is not listed yet
 			expires = expires.Add(time.Duration(r.DurationDays) * fact.Day)
 		}
 		return yield(p, expires)
 	})
 }
 
-// dueCount counts the proxies that the current schedule takes.
+// dueCount counts the proxies that the current schedule renews.
 type dueCount struct {
-	revision int64     // of the ledger, before it was read
-	now      time.Time // of the outlook
+	revision int64     // the ledger's revision before the count
+	now      time.Time // time of the outlook
 	priced   []priced
 	due      []alike
 }
 
-// priced is one price by past payments, with a proxy of its kind.
+// priced is one expected cost, with a proxy of its kind.
 type priced struct {
 	like tables.Proxy
 	cost plans.Price
 }
 
-// alike are proxies of one price that expire together, in microseconds.
+// alike is a number of proxies with the same expected cost and expiry (in microseconds).
 type alike struct {
 	expires   int64
 	priced, n int32
 }
 
-// countKey names what a dueCount depends on besides the ledger. Within one forecast the
-// schedules before the last are always the same.
+// countKey is what a dueCount depends on, besides the ledger. In forecasts for all
+// schedules, the schedules before this one are always the same.
 type countKey struct {
 	schedule string
-	first    bool // no schedule has its turn before
+	first    bool // no other schedule precedes it
 	until    int64
 }
 
-// dueCounts keeps counts between two looks: a page asks every few seconds, and a fleet
-// seldom changes in between.
+// dueCounts caches counts, because the web UI requests a forecast every few seconds and a
+// fleet seldom changes in between.
 type dueCounts struct {
-	turn sleep.Lock // held while counting: who asks meanwhile gets the same count
+	turn sleep.Lock // held during a count, so that concurrent requests share the count
 	of   map[countKey]dueCount
 }
 
 func newDueCounts() *dueCounts { return &dueCounts{sleep.NewLock(), map[countKey]dueCount{}} }
 
-// countsMost bounds the entries of all counts: 16 bytes each.
+// countsMost limits the entries of all cached counts, of 16 bytes each.
 const countsMost = 2_000_000
 
-// countDue counts the proxies that the current schedule takes, or returns the last count if
-// nothing has changed. A count stays true as time passes: see ledger.DueCount. Until the day
-// ends no proxy that still lived has expired for as long as a renewal lasts.
+// countDue counts the proxies that the current schedule renews, or returns the cached count
+// if the ledger has not changed. A cached count stays valid as time passes (see
+// tables.DueCount). Before the day ends, no proxy that was live at the count has been
+// expired for as long as a renewal lasts.
 func (s *forecaster) countDue(ctx context.Context, r *scheduleRunner, o *outlook) (dueCount, error) {
 	if err := s.counted.turn.Take(ctx); err != nil {
 		return dueCount{}, err
@@ -114,13 +118,13 @@ func (s *forecaster) countDue(ctx context.Context, r *scheduleRunner, o *outlook
 	} else {
 		err = s.countTogether(ctx, r, o, &c)
 	}
-	if err == nil && known && !o.readsFiles() { // which change without the ledger
+	if err == nil && known && !o.readsFiles() { // files may change although the ledger does not
 		s.counted.keep(key, c.dueCount)
 	}
 	return c.dueCount, err
 }
 
-// keep keeps a count, and forgets those of earlier revisions.
+// keep caches a count, and drops the counts of other revisions and those beyond countsMost.
 func (d *dueCounts) keep(key countKey, c dueCount) {
 	entries := len(c.due)
 	for k, other := range d.of {
@@ -131,7 +135,7 @@ func (d *dueCounts) keep(key countKey, c dueCount) {
 	d.of[key] = c
 }
 
-// counting adds proxies to a count.
+// counting builds a count.
 type counting struct {
 	dueCount
 
@@ -165,8 +169,9 @@ func (s *forecaster) countSingly(ctx context.Context, r *scheduleRunner, o *outl
 	})
 }
 
-// countTogether reads one part for each bound of an earlier schedule: within a part an
-// earlier schedule takes all proxies of a kind and status, or none.
+// countTogether counts groups of proxies. It makes one query for each range of expiries
+// between the limits of earlier schedules, because within such a range an earlier schedule
+// takes all proxies of the same kind and status, or none.
 func (s *forecaster) countTogether(ctx context.Context, r *scheduleRunner, o *outlook, c *counting) error {
 	current := o.turns[len(o.turns)-1]
 	bounds := []time.Time{current.until}

@@ -1,4 +1,4 @@
-// The first forecast run that the wallet cannot pay.
+// This file finds the first forecast run that the wallet cannot pay.
 
 package schedules
 
@@ -11,7 +11,7 @@ import (
 	"perennial/schedules/plans"
 )
 
-// ForecastSweep is one sweep of a forecast.
+// ForecastSweep is one run of a forecast.
 type ForecastSweep struct {
 	Schedule     string     `json:"schedule" doc:"The name of the schedule."`
 	Slot         time.Time  `json:"slot" doc:"The scheduled time."`
@@ -20,22 +20,22 @@ type ForecastSweep struct {
 	MissingCents int64      `json:"missing_cents" doc:"The part of 'charge_cents' that is missing after all earlier runs are paid."`
 }
 
-// foreseenSweep sums the charges of a run.
+// foreseenSweep is a run with the sum of its charges.
 type foreseenSweep struct {
 	ForecastSweep
 
 	sum fact.Sum
 }
 
-// scheduleCharges holds the charges of one schedule, by the second of their slot.
+// scheduleCharges has the charges of one schedule, by the Unix second of their slot.
 type scheduleCharges struct {
 	calendar plans.Calendar
-	slots    map[int64]time.Time // the first at or after a minute; a cache
+	slots    map[int64]time.Time // by minute: the first slot at or after it; a cache
 	sums     map[int64]fact.Sum
 }
 
-// slot returns the first slot at or after the minute of due. Many of a million proxies
-// come due in one minute.
+// slot returns the first slot at or after the minute of due. It is cached by minute,
+// because in a large fleet many proxies come due in the same minute.
 func (c scheduleCharges) slot(due time.Time) time.Time {
 	minute := (due.Unix() + 59) / 60
 	slot, known := c.slots[minute]
@@ -58,8 +58,8 @@ func (c scheduleCharges) sweeps() (all []foreseenSweep) {
 	return all
 }
 
-// failsFirst returns the first run, by slot, that exceeds what is left in the wallet;
-// nil if none does.
+// failsFirst returns the first run that exceeds what is left in the wallet after the
+// earlier runs, or nil.
 func (o *outlook) failsFirst(left int64) *ForecastSweep {
 	var all []foreseenSweep
 	for _, c := range o.sweeps {

@@ -1,4 +1,4 @@
-// The forecast of schedules that keep a number of proxies of each group.
+// This file forecasts schedules that keep a number of proxies of each group.
 
 package schedules
 
@@ -19,8 +19,8 @@ type life struct {
 	cost    plans.Price
 }
 
-// foreseeKept adds the renewals of kept groups. A proxy that outlives the forecast stays
-// without a renewal.
+// foreseeKept adds the renewals of groups that the schedule keeps. A proxy that expires
+// after the forecast stays without a renewal.
 func (s *forecaster) foreseeKept(ctx context.Context, r *scheduleRunner, lists plans.Lists, o *outlook) error {
 	kept, prices := map[string][]life{}, plans.NewPrices(plans.HistoryOf(s.Ledger.Queries), r.DurationDays)
 	err := s.eachDue(ctx, r, o, func(p tables.PricedProxy, expires time.Time) error {
@@ -46,8 +46,8 @@ func (s *forecaster) foreseeKept(ctx context.Context, r *scheduleRunner, lists p
 	return nil
 }
 
-// keep adds the renewals that keep atLeast proxies of a group, as runs do whenever one
-// more comes due.
+// keep adds the renewals that keep atLeast proxies of a group alive, with the same
+// decisions as the schedule's runs.
 func (o *outlook) keep(s plans.Schedule, atLeast int, lives []life) {
 	stay, due := lifeHeap(lives), []life{} // stay: not due yet
 	heap.Init(&stay)
@@ -58,7 +58,7 @@ func (o *outlook) keep(s plans.Schedule, atLeast int, lives []life) {
 			return
 		}
 		for first := true; first || len(stay) > 0 && !stay[0].expires.Add(-s.RenewBefore).After(now); first = false {
-			if x, ok := heap.Pop(&stay).(life); ok { // the first may come due within the slot's second
+			if x, ok := heap.Pop(&stay).(life); ok { // the first proxy may come due within the second of the slot
 				due = append(due, x)
 			}
 		}
@@ -72,9 +72,9 @@ func (o *outlook) keep(s plans.Schedule, atLeast int, lives []life) {
 	}
 }
 
-// bestFirst returns the proxies in the order in which a plan renews them: live ones,
-// nearest expiry first, then expired ones, most recently expired first. Those expired for
-// more than a day are dropped.
+// bestFirst returns the proxies in the order in which a plan renews them: live proxies by
+// nearest expiry, then expired proxies by latest expiry. Proxies that expired more than a
+// day ago are dropped.
 func bestFirst(due []life, now time.Time) []life {
 	due = slices.DeleteFunc(due, func(x life) bool { return x.expires.Before(now.Add(-fact.Day)) })
 	slices.SortStableFunc(due, func(a, b life) int {
@@ -91,7 +91,7 @@ func bestFirst(due []life, now time.Time) []life {
 	return due
 }
 
-// lifeHeap is a heap by nearest expiry.
+// lifeHeap is a heap ordered by nearest expiry.
 type lifeHeap []life
 
 func (h lifeHeap) Len() int           { return len(h) }

@@ -1,4 +1,5 @@
-// Plans that need approval: a later slot with the same plan does not store it again.
+// This file holds plans that need approval. A later slot with the same plan does not store
+// the plan again.
 
 package schedules
 
@@ -11,13 +12,13 @@ import (
 	"perennial/ledger/tables"
 )
 
-// heldAnew is how long a held plan also serves later slots. A plan may be as large as a
-// fact, and each further due proxy would store another.
+// heldAnew is how long a held plan also serves for later slots. Without it, each further
+// due proxy would store another plan, which may be as large as a fact allows.
 const heldAnew = 6 * time.Hour
 
-// holdOnce drops a held plan's commands if an earlier slot holds the same plan, or a
-// recent plan serves for it. Proxies due since are planned after the approval. A plan
-// that an operator requested is always stored.
+// holdOnce removes the commands from a plan that needs approval if an earlier slot holds
+// the same plan, or if a recent held plan serves for it. Proxies that come due later are
+// planned after the approval. A plan that an operator requested is always stored.
 func (s *Sweeper) holdOnce(tx *ledger.Tx, r *scheduleRunner, f firing, plan *sweep, planned *fact.SweepPlanned) error {
 	held, err := tx.HeldSlots(plan.Hash)
 	if err != nil {
@@ -31,13 +32,13 @@ func (s *Sweeper) holdOnce(tx *ledger.Tx, r *scheduleRunner, f firing, plan *swe
 	if len(held) > 0 && !s.archived(held[0]) {
 		plan.standsFor = plan.Hash != held[0].Plan
 		plan.Hash, planned.Plan = held[0].Plan, held[0].Plan
-		planned.Commands, planned.Planned = []json.RawMessage{}, nil // the first slot held with this plan has them
+		planned.Commands, planned.Planned = []json.RawMessage{}, nil // the first slot with this plan has its commands
 	}
 	return nil
 }
 
 // heldLately returns the slots of the schedule's newest held plan, if its first slot is
-// recent enough.
+// recent enough to serve for slot.
 func (s *Sweeper) heldLately(tx *ledger.Tx, r *scheduleRunner, slot time.Time) ([]tables.Slot, error) {
 	since := slot.Add(-min(heldAnew, r.RenewBefore/4))
 	all, err := tx.HeldNow(r.Name, since)
@@ -51,8 +52,8 @@ func (s *Sweeper) heldLately(tx *ledger.Tx, r *scheduleRunner, slot time.Time) (
 	return held, nil
 }
 
-// archived reports whether the row that planned the slot is in an archive, which may be
-// on another machine.
+// archived reports whether the slot's sweep.planned row is in an archive, which may be on
+// another machine.
 func (s *Sweeper) archived(slot tables.Slot) bool {
 	begins, _ := s.Ledger.Begins()
 	return begins != nil && slot.Seq <= begins.Seq

@@ -1,4 +1,4 @@
-// The inputs of a run: the table of proxies, the spending and the wallet.
+// This file reads the inputs of a run: the table of proxies, the spending and the wallet.
 
 package schedules
 
@@ -14,23 +14,23 @@ import (
 	"perennial/schedules/plans"
 )
 
-// reader reads a run's inputs; it writes nothing.
+// reader reads a run's inputs. It writes nothing.
 type reader struct{ *Config }
 
-// reservedFor is the maximum age of published commands that count as reserved before
-// they are accepted.
+// reservedFor is the maximum age of published but not yet accepted commands that count as
+// reserved money.
 const reservedFor = 3 * fact.Day
 
-// read holds a run's inputs and what else was read.
+// read has a run's inputs and the other data that was read with them.
 type read struct {
 	plans.Inputs
 
-	again      []json.RawMessage // the commands of OnItsWay
-	unknownIDs []string          // named in the lists, but never listed
+	again      []json.RawMessage // the commands of the proxies in OnItsWay
+	unknownIDs []string          // ids in the schedule's lists that were never listed
 }
 
-// inputs reads a run's inputs; it writes nothing. taken and spent are what the run has
-// already published.
+// inputs reads a run's inputs. taken and spent are the proxies and the estimate that the
+// run has already published; taken is nil for a new run.
 func (s *reader) inputs(ctx context.Context, r *scheduleRunner, taken map[string]bool, spent int64) (in read, err error) {
 	in.Inputs = plans.Inputs{Schedule: r.Schedule, Now: s.providerNow(), Taken: taken, SpentCents: spent}
 	if in.Lists, err = r.Match.ReadLists(s.ReadFile); err != nil {
@@ -45,14 +45,14 @@ func (s *reader) inputs(ctx context.Context, r *scheduleRunner, taken map[string
 	if in.UnderWay, err = s.Ledger.Operations.ClaimedKinds(ctx); err != nil {
 		return in, fmt.Errorf("read the kinds that are being renewed: %w", err)
 	}
-	if taken == nil { // the first part of a run has read it for the rest
+	if taken == nil { // the first part of a run has read it
 		if err := s.readOnItsWay(ctx, r, &in); err != nil {
 			return in, fmt.Errorf("read what is on its way: %w", err)
 		}
 	}
 	in.Staying = map[string]int{}
-	// In a large account the first two read a million rows each, and the last waits for
-	// the provider. Only the first two share state, a counter.
+	// In a large account the first two reads take a million rows each, and the last waits
+	// for the provider. Only the first two share state, staying.
 	staying := newHeadcount(in.Staying)
 	reads, readCtx := errgroup.WithContext(ctx)
 	reads.Go(func() error { return s.readDue(readCtx, r, &in, staying) })
@@ -73,8 +73,8 @@ func (s *reader) inputs(ctx context.Context, r *scheduleRunner, taken map[string
 }
 
 func (s *reader) readSpent(ctx context.Context, r *scheduleRunner, in *read) (err error) {
-	// The machine's clock also dates the plans. With two clocks a budget would be
-	// available twice around midnight.
+	// The machine's clock also dates the plans. With a second clock, a budget could be
+	// spent twice around midnight.
 	now := s.Clock()
 	today, month := fact.StartOfDay(now, r.calendar.Zone), fact.StartOfMonth(now, r.calendar.Zone)
 	if in.SpentTodayCents, err = s.sweepSpending(ctx, r, today); err != nil {
@@ -95,8 +95,9 @@ func (s *reader) sweepSpending(ctx context.Context, r *scheduleRunner, since tim
 	return spent + exposed, err
 }
 
-// readLimit reads the rest of the account's daily limit. The runner enforces it, so an
-// approved plan is not checked against it: what does not fit today continues tomorrow.
+// readLimit reads what is left of the account's daily limit. The runner enforces that
+// limit, so an approved plan is not checked against it; operations that do not fit today
+// are sent tomorrow.
 func (s *reader) readLimit(ctx context.Context, in *read) (err error) {
 	today := fact.StartOfDay(s.Clock(), s.DailyLimitLocation)
 	if _, in.UnpricedOpen, err = s.Ledger.Money.Unpriced(ctx, "", today); err != nil || s.DailyLimitCents == 0 {
@@ -115,8 +116,9 @@ func (s *reader) readLimit(ctx context.Context, in *read) (err error) {
 	return err
 }
 
-// readWallet asks the provider, which knows unrecorded top-ups. An unreadable wallet
-// limits nothing: if it is too low the provider refuses, and charges nothing.
+// readWallet reads the provider's wallet, because the ledger may lack a top-up. If the
+// wallet cannot be read, it limits nothing: the provider refuses what it cannot pay,
+// without a charge.
 func (s *reader) readWallet(ctx context.Context, in *read) {
 	if s.Wallet == nil {
 		return

@@ -1,6 +1,6 @@
-// What the last run of a schedule skipped. The ledger keeps the run's proxies, the
-// number skipped and the limits that skipped some, but not the skipped ids. They follow
-// from the current expiries.
+// This file finds what the last run of a schedule skipped. The ledger has the run's
+// proxies, the number of skipped proxies and the limits that skipped some of them. It does
+// not have the skipped ids, so they are derived from the current expiries.
 
 package schedules
 
@@ -18,20 +18,22 @@ import (
 	"perennial/schedules/plans"
 )
 
-// partsRead bounds the slots read of one run: a large run continues in further slots.
+// partsRead limits the slots that are read of one run. A large run continues in further
+// slots.
 const partsRead = 50
 
-// LastRun is the last run of a schedule. Its continuations count as the same run.
+// LastRun is the last run of a schedule, including the slots that continued it.
 type LastRun struct {
-	Began  time.Time // its first slot
-	Slot   time.Time // of its last part
+	Began  time.Time // the first slot
+	Slot   time.Time // the last slot
 	Result tables.SlotResult
 
 	of    plans.Schedule
-	taken map[string]bool // proxies of its commands
+	taken map[string]bool // proxies of the run's commands
 }
 
-// ReadLastRun reads the last run of a schedule, nil if none is fully known.
+// ReadLastRun returns the last run of a schedule, or nil if there is none or not all of its
+// plans can be read.
 func ReadLastRun(ctx context.Context, l *ledger.Ledger, of plans.Schedule) (*LastRun, error) {
 	slots, err := l.Sweeps.SlotsOf(ctx, of.Name, partsRead)
 	if err != nil || len(slots) == 0 {
@@ -44,7 +46,7 @@ func ReadLastRun(ctx context.Context, l *ledger.Ledger, of plans.Schedule) (*Las
 	for i, slot := range slots {
 		planned, err := l.Sweeps.Plan(ctx, slot)
 		if _, archived := errors.AsType[*ledger.ArchivedError](err); archived || errors.Is(err, ledger.ErrNotFound) {
-			return nil, nil //nolint:nilnil // its plan is not known any more
+			return nil, nil //nolint:nilnil // the plan is archived
 		}
 		if err != nil {
 			return nil, err
@@ -56,22 +58,22 @@ func ReadLastRun(ctx context.Context, l *ledger.Ledger, of plans.Schedule) (*Las
 			return run, nil
 		}
 		if slot.State == StateHeld && len(planned.Commands) == 0 {
-			return nil, nil //nolint:nilnil // it stands for the plan of an earlier slot
+			return nil, nil //nolint:nilnil // the plan of an earlier slot serves for this slot
 		}
 		if run.Result.Outcome == tables.OutcomeDeclined {
-			return run, nil // none of it was accepted
+			return run, nil // no command of it was published
 		}
 		if err := run.take(planned); err != nil || slot.At.Equal(run.Began) {
 			return run, err
 		}
 	}
 	if len(slots) == partsRead {
-		return nil, nil //nolint:nilnil // it has more parts than are read
+		return nil, nil //nolint:nilnil // the run has more slots than are read
 	}
 	return run, nil
 }
 
-// beganAt returns the first slot of a plan's run.
+// beganAt returns the first slot of the run that a plan belongs to.
 func beganAt(f fact.SweepPlanned) time.Time {
 	if f.Of != nil {
 		return *f.Of
@@ -92,9 +94,9 @@ func (x *LastRun) take(planned fact.SweepPlanned) error {
 	return nil
 }
 
-// Skipped reports whether the run skipped a proxy that its schedule covers: by its
-// current expiry it was due, and no command of the run names it. A proxy renewed or
-// bought since is not reported.
+// Skipped reports whether the run skipped a proxy of its schedule: by its current expiry
+// the proxy was due, and no command of the run contains it. It returns false for a proxy
+// that was renewed or bought since.
 func (x *LastRun) Skipped(p tables.Proxy) bool {
 	until := p.LastsUntil()
 	switch {
@@ -106,12 +108,12 @@ func (x *LastRun) Skipped(p tables.Proxy) bool {
 	return !x.taken[p.ProxyID]
 }
 
-// Text says that the run skipped a proxy, and why, as far as the ledger knows.
+// Text says that the run skipped a proxy, and why, if the ledger has the reason.
 func (x *LastRun) Text() string {
 	return fmt.Sprintf("The run of %s skipped it: %s.", x.Began.UTC().Format(time.RFC3339), x.Why())
 }
 
-// Why returns why the run skipped proxies, as far as the ledger knows.
+// Why returns why the run skipped proxies, as far as the ledger has reasons.
 func (x *LastRun) Why() string {
 	const unknown = "the ledger keeps no reason for each proxy, only what holds now is known"
 	switch forMoney := int64(x.Result.OverLimit); {

@@ -1,5 +1,5 @@
-// List prices for kinds that were never renewed: an estimate for people, and an upper
-// bound for money limits.
+// This file finds list prices of kinds that were never renewed. They are shown as estimates
+// and counted against limits.
 
 package schedules
 
@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// listPriceFresh is the maximum age of offers for list prices.
+	// listPriceFresh is the maximum age of offers that are used for list prices.
 	listPriceFresh = 10 * time.Minute
-	// listPriceTimeout bounds the reading of one kind's offers.
+	// listPriceTimeout limits the read of one kind's offers.
 	listPriceTimeout = 5 * time.Second
-	// maxListedKinds bounds the cache.
+	// maxListedKinds limits the cache.
 	maxListedKinds = 1000
 )
 
-// listPrices caches offers.
+// listPrices caches offers by filter.
 type listPrices struct {
 	*Config
 
@@ -36,8 +36,8 @@ type listedOffers struct {
 	at     time.Time
 }
 
-// listPrice returns the list price by the provider's offers, unknown if they cannot be
-// read.
+// listPrice returns the list price of a proxy's renewal from the provider's offers. It is
+// unknown if they cannot be read.
 func (s *listPrices) listPrice(ctx context.Context, p tables.Proxy, days int64) fact.Cents {
 	if s.Offers == nil {
 		return fact.Cents{}
@@ -56,14 +56,14 @@ func (s *listPrices) listPrice(ctx context.Context, p tables.Proxy, days int64) 
 		if s.of == nil || len(s.of) >= maxListedKinds {
 			s.of = map[upstream.OfferFilter]listedOffers{}
 		}
-		known = listedOffers{offers, s.Clock()} // none if they could not be read
+		known = listedOffers{offers, s.Clock()} // no offers if they could not be read
 		s.of[filter] = known
 	}
 	return plans.ListPrice(known.offers, p, days)
 }
 
-// orList returns the list price where the cost of a proxy's renewal is unknown and an offer
-// names one, else the cost.
+// orList returns cost if it is known. Otherwise it returns the list price if an offer has
+// one, else cost.
 func (s *listPrices) orList(ctx context.Context, cost plans.Price, days int64, p tables.Proxy) plans.Price {
 	if cost.Cents.Known() {
 		return cost
@@ -74,7 +74,7 @@ func (s *listPrices) orList(ctx context.Context, cost plans.Price, days int64, p
 	return cost
 }
 
-// addListPrices adds list prices to a plan for display.
+// addListPrices adds list prices to a plan that is shown to an operator.
 func (s *listPrices) addListPrices(ctx context.Context, r *scheduleRunner, plan *plans.Plan) error {
 	for i := range plan.Included {
 		one := &plan.Included[i]

@@ -1,5 +1,6 @@
-// Proxies missing from a complete listing. Absence proves nothing: a proxy leaves the
-// table when its own read says so, or when it has expired (trap 66).
+// This file handles proxies that are missing from a complete listing. That a proxy is
+// missing does not prove that it is gone. A proxy leaves the table only when a read of it
+// returns proxy_not_found, or when it has expired (trap 66).
 
 package schedules
 
@@ -15,11 +16,11 @@ import (
 )
 
 // lastHours is how long before the first expiry a run stops waiting for a listing that
-// shows its proxies. Each is read before it is paid for.
+// shows its proxies. Each proxy is then read before it is paid for.
 const lastHours = 6 * time.Hour
 
-// Lost returns how many live proxies the last listing missed, if too many; else 0.
-// nameless is its number of entries without a readable id.
+// Lost returns how many live proxies were missing from the last listing, or 0 if few were.
+// nameless is the number of its entries without a readable id.
 func (s *Sweeper) Lost() (lost, nameless int) {
 	if loss := s.lister.Loss(); loss != nil {
 		lost = loss.Lost
@@ -27,7 +28,7 @@ func (s *Sweeper) Lost() (lost, nameless int) {
 	return lost, s.lister.Nameless()
 }
 
-// noteUnusable notes the last listing's unreadable entries in a plan.
+// noteUnusable adds the last listing's unreadable entries to a plan.
 func (s *Sweeper) noteUnusable(ctx context.Context, plan *plans.Plan) error {
 	unusable, err := s.Ledger.Fleet.UnreadableProxies(ctx, plans.MaxListed)
 	if err != nil {
@@ -41,8 +42,9 @@ func (s *Sweeper) noteUnusable(ctx context.Context, plan *plans.Plan) error {
 	return err
 }
 
-// awaitListed returns an error while the last listing lost too many proxies, due ones
-// among them, unless one of these expires soon. Either way it publishes a sweep.failed.
+// awaitListed returns an error while due proxies are among too many that are missing from
+// the last listing. If one of them expires soon, it returns nil, so that the run is made.
+// In both cases a sweep.failed fact is published.
 func (s *Sweeper) awaitListed(ctx context.Context, r *scheduleRunner, f firing) error {
 	loss := s.lister.Loss()
 	if loss == nil || f.byHand {

@@ -1,4 +1,5 @@
-// Whether queued renewals are made before the proxies expire, at the current pace.
+// This file checks whether queued renewals are made before the proxies expire, at the
+// current pace.
 
 package schedules
 
@@ -15,20 +16,20 @@ import (
 const (
 	// paceQueue is the smallest queue that is measured.
 	paceQueue = 100
-	// Bounds of the measured time.
+	// Minimum and maximum duration of a measurement.
 	paceLeast = 3 * time.Minute
 	paceMost  = 10 * time.Minute
 )
 
-// pace is how fast a queue of renewals shrinks, and how many are too late.
+// pace is how fast a queue of renewals shrinks, and how many renewals come too late.
 type pace struct {
 	queued int
-	turns  float64 // per minute
+	turns  float64 // renewals made per minute
 	late   int     // proxies that expire before their turn
 	first  time.Time
 }
 
-// measurement is the last journal row at an instant with a long queue.
+// measurement is the last journal row at an instant when the queue was long.
 type measurement struct {
 	at  time.Time
 	seq int64
@@ -38,11 +39,11 @@ type measurement struct {
 type pacing struct {
 	*Config
 
-	pace     atomic.Pointer[pace] // nil: no long queue
-	measured []measurement        // up to the last ten minutes of a long queue; only watchPace uses it
+	pace     atomic.Pointer[pace] // nil if the queue is not long
+	measured []measurement        // measurements of the last ten minutes; only watchPace uses them
 }
 
-// watchPace measures the pace every minute.
+// watchPace measures the pace every warnEvery.
 func (s *pacing) watchPace(ctx context.Context) error {
 	for {
 		if err := sleep.For(ctx, warnEvery); err != nil {
@@ -54,9 +55,9 @@ func (s *pacing) watchPace(ctx context.Context) error {
 	}
 }
 
-// keepPace measures the turns since the queue began, or lately, and counts what expires
-// before its turn at that pace. A queue without any turn is not judged: silence, pauses
-// and Retry-After are reported elsewhere.
+// keepPace measures the renewals made since the queue became long, within paceMost. It
+// counts the proxies that expire before their turn at that pace. If no renewal was made,
+// there is no pace: outages, pauses and Retry-After are reported elsewhere.
 func (s *pacing) keepPace(ctx context.Context) error {
 	now := s.Clock()
 	queued, err := s.Ledger.Money.RenewalsQueued(ctx, now.Add(-reservedFor))
@@ -90,8 +91,8 @@ func (s *pacing) keepPace(ctx context.Context) error {
 	return nil
 }
 
-// countLate counts due proxies by nearest expiry as the queue, because runs plan in this
-// order.
+// countLate takes the due proxies by nearest expiry as the order of the queue, because runs
+// plan in this order.
 func (s *pacing) countLate(ctx context.Context, x *pace) error {
 	now, window, place := s.providerNow(), time.Duration(0), 0
 	for _, r := range s.Schedules {
@@ -113,7 +114,7 @@ func (s *pacing) countLate(ctx context.Context, x *pace) error {
 	})
 }
 
-// tooSlow says how many renewals come too late; "" if none.
+// tooSlow describes how many renewals come too late, or returns "".
 func (s *pacing) tooSlow() string {
 	x := s.pace.Load()
 	if x == nil || x.late == 0 {

@@ -1,4 +1,5 @@
-// Operators' pauses of schedules. The ledger keeps them across restarts and machines.
+// This file has operators' pauses of schedules. The ledger keeps them across restarts and
+// machines.
 
 package schedules
 
@@ -15,12 +16,12 @@ import (
 	"perennial/ledger/tables"
 )
 
-// errPaused says that the slot's schedule is paused.
+// errPaused says that the schedule is paused.
 var errPaused = errors.New("the schedule is paused")
 
-// Pause stops a schedule from firing until an instant, or until it is resumed if nil.
-// Planned commands are still published. by and reason are the operator's; pausing again
-// replaces them and the instant. It returns a *command.RefusedError for a past instant.
+// Pause stops the runs of a schedule until an instant, or, if until is nil, until it is
+// resumed. Planned commands are still published. A second Pause replaces the first. It
+// returns a *command.RefusedError if until has passed.
 func (s *Sweeper) Pause(ctx context.Context, schedule string, until *time.Time, by, reason string) error {
 	r, err := s.runnerOf(schedule)
 	if err != nil {
@@ -41,9 +42,9 @@ func (s *Sweeper) Pause(ctx context.Context, schedule string, until *time.Time, 
 	return nil
 }
 
-// Resume ends the pause of a schedule. One run at once serves the slots that passed. A
-// schedule that is no longer configured may be resumed too. It returns a
-// *command.RefusedError if the schedule is not paused.
+// Resume ends the pause of a schedule. One run then serves the slots that passed. The
+// schedule need not be configured. It returns a *command.RefusedError if the schedule is
+// not paused.
 func (s *Sweeper) Resume(ctx context.Context, schedule, by, reason string) error {
 	r, unknown := s.runnerOf(schedule)
 	err := s.Ledger.Write(ctx, func(tx *ledger.Tx) error {
@@ -66,7 +67,7 @@ func (s *Sweeper) Resume(ctx context.Context, schedule, by, reason string) error
 	return nil
 }
 
-// wake makes follow look for changes.
+// wake makes follow check for changes.
 func (r *scheduleRunner) wake() {
 	select {
 	case r.woken <- struct{}{}:
@@ -74,24 +75,23 @@ func (r *scheduleRunner) wake() {
 	}
 }
 
-// PauseOf returns the pause in force of a schedule, nil without one.
+// PauseOf returns the schedule's pause that is in force, or nil.
 func (s *Sweeper) PauseOf(ctx context.Context, schedule string) (*tables.SchedulePause, error) {
 	return s.inForce(s.Ledger.Sweeps.SchedulePaused(ctx, schedule))
 }
 
-// inForce returns a pause that has not expired, nil for none.
+// inForce returns the pause if it is in force, else nil.
 func (s *Sweeper) inForce(p tables.SchedulePause, err error) (*tables.SchedulePause, error) {
 	switch {
 	case errors.Is(err, ledger.ErrNotFound), err == nil && p.Until != nil && !p.Until.After(s.Clock()):
-		return nil, nil //nolint:nilnil // it is not paused, which is no error
+		return nil, nil //nolint:nilnil // not paused, which is not an error
 	case err != nil:
 		return nil, fmt.Errorf("read whether the schedule is paused: %w", err)
 	}
 	return &p, nil
 }
 
-// unpaused returns once a schedule is not paused. Earlier failures do not count while it
-// is paused.
+// unpaused waits until the schedule is not paused. A pause clears earlier failures.
 func (s *Sweeper) unpaused(ctx context.Context, r *scheduleRunner) error {
 	retry := sleep.Doubling(time.Second, time.Minute)
 	for {
@@ -123,7 +123,7 @@ func (s *Sweeper) unpaused(ctx context.Context, r *scheduleRunner) error {
 	}
 }
 
-// noteEnd appends that a schedule's pause has expired.
+// noteEnd appends the fact that a schedule's pause has expired.
 func (s *Sweeper) noteEnd(ctx context.Context, r *scheduleRunner) error {
 	if _, err := s.Ledger.Sweeps.SchedulePaused(ctx, r.Name); errors.Is(err, ledger.ErrNotFound) {
 		return nil
@@ -134,14 +134,14 @@ func (s *Sweeper) noteEnd(ctx context.Context, r *scheduleRunner) error {
 			return nil
 		}
 		if held, err := s.inForce(paused, err); err != nil || held != nil {
-			return err // paused again meanwhile: the run is refused when it is recorded
+			return err // paused again in the meantime: record refuses the run
 		}
 		return tx.Append(fact.ScheduleResumed{Schedule: r.Name, Reason: "the time of its pause is over"})
 	})
 }
 
-// mayFire returns errPaused if the schedule is paused, except for a run that an operator
-// requests.
+// mayFire returns errPaused if the schedule is paused, unless an operator requested the
+// run.
 func (s *Sweeper) mayFire(f firing, p tables.SchedulePause, err error) error {
 	held, err := s.inForce(p, err)
 	if err == nil && held != nil && !f.byHand {

@@ -1,4 +1,4 @@
-// Commands of earlier runs that the runner has not accepted yet.
+// This file finds commands of earlier runs that the runner has not accepted yet.
 
 package schedules
 
@@ -14,9 +14,10 @@ import (
 	"perennial/ledger/fact"
 )
 
-// readOnItsWay finds commands that earlier runs of the schedule published and the runner
-// has not accepted. They are not planned again: their money is reserved, and approval
-// was given or not needed. They are republished unchanged in case the stream lost them.
+// readOnItsWay finds commands that earlier runs of the schedule published and that the
+// runner has not accepted. Their proxies are not planned again, because the money is
+// reserved, and approval was given or not needed. The commands are published again
+// unchanged, in case the stream lost them.
 func (s *reader) readOnItsWay(ctx context.Context, r *scheduleRunner, in *read) error {
 	slots, planned, err := s.Ledger.Sweeps.NotTakenIn(ctx, r.Name, in.Now.Add(-reservedFor))
 	if err != nil || len(slots) == 0 {
@@ -33,7 +34,7 @@ func (s *reader) readOnItsWay(ctx context.Context, r *scheduleRunner, in *read) 
 	in.OnItsWay = map[string]bool{}
 	for _, slot := range slots {
 		plan, err := s.Ledger.Sweeps.Plan(ctx, slot)
-		if _, gone := errors.AsType[*ledger.ArchivedError](err); gone { // it was held for long, then approved
+		if _, gone := errors.AsType[*ledger.ArchivedError](err); gone { // the plan was held for a long time and then approved
 			continue
 		}
 		if err != nil {
@@ -48,8 +49,8 @@ func (s *reader) readOnItsWay(ctx context.Context, r *scheduleRunner, in *read) 
 	return nil
 }
 
-// addOnItsWay adds a command if the run would still request all of it. Otherwise its
-// proxies are planned anew, and the first accepted command excludes the other.
+// addOnItsWay adds a command if all its proxies are still due as planned. Otherwise its
+// proxies are planned again, and the command that is accepted first reserves them.
 func (s *reader) addOnItsWay(ctx context.Context, in *read, raw json.RawMessage, planned map[string]time.Time, due func(id string, expected time.Time) (bool, error)) error {
 	var c command.RenewalCommand
 	if err := json.Unmarshal(raw, &c); err != nil {
@@ -64,7 +65,7 @@ func (s *reader) addOnItsWay(ctx context.Context, in *read, raw json.RawMessage,
 			return err
 		}
 		tried, err := s.Ledger.Operations.SettledSince(ctx, id, since)
-		if err != nil || tried { // by another command: the next one is a new attempt
+		if err != nil || tried { // another command tried, so the next one is a new attempt
 			return err
 		}
 	}

@@ -1,4 +1,4 @@
-// Commands of runs that the account's own intake refused.
+// This file finds commands of runs that the runner's intake refused.
 
 package schedules
 
@@ -10,9 +10,9 @@ import (
 	"perennial/schedules/plans"
 )
 
-// watchRefused finds commands of runs that the account's own intake refused: their slot
-// is finished, but their proxies are not renewed. It reads refusals from the ledger, so
-// that it finds them after a restart too.
+// watchRefused finds commands of runs that the runner's intake refused. Their slot is
+// finished, but their proxies are not renewed. It reads the refusals from the ledger, so it
+// also finds them after a restart.
 func (s *troubles) watchRefused(ctx context.Context) error {
 	for {
 		for _, r := range s.runners {
@@ -29,7 +29,7 @@ func (s *troubles) watchRefused(ctx context.Context) error {
 	}
 }
 
-// checkRefused sets or clears the trouble of a schedule whose commands are refused.
+// checkRefused sets or clears r.refused.
 func (s *troubles) checkRefused(ctx context.Context, r *scheduleRunner) error {
 	x, err := s.Ledger.Sweeps.RefusedOf(ctx, r.Name, plans.IDPrefix(r.Name))
 	if err != nil {

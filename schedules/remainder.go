@@ -1,5 +1,5 @@
-// The remainder of a large run: what one plan could not take, planned before the next
-// slot.
+// This file continues a large run with the proxies that one plan could not include, before
+// the next slot.
 
 package schedules
 
@@ -18,20 +18,20 @@ import (
 	"perennial/schedules/plans"
 )
 
-// remainder is what the last run could not take and may take before the next slot. After
-// a restart recall rebuilds it from the ledger.
+// remainder is the part that a run may still plan before the next slot. After a restart,
+// recall rebuilds it from the ledger.
 type remainder struct {
 	began    time.Time                   // first slot of the run
-	taken    map[string]bool             // published by the run so far; nil: unknown
-	spent    int64                       // estimate of taken, in cents
-	canaries []string                    // published at an unknown price
-	wants    map[plans.Kind]tables.Proxy // kinds that wait for their canary's price
+	taken    map[string]bool             // proxies that the run has published; nil if unknown
+	spent    int64                       // estimated cost of the published proxies, in cents
+	canaries []string                    // proxies published at an unknown price
+	wants    map[plans.Kind]tables.Proxy // kinds that wait for the price of a canary
 	more     bool                        // the plan was full
 	left     fact.SweepLeft              // for display
 }
 
-// remainder returns nil if the plan left nothing that could be taken soon. A held plan
-// has none: its commands are not published.
+// remainder returns the part that the run may still plan, or nil if there is none soon. A
+// held plan has no remainder, because its commands are not published.
 func (p sweep) remainder(before remainder) *remainder {
 	if p.State != stateFinished || p.Left == nil {
 		return nil
@@ -54,14 +54,13 @@ func (p sweep) remainder(before remainder) *remainder {
 	return &rest
 }
 
-// leave stores a run's remainder; follow continues with it.
+// leave stores a run's remainder, which follow continues.
 func (r *scheduleRunner) leave(rest *remainder) {
 	r.rest.Store(rest)
 	r.wake()
 }
 
-// recall rebuilds the last run's remainder from the ledger, after a process ended during
-// a run, or an approval.
+// recall rebuilds the last run's remainder from the ledger, after a restart or an approval.
 func (s *Sweeper) recall(ctx context.Context, r *scheduleRunner) error {
 	last, err := s.Ledger.Sweeps.LastSlot(ctx, r.Name)
 	if errors.Is(err, ledger.ErrNotFound) || err == nil && last.State != stateFinished {
@@ -88,7 +87,7 @@ func (s *Sweeper) recall(ctx context.Context, r *scheduleRunner) error {
 	return nil
 }
 
-// planOf reads the plan of a slot; known is false if a missing archive has it.
+// planOf returns the plan of a slot. known is false if the plan is in a missing archive.
 func (s *Sweeper) planOf(ctx context.Context, slot tables.Slot) (planned fact.SweepPlanned, known bool, err error) {
 	planned, err = s.Ledger.Sweeps.Plan(ctx, slot)
 	if _, gone := errors.AsType[*ledger.ArchivedError](err); gone || errors.Is(err, ledger.ErrNotFound) {
@@ -100,8 +99,8 @@ func (s *Sweeper) planOf(ctx context.Context, slot tables.Slot) (planned fact.Sw
 	return planned, true, nil
 }
 
-// recallSpent sums what the parts of a run have published, and finds those of unknown
-// price.
+// recallSpent sums the estimates of the run's published parts, and finds the proxies of
+// unknown price.
 func (s *Sweeper) recallSpent(ctx context.Context, r *scheduleRunner, rest *remainder) error {
 	slots, err := s.Ledger.Sweeps.SlotsOf(ctx, r.Name, slotsRead)
 	for err == nil && len(slots) > 0 {
@@ -142,7 +141,8 @@ func (rest *remainder) addPart(planned fact.SweepPlanned) error {
 	return nil
 }
 
-// sweepRemainder fires the remainder under its own slot, when it is due.
+// sweepRemainder makes a run for the remainder in a slot of its own, if the remainder can
+// be planned now.
 func (s *Sweeper) sweepRemainder(ctx context.Context, r *scheduleRunner) error {
 	rest := r.rest.Load()
 	if rest == nil || !rest.more && !s.priced(ctx, rest.wants) {
@@ -160,7 +160,7 @@ func (s *Sweeper) sweepRemainder(ctx context.Context, r *scheduleRunner) error {
 	return nil
 }
 
-// priced reports whether the price of a kind's canary is known.
+// priced reports whether the price of one of the kinds is known.
 func (s *Sweeper) priced(ctx context.Context, wants map[plans.Kind]tables.Proxy) bool {
 	for _, like := range wants {
 		if paid, err := s.Ledger.Fleet.LastPaid(ctx, like); err == nil && paid.Days > 0 {
@@ -170,7 +170,7 @@ func (s *Sweeper) priced(ctx context.Context, wants map[plans.Kind]tables.Proxy)
 	return false
 }
 
-// count adds the canaries whose price is now known to the run's spending.
+// count adds the cost of the canaries whose price is now known to the run's spending.
 func (s *Sweeper) count(ctx context.Context, r *scheduleRunner, rest *remainder) {
 	var unknown []string
 	for _, id := range rest.canaries {

@@ -1,4 +1,4 @@
-// Whether a proxy will be renewed, and why not.
+// This file explains whether a proxy will be renewed, and why not.
 
 package schedules
 
@@ -12,7 +12,8 @@ import (
 	"perennial/schedules/plans"
 )
 
-// RenewalOutlook says in one sentence whether a proxy is renewed: the first reason that holds.
+// RenewalOutlook says whether a proxy will be renewed. If several reasons apply, it has the
+// first.
 type RenewalOutlook struct {
 	Good        bool       `json:"good" doc:"Whether the proxy is renewed in time, or never needs a renewal."`
 	Text        string     `json:"text" doc:"Whether the proxy is renewed, and if not, why, for people; the text may change."`
@@ -22,27 +23,28 @@ type RenewalOutlook struct {
 	LastRun     string     `json:"last_run,omitempty" doc:"Why the last run of the schedule skipped the proxy, if known."`
 }
 
-// RenewalOutlookFrom is what an outlook rests on.
+// RenewalOutlookFrom has the data from which an outlook is made.
 type RenewalOutlookFrom struct {
 	Proxy    tables.Proxy
-	Listed   bool                  // shown by a listing
+	Listed   bool                  // a listing has shown the proxy
 	Gone     bool                  // missing from the last complete listing
-	Renewals []tables.ProxyRenewal // that name it, latest first
-	Paused   string                // why the account sends no renewals, "" if it does
+	Renewals []tables.ProxyRenewal // renewals of the proxy, latest first
+	Paused   string                // why the account sends no renewals; "" if it sends them
 	Now      time.Time
-	// Coverage is nil if unknown; the reason follows, "" while it is looked up.
+	// Coverage is nil if unknown. NoCoverage is then the reason, or "" while the coverage
+	// is being read.
 	Coverage   *plans.Coverage
 	NoCoverage string
 	// Status returns a schedule's status, or why it is unknown.
 	Status func(schedule string) (status Status, problem string)
-	// Plan returns a schedule's current plan, or nil with the reason, "" while it is
-	// made. It is called only if it decides.
+	// Plan returns a schedule's current plan. If plan is nil, problem is the reason, or ""
+	// while the plan is being made. Plan is called only if it affects the outlook.
 	Plan func(schedule string) (plan *plans.Plan, problem string)
-	// LastRun returns a schedule's last run, nil if none is known.
+	// LastRun returns a schedule's last run, or nil if none is known.
 	LastRun func(of plans.Schedule) (*LastRun, error)
 }
 
-// Outlook returns a proxy's outlook. It returns errors of the ledger.
+// Outlook returns a proxy's outlook. An error is the ledger's.
 func (f RenewalOutlookFrom) Outlook(ctx context.Context) (RenewalOutlook, error) {
 	if open := f.open(); open != nil && f.Listed {
 		return f.underWay(open), nil
@@ -81,7 +83,7 @@ func (f RenewalOutlookFrom) Outlook(ctx context.Context) (RenewalOutlook, error)
 	return out, err
 }
 
-// addLastRun adds why the last run skipped it.
+// addLastRun adds why the last run skipped the proxy, if it did.
 func (f RenewalOutlookFrom) addLastRun(out *RenewalOutlook, of plans.Schedule) error {
 	run, err := f.LastRun(of)
 	if err == nil && run != nil && run.Skipped(f.Proxy) {
@@ -90,7 +92,7 @@ func (f RenewalOutlookFrom) addLastRun(out *RenewalOutlook, of plans.Schedule) e
 	return err
 }
 
-// open returns the open renewal of the proxy.
+// open returns the proxy's open renewal, or nil.
 func (f RenewalOutlookFrom) open() *tables.ProxyRenewal {
 	for i := range f.Renewals {
 		if f.Renewals[i].Open {
@@ -158,8 +160,7 @@ func until(at *time.Time) string {
 	return " until " + at.UTC().Format(time.RFC3339)
 }
 
-// afterRenewal sets the outlook of a proxy that was not read since its last renewal
-// ended.
+// afterRenewal sets the outlook of a proxy that was not read since its last renewal ended.
 func (f RenewalOutlookFrom) afterRenewal(out *RenewalOutlook) {
 	ended := slices.IndexFunc(f.Renewals, func(r tables.ProxyRenewal) bool { return !r.Open })
 	if last := f.lastEnding(); last != nil && ended >= 0 && f.Renewals[ended].OperationID == last.OperationID {
@@ -169,7 +170,7 @@ func (f RenewalOutlookFrom) afterRenewal(out *RenewalOutlook) {
 	out.Good, out.Text = true, "It was renewed, and no listing has shown the new expiry yet."
 }
 
-// lastEnding returns the latest renewal that ended without renewing the proxy.
+// lastEnding returns the latest renewal that ended without renewing the proxy, or nil.
 func (f RenewalOutlookFrom) lastEnding() *tables.ProxyRenewal {
 	for i, r := range f.Renewals {
 		if r.State == fact.LineFailed || r.State == fact.LineNotCharged || r.State == fact.LineSkipped {
@@ -186,8 +187,8 @@ func reasonOf(r *tables.ProxyRenewal) string {
 	return string(r.State)
 }
 
-// whereDue sets the outlook of a due proxy that its schedule may renew: the current plan
-// decides.
+// whereDue sets the outlook of a due proxy that its schedule may renew. It uses the current
+// plan.
 func (f RenewalOutlookFrom) whereDue(out *RenewalOutlook, status Status) {
 	plan, problem := f.Plan(status.Schedule)
 	if plan != nil {

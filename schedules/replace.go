@@ -1,4 +1,5 @@
-// The option replace: an order replaces a proxy that the provider refuses to renew.
+// This file implements the option replace: an order replaces a proxy that the provider
+// refuses to renew.
 
 package schedules
 
@@ -23,9 +24,9 @@ import (
 // replacer orders replacements for proxies that the provider refuses to renew.
 type replacer struct{ *Config }
 
-// replace orders a replacement for each proxy that the provider refuses to renew, before
-// the run is planned. The same fact retires the replaced proxy. The caller holds the
-// schedule's turn.
+// replace orders replacements for the refused proxies before the run is planned. The fact
+// of a replacement also retires the replaced proxy. The caller must hold the schedule's
+// turn.
 func (s *replacer) replace(ctx context.Context, r *scheduleRunner) error {
 	if !r.Replace.Enabled || s.Offers == nil || s.Proxy == nil {
 		return nil
@@ -42,7 +43,7 @@ func (s *replacer) replace(ctx context.Context, r *scheduleRunner) error {
 	return errors.Join(err, s.publishAs(ctx, r, queue.KindOrderCreate, append(orders, replaced...)))
 }
 
-// replaceRefused records an order for each refused proxy, as many as the day allows.
+// replaceRefused records an order for each refused proxy, at most replace.per_day per day.
 func (s *replacer) replaceRefused(ctx context.Context, r *scheduleRunner) (orders []json.RawMessage, err error) {
 	done, err := s.Ledger.Operations.ReplacedSince(ctx, r.Name, fact.StartOfDay(s.Clock(), r.calendar.Zone))
 	if err != nil {
@@ -70,7 +71,8 @@ func (s *replacer) replaceRefused(ctx context.Context, r *scheduleRunner) (order
 	return orders, nil
 }
 
-// refused lists the refused proxies by the ledger's table.
+// refused returns the proxies of the schedule that the provider refused to renew, according
+// to the ledger.
 func (s *replacer) refused(ctx context.Context, r *scheduleRunner) ([]tables.Proxy, error) {
 	now := s.providerNow()
 	all, err := s.Ledger.Operations.Refused(ctx, now.Add(-fact.Day), now.Add(r.RenewBefore), cmp.Or(r.Replace.After, plans.DefaultReplaceAfter))
@@ -85,8 +87,8 @@ func (s *replacer) refused(ctx context.Context, r *scheduleRunner) ([]tables.Pro
 	return slices.DeleteFunc(all, func(p tables.Proxy) bool { return !fits.Fits(p) }), nil
 }
 
-// stillRefused reads a proxy and checks again: an operator may have renewed it since the
-// last listing, or it is listed again.
+// stillRefused reads a proxy and checks again, because an operator may have renewed it
+// since the last listing.
 func (s *replacer) stillRefused(ctx context.Context, r *scheduleRunner, id string) (bool, error) {
 	if err := s.Pass(ctx); err != nil {
 		return false, err
@@ -106,10 +108,10 @@ func (s *replacer) stillRefused(ctx context.Context, r *scheduleRunner, id strin
 	return slices.ContainsFunc(refused, func(x tables.Proxy) bool { return x.ProxyID == id }), err
 }
 
-// market caches offers by filter: many proxies of one kind make one request.
+// market caches offers by filter, because many proxies have the same kind.
 type market map[upstream.OfferFilter][]upstream.Offer
 
-// offerFor finds the offer for a replacement; ok is false if none fits.
+// offerFor finds the offer for a replacement. ok is false if no offer fits.
 func (s *replacer) offerFor(ctx context.Context, r *scheduleRunner, p tables.Proxy, m market) (offer upstream.Offer, ok bool, err error) {
 	like := upstream.OfferFilter{CountryCode: p.CountryCode, Line: p.LineName, IPType: p.IPType, Quantity: 1, DurationDays: r.DurationDays}
 	offers, asked := m[like]
@@ -126,7 +128,8 @@ func (s *replacer) offerFor(ctx context.Context, r *scheduleRunner, p tables.Pro
 	return offer, ok, nil
 }
 
-// replaceOne records the order, nil if nothing fits or no replacement is needed.
+// replaceOne records the order for a replacement and returns it. It returns nil if no offer
+// fits or the proxy is no longer refused.
 func (s *replacer) replaceOne(ctx context.Context, r *scheduleRunner, p tables.Proxy, m market) (json.RawMessage, error) {
 	offer, ok, err := s.offerFor(ctx, r, p, m)
 	if err != nil || !ok {
@@ -139,7 +142,7 @@ func (s *replacer) replaceOne(ctx context.Context, r *scheduleRunner, p tables.P
 		ID: plans.ReplacementID(r.Schedule, p), DurationDays: r.DurationDays, Items: []command.Item{{OfferCode: offer.OfferCode, Quantity: 1}},
 		MaxTotalCents: &r.Replace.MaxCents, Labels: map[string]string{},
 	}
-	for name, value := range p.Labels { // the replacement keeps the labels
+	for name, value := range p.Labels { // the replacement gets the labels of the replaced proxy
 		if fact.ClearLabel(name, value) == nil {
 			c.Labels[name] = value
 		}

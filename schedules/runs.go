@@ -1,4 +1,4 @@
-// Runs of a schedule: a slot, and the slots that continued it.
+// This file groups slots into runs.
 
 package schedules
 
@@ -11,8 +11,9 @@ import (
 	"perennial/ledger/tables"
 )
 
-// Run is one run of a schedule and its result. Due is from its first slot; Outcome,
-// Skipped and Reason are from its last; the others are sums.
+// Run is one run of a schedule: a slot, the slots that continued it, and the result. Due is
+// from the first slot. Outcome, Skipped and Reason are from the last. The other results are
+// sums.
 type Run struct {
 	tables.SlotResult
 
@@ -26,8 +27,9 @@ func (r *Run) Last() tables.Slot { return r.Slots[0] }
 // Whole reports whether the run's first slot was read.
 func (r *Run) Whole() bool { return r.Slots[len(r.Slots)-1].At.Equal(r.Began) }
 
-// Runs lists the runs of a schedule's last slots, newest first. limit bounds these
-// slots. For a run that began earlier, up to partsRead more are read.
+// Runs returns the runs of a schedule's latest slots, newest first. limit is the number of
+// slots. If the first slot of a run is not among them, up to partsRead earlier slots are
+// read.
 func Runs(ctx context.Context, l *ledger.Ledger, schedule string, limit int) (all []*Run, err error) {
 	slots, err := l.Sweeps.SlotsOf(ctx, schedule, limit)
 	for _, slot := range slots {
@@ -48,7 +50,7 @@ func Runs(ctx context.Context, l *ledger.Ledger, schedule string, limit int) (al
 	return all[:shown], err
 }
 
-// addSlot adds an earlier slot to its run.
+// addSlot adds an earlier slot to its run, or starts a run with it.
 func addSlot(ctx context.Context, l *ledger.Ledger, all []*Run, slot tables.Slot) ([]*Run, error) {
 	x, err := l.Sweeps.SlotResult(ctx, slot)
 	if err != nil {

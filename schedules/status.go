@@ -1,4 +1,5 @@
-// Operators' requests about schedules: their list, a plan now, a run now.
+// This file has operators' requests about schedules: list them, show the current plan, run
+// now.
 
 package schedules
 
@@ -20,15 +21,15 @@ import (
 	"perennial/schedules/plans"
 )
 
-// Status is the status of a schedule. Plan is the hash of what its last slot
-// holds for an approval.
+// Status is the status of a schedule. Plan is the hash of its last slot's plan, if that
+// needs approval.
 type Status struct {
 	Schedule    string                `json:"schedule" doc:"The name of the schedule."`
 	Account     string                `json:"account" doc:"The short name of the account."`
 	Cron        string                `json:"cron" doc:"The cron expression."`
 	Timezone    string                `json:"timezone" doc:"The time zone of the days and scheduled times."`
 	LastSlot    *time.Time            `json:"last_slot,omitempty" doc:"The scheduled time of the last run."`
-	State       string                `json:"state,omitempty" doc:"The state of the last run: planned, held, finished or missed."` // of the last slot: planned | held | finished | missed
+	State       string                `json:"state,omitempty" doc:"The state of the last run: planned, held, finished or missed."` // planned, held, finished or missed
 	Result      *tables.SlotResult    `json:"result,omitempty" doc:"'result' is the result of the last run so far, including its further plans."`
 	Currency    string                `json:"currency,omitempty" doc:"The currency of the amounts."`
 	NextSlot    *time.Time            `json:"next_slot,omitempty" doc:"The next scheduled time."`
@@ -50,8 +51,8 @@ func StatusOf(all []Status, schedule string) (one Status, problem string) {
 	return all[i], ""
 }
 
-// List returns the status of every schedule in configuration order, then of removed ones
-// that still count.
+// List returns the status of every schedule in configuration order, then of removed
+// schedules that still count.
 func (s *Sweeper) List(ctx context.Context) ([]Status, error) {
 	all := make([]Status, 0, len(s.runners))
 	currency, err := s.Ledger.Currency(ctx)
@@ -79,7 +80,6 @@ func (s *Sweeper) List(ctx context.Context) ([]Status, error) {
 	return all, err
 }
 
-// statusOf returns the status of one schedule.
 func (s *Sweeper) statusOf(ctx context.Context, r *scheduleRunner, currency string) (one Status, err error) {
 	one = Status{Schedule: r.Name, Account: r.Account, Cron: r.Cron, Timezone: r.calendar.Zone.String()}
 	if one.Paused, err = s.PauseOf(ctx, r.Name); err != nil {
@@ -112,7 +112,7 @@ func (s *Sweeper) statusOf(ctx context.Context, r *scheduleRunner, currency stri
 		one.Left = &rest.left
 	}
 	if one.MatchesNone, err = MatchesNone(ctx, s.Ledger.Fleet, r.Schedule, s.ReadFile); err != nil && ctx.Err() != nil {
-		return one, ctx.Err() // the run reports an unreadable list
+		return one, ctx.Err() // an unreadable list is reported by the run
 	}
 	if one.State == StateHeld {
 		one.Plan = last.Plan
@@ -120,8 +120,8 @@ func (s *Sweeper) statusOf(ctx context.Context, r *scheduleRunner, currency stri
 	return one, nil
 }
 
-// since returns the instant from which a schedule that has not run counts, zero if none is
-// recorded.
+// since returns the instant from which a schedule that has not run counts, or zero if none
+// is recorded.
 func (s *Sweeper) since(ctx context.Context, schedule string) (time.Time, error) {
 	calendar, err := s.Ledger.Sweeps.ScheduleCalendar(ctx, schedule)
 	if errors.Is(err, ledger.ErrNotFound) {
@@ -130,7 +130,7 @@ func (s *Sweeper) since(ctx context.Context, schedule string) (time.Time, error)
 	return calendar.Since, err
 }
 
-// Reason is Why without what the last run's figures say.
+// Reason is like Why, but without the figures of the last run if it finished.
 func (s Status) Reason() string {
 	if s.Result != nil && s.State == stateFinished {
 		return s.Result.Reason
@@ -138,7 +138,8 @@ func (s Status) Reason() string {
 	return s.Why
 }
 
-// Outcome returns how the last slot ended: its state, or the limit that cut it short.
+// Outcome returns how the last run ended: its state, or the limit that made it skip
+// proxies.
 func (s Status) Outcome() string {
 	if s.Result != nil {
 		return s.Result.Outcome
@@ -146,11 +147,12 @@ func (s Status) Outcome() string {
 	return s.State
 }
 
-// dueNow is how long after its start a slot without a plan is shown as the next one.
+// dueNow is how long after its start time a slot without a plan is still shown as the next
+// slot.
 const dueNow = 10 * time.Second
 
-// nextSlot returns the slot that is due now and has no plan yet, else the next one; nil if
-// none follows. last is the latest slot with a plan.
+// nextSlot returns the slot that is due now and has no plan yet, else the next slot. It
+// returns nil if there is no further slot. last is the latest slot with a plan.
 func (r *scheduleRunner) nextSlot(now time.Time, paused *tables.SchedulePause, last time.Time) *time.Time {
 	next := r.fires(now, paused)
 	if !last.IsZero() && paused == nil {
@@ -164,8 +166,8 @@ func (r *scheduleRunner) nextSlot(now time.Time, paused *tables.SchedulePause, l
 	return &next
 }
 
-// fires returns when the schedule fires next. Slots of a pause are served when it ends.
-// It returns zero if it never fires, or an operator must resume it.
+// fires returns when the schedule runs next. If it is paused, that may be the end of the
+// pause. It returns zero if it never runs, or if an operator must resume it.
 func (r *scheduleRunner) fires(now time.Time, paused *tables.SchedulePause) time.Time {
 	next := r.calendar.Next(now)
 	switch {
@@ -178,15 +180,15 @@ func (r *scheduleRunner) fires(now time.Time, paused *tables.SchedulePause) time
 	return next
 }
 
-// Next is when a schedule fires next; zero if never, or if it is paused until it is
-// resumed.
+// Next is when a schedule runs next. Next is zero if it never runs, or if an operator must
+// resume it.
 type Next struct {
 	Schedule string
 	Next     time.Time
-	Paused   *tables.SchedulePause // nil: not paused
+	Paused   *tables.SchedulePause // nil if not paused
 }
 
-// Slots returns the next slot of every schedule, in the order of the configuration.
+// Slots returns when each schedule runs next, in configuration order.
 func (s *Sweeper) Slots(ctx context.Context) ([]Next, error) {
 	all := make([]Next, 0, len(s.runners))
 	for _, r := range s.runners {
@@ -199,9 +201,9 @@ func (s *Sweeper) Slots(ctx context.Context) ([]Next, error) {
 	return all, nil
 }
 
-// PlanNow returns what the schedule's run would do now. State is held if that plan
-// already needs approval. It appends and publishes nothing. If the table of proxies is
-// old, it lists them first.
+// PlanNow returns what the schedule's run would do now. Its State is held if the same plan
+// already needs approval. PlanNow appends and publishes nothing. If the table of proxies is
+// old, it lists the proxies first.
 func (s *Sweeper) PlanNow(ctx context.Context, schedule string) (plans.Plan, error) {
 	r, err := s.runnerOf(schedule)
 	if err != nil {
@@ -226,9 +228,9 @@ func (s *Sweeper) PlanNow(ctx context.Context, schedule string) (plans.Plan, err
 // maxAhead is how far ahead of the clock the slot of a manual run may be.
 const maxAhead = time.Minute
 
-// RunNow fires a slot at this second of UTC, or at the next free one, and returns what
-// it did: State is held or finished. by and reason are the operator's. It returns
-// ErrFired if every second of the next minute has a slot.
+// RunNow makes a run in the slot of the current second in UTC, or in the next free one. It
+// returns the plan; its State is held or finished. It returns ErrFired if every second of
+// the next minute has a slot.
 func (s *Sweeper) RunNow(ctx context.Context, schedule, by, reason string) (plans.Plan, error) {
 	r, err := s.runnerOf(schedule)
 	if err != nil {
@@ -257,7 +259,7 @@ func runnerOf(runners []*scheduleRunner, name string) (*scheduleRunner, error) {
 	return nil, fmt.Errorf("schedule %.64q: %w: see `perennial schedules list`", name, ErrNoSchedule)
 }
 
-// why returns how a slot ended, or why its plan is on hold.
+// why returns how a slot's run ended, or why its plan needs approval.
 func (s *Sweeper) why(ctx context.Context, slot tables.Slot) (string, error) {
 	said, err := s.said(ctx, slot)
 	if err == nil && slot.State == StateHeld {
@@ -268,8 +270,8 @@ func (s *Sweeper) why(ctx context.Context, slot tables.Slot) (string, error) {
 	return strings.Join(said, "; "), err
 }
 
-// said returns how a slot ended, from its facts. The facts of a held plan are in the
-// plan's transaction.
+// said returns how a slot's run ended, from its facts. The facts of a held plan are in the
+// plan's transaction, next to its row.
 func (s *Sweeper) said(ctx context.Context, slot tables.Slot) (said []string, err error) {
 	const around = 8
 	rows, err := s.Ledger.Rows(ctx, max(slot.Seq-around, 0), 2*around)
@@ -312,8 +314,8 @@ func (s *Sweeper) said(ctx context.Context, slot tables.Slot) (said []string, er
 // declinedWithin is how many slots declinedBefore reads.
 const declinedWithin = 20
 
-// declinedBefore says that the plan on hold is one that an operator has declined: the same
-// proxies at the same cost have the same hash.
+// declinedBefore says that an operator declined the same plan before. A plan with the same
+// proxies at the same cost has the same hash.
 func (s *Sweeper) declinedBefore(ctx context.Context, held tables.Slot) ([]string, error) {
 	slots, err := s.Ledger.Sweeps.SlotsOf(ctx, held.Schedule, declinedWithin)
 	for _, slot := range slots {
@@ -328,7 +330,7 @@ func (s *Sweeper) declinedBefore(ctx context.Context, held tables.Slot) ([]strin
 	return nil, err
 }
 
-// answerTo describes the operator's answer to the plan of a held slot that has ended.
+// answerTo describes the operator's answer to a plan that needed approval.
 func (s *Sweeper) answerTo(ctx context.Context, slot tables.Slot) (string, error) {
 	declined, err := s.Ledger.Sweeps.Declined(ctx, slot)
 	if declined == nil {
@@ -337,7 +339,7 @@ func (s *Sweeper) answerTo(ctx context.Context, slot tables.Slot) (string, error
 	return fmt.Sprintf("declined by %s: %s; nothing of it was renewed", fact.Signed(declined.By, declined.User), declined.Reason), nil
 }
 
-// nameThen returns the name of a slot's schedule when its facts were written.
+// nameThen returns the name that the slot's schedule had when its facts were written.
 func nameThen(rows []chain.Row, slot tables.Slot) string {
 	for _, row := range rows {
 		if row.Seq != slot.Seq {
@@ -388,7 +390,7 @@ func planSaid(f fact.SweepPlanned, held bool, currency string) string {
 	return text
 }
 
-// Continues says what the last run continues with, "" if it does not.
+// Continues describes what the last run continues with, or returns "".
 func (s Status) Continues() string {
 	if s.Left == nil || s.State != stateFinished {
 		return ""
@@ -396,7 +398,7 @@ func (s Status) Continues() string {
 	return LeftText(*s.Left)
 }
 
-// LeftText says what a run continues with.
+// LeftText describes what a run continues with.
 func LeftText(x fact.SweepLeft) string {
 	text := fmt.Sprintf("%d more are due: they follow in this run as far as its budgets allow", x.Proxies)
 	if x.Proxies == 1 {

@@ -1,4 +1,4 @@
-// The Sweeper: its configuration, and one loop per schedule.
+// This file has the Sweeper: its configuration, and one loop per schedule.
 
 package schedules
 
@@ -24,15 +24,15 @@ import (
 )
 
 const (
-	// remainderEvery is how often an incomplete run checks whether it can continue.
+	// remainderEvery is how often the loop checks whether an incomplete run can continue.
 	remainderEvery = 10 * time.Second
-	// maxConsidered bounds the proxies that one plan reads.
+	// maxConsidered limits the proxies that one plan reads.
 	maxConsidered = 100_000
-	// slotsRead bounds one step of the search for a schedule's last slot.
+	// slotsRead limits how many slots one query reads.
 	slotsRead = 200
 )
 
-// Errors that callers distinguish.
+// Errors of the Sweeper's methods.
 var (
 	ErrFired      = errors.New("this run was made before")
 	errSkew       = errors.New("this machine's clock is more than 5 minutes from the provider's: nothing is swept until it is set")
@@ -42,49 +42,49 @@ var (
 	ErrNoSchedule = errors.New("no schedule of the account has this name")
 )
 
-// Publisher publishes commands on an account's stream in atomic batches; queue.Publisher
+// Publisher publishes commands on an account's stream in atomic batches. queue.Publisher
 // implements it. Publishing a command twice must be harmless.
 type Publisher interface {
 	PublishCommands(ctx context.Context, account string, commands []publish.Outgoing) error
 }
 
-// Config configures one account's Sweeper.
+// Config configures the Sweeper of one account.
 type Config struct {
 	Account   string
 	Ledger    *ledger.Ledger
 	Provider  listing.Provider
 	Publisher Publisher
 	Clock     func() time.Time // required
-	// ProviderTime returns the provider's time; default: Clock.
+	// ProviderTime returns the provider's time. Default: Clock.
 	ProviderTime func() time.Time
-	// Pass is called before every page of a listing and returns when it may be
-	// requested; default: at once.
+	// Pass is called before every page of a listing and returns when the page may be
+	// requested. By default it does not wait.
 	Pass      func(ctx context.Context) error
-	Schedules []plans.Schedule // of this account
-	// Wallet returns the provider's wallet balance, in cents; default: plans ignore the
+	Schedules []plans.Schedule // the schedules of this account
+	// Wallet returns the provider's wallet balance in cents. By default plans ignore the
 	// wallet.
 	Wallet func(ctx context.Context) (int64, error)
-	// DailyLimitCents is the account's limit per day of DailyLimitLocation, which the
-	// runner enforces; 0: no limit. Default zone: UTC.
+	// DailyLimitCents is the account's limit per day in DailyLimitLocation, which the
+	// runner enforces; 0 for no limit. The default location is UTC.
 	DailyLimitCents    int64
 	DailyLimitLocation *time.Location
-	// ReadFile reads the id lists that schedules name; default: none can be read.
+	// ReadFile reads the id files of schedules. By default no file can be read.
 	ReadFile func(name string) ([]byte, error)
-	// Offers lists offers for replacements; default: nothing is replaced.
+	// Offers lists offers for replacements. By default no proxy is replaced.
 	Offers func(ctx context.Context, f upstream.OfferFilter) ([]upstream.Offer, error)
-	// Proxy reads one proxy: before it is replaced, and if listings do not show it;
-	// default: neither.
+	// Proxy reads one proxy, before it is replaced or if listings do not show it. By
+	// default such proxies are not read or replaced.
 	Proxy func(ctx context.Context, id string) (upstream.Proxy, error)
-	// WarnBefore is how long before an expiry proxy.expiring is published; default: a
-	// day and an hour. Empty and not nil: never.
+	// WarnBefore is how long before an expiry proxy.expiring is published. The default is a
+	// day and an hour. An empty list that is not nil means never.
 	WarnBefore []time.Duration
-	ListEvery  time.Duration // between the starts of two listings; default 5 min
-	// A listing that misses LossPercent of the live proxies, and at least LossMin, is a
-	// finding; default 20 and 5.
+	ListEvery  time.Duration // interval between the starts of two listings; default 5 min
+	// A listing is reported if it misses at least LossPercent of the live proxies and at
+	// least LossMin; the defaults are 20 and 5.
 	LossPercent, LossMin int
-	Log                  *logrus.Entry // default: discards
+	Log                  *logrus.Entry // default: discards entries
 
-	considered int // proxies that one plan reads; default maxConsidered
+	considered int // number of proxies that one plan reads; default maxConsidered
 }
 
 func (c *Config) setDefaults() {
@@ -110,14 +110,14 @@ func (c *Config) setDefaults() {
 	}
 }
 
-// Sweeper runs the schedules of one account. It is safe for concurrent use, with or
-// without Run.
+// Sweeper runs the schedules of one account. It is safe for concurrent use, whether or not
+// Run is running.
 type Sweeper struct {
 	Config
 	lister    *listing.Lister
 	runners   []*scheduleRunner
 	approving sync.Mutex
-	// counting is held from reading the spending and the wallet until the plan is
+	// counting is held from the read of the spending and the wallet until the plan is
 	// recorded, because schedules share the wallet.
 	counting sleep.Lock
 
@@ -136,16 +136,17 @@ type scheduleRunner struct {
 	plans.Schedule
 	calendar plans.Calendar
 	turn     sleep.Lock  // one run of a schedule at a time
-	listing  atomic.Bool // its run waits for a listing
+	listing  atomic.Bool // the run waits for a listing
 	trouble  trouble
-	refused  trouble               // the intake refused its commands
-	unlisted trouble               // the last listing missed due proxies
-	unstored atomic.Pointer[error] // why its commands are not on the stream yet
+	refused  trouble               // the intake refused the run's commands
+	unlisted trouble               // due proxies are missing from the last listing
+	unstored atomic.Pointer[error] // why the run's commands are not on the stream yet
 	rest     atomic.Pointer[remainder]
-	woken    chan struct{} // rest has changed
+	woken    chan struct{} // makes follow check rest and the pause again
 }
 
-// New validates the schedules. The error names the schedule, the field and the fix.
+// New returns a Sweeper. If a schedule is invalid, the error says which schedule and field,
+// and what to do.
 func New(c Config) (*Sweeper, error) {
 	if c.Ledger == nil || c.Provider == nil || c.Publisher == nil || c.Clock == nil {
 		return nil, errors.New("a sweeper needs Ledger, Provider, Publisher and Clock")
@@ -193,8 +194,8 @@ func New(c Config) (*Sweeper, error) {
 	return s, nil
 }
 
-// Run lists proxies and fires slots until the context ends, and returns the context's
-// error. Other failures are logged and retried.
+// Run lists proxies and makes runs until the context ends, and returns the context's error.
+// Other failures are logged and retried.
 func (s *Sweeper) Run(ctx context.Context) error {
 	if err := s.FinishRemoved(ctx); err != nil {
 		s.Log.WithError(err).WithField("account", s.Account).Warn("the plans of removed schedules could not be ended; the next start tries again")
@@ -220,7 +221,7 @@ func (c *Config) log(r *scheduleRunner) *logrus.Entry {
 	return c.Log.WithFields(logrus.Fields{"account": c.Account, "schedule": r.Name})
 }
 
-// follow fires one schedule's slots.
+// follow makes the runs of one schedule's slots.
 func (s *Sweeper) follow(ctx context.Context, r *scheduleRunner) error {
 	last, err := s.resume(ctx, r)
 	if err != nil {
@@ -267,8 +268,8 @@ func (s *Sweeper) follow(ctx context.Context, r *scheduleRunner) error {
 	}
 }
 
-// resume publishes what a run before the restart had planned, and returns the slot or
-// instant to continue from.
+// resume publishes the commands that were planned before a restart, and returns the slot or
+// instant to continue from. It retries until it succeeds or ctx ends.
 func (s *Sweeper) resume(ctx context.Context, r *scheduleRunner) (time.Time, error) {
 	retry := sleep.Doubling(time.Second, time.Minute)
 	for {
@@ -300,12 +301,13 @@ func (s *Sweeper) resumePlanned(ctx context.Context, r *scheduleRunner) (time.Ti
 	return s.countsFrom(ctx, r)
 }
 
-// idle waits for the first slot after now. A later reading of the clock would miss a
-// slot in between. Meanwhile an incomplete run continues as soon as it can.
+// idle waits for the first slot after now. now is the caller's reading of the clock,
+// because a later reading could miss a slot in between. While it waits, an incomplete run
+// continues as soon as it can.
 func (s *Sweeper) idle(ctx context.Context, r *scheduleRunner, last, now time.Time) error {
 	wake := r.calendar.Next(now)
 	if last.After(now) {
-		wake = r.calendar.Next(last) // the clock was set back: no slot fires twice
+		wake = r.calendar.Next(last) // the clock was set back, and no slot may run twice
 	}
 	if wake.IsZero() || wake.Sub(now) > fact.Day {
 		wake = now.Add(fact.Day)

@@ -1,4 +1,4 @@
-// Warnings before proxies expire, and reports of expired ones.
+// This file publishes warnings before proxies expire, and reports of expired proxies.
 
 package schedules
 
@@ -18,12 +18,12 @@ import (
 const (
 	// warnEvery is how often the table of proxies is read for expiries.
 	warnEvery = time.Minute
-	// warnBatch bounds the facts of one transaction.
+	// warnBatch limits the facts of one transaction.
 	warnBatch = 500
 )
 
-// defaultWarnBefore is later than any working schedule: a proxy that near to its expiry
-// was missed.
+// defaultWarnBefore has times by which a working schedule has renewed the proxy. A proxy
+// that is this close to its expiry was missed.
 var defaultWarnBefore = []time.Duration{24 * time.Hour, time.Hour}
 
 // CheckWarnBefore returns an error for the first invalid threshold.
@@ -40,11 +40,11 @@ func CheckWarnBefore(thresholds []time.Duration) error {
 type expiries struct {
 	*Config
 
-	tried <-chan struct{} // closed when the first listing of this process has ended
+	tried <-chan struct{} // closed when the first listing of this process has ended or failed
 }
 
-// watchExpiries reports proxies near or past their expiry by the ledger's table, even
-// during an outage of the provider. It begins when the first listing has ended or
+// watchExpiries publishes proxies that expire soon or have expired, from the ledger's
+// table, even while the provider is down. It starts when the first listing has ended or
 // failed.
 func (s *expiries) watchExpiries(ctx context.Context) error {
 	select {
@@ -65,9 +65,9 @@ func (s *expiries) watchExpiries(ctx context.Context) error {
 	}
 }
 
-// Warn appends proxy.expiring and proxy.expired, each once per expiry and threshold.
-// Within several thresholds only the nearest is published. Expiries before the account
-// was bound are not published.
+// Warn appends proxy.expiring and proxy.expired, each once per expiry and threshold. If a
+// proxy is within several thresholds, only the smallest is published. Expiries before the
+// ledger was opened are not published.
 func (s *expiries) Warn(ctx context.Context) error {
 	opened, err := s.Ledger.Money.OpenedAt(ctx)
 	if errors.Is(err, ledger.ErrNotFound) {
@@ -96,8 +96,8 @@ func (s *expiries) Warn(ctx context.Context) error {
 	return err
 }
 
-// appendEach appends a fact for each proxy that find returns, in batches, until there
-// are none.
+// appendEach appends a fact for each proxy that find returns, in batches, until find
+// returns none.
 func (s *expiries) appendEach(ctx context.Context, find func() ([]tables.Proxy, error), f func(tables.Proxy) fact.Fact) error {
 	for {
 		found, err := find()

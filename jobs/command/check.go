@@ -1,4 +1,4 @@
-// Checks on the content of a command. Each error names the field and its bound.
+// This file checks the content of a command. Each error names the field and its limit.
 
 package command
 
@@ -17,7 +17,7 @@ import (
 	"perennial/upstream"
 )
 
-// CheckID returns why an id cannot be a command's id, or nil.
+// CheckID returns why an id is not a valid command id, or nil.
 func CheckID(id string) error {
 	if id == "" {
 		return errors.New("the command has no id: give it one that you choose, and the same one when you send it again")
@@ -90,9 +90,9 @@ func (c Command) checkOrder(rules Rules) error {
 	return c.checkScenario(rules)
 }
 
-// beside checks a line against the earlier lines of the same offer (customer-api.md,
-// POST orders, rules 2 and 3), and adds its CIDRs to theirs. Without CIDRs the provider
-// chooses the addresses.
+// beside checks an item against the earlier items of the same offer (customer-api.md, POST
+// orders, rules 2 and 3), and adds its CIDRs to offers. If an item has no CIDRs, the
+// provider chooses the addresses.
 func (i Item) beside(offers map[string]map[string]bool) error {
 	taken, again := offers[i.OfferCode]
 	switch {
@@ -178,7 +178,7 @@ func (c Command) checkRenewal() error {
 	return nil
 }
 
-// ValidID reports whether a command may name a proxy or an offer by this id. A command
+// ValidID reports whether the id of a proxy or an offer is valid in a command. A command
 // with an invalid id is refused as a whole.
 func ValidID(id string) bool { return checkOpaque("id", id) == nil }
 
@@ -192,8 +192,8 @@ func checkOpaque(what, id string) error {
 	return nil
 }
 
-// checkInstants refuses instants that UTC cannot represent: with its offset an instant
-// may be valid, while in UTC its year is 10000 or -1.
+// checkInstants refuses instants whose year in UTC is not between 1 and 9999. In their own
+// time zone such instants may be valid.
 func (c Command) checkInstants() error {
 	named := map[string]*time.Time{"not_after": c.NotAfter, "due_before": c.DueBefore}
 	for _, field := range slices.Sorted(maps.Keys(named)) {
@@ -203,7 +203,7 @@ func (c Command) checkInstants() error {
 	}
 	for _, id := range slices.Sorted(maps.Keys(c.ExpectExpiresAt)) {
 		at := c.ExpectExpiresAt[id]
-		if at.IsZero() { // null reads as zero: no proxy would ever match
+		if at.IsZero() { // null decodes as zero, which no proxy would match
 			return fmt.Errorf("expect_expires_at[%.40q] is no expiry: name the one that is expected, or leave the proxy out", id)
 		}
 		if !storable(at) {
@@ -213,7 +213,7 @@ func (c Command) checkInstants() error {
 	return nil
 }
 
-// storable reports whether an instant can be stored. Sweeps skip proxies by the same
+// storable reports whether an instant can be stored. Schedules skip proxies by the same
 // rule.
 func storable(t time.Time) bool { return fact.WritableInstant(t) }
 

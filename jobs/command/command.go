@@ -1,4 +1,4 @@
-// Command, its JSON forms, and Parse, which reads a command from a message.
+// This file has Command, its JSON forms, and Parse, which reads a command from a message.
 
 package command
 
@@ -16,45 +16,45 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Bounds of a command, in addition to the provider's (upstream.MaxQuantity, …).
+// Limits of a command, in addition to the provider's (upstream.MaxQuantity, …).
 const (
 	MaxCommandBytes = 128 << 10
 	MaxProxyIDs     = 5000
 	maxIDLength     = 128
-	// MaxIDBytes is the longest id of a proxy or an offer.
+	// MaxIDBytes is the maximum length of the id of a proxy or an offer.
 	MaxIDBytes = 256
 )
 
-// Item is one line of an order.
+// Item is an offer and a quantity in an order.
 type Item struct {
 	OfferCode string   `json:"offer_code" doc:"The code of the offer."`
 	Quantity  int64    `json:"quantity" doc:"The number of proxies."`
 	CIDRs     []string `json:"cidrs,omitempty" doc:"The address ranges to choose from."`
 }
 
-// Command is what a publisher asks for, read and normalised. The legacy
-// single-offer form is one Item.
+// Command is a producer's command, parsed and normalised. The single-offer form of an order
+// becomes one Item.
 type Command struct {
 	ID           string    `json:"id"`
 	Kind         fact.Kind `json:"kind"`
 	DurationDays int64     `json:"duration_days"`
 	Items        []Item    `json:"items,omitempty"`
 	ProxyIDs     []string  `json:"proxy_ids,omitempty"`
-	// MaxTotalCents is the ceiling for the whole command; 0 means none.
+	// MaxTotalCents is the limit on the cost of the whole command; 0 for none.
 	MaxTotalCents   int64                `json:"max_total_cents,omitempty"`
 	NotAfter        *time.Time           `json:"not_after,omitempty"`
 	DueBefore       *time.Time           `json:"due_before,omitempty"`
 	ExpectExpiresAt map[string]time.Time `json:"expect_expires_at,omitempty"`
 	Labels          map[string]string    `json:"labels,omitempty"`
 	Scenario        string               `json:"sandbox_scenario,omitempty"`
-	// Priority is "high", "bulk" or empty. It is not part of the content: the same
+	// Priority is "high", "bulk" or empty. It is not part of the content hash: the same
 	// content with another priority is the same command.
 	Priority Urgency `json:"priority,omitempty"`
-	// Trace is the trace of the message. It is not part of the content either.
+	// Trace is the trace of the message. It is not part of the content hash either.
 	Trace fact.Trace `json:"-"`
 }
 
-// OnlyOffer returns the offer of a single-offer order, else "".
+// OnlyOffer returns the offer code of an order with one item, else "".
 func (c Command) OnlyOffer() string {
 	if len(c.Items) != 1 {
 		return ""
@@ -70,7 +70,7 @@ func (c Command) Ordered() (n int64) {
 	return n
 }
 
-// Urgency ranks a command among others. It is the JSON field "priority".
+// Urgency is the priority of a command, in the JSON field "priority".
 type Urgency string
 
 // Urgencies of a command, equal to the stream's priorities (queue.Priority).
@@ -88,16 +88,16 @@ func (u Urgency) check() error {
 	return fmt.Errorf("priority is %.40q and must be %s or %s, or left out", string(u), UrgencyHigh, UrgencyBulk)
 }
 
-// Guarded reports whether the proxies are read again just before paying.
+// Guarded reports whether the command's proxies must be read again just before a charge.
 func (c Command) Guarded() bool { return c.DueBefore != nil || len(c.ExpectExpiresAt) > 0 }
 
-// NamesCIDRs reports whether an item names address ranges.
+// NamesCIDRs reports whether an item has CIDRs.
 func (c Command) NamesCIDRs() bool {
 	return slices.ContainsFunc(c.Items, func(i Item) bool { return len(i.CIDRs) > 0 })
 }
 
-// OrderCommand is an order as it is written (contract of the commands stream). A
-// field that is not here is refused.
+// OrderCommand is the JSON form of an order in the commands stream. A message with other
+// fields is refused.
 type OrderCommand struct {
 	ID              string            `json:"id" doc:"The id of the command, chosen by its producer. The same id with the same content is always the same command."`
 	DurationDays    int64             `json:"duration_days" doc:"The duration in days, a multiple of 30."`
@@ -111,7 +111,8 @@ type OrderCommand struct {
 	Priority        Urgency           `json:"priority,omitempty" jsonschema:"enum=high,enum=bulk" doc:"high goes before all other commands, bulk after them."`
 }
 
-// RenewalCommand is a renewal as it is written.
+// RenewalCommand is the JSON form of a renewal in the commands stream. A message with other
+// fields is refused.
 type RenewalCommand struct {
 	ID              string               `json:"id" doc:"The id of the command, chosen by its producer. The same id with the same content is always the same command."`
 	ProxyIDs        []string             `json:"proxy_ids" doc:"The provider's ids of the proxies."`
@@ -124,24 +125,24 @@ type RenewalCommand struct {
 	Priority        Urgency              `json:"priority,omitempty" jsonschema:"enum=high,enum=bulk" doc:"high goes before all other commands, bulk after them."`
 }
 
-// UnreadableError says that a message has no command id under which it could be
-// answered.
+// UnreadableError says that a message has no usable command id, so no event can be
+// published about it.
 type UnreadableError struct{ Reason string }
 
 // Error returns why the message could not be read.
 func (e *UnreadableError) Error() string { return e.Reason }
 
-// InvalidError says that a command has a readable id and invalid content.
+// InvalidError says that a command has a usable id but invalid content.
 type InvalidError struct {
 	ID     string
 	Labels map[string]string
 	Reason string
 }
 
-// Error names the command and the reason.
+// Error returns the command's id and the reason.
 func (e *InvalidError) Error() string { return fmt.Sprintf("command %q: %s", e.ID, e.Reason) }
 
-// Rules holds the settings of an account that affect parsing.
+// Rules has the settings of an account that affect parsing.
 type Rules struct {
 	Environment upstream.Environment
 	CIDRField   string
@@ -149,7 +150,7 @@ type Rules struct {
 
 // Parse reads a message of the given kind. The error is an *UnreadableError or an
 // *InvalidError; both say what to fix. If only the labels are invalid, Parse returns the
-// command too: an earlier version may have accepted it.
+// command too, because an earlier version may have accepted it.
 func Parse(kind fact.Kind, data []byte, rules Rules) (Command, error) {
 	if len(data) > MaxCommandBytes {
 		return Command{}, &UnreadableError{fmt.Sprintf("the command has %d bytes of at most %d: split it", len(data), MaxCommandBytes)}
@@ -193,7 +194,7 @@ func errNoKind(kind fact.Kind) error {
 	return fmt.Errorf("%q is no kind of command", string(kind))
 }
 
-// readAs reads a command in the JSON form of its kind.
+// readAs reads a command in the JSON form W.
 func readAs[W interface{ command() (Command, error) }](data []byte) (Command, error) {
 	var w W
 	if err := decodeStrict(data, &w); err != nil {
@@ -231,7 +232,7 @@ func (w OrderCommand) command() (Command, error) {
 	return c, err
 }
 
-// ceiling returns max_total_cents, 0 if absent.
+// ceiling returns the value of max_total_cents, or 0 if it is absent.
 func ceiling(cents *int64) (int64, error) {
 	if cents == nil {
 		return 0, nil
@@ -242,8 +243,8 @@ func ceiling(cents *int64) (int64, error) {
 	return *cents, nil
 }
 
-// salvage finds the id and labels of a refused command, under which its refusal is
-// published.
+// salvage returns the id and labels of an invalid command, for the event that reports its
+// refusal.
 func salvage(data []byte) (string, map[string]string) {
 	var w struct {
 		ID     json.RawMessage `json:"id"`
@@ -281,8 +282,8 @@ func utcMap(m map[string]time.Time) map[string]time.Time {
 	return m
 }
 
-// Shapes returns a zero value of each kind's JSON form, by the kind's subject, for
-// schemas.
+// Shapes returns a zero value of each kind's JSON form, by the kind's subject. It is used
+// to generate schemas.
 func Shapes() map[string]any {
 	return map[string]any{"order.create": OrderCommand{}, "proxy.renew": RenewalCommand{}}
 }

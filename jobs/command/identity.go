@@ -1,5 +1,5 @@
-// Values derived from a command's content: its hash, its operations (the chunks of a
-// renewal) and their idempotency keys.
+// This file derives values from a command's content: its hash, its operations and their
+// idempotency keys.
 
 package command
 
@@ -17,8 +17,8 @@ import (
 	"perennial/ledger/fact"
 )
 
-// Content returns the command as stored, and its content hash. The hash is independent
-// of the message's spelling and priority.
+// Content returns the command in its stored form, and its content hash. The hash does not
+// depend on the message's JSON formatting or on the priority.
 func (c Command) Content() (json.RawMessage, string, error) {
 	content, err := PlainJSON(c)
 	if err != nil {
@@ -27,8 +27,8 @@ func (c Command) Content() (json.RawMessage, string, error) {
 	hashed := content
 	if c.Priority != UrgencyNormal || bytes.ContainsAny(content, "<>&") {
 		c.Priority = UrgencyNormal
-		// <, > and & stay escaped in the hashed form: the hash of a content must never
-		// change.
+		// The hash of given content must never change, so the hashed form escapes <, > and
+		// &.
 		if hashed, err = json.Marshal(c); err != nil {
 			return nil, "", fmt.Errorf("command %q: %w", c.ID, err)
 		}
@@ -37,16 +37,15 @@ func (c Command) Content() (json.RawMessage, string, error) {
 	return content, hex.EncodeToString(sum[:]), nil
 }
 
-// MessageHash returns the hash of a message as published. It identifies content that is
-// refused while parsing; under other rules of the account the same content may be a
-// command.
+// MessageHash returns the hash of a message as published. It identifies content that cannot
+// be parsed.
 func MessageHash(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
 }
 
-// PlainJSON encodes a value as JSON without escaping <, > and &. Escaped, each would
-// take six bytes of the journal.
+// PlainJSON encodes a value as JSON without escaping <, > and &, because each escaped
+// character would take six bytes of the journal.
 func PlainJSON(v any) (json.RawMessage, error) {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
@@ -66,8 +65,9 @@ func ReadContent(content json.RawMessage) (Command, error) {
 	return c, nil
 }
 
-// Key derives the idempotency key of an operation from its account binding and its
-// identity. A lost database therefore cannot lead to a second key.
+// Key derives the idempotency key of an operation from the account's binding and the
+// operation's identity. The key does not depend on stored data, so a lost database cannot
+// lead to a second key.
 func Key(b fact.Binding, kind fact.Kind, commandID, chunk string, generation int64) string {
 	var buf []byte
 	for _, field := range []string{b.AccountID, b.Environment, string(kind), commandID, chunk} {
@@ -78,8 +78,8 @@ func Key(b fact.Binding, kind fact.Kind, commandID, chunk string, generation int
 	return "perennial-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:25]))
 }
 
-// Plan returns an operation of a command, with its key. Without a chunk, the operation
-// would have the command's own name.
+// Plan returns an operation of a command, with its key. Its id is the command's id with the
+// chunk and, after a retry, the generation.
 func Plan(b fact.Binding, kind fact.Kind, commandID, chunk string, generation int64, ids []string) fact.Planned {
 	id := commandID + "/" + chunk
 	if generation > 1 {
@@ -91,9 +91,10 @@ func Plan(b fact.Binding, kind fact.Kind, commandID, chunk string, generation in
 	}
 }
 
-// OperationSuffix matches every suffix that Plan appends to a command's id: 1 for an
-// order, 0001 to 0051 for the chunks of a renewal, their halves and their single lines.
-// A command whose id ends like this could collide with another command's operation.
+// OperationSuffix matches every suffix that Plan appends to a command's id. The suffixes
+// are 1 for an order, 0001 to 0051 for the chunks of a renewal, their halves and their
+// single proxies, with generations. A command id with such a suffix could equal the id of
+// another command's operation, so it is refused.
 const OperationSuffix = `/(?:(?:1|00[0-9]{2}[ab]*)(?:~[0-9]+)?|00[0-9]{2}[ab]*/.+~[0-9]+)$`
 
 var operationSuffix = regexp.MustCompile(OperationSuffix)
@@ -101,13 +102,13 @@ var operationSuffix = regexp.MustCompile(OperationSuffix)
 // MayNameOperation reports whether an id may be an operation's id.
 func MayNameOperation(id string) bool { return operationSuffix.MatchString(id) }
 
-// ChunkSize is the number of proxies in one renewal request. Accepted commands keep
-// their size; a change affects only new ones.
+// ChunkSize is the largest number of proxies in one renewal request. Accepted commands keep
+// their chunks, so a change affects only new commands.
 const ChunkSize = 100
 
-// Operations cuts a command into operations. ids are the proxies of a renewal that no
-// other operation holds. If careful (under a limit), the first chunk is one proxy, whose
-// charge prices the others.
+// Operations splits a command into operations. ids are the proxies of a renewal that no
+// other operation has reserved. If careful is set because a limit applies, the first chunk
+// has one proxy, whose charge shows the price of the others.
 func (c Command) Operations(b fact.Binding, ids []string, careful bool) []fact.Planned {
 	switch c.Kind {
 	case fact.KindOrder:

@@ -1,5 +1,5 @@
-// The strict JSON decoder of commands and verb requests: unknown, duplicate and misspelt
-// fields are errors.
+// This file has the strict JSON decoder for commands and service requests. Unknown,
+// duplicate and misspelt fields are errors.
 
 package command
 
@@ -17,11 +17,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// errUnreadable says that a message is no JSON object.
+// errUnreadable says that a message is not a JSON object.
 var errUnreadable = errors.New("unreadable")
 
 // decodeStrict decodes one JSON object into v, a pointer to a struct. It refuses unknown
-// fields, duplicates and wrong case: each could hide a ceiling.
+// and duplicate fields and wrong case, because any of them could hide a limit on cost.
 func decodeStrict(data []byte, v any) error {
 	if !bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{")) {
 		return fmt.Errorf("%w: a command is one JSON object", errUnreadable)
@@ -29,9 +29,9 @@ func decodeStrict(data []byte, v any) error {
 	return decodeMembers(data, v)
 }
 
-// DecodeRequest decodes a verb's request body into v, a pointer to a struct, as strictly
-// as a command: a duplicate or misspelt field could hide a reason or an amount. An empty
-// body or null leaves v unchanged.
+// DecodeRequest decodes the body of a service request into v, a pointer to a struct. It is
+// as strict as for commands, because a duplicate or misspelt field could hide a reason or
+// an amount. An empty body or null leaves v unchanged.
 func DecodeRequest(data []byte, v any) error {
 	body := bytes.TrimSpace(data)
 	switch {
@@ -43,7 +43,7 @@ func DecodeRequest(data []byte, v any) error {
 	return decodeMembers(data, v)
 }
 
-// decodeMembers decodes data that begins as an object.
+// decodeMembers decodes data that begins as a JSON object.
 func decodeMembers(data []byte, v any) error {
 	err := jsonv2.Unmarshal(data, v, jsonv2.RejectUnknownMembers(true))
 	if err == nil {
@@ -76,8 +76,8 @@ func decodeMembers(data []byte, v any) error {
 	return err
 }
 
-// knownFields suggests the field that an unknown one may mean, else lists the fields of
-// its object.
+// knownFields suggests the known field that is closest to an unknown field. If none is
+// close, it lists the known fields.
 func knownFields(wrong *jsonv2.SemanticError) string {
 	if wrong.GoType == nil || wrong.GoType.Kind() != reflect.Struct {
 		return ""
@@ -100,7 +100,8 @@ func knownFields(wrong *jsonv2.SemanticError) string {
 	return ": the fields here are " + strings.Join(known, ", ")
 }
 
-// readable rewrites a decoding error so that it names the field and the fix.
+// readable rewrites a decoding error so that it says which field is wrong and what the
+// field must be.
 func readable(wrong *jsonv2.SemanticError) error {
 	field := fieldPath(wrong.JSONPointer)
 	if wrong.Err != nil && wrong.JSONKind == '"' {
@@ -109,7 +110,7 @@ func readable(wrong *jsonv2.SemanticError) error {
 	return fmt.Errorf("field %q is a JSON %s and must be %s", field, wrong.JSONKind, words(wrong.GoType))
 }
 
-// fieldPath formats a JSON pointer as a field path: items[0].quantity.
+// fieldPath formats a JSON pointer as a field path, such as items[0].quantity.
 func fieldPath(p jsontext.Pointer) string {
 	var path strings.Builder
 	for token := range p.Tokens() {

@@ -1,5 +1,5 @@
-// Decide, its input (Operation, Happened), its output (Decision), and the decisions that
-// all kinds of operation share.
+// This file has Decide, its input (Operation, Happened), its output (Decision), and the
+// decisions that all kinds of operation share.
 
 package decide
 
@@ -12,35 +12,34 @@ import (
 
 // Window is how long an operation that may have executed is retried under its key. The
 // provider keeps completed keys for 24 hours (customer-api.md, Idempotency record), but
-// does not say from which instant.
+// does not say from which instant, so Window is shorter.
 const Window = 20 * time.Hour
 
-// Operation is the input of a decision: the ledger's record and the frozen parts of its
-// command.
+// Operation is the input of a decision: the ledger's record of an operation, and the parts
+// of its command that never change.
 type Operation struct {
 	fact.Operation
 	Labels       map[string]string
 	ProxyIDs     []string // in the order of the request body; renewals only
 	DurationDays int64
 	Binding      fact.Binding // the account's binding
-	OfferCode    string       // set when the order names exactly one offer
+	OfferCode    string       // the order's only offer; "" if it has several
 	Ordered      int64        // number of proxies ordered
 	Trace        fact.Trace   // trace of the command's message
 }
 
-// Ref returns the reference that each fact of the operation carries.
+// Ref returns the reference for facts about the operation.
 func (o Operation) Ref(traceID string) fact.Ref {
 	return fact.Ref{CommandID: o.CommandID, OperationID: o.ID, Labels: o.Labels, TraceID: traceID, Trace: o.Trace}
 }
 
-// Moment holds the caller's inputs to a decision: the time, and a random number in [0,
-// 1) that spreads retries.
+// Moment is the time of a decision, and a random number in [0, 1) that spreads retries.
 type Moment struct {
 	Now    time.Time
 	Jitter float64
 }
 
-// Happened is an event that a decision answers.
+// Happened is an event that Decide decides on.
 type Happened interface{ moment() Moment }
 
 func (m Moment) moment() Moment { return m }
@@ -49,29 +48,29 @@ func (m Moment) moment() Moment { return m }
 type Replied struct {
 	Moment
 	Reply upstream.Reply
-	// Elapsed is the time since the first ambiguous attempt, by the clock that measures
-	// the longest.
+	// Elapsed is the time since the first attempt that may have executed, by the clock that
+	// measures the longest time.
 	Elapsed time.Duration
-	// Throttled counts the preceding consecutive rate-limit replies. Firewalls counts
-	// the consecutive 401/403 replies without an envelope.
+	// Throttled counts the preceding consecutive rate-limit replies. Firewalls counts the
+	// preceding consecutive 401/403 replies without an envelope.
 	Throttled, Firewalls int
-	// ReadsWork says that a signed GET succeeded after this reply's invalid_signature.
+	// ReadsWork says that a signed GET succeeded after this reply refused the signature
+	// (invalid_signature).
 	ReadsWork bool
-	// Unknown lists proxies for which a read just before returned proxy_not_found.
+	// Unknown lists the proxies for which a read just before returned proxy_not_found.
 	Unknown []string
 	// Observed maps proxies to the expiry that the attempt extends, if known.
 	Observed map[string]time.Time
 }
 
-// CrashedMidSend says that the process died after operation.sending and before a reply
-// was recorded.
+// CrashedMidSend says that the process ended after operation.sending and before a reply was
+// recorded.
 type CrashedMidSend struct {
 	Moment
 	Elapsed time.Duration
 }
 
-// Due says that a waiting operation has come due, and holds the inputs of the send
-// decision.
+// Due says that an operation may be sent, and has the inputs of that decision.
 type Due struct {
 	Moment
 	Elapsed time.Duration
@@ -79,26 +78,27 @@ type Due struct {
 	AppID string
 	// NotAfter is the command's deadline for its first send.
 	NotAfter *time.Time
-	// WrongClock says why the machine's clock cannot be trusted; "" if it can.
+	// WrongClock is the reason why the machine's clock cannot be trusted; "" if it can.
 	WrongClock string
 }
 
-// OrderRead holds the order's detail after a successful read.
+// OrderRead says that the order's details were read.
 type OrderRead struct {
 	Moment
 	Order     upstream.Order
 	PollFloor time.Duration
 }
 
-// OrderReadFailed says why a read of the order's detail failed.
+// OrderReadFailed says why a read of the order's details failed.
 type OrderReadFailed struct {
 	Moment
-	Code    upstream.Code // "" when no envelope came
+	Code    upstream.Code // "" if the reply had no envelope
 	TraceID string
 	Reason  string
-	// RetryAfter is the wait that a refused read asked for.
+	// RetryAfter is the wait that the provider asked for in a rate-limited reply.
 	RetryAfter upstream.RetryAfter
-	// Unaskable says that no request can name the order. Retrying the read is pointless.
+	// Unaskable says that no request can contain the order number, so a retry of the read
+	// would fail too.
 	Unaskable bool
 	// Garbled says that an HTTP 2xx reply had no envelope.
 	Garbled bool
@@ -111,7 +111,8 @@ type TooLate struct {
 	Decision Decision
 }
 
-// Unrecordable says that the ledger can never hold a decision on the operation (trap 72).
+// Unrecordable says that the ledger can never store the facts of a decision on the
+// operation (trap 72).
 type Unrecordable struct {
 	Moment
 	Decision Decision
@@ -121,33 +122,33 @@ type Unrecordable struct {
 // HoldEnded says that the operation's hold has expired.
 type HoldEnded struct{ Moment }
 
-// Presumed reports whether a restored ledger only presumes an earlier attempt. No
-// request body is stored for it.
+// Presumed reports whether an earlier attempt is only presumed, because the ledger was
+// restored. No request body is stored for such an attempt.
 func (o Operation) Presumed() bool { return o.Ambiguous > 0 && o.BodySeq == 0 }
 
-// Decision holds the facts to append and the action that follows.
+// Decision is the result of Decide: the facts to append, and the next action.
 type Decision struct {
 	Facts []fact.Fact
-	// Send says that the operation may be sent. The intent's transaction appends Facts
-	// too.
+	// Send says that the operation may be sent. Facts are then appended in the same
+	// transaction as the intent.
 	Send bool
 	// ProxyIDs lists the proxies that are still to be renewed.
 	ProxyIDs []string
 	// Estimate is the expected cost of the attempt, if all prices are known.
 	Estimate fact.Cents
-	// Postponed says that a required read failed. While the account is paused, nothing
-	// is recorded and the operation waits for the pause to end.
+	// Postponed says that a required read failed. If the account is paused, no fact is
+	// recorded and the operation waits for the pause to end.
 	Postponed bool
-	// Throttled says that the provider rate limited the account.
+	// Throttled says that the reply was a rate limit.
 	Throttled bool
-	// Pause also pauses the account, or one kind of operation, if not nil.
+	// Pause, if not nil, is a pause to start.
 	Pause *Pause
 	// Firewall says that the reply is a 401 or 403 without an envelope.
 	Firewall bool
 }
 
-// Inconclusive returns the reason for another attempt if this one had no definite
-// outcome, else "".
+// Inconclusive returns the reason if the decision is to try again because the attempt had
+// no definite outcome, else "".
 func (d Decision) Inconclusive() string {
 	for _, f := range d.Facts {
 		switch f := f.(type) {
@@ -160,9 +161,9 @@ func (d Decision) Inconclusive() string {
 	return ""
 }
 
-// Decide is the only place that decides what an event means for an operation: a reply, a
-// read, a price, a limit or an expired wait. It reads no clock and does no I/O. The
-// reply table of docs/state-machine.md is its specification.
+// Decide decides what an event means for an operation; no other code does. Events are
+// replies, reads, prices, limits and waits that have ended. Decide reads no clock and does
+// no I/O. The reply table of docs/state-machine.md is its specification.
 func Decide(op Operation, h Happened) Decision {
 	switch h := h.(type) {
 	case Replied:
@@ -195,9 +196,9 @@ func Decide(op Operation, h Happened) Decision {
 	panic("decide: Decide was given something that does not happen")
 }
 
-// decideDue decides whether an operation is sent now. An operation that may have
-// executed is retried only with a trusted clock, within the window, and under the App ID
-// of its earlier attempts.
+// decideDue decides whether an operation is sent now. An operation that may have executed
+// is retried only with a trusted clock, within Window, and under the App ID of its earlier
+// attempts.
 func decideDue(op Operation, h Due) Decision {
 	if op.Ambiguous == 0 {
 		if h.NotAfter != nil && h.Now.After(*h.NotAfter) {
@@ -229,8 +230,8 @@ func decideTooLate(op Operation, h TooLate) Decision {
 	}}}
 }
 
-// decideUnrecordable marks the operation as needs review and books the money that a read
-// of its order showed. The request may have executed.
+// decideUnrecordable puts the operation in review, and books the money that a read of its
+// order showed.
 func decideUnrecordable(op Operation, h Unrecordable) Decision {
 	v := Verdict{Reason: fact.Bounded("what the provider answered cannot be recorded: " + h.Why)}
 	d := review(op, executed(op.State == fact.StateSending), v)
@@ -245,14 +246,14 @@ func decideUnrecordable(op Operation, h Unrecordable) Decision {
 	return d
 }
 
-// crashed retries an attempt without a recorded reply under the same key. The old
-// request may still arrive, even if another runner sent it.
+// crashed retries an attempt without a recorded reply under the same key, because the
+// request may have executed or may still arrive.
 func crashed(op Operation, h CrashedMidSend) Decision {
 	return again(op, h.Moment, h.Elapsed, Verdict{Reason: "the runner stopped before a reply was recorded"})
 }
 
-// again retries an operation that may have executed under its key, until the window
-// ends.
+// again retries an operation that may have executed, under its key. After Window the
+// operation needs review.
 func again(op Operation, m Moment, elapsed time.Duration, v Verdict) Decision {
 	return againAt(op, elapsed, m.Now.Add(backoff(op.Ambiguous, m.Jitter)), v)
 }
@@ -288,7 +289,7 @@ const (
 	notExecuted   executed = false // only earlier attempts may have executed
 )
 
-// waiting schedules a retry at next, under the same key.
+// waiting schedules a retry under the same key. next is its time.
 func waiting(op Operation, e executed, next time.Time, v Verdict) Decision {
 	return Decision{Facts: []fact.Fact{fact.OperationWaiting{
 		Ref: op.Ref(v.TraceID), Attempt: op.Attempts, Code: string(v.code), HTTPStatus: v.status, Reason: v.Reason,
@@ -296,7 +297,7 @@ func waiting(op Operation, e executed, next time.Time, v Verdict) Decision {
 	}}}
 }
 
-// review marks the operation as needs review.
+// review puts the operation in review.
 func review(op Operation, e executed, v Verdict) Decision {
 	return Decision{Facts: []fact.Fact{fact.OperationReview{
 		Ref: op.Ref(v.TraceID), Attempt: op.Attempts, Code: string(v.code), HTTPStatus: v.status, Reason: v.Reason, Ambiguous: bool(e),
@@ -311,7 +312,8 @@ func rejected(op Operation, v Verdict) Decision {
 	}}}
 }
 
-// refusedBefore rejects an operation that was never sent.
+// refusedBefore rejects an operation that was never sent. An operation that may have been
+// sent before a restore needs review instead.
 func refusedBefore(op Operation, leftOut []fact.Fact, code upstream.Code, reason string) Decision {
 	if op.Ambiguous > 0 {
 		return changedSince(op)
@@ -319,13 +321,14 @@ func refusedBefore(op Operation, leftOut []fact.Fact, code upstream.Code, reason
 	return Decision{Facts: append(leftOut, rejected(op, Verdict{code: code, Reason: reason}).Facts...)}
 }
 
-// changedSince decides on an operation that may have been sent before a restore. Current
-// reads neither refuse nor shorten it: its own lost attempt may have caused the change.
+// changedSince puts an operation in review that may have been sent before a restore and
+// would not be sent now. Current reads are no reason to refuse it or to leave out proxies,
+// because its own lost attempt may have caused the change.
 func changedSince(op Operation) Decision {
 	return review(op, notExecuted, Verdict{Reason: "the ledger was restored and it may have been sent before; it would not be sent as things stand now"})
 }
 
-// holdBack holds an operation until a time or until an operator releases it.
+// holdBack puts an operation on hold until a time or until an operator releases it.
 func holdBack(op Operation, leftOut []fact.Fact, f fact.CommandHeld) Decision {
 	f.Ref = op.Ref("")
 	return Decision{Facts: append(leftOut, f)}

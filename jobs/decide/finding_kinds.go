@@ -1,4 +1,5 @@
-// The kinds of finding that a reconciliation or an order's read publishes.
+// This file lists the kinds of finding that a reconciliation or a read of an order
+// publishes.
 
 package decide
 
@@ -14,9 +15,9 @@ const (
 	FindingNotMoved = "expiry_not_moved"
 	FindingRenewed  = "outside_renewal"
 	FindingDecimal  = "decimal_string"
-	FindingLate     = "late_reply" // published by a worker; not compared again
+	FindingLate     = "late_reply" // published for a reply that comes too late; a reconciliation does not compare it
 
-	// Findings of an order's read.
+	// Findings from a read of an order.
 	FindingOrderCurrency  = "order_currency"
 	FindingRefundCurrency = "refund_currency"
 	FindingRefundAmount   = "refund_amount"

@@ -1,6 +1,6 @@
-// Limits on what an operation may cost: the command's ceiling (max_total_cents) and the
-// account's daily limit (daily_limit_cents). The daily limit counts today's charges,
-// less their refunds, plus the estimates of operations in progress.
+// This file enforces the limits on cost: the command's limit (max_total_cents) and the
+// account's daily limit (daily_limit_cents). The daily limit counts today's charges, less
+// their refunds, plus the estimates of operations in progress.
 
 package decide
 
@@ -14,45 +14,46 @@ import (
 	"perennial/upstream"
 )
 
-// Priced holds the prices of an attempt and the totals that they count against.
+// Priced has the prices of an attempt and the totals that count against its limits.
 type Priced struct {
 	Moment
-	LeftOut []fact.Fact // left out by the precheck
-	Prices  []Price     // one per order line or per proxy
+	LeftOut []fact.Fact // facts about proxies that the precheck left out
+	Prices  []Price     // one per item of an order or per proxy
 	// Fallback is the price of a proxy without a known price.
 	Fallback fact.Cents
 
-	CeilingCents int64 // the command's ceiling; 0 means none
+	CeilingCents int64 // the command's limit; 0 for none
 	CommandCents int64 // cost of the command so far
 
-	LimitCents int64     // the account's daily limit; 0 means none
-	SpentCents int64     // spent of the daily limit, without this operation
+	LimitCents int64     // the account's daily limit; 0 for none
+	SpentCents int64     // counts against the daily limit today, without this operation
 	Tomorrow   time.Time // start of the next day
-	// Released says that an operator released it just now. ReleasedBefore says that an
-	// operator ever released it; a failed precheck or request does not put it on hold
-	// again.
+	// Released says that an operator released the operation just now. ReleasedBefore says
+	// that an operator released it at any time, so that a failed precheck or request does
+	// not put it on hold again.
 	Released, ReleasedBefore bool
-	// UnpricedUnderWay and UnpricedOpen count the account's other operations of unknown
-	// price: those being sent, and today's with an unknown outcome. UnpricedSiblings
-	// counts such operations of the command.
+	// UnpricedUnderWay and UnpricedOpen count other operations of the account whose price
+	// is unknown. UnpricedUnderWay counts those being sent, UnpricedOpen those of today
+	// with an unknown outcome. UnpricedSiblings counts operations of the same command whose
+	// price is unknown.
 	UnpricedUnderWay, UnpricedOpen, UnpricedSiblings int64
 }
 
-// unpricedMost bounds the operations of unknown price and unknown outcome that a day or
-// a command may have; beyond it no other is sent. This bounds their cost, and one review
-// does not stop the others.
+// unpricedMost limits how many operations of unknown price and unknown outcome a day or a
+// command may have. Beyond it, no further operation of unknown price is sent. The limit
+// bounds their cost, while a single review does not stop the others.
 const unpricedMost = 3
 
-// Price is the expected cost of one line or proxy.
+// Price is the expected cost of one item or proxy.
 type Price struct {
-	Of         string // offer or proxy
+	Of         string // offer code or proxy id
 	Cents      fact.Cents
-	NotOffered bool   // on no page of offers
+	NotOffered bool   // no page of offers contains the offer
 	Unreadable string // why the offer's price cannot be read; "" if it can
 }
 
-// Estimate returns the most that the operation is expected to cost, and the first proxy
-// without a price.
+// Estimate returns the expected cost of the operation, and the first item or proxy without
+// a price ("" if all have one).
 func (h Priced) Estimate() (sum fact.Sum, unpriced string) {
 	for _, p := range h.Prices {
 		price := h.price(p)
@@ -63,7 +64,7 @@ func (h Priced) Estimate() (sum fact.Sum, unpriced string) {
 	return sum, unpriced
 }
 
-// price returns the known price, else the fallback.
+// price returns the price if it is known, else the fallback.
 func (h Priced) price(p Price) fact.Cents {
 	if p.Cents.Known() {
 		return p.Cents
@@ -71,8 +72,8 @@ func (h Priced) price(p Price) fact.Cents {
 	return h.Fallback
 }
 
-// decidePriced enforces the ceiling and the daily limit by the quoted prices. The
-// provider may still charge a different price.
+// decidePriced enforces the command's limit and the daily limit with the expected prices.
+// The provider may still charge a different price.
 func decidePriced(op Operation, h Priced) Decision {
 	for _, p := range h.Prices {
 		if p.NotOffered {
@@ -110,8 +111,8 @@ func overran(op Operation, charged int64, trace string) []fact.Fact {
 	return []fact.Fact{fact.OperationOverran{Ref: op.Ref(trace), EstimateCents: op.EstimateCents, ChargedCents: charged}}
 }
 
-// decideUnreadable refuses an order whose offer stays unreadable for some minutes:
-// neither a ceiling nor a limit could be enforced (trap 65).
+// decideUnreadable refuses an order whose offer cannot be read for some minutes, because
+// without a price no limit can be enforced (trap 65).
 func decideUnreadable(op Operation, h Priced, p Price) Decision {
 	reason := "offer " + p.Of + " cannot be read at the provider (" + p.Unreadable + ")"
 	if previousWait(op) < unreadMost {
@@ -120,8 +121,9 @@ func decideUnreadable(op Operation, h Priced, p Price) Decision {
 	return refusedBefore(op, h.LeftOut, "offer_unreadable", reason+": nothing was sent")
 }
 
-// withoutPrice renews one proxy of unknown price alone; its charge prices the others.
-// With several such proxies no ceiling or limit could be enforced.
+// withoutPrice decides on an operation with a proxy of unknown price under a limit. It
+// renews that proxy alone first, because its charge shows the price of the others. Several
+// such proxies at once could exceed the limit. stop is false if the operation may be sent.
 func withoutPrice(op Operation, h Priced, id string) (d Decision, stop bool) {
 	known := "the price of proxy " + id + " is not known, so "
 	switch {
@@ -140,8 +142,7 @@ func withoutPrice(op Operation, h Priced, id string) (d Decision, stop bool) {
 	return divided(op, h, map[string]bool{id: true}, known+"it is renewed first and tells the price of the others"), true
 }
 
-// divided replaces an unsent operation with two: the proxies that go first, and the
-// rest.
+// divided replaces an unsent operation with two: the proxies in first, and the rest.
 func divided(op Operation, h Priced, first map[string]bool, reason string) Decision {
 	var ahead, rest []string
 	for _, p := range h.Prices {
@@ -156,10 +157,10 @@ func divided(op Operation, h Priced, first map[string]bool, reason string) Decis
 	})}
 }
 
-// overDailyLimit keeps the account within its daily limit. The part that fits is sent;
-// the rest waits for the next day or for a release. A proxy that costs more than a whole
-// day's limit is refused. A proxy of unknown price waits while another one is in
-// progress: together they could exceed any limit.
+// overDailyLimit enforces the account's daily limit. The proxies that fit are sent; the
+// others wait for the next day or for a release. A proxy that costs more than a whole day's
+// limit is refused. An operation of unknown price waits while others of unknown price are
+// in progress, because together they could exceed any limit.
 func overDailyLimit(op Operation, h Priced, sum fact.Sum) (d Decision, stop bool) {
 	over := h.SpentCents+sum.Cents > h.LimitCents
 	switch {
@@ -177,7 +178,7 @@ func overDailyLimit(op Operation, h Priced, sum fact.Sum) (d Decision, stop bool
 	return d, true
 }
 
-// overLimit decides on an operation that exceeds the rest of the day's limit.
+// overLimit decides on an operation that costs more than what remains of the day's limit.
 func overLimit(op Operation, h Priced, sum fact.Sum) Decision {
 	if op.Kind == fact.KindRenewal && op.Ambiguous == 0 {
 		if d, ok := fitToday(op, h); ok {
@@ -193,8 +194,9 @@ func overLimit(op Operation, h Priced, sum fact.Sum) Decision {
 	return holdBack(op, h.LeftOut, fact.CommandHeld{Code: fact.HeldDailyLimit, EstimateCents: sum.Cents, Until: &h.Tomorrow, Reason: reason})
 }
 
-// fitToday splits a renewal into the part that fits today and the rest, and refuses what
-// fits into no day. ok is false when all of it must wait for the next day.
+// fitToday splits a renewal into the proxies that fit today and the others, and refuses
+// proxies that cost more than a whole day's limit. ok is false if all proxies must wait for
+// the next day.
 func fitToday(op Operation, h Priced) (d Decision, ok bool) {
 	fits, later, room := map[string]bool{}, map[string]bool{}, h.LimitCents-h.SpentCents
 	for _, p := range h.Prices {
@@ -227,9 +229,9 @@ func trues(set map[string]bool) (n int) {
 	return n
 }
 
-// QuotedCents returns the price of an offer for a quantity and a duration. The document
-// does not say whether a quote's unit price covers the base duration or the requested
-// one. The higher of the two counts against a ceiling.
+// QuotedCents returns the price of an offer for a quantity and a duration, in cents. The
+// API document does not say whether a quote's unit price covers the base duration or the
+// requested duration, so QuotedCents uses the higher of the two.
 func QuotedCents(o upstream.Offer, quantity, days int64) (int64, error) {
 	if o.UnitPriceCents == nil || *o.UnitPriceCents < 0 || *o.UnitPriceCents > MaxLineCents/upstream.MaxQuantity/upstream.MaxRenewDays {
 		return 0, errors.New("unit_price_cents gives no usable price")

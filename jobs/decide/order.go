@@ -1,4 +1,5 @@
-// What a read of an order decides: progress, delivery, review, and the money to book.
+// This file decides on a read of an order: progress, delivery, review, and the money to
+// book.
 
 package decide
 
@@ -12,9 +13,8 @@ import (
 	"perennial/upstream"
 )
 
-// decideOrder settles an order from its detail. The API does not list its terminal
-// states (customer-api.md, Order status). Delivery, refund and poll_after_seconds decide
-// instead.
+// decideOrder decides on the details of an order. The API does not list the terminal states
+// (customer-api.md, Order status), so delivery, refund and poll_after_seconds decide.
 func decideOrder(op Operation, h OrderRead) Decision {
 	o := h.Order
 	if o.OrderNo != "" && o.OrderNo != op.OrderNo {
@@ -48,7 +48,8 @@ func decideOrder(op Operation, h OrderRead) Decision {
 	return d
 }
 
-// withDoubts adds findings, but not again while the order is read for the same reason.
+// withDoubts adds findings to a decision. While the order is polled, the same findings are
+// not added again.
 func withDoubts(op Operation, d Decision, doubts []fact.LedgerDiscrepancy) Decision {
 	if len(doubts) == 0 {
 		return d
@@ -66,8 +67,8 @@ func withDoubts(op Operation, d Decision, doubts []fact.LedgerDiscrepancy) Decis
 	return d
 }
 
-// unchangedFor reports whether reads at least long apart show the same order. Time
-// without reads does not count.
+// unchangedFor reports whether the reads show no progress for at least long. Time without
+// successful reads does not count.
 func unchangedFor(op Operation, o upstream.Order, long time.Duration) bool {
 	if op.ReadAt == nil || op.ProgressAt == nil || o.Delivery.DeliveredCount != op.DeliveredCount {
 		return false
@@ -75,8 +76,9 @@ func unchangedFor(op Operation, o upstream.Order, long time.Duration) bool {
 	return op.ReadAt.Sub(*op.ProgressAt) >= long
 }
 
-// Money books what this read shows into state: the total once, and refunds only as the
-// refund object states them. It returns contradictions with the books as findings.
+// Money books the money that this read shows into state. It books the total once, and
+// refunds only as the refund object states them. It returns contradictions with the books
+// as findings.
 func Money(op Operation, o upstream.Order, state *fact.OrderState) []fact.LedgerDiscrepancy {
 	var doubts []fact.LedgerDiscrepancy
 	doubt := func(kind string, cents int64, text string) {
@@ -101,8 +103,8 @@ func Money(op Operation, o upstream.Order, state *fact.OrderState) []fact.Ledger
 	return doubts
 }
 
-// totalAgrees reports whether the total as text equals the total in cents, if both are
-// present.
+// totalAgrees reports whether the total as text equals the total in cents. It returns true
+// if either is missing.
 func totalAgrees(o upstream.Order) bool {
 	return o.TotalCents == nil || upstream.AmountAgrees(o.Total, *o.TotalCents)
 }
@@ -122,8 +124,8 @@ func deliveredFact(op Operation, o upstream.Order, state fact.OrderState, charge
 	return f
 }
 
-// doubtsOf returns the findings of an order that settles as delivered: an announced
-// refund that did not come (pending), or missing proxies.
+// doubtsOf returns the findings for an order that settles as delivered: an announced refund
+// that did not come (pending), or missing proxies.
 func doubtsOf(op Operation, o upstream.Order, f fact.OrderDelivered, charged, refunded int64, pending bool) (doubts []fact.LedgerDiscrepancy) {
 	if pending {
 		doubts = append(doubts, withoutRefund(op, o))
@@ -134,20 +136,20 @@ func doubtsOf(op Operation, o upstream.Order, f fact.OrderDelivered, charged, re
 	return doubts
 }
 
-// short returns the finding of an order that completed with fewer proxies than ordered,
-// without a refund of the rest.
+// short returns the finding for an order that is complete with fewer proxies than ordered
+// and no refund for the rest.
 func short(op Operation, f fact.OrderDelivered, charged, refunded int64) fact.LedgerDiscrepancy {
 	return fact.LedgerDiscrepancy{Ref: op.Ref(f.TraceID), Finding: FindingShort, OrderNo: op.OrderNo, Explanation: fmt.Sprintf(
 		"the order is complete and short: ordered %d, expected %d, delivered %d, listed %d; charged %s, refunded %s",
 		op.Ordered, f.ExpectedCount, f.DeliveredCount, f.Short.Listed, op.Binding.Amount(charged), op.Binding.Amount(refunded))}
 }
 
-// Delivered returns an order's proxies, by id and as the provider showed them. If the
-// order has a single offer, each proxy gets its share of the charge. An unreadable proxy
-// has at most its id (trap 65). Ids that no command can name are left out.
+// Delivered returns an order's proxies, as ids and as the provider showed them. If the
+// order has a single offer, each proxy gets its share of the charge. A proxy that cannot be
+// read has only its id (trap 65). Ids that are not usable in commands are left out.
 func Delivered(offer string, o upstream.Order, charged int64) (ids []string, proxies []fact.DeliveredProxy) {
 	share := func(at int) *int64 {
-		if offer == "" || charged == 0 { // or the price is unknown
+		if offer == "" || charged == 0 { // several offers, or the price is unknown
 			return nil
 		}
 		return new(fact.Share(charged, at, len(o.Proxies)+len(o.Unusable)))
@@ -173,15 +175,15 @@ func Delivered(offer string, o upstream.Order, charged int64) (ids []string, pro
 	return ids, fitting(proxies)
 }
 
-// nameable reports whether a command can name a proxy by this id.
+// nameable reports whether a command can contain the proxy id.
 func nameable(id string) bool { return id != "" && len(id) <= command.MaxIDBytes }
 
-// deliveredMost bounds a delivery's proxies and ids, in bytes of JSON. The provider
-// controls the length of these texts, and the event must fit into one NATS message.
+// deliveredMost limits a delivery's proxies and ids, in bytes of JSON. The provider
+// controls the length of these texts, and the event must fit in one NATS message.
 const deliveredMost = 850 << 10
 
-// fitting strips the credentials from the proxies. It returns none if their texts are
-// too long; the fact then has only the ids.
+// fitting returns proxies, or nil if their texts are too long; the fact then has only the
+// ids.
 func fitting(proxies []fact.DeliveredProxy) []fact.DeliveredProxy {
 	size := 0
 	for _, p := range proxies {
@@ -222,8 +224,8 @@ func whyUnbooked(op Operation, o upstream.Order) string {
 	}
 }
 
-// reviewWithMoney books the money that the read showed, and marks the order as needs
-// review. It names the proxies of the read: they belong to the order whatever the
+// reviewWithMoney books the money that the read showed, and puts the order in review. The
+// fact has the proxies from the read, because they belong to the order whatever the
 // operator answers.
 func reviewWithMoney(op Operation, o upstream.Order, state fact.OrderState, reason string) Decision {
 	d := orderReview(op, o, reason)
@@ -241,9 +243,9 @@ func orderReview(op Operation, o upstream.Order, reason string) Decision {
 	return review(op, notExecuted, Verdict{TraceID: o.TraceID, Reason: reason})
 }
 
-// decideReadFailed schedules another read of the order, never before its poll time. An
-// order that Perennial made and the provider does not know needs review once ShownWithin
-// has passed.
+// decideReadFailed schedules another read of the order. An accepted order that the provider
+// still does not show after ShownWithin needs review, as does an order that cannot be read
+// for too long.
 func decideReadFailed(op Operation, h OrderReadFailed) Decision {
 	v := Verdict{code: h.Code, TraceID: h.TraceID, Reason: fact.Bounded(h.Reason)}
 	if h.Unaskable {
@@ -268,7 +270,7 @@ func decideReadFailed(op Operation, h OrderReadFailed) Decision {
 		v.Reason = "the order could not be read for 7 days: " + v.Reason
 		return review(op, notExecuted, v)
 	}
-	wait := previousWait(op) + time.Duration(h.Jitter*float64(BackoffFirst)) // a Retry-After pauses the account
+	wait := previousWait(op) + time.Duration(h.Jitter*float64(BackoffFirst)) // without a Retry-After, for which the account pauses
 	state := fact.OrderState{
 		Ref: op.Ref(h.TraceID), OrderNo: op.OrderNo, Status: "", ExpectedCount: op.ExpectedCount, DeliveredCount: op.DeliveredCount,
 		ReadAt: op.ReadAt, UnreadSince: &unread,
@@ -278,20 +280,19 @@ func decideReadFailed(op Operation, h OrderReadFailed) Decision {
 	return d
 }
 
-// ShownWithin is how long the provider's reads may lack an order that it accepted
+// ShownWithin is how long the provider's reads may omit an order that it accepted
 // (docs/decisions/0012).
 const ShownWithin = 10 * time.Minute
 
-// young reports whether the order was accepted or last progressed so recently that a
-// lagging read may not show it. The time counts from the first read that the provider
-// allowed.
+// young reports whether the order was accepted, or last progressed, less than ShownWithin
+// ago. A lagging read may not show the order yet.
 func young(op Operation, now time.Time) bool {
 	return op.ProgressAt != nil && now.Sub(*op.ProgressAt) < ShownWithin
 }
 
-// OfOneOrder reports whether the code of a failed read concerns this order alone:
-// neither a passing failure nor the whole account. No reply at all is an outage, which
-// ends automatically.
+// OfOneOrder reports whether the code of a failed read concerns this order alone, and not
+// the whole account or a temporary failure. Without a reply it returns false, because an
+// outage ends on its own.
 func OfOneOrder(c upstream.Code) bool {
 	switch c {
 	case "", upstream.CodeRateLimited, upstream.CodeInvalidSignature, upstream.CodeStaleTimestamp, upstream.CodeReplayedNonce,
@@ -301,7 +302,7 @@ func OfOneOrder(c upstream.Code) bool {
 	return true
 }
 
-// previousWait doubles the last wait, from one second to five minutes.
+// previousWait returns twice the last wait, between one second and five minutes.
 func previousWait(op Operation) time.Duration {
 	if op.NextAt == nil || op.Reason == "" {
 		return BackoffFirst
@@ -309,8 +310,10 @@ func previousWait(op Operation) time.Duration {
 	return min(backoffMost, max(BackoffFirst, 2*op.NextAt.Sub(op.UpdatedAt)))
 }
 
-// stalled is how long an order may go without progress, or without an answered read.
+// stalled is how long an order may make no progress, or fail to be read, before it needs
+// review.
 const stalled = 24 * time.Hour
 
-// unreadLongest is how long an unreadable order or proxy may wait for an outage to end.
+// unreadLongest is how long an order or proxy that cannot be read may wait for an outage to
+// end.
 const unreadLongest = 7 * 24 * time.Hour

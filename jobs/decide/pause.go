@@ -1,4 +1,4 @@
-// Pauses of the account or of one kind of operation, and their causes.
+// This file defines pauses of the account or of one kind of operation, and their causes.
 
 package decide
 
@@ -8,11 +8,11 @@ import (
 	"perennial/upstream"
 )
 
-// Pause is a pause that a decision requests for the account.
+// Pause is a pause that a decision starts.
 type Pause struct {
 	Scope, Cause, Detail, TraceID string
 	Until                         *time.Time // nil: until a probe succeeds
-	User                          string     // NATS user that asked for it; see fact.UserOf
+	User                          string     // NATS user who requested the pause; see fact.UserOf
 }
 
 // Scopes of a pause.
@@ -21,7 +21,7 @@ const (
 	// A kind of operation is also a scope: "order", "renewal".
 )
 
-// Causes of a pause other than the provider's codes.
+// Causes of a pause that are not the provider's codes.
 const (
 	CausePerson    = "person"
 	CauseClock     = "clock"
@@ -29,8 +29,8 @@ const (
 	CauseFirewall  = "not_the_api"
 )
 
-// PauseCauses lists all causes of a pause except ledger.CauseRestored: these, and the
-// reply codes that pause.
+// PauseCauses lists the causes of a pause, including the reply codes that pause.
+// ledger.CauseRestored is not included.
 func PauseCauses() []string {
 	return []string{
 		CausePerson, CauseClock, CauseThrottled, CauseFirewall, string(upstream.CodeInvalidSignature), string(upstream.CodeStaleTimestamp),
@@ -48,7 +48,7 @@ func OfThisMachine(cause string) bool {
 	return false
 }
 
-// ReadPause returns the pause that a failed read requests, or nil.
+// ReadPause returns the pause for a failed read, or nil if the failure pauses nothing.
 func ReadPause(h OrderReadFailed, v Verdict) *Pause {
 	switch h.Code {
 	case upstream.CodeRateLimited:

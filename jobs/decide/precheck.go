@@ -1,5 +1,5 @@
-// Checks just before paying: whether the proxies are still due and whether the request
-// can be built. limits.go checks the cost.
+// This file checks, just before a charge, whether the proxies are still due and whether the
+// request can be built. limits.go checks the cost.
 
 package decide
 
@@ -13,52 +13,53 @@ import (
 	"perennial/upstream"
 )
 
-// Prechecked holds what was read just before a first attempt.
+// Prechecked has the data that was read just before a first attempt.
 type Prechecked struct {
 	Moment
-	// Guarded says that the command states conditions on its proxies, and Seen has a
-	// read of each. Otherwise Seen has only the unreadable proxies.
+	// Guarded says that the command has conditions on its proxies. Seen then has a read of
+	// each proxy; otherwise it has only the proxies that could not be read.
 	Guarded bool
 	Seen    []Seen
-	// Shown says that the provider shows another proxy or the list. An unreadable proxy
-	// is then no outage.
+	// Shown says that the provider showed another proxy or the list. The failure to read a
+	// proxy is then not an outage.
 	Shown           bool
 	DueBefore       *time.Time
 	ExpectExpiresAt map[string]time.Time
-	// NamesCIDRs says that an item of the order names CIDRs. CIDRField is the API's
-	// field for them, "" if none is configured.
+	// NamesCIDRs says that an item of the order has CIDRs. CIDRField is the API's field for
+	// them, or "" if none is configured.
 	NamesCIDRs bool
 	CIDRField  string
 }
 
-// Seen is the read of one proxy just before paying.
+// Seen is the read of one proxy just before a charge.
 type Seen struct {
 	ProxyID   string
 	ExpiresAt *time.Time
 	NotFound  bool            // the provider returned proxy_not_found
-	Unread    *PrecheckFailed // why the read failed, if the cause is not the account
-	// Paid says that a renewal for this expiry has succeeded. If Behind is set, the
-	// provider may not show that renewal yet.
+	Unread    *PrecheckFailed // why the read failed, unless the cause is the account
+	// Paid says that a renewal for this expiry has succeeded. If Behind is set, it is that
+	// renewal, and the provider may not show it yet.
 	Paid    bool
 	Behind  *fact.Renewal
 	Retired bool
 }
 
-// PrecheckFailed says why a read just before paying failed.
+// PrecheckFailed says why a read just before a charge failed.
 type PrecheckFailed struct {
 	Moment
-	Code       upstream.Code // "" without an envelope
+	Code       upstream.Code // "" if the reply had no envelope
 	HTTPStatus int
 	TraceID    string
 	Reason     string
-	// Took is how long the read took. A read that timed out is not retried at once.
+	// Took is how long the read took. It is added to the wait before the next read.
 	Took time.Duration
-	// Unaskable says that no request can name the proxy. Retrying the read is pointless.
+	// Unaskable says that no request can contain the proxy id, so a retry of the read would
+	// fail too.
 	Unaskable bool
 }
 
-// OfOneProxy reports whether neither the account nor the request caused the failure.
-// Without a reply it may still be an outage.
+// OfOneProxy reports whether neither the account nor the request caused the failure. If no
+// reply came, the cause may still be an outage.
 func (h PrecheckFailed) OfOneProxy() bool {
 	if h.HTTPStatus == http.StatusTooManyRequests {
 		return false
@@ -70,19 +71,19 @@ func (h PrecheckFailed) OfOneProxy() bool {
 	return true
 }
 
-// Silent reports whether the reply had no envelope and was no HTTP 2xx. If the provider
-// shows nothing else either, reading on is pointless.
+// Silent reports whether there was no envelope and no HTTP 2xx. If the provider shows no
+// other data either, further reads are pointless.
 func (h PrecheckFailed) Silent() bool { return h.Code == "" && h.HTTPStatus/100 != 2 && !h.Unaskable }
 
-// Malformed reports whether a success envelope had unreadable data.
+// Malformed reports whether the envelope said success but its data could not be read.
 func (h PrecheckFailed) Malformed() bool { return h.Code == upstream.CodeOK }
 
-// Garbled reports whether an HTTP 2xx reply had no envelope. If other proxies can be
-// read, the fault is this proxy's; otherwise it may be an outage.
+// Garbled reports whether an HTTP 2xx reply had no envelope. If other proxies can be read,
+// the fault concerns this proxy; otherwise it may be an outage.
 func (h PrecheckFailed) Garbled() bool { return h.Code == "" && h.HTTPStatus/100 == 2 }
 
-// decidePrecheckFailed postpones an unsent attempt. A failure that lasts a week is no
-// outage.
+// decidePrecheckFailed postpones an attempt whose precheck failed. After a week it refuses
+// an operation that was never sent, because an outage does not last that long.
 func decidePrecheckFailed(op Operation, h PrecheckFailed) Decision {
 	if h.Now.Sub(op.AcceptedAt) >= unreadLongest && !op.AcceptedAt.IsZero() && op.Ambiguous == 0 {
 		return refusedBefore(op, nil, "unreadable", "what must be read before paying could not be in 7 days, and nothing was sent: "+fact.Bounded(h.Reason))
@@ -95,8 +96,8 @@ func decidePrecheckFailed(op Operation, h PrecheckFailed) Decision {
 	return d
 }
 
-// decidePrechecked leaves out the proxies that need no renewal. It ends an operation
-// with no proxies left, or whose request cannot be built.
+// decidePrechecked leaves out the proxies that need no renewal. It ends an operation that
+// has no proxies left, and holds an order whose request cannot be built.
 func decidePrechecked(op Operation, h Prechecked) Decision {
 	switch {
 	case cannotSay(h.NamesCIDRs, h.CIDRField):
@@ -123,12 +124,12 @@ func decidePrechecked(op Operation, h Prechecked) Decision {
 	return Decision{Facts: leftOut, Send: true, ProxyIDs: ids}
 }
 
-// cannotSay reports whether the order names CIDRs but no field for them is configured.
-// Without them the provider would choose the addresses.
+// cannotSay reports whether the order has CIDRs but no field for them is configured.
+// Without the field the provider would choose the addresses.
 func cannotSay(namesCIDRs bool, field string) bool { return namesCIDRs && field == "" }
 
-// stillDue splits the read proxies into those still to be renewed and the skipped ones.
-// Without a guard, all but the unreadable are renewed.
+// stillDue splits the proxies into those still to be renewed and those that are skipped. An
+// unguarded command renews all proxies except those that could not be read.
 func stillDue(op Operation, h Prechecked) (ids []string, skipped []fact.SkippedProxy) {
 	if !h.Guarded {
 		unread := unreadOf(h.Seen)
@@ -149,7 +150,7 @@ func stillDue(op Operation, h Prechecked) (ids []string, skipped []fact.SkippedP
 	return ids, skipped
 }
 
-// whyNotDue returns why a proxy is not renewed, "" if it is.
+// whyNotDue returns why a proxy is not renewed, or "" if it is.
 func whyNotDue(h Prechecked, s Seen) (code fact.SkipCode, why string) {
 	if s.NotFound {
 		return fact.SkipNotFound, "the provider does not know it"
@@ -162,7 +163,7 @@ func whyNotDue(h Prechecked, s Seen) (code fact.SkipCode, why string) {
 		if !fact.SameExpiry(expected, expires) {
 			return fact.SkipMoved, "its expiry has moved since it was planned"
 		}
-		expires = expected // as read when the command was planned
+		expires = expected // the expiry as read when the command was planned
 	}
 	switch {
 	case h.DueBefore != nil && expires.After(*h.DueBefore):
@@ -177,15 +178,15 @@ func whyNotDue(h Prechecked, s Seen) (code fact.SkipCode, why string) {
 	return "", ""
 }
 
-// unreadMost is how long the others wait for an unreadable proxy, measured by the wait
-// before the next precheck.
+// unreadMost limits how long the other proxies wait for a proxy that cannot be read. It is
+// compared with the next wait of the operation.
 const unreadMost = 2 * time.Minute
 
 // AwaitsUnread reports whether the operation still waits for proxies that cannot be read.
 func (o Operation) AwaitsUnread() bool { return previousWait(o) < unreadMost }
 
-// leaveUnread leaves out the unreadable proxies, which then do not delay the others.
-// While one may still become readable, everything waits (postponed).
+// leaveUnread leaves out the proxies that could not be read, so that they do not delay the
+// others. While one of them may still become readable, the whole operation is postponed.
 func leaveUnread(op Operation, h Prechecked) (skipped []fact.SkippedProxy, postponed *PrecheckFailed) {
 	unread := unreadOf(h.Seen)
 	for _, s := range unread {
@@ -197,10 +198,11 @@ func leaveUnread(op Operation, h Prechecked) (skipped []fact.SkippedProxy, postp
 	return skipped, nil
 }
 
-// leavesOut reports whether a proxy that stays unreadable for some minutes is left out:
-// the provider blames that proxy, or shows others. A possible account problem waits:
-// several proxies all unreadable, replies without envelopes (for a day at most), or a
-// key without the scope.
+// leavesOut reports whether a proxy that could not be read is left out. The operation first
+// waits some minutes, unless the id cannot be used in a request. After that, the proxy is
+// left out if the failure concerns that proxy, or if the provider shows others. It is not
+// left out if the cause may be the account: all of several proxies failed, replies had no
+// envelope (for a day at most), or the key lacks the scope.
 func leavesOut(op Operation, h Prechecked, unread PrecheckFailed, others bool) bool {
 	switch {
 	case unread.Unaskable:

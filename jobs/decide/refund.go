@@ -1,5 +1,5 @@
-// Decisions on an order's refund object (customer-api.md, Order). The API does not list
-// the values of its status and destination; neither decides anything.
+// This file decides on an order's refund object (customer-api.md, Order). The API does not
+// list the values of its status and destination, so no decision uses them.
 
 package decide
 
@@ -12,14 +12,14 @@ import (
 	"perennial/upstream"
 )
 
-// settling is the poll interval of an order with a pending refund; settlingMost bounds
-// the time since its last progress.
+// settling is the poll interval of an order with a pending refund. settlingMost limits how
+// long such an order is polled without progress.
 const (
 	settling     = 24 * time.Hour
 	settlingMost = 7 * 24 * time.Hour
 )
 
-// decideRefund decides on an ended order whose refund has come or is announced
+// decideRefund decides on an order that has ended and whose refund was made or is announced
 // (pending).
 func decideRefund(op Operation, h OrderRead, state fact.OrderState, pending bool) Decision {
 	o, next, long := h.Order, h.Now.Add(settling), unchangedFor(op, h.Order, settlingMost)
@@ -43,8 +43,8 @@ func decideRefund(op Operation, h OrderRead, state fact.OrderState, pending bool
 	}
 }
 
-// returned reports whether the refund object has an amount and a time that has passed,
-// by the later of the provider's and the machine's clocks.
+// returned reports whether the refund object has an amount and a time that has passed. It
+// compares with the later of the provider's clock and the time of the read.
 func returned(o upstream.Order, read *time.Time) bool {
 	r := o.Refund
 	if r == nil || r.AmountCents == nil || *r.AmountCents <= 0 || r.RefundedAt == nil {
@@ -57,7 +57,8 @@ func returned(o upstream.Order, read *time.Time) bool {
 	return now.IsZero() || !r.RefundedAt.After(now.Add(upstream.MaxSkew))
 }
 
-// RefundOf returns the refunded amount by the order's refund object, in cents.
+// RefundOf returns the amount of the order's refund object in cents, or 0 if nothing was
+// refunded.
 func RefundOf(o upstream.Order) int64 {
 	if !returned(o, nil) {
 		return 0
@@ -65,7 +66,7 @@ func RefundOf(o upstream.Order) int64 {
 	return *o.Refund.AmountCents
 }
 
-// refunds books into state what was refunded since the last read.
+// refunds books the amount that was refunded since the last read into state.
 func refunds(op Operation, o upstream.Order, state *fact.OrderState, doubt func(kind string, cents int64, text string)) {
 	if !returned(o, state.ReadAt) {
 		return
@@ -94,7 +95,7 @@ func pends(o upstream.Order, state fact.OrderState, refunded int64) bool {
 	return !returned(o, state.ReadAt) && r.AmountCents != nil && *r.AmountCents > refunded
 }
 
-// none reports whether the refund object is absent, empty or of amount 0.
+// none reports whether the refund object is empty or has the amount 0.
 func none(r *upstream.Refund) bool {
 	if r.AmountCents != nil {
 		return *r.AmountCents == 0
@@ -102,8 +103,8 @@ func none(r *upstream.Refund) bool {
 	return r.Status == "" && r.Destination == "" && r.RefundedAt == nil
 }
 
-// covers reports whether the refund plus the delivered share of the charge, rounded up,
-// is at least the whole charge. Line prices are not given; each proxy counts equally.
+// covers reports whether the refund plus the delivered share of the charge, rounded up, is
+// at least the whole charge. Prices per item are not given, so each proxy counts equally.
 func covers(d upstream.Delivery, charged, refunded int64) bool {
 	rest := charged - refunded
 	switch {
@@ -112,25 +113,25 @@ func covers(d upstream.Delivery, charged, refunded int64) bool {
 	case d.DeliveredCount <= 0:
 		return false
 	}
-	// rest <= ceil(charged * delivered / expected), in 128 bits.
+	// Checks rest <= ceil(charged * delivered / expected), in 128 bits.
 	hi, lo := bits.Mul64(uint64(charged), uint64(d.DeliveredCount))
 	restHi, restLo := bits.Mul64(uint64(rest-1), uint64(d.ExpectedCount))
 	return hi > restHi || hi == restHi && lo > restLo
 }
 
-// refundsRest reports whether the missing proxies of a short order were refunded.
+// refundsRest reports whether the missing proxies of an order were refunded.
 func refundsRest(f fact.OrderDelivered, charged, refunded int64) bool {
 	expected, delivered := f.Counts()
 	return refunded > 0 && covers(upstream.Delivery{ExpectedCount: expected, DeliveredCount: delivered}, charged, refunded)
 }
 
-// owed describes the unaccounted part of a charge that was partly refunded.
+// owed describes the part of a charge that is neither delivered nor refunded.
 func owed(op Operation, d upstream.Delivery, charged, refunded int64) string {
 	return fmt.Sprintf("the order has ended: %s was charged, %s came back, %d of %d were delivered, and what became of the rest is not said",
 		op.Binding.Amount(charged), op.Binding.Amount(refunded), d.DeliveredCount, d.ExpectedCount)
 }
 
-// withoutRefund returns the finding of a delivered order that settled without its
+// withoutRefund returns the finding for a delivered order that settled without its
 // announced refund.
 func withoutRefund(op Operation, o upstream.Order) fact.LedgerDiscrepancy {
 	f := fact.LedgerDiscrepancy{Ref: op.Ref(o.TraceID), Finding: FindingRefund, OrderNo: op.OrderNo, Explanation: fmt.Sprintf(

@@ -1,4 +1,4 @@
-// The decision on a renewal's result, line by line, and how a refused chunk is split.
+// This file decides on a renewal's result, line by line, and splits a refused chunk.
 
 package decide
 
@@ -13,9 +13,9 @@ import (
 	"perennial/upstream"
 )
 
-// decideRenewal settles a renewal line by line. HTTP 200 proves nothing about a single
-// IP. The three lists must partition the request and equal the line items, and their
-// sums must agree. Otherwise the operation needs review.
+// decideRenewal settles a renewal line by line. HTTP 200 does not say that each proxy was
+// renewed. The three lists of the result must partition the requested ids and match the
+// line items, and the sums must agree. Otherwise the operation needs review.
 func decideRenewal(op Operation, h Replied, v Verdict) Decision {
 	if h.Reply.Renewal != nil {
 		h.Reply.Renewal = withoutLacking(*h.Reply.Renewal)
@@ -25,7 +25,7 @@ func decideRenewal(op Operation, h Replied, v Verdict) Decision {
 		v.Reason = "the renewal's result could not be read: " + fact.Bounded(missing)
 		switch {
 		case v.meaning == failedLines:
-			return review(op, maybeExecuted, v) // operation_failed without lines: the cause is not guessed
+			return review(op, maybeExecuted, v) // operation_failed without lines: the cause is unknown
 		case r != nil && r.Status == upstream.RenewalManualReview:
 			v.Reason += "; its status is manual_review: do not send it again"
 			return review(op, maybeExecuted, v)
@@ -57,8 +57,8 @@ func decideRenewal(op Operation, h Replied, v Verdict) Decision {
 	return d
 }
 
-// amountDoubt returns the finding that a line's amount as text differs from its cents,
-// or nil.
+// amountDoubt returns the finding that a line's amount as text differs from its amount in
+// cents, or nil.
 func amountDoubt(op Operation, v Verdict, r upstream.Renewal) fact.Fact {
 	for _, l := range r.LineItems {
 		if !upstream.AmountAgrees(l.Amount, l.AmountCents) {
@@ -69,8 +69,9 @@ func amountDoubt(op Operation, v Verdict, r upstream.Renewal) fact.Fact {
 	return nil
 }
 
-// unreadable names the data that a renewal of sent proxies lacks, "" if it is complete.
-// The all-failed result omits some fields (customer-api.md, renew, rule 2).
+// unreadable describes the data that the result of a renewal lacks, or returns "" if it is
+// complete. sent is the number of proxies in the request. A result in which all lines
+// failed may omit some fields (customer-api.md, renew, rule 2).
 func (h Replied) unreadable(v Verdict, sent int) string {
 	r := h.Reply.Renewal
 	if r == nil || h.Reply.Malformed != "" {
@@ -79,7 +80,7 @@ func (h Replied) unreadable(v Verdict, sent int) string {
 	if v.meaning == settled && r.Status == upstream.RenewalFailed {
 		return "a success whose status is failed"
 	}
-	// An empty list may be absent: then the other lists name every proxy sent (trap 57).
+	// An empty list may be absent if the other lists have every proxy sent (trap 57).
 	listed := len(r.Successful)+len(r.Failed)+len(r.Unresolved) == sent
 	for _, field := range r.Missing {
 		optional := listed && strings.HasSuffix(field, "_proxy_ids") || v.meaning == failedLines && field == "total_cents"
@@ -90,7 +91,7 @@ func (h Replied) unreadable(v Verdict, sent int) string {
 	return ""
 }
 
-// withoutLacking treats line items that lack a field as unreadable.
+// withoutLacking moves line items that lack a field to the unusable items.
 func withoutLacking(r upstream.Renewal) *upstream.Renewal {
 	items := r.LineItems
 	r.LineItems, r.Unusable = make([]upstream.RenewalLine, 0, len(items)), slices.Clone(r.Unusable)
@@ -104,17 +105,17 @@ func withoutLacking(r upstream.Renewal) *upstream.Renewal {
 	return &r
 }
 
-// unknownYet reports whether a field may have no value yet because lines pend
+// unknownYet reports whether a field may be missing because some lines are pending
 // verification.
 func unknownYet(r upstream.Renewal, field string) bool {
 	return strings.HasSuffix(field, "_cents") && unpriced(r) || r.Status == upstream.RenewalManualReview && field == "line_items"
 }
 
-// lacks names a required field that a line item is missing. An unresolved line needs no
+// lacks returns a required field that a line item lacks, or "". An unresolved line needs no
 // amounts.
 func lacks(line upstream.RenewalLine) string {
 	for _, field := range line.Missing {
-		unknown := line.Status == upstream.LineUnresolved && strings.HasSuffix(field, "_cents") // no value yet
+		unknown := line.Status == upstream.LineUnresolved && strings.HasSuffix(field, "_cents") // an amount that is not known yet
 		if field != "host" && field != "duration_days" && field != "amount" && !unknown {
 			return field
 		}
@@ -122,10 +123,10 @@ func lacks(line upstream.RenewalLine) string {
 	return ""
 }
 
-// unpriced reports whether an unresolved line has no known amount (customer-api.md,
-// Resources: a field without a value yet may be null). An amount_cents without
-// charged_cents is no price: the API defines neither amount_cents nor total_cents;
-// either may be a list price.
+// unpriced reports whether an unresolved line has no known amount, because a field without
+// a value yet may be null (customer-api.md, Resources). A line with amount_cents but
+// without charged_cents counts as unpriced: the API does not define amount_cents, which may
+// be a list price.
 func unpriced(r upstream.Renewal) bool {
 	for _, l := range r.LineItems {
 		if l.Status == upstream.LineUnresolved && (slices.Contains(l.Missing, "charged_cents") || slices.Contains(l.Missing, "amount_cents")) {
@@ -135,8 +136,7 @@ func unpriced(r upstream.Renewal) bool {
 	return r.Status == upstream.RenewalManualReview && len(r.LineItems) < len(r.Successful)+len(r.Failed)+len(r.Unresolved)
 }
 
-// withOpenLines adds a line without amounts for each unresolved id that has no line item
-// yet.
+// withOpenLines adds a line without amounts for each unresolved id that has no line item.
 func withOpenLines(r upstream.Renewal) *upstream.Renewal {
 	has := make(map[string]bool, len(r.LineItems))
 	for _, l := range r.LineItems {
@@ -151,16 +151,16 @@ func withOpenLines(r upstream.Renewal) *upstream.Renewal {
 	return &r
 }
 
-// openLine returns an unresolved line with only its known charge.
+// openLine returns an unresolved line that has only a charge.
 func openLine(id string, charged int64) upstream.RenewalLine {
 	return upstream.RenewalLine{
 		ProxyID: id, Status: upstream.LineUnresolved, ChargedCents: charged, Missing: []string{"amount_cents", "charged_cents", "refunded_cents"},
 	}
 }
 
-// withUnreadableLines turns each unreadable line item into an unresolved line, whatever
-// the lists say of its proxy (trap 65): its cost is unknown. It changes nothing unless
-// the unreadable lines match the proxies without a line.
+// withUnreadableLines turns each line item that cannot be read into an unresolved line,
+// because its cost is unknown (trap 65). The list that contains its proxy does not matter.
+// The result is unchanged unless these line items match the proxies without a line.
 func withUnreadableLines(ids []string, r upstream.Renewal) *upstream.Renewal {
 	lineless := make(map[string]bool, len(ids))
 	for _, id := range ids {
@@ -177,11 +177,11 @@ func withUnreadableLines(ids []string, r upstream.Renewal) *upstream.Renewal {
 	r.Successful, r.Failed = slices.DeleteFunc(slices.Clone(r.Successful), gone), slices.DeleteFunc(slices.Clone(r.Failed), gone)
 	r.Unresolved = slices.DeleteFunc(slices.Clone(r.Unresolved), gone)
 	rest, refunded := beyondLines(r)
-	if refunded > 0 { // of the unreadable lines; the others need not sum to it
+	if refunded > 0 { // belongs to the lines that could not be read, so the other lines need not sum to it
 		r.Missing, rest = append(slices.Clone(r.Missing), "refunded_cents"), 0
 	}
 	if len(r.Unusable) > 1 {
-		rest = 0 // it is unknown which line this belongs to
+		rest = 0 // unknown which line this charge belongs to
 	}
 	r.LineItems = slices.Clone(r.LineItems)
 	for _, id := range ids {
@@ -196,8 +196,8 @@ func withUnreadableLines(ids []string, r upstream.Renewal) *upstream.Renewal {
 	return &r
 }
 
-// beyondLines returns the charges and refunds that the result has beyond its line items,
-// at least 0.
+// beyondLines returns by how much the result's charges and refunds exceed those of its line
+// items, at least 0.
 func beyondLines(r upstream.Renewal) (charged, refunded int64) {
 	charged, refunded = r.ChargedCents, r.RefundedCents
 	for _, l := range r.LineItems {
@@ -212,8 +212,8 @@ func beyondLines(r upstream.Renewal) (charged, refunded int64) {
 	return max(charged, 0), max(refunded, 0)
 }
 
-// settleRenewal turns consistent lines into a fact. Unresolved lines go to suspense and
-// need review; the rest is booked.
+// settleRenewal turns consistent lines into a fact. The charges of unresolved lines go to
+// suspense and need review; the other lines are booked.
 func settleRenewal(op Operation, v Verdict, r upstream.Renewal, lines fact.Lines) Decision {
 	unresolved := 0
 	for _, l := range lines.Items {
@@ -238,7 +238,7 @@ func settleRenewal(op Operation, v Verdict, r upstream.Renewal, lines fact.Lines
 	}}}
 }
 
-// codeOf returns the code, "" for a plain success.
+// codeOf returns the verdict's code, or "" for a plain success.
 func codeOf(v Verdict) string {
 	if v.code == upstream.CodeOK {
 		return ""
@@ -246,9 +246,9 @@ func codeOf(v Verdict) string {
 	return string(v.code)
 }
 
-// partition checks that each id sent came back in exactly one list and in one line item
-// of the same state, and that all sums agree. Gross is net plus refunded: the API's
-// charged_cents is net of refunds.
+// partition checks that each requested id is in exactly one list and in one line item with
+// the same state, and that the sums agree. The returned charges are gross: the API's
+// charged_cents is net of refunds, so refunds are added.
 func partition(ids []string, r upstream.Renewal) (fact.Lines, error) {
 	state, err := statesOf(ids, r)
 	if err != nil {
@@ -282,13 +282,13 @@ func partition(ids []string, r upstream.Renewal) (fact.Lines, error) {
 	return out, agrees(r, len(ids))
 }
 
-// adds reports whether the lines' sum equals the result's field. If a line's amount is
-// unknown, the sum may be lower.
+// adds reports whether the lines' sum equals the result's field. The sum may be lower if a
+// line's amount is unknown.
 func adds(r upstream.Renewal, field string, sum, says int64) bool {
 	return absent(r, field) || sum == says || sum < says && unpriced(r)
 }
 
-// MaxLineCents bounds an amount so that sums cannot overflow.
+// MaxLineCents is the largest accepted amount. It keeps sums from overflowing.
 const MaxLineCents = int64(1) << 50
 
 func checkLine(l upstream.RenewalLine) error {
@@ -306,7 +306,7 @@ func checkLine(l upstream.RenewalLine) error {
 	return nil
 }
 
-// statesOf merges the three lists into one state for each id sent.
+// statesOf returns the state of each requested id by the three lists.
 func statesOf(ids []string, r upstream.Renewal) (map[string]string, error) {
 	sent := make(map[string]bool, len(ids))
 	for _, id := range ids {
@@ -356,9 +356,9 @@ func absent(r upstream.Renewal, field string) bool {
 	return slices.Contains(r.Missing, field)
 }
 
-// split divides a refused chunk into two operations with their own keys: the proxies
-// that a read just before did not find, and the others. If all were found it splits in
-// halves. It returns nil if none was found: the refusal applies to each.
+// split divides a refused chunk into two operations with their own keys: the proxies that
+// the last read found, and those it did not find. If it found all, split divides the chunk
+// in half. It returns nil if it found none, because the refusal then applies to each proxy.
 func split(op Operation, unknown []string) []fact.Planned {
 	half := (len(op.ProxyIDs) + 1) / 2
 	first, second := op.ProxyIDs[:half], op.ProxyIDs[half:]
@@ -372,10 +372,10 @@ func split(op Operation, unknown []string) []fact.Planned {
 	return parts(op, first, second)
 }
 
-// cutToWallet splits a renewal that the wallet cannot pay. One operation asks for the
-// half that expires first. The other half is refused without a request, and left to a
-// retry or a later command. Each refusal halves the request until the wallet can pay for
-// it.
+// cutToWallet splits a renewal that the wallet cannot pay. The half that expires first
+// becomes a new operation. The other half is rejected without a request; an operator can
+// retry it, or a later command renews it. Each further refusal halves the operation again,
+// until the wallet can pay.
 func cutToWallet(op Operation, observed map[string]time.Time, v Verdict) Decision {
 	soonest := slices.Clone(op.ProxyIDs)
 	slices.SortStableFunc(soonest, func(a, b string) int {
@@ -403,7 +403,7 @@ func cutToWallet(op Operation, observed map[string]time.Time, v Verdict) Decisio
 	return d
 }
 
-// parts returns the two operations that take over another's proxies.
+// parts returns the two operations that take over another operation's proxies.
 func parts(op Operation, first, second []string) []fact.Planned {
 	return []fact.Planned{
 		command.Plan(op.Binding, op.Kind, op.CommandID, op.Chunk+"a", 1, first),

@@ -1,4 +1,5 @@
-// The reply table: the meaning of each reply to a POST, and its decision.
+// This file has the reply table: the meaning of each reply to a POST, and the decision on
+// it.
 
 package decide
 
@@ -11,34 +12,35 @@ import (
 	"perennial/upstream"
 )
 
-// meaning is a row of the reply table.
+// meaning is an entry of the reply table.
 type meaning int
 
 const (
 	settled     meaning = iota // well-formed success
-	refused                    // not charged, unless an earlier attempt may have executed
-	unknown                    // may have executed: retry later under the same key
-	needsReview                // may have executed: review, never a new key
-	throttled                  // state as before this attempt; every sender waits
-	outOfScope                 // state as before; this kind of operation pauses
-	authRefused                // state as before; the account pauses
-	unsent                     // state as before; no byte was sent
+	refused                    // not charged by this attempt; an earlier attempt may have executed
+	unknown                    // may have executed: retry under the same key
+	needsReview                // may have executed: review, never under a new key
+	throttled                  // the attempt changed nothing; every sender waits
+	outOfScope                 // the attempt changed nothing; this kind of operation pauses
+	authRefused                // the attempt changed nothing; the account pauses
+	unsent                     // no byte was sent
 	failedLines                // the 422 where every line failed
 )
 
-// Verdict is a classified reply: its row, and the reason for people.
+// Verdict is a classified reply: its meaning, and the reason as text.
 type Verdict struct {
 	meaning meaning
 	code    upstream.Code
 	status  int
 	TraceID string
 	Reason  string
-	// doubtful says that the code means not executed, but the status does not.
+	// doubtful says that the request may have executed by its HTTP status, although its
+	// code says that it did not.
 	doubtful bool
 }
 
-// classify finds the row of the reply table. It reads the envelope first and never
-// decides by HTTP status alone.
+// classify returns the meaning of a reply. It reads the envelope first and never decides by
+// HTTP status alone.
 func classify(r upstream.Reply) Verdict {
 	v := Verdict{code: r.Code, status: r.HTTPStatus, TraceID: r.TraceID, Reason: r.Message}
 	switch {
@@ -61,8 +63,8 @@ func classify(r upstream.Reply) Verdict {
 }
 
 // contradicts reports whether the code says that nothing executed, or that every line
-// failed, while the HTTP status says success or server failure (customer-api.md, Errors,
-// lists no such pair).
+// failed, while the HTTP status says success or server error. customer-api.md, Errors,
+// lists no such pair.
 func contradicts(m meaning, status int) bool {
 	switch m {
 	case refused, failedLines, throttled, outOfScope, authRefused:
@@ -72,8 +74,9 @@ func contradicts(m meaning, status int) bool {
 	return false
 }
 
-// contradicted returns the verdict for a reply whose code and HTTP status disagree: it
-// may have executed. The code's effect on the account still applies.
+// contradicted returns the verdict for a reply whose code and HTTP status contradict each
+// other, so that the request may have executed. The code's effect on the account still
+// applies.
 func (v Verdict) contradicted() Verdict {
 	reason := fmt.Sprintf("the reply contradicts itself: code %q under HTTP %d, so it may have executed", v.code, v.status)
 	switch v.meaning {
@@ -113,7 +116,7 @@ func classifyCode(v Verdict, r upstream.Reply) Verdict {
 	}
 }
 
-// refusal describes the provider's refusal and the fields that it names.
+// refusal describes the provider's refusal and the fields in it.
 func refusal(r upstream.Reply) string {
 	text := fmt.Sprintf("the provider refused it (%s): %s", r.Code, r.Message)
 	if r.Fields != "" {
@@ -176,7 +179,7 @@ func decideSuccess(op Operation, h Replied, v Verdict) Decision {
 	panic("decide: kind " + string(op.Kind) + " has no decision on a success")
 }
 
-// decideCreated opens an order that the provider accepted.
+// decideCreated decides on an order that the provider accepted.
 func decideCreated(op Operation, h Replied, v Verdict) Decision {
 	if h.Reply.Order == nil {
 		v.Reason = "the order was accepted, but its number could not be read: " + fact.Bounded(h.Reply.Malformed)
@@ -191,9 +194,9 @@ func decideCreated(op Operation, h Replied, v Verdict) Decision {
 	}}}
 }
 
-// decideRefusal trusts a refusal only if no earlier attempt may have executed. The
-// document does not say that the provider looks up keys before balances, offers or
-// limits.
+// decideRefusal rejects an operation that the provider refused, or splits it. If an earlier
+// attempt may have executed, the operation needs review: the API document does not say that
+// the provider looks up the key before it checks balances, offers or limits.
 func decideRefusal(op Operation, h Replied, v Verdict) Decision {
 	var d Decision
 	switch {
@@ -228,8 +231,8 @@ func decideRefusal(op Operation, h Replied, v Verdict) Decision {
 	return d
 }
 
-// splittable reports whether a refused chunk is split. One bad id refuses a whole chunk;
-// splitting isolates it.
+// splittable reports whether a refused chunk is split. One bad id makes the provider refuse
+// the whole chunk, and splitting isolates that id.
 func splittable(op Operation, v Verdict) bool {
 	if len(op.ProxyIDs) < 2 {
 		return false
@@ -238,14 +241,14 @@ func splittable(op Operation, v Verdict) bool {
 		v.code == upstream.CodeOfferNotFound || v.code == upstream.CodeUnsupportedOperation
 }
 
-// Waits for replies without a usable Retry-After.
+// Waits after rate-limit replies without a usable Retry-After.
 const (
 	ThrottleFirst = 5 * time.Second
 	throttleMost  = time.Hour
 )
 
-// decideThrottle leaves the wait to the pause. An operator or a successful read may end
-// the pause early.
+// decideThrottle pauses the account for the provider's wait. The operation itself has no
+// wait, because an operator or a successful read may end the pause early.
 func decideThrottle(op Operation, h Replied, v Verdict) Decision {
 	until := h.Now.Add(ThrottleDelay(h.Reply.RetryAfter, h.Throttled)).UTC()
 	d := waiting(op, executed(v.doubtful), h.Now, v)
@@ -254,10 +257,11 @@ func decideThrottle(op Operation, h Replied, v Verdict) Decision {
 	return d
 }
 
-// ThrottleDelay returns how long every sender of the account waits.
+// ThrottleDelay returns how long every sender of the account waits. throttled is the number
+// of preceding consecutive rate-limit replies.
 func ThrottleDelay(r upstream.RetryAfter, throttled int) time.Duration {
 	if r.Present && r.Valid {
-		// A repeated "0" or a past date makes the wait longer each time.
+		// Each repetition of "0" or of a past date makes the wait longer.
 		floor := min(time.Minute, ThrottleFirst/5<<min(throttled, 6))
 		return min(max(r.Delay, floor), 366*24*time.Hour)
 	}
@@ -267,8 +271,8 @@ func ThrottleDelay(r upstream.RetryAfter, throttled int) time.Duration {
 	return min(throttleMost, ThrottleFirst<<throttled)
 }
 
-// parked returns an operation to its state before the attempt. The pause blocks it until
-// a probe succeeds.
+// parked lets the operation wait, and starts a pause with the given scope until a probe
+// succeeds.
 func parked(op Operation, h Replied, v Verdict, scope string) Decision {
 	d := waiting(op, executed(v.doubtful), h.Now, v)
 	d.Pause = &Pause{Scope: scope, Cause: string(v.code), Detail: v.Reason, TraceID: v.TraceID}
@@ -279,8 +283,8 @@ func decideScope(op Operation, h Replied, v Verdict) Decision {
 	return parked(op, h, v, string(op.Kind))
 }
 
-// decideAuthRefused pauses the account, or only this kind of operation if a signed GET
-// works.
+// decideAuthRefused pauses the account. If a signed GET succeeds, it pauses only this kind
+// of operation.
 func decideAuthRefused(op Operation, h Replied, v Verdict) Decision {
 	if v.code == upstream.CodeInvalidSignature && h.ReadsWork {
 		return parked(op, h, v, string(op.Kind))
@@ -295,7 +299,7 @@ func decideUnsent(op Operation, h Replied, v Verdict) Decision {
 	}}}
 }
 
-// seconds converts the provider's seconds, bounded to the range of a duration.
+// seconds converts a number of seconds from the provider to a duration of 0 to 30 days.
 func seconds(n int64) time.Duration {
 	const day = 24 * 60 * 60
 	return time.Duration(min(max(n, 0), 30*day)) * time.Second

@@ -1,4 +1,4 @@
-// The final decision before a request is sent.
+// This file makes the final decision before a request is sent.
 
 package decide
 
@@ -8,7 +8,8 @@ import (
 	"perennial/ledger/fact"
 )
 
-// TurnCame says that an attempt's intent is on disk and its request is next.
+// TurnCame says that the intent of an attempt is on disk and its request is about to be
+// sent.
 type TurnCame struct {
 	Moment
 	SignedAt time.Time // X-API-Timestamp
@@ -16,12 +17,12 @@ type TurnCame struct {
 	Stopping bool      // the runner is stopping
 }
 
-// intentAge is how long an intent may wait for its turn. X-API-Timestamp is the time of
-// the intent, and the provider accepts five minutes of skew.
+// intentAge is the largest age of an intent when its request is sent. X-API-Timestamp is
+// the time of the intent, and the provider accepts five minutes of skew.
 const intentAge = time.Minute
 
-// decideTurn sends the request, or records that it was never sent. Under a pause the
-// operation waits without a retry time.
+// decideTurn sends the request, or records that it was never sent. In a pause the operation
+// waits for the end of the pause, without a time of its own.
 func decideTurn(op Operation, h TurnCame) Decision {
 	switch waited := h.Now.Sub(h.SignedAt); {
 	case h.Stopping:

@@ -1,4 +1,4 @@
-// Release, cancel and retry of operations.
+// This file releases, cancels and retries operations.
 
 package desk
 
@@ -11,16 +11,18 @@ import (
 	"perennial/ledger/fact"
 )
 
-// Release ends the hold of a command's operations, so that they can be sent.
+// Release ends the hold of a command's operations, so that they can be sent. It returns the
+// number of operations released. id is a command's or an operation's id; as says which if
+// it could be both.
 func (d *Desk) Release(ctx context.Context, id, by, reason string, as ...inspect.As) (int, error) {
 	return d.each(ctx, targetOf(id, as), signature{by, reason}, func(_ fact.Operation, ref fact.Ref) (fact.Fact, error) {
 		return fact.CommandReleased{Ref: ref, By: by, Reason: reason, User: fact.UserOf(ctx)}, nil
 	}, fact.StateHeld)
 }
 
-// Cancel cancels operations that are on hold, queued or waiting for a retry, and that
-// the provider certainly has not executed. An attempt that may have executed cannot be
-// cancelled.
+// Cancel cancels operations that are on hold, queued or waiting for a retry. It cannot
+// cancel an operation with an attempt that may have executed. It returns the number of
+// operations cancelled.
 func (d *Desk) Cancel(ctx context.Context, id, by, reason string, as ...inspect.As) (int, error) {
 	unsure := ""
 	n, err := d.each(ctx, targetOf(id, as), signature{by, reason}, func(o fact.Operation, ref fact.Ref) (fact.Fact, error) {
@@ -36,15 +38,15 @@ func (d *Desk) Cancel(ctx context.Context, id, by, reason string, as ...inspect.
 	return n, err
 }
 
-// Retry repeats operations that ended without a charge, each as a new operation under a
-// new generation of the key.
+// Retry repeats operations that ended without a charge. Each becomes a new operation under
+// a new generation of the key. It returns the number of operations repeated.
 func (d *Desk) Retry(ctx context.Context, id, by, reason string, as ...inspect.As) (int, error) {
 	return d.retry(ctx, targetOf(id, as), signature{by, reason}, func(fact.Operation) error { return nil })
 }
 
-// RetryUnrepeated is Retry for operations that a filter chose and no operator checked
-// one by one. It refuses cancelled operations, those already retried, and renewals whose
-// proxy a later command has renewed or may renew.
+// RetryUnrepeated is Retry for operations that a filter selected and no operator checked
+// individually. It refuses cancelled operations and those that were retried before. It also
+// refuses a renewal if a later command has renewed, or may renew, one of its proxies.
 func (d *Desk) RetryUnrepeated(ctx context.Context, id, by, reason string, as ...inspect.As) (int, error) {
 	return d.retry(ctx, targetOf(id, as), signature{by, reason}, func(o fact.Operation) error {
 		switch {
@@ -59,10 +61,11 @@ func (d *Desk) RetryUnrepeated(ctx context.Context, id, by, reason string, as ..
 	})
 }
 
-// laterLooked bounds how many later operations of a proxy are checked.
+// laterLooked limits how many later operations of a proxy are checked.
 const laterLooked = 100
 
-// unrenewed refuses an operation if a later one has renewed a proxy of it, or may.
+// unrenewed returns a RefusedError if a later operation has renewed, or may renew, a proxy
+// of this operation.
 func (d *Desk) unrenewed(ctx context.Context, o fact.Operation) error {
 	lines, err := d.c.Ledger.Operations.Lines(ctx, o.ID)
 	if err != nil {
@@ -93,7 +96,7 @@ func (d *Desk) retry(ctx context.Context, of target, by signature, may func(fact
 			return nil, err
 		}
 		reason := by.reason
-		if o.Reason != "" { // keep the first refusal readable
+		if o.Reason != "" { // keep the reason of the first refusal
 			reason = fact.Bounded(reason + "; it had been refused: " + o.Reason)
 		}
 		return fact.OperationResolved{

@@ -1,5 +1,5 @@
-// Confirmation of answers about money. An amount that looks like a mistake, or an answer
-// that contradicts the provider, must be repeated.
+// This file requires confirmation of answers about money. An amount that looks like a
+// mistake, or an answer that contradicts the provider, must be confirmed in the request.
 
 package desk
 
@@ -14,7 +14,7 @@ import (
 	"perennial/upstream"
 )
 
-// confirmed refuses an unconfirmed answer that looks like a mistake.
+// confirmed returns a RefusedError if the answer looks like a mistake and is not confirmed.
 func (d *Desk) confirmed(ctx context.Context, o fact.Operation, x Resolution, order upstream.Order) error {
 	if *x.Charged {
 		return d.amountConfirmed(ctx, o, x, order)
@@ -32,8 +32,9 @@ func (d *Desk) confirmed(ctx context.Context, o fact.Operation, x Resolution, or
 	return nil
 }
 
-// amountConfirmed refuses an amount over twice or under half of the expected one, over
-// the wallet, or without an expected one, unless the answer repeats it.
+// amountConfirmed returns a RefusedError if the amount looks like a mistake and the request
+// does not repeat it. An amount looks like a mistake if it is over twice or under half of
+// the expected cost, if it exceeds the wallet, or if no cost is expected.
 func (d *Desk) amountConfirmed(ctx context.Context, o fact.Operation, x Resolution, order upstream.Order) error {
 	amount := d.c.Binding().Amount(x.ChargedCents)
 	switch {
@@ -68,11 +69,12 @@ func (d *Desk) amountConfirmed(ctx context.Context, o fact.Operation, x Resoluti
 	return command.RefuseUnconfirmed("%s would be booked as charged for %s, and %s. An amount without a point is in cents. If it is right, add --confirm-amount %d", amount, o.ID, why, x.ChargedCents)
 }
 
-// takeOrder adds the order to an answer without one, if the evidence shows a single
-// order of that cost. At another cost the answer needs confirmation.
+// takeOrder sets the order number of an answer that has none, if the evidence shows a
+// single possible order and that order cost the same amount. If the single order's cost
+// differs, the answer must be confirmed.
 func (d *Desk) takeOrder(ctx context.Context, o fact.Operation, x *Resolution) error {
 	if !*x.Charged || x.OrderNo != "" || o.OrderNo != "" || !o.Kind.MakesOrder() || d.c.Readable() != nil {
-		return nil //nolint:nilerr // a paused account has no evidence read, and an answer does not depend on it
+		return nil //nolint:nilerr // a paused account has no evidence from the provider, and the answer is accepted without it
 	}
 	e, err := d.c.Evidence(ctx, o.ID)
 	if err != nil {
@@ -87,8 +89,8 @@ func (d *Desk) takeOrder(ctx context.Context, o fact.Operation, x *Resolution) e
 	return nil
 }
 
-// onlyOrder returns the order of that cost, "" unless all orders were read and only this
-// one can be the operation's.
+// onlyOrder returns the number of the only order in the evidence if its net cost is cents.
+// It returns "" otherwise, and if not all orders were read.
 func onlyOrder(e inspect.Evidence, cents int64) string {
 	if !e.OrdersRead || len(e.Orders) != 1 || e.Orders[0].NetCents != cents {
 		return ""
@@ -96,9 +98,9 @@ func onlyOrder(e inspect.Evidence, cents int64) string {
 	return e.Orders[0].OrderNo
 }
 
-// expected returns the expected cost of an operation, or of the line that the answer
-// names, 0 if unknown. least covers the open lines alone; booked is the part that the
-// wallet has already paid.
+// expected returns the expected cost of an operation, or of the proxy in the answer, or 0
+// if it is unknown. least is the expected cost of the lines without a result. booked is the
+// amount that the ledger has already booked to suspense.
 func (d *Desk) expected(ctx context.Context, o fact.Operation, x Resolution, order upstream.Order) (expected, least, booked int64, err error) {
 	if x.OrderNo != "" && order.TotalCents != nil {
 		return *order.TotalCents, *order.TotalCents, 0, nil

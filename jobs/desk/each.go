@@ -1,5 +1,5 @@
-// Applies an operator's change of a command to each of its operations, while the runner
-// sends, splits and settles others.
+// This file applies an operator's change to each operation of a command, while the runner
+// continues to send, split and settle operations.
 
 package desk
 
@@ -16,7 +16,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// errLeaveAlone is returned by a change for an operation that stays unchanged.
+// errLeaveAlone is returned by a change if the operation must stay unchanged.
 var errLeaveAlone = errors.New("left alone")
 
 // target is the command or operation that an operator changes.
@@ -25,7 +25,7 @@ type target struct {
 	as inspect.As
 }
 
-// targetOf returns the target of an id. Without as, the id may be a command's or an
+// targetOf returns the target for an id. If as is empty, the id may be a command's or an
 // operation's.
 func targetOf(id string, as []inspect.As) target {
 	if len(as) == 0 {
@@ -38,17 +38,17 @@ func targetOf(id string, as []inspect.As) target {
 type change func(fact.Operation, fact.Ref) (fact.Fact, error)
 
 const (
-	// changesATime is how many operations one commit changes. A command may have
-	// thousands, and the writer serves everything else too.
+	// changesATime is how many operations one commit changes. A command may have thousands,
+	// and the writer must serve other requests in between.
 	changesATime = 256
-	// changeRounds bounds how often operations are read again after they changed.
+	// changeRounds limits how often operations are read again after they changed.
 	changeRounds = 8
 )
 
-// each applies one change to every operation of the id that is in one of the states and
-// that no other operation has taken over. The id is a command's or an operation's. An
-// operation that changes meanwhile is read and decided again, and skipped if its state
-// no longer matches.
+// each applies one change to the operations of a command or of an operation, and returns
+// how many it changed. It changes operations that are in one of the states and that no
+// other operation has replaced. An operation that changes in the meantime is read and
+// decided again; it is skipped if its state no longer matches.
 func (d *Desk) each(ctx context.Context, of target, by signature, do change, states ...fact.State) (int, error) {
 	if err := by.check(); err != nil {
 		return 0, err
@@ -80,7 +80,8 @@ func (p *pending) nothingChanged(err error, moved int, id string) error {
 	return command.Refuse("%s is %s: only what is %s can be changed so", id, statesText(p.now, "and"), statesText(p.states, "or"))
 }
 
-// cutShort returns the error of a change that only some operations had, nil without one.
+// cutShort returns the error of a change that stopped after some operations, or nil if err
+// is nil.
 func (p *pending) cutShort(err error) error {
 	if refused := (*command.RefusedError)(nil); errors.As(err, &refused) || errors.Is(err, ledger.ErrClaimed) {
 		return command.Refuse("%d operations of %s were changed, and then: %v", p.changed, p.commandID, err)
@@ -91,7 +92,7 @@ func (p *pending) cutShort(err error) error {
 	return nil
 }
 
-// pending is a change of many operations in progress.
+// pending is the progress of a change of many operations.
 type pending struct {
 	ledger *ledger.Ledger
 	do     change
@@ -99,13 +100,13 @@ type pending struct {
 
 	commandID string
 	of        fact.Ref        // the command
-	done      map[string]bool // operations already changed, and those made by the change
+	done      map[string]bool // operations that were changed, and those that the change created
 	now       []fact.State    // states of the operations last read
 	changed   int
 }
 
-// round changes the operations that are in one of the states, and returns how many
-// changed between the read and the write.
+// round changes the operations that are in one of the states. moved is the number of
+// operations that changed between the read and the write.
 func (p *pending) round(ctx context.Context, what target) (moved int, err error) {
 	records, of, err := operationsOf(ctx, p.ledger, what)
 	if err != nil {
@@ -135,14 +136,14 @@ func (p *pending) round(ctx context.Context, what target) (moved int, err error)
 	return moved, nil
 }
 
-// decided is a fact and the operation's version that it was decided on.
+// decided is a fact, and the version of the operation on which it was decided.
 type decided struct {
 	id      string
 	version int64
 	fact    fact.Fact
 }
 
-// commit changes some operations in one commit.
+// commit changes some operations in one transaction.
 func (p *pending) commit(ctx context.Context, records []fact.Operation) (moved int, err error) {
 	facts, err := p.decide(records)
 	if err != nil {
@@ -150,7 +151,7 @@ func (p *pending) commit(ctx context.Context, records []fact.Operation) (moved i
 	}
 	var written []decided
 	err = p.ledger.Write(ctx, func(tx *ledger.Tx) error {
-		moved, written = 0, nil // Write may run this twice
+		moved, written = 0, nil // Write may run this function twice
 		for _, d := range facts {
 			now, err := tx.Operation(d.id)
 			if err != nil {
@@ -190,7 +191,7 @@ func (p *pending) decide(records []fact.Operation) (all []decided, err error) {
 	return all, nil
 }
 
-// finished records an operation that was changed, and those that the change made, so that
+// finished marks an operation that was changed, and those that the change created, so that
 // later rounds skip them.
 func (p *pending) finished(d decided) {
 	p.changed++
@@ -214,7 +215,8 @@ func statesText(states []fact.State, word string) string {
 	return strings.Join(names[:last], ", ") + " " + word + " " + names[last]
 }
 
-// operationsOf returns the operation of the id, or every operation of the command.
+// operationsOf returns the operation with the id, or all operations of the command with the
+// id.
 func operationsOf(ctx context.Context, l *ledger.Ledger, what target) (all []fact.Operation, of fact.Ref, err error) {
 	id := what.id
 	one, opErr := l.Operations.Operation(ctx, id)

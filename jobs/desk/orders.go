@@ -1,4 +1,4 @@
-// Checks of the order number in an answer to a review.
+// This file checks the order number in an answer to a review.
 
 package desk
 
@@ -15,9 +15,9 @@ import (
 	"perennial/upstream"
 )
 
-// named refuses an order number that does not fit the answer: for a renewal, for an
-// operation with another number, of an order that is booked elsewhere, or contradicted
-// by the provider.
+// named checks the order number in an answer, and returns the order if it was read. It
+// refuses a number for a renewal, for an operation with another order number, for an order
+// that is booked elsewhere, and for an order that cannot be the operation's.
 func (d *Desk) named(ctx context.Context, o fact.Operation, x Resolution) (read upstream.Order, err error) {
 	switch {
 	case x.OrderNo == "" || o.OrderNo == x.OrderNo:
@@ -45,8 +45,8 @@ func (d *Desk) named(ctx context.Context, o fact.Operation, x Resolution) (read 
 	return d.shownAs(ctx, o, x.OrderNo)
 }
 
-// readOwn reads an order whose proxies no fact names yet, so that the answer can name
-// them with its labels. A failed read does not block the answer.
+// readOwn reads the operation's order if no fact has the order's proxies yet, so that the
+// answer can record them. A failed read does not block the answer.
 func (d *Desk) readOwn(ctx context.Context, o fact.Operation, x Resolution) (read upstream.Order, err error) {
 	if o.OrderNo == "" || !*x.Charged || d.c.Readable() != nil {
 		return read, nil
@@ -65,11 +65,12 @@ func (d *Desk) readOwn(ctx context.Context, o fact.Operation, x Resolution) (rea
 	return read, nil
 }
 
-// claimPatience bounds the read of the order in an answer, because an operator waits.
+// claimPatience limits the read of the order in an answer, because an operator waits for
+// the result.
 const claimPatience = 20 * time.Second
 
-// shownAs reads the order in an answer. It refuses an order that cannot be read or
-// cannot be the operation's.
+// shownAs reads the order in an answer. It refuses an order that cannot be read or cannot
+// be the operation's.
 func (d *Desk) shownAs(ctx context.Context, o fact.Operation, no string) (read upstream.Order, err error) {
 	const without = "or answer without --order: an order of the same cost is then taken for it"
 	m, err := reconcile.MakerOf(ctx, d.c.Ledger, o)

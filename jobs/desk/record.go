@@ -1,5 +1,5 @@
-// Record books money that the provider's replies did not show, in an operator's name:
-// movements outside Perennial, late charges and refunds, and corrections.
+// This file books money that the provider's replies did not show, in an operator's name:
+// spending outside Perennial, top-ups, late charges and refunds, and corrections.
 
 package desk
 
@@ -19,7 +19,8 @@ import (
 	"perennial/upstream"
 )
 
-// Recording is money that the replies of the provider did not show, as a person states it.
+// Recording is money that the replies of the provider did not show, as an operator states
+// it.
 type Recording struct {
 	Kind        string `json:"kind,omitempty" doc:"'kind' is top-up, external, charge or refund. A charge or refund belongs to an operation, given by its id or its order. If 'kind' is empty, the row of 'corrects_seq' is reversed."`
 	Cents       int64  `json:"cents,omitempty" doc:"The amount. With 'corrects_seq', 0 means the whole amount that is left of that row."`
@@ -30,15 +31,14 @@ type Recording struct {
 	OrderNo     string `json:"order_no,omitempty" doc:"The order that was paid for or refunded, if known."`
 	OperationID string `json:"operation_id,omitempty" doc:"The id of the operation: the command's id and the part, such as restock-7/1."`
 	ProxyID     string `json:"line,omitempty" doc:"The proxy of a renewal."`
-	// ConfirmCents repeats Cents, as that of a Resolution.
+	// ConfirmCents repeats Cents, like ConfirmCents of a Resolution.
 	ConfirmCents *int64 `json:"confirm_cents,omitempty" doc:"'confirm_cents' repeats the 'cents' of a charge that corrects an answer. It is required if the total would exceed both the expected amount and the answer, or if 'cents' exceeds the wallet."`
 	CorrectsSeq  int64  `json:"corrects_seq,omitempty" doc:"'corrects_seq' is the journal row, of a record or of an answer to a review, that this record reverses or corrects."`
 }
 
-// maxWords bounds an operator's text in the journal, in bytes.
+// maxWords limits an operator's text in the journal, in bytes.
 const maxWords = 500
 
-// recordKinds lists the kinds of a Recording.
 var recordKinds = []string{fact.MovementTopUp, fact.MovementExternal, fact.MovementCharge, fact.MovementRefund}
 
 // Check returns a RefusedError that says what is missing or out of bounds.
@@ -63,7 +63,7 @@ func (x Recording) Check() error {
 	return x.checkTarget()
 }
 
-// checkTarget checks what the money belongs to, if no row says so.
+// checkTarget checks that a record without CorrectsSeq says what the money belongs to.
 func (x Recording) checkTarget() error {
 	switch named := x.OperationID != "" || x.OrderNo != ""; {
 	case x.ofOperation() && !named:
@@ -83,9 +83,9 @@ func (x Recording) ofOperation() bool {
 // OrderReader reads an order at the provider.
 type OrderReader func(ctx context.Context, orderNo string) (upstream.Order, error)
 
-// Record books money in an operator's name and returns the record. booked is false if
-// the same id is already recorded. shown reads an order that the ledger does not know.
-// An order unknown to both the ledger and the provider is refused.
+// Record books money in an operator's name and returns the record. booked is false if a
+// record with the same id exists. shown reads an order that the ledger does not have. An
+// order that neither the ledger nor the provider has is refused.
 func Record(ctx context.Context, l *ledger.Ledger, x Recording, shown OrderReader) (r ledger.Record, booked bool, err error) {
 	if err := x.Check(); err != nil {
 		return r, false, err
@@ -120,7 +120,7 @@ func Record(ctx context.Context, l *ledger.Ledger, x Recording, shown OrderReade
 			return err
 		}
 		booked = true
-		if f.Movement == fact.MovementExternal && f.OrderNo == "" { // renewals have no order
+		if f.Movement == fact.MovementExternal && f.OrderNo == "" { // it may have paid for renewals, which have no order
 			if err := tx.ForgetMoved(); err != nil {
 				return err
 			}
@@ -134,18 +134,19 @@ func Record(ctx context.Context, l *ledger.Ledger, x Recording, shown OrderReade
 	return r, booked && err == nil, err
 }
 
-// recording is a Recording on its way to the ledger.
+// recording is a Recording while it is checked and booked.
 type recording struct {
 	Recording
 	ledger  *ledger.Ledger
 	binding fact.Binding
 
-	answered      int64 // by the corrected answer
-	net, expected int64 // of the operation or line that the money belongs to; 0: nothing is expected
+	answered      int64 // amount of the corrected row
+	net, expected int64 // booked net and expected cost of the operation or line that the money belongs to; expected is 0 if unknown
 }
 
-// findOrder finds the operation of an order. An order that only the provider knows was
-// made elsewhere: its cost is external, and its refund a top-up.
+// findOrder finds the operation of the order in the record. An order that only the provider
+// has was made outside Perennial, so its charge is recorded as external spending and its
+// refund as a top-up.
 func (p *recording) findOrder(ctx context.Context, shown OrderReader) error {
 	if p.OrderNo == "" || p.CorrectsSeq > 0 {
 		return nil
@@ -178,8 +179,9 @@ func (p *recording) findOrder(ctx context.Context, shown OrderReader) error {
 	return p.notAnswered(ctx)
 }
 
-// notAnswered refuses to record an order as external if an answer without an order
-// number may have booked it already. A request with its own id is accepted.
+// notAnswered refuses to record an order as external spending if an answer without an order
+// number may have booked it already. A request with an id chosen by the operator is
+// accepted.
 func (p *recording) notAnswered(ctx context.Context) error {
 	if p.Kind != fact.MovementExternal || p.ID != "" && !p.IDMade {
 		return nil
@@ -194,7 +196,7 @@ func (p *recording) notAnswered(ctx context.Context) error {
 	return err
 }
 
-// fact returns the record's fact for the current ledger.
+// fact returns the record's fact, based on the ledger in tx.
 func (p *recording) fact(ctx context.Context, tx *ledger.Tx) (f fact.LedgerRecorded, err error) {
 	f = fact.LedgerRecorded{
 		Movement: p.Kind, AmountCents: p.Cents, By: p.By, Reason: p.Reason, User: fact.UserOf(ctx), OrderNo: p.OrderNo, ID: p.ID, Corrects: p.CorrectsSeq,
@@ -214,7 +216,7 @@ func (p *recording) fact(ctx context.Context, tx *ledger.Tx) (f fact.LedgerRecor
 	return f, err
 }
 
-// correct completes a record that reverses or corrects what a row booked.
+// correct completes a record that reverses or corrects a row.
 func (p *recording) correct(tx *ledger.Tx, f *fact.LedgerRecorded) error {
 	booked, err := p.bookedBy(tx, f)
 	if err != nil {
@@ -243,8 +245,8 @@ func (p *recording) correct(tx *ledger.Tx, f *fact.LedgerRecorded) error {
 	return nil
 }
 
-// bookedBy reads what the corrected row booked, and takes from it what the money belongs
-// to. An answer to a review is a charge without an id.
+// bookedBy returns what the corrected row booked, and copies to f the operation, order and
+// line that the money belongs to. An answer to a review counts as a charge without an id.
 func (p *recording) bookedBy(tx *ledger.Tx, f *fact.LedgerRecorded) (booked fact.LedgerRecorded, err error) {
 	was, err := tx.RecordAt(p.CorrectsSeq)
 	if err == nil {
@@ -301,7 +303,7 @@ func (p *recording) complete(ctx context.Context, tx *ledger.Tx, f *fact.LedgerR
 	return nil
 }
 
-// ofLine finds the line that the money belongs to, its net booking and its expected
+// ofLine finds the line that the money belongs to, its booked net amount and its expected
 // cost.
 func (p *recording) ofLine(tx *ledger.Tx, f *fact.LedgerRecorded) error {
 	lines, err := tx.Lines(f.OperationID)
@@ -324,8 +326,8 @@ func (p *recording) ofLine(tx *ledger.Tx, f *fact.LedgerRecorded) error {
 	return nil
 }
 
-// confirmed refuses a charge that corrects an answer and looks like a mistake, unless
-// the request repeats the amount.
+// confirmed returns a RefusedError for a charge that corrects a row and looks like a
+// mistake, unless the request repeats the amount.
 func (p *recording) confirmed(ctx context.Context, f fact.LedgerRecorded) error {
 	if p.CorrectsSeq == 0 || f.Movement != fact.MovementCharge {
 		return nil
@@ -358,8 +360,8 @@ func (p *recording) confirmed(ctx context.Context, f fact.LedgerRecorded) error 
 		amount, cmp.Or(f.ProxyID, f.OperationID), p.binding.Amount(after), why, f.AmountCents)
 }
 
-// Overdrawn returns a warning if recorded spending makes the ledger balance negative, ""
-// otherwise. It is booked all the same: the top-up that paid for it may be recorded
+// Overdrawn returns a warning if recorded spending makes the ledger balance negative, else
+// "". The spending is booked anyway, because the top-up that paid for it may be recorded
 // later.
 func Overdrawn(ctx context.Context, l *ledger.Ledger, movement string) (warning string, err error) {
 	b, err := l.Money.Balance(ctx, "")
@@ -370,8 +372,8 @@ func Overdrawn(ctx context.Context, l *ledger.Ledger, movement string) (warning 
 		"record the top-up that is missing, or take a wrong record back with `perennial ledger record --corrects ROW`", fact.Amount(b.WalletCents, b.Currency)), nil
 }
 
-// notBackdated refuses, with a RefusedError, a record whose clock lags the last fact by
-// more than two clocks may differ.
+// notBackdated returns a RefusedError if the machine's clock is earlier than the last fact
+// by more than fact.ClockTolerance.
 func notBackdated(tx *ledger.Tx) error {
 	last, err := tx.LastTime()
 	if err == nil && tx.Now().Before(last.Add(-fact.ClockTolerance)) {
@@ -381,8 +383,8 @@ func notBackdated(tx *ledger.Tx) error {
 	return err
 }
 
-// recordedBefore returns the record with the same id, ErrNotFound if none exists.
-// Different content is a RefusedError.
+// recordedBefore returns the record with the same id, or ErrNotFound. If its content
+// differs, the error is a RefusedError.
 func (p *recording) recordedBefore(tx *ledger.Tx) (r ledger.Record, err error) {
 	if p.ID == "" {
 		return r, ledger.ErrNotFound
@@ -396,11 +398,11 @@ func (p *recording) recordedBefore(tx *ledger.Tx) (r ledger.Record, err error) {
 	return r, err
 }
 
-// sameWithin is how long a similar record needs confirmation.
+// sameWithin is how long a similar record must be confirmed.
 const sameWithin = 24 * time.Hour
 
-// unlikeOthers refuses a record without an id of its own that resembles a record of the
-// same day: it may be a duplicate.
+// unlikeOthers refuses a record that resembles a record of the last day, because it may be
+// a duplicate. It accepts a record with an id chosen by the operator.
 func (p *recording) unlikeOthers(tx *ledger.Tx, f fact.LedgerRecorded) error {
 	if p.ID != "" && !p.IDMade || p.CorrectsSeq > 0 {
 		return nil

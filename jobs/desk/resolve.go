@@ -1,4 +1,4 @@
-// Resolve books an operator's answer to a review.
+// This file books an operator's answer to a review.
 
 package desk
 
@@ -18,7 +18,7 @@ import (
 	"perennial/upstream"
 )
 
-// Resolution is a person's answer to a review.
+// Resolution is an operator's answer to a review.
 type Resolution struct {
 	ID              string `json:"id,omitempty" doc:"The id of the operation, or of a command with one operation in review."`
 	OperationID     string `json:"operation_id,omitempty" doc:"'operation_id' and 'command_id' may be used instead of 'id', to say which kind of id it is."`
@@ -53,8 +53,8 @@ func (x Resolution) check() error {
 	return nil
 }
 
-// Resolve books an operator's answer: charged with an amount, not charged, or not
-// charged and sent again under a new generation of the key.
+// Resolve books an operator's answer: charged with an amount, not charged, or not charged
+// and sent again under a new generation of the key.
 func (d *Desk) Resolve(ctx context.Context, x Resolution) error {
 	if err := x.check(); err != nil {
 		return err
@@ -103,7 +103,8 @@ func (d *Desk) Resolve(ctx context.Context, x Resolution) error {
 	return d.c.Start(ctx, o.CommandID)
 }
 
-// overtaken says what became of an operation that changed while an answer to it was checked.
+// overtaken returns a RefusedError for an answer to an operation that changed while the
+// answer was checked.
 func (d *Desk) overtaken(ctx context.Context, x Resolution) error {
 	o, err := d.c.Ledger.Operations.Operation(ctx, x.ID)
 	if err == nil {
@@ -115,7 +116,7 @@ func (d *Desk) overtaken(ctx context.Context, x Resolution) error {
 	return err
 }
 
-// answerTo returns the fact of an answer; order is the one that it names, as read.
+// answerTo returns the fact of an answer. order is the order in the answer, if it was read.
 func (d *Desk) answerTo(ctx context.Context, o fact.Operation, x Resolution, order upstream.Order) (f fact.OperationResolved, err error) {
 	accepted, err := d.c.Ledger.Operations.Acceptance(ctx, o.CommandID)
 	if err != nil {
@@ -146,7 +147,7 @@ func (d *Desk) answerTo(ctx context.Context, o fact.Operation, x Resolution, ord
 		if err != nil {
 			return f, err
 		}
-		if x.ProxyID != "" { // one line has its own operation, independent of the others
+		if x.ProxyID != "" { // the line gets its own operation, independent of the others
 			next.Planned = inspect.PlanLine(d.c.Binding(), o, x.ProxyID)
 		}
 		f.SendAgain = []fact.Planned{next.Planned}
@@ -154,8 +155,8 @@ func (d *Desk) answerTo(ctx context.Context, o fact.Operation, x Resolution, ord
 	return f, nil
 }
 
-// shares divides the amount of an answer for a whole renewal among its open lines: by
-// their suspense if all of it is known, else equally.
+// shares divides the amount of an answer for a whole renewal among its open lines. If the
+// amounts in suspense are all known, it divides in proportion to them, otherwise equally.
 func (d *Desk) shares(ctx context.Context, o fact.Operation, x Resolution) (shares []fact.AnsweredLine, err error) {
 	if !o.Kind.OfProxies() || x.ProxyID != "" || x.ChargedCents == 0 {
 		return nil, nil
@@ -181,7 +182,7 @@ func (d *Desk) shares(ctx context.Context, o fact.Operation, x Resolution) (shar
 	return shares, nil
 }
 
-// found returns the proxies of an order that an operator found, with their shares of its
+// found returns the proxies of an order that an operator found, each with its share of the
 // cost.
 func found(content json.RawMessage, order upstream.Order, cents int64) (ids []string, proxies []fact.DeliveredProxy, err error) {
 	if len(order.Proxies)+len(order.Unusable) == 0 {
@@ -195,8 +196,8 @@ func found(content json.RawMessage, order upstream.Order, cents int64) (ids []st
 	return ids, proxies, nil
 }
 
-// waitsForPerson refuses an operation that needs no review, including one already
-// resolved.
+// waitsForPerson returns a RefusedError if the operation or line needs no review, for
+// example because it was resolved.
 func (d *Desk) waitsForPerson(ctx context.Context, o fact.Operation, x Resolution) error {
 	lines, err := d.c.Ledger.Operations.Lines(ctx, o.ID)
 	if err != nil {
@@ -225,8 +226,8 @@ func (d *Desk) waitsForPerson(ctx context.Context, o fact.Operation, x Resolutio
 	return command.Refuse("%s is %s and needs no review", o.ID, o.State)
 }
 
-// overSuspense refuses an amount over the suspense. For one line the amount needs
-// confirmation.
+// overSuspense returns a RefusedError if the amount exceeds the amount in suspense. For a
+// single line, the request may confirm the amount.
 func (d *Desk) overSuspense(o fact.Operation, lines []tables.RenewalLine, x Resolution) error {
 	most, known := inSuspense(lines, x.ProxyID)
 	switch {
@@ -239,8 +240,8 @@ func (d *Desk) overSuspense(o fact.Operation, lines []tables.RenewalLine, x Reso
 		d.c.Binding().Amount(x.ChargedCents), d.c.Binding().Amount(most), x.ProxyID, o.ID, x.ChargedCents)
 }
 
-// unambiguous refuses an amount for a whole renewal if some lines are already answered:
-// it may or may not include them.
+// unambiguous refuses an amount for a whole renewal if some lines are already answered,
+// because the amount may or may not include them.
 func unambiguous(o fact.Operation, lines []tables.RenewalLine, x Resolution) error {
 	if _, known := inSuspense(lines, ""); known || x.ChargedCents == 0 {
 		return nil
@@ -253,8 +254,8 @@ func unambiguous(o fact.Operation, lines []tables.RenewalLine, x Resolution) err
 	return nil
 }
 
-// inSuspense returns what the provider has charged for one unresolved line, or for all
-// of them. known is false if an amount is missing.
+// inSuspense returns the net amount that the provider has charged for one unresolved line,
+// or for all if proxyID is "". known is false if an amount is missing.
 func inSuspense(lines []tables.RenewalLine, proxyID string) (cents int64, known bool) {
 	for _, l := range lines {
 		if l.State != fact.LineUnresolved || (proxyID != "" && l.ProxyID != proxyID) {
@@ -268,8 +269,8 @@ func inSuspense(lines []tables.RenewalLine, proxyID string) (cents int64, known 
 	return cents, known
 }
 
-// answerSweeps lets schedules try the proxies again, or leave them alone. All their
-// renewals have ended and are booked, so the answer has no amount.
+// answerSweeps retires the proxies, or lets schedules try them again. All their renewals
+// have ended and are booked, so the answer has no amount.
 func (d *Desk) answerSweeps(ctx context.Context, x Resolution, ids []string) error {
 	if *x.Charged {
 		return command.Refuse("every renewal of %s has ended and is booked: use --not-charged to let it expire, or --not-charged --send-again to let the next run try again", ids[0])

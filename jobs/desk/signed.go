@@ -1,4 +1,4 @@
-// Who asks for a change and why; each fact of the desk carries both.
+// This file checks the name and reason that each change must have.
 
 package desk
 
@@ -9,7 +9,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// signature is who asks for a change, and why.
+// signature is the name of the operator who requests a change, and the reason.
 type signature struct{ by, reason string }
 
 func (x signature) check() error { return CheckSigned(x.by, x.reason) }

@@ -1,4 +1,4 @@
-// The proxies given up by schedules that an operator's answer covers.
+// This file finds the proxies given up by schedules that an operator's answer covers.
 
 package desk
 
@@ -11,8 +11,8 @@ import (
 	"perennial/ledger/tables"
 )
 
-// sweepReviews lists the operation's proxies that schedules have given up and that x
-// answers for: one line, or all of them if nothing else of the operation needs review.
+// sweepReviews returns the operation's proxies that schedules have given up and that x
+// answers for. They are one proxy, or all of them if the operation needs no other review.
 func sweepReviews(ctx context.Context, l *ledger.Ledger, o fact.Operation, x Resolution) ([]string, error) {
 	ids, err := l.Operations.SweepReviews(ctx, o.ID)
 	switch {
@@ -21,7 +21,7 @@ func sweepReviews(ctx context.Context, l *ledger.Ledger, o fact.Operation, x Res
 	case x.ProxyID != "":
 		return slices.DeleteFunc(ids, func(id string) bool { return id != x.ProxyID }), nil
 	case !o.State.Ended():
-		return nil, nil // the money first
+		return nil, nil // the operation's own review is answered first
 	}
 	lines, err := l.Operations.Lines(ctx, o.ID)
 	if err != nil || slices.ContainsFunc(lines, func(x tables.RenewalLine) bool { return x.State == fact.LineUnresolved }) {

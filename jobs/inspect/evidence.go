@@ -1,5 +1,5 @@
-// The evidence of a review: what the ledger and the provider know of an operation, and
-// what each answer would book.
+// This file collects the evidence for a review: what the ledger and the provider know about
+// an operation, and what each answer would book.
 
 package inspect
 
@@ -20,8 +20,8 @@ import (
 	"perennial/upstream"
 )
 
-// Evidence is what is known of an operation that needs review. What the
-// provider was asked for is best effort: Notes say what is missing, and why.
+// Evidence is what is known about an operation that needs review. If data from the provider
+// is missing, Notes say which, and why.
 type Evidence struct {
 	OperationStatus
 	History      []HistoryEntry     `json:"history"`
@@ -40,15 +40,15 @@ type Evidence struct {
 	asked bool // the provider was asked
 }
 
-// WalletRead is the provider's wallet as it was last read. Something may be in progress that
-// it does not show yet.
+// WalletRead is the provider's wallet at the time of a read. Operations in progress may not
+// be included yet.
 type WalletRead struct {
 	ProviderCents int64     `json:"provider_cents" doc:"The balance of the provider's wallet."`
 	LedgerCents   int64     `json:"ledger_cents" doc:"The ledger balance at that time."`
 	At            time.Time `json:"at" doc:"When this was read."`
 }
 
-// HistoryEntry is one fact of the operation: a send, a reply, a decision.
+// HistoryEntry is one fact about the operation, such as a send, a reply or a decision.
 type HistoryEntry struct {
 	Seq        int64      `json:"seq" doc:"The sequence of the journal row, from 1 without a gap. It is also the message's sequence in the stream."`
 	Time       time.Time  `json:"time" doc:"When the fact was written to the journal."`
@@ -63,8 +63,8 @@ type HistoryEntry struct {
 	NextAt     *time.Time `json:"next_at,omitempty" doc:"'next_at' is the earliest time of the next send or read that was decided."`
 }
 
-// ExpiryEvidence is a line's expiry before the renewal and now. Moved is nil
-// when one of them is not known.
+// ExpiryEvidence is a proxy's expiry before the renewal and now. If either is unknown,
+// Moved has no value.
 type ExpiryEvidence struct {
 	ProxyID string     `json:"proxy_id" doc:"The provider's id of the proxy."`
 	State   string     `json:"state" doc:"The state."`
@@ -73,15 +73,15 @@ type ExpiryEvidence struct {
 	Moved   *bool      `json:"moved" doc:"Whether the expiry moved; null if one of the two is unknown."`
 }
 
-// OrderEvidence is an order of the provider's that the ledger does not know and
-// that was made since the operation was first sent.
+// OrderEvidence is an order at the provider that the ledger does not have and that was made
+// after the operation was first sent.
 type OrderEvidence struct {
 	OrderNo   string    `json:"order_no" doc:"The provider's number of the order."`
 	CreatedAt time.Time `json:"created_at" doc:"When the order was created, as the provider says."`
 	NetCents  int64     `json:"net_cents" doc:"The cost of the order, less refunds."`
 }
 
-// Answer is one way to resolve the review, and what it would book.
+// Answer is one possible answer to the review, with the bookings that it would make.
 type Answer struct {
 	Say          string           `json:"say" doc:"The flags for 'reviews resolve'."`
 	ProxyID      string           `json:"line,omitempty" doc:"The proxy that the answer is for; if omitted, the whole operation."`
@@ -90,9 +90,9 @@ type Answer struct {
 	NewKey       string           `json:"new_idempotency_key,omitempty" doc:"The idempotency key that --send-again would use."`
 }
 
-// CollectEvidence collects what the ledger knows of an operation and, through c, what
-// the provider shows now. A nil c skips the provider. It returns ledger.ErrNotFound for
-// an unknown id.
+// CollectEvidence collects what the ledger knows about an operation and, through c, what
+// the provider shows now. If c is nil, the provider is not asked. It returns
+// ledger.ErrNotFound for an unknown id.
 func CollectEvidence(ctx context.Context, l *ledger.Ledger, c *reconcile.Reconciler, id string) (Evidence, error) {
 	o, err := l.Operations.Operation(ctx, id)
 	if err != nil {
@@ -124,7 +124,8 @@ func CollectEvidence(ctx context.Context, l *ledger.Ledger, c *reconcile.Reconci
 	return e, err
 }
 
-// history sorts the operation's facts and finds the wallet agreements around them.
+// history reads the operation's facts, and finds the reconciliations before and after them
+// in which the wallet agreed.
 func (e *Evidence) history(ctx context.Context, l *ledger.Ledger) error {
 	rows, err := l.RowsOf(ctx, e.OperationID)
 	if err != nil || len(rows) == 0 {
@@ -175,7 +176,7 @@ func entryOf(f fact.Fact, currency string) HistoryEntry {
 	return HistoryEntry{}
 }
 
-// decidedText describes an operator's answer about an operation's money.
+// decidedText describes an operator's decision about the operation's money.
 func decidedText(outcome string, cents int64, currency, proxyID, by, user, reason string) string {
 	text := outcome + " " + fact.Amount(cents, currency)
 	if proxyID != "" {
@@ -184,8 +185,8 @@ func decidedText(outcome string, cents int64, currency, proxyID, by, user, reaso
 	return text + ", by " + fact.Signed(by, user) + ": " + reason
 }
 
-// readWallet reads the provider's wallet now. A reconciliation may not agree for a long
-// time while an operation is in review.
+// readWallet reads the provider's wallet now. The last agreement of the wallet may be old,
+// because the wallet may not agree while an operation is in review.
 func (e *Evidence) readWallet(ctx context.Context, c *reconcile.Reconciler, o fact.Operation) {
 	w, err := c.ReadWallet(ctx)
 	if err != nil {
@@ -204,10 +205,11 @@ func (e *Evidence) readWallet(ctx context.Context, c *reconcile.Reconciler, o fa
 	}
 }
 
-// gap returns how much less the provider's wallet holds than the ledger, nil if that may have
-// another cause than the operation: the books never agreed before it was sent, something else
-// is open, or money moved so recently that the provider may not show it. since is the time
-// since the operation came to need review.
+// gap returns by how much the provider's wallet is below the ledger. It returns nil if
+// something other than the operation may be the cause. That is so if the books never agreed
+// before the operation was sent, if other operations are open, or if money moved so
+// recently that the provider may not show it yet. since is how long the operation has
+// needed review.
 func (e *Evidence) gap(w reconcile.WalletReading, since time.Duration) *int64 {
 	alone := func(open []tables.Exposure) bool { return len(open) == 1 && open[0].OperationID == e.OperationID }
 	if e.WalletBefore == nil || w.Moved || len(w.Earlier) > 0 || since < reconcile.MovesWithin || !alone(w.Before.Open) || !alone(w.After.Open) {
@@ -248,8 +250,8 @@ func (e *Evidence) fromProvider(ctx context.Context, c *reconcile.Reconciler, o 
 	e.Notes = append(e.Notes, p.Notes...)
 }
 
-// mayHaveMade lists the unknown orders that an answer may name, and returns false if
-// they could not be compared.
+// mayHaveMade lists the unknown orders that the operation may have made. It returns false
+// if the orders could not be compared.
 func (e *Evidence) mayHaveMade(ctx context.Context, c *reconcile.Reconciler, o fact.Operation) bool {
 	m, err := reconcile.MakerOf(ctx, c.Ledger, o)
 	recorded, failed := c.Ledger.Money.RecordedFor(ctx)
@@ -265,14 +267,14 @@ func (e *Evidence) mayHaveMade(ctx context.Context, c *reconcile.Reconciler, o f
 	return true
 }
 
-// answers lists the possible answers for each open line, or for the whole.
+// answers lists the possible answers for the whole operation, or for each open line.
 func (e *Evidence) answers(ctx context.Context, l *ledger.Ledger, o fact.Operation) error {
 	amount, ids := max(o.EstimateCents, o.ChargedCents-o.RefundedCents), []string{""}
 	if len(e.Orders) == 1 {
 		amount = e.Orders[0].NetCents
 	}
 	if o.State != fact.StateReview {
-		ids = nil // it settled, and only single lines are open
+		ids = nil // the operation has settled, so only single lines are open
 	}
 	open, charged := map[string]int64{}, int64(0)
 	for _, x := range e.Lines {
@@ -324,7 +326,7 @@ func (e *Evidence) answersOf(ctx context.Context, l *ledger.Ledger, b fact.Bindi
 		return err
 	}
 	cents := strconv.FormatInt(amount, 10)
-	if amount == 0 { // the cost is unknown, which is not zero
+	if amount == 0 { // 0 means that the cost is unknown
 		cents, charged = "CENTS", nil
 	}
 	notCharged := "--not-charged"
@@ -351,11 +353,12 @@ func (e *Evidence) answersOf(ctx context.Context, l *ledger.Ledger, b fact.Bindi
 	return nil
 }
 
-// chargedMost bounds the evidence that Charged returns.
+// chargedMost limits how many items Charged returns.
 const chargedMost = 3
 
-// Charged returns the evidence that the operation, or its open line of proxyID, was
-// charged: a moved expiry, or an order that no operation explains.
+// Charged returns the evidence that the operation was charged: an expiry that moved, or an
+// order that no operation explains. If proxyID is not "", only the expiry of that proxy
+// counts.
 func (e *Evidence) Charged(proxyID string) (shown []string) {
 	for _, x := range e.Expiries {
 		open := x.State == string(fact.LinePending) || x.State == string(fact.LineUnresolved)
@@ -372,7 +375,7 @@ func (e *Evidence) Charged(proxyID string) (shown []string) {
 	return shown
 }
 
-// orderFlag names the only order that the operation can have made.
+// orderFlag returns the flag with the only order that the operation can have made, or "".
 func (e *Evidence) orderFlag(o fact.Operation) string {
 	if o.OrderNo != "" || len(e.Orders) != 1 {
 		return ""

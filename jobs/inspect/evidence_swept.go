@@ -1,4 +1,4 @@
-// The possible answers about proxies that schedules have given up.
+// This file lists the possible answers about proxies that schedules have given up.
 
 package inspect
 
@@ -10,10 +10,10 @@ import (
 	"perennial/ledger"
 )
 
-// endingsShown bounds the operations named in a note.
+// endingsShown limits how many operations a note lists.
 const endingsShown = 10
 
-// sweptAnswers lists the possible answers about proxies that schedules have given up.
+// sweptAnswers adds the possible answers about proxies that schedules have given up.
 func (e *Evidence) sweptAnswers(ctx context.Context, l *ledger.Ledger) error {
 	ids, err := l.Operations.SweepReviews(ctx, e.OperationID)
 	if err != nil {

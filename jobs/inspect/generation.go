@@ -1,5 +1,5 @@
-// Operations that are sent again under a new key: the offer to an operator, and the plan
-// of the answer.
+// This file plans operations that are sent again under a new key, for the options of an
+// operator and for the answer.
 
 package inspect
 
@@ -12,14 +12,14 @@ import (
 	"perennial/ledger/fact"
 )
 
-// Generation is an operation planned again under a new key.
+// Generation is an operation that is planned again under a new key.
 type Generation struct {
 	Planned fact.Planned
 	Days    int64
 }
 
 // NextGeneration plans an operation again under a new key, for its lines in the given
-// states. A line that an operator has answered is not sent twice.
+// states. It returns a RefusedError if no line is in these states.
 func NextGeneration(ctx context.Context, l *ledger.Ledger, b fact.Binding, o fact.Operation, states ...fact.LineState) (Generation, error) {
 	accepted, err := l.Operations.Acceptance(ctx, o.CommandID)
 	if err != nil {
@@ -45,13 +45,13 @@ func NextGeneration(ctx context.Context, l *ledger.Ledger, b fact.Binding, o fac
 	}, nil
 }
 
-// PlanLine plans one line of an operation again, separately.
+// PlanLine plans one proxy of an operation again, as an operation of its own.
 func PlanLine(b fact.Binding, o fact.Operation, proxyID string) fact.Planned {
 	return command.Plan(b, o.Kind, o.CommandID, fact.LineChunk(o.Chunk, proxyID), o.Generation+1, []string{proxyID})
 }
 
-// MayGoAgain reports whether an operation may be sent again under a new key. An order
-// with a number was charged, and is not sent again before it is fully refunded.
+// MayGoAgain reports whether an operation may be sent again under a new key. An order with
+// a number was charged, so it may be sent again only after it was fully refunded.
 func MayGoAgain(o fact.Operation) bool {
 	return o.OrderNo == "" || o.ChargedCents > 0 && o.RefundedCents == o.ChargedCents
 }

@@ -1,4 +1,4 @@
-// Lists of operations, filtered by state, kind, label and time.
+// This file lists operations by state, kind, label and time.
 
 package inspect
 
@@ -12,19 +12,19 @@ import (
 	"perennial/ledger/tables"
 )
 
-// ListQuery says which operations a list shows.
+// ListQuery selects the operations of a list.
 type ListQuery struct {
-	Unfinished bool              `json:"unfinished,omitempty"` // only those that have not ended
+	Unfinished bool              `json:"unfinished,omitempty"` // only operations that have not ended
 	State      fact.State        `json:"state,omitempty"`
 	Kind       fact.Kind         `json:"kind,omitempty"`
-	Labels     map[string]string `json:"labels,omitempty"` // of the command, all of them
-	Since      time.Time         `json:"since,omitzero"`   // accepted then or later
+	Labels     map[string]string `json:"labels,omitempty"` // labels that the command must have
+	Since      time.Time         `json:"since,omitzero"`   // accepted at this time or later
 	Limit      int               `json:"limit"`
 
-	currency string // of the ledger
+	currency string // the ledger's currency
 }
 
-// listPage is how many commands are read at once.
+// listPage is how many commands are read together.
 const listPage = 500
 
 // matches reports whether the list includes an operation.
@@ -42,18 +42,18 @@ func (q ListQuery) asksFor(c tables.Accepted) bool {
 	return q.Kind == "" || c.Kind == q.Kind
 }
 
-// plain reports whether the query has no filter but unfinished.
+// plain reports whether Unfinished is the only filter.
 func (q ListQuery) plain() bool {
 	return q.Unfinished && q.State == "" && q.Kind == "" && len(q.Labels) == 0 && q.Since.IsZero()
 }
 
-// hasRefused reports whether the list also includes commands refused before acceptance.
+// hasRefused reports whether the list includes commands that were refused on arrival.
 func (q ListQuery) hasRefused() bool {
 	ofState := q.State == fact.StateRejected || q.State == "" && !q.Unfinished
 	return ofState && q.Kind == "" && len(q.Labels) == 0
 }
 
-// List returns operations for a table, the last accepted first.
+// List returns the operations that a query selects, those accepted last first.
 func List(ctx context.Context, l *ledger.Ledger, q ListQuery) ([]OperationStatus, error) {
 	currency, err := l.Currency(ctx)
 	if err != nil {
@@ -68,7 +68,7 @@ func List(ctx context.Context, l *ledger.Ledger, q ListQuery) ([]OperationStatus
 	if err != nil || !q.hasRefused() {
 		return accepted, err
 	}
-	// A command that is refused before acceptance has no operation, and only a hash of its
+	// A command that is refused on arrival has no operation, and only the hash of its
 	// content is stored.
 	refused, err := l.Operations.Rejections(ctx, q.Since, q.Limit)
 	for _, x := range refused {
@@ -101,8 +101,8 @@ func (q ListQuery) ofAccepted(ctx context.Context, l *ledger.Ledger) ([]Operatio
 	}
 }
 
-// list adds the matching operations of one command. older says that this command, and
-// all that follow, precede the requested time.
+// list adds the matching operations of one command to out. older is true if this command,
+// and therefore all that follow, were accepted before the requested time.
 func (q ListQuery) list(ctx context.Context, l *ledger.Ledger, c tables.Accepted, out *[]OperationStatus) (older bool, err error) {
 	if !q.asksFor(c) {
 		return false, nil

@@ -8,7 +8,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// PausedRenewals returns why an account sends no renewals, "" if it does.
+// PausedRenewals returns why the account sends no renewals, or "" if it sends them.
 func PausedRenewals(ctx context.Context, l *ledger.Ledger) (string, error) {
 	pauses, err := l.Operations.Pauses(ctx)
 	for _, p := range pauses {

@@ -1,4 +1,4 @@
-// The status of a command: its state, its operations and what it waits for.
+// This file has the status of a command: its state, its operations and why it waits.
 
 package inspect
 
@@ -31,20 +31,20 @@ type CommandStatus struct {
 	ArchivedIn string            `json:"archived_in,omitempty" doc:"'archived_in' is the archive with the command's content, if that file is not beside the ledger. Without it, labels and skipped proxies are unknown."`
 }
 
-// SameID is an operation that has the id of another command.
+// SameID is an operation that has the same id as another command.
 type SameID struct {
 	OperationID string     `json:"operation_id" doc:"The id of the operation: the command's id and the part, such as restock-7/1."`
 	CommandID   string     `json:"command_id" doc:"The id of the command, chosen by its producer."`
 	State       fact.State `json:"state" doc:"The state."`
 }
 
-// LeftOut is a proxy that a renewal went on without, and why.
+// LeftOut is a proxy that a renewal left out, and why.
 type LeftOut struct {
 	ProxyID string `json:"proxy_id" doc:"The provider's id of the proxy."`
 	Reason  string `json:"reason" doc:"The reason, for people; the text may change."`
 }
 
-// OperationStatus is the status of one operation. Cents are gross.
+// OperationStatus is the status of one operation. ChargedCents is before refunds.
 type OperationStatus struct {
 	OperationID    string               `json:"operation_id" doc:"The id of the operation: the command's id and the part, such as restock-7/1."`
 	CommandID      string               `json:"command_id" doc:"The id of the command, chosen by its producer."`
@@ -70,17 +70,17 @@ type OperationStatus struct {
 	Lines          []tables.RenewalLine `json:"lines"`
 }
 
-// As says whether an id is a command's or an operation's, when both have the same one.
+// As says whether an id is a command's or an operation's, because both may have the same
+// id. The zero value allows both.
 type As string
 
-// The zero As allows both.
 const (
 	AsCommand   As = "command"
 	AsOperation As = "operation"
 )
 
-// Status reads the status of a command, by its id or an operation's id. It returns
-// ledger.ErrNotFound for an unknown id.
+// Status returns the status of a command, found by its id or by an operation's id. It
+// returns ledger.ErrNotFound for an unknown id.
 func Status(ctx context.Context, l *ledger.Ledger, id string) (CommandStatus, error) {
 	return StatusAs(ctx, l, id, "")
 }
@@ -90,8 +90,8 @@ func StatusAs(ctx context.Context, l *ledger.Ledger, id string, as As) (CommandS
 	return status(ctx, l, id, as, wholeStatusOf)
 }
 
-// Brief is Status without lines and delivered proxies: a command of 100,000 proxies has
-// a thousand operations.
+// Brief is StatusAs without lines and delivered proxies. It is for commands with many
+// operations: a command of 100,000 proxies has a thousand.
 func Brief(ctx context.Context, l *ledger.Ledger, id string, as As) (CommandStatus, error) {
 	return status(ctx, l, id, as, func(_ context.Context, _ *ledger.Ledger, o fact.Operation, currency string) (OperationStatus, error) {
 		return OperationStatusOf(o, currency), nil
@@ -112,7 +112,7 @@ func status(ctx context.Context, l *ledger.Ledger, id string, as As, of statusMa
 	s, err := statusOfCommand(ctx, l, id, of)
 	switch {
 	case !isOperation || err != nil && !errors.Is(err, ledger.ErrNotFound):
-	case as == "" && (err != nil || s.Kind == ""): // no command, or a refused one
+	case as == "" && (err != nil || s.Kind == ""): // no command, or a refused command
 		return statusOfCommand(ctx, l, same.CommandID, of)
 	case err == nil && same.CommandID != id:
 		s.SameID = &SameID{OperationID: same.ID, CommandID: same.CommandID, State: same.State}
@@ -163,8 +163,8 @@ func statusOfCommand(ctx context.Context, l *ledger.Ledger, id string, of status
 	return s, err
 }
 
-// wholeStatusOf returns an operation's status with its lines, its proxies and the
-// requester.
+// wholeStatusOf returns an operation's status with its lines, its proxies, and the operator
+// who decided on it.
 func wholeStatusOf(ctx context.Context, l *ledger.Ledger, o fact.Operation, currency string) (one OperationStatus, err error) {
 	one = OperationStatusOf(o, currency)
 	if one.Reason, err = signedReason(ctx, l, o); err != nil {
@@ -184,8 +184,8 @@ func wholeStatusOf(ctx context.Context, l *ledger.Ledger, o fact.Operation, curr
 	return one, err
 }
 
-// signedReason returns an operation's reason. If an operator gave it, the NATS user
-// follows the name; the ledger's table has only the name.
+// signedReason returns an operation's reason. If an operator gave the reason, the NATS user
+// is added after the operator's name, because the ledger's table has only the name.
 func signedReason(ctx context.Context, l *ledger.Ledger, o fact.Operation) (string, error) {
 	if !strings.Contains(o.Reason, " by ") {
 		return o.Reason, nil
@@ -213,8 +213,8 @@ func signedReason(ctx context.Context, l *ledger.Ledger, o fact.Operation) (stri
 	return o.Reason, err
 }
 
-// corrections lists what operators recorded to correct the answer to an operation's
-// review. Facts in a missing archive are left out.
+// corrections returns the records with which operators corrected the answer to an
+// operation's review. Facts in a missing archive are left out.
 func corrections(ctx context.Context, l *ledger.Ledger, operationID, currency string) (said []string, err error) {
 	rows, err := l.RowsOf(ctx, operationID)
 	if _, gone := errors.AsType[*ledger.ArchivedError](err); gone {
@@ -232,7 +232,8 @@ func corrections(ctx context.Context, l *ledger.Ledger, operationID, currency st
 	return said, err
 }
 
-// correctionText describes a fact's correction, "" if it corrects nothing.
+// correctionText describes the correction in a fact, or returns "" if the fact corrects
+// nothing.
 func correctionText(f fact.Fact, currency string) string {
 	x, recorded := f.(fact.LedgerRecorded)
 	if !recorded || x.Corrects == 0 {
@@ -241,7 +242,7 @@ func correctionText(f fact.Fact, currency string) string {
 	return decidedText(x.Movement, x.AmountCents, currency, x.ProxyID, x.By, x.User, x.Reason)
 }
 
-// StateText returns the state for people. It shows that an answer was corrected.
+// StateText returns the state as text, and whether the answer was corrected.
 func (o OperationStatus) StateText() string {
 	if len(o.Corrected) > 0 {
 		return string(o.State) + ", corrected"
@@ -249,7 +250,7 @@ func (o OperationStatus) StateText() string {
 	return string(o.State)
 }
 
-// NetText returns the charge and the net amount if something was refunded, else "".
+// NetText returns the net charge as text if something was refunded, else "".
 func (o OperationStatus) NetText() string {
 	if o.RefundedCents == 0 {
 		return ""
@@ -257,8 +258,8 @@ func (o OperationStatus) NetText() string {
 	return fact.Amount(o.ChargedCents-o.RefundedCents, o.Currency)
 }
 
-// acceptance returns what a command asked for. If the fact is in a missing archive, it
-// returns what the ledger kept and the archive's name.
+// acceptance returns the fact that accepted a command. If the fact is in a missing archive,
+// it returns only the kind, and the archive's name in archivedIn.
 func acceptance(ctx context.Context, l *ledger.Ledger, id string) (accepted fact.CommandAccepted, archivedIn string, err error) {
 	accepted, err = l.Operations.Acceptance(ctx, id)
 	gone, ok := errors.AsType[*ledger.ArchivedError](err)
@@ -270,8 +271,8 @@ func acceptance(ctx context.Context, l *ledger.Ledger, id string) (accepted fact
 	return accepted, gone.File, err
 }
 
-// Delivered returns the proxies that an order delivered, even if it was partly refunded
-// or needs review. Facts in a missing archive are left out.
+// Delivered returns the proxies that an order delivered, also if it was partly refunded or
+// needs review. Facts in a missing archive are left out.
 func Delivered(ctx context.Context, l *ledger.Ledger, operationID string) ([]string, error) {
 	rows, err := l.RowsOf(ctx, operationID)
 	if _, gone := errors.AsType[*ledger.ArchivedError](err); gone {
@@ -322,15 +323,15 @@ func leftOut(ctx context.Context, l *ledger.Ledger, commandID string) (out []Lef
 	return out, nil
 }
 
-// StateConflict is the state of a command whose id was accepted with other content. It
-// is not executed; the first one is.
+// StateConflict is the state of a command whose id was accepted before with other content.
+// Only the first content is executed.
 const StateConflict = "conflict"
 
-// StateOf returns only the command's state, or ledger.ErrNotFound as Status does. With a
-// content hash it returns the state of that content: a refusal of other content under
-// the same id does not count, and an acceptance of other content is a conflict. message
-// is the hash of the published message (MessageHash), by which the intake knows content
-// that it refused while parsing; "" if unknown.
+// StateOf returns the command's state, or ledger.ErrNotFound for an unknown id. If hash is
+// given, the state is that of the content with this hash. Then a refusal of other content
+// under the same id does not count, and an acceptance of other content is a conflict.
+// message is the hash of the published message (MessageHash), or "" if unknown; content
+// that could not be parsed is known by that hash.
 func StateOf(ctx context.Context, l *ledger.Ledger, id, hash, message string) (string, error) {
 	accepted, err := l.Operations.Command(ctx, id)
 	if errors.Is(err, ledger.ErrNotFound) {
@@ -349,7 +350,8 @@ func StateOf(ctx context.Context, l *ledger.Ledger, id, hash, message string) (s
 	return stateOf(ctx, l, records)
 }
 
-// wasRefused returns nil if the command was refused, with one of these hashes if given.
+// wasRefused returns nil if the command was refused. If a hash is given, content with one
+// of the hashes must have been refused. Otherwise it returns ledger.ErrNotFound.
 func wasRefused(ctx context.Context, l *ledger.Ledger, id, hash, message string) error {
 	if hash == "" {
 		_, err := l.Operations.Rejection(ctx, id)
@@ -375,8 +377,7 @@ func stateOf(ctx context.Context, l *ledger.Ledger, records []fact.Operation) (s
 	})
 }
 
-// OperationStatusOf returns an operation's status from its record alone, without its
-// lines.
+// OperationStatusOf returns an operation's status from its record alone, without its lines.
 func OperationStatusOf(o fact.Operation, currency string) OperationStatus {
 	return OperationStatus{
 		OperationID: o.ID, CommandID: o.CommandID, Kind: o.Kind, IdempotencyKey: o.Key, State: o.State, Reason: o.Reason, Code: o.Code,

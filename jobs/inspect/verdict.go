@@ -1,4 +1,4 @@
-// The one-sentence verdict of a review's evidence.
+// This file has the verdict of a review's evidence, as one sentence.
 
 package inspect
 
@@ -12,15 +12,15 @@ import (
 	"perennial/ledger/fact"
 )
 
-// Outcomes of a verdict. None is an answer: an operator answers.
+// Outcomes of a verdict. The verdict does not answer the review; an operator does.
 const (
-	VerdictCharged = "charged" // a sign of a charge for everything that is open
-	VerdictPartly  = "partly"  // for a part of it
-	VerdictNone    = "none"    // no sign of a charge, which proves nothing
+	VerdictCharged = "charged" // signs of a charge for everything that is open
+	VerdictPartly  = "partly"  // signs of a charge for a part
+	VerdictNone    = "none"    // no sign of a charge, which does not prove that there was none
 	VerdictUnknown = "unknown" // the evidence does not decide
 )
 
-// Verdict is what the evidence says of what is open.
+// Verdict says what the evidence shows about the unresolved part of an operation.
 type Verdict struct {
 	Outcome       string     `json:"outcome" doc:"charged or partly: the provider shows signs of a charge; none: it shows no sign, which proves nothing; unknown: the evidence does not decide."`
 	Text          string     `json:"text" doc:"The verdict in a sentence, for people."`
@@ -28,8 +28,9 @@ type Verdict struct {
 	OrderNo       string     `json:"order_no,omitempty" doc:"The only order that the operation can have made."`
 }
 
-// judge returns the verdict on the open lines. expected is their expected cost, 0 if
-// unknown; charged is what the provider reported as charged for unresolved lines.
+// judge returns the verdict on the unresolved part. expected is its expected cost, 0 if
+// unknown. charged is the amount that the provider reported as charged for unresolved
+// lines.
 func (e *Evidence) judge(o fact.Operation, expected, charged int64) *Verdict {
 	v := &Verdict{Outcome: VerdictUnknown, ExpectedCents: fact.Estimated(expected)}
 	switch {
@@ -54,8 +55,8 @@ func (e *Evidence) judge(o fact.Operation, expected, charged int64) *Verdict {
 	return v
 }
 
-// ChargedByWallet returns the operation's cost by the provider's wallet, 0 if there is
-// no sign of a charge or the wallet is inconclusive.
+// ChargedByWallet returns the operation's cost according to the provider's wallet. It
+// returns 0 if there is no sign of a charge or the wallet does not show the cost.
 func (e *Evidence) ChargedByWallet() int64 {
 	if e.WalletGap == nil || e.Verdict == nil || e.Verdict.Outcome != VerdictCharged {
 		return 0
@@ -63,7 +64,8 @@ func (e *Evidence) ChargedByWallet() int64 {
 	return max(*e.WalletGap, 0)
 }
 
-// walletText describes the wallet's evidence, if only this operation is open.
+// walletText describes what the wallet shows, or returns "" if it shows nothing about this
+// operation.
 func (e *Evidence) walletText() string {
 	switch {
 	case e.WalletGap == nil:

@@ -1,4 +1,4 @@
-// The text that says what a command waits for.
+// This file describes why a command waits.
 
 package inspect
 
@@ -12,8 +12,8 @@ import (
 	"perennial/ledger/tables"
 )
 
-// waitsFor returns why a command is blocked: a pause, a hold or a time. It returns "" if
-// the command is in progress or has ended.
+// waitsFor describes why a command waits: a pause, a hold or a time. It returns "" if the
+// command is in progress or has ended.
 func waitsFor(records []fact.Operation, pauses []tables.Pause) string {
 	for _, o := range records {
 		waiting := o.State == fact.StateWaiting
@@ -36,7 +36,7 @@ func waitsFor(records []fact.Operation, pauses []tables.Pause) string {
 	return ""
 }
 
-// PauseText describes a pause, and says what ends it if no time does.
+// PauseText describes a pause. If the pause has no end time, the text says how to end it.
 func PauseText(p tables.Pause) string {
 	text := PausedSince(p)
 	if p.Until != nil || strings.Contains(p.Detail, "`perennial accounts resume`") {

@@ -1,5 +1,5 @@
-// Upper bounds on the cost of operations of unknown price. Without a bound, no missing
-// money would be noticed while such an operation is open.
+// This file finds upper bounds on the cost of operations of unknown price. Without a bound,
+// missing money would not be noticed while such an operation is open.
 
 package reconcile
 
@@ -17,24 +17,24 @@ import (
 )
 
 const (
-	// boundMargin is the bound in percent of the expected cost: prices rise, and the
-	// last price may be old.
+	// boundMargin is the bound as a percentage of the expected cost. It is over 100,
+	// because prices rise and the last price may be old.
 	boundMargin = 150
-	// offerPages bounds the pages of offers read for a list price. pricesKept is how
-	// long the price is cached.
+	// offerPages limits the pages of offers that are read for a list price. pricesKept is
+	// how long list prices are cached.
 	offerPages = 5
 	pricesKept = time.Hour
 )
 
-// listPrices holds the prices of offers for one proxy and a number of days.
+// listPrices has the price of one proxy by offer, for a given number of days.
 type listPrices struct {
 	at      time.Time
 	of      map[string]int64
 	dearest int64
 }
 
-// bound replaces each unknown price with a bound, if there is one: from the last price,
-// the list price, or the command's ceiling.
+// bound replaces each unknown price in w with an upper bound, if one can be found: from the
+// last price, the list price, or the command's limit.
 func (p *Pass) bound(ctx context.Context, w *WalletReading) error {
 	most := map[string]fact.Cents{}
 	for _, open := range [][]tables.Exposure{w.Before.Open, w.After.Open} {
@@ -56,7 +56,8 @@ func (p *Pass) bound(ctx context.Context, w *WalletReading) error {
 	return nil
 }
 
-// mostOf returns the most that an operation may cost, in cents; 0 if unknown.
+// mostOf returns an upper bound on the cost of an operation in cents, or 0 if none can be
+// found.
 func (p *Pass) mostOf(ctx context.Context, e tables.Exposure) (int64, error) {
 	accepted, err := p.Ledger.Operations.Acceptance(ctx, e.CommandID)
 	if errors.Is(err, ledger.ErrNotFound) {
@@ -79,8 +80,8 @@ func (p *Pass) mostOf(ctx context.Context, e tables.Exposure) (int64, error) {
 	return min(cents, decide.MaxLineCents) * boundMargin / 100, nil
 }
 
-// expected returns an operation's cost at the highest known price of what it buys, 0 if
-// none is known.
+// expected returns the cost of an operation at the highest known price of what it buys, or
+// 0 if no price is known.
 func (p *Pass) expected(ctx context.Context, e tables.Exposure, c command.Command) (cents int64, err error) {
 	if e.Kind.OfProxies() {
 		paid, err := p.Ledger.Money.Dearest(ctx, c.DurationDays)
@@ -100,8 +101,8 @@ func (p *Pass) expected(ctx context.Context, e tables.Exposure, c command.Comman
 	return cents, nil
 }
 
-// offered reads the list prices for a number of days. The pass notes prices that cannot
-// be read; they bound nothing.
+// offered returns the list prices for a number of days. If they cannot be read, the pass
+// notes that, and no bound is derived from them.
 func (p *Pass) offered(ctx context.Context, days int64) listPrices {
 	if kept, ok := p.prices[days]; ok && p.Clock().Sub(kept.at) < pricesKept {
 		return kept

@@ -1,4 +1,4 @@
-// Which operation of this ledger may have made an order of the provider's.
+// This file decides which operation of this ledger may have made an order at the provider.
 
 package reconcile
 
@@ -18,15 +18,16 @@ import (
 	"perennial/upstream"
 )
 
-// Maker is an order operation of this ledger without an order number, and what it asked
-// for.
+// Maker is an order operation of this ledger that has no order number, and the items of its
+// command.
 type Maker struct {
 	fact.Operation
 
-	Items []command.Item // nil: no longer known
+	Items []command.Item // nil if they are no longer known
 }
 
-// MakerOf reads what an operation asked for.
+// MakerOf returns an operation with its command's items. If the acceptance is archived or
+// missing, Items is nil.
 func MakerOf(ctx context.Context, l *ledger.Ledger, o fact.Operation) (Maker, error) {
 	accepted, err := l.Operations.Acceptance(ctx, o.CommandID)
 	if _, archived := errors.AsType[*ledger.ArchivedError](err); archived || errors.Is(err, ledger.ErrNotFound) {
@@ -39,9 +40,9 @@ func MakerOf(ctx context.Context, l *ledger.Ledger, o fact.Operation) (Maker, er
 	return Maker{o, c.Items}, err
 }
 
-// CannotHaveMade returns why the operation cannot have made an order of the provider's,
-// "" if nothing excludes it. `reviews show`, the answers to reviews, and the detection
-// of orders made elsewhere all use this rule.
+// CannotHaveMade returns why the operation cannot have made an order, or "" if it may have.
+// `reviews show`, the answers to reviews, and the search for orders made elsewhere all use
+// this rule.
 func (m Maker) CannotHaveMade(x ForeignOrder) string {
 	switch {
 	case m.FirstSentAt != nil && !x.CreatedAt.IsZero() && x.CreatedAt.Before(m.FirstSentAt.Add(-upstream.MaxSkew)):
@@ -67,8 +68,8 @@ func (m Maker) CannotHaveMade(x ForeignOrder) string {
 	return ""
 }
 
-// explains reports whether an operator's answer for the operation can be about this
-// order: it cost as much, and existed at the time of the answer.
+// explains reports whether an operator's answer for the operation can be about this order.
+// The order must have cost the amount of the answer and must have existed at its time.
 func (m Maker) explains(x ForeignOrder) bool {
 	return m.ChargedCents-m.RefundedCents == x.NetCents && x.CreatedAt.Before(m.UpdatedAt.Add(upstream.MaxSkew))
 }
@@ -81,25 +82,26 @@ func quantities(of map[string]int64) string {
 	return strings.Join(FirstFew(all), ", ")
 }
 
-// ForeignOf extracts the relevant data of an order's detail.
+// ForeignOf returns the data of an order's details that CannotHaveMade and the findings
+// use.
 func ForeignOf(o upstream.Order) ForeignOrder {
 	x := ForeignOrder{CreatedAt: o.CreatedAt, Read: true, Items: o.Items}
 	if o.TotalCents != nil {
 		x.NetCents = *o.TotalCents - decide.RefundOf(o)
 	}
-	if o.Delivery.Present && o.Refund == nil { // a refunded proxy may no longer be expected
+	if o.Delivery.Present && o.Refund == nil { // a refunded proxy may no longer be counted as expected
 		x.Expected = o.Delivery.ExpectedCount
 	}
 	return x
 }
 
-// ForeignOrder is an order in the provider's list that the ledger does not know.
+// ForeignOrder is an order in the provider's list that the ledger does not have.
 type ForeignOrder struct {
 	CreatedAt time.Time
 	NetCents  int64 // total less refund
 	Items     []upstream.OrderItem
-	Expected  int64 // proxies; 0: unknown
-	Before    bool  // older than the ledger: its money is in the opening balance
+	Expected  int64 // number of proxies; 0 if unknown
+	Before    bool  // older than the ledger, so its cost is in the opening balance
 	Read      bool
 }
 
@@ -111,7 +113,7 @@ func Stamp(at time.Time) string {
 	return at.UTC().Format(time.RFC3339)
 }
 
-// few is how many ids an explanation names.
+// few is how many ids an explanation lists.
 const few = 8
 
 // FirstFew shortens a list of ids for an explanation.

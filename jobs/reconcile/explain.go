@@ -1,4 +1,4 @@
-// Which findings could explain a difference of the wallet.
+// This file decides which findings could explain a difference of the wallet.
 
 package reconcile
 
@@ -12,11 +12,11 @@ import (
 	"perennial/ledger/fact"
 )
 
-// effect is how a finding would move the wallet away from the books.
+// effect is how a finding would make the wallet differ from the books.
 type effect struct {
-	cents int64 // positive: the wallet holds more; 0: unknown amount
-	up    bool  // it may hold more
-	down  bool  // it may hold less
+	cents int64 // positive if the wallet has more than the books; 0 if the amount is unknown
+	up    bool  // the wallet may have more
+	down  bool  // the wallet may have less
 }
 
 func by(cents int64) effect { return effect{cents, cents > 0, cents < 0} }
@@ -28,14 +28,15 @@ var (
 	either = effect{up: true, down: true}
 )
 
-// onWallet returns a finding's effect on the wallet, none if it is not about charges.
+// onWallet returns a finding's effect on the wallet. The effect is empty if the finding is
+// not about charges.
 func (f Finding) onWallet() effect {
 	switch f.Kind {
-	case decide.FindingOutside, decide.FindingTotal, decide.FindingCharge, decide.FindingMissing, decide.FindingSums: // the provider charged more than the books hold
+	case decide.FindingOutside, decide.FindingTotal, decide.FindingCharge, decide.FindingMissing, decide.FindingSums: // the provider charged more than is booked
 		return by(-f.AmountCents)
-	case decide.FindingRefund, decide.FindingNotMoved: // refunded, or not charged
+	case decide.FindingRefund, decide.FindingNotMoved: // the amount was refunded, or was not charged
 		return by(f.AmountCents)
-	case decide.FindingRenewed: // its price, if known, is subtracted
+	case decide.FindingRenewed: // AmountCents is minus the price, or 0 if the price is unknown
 		if f.AmountCents == 0 {
 			return less
 		}
@@ -44,14 +45,14 @@ func (f Finding) onWallet() effect {
 		return less
 	case decide.FindingRefundCurrency:
 		return more
-	case decide.FindingRefundAmount: // the total refund, not the difference to the books
+	case decide.FindingRefundAmount: // AmountCents is the total refund, not the difference
 		return either
 	}
 	return effect{}
 }
 
-// Amount returns AmountCents as text, "unknown" if it moved the wallet by an amount that is
-// not known.
+// Amount returns AmountCents as text, or "unknown" if the finding affects the wallet by an
+// unknown amount.
 func (f Finding) Amount(currency string) string {
 	if e := f.onWallet(); f.AmountCents == 0 && (e.up || e.down) {
 		return "unknown"
@@ -59,9 +60,10 @@ func (f Finding) Amount(currency string) string {
 	return fact.Amount(f.AmountCents, currency)
 }
 
-// CouldExplain names other findings of this pass that could have moved the wallet by the
-// difference, or by a part of it. They match in direction and, if the amount is known,
-// do not exceed the distance to the far end of the wallet's range.
+// CouldExplain returns text about the other findings of this pass that could explain the
+// wallet's difference or a part of it, and about operations in progress. A finding can
+// explain it if its direction matches and its amount, if known, does not exceed the
+// distance to the far end of the wallet's range.
 func (p *Pass) CouldExplain(difference int64) string {
 	var found []string
 	for _, f := range p.Findings {
@@ -86,8 +88,8 @@ func (p *Pass) CouldExplain(difference int64) string {
 	return text
 }
 
-// suspectAnswers adds the answers to reviews since the wallet last agreed to a finding
-// of the wallet. A wrong answer is likelier than an unexplained movement.
+// suspectAnswers adds to a finding about the wallet the answers to reviews since the wallet
+// last agreed. A wrong answer is a more likely cause than an unexplained movement.
 func (p *Pass) suspectAnswers(ctx context.Context) error {
 	i := slices.IndexFunc(p.Findings, func(f Finding) bool { return f.Kind == decide.FindingWallet && f.AmountCents != 0 })
 	if i < 0 {
@@ -118,11 +120,10 @@ func (p *Pass) suspectAnswers(ctx context.Context) error {
 	return err
 }
 
-// decisionsRead bounds how many of the latest operator decisions are searched for
-// answers.
+// decisionsRead limits how many of the latest operator decisions are searched for answers.
 const decisionsRead = 200
 
-// About returns what a finding is about.
+// About returns the order, operation or proxy that the finding is about.
 func (f Finding) About() string {
 	switch {
 	case f.OrderNo != "":

@@ -1,4 +1,4 @@
-// Findings for proxies whose expiry moved without a renewal in the ledger.
+// This file finds proxies whose expiry moved without a renewal in the ledger.
 
 package reconcile
 
@@ -10,9 +10,10 @@ import (
 	"perennial/jobs/decide"
 )
 
-// outsideRenewals finds expiries that moved without a renewal in this ledger, as
-// after a renewal on the provider's site; a top-up of the same amount would hide that from
-// the wallet check. A recorded external movement explains those seen before it.
+// outsideRenewals finds expiries that moved without a renewal in this ledger, for example
+// through a renewal at the provider's own site. The wallet would not show such a renewal if
+// a top-up of the same amount was made. A recorded external movement explains the expiries
+// seen before it.
 func (p *Pass) outsideRenewals(ctx context.Context) error {
 	moved, err := p.Ledger.Fleet.MovedOutside(ctx)
 	if err != nil {

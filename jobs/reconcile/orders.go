@@ -1,4 +1,4 @@
-// The comparison of booked orders with fresh reads of their details.
+// This file compares booked orders with fresh reads of their details.
 
 package reconcile
 
@@ -16,15 +16,15 @@ import (
 	"perennial/upstream"
 )
 
-// changedLimit is how many settled operations are read at once. changedMost bounds those
+// changedLimit is how many settled operations are read together. changedMost limits those
 // of one pass; the next pass continues.
 const (
 	changedLimit = 2000
 	changedMost  = 50_000
 )
 
-// changed takes up what settled since the last pass. It compares orders at once, and
-// expiries of renewals later.
+// changed takes the operations that settled since the last pass. It marks their orders to
+// be compared, adds up renewals, and marks the renewals' expiries to be checked later.
 func (p *Pass) changed(ctx context.Context) error {
 	for taken := 0; taken < changedMost; taken += changedLimit {
 		facts, err := p.Ledger.Money.ChangedSince(ctx, p.ChangedSeq, changedLimit)
@@ -58,8 +58,8 @@ func (p *Pass) take(ctx context.Context, facts []tables.Changed) error {
 	return nil
 }
 
-// someOrders compares the orders that changed, differed or need review. It spends the
-// pass's remaining requests on older orders, in turn.
+// someOrders compares the orders that changed, differed or need review. It then uses the
+// pass's remaining requests to compare older orders in turn.
 func (p *Pass) someOrders(ctx context.Context) error {
 	reviews, err := p.Ledger.Operations.OperationsIn(ctx, fact.StateReview, changedLimit)
 	if err != nil {
@@ -71,7 +71,7 @@ func (p *Pass) someOrders(ctx context.Context) error {
 		}
 	}
 	p.grant()
-	seen, reserved := map[string]bool{}, p.Left/2 // for the turn through all orders
+	seen, reserved := map[string]bool{}, p.Left/2 // reserves requests for the turn through all orders
 	for _, no := range inTurn(p.Sticky, p.stickyTurn) {
 		seen[no] = true
 		if p.Left <= reserved {
@@ -100,7 +100,7 @@ func (p *Pass) someOrders(ctx context.Context) error {
 		p.orderCursor = o.OrderNo
 	}
 	if len(turn) < limit {
-		p.orderCursor = "" // start again from the beginning
+		p.orderCursor = "" // the next pass starts from the beginning
 	}
 	return nil
 }
@@ -124,9 +124,9 @@ func (p *Pass) orderNamed(ctx context.Context, orderNo string) error {
 	return p.order(ctx, o)
 }
 
-// order compares one order's money with a fresh read of its detail. An order that is
-// still polled is left to its polls, which make the same comparison: it must not be read
-// earlier than the provider said (customer-api.md, Order status, rule 1).
+// order compares the money booked for an order with a fresh read of its details. It skips
+// an open order: its polls make the same comparison, and it must not be read earlier than
+// the provider allows (customer-api.md, Order status, rule 1).
 func (p *Pass) order(ctx context.Context, o fact.Operation) error {
 	if o.State == fact.StateOpen {
 		return nil
@@ -161,7 +161,7 @@ func (p *Pass) order(ctx context.Context, o fact.Operation) error {
 	}
 	now, err := p.Ledger.Operations.Operation(ctx, o.ID)
 	if err != nil || now.Version != o.Version {
-		return err // it changed meanwhile: the next pass compares it
+		return err // the operation changed in the meantime, so the next pass compares it
 	}
 	p.Orders++
 	delete(p.Sticky, o.OrderNo)
@@ -177,10 +177,11 @@ func (p *Pass) order(ctx context.Context, o fact.Operation) error {
 	return nil
 }
 
-// nameProxies notes the proxies of an order's detail that no fact names yet. The next
-// pass reads the order again, in case this pass fails before it writes the fact.
+// nameProxies adds a fact to Listed if the order's details show proxies that no fact has
+// yet. The order is read again in the next pass, in case this pass fails before the fact is
+// written.
 func (p *Pass) nameProxies(ctx context.Context, o fact.Operation, detail upstream.Order) error {
-	if detail.OrderNo != o.OrderNo { // another order: its proxies are not trusted
+	if detail.OrderNo != o.OrderNo { // the details are of another order, so its proxies are not used
 		return nil
 	}
 	ids, _ := decide.Delivered("", detail, 0)
@@ -191,7 +192,7 @@ func (p *Pass) nameProxies(ctx context.Context, o fact.Operation, detail upstrea
 	others := func(id string) bool { return by[id] != "" && by[id] != o.ID }
 	accepted, err := p.Ledger.Operations.Acceptance(ctx, o.CommandID)
 	if _, archived := errors.AsType[*ledger.ArchivedError](err); archived || errors.Is(err, ledger.ErrNotFound) {
-		return nil // its labels are no longer known
+		return nil // the labels are no longer known
 	}
 	if err != nil {
 		return err
@@ -209,8 +210,8 @@ func (p *Pass) nameProxies(ctx context.Context, o fact.Operation, detail upstrea
 	return nil
 }
 
-// missing returns the finding of an order that the provider does not know, unless its
-// booking was reversed.
+// missing returns the finding that the provider does not have the order, unless its booking
+// was reversed.
 func (p *Pass) missing(o fact.Operation, recorded int64) []Finding {
 	net := o.ChargedCents - o.RefundedCents + recorded
 	if net == 0 {
@@ -219,8 +220,9 @@ func (p *Pass) missing(o fact.Operation, recorded int64) []Finding {
 	return []Finding{{Kind: decide.FindingMissing, AmountCents: -net, Explanation: "the provider does not know the order; booked for it: " + p.Binding.Amount(net)}}
 }
 
-// compare returns the differences between an order's detail and the books. At most one
-// is about money: the provider's net charge less what is booked and recorded.
+// compare returns the differences between an order's details and the books. At most one
+// finding is about money; its amount is the provider's net charge less the booked and
+// recorded amounts.
 func (p *Pass) compare(o fact.Operation, detail upstream.Order, recorded int64) []Finding {
 	money, others, foreign := p.doubts(o, detail, recorded)
 	total, refunded := o.ChargedCents, decide.RefundOf(detail)
@@ -254,18 +256,18 @@ func (p *Pass) compare(o fact.Operation, detail upstream.Order, recorded int64) 
 	return []Finding{f}
 }
 
-// doubts returns what a poll of this detail would book or find: findings about money,
-// without amounts, and others. foreign says that an amount is in another currency and
-// nothing can be compared.
+// doubts returns what a poll of these details would book or report. money has the findings
+// about money, without amounts; others has the other findings. foreign says that an amount
+// is in another currency, so that amounts cannot be compared.
 func (p *Pass) doubts(o fact.Operation, detail upstream.Order, recorded int64) (money, others []Finding, foreign bool) {
 	var unbooked fact.OrderState
 	for _, f := range decide.Money(decide.Operation{Operation: o, Binding: p.Binding}, detail, &unbooked) {
 		switch f.Finding {
 		case decide.FindingDecimal:
-			p.notef("order %s: %s", o.OrderNo, f.Explanation) // the poll that booked it published it
+			p.notef("order %s: %s", o.OrderNo, f.Explanation) // the poll that booked it has published the finding
 		case decide.FindingOrderCurrency, decide.FindingRefundCurrency:
 			foreign = true
-			if recorded == 0 && o.State != fact.StateResolved { // otherwise an operator stated its cost
+			if recorded == 0 && o.State != fact.StateResolved { // otherwise an operator stated the cost
 				others = append(others, Finding{Kind: f.Finding, AmountCents: f.AmountCents, Explanation: f.Explanation})
 			}
 		default:

@@ -1,4 +1,4 @@
-// Orders on the provider's list that the ledger does not know.
+// This file finds orders in the provider's list that the ledger does not have.
 
 package reconcile
 
@@ -17,12 +17,12 @@ import (
 	"perennial/upstream"
 )
 
-// listing is the position in the provider's list of orders. If one pass cannot read all
-// pages, the next continues there.
+// listing is the position in the provider's list of orders. If a pass cannot read all
+// pages, the next pass continues there.
 type listing = upstream.Pages[upstream.OrderSummary]
 
-// Outside reads the list of orders and notes the numbers that the ledger does not hold.
-// A summary has only the number, so each such order is read once.
+// Outside reads the list of orders, and reads each order that the ledger does not have. A
+// summary in the list has only the number, so the details are read once per order.
 func (p *Pass) Outside(ctx context.Context) error {
 	if err := p.listed(ctx); err != nil {
 		return p.orderError(err)
@@ -35,7 +35,7 @@ func (p *Pass) Outside(ctx context.Context) error {
 		return err
 	}
 	p.grant()
-	for _, unread := range []bool{true, false} { // each is read once before any is read again
+	for _, unread := range []bool{true, false} { // each order is read once before any order is read again
 		for _, no := range inTurn(p.Foreign, p.foreignTurn) {
 			if p.Foreign[no].Read == unread || p.Fresh[no] {
 				continue
@@ -91,8 +91,8 @@ func (p *Pass) listed(ctx context.Context) error {
 	return nil
 }
 
-// numbers returns the order numbers of a page, even of unreadable summaries: each order
-// is read separately.
+// numbers returns the order numbers of a page, including summaries that cannot be read,
+// because each order is read separately.
 func numbers(page upstream.Page[upstream.OrderSummary]) (all []string) {
 	for _, o := range page.Items {
 		all = append(all, o.OrderNo)
@@ -122,14 +122,14 @@ func (p *Pass) unknown(ctx context.Context, orders []string) error {
 	return nil
 }
 
-// readForeign reads an unknown order's detail. While the order counts it is read again
-// in turn, because it may be refunded. An order older than the ledger is read once.
+// readForeign reads the details of an unknown order. The order is read again in later
+// passes, because it may be refunded. An order older than the ledger is read only once.
 func (p *Pass) readForeign(ctx context.Context, no string, opened time.Time) error {
 	if p.Foreign[no].Before {
 		return nil
 	}
 	if _, err := p.Ledger.Money.OrderOperation(ctx, no); !errors.Is(err, ledger.ErrNotFound) {
-		delete(p.Foreign, no) // its reply has arrived since
+		delete(p.Foreign, no) // the reply to the operation that made it has arrived
 		return err
 	}
 	if !p.May() {
@@ -153,14 +153,14 @@ func (p *Pass) readForeign(ctx context.Context, no string, opened time.Time) err
 	p.foreignTurn, p.Fresh[no] = no, true
 	p.Compared.Outside++
 	x := ForeignOf(o)
-	// The API's instants may be whole seconds.
+	// The API's instants may be truncated to seconds.
 	x.Before = !o.CreatedAt.IsZero() && o.CreatedAt.Before(opened.Truncate(time.Second))
 	p.Foreign[no] = x
 	return nil
 }
 
-// judgeForeign reports the orders that were read, except those that an operator recorded
-// and those that an operation of this ledger may have made.
+// judgeForeign reports the unknown orders that were read. It leaves out those that an
+// operator recorded and those that an operation of this ledger may have made.
 func (p *Pass) judgeForeign(ctx context.Context) error {
 	recorded, err := p.Ledger.Money.RecordedFor(ctx)
 	if err != nil {
@@ -227,14 +227,14 @@ func (p *Pass) makers(ctx context.Context) ([]Maker, error) {
 	return ours, err
 }
 
-// attribution names the operations of this ledger that may have made an unknown order.
+// attribution says which operations of this ledger may have made an unknown order.
 type attribution struct {
-	settled bool     // a pending reply will name it, or an operator's answer explains it
-	reviews []string // operations in review that may have made it
+	settled bool     // a reply in progress will show its number, or an operator's answer explains it
+	reviews []string // operations in review that may have made the order
 }
 
-// attribute finds the operation that an unknown order may belong to. An answer explains
-// only one order, so its operation is removed from the returned list.
+// attribute finds the operation that an unknown order may belong to. An operator's answer
+// explains only one order, so its operation is removed from the returned list.
 func attribute(x ForeignOrder, ours []Maker) (attribution, []Maker) {
 	var a attribution
 	for i, o := range ours {
@@ -249,16 +249,16 @@ func attribute(x ForeignOrder, ours []Maker) (attribution, []Maker) {
 				return attribution{settled: true}, slices.Delete(slices.Clone(ours), i, i+1)
 			}
 		case fact.StateAccepted, fact.StateHeld, fact.StateSending, fact.StateWaiting, fact.StateOpen, fact.StateDelivered,
-			fact.StateRefunded, fact.StateCompleted, fact.StatePartial, fact.StateFailed, fact.StateRejected: // its reply named its order
+			fact.StateRefunded, fact.StateCompleted, fact.StatePartial, fact.StateFailed, fact.StateRejected: // the reply showed the operation's order number
 			a.settled = true
 		}
 	}
 	return a, ours
 }
 
-// nameAnswered assigns an order to the operation that an operator answered without its
-// number, so that its proxies carry the command's labels. It does so only if all orders
-// were read, and the two match each other and nothing else.
+// nameAnswered finds the order of an operation that an operator answered without an order
+// number, so that the order's proxies get the command's labels. It does so only if all
+// orders were read, and the order and the operation match only each other.
 func (p *Pass) nameAnswered(ctx context.Context, ours []Maker, recorded map[string]int64) error {
 	fits := p.fits(ours, recorded)
 	for _, o := range ours {
@@ -280,8 +280,8 @@ func (p *Pass) nameAnswered(ctx context.Context, ours []Maker, recorded map[stri
 	return nil
 }
 
-// fits maps each operation to the unknown orders that it can have made, and each order
-// to its possible operations. It returns nil unless all orders were read.
+// fits maps each operation to the unknown orders that it can have made, and each order to
+// the operations that can have made it. It returns nil unless all orders were read.
 func (p *Pass) fits(ours []Maker, recorded map[string]int64) map[string][]string {
 	fits := map[string][]string{}
 	for no, x := range p.Foreign {
@@ -316,7 +316,7 @@ func (p *Pass) foreignFinding(no string, x ForeignOrder, recorded int64, maker a
 			f.Explanation += fmt.Sprintf("; if it is of %s, which was answered as not charged: perennial reviews correct %s --charge %d", id, id, f.AmountCents)
 		}
 		kind, cents := "external", x.NetCents-recorded
-		if cents < 0 { // more is recorded than it cost
+		if cents < 0 { // more is recorded than the order cost
 			kind, cents = "top-up", -cents
 		}
 		f.Explanation += fmt.Sprintf("; if it was bought at the provider's own site: perennial ledger record --kind %s --cents %d --order %s", kind, cents, no)
@@ -324,6 +324,6 @@ func (p *Pass) foreignFinding(no string, x ForeignOrder, recorded int64, maker a
 	p.find(f)
 }
 
-// ListingPage is the requested page size. The client asks for less if the provider
-// refuses it.
+// ListingPage is the requested page size. The client requests smaller pages if the provider
+// refuses this size.
 const ListingPage = 200

@@ -1,5 +1,5 @@
-// The Reconciler and its Pass: findings, the budget of requests, and the order of
-// comparisons.
+// This file has the Reconciler and its Pass: findings, the limit on requests, and the order
+// of comparisons.
 
 package reconcile
 
@@ -20,8 +20,9 @@ import (
 	"perennial/upstream"
 )
 
-// Finding is a difference between the books and the provider, or a renewal
-// that did not do what was paid for. Nothing is corrected because of it.
+// Finding is a difference between the books and the provider, or a renewal that did not
+// extend the expiry by the paid days. Reconciliation reports a finding but corrects
+// nothing.
 type Finding struct {
 	Kind        string `json:"kind" doc:"'kind' is the kind of finding. docs/operations.md explains each kind and what to do about it."`
 	AmountCents int64  `json:"amount_cents" doc:"'amount_cents' is the provider's amount less the books' amount. For the wallet it is positive if the provider has more; for an order it is what the order cost."`
@@ -30,16 +31,16 @@ type Finding struct {
 	ProxyID     string `json:"proxy_id,omitempty" doc:"The provider's id of the proxy."`
 	Explanation string `json:"explanation" doc:"The difference, in words for people."`
 
-	// Carried says that an earlier pass found it, and this one could not check it.
+	// Carried says that an earlier pass made the finding and this pass could not check it.
 	Carried bool `json:"-"`
 }
 
-// Key identifies a finding. A persistent difference is published once.
+// Key identifies a finding. It is used to publish a difference that persists only once.
 func (f Finding) Key() string {
 	return strings.Join([]string{f.Kind, strconv.FormatInt(f.AmountCents, 10), f.OrderNo, f.OperationID, f.ProxyID}, "\x00")
 }
 
-// Reconciliation is what one comparison of the books with the provider showed.
+// Reconciliation is the result of one comparison of the books with the provider.
 type Reconciliation struct {
 	OK       *bool       `json:"ok" doc:"'ok' says whether everything agreed. It is null if nothing differed but the wallet could not be compared: an open operation has an unknown cost without a limit, or the provider shows the wallet late."`
 	Quiet    bool        `json:"quiet" doc:"'quiet' says that nothing was in progress when the wallet was read, so the wallet was compared to the cent, not with a range."`
@@ -52,11 +53,11 @@ type Reconciliation struct {
 	Compared Compared    `json:"compared" doc:"'compared' counts what was compared, by kind. If nothing was compared, 'ok' proves nothing."`
 	Notes    []string    `json:"notes,omitempty" doc:"'notes' say what could not be compared, and why."`
 
-	// Listed names the proxies of ended orders that no fact names yet.
+	// Listed has the proxies of ended orders that no fact contains yet.
 	Listed []fact.OrderListed `json:"-"`
 }
 
-// Compared counts what one pass compared, and what it left to the next.
+// Compared counts what one pass compared, and what it left to the next pass.
 type Compared struct {
 	Orders   int  `json:"orders" doc:"Orders of this ledger, compared with a fresh read."`
 	Renewals int  `json:"renewals" doc:"Renewals whose operation, transfers and lines were compared."`
@@ -69,7 +70,8 @@ type Compared struct {
 // Agrees reports whether everything was compared and agreed.
 func (x Reconciliation) Agrees() bool { return x.OK != nil && *x.OK }
 
-// DifferenceCents is how far the wallet is outside the range that the books allow.
+// DifferenceCents returns by how much the wallet is outside the range that the books allow;
+// negative if it has less.
 func (x Reconciliation) DifferenceCents() int64 {
 	for _, f := range x.Findings {
 		if f.Kind == decide.FindingWallet {
@@ -79,7 +81,7 @@ func (x Reconciliation) DifferenceCents() int64 {
 	return 0
 }
 
-// Statements is a reconciliation's view of the provider.
+// Statements is the part of the customer API that a reconciliation reads.
 type Statements interface {
 	Wallet(ctx context.Context) (upstream.Wallet, error)
 	Order(ctx context.Context, orderNo string) (upstream.Order, error)
@@ -88,43 +90,43 @@ type Statements interface {
 	OffersPage(ctx context.Context, f upstream.OfferFilter, r upstream.PageRequest) (upstream.Page[upstream.Offer], error)
 }
 
-// ReconcilerConfig configures a Reconciler. Fields without a default are required.
+// ReconcilerConfig configures a Reconciler. Fields without a stated default are required.
 type ReconcilerConfig struct {
 	Account    string
 	Ledger     *ledger.Ledger
 	Statements Statements
 	Binding    fact.Binding
 	Clock      func() time.Time
-	// Pass is called before each request and applies the account's rate. Default: no
-	// wait.
+	// Pass is called before each request and waits for the account's rate. By default there
+	// is no wait.
 	Pass func(ctx context.Context) error
-	// Heard is called with each reply. Default: no call.
+	// Heard is called with the result of each request. By default nothing is called.
 	Heard func(ctx context.Context, server time.Time, err error)
-	// Reads bounds the order details, proxies and pages of one pass. Default 200.
+	// Reads limits the order details, proxies and pages that one pass reads. Default 200.
 	Reads int
 }
 
-// Reconciler compares a ledger with the provider. It keeps its position in the turn
-// through older orders, so keep one per account. It is not safe for concurrent use.
+// Reconciler compares a ledger with the provider. It remembers which older orders were
+// compared, so use one per account. It is not safe for concurrent use.
 type Reconciler struct {
 	ReconcilerConfig
 
 	loaded      bool
 	ChangedSeq  int64                   // facts up to this sequence were compared
-	orderCursor string                  // last order of the turn through all
-	stickyTurn  string                  // last one of Sticky that was read
-	foreignTurn string                  // last one of Foreign that was read
-	renewals    string                  // last renewal of the turn through all
+	orderCursor string                  // last order that the turn through all orders compared
+	stickyTurn  string                  // last order of Sticky that was read
+	foreignTurn string                  // last order of Foreign that was read
+	renewals    string                  // last renewal that the turn through all renewals added up
 	Sticky      map[string]bool         // orders to compare in every pass
-	Known       map[string][]Finding    // differences of an order or line at its last read
-	settledAt   map[string]time.Time    // renewals whose expiries are still to be checked
-	list        listing                 // position in the provider's orders
-	Foreign     map[string]ForeignOrder // orders that the ledger does not know
-	prices      map[int64]listPrices    // by days
-	missing     *Finding                // what the wallet lacked when it last had a lower bound
+	Known       map[string][]Finding    // by order, or by operation and proxy: the differences at the last read
+	settledAt   map[string]time.Time    // by operation: when a renewal settled whose expiries are still to be checked
+	list        listing                 // position in the provider's list of orders
+	Foreign     map[string]ForeignOrder // orders that the ledger does not have
+	prices      map[int64]listPrices    // by number of days
+	missing     *Finding                // the wallet's shortfall when it was last compared with a lower bound
 }
 
-// NewReconciler makes a reconciler.
+// NewReconciler returns a Reconciler.
 func NewReconciler(c ReconcilerConfig) *Reconciler {
 	if c.Pass == nil {
 		c.Pass = func(context.Context) error { return nil }
@@ -145,17 +147,18 @@ type Pass struct {
 	*Reconciler
 	Reconciliation
 	Left  int             // requests that the current step may still make
-	added map[string]bool // renewals already added up
-	Fresh map[string]bool // orders made elsewhere that this pass read
+	added map[string]bool // renewals already added up in this pass
+	Fresh map[string]bool // unknown orders that this pass read
 	whole bool            // the end of the order list was reached
 }
 
-// recently is how far back the first pass reads changed operations.
+// recently is how far back the first pass reads operations that changed.
 const recently = 24 * time.Hour
 
-// Reconcile compares orders, renewals and the wallet, in this order, because orders may
-// explain the wallet. readWallet chooses the moment to read the wallet; nil reads it at
-// once. An error is the provider's or the ledger's, and leaves the result unknown.
+// Reconcile compares orders, renewals and the wallet. The wallet is compared last, because
+// orders may explain its difference. readWallet reads the wallet at a time of its choice;
+// nil means ReadWallet. An error is the provider's or the ledger's; the comparison is then
+// incomplete.
 func (c *Reconciler) Reconcile(ctx context.Context, readWallet func(context.Context) (WalletReading, error)) (Reconciliation, error) {
 	if readWallet == nil {
 		readWallet = c.ReadWallet
@@ -189,7 +192,8 @@ func (c *Reconciler) Reconcile(ctx context.Context, readWallet func(context.Cont
 	return p.Reconciliation, nil
 }
 
-// Load loads the findings of an earlier run that no operator has explained since.
+// Load loads the findings of an earlier run that no operator has explained since. A second
+// call does nothing.
 func (c *Reconciler) Load(ctx context.Context) error {
 	if c.loaded {
 		return nil
@@ -198,8 +202,8 @@ func (c *Reconciler) Load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Settlements since the last agreement may not have been compared: the runner may
-	// have been stopped for days.
+	// Operations that settled since the last agreement may not have been compared, because
+	// the runner may have been stopped for days.
 	since := c.Clock().Add(-recently)
 	if agreed != nil && agreed.At.Add(-time.Hour).Before(since) {
 		since = agreed.At.Add(-time.Hour)
@@ -210,7 +214,7 @@ func (c *Reconciler) Load(ctx context.Context) error {
 	for _, f := range told {
 		was := Finding{Kind: f.Finding, AmountCents: f.AmountCents, OrderNo: f.OrderNo, OperationID: f.OperationID, ProxyID: f.ProxyID, Explanation: f.Explanation}
 		switch {
-		case f.Finding == decide.FindingWallet && f.AmountCents < 0 && c.missing == nil: // newest first
+		case f.Finding == decide.FindingWallet && f.AmountCents < 0 && c.missing == nil: // the findings are ordered newest first
 			c.missing = &was
 		case f.Finding == decide.FindingNotMoved:
 			c.settledAt[f.OperationID] = time.Time{}
@@ -226,8 +230,8 @@ func (c *Reconciler) Load(ctx context.Context) error {
 
 func (p *Pass) find(f Finding) { p.Findings = append(p.Findings, f) }
 
-// still repeats the findings of the last read, because this one failed and nothing
-// explains them.
+// still repeats the findings of the last read for a key, because this pass could not read
+// it again. what describes it in the note.
 func (p *Pass) still(key, what string) {
 	p.notef("%s was left to the next pass", what)
 	p.Compared.Left++
@@ -238,11 +242,12 @@ func (p *Pass) notef(format string, args ...any) {
 	p.Notes = append(p.Notes, fmt.Sprintf(format, args...))
 }
 
-// grant gives the next step its share of the pass's requests plus what earlier steps
-// left. No step can use up a later step's share.
+// grant adds a quarter of the pass's requests to Left. Each step calls it, so no step can
+// use up the share of a later step.
 func (p *Pass) grant() { p.Left += max(1, p.Reads/4) }
 
-// inTurn returns a set in order, starting after the last one of the previous turn.
+// inTurn returns the keys of a set in order, starting after last, the last key of the
+// previous turn.
 func inTurn[T any](set map[string]T, last string) []string {
 	all := slices.Sorted(maps.Keys(set))
 	at, found := slices.BinarySearch(all, last)
@@ -252,7 +257,7 @@ func inTurn[T any](set map[string]T, last string) []string {
 	return slices.Concat(all[at:], all[:at])
 }
 
-// May takes one request out of the pass's share, and returns false if none is left.
+// May takes one of the step's requests. It returns false if none is left.
 func (p *Pass) May() bool {
 	if p.Left <= 0 {
 		return false
@@ -261,7 +266,8 @@ func (p *Pass) May() bool {
 	return true
 }
 
-// unreadable reports whether the key may not read this. The pass notes it and continues.
+// unreadable reports whether the read failed because the key lacks the scope. If so, it
+// adds a note, and the pass continues.
 func (p *Pass) unreadable(err error, what string) bool {
 	if !errors.Is(err, upstream.CodeInsufficientScope) {
 		return false
@@ -270,15 +276,15 @@ func (p *Pass) unreadable(err error, what string) bool {
 	return true
 }
 
-// aboutOne reports whether a failed read concerns only one order: no request can name
-// it, or the reply's code or data is about that order. An error that may concern the
-// whole account ends the pass.
+// aboutOne reports whether a failed read concerns only one order: no request can contain
+// its number, or the reply's code or data is about that order. An error that may concern
+// the whole account ends the pass.
 func aboutOne(err error) bool {
 	var answered *upstream.Error
 	return errors.Is(err, upstream.ErrBadID) || errors.As(err, &answered) && decide.OfOneOrder(answered.Code)
 }
 
-// Fetch makes one request, within the rate, and passes its reply to Heard.
+// Fetch makes one request, within the rate, and passes its result to Heard.
 func Fetch[T any](ctx context.Context, c *Reconciler, do func(context.Context) (T, error)) (T, error) {
 	var none T
 	if err := c.Pass(ctx); err != nil {

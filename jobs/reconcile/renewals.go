@@ -1,4 +1,4 @@
-// The comparison of renewals: their sums in the ledger, and the expiries that they
+// This file compares renewals: their sums in the ledger, and the expiries that they
 // extended.
 
 package reconcile
@@ -18,8 +18,8 @@ import (
 	"perennial/upstream"
 )
 
-// turnOfRenewals is how many older renewals one pass adds up. The ledger alone holds
-// them; no request is made.
+// turnOfRenewals is how many older renewals one pass adds up. This uses the ledger only and
+// makes no requests.
 const turnOfRenewals = 500
 
 func (p *Pass) someRenewals(ctx context.Context) error {
@@ -39,8 +39,8 @@ func (p *Pass) someRenewals(ctx context.Context) error {
 	return nil
 }
 
-// renewal compares a renewal's charge and refund with its transfers and its lines. In
-// each, gross = net + refunded.
+// renewal compares a renewal's charge and refund in the operation, in its transfers and in
+// its lines.
 func (p *Pass) renewal(ctx context.Context, id string) error {
 	if p.added[id] {
 		return nil
@@ -63,12 +63,12 @@ func (p *Pass) renewal(ctx context.Context, id string) error {
 	return nil
 }
 
-// MovesWithin is how long the provider may take to show a renewed expiry, or a charge in the
-// wallet.
+// MovesWithin is how long the provider may take to show a renewed expiry, or a charge in
+// the wallet.
 const MovesWithin = 10 * time.Minute
 
-// expiries checks that renewed proxies expire later than before, once the provider has
-// had MovesWithin to show it. Reads made since then are used.
+// expiries checks that renewed proxies expire later than before, once MovesWithin has
+// passed since the renewal. It uses the ledger's data of a proxy if it was read since then.
 func (p *Pass) expiries(ctx context.Context) error {
 	p.grant()
 	now := p.Clock()
@@ -83,7 +83,7 @@ func (p *Pass) expiries(ctx context.Context) error {
 		}
 		done := true
 		for _, l := range lines {
-			if l.State != fact.LineSucceeded && l.State != fact.LineCharged { // charged: an operator said so
+			if l.State != fact.LineSucceeded && l.State != fact.LineCharged { // LineCharged: an operator answered so
 				continue
 			}
 			p.Compared.Expiries++
@@ -103,8 +103,8 @@ func (p *Pass) expiries(ctx context.Context) error {
 	return nil
 }
 
-// moved reports whether a line needs no further check: its expiry moved, its earlier
-// expiry is unknown, or its charge was fully refunded. An expiry that did not move is a
+// moved reports whether a line needs no further check: its expiry moved, its earlier expiry
+// is unknown, or its charge was fully refunded. If the expiry did not move, it adds a
 // finding.
 func (p *Pass) moved(ctx context.Context, operation string, l tables.RenewalLine, settled time.Time) (bool, error) {
 	seen, err := p.Ledger.Fleet.Proxy(ctx, l.ProxyID)
@@ -113,10 +113,10 @@ func (p *Pass) moved(ctx context.Context, operation string, l tables.RenewalLine
 	}
 	before := l.ObservedExpiresAt
 	if before == nil || l.RefundedCents > 0 && l.RefundedCents >= l.ChargedCents {
-		return true, nil // no expiry was read before the renewal, or nothing is paid
+		return true, nil // no expiry was read before the renewal, or the charge was refunded
 	}
 	key := operation + " " + l.ProxyID
-	from := *before // the API does not say where the paid days begin
+	from := *before // the API does not say when the paid days begin
 	if !settled.IsZero() && settled.Before(from) {
 		from = settled
 	}

@@ -1,4 +1,4 @@
-// The comparison of the provider's wallet with the ledger balance, as a range.
+// This file compares the provider's wallet with the range that the ledger balance allows.
 
 package reconcile
 
@@ -14,9 +14,9 @@ import (
 	"perennial/upstream"
 )
 
-// WalletCheck is the provider's wallet beside what the books allow. low_cents is nil if
-// something is open whose price has no bound. frozen_cents is
-// not interpreted: the document does not say whether it is part of the balance.
+// WalletCheck is the provider's wallet and the range that the books allow. low_cents is
+// null if the cost of an open operation has no upper bound. The wallet's frozen_cents is
+// not used, because the API document does not say whether it is part of the balance.
 type WalletCheck struct {
 	ProviderCents int64    `json:"provider_cents" doc:"The balance of the provider's wallet."`
 	BookCents     int64    `json:"book_cents" doc:"The balance of the wallet by the books."`
@@ -27,14 +27,14 @@ type WalletCheck struct {
 	Late          bool     `json:"late,omitempty" doc:"'late' says that the provider shows what the books held within the last ten minutes, so nothing can be concluded yet."`
 }
 
-// WalletReading is a wallet read between two reads of the books.
+// WalletReading is a read of the wallet between two reads of the books.
 type WalletReading struct {
 	ProviderCents int64
-	Balance       string // same amount, as a decimal string
+	Balance       string // the same amount as a decimal string
 	Currency      string
 	Before, After tables.Position
-	Moved         bool    // something was sent or booked between the two reads
-	Earlier       []int64 // balance before each booking that reads may not show yet
+	Moved         bool    // something was sent or booked between the two reads of the books
+	Earlier       []int64 // balance before each booking that the provider may not show yet
 }
 
 // ReadWallet reads the wallet between two reads of the books.
@@ -66,9 +66,10 @@ func (w WalletReading) exact() bool {
 	return !w.Moved && len(w.Before.Open) == 0 && len(w.After.Open) == 0
 }
 
-// Check widens the ledger balance by everything unbooked that may have moved the wallet.
-// Bookings between the two reads of the books may have happened before or after the
-// wallet's read, so they widen the range too.
+// Check returns the range of balances that the books allow. The ledger balance is widened
+// by each unbooked charge or refund that may have moved the wallet. Bookings between the
+// two reads of the books also widen it, because they may have happened before or after the
+// wallet was read.
 func (w WalletReading) Check() WalletCheck {
 	x := WalletCheck{ProviderCents: w.ProviderCents, BookCents: w.After.WalletCents}
 	low, high := w.Before.WalletCents, w.Before.WalletCents
@@ -97,7 +98,8 @@ func (w WalletReading) Check() WalletCheck {
 	return x
 }
 
-// wallet reports a wallet outside its range, with everything that could explain it.
+// wallet compares the wallet with its range, and adds a finding with possible explanations
+// if it is outside.
 func (p *Pass) wallet(w WalletReading) {
 	p.Wallet, p.Quiet = w.Check(), w.exact()
 	x := p.Wallet
@@ -142,8 +144,8 @@ func (p *Pass) wallet(w WalletReading) {
 	p.find(f)
 }
 
-// carryMissing repeats the difference of the last comparable wallet, because nothing
-// explains it.
+// carryMissing repeats the shortfall of the last pass that could compare the wallet,
+// because nothing has explained it since.
 func (p *Pass) carryMissing() {
 	if p.Reconciler.missing != nil {
 		f := *p.Reconciler.missing
@@ -152,7 +154,8 @@ func (p *Pass) carryMissing() {
 	}
 }
 
-// showed reports whether the provider's wallet fits an earlier balance of the books.
+// showed reports whether the provider's wallet fits the range around an earlier balance of
+// the books.
 func (x WalletCheck) showed(earlier int64) bool {
 	by := earlier - x.BookCents
 	return x.ProviderCents <= *x.HighCents+by && (x.LowCents == nil || x.ProviderCents >= *x.LowCents+by)

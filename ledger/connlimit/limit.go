@@ -1,7 +1,7 @@
-// Package connlimit bounds the open connections of an HTTP server. Beyond the bound a new
-// connection replaces the one that has been idle longest. A client that opens many
-// connections, or trickles its requests, therefore blocks no other client and no health
-// probe. The package counts connections without regard to their clients.
+// Package connlimit limits the open connections of an HTTP server. Beyond the limit, a new
+// connection replaces the connection that has been idle longest. A client that opens many
+// connections, or sends its requests slowly, therefore does not block other clients or
+// health probes. Which client a connection belongs to does not matter.
 package connlimit
 
 import (
@@ -12,8 +12,9 @@ import (
 	"sync/atomic"
 )
 
-// Limiter bounds the open connections of one server. Connect and Change are the server's
-// ConnContext and ConnState. A request in progress is never cut off for another.
+// Limiter limits the open connections of one server. Use Connect and Change as the server's
+// ConnContext and ConnState. A request that is being handled is never interrupted for
+// another connection.
 type Limiter struct {
 	limit int
 	turn  atomic.Int64
@@ -21,8 +22,8 @@ type Limiter struct {
 	open  map[net.Conn]*Conn
 }
 
-// Conn is one connection. Its turn is the time of its last progress: it was accepted, or
-// one of its requests was fully read or answered.
+// Conn is one connection. Its turn is a counter value from its last progress: when it was
+// accepted, or when the last reply was ready.
 type Conn struct {
 	limiter *Limiter
 	turn    atomic.Int64
@@ -31,12 +32,13 @@ type Conn struct {
 
 type connKey struct{}
 
-// New returns a Limiter of this many open connections.
+// New returns a Limiter for this number of open connections.
 func New(limit int) *Limiter {
 	return &Limiter{limit: limit, open: map[net.Conn]*Conn{}}
 }
 
-// Connect is http.Server's ConnContext, called for each accepted connection.
+// Connect is the ConnContext of an http.Server, which calls it for each accepted
+// connection.
 func (c *Limiter) Connect(ctx context.Context, conn net.Conn) context.Context {
 	g := &Conn{limiter: c}
 	g.turn.Store(c.turn.Add(1))
@@ -49,8 +51,8 @@ func (c *Limiter) Connect(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, g)
 }
 
-// evict closes the connection with the oldest turn; the caller holds the lock. The newest
-// connection is never busy, so there is always one to close.
+// evict closes the connection with the oldest turn that is not busy. The caller must hold
+// the lock. The newest connection is never busy, so there is always one to close.
 func (c *Limiter) evict() {
 	var oldest net.Conn
 	var turn int64
@@ -65,7 +67,7 @@ func (c *Limiter) evict() {
 	}
 }
 
-// Change is http.Server's ConnState. It forgets closed connections.
+// Change is the ConnState of an http.Server. It removes closed connections.
 func (c *Limiter) Change(conn net.Conn, state http.ConnState) {
 	if state == http.StateClosed || state == http.StateHijacked {
 		c.mu.Lock()
@@ -74,21 +76,22 @@ func (c *Limiter) Change(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// Of returns the connection of a request; nil if its server has no limiter.
+// Of returns the connection of a request, or nil if its server has no Limiter.
 func Of(r *http.Request) *Conn {
 	g, _ := r.Context().Value(connKey{}).(*Conn)
 	return g
 }
 
-// Enter marks the connection busy: a whole request has been read and is being handled. A
-// nil Conn is allowed.
+// Enter marks the connection as busy, because a complete request was read and is being
+// handled. It may be called on a nil Conn.
 func (g *Conn) Enter() {
 	if g != nil {
 		g.busy.Store(true)
 	}
 }
 
-// Leave marks the reply as ready.
+// Leave marks the connection as no longer busy, because the reply is ready. It may be
+// called on a nil Conn.
 func (g *Conn) Leave() {
 	if g == nil {
 		return

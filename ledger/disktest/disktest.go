@@ -1,8 +1,8 @@
 // Package disktest is a disk for tests. It fails on request, records every write and sync,
 // and computes what a power cut would leave. Only tests import it.
 //
-// It intercepts the calls that SQLite makes in C, in a process started with the library
-// that New builds (LD_PRELOAD).
+// It intercepts the calls that SQLite makes in C, in a process that is started with the
+// library that New builds (LD_PRELOAD).
 package disktest
 
 import (
@@ -42,19 +42,19 @@ func New(t testing.TB, files string) *Disk {
 	return d
 }
 
-// Environment returns the variables that make a process use the disk, and tell it where the
-// disk is (Given).
+// Environment returns the environment variables with which a process uses the disk, and
+// with which Given finds it.
 func (d *Disk) Environment() []string {
 	return []string{"LD_PRELOAD=" + d.library, "DISK_FILES=" + d.files, "DISK_FAIL=" + d.fail, "DISK_TRACE=" + d.trace}
 }
 
-// Untraced is Environment for a disk that records nothing, for processes that write much.
+// Untraced is Environment for a disk that records nothing, for processes that write a lot.
 func (d *Disk) Untraced() []string {
 	return []string{"LD_PRELOAD=" + d.library, "DISK_FILES=" + d.files, "DISK_FAIL=" + d.fail}
 }
 
-// KillAt ends the process in the middle of its n-th write to a file whose name ends with
-// suffix. Half of the write is done.
+// KillAt returns an environment variable that ends the process in the middle of its n-th
+// write to a file whose name ends with suffix. Half of that write is done.
 func (d *Disk) KillAt(n int, suffix string) string { return fmt.Sprintf("DISK_KILL=%d=%s", n, suffix) }
 
 // Given returns the disk that this process was started on.
@@ -63,20 +63,21 @@ func Given(environment func(string) string) *Disk {
 }
 
 // Fail makes calls fail from now on: "write", "sync" or both with EIO, and "full" writes
-// with ENOSPC. A suffix such as "=-wal" limits it to files whose names end with -wal.
+// with ENOSPC. A suffix such as "=-wal" limits the failures to files whose names end with
+// -wal.
 func (d *Disk) Fail(calls string) error {
 	next := d.fail + ".next"
 	return errors.Join(os.WriteFile(next, []byte(calls), 0o600), os.Rename(next, d.fail))
 }
 
-// Heal ends what Fail began.
+// Heal ends the failures that Fail started.
 func (d *Disk) Heal() error { return os.Remove(d.fail) }
 
 // Event is one recorded call.
 type Event struct {
-	Op     byte   // W a write, T a truncation to Offset, S a sync, U a removal, M a mark
-	OK     bool   // for a sync: it succeeded
-	Name   string // file name without directory; the text of a mark
+	Op     byte   // W: write, T: truncation to Offset, S: sync, U: removal, M: mark
+	OK     bool   // whether a sync succeeded
+	Name   string // file name without directory, or the text of a mark
 	Offset int64
 	Data   []byte
 }

@@ -1,4 +1,5 @@
-// The content of a disk after a power cut, computed from its recorded writes and syncs.
+// This file computes the content of a disk after a power cut from its recorded writes and
+// syncs.
 
 package disktest
 
@@ -10,20 +11,21 @@ import (
 // sector is the number of bytes that a disk writes completely or not at all.
 const sector = 512
 
-// file is one file on the disk: its synced content, and each sector's writes since, any of
-// which may be on the disk.
+// file is one file on the disk: its synced content, and the writes of each sector since the
+// sync, any of which may be on the disk.
 type file struct {
 	synced  []byte
-	size    int // as the operating system shows it
+	size    int // size that the operating system shows
 	written map[int][][]byte
-	cached  map[int][]byte // newest content by sector, as the operating system shows it
+	cached  map[int][]byte // by sector: newest content, which the operating system shows
 }
 
 // PowerCut returns the files as they may be if the power fails after the last event. Synced
-// content is there. Each sector written since is there or not, independently and in any
-// order, and the file may or may not have its new size. The content of a failed sync is
-// gone, although reads showed it until then, because the operating system has dropped it.
-// choose picks one of n. Removals and new names count as synced.
+// content is complete. Each sector written since then may or may not be on the disk,
+// independently and in any order, and the file may or may not have its new size. Content
+// whose sync failed is lost, because the operating system has dropped it, although reads
+// showed it until the power cut. choose returns a number from 0 to n-1. Removals and new
+// names count as synced.
 func PowerCut(events []Event, choose func(n int) int) map[string][]byte {
 	files := map[string]*file{}
 	for _, e := range events {
@@ -50,7 +52,7 @@ func PowerCut(events []Event, choose func(n int) int) map[string][]byte {
 	return left
 }
 
-// shown returns a sector as a read shows it.
+// shown returns the content of a sector that a read returns.
 func (f *file) shown(n int) []byte {
 	if data := f.cached[n]; data != nil {
 		return slices.Clone(data)
@@ -74,8 +76,8 @@ func (f *file) write(offset int, data []byte) {
 	}
 }
 
-// truncate zeroes what is cut off, for a file that grows again. The zeros may not be on the
-// disk yet; they are among the sectors' possible contents.
+// truncate zeroes the content that is cut off, in case the file grows again. The zeros may
+// not be on the disk yet, so they are one of the possible contents of these sectors.
 func (f *file) truncate(size int) {
 	for n := size / sector; n*sector < f.size; n++ {
 		now := f.shown(n)
@@ -86,8 +88,8 @@ func (f *file) truncate(size int) {
 	f.size = size
 }
 
-// sync puts the newest content of every sector on the disk. A failed sync loses it: reads
-// show that content until it is written again.
+// sync puts the newest content of every sector on the disk. If the sync fails, that content
+// is lost for the disk; reads still show it.
 func (f *file) sync(ok bool) {
 	if ok {
 		f.synced = resized(f.synced, f.size)
@@ -100,7 +102,7 @@ func (f *file) sync(ok bool) {
 	clear(f.written)
 }
 
-// after returns the file after a power cut: with none, all, or some of the sectors written
+// after returns the file after a power cut, with none, all, or some of the sectors written
 // since the sync.
 func (f *file) after(choose func(n int) int) []byte {
 	left := slices.Clone(f.synced)
@@ -118,7 +120,7 @@ func (f *file) after(choose func(n int) int) []byte {
 			which = choose(len(versions) + 1)
 		}
 		if which == len(versions) {
-			continue // none of its writes is there
+			continue // no write to the sector is on the disk
 		}
 		if end := min((n+1)*sector, max(f.size, len(left))); end > len(left) {
 			left = resized(left, end)
@@ -130,7 +132,7 @@ func (f *file) after(choose func(n int) int) []byte {
 	return left
 }
 
-// resized returns content cut off or extended with zeros.
+// resized returns content truncated, or extended with zeros.
 func resized(content []byte, size int) []byte {
 	return append(content[:min(len(content), size)], make([]byte, max(0, size-len(content)))...)
 }

@@ -1,4 +1,5 @@
-// Facts about the account as a whole: sweeps, proxies, pauses, records, reconciliation.
+// This file has facts about the account as a whole: runs of schedules, proxies, pauses,
+// records, reconciliation.
 
 package fact
 
@@ -8,7 +9,7 @@ import (
 	"time"
 )
 
-// SweepPlanned says that a slot fired and these commands are its plan.
+// SweepPlanned records that a schedule's run was planned, with the commands of its plan.
 type SweepPlanned struct {
 	accountFact
 	Schedule      string            `json:"schedule" doc:"The name of the schedule."`
@@ -31,8 +32,8 @@ type SweepPlanned struct {
 // FactType implements Fact.
 func (SweepPlanned) FactType() string { return "sweep.planned" }
 
-// SweepHeld says that a plan needs approval, or that a limit of money skips a part of it: one
-// fact for each limit that the plan exceeds.
+// SweepHeld records that a plan needs approval, or that a money limit skips a part of it.
+// There is one fact for each limit that the plan exceeds.
 type SweepHeld struct {
 	accountFact
 	Schedule       string        `json:"schedule" doc:"The name of the schedule."`
@@ -50,7 +51,7 @@ type SweepHeld struct {
 // FactType implements Fact.
 func (SweepHeld) FactType() string { return "sweep.held" }
 
-// SweepFinished says that every command of the slot's plan is on the commands stream.
+// SweepFinished records that all commands of a run's plan are on the commands stream.
 type SweepFinished struct {
 	accountFact
 	Schedule  string    `json:"schedule" doc:"The name of the schedule."`
@@ -67,8 +68,8 @@ type SweepFinished struct {
 // FactType implements Fact.
 func (SweepFinished) FactType() string { return "sweep.finished" }
 
-// SweepMissed says that slots passed while no runner worked, or while the schedule was paused.
-// The next run replaces them all.
+// SweepMissed records that scheduled times passed while no runner worked or the schedule
+// was paused. The next run replaces all these runs.
 type SweepMissed struct {
 	accountFact
 	Schedule string      `json:"schedule" doc:"The name of the schedule."`
@@ -79,8 +80,8 @@ type SweepMissed struct {
 // FactType implements Fact.
 func (SweepMissed) FactType() string { return "sweep.missed" }
 
-// ProxyExpiring warns, once for each expiry and threshold, that a proxy expires
-// soon and has not been renewed.
+// ProxyExpiring warns, once for each expiry and threshold, that a proxy expires soon and
+// has not been renewed.
 type ProxyExpiring struct {
 	ProxyID          string    `json:"proxy_id" doc:"The provider's id of the proxy."`
 	ExpiresAt        time.Time `json:"expires_at" doc:"When the proxy expires."`
@@ -93,7 +94,7 @@ func (f ProxyExpiring) Subject() string { return f.ProxyID }
 // FactType implements Fact.
 func (ProxyExpiring) FactType() string { return "proxy.expiring" }
 
-// ProxyExpired says, once for each expiry, that a proxy has expired.
+// ProxyExpired records, once for each expiry, that a proxy has expired.
 type ProxyExpired struct {
 	ProxyID   string    `json:"proxy_id" doc:"The provider's id of the proxy."`
 	ExpiresAt time.Time `json:"expires_at" doc:"When the proxy expires."`
@@ -105,8 +106,9 @@ func (f ProxyExpired) Subject() string { return f.ProxyID }
 // FactType implements Fact.
 func (ProxyExpired) FactType() string { return "proxy.expired" }
 
-// ProxyGone says that the provider no longer knows a proxy that had not expired: its own read
-// was answered with proxy_not_found. Nothing renews it, and no proxy.expired follows.
+// ProxyGone records that the provider no longer knows a proxy that had not expired: a read
+// of the proxy returned proxy_not_found. The proxy is not renewed, and no proxy.expired
+// follows.
 type ProxyGone struct {
 	ProxyID   string     `json:"proxy_id" doc:"The provider's id of the proxy."`
 	ExpiresAt *time.Time `json:"expires_at,omitempty" doc:"The expiry that was last shown."`
@@ -118,8 +120,8 @@ func (f ProxyGone) Subject() string { return f.ProxyID }
 // FactType implements Fact.
 func (ProxyGone) FactType() string { return "proxy.gone" }
 
-// AccountPaused says that the account, or one kind of its operations, sends nothing.
-// With Until set it ends automatically, as a Retry-After does.
+// AccountPaused records that the account, or one kind of its operations, sends no requests.
+// If Until is set, the pause ends at that time, for example after a Retry-After.
 type AccountPaused struct {
 	accountFact
 	Scope   string     `json:"scope" doc:"The scope of the pause: the account, or one kind of operation."` // account | order | renewal
@@ -133,7 +135,7 @@ type AccountPaused struct {
 // FactType implements Fact.
 func (AccountPaused) FactType() string { return "account.paused" }
 
-// AccountResumed ends a pause.
+// AccountResumed records the end of a pause.
 type AccountResumed struct {
 	accountFact
 	Scope         string `json:"scope" doc:"The scope of the pause: the account, or one kind of operation."`
@@ -148,15 +150,14 @@ func (AccountResumed) FactType() string { return "account.resumed" }
 
 // Movements of a LedgerRecorded.
 const (
-	MovementTopUp    = "top-up"   // into the wallet
+	MovementTopUp    = "top-up"   // put into the wallet
 	MovementExternal = "external" // spent outside Perennial
-	MovementCharge   = "charge"   // of an operation, missing from its replies
-	MovementRefund   = "refund"   // of an operation, missing from its replies
+	MovementCharge   = "charge"   // charged for an operation, although no reply showed it
+	MovementRefund   = "refund"   // refunded for an operation, although no reply showed it
 )
 
-// LedgerRecorded books money that moved outside Perennial, or that the replies for an
-// operation did not show, in a person's name. The Ref of a charge and a refund names the
-// operation.
+// LedgerRecorded books, in an operator's name, money that moved outside Perennial, or that
+// no reply for an operation showed. For a charge or refund, OperationID is the operation.
 type LedgerRecorded struct {
 	Ref
 	Movement    string `json:"movement" doc:"What was recorded: money put into the wallet, money spent outside Perennial, or a charge or refund."` // top-up | external | charge | refund
@@ -167,16 +168,16 @@ type LedgerRecorded struct {
 	OrderNo     string `json:"order_no,omitempty" doc:"'order_no' is the order that was paid for or refunded, if known."`
 	ProxyID     string `json:"proxy_id,omitempty" doc:"The proxy of a renewal."`
 	ID          string `json:"id,omitempty" doc:"'id' is chosen by the person; a record with the same id is booked once."`
-	// Account is the account of the books that a reversal returns to, "" if the movement
-	// names it: external for a top-up that takes spending back, funding for spending that
-	// takes a top-up back.
+	// Account is the account of the books that a reversal is booked to, or "" if Movement
+	// determines it. It is external for a top-up that reverses spending, and funding for
+	// spending that reverses a top-up.
 	Account  string `json:"account,omitempty" doc:"'account' is external for a top-up that reverses recorded spending, and funding for spending that reverses a top-up. It lowers the sum of that account."` // external | funding
 	Corrects int64  `json:"corrects_seq,omitempty" doc:"'corrects_seq' is the journal row, of a record or of an answer to a review, that this record reverses or corrects."`
 	Money
 }
 
-// Subject returns the operation of a charge or refund. Otherwise it names the record by its
-// id, so that it can be found again; "" without an id.
+// Subject returns the operation of a charge or refund. Otherwise it returns a name made of
+// the record's id, by which the record can be found again, or "" if it has no id.
 func (f LedgerRecorded) Subject() string {
 	switch {
 	case f.OperationID != "":
@@ -187,8 +188,8 @@ func (f LedgerRecorded) Subject() string {
 	return recordPrefix + f.ID
 }
 
-// BookAccount returns the account of the books on the other side of the wallet, for a
-// top-up or spending outside Perennial.
+// BookAccount returns the account of the books that balances the wallet, for a top-up or
+// spending outside Perennial.
 func (f LedgerRecorded) BookAccount() string {
 	if f.Movement == MovementExternal {
 		return cmp.Or(f.Account, "external")
@@ -196,7 +197,7 @@ func (f LedgerRecorded) BookAccount() string {
 	return cmp.Or(f.Account, "funding")
 }
 
-// Opposite returns the movement that takes this one back.
+// Opposite returns the movement that reverses this one.
 func (f LedgerRecorded) Opposite() string {
 	return map[string]string{
 		MovementTopUp: MovementExternal, MovementExternal: MovementTopUp, MovementCharge: MovementRefund, MovementRefund: MovementCharge,
@@ -209,9 +210,9 @@ const recordPrefix = "record:"
 // FactType implements Fact.
 func (LedgerRecorded) FactType() string { return "ledger.recorded" }
 
-// LedgerUncompared says that the wallet could not be compared with the books, from this
-// pass on: operations are open whose cost is not known and has no bound. It is published
-// once, until a pass can compare again.
+// LedgerUncompared records that the wallet cannot be compared with the books, because
+// operations with an unknown cost and no limit are open. It is published once, until the
+// wallet can be compared again.
 type LedgerUncompared struct {
 	accountFact
 	WalletCents     int64    `json:"wallet_cents" doc:"The balance of the wallet by the books."`
@@ -223,7 +224,7 @@ type LedgerUncompared struct {
 // FactType implements Fact.
 func (LedgerUncompared) FactType() string { return "ledger.uncompared" }
 
-// LedgerReconciled says that the books were compared with the provider and agreed.
+// LedgerReconciled records that the books were compared with the provider and agreed.
 type LedgerReconciled struct {
 	accountFact
 	WalletCents   int64 `json:"wallet_cents" doc:"The balance of the wallet by the books."`
@@ -234,8 +235,8 @@ type LedgerReconciled struct {
 // FactType implements Fact.
 func (LedgerReconciled) FactType() string { return "ledger.reconciled" }
 
-// LedgerDiscrepancy is a difference between the books and the provider that
-// no record explains. It corrects nothing.
+// LedgerDiscrepancy records a difference between the books and the provider that no record
+// explains. It corrects nothing.
 type LedgerDiscrepancy struct {
 	Ref
 	Finding     string `json:"finding" doc:"The kind of the finding, in one word; docs/operations.md explains each."`

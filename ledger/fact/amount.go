@@ -1,12 +1,12 @@
-// Formatting and dividing amounts of money.
+// This file formats and divides amounts of money.
 
 package fact
 
 import "github.com/shopspring/decimal"
 
-// Amount formats money for people: 123456 cents of USD are "1,234.56 USD". Without a
-// currency it returns only the number. No other function separates thousands; programs read
-// cents or Decimal.
+// Amount formats money for people: 123456 cents of USD are "1,234.56 USD". If currency is
+// "", it returns only the number. No other function separates thousands; programs use cents
+// or Decimal.
 func Amount(cents int64, currency string) string {
 	text := Decimal(cents)
 	for at := len(text) - len(".00") - 3; at > 0 && text[at-1] != '-'; at -= 3 {
@@ -21,11 +21,11 @@ func Amount(cents int64, currency string) string {
 // Amount formats cents in the account's currency.
 func (b Binding) Amount(cents int64) string { return Amount(cents, b.Currency) }
 
-// Decimal formats cents in the main unit, as an exact decimal.
+// Decimal formats cents as an exact decimal number of the main unit.
 func Decimal(cents int64) string { return decimal.New(cents, -2).StringFixed(2) }
 
-// Share returns the n-th, from 0, of so many parts of an amount in cents. The parts add up
-// to the amount; the first parts take the remainder.
+// Share returns the n-th part, counting from 0, of an amount in cents that is divided into
+// of parts. The parts add up to the amount; the first parts have the remainder.
 func Share(cents int64, n, of int) int64 {
 	part, rest := cents/int64(of), cents%int64(of)
 	if int64(n) < rest {

@@ -1,12 +1,13 @@
-// Facts about rows moved out of the journal, and events removed from the stream.
+// This file has facts about rows moved out of the journal, and events removed from the
+// stream.
 
 package fact
 
 import "time"
 
-// LedgerArchived says that journal rows were moved to an archive file. The row it names
-// is the last that was moved; the journal of the ledger begins after it, with the
-// projections as they were there (SnapshotHash).
+// LedgerArchived records that journal rows were moved to an archive file. LastSeq is the
+// last row that was moved. The ledger's journal begins after it, with the derived tables as
+// they were after that row (SnapshotHash).
 type LedgerArchived struct {
 	accountFact
 	Before        time.Time  `json:"before" doc:"'before' is the requested time; facts of this time and later stay."`
@@ -29,10 +30,10 @@ type LedgerArchived struct {
 // FactType implements Fact.
 func (LedgerArchived) FactType() string { return "ledger.archived" }
 
-// LedgerBounded says that the events stream begins later from now on. What the removed
-// events amounted to is in the account's bucket of snapshots, where the stream is,
-// and was read back before this fact was appended; the ledger.archived of the same
-// snapshot vouches for it.
+// LedgerBounded records that the events stream begins with a later event from now on. A
+// snapshot in the account's bucket replaces the removed events. It was read back before
+// this fact was appended, and the ledger.archived fact of the same snapshot confirms its
+// content.
 type LedgerBounded struct {
 	accountFact
 	FirstSeq     int64    `json:"first_seq" doc:"'first_seq' is the event that the stream begins with. Earlier events may be removed at any time after this fact."`

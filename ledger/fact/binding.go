@@ -1,8 +1,8 @@
-// Binding, the provider account that a ledger belongs to.
+// This file has Binding, the provider account that a ledger belongs to.
 
 package fact
 
-// Binding is the provider account that the ledger file belongs to.
+// Binding is the provider account that a ledger belongs to.
 type Binding struct {
 	AccountID   string `json:"account_id"`
 	Environment string `json:"environment"`

@@ -1,4 +1,4 @@
-// Amounts that may be unknown, and their sums.
+// This file has amounts that may be unknown, and their sums.
 
 package fact
 
@@ -7,8 +7,8 @@ import (
 	"fmt"
 )
 
-// Cents is an amount in cents that may not be known. Its zero value is not known; JSON has
-// null for it.
+// Cents is an amount in cents that may be unknown. The zero value is unknown; in JSON it is
+// null.
 type Cents struct {
 	cents int64
 	known bool
@@ -17,7 +17,8 @@ type Cents struct {
 // Known returns a known amount.
 func Known(cents int64) Cents { return Cents{cents, true} }
 
-// Estimated returns an estimate as ledger and facts store it: 0 means that there is none.
+// Estimated returns an estimate in the form in which ledger and facts store it: 0 means
+// that there is no estimate.
 func Estimated(cents int64) Cents { return Cents{cents, cents != 0} }
 
 // Known reports whether the amount is known.
@@ -31,7 +32,7 @@ func (c Cents) Or(otherwise int64) int64 {
 	return otherwise
 }
 
-// Most returns the greater of two amounts, ignoring an unknown one.
+// Most returns the greater of two amounts. If one is unknown, it returns the other.
 func (c Cents) Most(o Cents) Cents {
 	if !c.known || o.known && o.cents > c.cents {
 		return o
@@ -47,7 +48,7 @@ func (c Cents) MarshalJSON() ([]byte, error) {
 	return json.Marshal(c.cents)
 }
 
-// UnmarshalJSON reads what MarshalJSON writes.
+// UnmarshalJSON reads the output of MarshalJSON.
 func (c *Cents) UnmarshalJSON(data []byte) error {
 	var cents *int64
 	err := json.Unmarshal(data, &cents)
@@ -57,9 +58,9 @@ func (c *Cents) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// Sum adds up amounts, and counts those that it lacks.
+// Sum is a sum of amounts of which some may be unknown.
 type Sum struct {
-	Cents int64 // of the known amounts
+	Cents int64 // sum of the known amounts
 	Lacks int   // number of unknown amounts
 }
 
@@ -71,13 +72,14 @@ func (s Sum) Add(c Cents) Sum {
 	return s
 }
 
-// Join returns the two sums together.
+// Join returns the total of two sums.
 func (s Sum) Join(o Sum) Sum { return Sum{s.Cents + o.Cents, s.Lacks + o.Lacks} }
 
-// Total returns the known part of the sum; unknown if no part is known.
+// Total returns the sum of the known amounts. It is unknown if there are only unknown
+// amounts.
 func (s Sum) Total() Cents { return Cents{s.Cents, s.Lacks == 0 || s.Cents != 0} }
 
-// Text formats a sum for people. It never shows an unknown amount as 0.
+// Text formats the sum for people. It never shows an unknown amount as 0.
 func (s Sum) Text(currency string) string {
 	switch {
 	case s.Lacks == 0:
@@ -88,7 +90,8 @@ func (s Sum) Text(currency string) string {
 	return fmt.Sprintf("at least %s (%d of unknown price)", Amount(s.Cents, currency), s.Lacks)
 }
 
-// ListedText is Text for a sum that includes list prices.
+// ListedText is Text for a sum that includes list prices. listCents is the sum of the list
+// prices.
 func (s Sum) ListedText(listCents int64, currency string) string {
 	switch {
 	case listCents == 0:

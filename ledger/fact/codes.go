@@ -1,5 +1,5 @@
-// Codes for why a proxy was skipped, an operation held or a sweep held. The texts next to
-// them are for people and may be reworded.
+// This file has codes for why a proxy was skipped, an operation is on hold, or a plan is
+// held. Facts also have a text for people, which may change.
 
 package fact
 
@@ -8,49 +8,49 @@ type SkipCode string
 
 // Reasons for skipping a proxy.
 const (
-	SkipClaimed    SkipCode = "claimed"       // another operation has it
+	SkipClaimed    SkipCode = "claimed"       // another operation has reserved it
 	SkipNotFound   SkipCode = "not_found"     // the provider does not know it
 	SkipNoExpiry   SkipCode = "no_expiry"     // it never expires
-	SkipMoved      SkipCode = "expiry_moved"  // its expiry differs from the command's
-	SkipNotDue     SkipCode = "not_due"       // it expires later than the command says
+	SkipMoved      SkipCode = "expiry_moved"  // its expiry differs from the expected expiry in the command
+	SkipNotDue     SkipCode = "not_due"       // it expires after due_before of the command
 	SkipRenewed    SkipCode = "renewed"       // a renewal for this expiry has succeeded
 	SkipNotShown   SkipCode = "maybe_renewed" // a renewal has succeeded that the provider may not show yet
 	SkipRetired    SkipCode = "retired"
-	SkipUnreadable SkipCode = "unreadable" // reading it at the provider fails
-	SkipOther      SkipCode = "other"      // too many reasons to name them all
+	SkipUnreadable SkipCode = "unreadable" // it cannot be read at the provider
+	SkipOther      SkipCode = "other"      // used for the remaining proxies if there are too many different reasons
 )
 
-// SkipCodes are all skip codes.
+// SkipCodes lists all skip codes.
 var SkipCodes = []SkipCode{
 	SkipClaimed, SkipNotFound, SkipNoExpiry, SkipMoved, SkipNotDue, SkipRenewed, SkipNotShown, SkipRetired, SkipUnreadable, SkipOther,
 }
 
-// HeldCode says why an operation is held.
+// HeldCode says why an operation is on hold.
 type HeldCode string
 
-// Reasons for holding an operation.
+// Reasons for putting an operation on hold.
 const (
-	HeldDailyLimit   HeldCode = "daily_limit"   // it would go over daily_limit_cents
-	HeldUnknownPrice HeldCode = "unknown_price" // no limit can be enforced without its price
-	HeldNoCIDRField  HeldCode = "no_cidr_field" // the configuration names no field for its CIDRs
+	HeldDailyLimit   HeldCode = "daily_limit"   // its cost would exceed daily_limit_cents
+	HeldUnknownPrice HeldCode = "unknown_price" // no limit can be enforced because its price is unknown
+	HeldNoCIDRField  HeldCode = "no_cidr_field" // the configuration has no API field for its CIDRs
 )
 
-// HeldCodes are all held codes.
+// HeldCodes lists all held codes.
 var HeldCodes = []HeldCode{HeldDailyLimit, HeldUnknownPrice, HeldNoCIDRField}
 
-// SweepHeldCode says what a plan, or part of it, waits for.
+// SweepHeldCode says why a plan, or a part of it, is held.
 type SweepHeldCode string
 
-// What a held plan waits for.
+// Reasons for holding a plan.
 const (
 	SweepHeldApproval    SweepHeldCode = "approval"
-	SweepHeldEarlierPlan SweepHeldCode = "earlier_plan" // the approval of an earlier slot's plan
+	SweepHeldEarlierPlan SweepHeldCode = "earlier_plan" // a plan of an earlier slot needs approval first
 	SweepHeldBudget      SweepHeldCode = "budget"
 	SweepHeldDay         SweepHeldCode = "daily_budget"
 	SweepHeldMonth       SweepHeldCode = "monthly_budget"
-	SweepHeldDailyLimit  SweepHeldCode = "daily_limit" // the account's
+	SweepHeldDailyLimit  SweepHeldCode = "daily_limit" // the account's daily limit
 	SweepHeldWallet      SweepHeldCode = "wallet"
 )
 
-// SweepHeldCodes are all sweep held codes.
+// SweepHeldCodes lists all sweep held codes.
 var SweepHeldCodes = []SweepHeldCode{SweepHeldApproval, SweepHeldEarlierPlan, SweepHeldBudget, SweepHeldDay, SweepHeldMonth, SweepHeldDailyLimit, SweepHeldWallet}

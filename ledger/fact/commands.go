@@ -1,4 +1,4 @@
-// Facts about commands, operations, orders and renewals.
+// This file has facts about commands, operations, orders and renewals.
 
 package fact
 
@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// Fact is something that happened to the account. Its JSON is the journal's data column
-// and, with the ledger's place added, the data of its event. Once appended it never
-// changes; other programs read its type and fields.
+// Fact is something that happened to the account. Its JSON is stored in the journal. With
+// its place in the ledger added, the JSON is also the data of its event. A fact never
+// changes after it was appended, and other programs depend on its type and fields.
 type Fact interface {
 	// FactType returns the entity and a past-tense verb, such as "order.delivered".
 	FactType() string
-	// Subject returns the id of the operation or command, "" for the account.
+	// Subject returns the id of the operation or command, or "" for the account.
 	Subject() string
 }
 
-// Ref is what every fact about a command or an operation carries.
+// Ref has the fields that all facts about a command or an operation share.
 type Ref struct {
 	CommandID   string            `json:"command_id,omitempty" doc:"The id of the command, chosen by its producer."`
 	OperationID string            `json:"operation_id,omitempty" doc:"The id of the operation: the command's id and the part, such as restock-7/1."`
@@ -26,7 +26,7 @@ type Ref struct {
 	Trace
 }
 
-// Subject returns the operation's id, or the command's if there is none.
+// Subject returns the operation's id, or the command's if there is no operation.
 func (r Ref) Subject() string {
 	if r.OperationID != "" {
 		return r.OperationID
@@ -37,12 +37,12 @@ func (r Ref) Subject() string {
 // accountFact is embedded in facts about the account as a whole.
 type accountFact struct{}
 
-// Subject returns "": the fact is about the account.
+// Subject returns "", because the fact is about the account.
 func (accountFact) Subject() string { return "" }
 
-// LedgerOpened binds the file to a provider account and books the opening
-// balance. It is always the first fact of an epoch; a restored file continues
-// under its binding, with nothing booked.
+// LedgerOpened binds the ledger to a provider account and books the opening balance. It is
+// the first fact of an epoch. After a restore the binding stays the same, and nothing is
+// booked.
 type LedgerOpened struct {
 	accountFact
 	AccountID    string       `json:"account_id" doc:"The provider's id of the account."`
@@ -55,7 +55,7 @@ type LedgerOpened struct {
 	Money
 }
 
-// Restoration is what a restored ledger knows of its own gap.
+// Restoration describes the period that a restored ledger may lack.
 type Restoration struct {
 	From   string    `json:"from" doc:"The source of the restore."` // backup | events
 	Since  time.Time `json:"since" doc:"'since' is the time of the last restored row. Requests that were sent later may be unknown to the ledger."`
@@ -66,7 +66,7 @@ type Restoration struct {
 // FactType implements Fact.
 func (LedgerOpened) FactType() string { return "ledger.opened" }
 
-// RunnerStarted says that a runner took the account over.
+// RunnerStarted records that a runner started to lead the account.
 type RunnerStarted struct {
 	accountFact
 	Version   string `json:"version" doc:"The program's version."`
@@ -77,8 +77,8 @@ type RunnerStarted struct {
 // FactType implements Fact.
 func (RunnerStarted) FactType() string { return "runner.started" }
 
-// Planned is an operation as its command was accepted: its members and its key
-// are frozen here.
+// Planned is an operation of an accepted command. Its proxies and its idempotency key never
+// change.
 type Planned struct {
 	OperationID string   `json:"operation_id" doc:"The id of the operation: the command's id and the part, such as restock-7/1."`
 	Chunk       string   `json:"chunk" doc:"The part of the command, such as 0001."`
@@ -87,7 +87,8 @@ type Planned struct {
 	ProxyIDs    []string `json:"proxy_ids,omitempty" doc:"The provider's ids of the proxies."`
 }
 
-// CommandAccepted is the promise that the command will end in a fact.
+// CommandAccepted records that a command was accepted. Every accepted command ends in a
+// fact.
 type CommandAccepted struct {
 	Ref
 	Kind           Kind            `json:"kind" doc:"The kind of the command."`
@@ -103,11 +104,11 @@ type CommandAccepted struct {
 // FactType implements Fact.
 func (CommandAccepted) FactType() string { return "command.accepted" }
 
-// RejectedInvalid is the code of a command with content that the intake refuses.
+// RejectedInvalid is the code of a command whose content is not valid.
 const RejectedInvalid = "invalid"
 
-// CommandRejected ends a command, or one operation of it, with nothing charged:
-// refused before it was accepted, refused by the provider, or never sent.
+// CommandRejected ends a command, or one operation of it, without a charge: it was refused
+// before it was accepted, refused by the provider, or never sent.
 type CommandRejected struct {
 	Ref
 	ContentHash    string    `json:"content_hash,omitempty" doc:"The SHA-256 of the content."`
@@ -124,8 +125,8 @@ type CommandRejected struct {
 // FactType implements Fact.
 func (CommandRejected) FactType() string { return "command.rejected" }
 
-// CommandConflict says that an id came again with other content. The first
-// content remains.
+// CommandConflict records that a command arrived with an id that was accepted before with
+// other content. The first content stays in force.
 type CommandConflict struct {
 	Ref
 	ContentHash    string `json:"content_hash" doc:"The SHA-256 of the content."`
@@ -137,7 +138,7 @@ type CommandConflict struct {
 // FactType implements Fact.
 func (CommandConflict) FactType() string { return "command.conflict" }
 
-// CommandHeld keeps an operation from being sent until it is released.
+// CommandHeld puts an operation on hold, so that it is not sent until it is released.
 type CommandHeld struct {
 	Ref
 	Code          HeldCode   `json:"code,omitempty" doc:"The reason, for programs; older facts have none."`
@@ -149,7 +150,7 @@ type CommandHeld struct {
 // FactType implements Fact.
 func (CommandHeld) FactType() string { return "command.held" }
 
-// CommandReleased allows a held operation to be sent.
+// CommandReleased ends the hold of an operation, so that it can be sent.
 type CommandReleased struct {
 	Ref
 	By        string `json:"by" doc:"The name of the person, as given in the request."`
@@ -161,15 +162,15 @@ type CommandReleased struct {
 // FactType implements Fact.
 func (CommandReleased) FactType() string { return "command.released" }
 
-// Codes of operations that end before anything is sent.
+// Codes of operations that end without having been sent.
 const (
 	CodeCancelled  = "cancelled"         // an operator cancelled it
-	CodeDivided    = "divided"           // two others take over its proxies
+	CodeDivided    = "divided"           // two other operations take over its proxies
 	CodeDailyLimit = "daily_limit_cents" // it costs more than a whole day's limit
-	CodeCeiling    = "max_total_cents"   // it would cost more than its command's limit
+	CodeCeiling    = "max_total_cents"   // its cost would exceed the command's limit
 )
 
-// CommandCancelled cancels an operation that no attempt may have executed.
+// CommandCancelled cancels an operation that the provider cannot have executed.
 type CommandCancelled struct {
 	Ref
 	By     string `json:"by" doc:"The name of the person, as given in the request."`
@@ -180,8 +181,8 @@ type CommandCancelled struct {
 // FactType implements Fact.
 func (CommandCancelled) FactType() string { return "command.cancelled" }
 
-// OperationSending is committed before the first byte of an attempt: the key,
-// the exact body and the X-API-Timestamp that will be signed.
+// OperationSending is stored before the first byte of an attempt is sent. It has the
+// idempotency key, the exact body, and the X-API-Timestamp that is signed.
 type OperationSending struct {
 	Ref
 	Attempt       int64                `json:"attempt" doc:"The number of the attempt, from 1."`
@@ -196,8 +197,8 @@ type OperationSending struct {
 // FactType implements Fact.
 func (OperationSending) FactType() string { return "operation.sending" }
 
-// OperationOverran says that an operation was charged more than the estimate that it was
-// sent with, as when the provider's price rose.
+// OperationOverran records that an operation was charged more than its estimate, for
+// example because the provider's price rose.
 type OperationOverran struct {
 	Ref
 	EstimateCents int64 `json:"estimate_cents" doc:"The expected cost, if known."`
@@ -207,7 +208,7 @@ type OperationOverran struct {
 // FactType implements Fact.
 func (OperationOverran) FactType() string { return "operation.overran" }
 
-// OperationUnsent says that an attempt certainly wrote no byte of its request.
+// OperationUnsent records that no byte of an attempt's request was sent.
 type OperationUnsent struct {
 	Ref
 	Attempt int64     `json:"attempt" doc:"The number of the attempt, from 1."`
@@ -218,8 +219,8 @@ type OperationUnsent struct {
 // FactType implements Fact.
 func (OperationUnsent) FactType() string { return "operation.unsent" }
 
-// OperationWaiting says that the operation goes again, with the same key and
-// the same bytes, not before NextAt.
+// OperationWaiting records that the operation is sent again, with the same key and the same
+// body, not before NextAt.
 type OperationWaiting struct {
 	Ref
 	Attempt    int64     `json:"attempt" doc:"The number of the attempt, from 1."`
@@ -233,8 +234,8 @@ type OperationWaiting struct {
 // FactType implements Fact.
 func (OperationWaiting) FactType() string { return "operation.waiting" }
 
-// OperationReview says that the operation needs review, with what is known. A
-// renewal's lines are booked, unresolved ones to suspense.
+// OperationReview records that the operation needs review, with the known results. A
+// renewal's lines are booked; unresolved lines are booked to suspense.
 type OperationReview struct {
 	Ref
 	Attempt    int64            `json:"attempt" doc:"The number of the attempt, from 1."`
@@ -252,7 +253,7 @@ type OperationReview struct {
 // FactType implements Fact.
 func (OperationReview) FactType() string { return "operation.review" }
 
-// OperationResolved is a person's answer to a review.
+// OperationResolved is an operator's answer to a review.
 type OperationResolved struct {
 	Ref
 	By           string           `json:"by" doc:"The name of the person, as given in the request."`
@@ -270,7 +271,7 @@ type OperationResolved struct {
 	Money
 }
 
-// AnsweredLine is the part of an answer's amount that one line of a renewal has.
+// AnsweredLine is the part of an answer's amount for one line of a renewal.
 type AnsweredLine struct {
 	ProxyID      string `json:"proxy_id" doc:"The provider's id of the proxy."`
 	ChargedCents int64  `json:"charged_cents" doc:"The amount charged, before refunds."`
@@ -279,7 +280,7 @@ type AnsweredLine struct {
 // FactType implements Fact.
 func (OperationResolved) FactType() string { return "operation.resolved" }
 
-// OrderAccepted says that the provider took the order (201). It books nothing.
+// OrderAccepted records that the provider accepted the order (HTTP 201). It books nothing.
 type OrderAccepted struct {
 	Ref
 	Attempt int64     `json:"attempt" doc:"The number of the attempt, from 1."`
@@ -290,8 +291,8 @@ type OrderAccepted struct {
 // FactType implements Fact.
 func (OrderAccepted) FactType() string { return "order.accepted" }
 
-// OrderState is what a read of the order's detail showed and what it books.
-// ChargedCents and RefundedCents are booked by this fact, not running sums.
+// OrderState is what a read of the order's details showed, and what is booked because of
+// it. ChargedCents and RefundedCents are the amounts that this fact books, not totals.
 type OrderState struct {
 	Ref
 	OrderNo        string     `json:"order_no" doc:"The provider's number of the order."`
@@ -305,7 +306,7 @@ type OrderState struct {
 	Money
 }
 
-// OrderProgressed says that the order is not finished, and is read again at NextAt.
+// OrderProgressed records that the order has not ended, and is read again at NextAt.
 type OrderProgressed struct {
 	OrderState
 	NextAt time.Time `json:"next_at" doc:"The earliest time of the next step."`
@@ -315,7 +316,7 @@ type OrderProgressed struct {
 // FactType implements Fact.
 func (OrderProgressed) FactType() string { return "order.progressed" }
 
-// OrderDelivered says that the provider reports the order as complete and available.
+// OrderDelivered records that the provider reports the order as complete and available.
 type OrderDelivered struct {
 	OrderState
 	ProxyIDs []string         `json:"proxy_ids" doc:"The provider's ids of the proxies."`
@@ -323,16 +324,17 @@ type OrderDelivered struct {
 	Short    *Shortfall       `json:"short,omitempty" doc:"'short' is set if fewer proxies were delivered than ordered."`
 }
 
-// Shortfall compares what was ordered with what was delivered, in proxies. The provider's
-// own figures are the expected_count and delivered_count of the order's state.
+// Shortfall compares the ordered with the delivered number of proxies. The provider's own
+// figures are expected_count and delivered_count of the order's state.
 type Shortfall struct {
 	Ordered int64 `json:"ordered_count" doc:"The number of ordered proxies."`
 	Listed  int64 `json:"listed_count" doc:"The number of entries in the order's list of proxies."`
 }
 
-// Counts returns how many proxies the order should have delivered and how many it has.
-// expected is the larger of the ordered number and the provider's expected one. delivered
-// is the smaller of the provider's delivered number and the listed one.
+// Counts returns how many proxies the order should have delivered, and how many it has.
+// expected is the larger of the ordered number and the provider's expected number.
+// delivered is the smaller of the provider's delivered number and the number of listed
+// proxies.
 func (f OrderDelivered) Counts() (expected, delivered int64) {
 	if f.Short == nil {
 		return f.ExpectedCount, f.DeliveredCount
@@ -343,7 +345,7 @@ func (f OrderDelivered) Counts() (expected, delivered int64) {
 // FactType implements Fact.
 func (OrderDelivered) FactType() string { return "order.delivered" }
 
-// OrderRefunded says that the provider returned money for the order.
+// OrderRefunded records that the provider refunded the order.
 type OrderRefunded struct {
 	OrderState
 	RefundStatus string           `json:"refund_status" doc:"The status of the refund, in the provider's words."`
@@ -356,8 +358,9 @@ type OrderRefunded struct {
 // FactType implements Fact.
 func (OrderRefunded) FactType() string { return "order.refunded" }
 
-// OrderListed says that an order which has ended shows proxies that no earlier fact names,
-// as after an answer that was given while it could not be read. They carry its labels.
+// OrderListed records that an order that has ended shows proxies that no earlier fact
+// contains, for example after a review was answered while the order could not be read. The
+// proxies get the order's labels.
 type OrderListed struct {
 	Ref
 	OrderNo  string           `json:"order_no" doc:"The provider's number of the order."`
@@ -368,7 +371,7 @@ type OrderListed struct {
 // FactType implements Fact.
 func (OrderListed) FactType() string { return "order.listed" }
 
-// LineState is the state of one proxy of a renewal: docs/state-machine.md, Lines of a
+// LineState is the state of one proxy of a renewal. See docs/state-machine.md, Lines of a
 // renewal.
 type LineState string
 
@@ -383,8 +386,8 @@ const (
 	LineNotCharged LineState = "not_charged"
 )
 
-// Line is one proxy of a settled renewal. ChargedCents is gross, before
-// refunds; the provider's charged_cents is net (customer-api.md, Renewal result).
+// Line is one proxy of a settled renewal. ChargedCents is before refunds, whereas the
+// provider's charged_cents is after refunds (customer-api.md, Renewal result).
 type Line struct {
 	ProxyID       string    `json:"proxy_id" doc:"The provider's id of the proxy."`
 	State         LineState `json:"state" doc:"The state."` // succeeded | failed | unresolved
@@ -392,15 +395,16 @@ type Line struct {
 	RefundedCents int64     `json:"refunded_cents" doc:"The amount refunded."`
 }
 
-// Lines is a renewal's result, line by line, with its sums in gross cents.
+// Lines is a renewal's result, line by line, with its totals. ChargedCents is before
+// refunds.
 type Lines struct {
 	ChargedCents  int64  `json:"charged_cents" doc:"The amount charged, before refunds."`
 	RefundedCents int64  `json:"refunded_cents" doc:"The amount refunded."`
 	Items         []Line `json:"items" doc:"The lines."`
 }
 
-// RenewalSettled is the result of a renewal whose lists, lines and sums agree.
-// Its fact is named after Status: completed, partial or failed.
+// RenewalSettled is the result of a renewal whose lists, lines and sums agree. The type of
+// the fact depends on Status: completed, partial or failed.
 type RenewalSettled struct {
 	Ref
 	Status  string `json:"status" doc:"The status, in the provider's words."`

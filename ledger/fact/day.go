@@ -1,4 +1,4 @@
-// Days in a time zone: when they begin, and how an instant is shown.
+// This file computes days in a time zone: when they begin, and what the clock shows.
 
 package fact
 
@@ -7,20 +7,20 @@ import "time"
 // Day is 24 elapsed hours.
 const Day = 24 * time.Hour
 
-// Shown returns the zone's wall clock at an instant, as if it were UTC. On that clock the
-// hours of a day follow one another without gap or repetition.
+// Shown returns the zone's wall clock at an instant, as a time in UTC, so that calculations
+// with it meet no clock changes.
 func Shown(at time.Time, zone *time.Location) time.Time {
 	_, offset := at.In(zone).Zone()
 	return time.Unix(at.Unix()+int64(offset), 0).UTC()
 }
 
-// FirstShown returns the first instant at which the zone's clock shows a time, in UTC. If
-// it never shows that time, FirstShown returns the instant at which the clock skips it.
+// FirstShown returns the first instant, in UTC, at which the zone's clock shows a time. If
+// the clock skips that time, it returns the instant of the change.
 func FirstShown(shown time.Time, zone *time.Location) time.Time {
 	at := time.Date(shown.Year(), shown.Month(), shown.Day(), shown.Hour(), shown.Minute(), shown.Second(), 0, zone)
 	begin, end := at.ZoneBounds()
 	switch have := Shown(at, zone); {
-	case have.After(shown): // time.Date chose the side after the gap
+	case have.After(shown): // time.Date chose the instant after the gap
 		return begin.UTC()
 	case have.Before(shown):
 		return end.UTC()
@@ -34,16 +34,16 @@ func FirstShown(shown time.Time, zone *time.Location) time.Time {
 	return at.UTC()
 }
 
-// Midnight returns when a day begins in a zone, in UTC. If the clock shows midnight twice
-// it is the first, and if it skips midnight it is the instant of the change. month and day
-// may be out of range, as in time.Date.
+// Midnight returns when a day begins in a zone, in UTC. If the clock shows midnight twice,
+// it is the first; if the clock skips midnight, it is the instant of the change. month and
+// day may be out of range, as in time.Date.
 func Midnight(year int, month time.Month, day int, zone *time.Location) time.Time {
 	return FirstShown(time.Date(year, month, day, 0, 0, 0, 0, time.UTC), zone)
 }
 
-// StartOfDay returns when the day of an instant began in a zone, in UTC. Days have no gap
-// or overlap, whatever the clock shows: NextDay of an instant is the StartOfDay of every
-// instant up to the following NextDay.
+// StartOfDay returns when the day of an instant began in a zone, in UTC. Days have no gaps
+// or overlaps, whatever the clock shows: every instant from one day's start to NextDay has
+// the same StartOfDay.
 func StartOfDay(at time.Time, zone *time.Location) time.Time {
 	shown := Shown(at, zone)
 	begin := time.Time{}

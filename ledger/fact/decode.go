@@ -1,4 +1,4 @@
-// The list of all facts, and decoding a journal row's data into a fact.
+// This file lists all facts, and decodes a journal row's data into a fact.
 
 package fact
 
@@ -11,8 +11,7 @@ import (
 	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
-// all has a value of each type of fact, so that a journal can be folded long after it was
-// written.
+// all has a value of each type of fact, so that journals of any age can be decoded.
 var all = []Fact{
 	LedgerOpened{}, LedgerRecorded{}, LedgerReconciled{}, LedgerUncompared{}, LedgerDiscrepancy{}, LedgerArchived{}, LedgerBounded{}, RunnerStarted{},
 	CommandAccepted{}, CommandFinished{}, CommandRejected{}, CommandConflict{}, CommandHeld{}, CommandReleased{}, CommandCancelled{},
@@ -32,7 +31,7 @@ var types = func() map[string]reflect.Type {
 	return byName
 }()
 
-// Types returns a zero value of each type of fact by name, for schemas.
+// Types returns a zero value of each type of fact by name. It is used to generate schemas.
 func Types() map[string]Fact {
 	zeros := map[string]Fact{}
 	for name, t := range types {
@@ -41,14 +40,14 @@ func Types() map[string]Fact {
 	return zeros
 }
 
-// UnknownError reports a fact from a later version of the program: its type, or a field of
-// its data, is unknown to this version.
+// UnknownError reports a fact from a later version of the program: this version does not
+// know its type, or a field of its data.
 type UnknownError struct {
-	Type  string // of the fact
+	Type  string // type of the fact
 	Field string // "" if the type is unknown
 }
 
-// What names the unknown type or field.
+// What describes the unknown type or field.
 func (e *UnknownError) What() string {
 	if e.Field != "" {
 		return fmt.Sprintf("field %q of fact type %q", e.Field, e.Type)
@@ -61,9 +60,9 @@ func (e *UnknownError) Error() string {
 	return e.What() + " is not known to this version: use the version that wrote it, or a later one"
 }
 
-// Decode reads a journal row's data back into its fact, under present or former names of
-// fields. A type or field unknown to this version is an *UnknownError, because a fold
-// without it would be silently wrong.
+// Decode decodes a journal row's data into its fact. Fields may have current or former
+// names. A type or field that this version does not know is an *UnknownError, because
+// derived tables would be wrong without it.
 func Decode(factType string, data []byte) (Fact, error) {
 	t, ok := types[factType]
 	if !ok {

@@ -1,4 +1,4 @@
-// The JSON of facts.
+// This file encodes facts as JSON.
 
 package fact
 
@@ -12,11 +12,11 @@ import (
 	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
-// instantFormat always has six digits of a second, the precision of the ledger.
+// instantFormat always has microseconds, the precision of the ledger.
 const instantFormat = `"2006-01-02T15:04:05.000000Z"`
 
-// encoding is encoding/json's encoding without HTML escapes. All instants are in UTC with
-// one precision.
+// encoding is encoding/json's encoding without HTML escapes. It writes all instants in UTC
+// with the same precision.
 var encoding = jsonv2.JoinOptions(jsonv1.DefaultOptionsV1(), jsontext.EscapeForHTML(false), jsonv2.WithMarshalers(jsonv2.MarshalToFunc(
 	func(e *jsontext.Encoder, t time.Time) error {
 		utc := t.UTC()
@@ -26,5 +26,5 @@ var encoding = jsonv2.JoinOptions(jsonv1.DefaultOptionsV1(), jsontext.EscapeForH
 		return e.WriteValue(utc.AppendFormat(e.AvailableBuffer(), instantFormat))
 	})))
 
-// Encode appends to text the JSON of a fact, or of an answer's data from facts.
+// Encode appends the JSON of a fact, or of a reply's data that contains facts, to text.
 func Encode(text *bytes.Buffer, v any) error { return jsonv2.MarshalWrite(text, v, encoding) }

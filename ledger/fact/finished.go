@@ -1,33 +1,34 @@
-// The fact that a command has ended, with its results, and the money in facts.
+// This file has the fact that a command has ended, with its results, and the money in
+// facts.
 
 package fact
 
 import "time"
 
-// Booked is money that is in the book: what was charged, gross and with what is in
-// suspense, and what came back, as in the account's balance.
+// Booked is money in the books. ChargedCents is before refunds and includes suspense, as in
+// the account's balance.
 type Booked struct {
 	ChargedCents  int64  `json:"charged_cents" doc:"The amount charged, before refunds."`
 	RefundedCents int64  `json:"refunded_cents" doc:"The amount refunded."`
 	Currency      string `json:"currency" doc:"The account's currency, an ISO 4217 code."`
 }
 
-// Plus returns the sum of two, in the currency of the first.
+// Plus returns the sum of b and other, in the currency of b.
 func (b Booked) Plus(other Booked) Booked {
 	b.ChargedCents += other.ChargedCents
 	b.RefundedCents += other.RefundedCents
 	return b
 }
 
-// Money is what a fact books, as the ledger adds it when it appends the fact. The sums of
-// Booked over all events are the charged and refunded cents of the account's balance.
-// Facts older than this field have none.
+// Money is the money that a fact books. The ledger sets it when it appends the fact. The
+// sums of Booked over all events are the charged and refunded cents of the account's
+// balance. Facts from versions without this field have none.
 type Money struct {
 	Booked *Booked `json:"booked,omitempty" doc:"What this fact booked."`
 	Totals *Booked `json:"totals,omitempty" doc:"The totals of the operation, including this fact."`
 }
 
-// WithMoney returns a fact with the money it books.
+// WithMoney returns a fact with its Money set.
 func WithMoney(f Fact, m Money) Fact {
 	switch f := f.(type) {
 	case LedgerOpened:
@@ -58,12 +59,12 @@ func WithMoney(f Fact, m Money) Fact {
 	return f
 }
 
-// Books returns what a read of the order books.
+// Books returns the money that a read of the order books.
 func (s OrderState) Books() Booked {
 	return Booked{ChargedCents: s.ChargedCents, RefundedCents: s.RefundedCents}
 }
 
-// Books returns what the lines of a renewal's result book, including suspense.
+// Books returns the money that the lines of a renewal's result book, including suspense.
 func (l Lines) Books() (b Booked) {
 	for _, x := range l.Items {
 		b.ChargedCents += x.ChargedCents
@@ -103,17 +104,17 @@ type FinishedOperation struct {
 	DeliveredCount int64  `json:"delivered_count,omitempty" doc:"How many proxies were delivered."`
 }
 
-// Bounds of what one CommandFinished names; the verb lines of the account's service returns
-// the rest.
+// Limits of the lists in one CommandFinished. The verb lines of the account's service
+// returns the rest.
 const (
 	MaxFinishedLines      = 200
 	MaxFinishedOperations = 200
 )
 
-// CommandFinished says that nothing of a command is in progress any more and no person is
-// waited for, and what came of it. The ledger appends it with the fact that ends the
-// command's last operation. A command that is opened again, as by a person's sending
-// again, finishes once more with the next revision.
+// CommandFinished records that no operation of a command is in progress or in review, with
+// the results. The ledger appends it with the fact that ends the command's last operation.
+// If the command is opened again, for example because an operator sends an operation again,
+// it finishes once more, with the next revision.
 type CommandFinished struct {
 	Ref
 	Revision        int64               `json:"revision" doc:"How often the command has ended, from 1."`

@@ -1,19 +1,19 @@
-// The kinds of operation. Every switch over kinds is exhaustive: the linter shows what a
-// new kind needs.
+// This file has the kinds of operation. Every switch over kinds is exhaustive, so the
+// linter lists the places that a new kind must extend.
 
 package fact
 
 // Kind says what an operation does at the provider.
 type Kind string
 
-// The two kinds of operation (customer-api.md, Endpoints: POST orders, POST proxies/renew).
+// The kinds of operation (customer-api.md, Endpoints: POST orders, POST proxies/renew).
 const (
 	KindOrder   Kind = "order"
 	KindRenewal Kind = "renewal"
 )
 
-// OfProxies reports whether a kind acts on existing proxies: its operations hold a line for
-// each.
+// OfProxies reports whether operations of the kind act on existing proxies, so that they
+// have a line for each.
 func (k Kind) OfProxies() bool {
 	switch k {
 	case KindRenewal:
@@ -23,7 +23,8 @@ func (k Kind) OfProxies() bool {
 	return false
 }
 
-// MakesOrder reports whether a kind makes an order, with a number, at the provider.
+// MakesOrder reports whether operations of the kind make an order at the provider, which
+// has a number.
 func (k Kind) MakesOrder() bool {
 	switch k {
 	case KindOrder:

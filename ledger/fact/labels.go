@@ -1,4 +1,4 @@
-// Bounds of labels.
+// This file has the limits of labels.
 
 package fact
 
@@ -7,14 +7,15 @@ import (
 	"strings"
 )
 
-// Bounds of a command's labels, which every fact of the command repeats.
+// Limits of a command's labels. They are needed because every fact of the command contains
+// the labels.
 const (
 	MaxLabels      = 32
 	MaxLabelBytes  = 256     // of a key, and of a value
 	MaxLabelsBytes = 2 << 10 // of all keys and values of a command together
 )
 
-// CheckLabel returns what is wrong with one label, nil if it is valid.
+// CheckLabel returns what is wrong with one label, or nil.
 func CheckLabel(key, value string) error {
 	if key == "" || len(key) > MaxLabelBytes || len(value) > MaxLabelBytes {
 		return fmt.Errorf("label %.40q: keys have 1 to %d bytes, values at most %d", key, MaxLabelBytes, MaxLabelBytes)
@@ -27,8 +28,8 @@ func CheckLabel(key, value string) error {
 	return nil
 }
 
-// ClearLabel returns why a label written as key=value would read as another label, nil if
-// it would not. Facts may carry older labels that do; new commands may not.
+// ClearLabel returns an error if a label, written as key=value, could be read as another
+// label. Facts may have older labels like that; new commands may not.
 func ClearLabel(key, value string) error {
 	switch {
 	case strings.Contains(key, "="):

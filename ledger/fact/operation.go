@@ -1,4 +1,4 @@
-// An operation as facts leave it, and its states.
+// This file has an operation as it follows from facts, and its states.
 
 package fact
 
@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// State is an operation's state, as in docs/state-machine.md.
+// State is an operation's state. See docs/state-machine.md.
 type State string
 
 // The states of an operation.
@@ -26,7 +26,7 @@ const (
 	StateResolved  State = "resolved"
 )
 
-// States are all states of an operation.
+// States lists all states of an operation.
 var States = []State{
 	StateAccepted, StateHeld, StateSending, StateWaiting, StateOpen, StateReview,
 	StateRejected, StateDelivered, StateRefunded, StateCompleted, StatePartial, StateFailed, StateResolved,
@@ -42,8 +42,8 @@ func (s State) Ended() bool {
 	return false
 }
 
-// Operation is the execution of one command, or of one frozen chunk of it,
-// under one idempotency key and one stored body. Cents are gross.
+// Operation is the execution of one command, or of one chunk of it, under one idempotency
+// key and with one stored body. ChargedCents is before refunds.
 type Operation struct {
 	ID               string
 	CommandID        string
@@ -59,13 +59,13 @@ type Operation struct {
 	AppID            string
 	Attempts         int64
 	Ambiguous        int64 // attempts that may have executed
-	BodySeq          int64 // journal row with the body; 0 until a body is frozen
+	BodySeq          int64 // journal row with the stored body; 0 before there is one
 	FirstSentAt      *time.Time
 	FirstAmbiguousAt *time.Time
 	NextAt           *time.Time
 	ProgressAt       *time.Time
 	ReadAt           *time.Time // last read of its order
-	UnreadSince      *time.Time // since when its order cannot be read; nil while it can
+	UnreadSince      *time.Time // since when its order cannot be read; nil if it can
 	OrderNo          string
 	ExpectedCount    int64
 	DeliveredCount   int64

@@ -1,4 +1,4 @@
-// The state of a command, from the states of its operations.
+// This file determines the state of a command from the states of its operations.
 
 package fact
 
@@ -8,13 +8,14 @@ import (
 	"strings"
 )
 
-// unended orders the states of an unfinished command; review comes first.
+// unended has the states of an unfinished command, in order of precedence.
 var unended = []State{StateReview, StateHeld, StateSending, StateWaiting, StateOpen, StateAccepted}
 
-// CommandState sums up the operations' states. A command has ended when all of them have;
-// with different endings it is "partial". Operations replaced by others (a split chunk, an
-// operator's resend) do not count. An operation whose lines were all renewed in the end is
-// complete. lines returns the states of an operation's lines by proxy.
+// CommandState returns the state of a command with these operations. A command has ended
+// when all its operations have ended; if they ended differently, it is "partial".
+// Operations that others replaced (a split chunk, an operation that an operator sent again)
+// do not count. An operation whose lines were all renewed in the end counts as completed.
+// lines returns the states of an operation's lines by proxy.
 func CommandState(operations []Operation, lines func(operationID string) (map[string]LineState, error)) (string, error) {
 	counts, latest := make(map[State]int), LatestOf(operations)
 	for _, o := range operations {
@@ -48,11 +49,11 @@ func CommandState(operations []Operation, lines func(operationID string) (map[st
 	return string(StatePartial), nil
 }
 
-// Generations is the latest generation of each chunk of a command.
+// Generations has the latest generation of each chunk of a command.
 type Generations map[string]int64
 
-// LatestOf returns the latest generation of each chunk, which shows the operations that
-// were sent again under a later key.
+// LatestOf returns the latest generation of each chunk. It shows which operations were sent
+// again under a later key.
 func LatestOf(operations []Operation) Generations {
 	latest := make(Generations, len(operations))
 	for _, o := range operations {
@@ -66,12 +67,13 @@ func (g Generations) Superseded(o Operation) bool {
 	return !ofLine(o.Chunk) && g[o.Chunk+"a"] > 0 || g[o.Chunk] > o.Generation
 }
 
-// ofLine reports whether a chunk is one line that was sent again: CHUNK/PROXY. Such a chunk
-// is never split, so an "a" after it belongs to another proxy's id.
+// ofLine reports whether a chunk is a single line that was sent again: CHUNK/PROXY. Such a
+// chunk is never split, so an "a" at its end is part of a proxy's id.
 func ofLine(chunk string) bool { return strings.Contains(chunk, "/") }
 
-// LineChunk names the chunk for sending one line of a chunk again. For a line's chunk it is
-// that chunk: CHUNK/PROXY/PROXY could be another proxy's line.
+// LineChunk returns the name of the chunk for sending one line of a chunk again. If the
+// chunk already is a single line, it returns the chunk itself, because CHUNK/PROXY/PROXY
+// could also be another proxy's line.
 func LineChunk(chunk, proxyID string) string {
 	if ofLine(chunk) {
 		return chunk
@@ -79,9 +81,9 @@ func LineChunk(chunk, proxyID string) string {
 	return chunk + "/" + proxyID
 }
 
-// byLines returns the state of an operation with lines that may have been sent again. It is
-// completed if each line was renewed, skipped or sent again. It is "" if all were sent
-// again, so that others represent the operation.
+// byLines returns the state of an operation whose lines may have been sent again. It is
+// completed if each line was renewed, skipped or sent again. It is "" if all lines were
+// sent again, because the later operations then count instead.
 func (g Generations) byLines(o Operation, lines map[string]LineState, sentAgain func(proxy string) (bool, error)) (State, error) {
 	again := 0
 	for proxy, state := range lines {
@@ -108,9 +110,9 @@ func (g Generations) byLines(o Operation, lines map[string]LineState, sentAgain 
 	return StateCompleted, nil
 }
 
-// sentAgain reports whether a later operation resends this line. The chunk's name decides,
-// unless an id has a slash. Programs before LineChunk gave the line x of a line CHUNK/x/x
-// the same name as the line x/x of the chunk.
+// sentAgain reports whether a later operation contains this line. The name of the chunk is
+// enough to decide, unless an id has a slash. In versions without LineChunk, the line x of
+// a chunk CHUNK/x/x had the same name as the line x/x of the chunk.
 func sentAgain(operations []Operation, o Operation, proxy string, lines func(string) (map[string]LineState, error)) (bool, error) {
 	for _, x := range operations {
 		if x.Chunk != o.Chunk+"/"+proxy || x.Generation <= o.Generation {

@@ -1,10 +1,11 @@
-// Facts about operators' actions that change neither money nor state: revealing a proxy's
-// credentials, and handling a dead letter.
+// This file has facts about operators' actions that change neither money nor state: showing
+// a proxy's credentials, and handling a dead letter.
 
 package fact
 
-// ProxyRevealed says that a person asked for the proxy's credentials on a page. The
-// provider is asked after it; no credential is in any fact.
+// ProxyRevealed records that an operator requested the proxy's credentials in the web UI.
+// The credentials are read from the provider after this fact was appended; no fact contains
+// them.
 type ProxyRevealed struct {
 	ProxyID string `json:"proxy_id" doc:"The provider's id of the proxy."`
 	By      string `json:"by" doc:"The name of the person, as given in the request."`
@@ -18,25 +19,25 @@ func (f ProxyRevealed) Subject() string { return f.ProxyID }
 // FactType implements Fact.
 func (ProxyRevealed) FactType() string { return "proxy.revealed" }
 
-// DeadRequeued says that a person had a command that could not be read published again. It
-// is appended before the command is published and its letter is removed: while the letter
-// is still listed, this may not have been done.
+// DeadRequeued records that an operator requeued a dead letter, a command that could not be
+// read. It is appended before the command is published and the dead letter is removed, so
+// if the dead letter is still listed, this may not have been done.
 type DeadRequeued struct {
 	accountFact
 	LetterSeq uint64 `json:"letter_seq" doc:"The sequence of the message in the stream of dead letters."`
 	By        string `json:"by" doc:"The name of the person, as given in the request."`
 	Reason    string `json:"reason" doc:"The reason, for people; the text may change."`
 	User      string `json:"user,omitempty" doc:"The NATS user that sent the request, if the server authenticated the user."` // see UserOf
-	// ContentHash is of the message in hex, as SHA-256.
+	// ContentHash is the SHA-256 of the message, in hex.
 	ContentHash string `json:"content_hash,omitempty" doc:"The SHA-256 of the corrected command that was published instead; omitted if the message was published unchanged."`
 }
 
 // FactType implements Fact.
 func (DeadRequeued) FactType() string { return "dead.requeued" }
 
-// DeadDropped says that a person had a command that could not be read removed for good. It
-// is appended before the letter is removed: while it is still listed, this may not have
-// been done.
+// DeadDropped records that an operator removed a dead letter, a command that could not be
+// read, permanently. It is appended before the dead letter is removed, so if the dead
+// letter is still listed, this may not have been done.
 type DeadDropped struct {
 	accountFact
 	LetterSeq uint64 `json:"letter_seq" doc:"The sequence of the message in the stream of dead letters."`

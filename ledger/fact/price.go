@@ -1,9 +1,9 @@
-// Scaling a price from one duration to another.
+// This file scales a price from one duration to another.
 
 package fact
 
 // ScalePrice returns the cost of days if paidDays cost cents. It rounds up, so that an
-// estimate is never short.
+// estimate is never too low.
 func ScalePrice(cents, paidDays, days int64) int64 {
 	if paidDays <= 0 {
 		return cents

@@ -1,4 +1,4 @@
-// The texts allowed as ids, labels, names and reasons.
+// This file decides which texts are allowed as ids, labels, names and reasons.
 
 package fact
 
@@ -8,19 +8,19 @@ import (
 	"unicode"
 )
 
-// MaxMarks is the most combining marks in a row. No script needs more, and fifty of them on
-// one letter cover the lines around it.
+// MaxMarks is the largest allowed number of consecutive combining marks. No script needs
+// more, and many marks on one letter would cover the lines around it.
 const MaxMarks = 4
 
-// Unprintable returns why a text cannot be an id, a label, a name or a reason, as the end
-// of a sentence about it; "" if it can. Different texts must look different, so nothing in
-// them is invisible.
+// Unprintable returns why a text cannot be an id, a label, a name or a reason, or "" if it
+// can. The reason continues a sentence that begins with the text. Different texts must look
+// different, so invisible characters are not allowed.
 //
-// The rule applies to new input. Texts accepted earlier are read unchanged.
+// The rule applies to new input. Texts that were accepted earlier are read unchanged.
 func Unprintable(text string) string {
 	marks := 0
 	for _, r := range text {
-		if ' ' <= r && r <= '~' { // most ids are ASCII: a sixth of the time of the tables below
+		if ' ' <= r && r <= '~' { // most ids are ASCII, and this check takes a sixth of the time of the tables below
 			marks = 0
 			continue
 		}
@@ -30,7 +30,7 @@ func Unprintable(text string) string {
 		switch {
 		case unicode.In(r, unicode.Mn, unicode.Me):
 			marks++
-		case !unicode.Is(unicode.Mc, r): // a spacing mark is on the same letter
+		case !unicode.Is(unicode.Mc, r): // a spacing mark belongs to the same letter
 			marks = 0
 		}
 		if marks > MaxMarks {
@@ -40,16 +40,16 @@ func Unprintable(text string) string {
 	return ""
 }
 
-// Invisible are characters that Unicode counts among letters, marks or symbols and that
-// show nothing. The replacement character is refused too, because different broken texts
-// decode to it.
+// Invisible has characters that Unicode counts as letters, marks or symbols but that show
+// nothing. Unprintable also refuses the replacement character, because different invalid
+// texts decode to it.
 var Invisible = []*unicode.RangeTable{
-	unicode.Other_Default_Ignorable_Code_Point, // Hangul fillers, the grapheme joiner
+	unicode.Other_Default_Ignorable_Code_Point, // such as Hangul fillers and the grapheme joiner
 	unicode.Variation_Selector,
 	blanks,
 }
 
-// blanks are the blank characters missing from those two tables.
+// blanks has blank characters that are not in the other two tables.
 var blanks = &unicode.RangeTable{
 	R16: []unicode.Range16{
 		{Lo: 0x2800, Hi: 0x2800, Stride: 1}, // a Braille pattern without dots
@@ -63,8 +63,8 @@ var blanks = &unicode.RangeTable{
 	},
 }
 
-// Printable returns a text with spaces in place of characters that would end a line, move a
-// terminal's cursor or show nothing. Characters in but stay.
+// Printable returns a text in which spaces replace characters that would end a line, move a
+// terminal's cursor or show nothing. Characters in but are kept.
 func Printable(text, but string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) || strings.ContainsRune(but, r) {
@@ -74,10 +74,11 @@ func Printable(text, but string) string {
 	}, text)
 }
 
-// maxText bounds, in bytes, what a fact keeps of a provider's or caller's text.
+// maxText limits, in bytes, a provider's or caller's text in a fact.
 const maxText = 500
 
-// Bounded returns a text as a fact keeps it: its first 500 bytes.
+// Bounded returns a text in the form in which a fact stores it: at most its first 500
+// bytes.
 func Bounded(text string) string {
 	if len(text) > maxText {
 		return strings.ToValidUTF8(text[:maxText], "") + "…"

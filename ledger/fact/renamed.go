@@ -1,4 +1,4 @@
-// Former names of fields in facts.
+// This file has former names of fields in facts.
 
 package fact
 
@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// renamed maps, by fact type, former names of fields to present ones. A field of a nested
-// object has its path: "left.proxies".
+// renamed maps, by fact type, former names of fields to current names. A field of a nested
+// object is given by its path, such as "left.proxies".
 var renamed = map[string]map[string]string{
 	"ledger.discrepancy": {"kind": "finding"},
 	"ledger.recorded":    {"kind": "movement", "cents": "amount_cents"},
@@ -19,7 +19,7 @@ var renamed = map[string]map[string]string{
 	"sweep.planned":      {"planned.proxies": "proxy_count", "left.proxies": "proxy_count"},
 }
 
-// withPresentNames returns a fact's data with the present names of its fields.
+// withPresentNames returns a fact's data with the current names of its fields.
 func withPresentNames(factType string, data []byte) []byte {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
@@ -35,7 +35,7 @@ func withPresentNames(factType string, data []byte) []byte {
 	return present
 }
 
-// rename changes the names within a value; path is the value's path with a trailing dot.
+// rename changes the names within a value. path is the value's path with a trailing dot.
 func rename(value any, path string, names map[string]string) {
 	switch v := value.(type) {
 	case []any:

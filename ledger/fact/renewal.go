@@ -1,4 +1,4 @@
-// A renewal as the ledger keeps it.
+// This file has a renewal in the form in which the ledger stores it.
 
 package fact
 
@@ -8,7 +8,7 @@ import (
 
 // Renewal is a successful renewal of one proxy.
 type Renewal struct {
-	// ObservedExpiresAt is the expiry that it paid for; nil if unknown.
+	// ObservedExpiresAt is the expiry that it paid for, or nil if unknown.
 	ObservedExpiresAt *time.Time
 	DurationDays      int64
 	SettledAt         time.Time

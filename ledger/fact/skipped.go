@@ -1,4 +1,4 @@
-// The fact that proxies were left out of a renewal.
+// This file has the fact that proxies were left out of a renewal.
 
 package fact
 
@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// Bounds of the reasons in one ProxySkipped. They are needed because a producer chooses how
-// many proxies a command has, and the ids of the operations that hold them.
+// Limits of the reasons in one ProxySkipped. They are needed because a producer chooses the
+// number of proxies in a command, and the ids of the operations that may have reserved
+// them.
 const (
 	maxSkipReasons     = 16
 	maxSkipReasonBytes = 1 << 10 // of all reasons together
 )
 
-// ProxySkipped says that a proxy was left out of a renewal, and why. Proxies that were left
-// out together share one fact: they are in Skipped, and the fields of a single proxy are
-// empty.
+// ProxySkipped records that proxies were left out of a renewal, and why. A single proxy is
+// in the fields of the fact. Several proxies are in Skipped, and those fields are empty.
 type ProxySkipped struct {
 	Ref
 	ProxyID   string       `json:"proxy_id,omitempty" doc:"The provider's id of the proxy."`
@@ -26,7 +26,7 @@ type ProxySkipped struct {
 	Skipped   []SkippedFor `json:"skipped,omitempty"`
 }
 
-// SkippedFor are proxies that were left out for one reason.
+// SkippedFor is a list of proxies that were left out for the same reason.
 type SkippedFor struct {
 	Code      SkipCode             `json:"code,omitempty" doc:"The reason, for programs; older facts have none."`
 	Reason    string               `json:"reason" doc:"The reason, for people; the text may change."`
@@ -37,7 +37,7 @@ type SkippedFor struct {
 // FactType implements Fact.
 func (ProxySkipped) FactType() string { return "proxy.skipped" }
 
-// SkippedProxy is one proxy left out of a renewal.
+// SkippedProxy is one proxy that was left out of a renewal.
 type SkippedProxy struct {
 	ProxyID   string
 	Code      SkipCode
@@ -45,8 +45,9 @@ type SkippedProxy struct {
 	ExpiresAt *time.Time
 }
 
-// Skipped returns the fact that proxies were left out, nil for none. Beyond 16 reasons, or
-// 1 KiB of them, the other proxies get the reason otherwise.
+// Skipped returns the fact that proxies were left out, or nil if left is empty. Beyond
+// maxSkipReasons different reasons, or maxSkipReasonBytes in total, the other proxies get
+// the reason otherwise.
 func Skipped(ref Ref, left []SkippedProxy, otherwise string) []Fact {
 	switch len(left) {
 	case 0:
@@ -70,7 +71,7 @@ func Skipped(ref Ref, left []SkippedProxy, otherwise string) []Fact {
 	return []Fact{f}
 }
 
-// group returns the index of a reason's proxies, -1 for a new reason.
+// group returns the index of a reason in Skipped, or -1.
 func (f ProxySkipped) group(reason string) int {
 	return slices.IndexFunc(f.Skipped, func(x SkippedFor) bool { return x.Reason == reason })
 }
@@ -95,7 +96,7 @@ func (s *SkippedFor) add(x SkippedProxy) {
 	s.ExpiresAt[x.ProxyID] = *x.ExpiresAt
 }
 
-// Proxies returns the skipped proxies, one or several.
+// Proxies returns the skipped proxies.
 func (f ProxySkipped) Proxies() (all []SkippedProxy) {
 	if len(f.Skipped) == 0 {
 		return []SkippedProxy{{ProxyID: f.ProxyID, Code: f.Code, Reason: f.Reason, ExpiresAt: f.ExpiresAt}}

@@ -1,4 +1,4 @@
-// Facts about what a sweep planned and left out, and about single proxies.
+// This file has facts about what a run planned and skipped, and about single proxies.
 
 package fact
 
@@ -7,27 +7,27 @@ import (
 	"time"
 )
 
-// PlannedCommand is what a sweep expects of one of its commands.
+// PlannedCommand describes one command of a run's plan.
 type PlannedCommand struct {
 	CommandID     string `json:"command_id" doc:"The id of the command, chosen by its producer."`
 	Proxies       int    `json:"proxy_count" doc:"The number of proxies."`
 	EstimateCents int64  `json:"estimate_cents" doc:"The expected cost, without proxies of unknown price."`
 	UnknownPrice  int    `json:"unknown_price,omitempty" doc:"'unknown_price' counts the proxies of the command whose price is unknown."`
-	// ListPriceCents is what offers ask for those of unknown price. It is set if a limit of
-	// money needed it.
+	// ListPriceCents is the list price of the proxies of unknown price. It is set only if
+	// it counts against a money limit.
 	ListPriceCents int64 `json:"list_price_cents,omitempty" doc:"The list price of the proxies of unknown price, if it counts against a limit."`
 }
 
-// SweepLeft is what is due and one plan of a sweep could not take.
+// SweepLeft describes the due proxies that one plan of a run could not include.
 type SweepLeft struct {
 	Proxies        int        `json:"proxy_count" doc:"The number of proxies."`
 	Unpriced       int        `json:"unpriced,omitempty" doc:"'unpriced' counts the proxies that wait for the first proxy of their kind to show the price."`
 	FirstExpiresAt *time.Time `json:"first_expires_at,omitempty" doc:"'first_expires_at' is when the first living one of these proxies expires; the run must reach it before then."`
 }
 
-// ListingShrunk says that a complete listing did not show a large share of the living
-// proxies, or not so that they can be read. Absence is no evidence about a proxy: each stays due, is read
-// before it is paid for, and is warned about.
+// ListingShrunk records that a complete listing lacked a large share of the live proxies,
+// or that their entries could not be read. That a proxy is missing does not show that it is
+// gone: it stays due, is read before it is paid for, and is included in warnings.
 type ListingShrunk struct {
 	accountFact
 	Known     int      `json:"known" doc:"Living proxies before the listing, without retired ones."`
@@ -38,10 +38,10 @@ type ListingShrunk struct {
 // FactType implements Fact.
 func (ListingShrunk) FactType() string { return "listing.shrunk" }
 
-// ListingUncovered says how many living proxies no schedule renews, as two complete listings
-// showed: they expire unless a command renews them. It is published when there are some, when
-// there are more or fewer or the first has expired (once a day at most), and with 0 when
-// there are none any more.
+// ListingUncovered records how many live proxies no schedule renews, as two complete
+// listings showed. These proxies expire unless a command renews them. The fact is published
+// when there are such proxies and when their number changes or the first has expired, at
+// most once a day. It is published with 0 when there are none left.
 type ListingUncovered struct {
 	accountFact
 	Uncovered      int        `json:"uncovered" doc:"How many living proxies are in no schedule; 0 when there are none any more."`
@@ -52,9 +52,9 @@ type ListingUncovered struct {
 // FactType implements Fact.
 func (ListingUncovered) FactType() string { return "listing.uncovered" }
 
-// SweepFailed says that a slot's sweep cannot be made, as when the proxies cannot be
-// listed, or commands of it were refused as invalid. It is tried again; once it is
-// made its sweep.planned follows.
+// SweepFailed records that a scheduled run could not be made, for example because the
+// proxies could not be listed, or that its commands were refused as invalid. The run is
+// retried; when it succeeds, its sweep.planned follows.
 type SweepFailed struct {
 	accountFact
 	Schedule       string     `json:"schedule" doc:"The name of the schedule."`
@@ -69,8 +69,9 @@ type SweepFailed struct {
 // FactType implements Fact.
 func (SweepFailed) FactType() string { return "sweep.failed" }
 
-// ScheduleConfigured says that a schedule is new, or has another name, cron or zone. It counts
-// its slots from Since: no earlier one fires, and those that pass while nothing runs are caught up.
+// ScheduleConfigured records that a schedule is new, or has another name, cron expression
+// or time zone. Its scheduled times count from Since: earlier ones do not run, and later
+// ones that are missed are caught up.
 type ScheduleConfigured struct {
 	accountFact
 	Schedule string    `json:"schedule" doc:"The name of the schedule."`
@@ -83,8 +84,9 @@ type ScheduleConfigured struct {
 // FactType implements Fact.
 func (ScheduleConfigured) FactType() string { return "schedule.configured" }
 
-// SchedulePaused says that a schedule fires no slot until it is resumed. What it has
-// planned before is carried out, and a person's own sweep is made.
+// SchedulePaused records that a schedule makes no scheduled runs until it is resumed.
+// Commands that were planned before are still published, and an operator can still start a
+// run.
 type SchedulePaused struct {
 	accountFact
 	Schedule string     `json:"schedule" doc:"The name of the schedule."`
@@ -97,8 +99,8 @@ type SchedulePaused struct {
 // FactType implements Fact.
 func (SchedulePaused) FactType() string { return "schedule.paused" }
 
-// ScheduleResumed says that a schedule fires its slots again: those that passed during the
-// pause are served by one sweep. Without By the time of the pause was over.
+// ScheduleResumed records that a schedule makes its scheduled runs again. One run replaces
+// those that the pause has skipped. If By is empty, the pause ended at its time.
 type ScheduleResumed struct {
 	accountFact
 	Schedule string `json:"schedule" doc:"The name of the schedule."`
@@ -110,8 +112,8 @@ type ScheduleResumed struct {
 // FactType implements Fact.
 func (ScheduleResumed) FactType() string { return "schedule.resumed" }
 
-// ProxyRetired says that no sweep renews the proxy any more. It is kept until it expires,
-// and a person's own command still renews it.
+// ProxyRetired records that schedules no longer renew the proxy. The proxy stays listed
+// until it expires, and an operator's command can still renew it.
 type ProxyRetired struct {
 	ProxyID string `json:"proxy_id" doc:"The provider's id of the proxy."`
 	By      string `json:"by" doc:"The name of the person, as given in the request."`
@@ -125,8 +127,8 @@ func (f ProxyRetired) Subject() string { return f.ProxyID }
 // FactType implements Fact.
 func (ProxyRetired) FactType() string { return "proxy.retired" }
 
-// ProxyReinstated says that sweeps renew the proxy again, and count its endings without a
-// renewal from here.
+// ProxyReinstated records that schedules renew the proxy again. Renewals that ended without
+// renewing the proxy count from here.
 type ProxyReinstated struct {
 	ProxyID string `json:"proxy_id" doc:"The provider's id of the proxy."`
 	By      string `json:"by" doc:"The name of the person, as given in the request."`
@@ -140,9 +142,9 @@ func (f ProxyReinstated) Subject() string { return f.ProxyID }
 // FactType implements Fact.
 func (ProxyReinstated) FactType() string { return "proxy.reinstated" }
 
-// ProxyReplaced says that the provider would not renew the proxy, and by its schedule's
-// policy this order buys another in its place. It says that the order is on its
-// way, not that anything was bought.
+// ProxyReplaced records that the provider would not renew the proxy, and that an order for
+// a replacement is published, as its schedule allows. It does not say that the replacement
+// was bought.
 type ProxyReplaced struct {
 	ProxyID       string          `json:"proxy_id" doc:"The provider's id of the proxy."`
 	Schedule      string          `json:"schedule" doc:"The name of the schedule."`
@@ -159,9 +161,9 @@ func (f ProxyReplaced) Subject() string { return f.ProxyID }
 // FactType implements Fact.
 func (ProxyReplaced) FactType() string { return "proxy.replaced" }
 
-// ProxyReview says that so many renewals of the proxy ended without renewing it that
-// sweeps leave it to a person. It is about the last of them, and waits in
-// v_reviews until the proxy is retired or reinstated, or renewed after all.
+// ProxyReview records that several renewals of the proxy ended without renewing it, so that
+// schedules skip it until it is reviewed. OperationID is the last of these renewals. The
+// review stays in v_reviews until the proxy is retired, reinstated or renewed.
 type ProxyReview struct {
 	Ref
 	ProxyID   string    `json:"proxy_id" doc:"The provider's id of the proxy."`

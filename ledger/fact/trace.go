@@ -1,4 +1,4 @@
-// The trace context that commands pass on to their events.
+// This file has the trace context that commands pass on to their events.
 
 package fact
 
@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Trace is the W3C trace context that a command's message came with.
+// Trace is the W3C trace context of a command's message.
 type Trace struct {
 	Traceparent string `json:"traceparent,omitempty" doc:"The W3C trace context of the command's message."`
 	Tracestate  string `json:"tracestate,omitempty" doc:"The vendor-specific part of the trace context."`
@@ -21,10 +21,10 @@ const (
 	noSpan  = "-0000000000000000-"
 )
 
-// maxTracestate bounds a tracestate in bytes (W3C Trace Context, section 3.3.1.5).
+// maxTracestate limits a tracestate, in bytes (W3C Trace Context, section 3.3.1.5).
 const maxTracestate = 512
 
-// TraceOf returns the trace context in two headers; zero if they are invalid.
+// TraceOf returns the trace context in two headers, or zero if they are not valid.
 func TraceOf(parent, state string) (t Trace) {
 	if !traceparent.MatchString(parent) || strings.HasPrefix(parent, "ff") || strings.Contains(parent, noTrace) || strings.Contains(parent, noSpan) {
 		return t

@@ -1,4 +1,4 @@
-// The person and the NATS user named in a fact.
+// This file has the operator and the NATS user in a fact.
 
 package fact
 
@@ -9,20 +9,21 @@ import (
 
 type userKey struct{}
 
-// WithUser sets the NATS user that asked for what is written under the context, as named by
-// its server; "" if the server named none.
+// WithUser returns a context with the NATS user who sent the request, as the server
+// identified it, for the facts that are written with the context. user is "" if the server
+// did not identify one.
 func WithUser(ctx context.Context, user string) context.Context {
 	return context.WithValue(ctx, userKey{}, user)
 }
 
-// UserOf returns the NATS user that asked, "" if no server proved one.
+// UserOf returns the NATS user of WithUser, or "".
 func UserOf(ctx context.Context) string {
 	user, _ := ctx.Value(userKey{}).(string)
 	return user
 }
 
-// Signed returns for people who made a change: the name in the request, and the NATS user
-// if the server proved another name.
+// Signed returns the name of the operator who made a change: the name in the request,
+// followed by the NATS user if that is another name.
 func Signed(by, user string) string {
 	if user == "" || user == by {
 		return by
@@ -30,15 +31,17 @@ func Signed(by, user string) string {
 	return by + userMark + user + ")"
 }
 
-// Said returns the reason of the operation's state, with the name of the canceller.
+// Said returns the reason of the operation's state. by is the name of the operator who
+// cancelled it.
 func (f CommandCancelled) Said(by string) string { return "cancelled by " + by + ": " + f.Reason }
 
-// Said returns the reason of the operation's state, with the name of the answerer.
+// Said returns the reason of the operation's state. by is the name of the operator who
+// answered the review.
 func (f OperationResolved) Said(by string) string { return f.Outcome + " by " + by + ": " + f.Reason }
 
-// userMark precedes a user that a server proved.
+// userMark precedes the NATS user in the result of Signed.
 const userMark = " (NATS user "
 
-// ClaimsUser reports whether a name would look as if made by Signed, although no server has
-// proven its user.
+// ClaimsUser reports whether a name in a request looks like a result of Signed with a NATS
+// user.
 func ClaimsUser(by string) bool { return strings.Contains(by, strings.TrimSpace(userMark)) }

@@ -1,6 +1,7 @@
-// Package failpoint lets tests stop the program at the moments listed in
+// Package failpoint lets tests stop the program at the points listed in
 // testdata/faults/README.md, and reduce sizes that are large in production. Only tests set
-// either. Both travel in the context, so that simulations in one process have their own.
+// them. They are stored in the context, so that several simulations in one process do not
+// affect each other.
 package failpoint
 
 import "context"
@@ -10,15 +11,15 @@ type (
 	sizeKey string
 )
 
-// With returns a context that reports its moments to reached.
+// With returns a context whose points are reported to reached.
 func With(ctx context.Context, reached func(point string)) context.Context {
 	return context.WithValue(ctx, hookKey{}, reached)
 }
 
-// Reached reports a moment.
+// Reached reports that the program has reached a point.
 func Reached(ctx context.Context, point string) { Of(ctx)(point) }
 
-// Of returns the function that reports moments, for code called without the context.
+// Of returns the function that reports points, for code that is called without the context.
 func Of(ctx context.Context) (reached func(point string)) {
 	if reached, ok := ctx.Value(hookKey{}).(func(point string)); ok {
 		return reached
@@ -26,12 +27,12 @@ func Of(ctx context.Context) (reached func(point string)) {
 	return func(string) {}
 }
 
-// WithSize returns a context in which a named size differs from production.
+// WithSize returns a context that overrides a named size.
 func WithSize(ctx context.Context, name string, size int64) context.Context {
 	return context.WithValue(ctx, sizeKey(name), size)
 }
 
-// Size returns a named size, usual if no test set it.
+// Size returns a named size, or usual if no test overrides it.
 func Size(ctx context.Context, name string, usual int64) int64 {
 	if size, ok := ctx.Value(sizeKey(name)).(int64); ok {
 		return size

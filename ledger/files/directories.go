@@ -1,4 +1,4 @@
-// Directories that only this user may write, and the parents of a path.
+// This file checks directories that only this user may write, and the parents of a path.
 
 package files
 
@@ -11,13 +11,13 @@ import (
 	"syscall"
 )
 
-// writableByOthers are the mode bits that let others change a file's or directory's
+// writableByOthers has the mode bits that let others change a file's or directory's
 // content.
 const writableByOthers = 0o022
 
-// OwnDirectory creates a missing directory that only this user may enter. It refuses one
-// that group or others may write, because they could have changed its content. Their right
-// to read stays.
+// OwnDirectory creates a missing directory that only this user may enter. If the directory
+// exists and its group or others may write it, OwnDirectory returns an error, because they
+// could have changed its content. It does not change their permission to read.
 func OwnDirectory(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -39,7 +39,7 @@ func Free(dir string) (int64, error) {
 	return int64(fs.Bavail) * int64(fs.Bsize), err //nolint:unconvert // the types differ between systems
 }
 
-// CloseDirectory is OwnDirectory and also removes others' right to read.
+// CloseDirectory is OwnDirectory, and also removes the permissions of group and others.
 func CloseDirectory(dir string) error {
 	if err := OwnDirectory(dir); err != nil {
 		return err
@@ -51,10 +51,10 @@ func CloseDirectory(dir string) error {
 	return err
 }
 
-// CheckParents refuses a path that another user could move away and replace. Others may not
-// write any directory above it, as written and with links resolved. The exception is a
-// sticky directory such as /tmp, where others may rename only their own files. Group write
-// permission is allowed, because a user often has a private group.
+// CheckParents returns an error if another user could move the path away and replace it.
+// Others may not write any directory above it, both as written and with links resolved. A
+// sticky directory such as /tmp is allowed, because others may rename only their own files
+// there. Group write permission is allowed, because a user often has a private group.
 func CheckParents(path string) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -75,8 +75,8 @@ func CheckParents(path string) error {
 	return nil
 }
 
-// resolvedParent returns the directory of a path with all links resolved; for a missing
-// path, its nearest existing parent.
+// resolvedParent returns the directory of a path with all links resolved. For a missing
+// path it returns its nearest existing parent.
 func resolvedParent(path string) (string, error) {
 	if resolved, err := filepath.EvalSymlinks(path); !errors.Is(err, fs.ErrNotExist) {
 		return filepath.Dir(resolved), err

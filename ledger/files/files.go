@@ -1,8 +1,8 @@
-// Package files opens files safely where another user of the machine, or a mistake, may
+// Package files opens files safely, although another user of the machine, or a mistake, may
 // have replaced them. A named pipe blocks a program that opens it, and a link redirects a
 // write to another file. A file or directory that others may write cannot be trusted.
 //
-// The package reads only regular files of bounded size, writes through a temporary file and
+// The package reads only regular files of limited size, writes through a temporary file and
 // a rename, and checks modes.
 package files
 
@@ -37,7 +37,7 @@ func Open(path string) (*os.File, error) {
 	return f, nil
 }
 
-// Check is a further condition of Read on a file; path names the file.
+// Check is an additional condition on a file for Read. path is the file's path, for errors.
 type Check func(path string, info fs.FileInfo) error
 
 // Read reads a regular file of at most most bytes that passes the checks.
@@ -63,9 +63,10 @@ func Read(path string, most int64, checks ...Check) ([]byte, error) {
 	return text, err
 }
 
-// Text returns a text without an editor's byte order mark (trap 76). It refuses invisible
-// characters, which nobody could find in a wrong secret. The error continues a sentence
-// that begins with the text's name, and repeats nothing else of the text.
+// Text returns a text without a byte order mark at its start (trap 76). It returns an error
+// if the text has invisible characters, because a user could not find them in a wrong
+// secret. The error continues a sentence that begins with the text's name, and does not
+// contain the text.
 func Text(text []byte) ([]byte, error) {
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	if !utf8.Valid(text) {
@@ -82,9 +83,9 @@ func Text(text []byte) ([]byte, error) {
 	return text, nil
 }
 
-// Write writes a file completely or not at all, through a temporary file. A link at path is
-// replaced, and its target stays unchanged. The file gets the mode whatever the umask is.
-// Only a regular file is replaced.
+// Write writes a file completely or not at all, through a temporary file. If path is a
+// link, the link is replaced and its target stays unchanged. The file gets the mode
+// regardless of the umask. Only a regular file is replaced.
 func Write(path string, mode fs.FileMode, write func(io.Writer) error) error {
 	return put(path, func(f *os.File) error { return f.Chmod(mode) }, write)
 }
@@ -110,7 +111,7 @@ func WriteLike(path, other string, write func(io.Writer) error) error {
 	}, write)
 }
 
-// Owner returns the user and group of a file, -1 if unknown.
+// Owner returns the user and group of a file, or -1 if unknown.
 func Owner(info fs.FileInfo) (uid, gid int) {
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
 		return int(stat.Uid), int(stat.Gid)
@@ -138,7 +139,7 @@ func put(path string, give func(*os.File) error, write func(io.Writer) error) er
 	return err
 }
 
-// Writable reports whether Write could write a file there. It changes nothing.
+// Writable returns nil if Write can write a file at path. It changes nothing.
 func Writable(path string) error {
 	if err := Regular(path); err != nil {
 		return err
@@ -150,8 +151,8 @@ func Writable(path string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// Make creates a missing, empty file that only this user may read. It refuses anything else
-// than a regular file.
+// Make creates a missing, empty file that only this user may read. It returns an error if
+// path exists and is not a regular file.
 func Make(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if errors.Is(err, fs.ErrExist) {
@@ -176,11 +177,11 @@ func Regular(path string) error {
 	return notRegular(path, info)
 }
 
-// ErrTooLarge is returned by Read for a file over its limit of bytes.
+// ErrTooLarge is returned by Read for a file that exceeds its limit.
 var ErrTooLarge = errors.New("too large")
 
-// ErrNotRegular is returned for a named pipe, a device, a socket or a directory in place of
-// a file.
+// ErrNotRegular is returned if a path is a named pipe, a device, a socket or a directory
+// instead of a file.
 var ErrNotRegular = errors.New("not a regular file")
 
 func notRegular(path string, info fs.FileInfo) error {

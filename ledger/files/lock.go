@@ -1,4 +1,4 @@
-// File locks, each held by one process.
+// This file has file locks, which one process at a time can hold.
 
 package files
 
@@ -9,9 +9,10 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// TryLock creates a file and locks it, unless another process holds the lock. The lock ends
-// with Unlock, or with the process. Its Stat is of the locked file, even if another file
-// now has the name. It refuses a link or a named pipe.
+// TryLock creates a file and locks it. got is false if another process has the lock. The
+// lock ends with Unlock, or with the process. The lock's Stat describes the locked file,
+// even if another file now has its name. TryLock returns an error for a link or a named
+// pipe.
 func TryLock(path string) (lock *flock.Flock, got bool, err error) {
 	if info, err := os.Lstat(path); err == nil {
 		if err := notRegular(path, info); err != nil {
@@ -23,8 +24,8 @@ func TryLock(path string) (lock *flock.Flock, got bool, err error) {
 	return lock, got && err == nil, err
 }
 
-// TryLockDirectory locks a directory itself, which is not removed by mistake. On a file
-// system without such locks every caller gets it.
+// TryLockDirectory locks a directory itself, because a lock file in it could be removed by
+// mistake. On a file system without such locks every caller gets the lock.
 func TryLockDirectory(dir string) (unlock func() error, got bool) {
 	lock := flock.New(dir, flock.SetFlag(os.O_RDONLY))
 	got, err := lock.TryLock()

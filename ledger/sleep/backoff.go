@@ -7,17 +7,17 @@ import (
 	"github.com/cenkalti/backoff/v5"
 )
 
-// Backoff is the growing wait between attempts of something that fails. It grows from the
-// first wait to the longest, until Reset.
+// Backoff is the growing delay between attempts. It grows from the first delay to the
+// longest, until Reset.
 type Backoff struct{ delays *backoff.ExponentialBackOff }
 
-// Growing grows by half each time and varies randomly by up to half. Clients that failed
-// together then do not return together.
+// Growing returns a Backoff that grows by half each time and varies randomly by up to half,
+// so that clients that failed at the same time do not retry at the same time.
 func Growing(first, most time.Duration) *Backoff {
 	return backoffOf(first, most, backoff.DefaultMultiplier, backoff.DefaultRandomizationFactor)
 }
 
-// Doubling doubles each time, without randomness.
+// Doubling returns a Backoff that doubles each time, without randomness.
 func Doubling(first, most time.Duration) *Backoff { return backoffOf(first, most, 2, 0) }
 
 func backoffOf(first, most time.Duration, by, chance float64) *Backoff {
@@ -26,11 +26,11 @@ func backoffOf(first, most time.Duration, by, chance float64) *Backoff {
 	return &Backoff{x}
 }
 
-// Next returns the next wait.
+// Next returns the next delay.
 func (b *Backoff) Next() time.Duration { return b.delays.NextBackOff() }
 
-// Wait waits for the next duration; its error is ctx's if ctx ends first.
+// Wait waits for the next delay. It returns ctx's error if ctx ends first.
 func (b *Backoff) Wait(ctx context.Context) error { return For(ctx, b.Next()) }
 
-// Reset returns to the first wait, after an attempt has succeeded.
+// Reset returns to the first delay, after a successful attempt.
 func (b *Backoff) Reset() { b.delays.Reset() }

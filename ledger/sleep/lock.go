@@ -2,13 +2,13 @@ package sleep
 
 import "context"
 
-// Lock is a mutex with a wait that a context can end.
+// Lock is a mutex for which a caller can wait until a context ends.
 type Lock chan struct{}
 
 // NewLock returns a free lock.
 func NewLock() Lock { return make(Lock, 1) }
 
-// Take returns with the lock, or with the context's error.
+// Take takes the lock. It returns the context's error if ctx ends first.
 func (l Lock) Take(ctx context.Context) error {
 	select {
 	case l <- struct{}{}:
@@ -18,5 +18,5 @@ func (l Lock) Take(ctx context.Context) error {
 	}
 }
 
-// Give hands the lock back.
+// Give releases the lock.
 func (l Lock) Give() { <-l }

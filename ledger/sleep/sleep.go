@@ -1,5 +1,5 @@
-// Package sleep waits for a time or for the end of a context, whichever comes first.
-// It imports nothing of Perennial, so that every package may use it.
+// Package sleep waits for a time or for the end of a context, whichever comes first. It
+// must not import other packages of Perennial, so that every package can use it.
 package sleep
 
 import (
@@ -7,13 +7,14 @@ import (
 	"time"
 )
 
-// For returns nil after d, or the context's error when that ends first.
+// For waits for d. It returns the context's error if ctx ends first.
 func For(ctx context.Context, d time.Duration) error {
 	_, err := OrWoken(ctx, d, nil)
 	return err
 }
 
-// OrWoken is For that also ends when the channel delivers a value or is closed.
+// OrWoken is For that also ends, with woken true, when the channel delivers a value or is
+// closed.
 func OrWoken(ctx context.Context, d time.Duration, wake <-chan struct{}) (woken bool, err error) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

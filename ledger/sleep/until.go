@@ -5,16 +5,18 @@ import (
 	"time"
 )
 
-// maxSleep bounds one sleep, so that a change of the wall clock is noticed.
+// maxSleep limits one sleep, so that a change of the wall clock is noticed.
 const maxSleep = time.Minute
 
-// Until returns once the clock shows at or later, or with the context's error.
+// Until waits until the clock shows at or later. It returns the context's error if ctx ends
+// first.
 func Until(ctx context.Context, clock func() time.Time, at time.Time) error {
 	_, err := UntilOr(ctx, clock, at, nil)
 	return err
 }
 
-// UntilOr is Until that also ends when the channel delivers a value or is closed.
+// UntilOr is Until that also ends, with woken true, when the channel delivers a value or is
+// closed.
 func UntilOr(ctx context.Context, clock func() time.Time, at time.Time, word <-chan struct{}) (woken bool, err error) {
 	for {
 		left := at.Sub(clock())

@@ -2,5 +2,5 @@
 
 package testrun
 
-// Check says whether this is the larger run of `make check`.
+// Check is true in the larger test run of `make check`.
 const Check = true

@@ -1,9 +1,9 @@
-// Package testrun says how large a run of the tests is, and prepares the process of a
-// package's tests. Only tests import it.
+// Package testrun says whether this is the larger run of the tests, and prepares the
+// process of a package's tests. Only tests import it.
 //
 // `go test ./...` is for every developer and takes two minutes. `go test -tags check` is
 // the larger run of `make check`. Tests that take long, or need a tool such as Chromium,
-// have the build constraint `check`. A test whose size is a number asks Check.
+// have the build constraint `check`. A test whose size is a number uses Check.
 package testrun
 
 import (
@@ -17,8 +17,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Main is the TestMain of a package without processes. It calls Prepare, and goroutines
-// left at the end fail the run. It does not return.
+// Main is the TestMain of a package whose tests start no processes. It calls Prepare, runs
+// the tests, and fails if goroutines are left at the end. It does not return.
 func Main(m goleak.TestingM, options ...goleak.Option) {
 	remove := Prepare()
 	goleak.VerifyTestMain(m, append(options, goleak.Cleanup(func(code int) {
@@ -27,9 +27,10 @@ func Main(m goleak.TestingM, options ...goleak.Option) {
 	}))...)
 }
 
-// Prepare makes this process, and its children, cheap to run many times. They collect
-// garbage less often (a fifth of the CPU time of a short process), and keep temporary files
-// in memory. remove removes the files. GOGC and TMPDIR from the environment are respected.
+// Prepare makes this process, and its children, cheaper to run many times. They collect
+// garbage less often, which saves a fifth of the CPU time of a short process, and keep
+// temporary files in memory. remove removes these files. Prepare does not override GOGC and
+// TMPDIR from the environment.
 func Prepare() (remove func()) {
 	if os.Getenv("GOGC") == "" && os.Setenv("GOGC", strconv.Itoa(gcPercent)) == nil {
 		debug.SetGCPercent(gcPercent)
@@ -41,13 +42,13 @@ const (
 	gcPercent = 400
 
 	memory    = "/dev/shm" // where Linux keeps files in memory
-	leastFree = 2 << 30    // least free bytes required there
+	leastFree = 2 << 30    // required free bytes there
 	prefix    = "perennial-tests-"
 )
 
 // inMemory sets TMPDIR to a directory in memory, if there is room. A sync then takes no
-// time; kill -9 loses as little as on a disk. disktest covers power cuts and failing disks,
-// and `make check` runs the processes on a disk.
+// time, and kill -9 loses no more than on a disk. disktest covers power cuts and failing
+// disks, and `make check` runs the processes on a disk.
 func inMemory() (remove func()) {
 	var disk syscall.Statfs_t
 	if os.Getenv("TMPDIR") != "" || syscall.Statfs(memory, &disk) != nil || disk.Bavail*uint64(disk.Bsize) < leastFree {
@@ -61,8 +62,8 @@ func inMemory() (remove func()) {
 	return func() { _ = os.RemoveAll(dir) }
 }
 
-// removeAbandoned removes the directories of killed runs, whose names contain the process
-// id.
+// removeAbandoned removes the directories of test runs that were killed. A directory's name
+// contains the process id.
 func removeAbandoned() {
 	dirs, _ := filepath.Glob(filepath.Join(memory, prefix+"*"))
 	for _, dir := range dirs {

@@ -1,4 +1,4 @@
-// The requests that the broker accepts and refuses.
+// This file decides which requests the broker forwards, and which it refuses.
 
 package broker
 
@@ -19,12 +19,13 @@ import (
 	"perennial/queue/caller"
 )
 
-// brokerAnswer bounds JetStream's time for a forwarded request.
+// brokerAnswer limits JetStream's time to reply to a forwarded request.
 const brokerAnswer = 5 * time.Second
 
 // Brokered returns the JetStream requests that go through the broker. INFO and STREAM.NAMES
-// name no stream, so JetStream's answers would list all of them. A client whose account
-// does not import INFO assumes that JetStream is disabled.
+// are among them because JetStream's replies to these would list all streams. INFO is
+// required, because a client whose account does not import it assumes that JetStream is
+// disabled.
 func Brokered(stream string) []string {
 	return []string{
 		"INFO", "STREAM.NAMES",
@@ -33,35 +34,37 @@ func Brokered(stream string) []string {
 	}
 }
 
-// ConsumerDelete returns the request to delete a consumer of a stream.
+// ConsumerDelete returns the request that deletes a consumer of a stream.
 func ConsumerDelete(stream string) string { return "CONSUMER.DELETE." + stream + ".*" }
 
-// AnyOf begins a request of an operator, who may make it for any user's consumers.
+// AnyOf is the prefix of an operator's requests, which may concern any user's consumers.
 const AnyOf = "ANY."
 
-// BrokerSubject returns the subject on which the broker takes a request of JetStream's API.
+// BrokerSubject returns the subject on which the broker receives a request of JetStream's
+// API.
 func BrokerSubject(account, op string) string { return "perennial.js." + account + "." + op }
 
-// ownerKey is the consumer metadata that names the user who created it.
+// ownerKey is the metadata key of a consumer for the user who created it.
 const ownerKey = "perennial.user"
 
-// broker answers for one account.
+// broker handles the requests for one account.
 type broker struct {
 	js      *queue.JetStream
 	account string
 	ctx     context.Context // ends with the service
 	inside  *caller.Room
 	work    sync.WaitGroup
-	// share bounds the consumers of one user, most those of all users.
+	// share limits the consumers of one user, and most the consumers of all users.
 	share, most int
 }
 
-// brokerSlots bounds the requests handled at once. Each user has a part of them, so that
-// none waits for JetStream because of another user.
+// brokerSlots limits the concurrent requests. Each user has a part of them, so that no user
+// waits because of another user's requests.
 const brokerSlots = 32
 
-// Serve answers the requests of an account's subscribers until stop. Every runner of the
-// account does, leader or not: NATS gives a request to one of them.
+// Serve handles the requests of an account's subscribers until stop. Every runner of the
+// account serves them, whether it is the leader or not; NATS gives each request to one of
+// them.
 func Serve(js *queue.JetStream, account string) (stop func() error, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	b := &broker{js: js, account: account, ctx: ctx, inside: caller.NewRoom(brokerSlots, caller.MaxOfUser), share: maxConsumers, most: maxAllConsumers}
@@ -90,7 +93,8 @@ type apiError struct {
 
 func (e *apiError) Error() string { return e.Description }
 
-// JetStream's own answers about a missing consumer, to an update and to any other request.
+// JetStream's own errors about a missing consumer: for an update, and for any other
+// request.
 var (
 	errNoSuchConsumer = &apiError{Code: 400, ErrCode: int(jetstream.JSErrCodeConsumerDoesNotExist), Description: "consumer does not exist"}
 	errNoConsumer     = &apiError{Code: 404, ErrCode: int(jetstream.JSErrCodeConsumerNotFound), Description: "consumer not found"}
@@ -126,7 +130,7 @@ func (b *broker) answer(m, answer *nats.Msg, err error) {
 		}
 		text, _ := json.Marshal(map[string]any{"type": "io.nats.jetstream.api.v1.error", "error": refused})
 		answer = &nats.Msg{Data: text}
-		if strings.Contains(m.Subject, ".DIRECT.GET.") { // a direct get is answered by a status
+		if strings.Contains(m.Subject, ".DIRECT.GET.") { // the reply to a direct get has a status instead of a body
 			answer = &nats.Msg{Header: nats.Header{"Status": {"408"}, "Description": {refused.Description}}}
 		}
 	}
@@ -172,10 +176,11 @@ func (b *broker) pass(m *nats.Msg) (*nats.Msg, error) {
 	return answer, nil
 }
 
-// single checks a request for one message of the stream. A request for many is answered as
-// fast as the server can, whether the answers are read or not, and would fill its memory.
+// single checks a direct request for one message of the stream. It refuses requests for
+// several messages: the server sends their replies as fast as it can, even if they are not
+// read, which could fill its memory.
 func single(data []byte) ([]byte, error) {
-	if len(data) == 0 { // the subject names the message
+	if len(data) == 0 { // the message is given by the subject
 		return nil, nil
 	}
 	var request struct {
@@ -200,11 +205,11 @@ func single(data []byte) ([]byte, error) {
 	return json.Marshal(request)
 }
 
-// accountInfo answers what clients ask before they use JetStream.
+// accountInfo is the reply to the request that clients send before they use JetStream.
 const accountInfo = `{"type":"io.nats.jetstream.api.v1.account_info_response","memory":0,"storage":0,"streams":1,"consumers":0,` +
 	`"limits":{"max_memory":-1,"max_storage":-1,"max_streams":-1,"max_consumers":-1,"max_ack_pending":-1},"api":{"total":0,"errors":0}}`
 
-// names finds the events stream by a subject, for clients without a stream name.
+// names replies with the events stream to clients that look up a stream by its subject.
 func (b *broker) names(data []byte) ([]byte, error) {
 	var request struct {
 		Subject string `json:"subject"`
@@ -225,9 +230,9 @@ func (b *broker) names(data []byte) ([]byte, error) {
 
 var errNoJSON = errors.New("the request is not JSON")
 
-// createRequest is what JetStream reads of a request for a consumer. It is decoded and
-// encoded again because JetStream accepts a key in any case, and the last of two: it must
-// see exactly what was checked.
+// createRequest has the fields of a request for a consumer that JetStream reads. The
+// request is decoded and encoded again, because JetStream ignores the case of keys and uses
+// the last of duplicate keys. It must get exactly what was checked.
 type createRequest struct {
 	Stream   string                   `json:"stream_name"`
 	Config   jetstream.ConsumerConfig `json:"config"`
@@ -235,8 +240,9 @@ type createRequest struct {
 	Pedantic bool                     `json:"pedantic,omitempty"`
 }
 
-// deletes allows a user to delete its own consumers, and an operator any. A missing
-// consumer cannot be deleted, because another user may create it meanwhile.
+// deletes returns an error unless the user may delete the consumer: users may delete their
+// own consumers, operators any. A missing consumer cannot be deleted, because another user
+// may create it before the request reaches JetStream.
 func (b *broker) deletes(name, user string, isOperator bool) error {
 	if isOperator && isConsumerName(name) {
 		return nil
@@ -248,14 +254,14 @@ func (b *broker) deletes(name, user string, isOperator bool) error {
 	return err
 }
 
-// OtherStream is the runner's refusal of a consumer of another stream than the account's
-// events. It differs from JetStream's.
+// OtherStream is the runner's error for a consumer of a stream other than the account's
+// events. It differs from JetStream's error.
 func OtherStream(account string) error {
 	return errors.New("stream_name must be " + queue.EventsStream(account))
 }
 
-// create refuses a consumer that pushes, or that another user created, and records its
-// creator.
+// create refuses a push consumer and a consumer that another user created. Otherwise it
+// returns the request with the user recorded as the creator.
 func (b *broker) create(data []byte, user string) ([]byte, error) {
 	var request createRequest
 	if len(data) > maxCreateBytes {
@@ -284,7 +290,7 @@ func (b *broker) create(data []byte, user string) ([]byte, error) {
 		}
 		fresh = fresh && !own
 	}
-	if fresh { // never change another user's consumer that was created meanwhile under this name
+	if fresh { // never change a consumer of this name that another user has created in the meantime
 		if request.Action == "update" {
 			return nil, errNoSuchConsumer
 		}
@@ -302,27 +308,28 @@ func (b *broker) create(data []byte, user string) ([]byte, error) {
 
 var consumerName = regexp.MustCompile(`^[A-Za-z0-9_=-]+$`)
 
-// isConsumerName reports whether a name is one token of a subject.
+// isConsumerName reports whether a name is a valid consumer name, which is one subject
+// token.
 func isConsumerName(name string) bool { return len(name) <= 255 && consumerName.MatchString(name) }
 
 const (
-	// maxConsumers bounds the consumers of one user in a stream, except for those created
-	// at the same moment. A recreated ordered consumer leaves the old one, which the server
-	// drops after some minutes.
+	// maxConsumers limits the consumers of one user in a stream. Consumers created at the
+	// same time may exceed it. When an ordered consumer is created again, the server
+	// removes the old one only after some minutes.
 	maxConsumers = 64
-	// maxAllConsumers bounds the consumers of all users: a server allows 1,000 for a
-	// stream, and the runner needs some.
+	// maxAllConsumers limits the consumers of all users. A server allows 1,000 per stream,
+	// and the runner needs some.
 	maxAllConsumers = 900
-	// maxCreateBytes bounds what the server stores for a consumer; the names of all events
-	// fit.
+	// maxCreateBytes limits the request, because the server stores the consumer's
+	// configuration. It is large enough for the names of all events.
 	maxCreateBytes = 16 << 10
-	// maxWaiting bounds the requests for messages that a consumer holds; it is JetStream's
+	// maxWaiting limits the pending requests for messages of a consumer. It is JetStream's
 	// default.
 	maxWaiting = 512
 )
 
-// checkShare refuses a consumer beyond a user's share: each costs the server memory, and
-// `ledger archive` one request.
+// checkShare refuses a consumer beyond the limits, because each consumer uses memory of the
+// server, and one request of `ledger archive`.
 func (b *broker) checkShare(user string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), brokerAnswer)
 	defer cancel()
@@ -349,8 +356,8 @@ func (b *broker) checkShare(user string) error {
 	return nil
 }
 
-// owned reports whether a consumer exists and is this user's, and refuses one that another
-// user created.
+// owned reports whether a consumer exists and belongs to this user. It returns an error if
+// the consumer belongs to another user.
 func (b *broker) owned(name, user string) (bool, error) {
 	if !isConsumerName(name) {
 		return false, fmt.Errorf("consumer name %.60q: must be 1 to 255 of a-z, A-Z, 0-9, -, _ and =", name)

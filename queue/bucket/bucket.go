@@ -15,14 +15,14 @@ func Ensure(ctx context.Context, js jetstream.KeyValueManager, config jetstream.
 		return kv, err
 	}
 	kv, err = js.CreateKeyValue(ctx, config)
-	if errors.Is(err, jetstream.ErrBucketExists) { // another client was faster
+	if errors.Is(err, jetstream.ErrBucketExists) { // another client created the bucket first
 		return js.KeyValue(ctx, config.Bucket)
 	}
 	return kv, err
 }
 
-// Update writes a key if its entry has this revision, otherwise it returns ErrKeyExists.
-// Revision 0 means a missing key.
+// Update writes a key if its entry has this revision. Otherwise it returns ErrKeyExists.
+// Revision 0 means that the key must not exist.
 func Update(ctx context.Context, kv jetstream.KeyValue, key string, value []byte, revision uint64) (uint64, error) {
 	if revision == 0 {
 		return kv.Create(ctx, key, value)
@@ -59,9 +59,9 @@ func Watch(ctx context.Context, js jetstream.KeyValueManager, name string, each 
 	}
 }
 
-// WatchAll calls changed with a bucket's content, at once and after every change, until ctx
-// ends. The map may change after the call. For a missing bucket the content is empty, and
-// WatchAll returns nil.
+// WatchAll calls changed with a bucket's content, first with the current content and then
+// after every change, until ctx ends. The map may be modified after the call. If the bucket
+// is missing, changed gets nil, and WatchAll returns nil.
 func WatchAll(ctx context.Context, js jetstream.KeyValueManager, name string, changed func(all map[string][]byte)) error {
 	all, complete := map[string][]byte{}, false
 	err := Watch(ctx, js, name, func(entry jetstream.KeyValueEntry) {

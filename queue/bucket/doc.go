@@ -1,9 +1,9 @@
-// Package bucket holds what Perennial's small key-value buckets share: creation on demand,
-// watching, and compare-and-set writes.
+// Package bucket has the functions that Perennial's small key-value buckets share: creation
+// on demand, watches, and compare-and-set writes.
 //
-// It promises that two clients which create a bucket at the same moment both get it. A
-// watch reports the last entry of each key, then the end of these, then every change.
+// If two clients create a bucket at the same time, both get it. A watch reports the last
+// entry of each key, then the end of these entries, then every change.
 //
-// It knows neither a bucket's purpose nor the meaning of its keys: leases, runners, pins
-// and webhook positions have packages of their own.
+// The package must not depend on a bucket's purpose or the meaning of its keys. Leases,
+// runners, pins and webhook positions have their own packages.
 package bucket

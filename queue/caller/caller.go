@@ -1,5 +1,5 @@
-// The caller of a request, and where its answer may go. A NATS server proves some of a
-// request; any client may have written the rest.
+// This file identifies the user who sent a request, and checks where a reply may be sent.
+// Some headers of a request are set by the NATS server; any client can set the others.
 
 package caller
 
@@ -13,19 +13,19 @@ import (
 	"perennial/queue"
 )
 
-// requestInfo is the header in which a NATS server names the sender of a request that
+// requestInfo is the header in which a NATS server identifies the sender of a request that
 // crosses between NATS accounts.
 const requestInfo = "Nats-Request-Info"
 
-// Of returns the user whose request crossed into the runner's NATS account, as proved by
-// the server. It is "" if the request did not cross, because any client may then have
-// written the header. A reply subject that begins with _R_ belongs to the server: no client
-// may name one.
+// Of returns the user whose request crossed into the runner's NATS account, as the server
+// identified it. It returns "" if the request did not cross, because any client may then
+// have set the header. The server creates reply subjects that begin with _R_; clients
+// cannot use them.
 //
-// The user is read from the name of its NATS account, because the server takes the field
-// `user` from the client's CONNECT. JWT accounts are named by their keys; there it is the
-// name in the user's JWT, which the account has signed. A second header was written by the
-// client, in a form that the server did not remove.
+// The user is taken from the name of its NATS account, because the client itself sets the
+// field `user` in CONNECT. JWT accounts are named by their keys; the user is then the name
+// in the user's JWT, which the account has signed. If the header occurs twice, a client set
+// one of them, and Of returns "".
 func Of(header nats.Header, reply string) string {
 	values := header.Values(requestInfo)
 	if !Crossed(reply) || len(values) != 1 {
@@ -44,9 +44,9 @@ func Of(header nats.Header, reply string) string {
 // Crossed reports whether a request came from another NATS account.
 func Crossed(reply string) bool { return strings.HasPrefix(reply, "_R_.") }
 
-// MayAnswer reports whether an answer may be sent to the reply subject of a request: not
-// into the subjects of NATS itself or of Perennial. A server that separates users admits no
-// such reply; this check is for other servers.
+// MayAnswer reports whether a reply may be sent to the reply subject of a request. Subjects
+// of NATS itself and of Perennial are not allowed. A server that separates users never
+// delivers such a request; this check is for other servers.
 func MayAnswer(reply string) bool {
 	return reply != "" && !strings.HasPrefix(reply, "$") && !strings.HasPrefix(reply, "perennial.")
 }

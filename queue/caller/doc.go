@@ -1,9 +1,9 @@
-// Package caller identifies who asks, and how much room that user has. It reads what a NATS
-// server proves about a request, and bounds how many requests of one user are handled or
-// wait.
+// Package caller identifies the user who sent a request, and limits each user's requests.
+// It reads what a NATS server says about a request, and limits how many requests of one
+// user are handled or wait.
 //
-// It promises that a name which no server proves does not count. No answer goes into a
-// subject of NATS or of Perennial. A user who floods a service delays only itself.
+// A name that no server has verified does not count. No reply is sent to a subject of NATS
+// or of Perennial. A user who floods a service delays only that user's requests.
 //
-// It knows neither the requests nor their answers.
+// The package must not depend on the requests or their replies.
 package caller

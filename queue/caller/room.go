@@ -1,4 +1,4 @@
-// Limits of a service's concurrent requests, in all and for each user.
+// This file limits a service's concurrent requests, in total and per user.
 
 package caller
 
@@ -7,37 +7,37 @@ import (
 	"sync"
 )
 
-// Room bounds the requests of a service handled at once, in all and for each user that the
-// server names. A user who floods the service delays only itself.
+// Room limits the concurrent requests of a service, in total and for each user that the
+// server has identified. A user who floods the service delays only that user's requests.
 type Room struct {
 	slots chan struct{}
-	most  int // of one user, handled or waiting
+	most  int // limit on one user's requests that are handled or wait
 	mu    sync.Mutex
 	users map[string]*Share
 }
 
-// Share is one user's part of a room.
+// Share has one user's requests.
 type Share struct {
 	slots chan struct{}
-	has   int // requests handled or waiting
+	has   int // number of requests that are handled or wait
 	most  int
 }
 
 const (
-	// MaxOfUser bounds the requests of one user that are handled or wait. Clients that no
-	// server names share MaxWaiting: they cannot be distinguished.
+	// MaxOfUser limits the requests of one user that are handled or wait. Clients that no
+	// server has identified cannot be distinguished, so they share MaxWaiting.
 	MaxOfUser = 32
-	// MaxWaiting bounds the requests of one verb not yet taken in.
+	// MaxWaiting limits the requests of one verb that wait.
 	MaxWaiting = 1000
 )
 
-// NewRoom returns a room with slots for requests handled at once. At most mostOfUser
+// NewRoom returns a Room that handles up to slots requests concurrently. At most mostOfUser
 // requests of one user are handled or wait.
 func NewRoom(slots, mostOfUser int) *Room {
 	return &Room{slots: make(chan struct{}, slots), most: mostOfUser, users: map[string]*Share{}}
 }
 
-// Admit admits a request of a user; nil if the user already has too many. Each admitted
+// Admit admits a request of a user, or returns nil if the user has too many. Each admitted
 // request must be passed to Work.
 func (r *Room) Admit(user string) *Share {
 	r.mu.Lock()
@@ -48,7 +48,7 @@ func (r *Room) Admit(user string) *Share {
 		if user == "" {
 			x = &Share{slots: make(chan struct{}, cap(r.slots)), most: max(MaxWaiting, r.most)}
 		}
-		r.users[user] = x // bounded by the number of users
+		r.users[user] = x // limited by the number of users
 	}
 	if x.has >= x.most {
 		return nil
@@ -57,8 +57,8 @@ func (r *Room) Admit(user string) *Share {
 	return x
 }
 
-// Work runs an admitted request once user and room have a slot for it, and then releases
-// its place. If ctx ends first it returns false and runs nothing.
+// Work runs an admitted request when the limits of the user and of the room allow it. If
+// ctx ends first, it returns false and runs nothing.
 func (r *Room) Work(ctx context.Context, x *Share, do func()) bool {
 	defer func() {
 		r.mu.Lock()

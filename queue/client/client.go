@@ -1,4 +1,4 @@
-// Client, which publishes commands and reads their results.
+// This file has Client, which publishes commands and reads their results.
 
 package client
 
@@ -19,13 +19,14 @@ import (
 	"perennial/queue/service"
 )
 
-// Client asks one account of Perennial. Its methods are safe for concurrent use.
+// Client sends commands and requests to one account of Perennial. Its methods are safe for
+// concurrent use.
 type Client struct {
 	queue   *queue.Queue
 	account string
 }
 
-// New returns a client of an account over a connection, which the caller closes.
+// New returns a client of an account. It uses a connection that the caller closes.
 func New(q *queue.Queue, account string) (*Client, error) {
 	if err := queue.ValidAccount(account); err != nil {
 		return nil, err
@@ -36,24 +37,25 @@ func New(q *queue.Queue, account string) (*Client, error) {
 // ErrUnknown reports that no command with this id has reached the runner.
 var ErrUnknown = errors.New("no command of this id has come")
 
-// RefusedError reports why a command is not carried out and has no end of its own.
+// RefusedError reports why a command is not executed and gets no command.finished.
 type RefusedError struct {
 	ID string
-	// Code is unreadable, conflict (the id was accepted with other content) or refused (the
-	// id has too many different contents).
+	// Code is unreadable, conflict (the id was accepted with other content) or refused (too
+	// many different contents had this id).
 	Code   string
 	Reason string
 }
 
-// Error names the command, and gives the runner's reason.
+// Error returns the command's id and the runner's reason.
 func (e *RefusedError) Error() string {
 	return fmt.Sprintf("command %.128q is not carried out (%s): %s", e.ID, e.Code, e.Reason)
 }
 
-// Publish returns when the commands are on the stream's disk. It retries while NATS is
-// away, until ctx ends; a command already stored is done once by its id. Commands are sent
-// in atomic batches of 1,000. [queue.ErrNoAccount] reports that other accounts are
-// configured but not this one, *[queue.DeniedError] that the login may not publish.
+// Publish publishes commands and returns when they are on the stream's disk. It retries
+// while NATS cannot be reached, until ctx ends. A command that is already stored is
+// executed only once, by its id. Commands are sent in atomic batches of queue.MaxBatch. The
+// error is [queue.ErrNoAccount] if other accounts are configured but not this one, and
+// *[queue.DeniedError] if the login may not publish.
 func (c *Client) Publish(ctx context.Context, commands ...Command) error {
 	all := make([]publish.Outgoing, 0, len(commands))
 	for _, one := range commands {
@@ -69,8 +71,9 @@ func (c *Client) Publish(ctx context.Context, commands ...Command) error {
 }
 
 // Do publishes a command and returns its result, which may take as long as a review. ctx
-// bounds the wait, not the command. Called again with the same command, as after a crash,
-// it returns the same end. A *[RefusedError] reports that the command is not carried out.
+// limits the wait, not the command. If Do is called again with the same command, for
+// example after a crash, it returns the same result. The error is a *[RefusedError] if the
+// command is not executed.
 func (c *Client) Do(ctx context.Context, command Command) (f Finished, err error) {
 	out, err := outgoing(command)
 	if err != nil {
@@ -93,12 +96,13 @@ func (c *Client) Do(ctx context.Context, command Command) (f Finished, err error
 	return finishedOf(answer)
 }
 
-// answerWithin is how long Do waits before it publishes the command again, because an
-// answer is not kept for an inbox that was away.
+// answerWithin is how long Do waits before it publishes the command again. The result is
+// not stored for an inbox that was not connected, so another publication is needed to get
+// it.
 const answerWithin = 2 * time.Minute
 
-// Wait returns the result of a command. [ErrUnknown] reports that no command with this id
-// has arrived. If another content may have the same id, use [Client.Do].
+// Wait returns the result of a command. The error is [ErrUnknown] if no command with this
+// id has arrived. If other content may have the same id, use [Client.Do].
 func (c *Client) Wait(ctx context.Context, id string) (Finished, error) {
 	for {
 		var answer struct {
@@ -115,7 +119,7 @@ func (c *Client) Wait(ctx context.Context, id string) (Finished, error) {
 // waitSeconds is how long one request waits.
 const waitSeconds = 5
 
-// ask requests a verb of the account's service, and retries while no runner answers.
+// ask sends a request to the account's service, and retries while no runner replies.
 func (c *Client) ask(ctx context.Context, verb string, question, answer any) error {
 	body, err := json.Marshal(question)
 	if err != nil {
@@ -135,10 +139,10 @@ func (c *Client) ask(ctx context.Context, verb string, question, answer any) err
 	})
 }
 
-// askWithin bounds one request.
+// askWithin limits one request.
 const askWithin = waitSeconds*time.Second + 10*time.Second
 
-// persist retries do until it succeeds, a further attempt is useless, or ctx ends.
+// persist retries do until it succeeds, a retry cannot succeed, or ctx ends.
 func persist(ctx context.Context, do func(context.Context) error) error {
 	delay := sleep.Growing(100*time.Millisecond, 5*time.Second)
 	for {
@@ -152,16 +156,16 @@ func persist(ctx context.Context, do func(context.Context) error) error {
 	}
 }
 
-// passing lists the errors of a NATS server or a runner that is away.
+// passing lists the errors that occur while a NATS server or a runner cannot be reached.
 var passing = []error{
 	publish.ErrNotTaken, service.ErrNoRunner, queue.ErrStopping, queue.ErrDisconnected, context.DeadlineExceeded,
 	nats.ErrTimeout, nats.ErrDisconnected, nats.ErrConnectionReconnecting, jetstream.ErrNoStreamResponse,
 }
 
-// unavailable is the code of a JetStream that has no leader now.
+// unavailable is the code of a JetStream that has no leader.
 const unavailable = 503
 
-// final reports whether retrying cannot change an error.
+// final reports whether a retry cannot succeed.
 func final(err error) bool {
 	if refused, ok := errors.AsType[*service.Error](err); ok {
 		return refused.Code != "busy" && refused.Code != "stopping"

@@ -1,4 +1,4 @@
-// Commands as a producer writes them.
+// This file has commands in the form that producers write.
 
 package client
 
@@ -18,7 +18,8 @@ type Command interface {
 	kind() queue.Kind
 }
 
-// Priority orders a command among others: [High] goes before them, [Bulk] after.
+// Priority is the priority of a command. [High] goes before other commands, [Bulk] after
+// them.
 type Priority string
 
 // Priorities; "" is between the two.
@@ -27,38 +28,38 @@ const (
 	Bulk Priority = "bulk"
 )
 
-// Order buys proxies. The caller chooses ID: the same ID with the same content is done
-// once, however often it is published.
+// Order buys proxies. The caller chooses ID. An order with the same ID and content is
+// executed once, however often it is published.
 type Order struct {
 	ID           string `json:"id"`            // 1 to 128 characters
 	DurationDays int64  `json:"duration_days"` // a multiple of 30 that the offers support
-	Items        []Item `json:"items"`         // at most 50 lines and 2,000 proxies
-	// MaxTotalCents is a limit, checked against a quote before the order is sent; nil for
-	// none.
+	Items        []Item `json:"items"`         // at most 50 items and 2,000 proxies
+	// MaxTotalCents limits the cost; it is checked with a quote before the order is sent.
+	// Nil means no limit.
 	MaxTotalCents   *int64            `json:"max_total_cents,omitempty"`
-	NotAfter        *time.Time        `json:"not_after,omitempty"` // latest time to begin sending
-	Labels          map[string]string `json:"labels,omitempty"`    // on every event of the command
+	NotAfter        *time.Time        `json:"not_after,omitempty"` // send no first request after this time
+	Labels          map[string]string `json:"labels,omitempty"`    // in every event of the command
 	SandboxScenario string            `json:"sandbox_scenario,omitempty"`
 	Priority        Priority          `json:"priority,omitempty"`
 }
 
-// Item is a line of an order.
+// Item is an offer and a quantity in an order.
 type Item struct {
 	OfferCode string   `json:"offer_code"`
 	Quantity  int64    `json:"quantity"`
-	CIDRs     []string `json:"cidrs,omitempty"` // if the account's configuration names the API's field
+	CIDRs     []string `json:"cidrs,omitempty"` // allowed if the account's configuration has the API's field for CIDRs
 }
 
-// Renewal renews proxies, at most 5,000.
+// Renewal renews at most 5,000 proxies.
 type Renewal struct {
 	ID            string   `json:"id"`
 	ProxyIDs      []string `json:"proxy_ids"`
 	DurationDays  int64    `json:"duration_days"` // a multiple of 30, at most 1,080
 	MaxTotalCents *int64   `json:"max_total_cents,omitempty"`
-	// DueBefore skips proxies that expire later, as read just before paying; nil renews
-	// all.
+	// DueBefore skips proxies that expire later. Their expiry is read just before the
+	// charge. Nil renews all.
 	DueBefore *time.Time `json:"due_before,omitempty"`
-	// ExpectExpiresAt skips proxies whose expiry differs, by proxy id.
+	// ExpectExpiresAt skips proxies whose expiry differs from the given one, by proxy id.
 	ExpectExpiresAt map[string]time.Time `json:"expect_expires_at,omitempty"`
 	NotAfter        *time.Time           `json:"not_after,omitempty"`
 	Labels          map[string]string    `json:"labels,omitempty"`
@@ -72,7 +73,8 @@ func (Renewal) kind() queue.Kind { return queue.KindProxyRenew }
 
 var errNoCommand = errors.New("there is no command: give an Order or a Renewal")
 
-// outgoing returns a command as it is published. The runner checks its content.
+// outgoing returns a command in the form in which it is published. The runner checks its
+// content.
 func outgoing(c Command) (publish.Outgoing, error) {
 	if c == nil {
 		return publish.Outgoing{}, errNoCommand

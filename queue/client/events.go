@@ -1,4 +1,4 @@
-// Events of an account, from any position of its history on.
+// This file reads the events of an account, starting at any position of its history.
 
 package client
 
@@ -15,8 +15,8 @@ import (
 )
 
 // Position is the place of an event in the account's history. A program stores the position
-// of the last event it has processed, together with its results. The zero value is before
-// the first event.
+// of the last event it has processed, together with its own results. The zero value is
+// before the first event.
 type Position struct {
 	Seq  uint64 `json:"seq"`
 	Hash string `json:"hash"`
@@ -26,30 +26,30 @@ type Position struct {
 type Event struct {
 	ID          string // permanent: the same event always has the same id
 	Type        string // such as order.delivered
-	Subject     string // the subject's id; "" for the account
+	Subject     string // id of the subject; "" for the account
 	Time        time.Time
-	Traceparent string // of the command's message, "" if it had none
+	Traceparent string // from the command's message; "" if it had none
 	CommandID   string
 	OperationID string
 	Labels      map[string]string
-	Booked      *Money          // booked by this event; nil: nothing
-	Data        json.RawMessage // by the schema of its type (docs/events)
+	Booked      *Money          // booked by this event; nil if nothing was
+	Data        json.RawMessage // follows the schema of its type (docs/events)
 	Position    Position
 }
 
-// ErrOtherHistory reports that a position belongs to another history of the account, as
-// after a restore. Discard what was derived from events after the point of divergence, and
-// read again.
+// ErrOtherHistory reports that a position belongs to another history of the account, for
+// example after a restore. Discard what was derived from events after the histories
+// diverged, and read again.
 var ErrOtherHistory = errors.New("the account has another history than this position is of")
 
 // ErrArchived reports that events after a position were archived. A program that needs them
-// reads the archive, or begins with the zero Position.
+// must read the archive, or start with the zero Position.
 var ErrArchived = errors.New("events after this position were archived")
 
 // Events yields every event after a position, in order, and waits for more until ctx ends
-// or the caller stops. With types, such as order.delivered or renewal.*, it leaves out all
-// others. It continues across lost connections. It ends after yielding an error: ctx's,
-// [ErrOtherHistory], [ErrArchived] or [queue.ErrNoAccount].
+// or the caller stops. If types are given, such as order.delivered or renewal.*, it leaves
+// out all others. It continues across lost connections. It ends after it has yielded an
+// error: ctx's, [ErrOtherHistory], [ErrArchived] or [queue.ErrNoAccount].
 func (c *Client) Events(ctx context.Context, after Position, types ...string) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		if err := persist(ctx, func(ctx context.Context) error { return c.follows(ctx, after) }); err != nil {
@@ -83,7 +83,7 @@ func (c *Client) follows(ctx context.Context, after Position) error {
 	case after.Seq+1 < state.First:
 		return fmt.Errorf("event %d, the first one kept is %d: %w", after.Seq, state.First, ErrArchived)
 	case after.Seq < state.First:
-		return nil // it was archived itself; the next events are there
+		return nil // the event itself was archived, but the next events are in the stream
 	}
 	for received, err := range events.Of(c.queue.JetStream(), c.account).Follow(ctx, events.From{Seq: after.Seq}) {
 		if err == nil && received.Hash != after.Hash {
@@ -94,7 +94,7 @@ func (c *Client) follows(ctx context.Context, after Position) error {
 	return ctx.Err()
 }
 
-// eventOf reads a published event.
+// eventOf decodes a published event.
 func eventOf(received events.Event) (Event, error) {
 	var e struct {
 		ID, Type, Subject, Traceparent string
@@ -121,7 +121,7 @@ func eventOf(received events.Event) (Event, error) {
 	}, nil
 }
 
-// TypeFinished is the type of the event that a command has ended.
+// TypeFinished is the type of the event that reports the end of a command.
 const TypeFinished = "command.finished"
 
 // Finished returns the result in a command.finished event. It returns an error for any

@@ -1,4 +1,4 @@
-// Results of commands.
+// This file has the results of commands.
 
 package client
 
@@ -10,31 +10,31 @@ import (
 	"time"
 )
 
-// Money is in cents of the account's currency. Charged is gross.
+// Money is in cents of the account's currency. ChargedCents is before refunds.
 type Money struct {
 	ChargedCents  int64  `json:"charged_cents"`
 	RefundedCents int64  `json:"refunded_cents"`
 	Currency      string `json:"currency"`
 }
 
-// Finished is the end of a command: the data of its command.finished (docs/events). If
-// there are several, the highest Revision counts.
+// Finished is the result of a command: the data of its command.finished event
+// (docs/events). If there are several, the one with the highest Revision is valid.
 type Finished struct {
 	CommandID string            `json:"command_id"`
-	Revision  int64             `json:"revision"` // from 1
+	Revision  int64             `json:"revision"` // starts at 1
 	State     string            `json:"state"`    // see [Finished.Done]
 	Code      string            `json:"code"`     // for programs; may be empty
 	Reason    string            `json:"reason"`   // for people
 	Labels    map[string]string `json:"labels"`
 	Totals    Money             `json:"totals"`
-	// Lines are at most 200 of LinesTotal: [Client.Lines] yields all.
+	// Lines has at most 200 of LinesTotal lines; [Client.Lines] yields all.
 	Lines      []Line      `json:"lines"`
 	LinesTotal int         `json:"lines_total"`
 	Operations []Operation `json:"operations"`
 	Attempts   int64       `json:"attempts"` // requests to the provider
 }
 
-// Line is a proxy that an order delivered, or that a renewal named. Unknown fields are
+// Line is a proxy that an order delivered, or that a renewal contained. Unknown fields are
 // empty.
 type Line struct {
 	ProxyID           string     `json:"proxy_id"`
@@ -58,12 +58,12 @@ type Operation struct {
 	OrderNo     string `json:"order_no"`
 }
 
-// Done reports whether everything that the command asked for was done. It is false for
-// partial, failed, refunded, rejected, and resolved, which is an operator's answer.
+// Done reports whether the command was executed completely. It is false for partial,
+// failed, refunded and rejected, and for resolved, which is an operator's answer.
 func (f Finished) Done() bool { return f.State == "delivered" || f.State == "completed" }
 
 // Lines yields all lines of a finished command, including those beyond the event's limit.
-// It ends after yielding an error.
+// It ends after it has yielded an error.
 func (c *Client) Lines(ctx context.Context, f Finished) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		for _, line := range f.Lines {
@@ -95,7 +95,7 @@ func (c *Client) Lines(ctx context.Context, f Finished) iter.Seq2[Line, error] {
 // linesAtOnce is how many lines one request asks for.
 const linesAtOnce = 1000
 
-// finishedOf reads the data of a command.finished.
+// finishedOf decodes the data of a command.finished event.
 func finishedOf(data []byte) (f Finished, err error) {
 	if err := json.Unmarshal(data, &f); err != nil {
 		return f, fmt.Errorf("the end of a command cannot be read: %w", err)

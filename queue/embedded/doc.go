@@ -1,9 +1,10 @@
 // Package embedded runs a NATS server with JetStream inside this process.
 //
-// It promises that a write is synced before it is acknowledged, except for events, whose
-// first copy is the ledger. The server listens on loopback only. With users, each has its
-// own NATS account. A server that stores nothing reports so, and can be restarted on its
-// address and files.
+// The server syncs a write before it acknowledges it, except for events, whose first copy
+// is the ledger. It listens on loopback only. If users are configured, each has its own
+// NATS account. A server that can no longer store reports so, and can be restarted with the
+// same address and files.
 //
-// It owns the server's store directory. It knows nothing of streams and their content.
+// The package owns the server's store directory. It must not depend on the streams and
+// their content.
 package embedded

@@ -1,4 +1,5 @@
-// Detecting a client that publishes without waiting, logged once a minute.
+// This file detects a client that publishes without waiting, and logs it at most once a
+// minute.
 
 package embedded
 
@@ -13,17 +14,17 @@ import (
 )
 
 const (
-	// floodEvery is the least time between two logged floods. floodLook is how long clients
-	// are compared to find the source, and floodClients how many of them.
+	// floodEvery is the minimum interval between two log entries about floods. To find the
+	// sender, the message counts of up to floodClients clients are compared over floodLook.
 	floodEvery   = time.Minute
 	floodLook    = 50 * time.Millisecond
 	floodClients = 1000
 )
 
-// watch enables the logging of a server's floods.
+// watch enables the log entries about a server's floods.
 func (l *serverLog) watch(s *server.Server) { l.busy.Store(s) }
 
-// flooded logs that the server refuses messages, and the user that sends most.
+// flooded logs that the server refuses messages, and the user who sends the most.
 func (l *serverLog) flooded(text string) {
 	s := l.busy.Swap(nil)
 	if s == nil {
@@ -51,10 +52,10 @@ func (l *serverLog) flooded(text string) {
 	})
 }
 
-// floodWeight makes present messages count more than earlier ones.
+// floodWeight makes current messages count more than earlier ones.
 const floodWeight = 1000
 
-// sentBy returns the clients that have sent most, by id.
+// sentBy returns the clients that have sent the most messages, by client id.
 func sentBy(s *server.Server) map[uint64]*server.ConnInfo {
 	all := map[uint64]*server.ConnInfo{}
 	if z, err := s.Connz(&server.ConnzOptions{Username: true, Sort: server.ByInMsgs, Limit: floodClients}); err == nil {

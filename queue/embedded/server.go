@@ -1,4 +1,4 @@
-// The embedded NATS server.
+// This file has the embedded NATS server.
 
 package embedded
 
@@ -28,49 +28,49 @@ import (
 )
 
 const (
-	// maxPayloadBytes bounds one message on the embedded server.
+	// maxPayloadBytes limits one message on the embedded server.
 	maxPayloadBytes = 2 << 20
-	// MaxBufferedMessages bounds the messages that a stream of the embedded server has
-	// accepted and not stored yet; it refuses more. Otherwise a client that publishes
-	// without waiting would make the others wait for the syncs of all its messages. A
-	// batch, and the outbox's publications at once, fit in.
+	// MaxBufferedMessages limits the messages that a stream of the embedded server has
+	// accepted but not yet stored; it refuses further messages. Without the limit, a client
+	// that publishes without waiting would make other clients wait until all its messages
+	// are synced. A batch, and the concurrent messages of the outbox, are below the limit.
 	MaxBufferedMessages = 1536
-	// anyConnections bounds the connections to an embedded server without users. roomFor is
-	// the room for the runner and its commands in addition to the users' connections.
+	// anyConnections limits the connections to an embedded server without users. With
+	// users, roomFor is the number of connections for the runner and Perennial's commands,
+	// in addition to the users' limits.
 	anyConnections = 1024
 	roomFor        = 64
-	// serverStartTimeout bounds how long a start may take, including recovery.
+	// serverStartTimeout limits a start, including recovery.
 	serverStartTimeout = 2 * time.Minute
 )
 
 // Config configures the embedded NATS server.
 type Config struct {
-	Listen   string         // loopback host:port; port 0 takes a free one; default 127.0.0.1:4222
+	Listen   string         // loopback host:port; port 0 selects a free port; default 127.0.0.1:4222
 	StoreDir string         // directory of JetStream's files; required
 	Users    []roles.User   // default: none, so that every process of this machine may connect
-	Verbs    []service.Verb // the verbs that roles refer to
-	Closed   bool           // only this process may connect, whatever Users says
+	Verbs    []service.Verb // the verbs that the roles refer to
+	Closed   bool           // only this process may connect, and Users is ignored
 	Log      *logrus.Logger // default: logrus's standard logger
 }
 
-// Server is a NATS server with JetStream inside this process. Every write of a stream is
-// synced before it is acknowledged, except for events, whose first copy is the ledger.
+// Server is a NATS server with JetStream inside this process. It syncs every write before
+// it acknowledges it, except for events, whose first copy is the ledger.
 type Server struct {
 	options  *server.Options
 	log      *serverLog
 	user     string
 	password string
-	accounts string            // configuration of its accounts and users; "" if there are none
-	secrets  map[string]string // by user
+	accounts string            // configuration of the accounts and users; "" if there are none
+	secrets  map[string]string // password by user
 
 	mu     sync.RWMutex
 	server *server.Server
 	ended  bool
 }
 
-// Start starts the embedded server and returns when clients can
-// connect. It listens on loopback only and handles no signals. Call
-// [Server.Shutdown] to stop it.
+// Start starts the embedded server and returns when clients can connect. The server listens
+// on loopback only and handles no signals. Call [Server.Shutdown] to stop it.
 func Start(config Config) (*Server, error) {
 	host, port, err := loopback(config.Listen)
 	if err != nil {
@@ -88,7 +88,7 @@ func Start(config Config) (*Server, error) {
 		JetStreamMaxStore: diskAlone, StreamMaxBufferedMsgs: MaxBufferedMessages,
 		MaxPayload: maxPayloadBytes, NoSigs: true, MaxConn: anyConnections,
 	}
-	if len(config.Users) > 0 { // each user has a limit of its own
+	if len(config.Users) > 0 { // each user has its own limit
 		options.MaxConn = len(config.Users)*roles.MaxConnections + roomFor
 	}
 	embedded := &Server{options: options, log: newServerLog(config.Log)}
@@ -102,8 +102,8 @@ func Start(config Config) (*Server, error) {
 }
 
 // diskAlone, in bytes, exceeds any disk. Without an explicit limit the server uses the free
-// space at its start as one. On a nearly full disk it would then store nothing, even after
-// space is freed.
+// space at its start as its limit. On a nearly full disk it would then store nothing, even
+// after space is freed.
 const diskAlone = 1 << 50
 
 // start starts a server with the options and returns when clients can connect.
@@ -131,7 +131,7 @@ func (e *Server) start() error {
 	return nil
 }
 
-// now returns the present server.
+// now returns the current server.
 func (e *Server) now() *server.Server {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
@@ -141,12 +141,13 @@ func (e *Server) now() *server.Server {
 // URL returns the address for clients, such as nats://127.0.0.1:4222.
 func (e *Server) URL() string { return e.now().ClientURL() }
 
-// InProcessConn implements nats.InProcessConnProvider: connections of this process reach
-// the present server, even after a restart.
+// InProcessConn implements nats.InProcessConnProvider. Connections of this process reach
+// the current server, even after a restart.
 func (e *Server) InProcessConn() (net.Conn, error) { return e.now().InProcessConn() }
 
-// Listeners returns the users whose clients wait for answers at an inbox, "" for the runner
-// and on a server without users. A user may listen to the inboxes of others.
+// Listeners returns the users whose clients are subscribed to an inbox. "" stands for the
+// runner, or for all clients of a server without users. A user may subscribe to the inboxes
+// of others.
 func (e *Server) Listeners(inbox string) (users []string) {
 	accounts := map[string]string{"": server.DEFAULT_GLOBAL_ACCOUNT}
 	for name := range e.secrets {
@@ -164,8 +165,8 @@ func (e *Server) Listeners(inbox string) (users []string) {
 	return users
 }
 
-// Stored returns an error if the files of a stream are gone from the disk. The server continues
-// without them, and stores nothing.
+// Stored returns an error if the files of a stream are missing on disk. The server then
+// keeps running but stores nothing.
 func (e *Server) Stored(stream string) error {
 	for _, account := range []string{server.DEFAULT_GLOBAL_ACCOUNT, roles.RunnerAccount} {
 		_, err := os.Stat(filepath.Join(e.options.StoreDir, server.JetStreamStoreDir, account, "streams", stream, server.JetStreamMetaFile))
@@ -176,8 +177,8 @@ func (e *Server) Stored(stream string) error {
 	return fmt.Errorf("the files of stream %s are gone from %s, and it stores nothing", stream, e.options.StoreDir)
 }
 
-// Failing returns why the server stores nothing, nil if it does. A disk that was full, or
-// returned an error, disables one or all streams until a restart.
+// Failing returns why the server can no longer store, or nil. If the disk was full or
+// returned an error, the server disables one or all streams until a restart.
 func (e *Server) Failing() error {
 	health := e.now().Healthz(&server.HealthzOptions{})
 	if health.StatusCode == 0 && health.Error == "" || health.Status == "ok" {
@@ -186,7 +187,7 @@ func (e *Server) Failing() error {
 	return fmt.Errorf("the embedded NATS stores nothing: %s", health.Error)
 }
 
-// Restart ends the server and starts it again on the same address and files. Clients
+// Restart stops the server and starts it again with the same address and files. Clients
 // reconnect automatically.
 func (e *Server) Restart() error {
 	e.mu.Lock()
@@ -211,7 +212,7 @@ func (e *Server) Shutdown() {
 	e.server.WaitForShutdown()
 }
 
-// ConnectOptions connect within the process: no socket, no TCP.
+// ConnectOptions returns options for connecting within the process, without a socket.
 func (e *Server) ConnectOptions() []nats.Option {
 	options := []nats.Option{nats.InProcessServer(e)}
 	if e.user != "" {
@@ -221,7 +222,7 @@ func (e *Server) ConnectOptions() []nats.Option {
 }
 
 // separate prepares a NATS account for each user, and one for the runner with a random
-// password. Without users there is one account for all.
+// password. Without users there is one account for all clients.
 func (e *Server) separate(config Config) (err error) {
 	users := config.Users
 	if config.Closed {
@@ -241,7 +242,7 @@ func (e *Server) separate(config Config) (err error) {
 	return moveStore(config.StoreDir, roles.RunnerAccount)
 }
 
-// fresh returns the options of one start. They are a copy, because a server keeps the
+// fresh returns the options for one start. They are a copy, because a server stores the
 // accounts in its options.
 func (e *Server) fresh() (*server.Options, error) {
 	options := e.options.Clone()
@@ -257,8 +258,8 @@ func (e *Server) fresh() (*server.Options, error) {
 	return options, nil
 }
 
-// moveStore moves the streams of a server that had users and has none now, or the reverse,
-// to the account that the runner has now.
+// moveStore moves the streams to the NATS account that the runner uses now. They are in
+// another account if users were added to the configuration, or all were removed.
 func moveStore(dir, account string) error {
 	other := roles.RunnerAccount
 	if account == other {
@@ -290,15 +291,14 @@ func awaitReady(made *server.Server, log *serverLog) error {
 	return fmt.Errorf("not ready after %s", serverStartTimeout)
 }
 
-// CheckListen returns what is wrong with an address for the embedded server, nil if it is
-// valid.
+// CheckListen returns what is wrong with an address for the embedded server, or nil.
 func CheckListen(listen string) error {
 	_, _, err := loopback(listen)
 	return err
 }
 
-// loopback splits a listen address and refuses one outside this machine, because the
-// embedded server has no TLS.
+// loopback splits a listen address. It returns an error for an address outside this
+// machine, because the embedded server has no TLS.
 func loopback(listen string) (host string, port int, err error) {
 	host, text, err := net.SplitHostPort(cmp.Or(listen, "127.0.0.1:4222"))
 	if err != nil {
@@ -317,8 +317,8 @@ func loopback(listen string) (host string, port int, err error) {
 	return host, port, nil
 }
 
-// serverLog passes the server's log lines to logrus and keeps the first fatal one, instead
-// of ending the process.
+// serverLog passes the server's log entries to logrus. It keeps the first fatal entry, and
+// does not end the process.
 type serverLog struct {
 	log   *logrus.Entry
 	fatal chan string
@@ -329,12 +329,12 @@ func newServerLog(log *logrus.Logger) *serverLog {
 	return &serverLog{log: cmp.Or(log, logrus.StandardLogger()).WithField("part", "nats-server"), fatal: make(chan string, 1)}
 }
 
-// Noticef logs at debug level: the server's notices are about itself.
+// Noticef logs at debug level.
 func (l *serverLog) Noticef(format string, v ...any) { l.log.Debugf(format, v...) }
 
-// Warnf logs a warning, except the one about passwords in a file: this server reads none
-// and creates its own at every start. Warnings that follow a kill are logged at debug
-// level.
+// Warnf logs a warning. It drops the warning about passwords in a file, because the
+// passwords of this server are not read from one. Warnings that follow a kill are logged at
+// debug level.
 func (l *serverLog) Warnf(format string, v ...any) {
 	if strings.HasPrefix(format, "Plaintext passwords detected") {
 		return
@@ -351,9 +351,9 @@ func (l *serverLog) Warnf(format string, v ...any) {
 	l.log.Warn(text)
 }
 
-// indexIsOld reports whether a line says that the server found its index older than its
-// data, as after every kill, and reads the data. No action is needed: what a stream lost is
-// found by comparing it with the ledger.
+// indexIsOld reports whether a warning says that the server's index is older than its data.
+// The server then reads the data. This is normal after a kill; whether a stream lost
+// messages is found by comparing it with the ledger.
 func indexIsOld(text string) bool {
 	_, said, ours := strings.Cut(text, "] ")
 	return ours && strings.HasPrefix(text, "Filestore [") && (strings.HasSuffix(said, ", will rebuild") ||
@@ -362,8 +362,8 @@ func indexIsOld(text string) bool {
 		strings.HasPrefix(said, "Stream state encountered internal inconsistency on recover"))
 }
 
-// Errorf logs an error. A client's missing permission is not the server's error and is
-// logged as a warning.
+// Errorf logs an error. A client's missing permission is not an error of the server, so it
+// is logged as a warning.
 func (l *serverLog) Errorf(format string, v ...any) {
 	text := fmt.Sprintf(format, v...)
 	if strings.Contains(text, " Violation - ") || strings.Contains(text, "authentication error") {

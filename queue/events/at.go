@@ -1,4 +1,4 @@
-// Single events of an account's stream, by sequence and by time.
+// This file reads single events of an account's stream, by sequence and by time.
 
 package events
 
@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// At returns the event with a sequence; found is false if the stream does not hold it.
+// At returns the event with a sequence. found is false if the stream does not have it.
 func (s Stream) At(ctx context.Context, seq uint64) (event Event, found bool, err error) {
 	stream, err := s.stream(ctx)
 	if err != nil {
@@ -33,8 +33,8 @@ func eventAt(ctx context.Context, stream jetstream.Stream, account string, seq u
 }
 
 // FirstSince returns the sequence of the first event whose fact has this time or a later
-// one; the sequence after the stream's last if there is none. Facts are in the order of
-// their times, except after a clock was set back.
+// time. If there is none, it returns the sequence after the stream's last. Facts are in the
+// order of their times, unless a clock was set back.
 func (s Stream) FirstSince(ctx context.Context, at time.Time) (uint64, error) {
 	stream, err := s.stream(ctx)
 	if err != nil {

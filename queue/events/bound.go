@@ -1,5 +1,5 @@
-// Removing the first events of a stream, by a limit that closes the stream meanwhile
-// (streams.CutConfig).
+// This file removes the first events of a stream. It lowers a limit of the stream, and
+// closes the stream for publishing in the meantime (streams.CutConfig).
 
 package events
 
@@ -18,19 +18,19 @@ import (
 	"perennial/queue/streams"
 )
 
-// boundTimeout bounds one change of the stream. The server answers when the removal is
+// boundTimeout limits one change of the stream. The server replies when the removal is
 // done.
 const boundTimeout = 10 * time.Minute
 
-// State is what an account's events stream holds. Last is 0 for an empty stream.
+// State is the state of an account's events stream. Last is 0 for an empty stream.
 type State struct {
 	First, Last, Messages, Bytes uint64
-	// Cut says that a removal from the stream's front was begun and not ended. The stream
-	// takes no event before [Stream.Open], which streams.Wanted.Ensure includes.
+	// Cut says that a removal was interrupted. The stream accepts no events until
+	// [Stream.Open], which streams.Wanted.Ensure also does.
 	Cut bool
 }
 
-// State reads the state of an account's events stream.
+// State returns the state of an account's events stream.
 func (s Stream) State(ctx context.Context) (State, error) {
 	stream, err := s.stream(ctx)
 	if err != nil {
@@ -44,17 +44,17 @@ func eventsState(info *jetstream.StreamInfo) State {
 	return State{First: s.FirstSeq, Last: s.LastSeq, Messages: s.Msgs, Bytes: s.Bytes, Cut: streams.IsCut(info.Config)}
 }
 
-// Unread is a durable consumer of an events stream, or a webhook ([WebhookOf]), and the
-// first event that it may not have acknowledged or delivered.
+// Unread is a durable consumer of an events stream, or a webhook (see [WebhookOf]). First
+// is the first event that it may not have acknowledged or delivered.
 type Unread struct {
 	Consumer string
 	First    uint64
 }
 
 // Unread lists the durable consumers of an account's events stream that have not
-// acknowledged all their events, and its webhooks that have not delivered all. An ephemeral
-// consumer keeps no position and is not listed. A consumer that does not answer is an
-// error, because its needs are unknown.
+// acknowledged all events, and its webhooks that have not delivered all. An ephemeral
+// consumer stores no position and is not listed. If a consumer does not reply, Unread
+// returns an error, because its position is unknown.
 func (s Stream) Unread(ctx context.Context) ([]Unread, error) {
 	stream, err := s.stream(ctx)
 	if err != nil {
@@ -80,7 +80,7 @@ func (s Stream) Unread(ctx context.Context) ([]Unread, error) {
 		if answered {
 			continue
 		}
-		if _, err := stream.Consumer(ctx, name); !errors.Is(err, jetstream.ErrConsumerNotFound) { // it has not ended meanwhile
+		if _, err := stream.Consumer(ctx, name); !errors.Is(err, jetstream.ErrConsumerNotFound) { // the consumer has not ended in the meantime
 			return nil, errors.Join(fmt.Errorf("consumer %s of stream %s does not answer: what it has not read is not known", name, queue.EventsStream(s.account)), err)
 		}
 	}
@@ -88,7 +88,8 @@ func (s Stream) Unread(ctx context.Context) ([]Unread, error) {
 	return append(all, webhooks...), err
 }
 
-// firstUnread returns the first event that a durable consumer may still need, 0 for none.
+// firstUnread returns the first event that a durable consumer may still need, or 0 for
+// none.
 func firstUnread(c *jetstream.ConsumerInfo) uint64 {
 	switch {
 	case c.Config.Durable == "", c.NumPending == 0 && c.NumAckPending == 0:
@@ -100,17 +101,17 @@ func firstUnread(c *jetstream.ConsumerInfo) uint64 {
 	}
 }
 
-// Bounding removes the first events of an account's stream.
+// Bounding says which first events of an account's stream to remove.
 type Bounding struct {
-	First uint64 // the first event afterwards
-	// Alone is called right before the removal; an error says that another runner may
+	First uint64 // the first event that stays
+	// Alone is called right before the removal. It returns an error if another runner may
 	// publish. Required.
 	Alone func(context.Context) error
 }
 
-// Bound removes exactly the events before b.First, or says why it did not. The caller must
-// keep outboxes from publishing meanwhile. After a crash half way the stream refuses events
-// until [Stream.Open], and no other events are lost.
+// Bound removes exactly the events before b.First, or returns why it did not. The caller
+// must keep outboxes from publishing in the meantime. After a crash in between, the stream
+// refuses events until [Stream.Open]; no other events are lost.
 func (s Stream) Bound(ctx context.Context, b Bounding) (err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*boundTimeout)
 	defer cancel()
@@ -152,15 +153,16 @@ func (s Stream) Bound(ctx context.Context, b Bounding) (err error) {
 }
 
 const (
-	// copiesWithin is how long the copies of other servers are waited for. A server that is
-	// away holds nothing up: its copy keeps events that the others have removed.
+	// copiesWithin limits the wait for the copies of other servers. A server that is down
+	// delays the removal only for this time; its copy keeps events that the others have
+	// removed.
 	copiesWithin = 30 * time.Second
 	copiesAgain  = 200 * time.Millisecond
 )
 
-// awaitCopies returns when every server's copy of the stream has what the leader has. Each
-// copy applies a limit to what it holds: one that is behind would remove fewer events, and
-// keep them.
+// awaitCopies waits until every server's copy of the stream equals the leader's, for at
+// most copiesWithin. Each server applies the limit to its own copy, so a copy that lags
+// would remove fewer events.
 func (s Stream) awaitCopies(ctx context.Context) error {
 	for left := copiesWithin; left > 0; left -= copiesAgain {
 		stream, err := s.stream(ctx)
@@ -177,8 +179,8 @@ func (s Stream) awaitCopies(ctx context.Context) error {
 	return nil
 }
 
-// boundable refuses a stream in which a limit by count would remove other events than those
-// before the first to keep.
+// boundable returns an error if a limit on the number of messages would remove other events
+// than those before b.First.
 func boundable(account string, b Bounding, s State) error {
 	switch {
 	case b.First > s.Last:
@@ -203,8 +205,8 @@ func (s Stream) setLimits(ctx context.Context, config jetstream.StreamConfig) (*
 	return stream.CachedInfo(), nil
 }
 
-// Open completes a Bound that was killed: the stream takes events again and keeps them all.
-// It removes nothing.
+// Open completes a Bound that was interrupted: the stream accepts events again. It removes
+// nothing.
 func (s Stream) Open(ctx context.Context) error {
 	stream, err := s.stream(ctx)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Following the events stream: all events, live events, and the last one.
+// This file follows the events stream: all events, live events, and the last event.
 
 package events
 
@@ -18,13 +18,13 @@ import (
 )
 
 const (
-	// HeaderSeq and HeaderHash carry a row's place in the journal with the event, so that
-	// an outbox finds its position without reading bodies.
+	// HeaderSeq and HeaderHash are headers with the sequence and hash of an event's journal
+	// row. An outbox finds its position with them without reading bodies.
 	HeaderSeq  = "Perennial-Seq"
 	HeaderHash = "Perennial-Hash"
 )
 
-// Stream is the events stream of one account, for reading.
+// Stream reads the events stream of one account.
 type Stream struct {
 	js      *queue.JetStream
 	account string
@@ -33,29 +33,30 @@ type Stream struct {
 // Of returns the events stream of an account.
 func Of(js *queue.JetStream, account string) Stream { return Stream{js, account} }
 
-// From says where [Stream.Follow] begins: with what is published from now on, or with
-// stream sequence Seq (0 and 1 both mean the first event kept). Types, such as
-// "order.delivered" or "order.*", leaves out every other event.
+// From says where [Stream.Follow] starts. If New is set, it starts with the next event to
+// be published, else at stream sequence Seq (0 and 1 both mean the first event in the
+// stream). If Types is set, such as "order.delivered" or "order.*", other events are left
+// out.
 type From struct {
 	Seq   uint64
 	New   bool
 	Types []string
 }
 
-// Event is an event in the stream. Seq and Hash are the journal row's; Seq is 0 for a
-// message that no outbox published.
+// Event is an event in the stream. Seq and Hash are those of the journal row. Seq is 0 for
+// a message that no outbox published.
 type Event struct {
 	StreamSeq uint64
 	Subject   string
-	Type      string // "order.delivered"
+	Type      string // such as "order.delivered"
 	Data      []byte // CloudEvents JSON
 	Seq       uint64
 	Hash      string
 }
 
 // Follow yields an account's events in order, and waits for more, until ctx ends or the
-// caller stops. Across lost connections no event is left out or repeated. It ends after
-// yielding an error: ctx's, or one that waiting does not fix, such as a missing stream
+// caller stops. Across lost connections no event is left out or repeated. It ends after it
+// has yielded an error: ctx's, or one that a retry does not fix, such as a missing stream
 // ([queue.ErrNoAccount]).
 func (s Stream) Follow(ctx context.Context, from From) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
@@ -85,9 +86,9 @@ func (s Stream) Follow(ctx context.Context, from From) iter.Seq2[Event, error] {
 	}
 }
 
-// Live yields an account's events of the given types as they are published, through a plain
-// subscription, which costs the server least. Unlike Follow it reads no stream: events
-// during a lost connection are left out.
+// Live yields an account's events of the given types as they are published. It uses a plain
+// subscription, which costs the server less than Follow. Events that are published while
+// the connection is down are left out.
 func (s Stream) Live(ctx context.Context, types ...string) (iter.Seq2[Event, error], error) {
 	if err := queue.ValidAccount(s.account); err != nil {
 		return nil, err
@@ -127,23 +128,23 @@ func (s Stream) Live(ctx context.Context, types ...string) (iter.Seq2[Event, err
 	}, nil
 }
 
-// liveBuffer is how many events wait for the reader; the client drops more, as with every
-// plain subscription.
+// liveBuffer is how many events may wait for the reader. The client drops further events,
+// as for every plain subscription.
 const liveBuffer = 65536
 
-// PullAhead bounds what the server has sent ahead.
+// PullAhead limits how many events the server sends before they are read.
 const PullAhead = 256
 
-// PullHeartbeat is how often the server reports that a consumer exists while it has nothing
-// to deliver. After two missing heartbeats the consumer is recreated.
+// PullHeartbeat is how often the server confirms a consumer while there is nothing to
+// deliver. After two missing heartbeats the consumer is created again.
 const PullHeartbeat = time.Second
 
-// permanent reports whether retrying is useless.
+// permanent reports whether a retry cannot fix the error.
 func permanent(err error) bool {
 	return errors.Is(err, queue.ErrNoAccount) || errors.Is(err, nats.ErrConnectionClosed)
 }
 
-// Last returns the last event in an account's stream; found is false if there is none yet.
+// Last returns the last event in an account's stream. found is false if there is none.
 func (s Stream) Last(ctx context.Context) (event Event, found bool, err error) {
 	stream, err := s.stream(ctx)
 	if err != nil {
@@ -163,8 +164,8 @@ func (s Stream) stream(ctx context.Context) (jetstream.Stream, error) {
 	return queue.StreamOf(ctx, s.js, s.account, queue.EventsStream(s.account), "events stream")
 }
 
-// firstWatched turns "new" into a sequence at once, so that a later reconnect leaves
-// nothing out.
+// firstWatched returns the sequence of the first event. It also converts New to a sequence,
+// so that a later reconnect leaves no event out.
 func (s Stream) firstWatched(ctx context.Context, from From) (uint64, error) {
 	stream, err := s.stream(ctx)
 	if err != nil {
@@ -176,8 +177,8 @@ func (s Stream) firstWatched(ctx context.Context, from From) (uint64, error) {
 	return max(from.Seq, 1), nil
 }
 
-// watch yields from *next on until something fails; stopped says that the caller wants no
-// more.
+// watch yields events starting at *next until something fails. stopped is true if the
+// caller wants no more events.
 func (s Stream) watch(ctx context.Context, types []string, next *uint64, delay *sleep.Backoff, yield func(Event, error) bool) (stopped bool, err error) {
 	if _, err := s.stream(ctx); err != nil {
 		return false, err

@@ -1,4 +1,4 @@
-// Reading the events that a stream holds now.
+// This file reads the events that a stream has now.
 
 package events
 
@@ -13,9 +13,9 @@ import (
 	"perennial/queue"
 )
 
-// History yields the events that an account's stream holds now, from stream sequence first
-// on, and ends after the last. If messages were deleted from the stream's end it yields an
-// error: the counted but missing messages are lost.
+// History yields the events that an account's stream has now, starting at stream sequence
+// first, and ends after the last. If messages were deleted from the end of the stream, it
+// yields an error, because these events are lost.
 func (s Stream) History(ctx context.Context, first uint64) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		last, err := s.lastHeld(ctx)
@@ -35,7 +35,7 @@ func (s Stream) History(ctx context.Context, first uint64) iter.Seq2[Event, erro
 	}
 }
 
-// lastHeld returns the sequence of a stream's last message, 0 if it is empty.
+// lastHeld returns the sequence of a stream's last message, or 0 if it is empty.
 func (s Stream) lastHeld(ctx context.Context) (uint64, error) {
 	stream, err := s.stream(ctx)
 	if err != nil {
@@ -52,7 +52,7 @@ func (s Stream) lastHeld(ctx context.Context) (uint64, error) {
 	return last.StreamSeq, nil
 }
 
-// HistoryOf yields the events of one type that an account's stream holds now.
+// HistoryOf yields the events of one type that an account's stream has now.
 func (s Stream) HistoryOf(ctx context.Context, eventType string) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		stream, err := s.stream(ctx)

@@ -1,5 +1,5 @@
-// Reads of the events stream answered by its leader. The client library's reads (GetMsg,
-// GetLastMsgForSubject) are answered by any replica, which may lag.
+// This file makes reads of the events stream that its leader answers. The client library's
+// reads (GetMsg, GetLastMsgForSubject) are answered by any replica, which may lag.
 
 package events
 
@@ -15,15 +15,15 @@ import (
 )
 
 // LastRow returns the last message of an account's events stream, as the stream's leader
-// has it; found is false if there is none. A message that no outbox wrote has Seq 0. The
+// has it. found is false if there is none. A message that no outbox wrote has Seq 0. The
 // error is [queue.ErrNoAccount] if the stream does not exist, a [queue.DeniedError], or an
-// error of NATS, such as no answer within 3 s.
+// error of NATS, such as no reply within 3 s.
 func (s Stream) LastRow(ctx context.Context) (event Event, found bool, err error) {
 	return s.leaderRow(ctx, messageRequest{LastBySubject: queue.EventSubject(s.account, ">")})
 }
 
 // RowAt returns the message of an account's events stream with a stream sequence, as the
-// stream's leader has it; found is false if there is none. The errors are those of LastRow.
+// stream's leader has it. found is false if there is none. The errors are those of LastRow.
 func (s Stream) RowAt(ctx context.Context, seq uint64) (event Event, found bool, err error) {
 	if seq == 0 { // the server does not accept 0
 		return Event{}, false, queue.ValidAccount(s.account)
@@ -37,7 +37,7 @@ type messageRequest struct {
 	LastBySubject string `json:"last_by_subj,omitempty"`
 }
 
-// messageAnswer is the leader's answer.
+// messageAnswer is the leader's reply.
 type messageAnswer struct {
 	Error   *jetstream.APIError `json:"error"`
 	Message *struct {

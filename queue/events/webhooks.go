@@ -1,4 +1,4 @@
-// Webhooks that still need events of a stream.
+// This file lists webhooks that still need events of a stream.
 
 package events
 
@@ -11,12 +11,12 @@ import (
 	"perennial/queue/positions"
 )
 
-// webhookConsumer returns a webhook's name among the consumers of an events stream. The
-// names of NATS consumers have no space.
+// webhookConsumer returns a webhook's name among the consumers of an events stream. It
+// contains a space, which names of NATS consumers cannot.
 func webhookConsumer(name string) string { return "webhook " + name }
 
-// WebhookOf returns the webhook named by a consumer of [Stream.Unread], "" for a consumer
-// of NATS.
+// WebhookOf returns the webhook that an [Unread].Consumer refers to, or "" if it is a
+// consumer of NATS.
 func WebhookOf(consumer string) string {
 	name, is := strings.CutPrefix(consumer, webhookConsumer(""))
 	if !is {
@@ -25,10 +25,10 @@ func WebhookOf(consumer string) string {
 	return name
 }
 
-// UnreadWebhook returns a webhook that has not begun and needs every event.
+// UnreadWebhook returns the Unread of a webhook that has not started and needs every event.
 func UnreadWebhook(name string) Unread { return Unread{Consumer: webhookConsumer(name), First: 1} }
 
-// unreadWebhooks lists the webhooks that have not delivered all of an events stream.
+// unreadWebhooks lists the webhooks that have not delivered all events.
 func (s Stream) unreadWebhooks(ctx context.Context, last uint64) ([]Unread, error) {
 	positions, err := positions.Of(s.js, s.account).All(ctx)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package freeport returns TCP ports for servers that a test starts later, or restarts. A
-// port chosen by the kernel is in the range for outgoing connections: as soon as its
-// listener is closed, any process's connection may take it.
+// Package freeport returns TCP ports for servers that a test starts later, or restarts.
+// Ports that the kernel chooses are in its range for outgoing connections. After such a
+// port's listener is closed, a connection of any process may take the port.
 package freeport
 
 import (
@@ -12,22 +12,22 @@ import (
 	"sync/atomic"
 )
 
-// The ports are below 32768, where the range of outgoing connections begins on Linux; on
-// macOS and Windows it begins higher.
+// The ports are below 32768, where the range for outgoing connections begins on Linux. On
+// macOS and Windows the range begins higher.
 const (
 	first = 12000
 	count = 20000
 )
 
-// next differs between processes that run at the same time.
+// next has a random start, so that concurrent processes use different ports.
 var next = func() *atomic.Uint32 {
 	var at atomic.Uint32
 	at.Store(rand.Uint32N(count))
 	return &at
 }()
 
-// Loopback returns a free port of 127.0.0.1. A process gets each port once, until all were
-// used.
+// Loopback returns a free port of 127.0.0.1. It returns each port once per process, until
+// all were used.
 func Loopback() (int, error) {
 	var listen net.ListenConfig
 	var failed error

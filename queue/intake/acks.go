@@ -1,4 +1,4 @@
-// Gathering acknowledgements of commands into purges of the commands stream.
+// This file combines acknowledgements of commands into purges of the commands stream.
 
 package intake
 
@@ -16,54 +16,55 @@ import (
 )
 
 const (
-	// ackInterval is how long an acknowledgement may be held back, and ackGather how many
-	// are gathered within it. From ackMany on, one purge is cheaper than single
+	// ackInterval is how long an acknowledgement may be delayed, and ackGather how many may
+	// be combined within it. For ackMany or more, one purge is cheaper than single
 	// acknowledgements.
 	ackInterval = 50 * time.Millisecond
 	ackGather   = 1024
 	ackMany     = 16
 	// maxAckIntervals is for how many intervals an acknowledged command may wait for an
-	// earlier unacknowledged one.
+	// earlier unacknowledged command.
 	maxAckIntervals = 10
-	// maxTracked bounds the commands remembered in one run.
+	// maxTracked limits the commands of one run.
 	maxTracked = 16384
-	// purgeTimeout bounds one purge or look at the stream.
+	// purgeTimeout limits one purge with its read of the stream's state.
 	purgeTimeout = 5 * time.Second
 )
 
-// acks gathers acknowledgements. With synced writes the server syncs the disk once for each
-// single acknowledgement (3,300 a second measured), but only a few times for a purge of any
-// length. A long prefix of acknowledged commands is therefore removed by one purge up to
-// its last sequence.
+// acks combines acknowledgements. With synced writes, the server syncs the disk once for
+// each single acknowledgement (3,300 a second measured), but only a few times for a purge
+// of any length. A long prefix of acknowledged commands is therefore removed by one purge
+// up to its last sequence.
 //
 // Each line of commands has its own run, consumer and purges. A purge selects the line's
-// subject, unless the stream holds no other one.
+// subject, unless the stream has no other subjects.
 //
-// A purge may only remove commands acknowledged here. That holds if nothing of the line
-// exists below the run's first command (the stream shows it) and the run has no gap. The
-// server numbers its deliveries and delivers new commands in stream order, so unbroken
-// delivery numbers between two new commands show that none was left out. A delivery that
-// breaks these rules begins a new run, and the old run is acknowledged singly.
+// A purge may only remove commands that were acknowledged here. This is safe if the stream
+// has no command of the line before the run's first command, and the run has no gap. The
+// server numbers its deliveries and delivers new commands in stream order. Consecutive
+// delivery numbers of two new commands therefore show that none was left out between them.
+// A delivery that breaks these rules starts a new run, and the commands of the old run are
+// acknowledged singly.
 type acks struct {
 	js      *queue.JetStream
 	account string
 	line    queue.Line // only commands of this line are removed
 	stream  jetstream.Stream
-	created time.Time     // creation of the stream; another stream is not purged
-	wake    chan struct{} // something was acknowledged
-	full    chan struct{} // an early flush is due
+	created time.Time     // when the stream was created; another stream of the same name is not purged
+	wake    chan struct{} // signals an acknowledgement
+	full    chan struct{} // signals that an early flush is due
 
-	removing sync.Mutex // held during a purge and while a command is put back
+	removing sync.Mutex // held during a purge and while a command is returned
 
 	mu       sync.Mutex
-	returned map[uint64]struct{} // put back and not seen again yet
-	run      []*tracked          // first deliveries not yet sent off, ascending by sequence
+	returned map[uint64]struct{} // commands that were returned and not delivered again yet
+	run      []*tracked          // first deliveries whose acknowledgement was not sent, ascending by sequence
 	last     uint64              // sequence of the run's last command, 0 before the first
-	waiting  int                 // commands of run acknowledged here and not at the server
-	delivery uint64              // the last delivery number seen
+	waiting  int                 // commands of run that were acknowledged here but not at the server
+	delivery uint64              // the last delivery number
 	number   int                 // number of the run
-	alone    bool                // nothing unacknowledged exists below the run
-	ended    bool                // flush has returned for the last time
+	alone    bool                // the stream has no unacknowledged command before the run
+	ended    bool                // work has made its last flush
 }
 
 // tracked is one command of a run.
@@ -71,9 +72,9 @@ type tracked struct {
 	seq    uint64
 	msg    jetstream.Msg
 	acked  bool // acknowledged here
-	sent   bool // the server knows
-	single bool // its run has ended: acknowledge at once
-	waits  int  // flushes waited for an earlier command
+	sent   bool // acknowledged at the server
+	single bool // its run has ended, so it is acknowledged immediately
+	waits  int  // number of flushes that it waited for an earlier command
 }
 
 func newAcks(js *queue.JetStream, account string, line queue.Line, stream jetstream.Stream) *acks {
@@ -81,7 +82,7 @@ func newAcks(js *queue.JetStream, account string, line queue.Line, stream jetstr
 		wake: make(chan struct{}, 1), full: make(chan struct{}, 1)}
 }
 
-// track records a delivery; nil means that it is acknowledged singly.
+// track records a delivery. If it returns nil, the delivery must be acknowledged singly.
 func (a *acks) track(meta *jetstream.MsgMetadata, msg jetstream.Msg) *tracked {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -89,7 +90,7 @@ func (a *acks) track(meta *jetstream.MsgMetadata, msg jetstream.Msg) *tracked {
 	follows := meta.Sequence.Consumer == a.delivery+1
 	a.delivery = meta.Sequence.Consumer
 	delete(a.returned, seq)
-	// New commands are beyond the run, redelivered ones are not.
+	// New commands come after the run, redelivered commands do not.
 	if beyond := seq > a.last; !follows || again == beyond || len(a.run) >= maxTracked {
 		a.breakRun()
 	}
@@ -101,7 +102,7 @@ func (a *acks) track(meta *jetstream.MsgMetadata, msg jetstream.Msg) *tracked {
 	return entry
 }
 
-// find returns the command of the run that is delivered again.
+// find returns the command of the run that is delivered again, or nil.
 func (a *acks) find(seq uint64, msg jetstream.Msg) *tracked {
 	at, found := slices.BinarySearchFunc(a.run, seq, func(t *tracked, seq uint64) int {
 		return cmp.Compare(t.seq, seq)
@@ -109,12 +110,13 @@ func (a *acks) find(seq uint64, msg jetstream.Msg) *tracked {
 	if !found {
 		return nil
 	}
-	// It was acknowledged here and came again: acknowledge it singly this time.
+	// The command was acknowledged here and delivered again, so acknowledge it singly this
+	// time.
 	a.run[at].msg, a.run[at].sent = msg, false
 	return a.run[at]
 }
 
-// breakRun ends the run: its commands are acknowledged singly.
+// breakRun ends the run; its commands are acknowledged singly.
 func (a *acks) breakRun() {
 	for _, entry := range a.run {
 		entry.single = true
@@ -125,9 +127,9 @@ func (a *acks) breakRun() {
 	clear(a.returned)
 }
 
-// putBack asks for another delivery of a command. A purge makes the server drop that
-// request and deliver only after the ack wait of a minute. Purges therefore wait until the
-// command was delivered again.
+// putBack asks for another delivery of a command. A purge would make the server drop that
+// request and deliver the command only after the ack wait of a minute. There is therefore
+// no purge until the command was delivered again.
 func (a *acks) putBack(seq uint64, msg jetstream.Msg, delay time.Duration) error {
 	a.removing.Lock()
 	defer a.removing.Unlock()
@@ -137,14 +139,14 @@ func (a *acks) putBack(seq uint64, msg jetstream.Msg, delay time.Duration) error
 	return msg.NakWithDelay(delay)
 }
 
-// allBack reports whether every command put back was delivered again.
+// allBack reports whether every returned command was delivered again.
 func (a *acks) allBack() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return len(a.returned) == 0
 }
 
-// send acknowledges singly what was acknowledged here.
+// send acknowledges the command singly at the server, if it was acknowledged here.
 func (t *tracked) send(js *queue.JetStream) {
 	if !t.acked || t.sent {
 		return
@@ -155,7 +157,7 @@ func (t *tracked) send(js *queue.JetStream) {
 	}
 }
 
-// ack acknowledges a delivery, at once or together with others.
+// ack acknowledges a delivery, immediately or together with others.
 func (a *acks) ack(entry *tracked, msg jetstream.Msg) error {
 	if entry == nil {
 		return msg.Ack()
@@ -216,7 +218,7 @@ func (a *acks) idle() bool {
 	return a.waiting == 0
 }
 
-// flush sends off the acknowledged prefix, and singly what waited too long.
+// flush sends the acknowledgements of the prefix, and singly those that waited too long.
 func (a *acks) flush(ctx context.Context) {
 	prefix, number, alone := a.takePrefix()
 	if len(prefix) >= ackMany && a.purge(ctx, prefix, alone) {
@@ -230,8 +232,8 @@ func (a *acks) flush(ctx context.Context) {
 	}
 }
 
-// takePrefix cuts the acknowledged prefix off the run. Only the caller uses its entries
-// from then on.
+// takePrefix removes the acknowledged prefix from the run. Afterwards only the caller uses
+// its entries.
 func (a *acks) takePrefix() (prefix []*tracked, number int, alone bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -255,8 +257,9 @@ func (a *acks) takePrefix() (prefix []*tracked, number int, alone bool) {
 	return prefix, a.number, a.alone
 }
 
-// purge removes the prefix from the stream at once, if nothing else can be below its end.
-// False means that it must be acknowledged singly.
+// purge removes the prefix from the stream, if the stream can have no other command of the
+// line before the prefix's end. If it returns false, the prefix must be acknowledged
+// singly.
 func (a *acks) purge(ctx context.Context, prefix []*tracked, alone bool) bool {
 	a.removing.Lock()
 	defer a.removing.Unlock()
@@ -281,9 +284,10 @@ func (a *acks) purge(ctx context.Context, prefix []*tracked, alone bool) bool {
 	return true
 }
 
-// mayPurge asks the stream whether commands of the line, or of other lines, are below a
-// sequence. A purge without a subject filter costs the server a fraction of one with it.
-// Commands published later have higher sequences.
+// mayPurge reads the stream's state. ok reports whether the stream has no command of the
+// line before sequence first. others reports whether the stream has commands of other
+// lines, so that the purge needs a subject filter; a purge without a filter costs the
+// server much less. Commands that are published later have higher sequences.
 func (a *acks) mayPurge(ctx context.Context, first uint64, alone bool) (others, ok bool) {
 	info, err := a.stream.Info(ctx, jetstream.WithSubjectFilter(queue.CommandSubject(a.account, ">")))
 	if err != nil || !info.Created.Equal(a.created) {

@@ -1,4 +1,4 @@
-// Delivery of commands to the runner, the most urgent line first.
+// This file delivers commands to the runner, each line separately.
 
 package intake
 
@@ -17,11 +17,12 @@ import (
 )
 
 const (
-	// formerConsumer took all lines before each had a consumer of its own. The server lets
-	// no two consumers of a work queue take the same subject.
+	// formerConsumer is the consumer of all lines from versions in which lines had no
+	// consumers of their own. It is deleted, because a work queue allows only one consumer
+	// per subject.
 	formerConsumer = "perennial"
-	// pullMessages bounds what the server has sent ahead, and intakeBuffer what waits for
-	// Fetch. Together they bound the memory that a backlog costs.
+	// pullMessages limits what the server sends ahead, and intakeBuffer what waits for
+	// Fetch. Together they limit the memory that a backlog uses.
 	pullMessages = 256
 	intakeBuffer = 256
 )
@@ -29,28 +30,28 @@ const (
 // ErrIntakeClosed is returned by [Intake.Fetch] after [Intake.Close].
 var ErrIntakeClosed = errors.New("intake is closed")
 
-// Message is one delivery of a command. Ack or Nak ends it; without either it is delivered
-// again after a minute.
+// Message is one delivery of a command. Ack or Nak ends it. Without either, the command is
+// delivered again after a minute.
 type Message struct {
 	Subject        string
 	Kind           queue.Kind
-	Priority       queue.Priority // of the line it came by
+	Priority       queue.Priority // priority of its line
 	Data           []byte
 	Header         nats.Header
 	StreamSequence uint64
-	Delivered      uint64    // deliveries of this command, including this one
-	Published      time.Time // when the stream stored it, UTC
+	Delivered      uint64    // number of deliveries of this command, including this one
+	Published      time.Time // when the stream stored it, in UTC
 
 	delivery Delivery
 }
 
-// Delivery ends one delivery at its stream.
+// Delivery acknowledges or returns one delivery.
 type Delivery interface {
 	Ack() error
 	Nak(delay time.Duration) error
 }
 
-// NewMessage returns a message of another stream than JetStream's, such as the one of
+// NewMessage returns a message of a stream other than JetStream's, such as that of
 // queuetest.
 func NewMessage(m Message, d Delivery) Message {
 	m.delivery = d
@@ -58,11 +59,11 @@ func NewMessage(m Message, d Delivery) Message {
 }
 
 // Ack says that the command is in the ledger and need not be delivered again. It does not
-// wait for the server: a lost acknowledgement costs one more delivery. Acknowledgements are
-// gathered for some 50 ms, see acks.
+// wait for the server; if an acknowledgement is lost, the command is delivered once more.
+// Acknowledgements are combined for about 50 ms; see acks.
 func (m *Message) Ack() error { return m.delivery.Ack() }
 
-// Nak asks for another delivery after delay, at once if delay is zero.
+// Nak asks for another delivery after delay.
 func (m *Message) Nak(delay time.Duration) error { return m.delivery.Nak(delay) }
 
 // delivered is a delivery by JetStream.
@@ -73,15 +74,15 @@ type delivered struct {
 	entry *tracked
 }
 
-// Ack adds the acknowledgement to the gathered ones.
+// Ack adds the acknowledgement to those that are combined.
 func (d *delivered) Ack() error { return d.acks.ack(d.entry, d.msg) }
 
-// Nak puts the command back.
+// Nak returns the command to the stream.
 func (d *delivered) Nak(delay time.Duration) error { return d.acks.putBack(d.seq, d.msg, delay) }
 
-// Intake takes an account's commands off their stream, each line separately. It holds at
-// most a few hundred commands of a line in memory. It survives reconnects, server restarts
-// and the deletion of its consumers.
+// Intake takes an account's commands from their stream, each line separately. It keeps at
+// most a few hundred commands of a line in memory. It continues after reconnects, server
+// restarts and the deletion of its consumers.
 type Intake struct{ lines map[queue.Line]*lineIntake }
 
 // lineIntake takes the commands of one line.
@@ -91,22 +92,22 @@ type lineIntake struct {
 	line    queue.Line
 	buffer  chan Message
 	stop    context.CancelFunc
-	over    chan struct{} // closed when nothing more comes
+	over    chan struct{} // closed when no more commands arrive
 	done    chan struct{}
 	acks    *acks
 
-	wake chan struct{} // a fetch ended the rest
+	wake chan struct{} // signals that a Fetch ended the rest
 
 	mu    sync.Mutex
 	rests bool
-	rest  context.CancelFunc // ends the present consuming; nil while there is none
+	rest  context.CancelFunc // ends the current consume; nil if there is none
 	last  error              // why the intake ended; nil after Close
 }
 
-// Open starts taking an account's commands, in the order of publication within each line.
-// ctx bounds only the start; the intake runs until [Intake.Close]. Streams must exist, see
-// streams.Wanted.Ensure. Only one intake may run at a time: commands that an earlier one left
-// unacknowledged are delivered again at once.
+// Open starts to take an account's commands, in the order of publication within each line.
+// ctx limits only the start; the intake runs until [Intake.Close]. The streams must exist;
+// see streams.Wanted.Ensure. Only one intake may run at a time. Commands that an earlier
+// intake left unacknowledged are delivered again immediately.
 func Open(ctx context.Context, js *queue.JetStream, account string) (*Intake, error) {
 	if err := queue.ValidAccount(account); err != nil {
 		return nil, err
@@ -117,7 +118,7 @@ func Open(ctx context.Context, js *queue.JetStream, account string) (*Intake, er
 	return openShared(ctx, js, account)
 }
 
-// openShared shares the consumers with any other intake that uses them.
+// openShared is Open without deleting the consumers, so another intake may use them too.
 func openShared(ctx context.Context, js *queue.JetStream, account string) (*Intake, error) {
 	all := &Intake{lines: map[queue.Line]*lineIntake{}}
 	for _, line := range queue.Lines() {
@@ -150,23 +151,23 @@ func openLine(ctx context.Context, js *queue.JetStream, account string, line que
 	return i, nil
 }
 
-// Fetch returns at least one command of a line and at most limit of those available. It
-// blocks until there is one, ctx ends (its error), or the intake ends ([ErrIntakeClosed],
-// or why).
+// Fetch returns at least one command of a line, and at most limit of those available. It
+// blocks until there is one. The error is ctx's, [ErrIntakeClosed], or why the intake
+// ended.
 func (i *Intake) Fetch(ctx context.Context, line queue.Line, limit int) ([]Message, error) {
 	l := i.lines[line]
 	l.resume()
 	return l.fetch(ctx, limit)
 }
 
-// Rest stops asking the server for commands of a line until the next Fetch, and puts back
-// what was sent ahead. Commands that cannot start soon are then neither kept in memory nor
-// redelivered every minute.
+// Rest stops the delivery of a line's commands until the next Fetch, and returns commands
+// that the server sent ahead. Commands that cannot start soon are then neither kept in
+// memory nor redelivered every minute.
 func (i *Intake) Rest(line queue.Line) { i.lines[line].pause() }
 
-// Close stops taking commands, sends the held-back acknowledgements and returns when all
-// work has ended. Commands fetched earlier can still be acknowledged; those not fetched are
-// offered again at once.
+// Close stops taking commands, sends the delayed acknowledgements, and returns when all
+// work has ended. Commands that were fetched can still be acknowledged; the others are
+// delivered again immediately.
 func (i *Intake) Close() {
 	for _, l := range i.lines {
 		l.stop()
@@ -194,7 +195,7 @@ func (i *lineIntake) pause() {
 	}
 }
 
-// awake waits for a fetch, and returns a context that ends with the next rest.
+// awake waits for a Fetch, and returns a context that ends with the next Rest.
 func (i *lineIntake) awake(ctx context.Context) (context.Context, error) {
 	for {
 		i.mu.Lock()
@@ -247,7 +248,7 @@ func (i *lineIntake) ended() error {
 	return ErrIntakeClosed
 }
 
-// run keeps a subscription going until ctx ends or the connection is closed.
+// run consumes until ctx ends or the connection is closed.
 func (i *lineIntake) run(ctx context.Context, consumer jetstream.Consumer) {
 	flushed := make(chan struct{})
 	go func() {
@@ -262,12 +263,12 @@ func (i *lineIntake) run(ctx context.Context, consumer jetstream.Consumer) {
 		i.last = err
 	}
 	i.mu.Unlock()
-	close(i.over) // never close the buffer: a delivery may come late
+	close(i.over) // the buffer is never closed, because a delivery may arrive late
 	i.giveBack()
 	close(i.done)
 }
 
-// giveBack empties the buffer: its commands are delivered again, to another intake or later
+// giveBack empties the buffer. Its commands are delivered again, to another intake or later
 // to this one.
 func (i *lineIntake) giveBack() {
 	for {
@@ -280,8 +281,8 @@ func (i *lineIntake) giveBack() {
 	}
 }
 
-// supervise consumes, and begins again with a new consumer when the old one is gone. The
-// delay grows while that fails.
+// supervise consumes, and creates a new consumer when the old one is lost. The delay grows
+// while that fails.
 func (i *lineIntake) supervise(ctx context.Context, consumer jetstream.Consumer) error {
 	delay := sleep.Growing(50*time.Millisecond, 5*time.Second)
 	for {
@@ -316,7 +317,8 @@ func (i *lineIntake) supervise(ctx context.Context, consumer jetstream.Consumer)
 	}
 }
 
-// take puts a delivery into the buffer, unless ctx has ended: it may come after the drain.
+// take puts a delivery into the buffer. If ctx has ended, it returns the command to the
+// stream.
 func (i *lineIntake) take(ctx context.Context, msg jetstream.Msg) {
 	message, err := i.message(msg)
 	if err != nil {
@@ -333,8 +335,8 @@ func (i *lineIntake) take(ctx context.Context, msg jetstream.Msg) {
 	_ = message.Nak(0)
 }
 
-// consume feeds the buffer from one consumer until it ends. A full buffer blocks the
-// subscription, which in turn holds back the server.
+// consume fills the buffer from one consumer until that consumer or ctx ends. A full buffer
+// blocks the subscription, so that the server sends no more.
 func (i *lineIntake) consume(ctx context.Context, consumer jetstream.Consumer) error {
 	broken := make(chan error, 1)
 	consuming, err := consumer.Consume(func(msg jetstream.Msg) { i.take(ctx, msg) }, jetstream.PullMaxMessages(pullMessages),
@@ -349,8 +351,9 @@ func (i *lineIntake) consume(ctx context.Context, consumer jetstream.Consumer) e
 		return err
 	}
 	closed := consuming.Closed()
-	// Drain instead of stopping: commands sent ahead would come again only after a minute.
-	// The wait is bounded, because a lost connection drains nothing.
+	// Drain instead of stopping, because commands that were sent ahead would be delivered
+	// again only after a minute. The wait is limited, because a lost connection never
+	// drains.
 	defer func() {
 		consuming.Drain()
 		bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
@@ -374,8 +377,9 @@ func (i *lineIntake) consume(ctx context.Context, consumer jetstream.Consumer) e
 	}
 }
 
-// lost reports whether a consuming error ends it. Missed heartbeats may mean that the
-// consumer is gone, or that the server is busy; then messages are requested again.
+// lost reports whether an error of the consumer means that it must be created again. Missed
+// heartbeats may mean that the consumer was deleted, or only that the server is busy. In
+// the second case messages are requested again.
 func lost(ctx context.Context, consumer jetstream.Consumer, err error) bool {
 	switch {
 	case errors.Is(err, jetstream.ErrConsumerLeadershipChanged):

@@ -1,5 +1,5 @@
-// Recreating consumers: those of a runner that is gone, so that its commands come at once,
-// and those that would never deliver a command of the stream.
+// This file creates consumers again. It replaces consumers that have deliveries to a runner
+// that ended, and consumers that would never deliver a command of the stream.
 
 package intake
 
@@ -20,8 +20,8 @@ func lineConsumer(ctx context.Context, js *queue.JetStream, account string, line
 	return js.CreateOrUpdateConsumer(ctx, queue.CommandsStream(account), streams.LineConfig(account, line))
 }
 
-// forgetDeliveries removes consumers with deliveries to a runner that is gone, because
-// those commands would be redelivered only after a minute. The commands stay in the stream.
+// forgetDeliveries deletes consumers that have deliveries to a runner that ended. Otherwise
+// these commands would be redelivered only after a minute. The commands stay in the stream.
 func forgetDeliveries(ctx context.Context, js *queue.JetStream, account string) error {
 	if err := deleteConsumer(ctx, js, account, formerConsumer); err != nil {
 		return err
@@ -34,8 +34,8 @@ func forgetDeliveries(ctx context.Context, js *queue.JetStream, account string) 
 	return nil
 }
 
-// forgetConsumer deletes a consumer with pending deliveries, or one that lacks commands of
-// the stream (see [RenewConsumers]).
+// forgetConsumer deletes a consumer that has unacknowledged deliveries, or that lacks
+// commands of the stream (see [RenewConsumers]).
 func forgetConsumer(ctx context.Context, js *queue.JetStream, account string, line queue.Line) error {
 	consumer, err := js.Consumer(ctx, queue.CommandsStream(account), streams.ConsumerOf(line))
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
@@ -52,7 +52,7 @@ func forgetConsumer(ctx context.Context, js *queue.JetStream, account string, li
 	return deleteConsumer(ctx, js, account, streams.ConsumerOf(line))
 }
 
-// deleteConsumer deletes a consumer, if there is one.
+// deleteConsumer deletes a consumer, if it exists.
 func deleteConsumer(ctx context.Context, js *queue.JetStream, account, name string) error {
 	err := js.DeleteConsumer(ctx, queue.CommandsStream(account), name)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
@@ -61,9 +61,9 @@ func deleteConsumer(ctx context.Context, js *queue.JetStream, account, name stri
 	return err
 }
 
-// reopen recreates the consumer. Deliveries in flight when the connection was lost would
-// come again only after a minute; a new consumer delivers them at once. Commands that the
-// runner still holds are delivered twice.
+// reopen returns the line's consumer. After a reconnect it creates the consumer again,
+// because deliveries that were in flight would otherwise be repeated only after a minute.
+// Commands that the runner is still processing are then delivered twice.
 func (i *lineIntake) reopen(ctx context.Context, connected uint64) (jetstream.Consumer, error) {
 	if i.js.Conn().Stats().Reconnects != connected {
 		if err := forgetConsumer(ctx, i.js, i.account, i.line); err != nil {
@@ -80,11 +80,11 @@ const (
 	compareEvery = 500 * time.Millisecond
 )
 
-// RenewConsumers compares each line's consumer with the stream: the line's commands on the
-// stream must be undelivered or unacknowledged in the consumer. After a power cut a
-// consumer may lack commands that the stream has. Such a consumer is recreated and delivers
-// all of them; commands that the runner holds come twice. It returns how many consumers
-// were recreated.
+// RenewConsumers compares each line's consumer with the stream: each of the line's commands
+// in the stream must be undelivered or unacknowledged in the consumer. After a power cut a
+// consumer may lack commands that the stream has. Such a consumer is deleted, so that its
+// successor delivers all of them; commands that the runner is processing are delivered
+// twice. It returns how many consumers were deleted.
 func RenewConsumers(ctx context.Context, js *queue.JetStream, account string) (renewed int, err error) {
 	for _, line := range queue.Lines() {
 		lacks, err := lacking(ctx, js, account, line)
@@ -111,8 +111,8 @@ func RenewConsumers(ctx context.Context, js *queue.JetStream, account string) (r
 	return renewed, nil
 }
 
-// lacking returns how many commands of a line the stream has beyond those its consumer
-// knows, regardless of changes while both were read.
+// lacking returns how many commands of a line the stream has that its consumer lacks.
+// Changes between the reads do not count.
 func lacking(ctx context.Context, js *queue.JetStream, account string, line queue.Line) (uint64, error) {
 	before, err := undelivered(ctx, js, account, line)
 	if err != nil {
@@ -135,8 +135,8 @@ func lacking(ctx context.Context, js *queue.JetStream, account string, line queu
 	return stored - min(stored, known), nil
 }
 
-// Waiting returns how many commands are on the account's stream, unacknowledged because
-// they are in no ledger yet.
+// Waiting returns how many commands are in the account's stream, because they are not in
+// the ledger yet.
 func Waiting(ctx context.Context, js *queue.JetStream, account string) (uint64, error) {
 	stream, err := js.Stream(ctx, queue.CommandsStream(account))
 	if err != nil {
@@ -145,8 +145,8 @@ func Waiting(ctx context.Context, js *queue.JetStream, account string) (uint64, 
 	return stream.CachedInfo().State.Msgs, nil
 }
 
-// undelivered returns how many commands a line's consumer knows of; the maximum if there is
-// no consumer yet.
+// undelivered returns how many commands a line's consumer has. It returns the maximum if
+// there is no consumer yet.
 func undelivered(ctx context.Context, js *queue.JetStream, account string, line queue.Line) (uint64, error) {
 	consumer, err := js.Consumer(ctx, queue.CommandsStream(account), streams.ConsumerOf(line))
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {

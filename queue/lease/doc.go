@@ -1,11 +1,12 @@
-// Package lease decides which runner holds which account on a NATS server that several
+// Package lease decides which runner has which account, on a NATS server that several
 // runners share.
 //
-// It promises that at most one runner considers itself the leader of an account. A leader
-// that cannot renew in time gives up before the server lets the next one in. What other
-// clients write into the bucket neither takes a lease nor admits a runner. Waiting for a
-// lease sends the server no requests.
+// At most one runner considers itself the leader of an account. A leader that cannot renew
+// its lease in time gives up before the server lets another runner take it. Keys that other
+// clients write into the bucket neither take a lease away nor give one. Waiting for a lease
+// sends no requests to the server.
 //
-// It owns the bucket queue.LeaseBucket. It knows neither what a runner does with its
-// account nor which runner should have it: a [Turn] says which runner may go first.
+// The package owns the bucket queue.LeaseBucket. It must not depend on what a runner does
+// with its account, or on which runner should have it; a [Turn] says which runner may go
+// first.
 package lease

@@ -1,4 +1,4 @@
-// Reading which runner holds an account.
+// This file reads which runner has an account.
 
 package lease
 
@@ -12,9 +12,9 @@ import (
 	"perennial/queue"
 )
 
-// Check reports that the bucket of the leases is gone. Each account's leader then loses it
-// within seconds, and recreates the bucket. Check returns nil for a user without permission
-// to look.
+// Check returns an error if the bucket of the leases does not exist. Each account's leader
+// then loses its lease within seconds, and creates the bucket again. Check returns nil if
+// the user has no permission to look.
 func Check(ctx context.Context, js *queue.JetStream) error {
 	_, err := js.Look(ctx, queue.KeyValueStream(queue.LeaseBucket))
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -23,7 +23,7 @@ func Check(ctx context.Context, js *queue.JetStream) error {
 	return nil
 }
 
-// Holder returns the runner that holds an account's lease, "" if none does.
+// Holder returns the runner that has an account's lease, or "" if no runner has it.
 func Holder(ctx context.Context, js *queue.JetStream, account string) (string, error) {
 	if err := queue.ValidAccount(account); err != nil {
 		return "", err

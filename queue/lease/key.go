@@ -1,11 +1,12 @@
-// The key of an account's lease, and the rule by which it changes hands. If other clients
-// may write it, the key can hold anything or be deleted.
+// This file has the key of an account's lease, and the rules by which the lease changes
+// hands. Other clients may be able to write or delete the key.
 //
-//   - A runner's value begins with mark. Any other value, or a deletion, takes nothing from the
-//     holder: it writes its own value again, while its last write is recent enough for the lease.
+//   - A runner's value begins with mark. Another value, or a deletion, does not take the lease
+//     away: its holder writes its own value again, if its last write is recent enough.
 //   - A holder that finds another runner's value has lost the lease, and stops.
-//   - A waiting runner takes a key that was given back, or has expired, at once. It takes a key
-//     that another client wrote or deleted only if no runner has written it for a full time to live.
+//   - A waiting runner takes a key that was given back, or has expired, immediately. It takes
+//     a key that another client wrote or deleted only if no runner has written the key for a
+//     full time to live.
 
 package lease
 
@@ -22,19 +23,19 @@ import (
 	"perennial/queue/bucket"
 )
 
-// mark begins a runner's value. The holder follows, or nothing if the account was given
-// back.
+// mark begins a runner's value. The runner's name follows, or nothing if the account was
+// given back.
 const mark = "perennial "
 
 // record is the content of an account's key. The zero value is a missing key.
 type record struct {
 	revision uint64
-	holder   string // of a runner
-	free     bool   // given back by a runner
-	stranger string // what another client did to it: "overwritten" or "deleted"
+	holder   string // name of a runner
+	free     bool   // a runner gave the account back
+	stranger string // what another client did to the key: "overwritten" or "deleted"
 }
 
-// by names the holder of the key, for messages.
+// by returns the holder of the key, for messages.
 func (k record) by() string {
 	if k.stranger != "" {
 		return "a client that is no runner (the key was " + k.stranger + ")"
@@ -42,12 +43,12 @@ func (k record) by() string {
 	return k.holder
 }
 
-// read reads an account's key. ctx must be bounded: a bucket whose stream has no leader
-// does not answer.
+// read reads an account's key. ctx must have a deadline, because a bucket whose stream has
+// no leader does not reply.
 func read(ctx context.Context, kv jetstream.KeyValue, account string) (record, error) {
-	entries, err := kv.History(ctx, account) // unlike Get it shows a deletion
+	entries, err := kv.History(ctx, account) // History shows a deletion; Get does not
 	switch {
-	case ctx.Err() != nil: // if ctx ends half way it returns no error, and may lack its last entry
+	case ctx.Err() != nil: // if ctx ends early, History returns no error and its last entry may be missing
 		return record{}, ctx.Err()
 	case errors.Is(err, jetstream.ErrKeyNotFound):
 		return record{}, nil
@@ -73,7 +74,7 @@ func keyOf(entry jetstream.KeyValueEntry) record {
 	return key
 }
 
-// write writes the key if it is unchanged since read, otherwise it returns ErrKeyExists.
+// write writes the key if it is unchanged since read. Otherwise it returns ErrKeyExists.
 func write(ctx context.Context, kv jetstream.KeyValue, account, holder string, read record) (uint64, error) {
 	return bucket.Update(ctx, kv, account, []byte(mark+holder), read.revision)
 }
@@ -83,23 +84,23 @@ type contender struct {
 	leases          *Leases
 	account, holder string
 	bucket          jetstream.KeyValue
-	keys            *listener // nil if the lease is not waited for
+	keys            *listener // nil if the contender does not wait
 	ttl             time.Duration
-	last            uint64          // revision of the last key seen of another runner
-	recent          context.Context // ends when no runner's key was seen for a time to live; nil before any was seen
+	last            uint64          // revision of the last key of another runner
+	recent          context.Context // ends when no key of a runner was seen for a time to live; nil before the first
 	forget          context.CancelFunc
 
-	read   uint64          // revision of the key as take found it
+	read   uint64          // revision of the key as take read it
 	yields func() bool     // see Turn
-	left   context.Context // ends when the account was left to another runner for long enough; nil: it is not left
+	left   context.Context // ends when the account was left to another runner for long enough; nil if it is not left
 	forgo  context.CancelFunc
 }
 
-// lookTime bounds each request to the bucket while waiting for a lease. A bucket whose
-// stream has no leader does not answer.
+// lookTime limits each request to the bucket while waiting for a lease. A bucket whose
+// stream has no leader does not reply.
 func lookTime(ttl time.Duration) time.Duration { return max(ttl/4, time.Second) }
 
-// saw records that another runner may hold the account from now on for a time to live.
+// saw records that another runner may have the account for a time to live from now.
 func (c *contender) saw() {
 	c.calm()
 	c.recent, c.forget = context.WithTimeout(context.Background(), c.ttl)
@@ -112,7 +113,7 @@ func (c *contender) calm() {
 	}
 }
 
-// notFree forgets that the account was free.
+// notFree ends the time for which the free account is left to another runner.
 func (c *contender) notFree() {
 	if c.forgo != nil {
 		c.forgo()
@@ -120,7 +121,7 @@ func (c *contender) notFree() {
 	c.left, c.forgo = nil, nil
 }
 
-// try takes the account if the rule allows it.
+// try takes the account if the rules allow it.
 func (c *contender) try(ctx context.Context, ttl time.Duration) (*Lease, error) {
 	if err := queue.ValidAccount(c.account); err != nil {
 		return nil, err
@@ -134,7 +135,8 @@ func (c *contender) try(ctx context.Context, ttl time.Duration) (*Lease, error) 
 	if c.bucket, c.ttl, err = c.leases.bucket(look, ttl); err != nil {
 		return nil, err
 	}
-	// Started before the key is written: this clock must not lag behind the server's.
+	// The timer starts before the key is written, so that this runner's lease expires
+	// before the server's.
 	expiry := time.NewTimer(safeTime(c.ttl))
 	revision, err := c.take(ctx)
 	if err != nil {
@@ -148,8 +150,8 @@ func (c *contender) try(ctx context.Context, ttl time.Duration) (*Lease, error) 
 	return lease, nil
 }
 
-// take writes the key, or reports its holder. If this holder already wrote it and the
-// answer was lost, take writes it again, so that its age counts from now.
+// take writes the key, or returns a HeldError. If this runner has already written the key
+// and the reply was lost, take writes it again, so that its age counts from now.
 func (c *contender) take(ctx context.Context) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTime(c.ttl))
 	defer cancel()
@@ -184,8 +186,8 @@ func (c *contender) take(ctx context.Context) (uint64, error) {
 	return revision, nil
 }
 
-// note counts a time to live from each new key of another runner. It also counts one from
-// the first sight of a stranger's change, because a runner may have written the key just
+// note waits a time to live from each new key of another runner. It also does so when it
+// first sees another client's change, because a runner may have written the key just
 // before.
 func (c *contender) note(key record) {
 	if key.holder != "" && key.holder != c.holder {
@@ -215,8 +217,8 @@ func (c *contender) leaves() bool {
 // live it must stay well below the limit of a failover.
 func yieldTime(ttl time.Duration) time.Duration { return ttl / 5 }
 
-// lookAgain returns when a waiting runner reads the key again, whatever the watch reports:
-// soon while the key is left to another runner, or has expired.
+// lookAgain returns when a waiting runner reads the key again, whatever the watch reports.
+// It is soon while the account is left to another runner, or after the key has expired.
 func (c *contender) lookAgain() time.Duration {
 	switch {
 	case c.left != nil || c.recent != nil && c.recent.Err() != nil:
@@ -227,8 +229,8 @@ func (c *contender) lookAgain() time.Duration {
 	return 6 * c.ttl
 }
 
-// awaitFree returns when the account may be free: its key was given back, or its time to
-// live passed without a new one. An expiry is not announced.
+// awaitFree waits until the account may be free: its key was given back, or a time to live
+// has passed without a new key. NATS does not report an expiry.
 func (c *contender) awaitFree(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, c.lookAgain())
 	defer cancel()
@@ -249,8 +251,8 @@ func (c *contender) awaitFree(ctx context.Context) error {
 	}
 }
 
-// runsOut returns a channel that is closed when the last seen key of another runner must
-// have expired. It is nil if none was seen, or that time has passed.
+// runsOut returns a channel that is closed when the last key of another runner must have
+// expired. It is nil if there is no such key, or if that time has passed.
 func (c *contender) runsOut() <-chan struct{} {
 	if c.recent == nil || c.recent.Err() != nil {
 		return nil

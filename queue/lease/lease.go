@@ -1,4 +1,5 @@
-// The lease by which one runner at a time holds an account on an external NATS.
+// This file has the lease with which one runner at a time has an account on an external
+// NATS server.
 
 package lease
 
@@ -16,27 +17,27 @@ import (
 	"perennial/queue/bucket"
 )
 
-// Lease is the right to run an account, as long as [Lease.Lost] is open. It is renewed in
-// the background every third of its time to live.
+// Lease is the right to run an account until [Lease.Lost] is closed. It is renewed in the
+// background every third of its time to live.
 type Lease struct {
-	log     *logrus.Entry // names the account
+	log     *logrus.Entry // has the account as a field
 	bucket  jetstream.KeyValue
 	account string
 	holder  string
 	ttl     time.Duration
 
-	revision uint64 // of the key; owned by keep until done is closed
+	revision uint64 // revision of the key; only keep uses it until done is closed
 	stop     context.CancelFunc
 	done     chan struct{}
 	lost     chan struct{}
 	once     sync.Once
 }
 
-// Leases gives one process the leases of all accounts on a server. Its waiting runners
+// Leases has the leases of all accounts on a server, for one process. Its waiting runners
 // share one watch of the bucket.
 type Leases struct {
 	js       *queue.JetStream
-	replicas int // copies of a bucket that it creates
+	replicas int // number of copies of a bucket that it creates
 	watch    watch
 }
 
@@ -45,22 +46,22 @@ func New(js *queue.JetStream, replicas int) *Leases {
 	return &Leases{js: js, replicas: max(replicas, 1), watch: watch{js: js}}
 }
 
-// Turn is how a runner waits for an account's lease among others. The zero value lets no
-// other go first.
+// Turn says how a runner waits for an account's lease. The zero value lets no other runner
+// go first.
 type Turn struct {
-	// Yields reports that another runner should have the free account. The account is left
-	// to that runner for a fifth of the lease's time to live, and then taken. nil: it is
-	// never left.
+	// Yields reports whether another runner should have the free account. The account is
+	// then left to that runner for a fifth of the lease's time to live before this runner
+	// takes it. If Yields is nil, the account is not left to others.
 	Yields func() bool
-	// Waits is called when the account is not available at once; nil: no call.
+	// Waits is called if the account is not available immediately. It may be nil.
 	Waits func()
 }
 
-// Acquire waits until the account is free and takes it. holder names this process for
-// people and must be unique among runners. ttl, at least a second, is how long a dead
-// holder blocks the others; an existing bucket's own time to live takes precedence. Any
-// error other than ctx's comes from NATS, such as an outage, or from an invalid holder or
-// bucket. The caller retries.
+// Acquire waits until the account is free and takes it. holder is a readable name of this
+// process and must be unique among runners. ttl, at least a second, is how long a dead
+// holder blocks the others; the time to live of an existing bucket takes precedence. The
+// error is ctx's, an error of NATS, or says that holder or the bucket is not valid. The
+// caller retries.
 func (l *Leases) Acquire(ctx context.Context, account, holder string, ttl time.Duration, turn Turn) (*Lease, error) {
 	c := &contender{leases: l, account: account, holder: holder, yields: turn.Yields, keys: l.watch.listen(account)}
 	defer l.watch.end(c.keys)
@@ -83,15 +84,16 @@ func (l *Leases) Acquire(ctx context.Context, account, holder string, ttl time.D
 	}
 }
 
-// TryAcquire takes the account if it is free, otherwise it returns a [HeldError] at once.
+// TryAcquire takes the account if it is free. Otherwise it returns a [HeldError] without
+// waiting.
 func (l *Leases) TryAcquire(ctx context.Context, account, holder string, ttl time.Duration) (*Lease, error) {
 	c := &contender{leases: l, account: account, holder: holder}
 	defer c.calm()
 	return c.try(ctx, ttl)
 }
 
-// Heard returns the runner whose lease of an account was reported in the last ten seconds,
-// "" if none was. It sends the server no request, and hears only while this process waits
+// Heard returns the runner whose lease of an account was seen within the last ten seconds,
+// or "". It sends no request to the server, and sees leases only while this process waits
 // for a lease.
 func (l *Leases) Heard(account string) string { return l.watch.holder(account) }
 
@@ -114,28 +116,27 @@ func (l *Leases) bucket(ctx context.Context, ttl time.Duration) (jetstream.KeyVa
 	return kv, status.TTL(), nil
 }
 
-// HeldError is returned by [Leases.TryAcquire] while another runner holds the account.
+// HeldError is returned by [Leases.TryAcquire] while another runner has the account.
 type HeldError struct {
 	Account string
 	Holder  string
 }
 
-// Error names the holder.
+// Error says which runner has the account.
 func (e *HeldError) Error() string {
 	return fmt.Sprintf("account %s is held by %s", e.Account, e.Holder)
 }
 
 // safeTime is how long after its last renewal the holder must consider the account lost. It
-// is shorter than the time to live, after which the server gives the account to another
-// runner.
+// is shorter than the time to live, after which another runner can take the account.
 func safeTime(ttl time.Duration) time.Duration { return ttl - ttl/6 }
 
-// Lost is closed as soon as the lease may no longer be held: another runner took it, or it
-// could not be renewed in time. Release closes it too.
+// Lost returns a channel that is closed as soon as the lease may be lost: another runner
+// took it, or it could not be renewed in time. Release closes it too.
 func (l *Lease) Lost() <-chan struct{} { return l.lost }
 
 // Confirm asks the server whether this holder still has the account. It waits at most a
-// part of the lease's time, so that the answer is recent.
+// quarter of the time to live, so that the reply is recent.
 func (l *Lease) Confirm(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, l.ttl/4)
 	defer cancel()
@@ -154,8 +155,8 @@ func (l *Lease) Confirm(ctx context.Context) error {
 	return nil
 }
 
-// Release gives the account back, so that another runner can take it at once. A lease
-// already lost is left to its new holder.
+// Release gives the account back, so that another runner can take it immediately. It does
+// nothing if the lease was lost.
 func (l *Lease) Release(ctx context.Context) error {
 	l.stop()
 	<-l.done
@@ -173,13 +174,13 @@ func (l *Lease) Release(ctx context.Context) error {
 
 func (l *Lease) lose() { l.once.Do(func() { close(l.lost) }) }
 
-// keep renews until stopped or lost.
+// keep renews the lease until it is stopped or lost.
 func (l *Lease) keep(ctx context.Context, expiry *time.Timer) {
 	defer close(l.done)
 	defer func() { expiry.Stop() }()
 	renew := time.NewTicker(l.ttl / 3)
 	defer renew.Stop()
-	var failed error // error of the last try
+	var failed error // error of the last attempt
 	for {
 		switch awaitRenewalTime(ctx, expiry.C, renew.C) {
 		case stopped:
@@ -209,14 +210,14 @@ func (l *Lease) keep(ctx context.Context, expiry *time.Timer) {
 
 // Events that a holder waits for.
 const (
-	due     = iota // write the key again
-	expired        // the last write is too old
+	due     = iota // renew the lease
+	expired        // the last renewal is too old
 	stopped
 )
 
-// awaitRenewalTime waits for the first of the three. After a suspension both timers may
-// have fired. The lease has then expired: another runner may have held the account
-// meanwhile, even if the key is free again.
+// awaitRenewalTime waits for the first of the three events. If both timers have fired, for
+// example after the machine was suspended, the lease has expired. Another runner may have
+// had the account in the meantime, even if the key is free again.
 func awaitRenewalTime(ctx context.Context, expiry, renew <-chan time.Time) int {
 	select {
 	case <-ctx.Done():
@@ -233,9 +234,9 @@ func awaitRenewalTime(ctx context.Context, expiry, renew <-chan time.Time) int {
 	}
 }
 
-// renew writes the key again. Its error is ErrKeyExists if another runner has the key, or
-// had it since. Its own write with a lost answer is written once more, so that its age
-// counts from this renewal. A value that no runner wrote is overwritten.
+// renew writes the key again. It returns ErrKeyExists if another runner has the key, or had
+// it since the last renewal. If a reply to its own write was lost, it writes the key again,
+// so that its age counts from this renewal. It overwrites a value that no runner wrote.
 func (l *Lease) renew(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, l.ttl/4)
 	defer cancel()
@@ -260,10 +261,11 @@ func (l *Lease) renew(ctx context.Context) error {
 	return err
 }
 
-// errKeyContended leaves the lease held until it expires: the next renewal may succeed.
+// errKeyContended does not end the lease, because the next renewal may succeed before it
+// expires.
 var errKeyContended = errors.New("the key of the lease changes faster than it can be written")
 
-// renewTries bounds how often one renewal overwrites a key that others write too.
+// renewTries limits how often one renewal overwrites a key that other clients write too.
 const renewTries = 5
 
 func (l *Lease) write(ctx context.Context, read record) error {
@@ -274,13 +276,13 @@ func (l *Lease) write(ctx context.Context, read record) error {
 	return err
 }
 
-// giveBack leaves the key to the next runner, unless another already has it.
+// giveBack writes that the account is free, unless another runner has the key.
 func (l *Lease) giveBack(ctx context.Context) error {
 	_, err := write(ctx, l.bucket, l.account, "", record{revision: l.revision})
 	if !errors.Is(err, jetstream.ErrKeyExists) {
 		return err
 	}
-	key, err := read(ctx, l.bucket, l.account) // a renewal that was cut off may have been stored
+	key, err := read(ctx, l.bucket, l.account) // a renewal that was interrupted may have been stored
 	if err != nil || key.free || key.holder != "" && key.holder != l.holder {
 		return err
 	}

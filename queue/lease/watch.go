@@ -1,5 +1,5 @@
-// Watching the keys of all leases: one watch of the bucket for all waiting runners of a
-// process, so that waiting sends the server no requests.
+// This file watches the keys of all leases. All waiting runners of a process share one
+// watch of the bucket, so that waiting sends no requests to the server.
 
 package lease
 
@@ -16,12 +16,13 @@ import (
 )
 
 const (
-	// watchAnew is how often the watch is restarted, which finds a bucket that was removed
-	// and recreated. A key's time to live covers what a watch may miss in between.
+	// watchAnew is how often the watch is restarted, so that it finds a bucket that was
+	// deleted and created again. If a watch misses a change, the time to live of the key
+	// applies.
 	watchAnew = 30 * time.Second
-	// watchAgain is the wait after a watch that could not begin.
+	// watchAgain is the wait after a watch that could not start.
 	watchAgain = 500 * time.Millisecond
-	// heardFor is how long Heard names a runner after its last key.
+	// heardFor is how long Heard returns a runner after its last key.
 	heardFor = 10 * time.Second
 )
 
@@ -35,22 +36,22 @@ type watch struct {
 	heard     map[string]heardKey // by account; nil while there is no listener
 }
 
-// heardKey is the last key read of an account.
+// heardKey is the last key of an account.
 type heardKey struct {
 	record
-	recent context.Context // ends when it is older than heardFor
+	recent context.Context // ends when the key is older than heardFor
 	forget context.CancelFunc
 }
 
 // listener gets all keys of one account, in order.
 type listener struct {
 	account string
-	ready   chan struct{} // signals waiting keys
+	ready   chan struct{} // signals that keys are waiting
 	keys    []record      // guarded by watch.mu
 }
 
-// listen begins to deliver the keys of an account's lease, beginning with the last known
-// one.
+// listen starts to deliver the keys of an account's lease, starting with the last known
+// key.
 func (w *watch) listen(account string) *listener {
 	l := &listener{account: account, ready: make(chan struct{}, 1)}
 	w.mu.Lock()
@@ -68,7 +69,7 @@ func (w *watch) listen(account string) *listener {
 	return l
 }
 
-// end removes a listener; the last one ends the watch.
+// end removes a listener. The watch ends with the last listener.
 func (w *watch) end(l *listener) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -91,7 +92,7 @@ func (w *watch) take(l *listener) []record {
 	return keys
 }
 
-// add needs watch.mu.
+// add appends a key. The caller must hold watch.mu.
 func (l *listener) add(key record) {
 	l.keys = append(l.keys, key)
 	select {
@@ -119,7 +120,7 @@ func (w *watch) note(account string, key record) {
 	}
 }
 
-// holder returns the runner whose key was read recently.
+// holder returns the runner whose key was read within heardFor, or "".
 func (w *watch) holder(account string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -133,7 +134,7 @@ func (w *watch) holder(account string) string {
 func (w *watch) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		limited, cancel := context.WithTimeout(ctx, watchAnew)
-		_ = bucket.Watch(limited, w.js, queue.LeaseBucket, func(entry jetstream.KeyValueEntry) { // a check reports that NATS is away
+		_ = bucket.Watch(limited, w.js, queue.LeaseBucket, func(entry jetstream.KeyValueEntry) { // another check reports that NATS cannot be reached
 			if entry != nil {
 				w.note(entry.Key(), keyOf(entry))
 			}

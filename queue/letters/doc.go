@@ -1,9 +1,8 @@
 // Package letters stores an account's dead letters: commands that could not be read, with
 // the reason.
 //
-// It promises that a letter is on disk before its command is acknowledged. A letter stored
-// twice is kept once. A letter is at most four times as large as its command.
+// A dead letter is on disk before its command is acknowledged. Storing it twice keeps one
+// copy. A dead letter is at most four times as large as its command.
 //
-// It knows neither a command's meaning nor why it could not be read: the caller gives the
-// reason.
+// The package must not depend on a command's meaning; the caller gives the reason.
 package letters

@@ -1,4 +1,4 @@
-// The stream of dead letters.
+// This file has the stream of dead letters.
 
 package letters
 
@@ -21,7 +21,7 @@ import (
 	"perennial/queue"
 )
 
-// Letters are the dead letters of one account.
+// Letters has the dead letters of one account.
 type Letters struct {
 	js      *queue.JetStream
 	account string
@@ -32,16 +32,16 @@ func Of(js *queue.JetStream, account string) Letters { return Letters{js, accoun
 
 // Dead is a command that could not be read.
 type Dead struct {
-	Code           string // unreadable or refused; empty in letters of older versions
+	Code           string // unreadable or refused; empty in dead letters of older versions
 	Reason         string
 	Subject        string
 	Data           []byte
-	StreamSequence uint64    // of the command in the commands stream
+	StreamSequence uint64    // sequence of the command in the commands stream
 	Published      time.Time // when the stream stored the command
 }
 
-// Kept is a dead letter as its stream keeps it: a command that could not be read,
-// with the reason.
+// Kept is the stored form of a dead letter: a command that could not be read, with the
+// reason.
 type Kept struct {
 	Code           string    `json:"code,omitempty" doc:"unreadable or refused."`
 	Reason         string    `json:"reason" doc:"The reason, for people; the text may change."`
@@ -52,10 +52,10 @@ type Kept struct {
 	PublishedAt    time.Time `json:"published_at" doc:"When the commands stream stored the message."`
 }
 
-// Store stores a command that could not be read, with the reason, and returns when it is on
-// disk; the original is acknowledged afterwards. Storing the same command again, after a
-// lost acknowledgement, is absorbed for a day. A body that is not UTF-8, or would more than
-// double as JSON text, is stored as base64, marked by "encoding".
+// Store stores a command that could not be read, and returns when it is on disk. The caller
+// acknowledges the command afterwards. If the same command is stored again within a day,
+// after a lost acknowledgement, the stream keeps one copy. A body that is not UTF-8, or
+// would more than double as JSON text, is stored as base64, and Encoding is set.
 func (l Letters) Store(ctx context.Context, dead Dead) error {
 	if err := queue.ValidAccount(l.account); err != nil {
 		return err
@@ -64,8 +64,8 @@ func (l Letters) Store(ctx context.Context, dead Dead) error {
 	if err != nil {
 		return fmt.Errorf("dead letter: %w", err)
 	}
-	// The id includes the time because a recreated commands stream counts from 1 again, and
-	// its letters must not be taken for old ones.
+	// The id includes the time, because a commands stream that was created again starts at
+	// sequence 1. Without the time its dead letters would be duplicates of old ones.
 	id := strconv.FormatUint(dead.StreamSequence, 10) + "-" + strconv.FormatInt(dead.Published.UnixNano(), 10)
 	_, err = l.js.Store(ctx, &nats.Msg{
 		Subject: queue.DeadSubject(l.account), Data: body, Header: nats.Header{jetstream.MsgIDHeader: {id}},
@@ -76,7 +76,7 @@ func (l Letters) Store(ctx context.Context, dead Dead) error {
 	return nil
 }
 
-// encode returns the letter as it is stored.
+// encode returns the stored form of the dead letter.
 func (d Dead) encode() ([]byte, error) {
 	letter := Kept{
 		Code: d.Code, Reason: d.Reason, Subject: d.Subject, Data: string(d.Data),
@@ -90,7 +90,7 @@ func (d Dead) encode() ([]byte, error) {
 	return plainJSON(letter)
 }
 
-// plainJSON leaves <, > and & unescaped: escaped, each takes six bytes.
+// plainJSON does not escape <, > and &, because each would take six bytes.
 func plainJSON(v any) ([]byte, error) {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
@@ -99,7 +99,7 @@ func plainJSON(v any) ([]byte, error) {
 	return bytes.TrimRight(text.Bytes(), "\n"), err
 }
 
-// Text returns the command's bytes as text. A body that is no text is quoted as in Go.
+// Text returns the command's bytes as text. A body that is not text is quoted as in Go.
 func (d Dead) Text() string {
 	data := string(d.Data)
 	if quoted := strconv.Quote(data); strings.Contains(quoted, `\x`) {
@@ -108,7 +108,7 @@ func (d Dead) Text() string {
 	return data
 }
 
-// Letter is a dead letter in its stream. Seq names it for Drop.
+// Letter is a dead letter in its stream. Seq identifies it for Drop.
 type Letter struct {
 	Seq  uint64
 	Dead Dead
@@ -122,7 +122,7 @@ func (l Letters) After(ctx context.Context, after uint64) iter.Seq2[Letter, erro
 			yield(Letter{}, err)
 			return
 		}
-		next := jetstream.WithGetMsgSubject(queue.DeadSubject(l.account)) // the first from a sequence on, which skips dropped ones
+		next := jetstream.WithGetMsgSubject(queue.DeadSubject(l.account)) // GetMsg then returns the first dead letter at or after the sequence
 		for last := stream.CachedInfo().State.LastSeq; after < last; {
 			letter, err := letterAt(ctx, stream, after+1, next)
 			if errors.Is(err, ErrNone) {
@@ -149,10 +149,10 @@ func (l Letters) Count(ctx context.Context) (int64, error) {
 	return int64(info.State.Subjects[queue.DeadSubject(l.account)]), nil
 }
 
-// ErrNone is the error for a sequence without a dead letter.
+// ErrNone is returned for a sequence that has no dead letter.
 var ErrNone = errors.New("there is no such dead letter")
 
-// Read reads one dead letter; ErrNone if it does not exist.
+// Read returns one dead letter, or ErrNone.
 func (l Letters) Read(ctx context.Context, seq uint64) (Letter, error) {
 	stream, err := l.stream(ctx)
 	if err != nil {
@@ -161,7 +161,8 @@ func (l Letters) Read(ctx context.Context, seq uint64) (Letter, error) {
 	return letterAt(ctx, stream, seq)
 }
 
-// Drop permanently removes one dead letter; ErrNone if it does not exist.
+// Drop permanently removes one dead letter. It returns ErrNone if there is none with this
+// sequence.
 func (l Letters) Drop(ctx context.Context, seq uint64) error {
 	stream, err := l.stream(ctx)
 	if err != nil {

@@ -24,8 +24,8 @@ func Cluster(t testing.TB) (servers []*server.Server) {
 	return servers
 }
 
-// RestartableCluster is Cluster with a function that starts a server again, in its place,
-// after its shutdown.
+// RestartableCluster is Cluster with a function that starts server i again after its
+// shutdown.
 func RestartableCluster(t testing.TB) (servers []*server.Server, restart func(i int)) {
 	t.Helper()
 	const size = 3
@@ -59,11 +59,12 @@ func RestartableCluster(t testing.TB) (servers []*server.Server, restart func(i 
 	return servers, restart
 }
 
-// noSuitablePeers is the answer of a cluster whose leader has not heard from all servers
+// noSuitablePeers is the error of a cluster whose leader has not heard from all servers
 // yet.
 const noSuitablePeers jetstream.ErrorCode = 10005
 
-// Again retries what a cluster may refuse while it elects its leaders, until it succeeds.
+// Again retries do while it fails with errors that a cluster returns during the election of
+// its leaders.
 func Again(ctx context.Context, t testing.TB, do func(context.Context) error) {
 	t.Helper()
 	for {
@@ -73,7 +74,7 @@ func Again(ctx context.Context, t testing.TB, do func(context.Context) error) {
 		if err == nil {
 			return
 		}
-		unavailable, _ := errors.AsType[*jetstream.APIError](err) // for the whole system: it has no leader
+		unavailable, _ := errors.AsType[*jetstream.APIError](err) // 503 means that the whole cluster has no leader
 		if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, nats.ErrNoResponders) && !errors.Is(err, jetstream.ErrNoStreamResponse) &&
 			(unavailable == nil || unavailable.Code != http.StatusServiceUnavailable && unavailable.ErrorCode != noSuitablePeers) {
 			t.Fatal(err)

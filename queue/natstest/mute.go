@@ -1,4 +1,4 @@
-// A proxy that drops a server's data.
+// This file has a proxy that drops a server's data.
 
 package natstest
 
@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Mute is a proxy in front of a server that can drop what the server sends.
+// Mute is a proxy in front of a server that can drop the data that the server sends.
 type Mute struct {
 	URL     string
 	Dropped atomic.Bool // drop the server's next data, and close its connection
@@ -38,8 +38,8 @@ func StartMute(t *testing.T, server string) *Mute {
 	return m
 }
 
-// serve copies both ways until either end closes. It closes a connection after dropping
-// data, because what follows would not be a message.
+// serve copies data in both directions until either side closes. After it drops data it
+// closes the connection, because the following bytes would not be a valid message.
 func (m *Mute) serve(t *testing.T, client net.Conn, server string) {
 	upstream, err := new(net.Dialer).DialContext(context.Background(), "tcp", server)
 	if err != nil {

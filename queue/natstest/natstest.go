@@ -1,8 +1,9 @@
-// Package natstest starts NATS servers in a test's process, and bounds the waits of a test.
+// Package natstest starts NATS servers in a test's process, and limits the waits of a test.
 // It has a plain server with JetStream, leaf nodes, clusters, limits, other accounts, and a
 // proxy that drops a server's data.
 //
-// It knows neither queue nor the packages under it, so that all of their tests can use it.
+// It must not import queue or the packages under it, so that the tests of all of them can
+// use it.
 package natstest
 
 import (
@@ -14,8 +15,9 @@ import (
 	"perennial/queue/freeport"
 )
 
-// Start runs a server on loopback with a configuration until the test ends. $STORE in it is
-// a directory of the test. The port is free, unless the configuration names it.
+// Start runs a server on loopback with a configuration until the test ends. $STORE in the
+// configuration is replaced by a directory of the test. The port is chosen unless the
+// configuration sets it.
 func Start(t testing.TB, conf string) *server.Server {
 	t.Helper()
 	options := &server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true}

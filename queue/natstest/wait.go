@@ -12,17 +12,17 @@ import (
 	"perennial/ledger/testrun"
 )
 
-// Patience bounds each wait of a test.
+// Patience limits each wait of a test.
 var Patience = 2 * time.Minute
 
 // Main runs the tests of a package.
 func Main(m *testing.M) {
 	flag.DurationVar(&Patience, "patience", Patience, "bounds every waiting")
-	_ = flag.Set("test.parallel", "8") // a default: these tests wait more than they compute
+	_ = flag.Set("test.parallel", "8") // the default here, because these tests wait more than they compute
 	testrun.Main(m)
 }
 
-// Quiet returns a log that discards its lines.
+// Quiet returns a log that discards its entries.
 func Quiet() *logrus.Logger {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
@@ -37,7 +37,8 @@ func Within(t testing.TB) context.Context {
 	return ctx
 }
 
-// Receive returns the next value of a channel, and ends the test if none comes.
+// Receive returns the next value of a channel. It fails the test if none arrives within
+// Patience.
 func Receive[T any](t testing.TB, c <-chan T) T {
 	t.Helper()
 	select {
@@ -49,7 +50,7 @@ func Receive[T any](t testing.TB, c <-chan T) T {
 	}
 }
 
-// Check ends the test if err is not nil.
+// Check fails the test if err is not nil.
 func Check(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {

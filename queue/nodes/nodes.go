@@ -1,4 +1,5 @@
-// Posts of the runners of a NATS server: one key for each runner, which expires with it.
+// This file has the posts of the runners of a NATS server. Each runner has one key, which
+// expires when the runner stops posting.
 
 package nodes
 
@@ -20,8 +21,8 @@ import (
 // NodeLife is how long a runner counts as alive after its last post.
 const NodeLife = 10 * time.Second
 
-// Post records that a runner is alive, with its data. It creates a missing bucket, with
-// replicas copies.
+// Post records that a runner is alive, with its data. It creates a missing bucket with this
+// number of replicas.
 func Post(ctx context.Context, js *queue.JetStream, node string, data []byte, replicas int) error {
 	kv, err := bucket.Ensure(ctx, js, jetstream.KeyValueConfig{
 		Bucket: queue.NodesBucket, Description: "Which runners of Perennial live", TTL: NodeLife, History: 1,
@@ -48,10 +49,11 @@ func Drop(ctx context.Context, js *queue.JetStream, node string) error {
 	return nil
 }
 
-// nodeKey encodes a name as a key, which allows fewer characters than host names.
+// nodeKey encodes a runner's name as a key, because a key allows fewer characters than a
+// host name.
 func nodeKey(node string) string { return hex.EncodeToString([]byte(node)) }
 
-// All returns the last posts of the live runners, in no order.
+// All returns the last posts of the live runners, in no particular order.
 func All(ctx context.Context, js *queue.JetStream) (said [][]byte, err error) {
 	kv, err := js.LookBucket(ctx, queue.NodesBucket)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
@@ -68,7 +70,7 @@ func All(ctx context.Context, js *queue.JetStream) (said [][]byte, err error) {
 	for {
 		select {
 		case entry, open := <-all.Updates():
-			if !open || entry == nil { // the end of the present entries
+			if !open || entry == nil { // the end of the current entries
 				return said, ctx.Err()
 			}
 			said = append(said, entry.Value())
@@ -78,9 +80,9 @@ func All(ctx context.Context, js *queue.JetStream) (said [][]byte, err error) {
 	}
 }
 
-// Watch calls changed with the runners' last posts, at once and after every post, until ctx
-// ends. A post stays until its runner ends cleanly; the caller decides whether it is too
-// old. It returns nil if there is no bucket.
+// Watch calls changed with the runners' last posts, first with the current posts and then
+// after every post, until ctx ends. A post that has expired stays in the list, so the
+// caller must check its age. Watch returns nil if there is no bucket.
 func Watch(ctx context.Context, js *queue.JetStream, changed func(said [][]byte)) error {
 	return bucket.WatchAll(ctx, js, queue.NodesBucket, func(all map[string][]byte) {
 		changed(slices.Collect(maps.Values(all)))

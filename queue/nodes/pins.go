@@ -1,5 +1,5 @@
-// Accounts that an operator has pinned to runners: one key for each account, until it is
-// unpinned.
+// This file has the accounts that an operator has pinned to runners. Each pinned account
+// has one key, until it is unpinned.
 
 package nodes
 
@@ -14,8 +14,8 @@ import (
 	"perennial/queue/bucket"
 )
 
-// Pin makes an account run on a node while that node is alive. It creates a missing bucket,
-// with replicas copies.
+// Pin makes an account run on a node while that node is alive. It creates a missing bucket
+// with this number of replicas.
 func Pin(ctx context.Context, js *queue.JetStream, account, node string, replicas int) error {
 	if err := queue.ValidAccount(account); err != nil {
 		return err
@@ -33,7 +33,7 @@ func Pin(ctx context.Context, js *queue.JetStream, account, node string, replica
 	return nil
 }
 
-// Unpin removes a pin. It does nothing if there is none.
+// Unpin removes an account's pin. It does nothing if there is none.
 func Unpin(ctx context.Context, js *queue.JetStream, account string) error {
 	kv, err := js.KeyValue(ctx, queue.PinsBucket)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
@@ -48,8 +48,8 @@ func Unpin(ctx context.Context, js *queue.JetStream, account string) error {
 	return nil
 }
 
-// WatchPins calls changed with the pinned accounts and their nodes, at once and after every
-// change, until ctx ends. It returns nil if there is no bucket.
+// WatchPins calls changed with the pinned accounts and their nodes, first with the current
+// pins and then after every change, until ctx ends. It returns nil if there is no bucket.
 func WatchPins(ctx context.Context, js *queue.JetStream, changed func(pins map[string]string)) error {
 	return bucket.WatchAll(ctx, js, queue.PinsBucket, func(all map[string][]byte) {
 		pins := make(map[string]string, len(all))

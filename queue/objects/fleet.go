@@ -1,4 +1,5 @@
-// The leader's last listing of an account's proxies, as an object for the standbys.
+// This file stores the leader's last listing of an account's proxies as an object for the
+// standbys.
 
 package objects
 
@@ -25,12 +26,12 @@ func FleetOf(js *queue.JetStream, account string) Fleet { return Fleet{js, accou
 
 const (
 	fleetObject  = "fleet"
-	metaFinished = "finished_at" // of the listing, RFC 3339
-	metaAsOf     = "as_of"       // of the newest read, RFC 3339; missing: as metaFinished
+	metaFinished = "finished_at" // when the listing finished, in RFC 3339
+	metaAsOf     = "as_of"       // time of the newest read, in RFC 3339; if missing, metaFinished applies
 )
 
-// Store replaces the stored listing with one that finished at an instant and includes reads
-// until asOf. It creates a missing bucket.
+// Store replaces the stored listing. finished is when the listing finished, and asOf the
+// time of its newest read. Store creates a missing bucket.
 func (f Fleet) Store(ctx context.Context, replicas int, finished, asOf time.Time, content io.Reader) error {
 	if err := queue.ValidAccount(f.account); err != nil {
 		return err
@@ -59,10 +60,10 @@ func (f Fleet) Store(ctx context.Context, replicas int, finished, asOf time.Time
 	if err != nil {
 		return fmt.Errorf("store the last listing in bucket %s: %w", name, err)
 	}
-	return removeParts(ctx, f.js, name, stored.NUID) // remains of an interrupted store
+	return removeParts(ctx, f.js, name, stored.NUID) // parts of an interrupted store
 }
 
-// AsOf returns the instant of the newest read in the stored listing; zero if none is
+// AsOf returns the time of the newest read in the stored listing, or zero if none is
 // stored.
 func (f Fleet) AsOf(ctx context.Context) (time.Time, error) {
 	bucket, err := f.js.ObjectStore(ctx, queue.FleetBucket(f.account))
@@ -90,7 +91,7 @@ func (f Fleet) AsOf(ctx context.Context) (time.Time, error) {
 	return asOf, nil
 }
 
-// Read returns the content stored last. Reading it to the end checks the stored digest.
+// Read returns the stored content. A read to its end verifies the digest.
 func (f Fleet) Read(ctx context.Context) (io.ReadCloser, error) {
 	bucket, err := f.js.ObjectStore(ctx, queue.FleetBucket(f.account))
 	if err != nil {

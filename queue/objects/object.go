@@ -1,4 +1,5 @@
-// Storing and reading objects, paced and ended with their context.
+// This file stores and reads objects. It limits the speed of stores, and ends reads with
+// their context.
 
 package objects
 
@@ -17,8 +18,8 @@ import (
 )
 
 // awaitBucket waits until a new object store accepts messages from this connection. In a
-// cluster the connected server learns of it a moment later. It probes with a message that
-// the bucket refuses because it names another stream.
+// cluster, the connected server learns of the new bucket after a delay. awaitBucket
+// publishes a message that the bucket refuses, because the message expects another stream.
 func awaitBucket(ctx context.Context, js *queue.JetStream, bucket string) error {
 	ctx, cancel := context.WithTimeout(ctx, bucketTimeout)
 	defer cancel()
@@ -31,25 +32,27 @@ func awaitBucket(ctx context.Context, js *queue.JetStream, bucket string) error 
 }
 
 const (
-	// errCodeOtherStream is the server's answer to a message that expects another stream.
+	// errCodeOtherStream is the server's error for a message that expects another stream.
 	errCodeOtherStream jetstream.ErrorCode = 10060
-	// bucketTimeout bounds the wait for a new bucket.
+	// bucketTimeout limits the wait for a new bucket.
 	bucketTimeout = 10 * time.Second
-	// storeTimeout bounds the storing of one snapshot.
+	// storeTimeout limits the store of one snapshot.
 	storeTimeout = time.Hour
-	// partsAhead is how many parts of a snapshot, of 128 KiB, are in flight at once.
+	// partsAhead is how many parts of a snapshot, of 128 KiB each, may be sent but not yet
+	// stored.
 	partsAhead = 64
 )
 
-// pacedReader is the source of a snapshot being stored. The library sends one message for
-// each read, and thousands without waiting. Each read therefore fills its buffer, and every
-// few reads wait until the server has stored the earlier parts.
+// pacedReader is the source of a snapshot that is being stored. The library sends one
+// message for each read, and thousands without waiting. Each read therefore fills its
+// buffer, and after every partsAhead reads it waits until the server has stored the earlier
+// parts.
 type pacedReader struct {
 	io.Reader
 
-	ctx    context.Context //nolint:containedctx // of the one call that reads
+	ctx    context.Context //nolint:containedctx // context of the one call that reads
 	stored func(context.Context) (uint64, error)
-	began  uint64 // the stream's last sequence before
+	began  uint64 // the stream's last sequence before the store
 	parts  uint64
 }
 
@@ -82,7 +85,7 @@ func (p *pacedReader) Read(part []byte) (n int, err error) {
 	return n, err
 }
 
-// await returns when the stream has stored a message.
+// await waits until the stream has stored a message.
 func (p *pacedReader) await(seq uint64) error {
 	for {
 		last, err := p.stored(p.ctx)
@@ -95,22 +98,23 @@ func (p *pacedReader) await(seq uint64) error {
 	}
 }
 
-// endsWith reads an object until ctx ends. The client's own read continues to its context's
-// deadline, even if it is cancelled, when the server sends nothing more.
+// endsWith returns a reader of content that ends with ctx. When the server sends nothing
+// more, the client library's own read would wait until its context's deadline, even if the
+// context is cancelled.
 func endsWith(ctx context.Context, content io.ReadCloser) io.ReadCloser {
 	out, in := io.Pipe()
 	stop := context.AfterFunc(ctx, func() { _ = in.CloseWithError(ctx.Err()) })
 	go func() {
 		_, err := io.Copy(in, content)
-		_ = in.CloseWithError(err) // nil is the end
+		_ = in.CloseWithError(err) // nil means the end of the content
 		stop()
 		_ = content.Close()
 	}()
 	return out
 }
 
-// removeParts removes the parts of objects without an entry in the bucket's list, which a
-// killed store leaves.
+// removeParts removes the parts of all objects except kept. A store that was killed leaves
+// parts of an object that is not in the bucket's list.
 func removeParts(ctx context.Context, js *queue.JetStream, bucket, kept string) error {
 	stream, err := js.Stream(ctx, queue.ObjectsStream(bucket))
 	if err != nil {

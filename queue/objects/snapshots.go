@@ -1,4 +1,4 @@
-// Snapshots of a ledger's state in the account's object store.
+// This file stores snapshots of a ledger's state in the account's object store.
 
 package objects
 
@@ -16,16 +16,16 @@ import (
 	"perennial/queue/streams"
 )
 
-// Snapshot is a ledger's state after one journal row, as an object in the account's bucket.
-// It replaces the removed first events of a stream.
+// Snapshot is a ledger's state after a journal row, as an object in the account's bucket.
+// It replaces the first events of a stream, which were removed.
 type Snapshot struct {
-	Seq          uint64 // the last row it includes
-	Hash         string // of that row
-	SnapshotHash string // of the state, as ledger.archived names it
-	Bytes        uint64 // as stored
+	Seq          uint64 // the last row that it includes
+	Hash         string // hash of that row
+	SnapshotHash string // hash of the state, as in ledger.archived
+	Bytes        uint64 // stored size
 }
 
-// Snapshots are the snapshots of one account.
+// Snapshots has the snapshots of one account.
 type Snapshots struct {
 	js      *queue.JetStream
 	account string
@@ -46,7 +46,8 @@ const (
 	metaSnapshotHash = "snapshot_hash"
 )
 
-// List lists an account's snapshots, the newest first; none if there is no bucket.
+// List returns an account's snapshots, the newest first. It returns none if there is no
+// bucket.
 func (o Snapshots) List(ctx context.Context) ([]Snapshot, error) {
 	bucket, err := o.open(ctx)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
@@ -84,8 +85,8 @@ func (o Snapshots) open(ctx context.Context) (jetstream.ObjectStore, error) {
 	return bucket, nil
 }
 
-// Store stores a snapshot, and creates a missing bucket. It refuses a bucket whose settings
-// would lose the snapshot, with a [queue.StreamError].
+// Store stores a snapshot, and creates a missing bucket. If the bucket's settings would
+// lose the snapshot, it returns a [queue.StreamError].
 func (o Snapshots) Store(ctx context.Context, replicas int, s Snapshot, content io.Reader) error {
 	bucket, err := o.open(ctx)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
@@ -103,7 +104,7 @@ func (o Snapshots) Store(ctx context.Context, replicas int, s Snapshot, content 
 	if err != nil {
 		return err
 	}
-	// Without a deadline the library gives each part five seconds.
+	// Without a deadline the library limits each part to five seconds.
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	slow, err := paced(ctx, o.js, queue.SnapshotsBucket(o.account), content)
@@ -118,7 +119,7 @@ func (o Snapshots) Store(ctx context.Context, replicas int, s Snapshot, content 
 	return nil
 }
 
-// Read returns a snapshot's content. Reading it to the end checks the stored digest.
+// Read returns a snapshot's content. A read to its end verifies the digest.
 func (o Snapshots) Read(ctx context.Context, s Snapshot) (io.ReadCloser, error) {
 	bucket, err := o.open(ctx)
 	if err != nil {
@@ -131,7 +132,7 @@ func (o Snapshots) Read(ctx context.Context, s Snapshot) (io.ReadCloser, error) 
 	return endsWith(ctx, content), nil
 }
 
-// RemoveBut removes every other snapshot, and remains of an interrupted store.
+// RemoveBut removes every other snapshot, and the parts that interrupted stores left.
 func (o Snapshots) RemoveBut(ctx context.Context, keep Snapshot) error {
 	bucket, err := o.open(ctx)
 	if err != nil {

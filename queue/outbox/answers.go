@@ -1,4 +1,5 @@
-// Sending answers to the inboxes of commands; early answers are sent twice.
+// This file sends the results of commands to their inboxes. It sends results of the first
+// seconds twice.
 
 package outbox
 
@@ -12,14 +13,14 @@ import (
 )
 
 const (
-	// answersAgain is the default of Outbox.AnswersAgain. Clients retry a lost server about
-	// every two seconds.
+	// answersAgain is the default of Outbox.AnswersAgain. Clients try to reconnect to a
+	// lost server about every two seconds.
 	answersAgain = 5 * time.Second
-	// mostEarly bounds the answers kept to be sent again.
+	// mostEarly limits the results that are kept to be sent again.
 	mostEarly = 10_000
 )
 
-// earlyAnswers holds the answers sent while clients may not have reconnected.
+// earlyAnswers has the results that were sent before all clients may have reconnected.
 type earlyAnswers struct {
 	mu   sync.Mutex
 	open bool
@@ -31,7 +32,7 @@ type earlyAnswer struct {
 	data  []byte
 }
 
-// begin starts keeping answers.
+// begin starts to keep results.
 func (e *earlyAnswers) begin() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -46,7 +47,7 @@ func (e *earlyAnswers) add(inbox string, data []byte) {
 	}
 }
 
-// end stops keeping answers and returns the kept ones.
+// end stops keeping results and returns those that were kept.
 func (e *earlyAnswers) end() []earlyAnswer {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -55,7 +56,7 @@ func (e *earlyAnswers) end() []earlyAnswer {
 	return sent
 }
 
-// answerTwice sends the outbox's early answers once more after a wait, unless stopped.
+// answerTwice sends the early results a second time after a delay, unless it is stopped.
 func (o *Outbox) answerTwice() (stop func()) {
 	wait := o.AnswersAgain
 	if wait == 0 {
@@ -73,8 +74,9 @@ func (o *Outbox) answerTwice() (stop func()) {
 	return func() { timer.Stop() }
 }
 
-// answerAll sends the answers of the rows after done. If no publication follows it waits
-// until the server has them, because a client's buffer is lost with the connection.
+// answerAll sends the results of the rows after done. If no publication follows, it waits
+// until the server has them, because messages in the client's buffer are lost with the
+// connection.
 func (o *Outbox) answerAll(ctx context.Context, done uint64, events []Event) error {
 	sent := false
 	for n := range events {
@@ -102,5 +104,5 @@ func (o *Outbox) answerAll(ctx context.Context, done uint64, events []Event) err
 	return nil
 }
 
-// answerTimeout bounds the wait until the server has the answers.
+// answerTimeout limits the wait until the server has the results.
 const answerTimeout = 5 * time.Second

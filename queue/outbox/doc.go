@@ -1,9 +1,9 @@
 // Package outbox publishes an account's journal, in order, to its events stream, and sends
-// the answers of its rows.
+// the results in its rows to inboxes.
 //
-// It promises that events reach the stream without gap or duplicate, whatever crashes. It
-// reports another runner's row in place of its own, and never overwrites it. A stream that
-// lost more than a power cut can take, or that has another history, stops the account.
+// Events reach the stream without gaps or duplicates, whatever crashes. If another runner's
+// row is in the place of its own, the outbox reports it and never overwrites it. If a
+// stream lost more than a power cut explains, or has another history, the account stops.
 //
-// It reads a [Source], not a ledger, and knows nothing of a row's meaning.
+// The package reads a [Source], not a ledger. It must not depend on a row's meaning.
 package outbox

@@ -1,23 +1,23 @@
-// What an events stream must still hold, and what it has lost.
+// This file says what an events stream must still have, and what it has lost.
 
 package outbox
 
 import "fmt"
 
-// Held is how far an account's events stream is known to have held the journal, from a note
-// that outlives the process and the stream.
+// Held says which journal rows an account's events stream is known to have had. It comes
+// from a file that outlives the process and the stream.
 type Held struct {
-	// Last is the newest journal sequence that the stream acknowledged; 0: none.
+	// Last is the last journal sequence that the stream acknowledged; 0 for none.
 	Last uint64
-	// Firm is a sequence that no crash can have lost. It was acknowledged so long ago that
-	// the server has synced it since, or before a clean stop.
+	// Firm is a sequence that no crash can have lost. The stream acknowledged it before a
+	// clean stop, or so long ago that the server has synced it since.
 	Firm uint64
 }
 
-// Missing says what a stream that ends with row last has lost; "" if nothing, or no more
-// than a crash or a power cut explains. A stream that was emptied or reset would be
-// refilled from a ledger that may have been rewritten since, and no event on it could prove
-// that.
+// Missing describes what a stream that ends with row last has lost. It returns "" if the
+// stream lost nothing, or no more than a crash or a power cut explains. Other losses are
+// reported, because the ledger could have been rewritten before it refills the stream, and
+// no event in the stream would show that.
 func (h Held) Missing(last uint64) string {
 	switch {
 	case last == 0 && h.Firm > 0:
@@ -28,8 +28,8 @@ func (h Held) Missing(last uint64) string {
 	return ""
 }
 
-// MissingBefore says what a stream that begins with row first has lost; "" if nothing.
-// latest is the last row with which it may begin, according to the ledger.
+// MissingBefore describes what a stream that begins with row first has lost, or returns "".
+// latest is the last row with which the stream may begin, according to the ledger.
 func MissingBefore(first, latest uint64) string {
 	latest = max(latest, 1)
 	if first <= latest {

@@ -1,4 +1,5 @@
-// Checking after a refusal: the outbox asks the stream's leader whose rows are there.
+// This file determines, after a refusal, which rows are in the stream. It asks the stream's
+// leader.
 
 package outbox
 
@@ -15,29 +16,29 @@ import (
 )
 
 const (
-	// lookers is how many rows are read from the leader at once.
+	// lookers is how many rows are read from the leader concurrently.
 	lookers = 16
-	// shortFor is how long a stream must be seen as short. A leader may not have applied
-	// yet what a reader of another replica has seen.
+	// shortFor is how long a stream must be too short before that is reported. A leader may
+	// not have applied yet what another replica has shown.
 	shortFor = time.Second
 	// shortSeen is how recently a leader must have heard from a quorum for its view of the
 	// stream's end to count. No other leader is elected within 4 s of that.
 	shortSeen = 3 * time.Second
 )
 
-// errUndecided reports that a refusal is not explained yet: the refused rows are in
-// progress, or the leader has changed.
+// errUndecided reports that a refusal is not explained yet: the refused rows may still be
+// in progress, or the leader has changed.
 var errUndecided = errors.New("the events stream refused rows and does not hold others: they may be in progress")
 
-// look is the state of the checks after refusals of one batch.
+// look has the state of the checks after refusals of one batch.
 type look struct {
 	outbox *Outbox
-	short  <-chan time.Time // fires when the stream was seen as short for shortFor; nil: it is not short
+	short  <-chan time.Time // fires when the stream has been too short for shortFor; nil if it is not too short
 }
 
-// find returns how many of the first rows are on the stream as published, at least one. Its
-// errors are a [FencedError], a [ShortStreamError], and errors after which the rows are to
-// be retried.
+// find returns how many of the first rows are in the stream as published, at least one. The
+// error is a [FencedError], a [ShortStreamError], or one after which the rows must be
+// retried.
 func (l *look) find(ctx context.Context, rows []Event) (int, error) {
 	account := l.outbox.account
 	info, err := events.Of(l.outbox.js, account).Info(ctx)
@@ -53,14 +54,14 @@ func (l *look) find(ctx context.Context, rows []Event) (int, error) {
 	if there == 0 {
 		return 0, errUndecided
 	}
-	if rows[0].Seq < info.State.FirstSeq { // later rows were published and it was archived
+	if rows[0].Seq < info.State.FirstSeq { // later rows were published, and this row was archived
 		return 0, &FencedError{Account: account, Seq: rows[0].Seq, OwnHash: rows[0].Hash}
 	}
 	return int(there), l.compare(ctx, rows[:there])
 }
 
-// isShort returns a [ShortStreamError] once a leader with a quorum has reported so for long
-// enough.
+// isShort returns a [ShortStreamError] after a leader with a quorum has reported a short
+// stream for shortFor. Until then it returns errUndecided.
 func (l *look) isShort(info *jetstream.StreamInfo, before uint64) error {
 	if !heardOfQuorum(info.Cluster) {
 		l.short = nil
@@ -78,7 +79,7 @@ func (l *look) isShort(info *jetstream.StreamInfo, before uint64) error {
 }
 
 // heardOfQuorum reports whether a leader has recently heard from enough replicas to be the
-// only one. A single server, which names no replicas, counts as one.
+// only leader. A single server, which lists no replicas, counts as one.
 func heardOfQuorum(cluster *jetstream.ClusterInfo) bool {
 	if cluster == nil {
 		return true
@@ -92,8 +93,8 @@ func heardOfQuorum(cluster *jetstream.ClusterInfo) bool {
 	return heard > (len(cluster.Replicas)+1)/2
 }
 
-// compare reads rows from the leader, and returns the error of the first that differs from
-// the one to publish.
+// compare compares rows of the leader with the rows to publish, and returns the error of
+// the first that differs.
 func (l *look) compare(ctx context.Context, events []Event) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

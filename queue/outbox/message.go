@@ -1,4 +1,4 @@
-// The message of a journal row on the events stream.
+// This file has the message of a journal row on the events stream.
 
 package outbox
 
@@ -12,12 +12,12 @@ import (
 	"perennial/queue/events"
 )
 
-// headerExpectedLast makes the stream refuse a message unless the stream's last message has
-// this sequence.
+// headerExpectedLast makes the stream refuse a message unless its last message has the
+// sequence in the header.
 const headerExpectedLast = "Nats-Expected-Last-Sequence"
 
 // eventMessage returns the message of a journal row, without the headers for its position
-// on the stream. The error names a row whose type cannot be part of a subject.
+// in the stream. It returns an error if the row's type cannot be part of a subject.
 func eventMessage(account string, event *Event) (*nats.Msg, error) {
 	if !queue.ValidToken(event.Type) {
 		return nil, fmt.Errorf("journal row %d: type %q cannot be a subject", event.Seq, event.Type)

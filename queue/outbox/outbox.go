@@ -1,4 +1,4 @@
-// The outbox, which publishes the journal, in order, to the events stream.
+// This file has the outbox, which publishes the journal, in order, to the events stream.
 
 package outbox
 
@@ -20,59 +20,60 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// Event is a journal row to be published.
+// Event is a journal row to publish.
 type Event struct {
 	Seq     uint64 // journal sequence, from 1 without gaps
-	Hash    string // the row's hash
-	Type    string // "order.delivered": the last tokens of the subject
-	Payload []byte // the finished CloudEvents JSON
-	// ReplyTo is the inbox that gets Reply in addition to the event; "": none.
+	Hash    string // hash of the row
+	Type    string // such as "order.delivered"; the last tokens of the subject
+	Payload []byte // the complete CloudEvents JSON
+	// ReplyTo is the inbox that gets Reply in addition to the event; "" for none.
 	ReplyTo string
 	Reply   []byte
-	// Traceparent and Tracestate are headers of the event's message; "": none.
+	// Traceparent and Tracestate are headers of the event's message; "" for none.
 	Traceparent, Tracestate string
 }
 
-// Source is the journal as the outbox reads it.
+// Source is the journal that the outbox reads.
 type Source interface {
-	// Events returns at most limit rows with sequences after+1, after+2, …; none if there
-	// are none yet. The next call may overwrite their payloads.
+	// Events returns at most limit rows with the sequences after+1, after+2, …, or none if
+	// there are none yet. The next call may overwrite their payloads.
 	Events(ctx context.Context, after uint64, limit int) ([]Event, error)
-	// Changed returns a channel that is closed, or receives, once rows after the given
-	// sequence exist.
+	// Changed returns a channel that is closed, or receives a value, when rows after the
+	// given sequence exist.
 	Changed(after uint64) <-chan struct{}
-	// HashAt returns the hash of one row; found is false if the journal has no such row.
+	// HashAt returns the hash of one row. found is false if the journal has no such row.
 	HashAt(ctx context.Context, seq uint64) (hash string, found bool, err error)
 }
 
-// Outbox publishes an account's journal, in order, to its events stream. Only that journal
-// uses the stream: a row's sequence is its stream sequence. Every publication names the
-// previous sequence, so that neither a gap nor a duplicate can be stored. Before decides
-// whether a row is committed or published first. Run sends the answers of the rows in both
-// cases.
+// Outbox publishes an account's journal, in order, to its events stream. The stream has no
+// other publishers, so a row's sequence is also its stream sequence. Every message contains
+// the previous sequence, so that the stream can store neither a gap nor a duplicate. Before
+// determines whether a row is committed or published first. In both cases Run sends the
+// results in the rows to inboxes.
 type Outbox struct {
-	// Before means that rows are published before they are committed. The committer calls
-	// Publish, and the source holds only rows on the stream. Otherwise Run publishes the
+	// Before means that rows are published before they are committed. The committer then
+	// calls Publish, and the source has only published rows. Otherwise Run publishes the
 	// source's rows.
 	Before bool
-	// Answered is the last row whose answer was sent before this process began. It is used
-	// only with Before.
+	// Answered is the last row whose result was sent before this process began. It is used
+	// only if Before is set.
 	Answered uint64
 
-	// Held is what the stream held before this process began.
+	// Held says what the stream had before this process began.
 	Held Held
-	// Refill publishes again everything that a stream has lost, until it holds as much as
-	// before. Rows lost in a power cut are always published again.
+	// Refill allows the outbox to publish everything again that a stream has lost. Rows
+	// lost in a power cut are always published again.
 	Refill bool
-	// Begins returns the latest row with which the stream may begin: the ledger knows that
-	// earlier rows were removed on purpose. Nil: row 1.
+	// Begins returns the last row with which the stream may begin, because the ledger knows
+	// that earlier rows were removed on purpose. If it is nil, that is row 1.
 	Begins func(context.Context) (uint64, error)
-	// RefillAdvice is added to the error without Refill: how an operator asks for it.
+	// RefillAdvice says how an operator allows Refill. It is added to the error if Refill
+	// is needed and not set.
 	RefillAdvice string
 
-	// AnswersAgain is how long after the start its answers to inboxes are sent once more.
-	// Clients of a server that has just started may not have reconnected earlier. Default:
-	// 5 seconds.
+	// AnswersAgain is how long after the start the early results are sent to their inboxes
+	// a second time. Clients of a server that has just started may not have reconnected
+	// earlier. Default: 5 seconds.
 	AnswersAgain time.Duration
 
 	js      *queue.JetStream
@@ -85,16 +86,16 @@ type Outbox struct {
 	published uint64
 	most      uint64        // the greatest value of published
 	moved     chan struct{} // closed when published grows
-	failing   error         // error of the last try; nil since something was published
+	failing   error         // error of the last attempt; nil after a successful publication
 }
 
-// New returns the outbox of an account. One that only publishes needs no source.
+// New returns the outbox of an account. source may be nil if only Publish is used.
 func New(js *queue.JetStream, account string, source Source) *Outbox {
 	return &Outbox{js: js, account: account, source: source,
 		log: js.Log().WithField("part", "outbox").WithField("account", account), moved: make(chan struct{})}
 }
 
-// Published returns the last journal sequence that is on the stream and whose answer, if
+// Published returns the last journal sequence that is in the stream and whose result, if
 // any, was sent.
 func (o *Outbox) Published() uint64 {
 	o.mu.Lock()
@@ -102,7 +103,8 @@ func (o *Outbox) Published() uint64 {
 	return o.published
 }
 
-// Wait returns when the stream has acknowledged seq, or with ctx's error.
+// Wait waits until the stream has acknowledged seq. It returns ctx's error if ctx ends
+// first.
 func (o *Outbox) Wait(ctx context.Context, seq uint64) error {
 	for {
 		o.mu.Lock()
@@ -119,7 +121,7 @@ func (o *Outbox) Wait(ctx context.Context, seq uint64) error {
 	}
 }
 
-// setPublished may also step back: a stream that lost its tail has less.
+// setPublished may also decrease the sequence, if the stream has lost its end.
 func (o *Outbox) setPublished(seq uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -130,8 +132,7 @@ func (o *Outbox) setPublished(seq uint64) {
 	o.published, o.most, o.failing = seq, max(o.most, seq), nil
 }
 
-// Failing returns why nothing could be published since the last published row; nil if
-// nothing failed.
+// Failing returns why nothing could be published since the last published row, or nil.
 func (o *Outbox) Failing() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -144,9 +145,9 @@ func (o *Outbox) setFailing(err error) {
 	o.failing = err
 }
 
-// Run publishes until ctx ends (ctx's error) or ledger and stream have diverged
-// ([DivergedError]). After a divergence the account must stop. Other failures are retried
-// with growing delays, starting by finding the position again.
+// Run publishes until ctx ends, and then returns ctx's error. If ledger and stream have
+// diverged, it returns a [DivergedError], and the account must stop. After other failures
+// it determines its position again and retries, with growing delays.
 func (o *Outbox) Run(ctx context.Context) error {
 	delay := sleep.Growing(50*time.Millisecond, 5*time.Second)
 	defer o.answerTwice()()
@@ -170,7 +171,8 @@ func (o *Outbox) Run(ctx context.Context) error {
 	}
 }
 
-// session finds the position and sends rows as they appear. It returns only with an error.
+// session determines the position and sends rows as they appear. It returns only with an
+// error.
 func (o *Outbox) session(ctx context.Context) (err error) {
 	done, lost := max(o.Answered, o.Published()), (chan nats.Status)(nil)
 	if !o.Before {
@@ -205,8 +207,8 @@ func (o *Outbox) session(ctx context.Context) (err error) {
 	}
 }
 
-// send sends the answers of the rows after done, and publishes rows that are not on the
-// stream yet. Answers go first: a runner that ends in between sends both again.
+// send sends the results of the rows after done, and publishes rows that are not in the
+// stream yet. Results go first: if the runner stops in between, both are sent again.
 func (o *Outbox) send(ctx context.Context, done uint64, events []Event) error {
 	if err := o.answerAll(ctx, done, events); err != nil || o.Before {
 		return err
@@ -218,7 +220,8 @@ func (o *Outbox) send(ctx context.Context, done uint64, events []Event) error {
 	return nil
 }
 
-// findPlace reads the stream's last message and compares it with the ledger.
+// findPlace compares the stream's last messages with the ledger, and returns the sequence
+// of the last.
 func (o *Outbox) findPlace(ctx context.Context) (uint64, error) {
 	stream, err := o.js.Stream(ctx, queue.EventsStream(o.account))
 	if err != nil {
@@ -248,8 +251,8 @@ func (o *Outbox) findPlace(ctx context.Context) (uint64, error) {
 	return last, o.compareBefore(ctx, stream, first, last)
 }
 
-// checkBegin refuses a stream that has lost more of its first events than the ledger knows
-// to have been removed.
+// checkBegin returns an error if the stream has lost more of its first events than the
+// ledger knows to have been removed.
 func (o *Outbox) checkBegin(ctx context.Context, first uint64) error {
 	if first <= 1 {
 		return nil
@@ -267,12 +270,13 @@ func (o *Outbox) checkBegin(ctx context.Context, first uint64) error {
 	return nil
 }
 
-// checkHeld refuses a stream that lost more than a power cut can take. It logs any loss.
+// checkHeld returns an error if the stream lost more than a power cut explains. It logs any
+// loss.
 func (o *Outbox) checkHeld(last uint64) error {
 	o.mu.Lock()
 	held := Held{Last: max(o.Held.Last, o.most), Firm: o.Held.Firm}
 	if last == 0 && o.most > 0 {
-		held.Firm = max(held.Firm, o.most) // this process has seen it there
+		held.Firm = max(held.Firm, o.most) // this process has seen the stream with that row
 	}
 	refill := o.Refill && o.most < o.Held.Last
 	o.mu.Unlock()
@@ -286,9 +290,9 @@ func (o *Outbox) checkHeld(last uint64) error {
 	return nil
 }
 
-// compareBefore compares the messages that could have been in flight when the stream was
-// last written. A message that no outbox published takes the place of a row there, and the
-// rows after it match again.
+// compareBefore compares the messages that may have been in flight when the stream was last
+// written. If another client's message took the place of a row, the rows after it match
+// again, so comparing only the last message would not find it.
 func (o *Outbox) compareBefore(ctx context.Context, stream jetstream.Stream, first, last uint64) error {
 	if last > comparedMost {
 		first = max(first, last-comparedMost)
@@ -315,11 +319,11 @@ func (o *Outbox) compareBefore(ctx context.Context, stream jetstream.Stream, fir
 	return nil
 }
 
-// comparedMost is how many messages compareBefore compares: more than are published at
-// once.
+// comparedMost is how many messages compareBefore compares. It is more than are published
+// concurrently.
 const comparedMost = 1024
 
-// compareTimeout bounds the reading of the messages to compare.
+// compareTimeout limits the read of the messages to compare.
 const compareTimeout = 30 * time.Second
 
 func (o *Outbox) compareNext(ctx context.Context, seq uint64, messages jetstream.MessagesContext) error {
@@ -337,7 +341,7 @@ func (o *Outbox) compareNext(ctx context.Context, seq uint64, messages jetstream
 	return o.compare(ctx, seq, msg.Subject(), msg.Headers())
 }
 
-// compare proves that a message of the stream is the ledger's row of the same sequence.
+// compare checks that a message of the stream is the ledger's row of the same sequence.
 func (o *Outbox) compare(ctx context.Context, last uint64, subject string, header nats.Header) error {
 	text, hash := header.Get(events.HeaderSeq), header.Get(events.HeaderHash)
 	seq, err := strconv.ParseUint(text, 10, 64)

@@ -1,5 +1,5 @@
-// Publishing by the outbox. It retries identical rows with the identical expected sequence
-// until a quorum has acknowledged them, or the stream has refused them and its leader shows
+// This file publishes rows. It retries the same rows with the same expected sequence until
+// a quorum has acknowledged them, or until the stream has refused them and its leader shows
 // why.
 
 package outbox
@@ -21,28 +21,30 @@ import (
 )
 
 const (
-	// publishTry bounds the wait for the answer to one try of a batch; publishMore is added
-	// for each MiB of the batch.
+	// publishTry limits the wait for the acknowledgement of one attempt. publishMore is
+	// added for each MiB of the batch.
 	publishTry  = 2 * time.Second
 	publishMore = time.Second
-	// publishDelay is the wait after the first failed try, publishMost the longest wait.
+	// publishDelay is the delay after the first failed attempt, publishMost the longest
+	// delay.
 	publishDelay = 50 * time.Millisecond
 	publishMost  = time.Second
 )
 
-// Publish puts rows with consecutive sequences after row events[0].Seq-1 of the stream. It
-// sends parts of at most 1,000 rows, each after the previous part's acknowledgement. With
-// Before a part is an atomic batch: the stream has all of it or none. Otherwise each row is
-// a message of its own, because the embedded server's stream may persist asynchronously and
-// takes no batches. Only one Publish may run at a time.
+// Publish appends rows with consecutive sequences to the stream, after row events[0].Seq-1.
+// It sends at most queue.MaxBatch rows at a time, and the next rows after the
+// acknowledgement. If Before is set, these rows are an atomic batch: the stream stores all
+// of them or none. Otherwise each row is a separate message, because the embedded server's
+// stream may persist asynchronously and then accepts no batches. Only one Publish may run
+// at a time.
 //
-// Nil means that a quorum has acknowledged all rows, or that the stream already holds them
-// with the same hashes. Its errors:
-//   - [FencedError]: another row is on the stream in the place of one;
+// Nil means that a quorum has acknowledged all rows, or that the stream already has them
+// with the same hashes. Otherwise the error is one of these:
+//   - [FencedError]: another row is in the stream in the place of one of these rows;
 //   - [ShortStreamError]: the stream ends before row events[0].Seq-1;
-//   - [EventSizeError]: a row is larger than the server takes; none of its batch was sent;
-//   - ctx's, wrapped: it is unknown whether rows are on the stream, or will be later;
-//   - [nats.ErrConnectionClosed], and the error of a row that cannot be a message.
+//   - [EventSizeError]: a row is larger than the server accepts; no row of its batch was sent;
+//   - ctx's, wrapped: it is unknown whether the rows are, or will be, in the stream;
+//   - [nats.ErrConnectionClosed], or the error of a row that cannot be a message.
 //
 // Other failures are retried until ctx ends.
 func (o *Outbox) Publish(ctx context.Context, events []Event) error {
@@ -64,7 +66,8 @@ func (o *Outbox) Publish(ctx context.Context, events []Event) error {
 	return nil
 }
 
-// eventsEnd cuts at the limits in messages and bytes.
+// eventsEnd returns the number of rows to send next, within the limits on messages and
+// bytes.
 func eventsEnd(events []Event) int {
 	size, end := 0, 0
 	for end < len(events) && end < queue.MaxBatch {
@@ -77,8 +80,8 @@ func eventsEnd(events []Event) int {
 	return end
 }
 
-// publishBatch retries one batch until its outcome is known. It does not resend rows found
-// on the stream: the rest follows them.
+// publishBatch retries one batch until its outcome is known. It does not send rows again
+// that it finds in the stream; it sends only the rows after them.
 func (o *Outbox) publishBatch(ctx context.Context, events []Event) error {
 	delay := sleep.Growing(publishDelay, publishMost)
 	look := &look{outbox: o}
@@ -114,18 +117,18 @@ func (o *Outbox) publishBatch(ctx context.Context, events []Event) error {
 	}
 }
 
-// errUnexpectedAck reports that the stream acknowledged something else than what was sent.
+// errUnexpectedAck reports that the stream acknowledged other messages than those sent.
 var errUnexpectedAck = errors.New("the events stream acknowledged other rows than those that were sent")
 
-// refused reports whether the stream's last message was not the expected one. That does not
-// show whose message is there: it may be from an earlier try that is still in progress.
+// refused reports whether the stream's last message was not the expected one. This does not
+// show whose message it is: it may be from an earlier attempt that is still in progress.
 func refused(err error) bool {
 	api, ok := errors.AsType[*jetstream.APIError](err)
 	return errors.Is(err, errUnexpectedAck) || ok && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
 		api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
 }
 
-// final reports whether retrying is useless.
+// final reports whether a retry would fail too.
 func final(err error) bool {
 	if _, ok := errors.AsType[*FencedError](err); ok {
 		return true
@@ -139,14 +142,14 @@ func final(err error) bool {
 	return errors.Is(err, nats.ErrConnectionClosed) || errors.Is(err, errNoMessage)
 }
 
-// errNoMessage marks a row that cannot become a message.
+// errNoMessage says that a row cannot become a message.
 var errNoMessage = errors.New("cannot be published")
 
-// try sends a batch once, under an id of its own, and waits for the answer to its last
-// message. The other messages ask for none: a missing one makes the stream refuse those
-// after it. Outside an atomic batch the first message asks too. A stranger's message in its
-// place, most likely between two batches, would have the sequence that the second one
-// names.
+// try sends a batch once, with a new batch id, and waits for the acknowledgement of its
+// last message. The other messages request no acknowledgement, because the stream refuses
+// the later messages if one is missing. Outside an atomic batch, the first message requests
+// one too. Otherwise another client's message could take its place, most likely between two
+// batches, and the second message would still be accepted.
 func (o *Outbox) try(ctx context.Context, events []Event) error {
 	if !o.js.Conn().IsConnected() {
 		if err := o.js.AwaitConnected(ctx); err != nil {
@@ -176,7 +179,7 @@ func (o *Outbox) try(ctx context.Context, events []Event) error {
 		return nil
 	}
 	select {
-	case <-first.Ok(): // at the sequence that it named
+	case <-first.Ok(): // stored at the expected sequence
 		return nil
 	case err := <-first.Err():
 		return err
@@ -185,8 +188,8 @@ func (o *Outbox) try(ctx context.Context, events []Event) error {
 	}
 }
 
-// sendFirst sends all messages of a try except the last. The future of the first one's
-// answer is nil if none was asked for.
+// sendFirst sends all messages of an attempt except the last. first is the pending
+// acknowledgement of the first message, or nil if none was requested.
 func (o *Outbox) sendFirst(messages []*nats.Msg) (first jetstream.PubAckFuture, err error) {
 	for n, msg := range messages {
 		if n == 0 && !o.Before {
@@ -201,8 +204,8 @@ func (o *Outbox) sendFirst(messages []*nats.Msg) (first jetstream.PubAckFuture, 
 	return first, nil
 }
 
-// endWithConnection ends a try when its connection is lost, until stop, because its answer
-// can no longer arrive.
+// endWithConnection calls end when the connection is lost, until stop is called, because
+// the acknowledgement can then no longer arrive.
 func (o *Outbox) endWithConnection(end context.CancelFunc) (stop func()) {
 	lost, stopped := o.js.Conn().StatusChanged(nats.RECONNECTING, nats.CLOSED), make(chan struct{})
 	var watching sync.WaitGroup
@@ -220,8 +223,8 @@ func (o *Outbox) endWithConnection(end context.CancelFunc) (stop func()) {
 	}
 }
 
-// messages returns the messages of rows, and their size in bytes. Each names the sequence
-// before it; in a batch only the first does, as the server requires.
+// messages returns the messages of rows, and their size in bytes. Each message contains the
+// sequence before it. In a batch only the first does, as the server requires.
 func (o *Outbox) messages(events []Event) (messages []*nats.Msg, size int64, err error) {
 	id, most, batch := nuid.Next(), o.js.MaxPayload(), o.Before && len(events) > 1
 	for n := range events {
@@ -238,7 +241,7 @@ func (o *Outbox) messages(events []Event) (messages []*nats.Msg, size int64, err
 				msg.Header[queue.HeaderBatchCommit] = []string{"1"}
 			}
 		}
-		bytes := int64(msg.Size() - len(msg.Subject)) // headers and payload, which max_payload bounds
+		bytes := int64(msg.Size() - len(msg.Subject)) // max_payload limits headers and payload
 		if most > 0 && bytes > most {
 			return nil, 0, &EventSizeError{Account: o.account, Seq: events[n].Seq, Bytes: bytes, Most: most}
 		}

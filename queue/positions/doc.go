@@ -1,8 +1,8 @@
 // Package positions stores how far each webhook of an account has delivered its events.
 //
-// It promises that a position only replaces the one that was read. If an operator moved it,
-// or another runner has the account, the writer gets an error.
+// A position is written only if it still is the one that the writer read. If an operator
+// moved it, or another runner has the account, the writer gets an error.
 //
-// It owns the account's bucket of webhooks. It knows neither the events nor their
-// endpoints.
+// The package owns the account's bucket of webhooks. It must not depend on the events or
+// their endpoints.
 package positions

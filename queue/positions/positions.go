@@ -1,4 +1,4 @@
-// Storage of webhook positions: a bucket for each account, with a key for each webhook.
+// This file stores webhook positions, in a bucket per account with a key per webhook.
 
 package positions
 
@@ -16,11 +16,11 @@ import (
 	"perennial/queue/bucket"
 )
 
-// ErrMoved reports that a webhook's position is not the one the writer read: an operator
-// moved it, or another runner has the account.
+// ErrMoved reports that a webhook's position is no longer the one that the writer read: an
+// operator moved it, or another runner has the account.
 var ErrMoved = errors.New("the webhook's position was written by another client")
 
-// Positions are the webhook positions of one account.
+// Positions has the webhook positions of one account.
 type Positions struct {
 	js      *queue.JetStream
 	account string
@@ -29,38 +29,39 @@ type Positions struct {
 // Of returns the positions of an account's webhooks.
 func Of(js *queue.JetStream, account string) Positions { return Positions{js, account} }
 
-// Mark names one event of an account's history. The hash distinguishes it from an event
+// Mark identifies an event of an account's history. The hash distinguishes it from an event
 // with the same sequence after a restore.
 type Mark struct {
 	Seq  uint64 `json:"seq"`
 	Hash string `json:"hash,omitempty"`
 }
 
-// Position is how far a webhook has delivered. Every event up to the mark was delivered, or
-// is of a type that the webhook leaves out.
+// Position is how far a webhook has delivered. Every event up to Mark was delivered, or has
+// a type that the webhook leaves out.
 type Position struct {
 	Mark
 
-	// Read is the newest event taken from the stream. Events between both marks are
-	// delivered too, except Undelivered.
+	// Read is the newest event that was read from the stream. Events between Mark and Read
+	// were delivered too, except those in Undelivered.
 	Read Mark `json:"read"`
-	// Undelivered are sequences between both marks, ascending.
+	// Undelivered has the sequences between Mark and Read that were not delivered,
+	// ascending.
 	Undelivered []uint64 `json:"undelivered,omitempty"`
-	// Marks are older positions, ascending. They show where a history continues that was
-	// cut after one of them.
+	// Marks has older positions, ascending. If the history was cut after one of them, it
+	// shows where to continue.
 	Marks []Mark `json:"marks,omitempty"`
 
-	LastError   string     `json:"last_error,omitempty"`   // of the last failed attempt, while a retry is due
-	NextAttempt *time.Time `json:"next_attempt,omitempty"` // the earliest due attempt
-	Stopped     string     `json:"stopped,omitempty"`      // why nothing is sent before the next start; "": sending
+	LastError   string     `json:"last_error,omitempty"`   // error of the last failed attempt, while a retry is due
+	NextAttempt *time.Time `json:"next_attempt,omitempty"` // time of the next attempt that is due
+	Stopped     string     `json:"stopped,omitempty"`      // why nothing is sent until the next start; "" while the webhook sends
 
-	// By and Reason name the operator who moved the position; empty if a runner wrote it.
+	// By and Reason are the operator's who moved the position; "" if a runner wrote it.
 	By     string `json:"by,omitempty"`
 	Reason string `json:"reason,omitempty"`
 }
 
 // Behind returns how many events are undelivered if the stream ends with sequence last.
-// Events not yet read count whatever their type.
+// Events that were not read yet count, whatever their type.
 func (p Position) Behind(last uint64) uint64 {
 	behind := uint64(len(p.Undelivered))
 	if last > p.Read.Seq {
@@ -69,7 +70,7 @@ func (p Position) Behind(last uint64) uint64 {
 	return behind
 }
 
-// Ensure creates a missing bucket for an account's webhooks.
+// Ensure creates the bucket for an account's webhooks if it is missing.
 func (w Positions) Ensure(ctx context.Context, replicas int) error {
 	_, err := w.open(ctx)
 	if !errors.Is(err, jetstream.ErrBucketNotFound) {
@@ -97,7 +98,7 @@ func (w Positions) open(ctx context.Context) (jetstream.KeyValue, error) {
 }
 
 // Read returns a webhook's position and the revision for its next write. Revision 0 means
-// that it has no position.
+// that the webhook has no position.
 func (w Positions) Read(ctx context.Context, name string) (p Position, revision uint64, err error) {
 	kv, err := w.open(ctx)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
@@ -123,7 +124,7 @@ func read(ctx context.Context, kv jetstream.KeyValue, name string) (p Position, 
 	return p, entry.Revision(), nil
 }
 
-// Write writes a webhook's position if it is unchanged since it was read, otherwise it
+// Write writes a webhook's position if it is unchanged since it was read. Otherwise it
 // returns [ErrMoved]. The bucket must exist.
 func (w Positions) Write(ctx context.Context, name string, p Position, revision uint64) (uint64, error) {
 	kv, err := w.open(ctx)
@@ -144,8 +145,8 @@ func (w Positions) Write(ctx context.Context, name string, p Position, revision 
 	return revision, nil
 }
 
-// All returns the positions of an account's webhooks by name, including webhooks no longer
-// configured.
+// All returns the positions of an account's webhooks by name, including webhooks that are
+// no longer configured.
 func (w Positions) All(ctx context.Context) (map[string]Position, error) {
 	all := map[string]Position{}
 	kv, err := w.open(ctx)
@@ -170,15 +171,15 @@ func (w Positions) All(ctx context.Context) (map[string]Position, error) {
 		if err != nil {
 			return nil, err
 		}
-		if revision > 0 { // otherwise it was removed
+		if revision > 0 { // revision 0: the position was removed in the meantime
 			all[name] = p
 		}
 	}
 	return all, nil
 }
 
-// Remove removes a webhook's position, so that its undelivered events are no longer kept.
-// It does nothing if there is none.
+// Remove removes a webhook's position, so that its undelivered events need not be kept. It
+// does nothing if there is none.
 func (w Positions) Remove(ctx context.Context, name string) error {
 	kv, err := w.open(ctx)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
@@ -193,8 +194,8 @@ func (w Positions) Remove(ctx context.Context, name string) error {
 	return nil
 }
 
-// Watch calls written with each webhook's name and revision, at once and whenever its
-// position is written, until ctx ends.
+// Watch calls written with each webhook's name and revision, first for the current
+// positions and then whenever one is written, until ctx ends.
 func (w Positions) Watch(ctx context.Context, written func(name string, revision uint64)) error {
 	return bucket.Watch(ctx, w.js, queue.WebhooksBucket(w.account), func(entry jetstream.KeyValueEntry) {
 		if entry != nil {

@@ -1,4 +1,4 @@
-// Publishing a command and waiting for its answer.
+// This file publishes a command and waits for its result.
 
 package publish
 
@@ -12,16 +12,16 @@ import (
 	"perennial/queue"
 )
 
-// CarryOut publishes a command and returns the answer at its inbox: the data of its
-// command.finished, or why it is not carried out. ctx bounds only the wait: a published
-// command continues. [queue.ErrDisconnected] reports that the connection was lost, and the
-// answer with it. Publishing the command again makes the runner answer again.
+// CarryOut publishes a command and returns the reply at its inbox: the data of its
+// command.finished, or why the command is not executed. ctx limits only the wait; a
+// published command continues. [queue.ErrDisconnected] reports that the connection was
+// lost, and therefore the reply. To get the reply, publish the command again.
 func (p Publisher) CarryOut(ctx context.Context, account string, command Outgoing) ([]byte, error) {
 	ctx, release := p.js.WhileConnected(ctx)
 	defer release()
 	inbox := nats.NewInbox()
 	from := inbox
-	if p.js.OwnInbox() { // the runner answers only default inboxes; its export uses the default name
+	if p.js.OwnInbox() { // the runner replies only to default inboxes, and also publishes the reply on ReplySubject
 		from = queue.ReplySubject(account, inbox)
 	}
 	answers, err := p.js.Conn().SubscribeSync(from)

@@ -1,8 +1,8 @@
-// Package publish puts commands on an account's stream, as producers do.
+// Package publish publishes commands on an account's stream, as producers do.
 //
-// It promises that a command is on disk when its publication returns without an error. Of a
-// batch all commands are stored, or none. Without a connection nothing is buffered for
-// later. An error says whether publishing again under the same id may help.
+// A command is on disk when its publication returns without an error. A batch is stored
+// completely or not at all. Without a connection nothing is buffered for later. An error
+// says whether publishing again with the same id may help.
 //
-// It knows nothing of what a command means: bodies are bytes.
+// The package must not depend on what a command means; bodies are bytes.
 package publish

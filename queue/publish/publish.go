@@ -1,4 +1,4 @@
-// Publishing commands, singly and in atomic batches.
+// This file publishes commands, singly and in atomic batches.
 
 package publish
 
@@ -19,17 +19,17 @@ import (
 )
 
 const (
-	// codeTooManyBatches says that more batches are open than the stream allows at once.
+	// codeTooManyBatches says that more batches are open than the stream allows.
 	codeTooManyBatches jetstream.ErrorCode = 10210
-	// codeGap says that the busy stream has refused a message within the batch.
+	// codeGap says that the stream, which is busy, has refused a message within the batch.
 	codeGap jetstream.ErrorCode = 10176
 )
 
-// Outgoing is a command to be published.
+// Outgoing is a command to publish.
 type Outgoing struct {
 	Kind     queue.Kind
 	Data     []byte         // at most MaxCommandBytes
-	Priority queue.Priority // selects the kind's subject; the command's own priority takes precedence
+	Priority queue.Priority // selects the subject; a priority in the command itself takes precedence
 	Header   nats.Header
 }
 
@@ -37,7 +37,8 @@ func (o Outgoing) check() error {
 	return errors.Join(queue.ValidKind(o.Kind), queue.ValidPriority(o.Priority), checkSize(o.Data))
 }
 
-// message returns the command with its headers, and further ones given as name and value.
+// message returns the command with its headers and further headers, which are given as name
+// and value.
 func (o Outgoing) message(account string, further ...string) *nats.Msg {
 	msg := nats.NewMsg(queue.Line{Kind: o.Kind, Priority: o.Priority}.Subject(account))
 	msg.Data = o.Data
@@ -51,13 +52,13 @@ func (o Outgoing) message(account string, further ...string) *nats.Msg {
 // Publisher publishes commands of any account.
 type Publisher struct{ js *queue.JetStream }
 
-// New returns a publisher over a connection.
+// New returns a Publisher that uses a connection.
 func New(js *queue.JetStream) Publisher { return Publisher{js} }
 
 // Publish publishes one command and returns when the stream has it on disk. The error is
-// [queue.ErrNoAccount] if the server only takes commands of other accounts, [ErrNotTaken]
-// if it takes none now. After any other error the command may or may not be stored.
-// Publishing it again with the same id is harmless.
+// [queue.ErrNoAccount] if the server has commands streams of other accounts only, and
+// [ErrNotTaken] if no stream accepts the command now. After any other error the command may
+// or may not be stored. Publishing it again with the same id is harmless.
 func (p Publisher) Publish(ctx context.Context, account string, command Outgoing) error {
 	if err := errors.Join(queue.ValidAccount(account), command.check()); err != nil {
 		return err
@@ -65,10 +66,10 @@ func (p Publisher) Publish(ctx context.Context, account string, command Outgoing
 	return p.commandError(ctx, account, p.publishSingly(ctx, account, []Outgoing{command}))
 }
 
-// PublishCommands publishes commands in atomic batches of at most 1,000. The stream has all
-// of a batch on disk, or none. If other publishers keep too many batches open, the commands
-// are published one by one. It returns when all are stored, or a [BatchError] that says
-// where it stopped.
+// PublishCommands publishes commands in atomic batches of at most queue.MaxBatch. The
+// stream has all commands of a batch on disk, or none. If other publishers keep too many
+// batches open, the commands are published one by one. It returns nil when all are stored,
+// or a [BatchError] for the batch that failed.
 func (p Publisher) PublishCommands(ctx context.Context, account string, commands []Outgoing) error {
 	if err := queue.ValidAccount(account); err != nil {
 		return err
@@ -88,7 +89,8 @@ func (p Publisher) PublishCommands(ctx context.Context, account string, commands
 	return nil
 }
 
-// batchEnd cuts at the limits in commands and bytes.
+// batchEnd returns the end of the batch that starts at first, within the limits on commands
+// and bytes.
 func batchEnd(commands []Outgoing, first int) int {
 	size, end := 0, first
 	for end < len(commands) && end-first < queue.MaxBatch {
@@ -101,12 +103,12 @@ func batchEnd(commands []Outgoing, first int) int {
 	return end
 }
 
-// batchTries is how often a batch waits for others to end, half a second in all, before its
-// commands are stored one by one.
+// batchTries is how often a batch is tried while others are open, about half a second in
+// total, before its commands are published one by one.
 const batchTries = 8
 
-// publishBatch stores one batch. It waits while other publishers have too many batches
-// open, or keep the stream busy.
+// publishBatch publishes one batch. It retries while other publishers have too many batches
+// open or keep the stream busy.
 func (p Publisher) publishBatch(ctx context.Context, account string, commands []Outgoing) error {
 	if len(commands) == 1 {
 		return p.publishSingly(ctx, account, commands)
@@ -118,7 +120,7 @@ func (p Publisher) publishBatch(ctx context.Context, account string, commands []
 			return err
 		}
 		if try == batchTries {
-			if queue.HasCode(err, codeGap) { // also the answer to a message that the stream refuses
+			if queue.HasCode(err, codeGap) { // the stream also returns this code if it refuses a message
 				return err
 			}
 			return p.publishSingly(ctx, account, commands) // another publisher has left batches open
@@ -129,8 +131,8 @@ func (p Publisher) publishBatch(ctx context.Context, account string, commands []
 	}
 }
 
-// publishSingly stores commands one by one. Those before an error are stored; publishing
-// all of them again is harmless.
+// publishSingly publishes commands one by one. If one fails, the earlier commands are
+// stored; publishing all of them again is harmless.
 func (p Publisher) publishSingly(ctx context.Context, account string, commands []Outgoing) error {
 	for _, command := range commands {
 		if _, err := p.js.Store(ctx, command.message(account)); err != nil {
@@ -141,8 +143,9 @@ func (p Publisher) publishSingly(ctx context.Context, account string, commands [
 }
 
 // sendBatch sends a batch once. Its first message is a request, so that a missing stream or
-// a refused batch is known before the rest is sent. Its last message commits. The messages
-// in between need no answer: a gap makes the stream refuse the commit.
+// a refused batch is known before the others are sent. The last message commits. The
+// messages in between need no reply, because the stream refuses the commit if one is
+// missing.
 func (p Publisher) sendBatch(ctx context.Context, account string, commands []Outgoing) error {
 	id := nuid.Next()
 	last := len(commands) - 1
@@ -183,7 +186,7 @@ func checkSize(data []byte) error {
 	return nil
 }
 
-// commandError explains the errors of a publication.
+// commandError explains the error of a publication.
 func (p Publisher) commandError(ctx context.Context, account string, err error) error {
 	switch {
 	case queue.Disconnected(err):
@@ -198,13 +201,13 @@ func (p Publisher) commandError(ctx context.Context, account string, err error) 
 	return err
 }
 
-// lacksTimeout bounds the request for the accounts with streams.
+// lacksTimeout limits the request for the names of streams.
 const lacksTimeout = 5 * time.Second
 
-// lacks reports whether JetStream has commands streams, but none of this account. It
-// returns false if JetStream does not answer, has no streams or denies the request. The
-// streams may then be on a hub that is away, or in the NATS account from which the commands
-// are imported.
+// lacks reports whether JetStream has commands streams of other accounts but not of this
+// account. It returns false if JetStream does not reply, has no such streams, or denies the
+// request. The streams may then be on a hub that cannot be reached, or in another NATS
+// account from which commands are imported.
 func (p Publisher) lacks(ctx context.Context, account string) bool {
 	ctx, cancel := context.WithTimeout(ctx, lacksTimeout)
 	defer cancel()
@@ -222,16 +225,16 @@ func (p Publisher) lacks(ctx context.Context, account string) bool {
 }
 
 // BatchError reports which atomic batch of [Publisher.PublishCommands] was refused or not
-// answered. Earlier batches are stored, later ones were not sent. First and Last are
+// acknowledged. Earlier batches are stored, later batches were not sent. First and Last are
 // indexes into the given commands, inclusive.
 type BatchError struct {
-	Batch int // counted from 1
+	Batch int // starting at 1
 	First int
 	Last  int
 	Err   error
 }
 
-// Error names the batch and the range of commands in it.
+// Error says which batch failed, and which commands it contains.
 func (e *BatchError) Error() string {
 	return fmt.Sprintf("batch %d (commands %d to %d): %v", e.Batch, e.First+1, e.Last+1, e.Err)
 }
@@ -239,7 +242,7 @@ func (e *BatchError) Error() string {
 // Unwrap returns the cause.
 func (e *BatchError) Unwrap() error { return e.Err }
 
-// ErrNotTaken reports that nothing takes the commands of an account now. No runner has
-// created its streams yet, they have no leader, or the hub of a leaf node is away. Nothing
-// was published; retrying may work.
+// ErrNotTaken reports that no stream accepts the commands of an account now. Either no
+// runner has created the account's streams, or they have no leader, or the hub of a leaf
+// node cannot be reached. Nothing was published, and a retry may succeed.
 var ErrNotTaken = errors.New("nothing takes the account's commands at the moment")

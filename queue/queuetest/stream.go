@@ -1,5 +1,5 @@
 // Package queuetest has a commands stream in memory, for simulations. Its tests are a suite
-// that this stream and JetStream both pass.
+// that both this stream and JetStream must pass.
 package queuetest
 
 import (
@@ -13,18 +13,18 @@ import (
 	"perennial/queue/intake"
 )
 
-// Stream is a commands stream with the caller's clock. Like JetStream it delivers in the
-// order of publication, and redelivers what was put back or not acknowledged in time. It is
-// for one goroutine.
+// Stream is a commands stream that uses the caller's clock. Like JetStream it delivers in
+// the order of publication, and redelivers commands that were returned or not acknowledged
+// in time. It is not safe for concurrent use.
 type Stream struct {
 	// AckWait is how long after its delivery an unacknowledged command is delivered again.
 	AckWait time.Duration
-	// Acked is called for every acknowledgement before it takes effect; may be nil.
+	// Acked is called for every acknowledgement before it takes effect. It may be nil.
 	Acked func(intake.Message)
 
 	now     func() time.Time
 	last    uint64
-	entries []*entry // not acknowledged, ascending by sequence
+	entries []*entry // unacknowledged commands, in the order of their sequences
 }
 
 type entry struct {
@@ -51,10 +51,10 @@ func (s *Stream) PublishMessage(line queue.Line, data []byte, header nats.Header
 	}})
 }
 
-// Left returns how many commands are not acknowledged.
+// Left returns the number of unacknowledged commands.
 func (s *Stream) Left() int { return len(s.entries) }
 
-// Next returns when the next command is due; false if there is none.
+// Next returns when the next command is due. found is false if there is none.
 func (s *Stream) Next() (at time.Time, found bool) {
 	for _, e := range s.entries {
 		if !found || e.due.Before(at) {
@@ -64,15 +64,15 @@ func (s *Stream) Next() (at time.Time, found bool) {
 	return at, found
 }
 
-// Reopen replaces the consumer: commands that the previous one left unacknowledged are due
-// at once.
+// Reopen replaces the consumer. Commands that were delivered but not acknowledged are due
+// immediately.
 func (s *Stream) Reopen() {
 	for _, e := range s.entries {
 		e.due = time.Time{}
 	}
 }
 
-// Fetch returns at most limit due commands; none if none is due.
+// Fetch returns at most limit due commands, or none if none is due.
 func (s *Stream) Fetch(ctx context.Context, limit int) ([]intake.Message, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

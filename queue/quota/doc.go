@@ -1,9 +1,9 @@
-// Package quota explains which limits of a NATS account refuse a request, or leave too
-// little, and what to set.
+// Package quota explains which limit of a NATS account refuses a request, or is too low,
+// and what to configure.
 //
-// It promises that a refusal of JetStream which its operator can resolve names the limit as
-// in the configuration of nats-server. It recognises refusals by their codes, because a
-// server's texts differ between versions.
+// A refusal of JetStream that an operator can resolve is explained with the name of the
+// limit in the configuration of nats-server. Refusals are recognised by their codes,
+// because their texts differ between versions of the server.
 //
-// It asks no server: the caller gives errors and limits.
+// The package sends no requests; the caller gives errors and limits.
 package quota

@@ -1,4 +1,4 @@
-// Refusals, and limits that would lead to one.
+// This file explains refusals, and limits that would lead to one.
 
 package quota
 
@@ -11,22 +11,22 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Error reports that JetStream refuses, or would refuse, what an account of Perennial
-// needs.
+// Error reports that JetStream refuses, or would refuse, something that an account of
+// Perennial needs.
 type Error struct {
-	Limit string // as named in the configuration of nats-server
+	Limit string // name of the limit in the configuration of nats-server
 	Seen  string
 	Do    string
-	err   error // JetStream's own error; nil before a request
+	err   error // JetStream's own error; nil if no request was made
 }
 
-// Error names the limit, and says what to set.
+// Error says which limit is too low, and what to configure.
 func (e *Error) Error() string { return e.Limit + ": " + e.Seen + ": " + e.Do }
 
 // Unwrap returns JetStream's own error.
 func (e *Error) Unwrap() error { return e.err }
 
-// Error codes of nats-server without names in the client library.
+// Error codes of nats-server that have no names in the client library.
 const (
 	codeAccountFull      jetstream.ErrorCode = 10002
 	codeNoPlace          jetstream.ErrorCode = 10023
@@ -39,7 +39,7 @@ const (
 	codeMaxAckPending    jetstream.ErrorCode = 10121
 )
 
-// What to set, for an account in the server's configuration or for a JWT account.
+// What to configure, for an account in the server's configuration or for a JWT account.
 const (
 	raiseStreams   = "raise it in the account's jetstream block (`nsc edit account --js-streams`): docs/nats.md, \"Quota\", says how many are needed"
 	raiseConsumers = "raise it in the account's jetstream block (`nsc edit account --js-consumer`): docs/nats.md, \"Quota\", says how many are needed"
@@ -50,8 +50,8 @@ const (
 	moveOverlap    = "take the subjects perennial.> out of the other stream, or delete it"
 )
 
-// quotas are the refusals of JetStream that its operator can resolve.
-var quotas = map[jetstream.ErrorCode]Error{ //nolint:exhaustive // the others are no limits
+// quotas has the refusals of JetStream that an operator can resolve.
+var quotas = map[jetstream.ErrorCode]Error{ //nolint:exhaustive // the other codes are not about limits
 	codeMaxStreams:                           {Limit: "max_streams", Seen: "the NATS account has as many streams as it may", Do: raiseStreams},
 	jetstream.JSErrCodeMaximumConsumersLimit: {Limit: "max_consumers", Seen: "the stream has as many consumers as the NATS account allows", Do: raiseConsumers},
 	codeMaxBytesRequired:                     {Limit: "max_bytes_required", Seen: "the NATS account refuses streams without max_bytes", Do: dropMaxBytes},
@@ -64,7 +64,8 @@ var quotas = map[jetstream.ErrorCode]Error{ //nolint:exhaustive // the others ar
 	codeOverlap:                              {Limit: "subjects", Seen: "another stream of the NATS account takes subjects of Perennial", Do: moveOverlap},
 }
 
-// InWords adds to a refusal what to set.
+// InWords adds to a refusal which limit caused it and what to configure. It returns other
+// errors unchanged.
 func InWords(err error) error {
 	if refused, ok := errors.AsType[*jetstream.APIError](err); ok {
 		if q, ok := quotas[refused.ErrorCode]; ok {
@@ -76,17 +77,19 @@ func InWords(err error) error {
 }
 
 const (
-	// consumersNeeded leaves the commands stream its consumers, and the events stream room
-	// for followers.
+	// consumersNeeded is the number of consumers that a stream must allow: the consumers of
+	// the commands stream, and some for clients that follow the events stream.
 	consumersNeeded = 16
-	// MaxAckPending bounds the commands delivered and not acknowledged. It exceeds what a
-	// runner holds, and does not bound memory: the server sends only what was requested.
+	// MaxAckPending limits the commands that are delivered but not acknowledged. It is
+	// higher than a runner needs, and need not limit memory, because the server sends only
+	// as many as were requested.
 	MaxAckPending = 65536
-	// roomNeeded, in bytes, is the room for one batch of events.
+	// roomNeeded, in bytes, is the storage for one batch of events.
 	roomNeeded = 1 << 20
 )
 
-// TooLittle names the first limit that leaves too little for this many further streams.
+// TooLittle returns an error for the first limit that is too low for this many further
+// streams.
 func TooLittle(t jetstream.Tier, streams int) error {
 	l := t.Limits
 	for _, limit := range []struct {
@@ -108,18 +111,19 @@ func TooLittle(t jetstream.Tier, streams int) error {
 	return nil
 }
 
-// NoTier returns the refusal of a NATS account that has limits by number of replicas, but
+// NoTier returns the refusal of a NATS account that has limits per number of replicas, but
 // none for this number.
 func NoTier() error { return InWords(&jetstream.APIError{ErrorCode: codeNoTier}) }
 
-// IsOverlap reports whether a stream was refused because another one takes its subjects.
+// IsOverlap reports whether a stream was refused because another stream has some of its
+// subjects.
 func IsOverlap(err error) bool {
 	refused, ok := errors.AsType[*jetstream.APIError](err)
 	return ok && refused.ErrorCode == codeOverlap
 }
 
-// Overlap names the streams that take subjects of another stream. refused is JetStream's
-// own error, nil before a request.
+// Overlap returns the error that streams have subjects of another stream. refused is
+// JetStream's own error, or nil if no request was made.
 func Overlap(streams []string, stream string, refused error) error {
 	return &Error{Limit: "subjects", Seen: "stream " + strings.Join(streams, ", ") + " takes subjects of " + stream, Do: moveOverlap, err: refused}
 }

@@ -1,4 +1,4 @@
-// The roles as nsc commands, for servers whose accounts are JWTs.
+// This file writes the roles as nsc commands, for servers whose accounts are JWTs.
 
 package roles
 
@@ -12,9 +12,9 @@ import (
 )
 
 // NSCCommands returns shell commands that create the same accounts and users as
-// [ServerConfig] on servers whose accounts are JWTs. They use nsc, NATS's tool that keeps
-// the accounts' keys. Each subject is exported only to accounts that have an activation for
-// it.
+// [ServerConfig], for servers whose accounts are JWTs. The commands use nsc, NATS's tool
+// that manages the accounts' keys. Each subject is exported only to accounts that have an
+// activation for it.
 func NSCCommands(users []User, verbs []service.Verb) (string, error) {
 	var s nscScript
 	s.run("nsc", "add", "account", "--name", RunnerAccount)
@@ -39,8 +39,8 @@ func NSCCommands(users []User, verbs []service.Verb) (string, error) {
 	return s.String(), nil
 }
 
-// activations is the directory, under the working directory, of the tokens that let an
-// account import a subject.
+// activations is the directory, relative to the working directory, for the tokens with
+// which an account imports a subject.
 const activations = "perennial-activations"
 
 type nscScript struct {
@@ -48,7 +48,7 @@ type nscScript struct {
 	tokens int
 }
 
-// run adds one command, with each word quoted for a shell.
+// run adds one command, with each word quoted for a shell if needed.
 func (s *nscScript) run(words ...string) {
 	for i, w := range words {
 		if strings.Trim(w, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./") != "" {

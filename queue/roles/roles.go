@@ -1,4 +1,5 @@
-// Users, the rights of their grants, and the server configuration that grants them.
+// This file has users, the permissions of their roles, and the server configuration that
+// grants them.
 
 package roles
 
@@ -20,15 +21,16 @@ type Grant struct {
 	Accounts []string
 }
 
-// User may connect to the embedded server, with the rights of its grants. Without users
-// every process of this machine may connect, with every right.
+// User is a user of the NATS server, with the roles of its grants. If no users are
+// configured for the embedded server, every process of this machine may connect, with all
+// permissions.
 type User struct {
 	Name     string
 	Password string // plain text, or a bcrypt hash
 	Grants   []Grant
 }
 
-// RunnerAccount is the NATS account of the runner, where the streams are.
+// RunnerAccount is the NATS account of the runner, which has the streams.
 const RunnerAccount = "PERENNIAL"
 
 // RunnerUser is the name of the runner's own user. LocalUser is the user of commands on the
@@ -40,7 +42,7 @@ const (
 
 var userName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 
-// CheckUser returns what is wrong with a user, nil if it is valid.
+// CheckUser returns what is wrong with a user, or nil.
 func CheckUser(u User) error {
 	if !userName.MatchString(u.Name) || u.Name == RunnerUser {
 		return fmt.Errorf("user %.70q must be 1 to 64 of a-z, A-Z, 0-9, - and _, begin with a letter or digit, and not be %s", u.Name, RunnerUser)
@@ -66,16 +68,16 @@ func CheckUser(u User) error {
 
 // right is one import of a user's account.
 type right struct {
-	subject  string // in the runner's account
-	local    string // in the user's account; "": the same
-	stream   bool   // incoming messages instead of outgoing requests
-	answers  bool   // a request may have several answers
-	identity bool   // the server tells the runner who asks
+	subject  string // subject in the runner's account
+	local    string // subject in the user's account; "" if it is the same
+	stream   bool   // messages that the user receives, instead of requests that it sends
+	answers  bool   // a request may have several replies
+	identity bool   // the server tells the runner which user sends the request
 }
 
 func (r right) here() string { return cmp.Or(r.local, r.subject) }
 
-// rights returns the rights of a user's grants, without repetition. verbs are those of an
+// rights returns the rights of a user's grants, without duplicates. verbs are those of an
 // account's service.
 func (u User) rights(verbs []service.Verb) []right {
 	var all []right
@@ -85,7 +87,7 @@ func (u User) rights(verbs []service.Verb) []right {
 		}
 	}
 	slices.SortFunc(all, func(a, b right) int { return strings.Compare(a.subject, b.subject) })
-	taken := map[string]bool{} // one import for each subject: two would send requests twice
+	taken := map[string]bool{} // one import per subject: two would send requests twice
 	return slices.DeleteFunc(all, func(r right) bool {
 		again := taken[r.here()]
 		taken[r.here()] = true
@@ -111,7 +113,7 @@ func rightsOf(r queue.Role, account string, verbs []service.Verb) []right {
 		all = append(all, eventRights(account)...)
 	case queue.RoleOperator:
 		stream := queue.EventsStream(account)
-		// It replaces a subscriber's right, and sorts before it.
+		// This right replaces a subscriber's right, and sorts before it.
 		all = append(all, right{subject: broker.BrokerSubject(account, broker.AnyOf+broker.ConsumerDelete(stream)), local: "$JS.API." + broker.ConsumerDelete(stream), identity: true})
 		all = append(all, apiRights("CONSUMER.NAMES."+stream, "CONSUMER.LIST."+stream)...)
 		all = append(all, eventRights(account)...)
@@ -121,8 +123,8 @@ func rightsOf(r queue.Role, account string, verbs []service.Verb) []right {
 	return all
 }
 
-// eventRights read an account's events: live, by direct reads, and by consumers created
-// through the broker, which refuses a deliver subject.
+// eventRights returns the rights to read an account's events: live, by direct reads, and
+// with consumers that are created through the broker.
 func eventRights(account string) []right {
 	stream := queue.EventsStream(account)
 	all := append(apiRights("STREAM.INFO."+stream, "STREAM.MSG.GET."+stream,
@@ -134,21 +136,23 @@ func eventRights(account string) []right {
 	return all
 }
 
-// deadRights read and drop an account's dead letters, and read the state of its streams.
+// deadRights returns the rights to read and delete an account's dead letters, and to read
+// the state of its streams.
 func deadRights(account string) []right {
 	dead := queue.DeadStream(account)
 	return apiRights("STREAM.INFO."+dead, "DIRECT.GET."+dead, "STREAM.MSG.GET."+dead, "STREAM.MSG.DELETE."+dead,
 		"STREAM.INFO."+queue.CommandsStream(account), "STREAM.INFO."+queue.ObjectsStream(queue.SnapshotsBucket(account)))
 }
 
-// webhookRights read, move and remove the positions of an account's webhooks.
+// webhookRights returns the rights to read, move and remove the positions of an account's
+// webhooks.
 func webhookRights(account string) []right {
 	bucket := queue.WebhooksBucket(account)
 	return append(apiRights("STREAM.INFO."+queue.KeyValueStream(bucket), "DIRECT.GET."+queue.KeyValueStream(bucket)+".>"),
 		right{subject: "$KV." + bucket + ".*"})
 }
 
-// apiRights are unchanged requests of JetStream's API.
+// apiRights returns the rights to send requests of JetStream's API unchanged.
 func apiRights(ops ...string) []right {
 	all := make([]right, len(ops))
 	for i, op := range ops {
@@ -157,7 +161,8 @@ func apiRights(ops ...string) []right {
 	return all
 }
 
-// Limits of one user, which leave room for the others.
+// Limits of one user, so that it cannot use all connections and subscriptions of the
+// server.
 const (
 	MaxConnections   = 256
 	maxSubscriptions = 16 * MaxConnections
@@ -165,7 +170,7 @@ const (
 
 // ServerConfig returns the part of a NATS server's configuration that gives the users their
 // roles, and the runner its own user and account. secret returns the text after `password:`
-// for a user, quoted or as a variable.
+// for a user, as a quoted string or a variable.
 func ServerConfig(users []User, verbs []service.Verb, secret func(user string) string) (string, error) {
 	for _, u := range users {
 		if err := CheckUser(u); err != nil {
@@ -183,7 +188,7 @@ func ServerConfig(users []User, verbs []service.Verb, secret func(user string) s
 	return b.String(), nil
 }
 
-// writeExports exports each subject to the accounts with a right to it.
+// writeExports exports each subject to the accounts that have a right to it.
 func writeExports(b *strings.Builder, users []User, verbs []service.Verb) {
 	type export struct {
 		subject         string
@@ -212,10 +217,11 @@ func writeExports(b *strings.Builder, users []User, verbs []service.Verb) {
 	}
 }
 
-// userInfo asks the server what the connection's user may do; see [Separation].
+// userInfo is the request for the permissions of the connection's user; see [Separation].
 const userInfo = "$SYS.REQ.USER.INFO"
 
-// subjects returns what the user may publish on and subscribe to in its own account.
+// subjects returns the subjects on which the user may publish, and to which it may
+// subscribe, in its own account.
 func (u User) subjects(verbs []service.Verb) (publish, subscribe []string) {
 	publish, subscribe = []string{userInfo}, []string{queue.AllInboxes}
 	for _, r := range u.rights(verbs) {
@@ -230,7 +236,7 @@ func (u User) subjects(verbs []service.Verb) (publish, subscribe []string) {
 	return publish, subscribe
 }
 
-// write writes the user's account: its imports, and permissions for nothing else.
+// write writes the user's account with its imports and permissions.
 func (u User) write(b *strings.Builder, verbs []service.Verb, secret string) {
 	fmt.Fprintf(b, "  %s {\n    limits: {max_connections: %d, max_subscriptions: %d}\n    imports: [\n", queue.UserAccount(u.Name), MaxConnections, maxSubscriptions)
 	for _, r := range u.rights(verbs) {

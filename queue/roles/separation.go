@@ -1,4 +1,4 @@
-// The doctor's check whether a NATS server separates the users as configured.
+// This file has the doctor's check that a NATS server separates the users as configured.
 
 package roles
 
@@ -17,11 +17,12 @@ import (
 	"perennial/queue/service"
 )
 
-// Separation checks a user's rights without changing anything. As the user of this
-// connection it asks the server who that is and what it may do. It requests what its roles
-// do not allow, and checks that the runner guards what only the runner may do. It returns
-// the differences from [ServerConfig], and what it could not try because no runner
-// answered. It cannot see what no request of a client shows, such as an unused import.
+// Separation checks a user's permissions without changing anything. It uses a connection of
+// that user. It requests the user's account and permissions from the server, tries requests
+// that the user's roles do not allow, and checks that the runner refuses what only the
+// runner may do. wrong describes the differences from [ServerConfig]. untried describes
+// what could not be checked, because no runner replied. Separation cannot detect
+// permissions that no client request shows, such as an unused import.
 func Separation(ctx context.Context, js *queue.JetStream, u User, verbs []service.Verb, accounts []string) (wrong, untried []string, err error) {
 	if wrong, err = comparePermissions(ctx, js, u, verbs); err != nil {
 		return nil, nil, err
@@ -49,7 +50,8 @@ func Separation(ctx context.Context, js *queue.JetStream, u User, verbs []servic
 	return slices.Concat(wrong, past, unproven), slices.Concat(silent, mute), err
 }
 
-// comparePermissions asks the server for the account and permissions of this connection.
+// comparePermissions compares the account and permissions of this connection, as the server
+// reports them, with the user's roles.
 func comparePermissions(ctx context.Context, js *queue.JetStream, u User, verbs []service.Verb) (wrong []string, err error) {
 	answer, asked, err := tryRequest(ctx, js, userInfo, nil)
 	if err != nil {
@@ -85,8 +87,8 @@ func comparePermissions(ctx context.Context, js *queue.JetStream, u User, verbs 
 	return append(wrong, compareAllowed("subscribe to", info.Data.Permissions.Subscribe.Allow, subscribe)...), nil
 }
 
-// compareAllowed names what a user may do beyond its roles, and what it may not do despite
-// them.
+// compareAllowed describes what a user may do beyond its roles, and what it may not do
+// despite them.
 func compareAllowed(do string, have, want []string) (wrong []string) {
 	if len(have) == 0 {
 		return []string{"may " + do + " everything in its NATS account"}
@@ -103,8 +105,9 @@ func compareAllowed(do string, have, want []string) (wrong []string) {
 	return wrong
 }
 
-// pastRunner requests a consumer of another stream than the subject's, which neither the
-// runner nor JetStream would create. The runner's refusal differs from JetStream's.
+// pastRunner requests a consumer of another stream than the one in the subject, which
+// neither the runner nor JetStream creates. The runner's error differs from JetStream's, so
+// it shows whether the runner handles these requests.
 func pastRunner(ctx context.Context, js *queue.JetStream, u User) (wrong, untried []string, err error) {
 	for _, account := range u.accountsAs(queue.RoleSubscriber, queue.RoleViewer, queue.RoleOperator) {
 		subject := "$JS.API.CONSUMER.CREATE." + queue.EventsStream(account)
@@ -122,10 +125,11 @@ func pastRunner(ctx context.Context, js *queue.JetStream, u User) (wrong, untrie
 	return wrong, untried, nil
 }
 
-// commonVerb is a verb that every role with any verb has.
+// commonVerb is a verb that every role with any verbs has.
 const commonVerb = "status"
 
-// unproven requests an allowed verb, for an answer that names the user.
+// unproven sends a request that the user may send, and checks that the reply contains the
+// user's name.
 func unproven(ctx context.Context, js *queue.JetStream, u User) (wrong, untried []string, err error) {
 	for _, account := range u.accountsAs(queue.RoleProducer, queue.RoleViewer, queue.RoleOperator) {
 		answer, asked, err := tryRequest(ctx, js, queue.ServiceSubject(account, commonVerb), []byte(`{"id":"doctor"}`))
@@ -154,9 +158,8 @@ func (u User) accountsAs(roles ...queue.Role) []string {
 	return slices.Compact(all)
 }
 
-// forbidden returns subjects that would reveal something about an account or about the
-// runner's lease, and that the user's roles do not include. A request on them changes
-// nothing.
+// forbidden returns subjects that the user's roles do not include and whose replies would
+// reveal something about an account or the lease bucket. A request on them changes nothing.
 func (u User) forbidden(account string, verbs []service.Verb) []string {
 	all := []string{
 		"$JS.API.STREAM.INFO." + queue.KeyValueStream(queue.LeaseBucket), "$JS.API.STREAM.INFO." + queue.EventsStream(account), "$JS.API.STREAM.INFO." + queue.CommandsStream(account),
@@ -166,8 +169,8 @@ func (u User) forbidden(account string, verbs []service.Verb) []string {
 	return slices.DeleteFunc(all, func(s string) bool { return slices.Contains(publish, s) })
 }
 
-// answered reports whether an empty request on a subject gets any answer other than a
-// refusal to serve it.
+// answered reports whether an empty request on a subject gets a reply, other than that
+// JetStream is not enabled.
 func answered(ctx context.Context, js *queue.JetStream, subject string) (bool, error) {
 	m, asked, err := tryRequest(ctx, js, subject, nil)
 	return asked && !strings.Contains(string(m.Data), fmt.Sprintf(`"err_code":%d`, jsNotEnabled)), err
@@ -176,8 +179,8 @@ func answered(ctx context.Context, js *queue.JetStream, subject string) (bool, e
 // jsNotEnabled is JetStream's code for an account without JetStream.
 const jsNotEnabled = 10039
 
-// tryRequest sends a request and reports whether it was answered. It was not if the server
-// forbids it or nothing serves the subject; the message is then empty.
+// tryRequest sends a request and reports in asked whether it got a reply. It gets none if
+// the server forbids the request or nothing serves the subject; answer is then empty.
 func tryRequest(ctx context.Context, js *queue.JetStream, subject string, data []byte) (answer *nats.Msg, asked bool, err error) {
 	none := &nats.Msg{}
 	inbox := js.Conn().NewInbox()
@@ -192,7 +195,7 @@ func tryRequest(ctx context.Context, js *queue.JetStream, subject string, data [
 	if err := js.Conn().FlushWithContext(ctx); err != nil {
 		return none, false, err
 	}
-	// The server reports a forbidden subject before any answer on it.
+	// The server reports a forbidden subject before any reply.
 	if err := js.Conn().LastError(); errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(err.Error(), fmt.Sprintf("%q", subject)) {
 		return none, false, nil
 	}

@@ -1,5 +1,5 @@
-// NATS discovery of the service: $SRV.PING, $SRV.INFO and $SRV.STATS, with the counts and
-// durations of each verb.
+// This file implements the NATS discovery of the service: $SRV.PING, $SRV.INFO and
+// $SRV.STATS, with the request counts and durations of each verb.
 
 package service
 
@@ -21,8 +21,8 @@ import (
 )
 
 // discovery is one instance of a service, by version 1 of NATS's service protocol. It
-// replaces micro.Service, which measures until a handler returns: a verb's requests are
-// answered concurrently, after their handlers have returned
+// replaces micro.Service, which measures until a handler returns. The replies of this
+// service are sent by other goroutines after their handlers have returned
 // (docs/decisions/0018-the-service-counts-for-itself.md).
 type discovery struct {
 	js          *queue.JetStream
@@ -37,14 +37,14 @@ type discovery struct {
 	stopped   bool
 }
 
-// endpoint is one verb, with the results of its requests.
+// endpoint is one verb, with the statistics of its requests.
 type endpoint struct {
 	info micro.EndpointInfo
 	sub  *nats.Subscription
 
 	mu      sync.Mutex
 	stats   micro.EndpointStats
-	dropped int // requests dropped by the client library and counted so far
+	dropped int // requests that the client library dropped and that are counted in stats
 }
 
 // discoverable subscribes to the subjects of service discovery.
@@ -61,8 +61,8 @@ func discoverable(js *queue.JetStream, name, version, description string, metada
 	return d, nil
 }
 
-// answers answers a discovery verb for all services, for those of this name, and for this
-// instance.
+// answers replies to a discovery verb, on its subjects for all services, for services of
+// this name, and for this instance.
 func (d *discovery) answers(verb micro.Verb, answer func() []byte) error {
 	for _, of := range [][2]string{{}, {d.identity.Name}, {d.identity.Name, d.identity.ID}} {
 		subject, err := micro.ControlSubject(verb, of[0], of[1])
@@ -85,7 +85,7 @@ func (d *discovery) answers(verb micro.Verb, answer func() []byte) error {
 	return nil
 }
 
-// add serves a verb. handle must return at once, and end each request.
+// add serves a verb. handle must return immediately, and end each request.
 func (d *discovery) add(verb, subject string, metadata map[string]string, handle func(*request)) error {
 	e := &endpoint{info: micro.EndpointInfo{Name: strings.ReplaceAll(verb, ".", "-"), Subject: subject, QueueGroup: ServiceQueue, Metadata: metadata}}
 	e.stats = micro.EndpointStats{Name: e.info.Name, Subject: subject, QueueGroup: ServiceQueue}
@@ -102,7 +102,7 @@ func (d *discovery) add(verb, subject string, metadata map[string]string, handle
 	return e.sub.SetPendingLimits(caller.MaxWaiting, maxWaitingBytes)
 }
 
-// Stop removes the subscriptions. Requests already received are still handled.
+// Stop removes the subscriptions. Requests that were already received are still handled.
 func (d *discovery) Stop() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -123,11 +123,12 @@ func (d *discovery) Stop() error {
 }
 
 func (d *discovery) ping() []byte {
-	text, _ := json.Marshal(micro.Ping{ServiceIdentity: d.identity, Type: micro.PingResponseType}) // only texts
+	text, _ := json.Marshal(micro.Ping{ServiceIdentity: d.identity, Type: micro.PingResponseType}) // contains text only, so encoding cannot fail
 	return text
 }
 
-// info includes the endpoints' metadata if the server accepts so long a message.
+// info includes the endpoints' metadata, unless the message would exceed the server's
+// limit.
 func (d *discovery) info() []byte {
 	info := micro.Info{ServiceIdentity: d.identity, Type: micro.InfoResponseType, Description: d.description, Endpoints: []micro.EndpointInfo{}}
 	d.mu.Lock()
@@ -135,7 +136,7 @@ func (d *discovery) info() []byte {
 		info.Endpoints = append(info.Endpoints, e.info)
 	}
 	d.mu.Unlock()
-	text, _ := json.Marshal(info) // only texts
+	text, _ := json.Marshal(info) // contains text only, so encoding cannot fail
 	if int64(len(text)) <= d.js.Conn().MaxPayload() {
 		return text
 	}
@@ -153,12 +154,12 @@ func (d *discovery) stats() []byte {
 		stats.Endpoints = append(stats.Endpoints, e.counted())
 	}
 	d.mu.Unlock()
-	text, _ := json.Marshal(stats) // texts and numbers
+	text, _ := json.Marshal(stats) // contains text and numbers only, so encoding cannot fail
 	return text
 }
 
-// counted returns a copy of the endpoint's counts, including requests dropped because too
-// many waited.
+// counted returns a copy of the endpoint's statistics. They include the requests that were
+// dropped because too many waited.
 func (e *endpoint) counted() *micro.EndpointStats {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -185,9 +186,9 @@ type request struct {
 	ended    bool
 }
 
-// end counts the request and its duration before the answer is sent, so that a client with
-// the answer finds it counted. failure is what went wrong, "" if nothing did. An answer
-// that could not be sent fails after its end.
+// end counts the request and its duration. It is called before the reply is sent, so that a
+// client that has the reply finds the request counted. failure describes an error; it is ""
+// if there was none. end is called again with a failure if the reply could not be sent.
 func (r *request) end(failure string) {
 	e := r.endpoint
 	e.mu.Lock()

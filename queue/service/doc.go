@@ -1,10 +1,10 @@
-// Package service serves the verbs of an account over NATS, and requests them.
+// Package service serves the verbs of an account over NATS, and sends requests to them.
 //
-// It promises that every request is answered or refused, even when a runner ends. An answer
-// longer than a message comes in parts or not at all. A request that waits for the
-// provider, or for an event, takes no room of others. Discovery shows each verb with the
-// results of its requests.
+// Every request gets a reply or an error, even if the runner stops. A reply that exceeds
+// one message is sent in parts or not at all. Requests that wait for the provider or for an
+// event do not reduce the capacity for other requests. Discovery shows each verb with the
+// statistics of its requests.
 //
-// It owns the subjects perennial.svc.<account>.*, and the codes of their errors. It knows
-// nothing of what a verb does: bodies are bytes.
+// The package owns the subjects perennial.svc.<account>.*, and the codes of their errors.
+// It must not depend on what a verb does; bodies are bytes.
 package service

@@ -1,4 +1,4 @@
-// Sending answers longer than the NATS server's max_payload in parts.
+// This file sends replies that exceed the NATS server's max_payload in parts.
 
 package service
 
@@ -16,26 +16,25 @@ import (
 )
 
 // The plan of a large run can have several megabytes, and a NATS server accepts messages of
-// 1 MB by default. A client that asks with the header Perennial-Parts gets its answer in
-// parts, each with its number and the total. Without the header the request is answered at
-// once with an error.
+// 1 MB by default. A client that sends the header Perennial-Parts gets its reply in parts,
+// each with its number and the total. Without the header it gets an error.
 const (
-	// HeaderParts asks for an answer in parts, and numbers them.
+	// HeaderParts requests a reply in parts, and numbers the parts.
 	HeaderParts = "Perennial-Parts"
-	// partRoom is left in a message for its headers.
+	// partRoom is the part of a message that is reserved for its headers.
 	partRoom = 4 << 10
-	// maxAnswer bounds an answer put together from parts.
+	// maxAnswer limits a reply that is assembled from parts.
 	maxAnswer = 256 << 20
-	// codeTooLarge answers a request whose answer cannot be sent.
+	// codeTooLarge is the code of the error if a reply cannot be sent.
 	codeTooLarge = "too_large"
 )
 
-// HeaderUser is the header of an answer that names the user who asked, as proved by the
-// server.
+// HeaderUser is the header of a reply with the user who sent the request, as the server
+// identified it.
 const HeaderUser = "Perennial-User"
 
-// respond sends an answer, in parts if it is long. If it cannot be sent the client gets an
-// error.
+// respond sends a reply, in parts if it is long. If the reply cannot be sent, the client
+// gets an error.
 func (s *serving) respond(request *request, data []byte) {
 	most := int(s.js.Conn().MaxPayload())
 	var err error
@@ -57,7 +56,7 @@ func (s *serving) respond(request *request, data []byte) {
 		"the answer of %d bytes cannot be sent (%s; max_payload of the NATS server is %d): ask for less, or with the header %s", len(data), err, most, HeaderParts)})
 }
 
-// send sends one message of an answer, with the name of the user who asked.
+// send sends one message of a reply, with the name of the user who sent the request.
 func (s *serving) send(request *request, header nats.Header, data []byte) error {
 	if user := caller.Of(request.Header, request.Reply); user != "" {
 		header.Set(HeaderUser, user)
@@ -76,7 +75,7 @@ func (s *serving) respondInParts(request *request, data []byte, size int) error 
 	return nil
 }
 
-// requestParts sends a request, and puts the answer together from its parts.
+// requestParts sends a request, and assembles the reply from its parts.
 func requestParts(ctx context.Context, js *queue.JetStream, subject string, data []byte) (*nats.Msg, error) {
 	inbox := js.Conn().NewInbox()
 	answers, err := js.Conn().SubscribeSync(inbox)
@@ -100,7 +99,7 @@ func requestParts(ctx context.Context, js *queue.JetStream, subject string, data
 			return nil, err
 		}
 		text := part.Header.Get(HeaderParts)
-		if text == "" { // short, or an error in the middle
+		if text == "" { // a short reply, or an error after some parts
 			return part, nil
 		}
 		n, of, err := partOf(text)

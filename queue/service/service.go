@@ -1,4 +1,4 @@
-// The NATS service of an account: its verbs, their limits and errors.
+// This file has the NATS service of an account: its verbs, their limits and errors.
 
 package service
 
@@ -20,18 +20,17 @@ import (
 	"perennial/queue/caller"
 )
 
-// maxServing bounds the requests of one account handled at once. maxChanging bounds those
-// that make changes, which have room of their own, so that an operator's pause does not
-// wait for a list, plan or reconciliation.
+// maxServing limits the concurrent requests of an account. maxChanging limits those that
+// make changes, separately, so that an operator's pause does not wait for a list, plan or
+// reconciliation.
 const (
 	maxServing  = 16
 	maxChanging = 8
-	// maxSlow bounds requests that read the provider. They may take minutes each, and
-	// continue after their client has gone. They take no room of requests that read the
-	// ledger.
+	// maxSlow limits requests that read the provider. They may take minutes each, and
+	// continue if their client ends. They do not count against maxServing.
 	maxSlow = 16
-	// maxParked bounds the requests that wait for an event, and maxParkedOfUser those of
-	// one user. They cost memory but no work.
+	// maxParked limits the requests that wait for an event, and maxParkedOfUser those of
+	// one user. Such requests use memory but do no work.
 	maxParked       = 4096
 	maxParkedOfUser = 512
 )
@@ -39,32 +38,33 @@ const (
 // ServiceQueue is the queue group of every verb.
 const ServiceQueue = micro.DefaultQueueGroup
 
-// Pace is how long a verb's requests take, which decides their room.
+// Pace says how long a verb's requests take, which determines which limit applies.
 type Pace int
 
 // The paces of verbs.
 const (
 	Quick  Pace = iota // reads or writes the ledger
 	Slow               // reads the provider, which may take minutes
-	Parked             // answers when something has happened
+	Parked             // replies when an event has happened
 )
 
-// Verb is a verb of an account's service on NATS: its name, the roles that may ask it, and
-// its handler, if it is served.
+// Verb is a kind of request to an account's service on NATS: its name, the roles that may
+// send it, and its handler. Handle is nil if the verb is only described.
 type Verb struct {
 	Name  string
 	Roles []queue.Role
 	Pace  Pace
-	// Metadata is what $SRV.INFO shows of the verb, such as its schemas; may be nil.
+	// Metadata is shown in $SRV.INFO, for example the verb's schemas. It may be nil.
 	Metadata map[string]string
 	Handle   Handler
 }
 
-// Changes reports whether the verb makes changes: only operators may ask it.
+// Changes reports whether the verb makes changes, which only operators may do.
 func (v Verb) Changes() bool { return slices.Equal(v.Roles, []queue.Role{queue.RoleOperator}) }
 
-// Handler answers one kind of request. An [Error] chooses code and body of an error; any
-// other error is answered with code "failed" and its text.
+// Handler handles the requests of a verb and returns the reply. If the error is an [Error],
+// it determines the code and body of the error reply. For any other error the code is
+// "failed" and the description is its text.
 type Handler = func(ctx context.Context, data []byte) ([]byte, error)
 
 type (
@@ -72,15 +72,16 @@ type (
 	headersKey struct{}
 )
 
-// RequestHeader returns a header of the request that a verb answers, whatever the case of
+// RequestHeader returns a header of the request that is being handled, ignoring the case of
 // its name.
 func RequestHeader(ctx context.Context, name string) string {
 	h, _ := ctx.Value(headersKey{}).(nats.Header)
 	return queue.Header(h, name)
 }
 
-// Caller returns the user whose request a verb answers, as proved by the NATS server. It is
-// "" if users have no NATS accounts of their own, because any client could claim a name.
+// Caller returns the user who sent the request that is being handled, as the NATS server
+// identified it. It returns "" if users have no NATS accounts of their own, because any
+// client could then claim a name.
 func Caller(ctx context.Context) string {
 	caller, _ := ctx.Value(callerKey{}).(string)
 	return caller
@@ -88,19 +89,19 @@ func Caller(ctx context.Context) string {
 
 var semanticVersion = regexp.MustCompile(`^\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$`)
 
-// Service is what an account's service serves.
+// Service describes the service of an account.
 type Service struct {
 	Account string
-	// Version is the program's; anything but a semantic version is shown as 0.0.0.
+	// Version is the program's version. If it is not a semantic version, 0.0.0 is shown.
 	Version string
 	Verbs   []Verb
 	Clock   func() time.Time
 }
 
-// Serve answers perennial.svc.<account>.<verb> until stop, as a NATS micro service named
-// perennial-<account>. When it returns the server knows the verbs, unless the connection
-// was lost. Contexts of requests have the values of ctx. stop refuses new requests, cancels
-// the contexts of those in progress, and returns when they are done.
+// Serve handles requests on perennial.svc.<account>.<verb> until stop, as a NATS micro
+// service named perennial-<account>. When it returns the server knows the verbs, unless the
+// connection was lost. The contexts of requests have the values of ctx. stop refuses new
+// requests, cancels the contexts of those in progress, and returns when they have ended.
 func Serve(ctx context.Context, js *queue.JetStream, s Service) (stop func() error, err error) {
 	if err := queue.ValidAccount(s.Account); err != nil {
 		return nil, err
@@ -132,10 +133,11 @@ func Serve(ctx context.Context, js *queue.JetStream, s Service) (stop func() err
 	return stop, nil
 }
 
-// stopService removes the service's subscriptions. While the connection is down they cannot
-// be removed at the server. nats.go would subscribe them again at the reconnect, and the
-// server would send requests to a service that is gone. They are therefore removed once the
-// connection is up; until then requests are refused as stopping.
+// stopService removes the service's subscriptions. While the connection is down, they
+// cannot be removed at the server. When it reconnects, nats.go would subscribe again, and
+// the server would send requests to a service that has stopped. stopService therefore
+// removes them when the connection is up; until then requests are refused with
+// codeStopping.
 func stopService(js *queue.JetStream, service *discovery) error {
 	if js.Conn().IsConnected() || js.Conn().IsClosed() {
 		return service.Stop()
@@ -151,16 +153,16 @@ func stopService(js *queue.JetStream, service *discovery) error {
 	return nil
 }
 
-// maxWaitingBytes bounds, like MaxWaiting, the requests of one verb not yet taken in.
-// Further requests are dropped and get no answer.
+// maxWaitingBytes limits the size of the requests of one verb that wait; MaxWaiting limits
+// their number. Further requests are dropped and get no reply.
 const maxWaitingBytes = 8 << 20
 
-// serving counts the requests in progress.
+// serving handles the requests of one service.
 type serving struct {
 	js  *queue.JetStream
 	ctx context.Context
 	all *caller.Room
-	// changing is the room of quick verbs that make changes.
+	// changing limits quick verbs that make changes.
 	changing *caller.Room
 	parked   *caller.Room
 	slow     *caller.Room
@@ -169,7 +171,7 @@ type serving struct {
 	work     sync.WaitGroup
 }
 
-// roomOf returns the room for the requests of a verb.
+// roomOf returns the room that limits the requests of a verb.
 func (s *serving) roomOf(v Verb) *caller.Room {
 	switch {
 	case v.Pace == Parked:
@@ -218,7 +220,7 @@ func (s *serving) add(service *discovery, account string, v Verb) error {
 	return nil
 }
 
-// start runs work unless the service has ended.
+// start runs work and returns true, unless the service has ended.
 func (s *serving) start(work func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -256,11 +258,12 @@ func stopping() *Error {
 	return &Error{Code: codeStopping, Description: queue.ErrStopping.Error()}
 }
 
-// maxDescription bounds an answer's text for people, in bytes. The text may name an id of
-// any length and is also in a header, so an answer could outgrow its message.
+// maxDescription limits the description of an error, in bytes. The description may contain
+// an id of any length, and is sent in a header too, so a reply could otherwise exceed the
+// message limit.
 const maxDescription = 1000
 
-// bounded returns an error as it is sent.
+// bounded shortens an error for sending.
 func bounded(refused Error) Error {
 	if len(refused.Description) > maxDescription {
 		refused.Description = strings.ToValidUTF8(refused.Description[:maxDescription], "") + "…"
@@ -273,7 +276,7 @@ func (s *serving) refuse(request *request, because *Error) {
 	request.end(refused.Code + ":" + refused.Description)
 	body := refused.Body
 	if len(body) == 0 {
-		body, _ = json.Marshal(ErrorBody{refused.Code, refused.Description}) // only texts
+		body, _ = json.Marshal(ErrorBody{refused.Code, refused.Description}) // contains text only, so encoding cannot fail
 	}
 	header := nats.Header{micro.ErrorCodeHeader: []string{refused.Code}, micro.ErrorHeader: []string{refused.Description}}
 	if err := s.send(request, header, body); err != nil {
@@ -281,18 +284,18 @@ func (s *serving) refuse(request *request, because *Error) {
 	}
 }
 
-// codeUnproven answers a request whose headers hide its user's name.
+// codeUnproven is the code for a request whose headers hide the user's name.
 const codeUnproven = "unproven"
 
-// codeBusy answers a request beyond a user's share.
+// codeBusy is the code for a request beyond a user's limit.
 const codeBusy = "busy"
 
-// codeStopping answers a request cut off by the end of the runner.
+// codeStopping is the code for a request that the end of the runner interrupted.
 const codeStopping = "stopping"
 
-// Request asks an account's runner and returns its answer. The error is the runner's
-// ([Error]), [ErrNoRunner] if no runner holds the account, [queue.ErrStopping], or ctx's.
-// Without a deadline it waits for half a minute.
+// Request sends a request to an account's runner and returns the reply. The error is the
+// runner's ([Error]), [ErrNoRunner] if no runner has the account, [queue.ErrStopping], or
+// ctx's. If ctx has no deadline, it waits for queue.PublishTimeout.
 func Request(ctx context.Context, js *queue.JetStream, account, verb string, data []byte) ([]byte, error) {
 	if err := queue.ValidAccount(account); err != nil {
 		return nil, err

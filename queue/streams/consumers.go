@@ -1,4 +1,4 @@
-// The durable consumers of the commands stream, one for each line.
+// This file configures the durable consumers of the commands stream, one per line.
 
 package streams
 
@@ -34,9 +34,9 @@ func LineConfig(account string, line queue.Line) jetstream.ConsumerConfig {
 	}
 }
 
-// checkConsumers refuses a line's consumer that is paused, or has other settings. The
-// intake recreates a missing one. For a user who may not list consumers the check is left
-// to the runner.
+// checkConsumers returns an error if a line's consumer is paused, or has other settings. A
+// missing consumer is not an error, because the intake creates it. If the user may not list
+// consumers, there is no check.
 func checkConsumers(ctx context.Context, js *queue.JetStream, account string, stream jetstream.Stream) error {
 	ctx, forget := js.Allowed(ctx, js.API()+"CONSUMER.LIST."+stream.CachedInfo().Config.Name)
 	defer forget()

@@ -1,6 +1,6 @@
-// The copies of an account's streams on servers, and whether each is up to date: what a
-// client can see of a server's durability. A server does not tell clients how often it
-// syncs its disk (sync_interval).
+// This file reads the copies of an account's streams on servers, and whether each is up to
+// date. Clients can see this part of a server's durability. A server does not tell clients
+// how often it syncs its disk (sync_interval).
 
 package streams
 
@@ -15,15 +15,15 @@ import (
 	"perennial/queue"
 )
 
-// Copies is what the leader of a stream reports of its copies.
+// Copies is what the leader of a stream reports about the stream's copies.
 type Copies struct {
 	Stream string
 	Number int      // configured number
-	Behind []string // copies that lag or are away, for people
+	Behind []string // descriptions of copies that lag or cannot be reached
 }
 
-// CopiesOf reads the copies of an account's existing streams, in a fixed order; none for a
-// missing account.
+// CopiesOf returns the copies of an account's existing streams, in a fixed order. It
+// returns none if the account has no streams.
 func CopiesOf(ctx context.Context, js *queue.JetStream, account string) (all []Copies, err error) {
 	if err := queue.ValidAccount(account); err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func CopiesOf(ctx context.Context, js *queue.JetStream, account string) (all []C
 	return all, nil
 }
 
-// copiesOf counts the leader among the copies; it never lags.
+// copiesOf counts the leader as one of the copies; it never lags.
 func copiesOf(info *jetstream.StreamInfo) Copies {
 	c := Copies{Stream: info.Config.Name, Number: max(info.Config.Replicas, 1)}
 	if c.Number == 1 || info.Cluster == nil {
@@ -61,9 +61,10 @@ func copiesOf(info *jetstream.StreamInfo) Copies {
 	return c
 }
 
-// Probe returns why an account's streams store nothing now, because only a leader with a
-// quorum answers. first is the oldest event on its stream, or the next one if it is empty,
-// and last the newest it ever had.
+// Probe returns an error if an account's streams cannot store messages now. It relies on
+// the fact that only a leader with a quorum replies. first is the oldest event in the
+// events stream, or the next sequence if it is empty. last is the newest sequence that the
+// stream ever had.
 func Probe(ctx context.Context, js *queue.JetStream, account string) (first, last uint64, err error) {
 	for _, name := range []string{queue.CommandsStream(account), queue.EventsStream(account)} {
 		stream, err := js.Stream(ctx, name)

@@ -1,8 +1,8 @@
-// Settings of an events stream while its first events are removed. The stream denies
-// deletes and purges, and no update changes that, so a limit removes them. The stream is
-// closed to publications, its limit is set to the number of messages to keep, and it is
-// opened again without a limit (docs/decisions/0011). A mark in its metadata records this
-// meanwhile.
+// This file has the settings of an events stream while its first events are removed. The
+// stream denies deletes and purges, and an update cannot change that, so the events are
+// removed by a limit. The stream is closed for publishing, its limit is set to the number
+// of messages to keep, and it is opened again without a limit (docs/decisions/0011). In the
+// meantime its metadata has a mark.
 
 package streams
 
@@ -14,14 +14,14 @@ import (
 )
 
 // boundMark is the stream's metadata key while its first events are removed. The value is
-// the sequence at which the stream will begin.
+// the sequence with which the stream will begin.
 const boundMark = "perennial-bound"
 
-// IsCut reports whether a removal of events was begun and not ended.
+// IsCut reports whether a removal of events was started and not completed.
 func IsCut(config jetstream.StreamConfig) bool { return config.Metadata[boundMark] != "" }
 
-// CutConfig closes a stream to events, by a size limit of one byte, which every event
-// exceeds.
+// CutConfig returns a configuration that closes the stream for events, with a message size
+// limit of one byte. first is the sequence with which the stream will begin.
 func CutConfig(have jetstream.StreamConfig, first uint64) jetstream.StreamConfig {
 	have.Metadata = maps.Clone(have.Metadata)
 	if have.Metadata == nil {
@@ -32,7 +32,8 @@ func CutConfig(have jetstream.StreamConfig, first uint64) jetstream.StreamConfig
 	return have
 }
 
-// OpenConfig returns a stream's configuration without the temporary settings of Bound.
+// OpenConfig returns a stream's configuration without the temporary settings of CutConfig.
+// cut reports whether it had them.
 func OpenConfig(have jetstream.StreamConfig) (open jetstream.StreamConfig, cut bool) {
 	if !IsCut(have) {
 		return have, false

@@ -1,4 +1,4 @@
-// Comparing the limits of a NATS account with the needs of an account's streams.
+// This file compares the limits of a NATS account with what an account's streams need.
 
 package streams
 
@@ -15,8 +15,8 @@ import (
 )
 
 // CheckQuota compares the limits of the NATS account with what an account of Perennial
-// still needs, and changes nothing. A [quota.Error] names the first limit that is too low,
-// or another program's stream that takes its subjects.
+// still needs. It changes nothing. It returns a [quota.Error] for the first limit that is
+// too low, or for another program's stream that has some of its subjects.
 func (w Wanted) CheckQuota(ctx context.Context, js *queue.JetStream) error {
 	info, err := js.AccountInfo(ctx)
 	if err != nil {
@@ -60,8 +60,8 @@ func missing(ctx context.Context, js *queue.JetStream, account string) ([]string
 	return wanted, nil
 }
 
-// overlapping names the streams that take subjects of a stream to be created. It returns
-// nil if none does, or if the stream was refused for another reason.
+// overlapping returns the error that other streams have subjects of the stream to create.
+// It returns nil if none has, or if the stream was refused for another reason.
 func overlapping(ctx context.Context, js *queue.JetStream, want jetstream.StreamConfig, refused error) error {
 	if refused != nil && !quota.IsOverlap(refused) {
 		return nil

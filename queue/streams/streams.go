@@ -1,4 +1,4 @@
-// The streams of an account: their settings, creation and checks.
+// This file has the streams of an account: their settings, creation and checks.
 
 package streams
 
@@ -17,26 +17,26 @@ import (
 )
 
 const (
-	// maxCommandMessageBytes leaves room for headers next to the largest body. The stream
-	// refuses larger messages when they are published.
+	// maxCommandMessageBytes is the size of the largest body plus room for headers. The
+	// stream refuses larger messages.
 	maxCommandMessageBytes = queue.MaxCommandBytes + 4<<10
-	// duplicateWindow is the smallest that the server allows: the ledger, not the stream,
-	// decides what a duplicate is.
+	// duplicateWindow is the smallest that the server allows, because the ledger, not the
+	// stream, detects duplicates.
 	duplicateWindow = 100 * time.Millisecond
-	// deadWindow is how long a dead letter stored twice is absorbed.
+	// deadWindow is how long the stream ignores a duplicate of a dead letter.
 	deadWindow = 24 * time.Hour
 )
 
 // Wanted describes the required streams of an account.
 type Wanted struct {
 	Account  string
-	Replicas int  // copies on a cluster; 0 and 1 both mean one
-	Embedded bool // the server is the one inside a running host
+	Replicas int  // copies in a cluster; 0 and 1 both mean one
+	Embedded bool // the server is embedded in a runner
 }
 
 // Ensure creates an account's missing streams and checks the existing ones, and the bucket
-// of snapshots if it exists. Settings that would lose data are refused with a
-// [queue.StreamError]; harmless differences (a description, more replicas) stay.
+// of snapshots if it exists. If a setting would lose data, it returns a
+// [queue.StreamError]. Harmless differences (a description, more replicas) are kept.
 func (w Wanted) Ensure(ctx context.Context, js *queue.JetStream) error {
 	if err := queue.ValidAccount(w.Account); err != nil {
 		return err
@@ -54,10 +54,10 @@ func (w Wanted) configs() []jetstream.StreamConfig {
 	return []jetstream.StreamConfig{commandsConfig(w.Account, replicas), eventsConfig(w.Account, replicas, w.Embedded), deadConfig(w.Account, replicas)}
 }
 
-// Check reads an account's three streams, the consumers of its commands, and the bucket of
+// Check checks an account's three streams, the consumers of its commands, and the bucket of
 // snapshots if it exists. It changes nothing. It returns [queue.ErrNoAccount] if a stream
-// is missing, a [queue.StreamError] for settings that would lose data, and a
-// [ConsumerError] for a paused or changed consumer.
+// is missing, a [queue.StreamError] if a setting would lose data, and a [ConsumerError] if
+// a consumer is paused or has other settings.
 func (w Wanted) Check(ctx context.Context, js *queue.JetStream) error {
 	if err := queue.ValidAccount(w.Account); err != nil {
 		return err
@@ -70,7 +70,7 @@ func (w Wanted) Check(ctx context.Context, js *queue.JetStream) error {
 		if err != nil {
 			return fmt.Errorf("look up stream %s: %w", want.Name, queue.Explain(ctx, js, err))
 		}
-		have, _ := OpenConfig(stream.CachedInfo().Config) // the next start opens it
+		have, _ := OpenConfig(stream.CachedInfo().Config) // the next start opens a stream that is cut
 		if err := checkStream(have, want); err != nil {
 			return err
 		}
@@ -84,7 +84,7 @@ func (w Wanted) Check(ctx context.Context, js *queue.JetStream) error {
 }
 
 // Unlike reports whether an error of [Wanted.Check] or [Wanted.CheckQuota] is about a
-// stream, consumer or limit that exists and is not as required.
+// stream, consumer or limit that exists but is not as required.
 func Unlike(err error) bool {
 	_, stream := errors.AsType[*queue.StreamError](err)
 	_, consumer := errors.AsType[*ConsumerError](err)
@@ -93,7 +93,7 @@ func Unlike(err error) bool {
 }
 
 // commonConfig returns the settings that all streams share: they are on disk and without
-// limits, and refuse what does not fit.
+// limits, and refuse new messages if the server has no room.
 func commonConfig(name, description string, replicas int, subjects ...string) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:              name,
@@ -121,9 +121,9 @@ func commandsConfig(account string, replicas int) jetstream.StreamConfig {
 	return config
 }
 
-// eventsConfig enables asynchronous persistence only if the ledger is on the same machine,
-// where it is synced before anything is published, and never with replicas. On any other
-// server rows are published before they are committed, in atomic batches
+// eventsConfig allows asynchronous persistence only on an embedded server without replicas.
+// There the ledger is on the same machine and is synced before anything is published. On
+// any other server rows are published before they are committed, in atomic batches
 // (outbox.Outbox.Publish).
 func eventsConfig(account string, replicas int, embedded bool) jetstream.StreamConfig {
 	config := commonConfig(queue.EventsStream(account), "Facts of Perennial's journal, in order, for good", replicas, queue.EventSubject(account, ">"))
@@ -147,7 +147,7 @@ func ensure(ctx context.Context, js *queue.JetStream, want jetstream.StreamConfi
 		if _, err = js.CreateStream(ctx, want); err == nil {
 			return nil
 		}
-		// Another runner may have created it at the same moment: check that one.
+		// Another runner may have created the stream at the same time: check that stream.
 		if stream, _ = js.Stream(ctx, want.Name); stream == nil {
 			return fmt.Errorf("create stream %s: %w", want.Name, cmp.Or(overlapping(ctx, js, want, err), err))
 		}
@@ -172,8 +172,8 @@ func RemoveEvents(ctx context.Context, js *queue.JetStream, account string) erro
 	return nil
 }
 
-// adjust changes what can be changed without loss. cut says that a removal of events was
-// begun and not ended.
+// adjust changes settings that can be changed without loss. cut says that a removal of
+// events was started and not completed.
 func adjust(ctx context.Context, js *queue.JetStream, have, want jetstream.StreamConfig, cut bool) error {
 	lacks := len(have.Subjects) < len(want.Subjects)
 	if !cut && !lacks && have.Duplicates <= want.Duplicates && (have.AllowAtomicPublish || !want.AllowAtomicPublish) {
@@ -191,7 +191,8 @@ func adjust(ctx context.Context, js *queue.JetStream, have, want jetstream.Strea
 	return nil
 }
 
-// checkStream refuses settings under which messages could be lost, forged or left out.
+// checkStream returns an error for a setting with which messages could be lost, forged or
+// left out.
 func checkStream(have, want jetstream.StreamConfig) error {
 	mirror, transform := "none", "none"
 	if have.Mirror != nil {
@@ -235,8 +236,8 @@ func checkStream(have, want jetstream.StreamConfig) error {
 	return nil
 }
 
-// olderSubjects reports whether this is a commands stream from before priorities, which
-// gets the missing subjects.
+// olderSubjects reports whether this is a commands stream from a version without
+// priorities. adjust adds the missing subjects.
 func olderSubjects(have, want jetstream.StreamConfig) bool {
 	if want.Retention != jetstream.WorkQueuePolicy || len(have.Subjects) == 0 {
 		return false
@@ -250,7 +251,7 @@ func sameSubjects(have, want []string) bool {
 }
 
 // CheckSnapshots checks the stream of the snapshots bucket like checkStream. A missing
-// bucket is created with the first snapshot.
+// bucket is not an error, because it is created with the first snapshot.
 func CheckSnapshots(ctx context.Context, js *queue.JetStream, account string, replicas int) error {
 	name := queue.ObjectsStream(queue.SnapshotsBucket(account))
 	stream, err := js.Stream(ctx, name)
@@ -261,21 +262,21 @@ func CheckSnapshots(ctx context.Context, js *queue.JetStream, account string, re
 		return fmt.Errorf("look up stream %s: %w", name, err)
 	}
 	have := stream.CachedInfo().Config
-	have.AllowRollup = false // objects are replaced by rollups
+	have.AllowRollup = false // objects are replaced with rollups
 	bucket := queue.SnapshotsBucket(account)
 	return checkStream(have, jetstream.StreamConfig{
 		Name: name, Subjects: []string{"$O." + bucket + ".C.>", "$O." + bucket + ".M.>"}, Storage: jetstream.FileStorage, Replicas: max(replicas, 1),
 	})
 }
 
-// ConsumerError refuses a consumer of the commands stream that was paused or changed:
-// commands would be delivered late, in part, or not at all.
+// ConsumerError reports a consumer of the commands stream that was paused or changed, so
+// that commands would be delivered late or not at all.
 type ConsumerError struct {
 	Stream, Consumer string
 	Why, Do          string
 }
 
-// Error names the consumer, the defect, and the command that fixes it.
+// Error returns the consumer, the defect, and the command that fixes it.
 func (e *ConsumerError) Error() string {
 	return fmt.Sprintf("consumer %s of stream %s %s: run `", e.Consumer, e.Stream, e.Why) + e.Do + "`"
 }

@@ -1,8 +1,8 @@
-// Package trial manages an account that exists on a server for a while, such as a
-// benchmark's, and is then removed with everything created for it.
+// Package trial manages an account that exists on a server for a limited time, such as that
+// of a benchmark. At the end it removes everything that was created for the account.
 //
-// It promises to refuse an account that already has anything there, and to remove nothing
-// of another account.
+// An account that already has something on the server is refused. Nothing of another
+// account is removed.
 //
-// It knows the names of what an account has, not the content.
+// The package knows the names of an account's streams and buckets, not their content.
 package trial

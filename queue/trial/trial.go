@@ -1,5 +1,4 @@
-// Trial accounts: created on a server for a while, and removed with everything created for
-// them.
+// This file creates trial accounts, and removes everything that was created for them.
 
 package trial
 
@@ -19,7 +18,7 @@ import (
 type Trial struct {
 	js      *queue.JetStream
 	account string
-	absent  []string // shared buckets that did not exist
+	absent  []string // shared buckets that did not exist when the trial began
 }
 
 // OccupiedError reports that a server already has something of an account.
@@ -28,18 +27,18 @@ type OccupiedError struct {
 	Found   []string // names of streams, and the holder of its lease
 }
 
-// Error names what was found.
+// Error says what was found.
 func (e *OccupiedError) Error() string {
 	return fmt.Sprintf("account %s is on this server already: %s", e.Account, strings.Join(e.Found, ", "))
 }
 
-// streamsOf lists all streams that an account has, or can have.
+// streamsOf returns the names of all streams that an account can have.
 func streamsOf(account string) []string {
 	return append(queue.KeptStreams(account), queue.ObjectsStream(queue.FleetBucket(account)))
 }
 
-// Begin begins a trial. It changes nothing on the server. It refuses an account that has
-// anything there, with an [OccupiedError].
+// Begin begins a trial. It changes nothing on the server. If the account already has
+// something there, it returns an [OccupiedError].
 func Begin(ctx context.Context, js *queue.JetStream, account string) (*Trial, error) {
 	t := &Trial{js: js, account: account}
 	holder, err := lease.Holder(ctx, js, account)
@@ -86,8 +85,8 @@ func hasStream(ctx context.Context, js *queue.JetStream, name string) (bool, err
 }
 
 // End removes the account's streams, with their consumers, and the key of its lease. It
-// also removes a shared bucket that did not exist when the trial began, unless another
-// account's runner uses it now. The account's runner must have ended.
+// also removes a shared bucket that did not exist when the trial began, unless it has keys
+// of another runner. The account's runner must have ended.
 func (t *Trial) End(ctx context.Context) error {
 	var failed error
 	for _, name := range streamsOf(t.account) {
@@ -98,8 +97,8 @@ func (t *Trial) End(ctx context.Context) error {
 	return errors.Join(failed, t.forgetLease(ctx), t.removeBuckets(ctx))
 }
 
-// forgetLease removes the key without a trace: a stored deletion would make the next holder
-// wait for it to expire.
+// forgetLease purges the key of the lease without storing a deletion, because the next
+// holder would wait for a deletion to expire.
 func (t *Trial) forgetLease(ctx context.Context) error {
 	stream, err := t.js.Stream(ctx, queue.KeyValueStream(queue.LeaseBucket))
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -124,7 +123,7 @@ func (t *Trial) removeBuckets(ctx context.Context) error {
 		if err == nil {
 			_, err = bucket.Keys(ctx)
 		}
-		if err == nil { // it has keys
+		if err == nil { // the bucket has keys
 			continue
 		}
 		if errors.Is(err, jetstream.ErrNoKeysFound) {

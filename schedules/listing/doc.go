@@ -1,10 +1,11 @@
-// Package listing keeps the ledger's table of an account's proxies fresh by complete
-// passes over the provider's list.
+// Package listing keeps the ledger's table of an account's proxies fresh by complete passes
+// over the provider's list.
 //
-// An interrupted pass continues at its page, even in another process. A proxy that a
-// pass misses stays in the table and is read on its own. A pass that loses too much
-// serves nothing and is a fact. An unreadable entry does not affect the others.
+// An interrupted pass continues at its page, even in another process. A proxy that a pass
+// misses stays in the table and is read separately. After a pass that misses too many
+// proxies the table does not count as fresh, and a fact reports that pass. An entry that
+// cannot be read does not affect the others.
 //
-// It decides nothing about a proxy: package plans decides what is due and what it may
-// cost. It knows neither schedules nor streams.
+// The package decides nothing about a proxy; package plans decides what is due and what it
+// may cost. It must not depend on schedules or streams.
 package listing

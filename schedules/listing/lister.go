@@ -1,4 +1,4 @@
-// The lister: complete passes over the provider's proxies keep the ledger's table fresh.
+// This file has the Lister, which makes complete passes over the provider's proxies.
 
 package listing
 
@@ -20,13 +20,13 @@ import (
 
 const (
 	defaultEvery = 5 * time.Minute
-	maxPages     = 1_100_000 // of a pass; 1,000,000 proxies, if a page holds no more than one
+	maxPages     = 1_100_000 // pages of a pass: enough for 1,000,000 proxies if each page has only one
 	maxPageTries = 6
 	longestRetry = time.Hour
 )
 
-// pageSize is the requested page size. The client asks for less if the provider refuses
-// it.
+// pageSize is the requested page size. The client requests smaller pages if the provider
+// refuses this size.
 const pageSize = 200
 
 // Provider lists an account's proxies; *upstream.Client implements it.
@@ -34,21 +34,21 @@ type Provider interface {
 	ProxiesPage(ctx context.Context, r upstream.PageRequest) (upstream.Page[upstream.Proxy], error)
 }
 
-// Lister keeps the ledger's table of proxies by complete listing passes. A proxy that a
-// complete pass misses is unlisted and read on its own. The ledger keeps the position of
-// a pass, so that an interrupted pass continues at its page.
+// Lister keeps the ledger's table of proxies fresh by complete passes. A proxy that a
+// complete pass misses is marked as unlisted and read separately. The ledger stores the
+// position of a pass, so that an interrupted pass continues at its page.
 type Lister struct {
 	Config
 
-	failing   atomic.Pointer[error]          // why the last page could not be read; nil: it was
-	lastPage  atomic.Pointer[time.Time]      // time of the last page; nil: none
-	pagesRead atomic.Int64                   // of this pass
-	loss      atomic.Pointer[tables.Listing] // the last complete pass if it lost too much, else nil
-	// nameless counts the last complete pass's entries without a readable id.
+	failing   atomic.Pointer[error]          // why the last page could not be read; nil if it was read
+	lastPage  atomic.Pointer[time.Time]      // time of the last page; nil before the first
+	pagesRead atomic.Int64                   // pages of the current pass
+	loss      atomic.Pointer[tables.Listing] // the last complete pass if it missed too many proxies, else nil
+	// nameless counts the entries without a readable id in the last complete pass.
 	nameless atomic.Int64
 
-	turn  sleep.Lock    // its holder may run a pass
-	tried chan struct{} // closed when this process's first pass has ended, even in failure
+	turn  sleep.Lock    // held during a pass
+	tried chan struct{} // closed when this process's first pass has ended or failed
 	once  sync.Once
 
 	passes atomic.Int64 // complete passes of this process
@@ -60,21 +60,21 @@ type Config struct {
 	Ledger   *ledger.Ledger
 	Provider Provider
 	Clock    func() time.Time
-	// Pass is called before each request and returns when it may be made, within the
-	// listing's share of the rate. Default: at once.
+	// Pass is called before each request and waits until the request may be made, within
+	// the listing's share of the rate. By default it does not wait.
 	Pass func(ctx context.Context) error
-	// Proxy reads a proxy that listings miss; default: none is read.
+	// Proxy reads a proxy that listings miss. By default none is read.
 	Proxy func(ctx context.Context, id string) (upstream.Proxy, error)
-	Every time.Duration // between the starts of two passes; default 5 min
-	// A pass that misses LossPercent of the live proxies, and at least LossMin, is a
-	// finding; default 20 and 5.
+	Every time.Duration // interval between the starts of two passes; default 5 min
+	// A pass is reported if it misses at least LossPercent of the live proxies and at least
+	// LossMin; the defaults are 20 and 5.
 	LossPercent, LossMin int
 	Whole                func(ctx context.Context) // called after a complete pass
-	Healed               func()                    // called after a pass that lost little
-	Log                  *logrus.Entry             // default: discards
+	Healed               func()                    // called after a complete pass that missed few proxies
+	Log                  *logrus.Entry             // default: discards entries
 }
 
-// New makes a lister.
+// New returns a Lister.
 func New(c Config) *Lister {
 	if c.Pass == nil {
 		c.Pass = func(context.Context) error { return nil }
@@ -102,7 +102,7 @@ func New(c Config) *Lister {
 	return &Lister{Config: c, turn: sleep.NewLock(), tried: make(chan struct{})}
 }
 
-// Failing returns why the last page could not be read, nil if it was.
+// Failing returns why the last page could not be read, or nil if it was read.
 func (l *Lister) Failing() error {
 	if why := l.failing.Load(); why != nil {
 		return *why
@@ -110,7 +110,7 @@ func (l *Lister) Failing() error {
 	return nil
 }
 
-// LastPage returns when a page was last read, zero if none was.
+// LastPage returns when a page was last read, or zero before the first.
 func (l *Lister) LastPage() time.Time {
 	if at := l.lastPage.Load(); at != nil {
 		return *at
@@ -118,20 +118,19 @@ func (l *Lister) LastPage() time.Time {
 	return time.Time{}
 }
 
-// PagesRead counts the pages of this pass.
+// PagesRead returns the number of pages that the current pass has read.
 func (l *Lister) PagesRead() int64 { return l.pagesRead.Load() }
 
-// Loss returns the last complete pass if it lost too much, else nil.
+// Loss returns the last complete pass if it missed too many proxies, else nil.
 func (l *Lister) Loss() *tables.Listing { return l.loss.Load() }
 
 // Nameless returns how many entries of the last complete pass had no readable id.
 func (l *Lister) Nameless() int { return int(l.nameless.Load()) }
 
-// Tried returns a channel that closes when this process's first pass has ended, even in
-// failure.
+// Tried returns a channel that closes when this process's first pass has ended or failed.
 func (l *Lister) Tried() <-chan struct{} { return l.tried }
 
-// Run starts a pass every ListEvery until the context ends, and returns the context's
+// Run makes a pass every Config.Every until the context ends, and returns the context's
 // error. A failed pass is logged and retried with backoff.
 func (l *Lister) Run(ctx context.Context) error {
 	if err := l.Recall(ctx); err != nil {
@@ -159,14 +158,15 @@ func (l *Lister) Run(ctx context.Context) error {
 	}
 }
 
-// waitForFirst waits while the last pass of an earlier run is recent enough.
+// waitForFirst waits until the first pass is due. If an earlier process made a pass within
+// Config.Every, it waits until that time has passed.
 func (l *Lister) waitForFirst(ctx context.Context) error {
 	if l.Every <= defaultEvery {
 		return nil
 	}
 	at, err := l.Ledger.Fleet.Listing(ctx)
 	if fresh, failed := l.Fresh(ctx, l.Every); err != nil || failed != nil || !fresh {
-		return nil //nolint:nilerr // the first pass says what is wrong
+		return nil //nolint:nilerr // the first pass reports the error
 	}
 	l.once.Do(func() { close(l.tried) })
 	l.Whole(ctx)
@@ -174,8 +174,8 @@ func (l *Lister) waitForFirst(ctx context.Context) error {
 }
 
 // Fresh reports whether a complete pass ended within the given time, or within twice its
-// own duration. In a large account a pass takes hours, and its data is read again just
-// before paying. A pass that lost too much does not count.
+// own duration. The second rule is for large accounts, where a pass takes hours; their data
+// is read again just before a charge. A pass that missed too many proxies does not count.
 func (l *Lister) Fresh(ctx context.Context, within time.Duration) (bool, error) {
 	at, err := l.Ledger.Fleet.Listing(ctx)
 	if err != nil {
@@ -185,8 +185,8 @@ func (l *Lister) Fresh(ctx context.Context, within time.Duration) (bool, error) 
 	return !at.Finished.IsZero() && age >= 0 && age < max(within, 2*at.Took) && !l.shrunk(at), nil
 }
 
-// WaitPass returns when a pass has ended since the call: the pass in progress, or one
-// that it makes. It returns the error of the pass or of the context.
+// WaitPass waits until a pass has ended since the call. It waits for the pass in progress,
+// or makes one. It returns the error of the pass or of the context.
 func (l *Lister) WaitPass(ctx context.Context) error {
 	before := l.passes.Load()
 	if err := l.turn.Take(ctx); err != nil {
@@ -210,8 +210,8 @@ func (l *Lister) makePass(ctx context.Context) error {
 	}
 	now := l.Clock()
 	if age := now.Sub(at.Began); at.Size == 0 || age < 0 || age > resumeWithin {
-		// Passes are numbered by their time in microseconds, so that numbers continue
-		// rising after a restart.
+		// A pass is numbered by its start in microseconds, so that numbers increase across
+		// restarts.
 		at.Pass, at.Began, at.Size, at.Token, at.Nameless = max(now.UnixMicro(), at.Pass+1), now, pageSize, "", 0
 	}
 	if err := l.readUnlisted(ctx); err != nil {

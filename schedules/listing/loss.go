@@ -1,5 +1,6 @@
-// Proxies missing from a complete listing. Absence proves nothing: a proxy leaves the
-// table when its own read says so, or when it has expired (trap 66).
+// This file handles proxies that are missing from a complete listing. That a proxy is
+// missing does not prove that it is gone. A proxy leaves the table only when a read of it
+// returns proxy_not_found, or when it has expired (trap 66).
 
 package listing
 
@@ -19,18 +20,18 @@ const (
 	// Config.LossMin.
 	DefaultLossPercent = 20
 	DefaultLossMin     = 5
-	// readAtOnce bounds the unlisted proxies that are read before a pass.
+	// readAtOnce limits the unlisted proxies that are read before a pass.
 	readAtOnce = 20
-	// lossNamed bounds the proxies that a listing.shrunk names.
+	// lossNamed limits how many proxies a listing.shrunk fact lists.
 	lossNamed = 20
 )
 
-// shrunk reports whether a complete pass lost too much.
+// shrunk reports whether a complete pass missed too many proxies.
 func (l *Lister) shrunk(at tables.Listing) bool {
 	return at.Lost >= l.LossMin && at.Lost*100 >= l.LossPercent*at.Known
 }
 
-// Recall loads what the last pass before a restart lost.
+// Recall loads the last pass of an earlier process, if it missed too many proxies.
 func (l *Lister) Recall(ctx context.Context) error {
 	at, err := l.Ledger.Fleet.Listing(ctx)
 	if err == nil && l.shrunk(at) {
@@ -39,8 +40,9 @@ func (l *Lister) Recall(ctx context.Context) error {
 	return err
 }
 
-// finish ends a complete pass. Unreadable entries count as lost. While an entry has no
-// readable id, no proxy is marked as unlisted: it may be any of the missing ones.
+// finish ends a complete pass. Proxies whose entries cannot be read count as missing. If an
+// entry has no readable id, no proxy is marked as unlisted, because the entry may be any of
+// the missing proxies.
 func (l *Lister) finish(ctx context.Context, at tables.Listing) error {
 	ended, before := l.Clock(), l.loss.Load()
 	done := tables.Listing{Pass: at.Pass, Finished: ended, Took: max(ended.Sub(at.Began), 0)}
@@ -74,7 +76,8 @@ func (l *Lister) finish(ctx context.Context, at tables.Listing) error {
 	return l.tellLoss(ctx, done)
 }
 
-// tellLoss appends the fact, once until a pass has lost little.
+// tellLoss appends the fact about a pass that missed too many proxies. finish calls it
+// once, until a pass has missed few again.
 func (l *Lister) tellLoss(ctx context.Context, at tables.Listing) error {
 	some, err := l.Ledger.Fleet.Unlisted(ctx, lossNamed)
 	if err != nil {
@@ -87,13 +90,13 @@ func (l *Lister) tellLoss(ctx context.Context, at tables.Listing) error {
 	return l.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Append(f) })
 }
 
-// LossText describes what a pass lost.
+// LossText describes what a pass missed.
 func LossText(at tables.Listing) string {
 	return fmt.Sprintf("the last listing did not show %d of %d known proxies, or not so that they can be read: they stay in the table and are warned about; compare `perennial proxies list --live`", at.Lost, at.Known)
 }
 
-// readUnlisted reads some of the proxies that listings miss. A proxy that the provider
-// does not know is gone.
+// readUnlisted reads some of the proxies that listings miss. A proxy that the provider does
+// not know is marked as gone.
 func (l *Lister) readUnlisted(ctx context.Context) error {
 	if l.Proxy == nil {
 		return nil
@@ -110,7 +113,7 @@ func (l *Lister) readUnlisted(ctx context.Context) error {
 		read, err := l.Proxy(ctx, p.ProxyID)
 		notFound := errors.Is(err, upstream.CodeProxyNotFound)
 		if err != nil && !notFound {
-			return ctx.Err() // the listing reports the error; these are read before the next one
+			return ctx.Err() // the listing reports the error, and these proxies are read before the next pass
 		}
 		err = l.Ledger.Write(ctx, func(tx *ledger.Tx) error {
 			if notFound {

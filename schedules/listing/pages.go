@@ -1,4 +1,4 @@
-// Reads the pages of a listing pass, with retries and restarts.
+// This file reads the pages of a pass, with retries and restarts.
 
 package listing
 
@@ -25,8 +25,8 @@ type cursor struct {
 	pages int
 }
 
-// list reads every page once, from the pass's position. It writes each page together
-// with the position of the next.
+// list reads every page once, from the position of the pass. It stores each page together
+// with the position of the next page.
 func (l *Lister) list(ctx context.Context, at tables.Listing) (tables.Listing, error) {
 	c := &cursor{at: at, walk: upstream.Pages[upstream.Proxy]{PageRequest: upstream.PageRequest{Size: at.Size, Token: at.Token}}}
 	l.pagesRead.Store(0)
@@ -43,7 +43,7 @@ func (l *Lister) list(ctx context.Context, at tables.Listing) (tables.Listing, e
 	return c.at, l.ended(ctx, c, fmt.Errorf("%d pages and no end: %w", c.pages, upstream.ErrPageLoop))
 }
 
-// step reads one page, or restarts the pass; more says that there are others.
+// step reads one page, or restarts the pass. more is true if there are further pages.
 func (l *Lister) step(ctx context.Context, c *cursor) (more bool, err error) {
 	c.pages++
 	page, asked, err := l.page(ctx, c.walk.PageRequest)
@@ -62,7 +62,8 @@ func (l *Lister) step(ctx context.Context, c *cursor) (more bool, err error) {
 	return more, l.observe(ctx, c.at, asked, page)
 }
 
-// note counts the entries of a page whose id cannot be read, and logs the first unusable one.
+// note counts the entries of a page without a readable id, and logs the first entry that
+// cannot be read.
 func (c *cursor) note(log *logrus.Entry, unusable []upstream.Unusable) {
 	for i, u := range unusable {
 		if u.ID == "" {
@@ -74,9 +75,9 @@ func (c *cursor) note(log *logrus.Entry, unusable []upstream.Unusable) {
 	}
 }
 
-// ended returns why a pass ended early. A pass that the provider's answer ended is
-// forgotten, since the provider may refuse its next page indefinitely. After a lost reply, or
-// at the end of the process, the pass is continued.
+// ended returns why a pass ended early. If a reply of the provider ended it, the position
+// is dropped, because the provider may refuse that page every time. After a lost reply, or
+// when the process ends, the next pass continues at the position.
 func (l *Lister) ended(ctx context.Context, c *cursor, why error) error {
 	_, answered := errors.AsType[*upstream.Error](why)
 	if ctx.Err() == nil && !passing(why) && (answered || errors.Is(why, upstream.ErrPageLoop)) {
@@ -87,8 +88,8 @@ func (l *Lister) ended(ctx context.Context, c *cursor, why error) error {
 	return why
 }
 
-// page reads one page, and retries after a transient error: a pass over a million
-// proxies must survive one lost reply. asked is the time of the answered request.
+// page reads one page and retries after a transient error, so that one lost reply does not
+// end a pass over a million proxies. asked is the time of the request that got the page.
 func (l *Lister) page(ctx context.Context, r upstream.PageRequest) (page upstream.Page[upstream.Proxy], asked time.Time, err error) {
 	limited := sleep.Doubling(5*time.Second, longestRetry)
 	other := sleep.Doubling(time.Second, time.Minute)
@@ -122,8 +123,8 @@ func (l *Lister) page(ctx context.Context, r upstream.PageRequest) (page upstrea
 	}
 }
 
-// passing reports whether an error is transient: no reply, no envelope, or a code that
-// says so. Any other code ends the pass.
+// passing reports whether an error is transient: no reply, no envelope, HTTP 5xx, or a
+// transient code.
 func passing(err error) bool {
 	answer, ok := errors.AsType[*upstream.Error](err)
 	if !ok {
@@ -137,7 +138,7 @@ func passing(err error) bool {
 	return answer.HTTPStatus >= 500
 }
 
-// retryAfter returns the reply's Retry-After, at most an hour; 0 without one.
+// retryAfter returns the reply's Retry-After, at most an hour, or 0 if it has none.
 func retryAfter(err error) time.Duration {
 	answer, ok := errors.AsType[*upstream.Error](err)
 	if !ok || !answer.RetryAfter.Valid {
@@ -146,7 +147,7 @@ func retryAfter(err error) time.Duration {
 	return min(answer.RetryAfter.Delay, longestRetry)
 }
 
-// Seen converts a proxy to the ledger's form.
+// Seen converts a proxy to the ledger's form. asked is the time of the request.
 func Seen(p upstream.Proxy, asked time.Time) tables.Proxy {
 	return tables.Proxy{
 		ProxyID: p.ProxyID, Status: p.Status, IPType: p.IPType, Protocol: p.Protocol, CountryCode: p.CountryCode, Region: p.Region,
@@ -154,9 +155,9 @@ func Seen(p upstream.Proxy, asked time.Time) tables.Proxy {
 	}
 }
 
-// observe writes a page and the position of the pass. A renewal that settled during the
-// request may be missing from it: such a proxy stays marked to be read before anything
-// is paid for it.
+// observe stores a page and the position of the pass. The page may lack a renewal that
+// settled during the request. Such a proxy stays marked as out of date, so that it is read
+// again before a charge.
 func (l *Lister) observe(ctx context.Context, at tables.Listing, asked time.Time, page upstream.Page[upstream.Proxy]) error {
 	proxies, ids := make([]tables.Proxy, 0, len(page.Items)), make([]string, 0, len(page.Items))
 	for _, p := range page.Items {

@@ -1,4 +1,4 @@
-// Reasons, other than cost, not to renew a proxy now.
+// This file has the reasons, other than cost, not to renew a proxy now.
 
 package plans
 
@@ -17,14 +17,14 @@ const (
 	Backoff    = 15 * time.Minute
 )
 
-// excused lists codes of renewals that ended because of the account or the command. They
-// say nothing about the proxy, and no number of them makes a schedule give it up. The
-// next attempt waits one backoff, so that a wallet that refuses although it looks full
-// is not tried at every run.
+// excused lists codes of renewals that ended because of the account or the command. They do
+// not count towards MaxEndings, because the proxy is not the cause. The next attempt waits
+// for one Backoff. Otherwise every run would try again while the wallet refuses although it
+// seems sufficient.
 var excused = []string{string(upstream.CodeInsufficientWallet), fact.CodeCancelled, fact.CodeDivided, fact.CodeCeiling}
 
-// BarredBy returns why a proxy cannot be renewed now, as far as no ledger query is
-// needed; "" if it can.
+// BarredBy returns why a proxy cannot be renewed now, or "". It uses only the inputs and
+// makes no query.
 func (in *Inputs) BarredBy(f *Filter, proxy tables.Proxy) string {
 	switch {
 	case f.Undecided(proxy):
@@ -51,10 +51,12 @@ func (in *Inputs) BarredBy(f *Filter, proxy tables.Proxy) string {
 	return ""
 }
 
-// errNotLooked stops a plan that would pay without knowing what was paid.
+// errNotLooked stops a plan whose proxies' histories were not read, because it could pay
+// twice.
 var errNotLooked = errors.New("its history was not read")
 
-// barred returns why a proxy is not renewed now, cost aside.
+// barred returns why a proxy is not renewed now, other than cost, or "". endings is the
+// number of its renewals that ended without renewing it.
 func (p *planner) barred(proxy tables.Proxy) (endings int, why string, err error) {
 	if why := p.in.BarredBy(p.filter, proxy); why != "" {
 		return 0, why, nil
@@ -72,7 +74,7 @@ func (p *planner) barred(proxy tables.Proxy) (endings int, why string, err error
 	}
 	// The command's id includes the number of all endings, so that each attempt gets a new
 	// id. The backoff counts only the endings since the operator's last answer, without the
-	// excused ones.
+	// excused endings.
 	switch n := ended.Counted; {
 	case n >= MaxEndings:
 		if !fact.SameExpiry(ended.AskedOf, *proxy.ExpiresAt) {
@@ -92,8 +94,8 @@ func (p *planner) barred(proxy tables.Proxy) (endings int, why string, err error
 	return ended.All, "", nil
 }
 
-// paidFor returns why an already paid proxy is not paid for again. A paid proxy whose
-// expiry did not move needs review.
+// paidFor returns why a proxy must not be paid for again, or "". A proxy that was paid for
+// but has expired without its expiry moving is put in review.
 func (p *planner) paidFor(proxy tables.Proxy, history tables.History) (why string) {
 	switch {
 	case history.Behind != nil:

@@ -1,4 +1,4 @@
-// How a plan is cut into renewal commands, and how their ids are made.
+// This file splits a plan into renewal commands and derives their ids.
 
 package plans
 
@@ -18,11 +18,11 @@ import (
 	"perennial/ledger/tables"
 )
 
-// noteBytes bounds a PlannedCommand's size without its id.
+// noteBytes is the largest size of a PlannedCommand without its id.
 const noteBytes = 100
 
-// finish cuts the included proxies into commands, in the plan's order. It drops from the
-// end what the fact cannot hold.
+// finish splits the included proxies into commands, in the plan's order. Proxies at the end
+// that do not fit in the fact are skipped.
 func (p *planner) finish(ctx context.Context) error {
 	plan, s := &p.plan, p.in.Schedule
 	plan.Commands = []json.RawMessage{}
@@ -51,14 +51,14 @@ func (p *planner) finish(ctx context.Context) error {
 	return nil
 }
 
-// dropPart skips proxies for which the plan's fact has no room.
+// dropPart skips proxies that do not fit in the plan's fact.
 func (p *planner) dropPart(part []Included) {
 	for _, one := range part {
 		p.leaveOut(tables.Proxy{ProxyID: one.ProxyID, ExpiresAt: &one.ExpiresAt}, ReasonBeyond)
 	}
 }
 
-// encodePart makes the command of a chunk and its planned cost.
+// encodePart returns the command for a chunk of proxies, with its expected cost.
 func (p *planner) encodePart(ctx context.Context, part []Included) (json.RawMessage, fact.PlannedCommand, error) {
 	id, err := p.newID(ctx, part)
 	if err != nil {
@@ -80,7 +80,7 @@ func SumOf(all []Included) (sum fact.Sum) {
 	return sum
 }
 
-// total sums the plan's cost.
+// total sums the plan's cost and compares it with the limits.
 func (p *planner) total() {
 	plan, s := &p.plan, p.in.Schedule
 	sum := SumOf(plan.Included)
@@ -97,11 +97,11 @@ func (p *planner) total() {
 	plan.Hash = HashOf(s.Name, plan.Commands)
 }
 
-// chunks cuts proxies into chunks of size, each canary into its own. All proxies of a
-// chunk carry the same labels, so that its cost belongs to them. Chunks are in the order
-// of their first proxies.
+// chunks splits proxies into chunks of at most size; each canary has its own. All proxies
+// of a chunk have the same labels, so that the command's cost belongs to these labels.
+// Chunks are in the order of their first proxies.
 func chunks(all []Included, size int) (parts [][]Included) {
-	open := map[string]int{} // by labels: the chunk that is not full
+	open := map[string]int{} // by labels: the chunk that still has room
 	for _, one := range all {
 		key := labelsKey(one.labels)
 		at, ok := open[key]
@@ -116,12 +116,11 @@ func chunks(all []Included, size int) (parts [][]Included) {
 	return parts
 }
 
-// maxRounds bounds the search for an unused id. More rounds would mean that many
-// commands ended without a trace on their proxies.
+// maxRounds limits the search for an unused id.
 const maxRounds = 100
 
-// newID returns the id of a command for these proxies. The id of an ended command would
-// be absorbed as a duplicate and renew nothing.
+// newID returns a command id for these proxies. It avoids the id of an ended command,
+// because a command with that id would be a duplicate and renew nothing.
 func (p *planner) newID(ctx context.Context, part []Included) (id string, err error) {
 	for round := range maxRounds {
 		id = commandID(p.in.Schedule, part, round)
@@ -136,9 +135,9 @@ func (p *planner) newID(ctx context.Context, part []Included) (id string, err er
 	return id, nil
 }
 
-// ceilingOf returns max_total_cents of a chunk's command: its estimate, nil if a price
-// is unknown. If a price rose, at most one proxy is charged at it before the rest is
-// planned again.
+// ceilingOf returns max_total_cents for a chunk's command: its expected cost, or nil if a
+// price is unknown. If a price has risen, at most one proxy is charged at the new price
+// before the others are planned again.
 func ceilingOf(part []Included) *int64 {
 	if sum := SumOf(part); sum.Lacks == 0 {
 		return &sum.Cents
@@ -146,8 +145,8 @@ func ceilingOf(part []Included) *int64 {
 	return nil
 }
 
-// encodeCommand makes the command of a chunk. The content is derived from the same inputs
-// as the id, so one id never has two different contents.
+// encodeCommand returns the command for a chunk. Its content is derived from the same
+// inputs as its id, so one id never has two different contents.
 func encodeCommand(s Schedule, id string, part []Included) (json.RawMessage, error) {
 	c := command.RenewalCommand{
 		ID: id, DurationDays: s.DurationDays, MaxTotalCents: ceilingOf(part),
@@ -169,9 +168,10 @@ func encodeCommand(s Schedule, id string, part []Included) (json.RawMessage, err
 	return data, nil
 }
 
-// commandID hashes the schedule, the proxies, their observed expiries, labels, ceiling
-// and earlier endings. A repeated run gets the same id and is absorbed; a run after a
-// failure gets a new one. The round distinguishes ended ids with the same endings.
+// commandID hashes the schedule, the proxies, their observed expiries, labels, cost limit
+// and number of endings. A repeated run gets the same id, so its command is a duplicate. A
+// run after a failure gets a new id. round distinguishes ids if a command with the same
+// inputs has ended.
 func commandID(s Schedule, part []Included, round int) string {
 	h := newHash(s.Name)
 	h = binary.BigEndian.AppendUint64(h, uint64(s.DurationDays))
@@ -192,7 +192,7 @@ func commandID(s Schedule, part []Included, round int) string {
 	return hashedID(IDPrefix(s.Name), h)
 }
 
-// hashedID returns the prefix and a hash as an id.
+// hashedID returns an id made of the prefix and a hash.
 func hashedID(prefix string, hashed []byte) string {
 	sum := sha256.Sum256(hashed)
 	return prefix + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:20]))
@@ -201,7 +201,7 @@ func hashedID(prefix string, hashed []byte) string {
 // IDPrefix returns the prefix of a schedule's command ids.
 func IDPrefix(schedule string) string { return "sweep-" + schedule + "-" }
 
-// HashOf returns the hash of a plan: of the schedule's name and its commands.
+// HashOf returns the hash of a plan, which depends on the schedule's name and the commands.
 func HashOf(schedule string, commands []json.RawMessage) string {
 	h := newHash(schedule)
 	for _, c := range commands {
@@ -213,7 +213,7 @@ func HashOf(schedule string, commands []json.RawMessage) string {
 
 func newHash(schedule string) []byte { return fact.AppendField(nil, schedule) }
 
-// usableExpiry is also a rule of the commands stream, for expect_expires_at.
+// usableExpiry reports whether a command can contain the proxy's expiry.
 func usableExpiry(p tables.Proxy) bool {
 	return p.ExpiresAt == nil || fact.WritableInstant(*p.ExpiresAt)
 }

@@ -1,5 +1,5 @@
-// Which schedule of an account renews a proxy, at what price and when. Pages use it
-// without a sweeper.
+// This file determines which schedule of an account renews a proxy, at what price and when.
+// Pages of the web UI use it without a sweeper.
 
 package plans
 
@@ -12,8 +12,8 @@ import (
 	"perennial/ledger/tables"
 )
 
-// Coverage says which schedule renews a proxy. It uses the id lists and prices of the
-// time it was made. It is safe for concurrent use.
+// Coverage knows which schedule renews a proxy. Its id lists and prices are those of the
+// time when it was made. It is safe for concurrent use.
 type Coverage struct {
 	of []covering
 	mu sync.Mutex // guards the planners, which cache prices
@@ -26,8 +26,8 @@ type covering struct {
 	planner *planner
 }
 
-// NewCoverage returns the coverage of an account's schedules. read reads their list
-// files.
+// NewCoverage returns the coverage of an account's schedules. read reads the id files of
+// the schedules.
 func NewCoverage(all []Schedule, known History, read func(name string) ([]byte, error)) (*Coverage, error) {
 	c := &Coverage{of: make([]covering, 0, len(all))}
 	for _, s := range all {
@@ -41,7 +41,7 @@ func NewCoverage(all []Schedule, known History, read func(name string) ([]byte, 
 	return c, nil
 }
 
-// Needs reports whether a schedule must renew the proxy: it expires and is not retired.
+// Needs reports whether a proxy needs a schedule: it expires and is not retired.
 func (*Coverage) Needs(p tables.Proxy) bool { return p.ExpiresAt != nil && !p.Retired }
 
 // Of returns the first schedule, in configuration order, that renews a proxy.
@@ -52,18 +52,18 @@ func (c *Coverage) Of(p tables.Proxy) (s Schedule, covered bool) {
 	return Schedule{}, false
 }
 
-// Proxy states that the schedule determines. The ledger determines those of an open
-// renewal.
+// States of a proxy that follow from the schedules. The other states follow from the
+// ledger.
 const (
 	ProxyDue         = "due"
 	ProxyUnscheduled = "not scheduled"
 )
 
-// ProxyStates lists all states of a proxy.
+// ProxyStates lists the values that State returns, except "".
 var ProxyStates = []string{ProxyDue, tables.ProxyRenewing, tables.ProxyInReview, ProxyUnscheduled, tables.ProxyRetired}
 
-// State returns the proxy's state, one of ProxyStates; "" if it is not due yet or never
-// expires.
+// State returns the proxy's state, one of ProxyStates. It returns "" if the proxy is not
+// due yet or never expires.
 func (c *Coverage) State(p tables.PricedProxy, now time.Time) string {
 	s, covered := c.Of(p.Proxy)
 	switch {
@@ -79,8 +79,7 @@ func (c *Coverage) State(p tables.PricedProxy, now time.Time) string {
 	return ""
 }
 
-// Excepting returns the first schedule that would renew the proxy if it were no
-// exception.
+// Excepting returns the first schedule whose match fits the proxy, ignoring its exceptions.
 func (c *Coverage) Excepting(p tables.Proxy) (s Schedule, found bool) {
 	for _, one := range c.of {
 		if one.fits.About(p) {
@@ -99,8 +98,8 @@ func (c *Coverage) find(p tables.Proxy) *covering {
 	return nil
 }
 
-// Price returns the expected cost of the next renewal by the covering schedule, zero
-// without one.
+// Price returns the expected cost of the proxy's next renewal by its schedule. It is zero
+// if no schedule renews the proxy.
 func (c *Coverage) Price(ctx context.Context, p tables.PricedProxy) (Price, error) {
 	one := c.find(p.Proxy)
 	if one == nil {
@@ -111,8 +110,8 @@ func (c *Coverage) Price(ctx context.Context, p tables.PricedProxy) (Price, erro
 	return one.planner.prices.By(ctx, p.Proxy, p.Paid)
 }
 
-// Barred returns the reason, cost aside, why schedules skip a listed proxy that expires;
-// "" if they do not. It ignores claims.
+// Barred returns why schedules skip a listed proxy that expires, other than cost, or "". It
+// ignores open renewals.
 func (c *Coverage) Barred(ctx context.Context, p tables.Proxy, now time.Time) (why string, err error) {
 	one := c.find(p)
 	if one == nil {

@@ -1,4 +1,4 @@
-// Scheduled times across daylight-saving changes.
+// This file computes scheduled times across daylight-saving changes.
 
 package plans
 
@@ -8,9 +8,10 @@ import (
 	"perennial/ledger/fact"
 )
 
-// nextByClock returns the first scheduled time after an instant, for a schedule that
-// names its hours. It finds clock times without a zone and then places them in the zone.
-// Both keep their order, so the first later one is the next.
+// nextByClock returns the first scheduled time after an instant, for a schedule that does
+// not run every hour. It computes clock times without a zone and then converts them to
+// instants in the zone. The conversion keeps their order, so the first instant after after
+// is the next scheduled time.
 func (c Calendar) nextByClock(after time.Time) time.Time {
 	shown := fact.Shown(after, c.Zone)
 	for {
@@ -21,14 +22,14 @@ func (c Calendar) nextByClock(after time.Time) time.Time {
 		if at := fact.FirstShown(next, c.Zone); at.After(after) {
 			return at
 		}
-		shown = next // shown a second time, or in an hour that does not exist
+		shown = next // the clock time occurred before after, because it occurs twice or its hour does not exist
 	}
 }
 
-// nextElapsed returns the first scheduled time after an instant, for a schedule that
-// runs every hour, including in a repeated hour. Between two clock changes the clock
-// follows elapsed time, so each span is searched as if there were no zone. The parser
-// alone would skip a day without a midnight.
+// nextElapsed returns the first scheduled time after an instant, for a schedule that runs
+// every hour. Such a schedule runs in both passes of a repeated hour. Between two clock
+// changes, clock time follows elapsed time, so each such span is searched as if it had a
+// fixed offset. The cron parser's own zone support would skip a day without a midnight.
 func (c Calendar) nextElapsed(after time.Time) time.Time {
 	from := after.Truncate(time.Second)
 	span := from.In(c.Zone)
@@ -44,6 +45,6 @@ func (c Calendar) nextElapsed(after time.Time) time.Time {
 		if changes.IsZero() || at.Before(changes) {
 			return at.UTC()
 		}
-		span, from = changes, changes.Add(-time.Second) // the change itself may be a scheduled time
+		span, from = changes, changes.Add(-time.Second) // the instant of the change may itself be a scheduled time
 	}
 }

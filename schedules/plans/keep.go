@@ -1,4 +1,4 @@
-// The option keep: how many proxies of each group must stay.
+// This file implements the option keep: how many proxies of each group must stay.
 
 package plans
 
@@ -11,14 +11,14 @@ import (
 	"perennial/ledger/tables"
 )
 
-// Keep makes a schedule renew no more than it takes for AtLeast proxies of each
-// group to stay alive. Groups are of the matching proxies, by the fields of Per.
+// Keep makes a schedule renew only as many proxies as are required for AtLeast proxies of
+// each group to stay alive. The matching proxies are grouped by the fields in Per.
 type Keep struct {
 	AtLeast int      `yaml:"at_least" doc:"renew only as many proxies of each group as keep this number of them alive; 0: renew all that are due" json:"at_least,omitempty"`
 	Per     []string `yaml:"per" absent:"one group" doc:"fields that form the groups: country_code, region, line_name, ip_type, protocol, status" json:"per,omitempty"`
 }
 
-// groupFields are the fields that Per may name.
+// groupFields has the fields that Per may contain.
 var groupFields = map[string]func(tables.Proxy) string{
 	"country_code": func(p tables.Proxy) string { return p.CountryCode },
 	"region":       func(p tables.Proxy) string { return p.Region },
@@ -52,9 +52,9 @@ func (k Keep) Group(p tables.Proxy) string {
 	return strings.Join(parts, "\x00")
 }
 
-// BeingRenewed reports whether a due proxy stays without this plan. A renewal that needs
-// review may never succeed, and a proxy that expires before its renewal ends is not
-// alive.
+// BeingRenewed reports whether a due proxy stays alive without this plan, because it is
+// being renewed. A renewal in review does not count, because it may never succeed. A proxy
+// that expires before its renewal ends does not count either.
 func (in *Inputs) BeingRenewed(p tables.Proxy) bool {
 	switch {
 	case in.InReview[p.ProxyID], p.Retired: // a retired proxy does not count, even if an operator renews it

@@ -1,4 +1,4 @@
-// The labels that a renewal carries.
+// This file determines the labels of a renewal.
 
 package plans
 
@@ -12,18 +12,18 @@ import (
 	"perennial/ledger/tables"
 )
 
-// Labels that this package adds to its commands.
+// Labels that schedules add to their commands.
 const (
 	LabelSchedule = "schedule"
 	LabelReplaces = "replaces"
 )
 
-// carriedMost bounds a renewal's labels without its schedule's own.
+// carriedMost limits a renewal's labels without the label of its schedule.
 const carriedMost = fact.MaxLabelsBytes - len(LabelSchedule) - fact.MaxLabelBytes
 
-// carried returns the labels of a proxy's renewal: those of the order that bought it, or
-// the subset in CarryLabels. Labels of a replacement order (its schedule and the
-// replaced proxy) stay with the order, and labels that no command may carry are dropped.
+// carried returns the labels of a proxy's renewal: the labels of the order that bought the
+// proxy, or those of them in CarryLabels. It leaves out the labels that a schedule added to
+// a replacement order, and labels that are not valid in a command.
 func (s Schedule) carried(p tables.Proxy) map[string]string {
 	out, size := map[string]string{}, 0
 	for _, name := range slices.Sorted(maps.Keys(p.Labels)) {
@@ -57,7 +57,7 @@ func commandLabels(schedule string, carried map[string]string) map[string]string
 	return out
 }
 
-// labelsKey returns equal keys for equal labels, "" for none.
+// labelsKey returns a text that is equal for equal labels, "" for none.
 func labelsKey(labels map[string]string) string {
 	var key []byte
 	for _, name := range slices.Sorted(maps.Keys(labels)) {

@@ -1,4 +1,4 @@
-// The option match: which proxies a schedule covers, with the id files it names.
+// This file implements the option match: which proxies a schedule covers, and its id files.
 
 package plans
 
@@ -14,8 +14,8 @@ import (
 	"perennial/upstream"
 )
 
-// Match narrows a schedule to some proxies. An empty field matches all; what is
-// set has to match.
+// Match selects the proxies of a schedule. An empty field selects all; a proxy must match
+// every field that is set.
 type Match struct {
 	CountryCode []string `yaml:"country_code" absent:"all" doc:"country codes, in upper or lower case" json:"country_code,omitempty"`
 	Region      []string `yaml:"region" absent:"all" doc:"regions, in the provider's words" json:"region,omitempty"`
@@ -23,14 +23,14 @@ type Match struct {
 	IPType      []string `yaml:"ip_type" absent:"all" doc:"IP types, in the provider's words" json:"ip_type,omitempty"`
 	Protocol    []string `yaml:"protocol" absent:"all" doc:"protocols, in the provider's words" json:"protocol,omitempty"`
 	Status      []string `yaml:"status" absent:"all" doc:"statuses of proxies, in the provider's words, which the API document does not list" json:"status,omitempty"`
-	// A proxy without a start matches neither.
+	// A proxy without a start time matches neither starts_from nor starts_before.
 	StartsFrom   string `yaml:"starts_from" absent:"all" doc:"proxies that start at this time or later: a day in UTC, such as 2026-11-21, or a time" json:"starts_from,omitempty"`
 	StartsBefore string `yaml:"starts_before" absent:"all" doc:"proxies that start before this time: a day or a time" json:"starts_before,omitempty"`
 
 	Labels         map[string]string `yaml:"labels" absent:"all" doc:"labels that the proxy's order must have" json:"labels,omitempty"`
 	ProxyIDs       []string          `yaml:"proxy_ids" absent:"all" doc:"only proxies with these ids" json:"proxy_ids,omitempty"`
 	ExceptProxyIDs []string          `yaml:"except_proxy_ids" absent:"none" doc:"no proxies with these ids" json:"except_proxy_ids,omitempty"`
-	// The files are read again for every plan, and add to the lists above.
+	// The files are read for every plan, and add to the lists above.
 	ProxyIDsFile       string `yaml:"proxy_ids_file" doc:"file with more proxy_ids, one per line; a line that begins with # is a comment" json:"proxy_ids_file,omitempty"`
 	ExceptProxyIDsFile string `yaml:"except_proxy_ids_file" doc:"file with more except_proxy_ids, in the format of proxy_ids_file" json:"except_proxy_ids_file,omitempty"`
 }
@@ -53,11 +53,11 @@ func (m Match) check() error {
 
 const idRule = "an id has no blanks around it, and nothing that cannot be seen"
 
-// listable reports whether a list may name an id. An id with blanks or invisible
-// characters would match no proxy, and an exception would have no effect.
+// listable reports whether a list may contain an id. An id with spaces around it or
+// invisible characters would match no proxy, so that an exception would have no effect.
 func listable(id string) bool { return command.ValidID(id) && strings.TrimSpace(id) == id }
 
-// instantOf parses a day or an instant; "" gives the zero time.
+// instantOf parses a day or an instant. It returns the zero time for "".
 func instantOf(text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -75,7 +75,7 @@ func (m Match) Single() bool {
 		len(m.ProxyIDs)+len(m.ExceptProxyIDs) > 0 || m.ProxyIDsFile != "" || m.ExceptProxyIDsFile != ""
 }
 
-// Fields returns the columns of the match that many proxies share.
+// Fields returns the columns of the match whose values many proxies share.
 func (m Match) Fields() (names []string) {
 	for name, list := range map[string][]string{
 		"country_code": m.CountryCode, "region": m.Region, "line_name": m.LineName, "ip_type": m.IPType, "protocol": m.Protocol, "status": m.Status,
@@ -87,11 +87,11 @@ func (m Match) Fields() (names []string) {
 	return names
 }
 
-// Lists holds the ids of a Match's files when they were read.
+// Lists has the ids of a Match's files at the time they were read.
 type Lists struct{ ProxyIDs, ExceptProxyIDs []string }
 
-// ReadLists reads the files of a match. An unreadable file stops the plan: without its
-// exceptions a run would pay for them.
+// ReadLists reads the files of a match. It returns an error if a file cannot be read,
+// because a run without its exceptions would pay for them.
 func (m Match) ReadLists(read func(name string) ([]byte, error)) (l Lists, err error) {
 	for _, f := range []struct {
 		field, name string
@@ -117,9 +117,10 @@ func (m Match) ReadLists(read func(name string) ([]byte, error)) (l Lists, err e
 	return l, nil
 }
 
-// listed returns the ids of a file, one a line. A misread exception would be paid for,
-// so a line is exactly an id, a comment starting with #, or refused (as in a UTF-16
-// file). A byte order mark at the beginning is skipped.
+// listed returns the ids of a file, one per line. A line must be an id, a comment that
+// starts with #, or empty; otherwise listed returns an error, for example for a UTF-16
+// file. It is this strict because an exception that is misread would be paid for. A byte
+// order mark is skipped.
 func listed(text string) (ids []string, err error) {
 	n, first := 0, map[string]int{}
 	for line := range strings.Lines(strings.TrimPrefix(text, "\ufeff")) {
@@ -144,12 +145,12 @@ func listed(text string) (ids []string, err error) {
 	return ids, nil
 }
 
-// Named returns the ids that the match and its files name, in any order.
+// Named returns the ids in the match and its files, in any order.
 func (m Match) Named(l Lists) []string {
 	return slices.Concat(m.ProxyIDs, l.ProxyIDs, m.ExceptProxyIDs, l.ExceptProxyIDs)
 }
 
-// Filter is a Match prepared for a million proxies.
+// Filter is a Match prepared for many proxies.
 type Filter struct {
 	Match
 	only, except map[string]bool
@@ -165,28 +166,28 @@ func (m Match) Filter(l Lists) *Filter {
 	for _, id := range slices.Concat(m.ExceptProxyIDs, l.ExceptProxyIDs) {
 		f.except[id] = true
 	}
-	f.from, _ = instantOf(m.StartsFrom) // checked by Validate
+	f.from, _ = instantOf(m.StartsFrom) // Validate has checked the text
 	f.before, _ = instantOf(m.StartsBefore)
 	return f
 }
 
-// About reports whether the schedule covers this proxy, ignoring its exceptions.
+// About reports whether the match selects the proxy, ignoring the exceptions.
 func (f *Filter) About(p tables.Proxy) bool { return f.matches(p, false) }
 
-// Undecided reports whether the schedule might cover this proxy if the matched members
-// were text (trap 65).
+// Undecided reports whether the match might select the proxy if the provider's values for
+// the matched fields were text (trap 65).
 func (f *Filter) Undecided(p tables.Proxy) bool {
 	notText := slices.Contains([]string{p.CountryCode, p.Region, p.LineName, p.IPType, p.Protocol, p.Status}, upstream.NotText)
 	return notText && !f.matches(p, false) && f.matches(p, true)
 }
 
-// anyOf reports whether a list is empty or holds a value. lenient accepts values that
-// are not text.
+// anyOf reports whether list is empty or contains value. If lenient is set, a value that is
+// not text counts too.
 func anyOf(list []string, value string, lenient bool) bool {
 	return len(list) == 0 || slices.Contains(list, value) || lenient && value == upstream.NotText
 }
 
-// matches compares a proxy with the match; for lenient see anyOf.
+// matches compares a proxy with the match, ignoring the exceptions. See anyOf for lenient.
 func (f *Filter) matches(p tables.Proxy, lenient bool) bool {
 	anyOf := func(list []string, value string) bool { return anyOf(list, value, lenient) }
 	country := anyOf(f.CountryCode, p.CountryCode) || slices.ContainsFunc(f.CountryCode, func(c string) bool { return strings.EqualFold(c, p.CountryCode) })
@@ -209,10 +210,10 @@ func (f *Filter) started(at *time.Time) bool {
 	return at != nil && !at.Before(f.from) && (f.before.IsZero() || at.Before(f.before))
 }
 
-// Fits reports whether the schedule may renew this proxy.
+// Fits reports whether the schedule may renew the proxy.
 func (f *Filter) Fits(p tables.Proxy) bool { return f.About(p) && !f.except[p.ProxyID] }
 
-// Set names the fields of the match that are set.
+// Set returns the names of the fields that are set, except exceptions.
 func (m Match) Set() (names []string) {
 	for _, f := range []struct {
 		name string

@@ -1,4 +1,5 @@
-// The limits of a plan (budgets and the wallet), and their shortfalls.
+// This file has the money limits of a plan (budgets, the daily limit and the wallet), and
+// their shortfalls.
 
 package plans
 
@@ -14,18 +15,18 @@ import (
 
 // Limit is a money limit of a plan.
 type Limit struct {
-	Reason  string // reason of what it skips
-	Cents   int64  // amount
+	Reason  string // reason for the proxies that it skips
+	Cents   int64  // amount of the limit
 	Room    int64  // amount left
 	missing fact.Sum
-	refused fact.Sum  // what the provider refused for lack of money
-	first   time.Time // nearest expiry among the skipped
-	left    int       // number skipped
-	listed  int       // of these, at a list price
-	no      int       // of these, refused by the provider
+	refused fact.Sum  // cost of proxies that the provider refused for lack of money
+	first   time.Time // nearest expiry of the skipped proxies
+	left    int       // number of skipped proxies
+	listed  int       // skipped proxies that count at a list price
+	no      int       // skipped proxies that the provider refused
 }
 
-// Shortfall is what one limit leaves out of a plan.
+// Shortfall describes the proxies that one limit skips.
 type Shortfall struct {
 	Reason      string     `json:"reason" doc:"The reason, for people; the text may change."`
 	Proxies     int        `json:"proxies" doc:"The number of proxies."`
@@ -37,8 +38,8 @@ type Shortfall struct {
 	FirstLostAt time.Time  `json:"first_lost_at" doc:"'first_lost_at' is when the first of these proxies expires."`
 }
 
-// Limits returns the limits of the schedule, the account and the wallet. If a proxy
-// exceeds several, the first is named.
+// Limits returns the limits of the schedule, the account and the wallet. If a proxy exceeds
+// several, the first is reported.
 func (in *Inputs) Limits() (all []*Limit) {
 	s := in.Schedule
 	for _, b := range []struct {
@@ -62,7 +63,7 @@ func (in *Inputs) Limits() (all []*Limit) {
 	return all
 }
 
-// limitOf returns the limit with this reason, nil without one.
+// limitOf returns the limit with this reason, or nil.
 func (p *planner) limitOf(why string) *Limit {
 	for _, l := range p.limits {
 		if l.Reason == why {
@@ -72,8 +73,8 @@ func (p *planner) limitOf(why string) *Limit {
 	return nil
 }
 
-// over returns the first limit that a cost exceeds, nil if none. An unknown price needs
-// some room too: an empty wallet cannot reveal it.
+// over returns the first limit that a cost exceeds, or nil. An unknown cost exceeds a limit
+// of which nothing is left.
 func over(limits []*Limit, cost Price) *Limit {
 	for _, l := range limits {
 		if l.takes(cost) > l.Room || (!cost.Cents.Known() && l.Room <= 0) {
@@ -83,8 +84,8 @@ func over(limits []*Limit, cost Price) *Limit {
 	return nil
 }
 
-// takes returns how much of the limit a cost uses. A list price does not count against
-// the wallet, because the provider checks its own price.
+// takes returns how much of the limit a cost uses. A list price does not count against the
+// wallet, because the provider checks the wallet with its own price.
 func (l *Limit) takes(cost Price) int64 {
 	if l.Reason == ReasonWallet {
 		return cost.Cents.Or(0)
@@ -94,7 +95,7 @@ func (l *Limit) takes(cost Price) int64 {
 
 func (l *Limit) leaveOut(one tooDear) {
 	if l.left == 0 {
-		l.first = one.proxy.ExpiresAt.UTC() // nearest expiry first
+		l.first = one.proxy.ExpiresAt.UTC() // proxies come in the order of expiry
 	}
 	l.left++
 	if one.cost.list.Known() {
@@ -108,8 +109,8 @@ func (l *Limit) leaveOut(one tooDear) {
 	l.missing = l.missing.Add(one.cost.counts())
 }
 
-// shortfalls returns what the limits skipped. It subtracts the rest of a limit, which
-// was too little for the next proxy.
+// shortfalls returns the shortfall of each limit that skipped proxies. What is left of a
+// limit is subtracted, because it was too little for the next proxy.
 func shortfalls(limits []*Limit) []Shortfall {
 	all := []Shortfall{}
 	for _, l := range limits {
@@ -124,17 +125,17 @@ func shortfalls(limits []*Limit) []Shortfall {
 	return all
 }
 
-// LimitNames maps the reason of a skip to its limit's name.
+// LimitNames maps the reason of a skip to the name of its limit.
 var LimitNames = map[string]string{
 	ReasonBudget: "budget_cents", ReasonDay: "daily_budget_cents", ReasonMonth: "monthly_budget_cents", ReasonLimit: "daily_limit_cents", ReasonWallet: "the wallet",
 }
 
-// HeldCodes maps the same reasons to the code of the limit that a plan waits for.
+// HeldCodes maps the reason of a skip to the code in a sweep.held fact.
 var HeldCodes = map[string]fact.SweepHeldCode{
 	ReasonBudget: fact.SweepHeldBudget, ReasonDay: fact.SweepHeldDay, ReasonMonth: fact.SweepHeldMonth, ReasonLimit: fact.SweepHeldDailyLimit, ReasonWallet: fact.SweepHeldWallet,
 }
 
-// Limit formats the limit's name and amount.
+// Limit returns the limit's name and amount as text.
 func (x Shortfall) Limit(currency string) string {
 	return fmt.Sprintf("%s (%s)", LimitNames[x.Reason], fact.Amount(x.LimitCents, currency))
 }
@@ -142,7 +143,7 @@ func (x Shortfall) Limit(currency string) string {
 // Missing returns how much must be added to the limit.
 func (x Shortfall) Missing() fact.Sum { return fact.Sum{Cents: x.Cents.Or(0), Lacks: x.Unpriced} }
 
-// ListedText says how many of the proxies count at their list price; "" for none.
+// ListedText says how many of the proxies count at their list price, or returns "".
 func (x Shortfall) ListedText() string {
 	if x.Listed == 0 {
 		return ""
@@ -150,7 +151,7 @@ func (x Shortfall) ListedText() string {
 	return fmt.Sprintf(" (%d at the list price, no renewal paid yet)", x.Listed)
 }
 
-// Text is the shortfall for people.
+// Text describes the shortfall.
 func (x Shortfall) Text(currency string) string {
 	again := "the next run plans them again"
 	switch x.Reason {
@@ -171,14 +172,14 @@ type tooDear struct {
 	proxy   tables.Proxy
 	cost    Price
 	tooLow  *Limit
-	refused bool // refused by the provider, whatever is left of the limit
+	refused bool // the provider refused it, whatever is left of the limit
 }
 
-// reasonDear marks a skip; missing replaces it with the limit's reason.
+// reasonDear marks a proxy that a limit skips, until missing sets the limit's reason.
 const reasonDear = "too dear"
 
-// missing skips the proxies that were too dear. A group misses no more than it lacks:
-// the rest would not be renewed anyway.
+// missing skips the proxies that were too expensive. If the schedule keeps groups, it
+// counts only as many as a group lacks, because the others would not be renewed anyway.
 func (p *planner) missing() {
 	keep := p.in.Schedule.Keep
 	for _, one := range p.dear {

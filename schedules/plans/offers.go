@@ -1,4 +1,4 @@
-// List prices of offers.
+// This file computes list prices from offers.
 
 package plans
 
@@ -11,8 +11,8 @@ import (
 	"perennial/upstream"
 )
 
-// ListPrice returns the highest price that offers ask for the proxy's kind and a number
-// of days, unknown if none matches.
+// ListPrice returns the highest price that offers ask for the proxy's kind and a number of
+// days. It is unknown if no offer matches.
 func ListPrice(offers []upstream.Offer, p tables.Proxy, days int64) (cents fact.Cents) {
 	for _, o := range offers {
 		if o.Region == p.Region && offersLike(o, p, days) {
@@ -22,7 +22,7 @@ func ListPrice(offers []upstream.Offer, p tables.Proxy, days int64) (cents fact.
 	return cents
 }
 
-// ListFilter finds the offers of a proxy's kind.
+// ListFilter returns the filter for the offers of a proxy's kind.
 func ListFilter(p tables.Proxy, days int64) upstream.OfferFilter {
 	return upstream.OfferFilter{CountryCode: p.CountryCode, Region: p.Region, Line: p.LineName, IPType: p.IPType, Quantity: 1, DurationDays: days}
 }
@@ -34,13 +34,14 @@ func offersLike(o upstream.Offer, p tables.Proxy, days int64) bool {
 		slices.Contains(o.DurationDays, days) && o.UnitPriceCents != nil && *o.UnitPriceCents >= 0
 }
 
-// offerCost returns the cost of one proxy of an offer. The API does not say whether a
-// unit price covers the base duration, so the higher reading counts.
+// offerCost returns the cost of one proxy of an offer, in cents. The API does not say
+// whether a unit price covers the base duration or the requested duration, so it uses the
+// higher of the two.
 func offerCost(o upstream.Offer, days int64) int64 {
 	return max(*o.UnitPriceCents, fact.ScalePrice(*o.UnitPriceCents, o.BaseDurationDays, days))
 }
 
-// SetList sets a known list price.
+// SetList sets the list price if it is known.
 func (x *Included) SetList(price fact.Cents) {
 	if price.Known() {
 		x.ListPriceCents, x.PriceFrom = price.Or(0), PriceList

@@ -1,5 +1,5 @@
-// Make decides which due proxies are renewed, in what order, and why others are skipped.
-// It is pure.
+// This file has Make, which decides which due proxies are renewed, in what order, and why
+// others are skipped.
 
 package plans
 
@@ -22,14 +22,15 @@ import (
 )
 
 const (
-	// unpricedMost bounds a day's renewals of unknown price and outcome; beyond it no
-	// run with a limited budget tries another unknown price.
+	// unpricedMost limits a day's renewals with an unknown price and an unknown outcome.
+	// Beyond it, no run with a limited budget renews another proxy of unknown price.
 	unpricedMost = 3
-	// maxPlanned bounds the proxies of one run.
+	// maxPlanned limits the proxies of one plan.
 	maxPlanned = 10_000
-	// maxCommandsBytes leaves room in the fact for its other fields.
+	// maxCommandsBytes limits the commands of a plan, and leaves room in the fact for the
+	// other fields.
 	maxCommandsBytes = ledger.MaxFactBytes - 100<<10
-	// MaxListed bounds the skipped proxies that a plan names; all are counted.
+	// MaxListed limits how many skipped proxies a plan lists; it counts all.
 	MaxListed = 1000
 )
 
@@ -53,25 +54,25 @@ const (
 	ReasonWallet   = "the wallet is too low"
 	ReasonBeyond   = "beyond what one run can plan: the next one takes it"
 	ReasonBadID    = "its id cannot be put into a command or a request"
-	// ReasonBadExpiry says that an expiry is outside the years 1 to 9999 in UTC.
+	// ReasonBadExpiry says that the expiry is outside the years 1 to 9999 in UTC.
 	ReasonBadExpiry = "its expiry cannot be put into a command: in UTC it is outside the years 1 to 9999"
 	ReasonRetired   = "it is retired: `perennial proxies retire --undo` takes it back"
 	ReasonExcepted  = "it is an exception of the schedule"
 	ReasonEnough    = "enough of its group stay without it"
-	// ReasonUnusable says that a listing entry is unreadable. ReasonNotText says that a
-	// matched member is no text.
+	// ReasonUnusable says that the provider's entry cannot be read. ReasonNotText says that
+	// a matched field of the entry is not text.
 	ReasonUnusable = "its entry in the provider's list cannot be read"
 	ReasonNotText  = "what the match names of it is not text at the provider, so the match does not fit"
 )
 
-// History is the ledger's knowledge of a proxy's earlier renewals; see HistoryOf.
+// History reads a proxy's earlier renewals from the ledger; see HistoryOf.
 type History interface {
 	Histories(ctx context.Context, proxies []tables.Proxy, now time.Time, excused ...string) ([]tables.History, error)
 	CommandEnded(ctx context.Context, id string) (bool, error)
 	LastPaid(ctx context.Context, like tables.Proxy) (tables.Paid, error)
 }
 
-// HistoryOf returns the history that a ledger's tables hold.
+// HistoryOf returns the History of a ledger's tables.
 func HistoryOf(q tables.Queries) History {
 	return struct {
 		*tables.Operations
@@ -79,45 +80,47 @@ func HistoryOf(q tables.Queries) History {
 	}{q.Operations, q.Fleet}
 }
 
-// Inputs are the inputs of a plan besides its history.
+// Inputs has the inputs of a plan, except its history.
 type Inputs struct {
 	Schedule Schedule
-	Lists    Lists           // from the files that the schedule names
-	Now      time.Time       // provider's time
-	ByHand   bool            // requested by an operator: retry at once what the provider refused for lack of money
-	Proxies  []tables.Proxy  // live proxies first, nearest expiry first
+	Lists    Lists           // ids from the schedule's files
+	Now      time.Time       // the provider's time
+	ByHand   bool            // an operator requested the run, so proxies that the provider refused for lack of money are tried again
+	Proxies  []tables.Proxy  // live proxies first, by nearest expiry
 	Claimed  map[string]bool // proxies reserved by an operation
-	InReview map[string]bool // subset of Claimed that needs review
-	// UnderWay has one proxy of each kind that an operation is about to renew. Its cost
-	// is known when it ends.
+	InReview map[string]bool // the proxies of Claimed whose renewal needs review
+	// UnderWay has one proxy of each kind that is being renewed. The charge will show the
+	// kind's price.
 	UnderWay []tables.Proxy
 	Taken    map[string]bool // proxies that this run has already published
-	OnItsWay map[string]bool // published by an earlier run, not yet accepted by the runner
-	// Staying counts, by Keep's groups, the proxies that outlive the window.
+	OnItsWay map[string]bool // proxies that an earlier run published and the runner has not accepted
+	// Staying counts the proxies that expire after the window, by the groups of Keep.
 	Staying map[string]int
-	// SpentCents is the estimate that this run has already published: budget and
-	// approval limit apply to the whole run. SpentTodayCents and SpentMonthCents cover
-	// all runs of the schedule, this one included.
+	// SpentCents is the estimate that this run has already published, because budget_cents
+	// and approve_over_cents apply to the whole run. SpentTodayCents and SpentMonthCents
+	// cover all runs of the schedule, including this one.
 	SpentCents, SpentTodayCents, SpentMonthCents int64
-	// LimitCents is the account's daily limit, 0 for none. LimitSpentCents is the part
-	// spent or in progress.
+	// LimitCents is the account's daily limit, 0 for none. LimitSpentCents is the part that
+	// is spent or in progress.
 	LimitCents, LimitSpentCents int64
-	// WalletCents is the provider's wallet, nil if unknown. ReservedCents of it are for
-	// operations in progress.
+	// WalletCents is the provider's wallet, nil if unknown. ReservedCents is the part that
+	// operations in progress need.
 	WalletCents   *int64
 	ReservedCents int64
-	// UnpricedOpen counts today's operations of unknown price and unknown outcome.
+	// UnpricedOpen counts today's operations with an unknown price and an unknown outcome.
 	UnpricedOpen int64
-	Beyond       int // matching proxies beyond the cut of Proxies
-	// Barred counts, by reason, matching proxies that cannot be renewed now and are not
-	// in Proxies.
+	Beyond       int // number of due proxies that did not fit in Proxies
+	// Barred counts, by reason, due proxies that cannot be renewed now and are not in
+	// Proxies.
 	Barred map[string]int
 
-	// ListPrice returns the list price of a proxy's renewal; nil: no offers are read.
+	// ListPrice returns the list price of a proxy's renewal. If it is nil, list prices are
+	// not used.
 	ListPrice func(context.Context, tables.Proxy) fact.Cents
 }
 
-// Plan is what a sweep would do. Its Hash is a function of its Commands.
+// Plan is what a run does or would do. Hash is computed from the schedule's name and
+// Commands.
 type Plan struct {
 	Schedule         string            `json:"schedule" doc:"The name of the schedule."`
 	At               time.Time         `json:"at" doc:"When this was read."`
@@ -156,18 +159,18 @@ type Made struct {
 	Plan
 
 	Planned     []fact.PlannedCommand // expected cost of each command
-	Awaited     map[Kind]tables.Proxy // kinds that wait for their canary's price, with one proxy each
-	ForPerson   []fact.ProxyReview    // proxies given up after too many attempts
-	SpentBefore int64                 // by earlier plans of the run; counts for approval
+	Awaited     map[Kind]tables.Proxy // by kind: a proxy that waits for the price of the kind's canary
+	ForPerson   []fact.ProxyReview    // proxies that schedules give up
+	SpentBefore int64                 // cost of earlier plans of the run, which counts for the approval
 }
 
-// Paid reports whether a reason says that a proxy's renewal is already paid or
-// published, and only its old expiry makes it due.
+// Paid reports whether a reason says that a proxy's renewal is already paid or published,
+// and only the old expiry makes it due.
 func Paid(reason string) bool {
 	return reason == ReasonUnread || reason == ReasonNotShown || reason == ReasonTaken
 }
 
-// Unpaid counts the due proxies that are not paid.
+// Unpaid counts the due proxies, except those for which Paid is true.
 func (p Plan) Unpaid() int {
 	n := p.Due
 	for reason, count := range p.LeftOutCounts {
@@ -181,11 +184,12 @@ func (p Plan) Unpaid() int {
 // Estimate returns the plan's expected cost.
 func (p Plan) Estimate() fact.Sum { return fact.Sum{Cents: p.EstimateCents.Or(0), Lacks: p.Unpriced} }
 
-// EstimateText formats the estimate, with list prices where nothing was paid yet.
+// EstimateText returns the plan's expected cost as text. It uses list prices for proxies of
+// unknown price.
 func (p Plan) EstimateText() string { return EstimateText(p.Included, p.Currency) }
 
-// EstimateText formats the expected cost of proxies, with list prices where nothing was
-// paid yet.
+// EstimateText returns the expected cost of proxies as text. It uses list prices for
+// proxies of unknown price.
 func EstimateText(all []Included, currency string) string {
 	sum := SumOf(all)
 	listed, n := SumListed(all)
@@ -198,7 +202,7 @@ func (p Plan) WithListed() fact.Sum {
 }
 
 // LearnsText says why a plan below the approval limit renews proxies of unknown price
-// first; "" if it renews none, or needs approval itself.
+// first. It returns "" if the plan renews none, or needs approval itself.
 func (p Plan) LearnsText() string {
 	if p.ApproveOverCents == 0 || p.NeedsApproval || p.Left == nil || p.Unpriced == 0 {
 		return ""
@@ -215,8 +219,8 @@ func (p Plan) OverLimit() (n int) {
 	return n
 }
 
-// Included is one proxy of a plan. A canary is renewed alone to learn the price
-// of its kind.
+// Included is one proxy of a plan. A canary is renewed alone, so that its charge shows the
+// price of its kind.
 type Included struct {
 	ProxyID        string     `json:"proxy_id" doc:"The provider's id of the proxy."`
 	ExpiresAt      time.Time  `json:"expires_at" doc:"When the proxy expires."`
@@ -227,24 +231,24 @@ type Included struct {
 	Canary         bool       `json:"canary,omitempty" doc:"Whether the proxy is renewed alone, to learn the price of its kind."`
 	Endings        int        `json:"endings_without_renewal,omitempty" doc:"'endings_without_renewal' counts the renewals of the proxy, at this expiry, that ended without renewing it."`
 
-	labels map[string]string // carried by its renewal
+	labels map[string]string // labels of its renewal
 }
 
-// LeftOut is one proxy inside the window that a plan leaves out, and why.
+// LeftOut is one due proxy that a plan skips, and why.
 type LeftOut struct {
 	ProxyID   string    `json:"proxy_id" doc:"The provider's id of the proxy."`
 	ExpiresAt time.Time `json:"expires_at" doc:"When it expires."`
 	Reason    string    `json:"reason" doc:"Why, for people; it may be reworded."`
 }
 
-// Unusable is an entry of the provider's list that cannot be read. No sweep renews it.
+// Unusable is an entry of the provider's list that cannot be read. No schedule renews its
+// proxy.
 type Unusable struct {
 	ProxyID string `json:"proxy_id" doc:"The provider's id of the proxy."`
 	Reason  string `json:"reason" doc:"The reason, with the name of the field."`
 }
 
-// Make plans a run. The same inputs and history give the same plan. It returns the
-// errors of known.
+// Make plans a run. The same inputs and history give the same plan. An error is from known.
 func Make(ctx context.Context, in Inputs, known History) (Made, error) {
 	p := newPlanner(in, known)
 	if err := p.underWay(ctx); err != nil {
@@ -274,24 +278,24 @@ func Make(ctx context.Context, in Inputs, known History) (Made, error) {
 type planner struct {
 	in      Inputs
 	known   History
-	history map[string]tables.History // of the proxies that are being added
+	history map[string]tables.History // histories of the proxies that are being added
 	filter  *Filter
 	limits  []*Limit
 	staying map[string]int
 	plan    Made
 	dear    []tooDear
-	short   fact.Sum // part of dear over budget_cents
-	// last holds proxies of unknown price whose renewals failed. If possible, another
-	// one of their kind reveals the price first.
+	short   fact.Sum // the part of dear that exceeds budget_cents
+	// last has proxies of unknown price whose renewals failed. They are tried last, so that
+	// another proxy of their kind shows the price first.
 	last    []tables.Proxy
 	letLast bool
-	// frugal says that money is limited by more than the wallet, which the provider
-	// checks itself.
+	// frugal says that a limit other than the wallet applies. The provider itself checks
+	// the wallet.
 	frugal bool
 	// learning says that a proxy of unknown price is in progress or in the plan, or that
-	// too many have no outcome.
+	// too many have an unknown outcome.
 	learning bool
-	// firstLeft is the nearest expiry that the run continues with.
+	// firstLeft is the nearest expiry of the proxies with which the run continues.
 	firstLeft time.Time
 	prices    *Prices
 	canary    map[Kind]bool
@@ -321,7 +325,7 @@ func newPlanner(in Inputs, known History) *planner {
 	if p.staying == nil {
 		p.staying = map[string]int{}
 	}
-	for _, proxy := range in.Proxies { // at any position in the list
+	for _, proxy := range in.Proxies { // all due proxies count, wherever they are in the list
 		if p.due(proxy) && in.BeingRenewed(proxy) {
 			p.staying[in.Schedule.Keep.Group(proxy)]++
 		}
@@ -329,15 +333,15 @@ func newPlanner(in Inputs, known History) *planner {
 	return p
 }
 
-// due reports whether a proxy is due; a null expiry never is.
+// due reports whether a proxy is due. A proxy without an expiry is never due.
 func (p *planner) due(proxy tables.Proxy) bool {
 	return proxy.ExpiresAt != nil && !proxy.ExpiresAt.After(p.plan.Until) && (p.filter.About(proxy) || p.filter.Undecided(proxy))
 }
 
-// lookedAt is how many histories are read at once.
+// lookedAt is how many histories are read together.
 const lookedAt = 500
 
-// addAll includes or skips those of the proxies that are due.
+// addAll includes or skips each of the proxies that is due.
 func (p *planner) addAll(ctx context.Context, proxies []tables.Proxy) error {
 	for some := range slices.Chunk(proxies, lookedAt) {
 		if err := p.look(ctx, some); err != nil {
@@ -420,8 +424,8 @@ func (p *planner) add(ctx context.Context, proxy tables.Proxy) error {
 	return nil
 }
 
-// awaitsPrice notes that a proxy of unknown price is being renewed. Its kind waits for
-// that price, unless another renewal reveals it.
+// awaitsPrice marks the kind of a proxy that this run has published or that is on its way.
+// If its price is unknown, the kind waits for it.
 func (p *planner) awaitsPrice(ctx context.Context, proxy tables.Proxy, why string) error {
 	if why != ReasonTaken && why != ReasonOnItsWay {
 		return nil
@@ -433,14 +437,15 @@ func (p *planner) awaitsPrice(ctx context.Context, proxy tables.Proxy, why strin
 	return err
 }
 
-// addLast includes or skips the proxies that add set aside.
+// addLast includes or skips the proxies that add postponed to last.
 func (p *planner) addLast(ctx context.Context) error {
 	p.letLast = true
 	return p.addAll(ctx, p.last)
 }
 
-// unaffordable returns the limit, or the complete group, that excludes the proxy. If
-// money is limited, it adds the list price to an unknown cost.
+// unaffordable returns why the proxy is not included: its group is complete, a price must
+// be known first, or a limit is exceeded. It returns "" if the proxy can be included. If
+// money is limited, it sets the list price of an unknown cost.
 func (p *planner) unaffordable(ctx context.Context, proxy tables.Proxy, cost *Price) string {
 	keep := p.in.Schedule.Keep
 	if keep.AtLeast > 0 && p.staying[keep.Group(proxy)] >= keep.AtLeast {
@@ -450,7 +455,7 @@ func (p *planner) unaffordable(ctx context.Context, proxy tables.Proxy, cost *Pr
 		p.plan.Awaited[KindOf(proxy)] = proxy
 		return ReasonUnpriced
 	}
-	if !cost.Cents.Known() && p.frugal && p.learning { // each may cost more than is left
+	if !cost.Cents.Known() && p.frugal && p.learning { // each of them may cost more than is left
 		p.plan.Awaited[KindOf(proxy)] = proxy
 		return ReasonOneByOne
 	}
@@ -465,7 +470,7 @@ func (p *planner) unaffordable(ctx context.Context, proxy tables.Proxy, cost *Pr
 	return reasonDear
 }
 
-// underWay finds out whether a renewal of unknown price is in progress.
+// underWay marks the kinds that are being renewed at an unknown price.
 func (p *planner) underWay(ctx context.Context) error {
 	for _, like := range p.in.UnderWay {
 		cost, err := p.prices.OfKind(ctx, like)
@@ -493,7 +498,8 @@ func (p *planner) include(proxy tables.Proxy, cost Price, endings int) {
 	p.plan.Included = append(p.plan.Included, one)
 }
 
-// dueSince returns why a proxy is included. It is stable while the plan is.
+// dueSince returns why a proxy is included. The text does not depend on the time within the
+// same plan.
 func (p *planner) dueSince(proxy tables.Proxy) string {
 	if proxy.ExpiresAt.Before(p.in.Now) {
 		return "it has expired and is still listed"
@@ -515,8 +521,8 @@ func (p *planner) leaveOut(proxy tables.Proxy, why string) {
 	}
 }
 
-// left returns what the run continues with automatically, nil if nothing or only another
-// run can take it.
+// left describes the proxies with which the run continues automatically, or returns nil if
+// there are none.
 func (p *planner) left() *fact.SweepLeft {
 	counts := p.plan.LeftOutCounts
 	full := counts[ReasonBeyond] > 0 && len(p.plan.Included) > 0
@@ -531,7 +537,7 @@ func (p *planner) left() *fact.SweepLeft {
 	return &x
 }
 
-// noteLeft keeps the nearest expiry that the run continues with.
+// noteLeft keeps the nearest expiry of the proxies with which the run continues.
 func (p *planner) noteLeft(expires time.Time, why string) {
 	goesOn := why == ReasonBeyond || why == ReasonUnpriced || why == ReasonOneByOne
 	if goesOn && expires.After(p.in.Now) && (p.firstLeft.IsZero() || expires.Before(p.firstLeft)) {
@@ -539,8 +545,8 @@ func (p *planner) noteLeft(expires time.Time, why string) {
 	}
 }
 
-// PlannedProxies returns the proxies of a plan's fact, nearest expiry first, each with
-// the average cost of its command.
+// PlannedProxies returns the proxies of a plan's fact, by nearest expiry, each with the
+// average cost in its command.
 func PlannedProxies(f fact.SweepPlanned) (all []Included) {
 	for n, raw := range f.Commands {
 		var c command.RenewalCommand
@@ -553,7 +559,7 @@ func PlannedProxies(f fact.SweepPlanned) (all []Included) {
 		}
 		for _, id := range c.ProxyIDs {
 			one := Included{ProxyID: id, ExpiresAt: c.ExpectExpiresAt[id], EstimateCents: cents}
-			if !cents.Known() && n < len(f.Planned) && f.Planned[n].ListPriceCents > 0 { // it is alone in its command
+			if !cents.Known() && n < len(f.Planned) && f.Planned[n].ListPriceCents > 0 { // the proxy is alone in its command
 				one.SetList(fact.Known(f.Planned[n].ListPriceCents))
 			}
 			all = append(all, one)

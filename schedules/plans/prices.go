@@ -1,4 +1,4 @@
-// The expected cost of a renewal, by the last price paid.
+// This file computes the expected cost of a renewal from the last price paid.
 
 package plans
 
@@ -17,7 +17,7 @@ const (
 	PriceNone = "unknown"
 )
 
-// Kind holds the fields that proxies of one price share.
+// Kind has the fields that determine a proxy's price.
 type Kind struct{ country, region, line, ipType, protocol string }
 
 // KindOf returns the kind of a proxy.
@@ -28,12 +28,12 @@ func KindOf(p tables.Proxy) Kind {
 // Price is the expected cost of a renewal for the schedule's duration.
 type Price struct {
 	Cents fact.Cents
-	From  string     // PriceOwn, PriceKind, PriceList or PriceNone; "" without a schedule
-	list  fact.Cents // list price, if Cents is unknown and money is limited
+	From  string     // PriceOwn, PriceKind, PriceList or PriceNone; "" if no schedule covers the proxy
+	list  fact.Cents // the list price, if Cents is unknown and money is limited
 }
 
-// counts returns what counts against the schedule's and account's limits: the list price
-// if nothing was paid yet.
+// counts returns the amount that counts against limits: the expected cost, or the list
+// price if that is unknown.
 func (c Price) counts() fact.Cents {
 	if c.Cents.Known() {
 		return c.Cents
@@ -41,8 +41,8 @@ func (c Price) counts() fact.Cents {
 	return c.list
 }
 
-// PriceOf returns the expected cost for a number of days, by the newer price of the
-// proxy itself and of its kind.
+// PriceOf returns the expected cost for a number of days. It uses the newer of the last
+// price of the proxy itself and of its kind.
 func PriceOf(own, kind tables.Paid, days int64) Price {
 	switch newest := own.Newest(kind); {
 	case newest.Days == 0:
@@ -54,19 +54,20 @@ func PriceOf(own, kind tables.Paid, days int64) Price {
 	}
 }
 
-// Prices returns expected costs for a number of days. It caches the prices of kinds.
+// Prices computes expected costs for a number of days, and caches the prices of kinds.
 type Prices struct {
 	known History
 	days  int64
 	kinds map[Kind]tables.Paid
 }
 
-// NewPrices makes Prices for a number of days.
+// NewPrices returns Prices for a number of days.
 func NewPrices(known History, days int64) *Prices {
 	return &Prices{known: known, days: days, kinds: map[Kind]tables.Paid{}}
 }
 
-// By returns the expected cost of a proxy's renewal, by its own last price and its kind's.
+// By returns the expected cost of a proxy's renewal. own is the last price paid for the
+// proxy itself.
 func (p *Prices) By(ctx context.Context, proxy tables.Proxy, own tables.Paid) (Price, error) {
 	k := KindOf(proxy)
 	kind, known := p.kinds[k]
@@ -80,7 +81,7 @@ func (p *Prices) By(ctx context.Context, proxy tables.Proxy, own tables.Paid) (P
 	return PriceOf(own, kind, p.days), nil
 }
 
-// OfKind returns the expected cost of a proxy's renewal by its kind alone.
+// OfKind returns the expected cost of a proxy's renewal from the last price of its kind.
 func (p *Prices) OfKind(ctx context.Context, proxy tables.Proxy) (Price, error) {
 	return p.By(ctx, proxy, tables.Paid{})
 }

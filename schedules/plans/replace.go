@@ -1,4 +1,4 @@
-// The option replace of a schedule, and the order that it makes.
+// This file implements the option replace of a schedule, and chooses the offer.
 
 package plans
 
@@ -16,13 +16,13 @@ import (
 	"perennial/upstream"
 )
 
-// Replace says what becomes of a proxy that the provider will not renew. It is
-// off by default: it buys.
+// Replace says whether a proxy that the provider will not renew is replaced. It is off by
+// default, because it buys proxies.
 type Replace struct {
 	Enabled  bool  `yaml:"enabled" doc:"order a replacement for a proxy that cannot be renewed" json:"enabled,omitempty"`
 	MaxCents int64 `yaml:"max_cents" doc:"the most that one replacement may cost (max_total_cents of its order); required if enabled" json:"max_cents,omitempty"`
 	PerDay   int   `yaml:"per_day" absent:"10" doc:"the most replacements in a day of timezone" json:"per_day,omitempty"`
-	// A proxy that the provider does not know is replaced at once.
+	// A proxy that the provider does not know is replaced without failed renewals.
 	After int `yaml:"after" absent:"3" doc:"how many renewals must fail before a proxy is replaced" json:"after,omitempty"`
 }
 
@@ -41,8 +41,8 @@ func (p Replace) check() error {
 	return nil
 }
 
-// BestOffer returns the cheapest offer of the same country, line, type and protocol
-// within the ceiling, preferring the same region.
+// BestOffer returns the cheapest offer of the same country, line, type and protocol that
+// costs at most ceiling cents. It prefers offers of the same region.
 func BestOffer(offers []upstream.Offer, p tables.Proxy, days, ceiling int64) (upstream.Offer, bool) {
 	cost := func(o upstream.Offer) int64 { return offerCost(o, days) }
 	fitting := slices.DeleteFunc(slices.Clone(offers), func(o upstream.Offer) bool {
@@ -62,7 +62,8 @@ func BestOffer(offers []upstream.Offer, p tables.Proxy, days, ceiling int64) (up
 	}), true
 }
 
-// ReplacementID hashes the schedule, the proxy and its expiry: a proxy is replaced once.
+// ReplacementID hashes the schedule, the proxy and its expiry, so that a proxy is replaced
+// once.
 func ReplacementID(s Schedule, p tables.Proxy) string {
 	h := fact.AppendField(newHash(s.Name), p.ProxyID)
 	h = binary.BigEndian.AppendUint64(h, uint64(p.ExpiresAt.UnixMicro()))

@@ -1,4 +1,4 @@
-// The rules of a schedule in words.
+// This file describes the rules of a schedule in words.
 
 package plans
 
@@ -18,7 +18,7 @@ import (
 // Rule is one rule of a schedule, in words.
 type Rule struct{ Name, Text string }
 
-// Rules says what the schedule renews, when, and what it may spend.
+// Rules describes what the schedule renews, when, and what it may spend.
 func (s Schedule) Rules(currency string) []Rule {
 	all := []Rule{
 		{"Renews", s.Match.words()},
@@ -67,7 +67,7 @@ func (s Schedule) budgetWords(currency string) string {
 	return "at most " + english.WordSeries(all, "and")
 }
 
-// idsNamed is how many ids of a list are named.
+// idsNamed is how many ids of a list are shown.
 const idsNamed = 5
 
 func (m Match) words() string {
@@ -112,7 +112,8 @@ func idsWords(ids []string, file string) string {
 	return english.WordSeries(all, "and")
 }
 
-// daysOf formats a duration in days if it is whole days, else in hours and minutes.
+// daysOf formats a duration in days if it is a whole number of days, else in hours and
+// minutes.
 func daysOf(d time.Duration) string {
 	if day := 24 * time.Hour; d >= day && d%day == 0 {
 		return english.Plural(int(d/day), "day", "")
@@ -120,7 +121,7 @@ func daysOf(d time.Duration) string {
 	return strings.TrimSuffix(strings.TrimSuffix(d.String(), "0s"), "0m")
 }
 
-// cronWords describes the usual crons in words; others stay as written.
+// cronWords describes common cron expressions in words, and returns others unchanged.
 func cronWords(text string) string {
 	if every, ok := strings.CutPrefix(text, "@every "); ok {
 		return "every " + every
@@ -140,8 +141,8 @@ func cronWords(text string) string {
 	return "cron " + text
 }
 
-// timesOf describes a cron that runs daily or by weekday; "" if it has more than one
-// minute or hour.
+// timesOf describes a cron expression that runs daily or on weekdays. It returns "" if the
+// expression has more than one minute or hour.
 func timesOf(f []string) string {
 	minute, err := strconv.Atoi(f[0])
 	hour, errHour := strconv.Atoi(f[1])

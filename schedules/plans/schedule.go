@@ -1,4 +1,4 @@
-// Schedule, one entry of the configuration, and its validation.
+// This file has Schedule, an entry of the configuration, and its validation.
 
 package plans
 
@@ -14,7 +14,7 @@ import (
 	"perennial/upstream"
 )
 
-// Bounds of a schedule. The provider's are from customer-api.md, Limits.
+// Limits of a schedule. The provider's limits are in customer-api.md, Limits.
 const (
 	defaultChunk = 100
 	maxChunk     = 100
@@ -27,8 +27,8 @@ type Schedule struct {
 	Account  string `yaml:"account" default:"main" doc:"the account whose proxies the schedule renews" json:"account"`
 	Cron     string `yaml:"cron" absent:"required" doc:"when it runs: five fields, six with seconds first, or a word such as @hourly or @every 15m" json:"cron"`
 	Timezone string `yaml:"timezone" default:"UTC" doc:"IANA name, for cron and the budgets" json:"timezone"`
-	// RenewBefore must be shorter than DurationDays, or a renewed proxy would be due
-	// again at once.
+	// RenewBefore must be shorter than DurationDays. Otherwise a proxy would still be due
+	// right after its renewal.
 	RenewBefore  time.Duration `yaml:"renew_before" absent:"required" doc:"how long before its expiry a proxy is due; shorter than duration_days" json:"renew_before"`
 	DurationDays int64         `yaml:"duration_days" absent:"required" doc:"how many days a renewal adds: a multiple of 30, at most 1080" json:"duration_days"`
 	Match        Match         `yaml:"match" json:"match"`
@@ -39,15 +39,15 @@ type Schedule struct {
 	MonthlyBudgetCents int64   `yaml:"monthly_budget_cents" doc:"the most that all runs of a month may cost; 0: no limit" json:"monthly_budget_cents"`
 	ApproveOverCents   int64   `yaml:"approve_over_cents" doc:"a plan that costs more needs approval; 0: no plan needs approval" json:"approve_over_cents"`
 	Replace            Replace `yaml:"replace" json:"replace"`
-	// Proxies of different labels are renewed by different commands.
+	// Proxies with different labels are renewed by different commands.
 	CarryLabels []string `yaml:"carry_labels" absent:"all" doc:"labels that a renewal takes over from the order that bought the proxy; []: no labels" json:"carry_labels,omitempty"`
 	Chunk       int      `yaml:"chunk" default:"100" doc:"proxies in one command, 1 to 100" json:"chunk"`
 }
 
 var scheduleName = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
 
-// Validate names the first invalid field and the fix. Zero values of Timezone and Chunk
-// mean their defaults.
+// Validate returns an error that says which field is invalid first, and what to do. A zero
+// Timezone or Chunk means its default.
 func (s Schedule) Validate() error {
 	if !scheduleName.MatchString(s.Name) {
 		return fmt.Errorf("schedule %.80q: name must be 1 to 64 of a-z, 0-9 and -", s.Name)
@@ -90,8 +90,7 @@ func (s Schedule) check() error {
 	return nil
 }
 
-// Late warns that a proxy may come due and expire between two runs; "" if the runs are
-// close enough.
+// Late returns a warning if a proxy may come due and expire between two runs, else "".
 func (s Schedule) Late(now time.Time) string {
 	c, err := s.Calendar()
 	if err != nil {
@@ -106,8 +105,8 @@ func (s Schedule) Late(now time.Time) string {
 		s.RenewBefore, from.In(c.Zone).Format(form), until.In(c.Zone).Format(form), until.Sub(from))
 }
 
-// CheckRenames names the first schedule of an account whose earlier name cannot be its
-// own.
+// CheckRenames returns an error for the first schedule of an account whose earlier name
+// (was) is not possible.
 func CheckRenames(all []Schedule) error {
 	names, was := map[string]bool{}, map[string]string{}
 	for _, s := range all {

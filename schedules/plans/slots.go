@@ -1,4 +1,4 @@
-// The calendar of a schedule: the scheduled times of a cron expression in a time zone.
+// This file computes the scheduled times of a cron expression in a time zone.
 
 package plans
 
@@ -18,28 +18,28 @@ import (
 
 const (
 	MaxJitter = 30 * time.Second
-	// everyHour is the hour bits of cron.SpecSchedule.Hour.
+	// everyHour has the bits of all hours in cron.SpecSchedule.Hour.
 	everyHour = 1<<24 - 1
-	// MaxMissed bounds the scheduled times that one sweep.missed names.
+	// MaxMissed limits the scheduled times in one sweep.missed fact.
 	MaxMissed = 1000
 )
 
 var cronParser = cron.NewParser(cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
 
-// Calendar gives the scheduled times of one schedule, as UTC instants on whole seconds.
-// Clock changes follow cron: a schedule that names its hours runs once in a repeated
-// hour, the first time, and at the end of a missing hour. A schedule that runs every
-// hour follows elapsed time, in both repeated hours. All methods are pure.
+// Calendar computes the scheduled times of one schedule, as UTC instants on whole seconds.
+// Clock changes follow cron. A schedule that does not run every hour runs once in a
+// repeated hour, the first time, and at the end of an hour that does not exist. A schedule
+// that runs every hour follows elapsed time, in both repeated hours. All methods are pure.
 type Calendar struct {
 	Name   string
 	Zone   *time.Location
 	spec   cron.Schedule
-	every  time.Duration // of @every, aligned to the epoch; else 0
-	hourly bool          // runs every hour
+	every  time.Duration // interval of @every, aligned to the Unix epoch; else 0
+	hourly bool          // the schedule runs every hour
 }
 
-// Calendar parses the schedule's cron and timezone; the error names the field and the
-// fix.
+// Calendar parses the schedule's cron and timezone. An error says which field is invalid
+// and what to do.
 func (s Schedule) Calendar() (Calendar, error) {
 	if strings.HasPrefix(s.Cron, "TZ=") || strings.HasPrefix(s.Cron, "CRON_TZ=") {
 		return Calendar{}, fmt.Errorf("cron %q carries a zone: put it into timezone", s.Cron)
@@ -73,19 +73,19 @@ func (s Schedule) Calendar() (Calendar, error) {
 	return c, nil
 }
 
-// cronSizes is the number of values of each cron field, from seconds on.
+// cronSizes has the number of values of each cron field, starting with seconds.
 var cronSizes = []struct {
 	field string
 	size  uint64
-	unit  string // unit of @every; "" without one
+	unit  string // unit of @every; "" for none
 }{{"seconds", 60, "s"}, {"minutes", 60, "m"}, {"hours", 24, "h"}, {"days", 31, ""}, {"months", 12, ""}, {"weekdays", 7, ""}}
 
-// cronFields rewrites Sunday from 7 to 0 in a cron. It refuses a step larger than its
-// field: */90 in minutes would run once an hour.
+// cronFields rewrites Sunday from 7 to 0 in a cron expression. It returns an error for a
+// step that is larger than its field, because */90 in minutes would run once an hour.
 func cronFields(text string) (string, error) {
 	fields := strings.Fields(text)
 	if strings.HasPrefix(text, "@") || len(fields) < 5 || len(fields) > len(cronSizes) {
-		return text, nil // left to the parser
+		return text, nil // the parser reports errors
 	}
 	sizes := cronSizes[len(cronSizes)-len(fields):]
 	for i, field := range fields {
@@ -109,7 +109,7 @@ func cronFields(text string) (string, error) {
 	return strings.Join(fields, " "), nil
 }
 
-// weekdaysTo7 rewrites a weekday range that ends with 7 as a list without it.
+// weekdaysTo7 rewrites a range of weekdays that ends in 7 as a list in which Sunday is 0.
 func weekdaysTo7(part string) string {
 	days, by, _ := strings.Cut(part, "/")
 	first, last, is := strings.Cut(days, "-")
@@ -128,8 +128,8 @@ func weekdaysTo7(part string) string {
 	return strings.Join(list, ",")
 }
 
-// Next returns the first scheduled time after an instant, in UTC; zero if none comes
-// within five years.
+// Next returns the first scheduled time after an instant, in UTC. It returns zero if there
+// is none within five years.
 func (c Calendar) Next(after time.Time) time.Time {
 	if c.every > 0 {
 		step := int64(c.every / time.Second)
@@ -144,15 +144,15 @@ func (c Calendar) Next(after time.Time) time.Time {
 // Is reports whether an instant is a scheduled time.
 func (c Calendar) Is(at time.Time) bool { return c.Next(at.Add(-time.Second)).Equal(at) }
 
-// Between returns the scheduled times after last up to and including now, in order. It
-// returns at most the latest 1,000; more says that there were others.
+// Between returns the scheduled times after last, up to and including now, in order. It
+// returns at most the latest MaxMissed; more is true if there were earlier ones.
 func (c Calendar) Between(last, now time.Time) (slots []time.Time, more bool) {
 	slots, fits := c.walk(last, now)
 	if fits {
 		return slots, false
 	}
-	// Find the longest time before now within the bound. The count grows with the span,
-	// so a binary search works.
+	// Find the longest time before now whose scheduled times fit. Their number grows with
+	// the time, so a binary search finds it.
 	short, long := time.Duration(0), now.Sub(last)
 	for long-short > time.Second {
 		middle := short + (long-short)/2
@@ -166,18 +166,18 @@ func (c Calendar) Between(last, now time.Time) (slots []time.Time, more bool) {
 }
 
 const (
-	// gapsAhead is how far ahead gaps are searched: crons and clock changes repeat
-	// within a year.
+	// gapsAhead is how far ahead gaps are searched, because cron expressions and clock
+	// changes repeat within a year.
 	gapsAhead = 400 * fact.Day
-	// gapSteps bounds a search that advances by minutes.
+	// gapSteps limits a search that advances by minutes.
 	gapSteps = 100_000
 )
 
-// Gap returns the longest gap between two scheduled times after an instant, if longer
-// than longer; else zero.
+// Gap returns the longest gap between two scheduled times after an instant, if it is longer
+// than longer. Otherwise it returns zero times.
 func (c Calendar) Gap(after time.Time, longer time.Duration) (begin, end time.Time) {
-	// Close scheduled times are skipped: no step starts before a longer gap and ends
-	// after it.
+	// Scheduled times that are close together are skipped. A step is too short to jump over
+	// a gap longer than longer.
 	step, until := max(longer/2, time.Minute), after.Add(gapsAhead)
 	at := c.Next(after)
 	for range gapSteps {
@@ -195,7 +195,7 @@ func (c Calendar) Gap(after time.Time, longer time.Duration) (begin, end time.Ti
 	return begin, end
 }
 
-// Before returns the previous scheduled time; zero if there is none nearby.
+// Before returns the previous scheduled time, or zero if there is none within gapsAhead.
 func (c Calendar) Before(slot time.Time) time.Time {
 	for back := time.Minute; ; back *= 4 {
 		if slots, _ := c.Between(slot.Add(-back), slot.Add(-time.Second)); len(slots) > 0 {
@@ -207,8 +207,8 @@ func (c Calendar) Before(slot time.Time) time.Time {
 	}
 }
 
-// walk returns the scheduled times after last up to now. fits is false if there are more
-// than MaxMissed.
+// walk returns the scheduled times after last, up to and including now. fits is false if
+// there are more than MaxMissed.
 func (c Calendar) walk(last, now time.Time) (slots []time.Time, fits bool) {
 	for at := c.Next(last); !at.IsZero() && !at.After(now); at = c.Next(at) {
 		if len(slots) > MaxMissed {
@@ -219,9 +219,9 @@ func (c Calendar) walk(last, now time.Time) (slots []time.Time, fits bool) {
 	return slots, true
 }
 
-// Start returns when the run of a scheduled time begins. The delay is at most 30 s and a
-// tenth of the interval. It hashes the schedule and the time: schedules of the same
-// minute spread out, and a restart changes nothing.
+// Start returns when the run of a scheduled time starts: after a delay of at most 30 s and
+// a tenth of the interval. The delay is a hash of the schedule and the time. It spreads
+// schedules that have the same minute, and is the same after a restart.
 func (c Calendar) Start(slot time.Time) time.Time {
 	next := c.Next(slot)
 	if next.IsZero() {

@@ -108,7 +108,7 @@ var queueBugs = []bug{
 		old: "if err != nil || statErr != nil ||",
 		new: "if true || err != nil || statErr != nil ||"},
 	{name: "an inbox is answered behind the acknowledgement", in: "jobs.intaker.ackBatch", run: "TestSimulation$",
-		old: "\t\tin.answer(a) // before it is acknowledged: a runner that ends in between gets it again\n\t\tif err := a.msg.Ack(); err != nil {",
+		old: "\t\tin.answer(a) // before the acknowledgement: if the runner stops in between, the command is delivered again\n\t\tif err := a.msg.Ack(); err != nil {",
 		new: "\t\terr := a.msg.Ack()\n\t\tin.answer(a)\n\t\tif err != nil {"},
 	{name: "a user floods the service", in: "caller.Room.Admit", run: "TestAUserThatFloods",
 		old: "if x.has >= x.most {",

@@ -1,5 +1,5 @@
-// Package jstest gives a part of the queue the JetStream of a server that runs until the
-// end of a test. The part is thus built without the others.
+// Package jstest connects tests to a server that runs until the end of the test. With it,
+// each package under queue can be tested without the others.
 package jstest
 
 import (

@@ -39,7 +39,7 @@ export interface CloudEvent {
 }
 
 /**
- * An order as it is written (contract of the commands stream). A field that is not here is refused.
+ * The JSON form of an order in the commands stream. A message with other fields is refused.
  */
 export type OrderCreateCommand = {
   /**
@@ -113,7 +113,7 @@ export interface OneOfferOfferCodeAndQuantity {
 }
 
 /**
- * A renewal as it is written.
+ * The JSON form of a renewal in the commands stream. A message with other fields is refused.
  */
 export interface ProxyRenewCommand {
   /**
@@ -189,7 +189,7 @@ export interface AccountPausedData {
 }
 
 /**
- * Says that the account, or one kind of its operations, sends nothing. With `until` set it ends automatically, as a Retry-After does.
+ * Records that the account, or one kind of its operations, sends no requests. If `until` is set, the pause ends at that time, for example after a Retry-After.
  */
 export interface AccountPaused extends CloudEvent {
   /**
@@ -251,7 +251,7 @@ export interface AccountResumedData {
 }
 
 /**
- * Ends a pause.
+ * Records the end of a pause.
  */
 export interface AccountResumed extends CloudEvent {
   /**
@@ -374,7 +374,7 @@ export interface CommandAcceptedData {
 }
 
 /**
- * The promise that the command will end in a fact.
+ * Records that a command was accepted. Every accepted command ends in a fact.
  */
 export interface CommandAccepted extends CloudEvent {
   /**
@@ -454,7 +454,7 @@ export interface CommandCancelledData {
 }
 
 /**
- * Cancels an operation that no attempt may have executed.
+ * Cancels an operation that the provider cannot have executed.
  */
 export interface CommandCancelled extends CloudEvent {
   /**
@@ -538,7 +538,7 @@ export interface CommandConflictData {
 }
 
 /**
- * Says that an id came again with other content. The first content remains.
+ * Records that a command arrived with an id that was accepted before with other content. The first content stays in force.
  */
 export interface CommandConflict extends CloudEvent {
   /**
@@ -754,7 +754,7 @@ export interface CommandFinishedData {
 }
 
 /**
- * Says that nothing of a command is in progress any more and no person is waited for, and what came of it. The ledger appends it with the fact that ends the command's last operation. A command that is opened again, as by a person's sending again, finishes once more with the next revision.
+ * Records that no operation of a command is in progress or in review, with the results. The ledger appends it with the fact that ends the command's last operation. If the command is opened again, for example because an operator sends an operation again, it finishes once more, with the next revision.
  */
 export interface CommandFinished extends CloudEvent {
   /**
@@ -838,7 +838,7 @@ export interface CommandHeldData {
 }
 
 /**
- * Keeps an operation from being sent until it is released.
+ * Puts an operation on hold, so that it is not sent until it is released.
  */
 export interface CommandHeld extends CloudEvent {
   /**
@@ -963,7 +963,7 @@ export interface CommandRejectedData {
 }
 
 /**
- * Ends a command, or one operation of it, with nothing charged: refused before it was accepted, refused by the provider, or never sent.
+ * Ends a command, or one operation of it, without a charge: it was refused before it was accepted, refused by the provider, or never sent.
  */
 export interface CommandRejected extends CloudEvent {
   /**
@@ -1047,7 +1047,7 @@ export interface CommandReleasedData {
 }
 
 /**
- * Allows a held operation to be sent.
+ * Ends the hold of an operation, so that it can be sent.
  */
 export interface CommandReleased extends CloudEvent {
   /**
@@ -1105,7 +1105,7 @@ export interface DeadDroppedData {
 }
 
 /**
- * Says that a person had a command that could not be read removed for good. It is appended before the letter is removed: while it is still listed, this may not have been done.
+ * Records that an operator removed a dead letter, a command that could not be read, permanently. It is appended before the dead letter is removed, so if the dead letter is still listed, this may not have been done.
  */
 export interface DeadDropped extends CloudEvent {
   /**
@@ -1167,7 +1167,7 @@ export interface DeadRequeuedData {
 }
 
 /**
- * Says that a person had a command that could not be read published again. It is appended before the command is published and its letter is removed: while the letter is still listed, this may not have been done.
+ * Records that an operator requeued a dead letter, a command that could not be read. It is appended before the command is published and the dead letter is removed, so if the dead letter is still listed, this may not have been done.
  */
 export interface DeadRequeued extends CloudEvent {
   /**
@@ -1282,7 +1282,7 @@ export interface LedgerArchivedData {
 }
 
 /**
- * Says that journal rows were moved to an archive file. The row it names is the last that was moved; the journal of the ledger begins after it, with the projections as they were there (`snapshot_hash`).
+ * Records that journal rows were moved to an archive file. `last_seq` is the last row that was moved. The ledger's journal begins after it, with the derived tables as they were after that row (`snapshot_hash`).
  */
 export interface LedgerArchived extends CloudEvent {
   /**
@@ -1356,7 +1356,7 @@ export interface LedgerBoundedData {
 }
 
 /**
- * Says that the events stream begins later from now on. What the removed events amounted to is in the account's bucket of snapshots, where the stream is, and was read back before this fact was appended; the ledger.archived of the same snapshot vouches for it.
+ * Records that the events stream begins with a later event from now on. A snapshot in the account's bucket replaces the removed events. It was read back before this fact was appended, and the ledger.archived fact of the same snapshot confirms its content.
  */
 export interface LedgerBounded extends CloudEvent {
   /**
@@ -1444,7 +1444,7 @@ export interface LedgerDiscrepancyData {
 }
 
 /**
- * A difference between the books and the provider that no record explains. It corrects nothing.
+ * Records a difference between the books and the provider that no record explains. It corrects nothing.
  */
 export interface LedgerDiscrepancy extends CloudEvent {
   /**
@@ -1565,7 +1565,7 @@ export interface LedgerOpenedData {
 }
 
 /**
- * Binds the file to a provider account and books the opening balance. It is always the first fact of an epoch; a restored file continues under its binding, with nothing booked.
+ * Binds the ledger to a provider account and books the opening balance. It is the first fact of an epoch. After a restore the binding stays the same, and nothing is booked.
  */
 export interface LedgerOpened extends CloudEvent {
   /**
@@ -1619,7 +1619,7 @@ export interface LedgerReconciledData {
 }
 
 /**
- * Says that the books were compared with the provider and agreed.
+ * Records that the books were compared with the provider and agreed.
  */
 export interface LedgerReconciled extends CloudEvent {
   /**
@@ -1761,7 +1761,7 @@ export interface LedgerRecordedData {
 }
 
 /**
- * Books money that moved outside Perennial, or that the replies for an operation did not show, in a person's name. The Ref of a charge and a refund names the operation.
+ * Books, in an operator's name, money that moved outside Perennial, or that no reply for an operation showed. For a charge or refund, `operation_id` is the operation.
  */
 export interface LedgerRecorded extends CloudEvent {
   /**
@@ -1819,7 +1819,7 @@ export interface LedgerUncomparedData {
 }
 
 /**
- * Says that the wallet could not be compared with the books, from this pass on: operations are open whose cost is not known and has no bound. It is published once, until a pass can compare again.
+ * Records that the wallet cannot be compared with the books, because operations with an unknown cost and no limit are open. It is published once, until the wallet can be compared again.
  */
 export interface LedgerUncompared extends CloudEvent {
   /**
@@ -1873,7 +1873,7 @@ export interface ListingShrunkData {
 }
 
 /**
- * Says that a complete listing did not show a large share of the living proxies, or not so that they can be read. Absence is no evidence about a proxy: each stays due, is read before it is paid for, and is warned about.
+ * Records that a complete listing lacked a large share of the live proxies, or that their entries could not be read. That a proxy is missing does not show that it is gone: it stays due, is read before it is paid for, and is included in warnings.
  */
 export interface ListingShrunk extends CloudEvent {
   /**
@@ -1927,7 +1927,7 @@ export interface ListingUncoveredData {
 }
 
 /**
- * Says how many living proxies no schedule renews, as two complete listings showed: they expire unless a command renews them. It is published when there are some, when there are more or fewer or the first has expired (once a day at most), and with 0 when there are none any more.
+ * Records how many live proxies no schedule renews, as two complete listings showed. These proxies expire unless a command renews them. The fact is published when there are such proxies and when their number changes or the first has expired, at most once a day. It is published with 0 when there are none left.
  */
 export interface ListingUncovered extends CloudEvent {
   /**
@@ -2003,7 +2003,7 @@ export interface OperationOverranData {
 }
 
 /**
- * Says that an operation was charged more than the estimate that it was sent with, as when the provider's price rose.
+ * Records that an operation was charged more than its estimate, for example because the provider's price rose.
  */
 export interface OperationOverran extends CloudEvent {
   /**
@@ -2142,7 +2142,7 @@ export interface OperationResolvedData {
     charged_cents?: number;
   }[];
   /**
-   * An operation as its command was accepted: its members and its key are frozen here.
+   * An operation of an accepted command. Its proxies and its idempotency key never change.
    */
   send_again?: {
     /**
@@ -2220,7 +2220,7 @@ export interface OperationResolvedData {
 }
 
 /**
- * A person's answer to a review.
+ * An operator's answer to a review.
  */
 export interface OperationResolved extends CloudEvent {
   /**
@@ -2425,7 +2425,7 @@ export interface OperationReviewData {
 }
 
 /**
- * Says that the operation needs review, with what is known. A renewal's lines are booked, unresolved ones to suspense.
+ * Records that the operation needs review, with the known results. A renewal's lines are booked; unresolved lines are booked to suspense.
  */
 export interface OperationReview extends CloudEvent {
   /**
@@ -2523,7 +2523,7 @@ export interface OperationSendingData {
 }
 
 /**
- * Committed before the first byte of an attempt: the key, the exact body and the X-API-Timestamp that will be signed.
+ * Stored before the first byte of an attempt is sent. It has the idempotency key, the exact body, and the X-API-Timestamp that is signed.
  */
 export interface OperationSending extends CloudEvent {
   /**
@@ -2603,7 +2603,7 @@ export interface OperationUnsentData {
 }
 
 /**
- * Says that an attempt certainly wrote no byte of its request.
+ * Records that no byte of an attempt's request was sent.
  */
 export interface OperationUnsent extends CloudEvent {
   /**
@@ -2695,7 +2695,7 @@ export interface OperationWaitingData {
 }
 
 /**
- * Says that the operation goes again, with the same key and the same bytes, not before `next_at`.
+ * Records that the operation is sent again, with the same key and the same body, not before `next_at`.
  */
 export interface OperationWaiting extends CloudEvent {
   /**
@@ -2775,7 +2775,7 @@ export interface OrderAcceptedData {
 }
 
 /**
- * Says that the provider took the order (201). It books nothing.
+ * Records that the provider accepted the order (HTTP 201). It books nothing.
  */
 export interface OrderAccepted extends CloudEvent {
   /**
@@ -2967,7 +2967,7 @@ export interface OrderDeliveredData {
 }
 
 /**
- * Says that the provider reports the order as complete and available.
+ * Records that the provider reports the order as complete and available.
  */
 export interface OrderDelivered extends CloudEvent {
   /**
@@ -3084,7 +3084,7 @@ export interface OrderListedData {
 }
 
 /**
- * Says that an order which has ended shows proxies that no earlier fact names, as after an answer that was given while it could not be read. They carry its labels.
+ * Records that an order that has ended shows proxies that no earlier fact contains, for example after a review was answered while the order could not be read. The proxies get the order's labels.
  */
 export interface OrderListed extends CloudEvent {
   /**
@@ -3226,7 +3226,7 @@ export interface OrderProgressedData {
 }
 
 /**
- * Says that the order is not finished, and is read again at `next_at`.
+ * Records that the order has not ended, and is read again at `next_at`.
  */
 export interface OrderProgressed extends CloudEvent {
   /**
@@ -3417,7 +3417,7 @@ export interface OrderRefundedData {
 }
 
 /**
- * Says that the provider returned money for the order.
+ * Records that the provider refunded the order.
  */
 export interface OrderRefunded extends CloudEvent {
   /**
@@ -3467,7 +3467,7 @@ export interface ProxyExpiredData {
 }
 
 /**
- * Says, once for each expiry, that a proxy has expired.
+ * Records, once for each expiry, that a proxy has expired.
  */
 export interface ProxyExpired extends CloudEvent {
   /**
@@ -3571,7 +3571,7 @@ export interface ProxyGoneData {
 }
 
 /**
- * Says that the provider no longer knows a proxy that had not expired: its own read was answered with proxy_not_found. Nothing renews it, and no proxy.expired follows.
+ * Records that the provider no longer knows a proxy that had not expired: a read of the proxy returned proxy_not_found. The proxy is not renewed, and no proxy.expired follows.
  */
 export interface ProxyGone extends CloudEvent {
   /**
@@ -3629,7 +3629,7 @@ export interface ProxyReinstatedData {
 }
 
 /**
- * Says that sweeps renew the proxy again, and count its endings without a renewal from here.
+ * Records that schedules renew the proxy again. Renewals that ended without renewing the proxy count from here.
  */
 export interface ProxyReinstated extends CloudEvent {
   /**
@@ -3701,7 +3701,7 @@ export interface ProxyReplacedData {
 }
 
 /**
- * Says that the provider would not renew the proxy, and by its schedule's policy this order buys another in its place. It says that the order is on its way, not that anything was bought.
+ * Records that the provider would not renew the proxy, and that an order for a replacement is published, as its schedule allows. It does not say that the replacement was bought.
  */
 export interface ProxyReplaced extends CloudEvent {
   /**
@@ -3759,7 +3759,7 @@ export interface ProxyRetiredData {
 }
 
 /**
- * Says that no sweep renews the proxy any more. It is kept until it expires, and a person's own command still renews it.
+ * Records that schedules no longer renew the proxy. The proxy stays listed until it expires, and an operator's command can still renew it.
  */
 export interface ProxyRetired extends CloudEvent {
   /**
@@ -3817,7 +3817,7 @@ export interface ProxyRevealedData {
 }
 
 /**
- * Says that a person asked for the proxy's credentials on a page. The provider is asked after it; no credential is in any fact.
+ * Records that an operator requested the proxy's credentials in the web UI. The credentials are read from the provider after this fact was appended; no fact contains them.
  */
 export interface ProxyRevealed extends CloudEvent {
   /**
@@ -3905,7 +3905,7 @@ export interface ProxyReviewData {
 }
 
 /**
- * Says that so many renewals of the proxy ended without renewing it that sweeps leave it to a person. It is about the last of them, and waits in v_reviews until the proxy is retired or reinstated, or renewed after all.
+ * Records that several renewals of the proxy ended without renewing it, so that schedules skip it until it is reviewed. `operation_id` is the last of these renewals. The review stays in v_reviews until the proxy is retired, reinstated or renewed.
  */
 export interface ProxyReview extends CloudEvent {
   /**
@@ -3997,7 +3997,7 @@ export interface ProxySkippedData {
    */
   expires_at?: string;
   /**
-   * Proxies that were left out for one reason.
+   * A list of proxies that were left out for the same reason.
    */
   skipped?: {
     /**
@@ -4032,7 +4032,7 @@ export interface ProxySkippedData {
 }
 
 /**
- * Says that a proxy was left out of a renewal, and why. Proxies that were left out together share one fact: they are in `skipped`, and the fields of a single proxy are empty.
+ * Records that proxies were left out of a renewal, and why. A single proxy is in the fields of the fact. Several proxies are in `skipped`, and those fields are empty.
  */
 export interface ProxySkipped extends CloudEvent {
   /**
@@ -4175,7 +4175,7 @@ export interface RenewalCompletedData {
 }
 
 /**
- * The result of a renewal whose lists, lines and sums agree. Its fact is named after `status`: completed, partial or failed.
+ * The result of a renewal whose lists, lines and sums agree. The type of the fact depends on `status`: completed, partial or failed.
  */
 export interface RenewalCompleted extends CloudEvent {
   /**
@@ -4318,7 +4318,7 @@ export interface RenewalFailedData {
 }
 
 /**
- * The result of a renewal whose lists, lines and sums agree. Its fact is named after `status`: completed, partial or failed.
+ * The result of a renewal whose lists, lines and sums agree. The type of the fact depends on `status`: completed, partial or failed.
  */
 export interface RenewalFailed extends CloudEvent {
   /**
@@ -4461,7 +4461,7 @@ export interface RenewalPartialData {
 }
 
 /**
- * The result of a renewal whose lists, lines and sums agree. Its fact is named after `status`: completed, partial or failed.
+ * The result of a renewal whose lists, lines and sums agree. The type of the fact depends on `status`: completed, partial or failed.
  */
 export interface RenewalPartial extends CloudEvent {
   /**
@@ -4515,7 +4515,7 @@ export interface RunnerStartedData {
 }
 
 /**
- * Says that a runner took the account over.
+ * Records that a runner started to lead the account.
  */
 export interface RunnerStarted extends CloudEvent {
   /**
@@ -4577,7 +4577,7 @@ export interface ScheduleConfiguredData {
 }
 
 /**
- * Says that a schedule is new, or has another name, cron or zone. It counts its slots from `since`: no earlier one fires, and those that pass while nothing runs are caught up.
+ * Records that a schedule is new, or has another name, cron expression or time zone. Its scheduled times count from `since`: earlier ones do not run, and later ones that are missed are caught up.
  */
 export interface ScheduleConfigured extends CloudEvent {
   /**
@@ -4639,7 +4639,7 @@ export interface SchedulePausedData {
 }
 
 /**
- * Says that a schedule fires no slot until it is resumed. What it has planned before is carried out, and a person's own sweep is made.
+ * Records that a schedule makes no scheduled runs until it is resumed. Commands that were planned before are still published, and an operator can still start a run.
  */
 export interface SchedulePaused extends CloudEvent {
   /**
@@ -4697,7 +4697,7 @@ export interface ScheduleResumedData {
 }
 
 /**
- * Says that a schedule fires its slots again: those that passed during the pause are served by one sweep. Without `by` the time of the pause was over.
+ * Records that a schedule makes its scheduled runs again. One run replaces those that the pause has skipped. If `by` is empty, the pause ended at its time.
  */
 export interface ScheduleResumed extends CloudEvent {
   /**
@@ -4767,7 +4767,7 @@ export interface SweepFailedData {
 }
 
 /**
- * Says that a slot's sweep cannot be made, as when the proxies cannot be listed, or commands of it were refused as invalid. It is tried again; once it is made its sweep.planned follows.
+ * Records that a scheduled run could not be made, for example because the proxies could not be listed, or that its commands were refused as invalid. The run is retried; when it succeeds, its sweep.planned follows.
  */
 export interface SweepFailed extends CloudEvent {
   /**
@@ -4845,7 +4845,7 @@ export interface SweepFinishedData {
 }
 
 /**
- * Says that every command of the slot's plan is on the commands stream.
+ * Records that all commands of a run's plan are on the commands stream.
  */
 export interface SweepFinished extends CloudEvent {
   /**
@@ -4927,7 +4927,7 @@ export interface SweepHeldData {
 }
 
 /**
- * Says that a plan needs approval, or that a limit of money skips a part of it: one fact for each limit that the plan exceeds.
+ * Records that a plan needs approval, or that a money limit skips a part of it. There is one fact for each limit that the plan exceeds.
  */
 export interface SweepHeld extends CloudEvent {
   /**
@@ -4981,7 +4981,7 @@ export interface SweepMissedData {
 }
 
 /**
- * Says that slots passed while no runner worked, or while the schedule was paused. The next run replaces them all.
+ * Records that scheduled times passed while no runner worked or the schedule was paused. The next run replaces all these runs.
  */
 export interface SweepMissed extends CloudEvent {
   /**
@@ -5117,7 +5117,7 @@ export interface SweepPlannedData {
 }
 
 /**
- * Says that a slot fired and these commands are its plan.
+ * Records that a schedule's run was planned, with the commands of its plan.
  */
 export interface SweepPlanned extends CloudEvent {
   /**
