@@ -51,7 +51,7 @@ const balanceQuery = `SELECT coalesce((SELECT currency FROM binding), ''),
 	` + FundingCents + `,
 	` + OutsideCents + ` FROM totals`
 
-// Balance sums the books and names the account. Sums and Head are from the same moment.
+// Balance returns the sums of the account's books. Sums and Head are from the same moment.
 func (l *Money) Balance(ctx context.Context, account string) (Balance, error) {
 	tx, err := l.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {

@@ -211,7 +211,7 @@ func (l *Sweeps) ScheduleCalendar(ctx context.Context, schedule string) (Schedul
 	}, l.read.QueryRowContext(ctx, `SELECT cron, timezone, since FROM schedule_calendars WHERE schedule = ?`, schedule))
 }
 
-// ScheduleNames lists every schedule that has runs, a pause or a calendar, by name.
+// ScheduleNames lists every schedule that has runs, a pause or a recorded calendar (cron expression and time zone), sorted by name.
 func (l *Sweeps) ScheduleNames(ctx context.Context) ([]string, error) {
 	// Each step of the recursion finds the next name by the primary key, because a schedule
 	// may have a million runs.

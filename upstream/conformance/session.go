@@ -85,7 +85,7 @@ func (s *session) newKey(name string) string {
 	return fmt.Sprintf("%s-%s-%d", s.tag, name, s.serial)
 }
 
-// scan checks the statements about all replies, and looks for the API Secret.
+// scan checks the statements of the API document about all replies, and looks for a leaked API Secret.
 func (s *session) scan(r *reply) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -153,7 +153,7 @@ func (a operateCommands) accountsCommand() *cobra.Command {
 			return a.printAccount(v)
 		},
 	}
-	return noun(&cobra.Command{Use: "accounts", Aliases: []string{"account"}, Short: "List, show, pause, resume, move and rotate accounts"},
+	return noun(&cobra.Command{Use: "accounts", Aliases: []string{"account"}, Short: "List, show, pause, resume and move accounts, and rotate their keys"},
 		a.accountsList(), show, a.accountRotate(), a.accountMove(),
 		a.accountChange("pause", "Stop sending requests to the provider", "paused account %s: `perennial accounts resume %[1]s` resumes it", verbs.Pause),
 		a.accountChange("resume", "Resume sending requests to the provider (ends all pauses)", "resumed account %s", verbs.Resume))

@@ -205,7 +205,7 @@ func instantOrSpan(flag, text string, now time.Time) (string, error) {
 	return text, nil
 }
 
-// withRetryID adds the command's id to an error after which the command may still be stored. Without
+// withRetryID adds the command's id to an error that does not rule out that the command was stored. Without
 // the id, a repeated call would choose a new random id, and the command would be carried out
 // twice.
 func withRetryID(err error, id string) error {

@@ -155,7 +155,7 @@ func (a *app) root() *cobra.Command {
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.configFile, "config", "", "configuration file (default: ./perennial.yaml if it exists, else embedded defaults)")
 	flags.StringVar(&a.natsURL, "nats", "", "NATS `address` of a running perennial (env PERENNIAL_NATS; default: the address in the configuration, or in ./perennial-data)")
-	flags.StringVarP(&a.account, "account", "a", "", "account (default: the only account; a change requires the flag if there are several)")
+	flags.StringVarP(&a.account, "account", "a", "", "account (default: the only account; if there are several, commands that change something require the flag)")
 	flags.StringVarP(&a.output, "output", "o", "table", "table or json")
 	flags.BoolVar(&a.json, "json", false, "same as -o json; long-running commands also print the ready line as JSON")
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "log more")

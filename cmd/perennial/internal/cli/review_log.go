@@ -49,7 +49,7 @@ func (a reviewCommands) auditCommand(name string) *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&from, "from", "", "first day, such as 2026-11-01, or a time (default: the first entry)")
-	c.Flags().Var(span{&since}, "since", "only entries of this past time, such as 1d or 12h")
+	c.Flags().Var(span{&since}, "since", "only entries no older than this, such as 1d or 12h")
 	c.Flags().StringVar(&to, "to", "", "end of the period, exclusive: a day or a time (default: after the last entry)")
 	return c
 }

@@ -48,7 +48,7 @@ func (a setupCommands) runCommand() *cobra.Command {
 	c.Flags().StringVar(&natsListen, "nats-listen", "", "address of the embedded NATS server; port 0 chooses a free port")
 	c.Flags().StringVar(&http, "http", "", "address of the HTTP server for health, metrics and the web UI; port 0 chooses a free port")
 	c.Flags().StringVar(&metricsToken, "metrics-token-file", "", "file with the token that /metrics requires, mode 0600")
-	c.Flags().BoolVar(&refill, "refill-events", false, "publish the whole ledger again, to an events stream that is empty or lost rows")
+	c.Flags().BoolVar(&refill, "refill-events", false, "publish the whole ledger again, to an events stream that is empty or has lost rows")
 	return c
 }
 

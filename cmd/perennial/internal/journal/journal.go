@@ -120,7 +120,7 @@ func (j Journal) fold(ctx context.Context, rows <-chan chain.Row, folded func())
 	}
 }
 
-// forkAdvice is the advice if another runner has continued a history that this ledger lacks.
+// forkAdvice says what to do if another runner has continued the history from an earlier row.
 const forkAdvice = "another runner went on from a shorter ledger when the stream had lost rows. Nothing is sent from this one\n" +
 	"stop this runner, move its ledger file away and keep it, and start it again: it makes another one from the events (docs/operations.md, \"All NATS servers lost their power\")"
 
