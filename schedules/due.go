@@ -12,16 +12,16 @@ import (
 	"perennial/schedules/plans"
 )
 
-// headcount counts the proxies that stay, by the groups of Keep. It is safe for concurrent
+// stayingCount counts the proxies that stay, by the groups of Keep. It is safe for concurrent
 // use.
-type headcount struct {
+type stayingCount struct {
 	mu     sync.Mutex
 	groups map[string]int
 }
 
-func newHeadcount(groups map[string]int) *headcount { return &headcount{groups: groups} }
+func newStayingCount(groups map[string]int) *stayingCount { return &stayingCount{groups: groups} }
 
-func (c *headcount) add(group string, n int) {
+func (c *stayingCount) add(group string, n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.groups[group] += n
@@ -34,7 +34,7 @@ func (c *headcount) add(group string, n int) {
 type gathering struct {
 	in              *read
 	filter          *plans.Filter
-	staying         *headcount
+	staying         *stayingCount
 	living, expired []tables.Proxy
 	aside           []tables.Proxy      // proxies that cannot be renewed now, as many as a plan lists
 	most            int                 // limit on live and expired proxies together
@@ -93,7 +93,7 @@ func (g *gathering) gathered() []tables.Proxy {
 	return slices.Concat(g.first, g.living, g.expired, g.aside)
 }
 
-func (s *reader) readDue(ctx context.Context, r *scheduleRunner, in *read, staying *headcount) error {
+func (s *reader) readDue(ctx context.Context, r *scheduleRunner, in *read, staying *stayingCount) error {
 	in.Barred = map[string]int{}
 	g := &gathering{in: in, filter: r.Match.Filter(in.Lists), staying: staying, most: s.considered, kinds: map[plans.Kind]bool{}}
 	err := s.Ledger.Fleet.Expiring(ctx, in.Now.Add(r.RenewBefore), func(p tables.Proxy) error {
@@ -106,7 +106,7 @@ func (s *reader) readDue(ctx context.Context, r *scheduleRunner, in *read, stayi
 	return err
 }
 
-func (s *reader) readStaying(ctx context.Context, r *scheduleRunner, in *read, staying *headcount) error {
+func (s *reader) readStaying(ctx context.Context, r *scheduleRunner, in *read, staying *stayingCount) error {
 	if r.Keep.AtLeast == 0 {
 		return nil
 	}
