@@ -28,9 +28,9 @@ func (c *stayingCount) add(group string, n int) {
 }
 
 // gathering collects due proxies up to a limit. Proxies that cannot be renewed now do not
-// count against the limit. Otherwise they could fill it, because a provider may list
+// count against the limit, because they could fill it (trap 54). A provider may list
 // retired and expired proxies indefinitely, and a continued run first finds the proxies
-// that it has already renewed (trap 54).
+// that it has already renewed.
 type gathering struct {
 	in              *read
 	filter          *plans.Filter
@@ -62,8 +62,8 @@ func (g *gathering) add(p tables.Proxy) {
 	}
 }
 
-// setAside keeps a proxy that cannot be renewed now, as far as the plan lists such proxies,
-// and one proxy of each kind that is being renewed. It only counts the others.
+// setAside keeps a proxy that cannot be renewed now if the plan has room to list it. It
+// also keeps one proxy of each kind that is being renewed. It only counts the others.
 func (g *gathering) setAside(p tables.Proxy, why string) {
 	if tells := why == plans.ReasonTaken || why == plans.ReasonOnItsWay; tells && !g.kinds[plans.KindOf(p)] {
 		g.kinds[plans.KindOf(p)] = true
@@ -80,9 +80,9 @@ func (g *gathering) setAside(p tables.Proxy, why string) {
 	}
 }
 
-// gathered returns the proxies to plan. First are the proxies of kinds that are being
-// renewed, then live proxies by nearest expiry, then expired proxies by latest expiry,
-// then proxies that cannot be renewed now.
+// gathered returns the proxies to plan, in this order: proxies of kinds that are being
+// renewed, live proxies by nearest expiry, expired proxies by latest expiry, proxies that
+// cannot be renewed now.
 func (g *gathering) gathered() []tables.Proxy {
 	slices.Reverse(g.expired)
 	room := g.most - len(g.living)

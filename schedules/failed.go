@@ -124,9 +124,9 @@ func (s *troubles) countExpiring(ctx context.Context, r *scheduleRunner, f *fact
 	return errors.Join(unread, err)
 }
 
-// watchSlot reports a run as failed while its commands cannot be published, or while its
-// listing fails, makes no progress or takes longer than until the next slot. Both are
-// retried for hours.
+// watchSlot reports a run as failed while its commands cannot be published. It also does so
+// while the listing that the run waits for fails, makes no progress, or takes longer than
+// until the next slot. Both are retried for hours.
 func (s *troubles) watchSlot(ctx context.Context, r *scheduleRunner, slot time.Time) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})

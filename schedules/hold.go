@@ -17,8 +17,9 @@ import (
 const heldPlanServes = 6 * time.Hour
 
 // holdOnce removes the commands from a plan that needs approval if an earlier slot holds
-// the same plan, or if a recent held plan serves for it. Proxies that come due later are
-// planned after the approval. A plan that an operator requested is always stored.
+// the same plan. It also does so if a recent held plan serves for the slot. Proxies that
+// come due later are planned after the approval. A plan that an operator requested is
+// always stored.
 func (s *Sweeper) holdOnce(tx *ledger.Tx, r *scheduleRunner, f firing, plan *sweep, planned *fact.SweepPlanned) error {
 	held, err := tx.HeldSlots(plan.Hash)
 	if err != nil {

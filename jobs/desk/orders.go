@@ -16,8 +16,8 @@ import (
 )
 
 // named checks the order number in an answer, and returns the order if it was read. It
-// refuses a number for a renewal, for an operation with another order number, for an order
-// that is booked elsewhere, and for an order that cannot be the operation's.
+// refuses a number for a renewal, and for an operation with another order number. It
+// refuses an order that is booked elsewhere or cannot be the operation's.
 func (d *Desk) named(ctx context.Context, o fact.Operation, x Resolution) (read upstream.Order, err error) {
 	switch {
 	case x.OrderNo == "" || o.OrderNo == x.OrderNo:
