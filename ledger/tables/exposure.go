@@ -128,6 +128,17 @@ func (l *Money) WalletsSince(ctx context.Context, since time.Time) (before []int
 	return before, err
 }
 
+// WalletChange returns by how many cents the entries booked since an instant have changed the
+// ledger's wallet.
+func (l *Money) WalletChange(ctx context.Context, since time.Time) (cents int64, err error) {
+	after, err := SeqAt(ctx, l.read, since)
+	if err != nil {
+		return 0, err
+	}
+	err = l.read.QueryRowContext(ctx, `SELECT coalesce(sum(CASE WHEN debit = 'wallet' THEN cents WHEN credit = 'wallet' THEN -cents END), 0) FROM transfers WHERE seq > ?`, after).Scan(&cents)
+	return cents, err
+}
+
 // MoneyMoved reports whether any fact in the rows after one sequence, up to and including
 // another, sent a request or booked an amount.
 func (l *Money) MoneyMoved(ctx context.Context, after, through int64) (bool, error) {

@@ -20,6 +20,7 @@ type booksView struct {
 	Changed  bool        // money was booked after the last reconciliation
 	Differed bool        // the last reconciliation found a difference, perhaps before this process started
 	Agreed   bool        // the last reconciliation found no difference
+	Since    int64       // cents by which the ledger's wallet has changed since LastRead
 	LastRead *walletRead // nil if the provider's wallet was never read
 }
 
@@ -74,7 +75,10 @@ func (s *insight) books(ctx context.Context, a Account, b tables.Balance) (books
 		return v, nil
 	}
 	last, _, err := a.Ledger().Money.PostingsBefore(ctx, "", 0, 1)
-	v.Changed = len(last) > 0 && last[0].Time.After(at)
+	if v.Changed = len(last) > 0 && last[0].Time.After(at); err != nil || !v.Changed || v.LastRead == nil {
+		return v, err
+	}
+	v.Since, err = a.Ledger().Money.WalletChange(ctx, v.LastRead.At)
 	return v, err
 }
 

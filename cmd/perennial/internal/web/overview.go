@@ -183,8 +183,9 @@ func (s *overviewPages) fill(ctx context.Context, a Account, card *accountCard) 
 	spent, err := l.Metrics.NetSpentSince(ctx, now.Add(-spentOver))
 	keep(err)
 	if opened, err := l.Money.OpenedAt(ctx); err == nil && spent > 0 {
-		over := max(min(spentOver, now.Sub(opened)), 24*time.Hour)
-		card.Runway = time.Duration(float64(over) * float64(card.Balance.WalletCents) / float64(spent))
+		if over := min(spentOver, now.Sub(opened)); over >= 24*time.Hour { // less does not predict the next day
+			card.Runway = time.Duration(float64(over) * float64(card.Balance.WalletCents) / float64(spent))
+		}
 	}
 	s.fillFleet(ctx, a, card)
 	n, err := s.insight.needs(ctx, a)
