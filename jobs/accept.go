@@ -175,7 +175,7 @@ func (in *intaker) takeTokens(arrivals []*arrival) {
 	for _, a := range arrivals {
 		j := job{lane: a.place().lane, cmd: a.cmd}
 		a.token = a.invalid == nil && len(a.cmd.ProxyIDs) <= command.ChunkSize && !in.loader.careful(a.cmd) && !a.cmd.Guarded() &&
-			in.checker.cannotSay(&j) == nil && !in.pauses.blocked(j.lane) && in.gate.TryPass()
+			in.checker.cannotBuild(&j) == nil && !in.pauses.blocked(j.lane) && in.gate.TryPass()
 	}
 }
 

@@ -26,7 +26,7 @@ func (q *loader) runDueLoop(ctx context.Context) error {
 		if err := q.queueDue(ctx, now); err != nil && ctx.Err() == nil {
 			q.Log.WithError(err).Error("the operations that are due could not be read from the ledger; the read is tried again")
 		}
-		q.deadLine.log(q.Log, q.Clock())
+		q.deadLetterLog.log(q.Log, q.Clock())
 		wait := idle
 		if next, err := q.Ledger.Operations.NextAfter(ctx, now); err == nil && next != nil {
 			wait = min(idle, max(0, next.Sub(q.clock.Now())))
@@ -51,9 +51,9 @@ type due struct {
 	lane  lane
 }
 
-// comesBack lists the queries of the loop. Each state and kind has its own query, so that
+// dueQueries lists the queries of the loop. Each state and kind has its own query, so that
 // many operations of one kind do not hide the others.
-var comesBack = func() (all []due) {
+var dueQueries = func() (all []due) {
 	for _, state := range []fact.State{fact.StateHeld, fact.StateWaiting} {
 		for _, k := range kindsByPriority() {
 			all = append(all, due{state, k, kinds[k].lane})
@@ -74,7 +74,7 @@ func (q *loader) queueDue(ctx context.Context, now time.Time) error {
 	}
 	x := q.ready.beginReading()
 	defer x.end()
-	for _, due := range comesBack {
+	for _, due := range dueQueries {
 		free := q.ready.freeBack(due.lane)
 		if free <= 0 {
 			q.backlog.Store(true) // the number of due operations is unknown: read again when there is room
@@ -87,24 +87,24 @@ func (q *loader) queueDue(ctx context.Context, now time.Time) error {
 		}
 		for _, record := range records {
 			if err := q.queueOne(ctx, x, due.lane, record); err != nil && ctx.Err() == nil {
-				q.cannotGoOn(record, err)
+				q.logNotQueued(record, err)
 			}
 		}
 	}
 	return nil
 }
 
-// cannotGoOn logs that an operation could not be queued, at most once a minute per
+// logNotQueued logs that an operation could not be queued, at most once a minute per
 // operation. The other operations continue.
-func (q *loader) cannotGoOn(record fact.Operation, err error) {
+func (q *loader) logNotQueued(record fact.Operation, err error) {
 	if errors.Is(err, ledger.ErrStale) { // changed after the read: the next read returns the new version
 		return
 	}
 	q.mu.Lock()
 	now := q.Clock()
-	told := now.Sub(q.toldBroken[record.ID]) < time.Minute
+	told := now.Sub(q.notQueuedLogged[record.ID]) < time.Minute
 	if !told {
-		q.toldBroken[record.ID] = now
+		q.notQueuedLogged[record.ID] = now
 	}
 	q.mu.Unlock()
 	if !told {

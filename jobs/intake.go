@@ -35,14 +35,14 @@ const batch = 256
 // intaker accepts commands from the stream into the ledger.
 type intaker struct {
 	*Config
-	gate     *rateGate
-	pauses   *pauses
-	ready    *ready
-	binding  func() fact.Binding
-	deadLine *deadLine
-	loader   *loader
-	checker  *checker
-	attempts *attempts
+	gate          *rateGate
+	pauses        *pauses
+	ready         *ready
+	binding       func() fact.Binding
+	deadLetterLog *deadLetterLog
+	loader        *loader
+	checker       *checker
+	attempts      *attempts
 
 	taking atomic.Int64 // start of the current ledger write of commands, in Unix microseconds; 0 if there is none
 }
@@ -316,8 +316,8 @@ func (in *intaker) bury(ctx context.Context, m *intake.Message, code, reason str
 	if err := in.DeadLetter(ctx, dead); err != nil {
 		return fmt.Errorf("dead letter: %w", err)
 	}
-	in.deadLine.add(m.StreamSequence, reason)
-	in.deadLine.log(in.Log, in.Clock())
+	in.deadLetterLog.add(m.StreamSequence, reason)
+	in.deadLetterLog.log(in.Log, in.Clock())
 	return nil
 }
 

@@ -81,8 +81,8 @@ func TestWhatPaysIsReadByUrgencyThenByKind(t *testing.T) {
 		{fact.StateWaiting, fact.KindRenewal, laneRenewal}, {fact.StateWaiting, fact.KindOrder, laneOrder},
 		{fact.StateOpen, fact.KindOrder, lanePoll},
 	}
-	if !reflect.DeepEqual(comesBack, back) {
-		t.Errorf("%v", comesBack)
+	if !reflect.DeepEqual(dueQueries, back) {
+		t.Errorf("%v", dueQueries)
 	}
 }
 

@@ -23,16 +23,16 @@ const codeReleased = "released"
 // they come due.
 type loader struct {
 	*Config
-	clock    *clock
-	ready    *ready
-	binding  func() fact.Binding
-	deadLine *deadLine
-	wake     chan struct{}
-	backlog  atomic.Bool // due operations stayed in the ledger because there was no room
+	clock         *clock
+	ready         *ready
+	binding       func() fact.Binding
+	deadLetterLog *deadLetterLog
+	wake          chan struct{}
+	backlog       atomic.Bool // due operations stayed in the ledger because there was no room
 
-	mu         sync.Mutex
-	kept       map[string]command.Command // cache by id: commands of waiting operations and commands read recently
-	toldBroken map[string]time.Time       // when the failure to queue an operation was last logged, by operation id
+	mu              sync.Mutex
+	kept            map[string]command.Command // cache by id: commands of waiting operations and commands read recently
+	notQueuedLogged map[string]time.Time       // when the failure to queue an operation was last logged, by operation id
 }
 
 func (q *loader) job(record fact.Operation, c command.Command, ids []string) *job {

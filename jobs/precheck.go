@@ -124,9 +124,9 @@ func expiriesOf(seen []decide.Seen, ids []string) map[string]time.Time {
 	return observed
 }
 
-// cannotSay returns the fact that the operation's request cannot be built, or nil if it
+// cannotBuild returns the fact that the operation's request cannot be built, or nil if it
 // can.
-func (c *checker) cannotSay(j *job) fact.Fact {
+func (c *checker) cannotBuild(j *job) fact.Fact {
 	if d := decide.Decide(j.op, decide.Prechecked{NamesCIDRs: j.cmd.NamesCIDRs(), CIDRField: c.CIDRField}); !d.Send {
 		return d.Facts[0]
 	}
@@ -223,7 +223,7 @@ func (c *checker) readProxy(ctx context.Context, j *job, id string) (tables.Prox
 	}
 	at, limited, cancel := c.clock.Now(), ctx, context.CancelFunc(func() {})
 	if !j.op.AwaitsUnread() {
-		limited, cancel = context.WithTimeout(ctx, askPatience)
+		limited, cancel = context.WithTimeout(ctx, readTimeout)
 	}
 	read, err := c.Provider.Proxy(limited, id)
 	cancel()

@@ -87,7 +87,7 @@ func silence(err error) error {
 const (
 	silentAfter = 15 * time.Second
 	silentMost  = 40 * time.Second // without any reply, although requests are made
-	askPatience = 20 * time.Second // for the reply to one read
+	readTimeout = 20 * time.Second // for the reply to one read
 )
 
 // Limits for reporting attempts without a definite outcome. Entries expire, because an
@@ -174,7 +174,7 @@ func (l *link) keepAsking(ctx context.Context) error {
 		if err := l.PassListing(ctx); err != nil {
 			return err
 		}
-		limited, cancel := context.WithTimeout(ctx, askPatience)
+		limited, cancel := context.WithTimeout(ctx, readTimeout)
 		wallet, err := l.Provider.Wallet(limited)
 		cancel()
 		if ctx.Err() == nil {

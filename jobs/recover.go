@@ -67,7 +67,7 @@ func (r *recovery) takeUp(ctx context.Context, until int64) error {
 	return r.eachLeft(ctx, fact.StateAccepted, until, func(ctx context.Context, part []fact.Operation, x *reading) error {
 		for _, record := range part {
 			if err := r.loader.enqueueRead(ctx, x, fromStream, record); err != nil {
-				r.loader.cannotGoOn(record, err)
+				r.loader.logNotQueued(record, err)
 			}
 		}
 		return ctx.Err()
@@ -129,7 +129,7 @@ func (r *recovery) recoverPart(ctx context.Context, part []fact.Operation, _ *re
 	for _, record := range part {
 		one, err := r.crashed(ctx, record)
 		if err != nil {
-			r.loader.cannotGoOn(record, err) // the operation stays unchanged, and nothing of it is sent
+			r.loader.logNotQueued(record, err) // the operation stays unchanged, and nothing of it is sent
 			continue
 		}
 		all = append(all, one)

@@ -163,8 +163,8 @@ func NewRunner(c Config) *Runner {
 	r.holds = &holds{Config: config, pauses: r.pauses}
 	r.link = &link{Config: config, gate: r.gate, clock: r.clock, pauses: r.pauses, pulse: r.pulse, holds: r.holds, share: rate.NewLimiter(rate.Limit(c.RatePerSecond*readShare), 1)}
 	r.prober = &prober{Config: config, gate: r.gate, clock: r.clock, pauses: r.pauses, ready: r.ready, holds: r.holds, link: r.link}
-	dead := &deadLine{}
-	r.loader = &loader{Config: config, clock: r.clock, ready: r.ready, binding: r.Binding, deadLine: dead, wake: make(chan struct{}, 1), kept: map[string]command.Command{}, toldBroken: map[string]time.Time{}}
+	dead := &deadLetterLog{}
+	r.loader = &loader{Config: config, clock: r.clock, ready: r.ready, binding: r.Binding, deadLetterLog: dead, wake: make(chan struct{}, 1), kept: map[string]command.Command{}, notQueuedLogged: map[string]time.Time{}}
 	r.books = &books{Config: config, clock: r.clock, pauses: r.pauses, link: r.link, binding: r.Binding, wake: r.wakeDueLoop, turn: make(chan struct{}, 1)}
 	r.pricing = &pricing{Config: config, clock: r.clock, link: r.link, found: map[string]upstream.OfferFilter{}}
 	r.checker = &checker{Config: config, clock: r.clock, pulse: r.pulse, pricing: r.pricing, link: r.link, readable: r.books.readable}
@@ -173,7 +173,7 @@ func NewRunner(c Config) *Runner {
 		holds: r.holds, link: r.link, loader: r.loader, checker: r.checker,
 	}
 	r.workers = &workers{Config: config, ready: r.ready, link: r.link, loader: r.loader, attempts: r.attempts}
-	r.intaker = &intaker{Config: config, gate: r.gate, pauses: r.pauses, ready: r.ready, binding: r.Binding, deadLine: dead, loader: r.loader, checker: r.checker, attempts: r.attempts}
+	r.intaker = &intaker{Config: config, gate: r.gate, pauses: r.pauses, ready: r.ready, binding: r.Binding, deadLetterLog: dead, loader: r.loader, checker: r.checker, attempts: r.attempts}
 	r.recovery = &recovery{
 		Config: config, clock: r.clock, pauses: r.pauses, ready: r.ready, binding: r.Binding, mayPlan: make(chan struct{}),
 		holds: r.holds, link: r.link, loader: r.loader, attempts: r.attempts,
@@ -362,8 +362,8 @@ func (r *Runner) Run(ctx context.Context) error {
 	group.Go(func() error { return r.keepReconciling(running) })
 	group.Go(func() error { return r.keepAsking(running) })
 	err = group.Wait()
-	r.loader.deadLine.log(r.Log, r.Clock().Add(deadLineEvery)) // the dead letters of the last minute
-	r.unsendRest(work)                                         // after the intake has ended, because the intake may commit intents
+	r.loader.deadLetterLog.log(r.Log, r.Clock().Add(deadLetterLogEvery)) // the dead letters of the last minute
+	r.unsendRest(work)                                                   // after the intake has ended, because the intake may commit intents
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil
 	}

@@ -82,8 +82,8 @@ const (
 	// seconds. Then the client reconnects.
 	pingInterval = 3 * time.Second
 	pingsOut     = 2
-	// sayAgain is the minimum interval between log entries about a connection that is down.
-	sayAgain = 30 * time.Second
+	// logAgainAfter is the minimum interval between log entries about a connection that is down.
+	logAgainAfter = 30 * time.Second
 )
 
 // Connect connects to NATS. If Wait is set, it returns immediately and connects when the
@@ -188,12 +188,12 @@ func (q *Queue) onDisconnect(_ *nats.Conn, err error) {
 }
 
 // onFailedAttempt records why the server cannot be reached. It logs a new reason
-// immediately, and the same reason at most once per sayAgain.
+// immediately, and the same reason at most once per logAgainAfter.
 func (q *Queue) onFailedAttempt(_ *nats.Conn, err error) {
 	err = q.connectError(err)
 	before := q.failed.Swap(&err)
 	changed := before == nil || (*before).Error() != err.Error()
-	if n := q.attempts.Add(1); changed || n%int64(sayAgain/reconnectWait) == 0 {
+	if n := q.attempts.Add(1); changed || n%int64(logAgainAfter/reconnectWait) == 0 {
 		q.log.WithError(err).WithField("server", q.js.where).Warn("nats cannot be reached; it is tried again")
 	}
 }

@@ -111,9 +111,10 @@ func (s *uncovered) countUncovered(ctx context.Context) {
 	}
 }
 
-// tellUncovered appends the count as a fact if both of the last two listings differ from
-// the last published count in the same direction, or if no such proxies remain. A count is
-// published at most once a day.
+// tellUncovered appends the count as a fact if no such proxies remain, or if the last two
+// listings both had more, or both fewer, than the last published count. It also appends the
+// count if the first of the published proxies has expired. After a count above zero, the
+// next count above zero is published a day later at the earliest.
 func (s *uncovered) tellUncovered(ctx context.Context, before *int64, n int64, first []tables.Proxy) error {
 	last, at, err := s.Ledger.Fleet.LastUncovered(ctx)
 	if err != nil {

@@ -12,29 +12,29 @@ import (
 	"perennial/schedules/plans"
 )
 
-// headcount counts the proxies that stay, by the groups of Keep. It is safe for concurrent
+// stayingCount counts the proxies that stay, by the groups of Keep. It is safe for concurrent
 // use.
-type headcount struct {
+type stayingCount struct {
 	mu     sync.Mutex
 	groups map[string]int
 }
 
-func newHeadcount(groups map[string]int) *headcount { return &headcount{groups: groups} }
+func newStayingCount(groups map[string]int) *stayingCount { return &stayingCount{groups: groups} }
 
-func (c *headcount) add(group string, n int) {
+func (c *stayingCount) add(group string, n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.groups[group] += n
 }
 
 // gathering collects due proxies up to a limit. Proxies that cannot be renewed now do not
-// count against the limit. Otherwise they could fill it, because a provider may list
+// count against the limit, because they could fill it (trap 54). A provider may list
 // retired and expired proxies indefinitely, and a continued run first finds the proxies
-// that it has already renewed (trap 54).
+// that it has already renewed.
 type gathering struct {
 	in              *read
 	filter          *plans.Filter
-	staying         *headcount
+	staying         *stayingCount
 	living, expired []tables.Proxy
 	aside           []tables.Proxy      // proxies that cannot be renewed now, as many as a plan lists
 	most            int                 // limit on live and expired proxies together
@@ -62,8 +62,8 @@ func (g *gathering) add(p tables.Proxy) {
 	}
 }
 
-// setAside keeps a proxy that cannot be renewed now, as far as the plan lists such proxies,
-// and one proxy of each kind that is being renewed. It only counts the others.
+// setAside keeps a proxy that cannot be renewed now if the plan has room to list it. It
+// also keeps one proxy of each kind that is being renewed. It only counts the others.
 func (g *gathering) setAside(p tables.Proxy, why string) {
 	if tells := why == plans.ReasonTaken || why == plans.ReasonOnItsWay; tells && !g.kinds[plans.KindOf(p)] {
 		g.kinds[plans.KindOf(p)] = true
@@ -80,9 +80,9 @@ func (g *gathering) setAside(p tables.Proxy, why string) {
 	}
 }
 
-// gathered returns the proxies to plan. First are the proxies of kinds that are being
-// renewed, then live proxies by nearest expiry, then expired proxies by latest expiry,
-// then proxies that cannot be renewed now.
+// gathered returns the proxies to plan, in this order: proxies of kinds that are being
+// renewed, live proxies by nearest expiry, expired proxies by latest expiry, proxies that
+// cannot be renewed now.
 func (g *gathering) gathered() []tables.Proxy {
 	slices.Reverse(g.expired)
 	room := g.most - len(g.living)
@@ -93,7 +93,7 @@ func (g *gathering) gathered() []tables.Proxy {
 	return slices.Concat(g.first, g.living, g.expired, g.aside)
 }
 
-func (s *reader) readDue(ctx context.Context, r *scheduleRunner, in *read, staying *headcount) error {
+func (s *reader) readDue(ctx context.Context, r *scheduleRunner, in *read, staying *stayingCount) error {
 	in.Barred = map[string]int{}
 	g := &gathering{in: in, filter: r.Match.Filter(in.Lists), staying: staying, most: s.considered, kinds: map[plans.Kind]bool{}}
 	err := s.Ledger.Fleet.Expiring(ctx, in.Now.Add(r.RenewBefore), func(p tables.Proxy) error {
@@ -106,7 +106,7 @@ func (s *reader) readDue(ctx context.Context, r *scheduleRunner, in *read, stayi
 	return err
 }
 
-func (s *reader) readStaying(ctx context.Context, r *scheduleRunner, in *read, staying *headcount) error {
+func (s *reader) readStaying(ctx context.Context, r *scheduleRunner, in *read, staying *stayingCount) error {
 	if r.Keep.AtLeast == 0 {
 		return nil
 	}

@@ -22,8 +22,8 @@ const (
 	// lateAfter is how long a run may wait for a failing listing before a sweep.failed fact
 	// is published.
 	lateAfter = 30 * time.Second
-	// toldEvery is the minimum interval between a schedule's sweep.failed facts.
-	toldEvery = time.Minute
+	// failedFactEvery is the minimum interval between a schedule's sweep.failed facts.
+	failedFactEvery = time.Minute
 )
 
 // trouble is the reason why a due run fails.
@@ -51,11 +51,11 @@ func (x *trouble) clear() {
 }
 
 // set stores a failure and reports whether its fact should be appended: once per slot, and
-// at most once per toldEvery.
+// at most once per failedFactEvery.
 func (x *trouble) set(f fact.SweepFailed, now time.Time) (tell bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	tell = x.now == nil || !x.now.Slot.Equal(f.Slot) && now.Sub(x.told) >= toldEvery
+	tell = x.now == nil || !x.now.Slot.Equal(f.Slot) && now.Sub(x.told) >= failedFactEvery
 	if !tell && x.now != nil {
 		f.Slot = x.now.Slot
 	}
@@ -124,9 +124,9 @@ func (s *troubles) countExpiring(ctx context.Context, r *scheduleRunner, f *fact
 	return errors.Join(unread, err)
 }
 
-// watchSlot reports a run as failed while its commands cannot be published, or while its
-// listing fails, makes no progress or takes longer than until the next slot. Both are
-// retried for hours.
+// watchSlot reports a run as failed while its commands cannot be published. It also does so
+// while the listing that the run waits for fails, makes no progress, or takes longer than
+// until the next slot. Both are retried for hours.
 func (s *troubles) watchSlot(ctx context.Context, r *scheduleRunner, slot time.Time) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -175,7 +175,7 @@ func (s *Sweeper) NotReady() string {
 	if loss := s.lister.Loss(); loss != nil {
 		lines = append(lines, listing.LossText(*loss))
 	}
-	if slow := s.tooSlow(); slow != "" {
+	if slow := s.lateRenewals(); slow != "" {
 		lines = append(lines, slow)
 	}
 	for _, f := range failing {

@@ -30,9 +30,9 @@ const (
 type sweep struct {
 	plans.Made
 
-	again     []json.RawMessage // published by earlier runs, not yet accepted by the runner
-	onItsWay  map[string]bool   // proxies of the commands in again
-	standsFor bool              // its hash is that of an earlier slot's plan, which serves for this slot too
+	again           []json.RawMessage // published by earlier runs, not yet accepted by the runner
+	onItsWay        map[string]bool   // proxies of the commands in again
+	servedByEarlier bool              // its hash is that of an earlier slot's plan, which serves for this slot too
 }
 
 // firing is a slot whose run is about to be made.
@@ -295,7 +295,7 @@ func sweepFacts(planned fact.SweepPlanned, plan sweep) (facts []fact.Fact, state
 	}
 	facts = append(facts, planned)
 	switch {
-	case plan.standsFor:
+	case plan.servedByEarlier:
 		return append(facts, fact.SweepHeld{
 			Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan, Code: fact.SweepHeldEarlierPlan,
 			Reason: fmt.Sprintf("a plan of an earlier run needs an approval: `perennial schedules approve %s` carries it out, and what has come due since is planned then", plan.Hash),

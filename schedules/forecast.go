@@ -105,7 +105,7 @@ func (s *forecaster) Forecast(ctx context.Context, schedule string, days int) (F
 	o := newOutlook(s.providerNow().In(zone), days)
 	for _, r := range runners {
 		var err error
-		if o.paused, err = s.pausedForGood(ctx, r.Name); err == nil {
+		if o.paused, err = s.pausedWithoutEnd(ctx, r.Name); err == nil {
 			err = s.foresee(ctx, r, o)
 		}
 		if err != nil {
@@ -192,8 +192,8 @@ func (s *forecaster) overBudget(ctx context.Context, r *scheduleRunner, o *outlo
 	return err
 }
 
-// pausedForGood returns the schedule's name if its pause has no end, else "".
-func (s *forecaster) pausedForGood(ctx context.Context, schedule string) (string, error) {
+// pausedWithoutEnd returns the schedule's name if its pause has no end, else "".
+func (s *forecaster) pausedWithoutEnd(ctx context.Context, schedule string) (string, error) {
 	paused, err := s.Ledger.Sweeps.SchedulePaused(ctx, schedule)
 	if errors.Is(err, ledger.ErrNotFound) || err == nil && paused.Until != nil {
 		return "", nil

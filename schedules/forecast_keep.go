@@ -37,7 +37,7 @@ func (s *forecaster) foreseeKept(ctx context.Context, r *scheduleRunner, lists p
 	}
 	in := read{Inputs: plans.Inputs{Schedule: r.Schedule, Lists: lists, Now: o.end()}}
 	staying := map[string]int{}
-	if err := s.reads.readStaying(ctx, r, &in, newHeadcount(staying)); err != nil {
+	if err := s.reads.readStaying(ctx, r, &in, newStayingCount(staying)); err != nil {
 		return err
 	}
 	for group, lives := range kept {

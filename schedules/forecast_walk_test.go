@@ -70,7 +70,7 @@ func (h *rig) walkOne(t *testing.T, r *scheduleRunner, o *outlook, taken map[str
 	}))
 	if r.Keep.AtLeast > 0 {
 		in, staying := read{Inputs: plans.Inputs{Schedule: r.Schedule, Lists: lists, Now: o.end()}}, map[string]int{}
-		check(t, h.reads.readStaying(t.Context(), r, &in, newHeadcount(staying)))
+		check(t, h.reads.readStaying(t.Context(), r, &in, newStayingCount(staying)))
 		for group, lives := range kept {
 			o.keep(r.Schedule, r.Keep.AtLeast-staying[group], lives)
 		}

@@ -62,7 +62,7 @@ func TestAPlanThatIsNotApprovedSpendsNothingAndIsReplaced(t *testing.T) {
 	check(t, err)
 	want(t, "state", declined.State, StateHeld)
 	check(t, h.Pause(t.Context(), "keepalive", nil, "ada", "not this month"))
-	h.watch.add(heldAnew)
+	h.watch.add(heldPlanServes)
 	_, err = h.fire(t.Context(), h.runners[0], firing{slot: h.watch.Now()})
 	want(t, "while it is paused", errors.Is(err, errPaused), true)
 	check(t, h.Resume(t.Context(), "keepalive", "ada", "a new month"))

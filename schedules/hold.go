@@ -12,35 +12,36 @@ import (
 	"perennial/ledger/tables"
 )
 
-// heldAnew is how long a held plan also serves for later slots. Without it, each further
+// heldPlanServes is how long a held plan also serves for later slots. Without it, each further
 // due proxy would store another plan, which may be as large as a fact allows.
-const heldAnew = 6 * time.Hour
+const heldPlanServes = 6 * time.Hour
 
 // holdOnce removes the commands from a plan that needs approval if an earlier slot holds
-// the same plan, or if a recent held plan serves for it. Proxies that come due later are
-// planned after the approval. A plan that an operator requested is always stored.
+// the same plan. It also does so if a recent held plan serves for the slot. Proxies that
+// come due later are planned after the approval. A plan that an operator requested is
+// always stored.
 func (s *Sweeper) holdOnce(tx *ledger.Tx, r *scheduleRunner, f firing, plan *sweep, planned *fact.SweepPlanned) error {
 	held, err := tx.HeldSlots(plan.Hash)
 	if err != nil {
 		return err
 	}
 	if len(held) == 0 && !f.byHand && f.rest == nil {
-		if held, err = s.heldLately(tx, r, f.slot); err != nil {
+		if held, err = s.recentlyHeld(tx, r, f.slot); err != nil {
 			return err
 		}
 	}
 	if len(held) > 0 && !s.archived(held[0]) {
-		plan.standsFor = plan.Hash != held[0].Plan
+		plan.servedByEarlier = plan.Hash != held[0].Plan
 		plan.Hash, planned.Plan = held[0].Plan, held[0].Plan
 		planned.Commands, planned.Planned = []json.RawMessage{}, nil // the first slot with this plan has its commands
 	}
 	return nil
 }
 
-// heldLately returns the slots of the schedule's newest held plan, if its first slot is
+// recentlyHeld returns the slots of the schedule's newest held plan, if its first slot is
 // recent enough to serve for slot.
-func (s *Sweeper) heldLately(tx *ledger.Tx, r *scheduleRunner, slot time.Time) ([]tables.Slot, error) {
-	since := slot.Add(-min(heldAnew, r.RenewBefore/4))
+func (s *Sweeper) recentlyHeld(tx *ledger.Tx, r *scheduleRunner, slot time.Time) ([]tables.Slot, error) {
+	since := slot.Add(-min(heldPlanServes, r.RenewBefore/4))
 	all, err := tx.HeldNow(r.Name, since)
 	if err != nil || len(all) == 0 {
 		return nil, err

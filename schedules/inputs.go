@@ -53,7 +53,7 @@ func (s *reader) inputs(ctx context.Context, r *scheduleRunner, taken map[string
 	in.Staying = map[string]int{}
 	// In a large account the first two reads take a million rows each, and the last waits
 	// for the provider. Only the first two share state, staying.
-	staying := newHeadcount(in.Staying)
+	staying := newStayingCount(in.Staying)
 	reads, readCtx := errgroup.WithContext(ctx)
 	reads.Go(func() error { return s.readDue(readCtx, r, &in, staying) })
 	reads.Go(func() error { return s.readStaying(readCtx, r, &in, staying) })

@@ -41,7 +41,7 @@ func TestTrap54NoMassHidesWhatLives(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(100) {
 		all, in := mass(rand.New(rand.NewPCG(seed, 54)))
-		g := &gathering{in: in, filter: in.Schedule.Match.Filter(in.Lists), staying: newHeadcount(map[string]int{}), most: considered, kinds: map[plans.Kind]bool{}}
+		g := &gathering{in: in, filter: in.Schedule.Match.Filter(in.Lists), staying: newStayingCount(map[string]int{}), most: considered, kinds: map[plans.Kind]bool{}}
 		var living []string
 		for _, p := range all {
 			if free := in.BarredBy(g.filter, p) == ""; free && p.ExpiresAt.After(noon) && len(living) < considered {

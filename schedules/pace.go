@@ -114,8 +114,8 @@ func (s *pacing) countLate(ctx context.Context, x *pace) error {
 	})
 }
 
-// tooSlow describes how many renewals come too late, or returns "".
-func (s *pacing) tooSlow() string {
+// lateRenewals describes how many renewals come too late, or returns "".
+func (s *pacing) lateRenewals() string {
 	x := s.pace.Load()
 	if x == nil || x.late == 0 {
 		return ""

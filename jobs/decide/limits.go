@@ -231,7 +231,7 @@ func trues(set map[string]bool) (n int) {
 
 // QuotedCents returns the price of an offer for a quantity and a duration, in cents. The
 // API document does not say whether a quote's unit price covers the base duration or the
-// requested duration, so QuotedCents uses the higher of the two.
+// requested one. QuotedCents uses the higher of the two prices.
 func QuotedCents(o upstream.Offer, quantity, days int64) (int64, error) {
 	if o.UnitPriceCents == nil || *o.UnitPriceCents < 0 || *o.UnitPriceCents > MaxLineCents/upstream.MaxQuantity/upstream.MaxRenewDays {
 		return 0, errors.New("unit_price_cents gives no usable price")

@@ -100,7 +100,7 @@ func decidePrecheckFailed(op Operation, h PrecheckFailed) Decision {
 // has no proxies left, and holds an order whose request cannot be built.
 func decidePrechecked(op Operation, h Prechecked) Decision {
 	switch {
-	case cannotSay(h.NamesCIDRs, h.CIDRField):
+	case cannotBuild(h.NamesCIDRs, h.CIDRField):
 		return holdBack(op, nil, fact.CommandHeld{
 			Code: fact.HeldNoCIDRField, Reason: "it names CIDRs and the account has no cidr_field any more: set it again and `perennial release` it, or `perennial cancel` it",
 		})
@@ -124,9 +124,9 @@ func decidePrechecked(op Operation, h Prechecked) Decision {
 	return Decision{Facts: leftOut, Send: true, ProxyIDs: ids}
 }
 
-// cannotSay reports whether the order has CIDRs but no field for them is configured.
+// cannotBuild reports whether the order has CIDRs but no field for them is configured.
 // Without the field the provider would choose the addresses.
-func cannotSay(namesCIDRs bool, field string) bool { return namesCIDRs && field == "" }
+func cannotBuild(namesCIDRs bool, field string) bool { return namesCIDRs && field == "" }
 
 // stillDue splits the proxies into those still to be renewed and those that are skipped. An
 // unguarded command renews all proxies except those that could not be read.

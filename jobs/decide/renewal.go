@@ -18,7 +18,7 @@ import (
 // line items, and the sums must agree. Otherwise the operation needs review.
 func decideRenewal(op Operation, h Replied, v Verdict) Decision {
 	if h.Reply.Renewal != nil {
-		h.Reply.Renewal = withoutLacking(*h.Reply.Renewal)
+		h.Reply.Renewal = incompleteAsUnusable(*h.Reply.Renewal)
 	}
 	r := h.Reply.Renewal
 	if missing := h.unreadable(v, len(op.ProxyIDs)); missing != "" {
@@ -91,12 +91,12 @@ func (h Replied) unreadable(v Verdict, sent int) string {
 	return ""
 }
 
-// withoutLacking moves line items that lack a field to the unusable items.
-func withoutLacking(r upstream.Renewal) *upstream.Renewal {
+// incompleteAsUnusable moves line items that lack a field to the unusable items.
+func incompleteAsUnusable(r upstream.Renewal) *upstream.Renewal {
 	items := r.LineItems
 	r.LineItems, r.Unusable = make([]upstream.RenewalLine, 0, len(items)), slices.Clone(r.Unusable)
 	for i, line := range items {
-		if field := lacks(line); field != "" {
+		if field := missingField(line); field != "" {
 			r.Unusable = append(r.Unusable, upstream.Unusable{ID: line.ProxyID, Position: i + 1, Field: field, Why: "no " + field})
 			continue
 		}
@@ -111,9 +111,9 @@ func unknownYet(r upstream.Renewal, field string) bool {
 	return strings.HasSuffix(field, "_cents") && unpriced(r) || r.Status == upstream.RenewalManualReview && field == "line_items"
 }
 
-// lacks returns a required field that a line item lacks, or "". An unresolved line needs no
-// amounts.
-func lacks(line upstream.RenewalLine) string {
+// missingField returns a required field that a line item lacks, or "". An unresolved line
+// needs no amounts.
+func missingField(line upstream.RenewalLine) string {
 	for _, field := range line.Missing {
 		unknown := line.Status == upstream.LineUnresolved && strings.HasSuffix(field, "_cents") // an amount that is not known yet
 		if field != "host" && field != "duration_days" && field != "amount" && !unknown {

@@ -61,8 +61,8 @@ func (d *Desk) RetryUnrepeated(ctx context.Context, id, by, reason string, as ..
 	})
 }
 
-// laterLooked limits how many later operations of a proxy are checked.
-const laterLooked = 100
+// maxLaterChecked limits how many later operations of a proxy are checked.
+const maxLaterChecked = 100
 
 // unrenewed returns a RefusedError if a later operation has renewed, or may renew, a proxy
 // of this operation.
@@ -72,7 +72,7 @@ func (d *Desk) unrenewed(ctx context.Context, o fact.Operation) error {
 		return err
 	}
 	for _, x := range lines {
-		later, err := d.c.Ledger.Operations.NamedAfter(ctx, x.ProxyID, o, laterLooked)
+		later, err := d.c.Ledger.Operations.NamedAfter(ctx, x.ProxyID, o, maxLaterChecked)
 		if err != nil {
 			return err
 		}

@@ -16,8 +16,8 @@ import (
 )
 
 // named checks the order number in an answer, and returns the order if it was read. It
-// refuses a number for a renewal, for an operation with another order number, for an order
-// that is booked elsewhere, and for an order that cannot be the operation's.
+// refuses a number for a renewal, and for an operation with another order number. It
+// refuses an order that is booked elsewhere or cannot be the operation's.
 func (d *Desk) named(ctx context.Context, o fact.Operation, x Resolution) (read upstream.Order, err error) {
 	switch {
 	case x.OrderNo == "" || o.OrderNo == x.OrderNo:
@@ -54,7 +54,7 @@ func (d *Desk) readOwn(ctx context.Context, o fact.Operation, x Resolution) (rea
 	if ids, err := inspect.Delivered(ctx, d.c.Ledger, o.ID); err != nil || len(ids) > 0 {
 		return read, err
 	}
-	reading, cancel := context.WithTimeout(ctx, claimPatience)
+	reading, cancel := context.WithTimeout(ctx, orderReadTimeout)
 	defer cancel()
 	at := d.c.Now()
 	read, err = d.c.Order(reading, o.OrderNo)
@@ -65,9 +65,9 @@ func (d *Desk) readOwn(ctx context.Context, o fact.Operation, x Resolution) (rea
 	return read, nil
 }
 
-// claimPatience limits the read of the order in an answer, because an operator waits for
+// orderReadTimeout limits the read of the order in an answer, because an operator waits for
 // the result.
-const claimPatience = 20 * time.Second
+const orderReadTimeout = 20 * time.Second
 
 // shownAs reads the order in an answer. It refuses an order that cannot be read or cannot
 // be the operation's.
@@ -80,7 +80,7 @@ func (d *Desk) shownAs(ctx context.Context, o fact.Operation, no string) (read u
 	if err := d.c.Readable(); err != nil {
 		return read, command.Refuse("order %s was not compared with what %s asked for: %v. Answer again when the account is resumed, %s", no, o.ID, err, without)
 	}
-	ctx, cancel := context.WithTimeout(ctx, claimPatience)
+	ctx, cancel := context.WithTimeout(ctx, orderReadTimeout)
 	defer cancel()
 	at := d.c.Now()
 	read, err = d.c.Order(ctx, no)

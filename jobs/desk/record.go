@@ -161,7 +161,7 @@ func (p *recording) findOrder(ctx context.Context, shown OrderReader) error {
 	if !errors.Is(err, ledger.ErrNotFound) {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, claimPatience)
+	ctx, cancel := context.WithTimeout(ctx, orderReadTimeout)
 	defer cancel()
 	_, err = shown(ctx, p.OrderNo)
 	switch {

@@ -72,7 +72,7 @@ func (d *Desk) Resolve(ctx context.Context, x Resolution) error {
 		}
 		return err
 	}
-	if err := d.waitsForPerson(ctx, o, x); err != nil {
+	if err := d.checkNeedsReview(ctx, o, x); err != nil {
 		return err
 	}
 	if err := d.takeOrder(ctx, o, &x); err != nil {
@@ -108,7 +108,7 @@ func (d *Desk) Resolve(ctx context.Context, x Resolution) error {
 func (d *Desk) overtaken(ctx context.Context, x Resolution) error {
 	o, err := d.c.Ledger.Operations.Operation(ctx, x.ID)
 	if err == nil {
-		err = d.waitsForPerson(ctx, o, x)
+		err = d.checkNeedsReview(ctx, o, x)
 	}
 	if err == nil {
 		err = command.Refuse("%s has changed meanwhile, and nothing was booked: read it again with `perennial reviews show %s`", o.ID, o.ID)
@@ -196,9 +196,9 @@ func found(content json.RawMessage, order upstream.Order, cents int64) (ids []st
 	return ids, proxies, nil
 }
 
-// waitsForPerson returns a RefusedError if the operation or line needs no review, for
+// checkNeedsReview returns a RefusedError if the operation or line needs no review, for
 // example because it was resolved.
-func (d *Desk) waitsForPerson(ctx context.Context, o fact.Operation, x Resolution) error {
+func (d *Desk) checkNeedsReview(ctx context.Context, o fact.Operation, x Resolution) error {
 	lines, err := d.c.Ledger.Operations.Lines(ctx, o.ID)
 	if err != nil {
 		return err

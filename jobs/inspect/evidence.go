@@ -206,8 +206,8 @@ func (e *Evidence) readWallet(ctx context.Context, c *reconcile.Reconciler, o fa
 }
 
 // gap returns by how much the provider's wallet is below the ledger. It returns nil if
-// something other than the operation may be the cause. That is so if the books never agreed
-// before the operation was sent, if other operations are open, or if money moved so
+// something other than the operation may be the cause: the books never agreed before the
+// operation was sent, or other operations are open. It also returns nil if money moved so
 // recently that the provider may not show it yet. since is how long the operation has
 // needed review.
 func (e *Evidence) gap(w reconcile.WalletReading, since time.Duration) *int64 {

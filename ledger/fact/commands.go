@@ -359,7 +359,7 @@ type OrderRefunded struct {
 func (OrderRefunded) FactType() string { return "order.refunded" }
 
 // OrderListed records that an order that has ended shows proxies that no earlier fact
-// contains, for example after a review was answered while the order could not be read. The
+// contains. This happens if a review was answered while the order could not be read. The
 // proxies get the order's labels.
 type OrderListed struct {
 	Ref

@@ -20,8 +20,8 @@ func (f ProxyRevealed) Subject() string { return f.ProxyID }
 func (ProxyRevealed) FactType() string { return "proxy.revealed" }
 
 // DeadRequeued records that an operator requeued a dead letter, a command that could not be
-// read. It is appended before the command is published and the dead letter is removed, so
-// if the dead letter is still listed, this may not have been done.
+// read. It is appended before the command is published and the dead letter is removed. If
+// the dead letter is still listed, this may not have been done.
 type DeadRequeued struct {
 	accountFact
 	LetterSeq uint64 `json:"letter_seq" doc:"The sequence of the message in the stream of dead letters."`
@@ -36,8 +36,8 @@ type DeadRequeued struct {
 func (DeadRequeued) FactType() string { return "dead.requeued" }
 
 // DeadDropped records that an operator removed a dead letter, a command that could not be
-// read, permanently. It is appended before the dead letter is removed, so if the dead
-// letter is still listed, this may not have been done.
+// read, permanently. It is appended before the dead letter is removed. If the dead letter
+// is still listed, this may not have been done.
 type DeadDropped struct {
 	accountFact
 	LetterSeq uint64 `json:"letter_seq" doc:"The sequence of the message in the stream of dead letters."`

@@ -53,8 +53,8 @@ type ListingUncovered struct {
 func (ListingUncovered) FactType() string { return "listing.uncovered" }
 
 // SweepFailed records that a scheduled run could not be made, for example because the
-// proxies could not be listed, or that its commands were refused as invalid. The run is
-// retried; when it succeeds, its sweep.planned follows.
+// proxies could not be listed. It also records that the commands of a run were refused as
+// invalid. The run is retried; when it succeeds, its sweep.planned follows.
 type SweepFailed struct {
 	accountFact
 	Schedule       string     `json:"schedule" doc:"The name of the schedule."`

@@ -11,8 +11,8 @@ import (
 // longest, until Reset.
 type Backoff struct{ delays *backoff.ExponentialBackOff }
 
-// Growing returns a Backoff that grows by half each time and varies randomly by up to half,
-// so that clients that failed at the same time do not retry at the same time.
+// Growing returns a Backoff that grows by half each time and varies randomly by up to half.
+// Clients that failed at the same time then retry at different times.
 func Growing(first, most time.Duration) *Backoff {
 	return backoffOf(first, most, backoff.DefaultMultiplier, backoff.DefaultRandomizationFactor)
 }

@@ -139,8 +139,8 @@ func (a *acks) putBack(seq uint64, msg jetstream.Msg, delay time.Duration) error
 	return msg.NakWithDelay(delay)
 }
 
-// allBack reports whether every returned command was delivered again.
-func (a *acks) allBack() bool {
+// allRedelivered reports whether every returned command was delivered again.
+func (a *acks) allRedelivered() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return len(a.returned) == 0
@@ -263,7 +263,7 @@ func (a *acks) takePrefix() (prefix []*tracked, number int, alone bool) {
 func (a *acks) purge(ctx context.Context, prefix []*tracked, alone bool) bool {
 	a.removing.Lock()
 	defer a.removing.Unlock()
-	if !a.allBack() {
+	if !a.allRedelivered() {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, purgeTimeout)

@@ -17,10 +17,10 @@ import (
 	"perennial/queue/service"
 )
 
-// Separation checks a user's permissions without changing anything. It uses a connection of
-// that user. It requests the user's account and permissions from the server, tries requests
-// that the user's roles do not allow, and checks that the runner refuses what only the
-// runner may do. wrong describes the differences from [ServerConfig]. untried describes
+// Separation checks a user's permissions without changing anything, over a connection of
+// that user. It requests the user's account and permissions from the server. It tries
+// requests that the user's roles do not allow. It checks that the runner refuses what only
+// the runner may do. wrong describes the differences from [ServerConfig]. untried describes
 // what could not be checked, because no runner replied. Separation cannot detect
 // permissions that no client request shows, such as an unused import.
 func Separation(ctx context.Context, js *queue.JetStream, u User, verbs []service.Verb, accounts []string) (wrong, untried []string, err error) {

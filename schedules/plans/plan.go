@@ -287,8 +287,8 @@ type planner struct {
 	short   fact.Sum // the part of dear that exceeds budget_cents
 	// last has proxies of unknown price whose renewals failed. They are tried last, so that
 	// another proxy of their kind shows the price first.
-	last    []tables.Proxy
-	letLast bool
+	last       []tables.Proxy
+	addingLast bool
 	// frugal says that a limit other than the wallet applies. The provider itself checks
 	// the wallet.
 	frugal bool
@@ -351,7 +351,7 @@ func (p *planner) addAll(ctx context.Context, proxies []tables.Proxy) error {
 			if !p.due(proxy) {
 				continue
 			}
-			if !p.letLast {
+			if !p.addingLast {
 				p.plan.Due++
 			}
 			if err := p.add(ctx, proxy); err != nil {
@@ -409,7 +409,7 @@ func (p *planner) add(ctx context.Context, proxy tables.Proxy) error {
 		p.dear = append(p.dear, tooDear{proxy, cost, wallet, true})
 		return nil
 	}
-	if !cost.Cents.Known() && endings > 0 && !p.letLast {
+	if !cost.Cents.Known() && endings > 0 && !p.addingLast {
 		p.last = append(p.last, proxy)
 		return nil
 	}
@@ -439,7 +439,7 @@ func (p *planner) awaitsPrice(ctx context.Context, proxy tables.Proxy, why strin
 
 // addLast includes or skips the proxies that add postponed to last.
 func (p *planner) addLast(ctx context.Context) error {
-	p.letLast = true
+	p.addingLast = true
 	return p.addAll(ctx, p.last)
 }
 

@@ -27,9 +27,10 @@ const (
 var cronParser = cron.NewParser(cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
 
 // Calendar computes the scheduled times of one schedule, as UTC instants on whole seconds.
-// Clock changes follow cron. A schedule that does not run every hour runs once in a
-// repeated hour, the first time, and at the end of an hour that does not exist. A schedule
-// that runs every hour follows elapsed time, in both repeated hours. All methods are pure.
+// Clock changes follow cron. In a repeated hour, a schedule that does not run every hour
+// runs once, the first time. In an hour that does not exist, it runs at the end of that
+// hour. A schedule that runs every hour follows elapsed time, in both repeated hours. All
+// methods are pure.
 type Calendar struct {
 	Name   string
 	Zone   *time.Location

@@ -113,7 +113,7 @@ var decisionBugs = []bug{
 	{name: "an announced refund holds a delivery for ever", in: "decide.decideOrder", run: "TestTrap19ARefundObject",
 		old: "\tcase delivered && charged > 0 && (!pending || long):",
 		new: "\tcase delivered && charged > 0 && (!pending || false && long):"},
-	{name: "an amount that is not known yet is a broken reply", in: "decide.lacks", run: "TestTrap08AnAmountNotKnownYet",
+	{name: "an amount that is not known yet is a broken reply", in: "decide.missingField", run: "TestTrap08AnAmountNotKnownYet",
 		old: "\t\tunknown := line.Status == upstream.LineUnresolved && ",
 		new: "\t\tunknown := false && "},
 	{name: "a broken reply of manual_review is sent again", in: "decide.decideRenewal", run: "TestTrap08ManualReviewIsNever",

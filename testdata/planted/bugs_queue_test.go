@@ -89,7 +89,7 @@ var queueBugs = []bug{
 	{name: "dropped requests are forgotten", in: "service.endpoint.counted", run: "TestDroppedRequests",
 		old: "err == nil && dropped > e.dropped {",
 		new: "err == nil && dropped < e.dropped {"},
-	{name: "an unknown line is known", in: "desk.Desk.waitsForPerson", run: "TestAnUnknownLine",
+	{name: "an unknown line is known", in: "desk.Desk.checkNeedsReview", run: "TestAnUnknownLine",
 		old: "return l.ProxyID == x.ProxyID }) {",
 		new: "return l.ProxyID != \"\" }) {"},
 	{name: "an error outgrows its message", in: "service.bounded", run: "TestAnErrorFits",

@@ -1105,7 +1105,7 @@ export interface DeadDroppedData {
 }
 
 /**
- * Records that an operator removed a dead letter, a command that could not be read, permanently. It is appended before the dead letter is removed, so if the dead letter is still listed, this may not have been done.
+ * Records that an operator removed a dead letter, a command that could not be read, permanently. It is appended before the dead letter is removed. If the dead letter is still listed, this may not have been done.
  */
 export interface DeadDropped extends CloudEvent {
   /**
@@ -1167,7 +1167,7 @@ export interface DeadRequeuedData {
 }
 
 /**
- * Records that an operator requeued a dead letter, a command that could not be read. It is appended before the command is published and the dead letter is removed, so if the dead letter is still listed, this may not have been done.
+ * Records that an operator requeued a dead letter, a command that could not be read. It is appended before the command is published and the dead letter is removed. If the dead letter is still listed, this may not have been done.
  */
 export interface DeadRequeued extends CloudEvent {
   /**
@@ -3084,7 +3084,7 @@ export interface OrderListedData {
 }
 
 /**
- * Records that an order that has ended shows proxies that no earlier fact contains, for example after a review was answered while the order could not be read. The proxies get the order's labels.
+ * Records that an order that has ended shows proxies that no earlier fact contains. This happens if a review was answered while the order could not be read. The proxies get the order's labels.
  */
 export interface OrderListed extends CloudEvent {
   /**
@@ -4767,7 +4767,7 @@ export interface SweepFailedData {
 }
 
 /**
- * Records that a scheduled run could not be made, for example because the proxies could not be listed, or that its commands were refused as invalid. The run is retried; when it succeeds, its sweep.planned follows.
+ * Records that a scheduled run could not be made, for example because the proxies could not be listed. It also records that the commands of a run were refused as invalid. The run is retried; when it succeeds, its sweep.planned follows.
  */
 export interface SweepFailed extends CloudEvent {
   /**

@@ -19,7 +19,7 @@ func TestDeadLettersAreOneLogLineAMinute(t *testing.T) {
 	t.Parallel()
 	log, lines := logged.NewNullLogger()
 	now, kept := time.Unix(1_800_000_000, 0), 0
-	in := &intaker{deadLine: &deadLine{}, Config: &Config{
+	in := &intaker{deadLetterLog: &deadLetterLog{}, Config: &Config{
 		Log: logrus.NewEntry(log), Clock: func() time.Time { return now },
 		DeadLetter: func(context.Context, letters.Dead) error { kept++; return nil },
 	}}
@@ -30,8 +30,8 @@ func TestDeadLettersAreOneLogLineAMinute(t *testing.T) {
 		t.Fatalf("%d letters, %d lines", kept, len(lines.AllEntries()))
 	}
 	now = now.Add(time.Minute)
-	in.deadLine.log(in.Log, now)
-	in.deadLine.log(in.Log, now)
+	in.deadLetterLog.log(in.Log, now)
+	in.deadLetterLog.log(in.Log, now)
 	if all := lines.AllEntries(); len(all) != 2 || all[1].Message != "dead letter: reason 2" || all[1].Data["messages"] != 999 || all[1].Data["stream_sequence"] != uint64(2) {
 		t.Errorf("%v", all)
 	}

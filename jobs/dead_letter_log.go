@@ -9,12 +9,12 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// deadLineEvery is the minimum interval between two log entries about dead letters. It
+// deadLetterLogEvery is the minimum interval between two log entries about dead letters. It
 // keeps a faulty producer from filling the log.
-const deadLineEvery = time.Minute
+const deadLetterLogEvery = time.Minute
 
-// deadLine counts the dead letters since the last log entry and keeps the first.
-type deadLine struct {
+// deadLetterLog counts the dead letters since the last log entry and keeps the first.
+type deadLetterLog struct {
 	mu     sync.Mutex
 	count  int
 	first  uint64 // sequence in the commands stream
@@ -22,7 +22,7 @@ type deadLine struct {
 	said   time.Time
 }
 
-func (d *deadLine) add(seq uint64, reason string) {
+func (d *deadLetterLog) add(seq uint64, reason string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.count++; d.count == 1 {
@@ -31,10 +31,10 @@ func (d *deadLine) add(seq uint64, reason string) {
 }
 
 // log logs the count, unless the count is zero or the last entry is less than a minute old.
-func (d *deadLine) log(log *logrus.Entry, now time.Time) {
+func (d *deadLetterLog) log(log *logrus.Entry, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.count == 0 || now.Sub(d.said) < deadLineEvery {
+	if d.count == 0 || now.Sub(d.said) < deadLetterLogEvery {
 		return
 	}
 	log.WithField("stream_sequence", d.first).WithField("messages", d.count).Warn("dead letter: " + d.reason)
