@@ -113,7 +113,7 @@ func (w *world) illnesses(n *natsProcess) []illness {
 		{name: "a long Retry-After", begin: fault(map[string]any{"fault": "code", "code": "rate_limited", "http_status": 429, "retry_after": "3000"}),
 			end: func() { mend(); byHand("resume")() }, check: "paused", says: "rate_limited"},
 		{name: "the key is revoked", begin: key(true), end: key(false), check: "paused", says: "api_key_revoked"},
-		{name: "a person has paused it", begin: byHand("pause"), end: byHand("resume"), check: "paused", says: "person"},
+		{name: "a person has paused it", begin: byHand("pause"), end: byHand("resume"), check: "paused", says: "by a test: to see"},
 		{name: "the disk takes nothing", check: "disk", says: "the disk cannot be written",
 			begin: func() {
 				await(w.t, "a directory stands where the probe is written", func() bool { _ = os.Remove(probe); return os.Mkdir(probe, 0o700) == nil })
