@@ -86,7 +86,7 @@ func TestEvidenceOfAnOrderFindsItAtTheProvider(t *testing.T) {
 	if a := h.answer(e, "--not-charged", ""); len(a.Bookings) != 0 {
 		t.Errorf("%+v", a)
 	}
-	h.booksAs(desk.Resolution{ID: id, Charged: new(true), ChargedCents: 600}, h.answer(e, "--charged 600", ""))
+	h.booksAs(desk.Resolution{ID: id, Charged: new(true), ChargedCents: 600}, h.answer(e, "--charged 6.00", ""))
 	h.settled(600, 0)
 }
 
@@ -108,7 +108,7 @@ func TestEvidenceOfALineSaysWhatEachAnswerBooks(t *testing.T) {
 	if reviews[0].AtStakeCents != fact.Known(300) {
 		t.Errorf("%+v", reviews[0])
 	}
-	h.booksAs(desk.Resolution{ID: id, ProxyID: "px_1", Charged: new(true), ChargedCents: 300}, h.answer(e, "--charged 300", "px_1"))
+	h.booksAs(desk.Resolution{ID: id, ProxyID: "px_1", Charged: new(true), ChargedCents: 300}, h.answer(e, "--charged 3.00", "px_1"))
 	h.booksAs(desk.Resolution{ID: id, ProxyID: "px_2", Charged: new(false)}, h.answer(e, "--not-charged", "px_2"))
 	again := h.answer(e, "--not-charged --send-again", "px_3")
 	h.booksAs(desk.Resolution{ID: id, ProxyID: "px_3", Charged: new(false), SendAgain: true}, again)
@@ -222,7 +222,7 @@ func TestEvidenceProposesNoAmountThatItDoesNotKnow(t *testing.T) {
 	h.fault("/api/v1/proxies/renew", "unresolved_record", map[string]any{"executed": true})
 	h.renew(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
 	e := h.evidence(h.await("keep", fact.StateReview).Operations[0].OperationID)
-	if a := h.answer(e, "--charged CENTS", ""); len(a.Bookings) != 0 {
+	if a := h.answer(e, "--charged AMOUNT", ""); len(a.Bookings) != 0 {
 		t.Errorf("%+v", a)
 	}
 }

@@ -57,8 +57,8 @@ func (r *recovery) beginRun(ctx context.Context) (until int64, err error) {
 	return until, nil
 }
 
-// takeUp queues what an earlier run left, while this run already works. No worker takes a
-// sent operation before recoverPart has recorded that it may have executed.
+// takeUp queues what an earlier run left unfinished, while this run is already working. No
+// worker takes a sent operation before recoverPart has recorded that it may have executed.
 func (r *recovery) takeUp(ctx context.Context, until int64) error {
 	err := r.eachLeft(ctx, fact.StateSending, until, r.recoverPart)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"perennial/ledger/tables"
 )
 
-// countNet counts a transfer booked at an instant: a charge in its own quarter, a refund in
-// the quarter of its charge. If a refund counted in its own quarter, a refund of
+// countNet counts a transfer booked at an instant: a charge in its own quarter of an hour, a
+// refund in the quarter of its charge. If a refund counted in its own quarter, a refund of
 // yesterday's charge would raise today's limit.
 func (w *writer) countNet(at int64, m transfer) {
 	switch m.kind {

@@ -253,8 +253,8 @@ func dsn(path string, extra url.Values) string {
 	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + v.Encode()
 }
 
-// openWriter migrates the file and opens the connection that writes to it. Before writing
-// it refuses a schema that is newer than, or differs from, that of the migrations.
+// openWriter migrates the file and opens the connection that writes to it. Before it writes, it
+// refuses a schema that is newer than that of the migrations, or differs from it.
 func openWriter(ctx context.Context, path string, busy time.Duration) (*conn, error) {
 	if err := ownFile(path); err != nil {
 		return nil, err

@@ -15,8 +15,8 @@ import (
 	"perennial/ledger/tables"
 )
 
-// firmAfter is how long the stream must have stored a row before its loss counts as more
-// than a power cut. NATS syncs at least every two minutes.
+// firmAfter is how long the stream must have stored a row before a power cut can no longer
+// explain its loss. NATS syncs at least every two minutes.
 const firmAfter = 10 * time.Minute
 
 // Published is the last journal row that is known to be stored on the events stream.
@@ -82,9 +82,9 @@ func checkNote(ctx context.Context, q sqlite.Queryer, b *tables.Base, h chain.He
 	return nil
 }
 
-// Expect compares heads that are kept elsewhere with the journal. A different or missing
-// row gives a *chain.BrokenError. An archived row is read from one of files, or from the
-// archive next to the ledger.
+// Expect compares the journal with heads that are kept elsewhere. A different or missing row
+// gives a *chain.BrokenError. An archived row is read from one of files, or from the archive
+// next to the ledger.
 func (l *Ledger) Expect(ctx context.Context, heads []chain.Head, files ...string) (err error) {
 	archives, err := openArchives(ctx, l.clock, files)
 	defer func() {

@@ -125,8 +125,8 @@ const (
 		expected_at = excluded.expected_at`
 )
 
-// notShown is the condition of proxies that a complete listing pass did not show, apart
-// from proxies first seen since it started. Reading an unlisted proxy does not list it.
+// notShown selects the proxies that a complete listing pass did not show, except those first
+// seen after the pass started. Reading an unlisted proxy does not list it.
 const notShown = `gone = 0 AND pass < ?1 AND (seen_at < ?2 OR unlisted_at IS NOT NULL)`
 
 // lostGrace is how long before its expiry a proxy that is not shown stops counting as lost,

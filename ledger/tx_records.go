@@ -36,7 +36,7 @@ func (t records) RecordOf(id string) (Record, error) {
 	return t.record(0, id)
 }
 
-// RecordAt reads the record in a journal row, or ErrNotFound.
+// RecordAt returns the record in a journal row, or ErrNotFound.
 func (t records) RecordAt(seq int64) (Record, error) { return t.record(seq, "") }
 
 // RecordLike reads the last record after an instant with the same movement, amount, person

@@ -113,8 +113,8 @@ func (s *Sweeper) heldPlan(ctx context.Context, plan string, slots []tables.Slot
 	return fact.SweepPlanned{}, wrong
 }
 
-// approvePatience limits the publication of an approved plan, because the operator and all
-// runs of the account wait for it.
+// approvePatience limits how long the publication of an approved plan may take, because the
+// operator and all runs of the account wait for it.
 const approvePatience = 30 * time.Second
 
 // carryOut publishes an approved plan if its schedule's budgets allow it, and finishes

@@ -169,9 +169,9 @@ func (s *forecaster) countSingly(ctx context.Context, r *scheduleRunner, o *outl
 	})
 }
 
-// countTogether counts groups of proxies. It makes one query for each range of expiries
-// between the limits of earlier schedules. Within such a range, an earlier schedule takes
-// all proxies of the same kind and status, or none.
+// countTogether counts groups of proxies. It makes one query for each range of expiries between
+// the bounds of earlier schedules. Within such a range, an earlier schedule takes all proxies
+// of the same kind and status, or none.
 func (s *forecaster) countTogether(ctx context.Context, r *scheduleRunner, o *outlook, c *counting) error {
 	current := o.turns[len(o.turns)-1]
 	bounds := []time.Time{current.until}

@@ -42,8 +42,8 @@ func (s *Sweeper) noteUnusable(ctx context.Context, plan *plans.Plan) error {
 	return err
 }
 
-// awaitListed returns an error while due proxies are among too many that are missing from
-// the last listing. If one of them expires soon, it returns nil, so that the run is made.
+// awaitListed returns an error while too many proxies are missing from the last listing and due
+// proxies are among them. If one of them expires soon, it returns nil, so that the run is made.
 // In both cases a sweep.failed fact is published.
 func (s *Sweeper) awaitListed(ctx context.Context, r *scheduleRunner, f firing) error {
 	loss := s.lister.Loss()

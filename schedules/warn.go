@@ -43,9 +43,9 @@ type expiries struct {
 	tried <-chan struct{} // closed when the first listing of this process has ended or failed
 }
 
-// watchExpiries publishes proxies that expire soon or have expired, from the ledger's
-// table, even while the provider is down. It starts when the first listing has ended or
-// failed.
+// watchExpiries publishes an event for each proxy that expires soon or has expired. It reads
+// the ledger's table, so it works even while the provider is down. It starts when the first
+// listing has ended or failed.
 func (s *expiries) watchExpiries(ctx context.Context) error {
 	select {
 	case <-s.tried:

@@ -14,7 +14,7 @@ import (
 const maxNames = 200
 
 // providerTrust is the advice for a provider certificate from an unknown certificate authority.
-const providerTrust = "name the file of its authority in account.ca_file, if it is meant to be a private one"
+const providerTrust = "if its authority is meant to be private, name that authority's file in account.ca_file"
 
 // ProviderCertificate explains an error about the provider's certificate, as [CertificateFault]
 // does.

@@ -186,7 +186,7 @@ func overLimit(op Operation, h Priced, sum fact.Sum) Decision {
 		}
 	}
 	limit := op.Binding.Amount(h.LimitCents)
-	reason := fmt.Sprintf("%s is spent or in progress today, this would add %s, and daily_limit_cents is %s",
+	reason := fmt.Sprintf("%s is spent, in progress or in review today, this would add %s, and daily_limit_cents is %s",
 		op.Binding.Amount(h.SpentCents), sum.Text(op.Binding.Currency), limit)
 	if sum.Cents > h.LimitCents {
 		reason += ", less than this alone: it stays on hold, from day to day, until the limit is raised; release it, or cancel it"
@@ -209,7 +209,7 @@ func fitToday(op Operation, h Priced) (d Decision, ok bool) {
 	n, limit := len(h.Prices), op.Binding.Amount(h.LimitCents)
 	switch today, anyDay := trues(fits), trues(later); {
 	case today > 0:
-		return divided(op, h, fits, fmt.Sprintf("%s is spent or in progress today, and daily_limit_cents is %s: %d of its %d proxies fit, the others wait",
+		return divided(op, h, fits, fmt.Sprintf("%s is spent, in progress or in review today, and daily_limit_cents is %s: %d of its %d proxies fit, the others wait",
 			op.Binding.Amount(h.SpentCents), limit, today, n)), true
 	case anyDay == 0:
 		return refusedBefore(op, h.LeftOut, fact.CodeDailyLimit, fmt.Sprintf(

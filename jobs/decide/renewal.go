@@ -306,7 +306,7 @@ func checkLine(l upstream.RenewalLine) error {
 	return nil
 }
 
-// statesOf returns the state of each requested id by the three lists.
+// statesOf returns the state of each requested id according to the reply's three lists.
 func statesOf(ids []string, r upstream.Renewal) (map[string]string, error) {
 	sent := make(map[string]bool, len(ids))
 	for _, id := range ids {

@@ -5,6 +5,6 @@
 // before the fact is written, the change is decided again. An amount that looks like a
 // mistake, or contradicts the provider, must be confirmed before it is booked.
 //
-// The package has no state. It must not depend on the queue of jobs, the pauses and the
-// requests in progress; the runner passes functions for them.
+// The package has no state. It must not depend on the queue of jobs, the pauses or the requests
+// in progress; the runner passes functions for them.
 package desk

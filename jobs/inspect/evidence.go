@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"time"
 
 	"perennial/jobs/command"
@@ -325,16 +324,16 @@ func (e *Evidence) answersOf(ctx context.Context, l *ledger.Ledger, b fact.Bindi
 	if err != nil {
 		return err
 	}
-	cents := strconv.FormatInt(amount, 10)
+	figure := fact.Decimal(amount)
 	if amount == 0 { // 0 means that the cost is unknown
-		cents, charged = "CENTS", nil
+		figure, charged = "AMOUNT", nil
 	}
 	notCharged := "--not-charged"
 	if len(e.Charged(proxyID)) > 0 {
 		notCharged += " --against-evidence"
 	}
 	e.Answers = append(e.Answers,
-		Answer{Say: "--charged " + cents + e.orderFlag(o), ProxyID: proxyID, Bookings: charged},
+		Answer{Say: "--charged " + figure + e.orderFlag(o), ProxyID: proxyID, Bookings: charged},
 		Answer{Say: notCharged, ProxyID: proxyID, Bookings: none})
 	if !MayGoAgain(o) {
 		e.Notes = append(e.Notes, "order "+o.OrderNo+" was charged: --send-again is refused unless its refund is booked")

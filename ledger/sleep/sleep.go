@@ -13,7 +13,7 @@ func For(ctx context.Context, d time.Duration) error {
 	return err
 }
 
-// OrWoken is For that also ends, with woken true, when the channel delivers a value or is
+// OrWoken is like For, but also ends, with woken true, when the channel delivers a value or is
 // closed.
 func OrWoken(ctx context.Context, d time.Duration, wake <-chan struct{}) (woken bool, err error) {
 	timer := time.NewTimer(d)

@@ -70,8 +70,8 @@ func (l *Money) OrdersWithoutNumber(ctx context.Context) ([]fact.Operation, erro
 		ORDER BY accepted_at, id`), ScanOperation)
 }
 
-// OrdersNotCharged lists orders without a number that were sent and that an operator
-// answered as not charged.
+// OrdersNotCharged lists sent orders that have no order number and whose review was answered
+// with not charged.
 func (l *Money) OrdersNotCharged(ctx context.Context) ([]fact.Operation, error) {
 	return sqlite.Collect(l.query(ctx, `SELECT `+OperationColumns+` FROM operations
 		WHERE kind = 'order' AND order_no = '' AND state = 'resolved' AND charged_cents <= refunded_cents AND first_sent_at IS NOT NULL

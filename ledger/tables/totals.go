@@ -30,10 +30,10 @@ const recordedOn = `CASE WHEN o.order_no <> '' AND o.id = (SELECT min(x.id) FROM
 	THEN (SELECT coalesce(sum(CASE r.credit WHEN 'wallet' THEN r.cents ELSE -r.cents END), 0) FROM transfers r
 		WHERE r.order_no <> '' AND (r.kind = 'external' OR r.kind = 'funding') AND r.order_no = o.order_no) ELSE 0 END`
 
-// TotalsBy holds the queries that TotalsBy answers: subject, name, count, charged,
-// refunded, recorded, and the rank of the newest or dearest. The count is the proxies of an
-// order or renewal, the renewals of a proxy, the commands of a label, or the charges of a
-// day. A refused command bought nothing and counts 0.
+// TotalsBy holds the queries that TotalsBy answers: subject, name, count, charged, refunded,
+// recorded, and the rank of the newest or dearest. The count is the number of proxies of an
+// order or renewal, of renewals of a proxy, of commands of a label, or of charges of a day. A
+// refused command bought nothing and counts 0.
 var TotalsBy = map[string]string{
 	"order": `SELECT coalesce(nullif(o.order_no, ''), o.id) AS subject, '' AS name, CASE WHEN o.charged_cents > 0 THEN o.expected_count ELSE 0 END AS n, o.charged_cents AS charged, o.refunded_cents AS refunded,
 			` + recordedOn + ` AS recorded, o.accepted_at AS rank

@@ -22,7 +22,7 @@ func (s Stream) LastRow(ctx context.Context) (event Event, found bool, err error
 	return s.leaderRow(ctx, messageRequest{LastBySubject: queue.EventSubject(s.account, ">")})
 }
 
-// RowAt returns the message of an account's events stream with a stream sequence, as the
+// RowAt returns the message with the given sequence in an account's events stream, as the
 // stream's leader has it. found is false if there is none. The errors are those of LastRow.
 func (s Stream) RowAt(ctx context.Context, seq uint64) (event Event, found bool, err error) {
 	if seq == 0 { // the server does not accept 0

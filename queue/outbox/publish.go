@@ -204,8 +204,8 @@ func (o *Outbox) sendFirst(messages []*nats.Msg) (first jetstream.PubAckFuture, 
 	return first, nil
 }
 
-// endWithConnection calls end when the connection is lost, until stop is called, because
-// the acknowledgement can then no longer arrive.
+// endWithConnection calls end if the connection is lost before stop is called, because the
+// acknowledgement can then no longer arrive.
 func (o *Outbox) endWithConnection(end context.CancelFunc) (stop func()) {
 	lost, stopped := o.js.Conn().StatusChanged(nats.RECONNECTING, nats.CLOSED), make(chan struct{})
 	var watching sync.WaitGroup

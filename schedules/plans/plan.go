@@ -537,7 +537,7 @@ func (p *planner) left() *fact.SweepLeft {
 	return &x
 }
 
-// noteLeft keeps the nearest expiry of the proxies with which the run continues.
+// noteLeft keeps the nearest expiry of the proxies that are left for the run's next plan.
 func (p *planner) noteLeft(expires time.Time, why string) {
 	goesOn := why == ReasonBeyond || why == ReasonUnpriced || why == ReasonOneByOne
 	if goesOn && expires.After(p.in.Now) && (p.firstLeft.IsZero() || expires.Before(p.firstLeft)) {

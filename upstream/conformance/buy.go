@@ -205,8 +205,8 @@ func (s *session) buy(name string) *bought {
 	})
 }
 
-// orderOf returns the request for a purchase from the table, with a new key, and its estimated
-// cost. It does not send the request. why says why the purchase is impossible.
+// orderOf returns the request for a purchase, with a new key, and its estimated cost. It does
+// not send the request. why says why the purchase is impossible.
 func (s *session) orderOf(name string) (r request, sum int64, why string) {
 	o, why := s.chosenOffer()
 	p := findPurchase(purchases, name)

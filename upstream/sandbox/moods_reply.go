@@ -14,7 +14,7 @@ type quirks struct {
 	*world
 }
 
-// apply changes the bytes of a reply. It does not change charges and idempotency records.
+// apply changes the bytes of a reply. It does not change charges or idempotency records.
 func (s *quirks) apply(r *request, out reply) reply {
 	if out.replayed && s.moods.draw(MoodReplayedEnvelopes, 2) {
 		out.body = restamp(out.body, s.now())

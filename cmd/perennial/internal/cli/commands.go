@@ -55,8 +55,8 @@ func (f *commandFlags) add(c *cobra.Command) {
 	c.Flags().Var(span{&f.timeout}, "timeout", "with --wait: how long to follow the command, such as 2m; the command continues afterwards (default: until it has ended)")
 }
 
-// ceilingFlag is the value of --max. Unlike a plain number, it distinguishes a given 0, which
-// is refused, from an absent flag.
+// ceilingFlag is the value of --max. Unlike a plain number, it distinguishes an explicit 0,
+// which is refused, from an absent flag.
 type ceilingFlag struct {
 	cents   **int64
 	inCents bool // the flag's name says that the amount is in cents
@@ -411,8 +411,8 @@ func (a sendCommands) followed(status inspect.CommandStatus) error {
 	return nil
 }
 
-// absence allows for a time without a runner while a CLI command follows a command. The reason
-// may be a restart, after which the runner continues the command.
+// absence allows for a time without a runner while the CLI follows a command. The reason may be
+// a restart, after which the runner continues the command.
 type absence struct{ answered time.Time }
 
 // newAbsence returns an absence that allows for a missing runner from the start, because a

@@ -126,7 +126,7 @@ func (a ledgerCommands) printReconciliation(x reconcile.Reconciliation) error {
 	}
 	w := x.Wallet
 	fmt.Fprintf(a.stdout, "wallet    provider %s, book %s, %s\n", money(w.ProviderCents, x.Currency), money(w.BookCents, x.Currency), boundsText(x))
-	fmt.Fprintf(a.stdout, "compared  %d orders, %d renewals, %d new expiries of renewed proxies, %d orders made elsewhere; %d left to the next pass\n",
+	fmt.Fprintf(a.stdout, "compared  orders: %d; renewals: %d; new expiries of renewed proxies: %d; orders made elsewhere: %d; left to the next pass: %d\n",
 		x.Compared.Orders, x.Compared.Renewals, x.Compared.Expiries, x.Compared.Outside, x.Compared.Left)
 	const shown = 5
 	for i, n := range x.Notes {

@@ -11,7 +11,7 @@ import (
 
 // What an operation cost may not be known; that it was charged still books something.
 func TestAnAnswerOfAnUnknownAmountDoesNotBookNothing(t *testing.T) {
-	for say, want := range map[string]string{"--charged CENTS": "books the amount that was charged", "--charged CENTS --order ord_1": "books the amount that was charged", "--not-charged": "books nothing"} {
+	for say, want := range map[string]string{"--charged AMOUNT": "books the amount that was charged", "--charged AMOUNT --order ord_1": "books the amount that was charged", "--not-charged": "books nothing"} {
 		if got := answerText(inspect.Answer{Say: say}, "USD"); got != want {
 			t.Errorf("%s %s, want %s", say, got, want)
 		}

@@ -54,7 +54,7 @@ var usageExamples = map[string]string{ //nolint:gosec // files and commands, no 
 	"audit":                "audit --from 2026-11-01",
 	"audit list":           "audit list --from 2026-11-01 -o json",
 	"reviews correct":      "reviews correct r-1/0001 --reason 'the invoice shows no charge'",
-	"reviews resolve":      "reviews resolve r-1 --charged 300 --line px_us_1 --reason 'shown in the wallet history'",
+	"reviews resolve":      "reviews resolve r-1 --charged 3.00 --line px_us_1 --reason 'shown in the wallet history'",
 	"reviews show":         "reviews show r-1",
 	"run":                  "run --config perennial.yaml",
 	"sandbox":              "sandbox --listen 127.0.0.1:40001 --db sandbox.db --charges charges.jsonl",

@@ -74,7 +74,7 @@ type Account struct {
 	RatePerSecond      float64         `yaml:"rate_per_second" default:"5" min:"0" doc:"requests per second to the provider"`
 	Concurrency        int             `yaml:"concurrency" default:"8" min:"1" max:"1024" doc:"concurrent requests to the provider"`
 	PollFloor          time.Duration   `yaml:"poll_floor" default:"1s" doc:"shortest time between polls of an order; the provider may ask for a longer time"`
-	DailyLimitCents    int64           `yaml:"daily_limit_cents" min:"0" doc:"the most that the account may spend in a day; refunds of earlier days' charges do not raise it; 0: no limit"`
+	DailyLimitCents    int64           `yaml:"daily_limit_cents" min:"0" doc:"the most that the account may spend in a day, including the expected cost of operations in progress or in review; refunds of earlier days do not raise it; 0: no limit"`
 	DailyLimitTimezone string          `yaml:"daily_limit_timezone" default:"UTC" doc:"time zone of the day of daily_limit_cents"`
 	ReconcileEvery     time.Duration   `yaml:"reconcile_every" default:"1h" doc:"how often the books are compared with the provider"`
 	SignPort           bool            `yaml:"sign_port" doc:"whether the signed host includes the port"`

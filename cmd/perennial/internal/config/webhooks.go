@@ -148,7 +148,7 @@ func (c *Config) Endpoint(w Webhook) (webhook.Endpoint, error) {
 // receiverCertificate explains a certificate error of the receiver. It returns "" for any other
 // error.
 func receiverCertificate(err error, now time.Time) string {
-	says, do := upstream.CertificateFault(err, "the receiver's", "have this machine's system trust it, if it is meant to be a private one", now)
+	says, do := upstream.CertificateFault(err, "the receiver's", "if its authority is meant to be private, have this machine's system trust it", now)
 	if says == "" {
 		return ""
 	}

@@ -57,7 +57,7 @@ func TestBrowserJourneys(t *testing.T) {
 		browsertest.Click(`input[value="charged"]`), browsertest.Fill(`#review input[name="amount"]`, "3.00"), browsertest.Fill(`#review input[name="reason"]`, "the provider's site shows it"),
 		// An amount where nothing is expected is a second step, which says what would be booked.
 		browsertest.Click(`//button[text()="Resolve"]`), shows("nothing is known of what it cost"), browsertest.Click(`//button[text()="Book 3.00 USD"]`),
-		shows("Done: the review was answered"), shows("perennial reviews resolve lost/0001 --charged 300"),
+		shows("Done: the review was answered"), shows("perennial reviews resolve lost/0001 --charged 3.00"),
 		browsertest.Click(`//a[text()="Schedules"]`), shows("keep"), browsertest.Click(`//td/a[text()="keep"]`), shows("Plan needs approval"),
 		browsertest.Fill(`form[action$="change/approve"] input[name="reason"]`, "it is meant to be"), browsertest.Click(`//button[starts-with(text(), "Approve")]`), shows("Done: the plan was approved"),
 	)

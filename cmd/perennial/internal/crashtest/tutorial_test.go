@@ -144,11 +144,12 @@ func (l *lesson) sees(block string) {
 	})
 }
 
-// lacks is the first line of the block that the last command did not print.
+// lacks is the first line of the block that the last command did not print. A line "…" stands
+// for lines that the page leaves out.
 func (l *lesson) lacks(block string) string {
 	said := "\n" + shape(l.said)
 	for line := range strings.Lines(block) {
-		if !strings.Contains(said, "\n"+shape(line)) {
+		if line != "…\n" && !strings.Contains(said, "\n"+shape(line)) {
 			return line
 		}
 	}
@@ -158,6 +159,6 @@ func (l *lesson) lacks(block string) string {
 // shape is a text without what differs from run to run: times, and the width of columns.
 func shape(text string) string {
 	text = regexp.MustCompile(`\d{4}-\d\d-\d\dT[\d:.]+Z`).ReplaceAllString(text, "TIME")
-	text = regexp.MustCompile(`(\d+ \w+ ago|just now)`).ReplaceAllString(text, "AGO")
+	text = regexp.MustCompile(`(?m)(\d+ \w+ ago|just now|\bnow$)`).ReplaceAllString(text, "AGO")
 	return regexp.MustCompile(`[ ]+`).ReplaceAllString(text, " ")
 }

@@ -31,6 +31,12 @@ func TestGoingBackToAnOlderProgram(t *testing.T) {
 	awaitReady(t, line)
 	w.mustCLI("order", "--item", "off_us_1=1", "--id", "after", "--wait")
 	w.mustCLI("renew", "px_1", "--id", "renewed", "--wait")
+	// The restore takes from the stream what the backup lacks. It stays paused if a charge is
+	// in neither.
+	await(t, "every row is published", func() bool {
+		page, err := w.get(line.HTTP + "/metrics")
+		return err == nil && strings.Contains(page, "perennial_unpublished_rows{account=\"main\"} 0\n")
+	})
 	run.kill()
 	back()
 	if *older != "" {

@@ -57,7 +57,7 @@ func TestEachAlertHasATestAndAnEntry(t *testing.T) {
 	for _, entry := range entries {
 		name, text, _ := strings.Cut(entry, "\n")
 		named = append(named, name)
-		for _, part := range []string{"**Means.** ", "**Look at.** ", "**Type.** ", "**Do not.** "} {
+		for _, part := range []string{"**Means.** ", "**Look at.** ", "**Do.** ", "**Do not.** "} {
 			if strings.Count(text, part) != 1 {
 				t.Errorf("the runbook's %s has no %s", name, part)
 			}

@@ -287,8 +287,7 @@ type Needs struct {
 	Findings        *int64 `json:"findings" doc:"Differences between the books and the provider."`
 }
 
-// PageRefused marks a need that has no page of its own. The web UI lists refused commands one
-// by one.
+// PageRefused is the Page of refused commands, which the web UI lists one by one.
 const PageRefused = "refused"
 
 // RefusedFor is how long a refused command is listed as needing an operator.

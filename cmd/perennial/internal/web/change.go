@@ -188,7 +188,7 @@ func resolve(form func(string) string) (changeFunc, []string, error) {
 			return nil, nil, err
 		}
 		q["charged"], q["charged_cents"] = true, cents
-		command = append(command, "--charged", strconv.FormatInt(cents, 10))
+		command = append(command, "--charged", fact.Decimal(cents))
 		if form("sure") == "yes" {
 			q["confirm_cents"] = cents
 			command = append(command, "--confirm-amount", strconv.FormatInt(cents, 10))
@@ -429,8 +429,8 @@ func publishedID(q accountRequest, form func(string) string) string {
 	return named.ID
 }
 
-// showFormAgain shows the form of a failed change again, with the reason. It reports whether
-// the page of the form can show the form again. understood means that the form was valid.
+// showFormAgain shows the form of a failed change again, with the reason. It returns false if
+// the form's page cannot show the form again. understood means that the form was valid.
 func (s *operationPages) showFormAgain(q accountRequest, form func(string) string, understood bool, why error) bool {
 	_, errNone := q.account.Ledger().Operations.Operation(q.Context(), form("id"))
 	switch {

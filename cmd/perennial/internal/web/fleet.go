@@ -120,7 +120,7 @@ func (s *insight) coverage(ctx context.Context, a Account) Made[*plans.Coverage]
 	})
 }
 
-// forecast returns the runner's forecast of what all schedules will charge in the next days.
+// forecast returns the runner's forecast of what all schedules will spend over the coming days.
 func (s *insight) forecast(ctx context.Context, a Account) Made[schedules.Forecast] {
 	return figureOf(ctx, s.figures, "forecast:"+a.AccountName(), fleetFresh, func(ctx context.Context) (f schedules.Forecast, err error) {
 		if err = wasListed(ctx, a); err == nil {

@@ -180,7 +180,7 @@ func TestAChangeAsksItsVerb(t *testing.T) {
 		"resume":          {nil, "resume", nil, "perennial accounts resume"},
 		"resolve": {
 			map[string]string{"id": "r1/0001", "answer": "charged", "amount": "3.5", "line": "px_1"}, "resolve",
-			map[string]any{"id": "r1/0001", "charged": true, "charged_cents": 350.0, "line": "px_1"}, "perennial reviews resolve r1/0001 --charged 350 --line px_1",
+			map[string]any{"id": "r1/0001", "charged": true, "charged_cents": 350.0, "line": "px_1"}, "perennial reviews resolve r1/0001 --charged 3.50 --line px_1",
 		},
 		"correct":        {map[string]string{"id": "9", "kind": "refund", "amount": "3"}, "record", map[string]any{"corrects_seq": 9.0, "kind": "refund", "cents": 300.0}, "perennial ledger record --corrects 9 --kind refund --cents 300"},
 		"retire":         {map[string]string{"id": "px_1"}, "retire", nil, "perennial proxies retire px_1"},
@@ -319,7 +319,7 @@ func evidenceOfR1() inspect.Evidence {
 		Orders:          []inspect.OrderEvidence{{OrderNo: "NO-77", NetCents: 840, CreatedAt: noon}},
 		WalletBefore:    &tables.Reconciled{LedgerReconciled: fact.LedgerReconciled{ProviderCents: 13080}, At: noon},
 		Verdict:         &inspect.Verdict{Outcome: inspect.VerdictCharged, Text: "Likely charged: its expiry moved by 30 days; expected 8.40 USD.", ExpectedCents: fact.Known(840), OrderNo: "NO-77"},
-		Answers:         []inspect.Answer{{Say: "--charged 840 --order NO-77"}, {Say: "--not-charged --against-evidence"}, {Say: "--not-charged --against-evidence --send-again"}},
+		Answers:         []inspect.Answer{{Say: "--charged 8.40 --order NO-77"}, {Say: "--not-charged --against-evidence"}, {Say: "--not-charged --against-evidence --send-again"}},
 	}
 }
 

@@ -47,7 +47,7 @@ func TestSeveralReviewsAreAnsweredAtOnce(t *testing.T) {
 	}
 	h.main.answer["resolve"] = map[string]any{"changed": 1}
 	code, body := send(url.Values{"review": keys, "answer": {"at_stake"}, "reason": {"the provider's site shows both"}})
-	if code != http.StatusOK || !strings.Contains(body, "2 of 2 answered") || !strings.Contains(body, "reviews resolve alike-1/0001 --charged 450 --by ada") {
+	if code != http.StatusOK || !strings.Contains(body, "2 of 2 answered") || !strings.Contains(body, "reviews resolve alike-1/0001 --charged 4.50 --by ada") {
 		t.Errorf("%d\n%s", code, body)
 	}
 	asked := h.main.requests()
