@@ -125,7 +125,7 @@ func TestAReceiversCertificateIsSaidInTheProvidersWords(t *testing.T) {
 	ended := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	for says, err := range map[string]error{
 		"the receiver's certificate expired at 2026-11-01T00:00:00Z: have it renewed": x509.CertificateInvalidError{Cert: &x509.Certificate{NotAfter: ended}, Reason: x509.Expired},
-		"have this machine's system trust it":                          x509.UnknownAuthorityError{},
+		"have this machine's system trust it":                                         x509.UnknownAuthorityError{},
 	} {
 		if text := receiverCertificate(&tls.CertificateVerificationError{Err: err}, ended.Add(time.Hour)); !strings.Contains(text, says) || strings.Contains(text, "ca_file") {
 			t.Errorf("%q does not say %q", text, says)
