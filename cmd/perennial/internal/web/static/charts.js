@@ -1,9 +1,8 @@
-// Charts: each is drawn from the table that stands beside it. A table says by
-// data-chart="bars" or "lines" that it has one, its header cells by data-series which columns are
-// drawn, its row headers by data-label what stands below; cells give their number as
-// data-value, in hundredths where the header says data-series="money".
+// Draws charts from the tables beside them. data-chart="bars" or "lines" on a table requests a
+// chart. data-series on a header cell selects a column, and data-label on a row header is the
+// label below. data-value is a cell's number, in hundredths if data-series is "money".
 
-const charts = new Map(); // of the host elements that stand on the page
+const charts = new Map(); // by the host elements on the page
 const followed = new ResizeObserver((all) => {
   for (const { target } of all) {
     const chart = charts.get(target);
@@ -43,7 +42,7 @@ function seriesOf(x, n, kind) {
   return { label: x.name, stroke, width: 2, value: (_, v) => (v === null ? "–" : number.format(v)), ...shape };
 }
 
-// A table that is folded has its chart above the fold.
+// The chart of a collapsed table is above it and stays visible.
 function placeOf(table) {
   return table.closest("details") ?? table.closest(".scroll") ?? table;
 }
@@ -55,7 +54,7 @@ function draw(table) {
   }
   const host = document.createElement("div");
   host.className = "chart";
-  host.setAttribute("aria-hidden", "true"); // the table says it
+  host.setAttribute("aria-hidden", "true"); // screen readers read the table
   placeOf(table).before(host);
   const short = new Intl.NumberFormat(undefined, { notation: "compact", maximumFractionDigits: 1 });
   const axis = { stroke: colour("--muted"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } };
@@ -75,7 +74,7 @@ function draw(table) {
   followed.observe(host);
 }
 
-// Whatever is not on the page any more is given up, and what is new is drawn.
+// Removes charts whose tables are gone, and draws those of new tables.
 function drawAll(again) {
   for (const [host, chart] of charts) {
     if (again || !host.isConnected) {
@@ -92,7 +91,7 @@ function drawAll(again) {
 
 async function begin() {
   if (uPlot === undefined && document.querySelector("table[data-chart]")) {
-    uPlot = null; // it is being loaded
+    uPlot = null; // loading
     const looks = document.createElement("link");
     looks.rel = "stylesheet";
     looks.href = "/static/vendor/uPlot.min.css";
@@ -107,7 +106,7 @@ async function begin() {
   }
 }
 
-// page.js replaces the content when it is loaded again: that is seen before it is painted.
+// page.js replaces the content on a reload; the observer runs before the next paint.
 new MutationObserver(begin).observe(document.body, { childList: true });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => uPlot && drawAll(true));
 begin();

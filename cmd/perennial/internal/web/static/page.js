@@ -1,10 +1,10 @@
-// What the pages do with JavaScript: instants in the reader's zone, and a page that is
-// loaded again when something has changed. Without it a page is whole, in UTC.
+// What the pages do with JavaScript: they show times in the reader's zone, and reload when
+// something changes. Without JavaScript a page is complete, with times in UTC.
 
 const two = { month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit" };
 const zone = new Intl.DateTimeFormat("en-GB", { ...two, year: "numeric", hourCycle: "h23", timeZoneName: "short" });
 
-// The form is that of the server, with the reader's zone in the place of UTC.
+// The format is the server's, with the reader's zone instead of UTC.
 function localTimes(root) {
   for (const time of root.querySelectorAll("time[datetime]")) {
     const is = Object.fromEntries(zone.formatToParts(new Date(time.dateTime)).map((x) => [x.type, x.value]));
@@ -12,7 +12,7 @@ function localTimes(root) {
   }
 }
 
-// An id that is shortened gets a button that copies it whole; its title has it without one.
+// Adds a button to each shortened id that copies the whole id. The title also has it.
 function copyButtons(root) {
   for (const link of navigator.clipboard ? root.querySelectorAll("a[title]") : []) {
     if (link.textContent === link.title) {
@@ -47,14 +47,14 @@ function showHeard() {
   stale = isStale;
 }
 
-// Between press and release a page keeps its elements: a click belongs to one element.
+// Between press and release the page is not replaced, because a click needs one element.
 let pressed = false;
 addEventListener("pointerdown", () => { pressed = true; });
 for (const end of ["pointerup", "pointercancel", "dragend", "blur"]) {
   addEventListener(end, () => setTimeout(() => { pressed = false; reload(); })); // after the click
 }
 
-// A page that somebody presses or fills in is left alone.
+// Reports whether somebody presses an element or fills in a form. The page then stays.
 function busy() {
   const fields = [...document.querySelectorAll("main input:not([type=hidden]), main textarea")];
   const filled = fields.some((e) => ["radio", "checkbox"].includes(e.type) ? e.checked !== e.defaultChecked : e.value !== e.defaultValue)
@@ -62,12 +62,32 @@ function busy() {
   return pressed || filled || document.activeElement?.matches("input, select, textarea") || document.querySelector("details[open]:not([data-open])");
 }
 
-// The page carries the edition that it is made of, and every word of the server's the one of
-// now: a word that is missed, or comes while the page is being loaded or somebody types, is
-// made good by the next.
+// Describes what an element does. Two buttons with one text in different forms differ.
+function purpose(element) {
+  const fields = element.form ? String(new URLSearchParams(new FormData(element.form))) : "";
+  return JSON.stringify([element.tagName, element.textContent, element.getAttribute("href"), element.getAttribute("formaction"), element.form?.action, fields]);
+}
+
+// Returns the element of the new content that corresponds to the focused one. The "Older"
+// link of a list may have another address, and a table another text.
+function sameElement(focused, content) {
+  const alike = (root) => [...root.querySelectorAll(focused.tagName)].filter((e) => e.tabIndex >= 0 && e.className === focused.className);
+  const old = alike(document.getElementById("content"));
+  const inOrder = (is) => alike(content).filter(is)[old.filter(is).indexOf(focused)];
+  const same = inOrder((e) => purpose(e) === purpose(focused));
+  if (same || focused.form) {
+    return same;
+  }
+  const isText = (e) => e.textContent === focused.textContent;
+  return focused.tagName !== "A" ? inOrder(() => true) : old.filter(isText).length === 1 ? alike(content).find(isText) : undefined;
+}
+
+// The page contains the edition that it was made from, and each message of the server contains
+// the current one. If a message is missed, or arrives while the page is being loaded or
+// somebody types, the next one makes up for it.
 let loading = false;
 let newest = document.getElementById("content").dataset.edition;
-let refused; // the edition of now when the page could not be loaded: not again until the next
+let refused; // the edition whose page could not be loaded; it is not requested again
 
 async function reload() {
   const isOld = newest !== document.getElementById("content").dataset.edition && newest !== refused;
@@ -88,8 +108,11 @@ async function reload() {
     if (answer.ok && content && !busy()) {
       localTimes(content);
       copyButtons(content);
-      document.getElementById("content").replaceWith(content);
-      const pages = document.querySelector("nav.sections"); // its number may be another one
+      const old = document.getElementById("content");
+      const focus = old.contains(document.activeElement) ? sameElement(document.activeElement, content) : undefined;
+      old.replaceWith(content);
+      focus?.focus({ preventScroll: true });
+      const pages = document.querySelector("nav.sections"); // its counts may have changed
       const newer = page.querySelector("nav.sections");
       if (pages && newer && !pages.contains(document.activeElement)) {
         pages.replaceWith(newer);
@@ -99,7 +122,7 @@ async function reload() {
       heardText.classList.remove("bad");
     }
   } catch {
-    // the server is away: the page says when it was last heard
+    // the server does not answer; showHeard says since when
   } finally {
     loading = false;
   }
@@ -118,25 +141,25 @@ function hear(edition) {
 
 localTimes(document);
 copyButtons(document);
-const once = document.querySelector("[data-once]"); // shown in answer to a form: never loaded again, and gone with the page
+const once = document.querySelector("[data-once]"); // the result of a form: never reloaded, and removed when the page is left
 addEventListener("pagehide", () => once?.remove());
 
-// A browser has six connections to a server, and a stream takes one for as long as it is
-// open. Of the pages that are looked at one has it, by a lock, and tells the others.
+// A browser opens at most six connections to a server, and an open stream occupies one. Of
+// all visible pages, the one that holds a lock has the stream and informs the others.
 const others = new BroadcastChannel("perennial changes");
-let hide; // gives up the stream, or the wait for it
-let leads = false; // this page has the stream, and has heard a word
+let hide; // closes the stream, or ends the wait for the lock
+let leads = false; // this page has the stream and has received a message
 
 others.onmessage = ({ data: edition }) => {
   if (edition !== null) {
     hear(edition);
-  } else if (leads) { // a page asks that has just come to be looked at
+  } else if (leads) { // a page that has become visible asks for the edition
     others.postMessage(newest);
   }
 };
 
-// A browser gives a stream up for good that is answered with an error, as while the runner
-// is started again behind a proxy.
+// After an error response, as when the runner restarts behind a proxy, a browser does not
+// open the stream again by itself.
 function stream(hidden, end) {
   if (hidden.aborted) {
     end();
@@ -172,8 +195,8 @@ function follow() {
   hide = () => hidden.abort();
   const turn = () => new Promise((end) => stream(hidden.signal, end));
   if (navigator.locks) {
-    navigator.locks.request("perennial changes", { signal: hidden.signal }, turn).catch(() => {}); // hidden before its turn
-  } else { // only where a page comes over plain HTTP from elsewhere
+    navigator.locks.request("perennial changes", { signal: hidden.signal }, turn).catch(() => {}); // the page was hidden before it got the lock
+  } else { // a page over plain HTTP from another host has no locks
     turn();
   }
   others.postMessage(null);
@@ -185,13 +208,13 @@ if (!once) {
   setInterval(showHeard, 1000);
 }
 
-// A form is sent once: a second click would be answered with what the first has changed.
+// A form is sent once, because a second click would be refused after the first one's change.
 addEventListener("submit", (sent) => {
   if (sent.target.dataset.sent) {
     sent.preventDefault();
   }
   sent.target.dataset.sent = "1";
-  setTimeout(() => delete sent.target.dataset.sent, 10000); // it may have been stopped
+  setTimeout(() => delete sent.target.dataset.sent, 10000); // the request may have been cancelled
 });
 addEventListener("pageshow", () => {
   for (const form of document.forms) {
