@@ -68,7 +68,7 @@ func TestTheDoctorSaysWhatToDoAboutACertificate(t *testing.T) {
 	}
 	var out bytes.Buffer
 	_ = Program{Args: []string{"doctor"}, Stdout: &out, Stderr: &bytes.Buffer{}}.Main(t.Context())
-	if text := out.String(); !strings.Contains(text, "NOT OK  certificate ") || !strings.Contains(text, "-> name the file of its authority in accounts.main.ca_file") || strings.Contains(text, "base_url") {
+	if text := out.String(); !strings.Contains(text, "NOT OK  certificate ") || !strings.Contains(text, "-> if its authority is meant to be private, name that authority's file in accounts.main.ca_file") || strings.Contains(text, "base_url") {
 		t.Error(text)
 	}
 }
