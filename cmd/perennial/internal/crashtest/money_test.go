@@ -10,17 +10,19 @@ var (
 	amountWord = regexp.MustCompile(`^-?[\d,]+\.\d\d$`)
 	separated  = regexp.MustCompile(`^-?\d{1,3}(,\d{3})*\.\d\d$`)
 	centsWord  = regexp.MustCompile(`(?i)(^|[^-\w])cents?\b`)
+
+	typedAmount = regexp.MustCompile(`--charged [\d.]+`) // a flag to type
 )
 
 // inOneForm checks that a text for people shows money with its currency, and
 // nothing in cents but the flags and keys that take them.
 func inOneForm(t testing.TB, what, text string) (amounts int) {
 	t.Helper()
-	said := strings.ReplaceAll(strings.ReplaceAll(text, "to the cent", ""), "--charged", "")
+	said := strings.ReplaceAll(text, "to the cent", "")
 	if found := centsWord.FindString(said); found != "" {
 		t.Errorf("%s shows cents:\n%s", what, text)
 	}
-	words := strings.Fields(text)
+	words := strings.Fields(typedAmount.ReplaceAllString(text, ""))
 	for i, word := range words {
 		if !amountWord.MatchString(strings.Trim(word, ",;:()")) {
 			continue
