@@ -217,7 +217,7 @@ func (r *ready) isActive(id string) bool {
 	return ok
 }
 
-// probe lets one job pass a paused lane, to test whether requests succeed again.
+// probe allows one job through a paused lane, to test whether the pause can end.
 func (r *ready) probe(l lane) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

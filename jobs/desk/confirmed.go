@@ -33,7 +33,7 @@ func (d *Desk) confirmed(ctx context.Context, o fact.Operation, x Resolution, or
 }
 
 // amountConfirmed returns a RefusedError if the amount looks like a mistake and the request
-// does not repeat it. An amount looks like a mistake if it is over twice or under half of
+// does not repeat it. An amount looks like a mistake if it exceeds twice or is below half of
 // the expected cost, or if no cost is expected. An amount that exceeds the wallet looks
 // like a mistake too.
 func (d *Desk) amountConfirmed(ctx context.Context, o fact.Operation, x Resolution, order upstream.Order) error {

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// boundMargin is the bound as a percentage of the expected cost. It is over 100,
+	// boundMargin is the bound as a percentage of the expected cost. It exceeds 100,
 	// because prices rise and the last price may be old.
 	boundMargin = 150
 	// offerPages limits the pages of offers that are read for a list price. pricesKept is

@@ -81,7 +81,7 @@ func printJSON(w io.Writer, v any) error {
 }
 
 // announce prints the ready line, as JSON for programs or as a banner for people. It ignores a
-// closed pipe, because the program works even if nobody reads the line.
+// closed pipe, because the program works even without a reader.
 func (a *app) announce(line any, banner string) (err error) {
 	if a.json || !isTerminal(a.stdout) {
 		err = printJSON(a.stdout, line)

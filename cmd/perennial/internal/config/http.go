@@ -47,7 +47,7 @@ type Person struct {
 	Accounts []string `yaml:"accounts" absent:"all" doc:"accounts that the person sees"`
 }
 
-// OfPages converts the identity for the web UI. It returns an error if nobody could sign in, or
+// OfPages converts the identity for the web UI. It returns an error if no person could sign in, or
 // if any client could forge the header. The error begins with the path of the invalid key.
 func (i Identity) OfPages() (web.Identity, error) {
 	people := make([]web.Person, 0, len(i.People))
