@@ -392,8 +392,7 @@ func (d *doctor) report() error {
 	return nil
 }
 
-// webhooks reads each webhook's secret, because `run` does not start without the secret. It
-// sends nothing.
+// webhooks reads each webhook's secret. It sends nothing.
 func (d *doctor) webhooks() {
 	for _, w := range d.config.WebhooksOf(d.account) {
 		check := "webhook " + w.Name

@@ -103,9 +103,7 @@ func newAccountHost(ctx context.Context, h *Host, name string) (*account, error)
 	if a.Client, err = h.Config.Client(name, secret, time.Now, a.exchanged); err != nil {
 		return nil, err
 	}
-	if err := a.newWebhooks(); err != nil {
-		return nil, err
-	}
+	a.newWebhooks()
 	if h.Queue.Down() == "" {
 		if err := a.ensureStreams(ctx); err != nil {
 			a.log.WithError(err).Warn("the account's streams are not as they should be; the account starts when they are")
@@ -158,9 +156,6 @@ func (a *lifecycle) mayBind(ctx context.Context, want fact.Binding) error {
 func (a *account) close() {
 	if a.Client != nil {
 		a.Client.Close()
-	}
-	for _, sink := range a.webhooks {
-		sink.Endpoint.Close()
 	}
 	if l := a.Ledger(); l != nil && !a.file.closed {
 		if err := l.Close(); err != nil {

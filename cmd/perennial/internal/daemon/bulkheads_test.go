@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -19,8 +20,10 @@ import (
 
 	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/verbs"
+	"perennial/cmd/perennial/internal/webhook"
 	"perennial/ledger/testrun"
 	"perennial/queue"
+	"perennial/queue/positions"
 	"perennial/queue/publish"
 	"perennial/upstream/sandbox"
 )
@@ -61,7 +64,7 @@ func isolated(t *testing.T, random *rand.Rand) {
 	server, accounts := threeAccounts(t, names)
 	breaks := func() { control(t, server, fmt.Sprintf(`{"account_id":"acc_%s","times":-1,%s}`, broken, fault)) }
 	ending := make(chan struct{})
-	heard, hooks := twoWebhooks(t, refusal, works, ending)
+	heard, hooks := threeWebhooks(t, refusal, works, ending)
 	c := &config.Config{DataDir: t.TempDir(), NATS: config.NATS{Listen: "127.0.0.1:0"}, HTTP: config.HTTP{Listen: "127.0.0.1:0"}, Accounts: accounts, Webhooks: hooks}
 	c.Defaults()
 	if !later {
@@ -112,6 +115,18 @@ func isolated(t *testing.T, random *rand.Rand) {
 	case <-heard:
 	case <-time.After(2 * time.Minute):
 		t.Errorf("the webhook of %s hears nothing", works)
+	}
+	written, found := context.WithCancel(ctx)
+	if err := positions.Of(h.Queue.JetStream(), works).Watch(written, func(name string, _ uint64) {
+		if name == "unsigned" {
+			found()
+		}
+	}); written.Err() == nil {
+		t.Fatal(err)
+	}
+	shown, err := WebhooksOf(ctx, c, h.Queue, works)
+	if i := slices.IndexFunc(shown, func(w webhook.Status) bool { return w.Name == "unsigned" }); err != nil || i < 0 || shown[i].State != webhookRetrying || !strings.Contains(shown[i].LastError, "webhook unsigned") {
+		t.Errorf("a webhook without a secret is shown as %+v, %v", shown, err)
 	}
 }
 
@@ -169,9 +184,9 @@ func control(t *testing.T, server *sandbox.Server, body string) {
 	}
 }
 
-// twoWebhooks of an account: one is refused everything, and heard is closed when the other
-// hears the end of the order.
-func twoWebhooks(t *testing.T, refusal int, account string, ending <-chan struct{}) (heard chan struct{}, hooks []config.Webhook) {
+// threeWebhooks returns webhooks of an account: the endpoint of the first refuses everything,
+// heard is closed when the second receives the end of the order, and the third has no secret.
+func threeWebhooks(t *testing.T, refusal int, account string, ending <-chan struct{}) (heard chan struct{}, hooks []config.Webhook) {
 	t.Helper()
 	heard = make(chan struct{})
 	hears := sync.OnceFunc(func() { close(heard) })
@@ -201,5 +216,5 @@ func twoWebhooks(t *testing.T, refusal int, account string, ending <-chan struct
 	for _, name := range []string{"broken", "works"} {
 		hooks = append(hooks, config.Webhook{Name: name, Account: account, URL: server.URL + "/" + name, SecretFile: secret, From: "start"})
 	}
-	return heard, hooks
+	return heard, append(hooks, config.Webhook{Name: "unsigned", Account: account, URL: server.URL, SecretFile: secret + ".missing", From: "start"})
 }

@@ -22,22 +22,16 @@ import (
 	"perennial/queue/positions"
 )
 
-// newWebhooks creates the sinks of the account's webhooks. It returns an error if a secret
-// cannot be read.
-func (a *account) newWebhooks() error {
+// newWebhooks creates the sinks of the account's webhooks.
+func (a *account) newWebhooks() {
 	for _, w := range a.host.Config.WebhooksOf(a.Name) {
-		endpoint, err := a.host.Config.Endpoint(w)
-		if err != nil {
-			return err
-		}
 		sink := &webhook.Sink{
-			Name: w.Name, Endpoint: endpoint, Events: webhookEvents{a}, Positions: webhookPositions{a, w.Name}, Wants: w.Wants,
+			Name: w.Name, Connect: func() (webhook.Endpoint, error) { return a.host.Config.Endpoint(w) }, Events: webhookEvents{a}, Positions: webhookPositions{a, w.Name}, Wants: w.Wants,
 			Concurrency: w.Concurrency, From: w.From, Clock: time.Now, Random: rand.Float64, Log: a.log.WithField("webhook", w.Name),
 			Attempted: a.counts.webhook(w.Name),
 		}
 		a.webhooks = append(a.webhooks, sink)
 	}
-	return nil
 }
 
 // runWebhooks delivers until ctx ends. Its failures do not stop any other part of the account.

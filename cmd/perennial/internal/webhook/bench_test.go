@@ -21,7 +21,7 @@ func BenchmarkDeliveries(b *testing.B) {
 			transport := NewTransport(concurrency)
 			defer transport.CloseIdleConnections()
 			r := newRig(fine)
-			r.Endpoint.URL, r.Endpoint.Transport, r.Concurrency = server.URL, transport, concurrency
+			r.at.URL, r.at.Transport, r.Concurrency = server.URL, transport, concurrency
 			for n := range b.N {
 				r.h.happen(fmt.Sprint(n), "command.finished")
 			}

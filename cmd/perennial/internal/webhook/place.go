@@ -31,7 +31,7 @@ func (s *Sink) open(ctx context.Context) (p positions.Position, revision uint64,
 	if p.By != "" {
 		s.Log.WithField("by", p.By).WithField("reason", p.Reason).WithField("stream_seq", p.Seq).Info("the webhook's position was moved by a person")
 	}
-	p.By, p.Reason, p.Stopped, p.LastError, p.NextAttempt = "", "", "", "", nil
+	p.By, p.Reason, p.Stopped, p.LastError, p.NextAttempt = "", "", "", s.fault, nil
 	if p, err = s.resumeAt(ctx, p); err != nil {
 		return p, 0, err
 	}

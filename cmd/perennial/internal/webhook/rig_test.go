@@ -227,6 +227,7 @@ type rig struct {
 	h   *history
 	k   *kept
 	e   *endpoint
+	at  Endpoint // returned by Connect
 	log *strings.Builder
 }
 
@@ -238,9 +239,9 @@ func newRig(answer func(id string, attempt int) (int, http.Header, time.Duration
 	r := &rig{h: newHistory(), k: &kept{}, e: newEndpoint(answer), log: &strings.Builder{}}
 	log := logrus.New()
 	log.SetOutput(r.log)
+	r.at = Endpoint{URL: "https://example.com/hooks/s3cr3t?token=s3cr3t", Secrets: secrets, Timeout: 10 * time.Second, Transport: r.e, Clock: time.Now, Certificate: certificate}
 	r.Sink = &Sink{
-		Name: "billing", Endpoint: Endpoint{URL: "https://example.com/hooks/s3cr3t?token=s3cr3t", Secrets: secrets, Timeout: 10 * time.Second, Transport: r.e, Clock: time.Now, Certificate: certificate},
-		Events: r.h, Positions: r.k, Wants: func(string) bool { return true }, Concurrency: 4, From: FromStart,
+		Name: "billing", Connect: func() (Endpoint, error) { return r.at, nil }, Events: r.h, Positions: r.k, Wants: func(string) bool { return true }, Concurrency: 4, From: FromStart,
 		Clock: time.Now, Random: func() float64 { return .5 }, Log: logrus.NewEntry(log),
 	}
 	return r

@@ -154,7 +154,7 @@ func (r *round) dispatch() {
 		if r.sending++; x.attempts > 0 {
 			r.repeats++
 		}
-		go func() { r.attempts <- attempt{x, r.Endpoint.Send(r.send, x.id, x.body)} }()
+		go func() { r.attempts <- attempt{x, r.endpoint.Send(r.send, x.id, x.body)} }()
 	}
 }
 
@@ -195,7 +195,7 @@ func (r *round) attempted(a attempt) error {
 	r.window.failed(x, now.Add(max(a.reply.RetryAfter, r.delay(x), held)), a.reply.Reason)
 	if x.attempts == stuckAfter {
 		if r.stuck++; r.stuck == 1 {
-			r.Log.WithField("error", a.reply.Reason).WithField("url", r.Endpoint.Host()).Warn("the webhook cannot deliver now; it is tried again, with waits up to 5 minutes")
+			r.Log.WithField("error", a.reply.Reason).WithField("url", r.endpoint.Host()).Warn("the webhook cannot deliver now; it is tried again, with waits up to 5 minutes")
 		}
 	}
 	return nil

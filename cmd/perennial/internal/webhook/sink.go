@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -57,8 +58,10 @@ type Positions interface {
 // Sink delivers an account's events to one endpoint. It stops reading at 1,000 undelivered
 // events, or 32 MiB of them.
 type Sink struct {
-	Name      string
-	Endpoint  Endpoint
+	Name string
+	// Connect returns the endpoint. After an error the sink shows the error with its position,
+	// keeps the events, and calls Connect again at growing intervals.
+	Connect   func() (Endpoint, error)
 	Events    Events
 	Positions Positions
 	// Wants reports whether to deliver events of a type, such as "order.delivered".
@@ -71,11 +74,13 @@ type Sink struct {
 	// Attempted, unless nil, is called after each attempt.
 	Attempted func(Reply)
 
-	last    *positions.Position // last known position; only Run uses it
-	gone    bool                // the endpoint replied 410; only Run uses it
-	written atomic.Uint64       // newest revision of the position in the bucket
-	wake    chan struct{}       // signals a change of written
-	once    sync.Once
+	endpoint Endpoint
+	fault    string              // why Connect failed; "" if it succeeded; only Run uses it
+	last     *positions.Position // last known position; only Run uses it
+	gone     bool                // the endpoint replied 410; only Run uses it
+	written  atomic.Uint64       // newest revision of the position in the bucket
+	wake     chan struct{}       // signals a change of written
+	once     sync.Once
 
 	mu    sync.Mutex
 	stats Stats
@@ -123,6 +128,9 @@ const (
 	positionTimeout = 10 * time.Second
 )
 
+// errUnusable ends a session whose endpoint cannot be used.
+var errUnusable = errors.New("the webhook's endpoint cannot be used")
+
 // errGone stops a sink whose endpoint replied 410.
 var errGone = errors.New("the endpoint says that it is gone (HTTP 410)")
 
@@ -131,6 +139,7 @@ var errGone = errors.New("the endpoint says that it is gone (HTTP 410)")
 func (s *Sink) Run(ctx context.Context) {
 	s.prepare()
 	defer s.setStats(Stats{})
+	defer func() { s.endpoint.Close() }()
 	delay := sleep.Growing(sessionFirst, sessionMost)
 	for ctx.Err() == nil && !s.gone {
 		began := s.Clock()
@@ -140,10 +149,10 @@ func (s *Sink) Run(ctx context.Context) {
 			return
 		case errors.Is(err, errGone):
 			s.gone = true
-			s.Log.WithError(err).WithField("url", s.Endpoint.Host()).
+			s.Log.WithError(err).WithField("url", s.endpoint.Host()).
 				Error("the webhook is stopped: nothing more is sent to it before the runner is started again. Where it is not needed any more, take it out of the configuration")
 			continue
-		case !errors.Is(err, positions.ErrMoved):
+		case !errors.Is(err, positions.ErrMoved) && !errors.Is(err, errUnusable):
 			s.Log.WithError(err).Warn("the webhook finds its place again")
 		}
 		if s.Clock().Sub(began) > sessionMost {
@@ -154,8 +163,26 @@ func (s *Sink) Run(ctx context.Context) {
 	<-ctx.Done()
 }
 
+// connect gets the endpoint, unless an earlier session got it.
+func (s *Sink) connect() {
+	if s.endpoint.Transport != nil {
+		return
+	}
+	endpoint, err := s.Connect()
+	if err == nil {
+		s.endpoint, s.fault = endpoint, ""
+		return
+	}
+	fault := strings.ReplaceAll(err.Error(), "\n", ": ")
+	if fault != s.fault {
+		s.Log.WithField("error", fault).Error("the webhook cannot be used; its events are kept, and it is tried again")
+	}
+	s.fault = fault
+}
+
 // session opens the position and delivers events from it until an error occurs.
 func (s *Sink) session(ctx context.Context) error {
+	s.connect()
 	limited, cancel := context.WithTimeout(ctx, positionTimeout)
 	defer cancel()
 	p, revision, err := s.open(limited)
@@ -163,6 +190,10 @@ func (s *Sink) session(ctx context.Context) error {
 		return err
 	}
 	s.last = &p
+	if s.fault != "" {
+		s.setStats(Stats{Running: true, Read: p.Read.Seq, Undelivered: len(p.Undelivered)})
+		return errUnusable
+	}
 	reading, stop := context.WithCancel(ctx)
 	events, ended := make(chan events.Event), make(chan error, 1)
 	var reader sync.WaitGroup

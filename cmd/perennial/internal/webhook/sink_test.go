@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -128,7 +129,7 @@ func TestEventsThatHangLeaveRoomForACommandThatDoesNot(t *testing.T) {
 			for range events {
 				r.h.happen(fmt.Sprint("fine-", after), "order.progressed")
 			}
-			time.Sleep(3 * r.Endpoint.Timeout)
+			time.Sleep(3 * r.at.Timeout)
 			for seq := uint64(hang + began + 1); seq <= uint64(hang+began+events); seq++ {
 				if r.e.success[idAt(r, seq)] != 1 {
 					t.Errorf("event %d of a command that does not hang had not arrived %s later", seq, time.Since(from))
@@ -319,6 +320,35 @@ func TestAnEndpointThatIsGoneGetsNothingMore(t *testing.T) {
 		again.runFor(t, time.Minute)
 		if p := r.k.now(); p.Seq != 2 || p.Stopped != "" {
 			t.Errorf("a new start does not go on: %+v", p)
+		}
+	})
+}
+
+// TestAWebhookWithoutASecretKeepsItsEvents until the secret can be read.
+func TestAWebhookWithoutASecretKeepsItsEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(fine)
+		unreadable := errors.New("webhook billing has no secret\nset secret_file")
+		r.Connect = func() (Endpoint, error) { return r.at, unreadable }
+		r.h.happen("a", "order.accepted")
+		stop := r.start(t)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if p := r.k.now(); p.LastError != "webhook billing has no secret: set secret_file" || p.Seq != 0 || len(r.e.firsts()) > 0 {
+			t.Errorf("without a secret: %+v, sent %v", p, r.e.firsts())
+		}
+		if n := strings.Count(r.log.String(), "has no secret"); n != 1 {
+			t.Errorf("logged %d times:\n%s", n, r.log)
+		}
+		if s := r.Stats(); !s.Running {
+			t.Error("the lag of the webhook is not measured")
+		}
+		unreadable = nil
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		stop()
+		if p := r.k.now(); p.LastError != "" || p.Seq != 1 || len(r.e.firsts()) != 1 {
+			t.Errorf("with a secret: %+v, sent %v", p, r.e.firsts())
 		}
 	})
 }
