@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -286,9 +287,8 @@ func (s *simulation) accounts(ctx context.Context) {
 			have := provider[o.Key]
 			commandOf[o.Key] = c.id
 			delete(provider, o.Key)
-			if s.mistaken[o.Key] { // the books are wrong by as much as the person was
-				s.added += o.ChargedCents - o.RefundedCents - have.charged + have.refunded
-				continue
+			if s.mistaken[o.Key] {
+				o = s.correct(ctx, o)
 			}
 			if have.charged-have.refunded != o.ChargedCents-o.RefundedCents || (o.State != fact.StateResolved && have.charged != o.ChargedCents && o.State != fact.StateCompleted && o.State != fact.StatePartial) {
 				s.failf("%s (%s): the ledger has %d charged and %d refunded, the provider %d and %d", o.ID, o.State, o.ChargedCents, o.RefundedCents, have.charged, have.refunded)
@@ -319,6 +319,68 @@ func (s *simulation) accounts(ctx context.Context) {
 	s.control("DELETE", "/moods", nil)
 	s.wallet(ctx)
 	s.reconciled(ctx)
+}
+
+// correct has a person correct what was answered wrongly for an operation: all of it, line
+// by line, or some of it in the first entry and the rest in the second. Then the operation
+// has what the provider kept.
+func (s *simulation) correct(ctx context.Context, o fact.Operation) fact.Operation {
+	lines, err := s.ledger.Operations.Lines(ctx, o.ID)
+	s.must(err, "lines")
+	if len(lines) == 0 {
+		s.book(ctx, o, "", s.truth(o.Key, "")-o.ChargedCents+o.RefundedCents)
+	}
+	for _, l := range lines {
+		s.book(ctx, o, l.ProxyID, s.truth(o.Key, l.ProxyID)-l.ChargedCents+l.RefundedCents)
+	}
+	o, err = s.ledger.Operations.Operation(ctx, o.ID)
+	s.must(err, "operation")
+	return o
+}
+
+// book records a difference for an operation, or for a line of it.
+func (s *simulation) book(ctx context.Context, o fact.Operation, proxy string, cents int64) {
+	for rest := cents; rest != 0; {
+		part := rest
+		if s.chance(3) {
+			part = rest / 2
+		}
+		if part == 0 {
+			part = rest
+		}
+		x := desk.Recording{Kind: fact.MovementCharge, Cents: part, OperationID: o.ID, ProxyID: proxy, By: "ada", Reason: "the answer was wrong"}
+		if part < 0 {
+			x.Kind, x.Cents = fact.MovementRefund, -part
+		}
+		s.counts.corrections++
+		x.ID = fmt.Sprintf("correction-%d", s.counts.corrections)
+		if seq := s.answerRow(ctx, o, proxy); seq > 0 && s.chance(2) {
+			x.CorrectsSeq, x.ConfirmCents = seq, &x.Cents
+		}
+		s.sayf("a person corrects %s %s: %s of %d, row %d", o.ID, proxy, x.Kind, x.Cents, x.CorrectsSeq)
+		err := s.recordAtLast(ctx, x)
+		if refused, is := errors.AsType[*command.RefusedError](err); is && x.CorrectsSeq > 0 {
+			s.sayf("refused: %v", refused)
+			x.CorrectsSeq, x.ConfirmCents = 0, nil
+			err = s.recordAtLast(ctx, x)
+		}
+		s.must(err, "correct "+o.ID)
+		rest -= part
+	}
+}
+
+// answerRow is the journal row of the last answer for an operation, or for a line of it.
+func (s *simulation) answerRow(ctx context.Context, o fact.Operation, proxy string) (seq int64) {
+	rows, err := s.ledger.RowsOf(ctx, o.ID)
+	s.must(err, "rows")
+	for _, row := range rows {
+		f, err := fact.Decode(row.Type, []byte(row.Data))
+		s.must(err, "fact")
+		if answer, ok := f.(fact.OperationResolved); ok && (answer.ProxyID == "" || answer.ProxyID == proxy) {
+			seq = row.Seq
+		}
+	}
+	return seq
 }
 
 // completedIsRenewed: a renewal that is completed has renewed each of its proxies, but for

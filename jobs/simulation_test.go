@@ -75,6 +75,9 @@ func TestSimulation(t *testing.T) {
 	if n >= 150 {
 		sum.reachWaits(t)
 	}
+	if n >= 1000 && sum.corrections == 0 {
+		t.Error("no wrong answer was corrected")
+	}
 }
 
 // reachWaits proves that the seeds came to each wait of the table that a simulation can come to.
@@ -132,8 +135,8 @@ func kept(t *testing.T) (seeds []uint64) {
 
 // simCounts is how much a simulation did.
 type simCounts struct {
-	commands, posts, served, crashes, faults, reviews, steps int
-	waits                                                    map[string]int // by what waits, and for what
+	commands, posts, served, crashes, faults, reviews, corrections, steps int
+	waits                                                                 map[string]int // by what waits, and for what
 }
 
 func (c simCounts) plus(o simCounts) simCounts {
@@ -143,9 +146,9 @@ func (c simCounts) plus(o simCounts) simCounts {
 			waits[name] += n
 		}
 	}
-	return simCounts{c.commands + o.commands, c.posts + o.posts, c.served + o.served, c.crashes + o.crashes, c.faults + o.faults, c.reviews + o.reviews, c.steps + o.steps, waits}
+	return simCounts{c.commands + o.commands, c.posts + o.posts, c.served + o.served, c.crashes + o.crashes, c.faults + o.faults, c.reviews + o.reviews, c.corrections + o.corrections, c.steps + o.steps, waits}
 }
 
 func (c simCounts) String() string {
-	return fmt.Sprintf("%d commands, %d POSTs, %d crashes, %d faults, %d reviews, %d steps", c.commands, c.posts, c.crashes, c.faults, c.reviews, c.steps)
+	return fmt.Sprintf("%d commands, %d POSTs, %d crashes, %d faults, %d reviews, %d corrections, %d steps", c.commands, c.posts, c.crashes, c.faults, c.reviews, c.corrections, c.steps)
 }
