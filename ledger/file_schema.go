@@ -22,13 +22,13 @@ import (
 	"github.com/pressly/goose/v3"
 )
 
-// The schema is part of what a ledger guarantees: triggers keep the journal append-only, a
-// unique index decides between two renewals of one proxy, and other tools read the views.
+// The schema is part of what a ledger guarantees. Triggers keep the journal append-only. A
+// unique index decides between two renewals of one proxy. Other tools read the views.
 // Therefore a file is compared with the migrations of this program when it is opened and
 // when it is verified.
 
-// SchemaError is returned by Open for a file whose schema differs from that of the
-// migrations or is newer. Nothing was written.
+// SchemaError is the error of Open for a file whose schema is newer than the migrations, or
+// differs from theirs. Nothing was written.
 type SchemaError struct {
 	Path       string
 	Version    int64  // the file's schema version
@@ -36,7 +36,7 @@ type SchemaError struct {
 	Difference string // difference from the migrations' schema; "" if Version is newer than Known
 }
 
-// Error names both versions, or the difference, and says what to do.
+// Error returns both versions or the difference, and says what to do.
 func (e *SchemaError) Error() string {
 	if e.Difference == "" {
 		return fmt.Sprintf("ledger %s has schema version %d and this program knows versions up to %d: a newer program wrote it\nuse that program, or a newer one; nothing was changed",
@@ -77,8 +77,8 @@ func (s schema) addArrows(ctx context.Context, q sqlite.Queryer) error {
 	})
 }
 
-// difference names an object that is missing, extra or changed in have; "" if there is
-// none.
+// difference describes the objects that are missing, extra or changed in have; "" if there
+// are none.
 func (s schema) difference(have schema) string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(s)) {
@@ -102,7 +102,7 @@ func (s schema) difference(have schema) string {
 	return strings.Join(all, ", ")
 }
 
-// normalised returns an SQL text without comments and with each run of white space as one
+// normalised returns SQL text without comments, with each run of white space replaced by one
 // blank. Quoted text is unchanged.
 func normalised(text string) string {
 	var b strings.Builder
@@ -156,7 +156,8 @@ func knownVersion() (newest int64, err error) {
 //go:embed empty.sql
 var emptySQL string
 
-// emptyLedger is the database that emptySQL makes, built once per process.
+// emptyLedger returns the image of the database that emptySQL creates. It is built once per
+// process.
 var emptyLedger = sync.OnceValues(func() (image []byte, err error) {
 	c, err := openRaw(":memory:")
 	if err != nil {
@@ -170,8 +171,8 @@ var emptyLedger = sync.OnceValues(func() (image []byte, err error) {
 })
 
 // makeEmpty gives an empty file the schema of the migrations in one commit; the migrations
-// take one commit each. Opening a new ledger takes a fifth of the time, and a verification
-// opens two.
+// need one commit each. A new ledger thus opens in a fifth of the time. A verification opens
+// two new ledgers.
 func makeEmpty(_ context.Context, source string) (err error) {
 	image, err := emptyLedger()
 	if err != nil {
@@ -272,9 +273,9 @@ func versionOf(ctx context.Context, q sqlite.Queryer) (version int64, err error)
 	return version, err
 }
 
-// checkSchema compares a database with the migrations up to its version. current says that
-// this is the newest version. A difference or a newer version gives a *SchemaError; an
-// older version does not.
+// checkSchema compares a database with the migrations up to its version. current reports
+// whether that version is the newest one. It returns a *SchemaError for a difference or a
+// newer version. An older version is not an error.
 func checkSchema(ctx context.Context, q sqlite.Queryer, path string) (current bool, err error) {
 	known, err := knownVersion()
 	if err != nil {

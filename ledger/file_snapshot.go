@@ -39,9 +39,9 @@ var snapshotted = append(slices.Clone(projections), "archived")
 // Triggers maintain state_counts; apply maintains the others.
 var running = []string{"net_charges", "state_counts", "command_labels"}
 
-// These queries select what is kept of archived rows, in the table archived: of rows in the
-// file, and of rows archived before. Older archives kept less (no refund times, record IDs,
-// NATS users or names) and must still verify.
+// These queries select the parts of archived rows that stay in the table archived. The rows
+// are those of the file and those archived earlier. Older archives kept less (no refund
+// times, record IDs, NATS users or names) and must still verify.
 const (
 	leftOfRows         = `SELECT ` + leftBefore + leftRefunds + leftIDs + leftUsers + leftNames + leftAfter
 	leftWithoutRefunds = `SELECT ` + leftBefore + leftIDs + leftUsers + leftNames + leftAfter
@@ -82,7 +82,7 @@ type chunk struct {
 const snapshotChunk = 256 << 10
 
 // snapshotOf cuts all tables, as they are after the journal's last row, into chunks and
-// returns the hash of the chunks. left is leftOfRows.
+// returns the hash of the chunks. left is leftOfRows, or its variant for an older archive.
 func snapshotOf(ctx context.Context, q sqlite.Queryer, left string, yield func(chunk) error) (string, error) {
 	sum := newSnapshotSum()
 	for _, table := range snapshotted {
@@ -200,9 +200,9 @@ func (s *snapshotSum) add(c chunk) {
 
 func (s *snapshotSum) text() string { return hex.EncodeToString(s.sum.Sum(nil)) }
 
-// beginBehind starts the fold after the end of a file that is no longer written to: its
-// last row becomes the base, with a snapshot of its tables. The tables are copied here. A
-// verification loads the snapshot instead and compares it.
+// beginBehind starts the fold after the last row of a file that is no longer written to.
+// That row becomes the base, with a snapshot of the file's tables. beginBehind copies the
+// tables; a verification loads the snapshot instead and compares it.
 func (f *fold) beginBehind(ctx context.Context, q sqlite.Queryer, path string) (*tables.Base, error) {
 	var b tables.Base
 	err := q.QueryRowContext(ctx, `SELECT seq, hash, time FROM journal ORDER BY seq DESC LIMIT 1`).Scan(&b.Seq, &b.Hash, &b.Time)
@@ -214,7 +214,7 @@ func (f *fold) beginBehind(ctx context.Context, q sqlite.Queryer, path string) (
 	}
 	err = f.begin(func() error {
 		b.SnapshotHash, err = snapshotOf(ctx, q, leftOfRows, func(c chunk) (err error) {
-			if c.table == "archived" { // not a table of the file, but what is kept of its rows
+			if c.table == "archived" { // not a table of the file: derived from its rows
 				err = f.fill(c)
 			}
 			return errors.Join(err, f.put(c))
@@ -427,6 +427,6 @@ const netChargesAgain = `INSERT INTO net_charges (quarter, cents)
 	FROM transfers t JOIN operations o ON o.id = t.operation
 	WHERE t.kind = 'charge' OR t.kind = 'suspense' OR t.kind = 'refund' GROUP BY 1`
 
-// labelsAgain fills command_labels from what a snapshot keeps of acceptances.
+// labelsAgain fills command_labels from the acceptances that a snapshot keeps.
 const labelsAgain = `INSERT INTO command_labels (name, value, accepted_at, command_id)
 	SELECT e.key, e.value, c.accepted_at, c.id FROM commands c JOIN archived a ON a.seq = c.accepted_seq JOIN json_each(a.data, '$.labels') e`

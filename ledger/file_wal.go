@@ -57,8 +57,8 @@ func (w *writer) boundLog() {
 	go func(paused chan<- []*sql.Conn) { paused <- w.l.pauseReaders() }(w.paused)
 }
 
-// pauseReaders takes all connections for reading, so that no read is in progress. It
-// returns nil if a read takes longer than other reads may wait.
+// pauseReaders takes all connections for reading, so that no read is in progress. It returns
+// nil if a read does not end within readersPause.
 func (l *Ledger) pauseReaders() []*sql.Conn {
 	ctx, cancel := context.WithTimeout(context.Background(), readersPause)
 	defer cancel()

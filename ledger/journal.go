@@ -20,7 +20,7 @@ type Journal struct {
 	read     *sql.DB // connections that never write
 	clock    func() time.Time
 	path     string
-	written  bool // by this process, which keeps the newest rows in tail
+	written  bool // whether this process writes the file, and keeps the newest rows in tail
 	tail     *tail
 	base     *tables.Base // the last archived row; nil if the journal starts with its first row
 	archives archiveCache // the file's archives
@@ -110,7 +110,8 @@ func (l *Journal) Row(ctx context.Context, seq int64) (chain.Row, error) {
 	return sqlite.One(chain.Scan, l.read.QueryRowContext(ctx, `SELECT `+chain.Columns+` FROM journal WHERE seq = ?`, seq))
 }
 
-// SeqAt returns the last row before an instant, or an earlier row with the same sums.
+// SeqAt returns the sequence of the last row before an instant, or of an earlier row with
+// the same sums.
 func (l *Journal) SeqAt(ctx context.Context, at time.Time) (int64, error) {
 	return tables.SeqAt(ctx, l.read, at)
 }

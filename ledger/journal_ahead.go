@@ -26,8 +26,8 @@ const (
 	aheadParts = 4
 )
 
-// readAhead calls do with the rows after a head, in order. It stops at the first error of
-// do or of a row, after it has passed all earlier rows to do.
+// readAhead calls do with the rows after a head, in order. It stops at the first error of do
+// or of a row. It has then passed all earlier rows to do.
 func readAhead(h chain.Head, rows iter.Seq2[chain.Row, error], do func(chain.Row, fact.Fact) error) (err error) {
 	parts, stop, ended := make(chan *part, aheadParts), make(chan struct{}), make(chan error, 1)
 	go func() {

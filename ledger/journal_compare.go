@@ -22,7 +22,7 @@ type comparison struct {
 	conn     *sql.Conn
 	tx       *sql.Tx
 	attached bool
-	byRows   bool // the file predates transfers.booked_at: days follow from the times of rows
+	byRows   bool // the file predates transfers.booked_at, so the times of rows decide the days
 }
 
 // compare starts to read the ledger as it is now.
@@ -124,8 +124,8 @@ func (b *comparison) compareTable(ctx context.Context, table string) error {
 	return err
 }
 
-// walk names the first row in which a table and its second fold differ. It compares each
-// row as one text of all its columns.
+// walk returns an error with the first row in which a table and its second fold differ. It
+// compares each row as one text of all its columns.
 func (b *comparison) walk(ctx context.Context, table string, columns []string) (err error) {
 	x, y := sqlite.Query(ctx, b.tx, wholeRows(`main.`+table, columns)), sqlite.Query(ctx, b.tx, wholeRows(`again.`+table, columns))
 	defer func() { err = errors.Join(err, x.Close(), y.Close()) }()

@@ -13,9 +13,9 @@ import (
 	"perennial/ledger/tables"
 )
 
-// noteEnding remembers the command of a fact that may have ended it. A command that is
-// refused on arrival finishes immediately, because other commands with its ID may follow in
-// the same write.
+// noteEnding remembers the command of a fact if the fact may have ended the command. A
+// command that is refused on arrival finishes immediately, because other commands with its
+// ID may follow in the same write.
 func (t *Tx) noteEnding(f fact.Fact) error {
 	var ref fact.Ref
 	switch f := f.(type) {
@@ -45,7 +45,7 @@ func (t *Tx) noteEnding(f fact.Fact) error {
 	return nil
 }
 
-// run calls a caller's function and then finishes the commands that it has ended.
+// run calls fn and then finishes the commands that fn has ended.
 func (t *Tx) run(fn func(*Tx) error) error {
 	t.ended, t.finishing = t.ended[:0], true
 	if err := fn(t); err != nil || !t.finishing {
@@ -96,8 +96,8 @@ func (t *Tx) finish(of fact.Ref) error {
 	return t.appendFinished(f)
 }
 
-// endedBy returns the operations of a command, or none if one of them has not ended. It
-// sets the revision, inbox and message of f. leftOut says that proxies were skipped on
+// endedBy returns the operations of a command, or none if one of them has not ended. It sets
+// the revision, inbox and message of f. leftOut reports whether proxies were skipped on
 // arrival.
 func (t *Tx) endedBy(f *fact.CommandFinished) (operations []fact.Operation, leftOut bool, err error) {
 	if c, ok := t.w.known.commands[f.CommandID]; ok {
@@ -158,9 +158,9 @@ func (t *Tx) appendFinished(f fact.CommandFinished) (err error) {
 	return err
 }
 
-// endedOperations lists the operations of a command like tables.OperationsOfCommand, but
-// none if one of them has not ended. A large command has many operations that end one by
-// one.
+// endedOperations lists a command's operations like tables.OperationsOfCommand, but selects
+// no row if one of them has not ended. Otherwise each end of an operation would read all
+// operations of a large command.
 const endedOperations = `SELECT ` + tables.OperationColumns + ` FROM operations WHERE id > ?1 AND id < ?2 AND command_id = ?3
 	AND NOT EXISTS (SELECT 1 FROM operations l WHERE l.id > ?1 AND l.id < ?2 AND l.command_id = ?3 AND l.live = 1)
 	ORDER BY accepted_at, chunk, generation`

@@ -17,16 +17,16 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// fold is a ledger file that is filled from another journal with the same apply. It cannot
-// be rolled back: after an error it must be discarded.
+// fold fills a ledger file from another journal with the same apply. It cannot be rolled
+// back: after an error the file must be discarded.
 type fold struct {
 	w       *writer
 	scratch bool     // for comparison only: no journal, and only the indexes that the fold reads
 	dropped []string // statements that recreate what was dropped for filling
 }
 
-// makeFile makes a file with a fold. If one of several rows is refused, it makes the file
-// again and stores every row singly, so that the error names the fact.
+// makeFile makes a file with a fold. If one row of several is refused, it makes the file
+// again and stores every row singly. The error then contains the fact.
 func makeFile(path string, fold func(singly bool) error) error {
 	err := fold(false)
 	if !errors.Is(err, errTogether) {
@@ -59,7 +59,7 @@ func newFold(ctx context.Context, path string, singly bool) (*fold, error) {
 // openFold is newFold or newScratch.
 type openFold func(ctx context.Context, path string, singly bool) (*fold, error)
 
-// newScratch creates a file that is only compared.
+// newScratch creates a file that is used only for a comparison.
 func newScratch(ctx context.Context, path string, singly bool) (*fold, error) {
 	f, err := newFold(ctx, path, singly)
 	if err == nil {
@@ -68,9 +68,9 @@ func newScratch(ctx context.Context, path string, singly bool) (*fold, error) {
 	return f, err
 }
 
-// prepare reads the last row and sets the connection up for one long write without
-// rollback. A file without rows also loses the indexes and triggers that no fold needs,
-// until it is closed: creating them after the last row costs a fifth.
+// prepare reads the last row and sets the connection up for one long write without rollback.
+// A file without rows also loses the indexes and triggers that no fold needs. They are
+// created again after the last row, which takes a fifth of the time.
 func (f *fold) prepare() error {
 	err := f.w.QueryRow(`SELECT seq, hash FROM journal ORDER BY seq DESC LIMIT 1`).Scan(&f.w.head.Seq, &f.w.head.Hash)
 	empty := errors.Is(err, sql.ErrNoRows)
@@ -91,11 +91,11 @@ func (f *fold) prepare() error {
 // foldCache is the size of a fold's page cache, in bytes.
 const foldCache = 64 << 20
 
-// drop removes what no fold reads. It keeps the unique index on open lines, which decides
-// between two renewals of one proxy, and the trigger that checks state transitions. It also
-// keeps the journal's indexes on a few types: recreating each would read the whole journal
-// for a few rows. The hash chain replaces the journal's triggers, and primary keys replace
-// the trigger on transfers.
+// drop removes what no fold reads. It keeps the trigger that checks state transitions, and
+// the unique index on open lines. The index decides between two renewals of one proxy. drop
+// also keeps the journal's indexes on a few types, because recreating each would read the
+// whole journal for a few rows. The hash chain replaces the journal's triggers, and primary
+// keys replace the trigger on transfers.
 func (f *fold) drop() error {
 	type made struct{ kind, name, text string }
 	all, err := sqlite.Collect(f.w.Query(`SELECT type, name, sql FROM sqlite_schema WHERE

@@ -13,9 +13,9 @@ import (
 )
 
 // Fold checks the stream's rows after the ledger's last row against the hash chain and
-// commits them. If a row is missing, has a wrong hash or contains a fact that this version
-// does not know (a *fact.UnknownError), it returns a *chain.BrokenError and commits none of
-// the rows. A ledger that leads returns ErrLeads.
+// commits them. If a row is missing or has a wrong hash, it returns a *chain.BrokenError and
+// commits none of the rows. It does the same for a fact that this version does not know (a
+// *fact.UnknownError). A ledger that leads returns ErrLeads.
 func (l *Ledger) Fold(ctx context.Context, rows []chain.Row) error {
 	if !l.follows {
 		return fmt.Errorf("fold into %s: its own file is its journal", l.path)

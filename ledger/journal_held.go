@@ -16,8 +16,8 @@ import (
 	"perennial/ledger/tables"
 )
 
-// heldBack holds rows that the transaction has appended and not written yet. They are
-// written before any statement that could miss them, and before the transaction ends.
+// heldBack has rows that the transaction has appended and not written yet. They are written
+// before any statement that could miss them, and before the transaction ends.
 type heldBack struct {
 	size int // facts, lines and transfers since the last write
 
@@ -32,8 +32,8 @@ type heldBack struct {
 	revisions map[string]int64      // of finished, by command
 }
 
-// heldMost limits what is held back to about 20 MB. With a quarter of that a verification
-// needs 5 % more CPU time; twice as much brings nothing.
+// heldMost limits how many facts, lines and transfers are held back, about 20 MB. With a
+// quarter of this limit a verification needs 5 % more CPU time; doubling it brings nothing.
 const heldMost = 1 << 14
 
 func newHeld() heldBack {
@@ -63,7 +63,7 @@ func (h *heldBack) empty() bool {
 	return len(h.born) == 0
 }
 
-// batch holds rows of one table that are inserted together.
+// batch has rows of one table that are inserted together.
 type batch struct {
 	inserts map[int]string // by number of rows
 	width   int            // columns per row
@@ -122,7 +122,6 @@ func (w *writer) store(b *batch, most int) error {
 // (writer.singly) shows which.
 var errTogether = errors.New("a row of several was refused")
 
-// writeHeld writes everything that is held back.
 func (w *writer) writeHeld() error {
 	if err := w.writeProjected(); err != nil {
 		return err
@@ -130,7 +129,6 @@ func (w *writer) writeHeld() error {
 	return w.writeRows()
 }
 
-// writeProjected writes the rows of the projections.
 func (w *writer) writeProjected() error {
 	if w.held.empty() {
 		return nil
@@ -205,7 +203,8 @@ func (t projector) project(r chain.Row, f fact.Fact) error {
 	return t.w.writeProjected()
 }
 
-// before runs before each statement of the writer and writes what the statement could miss.
+// before runs before each statement of the writer and writes the held-back rows that the
+// statement could miss.
 func (w *writer) before(s *prepared) error {
 	if w.storing {
 		return nil

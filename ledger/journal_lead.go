@@ -15,13 +15,13 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// Publish appends rows to the stream, in order, after the stream's last row. nil means that
-// all of them are stored there. After an error it is unknown whether they are stored, or
-// will be.
+// Publish appends rows to the stream, in order, after the stream's last row. A nil error
+// means that the stream has stored all of them. After an error they may be stored now, later
+// or never.
 type Publish func(ctx context.Context, rows []chain.Row) error
 
-// ErrNotLeading is returned by Append on a ledger that follows a stream without leading it,
-// because another runner may write to the stream. Nothing was written.
+// ErrNotLeading is returned by Append on a ledger that follows a stream and does not lead
+// it. Another runner may then write to the stream. Nothing was written.
 var ErrNotLeading = errors.New("the ledger follows the events stream, which another runner may write")
 
 // ErrLeads is returned by Fold while the ledger leads, and by Lead if it leads already.
@@ -40,7 +40,7 @@ func (e *UnpublishedError) Error() string {
 
 func (e *UnpublishedError) Unwrap() error { return e.Err }
 
-// Ended reports whether an error of Write means that this ledger accepts no writes until it
+// Ended reports whether an error of Write is final: this ledger accepts no writes until it
 // is reopened or leads again. Retrying is useless.
 func Ended(err error) bool {
 	_, unpublished := errors.AsType[*UnpublishedError](err)
@@ -55,8 +55,8 @@ const PublishMost = 1000
 var errSplit = errors.New("the group has more rows than are published at once")
 
 // Leadership is the right to append to a ledger that follows a stream. It ends with End. It
-// also ends if rows could not be published, or were published and could not be committed:
-// then the stream must be folded before anything else is appended.
+// also ends if rows could not be published, or were published and could not be committed.
+// After such a failure, the stream must be folded before anything else is appended.
 type Leadership struct {
 	l       *Ledger
 	publish Publish
@@ -86,7 +86,8 @@ func (l *Ledger) Lead(publish Publish) (*Leadership, error) {
 // Over returns a channel that is closed when the leadership has ended. Err then says why.
 func (x *Leadership) Over() <-chan struct{} { return x.over }
 
-// Err returns why the leadership ended by itself; nil while it has not.
+// Err returns why the leadership ended by itself. It returns nil while the leadership lasts,
+// and after End.
 func (x *Leadership) Err() error {
 	select {
 	case <-x.over:
@@ -96,8 +97,8 @@ func (x *Leadership) Err() error {
 	}
 }
 
-// Waiting returns since when rows have been waiting for their acknowledgement, by the
-// ledger's clock; zero if none wait.
+// Waiting returns the time since which rows have been waiting for their acknowledgement, by
+// the ledger's clock. It is zero if no rows wait.
 func (x *Leadership) Waiting() time.Time {
 	if at := x.waiting.Load(); at > 0 {
 		return sqlite.FromMicros(at)
@@ -105,8 +106,8 @@ func (x *Leadership) Waiting() time.Time {
 	return time.Time{}
 }
 
-// End gives up the leadership. It abandons a publication that has no answer, and returns
-// when the writer has finished its present group.
+// End gives up the leadership. It abandons a publication that is not acknowledged yet, and
+// returns when the writer has finished its present group.
 func (x *Leadership) End() {
 	x.lose(nil)
 	// The writer runs one group at a time: when this write returns, no earlier group is in
@@ -124,8 +125,8 @@ func (x *Leadership) lose(why error) {
 	})
 }
 
-// put publishes the rows of a group. If there are more than PublishMost rows, they belong
-// to one caller and are published in several parts; a crash may leave only the first parts.
+// put publishes the rows of a group. More than PublishMost rows belong to one caller and are
+// published in several parts. A crash may leave only the first parts.
 func (x *Leadership) put(rows []chain.Row) error {
 	x.waiting.Store(sqlite.Micros(x.l.clock()))
 	defer x.waiting.Store(0)

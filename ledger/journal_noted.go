@@ -23,7 +23,8 @@ const firmAfter = 10 * time.Minute
 type Published struct {
 	chain.Head // acknowledged by the stream; Seq is 0 if nothing was
 
-	// FirmSeq was acknowledged at least ten minutes before Head, or before a clean stop.
+	// FirmSeq is a row that was acknowledged at least ten minutes before Head, or before a
+	// clean stop.
 	FirmSeq int64
 }
 
@@ -37,7 +38,7 @@ func (l *Ledger) Published(ctx context.Context) (p Published, err error) {
 }
 
 // NotePublished records that the events stream has acknowledged the journal up to a row.
-// stopped says that the runner is stopping cleanly, so that no crash can lose the row. The
+// stopped means that the runner is stopping cleanly, so that no crash can lose the row. The
 // note only moves forward.
 func (l *Ledger) NotePublished(ctx context.Context, seq int64, stopped bool) error {
 	noted, err := l.Published(ctx)
@@ -82,9 +83,9 @@ func checkNote(ctx context.Context, q sqlite.Queryer, b *tables.Base, h chain.He
 	return nil
 }
 
-// Expect compares the journal with heads that are kept elsewhere. A different or missing row
-// gives a *chain.BrokenError. An archived row is read from one of files, or from the archive
-// next to the ledger.
+// Expect compares the journal with heads that are kept elsewhere. It returns a
+// *chain.BrokenError for a different or missing row. It reads an archived row from one of
+// files, or from the archive next to the ledger.
 func (l *Ledger) Expect(ctx context.Context, heads []chain.Head, files ...string) (err error) {
 	archives, err := openArchives(ctx, l.clock, files)
 	defer func() {

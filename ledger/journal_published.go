@@ -67,8 +67,8 @@ type Against struct {
 	// Removed is the number of first rows that were removed from the stream, according to
 	// ledger.bounded.
 	Removed int64 `json:"removed,omitempty"`
-	// NotHere is the number of rows on the stream after the ledger's last row, if the
-	// ledger follows the stream and may still fold them.
+	// NotHere is the number of rows on the stream after the ledger's last row. It is set only
+	// if the ledger follows the stream and may still fold them.
 	NotHere int64 `json:"not_here,omitempty"`
 
 	last int64 // the last row found on the stream
@@ -79,10 +79,10 @@ const againstPage = 512
 
 // VerifyAgainst compares the journal with the events that were published from it, from the
 // first event that the stream must have. Verify shows that a file agrees with itself; only
-// this comparison shows that the file is the published history. The first row that differs
-// gives a *chain.BrokenError. Events of archived rows must form a hash chain that ends with
-// the last archived row; then each was published as it was archived, and the archive itself
-// is not needed.
+// this comparison shows that the file is the published history. VerifyAgainst returns a
+// *chain.BrokenError for the first row that differs. Events of archived rows must form a
+// hash chain that ends with the last archived row. This proves that each row was published
+// as it was archived, without reading the archive.
 func (l *Ledger) VerifyAgainst(ctx context.Context, events iter.Seq2[[]byte, error]) (a Against, err error) {
 	var page []chain.Row
 	var before chain.Row
@@ -138,9 +138,9 @@ func (l *Ledger) holdsArchived(last int64) error {
 	return nil
 }
 
-// begins checks the first event of the stream: it must be row 1, or a row no later than the
+// begins checks the first event of the stream. It must be row 1, or a row no later than the
 // first row that a ledger.bounded fact allows. The later events form a hash chain up to the
-// last archived row, so the first event directly follows the removed rows.
+// last archived row. Therefore the first event directly follows the removed rows.
 func (l *Ledger) begins(ctx context.Context, first chain.Row, a *Against) error {
 	latest, err := l.EventsBegin(ctx)
 	if err != nil {
@@ -155,7 +155,7 @@ func (l *Ledger) begins(ctx context.Context, first chain.Row, a *Against) error 
 }
 
 // isPublished compares an event with the journal row of the same sequence. page contains
-// rows that were read ahead; the rest of them is returned.
+// rows that were read ahead. isPublished returns the rows that are left.
 func (l *Ledger) isPublished(ctx context.Context, published chain.Row, page []chain.Row) (left []chain.Row, err error) {
 	if len(page) == 0 {
 		if page, err = l.Rows(ctx, published.Seq-1, againstPage); err != nil {
@@ -187,8 +187,8 @@ func followsNotHere(r, before chain.Row) error {
 	return &chain.BrokenError{Check: "events", Seq: r.Seq, Detail: "the event does not follow the one before it: what was published is not one history"}
 }
 
-// followsArchived checks that the event of an archived row follows the previous event, and
-// that the last archived row is the one after which the journal starts.
+// followsArchived checks that the event of an archived row follows the previous event. It
+// also checks that the journal starts after the last archived row.
 func (l *Ledger) followsArchived(r, before chain.Row) error {
 	follows := r.PrevHash == before.Hash
 	if before.Seq == 0 { // the first on the stream

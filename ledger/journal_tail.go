@@ -8,11 +8,11 @@ import (
 	"perennial/ledger/chain"
 )
 
-// tailRows is the number of rows in memory, so that the outbox does not read back what was
-// just written.
+// tailRows is the number of rows in memory. They spare the outbox from reading back rows
+// that were just written.
 const tailRows = 8192
 
-// tail holds the newest rows of the journal and signals when it grows.
+// tail has the newest rows of the journal and signals when it grows.
 type tail struct {
 	mu      sync.Mutex
 	rows    []chain.Row // contiguous, ending at head

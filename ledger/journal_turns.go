@@ -21,8 +21,8 @@ type Turns struct {
 // NewTurns returns Turns for n writers at once, at least 1.
 func NewTurns(n int) *Turns { return &Turns{taken: make(chan struct{}, max(n, 1)), most: turnMost} }
 
-// take waits for a turn. It returns false if none came in time; then give must not be
-// called.
+// take waits for a turn. It returns false if no turn came in time; the caller must then not
+// call give.
 func (t *Turns) take() bool {
 	if t == nil {
 		return false

@@ -25,7 +25,7 @@ var ErrStale = errors.New("the operation has changed since this was decided")
 // reserved. Nothing was written.
 var ErrClaimed = errors.New("another operation holds the right to renew it")
 
-// ErrTooLarge is returned by Append for a fact over MaxFactBytes.
+// ErrTooLarge is returned by Append for a fact larger than MaxFactBytes.
 var ErrTooLarge = errors.New("fact is too large to be published")
 
 // UnrecordableError reports a fact that can never be appended, because it is too large or
@@ -35,7 +35,7 @@ type UnrecordableError struct {
 	Err  error
 }
 
-// Error names the fact.
+// Error returns the type of the fact and the cause.
 func (e *UnrecordableError) Error() string { return e.Fact + " cannot be recorded: " + e.Err.Error() }
 
 // Unwrap returns ErrTooLarge, or SQLite's error.

@@ -15,14 +15,15 @@ import (
 	"perennial/ledger/tables"
 )
 
-// Verified is the content of a sound ledger.
+// Verified describes a ledger that Verify has found to be sound.
 type Verified struct {
 	Rows int64      `json:"rows"`
 	Head chain.Head `json:"head"`
-	// Behind is the last row of the archives that were not verified: the first verified row
+	// Behind is the last row of the archives that were not verified. The first verified row
 	// follows it. It is nil if the verification started with the first row.
 	Behind *chain.Head `json:"behind,omitempty"`
-	// Backdated lists the first rows that booked an amount at a later time than their own.
+	// Backdated lists the first rows whose amounts are booked at a later time than the row's
+	// own.
 	Backdated []Backdated `json:"backdated,omitempty"`
 }
 
@@ -33,13 +34,13 @@ var projections = []string{"binding", "commands", "rejections", "operations", "l
 	"schedule_pauses", "schedule_calendars", "delivered"}
 
 // Verify checks SQLite's structures, the hash chain and the schema. It folds all facts a
-// second time and compares projections and balances, checks that the months add up, and
-// checks what it can of the cache of proxies. If the first rows were archived, it starts
-// with the snapshot whose hash is in the chain. The first failed check gives a
-// *chain.BrokenError.
+// second time and compares projections and balances. It also checks that the months add up,
+// and checks the cache of proxies as far as possible. If the first rows were archived, it
+// starts with the snapshot whose hash is in the chain. It returns a *chain.BrokenError for
+// the first check that fails.
 func (l *Ledger) Verify(ctx context.Context) (v Verified, err error) {
-	// With a wrong schema other checks may fail because a table is missing. A changed row
-	// is reported before the trigger that was dropped to change it.
+	// With a wrong schema, other checks may fail only because a table is missing. A changed row
+	// is reported in preference to the trigger that was dropped to change it.
 	schema := l.schemaHolds(ctx)
 	v, err = l.verifyContent(ctx)
 	if _, ok := errors.AsType[*chain.BrokenError](err); err != nil && (ok || schema == nil) {
@@ -87,8 +88,8 @@ func (l *Ledger) verifyContent(ctx context.Context) (v Verified, err error) {
 	return v, err
 }
 
-// checkProxies looks for content that no listing would write into the cache of proxies.
-// Whether the content is the provider's can only be seen by listing again.
+// checkProxies looks for content that no listing would write into the cache of proxies. Only
+// another listing can show whether the content matches the provider's.
 func checkProxies(ctx context.Context, q sqlite.Queryer) error {
 	var id string
 	err := q.QueryRowContext(ctx, `SELECT proxy_id FROM proxies WHERE proxy_id = '' OR gone NOT IN (0, 1) OR pass < 0 OR seen_at < 0 LIMIT 1`).Scan(&id)
@@ -101,8 +102,8 @@ func checkProxies(ctx context.Context, q sqlite.Queryer) error {
 	return &chain.BrokenError{Check: "proxies", Detail: fmt.Sprintf("proxy %q holds what no listing writes: gone is 0 or 1, and a pass or a look is not before 1970", id)}
 }
 
-// foldInto folds the journal into a new file and compares all projections of the two. The
-// file is complete if err is nil or names a projection.
+// foldInto folds the journal into a new file and compares all projections of the ledger and
+// the file. The file is complete if err is nil or concerns a projection.
 func (l *Ledger) foldInto(ctx context.Context, path string, open openFold) (v Verified, err error) {
 	with, err := l.compare(ctx)
 	if err != nil {
@@ -136,8 +137,8 @@ func (l *Ledger) foldInto(ctx context.Context, path string, open openFold) (v Ve
 	return v, sqlite.IfMade(ctx, with.tx, "published", func() error { return checkNote(ctx, with.tx, base, v.Head) })
 }
 
-// checkKeys looks for an idempotency key of two operations. The provider would take the
-// second request for a repetition of the first.
+// checkKeys returns an error if two operations have the same idempotency key. The provider
+// would take the second request for a repetition of the first.
 func checkKeys(ctx context.Context, snapshot *sql.Tx) error {
 	var key, first, last string
 	err := snapshot.QueryRowContext(ctx, `SELECT idempotency_key, min(id), max(id) FROM operations
@@ -151,7 +152,7 @@ func checkKeys(ctx context.Context, snapshot *sql.Tx) error {
 	return &chain.BrokenError{Check: "key", Detail: fmt.Sprintf("operations %s and %s share the idempotency key %s", first, last, key)}
 }
 
-// checkFile lets SQLite check its pages, indexes and foreign keys.
+// checkFile runs SQLite's own checks of pages, indexes and foreign keys.
 func (l *Ledger) checkFile(ctx context.Context) error {
 	var answer string
 	if err := l.read.QueryRowContext(ctx, `PRAGMA integrity_check(1)`).Scan(&answer); err != nil {

@@ -1,5 +1,5 @@
-// Verifying months: each follows the previous one, they add up to the books, and their
-// heads replay to their sums.
+// Verifying months: each month follows the previous one, the months add up to the books, and
+// replaying up to a month's head gives the month's sums.
 
 package ledger
 
@@ -14,19 +14,19 @@ import (
 	"perennial/ledger/tables"
 )
 
-// Backdated is a row that booked an amount at a later time than its own, because its clock
-// was slow or was set back. The books and statements use BookedAt.
+// Backdated is a row whose amount is booked at a later time than the row's own, because the
+// clock was slow or was set back. The books and statements use BookedAt.
 type Backdated struct {
 	Seq      int64     `json:"seq"`
 	Time     time.Time `json:"time"`
 	BookedAt time.Time `json:"booked_at"`
 }
 
-// backdatedMost limits how many rows a verification names.
+// backdatedMost limits how many rows a verification lists.
 const backdatedMost = 100
 
-// backdated lists the rows that booked an amount more than fact.ClockTolerance after their
-// own time.
+// backdated lists the rows whose amounts are booked more than fact.ClockTolerance after the
+// row's own time.
 func backdated(ctx context.Context, q sqlite.Queryer) ([]Backdated, error) {
 	return sqlite.Collect(sqlite.Query(ctx, q, `SELECT DISTINCT t.seq, coalesce(j.time, a.time) AS at, t.booked_at
 		FROM transfers t LEFT JOIN journal j ON j.seq = t.seq LEFT JOIN archived a ON a.seq = t.seq
@@ -47,8 +47,8 @@ type monthSums struct {
 
 // checkMonths checks that the transfers of each month follow those of the previous month,
 // and that the months add up to the wallet. The head of a month must be after all transfers
-// of the month and before all later ones, so that replaying up to it gives the month's
-// sums.
+// of the month and before all later ones. Only then does replaying up to the head give the
+// month's sums.
 func checkMonths(ctx context.Context, q sqlite.Queryer) error {
 	months, err := sqlite.Collect(sqlite.Query(ctx, q, `SELECT unixepoch(booked_at / 1000000, 'unixepoch', 'start of month') AS begins, min(seq), max(seq),
 		sum(CASE WHEN debit = 'wallet' THEN cents WHEN credit = 'wallet' THEN -cents ELSE 0 END) FROM transfers GROUP BY 1 ORDER BY 1`),

@@ -30,17 +30,17 @@ type writer struct {
 	*conn
 	l    *Ledger
 	head chain.Head   // the last row of the journal
-	buf  []byte       // of the row being hashed
-	text bytes.Buffer // of the fact being encoded
+	buf  []byte       // buffer for hashing a row
+	text bytes.Buffer // buffer for encoding a fact
 
-	leading *Leadership // under which the group runs; nil for none
+	leading *Leadership // leadership under which the group runs, or nil
 
-	currency string // of the account; "" until it is read
+	currency string // the account's currency; "" until it is read
 
-	totals     map[total]int64 // of the transaction, not written yet
-	netCharges map[int64]int64 // the same, by quarter of an hour
+	totals     map[total]int64 // changes of totals in the transaction that are not written yet
+	netCharges map[int64]int64 // changes of net charges that are not written yet, by quarter of an hour
 	booked     int64           // time of the last booking; 0 until it is read
-	held       heldBack        // of the transaction, not written yet
+	held       heldBack        // rows of the transaction that are not written yet
 	singly     bool            // store every row singly, at its fact
 	storing    bool            // held-back rows are being written
 	row        []any           // the operation being written
@@ -92,8 +92,8 @@ func (w *writer) encode(f fact.Fact) (string, error) {
 	return string(data), nil
 }
 
-// tune keeps the page copies of savepoints out of temporary files, and lets the WAL grow to
-// 64 MiB before it is copied back. When the WAL restarts, its excess is cut off.
+// tune keeps the page copies of savepoints out of temporary files, and allows the WAL to
+// grow to 64 MiB before it is copied back. A larger WAL is truncated when it restarts.
 func (w *writer) tune() error {
 	return errors.Join(w.exec(`PRAGMA temp_store = MEMORY`), w.exec(`PRAGMA wal_autocheckpoint = `+itoa(logPages)),
 		w.limitLog(w.l.logBound/2))
@@ -159,9 +159,9 @@ func (w *writer) run() {
 // the commit itself takes would delay the callers without saving anything.
 const lingerMost = 4 * time.Millisecond
 
-// gather collects the waiting requests. If the last group was shared, it waits until as
-// many requests have arrived again, but no longer than a commit takes. A writer with a
-// single caller never waits.
+// gather collects the waiting requests. If the last group was shared, it waits for as many
+// requests as that group had, but no longer than a commit takes. A writer with a single
+// caller never waits.
 func (w *writer) gather(group []*request) []*request {
 	var late <-chan time.Time
 	if w.shared > 1 {
@@ -205,7 +205,7 @@ func (w *writer) takeTurn(group []*request) []*request {
 	return group
 }
 
-// giveTurn lets the next writer work.
+// giveTurn ends the writer's turn, if it has one.
 func (w *writer) giveTurn() {
 	if w.turn {
 		w.turn = false
@@ -225,11 +225,11 @@ func (w *writer) timed(group []*request) {
 	w.l.committed(len(group), took)
 }
 
-// errRefused reports that a request of the group failed, and not the transaction.
+// errRefused reports that a request of the group failed, rather than the whole transaction.
 var errRefused = errors.New("a write of the group was refused")
 
-// commit runs the group in one transaction, at first without savepoints, because a
-// savepoint per request costs a copy of every page that it changes. If a request fails, the
+// commit runs the group in one transaction, at first without savepoints. A savepoint per
+// request would cost a copy of every page that the request changes. If a request fails, the
 // group is undone and runs again with savepoints.
 func (w *writer) commit(group []*request) {
 	rows, err := w.transact(group, w.together)
@@ -323,7 +323,7 @@ func (w *writer) transact(group []*request, one func(*Tx, *request) error) (rows
 		}
 	}
 	if err := w.writeHeld(); err != nil {
-		return nil, errors.Join(errRefused, err) // with savepoints it will show which request failed
+		return nil, errors.Join(errRefused, err) // a run with savepoints will show which request failed
 	}
 	if err := w.flushTotals(); err != nil {
 		return nil, err

@@ -88,8 +88,8 @@ func (t observations) FinishCopy(pass int64, began time.Time) error {
 	return t.execFleet(`UPDATE proxies SET gone = 1 WHERE `+notShown, pass, sqlite.Micros(began))
 }
 
-// CountLost counts the living proxies, and how many of them a complete pass did not show,
-// or showed unreadably.
+// CountLost returns how many living proxies are known, and how many of them a complete pass
+// did not show or showed unreadably.
 func (t observations) CountLost(pass int64, began time.Time) (known, lost int, err error) {
 	err = t.w.QueryRow(`SELECT count(*), count(*) FILTER (WHERE unreadable <> '' OR `+notShown+`) FROM proxies
 		WHERE gone = 0 AND (expires_at IS NULL OR expires_at > ?3) AND NOT EXISTS (SELECT 1 FROM retired r WHERE r.proxy_id = proxies.proxy_id)`,
@@ -99,8 +99,8 @@ func (t observations) CountLost(pass int64, began time.Time) (known, lost int, e
 
 // Stale marks the data of a proxy as out of date, for example after a renewal: the proxy
 // must be read again before it is paid for. If exactly one renewal paid for the expiry that
-// was read, and the proxy was alive then, the new expiry is expected. For an expired proxy
-// it is not, because the API does not say what a renewal does to it.
+// was read, and the proxy was alive then, Stale also stores the expected new expiry. It
+// expects none for an expired proxy, because the API does not say what a renewal does to it.
 func (t observations) Stale(proxyID string) error {
 	if err := t.w.writeLinesOf(proxyID); err != nil {
 		return err
@@ -129,8 +129,8 @@ const (
 // seen after the pass started. Reading an unlisted proxy does not list it.
 const notShown = `gone = 0 AND pass < ?1 AND (seen_at < ?2 OR unlisted_at IS NOT NULL)`
 
-// lostGrace is how long before its expiry a proxy that is not shown stops counting as lost,
-// because the provider's clock may be ahead.
+// lostGrace is how long before its expiry a missing proxy stops counting as lost. The
+// provider's clock may be ahead.
 const lostGrace = 10 * time.Minute
 
 const stale = `UPDATE proxies SET last_seen_at = max(last_seen_at, seen_at), seen_at = 0, expected_at = (

@@ -23,8 +23,8 @@ func (t records) LastTime() (time.Time, error) {
 	return sqlite.FromMicros(us), err
 }
 
-// Record is a ledger.recorded fact with its row. Of an archived record only the data of the
-// books is known, without labels.
+// Record is a ledger.recorded fact with its row. Of an archived record only the data for the
+// books is known, not the labels.
 type Record struct {
 	fact.LedgerRecorded
 	Seq int64
@@ -56,8 +56,8 @@ func (t records) RecordLike(f fact.LedgerRecorded, after time.Time) (r Record, e
 	return r, errors.Join(err, ErrNotFound)
 }
 
-// Corrected returns how much of a row's amount was taken back by records of this movement,
-// in cents, less what later records restored. Corrections of corrections count.
+// Corrected returns how many cents of a row's amount records of this movement took back,
+// less what later records restored. Corrections of corrections count.
 func (t records) Corrected(seq int64, movement string) (cents int64, err error) {
 	err = t.w.QueryRow(`WITH RECURSIVE corrections (seq) AS (
 			SELECT r.seq FROM (`+tables.RecordRows+`) r WHERE r.data ->> '$.corrects_seq' = ?1

@@ -1,4 +1,4 @@
-// This file explains why JetStream does not reply: the server has none, the streams are in
+// This file explains why JetStream does not reply: it is not enabled, the streams are in
 // another domain, or the hub of a leaf node cannot be reached.
 
 package queue
@@ -46,8 +46,8 @@ func CheckPresent(ctx context.Context, j *JetStream) error {
 		"set nats.domain to this one where the streams are there; where they are on the hub of this leaf node, to the hub's, and see that the two are connected"}
 }
 
-// Explain replaces an error that says that JetStream did not reply with its cause. It
-// returns other errors unchanged.
+// Explain returns an [AbsentError] in place of an error that says that JetStream did not
+// reply. It returns other errors unchanged.
 func Explain(ctx context.Context, j *JetStream, err error) error {
 	if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrJetStreamNotEnabled) || errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount) {
 		if absent, ok := errors.AsType[*AbsentError](CheckPresent(ctx, j)); ok {

@@ -118,7 +118,7 @@ func Connect(config ConnectConfig) (*Queue, error) {
 		nats.DisconnectErrHandler(q.onDisconnect), nats.ReconnectHandler(q.onReconnect), nats.ErrorHandler(q.onError))
 	if q.nc, err = nats.Connect(address, options...); err != nil {
 		if _, isURL := errors.AsType[*url.Error](err); isURL {
-			err = errNoURL // its text contains the address with the password
+			err = errNoURL // the text of err contains the address with the password
 		}
 		return nil, fmt.Errorf("connect to nats at %s: %w", q.js.where, q.connectError(err))
 	}
@@ -346,7 +346,7 @@ func readContext(name string) (string, entry, error) {
 }
 
 // unsupported returns an error with the fields of a context that are set but not supported
-// here. Without them the connection would differ from the context's.
+// here. If they were ignored, the connection would differ from the context's.
 func unsupported(text []byte) error {
 	var members map[string]any
 	if err := json.Unmarshal(text, &members); err != nil {

@@ -27,7 +27,6 @@ type denials struct {
 	waits map[*waiting]struct{}
 }
 
-// waiting is a pending request.
 type waiting struct {
 	subject string
 	end     context.CancelCauseFunc
@@ -35,7 +34,7 @@ type waiting struct {
 
 var deniedSubject = regexp.MustCompile(`Permissions Violation for Publish to "([^"]+)"`)
 
-// heard ends the pending requests whose subject the error is about. It reports whether
+// heard ends the pending requests for the subject of a permission error. It reports whether
 // there were any.
 func (d *denials) heard(err error) bool {
 	if !errors.Is(err, nats.ErrPermissionViolation) {

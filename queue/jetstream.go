@@ -71,8 +71,8 @@ func (j *JetStream) AwaitConnected(ctx context.Context) error {
 	return nil
 }
 
-// WhileConnected returns a context that ends with [ErrStopping] as its cause when the
-// connection is lost, because a pending reply can then no longer arrive.
+// WhileConnected returns a context that ends when the connection is lost, with [ErrStopping]
+// as its cause. A pending reply can then no longer arrive.
 func (j *JetStream) WhileConnected(ctx context.Context) (context.Context, func()) {
 	lost := j.Conn().StatusChanged(nats.RECONNECTING, nats.CLOSED)
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -148,33 +148,33 @@ func (j *JetStream) Ask(ctx context.Context, operation string, request, answer a
 	return nil
 }
 
-// CreateStream creates a stream. An error of the server explains what to configure.
+// CreateStream creates a stream. An error from the server explains what to configure.
 func (j *JetStream) CreateStream(ctx context.Context, c jetstream.StreamConfig) (jetstream.Stream, error) {
 	s, err := j.JetStream.CreateStream(ctx, c)
 	return s, quota.InWords(err)
 }
 
-// UpdateStream changes a stream. An error of the server explains what to configure.
+// UpdateStream changes a stream. An error from the server explains what to configure.
 func (j *JetStream) UpdateStream(ctx context.Context, c jetstream.StreamConfig) (jetstream.Stream, error) {
 	s, err := j.JetStream.UpdateStream(ctx, c)
 	return s, quota.InWords(err)
 }
 
-// CreateKeyValue creates a key-value bucket. An error of the server explains what to
+// CreateKeyValue creates a key-value bucket. An error from the server explains what to
 // configure.
 func (j *JetStream) CreateKeyValue(ctx context.Context, c jetstream.KeyValueConfig) (jetstream.KeyValue, error) {
 	b, err := j.JetStream.CreateKeyValue(ctx, c)
 	return b, quota.InWords(err)
 }
 
-// CreateObjectStore creates an object store. An error of the server explains what to
+// CreateObjectStore creates an object store. An error from the server explains what to
 // configure.
 func (j *JetStream) CreateObjectStore(ctx context.Context, c jetstream.ObjectStoreConfig) (jetstream.ObjectStore, error) {
 	b, err := j.JetStream.CreateObjectStore(ctx, c)
 	return b, quota.InWords(err)
 }
 
-// CreateOrUpdateConsumer creates or changes a consumer. An error of the server explains
+// CreateOrUpdateConsumer creates or changes a consumer. An error from the server explains
 // what to configure.
 func (j *JetStream) CreateOrUpdateConsumer(ctx context.Context, stream string, c jetstream.ConsumerConfig) (jetstream.Consumer, error) {
 	made, err := j.JetStream.CreateOrUpdateConsumer(ctx, stream, c)

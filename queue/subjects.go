@@ -77,7 +77,7 @@ func EventTypeOf(account, subject string) string {
 }
 
 // ValidToken reports whether s is one subject token, or several joined by dots, without
-// wildcards, white space and empty tokens.
+// wildcards, white space or empty tokens.
 func ValidToken(s string) bool {
 	if s == "" || strings.HasPrefix(s, ".") || strings.HasSuffix(s, ".") || strings.Contains(s, "..") {
 		return false
@@ -136,8 +136,8 @@ const (
 	RoleOperator   Role = "operator"   // sends all service requests, reads events, handles dead letters
 )
 
-// AllInboxes matches the inboxes of clients. A runner replies to commands only there, so
-// that a command cannot make it publish on subjects that only the runner may use.
+// AllInboxes matches the inboxes of clients. A runner replies to commands only on these. A
+// command therefore cannot make it publish on subjects that only the runner may use.
 const (
 	inboxes    = "_INBOX."
 	AllInboxes = inboxes + ">"

@@ -220,13 +220,13 @@ func ParseHead(text string) (h Head, err error) {
 
 // BrokenError is the first fault that a verification found.
 type BrokenError struct {
-	// Check names the failed check: sqlite, schema, chain, fold, projection, key, proxies,
-	// months, published, events, head, snapshot, archive.
+	// Check is the check that failed: sqlite, schema, chain, fold, projection, key, proxies,
+	// months, published, events, head, snapshot or archive.
 	Check string
 	// Seq is the first journal row concerned; 0 for none.
 	Seq    int64
 	Detail string
-	Err    error // a *fact.UnknownError if the row is of a later version, else nil
+	Err    error // a *fact.UnknownError if a later version wrote the row, otherwise nil
 }
 
 // Unwrap returns Err.
@@ -240,7 +240,8 @@ func (e *BrokenError) Error() string {
 	return fmt.Sprintf("ledger is broken (%s) at journal row %d: %s", e.Check, e.Seq, e.Detail)
 }
 
-// FollowedBy checks that a row follows the head: its sequence, prev_hash and hash.
+// FollowedBy returns a *BrokenError unless a row follows the head by its sequence, prev_hash
+// and hash. It reuses buf and returns it.
 func (h Head) FollowedBy(r Row, buf []byte) ([]byte, error) {
 	if r.Seq != h.Seq+1 {
 		return buf, &BrokenError{Check: "chain", Seq: r.Seq, Detail: fmt.Sprintf("row %d is missing", h.Seq+1)}

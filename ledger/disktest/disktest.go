@@ -1,5 +1,5 @@
-// Package disktest is a disk for tests. It fails on request, records every write and sync,
-// and computes what a power cut would leave. Only tests import it.
+// Package disktest simulates a disk for tests. It fails on request, records every write and
+// sync, and computes what a power cut would leave. Only tests import it.
 //
 // It intercepts the calls that SQLite makes in C, in a process that is started with the
 // library that New builds (LD_PRELOAD).
@@ -20,13 +20,13 @@ import (
 //go:embed testdata/disk.c
 var source []byte
 
-// Disk is a test's handle of its disk.
+// Disk controls the simulated disk of a test.
 type Disk struct {
 	library, fail, trace string
 	files                string
 }
 
-// New compiles the disk's library. It affects files whose names contain files.
+// New compiles the library of a disk, which affects the files whose names contain files.
 func New(t testing.TB, files string) *Disk {
 	t.Helper()
 	dir := t.TempDir()
@@ -42,8 +42,8 @@ func New(t testing.TB, files string) *Disk {
 	return d
 }
 
-// Environment returns the environment variables with which a process uses the disk, and
-// with which Given finds it.
+// Environment returns the environment variables that make a process use the disk and from
+// which Given finds it.
 func (d *Disk) Environment() []string {
 	return []string{"LD_PRELOAD=" + d.library, "DISK_FILES=" + d.files, "DISK_FAIL=" + d.fail, "DISK_TRACE=" + d.trace}
 }
@@ -54,7 +54,7 @@ func (d *Disk) Untraced() []string {
 }
 
 // KillAt returns an environment variable that ends the process in the middle of its n-th
-// write to a file whose name ends with suffix. Half of that write is done.
+// write to a file whose name ends with suffix. Half of the data is written.
 func (d *Disk) KillAt(n int, suffix string) string { return fmt.Sprintf("DISK_KILL=%d=%s", n, suffix) }
 
 // Given returns the disk that this process was started on.

@@ -12,7 +12,7 @@ import (
 const sector = 512
 
 // file is one file on the disk: its synced content, and the writes of each sector since the
-// sync, any of which may be on the disk.
+// sync. Any of these writes may be on the disk.
 type file struct {
 	synced  []byte
 	size    int // size that the operating system shows
@@ -22,10 +22,10 @@ type file struct {
 
 // PowerCut returns the files as they may be if the power fails after the last event. Synced
 // content is complete. Each sector written since then may or may not be on the disk,
-// independently and in any order, and the file may or may not have its new size. Content
-// whose sync failed is lost, because the operating system has dropped it, although reads
-// showed it until the power cut. choose returns a number from 0 to n-1. Removals and new
-// names count as synced.
+// independently and in any order. The file may or may not have its new size. Content whose
+// sync failed is lost: the operating system has dropped it, although reads showed it until
+// the power cut. Removals and new names count as synced. choose returns a number from 0 to
+// n-1.
 func PowerCut(events []Event, choose func(n int) int) map[string][]byte {
 	files := map[string]*file{}
 	for _, e := range events {
@@ -52,7 +52,7 @@ func PowerCut(events []Event, choose func(n int) int) map[string][]byte {
 	return left
 }
 
-// shown returns the content of a sector that a read returns.
+// shown returns the content that a read of a sector returns.
 func (f *file) shown(n int) []byte {
 	if data := f.cached[n]; data != nil {
 		return slices.Clone(data)
@@ -89,7 +89,7 @@ func (f *file) truncate(size int) {
 }
 
 // sync puts the newest content of every sector on the disk. If the sync fails, that content
-// is lost for the disk; reads still show it.
+// never reaches the disk; reads still show it.
 func (f *file) sync(ok bool) {
 	if ok {
 		f.synced = resized(f.synced, f.size)

@@ -106,7 +106,7 @@ func (f ProxyExpired) Subject() string { return f.ProxyID }
 // FactType implements Fact.
 func (ProxyExpired) FactType() string { return "proxy.expired" }
 
-// ProxyGone records that the provider no longer knows a proxy that had not expired: a read
+// ProxyGone records that the provider no longer knows a proxy that had not expired. A read
 // of the proxy returned proxy_not_found. The proxy is not renewed, and no proxy.expired
 // follows.
 type ProxyGone struct {
@@ -211,7 +211,7 @@ const recordPrefix = "record:"
 func (LedgerRecorded) FactType() string { return "ledger.recorded" }
 
 // LedgerUncompared records that the wallet cannot be compared with the books, because
-// operations with an unknown cost and no limit are open. It is published once, until the
+// operations with an unknown cost and no limit are open. It is published only once until the
 // wallet can be compared again.
 type LedgerUncompared struct {
 	accountFact

@@ -24,8 +24,8 @@ func (b Binding) Amount(cents int64) string { return Amount(cents, b.Currency) }
 // Decimal formats cents as an exact decimal number of the main unit.
 func Decimal(cents int64) string { return decimal.New(cents, -2).StringFixed(2) }
 
-// Share returns the n-th part, counting from 0, of an amount in cents that is divided into
-// of parts. The parts add up to the amount; the first parts have the remainder.
+// Share splits an amount in cents into a number of parts (of) and returns part n, counting
+// from 0. The parts add up to the amount; the first parts have the remainder.
 func Share(cents int64, n, of int) int64 {
 	part, rest := cents/int64(of), cents%int64(of)
 	if int64(n) < rest {

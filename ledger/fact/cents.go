@@ -24,7 +24,7 @@ func Estimated(cents int64) Cents { return Cents{cents, cents != 0} }
 // Known reports whether the amount is known.
 func (c Cents) Known() bool { return c.known }
 
-// Or returns the amount, or otherwise if it is unknown.
+// Or returns the amount in cents. If it is unknown, it returns the argument.
 func (c Cents) Or(otherwise int64) int64 {
 	if c.known {
 		return c.cents

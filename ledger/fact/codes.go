@@ -44,7 +44,7 @@ type SweepHeldCode string
 // Reasons for holding a plan.
 const (
 	SweepHeldApproval    SweepHeldCode = "approval"
-	SweepHeldEarlierPlan SweepHeldCode = "earlier_plan" // a plan of an earlier slot needs approval first
+	SweepHeldEarlierPlan SweepHeldCode = "earlier_plan" // the plan of an earlier scheduled time needs approval first
 	SweepHeldBudget      SweepHeldCode = "budget"
 	SweepHeldDay         SweepHeldCode = "daily_budget"
 	SweepHeldMonth       SweepHeldCode = "monthly_budget"

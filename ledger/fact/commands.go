@@ -87,8 +87,8 @@ type Planned struct {
 	ProxyIDs    []string `json:"proxy_ids,omitempty" doc:"The provider's ids of the proxies."`
 }
 
-// CommandAccepted records that a command was accepted. Every accepted command ends in a
-// fact.
+// CommandAccepted records that a command was accepted. Another fact records the end of every
+// accepted command.
 type CommandAccepted struct {
 	Ref
 	Kind           Kind            `json:"kind" doc:"The kind of the command."`
@@ -107,8 +107,8 @@ func (CommandAccepted) FactType() string { return "command.accepted" }
 // RejectedInvalid is the code of a command whose content is not valid.
 const RejectedInvalid = "invalid"
 
-// CommandRejected ends a command, or one operation of it, without a charge: it was refused
-// before it was accepted, refused by the provider, or never sent.
+// CommandRejected ends a command, or one operation of it, without a charge. It was refused
+// on arrival, refused by the provider, or never sent.
 type CommandRejected struct {
 	Ref
 	ContentHash    string    `json:"content_hash,omitempty" doc:"The SHA-256 of the content."`
@@ -219,8 +219,8 @@ type OperationUnsent struct {
 // FactType implements Fact.
 func (OperationUnsent) FactType() string { return "operation.unsent" }
 
-// OperationWaiting records that the operation is sent again, with the same key and the same
-// body, not before NextAt.
+// OperationWaiting records that the operation will be sent again, with the same key and the
+// same body, not before NextAt.
 type OperationWaiting struct {
 	Ref
 	Attempt    int64     `json:"attempt" doc:"The number of the attempt, from 1."`

@@ -7,8 +7,8 @@ import "time"
 // Day is 24 elapsed hours.
 const Day = 24 * time.Hour
 
-// Shown returns the zone's wall clock at an instant, as a time in UTC, so that calculations
-// with it meet no clock changes.
+// Shown returns the zone's wall clock at an instant, as a time in UTC. Calculations with
+// this time meet no clock changes.
 func Shown(at time.Time, zone *time.Location) time.Time {
 	_, offset := at.In(zone).Zone()
 	return time.Unix(at.Unix()+int64(offset), 0).UTC()
@@ -35,14 +35,14 @@ func FirstShown(shown time.Time, zone *time.Location) time.Time {
 }
 
 // Midnight returns when a day begins in a zone, in UTC. If the clock shows midnight twice,
-// it is the first; if the clock skips midnight, it is the instant of the change. month and
-// day may be out of range, as in time.Date.
+// it returns the first; if the clock skips midnight, it returns the instant of the change.
+// month and day may be out of range, as in time.Date.
 func Midnight(year int, month time.Month, day int, zone *time.Location) time.Time {
 	return FirstShown(time.Date(year, month, day, 0, 0, 0, 0, time.UTC), zone)
 }
 
 // StartOfDay returns when the day of an instant began in a zone, in UTC. Days have no gaps
-// or overlaps, whatever the clock shows: every instant from one day's start to NextDay has
+// or overlaps, whatever the clock shows. Every instant from one day's start to NextDay has
 // the same StartOfDay.
 func StartOfDay(at time.Time, zone *time.Location) time.Time {
 	shown := Shown(at, zone)

@@ -40,8 +40,8 @@ func Types() map[string]Fact {
 	return zeros
 }
 
-// UnknownError reports a fact from a later version of the program: this version does not
-// know its type, or a field of its data.
+// UnknownError reports a fact from a later version of the program. This version does not
+// know the fact's type, or a field of its data.
 type UnknownError struct {
 	Type  string // type of the fact
 	Field string // "" if the type is unknown
@@ -61,8 +61,8 @@ func (e *UnknownError) Error() string {
 }
 
 // Decode decodes a journal row's data into its fact. Fields may have current or former
-// names. A type or field that this version does not know is an *UnknownError, because
-// derived tables would be wrong without it.
+// names. It returns an *UnknownError for a type or field that this version does not know,
+// because ignoring it would make derived tables wrong.
 func Decode(factType string, data []byte) (Fact, error) {
 	t, ok := types[factType]
 	if !ok {

@@ -1,5 +1,5 @@
-// This file has the fact that a command has ended, with its results, and the money in
-// facts.
+// This file has CommandFinished, with the results of a command, and the money that facts
+// book.
 
 package fact
 
@@ -22,7 +22,7 @@ func (b Booked) Plus(other Booked) Booked {
 
 // Money is the money that a fact books. The ledger sets it when it appends the fact. The
 // sums of Booked over all events are the charged and refunded cents of the account's
-// balance. Facts from versions without this field have none.
+// balance. Facts of older versions lack this field.
 type Money struct {
 	Booked *Booked `json:"booked,omitempty" doc:"What this fact booked."`
 	Totals *Booked `json:"totals,omitempty" doc:"The totals of the operation, including this fact."`
@@ -112,9 +112,9 @@ const (
 )
 
 // CommandFinished records that no operation of a command is in progress or in review, with
-// the results. The ledger appends it with the fact that ends the command's last operation.
-// If the command is opened again, for example because an operator sends an operation again,
-// it finishes once more, with the next revision.
+// the results. The ledger appends it with the fact that ends the command's last operation. A
+// command may be opened again, for example because an operator sends an operation again. It
+// then finishes once more, with the next revision.
 type CommandFinished struct {
 	Ref
 	Revision        int64               `json:"revision" doc:"How often the command has ended, from 1."`

@@ -12,8 +12,8 @@ const (
 	KindRenewal Kind = "renewal"
 )
 
-// OfProxies reports whether operations of the kind act on existing proxies, so that they
-// have a line for each.
+// OfProxies reports whether operations of the kind act on existing proxies, and so have a
+// line for each proxy.
 func (k Kind) OfProxies() bool {
 	switch k {
 	case KindRenewal:
@@ -23,8 +23,8 @@ func (k Kind) OfProxies() bool {
 	return false
 }
 
-// MakesOrder reports whether operations of the kind make an order at the provider, which
-// has a number.
+// MakesOrder reports whether operations of the kind make an order at the provider, and so
+// have an order number.
 func (k Kind) MakesOrder() bool {
 	switch k {
 	case KindOrder:

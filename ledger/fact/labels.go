@@ -29,7 +29,7 @@ func CheckLabel(key, value string) error {
 }
 
 // ClearLabel returns an error if a label, written as key=value, could be read as another
-// label. Facts may have older labels like that; new commands may not.
+// label. Facts of older versions may have such labels; new commands may not.
 func ClearLabel(key, value string) error {
 	switch {
 	case strings.Contains(key, "="):
@@ -40,7 +40,8 @@ func ClearLabel(key, value string) error {
 	return nil
 }
 
-// CheckLabels checks each label, and their number and total size.
+// CheckLabels returns what is wrong with one of the labels, their number or their total
+// size, or nil.
 func CheckLabels(labels map[string]string) error {
 	if len(labels) > MaxLabels {
 		return fmt.Errorf("labels has %d entries of at most %d", len(labels), MaxLabels)

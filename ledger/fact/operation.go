@@ -1,4 +1,4 @@
-// This file has an operation as it follows from facts, and its states.
+// This file has Operation, which is derived from facts, and its states.
 
 package fact
 
@@ -32,7 +32,8 @@ var States = []State{
 	StateRejected, StateDelivered, StateRefunded, StateCompleted, StatePartial, StateFailed, StateResolved,
 }
 
-// Ended reports whether nothing more happens automatically and no review is open.
+// Ended reports whether the state is final: nothing more happens automatically, and no
+// review is open.
 func (s State) Ended() bool {
 	switch s {
 	case StateRejected, StateDelivered, StateRefunded, StateCompleted, StatePartial, StateFailed, StateResolved:
@@ -58,7 +59,7 @@ type Operation struct {
 	TraceID          string
 	AppID            string
 	Attempts         int64
-	Ambiguous        int64 // attempts that may have executed
+	Ambiguous        int64 // attempts that may have been executed
 	BodySeq          int64 // journal row with the stored body; 0 before there is one
 	FirstSentAt      *time.Time
 	FirstAmbiguousAt *time.Time

@@ -64,7 +64,7 @@ var blanks = &unicode.RangeTable{
 }
 
 // Printable returns a text in which spaces replace characters that would end a line, move a
-// terminal's cursor or show nothing. Characters in but are kept.
+// terminal's cursor or show nothing. It keeps the characters that but contains.
 func Printable(text, but string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) || strings.ContainsRune(but, r) {
@@ -77,8 +77,8 @@ func Printable(text, but string) string {
 // maxText limits, in bytes, a provider's or caller's text in a fact.
 const maxText = 500
 
-// Bounded returns a text in the form in which a fact stores it: at most its first 500
-// bytes.
+// Bounded returns a text in the form in which a fact stores it. It cuts a text of more than
+// 500 bytes and adds an ellipsis.
 func Bounded(text string) string {
 	if len(text) > maxText {
 		return strings.ToValidUTF8(text[:maxText], "") + "…"

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Limits of the reasons in one ProxySkipped. They are needed because a producer chooses the
-// number of proxies in a command, and the ids of the operations that may have reserved
-// them.
+// Limits of the reasons in one ProxySkipped. They are needed because producers choose the
+// number of proxies in a command. Producers also choose the ids of the operations that may
+// have reserved the proxies.
 const (
 	maxSkipReasons     = 16
 	maxSkipReasonBytes = 1 << 10 // of all reasons together
@@ -45,9 +45,9 @@ type SkippedProxy struct {
 	ExpiresAt *time.Time
 }
 
-// Skipped returns the fact that proxies were left out, or nil if left is empty. Beyond
-// maxSkipReasons different reasons, or maxSkipReasonBytes in total, the other proxies get
-// the reason otherwise.
+// Skipped returns the fact that proxies were left out, or nil if left is empty. A fact has
+// room for maxSkipReasons different reasons and maxSkipReasonBytes in total. The remaining
+// proxies get otherwise as their reason.
 func Skipped(ref Ref, left []SkippedProxy, otherwise string) []Fact {
 	switch len(left) {
 	case 0:

@@ -25,9 +25,9 @@ type SweepLeft struct {
 	FirstExpiresAt *time.Time `json:"first_expires_at,omitempty" doc:"'first_expires_at' is when the first living one of these proxies expires; the run must reach it before then."`
 }
 
-// ListingShrunk records that a complete listing lacked a large share of the live proxies,
-// or that their entries could not be read. That a proxy is missing does not show that it is
-// gone: it stays due, is read before it is paid for, and is included in warnings.
+// ListingShrunk records that a complete listing lacked a large share of the live proxies, or
+// that their entries could not be read. A missing proxy is not necessarily gone. It stays
+// due, is read before it is paid for, and is included in warnings.
 type ListingShrunk struct {
 	accountFact
 	Known     int      `json:"known" doc:"Living proxies before the listing, without retired ones."`
@@ -40,8 +40,8 @@ func (ListingShrunk) FactType() string { return "listing.shrunk" }
 
 // ListingUncovered records how many live proxies no schedule renews, as two complete
 // listings showed. These proxies expire unless a command renews them. The fact is published
-// when there are such proxies and when their number changes or the first has expired, at
-// most once a day. It is published with 0 when there are none left.
+// when there are such proxies, and again when their number changes or the first has expired.
+// It is published at most once a day, and with 0 when there are none left.
 type ListingUncovered struct {
 	accountFact
 	Uncovered      int        `json:"uncovered" doc:"How many living proxies are in no schedule; 0 when there are none any more."`
@@ -127,8 +127,8 @@ func (f ProxyRetired) Subject() string { return f.ProxyID }
 // FactType implements Fact.
 func (ProxyRetired) FactType() string { return "proxy.retired" }
 
-// ProxyReinstated records that schedules renew the proxy again. Renewals that ended without
-// renewing the proxy count from here.
+// ProxyReinstated records that schedules renew the proxy again. From this fact on, renewals
+// that end without renewing the proxy are counted anew.
 type ProxyReinstated struct {
 	ProxyID string `json:"proxy_id" doc:"The provider's id of the proxy."`
 	By      string `json:"by" doc:"The name of the person, as given in the request."`
@@ -142,9 +142,9 @@ func (f ProxyReinstated) Subject() string { return f.ProxyID }
 // FactType implements Fact.
 func (ProxyReinstated) FactType() string { return "proxy.reinstated" }
 
-// ProxyReplaced records that the provider would not renew the proxy, and that an order for
-// a replacement is published, as its schedule allows. It does not say that the replacement
-// was bought.
+// ProxyReplaced records that the provider would not renew the proxy. An order for a
+// replacement is published, as its schedule allows. The fact does not say that the
+// replacement was bought.
 type ProxyReplaced struct {
 	ProxyID       string          `json:"proxy_id" doc:"The provider's id of the proxy."`
 	Schedule      string          `json:"schedule" doc:"The name of the schedule."`

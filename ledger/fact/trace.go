@@ -24,7 +24,8 @@ const (
 // maxTracestate limits a tracestate, in bytes (W3C Trace Context, section 3.3.1.5).
 const maxTracestate = 512
 
-// TraceOf returns the trace context in two headers, or zero if they are not valid.
+// TraceOf returns the trace context in two headers. It is zero if parent is not valid, and
+// has no Tracestate if state is not valid.
 func TraceOf(parent, state string) (t Trace) {
 	if !traceparent.MatchString(parent) || strings.HasPrefix(parent, "ff") || strings.Contains(parent, noTrace) || strings.Contains(parent, noSpan) {
 		return t

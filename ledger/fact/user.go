@@ -10,8 +10,8 @@ import (
 type userKey struct{}
 
 // WithUser returns a context with the NATS user who sent the request, as the server
-// identified it, for the facts that are written with the context. user is "" if the server
-// did not identify one.
+// identified it. The facts of the request contain the user (see UserOf). user is "" if the
+// server did not identify one.
 func WithUser(ctx context.Context, user string) context.Context {
 	return context.WithValue(ctx, userKey{}, user)
 }
@@ -31,11 +31,11 @@ func Signed(by, user string) string {
 	return by + userMark + user + ")"
 }
 
-// Said returns the reason of the operation's state. by is the name of the operator who
+// Said returns the reason for the operation's state. by is the name of the operator who
 // cancelled it.
 func (f CommandCancelled) Said(by string) string { return "cancelled by " + by + ": " + f.Reason }
 
-// Said returns the reason of the operation's state. by is the name of the operator who
+// Said returns the reason for the operation's state. by is the name of the operator who
 // answered the review.
 func (f OperationResolved) Said(by string) string { return f.Outcome + " by " + by + ": " + f.Reason }
 

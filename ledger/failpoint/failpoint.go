@@ -1,7 +1,7 @@
-// Package failpoint lets tests stop the program at the points listed in
-// testdata/faults/README.md, and reduce sizes that are large in production. Only tests set
-// them. They are stored in the context, so that several simulations in one process do not
-// affect each other.
+// Package failpoint stops the program, in tests, at the points listed in
+// testdata/faults/README.md. It also reduces sizes that are large in production. Only tests
+// set points and sizes. They are stored in the context, so that several simulations in one
+// process do not affect each other.
 package failpoint
 
 import "context"

@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// writableByOthers has the mode bits that let others change a file's or directory's
+// writableByOthers has the mode bits with which others may change a file's or directory's
 // content.
 const writableByOthers = 0o022
 

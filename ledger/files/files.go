@@ -40,7 +40,7 @@ func Open(path string) (*os.File, error) {
 // Check is an additional condition on a file for Read. path is the file's path, for errors.
 type Check func(path string, info fs.FileInfo) error
 
-// Read reads a regular file of at most most bytes that passes the checks.
+// Read reads a regular file that passes the checks and is not larger than most, in bytes.
 func Read(path string, most int64, checks ...Check) ([]byte, error) {
 	f, err := Open(path)
 	if err != nil {

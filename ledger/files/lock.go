@@ -9,10 +9,10 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// TryLock creates a file and locks it. got is false if another process has the lock. The
-// lock ends with Unlock, or with the process. The lock's Stat describes the locked file,
-// even if another file now has its name. TryLock returns an error for a link or a named
-// pipe.
+// TryLock locks a file, and creates it if it is missing. got is false if another process has
+// the lock. The lock ends with Unlock, or with the process. The lock's Stat describes the
+// locked file, even if another file now has its name. TryLock returns an error for a link or
+// a named pipe.
 func TryLock(path string) (lock *flock.Flock, got bool, err error) {
 	if info, err := os.Lstat(path); err == nil {
 		if err := notRegular(path, info); err != nil {

@@ -30,8 +30,8 @@ type Decision struct {
 	Cents   *int64 `json:"amount_cents,omitempty"`
 }
 
-// repeats reports whether the next row contains the same answer. Each run that found the
-// same plan has a row of its own.
+// repeats reports whether other is the same answer in an adjacent row. An answer to a plan
+// has one row for each run that found the plan.
 func (d *Decision) repeats(other Decision) bool {
 	return d.Fact == fact.SweepFinished{}.FactType() && d.Fact == other.Fact && d.About == other.About && max(d.Seq-other.Seq, other.Seq-d.Seq) == 1
 }

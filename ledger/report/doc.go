@@ -1,4 +1,4 @@
-// Package report writes what people read of the books: statements of a month or a day,
+// Package report writes reports on the books for people: statements of a month or a day,
 // exports (CSV, JSON lines, Beancount), and who changed what and why.
 //
 // It reads the ledger's tables and journal, and writes nothing into them.

@@ -89,16 +89,16 @@ func (x Transfer) labels() string {
 	return string(text)
 }
 
-// formula matches where a spreadsheet would start to evaluate a cell. Some programs trim
-// blanks first or accept full-width signs. Some split lines at semicolons or tabs despite
-// quotes, so that a cell starts after each of these.
+// formula matches the places where a spreadsheet would start to evaluate a cell. Some
+// programs trim blanks first or accept full-width signs. Some split lines at semicolons or
+// tabs despite quotes, so that a cell starts after each of these.
 var formula = regexp.MustCompile(`(^|[;\t\r\n])([\s\v\x{85}\p{Z}]*[=+\-@＝＋－＠])`)
 
 // digits matches text that a spreadsheet would read as a number and round or shorten.
 var digits = regexp.MustCompile(`^(0\d+|\d{12,}|\d+[eE]\d+)$`)
 
-// Neutral keeps a spreadsheet from evaluating a cell or altering an ID. IDs and labels are
-// untrusted text.
+// Neutral adds apostrophes to a cell, so that a spreadsheet does not evaluate it or alter an
+// ID. IDs and labels are untrusted text.
 func Neutral(cell string) string {
 	if digits.MatchString(cell) || strings.TrimLeft(cell, "\t\r\n") != cell {
 		cell = "'" + cell
@@ -128,10 +128,10 @@ func (l Books) ExportJSON(ctx context.Context, out io.Writer, p Period) error {
 }
 
 // ExportBeancount writes a period as a Beancount file: the ledger accounts under
-// Perennial:<Account>, their opening balances, and one transaction for each entry. A final
-// balance assertion lets bean-check verify the wallet. With included set, the file is for
-// inclusion after the file of the previous period: it has only the transactions, and the
-// assertion if the period ends at midnight.
+// Perennial:<Account>, their opening balances, and one transaction for each entry. With the
+// final balance assertion, bean-check verifies the wallet. If included is true, the file is
+// for inclusion after the file of the previous period. It then has only the transactions,
+// and the assertion if the period ends at midnight.
 func (l Books) ExportBeancount(ctx context.Context, out io.Writer, account string, p Period, included bool) error {
 	b, err := l.Binding(ctx)
 	if err != nil {

@@ -22,15 +22,15 @@ type Outstanding struct {
 	// ExposureCents is the estimated cost; 0 if ExposureUnknown is set.
 	ExposureCents   int64 `json:"exposure_cents"`
 	ExposureUnknown bool  `json:"exposure_unknown,omitempty"`
-	// BookedAt is the time of its first charge booked after the period, and BookedCents the
-	// sum of such charges. BookedAt is nil while no charge is booked, or if the operation
-	// was found not charged (Ended).
+	// BookedAt is the time of the first charge booked after the period, and BookedCents the sum
+	// of such charges. BookedAt is nil while no charge is booked, or if the operation turned
+	// out not to be charged (Ended).
 	BookedAt    *time.Time `json:"booked_at,omitempty"`
 	BookedCents int64      `json:"booked_cents,omitempty"`
 	Ended       bool       `json:"ended,omitempty"`
 }
 
-// Later says what became of the operation after the period.
+// Later returns, as text, what became of the operation after the period.
 func (x Outstanding) Later() string {
 	switch {
 	case x.BookedAt != nil:
@@ -52,10 +52,10 @@ func (x Outstanding) Exposure() string {
 // outstandingMost limits how many operations a statement lists.
 const outstandingMost = 1000
 
-// outstandingQuery has three parameters: the first sequence after the period, the end of
-// the period and a limit. It leaves out operations that wait with no attempt that may have
-// been executed, because they were not charged, and later corrections of what the period
-// booked.
+// outstandingQuery has three parameters: the first sequence after the period, the end of the
+// period and a limit. It leaves out waiting operations of which no attempt may have been
+// executed, because they were not charged. It also leaves out later corrections of what the
+// period booked.
 const outstandingQuery = `WITH since AS (
 		SELECT operation, min(booked_at) AS at, sum(cents) AS cents FROM transfers
 		WHERE seq >= ?1 AND operation <> '' AND (kind = 'charge' OR kind = 'suspense') AND seq NOT IN (
@@ -72,8 +72,8 @@ const outstandingQuery = `WITH since AS (
 			OR o.live = 1 AND (o.state IN ('sending', 'open', 'review') OR o.state = 'waiting' AND o.ambiguous > 0)))
 	ORDER BY o.first_sent_at, o.id LIMIT +?3`
 
-// unbooked lists the operations that the statement does not book. to is the first sequence
-// after the period.
+// unbooked fills Outstanding with the operations that the statement does not book. to is the
+// first sequence after the period.
 func (s *Statement) unbooked(ctx context.Context, q sqlite.Queryer, to int64) (err error) {
 	var all int64
 	s.Outstanding, err = sqlite.Collect(sqlite.Query(ctx, q, outstandingQuery, to, sqlite.Micros(s.To), outstandingMost), func(r sqlite.Scanner) (x Outstanding, err error) {

@@ -46,8 +46,8 @@ type Transfer struct {
 	Hash      string    `json:"hash"` // of the journal row
 	tables.Hand
 	Labels map[string]string `json:"labels,omitempty"` // of the command
-	// BookedAt decides to which day, month and period the entry belongs. It equals Time,
-	// unless the clock was behind an earlier booking; then it is the time of that booking.
+	// BookedAt decides to which day, month and period the entry belongs. It equals Time, unless
+	// an earlier booking has a later time. It then equals that time.
 	BookedAt time.Time `json:"booked_at"`
 	// SentAt is when the operation was first sent; nil for an operator's record.
 	SentAt *time.Time `json:"sent_at,omitempty"`

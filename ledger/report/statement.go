@@ -56,9 +56,9 @@ type Statement struct {
 	Corrections *Corrections          `json:"corrections,omitempty"`
 	Days        []tables.SubjectTotal `json:"days"`
 	Labels      []tables.SubjectTotal `json:"labels"`
-	// Outstanding lists operations that are not in the sums above: charged, or perhaps
-	// charged, by the end of the period and not booked in it. OutstandingFurther is how
-	// many more there are.
+	// Outstanding lists operations that are not in the sums above: they were charged, or may
+	// have been charged, by the end of the period and are not booked in it. OutstandingFurther
+	// is how many more there are.
 	Outstanding        []Outstanding `json:"outstanding"`
 	OutstandingFurther int64         `json:"outstanding_further,omitempty"`
 	// Head is the last row before the end of the period. HeadNote says why Head is unknown.
@@ -91,7 +91,6 @@ func (c Corrections) Text() string {
 	return strings.Join(parts, ", ")
 }
 
-// corrected reads the corrections of a period.
 func (s *Statement) corrected(ctx context.Context, q sqlite.Queryer, from, to int64) error {
 	var c Corrections
 	err := q.QueryRowContext(ctx, `SELECT count(DISTINCT t.seq), coalesce(sum(t.cents) FILTER (WHERE t.kind = 'charge'), 0), coalesce(sum(t.cents) FILTER (WHERE t.kind = 'refund'), 0),
@@ -108,7 +107,7 @@ func (s *Statement) corrected(ctx context.Context, q sqlite.Queryer, from, to in
 	return nil
 }
 
-// Statement sums a period, from one snapshot of the books.
+// Statement returns the statement of a period, from one snapshot of the books.
 func (l Books) Statement(ctx context.Context, account string, p Period) (*Statement, error) {
 	snapshot, err := l.DB.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
@@ -211,8 +210,8 @@ func (s *Statement) subjects(ctx context.Context, q sqlite.Queryer, from, to int
 	return err
 }
 
-// withoutLabels adds, for each label name, a row with the charges that lack this label, so
-// that the rows add up to all orders and renewals.
+// withoutLabels adds, for each label name, a row with the charges that lack this label. The
+// rows then add up to all orders and renewals.
 func (s *Statement) withoutLabels(labels []tables.SubjectTotal) (all []tables.SubjectTotal) {
 	without := s.Orders
 	without.Add(s.Renewals, 1)

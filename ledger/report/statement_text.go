@@ -133,8 +133,8 @@ func (s *Statement) Movements() []Movement {
 	}...)
 }
 
-// Suspense returns the steps of the amounts with an unknown outcome, which add up; none if
-// there were no such amounts.
+// Suspense returns the steps from the opening to the closing amount in suspense, which add
+// up. It returns nil if nothing was in suspense.
 func (s *Statement) Suspense() []Movement {
 	if s.SuspenseOpeningCents == 0 && s.SuspenseChargedCents == 0 {
 		return nil

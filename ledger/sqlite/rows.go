@@ -60,7 +60,7 @@ func IfMade(ctx context.Context, q Queryer, table string, check func() error) er
 	return check()
 }
 
-// Collect reads all rows of a query and closes it.
+// Collect scans all rows of a query and closes the query.
 func Collect[T any](rows Rows, scan func(Scanner) (T, error)) (all []T, err error) {
 	err = Each(rows, func(s Scanner) error {
 		one, err := scan(s)
@@ -73,7 +73,7 @@ func Collect[T any](rows Rows, scan func(Scanner) (T, error)) (all []T, err erro
 	return all, nil
 }
 
-// Each calls do for every row of a query and closes it.
+// Each calls do for every row of a query and closes the query.
 func Each(rows Rows, do func(Scanner) error) (err error) {
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
@@ -84,7 +84,7 @@ func Each(rows Rows, do func(Scanner) error) (err error) {
 	return rows.Err()
 }
 
-// Query runs a query. An error is returned by the rows.
+// Query runs a query. If it fails, the methods of the rows return the error.
 func Query(ctx context.Context, q Queryer, query string, args ...any) Rows {
 	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
@@ -106,13 +106,13 @@ func Found(row Scanner) (bool, error) {
 	return n > 0, err
 }
 
-// Text reads a row of one text.
+// Text reads a row that has a single column, a text.
 func Text(s Scanner) (text string, err error) {
 	err = s.Scan(&text)
 	return text, err
 }
 
-// Source runs queries, inside a transaction or outside.
+// Source runs queries, inside or outside a transaction.
 type Source interface {
 	Query(query string, args ...any) Rows
 	QueryRow(query string, args ...any) Scanner

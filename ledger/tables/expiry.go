@@ -22,7 +22,7 @@ type ExpiryPlace struct {
 // From returns the position before everything that expires at an instant.
 func From(at time.Time) ExpiryPlace { return ExpiryPlace{At: at} }
 
-// ByExpiry orders rows by expiry, then by proxy ID.
+// ByExpiry selects one page of proxies, ordered by expiry and then by proxy ID.
 const ByExpiry = `FROM proxies WHERE expires_at IS NOT NULL AND gone = 0 AND (lasts_until, proxy_id) > (?, ?) AND lasts_until < ? ORDER BY lasts_until, proxy_id LIMIT +?`
 
 // ExpiringPage lists up to limit proxies that expire before an instant, nearest expiry
@@ -148,7 +148,7 @@ func (l *Fleet) ProxiesPage(ctx context.Context, q ProxiesQuery) (p ProxiesPage,
 	return p, err
 }
 
-// ProxyRenewal is the result of one operation for one proxy. Cents are gross.
+// ProxyRenewal is the result of one operation for one proxy. Amounts are before refunds.
 type ProxyRenewal struct {
 	OperationID       string         `json:"operation_id" doc:"The operation that renewed the proxy, or tried to."`
 	CommandID         string         `json:"command_id" doc:"The command of the operation."`

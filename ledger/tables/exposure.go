@@ -52,9 +52,9 @@ func (p Position) WithUnbooked() Balance {
 }
 
 // exposureQuery selects operations that may have been sent and whose outcome is not booked,
-// and settled renewals with unresolved proxies: a proxy without a booked amount may still
-// be charged. Operations that are accepted, held, or waiting with no attempt that may have
-// been executed have not moved money.
+// and settled renewals with unresolved proxies: a proxy without a booked amount may still be
+// charged. Operations that are accepted or held have not moved money. The same is true of
+// waiting operations without an attempt that may have been executed.
 const exposureQuery = `SELECT o.id, o.command_id, o.kind, o.state, o.order_no, o.estimate_cents, o.charged_cents, o.refunded_cents,
 	(SELECT count(*) FROM lines l WHERE l.operation = o.id AND (l.state = 'pending' OR l.state = 'unresolved' AND l.charged_cents = 0)),
 	(SELECT coalesce(sum(l.charged_cents - l.refunded_cents), 0) FROM lines l WHERE l.operation = o.id AND l.state = 'unresolved')
@@ -139,8 +139,8 @@ func (l *Money) WalletChange(ctx context.Context, since time.Time) (cents int64,
 	return cents, err
 }
 
-// MoneyMoved reports whether any fact in the rows after one sequence, up to and including
-// another, sent a request or booked an amount.
+// MoneyMoved reports whether a fact sent a request or booked an amount, in the rows after
+// one sequence, up to and including another.
 func (l *Money) MoneyMoved(ctx context.Context, after, through int64) (bool, error) {
 	if after == through {
 		return false, nil

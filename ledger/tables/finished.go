@@ -46,9 +46,8 @@ type FinishedPage struct {
 	LinesTotal int                 `json:"lines_total" doc:"The number of all lines."`
 }
 
-// FinishedLines reads up to limit lines of a command, after skipping the first after lines.
-// The lines are those of command.finished. It returns sqlite.ErrNone for an unknown
-// command.
+// FinishedLines reads up to limit lines of a command. after is the number of lines to skip.
+// The lines are those of command.finished. It returns sqlite.ErrNone for an unknown command.
 func (l *Operations) FinishedLines(ctx context.Context, id string, after, limit int) (p FinishedPage, err error) {
 	operations, err := l.OperationsOf(ctx, id)
 	if err == nil && len(operations) == 0 {

@@ -131,8 +131,8 @@ func eachSkipped(from sqlite.Source, id string, yield func(fact.SkippedProxy)) e
 	})
 }
 
-// shareAnswer divides an amount that an operator answered for several lines together among
-// those lines. The ledger books such an amount on the operation only.
+// shareAnswer divides the amount of an operator's answer for several lines among those
+// lines. The ledger books such an amount on the operation only.
 func shareAnswer(o fact.Operation, lines []fact.FinishedLine) {
 	charged, refunded := o.ChargedCents, o.RefundedCents
 	var answered []int
@@ -175,9 +175,9 @@ func scanFinishedLine(s sqlite.Scanner) (x fact.FinishedLine, claimed bool, err 
 	return x, claim == 1, err
 }
 
-// renewedUntil returns the expiry of a proxy after a renewal. It returns nil if the
-// previous expiry is unknown or had passed: the API does not say from when the days count
-// for an expired proxy.
+// renewedUntil returns the expiry of a proxy after a renewal. It returns nil if the previous
+// expiry is unknown or had passed: the API does not say when the days of an expired proxy
+// begin.
 func renewedUntil(previous *time.Time, settled time.Time, days int64) *time.Time {
 	if previous == nil || previous.Before(settled) {
 		return nil

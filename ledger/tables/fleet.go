@@ -96,9 +96,9 @@ func (l *Fleet) LastUncovered(ctx context.Context) (f fact.ListingUncovered, at 
 }
 
 // Unwarned lists up to limit proxies that expire after one instant and no later than
-// another, nearest expiry first. It leaves out proxies that were announced at this
-// threshold or a nearer one, retired proxies, and renewed proxies that have not been read
-// since.
+// another, nearest expiry first. It leaves out proxies that were announced at this threshold
+// or a nearer one. It also leaves out retired proxies, and renewed proxies that have not
+// been read since.
 func (l *Fleet) Unwarned(ctx context.Context, after, until time.Time, threshold time.Duration, limit int) ([]Proxy, error) {
 	const untold = `AND seen_at > 0
 		AND NOT EXISTS (SELECT 1 FROM warned w WHERE w.proxy_id = proxies.proxy_id AND abs(w.expires_at - proxies.expires_at)` + IsNoMove + `AND w.threshold_seconds <= ?3)

@@ -14,9 +14,9 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// HeadBefore returns the last row before an instant: every row after h has a later time or
-// books at a later time (see FirstBooked), so the sums up to h contain exactly what was
-// booked before the instant. known is false if the rows around the instant were archived
+// HeadBefore returns the last row before an instant. Every row after h has a later time or
+// books at a later time (see FirstBooked). Therefore the sums up to h contain exactly what
+// was booked before the instant. known is false if the rows around the instant were archived
 // and the archive keeps no head for it. Then h.Seq is a row with the same sums, without a
 // hash.
 func HeadBefore(ctx context.Context, q sqlite.Queryer, at time.Time) (h chain.Head, known bool, err error) {
@@ -90,7 +90,8 @@ func BaseOf(ctx context.Context, q sqlite.Queryer) (*Base, error) {
 	return &b, err
 }
 
-// SeqAt returns the last row before an instant, or an earlier one with the same sums.
+// SeqAt returns the sequence of the last row before an instant, or of an earlier row with
+// the same sums.
 func SeqAt(ctx context.Context, q sqlite.Queryer, at time.Time) (int64, error) {
 	h, _, err := HeadBefore(ctx, q, at)
 	return h.Seq, err

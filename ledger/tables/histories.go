@@ -38,7 +38,7 @@ type FailedRenewals struct {
 	LastExcused time.Time
 	// ShortOfMoney says that the failure at LastExcused was due to the wallet balance.
 	ShortOfMoney bool
-	// AskedOf is the expiry of an open review.
+	// AskedOf is the expiry that an open review is about; zero if there is none.
 	AskedOf time.Time
 }
 
@@ -103,8 +103,8 @@ func scanHistory(s sqlite.Scanner, all []History, proxies []Proxy, now time.Time
 	return nil
 }
 
-// endings counts the renewals that ended at the shown expiry without extending it. ?2 are
-// the excused codes.
+// endings counts the renewals that ended at the shown expiry without extending it. ?2 is the
+// list of excused codes.
 var endings = `SELECT d.n, count(*),
 	count(*) FILTER (WHERE x.settled_at > coalesce((SELECT answered_at FROM sweep_reviews WHERE proxy_id = d.id), 0) AND NOT ` + isExcused + `),
 	max(x.settled_at) FILTER (WHERE NOT ` + isExcused + `), max(x.settled_at) FILTER (WHERE ` + isExcused + `),

@@ -13,7 +13,7 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// RenewalLine is one proxy of a renewal. Amounts are gross, in cents.
+// RenewalLine is one proxy of a renewal. Amounts are before refunds, in cents.
 type RenewalLine struct {
 	ProxyID           string         `json:"proxy_id" doc:"The provider's id of the proxy."`
 	State             fact.LineState `json:"state" doc:"The state."`
@@ -111,7 +111,7 @@ func (l *Fleet) RenewedAt(ctx context.Context, proxyID string, expiresAt time.Ti
 	return sqlite.Found(l.read.QueryRowContext(ctx, `SELECT `+renewedAt+` FROM (SELECT ? AS id, ? AS shown) d`, proxyID, sqlite.Micros(expiresAt)))
 }
 
-// IsNoMove completes fact.SameExpiry in SQL: abs(a - b) + IsNoMove.
+// IsNoMove is the end of the SQL condition for fact.SameExpiry: abs(a - b) + IsNoMove.
 const IsNoMove = ` < 86400000000 `
 
 // SettledSince reports whether a renewal of the proxy settled, or an operator answered for
@@ -121,9 +121,9 @@ func (l *Operations) SettledSince(ctx context.Context, proxyID string, at time.T
 }
 
 // atExpiry is the SQL condition that line x ended at the given expiry of its proxy. If the
-// line recorded the expiry that it pays for, the two are compared. Otherwise the line's
-// time decides: it settled after the last success and at most 30 days before the expiry,
-// the shortest extension. The schedule's window and clock skew play no part.
+// line recorded the expiry that it pays for, that expiry is compared. Otherwise the line's
+// time decides: it settled after the last success and at most 30 days before the expiry, the
+// shortest extension. The schedule's window and clock skew play no part.
 func atExpiry(expiry string) string {
 	const leastMove = `2592000000000` // 30 days in microseconds
 	return `CASE WHEN x.observed_expires_at IS NOT NULL THEN abs(x.observed_expires_at - ` + expiry + `)` + IsNoMove + `
@@ -152,8 +152,9 @@ func (l *Operations) ClaimedInReview(ctx context.Context) (map[string]bool, erro
 }
 
 // ClaimedKinds returns one proxy for each combination of country, region, line, type and
-// protocol for which a renewal is about to be sent; other fields are empty. It leaves out
-// renewals that may have been executed, because their outcome may take hours or a review.
+// protocol for which a renewal is about to be sent. The other fields are empty. It leaves
+// out renewals that may have been executed, because their outcome may take hours or a
+// review.
 func (l *Operations) ClaimedKinds(ctx context.Context) ([]Proxy, error) {
 	return sqlite.Collect(l.query(ctx, `SELECT DISTINCT p.country_code, p.region, p.line_name, p.ip_type, p.protocol
 		FROM lines x CROSS JOIN operations o ON o.id = x.operation CROSS JOIN proxies p ON p.proxy_id = x.proxy_id

@@ -16,10 +16,11 @@ import (
 )
 
 const (
-	// LookedMost limits the operations that one page looks through; for a label or a
-	// schedule, the commands.
+	// LookedMost limits how many operations one page looks through. For a label or a schedule,
+	// it limits how many commands.
 	LookedMost = 20_000
-	// wholeCommand limits how far a page exceeds its limit to end with a whole command.
+	// wholeCommand limits how many operations of one command a page contains. A page may exceed
+	// its own limit to end with a whole command.
 	wholeCommand = 2_000
 )
 
@@ -141,7 +142,7 @@ func (q *OperationsQuery) way() way {
 	return way{"", allKeys, false}
 }
 
-// listKey is the key of an operation, or of a command, on a path.
+// listKey is the key of an operation, or of a command, in the index of a way.
 type listKey struct {
 	Cursor
 

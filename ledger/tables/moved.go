@@ -23,8 +23,8 @@ const movedMost = 1000
 // MovedOutside lists the proxies whose expiry changed without a renewal in this ledger, by
 // ID, until ForgetMoved is called. Any read of a proxy can find a change. A read within an
 // hour after a renewal may still show the old expiry and does not count. A renewal explains
-// a change if it was paid, or was sent and has no answer yet; a failed, skipped or
-// uncharged renewal does not. Files that are not migrated return none.
+// a change if it was paid, or was sent and has no answer yet; a failed, skipped or uncharged
+// renewal does not. MovedOutside returns none for a file that is not migrated.
 func (l *Fleet) MovedOutside(ctx context.Context) (all []Moved, err error) {
 	err = sqlite.IfMade(ctx, l.read, "moves", func() error {
 		all, err = l.movedOutside(ctx)

@@ -12,9 +12,9 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// SeenExpiry selects the expiry of a proxy as last read. It selects no row if the proxy
-// must be read again: a renewal has settled since, the data is marked stale, or the proxy
-// is unlisted and was not read since.
+// SeenExpiry selects the expiry of a proxy as last read. It selects no row if the proxy must
+// be read again. This is so if a renewal has settled since, the data is marked stale, or the
+// proxy is unlisted and was not read since.
 const SeenExpiry = `SELECT expires_at FROM proxies p WHERE proxy_id = ? AND seen_at > 0 AND gone = 0
 	AND (unlisted_at IS NULL OR seen_at > unlisted_at)
 	AND NOT EXISTS (SELECT 1 FROM lines l WHERE l.proxy_id = p.proxy_id AND l.settled_at >= p.seen_at
@@ -60,9 +60,9 @@ const ShowsWithin = time.Hour
 const FreshFor = 10 * time.Minute
 
 // PaidFor reports whether the shown expiry of a proxy has been paid for. A successful
-// renewal for this expiry counts; then behind is nil. A renewal that settled less than
-// ShowsWithin ago and that the shown expiry does not reflect yet counts too, and is
-// returned as behind.
+// renewal for this expiry counts; behind is then nil. A renewal that settled less than
+// ShowsWithin ago also counts if the shown expiry does not reflect it yet. PaidFor returns
+// that renewal as behind.
 func (l *Fleet) PaidFor(ctx context.Context, proxyID string, expiresAt, now time.Time) (paid bool, behind *fact.Renewal, err error) {
 	if paid, err = l.RenewedAt(ctx, proxyID, expiresAt); err != nil || paid {
 		return paid, nil, err
@@ -77,9 +77,9 @@ func (l *Fleet) PaidFor(ctx context.Context, proxyID string, expiresAt, now time
 	return true, &last, nil
 }
 
-// mayNotShow reports whether a read that shows this expiry may be older than the renewal:
-// the renewal settled less than ShowsWithin ago, and the shown expiry is not later by about
-// the days that were bought.
+// mayNotShow reports whether a read that shows this expiry may be older than the renewal.
+// This is so if the renewal settled less than ShowsWithin ago, and the shown expiry is not
+// later by about the days that were bought.
 func mayNotShow(r fact.Renewal, expires, now time.Time) bool {
 	if now.Sub(r.SettledAt) >= ShowsWithin {
 		return false

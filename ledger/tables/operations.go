@@ -55,16 +55,16 @@ func (l *Operations) OperationsIn(ctx context.Context, state fact.State, limit i
 		string(state), limit), ScanOperation)
 }
 
-// Left selects a page of unfinished operations that were in a state when this run started,
-// oldest first.
+// Left selects a page of unfinished operations that were in a state when this runner
+// started, oldest first.
 type Left struct {
 	State fact.State     // sending or accepted
-	Until int64          // the last row before this run; operations that reached the state later belong to this run
+	Until int64          // the last row before this runner started; operations that reached the state later are not left over
 	After fact.Operation // the last operation of the previous page; zero for the first page
 	Limit int
 }
 
-// Left reads a page of the operations that an earlier run left unfinished.
+// Left reads a page of the operations that an earlier runner left unfinished.
 func (l *Operations) Left(ctx context.Context, x Left) ([]fact.Operation, error) {
 	since := int64(0)
 	if x.After.ID != "" {
@@ -142,8 +142,9 @@ func (l *Operations) Command(ctx context.Context, id string) (Command, error) {
 	return sqlite.One(scanCommand, l.read.QueryRowContext(ctx, `SELECT id, kind, content_hash, accepted_seq, accepted_at FROM commands WHERE id = ?`, id))
 }
 
-// Known is what the ledger holds for a command ID: the hash of the accepted content, and of
-// the content that was refused last before the acceptance; "" if there is none.
+// Known is what the ledger knows about a command ID: the hash of the accepted content, and
+// the hash of the content that was refused last before the acceptance. A hash is "" if there
+// is no such content.
 type Known struct {
 	Kind         fact.Kind
 	AcceptedHash string
@@ -228,7 +229,7 @@ func (l *Operations) Rejection(ctx context.Context, commandID string) (Rejection
 }
 
 // CommandEnded reports whether a command was refused, or was accepted and has nothing in
-// progress. If it is published again, nothing is done.
+// progress. Publishing such a command again has no effect.
 func (l *Operations) CommandEnded(ctx context.Context, id string) (ended bool, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT (EXISTS (SELECT 1 FROM commands WHERE id = ?1)
 		OR EXISTS (SELECT 1 FROM rejections WHERE id = ?1)) AND NOT EXISTS (

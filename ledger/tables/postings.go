@@ -40,7 +40,7 @@ type Hand struct {
 	CorrectsSeq int64  `json:"corrects_seq,omitempty"`
 }
 
-// handOf selects the data of a posting's fact if an operator booked it, else "".
+// handOf selects the data of a posting's fact if an operator booked it, otherwise "".
 const handOf = `coalesce((SELECT j.data FROM journal j WHERE j.seq = v.seq AND j.data ->> '$.by' <> ''),
 	(SELECT a.data FROM archived a WHERE a.seq = v.seq AND a.data ->> '$.by' <> ''), '')`
 

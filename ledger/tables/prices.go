@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// priceOf is the price that line x shows, in SQL. For a line that an operator answered
-	// it is the net amount after corrections, because an amount that was taken back was no
+	// priceOf is the price that line x shows, in SQL. For a line that an operator answered it
+	// is the net amount after corrections, because an amount that was taken back was not a
 	// price. For a successful line it is the net amount, unless everything was refunded.
 	priceOf = `CASE WHEN x.state = 'charged' OR x.state = 'succeeded' AND x.charged_cents > x.refunded_cents THEN x.charged_cents - x.refunded_cents ELSE x.charged_cents END`
 	// priced is the SQL condition that line x shows its price.
@@ -40,7 +40,8 @@ func (p Paid) For(days int64) fact.Cents {
 	return fact.Known(fact.ScalePrice(p.Cents, p.Days, days))
 }
 
-// Newest returns the later price: a price increase applies to all proxies of a kind.
+// Newest returns the later of two prices, because a price increase applies to all proxies of
+// a kind.
 func (p Paid) Newest(o Paid) Paid {
 	if o.At.After(p.At) {
 		return o
@@ -61,10 +62,11 @@ func (l *Fleet) PaidPerDay(ctx context.Context, proxyID string) (Paid, error) {
 		WHERE x.proxy_id = ? AND `+priced+` ORDER BY x.settled_at DESC LIMIT 1`, proxyID))
 }
 
-// LastPaid returns the price last paid for any proxy of the same country, region, line,
-// type and protocol, because each combination may have its own price. It searches the last
+// LastPaid returns the price last paid for any proxy of the same country, region, line, type
+// and protocol, because each combination may have its own price. It searches the last
 // 500,000 facts, newest first; in a large account the first few suffice. A correction does
-// not make an old renewal newer; that condition names p so that it is checked last.
+// not make an old renewal newer. The condition for this refers to p, so that SQLite checks
+// it last.
 func (l *Fleet) LastPaid(ctx context.Context, like Proxy) (Paid, error) {
 	return paidOrNone(l.read.QueryRowContext(ctx, `SELECT `+priceOf+`, x.duration_days, x.settled_at
 		FROM transfers t CROSS JOIN lines x ON x.operation = t.operation AND x.proxy_id = t.proxy_id CROSS JOIN proxies p ON p.proxy_id = t.proxy_id
@@ -73,7 +75,7 @@ func (l *Fleet) LastPaid(ctx context.Context, like Proxy) (Paid, error) {
 		AND `+priced+` AND `+likeP+` ORDER BY t.seq DESC LIMIT 1`, like.CountryCode, like.Region, like.LineName, like.IPType, like.Protocol))
 }
 
-// likeP is the SQL condition that proxy p is of a kind.
+// likeP is the SQL condition that proxy p is of a given kind.
 const likeP = `p.country_code = ? AND p.region = ? AND p.line_name = ? AND p.ip_type = ? AND p.protocol = ?`
 
 func paidOrNone(row sqlite.Scanner) (Paid, error) {
@@ -170,8 +172,8 @@ type DueCount struct {
 }
 
 // A scan is faster than the index, which would find each of a million rows on another page;
-// the unary plus disables the index. Parameters: ?1, ?2 are the shown expiries, ?3 now, ?4
-// Lead, ?5 Lasts.
+// the unary plus disables the index. Parameters: ?1, ?2 are the bounds of the shown expiry,
+// ?3 is now, ?4 Lead, ?5 Lasts.
 const countPriced = `SELECT CASE WHEN expires < ?3 THEN expires ELSE ((expires - ?4) / 1000000 + 59) / 60 * 60000000 + ?4 END,
 	paid, country_code, region, line_name, ip_type, protocol, status, count(*)
 	FROM (SELECT country_code, region, line_name, ip_type, protocol, status,

@@ -10,7 +10,7 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// reading holds the database connections of every part. They never write.
+// reading has the database connections of every part. They never write.
 type reading struct{ read *sql.DB }
 
 func (r reading) query(ctx context.Context, query string, args ...any) sqlite.Rows {

@@ -13,15 +13,16 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// SQL sums of the transfers from and to an account, less reversals that returned to it.
+// SQL sums of the money that came from funding, and of the money that was spent outside
+// Perennial, less reversals.
 const (
 	FundingCents = "coalesce(sum(CASE debit WHEN 'wallet' THEN cents ELSE -cents END) FILTER (WHERE kind = 'funding'), 0)"
 	OutsideCents = "coalesce(sum(CASE credit WHEN 'wallet' THEN cents ELSE -cents END) FILTER (WHERE kind = 'external'), 0)"
 )
 
 // Balance is the balance of one account's books, in cents: WalletCents = FundingCents -
-// ExternalCents - (ChargedCents - RefundedCents). ChargedCents is gross and includes
-// amounts in suspense.
+// ExternalCents - (ChargedCents - RefundedCents). ChargedCents is before refunds and
+// includes amounts in suspense.
 type Balance struct {
 	Account       string     `json:"account" doc:"The short name of the account."`
 	Currency      string     `json:"currency" doc:"The account's currency, an ISO 4217 code."`

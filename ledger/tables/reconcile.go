@@ -99,8 +99,8 @@ func (l *Money) RenewalsAfter(ctx context.Context, id string, limit int) ([]stri
 	return sqlite.Collect(l.query(ctx, `SELECT id FROM operations WHERE id > ? AND kind = 'renewal' ORDER BY id LIMIT +?`, id, limit), sqlite.Text)
 }
 
-// RenewalSums holds the amounts of one renewal three times, gross and in cents: on the
-// operation, in its transfers and on its lines.
+// RenewalSums has the amounts of one renewal three times: on the operation, in its transfers
+// and on its lines. All are before refunds, in cents.
 type RenewalSums struct {
 	ChargedCents, RefundedCents             int64
 	BookedChargedCents, BookedRefundedCents int64
@@ -110,8 +110,8 @@ type RenewalSums struct {
 	ByLine bool
 }
 
-// Differ returns the first difference in cents between two of the three sums, first net of
-// refunds, then gross; 0 if all agree.
+// Differ returns the first difference in cents between two of the three sums; 0 if all
+// agree. It compares net of refunds first, then before refunds.
 func (s RenewalSums) Differ() int64 {
 	for _, d := range []int64{
 		(s.ChargedCents - s.RefundedCents) - (s.BookedChargedCents - s.BookedRefundedCents), s.ChargedCents - s.BookedChargedCents,
@@ -222,7 +222,7 @@ const (
 )
 
 // ReconciledAround reads the last agreement before a journal sequence and the first one
-// after it; nil if there is none nearby.
+// after it. Each is nil if there is none within reconcileHorizon rows.
 func (l *Money) ReconciledAround(ctx context.Context, seq int64) (before, after *Reconciled, err error) {
 	if before, err = l.reconciled(ctx, agreedBefore, seq, seq-reconcileHorizon); err != nil {
 		return nil, nil, err

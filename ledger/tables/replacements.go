@@ -11,8 +11,8 @@ import (
 )
 
 // Refused lists proxies that expire between two instants and that the provider does not
-// renew: enough renewals failed, or it does not know the proxy. Reserved proxies, retired
-// proxies and proxies in review are left out. The nearest expiry comes first.
+// renew, nearest expiry first. Either enough renewals failed, or the provider does not know
+// the proxy. Reserved proxies, retired proxies and proxies in review are left out.
 func (l *Operations) Refused(ctx context.Context, from, until time.Time, failures int) ([]Proxy, error) {
 	lines := `FROM lines x JOIN operations o ON o.id = x.operation WHERE x.proxy_id = proxies.proxy_id AND ` + atExpiry(`proxies.expires_at`)
 	refused := `AND NOT EXISTS (SELECT 1 FROM retired r WHERE r.proxy_id = proxies.proxy_id)
@@ -33,8 +33,8 @@ func (l *Operations) ReplacedSince(ctx context.Context, schedule string, since t
 	return n, err
 }
 
-// UnsentReplacements lists the replacements of a schedule whose order was neither accepted
-// nor refused yet. The order may be missing from the commands stream.
+// UnsentReplacements lists the replacements of a schedule whose order has been neither
+// accepted nor refused yet. The order may be missing from the commands stream.
 func (l *Operations) UnsentReplacements(ctx context.Context, schedule string) ([]fact.ProxyReplaced, error) {
 	return sqlite.Collect(l.query(ctx, `SELECT j.type, j.data FROM replacements x JOIN journal j ON j.seq = x.seq WHERE x.schedule = ?
 		AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = x.command_id)

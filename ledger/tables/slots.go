@@ -79,7 +79,7 @@ func (x SlotResult) Cost() fact.Sum {
 	return fact.Sum{Cents: x.EstimateCents.Or(0), Lacks: x.Unpriced}
 }
 
-// Why returns the reason, and before it the run that this run continues.
+// Why returns the reason, after the run that this run continues, if there is one.
 func (x SlotResult) Why() string {
 	if x.Continues == nil {
 		return x.Reason
@@ -139,8 +139,8 @@ func (l *Sweeps) SlotResult(ctx context.Context, slot Slot) (x SlotResult, err e
 	return x, err
 }
 
-// standsFor handles a run that found the same plan as an earlier run, which has the
-// commands.
+// standsFor completes the result of a run that found the same plan as an earlier run. The
+// earlier run has the commands.
 func (l *Sweeps) standsFor(ctx context.Context, slot Slot, x *SlotResult) error {
 	var first int64
 	err := l.read.QueryRowContext(ctx, `SELECT s.slot_at FROM slots s JOIN journal p ON p.seq = s.seq
@@ -159,8 +159,8 @@ func (l *Sweeps) standsFor(ctx context.Context, slot Slot, x *SlotResult) error 
 // run.
 const finishedWithin = 1000
 
-// Declined returns the sweep.finished fact with which an operator declined a run's plan, or
-// nil.
+// Declined returns the sweep.finished fact that records how an operator declined a run's
+// plan, or nil.
 func (l *Sweeps) Declined(ctx context.Context, slot Slot) (*fact.SweepFinished, error) {
 	if slot.State != "finished" {
 		return nil, nil //nolint:nilnil // it was not declined
@@ -211,7 +211,8 @@ func (l *Sweeps) ScheduleCalendar(ctx context.Context, schedule string) (Schedul
 	}, l.read.QueryRowContext(ctx, `SELECT cron, timezone, since FROM schedule_calendars WHERE schedule = ?`, schedule))
 }
 
-// ScheduleNames lists every schedule that has runs, a pause or a recorded calendar (cron expression and time zone), sorted by name.
+// ScheduleNames lists every schedule that has runs, a pause or a recorded calendar, sorted
+// by name.
 func (l *Sweeps) ScheduleNames(ctx context.Context) ([]string, error) {
 	// Each step of the recursion finds the next name by the primary key, because a schedule
 	// may have a million runs.

@@ -1,4 +1,4 @@
-// Spending by a schedule's sweeps and by the account per day, and reserved amounts.
+// What schedules and the account have spent or may spend, and reserved amounts.
 
 package tables
 
@@ -9,9 +9,9 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// SweepSpending returns the cost of the sweeps that a schedule planned at or after an
-// instant, less refunds. An unfinished command counts at least its estimate. Plans held for
-// approval do not count.
+// SweepSpending returns the cost of the runs that a schedule planned at or after an instant,
+// in cents, less refunds. An unfinished command counts at least its estimate. Plans that
+// need approval do not count.
 func (l *Money) SweepSpending(ctx context.Context, schedule string, since time.Time) (cents int64, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT coalesce(sum(CASE
 		WHEN c.id IS NOT NULL THEN
@@ -26,16 +26,17 @@ func (l *Money) SweepSpending(ctx context.Context, schedule string, since time.T
 	return cents, err
 }
 
-// Untaken returns the estimate of the sweep commands that were planned at or after an
-// instant and that the runner has not accepted.
+// Untaken returns the estimated cents of schedules' commands that were planned at or after
+// an instant and are neither accepted nor refused yet. Plans that need approval do not
+// count.
 func (l *Money) Untaken(ctx context.Context, since time.Time) (cents int64, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT `+untaken, sqlite.Micros(since)).Scan(&cents)
 	return cents, err
 }
 
-// RenewalsQueued counts the proxies whose requested renewal has no outcome, except those in
-// review. It includes sweep commands planned at or after an instant that the runner has not
-// accepted.
+// RenewalsQueued counts the proxies whose requested renewal has no outcome yet, except those
+// in review. It includes schedules' commands that were planned at or after an instant and
+// are neither accepted nor refused yet.
 func (l *Money) RenewalsQueued(ctx context.Context, since time.Time) (proxies int, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM lines x CROSS JOIN operations o ON o.id = x.operation
 			WHERE x.claim = 1 AND x.state = 'pending' AND o.state <> 'review')
@@ -46,8 +47,8 @@ func (l *Money) RenewalsQueued(ctx context.Context, since time.Time) (proxies in
 	return proxies, err
 }
 
-// RenewalsSettled counts the proxies whose renewal got an outcome at or after an instant,
-// in journal rows after seq.
+// RenewalsSettled counts the proxies whose renewal settled at or after an instant, in
+// operations with journal rows after seq.
 func (l *Money) RenewalsSettled(ctx context.Context, since time.Time, seq int64) (proxies int, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT count(*) FROM (SELECT DISTINCT +operation AS operation FROM journal WHERE seq > ? AND +operation <> '') j
 		CROSS JOIN operations o ON o.id = j.operation CROSS JOIN lines x ON x.operation = o.id
@@ -60,11 +61,11 @@ const untaken = `coalesce((SELECT sum(s.estimate_cents) FROM sweep_commands s JO
 	AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = s.command_id)
 	AND NOT EXISTS (SELECT 1 FROM rejections r WHERE r.id = s.command_id)), 0)`
 
-// Reserved returns the cents in progress that are certainly not fully charged yet: sweep
-// commands planned at or after an instant and not accepted, and unfinished operations.
-// Operations in review or awaiting delivery are left out: the provider's wallet shows them
-// already, or it is unknown. So is an order on hold: what a person or the next day may let
-// through keeps no proxy from its renewal.
+// Reserved returns the cents in progress that are certainly not fully charged yet:
+// schedules' commands planned at or after an instant and not accepted, and unfinished
+// operations. It leaves out operations in review or awaiting delivery, because the
+// provider's wallet shows their charges already, or may. It also leaves out orders on hold:
+// an order that may be released later must not keep a proxy from its renewal.
 func (l *Money) Reserved(ctx context.Context, since time.Time) (cents int64, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT `+untaken+`
 		+ coalesce((SELECT sum(max(estimate - net, 0)) FROM (
@@ -75,8 +76,8 @@ func (l *Money) Reserved(ctx context.Context, since time.Time) (cents int64, err
 }
 
 // Committed returns the charges since an instant less their refunds, plus the expected cost
-// of pending operations other than except. The whole quarter of an hour of the instant
-// counts; every midnight begins one.
+// of pending operations other than except. It counts the whole quarter of an hour that
+// contains the instant; every midnight begins such a quarter.
 func (l *Money) Committed(ctx context.Context, since time.Time, except string) (cents int64, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT
 		max((SELECT coalesce(sum(cents), 0) FROM net_charges WHERE quarter >= ?), 0)
@@ -93,9 +94,9 @@ func (l *Money) Exposed(ctx context.Context, since time.Time, except string) (ce
 		WHERE o.live = 1 AND `+unpriced+` AND (`+sentUnpriced+` OR `+openUnpriced+`) AND x.claim = 1 GROUP BY x.duration_days`, sqlite.Micros(since), except)
 }
 
-// SweepExposed returns the possible cost of a schedule's renewals of unknown price, at the
-// highest known price. It includes those planned at or after an instant that were sent and
-// have no outcome. SweepSpending leaves them out.
+// SweepExposed returns what a schedule's renewals of unknown price may cost, at the highest
+// known price. It counts the renewals that were planned at or after an instant, were sent,
+// and have no outcome. SweepSpending leaves them out.
 func (l *Money) SweepExposed(ctx context.Context, schedule string, since time.Time) (cents int64, err error) {
 	return l.exposed(ctx, `SELECT x.duration_days, count(*) FROM sweep_commands s
 		CROSS JOIN operations o ON o.id > s.command_id || '/' AND o.id < s.command_id || '0' AND o.command_id = s.command_id
@@ -104,7 +105,8 @@ func (l *Money) SweepExposed(ctx context.Context, schedule string, since time.Ti
 			AND o.first_sent_at IS NOT NULL AND x.claim = 1 GROUP BY x.duration_days`, schedule, sqlite.Micros(since))
 }
 
-// exposed adds up the rows of a query for durations and numbers of proxies.
+// exposed sums the possible cost of the rows of a query. Each row has a duration in days and
+// a number of proxies.
 func (l *Money) exposed(ctx context.Context, query string, args ...any) (cents int64, err error) {
 	type term struct{ days, proxies int64 }
 	terms, err := sqlite.Collect(l.query(ctx, query, args...), func(s sqlite.Scanner) (t term, err error) {
@@ -121,17 +123,18 @@ func (l *Money) exposed(ctx context.Context, query string, args ...any) (cents i
 	return cents, err
 }
 
-// Conditions on an operation o of unknown price, other than ?2. It is being sent, or it may
-// have executed at or after instant ?1 and waits for its outcome.
+// Conditions on an operation o of unknown price, other than ?2. Either it is being sent, or
+// it may have been executed at or after instant ?1 and has no outcome yet.
 const (
 	unpriced     = `o.estimate_cents = 0 AND o.charged_cents = 0 AND o.id <> ?2`
 	sentUnpriced = `(o.state = 'sending' OR o.state = 'open')`
 	openUnpriced = `((o.state = 'review' OR (o.state = 'waiting' AND o.ambiguous > 0)) AND coalesce(o.first_sent_at, o.updated_at) >= ?1)`
 )
 
-// Unpriced counts operations that may be charging an unknown amount, without an estimate or
-// a charge. underWay are being sent. open were first sent at or after an instant, may have
-// executed and wait for their outcome.
+// Unpriced counts the operations other than except that may be charged an unknown amount:
+// they have no estimate and no charge. underWay counts those that are being sent. open
+// counts those that were first sent at or after an instant, may have been executed and have
+// no outcome yet.
 func (l *Money) Unpriced(ctx context.Context, except string, since time.Time) (underWay, open int64, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT count(*) FILTER (WHERE `+sentUnpriced+`), count(*) FILTER (WHERE `+openUnpriced+`)
 		FROM operations o WHERE o.live = 1 AND `+unpriced, sqlite.Micros(since), except).Scan(&underWay, &open)
@@ -142,7 +145,7 @@ func (l *Money) Unpriced(ctx context.Context, except string, since time.Time) (u
 // starts a new quarter.
 const QuarterMicros = int64(15 * time.Minute / time.Microsecond)
 
-// QuarterOf returns the quarter of an hour that holds an instant, counted since 1970 UTC.
+// QuarterOf returns the quarter of an hour that contains an instant, counted since 1970 UTC.
 func QuarterOf(at int64) int64 {
 	q := at / QuarterMicros
 	if at%QuarterMicros < 0 {

@@ -1,4 +1,4 @@
-// The runner that held the account when something was sent.
+// The runner that led the account when a request was sent.
 
 package tables
 
@@ -10,13 +10,15 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// LastHolder returns the holder of the last runner start; "" if the journal has none.
+// LastHolder returns the runner that last started to lead the account; "" if the journal has
+// no start.
 func (l *Sweeps) LastHolder(ctx context.Context) (holder string, err error) {
 	holder, _, err = l.lastStart(ctx)
 	return holder, err
 }
 
-// LastVersion returns the version of the last runner start; "" if the journal has none.
+// LastVersion returns the program's version at the last start of a runner; "" if the journal
+// has no start.
 func (l *Sweeps) LastVersion(ctx context.Context) (version string, err error) {
 	_, version, err = l.lastStart(ctx)
 	return version, err
@@ -31,7 +33,7 @@ func (l *Sweeps) lastStart(ctx context.Context) (holder, version string, err err
 	return holder, version, err
 }
 
-// Inherited reports whether another runner than holder made an operation's last attempt.
+// Inherited reports whether a runner other than holder made an operation's last attempt.
 // since is when the first runner after that attempt started; zero if none has. An attempt
 // without an earlier start in the journal counts as another runner's.
 func (l *Sweeps) Inherited(ctx context.Context, operationID, holder string) (since time.Time, inherited bool, err error) {

@@ -1,4 +1,4 @@
-// Reviews of proxies that sweeps gave up, and the renewals that ended before.
+// Reviews of proxies that schedules skip, and the renewals that ended without success.
 
 package tables
 
@@ -15,12 +15,14 @@ func (l *Operations) CountReviews(ctx context.Context) (n int64, err error) {
 	return n, err
 }
 
-// SweepReviewsQuery selects the proxies in review that a schedule's renewals left there.
+// SweepReviewsQuery selects the proxies of an operation that schedules skip until they are
+// reviewed.
 const SweepReviewsQuery = `SELECT v.proxy_id FROM v_reviews v JOIN sweep_reviews s ON s.proxy_id = v.proxy_id AND s.operation = v.operation_id
 	WHERE v.operation_id = ? AND s.answered_at IS NULL
 	AND EXISTS (SELECT 1 FROM lines l WHERE l.operation = v.operation_id AND l.proxy_id = v.proxy_id AND l.claim = 0) ORDER BY v.proxy_id`
 
-// SweepReviews lists the proxies of an operation that sweeps left to review.
+// SweepReviews lists the proxies of an operation that schedules skip until they are
+// reviewed.
 func (l *Operations) SweepReviews(ctx context.Context, operationID string) ([]string, error) {
 	return sqlite.Collect(l.query(ctx, SweepReviewsQuery, operationID), sqlite.Text)
 }

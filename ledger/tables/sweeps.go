@@ -1,4 +1,4 @@
-// Planned sweeps and their commands.
+// Planned runs and their commands.
 
 package tables
 
@@ -12,17 +12,18 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// SlotsOf lists up to limit slots of a schedule, the newest first.
+// SlotsOf lists up to limit scheduled times of a schedule, newest first.
 func (l *Sweeps) SlotsOf(ctx context.Context, schedule string, limit int) ([]Slot, error) {
 	return sqlite.Collect(l.query(ctx, `SELECT `+SlotColumns+` FROM slots WHERE schedule = ? ORDER BY slot_at DESC LIMIT +?`, schedule, limit), ScanSlot)
 }
 
-// PlannedSlots lists the slots of all schedules whose commands may not all be published.
+// PlannedSlots lists the planned runs of all schedules whose commands may not all be
+// published.
 func (l *Sweeps) PlannedSlots(ctx context.Context) ([]Slot, error) {
 	return sqlite.Collect(l.query(ctx, `SELECT `+SlotColumns+` FROM slots WHERE state = 'planned' ORDER BY seq`), ScanSlot)
 }
 
-// SlotsBefore is SlotsOf for slots before an instant.
+// SlotsBefore is SlotsOf for scheduled times before an instant.
 func (l *Sweeps) SlotsBefore(ctx context.Context, schedule string, before time.Time, limit int) ([]Slot, error) {
 	return sqlite.Collect(l.query(ctx, `SELECT `+SlotColumns+` FROM slots WHERE schedule = ? AND slot_at < ? ORDER BY slot_at DESC LIMIT +?`, schedule, sqlite.Micros(before), limit), ScanSlot)
 }
@@ -35,15 +36,16 @@ func (l *Sweeps) Listed(ctx context.Context, id string) (Proxy, error) {
 // HeldQuery selects the scheduled times whose plan, with this hash, needs approval.
 const HeldQuery = `SELECT ` + SlotColumns + ` FROM slots WHERE state = 'held' AND plan = ? AND plan <> '' ORDER BY seq`
 
-// HeldSlots lists the slots held for approval of the plan with this hash, in the order of
-// planning. The first holds the plan's commands.
+// HeldSlots lists the scheduled times whose plan, with this hash, needs approval, in the
+// order of planning. The first has the plan's commands.
 func (l *Sweeps) HeldSlots(ctx context.Context, plan string) ([]Slot, error) {
 	return sqlite.Collect(l.query(ctx, HeldQuery, plan), ScanSlot)
 }
 
-// NotTakenIn lists a schedule's slots, planned at or after an instant, with commands that
-// were neither accepted nor refused yet. The commands are on the stream, or soon will be.
-// It also returns when each such command was planned. Slots held for approval are left out.
+// NotTakenIn lists a schedule's runs, planned at or after an instant, with commands that
+// have been neither accepted nor refused yet. The commands are on the stream, or soon will
+// be. It also returns when each such command was planned. Plans that need approval are left
+// out.
 func (l *Sweeps) NotTakenIn(ctx context.Context, schedule string, since time.Time) (slots []Slot, planned map[string]time.Time, err error) {
 	planned = map[string]time.Time{}
 	err = sqlite.Each(l.query(ctx, `SELECT l.schedule, l.slot_at, l.state, l.plan, l.seq, s.command_id, s.planned_at
@@ -63,7 +65,7 @@ func (l *Sweeps) NotTakenIn(ctx context.Context, schedule string, since time.Tim
 	return slots, planned, err
 }
 
-// Refused counts the commands of one slot that the account's own intake refused as invalid.
+// Refused counts the commands of one run that the account's own intake refused as invalid.
 type Refused struct {
 	Slot     time.Time
 	Commands int
@@ -71,10 +73,9 @@ type Refused struct {
 	Reason   string // of one of them
 }
 
-// RefusedOf returns the newest slot of a schedule with commands that the intake refused as
-// invalid. It returns nil if there is none, or if all commands of a later slot were
-// accepted or refused. The ids of the commands begin with prefix, followed by letters and
-// digits.
+// RefusedOf returns the newest run of a schedule with commands that the intake refused as
+// invalid. It returns nil if there is none, or if all commands of a later run were accepted
+// or refused. The ids of the commands begin with prefix, followed by letters and digits.
 func (l *Sweeps) RefusedOf(ctx context.Context, schedule, prefix string) (*Refused, error) {
 	x, at := Refused{}, int64(0)
 	err := l.read.QueryRowContext(ctx, `SELECT s.slot_at, count(*), sum(s.proxies), min(r.reason)

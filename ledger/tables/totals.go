@@ -12,28 +12,28 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// BookTotal is the cost of one order, renewal, proxy, label or day, in integer cents. Net
-// is charged less refunded, plus recorded.
+// BookTotal is the cost of one order, renewal, proxy, label or day, in cents. Net is charged
+// less refunded, plus recorded.
 type BookTotal struct {
 	SubjectTotal
 
-	// RecordedCents is what an operator recorded: spent elsewhere, less what came back on
-	// an order.
+	// RecordedCents is what operators recorded: spent outside Perennial, less what was returned
+	// for an order.
 	RecordedCents int64 `json:"recorded_cents"`
 	// Zone is the time zone of a day.
 	Zone string `json:"zone,omitempty"`
 }
 
-// recordedOn selects the records on the order of operation o, if it is the first with that
-// number.
+// recordedOn sums the records for the order of operation o. It is 0 unless o is the first
+// operation with that order number.
 const recordedOn = `CASE WHEN o.order_no <> '' AND o.id = (SELECT min(x.id) FROM operations x WHERE x.order_no <> '' AND x.order_no = o.order_no)
 	THEN (SELECT coalesce(sum(CASE r.credit WHEN 'wallet' THEN r.cents ELSE -r.cents END), 0) FROM transfers r
 		WHERE r.order_no <> '' AND (r.kind = 'external' OR r.kind = 'funding') AND r.order_no = o.order_no) ELSE 0 END`
 
-// TotalsBy holds the queries that TotalsBy answers: subject, name, count, charged, refunded,
-// recorded, and the rank of the newest or dearest. The count is the number of proxies of an
-// order or renewal, of renewals of a proxy, of commands of a label, or of charges of a day. A
-// refused command bought nothing and counts 0.
+// TotalsBy has the queries of [Money.TotalsBy], by subject. They select subject, name,
+// count, charged, refunded, recorded, and a rank by time or cost. The count is the number of
+// proxies of an order or renewal, of renewals of a proxy, of commands of a label, or of
+// charges of a day. A refused command bought nothing and counts 0.
 var TotalsBy = map[string]string{
 	"order": `SELECT coalesce(nullif(o.order_no, ''), o.id) AS subject, '' AS name, CASE WHEN o.charged_cents > 0 THEN o.expected_count ELSE 0 END AS n, o.charged_cents AS charged, o.refunded_cents AS refunded,
 			` + recordedOn + ` AS recorded, o.accepted_at AS rank
@@ -58,7 +58,7 @@ var TotalsBy = map[string]string{
 		FROM transfers t WHERE t.kind <> 'funding' OR t.order_no <> '' GROUP BY 1`,
 }
 
-// withoutSubject names the remainder of a query that has no subject.
+// withoutSubject names, for each query, the remainder without a subject.
 var withoutSubject = map[string]string{"order": "(no order)", "renewal": "(no renewal)", "ip": "(no single ip)", "label": "(no label)", "day": "(no day)"}
 
 const (
@@ -68,10 +68,10 @@ const (
 		` + OutsideCents + ` - (SELECT coalesce(sum(CASE debit WHEN 'wallet' THEN cents ELSE -cents END), 0) FROM transfers WHERE order_no <> '' AND kind = 'funding') FROM totals`
 )
 
-// TotalsBy sums the books by order, renewal, ip, label or day (UTC), up to limit, the
-// newest orders, renewals and days first and the dearest ips. The rows add up to what the
-// account was charged and recorded; for labels, the rows of each label name do. Rows of
-// their own (Rest) hold the remainder.
+// TotalsBy sums the books by order, renewal, ip, label or day (UTC). It returns up to limit
+// rows: the newest orders, renewals or days, or the ips with the highest cost. Further rows
+// (Rest) have the remainder. The rows add up to what the account was charged and recorded;
+// for labels, the rows of each label name do.
 func (l *Money) TotalsBy(ctx context.Context, what string, limit int) ([]BookTotal, error) {
 	query, ok := TotalsBy[what]
 	if !ok {
@@ -117,13 +117,12 @@ func scanTotal(s sqlite.Scanner) (x BookTotal, err error) {
 	return x, err
 }
 
-// less subtracts y.
 func (x *BookTotal) less(y BookTotal) {
 	x.ChargedCents, x.RefundedCents, x.RecordedCents = x.ChargedCents-y.ChargedCents, x.RefundedCents-y.RefundedCents, x.RecordedCents-y.RecordedCents
 }
 
-// withRests adds two remainders after the rows of each name: what the limit cut off, and
-// what has no such subject.
+// withRests adds two remainders after the rows of each name: the rows that the limit cut
+// off, and the amounts without such a subject.
 func withRests(what string, shown, names []BookTotal, book BookTotal) (all []BookTotal) {
 	for _, whole := range names {
 		further, none := whole, book
@@ -151,8 +150,8 @@ func withRests(what string, shown, names []BookTotal, book BookTotal) (all []Boo
 	return all
 }
 
-// SubjectTotal is the total of one order, proxy, label or day, in cents. Charged is gross;
-// net is charged less refunded.
+// SubjectTotal is the total of one order, proxy, label or day, in cents. Charged is before
+// refunds; net is charged less refunded.
 type SubjectTotal struct {
 	Subject       string `json:"subject"`
 	Count         int64  `json:"count"` // number of charges; for a BookTotal see TotalsBy
@@ -162,10 +161,11 @@ type SubjectTotal struct {
 	// Rest marks a remainder after the rows of the same name.
 	Rest bool `json:"rest,omitempty"`
 
-	Name string // of a label; the rows of each name add up to the account's total
+	Name string // the label's name; the rows of each name add up to the account's total
 }
 
-// LabelText renders the label e. An old key may contain '='; it is quoted to stay distinct.
+// LabelText is the SQL text of label e. An old key may contain '='; it is quoted to stay
+// distinct.
 const LabelText = `iif(instr(e.key, '=') > 0, '"' || e.key || '"', e.key) || '=' || e.value`
 
 // Add adds another total, or subtracts it if sign is -1.

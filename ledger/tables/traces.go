@@ -13,9 +13,9 @@ import (
 const tracedAtOnce = 20_000
 
 // Traced lists up to limit subjects (operations or commands) with a trace ID, newest first.
-// It searches the journal from its end, a million operations in a few seconds: an index on
-// trace IDs would cost the writer a tenth of its time. Of archived operations it finds only
-// the last trace ID.
+// It searches the journal from its end, a million operations in a few seconds. An index on
+// trace IDs would cost the writer a tenth of its time. For an archived operation, it finds
+// only the last trace ID.
 func (l *Operations) Traced(ctx context.Context, trace string, limit int) (all []string, err error) {
 	seen := map[string]bool{}
 	add := func(s sqlite.Scanner) error {

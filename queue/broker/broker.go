@@ -62,9 +62,9 @@ type broker struct {
 // waits because of another user's requests.
 const brokerSlots = 32
 
-// Serve handles the requests of an account's subscribers until stop. Every runner of the
-// account serves them, whether it is the leader or not; NATS gives each request to one of
-// them.
+// Serve handles the requests of an account's subscribers until stop is called. Every runner
+// of the account serves them, whether it is the leader or not; NATS gives each request to
+// one of them.
 func Serve(js *queue.JetStream, account string) (stop func() error, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	b := &broker{js: js, account: account, ctx: ctx, inside: caller.NewRoom(brokerSlots, caller.MaxOfUser), share: maxConsumers, most: maxAllConsumers}
@@ -177,8 +177,8 @@ func (b *broker) pass(m *nats.Msg) (*nats.Msg, error) {
 }
 
 // single checks a direct request for one message of the stream. It refuses requests for
-// several messages: the server sends their replies as fast as it can, even if they are not
-// read, which could fill its memory.
+// several messages. The server would send their replies as fast as it can, even if they are
+// not read, and could fill its memory.
 func single(data []byte) ([]byte, error) {
 	if len(data) == 0 { // the message is given by the subject
 		return nil, nil
@@ -230,9 +230,9 @@ func (b *broker) names(data []byte) ([]byte, error) {
 
 var errNoJSON = errors.New("the request is not JSON")
 
-// createRequest has the fields of a request for a consumer that JetStream reads. The
+// createRequest has the fields that JetStream reads from a request for a consumer. The
 // request is decoded and encoded again, because JetStream ignores the case of keys and uses
-// the last of duplicate keys. It must get exactly what was checked.
+// the last of duplicate keys. JetStream must get exactly what was checked.
 type createRequest struct {
 	Stream   string                   `json:"stream_name"`
 	Config   jetstream.ConsumerConfig `json:"config"`
@@ -329,7 +329,7 @@ const (
 )
 
 // checkShare refuses a consumer beyond the limits, because each consumer uses memory of the
-// server, and one request of `ledger archive`.
+// server and costs `ledger archive` one request.
 func (b *broker) checkShare(user string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), brokerAnswer)
 	defer cancel()

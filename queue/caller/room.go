@@ -16,7 +16,7 @@ type Room struct {
 	users map[string]*Share
 }
 
-// Share has one user's requests.
+// Share tracks the requests of one user.
 type Share struct {
 	slots chan struct{}
 	has   int // number of requests that are handled or wait

@@ -96,9 +96,8 @@ func (c *Client) Do(ctx context.Context, command Command) (f Finished, err error
 	return finishedOf(answer)
 }
 
-// answerWithin is how long Do waits before it publishes the command again. The result is
-// not stored for an inbox that was not connected, so another publication is needed to get
-// it.
+// answerWithin is how long Do waits before it publishes the command again. A result is lost
+// if its inbox was not connected; publishing the command again returns it.
 const answerWithin = 2 * time.Minute
 
 // Wait returns the result of a command. The error is [ErrUnknown] if no command with this

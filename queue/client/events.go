@@ -94,7 +94,6 @@ func (c *Client) follows(ctx context.Context, after Position) error {
 	return ctx.Err()
 }
 
-// eventOf decodes a published event.
 func eventOf(received events.Event) (Event, error) {
 	var e struct {
 		ID, Type, Subject, Traceparent string

@@ -30,10 +30,10 @@ import (
 const (
 	// maxPayloadBytes limits one message on the embedded server.
 	maxPayloadBytes = 2 << 20
-	// MaxBufferedMessages limits the messages that a stream of the embedded server has
-	// accepted but not yet stored; it refuses further messages. Without the limit, a client
-	// that publishes without waiting would make other clients wait until all its messages
-	// are synced. A batch, and the concurrent messages of the outbox, are below the limit.
+	// MaxBufferedMessages limits the messages that a stream of the embedded server has accepted
+	// but not yet stored. The stream refuses further messages. Without the limit, a client that
+	// publishes without waiting would make other clients wait until all its messages are
+	// synced. A batch, and the concurrent messages of the outbox, are below the limit.
 	MaxBufferedMessages = 1536
 	// anyConnections limits the connections to an embedded server without users. With
 	// users, roomFor is the number of connections for the runner and Perennial's commands,
@@ -101,9 +101,9 @@ func Start(config Config) (*Server, error) {
 	return embedded, nil
 }
 
-// diskAlone, in bytes, exceeds any disk. Without an explicit limit the server uses the free
-// space at its start as its limit. On a nearly full disk it would then store nothing, even
-// after space is freed.
+// diskAlone is a storage limit, in bytes, that exceeds any disk. Without an explicit limit
+// the server uses the free space at its start as its limit. On a nearly full disk it would
+// then store nothing, even after space is freed.
 const diskAlone = 1 << 50
 
 // start starts a server with the options and returns when clients can connect.
@@ -131,7 +131,6 @@ func (e *Server) start() error {
 	return nil
 }
 
-// now returns the current server.
 func (e *Server) now() *server.Server {
 	e.mu.RLock()
 	defer e.mu.RUnlock()

@@ -154,7 +154,7 @@ func (s Stream) Bound(ctx context.Context, b Bounding) (err error) {
 
 const (
 	// copiesWithin limits the wait for the copies of other servers. A server that is down
-	// delays the removal only for this time; its copy keeps events that the others have
+	// delays the removal only for this time. Its copy keeps events that the others have
 	// removed.
 	copiesWithin = 30 * time.Second
 	copiesAgain  = 200 * time.Millisecond
@@ -179,7 +179,7 @@ func (s Stream) awaitCopies(ctx context.Context) error {
 	return nil
 }
 
-// boundable returns an error if a limit on the number of messages would remove other events
+// boundable returns an error if a limit on the number of messages would remove events other
 // than those before b.First.
 func boundable(account string, b Bounding, s State) error {
 	switch {

@@ -33,8 +33,8 @@ type Stream struct {
 // Of returns the events stream of an account.
 func Of(js *queue.JetStream, account string) Stream { return Stream{js, account} }
 
-// From says where [Stream.Follow] starts. If New is set, it starts with the next event to
-// be published, else at stream sequence Seq. 0 and 1 both mean the first event in the
+// From says where [Stream.Follow] starts. If New is set, it starts with the next event to be
+// published, otherwise at stream sequence Seq. 0 and 1 both mean the first event in the
 // stream. If Types is set, such as "order.delivered" or "order.*", other events are left
 // out.
 type From struct {

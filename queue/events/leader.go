@@ -1,5 +1,5 @@
-// This file makes reads of the events stream that its leader answers. The client library's
-// reads (GetMsg, GetLastMsgForSubject) are answered by any replica, which may lag.
+// This file reads the events stream from its leader. The client library's reads (GetMsg,
+// GetLastMsgForSubject) are answered by any replica, which may lag.
 
 package events
 
@@ -14,10 +14,10 @@ import (
 	"perennial/queue"
 )
 
-// LastRow returns the last message of an account's events stream, as the stream's leader
-// has it. found is false if there is none. A message that no outbox wrote has Seq 0. The
-// error is [queue.ErrNoAccount] if the stream does not exist, a [queue.DeniedError], or an
-// error of NATS, such as no reply within 3 s.
+// LastRow returns the last message of an account's events stream, as the stream's leader has
+// it. found is false if there is none. A message that no outbox wrote has Seq 0. The error
+// is [queue.ErrNoAccount] if the stream does not exist, a [queue.DeniedError], or an error
+// from NATS, such as no reply within 3 s.
 func (s Stream) LastRow(ctx context.Context) (event Event, found bool, err error) {
 	return s.leaderRow(ctx, messageRequest{LastBySubject: queue.EventSubject(s.account, ">")})
 }
@@ -37,7 +37,6 @@ type messageRequest struct {
 	LastBySubject string `json:"last_by_subj,omitempty"`
 }
 
-// messageAnswer is the leader's reply.
 type messageAnswer struct {
 	Error   *jetstream.APIError `json:"error"`
 	Message *struct {

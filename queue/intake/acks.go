@@ -22,7 +22,7 @@ const (
 	ackInterval = 50 * time.Millisecond
 	ackGather   = 1024
 	ackMany     = 16
-	// maxAckIntervals is for how many intervals an acknowledged command may wait for an
+	// maxAckIntervals limits for how many intervals an acknowledged command waits for an
 	// earlier unacknowledged command.
 	maxAckIntervals = 10
 	// maxTracked limits the commands of one run.
@@ -32,8 +32,8 @@ const (
 )
 
 // acks combines acknowledgements. With synced writes, the server syncs the disk once for
-// each single acknowledgement (3,300 a second measured), but only a few times for a purge
-// of any length. A long prefix of acknowledged commands is therefore removed by one purge
+// each single acknowledgement (3,300 a second measured). For a purge of any length it syncs
+// only a few times. A long prefix of acknowledged commands is therefore removed by one purge
 // up to its last sequence.
 //
 // Each line of commands has its own run, consumer and purges. A purge selects the line's
@@ -42,8 +42,8 @@ const (
 // A purge may only remove commands that were acknowledged here. This is safe if the stream
 // has no command of the line before the run's first command, and the run has no gap. The
 // server numbers its deliveries and delivers new commands in stream order. Consecutive
-// delivery numbers of two new commands therefore show that none was left out between them.
-// A delivery that breaks these rules starts a new run, and the commands of the old run are
+// delivery numbers of two new commands therefore show that none was left out between them. A
+// delivery that breaks these rules starts a new run, and the commands of the old run are
 // acknowledged singly.
 type acks struct {
 	js      *queue.JetStream
@@ -90,7 +90,7 @@ func (a *acks) track(meta *jetstream.MsgMetadata, msg jetstream.Msg) *tracked {
 	follows := meta.Sequence.Consumer == a.delivery+1
 	a.delivery = meta.Sequence.Consumer
 	delete(a.returned, seq)
-	// New commands come after the run, redelivered commands do not.
+	// New commands come after the run; redelivered commands do not.
 	if beyond := seq > a.last; !follows || again == beyond || len(a.run) >= maxTracked {
 		a.breakRun()
 	}
@@ -218,7 +218,7 @@ func (a *acks) idle() bool {
 	return a.waiting == 0
 }
 
-// flush sends the acknowledgements of the prefix, and singly those that waited too long.
+// flush acknowledges the prefix, and singly the commands that waited too long.
 func (a *acks) flush(ctx context.Context) {
 	prefix, number, alone := a.takePrefix()
 	if len(prefix) >= ackMany && a.purge(ctx, prefix, alone) {
@@ -285,9 +285,9 @@ func (a *acks) purge(ctx context.Context, prefix []*tracked, alone bool) bool {
 }
 
 // mayPurge reads the stream's state. ok reports whether the stream has no command of the
-// line before sequence first. others reports whether the stream has commands of other
-// lines, so that the purge needs a subject filter; a purge without a filter costs the
-// server much less. Commands that are published later have higher sequences.
+// line before sequence first. others reports whether the stream has commands of other lines.
+// If it has, the purge needs a subject filter; a purge without a filter costs the server
+// much less. Commands that are published later have higher sequences.
 func (a *acks) mayPurge(ctx context.Context, first uint64, alone bool) (others, ok bool) {
 	info, err := a.stream.Info(ctx, jetstream.WithSubjectFilter(queue.CommandSubject(a.account, ">")))
 	if err != nil || !info.Created.Equal(a.created) {

@@ -17,9 +17,8 @@ import (
 )
 
 const (
-	// formerConsumer is the consumer of all lines from versions in which lines had no
-	// consumers of their own. It is deleted, because a work queue allows only one consumer
-	// per subject.
+	// formerConsumer is the single consumer that earlier versions used for all lines. It is
+	// deleted, because a work queue allows only one consumer per subject.
 	formerConsumer = "perennial"
 	// pullMessages limits what the server sends ahead, and intakeBuffer what waits for
 	// Fetch. Together they limit the memory that a backlog uses.
@@ -51,7 +50,7 @@ type Delivery interface {
 	Nak(delay time.Duration) error
 }
 
-// NewMessage returns a message of a stream other than JetStream's, such as that of
+// NewMessage returns a message from a stream other than JetStream's, such as that of
 // queuetest.
 func NewMessage(m Message, d Delivery) Message {
 	m.delivery = d
@@ -85,7 +84,6 @@ func (d *delivered) Nak(delay time.Duration) error { return d.acks.putBack(d.seq
 // restarts and the deletion of its consumers.
 type Intake struct{ lines map[queue.Line]*lineIntake }
 
-// lineIntake takes the commands of one line.
 type lineIntake struct {
 	js      *queue.JetStream
 	account string
@@ -214,7 +212,6 @@ func (i *lineIntake) awake(ctx context.Context) (context.Context, error) {
 	}
 }
 
-// fetch is Fetch for one line.
 func (i *lineIntake) fetch(ctx context.Context, limit int) ([]Message, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

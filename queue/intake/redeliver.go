@@ -61,9 +61,9 @@ func deleteConsumer(ctx context.Context, js *queue.JetStream, account, name stri
 	return err
 }
 
-// reopen returns the line's consumer. After a reconnect it creates the consumer again,
-// because deliveries that were in flight would otherwise be repeated only after a minute.
-// Commands that the runner is still processing are then delivered twice.
+// reopen returns the line's consumer. After a reconnect it creates the consumer again.
+// Otherwise deliveries that were lost with the connection would be repeated only after a
+// minute. Commands that the runner is still processing are then delivered twice.
 func (i *lineIntake) reopen(ctx context.Context, connected uint64) (jetstream.Consumer, error) {
 	if i.js.Conn().Stats().Reconnects != connected {
 		if err := forgetConsumer(ctx, i.js, i.account, i.line); err != nil {
@@ -80,11 +80,11 @@ const (
 	compareEvery = 500 * time.Millisecond
 )
 
-// RenewConsumers compares each line's consumer with the stream: each of the line's commands
+// RenewConsumers compares each line's consumer with the stream. Each of the line's commands
 // in the stream must be undelivered or unacknowledged in the consumer. After a power cut a
 // consumer may lack commands that the stream has. Such a consumer is deleted, so that its
-// successor delivers all of them; commands that the runner is processing are delivered
-// twice. It returns how many consumers were deleted.
+// successor delivers all of them. Commands that the runner is processing are then delivered
+// twice. RenewConsumers returns how many consumers were deleted.
 func RenewConsumers(ctx context.Context, js *queue.JetStream, account string) (renewed int, err error) {
 	for _, line := range queue.Lines() {
 		lacks, err := lacking(ctx, js, account, line)
@@ -135,8 +135,8 @@ func lacking(ctx context.Context, js *queue.JetStream, account string, line queu
 	return stored - min(stored, known), nil
 }
 
-// Waiting returns how many commands are in the account's stream, because they are not in
-// the ledger yet.
+// Waiting returns how many commands are in the account's stream. They are not in the ledger
+// yet, or not acknowledged yet.
 func Waiting(ctx context.Context, js *queue.JetStream, account string) (uint64, error) {
 	stream, err := js.Stream(ctx, queue.CommandsStream(account))
 	if err != nil {

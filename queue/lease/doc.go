@@ -2,9 +2,9 @@
 // runners share.
 //
 // At most one runner considers itself the leader of an account. A leader that cannot renew
-// its lease in time gives up before the server lets another runner take it. Keys that other
-// clients write into the bucket neither take a lease away nor give one. Waiting for a lease
-// sends no requests to the server.
+// its lease in time gives up before another runner can take it. Keys that other clients
+// write into the bucket neither take a lease away nor give one. Waiting for a lease sends no
+// requests to the server.
 //
 // The package owns the bucket queue.LeaseBucket. It must not depend on what a runner does
 // with its account, or on which runner should have it; a [Turn] says which runner may go

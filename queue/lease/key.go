@@ -151,7 +151,7 @@ func (c *contender) try(ctx context.Context, ttl time.Duration) (*Lease, error) 
 }
 
 // take writes the key, or returns a HeldError. If this runner has already written the key
-// and the reply was lost, take writes it again, so that its age counts from now.
+// and the reply was lost, take writes it again, so that the key's age counts from now.
 func (c *contender) take(ctx context.Context) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTime(c.ttl))
 	defer cancel()
@@ -186,9 +186,9 @@ func (c *contender) take(ctx context.Context) (uint64, error) {
 	return revision, nil
 }
 
-// note waits a time to live from each new key of another runner. It also does so when it
-// first sees another client's change, because a runner may have written the key just
-// before.
+// note makes the contender wait a time to live after each new key of another runner. It also
+// does so when it first sees another client's change, because a runner may have written the
+// key just before.
 func (c *contender) note(key record) {
 	if key.holder != "" && key.holder != c.holder {
 		c.notFree()
@@ -217,8 +217,9 @@ func (c *contender) leaves() bool {
 // live it must stay well below the limit of a failover.
 func yieldTime(ttl time.Duration) time.Duration { return ttl / 5 }
 
-// lookAgain returns when a waiting runner reads the key again, whatever the watch reports.
-// It is soon while the account is left to another runner, or after the key has expired.
+// lookAgain returns how long a waiting runner waits before it reads the key again, whatever
+// the watch reports. The wait is short while the account is left to another runner, or after
+// the key has expired.
 func (c *contender) lookAgain() time.Duration {
 	switch {
 	case c.left != nil || c.recent != nil && c.recent.Err() != nil:

@@ -1,4 +1,4 @@
-// This file has the lease with which one runner at a time has an account on an external
+// This file has the lease, which only one runner at a time has for an account on an external
 // NATS server.
 
 package lease
@@ -46,12 +46,12 @@ func New(js *queue.JetStream, replicas int) *Leases {
 	return &Leases{js: js, replicas: max(replicas, 1), watch: watch{js: js}}
 }
 
-// Turn says how a runner waits for an account's lease. The zero value lets no other runner
-// go first.
+// Turn says how a runner waits for an account's lease. With the zero value, no other runner
+// goes first.
 type Turn struct {
-	// Yields reports whether another runner should have the free account. The account is
-	// then left to that runner for a fifth of the lease's time to live before this runner
-	// takes it. If Yields is nil, the account is not left to others.
+	// Yields reports whether another runner should have the free account. This runner then
+	// waits for up to a fifth of the lease's time to live before it takes the account. If
+	// Yields is nil, the account is not left to others.
 	Yields func() bool
 	// Waits is called if the account is not available immediately. It may be nil.
 	Waits func()
@@ -236,7 +236,8 @@ func awaitRenewalTime(ctx context.Context, expiry, renew <-chan time.Time) int {
 
 // renew writes the key again. It returns ErrKeyExists if another runner has the key, or had
 // it since the last renewal. If a reply to its own write was lost, it writes the key again,
-// so that its age counts from this renewal. It overwrites a value that no runner wrote.
+// so that the key's age counts from this renewal. It overwrites a value that no runner
+// wrote.
 func (l *Lease) renew(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, l.ttl/4)
 	defer cancel()

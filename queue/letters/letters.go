@@ -90,7 +90,7 @@ func (d Dead) encode() ([]byte, error) {
 	return plainJSON(letter)
 }
 
-// plainJSON does not escape <, > and &, because each would take six bytes.
+// plainJSON encodes v without escaping <, > and &, because each would take six bytes.
 func plainJSON(v any) ([]byte, error) {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
