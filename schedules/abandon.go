@@ -1,5 +1,5 @@
-// This file handles schedules that were removed from the configuration: it ends their
-// unfinished slots and finds what of them still counts.
+// This file handles schedules that were removed from the configuration. It ends their
+// unfinished slots, and finds the schedules that still have an effect.
 
 package schedules
 
@@ -52,16 +52,17 @@ const removedFor = 31 * fact.Day
 // spending this month, or a pause.
 type Removed struct {
 	Schedule   string
-	Plan       string // hash of its last plan, if that needs approval; else ""
+	Plan       string // hash of its last plan if that needs approval; otherwise ""
 	SpentCents int64  // this month, in UTC; 0 if no configured schedule has a budget
 	Paused     *tables.SchedulePause
-	Text       string // describes what still counts; "" if nothing does
+	Text       string // describes what still has an effect; "" if nothing does
 	Advice     string // says what to do
 
 	last *tables.Slot
 }
 
-// RemovedOf returns the schedules in the ledger that are not in own and still count.
+// RemovedOf returns the schedules in the ledger that are not in own but still have an
+// effect.
 func RemovedOf(ctx context.Context, l *ledger.Ledger, now time.Time, own []plans.Schedule) (all []Removed, err error) {
 	names, err := l.Sweeps.ScheduleNames(ctx)
 	if err != nil {
@@ -111,7 +112,8 @@ func removedOne(ctx context.Context, l *ledger.Ledger, now time.Time, name strin
 	return x, err
 }
 
-// describe sets Plan, Text and Advice. Text stays empty if nothing of the schedule counts.
+// describe sets Plan, Text and Advice. Text stays empty if the schedule has no effect any
+// more.
 func (x *Removed) describe(now time.Time, currency string) {
 	var left []string
 	if x.last != nil && x.last.State == StateHeld && now.Sub(x.last.At) < removedFor {
@@ -131,12 +133,12 @@ func (x *Removed) describe(now time.Time, currency string) {
 	}
 }
 
-// Removed returns the account's removed schedules that still count.
+// Removed returns the account's removed schedules that still have an effect.
 func (s *Sweeper) Removed(ctx context.Context) ([]Removed, error) {
 	return RemovedOf(ctx, s.Ledger, s.Clock(), s.Schedules)
 }
 
-// warnOfRemoved logs the removed schedules that still count.
+// warnOfRemoved logs the removed schedules that still have an effect.
 func (s *Sweeper) warnOfRemoved(ctx context.Context) {
 	all, err := s.Removed(ctx)
 	if err != nil {

@@ -97,7 +97,7 @@ func (s *Sweeper) HeldPlan(ctx context.Context, plan string) (plans.Plan, error)
 }
 
 // heldPlan reads the held plan with its commands from its first slot. If that row was
-// archived, it tries the later slots that hold the same plan.
+// archived, it tries the later slots of the same plan.
 func (s *Sweeper) heldPlan(ctx context.Context, plan string, slots []tables.Slot) (fact.SweepPlanned, error) {
 	wrong := fmt.Errorf("its commands in journal row %d have another hash: run `perennial ledger verify`", slots[0].Seq)
 	for _, slot := range slots {
@@ -117,8 +117,8 @@ func (s *Sweeper) heldPlan(ctx context.Context, plan string, slots []tables.Slot
 // operator and all runs of the account wait for it.
 const approvePatience = 30 * time.Second
 
-// carryOut publishes an approved plan if its schedule's budgets allow it, and finishes
-// every slot that holds the plan.
+// carryOut publishes an approved plan if its schedule's budgets allow it, and finishes every
+// slot of the plan.
 func (s *Sweeper) carryOut(ctx context.Context, schedule string, planned fact.SweepPlanned, plan, by, reason string) error {
 	r, unknown := s.runnerOf(schedule)
 	if unknown != nil { // a schedule that is no longer configured has no budget
@@ -146,7 +146,7 @@ func (s *Sweeper) carryOut(ctx context.Context, schedule string, planned fact.Sw
 	return s.recall(ctx, r) // the approved plan may leave a remainder
 }
 
-// finishHeld finishes every slot that holds the plan.
+// finishHeld finishes every slot of the held plan.
 func (s *Sweeper) finishHeld(ctx context.Context, plan string, finished fact.SweepFinished) error {
 	finished.Plan, finished.User = plan, fact.UserOf(ctx)
 	err := s.Ledger.Write(context.WithoutCancel(ctx), func(tx *ledger.Tx) error {
@@ -200,8 +200,8 @@ type notTaken struct {
 	fact.Sum // estimated cost of these commands
 }
 
-// notAskedFor counts the plan's commands that were not accepted. An approval that was
-// interrupted may have published some of them.
+// notAskedFor counts the plan's commands that were not accepted yet. An interrupted approval
+// may have published some of the commands.
 func (s *Sweeper) notAskedFor(ctx context.Context, planned fact.SweepPlanned) (left notTaken, err error) {
 	for _, c := range planned.Planned {
 		_, err := s.Ledger.Operations.Command(ctx, c.CommandID)

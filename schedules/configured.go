@@ -1,5 +1,5 @@
-// This file determines from when a schedule's slots count. A fact records that instant, so
-// that a new, renamed or changed schedule also serves missed slots.
+// This file determines the instant from which a schedule's slots count. A fact records that
+// instant, so that a new, renamed or changed schedule also serves missed slots.
 
 package schedules
 
@@ -17,8 +17,8 @@ import (
 	"perennial/schedules/plans"
 )
 
-// countsFrom returns the slot or instant after which the schedule's next slot is. If the
-// schedule's configuration changed, it first records the change as a fact.
+// countsFrom returns the slot or instant after which the schedule's next slot is computed.
+// If the schedule's configuration changed, it first records the change as a fact.
 func (s *Sweeper) countsFrom(ctx context.Context, r *scheduleRunner) (time.Time, error) {
 	now := s.Clock().UTC().Truncate(time.Microsecond)
 	f := fact.ScheduleConfigured{Schedule: r.Name, Cron: r.Cron, Timezone: r.calendar.Zone.String()}
@@ -68,9 +68,9 @@ func (s *Sweeper) configured(ctx context.Context, f fact.ScheduleConfigured) err
 	})
 }
 
-// newlyCounts returns from when a schedule with a new calendar counts. That is now, or the
-// last slot if slots of the previous calendar were missed. from is the name under which the
-// schedule is recorded. known is zero for a new schedule, or if no start is recorded.
+// newlyCounts returns the instant from which a schedule with a new calendar counts: now, or
+// the last slot if slots of the previous calendar were missed. from is the name under which
+// the schedule is recorded. known is zero for a new schedule, or if no start is recorded.
 func (s *Sweeper) newlyCounts(ctx context.Context, r *scheduleRunner, from string, known tables.ScheduleCalendar, now time.Time) (time.Time, error) {
 	had := r.Schedule
 	if known.Cron != "" {
@@ -87,11 +87,11 @@ func (s *Sweeper) newlyCounts(ctx context.Context, r *scheduleRunner, from strin
 	return last, nil
 }
 
-// silentFor is how long after its slot a run may leave no row in the ledger.
+// silentFor is how long after its slot a run may take to leave a row in the ledger.
 const silentFor = 5 * time.Minute
 
-// Silent says that slots of a schedule have passed without a row in the ledger. It returns
-// "" if none have, or if the schedule is paused.
+// Silent describes the slots of a schedule that passed without a row in the ledger. It
+// returns "" if there are none, or if the schedule is paused.
 func Silent(ctx context.Context, l *ledger.Ledger, now time.Time, s plans.Schedule) (string, error) {
 	c, err := s.Calendar()
 	if err != nil {
@@ -123,7 +123,7 @@ func Silent(ctx context.Context, l *ledger.Ledger, now time.Time, s plans.Schedu
 	return fmt.Sprintf("no run was made since %s, and %s scheduled times have passed", since.UTC().Format(time.RFC3339), many), nil
 }
 
-// lastSlot returns the schedule's latest slot that is in the calendar, or since if that is
+// lastSlot returns the schedule's latest slot that is in the calendar, or since if since is
 // later.
 func (s *Sweeper) lastSlot(ctx context.Context, schedule string, c plans.Calendar, since time.Time) (time.Time, error) {
 	slots, err := s.Ledger.Sweeps.SlotsOf(ctx, schedule, slotsRead)

@@ -49,7 +49,7 @@ func MatchesNone(ctx context.Context, f *tables.Fleet, s plans.Schedule, read fu
 }
 
 // Uncovered calls yield for every listed proxy that expires after now and that no schedule
-// renews. Retired proxies and proxies without an expiry are left out.
+// renews, except retired proxies.
 func Uncovered(ctx context.Context, f *tables.Fleet, now time.Time, all []plans.Schedule, read func(name string) ([]byte, error), yield func(tables.Proxy) error) error {
 	c, err := plans.NewCoverage(all, nil, read)
 	if err != nil {
@@ -74,7 +74,7 @@ type uncovered struct {
 	took atomic.Int64          // how long that count took, in nanoseconds
 }
 
-// recountWithin is the duration up to which a count is made again for each request.
+// recountWithin is the longest duration of a count that is repeated for each request.
 const recountWithin = 100 * time.Millisecond
 
 // countUncovered counts the live proxies that no schedule renews, and logs a count above

@@ -42,7 +42,7 @@ type gathering struct {
 	kinds           map[plans.Kind]bool // kinds in first
 }
 
-// add takes one proxy. Proxies must come in the order of expiry.
+// add adds one proxy. Proxies must be added in order of expiry.
 func (g *gathering) add(p tables.Proxy) {
 	switch why := g.in.BarredBy(g.filter, p); {
 	case why != "":

@@ -125,8 +125,8 @@ func (s *troubles) countExpiring(ctx context.Context, r *scheduleRunner, f *fact
 }
 
 // watchSlot reports a run as failed while its commands cannot be published. It also does so
-// while the listing that the run waits for fails, makes no progress, or takes longer than
-// until the next slot. Both are retried for hours.
+// while the listing that the run waits for fails, makes no progress, or has not ended by the
+// next slot. Publication and listing are retried for hours.
 func (s *troubles) watchSlot(ctx context.Context, r *scheduleRunner, slot time.Time) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -184,7 +184,8 @@ func (s *Sweeper) NotReady() string {
 	return strings.Join(lines, "\n")
 }
 
-// Failing returns why runs fail or their commands were refused, at most once per schedule.
+// Failing returns why runs fail or their commands were refused, with at most one reason per
+// schedule.
 func (s *Sweeper) Failing() []fact.SweepFailed {
 	all := []fact.SweepFailed{}
 	for _, r := range s.runners {

@@ -32,10 +32,10 @@ type sweep struct {
 
 	again           []json.RawMessage // published by earlier runs, not yet accepted by the runner
 	onItsWay        map[string]bool   // proxies of the commands in again
-	servedByEarlier bool              // its hash is that of an earlier slot's plan, which serves for this slot too
+	servedByEarlier bool              // an earlier slot's plan has the same hash and also serves this slot
 }
 
-// firing is a slot whose run is about to be made.
+// firing is a slot whose run is about to start.
 type firing struct {
 	slot   time.Time
 	missed []time.Time // missed slots that this run also serves
@@ -54,8 +54,8 @@ func (f firing) before() remainder {
 }
 
 // fire makes the run of one slot: it plans, records, publishes and finishes. It returns
-// ErrFired if the slot's run was made before, errPaused if the schedule is paused, and
-// errSkew if the clock is wrong. After any other error the caller may retry.
+// ErrFired if the slot already had a run, errPaused if the schedule is paused, and errSkew
+// if the clock is wrong. After any other error the caller may retry.
 func (s *Sweeper) fire(ctx context.Context, r *scheduleRunner, f firing) (sweep, error) {
 	if err := r.turn.Take(ctx); err != nil {
 		return sweep{}, err
@@ -98,8 +98,8 @@ func (s *Sweeper) fire(ctx context.Context, r *scheduleRunner, f firing) (sweep,
 	return plan, nil
 }
 
-// decide plans and records a run. No plan is approved in between, because both would count
-// on the same money.
+// decide plans and records a run. Meanwhile no plan can be approved, because both plans
+// would count on the same money.
 func (s *Sweeper) decide(ctx context.Context, r *scheduleRunner, f firing) (sweep, error) {
 	r.listing.Store(true)
 	err := s.ensureFresh(ctx)
@@ -238,7 +238,8 @@ func (s *Sweeper) record(ctx context.Context, r *scheduleRunner, f firing, plan 
 // maxAsked limits how many reviews one run opens. The next run continues.
 const maxAsked = 1000
 
-// askPerson puts proxies that schedules give up in review, once per expiry and answer.
+// askPerson opens a review for each proxy that schedules stop renewing, once per expiry and
+// answer.
 func askPerson(tx *ledger.Tx, all []fact.ProxyReview) error {
 	asked := 0
 	for _, f := range all {
@@ -280,8 +281,8 @@ func unfired(tx *ledger.Tx, schedule string, slots []time.Time) (left []time.Tim
 	return left, nil
 }
 
-// sweepFacts returns the slot's facts and its resulting state: the shortfalls, the plan,
-// and why the plan is held. A run without commands is finished.
+// sweepFacts returns the slot's facts and its resulting state: the shortfalls, the plan, and
+// why the plan needs approval. A run without commands is finished.
 func sweepFacts(planned fact.SweepPlanned, plan sweep) (facts []fact.Fact, state string) {
 	for _, x := range plan.Shortfalls {
 		held := fact.SweepHeld{
@@ -341,11 +342,11 @@ func (s *Sweeper) logPlan(r *scheduleRunner, plan sweep) {
 }
 
 // publishedTogether is the stream's limit for an atomic batch. More commands are published
-// in several batches; after a failure only the remaining batches are repeated.
+// in several batches; after a failure only the remaining batches are retried.
 const publishedTogether = 1000
 
-// publish returns when all commands are on the stream, or with the context's error. The
-// stream ignores commands that it has already, by their ids.
+// publish returns when all commands are on the stream, or with the context's error. Commands
+// that the stream already has are harmless: the ledger detects duplicates by their ids.
 func (c *Config) publish(ctx context.Context, r *scheduleRunner, commands []json.RawMessage) error {
 	err := c.publishAs(ctx, r, queue.KindProxyRenew, commands)
 	if err == nil {

@@ -14,17 +14,17 @@ import (
 	"perennial/schedules/plans"
 )
 
-// MaxForecastDays limits the days of a forecast.
+// MaxForecastDays is the largest number of days of a forecast.
 const MaxForecastDays = 366
 
 // ErrForecastDays says that a forecast's number of days is out of range.
 var ErrForecastDays = fmt.Errorf("a forecast is of 1 to %d days", MaxForecastDays)
 
-// Forecast is the expected cost of the renewals of the next days. Every proxy that is
-// listed now is renewed by the first slot after it comes due, repeatedly until the end of
-// the forecast, at the price last paid. If its schedule keeps a number of proxies per
-// group, only as many are renewed as that requires. If no renewal was paid yet, the list
-// price is used. Budgets are not applied.
+// Forecast is the expected cost of the renewals of the next days. It assumes that every
+// proxy that is listed now is renewed by the first slot after it comes due, repeatedly until
+// the end of the forecast. The price is the last price paid, or the list price if no renewal
+// was paid yet. If a schedule keeps a number of proxies per group, only as many are renewed
+// as that requires. Budgets are not applied.
 type Forecast struct {
 	Schedules      []string       `json:"schedules" doc:"The names of the schedules."`
 	At             time.Time      `json:"at" doc:"When this was read."`
@@ -60,7 +60,8 @@ type ForecastDay struct {
 	sum fact.Sum
 }
 
-// ForecastPaused is the part of a day's renewals of a schedule whose pause has no end.
+// ForecastPaused is the part of a day's renewals that belongs to a schedule whose pause has
+// no end.
 type ForecastPaused struct {
 	Schedule    string     `json:"schedule" doc:"The name of the schedule."`
 	Renewals    int        `json:"renewals" doc:"The number of renewals."`
@@ -128,7 +129,7 @@ type outlook struct {
 	f     Forecast
 	turns []turn  // the schedules so far; the last one is the current schedule
 	spent []int64 // cost of the current schedule per day
-	// paused is the current schedule's name if its pause has no end, else "".
+	// paused is the current schedule's name if its pause has no end, otherwise "".
 	paused string
 	// sweeps has each schedule's charges by slot.
 	sweeps []scheduleCharges
@@ -147,7 +148,6 @@ func newOutlook(now time.Time, days int) *outlook {
 
 func (o *outlook) end() time.Time { return o.begin[len(o.begin)-1] }
 
-// day returns the index of the day that contains an instant.
 func (o *outlook) day(at time.Time) int {
 	n, found := slices.BinarySearchFunc(o.begin[:len(o.f.Days)], at, time.Time.Compare)
 	if !found {
@@ -192,7 +192,7 @@ func (s *forecaster) overBudget(ctx context.Context, r *scheduleRunner, o *outlo
 	return err
 }
 
-// pausedWithoutEnd returns the schedule's name if its pause has no end, else "".
+// pausedWithoutEnd returns the schedule's name if its pause has no end, otherwise "".
 func (s *forecaster) pausedWithoutEnd(ctx context.Context, schedule string) (string, error) {
 	paused, err := s.Ledger.Sweeps.SchedulePaused(ctx, schedule)
 	if errors.Is(err, ledger.ErrNotFound) || err == nil && paused.Until != nil {
@@ -217,7 +217,8 @@ func (s *forecaster) foreseeAll(ctx context.Context, r *scheduleRunner, o *outlo
 	return nil
 }
 
-// renewals adds all renewals within the forecast of n proxies that have the same expiry.
+// renewals adds all renewals of n proxies with the same expiry, until the end of the
+// forecast.
 func (o *outlook) renewals(s plans.Schedule, expires time.Time, cost plans.Price, n int) {
 	for {
 		slot := o.slot(expires.Add(-s.RenewBefore))
@@ -232,8 +233,8 @@ func (o *outlook) renewals(s plans.Schedule, expires time.Time, cost plans.Price
 	}
 }
 
-// slot returns the current schedule's first slot at or after due and now. It returns the
-// end of the forecast if there is none.
+// slot returns the current schedule's first slot at or after the later of due and now. It
+// returns the end of the forecast if there is none.
 func (o *outlook) slot(due time.Time) time.Time {
 	slot := o.sweeps[len(o.sweeps)-1].slot(later(due, o.now))
 	if slot.IsZero() {
@@ -274,7 +275,8 @@ func (o *outlook) addPaused(d *ForecastDay, charge fact.Sum, n int) {
 	p.Renewals, p.ChargeCents, p.Unpriced = p.Renewals+n, sum.Total(), sum.Lacks
 }
 
-// forecast sums up the days and the balance of the wallet after each.
+// forecast returns the forecast, with the sums of the days and the wallet's balance after
+// each.
 func (o *outlook) forecast(wallet plans.Inputs) Forecast {
 	f := o.f
 	f.WalletCents, f.ReservedCents = wallet.WalletCents, wallet.ReservedCents

@@ -14,15 +14,15 @@ import (
 	"perennial/schedules/plans"
 )
 
-// turn is one schedule of a forecast. A proxy belongs to the first schedule whose match it
-// fits.
+// turn is one schedule of a forecast. A proxy belongs to the first schedule whose match
+// selects it.
 type turn struct {
 	fits  *plans.Filter
 	until time.Time // latest expiry that the forecast reads
 }
 
-// taken reports whether an earlier schedule renews the proxy. shown is the proxy's expiry
-// as the provider shows it.
+// taken reports whether an earlier schedule renews the proxy. shown is the expiry that the
+// provider shows for the proxy.
 func (o *outlook) taken(p tables.Proxy, shown time.Time) bool {
 	return slices.ContainsFunc(o.turns[:len(o.turns)-1], func(earlier turn) bool { return !shown.After(earlier.until) && earlier.fits.Fits(p) })
 }
@@ -36,9 +36,8 @@ func (o *outlook) readsFiles() bool {
 	return slices.ContainsFunc(o.turns, func(t turn) bool { return t.fits.ProxyIDsFile != "" || t.fits.ExceptProxyIDsFile != "" })
 }
 
-// eachDue calls yield for each proxy that the current schedule renews, in the order of the
-// expiries that the provider shows. The time is the proxy's expiry after its known
-// renewals.
+// eachDue calls yield for each proxy that the current schedule renews, ordered by the expiry
+// that the provider shows. yield also gets the proxy's expiry after its known renewals.
 func (s *forecaster) eachDue(ctx context.Context, r *scheduleRunner, o *outlook, yield func(tables.PricedProxy, time.Time) error) error {
 	claimed, err := s.Ledger.Operations.Claimed(ctx)
 	if err != nil {
@@ -65,7 +64,7 @@ type dueCount struct {
 	due      []alike
 }
 
-// priced is one expected cost, with a proxy of its kind.
+// priced is one expected cost, and a proxy of the kind that has this cost.
 type priced struct {
 	like tables.Proxy
 	cost plans.Price
@@ -77,8 +76,8 @@ type alike struct {
 	priced, n int32
 }
 
-// countKey is what a dueCount depends on, besides the ledger. In forecasts for all
-// schedules, the schedules before this one are always the same.
+// countKey is what a dueCount depends on, except the ledger. In forecasts for all schedules,
+// the schedules before this one are always the same.
 type countKey struct {
 	schedule string
 	first    bool // no other schedule precedes it
@@ -86,7 +85,7 @@ type countKey struct {
 }
 
 // dueCounts caches counts, because the web UI requests a forecast every few seconds and a
-// fleet seldom changes in between.
+// fleet seldom changes between requests.
 type dueCounts struct {
 	turn sleep.Lock // held during a count, so that concurrent requests share the count
 	of   map[countKey]dueCount
@@ -94,7 +93,7 @@ type dueCounts struct {
 
 func newDueCounts() *dueCounts { return &dueCounts{sleep.NewLock(), map[countKey]dueCount{}} }
 
-// countsMost limits the entries of all cached counts, of 16 bytes each.
+// countsMost limits how many entries, of 16 bytes each, all cached counts have together.
 const countsMost = 2_000_000
 
 // countDue counts the proxies that the current schedule renews, or returns the cached count
@@ -124,7 +123,7 @@ func (s *forecaster) countDue(ctx context.Context, r *scheduleRunner, o *outlook
 	return c.dueCount, err
 }
 
-// keep caches a count, and drops the counts of other revisions and those beyond countsMost.
+// keep caches a count. It drops the counts of other revisions, and those beyond countsMost.
 func (d *dueCounts) keep(key countKey, c dueCount) {
 	entries := len(c.due)
 	for k, other := range d.of {
@@ -135,7 +134,6 @@ func (d *dueCounts) keep(key countKey, c dueCount) {
 	d.of[key] = c
 }
 
-// counting builds a count.
 type counting struct {
 	dueCount
 
@@ -169,9 +167,9 @@ func (s *forecaster) countSingly(ctx context.Context, r *scheduleRunner, o *outl
 	})
 }
 
-// countTogether counts groups of proxies. It makes one query for each range of expiries between
-// the bounds of earlier schedules. Within such a range, an earlier schedule takes all proxies
-// of the same kind and status, or none.
+// countTogether counts groups of proxies. It makes one query for each range of expiries
+// between the bounds of earlier schedules. Within such a range, an earlier schedule renews
+// all proxies of the same kind and status, or none.
 func (s *forecaster) countTogether(ctx context.Context, r *scheduleRunner, o *outlook, c *counting) error {
 	current := o.turns[len(o.turns)-1]
 	bounds := []time.Time{current.until}

@@ -30,12 +30,12 @@ type foreseenSweep struct {
 // scheduleCharges has the charges of one schedule, by the Unix second of their slot.
 type scheduleCharges struct {
 	calendar plans.Calendar
-	slots    map[int64]time.Time // by minute: the first slot at or after it; a cache
+	slots    map[int64]time.Time // cache: the first slot at or after each minute
 	sums     map[int64]fact.Sum
 }
 
-// slot returns the first slot at or after the minute of due. It is cached by minute,
-// because in a large fleet many proxies come due in the same minute.
+// slot returns the first slot at or after due, where due is rounded up to a minute. Slots
+// are cached by minute, because in a large fleet many proxies come due in the same minute.
 func (c scheduleCharges) slot(due time.Time) time.Time {
 	minute := (due.Unix() + 59) / 60
 	slot, known := c.slots[minute]
@@ -58,7 +58,7 @@ func (c scheduleCharges) sweeps() (all []foreseenSweep) {
 	return all
 }
 
-// failsFirst returns the first run that exceeds what is left in the wallet after the
+// failsFirst returns the first run that costs more than the wallet has left after the
 // earlier runs, or nil.
 func (o *outlook) failsFirst(left int64) *ForecastSweep {
 	var all []foreseenSweep

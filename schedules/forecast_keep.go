@@ -1,4 +1,4 @@
-// This file forecasts schedules that keep a number of proxies of each group.
+// This file forecasts schedules that keep a number of proxies per group.
 
 package schedules
 
@@ -19,8 +19,8 @@ type life struct {
 	cost    plans.Price
 }
 
-// foreseeKept adds the renewals of groups that the schedule keeps. A proxy that expires
-// after the forecast stays without a renewal.
+// foreseeKept adds the renewals of a schedule that keeps a number of proxies per group. A
+// proxy that expires after the end of the forecast stays without a renewal.
 func (s *forecaster) foreseeKept(ctx context.Context, r *scheduleRunner, lists plans.Lists, o *outlook) error {
 	kept, prices := map[string][]life{}, plans.NewPrices(plans.HistoryOf(s.Ledger.Queries), r.DurationDays)
 	err := s.eachDue(ctx, r, o, func(p tables.PricedProxy, expires time.Time) error {
@@ -46,8 +46,8 @@ func (s *forecaster) foreseeKept(ctx context.Context, r *scheduleRunner, lists p
 	return nil
 }
 
-// keep adds the renewals that keep atLeast proxies of a group alive, with the same
-// decisions as the schedule's runs.
+// keep adds the renewals that keep atLeast proxies of a group alive. It decides as the
+// schedule's runs do.
 func (o *outlook) keep(s plans.Schedule, atLeast int, lives []life) {
 	stay, due := lifeHeap(lives), []life{} // stay: not due yet
 	heap.Init(&stay)

@@ -1,4 +1,4 @@
-// This file holds plans that need approval. A later slot with the same plan does not store
+// This file stores plans that need approval. A later slot with the same plan does not store
 // the plan again.
 
 package schedules
@@ -12,14 +12,13 @@ import (
 	"perennial/ledger/tables"
 )
 
-// heldPlanServes is how long a held plan also serves for later slots. Without it, each further
-// due proxy would store another plan, which may be as large as a fact allows.
+// heldPlanServes is how long a held plan also serves later slots. Otherwise each further due
+// proxy would store another plan, which may be as large as a fact allows.
 const heldPlanServes = 6 * time.Hour
 
-// holdOnce removes the commands from a plan that needs approval if an earlier slot holds
-// the same plan. It also does so if a recent held plan serves for the slot. Proxies that
-// come due later are planned after the approval. A plan that an operator requested is
-// always stored.
+// holdOnce removes the commands from a plan that needs approval if an earlier slot has the
+// same plan, or if a recent held plan serves this slot too. Proxies that come due later are
+// planned after the approval. A plan that an operator requested is always stored.
 func (s *Sweeper) holdOnce(tx *ledger.Tx, r *scheduleRunner, f firing, plan *sweep, planned *fact.SweepPlanned) error {
 	held, err := tx.HeldSlots(plan.Hash)
 	if err != nil {
@@ -38,8 +37,8 @@ func (s *Sweeper) holdOnce(tx *ledger.Tx, r *scheduleRunner, f firing, plan *swe
 	return nil
 }
 
-// recentlyHeld returns the slots of the schedule's newest held plan, if its first slot is
-// recent enough to serve for slot.
+// recentlyHeld returns the slots of the schedule's newest held plan, if the first of them is
+// recent enough for the plan to serve slot.
 func (s *Sweeper) recentlyHeld(tx *ledger.Tx, r *scheduleRunner, slot time.Time) ([]tables.Slot, error) {
 	since := slot.Add(-min(heldPlanServes, r.RenewBefore/4))
 	all, err := tx.HeldNow(r.Name, since)

@@ -17,11 +17,11 @@ import (
 // reader reads a run's inputs. It writes nothing.
 type reader struct{ *Config }
 
-// reservedFor is the maximum age of published but not yet accepted commands that count as
-// reserved money.
+// reservedFor is how long a published command that was not accepted yet counts as reserved
+// money.
 const reservedFor = 3 * fact.Day
 
-// read has a run's inputs and the other data that was read with them.
+// read is a run's inputs, with other data that was read at the same time.
 type read struct {
 	plans.Inputs
 
@@ -29,8 +29,8 @@ type read struct {
 	unknownIDs []string          // ids in the schedule's lists that were never listed
 }
 
-// inputs reads a run's inputs. taken and spent are the proxies and the estimate that the
-// run has already published; taken is nil for a new run.
+// inputs reads a run's inputs. taken has the proxies that the run has already published, and
+// spent is their estimated cost. taken is nil for a new run.
 func (s *reader) inputs(ctx context.Context, r *scheduleRunner, taken map[string]bool, spent int64) (in read, err error) {
 	in.Inputs = plans.Inputs{Schedule: r.Schedule, Now: s.providerNow(), Taken: taken, SpentCents: spent}
 	if in.Lists, err = r.Match.ReadLists(s.ReadFile); err != nil {
@@ -73,7 +73,7 @@ func (s *reader) inputs(ctx context.Context, r *scheduleRunner, taken map[string
 }
 
 func (s *reader) readSpent(ctx context.Context, r *scheduleRunner, in *read) (err error) {
-	// The machine's clock also dates the plans. With a second clock, a budget could be
+	// The machine's clock also dates the plans. With two different clocks, a budget could be
 	// spent twice around midnight.
 	now := s.Clock()
 	today, month := fact.StartOfDay(now, r.calendar.Zone), fact.StartOfMonth(now, r.calendar.Zone)
@@ -117,8 +117,8 @@ func (s *reader) readLimit(ctx context.Context, in *read) (err error) {
 }
 
 // readWallet reads the provider's wallet, because the ledger may lack a top-up. If the
-// wallet cannot be read, it limits nothing: the provider refuses what it cannot pay,
-// without a charge.
+// wallet cannot be read, it limits nothing: the provider refuses a renewal that the wallet
+// cannot pay, without a charge.
 func (s *reader) readWallet(ctx context.Context, in *read) {
 	if s.Wallet == nil {
 		return

@@ -1,6 +1,6 @@
-// This file finds what the last run of a schedule skipped. The ledger has the run's
-// proxies, the number of skipped proxies and the limits that skipped some of them. It does
-// not have the skipped ids, so they are derived from the current expiries.
+// This file finds what the last run of a schedule skipped. The ledger has the run's proxies,
+// the number of skipped proxies and the limits that skipped some of them. It does not have
+// the ids of the skipped proxies, so these are derived from the current expiries.
 
 package schedules
 
@@ -18,7 +18,7 @@ import (
 	"perennial/schedules/plans"
 )
 
-// partsRead limits the slots that are read of one run. A large run continues in further
+// partsRead limits how many slots of one run are read. A large run continues in further
 // slots.
 const partsRead = 50
 
@@ -61,7 +61,7 @@ func ReadLastRun(ctx context.Context, l *ledger.Ledger, of plans.Schedule) (*Las
 			return nil, nil //nolint:nilnil // the plan of an earlier slot serves for this slot
 		}
 		if run.Result.Outcome == tables.OutcomeDeclined {
-			return run, nil // no command of it was published
+			return run, nil // none of its commands was published
 		}
 		if err := run.take(planned); err != nil || slot.At.Equal(run.Began) {
 			return run, err

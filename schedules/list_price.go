@@ -36,8 +36,8 @@ type listedOffers struct {
 	at     time.Time
 }
 
-// listPrice returns the list price of a proxy's renewal from the provider's offers. It is
-// unknown if they cannot be read.
+// listPrice returns the list price of a proxy's renewal from the provider's offers. The
+// price is unknown if the offers cannot be read.
 func (s *listPrices) listPrice(ctx context.Context, p tables.Proxy, days int64) fact.Cents {
 	if s.Offers == nil {
 		return fact.Cents{}
@@ -62,8 +62,8 @@ func (s *listPrices) listPrice(ctx context.Context, p tables.Proxy, days int64) 
 	return plans.ListPrice(known.offers, p, days)
 }
 
-// orList returns cost if it is known. Otherwise it returns the list price if an offer has
-// one, else cost.
+// orList returns cost if it is known. Otherwise it returns the list price, or cost if no
+// offer has a list price.
 func (s *listPrices) orList(ctx context.Context, cost plans.Price, days int64, p tables.Proxy) plans.Price {
 	if cost.Cents.Known() {
 		return cost

@@ -1,6 +1,6 @@
-// This file handles proxies that are missing from a complete listing. That a proxy is
-// missing does not prove that it is gone. A proxy leaves the table only when a read of it
-// returns proxy_not_found, or when it has expired (trap 66).
+// This file handles proxies that are missing from a complete listing. A missing proxy is not
+// necessarily gone. A proxy leaves the table only when a read of it returns proxy_not_found,
+// or when it has expired (trap 66).
 
 package schedules
 
@@ -20,7 +20,7 @@ import (
 const lastHours = 6 * time.Hour
 
 // Lost returns how many live proxies were missing from the last listing, or 0 if few were.
-// nameless is the number of its entries without a readable id.
+// nameless is the number of entries in the listing without a readable id.
 func (s *Sweeper) Lost() (lost, nameless int) {
 	if loss := s.lister.Loss(); loss != nil {
 		lost = loss.Lost
@@ -42,9 +42,9 @@ func (s *Sweeper) noteUnusable(ctx context.Context, plan *plans.Plan) error {
 	return err
 }
 
-// awaitListed returns an error while too many proxies are missing from the last listing and due
-// proxies are among them. If one of them expires soon, it returns nil, so that the run is made.
-// In both cases a sweep.failed fact is published.
+// awaitListed returns an error while too many proxies are missing from the last listing and
+// due proxies are among them. If one of these expires soon, it returns nil, so that the run
+// is made. In both cases a sweep.failed fact is published.
 func (s *Sweeper) awaitListed(ctx context.Context, r *scheduleRunner, f firing) error {
 	loss := s.lister.Loss()
 	if loss == nil || f.byHand {

@@ -1,5 +1,5 @@
-// This file checks whether queued renewals are made before the proxies expire, at the
-// current pace.
+// This file estimates whether, at the current pace, queued renewals are made before their
+// proxies expire.
 
 package schedules
 
@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// paceQueue is the smallest queue that is measured.
+	// paceQueue is the shortest queue that is measured.
 	paceQueue = 100
 	// Minimum and maximum duration of a measurement.
 	paceLeast = 3 * time.Minute
@@ -29,7 +29,7 @@ type pace struct {
 	first  time.Time
 }
 
-// measurement is the last journal row at an instant when the queue was long.
+// measurement is the last journal row at an instant at which the queue was long.
 type measurement struct {
 	at  time.Time
 	seq int64
@@ -91,8 +91,8 @@ func (s *pacing) keepPace(ctx context.Context) error {
 	return nil
 }
 
-// countLate takes the due proxies by nearest expiry as the order of the queue, because runs
-// plan in this order.
+// countLate counts the queued proxies that expire before their turn. It assumes that the
+// queue is ordered by nearest expiry, because runs plan in this order.
 func (s *pacing) countLate(ctx context.Context, x *pace) error {
 	now, window, place := s.providerNow(), time.Duration(0), 0
 	for _, r := range s.Schedules {

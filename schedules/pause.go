@@ -1,5 +1,5 @@
-// This file has operators' pauses of schedules. The ledger keeps them across restarts and
-// machines.
+// This file handles operators' pauses of schedules. The ledger keeps them across restarts
+// and machines.
 
 package schedules
 
@@ -19,9 +19,9 @@ import (
 // errPaused says that the schedule is paused.
 var errPaused = errors.New("the schedule is paused")
 
-// Pause stops the runs of a schedule until an instant, or, if until is nil, until it is
-// resumed. Planned commands are still published. A second Pause replaces the first. It
-// returns a *command.RefusedError if until has passed.
+// Pause stops the runs of a schedule until an instant or, if until is nil, until Resume.
+// Planned commands are still published. A second Pause replaces the first. It returns a
+// *command.RefusedError if until has passed.
 func (s *Sweeper) Pause(ctx context.Context, schedule string, until *time.Time, by, reason string) error {
 	r, err := s.runnerOf(schedule)
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *Sweeper) PauseOf(ctx context.Context, schedule string) (*tables.Schedul
 	return s.inForce(s.Ledger.Sweeps.SchedulePaused(ctx, schedule))
 }
 
-// inForce returns the pause if it is in force, else nil.
+// inForce returns the pause if it is in force, otherwise nil.
 func (s *Sweeper) inForce(p tables.SchedulePause, err error) (*tables.SchedulePause, error) {
 	switch {
 	case errors.Is(err, ledger.ErrNotFound), err == nil && p.Until != nil && !p.Until.After(s.Clock()):
@@ -91,7 +91,7 @@ func (s *Sweeper) inForce(p tables.SchedulePause, err error) (*tables.SchedulePa
 	return &p, nil
 }
 
-// unpaused waits until the schedule is not paused. A pause clears earlier failures.
+// unpaused waits until the schedule is not paused. A pause clears the schedule's failures.
 func (s *Sweeper) unpaused(ctx context.Context, r *scheduleRunner) error {
 	retry := sleep.Doubling(time.Second, time.Minute)
 	for {

@@ -14,10 +14,10 @@ import (
 	"perennial/ledger/fact"
 )
 
-// readOnItsWay finds commands that earlier runs of the schedule published and that the
-// runner has not accepted. Their proxies are not planned again, because the money is
-// reserved, and approval was given or not needed. The commands are published again
-// unchanged, in case the stream lost them.
+// readOnItsWay finds commands that earlier runs of the schedule published but that the
+// runner has not accepted yet. Their proxies are not planned again: the money is reserved,
+// and any necessary approval was given. The commands are published again unchanged, in case
+// the stream lost them.
 func (s *reader) readOnItsWay(ctx context.Context, r *scheduleRunner, in *read) error {
 	slots, planned, err := s.Ledger.Sweeps.NotTakenIn(ctx, r.Name, in.Now.Add(-reservedFor))
 	if err != nil || len(slots) == 0 {
@@ -34,7 +34,7 @@ func (s *reader) readOnItsWay(ctx context.Context, r *scheduleRunner, in *read) 
 	in.OnItsWay = map[string]bool{}
 	for _, slot := range slots {
 		plan, err := s.Ledger.Sweeps.Plan(ctx, slot)
-		if _, gone := errors.AsType[*ledger.ArchivedError](err); gone { // the plan was held for a long time and then approved
+		if _, gone := errors.AsType[*ledger.ArchivedError](err); gone { // the plan was approved long after it was made
 			continue
 		}
 		if err != nil {
@@ -65,7 +65,7 @@ func (s *reader) addOnItsWay(ctx context.Context, in *read, raw json.RawMessage,
 			return err
 		}
 		tried, err := s.Ledger.Operations.SettledSince(ctx, id, since)
-		if err != nil || tried { // another command tried, so the next one is a new attempt
+		if err != nil || tried { // another command was tried, so the next one is a new attempt
 			return err
 		}
 	}

@@ -30,8 +30,8 @@ type remainder struct {
 	left     fact.SweepLeft              // for display
 }
 
-// remainder returns the part that the run may still plan, or nil if there is none soon. A
-// held plan has no remainder, because its commands are not published.
+// remainder returns the part that the run may still plan, or nil if there is none before the
+// next slot. A held plan has no remainder, because its commands are not published.
 func (p sweep) remainder(before remainder) *remainder {
 	if p.State != stateFinished || p.Left == nil {
 		return nil
@@ -54,7 +54,7 @@ func (p sweep) remainder(before remainder) *remainder {
 	return &rest
 }
 
-// leave stores a run's remainder, which follow continues.
+// leave stores a run's remainder and wakes follow, which continues the run.
 func (r *scheduleRunner) leave(rest *remainder) {
 	r.rest.Store(rest)
 	r.wake()
@@ -141,7 +141,7 @@ func (rest *remainder) addPart(planned fact.SweepPlanned) error {
 	return nil
 }
 
-// sweepRemainder makes a run for the remainder in a slot of its own, if the remainder can
+// sweepRemainder makes a run for the remainder, with a slot of its own, if the remainder can
 // be planned now.
 func (s *Sweeper) sweepRemainder(ctx context.Context, r *scheduleRunner) error {
 	rest := r.rest.Load()
@@ -160,7 +160,7 @@ func (s *Sweeper) sweepRemainder(ctx context.Context, r *scheduleRunner) error {
 	return nil
 }
 
-// priced reports whether the price of one of the kinds is known.
+// priced reports whether the price of at least one of the kinds is known.
 func (s *Sweeper) priced(ctx context.Context, wants map[plans.Kind]tables.Proxy) bool {
 	for _, like := range wants {
 		if paid, err := s.Ledger.Fleet.LastPaid(ctx, like); err == nil && paid.Days > 0 {

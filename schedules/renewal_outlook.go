@@ -12,8 +12,8 @@ import (
 	"perennial/schedules/plans"
 )
 
-// RenewalOutlook says whether a proxy will be renewed. If several reasons apply, it has the
-// first.
+// RenewalOutlook says whether a proxy will be renewed. If several reasons apply, it has only
+// the first.
 type RenewalOutlook struct {
 	Good        bool       `json:"good" doc:"Whether the proxy is renewed in time, or never needs a renewal."`
 	Text        string     `json:"text" doc:"Whether the proxy is renewed, and if not, why, for people; the text may change."`
@@ -23,7 +23,7 @@ type RenewalOutlook struct {
 	LastRun     string     `json:"last_run,omitempty" doc:"Why the last run of the schedule skipped the proxy, if known."`
 }
 
-// RenewalOutlookFrom has the data from which an outlook is made.
+// RenewalOutlookFrom has the data from which an outlook is derived.
 type RenewalOutlookFrom struct {
 	Proxy    tables.Proxy
 	Listed   bool                  // a listing has shown the proxy
@@ -44,7 +44,7 @@ type RenewalOutlookFrom struct {
 	LastRun func(of plans.Schedule) (*LastRun, error)
 }
 
-// Outlook returns a proxy's outlook. An error is the ledger's.
+// Outlook returns a proxy's outlook. Any error is from the ledger.
 func (f RenewalOutlookFrom) Outlook(ctx context.Context) (RenewalOutlook, error) {
 	if open := f.open(); open != nil && f.Listed {
 		return f.underWay(open), nil
@@ -187,7 +187,7 @@ func reasonOf(r *tables.ProxyRenewal) string {
 	return string(r.State)
 }
 
-// whereDue sets the outlook of a due proxy that its schedule may renew. It uses the current
+// whereDue sets the outlook of a due proxy that its schedule may renew, from the current
 // plan.
 func (f RenewalOutlookFrom) whereDue(out *RenewalOutlook, status Status) {
 	plan, problem := f.Plan(status.Schedule)

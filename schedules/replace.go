@@ -87,8 +87,8 @@ func (s *replacer) refused(ctx context.Context, r *scheduleRunner) ([]tables.Pro
 	return slices.DeleteFunc(all, func(p tables.Proxy) bool { return !fits.Fits(p) }), nil
 }
 
-// stillRefused reads a proxy and checks again, because an operator may have renewed it
-// since the last listing.
+// stillRefused reads a proxy and reports whether it still needs a replacement. An operator
+// may have renewed it since the last listing.
 func (s *replacer) stillRefused(ctx context.Context, r *scheduleRunner, id string) (bool, error) {
 	if err := s.Pass(ctx); err != nil {
 		return false, err
@@ -129,7 +129,7 @@ func (s *replacer) offerFor(ctx context.Context, r *scheduleRunner, p tables.Pro
 }
 
 // replaceOne records the order for a replacement and returns it. It returns nil if no offer
-// fits or the proxy is no longer refused.
+// fits, or if the provider no longer refuses to renew the proxy.
 func (s *replacer) replaceOne(ctx context.Context, r *scheduleRunner, p tables.Proxy, m market) (json.RawMessage, error) {
 	offer, ok, err := s.offerFor(ctx, r, p, m)
 	if err != nil || !ok {

@@ -12,8 +12,8 @@ import (
 )
 
 // Run is one run of a schedule: a slot, the slots that continued it, and the result. Due is
-// from the first slot. Outcome, Skipped and Reason are from the last. The other results are
-// sums.
+// from the first slot. Outcome, Skipped and Reason are from the last slot. The other results
+// are sums over all slots.
 type Run struct {
 	tables.SlotResult
 

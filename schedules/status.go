@@ -1,5 +1,5 @@
-// This file has operators' requests about schedules: list them, show the current plan, run
-// now.
+// This file serves operators' requests about schedules: list them, show the current plan,
+// run now.
 
 package schedules
 
@@ -21,7 +21,7 @@ import (
 	"perennial/schedules/plans"
 )
 
-// Status is the status of a schedule. Plan is the hash of its last slot's plan, if that
+// Status is the status of a schedule. Plan is the hash of its last slot's plan if that plan
 // needs approval.
 type Status struct {
 	Schedule    string                `json:"schedule" doc:"The name of the schedule."`
@@ -42,7 +42,7 @@ type Status struct {
 	MatchesNone string                `json:"matches_none,omitempty" doc:"'matches_none' is a warning if the match selects no listed proxy, else \"\"."`
 }
 
-// StatusOf returns one schedule's status among all, or why it is unknown.
+// StatusOf returns the status of one of these schedules, or why it is unknown.
 func StatusOf(all []Status, schedule string) (one Status, problem string) {
 	i := slices.IndexFunc(all, func(one Status) bool { return one.Schedule == schedule })
 	if i < 0 {
@@ -52,7 +52,7 @@ func StatusOf(all []Status, schedule string) (one Status, problem string) {
 }
 
 // List returns the status of every schedule in configuration order, then of removed
-// schedules that still count.
+// schedules that still have an effect.
 func (s *Sweeper) List(ctx context.Context) ([]Status, error) {
 	all := make([]Status, 0, len(s.runners))
 	currency, err := s.Ledger.Currency(ctx)
@@ -120,8 +120,8 @@ func (s *Sweeper) statusOf(ctx context.Context, r *scheduleRunner, currency stri
 	return one, nil
 }
 
-// since returns the instant from which a schedule that has not run counts, or zero if none
-// is recorded.
+// since returns the instant from which the slots of a schedule that has not run count. It
+// returns zero if none is recorded.
 func (s *Sweeper) since(ctx context.Context, schedule string) (time.Time, error) {
 	calendar, err := s.Ledger.Sweeps.ScheduleCalendar(ctx, schedule)
 	if errors.Is(err, ledger.ErrNotFound) {
@@ -130,7 +130,7 @@ func (s *Sweeper) since(ctx context.Context, schedule string) (time.Time, error)
 	return calendar.Since, err
 }
 
-// Reason is like Why, but without the figures of the last run if it finished.
+// Reason returns Why, but without the figures of the last run if that run finished.
 func (s Status) Reason() string {
 	if s.Result != nil && s.State == stateFinished {
 		return s.Result.Reason
@@ -147,11 +147,11 @@ func (s Status) Outcome() string {
 	return s.State
 }
 
-// dueNow is how long after its start time a slot without a plan is still shown as the next
-// slot.
+// dueNow is how long after its start time a slot is still shown as the next slot if it has
+// no plan.
 const dueNow = 10 * time.Second
 
-// nextSlot returns the slot that is due now and has no plan yet, else the next slot. It
+// nextSlot returns the slot that is due now and has no plan yet, otherwise the next slot. It
 // returns nil if there is no further slot. last is the latest slot with a plan.
 func (r *scheduleRunner) nextSlot(now time.Time, paused *tables.SchedulePause, last time.Time) *time.Time {
 	next := r.fires(now, paused)
@@ -167,7 +167,7 @@ func (r *scheduleRunner) nextSlot(now time.Time, paused *tables.SchedulePause, l
 }
 
 // fires returns when the schedule runs next. If it is paused, that may be the end of the
-// pause. It returns zero if it never runs, or if an operator must resume it.
+// pause. It returns zero if the schedule never runs again or an operator must resume it.
 func (r *scheduleRunner) fires(now time.Time, paused *tables.SchedulePause) time.Time {
 	next := r.calendar.Next(now)
 	switch {
@@ -180,8 +180,8 @@ func (r *scheduleRunner) fires(now time.Time, paused *tables.SchedulePause) time
 	return next
 }
 
-// Next is when a schedule runs next. Next is zero if it never runs, or if an operator must
-// resume it.
+// Next is when a schedule runs next. The time is zero if the schedule never runs again or an
+// operator must resume it.
 type Next struct {
 	Schedule string
 	Next     time.Time
@@ -201,9 +201,9 @@ func (s *Sweeper) Slots(ctx context.Context) ([]Next, error) {
 	return all, nil
 }
 
-// PlanNow returns what the schedule's run would do now. Its State is held if the same plan
-// already needs approval. PlanNow appends and publishes nothing. If the table of proxies is
-// old, it lists the proxies first.
+// PlanNow returns what the schedule's run would do now. The plan's State is held if the same
+// plan already needs approval. PlanNow appends and publishes nothing. If the table of
+// proxies is not fresh, it lists the proxies first.
 func (s *Sweeper) PlanNow(ctx context.Context, schedule string) (plans.Plan, error) {
 	r, err := s.runnerOf(schedule)
 	if err != nil {
@@ -228,8 +228,8 @@ func (s *Sweeper) PlanNow(ctx context.Context, schedule string) (plans.Plan, err
 // maxAhead is how far ahead of the clock the slot of a manual run may be.
 const maxAhead = time.Minute
 
-// RunNow makes a run in the slot of the current second in UTC, or in the next free one. It
-// returns the plan; its State is held or finished. It returns ErrFired if every second of
+// RunNow makes a run in the slot of the current second in UTC, or in the next free slot. It
+// returns the plan, whose State is held or finished. It returns ErrFired if every second of
 // the next minute has a slot.
 func (s *Sweeper) RunNow(ctx context.Context, schedule, by, reason string) (plans.Plan, error) {
 	r, err := s.runnerOf(schedule)
@@ -270,8 +270,8 @@ func (s *Sweeper) why(ctx context.Context, slot tables.Slot) (string, error) {
 	return strings.Join(said, "; "), err
 }
 
-// said returns how a slot's run ended, from its facts. The facts of a held plan are in the
-// plan's transaction, next to its row.
+// said returns how a slot's run ended, from its facts. The facts about a held plan are next
+// to the plan's row, because they were appended in the same transaction.
 func (s *Sweeper) said(ctx context.Context, slot tables.Slot) (said []string, err error) {
 	const around = 8
 	rows, err := s.Ledger.Rows(ctx, max(slot.Seq-around, 0), 2*around)
@@ -314,8 +314,8 @@ func (s *Sweeper) said(ctx context.Context, slot tables.Slot) (said []string, er
 // declinedWithin is how many slots declinedBefore reads.
 const declinedWithin = 20
 
-// declinedBefore says that an operator declined the same plan before. A plan with the same
-// proxies at the same cost has the same hash.
+// declinedBefore describes when an operator declined the same plan before. Plans with the
+// same proxies at the same cost have the same hash.
 func (s *Sweeper) declinedBefore(ctx context.Context, held tables.Slot) ([]string, error) {
 	slots, err := s.Ledger.Sweeps.SlotsOf(ctx, held.Schedule, declinedWithin)
 	for _, slot := range slots {
@@ -339,7 +339,7 @@ func (s *Sweeper) answerTo(ctx context.Context, slot tables.Slot) (string, error
 	return fmt.Sprintf("declined by %s: %s; nothing of it was renewed", fact.Signed(declined.By, declined.User), declined.Reason), nil
 }
 
-// nameThen returns the name that the slot's schedule had when its facts were written.
+// nameThen returns the schedule's name at the time when the slot's facts were written.
 func nameThen(rows []chain.Row, slot tables.Slot) string {
 	for _, row := range rows {
 		if row.Seq != slot.Seq {
@@ -354,7 +354,7 @@ func nameThen(rows []chain.Row, slot tables.Slot) string {
 	return slot.Schedule
 }
 
-// estimateSaid formats the estimate of a plan's fact, with list prices.
+// estimateSaid formats the estimate of a recorded plan, including list prices.
 func estimateSaid(f fact.SweepPlanned, currency string) string {
 	sum, listed := fact.Sum{Cents: f.EstimateCents}, int64(0)
 	for _, c := range f.Planned {
@@ -390,7 +390,7 @@ func planSaid(f fact.SweepPlanned, held bool, currency string) string {
 	return text
 }
 
-// Continues describes what the last run continues with, or returns "".
+// Continues describes the proxies with which the last run continues, or returns "".
 func (s Status) Continues() string {
 	if s.Left == nil || s.State != stateFinished {
 		return ""
@@ -398,7 +398,7 @@ func (s Status) Continues() string {
 	return LeftText(*s.Left)
 }
 
-// LeftText describes what a run continues with.
+// LeftText describes the proxies with which a run continues.
 func LeftText(x fact.SweepLeft) string {
 	text := fmt.Sprintf("%d more are due: they follow in this run as far as its budgets allow", x.Proxies)
 	if x.Proxies == 1 {

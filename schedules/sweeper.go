@@ -42,7 +42,7 @@ var (
 	ErrNoSchedule = errors.New("no schedule of the account has this name")
 )
 
-// Publisher publishes commands on an account's stream in atomic batches. queue.Publisher
+// Publisher publishes commands on an account's stream in atomic batches. [publish.Publisher]
 // implements it. Publishing a command twice must be harmless.
 type Publisher interface {
 	PublishCommands(ctx context.Context, account string, commands []publish.Outgoing) error
@@ -61,22 +61,22 @@ type Config struct {
 	// requested. By default it does not wait.
 	Pass      func(ctx context.Context) error
 	Schedules []plans.Schedule // the schedules of this account
-	// Wallet returns the provider's wallet balance in cents. By default plans ignore the
+	// Wallet returns the provider's wallet balance in cents. Without it, plans ignore the
 	// wallet.
 	Wallet func(ctx context.Context) (int64, error)
 	// DailyLimitCents is the account's limit per day in DailyLimitLocation, which the
 	// runner enforces; 0 for no limit. The default location is UTC.
 	DailyLimitCents    int64
 	DailyLimitLocation *time.Location
-	// ReadFile reads the id files of schedules. By default no file can be read.
+	// ReadFile reads the id files of schedules. Without it, no file can be read.
 	ReadFile func(name string) ([]byte, error)
-	// Offers lists offers for replacements. By default no proxy is replaced.
+	// Offers lists offers for replacements. Without it, no proxy is replaced.
 	Offers func(ctx context.Context, f upstream.OfferFilter) ([]upstream.Offer, error)
-	// Proxy reads one proxy, before it is replaced or if listings do not show it. By
-	// default such proxies are not read or replaced.
+	// Proxy reads one proxy, before it is replaced or if listings do not show it. Without it,
+	// such proxies are neither read nor replaced.
 	Proxy func(ctx context.Context, id string) (upstream.Proxy, error)
-	// WarnBefore is how long before an expiry proxy.expiring is published. The default is a
-	// day and an hour. An empty list that is not nil means never.
+	// WarnBefore has the times before an expiry at which proxy.expiring is published. The
+	// default is a day and an hour. An empty list that is not nil means never.
 	WarnBefore []time.Duration
 	ListEvery  time.Duration // interval between the starts of two listings; default 5 min
 	// A listing is reported if it misses at least LossPercent of the live proxies and at
@@ -110,14 +110,14 @@ func (c *Config) setDefaults() {
 	}
 }
 
-// Sweeper runs the schedules of one account. It is safe for concurrent use, whether or not
-// Run is running.
+// Sweeper runs the schedules of one account. It is safe for concurrent use, whether Run is
+// running or not.
 type Sweeper struct {
 	Config
 	lister    *listing.Lister
 	runners   []*scheduleRunner
 	approving sync.Mutex
-	// counting is held from the read of the spending and the wallet until the plan is
+	// counting is held from the time the spending and the wallet are read until the plan is
 	// recorded, because schedules share the wallet.
 	counting sleep.Lock
 
@@ -301,9 +301,9 @@ func (s *Sweeper) resumePlanned(ctx context.Context, r *scheduleRunner) (time.Ti
 	return s.countsFrom(ctx, r)
 }
 
-// idle waits for the first slot after now. now is the caller's reading of the clock,
-// because a later reading could miss a slot in between. While it waits, an incomplete run
-// continues as soon as it can.
+// idle waits for the first slot after now. now is the caller's reading of the clock, because
+// a later reading could miss a slot in between. While idle waits, it continues an incomplete
+// run as soon as possible.
 func (s *Sweeper) idle(ctx context.Context, r *scheduleRunner, last, now time.Time) error {
 	wake := r.calendar.Next(now)
 	if last.After(now) {

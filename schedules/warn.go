@@ -22,8 +22,8 @@ const (
 	warnBatch = 500
 )
 
-// defaultWarnBefore has times by which a working schedule has renewed the proxy. A proxy
-// that is this close to its expiry was missed.
+// defaultWarnBefore has the times before an expiry by which a working schedule has renewed
+// the proxy. A proxy that is this close to its expiry was missed.
 var defaultWarnBefore = []time.Duration{24 * time.Hour, time.Hour}
 
 // CheckWarnBefore returns an error for the first invalid threshold.
@@ -96,8 +96,8 @@ func (s *expiries) Warn(ctx context.Context) error {
 	return err
 }
 
-// appendEach appends a fact for each proxy that find returns, in batches, until find
-// returns none.
+// appendEach appends a fact for each proxy that find returns, in batches, until find returns
+// no more proxies.
 func (s *expiries) appendEach(ctx context.Context, find func() ([]tables.Proxy, error), f func(tables.Proxy) fact.Fact) error {
 	for {
 		found, err := find()

@@ -1,10 +1,10 @@
 // Package upstream is a client of the provider's customer API (version 1).
 //
 // The client signs requests, sends each request once, limits response sizes and decodes
-// replies. It makes no decisions. [Client.Post] is for programs that record their requests.
-// [Client.CreateOrder], [Client.AwaitOrder] and [Client.Renew] are for programs that keep no
-// record. The examples show every endpoint. testdata/transcripts shows the bytes of requests
-// and responses. The package makes three promises:
+// replies. It makes no decisions. Programs that record their requests use [Client.Post].
+// Programs that keep no record use [Client.CreateOrder], [Client.AwaitOrder] and
+// [Client.Renew]. The examples show every endpoint. testdata/transcripts shows the bytes of
+// requests and responses. The package makes three promises:
 //
 //   - One call of [Client.Post] sends at most one request. The client never resends a request
 //     and never follows a redirect. [Reply.Sent] says whether a byte may have been sent.

@@ -133,7 +133,7 @@ func (o *object) fail(key, why string) {
 	}
 }
 
-// missing returns those keys whose members are absent or null.
+// missing returns the keys whose members are absent or null.
 func (o *object) missing(keys ...string) (out []string) {
 	for _, key := range keys {
 		if o.raw(key) == nil {
@@ -171,9 +171,9 @@ func (o *object) str(key string) string {
 	return read[string](o, key, "a string")
 }
 
-// plainText returns the text of a JSON string without escapes and non-ASCII characters. plain
-// is false for any other value. Nearly all strings are plain, and a copy is faster than
-// decoding.
+// plainText returns the text of a JSON string that has neither escapes nor non-ASCII
+// characters. plain is false for any other value. Nearly all strings are plain, and a copy
+// is faster than decoding.
 func plainText(v value) (text string, plain bool) {
 	if kindOf(v) != jsontext.KindString || slices.ContainsFunc(v, func(c byte) bool { return c == '\\' || c >= utf8.RuneSelf }) {
 		return "", false
@@ -247,8 +247,8 @@ func (o *object) id(key string) string {
 	return id
 }
 
-// text decodes a string or a number as text. It is for fields whose type the API document does
-// not give.
+// text decodes a string or a number as text. The API document does not give the type of such
+// fields.
 func (o *object) text(key string) string {
 	if v := o.raw(key); kindOf(v) == jsontext.KindNumber {
 		return string(v)

@@ -12,7 +12,7 @@ import (
 )
 
 // The order statuses in the API document (API: Order status). The document does not list the
-// final statuses. Decide by Delivery and Refund instead.
+// final statuses. Check Delivery and Refund instead of the status.
 const (
 	OrderPaid      = "paid"
 	OrderProcuring = "procuring"
@@ -39,7 +39,7 @@ type OrderRequest struct {
 type OrderItem struct {
 	OfferCode string
 	Quantity  int64
-	CIDRs     []string // sent in the member that OrderRequest.CIDRField names
+	CIDRs     []string // sent in the member whose name is OrderRequest.CIDRField
 }
 
 // OrderBody returns the encoded body of an order. A caller encodes an order once, and stores,

@@ -88,8 +88,9 @@ func (o OrderSummary) id() string { return o.OrderNo }
 func (p Proxy) id() string        { return p.ProxyID }
 
 // Pages iterates over the pages of one list. It contains the request for the next page. It
-// detects a list that repeats by its ids, because page tokens may differ in repeated pages. It
-// stores 64-bit hashes of the ids, because a list may have a million entries.
+// uses the ids of the entries to detect a list that repeats, because page tokens may differ
+// in repeated pages. It stores 64-bit hashes of the ids, because a list may have a million
+// entries.
 type Pages[T Entry] struct {
 	PageRequest
 
@@ -113,8 +114,9 @@ func (p *Pages[T]) note(id string) bool {
 	return isNew
 }
 
-// Restarts reports whether to read the list again after an error. It allows three restarts, and
-// resets the request to the first page. The pages that are read again may contain no new ids.
+// Restarts reports whether to read the list again after an error. It allows three restarts,
+// and resets the request to the first page. Pages that are read again need not contain new
+// ids.
 func (p *Pages[T]) Restarts(err error) bool {
 	if !RestartsList(err) || p.Token == "" || p.restarts == maxRestarts {
 		return false
@@ -311,8 +313,8 @@ func (a arrays) best() (best listKey, alone bool) {
 
 // isList reports whether the array known from an earlier reply is the list in this reply.
 // known.members counts the documented members of its entries in the earlier reply. No other
-// array may have more. If the known array is empty, every other array must have fewer, because
-// an empty list means that all proxies are gone.
+// array may have more documented members. If the known array is empty, every other array
+// must have fewer, because an empty list means that all proxies are gone.
 func (a arrays) isList(known, best listKey) bool {
 	if slices.Contains(a.empty, known.name) {
 		return known.members > best.members
@@ -320,12 +322,12 @@ func (a arrays) isList(known, best listKey) bool {
 	return known.members >= best.members && slices.ContainsFunc(a.lists, func(one listKey) bool { return one.name == known.name })
 }
 
-// keyIn returns the name of the list in a reply (trap 30). The API document does not name the
-// lists of orders and proxies. A future reply may contain other arrays whose entries have a
-// proxy_id or an order_no. keyIn chooses the array whose entries have the largest number of
-// documented members. If two arrays have the same number, it chooses the name known from an
-// earlier reply. An empty list may be any empty array. keyIn returns an error for a reply
-// without arrays. To read such a reply as an empty list would mean that all proxies are gone.
+// keyIn returns the name of the list in a reply (trap 30). The API document does not name
+// the lists of orders and proxies. A future reply may contain other arrays whose entries
+// have a proxy_id or an order_no. keyIn chooses the array whose entries have the largest
+// number of documented members. If two arrays have the same number, it chooses the name
+// known from an earlier reply. An empty list may be any empty array. keyIn returns an error
+// for a reply without arrays, because an empty list would mean that all proxies are gone.
 func (l list) keyIn(o *object, names *byPath[listKey]) (string, error) {
 	known, _ := names.of(l.path)
 	all := arraysOf(o, l)

@@ -141,8 +141,8 @@ func (c *Client) request(ctx context.Context, in *call) (*http.Request, error) {
 	return req.WithContext(ctx), nil
 }
 
-// clean explains a certificate error. It removes the secret and the server's text from a
-// transport error.
+// clean returns a transport error without the secret and the server's text. It explains a
+// certificate error.
 func (c *Client) clean(err error) error {
 	if says, do := ProviderCertificate(err, c.cfg.Clock()); says != "" {
 		err = &unquotedError{says + ": " + do, err}

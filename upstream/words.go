@@ -158,9 +158,9 @@ var dictionary = regexp.MustCompile(`^[(]*(` +
 // maxFieldMessages limits the text of data.errors, in bytes.
 const maxFieldMessages = 400
 
-// fieldMessages returns the messages in data.errors as text. The API document does not give the
-// structure (API: Errors). The function takes object keys for field names, lists for several
-// messages, and strings for messages.
+// fieldMessages returns the messages in data.errors as text. The API document does not give
+// the structure (API: Errors). fieldMessages treats object keys as field names, lists as
+// several messages, and strings as messages.
 func fieldMessages(raw json.RawMessage) string {
 	var v any
 	if raw == nil || json.Unmarshal(raw, &v) != nil {

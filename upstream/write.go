@@ -119,8 +119,8 @@ func hasRenewalStatus(e *Envelope) bool {
 	return err == nil && o.raw("status") != nil
 }
 
-// CreateOrder sends an order once. It is for programs that keep no record of their requests.
-// The error of a sent request is an *Error or a *TransportError. In both cases the order may
+// CreateOrder sends an order once. Programs that record their requests use Post instead. The
+// error of a sent request is an *Error or a *TransportError. In both cases the order may
 // exist, unless TransportError.Sent is false. Retry with the same key and request.
 func (c *Client) CreateOrder(ctx context.Context, key string, r OrderRequest) (CreatedOrder, error) {
 	body, err := OrderBody(r)

@@ -14,8 +14,8 @@ import (
 	"perennial/queue/bucket"
 )
 
-// Pin makes an account run on a node while that node is alive. It creates a missing bucket
-// with this number of replicas.
+// Pin makes an account run on a node while that node is alive. If the bucket is missing, Pin
+// creates it with this number of replicas.
 func Pin(ctx context.Context, js *queue.JetStream, account, node string, replicas int) error {
 	if err := queue.ValidAccount(account); err != nil {
 		return err

@@ -15,13 +15,13 @@ import (
 	"perennial/queue"
 )
 
-// Fleet is the last listing of one account.
+// Fleet stores and reads the last listing of one account's proxies.
 type Fleet struct {
 	js      *queue.JetStream
 	account string
 }
 
-// FleetOf returns the last listing of an account.
+// FleetOf returns the Fleet of an account.
 func FleetOf(js *queue.JetStream, account string) Fleet { return Fleet{js, account} }
 
 const (
@@ -30,8 +30,8 @@ const (
 	metaAsOf     = "as_of"       // time of the newest read, in RFC 3339; if missing, metaFinished applies
 )
 
-// Store replaces the stored listing. finished is when the listing finished, and asOf the
-// time of its newest read. Store creates a missing bucket.
+// Store replaces the stored listing. It creates the bucket if it is missing. finished is
+// when the listing finished; asOf is the time of its newest read.
 func (f Fleet) Store(ctx context.Context, replicas int, finished, asOf time.Time, content io.Reader) error {
 	if err := queue.ValidAccount(f.account); err != nil {
 		return err
@@ -63,8 +63,8 @@ func (f Fleet) Store(ctx context.Context, replicas int, finished, asOf time.Time
 	return removeParts(ctx, f.js, name, stored.NUID) // parts of an interrupted store
 }
 
-// AsOf returns the time of the newest read in the stored listing, or zero if none is
-// stored.
+// AsOf returns the time of the newest read in the stored listing, or the zero time if no
+// listing is stored.
 func (f Fleet) AsOf(ctx context.Context) (time.Time, error) {
 	bucket, err := f.js.ObjectStore(ctx, queue.FleetBucket(f.account))
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
@@ -91,7 +91,7 @@ func (f Fleet) AsOf(ctx context.Context) (time.Time, error) {
 	return asOf, nil
 }
 
-// Read returns the stored content. A read to its end verifies the digest.
+// Read returns the stored listing. Reading it to its end verifies the digest.
 func (f Fleet) Read(ctx context.Context) (io.ReadCloser, error) {
 	bucket, err := f.js.ObjectStore(ctx, queue.FleetBucket(f.account))
 	if err != nil {

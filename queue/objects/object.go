@@ -1,5 +1,5 @@
-// This file stores and reads objects. It limits the speed of stores, and ends reads with
-// their context.
+// This file stores and reads objects. It limits how fast a store sends, and ends a read when
+// its context ends.
 
 package objects
 
@@ -18,8 +18,9 @@ import (
 )
 
 // awaitBucket waits until a new object store accepts messages from this connection. In a
-// cluster, the connected server learns of the new bucket after a delay. awaitBucket
-// publishes a message that the bucket refuses, because the message expects another stream.
+// cluster, the connected server learns of the new bucket after a delay. To find out,
+// awaitBucket publishes a message that every bucket refuses, because the message expects
+// another stream.
 func awaitBucket(ctx context.Context, js *queue.JetStream, bucket string) error {
 	ctx, cancel := context.WithTimeout(ctx, bucketTimeout)
 	defer cancel()
@@ -36,17 +37,17 @@ const (
 	errCodeOtherStream jetstream.ErrorCode = 10060
 	// bucketTimeout limits the wait for a new bucket.
 	bucketTimeout = 10 * time.Second
-	// storeTimeout limits the store of one snapshot.
+	// storeTimeout limits how long storing one snapshot may take.
 	storeTimeout = time.Hour
-	// partsAhead is how many parts of a snapshot, of 128 KiB each, may be sent but not yet
-	// stored.
+	// partsAhead is how many parts of a snapshot, of 128 KiB each, may be sent before the
+	// server has stored them.
 	partsAhead = 64
 )
 
 // pacedReader is the source of a snapshot that is being stored. The library sends one
-// message for each read, and thousands without waiting. Each read therefore fills its
-// buffer, and after every partsAhead reads it waits until the server has stored the earlier
-// parts.
+// message per read, and may send thousands without waiting. Each read therefore fills its
+// buffer. After every partsAhead reads, the next read first waits until the server has
+// stored earlier parts.
 type pacedReader struct {
 	io.Reader
 
@@ -85,7 +86,7 @@ func (p *pacedReader) Read(part []byte) (n int, err error) {
 	return n, err
 }
 
-// await waits until the stream has stored a message.
+// await waits until the stream has stored the message with sequence seq.
 func (p *pacedReader) await(seq uint64) error {
 	for {
 		last, err := p.stored(p.ctx)
@@ -98,9 +99,9 @@ func (p *pacedReader) await(seq uint64) error {
 	}
 }
 
-// endsWith returns a reader of content that ends with ctx. When the server sends nothing
-// more, the client library's own read would wait until its context's deadline, even if the
-// context is cancelled.
+// endsWith returns a reader of content that also ends when ctx ends. If the server sends
+// nothing more, the client library's own read waits until its context's deadline, even if
+// the context is cancelled.
 func endsWith(ctx context.Context, content io.ReadCloser) io.ReadCloser {
 	out, in := io.Pipe()
 	stop := context.AfterFunc(ctx, func() { _ = in.CloseWithError(ctx.Err()) })
@@ -113,8 +114,8 @@ func endsWith(ctx context.Context, content io.ReadCloser) io.ReadCloser {
 	return out
 }
 
-// removeParts removes the parts of all objects except kept. A store that was killed leaves
-// parts of an object that is not in the bucket's list.
+// removeParts removes the parts of all objects except kept. A killed store leaves parts of
+// an object that the bucket does not list.
 func removeParts(ctx context.Context, js *queue.JetStream, bucket, kept string) error {
 	stream, err := js.Stream(ctx, queue.ObjectsStream(bucket))
 	if err != nil {

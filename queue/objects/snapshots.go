@@ -16,22 +16,22 @@ import (
 	"perennial/queue/streams"
 )
 
-// Snapshot is a ledger's state after a journal row, as an object in the account's bucket.
-// It replaces the first events of a stream, which were removed.
+// Snapshot is a ledger's state after a journal row, as an object in the account's bucket. It
+// replaces the events that were removed from the start of a stream.
 type Snapshot struct {
-	Seq          uint64 // the last row that it includes
+	Seq          uint64 // sequence of the last row that it includes
 	Hash         string // hash of that row
 	SnapshotHash string // hash of the state, as in ledger.archived
 	Bytes        uint64 // stored size
 }
 
-// Snapshots has the snapshots of one account.
+// Snapshots stores and reads the snapshots of one account.
 type Snapshots struct {
 	js      *queue.JetStream
 	account string
 }
 
-// SnapshotsOf returns the snapshots of an account.
+// SnapshotsOf returns the Snapshots of an account.
 func SnapshotsOf(js *queue.JetStream, account string) Snapshots { return Snapshots{js, account} }
 
 // Name returns the object's name in the bucket.
@@ -46,8 +46,7 @@ const (
 	metaSnapshotHash = "snapshot_hash"
 )
 
-// List returns an account's snapshots, the newest first. It returns none if there is no
-// bucket.
+// List returns an account's snapshots, newest first. It returns nil if there is no bucket.
 func (o Snapshots) List(ctx context.Context) ([]Snapshot, error) {
 	bucket, err := o.open(ctx)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
@@ -85,8 +84,8 @@ func (o Snapshots) open(ctx context.Context) (jetstream.ObjectStore, error) {
 	return bucket, nil
 }
 
-// Store stores a snapshot, and creates a missing bucket. If the bucket's settings would
-// lose the snapshot, it returns a [queue.StreamError].
+// Store stores a snapshot. It creates the bucket if it is missing. If the bucket's settings
+// would lose the snapshot, it returns a [queue.StreamError].
 func (o Snapshots) Store(ctx context.Context, replicas int, s Snapshot, content io.Reader) error {
 	bucket, err := o.open(ctx)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
@@ -119,7 +118,7 @@ func (o Snapshots) Store(ctx context.Context, replicas int, s Snapshot, content 
 	return nil
 }
 
-// Read returns a snapshot's content. A read to its end verifies the digest.
+// Read returns a snapshot's content. Reading it to its end verifies the digest.
 func (o Snapshots) Read(ctx context.Context, s Snapshot) (io.ReadCloser, error) {
 	bucket, err := o.open(ctx)
 	if err != nil {
@@ -132,7 +131,7 @@ func (o Snapshots) Read(ctx context.Context, s Snapshot) (io.ReadCloser, error) 
 	return endsWith(ctx, content), nil
 }
 
-// RemoveBut removes every other snapshot, and the parts that interrupted stores left.
+// RemoveBut removes all snapshots except keep, and the parts that interrupted stores left.
 func (o Snapshots) RemoveBut(ctx context.Context, keep Snapshot) error {
 	bucket, err := o.open(ctx)
 	if err != nil {

@@ -1,5 +1,5 @@
-// This file sends the results of commands to their inboxes. It sends results of the first
-// seconds twice.
+// This file sends the results of commands to their inboxes. Results of the first seconds
+// after the start are sent twice.
 
 package outbox
 
@@ -13,14 +13,15 @@ import (
 )
 
 const (
-	// answersAgain is the default of Outbox.AnswersAgain. Clients try to reconnect to a
-	// lost server about every two seconds.
+	// answersAgain is the default of Outbox.AnswersAgain. It exceeds the interval at which
+	// clients try to reconnect to a lost server, about two seconds.
 	answersAgain = 5 * time.Second
-	// mostEarly limits the results that are kept to be sent again.
+	// mostEarly limits how many results are kept to be sent again.
 	mostEarly = 10_000
 )
 
-// earlyAnswers has the results that were sent before all clients may have reconnected.
+// earlyAnswers keeps the results that were sent when some clients may not have reconnected
+// yet.
 type earlyAnswers struct {
 	mu   sync.Mutex
 	open bool
@@ -32,7 +33,7 @@ type earlyAnswer struct {
 	data  []byte
 }
 
-// begin starts to keep results.
+// begin starts keeping results.
 func (e *earlyAnswers) begin() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -75,8 +76,8 @@ func (o *Outbox) answerTwice() (stop func()) {
 }
 
 // answerAll sends the results of the rows after done. If no publication follows, it waits
-// until the server has them, because messages in the client's buffer are lost with the
-// connection.
+// until the server has them, because messages in the client's buffer are lost if the
+// connection is lost.
 func (o *Outbox) answerAll(ctx context.Context, done uint64, events []Event) error {
 	sent := false
 	for n := range events {

@@ -8,7 +8,7 @@ import (
 
 // DivergedError reports that an account's events stream and its ledger differ. Nothing was
 // published after the difference was found. LedgerHash is "" if the ledger has no row
-// StreamSeq. StreamHash is "" if no outbox published the message in the stream.
+// StreamSeq. StreamHash is "" if the message in the stream is not from an outbox.
 type DivergedError struct {
 	Account    string
 	StreamSeq  uint64 // journal sequence (or stream sequence) of the stream's last message
@@ -24,10 +24,10 @@ func (e *DivergedError) Error() string {
 		e.Account, e.StreamSeq, e.LedgerSeq, e.Reason)
 }
 
-// FencedError reports that another row is in the events stream in the place of a row of
-// [Outbox.Publish]. Another runner has the account, or has had it since. StreamHash is ""
-// if the message in the stream was not published as a row, or was already removed from the
-// start of the stream.
+// FencedError reports that the events stream has another row in the place of a row given to
+// [Outbox.Publish]. Another runner has the account, or had it in the meantime. StreamHash is
+// "" if the message in the stream was not published as a row. It is also "" if the message
+// was already removed from the start of the stream.
 type FencedError struct {
 	Account    string
 	Seq        uint64 // sequence of the row in the journal and in the stream

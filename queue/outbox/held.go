@@ -9,15 +9,15 @@ import "fmt"
 type Held struct {
 	// Last is the last journal sequence that the stream acknowledged; 0 for none.
 	Last uint64
-	// Firm is a sequence that no crash can have lost. The stream acknowledged it before a
-	// clean stop, or so long ago that the server has synced it since.
+	// Firm is a sequence that cannot have been lost in a crash. The stream acknowledged it
+	// before a clean stop, or so long ago that the server has synced it since.
 	Firm uint64
 }
 
 // Missing describes what a stream that ends with row last has lost. It returns "" if the
-// stream lost nothing, or no more than a crash or a power cut explains. Other losses are
-// reported, because the ledger could have been rewritten before it refills the stream, and
-// no event in the stream would show that.
+// stream lost nothing, or no more than a crash or a power cut explains. Larger losses are
+// reported: the ledger could have been rewritten before it refills the stream, and no event
+// would show that.
 func (h Held) Missing(last uint64) string {
 	switch {
 	case last == 0 && h.Firm > 0:
@@ -29,7 +29,7 @@ func (h Held) Missing(last uint64) string {
 }
 
 // MissingBefore describes what a stream that begins with row first has lost, or returns "".
-// latest is the last row with which the stream may begin, according to the ledger.
+// latest is the last row that may be the stream's first, according to the ledger.
 func MissingBefore(first, latest uint64) string {
 	latest = max(latest, 1)
 	if first <= latest {

@@ -18,11 +18,11 @@ import (
 const (
 	// lookers is how many rows are read from the leader concurrently.
 	lookers = 16
-	// shortFor is how long a stream must be too short before that is reported. A leader may
-	// not have applied yet what another replica has shown.
+	// shortFor is how long a stream must be too short before this is reported. A leader may not
+	// yet have applied what another replica has already reported.
 	shortFor = time.Second
-	// shortSeen is how recently a leader must have heard from a quorum for its view of the
-	// stream's end to count. No other leader is elected within 4 s of that.
+	// shortSeen is how recently a leader must have heard from a quorum for its report of the
+	// stream's end to count. For 4 s after that, no other leader is elected.
 	shortSeen = 3 * time.Second
 )
 
@@ -30,15 +30,15 @@ const (
 // in progress, or the leader has changed.
 var errUndecided = errors.New("the events stream refused rows and does not hold others: they may be in progress")
 
-// look has the state of the checks after refusals of one batch.
+// look is the state of the checks that follow the refusals of one batch.
 type look struct {
 	outbox *Outbox
 	short  <-chan time.Time // fires when the stream has been too short for shortFor; nil if it is not too short
 }
 
-// find returns how many of the first rows are in the stream as published, at least one. The
-// error is a [FencedError], a [ShortStreamError], or one after which the rows must be
-// retried.
+// find returns how many of the rows, from the first, are in the stream as published; this is
+// at least one if err is nil. If the error is neither a [FencedError] nor a
+// [ShortStreamError], the rows must be retried.
 func (l *look) find(ctx context.Context, rows []Event) (int, error) {
 	account := l.outbox.account
 	info, err := events.Of(l.outbox.js, account).Info(ctx)
@@ -93,8 +93,8 @@ func heardOfQuorum(cluster *jetstream.ClusterInfo) bool {
 	return heard > (len(cluster.Replicas)+1)/2
 }
 
-// compare compares rows of the leader with the rows to publish, and returns the error of
-// the first that differs.
+// compare compares the leader's rows with the rows to publish. It returns the error for the
+// first row that differs.
 func (l *look) compare(ctx context.Context, events []Event) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

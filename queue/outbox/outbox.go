@@ -26,7 +26,7 @@ type Event struct {
 	Hash    string // hash of the row
 	Type    string // such as "order.delivered"; the last tokens of the subject
 	Payload []byte // the complete CloudEvents JSON
-	// ReplyTo is the inbox that gets Reply in addition to the event; "" for none.
+	// ReplyTo is the inbox to which Reply is also sent; "" if there is none.
 	ReplyTo string
 	Reply   []byte
 	// Traceparent and Tracestate are headers of the event's message; "" for none.
@@ -35,8 +35,8 @@ type Event struct {
 
 // Source is the journal that the outbox reads.
 type Source interface {
-	// Events returns at most limit rows with the sequences after+1, after+2, …, or none if
-	// there are none yet. The next call may overwrite their payloads.
+	// Events returns at most limit rows with the sequences after+1, after+2, …. It returns no
+	// rows if there are none yet. The next call may overwrite the payloads.
 	Events(ctx context.Context, after uint64, limit int) ([]Event, error)
 	// Changed returns a channel that is closed, or receives a value, when rows after the
 	// given sequence exist.
@@ -61,19 +61,19 @@ type Outbox struct {
 
 	// Held says what the stream had before this process began.
 	Held Held
-	// Refill allows the outbox to publish everything again that a stream has lost. Rows
-	// lost in a power cut are always published again.
+	// Refill allows the outbox to publish everything again that the stream has lost. Rows lost
+	// in a power cut are always published again.
 	Refill bool
-	// Begins returns the last row with which the stream may begin, because the ledger knows
-	// that earlier rows were removed on purpose. If it is nil, that is row 1.
+	// Begins returns the last row that may be the stream's first: the ledger knows that earlier
+	// rows were removed on purpose. If Begins is nil, the stream must begin with row 1.
 	Begins func(context.Context) (uint64, error)
-	// RefillAdvice says how an operator allows Refill. It is added to the error if Refill
-	// is needed and not set.
+	// RefillAdvice tells an operator how to allow Refill. It is added to the error if Refill is
+	// needed and not set.
 	RefillAdvice string
 
-	// AnswersAgain is how long after the start the early results are sent to their inboxes
-	// a second time. Clients of a server that has just started may not have reconnected
-	// earlier. Default: 5 seconds.
+	// AnswersAgain is how long after the start the early results are sent to their inboxes a
+	// second time. Clients of a server that has just started may not have reconnected before
+	// that. Default: 5 seconds.
 	AnswersAgain time.Duration
 
 	js      *queue.JetStream
@@ -121,7 +121,8 @@ func (o *Outbox) Wait(ctx context.Context, seq uint64) error {
 	}
 }
 
-// setPublished may also decrease the sequence, if the stream has lost its end.
+// setPublished sets the last published sequence. It is lower than before if the stream has
+// lost its end.
 func (o *Outbox) setPublished(seq uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -132,7 +133,7 @@ func (o *Outbox) setPublished(seq uint64) {
 	o.published, o.most, o.failing = seq, max(o.most, seq), nil
 }
 
-// Failing returns why nothing could be published since the last published row, or nil.
+// Failing returns the error of the last attempt to publish, or nil if it succeeded.
 func (o *Outbox) Failing() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -220,8 +221,8 @@ func (o *Outbox) send(ctx context.Context, done uint64, events []Event) error {
 	return nil
 }
 
-// findPlace compares the stream's last messages with the ledger, and returns the sequence
-// of the last.
+// findPlace compares the stream's last messages with the ledger. It returns the last
+// message's sequence.
 func (o *Outbox) findPlace(ctx context.Context) (uint64, error) {
 	stream, err := o.js.Stream(ctx, queue.EventsStream(o.account))
 	if err != nil {
@@ -251,8 +252,7 @@ func (o *Outbox) findPlace(ctx context.Context) (uint64, error) {
 	return last, o.compareBefore(ctx, stream, first, last)
 }
 
-// checkBegin returns an error if the stream has lost more of its first events than the
-// ledger knows to have been removed.
+// checkBegin returns an error if the stream begins later than the ledger's removals explain.
 func (o *Outbox) checkBegin(ctx context.Context, first uint64) error {
 	if first <= 1 {
 		return nil
@@ -292,7 +292,7 @@ func (o *Outbox) checkHeld(last uint64) error {
 
 // compareBefore compares the messages that may have been in flight when the stream was last
 // written. If another client's message took the place of a row, the rows after it match
-// again, so comparing only the last message would not find it.
+// again. Comparing only the last message would therefore miss it.
 func (o *Outbox) compareBefore(ctx context.Context, stream jetstream.Stream, first, last uint64) error {
 	if last > comparedMost {
 		first = max(first, last-comparedMost)
@@ -341,7 +341,8 @@ func (o *Outbox) compareNext(ctx context.Context, seq uint64, messages jetstream
 	return o.compare(ctx, seq, msg.Subject(), msg.Headers())
 }
 
-// compare checks that a message of the stream is the ledger's row of the same sequence.
+// compare returns an error unless a message of the stream is the ledger's row with the same
+// sequence.
 func (o *Outbox) compare(ctx context.Context, last uint64, subject string, header nats.Header) error {
 	text, hash := header.Get(events.HeaderSeq), header.Get(events.HeaderHash)
 	seq, err := strconv.ParseUint(text, 10, 64)

@@ -34,16 +34,16 @@ const (
 // Publish appends rows with consecutive sequences to the stream, after row events[0].Seq-1.
 // It sends at most queue.MaxBatch rows at a time, and the next rows after the
 // acknowledgement. If Before is set, these rows are an atomic batch: the stream stores all
-// of them or none. Otherwise each row is a separate message, because the embedded server's
-// stream may persist asynchronously and then accepts no batches. Only one Publish may run
-// at a time.
+// of them or none. Otherwise each row is a separate message: the embedded server's stream
+// may persist asynchronously, and then accepts no batches. Only one Publish may run at a
+// time.
 //
 // Nil means that a quorum has acknowledged all rows, or that the stream already has them
 // with the same hashes. Otherwise the error is one of these:
-//   - [FencedError]: another row is in the stream in the place of one of these rows;
+//   - [FencedError]: the stream has another row in the place of one of these rows;
 //   - [ShortStreamError]: the stream ends before row events[0].Seq-1;
 //   - [EventSizeError]: a row is larger than the server accepts; no row of its batch was sent;
-//   - ctx's, wrapped: it is unknown whether the rows are, or will be, in the stream;
+//   - ctx's error, wrapped: it is unknown whether the rows are, or will be, in the stream;
 //   - [nats.ErrConnectionClosed], or the error of a row that cannot be a message.
 //
 // Other failures are retried until ctx ends.
@@ -80,8 +80,8 @@ func eventsEnd(events []Event) int {
 	return end
 }
 
-// publishBatch retries one batch until its outcome is known. It does not send rows again
-// that it finds in the stream; it sends only the rows after them.
+// publishBatch retries one batch until its outcome is known. Each retry sends only the rows
+// that were not found in the stream.
 func (o *Outbox) publishBatch(ctx context.Context, events []Event) error {
 	delay := sleep.Growing(publishDelay, publishMost)
 	look := &look{outbox: o}
@@ -117,11 +117,11 @@ func (o *Outbox) publishBatch(ctx context.Context, events []Event) error {
 	}
 }
 
-// errUnexpectedAck reports that the stream acknowledged other messages than those sent.
+// errUnexpectedAck reports that the stream acknowledged messages other than those sent.
 var errUnexpectedAck = errors.New("the events stream acknowledged other rows than those that were sent")
 
-// refused reports whether the stream's last message was not the expected one. This does not
-// show whose message it is: it may be from an earlier attempt that is still in progress.
+// refused reports whether the stream's last message differed from the expected one. That
+// message may be another client's, or from an earlier attempt that is still in progress.
 func refused(err error) bool {
 	api, ok := errors.AsType[*jetstream.APIError](err)
 	return errors.Is(err, errUnexpectedAck) || ok && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
@@ -224,7 +224,7 @@ func (o *Outbox) endWithConnection(end context.CancelFunc) (stop func()) {
 }
 
 // messages returns the messages of rows, and their size in bytes. Each message contains the
-// sequence before it. In a batch only the first does, as the server requires.
+// sequence before it, except in a batch: there only the first does, as the server requires.
 func (o *Outbox) messages(events []Event) (messages []*nats.Msg, size int64, err error) {
 	id, most, batch := nuid.Next(), o.js.MaxPayload(), o.Before && len(events) > 1
 	for n := range events {

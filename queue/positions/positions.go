@@ -16,17 +16,17 @@ import (
 	"perennial/queue/bucket"
 )
 
-// ErrMoved reports that a webhook's position is no longer the one that the writer read: an
+// ErrMoved reports that a webhook's position has changed since the writer read it: an
 // operator moved it, or another runner has the account.
 var ErrMoved = errors.New("the webhook's position was written by another client")
 
-// Positions has the webhook positions of one account.
+// Positions reads and writes the webhook positions of one account.
 type Positions struct {
 	js      *queue.JetStream
 	account string
 }
 
-// Of returns the positions of an account's webhooks.
+// Of returns the Positions of an account.
 func Of(js *queue.JetStream, account string) Positions { return Positions{js, account} }
 
 // Mark identifies an event of an account's history. The hash distinguishes it from an event
@@ -37,7 +37,7 @@ type Mark struct {
 }
 
 // Position is how far a webhook has delivered. Every event up to Mark was delivered, or has
-// a type that the webhook leaves out.
+// a type that the webhook excludes.
 type Position struct {
 	Mark
 
@@ -47,15 +47,16 @@ type Position struct {
 	// Undelivered has the sequences between Mark and Read that were not delivered,
 	// ascending.
 	Undelivered []uint64 `json:"undelivered,omitempty"`
-	// Marks has older positions, ascending. If the history was cut after one of them, it
-	// shows where to continue.
+	// Marks has older positions, ascending. After the history was cut, the newest mark that
+	// still exists shows where to continue.
 	Marks []Mark `json:"marks,omitempty"`
 
 	LastError   string     `json:"last_error,omitempty"`   // error of the last failed attempt, while a retry is due
 	NextAttempt *time.Time `json:"next_attempt,omitempty"` // time of the next attempt that is due
 	Stopped     string     `json:"stopped,omitempty"`      // why nothing is sent until the next start; "" while the webhook sends
 
-	// By and Reason are the operator's who moved the position; "" if a runner wrote it.
+	// By is the operator who moved the position, and Reason the operator's reason. Both are ""
+	// if a runner wrote the position.
 	By     string `json:"by,omitempty"`
 	Reason string `json:"reason,omitempty"`
 }
@@ -124,8 +125,8 @@ func read(ctx context.Context, kv jetstream.KeyValue, name string) (p Position, 
 	return p, entry.Revision(), nil
 }
 
-// Write writes a webhook's position if it is unchanged since it was read. Otherwise it
-// returns [ErrMoved]. The bucket must exist.
+// Write writes a webhook's position and returns its new revision. If the stored position has
+// another revision, it returns [ErrMoved]. The bucket must exist.
 func (w Positions) Write(ctx context.Context, name string, p Position, revision uint64) (uint64, error) {
 	kv, err := w.open(ctx)
 	if err != nil {
@@ -178,8 +179,8 @@ func (w Positions) All(ctx context.Context) (map[string]Position, error) {
 	return all, nil
 }
 
-// Remove removes a webhook's position, so that its undelivered events need not be kept. It
-// does nothing if there is none.
+// Remove removes a webhook's position, if it has one. Its undelivered events then need not
+// be kept.
 func (w Positions) Remove(ctx context.Context, name string) error {
 	kv, err := w.open(ctx)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
@@ -194,8 +195,8 @@ func (w Positions) Remove(ctx context.Context, name string) error {
 	return nil
 }
 
-// Watch calls written with each webhook's name and revision, first for the current
-// positions and then whenever one is written, until ctx ends.
+// Watch calls written with each webhook's name and revision, first for the current positions
+// and then whenever a position is written, until ctx ends.
 func (w Positions) Watch(ctx context.Context, written func(name string, revision uint64)) error {
 	return bucket.Watch(ctx, w.js, queue.WebhooksBucket(w.account), func(entry jetstream.KeyValueEntry) {
 		if entry != nil {

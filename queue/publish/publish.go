@@ -21,7 +21,7 @@ import (
 const (
 	// codeTooManyBatches says that more batches are open than the stream allows.
 	codeTooManyBatches jetstream.ErrorCode = 10210
-	// codeGap says that the stream, which is busy, has refused a message within the batch.
+	// codeGap says that a busy stream has refused a message within the batch.
 	codeGap jetstream.ErrorCode = 10176
 )
 
@@ -37,8 +37,8 @@ func (o Outgoing) check() error {
 	return errors.Join(queue.ValidKind(o.Kind), queue.ValidPriority(o.Priority), checkSize(o.Data))
 }
 
-// message returns the command with its headers and further headers, which are given as name
-// and value.
+// message returns the command as a message with its headers and with further headers, given
+// as pairs of name and value.
 func (o Outgoing) message(account string, further ...string) *nats.Msg {
 	msg := nats.NewMsg(queue.Line{Kind: o.Kind, Priority: o.Priority}.Subject(account))
 	msg.Data = o.Data
@@ -49,14 +49,14 @@ func (o Outgoing) message(account string, further ...string) *nats.Msg {
 	return msg
 }
 
-// Publisher publishes commands of any account.
+// Publisher publishes commands for any account.
 type Publisher struct{ js *queue.JetStream }
 
 // New returns a Publisher that uses a connection.
 func New(js *queue.JetStream) Publisher { return Publisher{js} }
 
 // Publish publishes one command and returns when the stream has it on disk. The error is
-// [queue.ErrNoAccount] if the server has commands streams of other accounts only, and
+// [queue.ErrNoAccount] if the server has commands streams only of other accounts, and
 // [ErrNotTaken] if no stream accepts the command now. After any other error the command may
 // or may not be stored. Publishing it again with the same id is harmless.
 func (p Publisher) Publish(ctx context.Context, account string, command Outgoing) error {
@@ -66,10 +66,10 @@ func (p Publisher) Publish(ctx context.Context, account string, command Outgoing
 	return p.commandError(ctx, account, p.publishSingly(ctx, account, []Outgoing{command}))
 }
 
-// PublishCommands publishes commands in atomic batches of at most queue.MaxBatch. The
-// stream has all commands of a batch on disk, or none. If other publishers keep too many
-// batches open, the commands are published one by one. It returns nil when all are stored,
-// or a [BatchError] for the batch that failed.
+// PublishCommands publishes commands in atomic batches of at most queue.MaxBatch. The stream
+// stores all commands of a batch on disk, or none. If other publishers keep too many batches
+// open, the commands are published one by one. It returns nil when all are stored, or a
+// [BatchError] for the batch that failed.
 func (p Publisher) PublishCommands(ctx context.Context, account string, commands []Outgoing) error {
 	if err := queue.ValidAccount(account); err != nil {
 		return err
@@ -103,8 +103,8 @@ func batchEnd(commands []Outgoing, first int) int {
 	return end
 }
 
-// batchTries is how often a batch is tried while others are open, about half a second in
-// total, before its commands are published one by one.
+// batchTries is how many times a batch is tried while others are open, for about half a
+// second in total. Then its commands are published one by one.
 const batchTries = 8
 
 // publishBatch publishes one batch. It retries while other publishers have too many batches
@@ -123,7 +123,7 @@ func (p Publisher) publishBatch(ctx context.Context, account string, commands []
 			if queue.HasCode(err, codeGap) { // the stream also returns this code if it refuses a message
 				return err
 			}
-			return p.publishSingly(ctx, account, commands) // another publisher has left batches open
+			return p.publishSingly(ctx, account, commands) // other publishers have left batches open
 		}
 		if err := delay.Wait(ctx); err != nil {
 			return err
@@ -225,7 +225,7 @@ func (p Publisher) lacks(ctx context.Context, account string) bool {
 }
 
 // BatchError reports which atomic batch of [Publisher.PublishCommands] was refused or not
-// acknowledged. Earlier batches are stored, later batches were not sent. First and Last are
+// acknowledged. Earlier batches are stored; later batches were not sent. First and Last are
 // indexes into the given commands, inclusive.
 type BatchError struct {
 	Batch int // starting at 1

@@ -8,7 +8,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// ServeNATS runs nats-server with its program's arguments until a signal ends it, and
+// ServeNATS runs nats-server with these command-line arguments until a signal ends it, and
 // returns the exit code. A test binary that calls it from TestMain can start and kill real
 // servers without building another program.
 func ServeNATS(args []string, stderr io.Writer) int {

@@ -1,5 +1,5 @@
-// Package queuetest has a commands stream in memory, for simulations. Its tests are a suite
-// that both this stream and JetStream must pass.
+// Package queuetest provides an in-memory commands stream for simulations. Its tests are a
+// suite that both this stream and JetStream must pass.
 package queuetest
 
 import (
@@ -40,10 +40,10 @@ func NewStream(now func() time.Time) *Stream {
 // Publish stores a command of a kind (queue.KindOrderCreate, …).
 func (s *Stream) Publish(kind queue.Kind, data []byte) { s.PublishTo(queue.Line{Kind: kind}, data) }
 
-// PublishTo stores a command of a line.
+// PublishTo stores a command of a kind and priority.
 func (s *Stream) PublishTo(line queue.Line, data []byte) { s.PublishMessage(line, data, nil) }
 
-// PublishMessage stores a command of a line, with headers.
+// PublishMessage stores a command of a kind and priority, with headers.
 func (s *Stream) PublishMessage(line queue.Line, data []byte, header nats.Header) {
 	s.last++
 	s.entries = append(s.entries, &entry{message: intake.Message{

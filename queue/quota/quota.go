@@ -1,4 +1,4 @@
-// This file explains refusals, and limits that would lead to one.
+// This file explains refusals, and limits that are too low.
 
 package quota
 
@@ -50,7 +50,7 @@ const (
 	moveOverlap    = "take the subjects perennial.> out of the other stream, or delete it"
 )
 
-// quotas has the refusals of JetStream that an operator can resolve.
+// quotas explains the refusals by JetStream that an operator can resolve.
 var quotas = map[jetstream.ErrorCode]Error{ //nolint:exhaustive // the other codes are not about limits
 	codeMaxStreams:                           {Limit: "max_streams", Seen: "the NATS account has as many streams as it may", Do: raiseStreams},
 	jetstream.JSErrCodeMaximumConsumersLimit: {Limit: "max_consumers", Seen: "the stream has as many consumers as the NATS account allows", Do: raiseConsumers},
@@ -64,8 +64,8 @@ var quotas = map[jetstream.ErrorCode]Error{ //nolint:exhaustive // the other cod
 	codeOverlap:                              {Limit: "subjects", Seen: "another stream of the NATS account takes subjects of Perennial", Do: moveOverlap},
 }
 
-// InWords adds to a refusal which limit caused it and what to configure. It returns other
-// errors unchanged.
+// InWords explains a refusal by JetStream: which limit caused it, and what to configure. It
+// returns other errors unchanged.
 func InWords(err error) error {
 	if refused, ok := errors.AsType[*jetstream.APIError](err); ok {
 		if q, ok := quotas[refused.ErrorCode]; ok {
@@ -80,16 +80,16 @@ const (
 	// consumersNeeded is the number of consumers that a stream must allow: the consumers of
 	// the commands stream, and some for clients that follow the events stream.
 	consumersNeeded = 16
-	// MaxAckPending limits the commands that are delivered but not acknowledged. It is
-	// higher than a runner needs, and need not limit memory, because the server sends only
-	// as many as were requested.
+	// MaxAckPending is how many commands may be delivered but not acknowledged. It is higher
+	// than a runner needs. It need not limit memory, because the server sends only as many
+	// commands as were requested.
 	MaxAckPending = 65536
-	// roomNeeded, in bytes, is the storage for one batch of events.
+	// roomNeeded is the storage that one batch of events needs, in bytes.
 	roomNeeded = 1 << 20
 )
 
-// TooLittle returns an error for the first limit that is too low for this many further
-// streams.
+// TooLittle returns an [Error] for the first limit that is too low for this many further
+// streams, or nil.
 func TooLittle(t jetstream.Tier, streams int) error {
 	l := t.Limits
 	for _, limit := range []struct {
@@ -111,8 +111,8 @@ func TooLittle(t jetstream.Tier, streams int) error {
 	return nil
 }
 
-// NoTier returns the refusal of a NATS account that has limits per number of replicas, but
-// none for this number.
+// NoTier returns the error for a NATS account whose limits are per number of replicas and do
+// not include the requested number.
 func NoTier() error { return InWords(&jetstream.APIError{ErrorCode: codeNoTier}) }
 
 // IsOverlap reports whether a stream was refused because another stream has some of its
@@ -122,7 +122,7 @@ func IsOverlap(err error) bool {
 	return ok && refused.ErrorCode == codeOverlap
 }
 
-// Overlap returns the error that streams have subjects of another stream. refused is
+// Overlap returns the error for streams that have subjects of another stream. refused is
 // JetStream's own error, or nil if no request was made.
 func Overlap(streams []string, stream string, refused error) error {
 	return &Error{Limit: "subjects", Seen: "stream " + strings.Join(streams, ", ") + " takes subjects of " + stream, Do: moveOverlap, err: refused}

@@ -2,8 +2,8 @@
 // configuration and nsc commands that grant them, and the doctor's check of a server.
 //
 // Each user has its own NATS account, which imports only what its roles need. A reply or
-// deliver subject in a user's request is in the user's account, never in the runner's, and
-// its inboxes are separate.
+// deliver subject in a user's request is in the user's account, never in the runner's. Each
+// user's inboxes are separate.
 //
 // The package knows the subjects of an account's streams, service and broker. It runs no
 // server.

@@ -12,7 +12,7 @@ import (
 )
 
 // NSCCommands returns shell commands that create the same accounts and users as
-// [ServerConfig], for servers whose accounts are JWTs. The commands use nsc, NATS's tool
+// [ServerConfig], for servers whose accounts are JWTs. The commands use nsc, the NATS tool
 // that manages the accounts' keys. Each subject is exported only to accounts that have an
 // activation for it.
 func NSCCommands(users []User, verbs []service.Verb) (string, error) {
@@ -39,8 +39,8 @@ func NSCCommands(users []User, verbs []service.Verb) (string, error) {
 	return s.String(), nil
 }
 
-// activations is the directory, relative to the working directory, for the tokens with
-// which an account imports a subject.
+// activations is the directory, relative to the working directory, for the tokens that allow
+// an account to import a subject.
 const activations = "perennial-activations"
 
 type nscScript struct {

@@ -42,7 +42,7 @@ const (
 
 var userName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 
-// CheckUser returns what is wrong with a user, or nil.
+// CheckUser returns an error that says what is wrong with a user, or nil.
 func CheckUser(u User) error {
 	if !userName.MatchString(u.Name) || u.Name == RunnerUser {
 		return fmt.Errorf("user %.70q must be 1 to 64 of a-z, A-Z, 0-9, - and _, begin with a letter or digit, and not be %s", u.Name, RunnerUser)
@@ -66,7 +66,7 @@ func CheckUser(u User) error {
 	return nil
 }
 
-// right is one import of a user's account.
+// right is one subject that a user's account imports.
 type right struct {
 	subject  string // subject in the runner's account
 	local    string // subject in the user's account; "" if it is the same
@@ -77,8 +77,8 @@ type right struct {
 
 func (r right) here() string { return cmp.Or(r.local, r.subject) }
 
-// rights returns the rights of a user's grants, without duplicates. verbs are those of an
-// account's service.
+// rights returns the rights of a user's grants, without duplicates. verbs are the verbs of
+// an account's service.
 func (u User) rights(verbs []service.Verb) []right {
 	var all []right
 	for _, g := range u.Grants {
@@ -113,7 +113,7 @@ func rightsOf(r queue.Role, account string, verbs []service.Verb) []right {
 		all = append(all, eventRights(account)...)
 	case queue.RoleOperator:
 		stream := queue.EventsStream(account)
-		// This right replaces a subscriber's right, and sorts before it.
+		// This right sorts before the narrower right of eventRights, and therefore replaces it.
 		all = append(all, right{subject: broker.BrokerSubject(account, broker.AnyOf+broker.ConsumerDelete(stream)), local: "$JS.API." + broker.ConsumerDelete(stream), identity: true})
 		all = append(all, apiRights("CONSUMER.NAMES."+stream, "CONSUMER.LIST."+stream)...)
 		all = append(all, eventRights(account)...)

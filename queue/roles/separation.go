@@ -87,8 +87,8 @@ func comparePermissions(ctx context.Context, js *queue.JetStream, u User, verbs 
 	return append(wrong, compareAllowed("subscribe to", info.Data.Permissions.Subscribe.Allow, subscribe)...), nil
 }
 
-// compareAllowed describes what a user may do beyond its roles, and what it may not do
-// despite them.
+// compareAllowed describes what a user may do beyond its roles, and what its roles allow but
+// the user may not do.
 func compareAllowed(do string, have, want []string) (wrong []string) {
 	if len(have) == 0 {
 		return []string{"may " + do + " everything in its NATS account"}
@@ -105,9 +105,9 @@ func compareAllowed(do string, have, want []string) (wrong []string) {
 	return wrong
 }
 
-// pastRunner requests a consumer of another stream than the one in the subject, which
-// neither the runner nor JetStream creates. The runner's error differs from JetStream's, so
-// it shows whether the runner handles these requests.
+// pastRunner requests a consumer whose stream differs from the stream in the subject.
+// Neither the runner nor JetStream creates such a consumer, but their errors differ. The
+// error therefore shows whether the runner handles these requests.
 func pastRunner(ctx context.Context, js *queue.JetStream, u User) (wrong, untried []string, err error) {
 	for _, account := range u.accountsAs(queue.RoleSubscriber, queue.RoleViewer, queue.RoleOperator) {
 		subject := "$JS.API.CONSUMER.CREATE." + queue.EventsStream(account)
@@ -125,7 +125,7 @@ func pastRunner(ctx context.Context, js *queue.JetStream, u User) (wrong, untrie
 	return wrong, untried, nil
 }
 
-// commonVerb is a verb that every role with any verbs has.
+// commonVerb is a verb that every role may use, if it may use any.
 const commonVerb = "status"
 
 // unproven sends a request that the user may send, and checks that the reply contains the
@@ -169,8 +169,8 @@ func (u User) forbidden(account string, verbs []service.Verb) []string {
 	return slices.DeleteFunc(all, func(s string) bool { return slices.Contains(publish, s) })
 }
 
-// answered reports whether an empty request on a subject gets a reply, other than that
-// JetStream is not enabled.
+// answered reports whether an empty request on a subject gets a reply other than the error
+// that JetStream is not enabled.
 func answered(ctx context.Context, js *queue.JetStream, subject string) (bool, error) {
 	m, asked, err := tryRequest(ctx, js, subject, nil)
 	return asked && !strings.Contains(string(m.Data), fmt.Sprintf(`"err_code":%d`, jsNotEnabled)), err

@@ -20,9 +20,9 @@ import (
 	"perennial/queue/caller"
 )
 
-// discovery is one instance of a service, by version 1 of NATS's service protocol. It
-// replaces micro.Service, which measures until a handler returns. The replies of this
-// service are sent by other goroutines after their handlers have returned
+// discovery is one instance of a service, according to version 1 of the NATS service
+// protocol. It replaces micro.Service, which measures until a handler returns. This
+// service's replies are sent later, by other goroutines
 // (docs/decisions/0018-the-service-counts-for-itself.md).
 type discovery struct {
 	js          *queue.JetStream
@@ -44,7 +44,7 @@ type endpoint struct {
 
 	mu      sync.Mutex
 	stats   micro.EndpointStats
-	dropped int // requests that the client library dropped and that are counted in stats
+	dropped int // requests that the client library dropped, as far as stats includes them
 }
 
 // discoverable subscribes to the subjects of service discovery.
@@ -85,7 +85,7 @@ func (d *discovery) answers(verb micro.Verb, answer func() []byte) error {
 	return nil
 }
 
-// add serves a verb. handle must return immediately, and end each request.
+// add serves a verb. handle must return immediately, and must end each request.
 func (d *discovery) add(verb, subject string, metadata map[string]string, handle func(*request)) error {
 	e := &endpoint{info: micro.EndpointInfo{Name: strings.ReplaceAll(verb, ".", "-"), Subject: subject, QueueGroup: ServiceQueue, Metadata: metadata}}
 	e.stats = micro.EndpointStats{Name: e.info.Name, Subject: subject, QueueGroup: ServiceQueue}
@@ -127,8 +127,8 @@ func (d *discovery) ping() []byte {
 	return text
 }
 
-// info includes the endpoints' metadata, unless the message would exceed the server's
-// limit.
+// info returns the reply to an INFO request. It includes the endpoints' metadata unless the
+// message would then exceed the server's limit.
 func (d *discovery) info() []byte {
 	info := micro.Info{ServiceIdentity: d.identity, Type: micro.InfoResponseType, Description: d.description, Endpoints: []micro.EndpointInfo{}}
 	d.mu.Lock()

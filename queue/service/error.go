@@ -4,8 +4,8 @@ package service
 
 import "errors"
 
-// Error is an error reply of an account's service. A handler returns one to choose its code
-// and body. [Request] returns the one that it received.
+// Error is an error reply of an account's service. A handler returns an Error to choose its
+// code and body. [Request] returns the Error that it received.
 type Error struct {
 	Code        string // short and stable, for programs
 	Description string // one line, for people

@@ -21,15 +21,15 @@ import (
 const (
 	// HeaderParts requests a reply in parts, and numbers the parts.
 	HeaderParts = "Perennial-Parts"
-	// partRoom is the part of a message that is reserved for its headers.
+	// partRoom is the number of bytes of a message that are reserved for its headers.
 	partRoom = 4 << 10
-	// maxAnswer limits a reply that is assembled from parts.
+	// maxAnswer limits the size, in bytes, of a reply that is assembled from parts.
 	maxAnswer = 256 << 20
 	// codeTooLarge is the code of the error if a reply cannot be sent.
 	codeTooLarge = "too_large"
 )
 
-// HeaderUser is the header of a reply with the user who sent the request, as the server
+// HeaderUser is the reply header that contains the user who sent the request, as the server
 // identified it.
 const HeaderUser = "Perennial-User"
 

@@ -20,14 +20,14 @@ import (
 	"perennial/queue/caller"
 )
 
-// maxServing limits the concurrent requests of an account. maxChanging limits those that
-// make changes, separately, so that an operator's pause does not wait for a list, plan or
+// maxServing limits the concurrent requests of an account. maxChanging separately limits
+// requests that make changes, so that an operator's pause need not wait for a list, plan or
 // reconciliation.
 const (
 	maxServing  = 16
 	maxChanging = 8
-	// maxSlow limits requests that read the provider. They may take minutes each, and
-	// continue if their client ends. They do not count against maxServing.
+	// maxSlow limits requests that read the provider. They may take minutes each, and continue
+	// even if their client ends. They do not count against maxServing.
 	maxSlow = 16
 	// maxParked limits the requests that wait for an event, and maxParkedOfUser those of
 	// one user. Such requests use memory but do no work.
@@ -99,9 +99,9 @@ type Service struct {
 }
 
 // Serve handles requests on perennial.svc.<account>.<verb> until stop, as a NATS micro
-// service named perennial-<account>. When it returns the server knows the verbs, unless the
-// connection was lost. The contexts of requests have the values of ctx. stop refuses new
-// requests, cancels the contexts of those in progress, and returns when they have ended.
+// service named perennial-<account>. When Serve returns, the server knows the verbs, unless
+// the connection was lost. Each request's context has the values of ctx. stop refuses new
+// requests, cancels the contexts of requests in progress, and returns when these have ended.
 func Serve(ctx context.Context, js *queue.JetStream, s Service) (stop func() error, err error) {
 	if err := queue.ValidAccount(s.Account); err != nil {
 		return nil, err
@@ -133,11 +133,10 @@ func Serve(ctx context.Context, js *queue.JetStream, s Service) (stop func() err
 	return stop, nil
 }
 
-// stopService removes the service's subscriptions. While the connection is down, they
-// cannot be removed at the server. When it reconnects, nats.go would subscribe again, and
-// the server would send requests to a service that has stopped. stopService therefore
-// removes them when the connection is up; until then requests are refused with
-// codeStopping.
+// stopService removes the service's subscriptions. While the connection is down, they cannot
+// be removed from the server. On reconnection, nats.go would subscribe again, and the server
+// would send requests to a stopped service. stopService therefore removes the subscriptions
+// when the connection is up. Until then, requests are refused with codeStopping.
 func stopService(js *queue.JetStream, service *discovery) error {
 	if js.Conn().IsConnected() || js.Conn().IsClosed() {
 		return service.Stop()
@@ -153,7 +152,7 @@ func stopService(js *queue.JetStream, service *discovery) error {
 	return nil
 }
 
-// maxWaitingBytes limits the size of the requests of one verb that wait; MaxWaiting limits
+// maxWaitingBytes limits the total size of one verb's waiting requests; MaxWaiting limits
 // their number. Further requests are dropped and get no reply.
 const maxWaitingBytes = 8 << 20
 
@@ -290,12 +289,12 @@ const codeUnproven = "unproven"
 // codeBusy is the code for a request beyond a user's limit.
 const codeBusy = "busy"
 
-// codeStopping is the code for a request that the end of the runner interrupted.
+// codeStopping is the code for a request that was interrupted because the runner stops.
 const codeStopping = "stopping"
 
-// Request sends a request to an account's runner and returns the reply. The error is the
-// runner's ([Error]), [ErrNoRunner] if no runner has the account, [queue.ErrStopping], or
-// ctx's. If ctx has no deadline, it waits for queue.PublishTimeout.
+// Request sends a request to an account's runner and returns the reply. The error is an
+// [Error] from the runner, [ErrNoRunner] if no runner has the account, [queue.ErrStopping],
+// or ctx's error. If ctx has no deadline, Request waits for at most queue.PublishTimeout.
 func Request(ctx context.Context, js *queue.JetStream, account, verb string, data []byte) ([]byte, error) {
 	if err := queue.ValidAccount(account); err != nil {
 		return nil, err

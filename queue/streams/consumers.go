@@ -34,9 +34,9 @@ func LineConfig(account string, line queue.Line) jetstream.ConsumerConfig {
 	}
 }
 
-// checkConsumers returns an error if a line's consumer is paused, or has other settings. A
-// missing consumer is not an error, because the intake creates it. If the user may not list
-// consumers, there is no check.
+// checkConsumers returns an error if a line's consumer is paused, or if its settings differ
+// from LineConfig. A missing consumer is not an error, because the intake creates it. If the
+// user may not list consumers, nothing is checked.
 func checkConsumers(ctx context.Context, js *queue.JetStream, account string, stream jetstream.Stream) error {
 	ctx, forget := js.Allowed(ctx, js.API()+"CONSUMER.LIST."+stream.CachedInfo().Config.Name)
 	defer forget()
@@ -58,7 +58,8 @@ func checkConsumers(ctx context.Context, js *queue.JetStream, account string, st
 	return errors.Join(append(found, err)...)
 }
 
-// checkConsumer compares every setting, except those that do not affect deliveries.
+// checkConsumer returns an error if the consumer is paused, or if a setting that affects
+// deliveries differs.
 func checkConsumer(info *jetstream.ConsumerInfo, want jetstream.ConsumerConfig) error {
 	have := info.Config
 	if info.Paused {

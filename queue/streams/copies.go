@@ -22,8 +22,8 @@ type Copies struct {
 	Behind []string // descriptions of copies that lag or cannot be reached
 }
 
-// CopiesOf returns the copies of an account's existing streams, in a fixed order. It
-// returns none if the account has no streams.
+// CopiesOf returns the copies of an account's existing streams, in a fixed order. It returns
+// nil if the account has no streams.
 func CopiesOf(ctx context.Context, js *queue.JetStream, account string) (all []Copies, err error) {
 	if err := queue.ValidAccount(account); err != nil {
 		return nil, err
@@ -41,7 +41,8 @@ func CopiesOf(ctx context.Context, js *queue.JetStream, account string) (all []C
 	return all, nil
 }
 
-// copiesOf counts the leader as one of the copies; it never lags.
+// copiesOf returns the copies that a stream's leader reports. The leader is one of them, and
+// never lags.
 func copiesOf(info *jetstream.StreamInfo) Copies {
 	c := Copies{Stream: info.Config.Name, Number: max(info.Config.Replicas, 1)}
 	if c.Number == 1 || info.Cluster == nil {
@@ -61,10 +62,10 @@ func copiesOf(info *jetstream.StreamInfo) Copies {
 	return c
 }
 
-// Probe returns an error if an account's streams cannot store messages now. It relies on
-// the fact that only a leader with a quorum replies. first is the oldest event in the
-// events stream, or the next sequence if it is empty. last is the newest sequence that the
-// stream ever had.
+// Probe returns an error if an account's streams cannot store messages now. It relies on the
+// fact that only a leader with a quorum replies. first is the sequence of the oldest event
+// in the events stream, or the next sequence if the stream is empty. last is the newest
+// sequence that the stream ever had.
 func Probe(ctx context.Context, js *queue.JetStream, account string) (first, last uint64, err error) {
 	for _, name := range []string{queue.CommandsStream(account), queue.EventsStream(account)} {
 		stream, err := js.Stream(ctx, name)

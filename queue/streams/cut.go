@@ -14,14 +14,14 @@ import (
 )
 
 // boundMark is the stream's metadata key while its first events are removed. The value is
-// the sequence with which the stream will begin.
+// the stream's first sequence after the removal.
 const boundMark = "perennial-bound"
 
 // IsCut reports whether a removal of events was started and not completed.
 func IsCut(config jetstream.StreamConfig) bool { return config.Metadata[boundMark] != "" }
 
 // CutConfig returns a configuration that closes the stream for events, with a message size
-// limit of one byte. first is the sequence with which the stream will begin.
+// limit of one byte. first is the stream's first sequence after the removal.
 func CutConfig(have jetstream.StreamConfig, first uint64) jetstream.StreamConfig {
 	have.Metadata = maps.Clone(have.Metadata)
 	if have.Metadata == nil {
@@ -33,7 +33,7 @@ func CutConfig(have jetstream.StreamConfig, first uint64) jetstream.StreamConfig
 }
 
 // OpenConfig returns a stream's configuration without the temporary settings of CutConfig.
-// cut reports whether it had them.
+// cut reports whether it had such settings.
 func OpenConfig(have jetstream.StreamConfig) (open jetstream.StreamConfig, cut bool) {
 	if !IsCut(have) {
 		return have, false

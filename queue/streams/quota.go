@@ -14,9 +14,9 @@ import (
 	"perennial/queue/quota"
 )
 
-// CheckQuota compares the limits of the NATS account with what an account of Perennial
-// still needs. It changes nothing. It returns a [quota.Error] for the first limit that is
-// too low, or for another program's stream that has some of its subjects.
+// CheckQuota compares the limits of the NATS account with what an account of Perennial still
+// needs. It changes nothing. It returns a [quota.Error] for the first limit that is too low,
+// or for another program's stream that has some of the account's subjects.
 func (w Wanted) CheckQuota(ctx context.Context, js *queue.JetStream) error {
 	info, err := js.AccountInfo(ctx)
 	if err != nil {
@@ -60,8 +60,8 @@ func missing(ctx context.Context, js *queue.JetStream, account string) ([]string
 	return wanted, nil
 }
 
-// overlapping returns the error that other streams have subjects of the stream to create.
-// It returns nil if none has, or if the stream was refused for another reason.
+// overlapping returns an error if other streams have subjects of the stream to create. It
+// returns nil if there are no such streams, or if the stream was refused for another reason.
 func overlapping(ctx context.Context, js *queue.JetStream, want jetstream.StreamConfig, refused error) error {
 	if refused != nil && !quota.IsOverlap(refused) {
 		return nil

@@ -20,8 +20,8 @@ const (
 	// maxCommandMessageBytes is the size of the largest body plus room for headers. The
 	// stream refuses larger messages.
 	maxCommandMessageBytes = queue.MaxCommandBytes + 4<<10
-	// duplicateWindow is the smallest that the server allows, because the ledger, not the
-	// stream, detects duplicates.
+	// duplicateWindow is the smallest window that the server allows, because the ledger, not
+	// the stream, detects duplicates.
 	duplicateWindow = 100 * time.Millisecond
 	// deadWindow is how long the stream ignores a duplicate of a dead letter.
 	deadWindow = 24 * time.Hour
@@ -191,8 +191,8 @@ func adjust(ctx context.Context, js *queue.JetStream, have, want jetstream.Strea
 	return nil
 }
 
-// checkStream returns an error for a setting with which messages could be lost, forged or
-// left out.
+// checkStream returns an error for a setting that allows messages to be lost, forged or left
+// out.
 func checkStream(have, want jetstream.StreamConfig) error {
 	mirror, transform := "none", "none"
 	if have.Mirror != nil {
@@ -236,7 +236,7 @@ func checkStream(have, want jetstream.StreamConfig) error {
 	return nil
 }
 
-// olderSubjects reports whether this is a commands stream from a version without
+// olderSubjects reports whether the commands stream was created by a version without
 // priorities. adjust adds the missing subjects.
 func olderSubjects(have, want jetstream.StreamConfig) bool {
 	if want.Retention != jetstream.WorkQueuePolicy || len(have.Subjects) == 0 {

@@ -20,7 +20,7 @@ import (
 
 const (
 	defaultEvery = 5 * time.Minute
-	maxPages     = 1_100_000 // pages of a pass: enough for 1,000,000 proxies if each page has only one
+	maxPages     = 1_100_000 // limit of one pass; enough for 1,000,000 proxies if each page has only one
 	maxPageTries = 6
 	longestRetry = time.Hour
 )
@@ -43,7 +43,7 @@ type Lister struct {
 	failing   atomic.Pointer[error]          // why the last page could not be read; nil if it was read
 	lastPage  atomic.Pointer[time.Time]      // time of the last page; nil before the first
 	pagesRead atomic.Int64                   // pages of the current pass
-	loss      atomic.Pointer[tables.Listing] // the last complete pass if it missed too many proxies, else nil
+	loss      atomic.Pointer[tables.Listing] // the last complete pass if it missed too many proxies, otherwise nil
 	// nameless counts the entries without a readable id in the last complete pass.
 	nameless atomic.Int64
 
@@ -63,7 +63,7 @@ type Config struct {
 	// Pass is called before each request and waits until the request may be made, within
 	// the listing's share of the rate. By default it does not wait.
 	Pass func(ctx context.Context) error
-	// Proxy reads a proxy that listings miss. By default none is read.
+	// Proxy reads a proxy that listings miss. Without it, such proxies are not read.
 	Proxy func(ctx context.Context, id string) (upstream.Proxy, error)
 	Every time.Duration // interval between the starts of two passes; default 5 min
 	// A pass is reported if it misses at least LossPercent of the live proxies and at least
@@ -121,7 +121,7 @@ func (l *Lister) LastPage() time.Time {
 // PagesRead returns the number of pages that the current pass has read.
 func (l *Lister) PagesRead() int64 { return l.pagesRead.Load() }
 
-// Loss returns the last complete pass if it missed too many proxies, else nil.
+// Loss returns the last complete pass if it missed too many proxies, otherwise nil.
 func (l *Lister) Loss() *tables.Listing { return l.loss.Load() }
 
 // Nameless returns how many entries of the last complete pass had no readable id.
@@ -158,8 +158,8 @@ func (l *Lister) Run(ctx context.Context) error {
 	}
 }
 
-// waitForFirst waits until the first pass is due. If an earlier process made a pass within
-// Config.Every, it waits until that time has passed.
+// waitForFirst waits until the first pass is due. If Config.Every exceeds the default, that
+// is Config.Every after the last pass of an earlier process.
 func (l *Lister) waitForFirst(ctx context.Context) error {
 	if l.Every <= defaultEvery {
 		return nil
@@ -173,9 +173,9 @@ func (l *Lister) waitForFirst(ctx context.Context) error {
 	return sleep.Until(ctx, l.Clock, at.Finished.Add(l.Every))
 }
 
-// Fresh reports whether a complete pass ended within the given time, or within twice its
-// own duration. The second rule is for large accounts, where a pass takes hours; their data
-// is read again just before a charge. A pass that missed too many proxies does not count.
+// Fresh reports whether a complete pass ended within the given time, or within twice its own
+// duration. The second rule is for large accounts, where a pass takes hours; their proxies
+// are read again just before a charge. A pass that missed too many proxies does not count.
 func (l *Lister) Fresh(ctx context.Context, within time.Duration) (bool, error) {
 	at, err := l.Ledger.Fleet.Listing(ctx)
 	if err != nil {
@@ -185,8 +185,8 @@ func (l *Lister) Fresh(ctx context.Context, within time.Duration) (bool, error) 
 	return !at.Finished.IsZero() && age >= 0 && age < max(within, 2*at.Took) && !l.shrunk(at), nil
 }
 
-// WaitPass waits until a pass has ended since the call. It waits for the pass in progress,
-// or makes one. It returns the error of the pass or of the context.
+// WaitPass returns when a pass has ended after the call. It waits for the pass in progress,
+// or makes a pass itself. It returns the error of the pass or of the context.
 func (l *Lister) WaitPass(ctx context.Context) error {
 	before := l.passes.Load()
 	if err := l.turn.Take(ctx); err != nil {
@@ -199,7 +199,7 @@ func (l *Lister) WaitPass(ctx context.Context) error {
 	return l.makePass(ctx)
 }
 
-// resumeWithin is the maximum age of a pass that is continued.
+// resumeWithin is the maximum age of an interrupted pass that is continued.
 const resumeWithin = 6 * time.Hour
 
 func (l *Lister) makePass(ctx context.Context) error {

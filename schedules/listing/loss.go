@@ -1,6 +1,6 @@
-// This file handles proxies that are missing from a complete listing. That a proxy is
-// missing does not prove that it is gone. A proxy leaves the table only when a read of it
-// returns proxy_not_found, or when it has expired (trap 66).
+// This file handles proxies that are missing from a complete listing. A missing proxy is not
+// necessarily gone. A proxy leaves the table only when a read of it returns proxy_not_found,
+// or when it has expired (trap 66).
 
 package listing
 
@@ -20,7 +20,7 @@ const (
 	// Config.LossMin.
 	DefaultLossPercent = 20
 	DefaultLossMin     = 5
-	// readAtOnce limits the unlisted proxies that are read before a pass.
+	// readAtOnce limits how many unlisted proxies are read before a pass.
 	readAtOnce = 20
 	// lossNamed limits how many proxies a listing.shrunk fact lists.
 	lossNamed = 20
@@ -76,8 +76,8 @@ func (l *Lister) finish(ctx context.Context, at tables.Listing) error {
 	return l.tellLoss(ctx, done)
 }
 
-// tellLoss appends the fact about a pass that missed too many proxies. finish calls it
-// once, until a pass has missed few again.
+// tellLoss appends the fact about a pass that missed too many proxies. finish does not call
+// it again until a pass has missed few.
 func (l *Lister) tellLoss(ctx context.Context, at tables.Listing) error {
 	some, err := l.Ledger.Fleet.Unlisted(ctx, lossNamed)
 	if err != nil {

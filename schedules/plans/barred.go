@@ -1,4 +1,4 @@
-// This file has the reasons, other than cost, not to renew a proxy now.
+// This file finds the reasons, other than cost, not to renew a proxy now.
 
 package plans
 
@@ -19,11 +19,11 @@ const (
 
 // excused lists codes of renewals that ended because of the account or the command. They do
 // not count towards MaxEndings, because the proxy is not the cause. The next attempt waits
-// for one Backoff. Otherwise every run would try again while the wallet refuses although it
-// seems sufficient.
+// for one Backoff. Otherwise, while the provider refuses for lack of money although the
+// wallet seems sufficient, every run would try again.
 var excused = []string{string(upstream.CodeInsufficientWallet), fact.CodeCancelled, fact.CodeDivided, fact.CodeCeiling}
 
-// BarredBy returns why a proxy cannot be renewed now, or "". It uses only the inputs and
+// BarredBy returns why a proxy cannot be renewed now, or "". It uses only the inputs; it
 // makes no query.
 func (in *Inputs) BarredBy(f *Filter, proxy tables.Proxy) string {
 	switch {
@@ -55,8 +55,8 @@ func (in *Inputs) BarredBy(f *Filter, proxy tables.Proxy) string {
 // twice.
 var errNotLooked = errors.New("its history was not read")
 
-// barred returns why a proxy is not renewed now, other than cost, or "". endings is the
-// number of its renewals that ended without renewing it.
+// barred returns a reason other than cost why a proxy is not renewed now, or "". endings is
+// the number of its renewals that ended without renewing it.
 func (p *planner) barred(proxy tables.Proxy) (endings int, why string, err error) {
 	if why := p.in.BarredBy(p.filter, proxy); why != "" {
 		return 0, why, nil
@@ -94,8 +94,8 @@ func (p *planner) barred(proxy tables.Proxy) (endings int, why string, err error
 	return ended.All, "", nil
 }
 
-// paidFor returns why a proxy must not be paid for again, or "". A proxy that was paid for
-// but has expired without its expiry moving is put in review.
+// paidFor returns why a proxy must not be paid for again, or "". It opens a review for a
+// proxy that was paid for but has expired because its expiry did not move.
 func (p *planner) paidFor(proxy tables.Proxy, history tables.History) (why string) {
 	switch {
 	case history.Behind != nil:

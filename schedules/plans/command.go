@@ -97,9 +97,9 @@ func (p *planner) total() {
 	plan.Hash = HashOf(s.Name, plan.Commands)
 }
 
-// chunks splits proxies into chunks of at most size; each canary has its own. All proxies
-// of a chunk have the same labels, so that the command's cost belongs to these labels.
-// Chunks are in the order of their first proxies.
+// chunks splits proxies into chunks of at most size. Each canary has its own chunk. All
+// proxies of a chunk have the same labels, so that the command's cost belongs to these
+// labels. Chunks are in the order of their first proxies.
 func chunks(all []Included, size int) (parts [][]Included) {
 	open := map[string]int{} // by labels: the chunk that still has room
 	for _, one := range all {
@@ -119,8 +119,8 @@ func chunks(all []Included, size int) (parts [][]Included) {
 // maxRounds limits the search for an unused id.
 const maxRounds = 100
 
-// newID returns a command id for these proxies. It avoids the id of an ended command,
-// because a command with that id would be a duplicate and renew nothing.
+// newID returns a command id for these proxies. It avoids the ids of commands that have
+// ended, because a command with such an id would be a duplicate and renew nothing.
 func (p *planner) newID(ctx context.Context, part []Included) (id string, err error) {
 	for round := range maxRounds {
 		id = commandID(p.in.Schedule, part, round)
@@ -145,8 +145,8 @@ func ceilingOf(part []Included) *int64 {
 	return nil
 }
 
-// encodeCommand returns the command for a chunk. Its content is derived from the same
-// inputs as its id, so one id never has two different contents.
+// encodeCommand returns the command for a chunk. Its content is derived from the same inputs
+// as its id, so one id never has two different contents.
 func encodeCommand(s Schedule, id string, part []Included) (json.RawMessage, error) {
 	c := command.RenewalCommand{
 		ID: id, DurationDays: s.DurationDays, MaxTotalCents: ceilingOf(part),
@@ -169,9 +169,9 @@ func encodeCommand(s Schedule, id string, part []Included) (json.RawMessage, err
 }
 
 // commandID hashes the schedule, the proxies, their observed expiries, labels, cost limit
-// and number of endings. A repeated run gets the same id, so its command is a duplicate. A
-// run after a failure gets a new id. round distinguishes ids if a command with the same
-// inputs has ended.
+// and number of endings. If a run is repeated, its commands have the same ids and are
+// duplicates. A run after a failure gets new ids. round distinguishes ids if a command with
+// the same inputs has ended.
 func commandID(s Schedule, part []Included, round int) string {
 	h := newHash(s.Name)
 	h = binary.BigEndian.AppendUint64(h, uint64(s.DurationDays))

@@ -12,8 +12,8 @@ import (
 	"perennial/ledger/tables"
 )
 
-// Coverage knows which schedule renews a proxy. Its id lists and prices are those of the
-// time when it was made. It is safe for concurrent use.
+// Coverage knows which schedule renews a proxy. It reads the id lists when it is made, and
+// the price of a kind only once. It is safe for concurrent use.
 type Coverage struct {
 	of []covering
 	mu sync.Mutex // guards the planners, which cache prices
@@ -44,7 +44,8 @@ func NewCoverage(all []Schedule, known History, read func(name string) ([]byte, 
 // Needs reports whether a proxy needs a schedule: it expires and is not retired.
 func (*Coverage) Needs(p tables.Proxy) bool { return p.ExpiresAt != nil && !p.Retired }
 
-// Of returns the first schedule, in configuration order, that renews a proxy.
+// Of returns the first schedule, in configuration order, that renews a proxy. covered is
+// false if there is none.
 func (c *Coverage) Of(p tables.Proxy) (s Schedule, covered bool) {
 	if one := c.find(p); one != nil {
 		return one.Schedule, true
@@ -52,14 +53,13 @@ func (c *Coverage) Of(p tables.Proxy) (s Schedule, covered bool) {
 	return Schedule{}, false
 }
 
-// States of a proxy that follow from the schedules. The other states follow from the
-// ledger.
+// States of a proxy that come from the schedules. The other states come from the ledger.
 const (
 	ProxyDue         = "due"
 	ProxyUnscheduled = "not scheduled"
 )
 
-// ProxyStates lists the values that State returns, except "".
+// ProxyStates lists all values that State returns, except "".
 var ProxyStates = []string{ProxyDue, tables.ProxyRenewing, tables.ProxyInReview, ProxyUnscheduled, tables.ProxyRetired}
 
 // State returns the proxy's state, one of ProxyStates. It returns "" if the proxy is not
@@ -79,7 +79,7 @@ func (c *Coverage) State(p tables.PricedProxy, now time.Time) string {
 	return ""
 }
 
-// Excepting returns the first schedule whose match fits the proxy, ignoring its exceptions.
+// Excepting returns the first schedule whose match selects the proxy, ignoring exceptions.
 func (c *Coverage) Excepting(p tables.Proxy) (s Schedule, found bool) {
 	for _, one := range c.of {
 		if one.fits.About(p) {
@@ -110,8 +110,8 @@ func (c *Coverage) Price(ctx context.Context, p tables.PricedProxy) (Price, erro
 	return one.planner.prices.By(ctx, p.Proxy, p.Paid)
 }
 
-// Barred returns why schedules skip a listed proxy that expires, other than cost, or "". It
-// ignores open renewals.
+// Barred returns a reason other than cost why schedules skip a listed proxy that expires, or
+// "". It ignores open renewals.
 func (c *Coverage) Barred(ctx context.Context, p tables.Proxy, now time.Time) (why string, err error) {
 	one := c.find(p)
 	if one == nil {
@@ -140,8 +140,8 @@ func (s Schedule) Slots(after time.Time, n int) (all []time.Time, zone *time.Loc
 	return all, c.Zone, nil
 }
 
-// DueOn returns the range of expiries of the proxies that come due between two instants.
-// Proxies that are already due count as due now.
+// DueOn returns the range of expiries of the proxies that come due between two instants. A
+// proxy that is already due counts as coming due now.
 func (s Schedule) DueOn(from, until, now time.Time) (expiresFrom, expiresUntil time.Time) {
 	expiresFrom, expiresUntil = from.Add(s.RenewBefore), until.Add(s.RenewBefore)
 	if !from.After(now) && until.After(now) {

@@ -9,9 +9,9 @@ import (
 )
 
 // nextByClock returns the first scheduled time after an instant, for a schedule that does
-// not run every hour. It computes clock times without a zone and then converts them to
-// instants in the zone. The conversion keeps their order, so the first instant after after
-// is the next scheduled time.
+// not run every hour. It computes clock times without a zone, and converts them to instants
+// in the zone. The conversion keeps their order, so the first result that is later than
+// after is the next scheduled time.
 func (c Calendar) nextByClock(after time.Time) time.Time {
 	shown := fact.Shown(after, c.Zone)
 	for {
@@ -22,14 +22,14 @@ func (c Calendar) nextByClock(after time.Time) time.Time {
 		if at := fact.FirstShown(next, c.Zone); at.After(after) {
 			return at
 		}
-		shown = next // the clock time occurred before after, because it occurs twice or its hour does not exist
+		shown = next // its instant is not later than after, because the clock time occurs twice or its hour does not exist
 	}
 }
 
 // nextElapsed returns the first scheduled time after an instant, for a schedule that runs
 // every hour. Such a schedule runs in both passes of a repeated hour. Between two clock
-// changes, clock time follows elapsed time, so each such span is searched as if it had a
-// fixed offset. The cron parser's own zone support would skip a day without a midnight.
+// changes, clock time follows elapsed time, so each such span is searched with a fixed
+// offset. The cron parser's own zone support would skip a day without a midnight.
 func (c Calendar) nextElapsed(after time.Time) time.Time {
 	from := after.Truncate(time.Second)
 	span := from.In(c.Zone)

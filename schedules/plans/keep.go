@@ -1,4 +1,4 @@
-// This file implements the option keep: how many proxies of each group must stay.
+// This file implements the option keep: how many proxies of each group must stay alive.
 
 package plans
 

@@ -18,12 +18,13 @@ const (
 	LabelReplaces = "replaces"
 )
 
-// carriedMost limits a renewal's labels without the label of its schedule.
+// carriedMost limits the size, in bytes, of a renewal's labels without its schedule's label.
 const carriedMost = fact.MaxLabelsBytes - len(LabelSchedule) - fact.MaxLabelBytes
 
-// carried returns the labels of a proxy's renewal: the labels of the order that bought the
-// proxy, or those of them in CarryLabels. It leaves out the labels that a schedule added to
-// a replacement order, and labels that are not valid in a command.
+// carried returns the labels of a proxy's renewal. These are the labels of the order that
+// bought the proxy or, if CarryLabels is set, those of them that it lists. It leaves out
+// labels that a schedule added to a replacement order, and labels that a command may not
+// have.
 func (s Schedule) carried(p tables.Proxy) map[string]string {
 	out, size := map[string]string{}, 0
 	for _, name := range slices.Sorted(maps.Keys(p.Labels)) {
@@ -57,7 +58,7 @@ func commandLabels(schedule string, carried map[string]string) map[string]string
 	return out
 }
 
-// labelsKey returns a text that is equal for equal labels, "" for none.
+// labelsKey returns a text that is the same for equal labels. It returns "" for no labels.
 func labelsKey(labels map[string]string) string {
 	var key []byte
 	for _, name := range slices.Sorted(maps.Keys(labels)) {

@@ -14,8 +14,8 @@ import (
 	"perennial/upstream"
 )
 
-// Match selects the proxies of a schedule. An empty field selects all; a proxy must match
-// every field that is set.
+// Match selects the proxies of a schedule. An empty field selects all proxies; a proxy must
+// match every field that is set.
 type Match struct {
 	CountryCode []string `yaml:"country_code" absent:"all" doc:"country codes, in upper or lower case" json:"country_code,omitempty"`
 	Region      []string `yaml:"region" absent:"all" doc:"regions, in the provider's words" json:"region,omitempty"`
@@ -30,7 +30,7 @@ type Match struct {
 	Labels         map[string]string `yaml:"labels" absent:"all" doc:"labels that the proxy's order must have" json:"labels,omitempty"`
 	ProxyIDs       []string          `yaml:"proxy_ids" absent:"all" doc:"only proxies with these ids" json:"proxy_ids,omitempty"`
 	ExceptProxyIDs []string          `yaml:"except_proxy_ids" absent:"none" doc:"no proxies with these ids" json:"except_proxy_ids,omitempty"`
-	// The files are read for every plan, and add to the lists above.
+	// The files are read for every plan. Their ids are added to the lists above.
 	ProxyIDsFile       string `yaml:"proxy_ids_file" doc:"file with more proxy_ids, one per line; a line that begins with # is a comment" json:"proxy_ids_file,omitempty"`
 	ExceptProxyIDsFile string `yaml:"except_proxy_ids_file" doc:"file with more except_proxy_ids, in the format of proxy_ids_file" json:"except_proxy_ids_file,omitempty"`
 }
@@ -53,8 +53,8 @@ func (m Match) check() error {
 
 const idRule = "an id has no blanks around it, and nothing that cannot be seen"
 
-// listable reports whether a list may contain an id. An id with spaces around it or
-// invisible characters would match no proxy, so that an exception would have no effect.
+// listable reports whether a list may contain an id. An id with surrounding spaces or
+// invisible characters would match no proxy, and an exception with it would have no effect.
 func listable(id string) bool { return command.ValidID(id) && strings.TrimSpace(id) == id }
 
 // instantOf parses a day or an instant. It returns the zero time for "".
@@ -75,7 +75,7 @@ func (m Match) Single() bool {
 		len(m.ProxyIDs)+len(m.ExceptProxyIDs) > 0 || m.ProxyIDsFile != "" || m.ExceptProxyIDsFile != ""
 }
 
-// Fields returns the columns of the match whose values many proxies share.
+// Fields returns the names of the fields that are set and whose values many proxies share.
 func (m Match) Fields() (names []string) {
 	for name, list := range map[string][]string{
 		"country_code": m.CountryCode, "region": m.Region, "line_name": m.LineName, "ip_type": m.IPType, "protocol": m.Protocol, "status": m.Status,
@@ -91,7 +91,7 @@ func (m Match) Fields() (names []string) {
 type Lists struct{ ProxyIDs, ExceptProxyIDs []string }
 
 // ReadLists reads the files of a match. It returns an error if a file cannot be read,
-// because a run without its exceptions would pay for them.
+// because a run that ignored the exceptions would pay for those proxies.
 func (m Match) ReadLists(read func(name string) ([]byte, error)) (l Lists, err error) {
 	for _, f := range []struct {
 		field, name string
@@ -118,9 +118,9 @@ func (m Match) ReadLists(read func(name string) ([]byte, error)) (l Lists, err e
 }
 
 // listed returns the ids of a file, one per line. A line must be an id, a comment that
-// starts with #, or empty; otherwise listed returns an error, for example for a UTF-16
-// file. It is this strict because an exception that is misread would be paid for. A byte
-// order mark is skipped.
+// starts with #, or empty. Otherwise, for example for a UTF-16 file, listed returns an
+// error, because a proxy whose exception is misread would be paid for. A byte order mark is
+// skipped.
 func listed(text string) (ids []string, err error) {
 	n, first := 0, map[string]int{}
 	for line := range strings.Lines(strings.TrimPrefix(text, "\ufeff")) {
@@ -145,19 +145,19 @@ func listed(text string) (ids []string, err error) {
 	return ids, nil
 }
 
-// Named returns the ids in the match and its files, in any order.
+// Named returns all ids in the match and its files, in no particular order.
 func (m Match) Named(l Lists) []string {
 	return slices.Concat(m.ProxyIDs, l.ProxyIDs, m.ExceptProxyIDs, l.ExceptProxyIDs)
 }
 
-// Filter is a Match prepared for many proxies.
+// Filter is a Match that is prepared for checking many proxies.
 type Filter struct {
 	Match
 	only, except map[string]bool
 	from, before time.Time
 }
 
-// Filter returns the match with the ids of its files.
+// Filter returns a Filter of the match and the ids of its files.
 func (m Match) Filter(l Lists) *Filter {
 	f := &Filter{Match: m, only: map[string]bool{}, except: map[string]bool{}}
 	for _, id := range slices.Concat(m.ProxyIDs, l.ProxyIDs) {
@@ -174,8 +174,8 @@ func (m Match) Filter(l Lists) *Filter {
 // About reports whether the match selects the proxy, ignoring the exceptions.
 func (f *Filter) About(p tables.Proxy) bool { return f.matches(p, false) }
 
-// Undecided reports whether the match might select the proxy if the provider's values for
-// the matched fields were text (trap 65).
+// Undecided reports whether only values that are not text (trap 65) keep the match from
+// selecting the proxy.
 func (f *Filter) Undecided(p tables.Proxy) bool {
 	notText := slices.Contains([]string{p.CountryCode, p.Region, p.LineName, p.IPType, p.Protocol, p.Status}, upstream.NotText)
 	return notText && !f.matches(p, false) && f.matches(p, true)
@@ -213,7 +213,7 @@ func (f *Filter) started(at *time.Time) bool {
 // Fits reports whether the schedule may renew the proxy.
 func (f *Filter) Fits(p tables.Proxy) bool { return f.About(p) && !f.except[p.ProxyID] }
 
-// Set returns the names of the fields that are set, except exceptions.
+// Set returns the names of the fields that are set, without the exceptions.
 func (m Match) Set() (names []string) {
 	for _, f := range []struct {
 		name string

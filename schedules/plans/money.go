@@ -1,5 +1,5 @@
-// This file has the money limits of a plan (budgets, the daily limit and the wallet), and
-// their shortfalls.
+// This file computes the money limits of a plan (budgets, the daily limit and the wallet),
+// and their shortfalls.
 
 package plans
 
@@ -15,7 +15,7 @@ import (
 
 // Limit is a money limit of a plan.
 type Limit struct {
-	Reason  string // reason for the proxies that it skips
+	Reason  string // reason why it skips proxies
 	Cents   int64  // amount of the limit
 	Room    int64  // amount left
 	missing fact.Sum
@@ -39,7 +39,7 @@ type Shortfall struct {
 }
 
 // Limits returns the limits of the schedule, the account and the wallet. If a proxy exceeds
-// several, the first is reported.
+// several limits, only the first is reported.
 func (in *Inputs) Limits() (all []*Limit) {
 	s := in.Schedule
 	for _, b := range []struct {
@@ -74,7 +74,7 @@ func (p *planner) limitOf(why string) *Limit {
 }
 
 // over returns the first limit that a cost exceeds, or nil. An unknown cost exceeds a limit
-// of which nothing is left.
+// if nothing is left of the limit.
 func over(limits []*Limit, cost Price) *Limit {
 	for _, l := range limits {
 		if l.takes(cost) > l.Room || (!cost.Cents.Known() && l.Room <= 0) {
@@ -95,7 +95,7 @@ func (l *Limit) takes(cost Price) int64 {
 
 func (l *Limit) leaveOut(one tooDear) {
 	if l.left == 0 {
-		l.first = one.proxy.ExpiresAt.UTC() // proxies come in the order of expiry
+		l.first = one.proxy.ExpiresAt.UTC() // proxies are added in order of expiry
 	}
 	l.left++
 	if one.cost.list.Known() {
@@ -109,8 +109,8 @@ func (l *Limit) leaveOut(one tooDear) {
 	l.missing = l.missing.Add(one.cost.counts())
 }
 
-// shortfalls returns the shortfall of each limit that skipped proxies. What is left of a
-// limit is subtracted, because it was too little for the next proxy.
+// shortfalls returns the shortfall of each limit that skipped proxies. The rest of a limit
+// that was too little for the next proxy is subtracted.
 func shortfalls(limits []*Limit) []Shortfall {
 	all := []Shortfall{}
 	for _, l := range limits {
@@ -140,7 +140,7 @@ func (x Shortfall) Limit(currency string) string {
 	return fmt.Sprintf("%s (%s)", LimitNames[x.Reason], fact.Amount(x.LimitCents, currency))
 }
 
-// Missing returns how much must be added to the limit.
+// Missing returns the amount by which the limit must be raised.
 func (x Shortfall) Missing() fact.Sum { return fact.Sum{Cents: x.Cents.Or(0), Lacks: x.Unpriced} }
 
 // ListedText says how many of the proxies count at their list price, or returns "".
@@ -172,14 +172,15 @@ type tooDear struct {
 	proxy   tables.Proxy
 	cost    Price
 	tooLow  *Limit
-	refused bool // the provider refused it, whatever is left of the limit
+	refused bool // the provider refused it, even if enough is left of the limit
 }
 
-// reasonDear marks a proxy that a limit skips, until missing sets the limit's reason.
+// reasonDear marks a proxy that a limit skips. missing replaces it with the limit's reason.
 const reasonDear = "too dear"
 
-// missing skips the proxies that were too expensive. If the schedule keeps groups, it
-// counts only as many as a group lacks, because the others would not be renewed anyway.
+// missing skips the proxies that were too expensive. If the schedule keeps a number of
+// proxies per group, it counts only as many as the group lacks, because the others would not
+// be renewed anyway.
 func (p *planner) missing() {
 	keep := p.in.Schedule.Keep
 	for _, one := range p.dear {

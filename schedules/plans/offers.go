@@ -11,8 +11,8 @@ import (
 	"perennial/upstream"
 )
 
-// ListPrice returns the highest price that offers ask for the proxy's kind and a number of
-// days. It is unknown if no offer matches.
+// ListPrice returns the highest price that offers of the proxy's kind have for a number of
+// days. The price is unknown if no offer matches.
 func ListPrice(offers []upstream.Offer, p tables.Proxy, days int64) (cents fact.Cents) {
 	for _, o := range offers {
 		if o.Region == p.Region && offersLike(o, p, days) {
@@ -35,8 +35,8 @@ func offersLike(o upstream.Offer, p tables.Proxy, days int64) bool {
 }
 
 // offerCost returns the cost of one proxy of an offer, in cents. The API does not say
-// whether a unit price covers the base duration or the requested duration, so it uses the
-// higher of the two.
+// whether a unit price covers the base duration or the requested duration, so offerCost
+// assumes the more expensive case.
 func offerCost(o upstream.Offer, days int64) int64 {
 	return max(*o.UnitPriceCents, fact.ScalePrice(*o.UnitPriceCents, o.BaseDurationDays, days))
 }
@@ -48,7 +48,7 @@ func (x *Included) SetList(price fact.Cents) {
 	}
 }
 
-// SumListed returns the sum and the number of the list prices.
+// SumListed returns the sum of the list prices, and their number.
 func SumListed(all []Included) (cents int64, n int) {
 	for _, one := range all {
 		if one.PriceFrom == PriceList {

@@ -1,5 +1,5 @@
-// This file has Make, which decides which due proxies are renewed, in what order, and why
-// others are skipped.
+// This file has Make, which decides which due proxies a run renews, in what order, and why
+// it skips the others.
 
 package plans
 
@@ -22,15 +22,15 @@ import (
 )
 
 const (
-	// unpricedMost limits a day's renewals with an unknown price and an unknown outcome.
-	// Beyond it, no run with a limited budget renews another proxy of unknown price.
+	// unpricedMost limits a day's renewals whose price and outcome are unknown. When it is
+	// reached, no run with a limited budget renews another proxy of unknown price.
 	unpricedMost = 3
 	// maxPlanned limits the proxies of one plan.
 	maxPlanned = 10_000
-	// maxCommandsBytes limits the commands of a plan, and leaves room in the fact for the
+	// maxCommandsBytes limits the size of a plan's commands. It leaves room in the fact for the
 	// other fields.
 	maxCommandsBytes = ledger.MaxFactBytes - 100<<10
-	// MaxListed limits how many skipped proxies a plan lists; it counts all.
+	// MaxListed limits how many skipped proxies a plan lists; the plan counts all of them.
 	MaxListed = 1000
 )
 
@@ -89,33 +89,33 @@ type Inputs struct {
 	Proxies  []tables.Proxy  // live proxies first, by nearest expiry
 	Claimed  map[string]bool // proxies reserved by an operation
 	InReview map[string]bool // the proxies of Claimed whose renewal needs review
-	// UnderWay has one proxy of each kind that is being renewed. The charge will show the
+	// UnderWay has one proxy of each kind that is being renewed. Its charge will show the
 	// kind's price.
 	UnderWay []tables.Proxy
 	Taken    map[string]bool // proxies that this run has already published
 	OnItsWay map[string]bool // proxies that an earlier run published and the runner has not accepted
 	// Staying counts the proxies that expire after the window, by the groups of Keep.
 	Staying map[string]int
-	// SpentCents is the estimate that this run has already published, because budget_cents
-	// and approve_over_cents apply to the whole run. SpentTodayCents and SpentMonthCents
-	// cover all runs of the schedule, including this one.
+	// SpentCents is the estimated cost of what this run has already published: budget_cents and
+	// approve_over_cents apply to the whole run. SpentTodayCents and SpentMonthCents cover all
+	// runs of the schedule, including this one.
 	SpentCents, SpentTodayCents, SpentMonthCents int64
-	// LimitCents is the account's daily limit, 0 for none. LimitSpentCents is the part that
+	// LimitCents is the account's daily limit; 0 for no limit. LimitSpentCents is the part that
 	// is spent or in progress.
 	LimitCents, LimitSpentCents int64
-	// WalletCents is the provider's wallet, nil if unknown. ReservedCents is the part that
-	// operations in progress need.
+	// WalletCents is the provider's wallet balance; nil if unknown. ReservedCents is the part
+	// that operations in progress need.
 	WalletCents   *int64
 	ReservedCents int64
-	// UnpricedOpen counts today's operations with an unknown price and an unknown outcome.
+	// UnpricedOpen counts today's operations whose price and outcome are unknown.
 	UnpricedOpen int64
 	Beyond       int // number of due proxies that did not fit in Proxies
 	// Barred counts, by reason, due proxies that cannot be renewed now and are not in
 	// Proxies.
 	Barred map[string]int
 
-	// ListPrice returns the list price of a proxy's renewal. If it is nil, list prices are
-	// not used.
+	// ListPrice returns the list price of a proxy's renewal. If ListPrice is nil, list prices
+	// are not used.
 	ListPrice func(context.Context, tables.Proxy) fact.Cents
 }
 
@@ -160,12 +160,12 @@ type Made struct {
 
 	Planned     []fact.PlannedCommand // expected cost of each command
 	Awaited     map[Kind]tables.Proxy // by kind: a proxy that waits for the price of the kind's canary
-	ForPerson   []fact.ProxyReview    // proxies that schedules give up
-	SpentBefore int64                 // cost of earlier plans of the run, which counts for the approval
+	ForPerson   []fact.ProxyReview    // reviews of proxies that schedules stop renewing
+	SpentBefore int64                 // cost of earlier plans of the run; it counts towards approve_over_cents
 }
 
-// Paid reports whether a reason says that a proxy's renewal is already paid or published,
-// and only the old expiry makes it due.
+// Paid reports whether a reason says that a proxy's renewal is already paid or published.
+// Such a proxy is due only by its old expiry.
 func Paid(reason string) bool {
 	return reason == ReasonUnread || reason == ReasonNotShown || reason == ReasonTaken
 }
@@ -248,7 +248,7 @@ type Unusable struct {
 	Reason  string `json:"reason" doc:"The reason, with the name of the field."`
 }
 
-// Make plans a run. The same inputs and history give the same plan. An error is from known.
+// Make plans a run. The same inputs and history give the same plan. Any error is from known.
 func Make(ctx context.Context, in Inputs, known History) (Made, error) {
 	p := newPlanner(in, known)
 	if err := p.underWay(ctx); err != nil {
@@ -289,13 +289,13 @@ type planner struct {
 	// another proxy of their kind shows the price first.
 	last       []tables.Proxy
 	addingLast bool
-	// frugal says that a limit other than the wallet applies. The provider itself checks
-	// the wallet.
+	// frugal says that a limit other than the wallet applies. The wallet does not count,
+	// because the provider itself checks it.
 	frugal bool
 	// learning says that a proxy of unknown price is in progress or in the plan, or that
 	// too many have an unknown outcome.
 	learning bool
-	// firstLeft is the nearest expiry of the proxies with which the run continues.
+	// firstLeft is the nearest expiry of the proxies that are left for the run's next plan.
 	firstLeft time.Time
 	prices    *Prices
 	canary    map[Kind]bool
@@ -338,10 +338,10 @@ func (p *planner) due(proxy tables.Proxy) bool {
 	return proxy.ExpiresAt != nil && !proxy.ExpiresAt.After(p.plan.Until) && (p.filter.About(proxy) || p.filter.Undecided(proxy))
 }
 
-// lookedAt is how many histories are read together.
+// lookedAt is how many histories one query reads.
 const lookedAt = 500
 
-// addAll includes or skips each of the proxies that is due.
+// addAll includes or skips each due proxy.
 func (p *planner) addAll(ctx context.Context, proxies []tables.Proxy) error {
 	for some := range slices.Chunk(proxies, lookedAt) {
 		if err := p.look(ctx, some); err != nil {
@@ -378,7 +378,7 @@ func (p *planner) look(ctx context.Context, proxies []tables.Proxy) error {
 	return err
 }
 
-// full reports whether the plan takes no more proxies.
+// full reports whether the plan has no room for further proxies.
 func (p *planner) full(ctx context.Context) bool {
 	return len(p.plan.Included) == int(failpoint.Size(ctx, "plan.most", maxPlanned))
 }
@@ -425,7 +425,7 @@ func (p *planner) add(ctx context.Context, proxy tables.Proxy) error {
 }
 
 // awaitsPrice marks the kind of a proxy that this run has published or that is on its way.
-// If its price is unknown, the kind waits for it.
+// If the proxy's price is unknown, the other proxies of its kind wait for it.
 func (p *planner) awaitsPrice(ctx context.Context, proxy tables.Proxy, why string) error {
 	if why != ReasonTaken && why != ReasonOnItsWay {
 		return nil
@@ -443,9 +443,9 @@ func (p *planner) addLast(ctx context.Context) error {
 	return p.addAll(ctx, p.last)
 }
 
-// unaffordable returns why the proxy is not included: its group is complete, a price must
-// be known first, or a limit is exceeded. It returns "" if the proxy can be included. If
-// money is limited, it sets the list price of an unknown cost.
+// unaffordable returns why the proxy is not included: its group is complete, a price must be
+// known first, or a limit is exceeded. It returns "" if the proxy can be included. If money
+// is limited and cost is unknown, it sets the list price of cost.
 func (p *planner) unaffordable(ctx context.Context, proxy tables.Proxy, cost *Price) string {
 	keep := p.in.Schedule.Keep
 	if keep.AtLeast > 0 && p.staying[keep.Group(proxy)] >= keep.AtLeast {
@@ -455,7 +455,7 @@ func (p *planner) unaffordable(ctx context.Context, proxy tables.Proxy, cost *Pr
 		p.plan.Awaited[KindOf(proxy)] = proxy
 		return ReasonUnpriced
 	}
-	if !cost.Cents.Known() && p.frugal && p.learning { // each of them may cost more than is left
+	if !cost.Cents.Known() && p.frugal && p.learning { // each proxy of unknown price may cost more than is left
 		p.plan.Awaited[KindOf(proxy)] = proxy
 		return ReasonOneByOne
 	}
@@ -498,8 +498,8 @@ func (p *planner) include(proxy tables.Proxy, cost Price, endings int) {
 	p.plan.Included = append(p.plan.Included, one)
 }
 
-// dueSince returns why a proxy is included. The text does not depend on the time within the
-// same plan.
+// dueSince returns why a proxy is included. The text does not contain the current time, so
+// that the same plan has the same text.
 func (p *planner) dueSince(proxy tables.Proxy) string {
 	if proxy.ExpiresAt.Before(p.in.Now) {
 		return "it has expired and is still listed"
@@ -537,7 +537,7 @@ func (p *planner) left() *fact.SweepLeft {
 	return &x
 }
 
-// noteLeft keeps the nearest expiry of the proxies that are left for the run's next plan.
+// noteLeft updates the nearest expiry of the proxies that are left for the run's next plan.
 func (p *planner) noteLeft(expires time.Time, why string) {
 	goesOn := why == ReasonBeyond || why == ReasonUnpriced || why == ReasonOneByOne
 	if goesOn && expires.After(p.in.Now) && (p.firstLeft.IsZero() || expires.Before(p.firstLeft)) {
@@ -545,8 +545,8 @@ func (p *planner) noteLeft(expires time.Time, why string) {
 	}
 }
 
-// PlannedProxies returns the proxies of a plan's fact, by nearest expiry, each with the
-// average cost in its command.
+// PlannedProxies returns the proxies of a recorded plan, by nearest expiry. Each has the
+// average cost of the proxies in its command.
 func PlannedProxies(f fact.SweepPlanned) (all []Included) {
 	for n, raw := range f.Commands {
 		var c command.RenewalCommand

@@ -32,8 +32,8 @@ type Price struct {
 	list  fact.Cents // the list price, if Cents is unknown and money is limited
 }
 
-// counts returns the amount that counts against limits: the expected cost, or the list
-// price if that is unknown.
+// counts returns the amount that counts against limits: the expected cost if it is known,
+// otherwise the list price.
 func (c Price) counts() fact.Cents {
 	if c.Cents.Known() {
 		return c.Cents
@@ -41,8 +41,8 @@ func (c Price) counts() fact.Cents {
 	return c.list
 }
 
-// PriceOf returns the expected cost for a number of days. It uses the newer of the last
-// price of the proxy itself and of its kind.
+// PriceOf returns the expected cost for a number of days. It uses the newer of two prices:
+// the last price of the proxy itself, and the last price of its kind.
 func PriceOf(own, kind tables.Paid, days int64) Price {
 	switch newest := own.Newest(kind); {
 	case newest.Days == 0:

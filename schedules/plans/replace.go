@@ -16,13 +16,13 @@ import (
 	"perennial/upstream"
 )
 
-// Replace says whether a proxy that the provider will not renew is replaced. It is off by
-// default, because it buys proxies.
+// Replace says whether and how a proxy that the provider refuses to renew is replaced. It is
+// off by default, because it buys proxies.
 type Replace struct {
 	Enabled  bool  `yaml:"enabled" doc:"order a replacement for a proxy that cannot be renewed" json:"enabled,omitempty"`
 	MaxCents int64 `yaml:"max_cents" doc:"the most that one replacement may cost (max_total_cents of its order); required if enabled" json:"max_cents,omitempty"`
 	PerDay   int   `yaml:"per_day" absent:"10" doc:"the most replacements in a day of timezone" json:"per_day,omitempty"`
-	// A proxy that the provider does not know is replaced without failed renewals.
+	// A proxy that the provider does not know is replaced without waiting for failed renewals.
 	After int `yaml:"after" absent:"3" doc:"how many renewals must fail before a proxy is replaced" json:"after,omitempty"`
 }
 
@@ -62,8 +62,8 @@ func BestOffer(offers []upstream.Offer, p tables.Proxy, days, ceiling int64) (up
 	}), true
 }
 
-// ReplacementID hashes the schedule, the proxy and its expiry, so that a proxy is replaced
-// once.
+// ReplacementID returns the id of the order that replaces a proxy. It is a hash of the
+// schedule, the proxy and its expiry, so that a proxy is replaced only once.
 func ReplacementID(s Schedule, p tables.Proxy) string {
 	h := fact.AppendField(newHash(s.Name), p.ProxyID)
 	h = binary.BigEndian.AppendUint64(h, uint64(p.ExpiresAt.UnixMicro()))

@@ -112,7 +112,7 @@ func idsWords(ids []string, file string) string {
 	return english.WordSeries(all, "and")
 }
 
-// daysOf formats a duration in days if it is a whole number of days, else in hours and
+// daysOf formats a duration in days if it is a whole number of days, otherwise in hours and
 // minutes.
 func daysOf(d time.Duration) string {
 	if day := 24 * time.Hour; d >= day && d%day == 0 {

@@ -46,7 +46,7 @@ type Schedule struct {
 
 var scheduleName = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
 
-// Validate returns an error that says which field is invalid first, and what to do. A zero
+// Validate returns an error for the first invalid field, which says what to do. A zero
 // Timezone or Chunk means its default.
 func (s Schedule) Validate() error {
 	if !scheduleName.MatchString(s.Name) {
@@ -90,7 +90,7 @@ func (s Schedule) check() error {
 	return nil
 }
 
-// Late returns a warning if a proxy may come due and expire between two runs, else "".
+// Late returns a warning if a proxy may come due and expire between two runs, otherwise "".
 func (s Schedule) Late(now time.Time) string {
 	c, err := s.Calendar()
 	if err != nil {
@@ -106,7 +106,7 @@ func (s Schedule) Late(now time.Time) string {
 }
 
 // CheckRenames returns an error for the first schedule of an account whose earlier name
-// (was) is not possible.
+// (was) is not allowed.
 func CheckRenames(all []Schedule) error {
 	names, was := map[string]bool{}, map[string]string{}
 	for _, s := range all {

@@ -27,15 +27,15 @@ const (
 var cronParser = cron.NewParser(cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
 
 // Calendar computes the scheduled times of one schedule, as UTC instants on whole seconds.
-// Clock changes follow cron. In a repeated hour, a schedule that does not run every hour
-// runs once, the first time. In an hour that does not exist, it runs at the end of that
-// hour. A schedule that runs every hour follows elapsed time, in both repeated hours. All
-// methods are pure.
+// Clock changes follow cron. A schedule that does not run every hour runs only once in a
+// repeated hour, the first time. In an hour that does not exist, it runs at the end of that
+// hour. A schedule that runs every hour follows elapsed time, so it runs in both repeated
+// hours. All methods are pure.
 type Calendar struct {
 	Name   string
 	Zone   *time.Location
 	spec   cron.Schedule
-	every  time.Duration // interval of @every, aligned to the Unix epoch; else 0
+	every  time.Duration // interval of @every, aligned to the Unix epoch; otherwise 0
 	hourly bool          // the schedule runs every hour
 }
 
@@ -146,7 +146,7 @@ func (c Calendar) Next(after time.Time) time.Time {
 func (c Calendar) Is(at time.Time) bool { return c.Next(at.Add(-time.Second)).Equal(at) }
 
 // Between returns the scheduled times after last, up to and including now, in order. It
-// returns at most the latest MaxMissed; more is true if there were earlier ones.
+// returns only the latest MaxMissed; more is true if there are earlier scheduled times.
 func (c Calendar) Between(last, now time.Time) (slots []time.Time, more bool) {
 	slots, fits := c.walk(last, now)
 	if fits {
@@ -167,18 +167,18 @@ func (c Calendar) Between(last, now time.Time) (slots []time.Time, more bool) {
 }
 
 const (
-	// gapsAhead is how far ahead gaps are searched, because cron expressions and clock
-	// changes repeat within a year.
+	// gapsAhead is how far ahead gaps are searched. It exceeds a year, because cron expressions
+	// and clock changes repeat within a year.
 	gapsAhead = 400 * fact.Day
 	// gapSteps limits a search that advances by minutes.
 	gapSteps = 100_000
 )
 
-// Gap returns the longest gap between two scheduled times after an instant, if it is longer
-// than longer. Otherwise it returns zero times.
+// Gap returns the longest gap between two scheduled times after an instant, if that gap
+// exceeds longer. Otherwise it returns zero times.
 func (c Calendar) Gap(after time.Time, longer time.Duration) (begin, end time.Time) {
-	// Scheduled times that are close together are skipped. A step is too short to jump over
-	// a gap longer than longer.
+	// Scheduled times that are close together are skipped. A step is too short to jump over a
+	// gap that exceeds longer.
 	step, until := max(longer/2, time.Minute), after.Add(gapsAhead)
 	at := c.Next(after)
 	for range gapSteps {
@@ -220,9 +220,9 @@ func (c Calendar) walk(last, now time.Time) (slots []time.Time, fits bool) {
 	return slots, true
 }
 
-// Start returns when the run of a scheduled time starts: after a delay of at most 30 s and
-// a tenth of the interval. The delay is a hash of the schedule and the time. It spreads
-// schedules that have the same minute, and is the same after a restart.
+// Start returns when the run of a scheduled time starts. The delay is at most 30 s, and at
+// most a tenth of the interval. It comes from a hash of the schedule's name and the time. It
+// therefore spreads schedules that have the same minute, and is the same after a restart.
 func (c Calendar) Start(slot time.Time) time.Time {
 	next := c.Next(slot)
 	if next.IsZero() {

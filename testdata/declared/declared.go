@@ -1,10 +1,10 @@
-// Package declared reads what Go files declare, for tests of documents and of planted
-// bugs, which name symbols.
+// Package declared lists what Go files declare, for tests of documents and planted bugs that
+// mention symbols.
 package declared
 
 import "go/ast"
 
-// Names returns what a declaration declares: a method as Type.Method.
+// Names returns the names that a declaration declares. A method is returned as Type.Method.
 func Names(d ast.Decl) (names []string) {
 	switch d := d.(type) {
 	case *ast.FuncDecl:
@@ -24,7 +24,7 @@ func Names(d ast.Decl) (names []string) {
 	return names
 }
 
-// receiver is the type of a method and a dot; of a function, nothing.
+// receiver returns the receiver's type and a dot for a method, and "" for a function.
 func receiver(d *ast.FuncDecl) string {
 	if d.Recv == nil {
 		return ""

@@ -1,10 +1,10 @@
-// Package hostile holds texts that may be taken for something else where they are
-// shown or used: subjects, formulas, tags, SQL, log lines, escape sequences.
+// Package hostile has texts that may be mistaken for something else where they are shown or
+// used: subjects, formulas, tags, SQL, log lines, escape sequences.
 package hostile
 
 import "testing"
 
-// Texts are for tests alone.
+// Texts has the hostile texts. Only tests use it.
 var Texts = []string{
 	"perennial.events.main.>",
 	"*",
@@ -60,7 +60,8 @@ var Texts = []string{
 	"null",
 }
 
-// Fuzz checks these texts and the empty one, and with -fuzz others that grow from them.
+// Fuzz calls check with each of these texts and "", and with -fuzz also with texts derived
+// from them.
 func Fuzz(f *testing.F, check func(t *testing.T, text string)) {
 	f.Helper()
 	f.Add("")

@@ -303,7 +303,7 @@ type renewed struct {
 	expiry [2]map[string]time.Time // the expiry of each id, before and after
 }
 
-// renew makes a renewal from the table. It renews once in each run.
+// renew makes a renewal from the table, once in each run.
 func (s *session) renew(name string) *renewed {
 	return memo(s, "renew "+name, func() *renewed {
 		r, ids, why := s.renewalOf(name)

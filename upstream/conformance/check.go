@@ -19,7 +19,7 @@ const (
 	NotRun   Verdict = "not run"   // the check was not possible; Seen gives the reason
 )
 
-// Check is one statement of the API document, which a run checks by requests.
+// Check is one statement of the API document that a run checks with requests.
 type Check struct {
 	ID       string `json:"id"`        // stable, such as auth.stale_timestamp.6m
 	Section  string `json:"section"`   // the heading in the API document
@@ -82,7 +82,7 @@ func notShown(format string, args ...any) finding {
 }
 func notRun(format string, args ...any) finding { return finding{NotRun, fmt.Sprintf(format, args...)} }
 
-// when returns then if the condition is true, and otherwise the other finding.
+// when returns then if holds is true. If not, it returns the other finding.
 func when(holds bool, then, otherwise finding) finding {
 	if holds {
 		return then

@@ -45,7 +45,7 @@ func (s *session) command(method, path string, in, out any) error {
 type setting = map[string]any
 
 // during applies a setting, calls do, and reverses the setting with undo. If undo is nil, it
-// deletes all settings of the path. failed is the text if the reversal fails.
+// deletes all settings of the path. If the reversal fails, the finding has the text failed.
 func (s *session) during(path string, set, undo setting, failed string, do func() finding) finding {
 	if err := s.command(http.MethodPost, path, set, nil); err != nil {
 		return notRun("%s", err)
@@ -258,7 +258,7 @@ func whileHanging(s *session) finding {
 	})
 }
 
-// until calls done up to 2000 times, and reports whether done returned true.
+// until calls done until it returns true, at most 2000 times, and reports whether it did.
 func (s *session) until(done func() bool) bool {
 	for range 2000 {
 		if s.ctx.Err() != nil || done() {

@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// ordered is an order in the purchase table. what begins the sentences of its checks.
+// ordered is an order in the purchase table. The sentences of its checks begin with what.
 type ordered struct {
 	name, what string
 	quantity   int64

@@ -212,7 +212,7 @@ func (p paged) tokenChecks() []Check {
 }
 
 // anyAccepted changes the last character of a token in several ways, because some encodings
-// ignore bits. It returns the first successful reply, or else the last refusal.
+// ignore bits. It returns the first successful reply, or the last refusal if none succeeds.
 func (s *session) anyAccepted(p paged, token string) (last reply) {
 	for _, c := range "ABCDQRSTghijwxyz0123" {
 		if altered := token[:len(token)-1] + string(c); altered != token && !last.succeeded() {
@@ -222,7 +222,8 @@ func (s *session) anyAccepted(p paged, token string) (last reply) {
 	return last
 }
 
-// sizeChecks record how the server treats page sizes that the API document does not mention.
+// sizeChecks record how the server treats page sizes about which the API document says
+// nothing.
 func (p paged) sizeChecks() []Check {
 	var out []Check
 	for _, size := range []string{"0", "-1", "many", "201", "1000"} {

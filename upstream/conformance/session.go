@@ -71,7 +71,7 @@ func try[T any](s *session, name string, do func() (T, string)) (T, string) {
 // now returns the server's time, so that the checks do not depend on the local clock.
 func (s *session) now() time.Time { return s.cfg.Clock().Add(s.skew + s.moved) }
 
-// learnClock stores the difference to the server's clock if it is more than ten seconds.
+// learnClock stores the offset of the server's clock if the offset exceeds ten seconds.
 func (s *session) learnClock(r reply) {
 	server, ok := timeOf(r.envelope["timestamp"])
 	if diff := server.Sub(s.cfg.Clock()); ok && diff.Abs() > 10*time.Second {

@@ -142,7 +142,7 @@ func agrees(decimalText string, cents int64) bool {
 }
 
 // onlyArray returns the name and the entries of the only array. ok is false if there is not
-// exactly one array. It is for lists whose names the API document does not give.
+// exactly one array. The API document does not give the names of some lists.
 func onlyArray(data map[string]any) (key string, items []map[string]any, ok bool) {
 	found := 0
 	for name, v := range data {

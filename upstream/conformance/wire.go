@@ -58,9 +58,9 @@ const (
 	maxRetries = 6
 )
 
-// send sends a request. After a rate limit it waits for Retry-After and sends the request
-// again, unless the wait is too long. The server has executed nothing in this case. It also
-// repeats a GET without a reply.
+// send sends a request. If the reply is a rate limit, the server has executed nothing. send
+// then waits for Retry-After and sends the request again, unless the wait is too long. It
+// also repeats a GET that got no reply.
 func (s *session) send(r request) reply {
 	if r.keyName != "" {
 		r.key = s.newKey(r.keyName)
@@ -131,8 +131,8 @@ func (s *session) sendOnce(r request) reply {
 	return out
 }
 
-// build hides the body from net/http. Otherwise net/http could resend a POST with an
-// Idempotency-Key.
+// build builds and signs a request. It hides the body from net/http, which could otherwise
+// resend a POST with an Idempotency-Key.
 func (s *session) build(r request) *http.Request {
 	who := Key{AppID: s.cfg.AppID, Secret: s.cfg.Secret}
 	if r.otherKey != nil {

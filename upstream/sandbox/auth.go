@@ -55,8 +55,8 @@ func single(h http.Header, name string) string {
 }
 
 // authenticate checks in this order (assumed): App ID and signature, timestamp, key state,
-// source address, rate, nonce, scope. A request with a wrong signature does not consume its
-// nonce. A request above the rate does not consume its nonce either.
+// source address, rate, nonce, scope. A request with a wrong signature, or above the rate,
+// does not consume its nonce.
 func (s *front) authenticate(r *request) *refusal {
 	h := r.http.Header
 	stamp, nonce, signature := single(h, headerTimestamp), single(h, headerNonce), single(h, headerSignature)
@@ -126,7 +126,7 @@ func (k *apiKey) allows(remote string) bool {
 	return k.sources == nil || err == nil && slices.ContainsFunc(k.sources, func(p netip.Prefix) bool { return p.Contains(from.Addr().Unmap()) })
 }
 
-// nonceMemory is the time that a nonce is remembered (assumed). A timestamp may be five minutes
+// nonceMemory is how long a nonce is remembered (assumed). A timestamp may be five minutes
 // early, and its request stays valid until the timestamp is five minutes late.
 const nonceMemory = 10*time.Minute + time.Second
 

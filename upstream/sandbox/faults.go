@@ -288,7 +288,7 @@ func (l *latencySetting) check(s *world) error {
 	return l.filter.check(s)
 }
 
-// delay waits before a request by the newest setting that matches the request. As on a slow
+// delay waits before a request for the time in the newest setting that matches. As on a slow
 // network, the request is executed afterwards even if the client has closed its connection.
 func (s *front) delay(r *request) {
 	var wait time.Duration

@@ -218,8 +218,8 @@ func (o FixtureOffer) validatePrices() error {
 	return nil
 }
 
-// Limits for 64-bit arithmetic: price × 2000 × days must fit, and a wallet with its refunds
-// too.
+// Limits for 64-bit arithmetic: price × 2000 × days must fit, and so must a wallet with its
+// refunds.
 const (
 	maxUnitPriceCents = 1_000_000_000_000
 	maxOfferDays      = 3650

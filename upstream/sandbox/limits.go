@@ -81,7 +81,7 @@ func (l *rateLimits) take(appID string, now time.Time) (time.Duration, bool) {
 }
 
 // limited returns a refusal if the key is above its rate. It rounds Retry-After up to whole
-// seconds, so that a client that waits so long succeeds.
+// seconds, so that a client that waits that long succeeds.
 func (s *front) limited(key *apiKey) *refusal {
 	wait, ok := s.rates.take(key.appID, s.clock())
 	if ok && s.moods.draw(MoodWildRetryAfter, 24) { // permitted, because the API document gives no number

@@ -115,8 +115,8 @@ func (s *writes) delay(o *order) time.Duration {
 	return half
 }
 
-// advance makes the order steps that are due. It runs before every request. The caller holds
-// the lock.
+// advance executes the order steps that are due. It runs before every request. The caller
+// holds the lock.
 func (s *writes) advance() {
 	now := s.now()
 	for len(s.st.pending) > 0 && !s.st.pending[0].Due.After(now) {

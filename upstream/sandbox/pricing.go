@@ -2,9 +2,9 @@
 
 package sandbox
 
-// unitPrice returns the price of one proxy for the base duration, in cents. The price depends
-// on the quantity and the duration of the order. 0 for both gives the listed price. The
-// account's own price has precedence.
+// unitPrice returns the price of one proxy for the base duration, in cents. The price
+// depends on the quantity and the duration of the order. If both are 0, it is the listed
+// price. The account's own price has precedence.
 func (sp *space) unitPrice(offer *FixtureOffer, quantity, days int64) int64 {
 	if cents, ok := sp.prices[offer.OfferCode]; ok {
 		return cents

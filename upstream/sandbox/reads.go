@@ -107,7 +107,7 @@ func (p *proxy) item() rawJSON {
 		"region", p.offer.Region, "line_name", p.offer.LineName, "starts_at", p.Starts, "expires_at", p.Expires)
 }
 
-// pageTokenLife is the time that a page token is valid (assumed).
+// pageTokenLife is how long a page token is valid (assumed).
 const pageTokenLife = 15 * time.Minute
 
 const (
@@ -174,8 +174,8 @@ func (s *reads) tokenMAC(sp *space, w window, payload string) []byte {
 	return mac.Sum(nil)[:16]
 }
 
-// readToken accepts only exact results of token. The comparison is necessary because base64
-// ignores line feeds and trailing bits.
+// readToken returns the offset in a page token. It accepts only exact results of token. It
+// therefore compares the encoded text, because base64 ignores line feeds and trailing bits.
 func (s *reads) readToken(sp *space, w window, token string) (int, bool) {
 	raw, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil || base64.RawURLEncoding.EncodeToString(raw) != token || len(raw) < 18 || raw[len(raw)-17] != '.' {

@@ -75,7 +75,7 @@ func (s *writes) forgotten(rec *record) bool {
 	return rec.State == recordCompleted && rec.durable && s.now().Sub(rec.At) >= retention
 }
 
-// complete stores the first reply to a request. It returns a function for the time after the
+// complete stores the first reply to a request. It returns a function to call after the
 // commit, which allows the reply to be repeated. The caller holds the lock.
 func (s *writes) complete(r *request, key string, hash []byte, out reply, interrupted bool, ch *change) func() {
 	sp := r.key.space

@@ -234,8 +234,8 @@ func (s *saved) restoreOrders() error {
 	return err
 }
 
-// reconcileReferee appends lines that are in the database but not in the referee's file,
-// because of a crash. The database commits the lines with the state before any reply. A file
+// reconcileReferee appends lines that are in the database but, after a crash, not in the
+// referee's file. The database commits the lines with the state before any reply. A file
 // that the last start did not use gets all lines that it lacks.
 func (s *saved) reconcileReferee() error {
 	after := s.db.synced

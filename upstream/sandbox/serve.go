@@ -111,8 +111,8 @@ func (s *front) handler(env string) http.Handler {
 	})
 }
 
-// maxDrained limits the bytes of a body that are read and discarded. A client whose connection
-// closes while it sends does not see the reply.
+// maxDrained limits the bytes of a body that are read and discarded. They are read because a
+// client whose connection closes while it sends does not see the reply.
 const maxDrained = 64 << 20
 
 // readBody refuses a body that is too long or unreadable. It allocates memory for the received
@@ -133,7 +133,8 @@ func readBody(r *http.Request) ([]byte, *refusal) {
 	return body.Bytes(), nil
 }
 
-// tooLarge reads and discards the body, unless the client sent Expect: 100-continue.
+// tooLarge returns the refusal of a body that is too large. It first reads and discards the
+// body, unless the client sent Expect: 100-continue.
 func tooLarge(r *http.Request) *refusal {
 	if r.Header.Get("Expect") == "" {
 		_, _ = io.CopyN(io.Discard, r.Body, maxDrained)

@@ -268,7 +268,7 @@ func (s *Server) Close() error {
 	return s.Shutdown(ctx)
 }
 
-// Shutdown lets running requests finish until ctx ends, and then stops.
+// Shutdown waits until running requests have finished or ctx has ended, and then stops.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.closeOnce.Do(func() {
 		close(s.closing)
