@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"perennial/jobs/command"
@@ -88,6 +89,13 @@ type Answer struct {
 	NewOperation string           `json:"new_operation_id,omitempty" doc:"'new_operation_id' and 'new_idempotency_key' are the ids that --send-again would use."`
 	NewKey       string           `json:"new_idempotency_key,omitempty" doc:"The idempotency key that --send-again would use."`
 }
+
+// AsksAmount reports whether the answer books an amount that is not known here.
+func (a Answer) AsksAmount() bool { return strings.Contains(a.Say, askAmount) }
+
+// askAmount are the flags of an answer whose amount is not known. Such an amount has to be
+// confirmed.
+const askAmount = "--charged AMOUNT --confirm-amount AMOUNT"
 
 // CollectEvidence collects what the ledger knows about an operation and, through c, what
 // the provider shows now. If c is nil, the provider is not asked. It returns
@@ -324,16 +332,16 @@ func (e *Evidence) answersOf(ctx context.Context, l *ledger.Ledger, b fact.Bindi
 	if err != nil {
 		return err
 	}
-	figure := fact.Decimal(amount)
+	say := "--charged " + fact.Decimal(amount)
 	if amount == 0 { // 0 means that the cost is unknown
-		figure, charged = "AMOUNT", nil
+		say, charged = askAmount, nil
 	}
 	notCharged := "--not-charged"
 	if len(e.Charged(proxyID)) > 0 {
 		notCharged += " --against-evidence"
 	}
 	e.Answers = append(e.Answers,
-		Answer{Say: "--charged " + figure + e.orderFlag(o), ProxyID: proxyID, Bookings: charged},
+		Answer{Say: say + e.orderFlag(o), ProxyID: proxyID, Bookings: charged},
 		Answer{Say: notCharged, ProxyID: proxyID, Bookings: none})
 	if !MayGoAgain(o) {
 		e.Notes = append(e.Notes, "order "+o.OrderNo+" was charged: --send-again is refused unless its refund is booked")

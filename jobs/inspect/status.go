@@ -250,6 +250,37 @@ func (o OperationStatus) StateText() string {
 	return string(o.State)
 }
 
+// ChargedText returns the booked charge as text, and says if the charge will be booked when an
+// order ends, or is unknown because the outcome is.
+func (o OperationStatus) ChargedText() string {
+	return o.amountText(o.ChargedCents, o.ChargedCents)
+}
+
+// NetOrCharged returns the charge less refunds as text, or the text of an unbooked charge.
+func (o OperationStatus) NetOrCharged() string {
+	return o.amountText(o.ChargedCents, o.ChargedCents-o.RefundedCents)
+}
+
+// LineText returns the net charge of a line as text.
+func (o OperationStatus) LineText(l tables.RenewalLine) string {
+	if l.State == fact.LinePending {
+		return o.amountText(l.ChargedCents, l.ChargedCents-l.RefundedCents)
+	}
+	return fact.Amount(l.ChargedCents-l.RefundedCents, o.Currency)
+}
+
+// amountText returns an amount as text unless nothing is booked and the outcome is open.
+func (o OperationStatus) amountText(charged, amount int64) string {
+	switch {
+	case charged > 0 || o.State.Ended():
+	case o.State == fact.StateOpen:
+		return "when it ends"
+	case o.State == fact.StateReview || o.Ambiguous > 0:
+		return "unknown"
+	}
+	return fact.Amount(amount, o.Currency)
+}
+
 // NetText returns the net charge as text if something was refunded, else "".
 func (o OperationStatus) NetText() string {
 	if o.RefundedCents == 0 {

@@ -190,7 +190,7 @@ func answerText(x inspect.Answer, currency string) string {
 		books = append(books, fmt.Sprintf("%s %s from %s to %s", b.Kind, money(b.AmountCents, currency), b.Credit, b.Debit))
 	}
 	text := "books " + cmp.Or(strings.Join(books, ", "), "nothing")
-	if len(books) == 0 && strings.Contains(x.Say, "--charged AMOUNT") {
+	if x.AsksAmount() {
 		text = "books the amount that was charged"
 	}
 	if x.NewKey != "" {

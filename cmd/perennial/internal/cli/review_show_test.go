@@ -11,7 +11,7 @@ import (
 
 // What an operation cost may not be known; that it was charged still books something.
 func TestAnAnswerOfAnUnknownAmountDoesNotBookNothing(t *testing.T) {
-	for say, want := range map[string]string{"--charged AMOUNT": "books the amount that was charged", "--charged AMOUNT --order ord_1": "books the amount that was charged", "--not-charged": "books nothing"} {
+	for say, want := range map[string]string{"--charged AMOUNT --confirm-amount AMOUNT": "books the amount that was charged", "--charged AMOUNT --confirm-amount AMOUNT --order ord_1": "books the amount that was charged", "--not-charged": "books nothing"} {
 		if got := answerText(inspect.Answer{Say: say}, "USD"); got != want {
 			t.Errorf("%s %s, want %s", say, got, want)
 		}
@@ -49,12 +49,21 @@ func TestACountThatIsNotKnownIsNotZero(t *testing.T) {
 func TestWhatIsNotBookedYetIsNotZero(t *testing.T) {
 	for want, o := range map[string]inspect.OperationStatus{
 		"when it ends": {State: fact.StateOpen},
-		"0.00 USD":     {State: fact.StateAccepted},
-		"3.60 USD":     {State: fact.StateDelivered, ChargedCents: 360},
+		"unknown":      {State: fact.StateReview, Lines: []tables.RenewalLine{{State: fact.LinePending}}},
+		"0.00 USD":     {State: fact.StateAccepted, Lines: []tables.RenewalLine{{State: fact.LinePending}}},
+		"3.60 USD":     {State: fact.StateReview, ChargedCents: 360, Lines: []tables.RenewalLine{{State: fact.LineCharged, ChargedCents: 360}}},
 	} {
-		if o.Currency = "USD"; chargedText(o) != want {
-			t.Errorf("%s: %q, want %q", o.State, chargedText(o), want)
+		if o.Currency = "USD"; o.ChargedText() != want || o.NetOrCharged() != want {
+			t.Errorf("%s: charged %q, net %q, want %q", o.State, o.ChargedText(), o.NetOrCharged(), want)
 		}
+		for _, l := range o.Lines {
+			if text := o.LineText(l); text != want {
+				t.Errorf("%s, line %s: %q, want %q", o.State, l.State, text, want)
+			}
+		}
+	}
+	if text := (inspect.OperationStatus{State: fact.StateWaiting, Ambiguous: 1}).ChargedText(); text != "unknown" {
+		t.Errorf("an attempt without a reply has charged %q", text)
 	}
 	if text := unknownOutcomes(0) + unknownOutcomes(1); text != ", of which 1 had an unknown outcome" {
 		t.Errorf("%q", text)

@@ -20,7 +20,6 @@ import (
 	"perennial/jobs"
 	"perennial/jobs/inspect"
 	"perennial/ledger"
-	"perennial/ledger/fact"
 	"perennial/queue/service"
 )
 
@@ -241,23 +240,14 @@ func (a *app) notePauses(ctx context.Context, account string) {
 	}
 }
 
-// chargedText returns the booked charge. The charge of an order is booked when the provider
-// says that the order has ended, so an accepted order shows no amount.
-func chargedText(o inspect.OperationStatus) string {
-	if o.State == fact.StateOpen && o.ChargedCents == 0 {
-		return "when it ends"
-	}
-	return money(o.ChargedCents, o.Currency)
-}
-
 // printOperations prints operations, newest first.
 func (a statusCommands) printOperations(rows operationRows, limit int) error {
 	slices.SortStableFunc(rows, func(x, y operationRow) int { return y.operation.AcceptedAt.Compare(x.operation.AcceptedAt) })
 	list := a.listing("OPERATION", "KIND", "STATE", "ATTEMPTS", "CHARGED", "REFUNDED", "NET", "ACCEPTED", "REASON")
 	for _, r := range rows[:min(len(rows), limit)] {
 		o := r.operation
-		if err := list.add(r.account, o, cmp.Or(o.OperationID, o.CommandID), string(o.Kind), string(o.State), strconv.FormatInt(o.Attempts, 10), chargedText(o),
-			money(o.RefundedCents, o.Currency), money(o.ChargedCents-o.RefundedCents, o.Currency), ago(&o.AcceptedAt), printable(o.Reason)); err != nil {
+		if err := list.add(r.account, o, cmp.Or(o.OperationID, o.CommandID), string(o.Kind), string(o.State), strconv.FormatInt(o.Attempts, 10), o.ChargedText(),
+			money(o.RefundedCents, o.Currency), o.NetOrCharged(), ago(&o.AcceptedAt), printable(o.Reason)); err != nil {
 			return err
 		}
 	}

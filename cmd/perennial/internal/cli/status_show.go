@@ -83,7 +83,7 @@ func proxiesOf(o inspect.OperationStatus) []string {
 		out = append(out, fmt.Sprintf("  %-16s %s", "proxy", printable(id)))
 	}
 	for _, l := range o.Lines {
-		out = append(out, fmt.Sprintf("  %-16s %s  %s", l.ProxyID, l.State, money(l.ChargedCents-l.RefundedCents, o.Currency)))
+		out = append(out, fmt.Sprintf("  %-16s %s  %s", l.ProxyID, l.State, o.LineText(l)))
 	}
 	return out
 }
@@ -116,7 +116,7 @@ func operationDetails(o inspect.OperationStatus) [][2]string {
 	}
 	return [][2]string{
 		{"key", o.IdempotencyKey}, {"reason", printable(o.Reason)}, {"attempts", attemptsText(o)}, {"order", o.OrderNo},
-		{"delivered", delivered}, {"charged", money(o.ChargedCents, o.Currency)}, {"refunded", money(o.RefundedCents, o.Currency)}, {"net", o.NetText()}, {"corrected", printable(strings.Join(o.Corrected, "; "))},
+		{"delivered", delivered}, {"charged", o.ChargedText()}, {"refunded", money(o.RefundedCents, o.Currency)}, {"net", o.NetText()}, {"corrected", printable(strings.Join(o.Corrected, "; "))},
 		{"next", stamp(o.NextAt)}, {"trace id", o.TraceID}, {"to do", nextStep(o)},
 	}
 }

@@ -333,6 +333,17 @@ func TestTheWalletFillsInAnAmountThatNothingElseTells(t *testing.T) {
 	wants(t, h.settled("/a/main/operation?id=r1"), `value="charged">It charged 6.40 USD: order NO-77</button>`)
 }
 
+// TestAnUnknownAmountIsNotNothing: the page of a review says so of what is charged, and of an
+// answer whose amount the operator enters.
+func TestAnUnknownAmountIsNotNothing(t *testing.T) {
+	h := newRig(t)
+	e := evidenceOfR1()
+	e.Verdict.ExpectedCents, e.Answers[0].Say = fact.Cents{}, "--charged AMOUNT --confirm-amount AMOUNT"
+	h.main.answer["evidence"] = e
+	h.signIn(h.client, Person{Name: "ada", Role: Operator})
+	wants(t, h.settled("/a/main/operation?id=r1"), "Charged unknown", "--charged AMOUNT --confirm-amount AMOUNT the amount that you enter nothing")
+}
+
 // TestThePageOfAReviewShowsTheEvidence, the verdict, and buttons with the amount and the
 // order; afterwards it offers to correct the answer.
 func TestThePageOfAReviewShowsTheEvidence(t *testing.T) {
