@@ -59,7 +59,7 @@ func TestAnAmountThatLooksLikeASlipIsRepeated(t *testing.T) {
 	h.order(`{"id":"buy","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}],"max_total_cents":600}`)
 	id := h.await("buy", fact.StateReview).Operations[0].OperationID
 	slip := desk.Resolution{ID: id, Charged: new(true), ChargedCents: 60000, By: "ada", Reason: "dollars for cents"}
-	h.unconfirmed(slip, "--confirm-amount 60000")
+	h.unconfirmed(slip, "--confirm-amount 600.00")
 	slip.ChargedCents = 1 << 40
 	h.unconfirmed(slip, "--confirm-amount")
 	slip.ChargedCents, slip.ConfirmCents = 1201, new(int64(1201))

@@ -67,7 +67,7 @@ func (d *Desk) amountConfirmed(ctx context.Context, o fact.Operation, x Resoluti
 	default:
 		return nil
 	}
-	return command.RefuseUnconfirmed("%s would be booked as charged for %s, and %s. An amount without a point is in cents. If it is right, add --confirm-amount %d", amount, o.ID, why, x.ChargedCents)
+	return command.RefuseUnconfirmed("%s would be booked as charged for %s, and %s. An amount without a point is in cents. If it is right, add --confirm-amount %s", amount, o.ID, why, fact.Decimal(x.ChargedCents))
 }
 
 // takeOrder sets the order number of an answer that has none, if the evidence shows a
@@ -84,8 +84,8 @@ func (d *Desk) takeOrder(ctx context.Context, o fact.Operation, x *Resolution) e
 	x.OrderNo = onlyOrder(e, x.ChargedCents)
 	if x.OrderNo == "" && len(e.Orders) == 1 && x.ConfirmCents == nil {
 		one := e.Orders[0]
-		return command.RefuseUnconfirmed("the evidence names order %s, which cost %s, and %s would be booked as charged for %s without an order. If it is that order, add --order %s and its amount; if not, add --confirm-amount %d",
-			one.OrderNo, d.c.Binding().Amount(one.NetCents), d.c.Binding().Amount(x.ChargedCents), o.ID, one.OrderNo, x.ChargedCents)
+		return command.RefuseUnconfirmed("the evidence names order %s, which cost %s, and %s would be booked as charged for %s without an order. If it is that order, add --order %s and its amount; if not, add --confirm-amount %s",
+			one.OrderNo, d.c.Binding().Amount(one.NetCents), d.c.Binding().Amount(x.ChargedCents), o.ID, one.OrderNo, fact.Decimal(x.ChargedCents))
 	}
 	return nil
 }

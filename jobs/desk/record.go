@@ -356,8 +356,8 @@ func (p *recording) confirmed(ctx context.Context, f fact.LedgerRecorded) error 
 	default:
 		return nil
 	}
-	return command.RefuseUnconfirmed("%s would be booked as charged for %s, %s in all, and %s. An amount without a point is in cents. If it is right, add --confirm-amount %d",
-		amount, cmp.Or(f.ProxyID, f.OperationID), p.binding.Amount(after), why, f.AmountCents)
+	return command.RefuseUnconfirmed("%s would be booked as charged for %s, %s in all, and %s. An amount without a point is in cents. If it is right, add --confirm-amount %s",
+		amount, cmp.Or(f.ProxyID, f.OperationID), p.binding.Amount(after), why, fact.Decimal(f.AmountCents))
 }
 
 // Overdrawn returns a warning if recorded spending makes the ledger balance negative, else

@@ -236,8 +236,8 @@ func (d *Desk) overSuspense(o fact.Operation, lines []tables.RenewalLine, x Reso
 	case x.ProxyID == "":
 		return command.Refuse("%s is more than the %s in suspense: what its other lines cost is booked already, so answer for what waits, best line by line", d.c.Binding().Amount(x.ChargedCents), d.c.Binding().Amount(most))
 	}
-	return command.RefuseUnconfirmed("%s is more than the %s in suspense for line %s of %s. If it is right, add --confirm-amount %d",
-		d.c.Binding().Amount(x.ChargedCents), d.c.Binding().Amount(most), x.ProxyID, o.ID, x.ChargedCents)
+	return command.RefuseUnconfirmed("%s is more than the %s in suspense for line %s of %s. If it is right, add --confirm-amount %s",
+		d.c.Binding().Amount(x.ChargedCents), d.c.Binding().Amount(most), x.ProxyID, o.ID, fact.Decimal(x.ChargedCents))
 }
 
 // unambiguous refuses an amount for a whole renewal if some lines are already answered,

@@ -147,6 +147,8 @@ func nextStep(o inspect.OperationStatus) string {
 		return "nothing was charged; top the wallet up, then `perennial retry " + o.OperationID + "`"
 	case upstream.CodeProxyNotFound:
 		return "nothing was charged; `perennial proxies list --live` shows the proxies that the provider has"
+	case fact.CodeCeiling:
+		return "nothing was charged; publish it under another id, with a larger --max"
 	case upstream.CodeValidationError:
 		return "nothing was charged; correct the command, and publish it under another id"
 	}

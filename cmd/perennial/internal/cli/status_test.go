@@ -15,6 +15,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/tables"
+	"perennial/upstream"
 )
 
 // largeStatus is a command of so many operations, with as many proxies each, that left
@@ -103,5 +104,18 @@ func TestExpiriesThatCannotBeReadAreSaid(t *testing.T) {
 	}
 	if text := expiringText(v.Expiring, new(int64(1))); !strings.HasSuffix(text, "of 1; 2 cannot be read (perennial schedules plan SCHEDULE)") {
 		t.Error(text)
+	}
+}
+
+// TestARefusedOperationSaysWhatToDo for each refusal that an operator can do something about.
+func TestARefusedOperationSaysWhatToDo(t *testing.T) {
+	for code, want := range map[string]string{
+		fact.CodeCeiling: "a larger --max", string(upstream.CodeOfferNotFound): "perennial offers list", string(upstream.CodeInsufficientWallet): "perennial retry a/1",
+		string(upstream.CodeProxyNotFound): "perennial proxies list --live", string(upstream.CodeValidationError): "under another id",
+	} {
+		o := inspect.OperationStatus{OperationID: "a/1", State: fact.StateRejected, Code: code}
+		if text := nextStep(o); !strings.Contains(text, want) || !strings.HasPrefix(text, "nothing was charged; ") {
+			t.Errorf("%s: %q", code, text)
+		}
 	}
 }

@@ -191,7 +191,7 @@ func resolve(form func(string) string) (changeFunc, []string, error) {
 		command = append(command, "--charged", fact.Decimal(cents))
 		if form("sure") == "yes" {
 			q["confirm_cents"] = cents
-			command = append(command, "--confirm-amount", strconv.FormatInt(cents, 10))
+			command = append(command, "--confirm-amount", fact.Decimal(cents))
 		}
 		if order := form("order"); order != "" {
 			q["order_no"] = order
