@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -328,8 +329,13 @@ func TestAnEndpointThatIsGoneGetsNothingMore(t *testing.T) {
 func TestAWebhookWithoutASecretKeepsItsEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(fine)
-		unreadable := errors.New("webhook billing has no secret\nset secret_file")
-		r.Connect = func() (Endpoint, error) { return r.at, unreadable }
+		var readable atomic.Bool
+		r.Connect = func() (Endpoint, error) {
+			if !readable.Load() {
+				return Endpoint{}, errors.New("webhook billing has no secret\nset secret_file")
+			}
+			return r.at, nil
+		}
 		r.h.happen("a", "order.accepted")
 		stop := r.start(t)
 		time.Sleep(time.Hour)
@@ -343,7 +349,7 @@ func TestAWebhookWithoutASecretKeepsItsEvents(t *testing.T) {
 		if s := r.Stats(); !s.Running {
 			t.Error("the lag of the webhook is not measured")
 		}
-		unreadable = nil
+		readable.Store(true)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		stop()
