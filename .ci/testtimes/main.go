@@ -1,11 +1,12 @@
-// Testtimes prints a run of `go test -json` as `go test` prints it, then the ten longest
-// tests, those that are slower than the record by more than half, and the counts.
+// Testtimes prints a run of `go test -json` as `go test` prints it. It then prints the ten
+// longest tests, the tests that became slower than in the record, and the counts.
 //
 //	go test -json ./... | go run ./.ci/testtimes [-update] .ci/testtimes/record.tsv
 //
-// The record has a line for each test: package, test, seconds. Machines differ: a test is
-// slower if it took more than 1.5 times its recorded time, times the median ratio of all
-// tests. -update writes a new record. The exit code is 1 if a test failed.
+// The record has a line for each test: package, test, seconds. Machines differ in speed, so
+// the pace of a run is the median ratio of its times to the recorded times. A test became
+// slower if it took more than 1.5 times its recorded time, multiplied by the pace. -update
+// writes a new record. The exit code is 1 if a test failed.
 package main
 
 import (
@@ -23,13 +24,12 @@ import (
 	"strings"
 )
 
-// event is a line of `go test -json` (go doc test2json).
+// event is a line of `go test -json` (see go doc test2json).
 type event struct {
 	Action, Package, Test, Output string
 	Elapsed                       float64 // seconds
 }
 
-// test is a top-level test.
 type test struct {
 	pkg, name string
 	seconds   float64
@@ -65,7 +65,8 @@ type run struct {
 	failedIn                map[string]bool // packages with a test that failed
 }
 
-// read prints the output of packages and builds, and of tests that failed.
+// read collects the tests of a run, and prints the output of packages, builds and failed
+// tests.
 func read(in io.Reader, out io.Writer) (r run, err error) {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 64<<20)
@@ -74,7 +75,7 @@ func read(in io.Reader, out io.Writer) (r run, err error) {
 	for lines.Scan() {
 		var e event
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			fmt.Fprintln(out, lines.Text()) // of the go command itself
+			fmt.Fprintln(out, lines.Text()) // output of the go command itself
 			continue
 		}
 		top, _, isSub := strings.Cut(e.Test, "/")
@@ -90,7 +91,7 @@ func read(in io.Reader, out io.Writer) (r run, err error) {
 			}
 			said[key].WriteString(e.Output)
 		case e.Action == "fail" && e.Test == "" && !r.failedIn[e.Package]:
-			r.failed++ // no test of it says so
+			r.failed++ // no failed test explains the failure of the package
 		case e.Action != "pass" && e.Action != "fail" && e.Action != "skip", isSub:
 		default:
 			r.count(e, said[key], out)
@@ -100,7 +101,7 @@ func read(in io.Reader, out io.Writer) (r run, err error) {
 	return r, lines.Err()
 }
 
-// count adds the end of a top-level test.
+// count counts a finished top-level test, and prints its output if it failed.
 func (r *run) count(e event, said *strings.Builder, out io.Writer) {
 	if e.Test == "" {
 		return
@@ -120,7 +121,7 @@ func (r *run) count(e event, said *strings.Builder, out io.Writer) {
 	}
 }
 
-// report prints the ten longest tests, and what got slower.
+// report prints the ten longest tests, and the tests that became slower.
 func (r *run) report(out io.Writer, path string) error {
 	slices.SortStableFunc(r.tests, func(a, b test) int { return cmp.Compare(b.seconds, a.seconds) })
 	fmt.Fprintln(out, "\nthe ten longest tests, in seconds:")
@@ -143,11 +144,11 @@ func (r *run) report(out io.Writer, path string) error {
 	return nil
 }
 
-// least is the length of a test, in seconds, below which a comparison says nothing.
+// least is the shortest recorded time, in seconds, with which a test can be compared.
 const least = 0.5
 
-// slower are the tests that are slower than before by more than half of what the pace of
-// this run, the median of all ratios, gives.
+// slower returns the tests that took more than 1.5 times their earlier time, multiplied by
+// the pace. The pace of this run is the median ratio of all tests to their earlier times.
 func (r *run) slower(before map[string]float64) (slower []test, pace float64) {
 	var ratios []float64
 	for _, t := range r.tests {
@@ -184,7 +185,7 @@ func recorded(path string) (map[string]float64, error) {
 	return before, nil
 }
 
-// write makes the record of this run.
+// write replaces the record with the times of this run.
 func (r *run) write(path string) error {
 	slices.SortFunc(r.tests, func(a, b test) int { return cmp.Or(cmp.Compare(a.pkg, b.pkg), cmp.Compare(a.name, b.name)) })
 	var text strings.Builder

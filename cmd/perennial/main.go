@@ -1,5 +1,5 @@
-// Command perennial keeps a fleet of rented proxy IPs alive: it carries out
-// commands from NATS against the provider's customer API, once in effect.
+// Command perennial keeps rented proxy IPs from expiring. It carries out commands from NATS
+// through the provider's customer API, so that each is charged exactly once.
 package main
 
 import (

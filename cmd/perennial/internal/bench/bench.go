@@ -1,13 +1,14 @@
 // Package bench implements `perennial bench`, which measures this machine. First, the frozen
-// client of package reference sends the requests alone ("direct"). Then the runner executes
-// commands with all guarantees, once for each requested part. Each part renews its own proxies.
+// client of package reference sends the requests without the runner ("direct"). Then the
+// runner executes commands with all guarantees, once for each requested part. Each part
+// renews its own proxies.
 //
-// Everything except the runner works in separate processes (process.go). These are the sandbox,
-// the producer of commands, the consumer of events, and the filling of a long ledger. The CPU
+// Everything except the runner works in separate processes (process.go): the sandbox, the
+// producer of commands, the consumer of events, and the filling of a long ledger. The CPU
 // time, allocations and memory of this process are therefore the runner's.
 //
-// The package knows flags only by name, and prints nothing. It leaves no file, no process and
-// nothing on a NATS server.
+// The package prints nothing, and mentions flags only in errors. It removes its files and
+// processes, and leaves nothing on a NATS server.
 package bench
 
 import (
@@ -32,7 +33,7 @@ import (
 	"perennial/upstream"
 )
 
-// Options select what to measure. docs/cli.md describes the flags with these names.
+// Options select what to measure. docs/cli.md describes the corresponding flags.
 type Options struct {
 	Kind        string // renew or order
 	Commands    int
@@ -54,9 +55,9 @@ type Options struct {
 }
 
 const (
-	// mostInFlight is the number of events that the follower can buffer.
+	// mostInFlight limits the unfinished commands. The follower can buffer this many events.
 	mostInFlight = 32768
-	// mostRequests limits the requests of all accounts in progress. The sandbox allows twice as
+	// mostRequests limits the concurrent requests of all accounts. The sandbox allows twice as
 	// many connections.
 	mostRequests = 2048
 )
@@ -82,8 +83,8 @@ func (o Options) Check() error {
 	return nil
 }
 
-// window returns the limit of unfinished commands. The default keeps every worker busy, and is
-// small enough for meaningful latencies.
+// window returns the limit of unfinished commands for each account. The default keeps every
+// worker busy, yet is small enough for meaningful latencies.
 func (o Options) window() int {
 	if o.InFlight > 0 {
 		return o.InFlight
@@ -91,8 +92,8 @@ func (o Options) window() int {
 	return max(batchSize, 16*o.Concurrency)
 }
 
-// shareOf returns how many of the commands belong to account i. Commands go to the accounts in
-// turn.
+// shareOf returns how many of the commands belong to account i. The commands are distributed
+// round-robin.
 func shareOf(commands, accounts, i int) int { return (commands - i + accounts - 1) / accounts }
 
 func (o Options) share(i int) int { return shareOf(o.Commands, o.Accounts, i) }
@@ -198,7 +199,7 @@ func because(ctx context.Context, err error) error {
 	return fmt.Errorf("%w (%w)", cause, err)
 }
 
-// direct sends the runner's requests with the frozen client and the runner's concurrency.
+// direct sends the runner's requests with the frozen client, at the runner's concurrency.
 func (b *bench) direct(ctx context.Context) error {
 	var clients []*reference.Client
 	defer func() { closeAll(clients) }()

@@ -14,7 +14,7 @@ import (
 	"perennial/upstream"
 )
 
-// History describes the rows of a ledger before the runner opens it.
+// History describes the rows that a ledger gets before the runner opens it.
 type History struct {
 	Path        string
 	Rows        int64
@@ -27,7 +27,7 @@ const (
 	// fillRows is the number of rows of one renewal: accepted, sending, completed and finished.
 	fillRows  = 4
 	fillGroup = 500
-	// fillFleet limits the proxies that the history renews in turn.
+	// fillFleet limits how many proxies the history renews. It renews them round-robin.
 	fillFleet = 100_000
 	// fillPast is the age of the history's first row. The last row is one day old.
 	fillPast = 365 * 24 * time.Hour

@@ -19,9 +19,9 @@ import (
 	"perennial/queue/publish"
 )
 
-// LoadTask publishes commands in a closed loop: a new command is published when an earlier
+// LoadTask publishes commands in a closed loop: it publishes a new command when an earlier
 // command finishes. It measures the time from each command's publication to its last event.
-// Commands go to the accounts in turn.
+// Commands are distributed over the accounts round-robin.
 type LoadTask struct {
 	Target   config.NATS
 	Accounts []string
@@ -47,19 +47,19 @@ type accountLoad struct {
 
 	account   int
 	room      chan struct{}   // has one element for each unfinished command
-	sent      []atomic.Int64  // the time of publication of each command, in nanoseconds after begin
+	sent      []atomic.Int64  // when each command was published, in nanoseconds after begin
 	latencies []time.Duration // by command
 }
 
 const (
-	// batchSize is the number of commands in an atomic batch. If fewer commands may be
-	// unfinished, each command is published alone.
+	// batchSize is the number of commands in an atomic batch. If the limit of unfinished
+	// commands is smaller, each command is published alone.
 	batchSize = 512
-	// stallAfter is the longest time without an event before the runner counts as stalled.
+	// stallAfter is how long the measurement waits for a command to finish before it fails.
 	stallAfter = 2 * time.Minute
 )
 
-// Prepare connects to NATS and follows the events. If the task requests it, Prepare also
+// Prepare connects to NATS and starts to follow the events. If t.Fill is set, Prepare also
 // publishes all commands.
 func (h *helper) Prepare(t *LoadTask, _ *bool) (err error) {
 	h.asked.Store(true)
@@ -99,8 +99,8 @@ func (h *helper) Prepare(t *LoadTask, _ *bool) (err error) {
 	return nil
 }
 
-// Measure publishes commands that are not yet published, and waits for every command's last
-// event.
+// Measure publishes the commands that Prepare has not published, and waits for every
+// command's last event.
 func (h *helper) Measure(_ bool, took *Latency) error {
 	t := h.load
 	t.stall.Reset(stallAfter)
@@ -128,7 +128,7 @@ func (t *LoadTask) publish() error {
 	group, ctx := errgroup.WithContext(t.ctx)
 	producers, size := 1, batchSize
 	if t.InFlight < batchSize && !t.Fill {
-		producers, size = t.InFlight, 1 // each producer publishes one command and waits for its end
+		producers, size = t.InFlight, 1 // each producer publishes one command at a time
 	}
 	for _, l := range t.lanes {
 		var next atomic.Int64
@@ -149,8 +149,8 @@ func (t *LoadTask) publish() error {
 	return group.Wait()
 }
 
-// publish publishes the commands from first up to end. It waits until the limit permits all of
-// them.
+// publish publishes the commands from first up to, but not including, end. It waits until
+// the limit permits all of them.
 func (l *accountLoad) publish(ctx context.Context, first, end int) error {
 	var batch []publish.Outgoing
 	for n := first; n < end; n++ {
@@ -168,7 +168,7 @@ func (l *accountLoad) publish(ctx context.Context, first, end int) error {
 	return publish.New(l.queue.JetStream()).PublishCommands(ctx, l.Accounts[l.account], batch)
 }
 
-// command returns a renewal of the account's proxy n, or an order.
+// command returns a renewal of the account's proxy n, or order n.
 func (l *accountLoad) command(n int) publish.Outgoing {
 	if l.Kind == "renew" {
 		return publish.Outgoing{Kind: queue.KindProxyRenew, Data: renewal(strconv.Itoa(n), proxyName(l.account, n))}
@@ -194,8 +194,7 @@ func (l *accountLoad) follow(live iter.Seq2[events.Event, error]) error {
 		default:
 			continue
 		}
-		// Do not decode the complete event, because the measurement and the runner share the
-		// processor.
+		// Decoding the complete event would take CPU time from the runner.
 		_, rest, _ := bytes.Cut(e.Data, []byte(`"command_id":"`))
 		id, _, _ := bytes.Cut(rest, []byte(`"`))
 		n, err := strconv.Atoi(string(id))

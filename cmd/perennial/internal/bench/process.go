@@ -41,10 +41,10 @@ type helper struct {
 	load  *LoadTask
 }
 
-// Serve carries out calls of a benchmark that arrive on standard input. The calls are not
-// program arguments, because every user can read arguments and an address may contain a
-// password. Serve returns at the end of its input, so the process ends even if the benchmark
-// is killed.
+// Serve carries out calls of a benchmark that arrive on standard input. They are not passed
+// as program arguments, because every user can read arguments and an address may contain a
+// password. Serve returns when its input ends, so the process ends even if the benchmark is
+// killed.
 func Serve(ctx context.Context, stdin io.Reader, stdout io.Writer, log *logrus.Logger) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -72,7 +72,8 @@ func Serve(ctx context.Context, stdin io.Reader, stdout io.Writer, log *logrus.L
 	return nil
 }
 
-// pipes is a connection of two pipes. It calls ended when reading fails or the input ends.
+// pipes is a connection of two pipes. It calls ended when a read fails, also at the input's
+// end.
 type pipes struct {
 	io.Reader
 	io.Writer
@@ -87,7 +88,7 @@ func (p pipes) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Close does nothing. The pipes end with their processes.
+// Close does nothing, because the pipes end with their processes.
 func (pipes) Close() error { return nil }
 
 // process is a process that the benchmark started. ctx ends when the process ends.
@@ -98,7 +99,7 @@ type process struct {
 	ended  chan struct{}
 }
 
-// start starts this program as a process. Errors contain the name.
+// start starts this program as a process. name appears in errors.
 func (b *bench) start(ctx context.Context, name string) (*process, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -143,16 +144,16 @@ func (p *process) stop() {
 	<-p.ended
 }
 
-// SandboxTask describes the sandbox, which is the provider of all parts. It also describes the
-// ledgers to fill before the runner opens them.
+// SandboxTask describes the sandbox that is the provider for all parts, and the ledgers to
+// fill before the runner opens them.
 type SandboxTask struct {
 	Fixture   sandbox.Fixture
 	Charges   string
 	Histories []History
 }
 
-// Sandbox runs the sandbox of a task until the process ends, and fills the ledgers. It returns
-// the sandbox's address in base.
+// Sandbox starts the sandbox of a task, which runs until the process ends, and fills the
+// ledgers. It stores the sandbox's address in base.
 func (h *helper) Sandbox(t SandboxTask, base *string) error {
 	h.asked.Store(true)
 	box, err := sandbox.Start(h.ctx, sandbox.Options{Fixture: t.Fixture, Charges: t.Charges, ChargesNoSync: true, Clock: time.Now, Log: h.log})
@@ -188,10 +189,10 @@ func ordinal(i int) string {
 // appID returns the App ID of the sandbox's account i.
 func appID(i int) string { return "sbx_app_bench" + ordinal(i) }
 
-// proxyName returns the sandbox's id of proxy n of an account. Both numbers start at 0.
+// proxyName returns the sandbox's id for proxy n of an account. Both numbers start at 0.
 func proxyName(account, n int) string { return "px" + ordinal(account) + "_" + strconv.Itoa(n+1) }
 
-// provider returns a sandbox with proxies for each account, and money for its requests.
+// provider describes a sandbox with proxies for each account, and money for all requests.
 func (b *bench) provider() SandboxTask {
 	var runner part
 	b.configure(&runner)
@@ -209,7 +210,7 @@ func (b *bench) provider() SandboxTask {
 		})
 		if b.Rows > 0 {
 			t.Histories = append(t.Histories, History{
-				Path: runner.config.LedgerPath(name), Rows: b.Rows, AppID: appID(i), WalletCents: wallet - int64(b.share(i))*cents, // the direct part has paid its share when the runner starts
+				Path: runner.config.LedgerPath(name), Rows: b.Rows, AppID: appID(i), WalletCents: wallet - int64(b.share(i))*cents, // the direct part has already spent its share when the runner starts
 				Binding: fact.Binding{AccountID: id, Environment: "sandbox", Currency: "USD", Epoch: "bench"},
 			})
 		}

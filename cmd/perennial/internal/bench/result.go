@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Used is the rate of all accounts together, and the resources that the runner's process used
-// for each command.
+// Used is the rate of all accounts together, and what the runner's process used for each
+// command.
 type Used struct {
 	PerSecond   float64 `json:"runner_per_second"`
 	CPUMicros   float64 `json:"runner_cpu_us_per_command"`
@@ -40,7 +40,7 @@ type Result struct {
 	Accounts         int     `json:"accounts"`
 	Cores            int     `json:"cores"`
 	DirectPerSecond  float64 `json:"direct_per_second"`
-	Ratio            float64 `json:"ratio"` // the runner's rate divided by the rate of direct
+	Ratio            float64 `json:"ratio"` // the runner's rate divided by the direct rate
 	DirectCPUMicros  float64 `json:"direct_cpu_us_per_command"`
 	Carried                  // BooksAgree is true if the books agree after every part on the embedded server
 	PeakMemoryBytes  int64   `json:"peak_memory_bytes"`
@@ -51,14 +51,15 @@ type Result struct {
 	Outer   *Outer   `json:"outer,omitempty"`   // nil without --nats
 }
 
-// Drained measures a full queue, from the first command taken to the last event.
+// Drained measures how the runner drains a full queue, from its first command to the last
+// event.
 type Drained struct {
 	Carried
-	Ratio float64 `json:"ratio"` // rate divided by that of direct
+	Ratio float64 `json:"ratio"` // rate divided by the direct rate
 }
 
-// Outer measures the runner with an external NATS server or cluster. The resources of the
-// server's processes are not included.
+// Outer measures the runner with an external NATS server or cluster. It does not include
+// what the servers' processes used.
 type Outer struct {
 	Servers  int `json:"servers"` // number of servers that the connected server lists
 	Replicas int `json:"replicas"`

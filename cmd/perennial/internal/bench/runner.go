@@ -33,7 +33,7 @@ type part struct {
 	what     string // name in errors
 	profiles string // prefix of the file names of its profiles
 	reached  func(point string)
-	taken    <-chan used  // not nil for a full queue, which is filled before the runner starts; receives when the runner takes its first command
+	taken    <-chan used  // receives when the runner takes its first command; nil unless the queue is filled before the runner starts
 	nats     *config.NATS // external server, or nil
 	replicas int
 
@@ -126,8 +126,8 @@ func (b *bench) work(ctx context.Context, p part, got *Carried) error {
 	})
 }
 
-// workload measures the time to the last event. The time begins at the first publication. For
-// a full queue, it begins when the runner takes its first command.
+// workload measures the time until the last event. The time begins at the first publication
+// or, for a full queue, when the runner takes its first command.
 func (b *bench) workload(ctx context.Context, p part, h *daemon.Host, run func(), got *Carried) error {
 	if p.taken == nil {
 		run()
@@ -168,7 +168,7 @@ func (b *bench) workload(ctx context.Context, p part, h *daemon.Host, run func()
 		}
 		end := usedNow()
 		if p.taken != nil {
-			begin = <-p.taken // received already, because the runner took the command before the last event
+			begin = <-p.taken // does not block, because the runner took its first command before the last event
 		}
 		got.took, got.Used = end.at.Sub(begin.at), end.since(begin, b.Commands)
 		return nil
@@ -196,8 +196,8 @@ func (p part) count(ctx context.Context, book *ledger.Ledger, rows *int64) error
 // startWithin is long enough to create a cluster's streams and elect their leaders.
 const startWithin = time.Minute
 
-// awaitWorking waits until every ledger is bound to its provider account, and the events
-// streams have all rows.
+// awaitWorking waits until every ledger is bound to its provider account and the events
+// streams contain all rows.
 func awaitWorking(ctx context.Context, h *daemon.Host) error {
 	limited, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
@@ -218,8 +218,8 @@ func awaitWorking(ctx context.Context, h *daemon.Host) error {
 	return h.AwaitStored(ctx)
 }
 
-// List fills the table of proxies as a listing does. Without it, the runner would read each
-// unknown proxy before paying for it.
+// List stores all proxies of the provider in the ledger, as a listing does. Otherwise the
+// runner would read each unknown proxy before paying for it.
 func List(ctx context.Context, client *upstream.Client, book *ledger.Ledger) error {
 	var listed []tables.Proxy
 	for p, err := range client.Proxies(ctx, 200) {
@@ -252,8 +252,8 @@ func (u used) since(begin used, commands int) Used {
 	return Used{n / u.at.Sub(begin.at).Seconds(), float64(u.cpu-begin.cpu) / 1000 / n, float64(u.mallocs-begin.mallocs) / n}
 }
 
-// resources returns the resources used by this process. It returns zero if the system does not
-// report them.
+// resources returns what this process has used. It returns zeros if the system does not
+// report this.
 func resources() (r syscall.Rusage) {
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &r)
 	return r
@@ -263,8 +263,8 @@ func resources() (r syscall.Rusage) {
 // almost nothing.
 const mutexFraction = 100
 
-// profiled writes profiles of do. It writes the allocations before do to a separate file, for
-// go tool pprof -base.
+// profiled runs do and writes its profiles. For go tool pprof -base, it writes the
+// allocations before do to a separate file.
 func (b *bench) profiled(p part, do func() error) error {
 	if b.Profiles == "" {
 		return do()
@@ -295,10 +295,10 @@ func (b *bench) profiled(p part, do func() error) error {
 }
 
 const (
-	// OuterAccount is the account of every benchmark on an external server. Sharing it prevents
-	// two benchmarks on one server at a time.
+	// OuterAccount is the account of every benchmark on an external server. Because they share
+	// it, two benchmarks cannot run on one server at the same time.
 	OuterAccount = "perennial-bench"
-	// outerReplicas is the number of replicas on a cluster with at least as many servers.
+	// outerReplicas is the number of replicas on a cluster that has enough servers.
 	outerReplicas = 3
 	removeWithin  = 30 * time.Second
 )
@@ -331,10 +331,10 @@ func (b *bench) measureOuter(ctx context.Context) error {
 type clocks struct {
 	mu                  sync.Mutex
 	groups, requests    int64
-	begin               time.Time // origin of the times in provider; its value does not matter
+	begin               time.Time // any fixed time, from which the times in provider are counted
 	sending, answered   time.Time // times of the latest batch
 	publishing, between time.Duration
-	provider            time.Duration // sum of reply times minus sum of request times, which needs no pairing of requests and replies
+	provider            time.Duration // sum of reply times minus sum of request times, so replies need not be matched to requests
 }
 
 func (c *clocks) reached(point string) {

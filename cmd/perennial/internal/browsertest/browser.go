@@ -18,14 +18,14 @@ import (
 	"perennial/ledger/sleep"
 )
 
-// patience bounds every wait. A test that waits longer fails.
+// patience limits every wait. A test that waits longer fails.
 const patience = 2 * time.Minute
 
 // Action is one step in the browser, such as a click or a key press.
 type Action = chromedp.Action[chromedp.Void]
 
 // Chromium starts a headless browser with its own empty profile. The browser ends with the
-// test. The environment variable CHROMIUM may name the executable.
+// test. The environment variable CHROMIUM may contain the path of the executable.
 func Chromium(t testing.TB) context.Context {
 	t.Helper()
 	options := []chromedp.ExecAllocatorOption{
@@ -45,7 +45,8 @@ func Chromium(t testing.TB) context.Context {
 	return ctx
 }
 
-// Does performs the actions in order. If one fails, the test fails with the text of the page.
+// Does performs the actions in order. If one fails, the test fails and prints the page's
+// text.
 func Does(ctx context.Context, t testing.TB, actions ...Action) {
 	t.Helper()
 	limited, cancel := context.WithTimeout(ctx, patience)
@@ -62,8 +63,8 @@ func Does(ctx context.Context, t testing.TB, actions ...Action) {
 	}
 }
 
-// isReplaced reports whether the page was reloaded after the script found an element and before
-// it used the element. Nothing has happened to the element, so the step can be repeated.
+// isReplaced reports whether the page was reloaded after the script found an element and
+// before it used the element. The step had no effect, so it can be repeated.
 func isReplaced(err error) bool {
 	return strings.Contains(err.Error(), "No node with given id") || strings.Contains(err.Error(), "Could not find node")
 }
@@ -74,9 +75,9 @@ func Fill(selector, value string) Action {
 	return Holds(fmt.Sprintf("((field) => field !== null && ((field.value = %q), true))(document.querySelector(%q))", value, selector))
 }
 
-// Click clicks the first visible element that matches a CSS selector, or an XPath expression
-// that begins with a slash. It waits until such an element exists. One script finds and clicks
-// the element, because the page may reload or its layout may move at any time.
+// Click clicks the first element that matches a CSS selector, or an XPath expression that
+// begins with a slash. It waits until this element exists and is visible. One script finds
+// and clicks the element, because the page may reload or its layout may change at any time.
 func Click(selector string) Action {
 	find := fmt.Sprintf("document.querySelector(%q)", selector)
 	if strings.HasPrefix(selector, "/") {
@@ -85,7 +86,7 @@ func Click(selector string) Action {
 	return Holds(fmt.Sprintf("((found) => found !== null && found.getClientRects().length > 0 && (found.click(), true))(%s)", find))
 }
 
-// Says returns the value of a script that runs in the page.
+// Says runs a script in the page and returns its value.
 func Says[T any](ctx context.Context, t testing.TB, script string) T {
 	t.Helper()
 	limited, cancel := context.WithTimeout(ctx, patience)

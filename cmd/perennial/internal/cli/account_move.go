@@ -98,7 +98,7 @@ func (a operateCommands) moveAccount(ctx context.Context, m move) error {
 	return a.printMoved(Moved{Account: m.account, From: from, Node: m.to, Pinned: true})
 }
 
-// movable returns an error if the chosen node is not live or does not have the account.
+// movable returns an error if the chosen runner is not live or does not have the account.
 func movable(nodes []cluster.Node, m move) error {
 	living := make([]string, 0, len(nodes))
 	for _, n := range nodes {

@@ -16,9 +16,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// eachAccount calls do for every selected account, by name. If only one account is selected, it
-// passes "" as account. If an account fails, eachAccount prints the error to stderr and
-// continues with the others.
+// eachAccount calls do for every selected account, in the order of their names. If only one
+// account is selected, it passes "" as account. If an account fails, eachAccount prints the
+// error to stderr and continues with the next account.
 func (a *app) eachAccount(ctx context.Context, do func(one *app, account string) error) error {
 	if a.account != "" {
 		return do(a, "")
@@ -79,9 +79,9 @@ func failedAccounts(ctx context.Context, failed, all int, first error) error {
 	return &exitError{ExitPartly, fmt.Errorf("%d of %d accounts could not be read", failed, all)}
 }
 
-// listing prints records of one or several accounts. With JSON output, each record is printed
-// on its own line immediately. A table is printed at the end. If there are several accounts, a
-// field or the first column contains the account.
+// listing prints records of one or several accounts. JSON records are printed immediately,
+// one on each line. A table is printed at the end. If there are several accounts, the first
+// field or column contains the account.
 type listing struct {
 	app     *app
 	heading []string
@@ -91,7 +91,7 @@ type listing struct {
 
 func (a *app) listing(heading ...string) *listing { return &listing{app: a, heading: heading} }
 
-// add prints or stores one record. account is "" if the listing covers one account.
+// add prints a JSON record or stores a row. account is "" if the listing covers one account.
 func (l *listing) add(account string, record any, row ...string) error {
 	l.several = l.several || account != ""
 	if l.app.output == "json" {
@@ -107,7 +107,7 @@ func (l *listing) add(account string, record any, row ...string) error {
 	return nil
 }
 
-// printOfAccount prints a record as a JSON object whose first field is its account.
+// printOfAccount prints a record as a JSON object that begins with the field "account".
 func printOfAccount(a *app, account string, record any) error {
 	var text bytes.Buffer
 	if err := printJSON(&text, record); err != nil {
@@ -181,7 +181,7 @@ func (a operateCommands) accountsList() *cobra.Command {
 }
 
 // accountChange returns a CLI command that changes one account. If several accounts are
-// configured, the argument or --account must select one.
+// configured, the user must select one with the argument or --account.
 func (a operateCommands) accountChange(use, short, done string, v verbs.Verb[verbs.OperatorRequest, verbs.Changed]) *cobra.Command {
 	var q verbs.OperatorRequest
 	c := &cobra.Command{

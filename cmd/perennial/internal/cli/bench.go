@@ -1,4 +1,4 @@
-// `perennial bench`: the flags of package bench, and its output.
+// `perennial bench`: its flags and its output. Package bench does the work.
 
 package cli
 
@@ -23,7 +23,7 @@ func (a developCommands) benchCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Log = a.logger()
-			if cmd.Flags().Changed("nats") { // not PERENNIAL_NATS, which selects a server for commands and not a server for a benchmark
+			if cmd.Flags().Changed("nats") { // not PERENNIAL_NATS, which selects the server for commands rather than for a benchmark
 				o.NATS = &config.NATS{URL: a.natsURL}
 			}
 			if err := o.Check(); err != nil {

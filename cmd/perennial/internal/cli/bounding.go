@@ -26,11 +26,11 @@ import (
 	"perennial/queue/positions"
 )
 
-// bounding removes the events of archived rows from an account's stream, after the rows were
-// archived. First it stores a snapshot of the rows' effect next to the stream and reads the
-// snapshot back. Then it appends and publishes a fact about the removal, and removes the
-// events. After a crash, a repeated run completes the remaining steps. A crash may leave the
-// stream closed, and the next start of `run` opens it.
+// bounding removes the events of archived rows from an account's stream. First it stores a
+// snapshot of the rows' effect next to the stream and reads the snapshot back. Then it
+// appends and publishes a fact about the removal, and removes the events. After a crash,
+// another run completes the remaining steps. A crash may leave the stream closed. The next
+// start of `run` opens the stream again.
 type bounding struct {
 	history  *history
 	account  string
@@ -45,8 +45,8 @@ type boundedEvents struct {
 	FirstSeq    uint64 `json:"first_seq"`
 	WasFirstSeq uint64 `json:"was_first_seq"`
 	LastSeq     uint64 `json:"last_seq"`
-	// HeldBy is the durable consumer or webhook that has read the fewest events. Its unread
-	// events cannot be removed.
+	// HeldBy is the durable consumer or webhook that has read the fewest events, or "" if all
+	// events could be removed. Its unread events cannot be removed.
 	HeldBy      string   `json:"held_by,omitempty"`
 	Lost        []string `json:"lost,omitempty"` // the consumers that had not read all removed events
 	Bucket      string   `json:"bucket,omitempty"`
@@ -58,8 +58,8 @@ type boundedEvents struct {
 	head   chain.Head
 }
 
-// run removes the events before the journal's first row from the stream. No other process may
-// have the ledger open.
+// run removes from the stream the events that precede the journal's first row. No other
+// process may have the ledger open.
 func (b bounding) run(ctx context.Context, path string) (out *boundedEvents, err error) {
 	if err := events.Of(b.history.queue.JetStream(), b.account).Open(ctx); err != nil { // the stream may still be closed, because an earlier archive was killed
 		return nil, err
@@ -75,8 +75,8 @@ func (b bounding) run(ctx context.Context, path string) (out *boundedEvents, err
 		return nil, err
 	}
 	out = &boundedEvents{FirstSeq: before.First, WasFirstSeq: before.First, LastSeq: before.Last, BytesBefore: before.Bytes, stream: queue.EventsStream(b.account)}
-	// A restored ledger may begin before the stream. A restore from the stream then needs a
-	// different snapshot, so the stream stays unchanged.
+	// A restored ledger may begin with an earlier row than the stream. A restore from such a
+	// stream needs a different snapshot, so the stream stays unchanged.
 	if snapshot := l.Snapshot(); snapshot != nil && uint64(snapshot.Seq)+1 >= before.First {
 		var first uint64
 		if first, err = b.first(ctx, uint64(snapshot.Seq)+1, out); err == nil && max(first, before.First) > 1 {
@@ -95,9 +95,9 @@ func (b bounding) run(ctx context.Context, path string) (out *boundedEvents, err
 	return out, err
 }
 
-// first returns the first event to keep, which is at most first. It keeps events that a durable
-// consumer has not acknowledged or a webhook has not delivered. It ignores consumers in
-// mayLose.
+// first returns the number of the first event to keep. The result is at most first. Events
+// are kept if a durable consumer has not acknowledged them or a webhook has not delivered
+// them, unless mayLose contains that consumer or webhook.
 func (b bounding) first(ctx context.Context, first uint64, out *boundedEvents) (uint64, error) {
 	unread, err := events.Of(b.history.queue.JetStream(), b.account).Unread(ctx)
 	if err != nil {
@@ -127,8 +127,8 @@ func (b bounding) first(ctx context.Context, first uint64, out *boundedEvents) (
 	return first, nil
 }
 
-// bound removes the events before first, after it has stored everything that replaces them. If
-// the events are already removed, it completes the remaining steps.
+// bound stores everything that replaces the events before first, then removes these events.
+// If the events are already removed, it completes the remaining steps.
 func (b bounding) bound(ctx context.Context, l *ledger.Ledger, s ledger.Snapshot, first uint64, out *boundedEvents) error {
 	object := objects.Snapshot{Seq: uint64(s.Seq), Hash: s.Hash, SnapshotHash: s.SnapshotHash}
 	out.Bucket, out.Object = queue.SnapshotsBucket(b.account), object.Name()
@@ -154,8 +154,8 @@ func (b bounding) bound(ctx context.Context, l *ledger.Ledger, s ledger.Snapshot
 	return objects.SnapshotsOf(b.history.queue.JetStream(), b.account).RemoveBut(ctx, object)
 }
 
-// store stores the snapshot next to the stream, unless an earlier run has stored it. It then
-// reads the snapshot back.
+// store stores the snapshot next to the stream, unless an intact copy is already there. It
+// then reads the snapshot back.
 func (b bounding) store(ctx context.Context, l *ledger.Ledger, s ledger.Snapshot, object objects.Snapshot) error {
 	q := b.history.queue
 	stored, err := objects.SnapshotsOf(q.JetStream(), b.account).List(ctx)

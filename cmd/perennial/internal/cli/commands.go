@@ -76,7 +76,7 @@ func (v ceilingFlag) String() string { return "" }
 
 func (v ceilingFlag) Type() string { return "amount" }
 
-// body returns the fields that commands of every kind have.
+// body returns the fields that all kinds of commands share.
 func (f *commandFlags) body() (map[string]any, error) {
 	if f.timeout > 0 && !f.wait {
 		return nil, usage("--timeout needs --wait")
@@ -140,8 +140,8 @@ func (a sendCommands) orderCommand() *cobra.Command {
 	return c
 }
 
-// orderItems parses OFFER=QUANTITY, or OFFER=QUANTITY@CIDR+CIDR for chosen address ranges. It
-// accepts repeated offers, because the parser of the command refuses them.
+// orderItems parses OFFER=QUANTITY, or OFFER=QUANTITY@CIDR+CIDR for chosen address ranges.
+// It does not refuse repeated offers, because the command parser does.
 func orderItems(items []string) ([]command.Item, error) {
 	lines := make([]command.Item, 0, len(items))
 	for _, item := range items {
@@ -193,8 +193,8 @@ func (a sendCommands) renewCommand() *cobra.Command {
 	return c
 }
 
-// instantOrSpan parses a flag that is a time or a duration from now. It returns the time in RFC
-// 3339.
+// instantOrSpan parses a flag that is either a time or a duration from now. It returns the
+// time in RFC 3339 format.
 func instantOrSpan(flag, text string, now time.Time) (string, error) {
 	if d, err := time.ParseDuration(text); err == nil && d > 0 {
 		return now.Add(d).UTC().Format(time.RFC3339), nil
@@ -205,9 +205,9 @@ func instantOrSpan(flag, text string, now time.Time) (string, error) {
 	return text, nil
 }
 
-// withRetryID adds the command's id to an error that does not rule out that the command was stored. Without
-// the id, a repeated call would choose a new random id, and the command would be carried out
-// twice.
+// withRetryID adds the command's id to an error after which the command may still be stored.
+// Without the id, a second call would choose a new random id, and the command would be
+// carried out twice.
 func withRetryID(err error, id string) error {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, queue.ErrDisconnected) {
 		return fmt.Errorf("%w\nit may be stored all the same: its id is %s, so use --id %s the next time", err, id, id)
@@ -264,13 +264,13 @@ func contentHash(kind queue.Kind, data []byte) (string, error) {
 	return hash, err
 }
 
-// knownWithin limits the check whether an id is known. Publishing does not depend on the
-// result.
+// knownWithin limits the time to find out whether an id is known. Publication does not
+// depend on the result.
 const knownWithin = 2 * time.Second
 
-// stateBefore returns the state of the command with this id and content before its
-// publication. It returns "" if the command is new or no runner answers. It ignores a refusal
-// of other content under the id.
+// stateBefore returns the state that the command with this id and content had before its
+// publication. It returns "" if the command is new or no runner answers. An earlier refusal
+// of other content under the same id does not matter.
 func stateBefore(ctx context.Context, r *remote, q verbs.StatesRequest) string {
 	soon, cancel := context.WithTimeout(ctx, knownWithin)
 	defer cancel()
@@ -306,10 +306,10 @@ func (a sendCommands) printPublished(ctx context.Context, id, before string) err
 	return err
 }
 
-// pollEvery is the interval of polls for a command's state.
+// pollEvery is the interval between polls for a command's state.
 const pollEvery = 100 * time.Millisecond
 
-// followFor follows a command for at most --timeout.
+// followFor follows a command for at most --timeout, or until it ends if --timeout is 0.
 func (a sendCommands) followFor(ctx context.Context, r *remote, f commandFlags, q verbs.StatesRequest) error {
 	if f.timeout <= 0 {
 		return a.follow(ctx, r, f.id, q)
@@ -323,7 +323,8 @@ func (a sendCommands) followFor(ctx context.Context, r *remote, f commandFlags, 
 	return err
 }
 
-// sayState prints a command's state if it differs from last, and returns the state.
+// sayState prints a command's state if it differs from last and is not final. It returns
+// state.
 func (a sendCommands) sayState(ctx context.Context, r *remote, id, state, last string) string {
 	if state == "" || state == last || settledState(state) {
 		return state
@@ -340,11 +341,11 @@ func (a sendCommands) sayState(ctx context.Context, r *remote, id, state, last s
 	return state
 }
 
-// notTakenIn is a number of polls. If the ledger still lacks the command after these polls, a
-// message about the account appears.
+// notTakenIn is the number of polls after which follow prints why the ledger still lacks the
+// command.
 const notTakenIn = 20
 
-// sayNotReady prints why the account does not accept commands.
+// sayNotReady prints why the account does not accept commands, if the runner gives a reason.
 func (a sendCommands) sayNotReady(ctx context.Context, r *remote, id string) {
 	if v, err := ask(ctx, r, verbs.Show, struct{}{}); err == nil && v.NotReady != "" {
 		fmt.Fprintln(a.stderr, printable(id+" is not taken in yet: "+v.NotReady))
@@ -382,9 +383,9 @@ func (a sendCommands) follow(ctx context.Context, r *remote, id string, q verbs.
 	}
 }
 
-// untilOver returns when the command's state should be read again. The first polls follow each
-// other quickly, because the command may soon be on hold or need review. Later polls wait until
-// the command ends, for at most a second.
+// untilOver waits until the command's state should be read again. The first polls follow
+// each other quickly, because the command may soon be on hold or need review. Later polls
+// wait for the end of the command, but at most a second.
 func untilOver(ctx context.Context, r *remote, id string, polls int) error {
 	if polls < notTakenIn {
 		return sleep.For(ctx, pollEvery)
@@ -396,7 +397,7 @@ func untilOver(ctx context.Context, r *remote, id string, polls int) error {
 	return sleep.For(ctx, pollEvery)
 }
 
-// followed prints the final status of a command and returns its exit code as an error.
+// followed prints a command's final status. It returns an error if the exit code is not 0.
 func (a sendCommands) followed(status inspect.CommandStatus) error {
 	if err := statusCommands(a).printStatus("", status); err != nil {
 		return err
@@ -411,8 +412,8 @@ func (a sendCommands) followed(status inspect.CommandStatus) error {
 	return nil
 }
 
-// absence allows for a time without a runner while the CLI follows a command. The reason may be
-// a restart, after which the runner continues the command.
+// absence tolerates a missing runner for a limited time while the CLI follows a command. The
+// runner may be restarting, and then continues the command.
 type absence struct{ answered time.Time }
 
 // newAbsence returns an absence that allows for a missing runner from the start, because a
@@ -422,11 +423,11 @@ func newAbsence() absence { return absence{answered: time.Now().Add(takeOverTime
 // takeOverTimeout is how long an account may have no runner during a failover.
 const takeOverTimeout = 15 * time.Second
 
-// restartTimeout is the longest time without a runner while a command is followed.
+// restartTimeout limits how long a missing runner is tolerated while a command is followed.
 const restartTimeout = time.Minute
 
-// after records the result of a request. It returns the error with which to stop, or nil to
-// continue.
+// after records the result of a request. It returns nil if the caller should continue,
+// otherwise err.
 func (a *absence) after(err error) error {
 	gone := errors.Is(err, service.ErrNoRunner) || errors.Is(err, queue.ErrStopping) || errors.Is(err, publish.ErrNotTaken)
 	switch {
@@ -438,8 +439,8 @@ func (a *absence) after(err error) error {
 	return err
 }
 
-// persist retries publishing while no runner takes commands. It gives up after the duration of
-// a failover.
+// persist retries publishing while no runner takes commands, but no longer than a failover
+// takes.
 func persist(ctx context.Context, publish func() error) error {
 	for away := newAbsence(); ; {
 		err := publish()
@@ -449,7 +450,7 @@ func persist(ctx context.Context, publish func() error) error {
 	}
 }
 
-// settledState reports whether a command's state remains unless an operator acts.
+// settledState reports whether a command keeps its state unless an operator acts.
 func settledState(state string) bool {
 	s := fact.State(state)
 	return s != "" && (s.Ended() || s == fact.StateReview || s == fact.StateHeld || state == inspect.StateConflict)

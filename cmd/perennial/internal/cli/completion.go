@@ -1,4 +1,4 @@
-// Shell completion of flags and arguments, from the configuration and the running program.
+// Shell completion of flags and arguments, from the configuration and the runner.
 
 package cli
 
@@ -17,17 +17,18 @@ import (
 	"perennial/queue"
 )
 
-// completeWithin limits the wait for a running program's answer.
+// completeWithin limits the wait for a runner's answer.
 const completeWithin = 2 * time.Second
 
 // completeMost limits the number of offered values.
 const completeMost = 200
 
-// completeAmong limits the operations, most recently accepted first, that are searched for
-// matching commands.
+// completeAmong limits how many operations are searched for matching commands. The latest
+// accepted are searched first.
 const completeAmong = 2000
 
-// completions returns values that may begin with a prefix. The caller filters them.
+// completions returns candidate values for a prefix. The caller removes those without the
+// prefix.
 type completions func(ctx context.Context, prefix string) []string
 
 // addCompletions adds completion to arguments and flags. The shell completes all other
@@ -65,7 +66,7 @@ func (a completionCommands) addCompletions(root *cobra.Command) {
 
 var priorities = []string{string(queue.PriorityHigh), string(queue.PriorityBulk)}
 
-// walk calls do with each command and its path without the program's name.
+// walk calls do with c and all of its subcommands. The path omits the program's name.
 func walk(c *cobra.Command, do func(path string, c *cobra.Command)) {
 	do(strings.TrimPrefix(c.CommandPath(), "perennial "), c)
 	for _, sub := range c.Commands() {
@@ -96,7 +97,7 @@ func complete(values completions) cobra.CompletionFunc {
 	}
 }
 
-// first returns a completion for the first argument only.
+// first completes only the first argument.
 func first(f cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(c *cobra.Command, given []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(given) > 0 {
@@ -106,7 +107,7 @@ func first(f cobra.CompletionFunc) cobra.CompletionFunc {
 	}
 }
 
-// asked returns the answer of a running program, or the zero value if no program answers.
+// asked returns a runner's answer, or the zero value if the request fails.
 func asked[Q, A any](ctx context.Context, a *app, v verbs.Verb[Q, A], q Q) (answer A) {
 	r, err := a.connect()
 	if err != nil {
@@ -133,7 +134,7 @@ func (a completionCommands) readable() *config.Config {
 	return c
 }
 
-// heldPlans returns the plans that need approval.
+// heldPlans returns the ids of the plans that need approval.
 func (a completionCommands) heldPlans(ctx context.Context, _ string) (plans []string) {
 	for _, s := range asked(ctx, a.app, verbs.Sweeps, struct{}{}) {
 		if s.Plan != "" && s.State == "held" {

@@ -1,5 +1,5 @@
-// `perennial conformance`: its flags, the announcement of its spending, its table and its JUnit
-// report.
+// `perennial conformance`: its flags, the announcement of what it may spend, its table and
+// its JUnit report.
 
 package cli
 
@@ -19,7 +19,7 @@ import (
 
 const conformanceVariable = "PERENNIAL_CONFORMANCE_SECRET"
 
-// conformanceFlags are the command's own flags.
+// conformanceFlags contains the flags of `conformance`.
 type conformanceFlags struct {
 	cfg        conformance.Config
 	secretFile string
@@ -76,7 +76,7 @@ func (a conformanceCommand) conformanceCommand() *cobra.Command {
 	return c
 }
 
-// read completes the configuration from files and the environment.
+// read completes in.cfg from files and the environment.
 func (in *conformanceFlags) read() error {
 	if in.cfg.BaseURL == "" || in.cfg.AppID == "" {
 		return usage("--base-url and --app-id are required")
@@ -107,7 +107,7 @@ func (in *conformanceFlags) read() error {
 	return nil
 }
 
-// announcePlan prints what the checks may spend, before they spend anything.
+// announcePlan prints how many checks will run and what they may spend, before they start.
 func (a conformanceCommand) announcePlan(p conformance.Plan) {
 	out := a.stdout
 	if a.output == "json" {
@@ -141,7 +141,7 @@ func (a conformanceCommand) conformance(cmd *cobra.Command, in *conformanceFlags
 	return err
 }
 
-// printReport prints the results as a table by section, and then the differences again.
+// printReport prints all results as a table by section, followed by the differences alone.
 func (a conformanceCommand) printReport(report *conformance.Report, currency string) error {
 	if a.output == "json" {
 		return printJSON(a.stdout, report)

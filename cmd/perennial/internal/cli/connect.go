@@ -1,4 +1,4 @@
-// The connection of a CLI command to a running program, and its service requests.
+// The connection of a CLI command to a runner, and its service requests.
 
 package cli
 
@@ -20,18 +20,18 @@ import (
 	"perennial/queue/service"
 )
 
-// errUnreachable means that an address does not respond.
+// errUnreachable means that NATS or the provider does not respond.
 var errUnreachable = errors.New("unreachable")
 
-// remote is a connection to a running `perennial run` for one account.
+// remote is a connection to the NATS server of one account's runner.
 type remote struct {
 	*queue.Queue
 	account string
 }
 
-// connect connects to the running program. It uses the first available address: --nats or
-// PERENNIAL_NATS, the configured NATS, or the address that a running program left in the data
-// directory.
+// connect connects to the runner's NATS server. The address is the first one that is set:
+// --nats or PERENNIAL_NATS, the configured address, or the address that a runner wrote in
+// the data directory.
 func (a *app) connect() (*remote, error) {
 	c, err := config.Load(a.configFile)
 	if err != nil {
@@ -83,8 +83,8 @@ func (a *app) configured() (c *config.Config, account string, err error) {
 	return c, account, err
 }
 
-// natsOfRun returns the NATS address of a running program. The address includes the user and
-// password that the program left for commands of the same system user.
+// natsOfRun returns the NATS address of the runner in a data directory. The address includes
+// the user and password that the runner wrote for commands of the same system user.
 func natsOfRun(dataDir string) (string, error) {
 	line, err := readRunFile(dataDir)
 	if err != nil || line.User == "" {
@@ -98,11 +98,11 @@ func natsOfRun(dataDir string) (string, error) {
 	return at.String(), nil
 }
 
-// maxRunFile limits the file with the addresses of a run, in bytes.
+// maxRunFile limits the size of the file with a runner's addresses, in bytes.
 const maxRunFile = 1 << 20
 
-// readRunFile reads the addresses that a running program left, and checks that the program
-// still runs.
+// readRunFile reads the addresses that a runner wrote in the data directory, and checks that
+// the runner still runs.
 func readRunFile(dataDir string) (line daemon.RunAddresses, err error) {
 	text, err := files.Read(daemon.RunFile(dataDir), maxRunFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -120,12 +120,12 @@ func readRunFile(dataDir string) (line daemon.RunAddresses, err error) {
 	return line, nil
 }
 
-// answerTimeout limits the check that a program still responds at its address.
+// answerTimeout limits the check that a runner still responds at its address.
 const answerTimeout = 5 * time.Second
 
-// answers returns nil if the program at the HTTP address wrote these addresses, and otherwise
-// an error. If it returns nil, the other addresses are valid too, because one process wrote
-// all addresses.
+// answers returns nil if the runner that wrote these addresses still responds at the HTTP
+// address, and otherwise an error. The other addresses are then valid too, because the same
+// process wrote them.
 func answers(line daemon.RunAddresses) error {
 	ctx, cancel := context.WithTimeout(context.Background(), answerTimeout)
 	defer cancel()
@@ -133,7 +133,7 @@ func answers(line daemon.RunAddresses) error {
 	if err != nil {
 		return err
 	}
-	direct := &http.Transport{DisableKeepAlives: true} // without a proxy from the environment
+	direct := &http.Transport{DisableKeepAlives: true} // ignores a proxy that the environment configures
 	response, err := direct.RoundTrip(request)
 	if err != nil {
 		return err
@@ -150,7 +150,8 @@ type notFoundError struct{ text string }
 
 func (e *notFoundError) Error() string { return e.text }
 
-// ask makes a service request to the account.
+// ask makes a service request to the account's runner. An error for a refusal has an exit
+// code.
 func ask[Q, A any](ctx context.Context, r *remote, v verbs.Verb[Q, A], question Q) (out A, err error) {
 	data, err := json.Marshal(question)
 	if err != nil {
@@ -187,8 +188,8 @@ func askOnce[Q, A any](ctx context.Context, a *app, v verbs.Verb[Q, A], question
 	return ask(ctx, r, v, question)
 }
 
-// askRunning is like askOnce, for callers that can work without a runner. answered is false if
-// no runner answers. err is not nil if NATS cannot be reached.
+// askRunning is like askOnce, but it is not an error if no runner answers. In that case,
+// answered is false. err is not nil if NATS cannot be reached or the runner refuses.
 func askRunning[Q, A any](ctx context.Context, a *app, v verbs.Verb[Q, A], question Q) (out A, answered bool, err error) {
 	r, err := a.connect()
 	if err != nil {

@@ -218,8 +218,8 @@ func (w *letterFilter) matches(d letters.Dead) bool {
 	return (w.code == "" || d.Code == w.code) && (w.before.IsZero() || d.Published.Before(w.before))
 }
 
-// dropLetters drops the selected letters, oldest first. Each drop has its own fact, so a second
-// call continues after a crash.
+// dropLetters drops the selected letters, oldest first. Each is dropped separately, so after
+// a crash a second call drops the rest.
 func (a operateCommands) dropLetters(ctx context.Context, which letterFilter, q verbs.DeadRequest) error {
 	r, err := a.connect()
 	if err != nil {
@@ -261,7 +261,8 @@ func askIfRunning(ctx context.Context, r *remote, v verbs.Verb[verbs.DeadRequest
 	return !errors.Is(err, service.ErrNoRunner), err
 }
 
-// dropLetter drops a letter. It asks the account's runner, if a runner answers.
+// dropLetter asks the runner to drop a letter. If no runner answers, it drops the letter
+// itself.
 func dropLetter(ctx context.Context, r *remote, q verbs.DeadRequest) error {
 	if answered, err := askIfRunning(ctx, r, verbs.DeadDrop, q); answered {
 		return err

@@ -207,7 +207,7 @@ func (d *demo) publish(ctx context.Context, q *queue.Queue, s demoStep) error {
 	return nil
 }
 
-// setFault sets a fault in the sandbox for the next matching request.
+// setFault makes the sandbox apply a fault to its next matching request.
 func (d *demo) setFault(ctx context.Context, fault, path string) error {
 	body, err := json.Marshal(map[string]any{"environment": "sandbox", "method": "POST", "path": path, "times": 1, "fault": fault})
 	if err != nil {

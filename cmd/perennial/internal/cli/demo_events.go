@@ -15,7 +15,7 @@ import (
 // demoShown returns the ids of the commands whose events are printed.
 func demoShown() []string { return []string{"renew-lost-reply", "buy-rejected"} }
 
-// demoWidth is the longest line of an event, in characters.
+// demoWidth is the maximum width of an event's lines, in characters.
 const demoWidth = 118
 
 func (d *demo) printEvents(ctx context.Context) error {
@@ -45,8 +45,8 @@ func (d *demo) printEvents(ctx context.Context) error {
 	return nil
 }
 
-// wrapped breaks lines longer than width between words. It never breaks an amount, because a
-// part of an amount looks like another amount.
+// wrapped breaks lines that are longer than width between words. It never breaks within an
+// amount, because part of an amount could be read as another amount.
 func wrapped(text string, width int, breaks string) string {
 	const together = "\u00a0" // non-breaking space between an amount and its currency
 	out, length := "", 0

@@ -44,14 +44,14 @@ func (d *demo) opening(ctx context.Context, r *remote) error {
 	return nil
 }
 
-// line prints the cost of a step.
+// line prints a step with its state and cost.
 func (d *demo) line(what, state string, c demoCost, title string) {
 	const currency = "USD" // currency of the embedded sandbox
 	line := fmt.Sprintf("  %-18s %-10s %12s %12s %9s  %s", what, state, money(c.charged, currency), money(c.refunded, currency), attemptText(c.attempts), title)
 	fmt.Fprintln(d.app.stdout, strings.TrimRight(line, " "))
 }
 
-// ended waits for a step's command to end, and prints its state and cost.
+// ended waits until a step's command has ended, and prints its state and cost.
 func (d *demo) ended(ctx context.Context, r *remote, s demoStep) error {
 	status, err := awaitEnd(ctx, r, s.id)
 	if err != nil {
@@ -97,7 +97,7 @@ func (d *demo) sweep(ctx context.Context, r *remote) error {
 	return nil
 }
 
-// swept waits for one command of a schedule's run and returns its cost.
+// swept waits until one command of a schedule's run has ended, and returns its cost.
 func (d *demo) swept(ctx context.Context, r *remote, raw []byte) (demoCost, error) {
 	var command struct {
 		ID string `json:"id"`
@@ -115,8 +115,8 @@ func (d *demo) swept(ctx context.Context, r *remote, raw []byte) (demoCost, erro
 	return costOf(status), nil
 }
 
-// books compares the ledger, the provider's wallet and the sandbox's list of charges, to the
-// cent.
+// books checks that the ledger, the provider's wallet and the sandbox's list of charges
+// agree to the cent.
 func (d *demo) books(ctx context.Context) error {
 	a := d.host.Accounts[0]
 	b, err := a.Ledger().Money.Balance(ctx, a.Name)

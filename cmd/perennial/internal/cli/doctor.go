@@ -31,7 +31,7 @@ import (
 	"perennial/upstream"
 )
 
-// DoctorFinding is the result of one check of `perennial doctor`, as its JSON output has it.
+// DoctorFinding is the result of one check of `perennial doctor`, as in its JSON output.
 type DoctorFinding struct {
 	Account string `json:"account,omitempty"` // empty unless several accounts are checked
 	Check   string `json:"check"`
@@ -41,7 +41,7 @@ type DoctorFinding struct {
 	Do      string `json:"do,omitempty"`      // advice for a failure or a warning
 }
 
-// doctor checks everything on which a run depends. It changes nothing.
+// doctor checks everything that a run needs. It changes nothing.
 type doctor struct {
 	app      *app
 	config   *config.Config
@@ -96,7 +96,7 @@ func (d *doctor) ok(check, seen string, args ...any) {
 }
 
 func (d *doctor) bad(check string, seen any, do string) {
-	text, _, _ := strings.Cut(fmt.Sprint(seen), "\n") // the rest of the text is advice, and do replaces it
+	text, _, _ := strings.Cut(fmt.Sprint(seen), "\n") // the other lines are advice, which do replaces
 	d.found(DoctorFinding{Check: check, Seen: text, Do: do})
 }
 
@@ -104,8 +104,8 @@ func (d *doctor) warn(check, seen, do string) {
 	d.found(DoctorFinding{Check: check, OK: true, Warning: true, Seen: seen, Do: do})
 }
 
-// listens checks that a stopped program could listen on an address. It reports nothing if the
-// address is free and seen is "".
+// listens checks that no other program listens on an address, for when the runner is
+// stopped. It adds no finding if the address is free and seen is "".
 func (d *doctor) listens(check, seen, key, address string) {
 	listener, err := net.Listen("tcp", address) //nolint:noctx // closed again immediately
 	if err == nil {
@@ -173,7 +173,7 @@ func refusedKey(err *upstream.Error) string {
 	return "check app_id, the secret and base_url; sign_port if the provider signs its port; this machine's clock"
 }
 
-// skewAllowed is the clock skew at which the doctor reports a failure. The provider rejects
+// skewAllowed is the largest clock skew that the doctor accepts. The provider rejects
 // requests whose time is off by more than five minutes (customer-api.md, Limits).
 const skewAllowed = time.Minute
 
@@ -198,7 +198,8 @@ func (d *doctor) environment(client *upstream.Client, w upstream.Wallet) {
 	d.ok("environment", "%s, wallet %s", w.Environment, money(w.BalanceCents, w.Currency))
 }
 
-// scopes reads one page of every readable resource.
+// scopes checks each read permission of the key. wallet is the error from reading the
+// wallet.
 func (d *doctor) scopes(ctx context.Context, client *upstream.Client, wallet error) {
 	one := upstream.PageRequest{Size: 1}
 	reads := []struct {
@@ -295,7 +296,7 @@ func (d *doctor) jetstream(ctx context.Context, q *queue.Queue, external bool) b
 	if external {
 		d.ok("ingest", "no client can see it: max_buffered_msgs: %d in the server's jetstream block has one producer that does not wait for acknowledgements refused, before the others wait for it", embedded.MaxBufferedMessages)
 	}
-	// During the election of its leader, a cluster may respond as if it had no JetStream.
+	// While a cluster elects its leader, it may respond as if it had no JetStream.
 	if absent, ok := errors.AsType[*queue.AbsentError](queue.CheckPresent(ctx, q.JetStream())); ok && !q.JetStream().Clustered() {
 		d.bad("jetstream", absent.Seen, absent.Do)
 		return false
@@ -306,8 +307,8 @@ func (d *doctor) jetstream(ctx context.Context, q *queue.Queue, external bool) b
 // electionWait is how long the doctor waits for a NATS cluster to elect its leader.
 const electionWait = 8 * time.Second
 
-// elected waits until JetStream responds. A new cluster first elects its leader and does not
-// respond until then.
+// elected waits until JetStream responds, at most electionWait. A new cluster does not
+// respond until it has elected its leader.
 func (d *doctor) elected(ctx context.Context, q *queue.Queue) bool {
 	limited, cancel := context.WithTimeout(ctx, electionWait)
 	defer cancel()
@@ -322,7 +323,7 @@ func (d *doctor) elected(ctx context.Context, q *queue.Queue) bool {
 	return err == nil
 }
 
-// runners reports other runners of the account that have different settings or schedules.
+// runners reports whether the runners of the account have different settings or schedules.
 func (d *doctor) runners(ctx context.Context, q *queue.Queue) {
 	limited, cancel := context.WithTimeout(ctx, nodesTimeout)
 	defer cancel()
@@ -392,7 +393,7 @@ func (d *doctor) report() error {
 	return nil
 }
 
-// webhooks reads each webhook's secret. It sends nothing.
+// webhooks checks that the secret of each webhook can be read. It sends nothing.
 func (d *doctor) webhooks() {
 	for _, w := range d.config.WebhooksOf(d.account) {
 		check := "webhook " + w.Name
@@ -404,7 +405,7 @@ func (d *doctor) webhooks() {
 	}
 }
 
-// endsPause maps the cause of a pause to the advice that ends it
+// endsPause maps the cause of a pause to advice on how to end the pause
 // (docs/operations.md#the-account-is-paused).
 var endsPause = map[string]string{
 	string(upstream.CodeInvalidSignature):       "mend app_id or the secret, then start `perennial run` again",
@@ -418,7 +419,7 @@ var endsPause = map[string]string{
 	decide.CausePerson:                          "`perennial accounts resume --reason TEXT` when what it was paused for is done",
 }
 
-// pauses reports the pauses in the ledger. A wait that the provider requested is only a
+// pauses reports the pauses in the ledger. A pause that the provider requested is only a
 // warning, because it ends automatically.
 func (d *doctor) pauses(ctx context.Context, l *ledger.Ledger) {
 	all, err := l.Operations.Pauses(ctx)

@@ -71,8 +71,8 @@ func (d *doctor) ledgerFile(ctx context.Context) {
 	d.schedules(ctx, l)
 }
 
-// published reports rows that the ledger knows to be published and that the events stream
-// lacks. Without this check, a lost or recreated stream would look like a first start.
+// published reports rows that the ledger recorded as published but the events stream lacks.
+// Without this check, a lost or recreated stream would look like a first start.
 func (d *doctor) published(ctx context.Context, l *ledger.Ledger) {
 	noted, err := l.Published(ctx)
 	if err != nil {
@@ -88,8 +88,9 @@ func (d *doctor) published(ctx context.Context, l *ledger.Ledger) {
 	}
 }
 
-// noLedger handles a missing ledger file. The file was lost if the events stream has events of
-// the account. Otherwise the account was never started.
+// noLedger reports a missing ledger file. If the account's stream is empty, no runner was
+// ever started. If an embedded server has events, the file was lost. On an external NATS,
+// another runner may have published the events.
 func (d *doctor) noLedger(ctx context.Context, path string) {
 	const do = "put the very file back, or stop the runner where one works and make the ledger again: `perennial ledger restore --from-events`"
 	last, err := d.lastEvent(ctx)

@@ -14,16 +14,17 @@ import (
 	"perennial/queue/streams"
 )
 
-// A replica that receives writes may lag for a moment. A lag is therefore reported only if
-// replicas lag at every look.
+// A replica may lag briefly while it receives writes. The doctor therefore reports a lag
+// only if it sees one each time that it looks.
 const (
 	copiesLooks = 3
 	copiesEvery = 500 * time.Millisecond
 )
 
-// durability reports a failure if a single server has the only replica and no setting says that
-// it syncs every write. It also reports streams with fewer replicas than the account requires.
-// A lagging replica is only a warning, because the other replicas have the acknowledged writes.
+// durability reports a failure if a single server has the only replica and nats.sync_always
+// does not say that it syncs every write. It also reports streams with fewer replicas than
+// the account requires. A lagging replica is only a warning, because other replicas have the
+// acknowledged writes.
 func (d *doctor) durability(ctx context.Context, q *queue.Queue) {
 	want := d.config.Accounts[d.account].Replicas
 	all, err := lookAtCopies(ctx, q, d.account)
@@ -76,7 +77,7 @@ func countCopies(all []streams.Copies, least int) string {
 	return fmt.Sprintf("%d copies of %d streams", least, len(all))
 }
 
-// oneCopy describes which streams have a single replica, and on which server.
+// oneCopy says which streams have a single replica, on which server, and what could be lost.
 func (d *doctor) oneCopy(q *queue.Queue, streams []string) string {
 	what, where := strings.Join(streams, ", "), "a single server"
 	if what == "" {
@@ -88,8 +89,8 @@ func (d *doctor) oneCopy(q *queue.Queue, streams []string) string {
 	return fmt.Sprintf("%s: one copy, on %s at %s. A power cut loses what it has acknowledged and not synced, by default of two minutes, and a lost disk all", what, where, q.URL())
 }
 
-// lookAtCopies looks at the replicas several times, and returns the result of the last look.
-// It stops after the first look that shows no lagging replica.
+// lookAtCopies reads the state of the replicas until none lags, at most copiesLooks times.
+// It returns the last state.
 func lookAtCopies(ctx context.Context, q *queue.Queue, account string) (all []streams.Copies, err error) {
 	for look := range copiesLooks {
 		if look > 0 {

@@ -24,8 +24,8 @@ const rolesTimeout = 10 * time.Second
 const mendRoles = "give the NATS server the users and accounts that `perennial nats-config` prints, and no other permissions"
 
 // roles connects as each configured user whose login is available, and compares the user's
-// permissions with the roles. It tries only service requests that change nothing, so that
-// nothing changes even if a user has too many permissions.
+// permissions with the user's roles. It tries only service requests that are read-only, in
+// case a user has too many permissions.
 func (d *doctor) roles(ctx context.Context, accounts []string) {
 	if d.usersAt == "" || len(d.config.NATS.Users) == 0 {
 		return
@@ -79,7 +79,7 @@ func quietly(target queue.ConnectConfig) (queue.ConnectConfig, error) {
 	if err != nil {
 		return target, err
 	}
-	at.User = nil // without the login of the CLI itself
+	at.User = nil // removes the CLI's own login
 	quiet := logrus.New()
 	quiet.SetOutput(io.Discard)
 	target.URL, target.Log, target.Name = at.String(), quiet, "perennial-doctor"
@@ -91,7 +91,7 @@ func (d *doctor) letsAnyoneIn(address string) bool {
 	return err == nil && queue.LetsIn(target)
 }
 
-// separation tries the permissions of one user.
+// separation connects as one user and tries what its roles permit and forbid.
 func (d *doctor) separation(ctx context.Context, target queue.ConnectConfig, u roles.User, accounts []string) (wrong, untried []string, err error) {
 	if target, err = quietly(target); err != nil {
 		return nil, nil, err

@@ -16,10 +16,10 @@ import (
 	"perennial/schedules/plans"
 )
 
-// uncoveredNamed limits the unscheduled proxies that a finding names.
+// uncoveredNamed limits how many unscheduled proxies a finding lists.
 const uncoveredNamed = 5
 
-// lists reports a schedule's list of proxies that does not exist. Without the list, the
+// lists reports a missing list of proxies that a schedule refers to. Without the list, the
 // schedule cannot run and `perennial run` does not start.
 func (d *doctor) lists() {
 	if err := d.config.CheckLists(d.account); err != nil {
@@ -32,7 +32,7 @@ func (d *doctor) schedules(ctx context.Context, l *ledger.Ledger) {
 	own := d.config.SchedulesOf(d.account)
 	d.removed(ctx, l, own)
 	d.slots(ctx, l, own)
-	if d.config.CheckLists(d.account) != nil { // another check reports an unreadable list
+	if d.config.CheckLists(d.account) != nil { // lists reports the missing list
 		return
 	}
 	if last, err := l.Fleet.Listing(ctx); err == nil && last.Finished.IsZero() {
@@ -72,7 +72,7 @@ func (d *doctor) schedules(ctx context.Context, l *ledger.Ledger) {
 	}
 }
 
-// slots reports schedules that run too rarely, or whose scheduled times pass without a run.
+// slots reports schedules that run too rarely, or that did not run at their scheduled times.
 func (d *doctor) slots(ctx context.Context, l *ledger.Ledger, own []plans.Schedule) {
 	for _, s := range own {
 		if late := s.Late(time.Now()); late != "" {

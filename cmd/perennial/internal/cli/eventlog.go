@@ -1,4 +1,4 @@
-// The log of received events on which the demonstration waits.
+// The log of received events that the demonstration waits for.
 
 package cli
 

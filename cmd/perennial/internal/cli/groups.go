@@ -1,4 +1,4 @@
-// The groups of CLI commands. Each group embeds app, which has the shared parts.
+// The groups of CLI commands. Each group embeds app, which contains what the groups share.
 
 package cli
 

@@ -1,5 +1,5 @@
-// Access to an account's events stream for the ledger commands, whether or not the program
-// runs.
+// Access to an account's events stream for the ledger commands, whether or not a runner is
+// running.
 
 package cli
 
@@ -31,7 +31,7 @@ import (
 // errNoStore means that no `perennial run` has started in the data directory yet.
 var errNoStore = errors.New("there are no events")
 
-// history is an account's events stream.
+// history is a connection to an account's events stream.
 type history struct {
 	queue    *queue.Queue
 	account  string
@@ -42,8 +42,8 @@ type history struct {
 }
 
 // openHistory connects to the server that has the account's events. This is the server of
-// --nats, the configured NATS, or the embedded server of a running program. Otherwise,
-// openHistory starts an embedded server on the store in the data directory.
+// --nats, the configured NATS, or a runner's embedded server. If no runner uses the data
+// directory, openHistory starts an embedded server on its store.
 func (a *app) openHistory(c *config.Config, account string) (h *history, err error) {
 	h = &history{account: account}
 	defer h.closeOn(&err)
@@ -58,7 +58,7 @@ func (a *app) openHistory(c *config.Config, account string) (h *history, err err
 		if err != nil && !errors.Is(err, datadir.ErrLocked) {
 			return nil, err
 		}
-		external = err != nil // a running `perennial run` serves the store
+		external = err != nil // the lock is taken, so a runner serves the store
 	}
 	err = h.open(c, a, external)
 	return h, err
@@ -77,7 +77,8 @@ func (a *app) externalNATS(c *config.Config) bool {
 	return a.natsURL != "" || c.NATS.External()
 }
 
-// open connects to a server, or starts a server on the store of the data directory.
+// open connects to an external server, or starts a server on the store of the data
+// directory.
 func (h *history) open(c *config.Config, a *app, external bool) error {
 	if !external {
 		return h.serve(c, a)
@@ -90,7 +91,7 @@ func (h *history) open(c *config.Config, a *app, external bool) error {
 	return nil
 }
 
-// closeOn closes a history if err is not nil.
+// closeOn closes the history if *err is not nil.
 func (h *history) closeOn(err *error) {
 	if *err != nil {
 		h.close()
@@ -112,7 +113,7 @@ func (a ledgerCommands) locked(do func(c *config.Config, account string) error) 
 }
 
 // lockData takes the lock of the data directory for a command that writes there. It refuses
-// system users other than the runner's, because the runner could not read their files.
+// any user other than the runner's, because the runner could not read that user's files.
 func lockData(c *config.Config, account string) (unlock func() error, err error) {
 	anothers := checkOwner(os.Geteuid(), c.LedgerPath(account), filepath.Join(c.DataDir, "nats"), c.DataDir)
 	if anothers != nil && !config.Exists(filepath.Join(c.DataDir, datadir.LockName)) {
@@ -128,7 +129,7 @@ func lockData(c *config.Config, account string) (unlock func() error, err error)
 	return lock.Unlock, nil
 }
 
-// checkOwner returns an error if the user self does not own the first path that exists.
+// checkOwner returns an error if self, a user id, does not own the first path that exists.
 func checkOwner(self int, paths ...string) error {
 	for _, path := range paths {
 		info, err := os.Stat(path)
@@ -148,7 +149,7 @@ func checkOwner(self int, paths ...string) error {
 	return nil
 }
 
-// userName returns a system user in the form that sudo accepts.
+// userName returns the name of a system user, or # and its id, as sudo accepts it.
 func userName(id int) string {
 	if u, err := user.LookupId(strconv.Itoa(id)); err == nil {
 		return u.Username
@@ -170,8 +171,8 @@ func (h *history) serve(c *config.Config, a *app) (err error) {
 	return err
 }
 
-// events yields the bodies of the events from a journal sequence on. An event has the sequence
-// of its journal row.
+// events yields the bodies of the events, beginning with the journal row first. An event has
+// the same sequence as its row.
 func (h *history) events(ctx context.Context, first int64) iter.Seq2[[]byte, error] {
 	return journal.Bodies(events.Of(h.queue.JetStream(), h.account).History(ctx, uint64(max(first, 1))))
 }
@@ -200,9 +201,9 @@ func (h *history) publishOwn(ctx context.Context, path string) error {
 	return x.Close()
 }
 
-// flush restarts the embedded server. The server acknowledges events that are only in memory,
-// and an orderly stop writes them to disk. For an external server, flush does nothing, because
-// the server's configuration decides how durable writes are.
+// flush restarts the embedded server. The server acknowledges events before they are on
+// disk, and an orderly stop writes them there. For an external server, flush does nothing,
+// because the server's configuration determines how durable its writes are.
 func (h *history) flush(log *logrus.Logger) (err error) {
 	if h.embedded == nil {
 		return nil
@@ -215,7 +216,7 @@ func (h *history) flush(log *logrus.Logger) (err error) {
 	return err
 }
 
-// snapshot returns the snapshot with which a restore begins (journal.VouchedSnapshot).
+// snapshot returns the snapshot that a restore begins with (journal.VouchedSnapshot).
 func (h *history) snapshot(ctx context.Context) (*ledger.Snapshot, func() (io.ReadCloser, error), error) {
 	return journal.VouchedSnapshot(ctx, h.queue, h.account)
 }

@@ -31,7 +31,7 @@ type setup struct {
 	baseURL    string
 	caFile     string // the certificates of a private authority
 	appID      string
-	secretFile string // an existing file with the secret, or - for the standard input
+	secretFile string // an existing file with the secret, or - for standard input
 	file       string
 	noDoctor   bool
 	sandbox    bool // for `perennial sandbox` with its demo fixture
@@ -109,7 +109,7 @@ func (s *setup) run(ctx context.Context) error {
 	return s.examine(ctx)
 }
 
-// examine runs the doctor on the new configuration, and prints the next command.
+// examine runs the doctor unless --no-doctor is set, and prints the next command.
 func (s *setup) examine(ctx context.Context) error {
 	if !s.noDoctor {
 		s.app.configFile, s.app.account = s.file, s.account
@@ -120,7 +120,7 @@ func (s *setup) examine(ctx context.Context) error {
 	return s.sayNext()
 }
 
-// trial sets the answers for --sandbox.
+// trial sets all answers if --sandbox is set.
 func (s *setup) trial() error {
 	if !s.sandbox {
 		return nil
@@ -179,7 +179,8 @@ func checkAppID(text string) error {
 	return err
 }
 
-// ask reads an answer that no flag gave. It repeats the question until the answer is valid.
+// ask asks for an answer that no flag gave, and repeats the question until the answer is
+// valid.
 func (s *setup) ask(answer *string, flag, question string, wrong func(string) error) error {
 	if *answer != "" && wrong(*answer) != nil {
 		return usage("%s %w", flag, wrong(*answer))
@@ -198,7 +199,8 @@ func (s *setup) ask(answer *string, flag, question string, wrong func(string) er
 	return nil
 }
 
-// secret reads the API Secret from a file, or from the terminal without echo.
+// secret reads the API Secret from --secret-file or standard input, without echo on a
+// terminal.
 func (s *setup) secret(ctx context.Context) (string, error) {
 	var text []byte
 	var err error

@@ -26,10 +26,10 @@ type natsUser struct {
 
 func (u natsUser) passwordFile() string { return u.name + ".password" }
 
-// users returns the NATS users of a production account. Without users, any client that reaches
-// its NATS server could spend money, so `perennial run` would refuse to start. Each user has
-// one role, so that a leaked password exposes only that role. CLI commands on the runner's
-// machine do not need these users, because they have their own user.
+// users returns the NATS users of a production account. Without users, any client that
+// reaches its NATS server could spend money, so `perennial run` would refuse to start. Each
+// user has one role, so that a leaked password exposes only that role. CLI commands on the
+// runner's machine do not need these users, because the runner creates a user for them.
 func (s *setup) users() []natsUser {
 	if env, _ := upstream.EnvironmentOf(s.appID); env != upstream.Production {
 		return nil
@@ -89,7 +89,6 @@ func (s *setup) caLine() string {
 	return fmt.Sprintf("    ca_file: %q\n", s.caFile)
 }
 
-// newFile is a file to write.
 type newFile struct {
 	path, text string
 	mode       fs.FileMode

@@ -38,7 +38,7 @@ const (
 	anySchema     schemaMode = true // accepts any schema, to inspect the file
 )
 
-// openLedgerAs is like openLedger, with a choice of accepted schemas.
+// openLedgerAs is like openLedger, but the caller selects which schemas are accepted.
 func (a *app) openLedgerAs(ctx context.Context, mode schemaMode) (*ledger.Ledger, string, error) {
 	c, account, err := a.configured()
 	if err != nil {
@@ -66,7 +66,7 @@ func (a *app) eachLedger(ctx context.Context, do func(ctx context.Context, l *le
 	})
 }
 
-// withLedgerAs is like withLedger, with a choice of accepted schemas.
+// withLedgerAs is like withLedger, but the caller selects which schemas are accepted.
 func (a *app) withLedgerAs(mode schemaMode, do func(ctx context.Context, l *ledger.Ledger, account string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) (err error) {
 		l, account, err := a.openLedgerAs(cmd.Context(), mode)
@@ -106,7 +106,7 @@ func (a ledgerCommands) ledgerBalance() *cobra.Command {
 	return c
 }
 
-// countedBy maps each grouping to the heading of its count in tables.BookTotal.
+// countedBy maps each grouping to what tables.BookTotal counts for it, as a table heading.
 var countedBy = map[string]string{"order": "PROXIES", "renewal": "PROXIES", "ip": "RENEWALS", "label": "COMMANDS", "day": "CHARGES"}
 
 func (a ledgerCommands) listTotals(ctx context.Context, by string, limit int) error {
@@ -134,9 +134,9 @@ func (a ledgerCommands) listTotals(ctx context.Context, by string, limit int) er
 	}))
 }
 
-// countText returns the count of a total. It returns "" for the remainder, because the name of
-// the remainder includes the count. For an order that an operator resolved, no reply of the
-// provider gave the number of proxies.
+// countText returns the count of a total. It returns "" for the remainder, whose name
+// includes the count. The count is not known for an order that an operator resolved, because
+// no reply from the provider gave the number of proxies.
 func countText(x tables.BookTotal) string {
 	switch {
 	case x.Rest:
@@ -167,8 +167,8 @@ func (a ledgerCommands) printBalance(b tables.Balance) error {
 	return a.table([]string{"ACCOUNT", b.Account}, rows)
 }
 
-// unbookedText formats the cost of operations that are not booked yet. It never shows an
-// unknown price as zero.
+// unbookedText formats the estimated cost of operations that are not booked yet. It never
+// shows an unknown price as zero.
 func unbookedText(u tables.Unbooked, currency string) string {
 	return fmt.Sprintf("%s by %d operations (estimate)", fact.Sum{Cents: u.EstimateCents.Or(0), Lacks: u.Unknown}.Text(currency), u.Operations)
 }
@@ -204,7 +204,8 @@ func (a ledgerCommands) ledgerEntries() *cobra.Command {
 	return c
 }
 
-// entriesContinue prints the row at which to continue a list that ended at its limit.
+// entriesContinue prints how to continue a list after its limit. next is 0 if the list is
+// complete.
 func (a ledgerCommands) entriesContinue(next int64) error {
 	if next == 0 {
 		return nil
@@ -213,7 +214,7 @@ func (a ledgerCommands) entriesContinue(next int64) error {
 	return err
 }
 
-// kindText returns the kind of an entry, and the row that the entry corrects.
+// kindText returns the kind of an entry and, for a correction, the row that it corrects.
 func kindText(p tables.Posting) string {
 	if p.CorrectsSeq == 0 {
 		return p.Kind

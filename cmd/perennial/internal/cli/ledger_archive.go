@@ -31,7 +31,7 @@ func (a ledgerCommands) ledgerArchive() *cobra.Command {
 				return usage("use --before DAY: facts of that day and later stay")
 			}
 			x := ledger.Archive{Before: at, Dir: dir, Clock: time.Now, Keep: failpoint.Size(cmd.Context(), "archive.keep", 0)}
-			if err := x.Check(); err != nil { // checked before a runner is asked for the account
+			if err := x.Check(); err != nil { // checked before a runner is asked to hand over the account
 				return err
 			}
 			return a.locked(func(c *config.Config, account string) error {
@@ -46,7 +46,7 @@ func (a ledgerCommands) ledgerArchive() *cobra.Command {
 	return c
 }
 
-// eventsChoice is the operator's choice for the events of archived rows.
+// eventsChoice says what the operator wants to happen to the events of archived rows.
 type eventsChoice struct {
 	keep    bool
 	mayLose []string
@@ -59,8 +59,8 @@ type ArchiveResult struct {
 	Events *boundedEvents `json:"events,omitempty"`
 }
 
-// archive archives rows while no runner leads the account. It keeps rows that the events stream
-// lacks, because the outbox could not publish archived rows.
+// archive archives rows while no runner leads the account. Rows that the events stream lacks
+// stay in the ledger, because the outbox cannot publish rows from an archive.
 func (a ledgerCommands) archive(ctx context.Context, c *config.Config, account string, x ledger.Archive, e eventsChoice) error {
 	h, err := a.openHistoryLocked(c, account)
 	if err != nil {
@@ -72,7 +72,7 @@ func (a ledgerCommands) archive(ctx context.Context, c *config.Config, account s
 		return err
 	}
 	defer release()
-	if config.Exists(c.LedgerPath(account)) { // the rows of runners on other machines must be applied first
+	if config.Exists(c.LedgerPath(account)) { // applies the rows of runners on other machines, which must happen first
 		if err := h.publishOwn(ctx, c.LedgerPath(account)); err != nil {
 			return a.broken(err)
 		}

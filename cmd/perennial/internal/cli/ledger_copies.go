@@ -68,7 +68,7 @@ func (a ledgerCommands) ledgerBackup() *cobra.Command {
 	return c
 }
 
-// printFile prints the content of a finished file, or returns why it was not finished.
+// printFile prints the rows and head of a finished file. If err is not nil, it returns err.
 func (a ledgerCommands) printFile(v ledger.Verified, err error, file, words string) error {
 	if err != nil {
 		return a.broken(err)

@@ -1,4 +1,4 @@
-// `perennial ledger export` and `ledger statement`, and their period.
+// `perennial ledger export` and `ledger statement`, and the period that they cover.
 
 package cli
 
@@ -77,7 +77,7 @@ func (a ledgerCommands) ledgerStatement() *cobra.Command {
 	return c
 }
 
-// period parses two days or times in UTC.
+// period parses the begin and end of a period: days or times, in UTC.
 func period(from, to string) (p report.Period, err error) {
 	if p.From, err = dayOrInstant("--from", from); err != nil {
 		return p, err
@@ -103,7 +103,7 @@ func dayOrInstant(flag, text string) (time.Time, error) {
 	return time.Time{}, usage("%s is %q: write a day as 2026-11-01 or an instant as 2026-11-01T00:00:00Z", flag, text)
 }
 
-// writeAs writes one of the formats to a file, atomically, or to the standard output.
+// writeAs writes the chosen format atomically to a file, or to standard output for "-".
 func (a ledgerCommands) writeAs(file, format, known string, formats map[string]func(io.Writer) error) error {
 	write := formats[format]
 	if write == nil {

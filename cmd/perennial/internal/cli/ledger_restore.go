@@ -46,8 +46,8 @@ func (a ledgerCommands) ledgerRestore() *cobra.Command {
 	return c
 }
 
-// restore runs under the data directory's lock. On an external NATS it also takes the account's
-// lease, because another machine may have a runner.
+// restore restores the ledger. The caller has the lock of the data directory. On an external
+// NATS, restore also takes the account's lease, because a runner may be on another machine.
 func (a ledgerCommands) restore(ctx context.Context, c *config.Config, account, from string, replace, without bool) error {
 	x := ledger.Restore{Path: c.LedgerPath(account), From: from, Clock: time.Now, AppID: appIDOf(c, account), Replace: replace}
 	h, unreached := a.openHistoryLocked(c, account)
@@ -83,8 +83,8 @@ func (a ledgerCommands) restore(ctx context.Context, c *config.Config, account, 
 	return a.printRestored(account, out)
 }
 
-// add adds the events of the stream to a restore. It returns [queue.ErrNoAccount] if the stream
-// does not exist.
+// add adds the stream's events to a restore, and its snapshot if there is no backup. It
+// returns [queue.ErrNoAccount] if the stream does not exist.
 func (h *history) add(ctx context.Context, x *ledger.Restore) error {
 	_, _, err := events.Of(h.queue.JetStream(), h.account).Last(ctx)
 	if err != nil {
@@ -99,8 +99,8 @@ func (h *history) add(ctx context.Context, x *ledger.Restore) error {
 	return nil
 }
 
-// withoutEvents returns an error if a restore without the stream may lose events that only the
-// stream or the present ledger has. asked means that the operator accepts the loss.
+// withoutEvents returns an error if a restore without the stream may lose events that only
+// the stream or the current ledger contains. asked means that the operator accepts the loss.
 func (a ledgerCommands) withoutEvents(x ledger.Restore, asked bool, unreached error) error {
 	if x.From == "" {
 		return unreached
@@ -139,7 +139,7 @@ func (h *history) alone(ctx context.Context, what string) (release func(), err e
 	return func() { _ = taken.Release(context.WithoutCancel(ctx)) }, nil
 }
 
-// borrow is like alone, for a command that uses the ledger as it is. A runner on another
+// borrow is like alone, for a command that does not replace the ledger. A runner on another
 // machine hands over the account, and leads it again after release.
 func (h *history) borrow(ctx context.Context, what string) (release func(), err error) {
 	if h.embedded != nil {

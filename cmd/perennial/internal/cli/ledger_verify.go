@@ -28,7 +28,7 @@ type verified struct {
 	ledger.Verified
 	*ledger.Against
 
-	Expected int `json:"expected,omitempty"` // number of heads that --expect gave; all were found
+	Expected int `json:"expected,omitempty"` // number of heads given with --expect, all of which were found
 }
 
 // proof describes what `ledger verify` checks in addition to the file itself.
@@ -65,8 +65,8 @@ func (a ledgerCommands) ledgerVerify() *cobra.Command {
 	return c
 }
 
-// isSQLite returns an error if a file is not an SQLite database. Otherwise the file would be
-// reported as a damaged ledger, and the advice would make an operator replace a good ledger.
+// isSQLite returns an error if a file is not an SQLite database. Without this check, such a
+// file would be reported as a damaged ledger, and an operator might replace a good ledger.
 func isSQLite(file string) error {
 	f, err := files.Open(file)
 	if err != nil {
@@ -99,8 +99,8 @@ func (a ledgerCommands) withFile(ctx context.Context, file string, do func(ctx c
 	return do(ctx, l)
 }
 
-// verifyIn returns the directory for the verification of a file. This is --temp, or the file's
-// directory if it is writable, or else TMPDIR.
+// verifyIn returns the directory in which a file is verified: --temp, the file's directory
+// if it is writable, or TMPDIR.
 func verifyIn(temp, file string) (string, error) {
 	if temp != "" {
 		return temp, nil
@@ -195,9 +195,9 @@ func (a ledgerCommands) verifyAgainst(ctx context.Context, l *ledger.Ledger) (*l
 	return &result, err
 }
 
-// missingEvents returns an error if the stream lacks events that the ledger knows to be
-// published. The advice depends on the cause: `perennial run` publishes again what a power cut
-// may have lost, and refuses any other loss.
+// missingEvents returns an error if the stream lacks events that the ledger has recorded as
+// published. The advice in the error depends on the cause. `perennial run` publishes again
+// the events that a power cut may have lost, but no others.
 func missingEvents(noted ledger.Published, last uint64) error {
 	why, then := journal.HeldFromNote(noted).Missing(last), journal.RefillAdvice
 	if why == "" {
@@ -210,8 +210,8 @@ func missingEvents(noted ledger.Published, last uint64) error {
 	return &chain.BrokenError{Check: "events", Seq: int64(last) + 1, Detail: why + "\n" + then}
 }
 
-// checkSnapshot checks a stream whose first events were removed. The snapshot that a restore
-// needs must exist and be complete.
+// checkSnapshot returns an error if the snapshot that a restore needs is missing or damaged.
+// It is for a stream whose events up to the row removed were removed.
 func (h *history) checkSnapshot(ctx context.Context, removed int64) (err error) {
 	missing := &chain.BrokenError{Check: "events", Seq: removed, Detail: "its event was removed and no snapshot beside the stream contains it: `perennial ledger archive` stores it again"}
 	snapshot, open, err := h.snapshot(ctx)
@@ -229,7 +229,8 @@ func (h *history) checkSnapshot(ctx context.Context, removed int64) (err error) 
 	return ledger.CheckSnapshot(content, *snapshot)
 }
 
-// broken prints the first failed check in err, if any, and returns err with exit code 1.
+// broken returns err. If err contains a failed check, the exit code is 1 and -o json prints
+// it.
 func (a ledgerCommands) broken(err error) error {
 	broken, ok := errors.AsType[*chain.BrokenError](err)
 	if !ok {

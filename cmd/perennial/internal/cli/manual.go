@@ -23,7 +23,7 @@ func (a developCommands) manualCommand() *cobra.Command {
 				return fmt.Errorf("write the manual pages: %w", err)
 			}
 			root := cmd.Root()
-			root.DisableAutoGenTag = true // so that equal programs write equal pages
+			root.DisableAutoGenTag = true // so that the same program always writes the same pages
 			walk(root, func(_ string, c *cobra.Command) {
 				if by := c.Flags().Lookup("by"); by != nil && by.DefValue == operator() {
 					by.DefValue = "" // the default would name the user who builds the pages

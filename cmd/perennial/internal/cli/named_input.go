@@ -1,6 +1,6 @@
-// Input files that are read once and may be pipes, such as /dev/stdin or a shell's <(…). A pipe
-// may never deliver data. Reading therefore ends with the command's context, which a signal
-// cancels.
+// Input files that are read once and may be pipes, such as /dev/stdin or a shell's <(…). A
+// pipe may never deliver data, so reading also ends when the command's context ends, for
+// example after a signal.
 
 package cli
 
@@ -14,7 +14,7 @@ import (
 	"sync"
 )
 
-// openNamed opens a file or a pipe. Reading a pipe ends with ctx.
+// openNamed opens a file or a pipe. Reading a pipe fails when ctx ends.
 func openNamed(ctx context.Context, name string) (io.ReadCloser, error) {
 	info, err := os.Stat(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -32,7 +32,7 @@ func openNamed(ctx context.Context, name string) (io.ReadCloser, error) {
 	return piped(ctx, func() (io.ReadCloser, error) { return os.Open(name) }), nil
 }
 
-// interruptible wraps a reader, such as the standard input, so that reading ends with ctx.
+// interruptible wraps a reader, such as standard input, so that reading fails when ctx ends.
 func interruptible(ctx context.Context, in io.Reader) io.ReadCloser {
 	return piped(ctx, func() (io.ReadCloser, error) { return io.NopCloser(in), nil })
 }
@@ -69,7 +69,7 @@ func (p *pipedReader) Read(to []byte) (int, error) {
 	return p.PipeReader.Read(to)
 }
 
-// readNamed reads a file or pipe of at most most bytes.
+// readNamed reads a file or pipe. It returns an error if there are more than most bytes.
 func readNamed(ctx context.Context, name string, most int64) ([]byte, error) {
 	in, err := openNamed(ctx, name)
 	if err != nil {

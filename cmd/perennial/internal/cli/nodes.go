@@ -36,8 +36,8 @@ func (a operateCommands) runnersCommand() *cobra.Command {
 // nodesTimeout limits the request for runners.
 const nodesTimeout = 10 * time.Second
 
-// nodes returns the live runners, from the configured external NATS or from the running program
-// of the data directory.
+// nodes returns the live runners. It asks the configured external NATS, or the runner of the
+// data directory.
 func (a operateCommands) nodes(ctx context.Context) ([]cluster.Node, error) {
 	ctx, cancel := context.WithTimeout(ctx, nodesTimeout)
 	defer cancel()
@@ -64,8 +64,8 @@ func (a operateCommands) nodes(ctx context.Context) ([]cluster.Node, error) {
 	return nodes, nil
 }
 
-// nodesOfRun asks the running program of a data directory over HTTP. On an embedded server,
-// NATS users may not read the runners' heartbeats.
+// nodesOfRun asks the runner of a data directory over HTTP. It cannot use NATS, because
+// users of an embedded server may not read the runners' heartbeats.
 func nodesOfRun(ctx context.Context, dataDir string) (nodes []cluster.Node, err error) {
 	line, err := readRunFile(dataDir)
 	if err != nil {
@@ -126,8 +126,8 @@ func (a operateCommands) printNodes(nodes []cluster.Node) error {
 	return err
 }
 
-// at returns the address of a runner's /readyz and web UI. A runner with an embedded NATS
-// server has only a port.
+// at returns the host and port of a runner's /readyz and web UI. The host is empty for a
+// runner with an embedded NATS server.
 func at(n cluster.Node) string {
 	if n.HTTPPort == 0 { // a runner of an earlier version, or a CLI command that borrows an account
 		return n.Address

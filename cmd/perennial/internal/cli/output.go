@@ -27,7 +27,7 @@ import (
 	"perennial/ledger/tables"
 )
 
-// logger returns a logger to stderr. It logs text to a terminal, and JSON otherwise.
+// logger returns a logger that writes to stderr: text on a terminal, otherwise JSON.
 func (a *app) logger() *logrus.Logger {
 	log := logrus.New()
 	log.SetOutput(a.stderr)
@@ -54,9 +54,9 @@ func (sentences) Format(e *logrus.Entry) ([]byte, error) {
 	return append([]byte(text), '\n'), nil
 }
 
-// libraryLog logs what libraries write to the standard log, up to the first quotation mark.
-// Libraries quote text that they cannot parse. For example, net/http quotes bytes beyond the
-// announced length, which may contain a password.
+// libraryLog logs what libraries write to the standard logger, up to the first quotation
+// mark. Libraries quote text that they cannot parse, which may contain a password. For
+// example, net/http quotes bytes beyond the announced length.
 type libraryLog struct{ log *logrus.Logger }
 
 func (l libraryLog) Write(text []byte) (int, error) {
@@ -117,9 +117,9 @@ func printable(text string) string { return printableBut("", text) }
 // printableBut is like printable, but keeps the characters in these.
 func printableBut(these, text string) string { return fact.Printable(text, these) }
 
-// plainText writes text and replaces control characters by spaces, because they could move a
-// terminal's cursor or change its display. Old journals and handwritten files may contain such
-// characters. Line breaks and tabs remain.
+// plainText writes text with control characters replaced by spaces, because they could move
+// a terminal's cursor or change its display. Old journals and handwritten files may contain
+// such characters. Line breaks and tabs remain.
 type plainText struct{ io.Writer }
 
 // Write implements io.Writer. It returns the length of text, even if fewer bytes were written.
@@ -154,7 +154,7 @@ func centsOrUnknown(c fact.Cents, currency string) string {
 	return money(c.Or(0), currency)
 }
 
-// moneyOr formats an amount. It returns the text in otherwise for nil.
+// moneyOr formats an amount, or returns otherwise if cents is nil.
 func moneyOr(otherwise string, cents *int64, currency string) string {
 	if cents == nil {
 		return otherwise
@@ -162,7 +162,7 @@ func moneyOr(otherwise string, cents *int64, currency string) string {
 	return money(*cents, currency)
 }
 
-// ago formats a time relative to now.
+// ago formats a time relative to now. It returns "" for nil.
 func ago(at *time.Time) string {
 	if at == nil {
 		return ""
@@ -170,8 +170,8 @@ func ago(at *time.Time) string {
 	return humanize.Time(*at)
 }
 
-// operator returns the name under which changes are recorded if --by is absent. The environment
-// variable USER may be missing, for example under cron and in containers.
+// operator returns the default of --by, the name under which changes are recorded. The
+// environment variable USER may be missing, for example under cron and in containers.
 func operator() string {
 	if name := os.Getenv("USER"); name != "" {
 		return name
@@ -203,7 +203,7 @@ func (v atLeastOne) Set(text string) error {
 }
 
 func (v atLeastOne) String() string {
-	if v.n == nil || *v.n == math.MaxInt { // no limit
+	if v.n == nil || *v.n == math.MaxInt { // MaxInt means no limit
 		return ""
 	}
 	return strconv.Itoa(*v.n)
@@ -211,17 +211,17 @@ func (v atLeastOne) String() string {
 
 func (v atLeastOne) Type() string { return "int" }
 
-// limitFlag adds the flag --limit, -n, for the maximum number of rows.
+// limitFlag adds the flag --limit, -n, for the maximum number of rows. The default is most.
 func limitFlag(c *cobra.Command, limit *int, most int, usage string) {
 	*limit = most
 	c.Flags().VarP(atLeastOne{limit}, "limit", "n", usage)
 }
 
-// sayAfter is the longest time without output if stderr is not a terminal.
+// sayAfter is how long sayWhatTakesTime waits if stderr is not a terminal.
 const sayAfter = 2 * time.Second
 
-// sayWhatTakesTime prints to stderr what a CLI command does. In a terminal it prints
-// immediately, and otherwise after sayAfter. The command must call stop before it prints
+// sayWhatTakesTime prints to stderr what a slow CLI command is doing. On a terminal it
+// prints immediately, otherwise after sayAfter. The command must call stop before it prints
 // anything else.
 func (a *app) sayWhatTakesTime(text string) (stop func()) {
 	after := sayAfter

@@ -1,4 +1,4 @@
-// The writing of files that a user chooses, without replacing a file that Perennial needs.
+// Writes files at paths that a user chooses, without replacing a file that Perennial needs.
 
 package cli
 
@@ -16,8 +16,8 @@ import (
 	"perennial/ledger/files"
 )
 
-// outputs writes files that a user names, each atomically. The configuration decides which
-// files it must not replace.
+// outputs writes files at paths that a user chooses, each atomically. It reads the
+// configuration to find files that it must not replace.
 type outputs struct{ configFile string }
 
 func (a *app) outputs() outputs { return outputs{a.configFile} }

@@ -1,4 +1,4 @@
-// The conversion of library errors about flags and arguments to the user's terms.
+// Converts library errors about flags and arguments to the user's terms.
 
 package cli
 

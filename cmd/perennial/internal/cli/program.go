@@ -34,8 +34,8 @@ const (
 	ExitInterrupted = 130
 )
 
-// exitError is an error with the exit code of the process. If err is nil, the error prints
-// nothing, because the output already contains the result.
+// exitError is an error that sets the exit code of the process. If err is nil, nothing is
+// printed, because the output already contains the result.
 type exitError struct {
 	code int
 	err  error
@@ -67,15 +67,15 @@ type app struct {
 	verbose    bool
 }
 
-// Program is `perennial` with its streams and arguments.
+// Program is one call of `perennial`, with its arguments and streams.
 type Program struct {
 	Args           []string // without the program's name
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 }
 
-// Main runs the program and returns its exit code. The first SIGINT or SIGTERM ends ctx, and
-// work in progress drains. The second signal ends the process immediately.
+// Main runs the program and returns its exit code. The first SIGINT or SIGTERM cancels the
+// context, and work in progress drains. The second signal ends the process immediately.
 func (p Program) Main(ctx context.Context) int {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -90,10 +90,10 @@ func (p Program) Main(ctx context.Context) int {
 	return code
 }
 
-// serving returns the context of a command that keeps running (trap 74). If the readers of the
-// command's output go away, as when a journal is restarted, the command continues and its
-// output is lost. SIGHUP, which a closed terminal sends, ends ctx as SIGTERM does, unless nohup
-// ignores SIGHUP.
+// serving returns the context of a CLI command that keeps running (trap 74). If nothing
+// reads its output any more, for example after journald restarts, the command continues and
+// the output is lost. SIGHUP, which a closed terminal sends, ends the context, as SIGTERM
+// does, unless nohup ignores SIGHUP.
 func serving(ctx context.Context) (context.Context, context.CancelFunc) {
 	pipes := make(chan os.Signal, 1)
 	signal.Notify(pipes, syscall.SIGPIPE)
@@ -105,7 +105,7 @@ func serving(ctx context.Context) (context.Context, context.CancelFunc) {
 	return ctx, func() { stop(); end() }
 }
 
-// errorLine formats an error for people, or as JSON for programs that use -o json.
+// errorLine formats an error as text or, if the arguments contain -o json, as JSON.
 func errorLine(args []string, code int, err error) string {
 	if !wantsJSON(args) {
 		return errorText(err)
@@ -117,8 +117,8 @@ func errorLine(args []string, code int, err error) string {
 	return string(text)
 }
 
-// wantsJSON reports whether the arguments contain -o json. The arguments may not have been
-// parsed yet.
+// wantsJSON reports whether the arguments contain -o json. It does not rely on parsed flags,
+// because an error may precede parsing.
 func wantsJSON(args []string) bool {
 	for i, arg := range args {
 		switch {
@@ -182,8 +182,8 @@ func (a *app) root() *cobra.Command {
 	return root
 }
 
-// strict makes two mistakes usage errors: a command group without a subcommand, and surplus
-// arguments.
+// strict turns two mistakes into usage errors: a command group without a subcommand, and a
+// wrong number of arguments.
 func strict(c *cobra.Command) {
 	if check := c.Args; check != nil {
 		c.Args = func(cmd *cobra.Command, args []string) error {
@@ -218,7 +218,7 @@ func noSubcommand(group *cobra.Command, args []string) error {
 	return usage("%s has no command %q\nit has %s (see `%s --help`)", spoken(group), args[0], strings.Join(names, ", "), group.CommandPath())
 }
 
-// strictHelp makes help for an unknown command a usage error.
+// strictHelp turns `help` for an unknown command into a usage error.
 func strictHelp(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	for _, help := range root.Commands() {
@@ -262,8 +262,8 @@ func exitCode(ctx context.Context, err error) int {
 	}
 }
 
-// errorText formats an error for people. It shortens the text to three lines, unless the text
-// contains an indented list.
+// errorText formats an error for people. It shortens the text to three lines, unless the
+// second line is indented, as in a list.
 func errorText(err error) string {
 	text := err.Error()
 	if head, meant, ok := strings.Cut(text, "\n\nDid you mean this?\n"); ok { // cobra's layout of suggestions

@@ -1,4 +1,4 @@
-// Commands that read the provider: wallet, offers, orders and proxies.
+// CLI commands that read from the provider: wallet, offers, orders and proxies.
 
 package cli
 
@@ -21,8 +21,8 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// provider returns the account's API client with the configured credentials. If no provider is
-// configured, it uses the sandbox of the running program.
+// provider returns the account's API client with the configured credentials. If no provider
+// is configured, the client uses the runner's sandbox.
 func (a *app) provider() (*upstream.Client, error) {
 	c, name, err := a.configured()
 	if err != nil {
@@ -43,8 +43,8 @@ func (a *app) provider() (*upstream.Client, error) {
 	return c.Client(name, secret, time.Now, nil)
 }
 
-// asking returns a function that calls do with an API client. If the provider does not reply,
-// the error has the exit code for unreachable.
+// asking returns a RunE function that calls do with an API client. If the provider does not
+// reply, the process exits with ExitUnreachable.
 func (a *app) asking(do func(ctx context.Context, client *upstream.Client, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		client, err := a.provider()
@@ -126,8 +126,8 @@ func offerLine(o upstream.Offer) map[string]any {
 	}
 }
 
-// currencyOf returns the account's currency for a table, from its ledger or otherwise its
-// wallet. It returns "" if neither is readable. Prices are then shown without a currency.
+// currencyOf returns the account's currency for a table, from the ledger or else the wallet.
+// If neither is readable, it returns "", and prices are shown without a currency.
 func (a *app) currencyOf(ctx context.Context, client *upstream.Client) string {
 	if a.output == "json" {
 		return ""
@@ -274,7 +274,7 @@ func (a providerCommands) listLive(cmd *cobra.Command, list *listing) error {
 	})
 }
 
-// addProxy adds the row of a proxy.
+// addProxy adds a proxy to list.
 func addProxy(list *listing, account string, p tables.Proxy) error {
 	expires, status := stamp(p.ExpiresAt), p.Status
 	switch {
@@ -340,7 +340,7 @@ func (a providerCommands) proxyGet(ctx context.Context, client *upstream.Client,
 	return a.printFacts(append(facts, a.outlookOf(ctx, id)...))
 }
 
-// outlookOf returns the runner's information about a proxy's renewals.
+// outlookOf returns what the runner knows about a proxy's renewals, as names and texts.
 func (a providerCommands) outlookOf(ctx context.Context, id string) [][2]string {
 	v, answered, err := askRunning(ctx, a.app, verbs.Proxy, verbs.ProxyRequest{ProxyID: id})
 	switch {
@@ -361,7 +361,7 @@ func (a providerCommands) outlookOf(ctx context.Context, id string) [][2]string 
 	return slices.DeleteFunc(append(facts, [2]string{"bought_by", v.BoughtBy}), func(f [2]string) bool { return f[1] == "" })
 }
 
-// printFacts prints pairs of name and text. It prints a JSON object or one line for each pair.
+// printFacts prints pairs of name and text, as a JSON object or one pair on each line.
 func (a providerCommands) printFacts(facts [][2]string) error {
 	if a.output == "json" {
 		object := map[string]string{}

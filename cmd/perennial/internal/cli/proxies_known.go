@@ -40,7 +40,7 @@ func (q *proxiesQuery) filters() bool {
 	return q.ID != "" || q.Country != "" || q.label != "" || q.schedule != "" || q.state != ""
 }
 
-// check validates the flags.
+// check validates and parses the flags.
 func (q *proxiesQuery) check(live, uncovered bool) error {
 	q.Limit = proxiesRead
 	if (live || uncovered) && q.filters() {
@@ -75,8 +75,8 @@ func (q *proxiesQuery) each(ctx context.Context, l *ledger.Ledger, c *plans.Cove
 	}
 }
 
-// listKnown prints the ledger's proxies that match a query, and a note if the list may be
-// incomplete.
+// listKnown prints the ledger's proxies that match a query, followed by notes about the
+// lists of the accounts.
 func (a providerCommands) listKnown(ctx context.Context, list *listing, query proxiesQuery, uncovered bool) error {
 	c, err := config.Load(a.configFile)
 	if err != nil {
@@ -103,7 +103,7 @@ func (a providerCommands) listKnown(ctx context.Context, list *listing, query pr
 	return err
 }
 
-// listNote says which proxies a list may lack. Account is "" if only one account is selected.
+// listNote is a note about a list of proxies. Account is "" if only one account is selected.
 type listNote struct {
 	Account string `json:"account,omitempty"`
 	Note    string `json:"note"`
@@ -126,7 +126,7 @@ func (a providerCommands) printNote(n listNote) error {
 func knownProxies(ctx context.Context, l *ledger.Ledger, c *config.Config, account string, query proxiesQuery, uncovered bool, yield func(tables.Proxy) error) error {
 	if !uncovered {
 		coverage := &plans.Coverage{}
-		if query.schedule != "" || query.state != "" { // other filters need no coverage, so that they work even if a list of proxies is missing
+		if query.schedule != "" || query.state != "" { // other filters do not use the coverage, so they work even if a list of proxies is missing
 			var err error
 			if coverage, err = plans.NewCoverage(c.SchedulesOf(account), plans.HistoryOf(l.Queries), c.ReadListFile); err != nil {
 				return err
@@ -150,7 +150,8 @@ func knownProxies(ctx context.Context, l *ledger.Ledger, c *config.Config, accou
 	return err
 }
 
-// listedNote returns a text about the proxies that an account's list may lack, or "".
+// listedNote returns a note about an account's list of proxies, or "". It says which proxies
+// the list may lack, or that the listed proxies will not be renewed.
 func listedNote(c *config.Config, account string, shown int, uncovered, listed bool) string {
 	switch {
 	case !listed:

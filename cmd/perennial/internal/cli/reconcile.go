@@ -1,5 +1,5 @@
 // `perennial ledger reconcile`, which compares the books with the provider, and `ledger
-// record`, which books money that no reply showed.
+// record`, which books money that no reply reported.
 
 package cli
 
@@ -108,7 +108,8 @@ func (a ledgerCommands) reconcileAlone(ctx context.Context) (x reconcile.Reconci
 	return x, nil
 }
 
-// sameAccount returns an error if the credentials belong to an account other than the ledger's.
+// sameAccount returns an error if credentials and ledger belong to different provider
+// accounts.
 func sameAccount(ctx context.Context, client jobs.Provider, b fact.Binding) error {
 	account, err := client.Account(ctx)
 	if err != nil {
@@ -162,7 +163,8 @@ func uncompared(x reconcile.Reconciliation) string {
 		money(off, x.Currency))
 }
 
-// boundsText describes the amounts with which the wallet was compared.
+// boundsText says how far the wallet differs from the books. While operations are in
+// progress, it gives the range in which the wallet may be.
 func boundsText(x reconcile.Reconciliation) string {
 	if off := x.Wallet.ProviderCents - x.Wallet.BookCents; x.Quiet && off != 0 {
 		return "they differ by " + money(off, x.Currency)
@@ -201,8 +203,8 @@ func (a ledgerCommands) ledgerRecord() *cobra.Command {
 	return c
 }
 
-// record books an operator's record of money and prints it. undo returns the CLI command that
-// reverses the record, which is also printed.
+// record books an operator's record of money. It prints the record, and the CLI command that
+// reverses it, which undo returns.
 func (a *app) record(ctx context.Context, x desk.Recording, undo func(verbs.RecordAnswer) string) error {
 	if err := x.Check(); err != nil {
 		return usage("%w", err)
@@ -221,7 +223,7 @@ func (a *app) record(ctx context.Context, x desk.Recording, undo func(verbs.Reco
 		fmt.Fprintln(a.stderr, "warning: "+done.Warning)
 	}
 	r := done.Record
-	if r == nil { // nil if the runner has an earlier version
+	if r == nil { // runners of earlier versions return no record
 		r = &verbs.RecordAnswer{Kind: x.Kind, Cents: x.Cents}
 	}
 	what, more := "recorded", ""
@@ -237,8 +239,8 @@ func (a *app) record(ctx context.Context, x desk.Recording, undo func(verbs.Reco
 	return err
 }
 
-// recordNow asks the runner to book a record. If no runner answers, it writes the ledger's file
-// under the lock of the data directory, so that there is only one writer.
+// recordNow asks the runner to book a record. If no runner answers, it writes to the ledger
+// file itself. It locks the data directory first, so that there is only one writer.
 func (a *app) recordNow(ctx context.Context, x desk.Recording) (done verbs.Changed, err error) {
 	if done, answered, err := askRunning(ctx, a, verbs.Record, x); answered {
 		return done, perhapsRecorded(err, x.ID)
@@ -288,9 +290,9 @@ func (a *app) recordNow(ctx context.Context, x desk.Recording) (done verbs.Chang
 	return done, perhapsRecorded(err, x.ID)
 }
 
-// perhapsRecorded adds advice to an error if the record may have been booked. The advice says
-// how to retry without booking twice. perhapsRecorded does not change a refusal, because a
-// refusal has its own advice.
+// perhapsRecorded handles the error of a record that may have been booked. It adds how to
+// retry without booking twice. It does not add this to a refusal, which contains its own
+// advice.
 func perhapsRecorded(err error, id string) error {
 	_, answered := errors.AsType[*exitError](err)
 	refused, ok := errors.AsType[*command.RefusedError](err)

@@ -25,7 +25,7 @@ type retryFilter struct {
 	limit int
 }
 
-// retriedLine is the result for one of several ids, as -o json prints it.
+// retriedLine is the JSON output for one of several ids.
 type retriedLine struct {
 	ID      string `json:"id"`
 	Changed int    `json:"changed"`
@@ -77,8 +77,8 @@ func (w *retryFilter) check(ids []string) error {
 	return checkList(w.list)
 }
 
-// retryMany retries ids, or the operations that the filter selects. After a crash, a second
-// call with a filter continues, because it skips operations that were already retried.
+// retryMany retries the operations with these ids, or those that the filter selects. After a
+// crash, a second call with the filter skips operations that were already retried.
 func (a sendCommands) retryMany(ctx context.Context, ids []string, of inspect.As, which retryFilter, q verbs.RetryRequest) error {
 	r, err := a.connect()
 	if err != nil {
@@ -117,7 +117,7 @@ func (a sendCommands) retryMany(ctx context.Context, ids []string, of inspect.As
 	if filtered || refused == 0 {
 		return list.end(nil)
 	}
-	code := ExitPartly // the exit code depends only on ids that are arguments
+	code := ExitPartly // refusals matter only for ids that the user gave
 	if done == 0 {
 		code = ExitFailed
 	}
@@ -125,8 +125,8 @@ func (a sendCommands) retryMany(ctx context.Context, ids []string, of inspect.As
 }
 
 // rejected returns the ids of rejected operations, oldest first. It omits commands that were
-// refused before acceptance. These commands have no operation, and their producer can publish
-// them again with the original id.
+// refused before acceptance, because they have no operation. Their producer can publish them
+// again with the original id.
 func rejected(ctx context.Context, r *remote, q verbs.ListRequest) (ids []string, err error) {
 	all, err := ask(ctx, r, verbs.List, q)
 	for _, o := range slices.Backward(all) {

@@ -123,8 +123,8 @@ func (a *app) nameAccount(args []string) error {
 	return nil
 }
 
-// activeAccount is the account status that needs no attention. The API's document does not list
-// the possible values.
+// activeAccount is the only account status that needs no attention. The API document does
+// not list the possible values.
 const activeAccount = "active"
 
 func (a *app) printAccount(v verbs.AccountView) error {

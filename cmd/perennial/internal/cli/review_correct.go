@@ -16,8 +16,8 @@ import (
 	"perennial/ledger/fact"
 )
 
-// reviewCorrect returns the command that books the reversal of an answer, or a difference from
-// it.
+// reviewCorrect returns the CLI command that corrects an answer: it reverses the answer's
+// charge, or books the difference.
 func (a reviewCommands) reviewCorrect() *cobra.Command {
 	x := desk.Recording{}
 	var charge, refund, confirm int64
@@ -72,8 +72,8 @@ func (a reviewCommands) reviewCorrect() *cobra.Command {
 	return c
 }
 
-// answerOf returns the journal row of an operation's only answer, or of the last answer for a
-// line. id may also be the id of a command with one operation.
+// answerOf returns the journal row of an operation's only answer or, if line is set, of the
+// last answer for that line. id may also be the id of a command with one operation.
 func answerOf(ctx context.Context, l *ledger.Ledger, id, line string) (seq int64, err error) {
 	if id, err = operationOf(ctx, l, id); err != nil {
 		return 0, err
@@ -103,7 +103,8 @@ func answerOf(ctx context.Context, l *ledger.Ledger, id, line string) (seq int64
 	return seq, nil
 }
 
-// operationOf returns the id of an operation, or of a command's only operation.
+// operationOf returns the id of an operation. id may be that of a command with one
+// operation.
 func operationOf(ctx context.Context, l *ledger.Ledger, id string) (string, error) {
 	status, err := inspect.Brief(ctx, l, id, "")
 	switch {

@@ -20,8 +20,8 @@ import (
 	"perennial/ledger/tables"
 )
 
-// readEvidence asks the runner, which also reads the provider. If no runner answers, the
-// evidence comes from the ledger alone.
+// readEvidence asks the runner for the evidence, which the runner reads from the ledger and
+// the provider. If no runner answers, the evidence comes from the ledger alone.
 func (a reviewCommands) readEvidence(ctx context.Context, id string) (inspect.Evidence, error) {
 	asking, cancel := context.WithTimeout(ctx, daemon.EvidenceTimeout+10*time.Second)
 	defer cancel()
@@ -138,8 +138,8 @@ func walletsText(e inspect.Evidence, now time.Time) string {
 	return cmp.Or(strings.Join(known, ", "), "not known")
 }
 
-// apartText returns the difference between the provider's wallet and the ledger balance as
-// text.
+// apartText formats by how much the provider's wallet exceeds the ledger balance. cents may
+// be negative.
 func apartText(cents int64, currency string) string {
 	switch {
 	case cents < 0:
@@ -168,7 +168,7 @@ func orderRows(all []inspect.OrderEvidence, currency string) (rows [][]string) {
 	return rows
 }
 
-// printAnswers prints each possible resolution as a CLI command.
+// printAnswers prints a CLI command for each possible answer, and what the answer does.
 func (a reviewCommands) printAnswers(e inspect.Evidence) {
 	if len(e.Answers) == 0 {
 		return
@@ -183,7 +183,7 @@ func (a reviewCommands) printAnswers(e inspect.Evidence) {
 	}
 }
 
-// answerText says what an answer books and sends.
+// answerText says what an answer books, and whether it sends the request again.
 func answerText(x inspect.Answer, currency string) string {
 	books := make([]string, 0, len(x.Bookings))
 	for _, b := range x.Bookings {

@@ -95,8 +95,8 @@ func (r *rotation) run(ctx context.Context) error {
 	return err
 }
 
-// load finds the account. It returns an error if the credentials are not in a configuration
-// file.
+// load selects the account. It returns an error if the credentials do not come from a
+// configuration file, or if the new App ID is for another environment.
 func (r *rotation) load() (err error) {
 	if r.config, r.account, err = r.app.configured(); err != nil {
 		return err
@@ -116,8 +116,8 @@ func (r *rotation) load() (err error) {
 	return nil
 }
 
-// prove asks the provider to which account the new key belongs. It returns an error if the key
-// belongs to another account than the ledger.
+// prove checks with the provider that the new key works. It returns an error if the key and
+// the ledger belong to different provider accounts.
 func (r *rotation) prove(ctx context.Context, secret string) error {
 	changed := *r.config.Accounts[r.account]
 	changed.AppID = r.appID
@@ -210,10 +210,10 @@ func (r *rotation) write(secret string) (name string, err error) {
 	return name, nil
 }
 
-// replaceConfig replaces the configuration if the new configuration loads and has the new App
-// ID. It follows links and keeps the file's owner, group and mode.
+// replaceConfig replaces the configuration file if the changed text loads and contains the
+// new App ID. It follows links, and keeps the file's owner, group and mode.
 func replaceConfig(file, changed, account, appID string) error {
-	next := file + ".next" // in the directory of the link and not of its target, because relative paths start there
+	next := file + ".next" // next to the link rather than to its target, because relative paths begin there
 	if err := writeNew(next, changed, 0o600); err != nil {
 		return err
 	}
@@ -234,7 +234,7 @@ func writeText(all string) func(io.Writer) error {
 	return func(w io.Writer) error { _, err := io.WriteString(w, all); return err }
 }
 
-// setScalar changes one value of a YAML text. Comments and layout remain.
+// setScalar returns a YAML text with the value at path changed. Comments and layout remain.
 func setScalar(text []byte, value string, path ...string) ([]byte, error) {
 	var document yaml.Node
 	if err := yaml.Unmarshal(text, &document); err != nil {

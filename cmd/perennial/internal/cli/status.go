@@ -113,7 +113,8 @@ func (a statusCommands) listAsFlagged(ctx context.Context, f *listFlags) error {
 	return a.listOperations(ctx, q)
 }
 
-// readStatus asks the runner. If no runner answers, it reads the ledger.
+// readStatus asks the runner. If no runner answers, it reads the ledger, and answered is
+// false.
 func (a statusCommands) readStatus(ctx context.Context, id string, as inspect.As) (s inspect.CommandStatus, answered bool, err error) {
 	s, answered, err = askRunning(ctx, a.app, verbs.Status, verbs.OperatorRequest{}.Named(id, as))
 	if answered {
@@ -131,7 +132,8 @@ func (a statusCommands) readStatus(ctx context.Context, id string, as inspect.As
 	return s, false, err
 }
 
-// showStatus prints the command with an id. It searches all selected accounts for the id.
+// showStatus prints the command with an id. If several accounts have the id, it returns an
+// error.
 func (a statusCommands) showStatus(ctx context.Context, id string, as inspect.As) error {
 	type hit struct {
 		account string
@@ -181,8 +183,8 @@ type operationRow struct {
 	operation inspect.OperationStatus
 }
 
-// read adds operations of one account, and warns about its failing schedules. If no runner
-// answers, it adds the operations of the ledger and returns an error.
+// read adds the operations of an account, and warns about the account's failing schedules.
+// If no runner answers, it adds the operations in the ledger and returns an error.
 func (rows *operationRows) read(ctx context.Context, a *app, account string, q verbs.ListRequest) error {
 	list, answered, err := askRunning(ctx, a, verbs.List, q)
 	if _, wrong := errors.AsType[*config.NotConfiguredError](err); !answered && !wrong {
@@ -229,7 +231,7 @@ func (a statusCommands) listOperations(ctx context.Context, q verbs.ListRequest)
 	return errors.Join(a.printOperations(rows, q.Limit), err)
 }
 
-// notePauses prints to stderr what is paused. It prints nothing if no runner answers.
+// notePauses prints an account's pauses to stderr. It prints nothing if no runner answers.
 func (a *app) notePauses(ctx context.Context, account string) {
 	v, err := askOnce(ctx, a, verbs.Show, struct{}{})
 	if err != nil {

@@ -24,8 +24,9 @@ import (
 // lastShown is the number of operations that are shown after the accounts.
 const lastShown = 10
 
-// showAccounts prints the summary of every account. If no runner answers, it shows the data in
-// the ledger, and returns the exit code for unreachable.
+// showAccounts prints a summary of every selected account, then the latest operations. If no
+// runner answers, it shows what the ledger contains, and the error has the exit code
+// ExitUnreachable.
 func (a statusCommands) showAccounts(ctx context.Context) error {
 	var last operationRows
 	latest := verbs.ListRequest{All: true, Limit: lastShown}
@@ -71,7 +72,8 @@ func (a statusCommands) summaryOfLedger(ctx context.Context) (verbs.Summary, err
 	return daemon.Summarize(ctx, l, account, time.Now())
 }
 
-// printSummary prints an account's state, needs, expiring proxies, runway and books.
+// printSummary prints an account's state, operator tasks, expiring proxies, runway and
+// books.
 func (a statusCommands) printSummary(v verbs.Summary) error {
 	if a.output == "json" {
 		return printJSON(a.stdout, v)

@@ -19,8 +19,8 @@ import (
 // command may have thousands of each.
 const statusShown = 200
 
-// printStatus prints a command. account is "" if only one account is selected. JSON output is
-// complete.
+// printStatus prints a command. account is "" if only one account is selected. Only the
+// table output is limited by statusShown.
 func (a statusCommands) printStatus(account string, s inspect.CommandStatus) error {
 	if a.output == "json" {
 		return a.listing().add(account, s)
@@ -88,8 +88,8 @@ func proxiesOf(o inspect.OperationStatus) []string {
 	return out
 }
 
-// restOf summarizes the omitted operations by state. proxies is the number of omitted proxies
-// of the shown operations.
+// restOf counts the omitted operations by state. proxies is how many proxies of the shown
+// operations are omitted.
 func restOf(operations []inspect.OperationStatus, proxies int) string {
 	var parts []string
 	if proxies > 0 {
@@ -121,8 +121,8 @@ func operationDetails(o inspect.OperationStatus) [][2]string {
 	}
 }
 
-// attemptsText returns the number of attempts. After several attempts, it adds the CLI command
-// that shows each attempt. It omits the CLI command if the next step of a review contains it.
+// attemptsText returns the number of attempts. After several attempts, it adds the CLI
+// command that shows each, except during a review, because nextStep contains that command.
 func attemptsText(o inspect.OperationStatus) string {
 	text := strconv.FormatInt(o.Attempts, 10)
 	if o.Attempts > 1 && o.State != fact.StateReview {
@@ -131,8 +131,8 @@ func attemptsText(o inspect.OperationStatus) string {
 	return text
 }
 
-// nextStep returns what an operator can do about an operation that needs review or that the
-// provider refused.
+// nextStep says what an operator can do about an operation that needs review or was
+// rejected. It returns "" for other operations.
 func nextStep(o inspect.OperationStatus) string {
 	if o.State == fact.StateReview {
 		return "`perennial reviews show " + o.OperationID + "` shows the evidence, and how to answer"

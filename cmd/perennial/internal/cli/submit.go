@@ -1,4 +1,4 @@
-// `perennial submit`: its flags, and publishing a batch.
+// `perennial submit`: its flags, and the publication of a batch.
 
 package cli
 
@@ -73,8 +73,8 @@ func (s *submitting) run(ctx context.Context) error {
 	return s.followAll(ctx, r, b.entries)
 }
 
-// rules returns the rules of the account's configuration, so that submit refuses in advance
-// what the runner would refuse. Without a configuration, it returns lenient rules.
+// rules returns the rules of the account's configuration, so that submit refuses what the
+// runner would refuse later. Without a configured App ID, it returns lenient rules.
 func (s *submitting) rules() command.Rules {
 	lenient := command.Rules{Environment: upstream.Sandbox, CIDRField: "-"}
 	c, name, err := s.app.configured()
@@ -91,8 +91,8 @@ func (s *submitting) rules() command.Rules {
 // badShown limits the invalid lines that are printed.
 const badShown = 50
 
-// refuse prints the invalid lines and returns an error if there are any. It is called before
-// anything is published.
+// refuse prints the invalid lines of a batch, and returns an error if there are any or if
+// the batch is empty. It must be called before anything is published.
 func (s *submitting) refuse(b *batch) error {
 	if len(b.bad) == 0 {
 		if len(b.entries) == 0 {
@@ -113,7 +113,7 @@ func (s *submitting) refuse(b *batch) error {
 	return usage("%d of %d lines cannot be submitted, so nothing was published: correct them and submit the file again", len(b.bad), b.lines)
 }
 
-// publishedAtOnce is how many commands are in memory during publishing.
+// publishedAtOnce limits how many commands are in memory during publication.
 const publishedAtOnce = 5000
 
 func (s *submitting) publish(ctx context.Context, r *remote, b *batch) error {

@@ -1,5 +1,5 @@
-// `perennial submit` after publishing: following the commands, the summary, and the file of
-// rejects.
+// `perennial submit` after publication: it follows the commands, prints a summary, and
+// writes the file of rejects.
 
 package cli
 
@@ -20,7 +20,7 @@ import (
 	"perennial/ledger/sleep"
 )
 
-// reject is a command that was not carried out, as --rejects writes it.
+// reject is a line of the --rejects file: a line or command that was not fully carried out.
 type reject struct {
 	File   string `json:"file"`
 	Line   int    `json:"line"`
@@ -37,12 +37,11 @@ func (r reject) String() string {
 	return fmt.Sprintf("%s line %d (id %s): %s", r.File, r.Line, r.ID, r.Reason)
 }
 
-// rejectsShown limits the rejected commands that are printed with their reasons. The file of
-// --rejects contains all of them.
+// rejectsShown limits how many rejects are printed. The --rejects file contains all of them.
 const rejectsShown = 20
 
-// followAll shows a progress bar until every command has ended. It then prints a summary, even
-// if interrupted.
+// followAll shows a progress bar until every command has ended or needs an operator. It then
+// prints a summary, even after an interrupt.
 func (s *submitting) followAll(ctx context.Context, r *remote, pending []entry) error {
 	total, bar := len(pending), s.bar(len(pending), "carried out")
 	ended := map[string]int{}
@@ -67,7 +66,7 @@ func (s *submitting) followAll(ctx context.Context, r *remote, pending []entry) 
 		if len(pending) == 0 {
 			break
 		}
-		if sleep.For(ctx, pollEvery) == nil { // an error is ignored, because the next round reads the state again
+		if sleep.For(ctx, pollEvery) == nil { // the error does not matter, because the next round reads the states again
 			_ = untilOver(ctx, r, pending[0].id, notTakenIn)
 		}
 	}
@@ -85,7 +84,7 @@ func (s *submitting) followAll(ctx context.Context, r *remote, pending []entry) 
 	return batchExit(ended)
 }
 
-// ending is a command that was not carried out, with its final state.
+// ending is a command that was not carried out completely, with its final state.
 type ending struct {
 	entry
 
@@ -143,8 +142,8 @@ func (s *submitting) writeRejects(all []reject) error {
 	})
 }
 
-// settlePending removes ended commands from the front of pending. The runner takes commands in
-// about the order of the file, so only the first ones need to be checked.
+// settlePending removes settled commands from the front of pending. The runner takes
+// commands roughly in the order of the file, so only the first need to be checked.
 func settlePending(ctx context.Context, r *remote, pending []entry, settled func(entry, string)) ([]entry, error) {
 	for len(pending) > 0 {
 		front := pending[:min(len(pending), verbs.MaxStates)]
@@ -191,9 +190,9 @@ func (a *app) printEnded(ended map[string]int, total int, refused []reject) erro
 	return a.table([]string{"COMMAND", "STATE", "REASON"}, lines)
 }
 
-// batchExit returns the exit code of a batch. If a command needs an operator, the code is
-// ExitPerson. Otherwise equal results have their own code, and different results have
-// ExitPartly.
+// batchExit returns the exit code of a batch as an error: ExitPerson if a command needs an
+// operator, ExitPartly if only a part was carried out, ExitFailed if nothing was. It returns
+// nil if everything was.
 func batchExit(states map[string]int) error {
 	codes := map[int]bool{}
 	for state := range states {

@@ -42,7 +42,7 @@ func (p PricedCommand) estimate(currency string) string {
 	return p.sum.ListedText(p.ListPriceCents, currency)
 }
 
-// quote is the price of an order's line. found reports whether the offer exists.
+// quote is the provider's price for an item of an order. found is false if no offer matches.
 type quote struct {
 	cents fact.Cents
 	found bool
@@ -53,13 +53,13 @@ func (s *submitting) price(ctx context.Context, b *batch) error {
 	return s.app.price(ctx, len(b.entries), func(yield func([]publish.Outgoing) error) error { return b.each(publishedAtOnce, yield) })
 }
 
-// price prints what n commands would cost now. The cost of an order is the provider's quote.
-// The cost of a renewal is the last price paid, or else the list price. It publishes nothing.
-// The exit code reports unknown proxies.
+// price prints what n commands would cost now, and publishes nothing. An order costs the
+// provider's quote. A renewal costs the last price paid or, if there is none, the list
+// price. The error has an exit code if the account lacks proxies.
 func (a *app) price(ctx context.Context, n int, each func(yield func([]publish.Outgoing) error) error) error {
 	l, _, err := a.openLedger(ctx)
 	if err != nil {
-		l = nil // no ledger: nothing has been paid yet
+		l = nil // without a ledger, no prices paid are known
 	} else {
 		defer func() { _ = l.Close() }()
 	}
@@ -99,8 +99,9 @@ func (a *app) price(ctx context.Context, n int, each func(yield func([]publish.O
 	return errors.Join(err, total.exit())
 }
 
-// exit returns the exit code of a dry run. The code means a failure or a partial failure if
-// the account lacks proxies, because these proxies would not be renewed.
+// exit returns a dry run's exit code as an error, or nil. Proxies that the account lacks
+// would not be renewed: the code is ExitFailed if all are lacking and ExitPartly if some
+// are.
 func (p PricedCommand) exit() error {
 	switch int64(len(p.unknown)) {
 	case 0:
@@ -199,7 +200,7 @@ func quoteOf(ctx context.Context, client *upstream.Client, quotes map[string]quo
 	return q, nil
 }
 
-// listPriceOf returns the list price for proxies of the same kind. offers caches the provider's
+// listPriceOf returns the list price of proxies of id's kind. offers caches the provider's
 // offers. The error is upstream.CodeProxyNotFound if the account does not have the proxy.
 func listPriceOf(ctx context.Context, l *ledger.Ledger, client *upstream.Client, offers map[upstream.OfferFilter][]upstream.Offer, id string, days int64) (fact.Cents, error) {
 	like, err := tables.Proxy{}, ledger.ErrNotFound
@@ -227,8 +228,8 @@ func listPriceOf(ctx context.Context, l *ledger.Ledger, client *upstream.Client,
 	return plans.ListPrice(offers[filter], like, days), nil
 }
 
-// paidFor returns the last price paid to renew the proxy for this many days. If there is none,
-// it returns the price of a similar proxy.
+// paidFor returns the price of renewing a proxy for this many days. This is the newer of the
+// prices last paid for the proxy and for its kind, or unknown if there is neither.
 func paidFor(ctx context.Context, l *ledger.Ledger, id string, days int64) (fact.Cents, error) {
 	if l == nil {
 		return fact.Cents{}, nil
