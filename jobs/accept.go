@@ -1,5 +1,5 @@
-// This file accepts or refuses a parsed command, in one ledger transaction together with
-// its facts and operations.
+// This file accepts or refuses parsed commands. The decision and its facts and operations
+// are written in one ledger transaction.
 
 package jobs
 
@@ -13,8 +13,8 @@ import (
 	"perennial/ledger/tables"
 )
 
-// accept decides whether a command is a duplicate, a conflict, refused or new. It runs
-// inside the writer's transaction.
+// accept decides whether a command is new, a duplicate, a conflict or refused, and writes
+// the facts. It runs inside the writer's transaction.
 func (in *intaker) accept(tx *ledger.Tx, a *arrival) error {
 	a.forget() // Write may run this function twice
 	if a.hash == "" {
@@ -44,9 +44,9 @@ func (a *arrival) refuse(tx *ledger.Tx, code, reason string) error {
 	return a.answerOnce(tx, a.rejected(code, reason), reason)
 }
 
-// answerOnce appends the fact that content is refused or conflicts, once per content. The
-// number of such facts per command id is bounded, so that a producer cannot fill the
-// journal under one id. Further content becomes a dead letter.
+// answerOnce records a refusal or a conflict, once per content. The number of such facts per
+// command id is limited, so that a producer cannot fill the journal under one id. Content
+// over the limit becomes a dead letter.
 func (a *arrival) answerOnce(tx *ledger.Tx, answer fact.Fact, reason string) error {
 	before, contents, err := tx.RefusedContent(a.id(), a.hash)
 	if err != nil || before {
@@ -119,9 +119,9 @@ func (in *intaker) acceptNew(tx *ledger.Tx, a *arrival) error {
 	return err
 }
 
-// startsNow reports whether the intent can be committed together with the acceptance. It
-// can if a.token is set, the command has one operation, and the expiry of each proxy is
-// known.
+// startsNow reports whether the intent can be committed together with the acceptance. This
+// requires that a.token is set, that the command has one operation, and that the expiry of
+// each proxy is known. If so, p has the proxies and their expiries.
 func startsNow(tx *ledger.Tx, a *arrival, planned []fact.Planned) (p checked, atOnce bool, err error) {
 	if !a.token || len(planned) != 1 {
 		return p, false, nil
@@ -131,8 +131,8 @@ func startsNow(tx *ledger.Tx, a *arrival, planned []fact.Planned) (p checked, at
 	return p, atOnce, err
 }
 
-// unclaimed returns the proxies of a command that no other operation has reserved, and the
-// skipped proxies.
+// unclaimed divides a command's proxies: ids may be renewed, and skipped are reserved by
+// other operations.
 func unclaimed(tx *ledger.Tx, c command.Command) (ids []string, skipped []fact.SkippedProxy, err error) {
 	for _, id := range c.ProxyIDs {
 		holder, err := tx.Claimant(id)
@@ -148,8 +148,8 @@ func unclaimed(tx *ledger.Tx, c command.Command) (ids []string, skipped []fact.S
 	return ids, skipped, nil
 }
 
-// careful reports whether the chunks of a command run one at a time. They do if a limit
-// applies, so that each decision includes the cost of the earlier chunks.
+// careful reports whether the operations of a command run one at a time. They do if a limit
+// applies, so that each decision includes the cost of the earlier operations.
 func (q *loader) careful(c command.Command) bool { return c.MaxTotalCents > 0 || q.DailyLimitCents > 0 }
 
 // jobsOf returns the jobs that may start now. For a careful command this is only the first

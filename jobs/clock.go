@@ -16,9 +16,9 @@ import (
 // far in the future even if this machine's clock is right.
 const clocksApart = 2 * upstream.MaxSkew
 
-// clock combines the machine's wall clock, its monotonic clock since the start of the
-// process, and the provider's clock as its replies show it. The age of an attempt that may
-// have executed is the largest age by these clocks.
+// clock combines three clocks: the machine's wall clock, its monotonic clock since the start
+// of the process, and the provider's clock as read from replies. The age of an attempt that
+// may have executed is the largest of the three ages.
 type clock struct {
 	now   func() time.Time
 	start time.Time // includes the monotonic reading
@@ -31,7 +31,7 @@ type clock struct {
 
 func newClock(now func() time.Time) *clock { return &clock{now: now, start: now()} }
 
-// since sets the latest instant in the ledger.
+// since sets highWater, the time of the latest fact in the ledger.
 func (c *clock) since(highWater time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -51,9 +51,9 @@ func (c *clock) Hear(server time.Time) {
 	c.server, c.heardAt = server, c.now()
 }
 
-// HearReply records the provider's time from the reply to a POST. A replayed reply may
-// carry the time of the first reply (trap 56). HearReply ignores a time that is well before
-// the provider's current time.
+// HearReply records the provider's time from the reply to a POST. It ignores a time that is
+// well before the provider's current time, because a replayed reply may carry the time of
+// the first reply (trap 56).
 func (c *clock) HearReply(server time.Time) {
 	c.mu.Lock()
 	old := !c.server.IsZero() && server.Before(c.server.Add(c.now().Sub(c.heardAt)-upstream.MaxSkew))
@@ -74,8 +74,8 @@ func (c *clock) Provider() time.Time {
 	return c.server.Add(c.now().Sub(c.heardAt)).UTC()
 }
 
-// Elapsed returns the time since an instant, as the largest of the three clocks' values. It
-// returns 0 for nil.
+// Elapsed returns the time since an instant, by whichever of the three clocks gives the
+// largest value. It returns 0 for nil.
 func (c *clock) Elapsed(since *time.Time) time.Duration {
 	if since == nil {
 		return 0
@@ -85,8 +85,8 @@ func (c *clock) Elapsed(since *time.Time) time.Duration {
 	return max(now.Round(0).Sub(*since), monotonic.Sub(*since), c.Provider().Sub(*since))
 }
 
-// Skew returns how far the machine's clock was ahead of the provider's at the last
-// reply. heard is false before the first reply.
+// Skew returns the machine's time minus the provider's, as measured at the last reply. heard
+// is false before the first reply.
 func (c *clock) Skew() (skew time.Duration, heard bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

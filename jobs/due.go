@@ -12,12 +12,11 @@ import (
 	"perennial/ledger/fact"
 )
 
-// idle is how long runDueLoop sleeps if the ledger has no time at which an operation comes
-// due.
+// idle is the longest time that runDueLoop sleeps.
 const idle = time.Minute
 
-// runDueLoop queues operations of the ledger when they come due. An operation that waits
-// occupies no worker.
+// runDueLoop queues the ledger's operations when they come due. Waiting operations occupy no
+// worker.
 func (q *loader) runDueLoop(ctx context.Context) error {
 	for {
 		// Both queries use the same instant. Otherwise an operation that comes due between
@@ -43,16 +42,15 @@ func (q *loader) runDueLoop(ctx context.Context) error {
 	}
 }
 
-// due is one query for due operations, by state and kind. lane is the lane whose capacity
-// they use.
+// due selects the due operations of one state and kind. They use the capacity of lane.
 type due struct {
 	state fact.State
 	kind  fact.Kind
 	lane  lane
 }
 
-// dueQueries lists the queries of the loop. Each state and kind has its own query, so that
-// many operations of one kind do not hide the others.
+// dueQueries lists the queries of the loop, one per state and kind, so that many operations
+// of one kind do not hide the others.
 var dueQueries = func() (all []due) {
 	for _, state := range []fact.State{fact.StateHeld, fact.StateWaiting} {
 		for _, k := range kindsByPriority() {
@@ -80,7 +78,7 @@ func (q *loader) queueDue(ctx context.Context, now time.Time) error {
 			q.backlog.Store(true) // the number of due operations is unknown: read again when there is room
 			continue
 		}
-		// The first rows may be active already, so ask for that many more.
+		// The first rows may be operations that are already active, so ask for extra rows.
 		records, err := q.Ledger.Operations.Due(ctx, due.state, due.kind, now, free+3*q.ready.capacity)
 		if err != nil {
 			return err
@@ -95,7 +93,7 @@ func (q *loader) queueDue(ctx context.Context, now time.Time) error {
 }
 
 // logNotQueued logs that an operation could not be queued, at most once a minute per
-// operation. The other operations continue.
+// operation.
 func (q *loader) logNotQueued(record fact.Operation, err error) {
 	if errors.Is(err, ledger.ErrStale) { // changed after the read: the next read returns the new version
 		return

@@ -1,5 +1,5 @@
-// This file limits the rate of requests. Every request of an App ID waits here for its
-// turn, by priority.
+// This file limits the rate of requests. All requests of an App ID wait here for their turn,
+// in order of priority.
 
 package jobs
 
@@ -23,7 +23,7 @@ const (
 	priorityListing
 )
 
-// rateGate limits every request of an App ID, so that commands, polls and listings share
+// rateGate limits the rate of all requests of an App ID: commands, polls and listings share
 // one rate. It does not check pauses.
 type rateGate struct {
 	limiter *rate.Limiter
@@ -43,7 +43,7 @@ type waiter struct {
 	gone     bool
 }
 
-// newRateGate returns a gate for perSecond requests a second.
+// newRateGate returns a gate that allows perSecond requests per second.
 func newRateGate(perSecond float64) *rateGate {
 	return &rateGate{limiter: rate.NewLimiter(rate.Limit(perSecond), max(1, int(perSecond)))}
 }
@@ -56,7 +56,7 @@ func (g *rateGate) TryPass() bool {
 	return len(g.waiting) == 0 && !g.pumping && g.take()
 }
 
-// GiveBack returns the token of a TryPass whose request will not be sent.
+// GiveBack returns a token from TryPass if its request will not be sent.
 func (g *rateGate) GiveBack() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -85,12 +85,12 @@ func (g *rateGate) takeSpare() bool {
 }
 
 // readEvery guarantees every fourth turn to the longest-waiting read when other requests
-// compete for every turn. Schedules need listings, and without this share polls could delay
-// listings without limit.
+// compete for every turn. Without this share, polls could delay the listings that schedules
+// need indefinitely.
 const readEvery = 4
 
-// Pass waits for a turn. Requests go by priority, then in order of arrival, and reads have
-// a guaranteed share (readEvery). The error is the context's.
+// Pass waits for a turn. Requests pass in order of priority, then of arrival, and reads have
+// a guaranteed share (readEvery). Pass fails only if ctx ends.
 func (g *rateGate) Pass(ctx context.Context, p gatePriority) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -120,7 +120,7 @@ func (g *rateGate) Pass(ctx context.Context, p gatePriority) error {
 }
 
 // pump takes one token at a time and gives it to the caller whose turn it is. It returns
-// when no caller waits, so an idle gate needs no goroutine.
+// when no caller is waiting, so an idle gate needs no goroutine.
 func (g *rateGate) pump() {
 	for {
 		more, spare := g.prune()
@@ -137,8 +137,8 @@ func (g *rateGate) pump() {
 	}
 }
 
-// prune removes the callers at the front that have given up. more is false if no caller
-// waits. spare is true if prune took a returned token for the next caller.
+// prune removes the callers at the front that have given up. more reports whether a caller
+// is waiting. spare reports whether prune took a returned token for the next caller.
 func (g *rateGate) prune() (more, spare bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -171,7 +171,7 @@ func (g *rateGate) serve() {
 }
 
 // oldestRead returns the index of the longest-waiting read, or -1. A linear search is
-// enough, because at most as many requests wait as the account sends concurrently.
+// enough, because the account's concurrency bounds the number of waiting requests.
 func (g *rateGate) oldestRead() int {
 	oldest := -1
 	for i, w := range g.waiting {

@@ -4,7 +4,7 @@ package jobs
 
 type ordered[T any] interface{ before(other T) bool }
 
-// inOrder implements heap.Interface. The first element goes before all others.
+// inOrder implements heap.Interface, ordered by before.
 type inOrder[T ordered[T]] []T
 
 func (h inOrder[T]) Len() int           { return len(h) }

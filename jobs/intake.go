@@ -27,9 +27,9 @@ import (
 // later is the redelivery delay of a command whose acceptance failed.
 const later = 5 * time.Second
 
-// batch is the largest number of commands accepted in one commit. Under load these commands
-// share the cost of the commit. A full batch delays the recording of results by about ten
-// milliseconds.
+// batch is the largest number of commands accepted in one commit. Under load, the commands
+// of a batch share the cost of its commit. A full batch delays the recording of results by
+// about ten milliseconds.
 const batch = 256
 
 // intaker accepts commands from the stream into the ledger.
@@ -117,8 +117,9 @@ func (in *intaker) handOn(ctx context.Context, m *intake.Message, arrivals chan<
 	}
 }
 
-// acceptLoop writes the arrivals to the ledger until the channel closes. One commit takes
-// all arrivals that wait. After ctx has ended, arrivals are returned for redelivery.
+// acceptLoop writes the arrivals to the ledger until the channel closes. One commit includes
+// all waiting arrivals, up to batch. Once ctx has ended, arrivals are returned for
+// redelivery.
 func (in *intaker) acceptLoop(ctx context.Context, arrivals <-chan *arrival) error {
 	for first := range arrivals {
 		batch := gather(first, arrivals)
@@ -139,8 +140,7 @@ func (in *intaker) acceptLoop(ctx context.Context, arrivals <-chan *arrival) err
 	return ctx.Err()
 }
 
-// gather returns the first arrival and those that wait in the channel, at most batch in
-// total.
+// gather returns first and the arrivals waiting in the channel, at most batch in total.
 func gather(first *arrival, arrivals <-chan *arrival) []*arrival {
 	taken := append(make([]*arrival, 0, batch), first)
 	for len(taken) < batch {
@@ -163,12 +163,12 @@ func (in *intaker) logFailedIntake(ctx context.Context, err error) error {
 	return sleep.For(ctx, time.Second)
 }
 
-// restAfter is how long a line may have no room before its prefetched messages return to
+// restAfter is how long a line may be without room before its prefetched messages return to
 // the stream.
 const restAfter = 2 * time.Second
 
 // waitForRoom waits for room in a line's place and returns the number of commands that fit.
-// If there is no room for restAfter, the line's messages return to the stream.
+// If there is still no room after restAfter, the line's messages return to the stream.
 func (in *intaker) waitForRoom(ctx context.Context, line queue.Line) (int, error) {
 	timer := time.NewTimer(restAfter)
 	defer timer.Stop()
@@ -204,7 +204,7 @@ type arrival struct {
 
 	trace    fact.Trace
 	inbox    string // reply inbox from the headers; "" for none
-	absorbed bool   // a duplicate
+	absorbed bool   // a duplicate, or content that was refused before
 	conflict string // the reason for a conflict; "" for none
 }
 
@@ -240,8 +240,8 @@ func (in *intaker) acceptBatch(ctx context.Context, arrivals []*arrival) error {
 	return err
 }
 
-// takeOneByOne accepts each arrival in its own transaction, so that one invalid command
-// does not block the others.
+// takeOneByOne accepts each arrival in its own transaction, so that a command whose
+// acceptance fails does not block the others.
 func (in *intaker) takeOneByOne(ctx context.Context, arrivals []*arrival) error {
 	var failed error
 	for _, a := range arrivals {
@@ -291,7 +291,7 @@ func (in *intaker) answer(a *arrival) {
 	}
 }
 
-// Codes of dead letters, in the stream of dead letters and in a Refusal.
+// Codes of dead letters, used in the dead-letter stream and in Refusal.
 const (
 	codeUnreadable = "unreadable"
 	codeRefused    = "refused"
@@ -327,8 +327,8 @@ func (in *intaker) putBack(a *arrival, delay time.Duration) error {
 	return a.msg.Nak(delay)
 }
 
-// place returns where room is reserved for the command. The line decides, even if the
-// command itself sets another priority.
+// place returns the place in which room is reserved for the command. It depends on the line,
+// even if the command itself sets another priority.
 func (a *arrival) place() place {
 	return placeOf(queue.Line{Kind: a.msg.Kind, Priority: a.msg.Priority})
 }
@@ -364,7 +364,8 @@ func (in *intaker) read(ctx context.Context, m *intake.Message) (*arrival, error
 }
 
 // parse parses the message's command and determines its content hash. Invalid content is
-// hashed as raw bytes, unless an earlier version may have accepted it.
+// hashed as raw bytes, unless an earlier version may have accepted it; then it is hashed as
+// a command.
 func (a *arrival) parse(rules command.Rules) (err error) {
 	a.cmd, err = command.Parse(a.kind, a.msg.Data, rules)
 	a.cmd.Trace = a.trace

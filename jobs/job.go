@@ -20,7 +20,7 @@ const (
 	lanePoll    lane = "poll"
 )
 
-// urgency is the rank of a job by its command's priority.
+// urgency is a job's rank, derived from its command's priority.
 type urgency int
 
 const (
@@ -36,7 +36,7 @@ type place struct {
 	urgency urgency
 }
 
-// paying lists the places of jobs that charge, in the order in which they are compared.
+// paying lists the places of jobs that charge, in a fixed order (see firstToPay).
 var paying = func() (all []place) {
 	for u := urgent; u <= inBulk; u++ {
 		for _, k := range kindsByPriority() {
@@ -67,7 +67,7 @@ type job struct {
 	priority    gatePriority
 	at          time.Time // orders jobs of equal priority; the earliest goes first
 	queued      int64     // orders jobs with equal times; the first queued goes first
-	expired     bool      // all its proxies had expired when it was queued. Live proxies go first, then the latest expired.
+	expired     bool      // all its proxies had expired when it was queued; such jobs go last, the latest expired first
 	op          decide.Operation
 	cmd         command.Command
 	sending     *fact.OperationSending // committed but not yet sent
@@ -88,7 +88,7 @@ func (j *job) place() place {
 func (j *job) begun() bool { return j.sending != nil || j.priority == priorityAmbiguous }
 
 // turn returns the job's priority at the gate. All jobs that charge share one priority
-// there, because ready has ordered them and the gate must not reorder them.
+// there: ready has already ordered them, and the gate must keep that order.
 func (j *job) turn() gatePriority { return min(j.priority, priorityRenewal) }
 
 func (j *job) before(other *job) bool {

@@ -1,6 +1,6 @@
-// This file has the table of job kinds. It maps the names of a kind in the commands stream,
-// the ledger and the provider's API, and its lane. The exhaustive linter lists the other
-// places that a new kind must extend.
+// This file has the table of job kinds. A row has the kind's name in the commands stream,
+// its lane, and its request to the provider. The exhaustive linter lists the other places to
+// extend for a new kind.
 
 package jobs
 
@@ -45,8 +45,8 @@ func rowOf(k fact.Kind) kind {
 	return row
 }
 
-// KindOf returns the ledger's kind for a subject, or "" for an unknown subject. A command
-// with an unknown kind cannot be parsed.
+// KindOf returns the ledger's kind for a subject, or "" if the subject is unknown. Parsing a
+// command of an unknown kind fails.
 func KindOf(subject queue.Kind) fact.Kind {
 	for k, row := range kinds {
 		if row.subject == subject {

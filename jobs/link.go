@@ -1,6 +1,6 @@
-// This file makes reads and applies their outcomes to the account. A Retry-After stops
-// every sender of the account: paused lanes stop operations (pauses.go), passNow fails for
-// prechecks, and passRead waits for the other reads.
+// This file sends reads to the provider and applies their outcomes to the account. A
+// Retry-After stops everything that the account sends: paused lanes stop operations
+// (pauses.go), passNow fails for prechecks, and passRead delays the other reads.
 
 package jobs
 
@@ -21,7 +21,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// link makes reads from the provider. It decides when a read may be sent and applies the
+// link sends reads to the provider. It decides when a read may be sent, and applies the
 // outcome to the account, its pauses and the clocks.
 type link struct {
 	*Config
@@ -36,7 +36,7 @@ type link struct {
 	asked time.Time // when a long Retry-After was last probed
 }
 
-// passRead waits for the turn of a read. It waits out a Retry-After.
+// passRead waits for a read's turn, and for the end of any Retry-After.
 func (l *link) passRead(ctx context.Context) error {
 	for {
 		if err := l.waitOut(ctx); err != nil {
@@ -52,9 +52,8 @@ func (l *link) passRead(ctx context.Context) error {
 // errThrottled says that a Retry-After is in force.
 var errThrottled = errors.New("the provider has asked to wait")
 
-// passNow waits for the turn of a read in a precheck. It does not wait out a Retry-After
-// but returns errThrottled. The precheck's earlier reads would be stale afterwards, so the
-// precheck starts again.
+// passNow waits for a read's turn. During a Retry-After it returns errThrottled instead of
+// waiting. A precheck then starts again, because its earlier reads would be stale.
 func (l *link) passNow(ctx context.Context, p gatePriority) error {
 	if l.pauses.throttled() {
 		return errThrottled
@@ -68,7 +67,7 @@ func (l *link) passNow(ctx context.Context, p gatePriority) error {
 	return nil
 }
 
-// waitOut waits until no Retry-After is in force. It checks each second, because the
+// waitOut waits until no Retry-After is in force. It checks every second, because the
 // Retry-After may be extended and the clock may be set.
 func (l *link) waitOut(ctx context.Context) error {
 	for {
@@ -110,7 +109,7 @@ func (p *pauses) throttling() (tables.Pause, bool) {
 	return x, ok && x.Until != nil && x.Until.After(p.now())
 }
 
-// Throttled reports whether a Retry-After is in force that no operator has ended.
+// Throttled reports whether a Retry-After is in force.
 func (h *holds) Throttled() bool { return h.pauses.throttled() }
 
 func (p *pauses) throttled() bool {
@@ -125,7 +124,7 @@ type ThrottledError struct {
 	Until   time.Time
 }
 
-// Error says until when nothing is sent.
+// Error states the time before which nothing is sent.
 func (e *ThrottledError) Error() string {
 	return fmt.Sprintf("account %s: the provider asked to slow down: nothing is sent before %s", e.Account, e.Until.UTC().Format(time.RFC3339))
 }
@@ -146,13 +145,13 @@ func (l *link) bindFailed(ctx context.Context, what string, err error) error {
 	return &ThrottledError{l.Account, until}
 }
 
-// readShare is the share of an account's rate for background reads: listings and
-// reconciliations together.
+// readShare is the share of an account's rate that all background reads together may use.
+// Background reads are listings and reconciliations.
 const readShare = 0.3
 
 // PassListing waits for the turn of a background read. Background reads use at most
-// readShare of the rate, and all other requests go first, except for the gate's guaranteed
-// share of reads.
+// readShare of the rate. All other requests go first, except in the turns that the gate
+// guarantees to reads (readEvery).
 func (l *link) PassListing(ctx context.Context) error {
 	if err := l.share.Wait(ctx); err != nil {
 		return err

@@ -1,5 +1,5 @@
-// This file turns an operation's record into a job, with its command and the proxies that
-// are still to be renewed.
+// This file turns an operation's record into a job. The job includes the command and the
+// proxies that are still to be renewed.
 
 package jobs
 
@@ -123,7 +123,7 @@ func (q *loader) enqueue(ctx context.Context, record fact.Operation) error {
 	return q.enqueueTo(ctx, record, q.ready.push)
 }
 
-// enqueueRead is enqueue for an operation that was read within x.
+// enqueueRead is like enqueue, for an operation that was read during x.
 func (q *loader) enqueueRead(ctx context.Context, x *reading, s source, record fact.Operation) error {
 	return q.enqueueTo(ctx, record, func(j *job) { x.push(s, j) })
 }
@@ -146,11 +146,10 @@ func (q *loader) enqueueTo(ctx context.Context, record fact.Operation, push func
 	return nil
 }
 
-// nextOf returns the operation of a careful command that may start next, or "" if none may.
-// It is the first accepted operation. No operation may start while the cost of another is
-// undecided: one that is being sent, on hold, or waiting with no attempt that may have
-// executed. An operation that may have executed counts at its estimate and does not block
-// the others.
+// nextOf returns the first accepted operation of a careful command, or "" if none may start.
+// None may start while the cost of another operation is undecided: while that operation is
+// being sent, on hold, or waiting without an attempt that may have executed. If such an
+// attempt exists, the operation counts at its estimate and does not block the others.
 func nextOf(ctx context.Context, l *ledger.Ledger, commandID string) (next string, err error) {
 	all, err := l.Operations.OperationsOf(ctx, commandID)
 	if err != nil {

@@ -1,8 +1,8 @@
-// This file finds the expiry of each proxy that a renewal extends; the renewal records
-// these expiries. They show later whether an expiry moved, and they prevent a second
-// payment for the same expiry. A guarded command reads its proxies in the precheck
-// (precheck.go). An unguarded command uses the last known expiry, unless a renewal has
-// settled since.
+// This file finds the expiry of each proxy that a renewal extends; the renewal records these
+// expiries. They show later whether an expiry moved, and they prevent a second payment for
+// the same expiry. A guarded command reads its proxies in the precheck (precheck.go). An
+// unguarded command uses the last known expiry, unless a renewal has settled since that
+// expiry was read.
 
 package jobs
 
@@ -19,7 +19,7 @@ import (
 )
 
 // observe finds the expiries that an unguarded renewal extends, and stores them in p. It
-// adds proxies that cannot be read to h.
+// adds unreadable proxies to h.
 func (c *checker) observe(ctx context.Context, j *job, p *checked, h *decide.Prechecked) error {
 	p.observed = map[string]time.Time{}
 	unseen, err := seenOf(ctx, c.Ledger, p.ids, p.observed)
@@ -35,7 +35,7 @@ func (c *checker) observe(ctx context.Context, j *job, p *checked, h *decide.Pre
 		proxy, err := c.readProxy(ctx, j, id)
 		unread, failed := errors.AsType[*unreadError](err)
 		switch {
-		case errors.Is(err, upstream.CodeProxyNotFound): // the renewal's own reply decides
+		case errors.Is(err, upstream.CodeProxyNotFound): // the reply to the renewal decides
 			p.unknown = append(p.unknown, id)
 			continue
 		case errors.Is(err, upstream.CodeInsufficientScope), errors.Is(err, upstream.ErrBadID):
@@ -55,7 +55,7 @@ func (c *checker) observe(ctx context.Context, j *job, p *checked, h *decide.Pre
 	return nil
 }
 
-// seenOf copies the current expiries in the ledger's proxy table into observed. It returns
+// seenOf copies the current expiries from the ledger's proxy table into observed. It returns
 // the proxies that have no current expiry there.
 func seenOf(ctx context.Context, l *ledger.Ledger, ids []string, observed map[string]time.Time) (unseen []string, err error) {
 	for _, id := range ids {
@@ -72,11 +72,11 @@ func seenOf(ctx context.Context, l *ledger.Ledger, ids []string, observed map[st
 	return unseen, nil
 }
 
-// listFor reads the proxy list until it contains all missing proxies. It makes at most as
-// many requests as reading each proxy would take. It returns the proxies that are still
+// listFor reads pages of the proxy list until all proxies in unseen are found. It makes no
+// more requests than reading each proxy would take. It returns the proxies that are still
 // missing.
 func (c *checker) listFor(ctx context.Context, priority gatePriority, unseen []string, observed map[string]time.Time) ([]string, error) {
-	c.listing.Lock() // the list that one worker reads serves the others too
+	c.listing.Lock() // other workers use the list that one worker reads
 	defer c.listing.Unlock()
 	unseen, err := seenOf(ctx, c.Ledger, unseen, observed)
 	pages := upstream.Pages[upstream.Proxy]{PageRequest: upstream.PageRequest{Size: reconcile.ListingPage}}
@@ -106,8 +106,8 @@ func (c *checker) listFor(ctx context.Context, priority gatePriority, unseen []s
 	return unseen, err
 }
 
-// noteAll stores the proxies of a reply with the time of the request, because the reply may
-// lack renewals that settled later.
+// noteAll stores the proxies of a reply, with the time of the request. A renewal that
+// settled after the request may be missing from the reply.
 func (c *checker) noteAll(ctx context.Context, at time.Time, page []upstream.Proxy) error {
 	known := make([]tables.Proxy, 0, len(page))
 	for _, p := range page {
@@ -116,8 +116,9 @@ func (c *checker) noteAll(ctx context.Context, at time.Time, page []upstream.Pro
 	return c.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Observe(0, known...) })
 }
 
-// seenNow is observe inside the writer's transaction, for a command whose intent is
-// committed with its acceptance. ok is false if a proxy must be read first.
+// seenNow returns the known expiries of proxies, read inside the writer's transaction. It
+// serves commands whose intent is committed with their acceptance. ok is false if a proxy
+// must be read first.
 func seenNow(tx *ledger.Tx, ids []string) (observed map[string]time.Time, ok bool, err error) {
 	observed = make(map[string]time.Time, len(ids))
 	for _, id := range ids {
@@ -132,7 +133,7 @@ func seenNow(tx *ledger.Tx, ids []string) (observed map[string]time.Time, ok boo
 	return observed, true, nil
 }
 
-// ReadOrder reads an order for an operator. The request waits for its turn at the gate. It
+// ReadOrder reads an order for an operator, after it has waited for a turn at the gate. It
 // returns a RefusedError while the account is paused.
 func (c *checker) ReadOrder(ctx context.Context, no string) (read upstream.Order, err error) {
 	if err := c.readable(); err != nil {

@@ -1,4 +1,4 @@
-// This file has the pauses that an operator requests.
+// This file starts and ends the pauses that operators request.
 
 package jobs
 
@@ -28,13 +28,13 @@ func (h *holds) PauseByHand(ctx context.Context, by, reason string) error {
 	return nil
 }
 
-// PausedByHand returns the operator's pause, if one is in force. A second PauseByHand does
-// not replace its reason.
+// PausedByHand returns the operator's pause, if one is in force and recorded. A second
+// PauseByHand does not replace its reason.
 func (h *holds) PausedByHand() (tables.Pause, bool) { return h.pauses.byHand() }
 
-// ResumeByHand ends every pause, whatever its cause or end, and returns the number of ended
-// pauses. If the cause persists, the next failure pauses the account again. If the end of a
-// pause cannot be recorded, the pause stays in force and err includes the failure.
+// ResumeByHand ends all pauses, whatever their cause or end, and returns how many it ended.
+// If the cause persists, the next failure pauses the account again. If the end of a pause
+// cannot be recorded, that pause stays in force and err includes the failure.
 func (h *holds) ResumeByHand(ctx context.Context, by, reason string) (ended int, err error) {
 	if err := desk.CheckSigned(by, reason); err != nil {
 		return 0, err

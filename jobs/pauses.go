@@ -1,5 +1,5 @@
-// This file has the pauses of the account and of lanes. Workers use the copy in memory; the
-// ledger has them as facts.
+// This file manages the pauses of the account and of lanes. Workers use a copy in memory;
+// the ledger records the pauses as facts.
 
 package jobs
 
@@ -27,8 +27,8 @@ type pauses struct {
 	all map[pauseKey]tables.Pause
 	// unrecorded has the pauses that are in force but not yet in the ledger.
 	unrecorded map[pauseKey]decide.Pause
-	// closed means that no new request that charges is sent, because the wallet is being
-	// read. It is not a pause: no fact records it, and no probe ends it.
+	// closed is true while the wallet is read; no new request that charges is then sent. It is
+	// not a pause: no fact records it, and no probe ends it.
 	closed bool
 }
 
@@ -49,7 +49,7 @@ func (p *pauses) load(ctx context.Context, l *ledger.Ledger) error {
 	return nil
 }
 
-// put adds a pause. It does nothing if the same pause is in force with a later end.
+// put adds a pause. It keeps a pause of the same scope and cause that ends later.
 func (p *pauses) put(x tables.Pause) {
 	p.mu.Lock()
 	have, ok := p.all[pauseKey{x.Scope, x.Cause}]
@@ -63,7 +63,7 @@ func (p *pauses) put(x tables.Pause) {
 	p.changed()
 }
 
-// drop removes a pause if its end is unchanged. An extended pause stays.
+// drop removes the pause x, unless the pause was extended after x was read.
 func (p *pauses) drop(x tables.Pause) {
 	p.mu.Lock()
 	if have, ok := p.all[pauseKey{x.Scope, x.Cause}]; ok && sameEnd(have.Until, x.Until) {
@@ -100,7 +100,7 @@ func (p *pauses) byHand() (tables.Pause, bool) {
 	return x, paused && !unrecorded
 }
 
-// recorded updates unrecorded with the result of recording a pause.
+// recorded updates unrecorded after an attempt to record x. err is the attempt's error.
 func (p *pauses) recorded(x decide.Pause, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -128,7 +128,7 @@ func (p *pauses) covers(x decide.Pause) bool {
 	return ok && !unrecorded && reaches(have.Until, x.Until)
 }
 
-// blocked reports whether a lane may not start anything now. Polls are reads, so only a
+// blocked reports whether a lane must not start anything now. Polls are reads, so only a
 // pause of the whole account blocks them.
 func (p *pauses) blocked(l lane) bool {
 	_, blocked := p.until(l)
@@ -154,11 +154,11 @@ func (p *pauses) isClosed() bool {
 	return p.closed
 }
 
-// until returns when the lane's last pause ends. end is zero if one of the pauses has no
-// end.
+// until reports whether pauses block a lane, and when the last of them ends. end is zero if
+// one of them has no end.
 func (p *pauses) until(l lane) (end time.Time, blocked bool) { return p.untilBut(l, "") }
 
-// untilBut is until without the pauses of one cause.
+// untilBut is like until, but ignores pauses with the given cause.
 func (p *pauses) untilBut(l lane, cause string) (end time.Time, blocked bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -190,8 +190,8 @@ func (p *pauses) list() []tables.Pause {
 	return out
 }
 
-// holds starts and ends the account's pauses and records them, both automatic pauses and
-// those of operators.
+// holds starts, ends and records the account's pauses, both automatic pauses and those of
+// operators.
 type holds struct {
 	*Config
 	pauses   *pauses
@@ -201,9 +201,9 @@ type holds struct {
 	doubt sync.Mutex // held while the pause after a restore is changed
 }
 
-// pause starts a pause, records it unless an equal or longer pause is recorded, and logs
-// it. If the ledger cannot be written, pause returns the error; the pause is then in force
-// and is recorded later.
+// pause starts, records and logs a pause, unless an equal or longer pause is in force and
+// recorded. If the ledger cannot be written, pause returns the error; the pause is then in
+// force and is recorded later.
 func (h *holds) pause(ctx context.Context, x decide.Pause) error {
 	if x.Until != nil { // in the ledger's precision
 		until := x.Until.Truncate(time.Microsecond)
@@ -241,7 +241,7 @@ func (h *holds) recordPause(ctx context.Context, x decide.Pause) error {
 	return err
 }
 
-// untilText returns the end of a pause that lasts an hour or more, as text for the log.
+// untilText returns log text about the end of a pause that lasts at least askAgain, or "".
 func untilText(until *time.Time, now time.Time) string {
 	if until == nil || until.Sub(now) < askAgain {
 		return ""
@@ -252,7 +252,7 @@ func untilText(until *time.Time, now time.Time) string {
 // resume ends the pause x. It does nothing if the pause was extended. If the ledger cannot
 // be written, the pause stays in force.
 func (h *holds) resume(ctx context.Context, x tables.Pause, detail string) {
-	// resumeAs logs the failure, and the pause is probed again.
+	// The error can be ignored: resumeAs logs it, and the pause is probed again.
 	_ = h.resumeAs(ctx, x, fact.AccountResumed{Scope: x.Scope, Cause: x.Cause, Detail: detail})
 }
 

@@ -1,4 +1,4 @@
-// This file reads order details and applies the effect of a failed read to the account.
+// This file reads order details and applies the effects of failed reads to the account.
 
 package jobs
 
@@ -15,7 +15,7 @@ import (
 
 // poll reads an order's details once and records the result.
 func (a *attempts) poll(ctx, _ context.Context, j *job) error {
-	if err := a.gate.Pass(ctx, priorityRenewal); err != nil { // ready has ordered the poll among the requests that charge
+	if err := a.gate.Pass(ctx, priorityRenewal); err != nil { // ready has already ordered the poll among the requests that charge
 		return err
 	}
 	if a.pauses.blocked(lanePoll) {

@@ -17,19 +17,19 @@ import (
 	"perennial/upstream"
 )
 
-// readEach is the largest number of proxies of an operation that are read one by one. A
-// larger operation would need one request per proxy, so it uses data that is at most
+// readEach is the largest number of proxies that are always read one by one. For a larger
+// operation this would take too many requests, so it uses data that is at most
 // tables.FreshFor old.
 const readEach = 10
 
-// checker reads what must be known before a charge.
+// checker reads the data that is required before a charge.
 type checker struct {
 	*Config
 	clock    *clock
 	pulse    *pulse
 	pricing  *pricing
 	link     *link
-	readable func() error // returns the error if an operator's read must not be made now
+	readable func() error // returns an error if reads for operators are not allowed now
 
 	listing sync.Mutex // held while the proxy list is read for an operation
 }
@@ -55,7 +55,7 @@ type unreadError struct {
 func (e *unreadError) Error() string { return e.what + ": " + e.err.Error() }
 func (e *unreadError) Unwrap() error { return e.err }
 
-// postpone makes an operation wait after a failed precheck. If a pause is in force, the
+// postpone delays an operation after a failed precheck. If a pause is in force, the
 // operation is queued again. Otherwise it waits, longer after each failure.
 func (a *attempts) postpone(ctx context.Context, j *job, failure error) error {
 	if errors.Is(failure, errThrottled) || a.pauses.blocked(j.lane) {
@@ -124,8 +124,8 @@ func expiriesOf(seen []decide.Seen, ids []string) map[string]time.Time {
 	return observed
 }
 
-// cannotBuild returns the fact that the operation's request cannot be built, or nil if it
-// can.
+// cannotBuild returns the fact to record if the operation's request cannot be built, or nil
+// if it can.
 func (c *checker) cannotBuild(j *job) fact.Fact {
 	if d := decide.Decide(j.op, decide.Prechecked{NamesCIDRs: j.cmd.NamesCIDRs(), CIDRField: c.CIDRField}); !d.Send {
 		return d.Facts[0]
@@ -151,8 +151,8 @@ func (c *checker) readSeen(ctx context.Context, j *job, h *decide.Prechecked) er
 	return nil
 }
 
-// noteUnread adds a proxy that could not be read to h. It returns the error if the other
-// proxies need not be tried, because the cause concerns the account or may be an outage.
+// noteUnread adds an unreadable proxy to h. It returns the error if the other proxies need
+// not be tried, because the cause concerns the account or may be an outage.
 func (c *checker) noteUnread(ctx context.Context, j *job, h *decide.Prechecked, id string, unread *unreadError) error {
 	failed := c.precheckFailed(unread)
 	if ctx.Err() != nil || !failed.OfOneProxy() {
@@ -179,7 +179,7 @@ func (c *checker) listShows(ctx context.Context, j *job) bool {
 	return err == nil
 }
 
-// readOne reads the proxy data that a renewal depends on.
+// readOne reads the data of one proxy that a renewal depends on.
 func (c *checker) readOne(ctx context.Context, j *job, id string) (decide.Seen, error) {
 	read, s := c.readProxy, decide.Seen{ProxyID: id}
 	if len(j.op.ProxyIDs) > readEach {
@@ -200,8 +200,8 @@ func (c *checker) readOne(ctx context.Context, j *job, id string) (decide.Seen, 
 	return s, err
 }
 
-// current returns the ledger's data of a proxy if it is fresh. Otherwise it reads the
-// proxy.
+// current returns the ledger's data of a proxy if the data is fresh. Otherwise it reads the
+// proxy at the provider.
 func (c *checker) current(ctx context.Context, j *job, id string) (tables.Proxy, error) {
 	known, err := c.Ledger.Fleet.Proxy(ctx, id)
 	age := c.clock.Now().Sub(known.SeenAt)
@@ -215,8 +215,8 @@ func (c *checker) current(ctx context.Context, j *job, id string) (tables.Proxy,
 	return c.readProxy(ctx, j, id)
 }
 
-// readProxy reads one proxy at the provider. Once the operation no longer waits for proxies
-// that cannot be read, each read has a shorter timeout, because each may hang.
+// readProxy reads one proxy at the provider. Once the operation no longer waits for
+// unreadable proxies, each read has a shorter timeout, because each may hang.
 func (c *checker) readProxy(ctx context.Context, j *job, id string) (tables.Proxy, error) {
 	if err := c.link.passNow(ctx, j.turn()); err != nil {
 		return tables.Proxy{}, err
@@ -241,8 +241,8 @@ func (c *checker) readProxy(ctx context.Context, j *job, id string) (tables.Prox
 	return known, c.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Observe(0, known) })
 }
 
-// noteRead records whether proxies can be read. It does not record failures of unguarded
-// operations, because they need no key with read permission.
+// noteRead records whether proxies can be read. It ignores failures of unguarded operations,
+// because those do not require a key with read permission.
 func (c *checker) noteRead(ctx context.Context, j *job, id string, err error) {
 	failed, replied := errors.AsType[*upstream.Error](err)
 	scope := errors.Is(err, upstream.CodeInsufficientScope)

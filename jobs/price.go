@@ -47,8 +47,8 @@ func (q *pricing) price(ctx context.Context, j *job, p *checked) (decide.Decisio
 	return q.decidePrice(ctx, j, p, h)
 }
 
-// again repeats the decision of price just before the intent. Other spending may have
-// changed, and another operation may have shown or changed a price.
+// again repeats the decision of price just before the intent. Meanwhile, other spending may
+// have changed, and another operation may have shown or changed a price.
 func (q *pricing) again(ctx context.Context, j *job, p *checked) (decide.Decision, error) {
 	h := p.priced
 	if !p.estimate.Known() || j.op.Kind.OfProxies() {
@@ -60,8 +60,8 @@ func (q *pricing) again(ctx context.Context, j *job, p *checked) (decide.Decisio
 	if err != nil || !d.Send || d.Estimate.Known() {
 		return d, err
 	}
-	// The operation that this price derives from may have settled between the two reads.
-	// Another read then finds the price.
+	// An operation that shows the price may have settled after readPrices. Another read then
+	// finds the price.
 	if err := q.readPrices(ctx, j, p.ids, &h); err != nil {
 		return decide.Decision{}, err
 	}
@@ -138,10 +138,10 @@ func (q *pricing) quotes(ctx context.Context, j *job, h *decide.Priced) error {
 	return nil
 }
 
-// renewalPrices reads the last price of each proxy, or of its kind. The price is at least
-// what the command's own lines of that kind cost. A proxy without a known price falls back
-// to the command's most expensive line, and under a daily limit to the most expensive
-// recent line.
+// renewalPrices reads the last price of each proxy or of its kind. If the command's own
+// lines of that kind cost more, it uses their highest price. A proxy without a known price
+// falls back to the command's most expensive line. If the command has no such line and a
+// daily limit applies, the proxy falls back to the most expensive recent line.
 func (q *pricing) renewalPrices(ctx context.Context, j *job, ids []string, h *decide.Priced) error {
 	most, err := q.Ledger.Fleet.DearestLine(ctx, j.op.CommandID, nil)
 	charged := most > 0
@@ -170,8 +170,8 @@ func (q *pricing) renewalPrices(ctx context.Context, j *job, ids []string, h *de
 	return nil
 }
 
-// dearestOfKind returns the highest price of the command's lines for proxies of the same
-// kind. It compares all kinds if the proxy's kind is unknown.
+// dearestOfKind returns the highest price among the command's lines whose proxies are of the
+// same kind as the given proxy. If its kind is unknown, all lines count.
 func (q *pricing) dearestOfKind(ctx context.Context, commandID, proxyID string) (int64, error) {
 	like, err := q.Ledger.Fleet.Proxy(ctx, proxyID)
 	if errors.Is(err, ledger.ErrNotFound) {
@@ -191,8 +191,8 @@ type unreadableOfferError struct{ why string }
 
 func (e *unreadableOfferError) Error() string { return "the offer cannot be read: " + e.why }
 
-// unreadableOffer returns an error if the offer is listed but cannot be read. An entry
-// without a code may be any offer, so it counts too.
+// unreadableOffer returns an error if the offer is listed but cannot be read. An unreadable
+// entry without a code may be this offer, so it counts too.
 func unreadableOffer(unusable []upstream.Unusable, code string) error {
 	for _, u := range unusable {
 		if u.ID == code || u.ID == "" {
@@ -214,7 +214,7 @@ func (q *pricing) quote(ctx context.Context, priority gatePriority, item command
 	return cents, err
 }
 
-// quoteBy returns the price of the offer among the offers that match a filter.
+// quoteBy returns the offer's price, searching only the offers that match a filter.
 func (q *pricing) quoteBy(ctx context.Context, priority gatePriority, filter upstream.OfferFilter, item command.Item, days int64) (fact.Cents, error) {
 	filter.Quantity, filter.DurationDays = item.Quantity, days
 	pages := upstream.Pages[upstream.Offer]{PageRequest: upstream.PageRequest{Size: 200}}

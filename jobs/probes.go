@@ -16,8 +16,8 @@ import (
 const (
 	probeFirst = time.Second
 	probeMost  = 5 * time.Minute
-	// askAgain is how long a Retry-After is followed without a probe. A longer Retry-After
-	// may be a mistake, such as a Unix time (trap 48).
+	// askAgain is how long a Retry-After is obeyed without a probe. A longer Retry-After may be
+	// a mistake, such as a Unix time (trap 48).
 	askAgain = time.Hour
 )
 
@@ -104,8 +104,8 @@ func (p *prober) askThrough(ctx context.Context, x tables.Pause) {
 	}
 }
 
-// mayAsk reports whether askAgain has passed since a timed pause began or was last probed.
-// If it returns true, it counts this probe.
+// mayAsk reports whether the pause may be probed: it is a Retry-After, and askAgain has
+// passed since it began or was last probed. If so, mayAsk records this probe.
 func (l *link) mayAsk(x tables.Pause) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

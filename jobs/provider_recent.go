@@ -83,7 +83,7 @@ func tookBucket(took time.Duration) int {
 	return min(int(math.Ceil(math.Log(ms)/math.Log(tookGrowth))), tookBuckets)
 }
 
-// Recent summarises the last minutes.
+// Recent returns a summary of the last recentMinutes.
 func (w *ProviderWindow) Recent(now time.Time) ProviderRecent {
 	w.mu.Lock()
 	defer w.mu.Unlock()

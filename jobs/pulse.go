@@ -74,7 +74,7 @@ func (p *pulse) note(now time.Time, failure error) {
 	p.failed, p.last = p.failed+1, failure
 }
 
-// silence returns err if the API did not reply, else nil.
+// silence returns err if it shows that the API did not reply, or nil.
 func silence(err error) error {
 	if failed, ok := errors.AsType[*upstream.Error](err); ok && failed.Code != "" || errors.Is(err, context.Canceled) {
 		err = nil
@@ -98,15 +98,15 @@ const (
 	unsettledMost     = 15 * time.Minute // since the last attempt; operations wait at most 5 minutes
 )
 
-// Kinds of reads in unsettled: of proxies before a charge, and of orders.
+// Kinds of attempts in unsettled: reads of proxies before a charge, and reads of orders.
 const (
 	readBefore = "read"
 	readOrder  = "poll"
 )
 
-// Unsettled describes requests without a definite outcome, although the provider may reply
-// to others. They are all POSTs of one kind, all proxy reads before a charge, or all order
-// reads. It returns "" if there are none.
+// Unsettled describes the kinds of requests that have had no definite outcome for a while,
+// even if the provider replies to other requests. The kinds are the POSTs of each operation
+// kind, proxy reads before a charge, and order reads. It returns "" if there are none.
 func (l *link) Unsettled() string {
 	l.pulse.mu.Lock()
 	defer l.pulse.mu.Unlock()
@@ -129,7 +129,8 @@ func (l *link) Unsettled() string {
 	return strings.Join(lines, "\n")
 }
 
-// Silent says that the provider does not reply, and why. It returns "" while it does.
+// Silent returns a message that the provider does not reply, with the start and the reason.
+// It returns "" if the provider replies.
 func (l *link) Silent() string {
 	l.pulse.mu.Lock()
 	defer l.pulse.mu.Unlock()
@@ -146,8 +147,8 @@ func (l *link) Silent() string {
 	return ""
 }
 
-// askInterval is the interval of the wallet reads when no other request is made. They use
-// at most a tenth of the rate.
+// askInterval is the interval of the wallet reads when no other request is made. These reads
+// use at most a tenth of the rate.
 func (l *link) askInterval() time.Duration {
 	return max(l.AskEvery, time.Duration(10/l.RatePerSecond*float64(time.Second)))
 }

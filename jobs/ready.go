@@ -26,7 +26,7 @@ type ready struct {
 	active map[string]taken // queued or in progress
 	counts map[taken]int
 	coming map[place]int // commands that were read from the stream but are not queued yet
-	passed map[place]int // consecutive times that another place was chosen before the head of this place
+	passed map[place]int // how many times in a row the head of this place was passed over for another place
 	probes map[lane]bool // lanes that one job may pass although they are paused
 	polled int           // consecutive polls
 	added  int64         // jobs queued so far
@@ -86,8 +86,8 @@ func newReady(capacity int, p *pauses) *ready {
 	return r
 }
 
-// broadcast wakes the waiting workers. It needs the lock, because a worker between its
-// check and its wait would miss the signal.
+// broadcast wakes the waiting workers. It takes the lock, because otherwise a worker between
+// its check and its wait would miss the signal.
 func (r *ready) broadcast() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -152,7 +152,7 @@ func (r *ready) add(s source, j *job) {
 	r.cond.Signal()
 }
 
-// done frees the capacity of an operation that ended or waits.
+// done frees the capacity of an operation that has ended or must wait.
 func (r *ready) done(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -191,7 +191,7 @@ func (r *ready) moreRoom() <-chan struct{} {
 	return r.room
 }
 
-// reserve reserves room for a command that was read, until arrive.
+// reserve reserves room for a command that was read, until arrive frees it.
 func (r *ready) reserve(p place) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -199,7 +199,7 @@ func (r *ready) reserve(p place) {
 }
 
 // arrive queues the first jobs of a command and frees its reserved room in one step. In two
-// steps the command would count twice for a moment.
+// steps, the command would briefly count twice.
 func (r *ready) arrive(p place, jobs []*job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -225,7 +225,7 @@ func (r *ready) probe(l lane) {
 	r.cond.Broadcast()
 }
 
-// wakeAll makes ctx's end wake every worker that waits in pop.
+// wakeAll arranges that the end of ctx wakes every worker that waits in pop.
 func (r *ready) wakeAll(ctx context.Context) (stop func() bool) {
 	return context.AfterFunc(ctx, r.broadcast)
 }
@@ -287,14 +287,14 @@ func (r *ready) forget() {
 	}
 }
 
-// pollsInARow limits how many polls go before a request that charges. Polls go first,
-// because paid orders should settle before more is paid (trap 58). The limit applies to
-// jobs with a committed intent too, because the intake commits intents as fast as they are
-// sent.
+// pollsInARow limits how many consecutive polls precede a request that charges. Polls go
+// first, because paid orders should settle before more is paid (trap 58). Polls even precede
+// jobs with a committed intent: the intake commits intents as fast as they are sent, so
+// polls would otherwise never run.
 const pollsInARow = 3
 
-// passedMost is how many consecutive times another place may be chosen before the head of a
-// place. It lets urgent jobs go first without starving others.
+// passedMost is how many times in a row the head of a place may be passed over for another
+// place. Urgent jobs thus go first without starving others.
 const passedMost = 3
 
 // first returns the place whose head goes next.
@@ -323,8 +323,8 @@ func (r *ready) open(p place) bool {
 	return (*h)[0].sending != nil || !r.pauses.blocked(p.lane) || r.probes[p.lane]
 }
 
-// firstToPay returns the place whose head goes first among the jobs that charge. paying has
-// a fixed order, so the choice is deterministic.
+// firstToPay returns the place whose head goes first among the jobs that charge. The choice
+// is deterministic, because paying has a fixed order.
 func (r *ready) firstToPay() (best place, found bool) {
 	for _, p := range paying {
 		if !r.open(p) {
@@ -338,7 +338,7 @@ func (r *ready) firstToPay() (best place, found bool) {
 }
 
 // goesBefore reports whether the head of p goes before the head of other. Operations that
-// have begun go first, then places that were passed over too often.
+// have begun go first, then places that were passed over passedMost times or more.
 func (r *ready) goesBefore(p, other place) bool {
 	head, than := (*r.queues[p])[0], (*r.queues[other])[0]
 	if head.begun() || than.begun() {
@@ -354,8 +354,8 @@ func (r *ready) goesBefore(p, other place) bool {
 	return head.before(than)
 }
 
-// countPassed counts one more turn for each place whose head could have been chosen
-// instead, and resets the others.
+// countPassed counts a turn for each place whose head could have been chosen instead of
+// gone's. It resets the count of the other places.
 func (r *ready) countPassed(gone place) {
 	for _, p := range paying {
 		if p == gone || !r.open(p) {

@@ -1,5 +1,5 @@
-// This file reconciles the ledger with the provider: on schedule or on request, with exact
-// wallet reads, and publishes the findings.
+// This file reconciles the ledger with the provider, on schedule or on request, and
+// publishes the findings. Requested reconciliations read the wallet exactly.
 
 package jobs
 
@@ -37,7 +37,7 @@ type books struct {
 	reconciler *reconcile.Reconciler
 	published  map[string]bool // published findings that still apply; nil before the first pass
 	uncompared bool            // a fact says that the wallet could not be compared
-	attended   atomic.Bool     // an operator requested this pass, so it may use the whole rate
+	attended   atomic.Bool     // an operator requested the current pass, so it may use the whole rate
 	suspect    string          // the direction of the wallet's unconfirmed difference in the last pass; "" for none
 
 	mu    sync.Mutex
@@ -55,7 +55,7 @@ type LastReconciliation struct {
 	ProviderCents   *int64    `json:"provider_cents" doc:"The balance of the provider's wallet; null before the first reconciliation."`
 	Failed          string    `json:"failed,omitempty" doc:"'failed' says why the latest reconciliation did not finish, \"\" if it did."`
 
-	unsure bool // the wallet differs, and another pass must confirm the difference
+	unsure bool // the wallet differs or may be late, so another pass must confirm the result
 }
 
 // Agrees reports whether everything was compared and agreed.
@@ -69,9 +69,9 @@ func (b *books) LastReconciliation() LastReconciliation {
 	return b.last
 }
 
-// Unreconciled says that no pass has ended for unreconciledAfter intervals and at least
-// unreconciledLeast, and why. It returns "" otherwise. A pass that is refused because of a
-// pause counts as ended.
+// Unreconciled returns a message that no pass has finished for unreconciledAfter intervals
+// and at least unreconciledLeast, with the reason. It returns "" otherwise. A pass that is
+// refused because of a pause counts as finished.
 func (b *books) Unreconciled() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -88,7 +88,7 @@ func (b *books) Unreconciled() string {
 
 // Intervals of scheduled reconciliations.
 const (
-	reconcileFirst = time.Minute     // after the start, so that a runner that restarts often reconciles too
+	reconcileFirst = time.Minute     // after the start; short, so that a runner that restarts often also reconciles
 	reconcileAgain = 5 * time.Minute // after a failed pass
 
 	unreconciledAfter = 3                // intervals
@@ -119,14 +119,14 @@ func (b *books) keepReconciling(ctx context.Context) error {
 	}
 }
 
-// Reconcile compares the books with the provider now. It blocks new requests that charge
-// and waits up to SettleTimeout for requests in progress, so that the wallet can be read
+// Reconcile compares the books with the provider now. It blocks new requests that charge and
+// waits up to SettleTimeout for requests in progress, so that the wallet can be read
 // exactly. The pass may use the whole rate of reads; orders and renewals still go first.
 //
-// A finding is published once, agreement each time. A difference of the wallet is published
-// after two scheduled passes have found it, because a provider may show the wallet late, or
-// after one requested pass. The error is a RefusedError while the account is paused,
-// otherwise the provider's error.
+// A finding is published once; agreement is published each time. Reconcile publishes a
+// difference of the wallet immediately. Scheduled passes publish it only if two of them have
+// found it, because a provider may show the wallet late. The error is a RefusedError while
+// the account is paused, otherwise the provider's error.
 func (b *books) Reconcile(ctx context.Context) (reconcile.Reconciliation, error) {
 	return b.reconcile(ctx, b.exactReading, atOnce)
 }
@@ -243,8 +243,8 @@ func (b *books) exactReading(ctx context.Context) (w reconcile.WalletReading, er
 	return w, nil
 }
 
-// untilSettled waits until nothing in progress can end automatically, or until ctx ends,
-// which is not an error.
+// untilSettled waits until no operation in progress will end automatically. It also returns
+// nil if ctx ends first.
 func (b *books) untilSettled(ctx context.Context) error {
 	for {
 		p, err := b.Ledger.Money.Position(context.WithoutCancel(ctx), b.Account)
@@ -259,9 +259,9 @@ func (b *books) untilSettled(ctx context.Context) error {
 	}
 }
 
-// moving reports whether an operation will end automatically: a request that awaits its
-// reply, or an order whose charge is not booked. An operation that waits to be retried does
-// not end while the gate is closed.
+// moving reports whether an open operation will end automatically, because its request
+// awaits a reply or its order's charge is not booked. An operation that waits for a retry
+// does not end while the gate is closed.
 func moving(open []tables.Exposure) bool {
 	for _, x := range open {
 		if x.State == fact.StateSending || (x.State == fact.StateOpen && x.Charge != fact.Known(0)) {
@@ -277,7 +277,7 @@ func (b *books) publish(ctx context.Context, x reconcile.Reconciliation, when pu
 		return err
 	}
 	facts, now, suspect := []fact.Fact{}, map[string]bool{}, ""
-	if x.Wallet.Late { // a late wallet does not end findings about the wallet
+	if x.Wallet.Late { // a wallet that may be late does not end findings about the wallet
 		maps.Copy(now, b.published)
 		maps.DeleteFunc(now, func(key string, _ bool) bool { return !strings.HasPrefix(key, decide.FindingWallet+"\x00") })
 	}
@@ -324,8 +324,8 @@ func (b *books) recallPublished(ctx context.Context) error {
 	return nil
 }
 
-// nameProxies appends facts about the ended orders that a pass listed. It skips a fact that
-// is too large for the ledger, so that the others are appended.
+// nameProxies appends the facts about listed orders that have ended, with their proxies. It
+// skips a fact that is too large for the ledger, so that the others are appended.
 func (b *books) nameProxies(ctx context.Context, all []fact.OrderListed) error {
 	for _, f := range all {
 		err := b.Ledger.Write(context.WithoutCancel(ctx), func(tx *ledger.Tx) error { return tx.Append(f) })
@@ -340,8 +340,8 @@ func (b *books) nameProxies(ctx context.Context, all []fact.OrderListed) error {
 	return nil
 }
 
-// side returns whether the wallet has more or less than the books allow. It compares only
-// the direction, because the amount may change between passes.
+// side returns whether the wallet has more or less than the books allow. Two passes are
+// compared only by direction, because the amount may change between them.
 func side(f reconcile.Finding) string {
 	if f.AmountCents < 0 {
 		return "less"

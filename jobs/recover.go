@@ -1,4 +1,5 @@
-// This file continues the operations that an earlier run left, on this machine or another.
+// This file continues operations that an earlier run left unfinished, on this machine or
+// another.
 
 package jobs
 
@@ -16,12 +17,12 @@ import (
 	"perennial/ledger/tables"
 )
 
-// inheritWait is the age at which another runner's request has expired. The provider
-// accepts timestamps up to five minutes old (customer-api.md, Authentication), and clocks
+// inheritWait is the age at which another runner's request has expired. The provider accepts
+// timestamps up to five minutes old (customer-api.md, Authentication), and the clocks may
 // differ.
 const inheritWait = 10 * time.Minute
 
-// recovery continues what earlier runs left, and decides when schedules may plan.
+// recovery continues what earlier runs left unfinished, and decides when schedules may plan.
 type recovery struct {
 	*Config
 	clock    *clock
@@ -58,7 +59,8 @@ func (r *recovery) beginRun(ctx context.Context) (until int64, err error) {
 }
 
 // takeUp queues what an earlier run left unfinished, while this run is already working. No
-// worker takes a sent operation before recoverPart has recorded that it may have executed.
+// worker takes an operation that was being sent before recoverPart has recorded that it may
+// have executed.
 func (r *recovery) takeUp(ctx context.Context, until int64) error {
 	err := r.eachLeft(ctx, fact.StateSending, until, r.recoverPart)
 	if err != nil {
@@ -78,7 +80,7 @@ func (r *recovery) takeUp(ctx context.Context, until int64) error {
 // together.
 const recoveredTogether = 100
 
-// eachLeft calls do with the operations that an earlier run left in a state, in parts of
+// eachLeft calls do with the operations that an earlier run left in a state, in batches of
 // recoveredTogether.
 func (r *recovery) eachLeft(ctx context.Context, state fact.State, until int64, do func(context.Context, []fact.Operation, *reading) error) error {
 	var last fact.Operation
@@ -129,7 +131,7 @@ func (r *recovery) recoverPart(ctx context.Context, part []fact.Operation, _ *re
 	for _, record := range part {
 		one, err := r.crashed(ctx, record)
 		if err != nil {
-			r.loader.logNotQueued(record, err) // the operation stays unchanged, and nothing of it is sent
+			r.loader.logNotQueued(record, err) // the operation stays unchanged and is not sent
 			continue
 		}
 		all = append(all, one)
@@ -173,9 +175,9 @@ func (r *recovery) crashed(ctx context.Context, record fact.Operation) (interrup
 	return interrupted{j, decide.Decide(j.op, decide.CrashedMidSend{Moment: r.link.moment(), Elapsed: r.clock.Elapsed(since)})}, nil
 }
 
-// notBefore returns when another runner's last request for the operation has expired.
-// Before that time a new idempotency key could pay a second time. It returns zero if this
-// runner made the last attempt.
+// notBefore returns when another runner's last request for the operation has expired. Before
+// that time, a request under a new idempotency key could pay a second time. notBefore
+// returns zero if this runner made the last attempt.
 func (r *recovery) notBefore(ctx context.Context, operationID string) (time.Time, error) {
 	if !r.Ledger.Follows() {
 		return time.Time{}, nil
@@ -188,8 +190,8 @@ func (r *recovery) notBefore(ctx context.Context, operationID string) (time.Time
 		since = r.clock.Now()
 	}
 	until := since.Add(inheritWait)
-	// A third runner with a slow clock may have written since. This runner's own start time
-	// is reliable.
+	// since may come from the clock of a third runner, which may be slow. This runner's own
+	// start time is reliable.
 	start, latest := r.clock.start.Round(0).Add(inheritWait), until.Add(clocksApart)
 	if start.After(latest) {
 		start = latest

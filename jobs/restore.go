@@ -21,11 +21,11 @@ import (
 )
 
 // MayPlan returns a channel that closes once schedules may plan from the ledger's proxy
-// table. That is when Run has begun, so that another runner's data is marked as out of
-// date, and no pause after a restore is in force.
+// table. Run must have begun, because it marks another runner's data as out of date. No
+// pause after a restore may be in force.
 func (r *recovery) MayPlan() <-chan struct{} { return r.mayPlan }
 
-// letPlan closes MayPlan's channel if the conditions of MayPlan hold.
+// letPlan closes MayPlan's channel if MayPlan's conditions are met.
 func (r *recovery) letPlan() {
 	if _, paused := r.pauses.restored(); r.begun.Load() && !paused {
 		r.mayPlanOnce.Do(func() { close(r.mayPlan) })
@@ -105,8 +105,9 @@ func (r *recovery) stayPaused(ctx context.Context, x tables.Pause, strange strin
 // machine's clock.
 const listSkew = 2 * upstream.MaxSkew
 
-// findUnaccounted describes what the provider lists from the time that the ledger may lack,
-// or returns "". restored is when the ledger was restored.
+// findUnaccounted describes what the provider lists and the ledger does not explain, for the
+// period that the ledger may lack. It returns "" if there is nothing. restored is when the
+// ledger was restored.
 func (r *recovery) findUnaccounted(ctx context.Context, restored time.Time) (string, error) {
 	since, err := r.Ledger.Operations.Forgotten(ctx)
 	if err != nil || since == nil {
@@ -131,7 +132,7 @@ func (r *recovery) findUnaccounted(ctx context.Context, restored time.Time) (str
 	}), func(p upstream.Proxy) error {
 		seen, err := expiryIsKnown(ctx, r.Ledger, p, restored, found)
 		if err == nil && !seen && (p.StartsAt == nil || p.StartsAt.Before(since.Add(-listSkew))) {
-			unseen++ // a newer proxy came with an order, which was checked above
+			unseen++ // newer proxies came with orders, which were checked above
 		}
 		return err
 	})
@@ -150,7 +151,7 @@ func (r *recovery) findUnaccounted(ctx context.Context, restored time.Time) (str
 func expiryIsKnown(ctx context.Context, l *ledger.Ledger, p upstream.Proxy, restored time.Time, found *findings) (seen bool, err error) {
 	known, err := l.Fleet.Proxy(ctx, p.ProxyID)
 	if errors.Is(err, ledger.ErrNotFound) || err == nil && (known.SeenAt.UnixMicro() <= 0 || known.SeenAt.After(restored)) {
-		return false, nil // unknown, or the known data was out of date, as right after a renewal
+		return false, nil // unknown, or the known data is out of date, as right after a renewal
 	}
 	if err != nil || p.ExpiresAt == nil || known.ExpiresAt == nil {
 		return true, err
@@ -162,8 +163,9 @@ func expiryIsKnown(ctx context.Context, l *ledger.Ledger, p upstream.Proxy, rest
 	return true, err
 }
 
-// walletAgrees replaces the expiry check for proxies whose expiry the ledger never saw. If
-// the wallet equals the books, nothing was paid that the books lack.
+// walletAgrees compares the wallet with the books and adds a difference to found. It
+// replaces the expiry check for proxies whose expiry the ledger never saw: if the wallet
+// agrees, the books lack no payment.
 func (r *recovery) walletAgrees(ctx context.Context, unseen int, found *findings) error {
 	if err := r.link.passRead(ctx); err != nil {
 		return err
@@ -205,8 +207,8 @@ func (f *findings) String() string {
 	return text
 }
 
-// withUnusable wraps a list's read to return unusable entries as items too, with the fields
-// that are known.
+// withUnusable returns a read that also returns a list's unusable entries as items, with the
+// fields that are known.
 func withUnusable[T any](read func(context.Context, upstream.PageRequest) (upstream.Page[T], error), item func(upstream.Unusable) T) func(context.Context, upstream.PageRequest) (upstream.Page[T], error) {
 	return func(ctx context.Context, r upstream.PageRequest) (upstream.Page[T], error) {
 		page, err := read(ctx, r)
@@ -242,8 +244,8 @@ func everyPage[T upstream.Entry](ctx context.Context, l *link, read func(context
 	return nil
 }
 
-// requeueAccepted queues the unsent operations again from the ledger. Their queued versions
-// were loaded before they were presumed sent.
+// requeueAccepted replaces the queued versions of unsent operations with those in the
+// ledger. The queued versions were loaded before the operations were presumed sent.
 func (q *loader) requeueAccepted(ctx context.Context) error {
 	q.ready.forget()
 	const all = 1 << 20

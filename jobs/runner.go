@@ -45,7 +45,8 @@ type Lists interface {
 }
 
 // Commands is the part of the commands stream that the runner uses. Each line is fetched
-// separately. Rest returns a line's prefetched messages to the stream until its next Fetch.
+// separately. Rest returns a line's prefetched messages to the stream, and stops their
+// delivery until the line's next Fetch.
 type Commands interface {
 	Fetch(ctx context.Context, line queue.Line, limit int) ([]intake.Message, error)
 	Rest(line queue.Line)
@@ -64,9 +65,9 @@ type Config struct {
 	// nothing is sent.
 	Answer    func(inbox string, data []byte)
 	AnswerEnd func(inbox, commandID string)
-	// MayBind checks whether the account may use the provider account in the binding,
-	// before the ledger is opened. Bind returns its error. By default every provider
-	// account is allowed.
+	// MayBind returns an error if the account may not use the provider account in the binding.
+	// Bind calls it before the ledger is opened, and returns its error. By default every
+	// provider account is allowed.
 	MayBind func(context.Context, fact.Binding) error
 	// Taken is called for each new command, with the time at which the stream stored it. By
 	// default nothing is called.
@@ -127,8 +128,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Runner executes the commands of one account. It composes parts that each have one
-// subject; operators' requests use the exported methods of the parts.
+// Runner executes the commands of one account. It composes parts, each with one
+// responsibility. Operators' requests use the exported methods of the parts.
 type Runner struct {
 	Config
 	*desk.Desk // changes by operators
@@ -141,7 +142,7 @@ type Runner struct {
 	*attempts  // sends requests and polls orders
 	*workers   // goroutines that execute the queued jobs
 	*intaker   // accepts commands from the stream
-	*recovery  // continues what earlier runs left
+	*recovery  // continues what earlier runs left unfinished
 
 	gate    *rateGate
 	clock   *clock
@@ -186,8 +187,9 @@ func NewRunner(c Config) *Runner {
 	return r
 }
 
-// capacity returns how many operations a place of the queue may have: four per concurrent
-// request, or up to sixteen if the rate starts that many within a second.
+// capacity returns how many operations a place of the queue may contain: at least 4 and at
+// most 16 per concurrent request. Between these bounds it is the number of requests that the
+// rate allows in a second.
 func capacity(c Config) int {
 	return max(4*c.Concurrency, min(16*c.Concurrency, int(c.RatePerSecond)))
 }
@@ -202,8 +204,8 @@ func (e *BindingError) Error() string {
 }
 
 // Bind reads the provider's account and wallet before any POST. It binds an empty ledger to
-// them, or checks the ledger's binding and returns a BindingError. A failed read returns an
-// upstream error or a ThrottledError, and Bind can be retried.
+// them. If a ledger is bound to another account, Bind returns a BindingError. If a read
+// fails, Bind returns an upstream error or a ThrottledError, and can be retried.
 func (r *Runner) Bind(ctx context.Context) error {
 	if err := r.Load(ctx); err != nil {
 		return err
@@ -255,7 +257,7 @@ func (r *Runner) Bind(ctx context.Context) error {
 	return nil
 }
 
-// ProviderAccount returns the provider's account as Bind read it, or zero before.
+// ProviderAccount returns the provider's account that Bind read, or zero before Bind.
 func (r *Runner) ProviderAccount() upstream.Account {
 	if a := r.account.Load(); a != nil {
 		return *a
@@ -263,9 +265,9 @@ func (r *Runner) ProviderAccount() upstream.Account {
 	return upstream.Account{}
 }
 
-// Load reads the ledger's state from an earlier run: pauses, binding and latest instant.
-// After Load, an operator can inspect the account and end a pause, even if the provider has
-// not replied yet. Bind calls Load too; a second call does nothing.
+// Load reads the state that an earlier run left in the ledger: pauses, binding and the time
+// of the latest fact. After Load, an operator can inspect the account and end a pause, even
+// if the provider has not replied yet. Bind calls Load too; a second call does nothing.
 func (r *Runner) Load(ctx context.Context) error {
 	if r.loaded {
 		return nil
@@ -317,17 +319,17 @@ func (r *Runner) Binding() fact.Binding {
 // ProviderTime returns the provider's current time, derived from its last reply.
 func (r *Runner) ProviderTime() time.Time { return r.clock.Provider() }
 
-// ClockSkew returns how far this machine's clock was ahead of the provider's at the last
-// reply. heard is false before the first reply.
+// ClockSkew returns this machine's time minus the provider's, as measured at the last reply.
+// heard is false before the first reply.
 func (r *Runner) ClockSkew() (skew time.Duration, heard bool) { return r.clock.Skew() }
 
 // ErrLost is the cause of Run's context if another runner may have taken over the account.
 // Work in progress is then abandoned immediately.
 var ErrLost = errors.New("another runner may have the account")
 
-// Run works until ctx ends. It then takes no more work, lets requests in progress finish
-// for up to DrainTimeout, and returns nil. The next run repeats a request without a
-// recorded reply under the same idempotency key.
+// Run executes commands until ctx ends. It then starts no more work, waits up to
+// DrainTimeout for requests in progress, and returns nil. If a request has no recorded
+// reply, the next run repeats it under the same idempotency key.
 func (r *Runner) Run(ctx context.Context) error {
 	until, err := r.beginRun(ctx)
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
@@ -353,7 +355,7 @@ func (r *Runner) Run(ctx context.Context) error {
 		if err := r.takeUp(running, until); err != nil {
 			return fmt.Errorf("account %s: recover: %w", r.Account, err)
 		}
-		return r.verifyAfterRestore(running) // after takeUp, because it queues the unsent operations again
+		return r.verifyAfterRestore(running) // after takeUp, so that the earlier run's operations are queued before the pause ends
 	})
 	group.Go(func() error { return r.dispatch(running, work) })
 	group.Go(func() error { return r.runIntake(running) })

@@ -1,4 +1,4 @@
-// This file makes one attempt, from its last check and its intent to the reply.
+// This file makes attempts, each from its last check and its intent to the reply.
 
 package jobs
 
@@ -105,9 +105,9 @@ func (l *link) noteAnswer(err error, server time.Time) {
 	l.clock.Hear(server)
 }
 
-// decideOnReply decides on a reply. It counts consecutive rate-limit replies and
-// consecutive replies that were not from the API. If concurrent requests are rate limited
-// together, that counts once.
+// decideOnReply decides on a reply. It counts consecutive rate-limit replies and consecutive
+// replies that were not from the API. Concurrent requests that are rate limited together
+// count once.
 func (a *attempts) decideOnReply(op decide.Operation, h decide.Replied) decide.Decision {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -130,7 +130,7 @@ func (a *attempts) decideOnReply(op decide.Operation, h decide.Replied) decide.D
 }
 
 // readsWork reports whether a signed read succeeds after a POST was refused for its
-// signature. If it does, the key is valid but must not write.
+// signature. If it does, the key is valid but may not write.
 func (l *link) readsWork(ctx context.Context, reply upstream.Reply) bool {
 	if reply.Code != upstream.CodeInvalidSignature || l.pauses.throttled() || l.gate.Pass(ctx, priorityPoll) != nil {
 		return false
@@ -202,7 +202,8 @@ func (a *attempts) prepare(ctx context.Context, j *job) (goOn bool, err error) {
 	return a.commitIntent(ctx, j, p)
 }
 
-// due decides whether the operation may be sent now.
+// due decides whether the operation may be sent now, before the precheck and again before
+// the intent.
 func (a *attempts) due(j *job) decide.Decision {
 	return decide.Decide(j.op, decide.Due{
 		Moment: a.link.moment(), Elapsed: a.clock.Elapsed(j.op.FirstAmbiguousAt), AppID: a.Provider.AppID(), NotAfter: j.cmd.NotAfter,
@@ -224,7 +225,7 @@ func (a *attempts) stop(ctx context.Context, j *job, d decide.Decision) error {
 }
 
 // commitIntent commits the intent. Under a daily limit, only one job at a time reads the
-// spending and adds its own. Otherwise two jobs could both use the last room under the
+// spending and adds its own. Otherwise two jobs could both use the same remainder of the
 // limit.
 func (a *attempts) commitIntent(ctx context.Context, j *job, p checked) (goOn bool, err error) {
 	if a.DailyLimitCents > 0 && j.op.Ambiguous == 0 {
@@ -252,7 +253,7 @@ func (a *attempts) commitIntent(ctx context.Context, j *job, p checked) (goOn bo
 	return true, nil
 }
 
-// intend appends the facts for the proxies that are left out and the intent of the next
+// intend appends the facts of the proxies that are left out, then the intent of the next
 // attempt. It returns the job to send after the commit.
 func (a *attempts) intend(tx *ledger.Tx, j *job, p checked) (*job, error) {
 	sending, err := a.intent(j, p, tx.Now())
@@ -265,7 +266,7 @@ func (a *attempts) intend(tx *ledger.Tx, j *job, p checked) (*job, error) {
 	return &intended, err
 }
 
-// frozenBody reads the body of the first attempt that may have executed into p.
+// frozenBody sets p.body to the body of the first attempt that may have executed.
 func frozenBody(ctx context.Context, l *ledger.Ledger, j *job, p *checked) error {
 	sent, err := l.Operations.Sent(ctx, j.op.BodySeq)
 	if err != nil {
@@ -275,8 +276,8 @@ func frozenBody(ctx context.Context, l *ledger.Ledger, j *job, p *checked) error
 	return nil
 }
 
-// intent returns the fact of the next attempt, with everything that the request sends.
-// X-API-Timestamp is now, so the provider refuses a request that is delayed too long.
+// intent returns the fact of the next attempt, including everything that the request sends.
+// X-API-Timestamp is now, so that the provider refuses a request that is delayed too long.
 func (a *attempts) intent(j *job, p checked, now time.Time) (fact.OperationSending, error) {
 	body := p.body
 	if body == nil {

@@ -30,7 +30,7 @@ func (a *attempts) conclude(ctx context.Context, j *job, d decide.Decision) erro
 		a.loader.keep(j.cmd)
 		a.loader.wakeDueLoop()
 	}
-	if a.loader.careful(j.cmd) { // operations of a careful command run one at a time, also those of a split chunk
+	if a.loader.careful(j.cmd) { // operations of a careful command run one at a time, including those of a split chunk
 		return a.loader.startRest(ctx, j.op.CommandID)
 	}
 	for _, half := range after.halves {
@@ -58,7 +58,8 @@ func (a *attempts) markMoney(d decide.Decision) {
 func (a *attempts) ShortOfMoney() bool { return a.shortOfMoney.Load() }
 
 // recorded is the state of an operation after a decision, and the operations that took over
-// the proxies of a refused chunk. It is empty if nothing was recorded, as after ErrStale.
+// the proxies of a refused chunk. It is empty if nothing was recorded, for example after
+// ErrStale.
 type recorded struct {
 	operation fact.Operation
 	halves    []decide.Operation
@@ -96,8 +97,8 @@ func waits(d decide.Decision) bool {
 	return false
 }
 
-// startRest queues the accepted operations of a command that have not started. For a
-// careful command enqueue admits only the next operation.
+// startRest queues the accepted operations of a command that have not started. For a careful
+// command, it queues only the next operation.
 func (q *loader) startRest(ctx context.Context, commandID string) error {
 	all, err := q.Ledger.Operations.OperationsOf(ctx, commandID)
 	if err != nil {
@@ -121,8 +122,7 @@ func (q *loader) startRest(ctx context.Context, commandID string) error {
 	return nil
 }
 
-// nextStep returns the poll of an order that can be read immediately, or nil if the
-// operation ended or waits.
+// nextStep returns a poll if the operation is an order that can be read immediately, or nil.
 func (a *attempts) nextStep(j *job, now fact.Operation) *job {
 	if j.lane == lanePoll || now.State != fact.StateOpen || now.NextAt == nil || now.NextAt.After(a.Clock()) {
 		return nil
@@ -140,7 +140,7 @@ func (a *attempts) record(ctx context.Context, j *job, d decide.Decision) (after
 	if len(d.Facts) == 0 {
 		return after, nil
 	}
-	retry, instead := sleep.Doubling(decide.BackoffFirst, time.Minute), false // instead: the facts were replaced, because the original facts cannot be recorded
+	retry, instead := sleep.Doubling(decide.BackoffFirst, time.Minute), false // instead: other facts replace the original facts, which cannot be recorded
 	write := func(tx *ledger.Tx) error {
 		if err := after.append(tx, j.op, d.Facts); err != nil {
 			return err
@@ -180,8 +180,8 @@ func (a *attempts) record(ctx context.Context, j *job, d decide.Decision) (after
 	}
 }
 
-// forgetExpiries marks the known state of proxies that may have been renewed as out of
-// date.
+// forgetExpiries marks proxies that may have been renewed, so that their known state counts
+// as out of date.
 func forgetExpiries(tx *ledger.Tx, facts []fact.Fact) error {
 	for _, f := range facts {
 		var lines []fact.Line
@@ -203,8 +203,9 @@ func forgetExpiries(tx *ledger.Tx, facts []fact.Fact) error {
 }
 
 // tooLate returns the discrepancy for a reply that arrived after an operator or another
-// runner settled the operation. It returns nothing for a poll, unless an operator resolved
-// the operation, because an order may come due during its read and be read twice.
+// runner settled the operation. For a poll, it returns nothing unless an operator resolved
+// the operation: an order may come due again while it is read, and the other read may be
+// recorded first.
 func (a *attempts) tooLate(ctx context.Context, j *job, d decide.Decision) ([]fact.Fact, error) {
 	if now, err := a.Ledger.Operations.Operation(ctx, j.op.ID); err != nil || j.lane == lanePoll && now.State != fact.StateResolved {
 		return nil, err

@@ -15,7 +15,7 @@ import (
 )
 
 // workersPerSlot is the number of workers per concurrent request. A worker frees its slot
-// when the reply arrives, so that it records the reply during the next request.
+// when the reply arrives, so that the next request can start while the reply is recorded.
 const workersPerSlot = 4
 
 // workers execute the queued jobs.
@@ -41,8 +41,8 @@ func (w *workers) dispatch(ctx, work context.Context) error {
 	return ctx.Err()
 }
 
-// unsendRest records, when the runner stops, that the committed intents in the queue were
-// never sent. The next run then need not treat them as sent.
+// unsendRest records that the committed intents in the queue were never sent, when the
+// runner stops. The next run then need not treat them as sent.
 func (w *workers) unsendRest(ctx context.Context) {
 	for _, j := range w.ready.intended() {
 		d := decide.Decide(j.op, decide.TurnCame{Moment: w.link.moment(), SignedAt: j.sending.SentAt, Stopping: true})
@@ -72,8 +72,8 @@ func (w *workers) work(ctx, work context.Context, slots chan struct{}) {
 	}
 }
 
-// step executes the next step of a job. After an error the ledger's operation is unchanged,
-// and it is queued again.
+// step executes the next step of a job. After an error, the operation in the ledger is
+// unchanged, and step queues it again.
 func (w *workers) step(ctx, work context.Context, j *job) {
 	step := w.attempts.send
 	if j.lane == lanePoll {
@@ -97,8 +97,8 @@ func (w *workers) step(ctx, work context.Context, j *job) {
 	w.loader.requeue(ctx, j.op.ID)
 }
 
-// requeue queues an operation again after an error. If the ledger cannot be read,
-// runDueLoop queues the operation later.
+// requeue queues an accepted operation again after an error. It wakes runDueLoop, which
+// queues operations in other states.
 func (q *loader) requeue(ctx context.Context, id string) {
 	record, err := q.Ledger.Operations.Operation(ctx, id)
 	if err == nil && record.State == fact.StateAccepted {

@@ -192,8 +192,8 @@ func checkOpaque(what, id string) error {
 	return nil
 }
 
-// checkInstants refuses instants whose year in UTC is not between 1 and 9999. In their own
-// time zone such instants may be valid.
+// checkInstants refuses instants whose UTC year is not between 1 and 9999, although they may
+// be valid in their own time zone.
 func (c Command) checkInstants() error {
 	named := map[string]*time.Time{"not_after": c.NotAfter, "due_before": c.DueBefore}
 	for _, field := range slices.Sorted(maps.Keys(named)) {

@@ -88,7 +88,8 @@ func (u Urgency) check() error {
 	return fmt.Errorf("priority is %.40q and must be %s or %s, or left out", string(u), UrgencyHigh, UrgencyBulk)
 }
 
-// Guarded reports whether the command's proxies must be read again just before a charge.
+// Guarded reports whether the command's proxies must be read again just before a charge,
+// because the command has conditions on their expiry.
 func (c Command) Guarded() bool { return c.DueBefore != nil || len(c.ExpectExpiresAt) > 0 }
 
 // NamesCIDRs reports whether an item has CIDRs.
@@ -282,8 +283,8 @@ func utcMap(m map[string]time.Time) map[string]time.Time {
 	return m
 }
 
-// Shapes returns a zero value of each kind's JSON form, by the kind's subject. It is used
-// to generate schemas.
+// Shapes returns a zero value of each kind's JSON form, keyed by the kind's subject. It is
+// used to generate schemas.
 func Shapes() map[string]any {
 	return map[string]any{"order.create": OrderCommand{}, "proxy.renew": RenewalCommand{}}
 }

@@ -1,5 +1,4 @@
-// This file derives values from a command's content: its hash, its operations and their
-// idempotency keys.
+// This file derives a command's content hash, its operations and their idempotency keys.
 
 package command
 
@@ -27,8 +26,8 @@ func (c Command) Content() (json.RawMessage, string, error) {
 	hashed := content
 	if c.Priority != UrgencyNormal || bytes.ContainsAny(content, "<>&") {
 		c.Priority = UrgencyNormal
-		// The hash of given content must never change, so the hashed form escapes <, > and
-		// &.
+		// The hash of given content must never change. Earlier versions hashed JSON in which <, >
+		// and & were escaped, so the hashed form still escapes them.
 		if hashed, err = json.Marshal(c); err != nil {
 			return nil, "", fmt.Errorf("command %q: %w", c.ID, err)
 		}
@@ -37,8 +36,7 @@ func (c Command) Content() (json.RawMessage, string, error) {
 	return content, hex.EncodeToString(sum[:]), nil
 }
 
-// MessageHash returns the hash of a message as published. It identifies content that cannot
-// be parsed.
+// MessageHash returns the hash of a message as published. It identifies invalid content.
 func MessageHash(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
@@ -78,8 +76,8 @@ func Key(b fact.Binding, kind fact.Kind, commandID, chunk string, generation int
 	return "perennial-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:25]))
 }
 
-// Plan returns an operation of a command, with its key. Its id is the command's id with the
-// chunk and, after a retry, the generation.
+// Plan returns an operation of a command, with its key. The operation's id consists of the
+// command's id, the chunk and, after a retry, the generation.
 func Plan(b fact.Binding, kind fact.Kind, commandID, chunk string, generation int64, ids []string) fact.Planned {
 	id := commandID + "/" + chunk
 	if generation > 1 {
@@ -91,10 +89,10 @@ func Plan(b fact.Binding, kind fact.Kind, commandID, chunk string, generation in
 	}
 }
 
-// OperationSuffix matches every suffix that Plan appends to a command's id. The suffixes
-// are 1 for an order, 0001 to 0051 for the chunks of a renewal, their halves and their
-// single proxies, with generations. A command id with such a suffix could equal the id of
-// another command's operation, so it is refused.
+// OperationSuffix matches every suffix that Plan appends to a command's id. The suffixes are
+// 1 for an order, 0001 to 0051 for a renewal's chunks, and longer forms for halves of chunks
+// and for single proxies. A retry adds a generation. A command id with such a suffix could
+// equal the id of another command's operation, so it is refused.
 const OperationSuffix = `/(?:(?:1|00[0-9]{2}[ab]*)(?:~[0-9]+)?|00[0-9]{2}[ab]*/.+~[0-9]+)$`
 
 var operationSuffix = regexp.MustCompile(OperationSuffix)

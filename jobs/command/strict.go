@@ -17,11 +17,12 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// errUnreadable says that a message is not a JSON object.
+// errUnreadable says that a message is not one valid JSON object.
 var errUnreadable = errors.New("unreadable")
 
-// decodeStrict decodes one JSON object into v, a pointer to a struct. It refuses unknown
-// and duplicate fields and wrong case, because any of them could hide a limit on cost.
+// decodeStrict decodes one JSON object into v, a pointer to a struct. It refuses unknown and
+// duplicate fields and fields in the wrong case, because any of them could hide a limit on
+// cost.
 func decodeStrict(data []byte, v any) error {
 	if !bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{")) {
 		return fmt.Errorf("%w: a command is one JSON object", errUnreadable)
@@ -30,8 +31,8 @@ func decodeStrict(data []byte, v any) error {
 }
 
 // DecodeRequest decodes the body of a service request into v, a pointer to a struct. It is
-// as strict as for commands, because a duplicate or misspelt field could hide a reason or
-// an amount. An empty body or null leaves v unchanged.
+// as strict as decodeStrict, because a duplicate or misspelt field could hide a reason or an
+// amount. An empty body or null leaves v unchanged.
 func DecodeRequest(data []byte, v any) error {
 	body := bytes.TrimSpace(data)
 	switch {
@@ -43,7 +44,7 @@ func DecodeRequest(data []byte, v any) error {
 	return decodeMembers(data, v)
 }
 
-// decodeMembers decodes data that begins as a JSON object.
+// decodeMembers decodes data whose first character opens a JSON object.
 func decodeMembers(data []byte, v any) error {
 	err := jsonv2.Unmarshal(data, v, jsonv2.RejectUnknownMembers(true))
 	if err == nil {
@@ -76,8 +77,8 @@ func decodeMembers(data []byte, v any) error {
 	return err
 }
 
-// knownFields suggests the known field that is closest to an unknown field. If none is
-// close, it lists the known fields.
+// knownFields suggests the known field whose name is closest to that of an unknown field. If
+// none is close, it lists the known fields.
 func knownFields(wrong *jsonv2.SemanticError) string {
 	if wrong.GoType == nil || wrong.GoType.Kind() != reflect.Struct {
 		return ""

@@ -11,8 +11,8 @@ import (
 )
 
 // Window is how long an operation that may have executed is retried under its key. The
-// provider keeps completed keys for 24 hours (customer-api.md, Idempotency record), but
-// does not say from which instant, so Window is shorter.
+// provider keeps completed keys for 24 hours (customer-api.md, Idempotency record). It does
+// not say from which instant, so Window is shorter.
 const Window = 20 * time.Hour
 
 // Operation is the input of a decision: the ledger's record of an operation, and the parts
@@ -28,7 +28,7 @@ type Operation struct {
 	Trace        fact.Trace   // trace of the command's message
 }
 
-// Ref returns the reference for facts about the operation.
+// Ref returns the reference to the operation for its facts.
 func (o Operation) Ref(traceID string) fact.Ref {
 	return fact.Ref{CommandID: o.CommandID, OperationID: o.ID, Labels: o.Labels, TraceID: traceID, Trace: o.Trace}
 }
@@ -54,10 +54,10 @@ type Replied struct {
 	// Throttled counts the preceding consecutive rate-limit replies. Firewalls counts the
 	// preceding consecutive 401/403 replies without an envelope.
 	Throttled, Firewalls int
-	// ReadsWork says that a signed GET succeeded after this reply refused the signature
-	// (invalid_signature).
+	// ReadsWork says that a signed GET succeeded after the reply had refused the POST's
+	// signature (invalid_signature).
 	ReadsWork bool
-	// Unknown lists the proxies for which a read just before returned proxy_not_found.
+	// Unknown lists the proxies for which a read just before the POST returned proxy_not_found.
 	Unknown []string
 	// Observed maps proxies to the expiry that the attempt extends, if known.
 	Observed map[string]time.Time
@@ -70,7 +70,7 @@ type CrashedMidSend struct {
 	Elapsed time.Duration
 }
 
-// Due says that an operation may be sent, and has the inputs of that decision.
+// Due is the event before a send. Its fields determine whether the operation is sent now.
 type Due struct {
 	Moment
 	Elapsed time.Duration
@@ -122,8 +122,8 @@ type Unrecordable struct {
 // HoldEnded says that the operation's hold has expired.
 type HoldEnded struct{ Moment }
 
-// Presumed reports whether an earlier attempt is only presumed, because the ledger was
-// restored. No request body is stored for such an attempt.
+// Presumed reports whether the operation is only presumed to have been sent, because the
+// ledger was restored. No request body is stored for it.
 func (o Operation) Presumed() bool { return o.Ambiguous > 0 && o.BodySeq == 0 }
 
 // Decision is the result of Decide: the facts to append, and the next action.
@@ -136,8 +136,8 @@ type Decision struct {
 	ProxyIDs []string
 	// Estimate is the expected cost of the attempt, if all prices are known.
 	Estimate fact.Cents
-	// Postponed says that a required read failed. If the account is paused, no fact is
-	// recorded and the operation waits for the pause to end.
+	// Postponed says that the attempt waits because a required read failed. If the account is
+	// paused, no fact is recorded and the operation waits for the pause to end.
 	Postponed bool
 	// Throttled says that the reply was a rate limit.
 	Throttled bool
@@ -147,8 +147,8 @@ type Decision struct {
 	Firewall bool
 }
 
-// Inconclusive returns the reason if the decision is to try again because the attempt had
-// no definite outcome, else "".
+// Inconclusive returns why the attempt had no definite outcome, if the decision is to try
+// again, or "".
 func (d Decision) Inconclusive() string {
 	for _, f := range d.Facts {
 		switch f := f.(type) {
@@ -162,8 +162,8 @@ func (d Decision) Inconclusive() string {
 }
 
 // Decide decides what an event means for an operation; no other code does. Events are
-// replies, reads, prices, limits and waits that have ended. Decide reads no clock and does
-// no I/O. The reply table of docs/state-machine.md is its specification.
+// replies, reads, prices, limits, and the ends of waits. Decide reads no clock and does no
+// I/O. The reply table of docs/state-machine.md is its specification.
 func Decide(op Operation, h Happened) Decision {
 	switch h := h.(type) {
 	case Replied:
@@ -221,7 +221,7 @@ func decideDue(op Operation, h Due) Decision {
 	return Decision{Send: true}
 }
 
-// decideTooLate records the decision that came too late as a discrepancy.
+// decideTooLate records a decision that came too late as a discrepancy.
 func decideTooLate(op Operation, h TooLate) Decision {
 	last := h.Decision.Facts[len(h.Decision.Facts)-1]
 	return Decision{Facts: []fact.Fact{fact.LedgerDiscrepancy{
@@ -246,7 +246,7 @@ func decideUnrecordable(op Operation, h Unrecordable) Decision {
 	return d
 }
 
-// crashed retries an attempt without a recorded reply under the same key, because the
+// crashed retries an attempt whose reply was not recorded. It uses the same key, because the
 // request may have executed or may still arrive.
 func crashed(op Operation, h CrashedMidSend) Decision {
 	return again(op, h.Moment, h.Elapsed, Verdict{Reason: "the runner stopped before a reply was recorded"})
@@ -272,7 +272,8 @@ const (
 	backoffMost  = 5 * time.Minute
 )
 
-// backoff returns a random part of a bound that doubles with each attempt.
+// backoff returns a random part of a bound that doubles with each attempt, up to
+// backoffMost.
 func backoff(attempts int64, jitter float64) time.Duration {
 	bound := backoffMost
 	if attempts < 9 {
@@ -289,7 +290,7 @@ const (
 	notExecuted   executed = false // only earlier attempts may have executed
 )
 
-// waiting schedules a retry under the same key. next is its time.
+// waiting schedules a retry under the same key, at next.
 func waiting(op Operation, e executed, next time.Time, v Verdict) Decision {
 	return Decision{Facts: []fact.Fact{fact.OperationWaiting{
 		Ref: op.Ref(v.TraceID), Attempt: op.Attempts, Code: string(v.code), HTTPStatus: v.status, Reason: v.Reason,
@@ -321,8 +322,8 @@ func refusedBefore(op Operation, leftOut []fact.Fact, code upstream.Code, reason
 	return Decision{Facts: append(leftOut, rejected(op, Verdict{code: code, Reason: reason}).Facts...)}
 }
 
-// changedSince puts an operation in review that may have been sent before a restore and
-// would not be sent now. Current reads are no reason to refuse it or to leave out proxies,
+// changedSince puts an operation in review if it may have been sent before a restore but
+// would not be sent now. Current reads do not justify refusing it or leaving out proxies,
 // because its own lost attempt may have caused the change.
 func changedSince(op Operation) Decision {
 	return review(op, notExecuted, Verdict{Reason: "the ledger was restored and it may have been sent before; it would not be sent as things stand now"})

@@ -15,7 +15,7 @@ const (
 	FindingNotMoved = "expiry_not_moved"
 	FindingRenewed  = "outside_renewal"
 	FindingDecimal  = "decimal_string"
-	FindingLate     = "late_reply" // published for a reply that comes too late; a reconciliation does not compare it
+	FindingLate     = "late_reply" // published when a reply comes too late, not by a reconciliation
 
 	// Findings from a read of an order.
 	FindingOrderCurrency  = "order_currency"

@@ -26,11 +26,11 @@ type Priced struct {
 	CommandCents int64 // cost of the command so far
 
 	LimitCents int64     // the account's daily limit; 0 for none
-	SpentCents int64     // counts against the daily limit today, without this operation
+	SpentCents int64     // amount that counts against the daily limit today, without this operation
 	Tomorrow   time.Time // start of the next day
-	// Released says that an operator released the operation just now. ReleasedBefore says
-	// that an operator released it at any time, so that a failed precheck or request does
-	// not put it on hold again.
+	// Released says that an operator released the operation just now. ReleasedBefore says that
+	// an operator released it at some time. The operation is then not put on hold again after
+	// a failed precheck or request.
 	Released, ReleasedBefore bool
 	// UnpricedUnderWay and UnpricedOpen count other operations of the account whose price
 	// is unknown. UnpricedUnderWay counts those being sent, UnpricedOpen those of today
@@ -39,9 +39,9 @@ type Priced struct {
 	UnpricedUnderWay, UnpricedOpen, UnpricedSiblings int64
 }
 
-// unpricedMost limits how many operations of unknown price and unknown outcome a day or a
-// command may have. Beyond it, no further operation of unknown price is sent. The limit
-// bounds their cost, while a single review does not stop the others.
+// unpricedMost is how many operations of unknown price and unknown outcome a day or a
+// command may have. Further operations of unknown price are not sent. This bounds the total
+// cost, but a single review does not stop the others.
 const unpricedMost = 3
 
 // Price is the expected cost of one item or proxy.
@@ -103,7 +103,7 @@ func decidePriced(op Operation, h Priced) Decision {
 	return d
 }
 
-// overran returns the fact that the charge exceeded the estimate, or nil.
+// overran returns an OperationOverran if the charge exceeded the estimate, or nil.
 func overran(op Operation, charged int64, trace string) []fact.Fact {
 	if op.EstimateCents == 0 || charged <= op.EstimateCents {
 		return nil
@@ -111,8 +111,8 @@ func overran(op Operation, charged int64, trace string) []fact.Fact {
 	return []fact.Fact{fact.OperationOverran{Ref: op.Ref(trace), EstimateCents: op.EstimateCents, ChargedCents: charged}}
 }
 
-// decideUnreadable refuses an order whose offer cannot be read for some minutes, because
-// without a price no limit can be enforced (trap 65).
+// decideUnreadable refuses an order if its offer has been unreadable for some minutes.
+// Without a price, no limit can be enforced (trap 65).
 func decideUnreadable(op Operation, h Priced, p Price) Decision {
 	reason := "offer " + p.Of + " cannot be read at the provider (" + p.Unreadable + ")"
 	if previousWait(op) < unreadMost {
@@ -121,9 +121,10 @@ func decideUnreadable(op Operation, h Priced, p Price) Decision {
 	return refusedBefore(op, h.LeftOut, "offer_unreadable", reason+": nothing was sent")
 }
 
-// withoutPrice decides on an operation with a proxy of unknown price under a limit. It
-// renews that proxy alone first, because its charge shows the price of the others. Several
-// such proxies at once could exceed the limit. stop is false if the operation may be sent.
+// withoutPrice decides on an operation if a limit applies and the price of proxy id is
+// unknown. It renews that proxy alone first, because its charge shows the price of the
+// others. Several such proxies at once could exceed the limit. stop is false if the
+// operation may be sent.
 func withoutPrice(op Operation, h Priced, id string) (d Decision, stop bool) {
 	known := "the price of proxy " + id + " is not known, so "
 	switch {
@@ -142,7 +143,8 @@ func withoutPrice(op Operation, h Priced, id string) (d Decision, stop bool) {
 	return divided(op, h, map[string]bool{id: true}, known+"it is renewed first and tells the price of the others"), true
 }
 
-// divided replaces an unsent operation with two: the proxies in first, and the rest.
+// divided replaces an unsent operation with two: one for the proxies in first, one for the
+// rest.
 func divided(op Operation, h Priced, first map[string]bool, reason string) Decision {
 	var ahead, rest []string
 	for _, p := range h.Prices {
@@ -159,8 +161,9 @@ func divided(op Operation, h Priced, first map[string]bool, reason string) Decis
 
 // overDailyLimit enforces the account's daily limit. The proxies that fit are sent; the
 // others wait for the next day or for a release. A proxy that costs more than a whole day's
-// limit is refused. An operation of unknown price waits while others of unknown price are
-// in progress, because together they could exceed any limit.
+// limit is refused. An operation of unknown price waits while others of unknown price are in
+// progress, because together they could exceed any limit. stop is false if the operation may
+// be sent.
 func overDailyLimit(op Operation, h Priced, sum fact.Sum) (d Decision, stop bool) {
 	over := h.SpentCents+sum.Cents > h.LimitCents
 	switch {
@@ -229,9 +232,9 @@ func trues(set map[string]bool) (n int) {
 	return n
 }
 
-// QuotedCents returns the price of an offer for a quantity and a duration, in cents. The
-// API document does not say whether a quote's unit price covers the base duration or the
-// requested one. QuotedCents uses the higher of the two prices.
+// QuotedCents returns the price of an offer for a quantity and a duration, in cents. The API
+// document does not say whether a quote's unit price covers the base duration or the
+// requested one. QuotedCents calculates both and returns the higher price.
 func QuotedCents(o upstream.Offer, quantity, days int64) (int64, error) {
 	if o.UnitPriceCents == nil || *o.UnitPriceCents < 0 || *o.UnitPriceCents > MaxLineCents/upstream.MaxQuantity/upstream.MaxRenewDays {
 		return 0, errors.New("unit_price_cents gives no usable price")

@@ -48,8 +48,8 @@ func decideOrder(op Operation, h OrderRead) Decision {
 	return d
 }
 
-// withDoubts adds findings to a decision. While the order is polled, the same findings are
-// not added again.
+// withDoubts adds findings to a decision. While the order is polled, it does not add the
+// same findings again.
 func withDoubts(op Operation, d Decision, doubts []fact.LedgerDiscrepancy) Decision {
 	if len(doubts) == 0 {
 		return d
@@ -67,8 +67,8 @@ func withDoubts(op Operation, d Decision, doubts []fact.LedgerDiscrepancy) Decis
 	return d
 }
 
-// unchangedFor reports whether the reads show no progress for at least long. Time without
-// successful reads does not count.
+// unchangedFor reports whether the reads have shown no progress for at least long. Periods
+// without successful reads do not count.
 func unchangedFor(op Operation, o upstream.Order, long time.Duration) bool {
 	if op.ReadAt == nil || op.ProgressAt == nil || o.Delivery.DeliveredCount != op.DeliveredCount {
 		return false
@@ -76,9 +76,9 @@ func unchangedFor(op Operation, o upstream.Order, long time.Duration) bool {
 	return op.ReadAt.Sub(*op.ProgressAt) >= long
 }
 
-// Money books the money that this read shows into state. It books the total once, and
-// refunds only as the refund object states them. It returns contradictions with the books
-// as findings.
+// Money adds the money that this read shows to state. It books the total once, and refunds
+// only as the refund object states them. It returns contradictions with the books as
+// findings.
 func Money(op Operation, o upstream.Order, state *fact.OrderState) []fact.LedgerDiscrepancy {
 	var doubts []fact.LedgerDiscrepancy
 	doubt := func(kind string, cents int64, text string) {
@@ -136,8 +136,8 @@ func doubtsOf(op Operation, o upstream.Order, f fact.OrderDelivered, charged, re
 	return doubts
 }
 
-// short returns the finding for an order that is complete with fewer proxies than ordered
-// and no refund for the rest.
+// short returns the finding for an order that is complete, but has fewer proxies than
+// ordered and no refund for the missing ones.
 func short(op Operation, f fact.OrderDelivered, charged, refunded int64) fact.LedgerDiscrepancy {
 	return fact.LedgerDiscrepancy{Ref: op.Ref(f.TraceID), Finding: FindingShort, OrderNo: op.OrderNo, Explanation: fmt.Sprintf(
 		"the order is complete and short: ordered %d, expected %d, delivered %d, listed %d; charged %s, refunded %s",
@@ -244,8 +244,8 @@ func orderReview(op Operation, o upstream.Order, reason string) Decision {
 }
 
 // decideReadFailed schedules another read of the order. An accepted order that the provider
-// still does not show after ShownWithin needs review, as does an order that cannot be read
-// for too long.
+// still does not show after ShownWithin needs review. So does an order that has been
+// unreadable for too long.
 func decideReadFailed(op Operation, h OrderReadFailed) Decision {
 	v := Verdict{code: h.Code, TraceID: h.TraceID, Reason: fact.Bounded(h.Reason)}
 	if h.Unaskable {
@@ -270,7 +270,7 @@ func decideReadFailed(op Operation, h OrderReadFailed) Decision {
 		v.Reason = "the order could not be read for 7 days: " + v.Reason
 		return review(op, notExecuted, v)
 	}
-	wait := previousWait(op) + time.Duration(h.Jitter*float64(BackoffFirst)) // without a Retry-After, for which the account pauses
+	wait := previousWait(op) + time.Duration(h.Jitter*float64(BackoffFirst)) // does not include a Retry-After, because the account pauses for that time
 	state := fact.OrderState{
 		Ref: op.Ref(h.TraceID), OrderNo: op.OrderNo, Status: "", ExpectedCount: op.ExpectedCount, DeliveredCount: op.DeliveredCount,
 		ReadAt: op.ReadAt, UnreadSince: &unread,
@@ -285,13 +285,13 @@ func decideReadFailed(op Operation, h OrderReadFailed) Decision {
 const ShownWithin = 10 * time.Minute
 
 // young reports whether the order was accepted, or last progressed, less than ShownWithin
-// ago. A lagging read may not show the order yet.
+// ago. The provider's reads may then not show the order yet.
 func young(op Operation, now time.Time) bool {
 	return op.ProgressAt != nil && now.Sub(*op.ProgressAt) < ShownWithin
 }
 
-// OfOneOrder reports whether the code of a failed read concerns this order alone, and not
-// the whole account or a temporary failure. Without a reply it returns false, because an
+// OfOneOrder reports whether the code of a failed read concerns this order alone, rather
+// than the account or a temporary failure. For "" (no envelope) it returns false, because an
 // outage ends on its own.
 func OfOneOrder(c upstream.Code) bool {
 	switch c {
@@ -310,10 +310,10 @@ func previousWait(op Operation) time.Duration {
 	return min(backoffMost, max(BackoffFirst, 2*op.NextAt.Sub(op.UpdatedAt)))
 }
 
-// stalled is how long an order may make no progress, or fail to be read, before it needs
+// stalled is how long an order may make no progress, or remain unreadable, before it needs
 // review.
 const stalled = 24 * time.Hour
 
-// unreadLongest is how long an order or proxy that cannot be read may wait for an outage to
-// end.
+// unreadLongest is how long an operation may wait for an outage to end while its order or
+// proxies cannot be read.
 const unreadLongest = 7 * 24 * time.Hour

@@ -29,8 +29,8 @@ const (
 	CauseFirewall  = "not_the_api"
 )
 
-// PauseCauses lists the causes of a pause, including the reply codes that pause.
-// ledger.CauseRestored is not included.
+// PauseCauses lists the causes of a pause, including the reply codes that start a pause. It
+// does not include ledger.CauseRestored.
 func PauseCauses() []string {
 	return []string{
 		CausePerson, CauseClock, CauseThrottled, CauseFirewall, string(upstream.CodeInvalidSignature), string(upstream.CodeStaleTimestamp),

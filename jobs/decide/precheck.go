@@ -37,8 +37,8 @@ type Seen struct {
 	ExpiresAt *time.Time
 	NotFound  bool            // the provider returned proxy_not_found
 	Unread    *PrecheckFailed // why the read failed, unless the cause is the account
-	// Paid says that a renewal for this expiry has succeeded. If Behind is set, it is that
-	// renewal, and the provider may not show it yet.
+	// Paid says that a renewal for this expiry has succeeded. Behind is that renewal if the
+	// provider may not show it yet, otherwise nil.
 	Paid    bool
 	Behind  *fact.Renewal
 	Retired bool
@@ -58,8 +58,8 @@ type PrecheckFailed struct {
 	Unaskable bool
 }
 
-// OfOneProxy reports whether neither the account nor the request caused the failure. If no
-// reply came, the cause may still be an outage.
+// OfOneProxy reports whether the failure may concern one proxy, rather than the account or
+// the request rate. If no reply came, the cause may still be an outage.
 func (h PrecheckFailed) OfOneProxy() bool {
 	if h.HTTPStatus == http.StatusTooManyRequests {
 		return false
@@ -71,8 +71,8 @@ func (h PrecheckFailed) OfOneProxy() bool {
 	return true
 }
 
-// Silent reports whether there was no envelope and no HTTP 2xx. If the provider shows no
-// other data either, further reads are pointless.
+// Silent reports whether the read got neither an envelope nor an HTTP 2xx status. If the
+// provider shows no other data either, further reads are pointless.
 func (h PrecheckFailed) Silent() bool { return h.Code == "" && h.HTTPStatus/100 != 2 && !h.Unaskable }
 
 // Malformed reports whether the envelope said success but its data could not be read.
@@ -97,7 +97,7 @@ func decidePrecheckFailed(op Operation, h PrecheckFailed) Decision {
 }
 
 // decidePrechecked leaves out the proxies that need no renewal. It ends an operation that
-// has no proxies left, and holds an order whose request cannot be built.
+// has no proxies left. It puts an order on hold if its request cannot be built.
 func decidePrechecked(op Operation, h Prechecked) Decision {
 	switch {
 	case cannotBuild(h.NamesCIDRs, h.CIDRField):
@@ -150,7 +150,7 @@ func stillDue(op Operation, h Prechecked) (ids []string, skipped []fact.SkippedP
 	return ids, skipped
 }
 
-// whyNotDue returns why a proxy is not renewed, or "" if it is.
+// whyNotDue returns why a proxy is skipped, or "" if it is renewed.
 func whyNotDue(h Prechecked, s Seen) (code fact.SkipCode, why string) {
 	if s.NotFound {
 		return fact.SkipNotFound, "the provider does not know it"
@@ -178,15 +178,16 @@ func whyNotDue(h Prechecked, s Seen) (code fact.SkipCode, why string) {
 	return "", ""
 }
 
-// unreadMost limits how long the other proxies wait for a proxy that cannot be read. It is
-// compared with the next wait of the operation.
+// unreadMost limits how long the other proxies wait for a proxy that cannot be read. They
+// stop waiting when the operation's next wait would be unreadMost or longer.
 const unreadMost = 2 * time.Minute
 
 // AwaitsUnread reports whether the operation still waits for proxies that cannot be read.
 func (o Operation) AwaitsUnread() bool { return previousWait(o) < unreadMost }
 
 // leaveUnread leaves out the proxies that could not be read, so that they do not delay the
-// others. While one of them may still become readable, the whole operation is postponed.
+// others. While one of them may still become readable, postponed is its failure and the
+// whole operation waits.
 func leaveUnread(op Operation, h Prechecked) (skipped []fact.SkippedProxy, postponed *PrecheckFailed) {
 	unread := unreadOf(h.Seen)
 	for _, s := range unread {
@@ -202,7 +203,7 @@ func leaveUnread(op Operation, h Prechecked) (skipped []fact.SkippedProxy, postp
 // waits some minutes, unless the id cannot be used in a request. After that, the proxy is
 // left out if the failure concerns that proxy, or if the provider shows others. It is not
 // left out if the cause may be the account: all of several proxies failed, replies had no
-// envelope (for a day at most), or the key lacks the scope.
+// envelope (for a day at most), or the key lacks the scope and no proxy could be read.
 func leavesOut(op Operation, h Prechecked, unread PrecheckFailed, others bool) bool {
 	switch {
 	case unread.Unaskable:
