@@ -10,6 +10,7 @@ import (
 	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/sleep"
 )
 
 // idle is the longest time that runDueLoop sleeps.
@@ -18,6 +19,8 @@ const idle = time.Minute
 // runDueLoop queues the ledger's operations when they come due. Waiting operations occupy no
 // worker.
 func (q *loader) runDueLoop(ctx context.Context) error {
+	delays := sleep.Growing(time.Second, idle)
+	var again <-chan time.Time // when to queue the missed operations
 	for {
 		// Both queries use the same instant. Otherwise an operation that comes due between
 		// the two queries would be missed.
@@ -30,6 +33,9 @@ func (q *loader) runDueLoop(ctx context.Context) error {
 		if next, err := q.Ledger.Operations.NextAfter(ctx, now); err == nil && next != nil {
 			wait = min(idle, max(0, next.Sub(q.clock.Now())))
 		}
+		if again == nil && q.missed.Load() {
+			again = time.After(delays.Next())
+		}
 		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
@@ -38,8 +44,33 @@ func (q *loader) runDueLoop(ctx context.Context) error {
 		case <-q.wake:
 			timer.Stop()
 		case <-timer.C:
+		case <-again:
+			timer.Stop()
+			if again = nil; q.queueMissed(ctx) {
+				delays.Reset()
+			}
 		}
 	}
+}
+
+// miss makes runDueLoop queue all operations that are neither queued nor due. It is called
+// after such an operation could not be queued.
+func (q *loader) miss() {
+	q.missed.Store(true)
+	q.wakeDueLoop()
+}
+
+// queueMissed queues the operations that are neither queued nor due. It returns false if some
+// of them still cannot be queued.
+func (q *loader) queueMissed(ctx context.Context) bool {
+	q.missed.Store(false)
+	if err := q.takeUpMissed(ctx); err != nil {
+		q.missed.Store(true)
+		if ctx.Err() == nil {
+			q.Log.WithError(err).Error("operations that could not be queued could not be read from the ledger; the read is tried again")
+		}
+	}
+	return !q.missed.Load()
 }
 
 // due selects the due operations of one state and kind. They use the capacity of lane.

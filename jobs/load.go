@@ -29,6 +29,8 @@ type loader struct {
 	deadLetterLog *deadLetterLog
 	wake          chan struct{}
 	backlog       atomic.Bool // due operations stayed in the ledger because there was no room
+	missed        atomic.Bool // an operation that is not due could not be queued
+	takeUpMissed  func(ctx context.Context) error
 
 	mu              sync.Mutex
 	kept            map[string]command.Command // cache by id: commands of waiting operations and commands read recently

@@ -14,6 +14,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/failpoint"
+	"perennial/ledger/sleep"
 	"perennial/ledger/tables"
 )
 
@@ -34,42 +35,61 @@ type recovery struct {
 	loader   *loader
 	attempts *attempts
 
+	until    int64      // last journal row of earlier runs
+	takingUp sleep.Lock // held while operations of earlier runs are taken up
+
 	begun       atomic.Bool   // runner.started is in the ledger
 	mayPlan     chan struct{} // closed when schedules may plan from the proxy table
 	mayPlanOnce sync.Once
 	answers     atomic.Int64 // number of reviews answered by operators
 }
 
-// beginRun records the start of a run. until is the last journal row of earlier runs.
-func (r *recovery) beginRun(ctx context.Context) (until int64, err error) {
-	if until, _, err = r.Ledger.Head(ctx); err != nil {
-		return 0, err
+// beginRun records the start of a run.
+func (r *recovery) beginRun(ctx context.Context) error {
+	until, _, err := r.Ledger.Head(ctx)
+	if err != nil {
+		return err
 	}
+	r.until = until
 	counts, err := r.Ledger.Operations.StateCounts(ctx)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	if err := r.begin(ctx, int(counts[fact.StateSending])); err != nil {
-		return 0, err
+		return err
 	}
 	r.begun.Store(true)
 	r.letPlan()
 	failpoint.Reached(ctx, "recovery.begun")
-	return until, nil
+	return nil
 }
 
-// takeUp queues what an earlier run left unfinished, while this run is already working. No
-// worker takes an operation that was being sent before recoverPart has recorded that it may
-// have executed.
-func (r *recovery) takeUp(ctx context.Context, until int64) error {
-	err := r.eachLeft(ctx, fact.StateSending, until, r.recoverPart)
+// takeUpMissed is takeUp with the operations that this run has accepted.
+func (r *recovery) takeUpMissed(ctx context.Context) error {
+	last, _, err := r.Ledger.Head(ctx)
 	if err != nil {
 		return err
 	}
-	return r.eachLeft(ctx, fact.StateAccepted, until, func(ctx context.Context, part []fact.Operation, x *reading) error {
+	return r.takeUp(ctx, last)
+}
+
+// takeUp queues what an earlier run left unfinished, and the operations of commands that
+// were accepted up to a journal row, while this run is already working. No worker takes an
+// operation that was being sent before recoverPart has recorded that it may have executed.
+func (r *recovery) takeUp(ctx context.Context, accepted int64) error {
+	if err := r.takingUp.Take(ctx); err != nil {
+		return err
+	}
+	defer r.takingUp.Give()
+	err := r.eachLeft(ctx, fact.StateSending, r.until, r.recoverPart)
+	if err != nil {
+		return err
+	}
+	return r.eachLeft(ctx, fact.StateAccepted, accepted, func(ctx context.Context, part []fact.Operation, x *reading) error {
 		for _, record := range part {
 			if err := r.loader.enqueueRead(ctx, x, fromStream, record); err != nil {
 				r.loader.logNotQueued(record, err)
+				r.loader.miss()
 			}
 		}
 		return ctx.Err()
@@ -132,6 +152,7 @@ func (r *recovery) recoverPart(ctx context.Context, part []fact.Operation, _ *re
 		one, err := r.crashed(ctx, record)
 		if err != nil {
 			r.loader.logNotQueued(record, err) // the operation stays unchanged and is not sent
+			r.loader.miss()
 			continue
 		}
 		all = append(all, one)

@@ -131,7 +131,7 @@ func TestNothingIsPlannedBeforeARunHasBegun(t *testing.T) {
 	if mayPlan() {
 		t.Error("sweeps may plan before the run has begun")
 	}
-	_, err = h.runner.beginRun(t.Context())
+	err = h.runner.beginRun(t.Context())
 	check(t, err)
 	if started := len(h.facts("runner.started")); started != 1 || !mayPlan() {
 		t.Errorf("behind %d runner.started sweeps may plan: %t", started, mayPlan())
@@ -177,11 +177,10 @@ func TestTheClockOfAThirdRunnerAllowsNoNewKeyEarlier(t *testing.T) {
 // recover begins a run, and queues what an earlier one left: a send without a recorded
 // reply may have executed.
 func (r *Runner) recover(ctx context.Context) error {
-	until, err := r.beginRun(ctx)
-	if err != nil {
+	if err := r.beginRun(ctx); err != nil {
 		return err
 	}
-	return r.takeUp(ctx, until)
+	return r.takeUp(ctx, r.until)
 }
 
 // TestAStopDuringTheRecoveryIsNoError: a run that is stopped as it begins ends as any other.

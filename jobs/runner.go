@@ -18,6 +18,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/failpoint"
+	"perennial/ledger/sleep"
 	"perennial/queue"
 	"perennial/queue/intake"
 	"perennial/queue/letters"
@@ -177,8 +178,9 @@ func NewRunner(c Config) *Runner {
 	r.intaker = &intaker{Config: config, gate: r.gate, pauses: r.pauses, ready: r.ready, binding: r.Binding, deadLetterLog: dead, loader: r.loader, checker: r.checker, attempts: r.attempts}
 	r.recovery = &recovery{
 		Config: config, clock: r.clock, pauses: r.pauses, ready: r.ready, binding: r.Binding, mayPlan: make(chan struct{}),
-		holds: r.holds, link: r.link, loader: r.loader, attempts: r.attempts,
+		holds: r.holds, link: r.link, loader: r.loader, attempts: r.attempts, takingUp: sleep.NewLock(),
 	}
+	r.loader.takeUpMissed = r.recovery.takeUpMissed
 	r.presumed, r.ended = r.requeueAccepted, func() { r.letPlan(); r.wakeDueLoop() }
 	r.Desk = desk.New(desk.Config{
 		Ledger: c.Ledger, Binding: r.Binding, Now: r.clock.Now, Readable: r.books.readable, Evidence: r.Evidence,
@@ -331,7 +333,7 @@ var ErrLost = errors.New("another runner may have the account")
 // DrainTimeout for requests in progress, and returns nil. If a request has no recorded
 // reply, the next run repeats it under the same idempotency key.
 func (r *Runner) Run(ctx context.Context) error {
-	until, err := r.beginRun(ctx)
+	err := r.beginRun(ctx)
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		return nil
 	}
@@ -352,7 +354,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	defer stop()
 	group, running := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		if err := r.takeUp(running, until); err != nil {
+		if err := r.takeUp(running, r.until); err != nil {
 			return fmt.Errorf("account %s: recover: %w", r.Account, err)
 		}
 		return r.verifyAfterRestore(running) // after takeUp, so that the earlier run's operations are queued before the pause ends

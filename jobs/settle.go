@@ -31,7 +31,8 @@ func (a *attempts) conclude(ctx context.Context, j *job, d decide.Decision) erro
 		a.loader.wakeDueLoop()
 	}
 	if a.loader.careful(j.cmd) { // operations of a careful command run one at a time, including those of a split chunk
-		return a.loader.startRest(ctx, j.op.CommandID)
+		a.loader.startRest(ctx, j.op.CommandID)
+		return nil
 	}
 	for _, half := range after.halves {
 		a.ready.push(a.loader.job(half.Operation, j.cmd, half.ProxyIDs))
@@ -98,8 +99,19 @@ func waits(d decide.Decision) bool {
 }
 
 // startRest queues the accepted operations of a command that have not started. For a careful
-// command, it queues only the next operation.
-func (q *loader) startRest(ctx context.Context, commandID string) error {
+// command, it queues only the next operation. If that fails, runDueLoop queues them later.
+func (q *loader) startRest(ctx context.Context, commandID string) {
+	err := q.queueAccepted(ctx, commandID)
+	if err == nil {
+		return
+	}
+	q.miss() // also if ctx has ended: it may be the context of an operator's request
+	if ctx.Err() == nil {
+		q.Log.WithError(err).WithField("command_id", commandID).Error("the operations of a command could not be queued; it is tried again")
+	}
+}
+
+func (q *loader) queueAccepted(ctx context.Context, commandID string) error {
 	all, err := q.Ledger.Operations.OperationsOf(ctx, commandID)
 	if err != nil {
 		return err

@@ -243,6 +243,9 @@ func (s *simulation) mind(ctx context.Context) {
 	if r == nil {
 		return
 	}
+	if r.missed.Load() {
+		r.queueMissed(ctx)
+	}
 	s.must(r.queueDue(ctx, r.clock.Now()), "queue what is due")
 	pauses := r.pauses.list()
 	slices.SortFunc(pauses, func(a, b tables.Pause) int {

@@ -105,7 +105,9 @@ func (q *loader) requeue(ctx context.Context, id string) {
 		err = q.enqueue(ctx, record)
 	}
 	if err != nil && ctx.Err() == nil {
-		q.Log.WithError(err).WithField("operation_id", id).Error("an operation could not be queued")
+		record.ID = id
+		q.logNotQueued(record, err)
+		q.missed.Store(true)
 	}
 	q.wakeDueLoop()
 }

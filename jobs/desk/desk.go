@@ -24,7 +24,7 @@ type Config struct {
 	// because a new key could then pay twice.
 	MaySendAgain func(context.Context, fact.Operation) error
 	// Start queues the accepted operations of a command that have not started.
-	Start func(ctx context.Context, commandID string) error
+	Start func(ctx context.Context, commandID string)
 	// Answered is called after each answer to a review.
 	Answered func()
 }

@@ -61,7 +61,8 @@ func (d *Desk) each(ctx context.Context, of target, by signature, do change, sta
 	if p.changed == 0 {
 		return 0, p.nothingChanged(err, moved, of.id)
 	}
-	return p.changed, errors.Join(p.cutShort(err), d.c.Start(ctx, p.commandID))
+	d.c.Start(ctx, p.commandID)
+	return p.changed, p.cutShort(err)
 }
 
 // nothingChanged returns why no operation was changed.

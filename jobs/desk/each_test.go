@@ -29,8 +29,7 @@ func newDesk(t *testing.T) *deskOf {
 	l, err := ledger.Open(t.Context(), ledger.Config{Path: filepath.Join(t.TempDir(), "main.ledger.db"), Clock: time.Now})
 	check(t, err)
 	t.Cleanup(func() { check(t, l.Close()) })
-	nothing := func(context.Context, string) error { return nil }
-	return &deskOf{New(Config{Ledger: l, Binding: func() fact.Binding { return bound }, Start: nothing}), t}
+	return &deskOf{New(Config{Ledger: l, Binding: func() fact.Binding { return bound }, Start: func(context.Context, string) {}}), t}
 }
 
 func check(t testing.TB, err error) {

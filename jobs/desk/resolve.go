@@ -100,7 +100,8 @@ func (d *Desk) Resolve(ctx context.Context, x Resolution) error {
 		return err
 	}
 	d.c.Answered()
-	return d.c.Start(ctx, o.CommandID)
+	d.c.Start(ctx, o.CommandID)
+	return nil
 }
 
 // overtaken returns a RefusedError for an answer to an operation that changed while the
