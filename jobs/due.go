@@ -33,7 +33,7 @@ func (q *loader) runDueLoop(ctx context.Context) error {
 		if next, err := q.Ledger.Operations.NextAfter(ctx, now); err == nil && next != nil {
 			wait = min(idle, max(0, next.Sub(q.clock.Now())))
 		}
-		if again == nil && q.missed.Load() {
+		if again == nil && q.missed.Load() != nil {
 			again = time.After(delays.Next())
 		}
 		timer := time.NewTimer(wait)
@@ -53,24 +53,30 @@ func (q *loader) runDueLoop(ctx context.Context) error {
 	}
 }
 
-// miss makes runDueLoop queue all operations that are neither queued nor due. It is called
-// after such an operation could not be queued.
-func (q *loader) miss() {
-	q.missed.Store(true)
+// miss makes runDueLoop queue all operations that are neither queued nor due, after err
+// prevented that for one of them.
+func (q *loader) miss(err error) {
+	q.missed.Store(&err)
 	q.wakeDueLoop()
 }
 
 // queueMissed queues the operations that are neither queued nor due. It returns false if some
 // of them still cannot be queued.
 func (q *loader) queueMissed(ctx context.Context) bool {
-	q.missed.Store(false)
-	if err := q.takeUpMissed(ctx); err != nil {
-		q.missed.Store(true)
-		if ctx.Err() == nil {
-			q.Log.WithError(err).Error("operations that could not be queued could not be read from the ledger; the read is tried again")
-		}
+	was := q.missed.Load()
+	err := q.takeUpMissed(ctx)
+	if err != nil && ctx.Err() == nil {
+		q.Log.WithError(err).Error("operations that could not be queued could not be read from the ledger; the read is tried again")
 	}
-	return !q.missed.Load()
+	return err == nil && q.missed.CompareAndSwap(was, nil)
+}
+
+// Unqueued returns why operations that could be executed are not queued, or nil.
+func (q *loader) Unqueued() error {
+	if err := q.missed.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // due selects the due operations of one state and kind. They use the capacity of lane.

@@ -28,8 +28,8 @@ type loader struct {
 	binding       func() fact.Binding
 	deadLetterLog *deadLetterLog
 	wake          chan struct{}
-	backlog       atomic.Bool // due operations stayed in the ledger because there was no room
-	missed        atomic.Bool // an operation that is not due could not be queued
+	backlog       atomic.Bool           // due operations stayed in the ledger because there was no room
+	missed        atomic.Pointer[error] // why an operation that is not due could not be queued; nil if none waits for that
 	takeUpMissed  func(ctx context.Context) error
 
 	mu              sync.Mutex

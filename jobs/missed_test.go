@@ -15,33 +15,16 @@ func (h *rig) unreadable(command string) (repaired func()) {
 	shell, err := sql.Open("sqlite3", "file:"+h.path+"?_busy_timeout=10000")
 	check(h.t, err)
 	h.t.Cleanup(func() { _ = shell.Close() })
-	var triggers []string
-	rows, err := shell.Query(`SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = 'journal' AND sql LIKE '%BEFORE UPDATE%'`)
-	check(h.t, err)
-	for rows.Next() {
-		var name, create string
-		check(h.t, rows.Scan(&name, &create))
-		triggers = append(triggers, name, create)
-	}
-	check(h.t, rows.Err())
-	check(h.t, rows.Close())
-	set := func(data string) (was string) {
-		for i := 0; i < len(triggers); i += 2 {
-			_, err := shell.Exec("DROP TRIGGER " + triggers[i])
-			check(h.t, err)
-		}
-		const row = `WHERE type = 'command.accepted' AND json_extract(CASE WHEN json_valid(data) THEN data ELSE '{"command_id":"` + "broken" + `"}' END, '$.command_id') IN (?, 'broken')`
-		check(h.t, shell.QueryRow(`SELECT data FROM journal `+row, command).Scan(&was))
-		_, err := shell.Exec(`UPDATE journal SET data = ? `+row, data, command)
+	var seq int64
+	var data, guard string
+	check(h.t, shell.QueryRow(`SELECT sql FROM sqlite_schema WHERE name = 'journal_no_update'`).Scan(&guard))
+	check(h.t, shell.QueryRow(`SELECT seq, data FROM journal WHERE type = 'command.accepted' AND data ->> '$.command_id' = ?`, command).Scan(&seq, &data))
+	set := func(data string) {
+		_, err := shell.Exec(`DROP TRIGGER journal_no_update; UPDATE journal SET data = ? WHERE seq = ?; `+guard, data, seq)
 		check(h.t, err)
-		for i := 1; i < len(triggers); i += 2 {
-			_, err := shell.Exec(triggers[i])
-			check(h.t, err)
-		}
-		return was
 	}
-	good := set("{")
-	return func() { set(good) }
+	set("{")
+	return func() { set(data) }
 }
 
 // TestWhatCouldNotBeQueuedIsQueuedLater: an operation whose command cannot be read when the
@@ -63,7 +46,13 @@ func TestWhatCouldNotBeQueuedIsQueuedLater(t *testing.T) {
 		repaired := h.unreadable("r0")
 		h.start()
 		t.Log(name, <-heard)
+		if h.runner.Unqueued() == nil {
+			t.Errorf("%s: the runner does not say that an operation is not queued", name)
+		}
 		repaired()
 		h.await("r0", fact.StateCompleted)
+		if !h.runner.queueMissed(t.Context()) || h.runner.Unqueued() != nil {
+			t.Errorf("%s: %v", name, h.runner.Unqueued())
+		}
 	}
 }

@@ -89,7 +89,7 @@ func (r *recovery) takeUp(ctx context.Context, accepted int64) error {
 		for _, record := range part {
 			if err := r.loader.enqueueRead(ctx, x, fromStream, record); err != nil {
 				r.loader.logNotQueued(record, err)
-				r.loader.miss()
+				r.loader.miss(err)
 			}
 		}
 		return ctx.Err()
@@ -152,7 +152,7 @@ func (r *recovery) recoverPart(ctx context.Context, part []fact.Operation, _ *re
 		one, err := r.crashed(ctx, record)
 		if err != nil {
 			r.loader.logNotQueued(record, err) // the operation stays unchanged and is not sent
-			r.loader.miss()
+			r.loader.miss(err)
 			continue
 		}
 		all = append(all, one)

@@ -105,7 +105,7 @@ func (q *loader) startRest(ctx context.Context, commandID string) {
 	if err == nil {
 		return
 	}
-	q.miss() // also if ctx has ended: it may be the context of an operator's request
+	q.miss(err) // also if ctx has ended: it may be the context of an operator's request
 	if ctx.Err() == nil {
 		q.Log.WithError(err).WithField("command_id", commandID).Error("the operations of a command could not be queued; it is tried again")
 	}

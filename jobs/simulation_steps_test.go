@@ -243,7 +243,7 @@ func (s *simulation) mind(ctx context.Context) {
 	if r == nil {
 		return
 	}
-	if r.missed.Load() {
+	if r.Unqueued() != nil {
 		r.queueMissed(ctx)
 	}
 	s.must(r.queueDue(ctx, r.clock.Now()), "queue what is due")

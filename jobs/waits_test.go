@@ -36,6 +36,7 @@ const (
 	waitsRefused    = "refused_for_now"
 	waitsUnread     = "not_read_before_paying"
 	waitsUnsent     = "unsent"
+	waitsUnreadable = "unreadable"
 	waitsProgress   = "progress"
 )
 
@@ -59,6 +60,7 @@ func allWaits() []wait {
 		{"operation", waitsRefused, "the time of Retry-After, or the end of the pause", "when the account's pause does", "paused", ofOperations, simulated},
 		{"operation", waitsUnread, "a successful read, tried every 5 minutes or sooner; rejected after 7 days, with nothing charged", "", "provider", ofOperations, simulated},
 		{"operation", waitsUnsent, "the request is sent again, within 64 seconds", "", "provider", ofOperations, simulated},
+		{"operation", waitsUnreadable, "its command and its proxies can be read from the ledger, tried every minute or sooner", "after 3 minutes, by an alert", "ledger", "perennial_check", "TestWhatCouldNotBeQueuedIsQueuedLater"},
 		{"operation", string(fact.HeldDailyLimit), "the next day of the account's time zone", "", "", ofOperations, simulated},
 		{"operation", string(fact.HeldUnknownPrice), "the next day of the account's time zone", "20 hours after a restore, if the operation may have been sent before it", "", ofOperations, "TestEveryOperationThatIsHeldHasACode"},
 		{"operation", string(fact.HeldNoCIDRField), "", "immediately", "", ofOperations, simulated},

@@ -107,7 +107,7 @@ func (q *loader) requeue(ctx context.Context, id string) {
 	if err != nil && ctx.Err() == nil {
 		record.ID = id
 		q.logNotQueued(record, err)
-		q.missed.Store(true)
+		q.miss(err)
 	}
 	q.wakeDueLoop()
 }

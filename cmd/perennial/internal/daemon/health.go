@@ -205,6 +205,11 @@ func (a probes) probeLedger(ctx context.Context) error {
 	if head, _, err := a.Ledger().Head(ctx); err == nil {
 		a.lastRow.Store(max(a.lastRow.Load(), head))
 	}
+	if runner := a.snapshot().runner; runner != nil {
+		if err := runner.Unqueued(); err != nil {
+			return fmt.Errorf("operations are not carried out because they cannot be read from the ledger: %w", err)
+		}
+	}
 	return nil
 }
 
