@@ -24,7 +24,7 @@ import (
 )
 
 // batch is the commands that submit has read. Ids and hashes are in memory, and the commands
-// themselves in a temporary file. A million commands take some hundred MiB of memory.
+// themselves in a temporary file. A million commands take a few hundred MiB of memory.
 type batch struct {
 	rules   command.Rules
 	spool   *os.File
@@ -32,7 +32,7 @@ type batch struct {
 	entries []entry
 	bad     []reject // lines that cannot be submitted
 	lines   int
-	first   map[string]int // the key is an id, and the value is the index of the first entry with this id
+	first   map[string]int // index in entries, by command id
 }
 
 // entry is one command of a file.
@@ -83,7 +83,7 @@ func (b *batch) readFile(ctx context.Context, stdin io.Reader, name string) (err
 }
 
 // isJSONLines reports whether the first character that is not a space begins JSON. It also
-// accepts an empty file.
+// returns true for an empty file.
 func isJSONLines(text *bufio.Reader) bool {
 	head, _ := text.Peek(4 << 10)
 	head = bytes.TrimLeft(head, " \t\r\n")
@@ -107,8 +107,8 @@ func (b *batch) readJSON(name string, in io.Reader) error {
 	return scanner.Err()
 }
 
-// readCSV reads rows separated by commas. If the heading has no comma, it uses semicolons,
-// which spreadsheets of some languages write.
+// readCSV reads rows of fields separated by commas. If the heading has semicolons and no
+// comma, it uses semicolons, which spreadsheets write in some languages.
 func (b *batch) readCSV(name string, in *bufio.Reader) error {
 	head, _ := in.Peek(4 << 10)
 	heading, _, _ := strings.Cut(string(head), "\n")
@@ -150,9 +150,9 @@ func (b *batch) readCSV(name string, in *bufio.Reader) error {
 // csvNames lists the possible columns, except label.NAME.
 var csvNames = []string{"id", "duration_days", "offer_code", "quantity", "cidrs", "proxy_ids", "max_total_cents", "not_after", "due_before", "priority", "sandbox_scenario"}
 
-// csvColumns returns the column names of a heading. It refuses names that differ only in case
-// or spaces. Otherwise the later of two columns for a limit would replace the earlier one
-// silently.
+// csvColumns returns the column names of a heading. It refuses a repeated name, even with
+// other case or spaces. Otherwise, the later of two columns for a limit would silently
+// replace the earlier one.
 func csvColumns(heading []string) ([]string, error) {
 	columns, first := make([]string, len(heading)), map[string]int{}
 	for k, text := range heading {
@@ -225,7 +225,7 @@ func csvCommand(columns, row []string) ([]byte, error) {
 	return json.Marshal(body)
 }
 
-// csvID returns the id of a row that is not a valid command.
+// csvID returns the id of an invalid row, or "".
 func csvID(columns, row []string) string {
 	for k, text := range row[:min(len(row), len(columns))] {
 		if columns[k] == "id" {

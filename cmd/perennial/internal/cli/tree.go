@@ -45,7 +45,8 @@ var suggestedFor = map[string][]string{
 
 var unknownCommand = regexp.MustCompile(`^unknown command "(.+?)" for "perennial"`)
 
-// inAGroup adds the groups with a command of this name to an unknown-command error.
+// inAGroup extends an unknown-command error with the command groups that have a subcommand
+// of this name.
 func inAGroup(root *cobra.Command, err error) error {
 	if err == nil {
 		return nil
@@ -90,7 +91,6 @@ func noun(c, list *cobra.Command, more ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// hidden hides a command from help.
 func hidden(c *cobra.Command) *cobra.Command {
 	c.Hidden = true
 	return c

@@ -1,5 +1,5 @@
-// `perennial events`, which prints live or stored events, and changes of one command, such as
-// `cancel`.
+// `perennial events`, which prints live or stored events, and the commands that change one
+// command, such as `cancel`.
 
 package cli
 
@@ -64,8 +64,8 @@ func (a eventCommands) eventsCommand() *cobra.Command {
 }
 
 // printStored prints the events up to the last event that is stored now. It reads all events
-// and filters them itself, because the stream does not report which event is the last of
-// several types.
+// and filters them itself, because the stream cannot report the last event among several
+// types.
 func (a eventCommands) printStored(ctx context.Context, r *remote, from events.From, currency string) error {
 	state, err := events.Of(r.JetStream(), r.account).State(ctx)
 	if err != nil {
@@ -199,8 +199,8 @@ func (a sendCommands) releaseCommand() *cobra.Command {
 	return a.operatorCommand("release ID", "Release a command that is on hold", "released %s", verbs.Release)
 }
 
-// operatorCommand returns a CLI command that changes one command or operation. done describes
-// the result and contains a placeholder for the id.
+// operatorCommand returns a CLI command that changes one command or operation. done is the
+// format of the success message, with a %s for the id.
 func (a sendCommands) operatorCommand(use, short, done string, v verbs.Verb[verbs.OperatorRequest, verbs.Changed]) *cobra.Command {
 	q, as := verbs.OperatorRequest{}, ""
 	c := &cobra.Command{
@@ -221,8 +221,8 @@ func (a sendCommands) operatorCommand(use, short, done string, v verbs.Verb[verb
 // askedFor is the default reason of a change.
 const askedFor = "asked for on the command line"
 
-// signed adds the flags --by and --reason. If why is "", the reason is required, which the
-// command itself must check.
+// signed adds the flags --by and --reason. why is the default reason. If it is "", a reason
+// is required, and the command itself must check for it.
 func signed(c *cobra.Command, by, reason *string, who, why string) {
 	c.Flags().StringVar(by, "by", operator(), who)
 	usage := "why"

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// wholeFlag is a whole-number flag. pflag's own flags read 010 as 8, 0x10 as 16 and 1_000 as
-// 1000. This is dangerous for an amount of money.
+// wholeFlag is a flag for a whole number in plain decimal digits. pflag's own flags read 010
+// as 8, 0x10 as 16 and 1_000 as 1000, which is dangerous for an amount of money.
 type wholeFlag[T int | int64 | uint64] struct{ value *T }
 
 // wholeVar adds a whole-number flag.

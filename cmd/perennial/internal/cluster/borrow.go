@@ -18,24 +18,24 @@ import (
 	"perennial/queue/nodes"
 )
 
-// borrowWithin is the longest time for a leader to hand an account over to a CLI command.
+// borrowWithin limits how long a leader may take to hand an account over to a CLI command.
 const borrowWithin = 2 * time.Minute
 
 // Borrower is a CLI command that needs exclusive use of an account.
 type Borrower struct {
 	Queue   *queue.Queue
 	Account string
-	Name    string // the command's name among the runners, which no other process has
+	Name    string // name of the command among the runners; no other process has it
 
 	started time.Time
 	mu      sync.Mutex
 	holds   bool
 }
 
-// Borrow returns with the account's lease. If a runner leads the account, Borrow asks the
-// runner to hand the account over. The runner first finishes its work in progress. If this
+// Borrow returns the account's lease. If a runner leads the account, Borrow asks the runner
+// to hand it over and waits until the runner has finished its work in progress. If this
 // takes more than two minutes, Borrow returns an error with the runner's name. giveBack
-// returns the account.
+// releases the lease.
 func (b *Borrower) Borrow(ctx context.Context) (taken *lease.Lease, giveBack func(context.Context), err error) {
 	taken, err = lease.New(b.Queue.JetStream(), 1).TryAcquire(ctx, b.Account, b.Name, LeaseTTL)
 	if _, held := errors.AsType[*lease.HeldError](err); !held {
@@ -48,7 +48,7 @@ func (b *Borrower) Borrow(ctx context.Context) (taken *lease.Lease, giveBack fun
 	end := func(ctx context.Context) {
 		stop()
 		said.Wait()
-		_ = nodes.Drop(ctx, b.Queue.JetStream(), b.Name) // after a failure, the heartbeat expires
+		_ = nodes.Drop(ctx, b.Queue.JetStream(), b.Name) // if this fails, the heartbeat expires
 	}
 	limited, cancel := context.WithTimeout(ctx, borrowWithin)
 	defer cancel()

@@ -1,4 +1,4 @@
-// The decision when to hand an account over.
+// The decision about when to hand an account over.
 
 package cluster
 
@@ -11,15 +11,15 @@ import (
 const (
 	// LookEvery is how often a runner checks whether an account should be handed over.
 	LookEvery = time.Second
-	// settleTime is the time for which this runner must have known the other runner before a
-	// handover. Without a pin, this runner must also have led the account for this time.
+	// settleTime is how long this runner must have known the other runner before a handover.
+	// Without a pin, this runner must also have led the account for this long.
 	settleTime = 3 * time.Second
-	// retryFirst and retryMost limit two waits, which double each time. The first wait follows
-	// when a runner has not taken an account. The second wait precedes another handover of an
-	// account to balance the load.
+	// retryFirst and retryMost limit two pauses, each of which doubles when it repeats. The
+	// first pause follows when a runner has not taken an account. The second pause separates
+	// two handovers that move the same account to balance the load.
 	retryFirst = 5 * time.Second
 	retryMost  = time.Minute
-	// retryForget is the time after the end of a wait until the next wait is retryFirst again.
+	// retryForget is how long after the end of a pause the next pause is retryFirst again.
 	retryForget = 10 * retryMost
 )
 
@@ -29,13 +29,14 @@ type Handing struct {
 	Began       time.Time
 }
 
-// pause is a time without attempts.
+// pause is a period without handover attempts.
 type pause struct {
 	until time.Time
 	delay time.Duration
 }
 
-// longer returns the next pause, which is up to twice as long.
+// longer returns the next pause. It doubles p, within retryFirst and retryMost, but starts
+// again at retryFirst if p ended more than retryForget ago.
 func (p pause) longer(now time.Time) pause {
 	if now.Sub(p.until) > retryForget {
 		p.delay = 0
@@ -48,22 +49,22 @@ func (p pause) longer(now time.Time) pause {
 type Mover struct {
 	Now    *Handing          // handover in progress, or nil
 	wished map[string]string // wishes at the previous check; the key is the account, and the value is the node
-	failed map[string]pause  // the key is a node that did not take its last account
+	failed map[string]pause  // the key is a node that did not take the last account offered to it
 	moved  map[string]pause  // the key is an account that was handed over
 }
 
-// Wish says that another runner should lead an account.
+// Wish is an account that another runner should lead.
 type Wish struct {
 	account, to string
 	pinned      bool
-	held        time.Time // since when this runner leads the account
-	firstHeard  time.Time // when this runner first heard the other runner
+	held        time.Time // when this runner began to lead the account
+	firstHeard  time.Time // when this runner first heard from the other runner
 	ready       bool      // the other runner could lead the account immediately
 }
 
-// Choose returns the handover to begin now, or nil. It chooses only a wish that already existed
-// at the previous check. The receiver must be ready, known for settleTime, and not in a pause
-// after a failed handover.
+// Choose returns the handover to begin now, or nil. It chooses only a wish that already
+// existed at the previous check, and nothing while a handover is in progress. The receiver
+// must be ready, known for settleTime, and not in a pause after a failed handover.
 func (m *Mover) Choose(wishes []Wish, now time.Time) *Handing {
 	before := m.wished
 	m.wished = map[string]string{}
@@ -95,7 +96,7 @@ func (m *Mover) may(w Wish, now time.Time) bool {
 	return w.pinned || now.Sub(w.held) >= settleTime && !now.Before(m.moved[w.account].until)
 }
 
-// End records the result of the handover in progress: whether a runner took the account.
+// End ends the handover in progress and records whether the other runner took the account.
 func (m *Mover) End(took bool, now time.Time) {
 	if m.failed == nil {
 		m.failed, m.moved = map[string]pause{}, map[string]pause{}

@@ -51,9 +51,9 @@ func (n *Name) Set(node string) {
 }
 
 // Note checks the last heartbeats of all runners. If another runner has overwritten this
-// runner's heartbeat, Note changes the name and returns true. It ignores a foreign heartbeat
-// before this runner's first heartbeat. Such a heartbeat is left from the machine's previous
-// boot and expires.
+// runner's heartbeat, Note changes the name and returns true. Until this runner has received
+// its own first heartbeat, Note ignores heartbeats with another holder. They are left from
+// the machine's previous boot and expire.
 func (n *Name) Note(all []Node, holder string) (changed bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 // Node is a runner of the configuration, as `runners -o json` prints it.
 type Node struct {
 	Node      string        `json:"node"`
-	Holder    string        `json:"holder,omitempty"` // name of the runner as the holder of leases
+	Holder    string        `json:"holder,omitempty"` // name under which the runner holds leases
 	Version   string        `json:"version"`
 	StartedAt time.Time     `json:"started_at"`
 	SaidAt    time.Time     `json:"said_at"`
@@ -38,7 +38,7 @@ type NodeAccount struct {
 	// Lease means that the runner has the account's lease. It has the lease before it becomes
 	// active and until it has drained.
 	Lease bool `json:"lease"`
-	Ready bool `json:"ready"` // whether the runner leads the account and works, or is a standby that could lead the account immediately
+	Ready bool `json:"ready"` // whether the leader works, or the standby could lead the account immediately
 	// Borrows means that the sender is a CLI command that asks for the account or has it.
 	Borrows bool `json:"borrows,omitempty"`
 	// Settings is a hash of the account's settings and schedules; see
@@ -55,7 +55,7 @@ const (
 // LeaseTTL is how long a dead runner keeps its lease on an external NATS.
 const LeaseTTL = 10 * time.Second
 
-// Nodes returns the live runners, by name.
+// Nodes returns the live runners, sorted by name.
 func Nodes(ctx context.Context, q *queue.Queue) ([]Node, error) {
 	said, err := nodes.All(ctx, q.JetStream())
 	if err != nil {
@@ -64,7 +64,7 @@ func Nodes(ctx context.Context, q *queue.Queue) ([]Node, error) {
 	return NodesSaid(said)
 }
 
-// NodesSaid decodes heartbeats and returns the runners, by name.
+// NodesSaid decodes heartbeats and returns the runners, sorted by name.
 func NodesSaid(said [][]byte) ([]Node, error) {
 	all := make([]Node, 0, len(said))
 	for _, text := range said {

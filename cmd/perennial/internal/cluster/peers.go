@@ -12,8 +12,8 @@ import (
 	"perennial/cmd/perennial/internal/placement"
 )
 
-// LateAfter is the age of a runner's last heartbeat at which the runner gets no accounts. It
-// exceeds [Heartbeat], because a heartbeat may be a little late.
+// LateAfter is how old a runner's last heartbeat may become before the runner gets no more
+// accounts. It exceeds [Heartbeat], because a heartbeat may be a little late.
 const LateAfter = Heartbeat + 2*time.Second
 
 // Peers stores the last heartbeat of each runner in the configuration. It is safe for
@@ -21,7 +21,7 @@ const LateAfter = Heartbeat + 2*time.Second
 type Peers struct {
 	mu    sync.Mutex
 	heard map[string]heardNode // the key is the runner's name
-	pins  map[string]string    // the nodes that operators have chosen, by account
+	pins  map[string]string    // nodes to which operators have pinned accounts, by account
 	echo  echo
 	other string // last message about runners with other settings
 }
@@ -30,7 +30,7 @@ type Peers struct {
 // clocks of machines may differ.
 type heardNode struct {
 	Node
-	first time.Time // when the runner was first heard since it started
+	first time.Time // when the first heartbeat after the runner's start arrived
 	last  time.Time // when the heartbeat arrived
 }
 
@@ -68,8 +68,8 @@ func (p *Peers) SetPins(pins map[string]string) {
 	p.pins = pins
 }
 
-// assigned maps an account to its assigned node. A CLI command that borrows an account
-// overrides an operator's pin. The caller must hold mu.
+// assigned returns the assigned node of each account, by account. A CLI command that borrows
+// an account overrides an operator's pin. The caller must hold mu.
 func (p *Peers) assigned(now time.Time) map[string]string {
 	given := make(map[string]string, len(p.pins))
 	maps.Copy(given, p.pins)
@@ -115,15 +115,15 @@ func (p *Peers) Holder(account, self string, now time.Time) string {
 }
 
 // Leaves reports whether a runner other than own should lead an account whose lease is free.
-// The account's last leader does not count as its leader, because it has released or lost the
-// lease.
+// A runner whose heartbeat still contains the lease does not count as the leader, because it
+// has released or lost the lease.
 func (p *Peers) Leaves(own placement.Node, account string, now time.Time) bool {
 	to := p.place(own, account, now)[account]
 	return to != "" && to != own.Name
 }
 
-// place returns the placement of all accounts on this runner and the other live runners. If
-// free is not "", place treats this account as an account without a leader.
+// place returns the placement of all accounts on own and the other live runners. free is an
+// account that place treats as having no leader, or "".
 func (p *Peers) place(own placement.Node, free string, now time.Time) map[string]string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -141,7 +141,7 @@ func (p *Peers) place(own placement.Node, free string, now time.Time) map[string
 	return placement.Of(nodes, accounts, p.assigned(now))
 }
 
-// placed returns the node for the placement that a heartbeat describes.
+// placed converts a heartbeat to a node for the placement.
 func (n heardNode) placed() placement.Node {
 	out := placement.Node{Name: n.Node.Node}
 	for _, x := range n.Accounts {
@@ -155,8 +155,8 @@ func (n heardNode) placed() placement.Node {
 	return out
 }
 
-// Wishes returns the accounts of own that other runners should lead. held is the time since
-// when own leads each of its accounts.
+// Wishes returns the accounts of own that other runners should lead. held maps each account
+// that own leads to the time when own began to lead it.
 func (p *Peers) Wishes(own placement.Node, held map[string]time.Time, now time.Time) (all []Wish) {
 	placed := p.place(own, "", now)
 	for account, since := range held {
@@ -173,8 +173,8 @@ func (p *Peers) Wishes(own placement.Node, held map[string]time.Time, now time.T
 	return all
 }
 
-// Longest returns the other live runner with the most rows of an account, and the number of
-// its rows. It returns "" if no other runner has rows.
+// Longest returns the other live runner with the newest row of an account, and the number of
+// this row. It returns "" if no other runner has rows.
 func (p *Peers) Longest(account, self string, now time.Time) (name string, row int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -198,8 +198,8 @@ type echo struct {
 	last  time.Time // arrival of the newest heartbeat
 }
 
-// NoteSelf records the arrival of this runner's own heartbeat, if a new heartbeat arrived now
-// over the current connection. connected is when the connection was established.
+// NoteSelf records the arrival of this runner's own heartbeat, if it arrived now and was
+// sent after the current connection was established, at the time connected.
 func (p *Peers) NoteSelf(self string, connected, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -213,8 +213,8 @@ func (p *Peers) NoteSelf(self string, connected, now time.Time) {
 	p.echo.last = now
 }
 
-// HeardSince returns the time since when this runner has heard all runners without a gap over
-// the current connection. It returns the zero time during a gap.
+// HeardSince returns the time from which this runner has heard all runners without a gap
+// over the current connection. It returns the zero time during a gap.
 func (p *Peers) HeardSince(connected, now time.Time) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -245,7 +245,7 @@ func (p *Peers) Ready(account, self string, now time.Time) bool {
 func (p *Peers) Followers(account, self string, now time.Time) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	others := 0 // the number of standbys, because self is a standby whenever another runner leads
+	others := 0 // equals the number of standbys, because either self or one of the others leads
 	for name, n := range p.heard {
 		if name != self && n.lives(now) && slices.ContainsFunc(n.Accounts, func(x NodeAccount) bool { return x.Account == account && !x.Borrows }) {
 			others++

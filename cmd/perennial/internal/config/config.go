@@ -56,8 +56,8 @@ type NATS struct {
 	PasswordFile string `yaml:"password_file" doc:"for url: file with the password of user; mode 0600"`
 	Users        []User `yaml:"users"`
 	Context      string `yaml:"context" doc:"a context of the nats command line, instead of url"`
-	// A client cannot find out how its server syncs. If SyncAlways is set, `doctor` accepts
-	// streams with one replica.
+	// SyncAlways makes `doctor` accept streams with one replica. It is a setting because a
+	// client cannot find out how its server syncs.
 	SyncAlways bool `yaml:"sync_always" doc:"for url or context: the servers sync every write, sync_interval: always ([machines.md](machines.md#what-an-external-nats-may-lose))"`
 }
 
@@ -128,9 +128,9 @@ func Load(path string) (*Config, error) {
 	return c, d.err(path)
 }
 
-// refuseWorldWritable refuses a configuration file that every user may write, because the file
+// refuseWorldWritable refuses a file that every user may write to, because the configuration
 // decides which server is called and what may be spent. It accepts a file that a group may
-// write, because many systems give each user a separate group.
+// write to, because many systems give each user a separate group.
 func refuseWorldWritable(path string, info fs.FileInfo) error {
 	if info.Mode().Perm()&0o002 == 0 {
 		return nil
@@ -156,7 +156,8 @@ func Embedded() *Config {
 	return c
 }
 
-// validate checks all keys, including rules between keys. Each error names the key and the fix.
+// validate checks all keys, including rules between keys. Each error has the key and the
+// fix.
 func (c *Config) validate() []error {
 	if len(c.Accounts) == 0 {
 		return []error{errors.New("accounts is empty: add at least one, such as accounts.main")}
@@ -215,8 +216,8 @@ func (c *Config) unknownAccounts() (all []error) {
 	return all
 }
 
-// Validate returns an error with the first invalid field and the fix. It does not check the
-// bounds of numbers, which are in the tags.
+// Validate sets Location, or returns an error with the first invalid field and the fix. It
+// does not check the bounds of numbers, which are in the tags.
 func (a *Account) Validate() (err error) {
 	if err := upstream.CheckBaseURL(a.BaseURL); err != nil {
 		return fmt.Errorf("base_url %w", err)
@@ -274,9 +275,9 @@ func (c *Config) validateSchedules() (all []error) {
 }
 
 // CheckLists returns an error if a schedule's list of proxies does not exist. It checks the
-// schedules of one account, or of all accounts if account is "". `run` calls it before it
-// starts. Load does not call it, because the commands that repair such a schedule must work
-// without the list.
+// schedules of one account, or of all accounts if account is "". `run` calls CheckLists at
+// its start. Load does not call it, because the commands that repair such a schedule must
+// work without the list.
 func (c *Config) CheckLists(account string) error {
 	for i := range c.Schedules {
 		if account != "" && c.Schedules[i].Account != account {
@@ -319,7 +320,7 @@ func (c *Config) LedgerPath(account string) string {
 	return filepath.Join(c.DataDir, account+".ledger.db")
 }
 
-// PositionPath returns the path of the copy of a webhook's position.
+// PositionPath returns the path of the local copy of a webhook's position.
 func (c *Config) PositionPath(account, webhook string) string {
 	return filepath.Join(c.DataDir, account+".webhook."+webhook+".json")
 }
@@ -330,7 +331,8 @@ func Exists(path string) bool {
 	return err == nil
 }
 
-// Client returns the account's API client. It calls observe, unless nil, after each request.
+// Client returns the account's API client. After each request, the client calls observe,
+// unless it is nil.
 func (c *Config) Client(name, secret string, clock func() time.Time, observe func(upstream.Exchange)) (*upstream.Client, error) {
 	a := c.Accounts[name]
 	roots, err := ReadRoots(a.CAFile)

@@ -20,8 +20,7 @@ import (
 )
 
 const (
-	// maxValues limits the number of values that aliases can create from a file of
-	// MaxConfigBytes.
+	// maxValues limits the number of values in the file after the aliases are expanded.
 	maxValues = 1 << 19
 	// maxFaults limits the faults in one error.
 	maxFaults = 20
@@ -35,7 +34,8 @@ type decoder struct {
 	values int // number of values read so far
 }
 
-// fault is one error in the file. line is 0 if the key is missing.
+// fault is one error in the file. line is 0 if neither the key nor a key that contains it is
+// in the file.
 type fault struct {
 	line int
 	says string
@@ -50,7 +50,7 @@ func (d *decoder) check(err error) {
 	d.faults = append(d.faults, fault{d.lineOf(err.Error()), err.Error()})
 }
 
-// err returns the faults in the order of the file, or nil.
+// err returns one error with the faults in the order of the file, or nil.
 func (d *decoder) err(path string) error {
 	if len(d.faults) == 0 {
 		return nil
@@ -72,8 +72,8 @@ func (d *decoder) err(path string) error {
 	return invalid("configuration %s has %d faults:\n  %s", path, len(d.faults), strings.Join(said, "\n  "))
 }
 
-// lineOf returns the line number of the key whose path begins the text. If the file lacks this
-// key, it returns the line number of the nearest key that contains it, or 0.
+// lineOf returns the line number of the key whose path begins the text. If the file lacks
+// this key, it returns the line of the nearest enclosing key, or 0.
 func (d *decoder) lineOf(words string) int {
 	path, _, _ := strings.Cut(words, " ")
 	path = strings.TrimSuffix(path, ":")
@@ -134,8 +134,8 @@ func (d *decoder) read(n *yaml.Node, v reflect.Value, path string) {
 	}
 }
 
-// count adds a node to the number of values and reports whether it may be read. Aliases can
-// expand a small file to gigabytes.
+// count adds a node to the number of values and reports whether the decoder may read it.
+// There is a limit because aliases can expand a small file to gigabytes.
 func (d *decoder) count(n *yaml.Node) bool {
 	most := d.values <= maxValues
 	if d.values += 1 + len(n.Content); most && d.values > maxValues {
@@ -175,9 +175,9 @@ func under(path, key string) string { return strings.TrimPrefix(path+"."+key, ".
 
 type pair struct{ key, value *yaml.Node }
 
-// pairs returns the keys of a mapping: first its own keys, and then the merged keys (<<). If a
-// key occurs twice, the first occurrence applies. within contains the mappings that are being
-// merged.
+// pairs returns the keys of a mapping: first its own keys, and then the merged keys (<<). A
+// repeated own key is a fault. A merged key applies only if no earlier key has its name.
+// within contains the mappings that are being merged.
 func (d *decoder) pairs(n *yaml.Node, path string, within ...*yaml.Node) (all []pair) {
 	seen, merged := map[string]int{}, []*yaml.Node(nil)
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -254,7 +254,7 @@ func (d *decoder) duration(n *yaml.Node, v reflect.Value, path string) {
 	}
 }
 
-// ParseSpan is time.ParseDuration that also reads days of 24 hours, as in 3d or 1d12h.
+// ParseSpan is like time.ParseDuration, but also reads days of 24 hours, as in 3d or 1d12h.
 func ParseSpan(text string) (time.Duration, error) {
 	days, rest, inDays := strings.Cut(text, "d")
 	if !inDays {
@@ -297,8 +297,8 @@ func (d *decoder) integer(n *yaml.Node, v reflect.Value, path string) {
 	}
 }
 
-// unknown adds a fault for an unknown key and suggests the nearest known key. An ignored limit
-// could cost money.
+// unknown adds a fault for an unknown key, because an ignored limit could cost money. It
+// suggests the nearest known key.
 func (d *decoder) unknown(key *yaml.Node, place reflect.Type) {
 	var here []string
 	near := ""
@@ -323,8 +323,8 @@ func (d *decoder) unknown(key *yaml.Node, place reflect.Type) {
 	d.faultf(key, "%q %s: the keys here are %s", key.Value, is, strings.Join(here, ", "))
 }
 
-// Nearest returns the first known word with the smallest edit distance to word. It returns ""
-// if every distance is within or more.
+// Nearest returns the first known word with the smallest edit distance to word. The distance
+// must be less than within. Otherwise, Nearest returns "".
 func Nearest(word string, known []string, within int) (nearest string) {
 	for _, k := range known {
 		if d := levenshtein.ComputeDistance(word, k); d < within {

@@ -1,4 +1,4 @@
-// The HTTP server: the host names that it serves, and people whom a proxy has signed in.
+// The HTTP server: the host names that it serves, and the people whom a proxy signs in.
 
 package config
 
@@ -11,7 +11,7 @@ import (
 	"perennial/cmd/perennial/internal/web"
 )
 
-// HTTP configures the server of health checks, metrics and the web UI.
+// HTTP configures the server for health checks, metrics and the web UI.
 type HTTP struct {
 	Listen           string   `yaml:"listen" default:"127.0.0.1:8080" doc:"address for health, metrics and the web UI"`
 	Hosts            []string `yaml:"hosts" doc:"host names that the web UI answers to, in addition to IP addresses and names without a dot"`
@@ -21,7 +21,7 @@ type HTTP struct {
 }
 
 // ServesHost reports whether a request with this Host header is served. The host must be an
-// address, a configured name, or a name without a dot. No public name lacks a dot.
+// IP address, a configured name, or a name without a dot, which cannot be a public name.
 func (c HTTP) ServesHost(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -33,14 +33,14 @@ func (c HTTP) ServesHost(host string) bool {
 	return slices.ContainsFunc(c.Hosts, func(h string) bool { return strings.EqualFold(h, host) })
 }
 
-// Identity configures the header in which a proxy passes the signed-in person.
+// Identity configures the header in which a proxy passes the signed-in person's name.
 type Identity struct {
 	Header  string   `yaml:"header" doc:"header with the person's name from the reverse proxy, such as X-Auth-Request-Email ([web.md](web.md)); empty: none"`
 	Trusted []string `yaml:"trusted" doc:"address ranges of the reverse proxy, such as 10.0.0.7/32; from others the header is ignored"`
 	People  []Person `yaml:"people"`
 }
 
-// Person is a person who may sign in by the header, and their role.
+// Person is a person who may sign in through the header, with their role.
 type Person struct {
 	Name     string   `yaml:"name" absent:"required" doc:"name of the person, exactly as in the header"`
 	Role     string   `yaml:"role" absent:"required" doc:"viewer or operator"`

@@ -1,7 +1,7 @@
 // The keys of the configuration, as the tags of its fields declare them:
 //
 //	yaml      name of the key
-//	default   value that Defaults sets if the key is absent or empty
+//	default   value that Defaults sets if the key is absent, empty or 0
 //	absent    what an absent key means, for the reference page
 //	min, max  bounds of a number
 //	doc       description in the reference page
@@ -20,7 +20,8 @@ import (
 	"perennial/schedules/plans"
 )
 
-// key is a key with a value. If it has no tag, it is a structure that contains keys.
+// key is a configuration key with its value. If it has no tag, it is a structure that
+// contains keys.
 type key struct {
 	path  string
 	tag   reflect.StructTag
@@ -59,7 +60,7 @@ func appendKeys(all []key, k key) []key {
 	return append(all, k)
 }
 
-// Defaults sets the keys that the configuration omits.
+// Defaults sets each key that has the zero value to its default.
 func (c *Config) Defaults() {
 	for _, k := range keys(c) {
 		if text := k.tag.Get("default"); text != "" && k.value.IsZero() {

@@ -37,8 +37,8 @@ func (c *Config) SchedulesOf(account string) (own []plans.Schedule) {
 	return own
 }
 
-// ResolvePath returns the absolute form of a path in the configuration, which is relative to
-// the configuration's directory.
+// ResolvePath joins a relative path in the configuration to the configuration's directory.
+// An absolute path stays as it is.
 func (c *Config) ResolvePath(name string) string {
 	if filepath.IsAbs(name) {
 		return name

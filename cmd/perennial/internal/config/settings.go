@@ -38,8 +38,8 @@ func (c *Config) Settings() []Setting {
 	return all
 }
 
-// orAbsent returns the number or the list that an absent key means. If the text absent is
-// neither, it returns value.
+// orAbsent parses absent, the meaning of an absent key, as a number or a list. It returns
+// value if absent is neither.
 func orAbsent(value any, absent string) any {
 	if n, err := strconv.Atoi(absent); err == nil {
 		return n
@@ -61,9 +61,9 @@ func (c *Config) from(path string) string {
 	return "default"
 }
 
-// shown formats a value as the file does. It removes the user info from NATS addresses, which
-// may contain passwords. It removes everything after the host from webhook addresses, which may
-// contain a token. The provider's address never contains a secret.
+// shown formats a value as the file does. It removes the user info from NATS addresses,
+// because it may contain a password. It removes everything after the host from webhook
+// addresses, because it may contain a token. The provider's address never contains a secret.
 func shown(path string, value any) any {
 	switch v := value.(type) {
 	case time.Duration:
@@ -85,7 +85,8 @@ func shown(path string, value any) any {
 	return value
 }
 
-// secretsOf returns the settings that are not in the file.
+// secretsOf returns a setting for the secret of an account or a webhook, which is not in the
+// file.
 func (c *Config) secretsOf(v any, path string) []Setting {
 	switch v := v.(type) {
 	case *Account:

@@ -19,7 +19,7 @@ type Tracing struct {
 	Sample *float64 `yaml:"sample" default:"1" min:"0" max:"1" doc:"share of the commands without a trace context whose traces are sent"`
 }
 
-// endpointVariables supply the endpoint if the file gives no endpoint (OpenTelemetry Protocol
+// endpointVariables supply the endpoint if the file has none (OpenTelemetry Protocol
 // Exporter, Configuration Options).
 var endpointVariables = []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"}
 

@@ -51,7 +51,8 @@ func (c *Config) Target() (queue.ConnectConfig, error) {
 	return t, err
 }
 
-// validate refuses conflicting nats keys.
+// validate returns an error for conflicting nats keys, or for an invalid address of the
+// embedded server.
 func (n NATS) validate() error {
 	for _, rule := range []struct {
 		broken bool

@@ -86,8 +86,8 @@ func (a *account) snapshot() current {
 	return a.current
 }
 
-// newAccountHost opens the ledger and creates the streams, so that producers can publish
-// commands before the account works.
+// newAccountHost returns the account with an open ledger. If NATS is reachable, it also
+// creates the streams, so that producers can publish commands before the account works.
 func newAccountHost(ctx context.Context, h *Host, name string) (*account, error) {
 	a := &account{Name: name, host: h, config: h.Config.Accounts[name], log: h.log.WithField("account", name), current: current{state: "starting"}, started: make(chan struct{}), last: map[string]check{}, warned: map[string]bool{}}
 	a.file = &ledgerFile{account: a}
@@ -123,9 +123,9 @@ func (a *account) Ledger() *ledger.Ledger { return a.ledger.Load() }
 var errTwoNames = errors.New("one provider account has two names")
 
 // mayBind refuses a provider account that another account of this process uses, because each
-// account would report the spending of the other as unexplained. The runner calls it before it
-// opens a ledger for a provider account. If both ledgers are already bound, only the
-// alphabetically later account is refused.
+// account would report the spending of the other as unexplained. The runner calls mayBind
+// before it binds the ledger to a provider account. If both ledgers are already bound, only
+// the alphabetically later account is refused.
 func (a *lifecycle) mayBind(ctx context.Context, want fact.Binding) error {
 	a.host.binding.Lock()
 	defer a.host.binding.Unlock()
@@ -187,7 +187,7 @@ func (a *account) isStarted() bool {
 
 func (a *account) hasStarted() { a.once.Do(func() { close(a.started) }) }
 
-// exchanged is called after each request to the provider.
+// exchanged counts a request to the provider. The client calls it after each request.
 func (a *account) exchanged(x upstream.Exchange) {
 	a.counts.request(x)
 	a.recent.Add(x, time.Now())

@@ -29,9 +29,9 @@ func (a *account) journalOf(l *ledger.Ledger) journal.Journal {
 const leaseCheckEvery = time.Second
 
 // awaitLease follows the account's events until this runner gets the lease. The runner does
-// not ask for the lease if a later version wrote an event that this runner cannot apply. It
-// does not ask for the lease either if only another runner can use the provider. If the ledger
-// must be rebuilt first, awaitLease returns journal.ErrLedgerBefore or errLedgerUnusable.
+// not ask for the lease in two cases: a later version wrote an event that this runner cannot
+// apply, or only another runner can use the provider. If the ledger must be rebuilt first,
+// awaitLease returns journal.ErrLedgerBefore or errLedgerUnusable.
 func (a *lifecycle) awaitLease(ctx context.Context) (*lease.Lease, error) {
 	ctx, end := context.WithCancelCause(ctx)
 	var follower sync.WaitGroup
@@ -80,8 +80,8 @@ func (a *lifecycle) ask(ctx context.Context, changed <-chan struct{}) (*lease.Le
 	})
 }
 
-// followFirst and followMost limit the wait after a failed attempt to follow the events. After
-// an attempt that lasted followMost, the wait starts at followFirst again.
+// followFirst and followMost limit the wait after a failed attempt to follow the events.
+// After a commit, the wait starts at followFirst again.
 const (
 	followFirst = 250 * time.Millisecond
 	followMost  = 15 * time.Second
@@ -121,9 +121,10 @@ func (a *account) setUnfollowed(err error) {
 	}
 }
 
-// lead makes this runner the leader until end is called. A leader publishes rows before it
-// commits them. The returned context ends with cause jobs.ErrLost when the lease or the right
-// to append is lost. lease is nil on the embedded server, which needs no lease.
+// lead makes this runner the leader until the returned function is called. A leader
+// publishes rows before it commits them. The returned context ends with cause jobs.ErrLost
+// when the lease or the right to append is lost. lease is nil on the embedded server, which
+// needs no lease.
 func (a *lifecycle) lead(ctx context.Context, lease *lease.Lease, outbox *outbox.Outbox) (context.Context, func(), error) {
 	if lease == nil {
 		return ctx, func() {}, nil
@@ -159,7 +160,7 @@ type leading struct {
 	outbox *outbox.Outbox
 }
 
-// setLeading records that this runner leads. nil records that the runner leads no longer.
+// setLeading records that this runner leads, or, if x is nil, that it no longer leads.
 func (a *account) setLeading(x *leading) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -167,8 +168,8 @@ func (a *account) setLeading(x *leading) {
 	a.host.announce()
 }
 
-// unacknowledged returns a message if facts wait too long for the events stream, and otherwise
-// "".
+// unacknowledged returns a message if facts have waited for the events stream for slowAfter,
+// and otherwise "".
 func (a *account) unacknowledged() string {
 	leading := a.snapshot().leading
 	if leading == nil {
@@ -185,13 +186,13 @@ func (a *account) unacknowledged() string {
 	return text
 }
 
-// slowAfter is the time that facts may wait for the events stream. After this time, /readyz
-// reports the wait.
+// slowAfter is how long facts may wait for the events stream before /readyz reports the
+// wait.
 const slowAfter = 4 * time.Second
 
-// resentAnswers is the number of last rows on the stream for which a new leader sends the
-// answers again. The previous leader may have stopped after it published the rows and before it
-// sent the answers.
+// resentAnswers is the number of newest rows whose answers a new leader sends again. The
+// previous leader may have stopped after it published the rows and before it sent the
+// answers.
 const resentAnswers = 2048
 
 // answersAfter returns the row after which the outbox sends answers to inboxes.

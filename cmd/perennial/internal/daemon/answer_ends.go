@@ -48,7 +48,7 @@ type inboxWaiter struct {
 	end  context.CancelFunc
 }
 
-// inboxes sends the results of commands to the inboxes that the commands give.
+// inboxes sends the results of commands to the inboxes that the commands specify.
 type inboxes struct{ *account }
 
 // answerEnd sends the outcome of a duplicate command to its inbox, now or when the command

@@ -34,9 +34,9 @@ func (r *reread) read(file string) (*config.Config, error) {
 	return r.config, r.err
 }
 
-// configChanged returns a message if the file's settings or schedules of an account differ
-// from the settings or schedules in use, and otherwise "". A changed file takes effect at the
-// next start.
+// configChanged returns a message if the file cannot be loaded, or if an account's settings
+// or schedules in the file differ from those in use. Otherwise it returns "". A changed file
+// takes effect at the next start.
 func (h *Host) configChanged(account string) string {
 	if h.Config.File == "" {
 		return ""

@@ -1,4 +1,4 @@
-// The repair by `run --refill-events` of an events stream that has foreign messages or lost
+// `run --refill-events`: the repair of an events stream that has foreign messages or lost
 // its first events.
 
 package daemon
@@ -47,7 +47,7 @@ func (a *lifecycle) removeForeign(ctx context.Context) error {
 	return a.ensureStreams(ctx)
 }
 
-// foreignMessages counts the messages of the events stream that are not a row at its own
+// foreignMessages counts the messages on the events stream that are not rows at their own
 // sequence. It returns an error for a row that this ledger lacks.
 func (a *lifecycle) foreignMessages(ctx context.Context) (n int, err error) {
 	own := &journal.Source{Ledger: a.Ledger()}

@@ -1,5 +1,5 @@
-// Handover of an account to the runner that should lead it. A runner drains one account at a
-// time, as it does when the process stops.
+// Handover of an account to the runner that should lead it. A runner hands over one account
+// at a time. It drains the account in the same way as when the process stops.
 
 package daemon
 

@@ -61,10 +61,10 @@ const (
 	probeTimeout  = 3 * time.Second
 	behindAfter   = 5 * time.Second  // longest time that an event may be unpublished
 	healAgain     = 10 * time.Second // shortest time between two restarts of the embedded server
-	settingsEvery = 10 * time.Second // interval of comparing the settings of streams and consumers
+	settingsEvery = 10 * time.Second // interval between comparisons of the settings of streams and consumers
 )
 
-// probed maps the name of each probe to its result: an error text, or "" if healthy.
+// probed stores the result of each probe by name: an error text, or "" if healthy.
 type probed struct {
 	mu      sync.Mutex
 	found   map[string]string
@@ -92,8 +92,8 @@ func (p *probed) get(name string) string {
 	return p.found[name]
 }
 
-// watch probes the accounts' dependencies until ctx ends, and logs changes. Each probe has its
-// own goroutine, so that a hanging probe blocks no other.
+// watch probes the accounts' dependencies until ctx ends, and logs changes. Each probe has
+// its own goroutine, so that a hanging probe does not delay the others.
 func (h *Host) watch(ctx context.Context) {
 	var loops sync.WaitGroup
 	every := func(probe func(context.Context)) {
@@ -140,9 +140,9 @@ func (h *Host) probe(ctx context.Context, name string, ask func(context.Context)
 	}
 }
 
-// probeStreams checks that the account's streams respond, and that the events stream still has
-// the rows that it acknowledged. A standby checks less often, because every other runner is
-// a standby of the account.
+// probeStreams checks that the account's streams respond, and that the events stream still
+// has the rows that it acknowledged. A standby checks less often, because all runners but
+// one are standbys of the account.
 func (a probes) probeStreams(ctx context.Context) {
 	if a.role() == cluster.RoleStandby && time.Since(a.probedStreams) < standbyEvery {
 		return
@@ -180,9 +180,9 @@ func (a probes) onDisk() error {
 	return nil
 }
 
-// lostFront returns a message if the events stream lacks first events that were not archived.
-// It returns "" if no such event is missing, or if the ledger lacks rows of the stream, so
-// that a comparison is impossible.
+// lostFront returns a message if the events stream lacks its first events although they were
+// not archived. It returns "" if no such event is missing. It also returns "" if a
+// comparison is impossible because the ledger lacks rows of the stream.
 func (a probes) lostFront(ctx context.Context, first, last uint64) string {
 	head, _, err := a.Ledger().Head(ctx)
 	if err != nil || uint64(head) < last { // the ledger may still lack the row that records the archiving
@@ -300,8 +300,8 @@ func (h *Host) heal(context.Context) {
 	}
 }
 
-// probeEvents checks that facts are published. It reports an error if the ledger stays ahead of
-// the stream while no event is published.
+// probeEvents checks that facts are published. It reports an error if no event was published
+// for behindAfter although the stream lacks rows of the ledger.
 func (a probes) probeEvents(ctx context.Context) {
 	outbox := a.snapshot().outbox
 	if outbox == nil {

@@ -72,8 +72,8 @@ type Host struct {
 	healed    time.Time // last restart of the embedded server; only heal uses it
 }
 
-// absentAccount is an account that could not start, while others of the configuration do.
-// An operator must remove the cause and restart the runner.
+// absentAccount is an account that could not start although other accounts of the
+// configuration did. An operator must remove the cause and restart the runner.
 type absentAccount struct {
 	name  string
 	check check
@@ -89,13 +89,13 @@ type ReadyLine struct {
 	Control  string   `json:"control,omitempty"`
 }
 
-// gcPercent lets the heap grow to three times the live data, instead of twice. It saves one
-// microsecond in sixteen and needs about 30 MiB more under full load. The environment variable
-// GOGC overrides it.
+// gcPercent lets the heap grow to three times the live data, instead of twice. Under full
+// load, this saves a sixteenth of the CPU time and needs about 30 MiB more. The environment
+// variable GOGC overrides it.
 const gcPercent = 200
 
-// lockWithin is the time that a start waits for the lock of a killed process on the data
-// directory.
+// lockWithin is how long a start waits for the lock on the data directory, which a killed
+// process may still have.
 const lockWithin = 3 * time.Second
 
 // Start starts NATS, the accounts and the HTTP server. Call Run to begin work, then Close.
@@ -160,8 +160,8 @@ func (h *Host) start(ctx context.Context) (err error) {
 	return h.writeRunFile()
 }
 
-// missingOf returns the check that fails because of an error that concerns one account: a
-// damaged ledger, or a secret that cannot be used. It returns "" for any other error.
+// missingOf returns the name of the check that reports an error of one account: a damaged
+// ledger, or a secret that cannot be used. It returns "" for any other error.
 func missingOf(err error) string {
 	if _, damaged := errors.AsType[*ledger.DamagedError](err); damaged {
 		return checkLedger
@@ -260,7 +260,7 @@ func (h *Host) replicas() int {
 	return most
 }
 
-// Run works until ctx ends, or until every account has stopped.
+// Run runs the accounts until ctx ends, or until every account has stopped.
 func (h *Host) Run(ctx context.Context) error {
 	if len(h.Accounts) == 0 {
 		return nil
@@ -391,9 +391,9 @@ type RunAddresses struct {
 	Password string `json:"password,omitempty"`
 }
 
-// InstanceHeader is the response header of /livez that identifies the process. A killed process
-// leaves its file behind, and another installation may get its ports. A client must therefore
-// use an address from the file only if /livez there returns the same instance.
+// InstanceHeader is the response header of /livez that identifies the process. A killed
+// process leaves its [RunFile], and another installation may get its ports. A client must
+// therefore use an address from the file only if /livez there returns the same instance.
 const InstanceHeader = "Perennial-Instance"
 
 func (h *Host) writeRunFile() error {

@@ -51,10 +51,10 @@ func (a *ledgerFile) ledgerConfig() ledger.Config {
 		Held: a.host.lock.Check, Turns: a.host.turns, Committed: a.counts.committed}
 }
 
-// rebuild rebuilds a ledger that ends before the events stream begins, such as an empty one. It
-// uses a snapshot and the later events, and moves the old file aside. It changes nothing if the
-// ledger lacks no rows, or if no snapshot matches. No other goroutine may write the ledger
-// meanwhile.
+// rebuild rebuilds a ledger that ends before the events stream begins, such as an empty
+// ledger. It uses a snapshot and the later events, and moves the old file aside. It changes
+// nothing if the stream has every row that the ledger needs, or if no snapshot matches. No
+// other goroutine may write the ledger meanwhile.
 func (a *ledgerFile) rebuild(ctx context.Context) error {
 	if err := a.setAside(ctx); err != nil {
 		return err
@@ -120,9 +120,9 @@ func (a *ledgerFile) watchLedger(ctx context.Context, end func(error)) {
 	}
 }
 
-// setAside moves a lost or damaged ledger aside. An empty ledger replaces it and follows the
-// events stream, which has every committed row. If the stream lost rows that this ledger had,
-// the file stays for an operator.
+// setAside moves a lost or damaged ledger aside and closes it. The empty ledger that
+// replaces it follows the events stream, which has every committed row. If the stream lost
+// rows that this ledger had, setAside leaves the file for an operator.
 func (a *ledgerFile) setAside(ctx context.Context) error {
 	if a.closed {
 		return nil

@@ -28,12 +28,12 @@ type lifecycle struct {
 
 	acknowledged uint64 // newest row that this process has seen on the stream
 	shorter      bool   // another runner has rows that the stream has lost and this ledger lacks
-	refilled     bool   // `run --refill-events` has been executed
+	refilled     bool   // the refill that `run --refill-events` requests is complete
 	lastLogged   string // last logged failure
 }
 
 // tenure is the period in which this runner may lead the account. ctx ends with the tenure,
-// and its cause is the reason.
+// and the cause of ctx is the reason.
 type tenure struct {
 	ctx   context.Context
 	lease *lease.Lease // nil on the embedded server, which has no other runner
@@ -106,15 +106,16 @@ func phaseOutcome(ctx context.Context, p life.Phase, err error) life.Outcome {
 	return life.Failed
 }
 
-// refused reports whether an operator must act before the account is served again. It returns
-// true if the provider's account, or the stream's history, does not belong to the ledger.
+// refused reports whether an operator must act before the account is served again. It
+// returns true if the provider's account, or the stream's history, does not belong to the
+// ledger. It also returns true if another account of this process uses the provider's
+// account.
 func refused(err error) bool {
 	var binding *jobs.BindingError
 	var diverged *outbox.DivergedError
 	return errors.As(err, &binding) || errors.As(err, &diverged) || errors.Is(err, errTwoNames)
 }
 
-// do runs one phase to its end.
 func (a *lifecycle) do(ctx context.Context, p life.Phase) error {
 	switch p {
 	case life.Closed:
@@ -217,8 +218,8 @@ func (a *lifecycle) newTenure(ctx context.Context, lease *lease.Lease) *tenure {
 	}}
 }
 
-// why returns the reason why a phase ended with err: the cause that ended the tenure. If the
-// tenure has no such cause, why returns err.
+// why returns the reason for the end of a phase that returned err: the cause that ended the
+// tenure, or err if the tenure has no such cause.
 func (t *tenure) why(ctx context.Context, err error) error {
 	switch cause := context.Cause(t.ctx); {
 	case errors.Is(cause, errLeaseLost), errors.Is(cause, errLedgerUnusable):
@@ -229,7 +230,9 @@ func (t *tenure) why(ctx context.Context, err error) error {
 	return err
 }
 
-// takeOver applies the account's events to the ledger up to the last event.
+// takeOver does the repair that `run --refill-events` requests. On an external NATS, it then
+// applies the account's events to the ledger, and returns an error if another runner's
+// longer ledger must lead.
 func (a *lifecycle) takeOver(ctx context.Context) error {
 	if a.host.Embedded != nil {
 		return a.removeForeign(ctx)
@@ -246,8 +249,8 @@ func (a *lifecycle) takeOver(ctx context.Context) error {
 	return a.yieldToLongest(ctx)
 }
 
-// noteRefused records permanently which rows this process saw on a stream that then lost them.
-// The next start must refuse that stream too.
+// noteRefused permanently records how many rows this process saw on a stream that then lost
+// them, so that the next start refuses the stream too.
 func (a *lifecycle) noteRefused(ctx context.Context, err error) {
 	diverged, ok := errors.AsType[*outbox.DivergedError](err)
 	if !ok || diverged.StreamSeq >= a.acknowledged {

@@ -13,7 +13,8 @@ import (
 )
 
 // bind reads the provider's account, and retries until the provider replies. It returns an
-// error only if the ledger belongs to another account, or if ctx ends.
+// error only if the ledger belongs to another account, if another account of this process
+// uses the provider's account, or if ctx ends.
 func (a *lifecycle) bind(ctx context.Context, runner *jobs.Runner) error {
 	retry, said := sleep.Doubling(time.Second, time.Minute), ""
 	for {

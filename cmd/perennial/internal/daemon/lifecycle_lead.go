@@ -1,5 +1,5 @@
-// Leading an account: the start of the runner, schedules, outbox and service, and their stop
-// in order.
+// Leading an account: the start of the runner, schedules, outbox and service, and their
+// orderly stop.
 
 package daemon
 
@@ -77,7 +77,7 @@ func (a *lifecycle) serve(ctx context.Context, lease *lease.Lease) error {
 	return a.workAndPublish(ctx, runner, outbox, sweeper)
 }
 
-// newOutbox returns the publisher of the journal.
+// newOutbox returns the outbox that publishes the journal.
 func (a *lifecycle) newOutbox(ctx context.Context, held outbox.Held) (outbox *outbox.Outbox, err error) {
 	outbox = a.journal().Outbox()
 	outbox.Held, outbox.Refill, outbox.RefillAdvice = held, a.refills(), journal.RefillAdvice
@@ -102,12 +102,12 @@ func (a *lifecycle) serveVerbs(ctx context.Context, runner *jobs.Runner) (stop f
 	return service.Serve(ctx, a.js(), service.Service{Account: a.Name, Version: config.Version, Verbs: served, Clock: time.Now})
 }
 
-// refills reports whether `run --refill-events` has not been executed yet.
+// refills reports whether `run --refill-events` requests a refill that is not complete yet.
 func (a *lifecycle) refills() bool { return a.host.Config.RefillEvents && !a.refilled }
 
 // checkHistory compares the end of the events stream with the ledger before anything is
-// written or sent. If the stream has more rows or other rows, another ledger wrote them, and
-// it has requests that this ledger does not have. outbox.Held describes what happens to a
+// written or sent. If the stream has more rows or other rows, another ledger wrote them.
+// That ledger has requests that this ledger lacks. outbox.Held describes what happens to a
 // stream that lost data.
 func (a *lifecycle) checkHistory(ctx context.Context) (held outbox.Held, err error) {
 	last, found, err := a.events().LastRow(ctx)
@@ -148,8 +148,8 @@ func (a *lifecycle) checkHistory(ctx context.Context) (held outbox.Held, err err
 	}
 }
 
-// checkBegin returns an error if the events stream lacks first events that were not archived
-// according to this ledger.
+// checkBegin returns an error if the events stream lacks its first events although,
+// according to this ledger, they were not archived.
 func (a *lifecycle) checkBegin(ctx context.Context) error {
 	state, err := a.events().State(ctx)
 	if err != nil {
@@ -240,7 +240,8 @@ func (a *lifecycle) keepStreams(ctx context.Context) error {
 // consumersEvery is how often the account's consumers are compared with its commands stream.
 const consumersEvery = time.Minute
 
-// keepConsumers recreates consumers that would never deliver a command of the stream.
+// keepConsumers recreates each consumer that lacks a command of the stream and would never
+// deliver it.
 func (a *lifecycle) keepConsumers(ctx context.Context) error {
 	for {
 		if err := sleep.For(ctx, consumersEvery); err != nil {
@@ -255,7 +256,7 @@ func (a *lifecycle) keepConsumers(ctx context.Context) error {
 // noteEvery is the interval at which the ledger records the last published row.
 const noteEvery = time.Minute
 
-// keepNote records the last published row in the ledger, first after the first acknowledgement
+// keepNote records the last published row in the ledger: after the first acknowledgement,
 // and then regularly.
 func (a *lifecycle) keepNote(ctx context.Context, outbox *outbox.Outbox) error {
 	if err := outbox.Wait(ctx, 1); err != nil {
@@ -269,7 +270,7 @@ func (a *lifecycle) keepNote(ctx context.Context, outbox *outbox.Outbox) error {
 	}
 }
 
-// stillRunning is the argument for stopped in notePublished while the account works.
+// stillRunning is the value of notePublished's argument stopped while the account works.
 const stillRunning = false
 
 // notePublished records the last published row in the ledger. stopped means that the account
@@ -284,7 +285,7 @@ func (a *lifecycle) notePublished(ctx context.Context, outbox *outbox.Outbox, st
 	}
 }
 
-// publishRest waits until the events stream has the last facts.
+// publishRest waits until the events stream has the last facts, at most publishAtEnd.
 func (a *lifecycle) publishRest(ctx context.Context, outbox *outbox.Outbox) {
 	ctx, cancel := context.WithTimeout(ctx, publishAtEnd)
 	defer cancel()

@@ -34,7 +34,7 @@ func (a *lifecycle) yieldToLongest(ctx context.Context) error {
 	if err != nil || a.refills() || !lost && known {
 		return err
 	}
-	if lost && found { // an empty stream has lost nothing: the account moves to this server
+	if lost && found { // an empty stream is not a loss: the account moves to this server
 		a.log.Warnf("the events stream ends with row %d and this ledger with row %d: the stream has lost rows that it had acknowledged, as in a power cut of its servers. "+
 			"They are published again from the longest ledger. Commands that were acknowledged just before may be lost too: their publishers have to send them again, under their ids", last.StreamSeq, head)
 	}
@@ -50,9 +50,10 @@ func (a *lifecycle) yieldToLongest(ctx context.Context) error {
 	return fmt.Errorf("the events stream ends with row %d, this ledger with row %d and that of runner %s with row %d: the stream has lost rows, and that runner has to publish them again. Where it cannot, stop it and keep its ledger", last.StreamSeq, head, name, row)
 }
 
-// awaitPeers returns when every live runner has been heard. For this purpose, this runner's
-// own heartbeats must come back through NATS for as long as another runner may be silent.
-// Servers that have just started may accept connections before they store messages.
+// awaitPeers returns when this runner has heard every live runner, at the latest after
+// mayHaveLost. As proof, this runner's own heartbeats must come back through NATS for as
+// long as a live runner may be silent. Servers that have just started may accept connections
+// before they store messages.
 func (a *lifecycle) awaitPeers(ctx context.Context) error {
 	for began := time.Now(); time.Since(began) < mayHaveLost; {
 		heard := a.host.peers.HeardSince(a.host.reconnected(), time.Now())
@@ -67,8 +68,9 @@ func (a *lifecycle) awaitPeers(ctx context.Context) error {
 	return nil
 }
 
-// awaitLongerLedger keeps a runner that yielded to a longer ledger from taking the lease again.
-// It returns when the stream has that ledger's rows, or when that ledger's runner is gone.
+// awaitLongerLedger keeps a runner that yielded to a longer ledger from taking the lease
+// again. It returns when the stream has rows that this ledger lacks, or when no other live
+// runner has a longer ledger.
 func (a *lifecycle) awaitLongerLedger(ctx context.Context) error {
 	for a.shorter {
 		last, _, err := a.events().LastRow(ctx)

@@ -29,9 +29,9 @@ const (
 	// listingPage is the number of proxies that are read from or written to the ledger at a
 	// time.
 	listingPage = 1000
-	// changesLeast is the shortest interval between two stores of a listing. changesShare
-	// limits the time spent: the interval is also at least changesShare times as long as the
-	// last store took.
+	// changesLeast is the shortest interval between two stores of the same listing. The
+	// interval is also at least changesShare times as long as the last store took, which limits
+	// the time spent.
 	changesLeast = 20 * time.Second
 	changesShare = 200
 	// listingFormat is the version of the stored format. A listing with another version is not
@@ -158,10 +158,10 @@ func (a listingSync) writeListing(ctx context.Context, w io.Writer, listing tabl
 	}
 }
 
-// loadListing writes the stored listing to the ledger as a listing pass of its own, so proxies
-// missing from it count as gone. Its expiries do not count as read, because a later fact may
-// have changed them. A new leader therefore reads a proxy before it pays for the proxy.
-// loadListing returns ErrLeads if the runner has become the leader.
+// loadListing writes the stored listing to the ledger as a separate listing pass, so proxies
+// missing from it count as gone. The expiries in it do not count as read, because a later
+// fact may have changed them. A new leader therefore reads a proxy before it pays for the
+// proxy. loadListing returns ErrLeads if the runner has become the leader.
 func (a listingSync) loadListing(ctx context.Context, pass int64) error {
 	content, err := a.stored().Read(ctx)
 	if err != nil {

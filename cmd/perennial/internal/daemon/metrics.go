@@ -228,8 +228,9 @@ func (a gauges) measureBooks(ctx context.Context, set setter) error {
 	return nil
 }
 
-// missing returns how many cents the provider's wallet was below the range that the books
-// allow at the last reconciliation. This part of the ledger balance cannot pay for anything.
+// missing returns how far, in cents, the provider's wallet was below the range that the
+// books allowed at the last reconciliation, or 0. This part of the ledger balance cannot pay
+// for anything.
 func (a gauges) missing() int64 {
 	runner := a.snapshot().runner
 	if runner == nil {
@@ -284,7 +285,7 @@ func (a gauges) measureState(ctx context.Context, set setter) error {
 }
 
 // clockSkew returns how far this machine's clock is ahead of the provider's clock. heard is
-// false until a reply of the provider has shown its time.
+// false until a reply from the provider has shown its time.
 func (a *account) clockSkew() (skew time.Duration, heard bool) {
 	runner := a.snapshot().runner
 	if runner == nil {
@@ -299,7 +300,8 @@ var spans = []struct {
 	time.Duration
 }{{"0s", 0}, {"1h", time.Hour}, {"6h", 6 * time.Hour}, {"1d", 24 * time.Hour}, {"3d", 72 * time.Hour}, {"7d", 168 * time.Hour}, {"30d", 720 * time.Hour}, {"any", 1 << 62}}
 
-// measureFleet counts proxies by remaining time, according to the provider's clock.
+// measureFleet sets the metrics of the proxies. It measures their remaining time with the
+// provider's clock.
 func (a gauges) measureFleet(ctx context.Context, set setter) error {
 	if last, err := a.Ledger().Fleet.Listing(ctx); err != nil || last.Finished.IsZero() {
 		return err // before the first listing, the count is unknown, not zero
@@ -381,7 +383,7 @@ func (a gauges) measureSweeps(ctx context.Context, set setter) error {
 	}
 	removed, err := sweeper.Removed(ctx)
 	for _, x := range removed {
-		if x.Plan != "" { // the plan of a removed schedule can still be approved; the alert for held plans uses this state
+		if x.Plan != "" { // the plan of a removed schedule can still be approved; the alert for plans that need approval uses this state
 			set(sweepState, 1, x.Schedule, schedules.StateHeld)
 		}
 	}

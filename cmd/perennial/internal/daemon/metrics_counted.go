@@ -43,8 +43,8 @@ type meter struct {
 }
 
 // Upper bounds of histogram buckets. requestBuckets, commandBuckets and commitBuckets are in
-// seconds: requests time out after 60 s, and commands may wait for money or an operator.
-// groupBuckets counts the writes in one commit.
+// seconds. Requests time out after 60 s, but commands may wait much longer for money or an
+// operator. groupBuckets counts the writes in one commit.
 var (
 	requestBuckets = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 	commandBuckets = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200, 86400}
@@ -139,8 +139,8 @@ func (m *meter) of(account string) *counts {
 	return c
 }
 
-// requestsAtZero creates the counters whose rate alerts use: unanswered requests, and refused
-// writes. Such requests are rare, so an alert must notice the first increase.
+// requestsAtZero creates at 0 the counters that alerts use: requests without a reply, and
+// refused writes. Such requests are rare, so an alert must notice the first increase.
 func (c *counts) requestsAtZero(route string) {
 	for _, outcome := range []string{outcomeUnknown, outcomeNotSent} {
 		c.requests.WithLabelValues(c.account, route, codeLabel(""), outcome)

@@ -21,7 +21,7 @@ import (
 	"perennial/queue/outbox"
 )
 
-// Values of the label of attempts_total.
+// Label values of attempts_total.
 const (
 	attemptFirst = "first"
 	attemptAgain = "again"
@@ -30,7 +30,7 @@ const (
 // factsAtOnce is the number of rows that are read at a time.
 const factsAtOnce = 1000
 
-// takenMost limits the commands remembered until they end.
+// takenMost limits how many commands are remembered until they end.
 const takenMost = 1 << 16
 
 // factCounter counts the facts of an account while this runner leads it.
@@ -40,7 +40,7 @@ type factCounter struct {
 	outbox *outbox.Outbox
 
 	mu    sync.Mutex
-	taken map[string]arrived // the commands of this period that have not ended, by id
+	taken map[string]arrived // commands that arrived while this runner leads and that have not ended, by id
 	ended []ended            // commands that have ended and whose last row is not yet published, in order
 	more  chan struct{}      // signals that ended has grown
 
@@ -114,8 +114,8 @@ func (f *factCounter) run(ctx context.Context, after int64) {
 	}
 }
 
-// awaitPublished measures how long commands take until the events stream has their
-// command.finished.
+// awaitPublished measures the time from a command's publication until the events stream has
+// its command.finished.
 func (f *factCounter) awaitPublished(ctx context.Context) {
 	for {
 		f.mu.Lock()
@@ -166,7 +166,7 @@ func (f *factCounter) count(ctx context.Context, r chain.Row) {
 	}
 }
 
-// finished measures a finished command.
+// finished measures how long a finished command took.
 func (f *factCounter) finished(ctx context.Context, r chain.Row) {
 	id := r.Operation
 	f.mu.Lock()

@@ -31,8 +31,9 @@ func metricsTokenOf(c *config.Config) func() (string, error) {
 	}
 }
 
-// behindToken serves requests that have the bearer token in the Authorization header. It serves
-// every request if no token file is configured, and no request while the file cannot be read.
+// behindToken serves requests that have the bearer token in the Authorization header. If no
+// token file is configured, it serves every request. While the file cannot be read, it
+// refuses every request.
 func behindToken(token func() (string, error), log *logrus.Logger, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		want, err := token()

@@ -45,7 +45,7 @@ func (h *Host) keepNode(ctx context.Context) {
 	defer func() {
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
-		_ = nodes.Drop(limited, h.Queue.JetStream(), h.name.Get()) // after a failure, the heartbeat expires
+		_ = nodes.Drop(limited, h.Queue.JetStream(), h.name.Get()) // if this fails, the heartbeat expires
 	}()
 	for {
 		limited, cancel := context.WithTimeout(ctx, cluster.Heartbeat)
@@ -54,7 +54,7 @@ func (h *Host) keepNode(ctx context.Context) {
 			err = nodes.Post(limited, h.Queue.JetStream(), h.name.Get(), text, h.replicas()) // an error needs no log entry, because the check of NATS reports it
 		}
 		cancel()
-		if err != nil { // the other runners wait for this heartbeat after NATS responds again
+		if err != nil { // retry soon, because the other runners wait for this heartbeat when NATS responds again
 			err = sleep.For(ctx, rewatchDelay)
 		} else {
 			err = h.awaitChange(ctx)
@@ -89,7 +89,7 @@ func (h *Host) liveRunners(ctx context.Context) ([]cluster.Node, error) {
 	return cluster.Nodes(limited, h.Queue)
 }
 
-// nodes handles /nodes.
+// nodes serves the live runners as JSON.
 func (s *httpHost) nodes(w http.ResponseWriter, r *http.Request) {
 	if !s.pages.MayRead(r) {
 		w.Header().Set("WWW-Authenticate", "Bearer")

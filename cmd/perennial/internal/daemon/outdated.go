@@ -10,16 +10,16 @@ import (
 	"perennial/cmd/perennial/internal/journal"
 )
 
-// outdated records whether a later version wrote a row that this runner cannot apply. Its zero
-// value means no.
+// outdated records whether a later version wrote a row that this runner cannot apply. The
+// zero value means that it did not.
 type outdated struct {
 	mu      sync.Mutex
 	why     string        // "" while all rows could be applied
 	changed chan struct{} // closed when why changes; nil if no goroutine waits for a change
 }
 
-// note records the result of applying rows. nil means success. It ignores errors other than
-// LaterError.
+// note records the error from applying rows, or nil after success. It ignores errors other
+// than LaterError.
 func (o *outdated) note(err error) {
 	later, ok := errors.AsType[*journal.LaterError](err)
 	if err != nil && !ok {

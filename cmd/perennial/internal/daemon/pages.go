@@ -1,4 +1,4 @@
-// The connection of package web with the accounts and their service requests.
+// The connection between package web and the accounts with their service requests.
 
 package daemon
 
@@ -28,7 +28,7 @@ import (
 // KeyFile returns the path of the key that signs sessions and one-time links.
 func KeyFile(dataDir string) string { return filepath.Join(dataDir, "web.key") }
 
-// LoginCode returns a code with which a person signs in to the web UI of the runner that uses
+// LoginCode returns a code that signs a person in to the web UI of the runner that uses
 // dataDir.
 func LoginCode(dataDir string, p web.Person) (string, error) {
 	key, err := web.Key(KeyFile(dataDir), false)
@@ -111,8 +111,8 @@ func (p pageAccount) Letter(ctx context.Context, seq uint64) (web.Letter, error)
 	return letterShown(l), err
 }
 
-// Requeue implements web.Account. It refuses content that the runner would refuse. The journal
-// records who publishes the command before the commands stream has it. The page publishes the
+// Requeue implements web.Account. It refuses content that the runner would refuse. Before
+// the command is published, the journal records who publishes it. The page publishes the
 // content itself: if the service request did, NATS users without permission to publish could
 // publish through it.
 func (p pageAccount) Requeue(ctx context.Context, seq uint64, content []byte, by, reason string) error {

@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// fewRows is the largest lag of a standby that may take over an account.
+	// fewRows limits the lag of a standby that takes over an account.
 	fewRows = 1000
 	// rewatchDelay is the time until the buckets are watched again, after a failure or if they
 	// do not exist.
 	rewatchDelay = time.Second
 )
 
-// followPeers receives the other runners' heartbeats until ctx ends.
+// followPeers receives the runners' heartbeats and the operators' pins until ctx ends.
 func (h *Host) followPeers(ctx context.Context) {
 	var both sync.WaitGroup
 	again := func(watch func(context.Context) error) {
