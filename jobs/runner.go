@@ -67,7 +67,7 @@ type Config struct {
 	Answer    func(inbox string, data []byte)
 	AnswerEnd func(inbox, commandID string)
 	// MayBind returns an error if the account may not use the provider account in the binding.
-	// Bind calls it before the ledger is opened, and returns its error. By default every
+	// Bind calls it before it binds the ledger, and returns its error. By default every
 	// provider account is allowed.
 	MayBind func(context.Context, fact.Binding) error
 	// Taken is called for each new command, with the time at which the stream stored it. By
