@@ -248,15 +248,5 @@ func everyPage[T upstream.Entry](ctx context.Context, l *link, read func(context
 // ledger. The queued versions were loaded before the operations were presumed sent.
 func (q *loader) requeueAccepted(ctx context.Context) error {
 	q.ready.forget()
-	const all = 1 << 20
-	accepted, err := q.Ledger.Operations.OperationsIn(ctx, fact.StateAccepted, all)
-	if err != nil {
-		return err
-	}
-	for _, record := range accepted {
-		if err := q.enqueue(ctx, record); err != nil {
-			return err
-		}
-	}
-	return nil
+	return q.takeUpMissed(ctx)
 }

@@ -356,6 +356,16 @@ func TestTrap13WhatIsQueuedWhenAPersonResumesIsLoadedAnew(t *testing.T) {
 	if !h.runner.ready.isActive("b/1") {
 		t.Error("what is accepted is not queued")
 	}
+	clear(h.runner.kept)
+	repaired := h.unreadable("b")
+	check(t, h.runner.requeueAccepted(t.Context())) // a row that cannot be read does not keep the account paused
+	if h.runner.ready.isActive("b/1") || h.runner.Unqueued() == nil {
+		t.Error("an operation whose command cannot be read is queued, or forgotten")
+	}
+	repaired()
+	if !h.runner.queueMissed(t.Context()) || !h.runner.ready.isActive("b/1") {
+		t.Errorf("it is not queued when its command can be read: %v", h.runner.Unqueued())
+	}
 }
 
 func TestAListWithMoreButNoTokenIsAnError(t *testing.T) {
