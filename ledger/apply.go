@@ -1,5 +1,5 @@
 // Applying facts to the projections: each fact type changes the tables that follow from it.
-// Money is in apply_money.go, schedules and proxies are in apply_sweeps.go.
+// Money is in apply_money.go; schedules and proxies are in apply_sweeps.go.
 
 package ledger
 
@@ -228,8 +228,8 @@ func (t projector) applyReview(r chain.Row, f fact.OperationReview) error {
 	})
 }
 
-// mayHaveExecuted counts an attempt with an unknown outcome. The time of the first such
-// attempt is that of the last change before it.
+// mayHaveExecuted counts an attempt with an unknown outcome. It dates the first such attempt
+// to the operation's previous change.
 func (o *operation) mayHaveExecuted(ambiguous bool) {
 	if !ambiguous {
 		return
@@ -266,7 +266,7 @@ func (t projector) applyResolved(r chain.Row, f fact.OperationResolved) error {
 	if err != nil {
 		return err
 	}
-	// A review ends with its last unanswered line. An operation that has settled except for
+	// A review ends when its last line is answered. An operation that has settled except for
 	// unresolved lines keeps its state.
 	open, err := sqlite.Found(t.queryRow(`SELECT count(*) FROM lines WHERE operation = ? AND claim = 1`, f.OperationID))
 	if err != nil {
@@ -308,14 +308,14 @@ func (t projector) applySweep(r chain.Row, f fact.Fact) error {
 	const put = `INSERT INTO slots (schedule, slot_at, state, plan, seq, updated_at) VALUES (?, ?, ?, ?, ?, ?)`
 	switch f := f.(type) {
 	case fact.SweepPlanned:
-		// The primary key decides: a scheduled time that has a row has already run.
+		// The primary key refuses a scheduled time that has already run.
 		if err := t.exec(put, f.Schedule, sqlite.Micros(f.Slot), "planned", f.Plan, r.Seq, r.Time); err != nil {
 			return err
 		}
 		return t.applyPlanned(r, f)
 	case fact.SweepHeld:
-		// A shortfall is recorded before its sweep.planned, when the scheduled time has no
-		// row yet.
+		// This may match no row: a shortfall is recorded before its sweep.planned, when the
+		// scheduled time has no row yet.
 		return t.exec(`UPDATE slots SET state = 'held', updated_at = ? WHERE schedule = ? AND slot_at = ?`, r.Time, f.Schedule, sqlite.Micros(f.Slot))
 	case fact.SweepFinished:
 		if err := t.applyApproved(r, f); err != nil {

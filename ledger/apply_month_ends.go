@@ -21,7 +21,7 @@ func nextMonth(at time.Time) time.Time {
 }
 
 // monthEnds lists the months that ended in the rows of the file up to and including row
-// last. What is kept of archived rows does not show which row ended a month.
+// last. What the ledger keeps of archived rows does not show which row ended a month.
 func (l *Ledger) monthEnds(ctx context.Context, last int64) (ends []fact.MonthEnd, err error) {
 	begins := int64(0)
 	if l.base != nil {

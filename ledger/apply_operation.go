@@ -1,5 +1,5 @@
 // Applying the life of an operation: creation, sending and settlement. An operation that is
-// held back changes in memory, any other with one statement per change. The writer caches
+// held back is changed in memory, any other with one statement per change. The writer caches
 // operations, so that no step reads back what was just written.
 
 package ledger
@@ -24,8 +24,8 @@ type operation struct {
 	chargedAt any  // when the first charge was booked, in microseconds; nil before
 
 	lines []heldLine // while the operation is held back
-	days  int64      // of its lines
-	next  int        // index of the line that the next fact probably names
+	days  int64      // duration_days of its lines
+	next  int        // index of the line that the next fact probably concerns
 }
 
 // known caches operations, and commands with a single operation, as they are within the
@@ -35,15 +35,15 @@ type known struct {
 	commands   map[string]singleCommand
 }
 
-// singleCommand is a command that was accepted with one operation. No proxy of it was
-// skipped, and it has not finished since.
+// singleCommand is a command that was accepted with one operation, skipped no proxy and has
+// not finished.
 type singleCommand struct {
 	operation      string
 	replyTo        string
 	streamSequence uint64
 }
 
-// knownMost limits each cache, to far more than a runner has in progress.
+// knownMost limits each cache. It far exceeds what a runner has in progress.
 const knownMost = 4096
 
 func newKnown() known {
@@ -69,7 +69,7 @@ func (k *known) rememberCommand(id string, c singleCommand) {
 	k.commands[id] = c
 }
 
-// forgetCommand removes a command that has ended, and its operation, from the caches.
+// forgetCommand removes a command and its single operation from the caches.
 func (k *known) forgetCommand(id string) {
 	if c, ok := k.commands[id]; ok {
 		delete(k.operations, c.operation)
@@ -149,7 +149,7 @@ const (
 	changeAmounts = `UPDATE operations SET version = ?, charged_cents = ?, refunded_cents = ?, charged_at = ? WHERE id = ? AND version = ?`
 )
 
-// appendChanging appends the values of those columns.
+// appendChanging appends the values of the columns in changing.
 func (o *operation) appendChanging(args []any) []any {
 	var body any
 	if o.BodySeq != 0 {
@@ -265,7 +265,7 @@ const (
 
 // changeHeld changes the lines of an operation that is held back, or only the line of one
 // proxy. It returns false if the operation is not held back. A change may release a proxy,
-// but reserves none.
+// but must not reserve one.
 func (t projector) changeHeld(operation, proxyID string, change func(*heldLine)) (held bool, err error) {
 	h := &t.w.held
 	o := h.byID[operation]
@@ -287,7 +287,7 @@ func (t projector) changeHeld(operation, proxyID string, change func(*heldLine))
 			h.claims[l.proxyID] = false
 		}
 		if proxyID != "" {
-			o.next += i + 1 // facts name lines in order
+			o.next += i + 1 // facts list lines in order
 			break
 		}
 	}

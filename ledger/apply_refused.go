@@ -24,8 +24,8 @@ func (t *Tx) RefusedContent(commandID, hash string) (before bool, contents int64
 }
 
 // RefusedContent reports whether this content of a command was refused or conflicted with
-// the accepted content. Of rows archived by an older version it only knows the last content
-// of an ID.
+// the accepted content. For rows archived by an older version, it knows only the last
+// content of an ID.
 func (l *Ledger) RefusedContent(ctx context.Context, commandID, hash string) (refused bool, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM rejections WHERE id = ? AND content_hash = ?)`, commandID, hash).Scan(&refused)
 	if err != nil || refused {

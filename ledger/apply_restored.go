@@ -1,5 +1,5 @@
-// Applying a restore: which operations may have been sent after the last restored row, and
-// what explains them.
+// Applying a restore and the end of a pause: which operations may have been sent after the
+// last restored row.
 
 package ledger
 
@@ -12,8 +12,8 @@ import (
 // have lost requests that were sent after its last row.
 const CauseRestored = "restored"
 
-// StaleAll marks every proxy as stale, because a restored ledger saw the proxies before the
-// time that it lost.
+// StaleAll marks every proxy as stale, because a restored ledger read the proxies before the
+// lost time.
 func (t observations) StaleAll() error {
 	return t.execFleet(`UPDATE proxies SET seen_at = 0, last_seen_at = 0 WHERE seen_at <> 0 OR last_seen_at <> 0`)
 }
@@ -30,9 +30,9 @@ func (t projector) applyRestored(f fact.LedgerOpened) error {
 	return t.presumeSent(f.Restored.AppID)
 }
 
-// applyResumed ends a pause. If the gap of a restore was not explained, operations accepted
-// during the pause may also have been sent before, because their producer may have
-// published them in the lost time.
+// applyResumed ends a pause. If the lost time of a restore was not explained, operations
+// accepted during the pause may also have been sent before, because their commands may have
+// been published in the lost time.
 func (t projector) applyResumed(f fact.AccountResumed) error {
 	if err := t.exec(`DELETE FROM pauses WHERE scope = ? AND cause = ?`, f.Scope, f.Cause); err != nil {
 		return err

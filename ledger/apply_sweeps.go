@@ -43,7 +43,7 @@ func (t projector) applyProxy(r chain.Row, f fact.Fact) error {
 	return fmt.Errorf("no fold for %T", f)
 }
 
-// applySchedule applies an operator's change of a schedule.
+// applySchedule applies an operator's change to a schedule.
 func (t projector) applySchedule(r chain.Row, f fact.Fact) error {
 	switch f := f.(type) {
 	case fact.ScheduleConfigured:
@@ -136,7 +136,8 @@ func (t projector) applyPlanned(r chain.Row, f fact.SweepPlanned) error {
 	return nil
 }
 
-// applyApproved counts the commands of an approved plan on the day of the approval.
+// applyApproved counts the commands of an approved plan on the day of the approval, and
+// drops the commands of an abandoned plan that were not accepted.
 func (t projector) applyApproved(r chain.Row, f fact.SweepFinished) error {
 	if f.Abandoned { // only accepted commands have spent money or may still spend it
 		return t.exec(`DELETE FROM sweep_commands WHERE schedule = ? AND slot_at = ?

@@ -4,25 +4,25 @@
 // The journal is an append-only, hash-chained list of facts. Nearly all other tables are
 // projections of it. Only the projector writes projections, in the transaction that appends
 // the fact, so projections can be dropped and rebuilt at any time. Running totals are
-// projections too: apply gathers changes of totals and net_charges, and writes them at the
-// commit. Triggers maintain state_counts.
+// projections too: apply collects the changes to totals and net_charges, and the writer
+// stores them before the commit. Triggers maintain state_counts.
 //
 // Some tables are not projections. Caches of the provider's data (proxies, moves, listing)
 // are rebuilt by reading the provider again
-// (docs/decisions/0002-observations-are-not-facts.md). The table published notes how much
-// of the journal the events stream has stored. Archived state comes back from its snapshot,
-// not through apply.
+// (docs/decisions/0002-observations-are-not-facts.md). The table published notes how much of
+// the journal the events stream has stored. The state of archived rows is loaded from a
+// snapshot, not through apply.
 //
 // One goroutine makes all writes and commits the waiting writes together (group commit).
-// When Write returns nil, the facts are on the disk.
+// When Write returns nil, the facts are on disk.
 //
-// Money is int64 cents. Instants are stored as microseconds since 1970 UTC. The package
-// does not depend on NATS, on HTTP or on the meaning of commands.
+// Money is int64 cents. Instants are stored as microseconds since 1970 UTC. The package does
+// not depend on NATS, on HTTP or on the meaning of commands.
 //
 // Ledger owns the writer and the file. Reads are in package tables by subject, and Journal
 // reads rows; package report makes statements and exports.
 //
-// Files named journal_ contain the writer and the verification; apply_ the projections; tx_
-// what a transaction reads; file_ the SQLite file, its copies and its archives. Package
-// chain defines the rows, package fact the facts.
+// Files named journal_* contain the writer and the verification, apply_* the projections,
+// tx_* the reads of a transaction, and file_* the SQLite file, its copies and its archives.
+// Package chain defines the rows, and package fact the facts.
 package ledger

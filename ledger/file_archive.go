@@ -45,7 +45,7 @@ type Archived struct {
 	FirstSeq int64      `json:"first_seq"` // first archived row
 	LastSeq  int64      `json:"last_seq"`
 	Head     chain.Head `json:"head"` // of the ledger
-	// HeldBy names unfinished work because of which rows stayed that were old enough.
+	// HeldBy is the unfinished work that kept rows in the ledger although they were old enough.
 	HeldBy      string `json:"held_by,omitempty"`
 	BytesBefore int64  `json:"bytes_before"`
 	BytesAfter  int64  `json:"bytes_after"`
@@ -90,8 +90,8 @@ func (e *NoRoomError) Unwrap() error { return e.Err }
 func mib(bytes int64) string { return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20)) }
 
 // inRoom runs do, which writes at most takes bytes into dir. If do fails and the disk lacks
-// the space, the error says so, because SQLite calls a file that a full disk cut off
-// "malformed".
+// the space, inRoom returns a *NoRoomError, because SQLite calls a file that was cut off by
+// a full disk "malformed".
 func inRoom(dir string, takes int64, do func() error) error {
 	free, unknown := files.Free(dir)
 	err := do()
@@ -110,10 +110,10 @@ func (x Archive) Check() error {
 	return nil
 }
 
-// Run archives. It writes the archive, syncs it and verifies it from the disk under its
+// Run archives old rows. It writes, syncs and verifies the archive, and then gives it its
 // final name. Then it writes a new ledger that starts after the archive and agrees with the
-// present ledger in every table. Finally one rename replaces the present ledger. If it
-// crashes before that, nothing has changed, and another run completes the work.
+// present ledger in every table. Finally one rename replaces the present ledger. If Run
+// crashes before that, the ledger is unchanged, and another run completes the work.
 func (x Archive) Run(ctx context.Context) (out Archived, err error) {
 	if x.Keep == 0 {
 		x.Keep = 4096
@@ -148,7 +148,7 @@ func (x Archive) Run(ctx context.Context) (out Archived, err error) {
 		return out, err
 	}
 	sound := sync.OnceValue(func() error { return l.checkFile(ctx) })
-	go func() { _ = sound() }() // while the rows are folded
+	go func() { _ = sound() }() // runs while the rows are folded
 	defer func() { _ = sound() }()
 	failpoint.Reached(ctx, "archive.begun")
 	if err := inRoom(x.Dir, out.BytesBefore, func() error { return x.writeArchive(ctx, l, boundary, sound, &out) }); err != nil {
@@ -179,7 +179,7 @@ func (x Archive) leftover(ctx context.Context, l *Ledger) string {
 	return ".archive-" + strings.TrimSuffix(filepath.Base(x.Path), ".db") + "-" + b.Epoch + "-*"
 }
 
-// sweep removes what a killed run left.
+// sweep removes the working directories that a killed run left.
 func (x Archive) sweep(ctx context.Context, l *Ledger) error {
 	for _, dir := range []string{filepath.Dir(x.Path), x.Dir} {
 		names, err := filepath.Glob(filepath.Join(dir, x.leftover(ctx, l)))
@@ -195,7 +195,7 @@ func (x Archive) sweep(ctx context.Context, l *Ledger) error {
 	return nil
 }
 
-// boundary returns the last row to archive; 0 for none.
+// boundary returns the last row to archive, or 0, and the work that keeps later rows.
 func (x Archive) boundary(ctx context.Context, l *Ledger) (last int64, heldBy string, err error) {
 	row, err := l.Row(ctx, x.Published.Seq)
 	if err != nil || row.Hash != x.Published.Hash {
@@ -224,10 +224,10 @@ func (x Archive) boundary(ctx context.Context, l *Ledger) (last int64, heldBy st
 	return last, heldBy, nil
 }
 
-// firstUnfinished returns the first row of unfinished work, and its name. Unfinished are
-// operations that have not ended, operations with an unanswered line, plans whose commands
-// may not all be published, and the newest plan of a schedule if it needs approval. Older
-// plans that need approval can be read from the archive.
+// firstUnfinished returns the first row of unfinished work, and describes the work: an
+// operation that has not ended or has an unanswered line, a plan whose commands may not all
+// be published, the newest plan of a schedule if it needs approval, or a replacement whose
+// order has not arrived. Older plans that need approval can be read from the archive.
 func firstUnfinished(ctx context.Context, q sqlite.Queryer) (seq int64, name string, err error) {
 	err = q.QueryRowContext(ctx, `SELECT seq, name FROM (
 		SELECT c.accepted_seq AS seq, 'operation ' || o.id AS name FROM operations o JOIN commands c ON c.id = o.command_id

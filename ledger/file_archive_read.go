@@ -19,9 +19,9 @@ import (
 // ErrSealed is returned when an archive is opened for writing.
 var ErrSealed = errors.New("it is an archive: nothing is added to it")
 
-// ArchivedError is returned if a row is in an archive that is not next to the ledger.
+// ArchivedError is returned if a row is in an archive that is missing or cannot be read.
 type ArchivedError struct {
-	File     string // of the archive
+	File     string // name of the archive
 	Dir      string // directory that was searched
 	FirstSeq int64
 	LastSeq  int64
@@ -40,7 +40,7 @@ func (e *ArchivedError) Error() string {
 // Unwrap returns Why.
 func (e *ArchivedError) Unwrap() error { return e.Why }
 
-// archiveCache holds the opened archives by name.
+// archiveCache keeps the opened archives, by file name.
 type archiveCache struct {
 	mu   sync.Mutex
 	open map[string]*Ledger
@@ -124,8 +124,8 @@ func (l *Journal) archivedRows(ctx context.Context, subject string) (all []chain
 	return all, nil
 }
 
-// acceptedAt returns the row that accepted a command, or the command of an operation. If
-// there is none it returns the last row of the journal.
+// acceptedAt returns the sequence of the row that accepted a command, or the command of an
+// operation. If there is none, it returns the sequence of the journal's last row.
 func (l *Journal) acceptedAt(ctx context.Context, subject string) (seq int64, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT accepted_seq FROM commands
 		WHERE id = ?1 OR id = (SELECT command_id FROM operations WHERE id = ?1) ORDER BY accepted_seq LIMIT 1`, subject).Scan(&seq)

@@ -16,9 +16,9 @@ import (
 	"perennial/ledger/tables"
 )
 
-// checkEnds checks both ends of a file: a ledger.archived fact names the hash of the
-// snapshot at its start, and an archive ends where it was sealed. The first row of an
-// archive is compared with the last hash of the previous file elsewhere.
+// checkEnds checks that an archive ends where it was sealed. For a ledger that starts after
+// an archive, it checks that a ledger.archived fact has the hash of the snapshot at its
+// start. joins compares the start of a file with the end of the previous one.
 func checkEnds(ctx context.Context, q sqlite.Queryer, b *tables.Base, h chain.Head) error {
 	sealed, err := sealOf(ctx, q)
 	if err != nil {
@@ -57,10 +57,10 @@ func sealOf(ctx context.Context, q sqlite.Queryer) (*chain.Head, error) {
 	return &h, err
 }
 
-// VerifyWith verifies the ledger together with its archives: each archive is sound, starts
-// where the previous one ends, and has the projections of its last row; the last archive
-// ends where the ledger starts. With all archives it verifies the history from the first
-// row, and Verified.Behind is nil.
+// VerifyWith verifies the ledger together with its archives. Each archive must be sound,
+// start where the previous one ends, and have the projections of its last row. The last
+// archive must end where the ledger starts. If all archives are given, VerifyWith verifies
+// the history from the first row, and Verified.Behind is nil.
 func (l *Ledger) VerifyWith(ctx context.Context, files ...string) (v Verified, err error) {
 	archives, err := openArchives(ctx, l.clock, files)
 	defer func() {
@@ -153,7 +153,6 @@ func (l *Ledger) joins(ctx context.Context, next *Ledger) error {
 	return &chain.BrokenError{Check: "archive", Seq: seq, Detail: fmt.Sprintf("%s ends with other tables than %s begins with", l.path, next.path)}
 }
 
-// exists reports whether a file exists.
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil

@@ -45,7 +45,7 @@ func (x Archive) writeArchive(ctx context.Context, l *Ledger, last int64, sound 
 	}
 	return writeBeside(out.File, x.leftover(ctx, l), func(path string) error {
 		err := l.foldArchive(ctx, path, last)
-		if err := cmp.Or(sound(), err); err != nil { // a damaged ledger causes errors of any kind
+		if err := cmp.Or(sound(), err); err != nil { // damage may have caused err, so it is reported first
 			return err
 		}
 		failpoint.Reached(ctx, "archive.folded")
@@ -83,8 +83,8 @@ func (l *Ledger) foldArchive(ctx context.Context, path string, last int64) (err 
 	})
 }
 
-// verifyArchive reads a finished archive back: SQLite's structures, the seal, and the hash
-// chain. A second fold is not needed, because the next ledger is folded from these tables
+// verifyArchive reads a finished archive and checks SQLite's structures, the hash chain and
+// the seal. A second fold is not needed, because the next ledger is folded from these tables
 // and compared with the present one.
 func (x Archive) verifyArchive(ctx context.Context, path string, ends chain.Head) (err error) {
 	a, err := Open(ctx, Config{Path: path, Clock: x.Clock, ReadOnly: true})
@@ -101,7 +101,7 @@ func (x Archive) verifyArchive(ctx context.Context, path string, ends chain.Head
 	return err
 }
 
-// endsAs follows the hash chain of an archive to its seal.
+// endsAs checks an archive's hash chain, and that the chain and the seal end with ends.
 func (l *Ledger) endsAs(ctx context.Context, ends chain.Head) error {
 	tx, err := l.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {

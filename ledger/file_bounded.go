@@ -25,15 +25,15 @@ import (
 // starts with the snapshot of the state at that row. A copy of the snapshot is stored with
 // the stream (docs/decisions/0011).
 
-// Snapshot names the state of all projections after an archived row.
+// Snapshot identifies the state of all projections after an archived row.
 type Snapshot struct {
 	chain.Head // the last row that the snapshot includes
 
 	SnapshotHash string // the hash in ledger.archived
 }
 
-// Snapshot returns the snapshot with which the file's journal starts, or nil if it starts
-// with its first row.
+// Snapshot returns the snapshot after which the file's journal starts, or nil if the journal
+// starts with the first row.
 func (l *Ledger) Snapshot() *Snapshot {
 	if l.base == nil {
 		return nil
@@ -41,8 +41,8 @@ func (l *Ledger) Snapshot() *Snapshot {
 	return &Snapshot{Head: l.base.Head, SnapshotHash: l.base.SnapshotHash}
 }
 
-// EventsBegin returns the latest row with which the events stream may start; 1 if no event
-// was removed.
+// EventsBegin returns the sequence of the first row that the events stream must still have,
+// or 1 if no event was removed.
 func (l *Ledger) EventsBegin(ctx context.Context) (seq int64, err error) {
 	columns, err := sqlite.Columns(ctx, l.read, "archives")
 	if err != nil || !slices.Contains(columns, "events_begin") {
@@ -52,8 +52,7 @@ func (l *Ledger) EventsBegin(ctx context.Context) (seq int64, err error) {
 	return seq, err
 }
 
-// VouchedSnapshots lists the snapshots that published ledger.archived events name, newest
-// last.
+// VouchedSnapshots lists the snapshots in published ledger.archived events, newest last.
 func VouchedSnapshots(events iter.Seq2[[]byte, error]) (all []Snapshot, err error) {
 	for r, err := range rowsOf(events) {
 		if err != nil {
@@ -70,9 +69,9 @@ func VouchedSnapshots(events iter.Seq2[[]byte, error]) (all []Snapshot, err erro
 	return all, nil
 }
 
-// A written snapshot is compressed with gzip. It starts with a line of JSON that names it.
-// For each part of a table a line of JSON follows, then the part's rows as a JSON array of
-// arrays, then a newline.
+// A written snapshot is compressed with gzip. It starts with a line of JSON that identifies
+// it. For each part of a table a line of JSON follows, then the part's rows as a JSON array
+// of arrays, then a newline.
 const snapshotFormat = "perennial snapshot 1"
 
 type snapshotLine struct {
@@ -93,7 +92,7 @@ type partLine struct {
 // mostPart limits the declared size of a part, in bytes.
 const mostPart = 256 << 20
 
-// WriteSnapshot writes the snapshot with which the file's journal starts. A ledger can be
+// WriteSnapshot writes the snapshot after which the file's journal starts. A ledger can be
 // built from this snapshot and the rows after it.
 func (l *Ledger) WriteSnapshot(ctx context.Context, to io.Writer) error {
 	if l.base == nil {
@@ -170,7 +169,7 @@ func readSnapshot(from io.Reader, want Snapshot, yield func(chunk) error) (*tabl
 	return b, nil
 }
 
-// readPart reads the next part of a written snapshot; io.EOF after the last part.
+// readPart reads the next part of a written snapshot. It returns io.EOF after the last part.
 func readPart(in *bufio.Reader) (c chunk, err error) {
 	var line partLine
 	if err := readLine(in, &line); err != nil {

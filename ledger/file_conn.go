@@ -34,7 +34,7 @@ type prepared struct {
 
 	readsJournal, readsHeld bool
 
-	rows connRows // of the last execution; SQLite runs a statement once at a time
+	rows connRows // result of the last execution; a statement has only one execution at a time
 }
 
 func openConn(dsn string) (*conn, error) {

@@ -20,10 +20,10 @@ import (
 	"perennial/ledger/files"
 )
 
-// Rebuild folds the journal into a new file at out, which must not exist, and compares
-// every projection with the present one. If a projection differs, it returns a
-// *chain.BrokenError and keeps the new file, which contains what follows from the journal.
-// The table proxies is a cache and stays empty.
+// Rebuild folds the journal into a new file at out, which must not exist, and compares every
+// projection with the present one. If a projection differs, it returns a *chain.BrokenError
+// and keeps the new file, whose projections follow from the journal. The table proxies is a
+// cache and stays empty.
 func (l *Ledger) Rebuild(ctx context.Context, out string) (v Verified, err error) {
 	if err := mustNotExist(out); err != nil {
 		return v, err
@@ -39,9 +39,9 @@ func (l *Ledger) Rebuild(ctx context.Context, out string) (v Verified, err error
 	return v, err
 }
 
-// Backup writes a verified copy of the ledger while the writer may be running. The copy is
-// of one moment. It gets its name after it is complete, verified and synced. An existing
-// file is replaced only with force.
+// Backup writes a verified copy of the ledger while the writer may be running. The copy
+// shows the ledger at one moment. It gets its final name after it is complete, verified and
+// synced. An existing file is replaced only with force.
 func (l *Ledger) Backup(ctx context.Context, out string, force bool) (v Verified, err error) {
 	if !force {
 		if err := mustNotExist(out); err != nil {
@@ -75,8 +75,8 @@ func (l *Ledger) Backup(ctx context.Context, out string, force bool) (v Verified
 	return v, err
 }
 
-// copyInto copies a ledger file with VACUUM INTO. The copy is of one moment, includes the
-// WAL, and may be made while a writer is running.
+// copyInto copies a ledger file with VACUUM INTO. The copy shows one moment and includes the
+// WAL. A writer may be running.
 func copyInto(ctx context.Context, from, to string) (err error) {
 	if err := files.Regular(from); err != nil {
 		return err
@@ -93,7 +93,7 @@ func copyInto(ctx context.Context, from, to string) (err error) {
 }
 
 // copyClosed copies a ledger file that no process writes to. If there is no WAL and no
-// rollback journal it copies the bytes, in a fraction of the time of copyInto.
+// rollback journal, it copies the bytes, which takes a fraction of copyInto's time.
 func copyClosed(ctx context.Context, from, to string) (err error) {
 	for _, suffix := range []string{"-wal", "-journal"} {
 		if exists(from + suffix) {
@@ -146,7 +146,7 @@ func mustNotExist(path string) error {
 }
 
 // writeBeside calls do with a path in a new directory next to out, on the same file system.
-// It removes the directory afterwards, and directories that killed processes left.
+// It first removes directories that killed processes left, and at the end its own.
 func writeBeside(out, pattern string, do func(path string) error) (err error) {
 	leftovers, err := filepath.Glob(filepath.Join(filepath.Dir(out), pattern))
 	if err != nil {
@@ -183,13 +183,13 @@ func lockRoom(dir string) (unlock func() error, alone bool) {
 }
 
 // keep moves a finished and closed file to its final place: it syncs the file, renames it,
-// and syncs the rename. Files of a previous ledger in that place are removed on the disk
-// first, because SQLite would apply an old WAL to the new file.
+// and syncs the rename. It refuses if SQLite's files of a previous ledger are still there.
+// It syncs the directory before the rename, so that a removal of such files is on disk.
 func keep(path, out string) error {
 	if _, err := os.Stat(path + "-wal"); err == nil {
 		return fmt.Errorf("%s was not closed: its newest part is in its -wal file", path)
 	}
-	// Remove SQLite's files of a previous ledger, which it would use for the new one.
+	// SQLite would apply these files of a previous ledger to the new one.
 	for _, suffix := range besideIt[1:] {
 		if exists(out + suffix) {
 			return fmt.Errorf("%s exists and belongs to another file: close what has %s open, or move both away", out+suffix, out)
@@ -204,14 +204,14 @@ func keep(path, out string) error {
 	return names.sync(filepath.Dir(out))
 }
 
-// names holds the directory operations of keep. After a power cut everything synced is
-// there, and any part of what came later.
+// names has the directory operations of keep and moveAside; tests replace them. After a
+// power cut, everything synced is on disk, and possibly a part of what came later.
 var names = struct {
 	link, rename func(from, to string) error
 	remove, sync func(path string) error
 }{os.Link, os.Rename, os.Remove, syncFile}
 
-// syncFile syncs a file, or a directory's entries, to the disk.
+// syncFile syncs a file, or a directory's entries, to disk.
 func syncFile(path string) error {
 	f, err := os.Open(path)
 	if err != nil {

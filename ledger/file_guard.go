@@ -17,11 +17,11 @@ import (
 	"github.com/mattn/go-sqlite3"
 )
 
-// SQLite continues to use a file that was renamed, removed or replaced by another file;
-// those commits are lost when the process ends. It also continues if only some pages are
+// SQLite continues to use a file that was renamed, removed or replaced by another file, and
+// its commits are lost when the process ends. It also continues if only some pages are
 // damaged. An open ledger therefore remembers which files it has opened and whether SQLite
-// reported damage. Once a file has changed, nothing is written any more, and without a
-// written intent nothing is sent.
+// reported damage. Once a file is replaced or damaged, nothing more is written. Nothing is
+// sent either, because each request needs a written intent.
 
 // LostError reports that a ledger file was removed or replaced while it was open.
 type LostError struct{ Path string }
@@ -60,7 +60,7 @@ func ofDamage(err error) bool {
 	return failure.Code == sqlite3.ErrCorrupt || failure.Code == sqlite3.ErrNotADB
 }
 
-// guard detects changes of an open ledger's files. A nil guard detects none.
+// guard detects changes to an open ledger's files. A nil guard detects none.
 type guard struct {
 	path string
 	held func() error // returns why the directory lock was lost; may be nil
@@ -86,8 +86,8 @@ func (g *guard) notice(err error) error {
 	return err
 }
 
-// check returns why the files cannot be used any more, or nil. shorter says that the file
-// has shrunk since the last check.
+// check returns why the files cannot be used any more, or nil. shorter says that the ledger
+// file is smaller than at an earlier check.
 func (g *guard) check() (shorter bool, err error) {
 	if g == nil {
 		return false, nil
@@ -118,8 +118,8 @@ func (g *guard) check() (shorter bool, err error) {
 }
 
 // Unusable returns why nothing is written to the ledger until the file is put back or the
-// program restarts: a *LostError or a *DamagedError. It returns nil while the ledger is
-// usable.
+// program restarts: a *LostError, a *DamagedError or the error of Config.Held. It returns
+// nil while the ledger is usable.
 func (l *Ledger) Unusable() error {
 	shorter, err := l.guard.check()
 	if err != nil || !shorter {
@@ -128,9 +128,8 @@ func (l *Ledger) Unusable() error {
 	return l.cutShort()
 }
 
-// cutShort checks whether a file that has shrunk ends before its last page, according to
-// its header; pages in the WAL are not counted. A file that an operator vacuumed passes the
-// check.
+// cutShort returns a *DamagedError if the file is smaller than its header says. Pages in the
+// WAL do not count. A file that an operator vacuumed passes the check.
 func (l *Ledger) cutShort() error {
 	bytes, err := bytesInHeader(l.path)
 	l.guard.mu.Lock()
@@ -147,14 +146,14 @@ func (l *Ledger) cutShort() error {
 	return nil
 }
 
-// keptOpen holds the files that bytesInHeader has opened. Closing such a file would drop
-// SQLite's locks on it in this process.
+// keptOpen keeps open the files that bytesInHeader has opened. Closing such a file would
+// drop SQLite's locks on it in this process.
 var keptOpen struct {
 	sync.Mutex
 	files []*os.File
 }
 
-// bytesInHeader returns the size that a database file's header gives
+// bytesInHeader returns the size of a database file in bytes, according to its header
 // (https://www.sqlite.org/fileformat.html, 1.3).
 func bytesInHeader(path string) (int64, error) {
 	f, err := os.Open(path)
@@ -175,8 +174,8 @@ func bytesInHeader(path string) (int64, error) {
 	return page * int64(binary.BigEndian.Uint32(header[28:])), nil
 }
 
-// connector opens guarded connections for reading. It opens none while the file name
-// belongs to another file, which would contain another history.
+// connector opens guarded connections for reading. It opens none if the file was removed or
+// replaced, because another file would contain another history.
 type connector struct {
 	driver *sqlite3.SQLiteDriver
 	dsn    string

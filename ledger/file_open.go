@@ -52,8 +52,8 @@ type Config struct {
 	// Follows says that the journal is an external stream. Write then appends facts only
 	// under Lead, which publishes them first. Fold applies the facts of other runners.
 	Follows bool
-	// Held returns why this process has lost the lock of the file's directory; then nothing
-	// is written. Default: the lock is never lost.
+	// Held returns why this process has lost the lock on the file's directory, or nil. Without
+	// the lock nothing is written. Default: the lock is never lost.
 	Held func() error
 	// Inspect, together with ReadOnly, also opens a file whose schema was changed, so that
 	// Verify can report it and Rebuild can repair it. Other reads of such a file may be
@@ -68,7 +68,7 @@ type Ledger struct {
 	tables.Queries // reads, by subject
 
 	temp     string // directory of Verify's second ledger
-	guard    *guard // of the file and SQLite's files next to it
+	guard    *guard // watches the file and SQLite's files next to it
 	write    *conn
 	requests chan *request
 	closing  chan struct{}
@@ -222,8 +222,8 @@ func (l *Ledger) WorkingSince() time.Time {
 
 // Revision returns a number that increases with each commit of facts, and with each change
 // that a listing or read of the proxies showed. While it is unchanged, all answers about
-// proxies are unchanged, apart from the times of reading. known is false if another process
-// writes to the file.
+// proxies are unchanged, except for the times of reading. known is false for a ledger opened
+// ReadOnly, because another process may write to the file.
 func (l *Ledger) Revision() (n int64, known bool) { return l.revision.Load(), l.write != nil }
 
 // Close stops the writer after its present commit and closes the file.
@@ -239,8 +239,8 @@ func (l *Ledger) Close() error {
 	return errors.Join(l.read.Close(), l.archives.close(), l.write.close())
 }
 
-// dsn returns the data source name with the pragmas, which the driver applies to every
-// connection. Without them the driver would set synchronous to NORMAL.
+// dsn returns the data source name, with pragmas that the driver applies to every
+// connection. It leaves synchronous, whose default in the driver is NORMAL, to extra.
 func dsn(path string, extra url.Values) string {
 	v := url.Values{
 		"_journal_mode":       {"WAL"},
@@ -301,9 +301,9 @@ func ownFile(path string) error {
 }
 
 // closeToOthers removes the permissions of others from the ledger file and from SQLite's
-// files next to it. If others can write to the WAL or the shared-memory file, that is safe:
-// SQLite creates them with the mode of the ledger file, and a later chmod of the ledger
-// file does not change them.
+// files next to it. It does not refuse a WAL or shared-memory file that others can write to:
+// SQLite creates them with the mode of the ledger file, and a later chmod of the ledger file
+// does not change them.
 func closeToOthers(path string) error {
 	for _, ending := range besideIt {
 		if err := files.Regular(path + ending); err != nil {
@@ -349,8 +349,8 @@ func withMigrations(db *sql.DB, do func(*goose.Provider) error) error {
 	return do(provider)
 }
 
-// assertPragmas refuses a connection on which a guarantee of the package would silently not
-// hold.
+// assertPragmas returns an error if the connection's pragmas would silently break a
+// guarantee of the package.
 func assertPragmas(c *conn) error {
 	for pragma, want := range map[string]int64{"synchronous": 2, "foreign_keys": 1, "recursive_triggers": 1} {
 		var got int64

@@ -18,10 +18,10 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// Restore rebuilds a ledger file. From the call of Replacing on, no process may have the
-// file open.
+// Restore rebuilds a ledger file. Once Replacing is called, no process may have the file
+// open.
 type Restore struct {
-	Path  string           // of the new ledger
+	Path  string           // path of the new ledger
 	From  string           // a backup; "" to restore from the events only
 	Clock func() time.Time // time of the restore's own facts
 	AppID string           // App ID under which lost requests are assumed to have been sent
@@ -38,8 +38,8 @@ type Restore struct {
 	// Events yields the events of the stream, starting at a journal sequence; nil without a
 	// stream. Without From it is required.
 	Events func(first int64) iter.Seq2[[]byte, error]
-	// Snapshot is the state to start with if there is no backup (From) and the stream does
-	// not start with the first row; nil for none. One of the events must name it.
+	// Snapshot is the state to start with if there is no backup (From) and the stream does not
+	// start with the first row; nil for none. One of the events must contain its hash.
 	Snapshot *Snapshot
 	// Content opens the written form of Snapshot.
 	Content func() (io.ReadCloser, error)
@@ -59,9 +59,10 @@ type Restored struct {
 }
 
 // Run verifies the backup, folds the events after it, marks the file as restored and moves
-// it into place. The move is atomic: before it nothing has changed. The account starts
-// paused, and every unfinished operation may have been sent. A gap, a wrong hash or a row
-// that cannot be folded gives a *chain.BrokenError.
+// it into place. Before the move nothing has changed, except that an existing ledger was
+// moved aside. Unless Follows is set, the account starts paused, and every unfinished
+// operation counts as possibly sent. A gap, a wrong hash or a row that cannot be folded
+// gives a *chain.BrokenError.
 func (x Restore) Run(ctx context.Context) (out Restored, err error) {
 	if x.Events == nil && x.From == "" {
 		return out, errors.New("restore: neither a backup nor events are given")
@@ -118,8 +119,7 @@ func (x Restore) copyBackup(ctx context.Context, path string, out *Restored) err
 	return nil
 }
 
-// damagedBackup adds, to SQLite's error about a damaged file, what else the ledger can be
-// restored from.
+// damagedBackup adds other ways to restore to SQLite's error about a damaged file.
 func damagedBackup(from string, err error) error {
 	if !ofDamage(err) {
 		return err
@@ -164,7 +164,7 @@ func (x Restore) foldEvents(ctx context.Context, path string, singly bool, out *
 	return nil
 }
 
-// beginWithSnapshot starts a ledger that is restored without a backup.
+// beginWithSnapshot starts the fold with the snapshot if there is one and no backup.
 func (x Restore) beginWithSnapshot(f *fold, out *Restored) (err error) {
 	if x.Snapshot == nil || x.From != "" {
 		return nil
@@ -219,7 +219,7 @@ func (x Restore) finish(ctx context.Context, path string, out *Restored) (err er
 	return errors.Join(checkEnds(ctx, l.read, l.base, out.Head), x.sameAccount(ctx, l), l.Close())
 }
 
-// sameAccount compares the binding in the events with that of the replaced ledger.
+// sameAccount refuses events of another account than that of the replaced ledger.
 func (x Restore) sameAccount(ctx context.Context, l *Ledger) error {
 	old := x.Replaces
 	if old.AccountID == "" {
@@ -257,9 +257,8 @@ func (x Restore) mark(ctx context.Context, path string, out *Restored) (err erro
 	}
 	out.Epoch = fmt.Sprintf("%x", sqlite.Micros(x.Clock()))
 	err = l.Write(ctx, func(tx *Tx) error {
-		// The note is about the previous stream and does not apply to the one that
-		// continues. The output of the restore and a fact say that history starts again
-		// there.
+		// The note is about the previous stream and does not apply to the one that continues, in
+		// which history starts again. The output of the restore and a fact say so.
 		if err := tx.exec(`DELETE FROM published`); err != nil {
 			return err
 		}
@@ -279,7 +278,7 @@ func (x Restore) mark(ctx context.Context, path string, out *Restored) (err erro
 }
 
 // besideIt lists the suffixes of a ledger file and of SQLite's files next to it. The newest
-// commits may be in the WAL only.
+// commits may be only in the WAL.
 var besideIt = []string{"", "-wal", "-shm"}
 
 // MoveAside renames an unusable ledger file and SQLite's files next to it to
@@ -288,9 +287,8 @@ var besideIt = []string{"", "-wal", "-shm"}
 func MoveAside(path string, at time.Time) (aside string, err error) { return moveAside(path, at) }
 
 // moveAside renames a ledger file with all that belongs to it. It returns the new name, or
-// "" if there was no file. It does not open the file, because SQLite would remove the WAL
-// of a torn file. Every part has its new name on the disk before any part loses its old
-// name.
+// "" if there was no file. It does not open the file, because SQLite would remove the WAL of
+// a torn file. Every part has its new name on disk before any part loses its old name.
 func moveAside(path string, at time.Time) (aside string, err error) {
 	name := path + ".replaced-" + at.UTC().Format("20060102T150405.000000Z")
 	for _, suffix := range besideIt {

@@ -12,15 +12,15 @@ import (
 	"perennial/upstream"
 )
 
-// settling is the poll interval of an order with a pending refund. settlingMost limits how
-// long such an order is polled without progress.
+// settling is the poll interval of an ended order whose refund is pending or partial.
+// settlingMost limits how long such an order is polled without progress.
 const (
 	settling     = 24 * time.Hour
 	settlingMost = 7 * 24 * time.Hour
 )
 
-// decideRefund decides on an order that has ended and whose refund was made or is announced
-// (pending).
+// decideRefund decides on an order that has ended with a refund. pending means that the
+// refund is announced but not fully booked.
 func decideRefund(op Operation, h OrderRead, state fact.OrderState, pending bool) Decision {
 	o, next, long := h.Order, h.Now.Add(settling), unchangedFor(op, h.Order, settlingMost)
 	charged, refunded := op.ChargedCents+state.ChargedCents, op.RefundedCents+state.RefundedCents
@@ -103,8 +103,8 @@ func none(r *upstream.Refund) bool {
 	return r.Status == "" && r.Destination == "" && r.RefundedAt == nil
 }
 
-// covers reports whether the refund plus the delivered share of the charge, rounded up, is
-// at least the whole charge. Prices per item are not given, so each proxy counts equally.
+// covers reports whether the charge less the refund is at most the delivered share of the
+// charge, rounded up. The API gives no prices per item, so each proxy counts equally.
 func covers(d upstream.Delivery, charged, refunded int64) bool {
 	rest := charged - refunded
 	switch {
@@ -119,7 +119,7 @@ func covers(d upstream.Delivery, charged, refunded int64) bool {
 	return hi > restHi || hi == restHi && lo > restLo
 }
 
-// refundsRest reports whether the missing proxies of an order were refunded.
+// refundsRest reports whether the refund covers the missing proxies of an order.
 func refundsRest(f fact.OrderDelivered, charged, refunded int64) bool {
 	expected, delivered := f.Counts()
 	return refunded > 0 && covers(upstream.Delivery{ExpectedCount: expected, DeliveredCount: delivered}, charged, refunded)

@@ -13,9 +13,9 @@ import (
 	"perennial/upstream"
 )
 
-// decideRenewal settles a renewal line by line. HTTP 200 does not say that each proxy was
-// renewed. The three lists of the result must partition the requested ids and match the
-// line items, and the sums must agree. Otherwise the operation needs review.
+// decideRenewal settles a renewal line by line. HTTP 200 does not mean that every proxy was
+// renewed. The three lists of the result must partition the requested ids and match the line
+// items, and the sums must agree. Otherwise the operation needs review.
 func decideRenewal(op Operation, h Replied, v Verdict) Decision {
 	if h.Reply.Renewal != nil {
 		h.Reply.Renewal = incompleteAsUnusable(*h.Reply.Renewal)
@@ -69,9 +69,9 @@ func amountDoubt(op Operation, v Verdict, r upstream.Renewal) fact.Fact {
 	return nil
 }
 
-// unreadable describes the data that the result of a renewal lacks, or returns "" if it is
-// complete. sent is the number of proxies in the request. A result in which all lines
-// failed may omit some fields (customer-api.md, renew, rule 2).
+// unreadable returns why the result of a renewal cannot be used, or "" if it can. sent is
+// the number of proxies in the request. A result in which all lines failed may omit some
+// fields (customer-api.md, renew, rule 2).
 func (h Replied) unreadable(v Verdict, sent int) string {
 	r := h.Reply.Renewal
 	if r == nil || h.Reply.Malformed != "" {
@@ -80,7 +80,7 @@ func (h Replied) unreadable(v Verdict, sent int) string {
 	if v.meaning == settled && r.Status == upstream.RenewalFailed {
 		return "a success whose status is failed"
 	}
-	// An empty list may be absent if the other lists have every proxy sent (trap 57).
+	// A list may be absent if the other lists contain every proxy sent (trap 57).
 	listed := len(r.Successful)+len(r.Failed)+len(r.Unresolved) == sent
 	for _, field := range r.Missing {
 		optional := listed && strings.HasSuffix(field, "_proxy_ids") || v.meaning == failedLines && field == "total_cents"
@@ -91,7 +91,7 @@ func (h Replied) unreadable(v Verdict, sent int) string {
 	return ""
 }
 
-// incompleteAsUnusable moves line items that lack a field to the unusable items.
+// incompleteAsUnusable moves line items that lack a required field to the unusable items.
 func incompleteAsUnusable(r upstream.Renewal) *upstream.Renewal {
 	items := r.LineItems
 	r.LineItems, r.Unusable = make([]upstream.RenewalLine, 0, len(items)), slices.Clone(r.Unusable)
@@ -123,10 +123,10 @@ func missingField(line upstream.RenewalLine) string {
 	return ""
 }
 
-// unpriced reports whether an unresolved line has no known amount, because a field without
-// a value yet may be null (customer-api.md, Resources). A line with amount_cents but
-// without charged_cents counts as unpriced: the API does not define amount_cents, which may
-// be a list price.
+// unpriced reports whether the amount of an unresolved line is unknown: a field without a
+// value yet may be null (customer-api.md, Resources), and in a manual review a line may be
+// absent. A line without charged_cents counts as unpriced even if it has amount_cents, which
+// the API does not define and which may be a list price.
 func unpriced(r upstream.Renewal) bool {
 	for _, l := range r.LineItems {
 		if l.Status == upstream.LineUnresolved && (slices.Contains(l.Missing, "charged_cents") || slices.Contains(l.Missing, "amount_cents")) {
@@ -159,8 +159,8 @@ func openLine(id string, charged int64) upstream.RenewalLine {
 }
 
 // withUnreadableLines turns each line item that cannot be read into an unresolved line,
-// because its cost is unknown (trap 65). The list that contains its proxy does not matter.
-// The result is unchanged unless these line items match the proxies without a line.
+// because its cost is unknown (trap 65). It does not matter which list contains the proxy.
+// The result is unchanged unless these items match the proxies without a line.
 func withUnreadableLines(ids []string, r upstream.Renewal) *upstream.Renewal {
 	lineless := make(map[string]bool, len(ids))
 	for _, id := range ids {
@@ -197,7 +197,7 @@ func withUnreadableLines(ids []string, r upstream.Renewal) *upstream.Renewal {
 }
 
 // beyondLines returns by how much the result's charges and refunds exceed those of its line
-// items, at least 0.
+// items. A result is 0 if it would be negative or if an amount is invalid.
 func beyondLines(r upstream.Renewal) (charged, refunded int64) {
 	charged, refunded = r.ChargedCents, r.RefundedCents
 	for _, l := range r.LineItems {
@@ -282,8 +282,8 @@ func partition(ids []string, r upstream.Renewal) (fact.Lines, error) {
 	return out, agrees(r, len(ids))
 }
 
-// adds reports whether the lines' sum equals the result's field. The sum may be lower if a
-// line's amount is unknown.
+// adds reports whether the lines' sum equals the result's field, if the field is present.
+// The sum may be lower if a line's amount is unknown.
 func adds(r upstream.Renewal, field string, sum, says int64) bool {
 	return absent(r, field) || sum == says || sum < says && unpriced(r)
 }
@@ -333,7 +333,7 @@ func statesOf(ids []string, r upstream.Renewal) (map[string]string, error) {
 	return state, nil
 }
 
-// agrees checks the result's status against its lists.
+// agrees returns an error if the result's status contradicts its lists.
 func agrees(r upstream.Renewal, n int) error {
 	ok := true
 	switch r.Status {
@@ -356,9 +356,9 @@ func absent(r upstream.Renewal, field string) bool {
 	return slices.Contains(r.Missing, field)
 }
 
-// split divides a refused chunk into two operations with their own keys: the proxies that
-// the last read found, and those it did not find. If it found all, split divides the chunk
-// in half. It returns nil if it found none, because the refusal then applies to each proxy.
+// split divides a refused chunk into two operations with their own keys: the known proxies
+// and the unknown ones, or two halves if none is unknown. It returns nil if all are unknown,
+// because the refusal then applies to each proxy.
 func split(op Operation, unknown []string) []fact.Planned {
 	half := (len(op.ProxyIDs) + 1) / 2
 	first, second := op.ProxyIDs[:half], op.ProxyIDs[half:]

@@ -17,12 +17,12 @@ type TurnCame struct {
 	Stopping bool      // the runner is stopping
 }
 
-// intentAge is the largest age of an intent when its request is sent. X-API-Timestamp is
-// the time of the intent, and the provider accepts five minutes of skew.
+// intentAge is the maximum age of an intent when its request is sent. X-API-Timestamp is the
+// time of the intent, and the provider accepts five minutes of skew.
 const intentAge = time.Minute
 
-// decideTurn sends the request, or records that it was never sent. In a pause the operation
-// waits for the end of the pause, without a time of its own.
+// decideTurn sends the request, or records that it was never sent. During a pause the
+// operation gets no wait of its own: it waits for the end of the pause.
 func decideTurn(op Operation, h TurnCame) Decision {
 	switch waited := h.Now.Sub(h.SignedAt); {
 	case h.Stopping:

@@ -12,8 +12,8 @@ import (
 )
 
 // Release ends the hold of a command's operations, so that they can be sent. It returns the
-// number of operations released. id is a command's or an operation's id; as says which if
-// it could be both.
+// number of operations released. id is a command's or an operation's id. If it is both, as
+// says which one is meant.
 func (d *Desk) Release(ctx context.Context, id, by, reason string, as ...inspect.As) (int, error) {
 	return d.each(ctx, targetOf(id, as), signature{by, reason}, func(_ fact.Operation, ref fact.Ref) (fact.Fact, error) {
 		return fact.CommandReleased{Ref: ref, By: by, Reason: reason, User: fact.UserOf(ctx)}, nil
@@ -85,7 +85,7 @@ func (d *Desk) unrenewed(ctx context.Context, o fact.Operation) error {
 	return nil
 }
 
-// retry repeats the operations for which may returns no error.
+// retry repeats rejected operations. It stops if may returns an error.
 func (d *Desk) retry(ctx context.Context, of target, by signature, may func(fact.Operation) error) (int, error) {
 	return d.each(ctx, of, by, func(o fact.Operation, ref fact.Ref) (fact.Fact, error) {
 		if err := may(o); err != nil {

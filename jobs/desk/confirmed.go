@@ -33,9 +33,8 @@ func (d *Desk) confirmed(ctx context.Context, o fact.Operation, x Resolution, or
 }
 
 // amountConfirmed returns a RefusedError if the amount looks like a mistake and the request
-// does not repeat it. An amount looks like a mistake if it exceeds twice or is below half of
-// the expected cost, or if no cost is expected. An amount that exceeds the wallet looks
-// like a mistake too.
+// does not repeat it. An amount looks like a mistake if it is more than twice or less than
+// half the expected cost, if the expected cost is unknown, or if it exceeds the wallet.
 func (d *Desk) amountConfirmed(ctx context.Context, o fact.Operation, x Resolution, order upstream.Order) error {
 	amount := d.c.Binding().Amount(x.ChargedCents)
 	switch {
@@ -70,9 +69,9 @@ func (d *Desk) amountConfirmed(ctx context.Context, o fact.Operation, x Resoluti
 	return command.RefuseUnconfirmed("%s would be booked as charged for %s, and %s. An amount without a point is in cents. If it is right, add --confirm-amount %s", amount, o.ID, why, fact.Decimal(x.ChargedCents))
 }
 
-// takeOrder sets the order number of an answer that has none, if the evidence shows a
-// single possible order and that order cost the same amount. If the single order's cost
-// differs, the answer must be confirmed.
+// takeOrder sets the order number of an answer that has none, if the evidence shows a single
+// possible order and that order cost the same amount. If the single order's cost differs, or
+// not all orders were read, the answer must be confirmed.
 func (d *Desk) takeOrder(ctx context.Context, o fact.Operation, x *Resolution) error {
 	if !*x.Charged || x.OrderNo != "" || o.OrderNo != "" || !o.Kind.MakesOrder() || d.c.Readable() != nil {
 		return nil //nolint:nilerr // a paused account has no evidence from the provider, and the answer is accepted without it
@@ -91,7 +90,7 @@ func (d *Desk) takeOrder(ctx context.Context, o fact.Operation, x *Resolution) e
 }
 
 // onlyOrder returns the number of the only order in the evidence if its net cost is cents.
-// It returns "" otherwise, and if not all orders were read.
+// It returns "" otherwise, or if not all orders were read.
 func onlyOrder(e inspect.Evidence, cents int64) string {
 	if !e.OrdersRead || len(e.Orders) != 1 || e.Orders[0].NetCents != cents {
 		return ""

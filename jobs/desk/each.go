@@ -38,17 +38,16 @@ func targetOf(id string, as []inspect.As) target {
 type change func(fact.Operation, fact.Ref) (fact.Fact, error)
 
 const (
-	// changesATime is how many operations one commit changes. A command may have thousands,
+	// changesATime limits how many operations one commit changes. A command may have thousands,
 	// and the writer must serve other requests in between.
 	changesATime = 256
-	// changeRounds limits how often operations are read again after they changed.
+	// changeRounds limits the reads of operations that change in the meantime.
 	changeRounds = 8
 )
 
-// each applies one change to the operations of a command or of an operation, and returns
-// how many it changed. It changes operations that are in one of the states and that no
-// other operation has replaced. An operation that changes in the meantime is read and
-// decided again; it is skipped if its state no longer matches.
+// each applies a change to one operation, or to all operations of a command, and returns how
+// many it changed. It skips operations in other states, and those that another operation has
+// replaced. An operation that changes in the meantime is read and decided again.
 func (d *Desk) each(ctx context.Context, of target, by signature, do change, states ...fact.State) (int, error) {
 	if err := by.check(); err != nil {
 		return 0, err
@@ -137,7 +136,7 @@ func (p *pending) round(ctx context.Context, what target) (moved int, err error)
 	return moved, nil
 }
 
-// decided is a fact, and the version of the operation on which it was decided.
+// decided is a fact, with the version of the operation from which it was decided.
 type decided struct {
 	id      string
 	version int64

@@ -65,8 +65,8 @@ func (d *Desk) readOwn(ctx context.Context, o fact.Operation, x Resolution) (rea
 	return read, nil
 }
 
-// orderReadTimeout limits the read of the order in an answer, because an operator waits for
-// the result.
+// orderReadTimeout limits the time to read the order in an answer, because an operator waits
+// for the result.
 const orderReadTimeout = 20 * time.Second
 
 // shownAs reads the order in an answer. It refuses an order that cannot be read or cannot

@@ -63,7 +63,7 @@ func (x Recording) Check() error {
 	return x.checkTarget()
 }
 
-// checkTarget checks that a record without CorrectsSeq says what the money belongs to.
+// checkTarget checks the operation, order and line of a record without CorrectsSeq.
 func (x Recording) checkTarget() error {
 	switch named := x.OperationID != "" || x.OrderNo != ""; {
 	case x.ofOperation() && !named:
@@ -360,9 +360,9 @@ func (p *recording) confirmed(ctx context.Context, f fact.LedgerRecorded) error 
 		amount, cmp.Or(f.ProxyID, f.OperationID), p.binding.Amount(after), why, fact.Decimal(f.AmountCents))
 }
 
-// Overdrawn returns a warning if recorded spending makes the ledger balance negative, else
-// "". The spending is booked anyway, because the top-up that paid for it may be recorded
-// later.
+// Overdrawn returns a warning if a record of spending made the ledger balance negative, or
+// "". Such a record is booked anyway, because the top-up that paid for the spending may be
+// recorded later.
 func Overdrawn(ctx context.Context, l *ledger.Ledger, movement string) (warning string, err error) {
 	b, err := l.Money.Balance(ctx, "")
 	if err != nil || movement == fact.MovementTopUp || movement == fact.MovementRefund || b.WalletCents >= 0 {
@@ -398,11 +398,11 @@ func (p *recording) recordedBefore(tx *ledger.Tx) (r ledger.Record, err error) {
 	return r, err
 }
 
-// sameWithin is how long a similar record must be confirmed.
+// sameWithin is the period in which a similar record may be a duplicate.
 const sameWithin = 24 * time.Hour
 
-// unlikeOthers refuses a record that resembles a record of the last day, because it may be
-// a duplicate. It accepts a record with an id chosen by the operator.
+// unlikeOthers refuses a record that resembles one booked within sameWithin, because it may
+// be a duplicate. It accepts a record with an id chosen by the operator.
 func (p *recording) unlikeOthers(tx *ledger.Tx, f fact.LedgerRecorded) error {
 	if p.ID != "" && !p.IDMade || p.CorrectsSeq > 0 {
 		return nil

@@ -156,8 +156,8 @@ func (d *Desk) answerTo(ctx context.Context, o fact.Operation, x Resolution, ord
 	return f, nil
 }
 
-// shares divides the amount of an answer for a whole renewal among its open lines. If the
-// amounts in suspense are all known, it divides in proportion to them, otherwise equally.
+// shares divides the amount of an answer for a whole renewal among its open lines: in
+// proportion to the amounts in suspense if all are known, and equally otherwise.
 func (d *Desk) shares(ctx context.Context, o fact.Operation, x Resolution) (shares []fact.AnsweredLine, err error) {
 	if !o.Kind.OfProxies() || x.ProxyID != "" || x.ChargedCents == 0 {
 		return nil, nil
@@ -174,7 +174,7 @@ func (d *Desk) shares(ctx context.Context, o fact.Operation, x Resolution) (shar
 		if known && whole > 0 {
 			sum += l.ChargedCents - l.RefundedCents
 			hi, lo := bits.Mul64(uint64(x.ChargedCents), uint64(sum))
-			upTo, _ := bits.Div64(hi, lo, uint64(whole)) // an answer is at most the amount in suspense
+			upTo, _ := bits.Div64(hi, lo, uint64(whole)) // no overflow, because sum is at most whole
 			share = int64(upTo) - given
 		}
 		given += share
@@ -197,8 +197,8 @@ func found(content json.RawMessage, order upstream.Order, cents int64) (ids []st
 	return ids, proxies, nil
 }
 
-// checkNeedsReview returns a RefusedError if the operation or line needs no review, for
-// example because it was resolved.
+// checkNeedsReview returns a RefusedError if the operation or line needs no review, or if
+// the amount exceeds the suspense or is ambiguous.
 func (d *Desk) checkNeedsReview(ctx context.Context, o fact.Operation, x Resolution) error {
 	lines, err := d.c.Ledger.Operations.Lines(ctx, o.ID)
 	if err != nil {
@@ -228,7 +228,7 @@ func (d *Desk) checkNeedsReview(ctx context.Context, o fact.Operation, x Resolut
 }
 
 // overSuspense returns a RefusedError if the amount exceeds the amount in suspense. For a
-// single line, the request may confirm the amount.
+// single line, the operator may confirm a larger amount.
 func (d *Desk) overSuspense(o fact.Operation, lines []tables.RenewalLine, x Resolution) error {
 	most, known := inSuspense(lines, x.ProxyID)
 	switch {
@@ -255,8 +255,8 @@ func unambiguous(o fact.Operation, lines []tables.RenewalLine, x Resolution) err
 	return nil
 }
 
-// inSuspense returns the net amount that the provider has charged for one unresolved line,
-// or for all if proxyID is "". known is false if an amount is missing.
+// inSuspense returns the net amount charged for one unresolved line, or for all if proxyID
+// is "". known is false if an amount is missing or no line is unresolved.
 func inSuspense(lines []tables.RenewalLine, proxyID string) (cents int64, known bool) {
 	for _, l := range lines {
 		if l.State != fact.LineUnresolved || (proxyID != "" && l.ProxyID != proxyID) {
@@ -270,8 +270,8 @@ func inSuspense(lines []tables.RenewalLine, proxyID string) (cents int64, known 
 	return cents, known
 }
 
-// answerSweeps retires the proxies, or lets schedules try them again. All their renewals
-// have ended and are booked, so the answer has no amount.
+// answerSweeps retires the proxies, or returns them to their schedules if x.SendAgain is
+// set. All their renewals have ended and are booked, so the answer has no amount.
 func (d *Desk) answerSweeps(ctx context.Context, x Resolution, ids []string) error {
 	if *x.Charged {
 		return command.Refuse("every renewal of %s has ended and is booked: use --not-charged to let it expire, or --not-charged --send-again to let the next run try again", ids[0])

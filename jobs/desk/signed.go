@@ -14,7 +14,7 @@ type signature struct{ by, reason string }
 
 func (x signature) check() error { return CheckSigned(x.by, x.reason) }
 
-// CheckSigned returns a RefusedError if the name or reason is missing or out of bounds.
+// CheckSigned returns a RefusedError if the name or reason is missing or invalid.
 func CheckSigned(by, reason string) error {
 	if strings.TrimSpace(by) == "" || strings.TrimSpace(reason) == "" {
 		return command.Refuse("a change needs a name and a reason: say who asks for it, and why (--by, --reason)")

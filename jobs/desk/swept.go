@@ -1,4 +1,4 @@
-// This file finds the proxies given up by schedules that an operator's answer covers.
+// This file finds the proxies that schedules have given up and that an operator answers for.
 
 package desk
 
@@ -11,8 +11,8 @@ import (
 	"perennial/ledger/tables"
 )
 
-// sweepReviews returns the operation's proxies that schedules have given up and that x
-// answers for. They are one proxy, or all of them if the operation needs no other review.
+// sweepReviews returns the proxies that schedules have given up and that x answers for: the
+// proxy in x, or all of them if the operation needs no other review.
 func sweepReviews(ctx context.Context, l *ledger.Ledger, o fact.Operation, x Resolution) ([]string, error) {
 	ids, err := l.Operations.SweepReviews(ctx, o.ID)
 	switch {

@@ -20,8 +20,8 @@ import (
 	"perennial/upstream"
 )
 
-// Evidence is what is known about an operation that needs review. If data from the provider
-// is missing, Notes say which, and why.
+// Evidence is what is known about an operation that needs review. Notes says which data from
+// the provider is missing, and why.
 type Evidence struct {
 	OperationStatus
 	History      []HistoryEntry     `json:"history"`
@@ -73,8 +73,8 @@ type ExpiryEvidence struct {
 	Moved   *bool      `json:"moved" doc:"Whether the expiry moved; null if one of the two is unknown."`
 }
 
-// OrderEvidence is an order at the provider that the ledger does not have and that was made
-// after the operation was first sent.
+// OrderEvidence is an order at the provider that the ledger does not have and that the
+// operation may have made.
 type OrderEvidence struct {
 	OrderNo   string    `json:"order_no" doc:"The provider's number of the order."`
 	CreatedAt time.Time `json:"created_at" doc:"When the order was created, as the provider says."`
@@ -90,7 +90,7 @@ type Answer struct {
 	NewKey       string           `json:"new_idempotency_key,omitempty" doc:"The idempotency key that --send-again would use."`
 }
 
-// AsksAmount reports whether the answer books an amount that is not known here.
+// AsksAmount reports whether the operator must supply the amount, because it is unknown.
 func (a Answer) AsksAmount() bool { return strings.Contains(a.Say, askAmount) }
 
 // askAmount are the flags of an answer whose amount is not known. Such an amount has to be
@@ -131,8 +131,8 @@ func CollectEvidence(ctx context.Context, l *ledger.Ledger, c *reconcile.Reconci
 	return e, err
 }
 
-// history reads the operation's facts, and finds the reconciliations before and after them
-// in which the wallet agreed.
+// history reads the operation's facts, and the nearest reconciliations before and after them
+// in which wallet and ledger agreed.
 func (e *Evidence) history(ctx context.Context, l *ledger.Ledger) error {
 	rows, err := l.RowsOf(ctx, e.OperationID)
 	if err != nil || len(rows) == 0 {
@@ -192,8 +192,8 @@ func decidedText(outcome string, cents int64, currency, proxyID, by, user, reaso
 	return text + ", by " + fact.Signed(by, user) + ": " + reason
 }
 
-// readWallet reads the provider's wallet now. The last agreement of the wallet may be old,
-// because the wallet may not agree while an operation is in review.
+// readWallet reads the provider's wallet now, because the last reconciliation that agreed
+// may be old: the wallet may differ while an operation is in review.
 func (e *Evidence) readWallet(ctx context.Context, c *reconcile.Reconciler, o fact.Operation) {
 	w, err := c.ReadWallet(ctx)
 	if err != nil {
@@ -257,8 +257,8 @@ func (e *Evidence) fromProvider(ctx context.Context, c *reconcile.Reconciler, o 
 	e.Notes = append(e.Notes, p.Notes...)
 }
 
-// mayHaveMade lists the unknown orders that the operation may have made. It returns false
-// if the orders could not be compared.
+// mayHaveMade adds to e.Orders the unknown orders that the operation may have made. It
+// returns false if the orders could not be compared.
 func (e *Evidence) mayHaveMade(ctx context.Context, c *reconcile.Reconciler, o fact.Operation) bool {
 	m, err := reconcile.MakerOf(ctx, c.Ledger, o)
 	recorded, failed := c.Ledger.Money.RecordedFor(ctx)
@@ -274,7 +274,8 @@ func (e *Evidence) mayHaveMade(ctx context.Context, c *reconcile.Reconciler, o f
 	return true
 }
 
-// answers lists the possible answers for the whole operation, or for each open line.
+// answers adds the verdict and the possible answers: for the whole operation if it is in
+// review, and for each unresolved line.
 func (e *Evidence) answers(ctx context.Context, l *ledger.Ledger, o fact.Operation) error {
 	amount, ids := max(o.EstimateCents, o.ChargedCents-o.RefundedCents), []string{""}
 	if len(e.Orders) == 1 {
@@ -360,12 +361,12 @@ func (e *Evidence) answersOf(ctx context.Context, l *ledger.Ledger, b fact.Bindi
 	return nil
 }
 
-// chargedMost limits how many items Charged returns.
+// chargedMost limits how many items Charged lists; it counts the others.
 const chargedMost = 3
 
-// Charged returns the evidence that the operation was charged: an expiry that moved, or an
-// order that no operation explains. If proxyID is not "", only the expiry of that proxy
-// counts.
+// Charged describes the evidence that the operation was charged: expiries that moved, and
+// orders that no other operation explains. If proxyID is not "", it considers only the
+// expiry of that proxy.
 func (e *Evidence) Charged(proxyID string) (shown []string) {
 	for _, x := range e.Expiries {
 		open := x.State == string(fact.LinePending) || x.State == string(fact.LineUnresolved)
@@ -382,7 +383,7 @@ func (e *Evidence) Charged(proxyID string) (shown []string) {
 	return shown
 }
 
-// orderFlag returns the flag with the only order that the operation can have made, or "".
+// orderFlag returns the --order flag if the operation can have made only one order, or "".
 func (e *Evidence) orderFlag(o fact.Operation) string {
 	if o.OrderNo != "" || len(e.Orders) != 1 {
 		return ""

@@ -1,5 +1,5 @@
-// This file plans operations that are sent again under a new key, for the options of an
-// operator and for the answer.
+// This file plans operations that are sent again under a new key, for the answers that the
+// evidence lists and for the requests of operators.
 
 package inspect
 
@@ -18,8 +18,8 @@ type Generation struct {
 	Days    int64
 }
 
-// NextGeneration plans an operation again under a new key, for its lines in the given
-// states. It returns a RefusedError if no line is in these states.
+// NextGeneration plans an operation again under a new key. A renewal is planned for its
+// lines in the given states; if there are none, the error is a RefusedError.
 func NextGeneration(ctx context.Context, l *ledger.Ledger, b fact.Binding, o fact.Operation, states ...fact.LineState) (Generation, error) {
 	accepted, err := l.Operations.Acceptance(ctx, o.CommandID)
 	if err != nil {

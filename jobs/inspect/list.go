@@ -53,7 +53,7 @@ func (q ListQuery) hasRefused() bool {
 	return ofState && q.Kind == "" && len(q.Labels) == 0
 }
 
-// List returns the operations that a query selects, those accepted last first.
+// List returns the operations that a query selects, newest first.
 func List(ctx context.Context, l *ledger.Ledger, q ListQuery) ([]OperationStatus, error) {
 	currency, err := l.Currency(ctx)
 	if err != nil {
@@ -68,8 +68,8 @@ func List(ctx context.Context, l *ledger.Ledger, q ListQuery) ([]OperationStatus
 	if err != nil || !q.hasRefused() {
 		return accepted, err
 	}
-	// A command that is refused on arrival has no operation, and only the hash of its
-	// content is stored.
+	// A command that was refused on arrival has no operation. Only the hash of its content is
+	// stored, so its kind and labels are unknown.
 	refused, err := l.Operations.Rejections(ctx, q.Since, q.Limit)
 	for _, x := range refused {
 		accepted = append(accepted, OperationStatus{
@@ -101,8 +101,8 @@ func (q ListQuery) ofAccepted(ctx context.Context, l *ledger.Ledger) ([]Operatio
 	}
 }
 
-// list adds the matching operations of one command to out. older is true if this command,
-// and therefore all that follow, were accepted before the requested time.
+// list adds the matching operations of one command to out. older is true if this command was
+// accepted before the requested time, as were all that follow.
 func (q ListQuery) list(ctx context.Context, l *ledger.Ledger, c tables.Accepted, out *[]OperationStatus) (older bool, err error) {
 	if !q.asksFor(c) {
 		return false, nil

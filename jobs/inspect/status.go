@@ -90,7 +90,7 @@ func StatusAs(ctx context.Context, l *ledger.Ledger, id string, as As) (CommandS
 	return status(ctx, l, id, as, wholeStatusOf)
 }
 
-// Brief is StatusAs without lines and delivered proxies. It is for commands with many
+// Brief is StatusAs without lines and delivered proxies. Use it for commands with many
 // operations: a command of 100,000 proxies has a thousand.
 func Brief(ctx context.Context, l *ledger.Ledger, id string, as As) (CommandStatus, error) {
 	return status(ctx, l, id, as, func(_ context.Context, _ *ledger.Ledger, o fact.Operation, currency string) (OperationStatus, error) {
@@ -213,8 +213,8 @@ func signedReason(ctx context.Context, l *ledger.Ledger, o fact.Operation) (stri
 	return o.Reason, err
 }
 
-// corrections returns the records with which operators corrected the answer to an
-// operation's review. Facts in a missing archive are left out.
+// corrections returns the operators' corrections of the answer to an operation's review, as
+// text. It returns nil if facts are in a missing archive.
 func corrections(ctx context.Context, l *ledger.Ledger, operationID, currency string) (said []string, err error) {
 	rows, err := l.RowsOf(ctx, operationID)
 	if _, gone := errors.AsType[*ledger.ArchivedError](err); gone {
@@ -242,7 +242,7 @@ func correctionText(f fact.Fact, currency string) string {
 	return decidedText(x.Movement, x.AmountCents, currency, x.ProxyID, x.By, x.User, x.Reason)
 }
 
-// StateText returns the state as text, and whether the answer was corrected.
+// StateText returns the state as text, with ", corrected" if the answer was corrected.
 func (o OperationStatus) StateText() string {
 	if len(o.Corrected) > 0 {
 		return string(o.State) + ", corrected"
@@ -250,13 +250,13 @@ func (o OperationStatus) StateText() string {
 	return string(o.State)
 }
 
-// ChargedText returns the booked charge as text, and says if the charge will be booked when an
-// order ends, or is unknown because the outcome is.
+// ChargedText returns the booked charge as text. If nothing is booked yet, it says that an
+// open order is charged when it ends, or that the charge is unknown.
 func (o OperationStatus) ChargedText() string {
 	return o.amountText(o.ChargedCents, o.ChargedCents)
 }
 
-// NetOrCharged returns the charge less refunds as text, or the text of an unbooked charge.
+// NetOrCharged is ChargedText with refunds subtracted.
 func (o OperationStatus) NetOrCharged() string {
 	return o.amountText(o.ChargedCents, o.ChargedCents-o.RefundedCents)
 }
@@ -269,7 +269,7 @@ func (o OperationStatus) LineText(l tables.RenewalLine) string {
 	return fact.Amount(l.ChargedCents-l.RefundedCents, o.Currency)
 }
 
-// amountText returns an amount as text unless nothing is booked and the outcome is open.
+// amountText returns amount as text, or "when it ends" or "unknown" if charges may follow.
 func (o OperationStatus) amountText(charged, amount int64) string {
 	switch {
 	case charged > 0 || o.State.Ended():
@@ -281,7 +281,7 @@ func (o OperationStatus) amountText(charged, amount int64) string {
 	return fact.Amount(amount, o.Currency)
 }
 
-// NetText returns the net charge as text if something was refunded, else "".
+// NetText returns the net charge as text, or "" if nothing was refunded.
 func (o OperationStatus) NetText() string {
 	if o.RefundedCents == 0 {
 		return ""
@@ -302,8 +302,8 @@ func acceptance(ctx context.Context, l *ledger.Ledger, id string) (accepted fact
 	return accepted, gone.File, err
 }
 
-// Delivered returns the proxies that an order delivered, also if it was partly refunded or
-// needs review. Facts in a missing archive are left out.
+// Delivered returns the proxies that an order delivered, even if it was partly refunded or
+// needs review. It returns nil if facts are in a missing archive.
 func Delivered(ctx context.Context, l *ledger.Ledger, operationID string) ([]string, error) {
 	rows, err := l.RowsOf(ctx, operationID)
 	if _, gone := errors.AsType[*ledger.ArchivedError](err); gone {
@@ -359,10 +359,10 @@ func leftOut(ctx context.Context, l *ledger.Ledger, commandID string) (out []Lef
 const StateConflict = "conflict"
 
 // StateOf returns the command's state, or ledger.ErrNotFound for an unknown id. If hash is
-// given, the state is that of the content with this hash. Then a refusal of other content
-// under the same id does not count, and an acceptance of other content is a conflict.
-// message is the hash of the published message (MessageHash), or "" if unknown; content
-// that could not be parsed is known by that hash.
+// given, it returns the state of the content with this hash: it ignores refusals of other
+// content under the same id, and returns StateConflict if other content was accepted.
+// message is the hash of the published message (MessageHash), or "" if unknown. It
+// identifies content that could not be parsed.
 func StateOf(ctx context.Context, l *ledger.Ledger, id, hash, message string) (string, error) {
 	accepted, err := l.Operations.Command(ctx, id)
 	if errors.Is(err, ledger.ErrNotFound) {
@@ -381,8 +381,8 @@ func StateOf(ctx context.Context, l *ledger.Ledger, id, hash, message string) (s
 	return stateOf(ctx, l, records)
 }
 
-// wasRefused returns nil if the command was refused. If a hash is given, content with one
-// of the hashes must have been refused. Otherwise it returns ledger.ErrNotFound.
+// wasRefused returns nil if the command was refused, or ledger.ErrNotFound. If hash is not
+// "", the refused content must have one of the two hashes.
 func wasRefused(ctx context.Context, l *ledger.Ledger, id, hash, message string) error {
 	if hash == "" {
 		_, err := l.Operations.Rejection(ctx, id)

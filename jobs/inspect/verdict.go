@@ -1,4 +1,4 @@
-// This file has the verdict of a review's evidence, as one sentence.
+// This file derives a verdict from the evidence for a review.
 
 package inspect
 

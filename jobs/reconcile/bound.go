@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// boundMargin is the bound as a percentage of the expected cost. It exceeds 100,
-	// because prices rise and the last price may be old.
+	// boundMargin is the bound as a percentage of the expected cost. It exceeds 100, because
+	// prices rise and the known price may be old.
 	boundMargin = 150
 	// offerPages limits the pages of offers that are read for a list price. pricesKept is
 	// how long list prices are cached.
@@ -26,15 +26,15 @@ const (
 	pricesKept = time.Hour
 )
 
-// listPrices has the price of one proxy by offer, for a given number of days.
+// listPrices maps offers to the price of one proxy for a given number of days.
 type listPrices struct {
 	at      time.Time
 	of      map[string]int64
 	dearest int64
 }
 
-// bound replaces each unknown price in w with an upper bound, if one can be found: from the
-// last price, the list price, or the command's limit.
+// bound replaces each unknown charge in w with an upper bound, if one can be found. The
+// bound is derived from the highest recent price, the list price or the command's limit.
 func (p *Pass) bound(ctx context.Context, w *WalletReading) error {
 	most := map[string]fact.Cents{}
 	for _, open := range [][]tables.Exposure{w.Before.Open, w.After.Open} {
@@ -101,8 +101,8 @@ func (p *Pass) expected(ctx context.Context, e tables.Exposure, c command.Comman
 	return cents, nil
 }
 
-// offered returns the list prices for a number of days. If they cannot be read, the pass
-// notes that, and no bound is derived from them.
+// offered returns the list prices for a number of days. If a read fails, it adds a note and
+// returns the prices read so far.
 func (p *Pass) offered(ctx context.Context, days int64) listPrices {
 	if kept, ok := p.prices[days]; ok && p.Clock().Sub(kept.at) < pricesKept {
 		return kept

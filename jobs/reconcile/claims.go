@@ -18,7 +18,7 @@ import (
 	"perennial/upstream"
 )
 
-// Maker is an order operation of this ledger that has no order number, and the items of its
+// Maker is an order operation of this ledger without an order number, with the items of its
 // command.
 type Maker struct {
 	fact.Operation
@@ -69,7 +69,7 @@ func (m Maker) CannotHaveMade(x ForeignOrder) string {
 }
 
 // explains reports whether an operator's answer for the operation can be about this order.
-// The order must have cost the amount of the answer and must have existed at its time.
+// The order must have cost the amount in the answer, and must be older than the answer.
 func (m Maker) explains(x ForeignOrder) bool {
 	return m.ChargedCents-m.RefundedCents == x.NetCents && x.CreatedAt.Before(m.UpdatedAt.Add(upstream.MaxSkew))
 }

@@ -1,4 +1,4 @@
-// This file decides which findings could explain a difference of the wallet.
+// This file decides which findings could explain a difference between wallet and books.
 
 package reconcile
 
@@ -32,9 +32,9 @@ var (
 // not about charges.
 func (f Finding) onWallet() effect {
 	switch f.Kind {
-	case decide.FindingOutside, decide.FindingTotal, decide.FindingCharge, decide.FindingMissing, decide.FindingSums: // the provider charged more than is booked
+	case decide.FindingOutside, decide.FindingTotal, decide.FindingCharge, decide.FindingMissing, decide.FindingSums: // a positive amount is charged but not booked
 		return by(-f.AmountCents)
-	case decide.FindingRefund, decide.FindingNotMoved: // the amount was refunded, or was not charged
+	case decide.FindingRefund, decide.FindingNotMoved: // a positive amount was refunded but not booked, or booked but not charged
 		return by(f.AmountCents)
 	case decide.FindingRenewed: // AmountCents is minus the price, or 0 if the price is unknown
 		if f.AmountCents == 0 {
@@ -60,10 +60,10 @@ func (f Finding) Amount(currency string) string {
 	return fact.Amount(f.AmountCents, currency)
 }
 
-// CouldExplain returns text about the other findings of this pass that could explain the
-// wallet's difference or a part of it, and about operations in progress. A finding can
-// explain it if its direction matches and its amount, if known, does not exceed the
-// distance to the far end of the wallet's range.
+// CouldExplain returns text about the findings of this pass that could explain the wallet's
+// difference or a part of it, and about operations in progress. A finding qualifies if it
+// has the difference's direction and its amount, if known, does not exceed the distance to
+// the far end of the wallet's range.
 func (p *Pass) CouldExplain(difference int64) string {
 	var found []string
 	for _, f := range p.Findings {
@@ -88,8 +88,8 @@ func (p *Pass) CouldExplain(difference int64) string {
 	return text
 }
 
-// suspectAnswers adds to a finding about the wallet the answers to reviews since the wallet
-// last agreed. A wrong answer is a more likely cause than an unexplained movement.
+// suspectAnswers adds the answers to reviews since the wallet last agreed to a finding about
+// the wallet. A wrong answer is a more likely cause than an unexplained movement.
 func (p *Pass) suspectAnswers(ctx context.Context) error {
 	i := slices.IndexFunc(p.Findings, func(f Finding) bool { return f.Kind == decide.FindingWallet && f.AmountCents != 0 })
 	if i < 0 {

@@ -16,15 +16,15 @@ import (
 	"perennial/upstream"
 )
 
-// changedLimit is how many settled operations are read together. changedMost limits those
-// of one pass; the next pass continues.
+// changedLimit is the number of settled operations in one read. changedMost limits those of
+// one pass; the next pass continues with the rest.
 const (
 	changedLimit = 2000
 	changedMost  = 50_000
 )
 
-// changed takes the operations that settled since the last pass. It marks their orders to
-// be compared, adds up renewals, and marks the renewals' expiries to be checked later.
+// changed processes the operations that settled since the last pass. It marks their orders
+// for comparison, checks the sums of renewals, and marks their expiries for a later check.
 func (p *Pass) changed(ctx context.Context) error {
 	for taken := 0; taken < changedMost; taken += changedLimit {
 		facts, err := p.Ledger.Money.ChangedSince(ctx, p.ChangedSeq, changedLimit)
@@ -210,8 +210,8 @@ func (p *Pass) nameProxies(ctx context.Context, o fact.Operation, detail upstrea
 	return nil
 }
 
-// missing returns the finding that the provider does not have the order, unless its booking
-// was reversed.
+// missing returns the finding that the provider does not have the order, or nil if the net
+// amount booked and recorded for it is 0.
 func (p *Pass) missing(o fact.Operation, recorded int64) []Finding {
 	net := o.ChargedCents - o.RefundedCents + recorded
 	if net == 0 {
@@ -221,8 +221,8 @@ func (p *Pass) missing(o fact.Operation, recorded int64) []Finding {
 }
 
 // compare returns the differences between an order's details and the books. At most one
-// finding is about money; its amount is the provider's net charge less the booked and
-// recorded amounts.
+// finding is about money. Its amount is the provider's net charge less the booked and
+// recorded amounts; the sign is reversed if the finding is about a refund.
 func (p *Pass) compare(o fact.Operation, detail upstream.Order, recorded int64) []Finding {
 	money, others, foreign := p.doubts(o, detail, recorded)
 	total, refunded := o.ChargedCents, decide.RefundOf(detail)

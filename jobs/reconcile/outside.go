@@ -21,8 +21,8 @@ import (
 // pages, the next pass continues there.
 type listing = upstream.Pages[upstream.OrderSummary]
 
-// Outside reads the list of orders, and reads each order that the ledger does not have. A
-// summary in the list has only the number, so the details are read once per order.
+// Outside lists the orders, and reads and reports those that the ledger does not have. It
+// uses only the number in a summary, whose fields the API document does not list.
 func (p *Pass) Outside(ctx context.Context) error {
 	if err := p.listed(ctx); err != nil {
 		return p.orderError(err)
@@ -159,8 +159,8 @@ func (p *Pass) readForeign(ctx context.Context, no string, opened time.Time) err
 	return nil
 }
 
-// judgeForeign reports the unknown orders that were read. It leaves out those that an
-// operator recorded and those that an operation of this ledger may have made.
+// judgeForeign reports the unknown orders that were read, unless they are older than the
+// ledger or recorded, or an answer or a reply in progress explains them.
 func (p *Pass) judgeForeign(ctx context.Context) error {
 	recorded, err := p.Ledger.Money.RecordedFor(ctx)
 	if err != nil {
@@ -229,7 +229,7 @@ func (p *Pass) makers(ctx context.Context) ([]Maker, error) {
 
 // attribution says which operations of this ledger may have made an unknown order.
 type attribution struct {
-	settled bool     // a reply in progress will show its number, or an operator's answer explains it
+	settled bool     // a reply in progress will show the order's number, or an operator's answer explains it
 	reviews []string // operations in review that may have made the order
 }
 
@@ -249,7 +249,7 @@ func attribute(x ForeignOrder, ours []Maker) (attribution, []Maker) {
 				return attribution{settled: true}, slices.Delete(slices.Clone(ours), i, i+1)
 			}
 		case fact.StateAccepted, fact.StateHeld, fact.StateSending, fact.StateWaiting, fact.StateOpen, fact.StateDelivered,
-			fact.StateRefunded, fact.StateCompleted, fact.StatePartial, fact.StateFailed, fact.StateRejected: // the reply showed the operation's order number
+			fact.StateRefunded, fact.StateCompleted, fact.StatePartial, fact.StateFailed, fact.StateRejected: // only operations in progress get here: their reply will show the order's number
 			a.settled = true
 		}
 	}

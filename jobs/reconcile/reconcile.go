@@ -35,7 +35,7 @@ type Finding struct {
 	Carried bool `json:"-"`
 }
 
-// Key identifies a finding. It is used to publish a difference that persists only once.
+// Key identifies a finding, so that a persistent difference is published only once.
 func (f Finding) Key() string {
 	return strings.Join([]string{f.Kind, strconv.FormatInt(f.AmountCents, 10), f.OrderNo, f.OperationID, f.ProxyID}, "\x00")
 }
@@ -97,10 +97,9 @@ type ReconcilerConfig struct {
 	Statements Statements
 	Binding    fact.Binding
 	Clock      func() time.Time
-	// Pass is called before each request and waits for the account's rate. By default there
-	// is no wait.
+	// Pass, if not nil, is called before each request and waits for the account's rate limit.
 	Pass func(ctx context.Context) error
-	// Heard is called with the result of each request. By default nothing is called.
+	// Heard, if not nil, is called with the result of each request.
 	Heard func(ctx context.Context, server time.Time, err error)
 	// Reads limits the order details, proxies and pages that one pass reads. Default 200.
 	Reads int
@@ -116,10 +115,10 @@ type Reconciler struct {
 	orderCursor string                  // last order that the turn through all orders compared
 	stickyTurn  string                  // last order of Sticky that was read
 	foreignTurn string                  // last order of Foreign that was read
-	renewals    string                  // last renewal that the turn through all renewals added up
+	renewals    string                  // last renewal that the turn through all renewals checked
 	Sticky      map[string]bool         // orders to compare in every pass
 	Known       map[string][]Finding    // by order, or by operation and proxy: the differences at the last read
-	settledAt   map[string]time.Time    // by operation: when a renewal settled whose expiries are still to be checked
+	settledAt   map[string]time.Time    // settlement times of the renewals whose expiries are still to be checked, by operation
 	list        listing                 // position in the provider's list of orders
 	Foreign     map[string]ForeignOrder // orders that the ledger does not have
 	prices      map[int64]listPrices    // by number of days
@@ -147,7 +146,7 @@ type Pass struct {
 	*Reconciler
 	Reconciliation
 	Left  int             // requests that the current step may still make
-	added map[string]bool // renewals already added up in this pass
+	added map[string]bool // renewals whose sums this pass has checked
 	Fresh map[string]bool // unknown orders that this pass read
 	whole bool            // the end of the order list was reached
 }
@@ -156,8 +155,8 @@ type Pass struct {
 const recently = 24 * time.Hour
 
 // Reconcile compares orders, renewals and the wallet. The wallet is compared last, because
-// orders may explain its difference. readWallet reads the wallet at a time of its choice;
-// nil means ReadWallet. An error is the provider's or the ledger's; the comparison is then
+// orders may explain its difference. readWallet may wait for a good time to read the wallet;
+// nil means ReadWallet. If the provider or the ledger returns an error, the comparison is
 // incomplete.
 func (c *Reconciler) Reconcile(ctx context.Context, readWallet func(context.Context) (WalletReading, error)) (Reconciliation, error) {
 	if readWallet == nil {
@@ -230,8 +229,8 @@ func (c *Reconciler) Load(ctx context.Context) error {
 
 func (p *Pass) find(f Finding) { p.Findings = append(p.Findings, f) }
 
-// still repeats the findings of the last read for a key, because this pass could not read
-// it again. what describes it in the note.
+// still repeats the findings of the last read for a key, because this pass could not read it
+// again. what describes the key in the note.
 func (p *Pass) still(key, what string) {
 	p.notef("%s was left to the next pass", what)
 	p.Compared.Left++
@@ -284,7 +283,7 @@ func aboutOne(err error) bool {
 	return errors.Is(err, upstream.ErrBadID) || errors.As(err, &answered) && decide.OfOneOrder(answered.Code)
 }
 
-// Fetch makes one request, within the rate, and passes its result to Heard.
+// Fetch makes one request within the rate limit, and passes its error, or nil, to Heard.
 func Fetch[T any](ctx context.Context, c *Reconciler, do func(context.Context) (T, error)) (T, error) {
 	var none T
 	if err := c.Pass(ctx); err != nil {

@@ -18,8 +18,8 @@ import (
 	"perennial/upstream"
 )
 
-// turnOfRenewals is how many older renewals one pass adds up. This uses the ledger only and
-// makes no requests.
+// turnOfRenewals is how many older renewals one pass checks. The check reads only the
+// ledger.
 const turnOfRenewals = 500
 
 func (p *Pass) someRenewals(ctx context.Context) error {
@@ -67,8 +67,8 @@ func (p *Pass) renewal(ctx context.Context, id string) error {
 // the wallet.
 const MovesWithin = 10 * time.Minute
 
-// expiries checks that renewed proxies expire later than before, once MovesWithin has
-// passed since the renewal. It uses the ledger's data of a proxy if it was read since then.
+// expiries checks that renewals moved the expiries by the paid days, once MovesWithin has
+// passed. It makes no request if a later read in the ledger shows this.
 func (p *Pass) expiries(ctx context.Context) error {
 	p.grant()
 	now := p.Clock()
@@ -83,7 +83,7 @@ func (p *Pass) expiries(ctx context.Context) error {
 		}
 		done := true
 		for _, l := range lines {
-			if l.State != fact.LineSucceeded && l.State != fact.LineCharged { // LineCharged: an operator answered so
+			if l.State != fact.LineSucceeded && l.State != fact.LineCharged { // LineCharged is the answer of an operator
 				continue
 			}
 			p.Compared.Expiries++
@@ -103,9 +103,9 @@ func (p *Pass) expiries(ctx context.Context) error {
 	return nil
 }
 
-// moved reports whether a line needs no further check: its expiry moved, its earlier expiry
-// is unknown, or its charge was fully refunded. If the expiry did not move, it adds a
-// finding.
+// moved reports whether a line needs no further check: its expiry moved or is unknown, its
+// charge was fully refunded, or the provider no longer knows the proxy. If the expiry did
+// not move by the paid days, it adds a finding.
 func (p *Pass) moved(ctx context.Context, operation string, l tables.RenewalLine, settled time.Time) (bool, error) {
 	seen, err := p.Ledger.Fleet.Proxy(ctx, l.ProxyID)
 	if err != nil && !errors.Is(err, ledger.ErrNotFound) {

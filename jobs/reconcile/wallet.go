@@ -66,10 +66,9 @@ func (w WalletReading) exact() bool {
 	return !w.Moved && len(w.Before.Open) == 0 && len(w.After.Open) == 0
 }
 
-// Check returns the range of balances that the books allow. The ledger balance is widened
-// by each unbooked charge or refund that may have moved the wallet. Bookings between the
-// two reads of the books also widen it, because they may have happened before or after the
-// wallet was read.
+// Check returns the range of balances that the books allow. Each unbooked charge or refund
+// that may have moved the wallet widens the range. Bookings between the two reads of the
+// books also widen it, because they may have happened before or after the wallet was read.
 func (w WalletReading) Check() WalletCheck {
 	x := WalletCheck{ProviderCents: w.ProviderCents, BookCents: w.After.WalletCents}
 	low, high := w.Before.WalletCents, w.Before.WalletCents
@@ -98,8 +97,8 @@ func (w WalletReading) Check() WalletCheck {
 	return x
 }
 
-// wallet compares the wallet with its range, and adds a finding with possible explanations
-// if it is outside.
+// wallet compares the wallet with its range. If it is outside, wallet adds a finding with
+// possible explanations, unless the provider may show a booking late.
 func (p *Pass) wallet(w WalletReading) {
 	p.Wallet, p.Quiet = w.Check(), w.exact()
 	x := p.Wallet
