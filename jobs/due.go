@@ -139,6 +139,9 @@ func (q *loader) logNotQueued(record fact.Operation, err error) {
 	now := q.Clock()
 	told := now.Sub(q.notQueuedLogged[record.ID]) < time.Minute
 	if !told {
+		if len(q.notQueuedLogged) >= keptCommands {
+			clear(q.notQueuedLogged)
+		}
 		q.notQueuedLogged[record.ID] = now
 	}
 	q.mu.Unlock()
