@@ -61,8 +61,9 @@ const (
 	waitMost  = 15 * time.Second
 )
 
-// phases runs one phase after another until ctx ends or the phase is life.Stopped. It returns
-// the error of the last phase. It calls leave after each phase.
+// phases runs one phase after another until ctx ends or the phase is life.Stopped. It
+// returns the error of the phase that led to life.Stopped, or nil if ctx ends between
+// phases. It calls leave after each phase.
 func phases(ctx context.Context, do func(context.Context, life.Phase) error, leave func(life.Arrow, error)) error {
 	delay := sleep.Growing(waitFirst, waitMost)
 	phase, began := life.Closed, time.Now()
@@ -192,8 +193,8 @@ func (a *lifecycle) awaitTenure(ctx context.Context) error {
 	return err
 }
 
-// newTenure begins a tenure that ends when the lease or the ledger is lost, or when the account
-// is handed over.
+// newTenure begins a tenure that ends when the lease is lost, the ledger becomes unusable,
+// or the account is handed over.
 func (a *lifecycle) newTenure(ctx context.Context, lease *lease.Lease) *tenure {
 	held, cancel := context.WithCancelCause(ctx)
 	go func() {

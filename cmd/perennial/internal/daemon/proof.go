@@ -119,8 +119,8 @@ func (a accessTest) read(ctx context.Context) accessResult {
 	return accessResult{}
 }
 
-// throttledFor returns how long the account's Retry-After, as the journal records it, still
-// lasts.
+// throttledFor returns how long the Retry-After that the ledger records for the account
+// still lasts. The result is 0 or less if none is in force or the ledger cannot be read.
 func (a accessTest) throttledFor(ctx context.Context, now time.Time) time.Duration {
 	pauses, err := a.Ledger().Operations.Pauses(ctx)
 	if err != nil {
@@ -134,14 +134,15 @@ func (a accessTest) throttledFor(ctx context.Context, now time.Time) time.Durati
 	return 0
 }
 
-// interval returns the interval at which this runner, as a standby, reads the provider's
+// interval returns the interval at which each standby of the account reads the provider's
 // account.
 func (a accessTest) interval(now time.Time) time.Duration {
 	return accessInterval(a.host.peers.Followers(a.Name, a.host.name.Get(), now), a.config.RatePerSecond)
 }
 
-// keepAccess updates the account's access until ctx ends. During a Retry-After from its own
-// requests or from the journal, it sends nothing and keeps the last result.
+// keepAccess updates the account's access until ctx ends. While a Retry-After is in force,
+// from its own requests or from the ledger, a standby sends nothing and keeps the last
+// result.
 func (a accessTest) keepAccess(ctx context.Context) {
 	var next time.Time
 	for {

@@ -88,13 +88,13 @@ func (a answers) status(ctx context.Context, q verbs.OperatorRequest) (inspect.C
 }
 
 const (
-	lettersLooked = 1000 // the number of dead letters that are searched for an id
+	lettersLooked = 1000 // the most dead letters that are searched for an id
 	lettersWithin = 2 * time.Second
 )
 
-// inLetter searches the dead letters for an id. It returns an error that says why the command
-// was refused and where the dead letter is. It returns nil if no dead letter has the id, or if
-// the dead letters cannot be read.
+// inLetter searches the oldest dead letters for an id. It returns an error that says why the
+// command was refused and where the dead letter is. It returns nil if none of them has the
+// id, or if the dead letters cannot be read.
 func (a answers) inLetter(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, lettersWithin)
 	defer cancel()
@@ -146,8 +146,8 @@ func (a answers) resume(ctx context.Context, q verbs.OperatorRequest) (verbs.Cha
 	return verbs.Changed{Changed: n}, err
 }
 
-// bound wraps a handler that needs the provider's account. Until the account was read, the
-// wrapped handler refuses requests.
+// bound wraps a handler that needs the provider's account. The wrapped handler refuses
+// requests until that account has been read.
 func (a answers) bound(v service.Verb) service.Verb {
 	do := v.Handle
 	v.Handle = func(ctx context.Context, data []byte) ([]byte, error) {
@@ -175,18 +175,19 @@ func (a answers) retry(ctx context.Context, q verbs.RetryRequest) (verbs.Changed
 	return changing(a.runner.Retry)(ctx, q.OperatorRequest)
 }
 
-// asked returns the name under which a change is made. This is the name in the request, or
-// else the name of the NATS user.
+// asked returns the name under which a change is made: the name in the request or, if there
+// is none, the name of the NATS user.
 func asked(ctx context.Context, by string) string { return cmp.Or(by, fact.UserOf(ctx)) }
 
-// signed refuses a change without a name or reason. It sets by to the name under which the
-// change is made.
+// signed sets *by to the name under which the change is made. It returns an error if the
+// name or the reason is missing or invalid.
 func signed(ctx context.Context, by *string, reason string) error {
 	*by = asked(ctx, *by)
 	return desk.CheckSigned(*by, reason)
 }
 
-// changeOne makes a change in an operator's name.
+// changeOne makes one change on behalf of an operator. It refuses a change without a name or
+// reason.
 func changeOne(ctx context.Context, by *string, reason string, change func() error) (verbs.Changed, error) {
 	err := signed(ctx, by, reason)
 	if err == nil {

@@ -20,9 +20,9 @@ import (
 // EvidenceTimeout limits reading evidence from the provider while an operator waits.
 const EvidenceTimeout = 2 * time.Minute
 
-// OperationInReview returns the id of the operation that id identifies. If id is the id of a
-// command, it returns the command's operation in review, or else its only operation. If
-// several operations qualify, it returns an error that lists them.
+// OperationInReview returns the id of the operation that id refers to. For a command's id,
+// this is the command's operation in review or, if none is in review, its only operation. If
+// several operations qualify, it returns an error that lists the first few.
 func OperationInReview(ctx context.Context, l *ledger.Ledger, id string, as inspect.As) (string, error) {
 	if _, err := l.Operations.Operation(ctx, id); as != inspect.AsCommand && !errors.Is(err, ledger.ErrNotFound) || as == inspect.AsOperation {
 		return id, err
@@ -75,7 +75,8 @@ func (a answers) resolve(ctx context.Context, x desk.Resolution) (verbs.Changed,
 	return verbs.Changed{Changed: 1, Currency: b.Currency, WalletCents: &b.WalletCents}, nil
 }
 
-// FirstFew returns the first three ids as text, with the number of further ids.
+// FirstFew returns the first three ids as text, followed by the number of the others, if
+// any.
 func FirstFew(ids []string) string {
 	const named = 3
 	if len(ids) <= named {

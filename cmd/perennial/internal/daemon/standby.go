@@ -16,8 +16,8 @@ import (
 const (
 	// standbyEvery is the interval at which a standby is compared with the events stream.
 	standbyEvery = 5 * time.Second
-	// standbySlow is the longest time that a lagging standby may make no progress, or that no
-	// runner may have the account's lease. After this time, /readyz reports the problem.
+	// standbySlow is how long a lagging standby may make no progress, and how long the account
+	// may have no runner with its lease. After this time, /readyz reports the problem.
 	standbySlow = 20 * time.Second
 )
 
@@ -25,7 +25,7 @@ const (
 type standbyState struct {
 	mu      sync.Mutex
 	lag     uint64    // rows of the stream that the ledger does not have yet
-	head    uint64    // the ledger's last row at the last look
+	head    uint64    // the ledger's last row at the last comparison
 	moved   time.Time // when head last changed or lag was 0
 	held    time.Time // when a runner was last known to have the lease
 	problem string
@@ -37,8 +37,8 @@ func (s *standbyState) read() (lag uint64, problem string) {
 	return s.lag, s.problem
 }
 
-// close reports whether the standby has been compared with the stream and lags by fewer than
-// most rows.
+// close reports whether the standby's lag is known and is less than the given number of
+// rows.
 func (s *standbyState) close(most uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -40,7 +40,7 @@ func (a *lifecycle) newSweeper(runner *jobs.Runner) (*schedules.Sweeper, error) 
 	})
 }
 
-// walletTimeout limits a plan's wait for the wallet balance. After it, the plan continues
+// walletTimeout limits a plan's wait for the wallet balance. After that, the plan continues
 // without the balance.
 const walletTimeout = 30 * time.Second
 
@@ -80,8 +80,8 @@ func (a *lifecycle) offers(ctx context.Context, runner *jobs.Runner, f upstream.
 	return all, nil
 }
 
-// heardListing reads listings and passes each reply to the runner, because a Retry-After pauses
-// every request of the account.
+// heardListing reads listings and passes each reply to the runner, so that a Retry-After
+// pauses every request of the account.
 type heardListing struct {
 	client *upstream.Client
 	runner *jobs.Runner
@@ -95,8 +95,8 @@ func (l heardListing) ProxiesPage(ctx context.Context, r upstream.PageRequest) (
 }
 
 // listEvery returns how often the account's proxies are listed, or 0 to list as often as
-// schedules and warnings require. Without schedules and warnings, it returns an hour, so that
-// the pages show which proxies expire.
+// schedules and warnings require. If there are neither, it returns an hour, so that the web
+// UI shows which proxies expire.
 func (a *account) listEvery() time.Duration {
 	if len(a.host.Config.SchedulesOf(a.Name)) == 0 && len(a.config.WarnBefore) == 0 {
 		return time.Hour
@@ -104,7 +104,8 @@ func (a *account) listEvery() time.Duration {
 	return 0
 }
 
-// failingSweeps returns the runs of schedules that are due and fail.
+// failingSweeps returns why schedules currently renew nothing, with at most one reason per
+// schedule.
 func (a *account) failingSweeps() []fact.SweepFailed {
 	sweeper := a.snapshot().sweeper
 	if sweeper == nil {

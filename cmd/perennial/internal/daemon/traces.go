@@ -1,4 +1,4 @@
-// The traces of finished commands, which are sent after the command.finished is published.
+// The traces of finished commands, which are sent after their command.finished is published.
 
 package daemon
 
@@ -15,7 +15,7 @@ import (
 // commands get no trace.
 const tracedMost = 1 << 12
 
-// trace passes a finished command to sendTraces.
+// trace passes a finished command to sendTraces, if the command is sampled.
 func (f *factCounter) trace(r chain.Row, published time.Time) {
 	if f.counts.tracer == nil {
 		return

@@ -17,9 +17,10 @@ import (
 	"perennial/queue/service"
 )
 
-// carryOut publishes a command on the commands stream, as its producer could, and returns the
-// result. Nothing stores the command before it is published. A producer that gets no response
-// therefore repeats the request with the same id.
+// carryOut returns v with a handler that publishes the command on the commands stream, as
+// the command's producer could, and returns the result. Nothing stores the command before it
+// is published. A producer that gets no response therefore repeats the request with the same
+// id.
 func (a answers) carryOut(v service.Verb) service.Verb {
 	v.Handle = func(ctx context.Context, data []byte) ([]byte, error) {
 		if len(data) > queue.MaxCommandBytes {

@@ -1,5 +1,5 @@
-// The service requests `dead-requeue` and `dead-drop`, with which an operator decides about a
-// dead letter.
+// The service requests `dead-requeue` and `dead-drop`, which requeue or remove a dead
+// letter.
 
 package daemon
 
@@ -26,16 +26,18 @@ const (
 	reachedRequeuePublished = "dead.requeue.published"
 )
 
-// deadRequeue publishes a dead letter again, unchanged, and then removes the letter. Corrected
-// content is published by the caller, and deadRequeue only records its hash.
+// deadRequeue publishes a dead letter again, unchanged, and then removes the letter. If the
+// request has a content hash, the caller publishes corrected content, and deadRequeue only
+// records the hash.
 //
 // The order is fact, publication, removal. The journal thus records who requeued a command
-// before the stream has the command. The letter is removed only after the stream has stored the
-// command. After a crash in between, the letter remains and the operator repeats the request.
-// That appends another fact and publishes the same bytes again. A command that is on the stream
-// twice is carried out once, because id and content are the same. A command that was refused
-// without an id costs nothing: it becomes a dead letter again. A message id would add no
-// protection, because the stream forgets message ids after a short duplicate window.
+// before the stream has the command. The letter is removed only after the stream has stored
+// the command. After a crash between these steps, the letter remains and the operator
+// repeats the request. The repetition appends another fact and publishes the same bytes
+// again. A command that is on the stream twice is carried out once, because id and content
+// are the same. A command that was refused because it has no id becomes a dead letter again.
+// A message id would add no protection, because the stream forgets message ids after a short
+// duplicate window.
 func (a answers) deadRequeue(ctx context.Context, q verbs.DeadRequest) (verbs.Changed, error) {
 	a.oneLetter.Lock() // a second request for the letter then finds it removed
 	defer a.oneLetter.Unlock()
@@ -66,8 +68,8 @@ func (a answers) deadRequeue(ctx context.Context, q verbs.DeadRequest) (verbs.Ch
 	return a.dropLetter(ctx, q.Seq)
 }
 
-// deadDrop appends a fact that records who drops a dead letter, then removes the letter. After
-// a crash in between, the letter remains and can be dropped again.
+// deadDrop appends a fact that records who drops a dead letter, then removes the letter.
+// After a crash between these steps, the letter remains and can be dropped again.
 func (a answers) deadDrop(ctx context.Context, q verbs.DeadRequest) (verbs.Changed, error) {
 	a.oneLetter.Lock()
 	defer a.oneLetter.Unlock()
@@ -95,8 +97,8 @@ func (a answers) letterOf(ctx context.Context, q *verbs.DeadRequest) (letters.Le
 	return letter, err
 }
 
-// dropLetter removes a dead letter. A missing letter is not an error, because another request
-// has removed it.
+// dropLetter removes a dead letter. A missing letter is not an error, because it may have
+// been removed in the meantime.
 func (a answers) dropLetter(ctx context.Context, seq uint64) (verbs.Changed, error) {
 	err := a.letters().Drop(ctx, seq)
 	if err != nil && !errors.Is(err, letters.ErrNone) {

@@ -83,8 +83,9 @@ func (a answers) proxies(ctx context.Context, q verbs.ProxiesRequest) (verbs.Pro
 	return page, err
 }
 
-// retire changes all given proxies, or no proxy if it returns an error. It appends no fact for
-// a proxy that is already in the requested state.
+// retire retires the given proxies, or reinstates them if q.Undo is set. If it returns an
+// error, no proxy has changed. It appends no fact for a proxy that is already in the
+// requested state.
 func (a answers) retire(ctx context.Context, q verbs.RetireRequest) (verbs.Changed, error) {
 	var changed verbs.Changed
 	if len(q.ProxyIDs) == 0 || len(q.ProxyIDs) > verbs.MaxRetired {
@@ -123,8 +124,8 @@ func retireOne(ctx context.Context, tx *ledger.Tx, q verbs.RetireRequest, id str
 	return true, tx.Append(fact.ProxyRetired{ProxyID: id, By: q.By, Reason: q.Reason, User: fact.UserOf(ctx)})
 }
 
-// reveal appends a fact and returns no credential. The caller reads the credentials from the
-// provider, so they never pass over NATS.
+// reveal records who reads a proxy's credentials, but does not return them. The caller reads
+// them from the provider, so they never pass over NATS.
 func (a answers) reveal(ctx context.Context, q verbs.RevealRequest) (verbs.Changed, error) {
 	return changeOne(ctx, &q.By, q.Reason, func() error {
 		return a.Ledger().Write(ctx, func(tx *ledger.Tx) error {

@@ -24,7 +24,7 @@ func (a answers) reconcile(ctx context.Context, _ struct{}) (reconcile.Reconcili
 		if !errors.Is(err, upstream.CodeRateLimited) || a.runner.WaitOut(ctx, reconcileWaits) != nil {
 			break
 		}
-		x, err = a.runner.Reconcile(ctx) // the next read continues after the refused request
+		x, err = a.runner.Reconcile(ctx) // continues where the rate-limited request stopped the last pass
 	}
 	if _, refused := errors.AsType[*command.RefusedError](err); err != nil && !refused {
 		err = &service.Error{Code: CodeUnreachable, Description: "the books could not be compared with the provider: " + err.Error()}
@@ -40,7 +40,8 @@ const (
 	reconcileWaits = 30 * time.Second
 )
 
-// CodeUnreachable is the error code for a provider that does not reply.
+// CodeUnreachable is the error code for a reconciliation that failed, usually because the
+// provider did not reply.
 const CodeUnreachable = "unreachable"
 
 func (a answers) record(ctx context.Context, x desk.Recording) (verbs.Changed, error) {

@@ -16,7 +16,7 @@ import (
 
 const (
 	runwayDays   = 30
-	runwayWithin = 2 * time.Second // omitted, because the forecast for a large fleet takes longer
+	runwayWithin = 2 * time.Second // a forecast that takes longer, as for a large fleet, is omitted
 )
 
 // Summarize returns the summary of an account from its ledger alone.
@@ -32,7 +32,8 @@ func Summarize(ctx context.Context, l *ledger.Ledger, account string, now time.T
 	return v, err
 }
 
-// summarizeNeeds is like Summarize, but omits the values that take long on a large fleet.
+// summarizeNeeds is like Summarize, but omits the values that take long to compute for a
+// large fleet.
 func summarizeNeeds(ctx context.Context, l *ledger.Ledger, account string, now time.Time) (v verbs.Summary, err error) {
 	v.Account = account
 	b, err := l.Money.Balance(ctx, account)
@@ -95,8 +96,8 @@ func fleetAtAGlance(ctx context.Context, l *ledger.Ledger, v *verbs.Summary, now
 	return nil
 }
 
-// spendingRunway returns how long the wallet lasts if spending continues at the recent rate. It
-// returns nil if nothing was spent, or if the ledger is younger than a day.
+// spendingRunway returns how long the wallet lasts if spending continues at the recent rate.
+// It returns nil if nothing was spent recently, or if the ledger is younger than a day.
 func spendingRunway(ctx context.Context, l *ledger.Ledger, walletCents int64, now time.Time) (*verbs.Runway, error) {
 	spent, err := l.Metrics.NetSpentSince(ctx, now.Add(-spentOver))
 	if err != nil || spent <= 0 {
@@ -168,8 +169,9 @@ func bookedAfter(ctx context.Context, l *ledger.Ledger, at time.Time) (bool, err
 	return len(last) > 0 && last[0].Time.After(at), err
 }
 
-// addSchedules adds what schedules need. If the summary includes expiries, it also adds the
-// runway by forecast, unless that takes longer than runwayWithin.
+// addSchedules adds what the schedules need from an operator. If the summary includes
+// expiries, it also replaces the runway with the forecast's, unless the forecast takes
+// longer than runwayWithin.
 func addSchedules(ctx context.Context, s *schedules.Sweeper, v *verbs.Summary) error {
 	all, err := s.List(ctx)
 	if err != nil {
@@ -200,8 +202,8 @@ func addSchedules(ctx context.Context, s *schedules.Sweeper, v *verbs.Summary) e
 	return nil
 }
 
-// forecastRunway returns the runway by forecast. It returns nil if renewals of unknown price
-// could change the result.
+// forecastRunway returns the runway according to a forecast. It returns nil if renewals of
+// unknown price could change the result.
 func forecastRunway(f schedules.Forecast) *verbs.Runway {
 	r := &verbs.Runway{Days: len(f.Days), More: true, RunsOutOn: f.RunsOutOn, Basis: "forecast", Unpriced: f.Unpriced}
 	for n, d := range f.Days {

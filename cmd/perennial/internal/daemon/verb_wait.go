@@ -16,16 +16,16 @@ import (
 	"perennial/queue/service"
 )
 
-// Limits of one request. The runner does not notice when a client disconnects. It answers the
-// client's request after mostParked at the latest, so that other requests can be served.
+// Limits of one request. The runner does not notice when a client disconnects. It therefore
+// answers each request after mostParked at the latest, so that other requests can be served.
 const (
 	longestWait = time.Hour
 	mostParked  = 5 * time.Minute
 )
 
-// wait returns when the command has ended or the time has elapsed. It also waits for an unknown
-// id, because the command may still arrive. If the id is still unknown in the end, the error is
-// ledger.ErrNotFound.
+// wait returns when the command has ended or the time has elapsed. It also waits for an
+// unknown id, because the command may still arrive. If the id is still unknown at the end,
+// it returns ledger.ErrNotFound.
 func (a answers) wait(ctx context.Context, q verbs.WaitRequest) (verbs.WaitAnswer, error) {
 	switch {
 	case q.ID == "":
@@ -87,9 +87,9 @@ type finishes struct {
 	reading bool
 }
 
-// on registers a waiting request for a command. wake receives a value when the command may have
-// ended. A command that ended before on was called sends nothing, so the caller must check the
-// ledger after on returns.
+// on registers a waiting request for a command. wake receives a value when the command may
+// have ended. It receives none for a command that ended before on was called, so the caller
+// must check the ledger after on returns.
 func (f *finishes) on(ctx context.Context, l *ledger.Ledger, id string) (wake <-chan struct{}, forget func(), err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -123,7 +123,7 @@ func (f *finishes) forget(id string, own chan struct{}) {
 // idleReads is how often the reader checks whether any request still waits.
 const idleReads = time.Second
 
-// read follows the journal after a row until no request waits.
+// read follows the journal from the row after the given one until no request waits.
 func (f *finishes) read(ctx context.Context, l *ledger.Ledger, after int64) {
 	tick := time.NewTicker(idleReads)
 	defer tick.Stop()

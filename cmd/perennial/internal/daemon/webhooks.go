@@ -34,7 +34,8 @@ func (a *account) newWebhooks() {
 	}
 }
 
-// runWebhooks delivers until ctx ends. Its failures do not stop any other part of the account.
+// runWebhooks delivers events until ctx ends. Its failures do not stop any other part of the
+// account.
 func (a *account) runWebhooks(ctx context.Context) {
 	if len(a.webhooks) == 0 {
 		return

@@ -19,16 +19,17 @@ import (
 	"perennial/queue/positions"
 )
 
-// States of a webhook, as `webhooks list` shows them.
+// States of a webhook in `webhooks list`.
 const (
 	webhookNew        = "new"        // the runner has not started the webhook
 	webhookDelivering = "delivering" // delivery works
 	webhookRetrying   = "retrying"   // an event waits for its next attempt
 	webhookStopped    = "stopped"    // the endpoint replied 410
-	webhookOrphaned   = "removable"  // no longer configured, but its position still keeps events from `ledger archive`
+	webhookOrphaned   = "removable"  // no longer configured, but its position still prevents the archiving of events
 )
 
-// WebhooksOf lists the webhooks of an account that are configured or have a position, by name.
+// WebhooksOf lists the webhooks of an account that are configured or have a position, sorted
+// by name.
 func WebhooksOf(ctx context.Context, c *config.Config, q *queue.Queue, account string) ([]webhook.Status, error) {
 	positions, err := positions.Of(q.JetStream(), account).All(ctx)
 	if err != nil {
@@ -49,8 +50,8 @@ func WebhooksOf(ctx context.Context, c *config.Config, q *queue.Queue, account s
 	return all, nil
 }
 
-// NewWebhooks returns the configured webhooks of an account, with the state of a webhook that
-// is not started.
+// NewWebhooks returns the configured webhooks of an account as webhooks that are not
+// started, sorted by name.
 func NewWebhooks(c *config.Config, account string) (all []webhook.Status) {
 	for _, w := range c.WebhooksOf(account) {
 		all = append(all, webhook.Status{Name: w.Name, Account: account, URL: webhook.Host(w.URL), State: webhookNew})
@@ -98,16 +99,15 @@ func TestWebhook(ctx context.Context, c *config.Config, w config.Webhook) (r web
 	return endpoint.Send(ctx, id, event), endpoint.Host(), id, nil
 }
 
-// Replay is the request to deliver events again: from the event Seq, or from the first event
-// since Time unless Time is zero. By is the person who asks, and Reason is the person's
-// reason.
+// Replay is a request to deliver events again, starting at event Seq or, if Time is set, at
+// the first event since Time. By is the person who asks, and Reason is the person's reason.
 type Replay struct {
 	Seq        uint64
 	Time       time.Time
 	By, Reason string
 }
 
-// Replayed is what `webhooks replay -o json` prints.
+// Replayed is the output of `webhooks replay -o json`.
 type Replayed struct {
 	Name    string `json:"name"`
 	FromSeq uint64 `json:"from_seq"`
@@ -171,7 +171,7 @@ func movedTo(ctx context.Context, q *queue.Queue, w config.Webhook, p positions.
 		return p, &ReplayError{fmt.Sprintf("webhook %s has delivered everything up to event %d only, and event %d would leave out what lies between\na replay only goes back", w.Name, p.Seq, x.Seq)}
 	}
 	to := positions.Mark{Seq: x.Seq - 1}
-	if to.Seq >= max(state.First, 1) { // the mark of an earlier row has no hash
+	if to.Seq >= max(state.First, 1) { // a mark before the stream's first event has no hash
 		before, _, err := events.Of(q.JetStream(), w.Account).At(ctx, to.Seq)
 		if err != nil {
 			return p, err

@@ -22,9 +22,9 @@ var ErrLocked = errors.New("the data directory is in use by another process")
 // LockName is the name of the lock file in a data directory.
 const LockName = "perennial.lock"
 
-// Lock is a process's exclusive right to work in a data directory. It consists of two locks.
-// All versions of the program take the lock of the file. The lock of the directory survives
-// removal of that file.
+// Lock is a process's exclusive right to work in a data directory. It consists of a lock on
+// a file, which all versions of the program take, and a lock on the directory, which
+// survives removal of that file.
 type Lock struct {
 	path string
 	dir  func() error // unlocks the directory

@@ -24,8 +24,8 @@ type Journal struct {
 	Ledger  *ledger.Ledger
 }
 
-// ErrLedgerBefore means that the stream no longer has some rows between the ledger's last row
-// and the stream's first event.
+// ErrLedgerBefore means that the stream no longer has the rows that follow the ledger's last
+// row.
 var ErrLedgerBefore = errors.New("the ledger ends before the events stream begins")
 
 // Missing returns the ledger's last row. missing is true if the stream no longer has the next
@@ -50,9 +50,9 @@ func (j Journal) checkComplete(ctx context.Context) error {
 	return err
 }
 
-// Follow applies the stream's rows to the ledger as they arrive. It returns when ctx ends, with
-// the error of ctx, or when a row cannot be applied. It calls folded, unless nil, after every
-// commit.
+// Follow applies the stream's rows to the ledger as they arrive. It returns an error when
+// ctx ends, the stream cannot be read or a row cannot be applied. After every commit, it
+// calls folded unless folded is nil.
 func (j Journal) Follow(ctx context.Context, folded func()) error {
 	if err := j.checkComplete(ctx); err != nil {
 		return err
@@ -76,7 +76,7 @@ func (j Journal) Follow(ctx context.Context, folded func()) error {
 	return <-read
 }
 
-// read sends the stream's rows from a sequence on to a channel, until ctx ends.
+// read sends the stream's rows to a channel, starting with row from, until ctx ends.
 func (j Journal) read(ctx context.Context, from uint64, rows chan<- chain.Row) error {
 	for e, err := range events.Of(j.Queue.JetStream(), j.Account).Follow(ctx, events.From{Seq: from}) {
 		row, err := j.row(e, err)
@@ -92,7 +92,7 @@ func (j Journal) read(ctx context.Context, from uint64, rows chan<- chain.Row) e
 	return ctx.Err()
 }
 
-// fold commits arriving rows in groups, until rows is closed.
+// fold commits arriving rows in groups, until rows is closed or ctx ends.
 func (j Journal) fold(ctx context.Context, rows <-chan chain.Row, folded func()) error {
 	for {
 		var group []chain.Row
@@ -130,8 +130,9 @@ const restoredAdvice = "the ledger was restored from a backup at %s while the ev
 	"stop this runner and run `perennial ledger restore --from-events --replace`; the ledger that was there before is beside it, as *.replaced-*"
 
 // FoldRows commits rows to the ledger. If the rows do not follow the ledger's last row, it
-// returns a DivergedError. If the rows in between are no longer on the stream, it returns
-// ErrLedgerBefore.
+// returns a DivergedError, or ErrLedgerBefore if the rows in between are no longer on the
+// stream. If this version does not know a row, it commits the rows before it and returns a
+// LaterError.
 func (j Journal) FoldRows(ctx context.Context, rows []chain.Row) error {
 	err := j.Ledger.Fold(ctx, rows)
 	broken, ok := errors.AsType[*chain.BrokenError](err)
@@ -155,8 +156,8 @@ func (j Journal) FoldRows(ctx context.Context, rows []chain.Row) error {
 	}, headErr)
 }
 
-// row returns the journal row in a message of the stream. A message that no runner published is
-// a DivergedError, which stops the account.
+// row returns the journal row in a message of the stream. For a message that no runner
+// published, it returns a DivergedError, which stops the account.
 func (j Journal) row(e events.Event, err error) (chain.Row, error) {
 	if err != nil {
 		return chain.Row{}, err
@@ -210,9 +211,10 @@ func (j Journal) Outbox() *outbox.Outbox {
 	return x
 }
 
-// Lead grants the ledger the right to append. From then on, the outbox publishes each group of
-// rows before the ledger commits it. First, Lead publishes rows that the ledger has and the
-// stream lacks, such as rows from before the account moved to an external NATS.
+// Lead first publishes rows that the ledger has and the stream lacks, such as rows from
+// before the account moved to an external NATS. It then grants the ledger the right to
+// append. From then on, the outbox publishes each group of rows before the ledger commits
+// it.
 func (j Journal) Lead(ctx context.Context, outbox *outbox.Outbox) (*ledger.Leadership, error) {
 	last, _, err := events.Of(j.Queue.JetStream(), j.Account).LastRow(ctx)
 	if err != nil {

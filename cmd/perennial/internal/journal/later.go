@@ -31,7 +31,7 @@ func (e *LaterError) Error() string {
 
 func (e *LaterError) Unwrap() error { return e.unknown }
 
-// foldKnown applies the rows before row seq and returns the LaterError for row seq. Row seq
+// foldKnown applies the rows before row seq. It returns the LaterError for row seq, which
 // has a type or a field that this version does not know.
 func (j Journal) foldKnown(ctx context.Context, rows []chain.Row, seq int64, unknown *fact.UnknownError) error {
 	if n := seq - rows[0].Seq; n > 0 {

@@ -16,7 +16,7 @@ import (
 	"perennial/queue/objects"
 )
 
-// Bodies returns the bodies of the published events.
+// Bodies returns the bodies of the received events, up to the first error.
 func Bodies(received iter.Seq2[events.Event, error]) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for e, err := range received {
@@ -27,9 +27,9 @@ func Bodies(received iter.Seq2[events.Event, error]) iter.Seq2[[]byte, error] {
 	}
 }
 
-// VouchedSnapshot returns the newest snapshot whose hash is in a ledger.archived event of the
-// stream, and a function that opens the snapshot. It returns nil if the stream has event 1, so
-// that a ledger needs no snapshot, or if no stored snapshot matches.
+// VouchedSnapshot returns the newest snapshot whose hash is in a ledger.archived event of
+// the stream, and a function that opens the snapshot. It returns nil if no stored snapshot
+// matches, or if the stream still has event 1, because a ledger then needs no snapshot.
 func VouchedSnapshot(ctx context.Context, q *queue.Queue, account string) (*ledger.Snapshot, func() (io.ReadCloser, error), error) {
 	state, err := events.Of(q.JetStream(), account).State(ctx)
 	if err != nil || state.First <= 1 {

@@ -105,8 +105,8 @@ func HeldFromNote(noted ledger.Published) outbox.Held {
 	return outbox.Held{Last: uint64(noted.Seq), Firm: uint64(noted.FirmSeq)}
 }
 
-// EventsBegin returns a function that reads from the ledger the latest row at which the events
-// stream may begin.
+// EventsBegin returns a function that returns the latest row at which the events stream may
+// begin, according to the ledger.
 func EventsBegin(l *ledger.Ledger) func(context.Context) (uint64, error) {
 	return func(ctx context.Context) (uint64, error) {
 		seq, err := l.EventsBegin(ctx)

@@ -1,12 +1,14 @@
-// Package placement decides which runner should lead which account. It is a pure function:
-// every runner computes the same result from the same heartbeats, without coordination.
+// Package placement decides which runner should lead which account. The decision is a pure
+// function: every runner computes the same result from the same heartbeats, without
+// coordination.
 //
 // It promises:
 //
 //   - An operator's pin decides, as long as the pinned node can run the account.
 //   - An account stays with its node unless the balance requires a move.
-//   - If node B can run an account of node A, then A has at most one account more than B.
-//     If every node can run every account, the numbers of accounts differ by at most one.
+//   - If node B can run an account of node A that is not pinned, then A has at most one
+//     account more than B. If every node can run every account and no account is pinned, the
+//     numbers of accounts differ by at most one.
 //   - As few accounts as possible move: those of a lost node, and those that a new
 //     node needs for an even share.
 //   - Between nodes with equally many accounts, the account's order of preference decides:
@@ -37,8 +39,8 @@ type plan struct {
 	load   map[string]int // node → number of its accounts
 }
 
-// Of returns the node that should lead each account. The result lacks accounts that no node can
-// run. pins maps accounts to nodes. The order of nodes and accounts does not matter.
+// Of returns the node that should lead each account. The result omits accounts that no node
+// can run. pins maps accounts to nodes. The order of nodes and accounts does not matter.
 func Of(nodes []Node, accounts []string, pins map[string]string) map[string]string {
 	accounts = slices.Compact(slices.Sorted(slices.Values(accounts)))
 	p := newPlan(nodes, accounts)
@@ -80,8 +82,8 @@ func newPlan(nodes []Node, accounts []string) *plan {
 	return p
 }
 
-// put assigns an account to a node. An empty node removes the account from the load of its
-// previous node and changes nothing else.
+// put assigns an account to a node. It does nothing if node is empty and the account has no
+// node.
 func (p *plan) put(account, node string) {
 	if was := p.holder[account]; was != "" {
 		p.load[was]--
@@ -135,9 +137,9 @@ func (p *plan) even() bool {
 	return false
 }
 
-// takes returns the account that a node should take from a node with at least two more, or "".
-// It chooses among the accounts of the nodes with the most accounts. The account with the
-// strongest preference for this node wins.
+// takes returns the account that a node should take over from a node with at least two more
+// accounts, or "". Accounts of the nodes with the most accounts come first. Among these, the
+// account with the strongest preference for this node wins.
 func (p *plan) takes(to string) string {
 	best := ""
 	for _, a := range slices.Sorted(maps.Keys(p.holder)) {

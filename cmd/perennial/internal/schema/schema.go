@@ -1,6 +1,6 @@
-// Package schema provides the published formats: JSON Schemas of commands, events, and requests
-// and responses of the service, and an AsyncAPI document. It reads them from the embedded files
-// of docs/events. The tests of this package generate those files from the Go types:
+// Package schema provides the published formats: an AsyncAPI document, and JSON Schemas of
+// commands, events, service requests and responses. It reads them from the embedded files of
+// docs/events. The tests of this package generate those files from the Go types:
 //
 //	go test ./cmd/perennial/internal/schema -run Schemas -update
 package schema
@@ -28,8 +28,8 @@ const draft = "https://json-schema.org/draft/2020-12/schema"
 // layout is the indentation of the files.
 var layout = jsontext.WithIndent("  ")
 
-// document is asyncapi.json with the parts that this package changes. Its keys keep their
-// order.
+// document is the content of asyncapi.json, decoded as far as this package changes it. The
+// fields have the order of the file's keys.
 type document struct {
 	AsyncAPI   jsontext.Value `json:"asyncapi"`
 	Channels   jsontext.Value `json:"channels"`
@@ -129,7 +129,7 @@ func All() (Schemas, error) {
 // Names returns the names of all schemas.
 func (s Schemas) Names() []string { return append(schemaFiles(), slices.Sorted(maps.Keys(s.parts))...) }
 
-// raw returns the schema with a name, or nil.
+// raw returns the schema of that name, or nil if there is none.
 func (s Schemas) raw(name string) []byte {
 	if part, ok := s.parts[name]; ok {
 		return fmt.Appendf(nil, `{"$schema":%q,"$id":%q,%s`, draft, chain.SchemaID(name), part[1:])
@@ -138,7 +138,7 @@ func (s Schemas) raw(name string) []byte {
 	return text
 }
 
-// Text returns the indented schema with a name, or "".
+// Text returns the schema of that name, indented, or "" if there is none.
 func (s Schemas) Text(name string) string {
 	text := jsontext.Value(s.raw(name))
 	if err := text.Indent(layout); err != nil {
@@ -147,7 +147,7 @@ func (s Schemas) Text(name string) string {
 	return string(text) + "\n"
 }
 
-// compact returns the schema with a name, without line breaks.
+// compact returns the schema of that name without white space.
 func (s Schemas) compact(name string) string {
 	text := jsontext.Value(s.raw(name))
 	_ = text.Compact() // the schema is valid JSON

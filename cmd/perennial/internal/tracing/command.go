@@ -32,7 +32,7 @@ type step struct {
 	TraceID    string     `json:"trace_id"` // trace id from the provider
 }
 
-// tracedCommand is a command as its journal rows describe it.
+// tracedCommand is a command, as read from its journal rows.
 type tracedCommand struct {
 	account    string
 	id         string
@@ -40,7 +40,7 @@ type tracedCommand struct {
 	finished   fact.CommandFinished
 	row        chain.Row // the command.finished row
 	published  time.Time
-	accepted   time.Time // the zero value if the command was refused
+	accepted   time.Time // zero if the command was refused, or reopened by an operator
 	operations map[string][]step
 }
 
@@ -176,8 +176,8 @@ func (c tracedCommand) send(t *Tracer, stored time.Time) {
 	}
 }
 
-// begin returns when the command was published. If this time is unknown, it returns the
-// earliest known time of the command.
+// begin returns when the command was published or, if this time is unknown, accepted. If
+// both times are unknown, it returns the earliest time of the rows that were read.
 func (c tracedCommand) begin() time.Time {
 	for _, at := range []time.Time{c.published, c.accepted} {
 		if !at.IsZero() {

@@ -26,7 +26,7 @@ import (
 // FlushTimeout is the longest time that a stopping process waits for the receiver of traces.
 const FlushTimeout = 5 * time.Second
 
-// Tracer sends the traces of commands. A nil Tracer sends nothing.
+// Tracer sends the traces of commands. A nil Tracer may only be closed.
 type Tracer struct {
 	provider *sdktrace.TracerProvider
 	sampler  sdktrace.Sampler
@@ -38,7 +38,7 @@ func New(ctx context.Context, c config.Tracing, node string, log *logrus.Logger)
 	var options []otlptracehttp.Option
 	if c.Endpoint != "" {
 		endpoint := c.Endpoint
-		if strings.Count(strings.TrimRight(endpoint, "/"), "/") == 2 { // without a path in the address
+		if strings.Count(strings.TrimRight(endpoint, "/"), "/") == 2 { // the address has no path
 			endpoint = strings.TrimRight(endpoint, "/") + "/v1/traces"
 		}
 		options = append(options, otlptracehttp.WithEndpointURL(endpoint))

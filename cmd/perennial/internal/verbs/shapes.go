@@ -18,9 +18,9 @@ import (
 	"perennial/schedules"
 )
 
-// OperatorRequest is an operator's change of one command or operation. CommandID names a
-// command and OperationID an operation. ID may name either, as older clients send it. A request
-// sets only one of the three.
+// OperatorRequest is a request about one command or operation, or about the account.
+// CommandID is the id of a command, and OperationID that of an operation. ID may be either,
+// as older clients send it. A request sets at most one of the three.
 type OperatorRequest struct {
 	ID          string `json:"id,omitempty" doc:"The id of the command, chosen by its producer. The same id with the same content is always the same command."`
 	CommandID   string `json:"command_id,omitempty" doc:"The id of the command, chosen by its producer."`
@@ -84,7 +84,7 @@ type ListRequest struct {
 // Check refuses a negative limit.
 func (q ListRequest) Check() error { return notNegative("limit", q.Limit) }
 
-// notNegative refuses a negative number, which a handler would treat as absent.
+// notNegative returns an error for a negative number.
 func notNegative(field string, n int) error {
 	if n < 0 {
 		return fmt.Errorf("%s is %d and must be 0 or more", field, n)
@@ -95,17 +95,17 @@ func notNegative(field string, n int) error {
 // MaxListed limits the operations of one list request.
 const MaxListed = 10_000
 
-// StatesRequest asks for the states of commands. Hashes, in the order of IDs, asks for the
-// state of the content with that hash. Messages, in the same order, has the hash of each
-// published message, which also finds content that the intake could not parse
-// (inspect.StateOf).
+// StatesRequest asks for the states of commands. Hashes and Messages are empty or have one
+// entry for each id. With Hashes, the content hashes, the response is about exactly that
+// content. With Messages, the hashes of the published messages, it also covers content that
+// the intake could not parse (inspect.StateOf).
 type StatesRequest struct {
 	IDs      []string `json:"ids" doc:"The ids of the commands."`
 	Hashes   []string `json:"hashes,omitempty" doc:"The content hash of each command. With it, the answer is about exactly that content."`
 	Messages []string `json:"messages,omitempty" doc:"The SHA-256 of each message as published. It finds messages that could not be read."`
 }
 
-// RecordAnswer is a money record as it is booked.
+// RecordAnswer is a record of money, as it is booked.
 type RecordAnswer struct {
 	Seq   int64  `json:"seq" doc:"The journal row of the record; use it to reverse the record."`
 	Kind  string `json:"kind" doc:"top-up, external, charge or refund."`
@@ -151,8 +151,8 @@ type DeadRequest struct {
 	By     string `json:"by" doc:"The name of the person, as given in the request."`
 	Reason string `json:"reason" doc:"The reason, for people; the text may change."`
 	// If ContentHash is set, the caller publishes the corrected command itself, because only
-	// the caller may have the permission to publish. The service request then removes the dead
-	// letter.
+	// the caller may have the permission to publish. The service request then only records the
+	// hash, and the caller also removes the dead letter.
 	ContentHash string `json:"content_hash,omitempty" doc:"For a corrected command, which the caller publishes itself: the SHA-256 in hex of its content, to be recorded."`
 }
 
@@ -239,7 +239,7 @@ type WaitAnswer struct {
 	Result   *fact.CommandFinished `json:"result,omitempty"`
 }
 
-// LinesRequest asks for the result lines of a command that follow the first After lines.
+// LinesRequest asks for the result lines of a command, without the first After lines.
 type LinesRequest struct {
 	ID    string `json:"id" doc:"The id of the command, chosen by its producer. The same id with the same content is always the same command."`
 	After int    `json:"after,omitempty" doc:"The number of lines that were read before."`

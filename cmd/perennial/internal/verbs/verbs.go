@@ -1,10 +1,10 @@
 // Package verbs declares the service requests of an account's NATS service, on the subjects
-// perennial.svc.<account>.<verb>. Each declaration has the name, request type, response type,
-// permitted roles, help and example.
+// perennial.svc.<account>.<verb>. Each declaration has the name, request type, response
+// type, permitted roles, help and example.
 //
-// Everything else is derived from these declarations. The endpoints with their metadata, the
-// permissions of roles, the schemas and the AsyncAPI document use them. So do the CLI, the web
-// UI and the table in docs/cli.md. To add a service request, declare it here and add its
+// The endpoints with their metadata, the permissions of roles, the schemas and the AsyncAPI
+// document are derived from these declarations. So are the requests of the CLI and the web
+// UI, and the table in docs/cli.md. To add a service request, declare it here and add its
 // handler in package daemon.
 package verbs
 
@@ -30,7 +30,7 @@ type Spec struct {
 
 	Help     string   // description in one sentence
 	Required []string // names of required request fields
-	Unread   []string // names of fields that the request type has and this handler ignores
+	Unread   []string // names of request fields that the handler ignores
 
 	Example       string // example of a request, as JSON
 	AnswerExample string // "" if the response is long, or is an event
@@ -41,7 +41,7 @@ type Spec struct {
 // Verb is a declared service request with its request type Q and response type A.
 type Verb[Q, A any] struct{ Spec }
 
-// all contains the declarations in their order below.
+// all contains the declarations in source order.
 var all []Spec
 
 func declare[Q, A any](s Spec) Verb[Q, A] {
@@ -69,7 +69,7 @@ func Served() []service.Verb {
 // command itself.
 func (s Spec) IsCommand() bool { return queue.ValidKind(queue.Kind(s.Name)) == nil }
 
-// The roles that may make a service request. A service request that only operators may make
+// The roles that may make a service request. If only operators may make it, the request
 // changes something.
 var (
 	forProducers = []queue.Role{queue.RoleProducer}

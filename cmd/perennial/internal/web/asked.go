@@ -30,13 +30,13 @@ func ask[Q, A any](ctx context.Context, a Account, v verbs.Verb[Q, A], question 
 }
 
 // askNow returns a runner's answer to a service request that changes nothing. The answer is
-// cached by the name of the service request, so all pages must use an equal request.
+// cached by service request and account, not by question, so all pages must ask the same
+// question.
 func askNow[Q, T any](ctx context.Context, f *figures, a Account, v verbs.Verb[Q, T], question Q) Made[T] {
 	return askAgain(ctx, f, a, v, question, 0)
 }
 
-// askAgain is like askNow, with a limit on the answer's age. fresh is the limit, as in
-// figureOf.
+// askAgain is like askNow, but fresh limits the answer's age, as in figureOf.
 func askAgain[Q, T any](ctx context.Context, f *figures, a Account, v verbs.Verb[Q, T], question Q, fresh time.Duration) Made[T] {
 	return waitFor[T](ctx, f, beginAgain(f, a, v, question, fresh), fresh)
 }
@@ -59,7 +59,8 @@ func answerOf[Q, T any](a Account, v verbs.Verb[Q, T], question Q) func(context.
 }
 
 // sweeps returns the status of an account's schedules, with the plans and pauses that the
-// ledger has now. problem is the reason if the other values are unknown, and otherwise "".
+// ledger has now. problem says why the other values are unknown or outdated. It is "" if
+// they are current.
 func (s *insight) sweeps(ctx context.Context, a Account) (all []schedules.Status, problem string, err error) {
 	made := askNow(ctx, s.figures, a, verbs.Sweeps, struct{}{})
 	all, outdated, err := refresh(ctx, a, s.Clock(), made.Value, made.Known())
@@ -70,7 +71,7 @@ func (s *insight) sweeps(ctx context.Context, a Account) (all []schedules.Status
 	return all, made.problem(), err
 }
 
-// problem returns the reason if there is no current answer, and otherwise "".
+// problem returns why there is no current answer, or "" if there is one.
 func (m Made[T]) problem() string {
 	switch {
 	case m.Err != "":

@@ -1,5 +1,5 @@
 // The list of what needs an operator. Each entry has one action. The overview and a separate
-// page show the list, and the navigation shows its length.
+// page show the list, and the navigation shows how many things need an operator.
 
 package web
 
@@ -16,7 +16,7 @@ import (
 	"perennial/ledger/tables"
 )
 
-// needsListed limits the reviews and the refused commands with their own entries in the list.
+// needsListed limits how many reviews, and how many refused commands, have their own entry.
 const needsListed = 10
 
 // need is one thing that needs an operator, with the page where the operator can act.
@@ -66,7 +66,8 @@ func (s *overviewPages) attention(q accountRequest) {
 }
 
 // attentionList returns the list of what needs an operator. The list has an entry for each
-// review, refused command and plan, and a count for each other kind.
+// plan and for each of the first needsListed reviews and refused commands, and a count for
+// everything else.
 func (s *insight) attentionList(ctx context.Context, a Account) (v attentionView, err error) {
 	n, err := s.needs(ctx, a)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 // booksView compares the ledger balance with the provider's wallet.
 type booksView struct {
 	Balance  tables.Balance
-	Compared *comparison // nil if no reconciliation is known
+	Compared *comparison // nil if unknown; At is zero if the runner has made no reconciliation
 	Changed  bool        // money was booked after the last reconciliation
 	Differed bool        // the last reconciliation found a difference, perhaps before this process started
 	Agreed   bool        // the last reconciliation found no difference
@@ -30,9 +30,9 @@ type walletRead struct {
 	Cents int64
 }
 
-// lastRead returns the provider's wallet from the newest reconciliation since this process
-// started. Without such a reconciliation, it returns the wallet from the last reconciliation
-// in the ledger that agreed. It returns nil if there is no reconciliation at all.
+// lastRead returns the provider's wallet balance from newest, the newest reconciliation
+// since the runner started. If newest has no balance, lastRead takes the balance from the
+// last reconciliation in the ledger that agreed. It returns nil if there is neither.
 func lastRead(ctx context.Context, l *ledger.Ledger, newest *comparison) (*walletRead, error) {
 	if newest != nil && newest.ProviderCents != nil {
 		return &walletRead{newest.At, *newest.ProviderCents}, nil
@@ -82,8 +82,9 @@ func (s *insight) books(ctx context.Context, a Account, b tables.Balance) (books
 	return v, err
 }
 
-// compared returns the newer of two reconciliations: the runner's last reconciliation, and the
-// last reconciliation that these pages requested. It returns nil if neither exists.
+// compared returns the newer of two reconciliations: the runner's last one, and the last one
+// that these pages requested. It returns nil if neither is known. The result's At is zero if
+// the runner has made none.
 func (s *insight) compared(a Account, shown Made[verbs.AccountView]) *comparison {
 	var newest *comparison
 	if shown.problem() == "" {
@@ -101,7 +102,7 @@ func (s *insight) compared(a Account, shown Made[verbs.AccountView]) *comparison
 	return newest
 }
 
-// BooksLevel returns the color of the books. It is green only if a reconciliation agreed and
+// BooksLevel returns the color of the books. It is "ok" only if a reconciliation agreed and
 // nothing was booked after it.
 func (b booksView) BooksLevel() string {
 	switch {
@@ -128,8 +129,8 @@ func (b booksView) verdictBefore() string {
 	return "Not compared yet"
 }
 
-// BooksVerdict says whether the books agree. A difference is unconfirmed if an open review or a
-// pending operation can explain it, otherwise unexplained.
+// BooksVerdict says whether the books agree. It calls a difference unconfirmed if an open
+// review or a pending operation can explain it, and unexplained otherwise.
 func (b booksView) BooksVerdict() string {
 	c := b.Compared
 	amount := func(cents int64) string { return fact.Amount(max(cents, -cents), b.Balance.Currency) }

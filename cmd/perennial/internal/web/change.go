@@ -22,8 +22,7 @@ import (
 	"perennial/schedules"
 )
 
-// change is a kind of change. It parses a form and returns the change itself and the
-// equivalent CLI command.
+// change is a kind of change that the web UI can make.
 type change struct {
 	does     string // description if the change failed
 	did      string // description if the change succeeded
@@ -36,7 +35,7 @@ type change struct {
 // CLI command.
 type formParser func(form func(string) string) (do changeFunc, command []string, err error)
 
-// changeFunc makes a change. said is more text for the page after success.
+// changeFunc makes a change. said is text that the page shows after success, or "".
 type changeFunc func(ctx context.Context, a Account, by signature) (said string, err error)
 
 // signature is the person who makes a change, the reason and the time.
@@ -144,7 +143,8 @@ var changes = map[string]change{
 	"webhook-replay":  {does: "deliver events again", did: "events are delivered again", parse: replayWebhook},
 }
 
-// approve approves a plan and reports how many renewals were published.
+// approve is the parser for the approval of a plan. The change reports how many renewals
+// were published, and their cost.
 func approve(form func(string) string) (changeFunc, []string, error) {
 	do, words, err := byID(verbs.Approve.Spec, "plan", "schedules", "approve")(form)
 	if err != nil {
@@ -177,7 +177,7 @@ func pauseSchedule(form func(string) string) (changeFunc, []string, error) {
 	}, []string{"schedules", "pause", form("id"), "--until", until.String()}, nil
 }
 
-// resolve answers a review of an operation, or of one line in an operation.
+// resolve is the parser for an answer to the review of an operation, or of one line of it.
 func resolve(form func(string) string) (changeFunc, []string, error) {
 	q := map[string]any{"id": form("id")}
 	command := []string{"reviews", "resolve", form("id")}
@@ -218,7 +218,8 @@ func resolve(form func(string) string) (changeFunc, []string, error) {
 	return requestChange(verbs.Resolve.Spec, q), command, nil
 }
 
-// correct books the reversal of an answer to a review, or a charge that was found later.
+// correct is the parser for a correction of an answer to a review. The correction reverses
+// the answer, or books a charge that was found later.
 func correct(form func(string) string) (changeFunc, []string, error) {
 	seq, err := strconv.ParseInt(form("id"), 10, 64)
 	if err != nil {
@@ -322,14 +323,14 @@ func (s *operationPages) showCorrectionAgain(q accountRequest, form func(string)
 	s.frame.showAs(q, "confirm", "Confirm the correction", http.StatusUnprocessableEntity, v)
 }
 
-// confirmReason returns why an answer needs confirmation, without the CLI flag that the error
-// text names.
+// confirmReason returns why an answer needs confirmation, without the CLI flag that the
+// error text mentions.
 func confirmReason(why error) string {
 	text, _, _ := strings.Cut(strings.TrimPrefix(why.Error(), ErrUnconfirmed.Error()+": "), ". ")
 	return text
 }
 
-// centsOf parses an amount such as 12, 12.3 or 12.34.
+// centsOf returns the cents of an amount such as 12, 12.3 or 12.34.
 func centsOf(text string) (int64, error) {
 	amount := regexp.MustCompile(`^([0-9]{1,15})(?:\.([0-9]{1,2}))?$`).FindStringSubmatch(text)
 	if amount == nil {
@@ -346,7 +347,7 @@ func reinstate(form func(string) string) (changeFunc, []string, error) {
 	return requestChange(verbs.Retire.Spec, map[string]any{"proxy_ids": []string{form("id")}, "undo": true}), []string{"proxies", "retire", form("id"), "--undo"}, nil
 }
 
-// changedView describes what was changed, or the reason if nothing was changed.
+// changedView describes what was changed, or why nothing was changed.
 type changedView struct {
 	Does    string // description of the successful or failed change
 	About   string // id of the changed item
@@ -458,7 +459,7 @@ func (c change) signed(command []string, by, reason string) []string {
 	return append(command, "--by", by, "--reason", reason)
 }
 
-// do makes a change in the name of the signed-in person.
+// do makes a change on behalf of the signed-in person.
 func (s *operationPages) do(ctx context.Context, q accountRequest, c change, do changeFunc, reason string) (said string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, max(c.timeout, askWithin))
 	defer cancel()

@@ -20,7 +20,7 @@ const (
 	// read for a page.
 	deadShown = 200
 	deadBytes = 4 << 20
-	// deadText limits the text of a command that is shown, in bytes.
+	// deadText limits the bytes of a command that a page shows.
 	deadText = 16 << 10
 )
 
@@ -42,7 +42,7 @@ type letterView struct {
 	Letter
 
 	Cut   int    // number of bytes of the text that are not shown
-	Typed string // a correction that was not published
+	Typed string // text in the form: the command, or a correction that was not published
 	Why   string // reason entered with the correction
 	Wrong string // why the correction was not published
 }
@@ -53,8 +53,8 @@ type deadView struct {
 	Next string // sequence after which the next page begins; "" at the end
 }
 
-// letterOf formats a letter as `perennial dead-letters show` does. It replaces control
-// characters by spaces and shortens a long text.
+// letterOf formats a letter as `perennial dead-letters show` does. It replaces characters
+// that cannot be printed with spaces, and shortens a long text.
 func letterOf(l Letter) letterView {
 	v := letterView{Letter: l}
 	text := fact.Printable(l.Text, "\n\t")
@@ -67,7 +67,7 @@ func letterOf(l Letter) letterView {
 	return v
 }
 
-// showLetterAgain shows a correction that was not published in its form, with the reason.
+// showLetterAgain shows the form with a correction that was not published, and the reason.
 func (s *operationPages) showLetterAgain(q accountRequest, form func(string) string, why error) {
 	ctx, cancel := context.WithTimeout(q.Context(), askWithin)
 	defer cancel()
@@ -79,7 +79,8 @@ func (s *operationPages) showLetterAgain(q accountRequest, form func(string) str
 	s.frame.showAs(q, "letter", "Dead letter "+form("id"), http.StatusUnprocessableEntity, v)
 }
 
-// correctLetter publishes corrected content in place of a dead letter.
+// correctLetter is the parser for corrected content, which is published in place of a dead
+// letter.
 func correctLetter(form func(string) string) (changeFunc, []string, error) {
 	seq, err := strconv.ParseUint(form("id"), 10, 64)
 	if err != nil {
@@ -160,7 +161,7 @@ func (s *operationPages) readLetter(ctx context.Context, q accountRequest, text 
 	return letterOf(l), true
 }
 
-// noLetters writes an error page because NATS does not respond.
+// noLetters writes an error page, because the dead letters cannot be read from NATS.
 func (s *operationPages) noLetters(q accountRequest, err error) {
 	s.frame.fail(q.to, q.Request, q.session, http.StatusServiceUnavailable, "The dead letters cannot be read from NATS now: "+err.Error(), err)
 }

@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// figureWait is the longest time that a page waits for a figure's first value.
+	// figureWait is the longest time that a page waits for a new value of a figure.
 	figureWait = 25 * time.Millisecond
-	// answerWait is the longest time after a request that a page waits for a runner's first
-	// answer.
+	// answerWait limits a page's wait for a runner's first answer. It is counted from the
+	// request.
 	answerWait = time.Second
 	// figureWithin limits the time to compute a figure.
 	figureWithin = 5 * time.Minute
-	// figureShare limits the computation of one figure to a hundredth of the time. The pause
-	// after a computation is at least a hundred times as long as the computation.
+	// figureShare limits the computation of one figure to a hundredth of the time: the pause
+	// after a computation is a hundred times as long as the computation.
 	figureShare = 100
 	// A computation shorter than quick needs no pause. After a computation shorter than brief,
 	// the pause is at most briefly.
@@ -45,7 +45,7 @@ type figures struct {
 
 	mu   sync.Mutex
 	all  map[string]*figure
-	more chan struct{} // closed when a figure is ready
+	more chan struct{} // closed when a figure with owed set is ready
 	told int64         // number of times that more was closed
 }
 
@@ -68,20 +68,20 @@ func newFigures(clock func() time.Time) *figures {
 	return &figures{clock: clock, ctx: ctx, end: end, turn: make(chan struct{}, figuresAtOnce), all: map[string]*figure{}, more: make(chan struct{})}
 }
 
-// close cancels the computations in progress.
+// close cancels the computations in progress and waits until they have ended.
 func (f *figures) close() {
 	f.end()
 	f.work.Wait()
 }
 
-// edition returns the number of notifications to pages.
+// edition returns how often pages were notified of a figure.
 func (f *figures) edition() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.told
 }
 
-// next returns a channel that closes when the next figure is ready.
+// next returns a channel that closes when pages are notified of the next figure.
 func (f *figures) next() <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -201,8 +201,8 @@ func (f *figures) start(name string, fresh time.Duration, reply bool, produce fu
 	return one
 }
 
-// pause returns the time after a computation in which the figure is not computed again. The
-// pause limits the figure to its share of time, and is shorter after a failure.
+// pause returns how long after a computation the figure is not computed again. The pause
+// limits the share of time that goes into the figure, and is shorter after a failure.
 func (one *figure) pause() time.Duration {
 	switch {
 	case one.took < quick:
@@ -215,8 +215,8 @@ func (one *figure) pause() time.Duration {
 	return figureShare * one.took
 }
 
-// expire marks the figures of an account as outdated after a person's change. The next request
-// computes them again without a pause.
+// expire marks the figures whose names end with an account as outdated after a person's
+// change. The next request computes them again without a pause.
 func (f *figures) expire(account string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

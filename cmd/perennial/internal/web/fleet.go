@@ -38,7 +38,7 @@ type bucket struct {
 
 var buckets = []struct {
 	name  string
-	until time.Duration // 0 in the last bucket, because this bucket has no end
+	until time.Duration // end of the bucket, counted from now; ignored for the last bucket, which has no end
 }{
 	{"expired", 0}, {"within a day", 24 * time.Hour}, {"1 to 3 days", 3 * 24 * time.Hour}, {"3 to 7 days", 7 * 24 * time.Hour},
 	{"7 to 14 days", 14 * 24 * time.Hour}, {"14 to 30 days", 30 * 24 * time.Hour}, {"later", 0},

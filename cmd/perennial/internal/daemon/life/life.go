@@ -22,14 +22,14 @@ const (
 // Phases lists all phases.
 var Phases = []Phase{Closed, Following, TakingOver, Leading, Stopped}
 
-// Outcome is the way in which a phase ended.
+// Outcome is how a phase ended.
 type Outcome string
 
 // The outcomes of a phase.
 const (
 	Done       Outcome = "done"        // the phase did its work
 	Stop       Outcome = "stop"        // the program stops
-	Refused    Outcome = "refused"     // the ledger does not belong to the stream's history or to the provider's account
+	Refused    Outcome = "refused"     // the ledger does not belong to the stream's history or the provider's account, or two accounts use one provider's account
 	HandedOver Outcome = "handed over" // another runner should lead
 	Outdated   Outcome = "outdated"    // a later version of the program wrote an event that this version cannot apply
 	LeaseLost  Outcome = "lease lost"  // another runner may already lead
