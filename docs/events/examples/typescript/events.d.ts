@@ -374,7 +374,7 @@ export interface CommandAcceptedData {
 }
 
 /**
- * Records that a command was accepted. Every accepted command ends in a fact.
+ * Records that a command was accepted. Another fact records the end of every accepted command.
  */
 export interface CommandAccepted extends CloudEvent {
   /**
@@ -754,7 +754,7 @@ export interface CommandFinishedData {
 }
 
 /**
- * Records that no operation of a command is in progress or in review, with the results. The ledger appends it with the fact that ends the command's last operation. If the command is opened again, for example because an operator sends an operation again, it finishes once more, with the next revision.
+ * Records that no operation of a command is in progress or in review, with the results. The ledger appends it with the fact that ends the command's last operation. A command may be opened again, for example because an operator sends an operation again. It then finishes once more, with the next revision.
  */
 export interface CommandFinished extends CloudEvent {
   /**
@@ -963,7 +963,7 @@ export interface CommandRejectedData {
 }
 
 /**
- * Ends a command, or one operation of it, without a charge: it was refused before it was accepted, refused by the provider, or never sent.
+ * Ends a command, or one operation of it, without a charge. It was refused on arrival, refused by the provider, or never sent.
  */
 export interface CommandRejected extends CloudEvent {
   /**
@@ -1105,7 +1105,7 @@ export interface DeadDroppedData {
 }
 
 /**
- * Records that an operator removed a dead letter, a command that could not be read, permanently. It is appended before the dead letter is removed. If the dead letter is still listed, this may not have been done.
+ * Records that an operator permanently removed a dead letter, a command that could not be read. It is appended before the removal. If the dead letter is still listed, the removal did not succeed.
  */
 export interface DeadDropped extends CloudEvent {
   /**
@@ -1167,7 +1167,7 @@ export interface DeadRequeuedData {
 }
 
 /**
- * Records that an operator requeued a dead letter, a command that could not be read. It is appended before the command is published and the dead letter is removed. If the dead letter is still listed, this may not have been done.
+ * Records that an operator requeued a dead letter, a command that could not be read. It is appended before the command is published and the dead letter is removed. If the dead letter is still listed, the command may not have been published.
  */
 export interface DeadRequeued extends CloudEvent {
   /**
@@ -1819,7 +1819,7 @@ export interface LedgerUncomparedData {
 }
 
 /**
- * Records that the wallet cannot be compared with the books, because operations with an unknown cost and no limit are open. It is published once, until the wallet can be compared again.
+ * Records that the wallet cannot be compared with the books, because operations with an unknown cost and no limit are open. It is published only once until the wallet can be compared again.
  */
 export interface LedgerUncompared extends CloudEvent {
   /**
@@ -1873,7 +1873,7 @@ export interface ListingShrunkData {
 }
 
 /**
- * Records that a complete listing lacked a large share of the live proxies, or that their entries could not be read. That a proxy is missing does not show that it is gone: it stays due, is read before it is paid for, and is included in warnings.
+ * Records that a complete listing lacked a large share of the live proxies, or that their entries could not be read. A missing proxy is not necessarily gone. It stays due, is read before it is paid for, and is included in warnings.
  */
 export interface ListingShrunk extends CloudEvent {
   /**
@@ -1927,7 +1927,7 @@ export interface ListingUncoveredData {
 }
 
 /**
- * Records how many live proxies no schedule renews, as two complete listings showed. These proxies expire unless a command renews them. The fact is published when there are such proxies and when their number changes or the first has expired, at most once a day. It is published with 0 when there are none left.
+ * Records how many live proxies no schedule renews, as two complete listings showed. These proxies expire unless a command renews them. The fact is published when there are such proxies, and again when their number changes or the first has expired. It is published at most once a day, and with 0 when there are none left.
  */
 export interface ListingUncovered extends CloudEvent {
   /**
@@ -2695,7 +2695,7 @@ export interface OperationWaitingData {
 }
 
 /**
- * Records that the operation is sent again, with the same key and the same body, not before `next_at`.
+ * Records that the operation will be sent again, with the same key and the same body, not before `next_at`.
  */
 export interface OperationWaiting extends CloudEvent {
   /**
@@ -3571,7 +3571,7 @@ export interface ProxyGoneData {
 }
 
 /**
- * Records that the provider no longer knows a proxy that had not expired: a read of the proxy returned proxy_not_found. The proxy is not renewed, and no proxy.expired follows.
+ * Records that the provider no longer knows a proxy that had not expired. A read of the proxy returned proxy_not_found. The proxy is not renewed, and no proxy.expired follows.
  */
 export interface ProxyGone extends CloudEvent {
   /**
@@ -3629,7 +3629,7 @@ export interface ProxyReinstatedData {
 }
 
 /**
- * Records that schedules renew the proxy again. Renewals that ended without renewing the proxy count from here.
+ * Records that schedules renew the proxy again. From this fact on, renewals that end without renewing the proxy are counted anew.
  */
 export interface ProxyReinstated extends CloudEvent {
   /**
@@ -3701,7 +3701,7 @@ export interface ProxyReplacedData {
 }
 
 /**
- * Records that the provider would not renew the proxy, and that an order for a replacement is published, as its schedule allows. It does not say that the replacement was bought.
+ * Records that the provider would not renew the proxy. An order for a replacement is published, as its schedule allows. The fact does not say that the replacement was bought.
  */
 export interface ProxyReplaced extends CloudEvent {
   /**
