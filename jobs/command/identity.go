@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"perennial/ledger/fact"
@@ -129,4 +130,17 @@ func (c Command) chunks(b fact.Binding, ids []string, careful bool) []fact.Plann
 		ids, size = ids[size:], ChunkSize
 	}
 	return planned
+}
+
+// MayHaveID reports whether a message that is not accepted, such as a dead letter, may be the
+// command with this id. If the message has no readable id, it may be if it contains the id
+// as a JSON string.
+func MayHaveID(message []byte, id string) bool {
+	var c struct {
+		ID string `json:"id"`
+	}
+	if json.Unmarshal(message, &c) == nil && c.ID != "" {
+		return c.ID == id
+	}
+	return bytes.Contains(message, []byte(strconv.Quote(id)))
 }

@@ -30,3 +30,19 @@ func TestTheHashOfAContentIsThatOfEscapedText(t *testing.T) {
 		}
 	}
 }
+
+// TestADeadLetterIsOfTheCommandWithItsID, not of each command that it mentions.
+func TestADeadLetterIsOfTheCommandWithItsID(t *testing.T) {
+	for message, want := range map[string]bool{
+		`{"id":"buy-1","items":[]}`:                 true,
+		`{"id" : "buy-1", "items": [`:               true, // not JSON
+		`{"command_id":"buy-1"}`:                    true, // refused because it has no id
+		`{"id":"other","labels":{"after":"buy-1"}}`: false,
+		`{"id":"buy-10"`:                            false,
+		`nothing`:                                   false,
+	} {
+		if got := MayHaveID([]byte(message), "buy-1"); got != want {
+			t.Errorf("%s: %v", message, got)
+		}
+	}
+}

@@ -196,7 +196,7 @@ func (p Publisher) commandError(ctx context.Context, account string, err error) 
 	case errors.Is(err, nats.ErrNoResponders):
 		return fmt.Errorf("account %s: %w\nsee that its runner has started once, that the NATS server stores, and that a leaf node reaches its hub (`perennial doctor`)", account, ErrNotTaken)
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("account %s: NATS does not say that it has stored the command: %w\nsee that its disk has room and most of its servers run; then submit again under the same id, which is done once", account, err)
+		return fmt.Errorf("account %s: %w: %w\nsee that its disk has room and most of its servers run; then submit again under the same id, which is done once", account, ErrUnacknowledged, err)
 	}
 	return err
 }
@@ -246,3 +246,6 @@ func (e *BatchError) Unwrap() error { return e.Err }
 // runner has created the account's streams, or they have no leader, or the hub of a leaf
 // node cannot be reached. Nothing was published, and a retry may succeed.
 var ErrNotTaken = errors.New("nothing takes the account's commands at the moment")
+
+// ErrUnacknowledged reports that NATS did not say in time whether it has stored a command.
+var ErrUnacknowledged = errors.New("NATS does not say that it has stored the command")

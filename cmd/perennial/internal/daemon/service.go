@@ -3,12 +3,10 @@
 package daemon
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"perennial/cmd/perennial/internal/verbs"
@@ -98,12 +96,12 @@ const (
 func (a answers) inLetter(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, lettersWithin)
 	defer cancel()
-	quoted, looked := []byte(strconv.Quote(id)), 0
+	looked := 0
 	for l, err := range a.letters().After(ctx, 0) {
 		if looked++; err != nil || looked > lettersLooked {
 			return nil
 		}
-		if bytes.Contains(l.Dead.Data, quoted) {
+		if command.MayHaveID(l.Dead.Data, id) {
 			return &service.Error{Code: CodeNotFound, Description: InLetter(id, l.Seq, l.Dead.Reason)}
 		}
 	}

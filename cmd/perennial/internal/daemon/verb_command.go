@@ -35,7 +35,7 @@ func (a answers) carryOut(v service.Verb) service.Verb {
 		bounded, cancel := context.WithTimeout(ctx, mostParked)
 		defer cancel()
 		answer, err := publish.New(a.js()).CarryOut(bounded, a.Name, outgoing)
-		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, publish.ErrUnacknowledged) && ctx.Err() == nil {
 			return nil, &service.Error{Code: "not_finished", Description: "the command is published and not over yet: ask for its end with the verb wait"}
 		}
 		if err != nil {

@@ -167,7 +167,7 @@ func (q ProxiesRequest) Check() error { return notNegative("limit", q.Limit) }
 
 // ProxiesAnswer is one page of proxies.
 type ProxiesAnswer struct {
-	Proxies []ListedProxy `json:"proxies" doc:"The number of proxies."`
+	Proxies []ListedProxy `json:"proxies" doc:"The proxies, by id."`
 	Next    string        `json:"next,omitempty" doc:"'next' is where the next page begins; omitted on the last page."`
 }
 

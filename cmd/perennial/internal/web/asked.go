@@ -47,7 +47,7 @@ func begin[Q, T any](f *figures, a Account, v verbs.Verb[Q, T], question Q) {
 }
 
 func beginAgain[Q, T any](f *figures, a Account, v verbs.Verb[Q, T], question Q, fresh time.Duration) *figure {
-	return f.askReply(v.Name+" "+a.AccountName(), fresh, func(ctx context.Context) (any, error) { return answerOf(a, v, question)(ctx) })
+	return f.askReply(figureKey{a.AccountName(), v.Name}, fresh, func(ctx context.Context) (any, error) { return answerOf(a, v, question)(ctx) })
 }
 
 func answerOf[Q, T any](a Account, v verbs.Verb[Q, T], question Q) func(context.Context) (T, error) {

@@ -90,7 +90,7 @@ func (s *insight) compared(a Account, shown Made[verbs.AccountView]) *comparison
 	if shown.problem() == "" {
 		newest = &shown.Value.Reconciled
 	}
-	asked, _ := peek[proof](s.figures, checkName("reconcile", a.AccountName()))
+	asked, _ := peek[proof](s.figures, checkKey("reconcile", a.AccountName()))
 	x := asked.Value.Reconciled
 	if x == nil || newest != nil && !x.At.After(newest.At) {
 		return newest

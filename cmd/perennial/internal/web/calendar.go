@@ -65,7 +65,7 @@ func (s *overviewPages) calendar(q accountRequest) {
 	}
 	v := calendarView{Month: month.Format(monthForm), Before: month.AddDate(0, -1, 0).Format(monthForm), After: month.AddDate(0, 1, 0).Format(monthForm), Name: month.Format("January 2006")}
 	v.Currency, _ = q.account.Ledger().Currency(ctx)
-	v.Made = figureOf(ctx, s.insight.figures, "calendar:"+q.account.AccountName()+":"+v.Month, fleetFresh, func(ctx context.Context) (map[int]calendarCount, error) {
+	v.Made = figureOf(ctx, s.insight.figures, figureKey{q.account.AccountName(), "calendar " + v.Month}, fleetFresh, func(ctx context.Context) (map[int]calendarCount, error) {
 		return countMonth(ctx, q.account, month)
 	})
 	column := (int(month.Weekday()) + 6) % 7 // weeks begin on Monday

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"perennial/cmd/perennial/internal/verbs"
+	"perennial/jobs/command"
 	"perennial/ledger/fact"
 )
 
@@ -129,7 +130,7 @@ func letterWith(ctx context.Context, a Account, id string) (seq uint64, found bo
 		if looked, read = looked+1, read+l.Bytes; err != nil || looked > deadShown || read > deadBytes {
 			return 0, false
 		}
-		if strings.Contains(l.Text, strconv.Quote(id)) {
+		if command.MayHaveID([]byte(l.Text), id) {
 			return l.Seq, true
 		}
 	}

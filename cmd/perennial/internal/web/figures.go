@@ -6,7 +6,6 @@ package web
 import (
 	"context"
 	"errors"
-	"strings"
 	"sync"
 	"time"
 )
@@ -35,7 +34,10 @@ const (
 	figuresAtOnce = 2
 )
 
-// figures contains the computed values by name.
+// figureKey identifies a figure.
+type figureKey struct{ account, name string }
+
+// figures contains the computed values.
 type figures struct {
 	clock func() time.Time
 	ctx   context.Context //nolint:containedctx // the context of the process, because a figure outlives the page that asked for it first
@@ -44,28 +46,29 @@ type figures struct {
 	turn  chan struct{}
 
 	mu   sync.Mutex
-	all  map[string]*figure
+	all  map[figureKey]*figure
 	more chan struct{} // closed when a figure with owed set is ready
 	told int64         // number of times that more was closed
 }
 
 // figure is one value.
 type figure struct {
-	value any
-	err   error
-	at    time.Time // when the value was computed; zero if never
-	tried time.Time // when the last computation ended
-	took  time.Duration
-	since time.Time     // start of the current computation; zero if no computation runs
-	made  chan struct{} // closed when the current computation ends
-	asked time.Time
-	reply bool // a runner's answer: it needs no computation here, so figuresAtOnce does not apply
-	owed  bool // a page was shown without the value, so pages are notified when it is ready
+	value    any
+	err      error
+	at       time.Time // when the value was computed; zero if never
+	tried    time.Time // when the last computation ended
+	took     time.Duration
+	since    time.Time     // start of the current computation; zero if no computation runs
+	made     chan struct{} // closed when the current computation ends
+	asked    time.Time
+	reply    bool // a runner's answer: it needs no computation here, so figuresAtOnce does not apply
+	outdated bool // a change was made after the current computation began
+	owed     bool // a page was shown without the value, so pages are notified when it is ready
 }
 
 func newFigures(clock func() time.Time) *figures {
 	ctx, end := context.WithCancel(context.Background())
-	return &figures{clock: clock, ctx: ctx, end: end, turn: make(chan struct{}, figuresAtOnce), all: map[string]*figure{}, more: make(chan struct{})}
+	return &figures{clock: clock, ctx: ctx, end: end, turn: make(chan struct{}, figuresAtOnce), all: map[figureKey]*figure{}, more: make(chan struct{})}
 }
 
 // close cancels the computations in progress and waits until they have ended.
@@ -115,8 +118,8 @@ type insight struct {
 // computation starts. The older value is returned meanwhile. If there is no value yet, or fresh
 // is 0, figureOf waits briefly for the new value. If fresh is negative, it always starts a
 // computation and waits briefly.
-func figureOf[T any](ctx context.Context, f *figures, name string, fresh time.Duration, produce func(context.Context) (T, error)) Made[T] {
-	return waitFor[T](ctx, f, f.ask(name, fresh, func(ctx context.Context) (any, error) { return produce(ctx) }), fresh)
+func figureOf[T any](ctx context.Context, f *figures, key figureKey, fresh time.Duration, produce func(context.Context) (T, error)) Made[T] {
+	return waitFor[T](ctx, f, f.ask(key, fresh, func(ctx context.Context) (any, error) { return produce(ctx) }), fresh)
 }
 
 // waitFor is like figureOf, for a figure that was already requested.
@@ -155,10 +158,10 @@ func madeOf[T any](one *figure) Made[T] {
 }
 
 // peek returns a figure without computing it. asked is false if the figure was never requested.
-func peek[T any](f *figures, name string) (m Made[T], asked bool) {
+func peek[T any](f *figures, key figureKey) (m Made[T], asked bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	one := f.all[name]
+	one := f.all[key]
 	if one == nil {
 		return m, false
 	}
@@ -168,16 +171,16 @@ func peek[T any](f *figures, name string) (m Made[T], asked bool) {
 
 // ask returns a figure. It starts a computation if the value is older than fresh and the pause
 // has passed, or always if fresh is negative.
-func (f *figures) ask(name string, fresh time.Duration, produce func(context.Context) (any, error)) *figure {
-	return f.start(name, fresh, false, produce)
+func (f *figures) ask(key figureKey, fresh time.Duration, produce func(context.Context) (any, error)) *figure {
+	return f.start(key, fresh, false, produce)
 }
 
 // askReply is like ask, for a runner's answer. The limit figuresAtOnce does not apply.
-func (f *figures) askReply(name string, fresh time.Duration, produce func(context.Context) (any, error)) *figure {
-	return f.start(name, fresh, true, produce)
+func (f *figures) askReply(key figureKey, fresh time.Duration, produce func(context.Context) (any, error)) *figure {
+	return f.start(key, fresh, true, produce)
 }
 
-func (f *figures) start(name string, fresh time.Duration, reply bool, produce func(context.Context) (any, error)) *figure {
+func (f *figures) start(key figureKey, fresh time.Duration, reply bool, produce func(context.Context) (any, error)) *figure {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.clock()
@@ -186,10 +189,10 @@ func (f *figures) start(name string, fresh time.Duration, reply bool, produce fu
 			delete(f.all, other)
 		}
 	}
-	one := f.all[name]
+	one := f.all[key]
 	if one == nil {
 		one = &figure{reply: reply}
-		f.all[name] = one
+		f.all[key] = one
 	}
 	one.asked = now
 	age := now.Sub(one.tried)
@@ -215,14 +218,15 @@ func (one *figure) pause() time.Duration {
 	return figureShare * one.took
 }
 
-// expire marks the figures whose names end with an account as outdated after a person's
-// change. The next request computes them again without a pause.
+// expire marks an account's figures as outdated after a person's change. The next request
+// computes them again without a pause. A value whose computation began before the change
+// counts as outdated, too.
 func (f *figures) expire(account string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for name, one := range f.all {
-		if strings.HasSuffix(name, " "+account) {
-			one.tried, one.took = time.Time{}, 0
+	for key, one := range f.all {
+		if key.account == account {
+			one.tried, one.took, one.outdated = time.Time{}, 0, !one.since.IsZero()
 		}
 	}
 }
@@ -251,6 +255,9 @@ func (f *figures) make(one *figure, produce func(context.Context) (any, error)) 
 	one.tried = f.clock()
 	if err == nil {
 		one.value, one.at = value, one.tried
+	}
+	if one.outdated {
+		one.tried, one.took, one.outdated = time.Time{}, 0, false
 	}
 	close(one.made)
 	one.made = nil

@@ -23,7 +23,7 @@ func TestAFigureIsMadeOnceForAllAndShownWhileANewerOneIsMade(t *testing.T) {
 			return 0, ctx.Err()
 		}
 	}
-	ask := func() Made[int64] { return figureOf(t.Context(), f, "one", time.Minute, produce) }
+	ask := func() Made[int64] { return figureOf(t.Context(), f, figureKey{"main", "one"}, time.Minute, produce) }
 	if m := ask(); m.Known() || !m.Pending() || m.Since.IsZero() {
 		t.Fatalf("a figure that is being made is %+v", m)
 	}
@@ -59,9 +59,9 @@ func TestAChangeHasTheFiguresOfItsAccountMadeAgain(t *testing.T) {
 	made := 0
 	read := func() int {
 		t.Helper()
-		figureOf(t.Context(), f, "summary main", time.Hour, func(context.Context) (int, error) { made++; return made, nil })
+		figureOf(t.Context(), f, figureKey{"main", "summary"}, time.Hour, func(context.Context) (int, error) { made++; return made, nil })
 		f.work.Wait()
-		m, _ := peek[int](f, "summary main")
+		m, _ := peek[int](f, figureKey{"main", "summary"})
 		return m.Value
 	}
 	for what, want := range []int{1, 1} {
@@ -75,6 +75,20 @@ func TestAChangeHasTheFiguresOfItsAccountMadeAgain(t *testing.T) {
 	if f.expire("main"); read() != 2 {
 		t.Error("a change does not have it made again")
 	}
+	began, end := make(chan struct{}), make(chan struct{})
+	f.askReply(figureKey{"main", "summary"}, -1, func(context.Context) (any, error) {
+		close(began)
+		<-end
+		made++
+		return made, nil
+	})
+	<-began
+	f.expire("main") // the value that is being made does not have the change
+	close(end)
+	f.work.Wait()
+	if got := read(); got != 4 {
+		t.Errorf("after a change during the computation: made %d times", got)
+	}
 }
 
 // TestARunnersReplyDoesNotWaitForSlowFigures: they may take minutes on a large fleet.
@@ -86,12 +100,12 @@ func TestARunnersReplyDoesNotWaitForSlowFigures(t *testing.T) {
 		return 0, ctx.Err()
 	}
 	for _, name := range []string{"one", "two", "three"} { // more than are computed at a time
-		figureOf(t.Context(), f, name, time.Minute, slow)
+		figureOf(t.Context(), f, figureKey{"main", name}, time.Minute, slow)
 	}
-	f.askReply("summary main", 0, func(context.Context) (any, error) { return 7, nil })
+	f.askReply(figureKey{"main", "summary"}, 0, func(context.Context) (any, error) { return 7, nil })
 	for one := range 2 {
 		made := f.next()
-		if m, _ := peek[int](f, "summary main"); m.Value == 7 {
+		if m, _ := peek[int](f, figureKey{"main", "summary"}); m.Value == 7 {
 			return
 		} else if one == 0 {
 			<-made

@@ -56,7 +56,7 @@ func wasListed(ctx context.Context, a Account) error {
 
 // expiries counts an account's proxies by their remaining time.
 func (s *insight) expiries(ctx context.Context, a Account) Made[[]bucket] {
-	return figureOf(ctx, s.figures, "expiries:"+a.AccountName(), fleetFresh, func(ctx context.Context) ([]bucket, error) {
+	return figureOf(ctx, s.figures, figureKey{a.AccountName(), "expiries"}, fleetFresh, func(ctx context.Context) ([]bucket, error) {
 		if err := wasListed(ctx, a); err != nil {
 			return nil, err
 		}
@@ -92,7 +92,7 @@ type uncovered struct {
 }
 
 func (s *insight) uncovered(ctx context.Context, a Account) Made[uncovered] {
-	return figureOf(ctx, s.figures, "uncovered:"+a.AccountName(), fleetFresh, func(ctx context.Context) (u uncovered, err error) {
+	return figureOf(ctx, s.figures, figureKey{a.AccountName(), "uncovered"}, fleetFresh, func(ctx context.Context) (u uncovered, err error) {
 		if err := wasListed(ctx, a); err != nil {
 			return u, err
 		}
@@ -115,14 +115,14 @@ func (s *insight) uncovered(ctx context.Context, a Account) Made[uncovered] {
 
 // coverage returns the schedule of each proxy in an account.
 func (s *insight) coverage(ctx context.Context, a Account) Made[*plans.Coverage] {
-	return figureOf(ctx, s.figures, "coverage:"+a.AccountName(), fleetFresh, func(context.Context) (*plans.Coverage, error) {
+	return figureOf(ctx, s.figures, figureKey{a.AccountName(), "coverage"}, fleetFresh, func(context.Context) (*plans.Coverage, error) {
 		return plans.NewCoverage(a.Schedules(), plans.HistoryOf(a.Ledger().Queries), a.ReadList)
 	})
 }
 
 // forecast returns the runner's forecast of what all schedules will spend over the coming days.
 func (s *insight) forecast(ctx context.Context, a Account) Made[schedules.Forecast] {
-	return figureOf(ctx, s.figures, "forecast:"+a.AccountName(), fleetFresh, func(ctx context.Context) (f schedules.Forecast, err error) {
+	return figureOf(ctx, s.figures, figureKey{a.AccountName(), "forecast"}, fleetFresh, func(ctx context.Context) (f schedules.Forecast, err error) {
 		if err = wasListed(ctx, a); err == nil {
 			f, err = ask(ctx, a, verbs.Forecast, verbs.ForecastRequest{Days: forecastDays})
 		}

@@ -395,7 +395,7 @@ func TestAPlanFromBeforeTheLastRunGivesNoReason(t *testing.T) {
 		return plans.Plan{Schedule: "keep", LeftOut: []plans.LeftOut{{ProxyID: "px_left", Reason: reason}}}
 	}
 	h.main.answer["plan"] = leaves(plans.ReasonDay)
-	h.pages.figures.all["plan:main:keep"] = &figure{value: leaves(plans.ReasonWallet), at: noon, tried: noon, took: time.Minute, asked: noon}
+	h.pages.figures.all[figureKey{"main", "plan keep"}] = &figure{value: leaves(plans.ReasonWallet), at: noon, tried: noon, took: time.Minute, asked: noon}
 	h.signIn(h.client, Person{Name: "ada", Role: Viewer})
 	wants(t, h.settled("/a/main/proxy?id=px_left"), "It is due and skipped: the wallet is too low.")
 	h.wait(time.Minute)

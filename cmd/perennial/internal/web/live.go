@@ -113,7 +113,7 @@ const lettersFresh = 5 * time.Second
 
 // lastLetterCount returns an account's number of dead letters as last read, or 0.
 func (s *insight) lastLetterCount(a Account) int64 {
-	one := s.figures.askReply("letters "+a.AccountName(), lettersFresh, func(ctx context.Context) (any, error) {
+	one := s.figures.askReply(figureKey{a.AccountName(), "letters"}, lettersFresh, func(ctx context.Context) (any, error) {
 		ctx, cancel := context.WithTimeout(ctx, lettersWithin)
 		defer cancel()
 		return a.CountLetters(ctx)

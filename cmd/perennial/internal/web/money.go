@@ -142,13 +142,13 @@ func (s *moneyPages) money(q accountRequest) {
 		s.frame.broken(q, err)
 		return
 	}
-	v.Days = figureOf(ctx, s.insight.figures, "days "+name, bookKept, func(ctx context.Context) ([]tables.BookTotal, error) {
+	v.Days = figureOf(ctx, s.insight.figures, figureKey{name, "days"}, bookKept, func(ctx context.Context) ([]tables.BookTotal, error) {
 		days, err := l.Money.TotalsBy(ctx, "day", daysListed)
 		slices.SortStableFunc(days, byDay)
 		return days, err
 	})
 	for _, what := range []string{"verify", "reconcile"} {
-		made, asked := peek[proof](s.insight.figures, checkName(what, name))
+		made, asked := peek[proof](s.insight.figures, checkKey(what, name))
 		v.Checks = append(v.Checks, askedProof{what, "perennial ledger " + what + " --account " + name, asked, made})
 	}
 	s.frame.show(q, "money", "Money", v)
@@ -229,7 +229,7 @@ func (s *moneyPages) statement(q accountRequest) {
 	if next := begin.AddDate(0, 1, 0); !next.After(s.Clock()) {
 		v.Later = next.Format(monthForm)
 	}
-	v.Made = figureOf(q.Context(), s.insight.figures, "statement "+name+" "+month, bookKept, func(ctx context.Context) (*report.Statement, error) {
+	v.Made = figureOf(q.Context(), s.insight.figures, figureKey{name, "statement " + month}, bookKept, func(ctx context.Context) (*report.Statement, error) {
 		return l.Report().Statement(ctx, name, report.Period{From: begin, To: begin.AddDate(0, 1, 0)})
 	})
 	s.frame.show(q, "statement", "Statement of "+begin.Format("January 2006"), v)
@@ -294,7 +294,7 @@ func (f *file) Write(p []byte) (int, error) {
 	return f.ResponseWriter.Write(p)
 }
 
-func checkName(what, account string) string { return "check " + what + " " + account }
+func checkKey(what, account string) figureKey { return figureKey{account, "check " + what} }
 
 // prove starts a check. The check changes nothing, but takes time here or at the provider.
 func (s *moneyPages) prove(q accountRequest) {
@@ -320,7 +320,7 @@ func (s *moneyPages) prove(q accountRequest) {
 		s.frame.fail(q.to, q.Request, q.session, http.StatusNotFound, "There is no such proof.", nil)
 	default:
 		s.Log.WithField("account", name).WithField("by", q.session.Name).WithField("change", what).Info("a proof was asked for on the pages")
-		s.insight.figures.start(checkName(what, name), -1, what == "reconcile", func(ctx context.Context) (any, error) { return produce(ctx) })
+		s.insight.figures.start(checkKey(what, name), -1, what == "reconcile", func(ctx context.Context) (any, error) { return produce(ctx) })
 		http.Redirect(q.to, q.Request, to(name, "money")+"#proofs", http.StatusSeeOther)
 	}
 }

@@ -389,8 +389,8 @@ func (s *insight) evidence(ctx context.Context, a Account, o fact.Operation) (e 
 	if o.State != fact.StateReview {
 		return e, false, nil
 	}
-	name := fmt.Sprintf("evidence %s %s %d", a.AccountName(), o.ID, o.Version)
-	asked := figureOf(ctx, s.figures, name, evidenceKept, func(ctx context.Context) (inspect.Evidence, error) {
+	key := figureKey{a.AccountName(), fmt.Sprintf("evidence %s %d", o.ID, o.Version)}
+	asked := figureOf(ctx, s.figures, key, evidenceKept, func(ctx context.Context) (inspect.Evidence, error) {
 		ctx, cancel := context.WithTimeout(ctx, evidenceWithin)
 		defer cancel()
 		return ask(ctx, a, verbs.Evidence, verbs.OperatorRequest{ID: o.ID})

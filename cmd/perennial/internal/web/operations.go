@@ -283,7 +283,7 @@ func (s *operationPages) search(q accountRequest, v operationsView) {
 		http.Redirect(q.to, q.Request, to, http.StatusSeeOther)
 		return
 	}
-	trace := figureOf(q.Context(), s.insight.figures, "trace "+q.account.AccountName()+" "+v.Query, traceKept, func(ctx context.Context) ([]string, error) {
+	trace := figureOf(q.Context(), s.insight.figures, figureKey{q.account.AccountName(), "trace " + v.Query}, traceKept, func(ctx context.Context) ([]string, error) {
 		ids, err := q.account.Ledger().Operations.Traced(ctx, v.Query, tracedFound)
 		if err != nil {
 			return nil, err

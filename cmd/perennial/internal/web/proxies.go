@@ -204,7 +204,7 @@ func (s *proxyPages) pricedRow(ctx context.Context, a Account, v *proxiesView, p
 		return row
 	}
 	kind := strings.Join([]string{p.CountryCode, p.Region, p.LineName, p.IPType, p.Protocol}, "\x00")
-	price := figureOf(ctx, s.insight.figures, "price:"+a.AccountName()+":"+kind, kindFresh, func(ctx context.Context) (tables.Paid, error) {
+	price := figureOf(ctx, s.insight.figures, figureKey{a.AccountName(), "price " + kind}, kindFresh, func(ctx context.Context) (tables.Paid, error) {
 		return a.Ledger().Fleet.LastPaid(ctx, p.Proxy)
 	})
 	if v.waits = v.waits || price.Pending(); price.Known() || p.Paid.Days > 0 {

@@ -115,7 +115,7 @@ func (s *insight) statusOf(ctx context.Context, a Account, name string) (status 
 // shown, because a run changes why a proxy is skipped.
 func (s *insight) plan(ctx context.Context, a Account, schedule string) Made[plans.Plan] {
 	within := func(fresh time.Duration) Made[plans.Plan] {
-		return figureOf(ctx, s.figures, "plan:"+a.AccountName()+":"+schedule, fresh, func(ctx context.Context) (plans.Plan, error) {
+		return figureOf(ctx, s.figures, figureKey{a.AccountName(), "plan " + schedule}, fresh, func(ctx context.Context) (plans.Plan, error) {
 			return ask(ctx, a, verbs.Plan, verbs.SweepRequest{Schedule: schedule})
 		})
 	}
