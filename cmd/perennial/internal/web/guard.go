@@ -24,7 +24,7 @@ func cookieName(host string) string {
 	return "perennial_session_" + port
 }
 
-// auth handles logins and sessions, and the checks of every request.
+// auth handles logins and sessions, and checks every request.
 type auth struct {
 	*Config
 	sessions *sessions
@@ -32,9 +32,10 @@ type auth struct {
 	logins   *rate.Limiter
 }
 
-// guarded refuses requests for unknown host names and requests from other sites. Otherwise a
-// site could point its own name to this server and read the pages with scripts. Pages are not
-// cached, not shown in frames, and load nothing from elsewhere.
+// guarded wraps a handler. It refuses requests for unknown host names and changes requested
+// by other sites. Without the check of the name, a site could point its own name at this
+// server and read the pages with scripts. Headers forbid caching, frames, and content from
+// other servers.
 func (s *auth) guarded(next http.Handler) http.Handler {
 	crossOrigin := http.NewCrossOriginProtection()
 	crossOrigin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -65,10 +66,10 @@ func (s *auth) guarded(next http.Handler) http.Handler {
 // maxForm limits the size of a form, in bytes.
 const maxForm = 64 << 10
 
-// current returns the session of a request. A person named by a trusted proxy takes precedence
-// over the cookie. A session that began with a token lasts while the token is in the tokens
-// file. Its role is the role that the file currently gives. If current returns an error, the
-// request must be refused.
+// current returns the session of a request. ok is false if there is none. A person named by
+// a trusted proxy takes precedence over the cookie. A session that began with a token ends
+// when the token is removed from the tokens file, and has the role that the file currently
+// gives. If current returns an error, the request must be refused.
 func (s *auth) current(r *http.Request) (x session, ok bool, err error) {
 	if p, named, err := s.Identity.of(r); named {
 		if err != nil {
@@ -89,8 +90,8 @@ func (s *auth) current(r *http.Request) (x session, ok bool, err error) {
 	return x, ok, nil
 }
 
-// signedIn wraps a handler for signed-in people. It redirects others to the login. A POST also
-// needs the session's form token.
+// signedIn wraps a handler for signed-in people. It redirects other requests for pages to
+// the login, and refuses the rest. A POST also needs the session's form token.
 func (s *auth) signedIn(next func(http.ResponseWriter, *http.Request, session)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		x, ok, err := s.current(r)
@@ -110,8 +111,9 @@ func (s *auth) signedIn(next func(http.ResponseWriter, *http.Request, session)) 
 	}
 }
 
-// MayRead reports whether a program may read data about every account. The request must have a
-// session, or a code from a one-time link as bearer token.
+// MayRead reports whether a program may read data about every account. The request needs the
+// session of a person who may see every account, or the code of such a person's one-time
+// link as bearer token. MayRead uses up the code.
 func (s *auth) MayRead(r *http.Request) bool {
 	p := Person{Accounts: []string{""}}
 	if code, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
@@ -124,8 +126,8 @@ func (s *auth) MayRead(r *http.Request) bool {
 	return len(p.Accounts) == 0
 }
 
-// notTaken refuses a request with a repeated identity header, or with a person who is not in
-// http.identity.people.
+// notTaken refuses a request whose identity header is repeated, or names a person who is not
+// in http.identity.people.
 func (s *auth) notTaken(w http.ResponseWriter, r *http.Request, err error) {
 	s.Log.WithError(err).WithField("remote", remoteOf(r)).Warn("a person whom the proxy names does not get in")
 	code := http.StatusForbidden
@@ -147,6 +149,5 @@ func setCookie(w http.ResponseWriter, r *http.Request, value string) {
 	http.SetCookie(w, c)
 }
 
-// secure reports whether the cookie must be Secure: the browser used TLS, or is on another
-// machine.
+// secure reports whether the cookie must be Secure: always, except over HTTP on loopback.
 func secure(r *http.Request) bool { return r.TLS != nil || !isLoopback(r.Host) }

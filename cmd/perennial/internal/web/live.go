@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// liveEvery is the shortest interval between two events for one page.
+	// liveEvery is the interval at which a growing ledger notifies a page.
 	liveEvery = 800 * time.Millisecond
 	// liveBeat is the interval of heartbeats to a page.
 	liveBeat = 10 * time.Second
@@ -31,9 +31,8 @@ type livePages struct {
 	ended   chan struct{} // closed when the server stops
 }
 
-// changes notifies an open page when the ledger of a visible account has grown, or a figure is
-// ready. A browser without server-sent events still shows the page, which the person must
-// reload.
+// changes notifies an open page when the ledger of a visible account has grown, or a figure
+// is ready. In a browser without server-sent events, the person must reload the page.
 func (s *livePages) changes(w http.ResponseWriter, r *http.Request, x session) {
 	if !s.live.open(x.Name) {
 		http.Error(w, "too many open pages", http.StatusServiceUnavailable)
@@ -83,7 +82,7 @@ func (s *livePages) changes(w http.ResponseWriter, r *http.Request, x session) {
 	}
 }
 
-// endWithServer cancels when the server stops, which would wait for the page otherwise.
+// endWithServer cancels when the server stops, because the server would wait for the page.
 func (s *livePages) endWithServer(ctx context.Context, cancel func()) {
 	select {
 	case <-s.ended:
@@ -92,10 +91,10 @@ func (s *livePages) endWithServer(ctx context.Context, cancel func()) {
 	}
 }
 
-// edition identifies the state that a page shows. It depends on the last rows of the visible
-// ledgers, the number of dead letters, which no ledger contains, and the computed figures. A
-// page contains the edition from before its data was read. The page can therefore detect
-// changes that happened before it received events.
+// edition identifies the state that a page shows: the last rows of the visible ledgers, the
+// number of dead letters, which no ledger contains, and the computed figures. A page
+// contains the edition from before its data was read, so it detects changes that happened
+// before it received events.
 func (s *insight) edition(ctx context.Context, p Person) string {
 	all := []byte(strconv.FormatInt(s.figures.edition(), 10))
 	for _, a := range s.Accounts {
@@ -108,10 +107,10 @@ func (s *insight) edition(ctx context.Context, p Person) string {
 	return string(all)
 }
 
-// lettersFresh is the age at which an edition's number of dead letters is read again.
+// lettersFresh is the age at which the number of dead letters is read again.
 const lettersFresh = 5 * time.Second
 
-// lastLetterCount returns an account's number of dead letters as last read, or 0.
+// lastLetterCount returns an account's number of dead letters as last read, or 0 if unknown.
 func (s *insight) lastLetterCount(a Account) int64 {
 	one := s.figures.askReply(figureKey{a.AccountName(), "letters"}, lettersFresh, func(ctx context.Context) (any, error) {
 		ctx, cancel := context.WithTimeout(ctx, lettersWithin)
@@ -121,7 +120,7 @@ func (s *insight) lastLetterCount(a Account) int64 {
 	s.figures.mu.Lock()
 	made, first := one.made, one.at.IsZero()
 	s.figures.mu.Unlock()
-	if first && made != nil { // only this number has changed, which is no reason to reload the page
+	if first && made != nil { // wait briefly for the first number, because a later change from 0 would reload the page
 		select {
 		case <-made:
 		case <-time.After(figureWait):
@@ -132,8 +131,8 @@ func (s *insight) lastLetterCount(a Account) int64 {
 	return madeOf[int64](one).Value
 }
 
-// watch signals when an account's ledger has grown beyond seq, at most once per liveEvery.
-// Growth in between is signaled after that interval.
+// watch signals when an account's ledger has grown beyond seq. While the ledger keeps
+// growing, watch signals once per liveEvery.
 func (s *livePages) watch(ctx context.Context, a Account, seq int64, grown chan<- struct{}) {
 	pause := time.NewTicker(liveEvery)
 	defer pause.Stop()

@@ -17,7 +17,7 @@ type loginView struct {
 	Tokens bool // the tokens file has entries, or cannot be read
 	Code   string
 	As     Person // the person whom the code signs in
-	Now    Person // the person who is signed in, if it is another person
+	Now    Person // the person who is signed in, if it is not As
 }
 
 const linkUsed = "This link was used before, or is older than five minutes, or than the last start. `perennial web login` prints another one."
@@ -94,8 +94,9 @@ func (s *auth) login(w http.ResponseWriter, r *http.Request) {
 	s.enter(w, r, p, token, localPath(r.PostFormValue("next")))
 }
 
-// mayTry limits failed logins. A valid code or token is always accepted, even while others are
-// guessing. This is safe because a token has 256 random bits and a code is signed.
+// mayTry counts a failed login. If there were too many, it writes an error and returns
+// false. A valid code or token is always accepted, even while others are guessing. This is
+// safe because a token has 256 random bits and a code is signed.
 func (s *auth) mayTry(w http.ResponseWriter) bool {
 	if s.logins.Allow() {
 		return true

@@ -25,13 +25,12 @@ import (
 const (
 	// entriesListed limits the journal rows whose entries a page lists.
 	entriesListed = 50
-	// daysListed limits the days with their own sums.
+	// daysListed limits the days with a sum of their own.
 	daysListed = 31
-	// bookKept is the time that sums over the books are reused.
+	// bookKept is how long sums over the books are reused.
 	bookKept = time.Minute
 )
 
-// moneyView is the money page.
 type moneyView struct {
 	booksView
 
@@ -41,7 +40,7 @@ type moneyView struct {
 	entriesView
 }
 
-// Pending reports whether a sum or a check is not ready.
+// Pending reports whether a sum or a requested check is still being computed.
 func (v moneyView) Pending() bool {
 	for _, c := range v.Checks {
 		if c.Asked && c.Pending() {
@@ -154,7 +153,7 @@ func (s *moneyPages) money(q accountRequest) {
 	s.frame.show(q, "money", "Money", v)
 }
 
-// byDay sorts the days. The sum of the other entries comes last.
+// byDay compares two sums by their day. The sum of the remaining entries comes last.
 func byDay(a, b tables.BookTotal) int {
 	switch {
 	case a.Rest == b.Rest:
@@ -200,15 +199,14 @@ func (v *entriesView) sumUp(ctx context.Context, l *ledger.Ledger) error {
 	return err
 }
 
-// statementView is a monthly statement.
 type statementView struct {
 	Made[*report.Statement]
 	Month          string
 	Earlier, Later string
 }
 
-// monthOf returns the start of the month in the address, or of the current month. ok is false
-// if the month has no statement. An error page was written in this case.
+// monthOf returns the start of the month in the address, by default of the current month. If
+// the month has no statement, it writes an error page and ok is false.
 func (s *moneyPages) monthOf(q accountRequest) (begin time.Time, ok bool) {
 	now := s.Clock().UTC()
 	begin, err := time.Parse(monthForm, cmp.Or(q.URL.Query().Get("month"), now.Format(monthForm)))
@@ -235,7 +233,7 @@ func (s *moneyPages) statement(q accountRequest) {
 	s.frame.show(q, "statement", "Statement of "+begin.Format("January 2006"), v)
 }
 
-// exports returns the files of a period by extension.
+// exports returns, by file extension, the functions that write a period's files.
 func exports(ctx context.Context, l *ledger.Ledger, account string, p report.Period) map[string]func(io.Writer) error {
 	return map[string]func(io.Writer) error{
 		"csv":       func(w io.Writer) error { return l.Report().ExportCSV(ctx, w, p) },
@@ -296,7 +294,8 @@ func (f *file) Write(p []byte) (int, error) {
 
 func checkKey(what, account string) figureKey { return figureKey{account, "check " + what} }
 
-// prove starts a check. The check changes nothing, but takes time here or at the provider.
+// prove starts a check in the background, because it takes time here or at the provider. The
+// journal records what a reconciliation finds.
 func (s *moneyPages) prove(q accountRequest) {
 	what, name := q.PathValue("what"), q.account.AccountName()
 	produce := map[string]func(context.Context) (proof, error){

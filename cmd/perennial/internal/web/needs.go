@@ -1,5 +1,5 @@
 // The counts of what needs an operator, computed once for each request. The navigation, the
-// overview and the list therefore show equal numbers.
+// overview and the list therefore show the same numbers.
 
 package web
 
@@ -28,10 +28,10 @@ type accountNeeds struct {
 	verbs.Needs
 
 	Known     bool // the runner has answered; otherwise the total is unknown
-	Asked     bool // the runner has not answered yet
+	Asked     bool // the runner's first answer is not there yet
 	Pauses    []tables.Pause
 	Schedules []schedules.Status
-	NoRunner  string // why the status of the schedules is unknown
+	NoRunner  string // why the status of the schedules is unknown; "" if it is known
 
 	reviews []tables.Review    // the oldest reviews
 	refused []tables.Rejection // the latest refused commands
@@ -91,7 +91,7 @@ func (s *insight) countNeeds(ctx context.Context, a Account) (n accountNeeds, er
 	return n, nil
 }
 
-// read reads the needs that the ledger knows.
+// read sets the needs that come from the ledger.
 func (n *accountNeeds) read(ctx context.Context, l *ledger.Ledger, now time.Time) (err error) {
 	if n.Pauses, err = l.Operations.Pauses(ctx); err != nil {
 		return err
@@ -124,8 +124,8 @@ func (n *accountNeeds) read(ctx context.Context, l *ledger.Ledger, now time.Time
 	return err
 }
 
-// countSchedules counts what schedules need. The ledger knows plans and pauses, and only the
-// runner knows the rest.
+// countSchedules counts what schedules need. If the runner has not answered, it counts only
+// plans and pauses, which the ledger knows.
 func (n *accountNeeds) countSchedules() {
 	failing, skipped := n.Failing, n.OverLimit
 	n.Needs = n.WithSchedules(n.Schedules)
@@ -134,8 +134,8 @@ func (n *accountNeeds) countSchedules() {
 	}
 }
 
-// findings returns how many differences from the provider the newest reconciliation found. It
-// returns nil if there was no reconciliation.
+// findings returns how many differences from the provider the newest reconciliation found,
+// or nil if there was no reconciliation.
 func findings(v verbs.Summary, newest *comparison) *int64 {
 	n := v.Needs.Findings
 	if newest == nil || newest.At.IsZero() || v.Books.ComparedAt != nil && !newest.At.After(*v.Books.ComparedAt) {
@@ -170,7 +170,7 @@ func refresh(ctx context.Context, a Account, now time.Time, answer []schedules.S
 	return rows, outdated, nil
 }
 
-// unanswered returns the status of a schedule about which the runner has not answered.
+// unanswered returns a schedule's status before the runner has answered: its configuration.
 func unanswered(s plans.Schedule) schedules.Status {
 	return schedules.Status{Schedule: s.Name, Account: s.Account, Cron: s.Cron, Timezone: s.Timezone}
 }

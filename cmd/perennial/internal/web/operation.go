@@ -28,11 +28,12 @@ const (
 	// siblingsShown limits the command's other operations on the page.
 	siblingsShown = 100
 	// linesShown limits the lines for which the page shows other operations of the proxy. An
-	// operation has no more lines.
+	// operation has at most this many lines.
 	linesShown = 100
 	// bookedShown limits the ledger entries on the page.
 	bookedShown = 40
-	// factsShown limits the facts on the page: half of them are the first, half the last.
+	// factsShown limits the facts on the page. If there are more, the page shows the first and
+	// the last of them, half of the limit each.
 	factsShown = 200
 )
 
@@ -40,8 +41,8 @@ const (
 type operationView struct {
 	inspect.Evidence
 	Command  inspect.CommandStatus
-	SameID   string // operation of the command that has this operation's id
-	Siblings int    // operations of the command that the page omits
+	SameID   string // first operation of another command, whose id equals this operation's id
+	Siblings int    // number of the command's operations that the page omits
 	Review   bool
 	Happens  string // what the runner will do next
 	Steps    []step
@@ -91,8 +92,8 @@ type correction struct {
 	Typed                    *answerForm // submitted values; nil if the form was not submitted
 }
 
-// Corrections returns the forms that correct an answer. The first form reverses the charge,
-// and the second form books a further charge.
+// Corrections returns the forms that correct an answer: one that takes back a charge, if
+// there is one, and one that books a further charge.
 func (v *operationView) Corrections(g bookedAnswer) (all []correction) {
 	net := g.ChargedCents + g.Corrected
 	if net > 0 {
@@ -126,8 +127,9 @@ func (v *operationView) Unplaced() string {
 	return v.Typed.Wrong
 }
 
-// addCorrection adds a record to the answer that it corrects, directly or through another
-// record. roots maps each record's row to the row of the answer.
+// addCorrection adds a correction to its answer. The correction may refer to the answer
+// directly or to an earlier correction. roots maps the row of each correction to the row of
+// its answer.
 func (v *operationView) addCorrection(seq int64, f fact.LedgerRecorded, roots map[int64]int64) {
 	root := f.Corrects
 	if of, known := roots[root]; known {
@@ -150,7 +152,7 @@ func (v *operationView) addCorrection(seq int64, f fact.LedgerRecorded, roots ma
 // for a correction.
 type answerForm struct{ Answer, Amount, Order, Line, Reason, Wrong, Seq, Kind string }
 
-// Pending reports whether evidence is not ready.
+// Pending reports whether the page waits for the runner's evidence.
 func (v *operationView) Pending() bool { return v.asking }
 
 // step is one entry of an operation's history.
@@ -210,8 +212,9 @@ func (s *operationPages) showOperation(q accountRequest, id string, code int, ty
 	s.frame.showAs(q, "operation", title, code, &v)
 }
 
-// briefOf returns the command of the operation with the given id, or else the command with the
-// given id. If both exist, same is the first operation of the latter command.
+// briefOf returns the command of the operation with the given id. If there is no such
+// operation, it returns the command with this id. If both exist, same is the first operation
+// of the command with this id.
 func briefOf(ctx context.Context, l *ledger.Ledger, id string) (of inspect.CommandStatus, same string, err error) {
 	of, err = inspect.Brief(ctx, l, id, inspect.AsOperation)
 	if errors.Is(err, ledger.ErrNotFound) {
@@ -319,7 +322,8 @@ func (v *operationView) choose() {
 	}
 }
 
-// readHistories finds the previous and the next operation for the proxy in each line.
+// readHistories finds the previous and the next operation of each line's proxy, and whether
+// this operation has reserved the proxy.
 func (v *operationView) readHistories(ctx context.Context, l *ledger.Ledger, o fact.Operation) error {
 	for _, line := range v.Lines[:min(len(v.Lines), linesShown)] {
 		one := proxyHistory{RenewalLine: line}
@@ -379,8 +383,9 @@ func happensNext(o fact.Operation, waitsFor string) string {
 	return "Nothing: it has ended."
 }
 
-// evidence returns what the ledger knows about an operation. If the operation is in review, it
-// adds the runner's evidence, for which the runner also asks the provider.
+// evidence returns what the ledger knows about an operation. For an operation in review, it
+// returns the runner's evidence instead, which includes what the provider shows. asking is
+// true until the runner has answered.
 func (s *insight) evidence(ctx context.Context, a Account, o fact.Operation) (e inspect.Evidence, asking bool, err error) {
 	if e, err = inspect.CollectEvidence(ctx, a.Ledger(), nil, o.ID); err != nil {
 		return e, false, err
@@ -405,9 +410,9 @@ func (s *insight) evidence(ctx context.Context, a Account, o fact.Operation) (e 
 }
 
 const (
-	// evidenceWithin limits the runner's time to ask the provider.
+	// evidenceWithin limits the wait for the runner's evidence.
 	evidenceWithin = 3 * askWithin
-	// evidenceKept is the time that evidence is reused.
+	// evidenceKept is how long evidence is reused.
 	evidenceKept = 15 * time.Second
 )
 

@@ -30,7 +30,7 @@ const (
 	// search.
 	tracedShown = 20
 	tracedFound = 1000
-	// traceKept is the time that the result of a search by trace id is reused.
+	// traceKept is how long the result of a search by trace id is reused.
 	traceKept = time.Minute
 )
 
@@ -129,7 +129,7 @@ type stateCount struct {
 	Count int64
 }
 
-// count adds a tab for each state that occurs.
+// count counts all operations, and adds a tab for each state that occurs or is selected.
 func (v *operationsView) count(ctx context.Context, l *ledger.Ledger) error {
 	counts, err := l.Operations.StateCounts(ctx)
 	for _, state := range fact.States {
@@ -167,7 +167,7 @@ func (s *operationPages) operations(q accountRequest) {
 	s.frame.show(q, "operations", "Operations", &v)
 }
 
-// currencyOf returns an account's currency, or "" if the account's ledger is not open yet.
+// currencyOf returns an account's currency, or "" before ledger.opened.
 func currencyOf(ctx context.Context, a Account) (string, error) {
 	currency, err := a.Ledger().Currency(ctx)
 	if errors.Is(err, ledger.ErrNotFound) {
@@ -176,7 +176,7 @@ func currencyOf(ctx context.Context, a Account) (string, error) {
 	return currency, err
 }
 
-// read reads one page of the list into the rows.
+// read reads one page of the list into the rows. If a filter is invalid, it only sets Wrong.
 func (v *operationsView) read(ctx context.Context, l *ledger.Ledger, form url.Values) error {
 	name, value, labelled := strings.Cut(v.Label, "=")
 	query := tables.OperationsQuery{State: v.State, Kind: v.Kind, Name: name, Value: value, Schedule: v.Schedule, Before: tables.CursorOf(form.Get("before")), Limit: listed}
@@ -276,8 +276,8 @@ func scheduleNames(a Account) (names []string) {
 	return names
 }
 
-// search redirects to the page of the item with the given id. If the id is unknown, it may be
-// a trace id, for which the journal is searched in the background.
+// search redirects to the page of the item with the searched id. If there is no such item,
+// it searches the journal for a trace id, in the background, and shows the results.
 func (s *operationPages) search(q accountRequest, v operationsView) {
 	if to := found(q.Context(), q.account, v.Query); to != "" {
 		http.Redirect(q.to, q.Request, to, http.StatusSeeOther)

@@ -1,5 +1,5 @@
-// The overview: what needs an operator, what expires, what renewals cost, and the state of the
-// books. Each of several accounts has one row, and the account with the worst state comes
+// The overview: what needs an operator, what expires, what renewals cost, and the state of
+// the books. Several accounts have one row each, and the account with the worst state comes
 // first.
 
 package web
@@ -31,7 +31,7 @@ type accountCard struct {
 	Problems      []Check
 	Paused        string        // what is paused and why; "" if nothing is paused
 	NothingSent   bool          // renewals are paused
-	Runway        time.Duration // runway at the recent rate of spending; 0 if nothing was spent
+	Runway        time.Duration // runway at the recent rate of spending; 0 if unknown or if nothing was spent
 	Forecast      Made[schedules.Forecast]
 	Week          fact.Sum // forecast cost of the first seven days
 	PausedWeek    pausedShares
@@ -41,8 +41,8 @@ type accountCard struct {
 	Expiries      Made[[]bucket]
 	Uncovered     Made[uncovered]
 	Needs         *verbs.Needs // nil if the runner has not answered
-	Asked         bool         // the runner has not answered yet
-	ConfigChanged string       // "" if unchanged
+	Asked         bool         // the runner's first answer is not there yet
+	ConfigChanged string       // says that the configuration file has changed; "" if it has not
 	List          attentionView
 	Schedules     []schedules.Status
 	NoRunner      string // the reason if schedules cannot be shown
@@ -79,8 +79,8 @@ func (c accountCard) soon(from, to int) (n int64) {
 	return n
 }
 
-// ExpiringLevel returns the color of the expiries. It returns "", for grey, if the proxies were
-// not listed.
+// ExpiringLevel returns the color of the expiries. It returns "", for grey, if the counts
+// are unknown.
 func (c accountCard) ExpiringLevel() string {
 	switch {
 	case !c.Expiries.Known() || !c.Uncovered.Known():
@@ -93,8 +93,8 @@ func (c accountCard) ExpiringLevel() string {
 	return "ok"
 }
 
-// CostLevel returns the color of the forecast. It returns "", for grey, if the result depends
-// on an unknown price.
+// CostLevel returns the color of the forecast. It returns "", for grey, if there is no
+// forecast or no schedule, or if the result depends on an unknown price.
 func (c accountCard) CostLevel() string {
 	f := c.Forecast.Value
 	switch {
@@ -183,7 +183,7 @@ func (s *overviewPages) fill(ctx context.Context, a Account, card *accountCard) 
 	spent, err := l.Metrics.NetSpentSince(ctx, now.Add(-spentOver))
 	keep(err)
 	if opened, err := l.Money.OpenedAt(ctx); err == nil && spent > 0 {
-		if over := min(spentOver, now.Sub(opened)); over >= 24*time.Hour { // less does not predict the next day
+		if over := min(spentOver, now.Sub(opened)); over >= 24*time.Hour { // a shorter period does not predict the next day
 			card.Runway = time.Duration(float64(over) * float64(card.Balance.WalletCents) / float64(spent))
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"perennial/ledger/tables"
 )
 
-// pauseText describes a pause: the person, the start and the reason. The text names what is
-// paused only if a single kind of operation is paused, because the page names the account.
+// pauseText describes a pause: who paused, since when, until when, and why. The text says
+// what is paused only if it is a single kind of operation. The page shows the account.
 func pauseText(p tables.Pause, now time.Time) string {
 	what := "paused"
 	if p.Scope != decide.ScopeAccount {
@@ -40,7 +40,7 @@ func clockText(at, now time.Time) string {
 	return at.Format("2006-01-02 15:04 UTC")
 }
 
-// pausesText describes all pauses. It returns "" without pauses.
+// pausesText describes all pauses. It returns "" if there are none.
 func pausesText(all []tables.Pause, now time.Time) string {
 	texts := make([]string, 0, len(all))
 	for _, p := range all {

@@ -52,7 +52,8 @@ func (v *proxiesView) Filtered() bool {
 	return v.Query != "" || v.Country != "" || v.Label != "" || v.Schedule != "" || v.State != ""
 }
 
-// parts are the query fields that select a section of the list, and the position of the page.
+// parts are the query fields that select a section of the list. The last two select the
+// page.
 var parts = []string{"within", "uncovered", "due", "from", "until", "by", "after", "behind"}
 
 // With returns the address of another section of the list with unchanged filters.
@@ -66,7 +67,8 @@ func (v *proxiesView) With(field, value string) string {
 	return "?" + form.Encode()
 }
 
-// Part returns the query fields of the section that is shown.
+// Part returns the query fields that a filter form keeps. Filters do not apply to the
+// section "uncovered".
 func (v *proxiesView) Part() map[string]string {
 	fields := map[string]string{}
 	for _, name := range parts[:len(parts)-2] {
@@ -129,7 +131,7 @@ func (s *proxyPages) proxies(q accountRequest) {
 	s.frame.show(q, "proxies", "Proxies", &v)
 }
 
-// span is a period of time for expiries. The period includes from and excludes until.
+// span is a period of expiry times. It includes from and excludes until.
 type span struct{ from, until time.Time }
 
 func (s *proxyPages) span(v proxiesView) span {
@@ -196,8 +198,8 @@ func (v *proxiesView) row(p tables.PricedProxy, now time.Time) proxyRow {
 	return row
 }
 
-// pricedRow adds the expected price of the next renewal. It reads the price as a figure,
-// because finding a price may be slow.
+// pricedRow returns a row with the expected price of the next renewal. It reads the price as
+// a figure, because finding a price may be slow.
 func (s *proxyPages) pricedRow(ctx context.Context, a Account, v *proxiesView, p tables.PricedProxy) proxyRow {
 	row, c := v.row(p, s.Clock()), v.Coverage.Value
 	if c == nil || row.Schedule == "" || !c.Needs(p.Proxy) {
@@ -250,8 +252,8 @@ func (v *proxiesView) query(x span) (query tables.ProxiesQuery, ok bool) {
 	return query, true
 }
 
-// list returns the proxies that expire in a span, match the filters and satisfy keep. States
-// that depend on schedules are unknown until the coverage is ready.
+// list adds a page of the proxies that expire in a span, match the filters and satisfy keep.
+// It adds nothing if the filters depend on schedules and the coverage is not ready yet.
 func (s *proxyPages) list(q accountRequest, v *proxiesView, x span, keep func(tables.PricedProxy) bool) error {
 	query, ok := v.query(x)
 	if !ok {
@@ -284,8 +286,8 @@ func (s *proxyPages) list(q accountRequest, v *proxiesView, x span, keep func(ta
 	return nil
 }
 
-// addNamed adds the proxy whose complete id was searched. Lists by expiry do not contain a
-// proxy that never expires.
+// addNamed adds a proxy that never expires if its complete id was searched and the list is
+// empty. Lists by expiry do not contain such a proxy.
 func (v *proxiesView) addNamed(q accountRequest) error {
 	if v.Query == "" || len(v.Rows) > 0 {
 		return nil

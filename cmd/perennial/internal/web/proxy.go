@@ -17,7 +17,6 @@ import (
 	"perennial/schedules/plans"
 )
 
-// proxyView is one proxy.
 type proxyView struct {
 	tables.Proxy
 
@@ -27,7 +26,7 @@ type proxyView struct {
 	Order    string // operation that bought the proxy
 	Renewals []tables.ProxyRenewal
 	Cost     tables.ProxyCost
-	PerDay   int64 // Cost divided by the bought days, in cents
+	PerDay   int64 // net cost per bought day, in cents
 	Currency string
 	Coverage Made[*plans.Coverage]
 	Plan     Made[plans.Plan] // plan of the proxy's schedule
@@ -110,9 +109,9 @@ func (s *insight) statusOf(ctx context.Context, a Account, name string) (status 
 	return schedules.StatusOf(n.Schedules, name)
 }
 
-// plan returns what a schedule would renew if it ran now, from the account's leader. Each page
-// computes the plan, unless the computation takes long. A plan from before the last run is not
-// shown, because a run changes why a proxy is skipped.
+// plan returns what a schedule would renew if it ran now, from the account's leader. Each
+// page computes the plan again, unless the last computation took long. A plan from before
+// the last run is not shown, because a run changes why a proxy is skipped.
 func (s *insight) plan(ctx context.Context, a Account, schedule string) Made[plans.Plan] {
 	within := func(fresh time.Duration) Made[plans.Plan] {
 		return figureOf(ctx, s.figures, figureKey{a.AccountName(), "plan " + schedule}, fresh, func(ctx context.Context) (plans.Plan, error) {
@@ -135,7 +134,7 @@ func lastPlanned(ctx context.Context, l *ledger.Ledger, schedule string) time.Ti
 		return time.Time{}
 	}
 	row, err := l.Row(ctx, last.Seq)
-	if err != nil { // not found, because the row was archived
+	if err != nil { // for example, the row was archived
 		return time.Time{}
 	}
 	return row.Instant()

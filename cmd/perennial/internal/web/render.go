@@ -165,8 +165,8 @@ func lag(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
-// to returns the address of an account's page. query has names and values of query fields in
-// turn. Empty values are omitted.
+// to returns the address of an account's page. query alternates the names and values of
+// query fields. Empty values are omitted.
 func to(account, page string, query ...string) string {
 	values := url.Values{}
 	for i := 0; i+1 < len(query); i += 2 {

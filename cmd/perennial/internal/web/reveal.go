@@ -47,10 +47,10 @@ func (c Credential) Text() string { return c.read() }
 // Format prints "[redacted]" for every formatting verb.
 func (c Credential) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte("[redacted]")) }
 
-// reveal responds with a proxy's credentials after the journal has recorded the reader and the
-// reason. This process reads the credentials from the provider, so no other connection carries
-// them. The response to a POST is not stored, so neither reloading nor going back shows the
-// credentials again.
+// reveal responds with a proxy's credentials after the journal has recorded the reader and
+// the reason. This process reads the credentials from the provider, so no other connection
+// carries them. The response to a POST is not stored. To see the credentials again, the
+// person must send the form again, which the journal records again.
 func (s *proxyPages) reveal(q accountRequest) {
 	name, id, reason := q.account.AccountName(), q.PostFormValue("id"), strings.TrimSpace(q.PostFormValue("reason"))
 	refuse := func(code int, why string) { s.revealed(q, code, revealedView{ProxyID: id, Why: why}) }

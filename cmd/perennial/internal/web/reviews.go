@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// reviewsShown limits the reviews on the page, the oldest first.
+	// reviewsShown limits the reviews on the page, which shows the oldest.
 	reviewsShown = 500
 	// answeredAtOnce limits the answers of one form, so that a person can see them all.
 	answeredAtOnce = 100
@@ -36,8 +36,7 @@ type reviewsView struct {
 	Currency string
 }
 
-// reviewGroup is a list of reviews with equal code and reason. One answer may apply to all of
-// them.
+// reviewGroup is a list of similar reviews. One answer may apply to all of them.
 type reviewGroup struct {
 	Code, Reason string
 	Ended        bool // no money at risk: the answer decides only whether schedules try again
@@ -96,8 +95,7 @@ type answeredView struct {
 	Done int
 }
 
-// resolveSeveral answers several reviews one after another. Each answer makes the change that
-// the operation's page makes.
+// resolveSeveral answers several reviews in turn, each as the operation's page does.
 func (s *operationPages) resolveSeveral(q accountRequest) {
 	name := q.account.AccountName()
 	if !q.session.MayChange(name) {

@@ -27,7 +27,7 @@ type RunnerAccount struct {
 	Lag     uint64 // rows of the events stream that a standby has not applied yet
 	Lease   bool
 	Ready   bool // the runner leads the account and works, or is a standby that could lead it immediately
-	Borrows bool // a CLI command that asks for the account or has borrowed it
+	Borrows bool // not a runner but a CLI command, which asks for the account or has borrowed it
 
 	Settings string // hash of the account's settings and schedules
 }
@@ -35,7 +35,7 @@ type RunnerAccount struct {
 // runnersView lists the runners of the visible accounts.
 type runnersView struct {
 	Rows    []Runner
-	Paused  map[string]string // the key is the account; the text says what is paused and why
+	Paused  map[string]string // what is paused and why, by account; "" if nothing is paused
 	Unknown string            // the reason if other runners cannot be shown
 }
 

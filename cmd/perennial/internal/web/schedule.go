@@ -19,7 +19,6 @@ import (
 	"perennial/schedules/plans"
 )
 
-// schedulesView is the list of schedules.
 type schedulesView struct {
 	Rows        []schedules.Status
 	NoRunner    string
@@ -36,7 +35,6 @@ func (s *overviewPages) schedules(q accountRequest) {
 	s.frame.show(q, "schedules", "Schedules", v)
 }
 
-// scheduleView is one schedule.
 type scheduleView struct {
 	schedules.Status
 
@@ -71,7 +69,7 @@ type approval struct {
 	Notes []string // the other proxies that are due in the run, and what happens to them
 }
 
-// approvalShown limits the proxies that a plan's approval lists.
+// approvalShown limits the proxies that are listed for a plan's approval or as skipped.
 const approvalShown = 200
 
 // nextSlot is a scheduled time in UTC, and as text in the schedule's time zone.
@@ -81,7 +79,8 @@ type nextSlot struct {
 }
 
 const (
-	// planWithin limits a change that makes a plan, which may first have to list the proxies.
+	// planWithin limits the time for a slow change, such as a run that must first list the
+	// proxies.
 	planWithin = 20 * time.Second
 	nextShown  = 5
 	slotsShown = 20
@@ -133,8 +132,8 @@ func (s *overviewPages) schedule(q accountRequest) {
 	s.frame.show(q, "schedule", "Schedule "+name, &v)
 }
 
-// skippedBy returns the proxies that a schedule's last run skipped. It returns nil if the run
-// skipped no proxy.
+// skippedBy returns the proxies that a schedule's last run skipped. It returns nil if the
+// run skipped no proxy, or if a list of proxies cannot be read.
 func skippedBy(ctx context.Context, a Account, one plans.Schedule) (*skippedView, error) {
 	run, err := schedules.ReadLastRun(ctx, a.Ledger(), one)
 	if err != nil || run == nil || run.Result.Skipped == 0 {
@@ -164,8 +163,8 @@ func (v *scheduleView) fillNext(one plans.Schedule, now time.Time) {
 	}
 }
 
-// approvalOf returns the proxies that a plan renews, nearest expiry first. It returns nil if
-// the plan's row no longer exists.
+// approvalOf returns what a plan that needs approval renews, nearest expiry first. It
+// returns nil if there is no such plan, or if its row no longer exists.
 func approvalOf(ctx context.Context, l *ledger.Ledger, plan string) (*approval, error) {
 	slots, err := l.Sweeps.HeldSlots(ctx, plan)
 	if err != nil || len(slots) == 0 {
@@ -242,7 +241,7 @@ func costText(all []plans.Included, currency string) string {
 type planChange struct {
 	Added, Gone       []string // the first proxies of each difference
 	AddedAll, GoneAll int
-	Dearer, Cheaper   int        // number of proxies in both plans; the price in the earlier plan is its command's average
+	Dearer, Cheaper   int        // number of proxies in both plans whose price differs; the earlier price is the average of a command
 	By                fact.Cents // increase of the cost; unknown if a price is unknown
 }
 
@@ -267,7 +266,7 @@ func (x *planChange) Cost(currency string) string {
 }
 
 // changeOf compares a plan with the plan that needs approval. It returns nil if there is no
-// such plan.
+// such plan, or if the plan cannot be read.
 func changeOf(ctx context.Context, l *ledger.Ledger, plan plans.Plan, held string) *planChange {
 	slots, err := l.Sweeps.HeldSlots(ctx, held)
 	if err != nil || len(slots) == 0 {
@@ -275,7 +274,7 @@ func changeOf(ctx context.Context, l *ledger.Ledger, plan plans.Plan, held strin
 	}
 	f, err := l.Sweeps.Plan(ctx, slots[0])
 	if err != nil {
-		return nil // the plan was archived
+		return nil // for example, the plan was archived
 	}
 	x, all, before := &planChange{}, plans.PlannedProxies(f), map[string]int64{}
 	if was, now := plans.SumOf(all), plan.Estimate(); now.Lacks+was.Lacks == 0 {

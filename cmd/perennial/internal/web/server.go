@@ -70,8 +70,8 @@ type Check struct {
 type Config struct {
 	Accounts []Account
 	Key      []byte // from the function [Key]
-	// Tokens returns the entries of the tokens file. It is called at each login, and at each
-	// request of a session that began with a token.
+	// Tokens returns the entries of the tokens file. It is called for each login page, at each
+	// login, and at each request of a session that began with a token.
 	Tokens   func() ([]Token, error)
 	Identity Identity // the proxies that may name a person in a header
 	Runners  func(ctx context.Context) ([]Runner, error)
@@ -90,13 +90,13 @@ type Server struct {
 	handler  http.Handler
 	figures  *figures
 
-	// EndLive ends the connections over which open pages follow changes. A server that
-	// shuts down would wait for them.
+	// EndLive ends the connections over which open pages follow changes. A server that shuts
+	// down would otherwise wait for them.
 	EndLive func()
 }
 
-// The rate limit of failed logins, shared by all people. The limit is additional: a token has
-// 256 random bits, and a link has a signature.
+// The rate limit of failed logins, shared by all people. It is an extra protection, because
+// a token has 256 random bits and a link is signed.
 const (
 	loginsInARow = 10
 	loginEvery   = 2 * time.Second
@@ -221,7 +221,7 @@ type view struct {
 	Now      time.Time
 	Version  string
 	Edition  string // the state that the page shows, for comparison with /changes
-	Pending  bool   // whether a figure is not ready, so that the page must be reloaded
+	Pending  bool   // a figure is not ready, so the page must be reloaded
 	Data     any
 }
 
@@ -248,7 +248,7 @@ func (s *frame) navigation(ctx context.Context, p Person, account string) []page
 	return all
 }
 
-// sectionOf maps pages without a link to their section of the navigation.
+// sectionOf maps pages that are not in the navigation to their section of it.
 var sectionOf = map[string]string{
 	"reviews": "attention", "answered": "attention", "dead": "attention", "letter": "attention", "operation": "operations", "schedule": "schedules", "proxy": "proxies", "revealed": "proxies", "statement": "money",
 }

@@ -49,9 +49,9 @@ func (p Person) MayChange(account string) bool { return p.Role == Operator && p.
 const (
 	// sessionLife is the duration of a login.
 	sessionLife = 12 * time.Hour
-	// LinkLife is the time that a one-time link is valid.
+	// LinkLife is how long a one-time link is valid.
 	LinkLife = 5 * time.Minute
-	// keyBytes is the length of the key that signs sessions and links.
+	// keyBytes is the length in bytes of the key that signs sessions and links.
 	keyBytes = 32
 )
 
@@ -92,7 +92,7 @@ type session struct {
 	Expires time.Time `json:"expires"`
 	Token   string    `json:"token,omitempty"` // hash of the token with which the session began
 
-	before   string // id in the previous period, if a header began the session
+	before   string // id in the previous period; "" unless a header began the session
 	byHeader bool
 	edition  string // edition from before the request was handled
 }
@@ -146,7 +146,8 @@ func Link(key []byte, p Person, now time.Time) string {
 	return sign(key, forLink, link{p, rand.Text(), now.UTC()})
 }
 
-// sessions records used codes and ended sessions.
+// sessions signs and checks sessions and codes. It records used codes and ended sessions in
+// memory only.
 type sessions struct {
 	key     []byte
 	clock   func() time.Time

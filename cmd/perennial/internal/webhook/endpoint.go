@@ -50,7 +50,7 @@ type Reply struct {
 type Endpoint struct {
 	URL       string
 	Secrets   Secrets
-	Timeout   time.Duration // limits one attempt, up to the reply's headers
+	Timeout   time.Duration // limits the wait for the reply's headers
 	Transport http.RoundTripper
 	Clock     func() time.Time
 	UserAgent string
@@ -81,8 +81,8 @@ func NewTransport(concurrency int) *http.Transport {
 	}
 }
 
-// Host returns the endpoint's scheme and host for logs and tables. The path and query may
-// contain a token.
+// Host returns the endpoint's scheme and host for logs and tables, without the path and
+// query, which may contain a token.
 func (e Endpoint) Host() string { return Host(e.URL) }
 
 // Host returns an address's scheme and host. It returns "" if the address is invalid.

@@ -10,15 +10,16 @@ import (
 	"perennial/queue/positions"
 )
 
-// The events with which a new webhook begins.
+// The values of [Sink.From]: where a new webhook begins.
 const (
-	FromNow   = "now"   // events after the webhook's first start
-	FromStart = "start" // the first event in the stream
+	FromNow   = "now"   // after the last event at the webhook's first start
+	FromStart = "start" // at the first event in the stream
 )
 
-// open loads or creates the stored position, and returns the position where delivery continues.
+// open loads or creates the position, corrects it if the history was cut, and stores it. It
+// returns the position where delivery continues.
 func (s *Sink) open(ctx context.Context) (p positions.Position, revision uint64, err error) {
-	s.written.Store(0) // a recreated bucket restarts its revisions at 1
+	s.written.Store(0) // revisions in a recreated bucket begin at 1 again
 	p, revision, err = s.Positions.Load(ctx)
 	if err != nil {
 		return p, 0, err
@@ -39,9 +40,9 @@ func (s *Sink) open(ctx context.Context) (p positions.Position, revision uint64,
 	return p, revision, err
 }
 
-// begin returns the position of a webhook that has no stored position. If this process knows a
-// position, or a copy of a position was kept, the bucket was lost. Delivery then continues at
-// that position.
+// begin returns the first position of a webhook that has no stored position. If this process
+// knows a position, or kept is the copy of a position, the bucket was lost. Delivery then
+// continues at that position.
 func (s *Sink) begin(ctx context.Context, kept positions.Position) (p positions.Position, err error) {
 	if s.last != nil {
 		kept = *s.last
@@ -67,10 +68,10 @@ func (s *Sink) begin(ctx context.Context, kept positions.Position) (p positions.
 	return p, nil
 }
 
-// resumeAt returns the position where delivery continues. A restore that lost rows gives their
-// sequences to new rows, so the delivered events may differ from the account's history.
-// Delivery then continues after the newest mark that both have in common. Equal hashes suffice,
-// because a row's hash covers all earlier rows.
+// resumeAt returns the position where delivery continues. After a restore that lost rows,
+// new rows get the sequences of the lost rows, so the delivered events may differ from the
+// account's history. Delivery then continues after the newest mark that is in both. To
+// compare a mark's hash is enough, because a row's hash covers all earlier rows.
 func (s *Sink) resumeAt(ctx context.Context, p positions.Position) (positions.Position, error) {
 	_, last, err := s.Events.Ends(ctx)
 	if err != nil {
@@ -110,8 +111,9 @@ func (s *Sink) rewind(p positions.Position, m positions.Mark) positions.Position
 	return positions.Position{Mark: m, Read: m, Marks: marks}
 }
 
-// thinMarks drops some of the older marks. It keeps the oldest mark within each power-of-two
-// distance from now, so some forty marks cover any journal.
+// thinMarks drops some of the older marks. It groups the marks by the power of two of their
+// distance from now, and keeps the oldest mark of each group. Some forty marks therefore
+// cover any journal.
 func thinMarks(marks []positions.Mark, was positions.Mark, now uint64) []positions.Mark {
 	var kept []positions.Mark
 	taken := map[int]bool{}

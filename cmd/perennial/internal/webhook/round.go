@@ -18,7 +18,7 @@ const (
 	// The wait between two attempts for an event is random, up to a limit. The limit doubles
 	// from retryFirst to retryMost.
 	retryFirst, retryMost = time.Second, 5 * time.Minute
-	// retryLeast is the shortest wait between two attempts.
+	// retryLeast is the shortest wait between two attempts for an event.
 	retryLeast = 50 * time.Millisecond
 	// saveEvery is the shortest interval between two writes of the position.
 	saveEvery = time.Second
@@ -29,7 +29,7 @@ const (
 	stuckAfter = 3
 )
 
-// errHistory means that an event does not follow the previous event.
+// errHistory means that an event does not contain the hash of the previous event.
 var errHistory = errors.New("the account's history was changed while it was read")
 
 // attempt is a finished attempt.
@@ -56,7 +56,7 @@ type round struct {
 	cut      context.CancelFunc
 	attempts chan attempt
 	sending  int
-	repeats  int       // number of retries in sending
+	repeats  int       // how many of the attempts in sending are retries
 	quiet    time.Time // no attempt starts before this time, which the endpoint requested
 	stuck    int       // number of events with stuckAfter or more failed attempts
 
@@ -77,7 +77,7 @@ func newRound(s *Sink, p positions.Position, revision uint64) *round {
 	return r
 }
 
-// run delivers events until ctx ends or an error requires a new session.
+// run delivers events until ctx ends or an error ends the session. It returns the reason.
 func (r *round) run(ctx context.Context, events <-chan events.Event, ended <-chan error) (err error) {
 	r.send, r.cut = context.WithCancel(context.WithoutCancel(ctx))
 	defer r.cut()
@@ -158,8 +158,8 @@ func (r *round) dispatch() {
 	}
 }
 
-// mayRetry reports whether a retry may start. Half of the parallel attempts are reserved
-// for first attempts.
+// mayRetry reports whether a retry may start. Half of the parallel attempts, rounded down,
+// are reserved for first attempts.
 func (r *round) mayRetry() bool { return r.repeats < (r.Concurrency+1)/2 }
 
 // attempted handles the reply to an attempt.
@@ -219,8 +219,8 @@ func (r *round) delay(x *event) time.Duration {
 	return max(time.Duration(r.Random()*float64(x.delays.Next())), retryLeast)
 }
 
-// untilNext returns the time until run must start an attempt or write the position, at most an
-// hour.
+// untilNext returns how long run may wait before it must start an attempt or write the
+// position, at most an hour.
 func (r *round) untilNext() time.Duration {
 	next := r.Clock().Add(time.Hour)
 	if r.dirty && !r.saving {
@@ -238,8 +238,9 @@ func (r *round) untilNext() time.Duration {
 	return max(next.Sub(r.Clock()), time.Millisecond)
 }
 
-// position returns the position to store. ok is false until the session has read as far as the
-// previous session. A position that is stored earlier would not contain all delivered events.
+// position returns the position to store. ok is false until the session has read as far as
+// the previous session. A position stored earlier would lack events that are already
+// delivered.
 func (r *round) position() (p positions.Position, ok bool) {
 	p = r.window.position()
 	p.Marks = thinMarks(r.stored.Marks, r.stored.Mark, p.Seq)
@@ -292,7 +293,7 @@ func (r *round) show() {
 }
 
 // end starts no more attempts, waits for the attempts in progress, and stores the position.
-// stopped, unless "", is the reason why only a restart of the runner continues delivery.
+// If only a restart of the runner continues delivery, stopped is the reason, otherwise "".
 func (r *round) end(ctx context.Context, stopped string) {
 	grace := time.AfterFunc(stopGrace, r.cut)
 	defer grace.Stop()
@@ -304,7 +305,7 @@ func (r *round) end(ctx context.Context, stopped string) {
 			}
 		case x := <-r.saves:
 			if r.wasSaved(x) != nil {
-				return // another client has changed the position
+				return // the position was not stored, or another client has changed it
 			}
 		}
 	}

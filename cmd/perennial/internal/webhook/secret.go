@@ -26,13 +26,12 @@ const (
 	// secretLeast and secretMost are the shortest and longest key that Standard Webhooks
 	// allows, in bytes.
 	secretLeast, secretMost = 24, 64
-	// secretsMost is the largest number of secrets that sign simultaneously: the new secret
-	// and the old secret.
+	// secretsMost limits the secrets that sign at one time: the new one and the old one.
 	secretsMost = 2
 )
 
-// Secrets are the keys that sign each event. There are two keys while receivers change to a new
-// secret. Formatting a Secrets never shows a key.
+// Secrets are the keys that sign each event. There are two keys while receivers change to a
+// new secret. A Secrets that is formatted as text (%v, %#v, %s, %q, %x) shows no key.
 type Secrets struct{ keys [][]byte }
 
 // ParseSecrets parses one or two secrets, separated by white space. Its errors never quote the

@@ -26,7 +26,7 @@ type Status struct {
 	URL         string     `json:"url"` // scheme and host only, because the rest may be a secret
 	State       string     `json:"state"`
 	Seq         uint64     `json:"seq"`         // every event up to this sequence is delivered
-	Lag         uint64     `json:"behind"`      // number of events after Seq
+	Lag         uint64     `json:"behind"`      // number of events not yet delivered
 	Undelivered int        `json:"undelivered"` // number of events that were read and not yet delivered
 	LastError   string     `json:"last_error,omitempty"`
 	NextAttempt *time.Time `json:"next_attempt,omitempty"`
@@ -59,8 +59,8 @@ type Positions interface {
 // events, or 32 MiB of them.
 type Sink struct {
 	Name string
-	// Connect returns the endpoint. After an error the sink shows the error with its position,
-	// keeps the events, and calls Connect again at growing intervals.
+	// Connect returns the endpoint. After an error, the sink stores the error with its
+	// position, reads no events, and calls Connect again at growing intervals.
 	Connect   func() (Endpoint, error)
 	Events    Events
 	Positions Positions
@@ -180,7 +180,7 @@ func (s *Sink) connect() {
 	s.fault = fault
 }
 
-// session opens the position and delivers events from it until an error occurs.
+// session opens the position and delivers events from it until ctx ends or an error occurs.
 func (s *Sink) session(ctx context.Context) error {
 	s.connect()
 	limited, cancel := context.WithTimeout(ctx, positionTimeout)

@@ -23,7 +23,6 @@ const (
 	windowBytes  = 32 << 20
 )
 
-// event is an event to deliver.
 type event struct {
 	positions.Mark
 
@@ -38,9 +37,9 @@ type event struct {
 	place    *list.Element
 }
 
-// parse extracts what delivery needs from an event. All events of a command share one order, so
-// its command.finished is sent after the events of its operations. Other events are ordered by
-// their subject, such as a proxy or the account.
+// parse extracts what delivery needs from an event. All events of a command have the same
+// order, so its command.finished is sent after the events of its operations. The order of
+// any other event is its subject, such as a proxy or the account.
 func parse(e events.Event) (*event, error) {
 	var of struct {
 		ID      string    `json:"id"`
@@ -63,7 +62,7 @@ func parse(e events.Event) (*event, error) {
 	return x, nil
 }
 
-// lane is the queue of undelivered events with one order. The first event is sent next.
+// lane is the queue of undelivered events with the same order. Its first event is sent next.
 type lane struct {
 	events []*event
 	due    time.Time // time of the next retry, if the first event failed
@@ -92,7 +91,6 @@ func (w *window) full() bool { return w.undelivered.Len() >= windowEvents || w.b
 // pass records that the sink has read an event that needs no delivery.
 func (w *window) pass(read positions.Mark) { w.read = read }
 
-// add adds an event to deliver.
 func (w *window) add(x *event) {
 	w.read = x.Mark
 	x.place = w.undelivered.PushBack(x)
@@ -121,7 +119,7 @@ func (w *window) next(now time.Time, roomForRepeat bool) *event {
 	switch newest := w.turn%2 == 1 && len(w.waiting)+len(w.repeats) > 0; {
 	case len(w.proven) > 0 && (w.turn%4 > 0 || len(w.fresh) == 0):
 		from = &w.proven
-	case newest && len(w.fresh) > 0: // while retries wait, every other call takes the newest lane, so that slow commands delay a new command little
+	case newest && len(w.fresh) > 0: // while retries wait, every other call takes the newest lane, so that a new command waits little for slow commands
 		at = len(w.fresh) - 1
 	case len(w.fresh) > 0:
 	case roomForRepeat && len(w.repeats) > 0:
