@@ -47,7 +47,7 @@ func (s *Sink) begin(ctx context.Context, kept positions.Position) (p positions.
 	if s.last != nil {
 		kept = *s.last
 	}
-	if kept.Read.Seq > 0 {
+	if s.last != nil || kept.Read.Seq > 0 {
 		s.Log.WithField("stream_seq", kept.Seq).Warn("the webhook's position is gone from NATS, and is written again")
 		return kept, nil
 	}
@@ -108,7 +108,7 @@ func (s *Sink) rewind(p positions.Position, m positions.Mark) positions.Position
 	s.Log.WithField("stream_seq", m.Seq).WithField("was_seq", p.Read.Seq).
 		Warn("the account's history is another one after this event, as after a restore: the webhook delivers what follows it, also what it may have delivered before")
 	marks := slices.DeleteFunc(slices.Clone(p.Marks), func(x positions.Mark) bool { return x.Seq >= m.Seq })
-	return positions.Position{Mark: m, Read: m, Marks: marks}
+	return positions.Position{Mark: m, Read: m, Marks: marks, LastError: p.LastError}
 }
 
 // thinMarks drops some of the older marks. It groups the marks by the power of two of their

@@ -120,24 +120,30 @@ func (r *round) run(ctx context.Context, events <-chan events.Event, ended <-cha
 
 // take accepts an event from the stream. It skips an event that was delivered earlier or is not
 // wanted. It also skips an event without a journal sequence, because another program published
-// it.
+// it, and an event that cannot be read. It returns errHistory if an event, wanted or not, does
+// not follow the previous event.
 func (r *round) take(e events.Event) error {
 	mark, before := positions.Mark{Seq: e.StreamSeq, Hash: e.Hash}, r.window.read
 	if e.StreamSeq > before.Seq+1 {
 		r.Log.WithField("was_seq", before.Seq).WithField("stream_seq", e.StreamSeq).Error("events between these were removed from the stream before the webhook had delivered them")
 	}
 	r.dirty = true
-	known := e.StreamSeq <= r.resumed.Read.Seq && !r.skip[e.StreamSeq]
-	if e.Seq == 0 || known || !r.Wants(e.Type) {
+	if e.Seq == 0 {
 		r.window.pass(mark)
 		return nil
 	}
 	x, err := parse(e)
-	if err != nil {
-		return err
-	}
-	if before.Hash != "" && x.Seq == before.Seq+1 && x.prev != before.Hash {
+	if err == nil && before.Hash != "" && x.Seq == before.Seq+1 && x.prev != before.Hash {
 		return fmt.Errorf("event %d: %w", x.Seq, errHistory)
+	}
+	known := e.StreamSeq <= r.resumed.Read.Seq && !r.skip[e.StreamSeq]
+	wanted := !known && r.Wants(e.Type)
+	if wanted && err != nil {
+		r.Log.WithError(err).WithField("stream_seq", e.StreamSeq).Error("an event cannot be read, and is not sent to the webhook")
+	}
+	if !wanted || err != nil {
+		r.window.pass(mark)
+		return nil
 	}
 	r.window.add(x)
 	return nil
@@ -301,11 +307,12 @@ func (r *round) end(ctx context.Context, stopped string) {
 		select {
 		case a := <-r.attempts:
 			if errors.Is(r.attempted(a), errGone) {
+				r.stop()
 				stopped = errGone.Error()
 			}
 		case x := <-r.saves:
-			if r.wasSaved(x) != nil {
-				return // the position was not stored, or another client has changed it
+			if errors.Is(r.wasSaved(x), positions.ErrMoved) {
+				return // another client has changed the position
 			}
 		}
 	}

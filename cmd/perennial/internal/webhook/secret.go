@@ -31,8 +31,11 @@ const (
 )
 
 // Secrets are the keys that sign each event. There are two keys while receivers change to a
-// new secret. A Secrets that is formatted as text (%v, %#v, %s, %q, %x) shows no key.
-type Secrets struct{ keys [][]byte }
+// new secret. Formatting a Secrets never shows a key, also as a field of another type.
+type Secrets struct {
+	count int
+	keys  func() [][]byte // a function, because fmt prints the fields of unexported fields
+}
 
 // ParseSecrets parses one or two secrets, separated by white space. Its errors never quote the
 // text.
@@ -44,7 +47,7 @@ func ParseSecrets(text []byte) (Secrets, error) {
 	if len(words) > secretsMost {
 		return Secrets{}, fmt.Errorf("has %d words: it holds one secret, or two while one takes the place of the other", len(words))
 	}
-	var s Secrets
+	var keys [][]byte
 	for _, word := range words {
 		encoded, is := strings.CutPrefix(word, secretPrefix)
 		key, err := base64.StdEncoding.DecodeString(encoded)
@@ -52,13 +55,13 @@ func ParseSecrets(text []byte) (Secrets, error) {
 			return Secrets{}, fmt.Errorf("holds no secret of Standard Webhooks: it is %s and %d to %d bytes in base64, as `echo whsec_$(openssl rand -base64 32)` prints",
 				secretPrefix, secretLeast, secretMost)
 		}
-		s.keys = append(s.keys, key)
+		keys = append(keys, key)
 	}
-	return s, nil
+	return Secrets{len(keys), func() [][]byte { return keys }}, nil
 }
 
 // String returns the number of secrets, never their values.
-func (s Secrets) String() string { return fmt.Sprintf("(%d secrets, not shown)", len(s.keys)) }
+func (s Secrets) String() string { return fmt.Sprintf("(%d secrets, not shown)", s.count) }
 
 // GoString returns the result of String.
 func (s Secrets) GoString() string { return s.String() }
@@ -67,8 +70,12 @@ func (s Secrets) GoString() string { return s.String() }
 // the signatures differ for each attempt.
 func (s Secrets) sign(header http.Header, id string, at time.Time, body []byte) {
 	stamp := strconv.FormatInt(at.Unix(), 10)
-	signatures := make([]string, len(s.keys))
-	for i, key := range s.keys {
+	var keys [][]byte
+	if s.keys != nil {
+		keys = s.keys()
+	}
+	signatures := make([]string, len(keys))
+	for i, key := range keys {
 		mac := hmac.New(sha256.New, key)
 		mac.Write([]byte(id + "." + stamp + "."))
 		mac.Write(body)

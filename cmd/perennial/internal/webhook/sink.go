@@ -148,9 +148,7 @@ func (s *Sink) Run(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case errors.Is(err, errGone):
-			s.gone = true
-			s.Log.WithError(err).WithField("url", s.endpoint.Host()).
-				Error("the webhook is stopped: nothing more is sent to it before the runner is started again. Where it is not needed any more, take it out of the configuration")
+			s.stop()
 			continue
 		case !errors.Is(err, positions.ErrMoved) && !errors.Is(err, errUnusable):
 			s.Log.WithError(err).Warn("the webhook finds its place again")
@@ -161,6 +159,16 @@ func (s *Sink) Run(ctx context.Context) {
 		_ = delay.Wait(ctx)
 	}
 	<-ctx.Done()
+}
+
+// stop makes sure that nothing more is sent, after a 410 reply.
+func (s *Sink) stop() {
+	if s.gone {
+		return
+	}
+	s.gone = true
+	s.Log.WithError(errGone).WithField("url", s.endpoint.Host()).
+		Error("the webhook is stopped: nothing more is sent to it before the runner is started again. If it is no longer needed, remove it from the configuration")
 }
 
 // connect gets the endpoint, unless an earlier session got it.

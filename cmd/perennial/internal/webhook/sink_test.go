@@ -325,6 +325,63 @@ func TestAnEndpointThatIsGoneGetsNothingMore(t *testing.T) {
 	})
 }
 
+// TestA410DuringAStopIsNotForgotten by the next turn of the same process.
+func TestA410DuringAStopIsNotForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(func(string, int) (int, http.Header, time.Duration) { return 410, nil, time.Second })
+		r.h.happen("a", "order.accepted")
+		r.runFor(t, 500*time.Millisecond)
+		if p := r.k.now(); p.Stopped == "" || !strings.Contains(r.log.String(), "level=error") {
+			t.Errorf("%+v\n%s", p, r.log)
+		}
+		r.h.happen("b", "order.accepted")
+		r.runFor(t, time.Hour)
+		if n := len(r.e.attempts()); n != 1 {
+			t.Errorf("%d events were sent", n)
+		}
+	})
+}
+
+// TestAnUnwantedEventShowsAnotherHistory, too: what the restore replaced is delivered.
+func TestAnUnwantedEventShowsAnotherHistory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(fine)
+		r.Wants = func(eventType string) bool { return eventType == "order.delivered" }
+		for range 5 {
+			r.h.happen("old", "order.delivered")
+		}
+		defer r.start(t)()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		r.h.cut(3)
+		for _, eventType := range []string{"order.delivered", "order.delivered", "order.accepted", "order.delivered"} {
+			r.h.happen("new", eventType)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		for _, seq := range []uint64{4, 5, 7} {
+			if n := r.e.success[idAt(r, seq)]; n != 1 {
+				t.Errorf("event %d of the new history arrived %d times", seq, n)
+			}
+		}
+	})
+}
+
+// TestAnUnreadableEventStopsNoOther and is logged once.
+func TestAnUnreadableEventStopsNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(fine)
+		for range 3 {
+			r.h.happen("a", "order.accepted")
+		}
+		r.h.events[1].Data = []byte("{")
+		r.runFor(t, time.Hour)
+		if p, n := r.k.now(), strings.Count(r.log.String(), "level=error"); p.Seq != 3 || len(r.e.firsts()) != 2 || n != 1 {
+			t.Errorf("%+v, sent %v, logged %d times:\n%s", p, r.e.firsts(), n, r.log)
+		}
+	})
+}
+
 // TestAWebhookWithoutASecretKeepsItsEvents until the secret can be read.
 func TestAWebhookWithoutASecretKeepsItsEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
