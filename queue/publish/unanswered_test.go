@@ -23,8 +23,8 @@ func TestACommandThatIsNotStoredInTimeSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// TestACommandWithoutAnAcknowledgementIsNotInProgress: whoever asks for its result is told
-// to publish it again, not to wait.
+// TestACommandWithoutAnAcknowledgementIsNotInProgress: its producer is told to publish it
+// again, not to wait.
 func TestACommandWithoutAnAcknowledgementIsNotInProgress(t *testing.T) {
 	server := natstest.Serve(t, t.TempDir())
 	js := jstest.Connect(t, server.URL())

@@ -56,6 +56,7 @@ type figure struct {
 	value    any
 	err      error
 	at       time.Time // when the value was computed; zero if never
+	began    time.Time // when that computation began
 	tried    time.Time // when the last computation ended
 	took     time.Duration
 	since    time.Time     // start of the current computation; zero if no computation runs
@@ -95,6 +96,7 @@ func (f *figures) next() <-chan struct{} {
 type Made[T any] struct {
 	Value T
 	At    time.Time // when the value was computed; zero if there is no value yet
+	Began time.Time // when that computation began
 	Since time.Time // start of the current computation; zero if no computation runs
 	Err   string    // why the last computation failed; Value is then the earlier value
 }
@@ -147,7 +149,7 @@ func waitFor[T any](ctx context.Context, f *figures, one *figure, fresh time.Dur
 }
 
 func madeOf[T any](one *figure) Made[T] {
-	out := Made[T]{At: one.at, Since: one.since}
+	out := Made[T]{At: one.at, Began: one.began, Since: one.since}
 	if value, ok := one.value.(T); ok {
 		out.Value = value
 	}
@@ -236,13 +238,13 @@ func (f *figures) make(one *figure, produce func(context.Context) (any, error)) 
 	defer cancel()
 	var value any
 	var err error
-	began := time.Now()
+	began, asked := time.Now(), f.clock()
 	if one.reply {
 		value, err = produce(ctx)
 	} else {
 		select {
 		case f.turn <- struct{}{}:
-			began = time.Now()
+			began, asked = time.Now(), f.clock()
 			value, err = produce(ctx)
 			<-f.turn
 		case <-ctx.Done():
@@ -254,7 +256,7 @@ func (f *figures) make(one *figure, produce func(context.Context) (any, error)) 
 	one.err, one.took, one.since = err, time.Since(began), time.Time{}
 	one.tried = f.clock()
 	if err == nil {
-		one.value, one.at = value, one.tried
+		one.value, one.at, one.began = value, one.tried, asked
 	}
 	if one.outdated {
 		one.tried, one.took, one.outdated = time.Time{}, 0, false

@@ -213,7 +213,7 @@ func TestProxiesAreSortedByExpiryAndFound(t *testing.T) {
 	}
 	wants(t, page, "in review", "due")
 	for filter, want := range map[string]string{
-		"q=OO": "px_soon", "q=px_never": "px_never", "q=none": "", "country=us&q=1&within=4h": "px_1", "country=de": "", "label=team%3Dshop": "", "schedule=rest": "px_2",
+		"q=OO": "px_soon", "q=px_never": "px_never", "q=none": "", "q=px_never&country=de": "", "q=px_never&within=24h": "", "country=us&q=1&within=4h": "px_1", "country=de": "", "label=team%3Dshop": "", "schedule=rest": "px_2",
 		"state=due": "px_soon", "state=in+review": "px_1", "state=renewing": "px_2", "state=not+scheduled": "", "state=due&schedule=rest": "", "due=2026-11-21&q=soon": "px_soon",
 	} {
 		if got := strings.Join(lists(h.settled("/a/main/proxies?"+filter)), " "); got != want {
@@ -221,6 +221,14 @@ func TestProxiesAreSortedByExpiryAndFound(t *testing.T) {
 		}
 	}
 	wants(t, h.settled("/a/main/proxies?label=shop"), "write it as team=shop")
+	for filter, says := range map[string]string{
+		"from=soon": "“soon” is not a day", "from=2026-11-21&until=31": "“31” is not a day", "due=today": "“today” is not a day", "within=-1h": "“-1h” is not a time", "state=gone": "“gone” is not a state",
+	} {
+		page := h.settled("/a/main/proxies?" + filter)
+		if wants(t, page, strings.NewReplacer("“", "&#34;", "”", "&#34;").Replace(says)); len(lists(page)) > 0 || strings.Contains(page, "What expires") {
+			t.Errorf("%s lists %v", filter, lists(page))
+		}
+	}
 	more := regexp.MustCompile(`href="([^"]+)" rel="next"`).FindStringSubmatch(h.settled("/a/main/proxies?q=LATER&country=US&schedule=keep"))
 	if len(more) != 2 || !strings.Contains(more[1], "q=LATER") || !strings.Contains(more[1], "schedule=keep") {
 		t.Fatalf("the next page is %q", more)

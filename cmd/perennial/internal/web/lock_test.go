@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -258,6 +259,29 @@ func TestAnotherSiteChangesNothing(t *testing.T) {
 	for _, next := range []string{"https://evil.example", "//evil.example", "/\\evil.example", "/\t/evil.example", "/\n/evil.example", "/\x00/evil.example", "javascript:alert(1)"} {
 		if got := localPath(next); got != "/" {
 			t.Errorf("a login leads to %s", got)
+		}
+	}
+}
+
+// TestAKeyThatOthersCanReadIsRefused: with it they could sign in as anybody.
+func TestAKeyThatOthersCanReadIsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "web.key")
+	made, err := Key(path, true)
+	check(t, err)
+	if again, err := Key(path, true); err != nil || !bytes.Equal(again, made) {
+		t.Errorf("the key is not kept: %v", err)
+	}
+	check(t, os.Chmod(path, 0o644))
+	if _, err := Key(path, true); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestADurationReadsAsAPersonSaysIt, also one that is not positive.
+func TestADurationReadsAsAPersonSaysIt(t *testing.T) {
+	for d, want := range map[time.Duration]string{72 * time.Hour: "3 days", 47 * time.Hour: "47 hours", time.Hour: "1 hour", 1: "0 hours", -240 * time.Hour: "0 hours"} {
+		if got := roughly(d); got != want {
+			t.Errorf("%s: %q, want %q", d, got, want)
 		}
 	}
 }

@@ -263,7 +263,7 @@ func dayOf(text string) (time.Time, error) {
 	}
 	at, err := time.Parse(time.DateOnly, text)
 	if err != nil {
-		return at, fmt.Errorf("%q is no day: write one such as 2026-12-31", text)
+		return at, fmt.Errorf("%q is not a day: write one such as 2026-12-31", text)
 	}
 	return at, nil
 }

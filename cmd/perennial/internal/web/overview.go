@@ -184,7 +184,7 @@ func (s *overviewPages) fill(ctx context.Context, a Account, card *accountCard) 
 	keep(err)
 	if opened, err := l.Money.OpenedAt(ctx); err == nil && spent > 0 {
 		if over := min(spentOver, now.Sub(opened)); over >= 24*time.Hour { // a shorter period does not predict the next day
-			card.Runway = time.Duration(float64(over) * float64(card.Balance.WalletCents) / float64(spent))
+			card.Runway = max(time.Duration(float64(over)*float64(card.Balance.WalletCents)/float64(spent)), 1) // 0 means unknown
 		}
 	}
 	s.fillFleet(ctx, a, card)

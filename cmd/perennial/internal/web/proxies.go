@@ -5,6 +5,7 @@ package web
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -112,7 +113,15 @@ func (s *proxyPages) proxies(q accountRequest) {
 	}
 	v.Uncovered = !v.Filtered() && form.Has("uncovered")
 	v.Currency, _ = q.account.Ledger().Currency(ctx)
-	var err error
+	x, err := s.span(v)
+	if err == nil && v.State != "" && !slices.Contains(v.States, v.State) {
+		err = fmt.Errorf("%q is not a state of a proxy: choose one from the list", v.State)
+	}
+	if err != nil {
+		v.Wrong = err.Error()
+		s.frame.show(q, "proxies", "Proxies", &v)
+		return
+	}
 	switch {
 	case v.Uncovered:
 		err = s.listUncovered(q, &v)
@@ -122,7 +131,7 @@ func (s *proxyPages) proxies(q accountRequest) {
 		v.ByExpiry = false
 		err = s.listByID(q, &v)
 	default:
-		err = s.list(q, &v, s.span(v), func(tables.PricedProxy) bool { return true })
+		err = s.list(q, &v, x, func(tables.PricedProxy) bool { return true })
 	}
 	if err != nil {
 		s.frame.broken(q, err)
@@ -134,30 +143,34 @@ func (s *proxyPages) proxies(q accountRequest) {
 // span is a period of expiry times. It includes from and excludes until.
 type span struct{ from, until time.Time }
 
-func (s *proxyPages) span(v proxiesView) span {
-	if within, err := time.ParseDuration(v.Within); err == nil && within >= 0 {
-		return span{until: s.Clock().Add(within)}
+// span returns the period that the filters select. It returns an error for a person if a
+// filter is invalid.
+func (s *proxyPages) span(v proxiesView) (x span, err error) {
+	if v.Within != "" {
+		within, err := time.ParseDuration(v.Within)
+		if err != nil || within < 0 {
+			return x, fmt.Errorf("%q is not a time from now: write hours, such as 72h", v.Within)
+		}
+		return span{until: s.Clock().Add(within)}, nil
 	}
-	from, errFrom := instantOf(v.From)
-	until, errUntil := instantOf(v.Until)
-	if errFrom != nil || errUntil != nil {
-		return span{until: end}
+	if _, err := dayOf(v.Due); err != nil {
+		return x, err
 	}
-	if until.IsZero() {
-		until = end
+	if x.from, err = instantOf(v.From); err != nil {
+		return x, err
 	}
-	return span{from, until}
+	if x.until, err = instantOf(v.Until); x.until.IsZero() {
+		x.until = end
+	}
+	return x, err
 }
 
 // instantOf parses a day in UTC, or a time. It returns the zero time for "".
 func instantOf(text string) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	if at, err := time.Parse(time.DateOnly, text); err == nil {
+	if at, err := time.Parse(time.RFC3339, text); err == nil {
 		return at, nil
 	}
-	return time.Parse(time.RFC3339, text)
+	return dayOf(text)
 }
 
 // placeAfter returns the proxy after which the requested page begins. ok is false for the first
@@ -289,7 +302,8 @@ func (s *proxyPages) list(q accountRequest, v *proxiesView, x span, keep func(ta
 // addNamed adds a proxy that never expires if its complete id was searched and the list is
 // empty. Lists by expiry do not contain such a proxy.
 func (v *proxiesView) addNamed(q accountRequest) error {
-	if v.Query == "" || len(v.Rows) > 0 {
+	others := v.Country + v.Label + v.Schedule + v.State + v.Within + v.Due + v.From + v.Until
+	if v.Query == "" || others != "" || len(v.Rows) > 0 {
 		return nil
 	}
 	p, err := q.account.Ledger().Fleet.Proxy(q.Context(), v.Query)
@@ -338,8 +352,7 @@ func (s *proxyPages) listUncovered(q accountRequest, v *proxiesView) error {
 func (s *proxyPages) listDue(q accountRequest, v *proxiesView) error {
 	begin, err := time.Parse(time.DateOnly, v.Due)
 	if err != nil {
-		v.Due = ""
-		return s.list(q, v, s.span(*v), func(tables.PricedProxy) bool { return true })
+		return err
 	}
 	now, after := s.Clock(), begin.AddDate(0, 0, 1)
 	x := span{from: end}

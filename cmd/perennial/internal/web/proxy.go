@@ -49,7 +49,13 @@ func (s *proxyPages) proxy(q accountRequest) {
 		v.Gone = errors.Is(err, ledger.ErrNotFound)
 	}
 	v.ProxyID = id
-	if v.Renewals, err = l.Fleet.RenewalsOf(ctx, id, endingsShown); err == nil {
+	if errors.Is(err, ledger.ErrNotFound) {
+		err = nil
+	}
+	if err == nil {
+		v.Renewals, err = l.Fleet.RenewalsOf(ctx, id, endingsShown)
+	}
+	if err == nil {
 		v.Order, err = l.Operations.DeliveredBy(ctx, id)
 	}
 	if err != nil {
@@ -119,8 +125,8 @@ func (s *insight) plan(ctx context.Context, a Account, schedule string) Made[pla
 		})
 	}
 	made, ran := within(0), lastPlanned(ctx, a.Ledger(), schedule)
-	if made.Known() && made.At.Before(ran) {
-		if made = within(-1); made.At.Before(ran) {
+	if made.Known() && made.Began.Before(ran) {
+		if made = within(-1); made.Began.Before(ran) {
 			made = Made[plans.Plan]{Since: made.Since, Err: made.Err}
 		}
 	}

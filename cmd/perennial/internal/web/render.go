@@ -146,12 +146,16 @@ func ago(v any, now time.Time) string {
 	return "never"
 }
 
-// roughly formats a duration in days, or in hours if it is shorter than 48 hours.
+// roughly formats a duration in days, or in hours if it is shorter than 48 hours. A
+// negative duration counts as 0.
 func roughly(d time.Duration) string {
 	if d >= 48*time.Hour {
 		return fmt.Sprintf("%d days", int(d.Hours()/24))
 	}
-	return fmt.Sprintf("%d hours", int(d.Hours()))
+	if h := int(d.Hours()); h != 1 {
+		return fmt.Sprintf("%d hours", max(h, 0))
+	}
+	return "1 hour"
 }
 
 // lag formats a short duration, such as the time between two facts.

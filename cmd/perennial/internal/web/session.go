@@ -60,7 +60,7 @@ var ErrKey = errors.New("the key of the pages cannot be used: remove the file, a
 
 // Key reads the key of the web UI. If makeIt is set, it creates a missing file with mode 0600.
 func Key(path string, makeIt bool) ([]byte, error) {
-	text, err := files.Read(path, 4<<10)
+	text, err := files.Read(path, 4<<10, onlyOwner)
 	if errors.Is(err, fs.ErrNotExist) && makeIt {
 		key := make([]byte, keyBytes)
 		_, _ = rand.Read(key) // never fails

@@ -150,7 +150,8 @@ func (e Endpoint) read(response *http.Response) Reply {
 
 // retryAfter parses a Retry-After header: seconds or a date. It returns 0 for any other text.
 func retryAfter(text string, now time.Time) time.Duration {
-	if seconds, err := strconv.ParseUint(strings.TrimSpace(text), 10, 31); err == nil {
+	seconds, err := strconv.ParseUint(strings.TrimSpace(text), 10, 31)
+	if err == nil || errors.Is(err, strconv.ErrRange) { // seconds is then the largest number
 		return min(time.Duration(seconds)*time.Second, retryAfterMost)
 	}
 	if at, err := http.ParseTime(text); err == nil {

@@ -137,15 +137,15 @@ func (r *round) take(e events.Event) error {
 		return fmt.Errorf("event %d: %w", x.Seq, errHistory)
 	}
 	known := e.StreamSeq <= r.resumed.Read.Seq && !r.skip[e.StreamSeq]
-	wanted := !known && r.Wants(e.Type)
-	if wanted && err != nil {
-		r.Log.WithError(err).WithField("stream_seq", e.StreamSeq).Error("an event cannot be read, and is not sent to the webhook")
-	}
-	if !wanted || err != nil {
+	switch wanted := !known && r.Wants(e.Type); {
+	case !wanted:
 		r.window.pass(mark)
-		return nil
+	case err != nil:
+		r.Log.WithError(err).WithField("stream_seq", e.StreamSeq).Error("an event cannot be read, and is not sent to the webhook")
+		r.window.pass(mark)
+	default:
+		r.window.add(x)
 	}
-	r.window.add(x)
 	return nil
 }
 

@@ -278,7 +278,7 @@ func TestAnEndpointThatAsksToWaitIsLeftAlone(t *testing.T) {
 		status int
 		text   string
 		want   time.Duration
-	}{{429, "120", 2 * time.Minute}, {503, "999999", time.Hour}, {429, "date", 90 * time.Second}, {429, "soon", 0}, {503, "-5", 0}, {500, "120", 2 * time.Minute}} {
+	}{{429, "120", 2 * time.Minute}, {503, "999999", time.Hour}, {429, "99999999999999999999", time.Hour}, {429, "date", 90 * time.Second}, {429, "soon", 0}, {503, "-5", 0}, {500, "120", 2 * time.Minute}} {
 		synctest.Test(t, func(t *testing.T) {
 			asked, want := c.text, c.want
 			if c.text == "date" {
