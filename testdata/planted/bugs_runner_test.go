@@ -2,6 +2,12 @@ package planted
 
 // runnerBugs are of the runner around the decisions: intake, looks, sends, pauses.
 var runnerBugs = []bug{
+	{name: "what could not be queued is forgotten", in: "jobs.loader.miss", run: "TestWhatCouldNotBeQueued",
+		old: "q.missed.Store(&err)", new: "_ = err"},
+	{name: "what cannot be read keeps a restored account paused", in: "jobs.recovery.takeUp", run: "TestTrap13WhatIsQueued",
+		old: "\t\t\t\tr.loader.miss(err)\n", new: "\t\t\t\treturn err\n"},
+	{name: "an unknown charge is zero", in: "inspect.OperationStatus.amountText", run: "TestWhatIsNotBooked",
+		old: "case o.State == fact.StateReview || o.Ambiguous > 0:", new: "case o.State == \"\":"},
 	{trap: 2, name: "a wrong clock sends again", in: "jobs.attempts.due",
 		old: "WrongClock: a.clock.Wrong(),",
 		new: "WrongClock: \"\","},

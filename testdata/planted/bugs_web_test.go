@@ -35,7 +35,7 @@ var webBugs = []bug{
 	{name: "a broken ledger is said to hold", in: "web.moneyPages.prove", run: "TestAProof",
 		old: "return proof{Broken: broken.Error()}, nil", new: "return proof{Verified: &v, Broken: broken.Error()[:0]}, nil"},
 	{name: "a figure that failed hides the one before", in: "web.figures.make", run: "TestAFigure",
-		old: "\tif err == nil {\n\t\tone.value, one.at, one.began = value, one.tried, asked\n\t}\n", new: "\tone.value, one.at = value, one.tried\n"},
+		old: "\tif err == nil {\n\t\tone.value, one.at, one.began = value, one.tried, asked\n\t}\n", new: "\tone.value, one.at, one.began = value, one.tried, asked\n"},
 	{name: "a change that was not answered is not done", in: "web.operationPages.change", run: "TestAChangeThat",
 		old: "if out.Unknown = errors.Is(err, ErrNoAnswer); out.Unknown {", new: "if out.Unknown {"},
 	{name: "a login leads to another site over a tab", in: "web.localPath", run: "TestAnotherSite",
