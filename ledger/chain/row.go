@@ -34,8 +34,8 @@ func (r Row) Head() Head { return Head{Seq: r.Seq, Hash: r.Hash} }
 // Instant returns the row's time in UTC.
 func (r Row) Instant() time.Time { return sqlite.FromMicros(r.Time) }
 
-// Hash returns the SHA-256 of the row in hex. Every field has a length prefix, so that no
-// two different rows have the same encoding. buf is reused.
+// Hash returns the SHA-256 of the row in hex, and buf, which it reuses. Every text has a
+// length prefix, so that no two different rows have the same encoding.
 func Hash(buf []byte, r Row) ([]byte, string) {
 	buf = buf[:0]
 	buf = fact.AppendField(buf, r.PrevHash)
@@ -79,8 +79,8 @@ func (r Row) Event(account string) ([]byte, error) {
 	return r.AppendEvent(make([]byte, 0, len(r.Data)+2*len(account)+512), account)
 }
 
-// AppendEvent appends Event to buf. It writes JSON by hand, because encoding/json would
-// scan and copy the data once more for every event.
+// AppendEvent appends the row's CloudEvent to buf (see Event). It writes JSON by hand,
+// because encoding/json would scan and copy the data once more for every event.
 func (r Row) AppendEvent(buf []byte, account string) ([]byte, error) {
 	buf = append(buf, `{"specversion":"1.0","id":`...)
 	var err error
@@ -114,7 +114,7 @@ func (r Row) AppendEvent(buf []byte, account string) ([]byte, error) {
 	return append(r.appendData(buf), '}'), nil
 }
 
-// Trace returns the trace context of the row's command.
+// Trace returns the trace context of the row's command, or the zero Trace if there is none.
 func (r Row) Trace() (fact.Trace, error) {
 	if !strings.Contains(r.Data, `"traceparent":"`) {
 		return fact.Trace{}, nil
@@ -202,11 +202,11 @@ type Head struct {
 	Hash string `json:"hash" doc:"The row's hash."`
 }
 
-// String returns SEQ:HASH, the form in which a head is kept elsewhere and passed to `ledger
-// verify --expect`.
+// String returns SEQ:HASH, the form in which backups and statements show a head and in which
+// it is passed to `ledger verify --expect`.
 func (h Head) String() string { return strconv.FormatInt(h.Seq, 10) + ":" + h.Hash }
 
-// ParseHead is the inverse of Head.String.
+// ParseHead is the inverse of Head.String. It returns an error for any other text.
 func ParseHead(text string) (h Head, err error) {
 	number, hash, _ := strings.Cut(text, ":")
 	h.Hash = hash
@@ -223,7 +223,7 @@ type BrokenError struct {
 	// Check is the check that failed: sqlite, schema, chain, fold, projection, key, proxies,
 	// months, published, events, head, snapshot or archive.
 	Check string
-	// Seq is the first journal row concerned; 0 for none.
+	// Seq is the first journal row affected, or 0 if none is known.
 	Seq    int64
 	Detail string
 	Err    error // a *fact.UnknownError if a later version wrote the row, otherwise nil
@@ -240,8 +240,8 @@ func (e *BrokenError) Error() string {
 	return fmt.Sprintf("ledger is broken (%s) at journal row %d: %s", e.Check, e.Seq, e.Detail)
 }
 
-// FollowedBy returns a *BrokenError unless a row follows the head by its sequence, prev_hash
-// and hash. It reuses buf and returns it.
+// FollowedBy returns a *BrokenError unless r is the next row: its sequence and prev_hash
+// continue the head, and its hash matches its content. It reuses buf and returns it.
 func (h Head) FollowedBy(r Row, buf []byte) ([]byte, error) {
 	if r.Seq != h.Seq+1 {
 		return buf, &BrokenError{Check: "chain", Seq: r.Seq, Detail: fmt.Sprintf("row %d is missing", h.Seq+1)}

@@ -1,7 +1,7 @@
-// Package connlimit limits the open connections of an HTTP server. Beyond the limit, a new
-// connection replaces the connection that has been idle longest. A client that opens many
+// Package connlimit limits the open connections of an HTTP server. Beyond the limit, the
+// server closes the connection that has been idle longest. A client that opens many
 // connections, or sends its requests slowly, therefore does not block other clients or
-// health probes. Which client a connection belongs to does not matter.
+// health probes. All clients share one limit.
 package connlimit
 
 import (
@@ -13,8 +13,8 @@ import (
 )
 
 // Limiter limits the open connections of one server. Use Connect and Change as the server's
-// ConnContext and ConnState. A request that is being handled is never interrupted for
-// another connection.
+// ConnContext and ConnState. To make room, it never closes a connection whose request is
+// being handled.
 type Limiter struct {
 	limit int
 	turn  atomic.Int64
@@ -22,8 +22,8 @@ type Limiter struct {
 	open  map[net.Conn]*Conn
 }
 
-// Conn is one connection. Its turn is a counter value from its last progress: when it was
-// accepted, or when the last reply was ready.
+// Conn is one connection. Its turn is the value of the limiter's counter at its last
+// progress: when it was accepted, or when its last reply was ready.
 type Conn struct {
 	limiter *Limiter
 	turn    atomic.Int64
@@ -32,7 +32,7 @@ type Conn struct {
 
 type connKey struct{}
 
-// New returns a Limiter for this number of open connections.
+// New returns a Limiter that allows limit open connections.
 func New(limit int) *Limiter {
 	return &Limiter{limit: limit, open: map[net.Conn]*Conn{}}
 }
@@ -52,7 +52,7 @@ func (c *Limiter) Connect(ctx context.Context, conn net.Conn) context.Context {
 }
 
 // evict closes the connection with the oldest turn that is not busy. The caller must hold
-// the lock. The newest connection is never busy, so there is always one to close.
+// the lock. The newest connection is not busy yet, so there is always one to close.
 func (c *Limiter) evict() {
 	var oldest net.Conn
 	var turn int64

@@ -1,8 +1,9 @@
-// Package disktest simulates a disk for tests. It fails on request, records every write and
-// sync, and computes what a power cut would leave. Only tests import it.
+// Package disktest simulates a disk for tests. The disk fails on request and records every
+// write and sync. PowerCut computes from the record what a power cut would leave. Only tests
+// import this package.
 //
-// It intercepts the calls that SQLite makes in C, in a process that is started with the
-// library that New builds (LD_PRELOAD).
+// The library that New builds intercepts the calls that SQLite makes in C. A process uses it
+// if it is started with LD_PRELOAD (see Environment).
 package disktest
 
 import (
@@ -26,7 +27,7 @@ type Disk struct {
 	files                string
 }
 
-// New compiles the library of a disk, which affects the files whose names contain files.
+// New compiles the library of a disk that affects only files whose names contain files.
 func New(t testing.TB, files string) *Disk {
 	t.Helper()
 	dir := t.TempDir()
@@ -48,13 +49,13 @@ func (d *Disk) Environment() []string {
 	return []string{"LD_PRELOAD=" + d.library, "DISK_FILES=" + d.files, "DISK_FAIL=" + d.fail, "DISK_TRACE=" + d.trace}
 }
 
-// Untraced is Environment for a disk that records nothing, for processes that write a lot.
+// Untraced is Environment without the record, for processes that write a lot.
 func (d *Disk) Untraced() []string {
 	return []string{"LD_PRELOAD=" + d.library, "DISK_FILES=" + d.files, "DISK_FAIL=" + d.fail}
 }
 
-// KillAt returns an environment variable that ends the process in the middle of its n-th
-// write to a file whose name ends with suffix. Half of the data is written.
+// KillAt returns an environment variable that kills the process in the middle of its n-th
+// write to files whose names end with suffix. Half of the data is written.
 func (d *Disk) KillAt(n int, suffix string) string { return fmt.Sprintf("DISK_KILL=%d=%s", n, suffix) }
 
 // Given returns the disk that this process was started on.

@@ -11,8 +11,8 @@ import (
 // sector is the number of bytes that a disk writes completely or not at all.
 const sector = 512
 
-// file is one file on the disk: its synced content, and the writes of each sector since the
-// sync. Any of these writes may be on the disk.
+// file is one file on the disk: its synced content, and the writes to each sector since the
+// last sync. Any of these writes may have reached the disk.
 type file struct {
 	synced  []byte
 	size    int // size that the operating system shows
@@ -21,11 +21,10 @@ type file struct {
 }
 
 // PowerCut returns the files as they may be if the power fails after the last event. Synced
-// content is complete. Each sector written since then may or may not be on the disk,
-// independently and in any order. The file may or may not have its new size. Content whose
-// sync failed is lost: the operating system has dropped it, although reads showed it until
-// the power cut. Removals and new names count as synced. choose returns a number from 0 to
-// n-1.
+// content is complete. Each sector written since then may or may not have reached the disk,
+// independently of the others. The file may or may not have its new size. Content whose sync
+// failed is lost: the operating system has dropped it, although reads showed it until the
+// power cut. Removals and new names count as synced. choose returns a number from 0 to n-1.
 func PowerCut(events []Event, choose func(n int) int) map[string][]byte {
 	files := map[string]*file{}
 	for _, e := range events {
@@ -52,7 +51,7 @@ func PowerCut(events []Event, choose func(n int) int) map[string][]byte {
 	return left
 }
 
-// shown returns the content that a read of a sector returns.
+// shown returns what a read of sector n returns.
 func (f *file) shown(n int) []byte {
 	if data := f.cached[n]; data != nil {
 		return slices.Clone(data)
@@ -102,8 +101,8 @@ func (f *file) sync(ok bool) {
 	clear(f.written)
 }
 
-// after returns the file after a power cut, with none, all, or some of the sectors written
-// since the sync.
+// after returns the file after a power cut, with none, all or some of the sectors written
+// since the last sync.
 func (f *file) after(choose func(n int) int) []byte {
 	left := slices.Clone(f.synced)
 	how := choose(4)

@@ -51,7 +51,8 @@ type SweepHeld struct {
 // FactType implements Fact.
 func (SweepHeld) FactType() string { return "sweep.held" }
 
-// SweepFinished records that all commands of a run's plan are on the commands stream.
+// SweepFinished records the end of a run's plan: all its commands are on the commands
+// stream, or the plan was abandoned (Abandoned).
 type SweepFinished struct {
 	accountFact
 	Schedule  string    `json:"schedule" doc:"The name of the schedule."`
@@ -107,8 +108,7 @@ func (f ProxyExpired) Subject() string { return f.ProxyID }
 func (ProxyExpired) FactType() string { return "proxy.expired" }
 
 // ProxyGone records that the provider no longer knows a proxy that had not expired. A read
-// of the proxy returned proxy_not_found. The proxy is not renewed, and no proxy.expired
-// follows.
+// of the proxy returned proxy_not_found. The proxy is not renewed.
 type ProxyGone struct {
 	ProxyID   string     `json:"proxy_id" doc:"The provider's id of the proxy."`
 	ExpiresAt *time.Time `json:"expires_at,omitempty" doc:"The expiry that was last shown."`
@@ -156,8 +156,9 @@ const (
 	MovementRefund   = "refund"   // refunded for an operation, although no reply showed it
 )
 
-// LedgerRecorded books, in an operator's name, money that moved outside Perennial, or that
-// no reply for an operation showed. For a charge or refund, OperationID is the operation.
+// LedgerRecorded books, in an operator's name, money that moved outside Perennial, or a
+// charge or refund of an operation that no reply showed. For the latter, OperationID is the
+// operation.
 type LedgerRecorded struct {
 	Ref
 	Movement    string `json:"movement" doc:"What was recorded: money put into the wallet, money spent outside Perennial, or a charge or refund."` // top-up | external | charge | refund
@@ -176,8 +177,8 @@ type LedgerRecorded struct {
 	Money
 }
 
-// Subject returns the operation of a charge or refund. Otherwise it returns a name made of
-// the record's id, by which the record can be found again, or "" if it has no id.
+// Subject returns the operation of a charge or refund. Otherwise it returns the record's id
+// with a prefix, by which the record can be found again, or "" if it has no id.
 func (f LedgerRecorded) Subject() string {
 	switch {
 	case f.OperationID != "":
@@ -211,7 +212,7 @@ const recordPrefix = "record:"
 func (LedgerRecorded) FactType() string { return "ledger.recorded" }
 
 // LedgerUncompared records that the wallet cannot be compared with the books, because
-// operations with an unknown cost and no limit are open. It is published only once until the
+// operations of unknown cost without a limit are open. It is not published again until the
 // wallet can be compared again.
 type LedgerUncompared struct {
 	accountFact

@@ -25,7 +25,9 @@ func (b Binding) Amount(cents int64) string { return Amount(cents, b.Currency) }
 func Decimal(cents int64) string { return decimal.New(cents, -2).StringFixed(2) }
 
 // Share splits an amount in cents into a number of parts (of) and returns part n, counting
-// from 0. The parts add up to the amount; the first parts have the remainder.
+// from
+// 0. The parts add up to the amount, which must not be negative. The first parts get one cent
+// more if there is a remainder.
 func Share(cents int64, n, of int) int64 {
 	part, rest := cents/int64(of), cents%int64(of)
 	if int64(n) < rest {

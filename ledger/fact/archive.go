@@ -31,8 +31,8 @@ type LedgerArchived struct {
 func (LedgerArchived) FactType() string { return "ledger.archived" }
 
 // LedgerBounded records that the events stream begins with a later event from now on. A
-// snapshot in the account's bucket replaces the removed events. It was read back before
-// this fact was appended, and the ledger.archived fact of the same snapshot confirms its
+// snapshot in the account's bucket replaces the removed events. The snapshot was read back
+// before this fact was appended. The ledger.archived fact of the same snapshot confirms its
 // content.
 type LedgerBounded struct {
 	accountFact

@@ -17,8 +17,8 @@ type Cents struct {
 // Known returns a known amount.
 func Known(cents int64) Cents { return Cents{cents, true} }
 
-// Estimated returns an estimate in the form in which ledger and facts store it: 0 means
-// that there is no estimate.
+// Estimated converts an estimate from the form in which the ledger and facts store it, where
+// 0 means that there is no estimate.
 func Estimated(cents int64) Cents { return Cents{cents, cents != 0} }
 
 // Known reports whether the amount is known.
@@ -64,7 +64,7 @@ type Sum struct {
 	Lacks int   // number of unknown amounts
 }
 
-// Add returns the sum with one more amount.
+// Add returns the sum plus one more amount.
 func (s Sum) Add(c Cents) Sum {
 	if s.Cents += c.cents; !c.known {
 		s.Lacks++
@@ -72,11 +72,11 @@ func (s Sum) Add(c Cents) Sum {
 	return s
 }
 
-// Join returns the total of two sums.
+// Join adds two sums.
 func (s Sum) Join(o Sum) Sum { return Sum{s.Cents + o.Cents, s.Lacks + o.Lacks} }
 
-// Total returns the sum of the known amounts. It is unknown if there are only unknown
-// amounts.
+// Total returns the sum of the known amounts. It is unknown if an amount is unknown and the
+// known ones are 0 or missing.
 func (s Sum) Total() Cents { return Cents{s.Cents, s.Lacks == 0 || s.Cents != 0} }
 
 // Text formats the sum for people. It never shows an unknown amount as 0.

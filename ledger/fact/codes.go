@@ -17,7 +17,7 @@ const (
 	SkipNotShown   SkipCode = "maybe_renewed" // a renewal has succeeded that the provider may not show yet
 	SkipRetired    SkipCode = "retired"
 	SkipUnreadable SkipCode = "unreadable" // it cannot be read at the provider
-	SkipOther      SkipCode = "other"      // used for the remaining proxies if there are too many different reasons
+	SkipOther      SkipCode = "other"      // for the remaining proxies if there are too many different reasons
 )
 
 // SkipCodes lists all skip codes.
@@ -31,7 +31,7 @@ type HeldCode string
 // Reasons for putting an operation on hold.
 const (
 	HeldDailyLimit   HeldCode = "daily_limit"   // its cost would exceed daily_limit_cents
-	HeldUnknownPrice HeldCode = "unknown_price" // no limit can be enforced because its price is unknown
+	HeldUnknownPrice HeldCode = "unknown_price" // its price is unknown, so no limit can be enforced
 	HeldNoCIDRField  HeldCode = "no_cidr_field" // the configuration has no API field for its CIDRs
 )
 
@@ -52,5 +52,5 @@ const (
 	SweepHeldWallet      SweepHeldCode = "wallet"
 )
 
-// SweepHeldCodes lists all sweep held codes.
+// SweepHeldCodes lists all codes of held plans.
 var SweepHeldCodes = []SweepHeldCode{SweepHeldApproval, SweepHeldEarlierPlan, SweepHeldBudget, SweepHeldDay, SweepHeldMonth, SweepHeldDailyLimit, SweepHeldWallet}

@@ -7,13 +7,14 @@ import (
 	"time"
 )
 
-// Fact is something that happened to the account. Its JSON is stored in the journal. With
-// its place in the ledger added, the JSON is also the data of its event. A fact never
-// changes after it was appended, and other programs depend on its type and fields.
+// Fact is something that happened to the account. Its JSON is stored in the journal, and
+// with its place in the ledger added it is the data of its event. A fact never changes after
+// it was appended. Other programs depend on its type and fields.
 type Fact interface {
 	// FactType returns the entity and a past-tense verb, such as "order.delivered".
 	FactType() string
-	// Subject returns the id of the operation or command, or "" for the account.
+	// Subject returns the id of what the fact is about, such as an operation, a command or a
+	// proxy, or "" for the account.
 	Subject() string
 }
 
@@ -55,7 +56,8 @@ type LedgerOpened struct {
 	Money
 }
 
-// Restoration describes the period that a restored ledger may lack.
+// Restoration describes the restore that a history begins with, and the period that the
+// ledger may lack.
 type Restoration struct {
 	From   string    `json:"from" doc:"The source of the restore."` // backup | events
 	Since  time.Time `json:"since" doc:"'since' is the time of the last restored row. Requests that were sent later may be unknown to the ledger."`
@@ -181,8 +183,8 @@ type CommandCancelled struct {
 // FactType implements Fact.
 func (CommandCancelled) FactType() string { return "command.cancelled" }
 
-// OperationSending is stored before the first byte of an attempt is sent. It has the
-// idempotency key, the exact body, and the X-API-Timestamp that is signed.
+// OperationSending is stored before the first byte of an attempt is sent. It contains the
+// idempotency key, the exact body and the signed X-API-Timestamp.
 type OperationSending struct {
 	Ref
 	Attempt       int64                `json:"attempt" doc:"The number of the attempt, from 1."`
@@ -234,8 +236,8 @@ type OperationWaiting struct {
 // FactType implements Fact.
 func (OperationWaiting) FactType() string { return "operation.waiting" }
 
-// OperationReview records that the operation needs review, with the known results. A
-// renewal's lines are booked; unresolved lines are booked to suspense.
+// OperationReview records that the operation needs review, with the results known so far.
+// The known lines of a renewal are booked; unresolved lines are booked to suspense.
 type OperationReview struct {
 	Ref
 	Attempt    int64            `json:"attempt" doc:"The number of the attempt, from 1."`
@@ -291,8 +293,8 @@ type OrderAccepted struct {
 // FactType implements Fact.
 func (OrderAccepted) FactType() string { return "order.accepted" }
 
-// OrderState is what a read of the order's details showed, and what is booked because of
-// it. ChargedCents and RefundedCents are the amounts that this fact books, not totals.
+// OrderState is what a read of the order's details showed, and the amounts that it books.
+// ChargedCents and RefundedCents are the amounts that this fact books, not totals.
 type OrderState struct {
 	Ref
 	OrderNo        string     `json:"order_no" doc:"The provider's number of the order."`
@@ -324,8 +326,8 @@ type OrderDelivered struct {
 	Short    *Shortfall       `json:"short,omitempty" doc:"'short' is set if fewer proxies were delivered than ordered."`
 }
 
-// Shortfall compares the ordered with the delivered number of proxies. The provider's own
-// figures are expected_count and delivered_count of the order's state.
+// Shortfall compares the number of ordered proxies with the number of delivered ones. The
+// provider's own figures are expected_count and delivered_count of the order's state.
 type Shortfall struct {
 	Ordered int64 `json:"ordered_count" doc:"The number of ordered proxies."`
 	Listed  int64 `json:"listed_count" doc:"The number of entries in the order's list of proxies."`
@@ -358,9 +360,9 @@ type OrderRefunded struct {
 // FactType implements Fact.
 func (OrderRefunded) FactType() string { return "order.refunded" }
 
-// OrderListed records that an order that has ended shows proxies that no earlier fact
-// contains. This happens if a review was answered while the order could not be read. The
-// proxies get the order's labels.
+// OrderListed records that an ended order shows proxies that no earlier fact contains. This
+// happens if a review was answered while the order could not be read. The proxies get the
+// order's labels.
 type OrderListed struct {
 	Ref
 	OrderNo  string           `json:"order_no" doc:"The provider's number of the order."`

@@ -7,15 +7,15 @@ import "time"
 // Day is 24 elapsed hours.
 const Day = 24 * time.Hour
 
-// Shown returns the zone's wall clock at an instant, as a time in UTC. Calculations with
-// this time meet no clock changes.
+// Shown returns what the zone's clock shows at an instant, as a time in UTC. Clock changes
+// do not affect calculations with this time. It has whole seconds.
 func Shown(at time.Time, zone *time.Location) time.Time {
 	_, offset := at.In(zone).Zone()
 	return time.Unix(at.Unix()+int64(offset), 0).UTC()
 }
 
-// FirstShown returns the first instant, in UTC, at which the zone's clock shows a time. If
-// the clock skips that time, it returns the instant of the change.
+// FirstShown returns the first instant, in UTC, at which the zone's clock shows a time in
+// whole seconds. If the clock skips that time, it returns the instant of the change.
 func FirstShown(shown time.Time, zone *time.Location) time.Time {
 	at := time.Date(shown.Year(), shown.Month(), shown.Day(), shown.Hour(), shown.Minute(), shown.Second(), 0, zone)
 	begin, end := at.ZoneBounds()

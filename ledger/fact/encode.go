@@ -15,8 +15,8 @@ import (
 // instantFormat always has microseconds, the precision of the ledger.
 const instantFormat = `"2006-01-02T15:04:05.000000Z"`
 
-// encoding is encoding/json's encoding without HTML escapes. It writes all instants in UTC
-// with the same precision.
+// encoding is encoding/json's encoding without HTML escapes. It writes all instants in UTC,
+// in instantFormat.
 var encoding = jsonv2.JoinOptions(jsonv1.DefaultOptionsV1(), jsontext.EscapeForHTML(false), jsonv2.WithMarshalers(jsonv2.MarshalToFunc(
 	func(e *jsontext.Encoder, t time.Time) error {
 		utc := t.UTC()
@@ -26,5 +26,5 @@ var encoding = jsonv2.JoinOptions(jsonv1.DefaultOptionsV1(), jsontext.EscapeForH
 		return e.WriteValue(utc.AppendFormat(e.AvailableBuffer(), instantFormat))
 	})))
 
-// Encode appends the JSON of a fact, or of a reply's data that contains facts, to text.
+// Encode appends the JSON of a fact to text. v may also be reply data that contains facts.
 func Encode(text *bytes.Buffer, v any) error { return jsonv2.MarshalWrite(text, v, encoding) }

@@ -59,12 +59,12 @@ func WithMoney(f Fact, m Money) Fact {
 	return f
 }
 
-// Books returns the money that a read of the order books.
+// Books returns the amounts that a read of the order adds to the books.
 func (s OrderState) Books() Booked {
 	return Booked{ChargedCents: s.ChargedCents, RefundedCents: s.RefundedCents}
 }
 
-// Books returns the money that the lines of a renewal's result book, including suspense.
+// Books returns the amounts that a renewal's result adds to the books, including suspense.
 func (l Lines) Books() (b Booked) {
 	for _, x := range l.Items {
 		b.ChargedCents += x.ChargedCents
@@ -104,17 +104,16 @@ type FinishedOperation struct {
 	DeliveredCount int64  `json:"delivered_count,omitempty" doc:"How many proxies were delivered."`
 }
 
-// Limits of the lists in one CommandFinished. The verb lines of the account's service
-// returns the rest.
+// Limits of the lists in one CommandFinished. The service's verb lines returns all lines.
 const (
 	MaxFinishedLines      = 200
 	MaxFinishedOperations = 200
 )
 
-// CommandFinished records that no operation of a command is in progress or in review, with
-// the results. The ledger appends it with the fact that ends the command's last operation. A
-// command may be opened again, for example because an operator sends an operation again. It
-// then finishes once more, with the next revision.
+// CommandFinished records the results of a command once none of its operations is in
+// progress or in review. The ledger appends it with the fact that ends the command's last
+// operation or refuses the command. A command may be opened again, for example because an
+// operator sends an operation again. It then finishes once more, with the next revision.
 type CommandFinished struct {
 	Ref
 	Revision        int64               `json:"revision" doc:"How often the command has ended, from 1."`

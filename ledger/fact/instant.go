@@ -6,16 +6,16 @@ package fact
 import "time"
 
 // WritableInstant reports whether commands and facts can contain an instant: in UTC it must
-// be in the years 1 to 9999. An instant that is valid with its offset may be in year 0 or
-// 10000 in UTC.
+// be in the years 1 to 9999. With another offset, an instant of these years may be in year 0
+// or 10000 in UTC.
 func WritableInstant(t time.Time) bool {
 	y := t.UTC().Year()
 	return !t.IsZero() && y >= 1 && y <= 9999 // the zero time means that there is no instant
 }
 
 // ExpiryTolerance is larger than the difference between two reads of the same expiry. A list
-// may show minutes or days where the details show seconds. The tolerance is smaller than the
-// change by a renewal, which is at least 30 days.
+// may round to minutes or days, whereas the details show seconds. The tolerance is smaller
+// than the change by a renewal, which is at least 30 days.
 const ExpiryTolerance = 24 * time.Hour
 
 // ClockTolerance is the largest difference between two clocks that are both accurate enough

@@ -28,8 +28,8 @@ func CheckLabel(key, value string) error {
 	return nil
 }
 
-// ClearLabel returns an error if a label, written as key=value, could be read as another
-// label. Facts of older versions may have such labels; new commands may not.
+// ClearLabel returns an error if a label, written as key=value, could be mistaken for
+// another label. Facts of older versions may have such labels; new commands may not.
 func ClearLabel(key, value string) error {
 	switch {
 	case strings.Contains(key, "="):

@@ -66,7 +66,7 @@ type Operation struct {
 	NextAt           *time.Time
 	ProgressAt       *time.Time
 	ReadAt           *time.Time // last read of its order
-	UnreadSince      *time.Time // since when its order cannot be read; nil if it can
+	UnreadSince      *time.Time // since when reads of its order have failed; nil if the last read succeeded
 	OrderNo          string
 	ExpectedCount    int64
 	DeliveredCount   int64

@@ -12,10 +12,11 @@ import (
 var unended = []State{StateReview, StateHeld, StateSending, StateWaiting, StateOpen, StateAccepted}
 
 // CommandState returns the state of a command with these operations. A command has ended
-// when all its operations have ended; if they ended differently, it is "partial".
-// Operations that others replaced (a split chunk, an operation that an operator sent again)
-// do not count. An operation whose lines were all renewed in the end counts as completed.
-// lines returns the states of an operation's lines by proxy.
+// when all its operations have ended; if they ended differently, it is "partial". An
+// unfinished command has the first state of unended that one of its operations has. Ended
+// operations that others replaced (a split chunk, an operation that was sent again) do not
+// count. An operation whose lines were all renewed in the end counts as completed. lines
+// returns the states of an operation's lines by proxy.
 func CommandState(operations []Operation, lines func(operationID string) (map[string]LineState, error)) (string, error) {
 	counts, latest := make(map[State]int), LatestOf(operations)
 	for _, o := range operations {
@@ -52,8 +53,8 @@ func CommandState(operations []Operation, lines func(operationID string) (map[st
 // Generations has the latest generation of each chunk of a command.
 type Generations map[string]int64
 
-// LatestOf returns the latest generation of each chunk. It shows which operations were sent
-// again under a later key.
+// LatestOf returns the latest generation of each chunk. An operation with an earlier
+// generation was sent again under a later key.
 func LatestOf(operations []Operation) Generations {
 	latest := make(Generations, len(operations))
 	for _, o := range operations {
@@ -111,8 +112,9 @@ func (g Generations) byLines(o Operation, lines map[string]LineState, sentAgain 
 }
 
 // sentAgain reports whether a later operation contains this line. The name of the chunk is
-// enough to decide, unless an id has a slash. In versions without LineChunk, the line x of
-// a chunk CHUNK/x/x had the same name as the line x/x of the chunk.
+// enough to decide, unless o is a single line or the proxy's id has a slash. Versions
+// without LineChunk gave line x of CHUNK/x the chunk CHUNK/x/x, which is also that of line
+// x/x of CHUNK.
 func sentAgain(operations []Operation, o Operation, proxy string, lines func(string) (map[string]LineState, error)) (bool, error) {
 	for _, x := range operations {
 		if x.Chunk != o.Chunk+"/"+proxy || x.Generation <= o.Generation {

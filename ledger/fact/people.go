@@ -4,8 +4,8 @@
 package fact
 
 // ProxyRevealed records that an operator requested the proxy's credentials in the web UI.
-// The credentials are read from the provider after this fact was appended; no fact contains
-// them.
+// The credentials are read from the provider only after this fact is stored. No fact
+// contains them.
 type ProxyRevealed struct {
 	ProxyID string `json:"proxy_id" doc:"The provider's id of the proxy."`
 	By      string `json:"by" doc:"The name of the person, as given in the request."`

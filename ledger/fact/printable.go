@@ -13,7 +13,7 @@ import (
 const MaxMarks = 4
 
 // Unprintable returns why a text cannot be an id, a label, a name or a reason, or "" if it
-// can. The reason continues a sentence that begins with the text. Different texts must look
+// can. The result continues a sentence that begins with the text. Different texts must look
 // different, so invisible characters are not allowed.
 //
 // The rule applies to new input. Texts that were accepted earlier are read unchanged.
@@ -63,8 +63,9 @@ var blanks = &unicode.RangeTable{
 	},
 }
 
-// Printable returns a text in which spaces replace characters that would end a line, move a
-// terminal's cursor or show nothing. It keeps the characters that but contains.
+// Printable returns a text in which spaces replace characters that would end a line or move
+// a terminal's cursor, and others that unicode.IsPrint refuses. It keeps the characters that
+// but contains, and those of Invisible.
 func Printable(text, but string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) || strings.ContainsRune(but, r) {
@@ -77,8 +78,8 @@ func Printable(text, but string) string {
 // maxText limits, in bytes, a provider's or caller's text in a fact.
 const maxText = 500
 
-// Bounded returns a text in the form in which a fact stores it. It cuts a text of more than
-// 500 bytes and adds an ellipsis.
+// Bounded returns a text in the form in which a fact stores it: a text of more than maxText
+// bytes is cut there and gets an ellipsis.
 func Bounded(text string) string {
 	if len(text) > maxText {
 		return strings.ToValidUTF8(text[:maxText], "") + "…"

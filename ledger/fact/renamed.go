@@ -19,7 +19,8 @@ var renamed = map[string]map[string]string{
 	"sweep.planned":      {"planned.proxies": "proxy_count", "left.proxies": "proxy_count"},
 }
 
-// withPresentNames returns a fact's data with the current names of its fields.
+// withPresentNames returns a fact's data with the current names of its fields. It returns
+// data unchanged if it is not valid JSON.
 func withPresentNames(factType string, data []byte) []byte {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()

@@ -8,15 +8,16 @@ import (
 )
 
 // Limits of the reasons in one ProxySkipped. They are needed because producers choose the
-// number of proxies in a command. Producers also choose the ids of the operations that may
-// have reserved the proxies.
+// number of proxies in a command, and the ids of the operations that reserve proxies, which
+// the reasons contain.
 const (
 	maxSkipReasons     = 16
 	maxSkipReasonBytes = 1 << 10 // of all reasons together
 )
 
 // ProxySkipped records that proxies were left out of a renewal, and why. A single proxy is
-// in the fields of the fact. Several proxies are in Skipped, and those fields are empty.
+// in the fields ProxyID to ExpiresAt. Several proxies are in Skipped, and these fields are
+// empty.
 type ProxySkipped struct {
 	Ref
 	ProxyID   string       `json:"proxy_id,omitempty" doc:"The provider's id of the proxy."`
@@ -45,9 +46,9 @@ type SkippedProxy struct {
 	ExpiresAt *time.Time
 }
 
-// Skipped returns the fact that proxies were left out, or nil if left is empty. A fact has
-// room for maxSkipReasons different reasons and maxSkipReasonBytes in total. The remaining
-// proxies get otherwise as their reason.
+// Skipped returns the fact that proxies were left out, or nil if left is empty. The fact has
+// at most maxSkipReasons different reasons, with maxSkipReasonBytes in total. The remaining
+// proxies get the code SkipOther and the reason otherwise.
 func Skipped(ref Ref, left []SkippedProxy, otherwise string) []Fact {
 	switch len(left) {
 	case 0:
@@ -76,7 +77,7 @@ func (f ProxySkipped) group(reason string) int {
 	return slices.IndexFunc(f.Skipped, func(x SkippedFor) bool { return x.Reason == reason })
 }
 
-// full reports whether the fact has no room for another reason.
+// full reports whether adding the reason would exceed a limit of the fact.
 func (f ProxySkipped) full(reason string) bool {
 	size := len(reason)
 	for _, x := range f.Skipped {

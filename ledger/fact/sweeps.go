@@ -13,8 +13,8 @@ type PlannedCommand struct {
 	Proxies       int    `json:"proxy_count" doc:"The number of proxies."`
 	EstimateCents int64  `json:"estimate_cents" doc:"The expected cost, without proxies of unknown price."`
 	UnknownPrice  int    `json:"unknown_price,omitempty" doc:"'unknown_price' counts the proxies of the command whose price is unknown."`
-	// ListPriceCents is the list price of the proxies of unknown price. It is set only if
-	// it counts against a money limit.
+	// ListPriceCents is the list price of those proxies whose price is unknown. It is set only
+	// if it counts against a money limit.
 	ListPriceCents int64 `json:"list_price_cents,omitempty" doc:"The list price of the proxies of unknown price, if it counts against a limit."`
 }
 
@@ -27,7 +27,7 @@ type SweepLeft struct {
 
 // ListingShrunk records that a complete listing lacked a large share of the live proxies, or
 // that their entries could not be read. A missing proxy is not necessarily gone. It stays
-// due, is read before it is paid for, and is included in warnings.
+// due and is included in warnings, but is read before it is paid for.
 type ListingShrunk struct {
 	accountFact
 	Known     int      `json:"known" doc:"Living proxies before the listing, without retired ones."`
@@ -40,8 +40,8 @@ func (ListingShrunk) FactType() string { return "listing.shrunk" }
 
 // ListingUncovered records how many live proxies no schedule renews, as two complete
 // listings showed. These proxies expire unless a command renews them. The fact is published
-// when there are such proxies, and again when their number changes or the first has expired.
-// It is published at most once a day, and with 0 when there are none left.
+// when there are such proxies, with 0 when none are left, and at most once a day when their
+// number changes or the first has expired.
 type ListingUncovered struct {
 	accountFact
 	Uncovered      int        `json:"uncovered" doc:"How many living proxies are in no schedule; 0 when there are none any more."`
@@ -53,8 +53,8 @@ type ListingUncovered struct {
 func (ListingUncovered) FactType() string { return "listing.uncovered" }
 
 // SweepFailed records that a scheduled run could not be made, for example because the
-// proxies could not be listed. It also records that the commands of a run were refused as
-// invalid. The run is retried; when it succeeds, its sweep.planned follows.
+// proxies could not be listed, or that the commands of a run were refused as invalid. The
+// run is retried; when it succeeds, its sweep.planned follows.
 type SweepFailed struct {
 	accountFact
 	Schedule       string     `json:"schedule" doc:"The name of the schedule."`
@@ -69,9 +69,9 @@ type SweepFailed struct {
 // FactType implements Fact.
 func (SweepFailed) FactType() string { return "sweep.failed" }
 
-// ScheduleConfigured records that a schedule is new, or has another name, cron expression
-// or time zone. Its scheduled times count from Since: earlier ones do not run, and later
-// ones that are missed are caught up.
+// ScheduleConfigured records that a schedule is new, or has another name, cron expression or
+// time zone. Scheduled times before Since do not run; later ones that are missed are caught
+// up.
 type ScheduleConfigured struct {
 	accountFact
 	Schedule string    `json:"schedule" doc:"The name of the schedule."`
@@ -100,7 +100,7 @@ type SchedulePaused struct {
 func (SchedulePaused) FactType() string { return "schedule.paused" }
 
 // ScheduleResumed records that a schedule makes its scheduled runs again. One run replaces
-// those that the pause has skipped. If By is empty, the pause ended at its time.
+// all runs that the pause has skipped. If By is empty, the pause ended at its time.
 type ScheduleResumed struct {
 	accountFact
 	Schedule string `json:"schedule" doc:"The name of the schedule."`

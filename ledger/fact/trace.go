@@ -24,8 +24,8 @@ const (
 // maxTracestate limits a tracestate, in bytes (W3C Trace Context, section 3.3.1.5).
 const maxTracestate = 512
 
-// TraceOf returns the trace context in two headers. It is zero if parent is not valid, and
-// has no Tracestate if state is not valid.
+// TraceOf returns the trace context in two headers. It is zero if parent is not valid. It
+// has no Tracestate if state is too long or Unprintable refuses it.
 func TraceOf(parent, state string) (t Trace) {
 	if !traceparent.MatchString(parent) || strings.HasPrefix(parent, "ff") || strings.Contains(parent, noTrace) || strings.Contains(parent, noSpan) {
 		return t

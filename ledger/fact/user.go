@@ -16,7 +16,7 @@ func WithUser(ctx context.Context, user string) context.Context {
 	return context.WithValue(ctx, userKey{}, user)
 }
 
-// UserOf returns the NATS user of WithUser, or "".
+// UserOf returns the NATS user that WithUser stored in the context, or "".
 func UserOf(ctx context.Context) string {
 	user, _ := ctx.Value(userKey{}).(string)
 	return user
@@ -42,6 +42,5 @@ func (f OperationResolved) Said(by string) string { return f.Outcome + " by " + 
 // userMark precedes the NATS user in the result of Signed.
 const userMark = " (NATS user "
 
-// ClaimsUser reports whether a name in a request looks like a result of Signed with a NATS
-// user.
+// ClaimsUser reports whether a name in a request looks as if Signed had added a NATS user.
 func ClaimsUser(by string) bool { return strings.Contains(by, strings.TrimSpace(userMark)) }

@@ -1,4 +1,5 @@
-// This file checks directories that only this user may write, and the parents of a path.
+// This file checks that only this user may write a directory, and checks the parents of a
+// path.
 
 package files
 
@@ -11,13 +12,14 @@ import (
 	"syscall"
 )
 
-// writableByOthers has the mode bits with which others may change a file's or directory's
-// content.
+// writableByOthers has the mode bits that permit the group and others to change a file's or
+// directory's content.
 const writableByOthers = 0o022
 
 // OwnDirectory creates a missing directory that only this user may enter. If the directory
 // exists and its group or others may write it, OwnDirectory returns an error, because they
-// could have changed its content. It does not change their permission to read.
+// could have changed its content. It does not check the owner, and does not change the
+// permission to read.
 func OwnDirectory(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -32,7 +34,7 @@ func OwnDirectory(dir string) error {
 	return nil
 }
 
-// Free returns how many bytes a user may still write to a directory's file system.
+// Free returns how many bytes an ordinary user may still write to a directory's file system.
 func Free(dir string) (int64, error) {
 	var fs syscall.Statfs_t
 	err := syscall.Statfs(dir, &fs)
@@ -51,8 +53,8 @@ func CloseDirectory(dir string) error {
 	return err
 }
 
-// CheckParents returns an error if another user could move the path away and replace it.
-// Others may not write any directory above it, both as written and with links resolved. A
+// CheckParents returns an error if every user could move the path away and replace it.
+// Others may not write any directory above it, neither as written nor with links resolved. A
 // sticky directory such as /tmp is allowed, because others may rename only their own files
 // there. Group write permission is allowed, because a user often has a private group.
 func CheckParents(path string) error {
@@ -75,8 +77,8 @@ func CheckParents(path string) error {
 	return nil
 }
 
-// resolvedParent returns the directory of a path with all links resolved. For a missing
-// path it returns its nearest existing parent.
+// resolvedParent returns the directory of a path with all links resolved. If the path is
+// missing, it returns the nearest existing parent.
 func resolvedParent(path string) (string, error) {
 	if resolved, err := filepath.EvalSymlinks(path); !errors.Is(err, fs.ErrNotExist) {
 		return filepath.Dir(resolved), err

@@ -1,9 +1,9 @@
-// Package files opens files safely, although another user of the machine, or a mistake, may
+// Package files opens files safely, because another user of the machine, or a mistake, may
 // have replaced them. A named pipe blocks a program that opens it, and a link redirects a
 // write to another file. A file or directory that others may write cannot be trusted.
 //
-// The package reads only regular files of limited size, writes through a temporary file and
-// a rename, and checks modes.
+// The package opens only regular files, limits the size of what it reads, writes through a
+// temporary file and a rename, and checks modes.
 package files
 
 import (
@@ -64,9 +64,9 @@ func Read(path string, most int64, checks ...Check) ([]byte, error) {
 }
 
 // Text returns a text without a byte order mark at its start (trap 76). It returns an error
-// if the text has invisible characters, because a user could not find them in a wrong
-// secret. The error continues a sentence that begins with the text's name, and does not
-// contain the text.
+// if the text is not UTF-8, or if Unprintable refuses a line, because a user could not find
+// an invisible character in a wrong secret. The error continues a sentence that begins with
+// the text's name, and does not contain the text.
 func Text(text []byte) ([]byte, error) {
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	if !utf8.Valid(text) {
@@ -83,9 +83,10 @@ func Text(text []byte) ([]byte, error) {
 	return text, nil
 }
 
-// Write writes a file completely or not at all, through a temporary file. If path is a
-// link, the link is replaced and its target stays unchanged. The file gets the mode
-// regardless of the umask. Only a regular file is replaced.
+// Write writes a file completely or not at all, through a temporary file. The file gets the
+// mode regardless of the umask. If path is a link to a regular file, or to no file, the link
+// is replaced and its target stays unchanged. Directories and special files are not
+// replaced.
 func Write(path string, mode fs.FileMode, write func(io.Writer) error) error {
 	return put(path, func(f *os.File) error { return f.Chmod(mode) }, write)
 }
@@ -139,7 +140,8 @@ func put(path string, give func(*os.File) error, write func(io.Writer) error) er
 	return err
 }
 
-// Writable returns nil if Write can write a file at path. It changes nothing.
+// Writable returns nil if Write can write a file at path. It creates and removes a temporary
+// file in the same directory.
 func Writable(path string) error {
 	if err := Regular(path); err != nil {
 		return err
@@ -151,8 +153,8 @@ func Writable(path string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// Make creates a missing, empty file that only this user may read. It returns an error if
-// path exists and is not a regular file.
+// Make creates an empty file that only this user may read, unless path exists. If path
+// exists, it returns the error of Regular.
 func Make(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if errors.Is(err, fs.ErrExist) {
@@ -165,7 +167,7 @@ func Make(path string) error {
 }
 
 // Regular returns an error if the path exists and is neither a regular file nor a link to
-// one.
+// one. A link to a missing file is allowed.
 func Regular(path string) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -24,8 +24,9 @@ func TryLock(path string) (lock *flock.Flock, got bool, err error) {
 	return lock, got && err == nil, err
 }
 
-// TryLockDirectory locks a directory itself, because a lock file in it could be removed by
-// mistake. On a file system without such locks every caller gets the lock.
+// TryLockDirectory locks the directory itself, because a lock file in it could be removed by
+// mistake. got is false only if another process has the lock. If locking fails, for example
+// on a file system without such locks, every caller gets the lock.
 func TryLockDirectory(dir string) (unlock func() error, got bool) {
 	lock := flock.New(dir, flock.SetFlag(os.O_RDONLY))
 	got, err := lock.TryLock()

@@ -1,4 +1,4 @@
-// Operators' decisions: the facts that name a person.
+// Operators' decisions: the facts that contain a person's name.
 
 package report
 
@@ -20,17 +20,18 @@ type Decision struct {
 	Seq    int64     `json:"seq"`
 	Time   time.Time `json:"time"`
 	Fact   string    `json:"fact"`
-	About  string    `json:"about"`          // an operation, a command, a proxy, a schedule or a scope
+	About  string    `json:"about"`          // an operation, command, proxy, order, schedule, dead letter or scope of a pause
 	By     string    `json:"by"`             // as given in the request
 	User   string    `json:"user,omitempty"` // the NATS user, as the NATS server reported it
 	Reason string    `json:"reason"`
-	// Outcome is the outcome of an answer to a review or of a record (charged, not_charged,
-	// top-up, external), or of a schedule's run (asked, approved, declined).
+	// Outcome is the answer to a review (charged, not_charged), the movement of a record
+	// (top-up, external, charge, refund), or what was decided about a schedule's run (asked,
+	// approved, declined).
 	Outcome string `json:"outcome,omitempty"`
 	Cents   *int64 `json:"amount_cents,omitempty"`
 }
 
-// repeats reports whether other is the same answer in an adjacent row. An answer to a plan
+// repeats reports whether other is the same answer in an adjacent row. The answer to a plan
 // has one row for each run that found the plan.
 func (d *Decision) repeats(other Decision) bool {
 	return d.Fact == fact.SweepFinished{}.FactType() && d.Fact == other.Fact && d.About == other.About && max(d.Seq-other.Seq, other.Seq-d.Seq) == 1
@@ -39,7 +40,8 @@ func (d *Decision) repeats(other Decision) bool {
 // decisionsAtOnce is how many rows one query reads.
 const decisionsAtOnce = 5000
 
-// Decisions calls yield for the decisions of a period, oldest first.
+// Decisions calls yield for the decisions of a period, oldest first. An answer to a plan
+// counts once.
 func (l Books) Decisions(ctx context.Context, p Period, yield func(Decision) error) error {
 	after, err := l.SeqAt(ctx, p.From)
 	last := int64(math.MaxInt64)
@@ -75,9 +77,9 @@ const DecisionTypes = `(type = 'command.released' OR type = 'command.cancelled' 
 	OR type = 'ledger.recorded' OR type = 'sweep.planned' OR type = 'sweep.finished' OR type = 'schedule.paused' OR type = 'schedule.resumed'
 	OR type = 'dead.requeued' OR type = 'dead.dropped')`
 
-// DecisionsBefore lists up to limit decisions before a journal sequence, newest first. A
-// sequence of 0 starts with the newest. next is where the next page starts; 0 at the end.
-// Archived decisions are left out.
+// DecisionsBefore lists up to limit decisions before a journal sequence, newest first. Zero
+// starts with the newest. next is where the next page starts; 0 at the end. Archived
+// decisions are left out.
 func (l Books) DecisionsBefore(ctx context.Context, before int64, limit int) (all []Decision, next int64, err error) {
 	if before <= 0 {
 		before = 1 << 62
@@ -103,7 +105,7 @@ func (l Books) DecisionsBefore(ctx context.Context, before int64, limit int) (al
 	return all, next, err
 }
 
-// DecisionOf returns the decision in a row; By is empty if the row contains none.
+// DecisionOf returns the decision in a row. By is empty if the row contains no decision.
 func DecisionOf(r chain.Row) (d Decision, err error) {
 	if !strings.Contains(r.Data, `"by":"`) && !strings.Contains(r.Data, `"detail":"by `) {
 		return d, nil
@@ -197,7 +199,8 @@ func (d *Decision) ofTheAccount(f fact.Fact) {
 // causePerson is the cause of a pause that an operator asked for (see jobs/decide).
 const causePerson = "person"
 
-// signedDetail parses "by NAME: REASON"; NAME was made by fact.Signed.
+// signedDetail parses "by NAME: REASON". fact.Signed made NAME, which it returns without
+// user.
 func signedDetail(detail, user string) (by, reason string, ok bool) {
 	rest, ok := strings.CutPrefix(detail, "by ")
 	if !ok {

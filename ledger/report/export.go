@@ -51,7 +51,7 @@ type mainUnit int64
 
 func (w csvWriter) heading(columns []string) { fmt.Fprintln(w, strings.Join(columns, ",")) }
 
-// row writes texts, instants, numbers and amounts; nil is an empty cell.
+// row writes texts, instants, numbers and amounts. It writes nil as an empty cell.
 func (w csvWriter) row(cells ...any) error {
 	for i, cell := range cells {
 		if i > 0 {
@@ -72,7 +72,7 @@ func (w csvWriter) row(cells ...any) error {
 	return w.WriteByte('\n')
 }
 
-// stamp returns an instant as text, "" for nil.
+// stamp returns an instant as text, or "" for nil.
 func stamp(at *time.Time) string {
 	if at == nil {
 		return ""
@@ -94,11 +94,11 @@ func (x Transfer) labels() string {
 // tabs despite quotes, so that a cell starts after each of these.
 var formula = regexp.MustCompile(`(^|[;\t\r\n])([\s\v\x{85}\p{Z}]*[=+\-@＝＋－＠])`)
 
-// digits matches text that a spreadsheet would read as a number and round or shorten.
+// digits matches an integer that a spreadsheet would round or shorten.
 var digits = regexp.MustCompile(`^(0\d+|\d{12,}|\d+[eE]\d+)$`)
 
-// Neutral adds apostrophes to a cell, so that a spreadsheet does not evaluate it or alter an
-// ID. IDs and labels are untrusted text.
+// Neutral adds apostrophes to a cell, so that a spreadsheet does not evaluate it, or round
+// or shorten a numeric ID. IDs and labels are untrusted text.
 func Neutral(cell string) string {
 	if digits.MatchString(cell) || strings.TrimLeft(cell, "\t\r\n") != cell {
 		cell = "'" + cell
@@ -180,8 +180,9 @@ type beancount struct {
 	last     time.Time
 }
 
-// opening writes the balances before the period. If the period has no start, the file
-// contains everything from the first fact on.
+// opening opens the accounts and writes their balances at the start of the period. An
+// included file has neither. Without a start, the file contains everything from the first
+// fact on.
 func (w *beancount) opening(ctx context.Context, l Books, account string, p Period) error {
 	held, first, err := heldBefore(ctx, l.DB, p)
 	if err != nil {
@@ -207,8 +208,8 @@ func (w *beancount) opening(ctx context.Context, l Books, account string, p Peri
 	return nil
 }
 
-// heldBefore returns the balance of each account at the start of a period, and when the
-// file starts: with the period, or with the first entry.
+// heldBefore returns the balance of each account at the start of a period, and the time when
+// the file starts: the start of the period or, if it has none, the first entry.
 func heldBefore(ctx context.Context, q sqlite.Queryer, p Period) (held map[string]int64, first time.Time, err error) {
 	held = map[string]int64{}
 	if p.From.IsZero() {
@@ -265,7 +266,7 @@ func (w *beancount) transfer(x Transfer) error {
 }
 
 // closing writes the balance assertion of the wallet. A Beancount balance applies at the
-// start of a day, so an included file has it only if the period ends at midnight.
+// start of a day (UTC), so an included file has it only if the period ends at midnight.
 func (w *beancount) closing(end time.Time) {
 	if w.included && (end.IsZero() || !end.Equal(end.UTC().Truncate(24*time.Hour))) {
 		return

@@ -30,7 +30,7 @@ type Outstanding struct {
 	Ended       bool       `json:"ended,omitempty"`
 }
 
-// Later returns, as text, what became of the operation after the period.
+// Later says in words what became of the operation after the period.
 func (x Outstanding) Later() string {
 	switch {
 	case x.BookedAt != nil:
@@ -41,7 +41,7 @@ func (x Outstanding) Later() string {
 	return "not known yet"
 }
 
-// Exposure returns ExposureCents as text.
+// Exposure returns ExposureCents as text, or "unknown".
 func (x Outstanding) Exposure() string {
 	if x.ExposureUnknown {
 		return "unknown"
@@ -53,7 +53,7 @@ func (x Outstanding) Exposure() string {
 const outstandingMost = 1000
 
 // outstandingQuery has three parameters: the first sequence after the period, the end of the
-// period and a limit. It leaves out waiting operations of which no attempt may have been
+// period and a limit. It leaves out waiting operations without an attempt that may have been
 // executed, because they were not charged. It also leaves out later corrections of what the
 // period booked.
 const outstandingQuery = `WITH since AS (
@@ -72,7 +72,7 @@ const outstandingQuery = `WITH since AS (
 			OR o.live = 1 AND (o.state IN ('sending', 'open', 'review') OR o.state = 'waiting' AND o.ambiguous > 0)))
 	ORDER BY o.first_sent_at, o.id LIMIT +?3`
 
-// unbooked fills Outstanding with the operations that the statement does not book. to is the
+// unbooked fills s.Outstanding with operations that the statement does not book. to is the
 // first sequence after the period.
 func (s *Statement) unbooked(ctx context.Context, q sqlite.Queryer, to int64) (err error) {
 	var all int64

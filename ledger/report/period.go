@@ -18,8 +18,8 @@ import (
 // time (Transfer.BookedAt), so consecutive periods have no gap.
 type Period struct{ From, To time.Time }
 
-// bounds returns the sequences of the period's entries: from is the first, to is after the
-// last.
+// bounds returns the sequences of the period's entries: from is the first, and to is the
+// first after the last.
 func (p Period) bounds(ctx context.Context, q sqlite.Queryer) (from, to int64, err error) {
 	if from, err = tables.FirstBooked(ctx, q, p.From); err != nil || p.To.IsZero() {
 		return from, math.MaxInt64, err
@@ -33,7 +33,7 @@ func (p Period) bounds(ctx context.Context, q sqlite.Queryer) (from, to int64, e
 type Transfer struct {
 	Seq       int64     `json:"seq"`
 	N         int64     `json:"n"`    // number within the fact, from 1
-	Time      time.Time `json:"time"` // time of the row; see BookedAt
+	Time      time.Time `json:"time"` // when the row was stored; see BookedAt
 	Fact      string    `json:"fact"`
 	Kind      string    `json:"kind"` // charge | refund | suspense | resolution | funding | external
 	Debit     string    `json:"debit"`
@@ -47,11 +47,11 @@ type Transfer struct {
 	tables.Hand
 	Labels map[string]string `json:"labels,omitempty"` // of the command
 	// BookedAt decides to which day, month and period the entry belongs. It equals Time, unless
-	// an earlier booking has a later time. It then equals that time.
+	// an earlier entry was booked at a later time. It then equals that time.
 	BookedAt time.Time `json:"booked_at"`
-	// SentAt is when the operation was first sent; nil for an operator's record.
+	// SentAt is when the entry's operation was first sent; nil if there is none.
 	SentAt *time.Time `json:"sent_at,omitempty"`
-	// RefundedAt is when the provider refunded the order; nil for other entries.
+	// RefundedAt is when the provider refunded the order; nil for entries of other kinds.
 	RefundedAt *time.Time `json:"refunded_at,omitempty"`
 }
 

@@ -37,8 +37,8 @@ type Statement struct {
 	To           time.Time `json:"to"`
 	OpeningCents int64     `json:"opening_cents"`
 	ClosingCents int64     `json:"closing_cents"`
-	// FundingCents is all funding. OpenedCents is the part that was in the wallet when the
-	// ledger was opened.
+	// FundingCents is all the money put in. OpenedCents is the part that was in the wallet when
+	// the ledger was opened.
 	FundingCents  int64               `json:"funding_cents"`
 	OpenedCents   int64               `json:"opened_cents"`
 	OutsideCents  int64               `json:"external_cents"`
@@ -61,12 +61,13 @@ type Statement struct {
 	// is how many more there are.
 	Outstanding        []Outstanding `json:"outstanding"`
 	OutstandingFurther int64         `json:"outstanding_further,omitempty"`
-	// Head is the last row before the end of the period. HeadNote says why Head is unknown.
+	// Head is the last row before the end of the period. HeadNote says why Head is unknown, or
+	// is "".
 	Head     chain.Head `json:"head"`
 	HeadNote string     `json:"head_note,omitempty"`
-	// Finished says that the period has ended by every clock that the provider accepts, so
-	// that nothing more can be booked in it. Otherwise Until is the time up to which the
-	// statement was summed.
+	// Finished says that the period has ended by every clock that is accurate enough for the
+	// provider, so that nothing more can be booked in it. Otherwise Until is the time up to
+	// which the statement was summed.
 	Finished bool       `json:"finished"`
 	Until    *time.Time `json:"until,omitempty"`
 }
@@ -80,7 +81,7 @@ type Corrections struct {
 	OutsideCents  int64 `json:"external_cents"`
 }
 
-// Text lists the sums that are not 0.
+// Text returns the number of corrections and the sums that are not 0.
 func (c Corrections) Text() string {
 	parts := []string{english.Plural(int(c.Count), "correction", "") + " in these sums"}
 	for _, x := range []Movement{{"charged", c.ChargedCents, false}, {"refunded", c.RefundedCents, false}, {"top-ups", c.FundingCents, false}, {"spent outside Perennial", c.OutsideCents, false}} {
@@ -132,7 +133,8 @@ func (l Books) Statement(ctx context.Context, account string, p Period) (*Statem
 	return s, errors.Join(s.sumUp(ctx, snapshot, from, to), s.corrected(ctx, snapshot, from, to), s.subjects(ctx, snapshot, from, to), s.unbooked(ctx, snapshot, to))
 }
 
-// inPeriod is the condition that a transfer belongs to the period.
+// inPeriod selects the transfers of the period: from sequence ?1 up to, but not including,
+// ?2.
 const inPeriod = ` FROM transfers t WHERE t.seq >= ?1 AND t.seq < ?2`
 
 // sumUp works back from the present sums, so that it reads only the entries in and after
@@ -210,8 +212,8 @@ func (s *Statement) subjects(ctx context.Context, q sqlite.Queryer, from, to int
 	return err
 }
 
-// withoutLabels adds, for each label name, a row with the charges that lack this label. The
-// rows then add up to all orders and renewals.
+// withoutLabels adds, for each label name, a row with the charges that do not have this
+// label. The rows of each name then add up to all orders and renewals.
 func (s *Statement) withoutLabels(labels []tables.SubjectTotal) (all []tables.SubjectTotal) {
 	without := s.Orders
 	without.Add(s.Renewals, 1)

@@ -33,16 +33,15 @@ func (s *Statement) WriteMarkdown(w io.Writer) error {
 	return markdownStatement.Execute(w, s)
 }
 
-// statementColumns are the columns of the CSV form.
 var statementColumns = []string{"account", "from", "to", "section", "name", "entries", "charged_cents", "refunded_cents", "amount_cents", "amount", "currency",
 	"order_no", "sent_at", "note"}
 
 // namesInCSV maps names that people read to names that scripts look for.
 var namesInCSV = map[string]string{"Top-ups": "Funding"}
 
-// WriteCSV writes the statement as CSV with a header row. The amount of a kind, day or
-// label is its net amount. The amount of an outstanding operation is its exposure, empty if
-// unknown. For an unfinished month the period ends when the statement was made.
+// WriteCSV writes the statement as CSV with a header row. The amount of a kind, day or label
+// is net of refunds. The amount of an outstanding operation is its exposure, empty if
+// unknown. For an unfinished period, the column "to" has Until.
 func (s *Statement) WriteCSV(out io.Writer) error {
 	w, to := csvWriter{bufio.NewWriter(out)}, s.To
 	if s.Until != nil {
@@ -109,14 +108,16 @@ func markdownCell(text string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ", "\r", " ", "`", "'", "[", `\[`, "*", `\*`, "_", `\_`).Replace(html.EscapeString(text))
 }
 
-// Movement is one step from the opening to the closing balance of the wallet.
+// Movement is one line between the opening and the closing balance, inclusive. Sum marks
+// these two balances.
 type Movement struct {
 	Name  string
 	Cents int64
 	Sum   bool
 }
 
-// Movements returns the steps from the opening to the closing balance. They add up.
+// Movements returns the opening balance, the movements of the wallet and the closing
+// balance, which is the sum of the others.
 func (s *Statement) Movements() []Movement {
 	all := []Movement{{"Balance brought forward", s.OpeningCents, true}}
 	if s.OpenedCents != 0 {
@@ -133,8 +134,8 @@ func (s *Statement) Movements() []Movement {
 	}...)
 }
 
-// Suspense returns the steps from the opening to the closing amount in suspense, which add
-// up. It returns nil if nothing was in suspense.
+// Suspense returns the opening amount in suspense, the movements and the closing amount,
+// which is the sum of the others. It returns nil if nothing was in suspense.
 func (s *Statement) Suspense() []Movement {
 	if s.SuspenseOpeningCents == 0 && s.SuspenseChargedCents == 0 {
 		return nil
@@ -154,7 +155,8 @@ type StatementTable struct {
 	Rows        []tables.SubjectTotal
 }
 
-// Tables returns the period by kind, by day and by label. Empty tables are left out.
+// Tables returns the totals of the period by kind, by day and by label. It leaves out empty
+// tables.
 func (s *Statement) Tables() (all []StatementTable) {
 	orders, renewals := s.Orders, s.Renewals
 	orders.Subject, renewals.Subject = "Orders", "Renewals"

@@ -11,8 +11,9 @@ import (
 // longest, until Reset.
 type Backoff struct{ delays *backoff.ExponentialBackOff }
 
-// Growing returns a Backoff that grows by half each time and varies randomly by up to half.
-// Clients that failed at the same time then retry at different times.
+// Growing returns a Backoff that grows by half each time, up to most, and varies each delay
+// randomly by up to half. Clients that failed at the same time then retry at different
+// times.
 func Growing(first, most time.Duration) *Backoff {
 	return backoffOf(first, most, backoff.DefaultMultiplier, backoff.DefaultRandomizationFactor)
 }
@@ -32,5 +33,5 @@ func (b *Backoff) Next() time.Duration { return b.delays.NextBackOff() }
 // Wait waits for the next delay. It returns ctx's error if ctx ends first.
 func (b *Backoff) Wait(ctx context.Context) error { return For(ctx, b.Next()) }
 
-// Reset returns to the first delay, after a successful attempt.
+// Reset makes the next delay the first one again. Call it after a successful attempt.
 func (b *Backoff) Reset() { b.delays.Reset() }

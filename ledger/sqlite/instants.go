@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// NullInstant stores a missing or zero instant as NULL, never as year 1.
+// NullInstant returns an instant in its stored form, or NULL (nil) for a missing or zero
+// instant.
 func NullInstant(at *time.Time) any {
 	if at == nil || at.IsZero() {
 		return nil
@@ -13,8 +14,8 @@ func NullInstant(at *time.Time) any {
 	return Micros(*at)
 }
 
-// Micros returns an instant in its stored form. Two notations of one instant give the same
-// value.
+// Micros returns an instant in its stored form: microseconds since 1970. The time zone of t
+// makes no difference.
 func Micros(t time.Time) int64 { return t.UnixMicro() }
 
 // FromMicros is the inverse of Micros, in UTC.

@@ -6,7 +6,7 @@ import (
 	"errors"
 )
 
-// Failed returns the rows of a query that failed: every method returns err.
+// Failed returns rows for a query that failed: Scan and Err return err.
 func Failed(err error) Rows { return failed{err} }
 
 type failed struct{ err error }
@@ -28,7 +28,8 @@ func Columns(ctx context.Context, q Queryer, table string) ([]string, error) {
 	return Collect(found, Text)
 }
 
-// ErrEnough is returned by a callback that needs no more rows.
+// ErrEnough is returned by a callback that needs no more rows. Each returns it to its
+// caller.
 var ErrEnough = errors.New("enough")
 
 // Scanner is a row.
@@ -50,7 +51,7 @@ func NotFound(err error) error {
 	return err
 }
 
-// IfMade calls check unless the file predates the table.
+// IfMade calls check if the table exists. A file that predates the table does not have it.
 func IfMade(ctx context.Context, q Queryer, table string, check func() error) error {
 	var there bool
 	err := q.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?)`, table).Scan(&there)
@@ -60,7 +61,7 @@ func IfMade(ctx context.Context, q Queryer, table string, check func() error) er
 	return check()
 }
 
-// Collect scans all rows of a query and closes the query.
+// Collect scans all rows of a query and closes them. If a row fails, it returns none.
 func Collect[T any](rows Rows, scan func(Scanner) (T, error)) (all []T, err error) {
 	err = Each(rows, func(s Scanner) error {
 		one, err := scan(s)
@@ -73,7 +74,7 @@ func Collect[T any](rows Rows, scan func(Scanner) (T, error)) (all []T, err erro
 	return all, nil
 }
 
-// Each calls do for every row of a query and closes the query.
+// Each calls do for every row of a query, until do returns an error, and closes the rows.
 func Each(rows Rows, do func(Scanner) error) (err error) {
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
@@ -84,7 +85,7 @@ func Each(rows Rows, do func(Scanner) error) (err error) {
 	return rows.Err()
 }
 
-// Query runs a query. If it fails, the methods of the rows return the error.
+// Query runs a query. If it fails, Scan and Err of the rows return the error.
 func Query(ctx context.Context, q Queryer, query string, args ...any) Rows {
 	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
@@ -93,7 +94,7 @@ func Query(ctx context.Context, q Queryer, query string, args ...any) Rows {
 	return rows
 }
 
-// One reads the only row of a query, or ErrNone.
+// One scans the only row of a query. It returns ErrNone if there is no row.
 func One[T any](scan func(Scanner) (T, error), row Scanner) (T, error) {
 	v, err := scan(row)
 	return v, NotFound(err)

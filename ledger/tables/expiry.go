@@ -22,11 +22,13 @@ type ExpiryPlace struct {
 // From returns the position before everything that expires at an instant.
 func From(at time.Time) ExpiryPlace { return ExpiryPlace{At: at} }
 
-// ByExpiry selects one page of proxies, ordered by expiry and then by proxy ID.
+// ByExpiry selects one page of proxies that are not gone, ordered by expiry and then by
+// proxy ID.
 const ByExpiry = `FROM proxies WHERE expires_at IS NOT NULL AND gone = 0 AND (lasts_until, proxy_id) > (?, ?) AND lasts_until < ? ORDER BY lasts_until, proxy_id LIMIT +?`
 
-// ExpiringPage lists up to limit proxies that expire before an instant, nearest expiry
-// first. It starts after a position and leaves out proxies that are gone.
+// ExpiringPage lists up to limit proxies that expire after a position and before an instant,
+// nearest expiry first. It leaves out proxies that are gone. An expected expiry counts (see
+// Proxy.LastsUntil).
 func (l *Fleet) ExpiringPage(ctx context.Context, after ExpiryPlace, before time.Time, limit int) ([]Proxy, error) {
 	return sqlite.Collect(l.query(ctx, `SELECT `+proxyColumns+` `+ByExpiry, sqlite.Micros(after.At), after.ProxyID, sqlite.Micros(before), limit), scanProxy)
 }
@@ -35,7 +37,8 @@ func (l *Fleet) ExpiringPage(ctx context.Context, after ExpiryPlace, before time
 // all proxies would hold the write-ahead log open too long.
 const expiringStep = 2000
 
-// EachExpiring calls yield for every proxy that ExpiringPage lists.
+// EachExpiring calls yield for every proxy that ExpiringPage would list between two
+// instants. from is inclusive.
 func (l *Fleet) EachExpiring(ctx context.Context, from, until time.Time, yield func(Proxy) error) error {
 	for place := From(from); ; {
 		page, err := l.ExpiringPage(ctx, place, until, expiringStep)
@@ -54,7 +57,7 @@ func (l *Fleet) EachExpiring(ctx context.Context, from, until time.Time, yield f
 	}
 }
 
-// PlaceOf returns the position of a proxy that expires.
+// PlaceOf returns the position of a proxy. It panics if the proxy never expires.
 func PlaceOf(p Proxy) ExpiryPlace { return ExpiryPlace{At: *p.LastsUntil(), ProxyID: p.ProxyID} }
 
 // PricedProxy is a proxy with the price last paid to renew it and the state of its open
@@ -94,7 +97,8 @@ func (l *Fleet) PricedPage(ctx context.Context, after ExpiryPlace, before time.T
 	return sqlite.Collect(l.query(ctx, `SELECT `+proxyColumns+`, `+lastPaidOf+` `+ByExpiry, sqlite.Micros(after.At), after.ProxyID, sqlite.Micros(before), limit), scanPriced)
 }
 
-// ProxiesQuery selects proxies that expire. Empty fields do not filter.
+// ProxiesQuery selects proxies that expire. Until and Limit must be set. Other empty fields
+// do not filter.
 type ProxiesQuery struct {
 	After       ExpiryPlace
 	Until       time.Time // only proxies that expire before this instant
@@ -105,16 +109,16 @@ type ProxiesQuery struct {
 	Limit       int
 }
 
-// ProxiesPage is one page of a list. Next is zero after the last page. A page that has a
-// Next may still be short: the query looks through a limited number of proxies.
+// ProxiesPage is one page of a list. Next is zero after the last page. A page with a Next
+// may contain few proxies or none, because the query looks through a limited number.
 type ProxiesPage struct {
 	Proxies []PricedProxy
 	Next    ExpiryPlace
 }
 
-// Parameters: ?1, ?2 are the position before the page, ?3 the end of the list, ?4, ?5 the
-// last position that the page looks at. In the bound query, ?4 is the number of proxies to
-// pass over.
+// Queries of a page. ?1 and ?2 are the position before the page, and ?3 is the end of the
+// list. In FindBound, ?4 is the number of proxies to skip. In FindPage, ?4 and ?5 are the
+// last position that the page looks at.
 const (
 	FindBound = `SELECT lasts_until, proxy_id FROM proxies WHERE expires_at IS NOT NULL AND gone = 0 AND (lasts_until, proxy_id) > (?1, ?2) AND lasts_until < ?3
 		ORDER BY lasts_until, proxy_id LIMIT 1 OFFSET ?4`
@@ -127,7 +131,7 @@ const (
 )
 
 // ProxiesPage lists the proxies that match a query, nearest expiry first. It looks through
-// a limited number of proxies.
+// at most LookedMost proxies.
 func (l *Fleet) ProxiesPage(ctx context.Context, q ProxiesQuery) (p ProxiesPage, err error) {
 	after, until := sqlite.Micros(q.After.At), sqlite.Micros(q.Until)
 	last, id, more := int64(1<<62), "", true
@@ -148,7 +152,7 @@ func (l *Fleet) ProxiesPage(ctx context.Context, q ProxiesQuery) (p ProxiesPage,
 	return p, err
 }
 
-// ProxyRenewal is the result of one operation for one proxy. Amounts are before refunds.
+// ProxyRenewal is the result of one operation for one proxy. ChargedCents is before refunds.
 type ProxyRenewal struct {
 	OperationID       string         `json:"operation_id" doc:"The operation that renewed the proxy, or tried to."`
 	CommandID         string         `json:"command_id" doc:"The command of the operation."`
@@ -165,7 +169,8 @@ type ProxyRenewal struct {
 	InReview          bool           `json:"in_review,omitempty" doc:"Whether it is unknown if the proxy was charged."`
 }
 
-// RenewalsOf lists up to limit renewals that included a proxy, newest first.
+// RenewalsOf lists up to limit renewals that included a proxy: the open one, then the
+// others, newest first.
 func (l *Fleet) RenewalsOf(ctx context.Context, proxyID string, limit int) ([]ProxyRenewal, error) {
 	return sqlite.Collect(l.query(ctx, `SELECT x.operation, o.command_id, x.state, o.state, o.reason, o.accepted_at, x.settled_at, x.observed_expires_at, x.duration_days,
 		x.charged_cents, x.refunded_cents, x.claim, x.claim = 1 AND (x.state = 'unresolved' OR o.state = 'review')
@@ -194,8 +199,8 @@ func (l *Fleet) CostOf(ctx context.Context, proxyID string) (c ProxyCost, err er
 	return c, err
 }
 
-// NewExpiry returns the expiry that was paid for: the earlier expiry plus the days bought.
-// It returns nil if the renewal bought no days, or if the earlier expiry is unknown.
+// NewExpiry returns the expiry after the renewal: the earlier expiry plus the days bought.
+// It returns nil if the renewal did not succeed, or if the earlier expiry is unknown.
 func (x ProxyRenewal) NewExpiry() *time.Time {
 	if x.ObservedExpiresAt == nil || x.State != fact.LineSucceeded && x.State != fact.LineCharged {
 		return nil

@@ -22,13 +22,14 @@ type Exposure struct {
 	State       fact.State
 	Unpriced    int64 // lines of a renewal that may still be charged
 	OrderNo     string
-	// Charge is the estimated amount that may still be charged.
+	// Charge is the estimated amount that may still be charged. It is unknown without an
+	// estimate.
 	Charge fact.Cents
 	// ReturnCents is the part of the booked amount that may still be refunded.
 	ReturnCents int64
 }
 
-// Zero reports whether the operation can no longer change the wallet.
+// Zero reports whether nothing may still be charged or refunded.
 func (x Exposure) Zero() bool { return x.Charge == fact.Known(0) && x.ReturnCents == 0 }
 
 // Position is the balance and all exposures at one moment.
@@ -37,7 +38,8 @@ type Position struct {
 	Open []Exposure
 }
 
-// WithUnbooked returns the balance with Unbooked set to the sum of the exposures.
+// WithUnbooked returns the balance with Unbooked set to the sum of what may still be
+// charged.
 func (p Position) WithUnbooked() Balance {
 	var sum fact.Sum
 	operations := 0
@@ -51,10 +53,11 @@ func (p Position) WithUnbooked() Balance {
 	return p.Balance
 }
 
-// exposureQuery selects operations that may have been sent and whose outcome is not booked,
-// and settled renewals with unresolved proxies: a proxy without a booked amount may still be
-// charged. Operations that are accepted or held have not moved money. The same is true of
-// waiting operations without an attempt that may have been executed.
+// exposureQuery selects operations that may have been sent and whose outcome is not booked.
+// It also selects settled renewals with unresolved proxies, because a proxy without a booked
+// amount may still be charged. It leaves out operations that are accepted or held, and
+// waiting operations without an attempt that may have been executed: they have not moved
+// money.
 const exposureQuery = `SELECT o.id, o.command_id, o.kind, o.state, o.order_no, o.estimate_cents, o.charged_cents, o.refunded_cents,
 	(SELECT count(*) FROM lines l WHERE l.operation = o.id AND (l.state = 'pending' OR l.state = 'unresolved' AND l.charged_cents = 0)),
 	(SELECT coalesce(sum(l.charged_cents - l.refunded_cents), 0) FROM lines l WHERE l.operation = o.id AND l.state = 'unresolved')
@@ -139,8 +142,8 @@ func (l *Money) WalletChange(ctx context.Context, since time.Time) (cents int64,
 	return cents, err
 }
 
-// MoneyMoved reports whether a fact sent a request or booked an amount, in the rows after
-// one sequence, up to and including another.
+// MoneyMoved reports whether the rows after one sequence, up to and including another, have
+// a fact that may have moved money.
 func (l *Money) MoneyMoved(ctx context.Context, after, through int64) (bool, error) {
 	if after == through {
 		return false, nil

@@ -78,7 +78,6 @@ const LinesByOperation = `SELECT l.state, l.claim, l.proxy_id, coalesce(b.offer_
 	FROM lines l LEFT JOIN proxies p ON p.proxy_id = l.proxy_id LEFT JOIN bought b ON b.proxy_id = l.proxy_id
 	WHERE l.operation = ? ORDER BY l.proxy_id`
 
-// linesOf reads the lines of one renewal.
 func (c *CommandLines) linesOf(from sqlite.Source, o fact.Operation) (lines []fact.FinishedLine, err error) {
 	states := map[string]fact.LineState{}
 	err = sqlite.Each(from.Query(LinesByOperation, o.ID), func(s sqlite.Scanner) error {
@@ -112,7 +111,8 @@ func addSkippedExpiries(from sqlite.Source, operation string, lines []fact.Finis
 	return err
 }
 
-// eachSkipped calls yield for every proxy that a command or an operation skipped.
+// eachSkipped calls yield for every proxy that a command or an operation skipped. It leaves
+// out archived facts.
 func eachSkipped(from sqlite.Source, id string, yield func(fact.SkippedProxy)) error {
 	return sqlite.Each(from.Query(`SELECT data FROM journal WHERE operation = ? AND operation <> '' AND type = 'proxy.skipped'`, id), func(s sqlite.Scanner) error {
 		data, err := sqlite.Text(s)
@@ -187,8 +187,7 @@ func renewedUntil(previous *time.Time, settled time.Time, days int64) *time.Time
 }
 
 // addDelivered adds the proxies of an order, as last read or as an operator recorded them.
-// Deliveries that were archived, or recorded by versions that stored IDs only, have fewer
-// fields.
+// Versions that stored IDs only recorded fewer fields. Archived deliveries are not found.
 func (c *CommandLines) addDelivered(from sqlite.Source, operation string) error {
 	var data string
 	err := from.QueryRow(`SELECT data FROM journal WHERE operation = ? AND operation <> '' AND type IN ('order.delivered', 'order.refunded', 'order.listed', 'operation.review', 'operation.resolved')

@@ -22,8 +22,8 @@ func (l *Fleet) Retired(ctx context.Context, proxyID string) (bool, error) {
 	return sqlite.Found(l.read.QueryRowContext(ctx, `SELECT count(*) FROM retired WHERE proxy_id = ?`, proxyID))
 }
 
-// NeverListed returns, in their order and up to limit, the given proxy IDs that no listing
-// has shown.
+// NeverListed returns, ordered by ID and up to limit, those of the given proxy IDs that no
+// listing or read has shown.
 func (l *Fleet) NeverListed(ctx context.Context, ids []string, limit int) ([]string, error) {
 	if len(ids) == 0 {
 		return nil, nil
@@ -40,7 +40,8 @@ const staying = `FROM proxies WHERE gone = 0 AND unlisted_at IS NULL AND (expire
 	AND NOT EXISTS (SELECT 1 FROM retired r WHERE r.proxy_id = proxies.proxy_id)`
 
 // Staying calls yield, in no particular order, for every listed proxy that expires after an
-// instant or never expires. Retired and unlisted proxies are left out.
+// instant or never expires. It leaves out retired proxies and those without a readable
+// expiry.
 func (l *Fleet) Staying(ctx context.Context, after time.Time, yield func(Proxy) error) error {
 	return sqlite.Each(l.query(ctx, `SELECT `+proxyColumns+` `+staying, sqlite.Micros(after)), func(s sqlite.Scanner) error {
 		p, err := scanProxy(s)
@@ -54,10 +55,9 @@ func (l *Fleet) Staying(ctx context.Context, after time.Time, yield func(Proxy) 
 // KindColumns are the columns that CountStaying can count by.
 var KindColumns = []string{"country_code", "region", "line_name", "ip_type", "protocol", "status"}
 
-// CountStaying is Staying for callers that only need counts; with a million proxies it
-// takes a fraction of the time. It calls yield once for each combination of the named
-// columns (country_code, region, line_name, ip_type, protocol, status), with the number of
-// proxies. The other fields of the proxy passed to yield are empty.
+// CountStaying is Staying for callers that only need counts; with a million proxies it takes
+// a fraction of the time. It calls yield with the number of proxies for each combination of
+// the given columns (see KindColumns). The other fields of like are empty.
 func (l *Fleet) CountStaying(ctx context.Context, after time.Time, columns []string, yield func(like Proxy, n int) error) error {
 	var chosen, groups []string
 	for _, c := range KindColumns {

@@ -14,11 +14,11 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// HeadBefore returns the last row before an instant. Every row after h has a later time or
-// books at a later time (see FirstBooked). Therefore the sums up to h contain exactly what
-// was booked before the instant. known is false if the rows around the instant were archived
-// and the archive keeps no head for it. Then h.Seq is a row with the same sums, without a
-// hash.
+// HeadBefore returns the last row before an instant. The row after h was stored at or after
+// the instant, or books at or after it (see FirstBooked). Therefore the sums up to h contain
+// exactly what was booked before the instant. known is false if the rows around the instant
+// were archived and the archive keeps no head for it. Then h.Seq is a row with the same
+// sums, without a hash.
 func HeadBefore(ctx context.Context, q sqlite.Queryer, at time.Time) (h chain.Head, known bool, err error) {
 	first, err := FirstBooked(ctx, q, at)
 	if err != nil {

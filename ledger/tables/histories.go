@@ -30,11 +30,12 @@ type History struct {
 // extending it.
 type FailedRenewals struct {
 	All int
-	// Counted is the number of failures caused by the proxy since the operator's last
-	// answer. LastCounted is when the latest such failure ended, answered or not.
+	// Counted is the number of failures caused by the proxy since the operator's last answer.
+	// LastCounted is when the latest failure caused by the proxy ended, even if it was
+	// answered.
 	Counted     int
 	LastCounted time.Time
-	// LastExcused is when the latest failure ended that was not caused by the proxy.
+	// LastExcused is when the latest failure with another cause ended.
 	LastExcused time.Time
 	// ShortOfMoney says that the failure at LastExcused was due to the wallet balance.
 	ShortOfMoney bool
@@ -42,8 +43,8 @@ type FailedRenewals struct {
 	AskedOf time.Time
 }
 
-// For a proxy d.id that shows the expiry d.shown: whether a renewal for that expiry
-// succeeded, and the operation of the latest successful renewal.
+// renewedAt is the SQL condition that a renewal of proxy d.id for its shown expiry d.shown
+// succeeded. lastRenewal selects the operation of the proxy's latest successful renewal.
 const (
 	renewedAt = `EXISTS (SELECT 1 FROM lines WHERE proxy_id = d.id AND abs(observed_expires_at - d.shown)` + IsNoMove + `AND state IN ('succeeded', 'charged'))`
 
@@ -54,9 +55,9 @@ const (
 // lookedAt turns a JSON array of [ID, expiry] pairs into rows.
 const lookedAt = `(SELECT key AS n, value ->> 0 AS id, value ->> 1 AS shown FROM json_each(?1)) d`
 
-// Histories returns the histories of proxies at the instant now, in the order of proxies.
-// Failures with an excused code do not count against a proxy. One call for many proxies
-// takes a fifth of the time of single calls.
+// Histories returns the histories of proxies at the instant now, in the order of proxies,
+// all of which must expire. Failures with an excused code do not count against a proxy. One
+// call for many proxies takes a fifth of the time of single calls.
 func (l *Operations) Histories(ctx context.Context, proxies []Proxy, now time.Time, excused ...string) ([]History, error) {
 	pairs := make([][2]any, len(proxies))
 	for i, p := range proxies {

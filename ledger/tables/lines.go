@@ -13,7 +13,7 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// RenewalLine is one proxy of a renewal. Amounts are before refunds, in cents.
+// RenewalLine is one proxy of a renewal. ChargedCents is before refunds.
 type RenewalLine struct {
 	ProxyID           string         `json:"proxy_id" doc:"The provider's id of the proxy."`
 	State             fact.LineState `json:"state" doc:"The state."`
@@ -115,15 +115,16 @@ func (l *Fleet) RenewedAt(ctx context.Context, proxyID string, expiresAt time.Ti
 const IsNoMove = ` < 86400000000 `
 
 // SettledSince reports whether a renewal of the proxy settled, or an operator answered for
-// it, at or after an instant. Data read before that may show the old expiry.
+// it, at or after an instant. Data read before the settlement may show the old expiry.
 func (l *Operations) SettledSince(ctx context.Context, proxyID string, at time.Time) (bool, error) {
 	return sqlite.Found(l.read.QueryRowContext(ctx, `SELECT count(*) FROM lines WHERE proxy_id = ? AND settled_at >= ?`, proxyID, sqlite.Micros(at)))
 }
 
-// atExpiry is the SQL condition that line x ended at the given expiry of its proxy. If the
-// line recorded the expiry that it pays for, that expiry is compared. Otherwise the line's
-// time decides: it settled after the last success and at most 30 days before the expiry, the
-// shortest extension. The schedule's window and clock skew play no part.
+// atExpiry returns the SQL condition that line x ended at the given expiry of its proxy. If
+// the line recorded the expiry that it pays for, that expiry is compared. Otherwise the
+// line's time decides: it settled no earlier than the last success, and no earlier than 30
+// days, the shortest extension, before the expiry. The schedule's window and clock skew play
+// no part.
 func atExpiry(expiry string) string {
 	const leastMove = `2592000000000` // 30 days in microseconds
 	return `CASE WHEN x.observed_expires_at IS NOT NULL THEN abs(x.observed_expires_at - ` + expiry + `)` + IsNoMove + `
@@ -152,9 +153,9 @@ func (l *Operations) ClaimedInReview(ctx context.Context) (map[string]bool, erro
 }
 
 // ClaimedKinds returns one proxy for each combination of country, region, line, type and
-// protocol for which a renewal is about to be sent. The other fields are empty. It leaves
-// out renewals that may have been executed, because their outcome may take hours or a
-// review.
+// protocol with a renewal that has no outcome yet. The other fields are empty. It leaves out
+// renewals that need review or wait after an attempt that may have been executed, because
+// their outcome may take hours or need an operator.
 func (l *Operations) ClaimedKinds(ctx context.Context) ([]Proxy, error) {
 	return sqlite.Collect(l.query(ctx, `SELECT DISTINCT p.country_code, p.region, p.line_name, p.ip_type, p.protocol
 		FROM lines x CROSS JOIN operations o ON o.id = x.operation CROSS JOIN proxies p ON p.proxy_id = x.proxy_id
@@ -164,8 +165,8 @@ func (l *Operations) ClaimedKinds(ctx context.Context) ([]Proxy, error) {
 	})
 }
 
-// CountLines returns the number of proxies of a renewal and the days it buys; 0 if it was
-// archived.
+// CountLines returns the number of proxies of a renewal and the days it buys. Both are 0 for
+// an order or an unknown operation.
 func (l *Operations) CountLines(ctx context.Context, operationID string) (n, days int64, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT count(*), coalesce(max(duration_days), 0) FROM lines WHERE operation = ?`, operationID).Scan(&n, &days)
 	return n, days, err

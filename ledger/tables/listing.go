@@ -45,8 +45,8 @@ func (l *Fleet) Listing(ctx context.Context) (x Listing, err error) {
 	return x, err
 }
 
-// LastSeen returns the time of the latest read or listing of any proxy, stale data
-// included; zero if no proxy was seen. It scans all proxies.
+// LastSeen returns the time of the latest read or listing of any proxy. Stale data does not
+// count. The time is zero if there is no other data. LastSeen scans all proxies.
 func (l *Fleet) LastSeen(ctx context.Context) (time.Time, error) {
 	var at int64
 	err := l.read.QueryRowContext(ctx, `SELECT coalesce(max(seen_at), 0) FROM proxies`).Scan(&at)

@@ -24,14 +24,14 @@ const (
 	wholeCommand = 2_000
 )
 
-// OperationsQuery selects operations. Empty fields do not filter.
+// OperationsQuery selects operations. Empty fields do not filter. Limit must be set.
 type OperationsQuery struct {
 	State    fact.State
 	Kind     fact.Kind
 	Name     string // a label's name; Value is its value
 	Value    string
 	Schedule string    // only commands that this schedule planned
-	From     time.Time // accepted at or after; with Schedule: scheduled at or after
+	From     time.Time // accepted at or after; with Schedule and no label: scheduled at or after
 	Until    time.Time // before this instant
 	Before   Cursor
 	Limit    int
@@ -71,8 +71,8 @@ type OperationsPage struct {
 	Next       Cursor
 }
 
-// way is the index by which a query reads operations, newest first. Its key is an instant
-// and a tie-breaker: an operation's rowid or a command ID.
+// way is how a query reads operations through an index, newest first. The keys of the index
+// are an instant and a tie-breaker: an operation's rowid or a command ID.
 type way struct {
 	bound    string // query for the last key that a page looks at; "": every key matches
 	keys     string // query for the matching keys between two keys, with their IDs
@@ -118,7 +118,7 @@ const (
 		ORDER BY x.slot_at DESC, x.command_id DESC LIMIT +?11`
 )
 
-// way returns the index by which the query looks through the fewest operations.
+// way returns the way that looks through the fewest operations. It may set q.Kind.
 func (q *OperationsQuery) way() way {
 	switch {
 	case q.Kind != "":
@@ -149,9 +149,9 @@ type listKey struct {
 	of string
 }
 
-// OperationsPage lists the operations that match a query, newest first; for a schedule, the
-// newest run first. For a label or a schedule a page ends with a whole command, unless that
-// command has thousands of operations.
+// OperationsPage lists the operations that match a query, newest first. For a schedule
+// without a label, it starts with the newest run. For a label or a schedule, a page ends
+// with a whole command, unless that command has thousands of operations.
 func (l *Operations) OperationsPage(ctx context.Context, q OperationsQuery) (p OperationsPage, err error) {
 	w := q.way()
 	first := q.Before

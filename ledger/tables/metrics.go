@@ -32,15 +32,16 @@ func (l *Metrics) SpentByKind(ctx context.Context) ([]Spent, error) {
 	return []Spent{orders, renewals}, err
 }
 
-// NetSpentSince returns the charges since an instant less their refunds, in cents. It
-// counts whole quarters of an hour, including the one that contains the instant.
+// NetSpentSince returns the charges since an instant less their refunds, in cents, and at
+// least 0. It counts whole quarters of an hour, including the one that contains the instant.
 func (l *Metrics) NetSpentSince(ctx context.Context, since time.Time) (cents int64, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT max(coalesce(sum(cents), 0), 0) FROM net_charges WHERE quarter >= ?`, QuarterOf(sqlite.Micros(since))).Scan(&cents)
 	return cents, err
 }
 
-// OldestAmbiguous returns the time of the oldest attempt with an unknown outcome among
-// operations that are still being sent, or nil.
+// OldestAmbiguous returns the time of the oldest attempt with an unknown outcome, among
+// operations that are being sent or wait for the next attempt. It returns nil if there is
+// none.
 func (l *Metrics) OldestAmbiguous(ctx context.Context) (*time.Time, error) {
 	var at sql.NullInt64
 	err := l.read.QueryRowContext(ctx, `SELECT min(first_ambiguous_at) FROM operations WHERE live = 1 AND ambiguous > 0 AND state IN ('sending', 'waiting')`).Scan(&at)
@@ -58,8 +59,8 @@ func (l *Metrics) OldestLive(ctx context.Context) (id string, acceptedAt time.Ti
 	return id, sqlite.FromMicros(at), sqlite.NotFound(err)
 }
 
-// CountExpiring counts the listed proxies that expire before each of the given instants,
-// which must be ascending. It reads each index entry once.
+// CountExpiring counts the proxies that are not gone and expire before each of the given
+// instants, which must be ascending. It reads each index entry once.
 func (l *Metrics) CountExpiring(ctx context.Context, before []time.Time) ([]int64, error) {
 	counts := make([]int64, len(before))
 	from, sum := int64(math.MinInt64), int64(0)
@@ -75,7 +76,7 @@ func (l *Metrics) CountExpiring(ctx context.Context, before []time.Time) ([]int6
 	return counts, nil
 }
 
-// LastFinishedSlot returns the latest run of a schedule that finished, or sqlite.ErrNone.
+// LastFinishedSlot returns the latest finished run of a schedule, or sqlite.ErrNone.
 func (l *Metrics) LastFinishedSlot(ctx context.Context, schedule string) (Slot, error) {
 	return sqlite.One(ScanSlot, l.read.QueryRowContext(ctx, `SELECT `+SlotColumns+` FROM slots WHERE schedule = ? AND state = 'finished' ORDER BY slot_at DESC LIMIT 1`, schedule))
 }

@@ -1,4 +1,4 @@
-// Proxies whose expiry moved without a renewal in this ledger.
+// Proxies whose expiry moved to a later time without a renewal in this ledger.
 
 package tables
 
@@ -9,22 +9,23 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// Moved is a proxy whose expiry changed without a renewal in this ledger.
+// Moved is a proxy whose expiry moved to a later time without a renewal in this ledger.
 type Moved struct {
 	ProxyID     string
-	Before, Now time.Time     // expiry before the first such change, and after the last
-	By          time.Duration // sum of all changes
+	Before, Now time.Time     // earliest expiry before such a move, and latest after one
+	By          time.Duration // sum of all such moves
 	SeenAt      time.Time
 }
 
 // movedMost limits how many proxies MovedOutside returns.
 const movedMost = 1000
 
-// MovedOutside lists the proxies whose expiry changed without a renewal in this ledger, by
-// ID, until ForgetMoved is called. Any read of a proxy can find a change. A read within an
-// hour after a renewal may still show the old expiry and does not count. A renewal explains
-// a change if it was paid, or was sent and has no answer yet; a failed, skipped or uncharged
-// renewal does not. MovedOutside returns none for a file that is not migrated.
+// MovedOutside lists the proxies whose expiry moved to a later time without a renewal in
+// this ledger, by ID, until ForgetMoved is called. Any read of a proxy can find a move. A
+// read within an hour after a renewal may still show the old expiry and does not count. A
+// renewal explains a move if it was paid, or was sent and has no answer yet; a failed,
+// skipped or uncharged renewal does not. MovedOutside returns none for a file that was not
+// migrated.
 func (l *Fleet) MovedOutside(ctx context.Context) (all []Moved, err error) {
 	err = sqlite.IfMade(ctx, l.read, "moves", func() error {
 		all, err = l.movedOutside(ctx)

@@ -13,8 +13,8 @@ import (
 )
 
 // SeenExpiry selects the expiry of a proxy as last read. It selects no row if the proxy must
-// be read again. This is so if a renewal has settled since, the data is marked stale, or the
-// proxy is unlisted and was not read since.
+// be read again: a renewal has settled since, the data is marked stale, or the proxy is
+// gone, or is unlisted and was not read since.
 const SeenExpiry = `SELECT expires_at FROM proxies p WHERE proxy_id = ? AND seen_at > 0 AND gone = 0
 	AND (unlisted_at IS NULL OR seen_at > unlisted_at)
 	AND NOT EXISTS (SELECT 1 FROM lines l WHERE l.proxy_id = p.proxy_id AND l.settled_at >= p.seen_at
@@ -30,9 +30,8 @@ func ScanExpiry(s sqlite.Scanner) (expires *time.Time, known bool, err error) {
 	return sqlite.Instant(at), err == nil, err
 }
 
-// SeenExpiry returns the expiry of a proxy as last read; nil for a proxy that never
-// expires. known is false if the proxy must be read again, because it was never read or a
-// renewal has settled since.
+// SeenExpiry returns the expiry of a proxy as last read; nil for a proxy that never expires.
+// known is false if the proxy must be read again (see the query).
 func (l *Fleet) SeenExpiry(ctx context.Context, proxyID string) (expires *time.Time, known bool, err error) {
 	return ScanExpiry(l.read.QueryRowContext(ctx, SeenExpiry, proxyID))
 }
@@ -77,9 +76,9 @@ func (l *Fleet) PaidFor(ctx context.Context, proxyID string, expiresAt, now time
 	return true, &last, nil
 }
 
-// mayNotShow reports whether a read that shows this expiry may be older than the renewal.
-// This is so if the renewal settled less than ShowsWithin ago, and the shown expiry is not
-// later by about the days that were bought.
+// mayNotShow reports whether a read that shows this expiry may be older than the renewal. It
+// may be if the renewal settled less than ShowsWithin ago, and the expiry is not later by
+// about the days that were bought.
 func mayNotShow(r fact.Renewal, expires, now time.Time) bool {
 	if now.Sub(r.SettledAt) >= ShowsWithin {
 		return false

@@ -55,11 +55,11 @@ func (l *Operations) OperationsIn(ctx context.Context, state fact.State, limit i
 		string(state), limit), ScanOperation)
 }
 
-// Left selects a page of unfinished operations that were in a state when this runner
-// started, oldest first.
+// Left selects a page of the unfinished operations that an earlier runner left in a state,
+// oldest first.
 type Left struct {
 	State fact.State     // sending or accepted
-	Until int64          // the last row before this runner started; operations that reached the state later are not left over
+	Until int64          // the last row before this runner started; later attempts and commands are not left over
 	After fact.Operation // the last operation of the previous page; zero for the first page
 	Limit int
 }
@@ -75,9 +75,9 @@ func (l *Operations) Left(ctx context.Context, x Left) ([]fact.Operation, error)
 		ORDER BY accepted_at, id LIMIT +?5`, string(x.State), since, x.After.ID, x.Until, x.Limit), ScanOperation)
 }
 
-// Due lists unfinished operations of one kind and state whose next attempt is due, longest
-// due first. Kinds are queried separately, so that a paused kind with many due operations
-// does not hide another kind.
+// Due lists unfinished operations of one kind and state whose next step is due, longest due
+// first. Kinds are queried separately, so that a paused kind with many due operations does
+// not hide another kind.
 func (l *Operations) Due(ctx context.Context, state fact.State, kind fact.Kind, now time.Time, limit int) ([]fact.Operation, error) {
 	return sqlite.Collect(l.query(ctx, `SELECT `+OperationColumns+` FROM operations
 		WHERE kind = +? AND state = +? AND live = 1 AND next_at IS NOT NULL AND next_at <= ?
@@ -155,8 +155,8 @@ type Known struct {
 const KnownCommand = `SELECT coalesce(c.kind, ''), coalesce(c.content_hash, ''), coalesce(r.content_hash, '')
 	FROM (SELECT ? AS id) x LEFT JOIN commands c ON c.id = x.id LEFT JOIN rejections r ON r.id = x.id`
 
-// Acceptance reads the fact that accepted a command, with its whole content. An archived
-// fact is read from its archive.
+// Acceptance reads the fact that accepted a command, with its whole content, or
+// sqlite.ErrNone. An archived fact is read from its archive.
 func (l *Operations) Acceptance(ctx context.Context, commandID string) (fact.CommandAccepted, error) {
 	var fact fact.CommandAccepted
 	var data string
@@ -192,7 +192,7 @@ func (l *Operations) Sent(ctx context.Context, seq int64) (fact.OperationSending
 	return fact, nil
 }
 
-// Rejection is a command that was refused on arrival.
+// Rejection says why a command was refused on arrival.
 type Rejection struct {
 	ContentHash, Code, Reason string
 	At                        time.Time
@@ -229,7 +229,7 @@ func (l *Operations) Rejection(ctx context.Context, commandID string) (Rejection
 }
 
 // CommandEnded reports whether a command was refused, or was accepted and has nothing in
-// progress. Publishing such a command again has no effect.
+// progress or in review. Publishing the same content again has no effect.
 func (l *Operations) CommandEnded(ctx context.Context, id string) (ended bool, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT (EXISTS (SELECT 1 FROM commands WHERE id = ?1)
 		OR EXISTS (SELECT 1 FROM rejections WHERE id = ?1)) AND NOT EXISTS (

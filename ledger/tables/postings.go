@@ -44,7 +44,7 @@ type Hand struct {
 const handOf = `coalesce((SELECT j.data FROM journal j WHERE j.seq = v.seq AND j.data ->> '$.by' <> ''),
 	(SELECT a.data FROM archived a WHERE a.seq = v.seq AND a.data ->> '$.by' <> ''), '')`
 
-// Postings is EachPosting, collected in a slice.
+// Postings returns what EachPosting yields.
 func (l *Money) Postings(ctx context.Context, from int64, limit int) (all []Posting, err error) {
 	_, err = l.EachPosting(ctx, from, limit, func(p Posting) error {
 		all = append(all, p)
@@ -177,7 +177,7 @@ func (l *Money) TotalsOf(ctx context.Context, kind string) ([]KindTotal, error) 
 	})
 }
 
-// PostingsOf lists the postings of the given journal rows, in their order.
+// PostingsOf lists the postings of the given journal rows, in the order of seqs.
 func (l *Money) PostingsOf(ctx context.Context, seqs []int64) (all []Posting, err error) {
 	for _, seq := range seqs {
 		err := sqlite.Each(l.query(ctx, `SELECT `+postingColumns+` FROM v_postings v WHERE seq = ? ORDER BY n, amount_cents DESC`, seq), func(s sqlite.Scanner) error {

@@ -32,7 +32,8 @@ type Paid struct {
 	At          time.Time
 }
 
-// For returns the price of another number of days at the same rate.
+// For returns the price of another number of days at the same rate. It is unknown for a zero
+// Paid.
 func (p Paid) For(days int64) fact.Cents {
 	if p.Days == 0 {
 		return fact.Cents{}
@@ -40,8 +41,8 @@ func (p Paid) For(days int64) fact.Cents {
 	return fact.Known(fact.ScalePrice(p.Cents, p.Days, days))
 }
 
-// Newest returns the later of two prices, because a price increase applies to all proxies of
-// a kind.
+// Newest returns the later of two prices. The later one is used for all proxies of a kind,
+// because a price increase applies to all of them.
 func (p Paid) Newest(o Paid) Paid {
 	if o.At.After(p.At) {
 		return o
@@ -56,17 +57,17 @@ func scanPaid(s sqlite.Scanner) (p Paid, err error) {
 	return p, err
 }
 
-// PaidPerDay returns the price last paid to renew this proxy.
+// PaidPerDay returns the price last paid to renew this proxy, or the zero Paid.
 func (l *Fleet) PaidPerDay(ctx context.Context, proxyID string) (Paid, error) {
 	return paidOrNone(l.read.QueryRowContext(ctx, `SELECT `+priceOf+`, x.duration_days, x.settled_at FROM lines x
 		WHERE x.proxy_id = ? AND `+priced+` ORDER BY x.settled_at DESC LIMIT 1`, proxyID))
 }
 
 // LastPaid returns the price last paid for any proxy of the same country, region, line, type
-// and protocol, because each combination may have its own price. It searches the last
-// 500,000 facts, newest first; in a large account the first few suffice. A correction does
-// not make an old renewal newer. The condition for this refers to p, so that SQLite checks
-// it last.
+// and protocol, because each combination may have its own price. It returns the zero Paid if
+// the last 500,000 facts contain none; in a large account the first few suffice. A
+// correction does not make an old renewal newer. The condition for this refers to p, so that
+// SQLite checks it last.
 func (l *Fleet) LastPaid(ctx context.Context, like Proxy) (Paid, error) {
 	return paidOrNone(l.read.QueryRowContext(ctx, `SELECT `+priceOf+`, x.duration_days, x.settled_at
 		FROM transfers t CROSS JOIN lines x ON x.operation = t.operation AND x.proxy_id = t.proxy_id CROSS JOIN proxies p ON p.proxy_id = t.proxy_id
@@ -103,8 +104,8 @@ func (l *Fleet) LastPrice(ctx context.Context, proxyID string) (Paid, error) {
 	return own.Newest(kind), err
 }
 
-// DearestLine returns the highest price that a line of the command has shown, or 0. With
-// like, it considers only proxies of the same kind.
+// DearestLine returns the highest charge of a line of the command, before refunds, or 0. If
+// like is not nil, it considers only proxies of the same kind.
 func (l *Fleet) DearestLine(ctx context.Context, commandID string, like *Proxy) (most int64, err error) {
 	query, args := `SELECT coalesce(max(x.charged_cents), 0) FROM operations o CROSS JOIN lines x ON x.operation = o.id WHERE o.command_id = ?`, []any{commandID}
 	if like != nil {
@@ -118,9 +119,9 @@ func (l *Fleet) DearestLine(ctx context.Context, commandID string, like *Proxy) 
 // dearestOf is how many of the latest bookings Dearest reads.
 const dearestOf = 2000
 
-// Dearest returns the highest recent price, in cents, of renewing one proxy for the given
-// number of days. If no renewal was paid recently it uses any price that a line has shown,
-// or 0.
+// Dearest returns the highest price in the latest bookings, in cents, of renewing one proxy
+// for the given number of days. If none of these renewals succeeded, it uses the prices that
+// their lines have shown. It returns 0 if there are none.
 func (l *Money) Dearest(ctx context.Context, days int64) (most int64, err error) {
 	var named int64
 	err = sqlite.Each(l.query(ctx, `SELECT `+priceOf+`, x.duration_days, x.state IN ('succeeded', 'charged')
@@ -153,7 +154,7 @@ func (l *Fleet) Priced(ctx context.Context, until time.Time, yield func(p Priced
 // DuePart selects proxies by their shown expiry, and sets how CountPriced groups them by
 // time.
 type DuePart struct {
-	After, Until time.Time // bounds of the shown expiry: after After (if not zero), not after Until
+	After, Until time.Time // bounds of the shown expiry: After is exclusive and may be zero, Until is inclusive
 	Now          time.Time
 	Lead         time.Duration // time from being due to expiry
 	Lasts        time.Duration // what an open renewal adds to an expiry
@@ -164,16 +165,16 @@ type DuePart struct {
 type DueCount struct {
 	Like Proxy // kind and status; other fields are empty
 	Paid Paid
-	// Expires is when the proxies expire, with their open renewals counted. For living
-	// proxies it stands for a whole minute: they become due in the minute that starts Lead
-	// before Expires.
+	// Expires is when the proxies expire, including what open renewals add. For living proxies
+	// it stands for a whole minute: they become due in the minute that ends Lead before
+	// Expires.
 	Expires time.Time
 	N       int
 }
 
-// A scan is faster than the index, which would find each of a million rows on another page;
-// the unary plus disables the index. Parameters: ?1, ?2 are the bounds of the shown expiry,
-// ?3 is now, ?4 Lead, ?5 Lasts.
+// countPriced scans the table, because the index would find each of a million rows on
+// another page; the unary plus disables the index. ?1 and ?2 are the bounds of the shown
+// expiry, ?3 is now, ?4 Lead and ?5 Lasts.
 const countPriced = `SELECT CASE WHEN expires < ?3 THEN expires ELSE ((expires - ?4) / 1000000 + 59) / 60 * 60000000 + ?4 END,
 	paid, country_code, region, line_name, ip_type, protocol, status, count(*)
 	FROM (SELECT country_code, region, line_name, ip_type, protocol, status,

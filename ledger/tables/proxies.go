@@ -48,8 +48,8 @@ func (p Proxy) Remarks() string {
 	return strings.Join(all, ", ")
 }
 
-// Unread reports whether the data predates the proxy's last renewal, so that the expiry is
-// the old one.
+// Unread reports whether the data is stale, for example because it predates the proxy's last
+// renewal, so that the expiry is the old one.
 func (p Proxy) Unread() bool { return p.SeenAt.UnixMicro() <= 0 }
 
 // LastsUntil returns the expiry. After a renewal it is the expected expiry until a read
@@ -91,8 +91,8 @@ const (
 )
 
 // lasts_until equals expires_at unless a later expiry is expected. The index on lasts_until
-// therefore also gives the order of expires_at, merged with a small index of the other
-// proxies. Queries over both parts end with byShownExpiry.
+// therefore gives the order of expires_at for most proxies. A small index has the others.
+// Queries that merge both parts end with byShownExpiry.
 const (
 	shownColumns   = columnsBefore + `lasts_until` + columnsAfter
 	AsShown        = `FROM proxies WHERE expires_at IS NOT NULL AND gone = 0 AND expected_at IS NULL`

@@ -45,7 +45,7 @@ type Money struct{ reading }
 // Metrics reads the counts and ages that are exported as metrics.
 type Metrics struct{ reading }
 
-// Queries groups the parts.
+// Queries has the queries of a ledger, by subject.
 type Queries struct {
 	Operations *Operations
 	Fleet      *Fleet

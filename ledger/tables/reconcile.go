@@ -1,4 +1,4 @@
-// Queries of the reconciliation. None of them writes.
+// Queries of the reconciliation.
 
 package tables
 
@@ -13,7 +13,7 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// Changed is a fact that settled an operation or changed its amounts.
+// Changed is a fact that may have changed the amounts of an operation.
 type Changed struct {
 	Seq       int64
 	At        time.Time
@@ -21,8 +21,8 @@ type Changed struct {
 	Operation string
 }
 
-// ChangedSince lists up to limit facts after a journal sequence that settled an operation
-// or changed its amounts, in order.
+// ChangedSince lists up to limit facts after a journal sequence that may have changed the
+// amounts of an operation, in order. It leaves out order.progressed.
 func (l *Money) ChangedSince(ctx context.Context, after int64, limit int) ([]Changed, error) {
 	return sqlite.Collect(l.query(ctx, `SELECT seq, time, type, operation FROM journal WHERE seq > ? AND operation <> '' AND (type IN
 		('order.delivered', 'order.refunded', 'operation.review', 'operation.resolved', 'renewal.completed', 'renewal.partial', 'renewal.failed')
@@ -71,7 +71,7 @@ func (l *Money) OrdersWithoutNumber(ctx context.Context) ([]fact.Operation, erro
 }
 
 // OrdersNotCharged lists sent orders that have no order number and whose review was answered
-// with not charged.
+// with not charged, or whose charge was recorded as refunded later.
 func (l *Money) OrdersNotCharged(ctx context.Context) ([]fact.Operation, error) {
 	return sqlite.Collect(l.query(ctx, `SELECT `+OperationColumns+` FROM operations
 		WHERE kind = 'order' AND order_no = '' AND state = 'resolved' AND charged_cents <= refunded_cents AND first_sent_at IS NOT NULL
@@ -99,14 +99,14 @@ func (l *Money) RenewalsAfter(ctx context.Context, id string, limit int) ([]stri
 	return sqlite.Collect(l.query(ctx, `SELECT id FROM operations WHERE id > ? AND kind = 'renewal' ORDER BY id LIMIT +?`, id, limit), sqlite.Text)
 }
 
-// RenewalSums has the amounts of one renewal three times: on the operation, in its transfers
-// and on its lines. All are before refunds, in cents.
+// RenewalSums has the amounts of one renewal in cents, from three places: the operation, its
+// transfers and its lines. Charged amounts are before refunds.
 type RenewalSums struct {
 	ChargedCents, RefundedCents             int64
 	BookedChargedCents, BookedRefundedCents int64
 	LineChargedCents, LineRefundedCents     int64
-	// ByLine says that the lines add up to the operation. They do not if an operator booked
-	// one amount for several lines.
+	// ByLine says that the lines should add up to the operation. They need not if an operator
+	// booked one amount for several lines.
 	ByLine bool
 }
 
@@ -200,9 +200,9 @@ func (l *Money) PublishedDiscrepancies(ctx context.Context) (told []fact.LedgerD
 	return told, agreed, nil
 }
 
-// LastComparison returns when the books were last compared with the provider, and how many
-// differences were published since they last agreed. It returns zero values if the newest
-// facts contain no comparison.
+// LastComparison returns when the result of a reconciliation was last published, and how
+// many differences were published since the books last agreed. It returns zero values if the
+// newest facts contain no result.
 func (l *Money) LastComparison(ctx context.Context) (at time.Time, differences int64, err error) {
 	told, agreed, err := l.PublishedDiscrepancies(ctx)
 	if err != nil || len(told) == 0 {

@@ -12,7 +12,8 @@ import (
 
 // Refused lists proxies that expire between two instants and that the provider does not
 // renew, nearest expiry first. Either enough renewals failed, or the provider does not know
-// the proxy. Reserved proxies, retired proxies and proxies in review are left out.
+// the proxy. Retired proxies are left out, and so are reserved ones, including those whose
+// renewal is in review.
 func (l *Operations) Refused(ctx context.Context, from, until time.Time, failures int) ([]Proxy, error) {
 	lines := `FROM lines x JOIN operations o ON o.id = x.operation WHERE x.proxy_id = proxies.proxy_id AND ` + atExpiry(`proxies.expires_at`)
 	refused := `AND NOT EXISTS (SELECT 1 FROM retired r WHERE r.proxy_id = proxies.proxy_id)

@@ -1,4 +1,4 @@
-// Operations and lines that need review.
+// Operations, lines and proxies that need review.
 
 package tables
 
@@ -10,7 +10,7 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// Review is an operation, or one line of an operation, that needs review.
+// Review is an operation, one line of an operation, or a proxy, that needs review.
 type Review struct {
 	OperationID string    `json:"operation_id"`
 	CommandID   string    `json:"command_id"`
@@ -20,11 +20,11 @@ type Review struct {
 	Code        string    `json:"code,omitempty"`
 	TraceID     string    `json:"trace_id,omitempty"`
 	Since       time.Time `json:"since"`
-	// AtStakeCents is the exposure: the amount in suspense, booked, or expected to be
-	// charged.
+	// AtStakeCents is the exposure: the amount in suspense, booked, or expected to be charged.
+	// It is unknown without an estimate.
 	AtStakeCents fact.Cents `json:"at_stake_cents"`
-	// Ended says that the outcome is known and no amount is exposed. The operator only
-	// decides whether schedules renew the proxy again.
+	// Ended says that the outcome is known and no amount is exposed. The operator only decides
+	// whether schedules renew the proxy again.
 	Ended bool `json:"-"`
 }
 

@@ -41,13 +41,14 @@ func (l *Sweeps) LastSlot(ctx context.Context, schedule string) (Slot, error) {
 	return sqlite.One(ScanSlot, l.read.QueryRowContext(ctx, `SELECT `+SlotColumns+` FROM slots WHERE schedule = ? ORDER BY slot_at DESC LIMIT 1`, schedule))
 }
 
-// UnfinishedSlots lists planned runs whose commands may not all be published.
+// UnfinishedSlots lists the planned runs of a schedule whose commands may not all be
+// published.
 func (l *Sweeps) UnfinishedSlots(ctx context.Context, schedule string) ([]Slot, error) {
 	return sqlite.Collect(l.query(ctx, `SELECT `+SlotColumns+` FROM slots WHERE schedule = ? AND state = 'planned' ORDER BY slot_at`, schedule), ScanSlot)
 }
 
-// Outcomes of a run that a money limit cut short. Any other outcome equals the slot's
-// state.
+// Outcomes of a run that a money limit cut short. Except for OutcomeDeclined, any other
+// outcome is the slot's state.
 const (
 	OutcomeOverBudget   = "over budget"
 	OutcomeWalletTooLow = "wallet too low"
@@ -79,7 +80,7 @@ func (x SlotResult) Cost() fact.Sum {
 	return fact.Sum{Cents: x.EstimateCents.Or(0), Lacks: x.Unpriced}
 }
 
-// Why returns the reason, after the run that this run continues, if there is one.
+// Why returns the reason. If this run continues another run, the text begins with that.
 func (x SlotResult) Why() string {
 	if x.Continues == nil {
 		return x.Reason
@@ -139,8 +140,8 @@ func (l *Sweeps) SlotResult(ctx context.Context, slot Slot) (x SlotResult, err e
 	return x, err
 }
 
-// standsFor completes the result of a run that found the same plan as an earlier run. The
-// earlier run has the commands.
+// standsFor completes the result of a run that found the same plan as a run of the day
+// before it, if there is one. The earlier run has the commands.
 func (l *Sweeps) standsFor(ctx context.Context, slot Slot, x *SlotResult) error {
 	var first int64
 	err := l.read.QueryRowContext(ctx, `SELECT s.slot_at FROM slots s JOIN journal p ON p.seq = s.seq
@@ -155,12 +156,11 @@ func (l *Sweeps) standsFor(ctx context.Context, slot Slot, x *SlotResult) error 
 	return err
 }
 
-// finishedWithin limits how many rows of one instant Declined searches for the end of a
-// run.
+// finishedWithin limits how many rows Declined searches for the sweep.finished of a run.
 const finishedWithin = 1000
 
-// Declined returns the sweep.finished fact that records how an operator declined a run's
-// plan, or nil.
+// Declined returns the sweep.finished fact by which an operator declined a run's plan, or
+// nil if the plan was not declined.
 func (l *Sweeps) Declined(ctx context.Context, slot Slot) (*fact.SweepFinished, error) {
 	if slot.State != "finished" {
 		return nil, nil //nolint:nilnil // it was not declined
@@ -249,7 +249,8 @@ func (l *Sweeps) SchedulePaused(ctx context.Context, schedule string) (ScheduleP
 	return sqlite.One(ScanSchedulePause, l.read.QueryRowContext(ctx, PausedSchedule, schedule))
 }
 
-// Plan reads the fact that planned a run, with its commands.
+// Plan reads the fact that planned a run, with its commands. It returns sqlite.ErrNone if
+// the run has no plan.
 func (l *Sweeps) Plan(ctx context.Context, slot Slot) (fact.SweepPlanned, error) {
 	row, err := l.journal.Row(ctx, slot.Seq)
 	if err != nil {

@@ -1,4 +1,4 @@
-// What schedules and the account have spent or may spend, and reserved amounts.
+// What schedules and the account have spent, may spend, and have reserved.
 
 package tables
 
@@ -26,17 +26,17 @@ func (l *Money) SweepSpending(ctx context.Context, schedule string, since time.T
 	return cents, err
 }
 
-// Untaken returns the estimated cents of schedules' commands that were planned at or after
-// an instant and are neither accepted nor refused yet. Plans that need approval do not
-// count.
+// Untaken returns the estimated cost, in cents, of schedules' commands that were planned at
+// or after an instant and are neither accepted nor refused yet. Plans that need approval do
+// not count.
 func (l *Money) Untaken(ctx context.Context, since time.Time) (cents int64, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT `+untaken, sqlite.Micros(since)).Scan(&cents)
 	return cents, err
 }
 
-// RenewalsQueued counts the proxies whose requested renewal has no outcome yet, except those
-// in review. It includes schedules' commands that were planned at or after an instant and
-// are neither accepted nor refused yet.
+// RenewalsQueued counts the proxies whose requested renewal has no outcome yet and is not in
+// review. It includes schedules' commands that were planned at or after an instant and are
+// neither accepted nor refused yet.
 func (l *Money) RenewalsQueued(ctx context.Context, since time.Time) (proxies int, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM lines x CROSS JOIN operations o ON o.id = x.operation
 			WHERE x.claim = 1 AND x.state = 'pending' AND o.state <> 'review')
@@ -61,11 +61,11 @@ const untaken = `coalesce((SELECT sum(s.estimate_cents) FROM sweep_commands s JO
 	AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = s.command_id)
 	AND NOT EXISTS (SELECT 1 FROM rejections r WHERE r.id = s.command_id)), 0)`
 
-// Reserved returns the cents in progress that are certainly not fully charged yet:
-// schedules' commands planned at or after an instant and not accepted, and unfinished
-// operations. It leaves out operations in review or awaiting delivery, because the
-// provider's wallet shows their charges already, or may. It also leaves out orders on hold:
-// an order that may be released later must not keep a proxy from its renewal.
+// Reserved returns what work in progress may still charge, in cents, beyond what the
+// provider's wallet shows: unfinished operations, and Untaken. It leaves out operations in
+// review or awaiting delivery, because the wallet shows their charges already, or may. It
+// also leaves out orders on hold: an order that may be released later must not keep a proxy
+// from its renewal.
 func (l *Money) Reserved(ctx context.Context, since time.Time) (cents int64, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT `+untaken+`
 		+ coalesce((SELECT sum(max(estimate - net, 0)) FROM (
@@ -87,7 +87,7 @@ func (l *Money) Committed(ctx context.Context, since time.Time, except string) (
 	return cents, err
 }
 
-// Exposed returns what the operations that Unpriced counts may cost, at the highest known
+// Exposed returns what the renewals that Unpriced counts may cost, at the highest known
 // price; 0 without a known price. Committed leaves them out.
 func (l *Money) Exposed(ctx context.Context, since time.Time, except string) (cents int64, err error) {
 	return l.exposed(ctx, `SELECT x.duration_days, count(*) FROM operations o CROSS JOIN lines x ON x.operation = o.id
@@ -95,8 +95,8 @@ func (l *Money) Exposed(ctx context.Context, since time.Time, except string) (ce
 }
 
 // SweepExposed returns what a schedule's renewals of unknown price may cost, at the highest
-// known price. It counts the renewals that were planned at or after an instant, were sent,
-// and have no outcome. SweepSpending leaves them out.
+// known price. It counts renewals that were planned at or after an instant and sent, and
+// have no outcome. SweepSpending leaves them out.
 func (l *Money) SweepExposed(ctx context.Context, schedule string, since time.Time) (cents int64, err error) {
 	return l.exposed(ctx, `SELECT x.duration_days, count(*) FROM sweep_commands s
 		CROSS JOIN operations o ON o.id > s.command_id || '/' AND o.id < s.command_id || '0' AND o.command_id = s.command_id
@@ -123,8 +123,9 @@ func (l *Money) exposed(ctx context.Context, query string, args ...any) (cents i
 	return cents, err
 }
 
-// Conditions on an operation o of unknown price, other than ?2. Either it is being sent, or
-// it may have been executed at or after instant ?1 and has no outcome yet.
+// Conditions on an operation o of unknown price, other than ?2. Either it is being sent or
+// awaits delivery, or it was first sent at or after instant ?1, may have been executed, and
+// has no outcome yet.
 const (
 	unpriced     = `o.estimate_cents = 0 AND o.charged_cents = 0 AND o.id <> ?2`
 	sentUnpriced = `(o.state = 'sending' OR o.state = 'open')`
@@ -132,9 +133,9 @@ const (
 )
 
 // Unpriced counts the operations other than except that may be charged an unknown amount:
-// they have no estimate and no charge. underWay counts those that are being sent. open
-// counts those that were first sent at or after an instant, may have been executed and have
-// no outcome yet.
+// they have no estimate and no charge. underWay counts those that are being sent or await
+// delivery. open counts those that were first sent at or after an instant, may have been
+// executed and have no outcome yet.
 func (l *Money) Unpriced(ctx context.Context, except string, since time.Time) (underWay, open int64, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT count(*) FILTER (WHERE `+sentUnpriced+`), count(*) FILTER (WHERE `+openUnpriced+`)
 		FROM operations o WHERE o.live = 1 AND `+unpriced, sqlite.Micros(since), except).Scan(&underWay, &open)

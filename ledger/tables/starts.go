@@ -34,8 +34,8 @@ func (l *Sweeps) lastStart(ctx context.Context) (holder, version string, err err
 }
 
 // Inherited reports whether a runner other than holder made an operation's last attempt.
-// since is when the first runner after that attempt started; zero if none has. An attempt
-// without an earlier start in the journal counts as another runner's.
+// since is when the first runner after that attempt started; zero if none has. If the
+// journal lacks the attempt, or a start before it, another runner is assumed.
 func (l *Sweeps) Inherited(ctx context.Context, operationID, holder string) (since time.Time, inherited bool, err error) {
 	const sent = `(SELECT max(seq) FROM journal WHERE operation = ?1 AND operation <> '' AND type = 'operation.sending')`
 	var by string

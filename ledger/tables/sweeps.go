@@ -42,10 +42,9 @@ func (l *Sweeps) HeldSlots(ctx context.Context, plan string) ([]Slot, error) {
 	return sqlite.Collect(l.query(ctx, HeldQuery, plan), ScanSlot)
 }
 
-// NotTakenIn lists a schedule's runs, planned at or after an instant, with commands that
-// have been neither accepted nor refused yet. The commands are on the stream, or soon will
-// be. It also returns when each such command was planned. Plans that need approval are left
-// out.
+// NotTakenIn lists a schedule's runs, planned at or after an instant, with commands that are
+// neither accepted nor refused yet, but are on the stream, or soon will be. It also returns
+// when each such command was planned. Plans that need approval are left out.
 func (l *Sweeps) NotTakenIn(ctx context.Context, schedule string, since time.Time) (slots []Slot, planned map[string]time.Time, err error) {
 	planned = map[string]time.Time{}
 	err = sqlite.Each(l.query(ctx, `SELECT l.schedule, l.slot_at, l.state, l.plan, l.seq, s.command_id, s.planned_at
@@ -74,8 +73,9 @@ type Refused struct {
 }
 
 // RefusedOf returns the newest run of a schedule with commands that the intake refused as
-// invalid. It returns nil if there is none, or if all commands of a later run were accepted
-// or refused. The ids of the commands begin with prefix, followed by letters and digits.
+// invalid. It returns nil if there is none, or if a later run finished and all its commands
+// were accepted or refused. The ids of the commands begin with prefix, followed by letters
+// and digits.
 func (l *Sweeps) RefusedOf(ctx context.Context, schedule, prefix string) (*Refused, error) {
 	x, at := Refused{}, int64(0)
 	err := l.read.QueryRowContext(ctx, `SELECT s.slot_at, count(*), sum(s.proxies), min(r.reason)

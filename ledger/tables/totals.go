@@ -1,4 +1,4 @@
-// The sums of the books by day, command, order, proxy or label.
+// The sums of the books by order, renewal, proxy, label or day.
 
 package tables
 
@@ -32,8 +32,8 @@ const recordedOn = `CASE WHEN o.order_no <> '' AND o.id = (SELECT min(x.id) FROM
 
 // TotalsBy has the queries of [Money.TotalsBy], by subject. They select subject, name,
 // count, charged, refunded, recorded, and a rank by time or cost. The count is the number of
-// proxies of an order or renewal, of renewals of a proxy, of commands of a label, or of
-// charges of a day. A refused command bought nothing and counts 0.
+// proxies of an order or renewal, renewals of a proxy, commands of a label, or charges of a
+// day. A command without a charge counts 0.
 var TotalsBy = map[string]string{
 	"order": `SELECT coalesce(nullif(o.order_no, ''), o.id) AS subject, '' AS name, CASE WHEN o.charged_cents > 0 THEN o.expected_count ELSE 0 END AS n, o.charged_cents AS charged, o.refunded_cents AS refunded,
 			` + recordedOn + ` AS recorded, o.accepted_at AS rank
@@ -69,9 +69,9 @@ const (
 )
 
 // TotalsBy sums the books by order, renewal, ip, label or day (UTC). It returns up to limit
-// rows: the newest orders, renewals or days, or the ips with the highest cost. Further rows
-// (Rest) have the remainder. The rows add up to what the account was charged and recorded;
-// for labels, the rows of each label name do.
+// rows: the newest orders, renewals or days, the ips with the highest cost, or the first
+// labels. Further rows (Rest) have the remainder. The rows add up to what the account was
+// charged and recorded; for labels, the rows of each label name do.
 func (l *Money) TotalsBy(ctx context.Context, what string, limit int) ([]BookTotal, error) {
 	query, ok := TotalsBy[what]
 	if !ok {
@@ -164,8 +164,8 @@ type SubjectTotal struct {
 	Name string // the label's name; the rows of each name add up to the account's total
 }
 
-// LabelText is the SQL text of label e. An old key may contain '='; it is quoted to stay
-// distinct.
+// LabelText is the SQL text of label e. A key of an older version may contain '='. It is
+// quoted, so that its label differs from all others.
 const LabelText = `iif(instr(e.key, '=') > 0, '"' || e.key || '"', e.key) || '=' || e.value`
 
 // Add adds another total, or subtracts it if sign is -1.

@@ -12,10 +12,10 @@ import (
 // the write-ahead log open too long.
 const tracedAtOnce = 20_000
 
-// Traced lists up to limit subjects (operations or commands) with a trace ID, newest first.
-// It searches the journal from its end, a million operations in a few seconds. An index on
-// trace IDs would cost the writer a tenth of its time. For an archived operation, it finds
-// only the last trace ID.
+// Traced lists up to limit subjects (operations or commands) with a trace ID: first by an
+// operation's last trace ID, then by the text of the journal, each newest first. A search of
+// a million operations takes a few seconds. An index on trace IDs would cost the writer a
+// tenth of its time. For an archived operation, only the last trace ID is found.
 func (l *Operations) Traced(ctx context.Context, trace string, limit int) (all []string, err error) {
 	seen := map[string]bool{}
 	add := func(s sqlite.Scanner) error {

@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// Table fails t unless a document has this table. The table begins with head, and the
-// document's table is found by head's first line. document is a path relative to the root
-// of the repository. With the flag -update of t's package, Table writes the table into the
-// document instead.
+// Table fails t unless a document has the table head+rows. It finds the document's table by
+// the first line of head. document is a path relative to the root of the repository. If t's
+// package has the flag -update and it is set, Table writes the table into the document
+// instead.
 func Table(t testing.TB, document, head, rows string) {
 	t.Helper()
 	path := filepath.Join(root(t), filepath.FromSlash(document))

@@ -754,7 +754,7 @@ export interface CommandFinishedData {
 }
 
 /**
- * Records that no operation of a command is in progress or in review, with the results. The ledger appends it with the fact that ends the command's last operation. A command may be opened again, for example because an operator sends an operation again. It then finishes once more, with the next revision.
+ * Records the results of a command once none of its operations is in progress or in review. The ledger appends it with the fact that ends the command's last operation or refuses the command. A command may be opened again, for example because an operator sends an operation again. It then finishes once more, with the next revision.
  */
 export interface CommandFinished extends CloudEvent {
   /**
@@ -1356,7 +1356,7 @@ export interface LedgerBoundedData {
 }
 
 /**
- * Records that the events stream begins with a later event from now on. A snapshot in the account's bucket replaces the removed events. It was read back before this fact was appended, and the ledger.archived fact of the same snapshot confirms its content.
+ * Records that the events stream begins with a later event from now on. A snapshot in the account's bucket replaces the removed events. The snapshot was read back before this fact was appended. The ledger.archived fact of the same snapshot confirms its content.
  */
 export interface LedgerBounded extends CloudEvent {
   /**
@@ -1761,7 +1761,7 @@ export interface LedgerRecordedData {
 }
 
 /**
- * Books, in an operator's name, money that moved outside Perennial, or that no reply for an operation showed. For a charge or refund, `operation_id` is the operation.
+ * Books, in an operator's name, money that moved outside Perennial, or a charge or refund of an operation that no reply showed. For the latter, `operation_id` is the operation.
  */
 export interface LedgerRecorded extends CloudEvent {
   /**
@@ -1819,7 +1819,7 @@ export interface LedgerUncomparedData {
 }
 
 /**
- * Records that the wallet cannot be compared with the books, because operations with an unknown cost and no limit are open. It is published only once until the wallet can be compared again.
+ * Records that the wallet cannot be compared with the books, because operations of unknown cost without a limit are open. It is not published again until the wallet can be compared again.
  */
 export interface LedgerUncompared extends CloudEvent {
   /**
@@ -1873,7 +1873,7 @@ export interface ListingShrunkData {
 }
 
 /**
- * Records that a complete listing lacked a large share of the live proxies, or that their entries could not be read. A missing proxy is not necessarily gone. It stays due, is read before it is paid for, and is included in warnings.
+ * Records that a complete listing lacked a large share of the live proxies, or that their entries could not be read. A missing proxy is not necessarily gone. It stays due and is included in warnings, but is read before it is paid for.
  */
 export interface ListingShrunk extends CloudEvent {
   /**
@@ -1927,7 +1927,7 @@ export interface ListingUncoveredData {
 }
 
 /**
- * Records how many live proxies no schedule renews, as two complete listings showed. These proxies expire unless a command renews them. The fact is published when there are such proxies, and again when their number changes or the first has expired. It is published at most once a day, and with 0 when there are none left.
+ * Records how many live proxies no schedule renews, as two complete listings showed. These proxies expire unless a command renews them. The fact is published when there are such proxies, with 0 when none are left, and at most once a day when their number changes or the first has expired.
  */
 export interface ListingUncovered extends CloudEvent {
   /**
@@ -2425,7 +2425,7 @@ export interface OperationReviewData {
 }
 
 /**
- * Records that the operation needs review, with the known results. A renewal's lines are booked; unresolved lines are booked to suspense.
+ * Records that the operation needs review, with the results known so far. The known lines of a renewal are booked; unresolved lines are booked to suspense.
  */
 export interface OperationReview extends CloudEvent {
   /**
@@ -2523,7 +2523,7 @@ export interface OperationSendingData {
 }
 
 /**
- * Stored before the first byte of an attempt is sent. It has the idempotency key, the exact body, and the X-API-Timestamp that is signed.
+ * Stored before the first byte of an attempt is sent. It contains the idempotency key, the exact body and the signed X-API-Timestamp.
  */
 export interface OperationSending extends CloudEvent {
   /**
@@ -3084,7 +3084,7 @@ export interface OrderListedData {
 }
 
 /**
- * Records that an order that has ended shows proxies that no earlier fact contains. This happens if a review was answered while the order could not be read. The proxies get the order's labels.
+ * Records that an ended order shows proxies that no earlier fact contains. This happens if a review was answered while the order could not be read. The proxies get the order's labels.
  */
 export interface OrderListed extends CloudEvent {
   /**
@@ -3571,7 +3571,7 @@ export interface ProxyGoneData {
 }
 
 /**
- * Records that the provider no longer knows a proxy that had not expired. A read of the proxy returned proxy_not_found. The proxy is not renewed, and no proxy.expired follows.
+ * Records that the provider no longer knows a proxy that had not expired. A read of the proxy returned proxy_not_found. The proxy is not renewed.
  */
 export interface ProxyGone extends CloudEvent {
   /**
@@ -3817,7 +3817,7 @@ export interface ProxyRevealedData {
 }
 
 /**
- * Records that an operator requested the proxy's credentials in the web UI. The credentials are read from the provider after this fact was appended; no fact contains them.
+ * Records that an operator requested the proxy's credentials in the web UI. The credentials are read from the provider only after this fact is stored. No fact contains them.
  */
 export interface ProxyRevealed extends CloudEvent {
   /**
@@ -4032,7 +4032,7 @@ export interface ProxySkippedData {
 }
 
 /**
- * Records that proxies were left out of a renewal, and why. A single proxy is in the fields of the fact. Several proxies are in `skipped`, and those fields are empty.
+ * Records that proxies were left out of a renewal, and why. A single proxy is in the fields `proxy_id` to `expires_at`. Several proxies are in `skipped`, and these fields are empty.
  */
 export interface ProxySkipped extends CloudEvent {
   /**
@@ -4577,7 +4577,7 @@ export interface ScheduleConfiguredData {
 }
 
 /**
- * Records that a schedule is new, or has another name, cron expression or time zone. Its scheduled times count from `since`: earlier ones do not run, and later ones that are missed are caught up.
+ * Records that a schedule is new, or has another name, cron expression or time zone. Scheduled times before `since` do not run; later ones that are missed are caught up.
  */
 export interface ScheduleConfigured extends CloudEvent {
   /**
@@ -4697,7 +4697,7 @@ export interface ScheduleResumedData {
 }
 
 /**
- * Records that a schedule makes its scheduled runs again. One run replaces those that the pause has skipped. If `by` is empty, the pause ended at its time.
+ * Records that a schedule makes its scheduled runs again. One run replaces all runs that the pause has skipped. If `by` is empty, the pause ended at its time.
  */
 export interface ScheduleResumed extends CloudEvent {
   /**
@@ -4767,7 +4767,7 @@ export interface SweepFailedData {
 }
 
 /**
- * Records that a scheduled run could not be made, for example because the proxies could not be listed. It also records that the commands of a run were refused as invalid. The run is retried; when it succeeds, its sweep.planned follows.
+ * Records that a scheduled run could not be made, for example because the proxies could not be listed, or that the commands of a run were refused as invalid. The run is retried; when it succeeds, its sweep.planned follows.
  */
 export interface SweepFailed extends CloudEvent {
   /**
@@ -4845,7 +4845,7 @@ export interface SweepFinishedData {
 }
 
 /**
- * Records that all commands of a run's plan are on the commands stream.
+ * Records the end of a run's plan: all its commands are on the commands stream, or the plan was abandoned (`abandoned`).
  */
 export interface SweepFinished extends CloudEvent {
   /**
