@@ -154,6 +154,12 @@ func TestWhatASweepSpends(t *testing.T) {
 	spent("an order on hold", 310, 0)
 	b.add(accepted(fact.KindRenewal, "r3/0001", "px_3"), hold("r3/0001"))
 	spent("a renewal on hold", 310, 700)
+	spent("of another schedule", 310, 700)
+	b.add(plan(3*time.Hour, "r4", 900), fact.CommandAccepted{Ref: fact.Ref{CommandID: "r4"}, Kind: fact.KindRenewal, Content: []byte(`{}`), DurationDays: 30, Operations: []fact.Planned{
+		{OperationID: "r4/0001", Chunk: "0001", Generation: 1, Key: "k1", ProxyIDs: []string{"px_4"}}, {OperationID: "r4/0002", Chunk: "0002", Generation: 1, Key: "k2", ProxyIDs: []string{"px_5", "px_6"}}}})
+	spent("two operations", 310+900, 700+900)
+	b.add(sending("r4/0001", 1), settled("r4/0001", "completed", line("px_4", "succeeded", 300, 0)))
+	spent("one of them is paid", 310+900, 700+600)
 	other, err := b.Money.SweepSpending(t.Context(), "kee", noon)
 	check(t, err)
 	later, err := b.Money.SweepSpending(t.Context(), "keep", noon.AddDate(0, 0, 1))

@@ -68,7 +68,7 @@ func (t *Tx) Known(commandID string) (k tables.Known, err error) {
 }
 
 // Gone marks a proxy as gone, because the provider does not know it. If the proxy had not
-// expired, it also appends a fact, because no proxy.expired will follow.
+// expired, it also appends a fact.
 func (t *Tx) Gone(proxyID string) error {
 	var expires sql.NullInt64
 	err := t.w.QueryRow(`SELECT expires_at FROM proxies WHERE proxy_id = ? AND gone = 0`, proxyID).Scan(&expires)

@@ -248,7 +248,7 @@ type OperationReview struct {
 	OrderNo    string           `json:"order_no,omitempty" doc:"The provider's number of the order."`
 	Settlement *Lines           `json:"settlement,omitempty" doc:"The known lines."`
 	ProxyIDs   []string         `json:"proxy_ids,omitempty" doc:"'proxy_ids' and 'proxies' are those of the order, as shown by the read that caused the review."`
-	Proxies    []DeliveredProxy `json:"proxies,omitempty" doc:"The number of proxies."`
+	Proxies    []DeliveredProxy `json:"proxies,omitempty" doc:"The proxies that the order delivered."`
 	Money
 }
 
@@ -266,8 +266,8 @@ type OperationResolved struct {
 	OrderNo      string           `json:"order_no,omitempty" doc:"'order_no' is the order that the operation made, as the person found."`
 	ChargedCents int64            `json:"charged_cents" doc:"The amount charged, before refunds."`
 	ProxyIDs     []string         `json:"proxy_ids,omitempty" doc:"'proxy_ids' and 'proxies' are what that order delivered, as read for the answer."`
-	Proxies      []DeliveredProxy `json:"proxies,omitempty" doc:"The number of proxies."`
-	SendAgain    []Planned        `json:"send_again,omitempty"`
+	Proxies      []DeliveredProxy `json:"proxies,omitempty" doc:"The proxies that the order delivered."`
+	SendAgain    []Planned        `json:"send_again,omitempty" doc:"The operations that replace this one, if it is sent again under a new key."`
 	DurationDays int64            `json:"duration_days,omitempty" doc:"The duration in days, a multiple of 30."`
 	Lines        []AnsweredLine   `json:"lines,omitempty" doc:"'lines' divide the amount of an answer for a whole renewal among its open lines."`
 	Money
@@ -354,7 +354,7 @@ type OrderRefunded struct {
 	Destination  string           `json:"destination" doc:"Where the refund went, in the provider's words."`
 	RefundedAt   time.Time        `json:"refunded_at" doc:"When the money was refunded."`
 	ProxyIDs     []string         `json:"proxy_ids,omitempty" doc:"'proxy_ids' and 'proxies' are what the order delivered nevertheless."`
-	Proxies      []DeliveredProxy `json:"proxies,omitempty" doc:"The number of proxies."`
+	Proxies      []DeliveredProxy `json:"proxies,omitempty" doc:"The proxies that the order delivered."`
 }
 
 // FactType implements Fact.

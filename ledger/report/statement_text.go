@@ -105,7 +105,7 @@ var (
 // markdownCell escapes untrusted text, so that it stays in its cell and is not read as
 // markup.
 func markdownCell(text string) string {
-	return strings.NewReplacer("|", `\|`, "\n", " ", "\r", " ", "`", "'", "[", `\[`, "*", `\*`, "_", `\_`).Replace(html.EscapeString(text))
+	return strings.NewReplacer(`\`, `\\`, "~", `\~`, "|", `\|`, "\n", " ", "\r", " ", "`", "'", "[", `\[`, "*", `\*`, "_", `\_`).Replace(html.EscapeString(text))
 }
 
 // Movement is one line between the opening and the closing balance, inclusive. Sum marks

@@ -108,16 +108,21 @@ const walletsMost = 10_000
 // instant, newest first. It leaves out corrections, because they do not change the
 // provider's wallet.
 func (l *Money) WalletsSince(ctx context.Context, since time.Time) (before []int64, err error) {
-	after, err := SeqAt(ctx, l.read, since)
+	tx, err := l.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return nil, err
 	}
-	now, err := l.Balance(ctx, "")
+	defer func() { _ = tx.Rollback() }()
+	after, err := SeqAt(ctx, tx, since)
+	if err != nil {
+		return nil, err
+	}
+	now, err := balanceOf(ctx, tx, "")
 	if err != nil {
 		return nil, err
 	}
 	wallet := now.WalletCents
-	err = sqlite.Each(l.query(ctx, `SELECT sum(CASE WHEN debit = 'wallet' THEN cents WHEN credit = 'wallet' THEN -cents ELSE 0 END),
+	err = sqlite.Each(sqlite.Query(ctx, tx, `SELECT sum(CASE WHEN debit = 'wallet' THEN cents WHEN credit = 'wallet' THEN -cents ELSE 0 END),
 			seq IN (SELECT seq FROM journal WHERE seq > ?1 AND type = 'ledger.recorded' AND data ->> '$.corrects_seq' > 0)
 		FROM transfers WHERE seq > ?1 GROUP BY seq ORDER BY seq DESC LIMIT +?2`, after, walletsMost), func(s sqlite.Scanner) error {
 		var moved int64

@@ -68,8 +68,10 @@ const untaken = `coalesce((SELECT sum(s.estimate_cents) FROM sweep_commands s JO
 // from its renewal.
 func (l *Money) Reserved(ctx context.Context, since time.Time) (cents int64, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT `+untaken+`
-		+ coalesce((SELECT sum(max(estimate - net, 0)) FROM (
-			SELECT max(coalesce(s.estimate_cents, 0), sum(o.estimate_cents)) AS estimate, sum(o.charged_cents - o.refunded_cents) AS net
+		+ coalesce((SELECT sum(max(planned - paid, estimate - net, 0)) FROM (
+			SELECT coalesce(s.estimate_cents, 0) AS planned, sum(o.estimate_cents) AS estimate, sum(o.charged_cents - o.refunded_cents) AS net,
+				(SELECT sum(x.charged_cents - x.refunded_cents) FROM operations x
+					WHERE x.id > o.command_id || '/' AND x.id < o.command_id || '0' AND x.command_id = o.command_id) AS paid
 			FROM operations o LEFT JOIN sweep_commands s ON s.command_id = o.command_id
 			WHERE o.live = 1 AND (o.state IN ('accepted', 'sending', 'waiting') OR o.state = 'held' AND o.kind <> 'order') GROUP BY o.command_id)), 0)`, sqlite.Micros(since)).Scan(&cents)
 	return cents, err

@@ -2101,7 +2101,7 @@ export interface OperationResolvedData {
    */
   proxy_ids?: string[];
   /**
-   * The number of proxies.
+   * The proxies that the order delivered.
    */
   proxies?: {
     /**
@@ -2142,7 +2142,7 @@ export interface OperationResolvedData {
     charged_cents?: number;
   }[];
   /**
-   * An operation of an accepted command. Its proxies and its idempotency key never change.
+   * The operations that replace this one, if it is sent again under a new key.
    */
   send_again?: {
     /**
@@ -2348,7 +2348,7 @@ export interface OperationReviewData {
    */
   proxy_ids?: string[];
   /**
-   * The number of proxies.
+   * The proxies that the order delivered.
    */
   proxies?: {
     /**
@@ -3374,7 +3374,7 @@ export interface OrderRefundedData {
    */
   proxy_ids?: string[];
   /**
-   * The number of proxies.
+   * The proxies that the order delivered.
    */
   proxies?: {
     /**
