@@ -22,8 +22,8 @@ type AbsentError struct{ Seen, Do string }
 // Error says what was seen, and what to do.
 func (e *AbsentError) Error() string { return e.Seen + ": " + e.Do }
 
-// CheckPresent returns an [AbsentError] if JetStream does not reply, and nil if it does. It
-// returns other errors of JetStream unchanged.
+// CheckPresent returns nil if JetStream replies, and an [AbsentError] if no server replies
+// for it. It returns other errors unchanged, such as a timeout.
 func CheckPresent(ctx context.Context, j *JetStream) error {
 	_, err := j.AccountInfo(ctx)
 	switch {
@@ -57,8 +57,9 @@ func Explain(ctx context.Context, j *JetStream, err error) error {
 	return err
 }
 
-// AwaitPresent waits until JetStream replies. If ctx ends first, it returns why JetStream
-// did not reply. It calls waits once if the first request gets no reply.
+// AwaitPresent waits until JetStream replies, and then returns nil. If JetStream is not
+// enabled, it returns that error immediately. If ctx ends first, it returns the error of the
+// last request. It calls waits once, if the first request gets no reply.
 func AwaitPresent(ctx context.Context, j *JetStream, waits func()) error {
 	for first := true; ; first = false {
 		limited, cancel := context.WithTimeout(ctx, electionAsk)
@@ -76,8 +77,8 @@ func AwaitPresent(ctx context.Context, j *JetStream, waits func()) error {
 	}
 }
 
-// The limit of one request to a cluster that may have no leader, and the wait before the
-// next request.
+// electionAsk limits one request to a cluster that may have no leader. electionAgain is the
+// wait before the next request.
 const (
 	electionAsk   = 2 * time.Second
 	electionAgain = 250 * time.Millisecond

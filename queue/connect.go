@@ -78,8 +78,8 @@ func (q *Queue) JetStream() *JetStream { return q.js }
 const (
 	// reconnectWait is the time between two attempts to reach a server.
 	reconnectWait = 250 * time.Millisecond
-	// A silent connection is dropped after pingsOut pings without a reply, about nine
-	// seconds. Then the client reconnects.
+	// A silent connection is dropped after pingsOut pings without a reply, which takes about
+	// nine seconds. Then the client reconnects.
 	pingInterval = 3 * time.Second
 	pingsOut     = 2
 	// logAgainAfter is the minimum interval between log entries about a connection that is down.
@@ -129,8 +129,8 @@ func Connect(config ConnectConfig) (*Queue, error) {
 	return q, nil
 }
 
-// LetsIn reports whether a server accepts a client without a login. It ignores a user in
-// the address.
+// LetsIn reports whether a server accepts a client without a login. The address must not
+// contain a user, and Wait must not be set.
 func LetsIn(config ConnectConfig) bool {
 	config.User, config.Password, config.CredsFile, config.NKeyFile, config.CertFile, config.KeyFile, config.Context = "", "", "", "", "", "", ""
 	q, err := Connect(config)
@@ -141,8 +141,8 @@ func LetsIn(config ConnectConfig) bool {
 	return true
 }
 
-// Close ends the connection. Unacknowledged messages may be lost; the next outbox publishes
-// these events again.
+// Close ends the connection. Events that were not acknowledged may be lost; the next outbox
+// publishes them again.
 func (q *Queue) Close() { q.nc.Close() }
 
 // URL returns the address of the connected server, or the configured address.
@@ -232,7 +232,7 @@ func (c ConnectConfig) where() string {
 	}
 }
 
-// areAddresses reports whether all addresses have a host and a scheme of NATS. The client
+// areAddresses reports whether all addresses have a host and a NATS scheme. The client
 // library would interpret other text as a server on this machine.
 func areAddresses(addresses string) bool {
 	for address := range strings.SplitSeq(addresses, ",") {
@@ -287,7 +287,7 @@ func (c ConnectConfig) target() (string, entry, error) {
 	return "", entry{}, errors.New("connect to nats: no address: give a URL, a context or an embedded server")
 }
 
-// entry has the options to connect to a server, and where its JetStream is.
+// entry says how to connect to a server, and how to reach its JetStream.
 type entry struct {
 	options []nats.Option
 	domain  string
@@ -345,8 +345,9 @@ func readContext(name string) (string, entry, error) {
 	return cmp.Or(context.URL, nats.DefaultURL), how, nil
 }
 
-// unsupported returns an error with the fields of a context that are set but not supported
-// here. If they were ignored, the connection would differ from the context's.
+// unsupported returns an error that lists the fields of a context that are set but not
+// supported here. If they were ignored, the connection would differ from the one that the
+// context describes.
 func unsupported(text []byte) error {
 	var members map[string]any
 	if err := json.Unmarshal(text, &members); err != nil {
@@ -371,7 +372,8 @@ func unsupported(text []byte) error {
 	return fmt.Errorf("%s cannot be used here: name another context, or set nats.url and what belongs to it", strings.Join(names, ", "))
 }
 
-// maxContext limits a context file and a credentials file, in bytes.
+// maxContext is the maximum size of a context file, and of each file that it refers to, in
+// bytes.
 const maxContext = 64 << 10
 
 // readable returns an error if a path is not a readable file. The client library reads the

@@ -8,17 +8,18 @@ import (
 )
 
 var (
-	// ErrNoAccount reports that the server has streams of other accounts but not of this
-	// account, because the account is not configured there.
+	// ErrNoAccount reports that the server has no streams of this account, because the account
+	// is not configured there.
 	ErrNoAccount = errors.New("the account is not configured on this server")
 
-	// ErrStopping reports that the runner stopped, or lost the account, before it replied.
-	// A requested change may or may not have been made. Send the request again.
+	// ErrStopping reports that the runner stopped or lost the account before it replied, or
+	// that the connection was lost. A requested change may or may not have been made. Send the
+	// request again.
 	ErrStopping = errors.New("the runner stopped before it could answer")
 
-	// ErrDisconnected reports that the connection to NATS was lost before a command could
-	// be published. Publishing the command again is safe, because a command id is executed
-	// once.
+	// ErrDisconnected reports that the connection to NATS was lost before a command was
+	// published, or before its result arrived. Publishing the command again is safe, because a
+	// command id is executed once.
 	ErrDisconnected = errors.New("the connection to NATS was lost")
 )
 

@@ -16,8 +16,8 @@ const HeaderReplyTo = "Perennial-Reply-To"
 // MaxInbox limits the length of an inbox, in bytes.
 const MaxInbox = 200
 
-// Header returns a header of a message, ignoring the case of its name. NATS compares names
-// exactly, but clients write them as in HTTP.
+// Header returns the value of a message's header, ignoring the case of its name. NATS
+// compares names exactly, but some clients write them in the case of HTTP.
 func Header(h nats.Header, name string) string {
 	if v := h.Get(name); v != "" {
 		return v

@@ -89,8 +89,8 @@ func (j *JetStream) WhileConnected(ctx context.Context) (context.Context, func()
 	}
 }
 
-// Look looks up a stream. If the user has no permission, it returns a [DeniedError],
-// whereas Stream would wait for ctx.
+// Look looks up a stream. If the user has no permission, it returns a [DeniedError], whereas
+// Stream would wait until ctx ends.
 func (j *JetStream) Look(ctx context.Context, name string) (jetstream.Stream, error) {
 	ctx, forget := j.Allowed(ctx, j.api+"STREAM.INFO."+name)
 	defer forget()
@@ -106,8 +106,8 @@ func (j *JetStream) LookBucket(ctx context.Context, name string) (jetstream.KeyV
 	return bucket, Denied(ctx, err)
 }
 
-// StreamOf looks up one of an account's streams. If the stream does not exist, the error is
-// ErrNoAccount, and what describes the stream in its text.
+// StreamOf looks up one of an account's streams. If the stream does not exist, it returns
+// ErrNoAccount; what describes the stream in that error's text.
 func StreamOf(ctx context.Context, j *JetStream, account, name, what string) (jetstream.Stream, error) {
 	if err := ValidAccount(account); err != nil {
 		return nil, err
@@ -119,12 +119,13 @@ func StreamOf(ctx context.Context, j *JetStream, account, name, what string) (je
 	return stream, err
 }
 
-// leaderTimeout limits the wait for a reply of a stream's leader. A stream that has no
+// leaderTimeout limits the wait for a reply from a stream's leader. A stream that has no
 // leader, or is changing its leader, does not reply.
 const leaderTimeout = 3 * time.Second
 
-// Ask sends one request of the JetStream API to a stream's leader and decodes the reply
-// into answer. It waits at most leaderTimeout.
+// Ask sends one request of the JetStream API to a stream's leader and decodes the reply into
+// answer. The caller checks answer for an error of JetStream. Ask waits at most
+// leaderTimeout.
 func (j *JetStream) Ask(ctx context.Context, operation string, request, answer any) error {
 	subject := j.api + operation
 	var body []byte

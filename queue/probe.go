@@ -8,8 +8,8 @@ import (
 	"fmt"
 )
 
-// Probe returns why the connection does not work now, or nil if it does. It detects a
-// server that no longer replies before the client drops the connection.
+// Probe returns why the connection does not work now, or nil if it does. It detects a server
+// that no longer replies before the client drops the connection. ctx must have a deadline.
 func (q *Queue) Probe(ctx context.Context) error {
 	if why := q.Down(); why != "" {
 		return fmt.Errorf("%s", why)
@@ -35,8 +35,8 @@ func (q *Queue) CheckReplicas(replicas int) error {
 	return nil
 }
 
-// Servers returns how many servers of its cluster the connected server has announced, or 1
-// for a single server.
+// Servers returns how many server addresses the client knows: the configured ones and those
+// that the cluster has announced. It returns 1 if the connected server is not in a cluster.
 func (q *Queue) Servers() int {
 	if q.nc.ConnectedClusterName() == "" {
 		return 1

@@ -63,7 +63,8 @@ func EventsStream(account string) string { return "PERENNIAL_EVENTS_" + account 
 // DeadStream returns the name of an account's stream of dead letters.
 func DeadStream(account string) string { return "PERENNIAL_DEAD_" + account }
 
-// KindOf returns the kind in a command subject, of any priority.
+// KindOf returns the kind in a command subject, without the priority. The kind may be
+// unknown.
 func KindOf(account, subject string) Kind {
 	if l, ok := LineOf(account, subject); ok {
 		return l.Kind
@@ -119,8 +120,8 @@ func ReplySubject(account, inbox string) string { return "perennial.replies." + 
 // UserAccount returns the name of a user's NATS account.
 func UserAccount(name string) string { return "PERENNIAL_USER_" + name }
 
-// KeptStreams returns the names of an account's streams whose data exists nowhere else.
-// They need not exist.
+// KeptStreams returns the names of an account's streams whose data exists nowhere else. Some
+// of these streams may not exist.
 func KeptStreams(account string) []string {
 	return []string{CommandsStream(account), EventsStream(account), DeadStream(account), ObjectsStream(SnapshotsBucket(account)), KeyValueStream(WebhooksBucket(account))}
 }

@@ -19,7 +19,7 @@ import (
 	"perennial/queue/caller"
 )
 
-// brokerAnswer limits JetStream's time to reply to a forwarded request.
+// brokerAnswer limits the wait for JetStream's reply.
 const brokerAnswer = 5 * time.Second
 
 // Brokered returns the JetStream requests that go through the broker. INFO and STREAM.NAMES
@@ -240,9 +240,9 @@ type createRequest struct {
 	Pedantic bool                     `json:"pedantic,omitempty"`
 }
 
-// deletes returns an error unless the user may delete the consumer: users may delete their
-// own consumers, operators any. A missing consumer cannot be deleted, because another user
-// may create it before the request reaches JetStream.
+// deletes returns an error unless the user may delete the consumer. Users may delete their
+// own consumers, and operators may delete any. A missing consumer is an error for users,
+// because another user may create it before the request reaches JetStream.
 func (b *broker) deletes(name, user string, isOperator bool) error {
 	if isOperator && isConsumerName(name) {
 		return nil
@@ -254,7 +254,7 @@ func (b *broker) deletes(name, user string, isOperator bool) error {
 	return err
 }
 
-// OtherStream is the runner's error for a consumer of a stream other than the account's
+// OtherStream returns the runner's error for a consumer of a stream other than the account's
 // events. It differs from JetStream's error.
 func OtherStream(account string) error {
 	return errors.New("stream_name must be " + queue.EventsStream(account))

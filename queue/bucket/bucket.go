@@ -60,8 +60,8 @@ func Watch(ctx context.Context, js jetstream.KeyValueManager, name string, each 
 }
 
 // WatchAll calls changed with a bucket's content, first with the current content and then
-// after every change, until ctx ends. The map may be modified after the call. If the bucket
-// is missing, changed gets nil, and WatchAll returns nil.
+// after every change, until ctx ends. changed must not keep the map, because WatchAll
+// modifies it. If the bucket is missing, changed gets nil, and WatchAll returns nil.
 func WatchAll(ctx context.Context, js jetstream.KeyValueManager, name string, changed func(all map[string][]byte)) error {
 	all, complete := map[string][]byte{}, false
 	err := Watch(ctx, js, name, func(entry jetstream.KeyValueEntry) {

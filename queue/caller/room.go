@@ -48,7 +48,7 @@ func (r *Room) Admit(user string) *Share {
 		if user == "" {
 			x = &Share{slots: make(chan struct{}, cap(r.slots)), most: max(MaxWaiting, r.most)}
 		}
-		r.users[user] = x // limited by the number of users
+		r.users[user] = x // one entry per user, so entries need not be removed
 	}
 	if x.has >= x.most {
 		return nil

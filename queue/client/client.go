@@ -52,8 +52,8 @@ func (e *RefusedError) Error() string {
 }
 
 // Publish publishes commands and returns when they are on the stream's disk. It retries
-// while NATS cannot be reached, until ctx ends. A command that is already stored is
-// executed only once, by its id. Commands are sent in atomic batches of queue.MaxBatch. The
+// while NATS cannot be reached, until ctx ends. A command that is already stored is executed
+// only once, by its id. Commands are sent in atomic batches of at most queue.MaxBatch. The
 // error is [queue.ErrNoAccount] if other accounts are configured but not this one, and
 // *[queue.DeniedError] if the login may not publish.
 func (c *Client) Publish(ctx context.Context, commands ...Command) error {
@@ -97,11 +97,13 @@ func (c *Client) Do(ctx context.Context, command Command) (f Finished, err error
 }
 
 // answerWithin is how long Do waits before it publishes the command again. A result is lost
-// if its inbox was not connected; publishing the command again returns it.
+// if the client was disconnected when the runner sent it. Publishing the command again
+// returns it.
 const answerWithin = 2 * time.Minute
 
-// Wait returns the result of a command. The error is [ErrUnknown] if no command with this
-// id has arrived. If other content may have the same id, use [Client.Do].
+// Wait waits until a command has finished, and returns its result. The error is [ErrUnknown]
+// if no command with this id has arrived. If other content may have the same id, use
+// [Client.Do].
 func (c *Client) Wait(ctx context.Context, id string) (Finished, error) {
 	for {
 		var answer struct {
@@ -115,7 +117,8 @@ func (c *Client) Wait(ctx context.Context, id string) (Finished, error) {
 	}
 }
 
-// waitSeconds is how long one request waits.
+// waitSeconds is how long the runner waits for a result before it replies that there is none
+// yet.
 const waitSeconds = 5
 
 // ask sends a request to the account's service, and retries while no runner replies.
@@ -141,7 +144,7 @@ func (c *Client) ask(ctx context.Context, verb string, question, answer any) err
 // askWithin limits one request.
 const askWithin = waitSeconds*time.Second + 10*time.Second
 
-// persist retries do until it succeeds, a retry cannot succeed, or ctx ends.
+// persist calls do until it succeeds or a retry would fail too, or until ctx ends.
 func persist(ctx context.Context, do func(context.Context) error) error {
 	delay := sleep.Growing(100*time.Millisecond, 5*time.Second)
 	for {
@@ -161,10 +164,10 @@ var passing = []error{
 	nats.ErrTimeout, nats.ErrDisconnected, nats.ErrConnectionReconnecting, jetstream.ErrNoStreamResponse,
 }
 
-// unavailable is the code of a JetStream that has no leader.
+// unavailable is the code of JetStream's errors while it has no leader.
 const unavailable = 503
 
-// final reports whether a retry cannot succeed.
+// final reports whether a retry would fail too.
 func final(err error) bool {
 	if refused, ok := errors.AsType[*service.Error](err); ok {
 		return refused.Code != "busy" && refused.Code != "stopping"

@@ -221,7 +221,8 @@ func (e *Server) ConnectOptions() []nats.Option {
 }
 
 // separate prepares a NATS account for each user, and one for the runner with a random
-// password. Without users there is one account for all clients.
+// password. A closed server has only the runner's. Otherwise, without users, all clients
+// share one account.
 func (e *Server) separate(config Config) (err error) {
 	users := config.Users
 	if config.Closed {

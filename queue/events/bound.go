@@ -22,11 +22,12 @@ import (
 // done.
 const boundTimeout = 10 * time.Minute
 
-// State is the state of an account's events stream. Last is 0 for an empty stream.
+// State is the state of an account's events stream. Last is 0 if the stream never had an
+// event.
 type State struct {
 	First, Last, Messages, Bytes uint64
-	// Cut says that a removal was interrupted. The stream accepts no events until
-	// [Stream.Open], which streams.Wanted.Ensure also does.
+	// Cut says that a removal was interrupted. The stream accepts no events until [Stream.Open]
+	// or streams.Wanted.Ensure opens it.
 	Cut bool
 }
 
@@ -44,8 +45,8 @@ func eventsState(info *jetstream.StreamInfo) State {
 	return State{First: s.FirstSeq, Last: s.LastSeq, Messages: s.Msgs, Bytes: s.Bytes, Cut: streams.IsCut(info.Config)}
 }
 
-// Unread is a durable consumer of an events stream, or a webhook (see [WebhookOf]). First
-// is the first event that it may not have acknowledged or delivered.
+// Unread is a durable consumer of an events stream, or a webhook (see [WebhookOf]). First is
+// the first event that may be unacknowledged or undelivered.
 type Unread struct {
 	Consumer string
 	First    uint64
@@ -109,9 +110,10 @@ type Bounding struct {
 	Alone func(context.Context) error
 }
 
-// Bound removes exactly the events before b.First, or returns why it did not. The caller
-// must keep outboxes from publishing in the meantime. After a crash in between, the stream
-// refuses events until [Stream.Open]; no other events are lost.
+// Bound removes exactly the events before b.First, or returns why it did not. It continues
+// if ctx is cancelled. The caller must keep outboxes from publishing in the meantime. After
+// a crash in between, the stream refuses events until [Stream.Open]; no other events are
+// lost.
 func (s Stream) Bound(ctx context.Context, b Bounding) (err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*boundTimeout)
 	defer cancel()

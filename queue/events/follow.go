@@ -87,8 +87,9 @@ func (s Stream) Follow(ctx context.Context, from From) iter.Seq2[Event, error] {
 }
 
 // Live yields an account's events of the given types as they are published. It uses a plain
-// subscription, which costs the server less than Follow. Events that are published while
-// the connection is down are left out.
+// subscription, which costs the server less than Follow. Events that are published while the
+// connection is down are left out. The subscription ends with the iteration, so the caller
+// must iterate.
 func (s Stream) Live(ctx context.Context, types ...string) (iter.Seq2[Event, error], error) {
 	if err := queue.ValidAccount(s.account); err != nil {
 		return nil, err
@@ -139,7 +140,7 @@ const PullAhead = 256
 // deliver. After two missing heartbeats the consumer is created again.
 const PullHeartbeat = time.Second
 
-// permanent reports whether a retry cannot fix the error.
+// permanent reports whether a retry would fail too.
 func permanent(err error) bool {
 	return errors.Is(err, queue.ErrNoAccount) || errors.Is(err, nats.ErrConnectionClosed)
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // webhookConsumer returns a webhook's name among the consumers of an events stream. It
-// contains a space, which names of NATS consumers cannot.
+// contains a space, so it cannot be the name of a NATS consumer.
 func webhookConsumer(name string) string { return "webhook " + name }
 
 // WebhookOf returns the webhook that an [Unread].Consumer refers to, or "" if it is a

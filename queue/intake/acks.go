@@ -16,9 +16,8 @@ import (
 )
 
 const (
-	// ackInterval is how long an acknowledgement may be delayed, and ackGather how many may
-	// be combined within it. For ackMany or more, one purge is cheaper than single
-	// acknowledgements.
+	// ackInterval is how long acknowledgements are gathered; ackGather of them end the interval
+	// early. For ackMany or more, one purge is cheaper than single acknowledgements.
 	ackInterval = 50 * time.Millisecond
 	ackGather   = 1024
 	ackMany     = 16
@@ -62,7 +61,7 @@ type acks struct {
 	last     uint64              // sequence of the run's last command, 0 before the first
 	waiting  int                 // commands of run that were acknowledged here but not at the server
 	delivery uint64              // the last delivery number
-	number   int                 // number of the run
+	number   int                 // increases with each run
 	alone    bool                // the stream has no unacknowledged command before the run
 	ended    bool                // work has made its last flush
 }
@@ -110,8 +109,8 @@ func (a *acks) find(seq uint64, msg jetstream.Msg) *tracked {
 	if !found {
 		return nil
 	}
-	// The command was acknowledged here and delivered again, so acknowledge it singly this
-	// time.
+	// The server expects an acknowledgement of this delivery, whatever became of an earlier
+	// one.
 	a.run[at].msg, a.run[at].sent = msg, false
 	return a.run[at]
 }
@@ -218,7 +217,8 @@ func (a *acks) idle() bool {
 	return a.waiting == 0
 }
 
-// flush acknowledges the prefix, and singly the commands that waited too long.
+// flush acknowledges the prefix at the server. It singly acknowledges commands that waited
+// too long for an earlier one.
 func (a *acks) flush(ctx context.Context) {
 	prefix, number, alone := a.takePrefix()
 	if len(prefix) >= ackMany && a.purge(ctx, prefix, alone) {

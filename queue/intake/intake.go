@@ -50,7 +50,7 @@ type Delivery interface {
 	Nak(delay time.Duration) error
 }
 
-// NewMessage returns a message from a stream other than JetStream's, such as that of
+// NewMessage returns m with a delivery, for a stream other than JetStream's, such as that of
 // queuetest.
 func NewMessage(m Message, d Delivery) Message {
 	m.delivery = d
@@ -375,8 +375,8 @@ func (i *lineIntake) consume(ctx context.Context, consumer jetstream.Consumer) e
 }
 
 // lost reports whether an error of the consumer means that it must be created again. Missed
-// heartbeats may mean that the consumer was deleted, or only that the server is busy. In
-// the second case messages are requested again.
+// heartbeats may mean that the consumer was deleted, or only that the server is busy. In the
+// second case the client library requests messages again.
 func lost(ctx context.Context, consumer jetstream.Consumer, err error) bool {
 	switch {
 	case errors.Is(err, jetstream.ErrConsumerLeadershipChanged):

@@ -61,9 +61,10 @@ func deleteConsumer(ctx context.Context, js *queue.JetStream, account, name stri
 	return err
 }
 
-// reopen returns the line's consumer. After a reconnect it creates the consumer again.
-// Otherwise deliveries that were lost with the connection would be repeated only after a
-// minute. Commands that the runner is still processing are then delivered twice.
+// reopen returns the line's consumer. After a reconnect it first deletes a consumer with
+// unacknowledged deliveries. Otherwise deliveries that were lost with the connection would
+// be repeated only after a minute. Commands that the runner is still processing are then
+// delivered twice.
 func (i *lineIntake) reopen(ctx context.Context, connected uint64) (jetstream.Consumer, error) {
 	if i.js.Conn().Stats().Reconnects != connected {
 		if err := forgetConsumer(ctx, i.js, i.account, i.line); err != nil {

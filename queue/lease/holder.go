@@ -13,8 +13,8 @@ import (
 )
 
 // Check returns an error if the bucket of the leases does not exist. Each account's leader
-// then loses its lease within seconds, and creates the bucket again. Check returns nil if
-// the user has no permission to look.
+// then loses its lease within seconds, and creates the bucket again. Check also returns nil
+// if it cannot look, for example without the permission.
 func Check(ctx context.Context, js *queue.JetStream) error {
 	_, err := js.Look(ctx, queue.KeyValueStream(queue.LeaseBucket))
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -23,7 +23,8 @@ func Check(ctx context.Context, js *queue.JetStream) error {
 	return nil
 }
 
-// Holder returns the runner that has an account's lease, or "" if no runner has it.
+// Holder returns the runner that has an account's lease. It returns "" if no runner has it,
+// or if another client overwrote or deleted its key.
 func Holder(ctx context.Context, js *queue.JetStream, account string) (string, error) {
 	if err := queue.ValidAccount(account); err != nil {
 		return "", err

@@ -87,7 +87,7 @@ type contender struct {
 	keys            *listener // nil if the contender does not wait
 	ttl             time.Duration
 	last            uint64          // revision of the last key of another runner
-	recent          context.Context // ends when no key of a runner was seen for a time to live; nil before the first
+	recent          context.Context // ends a time to live after the last key of another runner; nil before the first
 	forget          context.CancelFunc
 
 	read   uint64          // revision of the key as take read it

@@ -53,15 +53,15 @@ type Turn struct {
 	// waits for up to a fifth of the lease's time to live before it takes the account. If
 	// Yields is nil, the account is not left to others.
 	Yields func() bool
-	// Waits is called if the account is not available immediately. It may be nil.
+	// Waits is called after each attempt that finds the account unavailable. It may be nil.
 	Waits func()
 }
 
 // Acquire waits until the account is free and takes it. holder is a readable name of this
 // process and must be unique among runners. ttl, at least a second, is how long a dead
 // holder blocks the others; the time to live of an existing bucket takes precedence. The
-// error is ctx's, an error of NATS, or says that holder or the bucket is not valid. The
-// caller retries.
+// error is ctx's, an error of NATS, or says that an argument or the bucket is not valid.
+// After an error of NATS the caller may try again.
 func (l *Leases) Acquire(ctx context.Context, account, holder string, ttl time.Duration, turn Turn) (*Lease, error) {
 	c := &contender{leases: l, account: account, holder: holder, yields: turn.Yields, keys: l.watch.listen(account)}
 	defer l.watch.end(c.keys)
@@ -116,7 +116,8 @@ func (l *Leases) bucket(ctx context.Context, ttl time.Duration) (jetstream.KeyVa
 	return kv, status.TTL(), nil
 }
 
-// HeldError is returned by [Leases.TryAcquire] while another runner has the account.
+// HeldError reports that another runner has, or may have, the account. Holder is that
+// runner's name, or a description.
 type HeldError struct {
 	Account string
 	Holder  string
@@ -135,8 +136,8 @@ func safeTime(ttl time.Duration) time.Duration { return ttl - ttl/6 }
 // took it, or it could not be renewed in time. Release closes it too.
 func (l *Lease) Lost() <-chan struct{} { return l.lost }
 
-// Confirm asks the server whether this holder still has the account. It waits at most a
-// quarter of the time to live, so that the reply is recent.
+// Confirm returns an error unless the server says that this holder still has the account. It
+// waits at most a quarter of the time to live, so that the reply is recent.
 func (l *Lease) Confirm(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, l.ttl/4)
 	defer cancel()
@@ -156,7 +157,7 @@ func (l *Lease) Confirm(ctx context.Context) error {
 }
 
 // Release gives the account back, so that another runner can take it immediately. It does
-// nothing if the lease was lost.
+// nothing if the lease was lost. ctx must have a deadline.
 func (l *Lease) Release(ctx context.Context) error {
 	l.stop()
 	<-l.done
@@ -216,8 +217,8 @@ const (
 )
 
 // awaitRenewalTime waits for the first of the three events. If both timers have fired, for
-// example after the machine was suspended, the lease has expired. Another runner may have
-// had the account in the meantime, even if the key is free again.
+// example after the process was stopped for a while, the lease has expired. Another runner
+// may have had the account in the meantime, even if the key is free again.
 func awaitRenewalTime(ctx context.Context, expiry, renew <-chan time.Time) int {
 	select {
 	case <-ctx.Done():

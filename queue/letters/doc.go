@@ -2,7 +2,8 @@
 // the reason.
 //
 // A dead letter is on disk before its command is acknowledged. Storing it twice keeps one
-// copy. A dead letter is at most four times as large as its command.
+// copy. A dead letter is at most about twice as large as its command, plus its reason and 1
+// KiB.
 //
 // The package must not depend on a command's meaning; the caller gives the reason.
 package letters

@@ -108,7 +108,7 @@ func (d Dead) Text() string {
 	return data
 }
 
-// Letter is a dead letter in its stream. Seq identifies it for Drop.
+// Letter is a dead letter in its stream. Seq identifies it for Read and Drop.
 type Letter struct {
 	Seq  uint64
 	Dead Dead

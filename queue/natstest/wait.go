@@ -15,7 +15,7 @@ import (
 // Patience limits each wait of a test.
 var Patience = 2 * time.Minute
 
-// Main runs the tests of a package.
+// Main runs the tests of a package. The flag -patience sets Patience.
 func Main(m *testing.M) {
 	flag.DurationVar(&Patience, "patience", Patience, "bounds every waiting")
 	_ = flag.Set("test.parallel", "8") // the default here, because these tests wait more than they compute

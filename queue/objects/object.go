@@ -39,12 +39,12 @@ const (
 	bucketTimeout = 10 * time.Second
 	// storeTimeout limits how long storing one snapshot may take.
 	storeTimeout = time.Hour
-	// partsAhead is how many parts of a snapshot, of 128 KiB each, may be sent before the
-	// server has stored them.
+	// partsAhead is how many parts of an object, of 128 KiB each, may be sent before the server
+	// has stored them.
 	partsAhead = 64
 )
 
-// pacedReader is the source of a snapshot that is being stored. The library sends one
+// pacedReader is the content of an object that is being stored. The library sends one
 // message per read, and may send thousands without waiting. Each read therefore fills its
 // buffer. After every partsAhead reads, the next read first waits until the server has
 // stored earlier parts.

@@ -36,7 +36,8 @@ type Event struct {
 // Source is the journal that the outbox reads.
 type Source interface {
 	// Events returns at most limit rows with the sequences after+1, after+2, …. It returns no
-	// rows if there are none yet. The next call may overwrite the payloads.
+	// rows if there are none yet. The next call may overwrite the payloads, but not the
+	// replies.
 	Events(ctx context.Context, after uint64, limit int) ([]Event, error)
 	// Changed returns a channel that is closed, or receives a value, when rows after the
 	// given sequence exist.
@@ -46,10 +47,10 @@ type Source interface {
 }
 
 // Outbox publishes an account's journal, in order, to its events stream. The stream has no
-// other publishers, so a row's sequence is also its stream sequence. Every message contains
-// the previous sequence, so that the stream can store neither a gap nor a duplicate. Before
-// determines whether a row is committed or published first. In both cases Run sends the
-// results in the rows to inboxes.
+// other publishers, so a row's sequence is also its stream sequence. Each message, or atomic
+// batch, contains the sequence before it, so that the stream can store neither a gap nor a
+// duplicate. Before determines whether a row is committed or published first. In both cases
+// Run sends the results in the rows to inboxes.
 type Outbox struct {
 	// Before means that rows are published before they are committed. The committer then
 	// calls Publish, and the source has only published rows. Otherwise Run publishes the
@@ -222,7 +223,7 @@ func (o *Outbox) send(ctx context.Context, done uint64, events []Event) error {
 }
 
 // findPlace compares the stream's last messages with the ledger. It returns the last
-// message's sequence.
+// message's sequence, or 0 if the stream is empty.
 func (o *Outbox) findPlace(ctx context.Context) (uint64, error) {
 	stream, err := o.js.Stream(ctx, queue.EventsStream(o.account))
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 // CarryOut publishes a command and returns the reply at its inbox: the data of its
 // command.finished, or why the command is not executed. ctx limits only the wait; a
 // published command continues. [queue.ErrDisconnected] reports that the connection was lost,
-// and with it the reply. [ErrUnacknowledged] reports that the command may not be published. In
-// both cases, publish the command again.
+// and with it the reply. [ErrUnacknowledged] reports that the command may or may not be
+// published. In both cases, publish the command again.
 func (p Publisher) CarryOut(ctx context.Context, account string, command Outgoing) ([]byte, error) {
 	ctx, release := p.js.WhileConnected(ctx)
 	defer release()

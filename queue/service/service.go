@@ -59,7 +59,7 @@ type Verb struct {
 	Handle   Handler
 }
 
-// Changes reports whether the verb makes changes, which only operators may do.
+// Changes reports whether only operators may send the verb, because it makes changes.
 func (v Verb) Changes() bool { return slices.Equal(v.Roles, []queue.Role{queue.RoleOperator}) }
 
 // Handler handles the requests of a verb and returns the reply. If the error is an [Error],
@@ -293,8 +293,9 @@ const codeBusy = "busy"
 const codeStopping = "stopping"
 
 // Request sends a request to an account's runner and returns the reply. The error is an
-// [Error] from the runner, [ErrNoRunner] if no runner has the account, [queue.ErrStopping],
-// or ctx's error. If ctx has no deadline, Request waits for at most queue.PublishTimeout.
+// [Error] from the runner, [ErrNoRunner] if no runner has the account, [queue.ErrStopping]
+// if the runner stopped or the connection was lost, or ctx's error. If ctx has no deadline,
+// Request waits for at most queue.PublishTimeout.
 func Request(ctx context.Context, js *queue.JetStream, account, verb string, data []byte) ([]byte, error) {
 	if err := queue.ValidAccount(account); err != nil {
 		return nil, err

@@ -62,10 +62,10 @@ func copiesOf(info *jetstream.StreamInfo) Copies {
 	return c
 }
 
-// Probe returns an error if an account's streams cannot store messages now. It relies on the
-// fact that only a leader with a quorum replies. first is the sequence of the oldest event
-// in the events stream, or the next sequence if the stream is empty. last is the newest
-// sequence that the stream ever had.
+// Probe returns an error if an account's commands or events stream does not reply or has no
+// leader, and therefore stores nothing. first is the sequence of the oldest event in the
+// events stream. If the stream is empty, first is the next sequence, or 0 if the stream
+// never had an event. last is the newest sequence that the stream ever had.
 func Probe(ctx context.Context, js *queue.JetStream, account string) (first, last uint64, err error) {
 	for _, name := range []string{queue.CommandsStream(account), queue.EventsStream(account)} {
 		stream, err := js.Stream(ctx, name)

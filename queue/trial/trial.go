@@ -84,9 +84,9 @@ func hasStream(ctx context.Context, js *queue.JetStream, name string) (bool, err
 	return true, nil
 }
 
-// End removes the account's streams, with their consumers, and the key of its lease. It
-// also removes a shared bucket that did not exist when the trial began, unless it has keys
-// of another runner. The account's runner must have ended.
+// End removes the account's streams, with their consumers, and the key of its lease. It also
+// removes a shared bucket that did not exist when the trial began, unless the bucket still
+// has keys. The account's runner must have ended.
 func (t *Trial) End(ctx context.Context) error {
 	var failed error
 	for _, name := range streamsOf(t.account) {
