@@ -73,3 +73,28 @@ func TestAServerWithAWrongUserDoesNotStart(t *testing.T) {
 		}
 	}
 }
+
+// TestAProducerOfSeveralAccountsHearsFromEach: a result reaches its inbox once.
+func TestAProducerOfSeveralAccountsHearsFromEach(t *testing.T) {
+	s := start(t, t.TempDir(), roles.User{Name: "app", Password: "pw", Grants: []roles.Grant{{Role: queue.RoleProducer, Accounts: []string{"a", "b"}}}})
+	runner := connect(t, s)
+	nc, err := nats.Connect(s.URL(), nats.UserInfo("app", "pw"))
+	natstest.Check(t, err)
+	defer nc.Close()
+	inbox := nats.NewInbox()
+	answers, err := nc.SubscribeSync(inbox)
+	natstest.Check(t, err)
+	natstest.Check(t, nc.Flush())
+	for _, account := range []string{"a", "b"} {
+		natstest.Check(t, queue.Answer(runner.JetStream(), account, inbox, []byte(account)))
+		answer, err := answers.NextMsgWithContext(natstest.Within(t))
+		if err != nil || string(answer.Data) != account {
+			t.Fatalf("from account %s: %v %v", account, answer, err)
+		}
+	}
+	natstest.Check(t, runner.JetStream().Conn().Flush())
+	natstest.Check(t, nc.Flush())
+	if n, _, err := answers.Pending(); err != nil || n > 0 {
+		t.Errorf("%d answers came twice, %v", n, err)
+	}
+}

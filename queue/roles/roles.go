@@ -87,10 +87,14 @@ func (u User) rights(verbs []service.Verb) []right {
 		}
 	}
 	slices.SortFunc(all, func(a, b right) int { return strings.Compare(a.subject, b.subject) })
-	taken := map[string]bool{} // one import per subject: two would send requests twice
+	taken := map[string]bool{}
 	return slices.DeleteFunc(all, func(r right) bool {
-		again := taken[r.here()]
-		taken[r.here()] = true
+		once := r.here() // two imports of a service would send requests twice
+		if r.stream {
+			once = r.subject // several accounts send results to the same inboxes
+		}
+		again := taken[once]
+		taken[once] = true
 		return again
 	})
 }
