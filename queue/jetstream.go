@@ -59,13 +59,13 @@ func (j *JetStream) AwaitConnected(ctx context.Context) error {
 	up := j.Conn().StatusChanged(nats.CONNECTED, nats.CLOSED)
 	defer j.Conn().RemoveStatusListener(up)
 	for !j.Conn().IsConnected() {
+		if j.Conn().IsClosed() { // a connection that was closed before sends no status
+			return nats.ErrConnectionClosed
+		}
 		select {
 		case <-up:
 		case <-ctx.Done():
 			return ctx.Err()
-		}
-		if j.Conn().IsClosed() {
-			return nats.ErrConnectionClosed
 		}
 	}
 	return nil

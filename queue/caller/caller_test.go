@@ -1,6 +1,7 @@
 package caller
 
 import (
+	"context"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -46,5 +47,13 @@ func TestAUserHasItsShareOfARoom(t *testing.T) {
 	}
 	if !room.Work(t.Context(), first, func() {}) || room.Admit("one") == nil {
 		t.Error("what is done keeps its place")
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for range 100 {
+		x := room.Admit("three")
+		if room.Work(ended, x, func() {}) {
+			t.Fatal("a request is handled after the service has stopped")
+		}
 	}
 }

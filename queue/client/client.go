@@ -161,7 +161,7 @@ func persist(ctx context.Context, do func(context.Context) error) error {
 // passing lists the errors that occur while a NATS server or a runner cannot be reached.
 var passing = []error{
 	publish.ErrNotTaken, service.ErrNoRunner, queue.ErrStopping, queue.ErrDisconnected, context.DeadlineExceeded,
-	nats.ErrTimeout, nats.ErrDisconnected, nats.ErrConnectionReconnecting, jetstream.ErrNoStreamResponse,
+	nats.ErrTimeout, jetstream.ErrNoStreamResponse,
 }
 
 // unavailable is the code of JetStream's errors while it has no leader.
@@ -175,5 +175,5 @@ func final(err error) bool {
 	if refused, ok := errors.AsType[*jetstream.APIError](err); ok && refused.Code == unavailable {
 		return false
 	}
-	return !slices.ContainsFunc(passing, func(target error) bool { return errors.Is(err, target) })
+	return !queue.Disconnected(err) && !slices.ContainsFunc(passing, func(target error) bool { return errors.Is(err, target) })
 }

@@ -48,7 +48,7 @@ var ErrArchived = errors.New("events after this position were archived")
 
 // Events yields every event after a position, in order, and waits for more until ctx ends
 // or the caller stops. If types are given, such as order.delivered or renewal.*, it leaves
-// out all others. It continues across lost connections. It ends after it has yielded an
+// out all others, and does not notice if some are archived before it reads them. It continues across lost connections. It ends after it has yielded an
 // error: ctx's, [ErrOtherHistory], [ErrArchived] or [queue.ErrNoAccount].
 func (c *Client) Events(ctx context.Context, after Position, types ...string) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
@@ -57,10 +57,14 @@ func (c *Client) Events(ctx context.Context, after Position, types ...string) it
 			return
 		}
 		for received, err := range events.Of(c.queue.JetStream(), c.account).Follow(ctx, events.From{Seq: after.Seq + 1, Types: types}) {
-			event := Event{}
+			event, previous := Event{}, ""
 			if err == nil {
-				event, err = eventOf(received)
+				event, previous, err = eventOf(received)
 			}
+			if err == nil {
+				err = continues(after, event, previous, len(types) == 0)
+			}
+			after = event.Position
 			if !yield(event, err) || err != nil {
 				return
 			}
@@ -94,7 +98,22 @@ func (c *Client) follows(ctx context.Context, after Position) error {
 	return ctx.Err()
 }
 
-func eventOf(received events.Event) (Event, error) {
+// continues checks that an event follows the one before it. previous is the hash of the
+// journal row before the event. If all events are read, none may be left out, as it would be
+// if it is archived before a slow reader gets it.
+func continues(before Position, event Event, previous string, all bool) error {
+	switch gap := event.Position.Seq > before.Seq+1; {
+	case before.Seq == 0:
+	case gap && all:
+		return fmt.Errorf("after event %d comes %d: %w", before.Seq, event.Position.Seq, ErrArchived)
+	case !gap && before.Hash != "" && previous != before.Hash:
+		return fmt.Errorf("event %d does not follow event %d: %w", event.Position.Seq, before.Seq, ErrOtherHistory)
+	}
+	return nil
+}
+
+// eventOf parses an event. previous is the hash of the journal row before it.
+func eventOf(received events.Event) (event Event, previous string, err error) {
 	var e struct {
 		ID, Type, Subject, Traceparent string
 		Time                           time.Time
@@ -105,19 +124,22 @@ func eventOf(received events.Event) (Event, error) {
 		OperationID string            `json:"operation_id"`
 		Labels      map[string]string `json:"labels"`
 		Booked      *Money            `json:"booked"`
-		Ledger      Position          `json:"ledger"`
+		Ledger      struct {
+			Position
+			Previous string `json:"prev_hash"`
+		} `json:"ledger"`
 	}
-	err := json.Unmarshal(received.Data, &e)
+	err = json.Unmarshal(received.Data, &e)
 	if err == nil {
 		err = json.Unmarshal(e.Data, &of)
 	}
 	if err != nil {
-		return Event{}, fmt.Errorf("event %d cannot be read: %w", received.StreamSeq, err)
+		return event, "", fmt.Errorf("event %d cannot be read: %w", received.StreamSeq, err)
 	}
 	return Event{
 		ID: e.ID, Type: strings.TrimSuffix(strings.TrimPrefix(e.Type, "perennial."), ".v1"), Subject: e.Subject, Time: e.Time, Traceparent: e.Traceparent,
-		CommandID: of.CommandID, OperationID: of.OperationID, Labels: of.Labels, Booked: of.Booked, Data: e.Data, Position: of.Ledger,
-	}, nil
+		CommandID: of.CommandID, OperationID: of.OperationID, Labels: of.Labels, Booked: of.Booked, Data: e.Data, Position: of.Ledger.Position,
+	}, of.Ledger.Previous, nil
 }
 
 // TypeFinished is the type of the event that reports the end of a command.

@@ -57,21 +57,25 @@ type Event struct {
 // Follow yields an account's events in order, and waits for more, until ctx ends or the
 // caller stops. Across lost connections no event is left out or repeated. It ends after it
 // has yielded an error: ctx's, or one that a retry does not fix, such as a missing stream
-// ([queue.ErrNoAccount]).
+// ([queue.ErrNoAccount]). An error before the first event ends it, unless there is no
+// connection.
 func (s Stream) Follow(ctx context.Context, from From) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		next, err := s.firstWatched(ctx, from)
-		if err != nil {
-			yield(Event{}, err)
-			return
-		}
+		var next uint64 // 0 until the first event is known
 		delay := sleep.Growing(50*time.Millisecond, 5*time.Second)
 		for {
-			stopped, err := s.watch(ctx, from.Types, &next, delay, yield)
+			var stopped bool
+			var err error
+			if next == 0 {
+				next, err = s.firstWatched(ctx, from)
+			}
+			if err == nil {
+				stopped, err = s.watch(ctx, from.Types, &next, delay, yield)
+			}
 			if stopped {
 				return
 			}
-			if ctx.Err() == nil && !permanent(err) {
+			if ctx.Err() == nil && !permanent(err) && (next > 0 || queue.Disconnected(err)) {
 				s.js.Log().WithError(err).WithField("account", s.account).Debug("watching events begins again")
 				err = delay.Wait(ctx)
 			}

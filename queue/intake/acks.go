@@ -168,6 +168,10 @@ func (a *acks) ack(entry *tracked, msg jetstream.Msg) error {
 		return msg.Ack()
 	}
 	if entry.acked {
+		if !entry.sent { // it was delivered again, so the server lacks its acknowledgement
+			a.waiting++
+			signal(a.wake)
+		}
 		return nil
 	}
 	entry.acked = true

@@ -39,6 +39,8 @@ const (
 	bucketTimeout = 10 * time.Second
 	// storeTimeout limits how long storing one snapshot may take.
 	storeTimeout = time.Hour
+	// storesWithin is how long a server may take to store the next part.
+	storesWithin = 30 * time.Second
 	// partsAhead is how many parts of an object, of 128 KiB each, may be sent before the server
 	// has stored them.
 	partsAhead = 64
@@ -86,12 +88,25 @@ func (p *pacedReader) Read(part []byte) (n int, err error) {
 	return n, err
 }
 
-// await waits until the stream has stored the message with sequence seq.
+// errNotStored means that the server stores no more parts, as with a full disk or quota. The
+// library does not report the refusal of a part before the next read returns.
+var errNotStored = errors.New("the NATS server stores no more parts of the object: check its disk and the limits of its streams")
+
+// await waits until the stream has stored the message with sequence seq. It returns
+// errNotStored if the stream stores nothing for storesWithin.
 func (p *pacedReader) await(seq uint64) error {
+	var before uint64
+	progress := time.Now()
 	for {
 		last, err := p.stored(p.ctx)
 		if err != nil || last >= seq {
 			return err
+		}
+		if last > before {
+			before, progress = last, time.Now()
+		}
+		if time.Since(progress) >= storesWithin {
+			return errNotStored
 		}
 		if err := sleep.For(p.ctx, 5*time.Millisecond); err != nil {
 			return err
