@@ -157,11 +157,11 @@ func (b *broker) pass(m *nats.Msg) (*nats.Msg, error) {
 	case op == "STREAM.NAMES":
 		names, err := b.names(data)
 		return &nats.Msg{Data: names}, err
-	case strings.HasPrefix(op, "DIRECT.GET."+queue.EventsStream(b.account)):
+	case isOf(op, "DIRECT.GET."+queue.EventsStream(b.account)):
 		data, err = single(data)
 	case strings.HasPrefix(op, "CONSUMER.DELETE."+queue.EventsStream(b.account)+"."):
 		err = b.deletes(op[strings.LastIndexByte(op, '.')+1:], user, isOperator)
-	case strings.HasPrefix(op, "CONSUMER.CREATE."+queue.EventsStream(b.account)), strings.HasPrefix(op, "CONSUMER.DURABLE.CREATE."+queue.EventsStream(b.account)+"."):
+	case isOf(op, "CONSUMER.CREATE."+queue.EventsStream(b.account)), strings.HasPrefix(op, "CONSUMER.DURABLE.CREATE."+queue.EventsStream(b.account)+"."):
 		data, err = b.create(data, user)
 	default:
 		err = fmt.Errorf("%.60s is not for subscribers", op)
@@ -380,4 +380,11 @@ func (b *broker) owned(name, user string) (bool, error) {
 		return true, nil
 	}
 	return false, fmt.Errorf("consumer %.60s belongs to another user", name)
+}
+
+// isOf reports whether a request is of a stream, and not of another whose name is longer. The
+// subject may have further parts.
+func isOf(op, stream string) bool {
+	rest, found := strings.CutPrefix(op, stream)
+	return found && (rest == "" || rest[0] == '.')
 }

@@ -116,6 +116,10 @@ func (e *Server) start() error {
 	if err != nil {
 		return fmt.Errorf("embedded nats: %w", err)
 	}
+	select {
+	case <-e.log.fatal: // of an earlier start
+	default:
+	}
 	made.SetLoggerV2(e.log, false, false, false)
 	e.log.watch(made)
 	made.Start()

@@ -42,7 +42,7 @@ func (s Stream) lastHeld(ctx context.Context) (uint64, error) {
 		return 0, err
 	}
 	counted := stream.CachedInfo().State.LastSeq
-	last, found, err := s.Last(ctx)
+	last, found, err := s.LastRow(ctx)
 	if err != nil {
 		return 0, err
 	}

@@ -138,10 +138,11 @@ func Serve(ctx context.Context, js *queue.JetStream, s Service) (stop func() err
 // would send requests to a stopped service. stopService therefore removes the subscriptions
 // when the connection is up. Until then, requests are refused with codeStopping.
 func stopService(js *queue.JetStream, service *discovery) error {
+	up := js.Conn().StatusChanged(nats.CONNECTED, nats.CLOSED) // registered first, so that no connection in between is missed
 	if js.Conn().IsConnected() || js.Conn().IsClosed() {
+		js.Conn().RemoveStatusListener(up)
 		return service.Stop()
 	}
-	up := js.Conn().StatusChanged(nats.CONNECTED, nats.CLOSED)
 	go func() {
 		<-up
 		js.Conn().RemoveStatusListener(up)

@@ -72,6 +72,9 @@ func overlapping(ctx context.Context, js *queue.JetStream, want jetstream.Stream
 		for name := range names.Name() {
 			others = append(others, name)
 		}
+		if err := names.Err(); err != nil && refused == nil && !errors.Is(err, jetstream.ErrEndOfData) {
+			return fmt.Errorf("look up the streams with subject %s: %w", subject, err)
+		}
 	}
 	if len(others) == 0 {
 		return nil

@@ -136,8 +136,15 @@ func (h *history) alone(ctx context.Context, what string) (release func(), err e
 		return nil, fmt.Errorf("account %s: make sure that no runner has it: %w", h.account, err)
 	}
 	h.confirm = taken.Confirm
-	return func() { _ = taken.Release(context.WithoutCancel(ctx)) }, nil
+	return func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseWithin)
+		defer cancel()
+		_ = taken.Release(ctx)
+	}, nil
 }
+
+// releaseWithin limits the return of a lease, which runs out by itself.
+const releaseWithin = 5 * time.Second
 
 // borrow is like alone, for a command that does not replace the ledger. A runner on another
 // machine hands over the account, and leads it again after release.
