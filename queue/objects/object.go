@@ -39,8 +39,9 @@ const (
 	bucketTimeout = 10 * time.Second
 	// storeTimeout limits how long storing one snapshot may take.
 	storeTimeout = time.Hour
-	// storesWithin is how long a server may take to store the next part.
-	storesWithin = 30 * time.Second
+	// storesWithin is how long a server may take to store the next part. It is asked every
+	// storedPause.
+	storesWithin, storedPause = 30 * time.Second, 5 * time.Millisecond
 	// partsAhead is how many parts of an object, of 128 KiB each, may be sent before the server
 	// has stored them.
 	partsAhead = 64
@@ -96,19 +97,18 @@ var errNotStored = errors.New("the NATS server stores no more parts of the objec
 // errNotStored if the stream stores nothing for storesWithin.
 func (p *pacedReader) await(seq uint64) error {
 	var before uint64
-	progress := time.Now()
-	for {
+	for idle := time.Duration(0); ; idle += storedPause {
 		last, err := p.stored(p.ctx)
 		if err != nil || last >= seq {
 			return err
 		}
 		if last > before {
-			before, progress = last, time.Now()
+			before, idle = last, 0
 		}
-		if time.Since(progress) >= storesWithin {
+		if idle >= storesWithin {
 			return errNotStored
 		}
-		if err := sleep.For(p.ctx, 5*time.Millisecond); err != nil {
+		if err := sleep.For(p.ctx, storedPause); err != nil {
 			return err
 		}
 	}
