@@ -112,8 +112,8 @@ func removedOne(ctx context.Context, l *ledger.Ledger, now time.Time, name strin
 	return x, err
 }
 
-// describe sets Plan, Text and Advice. Text stays empty if the schedule has no effect any
-// more.
+// describe sets Plan, Text and Advice. Text stays empty if the schedule no longer has an
+// effect.
 func (x *Removed) describe(now time.Time, currency string) {
 	var left []string
 	if x.last != nil && x.last.State == StateHeld && now.Sub(x.last.At) < removedFor {

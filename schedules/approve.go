@@ -17,7 +17,7 @@ import (
 // Approve publishes the held plan with this hash and finishes its slots. It returns
 // ErrNoPlan if no held plan has the hash, and ErrOverBudget if what is left of today's or
 // this month's budget is too small. Approving the plan again after a crash is harmless. The
-// fact records by and reason.
+// sweep.finished fact records by and reason.
 func (s *Sweeper) Approve(ctx context.Context, plan, by, reason string) error {
 	s.approving.Lock()
 	defer s.approving.Unlock()
@@ -40,8 +40,8 @@ func (s *Sweeper) Approve(ctx context.Context, plan, by, reason string) error {
 
 // Decline finishes the slots of the held plan with this hash without publishing it. It
 // returns ErrNoPlan if no held plan has the hash, and ErrBegun if an interrupted approval
-// has published a part of the plan. The next run plans the due proxies again. The fact
-// records by and reason.
+// has published a part of the plan. The next run plans the due proxies again. The
+// sweep.finished fact records by and reason.
 func (s *Sweeper) Decline(ctx context.Context, plan, by, reason string) error {
 	s.approving.Lock()
 	defer s.approving.Unlock()
@@ -97,7 +97,7 @@ func (s *Sweeper) HeldPlan(ctx context.Context, plan string) (plans.Plan, error)
 }
 
 // heldPlan reads the held plan with its commands from its first slot. If that row was
-// archived, it tries the later slots of the same plan.
+// archived or has another hash, it tries the later slots of the same plan.
 func (s *Sweeper) heldPlan(ctx context.Context, plan string, slots []tables.Slot) (fact.SweepPlanned, error) {
 	wrong := fmt.Errorf("its commands in journal row %d have another hash: run `perennial ledger verify`", slots[0].Seq)
 	for _, slot := range slots {
@@ -168,8 +168,8 @@ func (s *Sweeper) finishHeld(ctx context.Context, plan string, finished fact.Swe
 	return nil
 }
 
-// affords returns ErrOverBudget if the plan exceeds today's or this month's budget. Other
-// plans may have spent from these budgets since it was made.
+// affords returns ErrOverBudget if the plan exceeds what is left of today's or this month's
+// budget. Other plans may have spent from these budgets since the plan was made.
 func (s *Sweeper) affords(ctx context.Context, r *scheduleRunner, planned fact.SweepPlanned) error {
 	left, err := s.notAskedFor(ctx, planned)
 	if err != nil {

@@ -78,7 +78,7 @@ type uncovered struct {
 const recountWithin = 100 * time.Millisecond
 
 // countUncovered counts the live proxies that no schedule renews, and logs a count above
-// zero. It publishes the count only if the previous listing had such proxies too, because
+// zero. It publishes such a count only if the previous listing had such proxies too, because
 // an order's proxies may be listed before their labels are booked.
 func (s *uncovered) countUncovered(ctx context.Context) {
 	n, first, began := new(int64), []tables.Proxy{}, s.Clock()

@@ -27,10 +27,10 @@ func (c *stayingCount) add(group string, n int) {
 	c.groups[group] += n
 }
 
-// gathering collects due proxies up to a limit. Proxies that cannot be renewed now do not
-// count against the limit, because they could fill it (trap 54). A provider may list
-// retired and expired proxies indefinitely, and a continued run first finds the proxies
-// that it has already renewed.
+// gathering collects due proxies up to a limit. Proxies that BarredBy excludes do not count
+// against the limit, because they could fill it (trap 54). A provider may list retired and
+// expired proxies indefinitely, and a continued run first finds the proxies that it has
+// already renewed.
 type gathering struct {
 	in              *read
 	filter          *plans.Filter
@@ -62,8 +62,8 @@ func (g *gathering) add(p tables.Proxy) {
 	}
 }
 
-// setAside keeps a proxy that cannot be renewed now if the plan has room to list it. It
-// also keeps one proxy of each kind that is being renewed. It only counts the others.
+// setAside keeps the first proxy of each kind that is being renewed. It keeps other proxies
+// that cannot be renewed now while the plan has room to list them, and counts the rest.
 func (g *gathering) setAside(p tables.Proxy, why string) {
 	if tells := why == plans.ReasonTaken || why == plans.ReasonOnItsWay; tells && !g.kinds[plans.KindOf(p)] {
 		g.kinds[plans.KindOf(p)] = true

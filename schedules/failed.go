@@ -19,17 +19,18 @@ import (
 )
 
 const (
-	// lateAfter is how long a run may wait for a failing listing before a sweep.failed fact
-	// is published.
+	// lateAfter is how long a run may wait for a listing or for the publication of its commands
+	// before a sweep.failed fact is published.
 	lateAfter = 30 * time.Second
-	// failedFactEvery is the minimum interval between a schedule's sweep.failed facts.
+	// failedFactEvery is the minimum interval between the sweep.failed facts of one continuing
+	// failure.
 	failedFactEvery = time.Minute
 )
 
 // trouble is the reason why a due run fails.
 type trouble struct {
 	mu   sync.Mutex
-	now  *fact.SweepFailed // nil if there is none
+	now  *fact.SweepFailed // nil while no run fails
 	told time.Time         // time of the last published fact
 }
 
@@ -196,7 +197,7 @@ func (s *Sweeper) Failing() []fact.SweepFailed {
 	return all
 }
 
-// failing returns why the schedule renews nothing now, or nil.
+// failing returns the schedule's current failure, or nil.
 func (r *scheduleRunner) failing() *fact.SweepFailed {
 	if f := r.trouble.get(); f != nil {
 		return f

@@ -55,7 +55,7 @@ func (f firing) before() remainder {
 
 // fire makes the run of one slot: it plans, records, publishes and finishes. It returns
 // ErrFired if the slot already had a run, errPaused if the schedule is paused, and errSkew
-// if the clock is wrong. After any other error the caller may retry.
+// if the clock is wrong. The caller may retry after any error except ErrFired.
 func (s *Sweeper) fire(ctx context.Context, r *scheduleRunner, f firing) (sweep, error) {
 	if err := r.turn.Take(ctx); err != nil {
 		return sweep{}, err
@@ -98,8 +98,8 @@ func (s *Sweeper) fire(ctx context.Context, r *scheduleRunner, f firing) (sweep,
 	return plan, nil
 }
 
-// decide plans and records a run. Meanwhile no plan can be approved, because both plans
-// would count on the same money.
+// decide plans and records a run. Meanwhile no other run can be planned and no plan can be
+// approved, because they would count on the same money.
 func (s *Sweeper) decide(ctx context.Context, r *scheduleRunner, f firing) (sweep, error) {
 	r.listing.Store(true)
 	err := s.ensureFresh(ctx)
@@ -186,7 +186,7 @@ func (c *Config) checkClock() error {
 }
 
 // record appends the slot's facts in one transaction. Facts about shortfalls precede
-// sweep.planned, so that a crash before the slot is published does not lose them.
+// sweep.planned. By this order, said tells them from the fact that the plan needs approval.
 func (s *Sweeper) record(ctx context.Context, r *scheduleRunner, f firing, plan *sweep) error {
 	planned := fact.SweepPlanned{
 		Schedule: r.Name, Slot: f.slot, Plan: plan.Hash, Due: plan.Unpaid(), EstimateCents: plan.Estimate().Cents, UnknownPrice: plan.Unpriced, Commands: plan.Commands,
@@ -238,8 +238,8 @@ func (s *Sweeper) record(ctx context.Context, r *scheduleRunner, f firing, plan 
 // maxAsked limits how many reviews one run opens. The next run continues.
 const maxAsked = 1000
 
-// askPerson opens a review for each proxy that schedules stop renewing, once per expiry and
-// answer.
+// askPerson opens a review for each proxy that schedules stop renewing, unless a review for
+// the same expiry is unanswered.
 func askPerson(tx *ledger.Tx, all []fact.ProxyReview) error {
 	asked := 0
 	for _, f := range all {
@@ -281,8 +281,8 @@ func unfired(tx *ledger.Tx, schedule string, slots []time.Time) (left []time.Tim
 	return left, nil
 }
 
-// sweepFacts returns the slot's facts and its resulting state: the shortfalls, the plan, and
-// why the plan needs approval. A run without commands is finished.
+// sweepFacts returns the slot's facts and its resulting state. The facts are the shortfalls,
+// the plan, and why the plan needs approval. A run without commands is finished.
 func sweepFacts(planned fact.SweepPlanned, plan sweep) (facts []fact.Fact, state string) {
 	for _, x := range plan.Shortfalls {
 		held := fact.SweepHeld{
@@ -403,8 +403,8 @@ func (s *Sweeper) finishSlot(ctx context.Context, f fact.SweepFinished) error {
 	return nil
 }
 
-// finishPlanned publishes planned commands that may not have been published. The caller
-// must hold the schedule's turn.
+// finishPlanned publishes the commands of planned slots, which may already be on the stream,
+// and finishes the slots. The caller must hold the schedule's turn.
 func (s *Sweeper) finishPlanned(ctx context.Context, r *scheduleRunner) error {
 	slots, err := s.Ledger.Sweeps.UnfinishedSlots(ctx, r.Name)
 	if err != nil {

@@ -23,8 +23,8 @@ var ErrForecastDays = fmt.Errorf("a forecast is of 1 to %d days", MaxForecastDay
 // Forecast is the expected cost of the renewals of the next days. It assumes that every
 // proxy that is listed now is renewed by the first slot after it comes due, repeatedly until
 // the end of the forecast. The price is the last price paid, or the list price if no renewal
-// was paid yet. If a schedule keeps a number of proxies per group, only as many are renewed
-// as that requires. Budgets are not applied.
+// was paid yet. A schedule that keeps a number of proxies per group renews only as many as
+// it needs for that. Budgets are not applied.
 type Forecast struct {
 	Schedules      []string       `json:"schedules" doc:"The names of the schedules."`
 	At             time.Time      `json:"at" doc:"When this was read."`
@@ -227,7 +227,7 @@ func (o *outlook) renewals(s plans.Schedule, expires time.Time, cost plans.Price
 		}
 		o.renewal(slot, cost, n)
 		expires = expires.Add(time.Duration(s.DurationDays) * fact.Day)
-		if expires.Before(o.now) { // the proxies expired long ago, so at most one renewal makes them live again
+		if expires.Before(o.now) { // expired so long ago that no second renewal is expected
 			return
 		}
 	}
@@ -276,7 +276,7 @@ func (o *outlook) addPaused(d *ForecastDay, charge fact.Sum, n int) {
 }
 
 // forecast returns the forecast, with the sums of the days and the wallet's balance after
-// each.
+// each day.
 func (o *outlook) forecast(wallet plans.Inputs) Forecast {
 	f := o.f
 	f.WalletCents, f.ReservedCents = wallet.WalletCents, wallet.ReservedCents

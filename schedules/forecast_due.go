@@ -76,8 +76,8 @@ type alike struct {
 	priced, n int32
 }
 
-// countKey is what a dueCount depends on, except the ledger. In forecasts for all schedules,
-// the schedules before this one are always the same.
+// countKey identifies a dueCount within one revision of the ledger. In forecasts for all
+// schedules, the schedules before this one are always the same.
 type countKey struct {
 	schedule string
 	first    bool // no other schedule precedes it
@@ -97,8 +97,8 @@ func newDueCounts() *dueCounts { return &dueCounts{sleep.NewLock(), map[countKey
 const countsMost = 2_000_000
 
 // countDue counts the proxies that the current schedule renews, or returns the cached count
-// if the ledger has not changed. A cached count stays valid as time passes (see
-// tables.DueCount). Before the day ends, no proxy that was live at the count has been
+// if the ledger has not changed. A cached count is used until the day ends, and stays valid
+// until then (see tables.DueCount). By then, no proxy that was live at the count has been
 // expired for as long as a renewal lasts.
 func (s *forecaster) countDue(ctx context.Context, r *scheduleRunner, o *outlook) (dueCount, error) {
 	if err := s.counted.turn.Take(ctx); err != nil {
@@ -123,7 +123,8 @@ func (s *forecaster) countDue(ctx context.Context, r *scheduleRunner, o *outlook
 	return c.dueCount, err
 }
 
-// keep caches a count. It drops the counts of other revisions, and those beyond countsMost.
+// keep caches a count. It drops counts of other revisions, and other counts if together they
+// have more than countsMost entries.
 func (d *dueCounts) keep(key countKey, c dueCount) {
 	entries := len(c.due)
 	for k, other := range d.of {

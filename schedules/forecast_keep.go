@@ -20,7 +20,7 @@ type life struct {
 }
 
 // foreseeKept adds the renewals of a schedule that keeps a number of proxies per group. A
-// proxy that expires after the end of the forecast stays without a renewal.
+// proxy that is not due by the end of the forecast stays without a renewal.
 func (s *forecaster) foreseeKept(ctx context.Context, r *scheduleRunner, lists plans.Lists, o *outlook) error {
 	kept, prices := map[string][]life{}, plans.NewPrices(plans.HistoryOf(s.Ledger.Queries), r.DurationDays)
 	err := s.eachDue(ctx, r, o, func(p tables.PricedProxy, expires time.Time) error {

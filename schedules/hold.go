@@ -12,13 +12,14 @@ import (
 	"perennial/ledger/tables"
 )
 
-// heldPlanServes is how long a held plan also serves later slots. Otherwise each further due
-// proxy would store another plan, which may be as large as a fact allows.
+// heldPlanServes is how long a held plan also serves later slots. Otherwise each newly due
+// proxy would cause another plan to be stored, which may be as large as a fact allows.
 const heldPlanServes = 6 * time.Hour
 
 // holdOnce removes the commands from a plan that needs approval if an earlier slot has the
 // same plan, or if a recent held plan serves this slot too. Proxies that come due later are
-// planned after the approval. A plan that an operator requested is always stored.
+// planned after the approval. A recent held plan serves neither a run that an operator
+// requested nor a slot that continues a run.
 func (s *Sweeper) holdOnce(tx *ledger.Tx, r *scheduleRunner, f firing, plan *sweep, planned *fact.SweepPlanned) error {
 	held, err := tx.HeldSlots(plan.Hash)
 	if err != nil {

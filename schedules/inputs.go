@@ -30,7 +30,8 @@ type read struct {
 }
 
 // inputs reads a run's inputs. taken has the proxies that the run has already published, and
-// spent is their estimated cost. taken is nil for a new run.
+// spent is their estimated cost. taken is nil for a new run, and for a run that continues
+// after a restart.
 func (s *reader) inputs(ctx context.Context, r *scheduleRunner, taken map[string]bool, spent int64) (in read, err error) {
 	in.Inputs = plans.Inputs{Schedule: r.Schedule, Now: s.providerNow(), Taken: taken, SpentCents: spent}
 	if in.Lists, err = r.Match.ReadLists(s.ReadFile); err != nil {
@@ -45,14 +46,14 @@ func (s *reader) inputs(ctx context.Context, r *scheduleRunner, taken map[string
 	if in.UnderWay, err = s.Ledger.Operations.ClaimedKinds(ctx); err != nil {
 		return in, fmt.Errorf("read the kinds that are being renewed: %w", err)
 	}
-	if taken == nil { // the first part of a run has read it
+	if taken == nil { // a later part has these proxies in taken
 		if err := s.readOnItsWay(ctx, r, &in); err != nil {
 			return in, fmt.Errorf("read what is on its way: %w", err)
 		}
 	}
 	in.Staying = map[string]int{}
-	// In a large account the first two reads take a million rows each, and the last waits
-	// for the provider. Only the first two share state, staying.
+	// In a large account the first two reads take a million rows each, and the last waits for
+	// the provider. Only the first two share state: staying.
 	staying := newStayingCount(in.Staying)
 	reads, readCtx := errgroup.WithContext(ctx)
 	reads.Go(func() error { return s.readDue(readCtx, r, &in, staying) })

@@ -61,7 +61,7 @@ func ReadLastRun(ctx context.Context, l *ledger.Ledger, of plans.Schedule) (*Las
 			return nil, nil //nolint:nilnil // the plan of an earlier slot serves for this slot
 		}
 		if run.Result.Outcome == tables.OutcomeDeclined {
-			return run, nil // none of its commands was published
+			return run, nil // no command of this plan was published
 		}
 		if err := run.take(planned); err != nil || slot.At.Equal(run.Began) {
 			return run, err

@@ -19,7 +19,7 @@ const (
 	listPriceFresh = 10 * time.Minute
 	// listPriceTimeout limits the read of one kind's offers.
 	listPriceTimeout = 5 * time.Second
-	// maxListedKinds limits the cache.
+	// maxListedKinds limits how many filters are cached.
 	maxListedKinds = 1000
 )
 

@@ -29,7 +29,7 @@ type pace struct {
 	first  time.Time
 }
 
-// measurement is the last journal row at an instant at which the queue was long.
+// measurement is an instant at which the queue was long, and the journal's last row then.
 type measurement struct {
 	at  time.Time
 	seq int64
@@ -39,7 +39,7 @@ type measurement struct {
 type pacing struct {
 	*Config
 
-	pace     atomic.Pointer[pace] // nil if the queue is not long
+	pace     atomic.Pointer[pace] // nil if unknown, or if the queue is not long
 	measured []measurement        // measurements of the last ten minutes; only watchPace uses them
 }
 
@@ -55,9 +55,9 @@ func (s *pacing) watchPace(ctx context.Context) error {
 	}
 }
 
-// keepPace measures the renewals made since the queue became long, within paceMost. It
-// counts the proxies that expire before their turn at that pace. If no renewal was made,
-// there is no pace: outages, pauses and Retry-After are reported elsewhere.
+// keepPace counts the renewals made since the queue became long, within the last paceMost.
+// At the resulting pace, it counts the proxies that expire before their turn. If no renewal
+// was made, there is no pace: outages, pauses and Retry-After are reported elsewhere.
 func (s *pacing) keepPace(ctx context.Context) error {
 	now := s.Clock()
 	queued, err := s.Ledger.Money.RenewalsQueued(ctx, now.Add(-reservedFor))
@@ -92,7 +92,8 @@ func (s *pacing) keepPace(ctx context.Context) error {
 }
 
 // countLate counts the queued proxies that expire before their turn. It assumes that the
-// queue is ordered by nearest expiry, because runs plan in this order.
+// queue consists of the live proxies with the nearest expiries, because runs plan in this
+// order.
 func (s *pacing) countLate(ctx context.Context, x *pace) error {
 	now, window, place := s.providerNow(), time.Duration(0), 0
 	for _, r := range s.Schedules {

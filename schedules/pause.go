@@ -21,7 +21,7 @@ var errPaused = errors.New("the schedule is paused")
 
 // Pause stops the runs of a schedule until an instant or, if until is nil, until Resume.
 // Planned commands are still published. A second Pause replaces the first. It returns a
-// *command.RefusedError if until has passed.
+// *command.RefusedError if until has passed or is after the year 9999.
 func (s *Sweeper) Pause(ctx context.Context, schedule string, until *time.Time, by, reason string) error {
 	r, err := s.runnerOf(schedule)
 	if err != nil {
@@ -91,7 +91,8 @@ func (s *Sweeper) inForce(p tables.SchedulePause, err error) (*tables.SchedulePa
 	return &p, nil
 }
 
-// unpaused waits until the schedule is not paused. A pause clears the schedule's failures.
+// unpaused waits until the schedule is not paused. A pause clears the reported failure of
+// the schedule's run.
 func (s *Sweeper) unpaused(ctx context.Context, r *scheduleRunner) error {
 	retry := sleep.Doubling(time.Second, time.Minute)
 	for {
@@ -123,7 +124,7 @@ func (s *Sweeper) unpaused(ctx context.Context, r *scheduleRunner) error {
 	}
 }
 
-// noteEnd appends the fact that a schedule's pause has expired.
+// noteEnd appends a schedule.resumed fact if the schedule's pause has expired.
 func (s *Sweeper) noteEnd(ctx context.Context, r *scheduleRunner) error {
 	if _, err := s.Ledger.Sweeps.SchedulePaused(ctx, r.Name); errors.Is(err, ledger.ErrNotFound) {
 		return nil

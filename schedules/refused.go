@@ -10,9 +10,9 @@ import (
 	"perennial/schedules/plans"
 )
 
-// watchRefused finds commands of runs that were refused by the runner's intake. Their slot
-// is finished, but their proxies are not renewed. It reads the refusals from the ledger, so
-// it also finds them after a restart.
+// watchRefused finds commands of runs that were refused by the runner's intake. The slot of
+// such a command is finished, but its proxies are not renewed. watchRefused reads the
+// refusals from the ledger, so it also finds them after a restart.
 func (s *troubles) watchRefused(ctx context.Context) error {
 	for {
 		for _, r := range s.runners {

@@ -26,7 +26,7 @@ type remainder struct {
 	spent    int64                       // estimated cost of the published proxies, in cents
 	canaries []string                    // proxies published at an unknown price
 	wants    map[plans.Kind]tables.Proxy // kinds that wait for the price of a canary
-	more     bool                        // the plan was full
+	more     bool                        // the plan had no room for all due proxies
 	left     fact.SweepLeft              // for display
 }
 
@@ -87,7 +87,8 @@ func (s *Sweeper) recall(ctx context.Context, r *scheduleRunner) error {
 	return nil
 }
 
-// planOf returns the plan of a slot. known is false if the plan is in a missing archive.
+// planOf returns the plan of a slot. known is false if the slot has no plan, or if the plan
+// is in a missing archive.
 func (s *Sweeper) planOf(ctx context.Context, slot tables.Slot) (planned fact.SweepPlanned, known bool, err error) {
 	planned, err = s.Ledger.Sweeps.Plan(ctx, slot)
 	if _, gone := errors.AsType[*ledger.ArchivedError](err); gone || errors.Is(err, ledger.ErrNotFound) {
@@ -170,7 +171,7 @@ func (s *Sweeper) priced(ctx context.Context, wants map[plans.Kind]tables.Proxy)
 	return false
 }
 
-// count adds the cost of the canaries whose price is now known to the run's spending.
+// count adds to the run's spending the cost of the canaries whose price is now known.
 func (s *Sweeper) count(ctx context.Context, r *scheduleRunner, rest *remainder) {
 	var unknown []string
 	for _, id := range rest.canaries {

@@ -160,7 +160,8 @@ func until(at *time.Time) string {
 	return " until " + at.UTC().Format(time.RFC3339)
 }
 
-// afterRenewal sets the outlook of a proxy that was not read since its last renewal ended.
+// afterRenewal sets the outlook of a proxy that has not been read since its last renewal
+// ended.
 func (f RenewalOutlookFrom) afterRenewal(out *RenewalOutlook) {
 	ended := slices.IndexFunc(f.Renewals, func(r tables.ProxyRenewal) bool { return !r.Open })
 	if last := f.lastEnding(); last != nil && ended >= 0 && f.Renewals[ended].OperationID == last.OperationID {

@@ -147,8 +147,8 @@ func (s Status) Outcome() string {
 	return s.State
 }
 
-// dueNow is how long after its start time a slot is still shown as the next slot if it has
-// no plan.
+// dueNow is how long a slot without a plan is still shown as the next slot after its start
+// time.
 const dueNow = 10 * time.Second
 
 // nextSlot returns the slot that is due now and has no plan yet, otherwise the next slot. It
@@ -314,7 +314,7 @@ func (s *Sweeper) said(ctx context.Context, slot tables.Slot) (said []string, er
 // declinedWithin is how many slots declinedBefore reads.
 const declinedWithin = 20
 
-// declinedBefore describes when an operator declined the same plan before. Plans with the
+// declinedBefore says which operator declined the same plan before, and why. Plans with the
 // same proxies at the same cost have the same hash.
 func (s *Sweeper) declinedBefore(ctx context.Context, held tables.Slot) ([]string, error) {
 	slots, err := s.Ledger.Sweeps.SlotsOf(ctx, held.Schedule, declinedWithin)

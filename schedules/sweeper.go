@@ -70,7 +70,8 @@ type Config struct {
 	DailyLimitLocation *time.Location
 	// ReadFile reads the id files of schedules. Without it, no file can be read.
 	ReadFile func(name string) ([]byte, error)
-	// Offers lists offers for replacements. Without it, no proxy is replaced.
+	// Offers lists offers for replacements and list prices. Without it, no proxy is replaced,
+	// and list prices are unknown.
 	Offers func(ctx context.Context, f upstream.OfferFilter) ([]upstream.Offer, error)
 	// Proxy reads one proxy, before it is replaced or if listings do not show it. Without it,
 	// such proxies are neither read nor replaced.
@@ -84,7 +85,7 @@ type Config struct {
 	LossPercent, LossMin int
 	Log                  *logrus.Entry // default: discards entries
 
-	considered int // number of proxies that one plan reads; default maxConsidered
+	considered int // limit on the proxies that one plan reads; default maxConsidered
 }
 
 func (c *Config) setDefaults() {

@@ -22,8 +22,8 @@ const (
 	warnBatch = 500
 )
 
-// defaultWarnBefore has the times before an expiry by which a working schedule has renewed
-// the proxy. A proxy that is this close to its expiry was missed.
+// defaultWarnBefore is the default of Config.WarnBefore. A working schedule renews a proxy
+// earlier than this before its expiry.
 var defaultWarnBefore = []time.Duration{24 * time.Hour, time.Hour}
 
 // CheckWarnBefore returns an error for the first invalid threshold.

@@ -158,8 +158,8 @@ func (l *Lister) Run(ctx context.Context) error {
 	}
 }
 
-// waitForFirst waits until the first pass is due. If Config.Every exceeds the default, that
-// is Config.Every after the last pass of an earlier process.
+// waitForFirst waits until the first pass is due. If Config.Every exceeds the default, the
+// first pass is due Config.Every after the last pass of an earlier process.
 func (l *Lister) waitForFirst(ctx context.Context) error {
 	if l.Every <= defaultEvery {
 		return nil
@@ -185,8 +185,9 @@ func (l *Lister) Fresh(ctx context.Context, within time.Duration) (bool, error) 
 	return !at.Finished.IsZero() && age >= 0 && age < max(within, 2*at.Took) && !l.shrunk(at), nil
 }
 
-// WaitPass returns when a pass has ended after the call. It waits for the pass in progress,
-// or makes a pass itself. It returns the error of the pass or of the context.
+// WaitPass returns when a pass has ended. It waits for the pass in progress. If there is
+// none, or if that pass fails, it makes a pass itself. It returns the error of its own pass
+// or of the context.
 func (l *Lister) WaitPass(ctx context.Context) error {
 	before := l.passes.Load()
 	if err := l.turn.Take(ctx); err != nil {

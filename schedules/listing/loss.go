@@ -77,7 +77,7 @@ func (l *Lister) finish(ctx context.Context, at tables.Listing) error {
 }
 
 // tellLoss appends the fact about a pass that missed too many proxies. finish does not call
-// it again until a pass has missed few.
+// it again until after a pass that misses few.
 func (l *Lister) tellLoss(ctx context.Context, at tables.Listing) error {
 	some, err := l.Ledger.Fleet.Unlisted(ctx, lossNamed)
 	if err != nil {
@@ -113,7 +113,7 @@ func (l *Lister) readUnlisted(ctx context.Context) error {
 		read, err := l.Proxy(ctx, p.ProxyID)
 		notFound := errors.Is(err, upstream.CodeProxyNotFound)
 		if err != nil && !notFound {
-			return ctx.Err() // the listing reports the error, and these proxies are read before the next pass
+			return ctx.Err() // tried again before the next pass; the listing reports an outage
 		}
 		err = l.Ledger.Write(ctx, func(tx *ledger.Tx) error {
 			if notFound {

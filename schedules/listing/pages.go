@@ -75,9 +75,10 @@ func (c *cursor) note(log *logrus.Entry, unusable []upstream.Unusable) {
 	}
 }
 
-// ended returns why a pass ended early. If a reply of the provider ended it, the position is
-// dropped, because the provider may refuse that page every time. After a lost reply, or if
-// the process ends, the next pass continues at the position.
+// ended returns why a pass ended early. If a repeating list or a permanent error from the
+// provider ended it, the position is dropped, because the provider may refuse that page
+// every time. After a transient error, or if the process ends, the next pass continues at
+// the position.
 func (l *Lister) ended(ctx context.Context, c *cursor, why error) error {
 	_, answered := errors.AsType[*upstream.Error](why)
 	if ctx.Err() == nil && !passing(why) && (answered || errors.Is(why, upstream.ErrPageLoop)) {

@@ -119,8 +119,9 @@ func chunks(all []Included, size int) (parts [][]Included) {
 // maxRounds limits the search for an unused id.
 const maxRounds = 100
 
-// newID returns a command id for these proxies. It avoids the ids of commands that have
-// ended, because a command with such an id would be a duplicate and renew nothing.
+// newID returns a command id for these proxies. Within maxRounds, it avoids the ids of
+// commands that have ended, because a command with such an id would be a duplicate and renew
+// nothing.
 func (p *planner) newID(ctx context.Context, part []Included) (id string, err error) {
 	for round := range maxRounds {
 		id = commandID(p.in.Schedule, part, round)
@@ -168,10 +169,10 @@ func encodeCommand(s Schedule, id string, part []Included) (json.RawMessage, err
 	return data, nil
 }
 
-// commandID hashes the schedule, the proxies, their observed expiries, labels, cost limit
-// and number of endings. If a run is repeated, its commands have the same ids and are
-// duplicates. A run after a failure gets new ids. round distinguishes ids if a command with
-// the same inputs has ended.
+// commandID hashes the schedule's name and duration, the proxies with their observed
+// expiries and numbers of endings, the labels and the cost limit. If a run is repeated, its
+// commands have the same ids and are duplicates. A run after a failure gets new ids. round
+// distinguishes ids if a command with the same inputs has ended.
 func commandID(s Schedule, part []Included, round int) string {
 	h := newHash(s.Name)
 	h = binary.BigEndian.AppendUint64(h, uint64(s.DurationDays))

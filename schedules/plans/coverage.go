@@ -128,7 +128,7 @@ func (c *Coverage) Barred(ctx context.Context, p tables.Proxy, now time.Time) (w
 	return why, err
 }
 
-// Slots returns up to n scheduled times after an instant.
+// Slots returns up to n scheduled times after an instant, and the schedule's time zone.
 func (s Schedule) Slots(after time.Time, n int) (all []time.Time, zone *time.Location, err error) {
 	c, err := s.Calendar()
 	if err != nil {

@@ -4,7 +4,7 @@
 //
 // The same inputs and history give the same plan, with byte-identical commands. Every
 // skipped proxy is counted with its reason. Proxies with a known price never exceed a money
-// limit. Proxies with an unknown price exceed it by at most one renewal.
+// limit. Proxies with an unknown price exceed a budget by at most one renewal.
 //
 // The package writes nothing, publishes nothing and reads no clock. Inputs has the time;
 // History has past prices and results. The package must not depend on the stream or the

@@ -10,8 +10,8 @@ import (
 
 // nextByClock returns the first scheduled time after an instant, for a schedule that does
 // not run every hour. It computes clock times without a zone, and converts them to instants
-// in the zone. The conversion keeps their order, so the first result that is later than
-// after is the next scheduled time.
+// in the zone. The conversion keeps their order, so the first result after the given instant
+// is the next scheduled time.
 func (c Calendar) nextByClock(after time.Time) time.Time {
 	shown := fact.Shown(after, c.Zone)
 	for {
@@ -22,7 +22,7 @@ func (c Calendar) nextByClock(after time.Time) time.Time {
 		if at := fact.FirstShown(next, c.Zone); at.After(after) {
 			return at
 		}
-		shown = next // its instant is not later than after, because the clock time occurs twice or its hour does not exist
+		shown = next // at is not after the given instant, because the clock time occurs twice or its hour does not exist
 	}
 }
 

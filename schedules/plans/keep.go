@@ -53,8 +53,8 @@ func (k Keep) Group(p tables.Proxy) string {
 }
 
 // BeingRenewed reports whether a due proxy stays alive without this plan, because it is
-// being renewed. A renewal in review does not count, because it may never succeed. A proxy
-// that expires before its renewal ends does not count either.
+// being renewed. A renewal in review does not count, because it may never succeed. Nor does
+// an earlier run's open renewal of a proxy that has already expired.
 func (in *Inputs) BeingRenewed(p tables.Proxy) bool {
 	switch {
 	case in.InReview[p.ProxyID], p.Retired: // a retired proxy does not count, even if an operator renews it

@@ -22,8 +22,8 @@ const (
 const carriedMost = fact.MaxLabelsBytes - len(LabelSchedule) - fact.MaxLabelBytes
 
 // carried returns the labels of a proxy's renewal. These are the labels of the order that
-// bought the proxy or, if CarryLabels is set, those of them that it lists. It leaves out
-// labels that a schedule added to a replacement order, and labels that a command may not
+// bought the proxy or, if CarryLabels is set, only those that CarryLabels lists. It leaves
+// out labels that a schedule added to a replacement order, and labels that a command may not
 // have.
 func (s Schedule) carried(p tables.Proxy) map[string]string {
 	out, size := map[string]string{}, 0
@@ -58,7 +58,7 @@ func commandLabels(schedule string, carried map[string]string) map[string]string
 	return out
 }
 
-// labelsKey returns a text that is the same for equal labels. It returns "" for no labels.
+// labelsKey returns a text that identifies the labels, or "" if there are no labels.
 func labelsKey(labels map[string]string) string {
 	var key []byte
 	for _, name := range slices.Sorted(maps.Keys(labels)) {

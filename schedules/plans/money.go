@@ -20,7 +20,7 @@ type Limit struct {
 	Room    int64  // amount left
 	missing fact.Sum
 	refused fact.Sum  // cost of proxies that the provider refused for lack of money
-	first   time.Time // nearest expiry of the skipped proxies
+	first   time.Time // expiry of the first skipped proxy
 	left    int       // number of skipped proxies
 	listed  int       // skipped proxies that count at a list price
 	no      int       // skipped proxies that the provider refused
@@ -95,7 +95,7 @@ func (l *Limit) takes(cost Price) int64 {
 
 func (l *Limit) leaveOut(one tooDear) {
 	if l.left == 0 {
-		l.first = one.proxy.ExpiresAt.UTC() // proxies are added in order of expiry
+		l.first = one.proxy.ExpiresAt.UTC() // usually the nearest expiry, because of the order of the proxies
 	}
 	l.left++
 	if one.cost.list.Known() {
@@ -109,8 +109,8 @@ func (l *Limit) leaveOut(one tooDear) {
 	l.missing = l.missing.Add(one.cost.counts())
 }
 
-// shortfalls returns the shortfall of each limit that skipped proxies. The rest of a limit
-// that was too little for the next proxy is subtracted.
+// shortfalls returns the shortfall of each limit that skipped proxies. What is left of the
+// limit is subtracted from the cost of the skipped proxies.
 func shortfalls(limits []*Limit) []Shortfall {
 	all := []Shortfall{}
 	for _, l := range limits {

@@ -94,7 +94,8 @@ type Inputs struct {
 	UnderWay []tables.Proxy
 	Taken    map[string]bool // proxies that this run has already published
 	OnItsWay map[string]bool // proxies that an earlier run published and the runner has not accepted
-	// Staying counts the proxies that expire after the window, by the groups of Keep.
+	// Staying counts, by the groups of Keep, the proxies that stay alive without this plan,
+	// except those in Proxies.
 	Staying map[string]int
 	// SpentCents is the estimated cost of what this run has already published: budget_cents and
 	// approve_over_cents apply to the whole run. SpentTodayCents and SpentMonthCents cover all
@@ -248,7 +249,8 @@ type Unusable struct {
 	Reason  string `json:"reason" doc:"The reason, with the name of the field."`
 }
 
-// Make plans a run. The same inputs and history give the same plan. Any error is from known.
+// Make plans a run. The same inputs and history give the same plan. It returns the errors of
+// known.
 func Make(ctx context.Context, in Inputs, known History) (Made, error) {
 	p := newPlanner(in, known)
 	if err := p.underWay(ctx); err != nil {
@@ -289,8 +291,8 @@ type planner struct {
 	// another proxy of their kind shows the price first.
 	last       []tables.Proxy
 	addingLast bool
-	// frugal says that a limit other than the wallet applies. The wallet does not count,
-	// because the provider itself checks it.
+	// frugal says that the schedule has a budget or an approval limit. The wallet and the
+	// account's daily limit do not count, because the provider and the runner check them.
 	frugal bool
 	// learning says that a proxy of unknown price is in progress or in the plan, or that
 	// too many have an unknown outcome.

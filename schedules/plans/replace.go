@@ -42,7 +42,7 @@ func (p Replace) check() error {
 }
 
 // BestOffer returns the cheapest offer of the same country, line, type and protocol that
-// costs at most ceiling cents. It prefers offers of the same region.
+// costs at most ceiling cents. It prefers offers of the same region, even if they cost more.
 func BestOffer(offers []upstream.Offer, p tables.Proxy, days, ceiling int64) (upstream.Offer, bool) {
 	cost := func(o upstream.Offer) int64 { return offerCost(o, days) }
 	fitting := slices.DeleteFunc(slices.Clone(offers), func(o upstream.Offer) bool {
@@ -63,7 +63,8 @@ func BestOffer(offers []upstream.Offer, p tables.Proxy, days, ceiling int64) (up
 }
 
 // ReplacementID returns the id of the order that replaces a proxy. It is a hash of the
-// schedule, the proxy and its expiry, so that a proxy is replaced only once.
+// schedule, the proxy and its expiry, so that a schedule replaces a proxy only once per
+// expiry.
 func ReplacementID(s Schedule, p tables.Proxy) string {
 	h := fact.AppendField(newHash(s.Name), p.ProxyID)
 	h = binary.BigEndian.AppendUint64(h, uint64(p.ExpiresAt.UnixMicro()))

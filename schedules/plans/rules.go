@@ -121,7 +121,8 @@ func daysOf(d time.Duration) string {
 	return strings.TrimSuffix(strings.TrimSuffix(d.String(), "0s"), "0m")
 }
 
-// cronWords describes common cron expressions in words, and returns others unchanged.
+// cronWords describes common cron expressions in words, and returns others after the word
+// cron.
 func cronWords(text string) string {
 	if every, ok := strings.CutPrefix(text, "@every "); ok {
 		return "every " + every
@@ -141,8 +142,8 @@ func cronWords(text string) string {
 	return "cron " + text
 }
 
-// timesOf describes a cron expression that runs daily or on weekdays. It returns "" if the
-// expression has more than one minute or hour.
+// timesOf describes a cron expression that runs every few minutes, hourly, daily or on
+// weekdays. It returns "" for others.
 func timesOf(f []string) string {
 	minute, err := strconv.Atoi(f[0])
 	hour, errHour := strconv.Atoi(f[1])

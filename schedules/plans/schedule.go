@@ -46,7 +46,7 @@ type Schedule struct {
 
 var scheduleName = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
 
-// Validate returns an error for the first invalid field, which says what to do. A zero
+// Validate returns an error that names the invalid field and says what to do. A zero
 // Timezone or Chunk means its default.
 func (s Schedule) Validate() error {
 	if !scheduleName.MatchString(s.Name) {

@@ -27,10 +27,10 @@ const (
 var cronParser = cron.NewParser(cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
 
 // Calendar computes the scheduled times of one schedule, as UTC instants on whole seconds.
-// Clock changes follow cron. A schedule that does not run every hour runs only once in a
-// repeated hour, the first time. In an hour that does not exist, it runs at the end of that
-// hour. A schedule that runs every hour follows elapsed time, so it runs in both repeated
-// hours. All methods are pure.
+// It treats clock changes as cron does. A schedule that does not run every hour runs only
+// once in a repeated hour, the first time. In an hour that does not exist, it runs at the
+// end of that hour. A schedule that runs every hour follows elapsed time, so it runs in both
+// repeated hours. All methods are pure.
 type Calendar struct {
 	Name   string
 	Zone   *time.Location
@@ -146,7 +146,7 @@ func (c Calendar) Next(after time.Time) time.Time {
 func (c Calendar) Is(at time.Time) bool { return c.Next(at.Add(-time.Second)).Equal(at) }
 
 // Between returns the scheduled times after last, up to and including now, in order. It
-// returns only the latest MaxMissed; more is true if there are earlier scheduled times.
+// returns at most the latest MaxMissed+1; more is true if there are earlier scheduled times.
 func (c Calendar) Between(last, now time.Time) (slots []time.Time, more bool) {
 	slots, fits := c.walk(last, now)
 	if fits {
@@ -167,8 +167,8 @@ func (c Calendar) Between(last, now time.Time) (slots []time.Time, more bool) {
 }
 
 const (
-	// gapsAhead is how far ahead gaps are searched. It exceeds a year, because cron expressions
-	// and clock changes repeat within a year.
+	// gapsAhead is how far ahead gaps are searched. It exceeds a year, because most cron
+	// expressions and clock changes repeat within a year.
 	gapsAhead = 400 * fact.Day
 	// gapSteps limits a search that advances by minutes.
 	gapSteps = 100_000
@@ -209,7 +209,7 @@ func (c Calendar) Before(slot time.Time) time.Time {
 }
 
 // walk returns the scheduled times after last, up to and including now. fits is false if
-// there are more than MaxMissed.
+// there are more than MaxMissed+1.
 func (c Calendar) walk(last, now time.Time) (slots []time.Time, fits bool) {
 	for at := c.Next(last); !at.IsZero() && !at.After(now); at = c.Next(at) {
 		if len(slots) > MaxMissed {
