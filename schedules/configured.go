@@ -106,14 +106,18 @@ func Silent(ctx context.Context, l *ledger.Ledger, now time.Time, s plans.Schedu
 	if slotErr == nil && last.At.After(since) {
 		since = last.At
 	}
-	_, pauseErr := l.Sweeps.SchedulePaused(ctx, s.Name)
+	pause, pauseErr := l.Sweeps.SchedulePaused(ctx, s.Name)
 	for _, err := range []error{err, slotErr, pauseErr} {
 		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
 			return "", fmt.Errorf("read its last slot: %w", err)
 		}
 	}
+	paused := pauseErr == nil && (pause.Until == nil || pause.Until.After(now))
+	if pauseErr == nil && !paused && pause.Until.After(since) {
+		since = *pause.Until
+	}
 	passed, more := c.Between(since, now.Add(-silentFor))
-	if pauseErr == nil || len(passed) == 0 {
+	if paused || len(passed) == 0 {
 		return "", nil
 	}
 	many := strconv.Itoa(len(passed))

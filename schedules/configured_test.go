@@ -70,6 +70,17 @@ func TestANewScheduleCatchesUpFromItsFirstStart(t *testing.T) {
 		}
 		want(t, "silent before its slot", silent(3*time.Hour), "")
 		want(t, "silent after it", silent(29*time.Hour), "no run was made since 2000-01-01T00:00:00Z, and 2 scheduled times have passed")
+		until := b.Clock().Add(time.Hour)
+		pause := func(until *time.Time) {
+			check(t, b.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
+				return tx.Append(fact.SchedulePaused{Schedule: "keepalive", Until: until, By: "ada", Reason: "x"})
+			}))
+		}
+		pause(nil)
+		want(t, "silent while it is paused", silent(29*time.Hour), "")
+		pause(&until)
+		want(t, "silent after its pause", silent(29*time.Hour), "no run was made since "+until.UTC().Format(time.RFC3339)+", and 2 scheduled times have passed")
+		check(t, b.Ledger.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Append(fact.ScheduleResumed{Schedule: "keepalive", By: "ada", Reason: "x"}) }))
 		b.downFor(5*time.Hour, unchanged)
 		want(t, "silent behind it", silent(0), "")
 		want(t, "the slot that passed while nothing ran", b.states(), []string{"01 03:00 finished"})

@@ -32,6 +32,8 @@ type trouble struct {
 	mu   sync.Mutex
 	now  *fact.SweepFailed // nil while no run fails
 	told time.Time         // time of the last published fact
+
+	cleared int // how often the reason was cleared
 }
 
 // get returns a copy of the reason, or nil.
@@ -49,13 +51,25 @@ func (x *trouble) clear() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.now, x.told = nil, time.Time{}
+	x.cleared++
+}
+
+// generation increases when the failure is cleared.
+func (x *trouble) generation() int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.cleared
 }
 
 // set stores a failure and reports whether its fact should be appended: once per slot, and
-// at most once per failedFactEvery.
-func (x *trouble) set(f fact.SweepFailed, now time.Time) (tell bool) {
+// at most once per failedFactEvery. It does nothing if the failure was cleared after the
+// given generation.
+func (x *trouble) set(f fact.SweepFailed, now time.Time, generation int) (tell bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if x.cleared != generation {
+		return false
+	}
 	tell = x.now == nil || !x.now.Slot.Equal(f.Slot) && now.Sub(x.told) >= failedFactEvery
 	if !tell && x.now != nil {
 		f.Slot = x.now.Slot
@@ -84,7 +98,7 @@ func (s *troubles) failed(ctx context.Context, r *scheduleRunner, slot time.Time
 
 // tellTrouble stores a slot's failure and appends its fact if set allows.
 func (s *troubles) tellTrouble(ctx context.Context, r *scheduleRunner, x *trouble, slot time.Time, why string) {
-	now := s.Clock()
+	now, generation := s.Clock(), x.generation()
 	f := fact.SweepFailed{Schedule: r.Name, Slot: slot, Reason: fact.Bounded(why)}
 	if next := r.calendar.Next(now); !next.IsZero() {
 		f.NextSlot = &next
@@ -92,7 +106,7 @@ func (s *troubles) tellTrouble(ctx context.Context, r *scheduleRunner, x *troubl
 	if err := s.countExpiring(ctx, r, &f); err != nil && err.Error() != why { // otherwise the error is already reported
 		s.log(r).WithError(err).Warn("the proxies that expire before the next slot could not be counted")
 	}
-	if !x.set(f, now) {
+	if !x.set(f, now, generation) {
 		return
 	}
 	if err := s.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Append(f) }); err != nil && ctx.Err() == nil {

@@ -68,6 +68,9 @@ func (s *Sweeper) fire(ctx context.Context, r *scheduleRunner, f firing) (sweep,
 	if err := s.mayFire(f, paused, err); err != nil {
 		return sweep{}, err
 	}
+	if err := s.checkClock(); err != nil {
+		return sweep{}, err
+	}
 	if err := s.replaces.replace(ctx, r); err != nil {
 		if ctx.Err() != nil {
 			return sweep{}, ctx.Err()

@@ -60,8 +60,11 @@ func ReadLastRun(ctx context.Context, l *ledger.Ledger, of plans.Schedule) (*Las
 		if slot.State == StateHeld && len(planned.Commands) == 0 {
 			return nil, nil //nolint:nilnil // the plan of an earlier slot serves for this slot
 		}
-		if run.Result.Outcome == tables.OutcomeDeclined {
-			return run, nil // no command of this plan was published
+		if i == 0 && run.Result.Outcome == tables.OutcomeDeclined { // no command of this plan was published
+			if slot.At.Equal(run.Began) {
+				return run, nil
+			}
+			continue
 		}
 		if err := run.take(planned); err != nil || slot.At.Equal(run.Began) {
 			return run, err

@@ -47,9 +47,9 @@ func (s *listPrices) listPrice(ctx context.Context, p tables.Proxy, days int64) 
 	filter := plans.ListFilter(p, days)
 	known, asked := s.of[filter]
 	if !asked || s.Clock().Sub(known.at) >= listPriceFresh {
-		ctx, cancel := context.WithTimeout(ctx, listPriceTimeout)
+		limited, cancel := context.WithTimeout(ctx, listPriceTimeout)
 		defer cancel()
-		offers, err := s.Offers(ctx, filter)
+		offers, err := s.Offers(limited, filter)
 		if err != nil && ctx.Err() != nil {
 			return fact.Cents{}
 		}

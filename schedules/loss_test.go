@@ -3,6 +3,7 @@ package schedules
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -165,6 +166,24 @@ func TestTrap66WhatItsOwnReadDoesNotFindIsGone(t *testing.T) {
 	want(t, "proxies after their expiry", len(shown(t, h.Ledger)), 0)
 	want(t, "said to be gone, which had not expired", gone(), 6)
 	want(t, "not ready", h.NotReady(), "")
+}
+
+// One proxy whose reads always fail hides no other.
+func TestTrap66AProxyThatCannotBeReadHidesNoOther(t *testing.T) {
+	h, provider := losing(t, keepalive())
+	provider.hide = func(string) bool { return true }
+	h.config.Proxy = func(_ context.Context, id string) (upstream.Proxy, error) {
+		if id == "px_0" || id == "px_1" || id == "px_2" {
+			return upstream.Proxy{}, &upstream.TransportError{Err: errors.New("reset")}
+		}
+		return upstream.Proxy{}, refused(upstream.CodeProxyNotFound)
+	}
+	h.restart(t)
+	for range 3 {
+		check(t, h.lister.WaitPass(t.Context()))
+		h.watch.add(time.Minute)
+	}
+	want(t, "proxies", shown(t, h.Ledger), []string{"px_0", "px_1", "px_2"})
 }
 
 func TestTrap66WhatIsLostIsRememberedAcrossARestart(t *testing.T) {

@@ -26,7 +26,7 @@ type remainder struct {
 	spent    int64                       // estimated cost of the published proxies, in cents
 	canaries []string                    // proxies published at an unknown price
 	wants    map[plans.Kind]tables.Proxy // kinds that wait for the price of a canary
-	more     bool                        // the plan had no room for all due proxies
+	more     bool                        // the plan had no room for all due proxies, and renewed some
 	left     fact.SweepLeft              // for display
 }
 
@@ -38,7 +38,7 @@ func (p sweep) remainder(before remainder) *remainder {
 	}
 	rest := remainder{
 		began: before.began, taken: map[string]bool{}, spent: before.spent + p.EstimateCents.Or(0), canaries: before.canaries,
-		wants: p.Awaited, more: p.LeftOutCounts[plans.ReasonBeyond] > 0, left: *p.Left,
+		wants: p.Awaited, more: p.LeftOutCounts[plans.ReasonBeyond] > 0 && len(p.Included) > 0, left: *p.Left,
 	}
 	if p.Slot != nil && rest.began.IsZero() {
 		rest.began = *p.Slot

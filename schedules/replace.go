@@ -129,7 +129,8 @@ func (s *replacer) offerFor(ctx context.Context, r *scheduleRunner, p tables.Pro
 }
 
 // replaceOne records the order for a replacement and returns it. It returns nil if no offer
-// fits, or if the provider no longer refuses to renew the proxy.
+// fits, if the provider no longer refuses to renew the proxy, or if the proxy is retired by
+// now, as after its replacement by another schedule.
 func (s *replacer) replaceOne(ctx context.Context, r *scheduleRunner, p tables.Proxy, m market) (json.RawMessage, error) {
 	offer, ok, err := s.offerFor(ctx, r, p, m)
 	if err != nil || !ok {
@@ -155,7 +156,12 @@ func (s *replacer) replaceOne(ctx context.Context, r *scheduleRunner, p tables.P
 	if err != nil {
 		return nil, fmt.Errorf("encode the replacement of %s: %w", p.ProxyID, err)
 	}
-	err = s.Ledger.Write(ctx, func(tx *ledger.Tx) error {
+	replaced := false
+	err = s.Ledger.Write(ctx, func(tx *ledger.Tx) (err error) {
+		// Another schedule may have replaced the proxy since it was read.
+		if replaced, err = tx.Retired(p.ProxyID); err != nil || replaced {
+			return err
+		}
 		return tx.Append(fact.ProxyReplaced{
 			ProxyID: p.ProxyID, Schedule: r.Name, Reason: "the provider did not renew it", ExpiresAt: p.ExpiresAt.UTC(),
 			CommandID: c.ID, Command: command, MaxTotalCents: r.Replace.MaxCents,
@@ -163,6 +169,9 @@ func (s *replacer) replaceOne(ctx context.Context, r *scheduleRunner, p tables.P
 	})
 	if err != nil {
 		return nil, fmt.Errorf("record the replacement of %s: %w", p.ProxyID, err)
+	}
+	if replaced {
+		return nil, nil
 	}
 	s.log(r).WithField("proxy_id", p.ProxyID).WithField("command_id", c.ID).Warn("the provider will not renew it: another is ordered in its place")
 	return command, nil

@@ -186,3 +186,36 @@ func TestWhatNothingCanReplaceDoesNotUseUpTheDay(t *testing.T) {
 	want(t, "in the place of", h.stream.orders[0].Labels["replaces"], "px_1")
 	want(t, "asked for offers", asked, 2)
 }
+
+// TestAProxyOfTwoSchedulesIsReplacedOnce: the other schedule replaces it when this one has
+// looked for the last time.
+func TestAProxyOfTwoSchedulesIsReplacedOnce(t *testing.T) {
+	h := replacing(t, plans.Replace{Enabled: true, MaxCents: 400}, map[string]string{"px_1": "24h"})
+	unknown(t, h.Ledger, "px_1")
+	reads := 0
+	h.config.Schedules[0].Match.ProxyIDsFile = "list"
+	h.config.ReadFile = func(string) ([]byte, error) {
+		if reads++; reads == 2 {
+			check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
+				return tx.Append(fact.ProxyReplaced{ProxyID: "px_1", Schedule: "other", Reason: "x", ExpiresAt: noon, CommandID: "replace-by-other", Command: []byte(`{"id":"replace-by-other"}`), MaxTotalCents: 400})
+			}))
+		}
+		return []byte("px_1\n"), nil
+	}
+	h.restart(t)
+	h.run(t)
+	if reads < 2 {
+		t.Fatalf("the list was read %d times", reads)
+	}
+	want(t, "orders", len(h.stream.orders), 0)
+}
+
+// TestAWrongClockReplacesNothing, as it renews nothing.
+func TestAWrongClockReplacesNothing(t *testing.T) {
+	h := replacing(t, plans.Replace{Enabled: true, MaxCents: 400}, map[string]string{"px_1": "24h"})
+	unknown(t, h.Ledger, "px_1")
+	h.provided = -time.Hour
+	_, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
+	wantErr(t, err, errSkew)
+	want(t, "orders", len(h.stream.orders), 0)
+}

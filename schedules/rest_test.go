@@ -133,3 +133,20 @@ func TestWhatAnApprovedPlanLeftIsPlannedNext(t *testing.T) {
 		}
 	})
 }
+
+// TestARunThatCanRenewNothingMoreIsNotRepeated while its canary is open, although more proxies
+// are due than a plan considers.
+func TestARunThatCanRenewNothingMoreIsNotRepeated(t *testing.T) {
+	due := map[string]time.Duration{}
+	for i := range 5 {
+		due[fmt.Sprintf("px_%d", i)] = 30*time.Hour + time.Duration(i)*time.Hour
+	}
+	inBubble(t, dailySchedule(), due, func(t *testing.T, b *bench) {
+		<-b.stream.arrived
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		if slots := b.slots(100); len(slots) > 3 {
+			t.Errorf("%d runs were made while nothing could be renewed", len(slots))
+		}
+	}, func(_ *testing.T, c *Config) { c.considered = 3 })
+}

@@ -54,7 +54,7 @@ func Runs(ctx context.Context, l *ledger.Ledger, schedule string, limit int) (al
 func addSlot(ctx context.Context, l *ledger.Ledger, all []*Run, slot tables.Slot) ([]*Run, error) {
 	x, err := l.Sweeps.SlotResult(ctx, slot)
 	if err != nil {
-		return nil, err
+		return all, err
 	}
 	began := slot.At
 	if x.Continues != nil {

@@ -293,13 +293,14 @@ func (s *Sweeper) resumePlanned(ctx context.Context, r *scheduleRunner) (time.Ti
 		return time.Time{}, err
 	}
 	defer r.turn.Give()
+	from, err := s.countsFrom(ctx, r) // first, because it gives the runs of a renamed schedule the new name
+	if err != nil {
+		return time.Time{}, err
+	}
 	if err := s.finishPlanned(ctx, r); err != nil {
 		return time.Time{}, err
 	}
-	if err := s.recall(ctx, r); err != nil {
-		return time.Time{}, err
-	}
-	return s.countsFrom(ctx, r)
+	return from, s.recall(ctx, r)
 }
 
 // idle waits for the first slot after now. now is the caller's reading of the clock, because

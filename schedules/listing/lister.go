@@ -47,6 +47,9 @@ type Lister struct {
 	// nameless counts the entries without a readable id in the last complete pass.
 	nameless atomic.Int64
 
+	untold bool           // the fact about loss could not be appended; only a pass uses it
+	unread map[string]int // failed reads of unlisted proxies since the last successful one, by id; only a pass uses it
+
 	turn  sleep.Lock    // held during a pass
 	tried chan struct{} // closed when this process's first pass has ended or failed
 	once  sync.Once

@@ -5,9 +5,11 @@
 package listing
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
@@ -22,6 +24,8 @@ const (
 	DefaultLossMin     = 5
 	// readAtOnce limits how many unlisted proxies are read before a pass.
 	readAtOnce = 20
+	// failedReads is after how many failed reads the others wait for the next pass.
+	failedReads = 3
 	// lossNamed limits how many proxies a listing.shrunk fact lists.
 	lossNamed = 20
 )
@@ -62,6 +66,7 @@ func (l *Lister) finish(ctx context.Context, at tables.Listing) error {
 	}
 	l.nameless.Store(int64(at.Nameless))
 	if !l.shrunk(done) {
+		l.untold = false
 		if l.loss.Store(nil); before != nil {
 			l.Log.WithField("account", l.Account).Infof("the listing shows %d of %d known proxies again", done.Known-done.Lost, done.Known)
 		}
@@ -69,11 +74,13 @@ func (l *Lister) finish(ctx context.Context, at tables.Listing) error {
 		return nil
 	}
 	l.loss.Store(&done)
-	if before != nil {
+	if before != nil && !l.untold {
 		return nil
 	}
 	l.Log.WithField("account", l.Account).Warn(LossText(done))
-	return l.tellLoss(ctx, done)
+	err = l.tellLoss(ctx, done)
+	l.untold = err != nil
+	return err
 }
 
 // tellLoss appends the fact about a pass that missed too many proxies. finish does not call
@@ -105,6 +112,12 @@ func (l *Lister) readUnlisted(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if len(l.unread) > readAtOnce*readAtOnce || l.unread == nil {
+		l.unread = map[string]int{}
+	}
+	// Those that could not be read the last time go last, so that they hide no others.
+	slices.SortStableFunc(some, func(a, b tables.Proxy) int { return cmp.Compare(l.unread[a.ProxyID], l.unread[b.ProxyID]) })
+	failed := 0
 	for _, p := range some {
 		if err := l.Pass(ctx); err != nil {
 			return err
@@ -113,8 +126,13 @@ func (l *Lister) readUnlisted(ctx context.Context) error {
 		read, err := l.Proxy(ctx, p.ProxyID)
 		notFound := errors.Is(err, upstream.CodeProxyNotFound)
 		if err != nil && !notFound {
-			return ctx.Err() // tried again before the next pass; the listing reports an outage
+			l.unread[p.ProxyID]++
+			if failed++; ctx.Err() != nil || failed == failedReads {
+				return ctx.Err() // tried again before the next pass; the listing reports an outage
+			}
+			continue
 		}
+		delete(l.unread, p.ProxyID)
 		err = l.Ledger.Write(ctx, func(tx *ledger.Tx) error {
 			if notFound {
 				return tx.Gone(p.ProxyID)

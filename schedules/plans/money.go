@@ -94,8 +94,8 @@ func (l *Limit) takes(cost Price) int64 {
 }
 
 func (l *Limit) leaveOut(one tooDear) {
-	if l.left == 0 {
-		l.first = one.proxy.ExpiresAt.UTC() // usually the nearest expiry, because of the order of the proxies
+	if at := one.proxy.ExpiresAt.UTC(); l.left == 0 || at.Before(l.first) {
+		l.first = at
 	}
 	l.left++
 	if one.cost.list.Known() {

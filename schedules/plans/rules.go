@@ -118,7 +118,8 @@ func daysOf(d time.Duration) string {
 	if day := 24 * time.Hour; d >= day && d%day == 0 {
 		return english.Plural(int(d/day), "day", "")
 	}
-	return strings.TrimSuffix(strings.TrimSuffix(d.String(), "0s"), "0m")
+	text := strings.Replace(d.String(), "m0s", "m", 1)
+	return strings.Replace(text, "h0m", "h", 1)
 }
 
 // cronWords describes common cron expressions in words, and returns others after the word
