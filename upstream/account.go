@@ -33,7 +33,7 @@ type Wallet struct {
 	Currency     string
 	BalanceCents int64
 	Balance      string // a decimal string in the currency's main unit
-	FrozenCents  int64  // the client does not interpret this amount (trap 24)
+	FrozenCents  int64  // not interpreted (trap 24); 0 if absent
 	CashValue    bool   // false in the sandbox
 	Received
 }

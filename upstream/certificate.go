@@ -23,8 +23,9 @@ func ProviderCertificate(err error, now time.Time) (says, do string) {
 }
 
 // CertificateFault explains why the client rejected a server's certificate and what the
-// operator can do. It returns "" if err is not a certificate error. whose is the server's
-// owner, such as "the provider's". trust is the advice for an unknown certificate authority.
+// operator can do. It returns "" if err is not a certificate error. whose begins the
+// explanation, for example "the provider's". trust is the advice for an unknown certificate
+// authority.
 func CertificateFault(err error, whose, trust string, now time.Time) (says, do string) {
 	refused, ok := errors.AsType[*tls.CertificateVerificationError](err)
 	if !ok {

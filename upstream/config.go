@@ -83,8 +83,8 @@ type Client struct {
 	signedHost   string
 	environment  Environment
 	ownTransport bool
-	sizes        byPath[int]     // the largest page size known to work; 0 means to send no size
-	keys         byPath[listKey] // the array that certainly was the list in an earlier reply
+	sizes        byPath[int]     // the largest page size to send, after the provider rejected larger ones; 0 means to send no size
+	keys         byPath[listKey] // the only array in an earlier reply that could be the list
 }
 
 // byPath stores a fact that the client has learned about each endpoint.
@@ -100,8 +100,8 @@ func (b *byPath[T]) of(path string) (known T, ok bool) {
 
 func (b *byPath[T]) learn(path string, v T) { b.all.Store(path, v) }
 
-// New checks the configuration and returns a Client. It returns an error if the App ID has an
-// unknown prefix, the secret is empty, or an http address is not loopback.
+// New returns a Client. It returns an error if the address, the App ID, the secret, the user
+// agent or an HTTP proxy variable is invalid.
 func New(cfg Config) (*Client, error) {
 	base, err := parseBase(cfg.BaseURL)
 	if err != nil {

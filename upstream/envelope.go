@@ -14,7 +14,7 @@ type Envelope struct {
 	Success   bool
 	Code      Code
 	Message   string    // a single line of at most 1 KiB; withheld if the text looks like credentials
-	TraceID   string    // sanitised like Message; at most 256 bytes
+	TraceID   string    // sanitised; about 256 bytes at most
 	Timestamp time.Time // UTC; zero if the member is absent or is not a time with a zone
 
 	data value // the undecoded data, which may contain credentials; nil if absent or null
@@ -74,8 +74,8 @@ func decodeData[T any](e *Envelope, decode func(*object, *Envelope) T) (out T, e
 	return out, o.err
 }
 
-// fieldErrors returns a copy of data.errors from a failure envelope. It returns nil if the
-// member is absent or larger than fieldErrorsLimit.
+// fieldErrors returns data.errors from a failure envelope. It returns nil if the member is
+// absent or larger than fieldErrorsLimit.
 func (e *Envelope) fieldErrors() json.RawMessage {
 	if e.Success || e.data == nil {
 		return nil

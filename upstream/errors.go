@@ -10,7 +10,8 @@ import (
 )
 
 // Code is a code of the response envelope (API: Errors). A Code is also an error, as in
-// errors.Is(err, upstream.CodeRateLimited). The client passes on unknown codes unchanged.
+// errors.Is(err, upstream.CodeRateLimited). An unknown code stays unchanged if it is short
+// and consists of letters, digits and "_-.".
 type Code string
 
 // The codes in the API document.
@@ -55,10 +56,9 @@ func Codes() []Code { return slices.Clone(knownCodes) }
 // after an unknown code (API: Errors, client rules).
 func (c Code) Known() bool { return slices.Contains(knownCodes, c) }
 
-// Error means that a response arrived but is not a usable success. The response is either a
-// failure envelope or has no valid envelope. Without a valid envelope, Code is empty and
-// Failure gives the reason. errors.Is matches an Error with its [Code]. It also matches an HTTP
-// 429 without an envelope with [CodeRateLimited].
+// Error means that a response arrived but is not a usable success. It is a failure envelope,
+// or Failure gives the reason. Without a valid envelope, Code is empty. errors.Is matches an
+// Error with its [Code]. It also matches every HTTP 429 with [CodeRateLimited].
 type Error struct {
 	Method, Path string
 	HTTPStatus   int
@@ -67,11 +67,12 @@ type Error struct {
 	TraceID      string          // identifies the request to the provider's support
 	Timestamp    time.Time       // the provider's time; zero if absent
 	RetryAfter   RetryAfter      // the Retry-After header of the response
-	FieldErrors  json.RawMessage // data.errors of a validation_error as received; nil if too large
-	Failure      string          // what the client could not read; empty for a failure envelope
+	FieldErrors  json.RawMessage // data.errors of a failure envelope as received; nil if absent or too large
+	Failure      string          // why the response is unusable; empty for a failure envelope that can be read
 }
 
-// Error returns the method, the path, the code and the trace_id on one line.
+// Error returns the method, the path, the HTTP status, the code or the failure, and the
+// trace_id on one line.
 func (e *Error) Error() string {
 	what := string(e.Code)
 	if e.Message != "" {
@@ -87,7 +88,7 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Is reports whether target is the Code of the error.
+// Is reports whether target is the error's Code, or CodeRateLimited after an HTTP 429.
 func (e *Error) Is(target error) bool {
 	code, ok := target.(Code)
 	if !ok {
@@ -96,8 +97,8 @@ func (e *Error) Is(target error) bool {
 	return e.Code == code || (code == CodeRateLimited && e.HTTPStatus == 429)
 }
 
-// TransportError means that a request got no response header or only a part of the body. Sent
-// is false only if no byte of the request was written.
+// TransportError means that the client could not send a request or could not read the
+// complete response. Sent is false only if no byte of the request was written.
 type TransportError struct {
 	Method, Path string
 	Sent         bool

@@ -143,15 +143,15 @@ func (o *object) missing(keys ...string) (out []string) {
 	return out
 }
 
-// need records an error for each member that is absent or null.
+// need records an error if a member is absent or null.
 func (o *object) need(keys ...string) {
 	for _, key := range o.missing(keys...) {
 		o.fail(key, "missing")
 	}
 }
 
-// read decodes a member as T. It returns the zero value if the member is absent, null or
-// invalid.
+// read decodes a member as T. It returns the zero value if the member is absent or null. It
+// also records an error if the member is invalid.
 func read[T any](o *object, key, kind string) (out T) {
 	v := o.raw(key)
 	if v == nil {
@@ -353,9 +353,9 @@ func parseClock(s string) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// The first and the last instant with a four-digit year. A valid time with an offset may be up
-// to a day outside this range in UTC. clampTime replaces such a time with the nearer of the
-// two.
+// The first and the last instant with a four-digit year. In UTC, a valid time with an offset
+// may be up to a day outside this range. clampTime replaces such a time with the nearer
+// limit.
 var firstInstant, lastInstant = time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(9999, 12, 31, 23, 59, 59, 999_999_000, time.UTC)
 
 func clampTime(t time.Time) time.Time {
@@ -402,7 +402,7 @@ func (o *object) decimal(key string) string {
 
 // Unusable describes a list entry that cannot be decoded.
 type Unusable struct {
-	ID       string // opaque; empty if the id itself is unreadable
+	ID       string // opaque; empty if the id is unreadable, or if Field is empty
 	Position int    // the entry's position in its list or page, counted from 1
 	// Field is the name of the unreadable member. It is empty if the entry is not an object or
 	// has a duplicate key.

@@ -42,11 +42,12 @@ type OrderItem struct {
 	CIDRs     []string // sent in the member whose name is OrderRequest.CIDRField
 }
 
-// OrderBody returns the encoded body of an order. A caller encodes an order once, and stores,
-// signs and sends these bytes in every attempt. OrderBody returns an error for CIDRs without a
-// CIDRField and for an order beyond the limits of the API. An order has 1 to 50 items, 1 to
-// 2000 proxies in total, and at least one proxy per item. Its duration is a multiple of 30
-// days.
+// OrderBody returns the encoded body of an order. A caller encodes an order once, and
+// stores, signs and sends these bytes in every attempt. OrderBody returns an error for CIDRs
+// without a CIDRField and for an order beyond the limits of the API. An order has 1 to 50
+// items, 1 to 2000 proxies in total, and at least one proxy per item. Its duration is a
+// multiple of 30 days. OrderBody does not check repeated offers and CIDRs (API: POST
+// /api/v1/orders, rules 2 and 3).
 func OrderBody(r OrderRequest) ([]byte, error) {
 	if err := checkOrder(r); err != nil {
 		return nil, fmt.Errorf("order: %w", err)
@@ -132,7 +133,7 @@ type Order struct {
 	Delivery         Delivery
 	PollAfterSeconds *int64  // nil if absent or null: stop polling
 	Refund           *Refund // nil if absent or null
-	Proxies          []Proxy // nil unless Delivery.Available (API: Order, last rule)
+	Proxies          []Proxy // nil unless Delivery.Present and Delivery.Available (API: Order, last rule)
 	// Unusable lists the delivered proxies that cannot be decoded. They are not in Proxies.
 	Unusable []Unusable
 	Received

@@ -190,8 +190,8 @@ func walk[T Entry](size int, fetch func(PageRequest) (Page[T], error)) iter.Seq2
 // 53).
 var smallerPages = []int{100, 50, 0}
 
-// ErrPageSize means that the provider rejected the page size after the first page. A page token
-// is valid for one size, so the list restarts with a smaller size.
+// ErrPageSize means that the provider rejected the page size after the first page. A page
+// token is valid for one size, so the caller reads the list again with a smaller size.
 var ErrPageSize = errors.New("upstream: the page size was refused in the middle of a list")
 
 // RestartsList reports whether an error requires reading the list from its first page. This is
@@ -210,9 +210,9 @@ func smallerPage(than int) int {
 	return 0
 }
 
-// getPage requests one page of the given size, or of the largest size that the provider
-// accepts. If the provider also rejects a request without a size, the size is not the cause.
-// getPage then returns the error for the last size.
+// getPage requests one page of the given size. If the provider rejects the size, getPage
+// tries the smallerPages. If the provider also rejects a request without a size, the size is
+// not the cause. getPage then returns the error for the last size.
 func getPage[T any](ctx context.Context, c *Client, list list, pairs []string, r PageRequest, decode func(*object) T) (Page[T], error) {
 	if most, known := c.sizes.of(list.path); known {
 		r.Size = min(r.Size, most)

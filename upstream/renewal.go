@@ -42,8 +42,8 @@ const (
 	RenewalFailed       = "failed"        // all proxies failed; the response has HTTP status 422
 )
 
-// The statuses of one line item (API: Renewal result). The money for an unresolved line item is
-// neither spent nor refunded.
+// The statuses of one line item (API: Renewal result). The money for an unresolved line item
+// counts neither as spent nor as refunded (trap 18).
 const (
 	LineSucceeded  = "succeeded"
 	LineFailed     = "failed"

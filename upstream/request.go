@@ -87,7 +87,7 @@ func readBounded(resp *http.Response, limit int64) ([]byte, error) {
 }
 
 // plainBody removes compression and a byte order mark from a body (trap 76). An intermediary
-// may have added both without being asked. limit applies to the result.
+// may have added either without being asked. limit applies to the result.
 func plainBody(body []byte, encoding string, limit int64) ([]byte, error) {
 	if encoding = strings.ToLower(encoding); encoding == "gzip" || encoding == "x-gzip" {
 		unpacked, err := gzip.NewReader(bytes.NewReader(body))
@@ -104,8 +104,9 @@ func plainBody(body []byte, encoding string, limit int64) ([]byte, error) {
 	return bytes.TrimPrefix(body, []byte("\ufeff")), nil
 }
 
-// request builds and signs a request. net/http does not resend a POST, because GetBody is nil
-// and the body has a wrapper. Header names are in canonical form.
+// request builds and signs a request. net/http does not resend a POST that it has begun to
+// write, because GetBody is nil and the body has a wrapper. Header names are in canonical
+// form.
 func (c *Client) request(ctx context.Context, in *call) (*http.Request, error) {
 	escaped := c.basePath + in.path
 	decoded, err := url.PathUnescape(escaped)

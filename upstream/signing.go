@@ -56,8 +56,8 @@ func Sign(secret, canonical string) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// EscapeSegment percent-encodes an opaque id for a path segment. Only the unreserved characters
-// of RFC 3986 stay unchanged.
+// EscapeSegment percent-encodes a path segment, or a key or value of a query. Only the
+// unreserved characters of RFC 3986 stay unchanged.
 func EscapeSegment(id string) string {
 	return strings.ReplaceAll(url.QueryEscape(id), "+", "%20")
 }

@@ -1,6 +1,6 @@
 // Sanitising of text from servers for storage and display. The result is one printable line
-// without credentials. A sentence ends where a word such as "password" precedes possible
-// credentials.
+// without credentials. A sentence is cut after a word such as "password" if credentials may
+// follow.
 
 package upstream
 
@@ -16,9 +16,9 @@ import (
 )
 
 // credentialShapes matches the usual forms of proxy credentials: a URL with user info,
-// host:port:user:password, or a field named password. Text that matches is withheld completely,
-// because the text goes to journals, logs and terminals. withoutCredentials removes credentials
-// from sentences.
+// host:port:user:password, user:password@host:port, or a field such as password. Text that
+// matches is withheld completely, because the text goes to journals, logs and terminals.
+// withoutCredentials removes credentials from sentences.
 var credentialShapes = regexp.MustCompile(`(?i)[a-z0-9+.-]+://[^\s/@]*@|` +
 	`[^\s:@]+:[0-9]{2,5}:[^\s:]+:\S+|` +
 	`[^\s:@]+:[^\s@]+@[^\s@]+:[0-9]{2,5}|` +
@@ -50,8 +50,8 @@ func visible(r rune) rune {
 	return r
 }
 
-// sanitizeCode returns the code if it consists of letters, digits and "_-.". Otherwise it
-// returns withheldCode.
+// sanitizeCode returns the code, shortened to about 128 bytes, if it consists of letters,
+// digits and "_-.". Otherwise it returns withheldCode.
 func sanitizeCode(s string) Code {
 	for _, r := range s {
 		if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-' && r != '.' {
@@ -120,7 +120,8 @@ func withoutCredentials(s string) string {
 	return onlyDictionary(s[:at[0]]) + word + onlyPlain(rest)
 }
 
-// onlyPlain returns the longest prefix of a text that consists of plainWords.
+// onlyPlain keeps the longest prefix that consists of plainWords, and replaces the rest with
+// withheldRest.
 func onlyPlain(rest string) string {
 	var kept strings.Builder
 	for i, word := range strings.SplitAfter(rest, " ") {
@@ -160,7 +161,7 @@ const maxFieldMessages = 400
 
 // fieldMessages returns the messages in data.errors as text. The API document does not give
 // the structure (API: Errors). fieldMessages treats object keys as field names, lists as
-// several messages, and strings as messages.
+// several messages, and all other values as messages.
 func fieldMessages(raw json.RawMessage) string {
 	var v any
 	if raw == nil || json.Unmarshal(raw, &v) != nil {

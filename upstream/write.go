@@ -67,8 +67,8 @@ type Reply struct {
 	TraceID    string
 	ServerTime time.Time // the envelope's timestamp in UTC; zero if absent
 	RetryAfter RetryAfter
-	Order      *CreatedOrder // nil unless the order was created and its data could be read
-	Renewal    *Renewal      // the result of a renewal after success or HTTP 422; otherwise nil
+	Order      *CreatedOrder // nil unless success is true and the order number could be read
+	Renewal    *Renewal      // nil unless success is true, or the data of a failure has a status
 	Fields     string        // the messages in data.errors with their fields; "" if there are none
 	Malformed  string        // why the data in the envelope could not be decoded completely
 }
@@ -119,9 +119,9 @@ func hasRenewalStatus(e *Envelope) bool {
 	return err == nil && o.raw("status") != nil
 }
 
-// CreateOrder sends an order once. Programs that record their requests use Post instead. The
-// error of a sent request is an *Error or a *TransportError. In both cases the order may
-// exist, unless TransportError.Sent is false. Retry with the same key and request.
+// CreateOrder sends an order once. Programs that record their requests use Post instead.
+// After an *Error or a *TransportError, the order may exist, unless TransportError.Sent is
+// false. Retry with the same key and request. Any other error means that nothing was sent.
 func (c *Client) CreateOrder(ctx context.Context, key string, r OrderRequest) (CreatedOrder, error) {
 	body, err := OrderBody(r)
 	if err != nil {

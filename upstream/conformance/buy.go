@@ -64,8 +64,8 @@ func (o offer) estimate(p purchase) int64 {
 	return (o.cents*p.quantity*p.days + base - 1) / base * max(p.times, 1)
 }
 
-// chosenOffer returns the offer that the run buys, with a price for every purchase in the
-// tables. The text says why no offer is suitable.
+// chosenOffer returns the offer that the run buys, with the highest price for any purchase
+// in the tables. The text says why no offer is suitable.
 func (s *session) chosenOffer() (offer, string) {
 	return try(s, "chosen offer", func() (offer, string) {
 		r := s.get("/api/v1/offers", pair{"quantity", "2"}, pair{"duration_days", "30"})
@@ -135,7 +135,8 @@ func readOffer(o map[string]any) offer {
 	return out
 }
 
-// planCents returns the cost of all purchases and renewals in cents, before refunds.
+// planCents returns the estimated cost of all purchases and renewals in cents, before
+// refunds. It returns 0 if no offer is suitable.
 func (s *session) planCents() (sum int64) {
 	o, why := s.chosenOffer()
 	if why != "" {
@@ -157,7 +158,7 @@ type paid struct {
 	around
 }
 
-// unsent returns the reason if there is no reply at all, and otherwise "".
+// unsent returns the reason if the request was not sent, and otherwise "".
 func (p *paid) unsent() string {
 	if p.reply.status != 0 || p.reply.err != nil {
 		return ""
@@ -246,8 +247,8 @@ func (s *session) orderBody(o offer, p purchase) []byte {
 	return raw
 }
 
-// follow polls the order after poll_after_seconds. It stops when poll_after_seconds is null,
-// when the order is no longer in progress, or when the time limit has passed.
+// follow polls the order after poll_after_seconds. It stops when poll_after_seconds is not
+// an integer, when the order is no longer in progress, or at a limit of time or reads.
 func (s *session) follow(b *bought) {
 	const maxReads = 200
 	var waited time.Duration

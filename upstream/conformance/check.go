@@ -104,7 +104,7 @@ func refusing(codes ...string) func(reply) finding {
 // refusedAnyhow requires a refusal with any code, because the API document gives none.
 func refusedAnyhow(r reply) finding { return refused(r, r.code()) }
 
-// accepted requires an envelope with a code that is not in codes.
+// accepted requires a JSON object whose code is not in codes.
 func accepted(r reply, codes ...string) finding {
 	wrong := r.err != nil || r.envelope == nil || slices.Contains(codes, r.code())
 	return when(wrong, differs("%s", r.seen()), ok("%s", r.seen()))

@@ -45,7 +45,7 @@ func (s *session) command(method, path string, in, out any) error {
 type setting = map[string]any
 
 // during applies a setting, calls do, and reverses the setting with undo. If undo is nil, it
-// deletes all settings of the path. If the reversal fails, the finding has the text failed.
+// deletes all settings of the path. If the reversal fails, the finding begins with failed.
 func (s *session) during(path string, set, undo setting, failed string, do func() finding) finding {
 	if err := s.command(http.MethodPost, path, set, nil); err != nil {
 		return notRun("%s", err)
@@ -206,10 +206,10 @@ func interruptedChecks() []Check {
 	}
 }
 
-// unresolvedRequest is a request whose idempotency record stays unresolved.
+// unresolvedRequest is an order whose idempotency record stays unresolved.
 type unresolvedRequest struct {
 	r           request
-	sum, before int64 // the cost and the wallet before, in cents
+	sum, before int64 // the estimated cost, and the wallet before the order, in cents
 }
 
 // leaveUnresolved sends one order whose idempotency record stays unresolved.

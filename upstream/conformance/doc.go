@@ -8,5 +8,5 @@
 // Every [Check] has a stable id, a section of the document and a sentence. If the document
 // says "not shown", the check records the server's behaviour and never fails. Before a run
 // spends money, it announces how much it may spend. It renews only proxies that it has
-// bought, and changes nothing else.
+// bought. It reverses every change that it makes through the control interface.
 package conformance

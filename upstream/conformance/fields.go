@@ -163,7 +163,8 @@ func (s *session) replyOf(name string) (reply, string) {
 	return memo(s, "reply "+name, func() reply { return s.get(endpoints[i].path) }), ""
 }
 
-// anyOrder returns the order that the run has bought, or the first order in the list.
+// anyOrder returns the detail of the order that the run has bought, or of the first order in
+// the list.
 func (s *session) anyOrder() (reply, string) {
 	if b := s.buy("plain"); b.why == "" {
 		return *b.last(), ""
@@ -178,7 +179,8 @@ func (s *session) anyOrder() (reply, string) {
 	return reply{}, "there is no order: " + s.buy("plain").why
 }
 
-// anyProxy returns a proxy that the run has bought, or the first proxy in the list.
+// anyProxy returns the detail of a proxy that the run has bought, or of the first proxy in
+// the list.
 func (s *session) anyProxy() (reply, string) {
 	ids := s.ownProxies()
 	if len(ids) == 0 {

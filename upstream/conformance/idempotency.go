@@ -134,14 +134,14 @@ func conflictChecks() []Check {
 	}
 }
 
-// affordAgain says why the run could not pay if the server executed a request that it should
-// refuse. It returns "" if the run could pay.
+// affordAgain returns the reason if the run could not pay for a request that the server
+// should refuse but executes. It returns "" if the run could pay.
 func (s *session) affordAgain() string {
 	o, why := s.chosenOffer()
 	return cmp.Or(why, s.afford(2*o.cents))
 }
 
-// keyChoices record behaviour of keys that the API document does not specify.
+// keyChoices record how the server treats keys when the API document gives no rule.
 func keyChoices() []Check {
 	choice := func(id, sentence string, made step[request]) Check {
 		return rule("idempotency."+id, secIdempotency, sentence, asks(made, recorded)).costs().open()

@@ -9,7 +9,8 @@ import (
 	"slices"
 )
 
-// ordered is an order in the purchase table. The sentences of its checks begin with what.
+// ordered is an order in the purchase table. The sentences of its checks begin with
+// the field what.
 type ordered struct {
 	name, what string
 	quantity   int64

@@ -222,8 +222,7 @@ func (s *session) anyAccepted(p paged, token string) (last reply) {
 	return last
 }
 
-// sizeChecks record how the server treats page sizes about which the API document says
-// nothing.
+// sizeChecks record how the server treats page sizes that the API document does not mention.
 func (p paged) sizeChecks() []Check {
 	var out []Check
 	for _, size := range []string{"0", "-1", "many", "201", "1000"} {

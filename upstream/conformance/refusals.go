@@ -100,7 +100,8 @@ func lines(code string, count int, quantity int64) string {
 	return string(raw)
 }
 
-// checks sends every body once with its own key, and compares the wallet before and after.
+// checks returns the checks of the table. They send every body once with its own key, and
+// compare the wallet before and after.
 func (f *refusals) checks() []Check {
 	var out []Check
 	for _, one := range f.table {

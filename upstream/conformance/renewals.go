@@ -71,7 +71,7 @@ func completedChecks(name string) []Check {
 	}, g.sums(renewalMade(name))...)
 }
 
-// sums checks the amounts in the result of a renewal.
+// sums returns the checks of the ids, lines and amounts in the result of a renewal.
 func (g group) sums(made step[*renewed]) []Check {
 	check := func(id, sentence string, do func(data map[string]any, ids []string) finding) Check {
 		return g.rule(id, sentence, given(made, func(_ *session, r *renewed) finding { return do(r.reply.data(), r.ids) }))

@@ -122,8 +122,8 @@ func someProgress(_ *session, b *bought) finding {
 	return notShown("no read met it")
 }
 
-// beginsUnfinished requires an unfinished order at the first read. A finished order differs
-// only for the scenarios delayed and partial.
+// beginsUnfinished requires an unfinished order at the first read. For a finished order, the
+// verdict is Differs only if the scenario is delayed or partial.
 func beginsUnfinished(b *bought, scenario string) finding {
 	first := b.reads[0].data()
 	if d := deliveryOf(first); d.complete || d.proxies > 0 || first["refund"] != nil {
@@ -161,8 +161,8 @@ func rejectedChecks() []Check {
 	}
 }
 
-// scenarioHeaderChecks order an unknown offer if the run may not spend money. The unknown offer
-// may then cause the refusal.
+// scenarioHeaderChecks order an unknown offer, so that no server can charge. The unknown
+// offer may then cause the refusal.
 func scenarioHeaderChecks() []Check {
 	order := func(value, offer string) request {
 		r := post("/api/v1/orders", "scenario", lines(offer, 1, 1))

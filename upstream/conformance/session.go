@@ -24,7 +24,7 @@ type session struct {
 	serial     int
 	memos      map[string]any
 	skew       time.Duration // the server's clock minus the local clock
-	moved      time.Duration // the offset that the control interface has set
+	moved      time.Duration // the offset that the current check has added to the server's clock
 	limit      int64         // the spending limit in cents
 	opening    int64         // the wallet at the start, in cents
 	currency   string        // of the wallet
@@ -133,7 +133,7 @@ func (s *session) afford(estimate int64) string {
 type watch struct {
 	replies  int
 	wrong    map[string]string // the key is the id of the check
-	unlisted string            // a code that the API document does not list
+	unlisted string            // the last code that the API document does not list
 }
 
 var listedCodes = " ok invalid_signature stale_timestamp replayed_nonce idempotency_key_required idempotency_key_conflict idempotency_processing" +

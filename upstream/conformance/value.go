@@ -48,7 +48,7 @@ func every(k kind) func(any) bool {
 	}
 }
 
-// typeName describes the type of a value without the value, which may be a credential.
+// typeName describes a value without the text of a string, which may be a credential.
 func typeName(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -159,7 +159,7 @@ func onlyArray(data map[string]any) (key string, items []map[string]any, ok bool
 // secretMembers are the members of a proxy that contain credentials.
 var secretMembers = []string{"username", "password", "connection", "socks5_uri"}
 
-// secretIn returns the name of the first member that contains credentials, or "".
+// secretIn returns the name of a member that contains credentials, or "".
 func secretIn(v any) string {
 	var inner []any
 	switch v := v.(type) {

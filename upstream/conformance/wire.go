@@ -44,7 +44,8 @@ type draft struct {
 	header                                                http.Header
 }
 
-// reply is a received response. envelope is nil if the body is not a JSON object.
+// reply is a received response. envelope is nil if the body does not begin with a JSON
+// object.
 type reply struct {
 	err      error
 	status   int
@@ -59,8 +60,8 @@ const (
 )
 
 // send sends a request. If the reply is a rate limit, the server has executed nothing. send
-// then waits for Retry-After and sends the request again, unless the wait is too long. It
-// also repeats a GET that got no reply.
+// then waits for Retry-After and sends the request again, unless the wait is too long or
+// maxRetries is reached. It also repeats a GET that got no reply, at most twice.
 func (s *session) send(r request) reply {
 	if r.keyName != "" {
 		r.key = s.newKey(r.keyName)
@@ -184,8 +185,8 @@ func (s *session) build(r request) *http.Request {
 
 func newNonce() string { return rand.Text() }
 
-// get and post return requests. post sends a new idempotency key that contains keyName.
-// If keyName is empty, the request has no key.
+// get and post return requests. The request from post has a new idempotency key that
+// contains keyName. If keyName is empty, the request has no key.
 func get(path string, pairs ...pair) request {
 	return request{method: http.MethodGet, path: path, pairs: pairs}
 }

@@ -127,7 +127,7 @@ func (k *apiKey) allows(remote string) bool {
 }
 
 // nonceMemory is how long a nonce is remembered (assumed). A timestamp may be five minutes
-// early, and its request stays valid until the timestamp is five minutes late.
+// ahead of the clock, and its request stays valid until the timestamp is five minutes old.
 const nonceMemory = 10*time.Minute + time.Second
 
 var nonceSeeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}

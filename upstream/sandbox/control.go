@@ -95,7 +95,7 @@ func isLoopback(host string) bool {
 }
 
 type controlError struct {
-	Error string `json:"error"`           // a complete sentence that includes the field
+	Error string `json:"error"`           // the field and the reason, or only the reason
 	Field string `json:"field,omitempty"` // only the field's name
 }
 

@@ -70,7 +70,7 @@ type fault struct {
 	renewal renewalFault
 }
 
-// faultKinds says for each fault whether the sandbox executes the request.
+// faultKinds says for each fault whether the sandbox executes the request by default.
 var faultKinds = map[string]bool{"drop_before": false, "drop_after": true, "error_before": false, "error_after": true, "hang": true,
 	"truncate": true, "garbage": true, "html": false, "code": false, "unresolved_record": true, "renewal": true}
 
@@ -200,8 +200,8 @@ func (f renewalFault) verdicts(chosen []*proxy) []string {
 	return out
 }
 
-// hang delays the reply. Until then, the idempotency record of an executed request replies
-// idempotency_processing.
+// hang delays the reply. During the delay, the idempotency record of an executed request
+// replies idempotency_processing.
 func (s *front) hang(w http.ResponseWriter, r *request, f *fault) {
 	control := http.NewResponseController(w)
 	_ = control.SetWriteDeadline(time.Time{})

@@ -238,7 +238,8 @@ func (s *writes) orderOf(r *request) (*order, map[string]int64, *refusal) {
 	return o, quantities, o.space.affords(o.Total)
 }
 
-// checkLines checks prices and stock again, because an offer reserves nothing.
+// checkLines checks quantities, stock, durations and CIDRs. It checks the stock again,
+// because an offer reserves nothing.
 func (s *writes) checkLines(env string, in orderBody) (map[string]int64, *refusal) {
 	quantities, sum := map[string]int64{}, int64(0)
 	for i, line := range in.lines {

@@ -59,8 +59,8 @@ func (s *reads) proxy(r *request) ([]byte, *refusal) {
 	return p.item(), nil
 }
 
-// status returns the order status. The names of the final statuses are assumed, because clients
-// decide by delivery and refund.
+// status returns the order status. The API document does not give the final statuses, so
+// their names are assumed. Clients decide by delivery and refund.
 func (o *order) status() string {
 	return [...]string{"paid", "procuring", "completed", "refunded"}[o.Stage]
 }

@@ -47,8 +47,8 @@ func bodyHash(path string, body []byte) []byte {
 	return sum[:]
 }
 
-// known returns the reply to a request whose key has a record. It returns false if the key has
-// no record. The caller holds the lock.
+// known returns the reply to a request whose key has a record. It returns false if the key
+// has no record, or if the retention of its record has passed. The caller holds the lock.
 func (s *writes) known(r *request, key string, hash []byte) (reply, bool) {
 	rec := r.key.space.records[key]
 	if rec == nil {
@@ -76,7 +76,7 @@ func (s *writes) forgotten(rec *record) bool {
 }
 
 // complete stores the first reply to a request. It returns a function to call after the
-// commit, which allows the reply to be repeated. The caller holds the lock.
+// commit. From then on, the reply can be repeated. The caller holds the lock.
 func (s *writes) complete(r *request, key string, hash []byte, out reply, interrupted bool, ch *change) func() {
 	sp := r.key.space
 	rec := &record{savedRecord: savedRecord{sp.id(), key, hash, recordCompleted, s.now(), out.status, out.code, out.body}}

@@ -173,7 +173,7 @@ func (s *saved) restore() error {
 }
 
 func (s *saved) restoreMeta() error {
-	var serial json.Number // a string, because serial may be too large for a JSON number
+	var serial json.Number // stored as a string, because it may be too large for a JSON number
 	var offset int64
 	_, errSerial := s.db.decode("serial", &serial)
 	_, errOffset := s.db.decode("offset", &offset)

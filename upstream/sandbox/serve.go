@@ -111,8 +111,8 @@ func (s *front) handler(env string) http.Handler {
 	})
 }
 
-// maxDrained limits the bytes of a body that are read and discarded. They are read because a
-// client whose connection closes while it sends does not see the reply.
+// maxDrained limits the bytes of a body that are read and discarded. If they were not
+// read, a client that is still sending would not see the reply.
 const maxDrained = 64 << 20
 
 // readBody refuses a body that is too long or unreadable. It allocates memory for the received

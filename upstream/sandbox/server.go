@@ -43,7 +43,7 @@ type Options struct {
 	Moods    []string // names of active quirks, or "all" (extension); default: no quirks; POST /moods changes them
 	MoodSeed uint64   // seed of the random numbers for the quirks
 
-	AsyncDelay       time.Duration // time to completion for success, partial, rejected and production orders; default: 1 s
+	AsyncDelay       time.Duration // time to completion for success, rejected and production orders; partial orders may take longer; default: 1 s
 	DelayedDelay     time.Duration // time to completion for delayed orders; default: 2 s
 	PollAfterSeconds int64         // poll_after_seconds of unfinished orders; default: 1
 }

@@ -17,7 +17,8 @@ import (
 	"perennial/ledger/files"
 )
 
-// store contains the rows that differ from the fixture, and the referee's lines.
+// store contains the rows that differ from the fixture, the used nonces and the referee's
+// lines.
 type store struct {
 	db     *sql.DB
 	synced int64 // the newest row of charges that is known to be in the referee's file
