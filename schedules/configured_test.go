@@ -80,7 +80,9 @@ func TestANewScheduleCatchesUpFromItsFirstStart(t *testing.T) {
 		want(t, "silent while it is paused", silent(29*time.Hour), "")
 		pause(&until)
 		want(t, "silent after its pause", silent(29*time.Hour), "no run was made since "+until.UTC().Format(time.RFC3339)+", and 2 scheduled times have passed")
-		check(t, b.Ledger.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Append(fact.ScheduleResumed{Schedule: "keepalive", By: "ada", Reason: "x"}) }))
+		check(t, b.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
+			return tx.Append(fact.ScheduleResumed{Schedule: "keepalive", By: "ada", Reason: "x"})
+		}))
 		b.downFor(5*time.Hour, unchanged)
 		want(t, "silent behind it", silent(0), "")
 		want(t, "the slot that passed while nothing ran", b.states(), []string{"01 03:00 finished"})

@@ -60,13 +60,7 @@ func ReadLastRun(ctx context.Context, l *ledger.Ledger, of plans.Schedule) (*Las
 		if slot.State == StateHeld && len(planned.Commands) == 0 {
 			return nil, nil //nolint:nilnil // the plan of an earlier slot serves for this slot
 		}
-		if i == 0 && run.Result.Outcome == tables.OutcomeDeclined { // no command of this plan was published
-			if slot.At.Equal(run.Began) {
-				return run, nil
-			}
-			continue
-		}
-		if err := run.take(planned); err != nil || slot.At.Equal(run.Began) {
+		if err := run.takePublished(planned, i); err != nil || slot.At.Equal(run.Began) {
 			return run, err
 		}
 	}
@@ -82,6 +76,15 @@ func beganAt(f fact.SweepPlanned) time.Time {
 		return *f.Of
 	}
 	return f.Slot
+}
+
+// takePublished adds what a plan published. part counts from the latest plan, of which
+// nothing was published if it was declined.
+func (x *LastRun) takePublished(planned fact.SweepPlanned, part int) error {
+	if part == 0 && x.Result.Outcome == tables.OutcomeDeclined {
+		return nil
+	}
+	return x.take(planned)
 }
 
 func (x *LastRun) take(planned fact.SweepPlanned) error {

@@ -142,10 +142,8 @@ func (f RenewalOutlookFrom) by(ctx context.Context, of plans.Schedule) (out Rene
 		out.Text, out.At = "It is not renewed while its schedule is paused"+until(status.Paused.Until)+", by "+status.Paused.By+": "+status.Paused.Reason+".", nil
 	case status.Problem != "":
 		out.Text = "It is not renewed, because the run fails: " + status.Problem + "."
-	case due.After(f.Now) && out.At != nil && out.At.After(*f.Proxy.ExpiresAt):
-		out.Text = "It is not due yet, and expires before the next run of its schedule: `perennial schedules run " + status.Schedule + "` renews it when it is due."
 	case due.After(f.Now):
-		out.Good, out.Text = true, "It is not due yet: its schedule renews it in time."
+		f.notDue(&out)
 	default:
 		f.whereDue(&out, status)
 	}
@@ -188,6 +186,15 @@ func reasonOf(r *tables.ProxyRenewal) string {
 		return r.Reason
 	}
 	return string(r.State)
+}
+
+// notDue sets the outlook of a proxy that comes due later.
+func (f RenewalOutlookFrom) notDue(out *RenewalOutlook) {
+	if out.At != nil && out.At.After(*f.Proxy.ExpiresAt) {
+		out.Text = "It is not due yet, and expires before the run of its schedule after that: `perennial schedules run " + out.Schedule + "` renews it when it is due."
+		return
+	}
+	out.Good, out.Text = true, "It is not due yet: its schedule renews it in time."
 }
 
 // whereDue sets the outlook of a due proxy that its schedule may renew, from the current
