@@ -325,8 +325,9 @@ func parseTime(s string) (time.Time, bool) {
 		return clampTime(t), true
 	}
 	if m := endOfDay.FindStringSubmatch(s); m != nil {
-		t, ok := parseClock(m[1] + "00" + m[2])
-		return clampTime(t.AddDate(0, 0, 1)), ok
+		if t, ok := parseClock(m[1] + "00" + m[2]); ok {
+			return clampTime(t.AddDate(0, 0, 1)), true
+		}
 	}
 	if m := leapSecond.FindStringSubmatch(s); m != nil {
 		t, ok := parseClock(m[1] + "59" + m[2])

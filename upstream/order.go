@@ -203,7 +203,13 @@ func (c *Client) Order(ctx context.Context, orderNo string) (Order, error) {
 	if err != nil {
 		return Order{}, err
 	}
-	return getOne(ctx, c, path, "", decodeOrder)
+	return getOne(ctx, c, path, "", func(o *object, e *Envelope) Order {
+		detail := decodeOrder(o, e)
+		if detail.OrderNo != "" && detail.OrderNo != orderNo { // the money of another order must not be booked
+			o.fail("order_no", "is not the one that was asked for")
+		}
+		return detail
+	})
 }
 
 // OrdersPage requests one page of order summaries (API: GET /api/v1/orders). The API document

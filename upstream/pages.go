@@ -96,9 +96,14 @@ type Pages[T Entry] struct {
 
 	seen                          map[uint64]struct{}
 	fresh, read, barren, restarts int
+	again                         int // entries that a restarted list may show again
 }
 
 var idSeed = maphash.MakeSeed()
+
+// unreadable precedes the id of an entry that cannot be read. The same entry is new if it can
+// be read after a restart.
+const unreadable = "\x00"
 
 // note records an id and reports whether the id is new in this iteration.
 func (p *Pages[T]) note(id string) bool {
@@ -122,7 +127,7 @@ func (p *Pages[T]) Restarts(err error) bool {
 		return false
 	}
 	p.restarts++
-	p.Token, p.barren = "", -p.read
+	p.Token, p.barren, p.again = "", 0, len(p.seen)
 	return true
 }
 
@@ -134,11 +139,14 @@ func (p *Pages[T]) Follow(page Page[T]) (more bool, err error) {
 		p.note(item.id())
 	}
 	for _, u := range page.Unusable {
-		p.note(u.ID)
+		p.note(unreadable + u.ID)
 	}
-	if p.barren++; p.fresh > 0 {
-		p.fresh, p.barren = 0, min(p.barren-1, 0)
+	entries := len(page.Items) + len(page.Unusable)
+	p.barren++
+	if p.fresh > 0 || entries > 0 && p.again > 0 {
+		p.fresh, p.barren = 0, 0
 	}
+	p.again -= entries
 	switch {
 	case !page.HasMore:
 		return false, nil
@@ -346,6 +354,8 @@ func (l list) keyIn(o *object, names *byPath[listKey]) (string, error) {
 			names.learn(l.path, best)
 		}
 		return best.name, nil
+	case len(all.empty) > 0 && known.name != "": // another array that is empty does not mean that the list is
+		return "", fmt.Errorf("the list %s is missing", known.name)
 	case len(all.empty) > 0:
 		return all.empty[len(all.empty)-1], nil
 	}

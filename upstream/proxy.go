@@ -126,7 +126,9 @@ func (c *Client) Reveal(ctx context.Context, proxyID string) (Credentials, error
 		return Credentials{}, err
 	}
 	return getOne(ctx, c, path, "", func(o *object, _ *Envelope) Credentials {
-		o.need("proxy_id")
+		if o.need("proxy_id"); o.str("proxy_id") != proxyID {
+			o.fail("proxy_id", "is not the one that was asked for")
+		}
 		s := credentials{host: o.text("host"), port: o.text("port"), username: o.text("username"),
 			password: o.text("password"), socks5URI: o.text("socks5_uri")}
 		s.connection = string(o.raw("connection"))

@@ -182,6 +182,8 @@ func (a *response) error() error {
 	e, failure := &a.envelope, a.failure
 	consistent := e.Success == (e.Code == CodeOK)
 	switch {
+	case a.err != nil && a.status == http.StatusTooManyRequests: // its Retry-After counts (API: Limits)
+		failure = a.err.Error()
 	case a.err != nil && !errors.Is(a.err, errTooLarge):
 		return &TransportError{Method: a.call.method, Path: a.call.path, Sent: a.sent, Err: a.err}
 	case failure != "":

@@ -128,10 +128,10 @@ func (c *Client) CreateOrder(ctx context.Context, key string, r OrderRequest) (C
 		return CreatedOrder{}, err
 	}
 	reply, err := c.post(ctx, Write{Kind: WriteOrder, Key: key, Body: body, Scenario: r.Scenario})
-	if err != nil {
+	if reply.Order == nil {
 		return CreatedOrder{}, err
 	}
-	return *reply.Order, nil
+	return *reply.Order, err
 }
 
 // Renew sends a renewal once. If all proxies failed (HTTP 422), it returns the Renewal and an

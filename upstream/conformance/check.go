@@ -61,9 +61,15 @@ func (c Check) openIf(is bool) Check   { c.Open = is; return c }
 func (c Check) in(e environment) Check { c.only = e; return c }
 func (c Check) atEnd() Check           { c.phase = last; return c }
 func (c Check) chosen(cfg *Config) bool {
-	return (c.only == "" || string(c.only) == cfg.environment()) && slices.ContainsFunc(strings.Split(strings.ToLower(cfg.Section), ","), func(part string) bool {
+	return (c.only == "" || string(c.only) == cfg.environment()) && (strings.TrimSpace(cfg.Section) == "" || c.within(cfg.Section))
+}
+
+// within reports whether the check's id or section begins with one of the names, which commas
+// separate.
+func (c Check) within(names string) bool {
+	return slices.ContainsFunc(strings.Split(strings.ToLower(names), ","), func(part string) bool {
 		part = strings.TrimSpace(part)
-		return strings.HasPrefix(strings.ToLower(c.Section), part) || strings.HasPrefix(c.ID, part)
+		return part != "" && (strings.HasPrefix(strings.ToLower(c.Section), part) || strings.HasPrefix(c.ID, part))
 	})
 }
 

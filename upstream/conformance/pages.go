@@ -125,7 +125,7 @@ func pageChecks() []Check {
 			if w.pages == maxPages {
 				return notShown("not among the first %d pages", maxPages)
 			}
-			return when(w.why != "" || !w.ids[ids[0]] || !w.ids[ids[1]], differs("%d proxies, %s", len(w.ids), w.why), ok("among %d", len(w.ids)))
+			return when(w.why != "" || slices.ContainsFunc(ids, func(id string) bool { return !w.ids[id] }), differs("%d proxies, %s", len(w.ids), w.why), ok("among %d", len(w.ids)))
 		}).costs(),
 		rule("page.token.filter_changed", secPagination, "an offers token with another filter is refused with invalid_page_token", offerList.with(badToken, func(token string) request {
 			return get(offerList.path, pair{"page_size", "1"}, pair{"quantity", "1"}, pair{"page_token", token})
@@ -183,7 +183,7 @@ func (p paged) tokenChecks() []Check {
 	g := group{prefix: "page.token." + p.name, section: secPagination, what: "a token of " + p.name}
 	out := []Check{
 		g.rule("altered", "that was altered is refused with invalid_page_token", p.with(badToken, func(token string) request {
-			middle := len(token) / 2
+			middle := max(len(token)/2, 1)
 			return p.at(flip(token[:middle]) + token[middle:])
 		})),
 		g.rule("altered_last", "whose last character was altered is refused with invalid_page_token", given(p.firstToken, func(s *session, token string) finding {

@@ -92,7 +92,8 @@ func (s *session) begin(checks []Check) error {
 		return fmt.Errorf("%w: %s (wrong secret or App ID, or a server that signs its host with the port)", ErrKey, first.seen())
 	}
 	wallet := s.get("/api/v1/wallet")
-	s.opening, _ = cents(wallet.data(), "balance_cents")
+	var known bool
+	s.opening, known = cents(wallet.data(), "balance_cents")
 	s.currency = word(wallet.data(), "currency")
 	if slices.ContainsFunc(checks, func(c Check) bool { return c.Costs }) {
 		s.limit = s.planCents()
@@ -101,6 +102,9 @@ func (s *session) begin(checks []Check) error {
 	case s.cfg.MaxCents != nil:
 		s.limit = min(s.limit, *s.cfg.MaxCents)
 	case s.cfg.Production:
+		s.limit = 0
+	}
+	if !known { // what the run spends could not be told
 		s.limit = 0
 	}
 	s.cfg.Announce(Plan{Environment: s.cfg.environment(), Checks: len(checks), MaxCents: s.limit, Currency: s.currency})

@@ -43,7 +43,7 @@ func newSession(ctx context.Context, cfg *Config, base *url.URL) *session {
 		host = "[" + host + "]"
 	}
 	if port := base.Port(); cfg.SignPort && port != "" {
-		host = net.JoinHostPort(base.Hostname(), port)
+		host = net.JoinHostPort(strings.ToLower(base.Hostname()), port)
 	}
 	return &session{ctx: ctx, cfg: cfg, base: base, signedHost: host, tag: "conformance-" + newNonce()[:16], memos: map[string]any{}}
 }
