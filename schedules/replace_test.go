@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -207,6 +208,8 @@ func TestAProxyOfTwoSchedulesIsReplacedOnce(t *testing.T) {
 	if reads < 2 {
 		t.Fatalf("the list was read %d times", reads)
 	}
+	replaced := slices.DeleteFunc(h.facts(t, 0), func(factType string) bool { return factType != "proxy.replaced" })
+	want(t, "replacements", len(replaced), 1)
 	want(t, "orders", len(h.stream.orders), 0)
 }
 
