@@ -286,6 +286,7 @@ proxies:
 		strings.Replace(good, "24h..240h", "24h..soon", 1):           "expires_in",
 		strings.Replace(good, "offers:read", "offers:write", 1):      "scope",
 		strings.Replace(good, "offer_code: o,", "offer_code: p,", 1): "unknown",
+		strings.ReplaceAll(good, "acc_alpha", "acc/alpha"):           "slash",
 	} {
 		if _, err := sandbox.LoadFixture(write(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q: %v", want, err)

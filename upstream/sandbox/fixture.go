@@ -156,6 +156,8 @@ func (a FixtureAccount) validate(seen map[string]bool) error {
 	switch {
 	case a.AccountID == "" || seen[a.AccountID]:
 		return errors.New("account_id is empty or appears twice")
+	case strings.Contains(a.AccountID, "/"):
+		return fmt.Errorf("account_id %q contains a slash", a.AccountID)
 	case min(w.SandboxCents, w.ProductionCents) < 0 || max(w.SandboxCents, w.ProductionCents) > maxWalletCents:
 		return fmt.Errorf("wallet must hold 0 to %d cents", int64(maxWalletCents))
 	case a.Status != "" && !printable(a.Status, maxHeaderText):
