@@ -14,7 +14,7 @@ import (
 )
 
 // projector applies a fact to the projections, in the transaction that appends the fact. No
-// other code writes projections.
+// other code writes projections, except to load a snapshot.
 type projector struct{ *Tx }
 
 // apply applies one fact to the projections, during normal work and in a rebuild. Its
@@ -314,7 +314,7 @@ func (t projector) applySweep(r chain.Row, f fact.Fact) error {
 		}
 		return t.applyPlanned(r, f)
 	case fact.SweepHeld:
-		// This may match no row: a shortfall is recorded before its sweep.planned, when the
+		// This may match no row: for a shortfall, sweep.held comes before sweep.planned, so the
 		// scheduled time has no row yet.
 		return t.exec(`UPDATE slots SET state = 'held', updated_at = ? WHERE schedule = ? AND slot_at = ?`, r.Time, f.Schedule, sqlite.Micros(f.Slot))
 	case fact.SweepFinished:

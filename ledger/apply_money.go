@@ -152,8 +152,8 @@ func (t projector) settle(r chain.Row, operation string, lines []fact.Line) (cha
 }
 
 // bookRecorded books a charge or refund that an operator recorded, on the operation and on
-// the line named in the record. A correction that reverses the answer for a line also
-// changes the line's state.
+// the line named in the record. A charge for a line that was not charged, and a correction
+// that takes a line's charge back, also change the line's state.
 func (t projector) bookRecorded(r chain.Row, f fact.LedgerRecorded) error {
 	charged, refunded := f.AmountCents, int64(0)
 	if f.Movement == fact.MovementRefund {

@@ -20,8 +20,8 @@ func nextMonth(at time.Time) time.Time {
 	return time.Date(at.Year(), at.Month()+1, 1, 0, 0, 0, 0, time.UTC)
 }
 
-// monthEnds lists the months that ended in the rows of the file up to and including row
-// last. What the ledger keeps of archived rows does not show which row ended a month.
+// monthEnds lists the months of the file that ended before row last, each with its last row.
+// The ledger that starts after an archive no longer shows which row ended a month.
 func (l *Ledger) monthEnds(ctx context.Context, last int64) (ends []fact.MonthEnd, err error) {
 	begins := int64(0)
 	if l.base != nil {

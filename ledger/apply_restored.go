@@ -8,8 +8,8 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// CauseRestored is the cause of the pause that follows a restore, because the ledger may
-// have lost requests that were sent after its last row.
+// CauseRestored is the cause of the pause that follows a restore: requests that were sent
+// after the ledger's last row may be lost.
 const CauseRestored = "restored"
 
 // StaleAll marks every proxy as stale, because a restored ledger read the proxies before the

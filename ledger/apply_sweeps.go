@@ -63,8 +63,9 @@ func (t projector) applySchedule(r chain.Row, f fact.Fact) error {
 	return fmt.Errorf("no fold for %T", f)
 }
 
-// renameSchedule moves everything that belongs to a schedule to its new name. If the
-// earlier name is "", there is nothing to move. A pause of the new name stays in force.
+// renameSchedule moves everything that belongs to a schedule to its new name. If the earlier
+// name is "", there is nothing to move. If the new name is paused, its pause replaces that
+// of the earlier name.
 func (t projector) renameSchedule(was, name string) error {
 	if was == "" {
 		return nil
@@ -83,7 +84,8 @@ func (t projector) retire(r chain.Row, proxyID, by, reason string) error {
 		ON CONFLICT (proxy_id) DO UPDATE SET by = excluded.by, reason = excluded.reason, since = excluded.since`, proxyID, by, reason, r.Time)
 }
 
-// applyWarned records the nearest threshold at which the latest expiry was announced.
+// applyWarned records the last expiry that was announced for a proxy, and the threshold of
+// the announcement.
 func (t projector) applyWarned(proxyID string, expiresAt, threshold int64) error {
 	return t.exec(`INSERT INTO warned (proxy_id, expires_at, threshold_seconds) VALUES (?, ?, ?)
 		ON CONFLICT (proxy_id) DO UPDATE SET expires_at = excluded.expires_at, threshold_seconds = excluded.threshold_seconds`,

@@ -69,8 +69,8 @@ func (e *InUseError) Error() string {
 // Unwrap returns SQLite's error.
 func (e *InUseError) Unwrap() error { return e.Err }
 
-// NoRoomError reports that archiving failed on a disk with too little free space. Nothing
-// was changed.
+// NoRoomError reports that archiving failed on a disk with too little free space. The ledger
+// was not changed.
 type NoRoomError struct {
 	Dir         string
 	Free, Takes int64 // bytes
@@ -172,8 +172,8 @@ func (x Archive) Run(ctx context.Context) (out Archived, err error) {
 	return out, err
 }
 
-// leftover returns the pattern of this ledger's working directories, which a killed run
-// leaves behind.
+// leftover returns the pattern of the working directories that a killed run of this ledger's
+// archiving leaves behind.
 func (x Archive) leftover(ctx context.Context, l *Ledger) string {
 	b, _ := l.Binding(ctx)
 	return ".archive-" + strings.TrimSuffix(filepath.Base(x.Path), ".db") + "-" + b.Epoch + "-*"
@@ -224,10 +224,11 @@ func (x Archive) boundary(ctx context.Context, l *Ledger) (last int64, heldBy st
 	return last, heldBy, nil
 }
 
-// firstUnfinished returns the first row of unfinished work, and describes the work: an
-// operation that has not ended or has an unanswered line, a plan whose commands may not all
-// be published, the newest plan of a schedule if it needs approval, or a replacement whose
-// order has not arrived. Older plans that need approval can be read from the archive.
+// firstUnfinished returns the first row of unfinished work, or math.MaxInt64 if there is
+// none, and describes the work. Unfinished are an operation that has not ended or has an
+// unanswered line, a plan whose commands may not all be published, the newest plan of a
+// schedule if it needs approval, and a replacement whose order has not arrived. Older plans
+// that need approval can be read from the archive.
 func firstUnfinished(ctx context.Context, q sqlite.Queryer) (seq int64, name string, err error) {
 	err = q.QueryRowContext(ctx, `SELECT seq, name FROM (
 		SELECT c.accepted_seq AS seq, 'operation ' || o.id AS name FROM operations o JOIN commands c ON c.id = o.command_id

@@ -103,7 +103,8 @@ func (l *Journal) archiveOf(ctx context.Context, seq int64) (*Ledger, error) {
 	return a, nil
 }
 
-// archivedRows returns the archived rows of one operation or command, in order.
+// archivedRows returns the archived rows of an accepted command or of one of its operations,
+// in order. It finds none of a command that was refused on arrival.
 func (l *Journal) archivedRows(ctx context.Context, subject string) (all []chain.Row, err error) {
 	first, err := l.acceptedAt(ctx, subject)
 	if err != nil || !l.archived(first) {

@@ -219,8 +219,8 @@ func (b *comparison) foldBehind(ctx context.Context, begin *sql.Tx, archive, pat
 	return at, err
 }
 
-// takeCaches copies the tables that no fact fills: the provider's data and the note of
-// published rows.
+// takeCaches copies tables that no fact fills: the provider's proxies, their moves, and the
+// note of published rows. The listing starts again.
 func (f *fold) takeCaches(ctx context.Context, q sqlite.Queryer) error {
 	if err := f.w.exec(`BEGIN IMMEDIATE`); err != nil {
 		return err

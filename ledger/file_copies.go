@@ -173,7 +173,7 @@ func writeBeside(out, pattern string, do func(path string) error) (err error) {
 }
 
 // lockRoom locks a directory of writeBeside. alone is false if another process has locked
-// it. The lock ends with the process.
+// it, or if locking fails. The lock ends with the process.
 func lockRoom(dir string) (unlock func() error, alone bool) {
 	lock, alone, err := files.TryLock(filepath.Join(dir, "lock"))
 	if err != nil {
@@ -204,8 +204,9 @@ func keep(path, out string) error {
 	return names.sync(filepath.Dir(out))
 }
 
-// names has the directory operations of keep and moveAside; tests replace them. After a
-// power cut, everything synced is on disk, and possibly a part of what came later.
+// names has the directory operations of keep and moveAside; tests replace them. The tests
+// assume that a power cut leaves everything synced on disk, and possibly a part of what came
+// later.
 var names = struct {
 	link, rename func(from, to string) error
 	remove, sync func(path string) error

@@ -24,7 +24,7 @@ import (
 //   - after an I/O error, to show that the disk accepts writes again. Until that succeeds,
 //     writes fail and reads continue.
 
-// isIOError reports whether the disk failed, whatever SQLite was doing.
+// isIOError reports whether err is one of SQLite's I/O errors.
 func isIOError(err error) bool {
 	failure, _ := errors.AsType[sqlite3.Error](err)
 	return failure.Code == sqlite3.ErrIoErr

@@ -44,7 +44,8 @@ type Config struct {
 	BusyTimeout time.Duration
 	// Turns limits how many ledgers of one process write at once. Default: no limit.
 	Turns *Turns
-	// Committed is called after each commit, with the number of writes and the duration.
+	// Committed is called after each group of writes, even a failed one, with the number of
+	// writes and the duration.
 	Committed func(writes int, took time.Duration)
 	// ReadOnly opens an existing file, possibly while a writer is running. Write returns
 	// ErrReadOnly.
@@ -203,7 +204,7 @@ func (l *Ledger) readEnds(ctx context.Context) (err error) {
 }
 
 // Failing returns why the last commit failed, or nil. Typical causes are a full disk and
-// another process's lock on the file. Reads continue.
+// another process's lock on the file. A failed publication does not count. Reads continue.
 func (l *Ledger) Failing() error {
 	if why := l.failing.Load(); why != nil {
 		return *why

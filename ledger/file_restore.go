@@ -257,8 +257,8 @@ func (x Restore) mark(ctx context.Context, path string, out *Restored) (err erro
 	}
 	out.Epoch = fmt.Sprintf("%x", sqlite.Micros(x.Clock()))
 	err = l.Write(ctx, func(tx *Tx) error {
-		// The note is about the previous stream and does not apply to the one that continues, in
-		// which history starts again. The output of the restore and a fact say so.
+		// The note describes the stream before the restore. It does not apply to the stream that
+		// continues, in which history starts again. The output of the restore and a fact say so.
 		if err := tx.exec(`DELETE FROM published`); err != nil {
 			return err
 		}

@@ -171,8 +171,8 @@ var emptyLedger = sync.OnceValues(func() (image []byte, err error) {
 })
 
 // makeEmpty gives an empty file the schema of the migrations in one commit; the migrations
-// need one commit each. A new ledger thus opens in a fifth of the time. A verification opens
-// two new ledgers.
+// need one commit each. A new ledger thus opens in a fifth of the time. Each verification
+// opens one.
 func makeEmpty(_ context.Context, source string) (err error) {
 	image, err := emptyLedger()
 	if err != nil {

@@ -37,7 +37,7 @@ func (l *Ledger) Unbounded() error {
 }
 
 // boundLog checks the size of the log after a commit. After a failed pause it tries again
-// when the log has grown by another quarter.
+// when the log has grown by another quarter of logBound.
 func (w *writer) boundLog() {
 	size := sizeOf(w.l.path + "-wal")
 	if size <= w.l.logBound {

@@ -54,11 +54,12 @@ func (l *Journal) Head(ctx context.Context) (int64, string, error) {
 	return seq, hash, err
 }
 
-// HighWater returns the latest time of any fact. A clock that shows an earlier time is
-// wrong.
+// HighWater returns the latest time among the newest 1000 facts. A clock that shows an
+// earlier time is wrong.
 func (l *Journal) HighWater(ctx context.Context) (time.Time, error) {
 	var us int64
-	// The facts of one writer are ordered by time, so the newest few suffice.
+	// Unless its clock is set back, a writer's facts are ordered by time, so the newest
+	// suffice.
 	err := l.read.QueryRowContext(ctx, `SELECT coalesce(max(time), 0) FROM (SELECT time FROM journal ORDER BY seq DESC LIMIT 1000)`).Scan(&us)
 	return sqlite.FromMicros(us), err
 }
@@ -82,8 +83,8 @@ func (l *Journal) Rows(ctx context.Context, after int64, limit int) ([]chain.Row
 	return sqlite.Collect(l.query(ctx, `SELECT `+chain.Columns+` FROM journal WHERE seq > ? ORDER BY seq LIMIT +?`, after, limit), chain.Scan)
 }
 
-// RowsOf returns the journal rows of one operation or command, in order, including archived
-// rows.
+// RowsOf returns the journal rows of one operation or command, in order. It includes
+// archived rows, except those of a command that was refused on arrival.
 func (l *Journal) RowsOf(ctx context.Context, subject string) ([]chain.Row, error) {
 	before, err := l.archivedRows(ctx, subject)
 	if err != nil {

@@ -154,8 +154,8 @@ func wholeRows(table string, columns []string) string {
 	return `SELECT ` + strings.Join(parts, ` || ', ' || `) + ` FROM ` + table + ` ORDER BY ` + keyOf(columns)
 }
 
-// keyOf returns the columns by which a table's rows are ordered. The primary key is always
-// among the first three.
+// keyOf returns the columns by which a table's rows are ordered: the first three. They
+// include the primary key of every table except command_labels.
 func keyOf(columns []string) string { return strings.Join(columns[:min(3, len(columns))], `, `) }
 
 // nextRow reads the next row of a query. ok is false after the last row.

@@ -97,7 +97,7 @@ func (t *Tx) finish(of fact.Ref) error {
 }
 
 // endedBy returns the operations of a command, or none if one of them has not ended. It sets
-// the revision, inbox and message of f. leftOut reports whether proxies were skipped on
+// Revision, ReplyTo and StreamSequence of f. leftOut reports whether proxies were skipped on
 // arrival.
 func (t *Tx) endedBy(f *fact.CommandFinished) (operations []fact.Operation, leftOut bool, err error) {
 	if c, ok := t.w.known.commands[f.CommandID]; ok {

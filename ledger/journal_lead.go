@@ -125,8 +125,8 @@ func (x *Leadership) lose(why error) {
 	})
 }
 
-// put publishes the rows of a group. More than PublishMost rows belong to one caller and are
-// published in several parts. A crash may leave only the first parts.
+// put publishes the rows of a group. If there are more than PublishMost, they belong to one
+// caller and are published in several parts. A crash may leave only the first parts.
 func (x *Leadership) put(rows []chain.Row) error {
 	x.waiting.Store(sqlite.Micros(x.l.clock()))
 	defer x.waiting.Store(0)

@@ -31,8 +31,8 @@ func (t *Tx) withMoney(f fact.Fact) (fact.Fact, error) {
 	return fact.WithMoney(f, m), nil
 }
 
-// bookedBy returns what a fact books, and for which operation. books is false for facts
-// that book nothing, including a read of an order.
+// bookedBy returns what a fact books, and for which operation. books is false for facts that
+// book nothing, such as a read of an order without new amounts.
 func (t *Tx) bookedBy(f fact.Fact) (b fact.Booked, operation string, books bool, err error) {
 	switch f := f.(type) {
 	case fact.LedgerOpened:

@@ -59,8 +59,8 @@ func (l *Ledger) NotePublished(ctx context.Context, seq int64, stopped bool) err
 	})
 }
 
-// checkNote compares the note with the journal. It detects that rows up to the last
-// published row were rewritten or removed.
+// checkNote compares the note with the journal. It detects if rows up to the last published
+// row were rewritten or removed.
 func checkNote(ctx context.Context, q sqlite.Queryer, b *tables.Base, h chain.Head) error {
 	var p, own chain.Head
 	err := q.QueryRowContext(ctx, `SELECT p.seq, p.hash, coalesce(j.seq, 0), coalesce(j.hash, '') FROM published p

@@ -130,7 +130,8 @@ func (l *Ledger) VerifyAgainst(ctx context.Context, events iter.Seq2[[]byte, err
 	return a, err
 }
 
-// holdsArchived refuses a stream that ends before the last archived row.
+// holdsArchived refuses a stream that ends before the last archived row. An empty stream
+// passes; the note of Published reveals it.
 func (l *Ledger) holdsArchived(last int64) error {
 	if last > 0 && l.archived(last) && last < l.base.Seq {
 		return &chain.BrokenError{Check: "events", Seq: last + 1, Detail: "the row was archived, and the stream ends before it: its end was removed"}
@@ -188,7 +189,8 @@ func followsNotHere(r, before chain.Row) error {
 }
 
 // followsArchived checks that the event of an archived row follows the previous event. It
-// also checks that the journal starts after the last archived row.
+// also checks that the last archived row was published with the hash after which the journal
+// starts.
 func (l *Ledger) followsArchived(r, before chain.Row) error {
 	follows := r.PrevHash == before.Hash
 	if before.Seq == 0 { // the first on the stream

@@ -8,8 +8,8 @@ import (
 	"perennial/ledger/chain"
 )
 
-// tailRows is the number of rows in memory. They spare the outbox from reading back rows
-// that were just written.
+// tailRows is the number of rows in memory, so that the outbox need not read back rows that
+// were just written.
 const tailRows = 8192
 
 // tail has the newest rows of the journal and signals when it grows.

@@ -121,7 +121,7 @@ func (t *Tx) AppendTo(operationID string, version int64, facts ...fact.Fact) (fa
 	case missing != nil:
 		return fact.Operation{}, fmt.Errorf("operation %s: %w", operationID, missing)
 	case !proven && o.Version != version:
-		// No fact changed the operation, or the first fact failed to.
+		// No fact changed the operation, or the first change failed.
 		return fact.Operation{}, fmt.Errorf("operation %s: version %d, decided on %d: %w", operationID, o.Version, version, ErrStale)
 	}
 	return o, err

@@ -22,8 +22,8 @@ type Verified struct {
 	// Behind is the last row of the archives that were not verified. The first verified row
 	// follows it. It is nil if the verification started with the first row.
 	Behind *chain.Head `json:"behind,omitempty"`
-	// Backdated lists the first rows whose amounts are booked at a later time than the row's
-	// own.
+	// Backdated lists the first rows whose amounts are booked more than fact.ClockTolerance
+	// after the row's own time.
 	Backdated []Backdated `json:"backdated,omitempty"`
 }
 

@@ -99,17 +99,18 @@ func (w *writer) tune() error {
 		w.limitLog(w.l.logBound/2))
 }
 
-// limitLog sets the maximum size of the log file when it restarts.
+// limitLog sets the size, in bytes, to which a larger log file is truncated when it
+// restarts.
 func (w *writer) limitLog(bytes int64) error {
 	var limit int64
 	return w.QueryRow(`PRAGMA journal_size_limit = ` + itoa(bytes)).Scan(&limit)
 }
 
 // Write runs fn in the writer's transaction. It returns when the facts that fn appended are
-// on the disk, or with an error if they were undone. fn sees all earlier facts and must
-// only use the Tx. fn may run a second time if another fn of its group failed. If fn fails,
-// only its own facts are undone; if the commit fails, the whole group fails. Cancelling ctx
-// only has an effect until the writer has taken the request.
+// on disk, or with an error if they were undone. fn sees all earlier facts and must only use
+// the Tx. fn may run several times, if another fn of its group failed or the group had to be
+// split. If fn fails, only its own facts are undone; if the commit fails, the whole group
+// fails. Cancelling ctx only has an effect until the writer has taken the request.
 func (l *Ledger) Write(ctx context.Context, fn func(*Tx) error) error {
 	if l.write == nil {
 		return ErrReadOnly
@@ -289,7 +290,7 @@ func firstFileError(group []*request) *error {
 	return nil
 }
 
-// transact runs every request with one and commits. If it returns an error, everything was
+// transact calls one for every request and commits. If it returns an error, everything was
 // undone.
 func (w *writer) transact(group []*request, one func(*Tx, *request) error) (rows []chain.Row, err error) {
 	before := w.head
@@ -342,8 +343,7 @@ func (w *writer) together(tx *Tx, r *request) error {
 }
 
 // savepoint runs a request in a savepoint of its own. The head advances only when the
-// savepoint is released. It returns an error only if SQLite has undone the whole
-// transaction.
+// savepoint is released. It returns an error only if the whole transaction must be undone.
 func (w *writer) savepoint(tx *Tx, r *request) error {
 	before, rows, totals, net := w.head, len(tx.rows), maps.Clone(w.totals), maps.Clone(w.netCharges)
 	if err := w.exec(`SAVEPOINT one`); err != nil {

@@ -18,7 +18,8 @@ func (t *Tx) Retired(proxyID string) (bool, error) {
 	return sqlite.Found(t.queryRow(`SELECT count(*) FROM retired WHERE proxy_id = ?`, proxyID))
 }
 
-// KnowsProxy reports whether a listing showed the proxy or a command named it.
+// KnowsProxy reports whether the provider showed the proxy or an accepted renewal contains
+// it.
 func (t *Tx) KnowsProxy(proxyID string) (bool, error) {
 	return sqlite.Found(t.queryRow(`SELECT EXISTS (SELECT 1 FROM proxies WHERE proxy_id = ?1) OR EXISTS (SELECT 1 FROM lines WHERE proxy_id = ?1)`, proxyID))
 }

@@ -23,7 +23,7 @@ func (t records) LastTime() (time.Time, error) {
 	return sqlite.FromMicros(us), err
 }
 
-// Record is a ledger.recorded fact with its row. Of an archived record only the data for the
+// Record is a ledger.recorded fact with its row. For an archived record, only the data for the
 // books is known, not the labels.
 type Record struct {
 	fact.LedgerRecorded
@@ -39,8 +39,8 @@ func (t records) RecordOf(id string) (Record, error) {
 // RecordAt returns the record in a journal row, or ErrNotFound.
 func (t records) RecordAt(seq int64) (Record, error) { return t.record(seq, "") }
 
-// RecordLike reads the last record after an instant with the same movement, amount, person
-// and reason, or ErrNotFound.
+// RecordLike reads the last record after an instant with the same movement, amount,
+// operation, order, proxy, person and reason, or ErrNotFound.
 func (t records) RecordLike(f fact.LedgerRecorded, after time.Time) (r Record, err error) {
 	seqs, err := sqlite.Collect(t.w.Query(`SELECT seq FROM journal WHERE type = 'ledger.recorded' AND time > ? AND data ->> '$.by' = ? AND data ->> '$.reason' = ?
 		ORDER BY seq DESC`, sqlite.Micros(after), f.By, f.Reason), func(s sqlite.Scanner) (seq int64, err error) {
@@ -56,8 +56,8 @@ func (t records) RecordLike(f fact.LedgerRecorded, after time.Time) (r Record, e
 	return r, errors.Join(err, ErrNotFound)
 }
 
-// Corrected returns how many cents of a row's amount records of this movement took back,
-// less what later records restored. Corrections of corrections count.
+// Corrected returns how many cents of a row's amount were taken back by records of this
+// movement, less what later records restored. Corrections of corrections count.
 func (t records) Corrected(seq int64, movement string) (cents int64, err error) {
 	err = t.w.QueryRow(`WITH RECURSIVE corrections (seq) AS (
 			SELECT r.seq FROM (`+tables.RecordRows+`) r WHERE r.data ->> '$.corrects_seq' = ?1
