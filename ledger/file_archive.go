@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -182,8 +183,8 @@ func (x Archive) leftover(ctx context.Context, l *Ledger) string {
 // sweep removes the working directories that a killed run left.
 func (x Archive) sweep(ctx context.Context, l *Ledger) error {
 	for _, dir := range []string{filepath.Dir(x.Path), x.Dir} {
-		names, err := filepath.Glob(filepath.Join(dir, x.leftover(ctx, l)))
-		if err != nil {
+		names, err := matching(dir, x.leftover(ctx, l))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		for _, name := range names {
@@ -282,7 +283,7 @@ func (h *held) release() error {
 // swap replaces the present ledger with the new one. It refuses while a WAL exists, because
 // SQLite would apply that WAL to the new file.
 func (x Archive) swap(path string) error {
-	for _, suffix := range besideIt[1:] {
+	for _, suffix := range replacedWith[1:] {
 		if exists(x.Path + suffix) {
 			return &InUseError{Path: x.Path, Err: fmt.Errorf("%s is still there", filepath.Base(x.Path+suffix))}
 		}

@@ -148,13 +148,13 @@ func mustNotExist(path string) error {
 // writeBeside calls do with a path in a new directory next to out, on the same file system.
 // It first removes directories that killed processes left, and at the end its own.
 func writeBeside(out, pattern string, do func(path string) error) (err error) {
-	leftovers, err := filepath.Glob(filepath.Join(filepath.Dir(out), pattern))
-	if err != nil {
+	leftovers, err := matching(filepath.Dir(out), pattern)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	for _, dir := range leftovers {
+	for _, dir := range leftovers { // one that cannot be removed stays, and stops nothing
 		if unlock, alone := lockRoom(dir); alone {
-			err = errors.Join(err, os.RemoveAll(dir), unlock())
+			_ = errors.Join(os.RemoveAll(dir), unlock())
 		}
 	}
 	dir, err := os.MkdirTemp(filepath.Dir(out), pattern)
@@ -164,12 +164,28 @@ func writeBeside(out, pattern string, do func(path string) error) (err error) {
 		}
 		return fmt.Errorf("make room beside %s: %w", out, err)
 	}
-	unlock, alone := lockRoom(dir)
+	lock, alone, err := files.TryLock(filepath.Join(dir, "lock"))
+	if err != nil {
+		return fmt.Errorf("make room beside %s: lock %s: %w", out, dir, err)
+	}
 	if !alone {
 		return fmt.Errorf("make room beside %s: another process has taken %s", out, dir)
 	}
+	unlock := lock.Unlock
 	defer func() { err = errors.Join(err, os.RemoveAll(dir), unlock()) }()
 	return do(filepath.Join(dir, "ledger.db"))
+}
+
+// matching returns the entries of a directory whose names match a pattern. Unlike
+// filepath.Glob, it takes the directory's path as it is.
+func matching(dir, pattern string) (paths []string, err error) {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if is, _ := filepath.Match(pattern, e.Name()); is {
+			paths = append(paths, filepath.Join(dir, e.Name()))
+		}
+	}
+	return paths, err
 }
 
 // lockRoom locks a directory of writeBeside. alone is false if another process has locked
@@ -190,7 +206,7 @@ func keep(path, out string) error {
 		return fmt.Errorf("%s was not closed: its newest part is in its -wal file", path)
 	}
 	// SQLite would apply these files of a previous ledger to the new one.
-	for _, suffix := range besideIt[1:] {
+	for _, suffix := range replacedWith[1:] {
 		if exists(out + suffix) {
 			return fmt.Errorf("%s exists and belongs to another file: close what has %s open, or move both away", out+suffix, out)
 		}

@@ -11,6 +11,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"perennial/ledger/chain"
@@ -281,6 +282,10 @@ func (x Restore) mark(ctx context.Context, path string, out *Restored) (err erro
 // commits may be only in the WAL.
 var besideIt = []string{"", "-wal", "-shm"}
 
+// replacedWith lists the suffixes of the files that a new ledger file replaces. SQLite would
+// apply a rollback journal of the earlier file to the new one.
+var replacedWith = append(slices.Clip(besideIt), "-journal")
+
 // MoveAside renames an unusable ledger file and SQLite's files next to it to
 // PATH.replaced-TIME. It returns the new name, or "" if there was no file. If the ledger is
 // open, close it after this call: if it is closed before, SQLite removes the WAL.
@@ -291,7 +296,7 @@ func MoveAside(path string, at time.Time) (aside string, err error) { return mov
 // a torn file. Every part has its new name on disk before any part loses its old name.
 func moveAside(path string, at time.Time) (aside string, err error) {
 	name := path + ".replaced-" + at.UTC().Format("20060102T150405.000000Z")
-	for _, suffix := range besideIt {
+	for _, suffix := range replacedWith {
 		err := names.link(path+suffix, name+suffix)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -304,7 +309,7 @@ func moveAside(path string, at time.Time) (aside string, err error) {
 	if err := names.sync(filepath.Dir(path)); err != nil {
 		return "", fmt.Errorf("move the present ledger aside: %w", err)
 	}
-	for _, suffix := range besideIt {
+	for _, suffix := range replacedWith {
 		if err := names.remove(path + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", fmt.Errorf("move the present ledger aside: %w", err)
 		}

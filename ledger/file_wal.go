@@ -22,7 +22,8 @@ const (
 	logPages = 16384
 	// logBound is the size of the log, in bytes, at which readers pause.
 	logBound = 128 << 20
-	// readersPause is the longest time for which new reads wait for current ones.
+	// readersPause is the longest time for which new reads wait for current ones, and then for
+	// the writer.
 	readersPause = 2 * time.Second
 	// maxReaders is the number of connections for reading.
 	maxReaders = 4
@@ -53,8 +54,23 @@ func (w *writer) boundLog() {
 		return
 	}
 	w.pauseAt = size + w.l.logBound/4
-	w.paused = make(chan []*sql.Conn, 1)
-	go func(paused chan<- []*sql.Conn) { paused <- w.l.pauseReaders() }(w.paused)
+	w.paused = make(chan []*sql.Conn)
+	go w.l.handReaders(w.paused)
+}
+
+// handReaders pauses the readers and hands their connections to the writer. If the writer does
+// not take them within readersPause, it lets the reads continue: the writer may be waiting for
+// NATS, or for a read of its own caller.
+func (l *Ledger) handReaders(to chan<- []*sql.Conn) {
+	taken := l.pauseReaders()
+	timer := time.NewTimer(readersPause)
+	defer timer.Stop()
+	select {
+	case to <- taken:
+	case <-timer.C:
+		release(taken)
+		to <- nil
+	}
 }
 
 // pauseReaders takes all connections for reading, so that no read is in progress. It returns

@@ -239,13 +239,20 @@ func (l *Ledger) Finished(ctx context.Context, id string) (*fact.CommandFinished
 	if ended, err := l.Operations.CommandEnded(ctx, id); err != nil || !ended {
 		return nil, errors.Join(err, l.Operations.Knows(ctx, id))
 	}
+	accepted, err := l.Operations.Acceptance(ctx, id) // neither an acceptance nor a rejection changes
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return nil, err
+	}
+	rejected, rejectedErr := l.Operations.Rejection(ctx, id)
+	if rejectedErr != nil && !errors.Is(rejectedErr, ErrNotFound) {
+		return nil, rejectedErr
+	}
 	err = l.Write(ctx, func(tx *Tx) error {
-		accepted, err := l.Operations.Acceptance(ctx, id) // the acceptance never changes
-		if err != nil && !errors.Is(err, ErrNotFound) {
+		if next, err := tx.nextRevision(id); err != nil || next > 1 { // another caller has appended it
 			return err
 		}
-		if f, err := l.Operations.Rejection(ctx, id); accepted.CommandID == "" && err == nil {
-			return tx.finishRefused(fact.CommandRejected{Ref: fact.Ref{CommandID: id}, Code: f.Code, Reason: f.Reason})
+		if accepted.CommandID == "" && rejectedErr == nil {
+			return tx.finishRefused(fact.CommandRejected{Ref: fact.Ref{CommandID: id}, Code: rejected.Code, Reason: rejected.Reason})
 		}
 		return tx.finish(fact.Ref{CommandID: id, Labels: accepted.Labels, Trace: accepted.Trace})
 	})

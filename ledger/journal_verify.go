@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/mattn/go-sqlite3"
+
 	"perennial/ledger/chain"
 	"perennial/ledger/sqlite"
 	"perennial/ledger/tables"
@@ -156,7 +158,7 @@ func checkKeys(ctx context.Context, snapshot *sql.Tx) error {
 func (l *Ledger) checkFile(ctx context.Context) error {
 	var answer string
 	if err := l.read.QueryRowContext(ctx, `PRAGMA integrity_check(1)`).Scan(&answer); err != nil {
-		return &chain.BrokenError{Check: "sqlite", Detail: err.Error()}
+		return unsound(err)
 	}
 	if answer != "ok" {
 		return &chain.BrokenError{Check: "sqlite", Detail: answer}
@@ -168,7 +170,18 @@ func (l *Ledger) checkFile(ctx context.Context) error {
 		return nil
 	}
 	if err != nil {
-		return &chain.BrokenError{Check: "sqlite", Detail: err.Error()}
+		return unsound(err)
 	}
 	return &chain.BrokenError{Check: "sqlite", Detail: "a row of " + table + " refers to a missing row of " + parent.String}
+}
+
+// unsound returns the error of a check of the file: a *chain.BrokenError if SQLite says that
+// the file is damaged. Any other error, such as the end of a context, says nothing about the
+// file.
+func unsound(err error) error {
+	failed, _ := errors.AsType[sqlite3.Error](err)
+	if failed.Code == sqlite3.ErrCorrupt || failed.Code == sqlite3.ErrNotADB {
+		return &chain.BrokenError{Check: "sqlite", Detail: err.Error()}
+	}
+	return fmt.Errorf("check the file: %w", err)
 }

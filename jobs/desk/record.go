@@ -97,11 +97,29 @@ func Record(ctx context.Context, l *ledger.Ledger, x Recording, shown OrderReade
 	if err != nil {
 		return r, false, err
 	}
-	p := recording{Recording: x, ledger: l, binding: b}
+	balance, err := l.Money.Balance(ctx, "")
+	if err != nil {
+		return r, false, err
+	}
+	p := recording{Recording: x, ledger: l, binding: b, walletCents: balance.WalletCents, accepted: map[string]fact.CommandAccepted{}}
 	if err := p.findOrder(ctx, shown); err != nil {
 		return r, false, err
 	}
-	err = l.Write(ctx, func(tx *ledger.Tx) (err error) {
+	r, booked, err = p.write(ctx)
+	if unread, ok := errors.AsType[*unreadError](err); ok {
+		accepted, err := l.Operations.Acceptance(ctx, unread.commandID)
+		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+			return r, false, err
+		}
+		p.accepted[unread.commandID] = accepted
+		return p.write(ctx)
+	}
+	return r, booked, err
+}
+
+// write checks and books the record in one transaction.
+func (p *recording) write(ctx context.Context) (r ledger.Record, booked bool, err error) {
+	err = p.ledger.Write(ctx, func(tx *ledger.Tx) (err error) {
 		booked = false
 		if r, err = p.recordedBefore(tx); !errors.Is(err, ledger.ErrNotFound) {
 			return err
@@ -114,7 +132,7 @@ func Record(ctx context.Context, l *ledger.Ledger, x Recording, shown OrderReade
 			err = p.unlikeOthers(tx, f)
 		}
 		if err == nil {
-			err = p.confirmed(ctx, f)
+			err = p.confirmed(f)
 		}
 		if err != nil {
 			return err
@@ -139,6 +157,10 @@ type recording struct {
 	Recording
 	ledger  *ledger.Ledger
 	binding fact.Binding
+
+	// Read before the transaction, which must not wait for another connection.
+	walletCents int64
+	accepted    map[string]fact.CommandAccepted // by command
 
 	answered      int64 // amount of the corrected row
 	net, expected int64 // booked net and expected cost of the operation or line that the money belongs to; expected is 0 if unknown
@@ -212,7 +234,7 @@ func (p *recording) fact(ctx context.Context, tx *ledger.Tx) (f fact.LedgerRecor
 		f.OperationID, f.ProxyID = "", ""
 		return f, nil
 	}
-	err = p.complete(ctx, tx, &f)
+	err = p.complete(tx, &f)
 	return f, err
 }
 
@@ -272,7 +294,7 @@ func (p *recording) bookedBy(tx *ledger.Tx, f *fact.LedgerRecorded) (booked fact
 }
 
 // complete checks a charge or refund of an operation and fills in its fact.
-func (p *recording) complete(ctx context.Context, tx *ledger.Tx, f *fact.LedgerRecorded) error {
+func (p *recording) complete(tx *ledger.Tx, f *fact.LedgerRecorded) error {
 	o, err := tx.Operation(f.OperationID)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return command.RefuseUnknown("%s is not an operation: see `perennial operations list`", f.OperationID)
@@ -294,9 +316,9 @@ func (p *recording) complete(ctx context.Context, tx *ledger.Tx, f *fact.LedgerR
 	if f.Movement == fact.MovementRefund && f.AmountCents > p.net {
 		return command.Refuse("a refund of %s is more than the %s that are booked for %s", p.binding.Amount(f.AmountCents), p.binding.Amount(p.net), cmp.Or(f.ProxyID, o.ID))
 	}
-	accepted, err := p.ledger.Operations.Acceptance(ctx, o.CommandID)
-	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
-		return err
+	accepted, read := p.accepted[o.CommandID]
+	if !read {
+		return &unreadError{o.CommandID}
 	}
 	f.Ref = fact.Ref{CommandID: o.CommandID, OperationID: o.ID, Labels: accepted.Labels, Trace: accepted.Trace}
 	f.OrderNo = o.OrderNo
@@ -326,9 +348,14 @@ func (p *recording) ofLine(tx *ledger.Tx, f *fact.LedgerRecorded) error {
 	return nil
 }
 
+// unreadError says that the acceptance of a command has to be read before the transaction.
+type unreadError struct{ commandID string }
+
+func (e *unreadError) Error() string { return "the acceptance of " + e.commandID + " was not read" }
+
 // confirmed returns a RefusedError for a charge that corrects a row and looks like a
 // mistake, unless the request repeats the amount.
-func (p *recording) confirmed(ctx context.Context, f fact.LedgerRecorded) error {
+func (p *recording) confirmed(f fact.LedgerRecorded) error {
 	if p.CorrectsSeq == 0 || f.Movement != fact.MovementCharge {
 		return nil
 	}
@@ -339,10 +366,6 @@ func (p *recording) confirmed(ctx context.Context, f fact.LedgerRecorded) error 
 	case p.ConfirmCents != nil:
 		return nil
 	}
-	balance, err := p.ledger.Money.Balance(ctx, "")
-	if err != nil {
-		return err
-	}
 	var why string
 	switch {
 	case p.expected == 0 && p.answered == 0:
@@ -351,8 +374,8 @@ func (p *recording) confirmed(ctx context.Context, f fact.LedgerRecorded) error 
 		why = p.binding.Amount(p.answered) + " was answered"
 	case after > max(p.expected, p.answered):
 		why = p.binding.Amount(p.expected) + " is expected"
-	case f.AmountCents > balance.WalletCents:
-		why = "the wallet has " + p.binding.Amount(balance.WalletCents)
+	case f.AmountCents > p.walletCents:
+		why = "the wallet has " + p.binding.Amount(p.walletCents)
 	default:
 		return nil
 	}

@@ -2,6 +2,14 @@ package planted
 
 // ledgerBugs are of the book: what is kept, and what of it follows.
 var ledgerBugs = []bug{
+	{name: "readers wait for a writer that waits", in: "ledger.Ledger.handReaders", run: "TestReadsContinue",
+		old: "\tcase <-timer.C:\n\t\trelease(taken)\n\t\tto <- nil\n", new: ""},
+	{name: "each caller appends the end of a command", in: "ledger.Ledger.Finished", run: "TestACommandThatEnded",
+		old: "err != nil || next > 1 {", new: "err != nil || next < 0 {"},
+	{name: "a check that was cut short finds a broken ledger", in: "ledger.unsound", run: "TestAnEndedContext",
+		old: "if failed.Code == sqlite3.ErrCorrupt", new: "if failed.Code == 0 || failed.Code == sqlite3.ErrCorrupt"},
+	{name: "a rollback journal stays beside a new ledger", in: "ledger.moveAside", run: "TestARollbackJournal",
+		old: "\tfor _, suffix := range replacedWith {\n\t\terr := names.link(", new: "\tfor _, suffix := range besideIt {\n\t\terr := names.link("},
 	{trap: 2, name: "the window counts from the last lost reply", in: "ledger.operation.mayHaveExecuted",
 		old: "if o.Ambiguous++; o.FirstAmbiguousAt == nil {",
 		new: "if o.Ambiguous++; o.Ambiguous > 0 {"},
