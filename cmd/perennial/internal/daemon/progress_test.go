@@ -34,18 +34,18 @@ type progress struct {
 func loops() []progress {
 	within := func(d time.Duration) string { return fmt.Sprintf("%.0f s", d.Seconds()) }
 	return []progress{
-		{Loop: "intake", Is: "the consumers of the commands stream are there, not paused, and as they must be", Check: checkStreams, After: within(settingsEvery + probeTimeout), Test: "TestHealthShowsEveryFaultThatStopsWork"},
+		{Loop: "intake", Is: "the consumers of the commands stream exist, are not paused, and have the required settings", Check: checkStreams, After: within(settingsEvery + probeTimeout), Test: "TestHealthShowsEveryFaultThatStopsWork"},
 		{Loop: "intake", Is: "a batch that was read is in the ledger", Else: "`/livez`", After: within(stuckAfter), Test: "TestAStuckWriterIsNotAlive"},
-		{Loop: "send", Is: "the provider answers anything", Check: checkProvider, After: "60 s", Test: "TestHealthShowsEveryFaultThatStopsWork"},
-		{Loop: "send", Is: "a POST of the kind has a definite outcome", Check: checkProvider, After: "60 s and three attempts", Test: "TestWritesWithoutADefiniteOutcomeAreNotReady"},
-		{Loop: "poll", Is: "the provider answers for any order", Check: checkProvider, After: "60 s and three attempts", Test: "TestALoopThatStandsStillIsSaid"},
-		{Loop: "list", Is: "a page of the listing for which a slot waits is read", Check: checkSweeps, After: "30 s", Test: "TestTrap67ASlotWithoutItsListingIsSaid"},
-		{Loop: "sweep", Is: "the sweep of a slot is made", Check: checkSweeps, After: "at once; 30 s for what cannot be published", Test: "TestTrap55ASweepThatCannotBeMadeIsSaid"},
-		{Loop: "outbox", Is: "on the embedded server: a row of the ledger is on the events stream", Check: checkEvents, After: within(behindAfter + probeEvery), Test: "TestAnOutboxThatStandsStillIsSaid"},
-		{Loop: "outbox", Is: "on a server of its own: the events stream acknowledges what waits to be committed", Check: checkEvents, After: within(slowAfter), Test: "TestAStreamThatAcknowledgesNothingIsSaid"},
-		{Loop: "follow", Is: "a standby's ledger has another row, or all that the stream has", Check: checkAccount, After: within(standbySlow + standbyEvery), Test: "TestAStandbyThatStandsStillSaysSo"},
+		{Loop: "send", Is: "the provider replies to any request", Check: checkProvider, After: "60 s", Test: "TestHealthShowsEveryFaultThatStopsWork"},
+		{Loop: "send", Is: "a POST of each kind has a definite outcome", Check: checkProvider, After: "60 s and three attempts", Test: "TestWritesWithoutADefiniteOutcomeAreNotReady"},
+		{Loop: "poll", Is: "the provider replies to a read of any order", Check: checkProvider, After: "60 s and three attempts", Test: "TestALoopThatStandsStillIsSaid"},
+		{Loop: "list", Is: "a page is read of the listing for which a run waits", Check: checkSweeps, After: "30 s", Test: "TestTrap67ASlotWithoutItsListingIsSaid"},
+		{Loop: "sweep", Is: "a schedule's run at its time succeeds", Check: checkSweeps, After: "immediately; 30 s if commands cannot be published", Test: "TestTrap55ASweepThatCannotBeMadeIsSaid"},
+		{Loop: "outbox", Is: "with the embedded server: a row of the ledger is on the events stream", Check: checkEvents, After: within(behindAfter + probeEvery), Test: "TestAnOutboxThatStandsStillIsSaid"},
+		{Loop: "outbox", Is: "with an external NATS: the events stream acknowledges rows that wait to be committed", Check: checkEvents, After: within(slowAfter), Test: "TestAStreamThatAcknowledgesNothingIsSaid"},
+		{Loop: "follow", Is: "a standby's ledger gets another row, or has all rows of the stream", Check: checkAccount, After: within(standbySlow + standbyEvery), Test: "TestAStandbyThatStandsStillSaysSo"},
 		{Loop: "reconcile", Is: "a comparison of the books with the provider completes", Check: checkBooks, After: "three times `reconcile_every`, and 30 min", Test: "TestALoopThatStandsStillIsSaid"},
-		{Loop: "webhook", Is: "the oldest event that its receiver has not taken is delivered", Else: "`perennial_webhook_oldest_seconds`, `perennial webhooks list`", After: "at once", Test: "TestEventsThatHangLeaveRoomForACommandThatDoesNot"},
+		{Loop: "webhook", Is: "the oldest undelivered event is delivered", Else: "`perennial_webhook_oldest_seconds`, `perennial webhooks list`", After: "immediately", Test: "TestEventsThatHangLeaveRoomForACommandThatDoesNot"},
 	}
 }
 
