@@ -107,7 +107,7 @@ func movable(nodes []cluster.Node, m move) error {
 	i := slices.Index(living, m.to)
 	switch {
 	case len(living) == 0:
-		return &exitError{ExitUnreachable, errors.New("no runner has said in the last ten seconds that it lives\nstart `perennial run`")}
+		return &exitError{ExitUnreachable, errors.New("no runner has sent a heartbeat in the last ten seconds\nstart `perennial run`")}
 	case i < 0:
 		return usage("account move: no runner %q lives\nliving: %s", m.to, strings.Join(living, ", "))
 	case !slices.ContainsFunc(nodes[i].Accounts, func(x cluster.NodeAccount) bool { return x.Account == m.account }):

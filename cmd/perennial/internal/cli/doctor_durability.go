@@ -57,13 +57,13 @@ func (d *doctor) durability(ctx context.Context, q *queue.Queue) {
 	case len(behind) > 0:
 		d.warn("durability", strings.Join(behind, "; "), "see that these servers work: until they have caught up, the loss of another one may stop the account")
 	case alone:
-		d.ok("durability", "one copy, and nats.sync_always says that the server syncs every write, which no client can see: a power cut loses nothing, a lost disk all")
+		d.ok("durability", "one copy, and according to nats.sync_always the server syncs every write, which no client can check: a power cut loses nothing, a lost disk loses everything")
 	default:
-		cut := "what they had not synced"
+		cut := "loses what they had not synced"
 		if d.config.NATS.SyncAlways {
-			cut = "nothing, where each syncs every write as nats.sync_always says"
+			cut = "loses nothing if each of them syncs every write, as nats.sync_always says"
 		}
-		d.ok("durability", "%s, each up to date: a lost server loses nothing; a power cut of all at once, %s", countCopies(all, least), cut)
+		d.ok("durability", "%s, each up to date: a lost server loses nothing; a power cut of all servers at once %s", countCopies(all, least), cut)
 	}
 }
 

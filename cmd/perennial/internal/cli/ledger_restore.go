@@ -130,7 +130,7 @@ func (h *history) alone(ctx context.Context, what string) (release func(), err e
 	}
 	taken, err := lease.New(h.queue.JetStream(), 1).TryAcquire(ctx, h.account, what+"-"+cluster.ProcessHolder(), cluster.LeaseTTL)
 	if held, ok := errors.AsType[*lease.HeldError](err); ok {
-		return nil, fmt.Errorf("%w: it works with the ledger\nstop that runner first, then %s again; where it is lost already, its lease runs out within ten seconds", held, what)
+		return nil, fmt.Errorf("%w: it works with the ledger\nstop that runner first, then %s again; if that runner is lost, its lease expires within ten seconds", held, what)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("account %s: make sure that no runner has it: %w", h.account, err)

@@ -116,7 +116,7 @@ func (a operateCommands) printNodes(nodes []cluster.Node) error {
 	case a.output == "json":
 		return nil
 	case len(rows) == 0:
-		_, err := fmt.Fprintln(a.stdout, "No runner has said in the last ten seconds that it lives.")
+		_, err := fmt.Fprintln(a.stdout, "No runner has sent a heartbeat in the last ten seconds.")
 		return err
 	}
 	err := a.table([]string{"NODE", "VERSION", "STARTED", "ACCOUNT", "ROLE", "READY", "HEAD", "LAG", "HTTP", "SETTINGS"}, rows)

@@ -152,7 +152,7 @@ func (s *operationPages) readLetter(ctx context.Context, q accountRequest, text 
 		l, err = q.account.Letter(ctx, seq)
 	}
 	if errors.Is(err, ErrNoLetter) || errors.Is(err, strconv.ErrSyntax) || errors.Is(err, strconv.ErrRange) {
-		s.frame.fail(q.to, q.Request, q.session, http.StatusNotFound, "There is no such dead letter: it was requeued or dropped, or never was.", nil)
+		s.frame.fail(q.to, q.Request, q.session, http.StatusNotFound, "This dead letter does not exist: it was requeued or dropped, or the number is wrong.", nil)
 		return v, false
 	}
 	if err != nil {

@@ -69,7 +69,7 @@ func (s *proxyPages) reveal(q accountRequest) {
 	noting, cancel := context.WithTimeout(q.Context(), askWithin)
 	defer cancel()
 	if _, err := ask(noting, q.account, verbs.Reveal, verbs.RevealRequest{ProxyID: id, By: q.session.Name, Reason: reason}); err != nil {
-		refuse(http.StatusUnprocessableEntity, "It could not be noted who reads them, and so nothing is revealed: "+err.Error())
+		refuse(http.StatusUnprocessableEntity, "Nothing is revealed, because the reveal could not be recorded: "+err.Error())
 		return
 	}
 	s.Log.WithField("account", name).WithField("by", q.session.Name).WithField("proxy_id", id).Info("credentials of a proxy were asked for on the pages")
