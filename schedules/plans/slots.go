@@ -175,12 +175,16 @@ const (
 )
 
 // Gap returns the longest gap between two scheduled times after an instant, if that gap
-// exceeds longer. Otherwise it returns zero times.
+// exceeds longer. Otherwise it returns zero times. If there is no scheduled time within
+// gapsAhead, the gap begins at the instant.
 func (c Calendar) Gap(after time.Time, longer time.Duration) (begin, end time.Time) {
 	// Scheduled times that are close together are skipped. A step is too short to jump over a
 	// gap that exceeds longer.
 	step, until := max(longer/2, time.Minute), after.Add(gapsAhead)
 	at := c.Next(after)
+	if at.After(until) {
+		return after, at
+	}
 	for range gapSteps {
 		next := c.Next(at.Add(step - time.Second))
 		if at.IsZero() || next.IsZero() || at.After(until) {

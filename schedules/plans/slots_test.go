@@ -187,6 +187,7 @@ func TestRenewBeforeUnderTheLongestDistanceOfTwoSlotsIsWarnedOf(t *testing.T) {
 		{"* * * * *", "UTC", time.Minute, ""},
 		{"* * * * * *", "UTC", time.Hour, ""},
 		{"@every 2h", "UTC", time.Hour, "2h0m0s later"},
+		{"0 0 29 2 *", "UTC", 720 * time.Hour, "and Tue 2028-02-29 00:00 UTC"},
 	} {
 		s := keepalive()
 		s.Cron, s.Timezone, s.RenewBefore = c.cron, c.zone, c.before
