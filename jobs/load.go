@@ -6,6 +6,7 @@ package jobs
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"perennial/jobs/command"
 	"perennial/jobs/decide"
 	"perennial/ledger"
+	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 )
 
@@ -78,7 +80,26 @@ func (q *loader) load(ctx context.Context, record fact.Operation) (*job, error) 
 			}
 		}
 	}
-	return q.job(record, c, ids), nil
+	j := q.job(record, c, ids)
+	j.op.OnlyPresumed, err = q.onlyPresumed(ctx, record)
+	return j, err
+}
+
+// onlyPresumed reports whether none of an operation's requests may have executed, although one
+// is presumed to have. Real attempts that may have executed are dated to their intents. An
+// attempt that is presumed after a restore is dated to the start of the lost time.
+func (q *loader) onlyPresumed(ctx context.Context, record fact.Operation) (bool, error) {
+	if record.Ambiguous != 1 || record.BodySeq == 0 || record.FirstAmbiguousAt == nil || record.State == fact.StateOpen || record.State.Ended() {
+		return false, nil
+	}
+	rows, err := q.Ledger.RowsOf(ctx, record.ID)
+	if err != nil {
+		return false, fmt.Errorf("operation %s: %w", record.ID, err)
+	}
+	real := slices.ContainsFunc(rows, func(r chain.Row) bool {
+		return r.Type == fact.OperationSending{}.FactType() && r.Instant().Equal(*record.FirstAmbiguousAt)
+	})
+	return !real, nil
 }
 
 // keptCommands limits the number of cached commands; each has up to

@@ -38,7 +38,7 @@ func (a *attempts) poll(ctx, _ context.Context, j *job) error {
 		d := decide.Decide(j.op, a.link.readFailed(err))
 		if d.Pause != nil {
 			_ = a.holds.pause(ctx, *d.Pause) // the pause is in force even if it is not recorded
-		} else if silence(err) != nil {
+		} else if silence(err) != nil && !errors.Is(err, context.Canceled) {
 			a.pulse.left(readOrder, "", err.Error(), a.Clock())
 		}
 		return a.conclude(ctx, j, d)

@@ -208,7 +208,7 @@ func (q *pricing) quote(ctx context.Context, priority gatePriority, item command
 	filter, remembered := q.found[item.OfferCode]
 	q.mu.Unlock()
 	cents, err := q.quoteBy(ctx, priority, filter, item, days)
-	if remembered && errors.Is(err, errNotOffered) { // the provider may have renamed the offer's region or line
+	if remembered && (errors.Is(err, errNotOffered) || errors.Is(err, upstream.CodeValidationError)) { // the provider may have renamed the offer's region or line, or takes no such filter
 		return q.quoteBy(ctx, priority, upstream.OfferFilter{}, item, days)
 	}
 	return cents, err

@@ -65,6 +65,9 @@ func (p *pulse) left(kind, of, why string, now time.Time) {
 
 // note records the end of a request. failure is nil if the API replied.
 func (p *pulse) note(now time.Time, failure error) {
+	if errors.Is(failure, context.Canceled) { // it says nothing about the API
+		return
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if failure == nil {
@@ -76,7 +79,7 @@ func (p *pulse) note(now time.Time, failure error) {
 
 // silence returns err if it shows that the API did not reply, or nil.
 func silence(err error) error {
-	if failed, ok := errors.AsType[*upstream.Error](err); ok && failed.Code != "" || errors.Is(err, context.Canceled) {
+	if failed, ok := errors.AsType[*upstream.Error](err); ok && failed.Code != "" {
 		err = nil
 	}
 	return err

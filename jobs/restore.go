@@ -52,7 +52,11 @@ func (r *recovery) verifyAfterRestore(ctx context.Context) error {
 			_, ok = r.pauses.restored()
 		case strange == "":
 			r.holds.resume(ctx, paused, "the provider's lists hold no order and no expiry that the ledger does not account for")
-			return nil
+			if paused, ok = r.pauses.restored(); ok { // its end could not be recorded
+				if err := retry.Wait(ctx); err != nil {
+					return err
+				}
+			}
 		default:
 			r.stayPaused(ctx, paused, strange)
 			if err := r.untilAnswered(ctx, answers); err != nil {

@@ -444,3 +444,30 @@ func TestTrap13AnOrderWithoutATimeMayBeAForgottenOne(t *testing.T) {
 	h.restore(backup, func(c *Config) { c.Provider = undated{c.Provider} })
 	h.awaitStrange("order ord_")
 }
+
+// TestTrap13WhatWasRefusedBeforeTheBackupIsCheckedAgain: a request that was surely not carried
+// out leaves a body in the backup, which is not that of a request that may have been sent in
+// the lost time.
+func TestTrap13WhatWasRefusedBeforeTheBackupIsCheckedAgain(t *testing.T) {
+	t.Parallel()
+	h := newRig(t)
+	h.fault(renew, "code", map[string]any{"code": "insufficient_scope", "http_status": 403, "executed": false, "times": -1})
+	due := time.Now().Add(48 * time.Hour).UTC().Format(time.RFC3339)
+	h.renew(`{"id":"x","proxy_ids":["px_1"],"duration_days":30,"due_before":"` + due + `"}`)
+	h.await("x", fact.StateWaiting)
+	backup := h.backup()
+	h.halt()
+	h.ask("DELETE", "/faults", nil)
+	_, err := h.client.Renew(t.Context(), "in-the-lost-time", upstream.RenewRequest{ProxyIDs: []string{"px_1"}, DurationDays: 30})
+	check(t, err)
+	h.restore(backup)
+	h.awaitStrange("px_1")
+	_, err = h.runner.ResumeByHand(t.Context(), "ada", "go on")
+	check(t, err)
+	if s := h.await("x", fact.StateReview, fact.StateRejected, fact.StateCompleted); s.State != "review" {
+		t.Errorf("%s: %s", s.State, s.Reason)
+	}
+	if charges, err := h.server.Charges(); err != nil || len(charges) != 1 {
+		t.Errorf("%d charges: %+v %v", len(charges), charges, err)
+	}
+}

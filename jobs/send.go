@@ -228,7 +228,7 @@ func (a *attempts) stop(ctx context.Context, j *job, d decide.Decision) error {
 // spending and adds its own. Otherwise two jobs could both use the same remainder of the
 // limit.
 func (a *attempts) commitIntent(ctx context.Context, j *job, p checked) (goOn bool, err error) {
-	if a.DailyLimitCents > 0 && j.op.Ambiguous == 0 {
+	if a.DailyLimitCents > 0 && (j.op.Ambiguous == 0 || j.op.Presumed()) {
 		a.budget.Lock()
 		defer a.budget.Unlock()
 		d, err := a.pricing.again(ctx, j, &p)

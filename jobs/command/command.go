@@ -120,7 +120,7 @@ type RenewalCommand struct {
 	DurationDays    int64                `json:"duration_days" doc:"The duration in days, a multiple of 30."`
 	MaxTotalCents   *int64               `json:"max_total_cents,omitempty" doc:"The most that the whole command may cost, checked before sending; if omitted, no limit."`
 	NotAfter        *time.Time           `json:"not_after,omitempty" doc:"Send no first request after this time."`
-	DueBefore       *time.Time           `json:"due_before,omitempty" doc:"Skip proxies that expire at this time or later."`
+	DueBefore       *time.Time           `json:"due_before,omitempty" doc:"Skip proxies that expire later than this time."`
 	ExpectExpiresAt map[string]time.Time `json:"expect_expires_at,omitempty" doc:"The expected expiry of each proxy. Skip proxies with another expiry."`
 	Labels          map[string]string    `json:"labels,omitempty" doc:"The labels of the command, as given by its producer."`
 	Priority        Urgency              `json:"priority,omitempty" jsonschema:"enum=high,enum=bulk" doc:"high goes before all other commands, bulk after them."`

@@ -26,6 +26,10 @@ type Operation struct {
 	OfferCode    string       // the order's only offer; "" if it has several
 	Ordered      int64        // number of proxies ordered
 	Trace        fact.Trace   // trace of the command's message
+
+	// OnlyPresumed says that the stored body is of a request that surely did not execute, and
+	// that the only attempt that may have executed is the one presumed after a restore.
+	OnlyPresumed bool
 }
 
 // Ref returns the reference to the operation for its facts.
@@ -123,8 +127,8 @@ type Unrecordable struct {
 type HoldEnded struct{ Moment }
 
 // Presumed reports whether the operation is only presumed to have been sent, because the
-// ledger was restored. No request body is stored for it.
-func (o Operation) Presumed() bool { return o.Ambiguous > 0 && o.BodySeq == 0 }
+// ledger was restored. No body of a request that may have executed is stored for it.
+func (o Operation) Presumed() bool { return o.Ambiguous > 0 && o.BodySeq == 0 || o.OnlyPresumed }
 
 // Decision is the result of Decide: the facts to append, and the next action.
 type Decision struct {

@@ -259,7 +259,7 @@ func decideReadFailed(op Operation, h OrderReadFailed) Decision {
 		}
 	}
 	unread := h.Now
-	if op.UnreadSince != nil {
+	if op.UnreadSince != nil && h.Now.Sub(op.UpdatedAt) < readsPause { // a pause in which nothing was read does not count
 		unread = *op.UnreadSince
 	}
 	switch since := h.Now.Sub(unread); {
@@ -279,6 +279,9 @@ func decideReadFailed(op Operation, h OrderReadFailed) Decision {
 	d.Pause = ReadPause(h, v)
 	return d
 }
+
+// readsPause is the time after which two failed reads of an order are not consecutive.
+const readsPause = time.Hour
 
 // ShownWithin is how long the provider's reads may omit an order that it accepted
 // (docs/decisions/0012).

@@ -85,7 +85,8 @@ func (h PrecheckFailed) Garbled() bool { return h.Code == "" && h.HTTPStatus/100
 // decidePrecheckFailed postpones an attempt whose precheck failed. After a week it refuses
 // an operation that was never sent, because an outage does not last that long.
 func decidePrecheckFailed(op Operation, h PrecheckFailed) Decision {
-	if h.Now.Sub(op.AcceptedAt) >= unreadLongest && !op.AcceptedAt.IsZero() && op.Ambiguous == 0 {
+	old := h.Now.Sub(op.AcceptedAt) >= unreadLongest && !op.AcceptedAt.IsZero() && op.Ambiguous == 0
+	if old && previousWait(op) == backoffMost { // reads have failed repeatedly; a command may also have waited in a pause
 		return refusedBefore(op, nil, "unreadable", "what must be read before paying could not be in 7 days, and nothing was sent: "+fact.Bounded(h.Reason))
 	}
 	wait := previousWait(op) + h.Took + time.Duration(h.Jitter*float64(BackoffFirst))

@@ -29,6 +29,9 @@ func (d *Desk) confirmed(ctx context.Context, o fact.Operation, x Resolution, or
 	if shown := e.Charged(x.ProxyID); len(shown) > 0 {
 		return command.RefuseUnconfirmed("the evidence says that %s was charged: %s. If the provider says that it was not, add --against-evidence", o.ID, strings.Join(shown, "; "))
 	}
+	if unread := e.Unread(x.ProxyID); x.SendAgain && unread != "" {
+		return command.RefuseUnconfirmed("%s, so %s may have been charged, and sending it again could pay twice. Try again later. If the provider says that it was not charged, add --against-evidence", unread, o.ID)
+	}
 	return nil
 }
 
@@ -81,6 +84,9 @@ func (d *Desk) takeOrder(ctx context.Context, o fact.Operation, x *Resolution) e
 		return err
 	}
 	x.OrderNo = onlyOrder(e, x.ChargedCents)
+	if !e.OrdersRead && x.ConfirmCents == nil {
+		return command.RefuseUnconfirmed("the provider's orders could not all be read, so the order of %s is not known. Try again later, name it with --order, or add --confirm-amount %s", o.ID, fact.Decimal(x.ChargedCents))
+	}
 	if x.OrderNo == "" && len(e.Orders) == 1 && x.ConfirmCents == nil {
 		one := e.Orders[0]
 		return command.RefuseUnconfirmed("the evidence names order %s, which cost %s, and %s would be booked as charged for %s without an order. If it is that order, add --order %s and its amount; if not, add --confirm-amount %s",

@@ -71,6 +71,8 @@ type ExpiryEvidence struct {
 	Before  *time.Time `json:"before" doc:"The expiry before the renewal, if known."`
 	Now     *time.Time `json:"now" doc:"The expiry now, if known."`
 	Moved   *bool      `json:"moved" doc:"Whether the expiry moved; null if one of the two is unknown."`
+
+	read bool // the provider showed the proxy, or does not know it
 }
 
 // OrderEvidence is an order at the provider that the ledger does not have and that the
@@ -237,12 +239,13 @@ func (e *Evidence) fromProvider(ctx context.Context, c *reconcile.Reconciler, o 
 			return
 		}
 		proxy, err := reconcile.Fetch(ctx, c, func(ctx context.Context) (upstream.Proxy, error) { return c.Statements.Proxy(ctx, x.ProxyID) })
+		x.read = err == nil || errors.Is(err, upstream.CodeProxyNotFound)
 		if err != nil {
 			e.Notes = append(e.Notes, fmt.Sprintf("proxy %s could not be read: %v", x.ProxyID, err))
 			continue
 		}
 		if x.Now = proxy.ExpiresAt; x.Before != nil && x.Now != nil {
-			moved := x.Now.After(*x.Before)
+			moved := x.Now.After(*x.Before) && !fact.SameExpiry(*x.Now, *x.Before)
 			x.Moved = &moved
 		}
 	}
@@ -359,6 +362,22 @@ func (e *Evidence) answersOf(ctx context.Context, l *ledger.Ledger, b fact.Bindi
 	again.NewOperation, again.NewKey = next.Planned.OperationID, next.Planned.Key
 	e.Answers = append(e.Answers, again)
 	return nil
+}
+
+// Unread returns what of the provider was not read, so that a missing sign of a charge proves
+// nothing. It returns "" if everything was read. If proxyID is not "", only that proxy
+// counts.
+func (e *Evidence) Unread(proxyID string) string {
+	if e.Kind.MakesOrder() && e.OrderNo == "" && e.FirstSentAt != nil && !e.OrdersRead {
+		return "the provider's orders could not all be read"
+	}
+	for _, x := range e.Expiries {
+		open := x.State == string(fact.LinePending) || x.State == string(fact.LineUnresolved)
+		if open && (proxyID == "" || x.ProxyID == proxyID) && !x.read {
+			return "the expiry of " + x.ProxyID + " could not be read"
+		}
+	}
+	return ""
 }
 
 // chargedMost limits how many items Charged lists; it counts the others.

@@ -133,6 +133,10 @@ func (p *Pass) moved(ctx context.Context, operation string, l tables.RenewalLine
 	case errors.Is(err, upstream.CodeProxyNotFound):
 		p.notef("proxy %s, renewed by %s, is not known to the provider any more", l.ProxyID, operation)
 		return true, nil
+	case aboutOne(err):
+		p.notef("proxy %s, renewed by %s, could not be read: %v", l.ProxyID, operation, err)
+		p.still(key, "the expiry of "+l.ProxyID)
+		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("read proxy %s: %w", l.ProxyID, err)
 	case proxy.ExpiresAt == nil || !proxy.ExpiresAt.Before(least):
