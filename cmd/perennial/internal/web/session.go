@@ -60,7 +60,7 @@ var ErrKey = errors.New("the key of the pages cannot be used: remove the file, a
 
 // Key reads the key of the web UI. If makeIt is set, it creates a missing file with mode 0600.
 func Key(path string, makeIt bool) ([]byte, error) {
-	text, err := files.Read(path, 4<<10, onlyOwner)
+	text, err := files.Read(path, 4<<10, closed(makeIt))
 	if errors.Is(err, fs.ErrNotExist) && makeIt {
 		key := make([]byte, keyBytes)
 		_, _ = rand.Read(key) // never fails
@@ -82,6 +82,17 @@ func Key(path string, makeIt bool) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w", path, ErrKey)
 	}
 	return key, nil
+}
+
+// closed returns a check of the key's file. If the runner reads it, the check removes the
+// permissions of others, which a copied data directory may have.
+func closed(runner bool) func(path string, info fs.FileInfo) error {
+	return func(path string, info fs.FileInfo) error {
+		if !runner || info.Mode().Perm()&0o077 == 0 {
+			return nil
+		}
+		return os.Chmod(path, 0o600)
+	}
 }
 
 // session is the content of a session cookie.
