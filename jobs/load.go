@@ -96,10 +96,10 @@ func (q *loader) onlyPresumed(ctx context.Context, record fact.Operation) (bool,
 	if err != nil {
 		return false, fmt.Errorf("operation %s: %w", record.ID, err)
 	}
-	real := slices.ContainsFunc(rows, func(r chain.Row) bool {
+	sent := slices.ContainsFunc(rows, func(r chain.Row) bool {
 		return r.Type == fact.OperationSending{}.FactType() && r.Instant().Equal(*record.FirstAmbiguousAt)
 	})
-	return !real, nil
+	return !sent, nil
 }
 
 // keptCommands limits the number of cached commands; each has up to

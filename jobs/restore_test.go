@@ -445,7 +445,7 @@ func TestTrap13AnOrderWithoutATimeMayBeAForgottenOne(t *testing.T) {
 	h.awaitStrange("order ord_")
 }
 
-// TestTrap13WhatWasRefusedBeforeTheBackupIsCheckedAgain: a request that was surely not carried
+// TestTrap13WhatWasRefusedBeforeTheBackupIsCheckedAgain: a request that was not carried
 // out leaves a body in the backup, which is not that of a request that may have been sent in
 // the lost time.
 func TestTrap13WhatWasRefusedBeforeTheBackupIsCheckedAgain(t *testing.T) {

@@ -27,7 +27,7 @@ type Operation struct {
 	Ordered      int64        // number of proxies ordered
 	Trace        fact.Trace   // trace of the command's message
 
-	// OnlyPresumed says that the stored body is of a request that surely did not execute, and
+	// OnlyPresumed says that the stored body is of a request that did not execute, and
 	// that the only attempt that may have executed is the one presumed after a restore.
 	OnlyPresumed bool
 }

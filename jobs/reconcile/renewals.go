@@ -129,17 +129,10 @@ func (p *Pass) moved(ctx context.Context, operation string, l tables.RenewalLine
 		return false, nil
 	}
 	proxy, err := Fetch(ctx, p.Reconciler, func(ctx context.Context) (upstream.Proxy, error) { return p.Statements.Proxy(ctx, l.ProxyID) })
-	switch {
-	case errors.Is(err, upstream.CodeProxyNotFound):
-		p.notef("proxy %s, renewed by %s, is not known to the provider any more", l.ProxyID, operation)
-		return true, nil
-	case aboutOne(err):
-		p.notef("proxy %s, renewed by %s, could not be read: %v", l.ProxyID, operation, err)
-		p.still(key, "the expiry of "+l.ProxyID)
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("read proxy %s: %w", l.ProxyID, err)
-	case proxy.ExpiresAt == nil || !proxy.ExpiresAt.Before(least):
+	if err != nil {
+		return p.notRead(key, operation, l.ProxyID, err)
+	}
+	if proxy.ExpiresAt == nil || !proxy.ExpiresAt.Before(least) {
 		return true, nil
 	}
 	f := Finding{Kind: decide.FindingNotMoved, AmountCents: l.ChargedCents - l.RefundedCents, OperationID: operation, ProxyID: l.ProxyID,
@@ -148,4 +141,19 @@ func (p *Pass) moved(ctx context.Context, operation string, l tables.RenewalLine
 	p.Known[key] = []Finding{f}
 	p.find(f)
 	return false, nil
+}
+
+// notRead handles a failed read of a renewed proxy. done reports whether the proxy need not be
+// read again. The error ends the pass; a failure that concerns only this proxy does not.
+func (p *Pass) notRead(key, operation, proxyID string, failed error) (done bool, err error) {
+	switch {
+	case errors.Is(failed, upstream.CodeProxyNotFound):
+		p.notef("proxy %s, renewed by %s, is not known to the provider any more", proxyID, operation)
+		return true, nil
+	case aboutOne(failed):
+		p.notef("proxy %s, renewed by %s, could not be read: %v", proxyID, operation, failed)
+		p.still(key, "the expiry of "+proxyID)
+		return false, nil
+	}
+	return false, fmt.Errorf("read proxy %s: %w", proxyID, failed)
 }

@@ -3,6 +3,8 @@ package planted
 // auditBugs are repairs of what an audit of the running program found, taken out
 // again.
 var auditBugs = []bug{
+	{trap: 13, name: "a body of before the backup is that of the lost time", in: "decide.Operation.Presumed",
+		old: " || o.OnlyPresumed }", new: " }"},
 	{trap: 46, name: "an instant is not looked at in UTC", in: "command.storable",
 		old: "func storable(t time.Time) bool { return fact.WritableInstant(t) }",
 		new: "func storable(time.Time) bool { return true }"},
@@ -52,7 +54,7 @@ var auditBugs = []bug{
 	{trap: 58, name: "orders are paid for before they are settled", in: "jobs.ready.first",
 		old: "r.polled >= pollsInARow {", new: "r.polled >= 0 {"},
 	{trap: 22, name: "an offer is looked for where it was", in: "jobs.pricing.quote",
-		old: "if remembered && errors.Is(err, errNotOffered) {", new: "if !remembered && errors.Is(err, errNotOffered) {"},
+		old: "if remembered && (errors.Is(err, errNotOffered) ||", new: "if !remembered && (errors.Is(err, errNotOffered) ||"},
 	{trap: 33, name: "CIDRs without a field are left out", in: "decide.cannotBuild",
 		old: "return namesCIDRs && field == \"\"", new: "return namesCIDRs && field == \"none\""},
 	{trap: 60, name: "the field that was wrong is not said", in: "upstream.fieldMessages",

@@ -209,11 +209,18 @@ func instantOrSpan(flag, text string, now time.Time) (string, error) {
 // Without the id, a second call would choose a new random id, and the command would be
 // carried out twice.
 func withRetryID(err error, id string) error {
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, queue.ErrDisconnected) {
-		return fmt.Errorf("%w\nit may be stored all the same: its id is %s, so use --id %s the next time", err, id, id)
+	cut := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+	if !cut && !errors.Is(err, queue.ErrDisconnected) && !errors.Is(err, queue.ErrStopping) {
+		return err
 	}
-	return err
+	return &unsureError{fmt.Errorf("%w\nit may be stored all the same: its id is %s, so use --id %s the next time", err, id, id)}
 }
+
+// unsureError is an error after which a command or a record may be stored. It says under which
+// id to try again, also if the program was interrupted.
+type unsureError struct{ error }
+
+func (e *unsureError) Unwrap() error { return e.error }
 
 // publishOne publishes a command. If --wait is set, it then follows the command.
 func (a sendCommands) publishOne(ctx context.Context, kind queue.Kind, f commandFlags, body map[string]any) error {

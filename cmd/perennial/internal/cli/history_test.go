@@ -10,19 +10,45 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nats-io/nats.go"
+
 	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/queue"
+	"perennial/queue/natstest"
 	"perennial/queue/publish"
 )
 
 // A command without an id of its own gets one; published again under another it would be
 // another purchase.
 func TestACommandThatMayBeStoredNamesItsID(t *testing.T) {
-	for err, names := range map[error]bool{context.DeadlineExceeded: true, queue.ErrDisconnected: true, queue.ErrNoAccount: false} {
+	for err, names := range map[error]bool{context.DeadlineExceeded: true, context.Canceled: true, queue.ErrDisconnected: true, queue.ErrNoAccount: false} {
 		if got := withRetryID(err, "cli-7"); strings.Contains(got.Error(), "--id cli-7") != names || !errors.Is(got, err) {
 			t.Error(got)
 		}
+	}
+}
+
+// TestAnInterruptedPurchaseNamesItsID, although an interrupted program prints nothing else: the
+// command may be stored by a stream that is slow to say so.
+func TestAnInterruptedPurchaseNamesItsID(t *testing.T) {
+	server := natstest.Serve(t, t.TempDir())
+	nc, err := nats.Connect(server.URL())
+	natstest.Check(t, err)
+	defer nc.Close()
+	arrived, err := nc.SubscribeSync(queue.CommandSubject("main", queue.KindOrderCreate))
+	natstest.Check(t, err)
+	natstest.Check(t, nc.Flush())
+	ctx, interrupt := context.WithCancel(t.Context())
+	go func() {
+		_, _ = arrived.NextMsgWithContext(t.Context())
+		interrupt()
+	}()
+	t.Chdir(t.TempDir())
+	var out, errs bytes.Buffer
+	code := Program{Args: []string{"order", "off_us=5", "--days", "30", "--nats", server.URL()}, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs}.Main(ctx)
+	if code != ExitInterrupted || !strings.Contains(errs.String(), "--id cli-") {
+		t.Errorf("%d: %q %q", code, out.String(), errs.String())
 	}
 }
 

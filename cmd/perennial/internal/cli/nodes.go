@@ -80,7 +80,8 @@ func nodesOfRun(ctx context.Context, dataDir string) (nodes []cluster.Node, err 
 		return nil, err
 	}
 	request.Header.Set("Authorization", "Bearer "+code)
-	response, err := http.DefaultClient.Do(request)
+	direct := &http.Transport{DisableKeepAlives: true} // ignores a proxy that the environment configures, which would get the code
+	response, err := (&http.Client{Transport: direct}).Do(request)
 	if err != nil {
 		return nil, &exitError{ExitUnreachable, fmt.Errorf("no running Perennial answers at %s: %w\nstart `perennial run` again", line.HTTP, err)}
 	}

@@ -84,7 +84,8 @@ func (p Program) Main(ctx context.Context) int {
 	stdlog.SetOutput(libraryLog{(&app{stderr: p.Stderr}).logger()})
 	err := p.run(ctx)
 	code := exitCode(ctx, err)
-	if err != nil && err.Error() != "" && code != ExitInterrupted {
+	_, unsure := errors.AsType[*unsureError](err)
+	if err != nil && err.Error() != "" && (code != ExitInterrupted || unsure) {
 		fmt.Fprintln(p.Stderr, errorLine(p.Args, code, err))
 	}
 	return code

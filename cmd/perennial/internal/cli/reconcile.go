@@ -302,5 +302,5 @@ func perhapsRecorded(err error, id string) error {
 	if err == nil || answered || ok {
 		return err
 	}
-	return fmt.Errorf("%w\nto try again without booking twice: the same command with --id %s", err, id)
+	return &unsureError{fmt.Errorf("%w\nto try again without booking twice: the same command with --id %s", err, id)}
 }

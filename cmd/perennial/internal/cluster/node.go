@@ -61,21 +61,28 @@ func Nodes(ctx context.Context, q *queue.Queue) ([]Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	return NodesSaid(said)
+	all, err := NodesSaid(said)
+	if len(all) > 0 {
+		err = nil // the others can be read
+	}
+	return all, err
 }
 
-// NodesSaid decodes heartbeats and returns the runners, sorted by name.
-func NodesSaid(said [][]byte) ([]Node, error) {
-	all := make([]Node, 0, len(said))
+// NodesSaid decodes heartbeats and returns the runners, sorted by name. It leaves out a
+// heartbeat that cannot be read, for example of a later version. The error is about the last
+// one that it left out.
+func NodesSaid(said [][]byte) (all []Node, unreadable error) {
+	all = make([]Node, 0, len(said))
 	for _, text := range said {
 		var n Node
 		if err := json.Unmarshal(text, &n); err != nil {
-			return nil, fmt.Errorf("what a runner says of itself cannot be read: %w", err)
+			unreadable = fmt.Errorf("what a runner says of itself cannot be read: %w", err)
+			continue
 		}
 		all = append(all, n)
 	}
 	slices.SortFunc(all, func(a, b Node) int { return cmp.Compare(a.Node, b.Node) })
-	return all, nil
+	return all, unreadable
 }
 
 // OtherSettings returns one message for each account on which runners differ in settings or

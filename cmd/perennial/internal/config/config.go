@@ -231,6 +231,9 @@ func (a *Account) Validate() (err error) {
 	if err := schedules.CheckWarnBefore(a.WarnBefore); err != nil {
 		return err
 	}
+	if a.ReconcileEvery < 0 || a.PollFloor < 0 {
+		return fmt.Errorf("reconcile_every is %s and poll_floor %s: neither may be negative", a.ReconcileEvery, a.PollFloor)
+	}
 	if a.Location, err = time.LoadLocation(a.DailyLimitTimezone); err != nil {
 		return fmt.Errorf("daily_limit_timezone: %w", err)
 	}

@@ -66,8 +66,17 @@ func (a inboxes) answerEnd(ctx context.Context, inbox, id string) {
 	}
 	go func() {
 		defer a.waitingInboxes.leave(p, h)
-		if answer, err := answers(a).wait(ctx, verbs.WaitRequest{ID: id, TimeoutSeconds: int64(longestWait / time.Second)}); err == nil && answer.Finished {
-			a.answerFinished(ctx, inbox, id)
+		limited, cancel := context.WithTimeout(ctx, longestWait)
+		defer cancel()
+		for limited.Err() == nil { // one wait ends after mostParked
+			answer, err := answers(a).wait(limited, verbs.WaitRequest{ID: id, TimeoutSeconds: int64(mostParked / time.Second)})
+			if err != nil {
+				return
+			}
+			if answer.Finished {
+				a.answerFinished(ctx, inbox, id)
+				return
+			}
 		}
 	}()
 }

@@ -6,6 +6,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"perennial/cmd/perennial/internal/journal"
 	"perennial/jobs"
 	"perennial/ledger/sleep"
+	"perennial/queue/events"
 	"perennial/queue/intake"
 	"perennial/queue/lease"
 	"perennial/queue/letters"
@@ -138,11 +140,20 @@ func (a *lifecycle) checkHistory(ctx context.Context) (held outbox.Held, err err
 	if known && hash == last.Hash {
 		return held, a.checkBegin(ctx)
 	}
+	return held, a.otherHistory(ctx, last, hash, known)
+}
+
+// otherHistory returns why the stream's last row is not the ledger's row of the same number:
+// the ledger lacks the row, or has another one.
+func (a *lifecycle) otherHistory(ctx context.Context, last events.Event, hash string, known bool) error {
 	seq, _, err := a.Ledger().Head(ctx)
 	if err != nil {
-		return held, err
+		return err
 	}
-	return held, &outbox.DivergedError{
+	if !known && a.Ledger().Follows() && last.Seq > uint64(seq) {
+		return fmt.Errorf("account %s: row %d arrived on the events stream while the account was taken over: it is applied first", a.Name, last.Seq)
+	}
+	return &outbox.DivergedError{
 		Account: a.Name, StreamSeq: last.Seq, LedgerSeq: uint64(seq), StreamHash: last.Hash, LedgerHash: hash,
 		Reason: journal.HistoryReason(hash, seq, last.Seq),
 	}

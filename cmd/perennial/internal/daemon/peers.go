@@ -24,6 +24,7 @@ const (
 // followPeers receives the runners' heartbeats and the operators' pins until ctx ends.
 func (h *Host) followPeers(ctx context.Context) {
 	var both sync.WaitGroup
+	var unread error // why a heartbeat could not be read; logged when it changes
 	again := func(watch func(context.Context) error) {
 		for ctx.Err() == nil {
 			limited, cancel := context.WithTimeout(ctx, nodes.NodeLife) // a new watch also finds a recreated bucket
@@ -38,7 +39,11 @@ func (h *Host) followPeers(ctx context.Context) {
 	both.Go(func() {
 		again(func(ctx context.Context) error {
 			return nodes.Watch(ctx, h.Queue.JetStream(), func(said [][]byte) {
-				if all, err := cluster.NodesSaid(said); err == nil {
+				all, err := cluster.NodesSaid(said)
+				if err != nil && (unread == nil || unread.Error() != err.Error()) {
+					h.log.WithError(err).Warn("the heartbeat of a runner is left out")
+				}
+				if unread = err; err == nil || len(all) > 0 {
 					if h.name.Note(all, h.holder) {
 						h.log.WithField("node", h.name.Get()).Error("another runner on a machine of the same name has the same data_dir: give the machines different host names. This runner calls itself by a longer name now")
 					}

@@ -203,6 +203,25 @@ func (j Journal) FoldToEnd(ctx context.Context) error {
 	return err
 }
 
+// sameHistory returns a *outbox.DivergedError if the stream's last row is not the ledger's row
+// of the same number. The rows of such a ledger must not be published.
+func (j Journal) sameHistory(ctx context.Context) error {
+	last, found, err := events.Of(j.Queue.JetStream(), j.Account).LastRow(ctx)
+	if err != nil || !found {
+		return err
+	}
+	hash, known, err := (&Source{Ledger: j.Ledger, Account: j.Account}).HashAt(ctx, last.Seq)
+	if err != nil || known && hash == last.Hash {
+		return err
+	}
+	head, _, err := j.Ledger.Head(ctx)
+	if err != nil {
+		return err
+	}
+	return &outbox.DivergedError{Account: j.Account, StreamSeq: last.Seq, LedgerSeq: uint64(head), StreamHash: last.Hash, LedgerHash: hash,
+		Reason: HistoryReason(hash, head, last.Seq)}
+}
+
 // Outbox returns the publisher of the ledger's rows. If the stream is the journal, the
 // publisher sends rows before their commit, and otherwise after their commit.
 func (j Journal) Outbox() *outbox.Outbox {
@@ -262,6 +281,9 @@ func (x *Alone) Open(ctx context.Context) (_ *ledger.Ledger, err error) {
 	}
 	j := Journal{x.Account, x.Queue, x.ledger}
 	if err = j.FoldToEnd(ctx); err == nil {
+		err = j.sameHistory(ctx)
+	}
+	if err == nil {
 		x.leadership, err = j.Lead(ctx, j.Outbox())
 	}
 	if err != nil {

@@ -146,3 +146,31 @@ func TestARowOfALaterVersionStopsTheFoldBeforeIt(t *testing.T) {
 		t.Errorf("it ends with row %d", seq)
 	}
 }
+
+// TestALedgerOfAnotherHistoryPublishesNothing, although it has more rows than the stream.
+func TestALedgerOfAnotherHistoryPublishesNothing(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	path := filepath.Join(t.TempDir(), "foreign.ledger.db")
+	l, err := ledger.Open(t.Context(), ledger.Config{Path: path, Clock: time.Now})
+	check(t, err)
+	check(t, l.Write(t.Context(), func(tx *ledger.Tx) error {
+		err := tx.Append(fact.LedgerOpened{AccountID: "foreign", Environment: "sandbox", BaseURL: "u", Currency: "USD", OpeningCents: 7, Epoch: "e2"})
+		for n := range written + 5 {
+			err = errors.Join(err, tx.Append(fact.LedgerRecorded{Movement: "top-up", AmountCents: 1, By: "ada", Reason: "card", ID: fmt.Sprint("other-", n)}))
+		}
+		return err
+	}))
+	check(t, l.Close())
+	alone := &Alone{Path: path, Account: "main", Queue: p.queue}
+	opened, err := alone.Open(t.Context())
+	if _, diverged := errors.AsType[*outbox.DivergedError](err); !diverged {
+		t.Errorf("%v %v", opened, err)
+	}
+	if err == nil {
+		check(t, alone.Close())
+	}
+	if last, _, err := events.Of(p.queue.JetStream(), "main").LastRow(t.Context()); err != nil || last.Seq != written {
+		t.Errorf("the stream ends at %d, %v", last.Seq, err)
+	}
+}

@@ -137,7 +137,7 @@ export interface ProxyRenewCommand {
    */
   not_after?: string | null;
   /**
-   * Skip proxies that expire at this time or later.
+   * Skip proxies that expire later than this time.
    */
   due_before?: string | null;
   /**
