@@ -70,7 +70,7 @@ var auditBugs = []bug{
 	{name: "orders made elsewhere are read first and always", in: "reconcile.Pass.grant", run: "TestOrdersMadeElsewhere|TestEveryOrderMadeElsewhere",
 		old: "p.Left += max(1, p.Reads/4)", new: "p.Left += max(1, p.Reads/4); if p.Compared.Outside > 0 { p.Left = 0 }"},
 	{name: "an expiry that moved a little has moved", in: "reconcile.Pass.moved", run: "TestAnExpiryThatMovedByLess",
-		old: "!proxy.ExpiresAt.Before(least):", new: "proxy.ExpiresAt.After(*before):"},
+		old: "!proxy.ExpiresAt.Before(least) {", new: "proxy.ExpiresAt.After(*before) {"},
 	{name: "what a person resolved is not seen to move", in: "reconcile.Pass.expiries", run: "TestALineThatAPersonResolved",
 		old: "if l.State != fact.LineSucceeded && l.State != fact.LineCharged {", new: "if l.State != fact.LineSucceeded {"},
 	{name: "what settled before a stop of days is forgotten", in: "reconcile.Reconciler.Load", run: "TestSettlementsOlderThanADay",
