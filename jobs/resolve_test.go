@@ -204,3 +204,24 @@ func TestAnUnknownLineIsNotFound(t *testing.T) {
 		}
 	}
 }
+
+// TestNothingIsSentAgainOnEvidenceThatCouldNotBeRead: the order may have been made, and a new
+// key would pay for another.
+func TestNothingIsSentAgainOnEvidenceThatCouldNotBeRead(t *testing.T) {
+	t.Parallel()
+	h := newRig(t)
+	h.fault(orders, "unresolved_record", map[string]any{"times": 2})
+	h.order(`{"id":"lost","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`)
+	h.await("lost", fact.StateReview)
+	h.control("/faults", map[string]any{"method": "GET", "path": orders, "fault": "error_before", "times": -1})
+	x := desk.Resolution{ID: "lost/1", Charged: new(false), SendAgain: true, By: "ada", Reason: "it never came"}
+	err := h.runner.Resolve(t.Context(), x)
+	refused, ok := errors.AsType[*command.RefusedError](err)
+	if !ok || !refused.Unconfirmed || !strings.Contains(err.Error(), "--against-evidence") {
+		t.Errorf("%v", err)
+	}
+	h.ask("DELETE", "/faults", nil)
+	if err := h.runner.Resolve(t.Context(), x); err == nil || !strings.Contains(err.Error(), "was charged") {
+		t.Errorf("when the orders can be read: %v", err)
+	}
+}
