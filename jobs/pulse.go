@@ -44,8 +44,8 @@ func (p *pulse) ended(kind string) {
 	delete(p.unsettled, kind)
 }
 
-// left records an attempt without a definite outcome, and why. Consecutive attempts on the
-// same object count once; of is "" if the object does not matter.
+// left records an attempt without a definite outcome, and why. Consecutive attempts on the same
+// object count once; The parameter of names the object; it is "" if the object does not matter.
 func (p *pulse) left(kind, of, why string, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

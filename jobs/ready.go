@@ -337,8 +337,8 @@ func (r *ready) firstToPay() (best place, found bool) {
 	return best, found
 }
 
-// goesBefore reports whether the head of p goes before the head of other. Operations that
-// have begun go first, then places that were passed over passedMost times or more.
+// goesBefore reports whether the head of p goes before the head of other. Operations that have
+// begun go first, then queues that were passed over at least passedMost times.
 func (r *ready) goesBefore(p, other place) bool {
 	head, than := (*r.queues[p])[0], (*r.queues[other])[0]
 	if head.begun() || than.begun() {

@@ -73,8 +73,8 @@ func (l *Ledger) handReaders(to chan<- []*sql.Conn) {
 	}
 }
 
-// pauseReaders takes all connections for reading, so that no read is in progress. It returns
-// nil if a read does not end within readersPause.
+// pauseReaders takes every read connection out of the pool, so that no read is in progress. It
+// returns nil if a read does not end within readersPause.
 func (l *Ledger) pauseReaders() []*sql.Conn {
 	ctx, cancel := context.WithTimeout(context.Background(), readersPause)
 	defer cancel()

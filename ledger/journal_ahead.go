@@ -20,7 +20,8 @@ type part struct {
 	done  chan struct{} // closed when facts and err are set
 }
 
-// aheadRows is the number of rows in a part, aheadParts the number of parts that may wait.
+// aheadRows is the number of rows in a batch, aheadParts the number of batches that may wait
+// for the fold.
 const (
 	aheadRows  = 256
 	aheadParts = 4

@@ -91,8 +91,8 @@ func immutable(path string) string {
 	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?mode=ro&immutable=1"
 }
 
-// compareTable compares a table with its second fold: the number of rows and every column.
-// If they differ, the error names the first row that differs.
+// compareTable compares a table with the same table rebuilt from the journal: the number of
+// rows and every column. If they differ, the error names the first row that differs.
 func (b *comparison) compareTable(ctx context.Context, table string) error {
 	columns, err := sqlite.Columns(ctx, b.tx, table)
 	if err != nil {

@@ -290,8 +290,8 @@ func firstFileError(group []*request) *error {
 	return nil
 }
 
-// transact calls one for every request and commits. If it returns an error, everything was
-// undone.
+// transact calls the function one for every request, then commits. If it returns an error,
+// everything was undone.
 func (w *writer) transact(group []*request, one func(*Tx, *request) error) (rows []chain.Row, err error) {
 	before := w.head
 	defer func() {

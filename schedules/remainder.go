@@ -30,8 +30,8 @@ type remainder struct {
 	left     fact.SweepLeft              // for display
 }
 
-// remainder returns the part that the run may still plan, or nil if there is none before the
-// next slot. A held plan has no remainder, because its commands are not published.
+// remainder returns what the run may still plan before the next scheduled time, or nil if
+// nothing is left. A held plan has no remainder, because its commands are not published.
 func (p sweep) remainder(before remainder) *remainder {
 	if p.State != stateFinished || p.Left == nil {
 		return nil

@@ -119,8 +119,8 @@ func (p *Pages[T]) note(id string) bool {
 	return isNew
 }
 
-// Restarts reports whether to read the list again after an error. It allows three restarts,
-// and resets the request to the first page. Pages that are read again need not contain new
+// Restarts reports whether to read the list again after an error. It allows three restarts, and
+// resets the request to the first page. Pages that are read a second time need not contain new
 // ids.
 func (p *Pages[T]) Restarts(err error) bool {
 	if !RestartsList(err) || p.Token == "" || p.restarts == maxRestarts {

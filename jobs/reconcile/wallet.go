@@ -97,8 +97,8 @@ func (w WalletReading) Check() WalletCheck {
 	return x
 }
 
-// wallet compares the wallet with its range. If it is outside, wallet adds a finding with
-// possible explanations, unless the provider may show a booking late.
+// wallet compares the wallet with its range. If the balance is outside the range, it adds a
+// finding with possible explanations, unless a booking may not be visible at the provider yet.
 func (p *Pass) wallet(w WalletReading) {
 	p.Wallet, p.Quiet = w.Check(), w.exact()
 	x := p.Wallet

@@ -110,8 +110,8 @@ type RenewalSums struct {
 	ByLine bool
 }
 
-// Differ returns the first difference in cents between two of the three sums; 0 if all
-// agree. It compares net of refunds first, then before refunds.
+// Differ returns the first difference in cents between two of the three sums; 0 if all agree.
+// It compares the sums net of refunds first, then the sums before refunds.
 func (s RenewalSums) Differ() int64 {
 	for _, d := range []int64{
 		(s.ChargedCents - s.RefundedCents) - (s.BookedChargedCents - s.BookedRefundedCents), s.ChargedCents - s.BookedChargedCents,

@@ -34,10 +34,11 @@ type Wanted struct {
 	Embedded bool // the server is embedded in a runner
 }
 
-// Ensure creates an account's missing streams and checks the existing ones, and the bucket
-// of snapshots if it exists. It adjusts streams of earlier versions, and opens an events
-// stream whose removal of events was interrupted. If a setting would lose data, it returns a
-// [queue.StreamError]. Harmless differences (a description, more replicas) are kept.
+// Ensure creates an account's missing streams and checks the existing ones, and the bucket of
+// snapshots if it exists. It adjusts streams of earlier versions. If the removal of events from
+// an events stream was interrupted, it makes that stream accept messages again. If a setting
+// would lose data, it returns a [queue.StreamError]. Harmless differences (a description, more
+// replicas) are kept.
 func (w Wanted) Ensure(ctx context.Context, js *queue.JetStream) error {
 	if err := queue.ValidAccount(w.Account); err != nil {
 		return err

@@ -36,7 +36,7 @@ func (a conformanceCommand) conformanceCommand() *cobra.Command {
 		Use:   "conformance --base-url URL --app-id ID",
 		Short: "Test a server against the API document",
 		Long: "Tests a server of the customer API: compares its behaviour with each statement of the API document.\n" +
-			"First prints the most that the run may spend. In production, without --max-cents, it only reads and sends\n" +
+			"First prints the most that the run may spend. In production, without --max-cents, it sends only reads, and\n" +
 			"requests that the server must refuse without a charge.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

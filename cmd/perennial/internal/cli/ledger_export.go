@@ -77,7 +77,7 @@ func (a ledgerCommands) ledgerStatement() *cobra.Command {
 	return c
 }
 
-// period parses the begin and end of a period: days or times, in UTC.
+// period parses the start and end of a period: days or times, in UTC.
 func period(from, to string) (p report.Period, err error) {
 	if p.From, err = dayOrInstant("--from", from); err != nil {
 		return p, err

@@ -210,8 +210,8 @@ func missingEvents(noted ledger.Published, last uint64) error {
 	return &chain.BrokenError{Check: "events", Seq: int64(last) + 1, Detail: why + "\n" + then}
 }
 
-// checkSnapshot returns an error if the snapshot that a restore needs is missing or damaged.
-// It is for a stream whose events up to the row removed were removed.
+// checkSnapshot returns an error if the snapshot that a restore needs is missing or damaged. It
+// is for a stream that no longer has the events up to and including the given row.
 func (h *history) checkSnapshot(ctx context.Context, removed int64) (err error) {
 	missing := &chain.BrokenError{Check: "events", Seq: removed, Detail: "its event was removed and no snapshot beside the stream contains it: `perennial ledger archive` stores it again"}
 	snapshot, open, err := h.snapshot(ctx)

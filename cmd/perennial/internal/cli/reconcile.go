@@ -195,7 +195,7 @@ func (a ledgerCommands) ledgerRecord() *cobra.Command {
 	f.StringVar(&x.OrderNo, "order", "", "the order that was charged or refunded")
 	f.StringVar(&x.OperationID, "operation", "", "the operation that was charged or refunded, if it has no order")
 	f.StringVar(&x.ProxyID, "line", "", "the proxy of a renewal that was charged or refunded")
-	wholeVar(f, &x.CorrectsSeq, "corrects", 0, "the journal row to reverse, a record or an answer to a review; without --kind and --cents its whole amount is reversed")
+	wholeVar(f, &x.CorrectsSeq, "corrects", 0, "the journal row to reverse, which is either a record or an answer to a review; without --kind and --cents, its whole amount is reversed")
 	amountVar(f, &confirm, "confirm-amount", "with --corrects and --kind charge: repeat --cents when asked")
 	f.StringVar(&x.By, "by", operator(), "who says so")
 	f.StringVar(&x.Reason, "reason", "", "why")

@@ -21,7 +21,7 @@ func (a scheduleCommands) sweepForecast() *cobra.Command {
 	q := verbs.ForecastRequest{}
 	c := &cobra.Command{
 		Use: "forecast [SCHEDULE]", Short: "Forecast renewal costs and the day the wallet runs out", Args: cobra.MaximumNArgs(1),
-		Long: "Assumes that each listed proxy is renewed when it is due, at the last price paid, or else at the list price. For a schedule with the key 'keep', it assumes only the renewals that are needed to keep that many proxies. It ignores budgets, approvals and pauses, and shows how much of the cost belongs to paused schedules. Without a name it covers all schedules of the account. It changes nothing.",
+		Long: "Assumes that each listed proxy is renewed when it is due, at the last price paid, or else at the list price. For a schedule with the key 'keep', it assumes only the renewals that are needed to keep the number of proxies that 'keep' gives. It ignores budgets, approvals and pauses, and shows how much of the cost belongs to paused schedules. Without a name it covers all schedules of the account. It changes nothing.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if q.Days < 1 || q.Days > schedules.MaxForecastDays {
 				return usage("--days is %d: %w", q.Days, schedules.ErrForecastDays)

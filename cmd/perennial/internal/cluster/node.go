@@ -113,7 +113,7 @@ func OtherSettings(nodes []Node) (lines []string) {
 }
 
 // OtherSettingsAdvice is the advice for runners that [OtherSettings] reports.
-const OtherSettingsAdvice = "give all runners the same accounts and schedules in perennial.yaml, and start those that differ again: a handover would change what is renewed"
+const OtherSettingsAdvice = "give all runners the same accounts and schedules in perennial.yaml, and restart those that differ: a handover would change what is renewed"
 
 // Heartbeat is the interval between two heartbeats of a runner.
 const Heartbeat = nodes.NodeLife / 3

@@ -85,7 +85,8 @@ func (n *natsProcess) kill() {
 func (n *natsProcess) shortLeases() {
 	t := n.w.t
 	t.Helper()
-	nc, err := nats.Connect(n.url())
+	// On a busy machine, the first connection to a server that starts can be reset.
+	nc, err := nats.Connect(n.url(), nats.RetryOnFailedConnect(true))
 	if err != nil {
 		t.Fatal(err)
 	}

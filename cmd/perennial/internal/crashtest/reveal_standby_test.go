@@ -57,7 +57,7 @@ func TestAStandbyRevealsBehindTheHoldersFact(t *testing.T) {
 		t.Errorf("the runners: %v %s", err, page)
 	}
 	p.nats.kill()
-	if page, code := reveal(); code != http.StatusUnprocessableEntity || strings.Contains(page, "pass-px_1-secret") || !strings.Contains(page, "nothing is revealed") {
+	if page, code := reveal(); code != http.StatusUnprocessableEntity || strings.Contains(page, "pass-px_1-secret") || !strings.Contains(page, "Nothing is revealed, because the reveal could not be recorded") {
 		t.Errorf("without NATS: %d %s", code, page)
 	}
 }

@@ -111,9 +111,9 @@ func (s *Sink) rewind(p positions.Position, m positions.Mark) positions.Position
 	return positions.Position{Mark: m, Read: m, Marks: marks, LastError: p.LastError}
 }
 
-// thinMarks drops some of the older marks. It groups the marks by the power of two of their
-// distance from now, and keeps the oldest mark of each group. Some forty marks therefore
-// cover any journal.
+// thinMarks drops some of the older marks. It groups the marks by their distance from now, in
+// ranges that double in size, and keeps the oldest mark of each group. Some forty marks
+// therefore cover any journal.
 func thinMarks(marks []positions.Mark, was positions.Mark, now uint64) []positions.Mark {
 	var kept []positions.Mark
 	taken := map[int]bool{}
