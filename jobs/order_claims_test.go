@@ -112,6 +112,10 @@ func TestWhatAnOrderShowsDecidesWhoMadeIt(t *testing.T) {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
+	m.FirstAmbiguousAt = new(sent.Add(-time.Hour)) // presumed sent in the lost time, and sent again
+	if got := m.CannotHaveMade(reconcile.ForeignOrder{CreatedAt: sent.Add(-time.Hour)}); got != "" {
+		t.Error(got)
+	}
 	m.Items = nil // the command's content is not known any more
 	if got := m.CannotHaveMade(reconcile.ForeignOrder{CreatedAt: sent, Expected: 4}); got != "" {
 		t.Error(got)

@@ -471,3 +471,26 @@ func TestTrap13WhatWasRefusedBeforeTheBackupIsCheckedAgain(t *testing.T) {
 		t.Errorf("%d charges: %+v %v", len(charges), charges, err)
 	}
 }
+
+// TestTrap13AnOrderOfTheLostTimeIsEvidence: the operation was never sent as far as the ledger
+// knows, and yet the provider has its order.
+func TestTrap13AnOrderOfTheLostTimeIsEvidence(t *testing.T) {
+	t.Parallel()
+	h, backup := forgetful(t)
+	h.halt()
+	h.oneClock()
+	h.later(25 * time.Hour)
+	h.restore(backup)
+	h.awaitStrange("order ")
+	h.order(buyB)
+	h.await("b", fact.StateAccepted)
+	h.resumes("ada", "go on")
+	h.await("b", fact.StateReview)
+	if open, err := h.ledger.Money.OrdersWithoutNumber(t.Context()); err != nil || len(open) != 1 || open[0].ID != "b/1" {
+		t.Errorf("orders that may have reached the provider: %+v %v", open, err)
+	}
+	err := h.runner.Resolve(t.Context(), desk.Resolution{ID: "b/1", Charged: new(false), SendAgain: true, By: "ada", Reason: "it was never sent"})
+	if err == nil || !strings.Contains(err.Error(), "was charged") {
+		t.Errorf("%v", err)
+	}
+}

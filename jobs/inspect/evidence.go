@@ -249,7 +249,7 @@ func (e *Evidence) fromProvider(ctx context.Context, c *reconcile.Reconciler, o 
 			x.Moved = &moved
 		}
 	}
-	if !o.Kind.MakesOrder() || o.OrderNo != "" || o.FirstSentAt == nil {
+	if !o.Kind.MakesOrder() || o.OrderNo != "" || o.MaybeSentAt() == nil {
 		return
 	}
 	err := p.Outside(ctx)
@@ -368,7 +368,7 @@ func (e *Evidence) answersOf(ctx context.Context, l *ledger.Ledger, b fact.Bindi
 // nothing. It returns "" if everything was read. If proxyID is not "", only that proxy
 // counts.
 func (e *Evidence) Unread(proxyID string) string {
-	if e.Kind.MakesOrder() && e.OrderNo == "" && e.FirstSentAt != nil && !e.OrdersRead {
+	if e.Kind.MakesOrder() && e.OrderNo == "" && (e.FirstSentAt != nil || e.Ambiguous > 0) && !e.OrdersRead {
 		return "the provider's orders could not all be read"
 	}
 	for _, x := range e.Expiries {

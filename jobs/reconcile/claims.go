@@ -44,9 +44,9 @@ func MakerOf(ctx context.Context, l *ledger.Ledger, o fact.Operation) (Maker, er
 // `reviews show`, the answers to reviews, and the search for orders made elsewhere all use
 // this rule.
 func (m Maker) CannotHaveMade(x ForeignOrder) string {
-	switch {
-	case m.FirstSentAt != nil && !x.CreatedAt.IsZero() && x.CreatedAt.Before(m.FirstSentAt.Add(-upstream.MaxSkew)):
-		return fmt.Sprintf("it was created %s, and %s was first sent %s", Stamp(x.CreatedAt), m.ID, Stamp(*m.FirstSentAt))
+	switch sent := m.MaybeSentAt(); {
+	case sent != nil && !x.CreatedAt.IsZero() && x.CreatedAt.Before(sent.Add(-upstream.MaxSkew)):
+		return fmt.Sprintf("it was created %s, and %s was first sent %s", Stamp(x.CreatedAt), m.ID, Stamp(*sent))
 	case m.Items == nil:
 		return ""
 	}

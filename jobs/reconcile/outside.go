@@ -238,7 +238,7 @@ type attribution struct {
 func attribute(x ForeignOrder, ours []Maker) (attribution, []Maker) {
 	var a attribution
 	for i, o := range ours {
-		if o.FirstSentAt == nil || o.CannotHaveMade(x) != "" {
+		if o.MaybeSentAt() == nil || o.CannotHaveMade(x) != "" {
 			continue
 		}
 		switch o.State {

@@ -76,3 +76,13 @@ type Operation struct {
 	AcceptedAt       time.Time
 	UpdatedAt        time.Time
 }
+
+// MaybeSentAt returns the earliest time at which the operation may have been sent, or nil if
+// it cannot have been. After a restore, this is the start of the lost time for an operation
+// that is presumed sent, even if the ledger knows of a later request.
+func (o Operation) MaybeSentAt() *time.Time {
+	if o.FirstSentAt == nil || o.FirstAmbiguousAt != nil && o.FirstAmbiguousAt.Before(*o.FirstSentAt) {
+		return o.FirstAmbiguousAt
+	}
+	return o.FirstSentAt
+}

@@ -63,10 +63,10 @@ func (l *Money) OrdersWithoutNumber(ctx context.Context) ([]fact.Operation, erro
 	return sqlite.Collect(l.query(ctx, `SELECT `+OperationColumns+` FROM operations
 		WHERE id IN (
 			SELECT id FROM operations WHERE live = 1 AND (state IN ('sending', 'review') OR (state = 'waiting' AND ambiguous > 0))
-				AND kind = 'order' AND order_no = '' AND first_sent_at IS NOT NULL
+				AND kind = 'order' AND order_no = '' AND (first_sent_at IS NOT NULL OR ambiguous > 0)
 			UNION ALL
 			SELECT id FROM operations WHERE kind = 'order' AND order_no = '' AND state = 'resolved' AND charged_cents > refunded_cents
-				AND first_sent_at IS NOT NULL)
+				AND (first_sent_at IS NOT NULL OR ambiguous > 0))
 		ORDER BY accepted_at, id`), ScanOperation)
 }
 
@@ -74,7 +74,7 @@ func (l *Money) OrdersWithoutNumber(ctx context.Context) ([]fact.Operation, erro
 // with not charged, or whose charge was recorded as refunded later.
 func (l *Money) OrdersNotCharged(ctx context.Context) ([]fact.Operation, error) {
 	return sqlite.Collect(l.query(ctx, `SELECT `+OperationColumns+` FROM operations
-		WHERE kind = 'order' AND order_no = '' AND state = 'resolved' AND charged_cents <= refunded_cents AND first_sent_at IS NOT NULL
+		WHERE kind = 'order' AND order_no = '' AND state = 'resolved' AND charged_cents <= refunded_cents AND (first_sent_at IS NOT NULL OR ambiguous > 0)
 		ORDER BY accepted_at, id`), ScanOperation)
 }
 
