@@ -281,7 +281,7 @@ func decideReadFailed(op Operation, h OrderReadFailed) Decision {
 }
 
 // readsPause is the time after which two failed reads of an order are not consecutive.
-const readsPause = time.Hour
+const readsPause = 12 * time.Hour
 
 // ShownWithin is how long the provider's reads may omit an order that it accepted
 // (docs/decisions/0012).

@@ -327,6 +327,18 @@ func TestTrap28ACodeAnsweredForADayNeedsAPerson(t *testing.T) {
 	}
 }
 
+// TestReadsThatAreHoursApartAreConsecutive: with many orders, or long waits of the account,
+// an order is not read every few minutes. Only a long pause starts the count again.
+func TestReadsThatAreHoursApartAreConsecutive(t *testing.T) {
+	for apart, want := range map[time.Duration]string{2 * time.Hour: "operation.review", 7 * 24 * time.Hour: "order.progressed"} {
+		op := open()
+		op.UnreadSince, op.UpdatedAt = new(noon.Add(-8*24*time.Hour)), noon.Add(-apart)
+		if got := said(Decide(op, OrderReadFailed{Moment: Moment{Now: noon}, Reason: "words"})); got != want {
+			t.Errorf("%s apart: %s, want %s", apart, got, want)
+		}
+	}
+}
+
 func TestTrap29OnlyWhatIsAvailableIsHandedOver(t *testing.T) {
 	f, ok := read(open(), detail(finished)).Facts[0].(fact.OrderDelivered)
 	if !ok || len(f.ProxyIDs) != 2 || f.ProxyIDs[0] != "px_1" || f.ExpectedCount != 2 {
