@@ -77,7 +77,7 @@ func allWaits() []wait {
 		{"slot", "schedule_paused", "the end of the pause, if it has one; a single run then replaces all missed runs", "after a day, by an alert", "", "perennial_schedule_paused_timestamp_seconds", "TestAPausedScheduleFiresNothingUntilItIsResumed"},
 		{"account", decide.CausePerson, "the end of the pause, if it has one", "immediately", "paused", ofPauses, simulated},
 		{"account", decide.CauseClock, "the clock agrees with the provider's clock again", "immediately", "paused", ofPauses, simulated},
-		{"account", decide.CauseThrottled, "the time of Retry-After; if that is over an hour, a successful read, attempted every hour", "after half an hour, by an alert", "paused", ofPauses, simulated},
+		{"account", decide.CauseThrottled, "when the time of Retry-After has passed; if it exceeds an hour, when a read succeeds, with a retry every hour", "after half an hour, by an alert", "paused", ofPauses, simulated},
 		{"account", decide.CauseFirewall, probed, "immediately", "paused", ofPauses, "TestAFirewallIsNoticed"},
 		{"account", string(upstream.CodeInvalidSignature), probed, "immediately", "paused", ofPauses, simulated},
 		{"account", string(upstream.CodeStaleTimestamp), probed, "immediately", "paused", ofPauses, simulated},

@@ -97,7 +97,7 @@ func TestAMovedCronCatchesUpFromTheMove(t *testing.T) {
 		time.Sleep(4 * time.Hour)
 		want(t, "slots", b.states(), []string{"01 03:00 finished"})
 		b.downFor(6*time.Hour, func(s *plans.Schedule) { s.Cron = "0 9 * * *" }) // 10:00
-		want(t, "slots of before the move", b.states(), []string{"01 03:00 finished"})
+		want(t, "slots before the move", b.states(), []string{"01 03:00 finished"})
 		b.downFor(24*time.Hour, unchanged)
 		want(t, "slots after it", b.states(), []string{"02 09:00 finished", "01 03:00 finished"})
 		b.downFor(time.Hour, func(s *plans.Schedule) { s.Timezone = "Asia/Tokyo" }) // 11:01, and 09:00 there is 00:00

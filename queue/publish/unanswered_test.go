@@ -23,8 +23,8 @@ func TestACommandThatIsNotStoredInTimeSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// TestACommandWithoutAnAcknowledgementIsNotInProgress: its producer is told to publish it
-// again, not to wait.
+// TestACommandWithoutAnAcknowledgementIsNotInProgress checks that the error tells the producer
+// to publish the command again, and not to wait for its end.
 func TestACommandWithoutAnAcknowledgementIsNotInProgress(t *testing.T) {
 	server := natstest.Serve(t, t.TempDir())
 	js := jstest.Connect(t, server.URL())

@@ -3,8 +3,6 @@ package planted
 // auditBugs are repairs of what an audit of the running program found, taken out
 // again.
 var auditBugs = []bug{
-	{trap: 13, name: "a body of before the backup is that of the lost time", in: "decide.Operation.Presumed",
-		old: " || o.OnlyPresumed }", new: " }"},
 	{trap: 46, name: "an instant is not looked at in UTC", in: "command.storable",
 		old: "func storable(t time.Time) bool { return fact.WritableInstant(t) }",
 		new: "func storable(time.Time) bool { return true }"},

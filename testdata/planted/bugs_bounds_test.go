@@ -2,6 +2,12 @@ package planted
 
 // boundBugs let a producer fill the journal.
 var boundBugs = []bug{
+	{trap: 13, name: "a body stored before the backup passes for the lost one", in: "decide.Operation.Presumed",
+		old: " || o.OnlyPresumed }", new: " }"},
+	{trap: 13, name: "an order of the lost time proves no charge", in: "fact.Operation.MaybeSentAt",
+		old: "return o.FirstAmbiguousAt", new: "return o.FirstSentAt"},
+	{name: "reads that are an hour apart are the first ones", in: "decide.decideReadFailed", run: "TestReadsThatAreHoursApart",
+		old: "< readsPause {", new: "< time.Hour {"},
 	{name: "a content that is refused again is another fact", in: "jobs.arrival.answerOnce", run: "OncePerContent",
 		old: "if err != nil || before {", new: "if err != nil || before && contents < 0 {"},
 	{name: "one id fills the journal", in: "jobs.arrival.answerOnce", run: "TestBeyond32Refusals",
@@ -16,7 +22,7 @@ var boundBugs = []bug{
 		old: "return len(f.Skipped) >= maxSkipReasons || size > maxSkipReasonBytes", new: "return size < 0"},
 	{name: "of several proxies that are left out one is", in: "ledger.projector.applySkipped", run: "TestSeveralProxiesAreLeftOut",
 		old: "for _, x := range f.Proxies() {", new: "for _, x := range f.Proxies()[:1] {"},
-	{name: "conflicts of before the migration are forgotten", file: "ledger/migrations/00011_refused_contents.sql", run: "TestALedgerOfAnOlderSchema",
+	{name: "conflicts older than the migration are forgotten", file: "ledger/migrations/00011_refused_contents.sql", run: "TestALedgerOfAnOlderSchema",
 		old: "type = 'command.conflict' OR", new: "type = 'command.conflicts' OR"},
 	{name: "what was refused in an archived year is forgotten", in: "ledger.projections", run: "TestWhatWasRefusedInAnArchivedYear",
 		old: ", \"refused_contents\", ", new: ", "},

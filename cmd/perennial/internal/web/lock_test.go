@@ -85,7 +85,7 @@ func TestALinkSignsInOnce(t *testing.T) {
 		}
 	}
 	refused("again", strings.TrimPrefix(link, "/login?code="))
-	refused("of before the start", url.QueryEscape(old))
+	refused("issued before the start", url.QueryEscape(old))
 	h.wait(LinkLife)
 	for what, code := range map[string]string{
 		"after five minutes": url.QueryEscape(stale), "of another key": url.QueryEscape(Link(other, ada, h.clock())), "nonsense": "x", "a session's text": url.QueryEscape(h.pages.sessions.begin(ada, "")),
