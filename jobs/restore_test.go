@@ -494,3 +494,20 @@ func TestTrap13AnOrderOfTheLostTimeIsEvidence(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestTrap13AnOrderThatIsOnHoldIsNotOneMadeElsewhere: the operation was sent in the lost time,
+// and a daily limit keeps it from being sent again. An order that an operator recorded as
+// bought elsewhere would be booked twice.
+func TestTrap13AnOrderThatIsOnHoldIsNotOneMadeElsewhere(t *testing.T) {
+	t.Parallel()
+	h, backup := sentSince(t, `{"id":"x","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`)
+	h.restore(backup, func(c *Config) { c.DailyLimitCents, c.Provider = 100, h.client })
+	h.awaitStrange("order ")
+	h.resumes("ada", "go on")
+	h.await("x", fact.StateHeld)
+	for _, f := range h.reconcile().Findings {
+		if f.Kind == decide.FindingOutside {
+			t.Errorf("%+v", f)
+		}
+	}
+}

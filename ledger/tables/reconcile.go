@@ -62,7 +62,7 @@ func (l *Money) OrderOperation(ctx context.Context, orderNo string) (fact.Operat
 func (l *Money) OrdersWithoutNumber(ctx context.Context) ([]fact.Operation, error) {
 	return sqlite.Collect(l.query(ctx, `SELECT `+OperationColumns+` FROM operations
 		WHERE id IN (
-			SELECT id FROM operations WHERE live = 1 AND (state IN ('sending', 'review') OR (state = 'waiting' AND ambiguous > 0))
+			SELECT id FROM operations WHERE live = 1 AND (state IN ('sending', 'review') OR (state IN ('accepted', 'held', 'waiting') AND ambiguous > 0))
 				AND kind = 'order' AND order_no = '' AND (first_sent_at IS NOT NULL OR ambiguous > 0)
 			UNION ALL
 			SELECT id FROM operations WHERE kind = 'order' AND order_no = '' AND state = 'resolved' AND charged_cents > refunded_cents
