@@ -139,11 +139,8 @@ func (a *lifecycle) mayBind(ctx context.Context, want fact.Binding) error {
 			continue
 		}
 		b, err := other.Ledger().Binding(ctx)
-		if errors.Is(err, ledger.ErrNotFound) {
-			b, err = other.wanted, nil // the other account has not bound its ledger yet
-		}
-		if err != nil {
-			return err
+		if err != nil { // the other account has not bound its ledger yet, or it cannot be read
+			b = other.wanted
 		}
 		if b.AccountID == want.AccountID && b.Environment == want.Environment {
 			return fmt.Errorf("%w: accounts %s and %s are both account %s, %s\nremove one of them from the configuration", errTwoNames, other.Name, a.Name, want.AccountID, want.Environment)

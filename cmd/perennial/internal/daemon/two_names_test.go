@@ -11,6 +11,7 @@ import (
 
 	"perennial/cmd/perennial/internal/config"
 	"perennial/ledger"
+	"perennial/ledger/fact"
 	"perennial/upstream/sandbox"
 )
 
@@ -78,4 +79,38 @@ func twoNames(t *testing.T, c *config.Config, log *logrus.Logger) {
 	}
 	stop()
 	<-done
+}
+
+// TestALedgerThatCannotBeReadStopsNoOtherAccount: whether two names are of one provider account
+// is then decided without it.
+func TestALedgerThatCannotBeReadStopsNoOtherAccount(t *testing.T) {
+	t.Parallel()
+	_, accounts := threeAccounts(t, []string{"a", "b"})
+	c := &config.Config{DataDir: t.TempDir(), NATS: config.NATS{Listen: "127.0.0.1:0"}, HTTP: config.HTTP{Listen: "127.0.0.1:0"}, Accounts: accounts}
+	c.Defaults()
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	h, err := Start(t.Context(), c, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	of := map[string]*account{}
+	for _, a := range h.Accounts {
+		of[a.Name] = a
+	}
+	want := fact.Binding{AccountID: "acc_one", Environment: "sandbox"}
+	if err := (&lifecycle{account: of["a"]}).mayBind(t.Context(), want); err != nil {
+		t.Fatal(err)
+	}
+	if err := of["a"].Ledger().Close(); err != nil {
+		t.Fatal(err)
+	}
+	b := &lifecycle{account: of["b"]}
+	if err := b.mayBind(t.Context(), want); !errors.Is(err, errTwoNames) {
+		t.Errorf("the account that another one asked for: %v", err)
+	}
+	if err := b.mayBind(t.Context(), fact.Binding{AccountID: "acc_two", Environment: "sandbox"}); err != nil {
+		t.Error(err)
+	}
 }
