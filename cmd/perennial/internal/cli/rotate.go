@@ -204,30 +204,32 @@ func (r *rotation) write(secret string) (name string, err error) {
 	if err := files.WriteLike(path, r.config.ResolvePath(old.SecretFile), writeText(secret+"\n")); err != nil {
 		return "", fmt.Errorf("nothing was changed: write %s: %w", path, err)
 	}
-	if err := replaceConfig(r.config.File, string(changed), r.account, r.appID); err != nil {
+	target, err := r.checkChanged(string(changed))
+	if err != nil {
 		return "", errors.Join(err, os.Remove(path))
+	}
+	// If this fails, the new configuration may be in place: its secret is not removed.
+	if err := files.WriteLike(target, target, writeText(string(changed))); err != nil {
+		return "", fmt.Errorf("%w\nthe new secret is in %s", err, path)
 	}
 	return name, nil
 }
 
-// replaceConfig replaces the configuration file if the changed text loads and contains the
-// new App ID. It follows links, and keeps the file's owner, group and mode.
-func replaceConfig(file, changed, account, appID string) error {
-	next := file + ".next" // next to the link rather than to its target, because relative paths begin there
+// checkChanged returns the file to replace, which is the target of a link. It returns an
+// error unless the changed configuration loads and contains the new App ID.
+func (r *rotation) checkChanged(changed string) (target string, err error) {
+	next := r.config.File + ".next" // next to the link rather than to its target, because relative paths begin there
 	if err := writeNew(next, changed, 0o600); err != nil {
-		return err
+		return "", err
 	}
 	c, err := config.Load(next)
-	if err == nil && c.Accounts[account].AppID != appID {
+	if err == nil && c.Accounts[r.account].AppID != r.appID {
 		err = errors.New("app_id could not be changed")
 	}
-	if err == nil {
-		file, err = filepath.EvalSymlinks(file)
+	if err := errors.Join(err, os.Remove(next)); err != nil {
+		return "", err
 	}
-	if err == nil {
-		err = files.WriteLike(file, file, writeText(changed))
-	}
-	return errors.Join(err, os.Remove(next))
+	return filepath.EvalSymlinks(r.config.File)
 }
 
 func writeText(all string) func(io.Writer) error {
