@@ -234,6 +234,22 @@ func TestTrap24AnOutsideOrderIsReportedUntilRecorded(t *testing.T) {
 	h.agrees()
 }
 
+// TestAnOrderWithoutATotalIsNotFree: it is reported while its cost is unknown, and no advice
+// has an amount.
+func TestAnOrderWithoutATotalIsNotFree(t *testing.T) {
+	t.Parallel()
+	h := idleRig(t)
+	p := &altered{h.client, func(o *upstream.Order) { o.TotalCents = nil }}
+	h.bind(func(c *Config) { c.Provider = p })
+	h.start()
+	no := h.bought("by-hand", "off_us_dallas", 2)
+	if f := h.finds("outside_order", 0); f.OrderNo != no || strings.Contains(f.Explanation, "0.00") || strings.Contains(f.Explanation, "record") || !strings.Contains(f.Explanation, "no total") {
+		t.Errorf("%+v", f)
+	}
+	p.to = nil
+	h.finds("outside_order", 600)
+}
+
 func TestOrdersOlderThanTheLedgerAreInItsOpeningBalance(t *testing.T) {
 	t.Parallel()
 	h := idleRig(t)

@@ -90,7 +90,7 @@ func (d *Desk) takeOrder(ctx context.Context, o fact.Operation, x *Resolution) e
 	if x.OrderNo == "" && len(e.Orders) == 1 && x.ConfirmCents == nil {
 		one := e.Orders[0]
 		return command.RefuseUnconfirmed("the evidence names order %s, which cost %s, and %s would be booked as charged for %s without an order. If it is that order, add --order %s and its amount; if not, add --confirm-amount %s",
-			one.OrderNo, d.c.Binding().Amount(one.NetCents), d.c.Binding().Amount(x.ChargedCents), o.ID, one.OrderNo, fact.Decimal(x.ChargedCents))
+			one.OrderNo, fact.Sum{}.Add(one.NetCents).Text(d.c.Binding().Currency), d.c.Binding().Amount(x.ChargedCents), o.ID, one.OrderNo, fact.Decimal(x.ChargedCents))
 	}
 	return nil
 }
@@ -98,7 +98,7 @@ func (d *Desk) takeOrder(ctx context.Context, o fact.Operation, x *Resolution) e
 // onlyOrder returns the number of the only order in the evidence if its net cost is cents.
 // It returns "" otherwise, or if not all orders were read.
 func onlyOrder(e inspect.Evidence, cents int64) string {
-	if !e.OrdersRead || len(e.Orders) != 1 || e.Orders[0].NetCents != cents {
+	if !e.OrdersRead || len(e.Orders) != 1 || e.Orders[0].NetCents != fact.Known(cents) {
 		return ""
 	}
 	return e.Orders[0].OrderNo

@@ -78,9 +78,9 @@ type ExpiryEvidence struct {
 // OrderEvidence is an order at the provider that the ledger does not have and that the
 // operation may have made.
 type OrderEvidence struct {
-	OrderNo   string    `json:"order_no" doc:"The provider's number of the order."`
-	CreatedAt time.Time `json:"created_at" doc:"When the order was created, as the provider says."`
-	NetCents  int64     `json:"net_cents" doc:"The cost of the order, less refunds."`
+	OrderNo   string     `json:"order_no" doc:"The provider's number of the order."`
+	CreatedAt time.Time  `json:"created_at" doc:"When the order was created, as the provider says."`
+	NetCents  fact.Cents `json:"net_cents" doc:"The cost of the order, less refunds; null while the provider shows no total."`
 }
 
 // Answer is one possible answer to the review, with the bookings that it would make.
@@ -282,7 +282,7 @@ func (e *Evidence) mayHaveMade(ctx context.Context, c *reconcile.Reconciler, o f
 func (e *Evidence) answers(ctx context.Context, l *ledger.Ledger, o fact.Operation) error {
 	amount, ids := max(o.EstimateCents, o.ChargedCents-o.RefundedCents), []string{""}
 	if len(e.Orders) == 1 {
-		amount = e.Orders[0].NetCents
+		amount = e.Orders[0].NetCents.Or(amount)
 	}
 	if o.State != fact.StateReview {
 		ids = nil // the operation has settled, so only single lines are open

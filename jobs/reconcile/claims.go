@@ -71,7 +71,7 @@ func (m Maker) CannotHaveMade(x ForeignOrder) string {
 // explains reports whether an operator's answer for the operation can be about this order.
 // The order must have cost the amount in the answer, and must be older than the answer.
 func (m Maker) explains(x ForeignOrder) bool {
-	return m.ChargedCents-m.RefundedCents == x.NetCents && x.CreatedAt.Before(m.UpdatedAt.Add(upstream.MaxSkew))
+	return fact.Known(m.ChargedCents-m.RefundedCents) == x.NetCents && x.CreatedAt.Before(m.UpdatedAt.Add(upstream.MaxSkew))
 }
 
 func quantities(of map[string]int64) string {
@@ -87,7 +87,7 @@ func quantities(of map[string]int64) string {
 func ForeignOf(o upstream.Order) ForeignOrder {
 	x := ForeignOrder{CreatedAt: o.CreatedAt, Read: true, Items: o.Items}
 	if o.TotalCents != nil {
-		x.NetCents = *o.TotalCents - decide.RefundOf(o)
+		x.NetCents = fact.Known(*o.TotalCents - decide.RefundOf(o))
 	}
 	if o.Delivery.Present && o.Refund == nil { // a refunded proxy may no longer be counted as expected
 		x.Expected = o.Delivery.ExpectedCount
@@ -98,7 +98,7 @@ func ForeignOf(o upstream.Order) ForeignOrder {
 // ForeignOrder is an order in the provider's list that the ledger does not have.
 type ForeignOrder struct {
 	CreatedAt time.Time
-	NetCents  int64 // total less refund
+	NetCents  fact.Cents // total less refund; unknown while the provider shows no total
 	Items     []upstream.OrderItem
 	Expected  int64 // number of proxies; 0 if unknown
 	Before    bool  // older than the ledger, so its cost is in the opening balance

@@ -175,7 +175,7 @@ func (p *Pass) judgeForeign(ctx context.Context) error {
 	}
 	for _, no := range slices.Sorted(maps.Keys(p.Foreign)) {
 		x := p.Foreign[no]
-		if !x.Read || x.Before || recorded[no] == x.NetCents {
+		if sum, known := recorded[no]; !x.Read || x.Before || x.NetCents == fact.Known(sum) || known && !x.NetCents.Known() {
 			continue
 		}
 		if _, err := p.Ledger.Money.OrderOperation(ctx, no); !errors.Is(err, ledger.ErrNotFound) {
@@ -301,8 +301,12 @@ func (p *Pass) fits(ours []Maker, recorded map[string]int64) map[string][]string
 }
 
 func (p *Pass) foreignFinding(no string, x ForeignOrder, recorded int64, maker attribution, denied []string) {
-	f := Finding{Kind: decide.FindingOutside, AmountCents: x.NetCents - recorded, OrderNo: no, Explanation: fmt.Sprintf(
-		"the provider has this order, created %s, and the ledger does not know it: it cost %s net", Stamp(x.CreatedAt), p.Binding.Amount(x.NetCents))}
+	net := x.NetCents.Or(0)
+	f := Finding{Kind: decide.FindingOutside, AmountCents: net - recorded, OrderNo: no, Explanation: fmt.Sprintf(
+		"the provider has this order, created %s, and the ledger does not know it: it cost %s net", Stamp(x.CreatedAt), p.Binding.Amount(net))}
+	if !x.NetCents.Known() {
+		f.Explanation = fmt.Sprintf("the provider has this order, created %s, and the ledger does not know it: the provider shows no total of it yet", Stamp(x.CreatedAt))
+	}
 	if recorded != 0 {
 		f.Explanation += fmt.Sprintf(", of which %s is recorded", p.Binding.Amount(recorded))
 	}
@@ -311,11 +315,11 @@ func (p *Pass) foreignFinding(no string, x ForeignOrder, recorded int64, maker a
 	}
 	if len(maker.reviews) > 0 {
 		f.Explanation += "; it may be of " + strings.Join(FirstFew(maker.reviews), ", ") + ", in review: resolve that first"
-	} else {
+	} else if x.NetCents.Known() {
 		for _, id := range denied[:min(len(denied), few)] {
 			f.Explanation += fmt.Sprintf("; if it is of %s, which was answered as not charged: perennial reviews correct %s --charge %d", id, id, f.AmountCents)
 		}
-		kind, cents := "external", x.NetCents-recorded
+		kind, cents := "external", f.AmountCents
 		if cents < 0 { // more is recorded than the order cost
 			kind, cents = "top-up", -cents
 		}

@@ -163,7 +163,7 @@ func expiryRows(all []inspect.ExpiryEvidence) (rows [][]string) {
 
 func orderRows(all []inspect.OrderEvidence, currency string) (rows [][]string) {
 	for _, x := range all {
-		rows = append(rows, []string{x.OrderNo, x.CreatedAt.UTC().Format(time.RFC3339), money(x.NetCents, currency)})
+		rows = append(rows, []string{x.OrderNo, x.CreatedAt.UTC().Format(time.RFC3339), centsOrUnknown(x.NetCents, currency)})
 	}
 	return rows
 }

@@ -316,7 +316,7 @@ func evidenceOfR1() inspect.Evidence {
 	return inspect.Evidence{
 		OperationStatus: inspect.OperationStatus{OperationID: "r1/0001", CommandID: "r1", Kind: fact.KindRenewal, State: fact.StateReview, Currency: "USD", Lines: []tables.RenewalLine{{ProxyID: "px_1", State: fact.LinePending}}},
 		Expiries:        []inspect.ExpiryEvidence{{ProxyID: "px_1", State: "pending", Before: &before, Now: &now, Moved: new(true)}},
-		Orders:          []inspect.OrderEvidence{{OrderNo: "NO-77", NetCents: 840, CreatedAt: noon}},
+		Orders:          []inspect.OrderEvidence{{OrderNo: "NO-77", NetCents: fact.Known(840), CreatedAt: noon}},
 		WalletBefore:    &tables.Reconciled{LedgerReconciled: fact.LedgerReconciled{ProviderCents: 13080}, At: noon},
 		Verdict:         &inspect.Verdict{Outcome: inspect.VerdictCharged, Text: "Likely charged: its expiry moved by 30 days; expected 8.40 USD.", ExpectedCents: fact.Known(840), OrderNo: "NO-77"},
 		Answers:         []inspect.Answer{{Say: "--charged 8.40 --order NO-77"}, {Say: "--not-charged --against-evidence"}, {Say: "--not-charged --against-evidence --send-again"}},
@@ -339,9 +339,10 @@ func TestAnUnknownAmountIsNotNothing(t *testing.T) {
 	h := newRig(t)
 	e := evidenceOfR1()
 	e.Verdict.ExpectedCents, e.Answers[0].Say = fact.Cents{}, "--charged AMOUNT --confirm-amount AMOUNT"
+	e.Orders[0].NetCents = fact.Cents{}
 	h.main.answer["evidence"] = e
 	h.signIn(h.client, Person{Name: "ada", Role: Operator})
-	wants(t, h.settled("/a/main/operation?id=r1"), "Charged unknown", "--charged AMOUNT --confirm-amount AMOUNT the amount that you enter nothing")
+	wants(t, h.settled("/a/main/operation?id=r1"), "Charged unknown", "NO-77 2026-11-21 12:00:00 UTC unknown", "--charged AMOUNT --confirm-amount AMOUNT the amount that you enter nothing")
 }
 
 // TestThePageOfAReviewShowsTheEvidence, the verdict, and buttons with the amount and the
