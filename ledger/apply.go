@@ -1,16 +1,20 @@
-// Applying facts to the projections: each fact type changes the tables that follow from it.
-// Money is in apply_money.go; schedules and proxies are in apply_sweeps.go.
+// Applying facts to the projections: each fact type changes the tables that follow from
+// it. Money is in apply_money.go; schedules and proxies are in apply_sweeps.go; the life
+// of an operation is in apply_operation.go.
 
 package ledger
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 	"perennial/ledger/sqlite"
+	"perennial/ledger/tables"
 )
 
 // projector applies a fact to the projections, in the transaction that appends the fact. No
@@ -330,4 +334,178 @@ func (t projector) applySweep(r chain.Row, f fact.Fact) error {
 		}
 	}
 	return nil
+}
+
+// MaxRefusals limits how many contents of one command ID get a fact for their refusal or
+// conflict. Without it a producer could fill the journal with ever new contents.
+const MaxRefusals = 32
+
+// RefusedContent reports whether this content of a command was refused or conflicted with
+// the accepted content. contents is the number of such contents of the ID, up to
+// MaxRefusals.
+func (t *Tx) RefusedContent(commandID, hash string) (before bool, contents int64, err error) {
+	var same int64
+	err = t.queryRow(`SELECT (SELECT count(*) FROM refused_contents WHERE command_id = ?1 AND content_hash = ?2),
+		(SELECT count(*) FROM (SELECT 1 FROM refused_contents WHERE command_id = ?1 LIMIT +?3))`, commandID, hash, MaxRefusals).
+		Scan(&same, &contents)
+	return same > 0, contents, err
+}
+
+// RefusedContent reports whether this content of a command was refused or conflicted with
+// the accepted content. For rows archived by an older version, it knows only the last
+// content of an ID.
+func (l *Ledger) RefusedContent(ctx context.Context, commandID, hash string) (refused bool, err error) {
+	err = l.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM rejections WHERE id = ? AND content_hash = ?)`, commandID, hash).Scan(&refused)
+	if err != nil || refused {
+		return refused, err
+	}
+	err = sqlite.IfMade(ctx, l.read, "refused_contents", func() error {
+		return l.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM refused_contents WHERE command_id = ? AND content_hash = ?)`,
+			commandID, hash).Scan(&refused)
+	})
+	return refused, err
+}
+
+// applyRefused records a refused content. Older journals contain some contents twice.
+func (t projector) applyRefused(commandID, hash string) error {
+	return t.exec(`INSERT INTO refused_contents (command_id, content_hash) VALUES (?, ?) ON CONFLICT DO NOTHING`, commandID, hash)
+}
+
+// CauseRestored is the cause of the pause that follows a restore: requests that were sent
+// after the ledger's last row may be lost.
+const CauseRestored = "restored"
+
+// StaleAll marks every proxy as stale, because a restored ledger read the proxies before the
+// lost time.
+func (t observations) StaleAll() error {
+	return t.execFleet(`UPDATE proxies SET seen_at = 0, last_seen_at = 0 WHERE seen_at <> 0 OR last_seen_at <> 0`)
+}
+
+// applyRestored starts an epoch. Every unfinished operation may have been sent after the
+// last row. Therefore a refusal by the provider is not trusted, and no unfinished operation
+// is sent after its retry window.
+func (t projector) applyRestored(f fact.LedgerOpened) error {
+	since := sqlite.Micros(f.Restored.Since)
+	err := t.w.execOne(`UPDATE binding SET epoch = ?, forgotten_since = min(coalesce(forgotten_since, ?), ?)`, f.Epoch, since, since)
+	if err != nil {
+		return err
+	}
+	return t.presumeSent(f.Restored.AppID)
+}
+
+// applyResumed ends a pause. If the lost time of a restore was not explained, operations
+// accepted during the pause may also have been sent before, because their commands may have
+// been published in the lost time.
+func (t projector) applyResumed(f fact.AccountResumed) error {
+	if err := t.exec(`DELETE FROM pauses WHERE scope = ? AND cause = ?`, f.Scope, f.Cause); err != nil {
+		return err
+	}
+	if f.Scope != "account" || f.Cause != CauseRestored {
+		return nil
+	}
+	if f.PresumeSentBy != "" {
+		if err := t.presumeSent(f.PresumeSentBy); err != nil {
+			return err
+		}
+	}
+	return t.exec(`UPDATE binding SET forgotten_since = NULL`)
+}
+
+// presumeSent counts one attempt with an unknown outcome for each operation that could be
+// sent next and has no such attempt. It dates the attempt to the start of the lost time.
+// Requests that were in progress are counted when the runner starts.
+func (t projector) presumeSent(appID string) error {
+	t.w.known.clear()
+	return t.exec(`UPDATE operations SET ambiguous = 1, first_ambiguous_at = (SELECT forgotten_since FROM binding),
+		app_id = CASE WHEN app_id = '' THEN ? ELSE app_id END, version = version + 1
+		WHERE live = 1 AND ambiguous = 0 AND (state = 'accepted' OR state = 'held' OR state = 'waiting')
+		AND (SELECT forgotten_since FROM binding) IS NOT NULL`, appID)
+}
+
+// monthEndsMost limits the months of one archive, because a clock may have been far off.
+const monthEndsMost = 1200
+
+// nextMonth returns the start of the month after an instant, in UTC.
+func nextMonth(at time.Time) time.Time {
+	return time.Date(at.Year(), at.Month()+1, 1, 0, 0, 0, 0, time.UTC)
+}
+
+// monthEnds lists the months of the file that ended before row last, each with its last row.
+// The ledger that starts after an archive no longer shows which row ended a month.
+func (l *Ledger) monthEnds(ctx context.Context, last int64) (ends []fact.MonthEnd, err error) {
+	begins := int64(0)
+	if l.base != nil {
+		begins = l.base.Seq
+	}
+	var us int64
+	err = l.read.QueryRowContext(ctx, `SELECT coalesce((SELECT booked_at FROM transfers WHERE seq <= ? ORDER BY seq DESC LIMIT 1),
+		(SELECT opened_at FROM binding), (SELECT time FROM journal ORDER BY seq LIMIT 1), 0)`, begins).Scan(&us)
+	for until := nextMonth(sqlite.FromMicros(us)); err == nil && len(ends) < monthEndsMost; until = nextMonth(until) {
+		var h chain.Head
+		var known bool
+		h, known, err = tables.HeadBefore(ctx, l.read, until)
+		if err != nil || h.Seq >= last {
+			break
+		}
+		if known && h.Seq > 0 && h.Seq >= begins {
+			ends = append(ends, fact.MonthEnd{Until: until, Seq: h.Seq, Hash: h.Hash})
+		}
+	}
+	return ends, err
+}
+
+func (t projector) applyMonthEnds(ends []fact.MonthEnd) error {
+	for _, e := range ends {
+		err := t.exec(`INSERT INTO month_ends (until, seq, hash) VALUES (?, ?, ?) ON CONFLICT (until) DO NOTHING`, sqlite.Micros(e.Until), e.Seq, e.Hash)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// countNet counts a transfer booked at an instant: a charge in its own quarter of an hour, a
+// refund in the quarter of its charge. If a refund counted in its own quarter, a refund of
+// yesterday's charge would raise today's limit.
+func (w *writer) countNet(at int64, m transfer) {
+	switch m.kind {
+	case "charge", "suspense":
+		w.netCharges[tables.QuarterOf(at)] += m.cents
+	case "refund":
+		w.netCharges[tables.QuarterOf(cmp.Or(m.chargedAt, at))] -= m.cents
+	}
+}
+
+// flushNetCharges writes the net charges of a transaction, before the commit.
+func (w *writer) flushNetCharges() error {
+	for quarter, cents := range w.netCharges {
+		err := w.exec(`INSERT INTO net_charges (quarter, cents) VALUES (?, ?)
+			ON CONFLICT (quarter) DO UPDATE SET cents = cents + excluded.cents`, quarter, cents)
+		if err != nil {
+			return err
+		}
+	}
+	clear(w.netCharges)
+	return nil
+}
+
+// applyArchived records which archive contains the archived rows. It removes nothing,
+// because a journal rebuilt from the events still contains those rows.
+func (t projector) applyArchived(r chain.Row, f fact.LedgerArchived) error {
+	err := t.exec(`INSERT INTO archives (seq, first_seq, last_seq, last_hash, snapshot_hash, file, archived_at) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+		r.Seq, f.FirstSeq, f.LastSeq, f.LastHash, f.SnapshotHash, f.File, r.Time)
+	if err != nil {
+		return err
+	}
+	return t.applyMonthEnds(f.MonthEnds)
+}
+
+// applyBounded records the first row of the events stream. The archive in the fact must be
+// known, because a restore uses a snapshot only if a fact contains its hash.
+func (t projector) applyBounded(f fact.LedgerBounded) error {
+	if f.FirstSeq < 2 || f.FirstSeq > f.LastSeq+1 {
+		return fmt.Errorf("the events stream cannot begin with row %d after a snapshot of row %d", f.FirstSeq, f.LastSeq)
+	}
+	return t.w.execOne(`UPDATE archives SET events_begin = max(events_begin, ?) WHERE seq = (SELECT max(seq) FROM archives
+		WHERE last_seq = ? AND last_hash = ? AND snapshot_hash = ?)`, f.FirstSeq, f.LastSeq, f.LastHash, f.SnapshotHash)
 }

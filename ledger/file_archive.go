@@ -1,8 +1,12 @@
-// Archiving: which rows are archived, and how the shorter ledger replaces the longer one.
+// Archiving: which rows are archived, the two files that are written, and how the shorter
+// ledger replaces the longer one. Archived rows are read from an archive next to the
+// ledger. Only the content of a row needs the archive: money and accepted commands stay in
+// the ledger.
 
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -16,6 +20,7 @@ import (
 	"time"
 
 	"perennial/ledger/chain"
+	"perennial/ledger/fact"
 	"perennial/ledger/failpoint"
 	"perennial/ledger/files"
 	"perennial/ledger/sqlite"
@@ -301,4 +306,342 @@ func sizeOf(path string) int64 {
 		return 0
 	}
 	return info.Size()
+}
+
+// writeArchive writes the rows to archive into a file. The file gets its final name after
+// it is sealed, synced and verified from the disk. If an earlier run finished the file, it
+// is verified again and used. sound returns what is wrong with the ledger's own file.
+func (x Archive) writeArchive(ctx context.Context, l *Ledger, last int64, sound func() error, out *Archived) error {
+	out.FirstSeq, out.LastSeq = 1, last
+	if l.base != nil {
+		out.FirstSeq = l.base.Seq + 1
+	}
+	name := fmt.Sprintf("%s.%d-%d.archive.db", strings.TrimSuffix(filepath.Base(x.Path), ".db"), out.FirstSeq, last)
+	out.File = filepath.Join(x.Dir, name)
+	row, err := l.Row(ctx, last)
+	if err != nil {
+		return err
+	}
+	ends := chain.Head{Seq: last, Hash: row.Hash}
+	if exists(out.File) {
+		if err := sound(); err != nil {
+			return err
+		}
+		if err := x.verifyArchive(ctx, out.File, ends); err != nil {
+			return fmt.Errorf("%s exists and is not what would be written: move it away: %w", out.File, err)
+		}
+		return errors.Join(syncFile(out.File), syncFile(x.Dir))
+	}
+	return writeBeside(out.File, x.leftover(ctx, l), func(path string) error {
+		err := l.foldArchive(ctx, path, last)
+		if err := cmp.Or(sound(), err); err != nil { // damage may have caused err, so it is reported first
+			return err
+		}
+		failpoint.Reached(ctx, "archive.folded")
+		if err := errors.Join(syncFile(path), x.verifyArchive(ctx, path, ends)); err != nil {
+			return fmt.Errorf("the archive is not sound and was thrown away: %w", err)
+		}
+		return keep(path, out.File)
+	})
+}
+
+// foldArchive builds the tables of the archive with the usual fold, so that they equal the
+// ledger's tables after the last archived row.
+func (l *Ledger) foldArchive(ctx context.Context, path string, last int64) (err error) {
+	tx, err := l.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	return makeFile(path, func(singly bool) (err error) {
+		f, err := newFold(ctx, path, singly)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, f.close()) }()
+		if err := f.beginAs(ctx, tx); err != nil {
+			return err
+		}
+		if _, err := f.replay(journalOf(ctx, tx, 0, last)); err != nil {
+			return err
+		}
+		if at := f.at(); at.Seq != last {
+			return &chain.BrokenError{Check: "chain", Seq: at.Seq + 1, Detail: "the journal ends before it"}
+		}
+		return f.w.exec(`INSERT INTO seal (one, seq, hash) VALUES (1, ?, ?)`, f.at().Seq, f.at().Hash)
+	})
+}
+
+// verifyArchive reads a finished archive and checks SQLite's structures, the hash chain and
+// the seal. A second fold is not needed, because the next ledger is folded from these tables
+// and compared with the present one.
+func (x Archive) verifyArchive(ctx context.Context, path string, ends chain.Head) (err error) {
+	a, err := Open(ctx, Config{Path: path, Clock: x.Clock, ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.Close()) }()
+	checked := make(chan error, 1)
+	go func() { checked <- a.checkFile(ctx) }()
+	err = a.endsAs(ctx, ends)
+	if first := <-checked; first != nil {
+		return first
+	}
+	return err
+}
+
+// endsAs checks an archive's hash chain, and that the chain and the seal end with ends.
+func (l *Ledger) endsAs(ctx context.Context, ends chain.Head) error {
+	tx, err := l.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	h := chain.Head{Hash: chain.Genesis}
+	if l.base != nil {
+		h = l.base.Head
+	}
+	var buf []byte
+	for r, err := range journalOf(ctx, tx, 0, math.MaxInt64) {
+		if err != nil {
+			return err
+		}
+		if buf, err = h.FollowedBy(r, buf); err != nil {
+			return err
+		}
+		h = r.Head()
+	}
+	sealed, err := sealOf(ctx, tx)
+	if err == nil && (sealed == nil || *sealed != ends || h.Seq != ends.Seq || h.Hash != ends.Hash) {
+		err = fmt.Errorf("it ends with row %d %s instead of %d %s", h.Seq, h.Hash, ends.Seq, ends.Hash)
+	}
+	return err
+}
+
+// writeLedger builds the ledger that starts after the archive, compares every table with
+// the present ledger, appends ledger.archived and verifies the result.
+func (x Archive) writeLedger(ctx context.Context, l *Ledger, path string, out *Archived) (err error) {
+	a, err := Open(ctx, Config{Path: out.File, Clock: x.Clock, ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.Close()) }()
+	b, err := l.foldBehind(ctx, a, path)
+	if err != nil {
+		return err
+	}
+	next, err := Open(ctx, Config{Path: path, Clock: x.Clock})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, next.Close()) }()
+	book, err := a.Money.Balance(ctx, "")
+	if err != nil {
+		return err
+	}
+	ends, err := l.monthEnds(ctx, out.LastSeq)
+	if err != nil {
+		return err
+	}
+	err = next.Write(ctx, func(tx *Tx) error {
+		return tx.Append(fact.LedgerArchived{
+			Before: x.Before.UTC(), FirstSeq: out.FirstSeq, LastSeq: b.Seq, LastHash: b.Hash, LastTime: sqlite.FromMicros(b.Time),
+			SnapshotHash: b.SnapshotHash, File: filepath.Base(out.File), Currency: book.Currency, WalletCents: book.WalletCents,
+			ChargedCents: book.ChargedCents, RefundedCents: book.RefundedCents, SuspenseCents: book.SuspenseCents,
+			FundingCents: book.FundingCents, ExternalCents: book.ExternalCents, MonthEnds: ends,
+		})
+	})
+	if err != nil {
+		return err
+	}
+	failpoint.Reached(ctx, "archive.ledger_folded")
+	if _, err := next.Verify(ctx); err != nil {
+		return fmt.Errorf("the new ledger is not sound and was thrown away: %w", err)
+	}
+	was, err := l.Money.Balance(ctx, "")
+	if err != nil {
+		return err
+	}
+	is, err := next.Money.Balance(ctx, "")
+	out.Head, was.Head = is.Head, is.Head
+	if err == nil && was != is {
+		err = fmt.Errorf("the new ledger was thrown away: its balance is %+v instead of %+v", is, was)
+	}
+	return err
+}
+
+// foldBehind folds the rows after an archive, starting with its snapshot, and compares
+// every table with the present ones.
+func (l *Ledger) foldBehind(ctx context.Context, a *Ledger, path string) (b *tables.Base, err error) {
+	begin, err := a.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = begin.Rollback() }()
+	with, err := l.compare(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, with.end()) }()
+	if b, err = with.foldBehind(ctx, begin, a.path, path); err != nil {
+		return nil, err
+	}
+	return b, with.compare(ctx, path, projections)
+}
+
+// foldBehind folds the rows after the end of another file and copies the caches.
+func (b *comparison) foldBehind(ctx context.Context, begin *sql.Tx, archive, path string) (at *tables.Base, err error) {
+	err = makeFile(path, func(singly bool) (err error) {
+		f, err := newFold(ctx, path, singly)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, f.close()) }()
+		if at, err = f.beginBehind(ctx, begin, archive); err != nil {
+			return err
+		}
+		if _, err := f.replay(journalOf(ctx, b.tx, at.Seq, math.MaxInt64)); err != nil {
+			return err
+		}
+		return f.takeCaches(ctx, b.tx)
+	})
+	return at, err
+}
+
+// takeCaches copies tables that no fact fills: the provider's proxies, their moves, and the
+// note of published rows. The listing starts again.
+func (f *fold) takeCaches(ctx context.Context, q sqlite.Queryer) error {
+	if err := f.w.exec(`BEGIN IMMEDIATE`); err != nil {
+		return err
+	}
+	for _, table := range []string{"proxies", "moves", "published"} {
+		query, columns, err := snapshotQuery(ctx, q, table)
+		if err == nil {
+			err = cut(ctx, q, query, chunk{table: table, columns: columns}, f.fill)
+		}
+		if err != nil {
+			return errors.Join(err, f.w.exec(`ROLLBACK`))
+		}
+	}
+	return f.w.exec(`COMMIT`)
+}
+
+// ErrSealed is returned when an archive is opened for writing.
+var ErrSealed = errors.New("it is an archive: nothing is added to it")
+
+// ArchivedError is returned if a row is in an archive that is missing or cannot be read.
+type ArchivedError struct {
+	File     string // name of the archive
+	Dir      string // directory that was searched
+	FirstSeq int64
+	LastSeq  int64
+	Why      error // why the file cannot be read; nil if it is missing
+}
+
+// Error says what to do, in three lines.
+func (e *ArchivedError) Error() string {
+	text := fmt.Sprintf("journal rows %d to %d were archived to %s\nthe file is not in %s\nput it there, and ask again", e.FirstSeq, e.LastSeq, e.File, e.Dir)
+	if e.Why != nil {
+		text = fmt.Sprintf("journal rows %d to %d were archived to %s\nthe file in %s cannot be used: %v\nput the right one there, and ask again", e.FirstSeq, e.LastSeq, e.File, e.Dir, e.Why)
+	}
+	return text
+}
+
+// Unwrap returns Why.
+func (e *ArchivedError) Unwrap() error { return e.Why }
+
+// archiveCache keeps the opened archives, by file name.
+type archiveCache struct {
+	mu   sync.Mutex
+	open map[string]*Ledger
+}
+
+func (s *archiveCache) close() (err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.open {
+		err = errors.Join(err, l.Close())
+	}
+	s.open = nil
+	return err
+}
+
+// Begins returns the last archived row and its time; the file's journal starts after it. It
+// returns nil if the journal starts with the first row.
+func (l *Journal) Begins() (*chain.Head, time.Time) {
+	if l.base == nil {
+		return nil, time.Time{}
+	}
+	return &l.base.Head, sqlite.FromMicros(l.base.Time)
+}
+
+// archived reports whether a row was archived.
+func (l *Journal) archived(seq int64) bool { return l.base != nil && seq <= l.base.Seq }
+
+// archiveOf opens the archive that contains a row.
+func (l *Journal) archiveOf(ctx context.Context, seq int64) (*Ledger, error) {
+	var x ArchivedError
+	var hash string
+	err := l.read.QueryRowContext(ctx, `SELECT file, first_seq, last_seq, last_hash FROM archives
+		WHERE first_seq <= ?1 AND last_seq >= ?1 ORDER BY seq DESC LIMIT 1`, seq).Scan(&x.File, &x.FirstSeq, &x.LastSeq, &hash)
+	if err != nil {
+		return nil, sqlite.NotFound(err)
+	}
+	l.archives.mu.Lock()
+	defer l.archives.mu.Unlock()
+	if a := l.archives.open[x.File]; a != nil {
+		return a, nil
+	}
+	x.Dir = filepath.Dir(l.path)
+	path := filepath.Join(x.Dir, x.File)
+	if !exists(path) {
+		return nil, &x
+	}
+	a, err := Open(ctx, Config{Path: path, Clock: l.clock, ReadOnly: true})
+	if err != nil {
+		x.Why = err
+		return nil, &x
+	}
+	if h, err := sealOf(ctx, a.read); err != nil || h == nil || *h != (chain.Head{Seq: x.LastSeq, Hash: hash}) {
+		x.Why = errors.Join(errors.New("it does not end with the row that was archived last"), err, a.Close())
+		return nil, &x
+	}
+	if l.archives.open == nil {
+		l.archives.open = map[string]*Ledger{}
+	}
+	l.archives.open[x.File] = a
+	return a, nil
+}
+
+// archivedRows returns the archived rows of an accepted command or of one of its operations,
+// in order. It finds none of a command that was refused on arrival.
+func (l *Journal) archivedRows(ctx context.Context, subject string) (all []chain.Row, err error) {
+	first, err := l.acceptedAt(ctx, subject)
+	if err != nil || !l.archived(first) {
+		return nil, err
+	}
+	for seq := first; l.archived(seq); {
+		a, err := l.archiveOf(ctx, seq)
+		if err != nil {
+			return nil, err
+		}
+		rows, err := a.ownRowsOf(ctx, subject)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, rows...)
+		seq = a.tail.head.Seq + 1
+	}
+	return all, nil
+}
+
+// acceptedAt returns the sequence of the row that accepted a command, or the command of an
+// operation. If there is none, it returns the sequence of the journal's last row.
+func (l *Journal) acceptedAt(ctx context.Context, subject string) (seq int64, err error) {
+	err = l.read.QueryRowContext(ctx, `SELECT accepted_seq FROM commands
+		WHERE id = ?1 OR id = (SELECT command_id FROM operations WHERE id = ?1) ORDER BY accepted_seq LIMIT 1`, subject).Scan(&seq)
+	if errors.Is(err, sql.ErrNoRows) {
+		return l.tail.head.Seq, nil
+	}
+	return seq, err
 }

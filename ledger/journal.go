@@ -1,4 +1,5 @@
-// The rows of the journal, archived or not, and the account's binding.
+// The rows of the journal, archived or not, the newest of them in memory, and the amounts
+// in a fact.
 
 package ledger
 
@@ -6,6 +7,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"sync"
 	"time"
 
 	"perennial/ledger/chain"
@@ -119,4 +121,144 @@ func (l *Journal) SeqAt(ctx context.Context, at time.Time) (int64, error) {
 
 func (l *Journal) query(ctx context.Context, query string, args ...any) sqlite.Rows {
 	return sqlite.Query(ctx, l.read, query, args...)
+}
+
+// tailRows is the number of rows in memory, so that the outbox need not read back rows that
+// were just written.
+const tailRows = 8192
+
+// tail has the newest rows of the journal and signals when it grows.
+type tail struct {
+	mu      sync.Mutex
+	rows    []chain.Row // contiguous, ending at head
+	head    chain.Head
+	changed chan struct{}
+}
+
+func newTail(seq int64, hash string) *tail {
+	return &tail{head: chain.Head{Seq: seq, Hash: hash}, changed: make(chan struct{})}
+}
+
+func (t *tail) add(rows []chain.Row, h chain.Head) {
+	if len(rows) == 0 {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.rows = append(t.rows, rows...)
+	if over := len(t.rows) - tailRows; over > tailRows/2 {
+		t.rows = append(make([]chain.Row, 0, 2*tailRows), t.rows[over:]...)
+	}
+	t.head = h
+	close(t.changed)
+	t.changed = make(chan struct{})
+}
+
+// after returns up to limit rows after seq. ok is false if the tail does not reach back
+// that far.
+func (t *tail) after(seq int64, limit int) ([]chain.Row, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if seq >= t.head.Seq {
+		return nil, true
+	}
+	if len(t.rows) == 0 || t.rows[0].Seq > seq+1 {
+		return nil, false
+	}
+	rows := t.rows[seq+1-t.rows[0].Seq:]
+	if len(rows) > limit {
+		rows = rows[:limit]
+	}
+	return rows, true
+}
+
+// Changed returns a channel that is closed once the journal has a row after seq, possibly
+// already.
+func (l *Journal) Changed(seq int64) <-chan struct{} {
+	l.tail.mu.Lock()
+	defer l.tail.mu.Unlock()
+	if l.tail.head.Seq > seq {
+		now := make(chan struct{})
+		close(now)
+		return now
+	}
+	return l.tail.changed
+}
+
+// withMoney adds fact.Money to a fact that books something. It runs before the fact is
+// applied.
+func (t *Tx) withMoney(f fact.Fact) (fact.Fact, error) {
+	booked, operation, books, err := t.bookedBy(f)
+	if err != nil || !books {
+		return f, err
+	}
+	if booked.Currency, err = t.currency(f); err != nil {
+		return nil, err
+	}
+	m := fact.Money{Booked: &booked}
+	if operation != "" {
+		totals, err := t.totalsOf(operation)
+		if err != nil {
+			return nil, err
+		}
+		totals = booked.Plus(totals)
+		m.Totals = &totals
+	}
+	return fact.WithMoney(f, m), nil
+}
+
+// bookedBy returns what a fact books, and for which operation. books is false for facts that
+// book nothing, such as a read of an order without new amounts.
+func (t *Tx) bookedBy(f fact.Fact) (b fact.Booked, operation string, books bool, err error) {
+	switch f := f.(type) {
+	case fact.LedgerOpened:
+		return b, "", true, nil
+	case fact.LedgerRecorded:
+		switch f.Movement {
+		case fact.MovementCharge:
+			b.ChargedCents = f.AmountCents
+		case fact.MovementRefund:
+			b.RefundedCents = f.AmountCents
+		}
+		return b, f.OperationID, true, nil
+	case fact.OrderProgressed:
+		b = f.Books()
+		return b, f.OperationID, b != fact.Booked{}, nil
+	case fact.OrderDelivered:
+		return f.Books(), f.OperationID, true, nil
+	case fact.OrderRefunded:
+		return f.Books(), f.OperationID, true, nil
+	case fact.RenewalSettled:
+		return f.Books(), f.OperationID, true, nil
+	case fact.OperationReview:
+		if f.Settlement != nil {
+			b = f.Settlement.Books()
+		}
+		return b, f.OperationID, f.Settlement != nil, nil
+	case fact.OperationResolved:
+		_, b.ChargedCents, b.RefundedCents, err = resolution(t.queryRow, f)
+		return b, f.OperationID, true, err
+	}
+	return b, "", false, nil
+}
+
+// totalsOf returns what an operation has booked so far.
+func (t *Tx) totalsOf(operation string) (fact.Booked, error) {
+	o, err := t.Operation(operation)
+	return fact.Booked{ChargedCents: o.ChargedCents, RefundedCents: o.RefundedCents}, err
+}
+
+// currency returns the account's currency. The ledger.opened fact sets it, and it never
+// changes.
+func (t *Tx) currency(f fact.Fact) (string, error) {
+	if opened, ok := f.(fact.LedgerOpened); ok && opened.Restored == nil {
+		return opened.Currency, nil
+	}
+	if t.w.currency == "" {
+		err := t.queryRow(`SELECT currency FROM binding`).Scan(&t.w.currency)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return "", err
+		}
+	}
+	return t.w.currency, nil
 }

@@ -1,5 +1,6 @@
-// Verify: the hash chain, a second fold of the journal, and a comparison of all
-// projections.
+// Verify: the hash chain, a second fold of the journal, a comparison of all projections
+// inside SQLite, and the months. Each month follows the previous one, the months add up to
+// the books, and replaying up to a month's head gives the month's sums.
 
 package ledger
 
@@ -8,11 +9,17 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
+	"net/url"
 	"path/filepath"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/mattn/go-sqlite3"
 
 	"perennial/ledger/chain"
+	"perennial/ledger/fact"
 	"perennial/ledger/sqlite"
 	"perennial/ledger/tables"
 )
@@ -184,4 +191,223 @@ func unsound(err error) error {
 		return &chain.BrokenError{Check: "sqlite", Detail: err.Error()}
 	}
 	return fmt.Errorf("check the file: %w", err)
+}
+
+// Backdated is a row whose amount is booked at a later time than the row's own, because the
+// clock was slow or was set back. The books and statements use BookedAt.
+type Backdated struct {
+	Seq      int64     `json:"seq"`
+	Time     time.Time `json:"time"`
+	BookedAt time.Time `json:"booked_at"`
+}
+
+// backdatedMost limits how many rows a verification lists.
+const backdatedMost = 100
+
+// backdated lists the rows whose amounts are booked more than fact.ClockTolerance after the
+// row's own time.
+func backdated(ctx context.Context, q sqlite.Queryer) ([]Backdated, error) {
+	return sqlite.Collect(sqlite.Query(ctx, q, `SELECT DISTINCT t.seq, coalesce(j.time, a.time) AS at, t.booked_at
+		FROM transfers t LEFT JOIN journal j ON j.seq = t.seq LEFT JOIN archived a ON a.seq = t.seq
+		WHERE at < t.booked_at - ? ORDER BY t.seq LIMIT +?`, fact.ClockTolerance.Microseconds(), backdatedMost), func(s sqlite.Scanner) (x Backdated, err error) {
+		var at, booked int64
+		err = s.Scan(&x.Seq, &at, &booked)
+		x.Time, x.BookedAt = sqlite.FromMicros(at), sqlite.FromMicros(booked)
+		return x, err
+	})
+}
+
+// monthSums sums the transfers of a month.
+type monthSums struct {
+	begins        time.Time
+	first, last   int64 // sequences
+	walletChanged int64
+}
+
+// checkMonths checks that the transfers of each month follow those of the previous month,
+// and that the months add up to the wallet. The head of a month must be after all transfers
+// of the month and before all later ones. Only then does replaying up to the head give the
+// month's sums.
+func checkMonths(ctx context.Context, q sqlite.Queryer) error {
+	months, err := sqlite.Collect(sqlite.Query(ctx, q, `SELECT unixepoch(booked_at / 1000000, 'unixepoch', 'start of month') AS begins, min(seq), max(seq),
+		sum(CASE WHEN debit = 'wallet' THEN cents WHEN credit = 'wallet' THEN -cents ELSE 0 END) FROM transfers GROUP BY 1 ORDER BY 1`),
+		func(s sqlite.Scanner) (m monthSums, err error) {
+			var begins int64
+			err = s.Scan(&begins, &m.first, &m.last, &m.walletChanged)
+			m.begins = time.Unix(begins, 0).UTC()
+			return m, err
+		})
+	if err != nil {
+		return err
+	}
+	var before monthSums // walletChanged is the sum of all months so far
+	for _, m := range months {
+		h, _, err := tables.HeadBefore(ctx, q, m.begins)
+		if err != nil {
+			return err
+		}
+		if m.first <= before.last || h.Seq < before.last || h.Seq >= m.first {
+			return &chain.BrokenError{Check: "months", Seq: m.first, Detail: fmt.Sprintf("%s begins here, after row %d, and what was booked before ends with row %d",
+				m.begins.Format("January 2006"), h.Seq, before.last)}
+		}
+		m.walletChanged += before.walletChanged
+		before = m
+	}
+	var wallet int64
+	err = q.QueryRowContext(ctx, `SELECT coalesce(sum(CASE WHEN debit = 'wallet' THEN cents WHEN credit = 'wallet' THEN -cents END), 0) FROM totals`).Scan(&wallet)
+	if err == nil && wallet != before.walletChanged {
+		err = &chain.BrokenError{Check: "months", Seq: before.last, Detail: fmt.Sprintf("the months add up to %d cents and the wallet holds %d", before.walletChanged, wallet)}
+	}
+	return err
+}
+
+// comparison reads one moment of a ledger over one connection, to which a second fold of
+// the journal is attached.
+type comparison struct {
+	conn     *sql.Conn
+	tx       *sql.Tx
+	attached bool
+	byRows   bool // the file predates transfers.booked_at, so the times of rows decide the days
+}
+
+// compare starts to read the ledger as it is now.
+func (l *Ledger) compare(ctx context.Context) (*comparison, error) {
+	c, err := l.read.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	tx, err := c.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return &comparison{conn: c, tx: tx}, nil
+}
+
+func (b *comparison) end() error {
+	_ = b.tx.Rollback()
+	var err error
+	if b.attached {
+		_, err = b.conn.ExecContext(context.Background(), `DETACH again`)
+	}
+	return errors.Join(err, b.conn.Close())
+}
+
+// foldAll folds the journal into a new file, from its first row or from its snapshot.
+func (b *comparison) foldAll(ctx context.Context, path string, open openFold) (rows int64, h chain.Head, err error) {
+	err = makeFile(path, func(singly bool) (err error) {
+		f, err := open(ctx, path, singly)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, f.close()) }()
+		if err := f.beginAs(ctx, b.tx); err != nil {
+			return err
+		}
+		rows, err = f.replay(journalOf(ctx, b.tx, 0, math.MaxInt64))
+		h = f.at()
+		return err
+	})
+	return rows, h, err
+}
+
+// compare attaches a finished fold and compares the given tables and the tables derived
+// from them.
+func (b *comparison) compare(ctx context.Context, path string, tables []string) error {
+	if _, err := b.tx.ExecContext(ctx, `ATTACH ? AS again`, immutable(path)); err != nil {
+		return fmt.Errorf("compare with %s: %w", path, err)
+	}
+	b.attached = true
+	booked, err := sqlite.Columns(ctx, b.tx, "transfers")
+	if err != nil {
+		return err
+	}
+	b.byRows = !slices.Contains(booked, "booked_at")
+	for _, table := range append(slices.Clone(tables), running...) {
+		if err := sqlite.IfMade(ctx, b.tx, table, func() error { return b.compareTable(ctx, table) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// immutable returns the URI for attaching a file read-only. No process may write to the
+// file.
+func immutable(path string) string {
+	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?mode=ro&immutable=1"
+}
+
+// compareTable compares a table with the same table rebuilt from the journal: the number of
+// rows and every column. If they differ, the error names the first row that differs.
+func (b *comparison) compareTable(ctx context.Context, table string) error {
+	columns, err := sqlite.Columns(ctx, b.tx, table)
+	if err != nil {
+		return err
+	}
+	if b.byRows && table == "net_charges" {
+		return nil
+	}
+	if b.byRows && table == "operations" {
+		columns = slices.DeleteFunc(columns, func(name string) bool { return name == "charged_at" })
+	}
+	key, err := sqlite.Collect(sqlite.Query(ctx, b.tx, `SELECT name FROM pragma_table_info(?, 'again') WHERE pk > 0 ORDER BY pk`, table), sqlite.Text)
+	if err != nil {
+		return err
+	}
+	equal := func(names []string) string {
+		parts := make([]string, len(names))
+		for i, name := range names {
+			parts[i] = `b.` + name + ` IS a.` + name // b first: the comparison follows this program's tables
+		}
+		return strings.Join(parts, ` AND `)
+	}
+	var have, want, same int64
+	err = b.tx.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM main.`+table+`), count(*), coalesce(sum(`+equal(columns)+`), 0)
+		FROM again.`+table+` b LEFT JOIN main.`+table+` a ON `+equal(key)).Scan(&have, &want, &same)
+	if err == nil && (have != want || same != want || len(key) == 0) {
+		err = b.walk(ctx, table, columns)
+	}
+	return err
+}
+
+// walk returns an error with the first row in which a table and its second fold differ. It
+// compares each row as one text of all its columns.
+func (b *comparison) walk(ctx context.Context, table string, columns []string) (err error) {
+	x, y := sqlite.Query(ctx, b.tx, wholeRows(`main.`+table, columns)), sqlite.Query(ctx, b.tx, wholeRows(`again.`+table, columns))
+	defer func() { err = errors.Join(err, x.Close(), y.Close()) }()
+	for {
+		have, okHave, errHave := nextRow(x)
+		want, okWant, errWant := nextRow(y)
+		if err := errors.Join(errHave, errWant); err != nil {
+			return err
+		}
+		if have != want {
+			return &chain.BrokenError{Check: "projection", Detail: fmt.Sprintf("%s holds (%s) and the journal gives (%s)", table, have, want)}
+		}
+		if !okHave || !okWant {
+			return nil
+		}
+	}
+}
+
+// wholeRows returns the query for a table's rows, each as one text, ordered by the primary
+// key.
+func wholeRows(table string, columns []string) string {
+	parts := make([]string, 0, len(columns))
+	for _, c := range columns {
+		parts = append(parts, `'`+c+`=' || quote(`+c+`)`)
+	}
+	return `SELECT ` + strings.Join(parts, ` || ', ' || `) + ` FROM ` + table + ` ORDER BY ` + keyOf(columns)
+}
+
+// keyOf returns the columns by which a table's rows are ordered: the first three. They
+// include the primary key of every table except command_labels.
+func keyOf(columns []string) string { return strings.Join(columns[:min(3, len(columns))], `, `) }
+
+// nextRow reads the next row of a query. ok is false after the last row.
+func nextRow(r sqlite.Rows) (text string, ok bool, err error) {
+	if !r.Next() {
+		return "", false, r.Err()
+	}
+	err = r.Scan(&text)
+	return text, err == nil, err
 }

@@ -1,9 +1,11 @@
-// This file has facts about commands, operations, orders and renewals.
+// This file has facts about commands, operations, orders and renewals: skipped proxies,
+// results, and the money that facts book.
 
 package fact
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 )
 
@@ -418,3 +420,239 @@ type RenewalSettled struct {
 
 // FactType implements Fact.
 func (f RenewalSettled) FactType() string { return "renewal." + f.Status }
+
+// Booked is money in the books. ChargedCents is before refunds and includes suspense, as in
+// the account's balance.
+type Booked struct {
+	ChargedCents  int64  `json:"charged_cents" doc:"The amount charged, before refunds."`
+	RefundedCents int64  `json:"refunded_cents" doc:"The amount refunded."`
+	Currency      string `json:"currency" doc:"The account's currency, an ISO 4217 code."`
+}
+
+// Plus returns the sum of b and other, in the currency of b.
+func (b Booked) Plus(other Booked) Booked {
+	b.ChargedCents += other.ChargedCents
+	b.RefundedCents += other.RefundedCents
+	return b
+}
+
+// Money is the money that a fact books. The ledger sets it when it appends the fact. The
+// sums of Booked over all events are the charged and refunded cents of the account's
+// balance. Facts of older versions lack this field.
+type Money struct {
+	Booked *Booked `json:"booked,omitempty" doc:"What this fact booked."`
+	Totals *Booked `json:"totals,omitempty" doc:"The totals of the operation, including this fact."`
+}
+
+// WithMoney returns a fact with its Money set.
+func WithMoney(f Fact, m Money) Fact {
+	switch f := f.(type) {
+	case LedgerOpened:
+		f.Money = m
+		return f
+	case LedgerRecorded:
+		f.Money = m
+		return f
+	case OrderProgressed:
+		f.Money = m
+		return f
+	case OrderDelivered:
+		f.Money = m
+		return f
+	case OrderRefunded:
+		f.Money = m
+		return f
+	case RenewalSettled:
+		f.Money = m
+		return f
+	case OperationReview:
+		f.Money = m
+		return f
+	case OperationResolved:
+		f.Money = m
+		return f
+	}
+	return f
+}
+
+// Books returns the amounts that a read of the order adds to the books.
+func (s OrderState) Books() Booked {
+	return Booked{ChargedCents: s.ChargedCents, RefundedCents: s.RefundedCents}
+}
+
+// Books returns the amounts that a renewal's result adds to the books, including suspense.
+func (l Lines) Books() (b Booked) {
+	for _, x := range l.Items {
+		b.ChargedCents += x.ChargedCents
+		b.RefundedCents += x.RefundedCents
+	}
+	return b
+}
+
+// DeliveredProxy is a proxy that an order delivered, without its credentials.
+type DeliveredProxy struct {
+	ProxyID      string     `json:"proxy_id" doc:"The provider's id of the proxy."`
+	OfferCode    string     `json:"offer_code,omitempty" doc:"The code of the offer, if the order has only one offer."`
+	CountryCode  string     `json:"country_code,omitempty" doc:"The country of the address, as the provider says."`
+	Region       string     `json:"region,omitempty" doc:"The region of the address, as the provider says."`
+	LineName     string     `json:"line_name,omitempty" doc:"The product line, in the provider's words."`
+	IPType       string     `json:"ip_type,omitempty" doc:"The IP type, such as residential or data centre, in the provider's words."`
+	Protocol     string     `json:"protocol,omitempty" doc:"The protocol, in the provider's words."`
+	ExpiresAt    *time.Time `json:"expires_at,omitempty" doc:"When the proxy expires."`
+	ChargedCents *int64     `json:"charged_cents,omitempty" doc:"'charged_cents' is the proxy's share of the order's total, if the order has only one offer. The provider gives no prices of single proxies."`
+}
+
+// FinishedLine is one proxy of a command that has ended.
+type FinishedLine struct {
+	DeliveredProxy
+
+	State             string     `json:"state" doc:"delivered, or the state of a renewal's line."`
+	PreviousExpiresAt *time.Time `json:"previous_expires_at,omitempty" doc:"'previous_expires_at' is the expiry that the renewal paid for. If it was in the future, 'expires_at' adds the paid days to it; the next listing reads what the provider shows."`
+	RefundedCents     int64      `json:"refunded_cents" doc:"The amount refunded."`
+}
+
+// FinishedOperation is one operation of a command that has ended.
+type FinishedOperation struct {
+	OperationID    string `json:"operation_id" doc:"The id of the operation: the command's id and the part, such as restock-7/1."`
+	State          State  `json:"state" doc:"The state."`
+	OrderNo        string `json:"order_no,omitempty" doc:"The provider's number of the order."`
+	ExpectedCount  int64  `json:"expected_count,omitempty" doc:"For an order with missing proxies: the number ordered; 'delivered_count' is the number delivered."`
+	DeliveredCount int64  `json:"delivered_count,omitempty" doc:"How many proxies were delivered."`
+}
+
+// Limits of the lists in one CommandFinished. The service's verb lines returns all lines.
+const (
+	MaxFinishedLines      = 200
+	MaxFinishedOperations = 200
+)
+
+// CommandFinished records the results of a command once none of its operations is in
+// progress or in review. The ledger appends it with the fact that ends the command's last
+// operation or refuses the command. A command may be opened again, for example because an
+// operator sends an operation again. It then finishes once more, with the next revision.
+type CommandFinished struct {
+	Ref
+	Revision        int64               `json:"revision" doc:"How often the command has ended, from 1."`
+	State           string              `json:"state" doc:"The state of the command."`
+	Code            string              `json:"code,omitempty" doc:"The reason, as a code of the provider or of Perennial."`
+	Reason          string              `json:"reason,omitempty" doc:"The reason, for people; the text may change."`
+	Totals          Booked              `json:"totals" doc:"The running totals; do not sum them."`
+	Lines           []FinishedLine      `json:"lines" doc:"'lines' has the proxies that an order delivered, or that a renewal contains: at most 200 of 'lines_total'."`
+	LinesTotal      int                 `json:"lines_total" doc:"The number of all lines."`
+	Operations      []FinishedOperation `json:"operations" doc:"'operations' has at most 200 of 'operations_total'."`
+	OperationsTotal int                 `json:"operations_total" doc:"The number of all operations."`
+	Attempts        int64               `json:"attempts" doc:"How many attempts the command's operations had."`
+	Reviews         int64               `json:"reviews" doc:"How often an operation of the command needed review."`
+	ReplyTo         string              `json:"reply_to,omitempty" doc:"The inbox that receives this data."`
+	StreamSequence  uint64              `json:"stream_sequence,omitempty" doc:"'stream_sequence' is the sequence of the command's message in the commands stream; omitted once its acceptance is archived."`
+}
+
+// FactType implements Fact.
+func (CommandFinished) FactType() string { return "command.finished" }
+
+// Limits of the reasons in one ProxySkipped. They are needed because producers choose the
+// number of proxies in a command, and the ids of the operations that reserve proxies, which
+// the reasons contain.
+const (
+	maxSkipReasons     = 16
+	maxSkipReasonBytes = 1 << 10 // of all reasons together
+)
+
+// ProxySkipped records that proxies were left out of a renewal, and why. A single proxy is
+// in the fields ProxyID to ExpiresAt. Several proxies are in Skipped, and these fields are
+// empty.
+type ProxySkipped struct {
+	Ref
+	ProxyID   string       `json:"proxy_id,omitempty" doc:"The provider's id of the proxy."`
+	Code      SkipCode     `json:"code,omitempty" doc:"The reason, for programs; older facts have none."`
+	Reason    string       `json:"reason,omitempty" doc:"The reason, for people; the text may change."`
+	ExpiresAt *time.Time   `json:"expires_at,omitempty" doc:"When the proxy expires."`
+	Skipped   []SkippedFor `json:"skipped,omitempty"`
+}
+
+// SkippedFor is a list of proxies that were left out for the same reason.
+type SkippedFor struct {
+	Code      SkipCode             `json:"code,omitempty" doc:"The reason, for programs; older facts have none."`
+	Reason    string               `json:"reason" doc:"The reason, for people; the text may change."`
+	ProxyIDs  []string             `json:"proxy_ids" doc:"The provider's ids of the proxies."`
+	ExpiresAt map[string]time.Time `json:"read_expires_at,omitempty" doc:"'read_expires_at' has the expiries that were read, by proxy."`
+}
+
+// FactType implements Fact.
+func (ProxySkipped) FactType() string { return "proxy.skipped" }
+
+// SkippedProxy is one proxy that was left out of a renewal.
+type SkippedProxy struct {
+	ProxyID   string
+	Code      SkipCode
+	Reason    string
+	ExpiresAt *time.Time
+}
+
+// Skipped returns the fact that proxies were left out, or nil if left is empty. The fact has
+// at most maxSkipReasons different reasons, with maxSkipReasonBytes in total. The remaining
+// proxies get the code SkipOther and the reason otherwise.
+func Skipped(ref Ref, left []SkippedProxy, otherwise string) []Fact {
+	switch len(left) {
+	case 0:
+		return nil
+	case 1:
+		return []Fact{ProxySkipped{Ref: ref, ProxyID: left[0].ProxyID, Code: left[0].Code, Reason: left[0].Reason, ExpiresAt: left[0].ExpiresAt}}
+	}
+	f := ProxySkipped{Ref: ref}
+	for _, x := range left {
+		i := f.group(x.Reason)
+		if i < 0 && f.full(x.Reason) {
+			x.Code, x.Reason = SkipOther, otherwise
+			i = f.group(otherwise)
+		}
+		if i < 0 {
+			i = len(f.Skipped)
+			f.Skipped = append(f.Skipped, SkippedFor{Code: x.Code, Reason: x.Reason})
+		}
+		f.Skipped[i].add(x)
+	}
+	return []Fact{f}
+}
+
+// group returns the index of a reason in Skipped, or -1.
+func (f ProxySkipped) group(reason string) int {
+	return slices.IndexFunc(f.Skipped, func(x SkippedFor) bool { return x.Reason == reason })
+}
+
+// full reports whether adding the reason would exceed a limit of the fact.
+func (f ProxySkipped) full(reason string) bool {
+	size := len(reason)
+	for _, x := range f.Skipped {
+		size += len(x.Reason)
+	}
+	return len(f.Skipped) >= maxSkipReasons || size > maxSkipReasonBytes
+}
+
+func (s *SkippedFor) add(x SkippedProxy) {
+	s.ProxyIDs = append(s.ProxyIDs, x.ProxyID)
+	if x.ExpiresAt == nil {
+		return
+	}
+	if s.ExpiresAt == nil {
+		s.ExpiresAt = map[string]time.Time{}
+	}
+	s.ExpiresAt[x.ProxyID] = *x.ExpiresAt
+}
+
+// Proxies returns the skipped proxies.
+func (f ProxySkipped) Proxies() (all []SkippedProxy) {
+	if len(f.Skipped) == 0 {
+		return []SkippedProxy{{ProxyID: f.ProxyID, Code: f.Code, Reason: f.Reason, ExpiresAt: f.ExpiresAt}}
+	}
+	for _, s := range f.Skipped {
+		for _, id := range s.ProxyIDs {
+			x := SkippedProxy{ProxyID: id, Code: s.Code, Reason: s.Reason}
+			if at, ok := s.ExpiresAt[id]; ok {
+				x.ExpiresAt = &at
+			}
+			all = append(all, x)
+		}
+	}
+	return all
+}

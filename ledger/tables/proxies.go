@@ -1,4 +1,6 @@
-// The last seen state of each proxy. It is a cache, not a record of facts.
+// The last seen state of each proxy, which is a cache and not a record of facts. Queries
+// over all proxies in order of expiry, expiries that moved, and the progress of the
+// listing.
 
 package tables
 
@@ -6,9 +8,13 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
+	"slices"
 	"strings"
 	"time"
 
+	"perennial/ledger/fact"
+	"perennial/ledger/failpoint"
 	"perennial/ledger/sqlite"
 )
 
@@ -136,4 +142,468 @@ func (l *Fleet) Expiring(ctx context.Context, until time.Time, yield func(Proxy)
 		}
 		return yield(p)
 	})
+}
+
+// Retired reports whether an operator or a replacement excluded the proxy from all
+// schedules.
+func (l *Fleet) Retired(ctx context.Context, proxyID string) (bool, error) {
+	return sqlite.Found(l.read.QueryRowContext(ctx, `SELECT count(*) FROM retired WHERE proxy_id = ?`, proxyID))
+}
+
+// NeverListed returns, ordered by ID and up to limit, those of the given proxy IDs that no
+// listing or read has shown.
+func (l *Fleet) NeverListed(ctx context.Context, ids []string, limit int) ([]string, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	list, err := json.Marshal(ids)
+	if err != nil {
+		return nil, err
+	}
+	return sqlite.Collect(l.query(ctx, `SELECT DISTINCT e.value FROM json_each(?) e
+		WHERE NOT EXISTS (SELECT 1 FROM proxies p WHERE p.proxy_id = e.value) ORDER BY 1 LIMIT +?`, string(list), limit), sqlite.Text)
+}
+
+const staying = `FROM proxies WHERE gone = 0 AND unlisted_at IS NULL AND (expires_at IS NULL AND unreadable = '' OR expires_at > ?)
+	AND NOT EXISTS (SELECT 1 FROM retired r WHERE r.proxy_id = proxies.proxy_id)`
+
+// Staying calls yield, in no particular order, for every listed proxy that expires after an
+// instant or never expires. It leaves out retired proxies and those without a readable
+// expiry.
+func (l *Fleet) Staying(ctx context.Context, after time.Time, yield func(Proxy) error) error {
+	return sqlite.Each(l.query(ctx, `SELECT `+proxyColumns+` `+staying, sqlite.Micros(after)), func(s sqlite.Scanner) error {
+		p, err := scanProxy(s)
+		if err != nil {
+			return err
+		}
+		return yield(p)
+	})
+}
+
+// KindColumns are the columns that CountStaying can count by.
+var KindColumns = []string{"country_code", "region", "line_name", "ip_type", "protocol", "status"}
+
+// CountStaying is Staying for callers that only need counts; with a million proxies it takes
+// a fraction of the time. It calls yield with the number of proxies for each combination of
+// the given columns (see KindColumns). The other fields of like are empty.
+func (l *Fleet) CountStaying(ctx context.Context, after time.Time, columns []string, yield func(like Proxy, n int) error) error {
+	var chosen, groups []string
+	for _, c := range KindColumns {
+		if slices.Contains(columns, c) {
+			chosen, groups = append(chosen, c), append(groups, c)
+		} else {
+			chosen = append(chosen, `''`)
+		}
+	}
+	query := `SELECT ` + strings.Join(chosen, `, `) + `, count(*) ` + staying
+	if len(groups) > 0 {
+		query += ` GROUP BY ` + strings.Join(groups, `, `)
+	}
+	return sqlite.Each(l.query(ctx, query, sqlite.Micros(after)), func(s sqlite.Scanner) error {
+		var p Proxy
+		var n int
+		if err := s.Scan(&p.CountryCode, &p.Region, &p.LineName, &p.IPType, &p.Protocol, &p.Status, &n); err != nil {
+			return err
+		}
+		return yield(p, n)
+	})
+}
+
+// LastUncovered returns the latest listing.uncovered fact and its time, or zero values.
+func (l *Fleet) LastUncovered(ctx context.Context) (f fact.ListingUncovered, at time.Time, err error) {
+	var us int64
+	var data string
+	err = l.read.QueryRowContext(ctx, `SELECT time, data FROM journal INDEXED BY journal_uncovered WHERE type = 'listing.uncovered' AND seq > 0 ORDER BY seq DESC LIMIT 1`).Scan(&us, &data)
+	if errors.Is(err, sql.ErrNoRows) {
+		return f, at, nil
+	}
+	if err == nil {
+		err = json.Unmarshal([]byte(data), &f)
+	}
+	return f, sqlite.FromMicros(us), err
+}
+
+// Unwarned lists up to limit proxies that expire after one instant and no later than
+// another, nearest expiry first. It leaves out proxies that were announced at this threshold
+// or a nearer one. It also leaves out retired proxies, and renewed proxies that have not
+// been read since.
+func (l *Fleet) Unwarned(ctx context.Context, after, until time.Time, threshold time.Duration, limit int) ([]Proxy, error) {
+	const untold = `AND seen_at > 0
+		AND NOT EXISTS (SELECT 1 FROM warned w WHERE w.proxy_id = proxies.proxy_id AND abs(w.expires_at - proxies.expires_at)` + IsNoMove + `AND w.threshold_seconds <= ?3)
+		AND NOT EXISTS (SELECT 1 FROM retired r WHERE r.proxy_id = proxies.proxy_id)`
+	return sqlite.Collect(l.query(ctx, `SELECT `+shownColumns+` `+AsShown+` AND lasts_until > ?1 AND lasts_until <= ?2 `+untold+`
+		UNION ALL SELECT `+proxyColumns+` `+AlreadyRenewed+` AND expires_at > ?1 AND expires_at <= ?2 `+untold+byShownExpiry+` LIMIT +?4`,
+		sqlite.Micros(after), sqlite.Micros(until), int64(threshold/time.Second), limit), scanProxy)
+}
+
+// UnreportedExpired lists up to limit proxies that expired between two instants and have no
+// proxy.expired fact for that expiry, earliest first. The provider may no longer list these
+// proxies.
+func (l *Fleet) UnreportedExpired(ctx context.Context, after, until time.Time, limit int) ([]Proxy, error) {
+	const untold = `seen_at > 0 AND NOT EXISTS (SELECT 1 FROM warned w WHERE w.proxy_id = proxies.proxy_id
+		AND abs(w.expires_at - proxies.expires_at)` + IsNoMove + `AND w.threshold_seconds = 0)`
+	return sqlite.Collect(l.query(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE proxy_id IN (
+			SELECT proxy_id `+AsShown+` AND lasts_until > ?1 AND lasts_until <= ?2 AND `+untold+`
+			UNION ALL
+			SELECT proxy_id `+AlreadyRenewed+` AND expires_at > ?1 AND expires_at <= ?2 AND `+untold+`
+			UNION ALL
+			SELECT proxy_id FROM proxies WHERE expires_at IS NOT NULL AND gone = 1 AND expires_at > ?1 AND expires_at <= ?2 AND `+untold+`)
+		ORDER BY expires_at, proxy_id LIMIT +?3`, sqlite.Micros(after), sqlite.Micros(until), limit), scanProxy)
+}
+
+// ExpiryPlace is a position in the order of expiry; equal expiries are ordered by proxy ID.
+type ExpiryPlace struct {
+	At      time.Time
+	ProxyID string
+}
+
+// From returns the position before everything that expires at an instant.
+func From(at time.Time) ExpiryPlace { return ExpiryPlace{At: at} }
+
+// ByExpiry selects one page of proxies that are not gone, ordered by expiry and then by
+// proxy ID.
+const ByExpiry = `FROM proxies WHERE expires_at IS NOT NULL AND gone = 0 AND (lasts_until, proxy_id) > (?, ?) AND lasts_until < ? ORDER BY lasts_until, proxy_id LIMIT +?`
+
+// ExpiringPage lists up to limit proxies that expire after a position and before an instant,
+// nearest expiry first. It leaves out proxies that are gone. An expected expiry counts (see
+// Proxy.LastsUntil).
+func (l *Fleet) ExpiringPage(ctx context.Context, after ExpiryPlace, before time.Time, limit int) ([]Proxy, error) {
+	return sqlite.Collect(l.query(ctx, `SELECT `+proxyColumns+` `+ByExpiry, sqlite.Micros(after.At), after.ProxyID, sqlite.Micros(before), limit), scanProxy)
+}
+
+// expiringStep is how many proxies EachExpiring reads with one query. A single query over
+// all proxies would hold the write-ahead log open too long.
+const expiringStep = 2000
+
+// EachExpiring calls yield for every proxy that ExpiringPage would list between two
+// instants. from is inclusive.
+func (l *Fleet) EachExpiring(ctx context.Context, from, until time.Time, yield func(Proxy) error) error {
+	for place := From(from); ; {
+		page, err := l.ExpiringPage(ctx, place, until, expiringStep)
+		if err != nil {
+			return err
+		}
+		for _, p := range page {
+			if err := yield(p); err != nil {
+				return err
+			}
+			place = PlaceOf(p)
+		}
+		if len(page) < expiringStep {
+			return nil
+		}
+	}
+}
+
+// PlaceOf returns the position of a proxy. It panics if the proxy never expires.
+func PlaceOf(p Proxy) ExpiryPlace { return ExpiryPlace{At: *p.LastsUntil(), ProxyID: p.ProxyID} }
+
+// PricedProxy is a proxy with the price last paid to renew it and the state of its open
+// renewal.
+type PricedProxy struct {
+	Proxy
+
+	Paid    Paid
+	Renewal string // ProxyRenewing or ProxyInReview; "" if no renewal is open
+}
+
+// States of a proxy that the ledger knows.
+const (
+	ProxyRenewing = "renewing"
+	ProxyInReview = "in review"
+	ProxyRetired  = "retired"
+)
+
+const (
+	ofLastPaid = `FROM lines x WHERE x.proxy_id = proxies.proxy_id AND ` + priced + ` ORDER BY x.settled_at DESC LIMIT 1`
+	lastPaidOf = `(SELECT ` + priceOf + ` ` + ofLastPaid + `), (SELECT x.duration_days ` + ofLastPaid + `), (SELECT x.settled_at ` + ofLastPaid + `), ` + renewalOf
+	renewalOf  = `ifnull((SELECT CASE WHEN x.state = 'unresolved' OR o.state = 'review' THEN 'in review' ELSE 'renewing' END
+		FROM lines x CROSS JOIN operations o ON o.id = x.operation WHERE x.proxy_id = proxies.proxy_id AND x.claim = 1), '')`
+)
+
+func scanPriced(s sqlite.Scanner) (p PricedProxy, err error) {
+	var cents, days, at sql.NullInt64
+	p.Proxy, err = scanProxy(extraColumns{s, []any{&cents, &days, &at, &p.Renewal}})
+	if days.Valid {
+		p.Paid = Paid{cents.Int64, days.Int64, sqlite.FromMicros(at.Int64)}
+	}
+	return p, err
+}
+
+// PricedPage is ExpiringPage with the price last paid for each proxy.
+func (l *Fleet) PricedPage(ctx context.Context, after ExpiryPlace, before time.Time, limit int) ([]PricedProxy, error) {
+	return sqlite.Collect(l.query(ctx, `SELECT `+proxyColumns+`, `+lastPaidOf+` `+ByExpiry, sqlite.Micros(after.At), after.ProxyID, sqlite.Micros(before), limit), scanPriced)
+}
+
+// ProxiesQuery selects proxies that expire. Until and Limit must be set. Other empty fields
+// do not filter.
+type ProxiesQuery struct {
+	After       ExpiryPlace
+	Until       time.Time // only proxies that expire before this instant
+	ID          string    // part of the proxy ID, case-insensitive
+	Country     string    // country code, case-insensitive
+	Name, Value string    // a label's name and value
+	State       string    // ProxyRenewing, ProxyInReview or ProxyRetired
+	Limit       int
+}
+
+// ProxiesPage is one page of a list. Next is zero after the last page. A page with a Next
+// may contain few proxies or none, because the query looks through a limited number.
+type ProxiesPage struct {
+	Proxies []PricedProxy
+	Next    ExpiryPlace
+}
+
+// Queries of a page. ?1 and ?2 are the position before the page, and ?3 is the end of the
+// list. In FindBound, ?4 is the number of proxies to skip. In FindPage, ?4 and ?5 are the
+// last position that the page looks at.
+const (
+	FindBound = `SELECT lasts_until, proxy_id FROM proxies WHERE expires_at IS NOT NULL AND gone = 0 AND (lasts_until, proxy_id) > (?1, ?2) AND lasts_until < ?3
+		ORDER BY lasts_until, proxy_id LIMIT 1 OFFSET ?4`
+	FindPage = `SELECT ` + proxyColumns + `, ` + lastPaidOf + ` FROM proxies WHERE expires_at IS NOT NULL AND gone = 0
+		AND (lasts_until, proxy_id) > (?1, ?2) AND lasts_until < ?3 AND (lasts_until, proxy_id) <= (?4, ?5)
+		AND (?6 = '' OR instr(lower(proxy_id), lower(?6)) > 0) AND (?7 = '' OR country_code = ?7 COLLATE NOCASE)
+		AND (?8 = '' OR EXISTS (SELECT 1 FROM proxy_labels b WHERE b.proxy_id = proxies.proxy_id AND b.name = ?8 AND b.value = ?9))
+		AND CASE ?10 WHEN '' THEN 1 WHEN 'retired' THEN EXISTS (SELECT 1 FROM retired r WHERE r.proxy_id = proxies.proxy_id) ELSE ` + renewalOf + ` = ?10 END
+		ORDER BY lasts_until, proxy_id LIMIT +?11`
+)
+
+// ProxiesPage lists the proxies that match a query, nearest expiry first. It looks through
+// at most LookedMost proxies.
+func (l *Fleet) ProxiesPage(ctx context.Context, q ProxiesQuery) (p ProxiesPage, err error) {
+	after, until := sqlite.Micros(q.After.At), sqlite.Micros(q.Until)
+	last, id, more := int64(1<<62), "", true
+	switch err = l.read.QueryRowContext(ctx, FindBound, after, q.After.ProxyID, until, failpoint.Size(ctx, "list.looked", LookedMost)-1).Scan(&last, &id); {
+	case errors.Is(err, sql.ErrNoRows):
+		more = false
+	case err != nil:
+		return p, err
+	}
+	p.Proxies, err = sqlite.Collect(l.query(ctx, FindPage, after, q.After.ProxyID, until, last, id, q.ID, q.Country, q.Name, q.Value, q.State, q.Limit+1), scanPriced)
+	switch {
+	case len(p.Proxies) > q.Limit:
+		p.Proxies = p.Proxies[:q.Limit]
+		p.Next = PlaceOf(p.Proxies[q.Limit-1].Proxy)
+	case more:
+		p.Next = ExpiryPlace{sqlite.FromMicros(last), id}
+	}
+	return p, err
+}
+
+// ProxyRenewal is the result of one operation for one proxy. ChargedCents is before refunds.
+type ProxyRenewal struct {
+	OperationID       string         `json:"operation_id" doc:"The operation that renewed the proxy, or tried to."`
+	CommandID         string         `json:"command_id" doc:"The command of the operation."`
+	State             fact.LineState `json:"state" doc:"The result for this proxy."`
+	Operation         fact.State     `json:"operation_state" doc:"The state of the operation."`
+	Reason            string         `json:"reason,omitempty" doc:"The reason of the operation's state."`
+	AcceptedAt        time.Time      `json:"accepted_at" doc:"When the operation was accepted."`
+	SettledAt         *time.Time     `json:"settled_at,omitempty" doc:"When the renewal of this proxy ended; omitted before."`
+	ObservedExpiresAt *time.Time     `json:"observed_expires_at,omitempty" doc:"The expiry that the renewal paid for, if known."`
+	DurationDays      int64          `json:"duration_days" doc:"The number of days that the renewal adds."`
+	ChargedCents      int64          `json:"charged_cents" doc:"The amount charged for this proxy."`
+	RefundedCents     int64          `json:"refunded_cents" doc:"The amount refunded for this proxy."`
+	Open              bool           `json:"open,omitempty" doc:"Whether the renewal is open; until it ends, no other renewal of the proxy begins."`
+	InReview          bool           `json:"in_review,omitempty" doc:"Whether it is unknown if the proxy was charged."`
+}
+
+// RenewalsOf lists up to limit renewals that included a proxy: the open one, then the
+// others, newest first.
+func (l *Fleet) RenewalsOf(ctx context.Context, proxyID string, limit int) ([]ProxyRenewal, error) {
+	return sqlite.Collect(l.query(ctx, `SELECT x.operation, o.command_id, x.state, o.state, o.reason, o.accepted_at, x.settled_at, x.observed_expires_at, x.duration_days,
+		x.charged_cents, x.refunded_cents, x.claim, x.claim = 1 AND (x.state = 'unresolved' OR o.state = 'review')
+		FROM lines x CROSS JOIN operations o ON o.id = x.operation
+		WHERE x.proxy_id = ? ORDER BY x.claim DESC, coalesce(x.settled_at, o.accepted_at) DESC, x.operation DESC LIMIT +?`, proxyID, limit), func(s sqlite.Scanner) (x ProxyRenewal, err error) {
+		var accepted int64
+		var settled, observed sql.NullInt64
+		err = s.Scan(&x.OperationID, &x.CommandID, &x.State, &x.Operation, &x.Reason, &accepted, &settled, &observed, &x.DurationDays, &x.ChargedCents, &x.RefundedCents, &x.Open, &x.InReview)
+		x.AcceptedAt, x.SettledAt, x.ObservedExpiresAt = sqlite.FromMicros(accepted), sqlite.Instant(settled), sqlite.Instant(observed)
+		return x, err
+	})
+}
+
+// ProxyCost is the total cost of a proxy's renewals.
+type ProxyCost struct {
+	ChargedCents, RefundedCents int64
+	Renewals                    int64 // successful renewals
+	Days                        int64 // bought by successful renewals
+}
+
+// CostOf sums the renewals of a proxy.
+func (l *Fleet) CostOf(ctx context.Context, proxyID string) (c ProxyCost, err error) {
+	err = l.read.QueryRowContext(ctx, `SELECT coalesce(sum(charged_cents), 0), coalesce(sum(refunded_cents), 0),
+		count(*) FILTER (WHERE state IN ('succeeded', 'charged')), coalesce(sum(duration_days) FILTER (WHERE state IN ('succeeded', 'charged')), 0)
+		FROM lines WHERE proxy_id = ?`, proxyID).Scan(&c.ChargedCents, &c.RefundedCents, &c.Renewals, &c.Days)
+	return c, err
+}
+
+// NewExpiry returns the expiry after the renewal: the earlier expiry plus the days bought.
+// It returns nil if the renewal did not succeed, or if the earlier expiry is unknown.
+func (x ProxyRenewal) NewExpiry() *time.Time {
+	if x.ObservedExpiresAt == nil || x.State != fact.LineSucceeded && x.State != fact.LineCharged {
+		return nil
+	}
+	at := x.ObservedExpiresAt.AddDate(0, 0, int(x.DurationDays))
+	return &at
+}
+
+// SeenExpiry selects the expiry of a proxy as last read. It selects no row if the proxy must
+// be read again: a renewal has settled since, the data is marked stale, or the proxy is
+// gone, or is unlisted and was not read since.
+const SeenExpiry = `SELECT expires_at FROM proxies p WHERE proxy_id = ? AND seen_at > 0 AND gone = 0
+	AND (unlisted_at IS NULL OR seen_at > unlisted_at)
+	AND NOT EXISTS (SELECT 1 FROM lines l WHERE l.proxy_id = p.proxy_id AND l.settled_at >= p.seen_at
+		AND (l.state = 'succeeded' OR l.state = 'charged' OR l.state = 'unresolved'))`
+
+// ScanExpiry reads the row of SeenExpiry. known is false if there is no row.
+func ScanExpiry(s sqlite.Scanner) (expires *time.Time, known bool, err error) {
+	var at sql.NullInt64
+	err = s.Scan(&at)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, false, nil
+	}
+	return sqlite.Instant(at), err == nil, err
+}
+
+// SeenExpiry returns the expiry of a proxy as last read; nil for a proxy that never expires.
+// known is false if the proxy must be read again (see the query).
+func (l *Fleet) SeenExpiry(ctx context.Context, proxyID string) (expires *time.Time, known bool, err error) {
+	return ScanExpiry(l.read.QueryRowContext(ctx, SeenExpiry, proxyID))
+}
+
+// LastRenewal returns the latest renewal of a proxy that succeeded or that an operator
+// answered as charged, or sqlite.ErrNone.
+func (l *Fleet) LastRenewal(ctx context.Context, proxyID string) (fact.Renewal, error) {
+	return sqlite.One(scanRenewal, l.read.QueryRowContext(ctx, `SELECT r.observed_expires_at, r.duration_days, r.settled_at
+		FROM (SELECT ? AS id) d CROSS JOIN lines r ON r.proxy_id = d.id AND r.operation = `+lastRenewal, proxyID))
+}
+
+func scanRenewal(s sqlite.Scanner) (r fact.Renewal, err error) {
+	var observed sql.NullInt64
+	var settled int64
+	err = s.Scan(&observed, &r.DurationDays, &settled)
+	r.ObservedExpiresAt, r.SettledAt = sqlite.Instant(observed), sqlite.FromMicros(settled)
+	return r, err
+}
+
+// ShowsWithin is how long after a successful renewal the provider may still show the old
+// expiry.
+const ShowsWithin = time.Hour
+
+// FreshFor is the maximum age of a listing, or of a read proxy, for planning and paying.
+const FreshFor = 10 * time.Minute
+
+// PaidFor reports whether the shown expiry of a proxy has been paid for. A successful
+// renewal for this expiry counts; behind is then nil. A renewal that settled less than
+// ShowsWithin ago also counts if the shown expiry does not reflect it yet. PaidFor returns
+// that renewal as behind.
+func (l *Fleet) PaidFor(ctx context.Context, proxyID string, expiresAt, now time.Time) (paid bool, behind *fact.Renewal, err error) {
+	if paid, err = l.RenewedAt(ctx, proxyID, expiresAt); err != nil || paid {
+		return paid, nil, err
+	}
+	last, err := l.LastRenewal(ctx, proxyID)
+	if errors.Is(err, sqlite.ErrNone) {
+		return false, nil, nil
+	}
+	if err != nil || !mayNotShow(last, expiresAt, now) {
+		return false, nil, err
+	}
+	return true, &last, nil
+}
+
+// mayNotShow reports whether a read that shows this expiry may be older than the renewal. It
+// may be if the renewal settled less than ShowsWithin ago, and the expiry is not later by
+// about the days that were bought.
+func mayNotShow(r fact.Renewal, expires, now time.Time) bool {
+	if now.Sub(r.SettledAt) >= ShowsWithin {
+		return false
+	}
+	bought := time.Duration(r.DurationDays) * 24 * time.Hour
+	before := r.SettledAt // the earliest possible expiry of a proxy that was alive then
+	if r.ObservedExpiresAt != nil {
+		before = *r.ObservedExpiresAt
+	}
+	return expires.Before(before.Add(bought - fact.ExpiryTolerance))
+}
+
+// Moved is a proxy whose expiry moved to a later time without a renewal in this ledger.
+type Moved struct {
+	ProxyID     string
+	Before, Now time.Time     // earliest expiry before such a move, and latest after one
+	By          time.Duration // sum of all such moves
+	SeenAt      time.Time
+}
+
+// movedMost limits how many proxies MovedOutside returns.
+const movedMost = 1000
+
+// MovedOutside lists the proxies whose expiry moved to a later time without a renewal in
+// this ledger, by ID, until ForgetMoved is called. Any read of a proxy can find a move. A
+// read within an hour after a renewal may still show the old expiry and does not count. A
+// renewal explains a move if it was paid, or was sent and has no answer yet; a failed,
+// skipped or uncharged renewal does not. MovedOutside returns none for a file that was not
+// migrated.
+func (l *Fleet) MovedOutside(ctx context.Context) (all []Moved, err error) {
+	err = sqlite.IfMade(ctx, l.read, "moves", func() error {
+		all, err = l.movedOutside(ctx)
+		return err
+	})
+	return all, err
+}
+
+func (l *Fleet) movedOutside(ctx context.Context) ([]Moved, error) {
+	return sqlite.Collect(l.query(ctx, `SELECT proxy_id, min(before), max(now), sum(now - before), max(seen_at) FROM moves m
+		WHERE NOT EXISTS (SELECT 1 FROM explained_moves e WHERE e.proxy_id = m.proxy_id AND e.seen_at = m.seen_at)
+		GROUP BY proxy_id ORDER BY proxy_id LIMIT +?`, movedMost), func(s sqlite.Scanner) (m Moved, err error) {
+		var before, now, by, seen int64
+		err = s.Scan(&m.ProxyID, &before, &now, &by, &seen)
+		m.Before, m.Now, m.By, m.SeenAt = sqlite.FromMicros(before), sqlite.FromMicros(now), time.Duration(by)*time.Microsecond, sqlite.FromMicros(seen)
+		return m, err
+	})
+}
+
+// Listing is the progress of the listing of proxies. Like the proxies it is a cache: a
+// rebuilt ledger starts a new pass.
+type Listing struct {
+	Pass     int64     // number of the last pass that was started
+	Began    time.Time // start of a pass in progress
+	Size     int       // page size; 0: no pass in progress
+	Token    string    // token of the next page; "": the first page
+	Finished time.Time // end of the last complete pass; zero: none yet
+	Took     time.Duration
+
+	Nameless int // entries of the current pass whose ID cannot be read
+	// Known is the number of living proxies before the last complete pass. Lost is how many
+	// of them the pass did not show, or showed unreadably. Retired proxies and those about
+	// to expire are not counted.
+	Known, Lost int
+}
+
+// Listing reads the progress of the listing; zero before the first pass.
+func (l *Fleet) Listing(ctx context.Context) (x Listing, err error) {
+	var began, finished, took int64
+	err = l.read.QueryRowContext(ctx, `SELECT pass, began_at, page_size, page_token, finished_at, took, nameless, known, lost FROM listing`).
+		Scan(&x.Pass, &began, &x.Size, &x.Token, &finished, &took, &x.Nameless, &x.Known, &x.Lost)
+	if err = sqlite.NotFound(err); errors.Is(err, sqlite.ErrNone) {
+		return Listing{}, nil
+	}
+	x.Took = time.Duration(took) * time.Microsecond
+	if x.Size > 0 {
+		x.Began = sqlite.FromMicros(began)
+	}
+	if finished > 0 {
+		x.Finished = sqlite.FromMicros(finished)
+	}
+	return x, err
+}
+
+// LastSeen returns the time of the latest read or listing of any proxy. Stale data does not
+// count. The time is zero if there is no other data. LastSeen scans all proxies.
+func (l *Fleet) LastSeen(ctx context.Context) (time.Time, error) {
+	var at int64
+	err := l.read.QueryRowContext(ctx, `SELECT coalesce(max(seen_at), 0) FROM proxies`).Scan(&at)
+	if err != nil || at <= 0 {
+		return time.Time{}, err
+	}
+	return sqlite.FromMicros(at), nil
 }

@@ -1,12 +1,18 @@
-// The queries of a ledger, by subject.
+// The queries of a ledger, by subject: the balance and the pauses of the account, and the
+// last row before an instant, archived or not.
 
 package tables
 
 import (
 	"context"
 	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
 
 	"perennial/ledger/chain"
+	"perennial/ledger/fact"
 	"perennial/ledger/sqlite"
 )
 
@@ -60,3 +66,208 @@ func New(db *sql.DB, j journal) Queries {
 	r := reading{db}
 	return Queries{&Operations{r, j}, &Fleet{r}, &Sweeps{r, j}, &Money{r}, &Metrics{r}}
 }
+
+// SQL sums of the money that came from funding, and of the money that was spent outside
+// Perennial, less reversals.
+const (
+	FundingCents = "coalesce(sum(CASE debit WHEN 'wallet' THEN cents ELSE -cents END) FILTER (WHERE kind = 'funding'), 0)"
+	OutsideCents = "coalesce(sum(CASE credit WHEN 'wallet' THEN cents ELSE -cents END) FILTER (WHERE kind = 'external'), 0)"
+)
+
+// Balance is the balance of one account's books, in cents: WalletCents = FundingCents -
+// ExternalCents - (ChargedCents - RefundedCents). ChargedCents is before refunds and
+// includes amounts in suspense.
+type Balance struct {
+	Account       string     `json:"account" doc:"The short name of the account."`
+	Currency      string     `json:"currency" doc:"The account's currency, an ISO 4217 code."`
+	WalletCents   int64      `json:"wallet_cents" doc:"The balance of the wallet by the books."`
+	ChargedCents  int64      `json:"charged_cents" doc:"The amount charged, before refunds."`
+	RefundedCents int64      `json:"refunded_cents" doc:"The amount refunded."`
+	SuspenseCents int64      `json:"suspense_cents" doc:"Charges whose result is unknown."`
+	FundingCents  int64      `json:"funding_cents" doc:"Money put in: the opening balance and top-ups."`
+	ExternalCents int64      `json:"external_cents" doc:"Money spent outside Perennial."`
+	Head          chain.Head `json:"head"`
+	Unbooked      *Unbooked  `json:"unbooked,omitempty" doc:"'unbooked' is what may have been charged and is not booked yet; null if it was not requested."`
+}
+
+// Unbooked estimates what operations in progress or in review may have cost beyond the
+// booked amounts.
+type Unbooked struct {
+	Operations    int        `json:"operations" doc:"The number of these operations."`
+	EstimateCents fact.Cents `json:"estimate_cents" doc:"Their expected cost, without operations of unknown cost."`
+	Unknown       int        `json:"unknown" doc:"How many of these operations have an unknown cost."`
+}
+
+const balanceQuery = `SELECT coalesce((SELECT currency FROM binding), ''),
+	coalesce(sum(CASE WHEN debit = 'wallet' THEN cents WHEN credit = 'wallet' THEN -cents END), 0),
+	coalesce(sum(cents) FILTER (WHERE kind IN ('charge', 'suspense')), 0),
+	coalesce(sum(cents) FILTER (WHERE kind = 'refund'), 0),
+	coalesce(sum(CASE WHEN debit = 'suspense' THEN cents WHEN credit = 'suspense' THEN -cents END), 0),
+	` + FundingCents + `,
+	` + OutsideCents + ` FROM totals`
+
+// Balance returns the sums of the account's books. Sums and Head are from the same moment.
+func (l *Money) Balance(ctx context.Context, account string) (Balance, error) {
+	tx, err := l.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return Balance{Account: account}, err
+	}
+	defer func() { _ = tx.Rollback() }()
+	b, err := balanceOf(ctx, tx, account)
+	if err != nil {
+		return b, fmt.Errorf("sum the book: %w", err)
+	}
+	return b, nil
+}
+
+// Pause says why the account, or one kind of its operations, sends nothing.
+type Pause struct {
+	Scope  string     `json:"scope" doc:"The scope of the pause: the account, or one kind of operation."`
+	Cause  string     `json:"cause" doc:"The cause, in one word: rate_limited, insufficient_wallet_balance, …"`
+	Since  time.Time  `json:"since" doc:"When the pause began."`
+	Until  *time.Time `json:"until,omitempty" doc:"When the pause ends automatically."`
+	Detail string     `json:"detail" doc:"The reason, for people."`
+}
+
+// Pauses lists the pauses, oldest first.
+func (l *Operations) Pauses(ctx context.Context) ([]Pause, error) {
+	return sqlite.Collect(l.query(ctx, `SELECT scope, cause, since, until, detail FROM pauses ORDER BY since, scope, cause`), ScanPause)
+}
+
+// ScanPause reads a row of the table pauses.
+func ScanPause(s sqlite.Scanner) (Pause, error) {
+	var p Pause
+	var since int64
+	var until sql.NullInt64
+	err := s.Scan(&p.Scope, &p.Cause, &since, &until, &p.Detail)
+	p.Since, p.Until = sqlite.FromMicros(since), sqlite.Instant(until)
+	return p, err
+}
+
+// ReleasedByHand reports whether an operator released an operation that was on hold.
+func (l *Operations) ReleasedByHand(ctx context.Context, operation string) (released bool, err error) {
+	err = l.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM journal
+		WHERE operation = ? AND operation <> '' AND type = 'command.released' AND coalesce(json_extract(data, '$.automatic'), 0) = 0)`, operation).Scan(&released)
+	return released, err
+}
+
+// HeadBefore returns the last row before an instant. The row after h was stored at or after
+// the instant, or books at or after it (see FirstBooked). Therefore the sums up to h contain
+// exactly what was booked before the instant. known is false if the rows around the instant
+// were archived and the archive keeps no head for it. Then h.Seq is a row with the same
+// sums, without a hash.
+func HeadBefore(ctx context.Context, q sqlite.Queryer, at time.Time) (h chain.Head, known bool, err error) {
+	first, err := FirstBooked(ctx, q, at)
+	if err != nil {
+		return h, false, err
+	}
+	var next int64
+	if err := q.QueryRowContext(ctx, `SELECT coalesce(min(seq), 1 << 62) FROM transfers WHERE seq >= ?`, first).Scan(&next); err != nil {
+		return h, false, err
+	}
+	b, err := BaseOf(ctx, q)
+	if err != nil {
+		return h, false, err
+	}
+	if b == nil {
+		b = &Base{Head: chain.Head{Hash: chain.Genesis}}
+	} else if first <= b.Seq {
+		h, known, err = archivedHead(ctx, q, at, first, next)
+		if err != nil || known || next <= b.Seq || b.Time >= sqlite.Micros(at) {
+			return h, known, err
+		}
+	}
+	err = q.QueryRowContext(ctx, `SELECT seq, hash FROM journal WHERE seq < coalesce(
+			(SELECT seq FROM journal WHERE seq >= max(?1, ?2 + 1) AND seq < ?3 AND time >= ?4 ORDER BY seq LIMIT 1), ?3)
+		ORDER BY seq DESC LIMIT 1`, first, b.Seq, next, sqlite.Micros(at)).Scan(&h.Seq, &h.Hash)
+	if errors.Is(err, sql.ErrNoRows) {
+		return b.Head, true, nil
+	}
+	return h, err == nil, err
+}
+
+// archivedHead is HeadBefore for an instant between two transfers of which the first was
+// archived. It ignores a stored month end outside these two: an earlier version stored it
+// wrongly when a row booked nothing.
+func archivedHead(ctx context.Context, q sqlite.Queryer, at time.Time, first, next int64) (h chain.Head, known bool, err error) {
+	err = sqlite.IfMade(ctx, q, "month_ends", func() error {
+		err := q.QueryRowContext(ctx, `SELECT seq, hash FROM month_ends WHERE until = ? AND seq >= ? AND seq < ?`, sqlite.Micros(at), first-1, next).Scan(&h.Seq, &h.Hash)
+		known = err == nil
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		return err
+	})
+	if err != nil || known {
+		return h, known, err
+	}
+	var opened int64
+	err = q.QueryRowContext(ctx, `SELECT coalesce((SELECT opened_at FROM binding), 0)`).Scan(&opened)
+	if sqlite.Micros(at) <= opened {
+		return chain.Head{Hash: chain.Genesis}, true, err
+	}
+	return chain.Head{Seq: max(first-1, 0)}, false, err
+}
+
+// Base is the last archived row: the file's journal starts after it.
+type Base struct {
+	chain.Head
+
+	Time         int64
+	SnapshotHash string
+}
+
+// BaseOf reads the file's base. It returns nil if the journal starts with the first row.
+func BaseOf(ctx context.Context, q sqlite.Queryer) (*Base, error) {
+	var b Base
+	err := q.QueryRowContext(ctx, `SELECT seq, hash, time, snapshot_hash FROM base`).Scan(&b.Seq, &b.Hash, &b.Time, &b.SnapshotHash)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil //nolint:nilnil // most ledgers start with their first row
+	}
+	return &b, err
+}
+
+// SeqAt returns the sequence of the last row before an instant, or of an earlier row with
+// the same sums.
+func SeqAt(ctx context.Context, q sqlite.Queryer, at time.Time) (int64, error) {
+	h, _, err := HeadBefore(ctx, q, at)
+	return h.Seq, err
+}
+
+// ErrOldBook is returned for a read-only file that this version has not migrated.
+var ErrOldBook = errors.New("the ledger is of an older version, and does not say when its entries are booked: `perennial run` of this version migrates it")
+
+// FirstBooked returns the first sequence after the transfers that were booked before an
+// instant. Booking times never decrease from one transfer to the next.
+func FirstBooked(ctx context.Context, q sqlite.Queryer, at time.Time) (int64, error) {
+	columns, err := sqlite.Columns(ctx, q, "transfers")
+	if err == nil && !slices.Contains(columns, "booked_at") {
+		err = ErrOldBook
+	}
+	if err != nil {
+		return 0, err
+	}
+	var last sql.NullInt64
+	if err := q.QueryRowContext(ctx, `SELECT max(seq) FROM transfers`).Scan(&last); err != nil {
+		return 0, err
+	}
+	first, end := int64(0), last.Int64+1
+	for first < end {
+		middle := (first + end) / 2
+		var booked int64
+		err := q.QueryRowContext(ctx, `SELECT booked_at FROM transfers WHERE seq >= ? ORDER BY seq LIMIT 1`, middle).Scan(&booked)
+		switch {
+		case err != nil && !errors.Is(err, sql.ErrNoRows):
+			return 0, fmt.Errorf("find %s in the book: %w", at.UTC().Format(time.RFC3339), err)
+		case err == nil && booked < sqlite.Micros(at):
+			first = middle + 1
+		default:
+			end = middle
+		}
+	}
+	return first, nil
+}
+
+// RecordRows selects the rows of operators' records, including archived ones.
+const RecordRows = `SELECT seq, time, operation, data FROM journal WHERE type = 'ledger.recorded'
+	UNION ALL SELECT seq, time, operation, data FROM archived WHERE type = 'ledger.recorded'`

@@ -1,15 +1,40 @@
-// This file lists all facts, and decodes a journal row's data into a fact.
+// This file lists all facts, and encodes them as JSON. It decodes the data of a journal
+// row into a fact, including former names of fields. It also has the length-prefixed
+// encoding that is used in hashes and keys.
 
 package fact
 
 import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
+	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	jsonv1 "github.com/go-json-experiment/json/v1"
 )
+
+// instantFormat always has microseconds, the precision of the ledger.
+const instantFormat = `"2006-01-02T15:04:05.000000Z"`
+
+// encoding is encoding/json's encoding without HTML escapes. It writes all instants in UTC,
+// in instantFormat.
+var encoding = jsonv2.JoinOptions(jsonv1.DefaultOptionsV1(), jsontext.EscapeForHTML(false), jsonv2.WithMarshalers(jsonv2.MarshalToFunc(
+	func(e *jsontext.Encoder, t time.Time) error {
+		utc := t.UTC()
+		if y := utc.Year(); y < 0 || y > 9999 {
+			return fmt.Errorf("the year %d of an instant cannot be written", y)
+		}
+		return e.WriteValue(utc.AppendFormat(e.AvailableBuffer(), instantFormat))
+	})))
+
+// Encode appends the JSON of a fact to text. v may also be reply data that contains facts.
+func Encode(text *bytes.Buffer, v any) error { return jsonv2.MarshalWrite(text, v, encoding) }
 
 // all has a value of each type of fact, so that journals of any age can be decoded.
 var all = []Fact{
@@ -91,4 +116,61 @@ func decodeStrictly(t reflect.Type, data []byte) (Fact, error) {
 	}
 	f, _ := reflect.TypeAssert[Fact](v.Elem())
 	return f, nil
+}
+
+// AppendField appends a text, prefixed with its length, so that different lists of fields
+// have different encodings. The encoding must never change, because hashes and keys depend
+// on it.
+func AppendField(buf []byte, s string) []byte {
+	buf = binary.BigEndian.AppendUint32(buf, uint32(len(s)))
+	return append(buf, s...)
+}
+
+// renamed maps, by fact type, former names of fields to current names. A field of a nested
+// object is given by its path, such as "left.proxies".
+var renamed = map[string]map[string]string{
+	"ledger.discrepancy": {"kind": "finding"},
+	"ledger.recorded":    {"kind": "movement", "cents": "amount_cents"},
+	"proxy.skipped":      {"skipped.expires_at": "read_expires_at"},
+	"sweep.finished":     {"commands": "published"},
+	"sweep.held":         {"wallet_cents": "provider_cents"},
+	"sweep.planned":      {"planned.proxies": "proxy_count", "left.proxies": "proxy_count"},
+}
+
+// withPresentNames returns a fact's data with the current names of its fields. It returns
+// data unchanged if it is not valid JSON.
+func withPresentNames(factType string, data []byte) []byte {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	var value any
+	if err := d.Decode(&value); err != nil {
+		return data
+	}
+	rename(value, "", renamed[factType])
+	present, err := json.Marshal(value)
+	if err != nil {
+		return data
+	}
+	return present
+}
+
+// rename changes the names within a value. path is the value's path with a trailing dot.
+func rename(value any, path string, names map[string]string) {
+	switch v := value.(type) {
+	case []any:
+		for _, x := range v {
+			rename(x, path, names)
+		}
+	case map[string]any:
+		for key, x := range v {
+			rename(x, path+key+".", names)
+		}
+		for former, present := range names {
+			key, here := strings.CutPrefix(former, path)
+			if x, ok := v[key]; here && ok {
+				delete(v, key)
+				v[present] = x
+			}
+		}
+	}
 }
