@@ -1,6 +1,5 @@
 // This file has the table of job kinds. A row has the kind's name in the commands stream,
-// its lane, and its request to the provider. The exhaustive linter lists the other places to
-// extend for a new kind.
+// its lane, and its request to the provider with the body.
 
 package jobs
 
@@ -64,4 +63,26 @@ func kindsByPriority() []fact.Kind {
 	return slices.SortedFunc(maps.Keys(kinds), func(a, b fact.Kind) int {
 		return cmp.Compare(kinds[a].priority, kinds[b].priority)
 	})
+}
+
+var orderKind = kind{
+	subject: queue.KindOrderCreate, lane: laneOrder, priority: priorityOrder, write: upstream.WriteOrder,
+	body: orderBody, polled: true,
+}
+
+func orderBody(c command.Command, _ []string, cidrField string) ([]byte, error) {
+	request := upstream.OrderRequest{DurationDays: c.DurationDays, CIDRField: cidrField}
+	for _, i := range c.Items {
+		request.Items = append(request.Items, upstream.OrderItem{OfferCode: i.OfferCode, Quantity: i.Quantity, CIDRs: i.CIDRs})
+	}
+	return upstream.OrderBody(request)
+}
+
+var renewalKind = kind{
+	subject: queue.KindProxyRenew, lane: laneRenewal, priority: priorityRenewal, write: upstream.WriteRenewal,
+	body: renewalBody, polled: false,
+}
+
+func renewalBody(c command.Command, ids []string, _ string) ([]byte, error) {
+	return upstream.RenewBody(upstream.RenewRequest{ProxyIDs: slices.Sorted(slices.Values(ids)), DurationDays: c.DurationDays})
 }

@@ -1,4 +1,5 @@
-// This file makes attempts, each from its last check and its intent to the reply.
+// This file makes attempts, each from its last check and its intent to the reply, and
+// records the decision on the reply. Workers execute the queued jobs.
 
 package jobs
 
@@ -16,6 +17,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/failpoint"
+	"perennial/ledger/sleep"
 	"perennial/upstream"
 )
 
@@ -298,4 +300,313 @@ func (a *attempts) intent(j *job, p checked, now time.Time) (fact.OperationSendi
 
 func (a *attempts) body(c command.Command, ids []string) ([]byte, error) {
 	return rowOf(c.Kind).body(c, ids, a.CIDRField)
+}
+
+// conclude records a decision, and queues or ends the operation accordingly.
+func (a *attempts) conclude(ctx context.Context, j *job, d decide.Decision) error {
+	after, err := a.record(ctx, j, d)
+	if err != nil {
+		return err
+	}
+	a.markMoney(d)
+	if next := a.nextStep(j, after.operation); next != nil {
+		a.ready.requeue(next)
+		return nil
+	}
+	a.ready.done(j.op.ID)
+	if waits(d) || a.loader.backlog.Load() {
+		a.loader.keep(j.cmd)
+		a.loader.wakeDueLoop()
+	}
+	if a.loader.careful(j.cmd) { // operations of a careful command run one at a time, including those of a split chunk
+		a.loader.startRest(ctx, j.op.CommandID)
+		return nil
+	}
+	for _, half := range after.halves {
+		a.ready.push(a.loader.job(half.Operation, j.cmd, half.ProxyIDs))
+	}
+	return nil
+}
+
+// markMoney sets shortOfMoney when the wallet could not pay, and clears it after a charge.
+func (a *attempts) markMoney(d decide.Decision) {
+	for _, f := range d.Facts {
+		switch f := f.(type) {
+		case fact.CommandRejected:
+			if f.ShortOfMoney {
+				a.shortOfMoney.Store(true)
+			}
+		case fact.OrderAccepted, fact.RenewalSettled:
+			a.shortOfMoney.Store(false)
+		}
+	}
+}
+
+// ShortOfMoney reports whether the wallet could not pay for the last operation of this run
+// that tried to charge it.
+func (a *attempts) ShortOfMoney() bool { return a.shortOfMoney.Load() }
+
+// recorded is the state of an operation after a decision, and the operations that took over
+// the proxies of a refused chunk. It is empty if nothing was recorded, for example after
+// ErrStale.
+type recorded struct {
+	operation fact.Operation
+	halves    []decide.Operation
+}
+
+// append appends a decision's facts and reads the resulting operations.
+func (a *recorded) append(tx *ledger.Tx, op decide.Operation, facts []fact.Fact) (err error) {
+	*a = recorded{} // Write may run this function twice
+	if a.operation, err = tx.AppendTo(op.ID, op.Version, facts...); err != nil {
+		return err
+	}
+	for _, f := range facts {
+		x, _ := f.(fact.CommandRejected)
+		for _, p := range x.SplitInto {
+			half, err := tx.Operation(p.OperationID)
+			if err != nil {
+				return err
+			}
+			if half.State == fact.StateAccepted {
+				a.halves = append(a.halves, decide.Operation{ProxyIDs: p.ProxyIDs, Operation: half})
+			}
+		}
+	}
+	return nil
+}
+
+// waits reports whether the operation comes due again automatically.
+func waits(d decide.Decision) bool {
+	for _, f := range d.Facts {
+		switch f.(type) {
+		case fact.OperationWaiting, fact.OperationUnsent, fact.OrderAccepted, fact.OrderProgressed, fact.CommandHeld:
+			return true
+		}
+	}
+	return false
+}
+
+// startRest queues the accepted operations of a command that have not started. For a careful
+// command, it queues only the next operation. If that fails, runDueLoop queues them later.
+func (q *loader) startRest(ctx context.Context, commandID string) {
+	err := q.queueAccepted(ctx, commandID)
+	if err == nil {
+		return
+	}
+	q.miss(err) // also if ctx has ended: it may be the context of an operator's request
+	if ctx.Err() == nil {
+		q.Log.WithError(err).WithField("command_id", commandID).Error("the operations of a command could not be queued; it is tried again")
+	}
+}
+
+func (q *loader) queueAccepted(ctx context.Context, commandID string) error {
+	all, err := q.Ledger.Operations.OperationsOf(ctx, commandID)
+	if err != nil {
+		return err
+	}
+	for _, o := range all {
+		if o.State != fact.StateAccepted {
+			continue
+		}
+		c, err := q.command(ctx, commandID)
+		if err != nil {
+			return err
+		}
+		if err := q.enqueue(ctx, o); err != nil {
+			return err
+		}
+		if q.careful(c) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// nextStep returns a poll if the operation is an order that can be read immediately, or nil.
+func (a *attempts) nextStep(j *job, now fact.Operation) *job {
+	if j.lane == lanePoll || now.State != fact.StateOpen || now.NextAt == nil || now.NextAt.After(a.Clock()) {
+		return nil
+	}
+	op := j.op
+	op.Operation = now
+	return &job{lane: lanePoll, priority: priorityPoll, at: *now.NextAt, op: op, cmd: j.cmd}
+}
+
+// record appends a decision's facts to the version of the operation that the decision used.
+// A reply that arrives after an operator or another runner settled the operation is
+// recorded as a discrepancy. A failing ledger write is retried until it succeeds. If the
+// ledger can never store the facts, the operation is put in review instead (trap 72).
+func (a *attempts) record(ctx context.Context, j *job, d decide.Decision) (after recorded, err error) {
+	if len(d.Facts) == 0 {
+		return after, nil
+	}
+	retry, instead := sleep.Doubling(decide.BackoffFirst, time.Minute), false // instead: other facts replace the original facts, which cannot be recorded
+	write := func(tx *ledger.Tx) error {
+		if err := after.append(tx, j.op, d.Facts); err != nil {
+			return err
+		}
+		failpoint.Reached(ctx, "result.inside")
+		return forgetExpiries(tx, d.Facts)
+	}
+	for {
+		err := a.Ledger.Write(ctx, write)
+		switch {
+		case err == nil:
+			failpoint.Reached(ctx, "result.committed")
+			return after, nil
+		case errors.Is(err, ledger.ErrStale):
+			late, err := a.tooLate(ctx, j, d)
+			if err != nil || len(late) == 0 {
+				return recorded{}, err
+			}
+			after, instead = recorded{}, true
+			write = func(tx *ledger.Tx) error { return tx.Append(late...) }
+			continue
+		case ctx.Err() != nil, ledger.Ended(err):
+			return recorded{}, err
+		}
+		if _, permanent := errors.AsType[*ledger.UnrecordableError](err); permanent {
+			if instead {
+				return recorded{}, err
+			}
+			a.Log.WithError(err).WithField("operation_id", j.op.ID).Error("the outcome can never be recorded: the operation is put in review")
+			d, instead = decide.Decide(j.op, decide.Unrecordable{Decision: d, Why: err.Error()}), true
+			continue
+		}
+		a.Log.WithError(err).WithField("operation_id", j.op.ID).Error("the ledger cannot be written: the outcome is kept in memory and written when it can be")
+		if err := retry.Wait(ctx); err != nil {
+			return recorded{}, err
+		}
+	}
+}
+
+// forgetExpiries marks proxies that may have been renewed, so that their known state counts
+// as out of date.
+func forgetExpiries(tx *ledger.Tx, facts []fact.Fact) error {
+	for _, f := range facts {
+		var lines []fact.Line
+		switch f := f.(type) {
+		case fact.RenewalSettled:
+			lines = f.Items
+		case fact.OperationReview:
+			if f.Settlement != nil {
+				lines = f.Settlement.Items
+			}
+		}
+		for _, l := range lines {
+			if err := tx.Stale(l.ProxyID); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// tooLate returns the discrepancy for a reply that arrived after an operator or another
+// runner settled the operation. For a poll, it returns nothing unless an operator resolved
+// the operation: an order may come due again while it is read, and the other read may be
+// recorded first.
+func (a *attempts) tooLate(ctx context.Context, j *job, d decide.Decision) ([]fact.Fact, error) {
+	if now, err := a.Ledger.Operations.Operation(ctx, j.op.ID); err != nil || j.lane == lanePoll && now.State != fact.StateResolved {
+		return nil, err
+	}
+	return decide.Decide(j.op, decide.TooLate{Decision: d}).Facts, nil
+}
+
+// workersPerSlot is the number of workers per concurrent request. A worker frees its slot
+// when the reply arrives, so that the next request can start while the reply is recorded.
+const workersPerSlot = 4
+
+// workers execute the queued jobs.
+type workers struct {
+	*Config
+	ready    *ready
+	link     *link
+	loader   *loader
+	attempts *attempts
+}
+
+// dispatch executes jobs until ctx ends, with at most Concurrency concurrent requests.
+// Requests in progress use the work context, which outlives ctx by the drain time.
+func (w *workers) dispatch(ctx, work context.Context) error {
+	stop := w.ready.wakeAll(ctx)
+	defer stop()
+	var under sync.WaitGroup
+	slots := make(chan struct{}, w.Concurrency)
+	for range workersPerSlot * w.Concurrency {
+		under.Go(func() { w.work(ctx, work, slots) })
+	}
+	under.Wait()
+	return ctx.Err()
+}
+
+// unsendRest records that the committed intents in the queue were never sent, when the
+// runner stops. The next run then need not treat them as sent.
+func (w *workers) unsendRest(ctx context.Context) {
+	for _, j := range w.ready.intended() {
+		d := decide.Decide(j.op, decide.TurnCame{Moment: w.link.moment(), SignedAt: j.sending.SentAt, Stopping: true})
+		if _, err := w.attempts.record(ctx, j, d); err != nil {
+			w.Log.WithError(err).WithField("operation_id", j.op.ID).Warn("it could not be recorded that a request was not sent: the next run treats it as one that may have been")
+		}
+	}
+}
+
+// work executes one job after another, each with a request slot.
+func (w *workers) work(ctx, work context.Context, slots chan struct{}) {
+	for {
+		select {
+		case slots <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		release := sync.OnceFunc(func() { <-slots })
+		j, err := w.ready.pop(ctx)
+		if err != nil {
+			release()
+			return
+		}
+		j.releaseSlot = release
+		w.step(ctx, work, j)
+		release()
+	}
+}
+
+// step executes the next step of a job. After an error, the operation in the ledger is
+// unchanged, and step queues it again.
+func (w *workers) step(ctx, work context.Context, j *job) {
+	step := w.attempts.send
+	if j.lane == lanePoll {
+		step = w.attempts.poll
+	}
+	err := step(ctx, work, j)
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	log := w.Log.WithError(err).WithField("operation_id", j.op.ID)
+	if errors.Is(err, ledger.ErrStale) { // an operator cancelled, retried or released the operation
+		log.Debug("an operation was changed while it waited for its turn; it is queued as it is now")
+	} else {
+		log.Error("an operation could not be continued; it is queued again")
+		j.releaseSlot()
+		if sleep.For(ctx, time.Second) != nil {
+			return
+		}
+	}
+	w.ready.done(j.op.ID)
+	w.loader.requeue(ctx, j.op.ID)
+}
+
+// requeue queues an accepted operation again after an error. It wakes runDueLoop, which
+// queues operations in other states.
+func (q *loader) requeue(ctx context.Context, id string) {
+	record, err := q.Ledger.Operations.Operation(ctx, id)
+	if err == nil && record.State == fact.StateAccepted {
+		err = q.enqueue(ctx, record)
+	}
+	if err != nil && ctx.Err() == nil {
+		record.ID = id
+		q.logNotQueued(record, err)
+		q.miss(err)
+	}
+	q.wakeDueLoop()
 }

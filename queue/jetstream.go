@@ -1,5 +1,6 @@
-// This file wraps the JetStream of a connection. It explains the server's refusals, and
-// ends requests for which the user has no permission.
+// This file wraps the JetStream of a connection. It explains the server's refusals, why
+// JetStream does not reply, and ends requests that the server denies without a reply. It
+// publishes to a stream and reads the acknowledgement.
 
 package queue
 
@@ -8,12 +9,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/sirupsen/logrus"
 
+	"perennial/ledger/sleep"
 	"perennial/queue/quota"
 )
 
@@ -180,4 +184,232 @@ func (j *JetStream) CreateObjectStore(ctx context.Context, c jetstream.ObjectSto
 func (j *JetStream) CreateOrUpdateConsumer(ctx context.Context, stream string, c jetstream.ConsumerConfig) (jetstream.Consumer, error) {
 	made, err := j.JetStream.CreateOrUpdateConsumer(ctx, stream, c)
 	return made, quota.InWords(err)
+}
+
+// AbsentError reports that JetStream does not reply where the configuration expects the
+// streams.
+type AbsentError struct{ Seen, Do string }
+
+// Error says what was seen, and what to do.
+func (e *AbsentError) Error() string { return e.Seen + ": " + e.Do }
+
+// CheckPresent returns nil if JetStream replies, and an [AbsentError] if no server replies
+// for it. It returns other errors unchanged, such as a timeout.
+func CheckPresent(ctx context.Context, j *JetStream) error {
+	_, err := j.AccountInfo(ctx)
+	switch {
+	case errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
+		return &AbsentError{"JetStream is not enabled for the NATS account of this login", "add jetstream: enabled to the account (docs/nats.md), or log in as a user of the account with the streams"}
+	case !errors.Is(err, jetstream.ErrJetStreamNotEnabled):
+		return err
+	case j.api == jetstream.DefaultAPIPrefix:
+		return &AbsentError{"NATS at " + j.URL() + " has no JetStream, and reaches none", "add a jetstream block to the server; on a leaf node, see that it is connected to its hub, and set nats.domain to the hub's"}
+	}
+	here, err := jetstream.New(j.Conn())
+	if err != nil {
+		return err
+	}
+	info, err := here.AccountInfo(ctx)
+	if err != nil {
+		return &AbsentError{"no JetStream answers at " + j.api + ", and NATS at " + j.URL() + " has none of its own", "see that this leaf node is connected to its hub, that the hub runs, and that nats.domain is the hub's"}
+	}
+	return &AbsentError{fmt.Sprintf("no JetStream answers at %s; that of NATS at %s has the domain %q", j.api, j.URL(), info.Domain),
+		"set nats.domain to this one where the streams are there; where they are on the hub of this leaf node, to the hub's, and see that the two are connected"}
+}
+
+// Explain returns an [AbsentError] in place of an error that says that JetStream did not
+// reply. It returns other errors unchanged.
+func Explain(ctx context.Context, j *JetStream, err error) error {
+	if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrJetStreamNotEnabled) || errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount) {
+		if absent, ok := errors.AsType[*AbsentError](CheckPresent(ctx, j)); ok {
+			return absent
+		}
+	}
+	return err
+}
+
+// AwaitPresent waits until JetStream replies, and then returns nil. If JetStream is not
+// enabled, it returns that error immediately. If ctx ends first, it returns the error of the
+// last request. It calls waits once, if the first request gets no reply.
+func AwaitPresent(ctx context.Context, j *JetStream, waits func()) error {
+	for first := true; ; first = false {
+		limited, cancel := context.WithTimeout(ctx, electionAsk)
+		_, err := j.AccountInfo(limited)
+		cancel()
+		if err == nil || errors.Is(err, jetstream.ErrJetStreamNotEnabled) || errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount) {
+			return err
+		}
+		if first {
+			waits()
+		}
+		if sleep.For(ctx, electionAgain) != nil {
+			return err
+		}
+	}
+}
+
+// electionAsk limits one request to a cluster that may have no leader. electionAgain is the
+// wait before the next request.
+const (
+	electionAsk   = 2 * time.Second
+	electionAgain = 250 * time.Millisecond
+)
+
+// DeniedError reports that the connection's user has no permission for a subject.
+type DeniedError struct{ Subject string }
+
+// Error says which subject is denied and where permissions are configured.
+func (e *DeniedError) Error() string {
+	return fmt.Sprintf("the NATS user of this connection has no permission for %s: log in as a user whose role gives it (nats.users, docs/security.md)", e.Subject)
+}
+
+// denials has the pending requests that the server may deny.
+type denials struct {
+	mu    sync.Mutex
+	waits map[*waiting]struct{}
+}
+
+type waiting struct {
+	subject string
+	end     context.CancelCauseFunc
+}
+
+var deniedSubject = regexp.MustCompile(`Permissions Violation for Publish to "([^"]+)"`)
+
+// heard ends the pending requests for the subject of a permission error. It reports whether
+// there were any.
+func (d *denials) heard(err error) bool {
+	if !errors.Is(err, nats.ErrPermissionViolation) {
+		return false
+	}
+	m := deniedSubject.FindStringSubmatch(err.Error())
+	if m == nil {
+		return false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	found := false
+	for w := range d.waits {
+		if w.subject == m[1] {
+			w.end(&DeniedError{m[1]})
+			found = true
+		}
+	}
+	return found
+}
+
+// Allowed returns a context that is cancelled if the server denies the subject. The cause
+// is then a [DeniedError]. The returned function releases the context.
+func (j *JetStream) Allowed(ctx context.Context, subject string) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	d, w := &j.denials, &waiting{subject, cancel}
+	d.mu.Lock()
+	if d.waits == nil {
+		d.waits = map[*waiting]struct{}{}
+	}
+	d.waits[w] = struct{}{}
+	d.mu.Unlock()
+	return ctx, func() {
+		cancel(nil)
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		delete(d.waits, w)
+	}
+}
+
+// Denied returns the [DeniedError] that cancelled a context of Allowed. If there is none, or
+// if err is nil, it returns err.
+func Denied(ctx context.Context, err error) error {
+	if refused, ok := errors.AsType[*DeniedError](context.Cause(ctx)); ok && err != nil {
+		return refused
+	}
+	return err
+}
+
+const (
+	// MaxBatch is the server's limit for one atomic batch, in messages.
+	MaxBatch = 1000
+	// MaxBatchBytes limits a batch, in bytes, so that large messages do not fill the
+	// server's queue of unprocessed messages.
+	MaxBatchBytes = 16 << 20
+
+	// Headers of a message in an atomic batch.
+	HeaderBatchID       = "Nats-Batch-Id"
+	HeaderBatchSequence = "Nats-Batch-Sequence"
+	HeaderBatchCommit   = "Nats-Batch-Commit"
+
+	// PublishTimeout limits the wait for an acknowledgement if the context has no deadline.
+	PublishTimeout = 30 * time.Second
+	// electionMost limits the wait for a leader of a clustered stream. After a server is
+	// lost, a new leader is elected within ten seconds.
+	electionMost = 12 * time.Second
+
+	// codeIngest says that the stream's buffer is full and the message was not stored.
+	codeIngest jetstream.ErrorCode = 10167
+)
+
+// PubAck is a stream's reply to a published message.
+type PubAck struct {
+	Sequence uint64              `json:"seq"`
+	Count    int                 `json:"count"` // number of messages in an atomic batch
+	Error    *jetstream.APIError `json:"error"`
+}
+
+// Store publishes a message and waits for the stream's acknowledgement. It retries while
+// the stream is busy or has no leader, for example after the loss of a server. An empty
+// acknowledgement means that a message of a batch is staged.
+func (j *JetStream) Store(ctx context.Context, msg *nats.Msg) (PubAck, error) {
+	if _, bounded := ctx.Deadline(); !bounded {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, PublishTimeout)
+		defer cancel()
+	}
+	ctx, forget := j.Allowed(ctx, msg.Subject)
+	defer forget()
+	delay := sleep.Growing(20*time.Millisecond, 200*time.Millisecond)
+	election, over := context.WithTimeout(ctx, electionMost)
+	defer over()
+	for {
+		reply, err := j.Conn().RequestMsgWithContext(ctx, msg)
+		if errors.Is(err, nats.ErrNoResponders) && j.Clustered() && delay.Wait(election) == nil {
+			continue
+		}
+		if err = Denied(ctx, err); err != nil {
+			return PubAck{}, fmt.Errorf("publish to %s: %w", msg.Subject, err)
+		}
+		ack, err := parseAck(reply.Data)
+		if HasCode(err, codeIngest) && delay.Wait(ctx) == nil {
+			continue
+		}
+		if err != nil {
+			return ack, fmt.Errorf("publish to %s: %w", msg.Subject, quota.InWords(err))
+		}
+		return ack, nil
+	}
+}
+
+func parseAck(data []byte) (PubAck, error) {
+	var ack PubAck
+	if len(data) == 0 {
+		return ack, nil
+	}
+	if err := json.Unmarshal(data, &ack); err != nil {
+		return ack, fmt.Errorf("not an acknowledgement: %w", err)
+	}
+	if ack.Error != nil {
+		return ack, ack.Error
+	}
+	return ack, nil
+}
+
+// HasCode reports whether JetStream refused a request with this error code.
+func HasCode(err error, code jetstream.ErrorCode) bool {
+	refused, ok := errors.AsType[*jetstream.APIError](err)
+	return ok && refused.ErrorCode == code
+}
+
+// Disconnected reports whether a message could not be sent because there is no connection.
+func Disconnected(err error) bool {
+	return errors.Is(err, nats.ErrReconnectBufExceeded) || errors.Is(err, nats.ErrConnectionClosed) ||
+		errors.Is(err, nats.ErrConnectionReconnecting) || errors.Is(err, nats.ErrDisconnected)
 }

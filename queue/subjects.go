@@ -1,11 +1,15 @@
-// This file has the names of command kinds, accounts, streams and subjects.
+// This file has the names of command kinds, accounts, streams, subjects and headers, and
+// the priorities, which determine the subjects of the commands stream.
 
 package queue
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/nats-io/nats.go"
 )
 
 // Kind is the kind of a command, as tokens of its subject.
@@ -146,3 +150,113 @@ const (
 
 // MaxCommandBytes is the maximum size of a command body.
 const MaxCommandBytes = 128 << 10
+
+// Priority is the priority of a command among those of its account.
+type Priority string
+
+// The priorities of a command. PriorityNormal applies to a command without a priority.
+const (
+	PriorityHigh   Priority = "high"
+	PriorityNormal Priority = ""
+	PriorityBulk   Priority = "bulk"
+)
+
+// Line identifies the commands of one kind and priority. Each line has its own subject in
+// the commands stream and its own consumer, so that its commands never wait for those of
+// another line.
+type Line struct {
+	Kind     Kind
+	Priority Priority
+}
+
+// Lines returns all lines of an account, the most urgent first.
+func Lines() []Line {
+	return []Line{
+		{KindProxyRenew, PriorityHigh}, {KindOrderCreate, PriorityHigh},
+		{KindProxyRenew, PriorityNormal}, {KindOrderCreate, PriorityNormal},
+		{KindProxyRenew, PriorityBulk}, {KindOrderCreate, PriorityBulk},
+	}
+}
+
+// Subject returns the subject for an account's commands of the line.
+func (l Line) Subject(account string) string {
+	subject := CommandSubject(account, l.Kind)
+	if l.Priority != PriorityNormal {
+		subject += "." + string(l.Priority)
+	}
+	return subject
+}
+
+// LineOf returns the line of a command subject. It returns false if no line has the
+// subject.
+func LineOf(account, subject string) (Line, bool) {
+	for _, l := range Lines() {
+		if l.Subject(account) == subject {
+			return l, true
+		}
+	}
+	return Line{}, false
+}
+
+// ValidPriority returns an error if the priority is unknown.
+func ValidPriority(p Priority) error {
+	switch p {
+	case PriorityHigh, PriorityNormal, PriorityBulk:
+		return nil
+	}
+	return fmt.Errorf("priority is %.40q and must be %s or %s, or left out", string(p), PriorityHigh, PriorityBulk)
+}
+
+// CommandSubjects returns the subjects of an account's commands stream. They contain no
+// wildcards, so that NATS replies to a misspelt kind with "no responders".
+func CommandSubjects(account string) []string {
+	lines := Lines()
+	all := make([]string, len(lines))
+	for i, l := range lines {
+		all[i] = l.Subject(account)
+	}
+	return all
+}
+
+// HeaderReplyTo is the header of a command that contains the inbox for the data of its
+// command.finished.
+const HeaderReplyTo = "Perennial-Reply-To"
+
+// MaxInbox limits the length of an inbox, in bytes.
+const MaxInbox = 200
+
+// Header returns the value of a message's header, ignoring the case of its name. NATS
+// compares names exactly, but some clients write them in the case of HTTP.
+func Header(h nats.Header, name string) string {
+	if v := h.Get(name); v != "" {
+		return v
+	}
+	for written, values := range h {
+		if strings.EqualFold(written, name) && len(values) > 0 {
+			return values[0]
+		}
+	}
+	return ""
+}
+
+// ReplyTo returns the inbox in a command's headers. It returns "" if there is none, or if
+// the subject is not a valid inbox.
+func ReplyTo(h nats.Header) string {
+	to := Header(h, HeaderReplyTo)
+	if len(to) > MaxInbox || !strings.HasPrefix(to, inboxes) || strings.ContainsFunc(to, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return ""
+	}
+	for token := range strings.SplitSeq(to, ".") {
+		if token == "" || strings.ContainsAny(token, "*>") {
+			return ""
+		}
+	}
+	return to
+}
+
+// Answer sends a command's result to its inbox, both in the runner's NATS account and in
+// those of its producers. The result is not stored, so it is lost if no client listens to
+// the inbox.
+func Answer(js *JetStream, account, inbox string, data []byte) error {
+	return errors.Join(js.Conn().Publish(inbox, data), js.Conn().Publish(ReplySubject(account, inbox), data))
+}

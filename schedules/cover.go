@@ -1,5 +1,5 @@
-// This file finds listed proxies that no schedule renews, and schedules whose match selects
-// no proxy.
+// This file explains whether a proxy will be renewed, and why not. It finds listed proxies
+// that no schedule renews, and schedules whose match selects no proxy.
 
 package schedules
 
@@ -154,4 +154,217 @@ func (s *uncovered) Uncovered(ctx context.Context) (n int64, known bool) {
 		return *listed, true
 	}
 	return n, true
+}
+
+// RenewalOutlook says whether a proxy will be renewed. If several reasons apply, it has only
+// the first.
+type RenewalOutlook struct {
+	Good        bool       `json:"good" doc:"Whether the proxy is renewed in time, or never needs a renewal."`
+	Text        string     `json:"text" doc:"Whether the proxy is renewed, and if not, why, for people; the text may change."`
+	OperationID string     `json:"operation_id,omitempty" doc:"The operation that the text mentions."`
+	Schedule    string     `json:"schedule,omitempty" doc:"The schedule that renews the proxy."`
+	At          *time.Time `json:"at,omitempty" doc:"The next scheduled time that may renew the proxy."`
+	LastRun     string     `json:"last_run,omitempty" doc:"Why the last run of the schedule skipped the proxy, if known."`
+}
+
+// RenewalOutlookFrom has the data from which an outlook is derived.
+type RenewalOutlookFrom struct {
+	Proxy    tables.Proxy
+	Listed   bool                  // a listing has shown the proxy
+	Gone     bool                  // missing from the last complete listing
+	Renewals []tables.ProxyRenewal // renewals of the proxy, latest first
+	Paused   string                // why the account sends no renewals; "" if it sends them
+	Now      time.Time
+	// Coverage is nil if unknown. NoCoverage is then the reason, or "" while the coverage
+	// is being read.
+	Coverage   *plans.Coverage
+	NoCoverage string
+	// Status returns a schedule's status, or why it is unknown.
+	Status func(schedule string) (status Status, problem string)
+	// Plan returns a schedule's current plan. If plan is nil, problem is the reason, or ""
+	// while the plan is being made. Plan is called only if it affects the outlook.
+	Plan func(schedule string) (plan *plans.Plan, problem string)
+	// LastRun returns a schedule's last run, or nil if none is known.
+	LastRun func(of plans.Schedule) (*LastRun, error)
+}
+
+// Outlook returns a proxy's outlook. Any error is from the ledger.
+func (f RenewalOutlookFrom) Outlook(ctx context.Context) (RenewalOutlook, error) {
+	if open := f.open(); open != nil && f.Listed {
+		return f.underWay(open), nil
+	}
+	switch {
+	case !f.Listed:
+		return RenewalOutlook{Text: "No listing has shown it: a schedule renews only what the provider lists."}, nil
+	case f.Gone:
+		return RenewalOutlook{Text: "It is not renewed: the provider does not list it any more."}, nil
+	case f.Proxy.Retired:
+		return RenewalOutlook{Text: "It is not renewed: it was retired, and no schedule renews it until it is reinstated."}, nil
+	case f.Proxy.ExpiresAt == nil:
+		return RenewalOutlook{Good: true, Text: "It is never due: the provider gives no expiry of it."}, nil
+	case f.Coverage == nil && f.NoCoverage != "":
+		return RenewalOutlook{Text: "Which schedule renews it is not known: " + f.NoCoverage}, nil
+	case f.Coverage == nil:
+		return RenewalOutlook{Text: "Which schedule renews it is being looked up."}, nil
+	}
+	of, covered := f.Coverage.Of(f.Proxy)
+	if !covered {
+		if other, excepted := f.Coverage.Excepting(f.Proxy); excepted {
+			return RenewalOutlook{Text: "It is not renewed: it is an exception of the only schedule that would renew it.", Schedule: other.Name}, nil
+		}
+		return RenewalOutlook{Text: "It is not renewed: no schedule of this account matches it."}, nil
+	}
+	out, err := f.by(ctx, of)
+	if err == nil {
+		err = f.addLastRun(&out, of)
+	}
+	switch {
+	case f.Paused != "" && out.Good:
+		out = RenewalOutlook{Text: "It is not renewed while nothing is sent: " + f.Paused, Schedule: of.Name, LastRun: out.LastRun}
+	case f.Paused != "":
+		out.Text += " Nothing is sent now: " + f.Paused
+	}
+	return out, err
+}
+
+// addLastRun adds why the last run skipped the proxy, if it did.
+func (f RenewalOutlookFrom) addLastRun(out *RenewalOutlook, of plans.Schedule) error {
+	run, err := f.LastRun(of)
+	if err == nil && run != nil && run.Skipped(f.Proxy) {
+		out.LastRun = run.Text()
+	}
+	return err
+}
+
+// open returns the proxy's open renewal, or nil.
+func (f RenewalOutlookFrom) open() *tables.ProxyRenewal {
+	for i := range f.Renewals {
+		if f.Renewals[i].Open {
+			return &f.Renewals[i]
+		}
+	}
+	return nil
+}
+
+func (f RenewalOutlookFrom) underWay(open *tables.ProxyRenewal) RenewalOutlook {
+	switch {
+	case open.InReview:
+		return RenewalOutlook{Text: "It is not renewed: an earlier renewal is in review, and whether that was charged is not known: `perennial reviews show` has the evidence.", OperationID: open.OperationID}
+	case open.Operation == fact.StateHeld:
+		return RenewalOutlook{Text: "It is not renewed: its renewal is on hold: " + open.Reason + ". An operator can release it.", OperationID: open.OperationID}
+	case f.Paused != "":
+		return RenewalOutlook{Text: "Its renewal waits: " + f.Paused, OperationID: open.OperationID}
+	}
+	return RenewalOutlook{Good: true, Text: "A renewal of it is in progress.", OperationID: open.OperationID}
+}
+
+// by returns the outlook of a proxy that a schedule covers.
+func (f RenewalOutlookFrom) by(ctx context.Context, of plans.Schedule) (out RenewalOutlook, err error) {
+	out.Schedule = of.Name
+	barred, err := f.Coverage.Barred(ctx, f.Proxy, f.Now)
+	if err != nil {
+		return out, err
+	}
+	due := later(f.Proxy.ExpiresAt.Add(-of.RenewBefore), f.Now)
+	if slots, _, err := of.Slots(due.Add(-time.Second), 1); err == nil && len(slots) == 1 {
+		out.At = &slots[0]
+	}
+	status, problem := f.Status(of.Name)
+	switch {
+	case barred == plans.ReasonUnread || barred == plans.ReasonNotShown:
+		out.At = nil
+		f.afterRenewal(&out)
+	case barred == plans.ReasonPerson || barred == plans.ReasonBackoff:
+		out.Text, out.At = "It is not renewed: "+barred+".", nil
+		if last := f.lastEnding(); last != nil {
+			out.OperationID = last.OperationID
+			out.Text += " The last one: " + reasonOf(last) + "."
+		}
+	case barred != "":
+		out.Text, out.At = "Schedules skip it: "+barred+".", nil
+	case status.Paused != nil:
+		out.Text, out.At = "It is not renewed while its schedule is paused"+until(status.Paused.Until)+", by "+status.Paused.By+": "+status.Paused.Reason+".", nil
+	case status.Problem != "":
+		out.Text = "It is not renewed, because the run fails: " + status.Problem + "."
+	case due.After(f.Now):
+		f.notDue(&out)
+	default:
+		f.whereDue(&out, status)
+	}
+	if problem != "" && out.Good {
+		out.Text = "Whether its schedule runs is not known (" + problem + "); by its configuration its schedule renews it in time."
+	}
+	return out, nil
+}
+
+func until(at *time.Time) string {
+	if at == nil {
+		return ""
+	}
+	return " until " + at.UTC().Format(time.RFC3339)
+}
+
+// afterRenewal sets the outlook of a proxy that has not been read since its last renewal
+// ended.
+func (f RenewalOutlookFrom) afterRenewal(out *RenewalOutlook) {
+	ended := slices.IndexFunc(f.Renewals, func(r tables.ProxyRenewal) bool { return !r.Open })
+	if last := f.lastEnding(); last != nil && ended >= 0 && f.Renewals[ended].OperationID == last.OperationID {
+		out.Text, out.OperationID = "Its last renewal ended without renewing it: "+reasonOf(last)+". Schedules continue with it when its expiry has been read again.", last.OperationID
+		return
+	}
+	out.Good, out.Text = true, "It was renewed, and no listing has shown the new expiry yet."
+}
+
+// lastEnding returns the latest renewal that ended without renewing the proxy, or nil.
+func (f RenewalOutlookFrom) lastEnding() *tables.ProxyRenewal {
+	for i, r := range f.Renewals {
+		if r.State == fact.LineFailed || r.State == fact.LineNotCharged || r.State == fact.LineSkipped {
+			return &f.Renewals[i]
+		}
+	}
+	return nil
+}
+
+func reasonOf(r *tables.ProxyRenewal) string {
+	if r.Reason != "" {
+		return r.Reason
+	}
+	return string(r.State)
+}
+
+// notDue sets the outlook of a proxy that comes due later.
+func (f RenewalOutlookFrom) notDue(out *RenewalOutlook) {
+	if out.At != nil && out.At.After(*f.Proxy.ExpiresAt) {
+		out.Text = "It is not due yet, and expires before the run of its schedule after that: `perennial schedules run " + out.Schedule + "` renews it when it is due."
+		return
+	}
+	out.Good, out.Text = true, "It is not due yet: its schedule renews it in time."
+}
+
+// whereDue sets the outlook of a due proxy that its schedule may renew, from the current
+// plan.
+func (f RenewalOutlookFrom) whereDue(out *RenewalOutlook, status Status) {
+	plan, problem := f.Plan(status.Schedule)
+	if plan != nil {
+		for _, left := range plan.LeftOut {
+			if left.ProxyID == f.Proxy.ProxyID {
+				out.Text, out.At = "It is due and skipped: "+left.Reason+".", nil
+				return
+			}
+		}
+	}
+	switch {
+	case status.State == StateHeld:
+		out.Text, out.At = "It is due, and the plan of its schedule needs an approval: `perennial schedules show "+status.Schedule+"`.", nil
+	case plan != nil && plan.NeedsApproval:
+		out.Text, out.At = "It is due. The plan of the next run will need approval: "+plan.EstimateText()+" exceeds approve_over_cents ("+fact.Amount(plan.ApproveOverCents, plan.Currency)+").", nil
+	case problem != "":
+		out.Text = "It is due; what its schedule would do is not known: " + problem + "."
+	case plan == nil:
+		out.Text = "It is due; its run is being planned to say more."
+	case out.At != nil && out.At.After(*f.Proxy.ExpiresAt) && status.Left == nil:
+		out.Text = "It is due, and expires before the next run of its schedule: `perennial schedules run " + status.Schedule + "` renews it now."
+	default:
+		out.Good, out.Text = true, "It is due: the next run renews it."
+	}
 }

@@ -1,4 +1,7 @@
-// This file reports runs that fail.
+// This file reports runs that fail, commands of runs that the runner's intake refused, and
+// proxies that are missing from a complete listing. A missing proxy is not necessarily
+// gone. A proxy leaves the table only when a read of it returns proxy_not_found, or when
+// it has expired (trap 66).
 
 package schedules
 
@@ -246,4 +249,104 @@ func failedText(f fact.SweepFailed) string {
 		text += fmt.Sprintf(", %d of them expire before the next run (%s)", f.Expiring, f.NextSlot.UTC().Format(time.RFC3339))
 	}
 	return text + ", the first at " + f.FirstExpiresAt.UTC().Format(time.RFC3339)
+}
+
+// watchRefused finds commands of runs that were refused by the runner's intake. The slot of
+// such a command is finished, but its proxies are not renewed. watchRefused reads the
+// refusals from the ledger, so it also finds them after a restart.
+func (s *troubles) watchRefused(ctx context.Context) error {
+	for {
+		for _, r := range s.runners {
+			if err := s.checkRefused(ctx, r); err != nil {
+				if ctx.Err() != nil {
+					return ctx.Err()
+				}
+				s.log(r).WithError(err).Warn("refusals of sweep commands could not be read; the read is tried again")
+			}
+		}
+		if err := sleep.For(ctx, remainderEvery); err != nil {
+			return err
+		}
+	}
+}
+
+// checkRefused sets or clears r.refused.
+func (s *troubles) checkRefused(ctx context.Context, r *scheduleRunner) error {
+	x, err := s.Ledger.Sweeps.RefusedOf(ctx, r.Name, plans.IDPrefix(r.Name))
+	if err != nil {
+		return fmt.Errorf("read the refused commands of %s: %w", r.Name, err)
+	}
+	if x == nil {
+		r.refused.clear()
+		return nil
+	}
+	if was := r.refused.get(); was != nil && was.Slot.Equal(x.Slot) {
+		return nil
+	}
+	why := fmt.Sprintf("the runner refused %d commands of it (%d proxies) as invalid, and nothing of them is renewed: %s", x.Commands, x.Proxies, x.Reason)
+	s.log(r).WithField("slot", x.Slot).Warn(why)
+	s.tellTrouble(ctx, r, &r.refused, x.Slot, why)
+	return nil
+}
+
+// lastHours is how long before the first expiry a run stops waiting for a listing that
+// shows its proxies. Each proxy is then read before it is paid for.
+const lastHours = 6 * time.Hour
+
+// Lost returns how many live proxies were missing from the last listing, or 0 if few were.
+// nameless is the number of entries in the listing without a readable id.
+func (s *Sweeper) Lost() (lost, nameless int) {
+	if loss := s.lister.Loss(); loss != nil {
+		lost = loss.Lost
+	}
+	return lost, s.lister.Nameless()
+}
+
+// noteUnusable adds the last listing's unreadable entries to a plan.
+func (s *Sweeper) noteUnusable(ctx context.Context, plan *plans.Plan) error {
+	unusable, err := s.Ledger.Fleet.UnreadableProxies(ctx, plans.MaxListed)
+	if err != nil {
+		return fmt.Errorf("read which entries are unusable: %w", err)
+	}
+	for _, p := range unusable {
+		plan.Unusable = append(plan.Unusable, plans.Unusable{ProxyID: p.ProxyID, Reason: p.Unreadable})
+	}
+	_, count, err := s.Ledger.Fleet.CountUnlisted(ctx)
+	plan.UnusableCount = count + s.lister.Nameless()
+	return err
+}
+
+// awaitListed returns an error while too many proxies are missing from the last listing and
+// due proxies are among them. If one of these expires soon, it returns nil, so that the run
+// is made. In both cases a sweep.failed fact is published.
+func (s *Sweeper) awaitListed(ctx context.Context, r *scheduleRunner, f firing) error {
+	loss := s.lister.Loss()
+	if loss == nil || f.byHand {
+		return nil
+	}
+	lists, err := r.Match.ReadLists(s.ReadFile)
+	if err != nil {
+		return err
+	}
+	fits, now := r.Match.Filter(lists), s.providerNow()
+	var due int
+	var first *time.Time
+	err = s.Ledger.Fleet.Expiring(ctx, now.Add(r.RenewBefore), func(p tables.Proxy) error {
+		if p.UnlistedAt == nil || p.Retired || !p.ExpiresAt.After(now) || !fits.Fits(p) {
+			return nil
+		}
+		if due++; first == nil {
+			first = p.ExpiresAt
+		}
+		return nil
+	})
+	if err != nil || due == 0 {
+		return err
+	}
+	why := fmt.Sprintf("%s; %d of them are due", listing.LossText(*loss), due)
+	if first.Sub(now) > lastHours {
+		return errors.New(why)
+	}
+	s.tellTrouble(ctx, r, &r.unlisted, f.slot, why+"; the first expires soon, so what is due is renewed: each is read before it is paid for")
+	return nil
 }

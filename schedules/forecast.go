@@ -1,8 +1,12 @@
-// This file forecasts the cost of renewals.
+// This file forecasts the cost of renewals. It counts the proxies that come due, and
+// caches the counts while the ledger does not change. It finds the first run that the
+// wallet cannot pay.
 
 package schedules
 
 import (
+	"cmp"
+	"container/heap"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +15,8 @@ import (
 
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/sleep"
+	"perennial/ledger/tables"
 	"perennial/schedules/plans"
 )
 
@@ -298,4 +304,358 @@ func (o *outlook) forecast(wallet plans.Inputs) Forecast {
 		}
 	}
 	return f
+}
+
+// turn is one schedule of a forecast. A proxy belongs to the first schedule whose match
+// selects it.
+type turn struct {
+	fits  *plans.Filter
+	until time.Time // latest expiry that the forecast reads
+}
+
+// taken reports whether an earlier schedule renews the proxy. shown is the expiry that the
+// provider shows for the proxy.
+func (o *outlook) taken(p tables.Proxy, shown time.Time) bool {
+	return slices.ContainsFunc(o.turns[:len(o.turns)-1], func(earlier turn) bool { return !shown.After(earlier.until) && earlier.fits.Fits(p) })
+}
+
+// single reports whether a match depends on fields that differ for each proxy.
+func (o *outlook) single() bool {
+	return slices.ContainsFunc(o.turns, func(t turn) bool { return t.fits.Single() })
+}
+
+func (o *outlook) readsFiles() bool {
+	return slices.ContainsFunc(o.turns, func(t turn) bool { return t.fits.ProxyIDsFile != "" || t.fits.ExceptProxyIDsFile != "" })
+}
+
+// eachDue calls yield for each proxy that the current schedule renews, ordered by the expiry
+// that the provider shows. yield also gets the proxy's expiry after its known renewals.
+func (s *forecaster) eachDue(ctx context.Context, r *scheduleRunner, o *outlook, yield func(tables.PricedProxy, time.Time) error) error {
+	claimed, err := s.Ledger.Operations.Claimed(ctx)
+	if err != nil {
+		return err
+	}
+	current := o.turns[len(o.turns)-1]
+	return s.Ledger.Fleet.Priced(ctx, current.until, func(p tables.PricedProxy) error {
+		if !current.fits.Fits(p.Proxy) || p.Retired || o.taken(p.Proxy, *p.ExpiresAt) {
+			return nil
+		}
+		expires := *p.LastsUntil()
+		if claimed[p.ProxyID] || p.Unread() && p.ExpectedExpiresAt == nil { // its renewal is in progress, or has ended but is not listed yet
+			expires = expires.Add(time.Duration(r.DurationDays) * fact.Day)
+		}
+		return yield(p, expires)
+	})
+}
+
+// dueCount counts the proxies that the current schedule renews.
+type dueCount struct {
+	revision int64     // the ledger's revision before the count
+	now      time.Time // time of the outlook
+	priced   []priced
+	due      []alike
+}
+
+// priced is one expected cost, and a proxy of the kind that has this cost.
+type priced struct {
+	like tables.Proxy
+	cost plans.Price
+}
+
+// alike is a number of proxies with the same expected cost and expiry (in microseconds).
+type alike struct {
+	expires   int64
+	priced, n int32
+}
+
+// countKey identifies a dueCount within one revision of the ledger. In forecasts for all
+// schedules, the schedules before this one are always the same.
+type countKey struct {
+	schedule string
+	first    bool // no other schedule precedes it
+	until    int64
+}
+
+// dueCounts caches counts, because the web UI requests a forecast every few seconds and a
+// fleet seldom changes between requests.
+type dueCounts struct {
+	turn sleep.Lock // held during a count, so that concurrent requests share the count
+	of   map[countKey]dueCount
+}
+
+func newDueCounts() *dueCounts { return &dueCounts{sleep.NewLock(), map[countKey]dueCount{}} }
+
+// countsMost limits how many entries, of 16 bytes each, all cached counts have together.
+const countsMost = 2_000_000
+
+// countDue counts the proxies that the current schedule renews, or returns the cached count
+// if the ledger has not changed. A cached count is used until the day ends, and stays valid
+// until then (see tables.DueCount). By then, no proxy that was live at the count has been
+// expired for as long as a renewal lasts.
+func (s *forecaster) countDue(ctx context.Context, r *scheduleRunner, o *outlook) (dueCount, error) {
+	if err := s.counted.turn.Take(ctx); err != nil {
+		return dueCount{}, err
+	}
+	defer s.counted.turn.Give()
+	revision, known := s.Ledger.Revision()
+	key := countKey{r.Name, len(o.turns) == 1, o.turns[len(o.turns)-1].until.UnixMicro()}
+	if kept, ok := s.counted.of[key]; ok && known && kept.revision == revision && !kept.now.After(o.now) {
+		return kept, nil
+	}
+	c := counting{prices: plans.NewPrices(plans.HistoryOf(s.Ledger.Queries), r.DurationDays), kinds: map[pricedKey]int32{}, dueCount: dueCount{revision: revision, now: o.now}}
+	var err error
+	if o.single() {
+		err = s.countSingly(ctx, r, o, &c)
+	} else {
+		err = s.countTogether(ctx, r, o, &c)
+	}
+	if err == nil && known && !o.readsFiles() { // files may change although the ledger does not
+		s.counted.keep(key, c.dueCount)
+	}
+	return c.dueCount, err
+}
+
+// keep caches a count. It drops counts of other revisions, and other counts if together they
+// have more than countsMost entries.
+func (d *dueCounts) keep(key countKey, c dueCount) {
+	entries := len(c.due)
+	for k, other := range d.of {
+		if entries += len(other.due); other.revision != c.revision || entries > countsMost {
+			delete(d.of, k)
+		}
+	}
+	d.of[key] = c
+}
+
+type counting struct {
+	dueCount
+
+	prices *plans.Prices
+	kinds  map[pricedKey]int32
+}
+
+type pricedKey struct {
+	kind plans.Kind
+	paid tables.Paid
+}
+
+func (c *counting) add(ctx context.Context, p tables.Proxy, paid tables.Paid, expires time.Time, n int) error {
+	key := pricedKey{plans.KindOf(p), paid}
+	at, known := c.kinds[key]
+	if !known {
+		cost, err := c.prices.By(ctx, p, paid)
+		if err != nil {
+			return err
+		}
+		at = int32(len(c.priced))
+		c.kinds[key], c.priced = at, append(c.priced, priced{p, cost})
+	}
+	c.due = append(c.due, alike{expires.UnixMicro(), at, int32(n)})
+	return nil
+}
+
+func (s *forecaster) countSingly(ctx context.Context, r *scheduleRunner, o *outlook, c *counting) error {
+	return s.eachDue(ctx, r, o, func(p tables.PricedProxy, expires time.Time) error {
+		return c.add(ctx, p.Proxy, p.Paid, expires, 1)
+	})
+}
+
+// countTogether counts groups of proxies. It makes one query for each range of expiries
+// between the bounds of earlier schedules. Within such a range, an earlier schedule renews
+// all proxies of the same kind and status, or none.
+func (s *forecaster) countTogether(ctx context.Context, r *scheduleRunner, o *outlook, c *counting) error {
+	current := o.turns[len(o.turns)-1]
+	bounds := []time.Time{current.until}
+	for _, earlier := range o.turns[:len(o.turns)-1] {
+		if earlier.until.Before(current.until) {
+			bounds = append(bounds, earlier.until)
+		}
+	}
+	slices.SortFunc(bounds, time.Time.Compare)
+	part := tables.DuePart{Now: o.now, Lead: r.RenewBefore, Lasts: time.Duration(r.DurationDays) * fact.Day}
+	for _, part.Until = range slices.Compact(bounds) {
+		err := s.Ledger.Fleet.CountPriced(ctx, part, func(x tables.DueCount) error {
+			if !current.fits.Fits(x.Like) || o.taken(x.Like, part.Until) {
+				return nil
+			}
+			return c.add(ctx, x.Like, x.Paid, x.Expires, x.N)
+		})
+		if err != nil {
+			return err
+		}
+		part.After = part.Until
+	}
+	return nil
+}
+
+// ForecastSweep is one run of a forecast.
+type ForecastSweep struct {
+	Schedule     string     `json:"schedule" doc:"The name of the schedule."`
+	Slot         time.Time  `json:"slot" doc:"The scheduled time."`
+	ChargeCents  fact.Cents `json:"charge_cents"`
+	Unpriced     int        `json:"unpriced" doc:"The number of its renewals of unknown price; 'charge_cents' does not include them."`
+	MissingCents int64      `json:"missing_cents" doc:"The part of 'charge_cents' that is missing after all earlier runs are paid."`
+}
+
+// foreseenSweep is a run with the sum of its charges.
+type foreseenSweep struct {
+	ForecastSweep
+
+	sum fact.Sum
+}
+
+// scheduleCharges has the charges of one schedule, by the Unix second of their slot.
+type scheduleCharges struct {
+	calendar plans.Calendar
+	slots    map[int64]time.Time // cache: the first slot at or after each minute
+	sums     map[int64]fact.Sum
+}
+
+// slot returns the first slot at or after due, where due is rounded up to a minute. Slots
+// are cached by minute, because in a large fleet many proxies come due in the same minute.
+func (c scheduleCharges) slot(due time.Time) time.Time {
+	minute := (due.Unix() + 59) / 60
+	slot, known := c.slots[minute]
+	if !known {
+		slot = c.calendar.Next(time.Unix(minute*60-1, 0))
+		c.slots[minute] = slot
+	}
+	return slot
+}
+
+func (c scheduleCharges) add(slot time.Time, charge fact.Sum) {
+	c.sums[slot.Unix()] = c.sums[slot.Unix()].Join(charge)
+}
+
+// sweeps returns the charges by slot.
+func (c scheduleCharges) sweeps() (all []foreseenSweep) {
+	for at, sum := range c.sums {
+		all = append(all, foreseenSweep{ForecastSweep{Schedule: c.calendar.Name, Slot: time.Unix(at, 0).UTC()}, sum})
+	}
+	return all
+}
+
+// failsFirst returns the first run that costs more than the wallet has left after the
+// earlier runs, or nil.
+func (o *outlook) failsFirst(left int64) *ForecastSweep {
+	var all []foreseenSweep
+	for _, c := range o.sweeps {
+		all = append(all, c.sweeps()...)
+	}
+	slices.SortStableFunc(all, func(a, b foreseenSweep) int {
+		return cmp.Or(a.Slot.Compare(b.Slot), cmp.Compare(a.Schedule, b.Schedule))
+	})
+	for _, x := range all {
+		if left -= x.sum.Cents; left < 0 {
+			x.ChargeCents, x.Unpriced, x.MissingCents = x.sum.Total(), x.sum.Lacks, -left
+			return &x.ForecastSweep
+		}
+	}
+	return nil
+}
+
+// life is one proxy of a group in a forecast.
+type life struct {
+	expires time.Time
+	cost    plans.Price
+}
+
+// foreseeKept adds the renewals of a schedule that keeps a number of proxies per group. A
+// proxy that is not due by the end of the forecast stays without a renewal.
+func (s *forecaster) foreseeKept(ctx context.Context, r *scheduleRunner, lists plans.Lists, o *outlook) error {
+	kept, prices := map[string][]life{}, plans.NewPrices(plans.HistoryOf(s.Ledger.Queries), r.DurationDays)
+	err := s.eachDue(ctx, r, o, func(p tables.PricedProxy, expires time.Time) error {
+		cost, err := prices.By(ctx, p.Proxy, p.Paid)
+		if err != nil {
+			return err
+		}
+		group := r.Keep.Group(p.Proxy)
+		kept[group] = append(kept[group], life{expires, s.offers.orList(ctx, cost, r.DurationDays, p.Proxy)})
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	in := read{Inputs: plans.Inputs{Schedule: r.Schedule, Lists: lists, Now: o.end()}}
+	staying := map[string]int{}
+	if err := s.reads.readStaying(ctx, r, &in, newStayingCount(staying)); err != nil {
+		return err
+	}
+	for group, lives := range kept {
+		o.keep(r.Schedule, r.Keep.AtLeast-staying[group], lives)
+	}
+	return nil
+}
+
+// keep adds the renewals that keep atLeast proxies of a group alive. It decides as the
+// schedule's runs do.
+func (o *outlook) keep(s plans.Schedule, atLeast int, lives []life) {
+	stay, due := lifeHeap(lives), []life{} // stay: not due yet
+	heap.Init(&stay)
+	lasts := time.Duration(s.DurationDays) * fact.Day
+	for len(stay) > 0 {
+		now := o.slot(stay[0].expires.Add(-s.RenewBefore))
+		if !now.Before(o.end()) {
+			return
+		}
+		for first := true; first || len(stay) > 0 && !stay[0].expires.Add(-s.RenewBefore).After(now); first = false {
+			if x, ok := heap.Pop(&stay).(life); ok { // the first proxy may come due within the second of the slot
+				due = append(due, x)
+			}
+		}
+		due = bestFirst(due, now)
+		renewed := min(max(atLeast-len(stay), 0), len(due))
+		for _, x := range due[:renewed] {
+			o.renewal(now, x.cost, 1)
+			heap.Push(&stay, life{later(x.expires, now).Add(lasts), x.cost})
+		}
+		due = due[renewed:]
+	}
+}
+
+// bestFirst returns the proxies in the order in which a plan renews them: live proxies by
+// nearest expiry, then expired proxies by latest expiry. Proxies that expired more than a
+// day ago are dropped.
+func bestFirst(due []life, now time.Time) []life {
+	due = slices.DeleteFunc(due, func(x life) bool { return x.expires.Before(now.Add(-fact.Day)) })
+	slices.SortStableFunc(due, func(a, b life) int {
+		if lives := a.expires.After(now); lives != b.expires.After(now) {
+			if lives {
+				return -1
+			}
+			return 1
+		} else if !lives {
+			return b.expires.Compare(a.expires)
+		}
+		return a.expires.Compare(b.expires)
+	})
+	return due
+}
+
+// lifeHeap is a heap ordered by nearest expiry.
+type lifeHeap []life
+
+func (h lifeHeap) Len() int           { return len(h) }
+func (h lifeHeap) Less(i, j int) bool { return h[i].expires.Before(h[j].expires) }
+func (h lifeHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+
+// Push implements heap.Interface.
+func (h *lifeHeap) Push(x any) {
+	if one, ok := x.(life); ok {
+		*h = append(*h, one)
+	}
+}
+
+// Pop implements heap.Interface.
+func (h *lifeHeap) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }

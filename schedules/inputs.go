@@ -1,17 +1,27 @@
-// This file reads the inputs of a run: the table of proxies, the spending and the wallet.
+// This file reads the inputs of a run: the due proxies, the proxies of each group that
+// stay, the spending and the wallet. It finds commands of earlier runs that the runner has
+// not accepted yet. List prices of kinds that were never renewed are shown as estimates
+// and counted against limits.
 
 package schedules
 
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"perennial/jobs/command"
+	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/schedules/plans"
+	"perennial/upstream"
 )
 
 // reader reads a run's inputs. It writes nothing.
@@ -133,4 +143,257 @@ func (s *reader) readWallet(ctx context.Context, in *read) {
 		return
 	}
 	in.WalletCents = &cents
+}
+
+// stayingCount counts the proxies that stay, by the groups of Keep. It is safe for concurrent
+// use.
+type stayingCount struct {
+	mu     sync.Mutex
+	groups map[string]int
+}
+
+func newStayingCount(groups map[string]int) *stayingCount { return &stayingCount{groups: groups} }
+
+func (c *stayingCount) add(group string, n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.groups[group] += n
+}
+
+// gathering collects due proxies up to a limit. Proxies that BarredBy excludes do not count
+// against the limit, because they could fill it (trap 54). A provider may list retired and
+// expired proxies indefinitely, and a continued run first finds the proxies that it has
+// already renewed.
+type gathering struct {
+	in              *read
+	filter          *plans.Filter
+	staying         *stayingCount
+	living, expired []tables.Proxy
+	aside           []tables.Proxy      // proxies that cannot be renewed now, as many as a plan lists
+	most            int                 // limit on live and expired proxies together
+	first           []tables.Proxy      // one proxy of each kind that is being renewed, because its charge may show the kind's price
+	kinds           map[plans.Kind]bool // kinds in first
+}
+
+// add adds one proxy. Proxies must be added in order of expiry.
+func (g *gathering) add(p tables.Proxy) {
+	switch why := g.in.BarredBy(g.filter, p); {
+	case why != "":
+		g.setAside(p, why)
+	case p.ExpiresAt.After(g.in.Now):
+		if len(g.living) < g.most {
+			g.living = append(g.living, p)
+		} else {
+			g.in.Beyond++
+		}
+	default:
+		g.expired = append(g.expired, p)
+		if len(g.expired) == 2*g.most { // the most recently expired proxies are the most likely to be renewable
+			g.in.Beyond += g.most
+			g.expired = append(g.expired[:0], g.expired[g.most:]...)
+		}
+	}
+}
+
+// setAside keeps the first proxy of each kind that is being renewed. It keeps other proxies
+// that cannot be renewed now while the plan has room to list them, and counts the rest.
+func (g *gathering) setAside(p tables.Proxy, why string) {
+	if tells := why == plans.ReasonTaken || why == plans.ReasonOnItsWay; tells && !g.kinds[plans.KindOf(p)] {
+		g.kinds[plans.KindOf(p)] = true
+		g.first = append(g.first, p)
+		return
+	}
+	if len(g.aside) < plans.MaxListed {
+		g.aside = append(g.aside, p)
+		return
+	}
+	g.in.Barred[why]++
+	if g.in.Schedule.Keep.AtLeast > 0 && g.in.BeingRenewed(p) {
+		g.staying.add(g.in.Schedule.Keep.Group(p), 1)
+	}
+}
+
+// gathered returns the proxies to plan, in this order: proxies of kinds that are being
+// renewed, live proxies by nearest expiry, expired proxies by latest expiry, proxies that
+// cannot be renewed now.
+func (g *gathering) gathered() []tables.Proxy {
+	slices.Reverse(g.expired)
+	room := g.most - len(g.living)
+	if over := len(g.expired) - room; over > 0 {
+		g.in.Beyond += over
+		g.expired = g.expired[:room]
+	}
+	return slices.Concat(g.first, g.living, g.expired, g.aside)
+}
+
+func (s *reader) readDue(ctx context.Context, r *scheduleRunner, in *read, staying *stayingCount) error {
+	in.Barred = map[string]int{}
+	g := &gathering{in: in, filter: r.Match.Filter(in.Lists), staying: staying, most: s.considered, kinds: map[plans.Kind]bool{}}
+	err := s.Ledger.Fleet.Expiring(ctx, in.Now.Add(r.RenewBefore), func(p tables.Proxy) error {
+		if g.filter.About(p) || g.filter.Undecided(p) {
+			g.add(p)
+		}
+		return nil
+	})
+	in.Proxies = g.gathered()
+	return err
+}
+
+func (s *reader) readStaying(ctx context.Context, r *scheduleRunner, in *read, staying *stayingCount) error {
+	if r.Keep.AtLeast == 0 {
+		return nil
+	}
+	fits, until := r.Match.Filter(in.Lists), in.Now.Add(r.RenewBefore)
+	count := func(p tables.Proxy, n int) {
+		if fits.Fits(p) {
+			staying.add(r.Keep.Group(p), n)
+		}
+	}
+	if !r.Match.Single() {
+		return s.Ledger.Fleet.CountStaying(ctx, until, slices.Concat(r.Keep.Per, r.Match.Fields()), func(like tables.Proxy, n int) error { count(like, n); return nil })
+	}
+	return s.Ledger.Fleet.Staying(ctx, until, func(p tables.Proxy) error { count(p, 1); return nil })
+}
+
+// readOnItsWay finds commands that earlier runs of the schedule published but that the
+// runner has not accepted yet. Their proxies are not planned again: the money is reserved,
+// and any necessary approval was given. The commands are published again unchanged, in case
+// the stream lost them.
+func (s *reader) readOnItsWay(ctx context.Context, r *scheduleRunner, in *read) error {
+	slots, planned, err := s.Ledger.Sweeps.NotTakenIn(ctx, r.Name, in.Now.Add(-reservedFor))
+	if err != nil || len(slots) == 0 {
+		return err
+	}
+	fits, until := r.Match.Filter(in.Lists), in.Now.Add(r.RenewBefore)
+	due := func(id string, expected time.Time) (bool, error) {
+		p, err := s.Ledger.Sweeps.Listed(ctx, id)
+		if errors.Is(err, ledger.ErrNotFound) {
+			return false, nil
+		}
+		return err == nil && p.ExpiresAt != nil && fact.SameExpiry(*p.ExpiresAt, expected) && !p.ExpiresAt.After(until) && fits.Fits(p) && !p.Retired, err
+	}
+	in.OnItsWay = map[string]bool{}
+	for _, slot := range slots {
+		plan, err := s.Ledger.Sweeps.Plan(ctx, slot)
+		if _, gone := errors.AsType[*ledger.ArchivedError](err); gone { // the plan was approved long after it was made
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("read the plan of %s: %w", slot.At.Format(time.RFC3339), err)
+		}
+		for _, raw := range plan.Commands {
+			if err := s.addOnItsWay(ctx, in, raw, planned, due); err != nil {
+				return fmt.Errorf("read a command of the plan of %s: %w", slot.At.Format(time.RFC3339), err)
+			}
+		}
+	}
+	return nil
+}
+
+// addOnItsWay adds a command if all its proxies are still due as planned. Otherwise its
+// proxies are planned again, and the command that is accepted first reserves them.
+func (s *reader) addOnItsWay(ctx context.Context, in *read, raw json.RawMessage, planned map[string]time.Time, due func(id string, expected time.Time) (bool, error)) error {
+	var c command.RenewalCommand
+	if err := json.Unmarshal(raw, &c); err != nil {
+		return err
+	}
+	since, open := planned[c.ID]
+	if !open || c.DurationDays != in.Schedule.DurationDays {
+		return nil
+	}
+	for _, id := range c.ProxyIDs {
+		if still, err := due(id, c.ExpectExpiresAt[id]); err != nil || !still {
+			return err
+		}
+		tried, err := s.Ledger.Operations.SettledSince(ctx, id, since)
+		if err != nil || tried { // another command was tried, so the next one is a new attempt
+			return err
+		}
+	}
+	in.again = append(in.again, raw)
+	for _, id := range c.ProxyIDs {
+		in.OnItsWay[id] = true
+	}
+	return nil
+}
+
+const (
+	// listPriceFresh is the maximum age of offers that are used for list prices.
+	listPriceFresh = 10 * time.Minute
+	// listPriceTimeout limits the read of one kind's offers.
+	listPriceTimeout = 5 * time.Second
+	// maxListedKinds limits how many filters are cached.
+	maxListedKinds = 1000
+)
+
+// listPrices caches offers by filter.
+type listPrices struct {
+	*Config
+
+	mu sync.Mutex
+	of map[upstream.OfferFilter]listedOffers
+}
+
+type listedOffers struct {
+	offers []upstream.Offer
+	at     time.Time
+}
+
+// listPrice returns the list price of a proxy's renewal from the provider's offers. The
+// price is unknown if the offers cannot be read.
+func (s *listPrices) listPrice(ctx context.Context, p tables.Proxy, days int64) fact.Cents {
+	if s.Offers == nil {
+		return fact.Cents{}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	filter := plans.ListFilter(p, days)
+	known, asked := s.of[filter]
+	if !asked || s.Clock().Sub(known.at) >= listPriceFresh {
+		limited, cancel := context.WithTimeout(ctx, listPriceTimeout)
+		defer cancel()
+		offers, err := s.Offers(limited, filter)
+		if err != nil && ctx.Err() != nil {
+			return fact.Cents{}
+		}
+		if s.of == nil || len(s.of) >= maxListedKinds {
+			s.of = map[upstream.OfferFilter]listedOffers{}
+		}
+		known = listedOffers{offers, s.Clock()} // no offers if they could not be read
+		s.of[filter] = known
+	}
+	return plans.ListPrice(known.offers, p, days)
+}
+
+// orList returns cost if it is known. Otherwise it returns the list price, or cost if no
+// offer has a list price.
+func (s *listPrices) orList(ctx context.Context, cost plans.Price, days int64, p tables.Proxy) plans.Price {
+	if cost.Cents.Known() {
+		return cost
+	}
+	if price := s.listPrice(ctx, p, days); price.Known() {
+		return plans.Price{Cents: price, From: plans.PriceList}
+	}
+	return cost
+}
+
+// addListPrices adds list prices to a plan that is shown to an operator.
+func (s *listPrices) addListPrices(ctx context.Context, r *scheduleRunner, plan *plans.Plan) error {
+	for i := range plan.Included {
+		one := &plan.Included[i]
+		if one.EstimateCents.Known() || one.PriceFrom == plans.PriceList {
+			continue
+		}
+		p, err := s.Ledger.Fleet.Proxy(ctx, one.ProxyID)
+		if err != nil {
+			return err
+		}
+		one.SetList(s.listPrice(ctx, p, r.DurationDays))
+	}
+	before := plan.ListPriceCents
+	plan.ListPriceCents, plan.Listed = plans.SumListed(plan.Included)
+	if plan.WalletAfterCents != nil {
+		*plan.WalletAfterCents -= plan.ListPriceCents - before
+	}
+	return nil
 }

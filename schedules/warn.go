@@ -1,4 +1,6 @@
-// This file publishes warnings before proxies expire, and reports of expired proxies.
+// This file publishes warnings before proxies expire, and reports of expired proxies. It
+// estimates whether, at the current pace, queued renewals are made before their proxies
+// expire.
 
 package schedules
 
@@ -7,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"perennial/ledger"
@@ -112,4 +115,116 @@ func (s *expiries) appendEach(ctx context.Context, find func() ([]tables.Proxy, 
 			return fmt.Errorf("record %d expiries: %w", len(found), err)
 		}
 	}
+}
+
+const (
+	// paceQueue is the shortest queue that is measured.
+	paceQueue = 100
+	// Minimum and maximum duration of a measurement.
+	paceLeast = 3 * time.Minute
+	paceMost  = 10 * time.Minute
+)
+
+// pace is how fast a queue of renewals shrinks, and how many renewals come too late.
+type pace struct {
+	queued int
+	turns  float64 // renewals made per minute
+	late   int     // proxies that expire before their turn
+	first  time.Time
+}
+
+// measurement is an instant at which the queue was long, and the journal's last row then.
+type measurement struct {
+	at  time.Time
+	seq int64
+}
+
+// pacing measures how fast a long queue of renewals shrinks.
+type pacing struct {
+	*Config
+
+	pace     atomic.Pointer[pace] // nil if unknown, or if the queue is not long
+	measured []measurement        // measurements of the last ten minutes; only watchPace uses them
+}
+
+// watchPace measures the pace every warnEvery.
+func (s *pacing) watchPace(ctx context.Context) error {
+	for {
+		if err := sleep.For(ctx, warnEvery); err != nil {
+			return err
+		}
+		if err := s.keepPace(ctx); err != nil && ctx.Err() == nil {
+			s.Log.WithError(err).WithField("account", s.Account).Warn("the queue of renewals could not be measured; it is measured again")
+		}
+	}
+}
+
+// keepPace counts the renewals made since the queue became long, within the last paceMost.
+// At the resulting pace, it counts the proxies that expire before their turn. If no renewal
+// was made, there is no pace: outages, pauses and Retry-After are reported elsewhere.
+func (s *pacing) keepPace(ctx context.Context) error {
+	now := s.Clock()
+	queued, err := s.Ledger.Money.RenewalsQueued(ctx, now.Add(-reservedFor))
+	if err != nil || queued < paceQueue {
+		s.measured = nil
+		s.pace.Store(nil)
+		return err
+	}
+	seq, _, err := s.Ledger.Head(ctx)
+	if err != nil {
+		return err
+	}
+	s.measured = append(s.measured, measurement{now, seq})
+	for since := s.measured[0].at; since.After(now) || since.Before(now.Add(-paceMost)); since = s.measured[0].at {
+		s.measured = s.measured[1:]
+	}
+	first := s.measured[0]
+	if now.Sub(first.at) < paceLeast {
+		return nil
+	}
+	turns, err := s.Ledger.Money.RenewalsSettled(ctx, first.at, first.seq)
+	if err != nil || turns == 0 {
+		s.pace.Store(nil)
+		return err
+	}
+	x := &pace{queued: queued, turns: float64(turns) / now.Sub(first.at).Minutes()}
+	if err := s.countLate(ctx, x); err != nil {
+		return err
+	}
+	s.pace.Store(x)
+	return nil
+}
+
+// countLate counts the queued proxies that expire before their turn. It assumes that the
+// queue consists of the live proxies with the nearest expiries, because runs plan in this
+// order.
+func (s *pacing) countLate(ctx context.Context, x *pace) error {
+	now, window, place := s.providerNow(), time.Duration(0), 0
+	for _, r := range s.Schedules {
+		window = max(window, r.RenewBefore)
+	}
+	return s.Ledger.Fleet.Expiring(ctx, now.Add(window), func(p tables.Proxy) error {
+		if p.Retired || p.Unread() || !p.ExpiresAt.After(now) || place >= x.queued {
+			return nil
+		}
+		place++
+		turn := now.Add(time.Duration(float64(place) / x.turns * float64(time.Minute)))
+		if !p.ExpiresAt.Before(turn) {
+			return nil
+		}
+		if x.late++; x.first.IsZero() {
+			x.first = *p.ExpiresAt
+		}
+		return nil
+	})
+}
+
+// lateRenewals describes how many renewals come too late, or returns "".
+func (s *pacing) lateRenewals() string {
+	x := s.pace.Load()
+	if x == nil || x.late == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d renewals are queued and %.1f are made a minute: %d proxies expire before their turn, the first at %s; raise rate_per_second and concurrency, and renew_before for the next time",
+		x.queued, x.turns, x.late, x.first.UTC().Format(time.RFC3339))
 }

@@ -1,4 +1,5 @@
 // This file has Command, its JSON forms, and Parse, which reads a command from a message.
+// It has RefusedError, the refusal of an operator's request.
 
 package command
 
@@ -9,11 +10,11 @@ import (
 	"slices"
 	"time"
 
-	"perennial/ledger/fact"
-	"perennial/upstream"
-
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"perennial/ledger/fact"
+	"perennial/upstream"
 )
 
 // Limits of a command, in addition to the provider's (upstream.MaxQuantity, …).
@@ -287,4 +288,31 @@ func utcMap(m map[string]time.Time) map[string]time.Time {
 // used to generate schemas.
 func Shapes() map[string]any {
 	return map[string]any{"order.create": OrderCommand{}, "proxy.renew": RenewalCommand{}}
+}
+
+// RefusedError says why an operator's request is refused.
+type RefusedError struct {
+	Reason  string
+	Unknown bool // the id in the request is unknown
+	// Unconfirmed says that the request is possible but looks like a mistake, so it must be
+	// confirmed.
+	Unconfirmed bool
+}
+
+// Error returns the reason.
+func (e *RefusedError) Error() string { return e.Reason }
+
+// Refuse returns a RefusedError with the formatted reason.
+func Refuse(format string, args ...any) error {
+	return &RefusedError{Reason: fmt.Sprintf(format, args...)}
+}
+
+// RefuseUnconfirmed returns a RefusedError for a request that must be confirmed.
+func RefuseUnconfirmed(format string, args ...any) error {
+	return &RefusedError{Reason: fmt.Sprintf(format, args...), Unconfirmed: true}
+}
+
+// RefuseUnknown returns a RefusedError for an unknown id.
+func RefuseUnknown(format string, args ...any) error {
+	return &RefusedError{Reason: fmt.Sprintf(format, args...), Unknown: true}
 }

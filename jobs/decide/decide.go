@@ -1,5 +1,6 @@
 // This file has Decide, its input (Operation, Happened), its output (Decision), and the
-// decisions that all kinds of operation share.
+// decisions that all kinds of operation share. It defines pauses and the kinds of finding,
+// and makes the final decision before a request is sent.
 
 package decide
 
@@ -337,4 +338,119 @@ func changedSince(op Operation) Decision {
 func holdBack(op Operation, leftOut []fact.Fact, f fact.CommandHeld) Decision {
 	f.Ref = op.Ref("")
 	return Decision{Facts: append(leftOut, f)}
+}
+
+// Pause is a pause that a decision starts.
+type Pause struct {
+	Scope, Cause, Detail, TraceID string
+	Until                         *time.Time // nil: until a probe succeeds
+	User                          string     // NATS user who requested the pause; see fact.UserOf
+}
+
+// Scopes of a pause.
+const (
+	ScopeAccount = "account"
+	// A kind of operation is also a scope: "order", "renewal".
+)
+
+// Causes of a pause that are not the provider's codes.
+const (
+	CausePerson    = "person"
+	CauseClock     = "clock"
+	CauseThrottled = "rate_limited"
+	CauseFirewall  = "not_the_api"
+)
+
+// PauseCauses lists the causes of a pause, including the reply codes that start a pause. It
+// does not include ledger.CauseRestored.
+func PauseCauses() []string {
+	return []string{
+		CausePerson, CauseClock, CauseThrottled, CauseFirewall, string(upstream.CodeInvalidSignature), string(upstream.CodeStaleTimestamp),
+		string(upstream.CodeAPIKeyRevoked), string(upstream.CodeInsufficientScope), string(upstream.CodeIdempotencyKeyRequired),
+	}
+}
+
+// OfThisMachine reports whether the cause of a pause may be local to this machine: its
+// key, its clock, or its network path to the provider.
+func OfThisMachine(cause string) bool {
+	switch cause {
+	case string(upstream.CodeInvalidSignature), string(upstream.CodeStaleTimestamp), string(upstream.CodeAPIKeyRevoked), CauseClock, CauseFirewall:
+		return true
+	}
+	return false
+}
+
+// ReadPause returns the pause for a failed read, or nil if the failure pauses nothing.
+func ReadPause(h OrderReadFailed, v Verdict) *Pause {
+	switch h.Code {
+	case upstream.CodeRateLimited:
+		until := h.Now.Add(ThrottleDelay(h.RetryAfter, 0)).UTC()
+		return &Pause{Scope: ScopeAccount, Cause: CauseThrottled, Detail: v.Reason, TraceID: v.TraceID, Until: &until}
+	case upstream.CodeInvalidSignature, upstream.CodeStaleTimestamp, upstream.CodeAPIKeyRevoked:
+		return &Pause{Scope: ScopeAccount, Cause: string(h.Code), Detail: v.Reason, TraceID: v.TraceID}
+	default:
+		return nil
+	}
+}
+
+// TurnCame says that the intent of an attempt is on disk and its request is about to be
+// sent.
+type TurnCame struct {
+	Moment
+	SignedAt time.Time // X-API-Timestamp
+	Paused   bool      // the operation's lane is paused
+	Stopping bool      // the runner is stopping
+}
+
+// intentAge is the maximum age of an intent when its request is sent. X-API-Timestamp is the
+// time of the intent, and the provider accepts five minutes of skew.
+const intentAge = time.Minute
+
+// decideTurn sends the request, or records that it was never sent. During a pause the
+// operation gets no wait of its own: it waits for the end of the pause.
+func decideTurn(op Operation, h TurnCame) Decision {
+	switch waited := h.Now.Sub(h.SignedAt); {
+	case h.Stopping:
+		return unsentBecause(op, h.Now, "the runner stopped before the request left")
+	case h.Paused:
+		return unsentBecause(op, h.Now, "the account was paused before the request left")
+	case waited > intentAge:
+		return unsentBecause(op, h.Now, "its turn came too late for the time it would be signed with")
+	}
+	return Decision{Send: true}
+}
+
+func unsentBecause(op Operation, next time.Time, reason string) Decision {
+	return Decision{Facts: []fact.Fact{fact.OperationUnsent{
+		Ref: op.Ref(""), Attempt: op.Attempts, Reason: reason, NextAt: next.UTC(),
+	}}}
+}
+
+// Kinds of finding; docs/operations.md explains each.
+const (
+	FindingWallet   = "wallet"
+	FindingOutside  = "outside_order"
+	FindingTotal    = "order_total"
+	FindingCharge   = "order_charge"
+	FindingRefund   = "order_refund"
+	FindingMissing  = "order_missing"
+	FindingSums     = "renewal_sum"
+	FindingNotMoved = "expiry_not_moved"
+	FindingRenewed  = "outside_renewal"
+	FindingDecimal  = "decimal_string"
+	FindingLate     = "late_reply" // published when a reply comes too late, not by a reconciliation
+
+	// Findings from a read of an order.
+	FindingOrderCurrency  = "order_currency"
+	FindingRefundCurrency = "refund_currency"
+	FindingRefundAmount   = "refund_amount"
+	FindingShort          = "order_short" // published once, when the order settles
+)
+
+// FindingKinds lists all kinds of finding.
+func FindingKinds() []string {
+	return []string{
+		FindingWallet, FindingOutside, FindingTotal, FindingCharge, FindingRefund, FindingMissing, FindingSums, FindingNotMoved, FindingRenewed,
+		FindingDecimal, FindingLate, FindingOrderCurrency, FindingRefundCurrency, FindingRefundAmount, FindingShort,
+	}
 }

@@ -5,10 +5,12 @@ package inspect
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/tables"
@@ -416,4 +418,64 @@ func OperationStatusOf(o fact.Operation, currency string) OperationStatus {
 		ExpectedCount: o.ExpectedCount, DeliveredCount: o.DeliveredCount, Currency: currency, ChargedCents: o.ChargedCents, RefundedCents: o.RefundedCents,
 		TraceID: o.TraceID, AcceptedAt: o.AcceptedAt, Lines: []tables.RenewalLine{},
 	}
+}
+
+// waitsFor describes why a command waits: a pause, a hold or a time. It returns "" if the
+// command is in progress or has ended.
+func waitsFor(records []fact.Operation, pauses []tables.Pause) string {
+	for _, o := range records {
+		waiting := o.State == fact.StateWaiting
+		if waiting || o.State == fact.StateAccepted {
+			for _, p := range pauses {
+				if p.Scope == decide.ScopeAccount || p.Scope == string(o.Kind) {
+					return PauseText(p)
+				}
+			}
+		}
+		switch held := o.State == fact.StateHeld; {
+		case waiting && o.NextAt != nil:
+			return "it is sent again at " + o.NextAt.UTC().Format(time.RFC3339)
+		case held && o.NextAt != nil:
+			return fmt.Sprintf("it is on hold and looked at again at %s, or released by `perennial release %s`", o.NextAt.UTC().Format(time.RFC3339), o.CommandID)
+		case held:
+			return fmt.Sprintf("it is on hold until `perennial release %s`", o.CommandID)
+		}
+	}
+	return ""
+}
+
+// PauseText describes a pause. If the pause has no end time, the text says how to end it.
+func PauseText(p tables.Pause) string {
+	text := PausedSince(p)
+	if p.Until != nil || strings.Contains(p.Detail, "`perennial accounts resume`") {
+		return text
+	}
+	return text + " (`perennial accounts resume` ends it)"
+}
+
+// PausedSince describes a pause: what is paused, since when, why, and until when.
+func PausedSince(p tables.Pause) string {
+	what := "the account is paused"
+	if p.Scope != decide.ScopeAccount {
+		what = p.Scope + " is paused"
+	}
+	text := fmt.Sprintf("%s since %s: %s", what, p.Since.UTC().Format(time.RFC3339), p.Detail)
+	if p.Until != nil {
+		text += ", until " + p.Until.UTC().Format(time.RFC3339)
+	}
+	return text
+}
+
+// PausedRenewals returns why the account sends no renewals, or "" if it sends them.
+func PausedRenewals(ctx context.Context, l *ledger.Ledger) (string, error) {
+	pauses, err := l.Operations.Pauses(ctx)
+	for _, p := range pauses {
+		switch p.Scope {
+		case decide.ScopeAccount:
+			return "the account is paused: " + p.Detail, err
+		case string(fact.KindRenewal):
+			return "renewals are paused: " + p.Detail, err
+		}
+	}
+	return "", err
 }

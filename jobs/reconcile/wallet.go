@@ -1,14 +1,21 @@
 // This file compares the provider's wallet with the range that the ledger balance allows.
+// It finds upper bounds on the cost of operations of unknown price, and decides which
+// findings could explain a difference. Without a bound, missing money would not be
+// noticed.
 
 package reconcile
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
+	"perennial/jobs/command"
 	"perennial/jobs/decide"
+	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/tables"
 	"perennial/upstream"
@@ -167,4 +174,240 @@ func unknownPrices(w WalletReading) (ids []string) {
 		}
 	}
 	return ids
+}
+
+const (
+	// boundMargin is the bound as a percentage of the expected cost. It exceeds 100, because
+	// prices rise and the known price may be old.
+	boundMargin = 150
+	// offerPages limits the pages of offers that are read for a list price. pricesKept is
+	// how long list prices are cached.
+	offerPages = 5
+	pricesKept = time.Hour
+)
+
+// listPrices maps offers to the price of one proxy for a given number of days.
+type listPrices struct {
+	at      time.Time
+	of      map[string]int64
+	dearest int64
+}
+
+// bound replaces each unknown charge in w with an upper bound, if one can be found. The
+// bound is derived from the highest recent price, the list price or the command's limit.
+func (p *Pass) bound(ctx context.Context, w *WalletReading) error {
+	most := map[string]fact.Cents{}
+	for _, open := range [][]tables.Exposure{w.Before.Open, w.After.Open} {
+		for i := range open {
+			e := &open[i]
+			if e.Charge.Known() {
+				continue
+			}
+			if _, asked := most[e.OperationID]; !asked {
+				cents, err := p.mostOf(ctx, *e)
+				if err != nil {
+					return err
+				}
+				most[e.OperationID] = fact.Estimated(cents)
+			}
+			e.Charge = most[e.OperationID]
+		}
+	}
+	return nil
+}
+
+// mostOf returns an upper bound on the cost of an operation in cents, or 0 if none can be
+// found.
+func (p *Pass) mostOf(ctx context.Context, e tables.Exposure) (int64, error) {
+	accepted, err := p.Ledger.Operations.Acceptance(ctx, e.CommandID)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	c, err := command.ReadContent(accepted.Content)
+	if err != nil {
+		return 0, err
+	}
+	cents, err := p.expected(ctx, e, c)
+	if err != nil {
+		return 0, err
+	}
+	if cents == 0 {
+		cents = c.MaxTotalCents
+	}
+	return min(cents, decide.MaxLineCents) * boundMargin / 100, nil
+}
+
+// expected returns the cost of an operation at the highest known price of what it buys, or
+// 0 if no price is known.
+func (p *Pass) expected(ctx context.Context, e tables.Exposure, c command.Command) (cents int64, err error) {
+	if e.Kind.OfProxies() {
+		paid, err := p.Ledger.Money.Dearest(ctx, c.DurationDays)
+		if err == nil && paid == 0 {
+			paid = p.offered(ctx, c.DurationDays).dearest
+		}
+		return paid * e.Unpriced, err
+	}
+	list := p.offered(ctx, c.DurationDays)
+	for _, item := range c.Items {
+		unit, known := list.of[item.OfferCode]
+		if !known {
+			unit = list.dearest
+		}
+		cents += unit * item.Quantity
+	}
+	return cents, nil
+}
+
+// offered returns the list prices for a number of days. If a read fails, it adds a note and
+// returns the prices read so far.
+func (p *Pass) offered(ctx context.Context, days int64) listPrices {
+	if kept, ok := p.prices[days]; ok && p.Clock().Sub(kept.at) < pricesKept {
+		return kept
+	}
+	list := listPrices{at: p.Clock(), of: map[string]int64{}}
+	pages := upstream.Pages[upstream.Offer]{PageRequest: upstream.PageRequest{Size: ListingPage}}
+	for range offerPages {
+		got, err := Fetch(ctx, p.Reconciler, func(ctx context.Context) (upstream.Page[upstream.Offer], error) {
+			return p.Statements.OffersPage(ctx, upstream.OfferFilter{DurationDays: days}, pages.PageRequest)
+		})
+		if err != nil {
+			p.notef("the list prices could not be read: %v", err)
+			return list
+		}
+		for _, o := range got.Items {
+			if cents, err := decide.QuotedCents(o, 1, days); err == nil {
+				list.of[o.OfferCode], list.dearest = cents, max(list.dearest, cents)
+			}
+		}
+		if more, _ := pages.Follow(got); !more {
+			break
+		}
+	}
+	p.prices[days] = list
+	return list
+}
+
+// effect is how a finding would make the wallet differ from the books.
+type effect struct {
+	cents int64 // positive if the wallet has more than the books; 0 if the amount is unknown
+	up    bool  // the wallet may have more
+	down  bool  // the wallet may have less
+}
+
+func by(cents int64) effect { return effect{cents, cents > 0, cents < 0} }
+
+// Effects of findings without an amount.
+var (
+	less   = effect{down: true}
+	more   = effect{up: true}
+	either = effect{up: true, down: true}
+)
+
+// onWallet returns a finding's effect on the wallet. The effect is empty if the finding is
+// not about charges.
+func (f Finding) onWallet() effect {
+	switch f.Kind {
+	case decide.FindingOutside, decide.FindingTotal, decide.FindingCharge, decide.FindingMissing, decide.FindingSums: // a positive amount is charged but not booked
+		return by(-f.AmountCents)
+	case decide.FindingRefund, decide.FindingNotMoved: // a positive amount was refunded but not booked, or booked but not charged
+		return by(f.AmountCents)
+	case decide.FindingRenewed: // AmountCents is minus the price, or 0 if the price is unknown
+		if f.AmountCents == 0 {
+			return less
+		}
+		return by(f.AmountCents)
+	case decide.FindingOrderCurrency: // charged in another currency and not booked
+		return less
+	case decide.FindingRefundCurrency:
+		return more
+	case decide.FindingRefundAmount: // AmountCents is the total refund, not the difference
+		return either
+	}
+	return effect{}
+}
+
+// Amount returns AmountCents as text, or "unknown" if the finding affects the wallet by an
+// unknown amount.
+func (f Finding) Amount(currency string) string {
+	if e := f.onWallet(); f.AmountCents == 0 && (e.up || e.down) {
+		return "unknown"
+	}
+	return fact.Amount(f.AmountCents, currency)
+}
+
+// CouldExplain returns text about the findings of this pass that could explain the wallet's
+// difference or a part of it, and about operations in progress. A finding qualifies if it
+// has the difference's direction and its amount, if known, does not exceed the distance to
+// the far end of the wallet's range.
+func (p *Pass) CouldExplain(difference int64) string {
+	var found []string
+	for _, f := range p.Findings {
+		e := f.onWallet()
+		if difference < 0 && (!e.down || e.cents < p.Wallet.ProviderCents-*p.Wallet.HighCents) ||
+			difference > 0 && (!e.up || p.Wallet.LowCents != nil && e.cents > p.Wallet.ProviderCents-*p.Wallet.LowCents) {
+			continue
+		}
+		amount := "amount not known"
+		if e.cents != 0 {
+			amount = p.Binding.Amount(e.cents)
+		}
+		found = append(found, fmt.Sprintf("%s (%s, %s)", f.About(), f.Kind, amount))
+	}
+	text := ""
+	if len(found) > 0 {
+		text = "; it could be explained by " + strings.Join(FirstFew(found), ", ")
+	}
+	if under := p.Wallet.UnderWay; len(under) > 0 {
+		text += "; in progress: " + strings.Join(FirstFew(under), ", ")
+	}
+	return text
+}
+
+// suspectAnswers adds the answers to reviews since the wallet last agreed to a finding about
+// the wallet. A wrong answer is a more likely cause than an unexplained movement.
+func (p *Pass) suspectAnswers(ctx context.Context) error {
+	i := slices.IndexFunc(p.Findings, func(f Finding) bool { return f.Kind == decide.FindingWallet && f.AmountCents != 0 })
+	if i < 0 {
+		return nil
+	}
+	decisions, _, err := p.Ledger.Report().DecisionsBefore(ctx, 0, decisionsRead)
+	var answers []string
+	for _, d := range decisions {
+		if d.Fact != (fact.OperationResolved{}).FactType() {
+			continue
+		}
+		_, agreed, err := p.Ledger.Money.ReconciledAround(ctx, d.Seq)
+		if err != nil {
+			return err
+		}
+		if agreed != nil {
+			break
+		}
+		answer := d.Outcome
+		if d.Cents != nil {
+			answer += " " + p.Binding.Amount(*d.Cents)
+		}
+		answers = append(answers, fmt.Sprintf("%s (%s, by %s)", d.About, answer, fact.Signed(d.By, d.User)))
+	}
+	if len(answers) > 0 {
+		p.Findings[i].Explanation += "; answered since the wallet last agreed: " + strings.Join(FirstFew(answers), ", ") + ": `perennial reviews correct ID` corrects a wrong answer"
+	}
+	return err
+}
+
+// decisionsRead limits how many of the latest operator decisions are searched for answers.
+const decisionsRead = 200
+
+// About returns the order, operation or proxy that the finding is about.
+func (f Finding) About() string {
+	switch {
+	case f.OrderNo != "":
+		return "order " + f.OrderNo
+	case f.OperationID != "":
+		return "operation " + f.OperationID
+	}
+	return "proxy " + f.ProxyID
 }

@@ -1,4 +1,5 @@
-// This file has Client, which publishes commands and reads their results.
+// This file has Client, which publishes commands and reads their results, and the forms of
+// both.
 
 package client
 
@@ -7,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -176,4 +178,174 @@ func final(err error) bool {
 		return false
 	}
 	return !queue.Disconnected(err) && !slices.ContainsFunc(passing, func(target error) bool { return errors.Is(err, target) })
+}
+
+// Command is an [Order] or a [Renewal].
+type Command interface {
+	id() string
+	kind() queue.Kind
+}
+
+// Priority is the priority of a command. [High] goes before other commands, [Bulk] after
+// them.
+type Priority string
+
+// Priorities; "" is between the two.
+const (
+	High Priority = "high"
+	Bulk Priority = "bulk"
+)
+
+// Order buys proxies. The caller chooses ID. An order with the same ID and content is
+// executed once, however often it is published.
+type Order struct {
+	ID           string `json:"id"`            // 1 to 128 characters
+	DurationDays int64  `json:"duration_days"` // a multiple of 30 that the offers support
+	Items        []Item `json:"items"`         // at most 50 items and 2,000 proxies
+	// MaxTotalCents limits the cost; it is checked with a quote before the order is sent.
+	// Nil means no limit.
+	MaxTotalCents   *int64            `json:"max_total_cents,omitempty"`
+	NotAfter        *time.Time        `json:"not_after,omitempty"` // send no first request after this time
+	Labels          map[string]string `json:"labels,omitempty"`    // in every event of the command
+	SandboxScenario string            `json:"sandbox_scenario,omitempty"`
+	Priority        Priority          `json:"priority,omitempty"`
+}
+
+// Item is an offer and a quantity in an order.
+type Item struct {
+	OfferCode string   `json:"offer_code"`
+	Quantity  int64    `json:"quantity"`
+	CIDRs     []string `json:"cidrs,omitempty"` // allowed if the account's configuration has the API's field for CIDRs
+}
+
+// Renewal renews at most 5,000 proxies.
+type Renewal struct {
+	ID            string   `json:"id"`
+	ProxyIDs      []string `json:"proxy_ids"`
+	DurationDays  int64    `json:"duration_days"` // a multiple of 30, at most 1,080
+	MaxTotalCents *int64   `json:"max_total_cents,omitempty"`
+	// DueBefore skips proxies that expire later. Their expiry is read just before the
+	// charge. Nil renews all.
+	DueBefore *time.Time `json:"due_before,omitempty"`
+	// ExpectExpiresAt skips proxies whose expiry differs from the given one, by proxy id.
+	ExpectExpiresAt map[string]time.Time `json:"expect_expires_at,omitempty"`
+	NotAfter        *time.Time           `json:"not_after,omitempty"`
+	Labels          map[string]string    `json:"labels,omitempty"`
+	Priority        Priority             `json:"priority,omitempty"`
+}
+
+func (o Order) id() string       { return o.ID }
+func (Order) kind() queue.Kind   { return queue.KindOrderCreate }
+func (r Renewal) id() string     { return r.ID }
+func (Renewal) kind() queue.Kind { return queue.KindProxyRenew }
+
+var errNoCommand = errors.New("there is no command: give an Order or a Renewal")
+
+// outgoing returns a command in the form in which it is published. The runner checks its
+// content.
+func outgoing(c Command) (publish.Outgoing, error) {
+	if c == nil {
+		return publish.Outgoing{}, errNoCommand
+	}
+	if c.id() == "" {
+		return publish.Outgoing{}, errors.New("the command has no ID: choose one, it is what keeps the command from being done twice")
+	}
+	data, err := json.Marshal(c)
+	if err != nil {
+		return publish.Outgoing{}, fmt.Errorf("command %.128q: %w", c.id(), err)
+	}
+	return publish.Outgoing{Kind: c.kind(), Data: data}, nil
+}
+
+// Money is in cents of the account's currency. ChargedCents is before refunds.
+type Money struct {
+	ChargedCents  int64  `json:"charged_cents"`
+	RefundedCents int64  `json:"refunded_cents"`
+	Currency      string `json:"currency"`
+}
+
+// Finished is the result of a command: the data of its command.finished event
+// (docs/events). If there are several, the one with the highest Revision is valid.
+type Finished struct {
+	CommandID string            `json:"command_id"`
+	Revision  int64             `json:"revision"` // starts at 1
+	State     string            `json:"state"`    // see [Finished.Done]
+	Code      string            `json:"code"`     // for programs; may be empty
+	Reason    string            `json:"reason"`   // for people
+	Labels    map[string]string `json:"labels"`
+	Totals    Money             `json:"totals"`
+	// Lines has at most 200 of LinesTotal lines; [Client.Lines] yields all.
+	Lines      []Line      `json:"lines"`
+	LinesTotal int         `json:"lines_total"`
+	Operations []Operation `json:"operations"`
+	Attempts   int64       `json:"attempts"` // requests to the provider
+}
+
+// Line is a proxy that an order delivered, or that a renewal contained. Unknown fields are
+// empty.
+type Line struct {
+	ProxyID           string     `json:"proxy_id"`
+	State             string     `json:"state"` // delivered, succeeded, failed, skipped, charged, not_charged
+	OfferCode         string     `json:"offer_code"`
+	CountryCode       string     `json:"country_code"`
+	Region            string     `json:"region"`
+	LineName          string     `json:"line_name"`
+	IPType            string     `json:"ip_type"`
+	Protocol          string     `json:"protocol"`
+	PreviousExpiresAt *time.Time `json:"previous_expires_at"`
+	ExpiresAt         *time.Time `json:"expires_at"`
+	ChargedCents      *int64     `json:"charged_cents"`
+	RefundedCents     int64      `json:"refunded_cents"`
+}
+
+// Operation is one execution of the command, or of a part of it.
+type Operation struct {
+	OperationID string `json:"operation_id"`
+	State       string `json:"state"`
+	OrderNo     string `json:"order_no"`
+}
+
+// Done reports whether the command was executed completely. It is false for partial,
+// failed, refunded and rejected, and for resolved, which is an operator's answer.
+func (f Finished) Done() bool { return f.State == "delivered" || f.State == "completed" }
+
+// Lines yields all lines of a finished command, including those beyond the event's limit.
+// It ends after it has yielded an error.
+func (c *Client) Lines(ctx context.Context, f Finished) iter.Seq2[Line, error] {
+	return func(yield func(Line, error) bool) {
+		for _, line := range f.Lines {
+			if !yield(line, nil) {
+				return
+			}
+		}
+		for seen := len(f.Lines); seen < f.LinesTotal; {
+			var page struct {
+				Lines []Line `json:"lines"`
+			}
+			err := c.ask(ctx, "lines", map[string]any{"id": f.CommandID, "after": seen, "limit": linesAtOnce}, &page)
+			if err == nil && len(page.Lines) == 0 {
+				err = fmt.Errorf("command %.128q: the runner gave %d of %d lines: it was opened again", f.CommandID, seen, f.LinesTotal)
+			}
+			if err != nil {
+				yield(Line{}, err)
+				return
+			}
+			for _, line := range page.Lines {
+				if seen++; !yield(line, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// linesAtOnce is how many lines one request asks for.
+const linesAtOnce = 1000
+
+// finishedOf decodes the data of a command.finished event.
+func finishedOf(data []byte) (f Finished, err error) {
+	if err := json.Unmarshal(data, &f); err != nil {
+		return f, fmt.Errorf("the end of a command cannot be read: %w", err)
+	}
+	return f, nil
 }

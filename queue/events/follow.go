@@ -1,20 +1,23 @@
-// This file follows the events stream: all events, live events, and the last event.
+// This file reads the events stream: all events, live events, and single events by
+// sequence and by time. It reads from the stream's leader, because other replicas may
+// answer the client library's reads with older data.
 
 package events
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
 	"strconv"
 	"time"
 
-	"perennial/ledger/sleep"
-	"perennial/queue"
-
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"perennial/ledger/sleep"
+	"perennial/queue"
 )
 
 const (
@@ -231,4 +234,202 @@ func received(account, subject string, streamSeq uint64, header nats.Header, dat
 		event.Seq = seq
 	}
 	return event
+}
+
+// History yields the events that an account's stream has now, starting at stream sequence
+// first, and ends after the last. If messages were deleted from the end of the stream, it
+// yields an error, because these events are lost.
+func (s Stream) History(ctx context.Context, first uint64) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		last, err := s.lastHeld(ctx)
+		if err != nil {
+			yield(Event{}, err)
+			return
+		}
+		first = max(first, 1)
+		if last < first {
+			return
+		}
+		for event, err := range s.Follow(ctx, From{Seq: first}) {
+			if !yield(event, err) || err != nil || event.StreamSeq >= last {
+				return
+			}
+		}
+	}
+}
+
+// lastHeld returns the sequence of a stream's last message, or 0 if it is empty.
+func (s Stream) lastHeld(ctx context.Context) (uint64, error) {
+	stream, err := s.stream(ctx)
+	if err != nil {
+		return 0, err
+	}
+	counted := stream.CachedInfo().State.LastSeq
+	last, found, err := s.LastRow(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if !found && counted > 0 || last.StreamSeq < counted {
+		return 0, fmt.Errorf("events stream of account %s: it counts %d messages and its last is %d: messages were deleted from its end", s.account, counted, last.StreamSeq)
+	}
+	return last.StreamSeq, nil
+}
+
+// HistoryOf yields the events of one type that an account's stream has now.
+func (s Stream) HistoryOf(ctx context.Context, eventType string) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		stream, err := s.stream(ctx)
+		if err != nil {
+			yield(Event{}, err)
+			return
+		}
+		last, err := stream.GetLastMsgForSubject(ctx, queue.EventSubject(s.account, eventType))
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			return
+		}
+		if err != nil {
+			yield(Event{}, fmt.Errorf("last %s of account %s: %w", eventType, s.account, err))
+			return
+		}
+		for event, err := range s.Follow(ctx, From{Types: []string{eventType}}) {
+			if !yield(event, err) || err != nil || event.StreamSeq >= last.Sequence {
+				return
+			}
+		}
+	}
+}
+
+// At returns the event with a sequence. found is false if the stream does not have it.
+func (s Stream) At(ctx context.Context, seq uint64) (event Event, found bool, err error) {
+	stream, err := s.stream(ctx)
+	if err != nil {
+		return Event{}, false, err
+	}
+	return eventAt(ctx, stream, s.account, seq)
+}
+
+func eventAt(ctx context.Context, stream jetstream.Stream, account string, seq uint64) (event Event, found bool, err error) {
+	msg, err := stream.GetMsg(ctx, seq)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return Event{}, false, nil
+	}
+	if err != nil {
+		return Event{}, false, fmt.Errorf("event %d of account %s: %w", seq, account, err)
+	}
+	return received(account, msg.Subject, msg.Sequence, msg.Header, msg.Data), true, nil
+}
+
+// FirstSince returns the sequence of the first event whose fact has this time or a later
+// time. If there is none, it returns the sequence after the stream's last. Facts are in the
+// order of their times, unless a clock was set back.
+func (s Stream) FirstSince(ctx context.Context, at time.Time) (uint64, error) {
+	stream, err := s.stream(ctx)
+	if err != nil {
+		return 0, err
+	}
+	state := stream.CachedInfo().State
+	from, to := max(state.FirstSeq, 1), state.LastSeq+1
+	for from < to {
+		middle := from + (to-from)/2
+		event, found, err := eventAt(ctx, stream, s.account, middle)
+		if err != nil {
+			return 0, err
+		}
+		var of struct {
+			Time time.Time `json:"time"`
+		}
+		if found {
+			if err := json.Unmarshal(event.Data, &of); err != nil {
+				return 0, fmt.Errorf("event %d of account %s: %w", middle, s.account, err)
+			}
+		}
+		if of.Time.Before(at) {
+			from = middle + 1
+		} else {
+			to = middle
+		}
+	}
+	return from, nil
+}
+
+// LastRow returns the last message of an account's events stream, as the stream's leader has
+// it. found is false if there is none. A message that no outbox wrote has Seq 0. The error
+// is [queue.ErrNoAccount] if the stream does not exist, a [queue.DeniedError], or an error
+// from NATS, such as no reply within 3 s.
+func (s Stream) LastRow(ctx context.Context) (event Event, found bool, err error) {
+	return s.leaderRow(ctx, messageRequest{LastBySubject: queue.EventSubject(s.account, ">")})
+}
+
+// RowAt returns the message with the given sequence in an account's events stream, as the
+// stream's leader has it. found is false if there is none. The errors are those of LastRow.
+func (s Stream) RowAt(ctx context.Context, seq uint64) (event Event, found bool, err error) {
+	if seq == 0 { // the server does not accept 0
+		return Event{}, false, queue.ValidAccount(s.account)
+	}
+	return s.leaderRow(ctx, messageRequest{Seq: seq})
+}
+
+// messageRequest asks a stream for one message, by one of its fields.
+type messageRequest struct {
+	Seq           uint64 `json:"seq,omitempty"`
+	LastBySubject string `json:"last_by_subj,omitempty"`
+}
+
+type messageAnswer struct {
+	Error   *jetstream.APIError `json:"error"`
+	Message *struct {
+		Subject string `json:"subject"`
+		Seq     uint64 `json:"seq"`
+		Header  []byte `json:"hdrs"`
+		Data    []byte `json:"data"`
+	} `json:"message"`
+}
+
+func (s Stream) leaderRow(ctx context.Context, want messageRequest) (Event, bool, error) {
+	if err := queue.ValidAccount(s.account); err != nil {
+		return Event{}, false, err
+	}
+	var answer messageAnswer
+	if err := s.js.Ask(ctx, "STREAM.MSG.GET."+queue.EventsStream(s.account), want, &answer); err != nil {
+		return Event{}, false, fmt.Errorf("events of account %s: %w", s.account, err)
+	}
+	switch {
+	case answer.Error != nil && answer.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound:
+		return Event{}, false, nil
+	case answer.Error != nil:
+		return Event{}, false, leaderError(s.account, answer.Error)
+	case answer.Message == nil:
+		return Event{}, false, fmt.Errorf("events of account %s: an answer without a message", s.account)
+	}
+	m := answer.Message
+	header := nats.Header{}
+	if len(m.Header) > 0 {
+		var err error
+		if header, err = nats.DecodeHeadersMsg(m.Header); err != nil {
+			return Event{}, false, fmt.Errorf("event %d of account %s: %w", m.Seq, s.account, err)
+		}
+	}
+	return received(s.account, m.Subject, m.Seq, header, m.Data), true, nil
+}
+
+// Info returns the leader's information about an account's events stream.
+func (s Stream) Info(ctx context.Context) (*jetstream.StreamInfo, error) {
+	var answer struct {
+		Error *jetstream.APIError `json:"error"`
+		jetstream.StreamInfo
+	}
+	if err := s.js.Ask(ctx, "STREAM.INFO."+queue.EventsStream(s.account), nil, &answer); err != nil {
+		return nil, fmt.Errorf("events of account %s: %w", s.account, err)
+	}
+	if answer.Error != nil {
+		return nil, leaderError(s.account, answer.Error)
+	}
+	return &answer.StreamInfo, nil
+}
+
+func leaderError(account string, refused *jetstream.APIError) error {
+	if errors.Is(refused, jetstream.ErrStreamNotFound) {
+		return fmt.Errorf("account %s: %w: it has no events stream", account, queue.ErrNoAccount)
+	}
+	return fmt.Errorf("events of account %s: %w", account, refused)
 }

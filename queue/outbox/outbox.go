@@ -1,4 +1,5 @@
 // This file has the outbox, which publishes the journal, in order, to the events stream.
+// It says what an events stream must still have, and what it has lost.
 
 package outbox
 
@@ -10,14 +11,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/sirupsen/logrus"
+
 	"perennial/ledger/failpoint"
 	"perennial/ledger/sleep"
 	"perennial/queue"
 	"perennial/queue/events"
-
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
-	"github.com/sirupsen/logrus"
 )
 
 // Event is a journal row to publish.
@@ -368,4 +369,132 @@ func (o *Outbox) compare(ctx context.Context, last uint64, subject string, heade
 func (o *Outbox) diverged(seq uint64, streamHash, ledgerHash, reason string) error {
 	return &DivergedError{Account: o.account, StreamSeq: seq, LedgerSeq: o.Published(),
 		StreamHash: streamHash, LedgerHash: ledgerHash, Reason: reason}
+}
+
+// DivergedError reports that an account's events stream and its ledger differ. Nothing was
+// published after the difference was found. LedgerHash is "" if the ledger has no row
+// StreamSeq. StreamHash is "" if the message in the stream is not from an outbox.
+type DivergedError struct {
+	Account    string
+	StreamSeq  uint64 // journal sequence (or stream sequence) of the stream's last message
+	LedgerSeq  uint64 // last journal sequence that the outbox knows to be in the ledger
+	StreamHash string
+	LedgerHash string
+	Reason     string // describes the difference
+}
+
+// Error describes the difference in one line.
+func (e *DivergedError) Error() string {
+	return fmt.Sprintf("account %s: events stream and ledger differ at %d (ledger known to %d): %s",
+		e.Account, e.StreamSeq, e.LedgerSeq, e.Reason)
+}
+
+// FencedError reports that the events stream has another row in the place of a row given to
+// [Outbox.Publish]. Another runner has the account, or had it in the meantime. StreamHash is
+// "" if the message in the stream was not published as a row. It is also "" if the message
+// was already removed from the start of the stream.
+type FencedError struct {
+	Account    string
+	Seq        uint64 // sequence of the row in the journal and in the stream
+	StreamHash string // hash of the row in the stream
+	OwnHash    string // hash of the row to publish
+}
+
+// Error returns the row and both hashes.
+func (e *FencedError) Error() string {
+	return fmt.Sprintf("account %s: the events stream holds another row %d (hash %q, own %q): another runner has written it",
+		e.Account, e.Seq, e.StreamHash, e.OwnHash)
+}
+
+// ShortStreamError reports that an account's events stream ends before the row after which
+// [Outbox.Publish] must continue, so the stream has lost its end.
+type ShortStreamError struct {
+	Account   string
+	StreamSeq uint64 // sequence of the stream's last message; 0 if the stream is empty
+	Seq       uint64 // sequence of the row that the stream must have
+}
+
+// Error returns both sequences.
+func (e *ShortStreamError) Error() string {
+	return fmt.Sprintf("account %s: the events stream ends with row %d and must hold row %d: it has lost its end",
+		e.Account, e.StreamSeq, e.Seq)
+}
+
+// EventSizeError reports that an event is larger than the NATS server accepts. A retry
+// would fail too.
+type EventSizeError struct {
+	Account string
+	Seq     uint64
+	Bytes   int64 // size with its headers
+	Most    int64 // the server's max_payload
+}
+
+// Error returns the row, its size and the limit.
+func (e *EventSizeError) Error() string {
+	return fmt.Sprintf("account %s: journal row %d has %d bytes as a message, and the NATS server takes %d: raise its max_payload",
+		e.Account, e.Seq, e.Bytes, e.Most)
+}
+
+// headerExpectedLast makes the stream refuse a message unless its last message has the
+// sequence in the header.
+const headerExpectedLast = "Nats-Expected-Last-Sequence"
+
+// eventMessage returns the message of a journal row, without the headers for its position
+// in the stream. It returns an error if the row's type cannot be part of a subject.
+func eventMessage(account string, event *Event) (*nats.Msg, error) {
+	if !queue.ValidToken(event.Type) {
+		return nil, fmt.Errorf("journal row %d: type %q cannot be a subject", event.Seq, event.Type)
+	}
+	msg := &nats.Msg{Subject: queue.EventSubject(account, event.Type), Data: event.Payload, Header: nats.Header{
+		events.HeaderSeq:  {strconv.FormatUint(event.Seq, 10)},
+		events.HeaderHash: {event.Hash},
+		"content-type":    {"application/cloudevents+json"},
+	}}
+	if event.Traceparent != "" {
+		msg.Header.Set("traceparent", event.Traceparent)
+	}
+	if event.Tracestate != "" {
+		msg.Header.Set("tracestate", event.Tracestate)
+	}
+	return msg, nil
+}
+
+// expectLast makes the stream refuse the message unless the stream's last message has this
+// sequence.
+func expectLast(msg *nats.Msg, last uint64) {
+	msg.Header[headerExpectedLast] = []string{strconv.FormatUint(last, 10)}
+}
+
+// Held says which journal rows an account's events stream is known to have had. It comes
+// from a file that outlives the process and the stream.
+type Held struct {
+	// Last is the last journal sequence that the stream acknowledged; 0 for none.
+	Last uint64
+	// Firm is a sequence that cannot have been lost in a crash. The stream acknowledged it
+	// before a clean stop, or so long ago that the server has synced it since.
+	Firm uint64
+}
+
+// Missing describes what a stream that ends with row last has lost. It returns "" if the
+// stream lost nothing, or no more than a crash or a power cut explains. Larger losses are
+// reported: the ledger could have been rewritten before it refills the stream, and no event
+// would show that.
+func (h Held) Missing(last uint64) string {
+	switch {
+	case last == 0 && h.Firm > 0:
+		return fmt.Sprintf("the events stream is empty, and rows up to %d were published on it", h.Last)
+	case last < h.Firm:
+		return fmt.Sprintf("the events stream ends with row %d, and row %d was on it long before", last, h.Firm)
+	}
+	return ""
+}
+
+// MissingBefore describes what a stream that begins with row first has lost, or returns "".
+// latest is the last row that may be the stream's first, according to the ledger.
+func MissingBefore(first, latest uint64) string {
+	latest = max(latest, 1)
+	if first <= latest {
+		return ""
+	}
+	return fmt.Sprintf("the events stream begins with row %d and by this ledger it begins with row %d at the latest: events were removed by another program, or the ledger is an older copy", first, latest)
 }

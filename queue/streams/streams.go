@@ -1,4 +1,6 @@
-// This file has the streams of an account: their settings, creation and checks.
+// This file has the streams of an account: their settings, consumers, creation and checks.
+// It compares the limits of a NATS account with what the streams need, and reads whether
+// each copy is up to date.
 
 package streams
 
@@ -7,7 +9,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"reflect"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -281,4 +287,243 @@ type ConsumerError struct {
 // Error returns the consumer, the defect, and the command that fixes it.
 func (e *ConsumerError) Error() string {
 	return fmt.Sprintf("consumer %s of stream %s %s: run `", e.Consumer, e.Stream, e.Why) + e.Do + "`"
+}
+
+// boundMark is the stream's metadata key while its first events are removed. The value is
+// the stream's first sequence after the removal.
+const boundMark = "perennial-bound"
+
+// IsCut reports whether a removal of events was started and not completed.
+func IsCut(config jetstream.StreamConfig) bool { return config.Metadata[boundMark] != "" }
+
+// CutConfig returns a configuration that closes the stream for events, with a message size
+// limit of one byte. first is the stream's first sequence after the removal.
+func CutConfig(have jetstream.StreamConfig, first uint64) jetstream.StreamConfig {
+	have.Metadata = maps.Clone(have.Metadata)
+	if have.Metadata == nil {
+		have.Metadata = map[string]string{}
+	}
+	have.Metadata[boundMark] = strconv.FormatUint(first, 10)
+	have.MaxMsgSize = 1
+	return have
+}
+
+// OpenConfig returns a stream's configuration without the temporary settings of CutConfig.
+// cut reports whether it had such settings.
+func OpenConfig(have jetstream.StreamConfig) (open jetstream.StreamConfig, cut bool) {
+	if !IsCut(have) {
+		return have, false
+	}
+	have.Metadata = maps.Clone(have.Metadata)
+	delete(have.Metadata, boundMark)
+	have.MaxMsgs, have.MaxMsgSize, have.Discard = -1, -1, jetstream.DiscardNew
+	return have, true
+}
+
+// CheckQuota compares the limits of the NATS account with what an account of Perennial still
+// needs. It changes nothing. It returns a [quota.Error] for the first limit that is too low,
+// or for another program's stream that has some of the account's subjects.
+func (w Wanted) CheckQuota(ctx context.Context, js *queue.JetStream) error {
+	info, err := js.AccountInfo(ctx)
+	if err != nil {
+		return fmt.Errorf("look up the limits of the NATS account: %w", err)
+	}
+	missing, err := missing(ctx, js, w.Account)
+	if err != nil {
+		return err
+	}
+	tier := info.Tier
+	if len(info.Tiers) > 0 {
+		var ok bool
+		if tier, ok = info.Tiers[fmt.Sprintf("R%d", max(w.Replicas, 1))]; !ok {
+			return quota.NoTier()
+		}
+	}
+	if err := quota.TooLittle(tier, len(missing)); err != nil {
+		return err
+	}
+	for _, want := range w.configs() {
+		if slices.Contains(missing, want.Name) {
+			if err := overlapping(ctx, js, want, nil); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// missing returns the streams that an account's first start creates and that do not exist.
+func missing(ctx context.Context, js *queue.JetStream, account string) ([]string, error) {
+	wanted := []string{queue.CommandsStream(account), queue.EventsStream(account), queue.DeadStream(account),
+		queue.ObjectsStream(queue.FleetBucket(account)), queue.KeyValueStream(queue.LeaseBucket), queue.KeyValueStream(queue.NodesBucket)}
+	names := js.StreamNames(ctx)
+	for name := range names.Name() {
+		wanted = slices.DeleteFunc(wanted, func(w string) bool { return w == name })
+	}
+	if err := names.Err(); err != nil && !errors.Is(err, jetstream.ErrEndOfData) {
+		return nil, fmt.Errorf("look up the streams of the NATS account: %w", err)
+	}
+	return wanted, nil
+}
+
+// overlapping returns an error if other streams have subjects of the stream to create. It
+// returns nil if there are no such streams, or if the stream was refused for another reason.
+func overlapping(ctx context.Context, js *queue.JetStream, want jetstream.StreamConfig, refused error) error {
+	if refused != nil && !quota.IsOverlap(refused) {
+		return nil
+	}
+	var others []string
+	for _, subject := range want.Subjects {
+		names := js.StreamNames(ctx, jetstream.WithStreamListSubject(subject))
+		for name := range names.Name() {
+			others = append(others, name)
+		}
+		if err := names.Err(); err != nil && refused == nil && !errors.Is(err, jetstream.ErrEndOfData) {
+			return fmt.Errorf("look up the streams with subject %s: %w", subject, err)
+		}
+	}
+	if len(others) == 0 {
+		return nil
+	}
+	slices.Sort(others)
+	return quota.Overlap(slices.Compact(others), want.Name, refused)
+}
+
+// Copies is what the leader of a stream reports about the stream's copies.
+type Copies struct {
+	Stream string
+	Number int      // configured number
+	Behind []string // descriptions of copies that lag or cannot be reached
+}
+
+// CopiesOf returns the copies of an account's existing streams, in a fixed order. It returns
+// nil if the account has no streams.
+func CopiesOf(ctx context.Context, js *queue.JetStream, account string) (all []Copies, err error) {
+	if err := queue.ValidAccount(account); err != nil {
+		return nil, err
+	}
+	for _, name := range queue.KeptStreams(account) {
+		stream, err := js.Stream(ctx, name)
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("look up stream %s: %w", name, err)
+		}
+		all = append(all, copiesOf(stream.CachedInfo()))
+	}
+	return all, nil
+}
+
+// copiesOf returns the copies that a stream's leader reports. The leader is one of them, and
+// never lags.
+func copiesOf(info *jetstream.StreamInfo) Copies {
+	c := Copies{Stream: info.Config.Name, Number: max(info.Config.Replicas, 1)}
+	if c.Number == 1 || info.Cluster == nil {
+		return c
+	}
+	for _, peer := range info.Cluster.Replicas {
+		switch {
+		case peer.Offline:
+			c.Behind = append(c.Behind, fmt.Sprintf("its copy on %s is away", peer.Name))
+		case !peer.Current:
+			c.Behind = append(c.Behind, fmt.Sprintf("its copy on %s is not current: %d operations behind, last heard of %s ago", peer.Name, peer.Lag, peer.Active.Round(time.Millisecond)))
+		}
+	}
+	if there := len(info.Cluster.Replicas) + 1; there < c.Number {
+		c.Behind = append(c.Behind, fmt.Sprintf("%d of its %d copies are placed on a server", there, c.Number))
+	}
+	return c
+}
+
+// Probe returns an error if an account's commands or events stream does not reply or has no
+// leader, and therefore stores nothing. first is the sequence of the oldest event in the
+// events stream. If the stream is empty, first is the next sequence, or 0 if the stream
+// never had an event. last is the newest sequence that the stream ever had.
+func Probe(ctx context.Context, js *queue.JetStream, account string) (first, last uint64, err error) {
+	for _, name := range []string{queue.CommandsStream(account), queue.EventsStream(account)} {
+		stream, err := js.Stream(ctx, name)
+		if err != nil {
+			return 0, 0, fmt.Errorf("stream %s does not answer: %w", name, queue.Explain(ctx, js, err))
+		}
+		if cluster := stream.CachedInfo().Cluster; cluster != nil && cluster.Leader == "" {
+			return 0, 0, fmt.Errorf("stream %s has no leader: too few of its servers are there, or they cannot store (a full disk, or max_file_store is reached)", name)
+		}
+		first, last = stream.CachedInfo().State.FirstSeq, stream.CachedInfo().State.LastSeq
+	}
+	return first, last, nil
+}
+
+// ackWait is how long after its delivery an unacknowledged command is delivered again.
+const ackWait = time.Minute
+
+// LineConfig returns the configuration of a line's consumer.
+func LineConfig(account string, line queue.Line) jetstream.ConsumerConfig {
+	return jetstream.ConsumerConfig{
+		Name:          ConsumerOf(line),
+		Durable:       ConsumerOf(line),
+		Description:   "Perennial's intake",
+		FilterSubject: line.Subject(account),
+		AckPolicy:     jetstream.AckExplicitPolicy,
+		AckWait:       ackWait,
+		MaxDeliver:    -1,
+		MaxAckPending: quota.MaxAckPending,
+		MaxWaiting:    32,
+	}
+}
+
+// checkConsumers returns an error if a line's consumer is paused, or if its settings differ
+// from LineConfig. A missing consumer is not an error, because the intake creates it. If the
+// user may not list consumers, nothing is checked.
+func checkConsumers(ctx context.Context, js *queue.JetStream, account string, stream jetstream.Stream) error {
+	ctx, forget := js.Allowed(ctx, js.API()+"CONSUMER.LIST."+stream.CachedInfo().Config.Name)
+	defer forget()
+	infos := stream.ListConsumers(ctx)
+	want := map[string]jetstream.ConsumerConfig{}
+	for _, line := range queue.Lines() {
+		want[ConsumerOf(line)] = LineConfig(account, line)
+	}
+	var found []error
+	for info := range infos.Info() {
+		if ours, ok := want[info.Name]; ok {
+			found = append(found, checkConsumer(info, ours))
+		}
+	}
+	err := queue.Denied(ctx, infos.Err())
+	if _, mayNot := errors.AsType[*queue.DeniedError](err); mayNot {
+		return nil
+	}
+	return errors.Join(append(found, err)...)
+}
+
+// checkConsumer returns an error if the consumer is paused, or if a setting that affects
+// deliveries differs.
+func checkConsumer(info *jetstream.ConsumerInfo, want jetstream.ConsumerConfig) error {
+	have := info.Config
+	if info.Paused {
+		return &ConsumerError{Stream: info.Stream, Consumer: info.Name, Why: "is paused, and delivers no command",
+			Do: fmt.Sprintf("nats consumer resume %s %s", info.Stream, info.Name)}
+	}
+	have.Description, have.Metadata, have.Replicas, have.PauseUntil = want.Description, want.Metadata, want.Replicas, want.PauseUntil
+	if reflect.DeepEqual(have, want) {
+		return nil
+	}
+	h, w := reflect.ValueOf(have), reflect.ValueOf(want)
+	for i := range h.NumField() {
+		if a, b := h.Field(i).Interface(), w.Field(i).Interface(); !reflect.DeepEqual(a, b) {
+			field, _, _ := strings.Cut(h.Type().Field(i).Tag.Get("json"), ",")
+			return &ConsumerError{Stream: info.Stream, Consumer: info.Name, Why: fmt.Sprintf("has %s %v, and must have %v", field, a, b),
+				Do: fmt.Sprintf("nats consumer rm %s %s", info.Stream, info.Name)}
+		}
+	}
+	return nil
+}
+
+// ConsumerOf returns the name of a line's durable consumer.
+func ConsumerOf(l queue.Line) string {
+	name := "perennial-" + strings.ReplaceAll(string(l.Kind), ".", "-")
+	if l.Priority != queue.PriorityNormal {
+		name += "-" + string(l.Priority)
+	}
+	return name
 }

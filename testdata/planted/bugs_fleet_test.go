@@ -11,7 +11,7 @@ var fleetBugs = []bug{
 	{trap: 54, name: "what has expired comes first", in: "schedules.gathering.gathered",
 		old: "slices.Concat(g.first, g.living, g.expired, g.aside)",
 		new: "slices.Concat(g.first, g.expired, g.living, g.aside)"},
-	{trap: 54, name: "what is retired stays", file: "ledger/tables/fleet.go",
+	{trap: 54, name: "what is retired stays", file: "ledger/tables/proxies.go",
 		old: "\tAND NOT EXISTS (SELECT 1 FROM retired r WHERE r.proxy_id = proxies.proxy_id)`\n\n// Staying",
 		new: "`\n\n// Staying"},
 	{trap: 54, name: "what is retired and being renewed stays", in: "plans.Inputs.BeingRenewed",

@@ -1,15 +1,28 @@
-// The heartbeats that a runner has received from the other runners.
+// The heartbeats of runners: the names of a runner, its own heartbeats, and those that it
+// has received from the others.
 
 package cluster
 
 import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
 	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"perennial/cmd/perennial/internal/placement"
+	"perennial/queue"
+	"perennial/queue/nodes"
 )
 
 // LateAfter is how old a runner's last heartbeat may become before the runner gets no more
@@ -252,4 +265,207 @@ func (p *Peers) Followers(account, self string, now time.Time) int {
 		}
 	}
 	return max(others, 1)
+}
+
+// Node is a runner of the configuration, as `runners -o json` prints it.
+type Node struct {
+	Node      string        `json:"node"`
+	Holder    string        `json:"holder,omitempty"` // name under which the runner holds leases
+	Version   string        `json:"version"`
+	StartedAt time.Time     `json:"started_at"`
+	SaidAt    time.Time     `json:"said_at"`
+	Address   string        `json:"address,omitempty"`   // address of the runner's machine, as an external NATS server sees it
+	HTTPPort  int           `json:"http_port,omitempty"` // port of /readyz and the web UI; 0 for a command that borrows an account
+	Stopping  bool          `json:"stopping,omitempty"`  // whether the runner is draining and takes no account
+	Accounts  []NodeAccount `json:"accounts"`
+}
+
+// NodeAccount is the state of one account on a runner.
+type NodeAccount struct {
+	Account string `json:"account"`
+	Role    string `json:"role"` // active or standby
+	Head    int64  `json:"head"` // newest row of the runner's ledger
+	Lag     uint64 `json:"lag"`  // rows of the events stream that a standby's ledger does not have yet
+	// Lease means that the runner has the account's lease. It has the lease before it becomes
+	// active and until it has drained.
+	Lease bool `json:"lease"`
+	Ready bool `json:"ready"` // whether the leader works, or the standby could lead the account immediately
+	// Borrows means that the sender is a CLI command that asks for the account or has it.
+	Borrows bool `json:"borrows,omitempty"`
+	// Settings is a hash of the account's settings and schedules; see
+	// [config.Config.SettingsOf].
+	Settings string `json:"settings,omitempty"`
+}
+
+// Roles of a runner for an account.
+const (
+	RoleActive  = "active"
+	RoleStandby = "standby"
+)
+
+// LeaseTTL is how long a dead runner keeps its lease on an external NATS.
+const LeaseTTL = 10 * time.Second
+
+// Nodes returns the live runners, sorted by name.
+func Nodes(ctx context.Context, q *queue.Queue) ([]Node, error) {
+	said, err := nodes.All(ctx, q.JetStream())
+	if err != nil {
+		return nil, err
+	}
+	all, err := NodesSaid(said)
+	if len(all) > 0 {
+		err = nil // the others can be read
+	}
+	return all, err
+}
+
+// NodesSaid decodes heartbeats and returns the runners, sorted by name. It leaves out a
+// heartbeat that cannot be read, for example of a later version. The error is about the last
+// one that it left out.
+func NodesSaid(said [][]byte) (all []Node, unreadable error) {
+	all = make([]Node, 0, len(said))
+	for _, text := range said {
+		var n Node
+		if err := json.Unmarshal(text, &n); err != nil {
+			unreadable = fmt.Errorf("what a runner says of itself cannot be read: %w", err)
+			continue
+		}
+		all = append(all, n)
+	}
+	slices.SortFunc(all, func(a, b Node) int { return cmp.Compare(a.Node, b.Node) })
+	return all, unreadable
+}
+
+// OtherSettings returns one message for each account on which runners differ in settings or
+// schedules. It compares the runners with the leader, or with the first runner if no runner
+// leads. A handover between such runners would change what is renewed. Runners of different
+// versions are not compared, because their settings have different fields.
+func OtherSettings(nodes []Node) (lines []string) {
+	type claim struct{ node, version, settings string }
+	first, others := map[string]claim{}, map[string][]string{}
+	for _, active := range []bool{true, false} { // leaders come first
+		for _, n := range nodes {
+			for _, x := range n.Accounts {
+				is, known := first[x.Account]
+				switch {
+				case (x.Role == RoleActive) != active || x.Settings == "":
+				case !known:
+					first[x.Account] = claim{n.Node, n.Version, x.Settings}
+				case n.Version == is.version && x.Settings != is.settings:
+					others[x.Account] = append(others[x.Account], n.Node)
+				}
+			}
+		}
+	}
+	for _, account := range slices.Sorted(maps.Keys(others)) {
+		lines = append(lines, fmt.Sprintf("account %s: %s has other settings or schedules than %s", account, strings.Join(others[account], ", "), first[account].node))
+	}
+	return lines
+}
+
+// OtherSettingsAdvice is the advice for runners that [OtherSettings] reports.
+const OtherSettingsAdvice = "give all runners the same accounts and schedules in perennial.yaml, and restart those that differ: a handover would change what is renewed"
+
+// Heartbeat is the interval between two heartbeats of a runner.
+const Heartbeat = nodes.NodeLife / 3
+
+// bootID is a Linux file whose content differs for each boot of each machine.
+const bootID = "/proc/sys/kernel/random/boot_id"
+
+// NodeOf returns the node name of the runner that uses a data directory: the host name and a
+// hash of the directory's path. The name survives a reboot, so an account that an operator
+// pinned to the runner stays pinned.
+func NodeOf(dir string) string {
+	path, err := filepath.Abs(dir)
+	if err != nil {
+		path = dir
+	}
+	return hostname() + "-" + digest(path)[:8]
+}
+
+// Name is a runner's node name. If another runner uses the same node name, this runner takes
+// its unique holder name instead.
+type Name struct {
+	mu        sync.Mutex
+	node      string
+	heardSelf bool // this runner has received its own heartbeat
+}
+
+// Get returns the name.
+func (n *Name) Get() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.node
+}
+
+// Set sets the initial name.
+func (n *Name) Set(node string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.node = node
+}
+
+// Note checks the last heartbeats of all runners. If another runner has overwritten this
+// runner's heartbeat, Note changes the name and returns true. Until this runner has received
+// its own first heartbeat, Note ignores heartbeats with another holder. They are left from
+// the machine's previous boot and expire.
+func (n *Name) Note(all []Node, holder string) (changed bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, x := range all {
+		switch {
+		case x.Node != n.node || x.Holder == "":
+		case x.Holder == holder:
+			n.heardSelf = true
+		case n.heardSelf:
+			n.node = holder
+			return true
+		}
+	}
+	return false
+}
+
+// HolderOf returns the lease holder name of the runner that has locked a data directory. A
+// restarted process has the name of its dead predecessor, so it gets the lease without waiting
+// for the lease to expire. The name depends on the boot and on the directory's inode. A copy
+// of the directory or of the machine therefore has another name. If the boot or the inode
+// cannot be read, the name is unique to this process.
+func HolderOf(dir string) string {
+	boot, err := os.ReadFile(bootID)
+	place, statErr := inodeOf(dir)
+	if err != nil || statErr != nil || len(bytes.TrimSpace(boot)) == 0 {
+		return ProcessHolder()
+	}
+	return NodeOf(dir) + "-" + digest(strings.TrimSpace(string(boot)), place)[:16]
+}
+
+// digest returns a hash of the parts, in hexadecimal.
+func digest(parts ...string) string {
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(parts, " "))))
+}
+
+// ProcessHolder returns a lease holder name that is unique to this process.
+func ProcessHolder() string {
+	return fmt.Sprintf("%s-%d-%08x", hostname(), os.Getpid(), rand.Uint32())
+}
+
+func hostname() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return "unknown"
+	}
+	return name
+}
+
+// inodeOf returns the device and inode of a directory.
+func inodeOf(dir string) (string, error) {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return "", err
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return "", fmt.Errorf("%s has no inode", dir)
+	}
+	return fmt.Sprint(stat.Dev, " ", stat.Ino), nil
 }

@@ -1,4 +1,6 @@
-// The phases of an account, in the order that package life decides.
+// The phases of an account, in the order that package life decides: the wait for the
+// provider to identify the account, and the repair of an events stream that has lost
+// acknowledged rows or has foreign messages.
 
 package daemon
 
@@ -10,13 +12,17 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"perennial/cmd/perennial/internal/cluster"
 	"perennial/cmd/perennial/internal/daemon/life"
 	"perennial/cmd/perennial/internal/journal"
 	"perennial/jobs"
 	"perennial/ledger"
 	"perennial/ledger/sleep"
+	"perennial/queue"
 	"perennial/queue/lease"
 	"perennial/queue/outbox"
+	"perennial/queue/streams"
+	"perennial/upstream"
 )
 
 // lifecycle moves an account from phase to phase. Only run and the methods it calls use the
@@ -282,3 +288,197 @@ var errLeaseLost = fmt.Errorf("the account's lease was lost: %w", jobs.ErrLost)
 // RequiredPayload is the max_payload that a NATS server needs, in bytes: the largest fact with
 // its envelope and headers.
 const RequiredPayload = ledger.MaxFactBytes + 16<<10
+
+// bind reads the provider's account, and retries until the provider replies. It returns an
+// error only if the ledger belongs to another account, if another account of this process
+// uses the provider's account, or if ctx ends.
+func (a *lifecycle) bind(ctx context.Context, runner *jobs.Runner) error {
+	retry, said := sleep.Doubling(time.Second, time.Minute), ""
+	for {
+		err := runner.Bind(ctx)
+		var mismatch *jobs.BindingError
+		a.setUnbound("")
+		if err == nil || errors.As(err, &mismatch) || errors.Is(err, errTwoNames) || ctx.Err() != nil {
+			return err
+		}
+		a.setState(bindFailure(err))
+		pause := retry.Next()
+		if throttled, ok := errors.AsType[*jobs.ThrottledError](err); ok {
+			a.setState(err.Error())
+			pause = max(pause, min(time.Until(throttled.Until), longestBindWait))
+		} else {
+			a.setUnbound(bindFailure(err))
+		}
+		a.hasStarted()
+		if why := bindFailure(err); why != said {
+			a.log.Warn(why + ": nothing is sent before the provider's account can be read; trying again")
+			said = why
+		}
+		if err := waitOrResumed(ctx, runner, pause); err != nil {
+			return err
+		}
+	}
+}
+
+// bindFailure returns a message that distinguishes a provider that refuses the key from a
+// provider that does not reply.
+func bindFailure(err error) string {
+	if refused, ok := errors.AsType[*upstream.Error](err); ok && refused.HTTPStatus/100 == 4 {
+		return "the provider refused: " + err.Error() + " (are app_id, the secret and base_url right?)"
+	}
+	return "the provider does not answer: " + err.Error()
+}
+
+// longestBindWait limits the wait before a start asks the provider again, even if the
+// provider's Retry-After is longer.
+const longestBindWait = 10 * time.Minute
+
+// waitOrResumed waits for a duration, or until an operator ends the Retry-After in force.
+func waitOrResumed(ctx context.Context, runner *jobs.Runner, d time.Duration) error {
+	end, held := time.Now().Add(d), runner.Throttled()
+	for time.Now().Before(end) && runner.Throttled() == held {
+		if err := sleep.For(ctx, min(d, time.Second)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mayHaveLost is the time after a reconnect in which the runner checks whether the events
+// stream has lost rows. It also limits the wait for other runners' heartbeats.
+const mayHaveLost = time.Minute
+
+// yieldToLongest returns nil if this runner may continue from the end of its ledger. It
+// returns an error if the events stream has lost rows and another live runner has more of
+// these rows. A history continued from the shorter ledger would lack requests that the other
+// runner sent. Only the runner with the lease calls yieldToLongest, and its ledger has every
+// row of the stream.
+func (a *lifecycle) yieldToLongest(ctx context.Context) error {
+	last, found, err := a.events().LastRow(ctx)
+	if err != nil {
+		return err
+	}
+	head, _, err := a.Ledger().Head(ctx)
+	lost, reconnected := uint64(head) > last.StreamSeq, a.host.reconnected()
+	heard := a.host.peers.HeardSince(reconnected, time.Now())
+	known := reconnected.IsZero() || !heard.IsZero() && time.Since(heard) > mayHaveLost
+	if err != nil || a.refills() || !lost && known {
+		return err
+	}
+	if lost && found { // an empty stream is not a loss: the account moves to this server
+		a.log.Warnf("the events stream ends with row %d and this ledger with row %d: the stream has lost rows that it had acknowledged, as in a power cut of its servers. "+
+			"They are published again from the longest ledger. Commands that were acknowledged just before may be lost too: their publishers have to send them again, under their ids", last.StreamSeq, head)
+	}
+	a.setState("NATS was away: waiting for the other runners to say how many rows they have")
+	if err := a.awaitPeers(ctx); err != nil {
+		return err
+	}
+	name, row := a.host.peers.Longest(a.Name, a.host.name.Get(), time.Now())
+	if last, _, err = a.events().LastRow(ctx); err != nil || row <= max(head, int64(last.StreamSeq)) {
+		return err
+	}
+	a.shorter = true
+	return fmt.Errorf("the events stream ends with row %d, this ledger with row %d and that of runner %s with row %d: the stream has lost rows, and that runner has to publish them again. Where it cannot, stop it and keep its ledger", last.StreamSeq, head, name, row)
+}
+
+// awaitPeers returns when this runner has heard every live runner, at the latest after
+// mayHaveLost. As proof, this runner's own heartbeats must come back through NATS for as
+// long as a live runner may be silent. Servers that have just started may accept connections
+// before they store messages.
+func (a *lifecycle) awaitPeers(ctx context.Context) error {
+	for began := time.Now(); time.Since(began) < mayHaveLost; {
+		heard := a.host.peers.HeardSince(a.host.reconnected(), time.Now())
+		if !heard.IsZero() && time.Since(heard) >= cluster.LateAfter {
+			return nil
+		}
+		if err := sleep.For(ctx, announceDelay); err != nil {
+			return err
+		}
+	}
+	a.log.Warnf("bucket %s does not carry what runners say of themselves: the account continues without knowing how many rows the others have", queue.NodesBucket)
+	return nil
+}
+
+// awaitLongerLedger keeps a runner that yielded to a longer ledger from taking the lease
+// again. It returns when the stream has rows that this ledger lacks, or when no other live
+// runner has a longer ledger.
+func (a *lifecycle) awaitLongerLedger(ctx context.Context) error {
+	for a.shorter {
+		last, _, err := a.events().LastRow(ctx)
+		if err == nil { // after an error, the loop reads the stream again
+			head, _, err := a.Ledger().Head(ctx)
+			if err != nil {
+				return err
+			}
+			_, row := a.host.peers.Longest(a.Name, a.host.name.Get(), time.Now())
+			a.shorter = uint64(head) >= last.StreamSeq && row > head
+		}
+		if err := sleep.For(ctx, rewatchDelay); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeForeign recreates the events stream if it has foreign messages or lost its first
+// events. First it checks that all other messages on the stream are rows of this ledger. The
+// outbox then publishes all rows again. If the stream has a row that this ledger lacks, the
+// ledger may be outdated: removeForeign changes nothing and returns an error. It does nothing
+// without `run --refill-events`.
+func (a *lifecycle) removeForeign(ctx context.Context) error {
+	if !a.refills() {
+		return nil
+	}
+	foreign, err := a.foreignMessages(ctx)
+	if err != nil {
+		return err
+	}
+	lost := a.checkBegin(ctx)
+	if _, diverged := errors.AsType[*outbox.DivergedError](lost); lost != nil && !diverged {
+		return lost
+	}
+	if foreign == 0 && lost == nil {
+		return nil
+	}
+	if _, err := a.Ledger().Verify(ctx); err != nil {
+		return fmt.Errorf("the events stream is not filled from a ledger that cannot be proved: %w", err)
+	}
+	if lost != nil {
+		a.log.WithError(lost).Warn("the first events are gone from the stream; it is removed and made again, and everything is published again from the ledger. Durable consumers begin again")
+	} else {
+		a.log.WithField("messages", foreign).Warn("other clients have published on the events stream; it is removed and made again, and everything is published again from the ledger. Durable consumers begin again")
+	}
+	if err := streams.RemoveEvents(ctx, a.js(), a.Name); err != nil {
+		return err
+	}
+	return a.ensureStreams(ctx)
+}
+
+// foreignMessages counts the messages on the events stream that are not rows at their own
+// sequence. It returns an error for a row that this ledger lacks.
+func (a *lifecycle) foreignMessages(ctx context.Context) (n int, err error) {
+	own := &journal.Source{Ledger: a.Ledger()}
+	for e, err := range a.events().History(ctx, 1) {
+		if err != nil {
+			return n, fmt.Errorf("look for messages of others among the events: %w", err)
+		}
+		if e.Seq == 0 || e.Hash == "" {
+			n++
+			continue
+		}
+		hash, known, err := own.HashAt(ctx, e.Seq)
+		if err != nil {
+			return n, fmt.Errorf("row %d, which is on the events stream: %w", e.Seq, err)
+		}
+		if !known || hash != e.Hash {
+			return n, &outbox.DivergedError{
+				Account: a.Name, StreamSeq: e.StreamSeq, LedgerSeq: e.Seq, StreamHash: e.Hash, LedgerHash: hash,
+				Reason: "the stream holds a row that this ledger does not have: nothing was removed from it",
+			}
+		}
+		if e.Seq != e.StreamSeq { // a copy of a row at a wrong sequence; the outbox publishes each row at its own sequence
+			n++
+		}
+	}
+	return n, nil
+}

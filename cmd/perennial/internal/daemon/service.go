@@ -1,22 +1,35 @@
-// The handlers of an account's NATS service.
+// The handlers of an account's NATS service, with JSON decoding, JSON encoding and error
+// codes.
 
 package daemon
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"perennial/cmd/perennial/internal/verbs"
+	"perennial/jobs"
 	"perennial/jobs/command"
 	"perennial/jobs/desk"
 	"perennial/jobs/inspect"
+	"perennial/jobs/reconcile"
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/tables"
+	"perennial/queue"
+	"perennial/queue/publish"
 	"perennial/queue/service"
+	"perennial/schedules"
+	"perennial/upstream"
 )
 
 // answers implements an account's service requests.
@@ -253,4 +266,223 @@ func (a answers) show(ctx context.Context, _ struct{}) (verbs.AccountView, error
 		v.Reconciled = x.runner.LastReconciliation()
 	}
 	return v, err
+}
+
+// serve attaches a handler to a declared service request.
+func serve[Q, A any](v verbs.Verb[Q, A], do func(context.Context, Q) (A, error)) service.Verb {
+	served := v.Verb
+	served.Handle = func(ctx context.Context, data []byte) ([]byte, error) {
+		ctx = fact.WithUser(ctx, service.Caller(ctx))
+		var q Q
+		if err := command.DecodeRequest(data, &q); err != nil {
+			return nil, &service.Error{Code: "bad_request", Description: "the request is not the JSON that this verb takes: " + err.Error()}
+		}
+		if bounded, ok := any(q).(interface{ Check() error }); ok {
+			if err := bounded.Check(); err != nil {
+				return nil, &service.Error{Code: "bad_request", Description: err.Error()}
+			}
+		}
+		out, err := do(ctx, q)
+		if err != nil {
+			return nil, refusal(err)
+		}
+		var text bytes.Buffer
+		err = fact.Encode(&text, out)
+		return text.Bytes(), err
+	}
+	return served
+}
+
+// NothingOfID is the description of CodeNotFound for an id that the account does not know.
+const NothingOfID = "there is no command or operation of that id"
+
+// refusal converts a known error to a service.Error with its code. It returns any other error
+// unchanged.
+func refusal(err error) error {
+	var refused *command.RefusedError
+	if answered, ok := errors.AsType[*service.Error](err); ok {
+		return answered
+	}
+	switch {
+	case errors.Is(err, ledger.ErrNotFound):
+		return &service.Error{Code: CodeNotFound, Description: NothingOfID}
+	case errors.Is(err, schedules.ErrNoPlan), errors.Is(err, schedules.ErrNoSchedule):
+		return &service.Error{Code: CodeNotFound, Description: err.Error()}
+	case errors.Is(err, schedules.ErrFired), errors.Is(err, schedules.ErrForecastDays), errors.Is(err, schedules.ErrOverBudget), errors.Is(err, schedules.ErrBegun):
+		return &service.Error{Code: "refused", Description: err.Error()}
+	case errors.As(err, &refused) && refused.Unknown:
+		return &service.Error{Code: CodeNotFound, Description: refused.Reason}
+	case errors.As(err, &refused) && refused.Unconfirmed:
+		return &service.Error{Code: CodeUnconfirmed, Description: refused.Reason}
+	case errors.As(err, &refused):
+		return &service.Error{Code: "refused", Description: refused.Reason}
+	}
+	return err
+}
+
+// carryOut returns v with a handler that publishes the command on the commands stream, as
+// the command's producer could, and returns the result. Nothing stores the command before it
+// is published. A producer that gets no response therefore repeats the request with the same
+// id.
+func (a answers) carryOut(v service.Verb) service.Verb {
+	v.Handle = func(ctx context.Context, data []byte) ([]byte, error) {
+		if len(data) > queue.MaxCommandBytes {
+			return nil, &service.Error{Code: "bad_request", Description: fmt.Sprintf("the command has %d bytes of at most %d", len(data), queue.MaxCommandBytes)}
+		}
+		outgoing := publish.Outgoing{Kind: queue.Kind(v.Name), Data: data, Header: nats.Header{}}
+		for _, name := range []string{"traceparent", "tracestate"} {
+			if value := service.RequestHeader(ctx, name); value != "" {
+				outgoing.Header.Set(name, value)
+			}
+		}
+		bounded, cancel := context.WithTimeout(ctx, mostParked)
+		defer cancel()
+		answer, err := publish.New(a.js()).CarryOut(bounded, a.Name, outgoing)
+		if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, publish.ErrUnacknowledged) && ctx.Err() == nil {
+			return nil, &service.Error{Code: "not_finished", Description: "the command is published and not over yet: ask for its end with the verb wait"}
+		}
+		if err != nil {
+			return nil, err
+		}
+		var refused jobs.Refusal
+		if err := json.Unmarshal(answer, &refused); err == nil && refused.Error != "" {
+			return nil, &service.Error{Code: refused.Error, Description: refused.Reason, Body: answer}
+		}
+		return answer, nil
+	}
+	return v
+}
+
+func (a answers) reconcile(ctx context.Context, _ struct{}) (reconcile.Reconciliation, error) {
+	ctx, cancel := context.WithTimeout(ctx, ReconcileTimeout)
+	defer cancel()
+	x, err := a.runner.Reconcile(ctx)
+	for range reconcileAgain {
+		if !errors.Is(err, upstream.CodeRateLimited) || a.runner.WaitOut(ctx, reconcileWaits) != nil {
+			break
+		}
+		x, err = a.runner.Reconcile(ctx) // continues where the rate-limited request stopped the last pass
+	}
+	if _, refused := errors.AsType[*command.RefusedError](err); err != nil && !refused {
+		err = &service.Error{Code: CodeUnreachable, Description: "the books could not be compared with the provider: " + err.Error()}
+	}
+	return x, err
+}
+
+const (
+	// reconcileAgain limits how many times a reconciliation continues after a rate-limited
+	// request. A reconciliation uses the whole rate, so it is the first to be rate limited.
+	reconcileAgain = 10
+	// reconcileWaits is the longest Retry-After for which a reconciliation waits.
+	reconcileWaits = 30 * time.Second
+)
+
+// CodeUnreachable is the error code for a reconciliation that failed, usually because the
+// provider did not reply.
+const CodeUnreachable = "unreachable"
+
+func (a answers) record(ctx context.Context, x desk.Recording) (verbs.Changed, error) {
+	x.By = asked(ctx, x.By)
+	return Record(ctx, a.Ledger(), x, a.runner.ReadOrder)
+}
+
+// Record books an operator's record of money, and returns a warning if the wallet is overdrawn.
+// shown reads an order that the ledger does not know.
+func Record(ctx context.Context, l *ledger.Ledger, x desk.Recording, shown desk.OrderReader) (done verbs.Changed, err error) {
+	r, booked, err := desk.Record(ctx, l, x, shown)
+	if err != nil {
+		return done, err
+	}
+	if booked {
+		done.Changed = 1
+	}
+	done.Record = &verbs.RecordAnswer{Seq: r.Seq, Kind: r.Movement, Cents: r.AmountCents}
+	if done.Currency, err = l.Currency(ctx); err == nil {
+		done.Warning, err = desk.Overdrawn(ctx, l, r.Movement)
+	}
+	return done, err
+}
+
+// ReconcileTimeout limits a reconciliation that an operator requested.
+const ReconcileTimeout = 10 * time.Minute
+
+// EvidenceTimeout limits reading evidence from the provider while an operator waits.
+const EvidenceTimeout = 2 * time.Minute
+
+// OperationInReview returns the id of the operation that id refers to. For a command's id,
+// this is the command's operation in review or, if none is in review, its only operation. If
+// several operations qualify, it returns an error that lists the first few.
+func OperationInReview(ctx context.Context, l *ledger.Ledger, id string, as inspect.As) (string, error) {
+	if _, err := l.Operations.Operation(ctx, id); as != inspect.AsCommand && !errors.Is(err, ledger.ErrNotFound) || as == inspect.AsOperation {
+		return id, err
+	}
+	reviews, err := l.Operations.Reviews(ctx)
+	if err != nil {
+		return "", err
+	}
+	var of []string
+	for _, x := range reviews {
+		if x.CommandID == id && !slices.Contains(of, x.OperationID) {
+			of = append(of, x.OperationID)
+		}
+	}
+	where := "in review"
+	if len(of) == 0 {
+		all, err := l.Operations.OperationsOf(ctx, id)
+		if err != nil {
+			return "", err
+		}
+		where = "and none in review"
+		for _, o := range all {
+			of = append(of, o.ID)
+		}
+	}
+	switch len(of) {
+	case 0:
+		return id, nil // the caller reports the id as not found
+	case 1:
+		return of[0], nil
+	}
+	return "", &command.RefusedError{Reason: fmt.Sprintf("command %s has %d operations %s: say which: %s", id, len(of), where, FirstFew(of))}
+}
+
+// resolve books an operator's answer to a review and returns the new wallet balance.
+func (a answers) resolve(ctx context.Context, x desk.Resolution) (verbs.Changed, error) {
+	x.By = asked(ctx, x.By)
+	var err error
+	id, as := verbs.OperatorRequest{ID: x.ID, OperationID: x.OperationID, CommandID: x.CommandID}.Of()
+	if x.ID, err = OperationInReview(ctx, a.Ledger(), id, as); err != nil {
+		return verbs.Changed{}, err
+	}
+	if err := a.runner.Resolve(ctx, x); err != nil {
+		return verbs.Changed{}, err
+	}
+	b, err := a.Ledger().Money.Balance(ctx, a.Name)
+	if err != nil { // the operator's answer is booked even if the balance cannot be read
+		return verbs.Changed{Changed: 1}, nil //nolint:nilerr // the balance is only additional information
+	}
+	return verbs.Changed{Changed: 1, Currency: b.Currency, WalletCents: &b.WalletCents}, nil
+}
+
+// FirstFew returns the first three ids as text, followed by the number of the others, if
+// any.
+func FirstFew(ids []string) string {
+	const named = 3
+	if len(ids) <= named {
+		return strings.Join(ids, " ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(ids[:named], " "), len(ids)-named)
+}
+
+// evidence returns the evidence on an operation in review, including data read from the
+// provider.
+func (a answers) evidence(ctx context.Context, q verbs.OperatorRequest) (inspect.Evidence, error) {
+	ctx, cancel := context.WithTimeout(ctx, EvidenceTimeout)
+	defer cancel()
+	id, as := q.Of()
+	id, err := OperationInReview(ctx, a.Ledger(), id, as)
+	if err != nil {
+		return inspect.Evidence{}, err
+	}
+	return a.runner.Evidence(ctx, id)
 }

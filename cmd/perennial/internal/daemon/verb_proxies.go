@@ -1,18 +1,25 @@
-// The service requests `proxies`, `proxy`, `retire` and `reveal`.
+// The service requests `proxies`, `proxy`, `retire` and `reveal`, and the transfer of the
+// last listing of the proxies from the leader to the standbys.
 
 package daemon
 
 import (
+	"compress/gzip"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
+	"perennial/cmd/perennial/internal/cluster"
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs/command"
 	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/sleep"
+	"perennial/ledger/tables"
 	"perennial/schedules"
 	"perennial/schedules/plans"
 )
@@ -144,4 +151,199 @@ func knowsProxy(tx *ledger.Tx, id string) error {
 		return err
 	}
 	return command.RefuseUnknown("proxy %.80q was never listed and no command named it: check the id (`perennial proxies list`)", id)
+}
+
+const (
+	// listingEvery is the interval at which a runner checks for a new listing to store or
+	// load.
+	listingEvery = 10 * time.Second
+	// listingTimeout limits the transfer of one listing.
+	listingTimeout = 10 * time.Minute
+	// listingPage is the number of proxies that are read from or written to the ledger at a
+	// time.
+	listingPage = 1000
+	// changesLeast is the shortest interval between two stores of the same listing. The
+	// interval is also at least changesShare times as long as the last store took, which limits
+	// the time spent.
+	changesLeast = 20 * time.Second
+	changesShare = 200
+	// listingFormat is the version of the stored format. A listing with another version is not
+	// loaded.
+	listingFormat = 1
+)
+
+// listingHeader is the first line of a stored listing. One line for each proxy follows.
+type listingHeader struct {
+	Format   int           `json:"format"`
+	Finished time.Time     `json:"finished_at"` // when the listing ended
+	Took     time.Duration `json:"took"`        // duration of the listing, in nanoseconds
+	Known    int           `json:"known,omitempty"`
+	Lost     int           `json:"lost,omitempty"` // the number of known proxies that the listing lacks
+}
+
+// syncedListing is the listing that was last stored or loaded.
+type syncedListing struct {
+	finished time.Time     // when the listing ended
+	asOf     time.Time     // time of the newest read of a proxy in the listing
+	at       time.Time     // when the listing was stored
+	took     time.Duration // duration of the store
+}
+
+// listingSync passes an account's listing between runners.
+type listingSync struct{ *account }
+
+// syncListing stores listings as the leader, or loads them as a standby, until ctx ends.
+func (a listingSync) syncListing(ctx context.Context) {
+	var carried syncedListing
+	said := ""
+	for sleep.For(ctx, listingEvery) == nil {
+		limited, cancel := context.WithTimeout(ctx, listingTimeout)
+		err := a.syncOnce(limited, &carried)
+		cancel()
+		if err == nil || ctx.Err() != nil || errors.Is(err, ledger.ErrLeads) {
+			said = ""
+			continue
+		}
+		if text := err.Error(); text != said {
+			said = text
+			a.log.WithError(err).Warn("the last listing of the proxies is not carried from runner to runner now; it is tried again, and no payment depends on it")
+		}
+	}
+}
+
+func (a listingSync) syncOnce(ctx context.Context, carried *syncedListing) error {
+	own, err := a.Ledger().Fleet.Listing(ctx)
+	if err != nil || a.host.Queue.Down() != "" {
+		return err
+	}
+	switch a.role() {
+	case cluster.RoleActive:
+		if own.Finished.IsZero() || !carried.due(own.Finished, time.Now()) {
+			return nil
+		}
+		return a.storeListing(ctx, own, carried)
+	case cluster.RoleStandby:
+		stored, err := a.stored().AsOf(ctx)
+		if err != nil || stored.IsZero() || stored.Equal(own.Finished) || stored.Equal(carried.asOf) {
+			return err
+		}
+		if err := a.loadListing(ctx, own.Pass+1); err != nil {
+			return err
+		}
+		*carried = syncedListing{asOf: stored}
+	}
+	return nil
+}
+
+// due reports whether the ledger's proxies may be stored. It returns true after a new listing,
+// or if the last store is long enough ago.
+func (c *syncedListing) due(finished, now time.Time) bool {
+	return !finished.Equal(c.finished) || now.Sub(c.at) >= max(changesLeast, changesShare*c.took)
+}
+
+// storeListing stores every proxy of the ledger after a complete listing, unless nothing has
+// changed since the last store.
+func (a listingSync) storeListing(ctx context.Context, listing tables.Listing, carried *syncedListing) error {
+	asOf, err := a.Ledger().Fleet.LastSeen(ctx)
+	if err != nil {
+		return err
+	}
+	if asOf.Before(listing.Finished) {
+		asOf = listing.Finished
+	}
+	now := syncedListing{finished: listing.Finished, asOf: asOf, at: time.Now()}
+	if now.finished.Equal(carried.finished) && now.asOf.Equal(carried.asOf) {
+		carried.at = now.at
+		return nil
+	}
+	out, in := io.Pipe()
+	go func() { in.CloseWithError(a.writeListing(ctx, in, listing)) }()
+	err = a.stored().Store(ctx, a.config.Replicas, listing.Finished, asOf, out)
+	_ = out.Close() // also ends writeListing
+	if err == nil {
+		now.took = time.Since(now.at)
+		*carried = now
+	}
+	return err
+}
+
+func (a listingSync) writeListing(ctx context.Context, w io.Writer, listing tables.Listing) error {
+	packed := gzip.NewWriter(w)
+	lines := json.NewEncoder(packed)
+	if err := lines.Encode(listingHeader{listingFormat, listing.Finished, listing.Took, listing.Known, listing.Lost}); err != nil {
+		return err
+	}
+	for after := ""; ; {
+		page, err := a.Ledger().Fleet.Proxies(ctx, after, listingPage)
+		if err != nil {
+			return err
+		}
+		for _, p := range page {
+			p.Retired, p.Labels = false, nil // not stored, because the journal has these fields
+			if err := lines.Encode(p); err != nil {
+				return err
+			}
+			after = p.ProxyID
+		}
+		if len(page) < listingPage {
+			return packed.Close()
+		}
+	}
+}
+
+// loadListing writes the stored listing to the ledger as a separate listing pass, so proxies
+// missing from it count as gone. The expiries in it do not count as read, because a later
+// fact may have changed them. A new leader therefore reads a proxy before it pays for the
+// proxy. loadListing returns ErrLeads if the runner has become the leader.
+func (a listingSync) loadListing(ctx context.Context, pass int64) error {
+	content, err := a.stored().Read(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = content.Close() }()
+	unpacked, err := gzip.NewReader(content)
+	if err != nil {
+		return fmt.Errorf("read the stored listing: %w", err)
+	}
+	lines := json.NewDecoder(unpacked)
+	var header listingHeader
+	if err := lines.Decode(&header); err != nil {
+		return fmt.Errorf("read the stored listing: %w", err)
+	}
+	if header.Format != listingFormat {
+		return fmt.Errorf("the stored listing has format %d, and this version reads %d", header.Format, listingFormat)
+	}
+	began := time.Now()
+	if err := a.Ledger().WhileFollowing(ctx, func(tx *ledger.Tx) error { return tx.StaleAll() }); err != nil {
+		return err
+	}
+	for more := true; more; {
+		var page []tables.Proxy
+		if page, more, err = listingLines(lines); err != nil {
+			return fmt.Errorf("read the stored listing: %w", err)
+		}
+		if err := a.Ledger().WhileFollowing(ctx, func(tx *ledger.Tx) error { return tx.Observe(pass, page...) }); err != nil {
+			return err
+		}
+	}
+	return a.Ledger().WhileFollowing(ctx, func(tx *ledger.Tx) error {
+		return errors.Join(tx.FinishCopy(pass, began), tx.KeepListing(tables.Listing{
+			Pass: pass, Finished: header.Finished, Took: header.Took, Known: header.Known, Lost: header.Lost,
+		}))
+	})
+}
+
+// listingLines reads a page of proxies. more is false at the end of the listing.
+func listingLines(lines *json.Decoder) (page []tables.Proxy, more bool, err error) {
+	for len(page) < listingPage {
+		var p tables.Proxy
+		if err := lines.Decode(&p); errors.Is(err, io.EOF) {
+			return page, false, nil
+		} else if err != nil {
+			return nil, false, err
+		}
+		p.SeenAt = time.Unix(0, 0)
+		page = append(page, p)
+	}
+	return page, true, nil
 }

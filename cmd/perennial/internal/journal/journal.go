@@ -1,4 +1,6 @@
-// The events stream as the journal of a ledger on an external NATS.
+// The events stream as the journal of a ledger on an external NATS. Rows that a later
+// version wrote, and the snapshot from which a ledger is rebuilt if its first events are
+// no longer on the stream.
 
 package journal
 
@@ -6,14 +8,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"iter"
+	"slices"
 	"strconv"
 	"time"
 
+	"perennial/cmd/perennial/internal/config"
 	"perennial/ledger"
 	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 	"perennial/queue"
 	"perennial/queue/events"
+	"perennial/queue/objects"
 	"perennial/queue/outbox"
 )
 
@@ -298,4 +305,80 @@ func (x *Alone) Close() error {
 		x.leadership.End()
 	}
 	return x.ledger.Close()
+}
+
+// LaterError means that a later version of the program wrote a row that this version cannot
+// apply.
+type LaterError struct {
+	seq     int64
+	unknown *fact.UnknownError
+	version string // version of the runner that started last; "" if unknown or equal to this version
+}
+
+func (e *LaterError) Error() string {
+	by, install := "", "the version that wrote it, or a later one: `perennial runners` shows which versions run"
+	if e.version != "" {
+		by, install = fmt.Sprintf(" (the runner that began last is %s)", e.version), e.version+" or a later version"
+	}
+	return fmt.Sprintf("a newer version of the program wrote row %d of the account's events%s: %s is not known to this one, %s. "+
+		"So this runner stays a standby: it folds nothing from there on, and sends nothing. Install %s", e.seq, by, e.unknown.What(), config.Version, install)
+}
+
+func (e *LaterError) Unwrap() error { return e.unknown }
+
+// foldKnown applies the rows before row seq. It returns the LaterError for row seq, which
+// has a type or a field that this version does not know.
+func (j Journal) foldKnown(ctx context.Context, rows []chain.Row, seq int64, unknown *fact.UnknownError) error {
+	if n := seq - rows[0].Seq; n > 0 {
+		if err := j.Ledger.Fold(ctx, rows[:n]); err != nil {
+			return err
+		}
+	}
+	version, err := j.Ledger.Sweeps.LastVersion(ctx)
+	if err != nil || version == config.Version {
+		version = ""
+	}
+	return &LaterError{seq: seq, unknown: unknown, version: version}
+}
+
+// IsLater reports whether err is a [LaterError].
+func IsLater(err error) bool {
+	_, ok := errors.AsType[*LaterError](err)
+	return ok
+}
+
+// Bodies returns the bodies of the received events, up to the first error.
+func Bodies(received iter.Seq2[events.Event, error]) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		for e, err := range received {
+			if !yield(e.Data, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// VouchedSnapshot returns the newest snapshot whose hash is in a ledger.archived event of
+// the stream, and a function that opens the snapshot. It returns nil if no stored snapshot
+// matches, or if the stream still has event 1, because a ledger then needs no snapshot.
+func VouchedSnapshot(ctx context.Context, q *queue.Queue, account string) (*ledger.Snapshot, func() (io.ReadCloser, error), error) {
+	state, err := events.Of(q.JetStream(), account).State(ctx)
+	if err != nil || state.First <= 1 {
+		return nil, nil, err
+	}
+	stored, err := objects.SnapshotsOf(q.JetStream(), account).List(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	vouched, err := ledger.VouchedSnapshots(Bodies(events.Of(q.JetStream(), account).HistoryOf(ctx, fact.LedgerArchived{}.FactType())))
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, o := range stored {
+		s := ledger.Snapshot{Head: chain.Head{Seq: int64(o.Seq), Hash: o.Hash}, SnapshotHash: o.SnapshotHash}
+		if slices.Contains(vouched, s) {
+			return &s, func() (io.ReadCloser, error) { return objects.SnapshotsOf(q.JetStream(), account).Read(ctx, o) }, nil
+		}
+	}
+	return nil, nil, nil
 }

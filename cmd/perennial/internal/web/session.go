@@ -1,4 +1,6 @@
 // Sessions and one-time links, signed with a key that only the runner's user can read.
+// People sign in by a link or a token, or a proxy has signed them in and names them in a
+// header. The tokens file has their roles, and only hashes of the tokens.
 
 package web
 
@@ -7,17 +9,25 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
+	"crypto/subtle"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
+	"net/http"
+	"net/netip"
 	"os"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"go.yaml.in/yaml/v3"
 
 	"perennial/ledger/files"
 )
@@ -252,4 +262,352 @@ func (s *sessions) isFormToken(x session, text string) bool {
 		return true
 	}
 	return err == nil && hmac.Equal(given, mac(s.key, forForm, []byte(x.ID)))
+}
+
+// Token is an entry of the tokens file.
+type Token struct {
+	Name     string   `yaml:"name"`
+	Role     Role     `yaml:"role"`
+	Accounts []string `yaml:"accounts,omitempty"` // visible accounts; empty means all
+	SHA256   string   `yaml:"sha256"`             // hash of the token, in hexadecimal
+}
+
+// tokenPrefix makes a token recognizable among other secrets.
+const tokenPrefix = "pwt_"
+
+const maxTokensFile = 1 << 20
+
+// personName matches a person's name, often an email address.
+var personName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}$`)
+
+func (t Token) check() error {
+	switch {
+	case !personName.MatchString(t.Name):
+		return fmt.Errorf("name %.64q: use 1 to 64 letters, digits and . _ @ + -", t.Name)
+	case t.Role != Viewer && t.Role != Operator:
+		return fmt.Errorf("token of %s: role is %.32q and must be %s or %s", t.Name, string(t.Role), Viewer, Operator)
+	case len(t.SHA256) != 2*sha256.Size:
+		return fmt.Errorf("token of %s: sha256 must have %d hexadecimal digits", t.Name, 2*sha256.Size)
+	}
+	return nil
+}
+
+// ReadTokens reads the tokens file, which only its owner may read. It returns no tokens if the
+// file does not exist.
+func ReadTokens(path string) ([]Token, error) {
+	text, err := files.Read(path, maxTokensFile, onlyOwner)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("tokens file: %w", err)
+	}
+	if text, err = files.Text(text); err != nil {
+		return nil, fmt.Errorf("tokens file %s %w", path, err)
+	}
+	var all []Token
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	d.KnownFields(true)
+	if err := d.Decode(&all); err != nil && len(bytes.TrimSpace(text)) > 0 {
+		return nil, fmt.Errorf("tokens file %s: %w", path, err)
+	}
+	for _, t := range all {
+		if err := t.check(); err != nil {
+			return nil, fmt.Errorf("tokens file %s: %w", path, err)
+		}
+	}
+	return all, nil
+}
+
+func onlyOwner(path string, info fs.FileInfo) error {
+	if info.Mode().Perm()&0o077 != 0 {
+		return fmt.Errorf("%s has mode %04o, and others can read it: chmod 600 %s", path, info.Mode().Perm(), path)
+	}
+	return nil
+}
+
+// AddToken creates a token, appends its hash to the file and returns the token, which is not
+// stored.
+func AddToken(path string, t Token) (token string, err error) {
+	token = tokenPrefix + rand.Text() + rand.Text()
+	t.SHA256 = hashOf(token)
+	if err := t.check(); err != nil {
+		return "", err
+	}
+	all, err := ReadTokens(path)
+	if err != nil {
+		return "", err
+	}
+	for _, have := range all {
+		if have.Name == t.Name {
+			return "", fmt.Errorf("tokens file %s: %s has a token: remove that entry first", path, t.Name)
+		}
+	}
+	text, err := yaml.Marshal([]Token{t})
+	if err != nil {
+		return "", err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return "", err
+	}
+	_, err = f.Write(text)
+	return token, errors.Join(err, f.Sync(), f.Close())
+}
+
+func hashOf(token string) string {
+	sum := sha256.Sum256([]byte(strings.TrimSpace(token)))
+	return hex.EncodeToString(sum[:])
+}
+
+// owner returns the person whose token has the given hash. It compares every entry, even after
+// a match, so that the time it takes reveals nothing.
+func owner(all []Token, hash string) (p Person, ok bool) {
+	have := []byte(hash)
+	for _, t := range all {
+		if subtle.ConstantTimeCompare(have, []byte(strings.ToLower(t.SHA256))) == 1 {
+			p, ok = Person{Name: t.Name, Role: t.Role, Accounts: t.Accounts}, true
+		}
+	}
+	return p, ok
+}
+
+// Identity configures which proxies may name a person in a header, and which people may sign in
+// that way. The zero value trusts no proxy.
+type Identity struct {
+	header  string
+	trusted []netip.Prefix
+	people  map[string]Person
+}
+
+// Errors of a request whose identity header is not accepted.
+var (
+	errHeaderTwice = errors.New("the header with the person's name is there more than once: the proxy must replace what a client sends, not add to it")
+	errNotListed   = errors.New("this person is not in http.identity.people")
+)
+
+var headerName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]{0,63}$`)
+
+// otherHeaders cannot be the identity header, because clients set them or they have another
+// purpose.
+var otherHeaders = []string{"Authorization", "Cookie", "Forwarded", "Host", "Origin", "Referer", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip"}
+
+// NewIdentity returns the identity that http.identity configures. If header is "", it returns
+// the zero value. An error begins with the name of the invalid key.
+func NewIdentity(header string, trusted []string, people []Person) (Identity, error) {
+	if header == "" {
+		if len(trusted)+len(people) > 0 {
+			return Identity{}, errors.New("header is empty: name the header that the proxy sets, such as X-Auth-Request-Email, or leave http.identity out")
+		}
+		return Identity{}, nil
+	}
+	i := Identity{header: http.CanonicalHeaderKey(header), people: map[string]Person{}}
+	if !headerName.MatchString(header) || slices.Contains(otherHeaders, i.header) {
+		return Identity{}, fmt.Errorf("header is %.64q, which names no person: use the one that the proxy sets, such as X-Auth-Request-Email", header)
+	}
+	if len(trusted) == 0 {
+		return Identity{}, errors.New("trusted is empty: list the addresses that the proxy connects from, such as 10.0.0.7/32")
+	}
+	for n, text := range trusted {
+		prefix, err := netip.ParsePrefix(text)
+		if err != nil || prefix.Bits() == 0 {
+			return Identity{}, fmt.Errorf("trusted[%d] is %.64q: write the addresses that the proxy connects from, such as 10.0.0.7/32; not all addresses", n, text)
+		}
+		i.trusted = append(i.trusted, prefix.Masked())
+	}
+	if len(people) == 0 {
+		return Identity{}, errors.New("people is empty: list who gets in; no one else does")
+	}
+	for n, p := range people {
+		switch _, twice := i.people[p.Name]; {
+		case !personName.MatchString(p.Name):
+			return Identity{}, fmt.Errorf("people[%d].name is %.64q: use 1 to 64 letters, digits and . _ @ + -, as the header has it", n, p.Name)
+		case p.Role != Viewer && p.Role != Operator:
+			return Identity{}, fmt.Errorf("people[%d].role is %.32q and must be %s or %s", n, string(p.Role), Viewer, Operator)
+		case twice:
+			return Identity{}, fmt.Errorf("people[%d].name is %q, which is listed before: keep one entry", n, p.Name)
+		}
+		i.people[p.Name] = p
+	}
+	return i, nil
+}
+
+// of returns the person whom a trusted proxy names. named is false if no trusted proxy names a
+// person, so the request needs a login. Only the connection's peer address decides whether the
+// proxy is trusted, never a header. The name must exactly match a configured name.
+func (i Identity) of(r *http.Request) (p Person, named bool, err error) {
+	if i.header == "" || !i.trusts(r.RemoteAddr) {
+		return p, false, nil
+	}
+	names := r.Header.Values(i.header)
+	switch {
+	case len(names) > 1:
+		return p, true, errHeaderTwice
+	case len(names) == 0 || names[0] == "":
+		return p, false, nil
+	}
+	p, listed := i.people[names[0]]
+	if !listed {
+		return p, true, errNotListed
+	}
+	return p, true, nil
+}
+
+func (i Identity) trusts(peer string) bool {
+	at, err := netip.ParseAddrPort(peer)
+	if err != nil {
+		return false
+	}
+	address := at.Addr().Unmap().WithZone("")
+	return slices.ContainsFunc(i.trusted, func(p netip.Prefix) bool { return p.Contains(address) })
+}
+
+// forIdentity is the purpose of session ids for people named in a header.
+const forIdentity = "perennial identity"
+
+// identified returns the session of a person named in a header. The session has no cookie and
+// lasts while the proxy names the person. Its form tokens stay valid until the end of the next
+// period of sessionLife.
+func (s *sessions) identified(p Person) session {
+	now := s.clock()
+	period := now.Unix() / int64(sessionLife/time.Second)
+	id := func(period int64) string {
+		return hex.EncodeToString(mac(s.key, forIdentity, []byte(strconv.FormatInt(period, 10)+" "+p.Name)))
+	}
+	return session{Person: p, ID: id(period), Expires: now.Add(sessionLife), before: id(period - 1), byHeader: true}
+}
+
+// loginView is the data of the login page.
+type loginView struct {
+	Next   string
+	Wrong  string
+	Tokens bool // the tokens file has entries, or cannot be read
+	Code   string
+	As     Person // the person whom the code signs in
+	Now    Person // the person who is signed in, if it is not As
+}
+
+const linkUsed = "This link was used before, or is older than five minutes, or than the last start. `perennial web login` prints another one."
+
+// loginPage asks for a token, or to confirm a one-time code. Opening a link does not use up
+// its code, because mail programs preview links. It does not end the current session either.
+func (s *auth) loginPage(w http.ResponseWriter, r *http.Request) {
+	if _, named, err := s.Identity.of(r); named && err == nil {
+		http.Redirect(w, r, localPath(r.URL.Query().Get("next")), http.StatusSeeOther) //nolint:gosec // localPath excludes other sites
+		return
+	}
+	if code := r.URL.Query().Get("code"); code != "" {
+		p, ok := s.sessions.named(code)
+		if !ok && !s.mayTry(w) {
+			return
+		}
+		if !ok {
+			s.askAgain(w, r, linkUsed)
+			return
+		}
+		data := loginView{Code: code, As: p}
+		if x, in, err := s.current(r); in && err == nil && x.Name != p.Name {
+			data.Now = x.Person
+		}
+		v := s.frame.view(session{}, "Sign in to Perennial", "")
+		v.Data = data
+		s.frame.page(w, r, "login", http.StatusOK, v)
+		return
+	}
+	s.showLogin(w, r, http.StatusOK, "")
+}
+
+func (s *auth) askAgain(w http.ResponseWriter, r *http.Request, wrong string) {
+	s.Log.WithField("remote", remoteOf(r)).Warn("a login failed")
+	s.showLogin(w, r, http.StatusForbidden, wrong)
+}
+
+func (s *auth) showLogin(w http.ResponseWriter, r *http.Request, code int, wrong string) {
+	tokens, err := s.Tokens()
+	v := s.frame.view(session{}, "Sign in to Perennial", "")
+	v.Data = loginView{Next: localPath(r.FormValue("next")), Wrong: wrong, Tokens: len(tokens) > 0 || err != nil}
+	s.frame.page(w, r, "login", code, v)
+}
+
+// login accepts a one-time code or a token.
+func (s *auth) login(w http.ResponseWriter, r *http.Request) {
+	if code := r.FormValue("code"); code != "" {
+		p, ok := s.sessions.redeem(code)
+		if !ok && !s.mayTry(w) {
+			return
+		}
+		if !ok {
+			s.askAgain(w, r, linkUsed)
+			return
+		}
+		s.enter(w, r, p, "", "/")
+		return
+	}
+	tokens, err := s.Tokens()
+	if err != nil {
+		s.Log.WithError(err).Error("the tokens file cannot be read: no token signs in")
+		s.showLogin(w, r, http.StatusInternalServerError, "The tokens file cannot be read; the log says why.")
+		return
+	}
+	token := hashOf(r.PostFormValue("token"))
+	p, ok := owner(tokens, token)
+	if !ok && !s.mayTry(w) {
+		return
+	}
+	if !ok {
+		s.askAgain(w, r, "This token is not known.")
+		return
+	}
+	s.enter(w, r, p, token, localPath(r.PostFormValue("next")))
+}
+
+// mayTry counts a failed login. If there were too many, it writes an error and returns
+// false. A valid code or token is always accepted, even while others are guessing. This is
+// safe because a token has 256 random bits and a code is signed.
+func (s *auth) mayTry(w http.ResponseWriter) bool {
+	if s.logins.Allow() {
+		return true
+	}
+	w.Header().Set("Retry-After", strconv.Itoa(int(loginEvery/time.Second)))
+	http.Error(w, "too many logins: wait a few seconds", http.StatusTooManyRequests)
+	return false
+}
+
+func (s *auth) enter(w http.ResponseWriter, r *http.Request, p Person, token, next string) {
+	setCookie(w, r, s.sessions.begin(p, token))
+	s.Log.WithField("by", p.Name).WithField("role", string(p.Role)).WithField("remote", remoteOf(r)).Info("signed in to the pages")
+	http.Redirect(w, r, next, http.StatusSeeOther) //nolint:gosec // localPath excludes other sites
+}
+
+func (s *auth) logout(w http.ResponseWriter, r *http.Request, x session) {
+	s.sessions.end(x)
+	setCookie(w, r, "")
+	http.Redirect(w, r, "/login", http.StatusSeeOther)
+}
+
+// localPath returns next if it is a path on this server, otherwise "/". A login link must not
+// lead to another site.
+func localPath(next string) string {
+	isOdd := func(r rune) bool { return r < ' ' || r == 0x7f || r == '\\' } // browsers drop some of these characters, so that /<tab>/host becomes //host
+	if !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") || strings.ContainsFunc(next, isOdd) {
+		return "/"
+	}
+	return next
+}
+
+func remoteOf(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
+}
+
+// isLoopback reports whether a Host header is a loopback name or address.
+func isLoopback(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	ip := net.ParseIP(strings.Trim(host, "[]"))
+	return ip.IsLoopback() || strings.EqualFold(host, "localhost")
 }
