@@ -62,9 +62,17 @@ func (t projector) apply(r chain.Row, f fact.Fact) error {
 	return fmt.Errorf("no fold for %T", f)
 }
 
+// applyOpened binds a new ledger to its account. For a restored ledger it starts an epoch:
+// every unfinished operation may have been sent after the last row. Therefore a refusal by
+// the provider is not trusted, and no unfinished operation is sent after its retry window.
 func (t projector) applyOpened(r chain.Row, f fact.LedgerOpened) error {
 	if f.Restored != nil {
-		return t.applyRestored(f)
+		since := sqlite.Micros(f.Restored.Since)
+		err := t.w.execOne(`UPDATE binding SET epoch = ?, forgotten_since = min(coalesce(forgotten_since, ?), ?)`, f.Epoch, since, since)
+		if err != nil {
+			return err
+		}
+		return t.presumeSent(f.Restored.AppID)
 	}
 	err := t.exec(`INSERT INTO binding (one, account_id, environment, base_url, currency, epoch, opened_at) VALUES (1, ?, ?, ?, ?, ?, ?)`,
 		f.AccountID, f.Environment, f.BaseURL, f.Currency, f.Epoch, r.Time)
@@ -381,18 +389,6 @@ func (t observations) StaleAll() error {
 	return t.execFleet(`UPDATE proxies SET seen_at = 0, last_seen_at = 0 WHERE seen_at <> 0 OR last_seen_at <> 0`)
 }
 
-// applyRestored starts an epoch. Every unfinished operation may have been sent after the
-// last row. Therefore a refusal by the provider is not trusted, and no unfinished operation
-// is sent after its retry window.
-func (t projector) applyRestored(f fact.LedgerOpened) error {
-	since := sqlite.Micros(f.Restored.Since)
-	err := t.w.execOne(`UPDATE binding SET epoch = ?, forgotten_since = min(coalesce(forgotten_since, ?), ?)`, f.Epoch, since, since)
-	if err != nil {
-		return err
-	}
-	return t.presumeSent(f.Restored.AppID)
-}
-
 // applyResumed ends a pause. If the lost time of a restore was not explained, operations
 // accepted during the pause may also have been sent before, because their commands may have
 // been published in the lost time.
@@ -454,16 +450,6 @@ func (l *Ledger) monthEnds(ctx context.Context, last int64) (ends []fact.MonthEn
 	return ends, err
 }
 
-func (t projector) applyMonthEnds(ends []fact.MonthEnd) error {
-	for _, e := range ends {
-		err := t.exec(`INSERT INTO month_ends (until, seq, hash) VALUES (?, ?, ?) ON CONFLICT (until) DO NOTHING`, sqlite.Micros(e.Until), e.Seq, e.Hash)
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // countNet counts a transfer booked at an instant: a charge in its own quarter of an hour, a
 // refund in the quarter of its charge. If a refund counted in its own quarter, a refund of
 // yesterday's charge would raise today's limit.
@@ -494,10 +480,13 @@ func (w *writer) flushNetCharges() error {
 func (t projector) applyArchived(r chain.Row, f fact.LedgerArchived) error {
 	err := t.exec(`INSERT INTO archives (seq, first_seq, last_seq, last_hash, snapshot_hash, file, archived_at) VALUES (?, ?, ?, ?, ?, ?, ?)`,
 		r.Seq, f.FirstSeq, f.LastSeq, f.LastHash, f.SnapshotHash, f.File, r.Time)
-	if err != nil {
-		return err
+	for _, e := range f.MonthEnds {
+		if err != nil {
+			return err
+		}
+		err = t.exec(`INSERT INTO month_ends (until, seq, hash) VALUES (?, ?, ?) ON CONFLICT (until) DO NOTHING`, sqlite.Micros(e.Until), e.Seq, e.Hash)
 	}
-	return t.applyMonthEnds(f.MonthEnds)
+	return err
 }
 
 // applyBounded records the first row of the events stream. The archive in the fact must be

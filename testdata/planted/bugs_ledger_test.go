@@ -22,7 +22,7 @@ var ledgerBugs = []bug{
 	{trap: 13, name: "events behind a backup are not folded", in: "ledger.Restore.foldEvents",
 		old: "\tif x.Events == nil {\n\t\treturn nil\n\t}\n\tf, err",
 		new: "\tif x.Events == nil || x.From != \"\" {\n\t\treturn nil\n\t}\n\tf, err"},
-	{trap: 13, name: "what a restored ledger holds was not sent since", in: "ledger.projector.applyRestored",
+	{trap: 13, name: "what a restored ledger holds was not sent since", in: "ledger.projector.applyOpened",
 		old: "\treturn t.presumeSent(f.Restored.AppID)\n",
 		new: "\treturn nil\n"},
 	{trap: 15, name: "totals are forgotten", in: "ledger.writer.flushTotals",
