@@ -1,5 +1,6 @@
 // This file reconciles the ledger with the provider, on schedule or on request, and
-// publishes the findings. Requested reconciliations read the wallet exactly.
+// publishes the findings. A requested reconciliation reads the wallet while no
+// request that charges is in progress.
 
 package jobs
 

@@ -432,8 +432,8 @@ func (a *attempts) nextStep(j *job, now fact.Operation) *job {
 	return &job{lane: lanePoll, priority: priorityPoll, at: *now.NextAt, op: op, cmd: j.cmd}
 }
 
-// record appends a decision's facts to the version of the operation that the decision used.
-// A reply that arrives after an operator or another runner settled the operation is
+// record appends a decision's facts if the operation has not changed since the decision. A
+// reply that arrives after an operator or another runner settled the operation is
 // recorded as a discrepancy. A failing ledger write is retried until it succeeds. If the
 // ledger can never store the facts, the operation is put in review instead (trap 72).
 func (a *attempts) record(ctx context.Context, j *job, d decide.Decision) (after recorded, err error) {

@@ -143,9 +143,10 @@ func (l *Ledger) holdsArchived(last int64) error {
 	return nil
 }
 
-// begins checks the first event of the stream. It must be row 1, or a row no later than the
-// first row that a ledger.bounded fact allows. The later events form a hash chain up to the
-// last archived row. Therefore the first event directly follows the removed rows.
+// begins checks the first event of the stream. It must be row 1, unless a ledger.bounded
+// fact allows a later first row. Then any row up to that one may be first. The
+// events after it are linked by hashes up to the last archived row, whose hash is known.
+// Therefore the first event directly follows the removed rows.
 func (l *Ledger) begins(ctx context.Context, first chain.Row, a *Against) error {
 	latest, err := l.EventsBegin(ctx)
 	if err != nil {

@@ -317,8 +317,8 @@ func (j *JetStream) Allowed(ctx context.Context, subject string) (context.Contex
 	}
 }
 
-// Denied returns the [DeniedError] that cancelled a context of Allowed. If there is none, or
-// if err is nil, it returns err.
+// Denied returns the [DeniedError] that cancelled ctx, which Allowed returned. If there is
+// none, or if err is nil, it returns err.
 func Denied(ctx context.Context, err error) error {
 	if refused, ok := errors.AsType[*DeniedError](context.Cause(ctx)); ok && err != nil {
 		return refused

@@ -18,7 +18,7 @@ import (
 	"perennial/schedules/plans"
 )
 
-// remainder is the part that a run may still plan before the next slot. After a restart,
+// remainder is the part of a run that may still be planned before the next slot. After a restart,
 // recall rebuilds it from the ledger.
 type remainder struct {
 	began    time.Time                   // first slot of the run

@@ -59,7 +59,7 @@ type PrecheckFailed struct {
 }
 
 // OfOneProxy reports whether the failure may concern one proxy, rather than the account or
-// the request rate. If no reply came, the cause may still be an outage.
+// the request rate. It is also true if no reply came, although the cause may be an outage.
 func (h PrecheckFailed) OfOneProxy() bool {
 	if h.HTTPStatus == http.StatusTooManyRequests {
 		return false

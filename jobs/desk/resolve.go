@@ -162,8 +162,8 @@ func (d *Desk) answerTo(ctx context.Context, o fact.Operation, x Resolution, ord
 	return f, nil
 }
 
-// shares divides the amount of an answer for a whole renewal among its open lines: in
-// proportion to the amounts in suspense if all are known, and equally otherwise.
+// shares divides one amount for a whole renewal among its open lines. It divides in
+// proportion to the lines' amounts in suspense, or equally if one of those is unknown.
 func (d *Desk) shares(ctx context.Context, o fact.Operation, x Resolution) (shares []fact.AnsweredLine, err error) {
 	if !o.Kind.OfProxies() || x.ProxyID != "" || x.ChargedCents == 0 {
 		return nil, nil

@@ -256,7 +256,7 @@ func (p *Pass) compare(o fact.Operation, detail upstream.Order, recorded int64) 
 	return []Finding{f}
 }
 
-// doubts returns what a poll of these details would book or report. money has the findings
+// doubts returns what a poll would book or report if it read these details. money has the findings
 // about money, without amounts; others has the other findings. foreign says that an amount
 // is in another currency, so that amounts cannot be compared.
 func (p *Pass) doubts(o fact.Operation, detail upstream.Order, recorded int64) (money, others []Finding, foreign bool) {

@@ -235,8 +235,9 @@ type attribution struct {
 	reviews []string // operations in review that may have made the order
 }
 
-// attribute finds the operation that an unknown order may belong to. An operator's answer
-// explains only one order, so its operation is removed from the returned list.
+// attribute finds the operation that an unknown order may belong to. If an operator's answer
+// for an operation explains the order, attribute removes the operation from the returned
+// list, because an answer explains only one order.
 func attribute(x ForeignOrder, ours []Maker) (attribution, []Maker) {
 	var a attribution
 	for i, o := range ours {

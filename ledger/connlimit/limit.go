@@ -51,8 +51,8 @@ func (c *Limiter) Connect(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, g)
 }
 
-// evict closes the connection with the oldest turn that is not busy. The caller must hold
-// the lock. The newest connection is not busy yet, so there is always one to close.
+// evict closes the idle connection that was used least recently. The caller must hold the
+// lock. The newest connection is not busy yet, so there is always one to close.
 func (c *Limiter) evict() {
 	var oldest net.Conn
 	var turn int64

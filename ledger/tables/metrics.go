@@ -13,7 +13,7 @@ import (
 )
 
 // Spent is what operations of one kind were charged and refunded, in cents. Both amounts
-// only grow. Summed over all kinds, they equal the sums of Balance.
+// only grow. The totals over all kinds are those of Balance.
 type Spent struct {
 	Kind          fact.Kind
 	ChargedCents  int64 // includes suspense

@@ -150,8 +150,8 @@ func (l *Fleet) Retired(ctx context.Context, proxyID string) (bool, error) {
 	return sqlite.Found(l.read.QueryRowContext(ctx, `SELECT count(*) FROM retired WHERE proxy_id = ?`, proxyID))
 }
 
-// NeverListed returns, ordered by ID and up to limit, those of the given proxy IDs that no
-// listing or read has shown.
+// NeverListed returns the given proxy IDs that no listing or read has shown. The result is
+// sorted and has at most limit IDs.
 func (l *Fleet) NeverListed(ctx context.Context, ids []string, limit int) ([]string, error) {
 	if len(ids) == 0 {
 		return nil, nil

@@ -21,12 +21,12 @@ const (
 	ackInterval = 50 * time.Millisecond
 	ackGather   = 1024
 	ackMany     = 16
-	// maxAckIntervals limits for how many intervals an acknowledged command waits for an
-	// earlier unacknowledged command.
+	// maxAckIntervals is how many intervals the removal of an acknowledged command may wait for
+	// an earlier command that is not acknowledged.
 	maxAckIntervals = 10
 	// maxTracked limits the commands of one run.
 	maxTracked = 16384
-	// purgeTimeout limits one purge with its read of the stream's state.
+	// purgeTimeout limits one purge, including its read of the stream's state.
 	purgeTimeout = 5 * time.Second
 )
 

@@ -106,7 +106,8 @@ func (c *contender) calm() {
 	}
 }
 
-// notFree ends the time for which the free account is left to another runner.
+// notFree is called when the account is taken. It ends the time in which this runner lets
+// another one go first.
 func (c *contender) notFree() {
 	if c.forgo != nil {
 		c.forgo()

@@ -59,9 +59,9 @@ type Turn struct {
 
 // Acquire waits until the account is free and takes it. holder is a readable name of this
 // process and must be unique among runners. ttl, at least a second, is how long a dead
-// holder blocks the others; the time to live of an existing bucket takes precedence. The
-// error is ctx's, an error of NATS, or says that an argument or the bucket is not valid.
-// After an error of NATS the caller may try again.
+// holder blocks the others; the time to live of an existing bucket takes precedence. Acquire
+// returns ctx's error, a NATS error, or an error about an invalid argument or bucket. After
+// a NATS error the caller may try again.
 func (l *Leases) Acquire(ctx context.Context, account, holder string, ttl time.Duration, turn Turn) (*Lease, error) {
 	c := &contender{leases: l, account: account, holder: holder, yields: turn.Yields, keys: l.watch.listen(account)}
 	defer l.watch.end(c.keys)

@@ -63,11 +63,12 @@ type Outbox struct {
 
 	// Held says what the stream had before this process began.
 	Held Held
-	// Refill allows the outbox to publish everything again that the stream has lost. Rows lost
-	// in a power cut are always published again.
+	// Refill allows the outbox to republish everything that the stream has lost. Rows lost in a
+	// power cut are always republished.
 	Refill bool
-	// Begins returns the last row that may be the stream's first: the ledger knows that earlier
-	// rows were removed on purpose. If Begins is nil, the stream must begin with row 1.
+	// Begins returns the highest row with which the stream may begin. The ledger knows that the
+	// rows before it were removed on purpose. If Begins is nil, the stream must begin with
+	// row 1.
 	Begins func(context.Context) (uint64, error)
 	// RefillAdvice tells an operator how to allow Refill. It is added to the error if Refill is
 	// needed and not set.

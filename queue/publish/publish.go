@@ -262,7 +262,7 @@ func (p Publisher) CarryOut(ctx context.Context, account string, command Outgoin
 	defer release()
 	inbox := nats.NewInbox()
 	from := inbox
-	if p.js.OwnInbox() { // the runner replies only to default inboxes, and also publishes the reply on ReplySubject
+	if p.js.OwnInbox() { // the runner replies to default inboxes only; every reply is also on ReplySubject
 		from = queue.ReplySubject(account, inbox)
 	}
 	answers, err := p.js.Conn().SubscribeSync(from)

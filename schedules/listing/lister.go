@@ -161,8 +161,8 @@ func (l *Lister) Run(ctx context.Context) error {
 	}
 }
 
-// waitForFirst waits until the first pass is due. If Config.Every exceeds the default, the
-// first pass is due Config.Every after the last pass of an earlier process.
+// waitForFirst waits until the first pass is due. If Config.Every exceeds the default, that
+// is when Config.Every has elapsed since the last pass of an earlier process.
 func (l *Lister) waitForFirst(ctx context.Context) error {
 	if l.Every <= defaultEvery {
 		return nil

@@ -62,7 +62,8 @@ func parse(e events.Event) (*event, error) {
 	return x, nil
 }
 
-// lane is the queue of undelivered events with the same order. Its first event is sent next.
+// lane is the queue of undelivered events that must arrive in sequence. Its first event is
+// sent next.
 type lane struct {
 	events []*event
 	due    time.Time // time of the next retry, if the first event failed
