@@ -303,6 +303,9 @@ func (a *lifecycle) bind(ctx context.Context, runner *jobs.Runner) error {
 		}
 		a.setState(bindFailure(err))
 		pause := retry.Next()
+		if !refusedBy(err) {
+			pause = min(pause, bindAgain)
+		}
 		if throttled, ok := errors.AsType[*jobs.ThrottledError](err); ok {
 			a.setState(err.Error())
 			pause = max(pause, min(time.Until(throttled.Until), longestBindWait))
@@ -323,11 +326,20 @@ func (a *lifecycle) bind(ctx context.Context, runner *jobs.Runner) error {
 // bindFailure returns a message that distinguishes a provider that refuses the key from a
 // provider that does not reply.
 func bindFailure(err error) string {
-	if refused, ok := errors.AsType[*upstream.Error](err); ok && refused.HTTPStatus/100 == 4 {
+	if refusedBy(err) {
 		return "the provider refused: " + err.Error() + " (are app_id, the secret and base_url right?)"
 	}
 	return "the provider does not answer: " + err.Error()
 }
+
+func refusedBy(err error) bool {
+	refused, ok := errors.AsType[*upstream.Error](err)
+	return ok && refused.HTTPStatus/100 == 4
+}
+
+// bindAgain is the longest wait before a start asks a provider again that did not answer. It
+// is short, because an operator may start the runner before the network or the sandbox.
+const bindAgain = 10 * time.Second
 
 // longestBindWait limits the wait before a start asks the provider again, even if the
 // provider's Retry-After is longer.
