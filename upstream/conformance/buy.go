@@ -5,7 +5,6 @@ package conformance
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -65,9 +64,9 @@ func (o offer) estimate(p purchase) int64 {
 }
 
 // chosenOffer returns the offer that the run buys, with the highest price for any purchase
-// in the tables. The text says why no offer is suitable.
-func (s *session) chosenOffer() (offer, string) {
-	return try(s, "chosen offer", func() (offer, string) {
+// in the tables. It skips the check if no offer is suitable.
+func (s *session) chosenOffer() offer {
+	return memo(s, "chosen offer", func() offer {
 		r := s.get("/api/v1/offers", pair{"quantity", "2"}, pair{"duration_days", "30"})
 		var can []offer
 		for _, o := range things(r.data(), "offers") {
@@ -76,7 +75,7 @@ func (s *session) chosenOffer() (offer, string) {
 			}
 		}
 		if len(can) == 0 {
-			return offer{}, "no offer can be bought: " + r.seen()
+			s.skipf("no offer can be bought: %s", r.seen())
 		}
 		cheapest := func(a, b offer) int { return cmp.Compare(a.cents, b.cents) }
 		slices.SortStableFunc(can, func(a, b offer) int {
@@ -86,7 +85,7 @@ func (s *session) chosenOffer() (offer, string) {
 			second := s.withHighestPrice(slices.MinFunc(can[1:], cheapest))
 			can[0].second = &second
 		}
-		return s.withHighestPrice(can[0]), ""
+		return s.withHighestPrice(can[0])
 	})
 }
 
@@ -138,8 +137,8 @@ func readOffer(o map[string]any) offer {
 // planCents returns the estimated cost of all purchases and renewals in cents, before
 // refunds. It returns 0 if no offer is suitable.
 func (s *session) planCents() (sum int64) {
-	o, why := s.chosenOffer()
-	if why != "" {
+	var o offer
+	if attempt(func() { o = s.chosenOffer() }) != "" {
 		return 0
 	}
 	for _, p := range slices.Concat(purchases, renewals) {
@@ -152,18 +151,9 @@ func (s *session) planCents() (sum int64) {
 
 // paid is a request that may charge, its reply, and the wallet before and after.
 type paid struct {
-	why     string // why there is no successful reply
 	request request
 	reply   reply
 	around
-}
-
-// unsent returns the reason if the request was not sent, and otherwise "".
-func (p *paid) unsent() string {
-	if p.reply.status != 0 || p.reply.err != nil {
-		return ""
-	}
-	return p.why
 }
 
 func (s *session) pay(r request) paid {
@@ -172,7 +162,6 @@ func (s *session) pay(r request) paid {
 	return p
 }
 
-// bought is an order and its progress until the end.
 type bought struct {
 	paid
 	orderNo string
@@ -181,70 +170,83 @@ type bought struct {
 	closing int64 // the wallet at the end, in cents
 }
 
-func (b *bought) last() *reply {
-	if len(b.reads) == 0 {
-		return &reply{}
-	}
-	return &b.reads[len(b.reads)-1]
-}
+func (b *bought) last() *reply { return &b.reads[len(b.reads)-1] }
 
-// buy makes a purchase from the table and polls the order until its end. It buys once in each
-// run.
-func (s *session) buy(name string) *bought {
+// bought makes a purchase from the table, once in each run, and polls the order until its end.
+// The server may have refused the purchase.
+func (s *session) bought(name string) *bought {
 	return memo(s, "buy "+name, func() *bought {
-		r, _, why := s.orderOf(name)
-		if why != "" {
-			return &bought{paid: paid{why: why}}
-		}
+		r, _ := s.orderOf(name)
 		b := &bought{paid: s.pay(r)}
-		if b.orderNo = word(b.reply.data(), "order_no"); b.orderNo == "" {
-			b.why = "no order came of it: " + b.reply.seen()
-			return b
+		if b.orderNo = word(b.reply.data(), "order_no"); b.orderNo != "" {
+			s.follow(b)
 		}
-		s.follow(b)
 		return b
 	})
 }
 
-// orderOf returns the request for a purchase, with a new key, and its estimated cost. It does
-// not send the request. why says why the purchase is impossible.
-func (s *session) orderOf(name string) (r request, sum int64, why string) {
-	o, why := s.chosenOffer()
-	p := findPurchase(purchases, name)
-	switch {
-	case why != "":
-	case !slices.Contains(o.days, p.days):
-		why = fmt.Sprintf("the offer is not sold for %d days", p.days)
-	case name == "lines" && o.second == nil:
-		why = "there is one offer only"
-	case name == "cidrs" && (s.cfg.CIDRField == "" || o.cidr == ""):
-		why = "the name of the CIDR field is not given"
-	default:
-		why = s.afford(o.estimate(p))
+// ordered returns a purchase that has an order number, so that its detail can be read.
+func (s *session) ordered(name string) *bought {
+	b := s.bought(name)
+	if b.orderNo == "" {
+		s.skipf("no order came of it: %s", b.reply.seen())
 	}
-	if why != "" {
-		return request{}, 0, why
-	}
-	r = keyed("/api/v1/orders", s.newKey(name), string(s.orderBody(o, p)))
-	r.scenario = p.scenario
-	return r, o.estimate(p), ""
+	return b
 }
 
-func (s *session) orderBody(o offer, p purchase) []byte {
-	line := func(quantity int64) map[string]any { return map[string]any{"offer_code": o.code, "quantity": quantity} }
-	body := map[string]any{"duration_days": p.days, "items": []any{line(p.quantity)}}
+// delivered returns a purchase whose order has ended, with its last detail.
+func (s *session) delivered(name string) *bought {
+	b := s.ordered(name)
+	switch {
+	case b.last().data() == nil:
+		s.skipf("the order's detail: %s", b.last().seen())
+	case !b.ended:
+		s.skipf("the order did not end in the time that the run waits")
+	}
+	return b
+}
+
+// tryToBuy makes a purchase so that the lists have an entry, if the run may spend money.
+func (s *session) tryToBuy(name string) { _ = attempt(func() { s.bought(name) }) }
+
+// orderOf returns the request for a purchase, with a new key, and its estimated cost. It does
+// not send the request. It skips the check if the purchase is impossible.
+func (s *session) orderOf(name string) (r request, sum int64) {
+	o, p := s.chosenOffer(), findPurchase(purchases, name)
+	switch {
+	case !slices.Contains(o.days, p.days):
+		s.skipf("the offer is not sold for %d days", p.days)
+	case name == "lines" && o.second == nil:
+		s.skipf("there is one offer only")
+	case name == "cidrs" && (s.cfg.CIDRField == "" || o.cidr == ""):
+		s.skipf("the name of the CIDR field is not given")
+	}
+	s.afford(o.estimate(p))
+	r = keyed("/api/v1/orders", s.newKey(name), s.orderBody(o, p))
+	r.scenario = p.scenario
+	return r, o.estimate(p)
+}
+
+func (s *session) orderBody(o offer, p purchase) string {
+	line := map[string]any{"offer_code": o.code, "quantity": p.quantity}
+	items := []any{line}
 	switch p.name {
 	case "legacy":
-		body = map[string]any{"offer_code": o.code, "quantity": p.quantity, "duration_days": p.days}
+		line["duration_days"] = p.days
+		return encoded(line)
 	case "lines":
-		body["items"] = []any{line(1), map[string]any{"offer_code": o.second.code, "quantity": 1}}
+		line["quantity"] = 1
+		items = append(items, map[string]any{"offer_code": o.second.code, "quantity": 1})
 	case "cidrs":
-		chosen := line(p.quantity)
-		chosen[s.cfg.CIDRField] = []string{o.cidr}
-		body["items"] = []any{chosen}
+		line[s.cfg.CIDRField] = []string{o.cidr}
 	}
-	raw, _ := json.Marshal(body) // never fails for strings and integers
-	return raw
+	return encoded(map[string]any{"duration_days": p.days, "items": items})
+}
+
+// encoded returns the JSON of strings and integers, which always have one.
+func encoded(body any) string {
+	raw, _ := json.Marshal(body)
+	return string(raw)
 }
 
 // follow polls the order after poll_after_seconds. It stops when poll_after_seconds is not
@@ -270,33 +272,6 @@ func (s *session) follow(b *bought) {
 
 func inProgress(status string) bool { return status == "paid" || status == "procuring" }
 
-// final returns the last detail of the order, or the reason why there is none.
-func (b *bought) final() (map[string]any, string) {
-	switch {
-	case b.why != "":
-		return nil, b.why
-	case b.last().data() == nil:
-		return nil, "the order's detail: " + b.last().seen()
-	case !b.ended:
-		return nil, "the order did not end in the time that the run waits"
-	}
-	return b.last().data(), ""
-}
-
-// orderMade returns a purchase that has an order number, so that its detail can be read.
-func orderMade(name string) step[*bought] {
-	return func(s *session) (*bought, string) { b := s.buy(name); return b, b.why }
-}
-
-// delivered returns a purchase whose order has ended, with its last detail.
-func delivered(name string) step[*bought] {
-	return func(s *session) (*bought, string) {
-		b := s.buy(name)
-		_, why := b.final()
-		return b, why
-	}
-}
-
 // renewed is one renewal of proxies that the run has bought.
 type renewed struct {
 	paid
@@ -304,45 +279,39 @@ type renewed struct {
 	expiry [2]map[string]time.Time // the expiry of each id, before and after
 }
 
-// renew makes a renewal from the table, once in each run.
-func (s *session) renew(name string) *renewed {
+// renewalSent makes a renewal from the table, once in each run. The server may have refused it.
+func (s *session) renewalSent(name string) *renewed {
 	return memo(s, "renew "+name, func() *renewed {
-		r, ids, why := s.renewalOf(name)
-		if why != "" {
-			return &renewed{paid: paid{why: why}}
-		}
+		r, ids := s.renewalOf(name)
 		before := s.expiries(ids)
 		out := &renewed{paid: s.pay(r), ids: ids}
 		out.expiry = [2]map[string]time.Time{before, s.expiries(ids)}
-		if !out.reply.succeeded() && name != "failed" {
-			out.why = "the renewal was refused: " + out.reply.seen()
-		}
 		return out
 	})
 }
 
-// renewalOf returns the request for a renewal from the table. It does not send the request.
-func (s *session) renewalOf(name string) (r request, ids []string, why string) {
-	p := findPurchase(renewals, name)
-	o, why := s.chosenOffer()
-	ids = s.ownProxies()
-	switch {
-	case why != "":
-	case int64(len(ids)) < p.quantity:
-		why = "the run has no proxy of its own: " + s.buy("plain").why
-	default:
-		why = s.afford(o.estimate(p))
+// renewed returns a renewal that the server executed.
+func (s *session) renewed(name string) *renewed {
+	r := s.renewalSent(name)
+	if !r.reply.succeeded() && name != "failed" {
+		s.skipf("the renewal was refused: %s", r.reply.seen())
 	}
-	if why != "" {
-		return request{}, nil, why
-	}
-	ids = ids[:p.quantity]
-	return keyed("/api/v1/proxies/renew", s.newKey("renew-"+name), renewBody(ids, p.days)), ids, ""
+	return r
 }
 
-func renewBody(ids []string, days any) string {
-	raw, _ := json.Marshal(map[string]any{"proxy_ids": ids, "duration_days": days}) // never fails for strings and integers
-	return string(raw)
+// renewalOf returns the request for a renewal from the table. It does not send the request.
+func (s *session) renewalOf(name string) (r request, ids []string) {
+	p, o := findPurchase(renewals, name), s.chosenOffer()
+	if ids = s.ownProxies(); int64(len(ids)) < p.quantity {
+		s.skipf(noProxy+": %s", attempt(func() { s.ordered("plain") }))
+	}
+	s.afford(o.estimate(p))
+	ids = ids[:p.quantity]
+	return keyed("/api/v1/proxies/renew", s.newKey("renew-"+name), renewBody(ids, p.days)), ids
+}
+
+func renewBody(ids []string, days int64) string {
+	return encoded(map[string]any{"proxy_ids": ids, "duration_days": days})
 }
 
 func (s *session) expiries(ids []string) map[string]time.Time {
@@ -354,7 +323,20 @@ func (s *session) expiries(ids []string) map[string]time.Time {
 	return out
 }
 
-// renewalMade returns a renewal that the server executed.
-func renewalMade(name string) step[*renewed] {
-	return func(s *session) (*renewed, string) { r := s.renew(name); return r, r.why }
+const noProxy = "the run has no proxy of its own"
+
+// needProxies returns the ids of the proxies in the run's plain order. It skips the check if
+// there are none.
+func (s *session) needProxies() []string {
+	ids := s.ownProxies()
+	if len(ids) == 0 {
+		s.skipf(noProxy)
+	}
+	return ids
+}
+
+// ownProxies returns the ids of the proxies in the run's plain order, if there are any.
+func (s *session) ownProxies() (ids []string) {
+	_ = attempt(func() { ids = wordsOf(things(s.ordered("plain").last().data(), "proxies"), "proxy_id") })
+	return slices.DeleteFunc(ids, func(id string) bool { return id == "" })
 }

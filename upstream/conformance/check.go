@@ -36,6 +36,7 @@ type (
 	environment string
 	phase       int
 	judgement   = func(*session) finding
+	prepared    = func(*session) request // a request that may depend on earlier replies
 )
 
 const (
@@ -73,7 +74,6 @@ func (c Check) within(names string) bool {
 	})
 }
 
-// finding is a verdict and its reason.
 type finding struct {
 	verdict Verdict
 	seen    string
@@ -88,7 +88,6 @@ func notShown(format string, args ...any) finding {
 }
 func notRun(format string, args ...any) finding { return finding{NotRun, fmt.Sprintf(format, args...)} }
 
-// when returns then if holds is true. If not, it returns the other finding.
 func when(holds bool, then, otherwise finding) finding {
 	if holds {
 		return then
@@ -96,11 +95,15 @@ func when(holds bool, then, otherwise finding) finding {
 	return otherwise
 }
 
+func (r *reply) is(right bool) finding {
+	return when(right, ok("%s", r.seen()), differs("%s", r.seen()))
+}
+
 func refused(r reply, codes ...string) finding {
 	if success, isBool := r.envelope["success"].(bool); !isBool || success {
 		return differs("%s, not a refusal", r.seen())
 	}
-	return when(slices.Contains(codes, r.code()), ok("%s", r.seen()), differs("%s", r.seen()))
+	return r.is(slices.Contains(codes, r.code()))
 }
 
 func refusing(codes ...string) func(reply) finding {
@@ -112,8 +115,7 @@ func refusedAnyhow(r reply) finding { return refused(r, r.code()) }
 
 // accepted requires a JSON object whose code is not in codes.
 func accepted(r reply, codes ...string) finding {
-	wrong := r.err != nil || r.envelope == nil || slices.Contains(codes, r.code())
-	return when(wrong, differs("%s", r.seen()), ok("%s", r.seen()))
+	return r.is(r.err == nil && r.envelope != nil && !slices.Contains(codes, r.code()))
 }
 
 // signatureAccepted requires a reply that does not reject the signature, the timestamp or the
@@ -122,41 +124,28 @@ func signatureAccepted(r reply) finding {
 	return accepted(r, "invalid_signature", "stale_timestamp", "replayed_nonce")
 }
 
-func succeeds(r reply) finding {
-	return when(r.succeeded(), ok("%s", r.seen()), differs("%s", r.seen()))
-}
+func succeeds(r reply) finding { return r.is(r.succeeded()) }
 
 // recorded accepts every reply, because the API document does not say what is right.
 func recorded(r reply) finding { return ok("%s", r.seen()) }
 
-// wants returns a judgement that sends the request and judges the reply.
 func (r request) wants(judge func(reply) finding) judgement {
 	return func(s *session) finding { return judge(s.send(r)) }
 }
 
-// step prepares a value for checks. The text says why the value is missing, or is "".
-type step[T any] = func(*session) (T, string)
-
-// given judges the result of a step. The verdict is NotRun if the result is missing.
-func given[T any](made step[T], judge func(*session, T) finding) judgement {
-	return func(s *session) finding {
-		got, why := made(s)
-		if why != "" {
-			return notRun("%s", why)
-		}
-		return judge(s, got)
-	}
+func asks(made prepared, judge func(reply) finding) judgement {
+	return func(s *session) finding { return judge(s.send(made(s))) }
 }
 
-// asks sends the request from a step and judges the reply.
-func asks(made step[request], judge func(reply) finding) judgement {
-	return given(made, func(s *session, r request) finding { return judge(s.send(r)) })
+// of judges a value that the session provides.
+func of[T any](get func(*session) T, judge func(T) finding) judgement {
+	return func(s *session) finding { return judge(get(s)) }
 }
 
 // reading judges the data in the reply of an endpoint.
 func reading(name string, judge func(s *session, data map[string]any) finding) judgement {
 	return func(s *session) finding {
-		r, _ := s.replyOf(name)
+		r := s.replyOf(name)
 		return judge(s, r.data())
 	}
 }
@@ -172,7 +161,6 @@ func (g group) rule(id, sentence string, run judgement) Check {
 	return Check{ID: g.prefix + "." + id, Section: g.section, Costs: g.paid, only: g.only, Sentence: g.what + " " + sentence, run: run}
 }
 
-// each returns the checks for all rows of a table.
 func each[T any](rows []T, checks func(T) []Check) (out []Check) {
 	for _, row := range rows {
 		out = append(out, checks(row)...)

@@ -46,11 +46,11 @@ type setting = map[string]any
 
 // during applies a setting, calls do, and reverses the setting with undo. If undo is nil, it
 // deletes all settings of the path. If the reversal fails, the finding begins with failed.
-func (s *session) during(path string, set, undo setting, failed string, do func() finding) finding {
+func (s *session) during(path string, set, undo setting, failed string, do judgement) finding {
 	if err := s.command(http.MethodPost, path, set, nil); err != nil {
 		return notRun("%s", err)
 	}
-	out := do()
+	out := s.verdict(do)
 	method := http.MethodPost
 	if undo == nil {
 		method = http.MethodDelete
@@ -61,25 +61,23 @@ func (s *session) during(path string, set, undo setting, failed string, do func(
 	return out
 }
 
-// atClock changes the server's clock, calls do, and resets the clock.
-func (s *session) atClock(by time.Duration, do func() finding) finding {
+func (s *session) atClock(by time.Duration, do judgement) finding {
 	original := int64(s.skew.Round(time.Second) / time.Second)
 	moved := setting{"offset_seconds": original + int64(by/time.Second)}
-	return s.during("/clock", moved, setting{"offset_seconds": original}, "the clock could not be set back", func() finding {
+	return s.during("/clock", moved, setting{"offset_seconds": original}, "the clock could not be set back", func(s *session) finding {
 		s.moved = by
 		defer func() { s.moved = 0 }()
-		return do()
+		return do(s)
 	})
 }
 
 // withFault sets a fault for one request in this environment, calls do, and deletes all faults.
-func (s *session) withFault(fault setting, do func() finding) finding {
+func (s *session) withFault(fault setting, do judgement) finding {
 	fault["environment"] = s.cfg.environment()
 	return s.during("/faults", fault, nil, "the faults could not be cleared", do)
 }
 
-// withWallet sets the wallet to an amount, calls do, and restores the wallet.
-func (s *session) withWallet(cents int64, do func() finding) finding {
+func (s *session) withWallet(cents int64, do judgement) finding {
 	balance, known := s.balance()
 	if !known {
 		return notRun("the wallet could not be read")
@@ -91,7 +89,7 @@ func (s *session) withWallet(cents int64, do func() finding) finding {
 }
 
 func (s *session) accountID() string {
-	r, _ := s.replyOf("account")
+	r := s.replyOf("account")
 	return word(r.data(), "account_id")
 }
 
@@ -99,8 +97,7 @@ func controlChecks() []Check {
 	revoked := func(e endpoint) []Check {
 		return []Check{rule("control.revoked."+e.name, secCredentials, "the key, once disabled, is refused on "+e.method+" "+e.name, func(s *session) finding {
 			revoked := func(yes bool) setting { return setting{"app_id": s.cfg.AppID, "revoked": yes} }
-			return s.during("/keys", revoked(true), revoked(false), "the key could not be enabled again",
-				func() finding { return refused(s.send(e.harmless()), "api_key_revoked") })
+			return s.during("/keys", revoked(true), revoked(false), "the key could not be enabled again", e.harmless().wants(refusing("api_key_revoked")))
 		})}
 	}
 	out := slices.Concat(clockChecks(), each(endpoints, revoked), lowWalletChecks(), interruptedChecks(), each([]string{"partial", "manual_review", "failed"}, unsuccessfulChecks))
@@ -116,7 +113,7 @@ func controlChecks() []Check {
 func clockChecks() []Check {
 	ahead := func(id, sentence string, by time.Duration) Check {
 		return rule("control.clock.server_"+id, secHeaders, sentence, func(s *session) finding {
-			return s.atClock(by, func() finding {
+			return s.atClock(by, func(s *session) finding {
 				r := s.send(changedBeforeSigning(func(d *draft) { d.stamp = s.stamp(-by) }))
 				return when(by.Abs() > 5*time.Minute, refused(r, "stale_timestamp"), signatureAccepted(r))
 			})
@@ -126,7 +123,7 @@ func clockChecks() []Check {
 		return rule("control.nonce."+id, secHeaders, sentence, func(s *session) finding {
 			r := withNonce(newNonce())
 			s.send(r)
-			return s.atClock(after, func() finding { return recorded(s.send(r)) })
+			return s.atClock(after, r.wants(recorded))
 		}).open()
 	}
 	return []Check{
@@ -138,47 +135,43 @@ func clockChecks() []Check {
 		rule("control.retention.25h", secIdempotency, "what a key gets after 25 hours", laterReplay(25*time.Hour)).costs().open(),
 		nonce("after_9m", "whether a nonce is remembered after nine minutes", 9*time.Minute),
 		nonce("after_1d", "whether a nonce is remembered after a day", 24*time.Hour),
-		rule("control.page_token.after_2d", secPagination, "what a page token gets after two days", given(offerList.secondPage, func(s *session, r request) finding {
-			return s.atClock(48*time.Hour, func() finding { return recorded(s.send(r)) })
-		})).open(),
+		rule("control.page_token.after_2d", secPagination, "what a page token gets after two days", func(s *session) finding {
+			return s.atClock(48*time.Hour, offerList.secondPage(s).wants(recorded))
+		}).open(),
 	}
 }
 
-// laterReplay changes the server's clock and then repeats an order.
 func laterReplay(by time.Duration) judgement {
-	return given(orderMade("kept"), func(s *session, b *bought) finding {
-		o, _ := s.chosenOffer()
-		if why := s.afford(o.cents); why != "" {
-			return notRun("%s", why)
-		}
-		return s.atClock(by, func() finding {
+	return func(s *session) finding {
+		b := s.ordered("kept")
+		s.afford(s.chosenOffer().cents)
+		return s.atClock(by, func(s *session) finding {
 			p := s.pay(b.request)
 			same := word(p.reply.data(), "order_no") == b.orderNo
 			seen := fmt.Sprintf("%s, the same order: %t, charged %d cents", p.reply.seen(), same, p.before-p.after)
 			return when(!same || p.before != p.after, differs("%s", seen), ok("%s", seen))
 		})
-	})
+	}
 }
 
 // lowWalletChecks check that the server refuses a purchase above the balance without a charge.
 func lowWalletChecks() []Check {
-	poor := func(id, section, sentence string, made step[request]) Check {
-		return rule("control.poor."+id, section, sentence, given(made, func(s *session, r request) finding {
-			return s.withWallet(1, func() finding {
+	poor := func(id, section, sentence string, made prepared) Check {
+		return rule("control.poor."+id, section, sentence, func(s *session) finding {
+			r := made(s)
+			return s.withWallet(1, func(s *session) finding {
 				got := s.send(r)
 				left, _ := s.balance()
 				return when(left != 1, differs("%s, and of 1 cent %d are left", got.seen(), left), refused(got, "insufficient_wallet_balance"))
 			})
-		}))
+		})
 	}
 	return []Check{
-		poor("order", secCreate, "an order that the wallet cannot pay is refused with insufficient_wallet_balance and no charge", func(s *session) (request, string) {
-			o, why := s.chosenOffer()
-			return post("/api/v1/orders", "poor", lines(o.code, 1, 2)), why
+		poor("order", secCreate, "an order that the wallet cannot pay is refused with insufficient_wallet_balance and no charge", func(s *session) request {
+			return post("/api/v1/orders", "poor", lines(s.chosenOffer().code, 1, 2))
 		}),
-		poor("renewal", secRenew, "a renewal that the wallet cannot pay is refused with insufficient_wallet_balance and no charge", func(s *session) (request, string) {
-			ids := s.ownProxies()
-			return post("/api/v1/proxies/renew", "poor", renewBody(ids, 30)), textIf(len(ids) == 0, noProxy)
+		poor("renewal", secRenew, "a renewal that the wallet cannot pay is refused with insufficient_wallet_balance and no charge", func(s *session) request {
+			return post("/api/v1/proxies/renew", "poor", renewBody(s.needProxies(), 30))
 		}).costs(),
 	}
 }
@@ -186,7 +179,7 @@ func lowWalletChecks() []Check {
 // interruptedChecks check idempotency records that are in progress or unresolved.
 func interruptedChecks() []Check {
 	unresolved := func(id, sentence string, do func(*session, unresolvedRequest) finding) Check {
-		return rule("control.unresolved."+id, secIdempotency, sentence, given((*session).leaveUnresolved, do)).costs()
+		return rule("control.unresolved."+id, secIdempotency, sentence, func(s *session) finding { return do(s, s.leaveUnresolved()) }).costs()
 	}
 	return []Check{
 		unresolved("code", "a key whose first request was interrupted gets idempotency_unresolved with HTTP 409", func(s *session, l unresolvedRequest) finding {
@@ -194,7 +187,7 @@ func interruptedChecks() []Check {
 			return when(got.status != http.StatusConflict, differs("%s", got.seen()), refused(got, "idempotency_unresolved"))
 		}),
 		unresolved("stays", "it stays so, two days later too", func(s *session, l unresolvedRequest) finding {
-			return s.atClock(48*time.Hour, func() finding { return refused(s.send(l.r), "idempotency_unresolved") })
+			return s.atClock(48*time.Hour, l.r.wants(refusing("idempotency_unresolved")))
 		}),
 		unresolved("charged_once", "repeating it never charges again", func(s *session, l unresolvedRequest) finding {
 			s.send(l.r)
@@ -206,35 +199,29 @@ func interruptedChecks() []Check {
 	}
 }
 
-// unresolvedRequest is an order whose idempotency record stays unresolved.
 type unresolvedRequest struct {
 	r           request
 	sum, before int64 // the estimated cost, and the wallet before the order, in cents
 }
 
 // leaveUnresolved sends one order whose idempotency record stays unresolved.
-func (s *session) leaveUnresolved() (unresolvedRequest, string) {
-	return try(s, "unresolved", func() (out unresolvedRequest, why string) {
-		if out.r, out.sum, why = s.orderOf("unresolved"); why != "" {
-			return out, why
-		}
+func (s *session) leaveUnresolved() unresolvedRequest {
+	return memo(s, "unresolved", func() (out unresolvedRequest) {
+		out.r, out.sum = s.orderOf("unresolved")
 		out.before, _ = s.balance()
-		f := s.withFault(setting{"fault": "unresolved_record", "method": "POST", "path": "/api/v1/orders"}, func() finding {
-			s.send(out.r)
-			return ok("")
-		})
-		return out, f.seen
+		f := s.withFault(setting{"fault": "unresolved_record", "method": "POST", "path": "/api/v1/orders"}, out.r.wants(recorded))
+		if f.verdict != OK {
+			s.skipf("%s", f.seen)
+		}
+		return out
 	})
 }
 
 // whileHanging repeats a request while the first one is in progress. It then asks for the
 // result.
 func whileHanging(s *session) finding {
-	r, sum, why := s.orderOf("hanging")
-	if why != "" {
-		return notRun("%s", why)
-	}
-	return s.withFault(setting{"fault": "hang", "seconds": 600, "method": "POST", "path": "/api/v1/orders"}, func() finding {
+	r, sum := s.orderOf("hanging")
+	return s.withFault(setting{"fault": "hang", "seconds": 600, "method": "POST", "path": "/api/v1/orders"}, func(s *session) finding {
 		before, _ := s.balance()
 		ctx, leave := context.WithCancel(s.ctx)
 		first := make(chan struct{})
@@ -258,7 +245,6 @@ func whileHanging(s *session) finding {
 	})
 }
 
-// until calls done until it returns true, at most 2000 times, and reports whether it did.
 func (s *session) until(done func() bool) bool {
 	for range 2000 {
 		if s.ctx.Err() != nil || done() {
@@ -270,7 +256,7 @@ func (s *session) until(done func() bool) bool {
 
 func rateLimited(s *session) finding {
 	fault := setting{"fault": "code", "code": "rate_limited", "retry_after": "1", "path": "/api/v1/account"}
-	return s.withFault(fault, func() finding {
+	return s.withFault(fault, func(s *session) finding {
 		before := len(s.limited)
 		r := s.get("/api/v1/account")
 		if len(s.limited) == before {

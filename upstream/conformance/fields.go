@@ -1,11 +1,183 @@
-// Checks of every documented field, and the objects that they check.
+// The types in the API document, access to decoded values, and checks of every documented field.
 
 package conformance
 
 import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/big"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 )
+
+// kind is a type in the API document. fits reports whether a decoded value has the type.
+type kind struct {
+	name string
+	fits func(v any) bool
+}
+
+var (
+	integerForm = regexp.MustCompile(`^-?[0-9]+$`)
+	decimalForm = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?$`)
+
+	anything = kind{"a value", func(any) bool { return true }} // the API document gives the field without a type
+	text     = kind{"a string", is[string]}
+	boolean  = kind{"a boolean", is[bool]}
+	list     = kind{"an array", is[[]any]}
+	object   = kind{"an object", is[map[string]any]}
+	instant  = kind{"an ISO 8601 time with a zone", func(v any) bool { _, ok := timeOf(v); return ok }}
+	integer  = kind{"an integer", func(v any) bool { n, ok := v.(json.Number); return ok && integerForm.MatchString(n.String()) }}
+	decimal  = kind{"a decimal string", func(v any) bool { s, ok := v.(string); return ok && decimalForm.MatchString(s) }}
+	texts    = kind{"an array of strings", every(text)}
+	integers = kind{"an array of integers", every(integer)}
+)
+
+func is[T any](v any) bool {
+	_, ok := v.(T)
+	return ok
+}
+
+func every(k kind) func(any) bool {
+	return func(v any) bool {
+		items, ok := v.([]any)
+		return ok && !slices.ContainsFunc(items, func(item any) bool { return !k.fits(item) })
+	}
+}
+
+// typeName describes a value without the text of a string, which may be a credential.
+func typeName(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "null"
+	case string:
+		return fmt.Sprintf("a string of %d bytes", len(v))
+	case bool:
+		return strconv.FormatBool(v)
+	case json.Number:
+		return "the number " + brief(v.String())
+	case []any:
+		return fmt.Sprintf("an array of %d", len(v))
+	}
+	return "an object"
+}
+
+// at returns the value at a path of member names, separated by dots. It returns nil if the path
+// does not exist.
+func at(v any, path string) any {
+	for name := range strings.SplitSeq(path, ".") {
+		m, ok := v.(map[string]any)
+		if !ok {
+			return nil
+		}
+		v = m[name]
+	}
+	return v
+}
+
+func cents(v any, path string) (int64, bool) {
+	n, ok := at(v, path).(json.Number)
+	if !ok {
+		return 0, false
+	}
+	out, err := n.Int64()
+	return out, err == nil
+}
+
+// member returns the value at a path, or the zero value if the value has another type.
+func member[T any](v any, path string) T {
+	got, _ := at(v, path).(T)
+	return got
+}
+
+func word(v any, path string) string { return member[string](v, path) }
+
+func truth(v any, path string) bool { return member[bool](v, path) }
+
+func things(v any, path string) []map[string]any { return members[map[string]any](at(v, path)) }
+
+func words(v any, path string) []string { return members[string](at(v, path)) }
+
+func members[T any](v any) []T {
+	items, _ := v.([]any)
+	out := make([]T, len(items))
+	for i, item := range items {
+		out[i], _ = item.(T)
+	}
+	return out
+}
+
+func wordsOf(objects []map[string]any, path string) []string {
+	out := make([]string, len(objects))
+	for i, o := range objects {
+		out[i] = word(o, path)
+	}
+	return out
+}
+
+var zonedForm = regexp.MustCompile(`(Z|[+-][0-9]{2}:?([0-9]{2})?)$`)
+
+// timeOf parses an ISO 8601 time with a zone.
+func timeOf(v any) (time.Time, bool) {
+	s, ok := v.(string)
+	if !ok || !zonedForm.MatchString(s) {
+		return time.Time{}, false
+	}
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05Z0700", "2006-01-02T15:04:05Z07", "2006-01-02T15:04Z07:00", "20060102T150405Z0700"} {
+		if t, err := time.Parse(layout, s); err == nil {
+			return t, true
+		}
+	}
+	return time.Time{}, false
+}
+
+func agrees(decimalText string, cents int64) bool {
+	got, ok := new(big.Rat).SetString(decimalText)
+	return ok && decimalForm.MatchString(decimalText) && got.Cmp(big.NewRat(cents, 100)) == 0
+}
+
+// onlyArray returns the name and the entries of the only array. ok is false if there is not
+// exactly one array. The API document does not give the names of some lists.
+func onlyArray(data map[string]any) (key string, items []map[string]any, ok bool) {
+	found := 0
+	for name, v := range data {
+		if _, isArray := v.([]any); isArray {
+			key, found = name, found+1
+		}
+	}
+	if found != 1 {
+		return "", nil, false
+	}
+	return key, things(data, key), true
+}
+
+// secretMembers are the members of a proxy that contain credentials.
+var secretMembers = []string{"username", "password", "connection", "socks5_uri"}
+
+// secretIn returns the name of a member that contains credentials, or "".
+func secretIn(v any) string {
+	var inner []any
+	switch v := v.(type) {
+	case map[string]any:
+		for _, name := range secretMembers {
+			if v[name] != nil && v[name] != "" {
+				return name
+			}
+		}
+		inner = slices.Collect(maps.Values(v))
+	case []any:
+		inner = v
+	}
+	for _, one := range inner {
+		if name := secretIn(one); name != "" {
+			return name
+		}
+	}
+	return ""
+}
 
 // field is one row in the field tables of the API document.
 type field struct {
@@ -54,8 +226,8 @@ var (
 func fieldChecks() []Check {
 	type table struct {
 		group
-		fields []field
-		of     subject
+		fields  []field
+		objects subject
 	}
 	return each([]table{
 		{group{prefix: "account", section: secAccount, what: "the account"}, accountFields, dataOf("account")},
@@ -72,17 +244,17 @@ func fieldChecks() []Check {
 		{group{prefix: "page.offers", section: secPage, what: "a page of offers"}, pageFields, dataOf("offers")},
 		{group{prefix: "page.orders", section: secPage, what: "a page of orders"}, pageFields, dataOf("order_list")},
 		{group{prefix: "page.proxies", section: secPage, what: "a page of proxies"}, pageFields, dataOf("proxy_list")},
-	}, func(t table) []Check { return t.has("", t.fields, t.of) })
+	}, func(t table) []Check { return t.has("", t.fields, t.objects) })
 }
 
 // has returns a check of each field in every object of a subject.
-func (g group) has(prefix string, fields []field, of subject) (out []Check) {
+func (g group) has(prefix string, fields []field, objects subject) (out []Check) {
 	for _, f := range fields {
 		says := f.kind.name
 		if f.null {
 			says += ", or null"
 		}
-		out = append(out, g.rule(prefix+f.name, "has "+f.name+": "+says, given(of, func(_ *session, objects []map[string]any) finding { return f.in(objects) })))
+		out = append(out, g.rule(prefix+f.name, "has "+f.name+": "+says, of(objects, f.in)))
 	}
 	return out
 }
@@ -105,15 +277,11 @@ func (f field) in(objects []map[string]any) finding {
 // envelopeChecks check that successes and failures have the documented envelope.
 func envelopeChecks() []Check {
 	successes := each(endpoints, func(e endpoint) []Check {
-		made := func(s *session) (reply, string) { return s.replyOf(e.name) }
+		made := func(s *session) reply { return s.replyOf(e.name) }
 		g := group{"envelope." + e.name, secEnvelope, e.method + " " + e.name, e.name == "order_create" || e.name == "renew", ""}
-		success := g
-		success.what = "a success of " + g.what
-		return append([]Check{g.rule("succeeds", "answers with success true and code ok", given(made, func(_ *session, r reply) finding { return succeeds(r) }))},
-			success.has("", envelopeFields, func(s *session) ([]map[string]any, string) {
-				r, why := made(s)
-				return []map[string]any{r.envelope}, why
-			})...)
+		succeeded := g.rule("succeeds", "answers with success true and code ok", of(made, succeeds))
+		g.what = "a success of " + g.what
+		return append([]Check{succeeded}, g.has("", envelopeFields, func(s *session) []map[string]any { return []map[string]any{made(s).envelope} })...)
 	})
 	type failure struct {
 		name, what string
@@ -136,128 +304,114 @@ func envelopeChecks() []Check {
 			g.only = onlySandbox // undocumented requests are never sent in production
 		}
 		observe := func(s *session) reply { return memo(s, "failure "+k.name, func() reply { return s.send(k.request) }) }
-		out := g.has("", failureFields, func(s *session) ([]map[string]any, string) { return []map[string]any{observe(s).envelope}, "" })
+		out := g.has("", failureFields, func(s *session) []map[string]any { return []map[string]any{observe(s).envelope} })
 		g.what = "success is false"
-		return append(out, g.rule("refused", "for "+k.what, func(s *session) finding { return refusedAnyhow(observe(s)) }))
+		return append(out, g.rule("refused", "for "+k.what, of(observe, refusedAnyhow)))
 	})...)
 }
 
-// subject returns the objects that a check examines.
-type subject = step[[]map[string]any]
+// subject returns the objects that a check examines. It skips the check if there are none.
+type subject = func(*session) []map[string]any
 
-// replyOf returns a reply of an endpoint, or the reason why there is none.
-func (s *session) replyOf(name string) (reply, string) {
+// replyOf returns a reply of an endpoint. It skips the check if there is none.
+func (s *session) replyOf(name string) reply {
 	switch name {
 	case "order_create":
-		b := s.buy("plain")
-		return b.reply, b.unsent()
+		return s.bought("plain").reply
 	case "order_detail":
 		return s.anyOrder()
 	case "proxy_detail":
 		return s.anyProxy()
 	case "renew":
-		r := s.renew("one")
-		return r.reply, r.unsent()
+		return s.renewalSent("one").reply
 	}
 	i := slices.IndexFunc(endpoints, func(e endpoint) bool { return e.name == name })
-	return memo(s, "reply "+name, func() reply { return s.get(endpoints[i].path) }), ""
+	return memo(s, "reply "+name, func() reply { return s.get(endpoints[i].path) })
 }
 
 // anyOrder returns the detail of the order that the run has bought, or of the first order in
 // the list.
-func (s *session) anyOrder() (reply, string) {
-	if b := s.buy("plain"); b.why == "" {
-		return *b.last(), ""
+func (s *session) anyOrder() reply {
+	var b *bought
+	why := attempt(func() { b = s.ordered("plain") })
+	if why == "" {
+		return *b.last()
 	}
-	list, _ := s.replyOf("order_list")
+	list := s.replyOf("order_list")
 	_, items, _ := onlyArray(list.data())
 	for _, item := range items {
 		if no := word(item, "order_no"); no != "" {
-			return memo(s, "an order", func() reply { return s.get("/api/v1/orders/" + rfc3986(no)) }), ""
+			return memo(s, "an order", func() reply { return s.get("/api/v1/orders/" + rfc3986(no)) })
 		}
 	}
-	return reply{}, "there is no order: " + s.buy("plain").why
+	s.skipf("there is no order: %s", why)
+	return reply{}
 }
 
 // anyProxy returns the detail of a proxy that the run has bought, or of the first proxy in
 // the list.
-func (s *session) anyProxy() (reply, string) {
+func (s *session) anyProxy() reply {
 	ids := s.ownProxies()
 	if len(ids) == 0 {
-		list, _ := s.replyOf("proxy_list")
+		list := s.replyOf("proxy_list")
 		_, items, _ := onlyArray(list.data())
 		ids = wordsOf(items, "proxy_id")
 	}
 	if len(ids) == 0 || ids[0] == "" {
-		return reply{}, "there is no proxy"
+		s.skipf("there is no proxy")
 	}
-	return memo(s, "a proxy", func() reply { return s.get("/api/v1/proxies/" + rfc3986(ids[0])) }), ""
-}
-
-// ownProxies returns the ids of the proxies in the run's plain order.
-func (s *session) ownProxies() []string {
-	ids := wordsOf(things(s.buy("plain").last().data(), "proxies"), "proxy_id")
-	return slices.DeleteFunc(ids, func(id string) bool { return id == "" })
+	return memo(s, "a proxy", func() reply { return s.get("/api/v1/proxies/" + rfc3986(ids[0])) })
 }
 
 func dataOf(name string) subject {
-	return func(s *session) ([]map[string]any, string) {
-		r, why := s.replyOf(name)
-		if why == "" && !r.succeeded() {
-			why = "no success: " + r.seen()
+	return func(s *session) []map[string]any {
+		r := s.replyOf(name)
+		if !r.succeeded() {
+			s.skipf("no success: %s", r.seen())
 		}
-		return []map[string]any{r.data()}, why
+		return []map[string]any{r.data()}
 	}
 }
 
 // memberOf returns the object in a member of each object of a subject.
-func memberOf(of subject, name string) subject {
-	return func(s *session) ([]map[string]any, string) {
-		objects, why := of(s)
-		out := make([]map[string]any, 0, len(objects))
-		for _, o := range objects {
-			m, _ := o[name].(map[string]any)
-			out = append(out, m)
+func memberOf(outer subject, name string) subject {
+	return func(s *session) (out []map[string]any) {
+		for _, o := range outer(s) {
+			out = append(out, member[map[string]any](o, name))
 		}
-		return out, why
+		return out
 	}
 }
 
 // entriesOf returns the entries of an array in each object of a subject.
-func entriesOf(of subject, name string) subject {
-	return func(s *session) ([]map[string]any, string) {
-		objects, why := of(s)
-		out := make([]map[string]any, 0, len(objects))
-		for _, o := range objects {
+func entriesOf(outer subject, name string) subject {
+	return func(s *session) (out []map[string]any) {
+		for _, o := range outer(s) {
 			out = append(out, things(o, name)...)
 		}
-		if why == "" && len(out) == 0 {
-			why = name + " is empty"
+		if len(out) == 0 {
+			s.skipf("%s is empty", name)
 		}
-		return out, why
+		return out
 	}
 }
 
 // listed returns the entries of a list whose name the API document does not give.
 func listed(path string) subject {
-	return func(s *session) ([]map[string]any, string) {
-		s.buy("plain") // adds an entry to the list, if the run may spend money
+	return func(s *session) []map[string]any {
+		s.tryToBuy("plain")
 		r := memo(s, "listed "+path, func() reply { return s.get(path) })
 		_, items, found := onlyArray(r.data())
 		switch {
 		case !found:
-			return nil, "data does not hold exactly one array"
+			s.skipf("data does not hold exactly one array")
 		case len(items) == 0:
-			return nil, "the list is empty"
+			s.skipf("the list is empty")
 		}
-		return items, ""
+		return items
 	}
 }
 
-// finalOf returns the last detail of an order that the run has bought.
 func finalOf(name string) subject {
-	return func(s *session) ([]map[string]any, string) {
-		data, why := s.buy(name).final()
-		return []map[string]any{data}, why
-	}
+	return func(s *session) []map[string]any { return []map[string]any{s.delivered(name).last().data()} }
 }

@@ -3,7 +3,6 @@
 package conformance
 
 import (
-	"cmp"
 	"reflect"
 	"slices"
 	"strings"
@@ -19,15 +18,14 @@ func idempotencyChecks() []Check {
 		replayChecks("renewal_one", "a renewal of one", "", renewalAgain("one")),
 		replayChecks("renewal_two", "a renewal of two", "", renewalAgain("two")),
 		conflictChecks(), keyChoices(),
-		concurrencyChecks("order", "order_no", func(s *session) (request, string) {
-			r, _, why := s.orderOf("concurrent")
-			return r, why
-		}), concurrencyChecks("renewal", "", func(s *session) (request, string) {
-			if _, why := s.chosenOffer(); why == "" && len(s.ownProxies()) == 0 {
-				return request{}, noProxy
-			}
-			r, _, why := s.renewalOf("concurrent")
-			return r, why
+		concurrencyChecks("order", "order_no", func(s *session) request {
+			r, _ := s.orderOf("concurrent")
+			return r
+		}), concurrencyChecks("renewal", "", func(s *session) request {
+			s.chosenOffer()
+			s.needProxies()
+			r, _ := s.renewalOf("concurrent")
+			return r
 		}))
 }
 
@@ -39,93 +37,75 @@ type repetition struct {
 	noEffect bool // the second request had no effect
 }
 
-func orderAgain(name string) step[repetition] {
-	return func(s *session) (repetition, string) {
-		return try(s, "again order "+name, func() (repetition, string) {
-			b := s.buy(name)
-			if b.why != "" {
-				return repetition{}, b.why
-			}
+func orderAgain(name string) func(*session) repetition {
+	return func(s *session) repetition {
+		return memo(s, "again order "+name, func() repetition {
+			b := s.ordered(name)
 			p := s.pay(b.request)
-			return repetition{b.reply, p.reply, p.around, word(p.reply.data(), "order_no") == b.orderNo}, ""
+			return repetition{b.reply, p.reply, p.around, word(p.reply.data(), "order_no") == b.orderNo}
 		})
 	}
 }
 
-func renewalAgain(name string) step[repetition] {
-	return func(s *session) (repetition, string) {
-		return try(s, "again renewal "+name, func() (repetition, string) {
-			r := s.renew(name)
-			if r.why != "" {
-				return repetition{}, r.why
-			}
+func renewalAgain(name string) func(*session) repetition {
+	return func(s *session) repetition {
+		return memo(s, "again renewal "+name, func() repetition {
+			r := s.renewed(name)
 			before := s.expiries(r.ids)
 			p := s.pay(r.request)
-			return repetition{r.reply, p.reply, p.around, reflect.DeepEqual(before, s.expiries(r.ids))}, ""
+			return repetition{r.reply, p.reply, p.around, reflect.DeepEqual(before, s.expiries(r.ids))}
 		})
 	}
 }
 
-func replayChecks(id, what string, only environment, repeat step[repetition]) []Check {
+func replayChecks(id, what string, only environment, repeat func(*session) repetition) []Check {
 	g := group{"idempotency." + id, secIdempotency, "the same key and body of " + what, true, only}
-	check := func(id, sentence string, do func(repetition) finding) Check {
-		return g.rule(id, sentence, given(repeat, func(_ *session, a repetition) finding { return do(a) }))
-	}
 	return []Check{
-		check("replayed", "get the first response's code and status", func(a repetition) finding {
+		g.rule("replayed", "get the first response's code and status", of(repeat, func(a repetition) finding {
 			return when(a.second.status != a.first.status || a.second.code() != a.first.code(),
 				differs("first %s, then %s", a.first.seen(), a.second.seen()), ok("%s", a.second.seen()))
-		}),
-		check("snapshot", "get the first response's data, whatever happened since", func(a repetition) finding {
+		})),
+		g.rule("snapshot", "get the first response's data, whatever happened since", of(repeat, func(a repetition) finding {
 			return when(a.second.data() == nil || !reflect.DeepEqual(a.first.data(), a.second.data()), differs("data is not the same"), ok("the same data"))
-		}),
-		check("not_charged", "charge nothing", func(a repetition) finding { return a.notCharged() }),
-		check("not_done_twice", "do nothing a second time", func(a repetition) finding {
+		})),
+		g.rule("not_charged", "charge nothing", of(repeat, func(a repetition) finding { return a.notCharged() })),
+		g.rule("not_done_twice", "do nothing a second time", of(repeat, func(a repetition) finding {
 			return when(a.noEffect, ok("nothing moved"), differs("another order, or another expiry, came of it"))
-		}),
-		check("same_frame", "has the first timestamp and trace_id", func(a repetition) finding {
+		})),
+		g.rule("same_frame", "has the first timestamp and trace_id", of(repeat, func(a repetition) finding {
 			return ok("timestamp %t, trace_id %t", a.first.envelope["timestamp"] == a.second.envelope["timestamp"], a.first.envelope["trace_id"] == a.second.envelope["trace_id"])
-		}).open(),
+		})).open(),
 	}
 }
 
 // conflictChecks send another body with a used key.
 func conflictChecks() []Check {
-	order := func(s *session) (request, string) {
-		b := s.buy("plain")
-		o, _ := s.chosenOffer()
-		return keyed("/api/v1/orders", b.request.key, lines(o.code, 1, 1)), b.why
+	order := func(s *session) request {
+		return keyed("/api/v1/orders", s.ordered("plain").request.key, lines(s.chosenOffer().code, 1, 1))
 	}
-	renewal := func(s *session) (request, string) {
-		r := s.renew("one")
-		return keyed("/api/v1/proxies/renew", r.request.key, renewBody(r.ids, 60)), r.why
+	renewal := func(s *session) request {
+		r := s.renewed("one")
+		return keyed("/api/v1/proxies/renew", r.request.key, renewBody(r.ids, 60))
 	}
-	conflict := func(again step[request]) judgement {
-		return asks(func(s *session) (request, string) {
-			if why := s.affordAgain(); why != "" {
-				return request{}, why
+	conflict := func(again prepared) judgement {
+		return asks(func(s *session) (r request) {
+			s.affordAgain()
+			if attempt(func() { r = again(s) }) != "" {
+				s.skipf("there is no key that was used")
 			}
-			r, why := again(s)
-			if why != "" {
-				why = "there is no key that was used"
-			}
-			return r, why
+			return r
 		}, refusing("idempotency_key_conflict"))
 	}
 	return []Check{
 		rule("idempotency.conflict.order", secIdempotency, "an order's key with another body is refused with idempotency_key_conflict", conflict(order)).costs(),
 		rule("idempotency.conflict.renewal", secIdempotency, "a renewal's key with another body is refused with idempotency_key_conflict", conflict(renewal)).costs(),
 		rule("idempotency.conflict.charges_nothing", secIdempotency, "a conflict charges nothing", func(s *session) finding {
-			s.renew("one")
-			if why := s.affordAgain(); why != "" {
-				return notRun("%s", why)
-			}
+			_ = attempt(func() { s.renewed("one") }) // before the wallet is read
+			s.affordAgain()
 			var replies [2]reply
 			wallet := s.around(func() {
-				for i, again := range []step[request]{order, renewal} {
-					if r, why := again(s); why == "" {
-						replies[i] = s.send(r)
-					}
+				for i, again := range []prepared{order, renewal} {
+					_ = attempt(func() { replies[i] = s.send(again(s)) })
 				}
 			})
 			f := wallet.notCharged()
@@ -134,48 +114,43 @@ func conflictChecks() []Check {
 	}
 }
 
-// affordAgain returns the reason if the run could not pay for a request that the server
-// should refuse but executes. It returns "" if the run could pay.
-func (s *session) affordAgain() string {
-	o, why := s.chosenOffer()
-	return cmp.Or(why, s.afford(2*o.cents))
-}
+// affordAgain skips the check if the run could not pay for a request that the server should
+// refuse but executes.
+func (s *session) affordAgain() { s.afford(2 * s.chosenOffer().cents) }
 
 // keyChoices record how the server treats keys when the API document gives no rule.
 func keyChoices() []Check {
-	choice := func(id, sentence string, made step[request]) Check {
+	choice := func(id, sentence string, made prepared) Check {
 		return rule("idempotency."+id, secIdempotency, sentence, asks(made, recorded)).costs().open()
 	}
 	return []Check{
-		choice("conflict.whitespace", "whether white space makes another body", func(s *session) (request, string) {
-			b := s.buy("plain")
-			return keyed("/api/v1/orders", b.request.key, " "+string(b.request.body)), cmp.Or(b.why, s.affordAgain())
+		choice("conflict.whitespace", "whether white space makes another body", func(s *session) request {
+			b := s.ordered("plain")
+			s.affordAgain()
+			return keyed("/api/v1/orders", b.request.key, " "+string(b.request.body))
 		}),
-		choice("conflict.other_endpoint", "what an order's key gets at the renewal", func(s *session) (request, string) {
-			b := s.buy("plain")
-			return keyed("/api/v1/proxies/renew", b.request.key, renewBody([]string{unknown}, 30)), b.why
+		choice("conflict.other_endpoint", "what an order's key gets at the renewal", func(s *session) request {
+			return keyed("/api/v1/proxies/renew", s.ordered("plain").request.key, renewBody([]string{unknown}, 30))
 		}),
-		choice("other_scenario", "what an order's key and body get under another scenario", func(s *session) (request, string) {
-			b := s.buy("success")
-			r := b.request
+		choice("other_scenario", "what an order's key and body get under another scenario", func(s *session) request {
+			r := s.ordered("success").request
+			s.affordAgain()
 			r.scenario = "partial"
-			return r, cmp.Or(b.why, s.affordAgain())
+			return r
 		}).in(onlySandbox),
-		choice("after_refusal", "whether a refusal leaves its key free for another body", func(s *session) (request, string) {
-			good, _, why := s.orderOf("after_refusal")
-			if why == "" {
-				s.send(keyed(good.path, good.key, strings.Replace(string(good.body), `"duration_days":30`, `"duration_days":45`, 1)))
-			}
-			return good, why
+		choice("after_refusal", "whether a refusal leaves its key free for another body", func(s *session) request {
+			good, _ := s.orderOf("after_refusal")
+			s.send(keyed(good.path, good.key, strings.Replace(string(good.body), `"duration_days":30`, `"duration_days":45`, 1)))
+			return good
 		}),
-		choice("second_key", "whether a key is shared by the API keys of an account", func(s *session) (request, string) {
-			second, b := s.keyOf(RoleSame, ""), s.buy("plain")
-			if second == nil || b.why != "" {
-				return request{}, "needs a second key of the account, and an order"
+		choice("second_key", "whether a key is shared by the API keys of an account", func(s *session) (r request) {
+			second := s.keyOf(RoleSame, "")
+			if attempt(func() { r = s.ordered("plain").request }) != "" || second == nil {
+				s.skipf("needs a second key of the account, and an order")
 			}
-			r := keyed("/api/v1/orders", b.request.key, "{}") // with another body: a shared key is a conflict, and otherwise the body is invalid
+			r = keyed("/api/v1/orders", r.key, "{}") // with another body: a shared key is a conflict, and otherwise the body is invalid
 			r.otherKey = second
-			return r, ""
+			return r
 		}),
 	}
 }
@@ -189,12 +164,9 @@ type race struct {
 const racers = 8
 
 // race sends a prepared request several times in parallel. It does so once in each run.
-func (s *session) race(name string, prepare step[request]) (race, string) {
-	return try(s, "race "+name, func() (race, string) {
-		r, why := prepare(s)
-		if why != "" {
-			return race{}, why
-		}
+func (s *session) race(name string, made prepared) race {
+	return memo(s, "race "+name, func() race {
+		r := made(s)
 		out := race{replies: make([]reply, racers)}
 		out.around = s.around(func() {
 			var all sync.WaitGroup
@@ -203,21 +175,22 @@ func (s *session) race(name string, prepare step[request]) (race, string) {
 			}
 			all.Wait()
 		})
-		return out, ""
+		return out
 	})
 }
 
-func concurrencyChecks(name, identity string, prepare step[request]) []Check {
-	made := func(s *session) (race, string) { return s.race(name, prepare) }
+func concurrencyChecks(name, identity string, made prepared) []Check {
 	return []Check{
-		rule("idempotency.concurrent."+name+".answers", secIdempotency, "eight at once under one key are done, replayed or idempotency_processing: "+name, given(made, raceAnswers)).costs(),
-		rule("idempotency.concurrent."+name+".once", secIdempotency, "eight at once under one key are charged once: "+name, given(made, func(s *session, r race) finding {
-			return r.chargedOnce(s, identity)
-		})).costs(),
+		rule("idempotency.concurrent."+name+".answers", secIdempotency, "eight at once under one key are done, replayed or idempotency_processing: "+name, func(s *session) finding {
+			return s.race(name, made).answers()
+		}).costs(),
+		rule("idempotency.concurrent."+name+".once", secIdempotency, "eight at once under one key are charged once: "+name, func(s *session) finding {
+			return s.race(name, made).chargedOnce(s, identity)
+		}).costs(),
 	}
 }
 
-func raceAnswers(_ *session, r race) finding {
+func (r race) answers() finding {
 	done := 0
 	for _, got := range r.replies {
 		switch {

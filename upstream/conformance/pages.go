@@ -8,7 +8,6 @@ import (
 	"strconv"
 )
 
-// paged is one of the three lists.
 type paged struct{ name, path, identity string }
 
 var (
@@ -78,29 +77,25 @@ func (p paged) sameOrder(s *session) finding {
 // may not spend money.
 func (p paged) fill(s *session) {
 	if p.name != "offers" {
-		s.buy("plain")
-		s.buy("legacy")
+		s.tryToBuy("plain")
+		s.tryToBuy("legacy")
 	}
 }
 
 // firstToken returns the page token from a first page with one entry.
-func (p paged) firstToken(s *session) (string, string) {
+func (p paged) firstToken(s *session) string {
 	p.fill(s)
 	r := memo(s, "first page "+p.name, func() reply { return s.get(p.path, pair{"page_size", "1"}) })
 	token := word(r.data(), "next_page_token")
 	if token == "" {
-		return "", "the list of " + p.name + " has one page only"
+		s.skipf("the list of %s has one page only", p.name)
 	}
-	return token, ""
+	return token
 }
 
 var badToken = refusing("invalid_page_token")
 
-// secondPage requests the page after the first entry.
-func (p paged) secondPage(s *session) (request, string) {
-	token, why := p.firstToken(s)
-	return p.at(token), why
-}
+func (p paged) secondPage(s *session) request { return p.at(p.firstToken(s)) }
 
 func (p paged) at(token string) request {
 	return get(p.path, pair{"page_size", "1"}, pair{"page_token", token})
@@ -108,7 +103,7 @@ func (p paged) at(token string) request {
 
 // with sends a request that uses the list's page token, and judges the reply.
 func (p paged) with(judge func(reply) finding, use func(token string) request) judgement {
-	return given(p.firstToken, func(s *session, token string) finding { return judge(s.send(use(token))) })
+	return func(s *session) finding { return judge(s.send(use(p.firstToken(s)))) }
 }
 
 func pageChecks() []Check {
@@ -117,10 +112,7 @@ func pageChecks() []Check {
 		rule("proxies.key", secProxies, "the key that holds the proxies", listKey("proxy_list")).open(),
 		rule("proxies.stable", secProxies, "whether two reads of the list of proxies have one order", proxyList.sameOrder).open(),
 		rule("proxies.hold_new", secProxies, "a delivered proxy stands in the list", func(s *session) finding {
-			ids := s.ownProxies()
-			if len(ids) == 0 {
-				return notRun(noProxy)
-			}
+			ids := s.needProxies()
 			w := s.walk(proxyList, 100)
 			if w.pages == maxPages {
 				return notShown("not among the first %d pages", maxPages)
@@ -130,10 +122,10 @@ func pageChecks() []Check {
 		rule("page.token.filter_changed", secPagination, "an offers token with another filter is refused with invalid_page_token", offerList.with(badToken, func(token string) request {
 			return get(offerList.path, pair{"page_size", "1"}, pair{"quantity", "1"}, pair{"page_token", token})
 		})),
-		rule("page.token.filter_added", secPagination, "an offers token with a filter of a country is refused with invalid_page_token", asks(func(s *session) (request, string) {
-			o, _ := s.chosenOffer()
-			token, why := offerList.firstToken(s)
-			return get(offerList.path, pair{"page_size", "1"}, pair{"country_code", o.country}, pair{"page_token", token}), why
+		rule("page.token.filter_added", secPagination, "an offers token with a filter of a country is refused with invalid_page_token", asks(func(s *session) request {
+			var o offer
+			_ = attempt(func() { o = s.chosenOffer() })
+			return get(offerList.path, pair{"page_size", "1"}, pair{"country_code", o.country}, pair{"page_token", offerList.firstToken(s)})
 		}, badToken)))
 }
 
@@ -186,16 +178,13 @@ func (p paged) tokenChecks() []Check {
 			middle := max(len(token)/2, 1)
 			return p.at(flip(token[:middle]) + token[middle:])
 		})),
-		g.rule("altered_last", "whose last character was altered is refused with invalid_page_token", given(p.firstToken, func(s *session, token string) finding {
-			return badToken(s.anyAccepted(p, token))
-		})),
+		g.rule("altered_last", "whose last character was altered is refused with invalid_page_token", func(s *session) finding {
+			return badToken(s.anyAccepted(p, p.firstToken(s)))
+		}),
 		g.rule("shortened", "that was shortened is refused with invalid_page_token", p.with(badToken, func(token string) request { return p.at(token[:len(token)/2]) })),
 		g.rule("made_up", "that was made up is refused with invalid_page_token", p.at("conformance").wants(badToken)),
-		g.rule("other_account", "is refused with invalid_page_token to another account", asks(func(s *session) (request, string) {
-			r, why := p.secondPage(s)
-			if why != "" {
-				return r, why
-			}
+		g.rule("other_account", "is refused with invalid_page_token to another account", asks(func(s *session) request {
+			p.firstToken(s)
 			return foreign(p.secondPage)(s)
 		}, badToken)),
 		g.rule("works", "gives the next page", asks(p.secondPage, func(r reply) finding { return when(r.succeeded(), ok("a page"), differs("%s", r.seen())) })),

@@ -7,49 +7,43 @@ import (
 	"slices"
 )
 
-const noProxy = "the run has no proxy of its own"
-
 func renewChecks() []Check {
 	return append(append(each([]string{"one", "two"}, completedChecks), renewRefusals.checks()...),
 		rule("renewal.longest", secLimits, "a renewal for 1080 days, the longest multiple of 30, is accepted", renewalSucceeds("longest")).costs(),
 		rule("renewal.foreign", secProxies, "another account's proxy is refused with proxy_not_found", asks(foreign(anyRenewal), refusing("proxy_not_found"))).in(onlySandbox),
-		rule("renewal.with_unknown", secRenew, "what a renewal of a good and an unknown proxy gets", asks(func(s *session) (request, string) {
-			return post("/api/v1/proxies/renew", "mixed", renewBody([]string{unknown}, 30)), textIf(len(s.ownProxies()) == 0, noProxy)
+		rule("renewal.with_unknown", secRenew, "what a renewal of a good and an unknown proxy gets", asks(func(s *session) request {
+			s.needProxies()
+			return post("/api/v1/proxies/renew", "mixed", renewBody([]string{unknown}, 30))
 		}, recorded)).costs().open(),
 		rule("renewal.same_id_twice", secRenew, "what a renewal that names one proxy twice gets", post("/api/v1/proxies/renew", "twice", renewBody([]string{unknown, unknown}, 30)).wants(recorded)).open(),
-		rule("renewal.price", secRenew, "what a renewal costs beside the offer's price", given(renewalMade("one"), func(s *session, r *renewed) finding {
-			o, _ := s.chosenOffer()
+		rule("renewal.price", secRenew, "what a renewal costs beside the offer's price", func(s *session) finding {
+			r, o := s.renewed("one"), s.chosenOffer()
 			total, _ := cents(r.reply.data(), "total_cents")
 			return ok("%d cents, the offer's price is %d for %d days", total, o.cents, o.base)
-		})).costs().open(),
-		rule("renewal.extends_from", secRenew, "from when a renewal counts", given(renewalMade("one"), func(_ *session, r *renewed) finding {
+		}).costs().open(),
+		rule("renewal.extends_from", secRenew, "from when a renewal counts", func(s *session) finding {
+			r := s.renewed("one")
 			return ok("the expiry moved by %s", r.expiry[1][r.ids[0]].Sub(r.expiry[0][r.ids[0]]))
-		})).costs().open())
+		}).costs().open())
 }
 
-// anyRenewal requests a renewal for a proxy of this account.
-func anyRenewal(s *session) (request, string) {
-	one, why := s.anyProxy()
+func anyRenewal(s *session) request {
 	if s.limit == 0 {
-		why = "nothing may be spent"
+		s.skipf("nothing may be spent")
 	}
-	return post("/api/v1/proxies/renew", "foreign", renewBody([]string{word(one.data(), "proxy_id")}, 30)), why
+	one := s.anyProxy()
+	return post("/api/v1/proxies/renew", "foreign", renewBody([]string{word(one.data(), "proxy_id")}, 30))
 }
 
 func renewalSucceeds(name string) judgement {
-	sent := func(s *session) (*renewed, string) {
-		r := s.renew(name)
-		why := r.unsent()
-		return r, why
-	}
-	return given(sent, func(_ *session, r *renewed) finding { return succeeds(r.reply) })
+	return func(s *session) finding { return succeeds(s.renewalSent(name).reply) }
 }
 
-// completedChecks check a renewal that succeeds for all proxies.
 func completedChecks(name string) []Check {
 	g := group{"renewal." + name, secRenewal, "a renewal of " + name, true, ""}
+	made := func(s *session) *renewed { return s.renewed(name) }
 	check := func(id, sentence string, do func(r *renewed, data map[string]any) finding) Check {
-		return g.rule(id, sentence, given(renewalMade(name), func(_ *session, r *renewed) finding { return do(r, r.reply.data()) }))
+		return g.rule(id, sentence, of(made, func(r *renewed) finding { return do(r, r.reply.data()) }))
 	}
 	accepted := g.rule("accepted", "is accepted", renewalSucceeds(name))
 	completed := check("completed", "is completed, with every id among the successful", func(r *renewed, data map[string]any) finding {
@@ -68,13 +62,13 @@ func completedChecks(name string) []Check {
 			stays := slices.ContainsFunc(r.ids, func(id string) bool { return !r.expiry[1][id].After(r.expiry[0][id]) })
 			return when(stays, differs("an expiry did not move"), ok("%d moved", len(r.ids)))
 		}),
-	}, g.sums(renewalMade(name))...)
+	}, g.sums(made)...)
 }
 
 // sums returns the checks of the ids, lines and amounts in the result of a renewal.
-func (g group) sums(made step[*renewed]) []Check {
+func (g group) sums(made func(*session) *renewed) []Check {
 	check := func(id, sentence string, do func(data map[string]any, ids []string) finding) Check {
-		return g.rule(id, sentence, given(made, func(_ *session, r *renewed) finding { return do(r.reply.data(), r.ids) }))
+		return g.rule(id, sentence, of(made, func(r *renewed) finding { return do(r.reply.data(), r.ids) }))
 	}
 	sum := func(id, total, part, sentence string) Check {
 		return check(id, sentence, func(data map[string]any, _ []string) finding {
@@ -120,42 +114,41 @@ func sameSet(a, b []string) bool {
 
 // unsuccessfulChecks check a renewal that fails or stays unresolved for some proxies.
 func unsuccessfulChecks(name string) []Check {
-	made := func(s *session) (*renewed, string) { r := s.renewUnsuccessfully(name); return r, r.why }
-	result := func(s *session) (*renewed, string) {
-		r, why := made(s)
-		if why == "" && r.reply.data() == nil {
-			why = "no result: " + r.reply.seen()
+	made := func(s *session) *renewed { return s.renewedUnsuccessfully(name) }
+	result := func(s *session) *renewed {
+		r := made(s)
+		if r.reply.data() == nil {
+			s.skipf("no result: %s", r.reply.seen())
 		}
-		return r, why
+		return r
 	}
 	g := group{"control.renewal." + name, secRenewState, "a renewal that ends as " + name, true, ""}
 	fields := g
 	fields.section = secRenewal
-	out := append(g.sums(result), fields.has("has.", renewalFields, func(s *session) ([]map[string]any, string) {
-		r, why := result(s)
-		return []map[string]any{r.reply.data()}, why
+	out := append(g.sums(result), fields.has("has.", renewalFields, func(s *session) []map[string]any {
+		return []map[string]any{result(s).reply.data()}
 	})...)
 	return append(out,
-		g.rule("status", "says so", given(made, func(_ *session, r *renewed) finding { return unsuccessfulStatus(r, name) })),
-		g.rule("debited", "debits the wallet by charged_cents", given(made, func(_ *session, r *renewed) finding { return r.debited(r.reply.data(), "charged_cents") })),
-		g.rule("only_failed_refunded", "refunds its failed lines, and only those", given(result, onlyFailedRefunded)),
-		g.rule("only_succeeded_move", "moves the expiry of what succeeded, and no other", given(made, onlySucceededMove)))
+		g.rule("status", "says so", of(made, func(r *renewed) finding { return r.endsAs(name) })),
+		g.rule("debited", "debits the wallet by charged_cents", of(made, func(r *renewed) finding { return r.debited(r.reply.data(), "charged_cents") })),
+		g.rule("only_failed_refunded", "refunds its failed lines, and only those", of(result, (*renewed).onlyFailedRefunded)),
+		g.rule("only_succeeded_move", "moves the expiry of what succeeded, and no other", of(made, (*renewed).onlySucceededMove)))
 }
 
-// renewUnsuccessfully sets a fault for the result and renews two proxies.
-func (s *session) renewUnsuccessfully(name string) *renewed {
-	return memo(s, "unsuccessful "+name, func() *renewed {
-		fault := map[string]map[string]any{"partial": {"failed": 1}, "manual_review": {"unresolved": 1}, "failed": {"failed": 2}}[name]
+// renewedUnsuccessfully sets a fault for the result and renews two proxies.
+func (s *session) renewedUnsuccessfully(name string) *renewed {
+	return memo(s, "unsuccessful "+name, func() (out *renewed) {
+		fault := map[string]setting{"partial": {"failed": 1}, "manual_review": {"unresolved": 1}, "failed": {"failed": 2}}[name]
 		fault["fault"] = "renewal"
-		var out *renewed
-		if f := s.withFault(fault, func() finding { out = s.renew(name); return ok("") }); f.verdict != OK {
-			return &renewed{paid: paid{why: f.seen}}
+		f := s.withFault(fault, func(s *session) finding { out = s.renewed(name); return ok("") })
+		if f.verdict != OK {
+			s.skipf("%s", f.seen)
 		}
 		return out
 	})
 }
 
-func unsuccessfulStatus(r *renewed, name string) finding {
+func (r *renewed) endsAs(name string) finding {
 	data := r.reply.data()
 	if word(data, "status") != name {
 		return differs("%s, status %q", r.reply.seen(), brief(word(data, "status")))
@@ -169,7 +162,7 @@ func unsuccessfulStatus(r *renewed, name string) finding {
 		differs("%s, charged_cents %s, wallet %t", r.reply.seen(), typeName(data["charged_cents"]), hasWallet), ok("%s, charged_cents 0, with wallet", r.reply.seen()))
 }
 
-func onlyFailedRefunded(_ *session, r *renewed) finding {
+func (r *renewed) onlyFailedRefunded() finding {
 	lines := things(r.reply.data(), "line_items")
 	for _, line := range lines {
 		amount, _ := cents(line, "amount_cents")
@@ -182,7 +175,7 @@ func onlyFailedRefunded(_ *session, r *renewed) finding {
 	return ok("%d lines", len(lines))
 }
 
-func onlySucceededMove(_ *session, r *renewed) finding {
+func (r *renewed) onlySucceededMove() finding {
 	for _, line := range things(r.reply.data(), "line_items") {
 		id := word(line, "proxy_id")
 		if moved := !r.expiry[0][id].Equal(r.expiry[1][id]); moved != (word(line, "status") == "succeeded") {

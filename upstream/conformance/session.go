@@ -31,10 +31,12 @@ type session struct {
 	requests   atomic.Int64
 	gaveUp     atomic.Bool // the current check stopped, because the server asked for a wait that is too long
 
-	mu      sync.Mutex
-	leaked  int     // the number of replies that contained the API Secret
-	limited []reply // rate-limited replies
-	watched watch
+	mu       sync.Mutex
+	leaked   int               // the number of replies that contained the API Secret
+	limited  []reply           // rate-limited replies
+	replies  int               // the number of replies
+	wrong    map[string]string // the first violation of each statement about all replies; the key is the id of the check
+	unlisted string            // the last code that the API document does not list
 }
 
 func newSession(ctx context.Context, cfg *Config, base *url.URL) *session {
@@ -45,27 +47,54 @@ func newSession(ctx context.Context, cfg *Config, base *url.URL) *session {
 	if port := base.Port(); cfg.SignPort && port != "" {
 		host = net.JoinHostPort(strings.ToLower(base.Hostname()), port)
 	}
-	return &session{ctx: ctx, cfg: cfg, base: base, signedHost: host, tag: "conformance-" + newNonce()[:16], memos: map[string]any{}}
+	return &session{ctx: ctx, cfg: cfg, base: base, signedHost: host, tag: "conformance-" + newNonce()[:16], memos: map[string]any{}, wrong: map[string]string{}}
 }
 
-// memo computes a value once in each run.
+// skipped is the panic with which a check ends when it is not possible. It holds the reason.
+type skipped string
+
+// skipf ends the running check with the verdict NotRun, as testing.T.Skipf ends a test.
+func (s *session) skipf(format string, args ...any) { panic(skipped(fmt.Sprintf(format, args...))) }
+
+// attempt calls do, and returns the reason if do skips the check.
+func attempt(do func()) (why string) {
+	defer func() {
+		switch cause := recover().(type) {
+		case nil:
+		case skipped:
+			why = string(cause)
+		default:
+			panic(cause)
+		}
+	}()
+	do()
+	return ""
+}
+
+// verdict runs a judgement. It returns NotRun if the judgement skips the check.
+func (s *session) verdict(run judgement) (f finding) {
+	if why := attempt(func() { f = run(s) }); why != "" {
+		return notRun("%s", why)
+	}
+	return f
+}
+
+// memo computes a value, or the reason why it is missing, once in each run.
 func memo[T any](s *session, name string, do func() T) T {
-	if got, ok := s.memos[name].(T); ok {
-		return got
+	made, known := s.memos[name]
+	if !known {
+		var got T
+		made = &got
+		if why := attempt(func() { got = do() }); why != "" {
+			made = skipped(why)
+		}
+		s.memos[name] = made
 	}
-	made := do()
-	s.memos[name] = made
-	return made
-}
-
-// try computes a value once in each run. The text says why the value is missing, or is "".
-func try[T any](s *session, name string, do func() (T, string)) (T, string) {
-	type made struct {
-		got T
-		why string
+	if why, is := made.(skipped); is {
+		panic(why)
 	}
-	m := memo(s, name, func() made { got, why := do(); return made{got, why} })
-	return m.got, m.why
+	got, _ := made.(*T)
+	return *got
 }
 
 // now returns the server's time, so that the checks do not depend on the local clock.
@@ -79,7 +108,6 @@ func (s *session) learnClock(r reply) {
 	}
 }
 
-// newKey returns a new idempotency key.
 func (s *session) newKey(name string) string {
 	s.serial++
 	return fmt.Sprintf("%s-%s-%d", s.tag, name, s.serial)
@@ -89,10 +117,60 @@ func (s *session) newKey(name string) string {
 func (s *session) scan(r *reply) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.replies++
 	if bytes.Contains(r.raw, []byte(s.cfg.Secret)) {
 		s.leaked++
 	}
-	s.watched.inspect(r)
+	success, isBool := r.envelope["success"].(bool)
+	if r.envelope == nil || !isBool || r.code() == "" {
+		s.note("envelope.every_reply", r.seen())
+		return
+	}
+	if success != (r.code() == "ok") {
+		s.note("envelope.every_success", fmt.Sprintf("%s with success %t", r.seen(), success))
+	}
+	if word(r.envelope, "trace_id") == "" {
+		s.note("errors.every_trace_id", r.seen())
+	}
+	if !strings.Contains(listedCodes, " "+r.code()+" ") {
+		s.unlisted = brief(r.code())
+	}
+	s.values("", r.envelope)
+}
+
+func (s *session) note(id, where string) {
+	if s.wrong[id] == "" {
+		s.wrong[id] = where
+	}
+}
+
+// values checks all members of a reply whose names follow a convention.
+func (s *session) values(path string, v any) {
+	switch v := v.(type) {
+	case []any:
+		for _, inner := range v {
+			s.values(path, inner)
+		}
+	case map[string]any:
+		for name, inner := range v {
+			s.value(strings.TrimPrefix(path+"."+name, "."), name, inner)
+		}
+	}
+}
+
+func (s *session) value(path, name string, v any) {
+	at := brief(path) + " is " + typeName(v)
+	switch {
+	case v == nil:
+	case strings.HasSuffix(name, "_cents") && !integer.fits(v):
+		s.note("conventions.cents_are_integers", at)
+	case (name == "balance" || name == "unit_price" || name == "total" || name == "amount") && !decimal.fits(v):
+		s.note("conventions.decimals_are_strings", at)
+	case (strings.HasSuffix(name, "_at") || path == "timestamp") && !instant.fits(v):
+		s.note("conventions.times_have_zones", at)
+	default:
+		s.values(path, v)
+	}
 }
 
 func (s *session) get(path string, pairs ...pair) reply { return s.send(get(path, pairs...)) }
@@ -112,98 +190,32 @@ func (s *session) balance() (int64, bool) {
 	return cents(r.data(), "balance_cents")
 }
 
-// afford says why the run may not spend an amount now. It returns "" if it may.
-func (s *session) afford(estimate int64) string {
+// afford skips the check if the run may not spend an amount now.
+func (s *session) afford(estimate int64) {
 	if s.limit == 0 {
-		return "nothing may be spent"
+		s.skipf("nothing may be spent")
 	}
 	now, ok := s.balance()
 	switch {
 	case !ok:
-		return "the wallet could not be read"
+		s.skipf("the wallet could not be read")
 	case max(s.opening-now, 0)+estimate > s.limit:
-		return fmt.Sprintf("it would exceed the %d cents that may be spent", s.limit)
+		s.skipf("it would exceed the %d cents that may be spent", s.limit)
 	case now < estimate:
-		return fmt.Sprintf("the wallet holds %d cents and it takes about %d", now, estimate)
+		s.skipf("the wallet holds %d cents and it takes about %d", now, estimate)
 	}
-	return ""
-}
-
-// watch records the first violation of each statement about all replies.
-type watch struct {
-	replies  int
-	wrong    map[string]string // the key is the id of the check
-	unlisted string            // the last code that the API document does not list
 }
 
 var listedCodes = " ok invalid_signature stale_timestamp replayed_nonce idempotency_key_required idempotency_key_conflict idempotency_processing" +
 	" idempotency_replay_failed idempotency_unresolved insufficient_scope api_key_revoked validation_error offer_not_found order_not_found" +
 	" proxy_not_found insufficient_wallet_balance invalid_page_token rate_limited unsupported_operation proxy_endpoint_unavailable operation_failed "
 
-// inspect checks one reply. The caller holds the session's lock.
-func (w *watch) inspect(r *reply) {
-	w.replies++
-	if w.wrong == nil {
-		w.wrong = map[string]string{}
-	}
-	success, isBool := r.envelope["success"].(bool)
-	if r.envelope == nil || !isBool || r.code() == "" {
-		w.note("envelope.every_reply", r.seen())
-		return
-	}
-	if success != (r.code() == "ok") {
-		w.note("envelope.every_success", fmt.Sprintf("%s with success %t", r.seen(), success))
-	}
-	if word(r.envelope, "trace_id") == "" {
-		w.note("errors.every_trace_id", r.seen())
-	}
-	if !strings.Contains(listedCodes, " "+r.code()+" ") {
-		w.unlisted = brief(r.code())
-	}
-	w.values("", r.envelope)
-}
-
-func (w *watch) note(id, where string) {
-	if w.wrong[id] == "" {
-		w.wrong[id] = where
-	}
-}
-
-// values checks all members of a reply whose names follow a convention.
-func (w *watch) values(path string, v any) {
-	switch v := v.(type) {
-	case []any:
-		for _, inner := range v {
-			w.values(path, inner)
-		}
-	case map[string]any:
-		for name, inner := range v {
-			w.value(strings.TrimPrefix(path+"."+name, "."), name, inner)
-		}
-	}
-}
-
-func (w *watch) value(path, name string, v any) {
-	at := brief(path) + " is " + typeName(v)
-	switch {
-	case v == nil:
-	case strings.HasSuffix(name, "_cents") && !integer.fits(v):
-		w.note("conventions.cents_are_integers", at)
-	case (name == "balance" || name == "unit_price" || name == "total" || name == "amount") && !decimal.fits(v):
-		w.note("conventions.decimals_are_strings", at)
-	case (strings.HasSuffix(name, "_at") || path == "timestamp") && !instant.fits(v):
-		w.note("conventions.times_have_zones", at)
-	default:
-		w.values(path, v)
-	}
-}
-
 // passiveChecks report the violations in all replies. They run last.
 func passiveChecks() []Check {
 	every := func(id, section, sentence string) Check {
 		return rule(id, section, sentence, func(s *session) finding {
-			where := s.watched.wrong[id]
-			return when(where != "", differs("%s", where), ok("%d replies", s.watched.replies))
+			where := s.wrong[id]
+			return when(where != "", differs("%s", where), ok("%d replies", s.replies))
 		}).atEnd()
 	}
 	return []Check{
@@ -214,7 +226,7 @@ func passiveChecks() []Check {
 		every("envelope.every_success", secEnvelope, "success is true exactly with the code ok, in every reply"),
 		every("errors.every_trace_id", secErrors, "every reply of the run has a trace_id"),
 		rule("errors.unlisted_codes", secErrors, "codes that the document does not list", func(s *session) finding {
-			return ok("the last one: %q", s.watched.unlisted)
+			return ok("the last one: %q", s.unlisted)
 		}).open().atEnd(),
 	}
 }

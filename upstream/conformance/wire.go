@@ -23,7 +23,6 @@ import (
 	"time"
 )
 
-// request is a request for a check.
 type request struct {
 	method, path  string
 	pairs         []pair
@@ -201,7 +200,6 @@ func keyed(path, key, body string) request {
 	return request{method: http.MethodPost, path: path, key: key, body: []byte(body)}
 }
 
-// code returns the envelope's code, or "" without an envelope.
 func (r *reply) code() string { return word(r.envelope, "code") }
 
 func (r *reply) succeeded() bool { return truth(r.envelope, "success") && r.code() == "ok" }
