@@ -17,11 +17,9 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 )
 
-// controls serves the control interface.
 type controls struct {
 	*world
 
-	quirks *quirks
 	writes *writes
 }
 
@@ -57,7 +55,6 @@ func (s *controls) control() http.Handler {
 	})
 }
 
-// crossOrigin rejects browser requests from web pages of another origin.
 var crossOrigin = http.NewCrossOriginProtection()
 
 // fromLoopback reports whether a request comes from a loopback address and asks for a loopback
@@ -75,7 +72,6 @@ func fromLoopback(r *http.Request) bool {
 	return err == nil && isLoopback(peer) && (strings.EqualFold(host, "localhost") || isLoopback(strings.Trim(host, "[]")))
 }
 
-// settings are the active settings of the control interface, oldest first.
 type settings[T any] struct {
 	mu   sync.Mutex
 	list []T
@@ -213,14 +209,13 @@ func (s *controls) addMoney(in *walletSetting) error {
 		if frozen < 0 || in.FrozenCents != nil && frozen > sum {
 			return invalid("frozen_cents", "must be 0 to the %d that the wallet holds", sum)
 		}
-		s.quirks.balanceChanges(sp)
+		keepPast(s.world, &sp.past, new(sp.balance))
 		sp.balance, sp.frozen = sum, frozen
 		c.saveWallet(sp)
 		return nil
 	})
 }
 
-// persist changes one row and waits until the row is durable.
 func (s *world) persist(kind, id string, value any, set func()) error {
 	return s.durably(func(c *change) error {
 		set()
@@ -323,4 +318,41 @@ func (s *controls) stateCounts() map[string]any {
 	}
 	return map[string]any{"orders": len(s.st.orders), "proxies": len(s.st.proxies), "idempotency_records": records,
 		"wallets": wallets, "requests": s.counts.snapshot(), "now": s.now()}
+}
+
+type priceSetting struct {
+	AccountID      string `json:"account_id"`
+	OfferCode      string `json:"offer_code"`
+	UnitPriceCents int64  `json:"unit_price_cents"`
+}
+
+// setPrice sets an account's own price for an offer (extension). The price applies immediately.
+func (s *controls) setPrice(in *priceSetting) error {
+	sp, err := s.st.account(in.AccountID, envSandbox)
+	switch {
+	case err != nil:
+		return err
+	case s.st.byCode[in.OfferCode] == nil:
+		return invalid("offer_code", "%q is unknown", in.OfferCode)
+	case in.UnitPriceCents <= 0 || in.UnitPriceCents > maxUnitPriceCents:
+		return invalid("unit_price_cents", "must be 1 to %d", int64(maxUnitPriceCents))
+	}
+	return s.persist("price", in.AccountID+"/"+in.OfferCode, in.UnitPriceCents, func() { sp.prices[in.OfferCode] = in.UnitPriceCents })
+}
+
+type accountSetting struct {
+	AccountID string `json:"account_id"`
+	Status    string `json:"status"`
+}
+
+// setAccount changes the status of an account (extension).
+func (s *controls) setAccount(in *accountSetting) error {
+	sp, err := s.st.account(in.AccountID, envSandbox)
+	if err != nil {
+		return err
+	}
+	if !printable(in.Status, maxHeaderText) {
+		return invalid("status", "is missing, or is not printable ASCII")
+	}
+	return s.persist("account", in.AccountID, in.Status, func() { *sp.status = in.Status })
 }

@@ -306,7 +306,6 @@ func (s *front) delay(r *request) {
 	}
 }
 
-// pause waits until the time has passed or one of the channels is closed.
 func pause(wait time.Duration, one, other <-chan struct{}) {
 	select {
 	case <-time.After(wait):

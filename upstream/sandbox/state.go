@@ -1,4 +1,4 @@
-// The state that the API shows.
+// The state that the API shows, prices, and checks of the balance.
 
 package sandbox
 
@@ -179,3 +179,39 @@ func (st *state) schedule(o *order) {
 	})
 	st.pending = slices.Insert(st.pending, at, o)
 }
+
+// unitPrice returns the price of one proxy for the base duration, in cents. The price
+// depends on the quantity and the duration of the order. If both are 0, it is the listed
+// price. The account's own price has precedence.
+func (sp *space) unitPrice(offer *FixtureOffer, quantity, days int64) int64 {
+	if cents, ok := sp.prices[offer.OfferCode]; ok {
+		return cents
+	}
+	cents, reached := offer.UnitPriceCents, int64(0)
+	for from, price := range offer.QuantityPrices {
+		if from <= quantity && from > reached {
+			cents, reached = price, from
+		}
+	}
+	if price, ok := offer.DurationPrices[days]; ok {
+		cents = min(cents, price)
+	}
+	return cents
+}
+
+func (sp *space) price(offer *FixtureOffer, quantity, days int64) int64 {
+	return (sp.unitPrice(offer, quantity, days)*quantity*days + offer.BaseDurationDays - 1) / offer.BaseDurationDays
+}
+
+// affords returns a refusal if a charge is larger than the balance without the frozen part
+// (assumed).
+func (sp *space) affords(cents int64) *refusal {
+	if sp.balance-sp.frozen < cents {
+		return refuse("insufficient_wallet_balance", "The wallet is too low.")
+	}
+	return nil
+}
+
+// statusActive is the status of an account that may buy. An account with another status may
+// only read (assumed).
+const statusActive = "active"

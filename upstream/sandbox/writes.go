@@ -1,8 +1,10 @@
-// Orders: their two request bodies, creation, scenarios and progress.
+// Orders and renewals: their bodies, their execution, and their idempotency records.
 
 package sandbox
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"net/http"
 	"slices"
 	"strconv"
@@ -68,8 +70,7 @@ func scenarioOf(r *request) (string, *refusal) {
 type writes struct {
 	*world
 
-	quirks *quirks
-	reads  *reads
+	reads *reads
 }
 
 func (s *writes) createOrder(r *request, ch *change) (reply, *refusal) {
@@ -130,7 +131,9 @@ func (s *writes) advance() {
 }
 
 func (s *writes) step(o *order, ch *change) {
-	s.quirks.orderChanges(o)
+	was := *o
+	was.past = nil // the list of past values must not hold itself
+	keepPast(s.world, &o.past, &was)
 	switch {
 	case o.Stage == stagePaid:
 		o.Stage = stageProcuring
@@ -273,7 +276,6 @@ func (s *writes) checkLines(env string, in orderBody) (map[string]int64, *refusa
 	return quantities, nil
 }
 
-// checkCIDRs returns the index of the first order line with invalid CIDRs, and the reason.
 func checkCIDRs(lines []orderLine, offers map[string]*FixtureOffer) (line int, message string) {
 	random, chosen := map[string]bool{}, map[[2]string]bool{}
 	choosing := map[string]bool{}
@@ -296,4 +298,258 @@ func checkCIDRs(lines []orderLine, offers map[string]*FixtureOffer) (line int, m
 		}
 	}
 	return 0, ""
+}
+
+const (
+	maxRenewIDs  = 5000 // in one renewal; assumed, because the API document gives no number
+	maxRenewDays = 1095
+	lastYear     = 9999 // of an expiry: ISO 8601 has four digits; assumed
+)
+
+type renewBody struct {
+	IDs  []string `json:"proxy_ids"`
+	Days int64    `json:"duration_days"`
+}
+
+func readRenewBody(body []byte) (renewBody, *refusal) {
+	var in renewBody
+	no := decodeBody(body, &in)
+	empty := slices.Index(in.IDs, "") // a null becomes "" too
+	switch {
+	case no != nil:
+	case len(in.IDs) == 0 || len(in.IDs) > maxRenewIDs:
+		no = invalid("proxy_ids", "must have 1 to %d entries", maxRenewIDs)
+	case empty >= 0:
+		no = invalid("proxy_ids."+strconv.Itoa(empty), "must not be empty")
+	case in.Days <= 0 || in.Days%30 != 0 || in.Days > maxRenewDays:
+		no = invalid("duration_days", "must be a positive multiple of 30, at most 1095")
+	}
+	return in, no
+}
+
+func (s *writes) renewalOf(r *request) (in renewBody, chosen []*proxy, total int64, no *refusal) {
+	if in, no = readRenewBody(r.body); no != nil {
+		return in, nil, 0, no
+	}
+	if chosen, no = s.chosenProxies(r.key.space, in); no != nil {
+		return in, nil, 0, no
+	}
+	for _, p := range chosen {
+		total += r.key.space.price(p.offer, 1, in.Days)
+	}
+	return in, chosen, total, r.key.space.affords(total)
+}
+
+func (s *writes) chosenProxies(sp *space, in renewBody) ([]*proxy, *refusal) {
+	chosen := make([]*proxy, 0, len(in.IDs))
+	seen := make(map[string]bool, len(in.IDs))
+	now := s.now()
+	for i, id := range in.IDs {
+		p := s.st.proxies[id]
+		if p == nil || p.space != sp {
+			return nil, refuse("proxy_not_found", "A proxy is unknown.")
+		}
+		if seen[id] {
+			return nil, invalid("proxy_ids."+strconv.Itoa(i), "appears twice")
+		}
+		if p.extended(in.Days, now).Year() > lastYear {
+			return nil, invalid("duration_days", "leads past the year 9999")
+		}
+		seen[id] = true
+		chosen = append(chosen, p)
+	}
+	return chosen, nil
+}
+
+// renew charges for all proxies, refunds the failed ones, and extends the successful ones. The
+// charge for an unresolved proxy remains.
+func (s *writes) renew(r *request, ch *change, f renewalFault) (reply, *refusal) {
+	in, chosen, total, no := s.renewalOf(r)
+	if no != nil {
+		return reply{}, no
+	}
+	sp, result := r.key.space, renewalResult{total: total, ids: map[string][]string{}}
+	verdicts := f.verdicts(chosen)
+	line := Charge{AppID: r.key.appID, IdempotencyKey: r.idempotencyKey(), Reason: "renewal"}
+	for i, p := range chosen {
+		cents := sp.price(p.offer, 1, in.Days)
+		line.ProxyID = p.ID
+		s.money(ch, sp, line, -cents)
+		refunded := int64(0)
+		switch verdicts[i] {
+		case "failed":
+			s.money(ch, sp, line, cents)
+			refunded = cents
+		case "succeeded":
+			was := *p
+			was.past = nil // the list of past values must not hold itself
+			keepPast(s.world, &p.past, &was)
+			p.Expires = p.extended(in.Days, s.now())
+			ch.put("proxy", p.ID, p.savedProxy)
+		}
+		result.add(p, verdicts[i], in.Days, cents, refunded)
+	}
+	ch.saveWallet(sp)
+	return s.renewalReply(sp, result), nil
+}
+
+// extended returns the new expiry. It counts from the current expiry, or from now if the expiry
+// is past or null (assumed).
+func (p *proxy) extended(days int64, now time.Time) time.Time {
+	from := p.Expires
+	if from.Before(now) {
+		from = now.Truncate(time.Second)
+	}
+	return from.AddDate(0, 0, int(days))
+}
+
+type renewalResult struct {
+	total, refunded int64
+	ids             map[string][]string // the key is the verdict
+	lines           []rawJSON
+}
+
+func (x *renewalResult) add(p *proxy, verdict string, days, cents, refunded int64) {
+	x.ids[verdict] = append(x.ids[verdict], p.ID)
+	x.refunded += refunded
+	x.lines = append(x.lines, object("proxy_id", p.ID, "host", p.host(), "status", verdict, "duration_days", days, "amount_cents", cents,
+		"amount", decimal(cents), "charged_cents", cents-refunded, "refunded_cents", refunded))
+}
+
+func (x *renewalResult) status() string {
+	switch {
+	case len(x.ids["unresolved"]) > 0:
+		return "manual_review"
+	case len(x.ids["failed"]) == 0:
+		return "completed"
+	case len(x.ids["succeeded"]) == 0:
+		return "failed"
+	}
+	return "partial"
+}
+
+func (s *writes) renewalReply(sp *space, x renewalResult) reply {
+	status := x.status()
+	data := []any{"status", status, "total_cents", x.total, "charged_cents", x.total - x.refunded, "refunded_cents", x.refunded,
+		"successful_proxy_ids", x.ids["succeeded"], "failed_proxy_ids", x.ids["failed"], "unresolved_proxy_ids", x.ids["unresolved"], "line_items", array(x.lines)}
+	if status == "failed" {
+		data = append(data, "wallet", object("currency", sp.currency, "balance_cents", sp.balance))
+		return s.envelope(http.StatusUnprocessableEntity, "operation_failed", "No proxy was renewed.", object(data...))
+	}
+	return s.ok(object(data...))
+}
+
+// retention is the lifetime of a completed record, by the sandbox's clock (assumed).
+const retention = 24 * time.Hour
+
+type recordState uint8
+
+const (
+	recordProcessing recordState = iota
+	recordCompleted
+	recordInterrupted
+)
+
+// record is an idempotency record. Both POST routes share the keys of an account in an
+// environment (assumed).
+type record struct {
+	savedRecord
+
+	// durable becomes true after the commit of the operation. Before the commit, the record
+	// replies idempotency_processing.
+	durable bool
+}
+
+// savedRecord is the part of a record that the database stores.
+type savedRecord struct {
+	Space, Key string
+	Hash       []byte
+	State      recordState
+	At         time.Time
+	Status     int
+	Code       string
+	Body       []byte
+}
+
+func (c *change) saveRecord(rec *record) { c.put("record", rec.Space+"/"+rec.Key, rec.savedRecord) }
+
+func bodyHash(path string, body []byte) []byte {
+	sum := sha256.Sum256(append([]byte(path+"\x00"), body...))
+	return sum[:]
+}
+
+// known returns the reply to a request whose key has a record. It returns false if the key
+// has no record, or if the retention of its record has passed. The caller holds the lock.
+func (s *writes) known(r *request, key string, hash []byte) (reply, bool) {
+	rec := r.key.space.records[key]
+	if rec == nil {
+		return reply{}, false
+	}
+	if s.forgotten(rec) {
+		delete(r.key.space.records, key)
+		return reply{}, false
+	}
+	switch {
+	case !bytes.Equal(rec.Hash, hash):
+		return s.refused(refuse("idempotency_key_conflict", "The key was used with a different body.")), true
+	case rec.State == recordInterrupted:
+		return s.refused(refuse("idempotency_unresolved", "An earlier request needs verification.")), true
+	case rec.State == recordProcessing || !rec.durable:
+		return s.refused(refuse("idempotency_processing", "The same operation is still in progress.")), true
+	}
+	return reply{status: rec.Status, code: rec.Code, body: rec.Body, replayed: true}, true
+}
+
+// forgotten reports whether the retention of a completed record has passed. The key may then be
+// used for a new request.
+func (s *writes) forgotten(rec *record) bool {
+	return rec.State == recordCompleted && rec.durable && s.now().Sub(rec.At) >= retention
+}
+
+// complete stores the first reply to a request. It returns a function to call after the
+// commit. From then on, the reply can be repeated. The caller holds the lock.
+func (s *writes) complete(r *request, key string, hash []byte, out reply, interrupted bool, ch *change) func() {
+	sp := r.key.space
+	rec := &record{savedRecord: savedRecord{sp.id(), key, hash, recordCompleted, s.now(), out.status, out.code, out.body}}
+	if interrupted {
+		rec.State, rec.Body = recordInterrupted, nil
+	}
+	sp.records[key] = rec
+	s.forget(ch)
+	s.st.expiring = append(s.st.expiring, rec)
+	ch.saveRecord(rec)
+	return func() {
+		s.st.mu.Lock()
+		rec.durable = true
+		s.st.mu.Unlock()
+	}
+}
+
+// forget deletes up to four completed records whose retention has passed.
+func (s *writes) forget(ch *change) {
+	now := s.now()
+	for n := 0; n < 4 && len(s.st.expiring) > 0; n++ {
+		rec := s.st.expiring[0]
+		if now.Sub(rec.At) < retention {
+			return
+		}
+		s.st.expiring = s.st.expiring[1:]
+		if records := s.st.spaces[rec.Space].records; records[rec.Key] == rec && s.forgotten(rec) {
+			delete(records, rec.Key)
+			ch.put("record", rec.Space+"/"+rec.Key, nil)
+		}
+	}
+}
+
+// interrupt marks the record of a key as interrupted, if the record exists and has the same
+// body.
+func (s *writes) interrupt(sp *space, key string, hash []byte) {
+	rec := sp.records[key]
+	if rec == nil || !bytes.Equal(rec.Hash, hash) || s.forgotten(rec) {
+		return
+	}
+	rec.State = recordInterrupted
+	c := s.newChange()
+	c.saveRecord(rec)
+	s.submit(c)
 }
