@@ -199,11 +199,7 @@ func echoedItems(o *object) (items []OrderItem) {
 // orders:read). The error matches CodeOrderNotFound if the order is unknown or belongs to
 // another account.
 func (c *Client) Order(ctx context.Context, orderNo string) (Order, error) {
-	path, err := itemPath(ordersPath, orderNo)
-	if err != nil {
-		return Order{}, err
-	}
-	return getOne(ctx, c, path, "", func(o *object, e *Envelope) Order {
+	return getItem(ctx, c, ordersPath, orderNo, func(o *object, e *Envelope) Order {
 		detail := decodeOrder(o, e)
 		if detail.OrderNo != "" && detail.OrderNo != orderNo { // the money of another order must not be booked
 			o.fail("order_no", "is not the one that was asked for")

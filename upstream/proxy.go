@@ -31,11 +31,7 @@ func decodeProxy(o *object) Proxy {
 // Proxy requests one proxy (API: GET /api/v1/proxies/{proxy_id}, scope proxies:read). The error
 // matches CodeProxyNotFound if the proxy is unknown or belongs to another account.
 func (c *Client) Proxy(ctx context.Context, proxyID string) (Proxy, error) {
-	path, err := itemPath(proxiesPath, proxyID)
-	if err != nil {
-		return Proxy{}, err
-	}
-	return getOne(ctx, c, path, "", func(o *object, _ *Envelope) Proxy {
+	return getItem(ctx, c, proxiesPath, proxyID, func(o *object, _ *Envelope) Proxy {
 		p := decodeProxy(o)
 		if p.ProxyID != proxyID { // the expiry of another proxy must not lead to a payment
 			o.fail("proxy_id", "is not the one that was asked for")
@@ -60,12 +56,12 @@ func (c *Client) Proxies(ctx context.Context, pageSize int) iter.Seq2[Proxy, err
 // the path would lead to another resource.
 func InPath(id string) bool { return id != "" && id != "." && id != ".." }
 
-// itemPath returns the path of an item with the escaped id.
-func itemPath(collection, id string) (string, error) {
+// getItem requests one item of a collection, and decodes it as getOne does.
+func getItem[T any](ctx context.Context, c *Client, collection, id string, decode func(*object, *Envelope) T) (out T, err error) {
 	if !InPath(id) {
-		return "", fmt.Errorf("upstream: %w", ErrBadID)
+		return out, fmt.Errorf("upstream: %w", ErrBadID)
 	}
-	return collection + "/" + EscapeSegment(id), nil
+	return getOne(ctx, c, collection+"/"+EscapeSegment(id), "", decode)
 }
 
 // ErrBadID means that an id cannot be in a path. The client sent no request.
@@ -121,11 +117,7 @@ func (c Credentials) MarshalText() ([]byte, error) { return []byte(redacted), ni
 // Reveal requests the credentials of one proxy from the provider (API: GET
 // /api/v1/proxies/{proxy_id}). No other function in this package decodes credentials.
 func (c *Client) Reveal(ctx context.Context, proxyID string) (Credentials, error) {
-	path, err := itemPath(proxiesPath, proxyID)
-	if err != nil {
-		return Credentials{}, err
-	}
-	return getOne(ctx, c, path, "", func(o *object, _ *Envelope) Credentials {
+	return getItem(ctx, c, proxiesPath, proxyID, func(o *object, _ *Envelope) Credentials {
 		if o.need("proxy_id"); o.str("proxy_id") != proxyID {
 			o.fail("proxy_id", "is not the one that was asked for")
 		}
