@@ -23,8 +23,7 @@ type controls struct {
 	writes *writes
 }
 
-// control returns the handler, which always replies with JSON. A refusal is
-// {"error":"…","field":"…"}.
+// control returns the handler. A refusal is {"error":"…","field":"…"}.
 func (s *controls) control() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /faults", controlled(s.setFault))
@@ -40,8 +39,8 @@ func (s *controls) control() http.Handler {
 	mux.HandleFunc("POST /wallet", controlled(s.addMoney))
 	mux.HandleFunc("POST /prices", controlled(s.setPrice))
 	mux.HandleFunc("POST /accounts", controlled(s.setAccount))
-	mux.HandleFunc("GET /charges", s.getCharges)
-	mux.HandleFunc("GET /state", s.getState)
+	mux.HandleFunc("GET /charges", s.shows(s.allCharges))
+	mux.HandleFunc("GET /state", s.shows(s.stateCounts))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !fromLoopback(r) {
 			respond(w, http.StatusForbidden, controlError{Error: "only loopback may control a sandbox"})
@@ -95,8 +94,7 @@ type controlError struct {
 	Field string `json:"field,omitempty"` // only the field's name
 }
 
-// controlled returns a handler that decodes a JSON body and calls do. The handler replies with
-// {"ok":true} or a refusal.
+// controlled decodes a JSON body, calls do, and replies with {"ok":true} or a refusal.
 func controlled[T any](do func(*T) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var in T
@@ -105,28 +103,30 @@ func controlled[T any](do func(*T) error) http.HandlerFunc {
 			no = decodeBody(body, &in, jsonv2.MatchCaseInsensitiveNames(true))
 		}
 		if no != nil {
-			refuseControl(w, no)
-		} else if err := do(&in); err != nil {
-			refuseControl(w, err)
-		} else {
-			respond(w, http.StatusOK, map[string]bool{"ok": true})
+			confirm(w, no)
+			return
 		}
+		confirm(w, do(&in))
 	}
-}
-
-func refuseControl(w http.ResponseWriter, err error) {
-	out, status := controlError{Error: err.Error()}, http.StatusBadRequest
-	if no, ok := errors.AsType[*refusal](err); ok {
-		out.Field, status = no.field, cmp.Or(no.status, status)
-	}
-	respond(w, status, out)
 }
 
 func cleared(do func()) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		do()
-		respond(w, http.StatusOK, map[string]bool{"ok": true})
+		confirm(w, nil)
 	}
+}
+
+func confirm(w http.ResponseWriter, err error) {
+	if err == nil {
+		respond(w, http.StatusOK, map[string]bool{"ok": true})
+		return
+	}
+	out, status := controlError{Error: err.Error()}, http.StatusBadRequest
+	if no, ok := errors.AsType[*refusal](err); ok {
+		out.Field, status = no.field, cmp.Or(no.status, status)
+	}
+	respond(w, status, out)
 }
 
 func respond(w http.ResponseWriter, status int, v any) {
@@ -190,8 +190,7 @@ type walletSetting struct {
 	FrozenCents *int64 `json:"frozen_cents"` // the new frozen amount; nil leaves it unchanged
 }
 
-// addMoney changes a wallet without a line in the referee. The referee records only charges and
-// refunds of the API.
+// addMoney has no line in the referee, which records only charges and refunds of the API.
 func (s *controls) addMoney(in *walletSetting) error {
 	sp, err := s.st.account(in.AccountID, in.Environment)
 	if err != nil {
@@ -271,34 +270,30 @@ func (c *counters) snapshot() map[string]map[string]int64 {
 	return out
 }
 
-func (s *controls) getCharges(w http.ResponseWriter, _ *http.Request) {
-	s.writes.settleDue()
+// shows replies with a value that read returns after the order steps that are due.
+func (s *controls) shows(read func() (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		s.st.mu.Lock()
+		s.writes.advance()
+		s.st.mu.Unlock()
+		shown, err := read()
+		if err == nil {
+			err = s.durable.wait(s.durable.last()) // a crash must not undo what the reply shows
+		}
+		if err != nil {
+			respond(w, http.StatusInternalServerError, controlError{Error: err.Error()})
+			return
+		}
+		respond(w, http.StatusOK, shown)
+	}
+}
+
+func (s *controls) allCharges() (any, error) {
 	charges, err := s.Charges()
-	if err != nil {
-		respond(w, http.StatusInternalServerError, controlError{Error: err.Error()})
-		return
-	}
-	respond(w, http.StatusOK, append([]Charge{}, charges...)) // without charges the reply is [], not null
+	return append([]Charge{}, charges...), err // without charges the reply is [], not null
 }
 
-// settleDue applies the order steps that are due before the orders are read.
-func (s *writes) settleDue() {
-	s.st.mu.Lock()
-	defer s.st.mu.Unlock()
-	s.advance()
-}
-
-func (s *controls) getState(w http.ResponseWriter, _ *http.Request) {
-	s.writes.settleDue()
-	counts := s.stateCounts()
-	if err := s.durable.wait(s.durable.last()); err != nil { // a crash must not undo what the reply shows
-		respond(w, http.StatusInternalServerError, controlError{Error: err.Error()})
-		return
-	}
-	respond(w, http.StatusOK, counts)
-}
-
-func (s *controls) stateCounts() map[string]any {
+func (s *controls) stateCounts() (any, error) {
 	s.st.mu.Lock()
 	defer s.st.mu.Unlock()
 	records := map[string]int{"completed": 0, "processing": 0, "interrupted": 0}
@@ -317,7 +312,7 @@ func (s *controls) stateCounts() map[string]any {
 		}
 	}
 	return map[string]any{"orders": len(s.st.orders), "proxies": len(s.st.proxies), "idempotency_records": records,
-		"wallets": wallets, "requests": s.counts.snapshot(), "now": s.now()}
+		"wallets": wallets, "requests": s.counts.snapshot(), "now": s.now()}, nil
 }
 
 type priceSetting struct {

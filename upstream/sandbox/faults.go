@@ -123,8 +123,7 @@ func (f *fault) executes() bool {
 	return executed || !known
 }
 
-// takeFault chooses at most one fault for the reply and one for the result of a renewal. The
-// zero values change nothing.
+// takeFault chooses at most one fault for the reply and one for the result of a renewal.
 func (s *front) takeFault(r *request) (*fault, renewalFault) {
 	var chosen, shapes *fault
 	s.faults.change(func(list []*fault) []*fault {
@@ -151,27 +150,18 @@ func (s *front) takeFault(r *request) (*fault, renewalFault) {
 // renewalFault selects the proxies in a renewal that fail or stay unresolved.
 type renewalFault struct{ failed, unresolved pick }
 
-// pick is a set of ids, or the number of ids at the start of a list.
+// pick is a list of ids, or the number of ids at the start of a list.
 type pick struct {
-	ids   map[string]bool
+	ids   []string
 	count int
 }
 
-func parsePick(raw json.RawMessage) (pick, error) {
-	if len(raw) == 0 || string(raw) == "null" {
-		return pick{}, nil
-	}
-	var n int
-	if json.Unmarshal(raw, &n) == nil && n >= 0 {
-		return pick{count: n}, nil
-	}
-	var ids []string
-	if err := json.Unmarshal(raw, &ids); err != nil {
+func parsePick(raw json.RawMessage) (out pick, err error) {
+	switch {
+	case len(raw) == 0:
+	case json.Unmarshal(raw, &out.count) == nil && out.count >= 0:
+	case json.Unmarshal(raw, &out.ids) != nil:
 		return pick{}, errors.New("must be a list of ids or a count")
-	}
-	out := pick{ids: make(map[string]bool, len(ids))}
-	for _, id := range ids {
-		out.ids[id] = true
 	}
 	return out, nil
 }
@@ -183,9 +173,9 @@ func (f renewalFault) verdicts(chosen []*proxy) []string {
 	failed, unresolved := f.failed.count, f.unresolved.count
 	for i, p := range chosen {
 		switch {
-		case f.failed.ids[p.ID]:
+		case slices.Contains(f.failed.ids, p.ID):
 			out[i] = "failed"
-		case f.unresolved.ids[p.ID]:
+		case slices.Contains(f.unresolved.ids, p.ID):
 			out[i] = "unresolved"
 		case failed > 0:
 			out[i] = "failed"
@@ -200,8 +190,7 @@ func (f renewalFault) verdicts(chosen []*proxy) []string {
 	return out
 }
 
-// hang delays the reply. During the delay, the idempotency record of an executed request
-// replies idempotency_processing.
+// hang delays the reply. Meanwhile the key of an executed request is idempotency_processing.
 func (s *front) hang(w http.ResponseWriter, r *request, f *fault) {
 	control := http.NewResponseController(w)
 	_ = control.SetWriteDeadline(time.Time{})
@@ -242,8 +231,7 @@ func (s *front) conclude(w http.ResponseWriter, r *request, f *fault, out reply)
 	}
 }
 
-// truncate sends a header for the complete body, but only half of the body, and closes the
-// connection.
+// truncate announces the complete body, sends half of it, and closes the connection.
 func truncate(w http.ResponseWriter, out reply) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(out.body)))

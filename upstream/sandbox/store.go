@@ -21,8 +21,7 @@ import (
 	"perennial/ledger/files"
 )
 
-// store contains the rows that differ from the fixture, the used nonces and the referee's
-// lines.
+// store holds the changes to the fixture, the used nonces and the referee's lines.
 type store struct {
 	db     *sql.DB
 	synced int64 // the newest row of charges that is known to be in the referee's file
@@ -91,17 +90,6 @@ func (st *store) decode(id string, into any) (known bool, err error) {
 		return false, err
 	}
 	return true, json.Unmarshal(data, into)
-}
-
-func (st *store) each(kind string, do func(id string, data []byte) error) error {
-	var id string
-	var data []byte
-	return st.query("SELECT id, data FROM state WHERE kind=?", []any{&id, &data}, func() error {
-		if err := do(id, data); err != nil {
-			return fmt.Errorf("%s %s: %w", kind, id, err)
-		}
-		return nil
-	}, kind)
 }
 
 // query scans each row into the given variables and calls do. do may keep the byte slices.
@@ -199,21 +187,6 @@ func (st *store) writeNonces(tx *sql.Tx, batch []*change) error {
 	return err
 }
 
-func (st *store) eachNonce(do func(appID, nonce string, at time.Time)) error {
-	var at int64
-	var data []byte
-	return st.query("SELECT at, batch FROM nonces ORDER BY seq", []any{&at, &data}, func() error {
-		var used [][2]string
-		if err := json.Unmarshal(data, &used); err != nil {
-			return fmt.Errorf("nonces: %w", err)
-		}
-		for _, n := range used {
-			do(n[0], n[1], time.UnixMilli(at))
-		}
-		return nil
-	})
-}
-
 func (st *store) lines(after int64) (out [][]byte, err error) {
 	var blob []byte
 	err = st.query("SELECT lines FROM charges WHERE seq>? ORDER BY seq", []any{&blob}, func() error {
@@ -250,8 +223,7 @@ func (c *change) put(kind, id string, value any) {
 	c.rows = append(c.rows, row{kind, id, data})
 }
 
-// submit adds the change to the next commit, in the order of the state's changes. The caller
-// holds the lock.
+// submit adds the change to the next commit. The caller holds the lock.
 func (s *world) submit(c *change) uint64 {
 	if len(c.rows) == 0 && len(c.lines) == 0 {
 		return s.durable.last()
@@ -262,8 +234,7 @@ func (s *world) submit(c *change) uint64 {
 	return s.durable.add(c)
 }
 
-// flush commits the state and the referee's lines to the database. It then appends the lines to
-// the referee's file.
+// flush commits to the database, and then appends to the referee's file.
 func (s *world) flush(batch []*change) error {
 	var lines []byte
 	for _, c := range batch {
@@ -323,8 +294,7 @@ func (s *world) load(f Fixture) error {
 	return s.reconcileReferee()
 }
 
-// identify loads the identity of the first start. At the first start, it stores the given
-// identity.
+// identify loads the identity of the first start, or stores the given one.
 func (s *world) identify(id *identity) error {
 	var first identity
 	known, err := s.db.decode("identity", &first)
@@ -361,7 +331,7 @@ func (s *world) restore() error {
 			s.st.spaces[v.Space].records[v.Key] = rec
 			s.st.expiring = append(s.st.expiring, rec)
 		}),
-		s.db.eachNonce(func(appID, nonce string, at time.Time) { s.st.keys[appID].nonces.use(nonce, at) }))
+		s.restoreNonces())
 	if err != nil {
 		return err
 	}
@@ -385,12 +355,29 @@ func (s *world) restoreMeta() error {
 }
 
 func restoring[T any](s *world, kind string, do func(id string, v T)) error {
-	return s.db.each(kind, func(id string, data []byte) error {
+	var id string
+	var data []byte
+	return s.db.query("SELECT id, data FROM state WHERE kind=?", []any{&id, &data}, func() error {
 		var v T
 		if err := json.Unmarshal(data, &v); err != nil {
-			return err
+			return fmt.Errorf("%s %s: %w", kind, id, err)
 		}
 		do(id, v)
+		return nil
+	}, kind)
+}
+
+func (s *world) restoreNonces() error {
+	var at int64
+	var data []byte
+	return s.db.query("SELECT at, batch FROM nonces ORDER BY seq", []any{&at, &data}, func() error {
+		var used [][2]string
+		if err := json.Unmarshal(data, &used); err != nil {
+			return fmt.Errorf("nonces: %w", err)
+		}
+		for _, n := range used {
+			s.st.keys[n[0]].nonces.use(n[1], time.UnixMilli(at))
+		}
 		return nil
 	})
 }
