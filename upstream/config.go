@@ -62,8 +62,7 @@ const (
 	sandboxPrefix = "sbx_app_"
 )
 
-// EnvironmentOf returns the environment of an App ID. It returns an error if the prefix is
-// unknown.
+// EnvironmentOf returns the environment of an App ID, or an error if the prefix is unknown.
 func EnvironmentOf(appID string) (Environment, error) {
 	switch {
 	case strings.HasPrefix(appID, livePrefix):

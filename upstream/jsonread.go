@@ -51,8 +51,7 @@ type object struct {
 	err     error
 }
 
-// parseObject parses a complete JSON text as an object. The values of its members share the
-// memory of raw.
+// parseObject parses a complete JSON text. The members share the memory of raw.
 func parseObject(name string, raw []byte) (*object, error) {
 	o := &object{name: name, members: make(map[string]value, 16)}
 	return o, named(name, o.parse(raw))
@@ -96,8 +95,7 @@ func (o *object) parse(raw []byte) error {
 	return atEnd(d, nil)
 }
 
-// atEnd returns err if the input ends after the value that was read. Otherwise it returns
-// errNoJSON.
+// atEnd returns err if the input ends after the value, and otherwise errNoJSON.
 func atEnd(d *jsontext.Decoder, err error) error {
 	if _, more := d.ReadToken(); !errors.Is(more, io.EOF) {
 		return errNoJSON
@@ -198,8 +196,7 @@ func (o *object) array(key string) []value {
 	return all
 }
 
-// elements returns the elements of an array. They share the memory of v. ok is false if v is
-// not an array.
+// elements returns the elements of an array, which share the memory of v.
 func elements(v value) (all []value, ok bool) {
 	if kindOf(v) != jsontext.KindBeginArray {
 		return nil, false
@@ -220,8 +217,7 @@ func elements(v value) (all []value, ok bool) {
 	return all, true
 }
 
-// arrayOf decodes a member as an array of T and rejects null elements. plural describes the
-// elements in the error.
+// arrayOf decodes an array of T and rejects null elements. plural names them in the error.
 func arrayOf[T any](o *object, key, plural string) (out []T) {
 	all := o.array(key)
 	if all != nil {
@@ -247,8 +243,7 @@ func (o *object) id(key string) string {
 	return id
 }
 
-// text decodes a string or a number as text. The API document does not give the type of such
-// fields.
+// text decodes a string or a number, because the API document does not give the type.
 func (o *object) text(key string) string {
 	if v := o.raw(key); kindOf(v) == jsontext.KindNumber {
 		return string(v)
@@ -256,8 +251,7 @@ func (o *object) text(key string) string {
 	return o.str(key)
 }
 
-// NotText replaces the value of a descriptive member that is neither a string nor a number,
-// such as a list of protocols.
+// NotText replaces a descriptive member that is neither a string nor a number, such as a list.
 const NotText = "(not text)"
 
 // described decodes a descriptive member as text. It returns NotText for a value of another
@@ -304,8 +298,7 @@ func (o *object) optionalTime(key string) *time.Time {
 	return &t
 }
 
-// lenientTime decodes the time in a descriptive member. It returns nil if the time is
-// unreadable.
+// lenientTime decodes a descriptive time, or returns nil.
 func (o *object) lenientTime(key string) *time.Time {
 	if t, ok := parseTime(o.described(key)); ok {
 		return &t
@@ -313,8 +306,7 @@ func (o *object) lenientTime(key string) *time.Time {
 	return nil
 }
 
-// instant decodes the time in a descriptive member. It returns the zero time if the time is
-// unreadable.
+// instant decodes a descriptive time, or returns the zero time.
 func (o *object) instant(key string) time.Time {
 	at, _ := parseTime(o.described(key))
 	return at
@@ -392,8 +384,7 @@ func AmountAgrees(amount string, cents int64) bool {
 	return err == nil && d.Equal(decimal.New(cents, -2))
 }
 
-// decimal decodes a decimal string or a number as text. It returns "" for a value of another
-// type.
+// decimal decodes a decimal string or a number as text, and anything else as "".
 func (o *object) decimal(key string) string {
 	if !isText(o.raw(key)) {
 		return ""
@@ -433,8 +424,7 @@ func (e *UnusableError) add(page []Unusable) {
 	e.Count += len(page)
 }
 
-// decodeEach decodes an array of objects. id is the name of the member that identifies an
-// entry.
+// decodeEach decodes an array of objects. The member id identifies an entry.
 func decodeEach[T any](o *object, key, id string, decode func(*object) T) (items []T, unusable []Unusable) {
 	raws := o.array(key)
 	items = make([]T, 0, len(raws))

@@ -121,8 +121,7 @@ func decodeOrderSummary(o *object) OrderSummary {
 	}
 }
 
-// Order is the detail of an order (API: Order). It omits the payment method and the
-// credentials.
+// Order is the detail of an order (API: Order), without the payment method and credentials.
 type Order struct {
 	OrderSummary
 

@@ -101,8 +101,7 @@ type Pages[T Entry] struct {
 
 var idSeed = maphash.MakeSeed()
 
-// unreadable precedes the id of an entry that cannot be read. The same entry is new if it can
-// be read after a restart.
+// unreadable precedes the id of an entry that cannot be read, which a restart may read.
 const unreadable = "\x00"
 
 // note records an id and reports whether the id is new in this iteration.
@@ -131,8 +130,7 @@ func (p *Pages[T]) Restarts(err error) bool {
 	return true
 }
 
-// Follow moves to the next page. more is false at the end of the list. The error is ErrPageLoop
-// if the list does not end.
+// Follow moves to the next page, if there is one. It returns ErrPageLoop if the list does not end.
 func (p *Pages[T]) Follow(page Page[T]) (more bool, err error) {
 	p.read++
 	for _, item := range page.Items {
@@ -257,8 +255,7 @@ var (
 	}
 )
 
-// listKey is the name of an array that may be the list. members is the number of documented
-// members in an entry.
+// listKey is an array that may be the list, and the number of documented members in an entry.
 type listKey struct {
 	name    string
 	members int

@@ -41,8 +41,7 @@ type response struct {
 	failure    string // why there is no valid envelope
 }
 
-// do signs a call, sends it once and reads the response. It uses the transport directly, so
-// that no redirect is followed.
+// do signs a call and sends it once. The transport is used directly, so no redirect is followed.
 func (c *Client) do(ctx context.Context, in *call) (out response) {
 	if c.cfg.Observe != nil {
 		began := c.cfg.Clock()
@@ -144,8 +143,7 @@ func (c *Client) request(ctx context.Context, in *call) (*http.Request, error) {
 	return req.WithContext(ctx), nil
 }
 
-// clean returns a transport error without the secret and the server's text. It explains a
-// certificate error.
+// clean removes the secret and the server's text, and explains a certificate error.
 func (c *Client) clean(err error) error {
 	if says, do := ProviderCertificate(err, c.cfg.Clock()); says != "" {
 		err = &unquotedError{says + ": " + do, err}

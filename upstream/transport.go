@@ -129,14 +129,12 @@ func (t *sentTrace) maybeSent(ownTransport, canceled bool) bool {
 	return t.wrote()
 }
 
-// maxNames limits the certificate names in an explanation, in bytes.
 const maxNames = 200
 
 // providerTrust is the advice for a provider certificate from an unknown certificate authority.
 const providerTrust = "if its authority is meant to be private, name that authority's file in account.ca_file"
 
-// ProviderCertificate explains an error about the provider's certificate, as [CertificateFault]
-// does.
+// ProviderCertificate is [CertificateFault] for the provider's certificate.
 func ProviderCertificate(err error, now time.Time) (says, do string) {
 	return CertificateFault(err, "the provider's", providerTrust, now)
 }

@@ -120,8 +120,7 @@ func withoutCredentials(s string) string {
 	return onlyDictionary(s[:at[0]]) + word + onlyPlain(rest)
 }
 
-// onlyPlain keeps the longest prefix that consists of plainWords, and replaces the rest with
-// withheldRest.
+// onlyPlain keeps the longest prefix of plainWords, and withholds the rest.
 func onlyPlain(rest string) string {
 	var kept strings.Builder
 	for i, word := range strings.SplitAfter(rest, " ") {

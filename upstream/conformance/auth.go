@@ -247,8 +247,7 @@ func scopeChecks() []Check {
 	})
 }
 
-// withKey adds an additional key to a request. what describes the key in the reason if the run
-// has no such key.
+// withKey adds an additional key to a request. what describes the key if the run has none.
 func withKey(role Role, scope, what string, made prepared) prepared {
 	return func(s *session) request {
 		key := s.keyOf(role, scope)
@@ -265,8 +264,7 @@ func foreign(made prepared) prepared {
 	return withKey(RoleOther, "", "a key of another account", made)
 }
 
-// canonicalChecks check only whether the server accepts the signature. Most of them request
-// offers.
+// canonicalChecks check only whether the server accepts the signature.
 func canonicalChecks() []Check {
 	offers := func(v variant) request {
 		r := get("/api/v1/offers", v.pairs...)

@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// purchase describes an order or a renewal. A run makes only the purchases in two tables, so
-// its cost is known in advance.
+// purchase is an order or a renewal in one of the two tables, so the cost is known in advance.
 type purchase struct {
 	name, scenario string
 	quantity, days int64
@@ -44,8 +43,7 @@ func findPurchase(table []purchase, name string) purchase {
 	return table[slices.IndexFunc(table, func(p purchase) bool { return p.name == name })]
 }
 
-// offer is an offer that the run buys. The run prefers the offer that allows the most checks,
-// and then the cheapest one.
+// offer is an offer that the run buys: it allows the most checks, and then is the cheapest.
 type offer struct {
 	code          string
 	cents, base   int64
@@ -325,8 +323,7 @@ func (s *session) expiries(ids []string) map[string]time.Time {
 
 const noProxy = "the run has no proxy of its own"
 
-// needProxies returns the ids of the proxies in the run's plain order. It skips the check if
-// there are none.
+// needProxies returns the ids of ownProxies. It skips the check if there are none.
 func (s *session) needProxies() []string {
 	ids := s.ownProxies()
 	if len(ids) == 0 {

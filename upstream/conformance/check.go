@@ -50,8 +50,7 @@ const (
 	last                    // judges all replies of the run
 )
 
-// rule returns a check without cost for both environments. The methods of Check change these
-// properties.
+// rule returns a check without cost for both environments.
 func rule(id, section, sentence string, run judgement) Check {
 	return Check{ID: id, Section: section, Sentence: sentence, run: run}
 }
@@ -65,8 +64,7 @@ func (c Check) chosen(cfg *Config) bool {
 	return (c.only == "" || string(c.only) == cfg.environment()) && (strings.TrimSpace(cfg.Section) == "" || c.within(cfg.Section))
 }
 
-// within reports whether the check's id or section begins with one of the names, which commas
-// separate.
+// within reports whether the id or section begins with one of the names, separated by commas.
 func (c Check) within(names string) bool {
 	return slices.ContainsFunc(strings.Split(strings.ToLower(names), ","), func(part string) bool {
 		part = strings.TrimSpace(part)
@@ -118,8 +116,7 @@ func accepted(r reply, codes ...string) finding {
 	return r.is(r.err == nil && r.envelope != nil && !slices.Contains(codes, r.code()))
 }
 
-// signatureAccepted requires a reply that does not reject the signature, the timestamp or the
-// nonce.
+// signatureAccepted requires that signature, timestamp and nonce are not rejected.
 func signatureAccepted(r reply) finding {
 	return accepted(r, "invalid_signature", "stale_timestamp", "replayed_nonce")
 }

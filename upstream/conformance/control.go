@@ -217,8 +217,7 @@ func (s *session) leaveUnresolved() unresolvedRequest {
 	})
 }
 
-// whileHanging repeats a request while the first one is in progress. It then asks for the
-// result.
+// whileHanging repeats a request that is in progress, and asks for its result later.
 func whileHanging(s *session) finding {
 	r, sum := s.orderOf("hanging")
 	return s.withFault(setting{"fault": "hang", "seconds": 600, "method": "POST", "path": "/api/v1/orders"}, func(s *session) finding {

@@ -65,8 +65,7 @@ func typeName(v any) string {
 	return "an object"
 }
 
-// at returns the value at a path of member names, separated by dots. It returns nil if the path
-// does not exist.
+// at returns the value at a path of member names, separated by dots, or nil.
 func at(v any, path string) any {
 	for name := range strings.SplitSeq(path, ".") {
 		m, ok := v.(map[string]any)
@@ -329,8 +328,7 @@ func (s *session) replyOf(name string) reply {
 	return memo(s, "reply "+name, func() reply { return s.get(endpoints[i].path) })
 }
 
-// anyOrder returns the detail of the order that the run has bought, or of the first order in
-// the list.
+// anyOrder returns the detail of the run's own order, or of the first in the list.
 func (s *session) anyOrder() reply {
 	var b *bought
 	why := attempt(func() { b = s.ordered("plain") })
@@ -348,8 +346,7 @@ func (s *session) anyOrder() reply {
 	return reply{}
 }
 
-// anyProxy returns the detail of a proxy that the run has bought, or of the first proxy in
-// the list.
+// anyProxy returns the detail of one of the run's own proxies, or of the first in the list.
 func (s *session) anyProxy() reply {
 	ids := s.ownProxies()
 	if len(ids) == 0 {

@@ -29,8 +29,7 @@ func idempotencyChecks() []Check {
 		}))
 }
 
-// repetition is a request that was sent twice, with the wallet before and after the second
-// time.
+// repetition is a request that was sent twice, with the wallet around the second time.
 type repetition struct {
 	first, second reply
 	around
@@ -114,8 +113,7 @@ func conflictChecks() []Check {
 	}
 }
 
-// affordAgain skips the check if the run could not pay for a request that the server should
-// refuse but executes.
+// affordAgain is afford for a request that the server should refuse but may execute.
 func (s *session) affordAgain() { s.afford(2 * s.chosenOffer().cents) }
 
 // keyChoices record how the server treats keys when the API document gives no rule.

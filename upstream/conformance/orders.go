@@ -133,8 +133,7 @@ func immediateChecks() []Check {
 	}
 }
 
-// cidrChecks need Config.CIDRField, because the API document does not give the name of the
-// field.
+// cidrChecks need Config.CIDRField, because the API document does not name the field.
 func cidrChecks() []Check {
 	refusal := func(id, sentence, items string) Check {
 		return rule("order.cidr."+id, secCreate, sentence, asks(func(s *session) request {

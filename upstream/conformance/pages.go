@@ -73,8 +73,7 @@ func (p paged) sameOrder(s *session) finding {
 	return when(slices.Equal(a, b), ok("%d entries", len(a)), differs("another order at the second read"))
 }
 
-// fill buys two orders, so that the list has more than one entry. It buys nothing if the run
-// may not spend money.
+// fill buys two orders, if the run may, so that the list has more than one entry.
 func (p paged) fill(s *session) {
 	if p.name != "offers" {
 		s.tryToBuy("plain")
@@ -169,8 +168,7 @@ func (p paged) checks() []Check {
 	}
 }
 
-// tokenChecks check that a token is valid only unchanged, and only for its list and its
-// account.
+// tokenChecks check that a token is valid only unchanged, for its list and its account.
 func (p paged) tokenChecks() []Check {
 	g := group{prefix: "page.token." + p.name, section: secPagination, what: "a token of " + p.name}
 	out := []Check{

@@ -10,8 +10,7 @@ import (
 	"strings"
 )
 
-// refusal is a body that breaks one rule. The check no_charge verifies that the server does not
-// charge.
+// refusal is a body that breaks one rule.
 type refusal struct {
 	id, what string
 	codes    []string // the accepted codes; nil: the API document gives no code
@@ -199,8 +198,7 @@ func errorChecks() []Check {
 	return append(append(out, unsupportedChecks()...), statusChecks()...)
 }
 
-// orderAt and proxyAt request the given resource with the id of an order or a proxy of this
-// account.
+// orderAt and proxyAt request a resource with the id of this account's order or proxy.
 func orderAt(resource string) prepared { return itemAt((*session).anyOrder, "order_no", resource) }
 func proxyAt(resource string) prepared { return itemAt((*session).anyProxy, "proxy_id", resource) }
 
@@ -258,8 +256,7 @@ func statusChecks() []Check {
 		post("/api/v1/orders", "errors", "{}").wants(func(r reply) finding { return ok("%s", typeName(r.data()["errors"])) })).open())
 }
 
-// limitChecks check rate limits and other limits, and how the server treats unknown versions
-// and fields.
+// limitChecks check limits, and unknown versions and fields.
 func limitChecks() []Check {
 	otherType := post("/api/v1/orders", "type", lines(unknown, 1, 1)).damaged(func(d *draft) { d.header.Set("Content-Type", "text/plain") }, false)
 	scenario := post("/api/v1/proxies/renew", "scenario", renewBody([]string{unknown}, 30))

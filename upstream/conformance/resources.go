@@ -56,8 +56,7 @@ func moneyChecks() []Check {
 	}
 }
 
-// decimalsAgree requires that an amount in cents and a decimal string are equal in every
-// object.
+// decimalsAgree compares an amount in cents with a decimal string in every object.
 func decimalsAgree(objects []map[string]any, centsName, decimalName string) finding {
 	if len(objects) == 0 {
 		return notRun("there is nothing to compare")
@@ -155,8 +154,7 @@ func offerChecks() []Check {
 	})...)
 }
 
-// filtered takes a value from the unfiltered list, and checks that a filter returns only offers
-// with this value.
+// filtered checks that a filter by a listed value returns only offers with this value.
 func filtered(parameter, member string) judgement {
 	return reading("offers", func(s *session, data map[string]any) finding {
 		all := wordsOf(things(data, "offers"), member)

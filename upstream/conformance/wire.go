@@ -43,8 +43,7 @@ type draft struct {
 	header                                                http.Header
 }
 
-// reply is a received response. envelope is nil if the body does not begin with a JSON
-// object.
+// reply is a received response. envelope is nil if the body is no JSON object.
 type reply struct {
 	err      error
 	status   int
@@ -91,8 +90,7 @@ func (r *reply) limited() bool {
 	return r.status == http.StatusTooManyRequests || r.code() == "rate_limited"
 }
 
-// retryAfter returns the time to wait. The time is at least one second, and five seconds if the
-// header is not readable.
+// retryAfter is at least one second, and five seconds if the header is not readable.
 func (r *reply) retryAfter(now time.Time) time.Duration {
 	text := strings.TrimSpace(r.header.Get("Retry-After"))
 	wait := 5 * time.Second
@@ -194,8 +192,7 @@ func post(path, keyName, body string) request {
 	return request{method: http.MethodPost, path: path, keyName: keyName, body: []byte(body)}
 }
 
-// keyed returns a POST request with the given idempotency key. A second request with the key is
-// a retry.
+// keyed returns a POST with the given key. A second request with the key is a retry.
 func keyed(path, key, body string) request {
 	return request{method: http.MethodPost, path: path, key: key, body: []byte(body)}
 }
@@ -239,8 +236,7 @@ type pair struct{ key, value string }
 // rfc3986 percent-encodes all characters except the unreserved ones (API: Canonical string).
 func rfc3986(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
 
-// canonicalQuery encodes and sorts the pairs. It decodes nothing, because the pairs are not
-// encoded.
+// canonicalQuery encodes and sorts the pairs, which are not encoded.
 func canonicalQuery(pairs []pair) string {
 	encoded := make([]pair, len(pairs))
 	for i, p := range pairs {

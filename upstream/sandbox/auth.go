@@ -49,8 +49,7 @@ const (
 	maxNonce = 256 // bytes; assumed
 )
 
-// single returns the value of a header. It returns "" if the header is absent or appears twice
-// (assumed).
+// single returns the value of a header that appears once (assumed), and otherwise "".
 func single(h http.Header, name string) string {
 	if values := h[name]; len(values) == 1 {
 		return values[0]
@@ -157,8 +156,7 @@ type usedNonce struct {
 	at           time.Time
 }
 
-// nonceSet remembers nonces in two generations. It drops the older generation when it starts a
-// new one.
+// nonceSet remembers nonces in two generations, and drops the older one.
 type nonceSet struct {
 	mu       sync.Mutex
 	young    map[[2]uint64]struct{}
@@ -204,16 +202,14 @@ func (s *controls) setRate(r *rateSetting) error {
 	return nil
 }
 
-// rateLimits limits the requests of each key. The API document gives no number, and the default
-// is no limit (extension).
+// rateLimits limits the requests of each key (extension), by default not at all.
 type rateLimits struct {
 	mu     sync.Mutex
 	common rateSetting
 	keys   map[string]*rate.Limiter // a nil limiter means that the key has no limit
 }
 
-// set changes the limit of one key, or of all keys. A limit for all keys replaces the limits of
-// single keys.
+// set changes the limit of one key, or replaces the limits of all.
 func (l *rateLimits) set(in rateSetting) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

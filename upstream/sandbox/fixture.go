@@ -93,12 +93,10 @@ type FixtureProxy struct {
 	ExpiresIn   string `yaml:"expires_in" json:"expires_in,omitempty"`
 }
 
-// maxFixture limits a fixture, in bytes. The limit allows several hundred thousand single
-// proxies.
+// maxFixture is enough for several hundred thousand single proxies, in bytes.
 const maxFixture = 256 << 20
 
-// LoadFixture reads and checks a YAML or JSON file. It returns an error with the line number
-// for an unknown key.
+// LoadFixture reads and checks a YAML or JSON file. An unknown key is an error with its line.
 func LoadFixture(path string) (Fixture, error) {
 	raw, err := files.Read(path, maxFixture)
 	if err != nil {

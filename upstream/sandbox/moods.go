@@ -96,8 +96,7 @@ func (m *moodSet) choose(of ...string) string { return of[m.number(len(of))] }
 // maxLag limits the age of the state that a lagging read shows.
 const maxLag = 4 * time.Minute
 
-// asOf returns the time whose state a read shows. Half of the reads lag. The zero time means
-// the present.
+// asOf returns the time whose state a read shows; zero means the present. Half of the reads lag.
 func (m *moodSet) asOf(now time.Time) time.Time {
 	if !m.draw(MoodLaggingReads, 2) {
 		return time.Time{}
@@ -121,8 +120,7 @@ func (m *moodSet) fixed(n uint64) uint64 {
 	return m.seed % n
 }
 
-// renamed returns an offer with its current names. With the quirk the names change every three
-// minutes.
+// renamed returns an offer with its names, which the quirk changes every three minutes.
 func (m *moodSet) renamed(o *FixtureOffer, now time.Time) *FixtureOffer {
 	if !m.has(MoodRenamedOffers) {
 		return o
@@ -178,8 +176,7 @@ func keepPast[T any](s *world, p *past[T], was *T) {
 	*p = kept
 }
 
-// asOf returns the value that a lagging read shows. It returns nil if the item did not exist at
-// that time.
+// asOf returns the value at a time, or nil if the item did not exist.
 func (p past[T]) asOf(at time.Time, present *T) *T {
 	if !at.IsZero() {
 		for _, b := range p {
@@ -252,8 +249,7 @@ func (s *quirks) contradict(r *request, out reply) reply {
 	return out
 }
 
-// wildRetryAfter returns a Retry-After value of any kind. Most values are not a usable number
-// of seconds.
+// wildRetryAfter returns a value that is mostly not a usable number of seconds.
 func (s *quirks) wildRetryAfter() string {
 	now := s.now()
 	return s.moods.choose("", "soon", "-30", "0", "1.5", "1e3", "99999999999999999999", strconv.FormatInt(now.Unix()+30, 10),

@@ -103,8 +103,7 @@ func (s *reads) orderDetail(o *order) []byte {
 // host returns a fictitious host name that does not resolve.
 func (p *proxy) host() string { return p.ID + ".proxy.invalid" }
 
-// item returns a proxy with fictitious credentials. Tests search logs and files for these
-// credentials.
+// item returns a proxy with fictitious credentials, for which tests search logs and files.
 func (p *proxy) item() rawJSON {
 	host, user, password := p.host(), "user-"+p.ID, "pass-"+p.ID+"-secret"
 	return object("proxy_id", p.ID, "status", "active", "host", host, "port", int64(1080), "protocol", p.offer.Protocol,
@@ -347,8 +346,7 @@ func invalid(field, format string, args ...any) *refusal {
 	return &refusal{code: "validation_error", field: field, message: fmt.Sprintf(format, args...)}
 }
 
-// refused returns the reply for a refusal. The structure of errors is assumed: each field has a
-// list of messages.
+// refused returns the reply for a refusal. The structure of errors is assumed.
 func (s *world) refused(no *refusal) reply {
 	message, data := no.message, []byte(nil)
 	if no.field != "" {

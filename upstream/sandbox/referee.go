@@ -66,8 +66,7 @@ type referee struct {
 	kept   bytes.Buffer // the lines, if there is no file
 }
 
-// openReferee opens the file and removes an incomplete last line. No reply was sent for such a
-// line.
+// openReferee removes an incomplete last line, for which no reply was sent.
 func openReferee(path string, noSync bool) (*referee, error) {
 	r := &referee{path: path, noSync: noSync}
 	if path == "" {

@@ -74,8 +74,7 @@ func (o *Options) fillDefaults() {
 	o.PollAfterSeconds = cmp.Or(max(o.PollAfterSeconds, 0), 1)
 }
 
-// world is the simulated provider: state, clock, files and settings. All parts of the server
-// share it.
+// world is the simulated provider, which all parts of the server share.
 type world struct {
 	opts    Options
 	log     *logrus.Logger
@@ -217,8 +216,7 @@ func (s *Server) listen() error {
 	return nil
 }
 
-// defaultMaxConnections is more than clients need and less than the usual limit of file
-// descriptors.
+// defaultMaxConnections is below the usual limit of file descriptors.
 const defaultMaxConnections = 4096
 
 // Timeouts for slow clients. A hanging reply has no write timeout (see front.hang).
@@ -230,8 +228,7 @@ const (
 	maxHeaderBytes = 64 << 10
 )
 
-// panicLog logs panics only. It discards the other messages of net/http, because broken
-// connections are often intended.
+// panicLog logs panics only, because broken connections are often intended.
 type panicLog struct{ log *logrus.Logger }
 
 // Write receives one message from net/http.
@@ -305,8 +302,7 @@ const (
 	apiPrefix   = "/api/v1/"
 )
 
-// route describes the endpoint for a method and a path. The name is empty if the API has no
-// such endpoint.
+// route is an endpoint of the API. The name is empty if there is none.
 type route struct {
 	name, pattern, scope, id string
 	read                     func(*reads, *request) ([]byte, *refusal) // set for a GET endpoint
@@ -344,8 +340,7 @@ func findRoute(method, path string) route {
 	return route{}
 }
 
-// pathOf returns the escaped path as sent and signed, even if the request line has an absolute
-// URL.
+// pathOf returns the path as sent and signed, even if the request line has an absolute URL.
 func pathOf(r *http.Request) string {
 	if !strings.HasPrefix(r.RequestURI, "/") && r.URL.Host != "" {
 		return r.URL.EscapedPath()
@@ -423,8 +418,7 @@ func tooLarge(r *http.Request) *refusal {
 	return no
 }
 
-// claimedAccount returns the owner of the App ID without verification, for the filters of
-// faults and delays.
+// claimedAccount returns the owner of the App ID before any verification, for filters.
 func (s *front) claimedAccount(r *http.Request) string {
 	if key := s.st.keys[single(r.Header, headerAppID)]; key != nil {
 		return key.space.accountID
@@ -432,8 +426,7 @@ func (s *front) claimedAccount(r *http.Request) string {
 	return ""
 }
 
-// handle executes a request and waits until the change is durable. It then sends the reply or
-// applies a fault.
+// handle executes a request, waits until it is durable, and replies or applies a fault.
 func (s *front) handle(w http.ResponseWriter, r *request, f *fault, shape renewalFault) {
 	if !f.executes() && f.Fault != "unresolved_record" {
 		if f.Fault != "hang" {
@@ -607,8 +600,7 @@ func decodeBody(body []byte, v any, options ...jsonv2.Options) *refusal {
 	return invalid(fieldPath(wrong.JSONPointer), "must be %s", kindWord(wrong.GoType))
 }
 
-// fieldPath converts a JSON pointer to the provider's notation, such as items.0.quantity. It
-// shortens long names.
+// fieldPath converts a JSON pointer to the provider's notation, such as items.0.quantity.
 func fieldPath(p jsontext.Pointer) string {
 	var path []string
 	for name := range p.Tokens() {

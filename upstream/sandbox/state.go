@@ -162,8 +162,7 @@ func (st *state) addProxy(p *proxy) {
 	st.proxies[p.ID] = p
 }
 
-// nextID returns a new id. Ids do not repeat after a restart, because the database stores the
-// serial number.
+// nextID returns a new id, also after a restart, because the database stores the serial.
 func (st *state) nextID(prefix string) string {
 	st.serial++
 	return prefix + strconv.FormatUint(st.serial*0x9E3779B97F4A7C15, 36) // odd multiplier: a bijection
@@ -203,8 +202,7 @@ func (sp *space) price(offer *FixtureOffer, quantity, days int64) int64 {
 	return (sp.unitPrice(offer, quantity, days)*quantity*days + offer.BaseDurationDays - 1) / offer.BaseDurationDays
 }
 
-// affords returns a refusal if a charge is larger than the balance without the frozen part
-// (assumed).
+// affords refuses a charge above the balance without the frozen part (assumed).
 func (sp *space) affords(cents int64) *refusal {
 	if sp.balance-sp.frozen < cents {
 		return refuse("insufficient_wallet_balance", "The wallet is too low.")
@@ -212,6 +210,5 @@ func (sp *space) affords(cents int64) *refusal {
 	return nil
 }
 
-// statusActive is the status of an account that may buy. An account with another status may
-// only read (assumed).
+// statusActive is the only status whose account may buy (assumed).
 const statusActive = "active"

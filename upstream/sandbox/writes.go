@@ -179,8 +179,7 @@ func (s *writes) deliver(o *order, at time.Time, ch *change) {
 	}
 }
 
-// orderBody is the body of an order request. The legacy body for a single region becomes one
-// order line.
+// orderBody is the body of an order. The legacy body becomes one order line.
 type orderBody struct {
 	days   int64
 	lines  []orderLine
@@ -393,8 +392,7 @@ func (s *writes) renew(r *request, ch *change, f renewalFault) (reply, *refusal)
 	return s.renewalReply(sp, result), nil
 }
 
-// extended returns the new expiry. It counts from the current expiry, or from now if the expiry
-// is past or null (assumed).
+// extended counts from the current expiry, or from now if that is past or null (assumed).
 func (p *proxy) extended(days int64, now time.Time) time.Time {
 	from := p.Expires
 	if from.Before(now) {
@@ -450,8 +448,7 @@ const (
 	recordInterrupted
 )
 
-// record is an idempotency record. Both POST routes share the keys of an account in an
-// environment (assumed).
+// record is an idempotency record. Both POST routes share the keys of a space (assumed).
 type record struct {
 	savedRecord
 
@@ -500,8 +497,7 @@ func (s *writes) known(r *request, key string, hash []byte) (reply, bool) {
 	return reply{status: rec.Status, code: rec.Code, body: rec.Body, replayed: true}, true
 }
 
-// forgotten reports whether the retention of a completed record has passed. The key may then be
-// used for a new request.
+// forgotten reports whether the key may be used for a new request.
 func (s *writes) forgotten(rec *record) bool {
 	return rec.State == recordCompleted && rec.durable && s.now().Sub(rec.At) >= retention
 }
@@ -541,8 +537,7 @@ func (s *writes) forget(ch *change) {
 	}
 }
 
-// interrupt marks the record of a key as interrupted, if the record exists and has the same
-// body.
+// interrupt marks the record of a key, if there is one for the same body.
 func (s *writes) interrupt(sp *space, key string, hash []byte) {
 	rec := sp.records[key]
 	if rec == nil || !bytes.Equal(rec.Hash, hash) || s.forgotten(rec) {

@@ -59,8 +59,7 @@ const (
 	stallAfter = 2 * time.Minute
 )
 
-// Prepare connects to NATS and starts to follow the events. If t.Fill is set, Prepare also
-// publishes all commands.
+// Prepare starts to follow the events. If t.Fill is set, it also publishes all commands.
 func (h *helper) Prepare(t *LoadTask, _ *bool) (err error) {
 	h.asked.Store(true)
 	h.load = t
@@ -99,8 +98,7 @@ func (h *helper) Prepare(t *LoadTask, _ *bool) (err error) {
 	return nil
 }
 
-// Measure publishes the commands that Prepare has not published, and waits for every
-// command's last event.
+// Measure publishes the remaining commands, and waits for every command's last event.
 func (h *helper) Measure(_ bool, took *Latency) error {
 	t := h.load
 	t.stall.Reset(stallAfter)
@@ -149,8 +147,7 @@ func (t *LoadTask) publish() error {
 	return group.Wait()
 }
 
-// publish publishes the commands from first up to, but not including, end. It waits until
-// the limit permits all of them.
+// publish publishes the commands from first to before end, as the limit permits.
 func (l *accountLoad) publish(ctx context.Context, first, end int) error {
 	var batch []publish.Outgoing
 	for n := first; n < end; n++ {

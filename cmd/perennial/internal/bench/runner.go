@@ -185,8 +185,7 @@ func (p part) eachLedger(h *daemon.Host, do func(i int, book *ledger.Ledger) err
 	return nil
 }
 
-// count adds this ledger's row count, divided by the number of accounts, to rows. After all
-// ledgers, rows is the average.
+// count adds this ledger's share of the average row count to rows.
 func (p part) count(ctx context.Context, book *ledger.Ledger, rows *int64) error {
 	seq, _, err := book.Head(ctx)
 	*rows += seq / int64(len(p.accounts))
@@ -196,8 +195,7 @@ func (p part) count(ctx context.Context, book *ledger.Ledger, rows *int64) error
 // startWithin is long enough to create a cluster's streams and elect their leaders.
 const startWithin = time.Minute
 
-// awaitWorking waits until every ledger is bound to its provider account and the events
-// streams contain all rows.
+// awaitWorking waits until every ledger is bound and the events streams contain all rows.
 func awaitWorking(ctx context.Context, h *daemon.Host) error {
 	limited, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
@@ -252,15 +250,13 @@ func (u used) since(begin used, commands int) Used {
 	return Used{n / u.at.Sub(begin.at).Seconds(), float64(u.cpu-begin.cpu) / 1000 / n, float64(u.mallocs-begin.mallocs) / n}
 }
 
-// resources returns what this process has used. It returns zeros if the system does not
-// report this.
+// resources returns what this process has used, or zeros on other systems.
 func resources() (r syscall.Rusage) {
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &r)
 	return r
 }
 
-// mutexFraction makes one in 100 contended lock events appear in the profile, which costs
-// almost nothing.
+// mutexFraction is the share of contended locks in the profile, which costs almost nothing.
 const mutexFraction = 100
 
 // profiled runs do and writes its profiles. For go tool pprof -base, it writes the
