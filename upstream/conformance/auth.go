@@ -6,7 +6,6 @@ package conformance
 import (
 	"cmp"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -95,43 +94,42 @@ func flip(signature string) string {
 	return kept + "0"
 }
 
-func authChecks() []Check {
-	var out []Check
+func authChecks(c *suite) {
 	for _, f := range authFailures {
 		for _, e := range endpoints {
-			out = append(out, f.check(f.name+"."+e.name, e))
+			f.check(c, f.name+"."+e.name, e)
 		}
 	}
 	for _, f := range authDetails {
-		out = append(out, f.check(f.name, endpoints[0]))
+		f.check(c, f.name, endpoints[0])
 	}
 	for _, e := range endpoints {
-		out = append(out, rule("auth.replayed_nonce."+e.name, secHeaders, "a nonce that was used is refused on "+e.method+" "+e.name, func(s *session) finding {
+		c.rule("auth.replayed_nonce."+e.name, secHeaders, "a nonce that was used is refused on "+e.method+" "+e.name, func(s *session) finding {
 			nonce := newNonce()
 			r := e.harmless().damaged(func(d *draft) { d.nonce = nonce }, true)
 			if first := s.send(r); first.code() == "invalid_signature" || first.envelope == nil {
 				return differs("the first use: %s", first.seen())
 			}
 			return refused(s.send(r), "replayed_nonce")
-		}))
+		})
 	}
-	return append(append(out, stampChecks()...), keyChecks()...)
+	stampChecks(c)
+	keyChecks(c)
 }
 
-func (f authFailure) check(id string, e endpoint) Check {
+func (f authFailure) check(c *suite, id string, e endpoint) {
 	sentence := e.method + " " + e.name + " " + f.what + " is refused"
 	if f.code != "" {
 		sentence += " with " + f.code
 	}
-	return rule("auth."+id, f.section, sentence, func(s *session) finding {
+	c.rule("auth."+id, f.section, sentence, func(s *session) finding {
 		got := s.send(e.harmless().damaged(func(d *draft) { f.damage(s, d) }, f.beforeSigning))
 		return refused(got, cmp.Or(f.code, got.code()))
 	})
 }
 
 // stampChecks check which timestamps and nonces the server accepts.
-func stampChecks() []Check {
-	var out []Check
+func stampChecks(c *suite) {
 	for _, f := range []struct {
 		id, what string
 		open     bool
@@ -150,42 +148,39 @@ func stampChecks() []Check {
 		{"basic_form", "in the basic form of ISO 8601", true, 0, time.UTC, "20060102T150405Z"},
 		{"zone_without_colon", "with the zone +0000", true, 0, time.UTC, "2006-01-02T15:04:05+0000"},
 	} {
-		out = append(out, rule("auth.timestamp."+f.id, secHeaders, "a timestamp "+f.what+" is accepted", func(s *session) finding {
+		c.rule("auth.timestamp."+f.id, secHeaders, "a timestamp "+f.what+" is accepted", func(s *session) finding {
 			return signatureAccepted(s.send(changedBeforeSigning(func(d *draft) { d.stamp = s.now().Add(f.by).In(f.zone).Format(f.layout) })))
-		}).openIf(f.open))
+		}).openIf(f.open)
 	}
-	return append(out,
-		rule("auth.nonce.burnt_by_bad_signature", secHeaders, "whether a nonce is used up by a request whose signature is wrong", func(s *session) finding {
-			nonce := newNonce()
-			s.send(changedBeforeSigning(func(d *draft) { d.nonce, d.secret = nonce, d.secret+"x" }))
-			again := s.send(withNonce(nonce))
-			return ok("afterwards the right one: %s", again.seen())
-		}).open(),
-		rule("auth.nonce.retry", secHeaders, "the same request with a new nonce is accepted", func(s *session) finding {
-			s.get("/api/v1/account")
-			return signatureAccepted(s.get("/api/v1/account"))
-		}),
-		rule("auth.user_agent.script", secHeaders, "whether a default script identifier is rejected",
-			changedAfterSigning(func(d *draft) { d.header.Set("User-Agent", "python-requests/2.32") }).wants(recorded)).open())
+	c.rule("auth.nonce.burnt_by_bad_signature", secHeaders, "whether a nonce is used up by a request whose signature is wrong", func(s *session) finding {
+		nonce := newNonce()
+		s.send(changedBeforeSigning(func(d *draft) { d.nonce, d.secret = nonce, d.secret+"x" }))
+		again := s.send(withNonce(nonce))
+		return ok("afterwards the right one: %s", again.seen())
+	}).open()
+	c.rule("auth.nonce.retry", secHeaders, "the same request with a new nonce is accepted", func(s *session) finding {
+		s.get("/api/v1/account")
+		return signatureAccepted(s.get("/api/v1/account"))
+	})
+	c.rule("auth.user_agent.script", secHeaders, "whether a default script identifier is rejected",
+		changedAfterSigning(func(d *draft) { d.header.Set("User-Agent", "python-requests/2.32") }).wants(recorded)).open()
 }
 
-func keyChecks() []Check {
-	out := each(endpoints, func(e endpoint) []Check {
-		return []Check{
-			rule("auth.revoked."+e.name, secCredentials, "a disabled key is refused on "+e.method+" "+e.name,
-				asks(withKey(RoleRevoked, "", "a key of the role revoked", e.prepared), refusing("api_key_revoked"))),
-			rule("auth.outside."+e.name, secCredentials, "a source outside the allowed range is refused on "+e.method+" "+e.name,
-				asks(withKey(RoleOutside, "", "a key of the role outside", e.prepared), refusing("insufficient_scope"))),
-		}
+func keyChecks(c *suite) {
+	for _, e := range endpoints {
+		c.rule("auth.revoked."+e.name, secCredentials, "a disabled key is refused on "+e.method+" "+e.name,
+			asks(withKey(RoleRevoked, "", "a key of the role revoked", e.prepared), refusing("api_key_revoked")))
+		c.rule("auth.outside."+e.name, secCredentials, "a source outside the allowed range is refused on "+e.method+" "+e.name,
+			asks(withKey(RoleOutside, "", "a key of the role outside", e.prepared), refusing("insufficient_scope")))
+	}
+	otherEnvironmentChecks(c)
+	c.rule("auth.environments_not_mixed", secCredentials, "the key is refused in the other environment", func(s *session) finding {
+		return refusedAnyhow(s.sendToOther(get("/api/v1/account")))
 	})
-	return append(append(out, otherEnvironmentChecks()...),
-		rule("auth.environments_not_mixed", secCredentials, "the key is refused in the other environment", func(s *session) finding {
-			return refusedAnyhow(s.sendToOther(get("/api/v1/account")))
-		}),
-		rule("auth.nonce.per_key", secHeaders, "a nonce is refused under the same key, not under another", noncePerKey),
-		rule("auth.secret_never_comes_back", secCredentials, "no reply of the run holds the API Secret", func(s *session) finding {
-			return when(s.leaked > 0, differs("%d replies hold it", s.leaked), ok("%d replies looked at", s.requests.Load()))
-		}).atEnd())
+	c.rule("auth.nonce.per_key", secHeaders, "a nonce is refused under the same key, not under another", noncePerKey)
+	c.rule("auth.secret_never_comes_back", secCredentials, "no reply of the run holds the API Secret", func(s *session) finding {
+		return when(s.leaked > 0, differs("%d replies hold it", s.leaked), ok("%d replies looked at", s.requests.Load()))
+	}).atEnd()
 }
 
 func (s *session) sendToOther(r request) reply {
@@ -202,18 +197,17 @@ func (s *session) sendToOther(r request) reply {
 }
 
 // otherEnvironmentChecks check that the account's two environments share no data.
-func otherEnvironmentChecks() []Check {
+func otherEnvironmentChecks(c *suite) {
 	there := func(code string, made prepared) judgement {
 		return func(s *session) finding {
 			return refused(s.sendToOther(withKey(RoleThere, "", "a key of the role there", made)(s)), code)
 		}
 	}
-	return append([]Check{
-		rule("errors.order_not_found.there", secDetail, "an order is order_not_found in the other environment", there("order_not_found", orderAt("orders"))),
-		rule("errors.proxy_not_found.there", secProxies, "a proxy is proxy_not_found in the other environment", there("proxy_not_found", proxyAt("proxies"))),
-	}, each(pagedLists, func(p paged) []Check {
-		return []Check{rule("page.token."+p.name+".there", secPagination, "a token of "+p.name+" is refused with invalid_page_token in the other environment", there("invalid_page_token", p.secondPage))}
-	})...)
+	c.rule("errors.order_not_found.there", secDetail, "an order is order_not_found in the other environment", there("order_not_found", orderAt("orders")))
+	c.rule("errors.proxy_not_found.there", secProxies, "a proxy is proxy_not_found in the other environment", there("proxy_not_found", proxyAt("proxies")))
+	for _, p := range pagedLists {
+		c.rule("page.token."+p.name+".there", secPagination, "a token of "+p.name+" is refused with invalid_page_token in the other environment", there("invalid_page_token", p.secondPage))
+	}
 }
 
 func noncePerKey(s *session) finding {
@@ -231,20 +225,20 @@ func noncePerKey(s *session) finding {
 }
 
 // scopeChecks check that a key with one scope may use only the endpoints for this scope.
-func scopeChecks() []Check {
+func scopeChecks(c *suite) {
 	scopes := []string{"account:read", "wallet:read", "offers:read", "orders:read", "orders:write", "proxies:read", "proxies:write"}
-	return each(scopes, func(scope string) []Check {
-		return each(endpoints, func(e endpoint) []Check {
+	for _, scope := range scopes {
+		for _, e := range endpoints {
 			verb, want := "does not open", refusing("insufficient_scope")
 			if e.scope == scope {
 				verb, want = "opens", func(r reply) finding {
 					return accepted(r, "insufficient_scope", "invalid_signature", "stale_timestamp", "replayed_nonce")
 				}
 			}
-			return []Check{rule("scope."+scope+"."+e.name, secCredentials, scope+" alone "+verb+" "+e.method+" "+e.name,
-				asks(withKey(RoleScope, scope, "a key with the scope "+scope+" alone", e.prepared), want))}
-		})
-	})
+			c.rule("scope."+scope+"."+e.name, secCredentials, scope+" alone "+verb+" "+e.method+" "+e.name,
+				asks(withKey(RoleScope, scope, "a key with the scope "+scope+" alone", e.prepared), want))
+		}
+	}
 }
 
 // withKey adds an additional key to a request. what describes the key if the run has none.
@@ -265,20 +259,24 @@ func foreign(made prepared) prepared {
 }
 
 // canonicalChecks check only whether the server accepts the signature.
-func canonicalChecks() []Check {
+func canonicalChecks(c *suite) {
 	offers := func(v variant) request {
 		r := get("/api/v1/offers", v.pairs...)
 		r.query = v.sent
 		return r
 	}
-	return slices.Concat(each(queryVariants, func(v variant) []Check {
-		return []Check{rule("canonical.query."+v.id, secCanonical, "the signature of a query with "+v.what+" is accepted", offers(v).wants(signatureAccepted)).openIf(v.open)}
-	}), each(wrongCanonical, func(v variant) []Check {
+	for _, v := range queryVariants {
+		c.rule("canonical.query."+v.id, secCanonical, "the signature of a query with "+v.what+" is accepted", offers(v).wants(signatureAccepted)).openIf(v.open)
+	}
+	for _, v := range wrongCanonical {
 		r := offers(v).damaged(func(d *draft) { d.canonical = v.signed }, true)
-		return []Check{rule("canonical.wrong."+v.id, secCanonical, "a canonical query "+v.what+" is refused with invalid_signature", r.wants(refusing("invalid_signature")))}
-	}), each(bodyVariants, func(v variant) []Check {
-		return []Check{rule("canonical.body."+v.id, secCanonical, "a body with "+v.what+" is signed exactly as sent", post("/api/v1/proxies/renew", "body", v.sent).wants(signatureAccepted))}
-	}), hostChecks(), pathChecks())
+		c.rule("canonical.wrong."+v.id, secCanonical, "a canonical query "+v.what+" is refused with invalid_signature", r.wants(refusing("invalid_signature")))
+	}
+	for _, v := range bodyVariants {
+		c.rule("canonical.body."+v.id, secCanonical, "a body with "+v.what+" is signed exactly as sent", post("/api/v1/proxies/renew", "body", v.sent).wants(signatureAccepted))
+	}
+	hostChecks(c)
+	pathChecks(c)
 }
 
 type variant struct {
@@ -340,34 +338,32 @@ var bodyVariants = []variant{
 	{id: "empty", what: "no bytes at all", sent: ""},
 }
 
-func hostChecks() []Check {
-	signedFor := func(id, sentence string, host func(*session) string) Check {
-		return rule("canonical.host."+id, secCanonical, sentence, func(s *session) finding {
+func hostChecks(c *suite) {
+	signedFor := func(id, sentence string, host func(*session) string) {
+		c.rule("canonical.host."+id, secCanonical, sentence, func(s *session) finding {
 			r := s.send(changedBeforeSigning(func(d *draft) { d.host = strings.ToLower(host(s)) }))
 			return ok("signed as %s: %s", host(s), r.seen())
 		}).open()
 	}
-	return []Check{
-		rule("canonical.host.upper_case", secCanonical, "the host is signed in lower case however it is sent", func(s *session) finding {
-			upper := strings.ToUpper(s.base.Host)
-			if upper == s.base.Host {
-				return notShown("the host has no letters")
-			}
-			return signatureAccepted(s.send(changedAfterSigning(func(d *draft) { d.header.Set("Host", upper) })))
-		}),
-		signedFor("with_port", "whether the host is signed with an explicit port", func(s *session) string { return s.base.Host }),
-		signedFor("without_port", "whether the host is signed without an explicit port", func(s *session) string { return s.base.Hostname() }),
-		rule("canonical.signature.upper_case", secCanonical, "what a signature in upper case gets", changedAfterSigning(func(d *draft) {
-			d.header.Set("X-Api-Signature", strings.ToUpper(d.header.Get("X-Api-Signature")))
-		}).wants(recorded)).open(),
-	}
+	c.rule("canonical.host.upper_case", secCanonical, "the host is signed in lower case however it is sent", func(s *session) finding {
+		upper := strings.ToUpper(s.base.Host)
+		if upper == s.base.Host {
+			return notShown("the host has no letters")
+		}
+		return signatureAccepted(s.send(changedAfterSigning(func(d *draft) { d.header.Set("Host", upper) })))
+	})
+	signedFor("with_port", "whether the host is signed with an explicit port", func(s *session) string { return s.base.Host })
+	signedFor("without_port", "whether the host is signed without an explicit port", func(s *session) string { return s.base.Hostname() })
+	c.rule("canonical.signature.upper_case", secCanonical, "what a signature in upper case gets", changedAfterSigning(func(d *draft) {
+		d.header.Set("X-Api-Signature", strings.ToUpper(d.header.Get("X-Api-Signature")))
+	}).wants(recorded)).open()
 }
 
-func pathChecks() []Check {
-	return each([][2]string{{"space", "a b"}, {"slash", "a/b"}, {"utf8", "日本"}, {"percent", "100%"}, {"plus", "a+b"}}, func(id [2]string) []Check {
-		return each([]string{"orders", "proxies"}, func(resource string) []Check {
-			return []Check{rule("canonical.path."+resource+"."+id[0], secCanonical, "what an identifier of "+resource+" with a "+id[0]+" gets, signed as it is sent",
-				get("/api/v1/"+resource+"/"+rfc3986(id[1])).wants(recorded)).open()}
-		})
-	})
+func pathChecks(c *suite) {
+	for _, id := range [][2]string{{"space", "a b"}, {"slash", "a/b"}, {"utf8", "日本"}, {"percent", "100%"}, {"plus", "a+b"}} {
+		for _, resource := range []string{"orders", "proxies"} {
+			c.rule("canonical.path."+resource+"."+id[0], secCanonical, "what an identifier of "+resource+" with a "+id[0]+" gets, signed as it is sent",
+				get("/api/v1/"+resource+"/"+rfc3986(id[1])).wants(recorded)).open()
+		}
+	}
 }

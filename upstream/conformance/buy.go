@@ -118,7 +118,7 @@ func (o offer) countChecks(cidrField string) (n int) {
 	return n
 }
 
-func readOffer(o map[string]any) offer {
+func readOffer(o dict) offer {
 	out := offer{code: word(o, "offer_code"), country: word(o, "country_code")}
 	out.cents, _ = cents(o, "unit_price_cents")
 	out.base, _ = cents(o, "base_duration_days")
@@ -226,7 +226,7 @@ func (s *session) orderOf(name string) (r request, sum int64) {
 }
 
 func (s *session) orderBody(o offer, p purchase) string {
-	line := map[string]any{"offer_code": o.code, "quantity": p.quantity}
+	line := dict{"offer_code": o.code, "quantity": p.quantity}
 	items := []any{line}
 	switch p.name {
 	case "legacy":
@@ -234,11 +234,11 @@ func (s *session) orderBody(o offer, p purchase) string {
 		return encoded(line)
 	case "lines":
 		line["quantity"] = 1
-		items = append(items, map[string]any{"offer_code": o.second.code, "quantity": 1})
+		items = append(items, dict{"offer_code": o.second.code, "quantity": 1})
 	case "cidrs":
 		line[s.cfg.CIDRField] = []string{o.cidr}
 	}
-	return encoded(map[string]any{"duration_days": p.days, "items": items})
+	return encoded(dict{"duration_days": p.days, "items": items})
 }
 
 // encoded returns the JSON of strings and integers, which always have one.
@@ -309,7 +309,7 @@ func (s *session) renewalOf(name string) (r request, ids []string) {
 }
 
 func renewBody(ids []string, days int64) string {
-	return encoded(map[string]any{"proxy_ids": ids, "duration_days": days})
+	return encoded(dict{"proxy_ids": ids, "duration_days": days})
 }
 
 func (s *session) expiries(ids []string) map[string]time.Time {

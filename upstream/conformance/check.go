@@ -50,22 +50,28 @@ const (
 	last                    // judges all replies of the run
 )
 
-// rule returns a check without cost for both environments.
-func rule(id, section, sentence string, run judgement) Check {
-	return Check{ID: id, Section: section, Sentence: sentence, run: run}
+// suite collects the checks. Each function that takes a suite adds its own.
+type suite struct{ checks []*Check }
+
+// rule adds a check without cost for both environments. The methods of Check change these
+// properties.
+func (c *suite) rule(id, section, sentence string, run judgement) *Check {
+	c.checks = append(c.checks, &Check{ID: id, Section: section, Sentence: sentence, run: run})
+	return c.checks[len(c.checks)-1]
 }
 
-func (c Check) costs() Check           { c.Costs = true; return c }
-func (c Check) open() Check            { return c.openIf(true) }
-func (c Check) openIf(is bool) Check   { c.Open = is; return c }
-func (c Check) in(e environment) Check { c.only = e; return c }
-func (c Check) atEnd() Check           { c.phase = last; return c }
-func (c Check) chosen(cfg *Config) bool {
+func (c *Check) costs() *Check           { c.Costs = true; return c }
+func (c *Check) open() *Check            { return c.openIf(true) }
+func (c *Check) openIf(is bool) *Check   { c.Open = is; return c }
+func (c *Check) in(e environment) *Check { c.only = e; return c }
+func (c *Check) atEnd()                  { c.phase = last }
+
+func (c *Check) chosen(cfg *Config) bool {
 	return (c.only == "" || string(c.only) == cfg.environment()) && (strings.TrimSpace(cfg.Section) == "" || c.within(cfg.Section))
 }
 
 // within reports whether the id or section begins with one of the names, separated by commas.
-func (c Check) within(names string) bool {
+func (c *Check) within(names string) bool {
 	return slices.ContainsFunc(strings.Split(strings.ToLower(names), ","), func(part string) bool {
 		part = strings.TrimSpace(part)
 		return part != "" && (strings.HasPrefix(strings.ToLower(c.Section), part) || strings.HasPrefix(c.ID, part))
@@ -140,7 +146,7 @@ func of[T any](get func(*session) T, judge func(T) finding) judgement {
 }
 
 // reading judges the data in the reply of an endpoint.
-func reading(name string, judge func(s *session, data map[string]any) finding) judgement {
+func reading(name string, judge func(s *session, data dict) finding) judgement {
 	return func(s *session) finding {
 		r := s.replyOf(name)
 		return judge(s, r.data())
@@ -149,20 +155,17 @@ func reading(name string, judge func(s *session, data map[string]any) finding) j
 
 // group is the set of properties that several checks share.
 type group struct {
+	*suite
+
 	prefix, section, what string
 	paid                  bool
 	only                  environment
 }
 
-func (g group) rule(id, sentence string, run judgement) Check {
-	return Check{ID: g.prefix + "." + id, Section: g.section, Costs: g.paid, only: g.only, Sentence: g.what + " " + sentence, run: run}
-}
-
-func each[T any](rows []T, checks func(T) []Check) (out []Check) {
-	for _, row := range rows {
-		out = append(out, checks(row)...)
-	}
-	return out
+func (g group) rule(id, sentence string, run judgement) *Check {
+	c := g.suite.rule(g.prefix+"."+id, g.section, g.what+" "+sentence, run).in(g.only)
+	c.Costs = g.paid
+	return c
 }
 
 // The headings of the sections in the API document.
@@ -205,10 +208,15 @@ func Sections() []string {
 // List returns all checks in the order of the API document. It includes the checks for both
 // environments and for every option.
 func List() []Check {
-	all := slices.Concat(envelopeChecks(), fieldChecks(), moneyChecks(), stateChecks(), idempotencyChecks(), offerChecks(),
-		orderChecks(), renewChecks(), pageChecks(), scenarioChecks(), scopeChecks(), authChecks(), canonicalChecks(),
-		errorChecks(), limitChecks(), controlChecks(), passiveChecks())
-	sections := Sections()
+	var c suite
+	for _, add := range []func(*suite){envelopeChecks, fieldChecks, moneyChecks, stateChecks, idempotencyChecks, offerChecks, orderChecks,
+		renewChecks, pageChecks, scenarioChecks, scopeChecks, authChecks, canonicalChecks, errorChecks, limitChecks, controlChecks, passiveChecks} {
+		add(&c)
+	}
+	all, sections := make([]Check, len(c.checks)), Sections()
+	for i, one := range c.checks {
+		all[i] = *one
+	}
 	slices.SortStableFunc(all, func(a, b Check) int { return slices.Index(sections, a.Section) - slices.Index(sections, b.Section) })
 	return all
 }

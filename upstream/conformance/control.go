@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 )
@@ -42,7 +41,7 @@ func (s *session) command(method, path string, in, out any) error {
 }
 
 // setting is the body of a control request.
-type setting = map[string]any
+type setting = dict
 
 // during applies a setting, calls do, and reverses the setting with undo. If undo is nil, it
 // deletes all settings of the path. If the reversal fails, the finding begins with failed.
@@ -93,52 +92,54 @@ func (s *session) accountID() string {
 	return word(r.data(), "account_id")
 }
 
-func controlChecks() []Check {
-	revoked := func(e endpoint) []Check {
-		return []Check{rule("control.revoked."+e.name, secCredentials, "the key, once disabled, is refused on "+e.method+" "+e.name, func(s *session) finding {
+func controlChecks(c *suite) {
+	first := len(c.checks)
+	clockChecks(c)
+	for _, e := range endpoints {
+		c.rule("control.revoked."+e.name, secCredentials, "the key, once disabled, is refused on "+e.method+" "+e.name, func(s *session) finding {
 			revoked := func(yes bool) setting { return setting{"app_id": s.cfg.AppID, "revoked": yes} }
 			return s.during("/keys", revoked(true), revoked(false), "the key could not be enabled again", e.harmless().wants(refusing("api_key_revoked")))
-		})}
+		})
 	}
-	out := slices.Concat(clockChecks(), each(endpoints, revoked), lowWalletChecks(), interruptedChecks(), each([]string{"partial", "manual_review", "failed"}, unsuccessfulChecks))
-	out = append(out,
-		rule("control.rate_limited", secLimits, "rate_limited has Retry-After, and the same request is good afterwards", rateLimited),
-		rule("control.referee", secWallet, "the server's own list of charges explains the wallet to the cent", refereeAgrees).costs())
-	for i := range out {
-		out[i].phase = controlled
+	lowWalletChecks(c)
+	interruptedChecks(c)
+	for _, status := range []string{"partial", "manual_review", "failed"} {
+		unsuccessfulChecks(c, status)
 	}
-	return out
+	c.rule("control.rate_limited", secLimits, "rate_limited has Retry-After, and the same request is good afterwards", rateLimited)
+	c.rule("control.referee", secWallet, "the server's own list of charges explains the wallet to the cent", refereeAgrees).costs()
+	for _, one := range c.checks[first:] {
+		one.phase = controlled
+	}
 }
 
-func clockChecks() []Check {
-	ahead := func(id, sentence string, by time.Duration) Check {
-		return rule("control.clock.server_"+id, secHeaders, sentence, func(s *session) finding {
+func clockChecks(c *suite) {
+	ahead := func(id, sentence string, by time.Duration) {
+		c.rule("control.clock.server_"+id, secHeaders, sentence, func(s *session) finding {
 			return s.atClock(by, func(s *session) finding {
 				r := s.send(changedBeforeSigning(func(d *draft) { d.stamp = s.stamp(-by) }))
 				return when(by.Abs() > 5*time.Minute, refused(r, "stale_timestamp"), signatureAccepted(r))
 			})
 		})
 	}
-	nonce := func(id, sentence string, after time.Duration) Check {
-		return rule("control.nonce."+id, secHeaders, sentence, func(s *session) finding {
+	nonce := func(id, sentence string, after time.Duration) {
+		c.rule("control.nonce."+id, secHeaders, sentence, func(s *session) finding {
 			r := withNonce(newNonce())
 			s.send(r)
 			return s.atClock(after, r.wants(recorded))
 		}).open()
 	}
-	return []Check{
-		ahead("ahead_6m", "a server six minutes ahead refuses with stale_timestamp", 6*time.Minute),
-		ahead("behind_6m", "a server six minutes behind refuses with stale_timestamp", -6*time.Minute),
-		ahead("ahead_4m", "a server four minutes ahead accepts", 4*time.Minute),
-		ahead("behind_4m", "a server four minutes behind accepts", -4*time.Minute),
-		rule("control.retention.23h", secIdempotency, "after 23 hours a key is still replayed, and charges nothing", laterReplay(23*time.Hour)).costs(),
-		rule("control.retention.25h", secIdempotency, "what a key gets after 25 hours", laterReplay(25*time.Hour)).costs().open(),
-		nonce("after_9m", "whether a nonce is remembered after nine minutes", 9*time.Minute),
-		nonce("after_1d", "whether a nonce is remembered after a day", 24*time.Hour),
-		rule("control.page_token.after_2d", secPagination, "what a page token gets after two days", func(s *session) finding {
-			return s.atClock(48*time.Hour, offerList.secondPage(s).wants(recorded))
-		}).open(),
-	}
+	ahead("ahead_6m", "a server six minutes ahead refuses with stale_timestamp", 6*time.Minute)
+	ahead("behind_6m", "a server six minutes behind refuses with stale_timestamp", -6*time.Minute)
+	ahead("ahead_4m", "a server four minutes ahead accepts", 4*time.Minute)
+	ahead("behind_4m", "a server four minutes behind accepts", -4*time.Minute)
+	c.rule("control.retention.23h", secIdempotency, "after 23 hours a key is still replayed, and charges nothing", laterReplay(23*time.Hour)).costs()
+	c.rule("control.retention.25h", secIdempotency, "what a key gets after 25 hours", laterReplay(25*time.Hour)).costs().open()
+	nonce("after_9m", "whether a nonce is remembered after nine minutes", 9*time.Minute)
+	nonce("after_1d", "whether a nonce is remembered after a day", 24*time.Hour)
+	c.rule("control.page_token.after_2d", secPagination, "what a page token gets after two days", func(s *session) finding {
+		return s.atClock(48*time.Hour, offerList.secondPage(s).wants(recorded))
+	}).open()
 }
 
 func laterReplay(by time.Duration) judgement {
@@ -155,9 +156,9 @@ func laterReplay(by time.Duration) judgement {
 }
 
 // lowWalletChecks check that the server refuses a purchase above the balance without a charge.
-func lowWalletChecks() []Check {
-	poor := func(id, section, sentence string, made prepared) Check {
-		return rule("control.poor."+id, section, sentence, func(s *session) finding {
+func lowWalletChecks(c *suite) {
+	poor := func(id, section, sentence string, made prepared) *Check {
+		return c.rule("control.poor."+id, section, sentence, func(s *session) finding {
 			r := made(s)
 			return s.withWallet(1, func(s *session) finding {
 				got := s.send(r)
@@ -166,37 +167,33 @@ func lowWalletChecks() []Check {
 			})
 		})
 	}
-	return []Check{
-		poor("order", secCreate, "an order that the wallet cannot pay is refused with insufficient_wallet_balance and no charge", func(s *session) request {
-			return post("/api/v1/orders", "poor", lines(s.chosenOffer().code, 1, 2))
-		}),
-		poor("renewal", secRenew, "a renewal that the wallet cannot pay is refused with insufficient_wallet_balance and no charge", func(s *session) request {
-			return post("/api/v1/proxies/renew", "poor", renewBody(s.needProxies(), 30))
-		}).costs(),
-	}
+	poor("order", secCreate, "an order that the wallet cannot pay is refused with insufficient_wallet_balance and no charge", func(s *session) request {
+		return post("/api/v1/orders", "poor", lines(s.chosenOffer().code, 1, 2))
+	})
+	poor("renewal", secRenew, "a renewal that the wallet cannot pay is refused with insufficient_wallet_balance and no charge", func(s *session) request {
+		return post("/api/v1/proxies/renew", "poor", renewBody(s.needProxies(), 30))
+	}).costs()
 }
 
 // interruptedChecks check idempotency records that are in progress or unresolved.
-func interruptedChecks() []Check {
-	unresolved := func(id, sentence string, do func(*session, unresolvedRequest) finding) Check {
-		return rule("control.unresolved."+id, secIdempotency, sentence, func(s *session) finding { return do(s, s.leaveUnresolved()) }).costs()
+func interruptedChecks(c *suite) {
+	unresolved := func(id, sentence string, do func(*session, unresolvedRequest) finding) {
+		c.rule("control.unresolved."+id, secIdempotency, sentence, func(s *session) finding { return do(s, s.leaveUnresolved()) }).costs()
 	}
-	return []Check{
-		unresolved("code", "a key whose first request was interrupted gets idempotency_unresolved with HTTP 409", func(s *session, l unresolvedRequest) finding {
-			got := s.send(l.r)
-			return when(got.status != http.StatusConflict, differs("%s", got.seen()), refused(got, "idempotency_unresolved"))
-		}),
-		unresolved("stays", "it stays so, two days later too", func(s *session, l unresolvedRequest) finding {
-			return s.atClock(48*time.Hour, l.r.wants(refusing("idempotency_unresolved")))
-		}),
-		unresolved("charged_once", "repeating it never charges again", func(s *session, l unresolvedRequest) finding {
-			s.send(l.r)
-			now, _ := s.balance()
-			spent := l.before - now
-			return when(spent != 0 && spent != l.sum, differs("%d cents are gone", spent), ok("%d cents are gone", spent))
-		}),
-		rule("control.processing.code", secIdempotency, "a key whose first request is under way gets idempotency_processing, and its result later", whileHanging).costs(),
-	}
+	unresolved("code", "a key whose first request was interrupted gets idempotency_unresolved with HTTP 409", func(s *session, l unresolvedRequest) finding {
+		got := s.send(l.r)
+		return when(got.status != http.StatusConflict, differs("%s", got.seen()), refused(got, "idempotency_unresolved"))
+	})
+	unresolved("stays", "it stays so, two days later too", func(s *session, l unresolvedRequest) finding {
+		return s.atClock(48*time.Hour, l.r.wants(refusing("idempotency_unresolved")))
+	})
+	unresolved("charged_once", "repeating it never charges again", func(s *session, l unresolvedRequest) finding {
+		s.send(l.r)
+		now, _ := s.balance()
+		spent := l.before - now
+		return when(spent != 0 && spent != l.sum, differs("%d cents are gone", spent), ok("%d cents are gone", spent))
+	})
+	c.rule("control.processing.code", secIdempotency, "a key whose first request is under way gets idempotency_processing, and its result later", whileHanging).costs()
 }
 
 type unresolvedRequest struct {

@@ -14,6 +14,9 @@ import (
 	"time"
 )
 
+// dict is a decoded JSON object.
+type dict = map[string]any
+
 // kind is a type in the API document. fits reports whether a decoded value has the type.
 type kind struct {
 	name string
@@ -28,7 +31,7 @@ var (
 	text     = kind{"a string", is[string]}
 	boolean  = kind{"a boolean", is[bool]}
 	list     = kind{"an array", is[[]any]}
-	object   = kind{"an object", is[map[string]any]}
+	object   = kind{"an object", is[dict]}
 	instant  = kind{"an ISO 8601 time with a zone", func(v any) bool { _, ok := timeOf(v); return ok }}
 	integer  = kind{"an integer", func(v any) bool { n, ok := v.(json.Number); return ok && integerForm.MatchString(n.String()) }}
 	decimal  = kind{"a decimal string", func(v any) bool { s, ok := v.(string); return ok && decimalForm.MatchString(s) }}
@@ -68,7 +71,7 @@ func typeName(v any) string {
 // at returns the value at a path of member names, separated by dots, or nil.
 func at(v any, path string) any {
 	for name := range strings.SplitSeq(path, ".") {
-		m, ok := v.(map[string]any)
+		m, ok := v.(dict)
 		if !ok {
 			return nil
 		}
@@ -96,7 +99,7 @@ func word(v any, path string) string { return member[string](v, path) }
 
 func truth(v any, path string) bool { return member[bool](v, path) }
 
-func things(v any, path string) []map[string]any { return members[map[string]any](at(v, path)) }
+func things(v any, path string) []dict { return members[dict](at(v, path)) }
 
 func words(v any, path string) []string { return members[string](at(v, path)) }
 
@@ -109,7 +112,7 @@ func members[T any](v any) []T {
 	return out
 }
 
-func wordsOf(objects []map[string]any, path string) []string {
+func wordsOf(objects []dict, path string) []string {
 	out := make([]string, len(objects))
 	for i, o := range objects {
 		out[i] = word(o, path)
@@ -140,7 +143,7 @@ func agrees(decimalText string, cents int64) bool {
 
 // onlyArray returns the name and the entries of the only array. ok is false if there is not
 // exactly one array. The API document does not give the names of some lists.
-func onlyArray(data map[string]any) (key string, items []map[string]any, ok bool) {
+func onlyArray(data dict) (key string, items []dict, ok bool) {
 	found := 0
 	for name, v := range data {
 		if _, isArray := v.([]any); isArray {
@@ -160,7 +163,7 @@ var secretMembers = []string{"username", "password", "connection", "socks5_uri"}
 func secretIn(v any) string {
 	var inner []any
 	switch v := v.(type) {
-	case map[string]any:
+	case dict:
 		for _, name := range secretMembers {
 			if v[name] != nil && v[name] != "" {
 				return name
@@ -222,43 +225,45 @@ var (
 )
 
 // fieldChecks check every field of every resource, in each reply that contains the resource.
-func fieldChecks() []Check {
-	type table struct {
-		group
-		fields  []field
-		objects subject
+func fieldChecks(c *suite) {
+	for _, t := range []struct {
+		prefix, section, what string
+		paid                  bool
+		only                  environment
+		fields                []field
+		objects               subject
+	}{
+		{"account", secAccount, "the account", false, "", accountFields, dataOf("account")},
+		{"wallet", secWallet, "the wallet", false, "", walletFields, dataOf("wallet")},
+		{"offer", secOffer, "every offer", false, "", offerFields, entriesOf(dataOf("offers"), "offers")},
+		{"order", secOrder, "an order's detail", false, "", orderFields, dataOf("order_detail")},
+		{"order.delivery", secOrder, "delivery of an order's detail", false, "", deliveryFields, memberOf(dataOf("order_detail"), "delivery")},
+		{"order.refund", secOrder, "refund of a rejected order", true, onlySandbox, refundFields, memberOf(finalOf("rejected"), "refund")},
+		{"order.proxies", secOrder, "every proxy of a delivered order", true, "", proxyFields, entriesOf(finalOf("plain"), "proxies")},
+		{"proxy", secProxy, "a proxy's detail", false, "", proxyFields, dataOf("proxy_detail")},
+		{"proxies.item", secProxies, "every listed proxy", false, "", proxyFields, listed("/api/v1/proxies")},
+		{"renewal", secRenewal, "a renewal's result", true, "", renewalFields, dataOf("renew")},
+		{"renewal.line", secRenewal, "every line item", true, "", lineFields, entriesOf(dataOf("renew"), "line_items")},
+		{"page.offers", secPage, "a page of offers", false, "", pageFields, dataOf("offers")},
+		{"page.orders", secPage, "a page of orders", false, "", pageFields, dataOf("order_list")},
+		{"page.proxies", secPage, "a page of proxies", false, "", pageFields, dataOf("proxy_list")},
+	} {
+		group{c, t.prefix, t.section, t.what, t.paid, t.only}.has("", t.fields, t.objects)
 	}
-	return each([]table{
-		{group{prefix: "account", section: secAccount, what: "the account"}, accountFields, dataOf("account")},
-		{group{prefix: "wallet", section: secWallet, what: "the wallet"}, walletFields, dataOf("wallet")},
-		{group{prefix: "offer", section: secOffer, what: "every offer"}, offerFields, entriesOf(dataOf("offers"), "offers")},
-		{group{prefix: "order", section: secOrder, what: "an order's detail"}, orderFields, dataOf("order_detail")},
-		{group{prefix: "order.delivery", section: secOrder, what: "delivery of an order's detail"}, deliveryFields, memberOf(dataOf("order_detail"), "delivery")},
-		{group{"order.refund", secOrder, "refund of a rejected order", true, onlySandbox}, refundFields, memberOf(finalOf("rejected"), "refund")},
-		{group{"order.proxies", secOrder, "every proxy of a delivered order", true, ""}, proxyFields, entriesOf(finalOf("plain"), "proxies")},
-		{group{prefix: "proxy", section: secProxy, what: "a proxy's detail"}, proxyFields, dataOf("proxy_detail")},
-		{group{prefix: "proxies.item", section: secProxies, what: "every listed proxy"}, proxyFields, listed("/api/v1/proxies")},
-		{group{"renewal", secRenewal, "a renewal's result", true, ""}, renewalFields, dataOf("renew")},
-		{group{"renewal.line", secRenewal, "every line item", true, ""}, lineFields, entriesOf(dataOf("renew"), "line_items")},
-		{group{prefix: "page.offers", section: secPage, what: "a page of offers"}, pageFields, dataOf("offers")},
-		{group{prefix: "page.orders", section: secPage, what: "a page of orders"}, pageFields, dataOf("order_list")},
-		{group{prefix: "page.proxies", section: secPage, what: "a page of proxies"}, pageFields, dataOf("proxy_list")},
-	}, func(t table) []Check { return t.has("", t.fields, t.objects) })
 }
 
-// has returns a check of each field in every object of a subject.
-func (g group) has(prefix string, fields []field, objects subject) (out []Check) {
+// has adds a check of each field in every object of a subject.
+func (g group) has(prefix string, fields []field, objects subject) {
 	for _, f := range fields {
 		says := f.kind.name
 		if f.null {
 			says += ", or null"
 		}
-		out = append(out, g.rule(prefix+f.name, "has "+f.name+": "+says, of(objects, f.in)))
+		g.rule(prefix+f.name, "has "+f.name+": "+says, of(objects, f.in))
 	}
-	return out
 }
 
-func (f field) in(objects []map[string]any) finding {
+func (f field) in(objects []dict) finding {
 	seen := ""
 	for _, o := range objects {
 		v, there := o[f.name]
@@ -274,19 +279,19 @@ func (f field) in(objects []map[string]any) finding {
 }
 
 // envelopeChecks check that successes and failures have the documented envelope.
-func envelopeChecks() []Check {
-	successes := each(endpoints, func(e endpoint) []Check {
+func envelopeChecks(c *suite) {
+	for _, e := range endpoints {
 		made := func(s *session) reply { return s.replyOf(e.name) }
-		g := group{"envelope." + e.name, secEnvelope, e.method + " " + e.name, e.name == "order_create" || e.name == "renew", ""}
-		succeeded := g.rule("succeeds", "answers with success true and code ok", of(made, succeeds))
+		g := group{c, "envelope." + e.name, secEnvelope, e.method + " " + e.name, e.name == "order_create" || e.name == "renew", ""}
+		g.rule("succeeds", "answers with success true and code ok", of(made, succeeds))
 		g.what = "a success of " + g.what
-		return append([]Check{succeeded}, g.has("", envelopeFields, func(s *session) []map[string]any { return []map[string]any{made(s).envelope} })...)
-	})
+		g.has("", envelopeFields, func(s *session) []dict { return []dict{made(s).envelope} })
+	}
 	type failure struct {
 		name, what string
 		request
 	}
-	return append(successes, each([]failure{
+	for _, k := range []failure{
 		{"unsigned", "an unsigned request", unsigned()},
 		{"order_not_found", "an unknown order", get("/api/v1/orders/" + unknown)},
 		{"proxy_not_found", "an unknown proxy", get("/api/v1/proxies/" + unknown)},
@@ -297,20 +302,20 @@ func envelopeChecks() []Check {
 		{"unknown_path", "a path that the API does not have", get("/api/v1/" + unknown)},
 		{"deeper_path", "a path below an order", get("/api/v1/orders/a/b")},
 		{"unknown_method", "a method that the API does not have", request{method: "DELETE", path: "/api/v1/orders"}},
-	}, func(k failure) []Check {
-		g := group{prefix: "failure." + k.name, section: secErrors, what: "the reply to " + k.what}
+	} {
+		g := group{suite: c, prefix: "failure." + k.name, section: secErrors, what: "the reply to " + k.what}
 		if k.name == "unknown_method" {
 			g.only = onlySandbox // undocumented requests are never sent in production
 		}
 		observe := func(s *session) reply { return memo(s, "failure "+k.name, func() reply { return s.send(k.request) }) }
-		out := g.has("", failureFields, func(s *session) []map[string]any { return []map[string]any{observe(s).envelope} })
+		g.has("", failureFields, func(s *session) []dict { return []dict{observe(s).envelope} })
 		g.what = "success is false"
-		return append(out, g.rule("refused", "for "+k.what, of(observe, refusedAnyhow)))
-	})...)
+		g.rule("refused", "for "+k.what, of(observe, refusedAnyhow))
+	}
 }
 
 // subject returns the objects that a check examines. It skips the check if there are none.
-type subject = func(*session) []map[string]any
+type subject = func(*session) []dict
 
 // replyOf returns a reply of an endpoint. It skips the check if there is none.
 func (s *session) replyOf(name string) reply {
@@ -361,20 +366,20 @@ func (s *session) anyProxy() reply {
 }
 
 func dataOf(name string) subject {
-	return func(s *session) []map[string]any {
+	return func(s *session) []dict {
 		r := s.replyOf(name)
 		if !r.succeeded() {
 			s.skipf("no success: %s", r.seen())
 		}
-		return []map[string]any{r.data()}
+		return []dict{r.data()}
 	}
 }
 
 // memberOf returns the object in a member of each object of a subject.
 func memberOf(outer subject, name string) subject {
-	return func(s *session) (out []map[string]any) {
+	return func(s *session) (out []dict) {
 		for _, o := range outer(s) {
-			out = append(out, member[map[string]any](o, name))
+			out = append(out, member[dict](o, name))
 		}
 		return out
 	}
@@ -382,7 +387,7 @@ func memberOf(outer subject, name string) subject {
 
 // entriesOf returns the entries of an array in each object of a subject.
 func entriesOf(outer subject, name string) subject {
-	return func(s *session) (out []map[string]any) {
+	return func(s *session) (out []dict) {
 		for _, o := range outer(s) {
 			out = append(out, things(o, name)...)
 		}
@@ -395,7 +400,7 @@ func entriesOf(outer subject, name string) subject {
 
 // listed returns the entries of a list whose name the API document does not give.
 func listed(path string) subject {
-	return func(s *session) []map[string]any {
+	return func(s *session) []dict {
 		s.tryToBuy("plain")
 		r := memo(s, "listed "+path, func() reply { return s.get(path) })
 		_, items, found := onlyArray(r.data())
@@ -410,5 +415,5 @@ func listed(path string) subject {
 }
 
 func finalOf(name string) subject {
-	return func(s *session) []map[string]any { return []map[string]any{s.delivered(name).last().data()} }
+	return func(s *session) []dict { return []dict{s.delivered(name).last().data()} }
 }

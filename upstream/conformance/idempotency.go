@@ -4,29 +4,29 @@ package conformance
 
 import (
 	"reflect"
-	"slices"
 	"strings"
 	"sync"
 )
 
-func idempotencyChecks() []Check {
-	return slices.Concat(
-		replayChecks("order", "an order", "", orderAgain("plain")),
-		replayChecks("legacy", "a legacy order", "", orderAgain("legacy")),
-		replayChecks("unfinished", "an order that was unfinished then", onlySandbox, orderAgain("delayed")),
-		replayChecks("rejected", "an order that was rejected since", onlySandbox, orderAgain("rejected")),
-		replayChecks("renewal_one", "a renewal of one", "", renewalAgain("one")),
-		replayChecks("renewal_two", "a renewal of two", "", renewalAgain("two")),
-		conflictChecks(), keyChoices(),
-		concurrencyChecks("order", "order_no", func(s *session) request {
-			r, _ := s.orderOf("concurrent")
-			return r
-		}), concurrencyChecks("renewal", "", func(s *session) request {
-			s.chosenOffer()
-			s.needProxies()
-			r, _ := s.renewalOf("concurrent")
-			return r
-		}))
+func idempotencyChecks(c *suite) {
+	replayChecks(c, "order", "an order", "", orderAgain("plain"))
+	replayChecks(c, "legacy", "a legacy order", "", orderAgain("legacy"))
+	replayChecks(c, "unfinished", "an order that was unfinished then", onlySandbox, orderAgain("delayed"))
+	replayChecks(c, "rejected", "an order that was rejected since", onlySandbox, orderAgain("rejected"))
+	replayChecks(c, "renewal_one", "a renewal of one", "", renewalAgain("one"))
+	replayChecks(c, "renewal_two", "a renewal of two", "", renewalAgain("two"))
+	conflictChecks(c)
+	keyChoices(c)
+	concurrencyChecks(c, "order", "order_no", func(s *session) request {
+		r, _ := s.orderOf("concurrent")
+		return r
+	})
+	concurrencyChecks(c, "renewal", "", func(s *session) request {
+		s.chosenOffer()
+		s.needProxies()
+		r, _ := s.renewalOf("concurrent")
+		return r
+	})
 }
 
 // repetition is a request that was sent twice, with the wallet around the second time.
@@ -57,28 +57,26 @@ func renewalAgain(name string) func(*session) repetition {
 	}
 }
 
-func replayChecks(id, what string, only environment, repeat func(*session) repetition) []Check {
-	g := group{"idempotency." + id, secIdempotency, "the same key and body of " + what, true, only}
-	return []Check{
-		g.rule("replayed", "get the first response's code and status", of(repeat, func(a repetition) finding {
-			return when(a.second.status != a.first.status || a.second.code() != a.first.code(),
-				differs("first %s, then %s", a.first.seen(), a.second.seen()), ok("%s", a.second.seen()))
-		})),
-		g.rule("snapshot", "get the first response's data, whatever happened since", of(repeat, func(a repetition) finding {
-			return when(a.second.data() == nil || !reflect.DeepEqual(a.first.data(), a.second.data()), differs("data is not the same"), ok("the same data"))
-		})),
-		g.rule("not_charged", "charge nothing", of(repeat, func(a repetition) finding { return a.notCharged() })),
-		g.rule("not_done_twice", "do nothing a second time", of(repeat, func(a repetition) finding {
-			return when(a.noEffect, ok("nothing moved"), differs("another order, or another expiry, came of it"))
-		})),
-		g.rule("same_frame", "has the first timestamp and trace_id", of(repeat, func(a repetition) finding {
-			return ok("timestamp %t, trace_id %t", a.first.envelope["timestamp"] == a.second.envelope["timestamp"], a.first.envelope["trace_id"] == a.second.envelope["trace_id"])
-		})).open(),
-	}
+func replayChecks(c *suite, id, what string, only environment, repeat func(*session) repetition) {
+	g := group{c, "idempotency." + id, secIdempotency, "the same key and body of " + what, true, only}
+	g.rule("replayed", "get the first response's code and status", of(repeat, func(a repetition) finding {
+		return when(a.second.status != a.first.status || a.second.code() != a.first.code(),
+			differs("first %s, then %s", a.first.seen(), a.second.seen()), ok("%s", a.second.seen()))
+	}))
+	g.rule("snapshot", "get the first response's data, whatever happened since", of(repeat, func(a repetition) finding {
+		return when(a.second.data() == nil || !reflect.DeepEqual(a.first.data(), a.second.data()), differs("data is not the same"), ok("the same data"))
+	}))
+	g.rule("not_charged", "charge nothing", of(repeat, func(a repetition) finding { return a.notCharged() }))
+	g.rule("not_done_twice", "do nothing a second time", of(repeat, func(a repetition) finding {
+		return when(a.noEffect, ok("nothing moved"), differs("another order, or another expiry, came of it"))
+	}))
+	g.rule("same_frame", "has the first timestamp and trace_id", of(repeat, func(a repetition) finding {
+		return ok("timestamp %t, trace_id %t", a.first.envelope["timestamp"] == a.second.envelope["timestamp"], a.first.envelope["trace_id"] == a.second.envelope["trace_id"])
+	})).open()
 }
 
 // conflictChecks send another body with a used key.
-func conflictChecks() []Check {
+func conflictChecks(c *suite) {
 	order := func(s *session) request {
 		return keyed("/api/v1/orders", s.ordered("plain").request.key, lines(s.chosenOffer().code, 1, 1))
 	}
@@ -95,62 +93,58 @@ func conflictChecks() []Check {
 			return r
 		}, refusing("idempotency_key_conflict"))
 	}
-	return []Check{
-		rule("idempotency.conflict.order", secIdempotency, "an order's key with another body is refused with idempotency_key_conflict", conflict(order)).costs(),
-		rule("idempotency.conflict.renewal", secIdempotency, "a renewal's key with another body is refused with idempotency_key_conflict", conflict(renewal)).costs(),
-		rule("idempotency.conflict.charges_nothing", secIdempotency, "a conflict charges nothing", func(s *session) finding {
-			_ = attempt(func() { s.renewed("one") }) // before the wallet is read
-			s.affordAgain()
-			var replies [2]reply
-			wallet := s.around(func() {
-				for i, again := range []prepared{order, renewal} {
-					_ = attempt(func() { replies[i] = s.send(again(s)) })
-				}
-			})
-			f := wallet.notCharged()
-			return when(f.verdict == OK, ok("%s, %s", replies[0].seen(), replies[1].seen()), f)
-		}).costs(),
-	}
+	c.rule("idempotency.conflict.order", secIdempotency, "an order's key with another body is refused with idempotency_key_conflict", conflict(order)).costs()
+	c.rule("idempotency.conflict.renewal", secIdempotency, "a renewal's key with another body is refused with idempotency_key_conflict", conflict(renewal)).costs()
+	c.rule("idempotency.conflict.charges_nothing", secIdempotency, "a conflict charges nothing", func(s *session) finding {
+		_ = attempt(func() { s.renewed("one") }) // before the wallet is read
+		s.affordAgain()
+		var replies [2]reply
+		wallet := s.around(func() {
+			for i, again := range []prepared{order, renewal} {
+				_ = attempt(func() { replies[i] = s.send(again(s)) })
+			}
+		})
+		f := wallet.notCharged()
+		return when(f.verdict == OK, ok("%s, %s", replies[0].seen(), replies[1].seen()), f)
+	}).costs()
 }
 
 // affordAgain is afford for a request that the server should refuse but may execute.
 func (s *session) affordAgain() { s.afford(2 * s.chosenOffer().cents) }
 
 // keyChoices record how the server treats keys when the API document gives no rule.
-func keyChoices() []Check {
-	choice := func(id, sentence string, made prepared) Check {
-		return rule("idempotency."+id, secIdempotency, sentence, asks(made, recorded)).costs().open()
+func keyChoices(c *suite) {
+	choice := func(id, sentence string, made prepared) *Check {
+		return c.rule("idempotency."+id, secIdempotency, sentence, asks(made, recorded)).costs().open()
 	}
-	return []Check{
-		choice("conflict.whitespace", "whether white space makes another body", func(s *session) request {
-			b := s.ordered("plain")
-			s.affordAgain()
-			return keyed("/api/v1/orders", b.request.key, " "+string(b.request.body))
-		}),
-		choice("conflict.other_endpoint", "what an order's key gets at the renewal", func(s *session) request {
-			return keyed("/api/v1/proxies/renew", s.ordered("plain").request.key, renewBody([]string{unknown}, 30))
-		}),
-		choice("other_scenario", "what an order's key and body get under another scenario", func(s *session) request {
-			r := s.ordered("success").request
-			s.affordAgain()
-			r.scenario = "partial"
-			return r
-		}).in(onlySandbox),
-		choice("after_refusal", "whether a refusal leaves its key free for another body", func(s *session) request {
-			good, _ := s.orderOf("after_refusal")
-			s.send(keyed(good.path, good.key, strings.Replace(string(good.body), `"duration_days":30`, `"duration_days":45`, 1)))
-			return good
-		}),
-		choice("second_key", "whether a key is shared by the API keys of an account", func(s *session) (r request) {
-			second := s.keyOf(RoleSame, "")
-			if attempt(func() { r = s.ordered("plain").request }) != "" || second == nil {
-				s.skipf("needs a second key of the account, and an order")
-			}
-			r = keyed("/api/v1/orders", r.key, "{}") // with another body: a shared key is a conflict, and otherwise the body is invalid
-			r.otherKey = second
-			return r
-		}),
-	}
+	choice("conflict.whitespace", "whether white space makes another body", func(s *session) request {
+		b := s.ordered("plain")
+		s.affordAgain()
+		return keyed("/api/v1/orders", b.request.key, " "+string(b.request.body))
+	})
+	choice("conflict.other_endpoint", "what an order's key gets at the renewal", func(s *session) request {
+		return keyed("/api/v1/proxies/renew", s.ordered("plain").request.key, renewBody([]string{unknown}, 30))
+	})
+	choice("other_scenario", "what an order's key and body get under another scenario", func(s *session) request {
+		r := s.ordered("success").request
+		s.affordAgain()
+		r.scenario = "partial"
+		return r
+	}).in(onlySandbox)
+	choice("after_refusal", "whether a refusal leaves its key free for another body", func(s *session) request {
+		good, _ := s.orderOf("after_refusal")
+		s.send(keyed(good.path, good.key, strings.Replace(string(good.body), `"duration_days":30`, `"duration_days":45`, 1)))
+		return good
+	})
+	choice("second_key", "whether a key is shared by the API keys of an account", func(s *session) (r request) {
+		second := s.keyOf(RoleSame, "")
+		if attempt(func() { r = s.ordered("plain").request }) != "" || second == nil {
+			s.skipf("needs a second key of the account, and an order")
+		}
+		r = keyed("/api/v1/orders", r.key, "{}") // with another body: a shared key is a conflict, and otherwise the body is invalid
+		r.otherKey = second
+		return r
+	})
 }
 
 // race is one request that was sent several times in parallel.
@@ -177,15 +171,13 @@ func (s *session) race(name string, made prepared) race {
 	})
 }
 
-func concurrencyChecks(name, identity string, made prepared) []Check {
-	return []Check{
-		rule("idempotency.concurrent."+name+".answers", secIdempotency, "eight at once under one key are done, replayed or idempotency_processing: "+name, func(s *session) finding {
-			return s.race(name, made).answers()
-		}).costs(),
-		rule("idempotency.concurrent."+name+".once", secIdempotency, "eight at once under one key are charged once: "+name, func(s *session) finding {
-			return s.race(name, made).chargedOnce(s, identity)
-		}).costs(),
-	}
+func concurrencyChecks(c *suite, name, identity string, made prepared) {
+	c.rule("idempotency.concurrent."+name+".answers", secIdempotency, "eight at once under one key are done, replayed or idempotency_processing: "+name, func(s *session) finding {
+		return s.race(name, made).answers()
+	}).costs()
+	c.rule("idempotency.concurrent."+name+".once", secIdempotency, "eight at once under one key are charged once: "+name, func(s *session) finding {
+		return s.race(name, made).chargedOnce(s, identity)
+	}).costs()
 }
 
 func (r race) answers() finding {
@@ -203,7 +195,7 @@ func (r race) answers() finding {
 
 // chargedOnce compares the change of the wallet with the amount of the single order or renewal.
 func (r race) chargedOnce(s *session, identity string) finding {
-	var data map[string]any
+	var data dict
 	numbers := map[string]bool{}
 	for _, got := range r.replies {
 		if got.succeeded() {

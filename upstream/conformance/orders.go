@@ -22,57 +22,61 @@ var orderedPlain = []ordered{
 	{"longer", "an order for 60 days", 1, ""},
 }
 
-func orderChecks() []Check {
-	return slices.Concat(each(orderedPlain, ordered.checks), immediateChecks(), orderRefusals.checks(), cidrChecks(), orderListChecks())
+func orderChecks(c *suite) {
+	for _, o := range orderedPlain {
+		o.checks(c)
+	}
+	immediateChecks(c)
+	orderRefusals.checks(c)
+	cidrChecks(c)
+	orderListChecks(c)
 }
 
-// checks returns the checks of a delivered order.
-func (o ordered) checks() []Check {
-	g := group{"order." + o.name, secCreate, o.what, true, o.only}
+// checks adds the checks of a delivered order.
+func (o ordered) checks(c *suite) {
+	g := group{c, "order." + o.name, secCreate, o.what, true, o.only}
 	if o.name == "legacy" {
 		g.section = secVersioning
 	}
-	check := func(id, sentence string, do func(s *session, b *bought, data map[string]any) finding) Check {
-		return g.rule(id, sentence, func(s *session) finding {
+	check := func(id, sentence string, do func(s *session, b *bought, data dict) finding) {
+		g.rule(id, sentence, func(s *session) finding {
 			b := s.delivered(o.name)
 			return do(s, b, b.last().data())
 		})
 	}
-	return []Check{
-		g.rule("created", "gives HTTP 201 and an order_no", created(o.name)),
-		g.rule("poll_in_reply", "says poll_after_seconds, an integer or null, in its reply", func(s *session) finding {
-			b := s.ordered(o.name)
-			v, there := b.reply.data()["poll_after_seconds"]
-			return when(!there || v != nil && !integer.fits(v), differs("it is %s", typeName(v)), ok("%s", typeName(v)))
-		}),
-		check("same_order", "is read under the order_no that its creation gave", func(_ *session, b *bought, data map[string]any) finding {
-			return when(word(data, "order_no") == b.orderNo, ok("the same"), differs("another order_no came"))
-		}),
-		check("debited", "debits the wallet by exactly total_cents", func(_ *session, b *bought, data map[string]any) finding { return b.debited(data, "total_cents") }),
-		check("total_agrees", "has total as the decimal string of total_cents", func(_ *session, _ *bought, data map[string]any) finding {
-			return decimalsAgree([]map[string]any{data}, "total_cents", "total")
-		}),
-		check("currency", "is in the wallet's currency", func(s *session, _ *bought, data map[string]any) finding {
-			got := word(data, "currency")
-			return when(got != s.currency || got == "", differs("%q, the wallet has %q", brief(got), brief(s.currency)), ok("%s", s.currency))
-		}),
-		check("counts", "delivers what was ordered: expected_count, delivered_count and proxies agree", func(_ *session, _ *bought, data map[string]any) finding {
-			return countsAgree(data, o.quantity)
-		}),
-		check("no_refund", "has no refund", func(_ *session, _ *bought, data map[string]any) finding {
-			v, there := data["refund"]
-			return when(!there || v != nil, differs("refund is %s", typeName(v)), ok("null"))
-		}),
-		check("listed", "stands in the list of proxies with every proxy", func(s *session, _ *bought, data map[string]any) finding {
-			ids := wordsOf(things(data, "proxies"), "proxy_id")
-			for _, id := range ids {
-				if r := s.get("/api/v1/proxies/" + rfc3986(id)); !r.succeeded() || word(r.data(), "proxy_id") != id {
-					return differs("%s", r.seen())
-				}
+	g.rule("created", "gives HTTP 201 and an order_no", created(o.name))
+	g.rule("poll_in_reply", "says poll_after_seconds, an integer or null, in its reply", func(s *session) finding {
+		b := s.ordered(o.name)
+		v, there := b.reply.data()["poll_after_seconds"]
+		return when(!there || v != nil && !integer.fits(v), differs("it is %s", typeName(v)), ok("%s", typeName(v)))
+	})
+	check("same_order", "is read under the order_no that its creation gave", func(_ *session, b *bought, data dict) finding {
+		return when(word(data, "order_no") == b.orderNo, ok("the same"), differs("another order_no came"))
+	})
+	check("debited", "debits the wallet by exactly total_cents", func(_ *session, b *bought, data dict) finding { return b.debited(data, "total_cents") })
+	check("total_agrees", "has total as the decimal string of total_cents", func(_ *session, _ *bought, data dict) finding {
+		return decimalsAgree([]dict{data}, "total_cents", "total")
+	})
+	check("currency", "is in the wallet's currency", func(s *session, _ *bought, data dict) finding {
+		got := word(data, "currency")
+		return when(got != s.currency || got == "", differs("%q, the wallet has %q", brief(got), brief(s.currency)), ok("%s", s.currency))
+	})
+	check("counts", "delivers what was ordered: expected_count, delivered_count and proxies agree", func(_ *session, _ *bought, data dict) finding {
+		return countsAgree(data, o.quantity)
+	})
+	check("no_refund", "has no refund", func(_ *session, _ *bought, data dict) finding {
+		v, there := data["refund"]
+		return when(!there || v != nil, differs("refund is %s", typeName(v)), ok("null"))
+	})
+	check("listed", "stands in the list of proxies with every proxy", func(s *session, _ *bought, data dict) finding {
+		ids := wordsOf(things(data, "proxies"), "proxy_id")
+		for _, id := range ids {
+			if r := s.get("/api/v1/proxies/" + rfc3986(id)); !r.succeeded() || word(r.data(), "proxy_id") != id {
+				return differs("%s", r.seen())
 			}
-			return ok("%d proxies", len(ids))
-		}),
-	}
+		}
+		return ok("%d proxies", len(ids))
+	})
 }
 
 func created(name string) judgement {
@@ -89,7 +93,7 @@ type delivery struct {
 	complete, available          bool
 }
 
-func deliveryOf(data map[string]any) (d delivery) {
+func deliveryOf(data dict) (d delivery) {
 	d.expected, _ = cents(data, "delivery.expected_count")
 	d.delivered, _ = cents(data, "delivery.delivered_count")
 	d.proxies = int64(len(things(data, "proxies")))
@@ -97,46 +101,44 @@ func deliveryOf(data map[string]any) (d delivery) {
 	return d
 }
 
-func countsAgree(data map[string]any, quantity int64) finding {
+func countsAgree(data dict, quantity int64) finding {
 	d := deliveryOf(data)
 	seen := fmt.Sprintf("expected %d, delivered %d, %d proxies, complete %t, available %t", d.expected, d.delivered, d.proxies, d.complete, d.available)
 	return when(d == delivery{quantity, quantity, quantity, true, true}, ok("%s", seen), differs("%s", seen))
 }
 
 // immediateChecks check that a sandbox delivers an order without a scenario immediately.
-func immediateChecks() []Check {
-	return []Check{
-		rule("scenario.absent.at_once", secScenario, "without the header all test IPs are there at the first read", func(s *session) finding {
-			return countsAgree(s.ordered("plain").reads[0].data(), 2)
-		}).costs().in(onlySandbox),
-		rule("order.proxy_differs_from_proxy", secDetail, "whether an order's proxy has the members of a proxy's detail", func(s *session) finding {
-			var one reply
-			var proxies []map[string]any
-			_ = attempt(func() { one, proxies = s.anyProxy(), things(s.ordered("plain").last().data(), "proxies") })
-			if len(proxies) == 0 {
-				return notRun("there is no delivered order")
-			}
-			return ok("%d members there, %d here", len(proxies[0]), len(one.data()))
-		}).costs().open(),
-		rule("order.creation_reply", secCreate, "what the reply to a creation holds beyond order_no and poll_after_seconds", func(s *session) finding {
-			b := s.ordered("plain")
-			return ok("%d members, credentials: %t", len(b.reply.data()), secretIn(b.reply.data()) != "")
-		}).costs().open(),
-		rule("order.items_structure", secOrder, "what a line of items holds", func(s *session) finding {
-			var items []map[string]any
-			_ = attempt(func() { items = entriesOf(dataOf("order_detail"), "items")(s) })
-			if len(items) == 0 {
-				return notRun("there is no order")
-			}
-			return ok("%d members", len(items[0]))
-		}).open(),
-	}
+func immediateChecks(c *suite) {
+	c.rule("scenario.absent.at_once", secScenario, "without the header all test IPs are there at the first read", func(s *session) finding {
+		return countsAgree(s.ordered("plain").reads[0].data(), 2)
+	}).costs().in(onlySandbox)
+	c.rule("order.proxy_differs_from_proxy", secDetail, "whether an order's proxy has the members of a proxy's detail", func(s *session) finding {
+		var one reply
+		var proxies []dict
+		_ = attempt(func() { one, proxies = s.anyProxy(), things(s.ordered("plain").last().data(), "proxies") })
+		if len(proxies) == 0 {
+			return notRun("there is no delivered order")
+		}
+		return ok("%d members there, %d here", len(proxies[0]), len(one.data()))
+	}).costs().open()
+	c.rule("order.creation_reply", secCreate, "what the reply to a creation holds beyond order_no and poll_after_seconds", func(s *session) finding {
+		b := s.ordered("plain")
+		return ok("%d members, credentials: %t", len(b.reply.data()), secretIn(b.reply.data()) != "")
+	}).costs().open()
+	c.rule("order.items_structure", secOrder, "what a line of items holds", func(s *session) finding {
+		var items []dict
+		_ = attempt(func() { items = entriesOf(dataOf("order_detail"), "items")(s) })
+		if len(items) == 0 {
+			return notRun("there is no order")
+		}
+		return ok("%d members", len(items[0]))
+	}).open()
 }
 
 // cidrChecks need Config.CIDRField, because the API document does not name the field.
-func cidrChecks() []Check {
-	refusal := func(id, sentence, items string) Check {
-		return rule("order.cidr."+id, secCreate, sentence, asks(func(s *session) request {
+func cidrChecks(c *suite) {
+	refusal := func(id, sentence, items string) {
+		c.rule("order.cidr."+id, secCreate, sentence, asks(func(s *session) request {
 			var o offer
 			_ = attempt(func() { o = s.chosenOffer() })
 			if s.cfg.CIDRField == "" || o.cidr == "" {
@@ -147,51 +149,47 @@ func cidrChecks() []Check {
 			return post("/api/v1/orders", "cidr", body)
 		}, refusing("validation_error")))
 	}
-	return []Check{
-		rule("order.cidr.accepted", secCreate, "an order for one of the offer's CIDRs is accepted", created("cidrs")).costs(),
-		refusal("twice", "the same CIDR twice for one offer is refused with validation_error", `{"offer_code":%[1]q,"quantity":1,%[2]q:[%[3]q]}`),
-		refusal("mixed", "random allocation and a CIDR for one offer are refused with validation_error", `{"offer_code":%[1]q,"quantity":1}`),
-	}
+	c.rule("order.cidr.accepted", secCreate, "an order for one of the offer's CIDRs is accepted", created("cidrs")).costs()
+	refusal("twice", "the same CIDR twice for one offer is refused with validation_error", `{"offer_code":%[1]q,"quantity":1,%[2]q:[%[3]q]}`)
+	refusal("mixed", "random allocation and a CIDR for one offer are refused with validation_error", `{"offer_code":%[1]q,"quantity":1}`)
 }
 
 // orderListChecks check that the order list is stable and has no credentials.
-func orderListChecks() []Check {
-	return []Check{
-		rule("orders.key", secOrders, "the key that holds the orders", listKey("order_list")).open(),
-		rule("orders.no_credentials", secOrders, "the list of orders holds no credentials", func(s *session) finding {
-			s.tryToBuy("plain")
-			r := s.get("/api/v1/orders")
-			if name := secretIn(r.data()); name != "" {
-				return differs("it holds %s", name)
-			}
-			_, items, _ := onlyArray(r.data())
-			return when(len(items) == 0, notShown("the list is empty"), ok("%s", r.seen()))
-		}),
-		rule("orders.no_password_of_order", secOrders, "no password that was delivered stands in the list of orders", passwordInList).costs(),
-		rule("orders.stable", secOrders, "two reads of the list have one order", func(s *session) finding {
-			s.tryToBuy("plain")
-			return orderList.sameOrder(s)
-		}),
-		rule("orders.holds_new", secOrders, "a new order stands in the list", func(s *session) finding {
-			b, w := s.ordered("plain"), s.walk(orderList, 50)
-			return when(w.why != "" || !w.ids[b.orderNo], differs("%d orders, %s", len(w.ids), w.why), ok("among %d", len(w.ids)))
-		}).costs(),
-		rule("orders.summary", secOrders, "what a summary holds", of(listed("/api/v1/orders"), func(items []map[string]any) finding {
-			return ok("%d members, order_no: %t", len(items[0]), word(items[0], "order_no") != "")
-		})).open(),
-	}
+func orderListChecks(c *suite) {
+	c.rule("orders.key", secOrders, "the key that holds the orders", listKey("order_list")).open()
+	c.rule("orders.no_credentials", secOrders, "the list of orders holds no credentials", func(s *session) finding {
+		s.tryToBuy("plain")
+		r := s.get("/api/v1/orders")
+		if name := secretIn(r.data()); name != "" {
+			return differs("it holds %s", name)
+		}
+		_, items, _ := onlyArray(r.data())
+		return when(len(items) == 0, notShown("the list is empty"), ok("%s", r.seen()))
+	})
+	c.rule("orders.no_password_of_order", secOrders, "no password that was delivered stands in the list of orders", passwordInList).costs()
+	c.rule("orders.stable", secOrders, "two reads of the list have one order", func(s *session) finding {
+		s.tryToBuy("plain")
+		return orderList.sameOrder(s)
+	})
+	c.rule("orders.holds_new", secOrders, "a new order stands in the list", func(s *session) finding {
+		b, w := s.ordered("plain"), s.walk(orderList, 50)
+		return when(w.why != "" || !w.ids[b.orderNo], differs("%d orders, %s", len(w.ids), w.why), ok("among %d", len(w.ids)))
+	}).costs()
+	c.rule("orders.summary", secOrders, "what a summary holds", of(listed("/api/v1/orders"), func(items []dict) finding {
+		return ok("%d members, order_no: %t", len(items[0]), word(items[0], "order_no") != "")
+	})).open()
 }
 
 // listKey records the name of a list.
 func listKey(name string) judgement {
-	return reading(name, func(_ *session, data map[string]any) finding {
+	return reading(name, func(_ *session, data dict) finding {
 		key, _, found := onlyArray(data)
 		return ok("%q, exactly one array: %t", brief(key), found)
 	})
 }
 
 func passwordInList(s *session) finding {
-	var proxies []map[string]any
+	var proxies []dict
 	_ = attempt(func() { proxies = things(s.ordered("plain").last().data(), "proxies") })
 	r := s.get("/api/v1/orders")
 	for _, p := range proxies {
@@ -210,16 +208,18 @@ var scenarioOrders = []ordered{
 	{"partial", "scenario partial", 2, onlySandbox}, {"rejected", "scenario rejected", 1, onlySandbox},
 }
 
-func stateChecks() []Check {
-	return each(append(slices.Clone(scenarioOrders), ordered{"plain", "an order without a scenario", 2, ""}), ordered.progressChecks)
+func stateChecks(c *suite) {
+	for _, o := range append(slices.Clone(scenarioOrders), ordered{"plain", "an order without a scenario", 2, ""}) {
+		o.progressChecks(c)
+	}
 }
 
 // progressChecks check every detail that was read while the order progressed.
-func (o ordered) progressChecks() []Check {
-	g := group{"state." + o.name, secOrderState, o.what + ":", true, o.only}
+func (o ordered) progressChecks(c *suite) {
+	g := group{c, "state." + o.name, secOrderState, o.what + ":", true, o.only}
 	made := func(s *session) *bought { return s.ordered(o.name) }
-	check := func(id, sentence string, wrong func(data map[string]any, d delivery) string) Check {
-		return g.rule(id, sentence, of(made, func(b *bought) finding {
+	check := func(id, sentence string, wrong func(data dict, d delivery) string) {
+		g.rule(id, sentence, of(made, func(b *bought) finding {
 			for i, r := range b.reads {
 				if !r.succeeded() {
 					return differs("read %d: %s", i+1, r.seen())
@@ -231,26 +231,24 @@ func (o ordered) progressChecks() []Check {
 			return ok("%d reads", len(b.reads))
 		}))
 	}
-	return []Check{
-		check("poll_while_in_progress", "while paid or procuring, poll_after_seconds is an integer or null", func(data map[string]any, _ delivery) string {
-			v, there := data["poll_after_seconds"]
-			return textIf(inProgress(word(data, "status")) && (!there || v != nil && !integer.fits(v)), "poll_after_seconds is %s", typeName(v))
-		}),
-		check("nothing_before_available", "proxies is empty until delivery.available", func(_ map[string]any, d delivery) string {
-			return textIf(d.proxies > 0 && !d.available, "%d proxies", d.proxies)
-		}),
-		check("no_credentials_before_available", "no credentials anywhere until delivery.available", func(data map[string]any, d delivery) string {
-			return textIf(!d.available, "%s", secretIn(data))
-		}),
-		check("delivered_at_most_expected", "delivered_count never exceeds expected_count", func(_ map[string]any, d delivery) string {
-			return textIf(d.delivered > d.expected, "%d of %d", d.delivered, d.expected)
-		}),
-		check("incomplete_is_unavailable", "fewer than expected are neither complete nor available", func(_ map[string]any, d delivery) string {
-			return textIf(d.delivered < d.expected && (d.complete || d.available), "%d of %d", d.delivered, d.expected)
-		}),
-		g.rule("counts_never_fall", "delivered_count never falls", of(made, (*bought).neverFalls)),
-		g.rule("ends", "it ends, and poll_after_seconds is null then", func(s *session) finding { return made(s).endsWell(s.cfg.Production) }),
-	}
+	check("poll_while_in_progress", "while paid or procuring, poll_after_seconds is an integer or null", func(data dict, _ delivery) string {
+		v, there := data["poll_after_seconds"]
+		return textIf(inProgress(word(data, "status")) && (!there || v != nil && !integer.fits(v)), "poll_after_seconds is %s", typeName(v))
+	})
+	check("nothing_before_available", "proxies is empty until delivery.available", func(_ dict, d delivery) string {
+		return textIf(d.proxies > 0 && !d.available, "%d proxies", d.proxies)
+	})
+	check("no_credentials_before_available", "no credentials anywhere until delivery.available", func(data dict, d delivery) string {
+		return textIf(!d.available, "%s", secretIn(data))
+	})
+	check("delivered_at_most_expected", "delivered_count never exceeds expected_count", func(_ dict, d delivery) string {
+		return textIf(d.delivered > d.expected, "%d of %d", d.delivered, d.expected)
+	})
+	check("incomplete_is_unavailable", "fewer than expected are neither complete nor available", func(_ dict, d delivery) string {
+		return textIf(d.delivered < d.expected && (d.complete || d.available), "%d of %d", d.delivered, d.expected)
+	})
+	g.rule("counts_never_fall", "delivered_count never falls", of(made, (*bought).neverFalls))
+	g.rule("ends", "it ends, and poll_after_seconds is null then", func(s *session) finding { return made(s).endsWell(s.cfg.Production) })
 }
 
 func textIf(wrong bool, format string, args ...any) string {
@@ -287,23 +285,22 @@ func (b *bought) endsWell(production bool) finding {
 	return ok("status %q, null", status)
 }
 
-func scenarioChecks() []Check {
-	var out []Check
+func scenarioChecks(c *suite) {
 	for _, o := range scenarioOrders {
-		g := group{"scenario." + o.name, secScenario, "scenario " + o.name, true, onlySandbox}
+		g := group{c, "scenario." + o.name, secScenario, "scenario " + o.name, true, onlySandbox}
 		made := func(s *session) *bought { return s.ordered(o.name) }
-		out = append(out,
-			g.rule("created", "is accepted with HTTP 201", created(o.name)),
-			g.rule("asynchronous", "is not finished when it is accepted", of(made, func(b *bought) finding { return b.beginsUnfinished(o.name) })),
-			g.rule("debited", "debits the test wallet by total_cents first", of(made, func(b *bought) finding { return b.debited(b.reads[0].data(), "total_cents") })))
+		g.rule("created", "is accepted with HTTP 201", created(o.name))
+		g.rule("asynchronous", "is not finished when it is accepted", of(made, func(b *bought) finding { return b.beginsUnfinished(o.name) }))
+		g.rule("debited", "debits the test wallet by total_cents first", of(made, func(b *bought) finding { return b.debited(b.reads[0].data(), "total_cents") }))
 		if o.name != "rejected" {
-			out = append(out, g.rule("delivers_all", "ends with all test IPs", func(s *session) finding {
+			g.rule("delivers_all", "ends with all test IPs", func(s *session) finding {
 				return countsAgree(s.delivered(o.name).last().data(), o.quantity)
-			}))
+			})
 		}
 	}
-	out = append(out, rule("scenario.partial.progress", secScenario, "scenario partial shows some of its IPs counted before all are delivered", func(s *session) finding { return s.ordered("partial").someProgress() }).costs().in(onlySandbox))
-	return append(append(out, rejectedChecks()...), scenarioHeaderChecks()...)
+	c.rule("scenario.partial.progress", secScenario, "scenario partial shows some of its IPs counted before all are delivered", func(s *session) finding { return s.ordered("partial").someProgress() }).costs().in(onlySandbox)
+	rejectedChecks(c)
+	scenarioHeaderChecks(c)
 }
 
 // someProgress requires a partial delivery. The verdict is NotShown if no read showed a
@@ -327,41 +324,39 @@ func (b *bought) beginsUnfinished(scenario string) finding {
 	return ok("status %q, poll_after_seconds %s", brief(word(first, "status")), typeName(first["poll_after_seconds"]))
 }
 
-func rejectedChecks() []Check {
-	g := group{"scenario.rejected", secScenario, "a rejected order", true, onlySandbox}
-	check := func(id, sentence string, do func(b *bought, data map[string]any) finding) Check {
-		return g.rule(id, sentence, func(s *session) finding {
+func rejectedChecks(c *suite) {
+	g := group{c, "scenario.rejected", secScenario, "a rejected order", true, onlySandbox}
+	check := func(id, sentence string, do func(b *bought, data dict) finding) {
+		g.rule(id, sentence, func(s *session) finding {
 			b := s.delivered("rejected")
 			return do(b, b.last().data())
 		})
 	}
-	return []Check{
-		check("delivers_none", "delivers no IP", func(_ *bought, data map[string]any) finding {
-			d := deliveryOf(data)
-			return when(d.proxies > 0 || d.delivered > 0 || d.available, differs("%d proxies, delivered_count %d", d.proxies, d.delivered), ok("none"))
-		}),
-		check("wallet_returns", "returns its whole charge to the test wallet", func(b *bought, _ map[string]any) finding {
-			return when(b.closing != b.before, differs("the wallet held %d cents before and %d at the end", b.before, b.closing), ok("%d cents before and at the end", b.before))
-		}),
-		check("refund_shown", "shows refund with destination and status", func(_ *bought, data map[string]any) finding {
-			destination, status := brief(word(data, "refund.destination")), brief(word(data, "refund.status"))
-			return when(destination == "" || status == "", differs("refund is %s", typeName(data["refund"])), ok("%q to %q", status, destination))
-		}),
-		check("refund_amount", "shows the amount that was charged", func(_ *bought, data map[string]any) finding {
-			amount, known := cents(data, "refund.amount_cents")
-			total, _ := cents(data, "total_cents")
-			return when(!known || amount != total, differs("refund %d cents of %d", amount, total), ok("%d cents", amount))
-		}),
-		check("refund_currency", "is refunded in its currency", func(_ *bought, data map[string]any) finding {
-			refunded, currency := word(data, "refund.currency"), word(data, "currency")
-			return when(refunded != currency, differs("%q", brief(refunded)), ok("%s", currency))
-		}),
-	}
+	check("delivers_none", "delivers no IP", func(_ *bought, data dict) finding {
+		d := deliveryOf(data)
+		return when(d.proxies > 0 || d.delivered > 0 || d.available, differs("%d proxies, delivered_count %d", d.proxies, d.delivered), ok("none"))
+	})
+	check("wallet_returns", "returns its whole charge to the test wallet", func(b *bought, _ dict) finding {
+		return when(b.closing != b.before, differs("the wallet held %d cents before and %d at the end", b.before, b.closing), ok("%d cents before and at the end", b.before))
+	})
+	check("refund_shown", "shows refund with destination and status", func(_ *bought, data dict) finding {
+		destination, status := brief(word(data, "refund.destination")), brief(word(data, "refund.status"))
+		return when(destination == "" || status == "", differs("refund is %s", typeName(data["refund"])), ok("%q to %q", status, destination))
+	})
+	check("refund_amount", "shows the amount that was charged", func(_ *bought, data dict) finding {
+		amount, known := cents(data, "refund.amount_cents")
+		total, _ := cents(data, "total_cents")
+		return when(!known || amount != total, differs("refund %d cents of %d", amount, total), ok("%d cents", amount))
+	})
+	check("refund_currency", "is refunded in its currency", func(_ *bought, data dict) finding {
+		refunded, currency := word(data, "refund.currency"), word(data, "currency")
+		return when(refunded != currency, differs("%q", brief(refunded)), ok("%s", currency))
+	})
 }
 
 // scenarioHeaderChecks order an unknown offer, so that no server can charge. The unknown
 // offer may then cause the refusal.
-func scenarioHeaderChecks() []Check {
+func scenarioHeaderChecks(c *suite) {
 	order := func(value, offer string) request {
 		r := post("/api/v1/orders", "scenario", lines(offer, 1, 1))
 		r.scenario = value
@@ -369,14 +364,13 @@ func scenarioHeaderChecks() []Check {
 	}
 	values := [][3]string{{"success", "scenario success", "success"}, {"delayed", "scenario delayed", "delayed"}, {"partial", "scenario partial", "partial"},
 		{"rejected", "scenario rejected", "rejected"}, {"unknown", "an unknown scenario", "conformance"}}
-	return append([]Check{
-		rule("scenario.unknown_value", secScenario, "what an unknown scenario gets", order("conformance", unknown).wants(recorded)).in(onlySandbox).open(),
-	}, each(values, func(v [3]string) []Check {
-		return []Check{rule("scenario.production."+v[0], secScenario, "production refuses "+v[1], func(s *session) finding {
+	c.rule("scenario.unknown_value", secScenario, "what an unknown scenario gets", order("conformance", unknown).wants(recorded)).in(onlySandbox).open()
+	for _, v := range values {
+		c.rule("scenario.production."+v[0], secScenario, "production refuses "+v[1], func(s *session) finding {
 			offer := s.subjectOf("order")
 			r := s.send(order(v[2], offer))
 			return when(r.code() == "offer_not_found" && offer == unknown,
 				notShown("%s: the order named an unknown offer, so that nothing could be charged", r.seen()), refusedAnyhow(r))
-		}).in(onlyProduction)}
-	})...)
+		}).in(onlyProduction)
+	}
 }

@@ -88,50 +88,48 @@ var renewRefusals = refusals{"renewal", "a renewal", secRenew, "/api/v1/proxies/
 }}
 
 func lines(code string, count int, quantity int64) string {
-	items := slices.Repeat([]any{map[string]any{"offer_code": code, "quantity": quantity}}, count)
-	return encoded(map[string]any{"duration_days": 30, "items": items})
+	items := slices.Repeat([]any{dict{"offer_code": code, "quantity": quantity}}, count)
+	return encoded(dict{"duration_days": 30, "items": items})
 }
 
-// checks returns the checks of the table. They send every body once with its own key, and
+// checks adds the checks of the table. They send every body once with its own key, and
 // compare the wallet before and after.
-func (f *refusals) checks() []Check {
-	var out []Check
+func (f *refusals) checks(c *suite) {
 	for _, one := range f.table {
 		sentence := fmt.Sprintf("%s %s is refused", f.what, one.what)
 		if len(one.codes) > 0 {
 			sentence += " with " + strings.Join(one.codes, " or ")
 		}
-		out = append(out, rule(f.prefix+".refused."+one.id, one.section, sentence, func(s *session) finding {
+		c.rule(f.prefix+".refused."+one.id, one.section, sentence, func(s *session) finding {
 			r := f.sent(s).replies[one.id]
 			return when(len(one.codes) == 0, refusedAnyhow(r), refused(r, f.orUnknown(s, one.codes)...))
-		}))
+		})
 	}
-	return append(out,
-		rule(f.prefix+".refused.no_charge", f.section, "none of the refusals charged anything", func(s *session) finding { return f.sent(s).notCharged() }),
-		rule(f.prefix+".refused.errors", secErrors, "a validation_error of "+f.what+" carries data.errors", func(s *session) finding {
-			r := f.sent(s).replies["days_45"]
-			v := r.data()["errors"]
-			switch {
-			case r.code() != "validation_error":
-				return notShown("%s", r.seen())
-			case v == nil:
-				return differs("%s, errors is absent", r.seen())
-			}
-			return ok("%s", typeName(v))
-		}),
-		rule(f.prefix+".refused.missing_key", secHeaders, f.what+" without Idempotency-Key is refused with idempotency_key_required", func(s *session) finding {
-			r := s.send(post(f.path, "", f.about(s, f.good)))
-			return refused(r, f.orUnknown(s, []string{"idempotency_key_required"})...)
-		}),
-		// JSON names are case-sensitive, so this body lacks its fields. A lenient server may
-		// execute the body. The body is therefore not in the batch that must not charge.
-		rule(f.prefix+".names_in_capitals", f.section, f.what+" whose fields are written in capitals is refused with validation_error", func(s *session) finding {
-			if s.subjectOf(f.prefix) != unknown {
-				s.affordAgain()
-			}
-			r := s.send(post(f.path, "capitals", f.about(s, strings.ToUpper(f.good))))
-			return refused(r, f.orUnknown(s, invalid)...)
-		}))
+	c.rule(f.prefix+".refused.no_charge", f.section, "none of the refusals charged anything", func(s *session) finding { return f.sent(s).notCharged() })
+	c.rule(f.prefix+".refused.errors", secErrors, "a validation_error of "+f.what+" carries data.errors", func(s *session) finding {
+		r := f.sent(s).replies["days_45"]
+		v := r.data()["errors"]
+		switch {
+		case r.code() != "validation_error":
+			return notShown("%s", r.seen())
+		case v == nil:
+			return differs("%s, errors is absent", r.seen())
+		}
+		return ok("%s", typeName(v))
+	})
+	c.rule(f.prefix+".refused.missing_key", secHeaders, f.what+" without Idempotency-Key is refused with idempotency_key_required", func(s *session) finding {
+		r := s.send(post(f.path, "", f.about(s, f.good)))
+		return refused(r, f.orUnknown(s, []string{"idempotency_key_required"})...)
+	})
+	// JSON names are case-sensitive, so this body lacks its fields. A lenient server may
+	// execute the body. The body is therefore not in the batch that must not charge.
+	c.rule(f.prefix+".names_in_capitals", f.section, f.what+" whose fields are written in capitals is refused with validation_error", func(s *session) finding {
+		if s.subjectOf(f.prefix) != unknown {
+			s.affordAgain()
+		}
+		r := s.send(post(f.path, "capitals", f.about(s, strings.ToUpper(f.good))))
+		return refused(r, f.orUnknown(s, invalid)...)
+	})
 }
 
 func (f *refusals) about(s *session, body string) string {
@@ -182,20 +180,19 @@ func (s *session) subjectOf(prefix string) string {
 	return unknown
 }
 
-func errorChecks() []Check {
+func errorChecks(c *suite) {
 	noOrder, noProxy := refusing("order_not_found"), refusing("proxy_not_found")
 	ids := [][2]string{{"plain", unknown}, {"long", strings.Repeat("x", 300)}, {"number", "1"}, {"uuid", "00000000-0000-4000-8000-000000000000"}}
-	out := append(each(ids, func(id [2]string) []Check {
-		return []Check{
-			rule("errors.order_not_found."+id[0], secDetail, "an unknown order ("+id[0]+") is order_not_found", get("/api/v1/orders/"+id[1]).wants(noOrder)),
-			rule("errors.proxy_not_found."+id[0], secProxies, "an unknown proxy ("+id[0]+") is proxy_not_found", get("/api/v1/proxies/"+id[1]).wants(noProxy)),
-		}
-	}),
-		rule("errors.order_not_found.foreign", secDetail, "another account's order is order_not_found", asks(foreign(orderAt("orders")), noOrder)),
-		rule("errors.proxy_not_found.foreign", secProxies, "another account's proxy is proxy_not_found", asks(foreign(proxyAt("proxies")), noProxy)),
-		rule("errors.order_not_found.proxy_id", secDetail, "a proxy's id is no order", asks(proxyAt("orders"), noOrder)),
-		rule("errors.proxy_not_found.order_no", secProxies, "an order's number is no proxy", asks(orderAt("proxies"), noProxy)))
-	return append(append(out, unsupportedChecks()...), statusChecks()...)
+	for _, id := range ids {
+		c.rule("errors.order_not_found."+id[0], secDetail, "an unknown order ("+id[0]+") is order_not_found", get("/api/v1/orders/"+id[1]).wants(noOrder))
+		c.rule("errors.proxy_not_found."+id[0], secProxies, "an unknown proxy ("+id[0]+") is proxy_not_found", get("/api/v1/proxies/"+id[1]).wants(noProxy))
+	}
+	c.rule("errors.order_not_found.foreign", secDetail, "another account's order is order_not_found", asks(foreign(orderAt("orders")), noOrder))
+	c.rule("errors.proxy_not_found.foreign", secProxies, "another account's proxy is proxy_not_found", asks(foreign(proxyAt("proxies")), noProxy))
+	c.rule("errors.order_not_found.proxy_id", secDetail, "a proxy's id is no order", asks(proxyAt("orders"), noOrder))
+	c.rule("errors.proxy_not_found.order_no", secProxies, "an order's number is no proxy", asks(orderAt("proxies"), noProxy))
+	unsupportedChecks(c)
+	statusChecks(c)
 }
 
 // orderAt and proxyAt request a resource with the id of this account's order or proxy.
@@ -211,9 +208,9 @@ func itemAt(item func(*session) reply, id, resource string) prepared {
 
 // unsupportedChecks try operations for which the API document gives no path. They require only
 // a refusal, and never run in production.
-func unsupportedChecks() []Check {
+func unsupportedChecks(c *suite) {
 	type operation struct{ id, method, path string }
-	return each([]operation{
+	for _, op := range []operation{
 		{"password", http.MethodPost, "/api/v1/proxies/" + unknown + "/password"},
 		{"switch_ip", http.MethodPost, "/api/v1/proxies/" + unknown + "/switch"},
 		{"top_up", http.MethodPost, "/api/v1/wallet/top-up"},
@@ -222,21 +219,18 @@ func unsupportedChecks() []Check {
 		{"cancel_order", http.MethodDelete, "/api/v1/orders/" + unknown},
 		{"change_account", http.MethodPut, "/api/v1/account"},
 		{"write_wallet", http.MethodPost, "/api/v1/wallet"},
-	}, func(op operation) []Check {
+	} {
 		r := request{method: op.method, path: op.path}
 		if op.method == http.MethodPost {
 			r = post(op.path, op.id, "{}")
 		}
-		return []Check{
-			rule("errors.unsupported."+op.id, secErrors, op.method+" "+op.path+" is refused", r.wants(refusedAnyhow)).in(onlySandbox),
-			rule("errors.unsupported."+op.id+".code", secVersioning, "whether "+op.method+" "+op.path+" is unsupported_operation", r.wants(recorded)).in(onlySandbox).open(),
-		}
-	})
+		c.rule("errors.unsupported."+op.id, secErrors, op.method+" "+op.path+" is refused", r.wants(refusedAnyhow)).in(onlySandbox)
+		c.rule("errors.unsupported."+op.id+".code", secVersioning, "whether "+op.method+" "+op.path+" is unsupported_operation", r.wants(recorded)).in(onlySandbox).open()
+	}
 }
 
 // statusChecks record HTTP statuses that the API document does not give.
-func statusChecks() []Check {
-	var out []Check
+func statusChecks(c *suite) {
 	for _, r := range []struct {
 		code string
 		request
@@ -250,36 +244,34 @@ func statusChecks() []Check {
 		{"invalid_page_token", get("/api/v1/offers", pair{"page_token", "x"})},
 		{"unsupported_operation", get("/api/v1/" + unknown)},
 	} {
-		out = append(out, rule("errors.http_status."+r.code, secErrors, "the HTTP status of "+r.code, r.wants(recorded)).open())
+		c.rule("errors.http_status."+r.code, secErrors, "the HTTP status of "+r.code, r.wants(recorded)).open()
 	}
-	return append(out, rule("errors.data_errors", secErrors, "the structure of data.errors",
-		post("/api/v1/orders", "errors", "{}").wants(func(r reply) finding { return ok("%s", typeName(r.data()["errors"])) })).open())
+	c.rule("errors.data_errors", secErrors, "the structure of data.errors",
+		post("/api/v1/orders", "errors", "{}").wants(func(r reply) finding { return ok("%s", typeName(r.data()["errors"])) })).open()
 }
 
 // limitChecks check limits, and unknown versions and fields.
-func limitChecks() []Check {
+func limitChecks(c *suite) {
 	otherType := post("/api/v1/orders", "type", lines(unknown, 1, 1)).damaged(func(d *draft) { d.header.Set("Content-Type", "text/plain") }, false)
 	scenario := post("/api/v1/proxies/renew", "scenario", renewBody([]string{unknown}, 30))
 	scenario.scenario = "success"
-	return []Check{
-		rule("limits.rate.retry_after", secLimits, "every rate-limited reply of the run has a Retry-After header", func(s *session) finding {
-			for _, r := range s.limited {
-				if r.header.Get("Retry-After") == "" {
-					return differs("%s without Retry-After", r.seen())
-				}
+	c.rule("limits.rate.retry_after", secLimits, "every rate-limited reply of the run has a Retry-After header", func(s *session) finding {
+		for _, r := range s.limited {
+			if r.header.Get("Retry-After") == "" {
+				return differs("%s without Retry-After", r.seen())
 			}
-			return when(len(s.limited) == 0, notShown("no request was rate-limited"), ok("%d replies", len(s.limited)))
-		}).atEnd(),
-		rule("limits.rate.seen", secLimits, "how often the server answered the run with 429", func(s *session) finding {
-			return ok("%d times in %d requests", len(s.limited), s.requests.Load())
-		}).open().atEnd(),
-		rule("limits.long_key", secHeaders, "what an Idempotency-Key of 300 bytes gets", keyed("/api/v1/orders", strings.Repeat("x", 300), "{}").wants(recorded)).open(),
-		rule("headers.content_type.text", secHeaders, "what a POST with another Content-Type gets", otherType.wants(recorded)).open(),
-		rule("headers.scenario.at_renewal", secHeaders, "what the scenario header gets at a renewal", scenario.wants(recorded)).in(onlySandbox).open(),
-		rule("page.token.empty", secPagination, "what an empty page_token gets", get("/api/v1/offers", pair{"page_token", ""}).wants(recorded)).open(),
-		rule("versioning.v2", secVersioning, "what a path of another version gets", get("/api/v2/account").wants(recorded)).open(),
-		rule("versioning.unknown_query", secVersioning, "what a query parameter that the document does not have gets", get("/api/v1/account", pair{"conformance", "1"}).wants(recorded)).open(),
-		rule("versioning.unknown_body_field", secVersioning, "what a body's field that the document does not have gets",
-			post("/api/v1/orders", "field", `{"duration_days":30,"conformance":1,"items":[{"offer_code":"`+unknown+`","quantity":1}]}`).wants(recorded)).open(),
-	}
+		}
+		return when(len(s.limited) == 0, notShown("no request was rate-limited"), ok("%d replies", len(s.limited)))
+	}).atEnd()
+	c.rule("limits.rate.seen", secLimits, "how often the server answered the run with 429", func(s *session) finding {
+		return ok("%d times in %d requests", len(s.limited), s.requests.Load())
+	}).open().atEnd()
+	c.rule("limits.long_key", secHeaders, "what an Idempotency-Key of 300 bytes gets", keyed("/api/v1/orders", strings.Repeat("x", 300), "{}").wants(recorded)).open()
+	c.rule("headers.content_type.text", secHeaders, "what a POST with another Content-Type gets", otherType.wants(recorded)).open()
+	c.rule("headers.scenario.at_renewal", secHeaders, "what the scenario header gets at a renewal", scenario.wants(recorded)).in(onlySandbox).open()
+	c.rule("page.token.empty", secPagination, "what an empty page_token gets", get("/api/v1/offers", pair{"page_token", ""}).wants(recorded)).open()
+	c.rule("versioning.v2", secVersioning, "what a path of another version gets", get("/api/v2/account").wants(recorded)).open()
+	c.rule("versioning.unknown_query", secVersioning, "what a query parameter that the document does not have gets", get("/api/v1/account", pair{"conformance", "1"}).wants(recorded)).open()
+	c.rule("versioning.unknown_body_field", secVersioning, "what a body's field that the document does not have gets",
+		post("/api/v1/orders", "field", `{"duration_days":30,"conformance":1,"items":[{"offer_code":"`+unknown+`","quantity":1}]}`).wants(recorded)).open()
 }

@@ -7,24 +7,26 @@ import (
 	"slices"
 )
 
-func renewChecks() []Check {
-	return append(append(each([]string{"one", "two"}, completedChecks), renewRefusals.checks()...),
-		rule("renewal.longest", secLimits, "a renewal for 1080 days, the longest multiple of 30, is accepted", renewalSucceeds("longest")).costs(),
-		rule("renewal.foreign", secProxies, "another account's proxy is refused with proxy_not_found", asks(foreign(anyRenewal), refusing("proxy_not_found"))).in(onlySandbox),
-		rule("renewal.with_unknown", secRenew, "what a renewal of a good and an unknown proxy gets", asks(func(s *session) request {
-			s.needProxies()
-			return post("/api/v1/proxies/renew", "mixed", renewBody([]string{unknown}, 30))
-		}, recorded)).costs().open(),
-		rule("renewal.same_id_twice", secRenew, "what a renewal that names one proxy twice gets", post("/api/v1/proxies/renew", "twice", renewBody([]string{unknown, unknown}, 30)).wants(recorded)).open(),
-		rule("renewal.price", secRenew, "what a renewal costs beside the offer's price", func(s *session) finding {
-			r, o := s.renewed("one"), s.chosenOffer()
-			total, _ := cents(r.reply.data(), "total_cents")
-			return ok("%d cents, the offer's price is %d for %d days", total, o.cents, o.base)
-		}).costs().open(),
-		rule("renewal.extends_from", secRenew, "from when a renewal counts", func(s *session) finding {
-			r := s.renewed("one")
-			return ok("the expiry moved by %s", r.expiry[1][r.ids[0]].Sub(r.expiry[0][r.ids[0]]))
-		}).costs().open())
+func renewChecks(c *suite) {
+	completedChecks(c, "one")
+	completedChecks(c, "two")
+	renewRefusals.checks(c)
+	c.rule("renewal.longest", secLimits, "a renewal for 1080 days, the longest multiple of 30, is accepted", renewalSucceeds("longest")).costs()
+	c.rule("renewal.foreign", secProxies, "another account's proxy is refused with proxy_not_found", asks(foreign(anyRenewal), refusing("proxy_not_found"))).in(onlySandbox)
+	c.rule("renewal.with_unknown", secRenew, "what a renewal of a good and an unknown proxy gets", asks(func(s *session) request {
+		s.needProxies()
+		return post("/api/v1/proxies/renew", "mixed", renewBody([]string{unknown}, 30))
+	}, recorded)).costs().open()
+	c.rule("renewal.same_id_twice", secRenew, "what a renewal that names one proxy twice gets", post("/api/v1/proxies/renew", "twice", renewBody([]string{unknown, unknown}, 30)).wants(recorded)).open()
+	c.rule("renewal.price", secRenew, "what a renewal costs beside the offer's price", func(s *session) finding {
+		r, o := s.renewed("one"), s.chosenOffer()
+		total, _ := cents(r.reply.data(), "total_cents")
+		return ok("%d cents, the offer's price is %d for %d days", total, o.cents, o.base)
+	}).costs().open()
+	c.rule("renewal.extends_from", secRenew, "from when a renewal counts", func(s *session) finding {
+		r := s.renewed("one")
+		return ok("the expiry moved by %s", r.expiry[1][r.ids[0]].Sub(r.expiry[0][r.ids[0]]))
+	}).costs().open()
 }
 
 func anyRenewal(s *session) request {
@@ -39,39 +41,36 @@ func renewalSucceeds(name string) judgement {
 	return func(s *session) finding { return succeeds(s.renewalSent(name).reply) }
 }
 
-func completedChecks(name string) []Check {
-	g := group{"renewal." + name, secRenewal, "a renewal of " + name, true, ""}
+func completedChecks(c *suite, name string) {
+	g := group{c, "renewal." + name, secRenewal, "a renewal of " + name, true, ""}
 	made := func(s *session) *renewed { return s.renewed(name) }
-	check := func(id, sentence string, do func(r *renewed, data map[string]any) finding) Check {
+	check := func(id, sentence string, do func(r *renewed, data dict) finding) *Check {
 		return g.rule(id, sentence, of(made, func(r *renewed) finding { return do(r, r.reply.data()) }))
 	}
-	accepted := g.rule("accepted", "is accepted", renewalSucceeds(name))
-	completed := check("completed", "is completed, with every id among the successful", func(r *renewed, data map[string]any) finding {
+	g.rule("accepted", "is accepted", renewalSucceeds(name)).Section = secRenew
+	check("completed", "is completed, with every id among the successful", func(r *renewed, data dict) finding {
 		got, status := words(data, "successful_proxy_ids"), word(data, "status")
 		return when(status != "completed" || !sameSet(got, r.ids), differs("status %q, %d of %d successful", brief(status), len(got), len(r.ids)), ok("completed"))
+	}).Section = secRenewState
+	check("nothing_refunded", "has refunded nothing", func(_ *renewed, data dict) finding {
+		n, known := cents(data, "refunded_cents")
+		return when(!known || n != 0, differs("refunded_cents is %s", typeName(data["refunded_cents"])), ok("0"))
 	})
-	accepted.Section, completed.Section = secRenew, secRenewState
-	return append([]Check{
-		accepted, completed,
-		check("nothing_refunded", "has refunded nothing", func(_ *renewed, data map[string]any) finding {
-			n, known := cents(data, "refunded_cents")
-			return when(!known || n != 0, differs("refunded_cents is %s", typeName(data["refunded_cents"])), ok("0"))
-		}),
-		check("debited", "debits the wallet by exactly charged_cents", func(r *renewed, data map[string]any) finding { return r.debited(data, "charged_cents") }),
-		check("expiry_moves", "moves every expires_at that the proxies endpoints show", func(r *renewed, _ map[string]any) finding {
-			stays := slices.ContainsFunc(r.ids, func(id string) bool { return !r.expiry[1][id].After(r.expiry[0][id]) })
-			return when(stays, differs("an expiry did not move"), ok("%d moved", len(r.ids)))
-		}),
-	}, g.sums(made)...)
+	check("debited", "debits the wallet by exactly charged_cents", func(r *renewed, data dict) finding { return r.debited(data, "charged_cents") })
+	check("expiry_moves", "moves every expires_at that the proxies endpoints show", func(r *renewed, _ dict) finding {
+		stays := slices.ContainsFunc(r.ids, func(id string) bool { return !r.expiry[1][id].After(r.expiry[0][id]) })
+		return when(stays, differs("an expiry did not move"), ok("%d moved", len(r.ids)))
+	})
+	g.sums(made)
 }
 
-// sums returns the checks of the ids, lines and amounts in the result of a renewal.
-func (g group) sums(made func(*session) *renewed) []Check {
-	check := func(id, sentence string, do func(data map[string]any, ids []string) finding) Check {
-		return g.rule(id, sentence, of(made, func(r *renewed) finding { return do(r.reply.data(), r.ids) }))
+// sums adds the checks of the ids, lines and amounts in the result of a renewal.
+func (g group) sums(made func(*session) *renewed) {
+	check := func(id, sentence string, do func(data dict, ids []string) finding) {
+		g.rule(id, sentence, of(made, func(r *renewed) finding { return do(r.reply.data(), r.ids) }))
 	}
-	sum := func(id, total, part, sentence string) Check {
-		return check(id, sentence, func(data map[string]any, _ []string) finding {
+	sum := func(id, total, part, sentence string) {
+		check(id, sentence, func(data dict, _ []string) finding {
 			var sum int64
 			for _, line := range things(data, "line_items") {
 				n, _ := cents(line, part)
@@ -81,22 +80,20 @@ func (g group) sums(made func(*session) *renewed) []Check {
 			return when(!known || got != sum, differs("%d, the lines sum to %d", got, sum), ok("%d cents", sum))
 		})
 	}
-	return []Check{
-		check("partition", "names every id in exactly one of the three lists", func(data map[string]any, ids []string) finding {
-			all := slices.Concat(words(data, "successful_proxy_ids"), words(data, "failed_proxy_ids"), words(data, "unresolved_proxy_ids"))
-			return when(sameSet(all, ids), ok("%d ids", len(ids)), differs("%d ids in the lists, %d asked for", len(all), len(ids)))
-		}),
-		check("lines_match_lists", "has one line item for every id, of the state of its list", linesMatch),
-		sum("charged_sum", "charged_cents", "charged_cents", "has charged_cents = the sum over its line items"),
-		sum("refunded_sum", "refunded_cents", "refunded_cents", "has refunded_cents = the sum over its line items"),
-		sum("total_sum", "total_cents", "amount_cents", "has total_cents = the sum of amount_cents over its line items"),
-		check("amount_agrees", "has amount as the decimal string of amount_cents in every line", func(data map[string]any, _ []string) finding {
-			return decimalsAgree(things(data, "line_items"), "amount_cents", "amount")
-		}),
-	}
+	check("partition", "names every id in exactly one of the three lists", func(data dict, ids []string) finding {
+		all := slices.Concat(words(data, "successful_proxy_ids"), words(data, "failed_proxy_ids"), words(data, "unresolved_proxy_ids"))
+		return when(sameSet(all, ids), ok("%d ids", len(ids)), differs("%d ids in the lists, %d asked for", len(all), len(ids)))
+	})
+	check("lines_match_lists", "has one line item for every id, of the state of its list", linesMatch)
+	sum("charged_sum", "charged_cents", "charged_cents", "has charged_cents = the sum over its line items")
+	sum("refunded_sum", "refunded_cents", "refunded_cents", "has refunded_cents = the sum over its line items")
+	sum("total_sum", "total_cents", "amount_cents", "has total_cents = the sum of amount_cents over its line items")
+	check("amount_agrees", "has amount as the decimal string of amount_cents in every line", func(data dict, _ []string) finding {
+		return decimalsAgree(things(data, "line_items"), "amount_cents", "amount")
+	})
 }
 
-func linesMatch(data map[string]any, ids []string) finding {
+func linesMatch(data dict, ids []string) finding {
 	items := things(data, "line_items")
 	lists := map[string]string{"succeeded": "successful_proxy_ids", "failed": "failed_proxy_ids", "unresolved": "unresolved_proxy_ids"}
 	for _, line := range items {
@@ -113,7 +110,7 @@ func sameSet(a, b []string) bool {
 }
 
 // unsuccessfulChecks check a renewal that fails or stays unresolved for some proxies.
-func unsuccessfulChecks(name string) []Check {
+func unsuccessfulChecks(c *suite, name string) {
 	made := func(s *session) *renewed { return s.renewedUnsuccessfully(name) }
 	result := func(s *session) *renewed {
 		r := made(s)
@@ -122,17 +119,17 @@ func unsuccessfulChecks(name string) []Check {
 		}
 		return r
 	}
-	g := group{"control.renewal." + name, secRenewState, "a renewal that ends as " + name, true, ""}
+	g := group{c, "control.renewal." + name, secRenewState, "a renewal that ends as " + name, true, ""}
 	fields := g
 	fields.section = secRenewal
-	out := append(g.sums(result), fields.has("has.", renewalFields, func(s *session) []map[string]any {
-		return []map[string]any{result(s).reply.data()}
-	})...)
-	return append(out,
-		g.rule("status", "says so", of(made, func(r *renewed) finding { return r.endsAs(name) })),
-		g.rule("debited", "debits the wallet by charged_cents", of(made, func(r *renewed) finding { return r.debited(r.reply.data(), "charged_cents") })),
-		g.rule("only_failed_refunded", "refunds its failed lines, and only those", of(result, (*renewed).onlyFailedRefunded)),
-		g.rule("only_succeeded_move", "moves the expiry of what succeeded, and no other", of(made, (*renewed).onlySucceededMove)))
+	g.sums(result)
+	fields.has("has.", renewalFields, func(s *session) []dict {
+		return []dict{result(s).reply.data()}
+	})
+	g.rule("status", "says so", of(made, func(r *renewed) finding { return r.endsAs(name) }))
+	g.rule("debited", "debits the wallet by charged_cents", of(made, func(r *renewed) finding { return r.debited(r.reply.data(), "charged_cents") }))
+	g.rule("only_failed_refunded", "refunds its failed lines, and only those", of(result, (*renewed).onlyFailedRefunded))
+	g.rule("only_succeeded_move", "moves the expiry of what succeeded, and no other", of(made, (*renewed).onlySucceededMove))
 }
 
 // renewedUnsuccessfully sets a fault for the result and renews two proxies.

@@ -151,7 +151,7 @@ func (s *session) values(path string, v any) {
 		for _, inner := range v {
 			s.values(path, inner)
 		}
-	case map[string]any:
+	case dict:
 		for name, inner := range v {
 			s.value(strings.TrimPrefix(path+"."+name, "."), name, inner)
 		}
@@ -211,22 +211,20 @@ var listedCodes = " ok invalid_signature stale_timestamp replayed_nonce idempote
 	" proxy_not_found insufficient_wallet_balance invalid_page_token rate_limited unsupported_operation proxy_endpoint_unavailable operation_failed "
 
 // passiveChecks report the violations in all replies. They run last.
-func passiveChecks() []Check {
-	every := func(id, section, sentence string) Check {
-		return rule(id, section, sentence, func(s *session) finding {
+func passiveChecks(c *suite) {
+	every := func(id, section, sentence string) {
+		c.rule(id, section, sentence, func(s *session) finding {
 			where := s.wrong[id]
 			return when(where != "", differs("%s", where), ok("%d replies", s.replies))
 		}).atEnd()
 	}
-	return []Check{
-		every("conventions.cents_are_integers", secConventions, "every *_cents of every reply is an integer"),
-		every("conventions.decimals_are_strings", secConventions, "every balance, unit_price, total and amount of every reply is a decimal string"),
-		every("conventions.times_have_zones", secConventions, "every time of every reply is ISO 8601 with a zone"),
-		every("envelope.every_reply", secEnvelope, "every reply of the run is an envelope"),
-		every("envelope.every_success", secEnvelope, "success is true exactly with the code ok, in every reply"),
-		every("errors.every_trace_id", secErrors, "every reply of the run has a trace_id"),
-		rule("errors.unlisted_codes", secErrors, "codes that the document does not list", func(s *session) finding {
-			return ok("the last one: %q", s.unlisted)
-		}).open().atEnd(),
-	}
+	every("conventions.cents_are_integers", secConventions, "every *_cents of every reply is an integer")
+	every("conventions.decimals_are_strings", secConventions, "every balance, unit_price, total and amount of every reply is a decimal string")
+	every("conventions.times_have_zones", secConventions, "every time of every reply is ISO 8601 with a zone")
+	every("envelope.every_reply", secEnvelope, "every reply of the run is an envelope")
+	every("envelope.every_success", secEnvelope, "success is true exactly with the code ok, in every reply")
+	every("errors.every_trace_id", secErrors, "every reply of the run has a trace_id")
+	c.rule("errors.unlisted_codes", secErrors, "codes that the document does not list", func(s *session) finding {
+		return ok("the last one: %q", s.unlisted)
+	}).open().atEnd()
 }

@@ -49,7 +49,7 @@ type reply struct {
 	status   int
 	header   http.Header
 	raw      []byte
-	envelope map[string]any
+	envelope dict
 }
 
 const (
@@ -201,7 +201,7 @@ func (r *reply) code() string { return word(r.envelope, "code") }
 
 func (r *reply) succeeded() bool { return truth(r.envelope, "success") && r.code() == "ok" }
 
-func (r *reply) data() map[string]any { return member[map[string]any](r.envelope, "data") }
+func (r *reply) data() dict { return member[dict](r.envelope, "data") }
 
 // seen describes a reply without text that may contain a secret.
 func (r *reply) seen() string {
