@@ -299,41 +299,37 @@ func (s *Server) closeFiles() error {
 const (
 	routeOrders = "POST /api/v1/orders"
 	routeRenew  = "POST /api/v1/proxies/renew"
-	apiPrefix   = "/api/v1/"
 )
 
 // route is an endpoint of the API. The name is empty if there is none.
 type route struct {
-	name, pattern, scope, id string
-	read                     func(*reads, *request) ([]byte, *refusal) // set for a GET endpoint
+	name, scope string
+	read        func(*reads, *request) ([]byte, *refusal) // set for a GET endpoint
+	pattern, id string                                    // set by findRoute
 }
 
-var fixedRoutes = map[string]route{
-	"GET /api/v1/account": {scope: "account:read", read: (*reads).account},
-	"GET /api/v1/wallet":  {scope: "wallet:read", read: (*reads).wallet},
-	"GET /api/v1/offers":  {scope: "offers:read", read: (*reads).listOffers},
-	"GET /api/v1/orders":  {scope: "orders:read", read: (*reads).listOrders},
-	"GET /api/v1/proxies": {scope: "proxies:read", read: (*reads).listProxies},
-	routeOrders:           {scope: "orders:write"},
-	routeRenew:            {scope: "proxies:write"},
-}
-
-var itemRoutes = map[string]route{
-	"/api/v1/orders/":  {pattern: "/api/v1/orders/{order_no}", scope: "orders:read", read: (*reads).order},
-	"/api/v1/proxies/": {pattern: "/api/v1/proxies/{proxy_id}", scope: "proxies:read", read: (*reads).proxy},
+var routes = []route{
+	{name: "GET /api/v1/account", scope: "account:read", read: (*reads).account},
+	{name: "GET /api/v1/wallet", scope: "wallet:read", read: (*reads).wallet},
+	{name: "GET /api/v1/offers", scope: "offers:read", read: (*reads).listOffers},
+	{name: "GET /api/v1/orders", scope: "orders:read", read: (*reads).listOrders},
+	{name: "GET /api/v1/orders/{order_no}", scope: "orders:read", read: (*reads).order},
+	{name: "GET /api/v1/proxies", scope: "proxies:read", read: (*reads).listProxies},
+	{name: "GET /api/v1/proxies/{proxy_id}", scope: "proxies:read", read: (*reads).proxy},
+	{name: routeOrders, scope: "orders:write"},
+	{name: routeRenew, scope: "proxies:write"},
 }
 
 func findRoute(method, path string) route {
-	name := method + " " + path
-	if rt, ok := fixedRoutes[name]; ok {
-		rt.name, rt.pattern = name, path
-		return rt
-	}
-	for prefix, rt := range itemRoutes {
-		rest, ok := strings.CutPrefix(path, prefix)
-		id, err := url.PathUnescape(rest)
-		if ok && method == http.MethodGet && rest != "" && !strings.Contains(rest, "/") && err == nil {
-			rt.name, rt.id = "GET "+rt.pattern, id
+	for _, rt := range routes {
+		name, _, isItem := strings.Cut(rt.name, "{")
+		id, ok := strings.CutPrefix(method+" "+path, name)
+		if !ok || isItem != (id != "") || strings.Contains(id, "/") {
+			continue
+		}
+		var err error
+		if rt.id, err = url.PathUnescape(id); err == nil {
+			_, rt.pattern, _ = strings.Cut(rt.name, " ")
 			return rt
 		}
 	}
