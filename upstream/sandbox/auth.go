@@ -264,11 +264,6 @@ var scriptAgents = map[string]bool{"python-requests": true, "python-urllib": tru
 	"wget": true, "go-http-client": true, "java": true, "java-http-client": true, "okhttp": true, "axios": true, "node-fetch": true,
 	"node": true, "undici": true, "libwww-perl": true, "ruby": true, "guzzlehttp": true, "apache-httpclient": true, "postmanruntime": true}
 
-// policySetting is the body of POST /policy (extension).
-type policySetting struct {
-	RefuseScriptAgents bool `json:"refuse_script_agents"`
-}
-
 // blocked replies with the page of a firewall if the policy is on and the User-Agent is missing
 // or in scriptAgents. It reports whether it has replied.
 func (s *front) blocked(w http.ResponseWriter, r *request) bool {

@@ -153,16 +153,16 @@ func (s *controls) setLatency(l *latencySetting) error {
 	return nil
 }
 
-func (s *controls) setPolicy(p *policySetting) error {
+func (s *controls) setPolicy(p *struct {
+	RefuseScriptAgents bool `json:"refuse_script_agents"`
+}) error {
 	s.refuseScripts.Store(p.RefuseScriptAgents)
 	return nil
 }
 
-type clockSetting struct {
+func (s *controls) setClock(in *struct {
 	OffsetSeconds int64 `json:"offset_seconds"`
-}
-
-func (s *controls) setClock(in *clockSetting) error {
+}) error {
 	const century = 100 * 366 * 24 * 3600
 	if in.OffsetSeconds > century || in.OffsetSeconds < -century {
 		return invalid("offset_seconds", "%d is too far", in.OffsetSeconds)
@@ -170,12 +170,10 @@ func (s *controls) setClock(in *clockSetting) error {
 	return s.persist("meta", "offset", in.OffsetSeconds, func() { s.offset.Store(in.OffsetSeconds) })
 }
 
-type keySetting struct {
+func (s *controls) setKey(in *struct {
 	AppID   string `json:"app_id"`
 	Revoked bool   `json:"revoked"`
-}
-
-func (s *controls) setKey(in *keySetting) error {
+}) error {
 	key := s.st.keys[in.AppID]
 	if key == nil {
 		return invalid("app_id", "%q is unknown", in.AppID)
@@ -183,15 +181,13 @@ func (s *controls) setKey(in *keySetting) error {
 	return s.persist("key", in.AppID, in.Revoked, func() { key.revoked = in.Revoked })
 }
 
-type walletSetting struct {
+// addMoney has no line in the referee, which records only charges and refunds of the API.
+func (s *controls) addMoney(in *struct {
 	AccountID   string `json:"account_id"`
 	Environment string `json:"environment"`
 	AddCents    int64  `json:"add_cents"`
 	FrozenCents *int64 `json:"frozen_cents"` // the new frozen amount; nil leaves it unchanged
-}
-
-// addMoney has no line in the referee, which records only charges and refunds of the API.
-func (s *controls) addMoney(in *walletSetting) error {
+}) error {
 	sp, err := s.st.account(in.AccountID, in.Environment)
 	if err != nil {
 		return err
@@ -315,14 +311,12 @@ func (s *controls) stateCounts() (any, error) {
 		"wallets": wallets, "requests": s.counts.snapshot(), "now": s.now()}, nil
 }
 
-type priceSetting struct {
+// setPrice sets an account's own price for an offer (extension). The price applies immediately.
+func (s *controls) setPrice(in *struct {
 	AccountID      string `json:"account_id"`
 	OfferCode      string `json:"offer_code"`
 	UnitPriceCents int64  `json:"unit_price_cents"`
-}
-
-// setPrice sets an account's own price for an offer (extension). The price applies immediately.
-func (s *controls) setPrice(in *priceSetting) error {
+}) error {
 	sp, err := s.st.account(in.AccountID, envSandbox)
 	switch {
 	case err != nil:
@@ -335,13 +329,11 @@ func (s *controls) setPrice(in *priceSetting) error {
 	return s.persist("price", in.AccountID+"/"+in.OfferCode, in.UnitPriceCents, func() { sp.prices[in.OfferCode] = in.UnitPriceCents })
 }
 
-type accountSetting struct {
+// setAccount changes the status of an account (extension).
+func (s *controls) setAccount(in *struct {
 	AccountID string `json:"account_id"`
 	Status    string `json:"status"`
-}
-
-// setAccount changes the status of an account (extension).
-func (s *controls) setAccount(in *accountSetting) error {
+}) error {
 	sp, err := s.st.account(in.AccountID, envSandbox)
 	if err != nil {
 		return err
