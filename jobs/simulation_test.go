@@ -24,7 +24,7 @@ var (
 
 func defaultSeeds() int {
 	if testrun.Check {
-		return 6_000
+		return 4_000
 	}
 	return 200
 }
