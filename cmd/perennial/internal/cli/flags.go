@@ -1,4 +1,4 @@
-// Flags for whole numbers in decimal digits, and for amounts.
+// Flags that several commands use: whole numbers, amounts, durations, times and signatures.
 
 package cli
 
