@@ -3,7 +3,7 @@
 package cli
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,6 +22,7 @@ import (
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/cmd/perennial/internal/web"
+	"perennial/jobs/inspect"
 	"perennial/ledger/sleep"
 	"perennial/queue/nodes"
 )
@@ -33,11 +34,7 @@ func (a *app) eachAccount(ctx context.Context, do func(one *app, account string)
 	if a.account != "" {
 		return do(a, "")
 	}
-	c, err := config.Load(a.configFile)
-	if err != nil {
-		return err
-	}
-	names, err := c.PickAll("")
+	_, names, err := a.selected()
 	if err != nil {
 		return err
 	}
@@ -47,9 +44,7 @@ func (a *app) eachAccount(ctx context.Context, do func(one *app, account string)
 	var first error
 	failed := 0
 	for _, name := range names {
-		one := *a
-		one.account = name
-		err := do(&one, name)
+		err := do(a.of(name), name)
 		if ctx.Err() != nil {
 			return err
 		}
@@ -57,14 +52,25 @@ func (a *app) eachAccount(ctx context.Context, do func(one *app, account string)
 			continue
 		}
 		failed++
-		if first == nil {
-			first = err
-		}
+		first = cmp.Or(first, err)
 		if err := a.nameFailed(ctx, name, err); err != nil {
 			return err
 		}
 	}
-	return failedAccounts(ctx, failed, len(names), first)
+	switch failed {
+	case 0:
+		return nil
+	case len(names): // the exit code is that of the first failure
+		return &exitError{exitCode(ctx, first), fmt.Errorf("none of the %d accounts could be read", failed)}
+	}
+	return &exitError{ExitPartly, fmt.Errorf("%d of %d accounts could not be read", failed, len(names))}
+}
+
+// of returns a copy of a that selects an account.
+func (a *app) of(account string) *app {
+	one := *a
+	one.account = account
+	return &one
 }
 
 // nameFailed prints the name of an account and its error to stderr.
@@ -77,92 +83,17 @@ func (a *app) nameFailed(ctx context.Context, account string, err error) error {
 	return err
 }
 
-// failedAccounts returns the error of a command over several accounts. If all accounts failed,
-// the exit code is that of the first failure. Otherwise the exit code means a partial failure.
-func failedAccounts(ctx context.Context, failed, all int, first error) error {
-	switch failed {
-	case 0:
-		return nil
-	case all:
-		return &exitError{exitCode(ctx, first), fmt.Errorf("none of the %d accounts could be read", all)}
-	}
-	return &exitError{ExitPartly, fmt.Errorf("%d of %d accounts could not be read", failed, all)}
-}
-
-// listing prints records of one or several accounts. JSON records are printed immediately,
-// one on each line. A table is printed at the end. If there are several accounts, the first
-// field or column contains the account.
-type listing struct {
-	app     *app
-	heading []string
-	rows    [][]string
-	several bool
-}
-
-func (a *app) listing(heading ...string) *listing { return &listing{app: a, heading: heading} }
-
-// add prints a JSON record or stores a row. account is "" if the listing covers one account.
-func (l *listing) add(account string, record any, row ...string) error {
-	l.several = l.several || account != ""
-	if l.app.output == "json" {
-		if account == "" {
-			return printJSON(l.app.stdout, record)
-		}
-		return printOfAccount(l.app, account, record)
-	}
-	if account != "" {
-		row = append([]string{account}, row...)
-	}
-	l.rows = append(l.rows, row)
-	return nil
-}
-
-// printOfAccount prints a record as a JSON object that begins with the field "account".
-func printOfAccount(a *app, account string, record any) error {
-	var text bytes.Buffer
-	if err := printJSON(&text, record); err != nil {
-		return err
-	}
-	begin, err := json.Marshal(map[string]string{"account": account})
-	if err != nil {
-		return err
-	}
-	rest := bytes.TrimPrefix(text.Bytes(), []byte("{"))
-	if len(rest) == text.Len() {
-		return errors.New("a record of an account is no JSON object")
-	}
-	begin[len(begin)-1] = ','
-	_, err = a.stdout.Write(append(begin, rest...))
-	return err
-}
-
-// end prints the table and returns err. It prints nothing if err is not nil and the table has
-// no rows.
-func (l *listing) end(err error) error {
-	if l.app.output == "json" || err != nil && len(l.rows) == 0 {
-		return err
-	}
-	heading := l.heading
-	if l.several {
-		heading = append([]string{"ACCOUNT"}, heading...)
-	}
-	return errors.Join(l.app.table(heading, l.rows), err)
-}
-
 func (a operateCommands) accountsCommand() *cobra.Command {
-	show := &cobra.Command{
-		Use: "show [NAME]", Short: "Show an account: provider, pauses, event lag", Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := a.nameAccount(args); err != nil {
-				return err
-			}
-			v, err := askOnce(cmd.Context(), a.app, verbs.Show, struct{}{})
-			if err != nil {
-				return err
-			}
-			return a.printAccount(v)
-		},
-	}
+	show := newCommand("show [NAME]", "Show an account: provider, pauses, event lag", func(ctx context.Context, args []string) error {
+		if err := a.nameAccount(args); err != nil {
+			return err
+		}
+		v, err := askOnce(ctx, a.app, verbs.Show, struct{}{})
+		if err != nil {
+			return err
+		}
+		return a.printAccount(v)
+	})
 	return noun(&cobra.Command{Use: "accounts", Aliases: []string{"account"}, Short: "List, show, pause, resume and move accounts, and rotate their keys"},
 		a.accountsList(), show, a.accountRotate(), a.accountMove(),
 		a.accountChange("pause", "Stop sending requests to the provider", "paused account %s: `perennial accounts resume %[1]s` resumes it", verbs.Pause),
@@ -170,47 +101,76 @@ func (a operateCommands) accountsCommand() *cobra.Command {
 }
 
 func (a operateCommands) accountsList() *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Short: "List the accounts", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			list := a.listing("NAME", "STATUS", "ENVIRONMENT", "ADDRESS", "PAUSED", "NOT READY")
-			err := a.eachAccount(cmd.Context(), func(one *app, _ string) error {
-				v, err := askOnce(cmd.Context(), one, verbs.Show, struct{}{})
-				if err != nil {
-					return err
-				}
-				var paused []string
-				for _, p := range v.Paused {
-					paused = append(paused, p.Scope)
-				}
-				return list.add("", v, v.Account, v.Status, v.Environment, v.BaseURL, strings.Join(paused, ", "), v.NotReady)
-			})
-			return list.end(err)
-		},
-	}
+	return newCommand("list", "List the accounts", func(ctx context.Context, _ []string) error {
+		list := a.listing("NAME", "STATUS", "ENVIRONMENT", "ADDRESS", "PAUSED", "NOT READY")
+		err := a.eachAccount(ctx, func(one *app, _ string) error {
+			v, err := askOnce(ctx, one, verbs.Show, struct{}{})
+			if err != nil {
+				return err
+			}
+			var paused []string
+			for _, p := range v.Paused {
+				paused = append(paused, p.Scope)
+			}
+			list.add("", v, v.Account, v.Status, v.Environment, v.BaseURL, strings.Join(paused, ", "), v.NotReady)
+			return nil
+		})
+		return list.end(err)
+	})
 }
 
 // accountChange returns a CLI command that changes one account. If several accounts are
 // configured, the user must select one with the argument or --account.
 func (a operateCommands) accountChange(use, short, done string, v verbs.Verb[verbs.OperatorRequest, verbs.Changed]) *cobra.Command {
 	var q verbs.OperatorRequest
-	c := &cobra.Command{
-		Use: use + " [NAME]", Short: short, Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := a.nameAccount(args); err != nil {
-				return err
-			}
-			r, err := a.connect()
-			if err != nil {
-				return err
-			}
-			defer r.Close()
-			changed, err := ask(cmd.Context(), r, v, q)
-			return a.printChange(changed, fmt.Sprintf(done, r.account), err)
-		},
+	c := newCommand(use+" [NAME]", short, func(ctx context.Context, args []string) error {
+		if err := a.nameAccount(args); err != nil {
+			return err
+		}
+		r, err := a.connect()
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		changed, err := ask(ctx, r, v, q)
+		return a.printChange(changed, fmt.Sprintf(done, r.account), err)
+	})
+	return signed(c, &q.By, &q.Reason, "who does it", askedFor)
+}
+
+// nameAccount selects the account that an argument names.
+func (a *app) nameAccount(args []string) error {
+	if len(args) == 0 {
+		return nil
 	}
-	signed(c, &q.By, &q.Reason, "who does it", askedFor)
-	return c
+	if a.account != "" && a.account != args[0] {
+		return usage("account %s is named, and --account %s: name one", args[0], a.account)
+	}
+	a.account = args[0]
+	return nil
+}
+
+// activeAccount is the only account status that needs no attention. The API document does
+// not list the possible values.
+const activeAccount = "active"
+
+func (a *app) printAccount(v verbs.AccountView) error {
+	status := v.Status
+	if status != "" && status != activeAccount {
+		status += "  (not " + activeAccount + ": ask the provider why)"
+	}
+	rows := [][]string{
+		{"provider account", v.AccountID}, {"status", status}, {"e-mail", v.Email}, {"created", stamp(v.CreatedAt)}, {"environment", v.Environment}, {"address", v.BaseURL}, {"app id", v.AppID},
+		{"journal head", strconv.FormatInt(v.Head.Seq, 10)}, {"published", strconv.FormatUint(v.Published, 10)},
+	}
+	if v.ShortOfMoney {
+		rows = append(rows, []string{"short of money", "the wallet could not pay for the last operation: top it up"})
+	}
+	rows = append(rows, []string{"reconciled", web.ReconciledText(v.Reconciled, v.Currency)})
+	for _, p := range v.Paused {
+		rows = append(rows, []string{"paused", inspect.PauseText(p)})
+	}
+	return a.printTable(v, []string{"ACCOUNT", v.Account}, rows)
 }
 
 // Moved is what `accounts move` prints.
@@ -230,19 +190,16 @@ type move struct {
 
 func (a operateCommands) accountMove() *cobra.Command {
 	var m move
-	c := &cobra.Command{
-		Use: "move NAME (--to NODE | --anywhere)", Short: "Pin an account to a runner", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			m.account = args[0]
-			if (m.to == "") != m.anywhere {
-				return usage("accounts move: use --to NODE, or --anywhere")
-			}
-			if m.timeout <= 0 {
-				return usage("account move: --timeout must be more than 0")
-			}
-			return a.moveAccount(cmd.Context(), m)
-		},
-	}
+	c := newCommand("move NAME (--to NODE | --anywhere)", "Pin an account to a runner", func(ctx context.Context, args []string) error {
+		m.account = args[0]
+		if (m.to == "") != m.anywhere {
+			return usage("accounts move: use --to NODE, or --anywhere")
+		}
+		if m.timeout <= 0 {
+			return usage("account move: --timeout must be more than 0")
+		}
+		return a.moveAccount(ctx, m)
+	})
 	c.Flags().StringVar(&m.to, "to", "", "the `node` that is to run the account, as perennial runners lists it")
 	c.Flags().BoolVar(&m.anywhere, "anywhere", false, "remove the pin: any runner may then run the account")
 	c.Flags().DurationVar(&m.timeout, "timeout", time.Minute, "how long to wait until the runner has the account")
@@ -261,9 +218,7 @@ func (a operateCommands) moveAccount(ctx context.Context, m move) error {
 	if !a.externalNATS(c) {
 		return usage("account move: with the embedded NATS server there is one runner, and it runs every account\nsay nats.url to have several")
 	}
-	one := *a.app
-	one.account = m.account
-	r, err := one.connect()
+	r, err := a.of(m.account).connect()
 	if err != nil {
 		return err
 	}
@@ -346,9 +301,6 @@ func awaitActive(ctx context.Context, r *remote, m move) error {
 }
 
 func (a operateCommands) printMoved(m Moved) error {
-	if a.output == "json" {
-		return printJSON(a.stdout, m)
-	}
 	text := "account " + m.Account
 	switch {
 	case !m.Pinned:
@@ -363,21 +315,17 @@ func (a operateCommands) printMoved(m Moved) error {
 	if m.Pinned {
 		text += ", as long as that runner lives"
 	}
-	_, err := fmt.Fprintln(a.stdout, text)
-	return err
+	return a.say(m, "%s\n", text)
 }
 
 func (a operateCommands) runnersCommand() *cobra.Command {
-	return noun(&cobra.Command{Use: "runners", Aliases: []string{"runner", "nodes", "node"}, Short: "List runners and their role in each account: active (leader) or standby"}, &cobra.Command{
-		Use: "list", Short: "List runners and their role in each account: active (leader) or standby", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			nodes, err := a.nodes(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return a.printNodes(nodes)
-		},
-	})
+	return noun(&cobra.Command{Use: "runners", Aliases: []string{"runner", "nodes", "node"}, Short: "List runners and their role in each account: active (leader) or standby"}, newCommand("list", "List runners and their role in each account: active (leader) or standby", func(ctx context.Context, _ []string) error {
+		nodes, err := a.nodes(ctx)
+		if err != nil {
+			return err
+		}
+		return a.printNodes(nodes)
+	}))
 }
 
 // nodesTimeout limits the request for runners.
@@ -395,11 +343,11 @@ func (a operateCommands) nodes(ctx context.Context) ([]cluster.Node, error) {
 	if !a.externalNATS(c) {
 		return nodesOfRun(ctx, c.DataDir)
 	}
-	one := *a.app
-	if one.account == "" && len(c.Accounts) > 0 { // any account is suitable, because each shows all runners
-		one.account = c.AccountNames()[0]
+	account := a.account
+	if account == "" && len(c.Accounts) > 0 { // any account is suitable, because each shows all runners
+		account = c.AccountNames()[0]
 	}
-	r, err := one.connect()
+	r, err := a.of(account).connect()
 	if err != nil {
 		return nil, err
 	}

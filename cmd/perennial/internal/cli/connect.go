@@ -83,6 +83,15 @@ func (a *app) configured() (c *config.Config, account string, err error) {
 	return c, account, err
 }
 
+// selected reads the configuration and returns the accounts that --account selects: one, or all.
+func (a *app) selected() (c *config.Config, accounts []string, err error) {
+	if c, err = config.Load(a.configFile); err != nil {
+		return nil, nil, err
+	}
+	accounts, err = c.PickAll(a.account)
+	return c, accounts, err
+}
+
 // natsOfRun returns the NATS address of the runner in a data directory. The address includes
 // the user and password that the runner wrote for commands of the same system user.
 func natsOfRun(dataDir string) (string, error) {

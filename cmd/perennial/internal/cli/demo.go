@@ -40,12 +40,7 @@ const demoTimeout = 60 * time.Second
 
 func (a setupCommands) demoCommand() *cobra.Command {
 	var keep bool
-	c := &cobra.Command{
-		Use:   "demo",
-		Short: "Run a full example in one process and check the books",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context(), keep) },
-	}
+	c := newCommand("demo", "Run a full example in one process and check the books", func(ctx context.Context, _ []string) error { return a.demo(ctx, keep) })
 	c.Flags().BoolVar(&keep, "keep", false, "keep the demo running after its last step, until you stop it")
 	return c
 }

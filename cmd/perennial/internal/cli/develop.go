@@ -4,6 +4,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -33,38 +34,33 @@ type SandboxReadyLine struct {
 func (a developCommands) sandboxCommand() *cobra.Command {
 	var o sandbox.Options
 	var fixture string
-	c := &cobra.Command{
-		Use:   "sandbox",
-		Short: "Run a local copy of the provider's API",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := serving(cmd.Context())
-			defer stop()
-			o.Fixture = sandbox.DefaultFixture()
-			if fixture != "" {
-				var err error
-				if o.Fixture, err = sandbox.LoadFixture(fixture); err != nil {
-					return &exitError{ExitUsage, err}
-				}
+	c := newCommand("sandbox", "Run a local copy of the provider's API", func(ctx context.Context, _ []string) error {
+		ctx, stop := serving(ctx)
+		defer stop()
+		o.Fixture = sandbox.DefaultFixture()
+		if fixture != "" {
+			var err error
+			if o.Fixture, err = sandbox.LoadFixture(fixture); err != nil {
+				return &exitError{ExitUsage, err}
 			}
-			o.Clock, o.Log = time.Now, a.logger()
-			server, err := sandbox.Start(ctx, o)
-			if err != nil {
-				return err
-			}
-			keys := ""
-			if fixture == "" {
-				keys = "\n  App ID      " + sandbox.DemoSandboxAppID + ", API Secret " + sandbox.DemoSandboxSecret + "  (of the demonstration account; `perennial init --sandbox` writes them)"
-			}
-			line := SandboxReadyLine{Sandbox: server.SandboxURL(), Production: server.ProductionURL(), Control: server.ControlURL()}
-			err = a.announce(line, "The sandbox serves the customer API.\n\n  sandbox     "+line.Sandbox+"\n  production  "+line.Production+
-				"  (a local copy: no real money)\n  control     "+line.Control+keys)
-			if err == nil {
-				<-ctx.Done()
-			}
-			return server.Close()
-		},
-	}
+		}
+		o.Clock, o.Log = time.Now, a.logger()
+		server, err := sandbox.Start(ctx, o)
+		if err != nil {
+			return err
+		}
+		keys := ""
+		if fixture == "" {
+			keys = "\n  App ID      " + sandbox.DemoSandboxAppID + ", API Secret " + sandbox.DemoSandboxSecret + "  (of the demonstration account; `perennial init --sandbox` writes them)"
+		}
+		line := SandboxReadyLine{Sandbox: server.SandboxURL(), Production: server.ProductionURL(), Control: server.ControlURL()}
+		err = a.announce(line, "The sandbox serves the customer API.\n\n  sandbox     "+line.Sandbox+"\n  production  "+line.Production+
+			"  (a local copy: no real money)\n  control     "+line.Control+keys)
+		if err == nil {
+			<-ctx.Done()
+		}
+		return server.Close()
+	})
 	f := c.Flags()
 	f.StringVar(&o.Listen, "listen", "127.0.0.1:0", "address of the sandbox environment")
 	f.StringVar(&o.ListenProduction, "listen-production", "127.0.0.1:0", "address of the production environment")
@@ -85,17 +81,14 @@ func (a developCommands) sandboxCommand() *cobra.Command {
 
 func (a developCommands) schemaCommand() *cobra.Command {
 	var dir string
-	c := &cobra.Command{
-		Use: "schema [NAME]", Short: "Print JSON Schemas and the AsyncAPI document", Args: cobra.MaximumNArgs(1),
-		Long: "Without a name, prints the AsyncAPI document, which contains every schema. NAME is a kind of command (order.create), a type of event (order.delivered), " +
-			"a request to the service (svc.status.request), an answer from it (svc.status.answer), or one of dead, inbox.finished, inbox.refused and svc.error.",
-		RunE: func(_ *cobra.Command, args []string) error {
-			if dir != "" {
-				return a.outputs().writeSchemas(dir)
-			}
-			return a.printSchema(args)
-		},
-	}
+	c := newCommand("schema [NAME]", "Print JSON Schemas and the AsyncAPI document", func(_ context.Context, args []string) error {
+		if dir != "" {
+			return a.outputs().writeSchemas(dir)
+		}
+		return a.printSchema(args)
+	})
+	c.Long = "Without a name, prints the AsyncAPI document, which contains every schema. NAME is a kind of command (order.create), a type of event (order.delivered), " +
+		"a request to the service (svc.status.request), an answer from it (svc.status.answer), or one of dead, inbox.finished, inbox.refused and svc.error."
 	c.Flags().StringVar(&dir, "dir", "", "write all schemas and the AsyncAPI document into this directory")
 	return c
 }
@@ -151,46 +144,36 @@ func nearestSchema(names []string, name string) string {
 }
 
 func (a developCommands) versionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			if a.output == "json" {
-				return printJSON(a.stdout, map[string]string{"version": config.Version, "commit": config.Commit(), "go": runtime.Version()})
-			}
-			built := runtime.Version()
-			if commit := config.Commit(); commit != "" {
-				built = "commit " + commit + ", " + built
-			}
-			_, err := fmt.Fprintf(a.stdout, "perennial %s (%s)\n", config.Version, built)
-			return err
-		},
-	}
+	return newCommand("version", "Print the version", func(context.Context, []string) error {
+		built := runtime.Version()
+		if commit := config.Commit(); commit != "" {
+			built = "commit " + commit + ", " + built
+		}
+		return a.say(map[string]string{"version": config.Version, "commit": config.Commit(), "go": runtime.Version()}, "perennial %s (%s)\n", config.Version, built)
+	})
 }
 
 func (a developCommands) manualCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:    "manual DIRECTORY",
-		Short:  "Write the manual pages into a directory",
-		Args:   cobra.ExactArgs(1),
-		Hidden: true, // only `make install` needs it
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := os.MkdirAll(args[0], 0o755); err != nil { //nolint:gosec // readable by every user, as manual pages usually are
-				return fmt.Errorf("write the manual pages: %w", err)
+	var c *cobra.Command
+	c = newCommand("manual DIRECTORY", "Write the manual pages into a directory", func(_ context.Context, args []string) error {
+		if err := os.MkdirAll(args[0], 0o755); err != nil { //nolint:gosec // readable by every user, as manual pages usually are
+			return fmt.Errorf("write the manual pages: %w", err)
+		}
+		root := c.Root()
+		root.DisableAutoGenTag = true // so that the same program always writes the same pages
+		walk(root, func(_ string, c *cobra.Command) {
+			if by := c.Flags().Lookup("by"); by != nil && by.DefValue == operator() {
+				by.DefValue = "" // the default would name the user who builds the pages
 			}
-			root := cmd.Root()
-			root.DisableAutoGenTag = true // so that the same program always writes the same pages
-			walk(root, func(_ string, c *cobra.Command) {
-				if by := c.Flags().Lookup("by"); by != nil && by.DefValue == operator() {
-					by.DefValue = "" // the default would name the user who builds the pages
-				}
-			})
-			header := &doc.GenManHeader{Title: "PERENNIAL", Section: "1", Source: "perennial " + config.Version, Manual: "Perennial"}
-			if err := doc.GenManTree(root, header, args[0]); err != nil {
-				return fmt.Errorf("write the manual pages: %w", err)
-			}
-			return nil
-		},
-	}
+		})
+		header := &doc.GenManHeader{Title: "PERENNIAL", Section: "1", Source: "perennial " + config.Version, Manual: "Perennial"}
+		if err := doc.GenManTree(root, header, args[0]); err != nil {
+			return fmt.Errorf("write the manual pages: %w", err)
+		}
+		return nil
+	})
+	c.Hidden = true // only `make install` needs it
+	return c
 }
 
 const conformanceVariable = "PERENNIAL_CONFORMANCE_SECRET"
@@ -208,33 +191,29 @@ type conformanceFlags struct {
 
 func (a conformanceCommand) conformanceCommand() *cobra.Command {
 	var in conformanceFlags
-	c := &cobra.Command{
-		Use:   "conformance --base-url URL --app-id ID",
-		Short: "Test a server against the API document",
-		Long: "Tests a server of the customer API: compares its behaviour with each statement of the API document.\n" +
-			"First prints the most that the run may spend. In production, without --max-cents, it sends only reads, and\n" +
-			"requests that the server must refuse without a charge.",
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if in.list {
-				return a.listChecks()
-			}
-			if cmd.Flags().Changed("max-cents") {
-				in.cfg.MaxCents = &in.maxCents
-			}
-			if err := in.read(); err != nil {
-				return err
-			}
-			in.cfg.Announce = func(p conformance.Plan) {
-				in.currency = p.Currency
-				a.announcePlan(p)
-			}
-			if a.verbose {
-				in.cfg.Progress = func(r conformance.Result) { fmt.Fprintf(a.stderr, "%s: %s: %s\n", r.ID, r.Verdict, r.Seen) }
-			}
-			return a.conformance(cmd, &in)
-		},
-	}
+	var c *cobra.Command
+	c = newCommand("conformance --base-url URL --app-id ID", "Test a server against the API document", func(ctx context.Context, _ []string) error {
+		if in.list {
+			return a.listChecks()
+		}
+		if c.Flags().Changed("max-cents") {
+			in.cfg.MaxCents = &in.maxCents
+		}
+		if err := in.read(); err != nil {
+			return err
+		}
+		in.cfg.Announce = func(p conformance.Plan) {
+			in.currency = p.Currency
+			a.announcePlan(p)
+		}
+		if a.verbose {
+			in.cfg.Progress = func(r conformance.Result) { fmt.Fprintf(a.stderr, "%s: %s: %s\n", r.ID, r.Verdict, r.Seen) }
+		}
+		return a.conformance(ctx, &in)
+	})
+	c.Long = "Tests a server of the customer API: compares its behaviour with each statement of the API document.\n" +
+		"First prints the most that the run may spend. In production, without --max-cents, it sends only reads, and\n" +
+		"requests that the server must refuse without a charge."
 	f := c.Flags()
 	f.StringVar(&in.cfg.BaseURL, "base-url", "", "address of the server")
 	f.StringVar(&in.cfg.AppID, "app-id", "", "App ID of the key")
@@ -292,8 +271,8 @@ func (a conformanceCommand) announcePlan(p conformance.Plan) {
 	fmt.Fprintf(out, "%d checks in %s; spends at most %s\n", p.Checks, p.Environment, money(p.MaxCents, p.Currency))
 }
 
-func (a conformanceCommand) conformance(cmd *cobra.Command, in *conformanceFlags) error {
-	report, err := conformance.Run(cmd.Context(), in.cfg)
+func (a conformanceCommand) conformance(ctx context.Context, in *conformanceFlags) error {
+	report, err := conformance.Run(ctx, in.cfg)
 	switch {
 	case errors.Is(err, conformance.ErrConfig):
 		return &exitError{ExitUsage, err}
@@ -350,9 +329,7 @@ func (a conformanceCommand) printReport(report *conformance.Report, currency str
 func (a conformanceCommand) listChecks() error {
 	list := a.listing("SECTION", "CHECK", "SENTENCE")
 	for _, c := range conformance.List() {
-		if err := list.add("", c, c.Section, c.ID, c.Sentence); err != nil {
-			return err
-		}
+		list.add("", c, c.Section, c.ID, c.Sentence)
 	}
 	return list.end(nil)
 }

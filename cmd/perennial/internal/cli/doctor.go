@@ -68,26 +68,17 @@ type doctor struct {
 }
 
 func (a setupCommands) doctorCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "doctor", Short: "Check credentials, clock, NATS and disk", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.examine(cmd.Context()) },
-	}
+	return newCommand("doctor", "Check credentials, clock, NATS and disk", func(ctx context.Context, _ []string) error { return a.examine(ctx) })
 }
 
 func (a setupCommands) examine(ctx context.Context) error {
-	c, err := config.Load(a.configFile)
-	if err != nil {
-		return err
-	}
-	accounts, err := c.PickAll(a.account)
+	c, accounts, err := a.selected()
 	if err != nil {
 		return err
 	}
 	d := &doctor{config: c}
 	for _, account := range accounts {
-		one := *a.app
-		one.account = account
-		d.app, d.account, d.several = &one, account, len(accounts) > 1
+		d.app, d.account, d.several = a.of(account), account, len(accounts) > 1
 		d.provider(ctx)
 		d.nats(ctx)
 		d.disk(ctx)

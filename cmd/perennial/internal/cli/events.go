@@ -19,7 +19,6 @@ import (
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs"
-	"perennial/jobs/inspect"
 	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 	"perennial/queue/events"
@@ -29,34 +28,31 @@ func (a eventCommands) eventsCommand() *cobra.Command {
 	var from uint64
 	var types []string
 	var stored bool
-	c := &cobra.Command{
-		Use: "events", Aliases: []string{"event", "watch"},
-		Short: "Stream events as they happen",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkTypes(types); err != nil {
-				return err
-			}
-			r, err := a.connect()
+	var c *cobra.Command
+	c = newCommand("events", "Stream events as they happen", func(ctx context.Context, _ []string) error {
+		if err := checkTypes(types); err != nil {
+			return err
+		}
+		r, err := a.connect()
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		currency := a.currencyAt(ctx, r)
+		if stored {
+			return a.printStored(ctx, r, events.From{Seq: from, Types: types}, currency)
+		}
+		for event, err := range events.Of(r.JetStream(), r.account).Follow(ctx, events.From{Seq: from, New: !c.Flags().Changed("from"), Types: types}) {
 			if err != nil {
 				return err
 			}
-			defer r.Close()
-			currency := a.currencyAt(cmd.Context(), r)
-			if stored {
-				return a.printStored(cmd.Context(), r, events.From{Seq: from, Types: types}, currency)
+			if err := a.printEvent(event, currency); err != nil {
+				return err
 			}
-			for event, err := range events.Of(r.JetStream(), r.account).Follow(cmd.Context(), events.From{Seq: from, New: !cmd.Flags().Changed("from"), Types: types}) {
-				if err != nil {
-					return err
-				}
-				if err := a.printEvent(event, currency); err != nil {
-					return err
-				}
-			}
-			return nil
-		},
-	}
+		}
+		return nil
+	})
+	c.Aliases = []string{"event", "watch"}
 	c.Flags().StringSliceVar(&types, "type", nil, "only events of these types, such as order.delivered or renewal.*")
 	wholeVar(c.Flags(), &from, "from", 0, "start at this journal sequence instead of now")
 	c.Flags().BoolVar(&stored, "stored", false, "print the events that the stream holds, from its first event or from --from, and exit")
@@ -203,46 +199,16 @@ func (a sendCommands) releaseCommand() *cobra.Command {
 // format of the success message, with a %s for the id.
 func (a sendCommands) operatorCommand(use, short, done string, v verbs.Verb[verbs.OperatorRequest, verbs.Changed]) *cobra.Command {
 	q, as := verbs.OperatorRequest{}, ""
-	c := &cobra.Command{
-		Use: use, Short: short, Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			of, err := idOf(as)
-			if err != nil {
-				return err
-			}
-			return sendChange(cmd.Context(), a.app, v, q.Named(args[0], of), fmt.Sprintf(done, args[0]))
-		},
-	}
+	c := newCommand(use, short, func(ctx context.Context, args []string) error {
+		of, err := idOf(as)
+		if err != nil {
+			return err
+		}
+		return sendChange(ctx, a.app, v, q.Named(args[0], of), fmt.Sprintf(done, args[0]))
+	})
 	signed(c, &q.By, &q.Reason, "who does it", askedFor)
 	asFlag(c, &as)
 	return c
-}
-
-// askedFor is the default reason of a change.
-const askedFor = "asked for on the command line"
-
-// signed adds the flags --by and --reason. why is the default reason. If it is "", a reason
-// is required, and the command itself must check for it.
-func signed(c *cobra.Command, by, reason *string, who, why string) {
-	c.Flags().StringVar(by, "by", operator(), who)
-	usage := "why"
-	if why == "" {
-		usage = "why (required)"
-	}
-	c.Flags().StringVar(reason, "reason", why, usage)
-}
-
-func asFlag(c *cobra.Command, as *string) {
-	c.Flags().StringVar(as, "as", "", "what the ID refers to if a command and an operation share it: command or operation")
-}
-
-// idOf parses --as.
-func idOf(as string) (inspect.As, error) {
-	switch of := inspect.As(as); of {
-	case "", inspect.AsCommand, inspect.AsOperation:
-		return of, nil
-	}
-	return "", usage("--as is %q: use command or operation", as)
 }
 
 // sendChange requests a change and prints the result. done is the message if something changed.

@@ -1,12 +1,21 @@
-// Flags that several commands use: whole numbers, amounts, durations, times and signatures.
+// Flags and arguments that several commands use: whole numbers, amounts, durations, instants,
+// limits and the signature of a change.
 
 package cli
 
 import (
 	"errors"
+	"fmt"
+	"math"
+	"perennial/cmd/perennial/internal/config"
+	"perennial/jobs/inspect"
+	"perennial/ledger/fact"
+	"perennial/ledger/report"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
@@ -14,13 +23,11 @@ import (
 // as 8, 0x10 as 16 and 1_000 as 1000, which is dangerous for an amount of money.
 type wholeFlag[T int | int64 | uint64] struct{ value *T }
 
-// wholeVar adds a whole-number flag.
 func wholeVar[T int | int64 | uint64](f *pflag.FlagSet, p *T, name string, value T, usage string) {
 	*p = value
 	f.Var(wholeFlag[T]{p}, name, usage)
 }
 
-// Set implements pflag.Value.
 func (w wholeFlag[T]) Set(text string) error {
 	n, err := strconv.ParseInt(text, 10, 64)
 	x := T(n)
@@ -34,7 +41,6 @@ func (w wholeFlag[T]) Set(text string) error {
 	return nil
 }
 
-// String implements pflag.Value.
 func (w wholeFlag[T]) String() string {
 	if w.value == nil {
 		return "0"
@@ -42,16 +48,39 @@ func (w wholeFlag[T]) String() string {
 	return strconv.FormatInt(int64(*w.value), 10)
 }
 
-// Type implements pflag.Value. It returns the word shown in the help.
 func (w wholeFlag[T]) Type() string { return "int" }
+
+// atLeastOne is a flag for a number of 1 or more.
+type atLeastOne struct{ n *int }
+
+func (v atLeastOne) Set(text string) error {
+	var n int
+	if err := (wholeFlag[int]{&n}).Set(text); err != nil || n < 1 {
+		return errors.New("must be a whole number, 1 or more")
+	}
+	*v.n = n
+	return nil
+}
+
+func (v atLeastOne) String() string {
+	if v.n == nil || *v.n == math.MaxInt { // MaxInt means no limit
+		return ""
+	}
+	return strconv.Itoa(*v.n)
+}
+
+func (v atLeastOne) Type() string { return "int" }
+
+// limitFlag adds the flag --limit, -n, for the maximum number of rows. The default is most.
+func limitFlag(c *cobra.Command, limit *int, most int, usage string) {
+	*limit = most
+	c.Flags().VarP(atLeastOne{limit}, "limit", "n", usage)
+}
 
 // amountFlag is a flag for an amount: 640 means cents, and 6.40 means the main unit of the
 // currency.
 type amountFlag struct{ cents *int64 }
 
-func amountVar(f *pflag.FlagSet, p *int64, name, usage string) { f.Var(amountFlag{p}, name, usage) }
-
-// Set implements pflag.Value.
 func (a amountFlag) Set(text string) error {
 	if strings.HasPrefix(text, "-") {
 		return errors.New("an amount cannot be negative")
@@ -75,8 +104,128 @@ func (a amountFlag) Set(text string) error {
 	return nil
 }
 
-// String implements pflag.Value.
 func (a amountFlag) String() string { return wholeFlag[int64]{a.cents}.String() }
 
-// Type implements pflag.Value. It returns the word shown in the help.
 func (amountFlag) Type() string { return "amount" }
+
+// givenAmount is an amountFlag that distinguishes an explicit 0 from an absent flag, whose
+// pointer is nil.
+type givenAmount struct{ cents **int64 }
+
+func (v givenAmount) Set(text string) error {
+	*v.cents = new(int64)
+	return amountFlag{*v.cents}.Set(text)
+}
+
+func (givenAmount) String() string { return "0" }
+
+func (givenAmount) Type() string { return "amount" }
+
+// ceilingFlag is the value of --max. It refuses a small number that the user may mean in the
+// main unit of the currency.
+type ceilingFlag struct {
+	cents   **int64
+	inCents bool // the flag's name says that the amount is in cents
+}
+
+func (v ceilingFlag) Set(text string) error {
+	var n int64
+	err := amountFlag{&n}.Set(text)
+	if err == nil && !v.inCents && n > 0 && n < 100 && !strings.Contains(text, ".") {
+		return fmt.Errorf("an amount without a point is in cents: write %d.00, or %s for %[1]d cents", n, fact.Amount(n, ""))
+	}
+	*v.cents = &n
+	return err
+}
+
+func (v ceilingFlag) String() string { return "" }
+
+func (v ceilingFlag) Type() string { return "amount" }
+
+// span is a flag for a duration, which may be in days.
+type span struct{ of *time.Duration }
+
+// Set parses a duration such as 3d, 72h or 1d12h.
+func (v span) Set(text string) error {
+	of, err := config.ParseSpan(text)
+	if err != nil || of <= 0 {
+		return errors.New("a time over 0 is expected, such as 3d, 72h or 15m")
+	}
+	*v.of = of
+	return nil
+}
+
+func (v span) String() string {
+	if v.of == nil || *v.of == 0 {
+		return ""
+	}
+	return v.of.String()
+}
+
+func (v span) Type() string { return "time" }
+
+// instantOrSpan parses a flag that is either a time or a duration from now. It returns the
+// time in RFC 3339 format.
+func instantOrSpan(flag, text string) (string, error) {
+	if d, err := time.ParseDuration(text); err == nil && d > 0 {
+		return time.Now().Add(d).UTC().Format(time.RFC3339), nil
+	}
+	if _, err := time.Parse(time.RFC3339, text); err != nil {
+		return "", usage("--%s %s: use an instant such as 2026-12-01T06:00:00Z, or a time from now such as 8h", flag, text)
+	}
+	return text, nil
+}
+
+func dayOrInstant(flag, text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	for _, layout := range []string{time.DateOnly, time.RFC3339Nano} {
+		if at, err := time.Parse(layout, text); err == nil {
+			return at.UTC(), nil
+		}
+	}
+	return time.Time{}, usage("%s is %q: write a day as 2026-11-01 or an instant as 2026-11-01T00:00:00Z", flag, text)
+}
+
+// period parses the start and end of a period: days or times, in UTC.
+func period(from, to string) (p report.Period, err error) {
+	if p.From, err = dayOrInstant("--from", from); err != nil {
+		return p, err
+	}
+	if p.To, err = dayOrInstant("--to", to); err != nil {
+		return p, err
+	}
+	if !p.To.IsZero() && !p.From.Before(p.To) {
+		return p, usage("--from %s is not before --to %s", from, to)
+	}
+	return p, nil
+}
+
+// askedFor is the default reason of a change.
+const askedFor = "asked for on the command line"
+
+// signed adds the flags --by and --reason to c, which it returns. why is the default reason. If
+// it is "", a reason is required, and the command itself must check for it.
+func signed(c *cobra.Command, by, reason *string, who, why string) *cobra.Command {
+	c.Flags().StringVar(by, "by", operator(), who)
+	usage := "why"
+	if why == "" {
+		usage = "why (required)"
+	}
+	c.Flags().StringVar(reason, "reason", why, usage)
+	return c
+}
+
+func asFlag(c *cobra.Command, as *string) {
+	c.Flags().StringVar(as, "as", "", "what the ID refers to if a command and an operation share it: command or operation")
+}
+
+// idOf parses --as.
+func idOf(as string) (inspect.As, error) {
+	switch of := inspect.As(as); of {
+	case "", inspect.AsCommand, inspect.AsOperation:
+		return of, nil
+	}
+	return "", usage("--as is %q: use command or operation", as)
+}

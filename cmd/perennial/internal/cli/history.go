@@ -250,20 +250,17 @@ func (h *history) close() {
 func (a ledgerCommands) ledgerRestore() *cobra.Command {
 	var from string
 	var fromEvents, replace, without bool
-	c := &cobra.Command{
-		Use: "restore", Short: "Restore the ledger from a backup or from events", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if (from == "") != fromEvents {
-				return usage("say either --from FILE, a backup, or --from-events")
-			}
-			if without && fromEvents {
-				return usage("--without-events is for --from FILE")
-			}
-			return a.locked(func(c *config.Config, account string) error {
-				return a.restore(cmd.Context(), c, account, from, replace, without)
-			})
-		},
-	}
+	c := newCommand("restore", "Restore the ledger from a backup or from events", func(ctx context.Context, _ []string) error {
+		if (from == "") != fromEvents {
+			return usage("say either --from FILE, a backup, or --from-events")
+		}
+		if without && fromEvents {
+			return usage("--without-events is for --from FILE")
+		}
+		return a.locked(func(c *config.Config, account string) error {
+			return a.restore(ctx, c, account, from, replace, without)
+		})
+	})
 	f := c.Flags()
 	f.StringVar(&from, "from", "", "a backup file; later events are added if the stream can be reached")
 	f.BoolVar(&fromEvents, "from-events", false, "rebuild the whole ledger from the events stream, without a backup")
@@ -409,25 +406,22 @@ func (a ledgerCommands) printRestored(account string, out ledger.Restored) error
 func (a ledgerCommands) ledgerArchive() *cobra.Command {
 	var before, dir string
 	var e eventsChoice
-	c := &cobra.Command{
-		Use: "archive", Short: "Move old rows to an archive file (runner must be stopped)", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			at, err := dayOrInstant("--before", before)
-			if err != nil {
-				return err
-			}
-			if at.IsZero() {
-				return usage("use --before DAY: facts of that day and later stay")
-			}
-			x := ledger.Archive{Before: at, Dir: dir, Clock: time.Now, Keep: failpoint.Size(cmd.Context(), "archive.keep", 0)}
-			if err := x.Check(); err != nil { // checked before a runner is asked to hand over the account
-				return err
-			}
-			return a.locked(func(c *config.Config, account string) error {
-				return a.archive(cmd.Context(), c, account, x, e)
-			})
-		},
-	}
+	c := newCommand("archive", "Move old rows to an archive file (runner must be stopped)", func(ctx context.Context, _ []string) error {
+		at, err := dayOrInstant("--before", before)
+		if err != nil {
+			return err
+		}
+		if at.IsZero() {
+			return usage("use --before DAY: facts of that day and later stay")
+		}
+		x := ledger.Archive{Before: at, Dir: dir, Clock: time.Now, Keep: failpoint.Size(ctx, "archive.keep", 0)}
+		if err := x.Check(); err != nil { // checked before a runner is asked to hand over the account
+			return err
+		}
+		return a.locked(func(c *config.Config, account string) error {
+			return a.archive(ctx, c, account, x, e)
+		})
+	})
 	c.Flags().StringVar(&before, "before", "", "archive rows from before this day, such as 2025-01-01 (UTC), or this time; later rows stay")
 	c.Flags().StringVar(&dir, "to", "", "directory for the archive (default: the directory of the ledger, where commands still find the archived rows)")
 	c.Flags().BoolVar(&e.keep, "keep-events", false, "keep every event on the events stream")

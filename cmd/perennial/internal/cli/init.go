@@ -45,14 +45,11 @@ const trialSandbox = "127.0.0.1:8090"
 
 func (a setupCommands) initCommand() *cobra.Command {
 	s := &setup{app: a.app}
-	c := &cobra.Command{
-		Use: "init", Short: "Create perennial.yaml and a secret file", Args: cobra.NoArgs,
-		Long: "Asks for the provider's address, the App ID and the API Secret, unless flags set them.\nWrites the secret to a separate file that only the current user may read.",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s.in = bufio.NewReader(cmd.InOrStdin())
-			return s.run(cmd.Context())
-		},
-	}
+	c := newCommand("init", "Create perennial.yaml and a secret file", func(ctx context.Context, _ []string) error {
+		s.in = bufio.NewReader(a.stdin)
+		return s.run(ctx)
+	})
+	c.Long = "Asks for the provider's address, the App ID and the API Secret, unless flags set them.\nWrites the secret to a separate file that only the current user may read."
 	f := c.Flags()
 	f.StringVar(&s.account, "name", "main", "short name of the account: lower case letters, digits and -")
 	f.StringVar(&s.baseURL, "base-url", "", "address of the provider's API")

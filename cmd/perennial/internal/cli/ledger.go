@@ -59,7 +59,7 @@ func (a *app) openLedgerAs(ctx context.Context, mode schemaMode) (*ledger.Ledger
 }
 
 // withLedger returns a function that calls do with the account's ledger.
-func (a *app) withLedger(do func(ctx context.Context, l *ledger.Ledger, account string) error) func(*cobra.Command, []string) error {
+func (a *app) withLedger(do func(ctx context.Context, l *ledger.Ledger, account string) error) action {
 	return a.withLedgerAs(checkedSchema, do)
 }
 
@@ -77,40 +77,37 @@ func (a *app) eachLedger(ctx context.Context, do func(ctx context.Context, l *le
 }
 
 // withLedgerAs is like withLedger, but the caller selects which schemas are accepted.
-func (a *app) withLedgerAs(mode schemaMode, do func(ctx context.Context, l *ledger.Ledger, account string) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, _ []string) (err error) {
-		l, account, err := a.openLedgerAs(cmd.Context(), mode)
+func (a *app) withLedgerAs(mode schemaMode, do func(ctx context.Context, l *ledger.Ledger, account string) error) action {
+	return func(ctx context.Context, _ []string) (err error) {
+		l, account, err := a.openLedgerAs(ctx, mode)
 		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, l.Close()) }()
-		return do(cmd.Context(), l, account)
+		return do(ctx, l, account)
 	}
 }
 
 func (a ledgerCommands) ledgerBalance() *cobra.Command {
 	var by string
 	var limit int
-	c := &cobra.Command{
-		Use: "balance", Short: "Show wallet, charges, refunds, and suspense (charges whose result is unknown)", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if _, known := countedBy[by]; by != "" && !known {
-				return usage("--by %s: use order, renewal, ip, label or day", by)
-			}
-			if by != "" {
-				return a.listTotals(cmd.Context(), by, limit)
-			}
-			return a.eachAccount(cmd.Context(), func(one *app, _ string) error {
-				return one.withLedger(func(ctx context.Context, l *ledger.Ledger, account string) error {
-					p, err := l.Money.Position(ctx, account)
-					if err != nil {
-						return err
-					}
-					return a.printBalance(p.WithUnbooked())
-				})(cmd, nil)
-			})
-		},
-	}
+	c := newCommand("balance", "Show wallet, charges, refunds, and suspense (charges whose result is unknown)", func(ctx context.Context, _ []string) error {
+		if _, known := countedBy[by]; by != "" && !known {
+			return usage("--by %s: use order, renewal, ip, label or day", by)
+		}
+		if by != "" {
+			return a.listTotals(ctx, by, limit)
+		}
+		return a.eachAccount(ctx, func(one *app, _ string) error {
+			return one.withLedger(func(ctx context.Context, l *ledger.Ledger, account string) error {
+				p, err := l.Money.Position(ctx, account)
+				if err != nil {
+					return err
+				}
+				return a.printBalance(p.WithUnbooked())
+			})(ctx, nil)
+		})
+	})
 	c.Flags().StringVar(&by, "by", "", "break spending down: by order, renewal, ip, label or day")
 	limitFlag(c, &limit, 1000, "with --by: how many")
 	return c
@@ -135,10 +132,8 @@ func (a ledgerCommands) listTotals(ctx context.Context, by string, limit int) er
 			return err
 		}
 		for _, x := range totals {
-			if err := list.add(account, x, x.Subject, countText(x), money(x.ChargedCents, currency), money(x.RefundedCents, currency),
-				money(x.RecordedCents, currency), money(x.NetCents, currency)); err != nil {
-				return err
-			}
+			list.add(account, x, x.Subject, countText(x), money(x.ChargedCents, currency), money(x.RefundedCents, currency),
+				money(x.RecordedCents, currency), money(x.NetCents, currency))
 		}
 		return nil
 	}))
@@ -186,29 +181,26 @@ func unbookedText(u tables.Unbooked, currency string) string {
 func (a ledgerCommands) ledgerEntries() *cobra.Command {
 	var from int64
 	var limit int
-	c := &cobra.Command{
-		Use: "entries", Short: "List postings in the order they were booked", Args: cobra.NoArgs,
-		RunE: a.withLedger(func(ctx context.Context, l *ledger.Ledger, _ string) error {
-			if a.output == "json" {
-				out := bufio.NewWriter(a.stdout)
-				next, err := l.Money.EachPosting(ctx, from, limit, func(p tables.Posting) error { return printJSON(out, p) })
-				return errors.Join(err, out.Flush(), a.entriesContinue(next))
-			}
-			var entries []tables.Posting
-			next, err := l.Money.EachPosting(ctx, from, limit, func(p tables.Posting) error {
-				entries = append(entries, p)
-				return nil
-			})
-			if err != nil {
-				return err
-			}
-			currency, err := l.Currency(ctx)
-			if err != nil {
-				return err
-			}
-			return errors.Join(a.printPostings(entries, currency), a.entriesContinue(next))
-		}),
-	}
+	c := newCommand("entries", "List postings in the order they were booked", a.withLedger(func(ctx context.Context, l *ledger.Ledger, _ string) error {
+		if a.output == "json" {
+			out := bufio.NewWriter(a.stdout)
+			next, err := l.Money.EachPosting(ctx, from, limit, func(p tables.Posting) error { return printJSON(out, p) })
+			return errors.Join(err, out.Flush(), a.entriesContinue(next))
+		}
+		var entries []tables.Posting
+		next, err := l.Money.EachPosting(ctx, from, limit, func(p tables.Posting) error {
+			entries = append(entries, p)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		currency, err := l.Currency(ctx)
+		if err != nil {
+			return err
+		}
+		return errors.Join(a.printPostings(entries, currency), a.entriesContinue(next))
+	}))
 	wholeVar(c.Flags(), &from, "from", 0, "start at this journal sequence")
 	limitFlag(c, &limit, 1000, "how many")
 	return c
@@ -250,23 +242,20 @@ func (a ledgerCommands) printPostings(entries []tables.Posting, currency string)
 func (a ledgerCommands) ledgerExport() *cobra.Command {
 	var from, to, format, file string
 	var included bool
-	c := &cobra.Command{
-		Use: "export", Short: "Export the entries of a period: CSV, JSON lines, Beancount", Args: cobra.NoArgs,
-		RunE: a.withLedger(func(ctx context.Context, l *ledger.Ledger, account string) error {
-			p, err := period(from, to)
-			if err != nil {
-				return err
-			}
-			if included && format != "beancount" {
-				return usage("--included is of --format beancount alone")
-			}
-			return a.writeAs(file, format, "csv, jsonl or beancount", map[string]func(io.Writer) error{
-				"csv":       func(w io.Writer) error { return l.Report().ExportCSV(ctx, w, p) },
-				"jsonl":     func(w io.Writer) error { return l.Report().ExportJSON(ctx, w, p) },
-				"beancount": func(w io.Writer) error { return l.Report().ExportBeancount(ctx, w, account, p, included) },
-			})
-		}),
-	}
+	c := newCommand("export", "Export the entries of a period: CSV, JSON lines, Beancount", a.withLedger(func(ctx context.Context, l *ledger.Ledger, account string) error {
+		p, err := period(from, to)
+		if err != nil {
+			return err
+		}
+		if included && format != "beancount" {
+			return usage("--included is of --format beancount alone")
+		}
+		return a.writeAs(file, format, "csv, jsonl or beancount", map[string]func(io.Writer) error{
+			"csv":       func(w io.Writer) error { return l.Report().ExportCSV(ctx, w, p) },
+			"jsonl":     func(w io.Writer) error { return l.Report().ExportJSON(ctx, w, p) },
+			"beancount": func(w io.Writer) error { return l.Report().ExportBeancount(ctx, w, account, p, included) },
+		})
+	}))
 	f := c.Flags()
 	f.StringVar(&from, "from", "", "first day, such as 2026-11-01, or a time (default: the first entry)")
 	f.StringVar(&to, "to", "", "end of the period, exclusive: a day or a time (default: after the last entry)")
@@ -278,63 +267,34 @@ func (a ledgerCommands) ledgerExport() *cobra.Command {
 
 func (a ledgerCommands) ledgerStatement() *cobra.Command {
 	var month, format, file string
-	c := &cobra.Command{
-		Use: "statement", Short: "Print a month's statement, by day and by label", Args: cobra.NoArgs,
-		RunE: a.withLedger(func(ctx context.Context, l *ledger.Ledger, account string) error {
-			begin := time.Now().UTC()
-			if month != "" {
-				var err error
-				if begin, err = time.Parse("2006-01", month); err != nil {
-					return usage("--month is %q: write it as 2026-11", month)
-				}
+	c := newCommand("statement", "Print a month's statement, by day and by label", a.withLedger(func(ctx context.Context, l *ledger.Ledger, account string) error {
+		begin := time.Now().UTC()
+		if month != "" {
+			var err error
+			if begin, err = time.Parse("2006-01", month); err != nil {
+				return usage("--month is %q: write it as 2026-11", month)
 			}
-			begin = time.Date(begin.Year(), begin.Month(), 1, 0, 0, 0, 0, time.UTC)
-			if begin.After(time.Now()) {
-				return usage("--month is %s, which has not begun", month)
-			}
-			s, err := l.Report().Statement(ctx, account, report.Period{From: begin, To: begin.AddDate(0, 1, 0)})
-			if err != nil {
-				return err
-			}
-			if a.output == "json" {
-				format = "json"
-			}
-			return a.writeAs(file, format, "markdown, html or csv", map[string]func(io.Writer) error{
-				"markdown": s.WriteMarkdown, "html": s.WriteHTML, "csv": s.WriteCSV, "json": func(w io.Writer) error { return printJSON(w, s) },
-			})
-		}),
-	}
+		}
+		begin = time.Date(begin.Year(), begin.Month(), 1, 0, 0, 0, 0, time.UTC)
+		if begin.After(time.Now()) {
+			return usage("--month is %s, which has not begun", month)
+		}
+		s, err := l.Report().Statement(ctx, account, report.Period{From: begin, To: begin.AddDate(0, 1, 0)})
+		if err != nil {
+			return err
+		}
+		if a.output == "json" {
+			format = "json"
+		}
+		return a.writeAs(file, format, "markdown, html or csv", map[string]func(io.Writer) error{
+			"markdown": s.WriteMarkdown, "html": s.WriteHTML, "csv": s.WriteCSV, "json": func(w io.Writer) error { return printJSON(w, s) },
+		})
+	}))
 	f := c.Flags()
 	f.StringVar(&month, "month", "", "the month (UTC), such as 2026-11 (default: this month)")
 	f.StringVar(&format, "format", "markdown", "markdown, html or csv")
 	f.StringVar(&file, "out", "-", "file to write; - is the standard output")
 	return c
-}
-
-// period parses the start and end of a period: days or times, in UTC.
-func period(from, to string) (p report.Period, err error) {
-	if p.From, err = dayOrInstant("--from", from); err != nil {
-		return p, err
-	}
-	if p.To, err = dayOrInstant("--to", to); err != nil {
-		return p, err
-	}
-	if !p.To.IsZero() && !p.From.Before(p.To) {
-		return p, usage("--from %s is not before --to %s", from, to)
-	}
-	return p, nil
-}
-
-func dayOrInstant(flag, text string) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	for _, layout := range []string{time.DateOnly, time.RFC3339Nano} {
-		if at, err := time.Parse(layout, text); err == nil {
-			return at.UTC(), nil
-		}
-	}
-	return time.Time{}, usage("%s is %q: write a day as 2026-11-01 or an instant as 2026-11-01T00:00:00Z", flag, text)
 }
 
 // writeAs writes the chosen format atomically to a file, or to standard output for "-".
@@ -351,54 +311,48 @@ func (a ledgerCommands) writeAs(file, format, known string, formats map[string]f
 
 func (a ledgerCommands) ledgerRebuild() *cobra.Command {
 	var out string
-	c := &cobra.Command{
-		Use: "rebuild", Short: "Rebuild the ledger from its journal and compare", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withLedgerAs(anySchema, func(ctx context.Context, l *ledger.Ledger, account string) error {
-				if out == "" {
-					c, err := config.Load(a.configFile)
-					if err != nil {
-						return err
-					}
-					out = c.LedgerPath(account) + ".rebuilt"
-				}
-				if err := a.outputs().checkCopy(out); err != nil {
+	c := newCommand("rebuild", "Rebuild the ledger from its journal and compare", func(ctx context.Context, args []string) error {
+		return a.withLedgerAs(anySchema, func(ctx context.Context, l *ledger.Ledger, account string) error {
+			if out == "" {
+				c, err := config.Load(a.configFile)
+				if err != nil {
 					return err
 				}
-				v, err := l.Rebuild(ctx, out)
-				if errors.Is(err, fs.ErrExist) {
-					return fmt.Errorf("%w\nmove it away, or name another file with --out", err)
-				}
-				return a.printFile(v, err, out, "identical to "+out)
-			})(cmd, args)
-		},
-	}
+				out = c.LedgerPath(account) + ".rebuilt"
+			}
+			if err := a.outputs().checkCopy(out); err != nil {
+				return err
+			}
+			v, err := l.Rebuild(ctx, out)
+			if errors.Is(err, fs.ErrExist) {
+				return fmt.Errorf("%w\nmove it away, or name another file with --out", err)
+			}
+			return a.printFile(v, err, out, "identical to "+out)
+		})(ctx, args)
+	})
 	c.Flags().StringVar(&out, "out", "", "the new file (default: the ledger's name with .rebuilt)")
 	return c
 }
 
 func (a ledgerCommands) ledgerBackup() *cobra.Command {
 	var force bool
-	c := &cobra.Command{
-		Use: "backup FILE", Short: "Write a verified copy of the ledger", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withLedger(func(ctx context.Context, l *ledger.Ledger, _ string) error {
-				if err := a.outputs().checkCopy(args[0]); err != nil {
-					return err
+	c := newCommand("backup FILE", "Write a verified copy of the ledger", func(ctx context.Context, args []string) error {
+		return a.withLedger(func(ctx context.Context, l *ledger.Ledger, _ string) error {
+			if err := a.outputs().checkCopy(args[0]); err != nil {
+				return err
+			}
+			v, err := l.Backup(ctx, args[0], force)
+			if errors.Is(err, fs.ErrExist) {
+				return fmt.Errorf("%w\nname another file, or replace it with --force", err)
+			}
+			if err == nil {
+				if noted := l.NoteBackup(v, args[0]); noted != nil {
+					fmt.Fprintf(a.stderr, "the backup is good, but perennial_backup_timestamp_seconds will not show it: %v\n", noted)
 				}
-				v, err := l.Backup(ctx, args[0], force)
-				if errors.Is(err, fs.ErrExist) {
-					return fmt.Errorf("%w\nname another file, or replace it with --force", err)
-				}
-				if err == nil {
-					if noted := l.NoteBackup(v, args[0]); noted != nil {
-						fmt.Fprintf(a.stderr, "the backup is good, but perennial_backup_timestamp_seconds will not show it: %v\n", noted)
-					}
-				}
-				return a.printFile(v, err, args[0], "copied to "+args[0]+" and verified there")
-			})(cmd, args)
-		},
-	}
+			}
+			return a.printFile(v, err, args[0], "copied to "+args[0]+" and verified there")
+		})(ctx, args)
+	})
 	c.Flags().BoolVar(&force, "force", false, "replace the file if it exists")
 	return c
 }
@@ -438,23 +392,20 @@ type proof struct {
 
 func (a ledgerCommands) ledgerVerify() *cobra.Command {
 	var p proof
-	c := &cobra.Command{
-		Use: "verify [FILE]", Short: "Verify the ledger's chain, balances and file", Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 1 {
-				return a.withFile(cmd.Context(), args[0], func(ctx context.Context, l *ledger.Ledger) error {
-					return a.verify(ctx, l, args[0], args[0], p)
-				})
+	c := newCommand("verify [FILE]", "Verify the ledger's chain, balances and file", func(ctx context.Context, args []string) error {
+		if len(args) == 1 {
+			return a.withFile(ctx, args[0], func(ctx context.Context, l *ledger.Ledger) error {
+				return a.verify(ctx, l, args[0], args[0], p)
+			})
+		}
+		return a.withLedgerAs(anySchema, func(ctx context.Context, l *ledger.Ledger, account string) error {
+			c, err := config.Load(a.configFile)
+			if err != nil {
+				return err
 			}
-			return a.withLedgerAs(anySchema, func(ctx context.Context, l *ledger.Ledger, account string) error {
-				c, err := config.Load(a.configFile)
-				if err != nil {
-					return err
-				}
-				return a.verify(ctx, l, c.LedgerPath(account), "account "+account, p)
-			})(cmd, args)
-		},
-	}
+			return a.verify(ctx, l, c.LedgerPath(account), "account "+account, p)
+		})(ctx, args)
+	})
 	c.Flags().StringArrayVar(&p.archives, "archive", nil, "an archive to include; repeat the flag for several archives, oldest first")
 	c.Flags().BoolVar(&p.against, "against-events", false, "compare every row with its published event")
 	c.Flags().StringVar(&p.temp, "temp", "", "directory for the second ledger that verification builds (default: the directory of the ledger, or TMPDIR if that directory is read-only)")

@@ -80,11 +80,9 @@ func (a *app) price(ctx context.Context, n int, each func(yield func([]publish.O
 			}
 			total.sum, total.ListPriceCents = total.sum.Join(p.sum), total.ListPriceCents+p.ListPriceCents
 			total.Count, total.unknown = total.Count+p.Count, append(total.unknown, p.unknown...)
-			if err := list.add("", p, p.ID, p.Kind, strconv.FormatInt(p.Days, 10), strconv.FormatInt(p.Count, 10), p.estimate(currency), p.Warning); err != nil {
-				return err
-			}
+			list.add("", p, p.ID, p.Kind, strconv.FormatInt(p.Days, 10), strconv.FormatInt(p.Count, 10), p.estimate(currency), p.Warning)
 		}
-		return nil
+		return list.err
 	})
 	if err != nil {
 		return err

@@ -15,7 +15,6 @@ import (
 	"regexp"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -340,28 +339,3 @@ func plainArgs(err error, args []string) error {
 	}
 	return fmt.Errorf("%s %s %s, and has %s", argsWords[m[1]], m[2], unit, m[3])
 }
-
-// span is a flag for a duration, which may be in days.
-type span struct{ of *time.Duration }
-
-// Set parses a duration such as 3d, 72h or 1d12h.
-func (v span) Set(text string) error {
-	of, err := config.ParseSpan(text)
-	if err != nil || of <= 0 {
-		return errors.New("a time over 0 is expected, such as 3d, 72h or 15m")
-	}
-	*v.of = of
-	return nil
-}
-
-func (v span) String() string {
-	if v.of == nil || *v.of == 0 {
-		return ""
-	}
-	return v.of.String()
-}
-
-// Type returns the word for the flag's value in the help.
-func (v span) Type() string { return "time" }
-
-var _ pflag.Value = span{}

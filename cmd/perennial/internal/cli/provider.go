@@ -49,16 +49,16 @@ func (a *app) provider() (*upstream.Client, error) {
 	return c.Client(name, secret, time.Now, nil)
 }
 
-// asking returns a RunE function that calls do with an API client. If the provider does not
+// asking returns an action that calls do with an API client. If the provider does not
 // reply, the process exits with ExitUnreachable.
-func (a *app) asking(do func(ctx context.Context, client *upstream.Client, args []string) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
+func (a *app) asking(do func(ctx context.Context, client *upstream.Client, args []string) error) action {
+	return func(ctx context.Context, args []string) error {
 		client, err := a.provider()
 		if err != nil {
 			return err
 		}
 		defer client.Close()
-		err = do(cmd.Context(), client, args)
+		err = do(ctx, client, args)
 		if _, lost := errors.AsType[*upstream.TransportError](err); lost {
 			return fmt.Errorf("%w: %w", errUnreachable, err)
 		}
@@ -67,26 +67,25 @@ func (a *app) asking(do func(ctx context.Context, client *upstream.Client, args 
 }
 
 func (a providerCommands) walletCommand() *cobra.Command {
-	return noun(&cobra.Command{Use: "wallet", Short: "Show the provider's wallet balance"}, &cobra.Command{
-		Use: "show", Aliases: []string{"list", "ls"}, Short: "Show the provider's wallet balance", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.eachAccount(cmd.Context(), func(one *app, account string) error {
-				return one.asking(func(ctx context.Context, client *upstream.Client, _ []string) error {
-					w, err := client.Wallet(ctx)
-					if err != nil {
-						return err
-					}
-					return a.printWallet(account, w)
-				})(cmd, nil)
-			})
-		},
+	show := newCommand("show", "Show the provider's wallet balance", func(ctx context.Context, _ []string) error {
+		return a.eachAccount(ctx, func(one *app, account string) error {
+			return one.asking(func(ctx context.Context, client *upstream.Client, _ []string) error {
+				w, err := client.Wallet(ctx)
+				if err != nil {
+					return err
+				}
+				return a.printWallet(account, w)
+			})(ctx, nil)
+		})
 	})
+	show.Aliases = []string{"list", "ls"}
+	return noun(&cobra.Command{Use: "wallet", Short: show.Short}, show)
 }
 
 // printWallet prints a wallet. account is "" if only one account is selected.
 func (a providerCommands) printWallet(account string, w upstream.Wallet) error {
 	if a.output == "json" {
-		return a.listing().add(account, map[string]any{
+		return a.printOf(account, map[string]any{
 			"environment": w.Environment, "currency": w.Currency, "balance_cents": w.BalanceCents, "frozen_cents": w.FrozenCents, "cash_value": w.CashValue,
 		})
 	}
@@ -97,23 +96,18 @@ func (a providerCommands) printWallet(account string, w upstream.Wallet) error {
 
 func (a providerCommands) offersCommand() *cobra.Command {
 	var f upstream.OfferFilter
-	c := &cobra.Command{
-		Use: "list", Short: "List offers and prices", Args: cobra.NoArgs,
-		RunE: a.asking(func(ctx context.Context, client *upstream.Client, _ []string) error {
-			list := a.listing("OFFER", "COUNTRY", "REGION", "LINE", "TYPE", "PROTOCOL", "PRICE", "DAYS", "CIDRS", "NAME")
-			currency := a.currencyOf(ctx, client)
-			for o, err := range client.Offers(ctx, f, 0) {
-				if err != nil {
-					return list.end(err)
-				}
-				if err := list.add("", offerLine(o), o.OfferCode, o.CountryCode, o.Region, o.LineName, o.IPType, o.Protocol,
-					moneyOrUnknown(o.UnitPriceCents, currency), strings.Trim(fmt.Sprint(o.DurationDays), "[]"), daemon.FirstFew(o.CIDRs), o.Name); err != nil {
-					return err
-				}
+	c := newCommand("list", "List offers and prices", a.asking(func(ctx context.Context, client *upstream.Client, _ []string) error {
+		list := a.listing("OFFER", "COUNTRY", "REGION", "LINE", "TYPE", "PROTOCOL", "PRICE", "DAYS", "CIDRS", "NAME")
+		currency := a.currencyOf(ctx, client)
+		for o, err := range client.Offers(ctx, f, 0) {
+			if err != nil {
+				return list.end(err)
 			}
-			return list.end(nil)
-		}),
-	}
+			list.add("", offerLine(o), o.OfferCode, o.CountryCode, o.Region, o.LineName, o.IPType, o.Protocol,
+				moneyOrUnknown(o.UnitPriceCents, currency), strings.Trim(fmt.Sprint(o.DurationDays), "[]"), daemon.FirstFew(o.CIDRs), o.Name)
+		}
+		return list.end(nil)
+	}))
 	flags := c.Flags()
 	flags.StringVar(&f.CountryCode, "country", "", "only this country code")
 	flags.StringVar(&f.Region, "region", "", "only this region")
@@ -150,57 +144,46 @@ func (a *app) currencyOf(ctx context.Context, client *upstream.Client) string {
 
 func (a providerCommands) ordersCommand() *cobra.Command {
 	short := "List the provider's orders, including those made elsewhere"
-	return noun(&cobra.Command{Use: "orders", Short: short}, &cobra.Command{
-		Use: "list", Short: short, Args: cobra.NoArgs,
-		RunE: a.asking(func(ctx context.Context, client *upstream.Client, _ []string) error {
-			list := a.listing("ORDER", "STATUS", "TOTAL", "CREATED")
-			for o, err := range client.Orders(ctx, 0) {
-				if err != nil {
-					return list.end(err)
-				}
-				record := map[string]any{
-					"order_no": o.OrderNo, "status": o.Status, "total_cents": o.TotalCents, "currency": o.Currency, "created_at": instantOrNil(&o.CreatedAt),
-				}
-				if err := list.add("", record, o.OrderNo, o.Status, moneyOrUnknown(o.TotalCents, o.Currency), stamp(&o.CreatedAt)); err != nil {
-					return err
-				}
+	return noun(&cobra.Command{Use: "orders", Short: short}, newCommand("list", short, a.asking(func(ctx context.Context, client *upstream.Client, _ []string) error {
+		list := a.listing("ORDER", "STATUS", "TOTAL", "CREATED")
+		for o, err := range client.Orders(ctx, 0) {
+			if err != nil {
+				return list.end(err)
 			}
-			return list.end(nil)
-		}),
-	}, a.ordersGet())
+			record := map[string]any{
+				"order_no": o.OrderNo, "status": o.Status, "total_cents": o.TotalCents, "currency": o.Currency, "created_at": instantOrNil(&o.CreatedAt),
+			}
+			list.add("", record, o.OrderNo, o.Status, moneyOrUnknown(o.TotalCents, o.Currency), stamp(&o.CreatedAt))
+		}
+		return list.end(nil)
+	})), a.ordersGet())
 }
 
 // ordersGet returns the command that shows an order in full, without the credentials of its
 // proxies.
 func (a providerCommands) ordersGet() *cobra.Command {
-	return &cobra.Command{
-		Use: "get ORDER_NO", Short: "Show the provider's current data for an order", Args: cobra.ExactArgs(1),
-		RunE: a.asking(func(ctx context.Context, client *upstream.Client, args []string) error {
-			o, err := client.Order(ctx, args[0])
-			if err != nil {
-				return unknownThere("order", args[0], err)
-			}
-			ids := make([]string, 0, len(o.Proxies))
-			for _, p := range o.Proxies {
-				ids = append(ids, p.ProxyID)
-			}
-			if a.output == "json" {
-				return printJSON(a.stdout, orderObject(o, ids))
-			}
-			rows := [][]string{
-				{"status", o.Status}, {"payment", o.PaymentStatus}, {"total", moneyOrUnknown(o.TotalCents, o.Currency)}, {"created", stamp(&o.CreatedAt)},
-				{"delivered", fmt.Sprintf("%d of %d, complete %t, available %t", o.Delivery.DeliveredCount, o.Delivery.ExpectedCount, o.Delivery.Complete, o.Delivery.Available)},
-				{"read again", pollText(o.PollAfterSeconds)}, {"trace id", o.TraceID},
-			}
-			if r := o.Refund; r != nil {
-				rows = append(rows, []string{"refund", fmt.Sprintf("%s to %s, status %s, at %s", moneyOrUnknown(r.AmountCents, r.Currency), r.Destination, r.Status, stamp(r.RefundedAt))})
-			}
-			for _, id := range ids {
-				rows = append(rows, []string{"proxy", id})
-			}
-			return a.table([]string{"ORDER", o.OrderNo}, rows)
-		}),
-	}
+	return newCommand("get ORDER_NO", "Show the provider's current data for an order", a.asking(func(ctx context.Context, client *upstream.Client, args []string) error {
+		o, err := client.Order(ctx, args[0])
+		if err != nil {
+			return unknownThere("order", args[0], err)
+		}
+		ids := make([]string, 0, len(o.Proxies))
+		for _, p := range o.Proxies {
+			ids = append(ids, p.ProxyID)
+		}
+		rows := [][]string{
+			{"status", o.Status}, {"payment", o.PaymentStatus}, {"total", moneyOrUnknown(o.TotalCents, o.Currency)}, {"created", stamp(&o.CreatedAt)},
+			{"delivered", fmt.Sprintf("%d of %d, complete %t, available %t", o.Delivery.DeliveredCount, o.Delivery.ExpectedCount, o.Delivery.Complete, o.Delivery.Available)},
+			{"read again", pollText(o.PollAfterSeconds)}, {"trace id", o.TraceID},
+		}
+		if r := o.Refund; r != nil {
+			rows = append(rows, []string{"refund", fmt.Sprintf("%s to %s, status %s, at %s", moneyOrUnknown(r.AmountCents, r.Currency), r.Destination, r.Status, stamp(r.RefundedAt))})
+		}
+		for _, id := range ids {
+			rows = append(rows, []string{"proxy", id})
+		}
+		return a.printTable(orderObject(o, ids), []string{"ORDER", o.OrderNo}, rows)
+	}))
 }
 
 func pollText(seconds *int64) string {
@@ -236,26 +219,23 @@ func (a providerCommands) proxiesList() *cobra.Command {
 	var within time.Duration
 	var live, uncovered bool
 	var query proxiesQuery
-	c := &cobra.Command{
-		Use: "list", Short: "List proxies by expiry", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			list := a.listing("PROXY", "STATUS", "EXPIRES", "COUNTRY", "REGION", "LINE", "TYPE", "SEEN")
-			if live && uncovered {
-				return usage("--live and --uncovered exclude each other: what schedules cover is known of listed proxies")
-			}
-			if err := query.check(live, uncovered); err != nil {
-				return err
-			}
-			if live {
-				return list.end(a.listLive(cmd, list))
-			}
-			query.Until = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
-			if within > 0 {
-				query.Until = time.Now().Add(within)
-			}
-			return a.listKnown(cmd.Context(), list, query, uncovered)
-		},
-	}
+	c := newCommand("list", "List proxies by expiry", func(ctx context.Context, _ []string) error {
+		list := a.listing("PROXY", "STATUS", "EXPIRES", "COUNTRY", "REGION", "LINE", "TYPE", "SEEN")
+		if live && uncovered {
+			return usage("--live and --uncovered exclude each other: what schedules cover is known of listed proxies")
+		}
+		if err := query.check(live, uncovered); err != nil {
+			return err
+		}
+		if live {
+			return list.end(a.listLive(ctx, list))
+		}
+		query.Until = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+		if within > 0 {
+			query.Until = time.Now().Add(within)
+		}
+		return a.listKnown(ctx, list, query, uncovered)
+	})
 	c.Flags().Var(span{&within}, "within", "only proxies that expire within this time, such as 3d or 72h")
 	c.Flags().BoolVar(&live, "live", false, "read the provider's list now, instead of the last stored listing")
 	c.Flags().BoolVar(&uncovered, "uncovered", false, "only proxies in no schedule")
@@ -264,24 +244,21 @@ func (a providerCommands) proxiesList() *cobra.Command {
 }
 
 // listLive adds the proxies that the provider lists now.
-func (a providerCommands) listLive(cmd *cobra.Command, list *listing) error {
-	return a.eachAccount(cmd.Context(), func(one *app, account string) error {
+func (a providerCommands) listLive(ctx context.Context, list *listing) error {
+	return a.eachAccount(ctx, func(one *app, account string) error {
 		return one.asking(func(ctx context.Context, client *upstream.Client, _ []string) error {
 			for p, err := range client.Proxies(ctx, 0) {
 				if err != nil {
 					return err
 				}
-				if err := addProxy(list, account, jobs.Observed(p, time.Now().UTC())); err != nil {
-					return err
-				}
+				addProxy(list, account, jobs.Observed(p, time.Now().UTC()))
 			}
 			return nil
-		})(cmd, nil)
+		})(ctx, nil)
 	})
 }
 
-// addProxy adds a proxy to list.
-func addProxy(list *listing, account string, p tables.Proxy) error {
+func addProxy(list *listing, account string, p tables.Proxy) {
 	expires, status := stamp(p.ExpiresAt), p.Status
 	switch {
 	case p.ExpectedExpiresAt != nil:
@@ -292,25 +269,22 @@ func addProxy(list *listing, account string, p tables.Proxy) error {
 	if more := p.Remarks(); more != "" {
 		status = strings.TrimPrefix(status+", "+printable(more), ", ")
 	}
-	return list.add(account, verbs.Listed(p), p.ProxyID, status, expires, p.CountryCode, p.Region, p.LineName, p.IPType, seen(p))
+	list.add(account, verbs.Listed(p), p.ProxyID, status, expires, p.CountryCode, p.Region, p.LineName, p.IPType, seen(p))
 }
 
 func (a providerCommands) proxiesGet() *cobra.Command {
 	var reveal bool
-	c := &cobra.Command{
-		Use: "get ID…", Short: "Show the provider's current data for proxies", Args: cobra.MinimumNArgs(1),
-		RunE: a.asking(func(ctx context.Context, client *upstream.Client, args []string) error {
-			for i, id := range args {
-				if i > 0 && a.output != "json" {
-					fmt.Fprintln(a.stdout)
-				}
-				if err := a.proxyGet(ctx, client, id, reveal); err != nil {
-					return err
-				}
+	c := newCommand("get ID…", "Show the provider's current data for proxies", a.asking(func(ctx context.Context, client *upstream.Client, args []string) error {
+		for i, id := range args {
+			if i > 0 && a.output != "json" {
+				fmt.Fprintln(a.stdout)
 			}
-			return nil
-		}),
-	}
+			if err := a.proxyGet(ctx, client, id, reveal); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
 	c.Flags().BoolVar(&reveal, "reveal", false, "also read the credentials, and print them once; they are not stored")
 	return c
 }
@@ -466,7 +440,8 @@ func (a providerCommands) listKnown(ctx context.Context, list *listing, query pr
 		shown := 0
 		err := knownProxies(ctx, l, c, name, query, uncovered, func(p tables.Proxy) error {
 			shown++
-			return addProxy(list, account, p)
+			addProxy(list, account, p)
+			return list.err
 		})
 		last, listing := l.Fleet.Listing(ctx)
 		if note := listedNote(c, name, shown, uncovered, !last.Finished.IsZero()); note != "" && (last.Finished.IsZero() || !query.filters()) {
@@ -546,20 +521,17 @@ func listedNote(c *config.Config, account string, shown int, uncovered, listed b
 
 func (a providerCommands) proxiesRetire() *cobra.Command {
 	var q verbs.RetireRequest
-	c := &cobra.Command{
-		Use: "retire ID…", Short: "Stop renewing proxies", Args: cobra.RangeArgs(1, verbs.MaxRetired),
-		Long: "Takes proxies out of every schedule. Nothing else changes: the proxies work until they expire, and a command that lists a retired proxy still renews it. --undo lets schedules renew the proxies again.",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			q.ProxyIDs = args
-			changed, err := askOnce(cmd.Context(), a.app, verbs.Retire, q)
-			done := "schedules let %s expire"
-			if q.Undo {
-				done = "schedules renew %s again"
-			}
-			return a.printChange(changed, fmt.Sprintf(done, english.Plural(changed.Changed, "more proxy", "more proxies")), err)
-		},
-	}
-	signed(c, &q.By, &q.Reason, "who does it", askedFor)
+	c := newCommand("retire ID…", "Stop renewing proxies", func(ctx context.Context, args []string) error {
+		q.ProxyIDs = args
+		changed, err := askOnce(ctx, a.app, verbs.Retire, q)
+		done := "schedules let %s expire"
+		if q.Undo {
+			done = "schedules renew %s again"
+		}
+		return a.printChange(changed, fmt.Sprintf(done, english.Plural(changed.Changed, "more proxy", "more proxies")), err)
+	})
+	c.Long = "Takes proxies out of every schedule. Nothing else changes: the proxies work until they expire, and a command that lists a retired proxy still renews it. --undo lets schedules renew the proxies again."
+	c.Args = cobra.RangeArgs(1, verbs.MaxRetired)
 	c.Flags().BoolVar(&q.Undo, "undo", false, "let schedules renew them again")
-	return c
+	return signed(c, &q.By, &q.Reason, "who does it", askedFor)
 }

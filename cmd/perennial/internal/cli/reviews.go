@@ -16,7 +16,6 @@ import (
 
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/cmd/perennial/internal/verbs"
-	"perennial/cmd/perennial/internal/web"
 	"perennial/jobs/desk"
 	"perennial/jobs/inspect"
 	"perennial/ledger"
@@ -31,78 +30,64 @@ func (a reviewCommands) reviewsCommand() *cobra.Command {
 }
 
 func (a reviewCommands) reviewList() *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Short: "List operations, and proxies of renewals, whose outcome is unknown", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			list := a.listing("OPERATION", "LINE", "SINCE", "EXPOSURE", "REASON", "TRACE ID")
-			err := a.eachLedger(cmd.Context(), func(ctx context.Context, l *ledger.Ledger, account string) error {
-				currency, err := l.Currency(ctx)
-				if err != nil {
-					return err
-				}
-				reviews, err := l.Operations.Reviews(ctx)
-				if err != nil {
-					return err
-				}
-				for _, x := range reviews {
-					if err := list.add(account, x, x.OperationID, x.ProxyID, ago(&x.Since), atStake(x, currency), x.Reason, x.TraceID); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-			return list.end(err)
-		},
-	}
-}
-
-func (a reviewCommands) reviewShow() *cobra.Command {
-	return &cobra.Command{
-		Use: "show ID", Short: "Show the evidence and the possible resolutions", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			e, err := a.readEvidence(cmd.Context(), args[0])
+	return newCommand("list", "List operations, and proxies of renewals, whose outcome is unknown", func(ctx context.Context, _ []string) error {
+		list := a.listing("OPERATION", "LINE", "SINCE", "EXPOSURE", "REASON", "TRACE ID")
+		err := a.eachLedger(ctx, func(ctx context.Context, l *ledger.Ledger, account string) error {
+			currency, err := l.Currency(ctx)
 			if err != nil {
 				return err
 			}
-			return a.printEvidence(e)
-		},
-	}
+			reviews, err := l.Operations.Reviews(ctx)
+			if err != nil {
+				return err
+			}
+			for _, x := range reviews {
+				list.add(account, x, x.OperationID, x.ProxyID, ago(&x.Since), atStake(x, currency), x.Reason, x.TraceID)
+			}
+			return nil
+		})
+		return list.end(err)
+	})
+}
+
+func (a reviewCommands) reviewShow() *cobra.Command {
+	return newCommand("show ID", "Show the evidence and the possible resolutions", func(ctx context.Context, args []string) error {
+		e, err := a.readEvidence(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return a.printEvidence(e)
+	})
 }
 
 func (a reviewCommands) reviewResolve() *cobra.Command {
 	var x desk.Resolution
+	var cents *int64
 	var notCharged bool
-	var confirm int64
-	c := &cobra.Command{
-		Use: "resolve ID", Short: "Record whether the provider charged", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			charged := cmd.Flags().Changed("charged")
-			x.ID, x.Charged = args[0], &charged
-			switch {
-			case charged && notCharged:
-				return usage("--charged and --not-charged exclude each other")
-			case !charged && !notCharged:
-				return usage("say what happened: --charged AMOUNT, or --not-charged (and --send-again)")
-			}
-			if x.Reason == "" {
-				return usage("say why: --reason TEXT is kept with your name")
-			}
-			if cmd.Flags().Changed("confirm-amount") {
-				x.ConfirmCents = &confirm
-			}
-			return a.sendResolution(cmd.Context(), x)
-		},
-	}
+	c := newCommand("resolve ID", "Record whether the provider charged", func(ctx context.Context, args []string) error {
+		charged := cents != nil
+		x.ID, x.Charged = args[0], &charged
+		switch {
+		case charged && notCharged:
+			return usage("--charged and --not-charged exclude each other")
+		case !charged && !notCharged:
+			return usage("say what happened: --charged AMOUNT, or --not-charged (and --send-again)")
+		case x.Reason == "":
+			return usage("say why: --reason TEXT is kept with your name")
+		case charged:
+			x.ChargedCents = *cents
+		}
+		return a.sendResolution(ctx, x)
+	})
 	f := c.Flags()
-	amountVar(f, &x.ChargedCents, "charged", "the provider charged this much, in cents (640) or in dollars with a decimal point (6.40): the total of an order, or the cost of all unresolved proxies of a renewal, or of the --line proxy")
-	amountVar(f, &confirm, "confirm-amount", "repeat the amount of --charged; required if the amount exceeds the wallet, is more than twice or less than half the expected amount, or if no amount is expected")
+	f.Var(givenAmount{&cents}, "charged", "the provider charged this much, in cents (640) or in dollars with a decimal point (6.40): the total of an order, or the cost of all unresolved proxies of a renewal, or of the --line proxy")
+	f.Var(givenAmount{&x.ConfirmCents}, "confirm-amount", "repeat the amount of --charged; required if the amount exceeds the wallet, is more than twice or less than half the expected amount, or if no amount is expected")
 	f.BoolVar(&x.AgainstEvidence, "against-evidence", false, "with --not-charged: the provider confirmed that nothing was charged, although an expiry moved or an order appeared")
 	f.BoolVar(&notCharged, "not-charged", false, "the provider charged nothing")
 	f.StringVar(&x.OrderNo, "order", "", "with --charged: the provider's number of the order that was made")
 	f.StringVar(&x.ProxyID, "line", "", "answer only for this proxy of the renewal")
 	f.BoolVar(&x.SendAgain, "send-again", false, "with --not-charged: send the request again with a new idempotency key")
-	signed(c, &x.By, &x.Reason, "who does it", "")
-	return c
+	return signed(c, &x.By, &x.Reason, "who does it", "")
 }
 
 // sendResolution resolves a review, and prints the booked amount and the wallet balance.
@@ -117,44 +102,6 @@ func (a reviewCommands) sendResolution(ctx context.Context, x desk.Resolution) e
 	}
 	_, err = fmt.Fprintf(a.stdout, "answered %s: %s; the wallet has %s; `perennial reviews correct %[1]s` corrects it\n", x.ID, booked, money(*changed.WalletCents, changed.Currency))
 	return err
-}
-
-// nameAccount selects the account that an argument names.
-func (a *app) nameAccount(args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	if a.account != "" && a.account != args[0] {
-		return usage("account %s is named, and --account %s: name one", args[0], a.account)
-	}
-	a.account = args[0]
-	return nil
-}
-
-// activeAccount is the only account status that needs no attention. The API document does
-// not list the possible values.
-const activeAccount = "active"
-
-func (a *app) printAccount(v verbs.AccountView) error {
-	if a.output == "json" {
-		return printJSON(a.stdout, v)
-	}
-	status := v.Status
-	if status != "" && status != activeAccount {
-		status += "  (not " + activeAccount + ": ask the provider why)"
-	}
-	rows := [][]string{
-		{"provider account", v.AccountID}, {"status", status}, {"e-mail", v.Email}, {"created", stamp(v.CreatedAt)}, {"environment", v.Environment}, {"address", v.BaseURL}, {"app id", v.AppID},
-		{"journal head", strconv.FormatInt(v.Head.Seq, 10)}, {"published", strconv.FormatUint(v.Published, 10)},
-	}
-	if v.ShortOfMoney {
-		rows = append(rows, []string{"short of money", "the wallet could not pay for the last operation: top it up"})
-	}
-	rows = append(rows, []string{"reconciled", web.ReconciledText(v.Reconciled, v.Currency)})
-	for _, p := range v.Paused {
-		rows = append(rows, []string{"paused", inspect.PauseText(p)})
-	}
-	return a.table([]string{"ACCOUNT", v.Account}, rows)
 }
 
 // readEvidence asks the runner for the evidence, which the runner reads from the ledger and
@@ -340,56 +287,48 @@ func answerText(x inspect.Answer, currency string) string {
 // charge, or books the difference.
 func (a reviewCommands) reviewCorrect() *cobra.Command {
 	x := desk.Recording{}
-	var charge, refund, confirm int64
-	c := &cobra.Command{
-		Use: "correct OPERATION", Short: "Correct an operator's earlier answer to a review", Args: cobra.ExactArgs(1),
-		Long: "Books a correcting entry that is linked to the earlier answer to the review. Nothing is deleted.\n" +
-			"Without an amount, the entry reverses the whole charge of that answer.",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			charged, refunded := cmd.Flags().Changed("charge"), cmd.Flags().Changed("refund")
-			switch {
-			case charged && refunded:
-				return usage("--charge and --refund exclude each other")
-			case charged && charge == 0, refunded && refund == 0:
-				return usage("--charge and --refund take an amount over 0: leave them out to take the whole charge back")
-			case x.Reason == "":
-				return usage("say why: --reason TEXT is kept with your name")
-			case charged:
-				x.Kind, x.Cents = fact.MovementCharge, charge
-			case refunded:
-				x.Kind, x.Cents = fact.MovementRefund, refund
+	var charge, refund *int64
+	c := newCommand("correct OPERATION", "Correct an operator's earlier answer to a review", func(ctx context.Context, args []string) error {
+		switch {
+		case charge != nil && refund != nil:
+			return usage("--charge and --refund exclude each other")
+		case charge != nil && *charge == 0, refund != nil && *refund == 0:
+			return usage("--charge and --refund take an amount over 0: leave them out to take the whole charge back")
+		case x.Reason == "":
+			return usage("say why: --reason TEXT is kept with your name")
+		case charge != nil:
+			x.Kind, x.Cents = fact.MovementCharge, *charge
+		case refund != nil:
+			x.Kind, x.Cents = fact.MovementRefund, *refund
+		}
+		err := a.withLedger(func(ctx context.Context, l *ledger.Ledger, _ string) (err error) {
+			x.CorrectsSeq, err = answerOf(ctx, l, args[0], x.ProxyID)
+			return err
+		})(ctx, args)
+		if err != nil {
+			return err
+		}
+		return a.record(ctx, x, func(r verbs.RecordAnswer) string {
+			back := "--charge"
+			if r.Kind == fact.MovementCharge {
+				back = "--refund"
 			}
-			if cmd.Flags().Changed("confirm-amount") {
-				x.ConfirmCents = &confirm
+			line := ""
+			if x.ProxyID != "" {
+				line = " --line " + x.ProxyID
 			}
-			err := a.withLedger(func(ctx context.Context, l *ledger.Ledger, _ string) (err error) {
-				x.CorrectsSeq, err = answerOf(ctx, l, args[0], x.ProxyID)
-				return err
-			})(cmd, args)
-			if err != nil {
-				return err
-			}
-			return a.record(cmd.Context(), x, func(r verbs.RecordAnswer) string {
-				back := "--charge"
-				if r.Kind == fact.MovementCharge {
-					back = "--refund"
-				}
-				line := ""
-				if x.ProxyID != "" {
-					line = " --line " + x.ProxyID
-				}
-				return fmt.Sprintf("reviews correct %s%s %s %s", args[0], line, back, fact.Amount(r.Cents, ""))
-			})
-		},
-	}
+			return fmt.Sprintf("reviews correct %s%s %s %s", args[0], line, back, fact.Amount(r.Cents, ""))
+		})
+	})
+	c.Long = "Books a correcting entry that is linked to the earlier answer to the review. Nothing is deleted.\n" +
+		"Without an amount, the entry reverses the whole charge of that answer."
 	f := c.Flags()
-	amountVar(f, &charge, "charge", "the provider charged this much more than the answer says, in cents (640) or in dollars with a decimal point (6.40)")
-	amountVar(f, &refund, "refund", "the provider charged this much less than the answer says; without --charge or --refund the whole charge is reversed")
-	amountVar(f, &confirm, "confirm-amount", "repeat the amount of --charge; required if the total would exceed both the expected amount and the earlier answer, if --charge exceeds the wallet, or if no amount is expected")
+	f.Var(givenAmount{&charge}, "charge", "the provider charged this much more than the answer says, in cents (640) or in dollars with a decimal point (6.40)")
+	f.Var(givenAmount{&refund}, "refund", "the provider charged this much less than the answer says; without --charge or --refund the whole charge is reversed")
+	f.Var(givenAmount{&x.ConfirmCents}, "confirm-amount", "repeat the amount of --charge; required if the total would exceed both the expected amount and the earlier answer, if --charge exceeds the wallet, or if no amount is expected")
 	f.StringVar(&x.ProxyID, "line", "", "the proxy of the renewal whose answer is corrected")
 	f.StringVar(&x.ID, "id", "", "id of this correction; corrections with the same id are booked once (default: a random id)")
-	signed(c, &x.By, &x.Reason, "who says so", "")
-	return c
+	return signed(c, &x.By, &x.Reason, "who says so", "")
 }
 
 // answerOf returns the journal row of an operation's only answer or, if line is set, of the
@@ -440,36 +379,34 @@ func operationOf(ctx context.Context, l *ledger.Ledger, id string) (string, erro
 func (a reviewCommands) auditCommand(name string) *cobra.Command {
 	var from, to string
 	var since time.Duration
-	c := &cobra.Command{
-		Use: name, Short: "List who changed what, and why", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			p, err := period(from, to)
+	c := newCommand(name, "List who changed what, and why", func(ctx context.Context, _ []string) error {
+		p, err := period(from, to)
+		if err != nil {
+			return err
+		}
+		if since > 0 {
+			if from != "" {
+				return usage("--since and --from exclude each other")
+			}
+			p.From = time.Now().Add(-since)
+		}
+		list := a.listing("TIME", "WHO", "WHAT", "ABOUT", "REASON")
+		err = a.eachLedger(ctx, func(ctx context.Context, l *ledger.Ledger, account string) error {
+			currency, err := l.Currency(ctx)
 			if err != nil {
 				return err
 			}
-			if since > 0 {
-				if from != "" {
-					return usage("--since and --from exclude each other")
+			return l.Report().Decisions(ctx, p, func(d report.Decision) error {
+				what := []string{d.Fact, d.Outcome}
+				if d.Cents != nil {
+					what = append(what, money(*d.Cents, currency))
 				}
-				p.From = time.Now().Add(-since)
-			}
-			list := a.listing("TIME", "WHO", "WHAT", "ABOUT", "REASON")
-			err = a.eachLedger(cmd.Context(), func(ctx context.Context, l *ledger.Ledger, account string) error {
-				currency, err := l.Currency(ctx)
-				if err != nil {
-					return err
-				}
-				return l.Report().Decisions(ctx, p, func(d report.Decision) error {
-					what := []string{d.Fact, d.Outcome}
-					if d.Cents != nil {
-						what = append(what, money(*d.Cents, currency))
-					}
-					return list.add(account, d, d.Time.UTC().Format(time.RFC3339), fact.Signed(d.By, d.User), strings.Join(strings.Fields(strings.Join(what, " ")), " "), d.About, d.Reason)
-				})
+				list.add(account, d, d.Time.UTC().Format(time.RFC3339), fact.Signed(d.By, d.User), strings.Join(strings.Fields(strings.Join(what, " ")), " "), d.About, d.Reason)
+				return list.err
 			})
-			return list.end(err)
-		},
-	}
+		})
+		return list.end(err)
+	})
 	c.Flags().StringVar(&from, "from", "", "first day, such as 2026-11-01, or a time (default: the first entry)")
 	c.Flags().Var(span{&since}, "since", "only entries no older than this, such as 1d or 12h")
 	c.Flags().StringVar(&to, "to", "", "end of the period, exclusive: a day or a time (default: after the last entry)")

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/url"
 	"path/filepath"
 	"strings"
@@ -28,30 +27,25 @@ import (
 func (a setupCommands) runCommand() *cobra.Command {
 	var data, natsListen, http, metricsToken string
 	var refill bool
-	c := &cobra.Command{
-		Use:   "run",
-		Short: "Start the runner",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := config.Load(a.configFile)
-			if err != nil {
+	c := newCommand("run", "Start the runner", func(ctx context.Context, _ []string) error {
+		c, err := config.Load(a.configFile)
+		if err != nil {
+			return err
+		}
+		if err := c.CheckLists(""); err != nil {
+			return err
+		}
+		c.DataDir = cmp.Or(data, c.DataDir)
+		c.NATS.Listen = cmp.Or(natsListen, c.NATS.Listen)
+		c.HTTP.Listen = cmp.Or(http, c.HTTP.Listen)
+		if metricsToken != "" {
+			if c.HTTP.MetricsTokenFile, err = filepath.Abs(metricsToken); err != nil {
 				return err
 			}
-			if err := c.CheckLists(""); err != nil {
-				return err
-			}
-			c.DataDir = cmp.Or(data, c.DataDir)
-			c.NATS.Listen = cmp.Or(natsListen, c.NATS.Listen)
-			c.HTTP.Listen = cmp.Or(http, c.HTTP.Listen)
-			if metricsToken != "" {
-				if c.HTTP.MetricsTokenFile, err = filepath.Abs(metricsToken); err != nil {
-					return err
-				}
-			}
-			c.RefillEvents = refill
-			return a.run(cmd.Context(), c)
-		},
-	}
+		}
+		c.RefillEvents = refill
+		return a.run(ctx, c)
+	})
 	c.Flags().StringVar(&data, "data", "", "data directory (default: data_dir of the configuration, else perennial-data)")
 	c.Flags().StringVar(&natsListen, "nats-listen", "", "address of the embedded NATS server; port 0 chooses a free port")
 	c.Flags().StringVar(&http, "http", "", "address of the HTTP server for health, metrics and the web UI; port 0 chooses a free port")
@@ -112,62 +106,60 @@ type CheckedConfig struct {
 }
 
 func (a setupCommands) configCheck() *cobra.Command {
-	return &cobra.Command{
-		Use: "check", Short: "Check the configuration file and its secrets, and report every error", Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			c, err := config.Load(a.configFile)
-			if err == nil {
-				err = c.CheckSecrets()
-			}
-			if err != nil {
-				return err
-			}
-			out := CheckedConfig{File: c.File, Accounts: c.AccountNames(), Schedules: len(c.Schedules)}
-			if a.output == "json" {
-				return printJSON(a.stdout, out)
-			}
-			_, err = fmt.Fprintf(a.stdout, "%s is valid: %s, %s; a running `perennial run` reads it when it is started again\n", cmp.Or(out.File, "the embedded configuration"),
-				english.Plural(len(out.Accounts), "account", ""), english.Plural(out.Schedules, "schedule", ""))
+	return newCommand("check", "Check the configuration file and its secrets, and report every error", func(context.Context, []string) error {
+		c, err := config.Load(a.configFile)
+		if err == nil {
+			err = c.CheckSecrets()
+		}
+		if err != nil {
 			return err
-		},
-	}
+		}
+		out := CheckedConfig{File: c.File, Accounts: c.AccountNames(), Schedules: len(c.Schedules)}
+		return a.say(out, "%s is valid: %s, %s; a running `perennial run` reads it when it is started again\n", cmp.Or(out.File, "the embedded configuration"),
+			english.Plural(len(out.Accounts), "account", ""), english.Plural(out.Schedules, "schedule", ""))
+	})
 }
 
 func (a setupCommands) configShow() *cobra.Command {
-	return &cobra.Command{
-		Use: "show", Short: "Show every key with its value and source",
-		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			c, err := config.Load(a.configFile)
+	return newCommand("show", "Show every key with its value and source", func(context.Context, []string) error {
+		c, err := config.Load(a.configFile)
+		if err != nil {
+			return err
+		}
+		list := a.listing("KEY", "VALUE", "FROM")
+		for _, s := range c.Settings() {
+			text, err := json.Marshal(s.Value)
 			if err != nil {
 				return err
 			}
-			list := a.listing("KEY", "VALUE", "FROM")
-			for _, s := range c.Settings() {
-				text, err := json.Marshal(s.Value)
-				if err != nil {
-					return err
-				}
-				said := string(text)
-				if word, ok := s.Value.(string); ok {
-					said = word
-				} else if said == "null" {
-					said = ""
-				}
-				if err := list.add("", s, s.Key, said, s.From); err != nil {
-					return err
-				}
+			said := string(text)
+			if word, ok := s.Value.(string); ok {
+				said = word
+			} else if said == "null" {
+				said = ""
 			}
-			return list.end(nil)
-		},
-	}
+			list.add("", s, s.Key, said, s.From)
+		}
+		return list.end(nil)
+	})
 }
 
 func (a setupCommands) natsConfigCommand() *cobra.Command {
 	var nsc bool
-	c := &cobra.Command{
-		Use: "nats-config", Short: "Print NATS server configuration for nats.users", Args: cobra.NoArgs,
-		Long: `Print the part of a NATS server's configuration that gives nats.users their roles.
+	c := newCommand("nats-config", "Print NATS server configuration for nats.users", func(context.Context, []string) error {
+		c, err := config.Load(a.configFile)
+		if err != nil {
+			return err
+		}
+		if len(c.NATS.Users) == 0 {
+			return usage("nats.users is empty: there are no roles to print\nadd users, such as [{user: app, password_file: app.password, roles: [{role: producer, accounts: [main]}]}]")
+		}
+		if nsc {
+			return a.printNSC(c)
+		}
+		return a.printNATSConfig(c)
+	})
+	c.Long = `Print the part of a NATS server's configuration that gives nats.users their roles.
 It has one NATS account for the runner, which owns the streams, and one NATS account for
 each user, limited to the user's roles. Include the output in the server's configuration
 file. Passwords are variables, which the server reads from its environment; bcrypt hashes
@@ -175,21 +167,7 @@ from perennial.yaml are printed unchanged.
 
 With --nsc it prints shell commands for nsc instead, for servers whose accounts are JWTs.
 An nsc operator must exist (nsc add operator). nsc push sends the accounts to the servers,
-and nsc generate creds writes a user's credentials (nats.creds_file).`,
-		RunE: func(*cobra.Command, []string) error {
-			c, err := config.Load(a.configFile)
-			if err != nil {
-				return err
-			}
-			if len(c.NATS.Users) == 0 {
-				return usage("nats.users is empty: there are no roles to print\nadd users, such as [{user: app, password_file: app.password, roles: [{role: producer, accounts: [main]}]}]")
-			}
-			if nsc {
-				return a.printNSC(c)
-			}
-			return a.printNATSConfig(c)
-		},
-	}
+and nsc generate creds writes a user's credentials (nats.creds_file).`
 	c.Flags().BoolVar(&nsc, "nsc", false, "print commands for nsc, for servers whose accounts are JWTs")
 	return c
 }
@@ -247,39 +225,29 @@ func roleOf(text string) (web.Role, error) {
 
 func (a setupCommands) webLogin() *cobra.Command {
 	var name, role string
-	c := &cobra.Command{
-		Use: "login", Short: "Print a sign-in link that works once", Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			as, err := roleOf(role)
-			if err != nil {
-				return err
-			}
-			c, err := config.Load(a.configFile)
-			if err != nil {
-				return err
-			}
-			line, err := readRunFile(c.DataDir)
-			if errors.Is(err, fs.ErrNotExist) {
-				return &exitError{ExitUnreachable, fmt.Errorf("no `perennial run` works in %s\nstart it, or use --config of the one that does", c.DataDir)}
-			}
-			if err != nil {
-				return err
-			}
-			code, err := daemon.LoginCode(c.DataDir, web.Person{Name: name, Role: as})
-			if err != nil {
-				return err
-			}
-			address := loginAddress(line.HTTP, code)
-			if a.output == "json" {
-				return printJSON(a.stdout, struct {
-					URL       string    `json:"url"`
-					ExpiresAt time.Time `json:"expires_at"`
-				}{address, time.Now().Add(web.LinkLife).UTC()})
-			}
-			_, err = fmt.Fprintln(a.stdout, address)
+	c := newCommand("login", "Print a sign-in link that works once", func(context.Context, []string) error {
+		as, err := roleOf(role)
+		if err != nil {
 			return err
-		},
-	}
+		}
+		c, err := config.Load(a.configFile)
+		if err != nil {
+			return err
+		}
+		line, err := readRunFile(c.DataDir)
+		if err != nil {
+			return err
+		}
+		code, err := daemon.LoginCode(c.DataDir, web.Person{Name: name, Role: as})
+		if err != nil {
+			return err
+		}
+		address := loginAddress(line.HTTP, code)
+		return a.say(struct {
+			URL       string    `json:"url"`
+			ExpiresAt time.Time `json:"expires_at"`
+		}{address, time.Now().Add(web.LinkLife).UTC()}, "%s\n", address)
+	})
 	c.Flags().StringVar(&name, "by", operator(), "the name of the person who signs in, which the audit log shows")
 	c.Flags().StringVar(&role, "role", string(web.Operator), "a viewer can only look, an operator can also make changes")
 	return c
@@ -290,28 +258,25 @@ func loginAddress(http, code string) string { return http + "/login?code=" + url
 func (a setupCommands) webToken() *cobra.Command {
 	var role string
 	var accounts []string
-	c := &cobra.Command{
-		Use: "token NAME", Short: "Create a token that signs a person in", Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			as, err := roleOf(role)
-			if err != nil {
-				return err
-			}
-			c, err := config.Load(a.configFile)
-			if err != nil {
-				return err
-			}
-			if c.HTTP.TokensFile == "" {
-				return usage("http.tokens_file is not configured\nname a file there, such as web.tokens: `run` reads it at each request")
-			}
-			token, err := web.AddToken(c.ResolvePath(c.HTTP.TokensFile), web.Token{Name: args[0], Role: as, Accounts: accounts})
-			if err != nil {
-				return err
-			}
-			_, err = fmt.Fprintln(a.stdout, token)
+	c := newCommand("token NAME", "Create a token that signs a person in", func(_ context.Context, args []string) error {
+		as, err := roleOf(role)
+		if err != nil {
 			return err
-		},
-	}
+		}
+		c, err := config.Load(a.configFile)
+		if err != nil {
+			return err
+		}
+		if c.HTTP.TokensFile == "" {
+			return usage("http.tokens_file is not configured\nname a file there, such as web.tokens: `run` reads it at each request")
+		}
+		token, err := web.AddToken(c.ResolvePath(c.HTTP.TokensFile), web.Token{Name: args[0], Role: as, Accounts: accounts})
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(a.stdout, token)
+		return err
+	})
 	c.Flags().StringVar(&role, "role", string(web.Viewer), "a viewer can only look, an operator can also make changes")
 	c.Flags().StringSliceVar(&accounts, "accounts", nil, "accounts that the person sees (default: all)")
 	return c

@@ -41,88 +41,74 @@ func (a scheduleCommands) schedulesCommand() *cobra.Command {
 
 func (a scheduleCommands) sweepApprove() *cobra.Command {
 	var q verbs.SweepRequest
-	c := &cobra.Command{
-		Use: "approve PLAN", Short: "Approve a plan that needs approval", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			q.Plan = args[0]
-			done := "approved plan " + q.Plan
-			if plan, err := askOnce(cmd.Context(), a.app, verbs.Plan, verbs.SweepRequest{Plan: q.Plan}); err == nil {
-				done += fmt.Sprintf(" of %s: %s published, about %s", plan.Schedule, english.Plural(len(plan.Included), "renewal", ""), plan.EstimateText())
-			}
-			a.notePauses(cmd.Context(), "")
-			return sendChange(cmd.Context(), a.app, verbs.Approve, q, done+"; `perennial operations list` follows them")
-		},
-	}
-	signed(c, &q.By, &q.Reason, "who approves it", "approved on the command line")
-	return c
+	c := newCommand("approve PLAN", "Approve a plan that needs approval", func(ctx context.Context, args []string) error {
+		q.Plan = args[0]
+		done := "approved plan " + q.Plan
+		if plan, err := askOnce(ctx, a.app, verbs.Plan, verbs.SweepRequest{Plan: q.Plan}); err == nil {
+			done += fmt.Sprintf(" of %s: %s published, about %s", plan.Schedule, english.Plural(len(plan.Included), "renewal", ""), plan.EstimateText())
+		}
+		a.notePauses(ctx, "")
+		return sendChange(ctx, a.app, verbs.Approve, q, done+"; `perennial operations list` follows them")
+	})
+	return signed(c, &q.By, &q.Reason, "who approves it", "approved on the command line")
 }
 
 func (a scheduleCommands) sweepDecline() *cobra.Command {
 	var q verbs.SweepRequest
-	c := &cobra.Command{
-		Use: "decline PLAN", Short: "Decline a plan that needs approval", Args: cobra.ExactArgs(1),
-		Long: "Ends the plan: no proxy in it is renewed. The next run makes a new plan, which may need approval again.\n" +
-			"`perennial proxies retire` takes proxies out of all plans; `perennial schedules pause` stops the runs.",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if q.Plan = args[0]; q.Reason == "" {
-				return usage("say why: --reason TEXT is kept with your name")
-			}
-			return sendChange(cmd.Context(), a.app, verbs.Decline, q, "declined plan "+q.Plan+": nothing in it is renewed; the next run plans again what is due then, unless `perennial schedules pause` stops it")
-		},
-	}
-	signed(c, &q.By, &q.Reason, "who declines it", "")
-	return c
+	c := newCommand("decline PLAN", "Decline a plan that needs approval", func(ctx context.Context, args []string) error {
+		if q.Plan = args[0]; q.Reason == "" {
+			return usage("say why: --reason TEXT is kept with your name")
+		}
+		return sendChange(ctx, a.app, verbs.Decline, q, "declined plan "+q.Plan+": nothing in it is renewed; the next run plans again what is due then, unless `perennial schedules pause` stops it")
+	})
+	c.Long = "Ends the plan: no proxy in it is renewed. The next run makes a new plan, which may need approval again.\n" +
+		"`perennial proxies retire` takes proxies out of all plans; `perennial schedules pause` stops the runs."
+	return signed(c, &q.By, &q.Reason, "who declines it", "")
 }
 
 func (a scheduleCommands) sweepList() *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Short: "List schedules with their last and next run", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx := cmd.Context()
-			list := a.listing("SCHEDULE", "CRON", "LAST", "STATE", "DUE", "RENEWED", "SKIPPED", "CHARGED", "NEXT", "PENDING PLAN", "REASON")
-			err := a.eachAccount(ctx, func(one *app, account string) error {
-				all, paused, err := one.sweeps(ctx)
-				if err != nil {
-					return err
-				}
-				return addSweeps(list, account, all, paused)
-			})
-			return list.end(err)
-		},
-	}
+	return newCommand("list", "List schedules with their last and next run", func(ctx context.Context, _ []string) error {
+		list := a.listing("SCHEDULE", "CRON", "LAST", "STATE", "DUE", "RENEWED", "SKIPPED", "CHARGED", "NEXT", "PENDING PLAN", "REASON")
+		err := a.eachAccount(ctx, func(one *app, account string) error {
+			all, paused, err := one.sweeps(ctx)
+			if err != nil {
+				return err
+			}
+			addSweeps(list, account, all, paused)
+			return nil
+		})
+		return list.end(err)
+	})
 }
 
 func (a scheduleCommands) sweepShow() *cobra.Command {
-	return &cobra.Command{
-		Use: "show SCHEDULE", Short: "Show a schedule with its last and next run, and the plan that needs approval", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			all, paused, err := a.sweeps(cmd.Context())
-			if err != nil {
-				return err
-			}
-			at := slices.IndexFunc(all, func(s schedules.Status) bool { return s.Schedule == args[0] || s.Plan == args[0] })
-			if at < 0 {
-				return noSchedule(args[0], all)
-			}
-			s := all[at]
-			if a.output == "json" {
-				return printJSON(a.stdout, s)
-			}
-			err = a.table([]string{"SCHEDULE", s.Schedule}, [][]string{
-				{"account", s.Account}, {"cron", s.Cron + " " + s.Timezone}, {"last run", ago(s.LastSlot)}, {"state", stateOf(s, paused)}, {"due, renewed, skipped, charged", resultText(s)}, {"next run", stamp(s.NextSlot)},
-				{"pending plan", s.Plan}, {"reason", whyOf(s, paused)}, {"skipped", skippedHint(s)},
-			})
-			if err != nil || s.Plan == "" {
-				return err
-			}
-			plan, err := askOnce(cmd.Context(), a.app, verbs.Plan, verbs.SweepRequest{Plan: s.Plan})
-			if err != nil {
-				return err
-			}
-			fmt.Fprintln(a.stdout)
-			return a.printPlan(plan)
-		},
-	}
+	return newCommand("show SCHEDULE", "Show a schedule with its last and next run, and the plan that needs approval", func(ctx context.Context, args []string) error {
+		all, paused, err := a.sweeps(ctx)
+		if err != nil {
+			return err
+		}
+		at := slices.IndexFunc(all, func(s schedules.Status) bool { return s.Schedule == args[0] || s.Plan == args[0] })
+		if at < 0 {
+			return noSchedule(args[0], all)
+		}
+		s := all[at]
+		if a.output == "json" {
+			return printJSON(a.stdout, s)
+		}
+		err = a.table([]string{"SCHEDULE", s.Schedule}, [][]string{
+			{"account", s.Account}, {"cron", s.Cron + " " + s.Timezone}, {"last run", ago(s.LastSlot)}, {"state", stateOf(s, paused)}, {"due, renewed, skipped, charged", resultText(s)}, {"next run", stamp(s.NextSlot)},
+			{"pending plan", s.Plan}, {"reason", whyOf(s, paused)}, {"skipped", skippedHint(s)},
+		})
+		if err != nil || s.Plan == "" {
+			return err
+		}
+		plan, err := askOnce(ctx, a.app, verbs.Plan, verbs.SweepRequest{Plan: s.Plan})
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(a.stdout)
+		return a.printPlan(plan)
+	})
 }
 
 // resultText returns the figures of the last run.
@@ -189,7 +175,7 @@ func (a *app) sweeps(ctx context.Context) (all []schedules.Status, paused string
 
 // addSweeps adds an account's schedules to a listing. It omits the account from JSON, because
 // the records already contain it.
-func addSweeps(list *listing, account string, all []schedules.Status, paused string) error {
+func addSweeps(list *listing, account string, all []schedules.Status, paused string) {
 	for _, s := range all {
 		if list.app.output == "json" {
 			account = ""
@@ -199,11 +185,8 @@ func addSweeps(list *listing, account string, all []schedules.Status, paused str
 			why = beginning(why)
 		}
 		cells := []string{s.Schedule, s.Cron + " " + s.Timezone, ago(s.LastSlot), stateOf(s, paused)}
-		if err := list.add(account, s, slices.Concat(cells, resultOf(s), []string{stamp(s.NextSlot), s.Plan, why})...); err != nil {
-			return err
-		}
+		list.add(account, s, slices.Concat(cells, resultOf(s), []string{stamp(s.NextSlot), s.Plan, why})...)
 	}
-	return nil
 }
 
 // beginning returns the first words of a long text; `schedules show` has all of it.
@@ -283,29 +266,25 @@ func pausedText(p tables.SchedulePause) string {
 func (a scheduleCommands) sweepRun() *cobra.Command {
 	var q verbs.SweepRequest
 	c := a.sweepOne("run SCHEDULE", "Run a schedule now", verbs.Sweep, &q)
-	signed(c, &q.By, &q.Reason, "who asks for it", askedFor)
-	return c
+	return signed(c, &q.By, &q.Reason, "who asks for it", askedFor)
 }
 
 // sweepOne returns a CLI command that plans one schedule, or plans and runs it.
 func (a scheduleCommands) sweepOne(use, short string, v verbs.Verb[verbs.SweepRequest, plans.Plan], q *verbs.SweepRequest) *cobra.Command {
-	return &cobra.Command{
-		Use: use, Short: short, Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := context.WithTimeout(cmd.Context(), 10*time.Minute)
-			defer cancel()
-			q.Schedule = args[0]
-			plan, err := askOnce(ctx, a.app, v, *q)
-			if err != nil {
-				return a.notReadYet(q.Schedule, err)
-			}
-			a.notePauses(ctx, "")
-			if err := a.printPlan(plan); err != nil || v.Name == verbs.Plan.Name {
-				return err
-			}
-			return sweepExit(plan)
-		},
-	}
+	return newCommand(use, short, func(ctx context.Context, args []string) error {
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+		defer cancel()
+		q.Schedule = args[0]
+		plan, err := askOnce(ctx, a.app, v, *q)
+		if err != nil {
+			return a.notReadYet(q.Schedule, err)
+		}
+		a.notePauses(ctx, "")
+		if err := a.printPlan(plan); err != nil || v.Name == verbs.Plan.Name {
+			return err
+		}
+		return sweepExit(plan)
+	})
 }
 
 // sweepExit returns the exit code of a run, which tells a script that the run needs an operator
@@ -323,45 +302,37 @@ func sweepExit(p plans.Plan) error {
 func (a scheduleCommands) schedulesPause() *cobra.Command {
 	var q verbs.SchedulePauseRequest
 	var until string
-	c := &cobra.Command{
-		Use: "pause SCHEDULE", Short: "Pause a schedule", Args: cobra.ExactArgs(1),
-		Long: `Stops the runs of a schedule until the schedule is resumed, or until a given time.
+	c := newCommand("pause SCHEDULE", "Pause a schedule", func(ctx context.Context, args []string) error {
+		q.Schedule = args[0]
+		if until != "" {
+			text, err := instantOrSpan("until", until)
+			if err != nil {
+				return err
+			}
+			at, err := time.Parse(time.RFC3339, text)
+			if err != nil {
+				return err
+			}
+			q.Until = &at
+		}
+		return sendChange(ctx, a.app, verbs.SchedulePause, q, fmt.Sprintf("paused schedule %s %s: `perennial schedules resume %[1]s` resumes it", q.Schedule, pausedUntil(q.Until)))
+	})
+	c.Long = `Stops the runs of a schedule until the schedule is resumed, or until a given time.
 
 Proxies that the schedule would have renewed may expire; proxy.expiring is still published.
 Commands that the schedule has published continue (see cancel), and "schedules run" still works.
-When the pause ends, a single run starts immediately in place of all missed runs.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			q.Schedule = args[0]
-			if until != "" {
-				text, err := instantOrSpan("until", until, time.Now())
-				if err != nil {
-					return err
-				}
-				at, err := time.Parse(time.RFC3339, text)
-				if err != nil {
-					return err
-				}
-				q.Until = &at
-			}
-			return sendChange(cmd.Context(), a.app, verbs.SchedulePause, q, fmt.Sprintf("paused schedule %s %s: `perennial schedules resume %[1]s` resumes it", q.Schedule, pausedUntil(q.Until)))
-		},
-	}
+When the pause ends, a single run starts immediately in place of all missed runs.`
 	c.Flags().StringVar(&until, "until", "", "end the pause automatically at this time, or after this duration, such as 8h (default: until it is resumed)")
-	signed(c, &q.By, &q.Reason, "who asks for it", "paused on the command line")
-	return c
+	return signed(c, &q.By, &q.Reason, "who asks for it", "paused on the command line")
 }
 
 func (a scheduleCommands) schedulesResume() *cobra.Command {
 	var q verbs.SchedulePauseRequest
-	c := &cobra.Command{
-		Use: "resume SCHEDULE", Short: "Resume a schedule; if it missed runs, it runs once now", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			q.Schedule = args[0]
-			return sendChange(cmd.Context(), a.app, verbs.ScheduleResume, q, "resumed schedule "+q.Schedule)
-		},
-	}
-	signed(c, &q.By, &q.Reason, "who asks for it", "resumed on the command line")
-	return c
+	c := newCommand("resume SCHEDULE", "Resume a schedule; if it missed runs, it runs once now", func(ctx context.Context, args []string) error {
+		q.Schedule = args[0]
+		return sendChange(ctx, a.app, verbs.ScheduleResume, q, "resumed schedule "+q.Schedule)
+	})
+	return signed(c, &q.By, &q.Reason, "who asks for it", "resumed on the command line")
 }
 
 func pausedUntil(until *time.Time) string {
@@ -503,25 +474,22 @@ func (a scheduleCommands) printPlanMoney(p plans.Plan) {
 
 func (a scheduleCommands) sweepForecast() *cobra.Command {
 	q := verbs.ForecastRequest{}
-	c := &cobra.Command{
-		Use: "forecast [SCHEDULE]", Short: "Forecast renewal costs and the day the wallet runs out", Args: cobra.MaximumNArgs(1),
-		Long: "Assumes that each listed proxy is renewed when it is due, at the last price paid, or else at the list price. For a schedule with the key 'keep', it assumes only the renewals that are needed to keep the number of proxies that 'keep' gives. It ignores budgets, approvals and pauses, and shows how much of the cost belongs to paused schedules. Without a name it covers all schedules of the account. It changes nothing.",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if q.Days < 1 || q.Days > schedules.MaxForecastDays {
-				return usage("--days is %d: %w", q.Days, schedules.ErrForecastDays)
-			}
-			if len(args) == 1 {
-				q.Schedule = args[0]
-			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), 10*time.Minute)
-			defer cancel()
-			f, err := askOnce(ctx, a.app, verbs.Forecast, q)
-			if err != nil {
-				return err
-			}
-			return a.printForecast(f)
-		},
-	}
+	c := newCommand("forecast [SCHEDULE]", "Forecast renewal costs and the day the wallet runs out", func(ctx context.Context, args []string) error {
+		if q.Days < 1 || q.Days > schedules.MaxForecastDays {
+			return usage("--days is %d: %w", q.Days, schedules.ErrForecastDays)
+		}
+		if len(args) == 1 {
+			q.Schedule = args[0]
+		}
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+		defer cancel()
+		f, err := askOnce(ctx, a.app, verbs.Forecast, q)
+		if err != nil {
+			return err
+		}
+		return a.printForecast(f)
+	})
+	c.Long = "Assumes that each listed proxy is renewed when it is due, at the last price paid, or else at the list price. For a schedule with the key 'keep', it assumes only the renewals that are needed to keep the number of proxies that 'keep' gives. It ignores budgets, approvals and pauses, and shows how much of the cost belongs to paused schedules. Without a name it covers all schedules of the account. It changes nothing."
 	wholeVar(c.Flags(), &q.Days, "days", 30, fmt.Sprintf("how many days, today included; at most %d", schedules.MaxForecastDays))
 	return c
 }
@@ -584,20 +552,16 @@ type SlotHistory struct {
 func (a scheduleCommands) sweepHistory() *cobra.Command {
 	var limit int64
 	var skipped bool
-	c := &cobra.Command{
-		Use: "history SCHEDULE", Short: "List past runs of a schedule",
-		Args: cobra.ExactArgs(1),
-	}
-	wholeVar(c.Flags(), &limit, "limit", 20, "how many runs, or with --skipped how many proxies")
-	c.Flags().BoolVar(&skipped, "skipped", false, "list the proxies that the last run skipped and that are still due")
-	c.RunE = func(cmd *cobra.Command, args []string) error {
+	c := newCommand("history SCHEDULE", "List past runs of a schedule", func(ctx context.Context, args []string) error {
 		return a.withLedger(func(ctx context.Context, l *ledger.Ledger, account string) error {
 			if skipped {
 				return a.printSkipped(ctx, l, account, args[0], int(limit))
 			}
 			return a.printSlots(ctx, l, args[0], int(limit))
-		})(cmd, args)
-	}
+		})(ctx, args)
+	})
+	wholeVar(c.Flags(), &limit, "limit", 20, "how many runs, or with --skipped how many proxies")
+	c.Flags().BoolVar(&skipped, "skipped", false, "list the proxies that the last run skipped and that are still due")
 	return c
 }
 
@@ -639,7 +603,8 @@ func (a scheduleCommands) printSkipped(ctx context.Context, l *ledger.Ledger, ac
 			return nil
 		}
 		x := SkippedByRun{schedule, run.Slot.UTC(), p.ProxyID, p.LastsUntil(), run.Why()}
-		return list.add("", x, p.ProxyID, stamp(x.ExpiresAt))
+		list.add("", x, p.ProxyID, stamp(x.ExpiresAt))
+		return list.err
 	})
 	if err = list.end(err); err != nil || a.output == "json" {
 		return err
@@ -692,12 +657,10 @@ func (a scheduleCommands) printSlotsJSON(ctx context.Context, l *ledger.Ledger, 
 	list := a.listing()
 	for _, s := range slots {
 		x, err := l.Sweeps.SlotResult(ctx, s)
-		if err == nil {
-			err = list.add("", SlotHistory{s, x})
-		}
 		if err != nil {
 			return err
 		}
+		list.add("", SlotHistory{s, x})
 	}
 	return list.end(err)
 }

@@ -55,27 +55,6 @@ func (f *commandFlags) add(c *cobra.Command) {
 	c.Flags().Var(span{&f.timeout}, "timeout", "with --wait: how long to follow the command, such as 2m; the command continues afterwards (default: until it has ended)")
 }
 
-// ceilingFlag is the value of --max. Unlike a plain number, it distinguishes an explicit 0,
-// which is refused, from an absent flag.
-type ceilingFlag struct {
-	cents   **int64
-	inCents bool // the flag's name says that the amount is in cents
-}
-
-func (v ceilingFlag) Set(text string) error {
-	var n int64
-	err := amountFlag{&n}.Set(text)
-	if err == nil && !v.inCents && n > 0 && n < 100 && !strings.Contains(text, ".") {
-		return fmt.Errorf("an amount without a point is in cents: write %d.00, or %s for %[1]d cents", n, fact.Amount(n, ""))
-	}
-	*v.cents = &n
-	return err
-}
-
-func (v ceilingFlag) String() string { return "" }
-
-func (v ceilingFlag) Type() string { return "amount" }
-
 // body returns the fields that all kinds of commands share.
 func (f *commandFlags) body() (map[string]any, error) {
 	if f.timeout > 0 && !f.wait {
@@ -95,7 +74,7 @@ func (f *commandFlags) body() (map[string]any, error) {
 		body["max_total_cents"] = *f.most
 	}
 	if f.notAfter != "" {
-		at, err := instantOrSpan("not-after", f.notAfter, time.Now())
+		at, err := instantOrSpan("not-after", f.notAfter)
 		if err != nil {
 			return nil, err
 		}
@@ -114,26 +93,23 @@ func (a sendCommands) orderCommand() *cobra.Command {
 	var f commandFlags
 	var items []string
 	var scenario string
-	c := &cobra.Command{
-		Use:   "order OFFER=QUANTITY…",
-		Short: "Buy proxies",
-		RunE: func(cmd *cobra.Command, more []string) error {
-			if items = append(items, more...); len(items) == 0 {
-				return usage("say what to buy: perennial order off_us_dallas=5 (`perennial offers` lists what there is)")
-			}
-			body, err := f.body()
-			if err != nil {
-				return err
-			}
-			if body["items"], err = orderItems(items); err != nil {
-				return err
-			}
-			if scenario != "" {
-				body["sandbox_scenario"] = scenario
-			}
-			return a.publishOne(cmd.Context(), queue.KindOrderCreate, f, body)
-		},
-	}
+	c := newCommand("order OFFER=QUANTITY…", "Buy proxies", func(ctx context.Context, more []string) error {
+		if items = append(items, more...); len(items) == 0 {
+			return usage("say what to buy: perennial order off_us_dallas=5 (`perennial offers` lists what there is)")
+		}
+		body, err := f.body()
+		if err != nil {
+			return err
+		}
+		if body["items"], err = orderItems(items); err != nil {
+			return err
+		}
+		if scenario != "" {
+			body["sandbox_scenario"] = scenario
+		}
+		return a.publishOne(ctx, queue.KindOrderCreate, f, body)
+	})
+	c.Args = cobra.ArbitraryArgs
 	f.add(c)
 	c.Flags().StringSliceVar(&items, "item", nil, "another item, written like an argument: off_us_dallas=5, or with CIDRs off_us_dallas=5@CIDR+CIDR; may be repeated")
 	c.Flags().StringVar(&scenario, "scenario", "", "on a sandbox account: success, delayed, partial or rejected")
@@ -170,39 +146,22 @@ func orderItems(items []string) ([]command.Item, error) {
 func (a sendCommands) renewCommand() *cobra.Command {
 	var f commandFlags
 	var dueBefore string
-	c := &cobra.Command{
-		Use:   "renew PROXY_ID…",
-		Short: "Renew proxies",
-		Args:  cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, ids []string) error {
-			body, err := f.body()
-			if err != nil {
+	c := newCommand("renew PROXY_ID…", "Renew proxies", func(ctx context.Context, ids []string) error {
+		body, err := f.body()
+		if err != nil {
+			return err
+		}
+		body["proxy_ids"] = ids
+		if dueBefore != "" {
+			if body["due_before"], err = instantOrSpan("due-before", dueBefore); err != nil {
 				return err
 			}
-			body["proxy_ids"] = ids
-			if dueBefore != "" {
-				if body["due_before"], err = instantOrSpan("due-before", dueBefore, time.Now()); err != nil {
-					return err
-				}
-			}
-			return a.publishOne(cmd.Context(), queue.KindProxyRenew, f, body)
-		},
-	}
+		}
+		return a.publishOne(ctx, queue.KindProxyRenew, f, body)
+	})
 	f.add(c)
 	c.Flags().StringVar(&dueBefore, "due-before", "", "skip proxies that expire at or after this time, or after this duration from now, such as 72h")
 	return c
-}
-
-// instantOrSpan parses a flag that is either a time or a duration from now. It returns the
-// time in RFC 3339 format.
-func instantOrSpan(flag, text string, now time.Time) (string, error) {
-	if d, err := time.ParseDuration(text); err == nil && d > 0 {
-		return now.Add(d).UTC().Format(time.RFC3339), nil
-	}
-	if _, err := time.Parse(time.RFC3339, text); err != nil {
-		return "", usage("--%s %s: use an instant such as 2026-12-01T06:00:00Z, or a time from now such as 8h", flag, text)
-	}
-	return text, nil
 }
 
 // withRetryID adds the command's id to an error after which the command may still be stored.
@@ -495,23 +454,20 @@ func (a sendCommands) retryCommand() *cobra.Command {
 	var q verbs.RetryRequest
 	var which retryFilter
 	as := ""
-	c := &cobra.Command{
-		Use: "retry [ID...]", Short: "Retry a command that failed without a charge",
-		RunE: func(cmd *cobra.Command, ids []string) error {
-			of, err := idOf(as)
-			if err == nil {
-				err = which.check(ids)
-			}
-			switch {
-			case err != nil:
-				return err
-			case len(ids) == 1:
-				q.OperatorRequest = q.Named(ids[0], of)
-				return sendChange(cmd.Context(), a.app, verbs.Retry, q, "asked again: "+ids[0])
-			}
-			return a.retryMany(cmd.Context(), ids, of, which, q)
-		},
-	}
+	c := newCommand("retry [ID...]", "Retry a command that failed without a charge", func(ctx context.Context, ids []string) error {
+		of, err := idOf(as)
+		if err == nil {
+			err = which.check(ids)
+		}
+		switch {
+		case err != nil:
+			return err
+		case len(ids) == 1:
+			q.OperatorRequest = q.Named(ids[0], of)
+			return sendChange(ctx, a.app, verbs.Retry, q, "asked again: "+ids[0])
+		}
+		return a.retryMany(ctx, ids, of, which, q)
+	})
 	f := c.Flags()
 	signed(c, &q.By, &q.Reason, "who does it", askedFor)
 	asFlag(c, &as)
@@ -569,8 +525,8 @@ func (a sendCommands) retryMany(ctx context.Context, ids []string, of inspect.As
 		if line.Changed > 0 {
 			done++
 		}
-		if err := list.add("", line, id, strconv.Itoa(line.Changed), printable(line.Reason)); err != nil {
-			return err
+		if list.add("", line, id, strconv.Itoa(line.Changed), printable(line.Reason)); list.err != nil {
+			return list.err
 		}
 	}
 	if filtered || refused == 0 {

@@ -32,27 +32,23 @@ import (
 func (a statusCommands) statusCommand() *cobra.Command {
 	var as string
 	var f listFlags
-	c := &cobra.Command{
-		Use:   "status [ID]",
-		Short: "Show the account's health, or one command",
-		Long: `Show each account at a glance: whether it works, what needs you, what expires, how long
+	var c *cobra.Command
+	c = newCommand("status [ID]", "Show the account's health, or one command", func(ctx context.Context, args []string) error {
+		if len(args) == 1 {
+			of, err := idOf(as)
+			if err != nil {
+				return err
+			}
+			return a.showStatus(ctx, args[0], of)
+		}
+		if f.given(c) { // older form of 'operations list'
+			return a.listAsFlagged(ctx, &f)
+		}
+		return a.showAccounts(ctx)
+	})
+	c.Long = `Show each account at a glance: whether it works, what needs you, what expires, how long
 the wallet lasts, and whether the books agree with the provider. Then list the latest operations.
-With an ID, show that command or operation in full.`,
-		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 1 {
-				of, err := idOf(as)
-				if err != nil {
-					return err
-				}
-				return a.showStatus(cmd.Context(), args[0], of)
-			}
-			if f.given(cmd) { // older form of 'operations list'
-				return a.listAsFlagged(cmd.Context(), &f)
-			}
-			return a.showAccounts(cmd.Context())
-		},
-	}
+With an ID, show that command or operation in full.`
 	f.add(c)
 	for _, name := range listFlagNames {
 		_ = c.Flags().MarkHidden(name)
@@ -63,22 +59,16 @@ With an ID, show that command or operation in full.`,
 
 func (a statusCommands) operationsCommand() *cobra.Command {
 	var as string
-	show := &cobra.Command{
-		Use: "show ID", Short: "Show a command or an operation in full", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			of, err := idOf(as)
-			if err != nil {
-				return err
-			}
-			return a.showStatus(cmd.Context(), args[0], of)
-		},
-	}
+	show := newCommand("show ID", "Show a command or an operation in full", func(ctx context.Context, args []string) error {
+		of, err := idOf(as)
+		if err != nil {
+			return err
+		}
+		return a.showStatus(ctx, args[0], of)
+	})
 	asFlag(show, &as)
 	var f listFlags
-	list := &cobra.Command{
-		Use: "list", Short: "List operations, most recently accepted first", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.listAsFlagged(cmd.Context(), &f) },
-	}
+	list := newCommand("list", "List operations, most recently accepted first", func(ctx context.Context, _ []string) error { return a.listAsFlagged(ctx, &f) })
 	f.add(list)
 	list.Flags().BoolVar(&f.open, "open", false, "only operations that have not ended")
 	return noun(&cobra.Command{Use: "operations", Aliases: []string{"operation"}, Short: "List and show operations"}, list, show)
@@ -254,10 +244,8 @@ func (a statusCommands) printOperations(rows operationRows, limit int) error {
 	list := a.listing("OPERATION", "KIND", "STATE", "ATTEMPTS", "CHARGED", "REFUNDED", "NET", "ACCEPTED", "REASON")
 	for _, r := range rows[:min(len(rows), limit)] {
 		o := r.operation
-		if err := list.add(r.account, o, cmp.Or(o.OperationID, o.CommandID), string(o.Kind), string(o.State), strconv.FormatInt(o.Attempts, 10), o.ChargedText(),
-			money(o.RefundedCents, o.Currency), o.NetOrCharged(), ago(&o.AcceptedAt), printable(o.Reason)); err != nil {
-			return err
-		}
+		list.add(r.account, o, cmp.Or(o.OperationID, o.CommandID), string(o.Kind), string(o.State), strconv.FormatInt(o.Attempts, 10), o.ChargedText(),
+			money(o.RefundedCents, o.Currency), o.NetOrCharged(), ago(&o.AcceptedAt), printable(o.Reason))
 	}
 	return list.end(nil)
 }
@@ -423,7 +411,7 @@ const statusShown = 200
 // table output is limited by statusShown.
 func (a statusCommands) printStatus(account string, s inspect.CommandStatus) error {
 	if a.output == "json" {
-		return a.listing().add(account, s)
+		return a.printOf(account, s)
 	}
 	if account != "" {
 		fmt.Fprintf(a.stdout, "account  %s\n", account)

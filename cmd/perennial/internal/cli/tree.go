@@ -45,6 +45,28 @@ func (a *app) tree(root *cobra.Command) {
 	root.AddCommand(developCommands{a}.benchProcessCommand(), developCommands{a}.manualCommand())
 }
 
+// action carries out a CLI command with its arguments.
+type action func(ctx context.Context, args []string) error
+
+// newCommand returns a CLI command. use also declares how many arguments the command takes: NAME
+// is one, [NAME] at most one, NAME… one or more, [NAME...] any number. A flag or nothing is none.
+func newCommand(use, short string, do action) *cobra.Command {
+	c := &cobra.Command{Use: use, Short: short, RunE: func(cmd *cobra.Command, args []string) error { return do(cmd.Context(), args) }}
+	switch words := strings.Fields(use); {
+	case len(words) == 1, strings.HasPrefix(words[1], "-"):
+		c.Args = cobra.NoArgs
+	case strings.HasSuffix(words[1], "...]"):
+		c.Args = cobra.ArbitraryArgs
+	case strings.HasPrefix(words[1], "["):
+		c.Args = cobra.MaximumNArgs(1)
+	case strings.HasSuffix(words[1], "…"):
+		c.Args = cobra.MinimumNArgs(1)
+	default:
+		c.Args = cobra.ExactArgs(1)
+	}
+	return c
+}
+
 // suggestedFor lists words that users may type instead of a command's name.
 var suggestedFor = map[string][]string{
 	"order": {"buy", "purchase"}, "renew": {"extend"}, "run": {"start", "serve", "up"}, "operations": {"ps", "list", "history"}, "events": {"logs", "tail", "follow"},
