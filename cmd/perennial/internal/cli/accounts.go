@@ -73,7 +73,6 @@ func (a *app) of(account string) *app {
 	return &one
 }
 
-// nameFailed prints the name of an account and its error to stderr.
 func (a *app) nameFailed(ctx context.Context, account string, err error) error {
 	text := strings.TrimPrefix(errorText(err), "perennial: ")
 	if a.output == "json" {
@@ -138,7 +137,6 @@ func (a operateCommands) accountChange(use, short, done string, v verbs.Verb[ver
 	return signed(c, &q.By, &q.Reason, "who does it", askedFor)
 }
 
-// nameAccount selects the account that an argument names.
 func (a *app) nameAccount(args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -181,7 +179,6 @@ type Moved struct {
 	Pinned  bool   `json:"pinned"`
 }
 
-// move contains the flags of `accounts move`.
 type move struct {
 	account, to string
 	anywhere    bool
@@ -266,7 +263,6 @@ func movable(nodes []cluster.Node, m move) error {
 	return nil
 }
 
-// activeNode returns the runner that leads an account, or "".
 func activeNode(nodes []cluster.Node, account string) string {
 	for _, n := range nodes {
 		if slices.ContainsFunc(n.Accounts, func(x cluster.NodeAccount) bool { return x.Account == account && x.Role == "active" }) {
@@ -276,7 +272,6 @@ func activeNode(nodes []cluster.Node, account string) string {
 	return ""
 }
 
-// moveLook is the interval between checks for the account's leader.
 const moveLook = 250 * time.Millisecond
 
 // awaitActive waits until the chosen runner leads the account. If this takes longer than
@@ -328,7 +323,6 @@ func (a operateCommands) runnersCommand() *cobra.Command {
 	}))
 }
 
-// nodesTimeout limits the request for runners.
 const nodesTimeout = 10 * time.Second
 
 // nodes returns the live runners. It asks the configured external NATS, or the runner of the

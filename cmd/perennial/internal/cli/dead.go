@@ -21,7 +21,6 @@ import (
 	"perennial/queue"
 	"perennial/queue/letters"
 	"perennial/queue/publish"
-	"perennial/queue/service"
 )
 
 func (a operateCommands) deadLettersCommand() *cobra.Command {
@@ -104,7 +103,7 @@ func (a operateCommands) deadRequeue() *cobra.Command {
 	var q verbs.DeadRequest
 	c := newCommand("requeue SEQ", "Requeue a dead letter, unchanged or from --file", a.withLetter(func(ctx context.Context, r *remote, l letters.Letter) error {
 		if q.Seq = l.Seq; file == "" {
-			if answered, err := askIfRunning(ctx, r, verbs.DeadRequeue, q); answered {
+			if _, answered, err := askIfRunning(ctx, r, verbs.DeadRequeue, q); answered {
 				return a.printLetter("requeued", l, err)
 			}
 		}
@@ -114,7 +113,7 @@ func (a operateCommands) deadRequeue() *cobra.Command {
 		}
 		noted := q
 		noted.ContentHash = command.MessageHash(data)
-		if answered, err := askIfRunning(ctx, r, verbs.DeadRequeue, noted); answered && err != nil {
+		if _, _, err := askIfRunning(ctx, r, verbs.DeadRequeue, noted); err != nil {
 			return fmt.Errorf("nothing was published: %w", err)
 		}
 		kind := queue.KindOf(r.account, l.Dead.Subject)
@@ -172,7 +171,6 @@ func (a operateCommands) deadDrop() *cobra.Command {
 	return signed(c, &q.By, &q.Reason, "who does it", askedFor)
 }
 
-// letterFilter selects dead letters.
 type letterFilter struct {
 	all        bool
 	beforeText string
@@ -227,7 +225,6 @@ func (a operateCommands) dropLetters(ctx context.Context, which letterFilter, q 
 	return a.printChange(done, "dropped "+english.Plural(done.Changed, "dead letter", ""), nil)
 }
 
-// printLetter prints the result of a change of a dead letter.
 func (a operateCommands) printLetter(done string, l letters.Letter, err error) error {
 	if err != nil {
 		return err
@@ -235,17 +232,10 @@ func (a operateCommands) printLetter(done string, l letters.Letter, err error) e
 	return a.say(verbs.Changed{Changed: 1}, "%s: dead letter %d, %s\n", done, l.Seq, printable(l.Dead.Subject))
 }
 
-// askIfRunning makes a service request. answered is false if the account has no runner. The
-// caller then changes the stream directly, and no fact records the change.
-func askIfRunning(ctx context.Context, r *remote, v verbs.Verb[verbs.DeadRequest, verbs.Changed], q verbs.DeadRequest) (answered bool, err error) {
-	_, err = ask(ctx, r, v, q)
-	return !errors.Is(err, service.ErrNoRunner), err
-}
-
 // dropLetter asks the runner to drop a letter. If no runner answers, it drops the letter
-// itself.
+// itself, and no fact records the change.
 func dropLetter(ctx context.Context, r *remote, q verbs.DeadRequest) error {
-	if answered, err := askIfRunning(ctx, r, verbs.DeadDrop, q); answered {
+	if _, answered, err := askIfRunning(ctx, r, verbs.DeadDrop, q); answered {
 		return err
 	}
 	err := letters.Of(r.JetStream(), r.account).Drop(ctx, q.Seq)

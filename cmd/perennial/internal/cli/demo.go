@@ -8,13 +8,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -35,7 +35,6 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// demoTimeout limits a demonstration.
 const demoTimeout = 60 * time.Second
 
 func (a setupCommands) demoCommand() *cobra.Command {
@@ -48,7 +47,7 @@ func (a setupCommands) demoCommand() *cobra.Command {
 type demo struct {
 	app    *app
 	host   *daemon.Host
-	events *eventLog
+	events eventLog
 	cost   demoCost // cost of the steps so far
 }
 
@@ -79,7 +78,7 @@ func (a setupCommands) demo(ctx context.Context, keep bool) (err error) {
 	defer stopHost()
 	done := make(chan error, 1)
 	go func() { done <- h.Run(hostCtx) }()
-	d := &demo{app: a.app, host: h, events: newEventLog()}
+	d := &demo{app: a.app, host: h}
 	limited, cancel := context.WithTimeout(ctx, demoTimeout)
 	defer cancel()
 	if err := d.show(limited); err != nil {
@@ -108,13 +107,12 @@ func demoSchedule() plans.Schedule {
 	}
 }
 
-// demoStep is one command of the demonstration, with its expected final state.
 type demoStep struct {
 	title, id, want string
 	kind            queue.Kind
 	body            map[string]any
 	fault           string
-	twice           bool
+	times           int // how often it is published
 }
 
 func demoSteps() []demoStep {
@@ -123,19 +121,19 @@ func demoSteps() []demoStep {
 		if scenario != "" {
 			body["sandbox_scenario"] = scenario
 		}
-		return demoStep{title: title, kind: queue.KindOrderCreate, id: id, want: want, body: body}
+		return demoStep{title: title, kind: queue.KindOrderCreate, id: id, want: want, body: body, times: 1}
 	}
 	ceiling := order("bought under a ceiling, delivered at once", "buy-now", "off_us_dallas", 5, "", "delivered")
 	ceiling.body["max_total_cents"] = 1500
 	renew := func(title, id string, proxies ...string) demoStep {
-		return demoStep{title: title, kind: queue.KindProxyRenew, id: id, want: "completed", body: map[string]any{
+		return demoStep{title: title, kind: queue.KindProxyRenew, id: id, want: "completed", times: 1, body: map[string]any{
 			"id": id, "duration_days": 30, "proxy_ids": proxies, "labels": map[string]string{"ticket": "OPS-7"},
 		}}
 	}
 	lost := renew("renewed, though the reply was lost", "renew-lost-reply", "px_jp_1")
 	lost.fault = "drop_after"
 	twice := renew("sent twice, done once", "renew-twice", "px_jp_2", "px_jp_3")
-	twice.twice = true
+	twice.times = 2
 	return []demoStep{
 		ceiling,
 		order("delayed, polled, delivered", "buy-delayed", "off_de_frankfurt", 2, "delayed", "delivered"),
@@ -151,13 +149,9 @@ func (d *demo) show(ctx context.Context) error {
 		return err
 	}
 	defer q.Close()
-	watchCtx, stopWatch := context.WithCancel(ctx)
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		d.events.follow(watchCtx, q)
-	}()
-	defer func() { stopWatch(); <-watched }()
+	next, stop := iter.Pull2(events.Of(q.JetStream(), "main").Follow(ctx, events.From{Seq: 1}))
+	defer stop()
+	d.events.next = next
 	out := d.app.stdout
 	fmt.Fprintf(out, "Perennial demo: embedded NATS %s, embedded sandbox %s, SQLite in a throw-away directory\n", d.host.NATSURL(), d.host.Sandbox.SandboxURL())
 	r := &remote{q, "main"}
@@ -194,23 +188,18 @@ func (d *demo) publish(ctx context.Context, q *queue.Queue, s demoStep) error {
 	if err != nil {
 		return err
 	}
-	times := 1
-	if s.twice {
-		times = 2
-	}
-	for range times {
+	for range s.times {
 		if err := publish.New(q.JetStream()).Publish(ctx, "main", publish.Outgoing{Kind: s.kind, Data: data}); err != nil {
 			return err
 		}
 	}
 	if s.fault != "" {
 		// Wait until the fault has happened, so that it affects no other command.
-		return d.events.wait(ctx, "operation.waiting", s.id)
+		return d.events.wait("operation.waiting", s.id)
 	}
 	return nil
 }
 
-// setFault makes the sandbox apply a fault to its next matching request.
 func (d *demo) setFault(ctx context.Context, fault, path string) error {
 	body, err := json.Marshal(map[string]any{"environment": "sandbox", "method": "POST", "path": path, "times": 1, "fault": fault})
 	if err != nil {
@@ -265,9 +254,8 @@ func costOf(s inspect.CommandStatus) (c demoCost) {
 	return c
 }
 
-// opening prints the wallet before the first step, and the heading of the steps.
 func (d *demo) opening(ctx context.Context, r *remote) error {
-	if err := d.events.wait(ctx, "ledger.opened", ""); err != nil {
+	if err := d.events.wait("ledger.opened", ""); err != nil {
 		return fmt.Errorf("the account was not bound: %w", err)
 	}
 	b, err := ask(ctx, r, verbs.Balance, struct{}{})
@@ -278,14 +266,12 @@ func (d *demo) opening(ctx context.Context, r *remote) error {
 	return nil
 }
 
-// line prints a step with its state and cost.
 func (d *demo) line(what, state string, c demoCost, title string) {
 	const currency = "USD" // currency of the embedded sandbox
 	line := fmt.Sprintf("  %-18s %-10s %12s %12s %9s  %s", what, state, money(c.charged, currency), money(c.refunded, currency), attemptText(c.attempts), title)
 	fmt.Fprintln(d.app.stdout, strings.TrimRight(line, " "))
 }
 
-// ended waits until a step's command has ended, and prints its state and cost.
 func (d *demo) ended(ctx context.Context, r *remote, s demoStep) error {
 	status, err := awaitEnd(ctx, r, s.id)
 	if err != nil {
@@ -331,7 +317,6 @@ func (d *demo) sweep(ctx context.Context, r *remote) error {
 	return nil
 }
 
-// swept waits until one command of a schedule's run has ended, and returns its cost.
 func (d *demo) swept(ctx context.Context, r *remote, raw []byte) (demoCost, error) {
 	var command struct {
 		ID string `json:"id"`
@@ -394,25 +379,23 @@ func (d *demo) books(ctx context.Context) error {
 	return nil
 }
 
-// demoShown returns the ids of the commands whose events are printed.
 func demoShown() []string { return []string{"renew-lost-reply", "buy-rejected"} }
 
-// demoWidth is the maximum width of an event's lines, in characters.
-const demoWidth = 118
+const demoWidth = 118 // characters
 
 func (d *demo) printEvents(ctx context.Context) error {
 	seq, _, err := d.host.Accounts[0].Ledger().Head(ctx)
 	if err != nil {
 		return err
 	}
-	if err := d.events.waitSeq(ctx, uint64(seq)); err != nil {
+	if err := d.events.until(func(e events.Event) bool { return e.Seq >= uint64(seq) }); err != nil {
 		return err
 	}
 	currency, err := d.host.Accounts[0].Ledger().Currency(ctx)
 	if err != nil {
 		return err
 	}
-	all := d.events.all()
+	all := d.events.all
 	fmt.Fprintf(d.app.stdout, "\nEVENTS  %d published on %s, without a gap; those of %s:\n", len(all), queue.EventsStream("main"), strings.Join(demoShown(), " and "))
 	for _, e := range all {
 		if slices.Contains(demoShown(), commandOf(e)) {
@@ -447,59 +430,32 @@ func wrapped(text string, width int, breaks string) string {
 
 var anAmount = regexp.MustCompile(`(\d\.\d\d) ([A-Z]{3})\b`)
 
-// eventLog stores received events, so that callers can wait for them.
+// eventLog keeps the events that it has read.
 type eventLog struct {
-	mu      sync.Mutex
-	events  []events.Event
-	changed chan struct{}
+	next func() (events.Event, error, bool)
+	all  []events.Event
 }
 
-func newEventLog() *eventLog { return &eventLog{changed: make(chan struct{})} }
-
-func (l *eventLog) follow(ctx context.Context, q *queue.Queue) {
-	for e, err := range events.Of(q.JetStream(), "main").Follow(ctx, events.From{Seq: 1}) {
-		if err != nil {
-			return
-		}
-		l.mu.Lock()
-		l.events = append(l.events, e)
-		close(l.changed)
-		l.changed = make(chan struct{})
-		l.mu.Unlock()
+// until reads events until one matches, unless one that was read before matches.
+func (l *eventLog) until(match func(events.Event) bool) error {
+	if slices.ContainsFunc(l.all, match) {
+		return nil
 	}
-}
-
-func (l *eventLog) all() []events.Event {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Clone(l.events)
-}
-
-// until waits until an event matches.
-func (l *eventLog) until(ctx context.Context, match func(events.Event) bool) error {
 	for {
-		l.mu.Lock()
-		found, changed := slices.ContainsFunc(l.events, match), l.changed
-		l.mu.Unlock()
-		if found {
+		e, err, _ := l.next()
+		if err != nil {
+			return err
+		}
+		if l.all = append(l.all, e); match(e) {
 			return nil
 		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
 	}
 }
 
-func (l *eventLog) wait(ctx context.Context, eventType, commandID string) error {
-	return l.until(ctx, func(e events.Event) bool {
+func (l *eventLog) wait(eventType, commandID string) error {
+	return l.until(func(e events.Event) bool {
 		return e.Type == eventType && (commandID == "" || commandOf(e) == commandID)
 	})
-}
-
-func (l *eventLog) waitSeq(ctx context.Context, seq uint64) error {
-	return l.until(ctx, func(e events.Event) bool { return e.Seq >= seq })
 }
 
 func commandOf(e events.Event) string {

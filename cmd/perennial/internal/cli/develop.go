@@ -131,7 +131,6 @@ func (a developCommands) printSchema(args []string) error {
 	return err
 }
 
-// nearestSchema suggests schemas for a mistyped name, as cobra does for commands.
 func nearestSchema(names []string, name string) string {
 	known := &cobra.Command{SuggestionsMinimumDistance: 3}
 	for _, one := range names {
@@ -178,7 +177,6 @@ func (a developCommands) manualCommand() *cobra.Command {
 
 const conformanceVariable = "PERENNIAL_CONFORMANCE_SECRET"
 
-// conformanceFlags contains the flags of `conformance`.
 type conformanceFlags struct {
 	cfg        conformance.Config
 	secretFile string
@@ -189,7 +187,7 @@ type conformanceFlags struct {
 	currency   string // currency of the amounts; "" until the plan is known
 }
 
-func (a conformanceCommand) conformanceCommand() *cobra.Command {
+func (a developCommands) conformanceCommand() *cobra.Command {
 	var in conformanceFlags
 	var c *cobra.Command
 	c = newCommand("conformance --base-url URL --app-id ID", "Test a server against the API document", func(ctx context.Context, _ []string) error {
@@ -262,8 +260,7 @@ func (in *conformanceFlags) read() error {
 	return nil
 }
 
-// announcePlan prints how many checks will run and what they may spend, before they start.
-func (a conformanceCommand) announcePlan(p conformance.Plan) {
+func (a developCommands) announcePlan(p conformance.Plan) {
 	out := a.stdout
 	if a.output == "json" {
 		out = a.stderr // stdout contains only the report
@@ -271,7 +268,7 @@ func (a conformanceCommand) announcePlan(p conformance.Plan) {
 	fmt.Fprintf(out, "%d checks in %s; spends at most %s\n", p.Checks, p.Environment, money(p.MaxCents, p.Currency))
 }
 
-func (a conformanceCommand) conformance(ctx context.Context, in *conformanceFlags) error {
+func (a developCommands) conformance(ctx context.Context, in *conformanceFlags) error {
 	report, err := conformance.Run(ctx, in.cfg)
 	switch {
 	case errors.Is(err, conformance.ErrConfig):
@@ -297,7 +294,7 @@ func (a conformanceCommand) conformance(ctx context.Context, in *conformanceFlag
 }
 
 // printReport prints all results as a table by section, followed by the differences alone.
-func (a conformanceCommand) printReport(report *conformance.Report, currency string) error {
+func (a developCommands) printReport(report *conformance.Report, currency string) error {
 	if a.output == "json" {
 		return printJSON(a.stdout, report)
 	}
@@ -326,7 +323,7 @@ func (a conformanceCommand) printReport(report *conformance.Report, currency str
 	return err
 }
 
-func (a conformanceCommand) listChecks() error {
+func (a developCommands) listChecks() error {
 	list := a.listing("SECTION", "CHECK", "SENTENCE")
 	for _, c := range conformance.List() {
 		list.add("", c, c.Section, c.ID, c.Sentence)

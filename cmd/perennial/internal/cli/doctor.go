@@ -166,7 +166,6 @@ func (d *doctor) provider(ctx context.Context) {
 	d.scopes(ctx, client, err)
 }
 
-// refusedKey returns advice for a key that the provider refuses.
 func refusedKey(err *upstream.Error) string {
 	switch {
 	case errors.Is(err, upstream.CodeAPIKeyRevoked):
@@ -278,7 +277,6 @@ func (d *doctor) nats(ctx context.Context) {
 	}
 }
 
-// streams checks the account's streams, and on an external NATS the bucket of leases.
 func (d *doctor) streams(ctx context.Context, q *queue.Queue, external bool) {
 	switch err := (streams.Wanted{Account: d.account, Replicas: d.config.Accounts[d.account].Replicas, Embedded: !external}).Check(ctx, q.JetStream()); {
 	case errors.Is(err, queue.ErrNoAccount):
@@ -297,7 +295,6 @@ func (d *doctor) streams(ctx context.Context, q *queue.Queue, external bool) {
 	}
 }
 
-// jetstream reports whether JetStream responds.
 func (d *doctor) jetstream(ctx context.Context, q *queue.Queue, external bool) bool {
 	if external {
 		d.ok("ingest", "no client can see it: max_buffered_msgs: %d in the server's jetstream block has one producer that does not wait for acknowledgements refused, before the others wait for it", embedded.MaxBufferedMessages)
@@ -310,7 +307,6 @@ func (d *doctor) jetstream(ctx context.Context, q *queue.Queue, external bool) b
 	return !external || d.elected(ctx, q)
 }
 
-// electionWait is how long the doctor waits for a NATS cluster to elect its leader.
 const electionWait = 8 * time.Second
 
 // elected waits until JetStream responds, at most electionWait. A new cluster does not
@@ -329,7 +325,6 @@ func (d *doctor) elected(ctx context.Context, q *queue.Queue) bool {
 	return err == nil
 }
 
-// runners reports whether the runners of the account have different settings or schedules.
 func (d *doctor) runners(ctx context.Context, q *queue.Queue) {
 	limited, cancel := context.WithTimeout(ctx, nodesTimeout)
 	defer cancel()
@@ -533,7 +528,6 @@ func (d *doctor) noLedger(ctx context.Context, path string) {
 	}
 }
 
-// lastEvent returns the sequence of the newest event on the account's stream, or 0.
 func (d *doctor) lastEvent(ctx context.Context) (uint64, error) {
 	if !d.app.externalNATS(d.config) && !config.Exists(filepath.Join(d.config.DataDir, "nats")) {
 		return 0, nil
@@ -613,7 +607,6 @@ func countCopies(all []streams.Copies, least int) string {
 	return fmt.Sprintf("%d copies of %d streams", least, len(all))
 }
 
-// oneCopy says which streams have a single replica, on which server, and what could be lost.
 func (d *doctor) oneCopy(q *queue.Queue, streams []string) string {
 	what, where := strings.Join(streams, ", "), "a single server"
 	if what == "" {
@@ -651,7 +644,6 @@ func lookAtCopies(ctx context.Context, q *queue.Queue, account string) (all []st
 // rolesTimeout limits the checks of one user for one account.
 const rolesTimeout = 10 * time.Second
 
-// mendRoles is the advice for users with wrong permissions.
 const mendRoles = "give the NATS server the users and accounts that `perennial nats-config` prints, and no other permissions"
 
 // roles connects as each configured user whose login is available, and compares the user's
@@ -737,7 +729,6 @@ func (d *doctor) separation(ctx context.Context, target queue.ConnectConfig, u r
 	return roles.Separation(ctx, q.JetStream(), u, verbs.Served(), accounts)
 }
 
-// uncoveredNamed limits how many unscheduled proxies a finding lists.
 const uncoveredNamed = 5
 
 // lists reports a missing list of proxies that a schedule refers to. Without the list, the
@@ -793,7 +784,6 @@ func (d *doctor) schedules(ctx context.Context, l *ledger.Ledger) {
 	}
 }
 
-// slots reports schedules that run too rarely, or that did not run at their scheduled times.
 func (d *doctor) slots(ctx context.Context, l *ledger.Ledger, own []plans.Schedule) {
 	for _, s := range own {
 		if late := s.Late(time.Now()); late != "" {
@@ -805,7 +795,6 @@ func (d *doctor) slots(ctx context.Context, l *ledger.Ledger, own []plans.Schedu
 	}
 }
 
-// removed reports plans and pauses of schedules that are no longer configured.
 func (d *doctor) removed(ctx context.Context, l *ledger.Ledger, own []plans.Schedule) {
 	all, err := schedules.RemovedOf(ctx, l, time.Now(), own)
 	if err != nil {

@@ -91,7 +91,6 @@ func (a eventCommands) printStored(ctx context.Context, r *remote, from events.F
 	return nil
 }
 
-// isOfType reports whether an event type matches a value of --type.
 func isOfType(kind, text string) bool {
 	match, err := path.Match(text, kind)
 	return err == nil && match || text == ">"
@@ -211,7 +210,6 @@ func (a sendCommands) operatorCommand(use, short, done string, v verbs.Verb[verb
 	return c
 }
 
-// sendChange requests a change and prints the result. done is the message if something changed.
 func sendChange[Q any](ctx context.Context, a *app, v verbs.Verb[Q, verbs.Changed], q Q, done string) error {
 	changed, err := askOnce(ctx, a, v, q)
 	return a.printChange(changed, done, err)
@@ -249,10 +247,8 @@ func checkList(q verbs.ListRequest) error {
 	return nil
 }
 
-// skipped lists the proxies that a run skipped, grouped by reason.
 type skipped []fact.SkippedFor
 
-// reason returns the first reason and the number of further reasons.
 func (s skipped) reason() string {
 	switch len(s) {
 	case 0:

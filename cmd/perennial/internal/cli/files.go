@@ -19,7 +19,6 @@ import (
 	"perennial/ledger/files"
 )
 
-// openNamed opens a file or a pipe. Reading a pipe fails when ctx ends.
 func openNamed(ctx context.Context, name string) (io.ReadCloser, error) {
 	info, err := os.Stat(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -68,7 +67,6 @@ type pipedReader struct {
 	begin func()
 }
 
-// Read implements io.Reader.
 func (p *pipedReader) Read(to []byte) (int, error) {
 	p.begin()
 	return p.PipeReader.Read(to)
@@ -94,7 +92,6 @@ type outputs struct{ configFile string }
 
 func (a *app) outputs() outputs { return outputs{a.configFile} }
 
-// write writes a file, unless check refuses the path.
 func (o outputs) write(path string, mode fs.FileMode, write func(io.Writer) error) error {
 	if err := o.check(path); err != nil {
 		return err

@@ -50,7 +50,6 @@ func (w wholeFlag[T]) String() string {
 
 func (w wholeFlag[T]) Type() string { return "int" }
 
-// atLeastOne is a flag for a number of 1 or more.
 type atLeastOne struct{ n *int }
 
 func (v atLeastOne) Set(text string) error {
@@ -145,7 +144,6 @@ func (v ceilingFlag) Type() string { return "amount" }
 // span is a flag for a duration, which may be in days.
 type span struct{ of *time.Duration }
 
-// Set parses a duration such as 3d, 72h or 1d12h.
 func (v span) Set(text string) error {
 	of, err := config.ParseSpan(text)
 	if err != nil || of <= 0 {
@@ -188,7 +186,6 @@ func dayOrInstant(flag, text string) (time.Time, error) {
 	return time.Time{}, usage("%s is %q: write a day as 2026-11-01 or an instant as 2026-11-01T00:00:00Z", flag, text)
 }
 
-// period parses the start and end of a period: days or times, in UTC.
 func period(from, to string) (p report.Period, err error) {
 	if p.From, err = dayOrInstant("--from", from); err != nil {
 		return p, err
@@ -202,7 +199,6 @@ func period(from, to string) (p report.Period, err error) {
 	return p, nil
 }
 
-// askedFor is the default reason of a change.
 const askedFor = "asked for on the command line"
 
 // signed adds the flags --by and --reason to c, which it returns. why is the default reason. If
@@ -221,7 +217,6 @@ func asFlag(c *cobra.Command, as *string) {
 	c.Flags().StringVar(as, "as", "", "what the ID refers to if a command and an operation share it: command or operation")
 }
 
-// idOf parses --as.
 func idOf(as string) (inspect.As, error) {
 	switch of := inspect.As(as); of {
 	case "", inspect.AsCommand, inspect.AsOperation:

@@ -60,7 +60,6 @@ type history struct {
 // directory, openHistory starts an embedded server on its store.
 func (a *app) openHistory(c *config.Config, account string) (h *history, err error) {
 	h = &history{account: account}
-	defer h.closeOn(&err)
 	external := a.externalNATS(c)
 	if !external {
 		if _, err := os.Stat(c.DataDir); errors.Is(err, fs.ErrNotExist) {
@@ -74,42 +73,44 @@ func (a *app) openHistory(c *config.Config, account string) (h *history, err err
 		}
 		external = err != nil // the lock is taken, so a runner serves the store
 	}
-	err = h.open(c, a, external)
-	return h, err
+	return h, h.open(c, a, external)
 }
 
 // openHistoryLocked is like openHistory, for a caller that already has the data directory's
 // lock.
-func (a *app) openHistoryLocked(c *config.Config, account string) (h *history, err error) {
-	h = &history{account: account}
-	defer h.closeOn(&err)
-	err = h.open(c, a, a.externalNATS(c))
-	return h, err
+func (a *app) openHistoryLocked(c *config.Config, account string) (*history, error) {
+	h := &history{account: account}
+	return h, h.open(c, a, a.externalNATS(c))
 }
 
 func (a *app) externalNATS(c *config.Config) bool {
 	return a.natsURL != "" || c.NATS.External()
 }
 
-// open connects to an external server, or starts a server on the store of the data
-// directory.
-func (h *history) open(c *config.Config, a *app, external bool) error {
-	if !external {
-		return h.serve(c, a)
+// open connects to an external server, or starts a server on the store of the data directory. To
+// that server no other client can connect, because only this process knows its password.
+func (h *history) open(c *config.Config, a *app, external bool) (err error) {
+	defer func() {
+		if err != nil {
+			h.close()
+		}
+	}()
+	if external {
+		remote, err := a.connect()
+		if err == nil {
+			h.queue = remote.Queue
+		}
+		return err
 	}
-	remote, err := a.connect()
+	h.embedded, err = embedded.Start(embedded.Config{
+		Listen: "127.0.0.1:0", StoreDir: filepath.Join(c.DataDir, "nats"),
+		Closed: true, Log: a.logger(),
+	})
 	if err != nil {
 		return err
 	}
-	h.queue = remote.Queue
-	return nil
-}
-
-// closeOn closes the history if *err is not nil.
-func (h *history) closeOn(err *error) {
-	if *err != nil {
-		h.close()
-	}
+	h.queue, err = queue.Connect(queue.ConnectConfig{Embedded: h.embedded, Log: a.logger()})
+	return err
 }
 
 // locked calls do for the account that --account selects, under the lock of the data directory.
@@ -171,20 +172,6 @@ func userName(id int) string {
 	return "#" + strconv.Itoa(id)
 }
 
-// serve starts the embedded server on the store of the data directory. Other clients cannot
-// connect, because the server requires a password that only this process knows.
-func (h *history) serve(c *config.Config, a *app) (err error) {
-	h.embedded, err = embedded.Start(embedded.Config{
-		Listen: "127.0.0.1:0", StoreDir: filepath.Join(c.DataDir, "nats"),
-		Closed: true, Log: a.logger(),
-	})
-	if err != nil {
-		return err
-	}
-	h.queue, err = queue.Connect(queue.ConnectConfig{Embedded: h.embedded, Log: a.logger()})
-	return err
-}
-
 // events yields the bodies of the events, beginning with the journal row first. An event has
 // the same sequence as its row.
 func (h *history) events(ctx context.Context, first int64) iter.Seq2[[]byte, error] {
@@ -230,7 +217,6 @@ func (h *history) flush(log *logrus.Logger) (err error) {
 	return err
 }
 
-// snapshot returns the snapshot that a restore begins with (journal.VouchedSnapshot).
 func (h *history) snapshot(ctx context.Context) (*ledger.Snapshot, func() (io.ReadCloser, error), error) {
 	return journal.VouchedSnapshot(ctx, h.queue, h.account)
 }
@@ -336,7 +322,6 @@ func (a ledgerCommands) withoutEvents(x ledger.Restore, asked bool, unreached er
 	return nil
 }
 
-// appIDOf returns the account's configured App ID.
 func appIDOf(c *config.Config, account string) string {
 	if c.Embedded {
 		return sandbox.DemoSandboxAppID
@@ -429,7 +414,6 @@ func (a ledgerCommands) ledgerArchive() *cobra.Command {
 	return c
 }
 
-// eventsChoice says what the operator wants to happen to the events of archived rows.
 type eventsChoice struct {
 	keep    bool
 	mayLose []string
@@ -542,7 +526,6 @@ type bounding struct {
 	log      *logrus.Logger
 }
 
-// boundedEvents is the result of removing events from the events stream.
 type boundedEvents struct {
 	FirstSeq    uint64 `json:"first_seq"`
 	WasFirstSeq uint64 `json:"was_first_seq"`

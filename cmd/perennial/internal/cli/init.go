@@ -26,7 +26,6 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// setup contains the answers to the questions of init.
 type setup struct {
 	app        *app
 	in         *bufio.Reader
@@ -69,7 +68,7 @@ func (s *setup) run(ctx context.Context) error {
 	if err := s.trial(); err != nil {
 		return err
 	}
-	if err := s.notThere(s.file); err != nil {
+	if err := notThere(s.file); err != nil {
 		return err
 	}
 	if path := s.secretPath(); config.Exists(path) && !s.inPlace() {
@@ -86,7 +85,7 @@ func (s *setup) run(ctx context.Context) error {
 	}
 	users := s.users()
 	for _, u := range users {
-		if err := s.notThere(s.beside(u.passwordFile())); err != nil {
+		if err := notThere(s.beside(u.passwordFile())); err != nil {
 			return err
 		}
 	}
@@ -109,7 +108,6 @@ func (s *setup) run(ctx context.Context) error {
 	return s.examine(ctx)
 }
 
-// examine runs the doctor unless --no-doctor is set, and prints the next command.
 func (s *setup) examine(ctx context.Context) error {
 	if !s.noDoctor {
 		s.app.configFile, s.app.account = s.file, s.account
@@ -120,7 +118,6 @@ func (s *setup) examine(ctx context.Context) error {
 	return s.sayNext()
 }
 
-// trial sets all answers if --sandbox is set.
 func (s *setup) trial() error {
 	if !s.sandbox {
 		return nil
@@ -134,7 +131,6 @@ func (s *setup) trial() error {
 	return nil
 }
 
-// roots checks --ca-file and makes its path absolute.
 func (s *setup) roots() (err error) {
 	if s.caFile == "" {
 		return nil
@@ -146,10 +142,8 @@ func (s *setup) roots() (err error) {
 	return err
 }
 
-// beside returns the path of a file in the directory of the configuration file.
 func (s *setup) beside(name string) string { return filepath.Join(filepath.Dir(s.file), name) }
 
-// secretPath returns the path of the secret in the new configuration.
 func (s *setup) secretPath() string { return s.beside(s.account + ".secret") }
 
 // inPlace reports whether --secret-file is already the file at secretPath.
@@ -165,11 +159,9 @@ func (s *setup) inPlace() bool {
 	return err == nil && os.SameFile(given, there)
 }
 
-func (s *setup) notThere(paths ...string) error {
-	for _, path := range paths {
-		if config.Exists(path) {
-			return usage("%s exists already and is not overwritten\nmove it away, or choose an --out in another directory", path)
-		}
+func notThere(path string) error {
+	if config.Exists(path) {
+		return usage("%s exists already and is not overwritten\nmove it away, or choose an --out in another directory", path)
 	}
 	return nil
 }
@@ -231,7 +223,6 @@ func (s *setup) secret(ctx context.Context) (string, error) {
 	return secret, nil
 }
 
-// natsUser is a NATS user that init creates.
 type natsUser struct {
 	name string
 	role queue.Role
@@ -256,7 +247,6 @@ func (s *setup) users() []natsUser {
 	}
 }
 
-// usersYAML returns the lines of nats.users.
 func (s *setup) usersYAML(users []natsUser) string {
 	if len(users) == 0 {
 		return ""
@@ -295,7 +285,6 @@ accounts:
 `, s.usersYAML(users), s.account, s.baseURL, s.caLine(), s.appID, s.account+".secret", s.account)
 }
 
-// caLine returns the line of ca_file, or "".
 func (s *setup) caLine() string {
 	if s.caFile == "" {
 		return ""
@@ -329,7 +318,6 @@ func (s *setup) writeAll(files []newFile) (err error) {
 	return err
 }
 
-// say prints the written files and the purpose of each user.
 func (s *setup) say(files []newFile, users []natsUser) {
 	for _, f := range files {
 		fmt.Fprintf(s.app.stderr, "wrote %s\n", f.path)
@@ -339,7 +327,6 @@ func (s *setup) say(files []newFile, users []natsUser) {
 	}
 }
 
-// sayNext prints the next commands.
 func (s *setup) sayNext() error {
 	next := "Next: "
 	if s.sandbox {
@@ -365,7 +352,6 @@ func controlBeside(listen string) string {
 	return " --control " + net.JoinHostPort(host, strconv.Itoa(n+1))
 }
 
-// writeNew writes a file that must not exist yet.
 func writeNew(path, text string, mode fs.FileMode) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {

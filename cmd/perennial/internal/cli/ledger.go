@@ -58,7 +58,6 @@ func (a *app) openLedgerAs(ctx context.Context, mode schemaMode) (*ledger.Ledger
 	return l, account, err
 }
 
-// withLedger returns a function that calls do with the account's ledger.
 func (a *app) withLedger(do func(ctx context.Context, l *ledger.Ledger, account string) error) action {
 	return a.withLedgerAs(checkedSchema, do)
 }
@@ -153,9 +152,6 @@ func countText(x tables.BookTotal) string {
 }
 
 func (a ledgerCommands) printBalance(b tables.Balance) error {
-	if a.output == "json" {
-		return printJSON(a.stdout, b)
-	}
 	rows := [][]string{
 		{"funding", money(b.FundingCents, b.Currency)},
 		{"external", money(b.ExternalCents, b.Currency)},
@@ -169,7 +165,7 @@ func (a ledgerCommands) printBalance(b tables.Balance) error {
 	if u := b.Unbooked; u != nil && u.Operations > 0 {
 		rows = append(rows, []string{"not booked yet", unbookedText(*u, b.Currency)})
 	}
-	return a.table([]string{"ACCOUNT", b.Account}, rows)
+	return a.printTable(b, []string{"ACCOUNT", b.Account}, rows)
 }
 
 // unbookedText formats the estimated cost of operations that are not booked yet. It never
@@ -216,7 +212,6 @@ func (a ledgerCommands) entriesContinue(next int64) error {
 	return err
 }
 
-// kindText returns the kind of an entry and, for a correction, the row that it corrects.
 func kindText(p tables.Posting) string {
 	if p.CorrectsSeq == 0 {
 		return p.Kind
@@ -382,7 +377,6 @@ type verified struct {
 	Expected int `json:"expected,omitempty"` // number of heads given with --expect, all of which were found
 }
 
-// proof describes what `ledger verify` checks in addition to the file itself.
 type proof struct {
 	archives []string
 	against  bool
@@ -429,7 +423,6 @@ func isSQLite(file string) error {
 	return nil
 }
 
-// withFile calls do with a backup, an archive or a rebuilt ledger.
 func (a ledgerCommands) withFile(ctx context.Context, file string, do func(ctx context.Context, l *ledger.Ledger) error) (err error) {
 	if err := isSQLite(file); err != nil {
 		return err

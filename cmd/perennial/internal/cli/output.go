@@ -40,7 +40,6 @@ func (a *app) logger() *logrus.Logger {
 	return log
 }
 
-// sentences formats log entries for a person who waits for a CLI command.
 type sentences struct{}
 
 func (sentences) Format(e *logrus.Entry) ([]byte, error) {
@@ -99,7 +98,6 @@ func (a *app) say(record any, format string, args ...any) error {
 	return err
 }
 
-// printTable prints a record as JSON, or the table for people.
 func (a *app) printTable(record any, heading []string, rows [][]string) error {
 	if a.output == "json" {
 		return printJSON(a.stdout, record)
@@ -171,7 +169,6 @@ func (l *listing) end(err error) error {
 	return errors.Join(l.app.table(heading, l.rows), err)
 }
 
-// table prints rows in columns under a heading.
 func (a *app) table(heading []string, rows [][]string) error {
 	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(w, strings.Join(heading, "\t"))
@@ -212,10 +209,8 @@ func (w plainText) Write(text []byte) (int, error) {
 
 func isControl(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' && r != '\r' }
 
-// money formats an amount with its currency, for tables and sentences.
 func money(cents int64, currency string) string { return fact.Amount(cents, currency) }
 
-// unknown replaces an unknown price in tables.
 const unknown = "?"
 
 // moneyOrUnknown formats an amount. It returns "?" for nil.
@@ -228,7 +223,6 @@ func centsOrUnknown(c fact.Cents, currency string) string {
 	return money(c.Or(0), currency)
 }
 
-// moneyOr formats an amount, or returns otherwise if cents is nil.
 func moneyOr(otherwise string, cents *int64, currency string) string {
 	if cents == nil {
 		return otherwise
@@ -236,7 +230,6 @@ func moneyOr(otherwise string, cents *int64, currency string) string {
 	return money(*cents, currency)
 }
 
-// ago formats a time relative to now. It returns "" for nil.
 func ago(at *time.Time) string {
 	if at == nil {
 		return ""
@@ -256,7 +249,6 @@ func operator() string {
 	return "uid " + strconv.Itoa(os.Getuid())
 }
 
-// seen returns the time when a listing last contained a proxy.
 func seen(p tables.Proxy) string {
 	if p.SeenAt.UnixMicro() <= 0 {
 		return "before its last renewal"

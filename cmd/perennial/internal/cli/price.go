@@ -37,7 +37,6 @@ type PricedCommand struct {
 	unknown []string // proxies that the provider's account does not have
 }
 
-// estimate formats the cost.
 func (p PricedCommand) estimate(currency string) string {
 	return p.sum.ListedText(p.ListPriceCents, currency)
 }
@@ -46,11 +45,6 @@ func (p PricedCommand) estimate(currency string) string {
 type quote struct {
 	cents fact.Cents
 	found bool
-}
-
-// price prints what the batch would cost now. It publishes nothing.
-func (s *submitting) price(ctx context.Context, b *batch) error {
-	return s.app.price(ctx, len(b.entries), func(yield func([]publish.Outgoing) error) error { return b.each(publishedAtOnce, yield) })
 }
 
 // price prints what n commands would cost now, and publishes nothing. An order costs the
@@ -110,7 +104,6 @@ func (p PricedCommand) exit() error {
 	return &exitError{code: ExitPartly}
 }
 
-// warnOfWallet warns on stderr if the wallet does not cover the priced commands.
 func (a *app) warnOfWallet(ctx context.Context, client *upstream.Client, total int64) {
 	w, err := client.Wallet(ctx)
 	if err == nil && w.BalanceCents < total {
@@ -174,7 +167,6 @@ func (p PricedCommand) warning(maxTotalCents int64, currency string) string {
 	return ""
 }
 
-// quoteOf returns an offer's price for this quantity and duration. quotes caches prices.
 func quoteOf(ctx context.Context, client *upstream.Client, quotes map[string]quote, item command.Item, days int64) (quote, error) {
 	key := fmt.Sprintf("%s %d %d", item.OfferCode, item.Quantity, days)
 	if q, known := quotes[key]; known {

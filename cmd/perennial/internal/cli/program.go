@@ -69,7 +69,6 @@ type app struct {
 	verbose    bool
 }
 
-// Program is one call of `perennial`, with its arguments and streams.
 type Program struct {
 	Args           []string // without the program's name
 	Stdin          io.Reader
@@ -108,7 +107,6 @@ func serving(ctx context.Context) (context.Context, context.CancelFunc) {
 	return ctx, func() { stop(); end() }
 }
 
-// errorLine formats an error as text or, if the arguments contain -o json, as JSON.
 func errorLine(args []string, code int, err error) string {
 	if !wantsJSON(args) {
 		return errorText(err)
@@ -134,7 +132,6 @@ func wantsJSON(args []string) bool {
 	return false
 }
 
-// run runs the CLI command and returns the error that Main prints.
 func (p Program) run(ctx context.Context) error {
 	a := &app{stdin: p.Stdin, stdout: plainText{p.Stdout}, stderr: plainText{p.Stderr}}
 	root := a.root()
@@ -210,7 +207,6 @@ func strict(c *cobra.Command) {
 	}
 }
 
-// noSubcommand returns the error for arguments that are not a subcommand of the group.
 func noSubcommand(group *cobra.Command, args []string) error {
 	var names []string
 	for _, c := range group.Commands() {
@@ -221,7 +217,6 @@ func noSubcommand(group *cobra.Command, args []string) error {
 	return usage("%s has no command %q\nit has %s (see `%s --help`)", spoken(group), args[0], strings.Join(names, ", "), group.CommandPath())
 }
 
-// strictHelp turns `help` for an unknown command into a usage error.
 func strictHelp(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	for _, help := range root.Commands() {
@@ -324,7 +319,6 @@ func nearestFlag(c *cobra.Command, name string) (words string) {
 	return ""
 }
 
-// plainArgs returns an error that says how many arguments a command expects.
 func plainArgs(err error, args []string) error {
 	m := argsError.FindStringSubmatch(err.Error())
 	if m == nil && strings.HasPrefix(err.Error(), "unknown command") {

@@ -243,7 +243,6 @@ func (a providerCommands) proxiesList() *cobra.Command {
 	return c
 }
 
-// listLive adds the proxies that the provider lists now.
 func (a providerCommands) listLive(ctx context.Context, list *listing) error {
 	return a.eachAccount(ctx, func(one *app, account string) error {
 		return one.asking(func(ctx context.Context, client *upstream.Client, _ []string) error {
@@ -341,7 +340,6 @@ func (a providerCommands) outlookOf(ctx context.Context, id string) [][2]string 
 	return slices.DeleteFunc(append(facts, [2]string{"bought_by", v.BoughtBy}), func(f [2]string) bool { return f[1] == "" })
 }
 
-// printFacts prints pairs of name and text, as a JSON object or one pair on each line.
 func (a providerCommands) printFacts(facts [][2]string) error {
 	if a.output == "json" {
 		object := map[string]string{}
@@ -357,7 +355,6 @@ func (a providerCommands) printFacts(facts [][2]string) error {
 	return a.table(rows[0], rows[1:])
 }
 
-// stamp formats a time. It returns "" for nil or zero.
 func stamp(at *time.Time) string {
 	if at == nil || at.IsZero() {
 		return ""
@@ -372,7 +369,6 @@ func instantOrNil(at *time.Time) any {
 	return at.UTC()
 }
 
-// proxiesQuery contains the filters of the list.
 type proxiesQuery struct {
 	tables.ProxiesQuery
 
@@ -387,12 +383,10 @@ func (q *proxiesQuery) addFlags(c *cobra.Command) {
 	c.Flags().StringVar(&q.state, "state", "", "only proxies in this state: "+strings.Join(plans.ProxyStates, ", "))
 }
 
-// filters reports whether a filter is set.
 func (q *proxiesQuery) filters() bool {
 	return q.ID != "" || q.Country != "" || q.label != "" || q.schedule != "" || q.state != ""
 }
 
-// check validates and parses the flags.
 func (q *proxiesQuery) check(live, uncovered bool) error {
 	q.Limit = proxiesRead
 	if (live || uncovered) && q.filters() {
@@ -408,10 +402,8 @@ func (q *proxiesQuery) check(live, uncovered bool) error {
 	return nil
 }
 
-// proxiesRead is the number of proxies read at a time.
 const proxiesRead = 2000
 
-// each calls yield for every proxy that matches.
 func (q *proxiesQuery) each(ctx context.Context, l *ledger.Ledger, c *plans.Coverage, yield func(tables.Proxy) error) error {
 	for query := q.ProxiesQuery; ; {
 		page, err := l.Fleet.ProxiesPage(ctx, query)
@@ -462,7 +454,6 @@ type listNote struct {
 	Note    string `json:"note"`
 }
 
-// printNote prints the note under a table, or to stderr if the output is JSON.
 func (a providerCommands) printNote(n listNote) error {
 	if a.output == "json" {
 		return printJSON(a.stderr, n)

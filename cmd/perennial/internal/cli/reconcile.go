@@ -50,7 +50,6 @@ func (a ledgerCommands) ledgerReconcile() *cobra.Command {
 	})
 }
 
-// reconcileNotice is printed while a reconciliation runs.
 const reconcileNotice = "comparing: the provider's wallet, orders and renewed proxies are read one by one, within rate_per_second; it may take minutes"
 
 // reconcileNow asks the runner to reconcile. If no runner answers, it reconciles itself.
@@ -105,8 +104,6 @@ func (a ledgerCommands) reconcileAlone(ctx context.Context) (x reconcile.Reconci
 	return x, nil
 }
 
-// sameAccount returns an error if credentials and ledger belong to different provider
-// accounts.
 func sameAccount(ctx context.Context, client jobs.Provider, b fact.Binding) error {
 	account, err := client.Account(ctx)
 	if err != nil {
@@ -150,7 +147,6 @@ func (a ledgerCommands) printReconciliation(x reconcile.Reconciliation) error {
 	return a.table([]string{"FINDING", "AMOUNT", "ABOUT", "EXPLANATION"}, rows)
 }
 
-// uncompared says why the wallet was not compared.
 func uncompared(x reconcile.Reconciliation) string {
 	if !x.Wallet.Late {
 		return "not compared: the cost of " + daemon.FirstFew(x.Wallet.Unknown) + " is not known, so nothing can be said of the wallet\nanswer what needs review: perennial reviews list"

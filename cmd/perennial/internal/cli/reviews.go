@@ -90,7 +90,6 @@ func (a reviewCommands) reviewResolve() *cobra.Command {
 	return signed(c, &x.By, &x.Reason, "who does it", "")
 }
 
-// sendResolution resolves a review, and prints the booked amount and the wallet balance.
 func (a reviewCommands) sendResolution(ctx context.Context, x desk.Resolution) error {
 	changed, err := askOnce(ctx, a.app, verbs.Resolve, x)
 	if err != nil || a.output == "json" || changed.WalletCents == nil {
@@ -129,7 +128,6 @@ func (a reviewCommands) readEvidence(ctx context.Context, id string) (inspect.Ev
 	return e, err
 }
 
-// atStake formats the exposure of a review.
 func atStake(x tables.Review, currency string) string {
 	switch {
 	case x.Ended:
@@ -189,7 +187,6 @@ func (a reviewCommands) printEvidence(e inspect.Evidence) error {
 	return nil
 }
 
-// unknownOutcomes says how many attempts got no usable reply.
 func unknownOutcomes(n int64) string {
 	if n == 0 {
 		return ""
@@ -222,8 +219,6 @@ func walletsText(e inspect.Evidence, now time.Time) string {
 	return cmp.Or(strings.Join(known, ", "), "not known")
 }
 
-// apartText formats by how much the provider's wallet exceeds the ledger balance. cents may
-// be negative.
 func apartText(cents int64, currency string) string {
 	switch {
 	case cents < 0:
@@ -252,7 +247,6 @@ func orderRows(all []inspect.OrderEvidence, currency string) (rows [][]string) {
 	return rows
 }
 
-// printAnswers prints a CLI command for each possible answer, and what the answer does.
 func (a reviewCommands) printAnswers(e inspect.Evidence) {
 	if len(e.Answers) == 0 {
 		return

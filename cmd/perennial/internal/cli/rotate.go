@@ -24,7 +24,6 @@ import (
 	"perennial/upstream"
 )
 
-// rotation is one call of `accounts rotate`.
 type rotation struct {
 	app    *app
 	appID  string

@@ -154,10 +154,14 @@ func (a setupCommands) natsConfigCommand() *cobra.Command {
 		if len(c.NATS.Users) == 0 {
 			return usage("nats.users is empty: there are no roles to print\nadd users, such as [{user: app, password_file: app.password, roles: [{role: producer, accounts: [main]}]}]")
 		}
-		if nsc {
-			return a.printNSC(c)
+		users := make([]roles.User, 0, len(c.NATS.Users))
+		for _, u := range c.NATS.Users {
+			users = append(users, u.QueueUser())
 		}
-		return a.printNATSConfig(c)
+		if nsc {
+			return a.printNSC(users)
+		}
+		return a.printNATSConfig(c, users)
 	})
 	c.Long = `Print the part of a NATS server's configuration that gives nats.users their roles.
 It has one NATS account for the runner, which owns the streams, and one NATS account for
@@ -172,11 +176,7 @@ and nsc generate creds writes a user's credentials (nats.creds_file).`
 	return c
 }
 
-func (a setupCommands) printNSC(c *config.Config) error {
-	users := make([]roles.User, 0, len(c.NATS.Users))
-	for _, u := range c.NATS.Users {
-		users = append(users, u.QueueUser())
-	}
+func (a setupCommands) printNSC(users []roles.User) error {
 	text, err := roles.NSCCommands(users, verbs.Served())
 	if err != nil {
 		return err
@@ -186,11 +186,9 @@ func (a setupCommands) printNSC(c *config.Config) error {
 	return err
 }
 
-func (a setupCommands) printNATSConfig(c *config.Config) error {
-	users := make([]roles.User, 0, len(c.NATS.Users))
+func (a setupCommands) printNATSConfig(c *config.Config, users []roles.User) error {
 	hashes, variables := map[string]string{}, []string{}
 	for _, u := range c.NATS.Users {
-		users = append(users, u.QueueUser())
 		hashes[u.User] = u.Password
 	}
 	text, err := roles.ServerConfig(users, verbs.Served(), func(user string) string {
@@ -214,7 +212,6 @@ func (a setupCommands) webCommand() *cobra.Command {
 	return c
 }
 
-// roleOf parses --role.
 func roleOf(text string) (web.Role, error) {
 	switch role := web.Role(text); role {
 	case web.Viewer, web.Operator:

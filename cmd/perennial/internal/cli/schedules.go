@@ -111,7 +111,6 @@ func (a scheduleCommands) sweepShow() *cobra.Command {
 	})
 }
 
-// resultText returns the figures of the last run.
 func resultText(s schedules.Status) string {
 	if s.Result == nil || s.Result.Due == nil {
 		return "not known before the first run"
@@ -129,7 +128,6 @@ func resultOf(s schedules.Status) []string {
 	return cells
 }
 
-// skippedHint returns the CLI command that lists the proxies skipped by the last run.
 func skippedHint(s schedules.Status) string {
 	if s.Result == nil || s.Result.Skipped == 0 {
 		return "none"
@@ -148,7 +146,6 @@ func (a scheduleCommands) notReadYet(name string, err error) error {
 	return &exitError{ExitFailed, fmt.Errorf("schedule %q is in %s, and the runner started before: restart `perennial run` to apply the file", name, c.File)}
 }
 
-// noSchedule returns the error for an unknown schedule. It lists the existing schedules.
 func noSchedule(name string, all []schedules.Status) error {
 	names := make([]string, len(all))
 	for i, s := range all {
@@ -199,7 +196,6 @@ func beginning(text string) string {
 	return first[:max(strings.LastIndex(first, " "), 0)] + " …"
 }
 
-// stateOf returns the state of a schedule: paused, or the result of its last run.
 func stateOf(s schedules.Status, paused string) string {
 	if s.Paused != nil || paused != "" {
 		return "paused"
@@ -254,13 +250,8 @@ func (a *app) warnOfSweeps(ctx context.Context, account string) error {
 	return err
 }
 
-// pausedText says who paused a schedule, why, and until when.
 func pausedText(p tables.SchedulePause) string {
-	until := "until it is resumed"
-	if p.Until != nil {
-		until = "until " + p.Until.Format(time.RFC3339)
-	}
-	return fmt.Sprintf("PAUSED since %s %s, by %s: %s", p.Since.UTC().Truncate(time.Second).Format(time.RFC3339), until, p.By, p.Reason)
+	return fmt.Sprintf("PAUSED since %s %s, by %s: %s", p.Since.UTC().Format(time.RFC3339), pausedUntil(p.Until), p.By, p.Reason)
 }
 
 func (a scheduleCommands) sweepRun() *cobra.Command {
@@ -269,7 +260,6 @@ func (a scheduleCommands) sweepRun() *cobra.Command {
 	return signed(c, &q.By, &q.Reason, "who asks for it", askedFor)
 }
 
-// sweepOne returns a CLI command that plans one schedule, or plans and runs it.
 func (a scheduleCommands) sweepOne(use, short string, v verbs.Verb[verbs.SweepRequest, plans.Plan], q *verbs.SweepRequest) *cobra.Command {
 	return newCommand(use, short, func(ctx context.Context, args []string) error {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
@@ -287,8 +277,6 @@ func (a scheduleCommands) sweepOne(use, short string, v verbs.Verb[verbs.SweepRe
 	})
 }
 
-// sweepExit returns the exit code of a run, which tells a script that the run needs an operator
-// or money.
 func sweepExit(p plans.Plan) error {
 	switch {
 	case p.State == schedules.StateHeld || p.LeftOutCounts[plans.ReasonPerson] > 0:
@@ -379,7 +367,6 @@ func (a scheduleCommands) printPlan(p plans.Plan) error {
 	return a.table([]string{"PROXY", "EXPIRES", "ACTION", "PRICE", "REASON"}, rows)
 }
 
-// actionOf says what a plan does with a proxy that it does not renew.
 func actionOf(p plans.Plan, reason string) string {
 	switch {
 	case plans.Paid(reason):
@@ -406,8 +393,6 @@ func walletAfter(cents int64, unpriced int, currency string) string {
 	return money(cents, currency)
 }
 
-// budgetText returns the configured budgets of the plan's schedule and what is left of them, or
-// "".
 func (a scheduleCommands) budgetText(p plans.Plan) string {
 	c, account, err := a.configured()
 	if err != nil {
@@ -434,8 +419,6 @@ func (a scheduleCommands) budgetText(p plans.Plan) string {
 	return "budget: " + strings.Join(parts, "; ")
 }
 
-// printPlanMoney prints what the plan costs the wallet, how much money is missing, and what
-// else needs attention.
 func (a scheduleCommands) printPlanMoney(p plans.Plan) {
 	if p.WalletCents != nil && p.WalletAfterCents != nil {
 		fmt.Fprintf(a.stdout, "the wallet holds %s, %s of it for what is on its way; %s afterwards\n", money(*p.WalletCents, p.Currency), money(p.ReservedCents, p.Currency), walletAfter(*p.WalletAfterCents, p.Unpriced-p.Listed, p.Currency))
@@ -613,7 +596,6 @@ func (a scheduleCommands) printSkipped(ctx context.Context, l *ledger.Ledger, ac
 	return err
 }
 
-// skippedNote says how many proxies a run skipped and why, and how many of them are still due.
 func skippedNote(run *schedules.LastRun, due, limit int) string {
 	if run.Result.Skipped == 0 {
 		return fmt.Sprintf("the run of %s skipped nothing that was due", stamp(&run.Began))

@@ -28,7 +28,6 @@ import (
 	"perennial/upstream"
 )
 
-// commandFlags are the flags that order and renew share.
 type commandFlags struct {
 	id       string
 	days     int64
@@ -55,7 +54,6 @@ func (f *commandFlags) add(c *cobra.Command) {
 	c.Flags().Var(span{&f.timeout}, "timeout", "with --wait: how long to follow the command, such as 2m; the command continues afterwards (default: until it has ended)")
 }
 
-// body returns the fields that all kinds of commands share.
 func (f *commandFlags) body() (map[string]any, error) {
 	if f.timeout > 0 && !f.wait {
 		return nil, usage("--timeout needs --wait")
@@ -181,7 +179,6 @@ type unsureError struct{ error }
 
 func (e *unsureError) Unwrap() error { return e.error }
 
-// publishOne publishes a command. If --wait is set, it then follows the command.
 func (a sendCommands) publishOne(ctx context.Context, kind queue.Kind, f commandFlags, body map[string]any) error {
 	data, err := json.Marshal(body)
 	if err != nil {
@@ -220,7 +217,6 @@ func (a sendCommands) publishOne(ctx context.Context, kind queue.Kind, f command
 	return a.followFor(ctx, r, f, q)
 }
 
-// contentHash parses a command as the runner does, and returns the hash of its content.
 func contentHash(kind queue.Kind, data []byte) (string, error) {
 	c, err := command.Parse(jobs.KindOf(kind), data, command.Rules{Environment: "sandbox", CIDRField: "-"})
 	if err != nil {
@@ -272,10 +268,8 @@ func (a sendCommands) printPublished(ctx context.Context, id, before string) err
 	return err
 }
 
-// pollEvery is the interval between polls for a command's state.
 const pollEvery = 100 * time.Millisecond
 
-// followFor follows a command for at most --timeout, or until it ends if --timeout is 0.
 func (a sendCommands) followFor(ctx context.Context, r *remote, f commandFlags, q verbs.StatesRequest) error {
 	if f.timeout <= 0 {
 		return a.follow(ctx, r, f.id, q)
@@ -311,14 +305,12 @@ func (a sendCommands) sayState(ctx context.Context, r *remote, id, state, last s
 // command.
 const notTakenIn = 20
 
-// sayNotReady prints why the account does not accept commands, if the runner gives a reason.
 func (a sendCommands) sayNotReady(ctx context.Context, r *remote, id string) {
 	if v, err := ask(ctx, r, verbs.Show, struct{}{}); err == nil && v.NotReady != "" {
 		fmt.Fprintln(a.stderr, printable(id+" is not taken in yet: "+v.NotReady))
 	}
 }
 
-// follow waits until a command has ended or needs an operator.
 func (a sendCommands) follow(ctx context.Context, r *remote, id string, q verbs.StatesRequest) error {
 	away, said := newAbsence(), ""
 	for polls := 0; ; polls++ {
@@ -363,7 +355,6 @@ func untilOver(ctx context.Context, r *remote, id string, polls int) error {
 	return sleep.For(ctx, pollEvery)
 }
 
-// followed prints a command's final status. It returns an error if the exit code is not 0.
 func (a sendCommands) followed(status inspect.CommandStatus) error {
 	if err := statusCommands(a).printStatus("", status); err != nil {
 		return err
@@ -422,7 +413,6 @@ func settledState(state string) bool {
 	return s != "" && (s.Ended() || s == fact.StateReview || s == fact.StateHeld || state == inspect.StateConflict)
 }
 
-// stateCode returns the exit code for a command's final state.
 func stateCode(state string) int {
 	switch fact.State(state) {
 	case fact.StateRejected, fact.StateFailed, fact.StateRefunded, inspect.StateConflict:
@@ -436,7 +426,6 @@ func stateCode(state string) int {
 	return ExitDone
 }
 
-// retryFilter selects rejected operations.
 type retryFilter struct {
 	list  verbs.ListRequest
 	since time.Duration
@@ -479,7 +468,6 @@ func (a sendCommands) retryCommand() *cobra.Command {
 	return c
 }
 
-// check refuses a missing, contradictory or too general selection.
 func (w *retryFilter) check(ids []string) error {
 	narrowed := w.list.State != "" || w.since > 0 || w.list.Kind != "" || len(w.list.Labels) > 0
 	switch {

@@ -74,7 +74,6 @@ func (a statusCommands) operationsCommand() *cobra.Command {
 	return noun(&cobra.Command{Use: "operations", Aliases: []string{"operation"}, Short: "List and show operations"}, list, show)
 }
 
-// listFlags are the flags that select operations.
 type listFlags struct {
 	q     verbs.ListRequest
 	since time.Duration
@@ -97,6 +96,7 @@ func (f *listFlags) given(c *cobra.Command) bool {
 	return slices.ContainsFunc(listFlagNames, func(name string) bool { return c.Flags().Changed(name) })
 }
 
+// listAsFlagged prints the latest operations of all accounts together.
 func (a statusCommands) listAsFlagged(ctx context.Context, f *listFlags) error {
 	q := f.q
 	q.All = q.All && !f.open
@@ -106,7 +106,17 @@ func (a statusCommands) listAsFlagged(ctx context.Context, f *listFlags) error {
 	if f.since > 0 {
 		q.Since = time.Now().Add(-f.since)
 	}
-	return a.listOperations(ctx, q)
+	var rows operationRows
+	err := a.eachAccount(ctx, func(one *app, account string) error {
+		if a.output != "json" {
+			one.notePauses(ctx, account)
+		}
+		return rows.read(ctx, one, account, q)
+	})
+	if err != nil && len(rows) == 0 {
+		return err
+	}
+	return errors.Join(a.printOperations(rows, q.Limit), err)
 }
 
 // readStatus asks the runner. If no runner answers, it reads the ledger, and answered is
@@ -123,7 +133,7 @@ func (a statusCommands) readStatus(ctx context.Context, id string, as inspect.As
 	defer func() { _ = l.Close() }()
 	s, err = inspect.StatusAs(ctx, l, id, as)
 	if errors.Is(err, ledger.ErrNotFound) {
-		return s, false, &notFoundError{daemon.NothingOfID}
+		err = &notFoundError{daemon.NothingOfID}
 	}
 	return s, false, err
 }
@@ -200,34 +210,14 @@ func (rows *operationRows) add(account string, list []inspect.OperationStatus) {
 	}
 }
 
-// readLedger adds operations from the account's ledger file.
 func (rows *operationRows) readLedger(ctx context.Context, a *app, account string, q verbs.ListRequest) error {
-	l, _, err := a.openLedger(ctx)
-	if err != nil {
+	return a.withLedger(func(ctx context.Context, l *ledger.Ledger, _ string) error {
+		list, err := daemon.ListOperations(ctx, l, q)
+		rows.add(account, list)
 		return err
-	}
-	defer func() { _ = l.Close() }()
-	list, err := daemon.ListOperations(ctx, l, q)
-	rows.add(account, list)
-	return err
+	})(ctx, nil)
 }
 
-// listOperations prints the latest operations of all accounts together.
-func (a statusCommands) listOperations(ctx context.Context, q verbs.ListRequest) error {
-	var rows operationRows
-	err := a.eachAccount(ctx, func(one *app, account string) error {
-		if a.output != "json" {
-			one.notePauses(ctx, account)
-		}
-		return rows.read(ctx, one, account, q)
-	})
-	if err != nil && len(rows) == 0 {
-		return err
-	}
-	return errors.Join(a.printOperations(rows, q.Limit), err)
-}
-
-// notePauses prints an account's pauses to stderr. It prints nothing if no runner answers.
 func (a *app) notePauses(ctx context.Context, account string) {
 	v, err := askOnce(ctx, a, verbs.Show, struct{}{})
 	if err != nil {
@@ -238,7 +228,6 @@ func (a *app) notePauses(ctx context.Context, account string) {
 	}
 }
 
-// printOperations prints operations, newest first.
 func (a statusCommands) printOperations(rows operationRows, limit int) error {
 	slices.SortStableFunc(rows, func(x, y operationRow) int { return y.operation.AcceptedAt.Compare(x.operation.AcceptedAt) })
 	list := a.listing("OPERATION", "KIND", "STATE", "ATTEMPTS", "CHARGED", "REFUNDED", "NET", "ACCEPTED", "REASON")
@@ -250,7 +239,6 @@ func (a statusCommands) printOperations(rows operationRows, limit int) error {
 	return list.end(nil)
 }
 
-// lastShown is the number of operations that are shown after the accounts.
 const lastShown = 10
 
 // showAccounts prints a summary of every selected account, then the latest operations. If no
@@ -266,7 +254,10 @@ func (a statusCommands) showAccounts(ctx context.Context) error {
 		}
 		if !answered {
 			silent := &exitError{ExitUnreachable, cmp.Or(err, service.ErrNoRunner)}
-			if v, err = (statusCommands{one}).summaryOfLedger(ctx); err != nil {
+			if one.withLedger(func(ctx context.Context, l *ledger.Ledger, name string) (err error) {
+				v, err = daemon.Summarize(ctx, l, name, time.Now())
+				return err
+			})(ctx, nil) != nil {
 				return silent
 			}
 			v.NotReady = "no runner answers"
@@ -291,22 +282,7 @@ func (a statusCommands) showAccounts(ctx context.Context) error {
 	return errors.Join(blank, a.printOperations(last, lastShown), err)
 }
 
-// summaryOfLedger returns the account's summary from its ledger file.
-func (a statusCommands) summaryOfLedger(ctx context.Context) (verbs.Summary, error) {
-	l, account, err := a.openLedger(ctx)
-	if err != nil {
-		return verbs.Summary{}, err
-	}
-	defer func() { _ = l.Close() }()
-	return daemon.Summarize(ctx, l, account, time.Now())
-}
-
-// printSummary prints an account's state, operator tasks, expiring proxies, runway and
-// books.
 func (a statusCommands) printSummary(v verbs.Summary) error {
-	if a.output == "json" {
-		return printJSON(a.stdout, v)
-	}
 	state := "ready"
 	if v.Role != "" {
 		state += ", " + v.Role
@@ -322,7 +298,7 @@ func (a statusCommands) printSummary(v verbs.Summary) error {
 		rows = append(rows, []string{"paused", inspect.PauseText(p)})
 	}
 	rows = append(rows, []string{"needs you", needsText(v.Needs)}, []string{"expiring", expiringText(v.Expiring, v.Schedules)}, []string{"runway", runwayText(v)}, []string{"books", booksText(v.Books, time.Now())})
-	return a.table([]string{"ACCOUNT", v.Account}, rows)
+	return a.printTable(v, []string{"ACCOUNT", v.Account}, rows)
 }
 
 // needsText lists what needs an operator. Each entry has the CLI command that shows it.
@@ -413,19 +389,13 @@ func (a statusCommands) printStatus(account string, s inspect.CommandStatus) err
 	if a.output == "json" {
 		return a.printOf(account, s)
 	}
-	if account != "" {
-		fmt.Fprintf(a.stdout, "account  %s\n", account)
-	}
-	fmt.Fprintf(a.stdout, "command  %s\nstate    %s\n", s.CommandID, s.State)
-	if s.Reason != "" {
-		fmt.Fprintf(a.stdout, "reason   %s\n", printable(s.Reason))
-	}
+	next := ""
 	if s.State == string(fact.StateRejected) && len(s.Operations) == 0 {
-		fmt.Fprintf(a.stdout, "to do    %s\n", inspect.RefusedNext)
+		next = inspect.RefusedNext
 	}
-	if s.WaitsFor != "" {
-		fmt.Fprintf(a.stdout, "waits    %s\n", printable(s.WaitsFor))
-	}
+	printPairs(a.stdout, "%-8s %s\n", [][2]string{
+		{"account", account}, {"command", s.CommandID}, {"state", s.State}, {"reason", printable(s.Reason)}, {"to do", next}, {"waits", printable(s.WaitsFor)},
+	})
 	for _, x := range s.LeftOut[:min(len(s.LeftOut), statusShown)] {
 		fmt.Fprintf(a.stdout, "skipped %s: %s\n", printable(x.ProxyID), printable(x.Reason))
 	}
@@ -442,17 +412,22 @@ func (a statusCommands) printStatus(account string, s inspect.CommandStatus) err
 	return nil
 }
 
+// printPairs prints names with their texts. It omits a name without a text.
+func printPairs(w io.Writer, format string, pairs [][2]string) {
+	for _, p := range pairs {
+		if p[1] != "" {
+			fmt.Fprintf(w, format, p[0], p[1])
+		}
+	}
+}
+
 // printOperations prints the first operations with their first proxies, and a summary of the
 // rest.
 func printOperations(w io.Writer, all []inspect.OperationStatus) {
 	proxies, shown := 0, all[:min(len(all), statusShown)]
 	for _, o := range shown {
 		fmt.Fprintf(w, "\n%s  %s\n", o.OperationID, o.StateText())
-		for _, line := range operationDetails(o) {
-			if line[1] != "" {
-				fmt.Fprintf(w, "  %-16s %s\n", line[0], line[1])
-			}
-		}
+		printPairs(w, "  %-16s %s\n", operationDetails(o))
 		for _, line := range proxiesOf(o) {
 			if proxies++; proxies <= statusShown {
 				fmt.Fprintln(w, line)
@@ -464,7 +439,6 @@ func printOperations(w io.Writer, all []inspect.OperationStatus) {
 	}
 }
 
-// proxiesOf returns one line for each proxy of an operation.
 func proxiesOf(o inspect.OperationStatus) []string {
 	out := make([]string, 0, len(o.ProxyIDs)+len(o.Lines))
 	for _, id := range o.ProxyIDs {

@@ -33,7 +33,6 @@ import (
 	"perennial/upstream"
 )
 
-// submitting is the state of one call of submit.
 type submitting struct {
 	app     *app
 	files   []string
@@ -66,7 +65,7 @@ func (s *submitting) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer b.close()
+	defer func() { _ = b.spool.Close() }()
 	for _, name := range s.files {
 		if err := b.readFile(ctx, s.app.stdin, name); err != nil {
 			return &exitError{ExitUsage, err}
@@ -76,7 +75,7 @@ func (s *submitting) run(ctx context.Context) error {
 		return err
 	}
 	if s.dryRun {
-		return s.price(ctx, b)
+		return s.app.price(ctx, len(b.entries), func(yield func([]publish.Outgoing) error) error { return b.each(publishedAtOnce, yield) })
 	}
 	r, err := s.app.connect()
 	if err != nil {
@@ -104,7 +103,6 @@ func (s *submitting) rules() command.Rules {
 	return command.Rules{Environment: env, CIDRField: c.Accounts[name].CIDRField}
 }
 
-// badShown limits the invalid lines that are printed.
 const badShown = 50
 
 // refuse prints the invalid lines of a batch, and returns an error if there are any or if
@@ -129,7 +127,6 @@ func (s *submitting) refuse(b *batch) error {
 	return usage("%d of %d lines cannot be submitted, so nothing was published: correct them and submit the file again", len(b.bad), b.lines)
 }
 
-// publishedAtOnce limits how many commands are in memory during publication.
 const publishedAtOnce = 5000
 
 func (s *submitting) publish(ctx context.Context, r *remote, b *batch) error {
@@ -146,7 +143,6 @@ func (s *submitting) publish(ctx context.Context, r *remote, b *batch) error {
 	return err
 }
 
-// bar returns a progress bar that is visible immediately.
 func (s *submitting) bar(total int, what string) *progressbar.ProgressBar {
 	bar := progressbar.NewOptions(total, progressbar.OptionSetWriter(s.app.stderr), progressbar.OptionSetDescription(what),
 		progressbar.OptionShowCount(), progressbar.OptionClearOnFinish(), progressbar.OptionSetVisibility(isTerminal(s.app.stderr)))
@@ -166,7 +162,6 @@ type batch struct {
 	first   map[string]int // index in entries, by command id
 }
 
-// entry is one command of a file.
 type entry struct {
 	id, hash string
 	message  [sha256.Size]byte // command.MessageHash as bytes
@@ -174,7 +169,6 @@ type entry struct {
 	line     int
 }
 
-// invalid returns the reject for a line that cannot be submitted.
 func invalid(file string, line int, id string, why error) reject {
 	return reject{File: file, Line: line, ID: id, State: "invalid", Reason: why.Error()}
 }
@@ -187,8 +181,6 @@ func newBatch(rules command.Rules) (*batch, error) {
 	_ = os.Remove(spool.Name()) // the open file remains usable until the process ends
 	return &batch{rules: rules, spool: spool, out: bufio.NewWriterSize(spool, 256<<10), first: map[string]int{}}, nil
 }
-
-func (b *batch) close() { _ = b.spool.Close() }
 
 // readFile reads one file to its end and appends invalid lines to bad. It returns an error if
 // the file cannot be read.
@@ -304,7 +296,6 @@ func csvColumns(heading []string) ([]string, error) {
 	return columns, checkColumns(columns)
 }
 
-// checkColumns refuses a heading with unknown columns or without the required columns.
 func checkColumns(columns []string) error {
 	for _, column := range columns {
 		if column != "" && !slices.Contains(csvNames, column) && !strings.HasPrefix(column, "label.") {
@@ -356,7 +347,6 @@ func csvCommand(columns, row []string) ([]byte, error) {
 	return json.Marshal(body)
 }
 
-// csvID returns the id of an invalid row, or "".
 func csvID(columns, row []string) string {
 	for k, text := range row[:min(len(row), len(columns))] {
 		if columns[k] == "id" {
@@ -419,7 +409,6 @@ func (b *batch) add(name string, line int, data []byte) error {
 	return err
 }
 
-// checkRepeat returns an error if the id appeared earlier with other content.
 func (b *batch) checkRepeat(e entry) error {
 	at, known := b.first[e.id]
 	if !known || b.entries[at].hash == e.hash {
@@ -469,7 +458,6 @@ type reject struct {
 	Reason string `json:"reason"`
 }
 
-// String returns the position of the line in its file, and the reason.
 func (r reject) String() string {
 	if r.ID == "" {
 		return fmt.Sprintf("%s line %d: %s", r.File, r.Line, r.Reason)
@@ -524,14 +512,12 @@ func (s *submitting) followAll(ctx context.Context, r *remote, pending []entry) 
 	return batchExit(ended)
 }
 
-// ending is a command that was not carried out completely, with its final state.
 type ending struct {
 	entry
 
 	state string
 }
 
-// sumUp prints how the commands ended, and why some were not carried out.
 func (s *submitting) sumUp(ctx context.Context, r *remote, ended map[string]int, total int, failed []ending) error {
 	rejects := []reject{}
 	for i, e := range failed {
@@ -566,7 +552,6 @@ func (s *submitting) canWriteRejects() error {
 	return nil
 }
 
-// writeRejects writes the file of --rejects, if the flag is set.
 func (s *submitting) writeRejects(all []reject) error {
 	if s.rejects == "" {
 		return nil

@@ -18,7 +18,6 @@ import (
 	"perennial/queue"
 )
 
-// tree adds every command to the root, in its help group.
 func (a *app) tree(root *cobra.Command) {
 	for _, g := range []struct {
 		title    string
@@ -32,7 +31,7 @@ func (a *app) tree(root *cobra.Command) {
 		{"Money", []*cobra.Command{ledgerCommands{a}.ledgerCommand(), noun(&cobra.Command{Use: "audit", Short: "List who changed what, and why"}, reviewCommands{a}.auditCommand("list"))}},
 		{"Provider", []*cobra.Command{providerCommands{a}.walletCommand(), providerCommands{a}.offersCommand(), providerCommands{a}.ordersCommand()}},
 		{"Operate", []*cobra.Command{operateCommands{a}.accountsCommand(), operateCommands{a}.runnersCommand(), operateCommands{a}.webhooksCommand(), setupCommands{a}.webCommand(), setupCommands{a}.configCommand(), setupCommands{a}.natsConfigCommand()}},
-		{"Develop", []*cobra.Command{developCommands{a}.sandboxCommand(), developCommands{a}.schemaCommand(), conformanceCommand{a}.conformanceCommand(), developCommands{a}.benchCommand(), developCommands{a}.versionCommand()}},
+		{"Develop", []*cobra.Command{developCommands{a}.sandboxCommand(), developCommands{a}.schemaCommand(), developCommands{a}.conformanceCommand(), developCommands{a}.benchCommand(), developCommands{a}.versionCommand()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title + ":"})
 		for _, c := range g.commands {
@@ -126,43 +125,20 @@ func hidden(c *cobra.Command) *cobra.Command {
 	return c
 }
 
-// setupCommands are the commands that set up and run the program.
-type setupCommands struct{ *app }
-
-// sendCommands are the CLI commands that publish commands or change published commands.
-type sendCommands struct{ *app }
-
-// statusCommands are `perennial status` and `perennial operations`.
-type statusCommands struct{ *app }
-
-// eventCommands are the commands of `perennial events`.
-type eventCommands struct{ *app }
-
-// developCommands are `perennial sandbox`, `schema`, `bench` and other commands for
-// developers.
-type developCommands struct{ *app }
-
-// completionCommands complete the arguments of commands in a shell.
-type completionCommands struct{ *app }
-
-// ledgerCommands are the commands of `perennial ledger`.
-type ledgerCommands struct{ *app }
-
-// scheduleCommands are the commands of `perennial schedules`.
-type scheduleCommands struct{ *app }
-
-// providerCommands are the commands of `perennial proxies`, `orders`, `offers` and `wallet`.
-type providerCommands struct{ *app }
-
-// reviewCommands are the commands of `perennial reviews`.
-type reviewCommands struct{ *app }
-
-// operateCommands are the commands of `perennial accounts`, `webhooks`, `dead-letters` and
-// `runners`.
-type operateCommands struct{ *app }
-
-// conformanceCommand is `perennial conformance`.
-type conformanceCommand struct{ *app }
+// The groups of CLI commands. Each embeds app, which contains what the groups share.
+type (
+	setupCommands      struct{ *app } // set up and run the program
+	sendCommands       struct{ *app } // publish commands, or change published commands
+	statusCommands     struct{ *app } // status and operations
+	eventCommands      struct{ *app }
+	developCommands    struct{ *app } // for developers: sandbox, schema, conformance, bench
+	completionCommands struct{ *app } // complete the arguments of commands in a shell
+	ledgerCommands     struct{ *app }
+	scheduleCommands   struct{ *app }
+	providerCommands   struct{ *app } // proxies, orders, offers and wallet
+	reviewCommands     struct{ *app } // reviews and audit
+	operateCommands    struct{ *app } // accounts, webhooks, dead-letters and runners
+)
 
 // usageExamples maps a command's path, without the program's name, to its example.
 var usageExamples = map[string]string{ //nolint:gosec // files and commands, no secrets
@@ -241,7 +217,6 @@ var usageExamples = map[string]string{ //nolint:gosec // files and commands, no 
 	"webhooks test":        "webhooks test billing",
 }
 
-// addExamples sets the example of every command.
 func addExamples(root *cobra.Command) {
 	walk(root, func(path string, c *cobra.Command) {
 		if text, ok := usageExamples[path]; ok {
@@ -250,10 +225,8 @@ func addExamples(root *cobra.Command) {
 	})
 }
 
-// completeWithin limits the wait for a runner's answer.
 const completeWithin = 2 * time.Second
 
-// completeMost limits the number of offered values.
 const completeMost = 200
 
 // completeAmong limits how many operations are searched for matching commands. The latest
@@ -269,10 +242,11 @@ type completions func(ctx context.Context, prefix string) []string
 func (a completionCommands) addCompletions(root *cobra.Command) {
 	_ = root.RegisterFlagCompletionFunc("output", valuesOf("table", "json"))
 	_ = root.RegisterFlagCompletionFunc("account", complete(func(context.Context, string) []string { return a.readable().AccountNames() }))
-	many := map[string]completions{"renew": a.knownProxies, "proxies get": a.knownProxies, "proxies retire": a.knownProxies, "retry": a.knownCommands}
+	known, open, inReview := a.commandsOf(verbs.ListRequest{All: true}), a.commandsOf(verbs.ListRequest{}), a.commandsOf(verbs.ListRequest{State: string(fact.StateReview)})
+	many := map[string]completions{"renew": a.knownProxies, "proxies get": a.knownProxies, "proxies retire": a.knownProxies, "retry": known}
 	one := map[string]completions{
-		"cancel": a.openCommands, "release": a.openCommands, "status": a.knownCommands, "operations show": a.knownCommands, "schedules show": a.scheduleNames,
-		"reviews show": a.inReview, "reviews resolve": a.inReview,
+		"cancel": open, "release": open, "status": known, "operations show": known, "schedules show": a.scheduleNames,
+		"reviews show": inReview, "reviews resolve": inReview,
 		"schedules plan": a.scheduleNames, "schedules run": a.scheduleNames, "schedules history": a.scheduleNames, "schedules forecast": a.scheduleNames, "schedules decline": a.heldPlans, "schedules approve": a.heldPlans,
 		"schedules pause": a.scheduleNames, "schedules resume": a.scheduleNames,
 		"webhooks test": a.webhookNames, "webhooks replay": a.webhookNames,
@@ -299,7 +273,6 @@ func (a completionCommands) addCompletions(root *cobra.Command) {
 
 var priorities = []string{string(queue.PriorityHigh), string(queue.PriorityBulk)}
 
-// walk calls do with c and all of its subcommands. The path omits the program's name.
 func walk(c *cobra.Command, do func(path string, c *cobra.Command)) {
 	do(strings.TrimPrefix(c.CommandPath(), "perennial "), c)
 	for _, sub := range c.Commands() {
@@ -330,7 +303,6 @@ func complete(values completions) cobra.CompletionFunc {
 	}
 }
 
-// first completes only the first argument.
 func first(f cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(c *cobra.Command, given []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(given) > 0 {
@@ -340,17 +312,6 @@ func first(f cobra.CompletionFunc) cobra.CompletionFunc {
 	}
 }
 
-// asked returns a runner's answer, or the zero value if the request fails.
-func asked[Q, A any](ctx context.Context, a *app, v verbs.Verb[Q, A], q Q) (answer A) {
-	r, err := a.connect()
-	if err != nil {
-		return answer
-	}
-	defer r.Close()
-	answer, _ = ask(ctx, r, v, q)
-	return answer
-}
-
 func (a completionCommands) scheduleNames(context.Context, string) (names []string) {
 	for _, s := range a.readable().Schedules {
 		names = append(names, s.Name)
@@ -358,7 +319,6 @@ func (a completionCommands) scheduleNames(context.Context, string) (names []stri
 	return names
 }
 
-// readable returns the configuration, or an empty configuration if the file cannot be read.
 func (a completionCommands) readable() *config.Config {
 	c, err := config.Load(a.configFile)
 	if err != nil {
@@ -367,9 +327,9 @@ func (a completionCommands) readable() *config.Config {
 	return c
 }
 
-// heldPlans returns the ids of the plans that need approval.
 func (a completionCommands) heldPlans(ctx context.Context, _ string) (plans []string) {
-	for _, s := range asked(ctx, a.app, verbs.Sweeps, struct{}{}) {
+	sweeps, _ := askOnce(ctx, a.app, verbs.Sweeps, struct{}{})
+	for _, s := range sweeps {
 		if s.Plan != "" && s.State == "held" {
 			plans = append(plans, s.Plan)
 		}
@@ -382,31 +342,24 @@ func (a completionCommands) knownProxies(ctx context.Context, prefix string) (id
 	if n := len(prefix); n > 0 { // start the page just before the first id with the prefix
 		q.After = prefix[:n-1] + string(prefix[n-1]-1) + "\x7f"
 	}
-	for _, p := range asked(ctx, a.app, verbs.Proxies, q).Proxies {
+	page, _ := askOnce(ctx, a.app, verbs.Proxies, q)
+	for _, p := range page.Proxies {
 		ids = append(ids, p.ProxyID)
 	}
 	return ids
 }
 
-func (a completionCommands) knownCommands(ctx context.Context, _ string) []string {
-	return a.commandsOf(ctx, verbs.ListRequest{All: true, Limit: completeAmong})
-}
-
-func (a completionCommands) openCommands(ctx context.Context, _ string) []string {
-	return a.commandsOf(ctx, verbs.ListRequest{Limit: completeAmong})
-}
-
-func (a completionCommands) inReview(ctx context.Context, _ string) []string {
-	return a.commandsOf(ctx, verbs.ListRequest{Limit: completeAmong, State: string(fact.StateReview)})
-}
-
-func (a completionCommands) commandsOf(ctx context.Context, q verbs.ListRequest) (ids []string) {
-	for _, o := range asked(ctx, a.app, verbs.List, q) {
-		if !slices.Contains(ids, o.CommandID) {
-			ids = append(ids, o.CommandID)
+func (a completionCommands) commandsOf(q verbs.ListRequest) completions {
+	q.Limit = completeAmong
+	return func(ctx context.Context, _ string) (ids []string) {
+		operations, _ := askOnce(ctx, a.app, verbs.List, q)
+		for _, o := range operations {
+			if !slices.Contains(ids, o.CommandID) {
+				ids = append(ids, o.CommandID)
+			}
 		}
+		return ids
 	}
-	return ids
 }
 
 func namesOf[T ~string](values []T) []string {

@@ -104,7 +104,6 @@ func (a operateCommands) webhookTest() *cobra.Command {
 	})
 }
 
-// namedWebhook returns the configuration and the webhook with the given name.
 func (a operateCommands) namedWebhook(name string) (c *config.Config, w config.Webhook, err error) {
 	if c, err = config.Load(a.configFile); err != nil {
 		return nil, w, err
