@@ -106,6 +106,14 @@ func (d *doctor) bad(check string, seen any, do string) {
 	d.found(DoctorFinding{Check: check, Seen: text, Do: do})
 }
 
+// failed adds a finding if err is not nil, which it reports.
+func (d *doctor) failed(check string, err error, do string) bool {
+	if err != nil {
+		d.bad(check, err, do)
+	}
+	return err != nil
+}
+
 func (d *doctor) warn(check, seen, do string) {
 	d.found(DoctorFinding{Check: check, OK: true, Warning: true, Seen: seen, Do: do})
 }
@@ -133,8 +141,7 @@ func (d *doctor) provider(ctx context.Context) {
 		d.ok("provider", "the embedded sandbox, and `perennial run` is not running")
 		return
 	}
-	if err != nil {
-		d.bad("provider", err, "mend the configuration, or start `perennial run` for its sandbox")
+	if d.failed("provider", err, "mend the configuration, or start `perennial run` for its sandbox") {
 		return
 	}
 	defer client.Close()
@@ -142,28 +149,28 @@ func (d *doctor) provider(ctx context.Context) {
 	defer cancel()
 	began := time.Now()
 	wallet, err := client.Wallet(ctx)
-	if errors.Is(err, upstream.CodeStaleTimestamp) {
+	refused, replied := errors.AsType[*upstream.Error](err)
+	says, do := "", ""
+	if err != nil && !replied {
+		says, do = upstream.ProviderCertificate(err, time.Now())
+	}
+	switch {
+	case errors.Is(err, upstream.CodeStaleTimestamp):
 		d.bad("clock", err, "set this machine's clock by NTP")
-		return
-	}
-	if refused, ok := errors.AsType[*upstream.Error](err); ok && !errors.Is(err, upstream.CodeInsufficientScope) {
+	case replied && !errors.Is(err, upstream.CodeInsufficientScope):
 		d.bad("signature", refused, refusedKey(refused))
-		return
-	}
-	if _, ok := errors.AsType[*upstream.Error](err); err != nil && !ok {
-		if says, do := upstream.ProviderCertificate(err, time.Now()); says != "" {
-			d.bad("certificate", says, strings.Replace(do, "account.", "accounts."+d.account+".", 1))
-			return
-		}
+	case says != "":
+		d.bad("certificate", says, strings.Replace(do, "account.", "accounts."+d.account+".", 1))
+	case err != nil && !replied:
 		d.bad("provider", err, "check base_url and the network")
-		return
+	default:
+		d.ok("signature", "accepted for %s at %s", client.AppID(), client.BaseURL())
+		if err == nil {
+			d.clock(wallet.ServerTime, began)
+			d.environment(client, wallet)
+		}
+		d.scopes(ctx, client, err)
 	}
-	d.ok("signature", "accepted for %s at %s", client.AppID(), client.BaseURL())
-	if err == nil {
-		d.clock(wallet.ServerTime, began)
-		d.environment(client, wallet)
-	}
-	d.scopes(ctx, client, err)
 }
 
 func refusedKey(err *upstream.Error) string {
@@ -224,16 +231,14 @@ func (d *doctor) scopes(ctx context.Context, client *upstream.Client, wallet err
 		{"proxies:read", func() error { _, err := client.ProxiesPage(ctx, one); return err }},
 	}
 	for _, r := range reads {
-		err := r.read()
-		switch {
+		switch err := r.read(); {
+		case err == nil:
+			d.ok("scope "+r.scope, "granted")
 		case errors.Is(err, upstream.CodeInsufficientScope):
 			d.bad("scope "+r.scope, err, "give the key this permission, or let this machine's address use it")
-			continue
-		case err != nil:
+		default:
 			d.bad("scope "+r.scope, err, "call this again: the provider did not say whether the key may. Where it stays so, ask the provider, or look at what is between here and there")
-			continue
 		}
-		d.ok("scope "+r.scope, "granted")
 	}
 	d.ok("scopes orders:write, proxies:write", "not asked: only a write would tell")
 }
@@ -249,8 +254,7 @@ func (d *doctor) nats(ctx context.Context) {
 			d.listens("http", "", "http.listen", d.config.HTTP.Listen)
 			return
 		}
-		seen, _, _ := strings.Cut(err.Error(), "\n")
-		d.bad("nats", seen, "start the NATS server, or mend nats.url and its credentials")
+		d.bad("nats", err, "start the NATS server, or mend nats.url and its credentials")
 		return
 	}
 	defer r.Close()
@@ -262,9 +266,7 @@ func (d *doctor) nats(ctx context.Context) {
 	if !d.jetstream(ctx, r.Queue, external) {
 		return
 	}
-	if err := r.CheckReplicas(d.config.Accounts[d.account].Replicas); err != nil {
-		d.bad("replicas", err, "set accounts."+d.account+".replicas to what the cluster has, or add servers: `perennial run` waits for them")
-	}
+	d.failed("replicas", r.CheckReplicas(d.config.Accounts[d.account].Replicas), "set accounts."+d.account+".replicas to what the cluster has, or add servers: `perennial run` waits for them")
 	d.streams(ctx, r.Queue, external)
 	d.usersAt = r.URL()
 	if external {
@@ -288,9 +290,7 @@ func (d *doctor) streams(ctx context.Context, q *queue.Queue, external bool) {
 	default:
 		d.ok("streams", "commands, events and dead letters are there, with settings that lose nothing")
 		if external {
-			if err := lease.Check(ctx, q.JetStream()); err != nil {
-				d.bad("leases", err, "start `perennial run`, which makes it again, and keep others from deleting it")
-			}
+			d.failed("leases", lease.Check(ctx, q.JetStream()), "start `perennial run`, which makes it again, and keep others from deleting it")
 		}
 	}
 }
@@ -333,8 +333,7 @@ func (d *doctor) runners(ctx context.Context, q *queue.Queue) {
 		d.ok("runners", "this login may not read what runners say of themselves")
 		return
 	}
-	if err != nil {
-		d.bad("runners", err, "see that most of the NATS servers run, and call this again")
+	if d.failed("runners", err, "see that most of the NATS servers run, and call this again") {
 		return
 	}
 	for i, n := range all { // the other accounts are compared in their own checks
@@ -356,17 +355,7 @@ const diskWanted = 1 << 30
 func (d *doctor) report() error {
 	wrong, account := 0, ""
 	for _, f := range d.findings {
-		if f.Account != account && d.app.output != "json" {
-			account = f.Account
-			title := "account " + account
-			if account == "" {
-				title = "all accounts"
-			}
-			if _, err := fmt.Fprintln(d.app.stdout, title); err != nil {
-				return err
-			}
-		}
-		mark := "ok"
+		mark, text := "ok", ""
 		if f.Warning {
 			mark = "warning"
 		}
@@ -374,17 +363,16 @@ func (d *doctor) report() error {
 			wrong++
 			mark = "NOT OK"
 		}
-		if d.app.output == "json" {
-			if err := printJSON(d.app.stdout, f); err != nil {
-				return err
+		if f.Account != account {
+			if account, text = f.Account, "all accounts\n"; account != "" {
+				text = "account " + account + "\n"
 			}
-			continue
 		}
-		text := fmt.Sprintf("%-7s %-36s %s\n", mark, f.Check, strings.ReplaceAll(f.Seen, "\n", " "))
+		text += fmt.Sprintf("%-7s %-36s %s\n", mark, f.Check, strings.ReplaceAll(f.Seen, "\n", " "))
 		if f.Do != "" {
 			text += fmt.Sprintf("%-7s %-36s -> %s\n", "", "", f.Do)
 		}
-		if _, err := fmt.Fprint(d.app.stdout, text); err != nil {
+		if err := d.app.say(f, "%s", text); err != nil {
 			return err
 		}
 	}
@@ -424,8 +412,7 @@ var endsPause = map[string]string{
 // warning, because it ends automatically.
 func (d *doctor) pauses(ctx context.Context, l *ledger.Ledger) {
 	all, err := l.Operations.Pauses(ctx)
-	if err != nil {
-		d.bad("paused", err, "run `perennial ledger verify`")
+	if d.failed("paused", err, "run `perennial ledger verify`") {
 		return
 	}
 	for _, p := range all {
@@ -448,8 +435,7 @@ func (d *doctor) disk(ctx context.Context) {
 		dir = filepath.Dir(dir)
 	}
 	free, err := files.Free(dir)
-	if err != nil {
-		d.bad("disk", err, "choose a data_dir that exists, or can be made")
+	if d.failed("disk", err, "choose a data_dir that exists, or can be made") {
 		return
 	}
 	if probe, err := os.CreateTemp(dir, ".doctor-*"); err != nil {
@@ -477,14 +463,12 @@ func (d *doctor) ledgerFile(ctx context.Context) {
 		d.bad("ledger", damaged.Err, damaged.Error())
 		return
 	}
-	if err != nil {
-		d.bad("ledger", err, "if the disk is NOT OK, mend that first; else run `perennial ledger verify`, and restore a backup if it does not hold")
+	if d.failed("ledger", err, "if the disk is NOT OK, mend that first; else run `perennial ledger verify`, and restore a backup if it does not hold") {
 		return
 	}
 	defer func() { _ = l.Close() }()
 	seq, _, err := l.Head(ctx)
-	if err != nil {
-		d.bad("ledger", err, "run `perennial ledger verify`")
+	if d.failed("ledger", err, "run `perennial ledger verify`") {
 		return
 	}
 	d.ok("ledger", "%s journal rows; `perennial ledger verify` proves them", humanize.Comma(seq))
@@ -497,8 +481,7 @@ func (d *doctor) ledgerFile(ctx context.Context) {
 // Without this check, a lost or recreated stream would look like a first start.
 func (d *doctor) published(ctx context.Context, l *ledger.Ledger) {
 	noted, err := l.Published(ctx)
-	if err != nil {
-		d.bad("events", err, "run `perennial ledger verify`")
+	if d.failed("events", err, "run `perennial ledger verify`") {
 		return
 	}
 	last, err := d.lastEvent(ctx)
@@ -558,8 +541,7 @@ const (
 func (d *doctor) durability(ctx context.Context, q *queue.Queue) {
 	want := d.config.Accounts[d.account].Replicas
 	all, err := lookAtCopies(ctx, q, d.account)
-	if err != nil {
-		d.bad("durability", err, "start the NATS servers: a stream whose servers do not answer stores nothing")
+	if d.failed("durability", err, "start the NATS servers: a stream whose servers do not answer stores nothing") {
 		return
 	}
 	var single, few, edits, behind []string
@@ -654,8 +636,7 @@ func (d *doctor) roles(ctx context.Context, accounts []string) {
 		return
 	}
 	users, err := d.config.NATSUsers()
-	if err != nil {
-		d.bad("roles", err, "mend the password file")
+	if d.failed("roles", err, "mend the password file") {
 		return
 	}
 	separate, tried, untried := true, 0, []string{}
@@ -734,9 +715,7 @@ const uncoveredNamed = 5
 // lists reports a missing list of proxies that a schedule refers to. Without the list, the
 // schedule cannot run and `perennial run` does not start.
 func (d *doctor) lists() {
-	if err := d.config.CheckLists(d.account); err != nil {
-		d.bad("lists", err, "put the list where the configuration says: runs that need it fail, and `perennial run` does not start without it")
-	}
+	d.failed("lists", d.config.CheckLists(d.account), "put the list where the configuration says: runs that need it fail, and `perennial run` does not start without it")
 }
 
 // schedules reports schedules that match no proxy and proxies that no schedule matches.
@@ -753,8 +732,7 @@ func (d *doctor) schedules(ctx context.Context, l *ledger.Ledger) {
 	}
 	for _, s := range own {
 		none, err := schedules.MatchesNone(ctx, l.Fleet, s, d.config.ReadListFile)
-		if err != nil {
-			d.bad("schedule "+s.Name, err, "put the list where the configuration says")
+		if d.failed("schedule "+s.Name, err, "put the list where the configuration says") {
 			return
 		}
 		if none != "" {
@@ -797,9 +775,7 @@ func (d *doctor) slots(ctx context.Context, l *ledger.Ledger, own []plans.Schedu
 
 func (d *doctor) removed(ctx context.Context, l *ledger.Ledger, own []plans.Schedule) {
 	all, err := schedules.RemovedOf(ctx, l, time.Now(), own)
-	if err != nil {
-		d.bad("schedules", err, "run `perennial ledger verify`")
-	}
+	d.failed("schedules", err, "run `perennial ledger verify`")
 	for _, x := range all {
 		d.warn("schedule "+x.Schedule, x.Text, x.Advice)
 	}
