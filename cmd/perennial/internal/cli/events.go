@@ -1,5 +1,4 @@
-// `perennial events`, which prints live or stored events, and the commands that change one
-// command, such as `cancel`.
+// `perennial events`, which prints live or stored events.
 
 package cli
 
@@ -10,7 +9,6 @@ import (
 	"maps"
 	"path"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,7 +16,6 @@ import (
 	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/cmd/perennial/internal/verbs"
-	"perennial/jobs"
 	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 	"perennial/queue/events"
@@ -172,79 +169,17 @@ func eventLine(e events.Event, currency string) string {
 		ids = append(ids, x.ProxyIDs...)
 	}
 	line := fmt.Sprintf("%6d  %s  %-18s %s", e.Seq, event.Time.Format("15:04:05.000"), e.Type, event.Subject)
-	said := []string{line, printable(data.Schedule), printable(daemon.FirstFew(ids))}
+	charged, refunded, by := "", "", ""
 	if data.Charged != 0 {
-		said = append(said, "charged "+money(data.Charged, currency))
+		charged = "charged " + money(data.Charged, currency)
 	}
 	if data.Refunded != 0 {
-		said = append(said, "refunded "+money(data.Refunded, currency))
+		refunded = "refunded " + money(data.Refunded, currency)
 	}
 	if data.By != "" {
-		said = append(said, "by "+printable(fact.Signed(data.By, data.User)))
+		by = "by " + printable(fact.Signed(data.By, data.User))
 	}
-	said = append(said, printable(data.Reason+data.Detail+data.Skipped.reason()))
-	return strings.Join(slices.DeleteFunc(said, func(text string) bool { return text == "" }), "  ")
-}
-
-func (a sendCommands) cancelCommand() *cobra.Command {
-	return a.operatorCommand("cancel ID", "Cancel a command that was not sent to the provider", "cancelled %s", verbs.Cancel)
-}
-
-func (a sendCommands) releaseCommand() *cobra.Command {
-	return a.operatorCommand("release ID", "Release a command that is on hold", "released %s", verbs.Release)
-}
-
-// operatorCommand returns a CLI command that changes one command or operation. done is the
-// format of the success message, with a %s for the id.
-func (a sendCommands) operatorCommand(use, short, done string, v verbs.Verb[verbs.OperatorRequest, verbs.Changed]) *cobra.Command {
-	q, as := verbs.OperatorRequest{}, ""
-	c := newCommand(use, short, func(ctx context.Context, args []string) error {
-		of, err := idOf(as)
-		if err != nil {
-			return err
-		}
-		return sendChange(ctx, a.app, v, q.Named(args[0], of), fmt.Sprintf(done, args[0]))
-	})
-	signed(c, &q.By, &q.Reason, "who does it", askedFor)
-	asFlag(c, &as)
-	return c
-}
-
-func sendChange[Q any](ctx context.Context, a *app, v verbs.Verb[Q, verbs.Changed], q Q, done string) error {
-	changed, err := askOnce(ctx, a, v, q)
-	return a.printChange(changed, done, err)
-}
-
-func (a *app) printChange(changed verbs.Changed, done string, err error) error {
-	if err != nil {
-		return err
-	}
-	if a.output == "json" {
-		return printJSON(a.stdout, changed)
-	}
-	switch {
-	case changed.Changed == 0 && changed.Warning != "":
-		done = "nothing to change: " + changed.Warning
-	case changed.Changed == 0:
-		done = "nothing to change"
-	case changed.Warning != "":
-		done = printable(done) + "\n" + printable(changed.Warning)
-		_, err = fmt.Fprintln(a.stdout, done)
-		return err
-	}
-	_, err = fmt.Fprintln(a.stdout, printable(done))
-	return err
-}
-
-// checkList returns an error for filters that match nothing.
-func checkList(q verbs.ListRequest) error {
-	if q.Kind != "" && !slices.Contains(jobs.Kinds(), fact.Kind(q.Kind)) {
-		return usage("--kind is %q: use one of %v", q.Kind, jobs.Kinds())
-	}
-	if q.State != "" && !slices.Contains(fact.States, fact.State(q.State)) {
-		return usage("--state is %q: use one of %v", q.State, fact.States)
-	}
-	return nil
+	return joined("  ", line, printable(data.Schedule), printable(daemon.FirstFew(ids)), charged, refunded, by, printable(data.Reason+data.Detail+data.Skipped.reason()))
 }
 
 type skipped []fact.SkippedFor

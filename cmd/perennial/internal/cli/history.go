@@ -73,14 +73,16 @@ func (a *app) openHistory(c *config.Config, account string) (h *history, err err
 		}
 		external = err != nil // the lock is taken, so a runner serves the store
 	}
-	return h, h.open(c, a, external)
+	err = h.open(c, a, external)
+	return h, err
 }
 
 // openHistoryLocked is like openHistory, for a caller that already has the data directory's
 // lock.
 func (a *app) openHistoryLocked(c *config.Config, account string) (*history, error) {
 	h := &history{account: account}
-	return h, h.open(c, a, a.externalNATS(c))
+	err := h.open(c, a, a.externalNATS(c))
+	return h, err
 }
 
 func (a *app) externalNATS(c *config.Config) bool {
@@ -217,10 +219,6 @@ func (h *history) flush(log *logrus.Logger) (err error) {
 	return err
 }
 
-func (h *history) snapshot(ctx context.Context) (*ledger.Snapshot, func() (io.ReadCloser, error), error) {
-	return journal.VouchedSnapshot(ctx, h.queue, h.account)
-}
-
 func (h *history) close() {
 	if h.queue != nil {
 		h.queue.Close()
@@ -258,7 +256,10 @@ func (a ledgerCommands) ledgerRestore() *cobra.Command {
 // restore restores the ledger. The caller has the lock of the data directory. On an external
 // NATS, restore also takes the account's lease, because a runner may be on another machine.
 func (a ledgerCommands) restore(ctx context.Context, c *config.Config, account, from string, replace, without bool) error {
-	x := ledger.Restore{Path: c.LedgerPath(account), From: from, Clock: time.Now, AppID: appIDOf(c, account), Replace: replace}
+	x := ledger.Restore{Path: c.LedgerPath(account), From: from, Clock: time.Now, AppID: sandbox.DemoSandboxAppID, Replace: replace}
+	if !c.Embedded {
+		x.AppID = c.Accounts[account].AppID
+	}
 	h, unreached := a.openHistoryLocked(c, account)
 	if unreached == nil {
 		defer h.close()
@@ -300,7 +301,7 @@ func (h *history) add(ctx context.Context, x *ledger.Restore) error {
 		return err
 	}
 	if x.From == "" {
-		if x.Snapshot, x.Content, err = h.snapshot(ctx); err != nil {
+		if x.Snapshot, x.Content, err = journal.VouchedSnapshot(ctx, h.queue, h.account); err != nil {
 			return err
 		}
 	}
@@ -320,13 +321,6 @@ func (a ledgerCommands) withoutEvents(x ledger.Restore, asked bool, unreached er
 	}
 	a.logger().WithError(unreached).Warn("the events stream cannot be reached: the ledger ends where the backup does")
 	return nil
-}
-
-func appIDOf(c *config.Config, account string) string {
-	if c.Embedded {
-		return sandbox.DemoSandboxAppID
-	}
-	return c.Accounts[account].AppID
 }
 
 // alone ensures that no runner leads the account until release is called. what is the CLI
@@ -458,19 +452,16 @@ func (a ledgerCommands) archive(ctx context.Context, c *config.Config, account s
 	}
 	if e.keep {
 		err = h.publishOwn(ctx, x.Path)
+	} else {
+		b := bounding{history: h, account: account, replicas: c.Accounts[account].Replicas, webhooks: c.WebhooksOf(account), mayLose: e.mayLose, log: a.logger()}
+		if out.Events, err = b.run(ctx, x.Path); err == nil {
+			out.Head = out.Events.head
+		} else if out.File != "" {
+			err = fmt.Errorf("the ledger is archived (rows %d to %d are in %s), and the events stream is not bounded: %w\ncorrect that, then run the same command again", out.FirstSeq, out.LastSeq, out.File, err)
+		}
 	}
 	if err != nil {
 		return a.broken(err)
-	}
-	if !e.keep {
-		b := bounding{history: h, account: account, replicas: c.Accounts[account].Replicas, webhooks: c.WebhooksOf(account), mayLose: e.mayLose, log: a.logger()}
-		if out.Events, err = b.run(ctx, x.Path); err != nil {
-			if out.File != "" {
-				err = fmt.Errorf("the ledger is archived (rows %d to %d are in %s), and the events stream is not bounded: %w\ncorrect that, then run the same command again", out.FirstSeq, out.LastSeq, out.File, err)
-			}
-			return a.broken(err)
-		}
-		out.Head = out.Events.head
 	}
 	return a.printArchived(account, x.Before, out)
 }

@@ -80,6 +80,7 @@ func (s *setup) run(ctx context.Context) error {
 	if err := s.roots(); err != nil {
 		return err
 	}
+	checkAppID := func(text string) error { _, err := upstream.EnvironmentOf(text); return err }
 	if err := s.ask(&s.appID, "--app-id", "App ID (sbx_app_… or live_app_…): ", checkAppID); err != nil {
 		return err
 	}
@@ -164,11 +165,6 @@ func notThere(path string) error {
 		return usage("%s exists already and is not overwritten\nmove it away, or choose an --out in another directory", path)
 	}
 	return nil
-}
-
-func checkAppID(text string) error {
-	_, err := upstream.EnvironmentOf(text)
-	return err
 }
 
 // ask asks for an answer that no flag gave, and repeats the question until the answer is
@@ -260,6 +256,10 @@ func (s *setup) usersYAML(users []natsUser) string {
 
 // yaml returns the configuration, with the settings that most operators change first.
 func (s *setup) yaml(users []natsUser) string {
+	ca := ""
+	if s.caFile != "" {
+		ca = fmt.Sprintf("    ca_file: %q\n", s.caFile)
+	}
 	return fmt.Sprintf(`data_dir: ./perennial-data   # relative to the directory of this file
 nats:
   listen: 127.0.0.1:4222     # an embedded server; set url for one of your own
@@ -282,14 +282,7 @@ accounts:
 #     budget_cents: 0        # of a run, and the next run has it again; 0: no limit
 #     daily_budget_cents: 0  # of a day
 #     approve_over_cents: 0  # a plan over it needs an approval; 0: none does
-`, s.usersYAML(users), s.account, s.baseURL, s.caLine(), s.appID, s.account+".secret", s.account)
-}
-
-func (s *setup) caLine() string {
-	if s.caFile == "" {
-		return ""
-	}
-	return fmt.Sprintf("    ca_file: %q\n", s.caFile)
+`, s.usersYAML(users), s.account, s.baseURL, ca, s.appID, s.account+".secret", s.account)
 }
 
 type newFile struct {

@@ -4,6 +4,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -178,24 +179,22 @@ func (a ledgerCommands) ledgerEntries() *cobra.Command {
 	var from int64
 	var limit int
 	c := newCommand("entries", "List postings in the order they were booked", a.withLedger(func(ctx context.Context, l *ledger.Ledger, _ string) error {
-		if a.output == "json" {
-			out := bufio.NewWriter(a.stdout)
-			next, err := l.Money.EachPosting(ctx, from, limit, func(p tables.Posting) error { return printJSON(out, p) })
-			return errors.Join(err, out.Flush(), a.entriesContinue(next))
-		}
-		var entries []tables.Posting
-		next, err := l.Money.EachPosting(ctx, from, limit, func(p tables.Posting) error {
-			entries = append(entries, p)
-			return nil
-		})
-		if err != nil {
-			return err
-		}
 		currency, err := l.Currency(ctx)
 		if err != nil {
 			return err
 		}
-		return errors.Join(a.printPostings(entries, currency), a.entriesContinue(next))
+		buffered, out := *a.app, bufio.NewWriter(a.stdout) // there may be millions of entries
+		buffered.stdout = out
+		list := buffered.listing("SEQ", "TIME", "KIND", "ACCOUNT", "AMOUNT", "OPERATION", "ABOUT", "BY", "REASON")
+		next, err := l.Money.EachPosting(ctx, from, limit, func(p tables.Posting) error {
+			list.add("", p, strconv.FormatInt(p.Seq, 10), p.Time.Format(time.RFC3339), kindText(p), p.Account, money(p.AmountCents, currency), p.Operation,
+				cmp.Or(p.ProxyID, p.OrderNo), fact.Signed(p.By, p.User), p.Reason)
+			return list.err
+		})
+		if err == nil {
+			err = list.end(nil)
+		}
+		return errors.Join(err, out.Flush(), a.entriesContinue(next))
 	}))
 	wholeVar(c.Flags(), &from, "from", 0, "start at this journal sequence")
 	limitFlag(c, &limit, 1000, "how many")
@@ -217,21 +216,6 @@ func kindText(p tables.Posting) string {
 		return p.Kind
 	}
 	return fmt.Sprintf("%s, corrects %d", p.Kind, p.CorrectsSeq)
-}
-
-func (a ledgerCommands) printPostings(entries []tables.Posting, currency string) error {
-	rows := make([][]string, 0, len(entries))
-	for _, p := range entries {
-		about := p.OrderNo
-		if p.ProxyID != "" {
-			about = p.ProxyID
-		}
-		rows = append(rows, []string{
-			strconv.FormatInt(p.Seq, 10), p.Time.Format(time.RFC3339), kindText(p), p.Account, money(p.AmountCents, currency), p.Operation, about,
-			fact.Signed(p.By, p.User), p.Reason,
-		})
-	}
-	return a.table([]string{"SEQ", "TIME", "KIND", "ACCOUNT", "AMOUNT", "OPERATION", "ABOUT", "BY", "REASON"}, rows)
 }
 
 func (a ledgerCommands) ledgerExport() *cobra.Command {
@@ -555,7 +539,7 @@ func missingEvents(noted ledger.Published, last uint64) error {
 // is for a stream that no longer has the events up to and including the given row.
 func (h *history) checkSnapshot(ctx context.Context, removed int64) (err error) {
 	missing := &chain.BrokenError{Check: "events", Seq: removed, Detail: "its event was removed and no snapshot beside the stream contains it: `perennial ledger archive` stores it again"}
-	snapshot, open, err := h.snapshot(ctx)
+	snapshot, open, err := journal.VouchedSnapshot(ctx, h.queue, h.account)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/user"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -187,6 +188,11 @@ func (a *app) table(heading []string, rows [][]string) error {
 // printable returns external text without characters that end a line or move a terminal's
 // cursor.
 func printable(text string) string { return fact.Printable(text, "") }
+
+// joined joins the texts that are not empty.
+func joined(separator string, texts ...string) string {
+	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), separator)
+}
 
 // plainText writes text with control characters replaced by spaces, because they could move
 // a terminal's cursor or change its display. Old journals and handwritten files may contain

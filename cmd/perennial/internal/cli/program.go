@@ -69,6 +69,7 @@ type app struct {
 	verbose    bool
 }
 
+// Program is one call of `perennial`, with its arguments and streams.
 type Program struct {
 	Args           []string // without the program's name
 	Stdin          io.Reader
@@ -219,21 +220,17 @@ func noSubcommand(group *cobra.Command, args []string) error {
 
 func strictHelp(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
-	for _, help := range root.Commands() {
-		if help.Name() != "help" {
-			continue
+	help, _, _ := root.Find([]string{"help"})
+	help.Run, help.RunE = nil, func(_ *cobra.Command, args []string) error {
+		about, rest, err := root.Find(args)
+		switch {
+		case err != nil:
+			return usage("%w", err)
+		case len(rest) > 0 && about.HasSubCommands():
+			return noSubcommand(about, rest)
 		}
-		help.Run, help.RunE = nil, func(c *cobra.Command, args []string) error {
-			about, rest, err := c.Root().Find(args)
-			switch {
-			case err != nil:
-				return usage("%w", err)
-			case len(rest) > 0 && about.HasSubCommands():
-				return noSubcommand(about, rest)
-			}
-			about.InitDefaultHelpFlag()
-			return about.Help()
-		}
+		about.InitDefaultHelpFlag()
+		return about.Help()
 	}
 }
 

@@ -265,10 +265,7 @@ func addProxy(list *listing, account string, p tables.Proxy) {
 	case p.Unread() && expires != "":
 		expires = "was " + expires
 	}
-	if more := p.Remarks(); more != "" {
-		status = strings.TrimPrefix(status+", "+printable(more), ", ")
-	}
-	list.add(account, verbs.Listed(p), p.ProxyID, status, expires, p.CountryCode, p.Region, p.LineName, p.IPType, seen(p))
+	list.add(account, verbs.Listed(p), p.ProxyID, joined(", ", status, printable(p.Remarks())), expires, p.CountryCode, p.Region, p.LineName, p.IPType, seen(p))
 }
 
 func (a providerCommands) proxiesGet() *cobra.Command {

@@ -141,8 +141,7 @@ func (a ledgerCommands) printReconciliation(x reconcile.Reconciliation) error {
 	}
 	rows := make([][]string, 0, len(x.Findings))
 	for _, f := range x.Findings {
-		about := strings.TrimSpace(strings.Join([]string{f.OrderNo, f.OperationID, f.ProxyID}, " "))
-		rows = append(rows, []string{f.Kind, f.Amount(x.Currency), about, f.Explanation})
+		rows = append(rows, []string{f.Kind, f.Amount(x.Currency), joined(" ", f.OrderNo, f.OperationID, f.ProxyID), f.Explanation})
 	}
 	return a.table([]string{"FINDING", "AMOUNT", "ABOUT", "EXPLANATION"}, rows)
 }

@@ -391,11 +391,7 @@ func (a reviewCommands) auditCommand(name string) *cobra.Command {
 				return err
 			}
 			return l.Report().Decisions(ctx, p, func(d report.Decision) error {
-				what := []string{d.Fact, d.Outcome}
-				if d.Cents != nil {
-					what = append(what, money(*d.Cents, currency))
-				}
-				list.add(account, d, d.Time.UTC().Format(time.RFC3339), fact.Signed(d.By, d.User), strings.Join(strings.Fields(strings.Join(what, " ")), " "), d.About, d.Reason)
+				list.add(account, d, d.Time.UTC().Format(time.RFC3339), fact.Signed(d.By, d.User), joined(" ", d.Fact, d.Outcome, moneyOr("", d.Cents, currency)), d.About, d.Reason)
 				return list.err
 			})
 		})

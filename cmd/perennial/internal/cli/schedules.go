@@ -29,8 +29,8 @@ func (a scheduleCommands) schedulesCommand() *cobra.Command {
 	return noun(&cobra.Command{Use: "schedules", Aliases: []string{"schedule", "sweep"}, Short: "List, plan, run, approve, decline, pause and resume schedules"},
 		a.sweepList(),
 		a.sweepShow(),
-		a.sweepOne("plan SCHEDULE", "Preview the next run (changes nothing)", verbs.Plan, &verbs.SweepRequest{}),
-		a.sweepRun(),
+		a.sweepOne("plan SCHEDULE", "Preview the next run (changes nothing)", verbs.Plan),
+		a.sweepOne("run SCHEDULE", "Run a schedule now", verbs.Sweep),
 		a.sweepApprove(),
 		a.sweepDecline(),
 		a.sweepForecast(),
@@ -212,17 +212,17 @@ func whyOf(s schedules.Status, paused string) string {
 	if s.Removed != "" {
 		return s.Removed
 	}
-	said := []string{paused, s.MatchesNone, s.Reason()}
-	if s.Left != nil {
-		said = append(said, schedules.LeftText(*s.Left))
+	problem, pause, left := "", "", ""
+	if s.Problem != "" {
+		problem = "NOT MADE: " + s.Problem
 	}
 	if s.Paused != nil {
-		said = slices.Insert(said, 0, pausedText(*s.Paused))
+		pause = pausedText(*s.Paused)
 	}
-	if s.Problem != "" {
-		said = slices.Insert(said, 0, "NOT MADE: "+s.Problem)
+	if s.Left != nil {
+		left = schedules.LeftText(*s.Left)
 	}
-	return strings.Join(slices.DeleteFunc(said, func(text string) bool { return text == "" }), "; ")
+	return joined("; ", problem, pause, paused, s.MatchesNone, s.Reason(), left)
 }
 
 // warnOfSweeps warns on stderr about schedules that renew nothing. account is "" if only one
@@ -254,18 +254,13 @@ func pausedText(p tables.SchedulePause) string {
 	return fmt.Sprintf("PAUSED since %s %s, by %s: %s", p.Since.UTC().Format(time.RFC3339), pausedUntil(p.Until), p.By, p.Reason)
 }
 
-func (a scheduleCommands) sweepRun() *cobra.Command {
+func (a scheduleCommands) sweepOne(use, short string, v verbs.Verb[verbs.SweepRequest, plans.Plan]) *cobra.Command {
 	var q verbs.SweepRequest
-	c := a.sweepOne("run SCHEDULE", "Run a schedule now", verbs.Sweep, &q)
-	return signed(c, &q.By, &q.Reason, "who asks for it", askedFor)
-}
-
-func (a scheduleCommands) sweepOne(use, short string, v verbs.Verb[verbs.SweepRequest, plans.Plan], q *verbs.SweepRequest) *cobra.Command {
-	return newCommand(use, short, func(ctx context.Context, args []string) error {
+	c := newCommand(use, short, func(ctx context.Context, args []string) error {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 		defer cancel()
 		q.Schedule = args[0]
-		plan, err := askOnce(ctx, a.app, v, *q)
+		plan, err := askOnce(ctx, a.app, v, q)
 		if err != nil {
 			return a.notReadYet(q.Schedule, err)
 		}
@@ -275,6 +270,10 @@ func (a scheduleCommands) sweepOne(use, short string, v verbs.Verb[verbs.SweepRe
 		}
 		return sweepExit(plan)
 	})
+	if v.Name == verbs.Plan.Name { // a preview changes nothing
+		return c
+	}
+	return signed(c, &q.By, &q.Reason, "who asks for it", askedFor)
 }
 
 func sweepExit(p plans.Plan) error {
@@ -513,7 +512,7 @@ func (a scheduleCommands) printForecast(f schedules.Forecast) error {
 			note = money(d.OverBudgetCents, f.Currency) + " over the budget of the day"
 		}
 		for _, p := range d.Paused {
-			note = strings.TrimPrefix(note+"; ", "; ") + p.Charge().Text(f.Currency) + " of the paused schedule " + p.Schedule
+			note = joined("; ", note, p.Charge().Text(f.Currency)+" of the paused schedule "+p.Schedule)
 		}
 		rows = append(rows, []string{d.Day, strconv.Itoa(d.Renewals), d.Charge().Text(f.Currency), wallet, note})
 	}

@@ -236,10 +236,7 @@ const knownWithin = 2 * time.Second
 func stateBefore(ctx context.Context, r *remote, q verbs.StatesRequest) string {
 	soon, cancel := context.WithTimeout(ctx, knownWithin)
 	defer cancel()
-	states, err := ask(soon, r, verbs.States, q)
-	if err != nil {
-		return ""
-	}
+	states, _ := ask(soon, r, verbs.States, q)
 	return states[q.IDs[0]]
 }
 
@@ -289,15 +286,11 @@ func (a sendCommands) sayState(ctx context.Context, r *remote, id, state, last s
 	if state == "" || state == last || settledState(state) {
 		return state
 	}
-	said := []string{id + " is " + state}
+	line := id + " is " + state
 	if status, err := ask(ctx, r, verbs.Status, verbs.OperatorRequest{ID: id}); err == nil && status.State == state {
-		for _, why := range []string{status.Reason, status.WaitsFor} {
-			if why != "" {
-				said = append(said, why)
-			}
-		}
+		line = joined(": ", line, status.Reason, status.WaitsFor)
 	}
-	fmt.Fprintln(a.stderr, printable(strings.Join(said, ": ")))
+	fmt.Fprintln(a.stderr, printable(line))
 	return state
 }
 
@@ -424,6 +417,48 @@ func stateCode(state string) int {
 	case fact.StateAccepted, fact.StateSending, fact.StateWaiting, fact.StateOpen, fact.StateDelivered, fact.StateCompleted, fact.StateResolved:
 	}
 	return ExitDone
+}
+
+// operatorCommand returns a CLI command that changes one command or operation. done is the
+// format of the success message, with a %s for the id.
+func (a sendCommands) operatorCommand(use, short, done string, v verbs.Verb[verbs.OperatorRequest, verbs.Changed]) *cobra.Command {
+	q, as := verbs.OperatorRequest{}, ""
+	c := newCommand(use, short, func(ctx context.Context, args []string) error {
+		of, err := idOf(as)
+		if err != nil {
+			return err
+		}
+		return sendChange(ctx, a.app, v, q.Named(args[0], of), fmt.Sprintf(done, args[0]))
+	})
+	signed(c, &q.By, &q.Reason, "who does it", askedFor)
+	asFlag(c, &as)
+	return c
+}
+
+func sendChange[Q any](ctx context.Context, a *app, v verbs.Verb[Q, verbs.Changed], q Q, done string) error {
+	changed, err := askOnce(ctx, a, v, q)
+	return a.printChange(changed, done, err)
+}
+
+func (a *app) printChange(changed verbs.Changed, done string, err error) error {
+	if err != nil {
+		return err
+	}
+	if a.output == "json" {
+		return printJSON(a.stdout, changed)
+	}
+	switch {
+	case changed.Changed == 0 && changed.Warning != "":
+		done = "nothing to change: " + changed.Warning
+	case changed.Changed == 0:
+		done = "nothing to change"
+	case changed.Warning != "":
+		done = printable(done) + "\n" + printable(changed.Warning)
+		_, err = fmt.Fprintln(a.stdout, done)
+		return err
+	}
+	_, err = fmt.Fprintln(a.stdout, printable(done))
+	return err
 }
 
 type retryFilter struct {

@@ -96,6 +96,17 @@ func (f *listFlags) given(c *cobra.Command) bool {
 	return slices.ContainsFunc(listFlagNames, func(name string) bool { return c.Flags().Changed(name) })
 }
 
+// checkList returns an error for filters that match nothing.
+func checkList(q verbs.ListRequest) error {
+	if q.Kind != "" && !slices.Contains(jobs.Kinds(), fact.Kind(q.Kind)) {
+		return usage("--kind is %q: use one of %v", q.Kind, jobs.Kinds())
+	}
+	if q.State != "" && !slices.Contains(fact.States, fact.State(q.State)) {
+		return usage("--state is %q: use one of %v", q.State, fact.States)
+	}
+	return nil
+}
+
 // listAsFlagged prints the latest operations of all accounts together.
 func (a statusCommands) listAsFlagged(ctx context.Context, f *listFlags) error {
 	q := f.q

@@ -19,19 +19,24 @@ import (
 )
 
 func (a *app) tree(root *cobra.Command) {
+	setup, send, provider, review, operate, develop := setupCommands{a}, sendCommands{a}, providerCommands{a}, reviewCommands{a}, operateCommands{a}, developCommands{a}
 	for _, g := range []struct {
 		title    string
 		commands []*cobra.Command
 	}{
-		{"Get started", []*cobra.Command{setupCommands{a}.demoCommand(), setupCommands{a}.initCommand(), setupCommands{a}.doctorCommand(), setupCommands{a}.runCommand()}},
-		{"Buy and renew", []*cobra.Command{sendCommands{a}.orderCommand(), sendCommands{a}.renewCommand(), sendCommands{a}.submitCommand(), sendCommands{a}.cancelCommand(), sendCommands{a}.retryCommand(), sendCommands{a}.releaseCommand()}},
-		{"Watch", []*cobra.Command{statusCommands{a}.statusCommand(), statusCommands{a}.operationsCommand(), eventCommands{a}.eventsCommand(), providerCommands{a}.proxiesCommand()}},
-		{"Needs attention", []*cobra.Command{reviewCommands{a}.reviewsCommand(), operateCommands{a}.deadLettersCommand()}},
+		{"Get started", []*cobra.Command{setup.demoCommand(), setup.initCommand(), setup.doctorCommand(), setup.runCommand()}},
+		{"Buy and renew", []*cobra.Command{
+			send.orderCommand(), send.renewCommand(), send.submitCommand(),
+			send.operatorCommand("cancel ID", "Cancel a command that was not sent to the provider", "cancelled %s", verbs.Cancel),
+			send.retryCommand(), send.operatorCommand("release ID", "Release a command that is on hold", "released %s", verbs.Release),
+		}},
+		{"Watch", []*cobra.Command{statusCommands{a}.statusCommand(), statusCommands{a}.operationsCommand(), eventCommands{a}.eventsCommand(), provider.proxiesCommand()}},
+		{"Needs attention", []*cobra.Command{review.reviewsCommand(), operate.deadLettersCommand()}},
 		{"Schedules", []*cobra.Command{scheduleCommands{a}.schedulesCommand()}},
-		{"Money", []*cobra.Command{ledgerCommands{a}.ledgerCommand(), noun(&cobra.Command{Use: "audit", Short: "List who changed what, and why"}, reviewCommands{a}.auditCommand("list"))}},
-		{"Provider", []*cobra.Command{providerCommands{a}.walletCommand(), providerCommands{a}.offersCommand(), providerCommands{a}.ordersCommand()}},
-		{"Operate", []*cobra.Command{operateCommands{a}.accountsCommand(), operateCommands{a}.runnersCommand(), operateCommands{a}.webhooksCommand(), setupCommands{a}.webCommand(), setupCommands{a}.configCommand(), setupCommands{a}.natsConfigCommand()}},
-		{"Develop", []*cobra.Command{developCommands{a}.sandboxCommand(), developCommands{a}.schemaCommand(), developCommands{a}.conformanceCommand(), developCommands{a}.benchCommand(), developCommands{a}.versionCommand()}},
+		{"Money", []*cobra.Command{ledgerCommands{a}.ledgerCommand(), noun(&cobra.Command{Use: "audit", Short: "List who changed what, and why"}, review.auditCommand("list"))}},
+		{"Provider", []*cobra.Command{provider.walletCommand(), provider.offersCommand(), provider.ordersCommand()}},
+		{"Operate", []*cobra.Command{operate.accountsCommand(), operate.runnersCommand(), operate.webhooksCommand(), setup.webCommand(), setup.configCommand(), setup.natsConfigCommand()}},
+		{"Develop", []*cobra.Command{develop.sandboxCommand(), develop.schemaCommand(), develop.conformanceCommand(), develop.benchCommand(), develop.versionCommand()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title + ":"})
 		for _, c := range g.commands {
@@ -41,7 +46,7 @@ func (a *app) tree(root *cobra.Command) {
 	}
 	root.SetHelpCommandGroupID("Develop")
 	root.SetCompletionCommandGroupID("Develop")
-	root.AddCommand(developCommands{a}.benchProcessCommand(), developCommands{a}.manualCommand())
+	root.AddCommand(develop.benchProcessCommand(), develop.manualCommand())
 }
 
 // action carries out a CLI command with its arguments.
