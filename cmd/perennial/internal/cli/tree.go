@@ -246,14 +246,12 @@ type completions func(ctx context.Context, prefix string) []string
 // arguments and flags with file names.
 func (a completionCommands) addCompletions(root *cobra.Command) {
 	_ = root.RegisterFlagCompletionFunc("output", valuesOf("table", "json"))
-	_ = root.RegisterFlagCompletionFunc("account", complete(func(context.Context, string) []string { return a.readable().AccountNames() }))
+	_ = root.RegisterFlagCompletionFunc("account", complete(func(context.Context, string) []string { return a.readable().AccountNames() }, true))
 	known, open, inReview := a.commandsOf(verbs.ListRequest{All: true}), a.commandsOf(verbs.ListRequest{}), a.commandsOf(verbs.ListRequest{State: string(fact.StateReview)})
-	many := map[string]completions{"renew": a.knownProxies, "proxies get": a.knownProxies, "proxies retire": a.knownProxies, "retry": known}
-	one := map[string]completions{
-		"cancel": open, "release": open, "status": known, "operations show": known, "schedules show": a.scheduleNames,
-		"reviews show": inReview, "reviews resolve": inReview,
-		"schedules plan": a.scheduleNames, "schedules run": a.scheduleNames, "schedules history": a.scheduleNames, "schedules forecast": a.scheduleNames, "schedules decline": a.heldPlans, "schedules approve": a.heldPlans,
-		"schedules pause": a.scheduleNames, "schedules resume": a.scheduleNames,
+	byArgument := map[string]completions{"SCHEDULE": a.scheduleNames, "[SCHEDULE]": a.scheduleNames, "PLAN": a.heldPlans}
+	byCommand := map[string]completions{
+		"renew": a.knownProxies, "proxies get": a.knownProxies, "proxies retire": a.knownProxies,
+		"cancel": open, "release": open, "retry": known, "status": known, "operations show": known, "reviews show": inReview, "reviews resolve": inReview,
 		"webhooks test": a.webhookNames, "webhooks replay": a.webhookNames,
 	}
 	flags := map[string]map[string][]string{
@@ -264,11 +262,12 @@ func (a completionCommands) addCompletions(root *cobra.Command) {
 		"ledger record": {"kind": {"top-up", "external", "charge", "refund"}}, "bench": {"kind": {"renew", "order"}}, "events": {"type": eventTypes()},
 	}
 	walk(root, func(path string, c *cobra.Command) {
-		switch {
-		case many[path] != nil:
-			c.ValidArgsFunction = complete(many[path])
-		case one[path] != nil:
-			c.ValidArgsFunction = first(complete(one[path]))
+		values := byCommand[path]
+		if words := strings.Fields(c.Use); values == nil && len(words) > 1 {
+			values = byArgument[words[1]]
+		}
+		if values != nil {
+			c.ValidArgsFunction = complete(values, strings.Contains(c.Use, "…") || strings.Contains(c.Use, "..."))
 		}
 		for name, values := range flags[path] {
 			_ = c.RegisterFlagCompletionFunc(name, valuesOf(values...))
@@ -286,12 +285,16 @@ func walk(c *cobra.Command, do func(path string, c *cobra.Command)) {
 }
 
 func valuesOf(values ...string) cobra.CompletionFunc {
-	return complete(func(context.Context, string) []string { return values })
+	return complete(func(context.Context, string) []string { return values }, true)
 }
 
-// complete offers values that begin with the typed text and have not been given yet.
-func complete(values completions) cobra.CompletionFunc {
+// complete offers values that begin with the typed text and have not been given yet. Unless
+// several values may be given, it completes only the first.
+func complete(values completions, several bool) cobra.CompletionFunc {
 	return func(c *cobra.Command, given []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(given) > 0 && !several {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
 		ctx := c.Context()
 		if ctx == nil {
 			ctx = context.Background()
@@ -305,15 +308,6 @@ func complete(values completions) cobra.CompletionFunc {
 			}
 		}
 		return offered, cobra.ShellCompDirectiveNoFileComp
-	}
-}
-
-func first(f cobra.CompletionFunc) cobra.CompletionFunc {
-	return func(c *cobra.Command, given []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		if len(given) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return f(c, given, prefix)
 	}
 }
 
