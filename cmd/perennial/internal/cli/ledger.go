@@ -66,13 +66,8 @@ func (a *app) withLedger(do func(ctx context.Context, l *ledger.Ledger, account 
 // eachLedger calls do with the ledger of every selected account. If only one account is
 // selected, it passes "" as account.
 func (a *app) eachLedger(ctx context.Context, do func(ctx context.Context, l *ledger.Ledger, account string) error) error {
-	return a.eachAccount(ctx, func(one *app, account string) (err error) {
-		l, _, err := one.openLedger(ctx)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, l.Close()) }()
-		return do(ctx, l, account)
+	return a.eachAccount(ctx, func(one *app, account string) error {
+		return one.withLedger(func(ctx context.Context, l *ledger.Ledger, _ string) error { return do(ctx, l, account) })(ctx, nil)
 	})
 }
 

@@ -191,7 +191,6 @@ func (c *Config) validateAccounts() (all []error) {
 	return all
 }
 
-// unknownAccounts returns an error for each reference to an account that is not configured.
 func (c *Config) unknownAccounts() (all []error) {
 	missing := func(name, format string, args ...any) {
 		if _, ok := c.Accounts[name]; !ok {

@@ -99,7 +99,6 @@ func bounds(tag reflect.StructTag) string {
 	return ""
 }
 
-// anyName is the account name in the result of sampleConfig.
 const anyName = "NAME"
 
 // sampleConfig returns a configuration with one entry in each list whose entries have keys.
@@ -146,7 +145,6 @@ func orAbsent(value any, absent string) any {
 	return value
 }
 
-// from returns the source of a key's value.
 func (c *Config) from(path string) string {
 	if line, ok := c.lines[path]; ok {
 		return "line " + strconv.Itoa(line)

@@ -95,7 +95,6 @@ func SecretVariable(account string) string {
 	return "PERENNIAL_" + strings.ReplaceAll(strings.ToUpper(account), "-", "_") + "_SECRET"
 }
 
-// cause returns the cause of a file error, without the file's name.
 func cause(err error) error {
 	if failed, ok := errors.AsType[*fs.PathError](err); ok {
 		return failed.Err
