@@ -60,7 +60,7 @@ picture: ## docs/images/demo.svg, drawn from a run of the demonstration
 	rm docs/images/demo.txt
 
 RELEASE ?= dist
-version = $(shell sed -n 's/^var Version = "\(.*\)"/\1/p' cmd/perennial/internal/config/config.go)
+version = $(shell sed -n 's/^var Version = "\(.*\)"/\1/p' cmd/perennial/internal/config/version.go)
 cyclonedx = github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 # Static: names are resolved and users looked up by Go, and SQLite loads no extensions.
 static = -trimpath -tags 'netgo,osusergo,sqlite_omit_load_extension' -ldflags '-s -w -buildid= -linkmode external -extldflags "-static -Wl,--build-id=none"'

@@ -63,7 +63,6 @@ func (a *app) connect() (*remote, error) {
 	return &remote{q, account}, nil
 }
 
-// reachAgain returns advice for a NATS that does not respond.
 func (a *app) reachAgain(c *config.Config) string {
 	switch {
 	case a.natsURL != "":
@@ -81,6 +80,15 @@ func (a *app) configured() (c *config.Config, account string, err error) {
 	}
 	account, err = c.Pick(a.account)
 	return c, account, err
+}
+
+// selected reads the configuration and returns the accounts that --account selects: one, or all.
+func (a *app) selected() (c *config.Config, accounts []string, err error) {
+	if c, err = config.Load(a.configFile); err != nil {
+		return nil, nil, err
+	}
+	accounts, err = c.PickAll(a.account)
+	return c, accounts, err
 }
 
 // natsOfRun returns the NATS address of the runner in a data directory. The address includes
@@ -178,7 +186,6 @@ func ask[Q, A any](ctx context.Context, r *remote, v verbs.Verb[Q, A], question 
 	return out, nil
 }
 
-// askOnce makes a service request over its own connection.
 func askOnce[Q, A any](ctx context.Context, a *app, v verbs.Verb[Q, A], question Q) (out A, err error) {
 	r, err := a.connect()
 	if err != nil {
@@ -196,6 +203,11 @@ func askRunning[Q, A any](ctx context.Context, a *app, v verbs.Verb[Q, A], quest
 		return out, false, err
 	}
 	defer r.Close()
+	return askIfRunning(ctx, r, v, question)
+}
+
+// askIfRunning is like askRunning, over a connection that exists.
+func askIfRunning[Q, A any](ctx context.Context, r *remote, v verbs.Verb[Q, A], question Q) (out A, answered bool, err error) {
 	out, err = ask(ctx, r, v, question)
 	if errors.Is(err, service.ErrNoRunner) {
 		return out, false, nil

@@ -17,10 +17,10 @@ import (
 
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs/command"
+	"perennial/ledger/fact"
 	"perennial/queue"
 	"perennial/queue/letters"
 	"perennial/queue/publish"
-	"perennial/queue/service"
 )
 
 func (a operateCommands) deadLettersCommand() *cobra.Command {
@@ -44,41 +44,36 @@ func lineOf(l letters.Letter) letterLine {
 
 func (a operateCommands) deadList() *cobra.Command {
 	limit := math.MaxInt
-	c := &cobra.Command{
-		Use: "list", Short: "List dead letters with the reason", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := a.connect()
+	c := newCommand("list", "List dead letters with the reason", func(ctx context.Context, _ []string) error {
+		r, err := a.connect()
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		list, left := a.listing("SEQ", "PUBLISHED", "SUBJECT", "CODE", "REASON"), limit
+		for l, err := range letters.Of(r.JetStream(), r.account).After(ctx, 0) {
 			if err != nil {
 				return err
 			}
-			defer r.Close()
-			list, left := a.listing("SEQ", "PUBLISHED", "SUBJECT", "CODE", "REASON"), limit
-			for l, err := range letters.Of(r.JetStream(), r.account).After(cmd.Context(), 0) {
-				if err != nil {
-					return err
-				}
-				line := lineOf(l)
-				if err := list.add("", line, strconv.FormatUint(l.Seq, 10), stamp(&line.PublishedAt), line.Subject, line.Code, line.Reason); err != nil {
-					return err
-				}
-				if left--; left == 0 {
-					break
-				}
+			line := lineOf(l)
+			list.add("", line, strconv.FormatUint(l.Seq, 10), stamp(&line.PublishedAt), line.Subject, line.Code, line.Reason)
+			if left--; left == 0 {
+				break
 			}
-			if left == limit && a.output != "json" {
-				fmt.Fprintln(a.stderr, "no dead letters; a refused command with an ID is in `perennial operations list --state rejected`")
-			}
-			return list.end(nil)
-		},
-	}
+		}
+		if left == limit && a.output != "json" {
+			fmt.Fprintln(a.stderr, "no dead letters; a refused command with an ID is in `perennial operations list --state rejected`")
+		}
+		return list.end(nil)
+	})
 	c.Flags().VarP(atLeastOne{&limit}, "limit", "n", "how many, oldest first (default: all)")
 	return c
 }
 
 // withLetter returns a function that calls do with the dead letter whose sequence is the
 // argument.
-func (a operateCommands) withLetter(do func(ctx context.Context, r *remote, l letters.Letter) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
+func (a operateCommands) withLetter(do func(ctx context.Context, r *remote, l letters.Letter) error) action {
+	return func(ctx context.Context, args []string) error {
 		seq, err := strconv.ParseUint(args[0], 10, 64)
 		if err != nil {
 			return usage("%q is no sequence of a dead letter: `perennial dead-letters list` shows them", args[0])
@@ -88,64 +83,53 @@ func (a operateCommands) withLetter(do func(ctx context.Context, r *remote, l le
 			return err
 		}
 		defer r.Close()
-		l, err := letters.Of(r.JetStream(), r.account).Read(cmd.Context(), seq)
+		l, err := letters.Of(r.JetStream(), r.account).Read(ctx, seq)
 		if err != nil {
 			return err
 		}
-		return do(cmd.Context(), r, l)
+		return do(ctx, r, l)
 	}
 }
 
 func (a operateCommands) deadShow() *cobra.Command {
-	return &cobra.Command{
-		Use: "show SEQ", Short: "Show a dead letter in full", Args: cobra.ExactArgs(1),
-		RunE: a.withLetter(func(_ context.Context, _ *remote, l letters.Letter) error {
-			line := lineOf(l)
-			if a.output == "json" {
-				return printJSON(a.stdout, line)
-			}
-			_, err := fmt.Fprintf(a.stdout, "%s\n%s\n%s\n\n%s\n", line.Subject, stamp(&line.PublishedAt), line.Reason, printableBut("\n\t", line.Data))
-			return err
-		}),
-	}
+	return newCommand("show SEQ", "Show a dead letter in full", a.withLetter(func(_ context.Context, _ *remote, l letters.Letter) error {
+		line := lineOf(l)
+		return a.say(line, "%s\n%s\n%s\n\n%s\n", line.Subject, stamp(&line.PublishedAt), line.Reason, fact.Printable(line.Data, "\n\t"))
+	}))
 }
 
 func (a operateCommands) deadRequeue() *cobra.Command {
 	var file string
 	var q verbs.DeadRequest
-	c := &cobra.Command{
-		Use: "requeue SEQ", Short: "Requeue a dead letter, unchanged or from --file", Args: cobra.ExactArgs(1),
-		RunE: a.withLetter(func(ctx context.Context, r *remote, l letters.Letter) error {
-			if q.Seq = l.Seq; file == "" {
-				if answered, err := askIfRunning(ctx, r, verbs.DeadRequeue, q); answered {
-					return a.printLetter("requeued", l, err)
-				}
+	c := newCommand("requeue SEQ", "Requeue a dead letter, unchanged or from --file", a.withLetter(func(ctx context.Context, r *remote, l letters.Letter) error {
+		if q.Seq = l.Seq; file == "" {
+			if _, answered, err := askIfRunning(ctx, r, verbs.DeadRequeue, q); answered {
+				return a.printLetter("requeued", l, err)
 			}
-			data, err := a.corrected(ctx, file, l.Dead.Data)
-			if err != nil {
-				return err
-			}
-			noted := q
-			noted.ContentHash = command.MessageHash(data)
-			if answered, err := askIfRunning(ctx, r, verbs.DeadRequeue, noted); answered && err != nil {
-				return fmt.Errorf("nothing was published: %w", err)
-			}
-			kind := queue.KindOf(r.account, l.Dead.Subject)
-			if err := publish.New(r.JetStream()).Publish(ctx, r.account, publish.Outgoing{Kind: kind, Data: data}); err != nil {
-				return fmt.Errorf("publish it again: %w", err)
-			}
-			if file != "" {
-				q.Reason = "a corrected command replaces it: " + q.Reason
-			}
-			// The stream has the command now. If dropping the letter fails, a second requeue
-			// publishes the command again. That has no effect, because id and content are the
-			// same.
-			return a.printLetter("requeued", l, dropLetter(ctx, r, q))
-		}),
-	}
-	signed(c, &q.By, &q.Reason, "who does it", askedFor)
+		}
+		data, err := a.corrected(ctx, file, l.Dead.Data)
+		if err != nil {
+			return err
+		}
+		noted := q
+		noted.ContentHash = command.MessageHash(data)
+		if _, _, err := askIfRunning(ctx, r, verbs.DeadRequeue, noted); err != nil {
+			return fmt.Errorf("nothing was published: %w", err)
+		}
+		kind := queue.KindOf(r.account, l.Dead.Subject)
+		if err := publish.New(r.JetStream()).Publish(ctx, r.account, publish.Outgoing{Kind: kind, Data: data}); err != nil {
+			return fmt.Errorf("publish it again: %w", err)
+		}
+		if file != "" {
+			q.Reason = "a corrected command replaces it: " + q.Reason
+		}
+		// The stream has the command now. If dropping the letter fails, a second requeue
+		// publishes the command again. That has no effect, because id and content are the
+		// same.
+		return a.printLetter("requeued", l, dropLetter(ctx, r, q))
+	}))
 	c.Flags().StringVar(&file, "file", "", "publish this file's content instead; - is the standard input")
-	return c
+	return signed(c, &q.By, &q.Reason, "who does it", askedFor)
 }
 
 func (a operateCommands) corrected(ctx context.Context, file string, data []byte) ([]byte, error) {
@@ -167,30 +151,26 @@ func (a operateCommands) corrected(ctx context.Context, file string, data []byte
 func (a operateCommands) deadDrop() *cobra.Command {
 	var q verbs.DeadRequest
 	var which letterFilter
-	c := &cobra.Command{
-		Use: "drop [SEQ]", Aliases: []string{"delete"}, Short: "Delete one dead letter, or all that match the flags", Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := which.check(args); err != nil {
-				return err
-			}
-			if len(args) == 0 {
-				return a.dropLetters(cmd.Context(), which, q)
-			}
-			return a.withLetter(func(ctx context.Context, r *remote, l letters.Letter) error {
-				q.Seq = l.Seq
-				return a.printLetter("deleted", l, dropLetter(ctx, r, q))
-			})(cmd, args)
-		},
-	}
-	signed(c, &q.By, &q.Reason, "who does it", askedFor)
+	c := newCommand("drop [SEQ]", "Delete one dead letter, or all that match the flags", func(ctx context.Context, args []string) error {
+		if err := which.check(args); err != nil {
+			return err
+		}
+		if len(args) == 0 {
+			return a.dropLetters(ctx, which, q)
+		}
+		return a.withLetter(func(ctx context.Context, r *remote, l letters.Letter) error {
+			q.Seq = l.Seq
+			return a.printLetter("deleted", l, dropLetter(ctx, r, q))
+		})(ctx, args)
+	})
+	c.Aliases = []string{"delete"}
 	f := c.Flags()
 	f.BoolVar(&which.all, "all", false, "every dead letter")
 	f.StringVar(&which.beforeText, "before", "", "dead letters published before this day, such as 2026-11-01 (UTC), or before this time")
 	f.StringVar(&which.code, "code", "", "dead letters with this code: unreadable or refused")
-	return c
+	return signed(c, &q.By, &q.Reason, "who does it", askedFor)
 }
 
-// letterFilter selects dead letters.
 type letterFilter struct {
 	all        bool
 	beforeText string
@@ -245,26 +225,17 @@ func (a operateCommands) dropLetters(ctx context.Context, which letterFilter, q 
 	return a.printChange(done, "dropped "+english.Plural(done.Changed, "dead letter", ""), nil)
 }
 
-// printLetter prints the result of a change of a dead letter.
 func (a operateCommands) printLetter(done string, l letters.Letter, err error) error {
-	if err != nil || a.output == "json" {
-		return a.printChange(verbs.Changed{Changed: 1}, done, err)
+	if err != nil {
+		return err
 	}
-	_, err = fmt.Fprintf(a.stdout, "%s: dead letter %d, %s\n", done, l.Seq, printable(l.Dead.Subject))
-	return err
-}
-
-// askIfRunning makes a service request. answered is false if the account has no runner. The
-// caller then changes the stream directly, and no fact records the change.
-func askIfRunning(ctx context.Context, r *remote, v verbs.Verb[verbs.DeadRequest, verbs.Changed], q verbs.DeadRequest) (answered bool, err error) {
-	_, err = ask(ctx, r, v, q)
-	return !errors.Is(err, service.ErrNoRunner), err
+	return a.say(verbs.Changed{Changed: 1}, "%s: dead letter %d, %s\n", done, l.Seq, printable(l.Dead.Subject))
 }
 
 // dropLetter asks the runner to drop a letter. If no runner answers, it drops the letter
-// itself.
+// itself, and no fact records the change.
 func dropLetter(ctx context.Context, r *remote, q verbs.DeadRequest) error {
-	if answered, err := askIfRunning(ctx, r, verbs.DeadDrop, q); answered {
+	if _, answered, err := askIfRunning(ctx, r, verbs.DeadDrop, q); answered {
 		return err
 	}
 	err := letters.Of(r.JetStream(), r.account).Drop(ctx, q.Seq)

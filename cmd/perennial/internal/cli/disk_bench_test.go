@@ -131,7 +131,7 @@ func (d *disk) measure() {
 	out, err := ledger.Archive{Path: d.c.LedgerPath("bench"), Before: later.Add(-10 * 24 * time.Hour), Clock: func() time.Time { return later }, Published: head, Keep: 1}.Run(d.Context())
 	d.must(err)
 	h := &history{account: "bench", confirm: func(context.Context) error { return nil }}
-	d.must(h.serve(d.c, d.app))
+	d.must(h.open(d.c, d.app, false))
 	events, err := bounding{history: h, account: "bench", replicas: 1, log: d.app.logger()}.run(d.Context(), d.c.LedgerPath("bench"))
 	h.close()
 	d.must(err)

@@ -1,5 +1,5 @@
-// `perennial doctor`: the checks of the provider, NATS, the disk, the clock, webhooks and
-// pauses.
+// `perennial doctor`: the checks of the provider, NATS, users, the disk, the ledger, schedules,
+// webhooks and pauses.
 
 package cli
 
@@ -7,27 +7,42 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
+	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
 
 	"perennial/cmd/perennial/internal/cluster"
 	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/daemon"
+	"perennial/cmd/perennial/internal/journal"
+	"perennial/cmd/perennial/internal/verbs"
 	"perennial/cmd/perennial/internal/webhook"
 	"perennial/jobs/decide"
 	"perennial/jobs/inspect"
 	"perennial/ledger"
+	"perennial/ledger/files"
+	"perennial/ledger/sleep"
+	"perennial/ledger/tables"
 	"perennial/queue"
 	"perennial/queue/embedded"
+	"perennial/queue/events"
 	"perennial/queue/lease"
 	"perennial/queue/quota"
+	"perennial/queue/roles"
 	"perennial/queue/streams"
+	"perennial/schedules"
+	"perennial/schedules/plans"
 	"perennial/upstream"
 )
 
@@ -53,26 +68,17 @@ type doctor struct {
 }
 
 func (a setupCommands) doctorCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "doctor", Short: "Check credentials, clock, NATS and disk", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.examine(cmd.Context()) },
-	}
+	return newCommand("doctor", "Check credentials, clock, NATS and disk", func(ctx context.Context, _ []string) error { return a.examine(ctx) })
 }
 
 func (a setupCommands) examine(ctx context.Context) error {
-	c, err := config.Load(a.configFile)
-	if err != nil {
-		return err
-	}
-	accounts, err := c.PickAll(a.account)
+	c, accounts, err := a.selected()
 	if err != nil {
 		return err
 	}
 	d := &doctor{config: c}
 	for _, account := range accounts {
-		one := *a.app
-		one.account = account
-		d.app, d.account, d.several = &one, account, len(accounts) > 1
+		d.app, d.account, d.several = a.of(account), account, len(accounts) > 1
 		d.provider(ctx)
 		d.nats(ctx)
 		d.disk(ctx)
@@ -98,6 +104,14 @@ func (d *doctor) ok(check, seen string, args ...any) {
 func (d *doctor) bad(check string, seen any, do string) {
 	text, _, _ := strings.Cut(fmt.Sprint(seen), "\n") // the other lines are advice, which do replaces
 	d.found(DoctorFinding{Check: check, Seen: text, Do: do})
+}
+
+// failed adds a finding if err is not nil, which it reports.
+func (d *doctor) failed(check string, err error, do string) bool {
+	if err != nil {
+		d.bad(check, err, do)
+	}
+	return err != nil
 }
 
 func (d *doctor) warn(check, seen, do string) {
@@ -127,8 +141,7 @@ func (d *doctor) provider(ctx context.Context) {
 		d.ok("provider", "the embedded sandbox, and `perennial run` is not running")
 		return
 	}
-	if err != nil {
-		d.bad("provider", err, "mend the configuration, or start `perennial run` for its sandbox")
+	if d.failed("provider", err, "mend the configuration, or start `perennial run` for its sandbox") {
 		return
 	}
 	defer client.Close()
@@ -136,31 +149,30 @@ func (d *doctor) provider(ctx context.Context) {
 	defer cancel()
 	began := time.Now()
 	wallet, err := client.Wallet(ctx)
-	if errors.Is(err, upstream.CodeStaleTimestamp) {
+	refused, replied := errors.AsType[*upstream.Error](err)
+	says, do := "", ""
+	if err != nil && !replied {
+		says, do = upstream.ProviderCertificate(err, time.Now())
+	}
+	switch {
+	case errors.Is(err, upstream.CodeStaleTimestamp):
 		d.bad("clock", err, "set this machine's clock by NTP")
-		return
-	}
-	if refused, ok := errors.AsType[*upstream.Error](err); ok && !errors.Is(err, upstream.CodeInsufficientScope) {
+	case replied && !errors.Is(err, upstream.CodeInsufficientScope):
 		d.bad("signature", refused, refusedKey(refused))
-		return
-	}
-	if _, ok := errors.AsType[*upstream.Error](err); err != nil && !ok {
-		if says, do := upstream.ProviderCertificate(err, time.Now()); says != "" {
-			d.bad("certificate", says, strings.Replace(do, "account.", "accounts."+d.account+".", 1))
-			return
-		}
+	case says != "":
+		d.bad("certificate", says, strings.Replace(do, "account.", "accounts."+d.account+".", 1))
+	case err != nil && !replied:
 		d.bad("provider", err, "check base_url and the network")
-		return
+	default:
+		d.ok("signature", "accepted for %s at %s", client.AppID(), client.BaseURL())
+		if err == nil {
+			d.clock(wallet.ServerTime, began)
+			d.environment(client, wallet)
+		}
+		d.scopes(ctx, client, err)
 	}
-	d.ok("signature", "accepted for %s at %s", client.AppID(), client.BaseURL())
-	if err == nil {
-		d.clock(wallet.ServerTime, began)
-		d.environment(client, wallet)
-	}
-	d.scopes(ctx, client, err)
 }
 
-// refusedKey returns advice for a key that the provider refuses.
 func refusedKey(err *upstream.Error) string {
 	switch {
 	case errors.Is(err, upstream.CodeAPIKeyRevoked):
@@ -219,16 +231,14 @@ func (d *doctor) scopes(ctx context.Context, client *upstream.Client, wallet err
 		{"proxies:read", func() error { _, err := client.ProxiesPage(ctx, one); return err }},
 	}
 	for _, r := range reads {
-		err := r.read()
-		switch {
+		switch err := r.read(); {
+		case err == nil:
+			d.ok("scope "+r.scope, "granted")
 		case errors.Is(err, upstream.CodeInsufficientScope):
 			d.bad("scope "+r.scope, err, "give the key this permission, or let this machine's address use it")
-			continue
-		case err != nil:
+		default:
 			d.bad("scope "+r.scope, err, "call this again: the provider did not say whether the key may. Where it stays so, ask the provider, or look at what is between here and there")
-			continue
 		}
-		d.ok("scope "+r.scope, "granted")
 	}
 	d.ok("scopes orders:write, proxies:write", "not asked: only a write would tell")
 }
@@ -244,8 +254,7 @@ func (d *doctor) nats(ctx context.Context) {
 			d.listens("http", "", "http.listen", d.config.HTTP.Listen)
 			return
 		}
-		seen, _, _ := strings.Cut(err.Error(), "\n")
-		d.bad("nats", seen, "start the NATS server, or mend nats.url and its credentials")
+		d.bad("nats", err, "start the NATS server, or mend nats.url and its credentials")
 		return
 	}
 	defer r.Close()
@@ -257,9 +266,7 @@ func (d *doctor) nats(ctx context.Context) {
 	if !d.jetstream(ctx, r.Queue, external) {
 		return
 	}
-	if err := r.CheckReplicas(d.config.Accounts[d.account].Replicas); err != nil {
-		d.bad("replicas", err, "set accounts."+d.account+".replicas to what the cluster has, or add servers: `perennial run` waits for them")
-	}
+	d.failed("replicas", r.CheckReplicas(d.config.Accounts[d.account].Replicas), "set accounts."+d.account+".replicas to what the cluster has, or add servers: `perennial run` waits for them")
 	d.streams(ctx, r.Queue, external)
 	d.usersAt = r.URL()
 	if external {
@@ -272,7 +279,6 @@ func (d *doctor) nats(ctx context.Context) {
 	}
 }
 
-// streams checks the account's streams, and on an external NATS the bucket of leases.
 func (d *doctor) streams(ctx context.Context, q *queue.Queue, external bool) {
 	switch err := (streams.Wanted{Account: d.account, Replicas: d.config.Accounts[d.account].Replicas, Embedded: !external}).Check(ctx, q.JetStream()); {
 	case errors.Is(err, queue.ErrNoAccount):
@@ -284,14 +290,11 @@ func (d *doctor) streams(ctx context.Context, q *queue.Queue, external bool) {
 	default:
 		d.ok("streams", "commands, events and dead letters are there, with settings that lose nothing")
 		if external {
-			if err := lease.Check(ctx, q.JetStream()); err != nil {
-				d.bad("leases", err, "start `perennial run`, which makes it again, and keep others from deleting it")
-			}
+			d.failed("leases", lease.Check(ctx, q.JetStream()), "start `perennial run`, which makes it again, and keep others from deleting it")
 		}
 	}
 }
 
-// jetstream reports whether JetStream responds.
 func (d *doctor) jetstream(ctx context.Context, q *queue.Queue, external bool) bool {
 	if external {
 		d.ok("ingest", "no client can see it: max_buffered_msgs: %d in the server's jetstream block has one producer that does not wait for acknowledgements refused, before the others wait for it", embedded.MaxBufferedMessages)
@@ -304,7 +307,6 @@ func (d *doctor) jetstream(ctx context.Context, q *queue.Queue, external bool) b
 	return !external || d.elected(ctx, q)
 }
 
-// electionWait is how long the doctor waits for a NATS cluster to elect its leader.
 const electionWait = 8 * time.Second
 
 // elected waits until JetStream responds, at most electionWait. A new cluster does not
@@ -323,7 +325,6 @@ func (d *doctor) elected(ctx context.Context, q *queue.Queue) bool {
 	return err == nil
 }
 
-// runners reports whether the runners of the account have different settings or schedules.
 func (d *doctor) runners(ctx context.Context, q *queue.Queue) {
 	limited, cancel := context.WithTimeout(ctx, nodesTimeout)
 	defer cancel()
@@ -332,8 +333,7 @@ func (d *doctor) runners(ctx context.Context, q *queue.Queue) {
 		d.ok("runners", "this login may not read what runners say of themselves")
 		return
 	}
-	if err != nil {
-		d.bad("runners", err, "see that most of the NATS servers run, and call this again")
+	if d.failed("runners", err, "see that most of the NATS servers run, and call this again") {
 		return
 	}
 	for i, n := range all { // the other accounts are compared in their own checks
@@ -355,17 +355,7 @@ const diskWanted = 1 << 30
 func (d *doctor) report() error {
 	wrong, account := 0, ""
 	for _, f := range d.findings {
-		if f.Account != account && d.app.output != "json" {
-			account = f.Account
-			title := "account " + account
-			if account == "" {
-				title = "all accounts"
-			}
-			if _, err := fmt.Fprintln(d.app.stdout, title); err != nil {
-				return err
-			}
-		}
-		mark := "ok"
+		mark, text := "ok", ""
 		if f.Warning {
 			mark = "warning"
 		}
@@ -373,17 +363,16 @@ func (d *doctor) report() error {
 			wrong++
 			mark = "NOT OK"
 		}
-		if d.app.output == "json" {
-			if err := printJSON(d.app.stdout, f); err != nil {
-				return err
+		if f.Account != account {
+			if account, text = f.Account, "all accounts\n"; account != "" {
+				text = "account " + account + "\n"
 			}
-			continue
 		}
-		text := fmt.Sprintf("%-7s %-36s %s\n", mark, f.Check, strings.ReplaceAll(f.Seen, "\n", " "))
+		text += fmt.Sprintf("%-7s %-36s %s\n", mark, f.Check, strings.ReplaceAll(f.Seen, "\n", " "))
 		if f.Do != "" {
 			text += fmt.Sprintf("%-7s %-36s -> %s\n", "", "", f.Do)
 		}
-		if _, err := fmt.Fprint(d.app.stdout, text); err != nil {
+		if err := d.app.say(f, "%s", text); err != nil {
 			return err
 		}
 	}
@@ -423,8 +412,7 @@ var endsPause = map[string]string{
 // warning, because it ends automatically.
 func (d *doctor) pauses(ctx context.Context, l *ledger.Ledger) {
 	all, err := l.Operations.Pauses(ctx)
-	if err != nil {
-		d.bad("paused", err, "run `perennial ledger verify`")
+	if d.failed("paused", err, "run `perennial ledger verify`") {
 		return
 	}
 	for _, p := range all {
@@ -438,5 +426,357 @@ func (d *doctor) pauses(ctx context.Context, l *ledger.Ledger) {
 			do = "see `perennial accounts show`"
 		}
 		d.bad("paused", seen, do)
+	}
+}
+
+func (d *doctor) disk(ctx context.Context) {
+	dir := d.config.DataDir
+	for !config.Exists(dir) && filepath.Dir(dir) != dir {
+		dir = filepath.Dir(dir)
+	}
+	free, err := files.Free(dir)
+	if d.failed("disk", err, "choose a data_dir that exists, or can be made") {
+		return
+	}
+	if probe, err := os.CreateTemp(dir, ".doctor-*"); err != nil {
+		d.bad("disk", err, "let this user write to "+dir)
+	} else {
+		_ = probe.Close()
+		_ = os.Remove(probe.Name())
+		if free < diskWanted {
+			d.bad("disk", humanize.IBytes(uint64(free))+" free in "+dir, "make room: nothing is sent when the ledger cannot be written")
+		} else {
+			d.ok("disk", "%s free in %s", humanize.IBytes(uint64(free)), dir)
+		}
+	}
+	d.ledgerFile(ctx)
+}
+
+func (d *doctor) ledgerFile(ctx context.Context) {
+	path := d.config.LedgerPath(d.account)
+	if !config.Exists(path) {
+		d.noLedger(ctx, path)
+		return
+	}
+	l, err := ledger.Open(ctx, ledger.Config{Path: path, Clock: time.Now, ReadOnly: true})
+	if damaged, ok := errors.AsType[*ledger.DamagedError](err); ok {
+		d.bad("ledger", damaged.Err, damaged.Error())
+		return
+	}
+	if d.failed("ledger", err, "if the disk is NOT OK, mend that first; else run `perennial ledger verify`, and restore a backup if it does not hold") {
+		return
+	}
+	defer func() { _ = l.Close() }()
+	seq, _, err := l.Head(ctx)
+	if d.failed("ledger", err, "run `perennial ledger verify`") {
+		return
+	}
+	d.ok("ledger", "%s journal rows; `perennial ledger verify` proves them", humanize.Comma(seq))
+	d.published(ctx, l)
+	d.pauses(ctx, l)
+	d.schedules(ctx, l)
+}
+
+// published reports rows that the ledger recorded as published but the events stream lacks.
+// Without this check, a lost or recreated stream would look like a first start.
+func (d *doctor) published(ctx context.Context, l *ledger.Ledger) {
+	noted, err := l.Published(ctx)
+	if d.failed("events", err, "run `perennial ledger verify`") {
+		return
+	}
+	last, err := d.lastEvent(ctx)
+	if err != nil { // the check of NATS reports this error
+		return
+	}
+	if why := journal.HeldFromNote(noted).Missing(last); why != "" {
+		d.bad("events", why, journal.RefillAdvice)
+	}
+}
+
+// noLedger reports a missing ledger file. If the account's stream is empty, no runner was
+// ever started. If an embedded server has events, the file was lost. On an external NATS,
+// another runner may have published the events.
+func (d *doctor) noLedger(ctx context.Context, path string) {
+	const do = "put the very file back, or stop the runner where one works and make the ledger again: `perennial ledger restore --from-events`"
+	last, err := d.lastEvent(ctx)
+	switch {
+	case err != nil:
+		d.bad("ledger", path+" is not there, and whether events were published from it could not be read: "+err.Error(), "mend what is said of nats first; then "+do)
+	case last > 0 && d.config.NATS.External():
+		d.ok("ledger", "not there: `perennial run` makes it from the %s rows on the events stream, and follows", humanize.Comma(int64(last)))
+	case last > 0:
+		d.bad("ledger", fmt.Sprintf("%s is not there, and %s rows of it are on the events stream", path, humanize.Comma(int64(last))), do)
+	default:
+		d.ok("ledger", "not there yet: the first `perennial run` makes it")
+	}
+}
+
+func (d *doctor) lastEvent(ctx context.Context) (uint64, error) {
+	if !d.app.externalNATS(d.config) && !config.Exists(filepath.Join(d.config.DataDir, "nats")) {
+		return 0, nil
+	}
+	h, err := d.app.openHistory(d.config, d.account)
+	if err != nil {
+		return 0, err
+	}
+	defer h.close()
+	last, _, err := events.Of(h.queue.JetStream(), d.account).Last(ctx)
+	if errors.Is(err, queue.ErrNoAccount) {
+		err = nil
+	}
+	return last.Seq, err
+}
+
+// A replica may lag briefly while it receives writes. The doctor therefore reports a lag
+// only if it sees one each time that it looks.
+const (
+	copiesLooks = 3
+	copiesEvery = 500 * time.Millisecond
+)
+
+// durability reports a failure if a single server has the only replica and nats.sync_always
+// does not say that it syncs every write. It also reports streams with fewer replicas than
+// the account requires. A lagging replica is only a warning, because other replicas have the
+// acknowledged writes.
+func (d *doctor) durability(ctx context.Context, q *queue.Queue) {
+	want := d.config.Accounts[d.account].Replicas
+	all, err := lookAtCopies(ctx, q, d.account)
+	if d.failed("durability", err, "start the NATS servers: a stream whose servers do not answer stores nothing") {
+		return
+	}
+	var single, few, edits, behind []string
+	least := want
+	for _, c := range all {
+		least = min(least, c.Number)
+		if c.Number == 1 {
+			single = append(single, c.Stream)
+		}
+		if c.Number < want {
+			few = append(few, fmt.Sprintf("%s has %d of %d copies", c.Stream, c.Number, want))
+			edits = append(edits, fmt.Sprintf("`nats stream edit %s --replicas %d`", c.Stream, want))
+		}
+		for _, b := range c.Behind {
+			behind = append(behind, c.Stream+": "+b)
+		}
+	}
+	alone := want == 1 && (len(all) == 0 || len(single) > 0)
+	switch {
+	case len(few) > 0:
+		d.bad("durability", strings.Join(few, "; "), strings.Join(edits, ", "))
+	case alone && !d.config.NATS.SyncAlways:
+		d.bad("durability", d.oneCopy(q, single), "run three servers and set accounts."+d.account+".replicas: 3 (streams that are there: `nats stream edit NAME --replicas 3`); "+
+			"or set sync_interval: always in the server's jetstream block, and then nats.sync_always: true here")
+	case len(behind) > 0:
+		d.warn("durability", strings.Join(behind, "; "), "see that these servers work: until they have caught up, the loss of another one may stop the account")
+	case alone:
+		d.ok("durability", "one copy, and according to nats.sync_always the server syncs every write, which no client can check: a power cut loses nothing, a lost disk loses everything")
+	default:
+		cut := "loses what they had not synced"
+		if d.config.NATS.SyncAlways {
+			cut = "loses nothing if each of them syncs every write, as nats.sync_always says"
+		}
+		d.ok("durability", "%s, each up to date: a lost server loses nothing; a power cut of all servers at once %s", countCopies(all, least), cut)
+	}
+}
+
+func countCopies(all []streams.Copies, least int) string {
+	if len(all) == 0 {
+		return fmt.Sprintf("%d copies of each stream, which the first `perennial run` makes", least)
+	}
+	for _, c := range all { // some streams have more replicas than required
+		least = max(least, c.Number)
+	}
+	return fmt.Sprintf("%d copies of %d streams", least, len(all))
+}
+
+func (d *doctor) oneCopy(q *queue.Queue, streams []string) string {
+	what, where := strings.Join(streams, ", "), "a single server"
+	if what == "" {
+		what = "each stream, as the first `perennial run` makes it"
+	}
+	if q.JetStream().Clustered() {
+		where = "one server of the cluster"
+	}
+	return fmt.Sprintf("%s: one copy, on %s at %s. A power cut loses what it has acknowledged and not synced, by default of two minutes, and a lost disk all", what, where, q.URL())
+}
+
+// lookAtCopies reads the state of the replicas until none lags, at most copiesLooks times.
+// It returns the last state.
+func lookAtCopies(ctx context.Context, q *queue.Queue, account string) (all []streams.Copies, err error) {
+	for look := range copiesLooks {
+		if look > 0 {
+			if err := sleep.For(ctx, copiesEvery); err != nil {
+				return nil, err
+			}
+		}
+		if all, err = streams.CopiesOf(ctx, q.JetStream(), account); err != nil {
+			return nil, err
+		}
+		behind := 0
+		for _, c := range all {
+			behind += len(c.Behind)
+		}
+		if behind == 0 {
+			break
+		}
+	}
+	return all, nil
+}
+
+// rolesTimeout limits the checks of one user for one account.
+const rolesTimeout = 10 * time.Second
+
+const mendRoles = "give the NATS server the users and accounts that `perennial nats-config` prints, and no other permissions"
+
+// roles connects as each configured user whose login is available, and compares the user's
+// permissions with the user's roles. It tries only service requests that are read-only, in
+// case a user has too many permissions.
+func (d *doctor) roles(ctx context.Context, accounts []string) {
+	if d.usersAt == "" || len(d.config.NATS.Users) == 0 {
+		return
+	}
+	users, err := d.config.NATSUsers()
+	if d.failed("roles", err, "mend the password file") {
+		return
+	}
+	separate, tried, untried := true, 0, []string{}
+	for i, u := range users {
+		configured := d.config.NATS.Users[i]
+		if configured.Password != "" {
+			untried = append(untried, "user "+u.Name+", of whom a hash is here")
+			continue
+		}
+		target := queue.ConnectConfig{URL: d.usersAt, User: u.Name, Password: u.Password}
+		if configured.CredsFile != "" {
+			target = queue.ConnectConfig{URL: d.usersAt, CredsFile: d.config.ResolvePath(configured.CredsFile)}
+		}
+		wrong, not, err := d.separation(ctx, target, u, accounts)
+		if err != nil {
+			wrong = []string{err.Error()}
+		}
+		for _, w := range wrong {
+			d.bad("roles", fmt.Sprintf("user %s %s", u.Name, w), mendRoles)
+			separate = false
+		}
+		tried++
+		for _, n := range not {
+			untried = append(untried, n+" as "+u.Name)
+		}
+	}
+	if tried > 0 && d.letsAnyoneIn(d.usersAt) {
+		d.bad("roles", "the NATS server lets in a client without a login", "take no_auth_user out of its configuration, and give each user a login")
+		separate = false
+	}
+	if separate && tried > 0 {
+		more := ""
+		if len(untried) > 0 {
+			more = "; not tried, where no runner answers or no login is here: " + strings.Join(untried, ", ")
+		}
+		d.ok("roles", "%d users tried: accounts, permissions, consumers and names are as their roles say; what no client sees is not tried: "+
+			"mappings, further imports and logins, limits%s", tried, more)
+	}
+}
+
+// quietly returns connection settings without logging, because the check expects refusals.
+func quietly(target queue.ConnectConfig) (queue.ConnectConfig, error) {
+	at, err := url.Parse(target.URL)
+	if err != nil {
+		return target, err
+	}
+	at.User = nil // removes the CLI's own login
+	quiet := logrus.New()
+	quiet.SetOutput(io.Discard)
+	target.URL, target.Log, target.Name = at.String(), quiet, "perennial-doctor"
+	return target, nil
+}
+
+func (d *doctor) letsAnyoneIn(address string) bool {
+	target, err := quietly(queue.ConnectConfig{URL: address})
+	return err == nil && queue.LetsIn(target)
+}
+
+// separation connects as one user and tries what its roles permit and forbid.
+func (d *doctor) separation(ctx context.Context, target queue.ConnectConfig, u roles.User, accounts []string) (wrong, untried []string, err error) {
+	if target, err = quietly(target); err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, rolesTimeout*time.Duration(len(accounts)))
+	defer cancel()
+	q, err := queue.Connect(target)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer q.Close()
+	return roles.Separation(ctx, q.JetStream(), u, verbs.Served(), accounts)
+}
+
+const uncoveredNamed = 5
+
+// lists reports a missing list of proxies that a schedule refers to. Without the list, the
+// schedule cannot run and `perennial run` does not start.
+func (d *doctor) lists() {
+	d.failed("lists", d.config.CheckLists(d.account), "put the list where the configuration says: runs that need it fail, and `perennial run` does not start without it")
+}
+
+// schedules reports schedules that match no proxy and proxies that no schedule matches.
+func (d *doctor) schedules(ctx context.Context, l *ledger.Ledger) {
+	own := d.config.SchedulesOf(d.account)
+	d.removed(ctx, l, own)
+	d.slots(ctx, l, own)
+	if d.config.CheckLists(d.account) != nil { // lists reports the missing list
+		return
+	}
+	if last, err := l.Fleet.Listing(ctx); err == nil && last.Finished.IsZero() {
+		d.warn("schedules", "no listing of the proxies has ended yet, so what no schedule renews is not known", "start `perennial run`, and look again")
+		return
+	}
+	for _, s := range own {
+		none, err := schedules.MatchesNone(ctx, l.Fleet, s, d.config.ReadListFile)
+		if d.failed("schedule "+s.Name, err, "put the list where the configuration says") {
+			return
+		}
+		if none != "" {
+			d.bad("schedule "+s.Name, none, "compare its match with `perennial proxies list`")
+		}
+	}
+	count, named := 0, []string{}
+	err := schedules.Uncovered(ctx, l.Fleet, time.Now(), own, d.config.ReadListFile, func(p tables.Proxy) error {
+		if count++; count <= uncoveredNamed {
+			named = append(named, printable(p.ProxyID))
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		d.bad("schedules", err, "run `perennial ledger verify`")
+	case count == 0 && len(own) == 0:
+		d.ok("schedules", "none, and no living proxy was listed")
+	case count == 0:
+		d.ok("schedules", "%d, which cover every living proxy that was listed", len(own))
+	case len(own) == 0:
+		d.warn("schedules", fmt.Sprintf("none is configured: %s will not be renewed, such as %s", english.Plural(count, "living proxy", "living proxies"), strings.Join(named, ", ")),
+			"see `perennial proxies list --uncovered`, and add a schedule")
+	default: // only a warning, because the operator may want this
+		d.warn("schedules", fmt.Sprintf("%s in no schedule and will not be renewed, such as %s", english.Plural(count, "living proxy is", "living proxies are"), strings.Join(named, ", ")),
+			"see `perennial proxies list --uncovered`, and widen a schedule's match, or retire them")
+	}
+}
+
+func (d *doctor) slots(ctx context.Context, l *ledger.Ledger, own []plans.Schedule) {
+	for _, s := range own {
+		if late := s.Late(time.Now()); late != "" {
+			d.warn("schedule "+s.Name, late, "lengthen renew_before, or run more often")
+		}
+		if silent, err := schedules.Silent(ctx, l, time.Now(), s); err == nil && silent != "" {
+			d.warn("schedule "+s.Name, silent, "start `perennial run`; where it runs, `/readyz` and `perennial schedules list` say what is in the way")
+		}
+	}
+}
+
+func (d *doctor) removed(ctx context.Context, l *ledger.Ledger, own []plans.Schedule) {
+	all, err := schedules.RemovedOf(ctx, l, time.Now(), own)
+	d.failed("schedules", err, "run `perennial ledger verify`")
+	for _, x := range all {
+		d.warn("schedule "+x.Schedule, x.Text, x.Advice)
 	}
 }

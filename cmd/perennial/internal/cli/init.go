@@ -1,4 +1,4 @@
-// `perennial init`: its questions and the checks of the answers.
+// `perennial init`: its questions, the checks of the answers and the files that it writes.
 
 package cli
 
@@ -10,8 +10,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -23,7 +26,6 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// setup contains the answers to the questions of init.
 type setup struct {
 	app        *app
 	in         *bufio.Reader
@@ -42,14 +44,11 @@ const trialSandbox = "127.0.0.1:8090"
 
 func (a setupCommands) initCommand() *cobra.Command {
 	s := &setup{app: a.app}
-	c := &cobra.Command{
-		Use: "init", Short: "Create perennial.yaml and a secret file", Args: cobra.NoArgs,
-		Long: "Asks for the provider's address, the App ID and the API Secret, unless flags set them.\nWrites the secret to a separate file that only the current user may read.",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s.in = bufio.NewReader(cmd.InOrStdin())
-			return s.run(cmd.Context())
-		},
-	}
+	c := newCommand("init", "Create perennial.yaml and a secret file", func(ctx context.Context, _ []string) error {
+		s.in = bufio.NewReader(a.stdin)
+		return s.run(ctx)
+	})
+	c.Long = "Asks for the provider's address, the App ID and the API Secret, unless flags set them.\nWrites the secret to a separate file that only the current user may read."
 	f := c.Flags()
 	f.StringVar(&s.account, "name", "main", "short name of the account: lower case letters, digits and -")
 	f.StringVar(&s.baseURL, "base-url", "", "address of the provider's API")
@@ -69,7 +68,7 @@ func (s *setup) run(ctx context.Context) error {
 	if err := s.trial(); err != nil {
 		return err
 	}
-	if err := s.notThere(s.file); err != nil {
+	if err := notThere(s.file); err != nil {
 		return err
 	}
 	if path := s.secretPath(); config.Exists(path) && !s.inPlace() {
@@ -81,12 +80,13 @@ func (s *setup) run(ctx context.Context) error {
 	if err := s.roots(); err != nil {
 		return err
 	}
+	checkAppID := func(text string) error { _, err := upstream.EnvironmentOf(text); return err }
 	if err := s.ask(&s.appID, "--app-id", "App ID (sbx_app_… or live_app_…): ", checkAppID); err != nil {
 		return err
 	}
 	users := s.users()
 	for _, u := range users {
-		if err := s.notThere(s.beside(u.passwordFile())); err != nil {
+		if err := notThere(s.beside(u.passwordFile())); err != nil {
 			return err
 		}
 	}
@@ -109,7 +109,6 @@ func (s *setup) run(ctx context.Context) error {
 	return s.examine(ctx)
 }
 
-// examine runs the doctor unless --no-doctor is set, and prints the next command.
 func (s *setup) examine(ctx context.Context) error {
 	if !s.noDoctor {
 		s.app.configFile, s.app.account = s.file, s.account
@@ -120,7 +119,6 @@ func (s *setup) examine(ctx context.Context) error {
 	return s.sayNext()
 }
 
-// trial sets all answers if --sandbox is set.
 func (s *setup) trial() error {
 	if !s.sandbox {
 		return nil
@@ -134,7 +132,6 @@ func (s *setup) trial() error {
 	return nil
 }
 
-// roots checks --ca-file and makes its path absolute.
 func (s *setup) roots() (err error) {
 	if s.caFile == "" {
 		return nil
@@ -146,10 +143,8 @@ func (s *setup) roots() (err error) {
 	return err
 }
 
-// beside returns the path of a file in the directory of the configuration file.
 func (s *setup) beside(name string) string { return filepath.Join(filepath.Dir(s.file), name) }
 
-// secretPath returns the path of the secret in the new configuration.
 func (s *setup) secretPath() string { return s.beside(s.account + ".secret") }
 
 // inPlace reports whether --secret-file is already the file at secretPath.
@@ -165,18 +160,11 @@ func (s *setup) inPlace() bool {
 	return err == nil && os.SameFile(given, there)
 }
 
-func (s *setup) notThere(paths ...string) error {
-	for _, path := range paths {
-		if config.Exists(path) {
-			return usage("%s exists already and is not overwritten\nmove it away, or choose an --out in another directory", path)
-		}
+func notThere(path string) error {
+	if config.Exists(path) {
+		return usage("%s exists already and is not overwritten\nmove it away, or choose an --out in another directory", path)
 	}
 	return nil
-}
-
-func checkAppID(text string) error {
-	_, err := upstream.EnvironmentOf(text)
-	return err
 }
 
 // ask asks for an answer that no flag gave, and repeats the question until the answer is
@@ -229,4 +217,142 @@ func (s *setup) secret(ctx context.Context) (string, error) {
 		return "", usage("the secret %w\nuse --secret-file FILE", err)
 	}
 	return secret, nil
+}
+
+type natsUser struct {
+	name string
+	role queue.Role
+	does string
+}
+
+func (u natsUser) passwordFile() string { return u.name + ".password" }
+
+// users returns the NATS users of a production account. Without users, any client that
+// reaches its NATS server could spend money, so `perennial run` would refuse to start. Each
+// user has one role, so that a leaked password exposes only that role. CLI commands on the
+// runner's machine do not need these users, because the runner creates a user for them.
+func (s *setup) users() []natsUser {
+	if env, _ := upstream.EnvironmentOf(s.appID); env != upstream.Production {
+		return nil
+	}
+	return []natsUser{
+		{"operator", queue.RoleOperator, "a person who decides: every verb, and events"},
+		{"producer", queue.RoleProducer, "programs that order and renew: publish commands, and ask about them"},
+		{"subscriber", queue.RoleSubscriber, "programs that read events"},
+		{"viewer", queue.RoleViewer, "a person who looks: verbs that change nothing, and events"},
+	}
+}
+
+func (s *setup) usersYAML(users []natsUser) string {
+	if len(users) == 0 {
+		return ""
+	}
+	lines := []string{"  users:                     # docs/security.md, Roles\n"}
+	for _, u := range users {
+		lines = append(lines, fmt.Sprintf("    - {user: %s, password_file: %s, roles: [{role: %s, accounts: [%s]}]}\n", u.name, u.passwordFile(), u.role, s.account))
+	}
+	return strings.Join(lines, "")
+}
+
+// yaml returns the configuration, with the settings that most operators change first.
+func (s *setup) yaml(users []natsUser) string {
+	ca := ""
+	if s.caFile != "" {
+		ca = fmt.Sprintf("    ca_file: %q\n", s.caFile)
+	}
+	return fmt.Sprintf(`data_dir: ./perennial-data   # relative to the directory of this file
+nats:
+  listen: 127.0.0.1:4222     # an embedded server; set url for one of your own
+%shttp: {listen: 127.0.0.1:8080}
+accounts:
+  %s:
+    base_url: %q
+%s    app_id: %q
+    secret_file: %q
+    rate_per_second: 5
+    concurrency: 8
+    daily_limit_cents: 0     # 0: no limit
+# schedules:
+#   - name: keepalive
+#     account: %s
+#     cron: "*/15 * * * *"
+#     renew_before: 72h
+#     duration_days: 30
+#     match: {country_code: [US]}   # without it: every proxy
+#     budget_cents: 0        # of a run, and the next run has it again; 0: no limit
+#     daily_budget_cents: 0  # of a day
+#     approve_over_cents: 0  # a plan over it needs an approval; 0: none does
+`, s.usersYAML(users), s.account, s.baseURL, ca, s.appID, s.account+".secret", s.account)
+}
+
+type newFile struct {
+	path, text string
+	mode       fs.FileMode
+}
+
+// writeAll writes all files. If a file cannot be written or the configuration does not load,
+// writeAll removes the files that it has written.
+func (s *setup) writeAll(files []newFile) (err error) {
+	var written []string
+	defer func() {
+		for _, path := range written {
+			if err != nil {
+				err = errors.Join(err, os.Remove(path))
+			}
+		}
+	}()
+	for _, f := range files {
+		if err := writeNew(f.path, f.text, f.mode); err != nil {
+			return err
+		}
+		written = append(written, f.path)
+	}
+	_, err = config.Load(s.file)
+	return err
+}
+
+func (s *setup) say(files []newFile, users []natsUser) {
+	for _, f := range files {
+		fmt.Fprintf(s.app.stderr, "wrote %s\n", f.path)
+	}
+	for _, u := range users {
+		fmt.Fprintf(s.app.stderr, "NATS user %s, password in %s: %s\n", u.name, s.beside(u.passwordFile()), u.does)
+	}
+}
+
+func (s *setup) sayNext() error {
+	next := "Next: "
+	if s.sandbox {
+		_, listen, _ := strings.Cut(s.baseURL, "://")
+		next += "perennial sandbox --listen " + listen + controlBeside(listen) + ", and in another terminal "
+	}
+	next += "perennial run"
+	if s.file != "perennial.yaml" {
+		next += " --config " + s.file
+	}
+	_, err := fmt.Fprintln(s.app.stderr, next)
+	return err
+}
+
+// controlBeside returns the flag for the sandbox's control interface, at the port after the
+// API's port. It returns "" if there is no such port.
+func controlBeside(listen string) string {
+	host, port, err := net.SplitHostPort(listen)
+	n, wrong := strconv.Atoi(port)
+	if err != nil || wrong != nil || n <= 0 || n >= 1<<16-1 {
+		return ""
+	}
+	return " --control " + net.JoinHostPort(host, strconv.Itoa(n+1))
+}
+
+func writeNew(path, text string, mode fs.FileMode) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	_, err = f.WriteString(text)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
 }

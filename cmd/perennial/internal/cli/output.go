@@ -1,4 +1,4 @@
-// Output of CLI commands: logs, JSON, tables, and text without control characters.
+// Output of CLI commands: logs, JSON, tables and listings, and text without control characters.
 
 package cli
 
@@ -8,9 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"os/user"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -20,7 +20,6 @@ import (
 
 	"github.com/dustin/go-humanize"
 	"github.com/sirupsen/logrus"
-	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"perennial/ledger/fact"
@@ -42,10 +41,8 @@ func (a *app) logger() *logrus.Logger {
 	return log
 }
 
-// sentences formats log entries for a person who waits for a CLI command.
 type sentences struct{}
 
-// Format implements logrus.Formatter.
 func (sentences) Format(e *logrus.Entry) ([]byte, error) {
 	text := e.Message
 	if why, ok := e.Data[logrus.ErrorKey]; ok {
@@ -73,7 +70,6 @@ func isTerminal(w any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// printJSON writes a value as one line of JSON.
 func printJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
@@ -94,7 +90,86 @@ func (a *app) announce(line any, banner string) (err error) {
 	return err
 }
 
-// table prints rows in columns under a heading.
+// say prints a record as JSON, or the text for people.
+func (a *app) say(record any, format string, args ...any) error {
+	if a.output == "json" {
+		return printJSON(a.stdout, record)
+	}
+	_, err := fmt.Fprintf(a.stdout, format, args...)
+	return err
+}
+
+func (a *app) printTable(record any, heading []string, rows [][]string) error {
+	if a.output == "json" {
+		return printJSON(a.stdout, record)
+	}
+	return a.table(heading, rows)
+}
+
+// printOf prints a record as a JSON object that begins with the field "account", unless
+// account is "".
+func (a *app) printOf(account string, record any) error {
+	if account == "" {
+		return printJSON(a.stdout, record)
+	}
+	var text bytes.Buffer
+	if err := printJSON(&text, record); err != nil {
+		return err
+	}
+	begin, err := json.Marshal(map[string]string{"account": account})
+	if err != nil {
+		return err
+	}
+	rest := bytes.TrimPrefix(text.Bytes(), []byte("{"))
+	if len(rest) == text.Len() {
+		return errors.New("a record of an account is no JSON object")
+	}
+	begin[len(begin)-1] = ','
+	_, err = a.stdout.Write(append(begin, rest...))
+	return err
+}
+
+// listing prints records of one or several accounts. JSON records are printed immediately,
+// one on each line. A table is printed at the end. If there are several accounts, the first
+// field or column contains the account.
+type listing struct {
+	app     *app
+	heading []string
+	rows    [][]string
+	several bool
+	err     error // the first error of the output, after which add does nothing
+}
+
+func (a *app) listing(heading ...string) *listing { return &listing{app: a, heading: heading} }
+
+// add prints a JSON record or stores a row. account is "" if the listing covers one account.
+func (l *listing) add(account string, record any, row ...string) {
+	l.several = l.several || account != ""
+	switch {
+	case l.err != nil:
+	case l.app.output == "json":
+		l.err = l.app.printOf(account, record)
+	case account != "":
+		l.rows = append(l.rows, append([]string{account}, row...))
+	default:
+		l.rows = append(l.rows, row)
+	}
+}
+
+// end prints the table. It returns err and the error of the output. It prints nothing if err is
+// not nil and the table has no rows.
+func (l *listing) end(err error) error {
+	err = errors.Join(err, l.err)
+	if l.app.output == "json" || err != nil && len(l.rows) == 0 {
+		return err
+	}
+	heading := l.heading
+	if l.several {
+		heading = append([]string{"ACCOUNT"}, heading...)
+	}
+	return errors.Join(l.app.table(heading, l.rows), err)
+}
+
 func (a *app) table(heading []string, rows [][]string) error {
 	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(w, strings.Join(heading, "\t"))
@@ -112,10 +187,12 @@ func (a *app) table(heading []string, rows [][]string) error {
 
 // printable returns external text without characters that end a line or move a terminal's
 // cursor.
-func printable(text string) string { return printableBut("", text) }
+func printable(text string) string { return fact.Printable(text, "") }
 
-// printableBut is like printable, but keeps the characters in these.
-func printableBut(these, text string) string { return fact.Printable(text, these) }
+// joined joins the texts that are not empty.
+func joined(separator string, texts ...string) string {
+	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), separator)
+}
 
 // plainText writes text with control characters replaced by spaces, because they could move
 // a terminal's cursor or change its display. Old journals and handwritten files may contain
@@ -138,10 +215,8 @@ func (w plainText) Write(text []byte) (int, error) {
 
 func isControl(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' && r != '\r' }
 
-// money formats an amount with its currency, for tables and sentences.
 func money(cents int64, currency string) string { return fact.Amount(cents, currency) }
 
-// unknown replaces an unknown price in tables.
 const unknown = "?"
 
 // moneyOrUnknown formats an amount. It returns "?" for nil.
@@ -154,7 +229,6 @@ func centsOrUnknown(c fact.Cents, currency string) string {
 	return money(c.Or(0), currency)
 }
 
-// moneyOr formats an amount, or returns otherwise if cents is nil.
 func moneyOr(otherwise string, cents *int64, currency string) string {
 	if cents == nil {
 		return otherwise
@@ -162,7 +236,6 @@ func moneyOr(otherwise string, cents *int64, currency string) string {
 	return money(*cents, currency)
 }
 
-// ago formats a time relative to now. It returns "" for nil.
 func ago(at *time.Time) string {
 	if at == nil {
 		return ""
@@ -182,39 +255,11 @@ func operator() string {
 	return "uid " + strconv.Itoa(os.Getuid())
 }
 
-// seen returns the time when a listing last contained a proxy.
 func seen(p tables.Proxy) string {
 	if p.SeenAt.UnixMicro() <= 0 {
 		return "before its last renewal"
 	}
 	return ago(&p.SeenAt)
-}
-
-// atLeastOne is a flag for a number of 1 or more.
-type atLeastOne struct{ n *int }
-
-func (v atLeastOne) Set(text string) error {
-	var n int
-	if err := (wholeFlag[int]{&n}).Set(text); err != nil || n < 1 {
-		return errors.New("must be a whole number, 1 or more")
-	}
-	*v.n = n
-	return nil
-}
-
-func (v atLeastOne) String() string {
-	if v.n == nil || *v.n == math.MaxInt { // MaxInt means no limit
-		return ""
-	}
-	return strconv.Itoa(*v.n)
-}
-
-func (v atLeastOne) Type() string { return "int" }
-
-// limitFlag adds the flag --limit, -n, for the maximum number of rows. The default is most.
-func limitFlag(c *cobra.Command, limit *int, most int, usage string) {
-	*limit = most
-	c.Flags().VarP(atLeastOne{limit}, "limit", "n", usage)
 }
 
 // sayAfter is how long sayWhatTakesTime waits if stderr is not a terminal.
@@ -234,19 +279,14 @@ func (a *app) sayWhatTakesTime(text string) (stop func()) {
 // sayAfterwards writes a line of text after a duration, unless stop is called earlier. It
 // writes nothing after stop has returned.
 func sayAfterwards(w io.Writer, text string, after time.Duration) (stop func()) {
-	stopped, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		timer := time.NewTimer(after)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-			fmt.Fprintln(w, text)
-		case <-stopped:
-		}
-	}()
+	said := make(chan struct{})
+	timer := time.AfterFunc(after, func() {
+		defer close(said)
+		fmt.Fprintln(w, text)
+	})
 	return func() {
-		close(stopped)
-		<-ended
+		if !timer.Stop() {
+			<-said
+		}
 	}
 }

@@ -12,10 +12,12 @@ import (
 	stdlog "log"
 	"os"
 	"os/signal"
+	"regexp"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"perennial/cmd/perennial/internal/config"
 	"perennial/queue"
@@ -106,7 +108,6 @@ func serving(ctx context.Context) (context.Context, context.CancelFunc) {
 	return ctx, func() { stop(); end() }
 }
 
-// errorLine formats an error as text or, if the arguments contain -o json, as JSON.
 func errorLine(args []string, code int, err error) string {
 	if !wantsJSON(args) {
 		return errorText(err)
@@ -132,7 +133,6 @@ func wantsJSON(args []string) bool {
 	return false
 }
 
-// run runs the CLI command and returns the error that Main prints.
 func (p Program) run(ctx context.Context) error {
 	a := &app{stdin: p.Stdin, stdout: plainText{p.Stdout}, stderr: plainText{p.Stderr}}
 	root := a.root()
@@ -208,7 +208,6 @@ func strict(c *cobra.Command) {
 	}
 }
 
-// noSubcommand returns the error for arguments that are not a subcommand of the group.
 func noSubcommand(group *cobra.Command, args []string) error {
 	var names []string
 	for _, c := range group.Commands() {
@@ -219,24 +218,19 @@ func noSubcommand(group *cobra.Command, args []string) error {
 	return usage("%s has no command %q\nit has %s (see `%s --help`)", spoken(group), args[0], strings.Join(names, ", "), group.CommandPath())
 }
 
-// strictHelp turns `help` for an unknown command into a usage error.
 func strictHelp(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
-	for _, help := range root.Commands() {
-		if help.Name() != "help" {
-			continue
+	help, _, _ := root.Find([]string{"help"})
+	help.Run, help.RunE = nil, func(_ *cobra.Command, args []string) error {
+		about, rest, err := root.Find(args)
+		switch {
+		case err != nil:
+			return usage("%w", err)
+		case len(rest) > 0 && about.HasSubCommands():
+			return noSubcommand(about, rest)
 		}
-		help.Run, help.RunE = nil, func(c *cobra.Command, args []string) error {
-			about, rest, err := c.Root().Find(args)
-			switch {
-			case err != nil:
-				return usage("%w", err)
-			case len(rest) > 0 && about.HasSubCommands():
-				return noSubcommand(about, rest)
-			}
-			about.InitDefaultHelpFlag()
-			return about.Help()
-		}
+		about.InitDefaultHelpFlag()
+		return about.Help()
 	}
 }
 
@@ -275,4 +269,64 @@ func errorText(err error) string {
 		lines = append(lines[:2], lines[2]+" …")
 	}
 	return "perennial: " + strings.Join(lines, "\n")
+}
+
+var (
+	flagError = regexp.MustCompile(`^invalid argument (".*") for "(?:-\w, )?(--[\w-]+)" flag: (.*)$`)
+	argsError = regexp.MustCompile(`^(accepts at most|requires at least|accepts) (\d+) arg\(s\), (?:only )?received (\d+)$`)
+	argsWords = map[string]string{"accepts at most": "it takes at most", "requires at least": "it needs at least", "accepts": "it takes exactly"}
+)
+
+// spoken returns a command's name as users type it, such as "schedules plan".
+func spoken(c *cobra.Command) string { return strings.TrimPrefix(c.CommandPath(), "perennial ") }
+
+// plainFlag returns an error that says which value a flag expects, or that the command has no
+// such flag.
+func plainFlag(c *cobra.Command, err error) error {
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok && len(unknown.GetSpecifiedName()) > 1 {
+		return fmt.Errorf("%s has no flag --%s%s (see `%s --help`)", spoken(c), unknown.GetSpecifiedName(), nearestFlag(c, unknown.GetSpecifiedName()), c.CommandPath())
+	}
+	m := flagError.FindStringSubmatch(err.Error())
+	if m == nil {
+		return err
+	}
+	why := m[3]
+	switch {
+	case strings.Contains(why, "ParseBool"):
+		why = "true or false is expected"
+	case strings.HasPrefix(why, "time: "):
+		why = "a time is expected, such as 72h, 15m or 30s"
+	case strings.Contains(why, "must be formatted as key=value"):
+		why = "key=value is expected"
+	}
+	return fmt.Errorf("%s %s: %s", m[2], m[1], why)
+}
+
+// nearestFlag suggests a flag with a similar spelling. It returns "" if no flag is similar.
+func nearestFlag(c *cobra.Command, name string) (words string) {
+	var names []string
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
+	if near := config.Nearest(name, names, min(3, len(name)/2)); near != "" {
+		return ", did you mean --" + near + "?"
+	}
+	return ""
+}
+
+func plainArgs(err error, args []string) error {
+	m := argsError.FindStringSubmatch(err.Error())
+	if m == nil && strings.HasPrefix(err.Error(), "unknown command") {
+		return fmt.Errorf("it takes no argument, and was given %q", strings.Join(args, " "))
+	}
+	if m == nil {
+		return err
+	}
+	unit := "arguments"
+	if m[2] == "1" {
+		unit = "argument"
+	}
+	return fmt.Errorf("%s %s %s, and has %s", argsWords[m[1]], m[2], unit, m[3])
 }

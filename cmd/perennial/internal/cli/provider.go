@@ -1,8 +1,9 @@
-// CLI commands that read from the provider: wallet, offers, orders and proxies.
+// `perennial wallet`, `offers`, `orders` and `proxies`.
 
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,12 +12,17 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 
+	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/cmd/perennial/internal/verbs"
 	"perennial/jobs"
+	"perennial/ledger"
 	"perennial/ledger/tables"
+	"perennial/schedules"
+	"perennial/schedules/plans"
 	"perennial/upstream"
 	"perennial/upstream/sandbox"
 )
@@ -43,16 +49,16 @@ func (a *app) provider() (*upstream.Client, error) {
 	return c.Client(name, secret, time.Now, nil)
 }
 
-// asking returns a RunE function that calls do with an API client. If the provider does not
+// asking returns an action that calls do with an API client. If the provider does not
 // reply, the process exits with ExitUnreachable.
-func (a *app) asking(do func(ctx context.Context, client *upstream.Client, args []string) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
+func (a *app) asking(do func(ctx context.Context, client *upstream.Client, args []string) error) action {
+	return func(ctx context.Context, args []string) error {
 		client, err := a.provider()
 		if err != nil {
 			return err
 		}
 		defer client.Close()
-		err = do(cmd.Context(), client, args)
+		err = do(ctx, client, args)
 		if _, lost := errors.AsType[*upstream.TransportError](err); lost {
 			return fmt.Errorf("%w: %w", errUnreachable, err)
 		}
@@ -61,26 +67,25 @@ func (a *app) asking(do func(ctx context.Context, client *upstream.Client, args 
 }
 
 func (a providerCommands) walletCommand() *cobra.Command {
-	return noun(&cobra.Command{Use: "wallet", Short: "Show the provider's wallet balance"}, &cobra.Command{
-		Use: "show", Aliases: []string{"list", "ls"}, Short: "Show the provider's wallet balance", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.eachAccount(cmd.Context(), func(one *app, account string) error {
-				return one.asking(func(ctx context.Context, client *upstream.Client, _ []string) error {
-					w, err := client.Wallet(ctx)
-					if err != nil {
-						return err
-					}
-					return a.printWallet(account, w)
-				})(cmd, nil)
-			})
-		},
+	show := newCommand("show", "Show the provider's wallet balance", func(ctx context.Context, _ []string) error {
+		return a.eachAccount(ctx, func(one *app, account string) error {
+			return one.asking(func(ctx context.Context, client *upstream.Client, _ []string) error {
+				w, err := client.Wallet(ctx)
+				if err != nil {
+					return err
+				}
+				return a.printWallet(account, w)
+			})(ctx, nil)
+		})
 	})
+	show.Aliases = []string{"list", "ls"}
+	return noun(&cobra.Command{Use: "wallet", Short: show.Short}, show)
 }
 
 // printWallet prints a wallet. account is "" if only one account is selected.
 func (a providerCommands) printWallet(account string, w upstream.Wallet) error {
 	if a.output == "json" {
-		return a.listing().add(account, map[string]any{
+		return a.printOf(account, map[string]any{
 			"environment": w.Environment, "currency": w.Currency, "balance_cents": w.BalanceCents, "frozen_cents": w.FrozenCents, "cash_value": w.CashValue,
 		})
 	}
@@ -91,23 +96,18 @@ func (a providerCommands) printWallet(account string, w upstream.Wallet) error {
 
 func (a providerCommands) offersCommand() *cobra.Command {
 	var f upstream.OfferFilter
-	c := &cobra.Command{
-		Use: "list", Short: "List offers and prices", Args: cobra.NoArgs,
-		RunE: a.asking(func(ctx context.Context, client *upstream.Client, _ []string) error {
-			list := a.listing("OFFER", "COUNTRY", "REGION", "LINE", "TYPE", "PROTOCOL", "PRICE", "DAYS", "CIDRS", "NAME")
-			currency := a.currencyOf(ctx, client)
-			for o, err := range client.Offers(ctx, f, 0) {
-				if err != nil {
-					return list.end(err)
-				}
-				if err := list.add("", offerLine(o), o.OfferCode, o.CountryCode, o.Region, o.LineName, o.IPType, o.Protocol,
-					moneyOrUnknown(o.UnitPriceCents, currency), strings.Trim(fmt.Sprint(o.DurationDays), "[]"), daemon.FirstFew(o.CIDRs), o.Name); err != nil {
-					return err
-				}
+	c := newCommand("list", "List offers and prices", a.asking(func(ctx context.Context, client *upstream.Client, _ []string) error {
+		list := a.listing("OFFER", "COUNTRY", "REGION", "LINE", "TYPE", "PROTOCOL", "PRICE", "DAYS", "CIDRS", "NAME")
+		currency := a.currencyOf(ctx, client)
+		for o, err := range client.Offers(ctx, f, 0) {
+			if err != nil {
+				return list.end(err)
 			}
-			return list.end(nil)
-		}),
-	}
+			list.add("", offerLine(o), o.OfferCode, o.CountryCode, o.Region, o.LineName, o.IPType, o.Protocol,
+				moneyOrUnknown(o.UnitPriceCents, currency), strings.Trim(fmt.Sprint(o.DurationDays), "[]"), daemon.FirstFew(o.CIDRs), o.Name)
+		}
+		return list.end(nil)
+	}))
 	flags := c.Flags()
 	flags.StringVar(&f.CountryCode, "country", "", "only this country code")
 	flags.StringVar(&f.Region, "region", "", "only this region")
@@ -144,57 +144,46 @@ func (a *app) currencyOf(ctx context.Context, client *upstream.Client) string {
 
 func (a providerCommands) ordersCommand() *cobra.Command {
 	short := "List the provider's orders, including those made elsewhere"
-	return noun(&cobra.Command{Use: "orders", Short: short}, &cobra.Command{
-		Use: "list", Short: short, Args: cobra.NoArgs,
-		RunE: a.asking(func(ctx context.Context, client *upstream.Client, _ []string) error {
-			list := a.listing("ORDER", "STATUS", "TOTAL", "CREATED")
-			for o, err := range client.Orders(ctx, 0) {
-				if err != nil {
-					return list.end(err)
-				}
-				record := map[string]any{
-					"order_no": o.OrderNo, "status": o.Status, "total_cents": o.TotalCents, "currency": o.Currency, "created_at": instantOrNil(&o.CreatedAt),
-				}
-				if err := list.add("", record, o.OrderNo, o.Status, moneyOrUnknown(o.TotalCents, o.Currency), stamp(&o.CreatedAt)); err != nil {
-					return err
-				}
+	return noun(&cobra.Command{Use: "orders", Short: short}, newCommand("list", short, a.asking(func(ctx context.Context, client *upstream.Client, _ []string) error {
+		list := a.listing("ORDER", "STATUS", "TOTAL", "CREATED")
+		for o, err := range client.Orders(ctx, 0) {
+			if err != nil {
+				return list.end(err)
 			}
-			return list.end(nil)
-		}),
-	}, a.ordersGet())
+			record := map[string]any{
+				"order_no": o.OrderNo, "status": o.Status, "total_cents": o.TotalCents, "currency": o.Currency, "created_at": instantOrNil(&o.CreatedAt),
+			}
+			list.add("", record, o.OrderNo, o.Status, moneyOrUnknown(o.TotalCents, o.Currency), stamp(&o.CreatedAt))
+		}
+		return list.end(nil)
+	})), a.ordersGet())
 }
 
 // ordersGet returns the command that shows an order in full, without the credentials of its
 // proxies.
 func (a providerCommands) ordersGet() *cobra.Command {
-	return &cobra.Command{
-		Use: "get ORDER_NO", Short: "Show the provider's current data for an order", Args: cobra.ExactArgs(1),
-		RunE: a.asking(func(ctx context.Context, client *upstream.Client, args []string) error {
-			o, err := client.Order(ctx, args[0])
-			if err != nil {
-				return unknownThere("order", args[0], err)
-			}
-			ids := make([]string, 0, len(o.Proxies))
-			for _, p := range o.Proxies {
-				ids = append(ids, p.ProxyID)
-			}
-			if a.output == "json" {
-				return printJSON(a.stdout, orderObject(o, ids))
-			}
-			rows := [][]string{
-				{"status", o.Status}, {"payment", o.PaymentStatus}, {"total", moneyOrUnknown(o.TotalCents, o.Currency)}, {"created", stamp(&o.CreatedAt)},
-				{"delivered", fmt.Sprintf("%d of %d, complete %t, available %t", o.Delivery.DeliveredCount, o.Delivery.ExpectedCount, o.Delivery.Complete, o.Delivery.Available)},
-				{"read again", pollText(o.PollAfterSeconds)}, {"trace id", o.TraceID},
-			}
-			if r := o.Refund; r != nil {
-				rows = append(rows, []string{"refund", fmt.Sprintf("%s to %s, status %s, at %s", moneyOrUnknown(r.AmountCents, r.Currency), r.Destination, r.Status, stamp(r.RefundedAt))})
-			}
-			for _, id := range ids {
-				rows = append(rows, []string{"proxy", id})
-			}
-			return a.table([]string{"ORDER", o.OrderNo}, rows)
-		}),
-	}
+	return newCommand("get ORDER_NO", "Show the provider's current data for an order", a.asking(func(ctx context.Context, client *upstream.Client, args []string) error {
+		o, err := client.Order(ctx, args[0])
+		if err != nil {
+			return unknownThere("order", args[0], err)
+		}
+		ids := make([]string, 0, len(o.Proxies))
+		for _, p := range o.Proxies {
+			ids = append(ids, p.ProxyID)
+		}
+		rows := [][]string{
+			{"status", o.Status}, {"payment", o.PaymentStatus}, {"total", moneyOrUnknown(o.TotalCents, o.Currency)}, {"created", stamp(&o.CreatedAt)},
+			{"delivered", fmt.Sprintf("%d of %d, complete %t, available %t", o.Delivery.DeliveredCount, o.Delivery.ExpectedCount, o.Delivery.Complete, o.Delivery.Available)},
+			{"read again", pollText(o.PollAfterSeconds)}, {"trace id", o.TraceID},
+		}
+		if r := o.Refund; r != nil {
+			rows = append(rows, []string{"refund", fmt.Sprintf("%s to %s, status %s, at %s", moneyOrUnknown(r.AmountCents, r.Currency), r.Destination, r.Status, stamp(r.RefundedAt))})
+		}
+		for _, id := range ids {
+			rows = append(rows, []string{"proxy", id})
+		}
+		return a.printTable(orderObject(o, ids), []string{"ORDER", o.OrderNo}, rows)
+	}))
 }
 
 func pollText(seconds *int64) string {
@@ -230,26 +219,23 @@ func (a providerCommands) proxiesList() *cobra.Command {
 	var within time.Duration
 	var live, uncovered bool
 	var query proxiesQuery
-	c := &cobra.Command{
-		Use: "list", Short: "List proxies by expiry", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			list := a.listing("PROXY", "STATUS", "EXPIRES", "COUNTRY", "REGION", "LINE", "TYPE", "SEEN")
-			if live && uncovered {
-				return usage("--live and --uncovered exclude each other: what schedules cover is known of listed proxies")
-			}
-			if err := query.check(live, uncovered); err != nil {
-				return err
-			}
-			if live {
-				return list.end(a.listLive(cmd, list))
-			}
-			query.Until = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
-			if within > 0 {
-				query.Until = time.Now().Add(within)
-			}
-			return a.listKnown(cmd.Context(), list, query, uncovered)
-		},
-	}
+	c := newCommand("list", "List proxies by expiry", func(ctx context.Context, _ []string) error {
+		list := a.listing("PROXY", "STATUS", "EXPIRES", "COUNTRY", "REGION", "LINE", "TYPE", "SEEN")
+		if live && uncovered {
+			return usage("--live and --uncovered exclude each other: what schedules cover is known of listed proxies")
+		}
+		if err := query.check(live, uncovered); err != nil {
+			return err
+		}
+		if live {
+			return list.end(a.listLive(ctx, list))
+		}
+		query.Until = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+		if within > 0 {
+			query.Until = time.Now().Add(within)
+		}
+		return a.listKnown(ctx, list, query, uncovered)
+	})
 	c.Flags().Var(span{&within}, "within", "only proxies that expire within this time, such as 3d or 72h")
 	c.Flags().BoolVar(&live, "live", false, "read the provider's list now, instead of the last stored listing")
 	c.Flags().BoolVar(&uncovered, "uncovered", false, "only proxies in no schedule")
@@ -257,25 +243,21 @@ func (a providerCommands) proxiesList() *cobra.Command {
 	return c
 }
 
-// listLive adds the proxies that the provider lists now.
-func (a providerCommands) listLive(cmd *cobra.Command, list *listing) error {
-	return a.eachAccount(cmd.Context(), func(one *app, account string) error {
+func (a providerCommands) listLive(ctx context.Context, list *listing) error {
+	return a.eachAccount(ctx, func(one *app, account string) error {
 		return one.asking(func(ctx context.Context, client *upstream.Client, _ []string) error {
 			for p, err := range client.Proxies(ctx, 0) {
 				if err != nil {
 					return err
 				}
-				if err := addProxy(list, account, jobs.Observed(p, time.Now().UTC())); err != nil {
-					return err
-				}
+				addProxy(list, account, jobs.Observed(p, time.Now().UTC()))
 			}
 			return nil
-		})(cmd, nil)
+		})(ctx, nil)
 	})
 }
 
-// addProxy adds a proxy to list.
-func addProxy(list *listing, account string, p tables.Proxy) error {
+func addProxy(list *listing, account string, p tables.Proxy) {
 	expires, status := stamp(p.ExpiresAt), p.Status
 	switch {
 	case p.ExpectedExpiresAt != nil:
@@ -283,28 +265,22 @@ func addProxy(list *listing, account string, p tables.Proxy) error {
 	case p.Unread() && expires != "":
 		expires = "was " + expires
 	}
-	if more := p.Remarks(); more != "" {
-		status = strings.TrimPrefix(status+", "+printable(more), ", ")
-	}
-	return list.add(account, verbs.Listed(p), p.ProxyID, status, expires, p.CountryCode, p.Region, p.LineName, p.IPType, seen(p))
+	list.add(account, verbs.Listed(p), p.ProxyID, joined(", ", status, printable(p.Remarks())), expires, p.CountryCode, p.Region, p.LineName, p.IPType, seen(p))
 }
 
 func (a providerCommands) proxiesGet() *cobra.Command {
 	var reveal bool
-	c := &cobra.Command{
-		Use: "get ID…", Short: "Show the provider's current data for proxies", Args: cobra.MinimumNArgs(1),
-		RunE: a.asking(func(ctx context.Context, client *upstream.Client, args []string) error {
-			for i, id := range args {
-				if i > 0 && a.output != "json" {
-					fmt.Fprintln(a.stdout)
-				}
-				if err := a.proxyGet(ctx, client, id, reveal); err != nil {
-					return err
-				}
+	c := newCommand("get ID…", "Show the provider's current data for proxies", a.asking(func(ctx context.Context, client *upstream.Client, args []string) error {
+		for i, id := range args {
+			if i > 0 && a.output != "json" {
+				fmt.Fprintln(a.stdout)
 			}
-			return nil
-		}),
-	}
+			if err := a.proxyGet(ctx, client, id, reveal); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
 	c.Flags().BoolVar(&reveal, "reveal", false, "also read the credentials, and print them once; they are not stored")
 	return c
 }
@@ -361,7 +337,6 @@ func (a providerCommands) outlookOf(ctx context.Context, id string) [][2]string 
 	return slices.DeleteFunc(append(facts, [2]string{"bought_by", v.BoughtBy}), func(f [2]string) bool { return f[1] == "" })
 }
 
-// printFacts prints pairs of name and text, as a JSON object or one pair on each line.
 func (a providerCommands) printFacts(facts [][2]string) error {
 	if a.output == "json" {
 		object := map[string]string{}
@@ -377,7 +352,6 @@ func (a providerCommands) printFacts(facts [][2]string) error {
 	return a.table(rows[0], rows[1:])
 }
 
-// stamp formats a time. It returns "" for nil or zero.
 func stamp(at *time.Time) string {
 	if at == nil || at.IsZero() {
 		return ""
@@ -390,4 +364,162 @@ func instantOrNil(at *time.Time) any {
 		return nil
 	}
 	return at.UTC()
+}
+
+type proxiesQuery struct {
+	tables.ProxiesQuery
+
+	label, schedule, state string
+}
+
+func (q *proxiesQuery) addFlags(c *cobra.Command) {
+	c.Flags().StringVar(&q.ID, "id", "", "only proxies whose id contains this text")
+	c.Flags().StringVar(&q.Country, "country", "", "only proxies with this country code")
+	c.Flags().StringVar(&q.label, "label", "", "only proxies whose order had this label, such as team=shop")
+	c.Flags().StringVar(&q.schedule, "schedule", "", "only proxies that this schedule renews")
+	c.Flags().StringVar(&q.state, "state", "", "only proxies in this state: "+strings.Join(plans.ProxyStates, ", "))
+}
+
+func (q *proxiesQuery) filters() bool {
+	return q.ID != "" || q.Country != "" || q.label != "" || q.schedule != "" || q.state != ""
+}
+
+func (q *proxiesQuery) check(live, uncovered bool) error {
+	q.Limit = proxiesRead
+	if (live || uncovered) && q.filters() {
+		return usage("--live and --uncovered take no filters")
+	}
+	var named bool
+	if q.Name, q.Value, named = strings.Cut(q.label, "="); q.label != "" && (!named || q.Name == "") {
+		return usage("--label: %q has no name and value. Write it as team=shop.", q.label)
+	}
+	if q.state != "" && !slices.Contains(plans.ProxyStates, q.state) {
+		return usage("--state: %q is not a state of a proxy. Use one of: %s.", q.state, strings.Join(plans.ProxyStates, ", "))
+	}
+	return nil
+}
+
+const proxiesRead = 2000
+
+func (q *proxiesQuery) each(ctx context.Context, l *ledger.Ledger, c *plans.Coverage, yield func(tables.Proxy) error) error {
+	for query := q.ProxiesQuery; ; {
+		page, err := l.Fleet.ProxiesPage(ctx, query)
+		for _, p := range page.Proxies {
+			s, _ := c.Of(p.Proxy)
+			if err == nil && (q.schedule == "" || s.Name == q.schedule) && (q.state == "" || c.State(p, time.Now()) == q.state) {
+				err = yield(p.Proxy)
+			}
+		}
+		if query.After = page.Next; err != nil || page.Next == (tables.ExpiryPlace{}) {
+			return err
+		}
+	}
+}
+
+// listKnown prints the ledger's proxies that match a query, followed by notes about the
+// lists of the accounts.
+func (a providerCommands) listKnown(ctx context.Context, list *listing, query proxiesQuery, uncovered bool) error {
+	c, err := config.Load(a.configFile)
+	if err != nil {
+		return err
+	}
+	var notes []listNote
+	err = a.eachLedger(ctx, func(ctx context.Context, l *ledger.Ledger, account string) error {
+		name := cmp.Or(account, a.account, c.AccountNames()[0])
+		shown := 0
+		err := knownProxies(ctx, l, c, name, query, uncovered, func(p tables.Proxy) error {
+			shown++
+			addProxy(list, account, p)
+			return list.err
+		})
+		last, listing := l.Fleet.Listing(ctx)
+		if note := listedNote(c, name, shown, uncovered, !last.Finished.IsZero()); note != "" && (last.Finished.IsZero() || !query.filters()) {
+			notes = append(notes, listNote{account, note})
+		}
+		return errors.Join(err, listing)
+	})
+	err = list.end(err)
+	for _, note := range notes {
+		err = errors.Join(err, a.printNote(note))
+	}
+	return err
+}
+
+// listNote is a note about a list of proxies. Account is "" if only one account is selected.
+type listNote struct {
+	Account string `json:"account,omitempty"`
+	Note    string `json:"note"`
+}
+
+func (a providerCommands) printNote(n listNote) error {
+	if a.output == "json" {
+		return printJSON(a.stderr, n)
+	}
+	text := n.Note
+	if n.Account != "" {
+		text = "account " + n.Account + ": " + text
+	}
+	_, err := fmt.Fprintln(a.stdout, text)
+	return err
+}
+
+// knownProxies yields an account's proxies, nearest expiry first.
+func knownProxies(ctx context.Context, l *ledger.Ledger, c *config.Config, account string, query proxiesQuery, uncovered bool, yield func(tables.Proxy) error) error {
+	if !uncovered {
+		coverage := &plans.Coverage{}
+		if query.schedule != "" || query.state != "" { // other filters do not use the coverage, so they work even if a list of proxies is missing
+			var err error
+			if coverage, err = plans.NewCoverage(c.SchedulesOf(account), plans.HistoryOf(l.Queries), c.ReadListFile); err != nil {
+				return err
+			}
+		}
+		return query.each(ctx, l, coverage, yield)
+	}
+	var lost []tables.Proxy
+	err := schedules.Uncovered(ctx, l.Fleet, time.Now(), c.SchedulesOf(account), c.ReadListFile, func(p tables.Proxy) error {
+		if !p.LastsUntil().After(query.Until) {
+			lost = append(lost, p)
+		}
+		return nil
+	})
+	slices.SortFunc(lost, func(x, y tables.Proxy) int { return x.LastsUntil().Compare(*y.LastsUntil()) })
+	for _, p := range lost {
+		if err := yield(p); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// listedNote returns a note about an account's list of proxies, or "". It says which proxies
+// the list may lack, or that the listed proxies will not be renewed.
+func listedNote(c *config.Config, account string, shown int, uncovered, listed bool) string {
+	switch {
+	case !listed:
+		return "no listing of the account's proxies has ended yet: these are only those that commands have touched; --live reads the provider's list"
+	case uncovered && shown > 0:
+		return fmt.Sprintf("%d proxies will not be renewed: they are in no schedule", shown)
+	case shown > 0 && len(c.SchedulesOf(account)) == 0:
+		return "no schedule renews them, and they are listed once an hour; --live reads the provider's list"
+	case shown == 0 && !uncovered:
+		return "none was listed; --live reads the provider's list"
+	}
+	return ""
+}
+
+func (a providerCommands) proxiesRetire() *cobra.Command {
+	var q verbs.RetireRequest
+	c := newCommand("retire ID…", "Stop renewing proxies", func(ctx context.Context, args []string) error {
+		q.ProxyIDs = args
+		changed, err := askOnce(ctx, a.app, verbs.Retire, q)
+		done := "schedules let %s expire"
+		if q.Undo {
+			done = "schedules renew %s again"
+		}
+		return a.printChange(changed, fmt.Sprintf(done, english.Plural(changed.Changed, "more proxy", "more proxies")), err)
+	})
+	c.Long = "Takes proxies out of every schedule. Nothing else changes: the proxies work until they expire, and a command that lists a retired proxy still renews it. --undo lets schedules renew the proxies again."
+	c.Args = cobra.RangeArgs(1, verbs.MaxRetired)
+	c.Flags().BoolVar(&q.Undo, "undo", false, "let schedules renew them again")
+	return signed(c, &q.By, &q.Reason, "who does it", askedFor)
 }

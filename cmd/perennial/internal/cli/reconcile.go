@@ -30,30 +30,26 @@ import (
 )
 
 func (a ledgerCommands) ledgerReconcile() *cobra.Command {
-	return &cobra.Command{
-		Use: "reconcile", Short: "Compare the books with the provider", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			x, err := a.reconcileNow(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if err := a.printReconciliation(x); err != nil {
-				return err
-			}
-			switch {
-			case x.Agrees():
-				return nil
-			case x.OK == nil && a.output == "json":
-				return &exitError{ExitPerson, errors.New(uncompared(x))}
-			case x.OK == nil:
-				return &exitError{code: ExitPerson}
-			}
-			return &exitError{code: ExitFailed}
-		},
-	}
+	return newCommand("reconcile", "Compare the books with the provider", func(ctx context.Context, _ []string) error {
+		x, err := a.reconcileNow(ctx)
+		if err != nil {
+			return err
+		}
+		if err := a.printReconciliation(x); err != nil {
+			return err
+		}
+		switch {
+		case x.Agrees():
+			return nil
+		case x.OK == nil && a.output == "json":
+			return &exitError{ExitPerson, errors.New(uncompared(x))}
+		case x.OK == nil:
+			return &exitError{code: ExitPerson}
+		}
+		return &exitError{code: ExitFailed}
+	})
 }
 
-// reconcileNotice is printed while a reconciliation runs.
 const reconcileNotice = "comparing: the provider's wallet, orders and renewed proxies are read one by one, within rate_per_second; it may take minutes"
 
 // reconcileNow asks the runner to reconcile. If no runner answers, it reconciles itself.
@@ -108,8 +104,6 @@ func (a ledgerCommands) reconcileAlone(ctx context.Context) (x reconcile.Reconci
 	return x, nil
 }
 
-// sameAccount returns an error if credentials and ledger belong to different provider
-// accounts.
 func sameAccount(ctx context.Context, client jobs.Provider, b fact.Binding) error {
 	account, err := client.Account(ctx)
 	if err != nil {
@@ -147,13 +141,11 @@ func (a ledgerCommands) printReconciliation(x reconcile.Reconciliation) error {
 	}
 	rows := make([][]string, 0, len(x.Findings))
 	for _, f := range x.Findings {
-		about := strings.TrimSpace(strings.Join([]string{f.OrderNo, f.OperationID, f.ProxyID}, " "))
-		rows = append(rows, []string{f.Kind, f.Amount(x.Currency), about, f.Explanation})
+		rows = append(rows, []string{f.Kind, f.Amount(x.Currency), joined(" ", f.OrderNo, f.OperationID, f.ProxyID), f.Explanation})
 	}
 	return a.table([]string{"FINDING", "AMOUNT", "ABOUT", "EXPLANATION"}, rows)
 }
 
-// uncompared says why the wallet was not compared.
 func uncompared(x reconcile.Reconciliation) string {
 	if !x.Wallet.Late {
 		return "not compared: the cost of " + daemon.FirstFew(x.Wallet.Unknown) + " is not known, so nothing can be said of the wallet\nanswer what needs review: perennial reviews list"
@@ -178,25 +170,18 @@ func boundsText(x reconcile.Reconciliation) string {
 
 func (a ledgerCommands) ledgerRecord() *cobra.Command {
 	var x desk.Recording
-	var confirm int64
-	c := &cobra.Command{
-		Use: "record", Short: "Record money that no provider reply showed: a top-up, outside spending, a charge or a refund", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if cmd.Flags().Changed("confirm-amount") {
-				x.ConfirmCents = &confirm
-			}
-			return a.record(cmd.Context(), x, func(r verbs.RecordAnswer) string { return fmt.Sprintf("ledger record --corrects %d", r.Seq) })
-		},
-	}
+	c := newCommand("record", "Record money that no provider reply showed: a top-up, outside spending, a charge or a refund", func(ctx context.Context, _ []string) error {
+		return a.record(ctx, x, func(r verbs.RecordAnswer) string { return fmt.Sprintf("ledger record --corrects %d", r.Seq) })
+	})
 	f := c.Flags()
 	f.StringVar(&x.Kind, "kind", "", "top-up, external (spent outside Perennial), charge or refund (of an operation or order)")
-	amountVar(f, &x.Cents, "cents", "how much, in cents (640) or in dollars with a decimal point (6.40); above 0")
+	f.Var(amountFlag{&x.Cents}, "cents", "how much, in cents (640) or in dollars with a decimal point (6.40); above 0")
 	f.StringVar(&x.ID, "id", "", "id of this record; records with the same id are booked once (default: a random id)")
 	f.StringVar(&x.OrderNo, "order", "", "the order that was charged or refunded")
 	f.StringVar(&x.OperationID, "operation", "", "the operation that was charged or refunded, if it has no order")
 	f.StringVar(&x.ProxyID, "line", "", "the proxy of a renewal that was charged or refunded")
 	wholeVar(f, &x.CorrectsSeq, "corrects", 0, "the journal row to reverse, which is either a record or an answer to a review; without --kind and --cents, its whole amount is reversed")
-	amountVar(f, &confirm, "confirm-amount", "with --corrects and --kind charge: repeat --cents when asked")
+	f.Var(givenAmount{&x.ConfirmCents}, "confirm-amount", "with --corrects and --kind charge: repeat --cents when asked")
 	f.StringVar(&x.By, "by", operator(), "who says so")
 	f.StringVar(&x.Reason, "reason", "", "why")
 	_ = c.MarkFlagRequired("reason")

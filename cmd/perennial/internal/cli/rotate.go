@@ -24,7 +24,6 @@ import (
 	"perennial/upstream"
 )
 
-// rotation is one call of `accounts rotate`.
 type rotation struct {
 	app    *app
 	appID  string
@@ -46,16 +45,14 @@ type RotationResult struct {
 
 func (a operateCommands) accountRotate() *cobra.Command {
 	r := &rotation{app: a.app, secret: setup{app: a.app}}
-	c := &cobra.Command{
-		Use: "rotate", Aliases: []string{"rotate-key"}, Short: "Check new credentials and write them to the configuration", Args: cobra.NoArgs,
-		Long: "Checks with GETs that the new key belongs to the same account and environment. Then writes its secret to a new\n" +
-			"file and changes app_id and secret_file in the configuration together. `perennial run` uses them from its next start.\n" +
-			"An operation with an unknown outcome is not retried under another App ID: wait until no such operation is open.",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			r.secret.in = bufio.NewReader(cmd.InOrStdin())
-			return r.run(cmd.Context())
-		},
-	}
+	c := newCommand("rotate", "Check new credentials and write them to the configuration", func(ctx context.Context, _ []string) error {
+		r.secret.in = bufio.NewReader(a.stdin)
+		return r.run(ctx)
+	})
+	c.Aliases = []string{"rotate-key"}
+	c.Long = "Checks with GETs that the new key belongs to the same account and environment. Then writes its secret to a new\n" +
+		"file and changes app_id and secret_file in the configuration together. `perennial run` uses them from its next start.\n" +
+		"An operation with an unknown outcome is not retried under another App ID: wait until no such operation is open."
 	f := c.Flags()
 	f.StringVar(&r.appID, "app-id", "", "the new App ID (default: keep the current App ID and change only the secret)")
 	f.StringVar(&r.secret.secretFile, "secret-file", "", "read the new API Secret from this file; - is the standard input")
@@ -87,12 +84,8 @@ func (r *rotation) run(ctx context.Context) error {
 	if out.SecretFile, err = r.write(secret); err != nil {
 		return err
 	}
-	if r.app.output == "json" {
-		return printJSON(r.app.stdout, out)
-	}
-	_, err = fmt.Fprintf(r.app.stdout, "%s: App ID %s, secret in %s\nstart `perennial run` again to use it; then the old key can be revoked and %s removed\n",
+	return r.app.say(out, "%s: App ID %s, secret in %s\nstart `perennial run` again to use it; then the old key can be revoked and %s removed\n",
 		r.account, r.appID, out.SecretFile, old.SecretFile)
-	return err
 }
 
 // load selects the account. It returns an error if the credentials do not come from a

@@ -1,30 +1,42 @@
-// The tree of CLI commands, with groups and aliases.
+// The tree of CLI commands, with groups, aliases, examples and shell completion.
 
 package cli
 
 import (
+	"context"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+
+	"perennial/cmd/perennial/internal/config"
+	"perennial/cmd/perennial/internal/verbs"
+	"perennial/jobs"
+	"perennial/ledger/fact"
+	"perennial/queue"
 )
 
-// tree adds every command to the root, in its help group.
 func (a *app) tree(root *cobra.Command) {
+	setup, send, provider, review, operate, develop := setupCommands{a}, sendCommands{a}, providerCommands{a}, reviewCommands{a}, operateCommands{a}, developCommands{a}
 	for _, g := range []struct {
 		title    string
 		commands []*cobra.Command
 	}{
-		{"Get started", []*cobra.Command{setupCommands{a}.demoCommand(), setupCommands{a}.initCommand(), setupCommands{a}.doctorCommand(), setupCommands{a}.runCommand()}},
-		{"Buy and renew", []*cobra.Command{sendCommands{a}.orderCommand(), sendCommands{a}.renewCommand(), sendCommands{a}.submitCommand(), sendCommands{a}.cancelCommand(), sendCommands{a}.retryCommand(), sendCommands{a}.releaseCommand()}},
-		{"Watch", []*cobra.Command{statusCommands{a}.statusCommand(), statusCommands{a}.operationsCommand(), eventCommands{a}.eventsCommand(), providerCommands{a}.proxiesCommand()}},
-		{"Needs attention", []*cobra.Command{reviewCommands{a}.reviewsCommand(), operateCommands{a}.deadLettersCommand()}},
+		{"Get started", []*cobra.Command{setup.demoCommand(), setup.initCommand(), setup.doctorCommand(), setup.runCommand()}},
+		{"Buy and renew", []*cobra.Command{
+			send.orderCommand(), send.renewCommand(), send.submitCommand(),
+			send.operatorCommand("cancel ID", "Cancel a command that was not sent to the provider", "cancelled %s", verbs.Cancel),
+			send.retryCommand(), send.operatorCommand("release ID", "Release a command that is on hold", "released %s", verbs.Release),
+		}},
+		{"Watch", []*cobra.Command{statusCommands{a}.statusCommand(), statusCommands{a}.operationsCommand(), eventCommands{a}.eventsCommand(), provider.proxiesCommand()}},
+		{"Needs attention", []*cobra.Command{review.reviewsCommand(), operate.deadLettersCommand()}},
 		{"Schedules", []*cobra.Command{scheduleCommands{a}.schedulesCommand()}},
-		{"Money", []*cobra.Command{ledgerCommands{a}.ledgerCommand(), noun(&cobra.Command{Use: "audit", Short: "List who changed what, and why"}, reviewCommands{a}.auditCommand("list"))}},
-		{"Provider", []*cobra.Command{providerCommands{a}.walletCommand(), providerCommands{a}.offersCommand(), providerCommands{a}.ordersCommand()}},
-		{"Operate", []*cobra.Command{operateCommands{a}.accountsCommand(), operateCommands{a}.runnersCommand(), operateCommands{a}.webhooksCommand(), setupCommands{a}.webCommand(), setupCommands{a}.configCommand(), setupCommands{a}.natsConfigCommand()}},
-		{"Develop", []*cobra.Command{developCommands{a}.sandboxCommand(), developCommands{a}.schemaCommand(), conformanceCommand{a}.conformanceCommand(), developCommands{a}.benchCommand(), developCommands{a}.versionCommand()}},
+		{"Money", []*cobra.Command{ledgerCommands{a}.ledgerCommand(), noun(&cobra.Command{Use: "audit", Short: "List who changed what, and why"}, review.auditCommand("list"))}},
+		{"Provider", []*cobra.Command{provider.walletCommand(), provider.offersCommand(), provider.ordersCommand()}},
+		{"Operate", []*cobra.Command{operate.accountsCommand(), operate.runnersCommand(), operate.webhooksCommand(), setup.webCommand(), setup.configCommand(), setup.natsConfigCommand()}},
+		{"Develop", []*cobra.Command{develop.sandboxCommand(), develop.schemaCommand(), develop.conformanceCommand(), develop.benchCommand(), develop.versionCommand()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title + ":"})
 		for _, c := range g.commands {
@@ -34,7 +46,29 @@ func (a *app) tree(root *cobra.Command) {
 	}
 	root.SetHelpCommandGroupID("Develop")
 	root.SetCompletionCommandGroupID("Develop")
-	root.AddCommand(developCommands{a}.benchProcessCommand(), developCommands{a}.manualCommand())
+	root.AddCommand(develop.benchProcessCommand(), develop.manualCommand())
+}
+
+// action carries out a CLI command with its arguments.
+type action func(ctx context.Context, args []string) error
+
+// newCommand returns a CLI command. use also declares how many arguments the command takes: NAME
+// is one, [NAME] at most one, NAME… one or more, [NAME...] any number. A flag or nothing is none.
+func newCommand(use, short string, do action) *cobra.Command {
+	c := &cobra.Command{Use: use, Short: short, RunE: func(cmd *cobra.Command, args []string) error { return do(cmd.Context(), args) }}
+	switch words := strings.Fields(use); {
+	case len(words) == 1, strings.HasPrefix(words[1], "-"):
+		c.Args = cobra.NoArgs
+	case strings.HasSuffix(words[1], "...]"):
+		c.Args = cobra.ArbitraryArgs
+	case strings.HasPrefix(words[1], "["):
+		c.Args = cobra.MaximumNArgs(1)
+	case strings.HasSuffix(words[1], "…"):
+		c.Args = cobra.MinimumNArgs(1)
+	default:
+		c.Args = cobra.ExactArgs(1)
+	}
+	return c
 }
 
 // suggestedFor lists words that users may type instead of a command's name.
@@ -94,4 +128,260 @@ func noun(c, list *cobra.Command, more ...*cobra.Command) *cobra.Command {
 func hidden(c *cobra.Command) *cobra.Command {
 	c.Hidden = true
 	return c
+}
+
+// The groups of CLI commands. Each embeds app, which contains what the groups share.
+type (
+	setupCommands      struct{ *app } // set up and run the program
+	sendCommands       struct{ *app } // publish commands, or change published commands
+	statusCommands     struct{ *app } // status and operations
+	eventCommands      struct{ *app }
+	developCommands    struct{ *app } // for developers: sandbox, schema, conformance, bench
+	completionCommands struct{ *app } // complete the arguments of commands in a shell
+	ledgerCommands     struct{ *app }
+	scheduleCommands   struct{ *app }
+	providerCommands   struct{ *app } // proxies, orders, offers and wallet
+	reviewCommands     struct{ *app } // reviews and audit
+	operateCommands    struct{ *app } // accounts, webhooks, dead-letters and runners
+)
+
+// usageExamples maps a command's path, without the program's name, to its example.
+var usageExamples = map[string]string{ //nolint:gosec // files and commands, no secrets
+	"accounts move":        "accounts move shop --to web-1-e79eabd6",
+	"accounts pause":       "accounts pause --reason 'the provider moves its data centre tonight'",
+	"accounts resume":      "accounts resume --reason 'the move is done'",
+	"accounts rotate":      "accounts rotate --app-id live_app_5678 --secret-file new.secret",
+	"accounts show":        "accounts show -o json",
+	"bench":                "bench --commands 5000 --drain",
+	"cancel":               "cancel spring-fleet --reason 'ordered twice'",
+	"config check":         "config check --config perennial.yaml",
+	"config show":          "config show -o json",
+	"conformance":          "conformance --base-url http://127.0.0.1:40001 --app-id sbx_app_demo --secret-file demo.secret",
+	"dead-letters drop":    "dead-letters drop 17",
+	"dead-letters list":    "dead-letters list",
+	"dead-letters requeue": "dead-letters requeue 17 --file corrected.json",
+	"dead-letters show":    "dead-letters show 17",
+	"demo":                 "demo --keep",
+	"doctor":               "doctor -o json",
+	"init":                 "init --base-url https://api.example.com --app-id live_app_1234 --secret-file - < api.secret",
+	"ledger archive":       "ledger archive --before 2026-01-01 --to /mnt/archives",
+	"ledger backup":        "ledger backup /mnt/backups/main-2026-11-24.db",
+	"ledger balance":       "ledger balance -o json",
+	"ledger entries":       "ledger entries --from 8123456 --limit 20",
+	"ledger export":        "ledger export --format beancount --from 2026-11-01 --out november.beancount",
+	"ledger rebuild":       "ledger rebuild --out main.rebuilt.db",
+	"ledger reconcile":     "ledger reconcile -o json",
+	"ledger record":        "ledger record --kind external --cents 1200 --order ord_77 --reason 'bought on the web site'",
+	"ledger restore":       "ledger restore --from /mnt/backups/main-2026-11-24.db --replace",
+	"ledger statement":     "ledger statement --month 2026-10 --format html --out october.html",
+	"ledger verify":        "ledger verify --against-events",
+	"nats-config":          "nats-config > perennial-users.conf",
+	"runners list":         "runners list",
+	"offers list":          "offers list --country US --quantity 10 --days 60",
+	"operations list":      "operations list --state review",
+	"operations show":      "operations show spring-fleet -o json",
+	"accounts list":        "accounts list",
+	"schedules show":       "schedules show keepalive",
+	"order":                "order off_us_dallas=5 --days 30 --max 15.00 --wait",
+	"orders list":          "orders list -o json",
+	"orders get":           "orders get ord_77",
+	"proxies get":          "proxies get px_us_1 --reveal",
+	"proxies list":         "proxies list --within 3d --uncovered",
+	"proxies retire":       "proxies retire px_us_1 --reason 'blocked at the shop'",
+	"release":              "release spring-fleet --reason 'the price is agreed'",
+	"renew":                "renew px_us_1 px_us_2 --due-before 72h --dry-run",
+	"retry":                "retry spring-fleet --reason 'the wallet is full again'",
+	"reviews list":         "reviews list",
+	"audit":                "audit --from 2026-11-01",
+	"audit list":           "audit list --from 2026-11-01 -o json",
+	"reviews correct":      "reviews correct r-1/0001 --reason 'the invoice shows no charge'",
+	"reviews resolve":      "reviews resolve r-1 --charged 3.00 --line px_us_1 --reason 'shown in the wallet history'",
+	"reviews show":         "reviews show r-1",
+	"run":                  "run --config perennial.yaml",
+	"sandbox":              "sandbox --listen 127.0.0.1:40001 --db sandbox.db --charges charges.jsonl",
+	"schedules pause":      "schedules pause keepalive --until 8h --reason 'the provider changes its prices tonight'",
+	"schedules resume":     "schedules resume keepalive --reason 'the prices are known'",
+	"schema":               "schema command.finished",
+	"status":               "status spring-fleet -o json",
+	"submit":               "submit renewals.csv --rejects rejected.jsonl",
+	"schedules decline":    "schedules decline 585b5417d32723aa0a878f84 --reason 'too dear'",
+	"schedules approve":    "schedules approve 585b5417d32723aa0a878f84 --reason 'checked with accounting'",
+	"schedules forecast":   "schedules forecast keepalive --days 90",
+	"schedules history":    "schedules history keepalive",
+	"schedules list":       "schedules list -o json",
+	"schedules plan":       "schedules plan keepalive",
+	"schedules run":        "schedules run keepalive --reason 'before the holidays'",
+	"version":              "version -o json",
+	"wallet show":          "wallet show -o json",
+	"events":               "events --type command.finished --type sweep.*",
+	"web login":            "web login --by ada",
+	"web token":            "web token ada --role operator --accounts main",
+	"webhooks list":        "webhooks list -o json",
+	"webhooks remove":      "webhooks remove billing",
+	"webhooks replay":      "webhooks replay billing --from-time 2026-11-20 --reason 'its database was restored'",
+	"webhooks test":        "webhooks test billing",
+}
+
+func addExamples(root *cobra.Command) {
+	walk(root, func(path string, c *cobra.Command) {
+		if text, ok := usageExamples[path]; ok {
+			c.Example = "  perennial " + text
+		}
+	})
+}
+
+const completeWithin = 2 * time.Second
+
+const completeMost = 200
+
+// completeAmong limits how many operations are searched for matching commands. The latest
+// accepted are searched first.
+const completeAmong = 2000
+
+// completions returns candidate values for a prefix. The caller removes those without the
+// prefix.
+type completions func(ctx context.Context, prefix string) []string
+
+// addCompletions adds completion to arguments and flags. The shell completes all other
+// arguments and flags with file names.
+func (a completionCommands) addCompletions(root *cobra.Command) {
+	_ = root.RegisterFlagCompletionFunc("output", valuesOf("table", "json"))
+	_ = root.RegisterFlagCompletionFunc("account", complete(func(context.Context, string) []string { return a.readable().AccountNames() }, true))
+	known, open, inReview := a.commandsOf(verbs.ListRequest{All: true}), a.commandsOf(verbs.ListRequest{}), a.commandsOf(verbs.ListRequest{State: string(fact.StateReview)})
+	byArgument := map[string]completions{"SCHEDULE": a.scheduleNames, "[SCHEDULE]": a.scheduleNames, "PLAN": a.heldPlans}
+	byCommand := map[string]completions{
+		"renew": a.knownProxies, "proxies get": a.knownProxies, "proxies retire": a.knownProxies,
+		"cancel": open, "release": open, "retry": known, "status": known, "operations show": known, "reviews show": inReview, "reviews resolve": inReview,
+		"webhooks test": a.webhookNames, "webhooks replay": a.webhookNames,
+	}
+	flags := map[string]map[string][]string{
+		"order": {"priority": priorities, "scenario": {"success", "delayed", "partial", "rejected"}}, "renew": {"priority": priorities},
+		"operations list": {"state": namesOf(fact.States), "kind": namesOf(jobs.Kinds())},
+		"retry":           {"state": {string(fact.StateRejected)}, "kind": namesOf(jobs.Kinds())},
+		"ledger export":   {"format": {"csv", "jsonl", "beancount"}}, "ledger statement": {"format": {"markdown", "html"}},
+		"ledger record": {"kind": {"top-up", "external", "charge", "refund"}}, "bench": {"kind": {"renew", "order"}}, "events": {"type": eventTypes()},
+	}
+	walk(root, func(path string, c *cobra.Command) {
+		values := byCommand[path]
+		if words := strings.Fields(c.Use); values == nil && len(words) > 1 {
+			values = byArgument[words[1]]
+		}
+		if values != nil {
+			c.ValidArgsFunction = complete(values, strings.Contains(c.Use, "…") || strings.Contains(c.Use, "..."))
+		}
+		for name, values := range flags[path] {
+			_ = c.RegisterFlagCompletionFunc(name, valuesOf(values...))
+		}
+	})
+}
+
+var priorities = []string{string(queue.PriorityHigh), string(queue.PriorityBulk)}
+
+func walk(c *cobra.Command, do func(path string, c *cobra.Command)) {
+	do(strings.TrimPrefix(c.CommandPath(), "perennial "), c)
+	for _, sub := range c.Commands() {
+		walk(sub, do)
+	}
+}
+
+func valuesOf(values ...string) cobra.CompletionFunc {
+	return complete(func(context.Context, string) []string { return values }, true)
+}
+
+// complete offers values that begin with the typed text and have not been given yet. Unless
+// several values may be given, it completes only the first.
+func complete(values completions, several bool) cobra.CompletionFunc {
+	return func(c *cobra.Command, given []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(given) > 0 && !several {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx := c.Context()
+		if ctx == nil {
+			ctx = context.Background()
+		}
+		ctx, cancel := context.WithTimeout(ctx, completeWithin)
+		defer cancel()
+		var offered []cobra.Completion
+		for _, v := range values(ctx, prefix) {
+			if strings.HasPrefix(v, prefix) && !slices.Contains(given, v) && len(offered) < completeMost {
+				offered = append(offered, v)
+			}
+		}
+		return offered, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+func (a completionCommands) scheduleNames(context.Context, string) (names []string) {
+	for _, s := range a.readable().Schedules {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+func (a completionCommands) readable() *config.Config {
+	c, err := config.Load(a.configFile)
+	if err != nil {
+		return &config.Config{}
+	}
+	return c
+}
+
+func (a completionCommands) heldPlans(ctx context.Context, _ string) (plans []string) {
+	sweeps, _ := askOnce(ctx, a.app, verbs.Sweeps, struct{}{})
+	for _, s := range sweeps {
+		if s.Plan != "" && s.State == "held" {
+			plans = append(plans, s.Plan)
+		}
+	}
+	return plans
+}
+
+func (a completionCommands) knownProxies(ctx context.Context, prefix string) (ids []string) {
+	q := verbs.ProxiesRequest{Limit: completeMost}
+	if n := len(prefix); n > 0 { // start the page just before the first id with the prefix
+		q.After = prefix[:n-1] + string(prefix[n-1]-1) + "\x7f"
+	}
+	page, _ := askOnce(ctx, a.app, verbs.Proxies, q)
+	for _, p := range page.Proxies {
+		ids = append(ids, p.ProxyID)
+	}
+	return ids
+}
+
+func (a completionCommands) commandsOf(q verbs.ListRequest) completions {
+	q.Limit = completeAmong
+	return func(ctx context.Context, _ string) (ids []string) {
+		operations, _ := askOnce(ctx, a.app, verbs.List, q)
+		for _, o := range operations {
+			if !slices.Contains(ids, o.CommandID) {
+				ids = append(ids, o.CommandID)
+			}
+		}
+		return ids
+	}
+}
+
+func namesOf[T ~string](values []T) []string {
+	all := make([]string, len(values))
+	for i, v := range values {
+		all[i] = string(v)
+	}
+	return all
+}
+
+// eventTypes returns all event types, and a pattern such as order.* for each entity.
+func eventTypes() (all []string) {
+	for name := range fact.Types() {
+		entity, _, _ := strings.Cut(name, ".")
+		all = append(all, name, entity+".*")
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func (a completionCommands) webhookNames(context.Context, string) (names []string) {
+	for _, w := range a.readable().Webhooks {
+		names = append(names, w.Name)
+	}
+	return names
 }

@@ -26,44 +26,35 @@ func (a operateCommands) webhooksCommand() *cobra.Command {
 }
 
 func (a operateCommands) webhookList() *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Short: "List webhooks with their position and last error", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := config.Load(a.configFile)
-			if err != nil {
-				return err
-			}
-			accounts, err := c.PickAll(a.account)
-			if err != nil {
-				return err
-			}
-			list := a.listing("NAME", "ACCOUNT", "URL", "STATE", "SEQ", "BEHIND", "NEXT ATTEMPT", "LAST ERROR")
-			err = a.withEvents(c, accounts[0], func(q *queue.Queue) error {
-				for _, account := range accounts {
-					all, err := daemon.WebhooksOf(cmd.Context(), c, q, account)
-					if err := errors.Join(err, addWebhooks(list, all)); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-			if errors.Is(err, errNoStore) {
-				err = nil
-				for _, account := range accounts {
-					err = errors.Join(err, addWebhooks(list, daemon.NewWebhooks(c, account)))
+	return newCommand("list", "List webhooks with their position and last error", func(ctx context.Context, _ []string) error {
+		c, accounts, err := a.selected()
+		if err != nil {
+			return err
+		}
+		list := a.listing("NAME", "ACCOUNT", "URL", "STATE", "SEQ", "BEHIND", "NEXT ATTEMPT", "LAST ERROR")
+		err = a.withEvents(c, accounts[0], func(q *queue.Queue) error {
+			for _, account := range accounts {
+				all, err := daemon.WebhooksOf(ctx, c, q, account)
+				if addWebhooks(list, all); err != nil {
+					return err
 				}
 			}
-			return list.end(err)
-		},
-	}
+			return nil
+		})
+		if errors.Is(err, errNoStore) {
+			err = nil
+			for _, account := range accounts {
+				addWebhooks(list, daemon.NewWebhooks(c, account))
+			}
+		}
+		return list.end(err)
+	})
 }
 
 // withEvents calls do with a connection to the account's NATS, whether or not a runner is
 // running.
 func (a operateCommands) withEvents(c *config.Config, account string, do func(*queue.Queue) error) error {
-	one := *a.app
-	one.account = account
-	h, err := one.openHistory(c, account)
+	h, err := a.of(account).openHistory(c, account)
 	if err != nil {
 		return err
 	}
@@ -71,14 +62,10 @@ func (a operateCommands) withEvents(c *config.Config, account string, do func(*q
 	return do(h.queue)
 }
 
-func addWebhooks(list *listing, all []webhook.Status) error {
+func addWebhooks(list *listing, all []webhook.Status) {
 	for _, l := range all {
-		row := []string{l.Name, l.Account, l.URL, l.State, strconv.FormatUint(l.Seq, 10), strconv.FormatUint(l.Lag, 10), stamp(l.NextAttempt), l.LastError}
-		if err := list.add("", l, row...); err != nil {
-			return err
-		}
+		list.add("", l, l.Name, l.Account, l.URL, l.State, strconv.FormatUint(l.Seq, 10), strconv.FormatUint(l.Lag, 10), stamp(l.NextAttempt), l.LastError)
 	}
-	return nil
 }
 
 // webhookTested is the output of `webhooks test -o json`.
@@ -93,33 +80,30 @@ type webhookTested struct {
 }
 
 func (a operateCommands) webhookTest() *cobra.Command {
-	return &cobra.Command{
-		Use: "test NAME", Short: "Send one signed test event", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, w, err := a.namedWebhook(args[0])
-			if err != nil {
-				return err
-			}
-			r, host, id, err := daemon.TestWebhook(cmd.Context(), c, w)
-			if err != nil {
-				return err
-			}
-			if err := a.printTested(webhookTested{w.Name, host, id, string(r.Outcome), r.Status, r.Reason, r.Took.Milliseconds()}); err != nil {
-				return err
-			}
-			switch r.Outcome {
-			case webhook.Delivered:
-				return nil
-			case webhook.Unreachable:
-				return &exitError{code: ExitUnreachable}
-			case webhook.Refused, webhook.RateLimited, webhook.Failed, webhook.Gone:
-			}
-			return &exitError{code: ExitFailed}
-		},
-	}
+	return newCommand("test NAME", "Send one signed test event", func(ctx context.Context, args []string) error {
+		c, w, err := a.namedWebhook(args[0])
+		if err != nil {
+			return err
+		}
+		r, host, id, err := daemon.TestWebhook(ctx, c, w)
+		if err != nil {
+			return err
+		}
+		t := webhookTested{w.Name, host, id, string(r.Outcome), r.Status, r.Reason, r.Took.Milliseconds()}
+		if err := a.say(t, "webhook %s, %s: %s, %s after %d ms\n", t.Name, t.URL, t.Outcome, t.Reason, t.TookMS); err != nil {
+			return err
+		}
+		switch r.Outcome {
+		case webhook.Delivered:
+			return nil
+		case webhook.Unreachable:
+			return &exitError{code: ExitUnreachable}
+		case webhook.Refused, webhook.RateLimited, webhook.Failed, webhook.Gone:
+		}
+		return &exitError{code: ExitFailed}
+	})
 }
 
-// namedWebhook returns the configuration and the webhook with the given name.
 func (a operateCommands) namedWebhook(name string) (c *config.Config, w config.Webhook, err error) {
 	if c, err = config.Load(a.configFile); err != nil {
 		return nil, w, err
@@ -131,33 +115,20 @@ func (a operateCommands) namedWebhook(name string) (c *config.Config, w config.W
 	return c, w, nil
 }
 
-func (a operateCommands) printTested(t webhookTested) error {
-	if a.output == "json" {
-		return printJSON(a.stdout, t)
-	}
-	_, err := fmt.Fprintf(a.stdout, "webhook %s, %s: %s, %s after %d ms\n", t.Name, t.URL, t.Outcome, t.Reason, t.TookMS)
-	return err
-}
-
 func (a operateCommands) webhookRemove() *cobra.Command {
-	return &cobra.Command{
-		Use: "remove NAME", Aliases: []string{"delete"}, Short: "Delete the stored position of a webhook that is no longer configured", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := config.Load(a.configFile)
-			if err != nil {
-				return err
-			}
-			name := args[0]
-			accounts, err := c.PickAll(a.account)
-			if err != nil {
-				return err
-			}
-			if w, configured := c.Webhook(name); configured && slices.Contains(accounts, w.Account) {
-				return usage("webhook %s is configured for account %s\ntake it out of the configuration and start the runner again, then remove it", name, w.Account)
-			}
-			return a.withEvents(c, accounts[0], func(q *queue.Queue) error { return a.removeWebhook(cmd.Context(), q, c, accounts, name) })
-		},
-	}
+	remove := newCommand("remove NAME", "Delete the stored position of a webhook that is no longer configured", func(ctx context.Context, args []string) error {
+		c, accounts, err := a.selected()
+		if err != nil {
+			return err
+		}
+		name := args[0]
+		if w, configured := c.Webhook(name); configured && slices.Contains(accounts, w.Account) {
+			return usage("webhook %s is configured for account %s\ntake it out of the configuration and start the runner again, then remove it", name, w.Account)
+		}
+		return a.withEvents(c, accounts[0], func(q *queue.Queue) error { return a.removeWebhook(ctx, q, c, accounts, name) })
+	})
+	remove.Aliases = []string{"delete"}
+	return remove
 }
 
 func (a operateCommands) removeWebhook(ctx context.Context, q *queue.Queue, c *config.Config, accounts []string, name string) error {
@@ -182,30 +153,26 @@ func (a operateCommands) removeWebhook(ctx context.Context, q *queue.Queue, c *c
 func (a operateCommands) webhookReplay() *cobra.Command {
 	var x daemon.Replay
 	var since string
-	c := &cobra.Command{
-		Use: "replay NAME (--from-seq N | --from-time TIME)", Short: "Redeliver events to a webhook, from an earlier sequence or time", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if (x.Seq == 0) == (since == "") {
-				return usage("webhooks replay: use --from-seq N, or --from-time TIME")
-			}
-			if x.By == "" {
-				return usage("webhook replay: say who asks for it, --by NAME")
-			}
-			var err error
-			if x.Time, err = dayOrInstant("--from-time", since); err != nil {
-				return err
-			}
-			c, w, err := a.namedWebhook(args[0])
-			if err != nil {
-				return err
-			}
-			return a.withEvents(c, w.Account, func(q *queue.Queue) error { return a.replayWebhook(cmd.Context(), q, w, x) })
-		},
-	}
+	c := newCommand("replay NAME (--from-seq N | --from-time TIME)", "Redeliver events to a webhook, from an earlier sequence or time", func(ctx context.Context, args []string) error {
+		if (x.Seq == 0) == (since == "") {
+			return usage("webhooks replay: use --from-seq N, or --from-time TIME")
+		}
+		if x.By == "" {
+			return usage("webhook replay: say who asks for it, --by NAME")
+		}
+		var err error
+		if x.Time, err = dayOrInstant("--from-time", since); err != nil {
+			return err
+		}
+		c, w, err := a.namedWebhook(args[0])
+		if err != nil {
+			return err
+		}
+		return a.withEvents(c, w.Account, func(q *queue.Queue) error { return a.replayWebhook(ctx, q, w, x) })
+	})
 	wholeVar(c.Flags(), &x.Seq, "from-seq", 0, "redeliver from this journal sequence")
 	c.Flags().StringVar(&since, "from-time", "", "redeliver from this day, such as 2026-11-01 (UTC), or from this time")
-	signed(c, &x.By, &x.Reason, "who asks for it", askedFor)
-	return c
+	return signed(c, &x.By, &x.Reason, "who asks for it", askedFor)
 }
 
 func (a operateCommands) replayWebhook(ctx context.Context, q *queue.Queue, w config.Webhook, x daemon.Replay) error {
@@ -216,9 +183,5 @@ func (a operateCommands) replayWebhook(ctx context.Context, q *queue.Queue, w co
 	if err != nil {
 		return err
 	}
-	if a.output == "json" {
-		return printJSON(a.stdout, r)
-	}
-	_, err = fmt.Fprintln(a.stdout, r)
-	return err
+	return a.say(r, "%s\n", r)
 }

@@ -81,7 +81,6 @@ func (w *Webhook) validate() error {
 	return nil
 }
 
-// suggestType suggests the event type that is nearest to a word, or returns "".
 func suggestType(word string) string {
 	const within = 4
 	if near := Nearest(word, eventTypes(), within); near != "" {

@@ -25,7 +25,6 @@ import (
 
 const draft = "https://json-schema.org/draft/2020-12/schema"
 
-// layout is the indentation of the files.
 var layout = jsontext.WithIndent("  ")
 
 // document is the content of asyncapi.json, decoded as far as this package changes it. The
@@ -129,7 +128,6 @@ func All() (Schemas, error) {
 // Names returns the names of all schemas.
 func (s Schemas) Names() []string { return append(schemaFiles(), slices.Sorted(maps.Keys(s.parts))...) }
 
-// raw returns the schema of that name, or nil if there is none.
 func (s Schemas) raw(name string) []byte {
 	if part, ok := s.parts[name]; ok {
 		return fmt.Appendf(nil, `{"$schema":%q,"$id":%q,%s`, draft, chain.SchemaID(name), part[1:])
@@ -147,7 +145,6 @@ func (s Schemas) Text(name string) string {
 	return string(text) + "\n"
 }
 
-// compact returns the schema of that name without white space.
 func (s Schemas) compact(name string) string {
 	text := jsontext.Value(s.raw(name))
 	_ = text.Compact() // the schema is valid JSON

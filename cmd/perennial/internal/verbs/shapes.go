@@ -84,7 +84,6 @@ type ListRequest struct {
 // Check refuses a negative limit.
 func (q ListRequest) Check() error { return notNegative("limit", q.Limit) }
 
-// notNegative returns an error for a negative number.
 func notNegative(field string, n int) error {
 	if n < 0 {
 		return fmt.Errorf("%s is %d and must be 0 or more", field, n)

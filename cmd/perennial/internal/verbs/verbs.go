@@ -41,7 +41,6 @@ type Spec struct {
 // Verb is a declared service request with its request type Q and response type A.
 type Verb[Q, A any] struct{ Spec }
 
-// all contains the declarations in source order.
 var all []Spec
 
 func declare[Q, A any](s Spec) Verb[Q, A] {

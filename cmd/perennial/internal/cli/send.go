@@ -1,4 +1,4 @@
-// `perennial order` and `perennial renew`, which build one command from flags.
+// `perennial order`, `renew`, `cancel`, `release` and `retry`, and following a command until it ends.
 
 package cli
 
@@ -28,7 +28,6 @@ import (
 	"perennial/upstream"
 )
 
-// commandFlags are the flags that order and renew share.
 type commandFlags struct {
 	id       string
 	days     int64
@@ -55,28 +54,6 @@ func (f *commandFlags) add(c *cobra.Command) {
 	c.Flags().Var(span{&f.timeout}, "timeout", "with --wait: how long to follow the command, such as 2m; the command continues afterwards (default: until it has ended)")
 }
 
-// ceilingFlag is the value of --max. Unlike a plain number, it distinguishes an explicit 0,
-// which is refused, from an absent flag.
-type ceilingFlag struct {
-	cents   **int64
-	inCents bool // the flag's name says that the amount is in cents
-}
-
-func (v ceilingFlag) Set(text string) error {
-	var n int64
-	err := amountFlag{&n}.Set(text)
-	if err == nil && !v.inCents && n > 0 && n < 100 && !strings.Contains(text, ".") {
-		return fmt.Errorf("an amount without a point is in cents: write %d.00, or %s for %[1]d cents", n, fact.Amount(n, ""))
-	}
-	*v.cents = &n
-	return err
-}
-
-func (v ceilingFlag) String() string { return "" }
-
-func (v ceilingFlag) Type() string { return "amount" }
-
-// body returns the fields that all kinds of commands share.
 func (f *commandFlags) body() (map[string]any, error) {
 	if f.timeout > 0 && !f.wait {
 		return nil, usage("--timeout needs --wait")
@@ -95,7 +72,7 @@ func (f *commandFlags) body() (map[string]any, error) {
 		body["max_total_cents"] = *f.most
 	}
 	if f.notAfter != "" {
-		at, err := instantOrSpan("not-after", f.notAfter, time.Now())
+		at, err := instantOrSpan("not-after", f.notAfter)
 		if err != nil {
 			return nil, err
 		}
@@ -114,26 +91,23 @@ func (a sendCommands) orderCommand() *cobra.Command {
 	var f commandFlags
 	var items []string
 	var scenario string
-	c := &cobra.Command{
-		Use:   "order OFFER=QUANTITY…",
-		Short: "Buy proxies",
-		RunE: func(cmd *cobra.Command, more []string) error {
-			if items = append(items, more...); len(items) == 0 {
-				return usage("say what to buy: perennial order off_us_dallas=5 (`perennial offers` lists what there is)")
-			}
-			body, err := f.body()
-			if err != nil {
-				return err
-			}
-			if body["items"], err = orderItems(items); err != nil {
-				return err
-			}
-			if scenario != "" {
-				body["sandbox_scenario"] = scenario
-			}
-			return a.publishOne(cmd.Context(), queue.KindOrderCreate, f, body)
-		},
-	}
+	c := newCommand("order OFFER=QUANTITY…", "Buy proxies", func(ctx context.Context, more []string) error {
+		if items = append(items, more...); len(items) == 0 {
+			return usage("say what to buy: perennial order off_us_dallas=5 (`perennial offers` lists what there is)")
+		}
+		body, err := f.body()
+		if err != nil {
+			return err
+		}
+		if body["items"], err = orderItems(items); err != nil {
+			return err
+		}
+		if scenario != "" {
+			body["sandbox_scenario"] = scenario
+		}
+		return a.publishOne(ctx, queue.KindOrderCreate, f, body)
+	})
+	c.Args = cobra.ArbitraryArgs
 	f.add(c)
 	c.Flags().StringSliceVar(&items, "item", nil, "another item, written like an argument: off_us_dallas=5, or with CIDRs off_us_dallas=5@CIDR+CIDR; may be repeated")
 	c.Flags().StringVar(&scenario, "scenario", "", "on a sandbox account: success, delayed, partial or rejected")
@@ -170,39 +144,22 @@ func orderItems(items []string) ([]command.Item, error) {
 func (a sendCommands) renewCommand() *cobra.Command {
 	var f commandFlags
 	var dueBefore string
-	c := &cobra.Command{
-		Use:   "renew PROXY_ID…",
-		Short: "Renew proxies",
-		Args:  cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, ids []string) error {
-			body, err := f.body()
-			if err != nil {
+	c := newCommand("renew PROXY_ID…", "Renew proxies", func(ctx context.Context, ids []string) error {
+		body, err := f.body()
+		if err != nil {
+			return err
+		}
+		body["proxy_ids"] = ids
+		if dueBefore != "" {
+			if body["due_before"], err = instantOrSpan("due-before", dueBefore); err != nil {
 				return err
 			}
-			body["proxy_ids"] = ids
-			if dueBefore != "" {
-				if body["due_before"], err = instantOrSpan("due-before", dueBefore, time.Now()); err != nil {
-					return err
-				}
-			}
-			return a.publishOne(cmd.Context(), queue.KindProxyRenew, f, body)
-		},
-	}
+		}
+		return a.publishOne(ctx, queue.KindProxyRenew, f, body)
+	})
 	f.add(c)
 	c.Flags().StringVar(&dueBefore, "due-before", "", "skip proxies that expire at or after this time, or after this duration from now, such as 72h")
 	return c
-}
-
-// instantOrSpan parses a flag that is either a time or a duration from now. It returns the
-// time in RFC 3339 format.
-func instantOrSpan(flag, text string, now time.Time) (string, error) {
-	if d, err := time.ParseDuration(text); err == nil && d > 0 {
-		return now.Add(d).UTC().Format(time.RFC3339), nil
-	}
-	if _, err := time.Parse(time.RFC3339, text); err != nil {
-		return "", usage("--%s %s: use an instant such as 2026-12-01T06:00:00Z, or a time from now such as 8h", flag, text)
-	}
-	return text, nil
 }
 
 // withRetryID adds the command's id to an error after which the command may still be stored.
@@ -222,7 +179,6 @@ type unsureError struct{ error }
 
 func (e *unsureError) Unwrap() error { return e.error }
 
-// publishOne publishes a command. If --wait is set, it then follows the command.
 func (a sendCommands) publishOne(ctx context.Context, kind queue.Kind, f commandFlags, body map[string]any) error {
 	data, err := json.Marshal(body)
 	if err != nil {
@@ -261,7 +217,6 @@ func (a sendCommands) publishOne(ctx context.Context, kind queue.Kind, f command
 	return a.followFor(ctx, r, f, q)
 }
 
-// contentHash parses a command as the runner does, and returns the hash of its content.
 func contentHash(kind queue.Kind, data []byte) (string, error) {
 	c, err := command.Parse(jobs.KindOf(kind), data, command.Rules{Environment: "sandbox", CIDRField: "-"})
 	if err != nil {
@@ -281,10 +236,7 @@ const knownWithin = 2 * time.Second
 func stateBefore(ctx context.Context, r *remote, q verbs.StatesRequest) string {
 	soon, cancel := context.WithTimeout(ctx, knownWithin)
 	defer cancel()
-	states, err := ask(soon, r, verbs.States, q)
-	if err != nil {
-		return ""
-	}
+	states, _ := ask(soon, r, verbs.States, q)
 	return states[q.IDs[0]]
 }
 
@@ -313,10 +265,8 @@ func (a sendCommands) printPublished(ctx context.Context, id, before string) err
 	return err
 }
 
-// pollEvery is the interval between polls for a command's state.
 const pollEvery = 100 * time.Millisecond
 
-// followFor follows a command for at most --timeout, or until it ends if --timeout is 0.
 func (a sendCommands) followFor(ctx context.Context, r *remote, f commandFlags, q verbs.StatesRequest) error {
 	if f.timeout <= 0 {
 		return a.follow(ctx, r, f.id, q)
@@ -336,15 +286,11 @@ func (a sendCommands) sayState(ctx context.Context, r *remote, id, state, last s
 	if state == "" || state == last || settledState(state) {
 		return state
 	}
-	said := []string{id + " is " + state}
+	line := id + " is " + state
 	if status, err := ask(ctx, r, verbs.Status, verbs.OperatorRequest{ID: id}); err == nil && status.State == state {
-		for _, why := range []string{status.Reason, status.WaitsFor} {
-			if why != "" {
-				said = append(said, why)
-			}
-		}
+		line = joined(": ", line, status.Reason, status.WaitsFor)
 	}
-	fmt.Fprintln(a.stderr, printable(strings.Join(said, ": ")))
+	fmt.Fprintln(a.stderr, printable(line))
 	return state
 }
 
@@ -352,14 +298,12 @@ func (a sendCommands) sayState(ctx context.Context, r *remote, id, state, last s
 // command.
 const notTakenIn = 20
 
-// sayNotReady prints why the account does not accept commands, if the runner gives a reason.
 func (a sendCommands) sayNotReady(ctx context.Context, r *remote, id string) {
 	if v, err := ask(ctx, r, verbs.Show, struct{}{}); err == nil && v.NotReady != "" {
 		fmt.Fprintln(a.stderr, printable(id+" is not taken in yet: "+v.NotReady))
 	}
 }
 
-// follow waits until a command has ended or needs an operator.
 func (a sendCommands) follow(ctx context.Context, r *remote, id string, q verbs.StatesRequest) error {
 	away, said := newAbsence(), ""
 	for polls := 0; ; polls++ {
@@ -404,7 +348,6 @@ func untilOver(ctx context.Context, r *remote, id string, polls int) error {
 	return sleep.For(ctx, pollEvery)
 }
 
-// followed prints a command's final status. It returns an error if the exit code is not 0.
 func (a sendCommands) followed(status inspect.CommandStatus) error {
 	if err := statusCommands(a).printStatus("", status); err != nil {
 		return err
@@ -463,7 +406,6 @@ func settledState(state string) bool {
 	return s != "" && (s.Ended() || s == fact.StateReview || s == fact.StateHeld || state == inspect.StateConflict)
 }
 
-// stateCode returns the exit code for a command's final state.
 func stateCode(state string) int {
 	switch fact.State(state) {
 	case fact.StateRejected, fact.StateFailed, fact.StateRefunded, inspect.StateConflict:
@@ -475,4 +417,160 @@ func stateCode(state string) int {
 	case fact.StateAccepted, fact.StateSending, fact.StateWaiting, fact.StateOpen, fact.StateDelivered, fact.StateCompleted, fact.StateResolved:
 	}
 	return ExitDone
+}
+
+// operatorCommand returns a CLI command that changes one command or operation. done is the
+// format of the success message, with a %s for the id.
+func (a sendCommands) operatorCommand(use, short, done string, v verbs.Verb[verbs.OperatorRequest, verbs.Changed]) *cobra.Command {
+	q, as := verbs.OperatorRequest{}, ""
+	c := newCommand(use, short, func(ctx context.Context, args []string) error {
+		of, err := idOf(as)
+		if err != nil {
+			return err
+		}
+		return sendChange(ctx, a.app, v, q.Named(args[0], of), fmt.Sprintf(done, args[0]))
+	})
+	signed(c, &q.By, &q.Reason, "who does it", askedFor)
+	asFlag(c, &as)
+	return c
+}
+
+func sendChange[Q any](ctx context.Context, a *app, v verbs.Verb[Q, verbs.Changed], q Q, done string) error {
+	changed, err := askOnce(ctx, a, v, q)
+	return a.printChange(changed, done, err)
+}
+
+func (a *app) printChange(changed verbs.Changed, done string, err error) error {
+	if err != nil {
+		return err
+	}
+	if a.output == "json" {
+		return printJSON(a.stdout, changed)
+	}
+	switch {
+	case changed.Changed == 0 && changed.Warning != "":
+		done = "nothing to change: " + changed.Warning
+	case changed.Changed == 0:
+		done = "nothing to change"
+	case changed.Warning != "":
+		done = printable(done) + "\n" + printable(changed.Warning)
+		_, err = fmt.Fprintln(a.stdout, done)
+		return err
+	}
+	_, err = fmt.Fprintln(a.stdout, printable(done))
+	return err
+}
+
+type retryFilter struct {
+	list  verbs.ListRequest
+	since time.Duration
+	limit int
+}
+
+// retriedLine is the JSON output for one of several ids.
+type retriedLine struct {
+	ID      string `json:"id"`
+	Changed int    `json:"changed"`
+	Reason  string `json:"reason,omitempty"` // the reason if nothing changed
+}
+
+func (a sendCommands) retryCommand() *cobra.Command {
+	var q verbs.RetryRequest
+	var which retryFilter
+	as := ""
+	c := newCommand("retry [ID...]", "Retry a command that failed without a charge", func(ctx context.Context, ids []string) error {
+		of, err := idOf(as)
+		if err == nil {
+			err = which.check(ids)
+		}
+		switch {
+		case err != nil:
+			return err
+		case len(ids) == 1:
+			q.OperatorRequest = q.Named(ids[0], of)
+			return sendChange(ctx, a.app, verbs.Retry, q, "asked again: "+ids[0])
+		}
+		return a.retryMany(ctx, ids, of, which, q)
+	})
+	f := c.Flags()
+	signed(c, &q.By, &q.Reason, "who does it", askedFor)
+	asFlag(c, &as)
+	f.StringVar(&which.list.State, "state", "", "instead of ids: retry operations in this state; rejected is the only state allowed")
+	f.Var(span{&which.since}, "since", "with --state: only operations accepted within this time, such as 1d or 12h")
+	f.StringVar(&which.list.Kind, "kind", "", fmt.Sprintf("with --state: only operations of this kind, one of %v", jobs.Kinds()))
+	f.StringToStringVar(&which.list.Labels, "label", nil, "with --state: only operations of commands with this label, key=value; may be repeated")
+	limitFlag(c, &which.limit, 1000, "with --state: how many to retry, oldest first")
+	return c
+}
+
+func (w *retryFilter) check(ids []string) error {
+	narrowed := w.list.State != "" || w.since > 0 || w.list.Kind != "" || len(w.list.Labels) > 0
+	switch {
+	case (len(ids) > 0) == narrowed:
+		return usage("say which to retry: IDs, or --state rejected --since SPAN")
+	case narrowed && (fact.State(w.list.State) != fact.StateRejected || w.since <= 0):
+		return usage("a filter needs --state rejected, which alone can be retried, and --since, such as 1d")
+	}
+	w.list.All, w.list.Limit, w.list.Since = true, verbs.MaxListed, time.Now().Add(-w.since)
+	return checkList(w.list)
+}
+
+// retryMany retries the operations with these ids, or those that the filter selects. After a
+// crash, a second call with the filter skips operations that were already retried.
+func (a sendCommands) retryMany(ctx context.Context, ids []string, of inspect.As, which retryFilter, q verbs.RetryRequest) error {
+	r, err := a.connect()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	filtered := len(ids) == 0
+	if filtered {
+		q.UnlessRepeated, of = true, inspect.AsOperation
+		if ids, err = rejected(ctx, r, which.list); err != nil {
+			return err
+		}
+	}
+	done, refused, list := 0, 0, a.listing("ID", "CHANGED", "REASON")
+	for _, id := range ids {
+		if filtered && done == which.limit {
+			break
+		}
+		q.OperatorRequest = verbs.OperatorRequest{By: q.By, Reason: q.Reason}.Named(id, of)
+		changed, err := ask(ctx, r, verbs.Retry, q)
+		line := retriedLine{ID: id, Changed: changed.Changed}
+		if no, ok := errors.AsType[*exitError](err); ok && no.code == ExitFailed {
+			line.Reason, err = no.Error(), nil
+			refused++
+		}
+		if err != nil {
+			return list.end(fmt.Errorf("%d of %d were asked again, and then: %w\ncall this again: it continues", done, len(ids), err))
+		}
+		if line.Changed > 0 {
+			done++
+		}
+		if list.add("", line, id, strconv.Itoa(line.Changed), printable(line.Reason)); list.err != nil {
+			return list.err
+		}
+	}
+	if filtered || refused == 0 {
+		return list.end(nil)
+	}
+	code := ExitPartly // refusals matter only for ids that the user gave
+	if done == 0 {
+		code = ExitFailed
+	}
+	return list.end(&exitError{code, fmt.Errorf("%d of %d were not asked again", refused, len(ids))})
+}
+
+// rejected returns the ids of rejected operations, oldest first. It omits commands that were
+// refused before acceptance, because they have no operation. Their producer can publish them
+// again with the original id.
+func rejected(ctx context.Context, r *remote, q verbs.ListRequest) (ids []string, err error) {
+	all, err := ask(ctx, r, verbs.List, q)
+	for _, o := range slices.Backward(all) {
+		if o.OperationID != "" {
+			ids = append(ids, o.OperationID)
+		}
+	}
+	return ids, err
 }

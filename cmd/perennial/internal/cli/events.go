@@ -1,5 +1,4 @@
-// `perennial events`, which prints live or stored events, and the commands that change one
-// command, such as `cancel`.
+// `perennial events`, which prints live or stored events.
 
 package cli
 
@@ -10,7 +9,6 @@ import (
 	"maps"
 	"path"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,8 +16,6 @@ import (
 	"perennial/cmd/perennial/internal/config"
 	"perennial/cmd/perennial/internal/daemon"
 	"perennial/cmd/perennial/internal/verbs"
-	"perennial/jobs"
-	"perennial/jobs/inspect"
 	"perennial/ledger/chain"
 	"perennial/ledger/fact"
 	"perennial/queue/events"
@@ -29,34 +25,31 @@ func (a eventCommands) eventsCommand() *cobra.Command {
 	var from uint64
 	var types []string
 	var stored bool
-	c := &cobra.Command{
-		Use: "events", Aliases: []string{"event", "watch"},
-		Short: "Stream events as they happen",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkTypes(types); err != nil {
-				return err
-			}
-			r, err := a.connect()
+	var c *cobra.Command
+	c = newCommand("events", "Stream events as they happen", func(ctx context.Context, _ []string) error {
+		if err := checkTypes(types); err != nil {
+			return err
+		}
+		r, err := a.connect()
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		currency := a.currencyAt(ctx, r)
+		if stored {
+			return a.printStored(ctx, r, events.From{Seq: from, Types: types}, currency)
+		}
+		for event, err := range events.Of(r.JetStream(), r.account).Follow(ctx, events.From{Seq: from, New: !c.Flags().Changed("from"), Types: types}) {
 			if err != nil {
 				return err
 			}
-			defer r.Close()
-			currency := a.currencyAt(cmd.Context(), r)
-			if stored {
-				return a.printStored(cmd.Context(), r, events.From{Seq: from, Types: types}, currency)
+			if err := a.printEvent(event, currency); err != nil {
+				return err
 			}
-			for event, err := range events.Of(r.JetStream(), r.account).Follow(cmd.Context(), events.From{Seq: from, New: !cmd.Flags().Changed("from"), Types: types}) {
-				if err != nil {
-					return err
-				}
-				if err := a.printEvent(event, currency); err != nil {
-					return err
-				}
-			}
-			return nil
-		},
-	}
+		}
+		return nil
+	})
+	c.Aliases = []string{"event", "watch"}
 	c.Flags().StringSliceVar(&types, "type", nil, "only events of these types, such as order.delivered or renewal.*")
 	wholeVar(c.Flags(), &from, "from", 0, "start at this journal sequence instead of now")
 	c.Flags().BoolVar(&stored, "stored", false, "print the events that the stream holds, from its first event or from --from, and exit")
@@ -95,7 +88,6 @@ func (a eventCommands) printStored(ctx context.Context, r *remote, from events.F
 	return nil
 }
 
-// isOfType reports whether an event type matches a value of --type.
 func isOfType(kind, text string) bool {
 	match, err := path.Match(text, kind)
 	return err == nil && match || text == ">"
@@ -177,116 +169,21 @@ func eventLine(e events.Event, currency string) string {
 		ids = append(ids, x.ProxyIDs...)
 	}
 	line := fmt.Sprintf("%6d  %s  %-18s %s", e.Seq, event.Time.Format("15:04:05.000"), e.Type, event.Subject)
-	said := []string{line, printable(data.Schedule), printable(daemon.FirstFew(ids))}
+	charged, refunded, by := "", "", ""
 	if data.Charged != 0 {
-		said = append(said, "charged "+money(data.Charged, currency))
+		charged = "charged " + money(data.Charged, currency)
 	}
 	if data.Refunded != 0 {
-		said = append(said, "refunded "+money(data.Refunded, currency))
+		refunded = "refunded " + money(data.Refunded, currency)
 	}
 	if data.By != "" {
-		said = append(said, "by "+printable(fact.Signed(data.By, data.User)))
+		by = "by " + printable(fact.Signed(data.By, data.User))
 	}
-	said = append(said, printable(data.Reason+data.Detail+data.Skipped.reason()))
-	return strings.Join(slices.DeleteFunc(said, func(text string) bool { return text == "" }), "  ")
+	return joined("  ", line, printable(data.Schedule), printable(daemon.FirstFew(ids)), charged, refunded, by, printable(data.Reason+data.Detail+data.Skipped.reason()))
 }
 
-func (a sendCommands) cancelCommand() *cobra.Command {
-	return a.operatorCommand("cancel ID", "Cancel a command that was not sent to the provider", "cancelled %s", verbs.Cancel)
-}
-
-func (a sendCommands) releaseCommand() *cobra.Command {
-	return a.operatorCommand("release ID", "Release a command that is on hold", "released %s", verbs.Release)
-}
-
-// operatorCommand returns a CLI command that changes one command or operation. done is the
-// format of the success message, with a %s for the id.
-func (a sendCommands) operatorCommand(use, short, done string, v verbs.Verb[verbs.OperatorRequest, verbs.Changed]) *cobra.Command {
-	q, as := verbs.OperatorRequest{}, ""
-	c := &cobra.Command{
-		Use: use, Short: short, Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			of, err := idOf(as)
-			if err != nil {
-				return err
-			}
-			return sendChange(cmd.Context(), a.app, v, q.Named(args[0], of), fmt.Sprintf(done, args[0]))
-		},
-	}
-	signed(c, &q.By, &q.Reason, "who does it", askedFor)
-	asFlag(c, &as)
-	return c
-}
-
-// askedFor is the default reason of a change.
-const askedFor = "asked for on the command line"
-
-// signed adds the flags --by and --reason. why is the default reason. If it is "", a reason
-// is required, and the command itself must check for it.
-func signed(c *cobra.Command, by, reason *string, who, why string) {
-	c.Flags().StringVar(by, "by", operator(), who)
-	usage := "why"
-	if why == "" {
-		usage = "why (required)"
-	}
-	c.Flags().StringVar(reason, "reason", why, usage)
-}
-
-func asFlag(c *cobra.Command, as *string) {
-	c.Flags().StringVar(as, "as", "", "what the ID refers to if a command and an operation share it: command or operation")
-}
-
-// idOf parses --as.
-func idOf(as string) (inspect.As, error) {
-	switch of := inspect.As(as); of {
-	case "", inspect.AsCommand, inspect.AsOperation:
-		return of, nil
-	}
-	return "", usage("--as is %q: use command or operation", as)
-}
-
-// sendChange requests a change and prints the result. done is the message if something changed.
-func sendChange[Q any](ctx context.Context, a *app, v verbs.Verb[Q, verbs.Changed], q Q, done string) error {
-	changed, err := askOnce(ctx, a, v, q)
-	return a.printChange(changed, done, err)
-}
-
-func (a *app) printChange(changed verbs.Changed, done string, err error) error {
-	if err != nil {
-		return err
-	}
-	if a.output == "json" {
-		return printJSON(a.stdout, changed)
-	}
-	switch {
-	case changed.Changed == 0 && changed.Warning != "":
-		done = "nothing to change: " + changed.Warning
-	case changed.Changed == 0:
-		done = "nothing to change"
-	case changed.Warning != "":
-		done = printable(done) + "\n" + printable(changed.Warning)
-		_, err = fmt.Fprintln(a.stdout, done)
-		return err
-	}
-	_, err = fmt.Fprintln(a.stdout, printable(done))
-	return err
-}
-
-// checkList returns an error for filters that match nothing.
-func checkList(q verbs.ListRequest) error {
-	if q.Kind != "" && !slices.Contains(jobs.Kinds(), fact.Kind(q.Kind)) {
-		return usage("--kind is %q: use one of %v", q.Kind, jobs.Kinds())
-	}
-	if q.State != "" && !slices.Contains(fact.States, fact.State(q.State)) {
-		return usage("--state is %q: use one of %v", q.State, fact.States)
-	}
-	return nil
-}
-
-// skipped lists the proxies that a run skipped, grouped by reason.
 type skipped []fact.SkippedFor
 
-// reason returns the first reason and the number of further reasons.
 func (s skipped) reason() string {
 	switch len(s) {
 	case 0:

@@ -37,20 +37,23 @@ type PricedCommand struct {
 	unknown []string // proxies that the provider's account does not have
 }
 
-// estimate formats the cost.
 func (p PricedCommand) estimate(currency string) string {
 	return p.sum.ListedText(p.ListPriceCents, currency)
+}
+
+// pricing prices commands. ledger is nil if it cannot be read.
+type pricing struct {
+	ledger   *ledger.Ledger
+	client   *upstream.Client
+	currency string
+	quotes   map[string]quote                          // prices of offers, once asked for
+	offers   map[upstream.OfferFilter][]upstream.Offer // the provider's lists, once asked for
 }
 
 // quote is the provider's price for an item of an order. found is false if no offer matches.
 type quote struct {
 	cents fact.Cents
 	found bool
-}
-
-// price prints what the batch would cost now. It publishes nothing.
-func (s *submitting) price(ctx context.Context, b *batch) error {
-	return s.app.price(ctx, len(b.entries), func(yield func([]publish.Outgoing) error) error { return b.each(publishedAtOnce, yield) })
 }
 
 // price prints what n commands would cost now, and publishes nothing. An order costs the
@@ -69,22 +72,20 @@ func (a *app) price(ctx context.Context, n int, each func(yield func([]publish.O
 	}
 	defer client.Close()
 	currency := a.currencyOf(ctx, client)
-	quotes, offers := map[string]quote{}, map[upstream.OfferFilter][]upstream.Offer{}
+	x := pricing{l, client, currency, map[string]quote{}, map[upstream.OfferFilter][]upstream.Offer{}}
 	list := a.listing("COMMAND", "KIND", "DAYS", "PROXIES", "ESTIMATE", "")
 	var total PricedCommand
 	err = each(func(out []publish.Outgoing) error {
 		for _, o := range out {
-			p, err := priceOne(ctx, l, client, quotes, offers, o, currency)
+			p, err := x.priceOne(ctx, o)
 			if err != nil {
 				return err
 			}
 			total.sum, total.ListPriceCents = total.sum.Join(p.sum), total.ListPriceCents+p.ListPriceCents
 			total.Count, total.unknown = total.Count+p.Count, append(total.unknown, p.unknown...)
-			if err := list.add("", p, p.ID, p.Kind, strconv.FormatInt(p.Days, 10), strconv.FormatInt(p.Count, 10), p.estimate(currency), p.Warning); err != nil {
-				return err
-			}
+			list.add("", p, p.ID, p.Kind, strconv.FormatInt(p.Days, 10), strconv.FormatInt(p.Count, 10), p.estimate(currency), p.Warning)
 		}
-		return nil
+		return list.err
 	})
 	if err != nil {
 		return err
@@ -112,7 +113,6 @@ func (p PricedCommand) exit() error {
 	return &exitError{code: ExitPartly}
 }
 
-// warnOfWallet warns on stderr if the wallet does not cover the priced commands.
 func (a *app) warnOfWallet(ctx context.Context, client *upstream.Client, total int64) {
 	w, err := client.Wallet(ctx)
 	if err == nil && w.BalanceCents < total {
@@ -120,7 +120,7 @@ func (a *app) warnOfWallet(ctx context.Context, client *upstream.Client, total i
 	}
 }
 
-func priceOne(ctx context.Context, l *ledger.Ledger, client *upstream.Client, quotes map[string]quote, offers map[upstream.OfferFilter][]upstream.Offer, o publish.Outgoing, currency string) (PricedCommand, error) {
+func (x pricing) priceOne(ctx context.Context, o publish.Outgoing) (PricedCommand, error) {
 	c, err := command.Parse(jobs.KindOf(o.Kind), o.Data, command.Rules{Environment: upstream.Sandbox, CIDRField: "-"})
 	if err != nil {
 		return PricedCommand{}, err
@@ -129,7 +129,7 @@ func priceOne(ctx context.Context, l *ledger.Ledger, client *upstream.Client, qu
 	sum := &p.sum
 	for _, item := range c.Items {
 		p.Count += item.Quantity
-		q, err := quoteOf(ctx, client, quotes, item, c.DurationDays)
+		q, err := x.quoteOf(ctx, item, c.DurationDays)
 		if err != nil {
 			return p, err
 		}
@@ -140,9 +140,9 @@ func priceOne(ctx context.Context, l *ledger.Ledger, client *upstream.Client, qu
 	}
 	for _, id := range c.ProxyIDs {
 		p.Count++
-		cents, err := paidFor(ctx, l, id, c.DurationDays)
+		cents, err := x.paidFor(ctx, id, c.DurationDays)
 		if err == nil && !cents.Known() {
-			cents, err = listPriceOf(ctx, l, client, offers, id, c.DurationDays)
+			cents, err = x.listPriceOf(ctx, id, c.DurationDays)
 			p.ListPriceCents += cents.Or(0)
 		}
 		if errors.Is(err, upstream.CodeProxyNotFound) {
@@ -156,7 +156,7 @@ func priceOne(ctx context.Context, l *ledger.Ledger, client *upstream.Client, qu
 	if sum.Lacks == 0 && p.ListPriceCents == 0 {
 		p.Cents = fact.Known(sum.Cents)
 	}
-	p.Warning = p.warning(c.MaxTotalCents, currency)
+	p.Warning = p.warning(c.MaxTotalCents, x.currency)
 	return p, nil
 }
 
@@ -176,14 +176,13 @@ func (p PricedCommand) warning(maxTotalCents int64, currency string) string {
 	return ""
 }
 
-// quoteOf returns an offer's price for this quantity and duration. quotes caches prices.
-func quoteOf(ctx context.Context, client *upstream.Client, quotes map[string]quote, item command.Item, days int64) (quote, error) {
+func (x pricing) quoteOf(ctx context.Context, item command.Item, days int64) (quote, error) {
 	key := fmt.Sprintf("%s %d %d", item.OfferCode, item.Quantity, days)
-	if q, known := quotes[key]; known {
+	if q, known := x.quotes[key]; known {
 		return q, nil
 	}
 	var q quote
-	for o, err := range client.Offers(ctx, upstream.OfferFilter{Quantity: item.Quantity, DurationDays: days}, 0) {
+	for o, err := range x.client.Offers(ctx, upstream.OfferFilter{Quantity: item.Quantity, DurationDays: days}, 0) {
 		if err != nil {
 			return q, err
 		}
@@ -196,44 +195,44 @@ func quoteOf(ctx context.Context, client *upstream.Client, quotes map[string]quo
 		}
 		break
 	}
-	quotes[key] = q
+	x.quotes[key] = q
 	return q, nil
 }
 
-// listPriceOf returns the list price of proxies of id's kind. offers caches the provider's
-// offers. The error is upstream.CodeProxyNotFound if the account does not have the proxy.
-func listPriceOf(ctx context.Context, l *ledger.Ledger, client *upstream.Client, offers map[upstream.OfferFilter][]upstream.Offer, id string, days int64) (fact.Cents, error) {
+// listPriceOf returns the list price of proxies of id's kind. The error is
+// upstream.CodeProxyNotFound if the account does not have the proxy.
+func (x pricing) listPriceOf(ctx context.Context, id string, days int64) (fact.Cents, error) {
 	like, err := tables.Proxy{}, ledger.ErrNotFound
-	if l != nil {
-		like, err = l.Fleet.Proxy(ctx, id)
+	if x.ledger != nil {
+		like, err = x.ledger.Fleet.Proxy(ctx, id)
 	}
 	if errors.Is(err, ledger.ErrNotFound) {
 		var p upstream.Proxy
-		p, err = client.Proxy(ctx, id)
+		p, err = x.client.Proxy(ctx, id)
 		like = tables.Proxy{CountryCode: p.CountryCode, Region: p.Region, LineName: p.LineName, IPType: p.IPType, Protocol: p.Protocol}
 	}
 	if err != nil {
 		return fact.Cents{}, err
 	}
 	filter := plans.ListFilter(like, days)
-	if _, asked := offers[filter]; !asked {
-		offers[filter] = []upstream.Offer{}
-		for o, err := range client.Offers(ctx, filter, 0) {
+	if _, asked := x.offers[filter]; !asked {
+		x.offers[filter] = []upstream.Offer{}
+		for o, err := range x.client.Offers(ctx, filter, 0) {
 			if err != nil {
 				return fact.Cents{}, err
 			}
-			offers[filter] = append(offers[filter], o)
+			x.offers[filter] = append(x.offers[filter], o)
 		}
 	}
-	return plans.ListPrice(offers[filter], like, days), nil
+	return plans.ListPrice(x.offers[filter], like, days), nil
 }
 
 // paidFor returns the price of renewing a proxy for this many days. This is the newer of the
 // prices last paid for the proxy and for its kind, or unknown if there is neither.
-func paidFor(ctx context.Context, l *ledger.Ledger, id string, days int64) (fact.Cents, error) {
-	if l == nil {
+func (x pricing) paidFor(ctx context.Context, id string, days int64) (fact.Cents, error) {
+	if x.ledger == nil {
 		return fact.Cents{}, nil
 	}
-	paid, err := l.Fleet.LastPrice(ctx, id)
+	paid, err := x.ledger.Fleet.LastPrice(ctx, id)
 	return paid.For(days), err
 }
