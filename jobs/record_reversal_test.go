@@ -166,3 +166,26 @@ func TestTheSecondAnswerOfTwoIsToldOfTheFirst(t *testing.T) {
 		t.Error(other)
 	}
 }
+
+// TestAnAmountThatWasChargedAndReturnedIsExpected: the provider named it in its reply, so a
+// correction books it again without a confirmation. The reason of the renewal is then that of
+// the correction.
+func TestAnAmountThatWasChargedAndReturnedIsExpected(t *testing.T) {
+	t.Parallel()
+	h := newRig(t)
+	h.fault(renew, "renewal", map[string]any{"unresolved": []string{"px_1"}})
+	h.renew(`{"id":"one","duration_days":30,"proxy_ids":["px_1"]}`)
+	h.until("the line needs review", func() bool { all, _ := h.ledger.Operations.Reviews(t.Context()); return len(all) == 1 })
+	check(t, h.runner.Resolve(t.Context(), desk.Resolution{ID: "one/0001", ProxyID: "px_1", Charged: new(false), By: "ada", Reason: "a slip"}))
+	row := h.answeredRow()
+	if _, err := h.record(desk.Recording{CorrectsSeq: row, Kind: fact.MovementCharge, Cents: 301}); err == nil {
+		t.Error("more than was charged needs no confirmation")
+	}
+	r, err := h.record(desk.Recording{CorrectsSeq: row, Kind: fact.MovementCharge, Cents: 300})
+	check(t, err)
+	all, err := h.ledger.Fleet.RenewalsOf(t.Context(), "px_1", 1)
+	check(t, err)
+	if want := "its answer was corrected by " + r.By + ": " + r.Reason; all[0].Reason != want {
+		t.Errorf("the reason is %q, want %q", all[0].Reason, want)
+	}
+}

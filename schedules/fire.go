@@ -106,6 +106,9 @@ func (s *Sweeper) fire(ctx context.Context, r *scheduleRunner, f firing) (sweep,
 func (s *Sweeper) decide(ctx context.Context, r *scheduleRunner, f firing) (sweep, error) {
 	r.listing.Store(true)
 	err := s.ensureFresh(ctx)
+	if err == nil && f.byHand {
+		err = s.reads.readUnread(ctx, r)
+	}
 	if r.listing.Store(false); err != nil {
 		return sweep{}, err
 	}
@@ -291,6 +294,9 @@ func sweepFacts(planned fact.SweepPlanned, plan sweep) (facts []fact.Fact, state
 		held := fact.SweepHeld{
 			Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan, Code: plans.HeldCodes[x.Reason], Reason: x.Text(plan.Currency),
 			LeftOut: x.Proxies, ShortfallCents: x.Cents.Or(0), UnknownPrice: x.Unpriced, FirstLostAt: &x.FirstLostAt,
+		}
+		if plan.Left != nil {
+			held.Reason += "; so far: " + LeftText(*plan.Left)
 		}
 		if x.Reason == plans.ReasonWallet {
 			held.ProviderCents = plan.WalletCents

@@ -20,6 +20,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/fact"
 	"perennial/ledger/tables"
+	"perennial/schedules/listing"
 	"perennial/schedules/plans"
 	"perennial/upstream"
 )
@@ -81,6 +82,55 @@ func (s *reader) inputs(ctx context.Context, r *scheduleRunner, taken map[string
 		return in, fmt.Errorf("read which proxies are known: %w", err)
 	}
 	return in, nil
+}
+
+// readProxy reads a proxy at the provider and stores the result in the table of proxies.
+func (c *Config) readProxy(ctx context.Context, id string) error {
+	if err := c.Pass(ctx); err != nil {
+		return err
+	}
+	asked := c.Clock()
+	p, err := c.Proxy(ctx, id)
+	if err == nil {
+		err = c.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Observe(0, listing.Seen(p, asked)) })
+	}
+	if err != nil {
+		return fmt.Errorf("read %s: %w", id, err)
+	}
+	return nil
+}
+
+// readByHand limits the proxies that readUnread reads.
+const readByHand = 10
+
+// readUnread reads due proxies that have not been read since a renewal ended without renewing
+// them, nearest expiry first. It is called before a plan or run that an operator requested,
+// who would otherwise have to wait for the next listing.
+func (s *reader) readUnread(ctx context.Context, r *scheduleRunner) error {
+	if s.Proxy == nil {
+		return nil
+	}
+	lists, err := r.Match.ReadLists(s.ReadFile)
+	if err != nil {
+		return err
+	}
+	var ids []string
+	fits := r.Match.Filter(lists)
+	err = s.Ledger.Fleet.Expiring(ctx, s.providerNow().Add(r.RenewBefore), func(p tables.Proxy) error {
+		if p.Unread() && p.ExpectedExpiresAt == nil && !p.Retired && len(ids) < readByHand && fits.Fits(p) {
+			ids = append(ids, p.ProxyID)
+		}
+		return nil
+	})
+	for _, id := range ids {
+		if err := s.readProxy(ctx, id); err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			s.log(r).WithError(err).WithField("proxy_id", id).Warn("a proxy could not be read before a requested plan; the next listing reads it")
+		}
+	}
+	return err
 }
 
 func (s *reader) readSpent(ctx context.Context, r *scheduleRunner, in *read) (err error) {

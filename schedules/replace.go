@@ -16,7 +16,6 @@ import (
 	"perennial/ledger/fact"
 	"perennial/ledger/tables"
 	"perennial/queue"
-	"perennial/schedules/listing"
 	"perennial/schedules/plans"
 	"perennial/upstream"
 )
@@ -90,19 +89,12 @@ func (s *replacer) refused(ctx context.Context, r *scheduleRunner) ([]tables.Pro
 // stillRefused reads a proxy and reports whether it still needs a replacement. An operator
 // may have renewed it since the last listing.
 func (s *replacer) stillRefused(ctx context.Context, r *scheduleRunner, id string) (bool, error) {
-	if err := s.Pass(ctx); err != nil {
-		return false, err
-	}
-	asked := s.Clock()
-	p, err := s.Proxy(ctx, id)
+	err := s.readProxy(ctx, id)
 	switch {
 	case errors.Is(err, upstream.CodeProxyNotFound):
 		return true, nil
 	case err != nil:
-		return false, fmt.Errorf("read %s before it is replaced: %w", id, err)
-	}
-	if err := s.Ledger.Write(ctx, func(tx *ledger.Tx) error { return tx.Observe(0, listing.Seen(p, asked)) }); err != nil {
-		return false, fmt.Errorf("store what %s is now: %w", id, err)
+		return false, err
 	}
 	refused, err := s.refused(ctx, r)
 	return slices.ContainsFunc(refused, func(x tables.Proxy) bool { return x.ProxyID == id }), err

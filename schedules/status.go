@@ -212,6 +212,9 @@ func (s *Sweeper) PlanNow(ctx context.Context, schedule string) (plans.Plan, err
 	if err := s.ensureFresh(ctx); err != nil {
 		return plans.Plan{}, err
 	}
+	if err := s.reads.readUnread(ctx, r); err != nil {
+		return plans.Plan{}, err
+	}
 	plan, err := s.plan(ctx, r, firing{})
 	if err == nil {
 		err = s.offers.addListPrices(ctx, r, &plan.Plan)

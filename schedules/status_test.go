@@ -1,6 +1,7 @@
 package schedules
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"perennial/ledger"
 	"perennial/ledger/chain"
 	"perennial/ledger/fact"
+	"perennial/upstream"
 )
 
 // TestAListSaysThatAPlanWasApproved: what was carried out does not ask for an
@@ -60,4 +62,25 @@ func TestAScheduleWhoseLastPlanIsArchivedElsewhereIsListed(t *testing.T) {
 	if one := all[0]; one.State != stateFinished || !strings.Contains(one.Why, filepath.Base(archived.File)) || plan.State != stateFinished {
 		t.Fatalf("%+v", one)
 	}
+}
+
+// TestARequestedPlanReadsWhatWasNotRenewed: an operator need not wait for the next listing
+// after a correction.
+func TestARequestedPlanReadsWhatWasNotRenewed(t *testing.T) {
+	h := newRig(t, soon(), keepalive())
+	h.paid(t, "px_2", 300)
+	check(t, h.lister.WaitPass(t.Context()))
+	check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Stale("px_1") }))
+	due := func() int {
+		plan, err := h.PlanNow(t.Context(), "keepalive")
+		check(t, err)
+		return len(plan.Included)
+	}
+	before := due()
+	h.config.Proxy = func(_ context.Context, id string) (upstream.Proxy, error) {
+		p, err := h.Ledger.Fleet.Proxy(t.Context(), id)
+		return upstream.Proxy{ProxyID: id, ExpiresAt: p.ExpiresAt, Status: "active"}, err
+	}
+	h.restart(t)
+	want(t, "planned once it is read", due(), before+1)
 }

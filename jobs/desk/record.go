@@ -344,7 +344,8 @@ func (p *recording) ofLine(tx *ledger.Tx, f *fact.LedgerRecorded) error {
 	case lines[i].State == fact.LineUnresolved:
 		return command.Refuse("line %s of %s needs review: answer it with `perennial reviews resolve`", f.ProxyID, f.OperationID)
 	}
-	p.net, p.expected = lines[i].ChargedCents-lines[i].RefundedCents, p.expected/int64(len(lines))
+	// Without an estimate, the amount that was charged before and returned is expected.
+	p.net, p.expected = lines[i].ChargedCents-lines[i].RefundedCents, cmp.Or(p.expected/int64(len(lines)), lines[i].ChargedCents)
 	return nil
 }
 

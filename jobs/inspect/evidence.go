@@ -526,7 +526,7 @@ func (e *Evidence) judge(o fact.Operation, expected, charged int64) *Verdict {
 	default:
 		v.Text += "; expected " + fact.Amount(expected, e.Currency) + "."
 	}
-	v.Text += e.walletText()
+	v.Text += e.walletText(charged)
 	return v
 }
 
@@ -540,11 +540,13 @@ func (e *Evidence) ChargedByWallet() int64 {
 }
 
 // walletText describes what the wallet shows, or returns "" if it shows nothing about this
-// operation.
-func (e *Evidence) walletText() string {
+// operation. charged is the amount in suspense for it, which the ledger has booked.
+func (e *Evidence) walletText(charged int64) string {
 	switch {
 	case e.WalletGap == nil:
 		return ""
+	case *e.WalletGap == 0 && charged > 0:
+		return fmt.Sprintf(" The provider's wallet agrees with the ledger, in which the %s are booked as charged.", fact.Amount(charged, e.Currency))
 	case *e.WalletGap == 0:
 		return " The provider's wallet agrees with the ledger without it."
 	case *e.WalletGap < 0:

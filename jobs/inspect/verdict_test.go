@@ -44,8 +44,22 @@ func TestTheWalletsDifferenceHasOneExplanation(t *testing.T) {
 		if c.told {
 			charged, text = 300, " The provider's wallet holds 3.00 USD less than the ledger, and nothing else is open."
 		}
-		if got := e.ChargedByWallet(); got != charged || e.walletText() != text {
-			t.Errorf("%s: charged %d %q, want %d %q", name, got, strings.TrimSpace(e.walletText()), charged, text)
+		if got := e.ChargedByWallet(); got != charged || e.walletText(0) != text {
+			t.Errorf("%s: charged %d %q, want %d %q", name, got, strings.TrimSpace(e.walletText(0)), charged, text)
+		}
+	}
+}
+
+// TestAWalletThatAgreesSaysWhatTheLedgerHasBooked: money in suspense is a charge in the ledger.
+func TestAWalletThatAgreesSaysWhatTheLedgerHasBooked(t *testing.T) {
+	e := &Evidence{WalletGap: new(int64)}
+	e.Currency = "USD"
+	for charged, want := range map[int64]string{
+		0:   " The provider's wallet agrees with the ledger without it.",
+		300: " The provider's wallet agrees with the ledger, in which the 3.00 USD are booked as charged.",
+	} {
+		if got := e.walletText(charged); got != want {
+			t.Errorf("%d in suspense: %q", charged, got)
 		}
 	}
 }

@@ -410,7 +410,11 @@ type ProxyRenewal struct {
 // RenewalsOf lists up to limit renewals that included a proxy: the open one, then the
 // others, newest first.
 func (l *Fleet) RenewalsOf(ctx context.Context, proxyID string, limit int) ([]ProxyRenewal, error) {
-	return sqlite.Collect(l.query(ctx, `SELECT x.operation, o.command_id, x.state, o.state, o.reason, o.accepted_at, x.settled_at, x.observed_expires_at, x.duration_days,
+	// A correction gives the reason in place of the answer that it corrects.
+	return sqlite.Collect(l.query(ctx, `SELECT x.operation, o.command_id, x.state, o.state,
+		coalesce((SELECT 'its answer was corrected by ' || (j.data ->> '$.by') || ': ' || (j.data ->> '$.reason') FROM journal j
+			WHERE j.operation = x.operation AND j.type = 'ledger.recorded' AND j.data ->> '$.corrects_seq' > 0
+			AND coalesce(j.data ->> '$.proxy_id', x.proxy_id) = x.proxy_id ORDER BY j.seq DESC LIMIT 1), o.reason), o.accepted_at, x.settled_at, x.observed_expires_at, x.duration_days,
 		x.charged_cents, x.refunded_cents, x.claim, x.claim = 1 AND (x.state = 'unresolved' OR o.state = 'review')
 		FROM lines x CROSS JOIN operations o ON o.id = x.operation
 		WHERE x.proxy_id = ? ORDER BY x.claim DESC, coalesce(x.settled_at, o.accepted_at) DESC, x.operation DESC LIMIT +?`, proxyID, limit), func(s sqlite.Scanner) (x ProxyRenewal, err error) {

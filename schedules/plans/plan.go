@@ -39,10 +39,10 @@ const (
 	ReasonClaimed  = "a renewal of it is open or in review"
 	ReasonTaken    = "this run has renewed it already"
 	ReasonOnItsWay = "its renewal is published and not yet started"
-	ReasonRenewed  = "a renewal for this expiry was paid, and the expiry has not moved: where it stays so, see `perennial ledger reconcile`; `perennial renew` renews it by hand, and pays again"
+	ReasonRenewed  = "a renewal for this expiry was paid, and the expiry has not moved: if it stays so, see `perennial ledger reconcile`; `perennial renew` pays again"
 	ReasonNotShown = "it was renewed within the hour, and the provider may not show the new expiry yet"
-	ReasonUnread   = "it is renewed, and its new expiry is not listed yet"
-	ReasonBackoff  = "its last renewals ended without renewing it: it is tried again later"
+	ReasonUnread   = "its last renewal has ended, and its expiry has not been read since"
+	ReasonBackoff  = "its last renewals ended without renewing it: it is tried again after 30 minutes, and after twice as long each further time"
 	ReasonInVain   = "a renewal of it was paid, and it has expired all the same: it is in review (`perennial reviews list`)"
 	ReasonPerson   = "five renewals ended without renewing it: it is in review (`perennial reviews list`)"
 	ReasonUnpriced = "its price is not known: another of its kind is renewed first"
@@ -555,14 +555,17 @@ func PlannedProxies(f fact.SweepPlanned) (all []Included) {
 		if json.Unmarshal(raw, &c) != nil {
 			continue
 		}
-		var cents fact.Cents
-		if n < len(f.Planned) && f.Planned[n].Proxies > f.Planned[n].UnknownPrice {
-			cents = fact.Known(f.Planned[n].EstimateCents / int64(f.Planned[n].Proxies-f.Planned[n].UnknownPrice))
+		var planned fact.PlannedCommand
+		if n < len(f.Planned) {
+			planned = f.Planned[n]
 		}
-		for _, id := range c.ProxyIDs {
-			one := Included{ProxyID: id, ExpiresAt: c.ExpectExpiresAt[id], EstimateCents: cents}
-			if !cents.Known() && n < len(f.Planned) && f.Planned[n].ListPriceCents > 0 { // the proxy is alone in its command
-				one.SetList(fact.Known(f.Planned[n].ListPriceCents))
+		for i, id := range c.ProxyIDs {
+			one := Included{ProxyID: id, ExpiresAt: c.ExpectExpiresAt[id]}
+			switch priced := planned.Proxies - planned.UnknownPrice; {
+			case priced > 0:
+				one.EstimateCents = fact.Known(fact.Share(planned.EstimateCents, i, priced))
+			case planned.ListPriceCents > 0: // the proxy is alone in its command
+				one.SetList(fact.Known(planned.ListPriceCents))
 			}
 			all = append(all, one)
 		}

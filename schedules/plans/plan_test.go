@@ -253,3 +253,11 @@ func TestAFailedRenewalIsRetriedThenNeedsAPerson(t *testing.T) {
 	w.Proxies[0].ExpiresAt, w.Now = &moved, moved.Add(-time.Hour)
 	want(t, "included", w.plan(t).ids(), []string{"px_1"})
 }
+
+// TestARecordedPlanAddsUpToItsEstimate: a fact has one estimate for a command of several
+// proxies.
+func TestARecordedPlanAddsUpToItsEstimate(t *testing.T) {
+	command := json.RawMessage(`{"id":"a","duration_days":30,"proxy_ids":["px_1","px_2","px_3"]}`)
+	all := PlannedProxies(fact.SweepPlanned{Commands: []json.RawMessage{command}, Planned: []fact.PlannedCommand{{CommandID: "a", Proxies: 3, EstimateCents: 1000}}})
+	want(t, "sum", SumOf(all), fact.Sum{Cents: 1000})
+}

@@ -214,7 +214,7 @@ func walletsText(e inspect.Evidence, now time.Time) string {
 		}
 	}
 	if x := e.WalletNow; x != nil {
-		known = append(known, fmt.Sprintf("now %s at the provider and %s in the ledger%s, read %s", money(x.ProviderCents, e.Currency), money(x.LedgerCents, e.Currency), apartText(x.ProviderCents-x.LedgerCents, e.Currency), humanize.RelTime(x.At, now, "ago", "from now")))
+		known = append(known, fmt.Sprintf("now %s at the provider and %s in the ledger%s, read %s", money(x.ProviderCents, e.Currency), money(x.LedgerCents, e.Currency), apartText(x.ProviderCents-x.LedgerCents, e.Currency)+suspenseText(e), humanize.RelTime(x.At, now, "ago", "from now")))
 	}
 	return cmp.Or(strings.Join(known, ", "), "not known")
 }
@@ -227,6 +227,21 @@ func apartText(cents int64, currency string) string {
 		return ": " + money(cents, currency) + " more at the provider"
 	}
 	return ": the same"
+}
+
+// suspenseText says how much of the operation the ledger has booked as charged although its
+// outcome is unknown, or returns "".
+func suspenseText(e inspect.Evidence) string {
+	var cents int64
+	for _, l := range e.Lines {
+		if l.State == fact.LineUnresolved {
+			cents += l.ChargedCents - l.RefundedCents
+		}
+	}
+	if cents == 0 {
+		return ""
+	}
+	return " (the ledger has booked " + money(cents, e.Currency) + " of this review as charged)"
 }
 
 func expiryRows(all []inspect.ExpiryEvidence) (rows [][]string) {

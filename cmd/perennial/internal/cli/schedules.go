@@ -336,7 +336,7 @@ func (a scheduleCommands) printPlan(p plans.Plan) error {
 	fmt.Fprintf(a.stdout, "plan %s of %s: %d due, %d to renew in %s, about %s", p.Hash, p.Schedule, p.Unpaid(), len(p.Included), english.Plural(len(p.Commands), "command", ""), p.EstimateText())
 	switch {
 	case p.Left != nil && p.State == "finished":
-		fmt.Fprint(a.stdout, "; the run continues")
+		fmt.Fprintf(a.stdout, "; the run continues: `perennial schedules show %s` follows it", p.Schedule)
 	case p.State != "":
 		fmt.Fprintf(a.stdout, "; %s", p.State)
 	}

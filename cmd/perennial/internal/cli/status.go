@@ -25,6 +25,7 @@ import (
 	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/tables"
 	"perennial/queue/service"
 	"perennial/upstream"
 )
@@ -184,7 +185,11 @@ func (a statusCommands) showStatus(ctx context.Context, id string, as inspect.As
 		}
 		return err
 	case 1:
-		return errors.Join(a.printStatus(hits[0].account, hits[0].status), err)
+		s := hits[0].status
+		if i := slices.IndexFunc(s.Operations, func(o inspect.OperationStatus) bool { return o.OperationID == id }); i >= 0 && as != inspect.AsCommand && a.output != "json" {
+			s.Operations = s.Operations[i : i+1]
+		}
+		return errors.Join(a.printStatus(hits[0].account, s), err)
 	}
 	names := make([]string, 0, len(hits))
 	for _, h := range hits {
@@ -308,24 +313,27 @@ func (a statusCommands) printSummary(v verbs.Summary) error {
 	for _, p := range v.Paused {
 		rows = append(rows, []string{"paused", inspect.PauseText(p)})
 	}
-	rows = append(rows, []string{"needs you", needsText(v.Needs)}, []string{"expiring", expiringText(v.Expiring, v.Schedules)}, []string{"runway", runwayText(v)}, []string{"books", booksText(v.Books, time.Now())})
+	rows = append(rows, []string{"needs you", needsText(v)}, []string{"expiring", expiringText(v.Expiring, v.Schedules)}, []string{"runway", runwayText(v)}, []string{"books", booksText(v.Books, time.Now())})
 	return a.printTable(v, []string{"ACCOUNT", v.Account}, rows)
 }
 
 // needsText lists what needs an operator. Each entry has the CLI command that shows it.
-func needsText(n verbs.Needs) string {
-	all := n.Parts()
+func needsText(v verbs.Summary) string {
+	n, all, unknown := v.Needs, v.Needs.Parts(), "not known without a runner"
+	if v.Role != "" { // a runner answers, and the account has not started yet
+		unknown = "not known until the account works"
+	}
 	parts := make([]string, 0, len(all))
 	for _, p := range all {
 		parts = append(parts, fmt.Sprintf("%s (perennial %s)", p.Text(), p.Command))
 	}
 	switch {
 	case len(parts) > 0 && n.Plans == nil:
-		return fmt.Sprintf("%s: %s; plans, skipped proxies and proxies in no schedule are not known without a runner", humanize.Comma(n.Total), strings.Join(parts, ", "))
+		return fmt.Sprintf("%s: %s; plans, skipped proxies and proxies in no schedule are %s", humanize.Comma(n.Total), strings.Join(parts, ", "), unknown)
 	case len(parts) > 0:
 		return fmt.Sprintf("%s: %s", humanize.Comma(n.Total), strings.Join(parts, ", "))
 	case n.Plans == nil:
-		return "not known without a runner; the ledger has no operation in review or on hold"
+		return unknown + "; the ledger has no operation in review or on hold"
 	}
 	return "nothing"
 }
@@ -392,7 +400,7 @@ func booksText(b verbs.Books, now time.Time) string {
 
 // statusShown limits the operations, the proxies and the skipped proxies that are shown. A
 // command may have thousands of each.
-const statusShown = 200
+const statusShown = 20
 
 // printStatus prints a command. account is "" if only one account is selected. Only the
 // table output is limited by statusShown.
@@ -433,8 +441,9 @@ func printPairs(w io.Writer, format string, pairs [][2]string) {
 }
 
 // printOperations prints the first operations with their first proxies, and a summary of the
-// rest.
+// rest. What needs a person is printed first.
 func printOperations(w io.Writer, all []inspect.OperationStatus) {
+	all = urgentFirst(all, func(o inspect.OperationStatus) bool { return o.State == fact.StateReview || o.State == fact.StateHeld })
 	proxies, shown := 0, all[:min(len(all), statusShown)]
 	for _, o := range shown {
 		fmt.Fprintf(w, "\n%s  %s\n", o.OperationID, o.StateText())
@@ -455,10 +464,16 @@ func proxiesOf(o inspect.OperationStatus) []string {
 	for _, id := range o.ProxyIDs {
 		out = append(out, fmt.Sprintf("  %-16s %s", "proxy", printable(id)))
 	}
-	for _, l := range o.Lines {
+	for _, l := range urgentFirst(o.Lines, func(l tables.RenewalLine) bool { return l.State != fact.LineSucceeded }) {
 		out = append(out, fmt.Sprintf("  %-16s %s  %s", l.ProxyID, l.State, o.LineText(l)))
 	}
 	return out
+}
+
+// urgentFirst returns the urgent entries, then the others.
+func urgentFirst[T any](all []T, urgent func(T) bool) []T {
+	rest := slices.DeleteFunc(slices.Clone(all), urgent)
+	return append(slices.DeleteFunc(slices.Clone(all), func(one T) bool { return !urgent(one) }), rest...)
 }
 
 // restOf counts the omitted operations by state. proxies is how many proxies of the shown
