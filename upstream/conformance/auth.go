@@ -175,7 +175,7 @@ func keyChecks(c *suite) {
 	}
 	otherEnvironmentChecks(c)
 	c.rule("auth.environments_not_mixed", secCredentials, "the key is refused in the other environment", func(s *session) finding {
-		return refusedAnyhow(s.sendToOther(get("/api/v1/account")))
+		return refusedAnyhow(sendToOther(s, get("/api/v1/account")))
 	})
 	c.rule("auth.nonce.per_key", secHeaders, "a nonce is refused under the same key, not under another", noncePerKey)
 	c.rule("auth.secret_never_comes_back", secCredentials, "no reply of the run holds the API Secret", func(s *session) finding {
@@ -183,7 +183,7 @@ func keyChecks(c *suite) {
 	}).atEnd()
 }
 
-func (s *session) sendToOther(r request) reply {
+func sendToOther(s *session, r request) reply {
 	if s.cfg.OtherBaseURL == "" {
 		s.skipf("needs the other environment's address")
 	}
@@ -200,7 +200,7 @@ func (s *session) sendToOther(r request) reply {
 func otherEnvironmentChecks(c *suite) {
 	there := func(code string, made prepared) judgement {
 		return func(s *session) finding {
-			return refused(s.sendToOther(withKey(RoleThere, "", "a key of the role there", made)(s)), code)
+			return refused(sendToOther(s, withKey(RoleThere, "", "a key of the role there", made)(s)), code)
 		}
 	}
 	c.rule("errors.order_not_found.there", secDetail, "an order is order_not_found in the other environment", there("order_not_found", orderAt("orders")))

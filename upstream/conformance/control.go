@@ -13,9 +13,12 @@ import (
 	"time"
 )
 
+// control changes the sandbox for a check and reverses the change.
+type control struct{ *session }
+
 // command sends a request to the control interface, even after an interrupt, because the
 // request may reverse an earlier one.
-func (s *session) command(method, path string, in, out any) error {
+func (s control) command(method, path string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {
 		return err
@@ -45,7 +48,7 @@ type setting = dict
 
 // during applies a setting, calls do, and reverses the setting with undo. If undo is nil, it
 // deletes all settings of the path. If the reversal fails, the finding begins with failed.
-func (s *session) during(path string, set, undo setting, failed string, do judgement) finding {
+func (s control) during(path string, set, undo setting, failed string, do judgement) finding {
 	if err := s.command(http.MethodPost, path, set, nil); err != nil {
 		return notRun("%s", err)
 	}
@@ -60,7 +63,7 @@ func (s *session) during(path string, set, undo setting, failed string, do judge
 	return out
 }
 
-func (s *session) atClock(by time.Duration, do judgement) finding {
+func (s control) atClock(by time.Duration, do judgement) finding {
 	original := int64(s.skew.Round(time.Second) / time.Second)
 	moved := setting{"offset_seconds": original + int64(by/time.Second)}
 	return s.during("/clock", moved, setting{"offset_seconds": original}, "the clock could not be set back", func(s *session) finding {
@@ -71,12 +74,12 @@ func (s *session) atClock(by time.Duration, do judgement) finding {
 }
 
 // withFault sets a fault for one request in this environment, calls do, and deletes all faults.
-func (s *session) withFault(fault setting, do judgement) finding {
+func (s control) withFault(fault setting, do judgement) finding {
 	fault["environment"] = s.cfg.environment()
 	return s.during("/faults", fault, nil, "the faults could not be cleared", do)
 }
 
-func (s *session) withWallet(cents int64, do judgement) finding {
+func (s control) withWallet(cents int64, do judgement) finding {
 	balance, known := s.balance()
 	if !known {
 		return notRun("the wallet could not be read")
@@ -87,7 +90,7 @@ func (s *session) withWallet(cents int64, do judgement) finding {
 	return s.during("/wallet", add(cents-balance), add(balance-cents), "the wallet could not be filled again", do)
 }
 
-func (s *session) accountID() string {
+func (s control) accountID() string {
 	r := s.replyOf("account")
 	return word(r.data(), "account_id")
 }
@@ -98,7 +101,7 @@ func controlChecks(c *suite) {
 	for _, e := range endpoints {
 		c.rule("control.revoked."+e.name, secCredentials, "the key, once disabled, is refused on "+e.method+" "+e.name, func(s *session) finding {
 			revoked := func(yes bool) setting { return setting{"app_id": s.cfg.AppID, "revoked": yes} }
-			return s.during("/keys", revoked(true), revoked(false), "the key could not be enabled again", e.harmless().wants(refusing("api_key_revoked")))
+			return control{s}.during("/keys", revoked(true), revoked(false), "the key could not be enabled again", e.harmless().wants(refusing("api_key_revoked")))
 		})
 	}
 	lowWalletChecks(c)
@@ -116,7 +119,7 @@ func controlChecks(c *suite) {
 func clockChecks(c *suite) {
 	ahead := func(id, sentence string, by time.Duration) {
 		c.rule("control.clock.server_"+id, secHeaders, sentence, func(s *session) finding {
-			return s.atClock(by, func(s *session) finding {
+			return control{s}.atClock(by, func(s *session) finding {
 				r := s.send(changedBeforeSigning(func(d *draft) { d.stamp = s.stamp(-by) }))
 				return when(by.Abs() > 5*time.Minute, refused(r, "stale_timestamp"), signatureAccepted(r))
 			})
@@ -126,7 +129,7 @@ func clockChecks(c *suite) {
 		c.rule("control.nonce."+id, secHeaders, sentence, func(s *session) finding {
 			r := withNonce(newNonce())
 			s.send(r)
-			return s.atClock(after, r.wants(recorded))
+			return control{s}.atClock(after, r.wants(recorded))
 		}).open()
 	}
 	ahead("ahead_6m", "a server six minutes ahead refuses with stale_timestamp", 6*time.Minute)
@@ -138,7 +141,7 @@ func clockChecks(c *suite) {
 	nonce("after_9m", "whether a nonce is remembered after nine minutes", 9*time.Minute)
 	nonce("after_1d", "whether a nonce is remembered after a day", 24*time.Hour)
 	c.rule("control.page_token.after_2d", secPagination, "what a page token gets after two days", func(s *session) finding {
-		return s.atClock(48*time.Hour, offerList.secondPage(s).wants(recorded))
+		return control{s}.atClock(48*time.Hour, offerList.secondPage(s).wants(recorded))
 	}).open()
 }
 
@@ -146,7 +149,7 @@ func laterReplay(by time.Duration) judgement {
 	return func(s *session) finding {
 		b := s.ordered("kept")
 		s.afford(s.chosenOffer().cents)
-		return s.atClock(by, func(s *session) finding {
+		return control{s}.atClock(by, func(s *session) finding {
 			p := s.pay(b.request)
 			same := word(p.reply.data(), "order_no") == b.orderNo
 			seen := fmt.Sprintf("%s, the same order: %t, charged %d cents", p.reply.seen(), same, p.before-p.after)
@@ -160,7 +163,7 @@ func lowWalletChecks(c *suite) {
 	poor := func(id, section, sentence string, made prepared) *Check {
 		return c.rule("control.poor."+id, section, sentence, func(s *session) finding {
 			r := made(s)
-			return s.withWallet(1, func(s *session) finding {
+			return control{s}.withWallet(1, func(s *session) finding {
 				got := s.send(r)
 				left, _ := s.balance()
 				return when(left != 1, differs("%s, and of 1 cent %d are left", got.seen(), left), refused(got, "insufficient_wallet_balance"))
@@ -178,14 +181,14 @@ func lowWalletChecks(c *suite) {
 // interruptedChecks check idempotency records that are in progress or unresolved.
 func interruptedChecks(c *suite) {
 	unresolved := func(id, sentence string, do func(*session, unresolvedRequest) finding) {
-		c.rule("control.unresolved."+id, secIdempotency, sentence, func(s *session) finding { return do(s, s.leaveUnresolved()) }).costs()
+		c.rule("control.unresolved."+id, secIdempotency, sentence, func(s *session) finding { return do(s, control{s}.leaveUnresolved()) }).costs()
 	}
 	unresolved("code", "a key whose first request was interrupted gets idempotency_unresolved with HTTP 409", func(s *session, l unresolvedRequest) finding {
 		got := s.send(l.r)
 		return when(got.status != http.StatusConflict, differs("%s", got.seen()), refused(got, "idempotency_unresolved"))
 	})
 	unresolved("stays", "it stays so, two days later too", func(s *session, l unresolvedRequest) finding {
-		return s.atClock(48*time.Hour, l.r.wants(refusing("idempotency_unresolved")))
+		return control{s}.atClock(48*time.Hour, l.r.wants(refusing("idempotency_unresolved")))
 	})
 	unresolved("charged_once", "repeating it never charges again", func(s *session, l unresolvedRequest) finding {
 		s.send(l.r)
@@ -202,8 +205,8 @@ type unresolvedRequest struct {
 }
 
 // leaveUnresolved sends one order whose idempotency record stays unresolved.
-func (s *session) leaveUnresolved() unresolvedRequest {
-	return memo(s, "unresolved", func() (out unresolvedRequest) {
+func (s control) leaveUnresolved() unresolvedRequest {
+	return memo(s.session, "unresolved", func() (out unresolvedRequest) {
 		out.r, out.sum = s.orderOf("unresolved")
 		out.before, _ = s.balance()
 		f := s.withFault(setting{"fault": "unresolved_record", "method": "POST", "path": "/api/v1/orders"}, out.r.wants(recorded))
@@ -217,7 +220,7 @@ func (s *session) leaveUnresolved() unresolvedRequest {
 // whileHanging repeats a request that is in progress, and asks for its result later.
 func whileHanging(s *session) finding {
 	r, sum := s.orderOf("hanging")
-	return s.withFault(setting{"fault": "hang", "seconds": 600, "method": "POST", "path": "/api/v1/orders"}, func(s *session) finding {
+	return control{s}.withFault(setting{"fault": "hang", "seconds": 600, "method": "POST", "path": "/api/v1/orders"}, func(s *session) finding {
 		before, _ := s.balance()
 		ctx, leave := context.WithCancel(s.ctx)
 		first := make(chan struct{})
@@ -227,21 +230,21 @@ func whileHanging(s *session) finding {
 			other.sendOnce(r)
 		}()
 		defer func() { leave(); <-first }()
-		if !s.until(func() bool { now, _ := s.balance(); return now != before }) {
+		if !(control{s}).until(func() bool { now, _ := s.balance(); return now != before }) {
 			return differs("the hanging order was never charged")
 		}
 		during := s.send(r)
 		leave()
 		<-first
 		var later reply
-		s.until(func() bool { later = s.send(r); return later.code() != "idempotency_processing" })
+		control{s}.until(func() bool { later = s.send(r); return later.code() != "idempotency_processing" })
 		after, _ := s.balance()
 		return when(during.code() != "idempotency_processing" || !later.succeeded() || before-after != sum,
 			differs("meanwhile %s, later %s, %d cents charged", during.seen(), later.seen(), before-after), ok("meanwhile %s, later %s", during.seen(), later.seen()))
 	})
 }
 
-func (s *session) until(done func() bool) bool {
+func (s control) until(done func() bool) bool {
 	for range 2000 {
 		if s.ctx.Err() != nil || done() {
 			return s.ctx.Err() == nil
@@ -252,7 +255,7 @@ func (s *session) until(done func() bool) bool {
 
 func rateLimited(s *session) finding {
 	fault := setting{"fault": "code", "code": "rate_limited", "retry_after": "1", "path": "/api/v1/account"}
-	return s.withFault(fault, func(s *session) finding {
+	return control{s}.withFault(fault, func(s *session) finding {
 		before := len(s.limited)
 		r := s.get("/api/v1/account")
 		if len(s.limited) == before {
@@ -273,13 +276,13 @@ func refereeAgrees(s *session) finding {
 		Key         string `json:"idempotency_key"`
 		Cents       int64  `json:"amount_cents"`
 	}
-	if err := s.command(http.MethodGet, "/charges", nil, &charges); err != nil {
+	if err := (control{s}).command(http.MethodGet, "/charges", nil, &charges); err != nil {
 		return notRun("%s", err)
 	}
 	var net int64
 	for _, c := range charges {
 		switch {
-		case c.Environment != s.cfg.environment() || c.AccountID != s.accountID() || !strings.Contains(c.Key, s.tag):
+		case c.Environment != s.cfg.environment() || c.AccountID != control{s}.accountID() || !strings.Contains(c.Key, s.tag):
 		case c.Kind == "charge":
 			net += c.Cents
 		default:

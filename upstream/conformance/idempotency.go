@@ -155,8 +155,8 @@ type race struct {
 
 const racers = 8
 
-// race sends a prepared request several times in parallel. It does so once in each run.
-func (s *session) race(name string, made prepared) race {
+// runRace sends a prepared request several times in parallel. It does so once in each run.
+func runRace(s *session, name string, made prepared) race {
 	return memo(s, "race "+name, func() race {
 		r := made(s)
 		out := race{replies: make([]reply, racers)}
@@ -173,10 +173,10 @@ func (s *session) race(name string, made prepared) race {
 
 func concurrencyChecks(c *suite, name, identity string, made prepared) {
 	c.rule("idempotency.concurrent."+name+".answers", secIdempotency, "eight at once under one key are done, replayed or idempotency_processing: "+name, func(s *session) finding {
-		return s.race(name, made).answers()
+		return runRace(s, name, made).answers()
 	}).costs()
 	c.rule("idempotency.concurrent."+name+".once", secIdempotency, "eight at once under one key are charged once: "+name, func(s *session) finding {
-		return s.race(name, made).chargedOnce(s, identity)
+		return runRace(s, name, made).chargedOnce(s, identity)
 	}).costs()
 }
 

@@ -367,7 +367,7 @@ func scenarioHeaderChecks(c *suite) {
 	c.rule("scenario.unknown_value", secScenario, "what an unknown scenario gets", order("conformance", unknown).wants(recorded)).in(onlySandbox).open()
 	for _, v := range values {
 		c.rule("scenario.production."+v[0], secScenario, "production refuses "+v[1], func(s *session) finding {
-			offer := s.subjectOf("order")
+			offer := subjectOf(s, "order")
 			r := s.send(order(v[2], offer))
 			return when(r.code() == "offer_not_found" && offer == unknown,
 				notShown("%s: the order named an unknown offer, so that nothing could be charged", r.seen()), refusedAnyhow(r))

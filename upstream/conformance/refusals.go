@@ -124,7 +124,7 @@ func (f *refusals) checks(c *suite) {
 	// JSON names are case-sensitive, so this body lacks its fields. A lenient server may
 	// execute the body. The body is therefore not in the batch that must not charge.
 	c.rule(f.prefix+".names_in_capitals", f.section, f.what+" whose fields are written in capitals is refused with validation_error", func(s *session) finding {
-		if s.subjectOf(f.prefix) != unknown {
+		if subjectOf(s, f.prefix) != unknown {
 			s.affordAgain()
 		}
 		r := s.send(post(f.path, "capitals", f.about(s, strings.ToUpper(f.good))))
@@ -133,12 +133,12 @@ func (f *refusals) checks(c *suite) {
 }
 
 func (f *refusals) about(s *session, body string) string {
-	return strings.ReplaceAll(body, "OFFER\"", s.subjectOf(f.prefix)+"\"")
+	return strings.ReplaceAll(body, "OFFER\"", subjectOf(s, f.prefix)+"\"")
 }
 
 // orUnknown adds the codes for an unknown item, if the body contains an unknown item.
 func (f *refusals) orUnknown(s *session, codes []string) []string {
-	if s.subjectOf(f.prefix) != unknown {
+	if subjectOf(s, f.prefix) != unknown {
 		return codes
 	}
 	return append(slices.Clone(codes), "offer_not_found", "proxy_not_found")
@@ -152,7 +152,7 @@ type batch struct {
 func (f *refusals) sent(s *session) batch {
 	return memo(s, "refusals "+f.prefix, func() batch {
 		b := batch{replies: map[string]reply{}}
-		s.subjectOf(f.prefix) // may buy, so it runs before the wallet is read
+		subjectOf(s, f.prefix) // may buy, so it runs before the wallet is read
 		b.around = s.around(func() {
 			for _, one := range f.table {
 				b.replies[one.id] = s.send(post(f.path, one.id, f.about(s, one.body)))
@@ -167,7 +167,7 @@ const unknown = "conformance-unknown"
 
 // subjectOf returns the item for the bodies. In production, or if the run may not spend money,
 // the item does not exist, so that no server can charge.
-func (s *session) subjectOf(prefix string) string {
+func subjectOf(s *session, prefix string) string {
 	if s.limit == 0 || s.cfg.Production {
 		return unknown
 	}

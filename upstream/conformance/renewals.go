@@ -137,7 +137,7 @@ func (s *session) renewedUnsuccessfully(name string) *renewed {
 	return memo(s, "unsuccessful "+name, func() (out *renewed) {
 		fault := map[string]setting{"partial": {"failed": 1}, "manual_review": {"unresolved": 1}, "failed": {"failed": 2}}[name]
 		fault["fault"] = "renewal"
-		f := s.withFault(fault, func(s *session) finding { out = s.renewed(name); return ok("") })
+		f := control{s}.withFault(fault, func(s *session) finding { out = s.renewed(name); return ok("") })
 		if f.verdict != OK {
 			s.skipf("%s", f.seen)
 		}

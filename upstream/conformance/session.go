@@ -31,6 +31,11 @@ type session struct {
 	requests   atomic.Int64
 	gaveUp     atomic.Bool // the current check stopped, because the server asked for a wait that is too long
 
+	everyReply
+}
+
+// everyReply is what all replies of a run have shown.
+type everyReply struct {
 	mu       sync.Mutex
 	leaked   int               // the number of replies that contained the API Secret
 	limited  []reply           // rate-limited replies
@@ -47,7 +52,7 @@ func newSession(ctx context.Context, cfg *Config, base *url.URL) *session {
 	if port := base.Port(); cfg.SignPort && port != "" {
 		host = net.JoinHostPort(strings.ToLower(base.Hostname()), port)
 	}
-	return &session{ctx: ctx, cfg: cfg, base: base, signedHost: host, tag: "conformance-" + newNonce()[:16], memos: map[string]any{}, wrong: map[string]string{}}
+	return &session{ctx: ctx, cfg: cfg, base: base, signedHost: host, tag: "conformance-" + newNonce()[:16], memos: map[string]any{}, everyReply: everyReply{wrong: map[string]string{}}}
 }
 
 // skipped is the panic with which a check ends when it is not possible. It holds the reason.
@@ -114,11 +119,11 @@ func (s *session) newKey(name string) string {
 }
 
 // scan checks the statements of the API document about all replies, and looks for a leaked API Secret.
-func (s *session) scan(r *reply) {
+func (s *everyReply) scan(r *reply, secret string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.replies++
-	if bytes.Contains(r.raw, []byte(s.cfg.Secret)) {
+	if bytes.Contains(r.raw, []byte(secret)) {
 		s.leaked++
 	}
 	success, isBool := r.envelope["success"].(bool)
@@ -138,14 +143,14 @@ func (s *session) scan(r *reply) {
 	s.values("", r.envelope)
 }
 
-func (s *session) note(id, where string) {
+func (s *everyReply) note(id, where string) {
 	if s.wrong[id] == "" {
 		s.wrong[id] = where
 	}
 }
 
 // values checks all members of a reply whose names follow a convention.
-func (s *session) values(path string, v any) {
+func (s *everyReply) values(path string, v any) {
 	switch v := v.(type) {
 	case []any:
 		for _, inner := range v {
@@ -158,7 +163,7 @@ func (s *session) values(path string, v any) {
 	}
 }
 
-func (s *session) value(path, name string, v any) {
+func (s *everyReply) value(path, name string, v any) {
 	at := brief(path) + " is " + typeName(v)
 	switch {
 	case v == nil:

@@ -125,7 +125,7 @@ func (s *session) sendOnce(r request) reply {
 	if dec.Decode(&out.envelope) != nil {
 		out.envelope = nil
 	}
-	s.scan(&out)
+	s.scan(&out, s.cfg.Secret)
 	return out
 }
 

@@ -168,7 +168,7 @@ func (a ledgerCommands) printBalance(b tables.Balance) error {
 // unbookedText formats the estimated cost of operations that are not booked yet. It never
 // shows an unknown price as zero.
 func unbookedText(u tables.Unbooked, currency string) string {
-	return fmt.Sprintf("%s by %s (estimate)", fact.Sum{Cents: u.EstimateCents.Or(0), Lacks: u.Unknown}.Text(currency), english.Plural(int(u.Operations), "operation", ""))
+	return fmt.Sprintf("%s by %s (estimate)", fact.Sum{Cents: u.EstimateCents.Or(0), Lacks: u.Unknown}.Text(currency), english.Plural(u.Operations, "operation", ""))
 }
 
 func (a ledgerCommands) ledgerEntries() *cobra.Command {

@@ -185,17 +185,25 @@ func (a statusCommands) showStatus(ctx context.Context, id string, as inspect.As
 		}
 		return err
 	case 1:
-		s := hits[0].status
-		if i := slices.IndexFunc(s.Operations, func(o inspect.OperationStatus) bool { return o.OperationID == id }); i >= 0 && as != inspect.AsCommand && a.output != "json" {
-			s.Operations = s.Operations[i : i+1]
-		}
-		return errors.Join(a.printStatus(hits[0].account, s), err)
+		return errors.Join(a.printStatus(hits[0].account, a.shown(hits[0].status, id, as)), err)
 	}
 	names := make([]string, 0, len(hits))
 	for _, h := range hits {
 		names = append(names, h.account)
 	}
 	return errors.Join(usage("%q is an id in several accounts (%s): say which with --account", id, strings.Join(names, ", ")), err)
+}
+
+// shown returns the part of a status that is printed. If the id is an operation's, a table
+// has only that operation.
+func (a statusCommands) shown(s inspect.CommandStatus, id string, as inspect.As) inspect.CommandStatus {
+	if as == inspect.AsCommand || a.output == "json" {
+		return s
+	}
+	if i := slices.IndexFunc(s.Operations, func(o inspect.OperationStatus) bool { return o.OperationID == id }); i >= 0 {
+		s.Operations = s.Operations[i : i+1]
+	}
+	return s
 }
 
 type operationRows []operationRow
