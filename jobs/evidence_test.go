@@ -102,7 +102,7 @@ func TestEvidenceOfALineSaysWhatEachAnswerBooks(t *testing.T) {
 	if len(e.Expiries) != 4 || e.Expiries[0].Before == nil || e.Expiries[0].Now == nil || e.Expiries[0].Moved == nil || e.Expiries[3].Moved == nil || !*e.Expiries[3].Moved {
 		t.Errorf("%+v", e.Expiries)
 	}
-	h.judged(e, inspect.VerdictUnknown, "Undecided: the provider said that it charged 9.00 USD, but no expiry has moved. It may still renew, or refund.")
+	h.judged(e, inspect.VerdictUnknown, "Undecided: the provider said that it charged 9.00 USD, but no expiry has moved. It may still renew, or refund: ask it before you answer.")
 	reviews, err := h.ledger.Operations.Reviews(t.Context())
 	check(t, err)
 	if reviews[0].AtStakeCents != fact.Known(300) {
@@ -224,5 +224,24 @@ func TestEvidenceProposesNoAmountThatItDoesNotKnow(t *testing.T) {
 	e := h.evidence(h.await("keep", fact.StateReview).Operations[0].OperationID)
 	if a := h.answer(e, "--charged AMOUNT", ""); len(a.Bookings) != 0 {
 		t.Errorf("%+v", a)
+	}
+}
+
+// TestARenewalOfOneProxyIsAnsweredAsAWhole: the same answers for its only proxy are not listed
+// again.
+func TestARenewalOfOneProxyIsAnsweredAsAWhole(t *testing.T) {
+	t.Parallel()
+	h := newRig(t)
+	h.fault(renew, "renewal", map[string]any{"unresolved": []string{"px_1"}})
+	h.renew(`{"id":"one","duration_days":30,"proxy_ids":["px_1"]}`)
+	h.await("one", fact.StateReview)
+	e := h.evidence("one/0001")
+	for _, a := range e.Answers {
+		if a.ProxyID != "" {
+			t.Errorf("%+v", a)
+		}
+	}
+	if len(e.Answers) != 3 || e.Suspense() != 300 {
+		t.Errorf("%d in suspense, %d answers: %+v", e.Suspense(), len(e.Answers), e.Answers)
 	}
 }

@@ -293,7 +293,9 @@ func (e *Evidence) answers(ctx context.Context, l *ledger.Ledger, o fact.Operati
 	open, charged := map[string]int64{}, int64(0)
 	for _, x := range e.Lines {
 		if x.State == fact.LineUnresolved {
-			ids, open[x.ProxyID] = append(ids, x.ProxyID), x.ChargedCents-x.RefundedCents
+			if open[x.ProxyID] = x.ChargedCents - x.RefundedCents; o.State != fact.StateReview || len(e.Lines) > 1 {
+				ids = append(ids, x.ProxyID) // for a renewal of one proxy, the answer for the whole is enough
+			}
 			charged += open[x.ProxyID]
 			if o.State == fact.StateReview {
 				open[""] += x.ChargedCents - x.RefundedCents
@@ -530,6 +532,17 @@ func (e *Evidence) judge(o fact.Operation, expected, charged int64) *Verdict {
 	return v
 }
 
+// Suspense returns how much of the operation the ledger has booked as charged although its
+// outcome is unknown.
+func (e *Evidence) Suspense() (cents int64) {
+	for _, l := range e.Lines {
+		if l.State == fact.LineUnresolved {
+			cents += l.ChargedCents - l.RefundedCents
+		}
+	}
+	return cents
+}
+
 // ChargedByWallet returns the operation's cost according to the provider's wallet. It
 // returns 0 if there is no sign of a charge or the wallet does not show the cost.
 func (e *Evidence) ChargedByWallet() int64 {
@@ -603,7 +616,7 @@ func (v *Verdict) judgeExpiries(open []ExpiryEvidence, currency string, charged 
 	case moved > 0:
 		v.Outcome, v.Text = VerdictPartly, fmt.Sprintf("Likely charged in part: %d of %d expiries moved%s. Answer for each proxy separately", moved, n, by)
 	case charged > 0:
-		v.Text = fmt.Sprintf("Undecided: the provider said that it charged %s, but %s. It may still renew, or refund", fact.Amount(charged, currency), none)
+		v.Text = fmt.Sprintf("Undecided: the provider said that it charged %s, but %s. It may still renew, or refund: ask it before you answer", fact.Amount(charged, currency), none)
 	default:
 		v.Outcome, v.Text = VerdictNone, "No sign of a charge: "+none
 	}

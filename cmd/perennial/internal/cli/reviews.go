@@ -232,12 +232,7 @@ func apartText(cents int64, currency string) string {
 // suspenseText says how much of the operation the ledger has booked as charged although its
 // outcome is unknown, or returns "".
 func suspenseText(e inspect.Evidence) string {
-	var cents int64
-	for _, l := range e.Lines {
-		if l.State == fact.LineUnresolved {
-			cents += l.ChargedCents - l.RefundedCents
-		}
-	}
+	cents := e.Suspense()
 	if cents == 0 {
 		return ""
 	}

@@ -232,7 +232,7 @@ func TestTheHeadlineIsOfTheNewestComparison(t *testing.T) {
 	check(t, h.main.Write(t.Context(), func(tx *ledger.Tx) error {
 		return tx.Append(fact.LedgerRecorded{Movement: "top-up", AmountCents: 100, By: "ada", Reason: "x"})
 	}))
-	wants(t, h.settled("/a/main/money"), ">Changed since the check</h2>", "Booked since then 1.00 USD")
+	wants(t, h.settled("/a/main/money"), ">Changed since the check</h2>", "Booked in the ledger since then 1.00 USD")
 }
 
 // TestTheProvidersWalletIsKnownAfterAStart: as it was read last, with its age.
