@@ -2,11 +2,13 @@ package jobs
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -568,4 +570,25 @@ func TestAPersonsReconciliationIsNotHeldToTheShareOfReads(t *testing.T) {
 	if _, err := h.runner.reconcile(t.Context(), h.runner.scheduledReading, afterTwoPasses); err == nil {
 		t.Error("a pass of the schedule used more than its share")
 	}
+}
+
+// TestAnAnswerIsComparedWhenTheProviderMustShowIt: not an hour later, when the proxy that was
+// paid for and not renewed may have expired.
+func TestAnAnswerIsComparedWhenTheProviderMustShowIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		began, answered := time.Now(), make(chan struct{}, 1)
+		var at []time.Duration
+		time.AfterFunc(55*time.Minute, func() { answered <- struct{}{} })
+		time.AfterFunc(3*time.Hour, cancel)
+		err := passes(ctx, time.Minute, answered, func() time.Duration {
+			at = append(at, time.Since(began))
+			return time.Hour
+		})
+		want := []time.Duration{time.Minute, 61 * time.Minute, 55*time.Minute + reconcileAnswer, 55*time.Minute + reconcileAnswer + time.Hour, 55*time.Minute + reconcileAnswer + 2*time.Hour}
+		if !errors.Is(err, context.Canceled) || !slices.Equal(at, want[:len(at)]) || len(at) < 4 {
+			t.Errorf("passes at %v, want %v (%v)", at, want, err)
+		}
+	})
 }

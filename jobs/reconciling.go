@@ -35,6 +35,7 @@ type books struct {
 	wake    func() // called when something may be due again
 
 	turn       chan struct{} // contains a token during a pass
+	answered   chan struct{} // signals an operator's answer to a review
 	reconciler *reconcile.Reconciler
 	published  map[string]bool // published findings that still apply; nil before the first pass
 	uncompared bool            // a fact says that the wallet could not be compared
@@ -92,6 +93,8 @@ const (
 	reconcileFirst = time.Minute     // after the start; short, so that a runner that restarts often also reconciles
 	reconcileAgain = 5 * time.Minute // after a failed pass
 
+	reconcileAnswer = reconcile.MovesWithin + time.Minute // after an operator's answer
+
 	unreconciledAfter = 3                // intervals
 	unreconciledLeast = 30 * time.Minute // long enough for a pass at a low rate
 )
@@ -104,19 +107,48 @@ func (b *books) keepReconciling(ctx context.Context) error {
 		return ctx.Err()
 	}
 	b.move(b.Clock())
-	wait := min(b.ReconcileEvery, reconcileFirst)
-	for {
-		if err := sleep.For(ctx, wait); err != nil {
-			return err
-		}
-		wait = b.ReconcileEvery
+	return passes(ctx, min(b.ReconcileEvery, reconcileFirst), b.answered, func() (wait time.Duration) {
 		_, err := b.reconcile(ctx, b.scheduledReading, afterTwoPasses)
-		if err != nil || b.LastReconciliation().unsure {
-			wait = min(wait, reconcileAgain)
-		}
 		if err != nil && ctx.Err() == nil {
 			b.Log.WithError(err).Warn("the books could not be compared with the provider; it is tried again")
 		}
+		if err != nil || b.LastReconciliation().unsure {
+			return min(b.ReconcileEvery, reconcileAgain)
+		}
+		return b.ReconcileEvery
+	})
+}
+
+// passes calls pass after the first wait, and again after the wait that pass returns. It also
+// calls pass reconcileAnswer after answered delivers a value.
+func passes(ctx context.Context, wait time.Duration, answered <-chan struct{}, pass func() time.Duration) error {
+	var check time.Time // when to compare the last answer; zero if it is compared
+	for next := time.Now().Add(wait); ; {
+		due := next
+		if !check.IsZero() && check.Before(due) {
+			due = check
+		}
+		woken, err := sleep.UntilOr(ctx, time.Now, due, answered)
+		switch {
+		case err != nil:
+			return err
+		case woken:
+			check = time.Now().Add(reconcileAnswer)
+			continue
+		case !time.Now().Before(check):
+			check = time.Time{}
+		}
+		next = time.Now().Add(pass())
+	}
+}
+
+// compareAnswer makes a scheduled pass compare an operator's answer as soon as the provider
+// must show what it says. Otherwise a proxy that was paid for and not renewed would be
+// reported up to ReconcileEvery later.
+func (b *books) compareAnswer() {
+	select {
+	case b.answered <- struct{}{}:
+	default:
 	}
 }
 

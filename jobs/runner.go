@@ -167,7 +167,7 @@ func NewRunner(c Config) *Runner {
 	r.prober = &prober{Config: config, gate: r.gate, clock: r.clock, pauses: r.pauses, ready: r.ready, holds: r.holds, link: r.link}
 	dead := &deadLetterLog{}
 	r.loader = &loader{Config: config, clock: r.clock, ready: r.ready, binding: r.Binding, deadLetterLog: dead, wake: make(chan struct{}, 1), kept: map[string]command.Command{}, notQueuedLogged: map[string]time.Time{}}
-	r.books = &books{Config: config, clock: r.clock, pauses: r.pauses, link: r.link, binding: r.Binding, wake: r.wakeDueLoop, turn: make(chan struct{}, 1)}
+	r.books = &books{Config: config, clock: r.clock, pauses: r.pauses, link: r.link, binding: r.Binding, wake: r.wakeDueLoop, turn: make(chan struct{}, 1), answered: make(chan struct{}, 1)}
 	r.pricing = &pricing{Config: config, clock: r.clock, link: r.link, found: map[string]upstream.OfferFilter{}}
 	r.checker = &checker{Config: config, clock: r.clock, pulse: r.pulse, pricing: r.pricing, link: r.link, readable: r.books.readable}
 	r.attempts = &attempts{
@@ -184,7 +184,7 @@ func NewRunner(c Config) *Runner {
 	r.presumed, r.ended = r.requeueAccepted, func() { r.letPlan(); r.wakeDueLoop() }
 	r.Desk = desk.New(desk.Config{
 		Ledger: c.Ledger, Binding: r.Binding, Now: r.clock.Now, Readable: r.books.readable, Evidence: r.Evidence,
-		Order: r.ReadOrder, Delivered: r.noteDelivered, MaySendAgain: r.refuseEarly, Start: r.startRest, Answered: func() { r.answers.Add(1) },
+		Order: r.ReadOrder, Delivered: r.noteDelivered, MaySendAgain: r.refuseEarly, Start: r.startRest, Answered: func() { r.answers.Add(1); r.compareAnswer() },
 	})
 	return r
 }
