@@ -91,7 +91,7 @@ func (t *Tx) operation(id string) (*operation, error) {
 	var live int64
 	var chargedAt sql.NullInt64
 	var err error
-	o.Operation, err = tables.ScanOperation(withMore{t.queryRow(operationByID, id), []any{&live, &chargedAt}})
+	o.Operation, err = tables.ScanOperation(sqlite.With(t.queryRow(operationByID, id), &live, &chargedAt))
 	if err != nil {
 		return nil, sqlite.NotFound(err)
 	}
@@ -101,15 +101,6 @@ func (t *Tx) operation(id string) (*operation, error) {
 	t.w.known.remember(o)
 	return o, nil
 }
-
-// withMore scans further columns after those of the caller.
-type withMore struct {
-	sqlite.Scanner
-	more []any
-}
-
-// Scan implements sqlite.Scanner.
-func (x withMore) Scan(dest ...any) error { return x.Scanner.Scan(append(dest, x.more...)...) }
 
 // create creates an operation and reserves its proxies. If two commands want one proxy, the
 // unique index on open lines refuses the second.

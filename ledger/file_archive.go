@@ -347,28 +347,20 @@ func (x Archive) writeArchive(ctx context.Context, l *Ledger, last int64, sound 
 
 // foldArchive builds the tables of the archive with the usual fold, so that they equal the
 // ledger's tables after the last archived row.
-func (l *Ledger) foldArchive(ctx context.Context, path string, last int64) (err error) {
-	tx, err := l.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback() }()
-	return makeFile(path, func(singly bool) (err error) {
-		f, err := newFold(ctx, path, singly)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, f.close()) }()
-		if err := f.beginAs(ctx, tx); err != nil {
-			return err
-		}
-		if _, err := f.replay(journalOf(ctx, tx, 0, last)); err != nil {
-			return err
-		}
-		if at := f.at(); at.Seq != last {
-			return &chain.BrokenError{Check: "chain", Seq: at.Seq + 1, Detail: "the journal ends before it"}
-		}
-		return f.w.exec(`INSERT INTO seal (one, seq, hash) VALUES (1, ?, ?)`, f.at().Seq, f.at().Hash)
+func (l *Ledger) foldArchive(ctx context.Context, path string, last int64) error {
+	return sqlite.Snapshot(ctx, l.read, func(tx *sql.Tx) error {
+		return fillFile(ctx, path, false, func(f *fold) error {
+			if err := f.beginAs(ctx, tx); err != nil {
+				return err
+			}
+			if _, err := f.replay(journalOf(ctx, tx, 0, last)); err != nil {
+				return err
+			}
+			if at := f.at(); at.Seq != last {
+				return &chain.BrokenError{Check: "chain", Seq: at.Seq + 1, Detail: "the journal ends before it"}
+			}
+			return f.w.exec(`INSERT INTO seal (one, seq, hash) VALUES (1, ?, ?)`, f.at().Seq, f.at().Hash)
+		})
 	})
 }
 
@@ -470,60 +462,46 @@ func (x Archive) writeLedger(ctx context.Context, l *Ledger, path string, out *A
 	return err
 }
 
-// foldBehind folds the rows after an archive, starting with its snapshot, and compares
-// every table with the present ones.
+// foldBehind folds the rows after an archive, starting with its snapshot, and copies the
+// caches. It compares every table with the present ones.
 func (l *Ledger) foldBehind(ctx context.Context, a *Ledger, path string) (b *tables.Base, err error) {
-	begin, err := a.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = begin.Rollback() }()
 	with, err := l.compare(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, with.end()) }()
-	if b, err = with.foldBehind(ctx, begin, a.path, path); err != nil {
+	err = sqlite.Snapshot(ctx, a.read, func(begin *sql.Tx) error {
+		return fillFile(ctx, path, false, func(f *fold) (err error) {
+			if b, err = f.beginBehind(ctx, begin, a.path); err != nil {
+				return err
+			}
+			if _, err := f.replay(journalOf(ctx, with.tx, b.Seq, math.MaxInt64)); err != nil {
+				return err
+			}
+			return f.takeCaches(ctx, with.tx)
+		})
+	})
+	if err != nil {
 		return nil, err
 	}
 	return b, with.compare(ctx, path, projections)
 }
 
-// foldBehind folds the rows after the end of another file and copies the caches.
-func (b *comparison) foldBehind(ctx context.Context, begin *sql.Tx, archive, path string) (at *tables.Base, err error) {
-	err = makeFile(path, func(singly bool) (err error) {
-		f, err := newFold(ctx, path, singly)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, f.close()) }()
-		if at, err = f.beginBehind(ctx, begin, archive); err != nil {
-			return err
-		}
-		if _, err := f.replay(journalOf(ctx, b.tx, at.Seq, math.MaxInt64)); err != nil {
-			return err
-		}
-		return f.takeCaches(ctx, b.tx)
-	})
-	return at, err
-}
-
 // takeCaches copies tables that no fact fills: the provider's proxies, their moves, and the
 // note of published rows. The listing starts again.
 func (f *fold) takeCaches(ctx context.Context, q sqlite.Queryer) error {
-	if err := f.w.exec(`BEGIN IMMEDIATE`); err != nil {
-		return err
-	}
-	for _, table := range []string{"proxies", "moves", "published"} {
-		query, columns, err := snapshotQuery(ctx, q, table)
-		if err == nil {
-			err = cut(ctx, q, query, chunk{table: table, columns: columns}, f.fill)
+	return f.w.inTransaction(func() error {
+		for _, table := range []string{"proxies", "moves", "published"} {
+			query, columns, err := snapshotQuery(ctx, q, table)
+			if err == nil {
+				err = cut(ctx, q, query, chunk{table: table, columns: columns}, f.fill)
+			}
+			if err != nil {
+				return err
+			}
 		}
-		if err != nil {
-			return errors.Join(err, f.w.exec(`ROLLBACK`))
-		}
-	}
-	return f.w.exec(`COMMIT`)
+		return nil
+	})
 }
 
 // ErrSealed is returned when an archive is opened for writing.

@@ -139,18 +139,15 @@ func (l *Ledger) joins(ctx context.Context, next *Ledger) error {
 		return &chain.BrokenError{Check: "archive", Seq: seq, Detail: fmt.Sprintf("%s ends here with %s and %s begins after row %d %s: is one missing?",
 			l.path, hash, next.path, next.base.Seq, next.base.Hash)}
 	}
-	tx, err := l.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback() }()
-	for _, left := range []string{leftOfRows, leftWithoutRefunds, leftWithoutIDs, leftWithoutUsers, leftWithoutNames} {
-		sum, err := snapshotOf(ctx, tx, left, func(chunk) error { return nil })
-		if err != nil || sum == next.base.SnapshotHash {
-			return err
+	return sqlite.Snapshot(ctx, l.read, func(tx *sql.Tx) error {
+		for _, left := range []string{leftOfRows, leftWithoutRefunds, leftWithoutIDs, leftWithoutUsers, leftWithoutNames} {
+			sum, err := snapshotOf(ctx, tx, left, func(chunk) error { return nil })
+			if err != nil || sum == next.base.SnapshotHash {
+				return err
+			}
 		}
-	}
-	return &chain.BrokenError{Check: "archive", Seq: seq, Detail: fmt.Sprintf("%s ends with other tables than %s begins with", l.path, next.path)}
+		return &chain.BrokenError{Check: "archive", Seq: seq, Detail: fmt.Sprintf("%s ends with other tables than %s begins with", l.path, next.path)}
+	})
 }
 
 func exists(path string) bool {

@@ -200,13 +200,11 @@ func readLine(in *bufio.Reader, into any) error {
 // beginFrom starts the fold with a written snapshot. It checks the hash before any part
 // becomes a table.
 func (f *fold) beginFrom(from io.Reader, want Snapshot) error {
-	var b tables.Base
-	return f.begin(func() error {
-		read, err := readSnapshot(from, want, f.put)
+	return f.begin(func() (*tables.Base, error) {
+		b, err := readSnapshot(from, want, f.put)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		b = *read
-		return f.load(&b)
-	}, &b)
+		return b, f.load(b)
+	})
 }

@@ -31,7 +31,7 @@ func (l *Ledger) Rebuild(ctx context.Context, out string) (v Verified, err error
 	}
 	err = writeBeside(out, ".perennial-rebuild-*", func(path string) error {
 		var differs error
-		v, differs = l.foldInto(ctx, path, newFold)
+		v, differs = l.foldInto(ctx, path, false)
 		if broken, ok := errors.AsType[*chain.BrokenError](differs); differs != nil && (!ok || broken.Check != "projection") {
 			return differs
 		}

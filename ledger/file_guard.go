@@ -268,9 +268,8 @@ func (w *writer) recover() error {
 	if err := w.settleLog(); err != nil {
 		return err
 	}
-	found := chain.Head{Hash: chain.Genesis}
-	err := w.QueryRow(`SELECT seq, hash FROM journal ORDER BY seq DESC LIMIT 1`).Scan(&found.Seq, &found.Hash)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+	found, err := chain.LastRow(w.QueryRow(chain.LastRowQuery))
+	if err != nil {
 		return err
 	}
 	if found != w.head {

@@ -204,7 +204,7 @@ func (s *snapshotSum) text() string { return hex.EncodeToString(s.sum.Sum(nil)) 
 // That row becomes the base, with a snapshot of the file's tables. beginBehind copies the
 // tables; a verification loads the snapshot instead and compares it.
 func (f *fold) beginBehind(ctx context.Context, q sqlite.Queryer, path string) (*tables.Base, error) {
-	var b tables.Base
+	b := &tables.Base{}
 	err := q.QueryRowContext(ctx, `SELECT seq, hash, time FROM journal ORDER BY seq DESC LIMIT 1`).Scan(&b.Seq, &b.Hash, &b.Time)
 	if err == nil {
 		err = f.w.exec(`ATTACH ? AS archive`, immutable(path))
@@ -212,7 +212,7 @@ func (f *fold) beginBehind(ctx context.Context, q sqlite.Queryer, path string) (
 	if err != nil {
 		return nil, err
 	}
-	err = f.begin(func() error {
+	err = f.begin(func() (*tables.Base, error) {
 		b.SnapshotHash, err = snapshotOf(ctx, q, leftOfRows, func(c chunk) (err error) {
 			if c.table == "archived" { // not a table of the file: derived from its rows
 				err = f.fill(c)
@@ -225,12 +225,9 @@ func (f *fold) beginBehind(ctx context.Context, q sqlite.Queryer, path string) (
 				err = f.w.exec(`INSERT INTO ` + table + ` (` + columns + `) SELECT ` + columns + ` FROM archive.` + table)
 			}
 		}
-		if err != nil {
-			return err
-		}
-		return nil
-	}, &b)
-	return &b, errors.Join(err, f.w.exec(`DETACH archive`))
+		return b, err
+	})
+	return b, errors.Join(err, f.w.exec(`DETACH archive`))
 }
 
 // beginAs starts the fold where another file starts: with the first row, or with the same
@@ -240,7 +237,7 @@ func (f *fold) beginAs(ctx context.Context, q sqlite.Queryer) error {
 	if b == nil || err != nil {
 		return err
 	}
-	return f.begin(func() error {
+	return f.begin(func() (*tables.Base, error) {
 		err := sqlite.Each(sqlite.Query(ctx, q, `SELECT tbl, n, columns, rows FROM snapshot ORDER BY tbl, n`), func(s sqlite.Scanner) error {
 			var c chunk
 			var packed []byte
@@ -250,29 +247,25 @@ func (f *fold) beginAs(ctx context.Context, q sqlite.Queryer) error {
 			return f.w.exec(`INSERT INTO snapshot (tbl, n, columns, rows) VALUES (?, ?, ?, ?)`, c.table, c.n, c.columns, packed)
 		})
 		if err != nil {
-			return err
+			return nil, err
 		}
-		return f.load(b)
-	}, b)
+		return b, f.load(b)
+	})
 }
 
-// begin fills the tables of the snapshot and then all derived tables.
-func (f *fold) begin(fill func() error, b *tables.Base) error {
-	if err := f.w.exec(`BEGIN IMMEDIATE`); err != nil {
-		return err
-	}
-	err := fill()
-	if err == nil {
-		err = errors.Join(f.bookAgain(), f.w.exec(chargedAgain), f.w.exec(netChargesAgain), f.w.exec(labelsAgain))
-	}
-	if err == nil {
-		err = f.w.exec(`INSERT INTO base (one, seq, hash, time, snapshot_hash) VALUES (1, ?, ?, ?, ?)`, b.Seq, b.Hash, b.Time, b.SnapshotHash)
-	}
-	if err != nil {
-		return errors.Join(err, f.w.exec(`ROLLBACK`))
-	}
-	f.w.head = b.Head
-	return f.w.exec(`COMMIT`)
+// begin fills the tables of a snapshot, which fill returns, and then all derived tables.
+func (f *fold) begin(fill func() (*tables.Base, error)) error {
+	return f.w.inTransaction(func() error {
+		b, err := fill()
+		if err == nil {
+			err = errors.Join(f.bookAgain(), f.w.exec(chargedAgain), f.w.exec(netChargesAgain), f.w.exec(labelsAgain))
+		}
+		if err != nil {
+			return err
+		}
+		f.w.head = b.Head
+		return f.w.exec(`INSERT INTO base (one, seq, hash, time, snapshot_hash) VALUES (1, ?, ?, ?, ?)`, b.Seq, b.Hash, b.Time, b.SnapshotHash)
+	})
 }
 
 // put stores a chunk.

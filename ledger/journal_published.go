@@ -6,7 +6,6 @@ package ledger
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"iter"
@@ -250,10 +249,7 @@ type Published struct {
 // Published reads the note of how far the journal was published.
 func (l *Ledger) Published(ctx context.Context) (p Published, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT seq, hash, firm_seq FROM published`).Scan(&p.Seq, &p.Hash, &p.FirmSeq)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = nil
-	}
-	return p, err
+	return p, sqlite.Optional(err)
 }
 
 // NotePublished records that the events stream has acknowledged the journal up to a row.
@@ -284,11 +280,8 @@ func checkNote(ctx context.Context, q sqlite.Queryer, b *tables.Base, h chain.He
 	var p, own chain.Head
 	err := q.QueryRowContext(ctx, `SELECT p.seq, p.hash, coalesce(j.seq, 0), coalesce(j.hash, '') FROM published p
 		LEFT JOIN journal j ON j.seq = p.seq`).Scan(&p.Seq, &p.Hash, &own.Seq, &own.Hash)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
-	}
 	if err != nil {
-		return err
+		return sqlite.Optional(err)
 	}
 	if b != nil && p.Seq == b.Seq {
 		own = b.Head

@@ -65,11 +65,10 @@ func newWriter(c *conn, l *Ledger) (*writer, error) {
 	if err := w.tune(); err != nil {
 		return nil, err
 	}
-	err := w.QueryRow(`SELECT seq, hash FROM journal ORDER BY seq DESC LIMIT 1`).Scan(&w.head.Seq, &w.head.Hash)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+	if err := w.readHead(); err != nil {
 		return nil, fmt.Errorf("read the head of %s: %w", l.path, err)
 	}
-	l.tail = newTail(w.head.Seq, w.head.Hash)
+	l.tail = newTail(w.head)
 	return w, nil
 }
 
@@ -78,6 +77,22 @@ func emptyWriter(c *conn) *writer {
 	w := &writer{conn: c, head: chain.Head{Hash: chain.Genesis}, totals: map[total]int64{}, netCharges: map[int64]int64{}, held: newHeld(), known: newKnown()}
 	c.before = w.before
 	return w
+}
+
+func (w *writer) readHead() (err error) {
+	w.head, err = chain.LastRow(w.QueryRow(chain.LastRowQuery))
+	return err
+}
+
+// inTransaction commits what do writes. If do fails, it undoes it.
+func (w *writer) inTransaction(do func() error) error {
+	if err := w.exec(`BEGIN IMMEDIATE`); err != nil {
+		return err
+	}
+	if err := do(); err != nil {
+		return errors.Join(err, w.exec(`ROLLBACK`))
+	}
+	return w.exec(`COMMIT`)
 }
 
 // encode returns the JSON of a fact as it is stored in the journal.

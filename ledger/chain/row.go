@@ -190,10 +190,18 @@ func Plain(s string) bool {
 const Columns = `seq, type, time, operation, data, prev_hash, hash`
 
 // Scan reads a row by its Columns.
-func Scan(s sqlite.Scanner) (Row, error) {
-	var r Row
-	err := s.Scan(&r.Seq, &r.Type, &r.Time, &r.Operation, &r.Data, &r.PrevHash, &r.Hash)
-	return r, err
+var Scan = sqlite.Into(func(r *Row) []any {
+	return []any{&r.Seq, &r.Type, &r.Time, &r.Operation, &r.Data, &r.PrevHash, &r.Hash}
+})
+
+// LastRowQuery selects the position of the journal's last row; LastRow reads it.
+const LastRowQuery = `SELECT seq, hash FROM journal ORDER BY seq DESC LIMIT 1`
+
+// LastRow reads the row of LastRowQuery. For an empty journal it returns 0 and Genesis.
+func LastRow(row sqlite.Scanner) (Head, error) {
+	h := Head{Hash: Genesis}
+	err := row.Scan(&h.Seq, &h.Hash)
+	return h, sqlite.Optional(err)
 }
 
 // Head is a position in the journal.

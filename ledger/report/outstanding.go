@@ -77,14 +77,8 @@ const outstandingQuery = `WITH since AS (
 func (s *Statement) unbooked(ctx context.Context, q sqlite.Queryer, to int64) (err error) {
 	var all int64
 	s.Outstanding, err = sqlite.Collect(sqlite.Query(ctx, q, outstandingQuery, to, sqlite.Micros(s.To), outstandingMost), func(r sqlite.Scanner) (x Outstanding, err error) {
-		var sent int64
-		var booked *int64
-		var ended int64
-		err = r.Scan(&x.OperationID, &x.OrderNo, &sent, &x.State, &x.ExposureCents, &booked, &x.BookedCents, &ended, &all)
-		x.SentAt, x.Ended, x.ExposureUnknown = sqlite.FromMicros(sent), ended != 0 && booked == nil, x.ExposureCents == 0
-		if booked != nil {
-			x.BookedAt = new(sqlite.FromMicros(*booked))
-		}
+		err = r.Scan(&x.OperationID, &x.OrderNo, sqlite.At(&x.SentAt), &x.State, &x.ExposureCents, sqlite.NullAt(&x.BookedAt), &x.BookedCents, &x.Ended, &all)
+		x.Ended, x.ExposureUnknown = x.Ended && x.BookedAt == nil, x.ExposureCents == 0
 		return x, err
 	})
 	s.OutstandingFurther = max(all-outstandingMost, 0)

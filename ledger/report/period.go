@@ -4,7 +4,6 @@ package report
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"math"
 	"time"
@@ -76,11 +75,9 @@ func transfersOf(ctx context.Context, q sqlite.Queryer, p Period, yield func(Tra
 		LEFT JOIN commands c ON c.id = o.command_id LEFT JOIN archived ca ON ca.seq = c.accepted_seq
 		WHERE t.seq >= ? AND t.seq < ? ORDER BY t.seq, t.n`, from, to), func(s sqlite.Scanner) error {
 		var x Transfer
-		var at, booked int64
 		var labels, refunded string
-		var sent sql.NullInt64
-		err := s.Scan(&x.Seq, &x.N, &at, &x.Fact, &x.Kind, &x.Debit, &x.Credit, &x.Cents, &x.CommandID, &x.Operation, &x.OrderNo, &x.ProxyID, &x.Hash,
-			&x.By, &x.Reason, &labels, &x.User, &x.CorrectsSeq, &booked, &sent, &refunded)
+		err := s.Scan(&x.Seq, &x.N, sqlite.At(&x.Time), &x.Fact, &x.Kind, &x.Debit, &x.Credit, &x.Cents, &x.CommandID, &x.Operation, &x.OrderNo, &x.ProxyID, &x.Hash,
+			&x.By, &x.Reason, &labels, &x.User, &x.CorrectsSeq, sqlite.At(&x.BookedAt), sqlite.NullAt(&x.SentAt), &refunded)
 		if err == nil && labels != "" {
 			err = json.Unmarshal([]byte(labels), &x.Labels)
 		}
@@ -91,8 +88,6 @@ func transfersOf(ctx context.Context, q sqlite.Queryer, p Period, yield func(Tra
 		if err != nil {
 			return err
 		}
-		x.Time, x.BookedAt = sqlite.FromMicros(at), sqlite.FromMicros(booked)
-		x.SentAt = sqlite.Instant(sent)
 		return yield(x)
 	})
 }

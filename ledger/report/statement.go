@@ -19,11 +19,9 @@ import (
 	"perennial/ledger/tables"
 )
 
-func scanSubject(s sqlite.Scanner) (tables.SubjectTotal, error) {
-	var x tables.SubjectTotal
-	err := s.Scan(&x.Subject, &x.Name, &x.Count, &x.ChargedCents, &x.RefundedCents, &x.NetCents)
-	return x, err
-}
+var scanSubject = sqlite.Into(func(x *tables.SubjectTotal) []any {
+	return []any{&x.Subject, &x.Name, &x.Count, &x.ChargedCents, &x.RefundedCents, &x.NetCents}
+})
 
 // Statement is one account's books over a period, in cents: the opening balance, the
 // movements by day and by label, and the closing balance. OpeningCents plus the wallet's

@@ -4,7 +4,6 @@ package tables
 
 import (
 	"context"
-	"database/sql"
 	"math"
 	"time"
 
@@ -23,7 +22,7 @@ type Spent struct {
 // SpentByKind sums the books by kind of operation. Only renewals use suspense.
 func (l *Metrics) SpentByKind(ctx context.Context) ([]Spent, error) {
 	orders, renewals := Spent{Kind: fact.KindOrder}, Spent{Kind: fact.KindRenewal}
-	err := l.read.QueryRowContext(ctx, `SELECT
+	err := l.row(ctx, `SELECT
 		coalesce(sum(cents) FILTER (WHERE kind IN ('charge', 'suspense') AND debit = 'orders'), 0),
 		coalesce(sum(cents) FILTER (WHERE kind = 'refund' AND credit = 'orders'), 0),
 		coalesce(sum(cents) FILTER (WHERE kind IN ('charge', 'suspense') AND debit <> 'orders'), 0),
@@ -34,29 +33,22 @@ func (l *Metrics) SpentByKind(ctx context.Context) ([]Spent, error) {
 
 // NetSpentSince returns the charges since an instant less their refunds, in cents, and at
 // least 0. It counts whole quarters of an hour, including the one that contains the instant.
-func (l *Metrics) NetSpentSince(ctx context.Context, since time.Time) (cents int64, err error) {
-	err = l.read.QueryRowContext(ctx, `SELECT max(coalesce(sum(cents), 0), 0) FROM net_charges WHERE quarter >= ?`, QuarterOf(sqlite.Micros(since))).Scan(&cents)
-	return cents, err
+func (l *Metrics) NetSpentSince(ctx context.Context, since time.Time) (int64, error) {
+	return sqlite.Value[int64](l.row(ctx, `SELECT max(coalesce(sum(cents), 0), 0) FROM net_charges WHERE quarter >= ?`, QuarterOf(sqlite.Micros(since))))
 }
 
 // OldestAmbiguous returns the time of the oldest attempt with an unknown outcome, among
 // operations that are being sent or wait for the next attempt. It returns nil if there is
 // none.
-func (l *Metrics) OldestAmbiguous(ctx context.Context) (*time.Time, error) {
-	var at sql.NullInt64
-	err := l.read.QueryRowContext(ctx, `SELECT min(first_ambiguous_at) FROM operations WHERE live = 1 AND ambiguous > 0 AND state IN ('sending', 'waiting')`).Scan(&at)
-	if err != nil || !at.Valid {
-		return nil, err
-	}
-	t := sqlite.FromMicros(at.Int64)
-	return &t, nil
+func (l *Metrics) OldestAmbiguous(ctx context.Context) (at *time.Time, err error) {
+	err = l.row(ctx, `SELECT min(first_ambiguous_at) FROM operations WHERE live = 1 AND ambiguous > 0 AND state IN ('sending', 'waiting')`).Scan(sqlite.NullAt(&at))
+	return at, err
 }
 
 // OldestLive returns the oldest unfinished operation, or sqlite.ErrNone.
 func (l *Metrics) OldestLive(ctx context.Context) (id string, acceptedAt time.Time, err error) {
-	var at int64
-	err = l.read.QueryRowContext(ctx, `SELECT id, accepted_at FROM operations WHERE live = 1 ORDER BY accepted_at LIMIT 1`).Scan(&id, &at)
-	return id, sqlite.FromMicros(at), sqlite.NotFound(err)
+	err = l.row(ctx, `SELECT id, accepted_at FROM operations WHERE live = 1 ORDER BY accepted_at LIMIT 1`).Scan(&id, sqlite.At(&acceptedAt))
+	return id, acceptedAt, sqlite.NotFound(err)
 }
 
 // CountExpiring counts the proxies that are not gone and expire before each of the given
@@ -65,8 +57,7 @@ func (l *Metrics) CountExpiring(ctx context.Context, before []time.Time) ([]int6
 	counts := make([]int64, len(before))
 	from, sum := int64(math.MinInt64), int64(0)
 	for i, t := range before {
-		var n int64
-		err := l.read.QueryRowContext(ctx, `SELECT count(*) FROM proxies WHERE expires_at IS NOT NULL AND gone = 0 AND lasts_until >= ? AND lasts_until < ?`, from, sqlite.Micros(t)).Scan(&n)
+		n, err := sqlite.Value[int64](l.row(ctx, `SELECT count(*) FROM proxies WHERE expires_at IS NOT NULL AND gone = 0 AND lasts_until >= ? AND lasts_until < ?`, from, sqlite.Micros(t)))
 		if err != nil {
 			return nil, err
 		}
@@ -78,13 +69,13 @@ func (l *Metrics) CountExpiring(ctx context.Context, before []time.Time) ([]int6
 
 // LastFinishedSlot returns the latest finished run of a schedule, or sqlite.ErrNone.
 func (l *Metrics) LastFinishedSlot(ctx context.Context, schedule string) (Slot, error) {
-	return sqlite.One(ScanSlot, l.read.QueryRowContext(ctx, `SELECT `+SlotColumns+` FROM slots WHERE schedule = ? AND state = 'finished' ORDER BY slot_at DESC LIMIT 1`, schedule))
+	return sqlite.One(ScanSlot, l.row(ctx, `SELECT `+SlotColumns+` FROM slots WHERE schedule = ? AND state = 'finished' ORDER BY slot_at DESC LIMIT 1`, schedule))
 }
 
 // PlannedSums returns how many proxies a run found due and the estimated cost of its plan.
 // It returns sqlite.ErrNone if the run has no plan or its row was archived.
 func (l *Sweeps) PlannedSums(ctx context.Context, slot Slot) (due int64, cost fact.Sum, err error) {
-	err = l.read.QueryRowContext(ctx, `SELECT coalesce(data ->> '$.due', 0), coalesce(data ->> '$.estimate_cents', 0),
+	err = l.row(ctx, `SELECT coalesce(data ->> '$.due', 0), coalesce(data ->> '$.estimate_cents', 0),
 		coalesce(data ->> '$.unknown_price', (SELECT sum(value ->> '$.unknown_price') FROM json_each(data, '$.planned')), 0)
 		FROM journal WHERE seq = ? AND type = 'sweep.planned'`, slot.Seq).Scan(&due, &cost.Cents, &cost.Lacks)
 	return due, cost, sqlite.NotFound(err)

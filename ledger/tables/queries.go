@@ -23,6 +23,28 @@ func (r reading) query(ctx context.Context, query string, args ...any) sqlite.Ro
 	return sqlite.Query(ctx, r.read, query, args...)
 }
 
+func (r reading) row(ctx context.Context, query string, args ...any) sqlite.Scanner {
+	return r.read.QueryRowContext(ctx, query, args...)
+}
+
+// from returns a source of rows for a query that also runs within the writer's transaction.
+func (r reading) from(ctx context.Context) sqlite.Source { return source{ctx, r} }
+
+type source struct {
+	ctx  context.Context
+	read reading
+}
+
+// Query implements sqlite.Source.
+func (s source) Query(query string, args ...any) sqlite.Rows {
+	return s.read.query(s.ctx, query, args...)
+}
+
+// QueryRow implements sqlite.Source.
+func (s source) QueryRow(query string, args ...any) sqlite.Scanner {
+	return s.read.row(s.ctx, query, args...)
+}
+
 // journal reads rows of the journal, including archived rows.
 type journal interface {
 	Row(ctx context.Context, seq int64) (chain.Row, error)
@@ -107,17 +129,15 @@ const balanceQuery = `SELECT coalesce((SELECT currency FROM binding), ''),
 	` + OutsideCents + ` FROM totals`
 
 // Balance returns the sums of the account's books. Sums and Head are from the same moment.
-func (l *Money) Balance(ctx context.Context, account string) (Balance, error) {
-	tx, err := l.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+func (l *Money) Balance(ctx context.Context, account string) (b Balance, err error) {
+	err = sqlite.Snapshot(ctx, l.read, func(tx *sql.Tx) error {
+		b, err = balanceOf(ctx, tx, account)
+		return err
+	})
 	if err != nil {
-		return Balance{Account: account}, err
+		err = fmt.Errorf("sum the book: %w", err)
 	}
-	defer func() { _ = tx.Rollback() }()
-	b, err := balanceOf(ctx, tx, account)
-	if err != nil {
-		return b, fmt.Errorf("sum the book: %w", err)
-	}
-	return b, nil
+	return b, err
 }
 
 // Pause says why the account, or one kind of its operations, sends nothing.
@@ -135,20 +155,14 @@ func (l *Operations) Pauses(ctx context.Context) ([]Pause, error) {
 }
 
 // ScanPause reads a row of the table pauses.
-func ScanPause(s sqlite.Scanner) (Pause, error) {
-	var p Pause
-	var since int64
-	var until sql.NullInt64
-	err := s.Scan(&p.Scope, &p.Cause, &since, &until, &p.Detail)
-	p.Since, p.Until = sqlite.FromMicros(since), sqlite.Instant(until)
-	return p, err
-}
+var ScanPause = sqlite.Into(func(p *Pause) []any {
+	return []any{&p.Scope, &p.Cause, sqlite.At(&p.Since), sqlite.NullAt(&p.Until), &p.Detail}
+})
 
 // ReleasedByHand reports whether an operator released an operation that was on hold.
-func (l *Operations) ReleasedByHand(ctx context.Context, operation string) (released bool, err error) {
-	err = l.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM journal
-		WHERE operation = ? AND operation <> '' AND type = 'command.released' AND coalesce(json_extract(data, '$.automatic'), 0) = 0)`, operation).Scan(&released)
-	return released, err
+func (l *Operations) ReleasedByHand(ctx context.Context, operation string) (bool, error) {
+	return sqlite.Found(l.row(ctx, `SELECT EXISTS (SELECT 1 FROM journal
+		WHERE operation = ? AND operation <> '' AND type = 'command.released' AND coalesce(json_extract(data, '$.automatic'), 0) = 0)`, operation))
 }
 
 // HeadBefore returns the last row before an instant. The row after h was stored at or after
@@ -161,8 +175,8 @@ func HeadBefore(ctx context.Context, q sqlite.Queryer, at time.Time) (h chain.He
 	if err != nil {
 		return h, false, err
 	}
-	var next int64
-	if err := q.QueryRowContext(ctx, `SELECT coalesce(min(seq), 1 << 62) FROM transfers WHERE seq >= ?`, first).Scan(&next); err != nil {
+	next, err := sqlite.Value[int64](q.QueryRowContext(ctx, `SELECT coalesce(min(seq), 1 << 62) FROM transfers WHERE seq >= ?`, first))
+	if err != nil {
 		return h, false, err
 	}
 	b, err := BaseOf(ctx, q)
@@ -193,10 +207,7 @@ func archivedHead(ctx context.Context, q sqlite.Queryer, at time.Time, first, ne
 	err = sqlite.IfMade(ctx, q, "month_ends", func() error {
 		err := q.QueryRowContext(ctx, `SELECT seq, hash FROM month_ends WHERE until = ? AND seq >= ? AND seq < ?`, sqlite.Micros(at), first-1, next).Scan(&h.Seq, &h.Hash)
 		known = err == nil
-		if errors.Is(err, sql.ErrNoRows) {
-			return nil
-		}
-		return err
+		return sqlite.Optional(err)
 	})
 	if err != nil || known {
 		return h, known, err
@@ -266,6 +277,17 @@ func FirstBooked(ctx context.Context, q sqlite.Queryer, at time.Time) (int64, er
 		}
 	}
 	return first, nil
+}
+
+// ScanFact reads a row whose only column is the data of a fact of type T.
+func ScanFact[T fact.Fact](s sqlite.Scanner) (f T, err error) {
+	data, err := sqlite.Value[string](s)
+	if err != nil {
+		return f, err
+	}
+	decoded, err := fact.Decode(f.FactType(), []byte(data))
+	f, _ = decoded.(T)
+	return f, err
 }
 
 // RecordRows selects the rows of operators' records, including archived ones.
