@@ -385,30 +385,27 @@ func (x Archive) verifyArchive(ctx context.Context, path string, ends chain.Head
 
 // endsAs checks an archive's hash chain, and that the chain and the seal end with ends.
 func (l *Ledger) endsAs(ctx context.Context, ends chain.Head) error {
-	tx, err := l.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback() }()
 	h := chain.Head{Hash: chain.Genesis}
 	if l.base != nil {
 		h = l.base.Head
 	}
-	var buf []byte
-	for r, err := range journalOf(ctx, tx, 0, math.MaxInt64) {
-		if err != nil {
-			return err
+	return sqlite.Snapshot(ctx, l.read, func(tx *sql.Tx) error {
+		var buf []byte
+		for r, err := range journalOf(ctx, tx, 0, math.MaxInt64) {
+			if err != nil {
+				return err
+			}
+			if buf, err = h.FollowedBy(r, buf); err != nil {
+				return err
+			}
+			h = r.Head()
 		}
-		if buf, err = h.FollowedBy(r, buf); err != nil {
-			return err
+		sealed, err := sealOf(ctx, tx)
+		if err == nil && (sealed == nil || *sealed != ends || h != ends) {
+			err = fmt.Errorf("it ends with row %d %s instead of %d %s", h.Seq, h.Hash, ends.Seq, ends.Hash)
 		}
-		h = r.Head()
-	}
-	sealed, err := sealOf(ctx, tx)
-	if err == nil && (sealed == nil || *sealed != ends || h.Seq != ends.Seq || h.Hash != ends.Hash) {
-		err = fmt.Errorf("it ends with row %d %s instead of %d %s", h.Seq, h.Hash, ends.Seq, ends.Hash)
-	}
-	return err
+		return err
+	})
 }
 
 // writeLedger builds the ledger that starts after the archive, compares every table with

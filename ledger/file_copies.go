@@ -225,7 +225,7 @@ func keep(path, out string) error {
 	return names.sync(filepath.Dir(out))
 }
 
-// names has the directory operations of keep and moveAside; tests replace them. The tests
+// names has the directory operations of keep and MoveAside; tests replace them. The tests
 // assume that a power cut leaves everything synced on disk, and possibly a part of what came
 // later.
 var names = struct {
@@ -363,7 +363,7 @@ func (x Restore) Run(ctx context.Context) (out Restored, err error) {
 				return err
 			}
 		}
-		if out.Replaced, err = moveAside(x.Path, x.Clock()); err != nil {
+		if out.Replaced, err = MoveAside(x.Path, x.Clock()); err != nil {
 			return err
 		}
 		return keep(path, x.Path)
@@ -482,14 +482,18 @@ func (x Restore) beginsLater(h chain.Head, first int64) error {
 
 // finish checks the new ledger and marks it as restored, unless it follows the stream.
 func (x Restore) finish(ctx context.Context, path string, out *Restored) (err error) {
-	if !x.Follows {
-		return x.mark(ctx, path, out)
-	}
-	l, err := Open(ctx, Config{Path: path, Clock: x.Clock, Follows: true})
+	l, err := Open(ctx, Config{Path: path, Clock: x.Clock, Follows: x.Follows})
 	if err != nil {
 		return err
 	}
-	return errors.Join(checkEnds(ctx, l.read, l.base, out.Head), x.sameAccount(ctx, l), l.Close())
+	defer func() { err = errors.Join(err, l.Close()) }()
+	if err := checkEnds(ctx, l.read, l.base, out.Head); err != nil { // a snapshot that no fact names
+		return err
+	}
+	if x.Follows {
+		return x.sameAccount(ctx, l)
+	}
+	return x.mark(ctx, l, out)
 }
 
 // sameAccount refuses events of another account than that of the replaced ledger.
@@ -507,15 +511,7 @@ func (x Restore) sameAccount(ctx context.Context, l *Ledger) error {
 }
 
 // mark appends the facts of the restore.
-func (x Restore) mark(ctx context.Context, path string, out *Restored) (err error) {
-	l, err := Open(ctx, Config{Path: path, Clock: x.Clock})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, l.Close()) }()
-	if err := checkEnds(ctx, l.read, l.base, out.Head); err != nil { // a snapshot that no fact names
-		return err
-	}
+func (x Restore) mark(ctx context.Context, l *Ledger, out *Restored) error {
 	last, err := l.Row(ctx, out.Head.Seq)
 	if err != nil {
 		return err
@@ -558,15 +554,12 @@ var besideIt = []string{"", "-wal", "-shm"}
 // apply a rollback journal of the earlier file to the new one.
 var replacedWith = append(slices.Clip(besideIt), "-journal")
 
-// MoveAside renames an unusable ledger file and SQLite's files next to it to
-// PATH.replaced-TIME. It returns the new name, or "" if there was no file. If the ledger is
-// open, close it after this call: if it is closed before, SQLite removes the WAL.
-func MoveAside(path string, at time.Time) (aside string, err error) { return moveAside(path, at) }
-
-// moveAside renames a ledger file with all that belongs to it. It returns the new name, or
-// "" if there was no file. It does not open the file, because SQLite would remove the WAL of
-// a torn file. Every part has its new name on disk before any part loses its old name.
-func moveAside(path string, at time.Time) (aside string, err error) {
+// MoveAside renames a ledger file, and all SQLite's files next to it, to PATH.replaced-TIME.
+// It returns the new name, or "" if there was no file. If the ledger is open, close it after
+// this call: if it is closed before, SQLite removes the WAL. MoveAside does not open the
+// file, because SQLite would then remove the WAL of a torn file. Every part has its new name
+// on disk before any part loses its old name.
+func MoveAside(path string, at time.Time) (aside string, err error) {
 	name := path + ".replaced-" + at.UTC().Format("20060102T150405.000000Z")
 	for _, suffix := range replacedWith {
 		err := names.link(path+suffix, name+suffix)

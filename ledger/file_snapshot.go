@@ -481,9 +481,8 @@ func VouchedSnapshots(events iter.Seq2[[]byte, error]) (all []Snapshot, err erro
 const snapshotFormat = "perennial snapshot 1"
 
 type snapshotLine struct {
-	Format       string `json:"format"`
-	Seq          int64  `json:"seq"`
-	Hash         string `json:"hash"`
+	Format string `json:"format"`
+	chain.Head
 	Time         int64  `json:"time"` // of that row, in microseconds since 1970 UTC
 	SnapshotHash string `json:"snapshot_hash"`
 }
@@ -506,7 +505,7 @@ func (l *Ledger) WriteSnapshot(ctx context.Context, to io.Writer) error {
 	}
 	packed := gzip.NewWriter(to)
 	lines := json.NewEncoder(packed)
-	err := lines.Encode(snapshotLine{Format: snapshotFormat, Seq: l.base.Seq, Hash: l.base.Hash, Time: l.base.Time, SnapshotHash: l.base.SnapshotHash})
+	err := lines.Encode(snapshotLine{Format: snapshotFormat, Head: l.base.Head, Time: l.base.Time, SnapshotHash: l.base.SnapshotHash})
 	if err != nil {
 		return err
 	}
@@ -568,7 +567,7 @@ func readSnapshot(from io.Reader, want Snapshot, yield func(chunk) error) (*tabl
 			return nil, err
 		}
 	}
-	b := &tables.Base{Head: chain.Head{Seq: first.Seq, Hash: first.Hash}, Time: first.Time, SnapshotHash: sum.text()}
+	b := &tables.Base{Head: first.Head, Time: first.Time, SnapshotHash: sum.text()}
 	if got := (Snapshot{Head: b.Head, SnapshotHash: b.SnapshotHash}); got != want {
 		return nil, broken(fmt.Errorf("it is %+v and %+v is wanted: it was changed", got, want))
 	}

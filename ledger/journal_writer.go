@@ -186,15 +186,10 @@ func (w *writer) gather(group []*request) []*request {
 		defer timer.Stop()
 		late = timer.C
 	}
-	for len(group) < cap(group) {
-		select {
-		case r := <-w.l.requests:
-			group = append(group, r)
-			continue
-		default:
-		}
+	for {
+		group = w.arrived(group)
 		if late == nil || len(group) >= w.shared {
-			break
+			return group
 		}
 		select {
 		case r := <-w.l.requests:
@@ -203,21 +198,25 @@ func (w *writer) gather(group []*request) []*request {
 			late = nil
 		}
 	}
+}
+
+// arrived adds the waiting requests to the group, up to its capacity.
+func (w *writer) arrived(group []*request) []*request {
+	for len(group) < cap(group) {
+		select {
+		case r := <-w.l.requests:
+			group = append(group, r)
+		default:
+			return group
+		}
+	}
 	return group
 }
 
 // takeTurn waits for the writer's turn and adds the requests that arrived meanwhile.
 func (w *writer) takeTurn(group []*request) []*request {
 	w.turn = w.l.turns.take()
-	for len(group) < cap(group) {
-		select {
-		case r := <-w.l.requests:
-			group = append(group, r)
-		default:
-			w.shared = len(group)
-			return group
-		}
-	}
+	group = w.arrived(group)
 	w.shared = len(group)
 	return group
 }
