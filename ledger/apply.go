@@ -141,7 +141,6 @@ func (t projector) applyAccepted(r chain.Row, f fact.CommandAccepted) error {
 	return nil
 }
 
-// plan creates operations and reserves their proxies.
 func (t projector) plan(r chain.Row, commandID string, kind fact.Kind, days, estimate int64, planned []fact.Planned) error {
 	if len(planned) > 0 {
 		t.w.known.forgetCommand(commandID)
@@ -178,7 +177,6 @@ func (t projector) applyRejected(r chain.Row, f fact.CommandRejected) error {
 	return t.plan(r, f.CommandID, whole.Kind, f.DurationDays, 0, f.SplitInto)
 }
 
-// endUncharged ends an operation that cost nothing and releases its proxies.
 func (t projector) endUncharged(r chain.Row, id, code, reason, traceID string) error {
 	err := t.change(r, id, func(o *operation) {
 		o.State, o.live, o.Code, o.Reason, o.TraceID, o.NextAt = fact.StateRejected, false, code, reason, traceID, nil
@@ -421,7 +419,6 @@ func (t projector) presumeSent(appID string) error {
 // monthEndsMost limits the months of one archive, because a clock may have been far off.
 const monthEndsMost = 1200
 
-// nextMonth returns the start of the month after an instant, in UTC.
 func nextMonth(at time.Time) time.Time {
 	return time.Date(at.Year(), at.Month()+1, 1, 0, 0, 0, 0, time.UTC)
 }
@@ -462,7 +459,6 @@ func (w *writer) countNet(at int64, m transfer) {
 	}
 }
 
-// flushNetCharges writes the net charges of a transaction, before the commit.
 func (w *writer) flushNetCharges() error {
 	for quarter, cents := range w.netCharges {
 		err := w.exec(`INSERT INTO net_charges (quarter, cents) VALUES (?, ?)
@@ -499,7 +495,6 @@ func (t projector) applyBounded(f fact.LedgerBounded) error {
 		WHERE last_seq = ? AND last_hash = ? AND snapshot_hash = ?)`, f.FirstSeq, f.LastSeq, f.LastHash, f.SnapshotHash)
 }
 
-// applyProxy applies facts about single proxies, on which schedules depend.
 func (t projector) applyProxy(r chain.Row, f fact.Fact) error {
 	switch f := f.(type) {
 	case fact.ProxyRetired:
@@ -531,7 +526,6 @@ func (t projector) applyProxy(r chain.Row, f fact.Fact) error {
 	return fmt.Errorf("no fold for %T", f)
 }
 
-// applySchedule applies an operator's change to a schedule.
 func (t projector) applySchedule(r chain.Row, f fact.Fact) error {
 	switch f := f.(type) {
 	case fact.ScheduleConfigured:

@@ -18,7 +18,6 @@ import (
 	"perennial/ledger/tables"
 )
 
-// operation is an operation with the fields that the projector needs.
 type operation struct {
 	fact.Operation
 
@@ -71,7 +70,6 @@ func (k *known) rememberCommand(id string, c singleCommand) {
 	k.commands[id] = c
 }
 
-// forgetCommand removes a command and its single operation from the caches.
 func (k *known) forgetCommand(id string) {
 	if c, ok := k.commands[id]; ok {
 		delete(k.operations, c.operation)
@@ -81,7 +79,6 @@ func (k *known) forgetCommand(id string) {
 
 const operationByID = `SELECT ` + tables.OperationColumns + `, live, charged_at FROM operations WHERE id = ?`
 
-// operation returns an operation as it is within the transaction.
 func (t *Tx) operation(id string) (*operation, error) {
 	if o := t.w.held.byID[id]; o != nil {
 		return o, nil
@@ -124,7 +121,6 @@ func (t projector) create(r chain.Row, commandID string, kind fact.Kind, days, e
 	return nil
 }
 
-// plannedAs returns a planned operation in the state that it has when accepted.
 func plannedAs(p fact.Planned, commandID string, kind fact.Kind, estimate, at int64) fact.Operation {
 	return fact.Operation{
 		ID: p.OperationID, CommandID: commandID, Kind: kind, Chunk: p.Chunk, Generation: p.Generation, Key: p.Key, State: fact.StateAccepted, Version: 1,
@@ -142,7 +138,6 @@ const (
 	changeAmounts = `UPDATE operations SET version = ?, charged_cents = ?, refunded_cents = ?, charged_at = ? WHERE id = ? AND version = ?`
 )
 
-// appendChanging appends the values of the columns in changing.
 func (o *operation) appendChanging(args []any) []any {
 	var body any
 	if o.BodySeq != 0 {
@@ -154,7 +149,6 @@ func (o *operation) appendChanging(args []any) []any {
 		stored(o.ReadAt), stored(o.UnreadSince), string(o.State), o.live)
 }
 
-// stored returns an instant in its stored form.
 func stored(at *time.Time) any {
 	if at == nil {
 		return nil
@@ -220,7 +214,6 @@ func (t projector) changeAs(id, update string, change func(*operation)) error {
 	return nil
 }
 
-// update writes a changed operation if the file still has its previous version.
 func (w *writer) update(o *operation, update string, was int64) error {
 	w.row = w.row[:0]
 	if update == changeOperation {
@@ -231,7 +224,6 @@ func (w *writer) update(o *operation, update string, was int64) error {
 	return w.execOne(update, append(w.row, o.ID, was)...)
 }
 
-// arrow reports whether an operation may go from one state to another.
 func (w *writer) arrow(from, to fact.State) (bool, error) {
 	if w.arrows == nil {
 		w.arrows = map[[2]fact.State]bool{}
@@ -381,7 +373,6 @@ func (w *writer) readBooked() error {
 		coalesce((SELECT opened_at FROM binding), 0))`).Scan(&w.booked)
 }
 
-// total is the key of the table totals: the two ledger accounts and the kind of entry.
 type total struct{ debit, credit, kind string }
 
 // flushTotals writes the sums of a transaction once, before the commit.
@@ -565,7 +556,6 @@ func resolutionOf(queryRow func(string, ...any) sqlite.Scanner, f fact.Operation
 	}, added, returned, nil
 }
 
-// as returns a copy of the transfer with a kind, two ledger accounts and an amount.
 func (m transfer) as(kind, debit, credit string, cents int64) transfer {
 	m.kind, m.debit, m.credit, m.cents = kind, debit, credit, cents
 	return m

@@ -68,12 +68,10 @@ type InUseError struct {
 	Err  error
 }
 
-// Error says what to do, in three lines.
 func (e *InUseError) Error() string {
 	return fmt.Sprintf("another process has the ledger open: %v\n%s\nstop the runner and close every SQLite shell, then archive again", e.Err, e.Path)
 }
 
-// Unwrap returns SQLite's error.
 func (e *InUseError) Unwrap() error { return e.Err }
 
 // NoRoomError reports that archiving failed on a disk with too little free space. The ledger
@@ -84,14 +82,12 @@ type NoRoomError struct {
 	Err         error
 }
 
-// Error says how much space is missing, where, and what to do.
 func (e *NoRoomError) Error() string {
 	first, _, _ := strings.Cut(e.Err.Error(), "\n") // the rest repeats this on a full disk
 	return fmt.Sprintf("%s has %s free, and archiving takes up to %s there: nothing was changed\nmake room for %s more; --to DIR puts the archive on another disk\n%s",
 		e.Dir, mib(e.Free), mib(e.Takes), mib(e.Takes-e.Free), first)
 }
 
-// Unwrap returns the underlying error.
 func (e *NoRoomError) Unwrap() error { return e.Err }
 
 func mib(bytes int64) string { return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20)) }
@@ -186,7 +182,6 @@ func (x Archive) leftover(ctx context.Context, l *Ledger) string {
 	return ".archive-" + strings.TrimSuffix(filepath.Base(x.Path), ".db") + "-" + b.Epoch + "-*"
 }
 
-// sweep removes the working directories that a killed run left.
 func (x Archive) sweep(ctx context.Context, l *Ledger) error {
 	for _, dir := range []string{filepath.Dir(x.Path), x.Dir} {
 		names, err := matching(dir, x.leftover(ctx, l))
@@ -514,7 +509,6 @@ type ArchivedError struct {
 	Why      error // why the file cannot be read; nil if it is missing
 }
 
-// Error says what to do, in three lines.
 func (e *ArchivedError) Error() string {
 	text := fmt.Sprintf("journal rows %d to %d were archived to %s\nthe file is not in %s\nput it there, and ask again", e.FirstSeq, e.LastSeq, e.File, e.Dir)
 	if e.Why != nil {
@@ -523,7 +517,6 @@ func (e *ArchivedError) Error() string {
 	return text
 }
 
-// Unwrap returns Why.
 func (e *ArchivedError) Unwrap() error { return e.Why }
 
 // archiveCache keeps the opened archives, by file name.
@@ -653,7 +646,6 @@ func checkEnds(ctx context.Context, q sqlite.Queryer, b *tables.Base, h chain.He
 	return nil
 }
 
-// sealOf reads where an archive ends. It returns nil for a ledger that is not an archive.
 func sealOf(ctx context.Context, q sqlite.Queryer) (*chain.Head, error) {
 	var h chain.Head
 	err := q.QueryRowContext(ctx, `SELECT seq, hash FROM seal`).Scan(&h.Seq, &h.Hash)

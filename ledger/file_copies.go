@@ -249,10 +249,8 @@ type BackedUp struct {
 	File string     `json:"file"`
 }
 
-// backedUpPath returns the path of the note next to a ledger file.
 func backedUpPath(ledger string) string { return ledger + ".backup.json" }
 
-// maxBackedUp limits the size of the note, in bytes.
 const maxBackedUp = 1 << 16
 
 // NoteBackup records, next to the ledger file, that a backup was written to out just now.
@@ -510,7 +508,6 @@ func (x Restore) sameAccount(ctx context.Context, l *Ledger) error {
 	return err
 }
 
-// mark appends the facts of the restore.
 func (x Restore) mark(ctx context.Context, l *Ledger, out *Restored) error {
 	last, err := l.Row(ctx, out.Head.Seq)
 	if err != nil {

@@ -29,7 +29,6 @@ import (
 // LostError reports that a ledger file was removed or replaced while it was open.
 type LostError struct{ Path string }
 
-// Error says what happened and what to do.
 func (e *LostError) Error() string {
 	return fmt.Sprintf("the ledger file %s was removed, or another file was put in its place, under the running program, and nothing more is written: "+
 		"put the very file back; or stop the runner, which publishes what it has first, and make the ledger again with `perennial ledger restore --from-events --replace`", e.Path)
@@ -41,13 +40,11 @@ type DamagedError struct {
 	Err  error
 }
 
-// Error says what happened and what to do.
 func (e *DamagedError) Error() string {
 	return fmt.Sprintf("the ledger file %s is damaged (%v): stop the runner where one works, keep a copy of the file, and make the ledger again "+
 		"with `perennial ledger restore --from-events --replace`, or with `perennial ledger restore --from BACKUP --replace`", e.Path, e.Err)
 }
 
-// Unwrap returns SQLite's error.
 func (e *DamagedError) Unwrap() error { return e.Err }
 
 // asDamaged turns SQLite's error about a damaged file into a *DamagedError.
@@ -76,7 +73,6 @@ type guard struct {
 
 func newGuard(path string) *guard { return &guard{path: path, open: map[string]os.FileInfo{}} }
 
-// notice records SQLite's report that the file is damaged, and returns err.
 func (g *guard) notice(err error) error {
 	if g == nil || !ofDamage(err) {
 		return err
@@ -245,7 +241,6 @@ func (r *guardedRows) Next(dest []driver.Value) error { return r.guard.notice(r.
 //   - after an I/O error, to show that the disk accepts writes again. Until that succeeds,
 //     writes fail and reads continue.
 
-// isIOError reports whether err is one of SQLite's I/O errors.
 func isIOError(err error) bool {
 	failure, _ := errors.AsType[sqlite3.Error](err)
 	return failure.Code == sqlite3.ErrIoErr

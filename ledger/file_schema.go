@@ -36,7 +36,6 @@ type SchemaError struct {
 	Difference string // difference from the migrations' schema; "" if Version is newer than Known
 }
 
-// Error returns both versions or the difference, and says what to do.
 func (e *SchemaError) Error() string {
 	if e.Difference == "" {
 		return fmt.Sprintf("ledger %s has schema version %d and this program knows versions up to %d: a newer program wrote it\nuse that program, or a newer one; nothing was changed",
@@ -133,7 +132,6 @@ func normalised(text string) string {
 	return strings.Trim(b.String(), " ;")
 }
 
-// knownVersion returns the version of the newest migration.
 func knownVersion() (newest int64, err error) {
 	files, err := fs.Glob(migrations, "migrations/*.sql")
 	if err != nil {

@@ -271,7 +271,6 @@ func (f *fold) begin(fill func() (*tables.Base, error)) error {
 	})
 }
 
-// put stores a chunk.
 func (f *fold) put(c chunk) error {
 	var packed bytes.Buffer
 	w, err := flate.NewWriter(&packed, flate.BestSpeed)
@@ -372,7 +371,6 @@ func (c *chunk) values() (values []any, err error) {
 	}
 }
 
-// fill writes the rows of a chunk into their table.
 func (f *fold) fill(c chunk) error {
 	values, err := c.values()
 	if err != nil {
@@ -381,7 +379,6 @@ func (f *fold) fill(c chunk) error {
 	return f.store(c, values)
 }
 
-// store writes the values of a chunk into their table.
 func (f *fold) store(c chunk, values []any) error {
 	b := newBatch(c.table, c.columns, ``)
 	b.args = values

@@ -136,7 +136,6 @@ func (f *fold) make(text string) error {
 
 func (f *fold) close() error { return errors.Join(f.finish(), f.w.close()) }
 
-// at returns the last folded row.
 func (f *fold) at() chain.Head { return f.w.head }
 
 // journalOf yields the rows of a journal after one sequence, up to and including another,

@@ -246,7 +246,6 @@ func readsHeld(query string) bool {
 	return false
 }
 
-// insert adds a row after the last one.
 func (t *Tx) insert(r chain.Row) error {
 	t.w.held.journal.add(r.Seq, r.Type, r.Time, r.Operation, r.Data, r.PrevHash, r.Hash)
 	if t.w.held.journal.rows() < insertMost {
@@ -255,7 +254,6 @@ func (t *Tx) insert(r chain.Row) error {
 	return t.w.writeRows()
 }
 
-// writeRows stores the held-back rows of the journal.
 func (w *writer) writeRows() error {
 	if w.held.journal.rows() == 0 {
 		return nil

@@ -48,7 +48,6 @@ func ReadEvent(event []byte) (chain.Row, error) {
 	return r, nil
 }
 
-// rowsOf yields the rows of published events.
 func rowsOf(events iter.Seq2[[]byte, error]) iter.Seq2[chain.Row, error] {
 	return func(yield func(chain.Row, error) bool) {
 		for event, err := range events {
@@ -77,7 +76,6 @@ type Against struct {
 	last int64 // the last row found on the stream
 }
 
-// againstPage is the number of journal rows that one query of the comparison reads.
 const againstPage = 512
 
 // VerifyAgainst compares the journal with the events that were published from it, from the

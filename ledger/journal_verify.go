@@ -203,7 +203,6 @@ type Backdated struct {
 	BookedAt time.Time `json:"booked_at"`
 }
 
-// backdatedMost limits how many rows a verification lists.
 const backdatedMost = 100
 
 // backdated lists the rows whose amounts are booked more than fact.ClockTolerance after the
@@ -216,7 +215,6 @@ func backdated(ctx context.Context, q sqlite.Queryer) ([]Backdated, error) {
 	}))
 }
 
-// monthSums sums the transfers of a month.
 type monthSums struct {
 	begins        time.Time
 	first, last   int64 // sequences
@@ -264,7 +262,6 @@ type comparison struct {
 	byRows   bool // the file predates transfers.booked_at, so the times of rows decide the days
 }
 
-// compare starts to read the ledger as it is now.
 func (l *Ledger) compare(ctx context.Context) (*comparison, error) {
 	c, err := l.read.Conn(ctx)
 	if err != nil {

@@ -72,7 +72,6 @@ func newWriter(c *conn, l *Ledger) (*writer, error) {
 	return w, nil
 }
 
-// emptyWriter returns a writer for an empty journal.
 func emptyWriter(c *conn) *writer {
 	w := &writer{conn: c, head: chain.Head{Hash: chain.Genesis}, totals: map[total]int64{}, netCharges: map[int64]int64{}, held: newHeld(), known: newKnown()}
 	c.before = w.before
@@ -95,7 +94,6 @@ func (w *writer) inTransaction(do func() error) error {
 	return w.exec(`COMMIT`)
 }
 
-// encode returns the JSON of a fact as it is stored in the journal.
 func (w *writer) encode(f fact.Fact) (string, error) {
 	w.text.Reset()
 	if err := fact.Encode(&w.text, f); err != nil {
@@ -349,7 +347,6 @@ func (w *writer) transact(group []*request, one func(*Tx, *request) error) (rows
 	return tx.rows, w.settle(group, tx.rows)
 }
 
-// together runs a request as part of the group.
 func (w *writer) together(tx *Tx, r *request) error {
 	if r.err = tx.run(r.fn); r.err != nil {
 		return errRefused

@@ -40,10 +40,8 @@ type UnrecordableError struct {
 	Err  error
 }
 
-// Error returns the type of the fact and the cause.
 func (e *UnrecordableError) Error() string { return e.Fact + " cannot be recorded: " + e.Err.Error() }
 
-// Unwrap returns ErrTooLarge, or SQLite's error.
 func (e *UnrecordableError) Unwrap() error { return e.Err }
 
 // Tx is one caller's part of the writer's transaction.
@@ -61,7 +59,6 @@ type Tx struct {
 	finishing bool // append command.finished to ended commands; a fold finds it in the journal
 }
 
-// newTx returns a transaction of the writer at an instant.
 func newTx(w *writer, now int64) *Tx {
 	return &Tx{observations: observations{w, now}, records: records{w}, w: w, now: now}
 }
@@ -169,7 +166,6 @@ func (t *Tx) append(f fact.Fact) error {
 
 func (t *Tx) exec(query string, args ...any) error { return t.w.exec(query, args...) }
 
-// execFleet runs a statement that changes proxies.
 func (t observations) execFleet(query string, args ...any) error {
 	n, err := t.w.changed(query, args)
 	t.w.fleet = t.w.fleet || n > 0
@@ -488,7 +484,6 @@ func (t records) Corrected(seq int64, movement string) (cents int64, err error) 
 	return cents, err
 }
 
-// record reads the record in a row or, if seq is 0, the record with an ID.
 func (t records) record(seq int64, id string) (r Record, err error) {
 	var in int64
 	err = t.w.QueryRow(`SELECT r.seq, r.time, t.kind, t.debit = 'wallet', t.cents, t.operation, t.order_no, t.proxy_id, coalesce(r.data ->> '$.by', ''),

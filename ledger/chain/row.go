@@ -124,7 +124,6 @@ func (r Row) Trace() (fact.Trace, error) {
 	return t, err
 }
 
-// appendTrace writes the trace context as a CloudEvents extension.
 func (r Row) appendTrace(buf []byte) ([]byte, error) {
 	t, err := r.Trace()
 	if err != nil || t.Traceparent == "" {
@@ -149,7 +148,6 @@ func (r Row) eventID(account string) string {
 // eventHash is the number of digits of the row's hash in the event ID.
 const eventHash = 16
 
-// appendData writes the row's data with its Place.
 func (r Row) appendData(buf []byte) []byte {
 	buf = append(buf, strings.TrimSuffix(r.Data, "}")...)
 	if r.Data != "{}" {
@@ -237,10 +235,8 @@ type BrokenError struct {
 	Err    error // a *fact.UnknownError if a later version wrote the row, otherwise nil
 }
 
-// Unwrap returns Err.
 func (e *BrokenError) Unwrap() error { return e.Err }
 
-// Error says what is wrong and where.
 func (e *BrokenError) Error() string {
 	if e.Seq == 0 {
 		return fmt.Sprintf("ledger is broken (%s): %s", e.Check, e.Detail)

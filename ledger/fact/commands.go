@@ -37,7 +37,6 @@ func (r Ref) Subject() string {
 	return r.CommandID
 }
 
-// accountFact is embedded in facts about the account as a whole.
 type accountFact struct{}
 
 // Subject returns "", because the fact is about the account.
@@ -549,12 +548,10 @@ func Skipped(ref Ref, left []SkippedProxy, otherwise string) []Fact {
 	return []Fact{f}
 }
 
-// group returns the index of a reason in Skipped, or -1.
 func (f ProxySkipped) group(reason string) int {
 	return slices.IndexFunc(f.Skipped, func(x SkippedFor) bool { return x.Reason == reason })
 }
 
-// full reports whether adding the reason would exceed a limit of the fact.
 func (f ProxySkipped) full(reason string) bool {
 	size := len(reason)
 	for _, x := range f.Skipped {

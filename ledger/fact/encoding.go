@@ -141,7 +141,6 @@ func (e *UnknownError) What() string {
 	return fmt.Sprintf("fact type %q", e.Type)
 }
 
-// Error says what is unknown, and what to do.
 func (e *UnknownError) Error() string {
 	return e.What() + " is not known to this version: use the version that wrote it, or a later one"
 }

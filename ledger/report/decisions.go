@@ -37,7 +37,6 @@ func (d *Decision) repeats(other Decision) bool {
 	return d.Fact == fact.SweepFinished{}.FactType() && d.Fact == other.Fact && d.About == other.About && max(d.Seq-other.Seq, other.Seq-d.Seq) == 1
 }
 
-// decisionsAtOnce is how many rows one query reads.
 const decisionsAtOnce = 5000
 
 // Decisions calls yield for the decisions of a period, oldest first. An answer to a plan

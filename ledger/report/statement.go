@@ -186,13 +186,11 @@ func (s *Statement) sumUp(ctx context.Context, q sqlite.Queryer, from, to int64)
 	return err
 }
 
-// charges counts and sums charges and refunds.
 const charges = `count(*) FILTER (WHERE t.kind = 'charge' OR t.kind = 'suspense'),
 	coalesce(sum(t.cents) FILTER (WHERE t.kind = 'charge' OR t.kind = 'suspense'), 0),
 	coalesce(sum(t.cents) FILTER (WHERE t.kind = 'refund'), 0),
 	coalesce(sum(CASE WHEN t.kind = 'charge' OR t.kind = 'suspense' THEN t.cents WHEN t.kind = 'refund' THEN -t.cents END), 0)`
 
-// subjects sums the period by kind, day and label.
 func (s *Statement) subjects(ctx context.Context, q sqlite.Queryer, from, to int64) error {
 	sum := func(query string) ([]tables.SubjectTotal, error) {
 		return sqlite.Collect(sqlite.Query(ctx, q, query, from, to), scanSubject)
@@ -277,7 +275,6 @@ func (x Outstanding) Exposure() string {
 	return fact.Amount(x.ExposureCents, "")
 }
 
-// outstandingMost limits how many operations a statement lists.
 const outstandingMost = 1000
 
 // outstandingQuery has three parameters: the first sequence after the period, the end of the

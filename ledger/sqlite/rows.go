@@ -142,7 +142,6 @@ type longer struct {
 	more []any
 }
 
-// Scan implements Scanner.
 func (l longer) Scan(dest ...any) error { return l.Scanner.Scan(append(dest, l.more...)...) }
 
 // Value scans a row that has a single column.
@@ -211,7 +210,6 @@ func At(t *time.Time) sql.Scanner { return (*instant)(t) }
 
 type instant time.Time
 
-// Scan implements sql.Scanner.
 func (t *instant) Scan(column any) error {
 	us, ok := column.(int64)
 	if !ok {
@@ -226,7 +224,6 @@ func NullAt(t **time.Time) sql.Scanner { return nullInstant{t} }
 
 type nullInstant struct{ t **time.Time }
 
-// Scan implements sql.Scanner.
 func (n nullInstant) Scan(column any) error {
 	if *n.t = nil; column == nil {
 		return nil

@@ -45,7 +45,6 @@ type Hand struct {
 	CorrectsSeq int64  `json:"corrects_seq,omitempty"`
 }
 
-// handOf selects the data of a posting's fact if an operator booked it, otherwise "".
 const handOf = `coalesce((SELECT j.data FROM journal j WHERE j.seq = v.seq AND j.data ->> '$.by' <> ''),
 	(SELECT a.data FROM archived a WHERE a.seq = v.seq AND a.data ->> '$.by' <> ''), '')`
 
@@ -95,7 +94,6 @@ func (l *Money) EachPosting(ctx context.Context, from int64, limit int, yield fu
 	return next, err
 }
 
-// postingColumns are the columns of v_postings v that scanPosting reads.
 const postingColumns = `seq, time, kind, account, amount_cents, operation, order_no, proxy_id, ` + handOf
 
 func scanPosting(s sqlite.Scanner) (p Posting, err error) {
@@ -242,7 +240,6 @@ var TotalsBy = map[string]string{
 		FROM transfers t WHERE t.kind <> 'funding' OR t.order_no <> '' GROUP BY 1`,
 }
 
-// withoutSubject names, for each query, the remainder without a subject.
 var withoutSubject = map[string]string{"order": "(no order)", "renewal": "(no renewal)", "ip": "(no single ip)", "label": "(no label)", "day": "(no day)"}
 
 const (
@@ -431,7 +428,6 @@ func scanExposure(s sqlite.Scanner) (Exposure, error) {
 	return x, err
 }
 
-// walletsMost limits the bookings for which WalletsSince returns balances.
 const walletsMost = 10_000
 
 // WalletsSince lists the ledger's wallet balance, in cents, before each booking since an
@@ -487,7 +483,6 @@ func (l *Money) MoneyMoved(ctx context.Context, after, through int64) (bool, err
 		OR type LIKE 'order.%' OR type LIKE 'renewal.%'))`, after, through))
 }
 
-// balanceOf sums the books within a transaction.
 func balanceOf(ctx context.Context, tx *sql.Tx, account string) (b Balance, err error) {
 	b.Account = account
 	err = tx.QueryRowContext(ctx, balanceQuery).

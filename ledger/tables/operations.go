@@ -418,7 +418,6 @@ func (l *Operations) OperationsPage(ctx context.Context, q OperationsQuery) (p O
 	return p, err
 }
 
-// addListed adds the operation of a key, or all operations of the key's command.
 func (l *Operations) addListed(ctx context.Context, all []fact.Operation, w way, id string, state fact.State) ([]fact.Operation, error) {
 	if !w.commands {
 		o, err := l.Operation(ctx, id)

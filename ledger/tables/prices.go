@@ -71,7 +71,6 @@ func (l *Fleet) LastPaid(ctx context.Context, like Proxy) (Paid, error) {
 		AND `+priced+` AND `+likeP+` ORDER BY t.seq DESC LIMIT 1`, like.CountryCode, like.Region, like.LineName, like.IPType, like.Protocol))
 }
 
-// likeP is the SQL condition that proxy p is of a given kind.
 const likeP = `p.country_code = ? AND p.region = ? AND p.line_name = ? AND p.ip_type = ? AND p.protocol = ?`
 
 func paidOrNone(row sqlite.Scanner) (Paid, error) {
@@ -108,7 +107,6 @@ func (l *Fleet) DearestLine(ctx context.Context, commandID string, like *Proxy) 
 	return sqlite.Value[int64](l.row(ctx, query, args...))
 }
 
-// dearestOf is how many of the latest bookings Dearest reads.
 const dearestOf = 2000
 
 // Dearest returns the highest price in the latest bookings, in cents, of renewing one proxy
@@ -238,7 +236,6 @@ const (
 		ORDER BY settled_at DESC LIMIT 1)`
 )
 
-// lookedAt turns a JSON array of [ID, expiry] pairs into rows.
 const lookedAt = `(SELECT key AS n, value ->> 0 AS id, value ->> 1 AS shown FROM json_each(?1)) d`
 
 // Histories returns the histories of proxies at the instant now, in the order of proxies,

@@ -506,7 +506,6 @@ type Moved struct {
 	SeenAt      time.Time
 }
 
-// movedMost limits how many proxies MovedOutside returns.
 const movedMost = 1000
 
 // MovedOutside lists the proxies whose expiry moved to a later time without a renewal in

@@ -16,7 +16,6 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// reading has the database connections of every part. They never write.
 type reading struct{ read *sql.DB }
 
 func (r reading) query(ctx context.Context, query string, args ...any) sqlite.Rows {
@@ -35,12 +34,10 @@ type source struct {
 	read reading
 }
 
-// Query implements sqlite.Source.
 func (s source) Query(query string, args ...any) sqlite.Rows {
 	return s.read.query(s.ctx, query, args...)
 }
 
-// QueryRow implements sqlite.Source.
 func (s source) QueryRow(query string, args ...any) sqlite.Scanner {
 	return s.read.row(s.ctx, query, args...)
 }
