@@ -361,13 +361,13 @@ func (t *Tx) RefusedContent(commandID, hash string) (before bool, contents int64
 // the accepted content. For rows archived by an older version, it knows only the last
 // content of an ID.
 func (l *Ledger) RefusedContent(ctx context.Context, commandID, hash string) (refused bool, err error) {
-	err = l.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM rejections WHERE id = ? AND content_hash = ?)`, commandID, hash).Scan(&refused)
+	refused, err = sqlite.Found(l.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM rejections WHERE id = ? AND content_hash = ?)`, commandID, hash))
 	if err != nil || refused {
 		return refused, err
 	}
 	err = sqlite.IfMade(ctx, l.read, "refused_contents", func() error {
-		return l.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM refused_contents WHERE command_id = ? AND content_hash = ?)`,
-			commandID, hash).Scan(&refused)
+		refused, err = sqlite.Found(l.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM refused_contents WHERE command_id = ? AND content_hash = ?)`, commandID, hash))
+		return err
 	})
 	return refused, err
 }
@@ -430,10 +430,10 @@ func (l *Ledger) monthEnds(ctx context.Context, last int64) (ends []fact.MonthEn
 	if l.base != nil {
 		begins = l.base.Seq
 	}
-	var us int64
+	var first time.Time
 	err = l.read.QueryRowContext(ctx, `SELECT coalesce((SELECT booked_at FROM transfers WHERE seq <= ? ORDER BY seq DESC LIMIT 1),
-		(SELECT opened_at FROM binding), (SELECT time FROM journal ORDER BY seq LIMIT 1), 0)`, begins).Scan(&us)
-	for until := nextMonth(sqlite.FromMicros(us)); err == nil && len(ends) < monthEndsMost; until = nextMonth(until) {
+		(SELECT opened_at FROM binding), (SELECT time FROM journal ORDER BY seq LIMIT 1), 0)`, begins).Scan(sqlite.At(&first))
+	for until := nextMonth(first); err == nil && len(ends) < monthEndsMost; until = nextMonth(until) {
 		var h chain.Head
 		var known bool
 		h, known, err = tables.HeadBefore(ctx, l.read, until)
@@ -627,9 +627,8 @@ func (t projector) applyApproved(r chain.Row, f fact.SweepFinished) error {
 		return t.exec(`DELETE FROM sweep_commands WHERE schedule = ? AND slot_at = ?
 			AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = command_id)`, f.Schedule, sqlite.Micros(f.Slot))
 	}
-	var held int
-	err := t.queryRow(`SELECT count(*) FROM slots WHERE schedule = ? AND slot_at = ? AND state = 'held'`, f.Schedule, sqlite.Micros(f.Slot)).Scan(&held)
-	if err != nil || held == 0 {
+	held, err := sqlite.Found(t.queryRow(`SELECT count(*) FROM slots WHERE schedule = ? AND slot_at = ? AND state = 'held'`, f.Schedule, sqlite.Micros(f.Slot)))
+	if err != nil || !held {
 		return err
 	}
 	return t.exec(`UPDATE sweep_commands SET planned_at = ? WHERE schedule = ? AND slot_at = ?`, r.Time, f.Schedule, sqlite.Micros(f.Slot))

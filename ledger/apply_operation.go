@@ -363,8 +363,8 @@ func (t projector) book(r chain.Row, transfers ...transfer) error {
 // trusted: the provider refuses requests whose time is off.
 func (t projector) bookedAt(r chain.Row) int64 { return max(t.w.booked, r.Time) }
 
-// readBooked reads the time of the last booking if it is not known yet. The opening balance
-// counts as a booking, even if it is zero.
+// readBooked reads the time of the last booking, unless it is known. Opening the ledger
+// counts as a booking, even with a balance of zero.
 func (w *writer) readBooked() error {
 	if w.booked != 0 {
 		return nil

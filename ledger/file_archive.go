@@ -615,35 +615,28 @@ func (l *Journal) acceptedAt(ctx context.Context, subject string) (seq int64, er
 	return seq, err
 }
 
-// checkEnds checks that an archive ends where it was sealed. For a ledger that starts after
-// an archive, it checks that a ledger.archived fact has the hash of the snapshot at its
-// start. joins compares the start of a file with the end of the previous one.
+// checkEnds checks that an archive ends where it was sealed. If a ledger starts with a
+// snapshot, checkEnds checks that a ledger.archived fact has the snapshot's hash. Whether a
+// file starts where the previous one ends is checked by joins.
 func checkEnds(ctx context.Context, q sqlite.Queryer, b *tables.Base, h chain.Head) error {
 	sealed, err := sealOf(ctx, q)
 	if err != nil {
 		return err
 	}
-	if sealed != nil {
-		if *sealed != h {
-			return &chain.BrokenError{Check: "archive", Seq: h.Seq, Detail: fmt.Sprintf("the archive ends here and was sealed with row %d %s", sealed.Seq, sealed.Hash)}
-		}
+	switch {
+	case sealed != nil && *sealed != h:
+		return &chain.BrokenError{Check: "archive", Seq: h.Seq, Detail: fmt.Sprintf("the archive ends here and was sealed with row %d %s", sealed.Seq, sealed.Hash)}
+	case sealed != nil || b == nil:
 		return nil
 	}
-	if b == nil {
-		return nil
-	}
-	var n int
 	// Check the fact itself, because the table may come from the snapshot.
-	err = q.QueryRowContext(ctx, `SELECT count(*) FROM archives a CROSS JOIN journal j ON j.seq = a.seq AND j.type = 'ledger.archived'
+	found, err := sqlite.Found(q.QueryRowContext(ctx, `SELECT count(*) FROM archives a CROSS JOIN journal j ON j.seq = a.seq AND j.type = 'ledger.archived'
 		WHERE j.data ->> '$.last_seq' = ? AND j.data ->> '$.last_hash' = ? AND j.data ->> '$.snapshot_hash' = ?`,
-		b.Seq, b.Hash, b.SnapshotHash).Scan(&n)
-	if err != nil {
-		return err
+		b.Seq, b.Hash, b.SnapshotHash))
+	if err == nil && !found {
+		err = &chain.BrokenError{Check: "archive", Seq: b.Seq + 1, Detail: "no ledger.archived in the journal says that what is before this row went to an archive"}
 	}
-	if n == 0 {
-		return &chain.BrokenError{Check: "archive", Seq: b.Seq + 1, Detail: "no ledger.archived in the journal says that what is before this row went to an archive"}
-	}
-	return nil
+	return err
 }
 
 func sealOf(ctx context.Context, q sqlite.Queryer) (*chain.Head, error) {

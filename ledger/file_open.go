@@ -357,19 +357,17 @@ func withMigrations(db *sql.DB, do func(*goose.Provider) error) error {
 // guarantee of the package.
 func assertPragmas(c *conn) error {
 	for pragma, want := range map[string]int64{"synchronous": 2, "foreign_keys": 1, "recursive_triggers": 1} {
-		var got int64
-		if err := c.QueryRow("PRAGMA " + pragma).Scan(&got); err != nil {
+		switch got, err := sqlite.Value[int64](c.QueryRow("PRAGMA " + pragma)); {
+		case err != nil:
 			return fmt.Errorf("read pragma %s: %w", pragma, err)
-		}
-		if got != want {
+		case got != want:
 			return fmt.Errorf("pragma %s is %d and must be %d", pragma, got, want)
 		}
 	}
-	var mode string
-	if err := c.QueryRow("PRAGMA journal_mode").Scan(&mode); err != nil {
+	switch mode, err := sqlite.Value[string](c.QueryRow("PRAGMA journal_mode")); {
+	case err != nil:
 		return fmt.Errorf("read pragma journal_mode: %w", err)
-	}
-	if mode != "wal" {
+	case mode != "wal":
 		return fmt.Errorf("pragma journal_mode is %s and must be wal: the file system may not support it", mode)
 	}
 	return nil

@@ -203,9 +203,9 @@ func (s *snapshotSum) add(c chunk) {
 
 func (s *snapshotSum) text() string { return hex.EncodeToString(s.sum.Sum(nil)) }
 
-// beginBehind starts the fold after the last row of a file that is no longer written to.
-// That row becomes the base, with a snapshot of the file's tables. beginBehind copies the
-// tables; a verification loads the snapshot instead and compares it.
+// beginBehind starts the fold after the last row of a finished file. That row becomes the
+// base, with a snapshot of the file's tables. beginBehind copies the tables themselves. A
+// verification loads the snapshot instead, and compares the result.
 func (f *fold) beginBehind(ctx context.Context, q sqlite.Queryer, path string) (*tables.Base, error) {
 	b := &tables.Base{}
 	err := q.QueryRowContext(ctx, `SELECT seq, hash, time FROM journal ORDER BY seq DESC LIMIT 1`).Scan(&b.Seq, &b.Hash, &b.Time)
@@ -304,7 +304,7 @@ func (f *fold) load(b *tables.Base) error {
 			if err := s.Scan(&c.n, &c.columns, &packed); err != nil {
 				return err
 			}
-			unpacked := sync.OnceValues(func() (values []any, err error) { values, err = c.unpack(packed.V); return values, err })
+			unpacked := sync.OnceValues(func() ([]any, error) { return c.unpack(packed.V) })
 			go func() { _, _ = unpacked() }()
 			ahead = append(ahead, func() (chunk, []any, error) { values, err := unpacked(); return c, values, err })
 			if len(ahead) < aheadParts {
@@ -391,16 +391,14 @@ func (f *fold) store(c chunk, values []any) error {
 // bookAgain fills transfers.booked_at, which older snapshots lack. The table archived has
 // the time of every row that booked something.
 func (f *fold) bookAgain() error {
-	var old int64
-	if err := f.w.QueryRow(`SELECT EXISTS (SELECT 1 FROM transfers WHERE booked_at = 0)`).Scan(&old); err != nil || old == 0 {
+	if old, err := sqlite.Found(f.w.QueryRow(`SELECT EXISTS (SELECT 1 FROM transfers WHERE booked_at = 0)`)); err != nil || !old {
 		return err
 	}
-	const trigger = `SELECT sql FROM sqlite_schema WHERE type = 'trigger' AND name = 'transfers_no_update'`
-	var text string
-	if err := f.w.QueryRow(trigger).Scan(&text); err != nil {
+	trigger, err := sqlite.Value[string](f.w.QueryRow(`SELECT sql FROM sqlite_schema WHERE type = 'trigger' AND name = 'transfers_no_update'`))
+	if err != nil {
 		return err
 	}
-	return errors.Join(f.w.exec(`DROP TRIGGER transfers_no_update`), f.w.exec(bookedAgain), f.w.exec(text))
+	return errors.Join(f.w.exec(`DROP TRIGGER transfers_no_update`), f.w.exec(bookedAgain), f.w.exec(trigger))
 }
 
 const bookedAgain = `UPDATE transfers SET booked_at = max(b.latest, coalesce((SELECT opened_at FROM binding), 0))

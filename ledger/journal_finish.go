@@ -116,7 +116,7 @@ func (t *Tx) endedBy(f *fact.CommandFinished) (operations []fact.Operation, left
 	return operations, leftOut, err
 }
 
-// nextRevision returns the revision for the next end of a command.
+// nextRevision returns the revision that the next command.finished of a command has.
 func (t *Tx) nextRevision(commandID string) (n int64, err error) {
 	if last := t.w.held.revisions[commandID]; last > 0 {
 		return last + 1, nil

@@ -140,9 +140,9 @@ func (l *Ledger) holdsArchived(last int64) error {
 }
 
 // begins checks the first event of the stream. It must be row 1, unless a ledger.bounded
-// fact allows a later first row. Then any row up to that one may be first. The
-// events after it are linked by hashes up to the last archived row, whose hash is known.
-// Therefore the first event directly follows the removed rows.
+// fact allows a later first row. Then any row up to that one may be first: hashes link the
+// events after it up to the last archived row, whose hash is known. Therefore no event is
+// missing between the removed rows and the first event.
 func (l *Ledger) begins(ctx context.Context, first chain.Row, a *Against) error {
 	latest, err := l.EventsBegin(ctx)
 	if err != nil {

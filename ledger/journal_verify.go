@@ -100,8 +100,7 @@ func (l *Ledger) verifyContent(ctx context.Context) (v Verified, err error) {
 // checkProxies looks for content that no listing would write into the cache of proxies. Only
 // another listing can show whether the content matches the provider's.
 func checkProxies(ctx context.Context, q sqlite.Queryer) error {
-	var id string
-	err := q.QueryRowContext(ctx, `SELECT proxy_id FROM proxies WHERE proxy_id = '' OR gone NOT IN (0, 1) OR pass < 0 OR seen_at < 0 LIMIT 1`).Scan(&id)
+	id, err := sqlite.Value[string](q.QueryRowContext(ctx, `SELECT proxy_id FROM proxies WHERE proxy_id = '' OR gone NOT IN (0, 1) OR pass < 0 OR seen_at < 0 LIMIT 1`))
 	if err != nil {
 		return sqlite.Optional(err)
 	}
@@ -165,11 +164,10 @@ func checkKeys(ctx context.Context, snapshot *sql.Tx) error {
 
 // checkFile runs SQLite's own checks of pages, indexes and foreign keys.
 func (l *Ledger) checkFile(ctx context.Context) error {
-	var answer string
-	if err := l.read.QueryRowContext(ctx, `PRAGMA integrity_check(1)`).Scan(&answer); err != nil {
+	switch answer, err := sqlite.Value[string](l.read.QueryRowContext(ctx, `PRAGMA integrity_check(1)`)); {
+	case err != nil:
 		return unsound(err)
-	}
-	if answer != "ok" {
+	case answer != "ok":
 		return &chain.BrokenError{Check: "sqlite", Detail: answer}
 	}
 	var table string
@@ -245,8 +243,7 @@ func checkMonths(ctx context.Context, q sqlite.Queryer) error {
 		m.walletChanged += before.walletChanged
 		before = m
 	}
-	var wallet int64
-	err = q.QueryRowContext(ctx, `SELECT coalesce(sum(CASE WHEN debit = 'wallet' THEN cents WHEN credit = 'wallet' THEN -cents END), 0) FROM totals`).Scan(&wallet)
+	wallet, err := sqlite.Value[int64](q.QueryRowContext(ctx, `SELECT coalesce(sum(CASE WHEN debit = 'wallet' THEN cents WHEN credit = 'wallet' THEN -cents END), 0) FROM totals`))
 	if err == nil && wallet != before.walletChanged {
 		err = &chain.BrokenError{Check: "months", Seq: before.last, Detail: fmt.Sprintf("the months add up to %d cents and the wallet holds %d", before.walletChanged, wallet)}
 	}

@@ -1,6 +1,5 @@
-// Tx, with which a caller of Write appends facts. Each fact becomes a row and is applied.
-// A transaction also reads, stores what the provider shows, and has the records made by
-// operators.
+// Tx is what a caller of Write gets. It appends facts; each becomes a row and is applied. It
+// also reads tables, stores what the provider shows, and finds operators' records.
 
 package ledger
 
@@ -298,8 +297,8 @@ func (t *Tx) LastPaidBy(proxyID string) (fact.Ref, error) {
 		WHERE l.proxy_id = ? AND (l.state = 'succeeded' OR l.state = 'charged') AND l.settled_at IS NOT NULL ORDER BY l.settled_at DESC LIMIT 1`, proxyID))
 }
 
-// HeldNow lists the runs of a schedule, scheduled at or after an instant, whose plan needs
-// approval, newest first.
+// HeldNow lists the runs of a schedule whose plan needs approval and whose scheduled time is
+// not before an instant, newest first.
 func (t *Tx) HeldNow(schedule string, since time.Time) ([]tables.Slot, error) {
 	return sqlite.Collect(t.query(`SELECT `+tables.SlotColumns+` FROM slots WHERE schedule = ? AND slot_at >= ? AND state = 'held' ORDER BY slot_at DESC`, schedule, sqlite.Micros(since)), tables.ScanSlot)
 }

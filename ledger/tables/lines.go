@@ -104,11 +104,10 @@ func (l *Operations) SettledSince(ctx context.Context, proxyID string, at time.T
 	return sqlite.Found(l.row(ctx, `SELECT count(*) FROM lines WHERE proxy_id = ? AND settled_at >= ?`, proxyID, sqlite.Micros(at)))
 }
 
-// atExpiry returns the SQL condition that line x ended at the given expiry of its proxy. If
-// the line recorded the expiry that it pays for, that expiry is compared. Otherwise the
-// line's time decides: it settled no earlier than the last success, and no earlier than 30
-// days, the shortest extension, before the expiry. The schedule's window and clock skew play
-// no part.
+// atExpiry returns the SQL condition that line x ended at the given expiry of its proxy.
+// It compares the expiry that the line recorded. If the line recorded none, it must have
+// settled after the proxy's last success, and at most 30 days, the shortest extension,
+// before the expiry. The schedule's window and clock skew play no part.
 func atExpiry(expiry string) string {
 	const leastMove = `2592000000000` // 30 days in microseconds
 	return `CASE WHEN x.observed_expires_at IS NOT NULL THEN abs(x.observed_expires_at - ` + expiry + `)` + IsNoMove + `

@@ -71,12 +71,3 @@ func (l *Metrics) CountExpiring(ctx context.Context, before []time.Time) ([]int6
 func (l *Metrics) LastFinishedSlot(ctx context.Context, schedule string) (Slot, error) {
 	return sqlite.One(ScanSlot, l.row(ctx, `SELECT `+SlotColumns+` FROM slots WHERE schedule = ? AND state = 'finished' ORDER BY slot_at DESC LIMIT 1`, schedule))
 }
-
-// PlannedSums returns how many proxies a run found due and the estimated cost of its plan.
-// It returns sqlite.ErrNone if the run has no plan or its row was archived.
-func (l *Sweeps) PlannedSums(ctx context.Context, slot Slot) (due int64, cost fact.Sum, err error) {
-	err = l.row(ctx, `SELECT coalesce(data ->> '$.due', 0), coalesce(data ->> '$.estimate_cents', 0),
-		coalesce(data ->> '$.unknown_price', (SELECT sum(value ->> '$.unknown_price') FROM json_each(data, '$.planned')), 0)
-		FROM journal WHERE seq = ? AND type = 'sweep.planned'`, slot.Seq).Scan(&due, &cost.Cents, &cost.Lacks)
-	return due, cost, sqlite.NotFound(err)
-}

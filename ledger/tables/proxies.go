@@ -428,8 +428,8 @@ func (x ProxyRenewal) NewExpiry() *time.Time {
 }
 
 // SeenExpiry selects the expiry of a proxy as last read. It selects no row if the proxy must
-// be read again: a renewal has settled since, the data is marked stale, or the proxy is
-// gone, or is unlisted and was not read since.
+// be read again: after a later renewal, if the data is stale, if the proxy is gone, or if it
+// was last read before listings stopped showing it.
 const SeenExpiry = `SELECT expires_at FROM proxies p WHERE proxy_id = ? AND seen_at > 0 AND gone = 0
 	AND (unlisted_at IS NULL OR seen_at > unlisted_at)
 	AND NOT EXISTS (SELECT 1 FROM lines l WHERE l.proxy_id = p.proxy_id AND l.settled_at >= p.seen_at

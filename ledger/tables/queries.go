@@ -209,8 +209,7 @@ func archivedHead(ctx context.Context, q sqlite.Queryer, at time.Time, first, ne
 	if err != nil || known {
 		return h, known, err
 	}
-	var opened int64
-	err = q.QueryRowContext(ctx, `SELECT coalesce((SELECT opened_at FROM binding), 0)`).Scan(&opened)
+	opened, err := sqlite.Value[int64](q.QueryRowContext(ctx, `SELECT coalesce((SELECT opened_at FROM binding), 0)`))
 	if sqlite.Micros(at) <= opened {
 		return chain.Head{Hash: chain.Genesis}, true, err
 	}
@@ -255,15 +254,14 @@ func FirstBooked(ctx context.Context, q sqlite.Queryer, at time.Time) (int64, er
 	if err != nil {
 		return 0, err
 	}
-	var last sql.NullInt64
-	if err := q.QueryRowContext(ctx, `SELECT max(seq) FROM transfers`).Scan(&last); err != nil {
+	last, err := sqlite.Value[int64](q.QueryRowContext(ctx, `SELECT coalesce(max(seq), 0) FROM transfers`))
+	if err != nil {
 		return 0, err
 	}
-	first, end := int64(0), last.Int64+1
+	first, end := int64(0), last+1
 	for first < end {
 		middle := (first + end) / 2
-		var booked int64
-		err := q.QueryRowContext(ctx, `SELECT booked_at FROM transfers WHERE seq >= ? ORDER BY seq LIMIT 1`, middle).Scan(&booked)
+		booked, err := sqlite.Value[int64](q.QueryRowContext(ctx, `SELECT booked_at FROM transfers WHERE seq >= ? ORDER BY seq LIMIT 1`, middle))
 		switch {
 		case err != nil && !errors.Is(err, sql.ErrNoRows):
 			return 0, fmt.Errorf("find %s in the book: %w", at.UTC().Format(time.RFC3339), err)

@@ -138,8 +138,17 @@ func (l *Sweeps) SlotResult(ctx context.Context, slot Slot) (x SlotResult, err e
 	return x, err
 }
 
-// standsFor completes the result of a run that found the same plan as a run of the day
-// before it, if there is one. The earlier run has the commands.
+// PlannedSums returns how many proxies a run found due and the estimated cost of its plan.
+// It returns sqlite.ErrNone if the run has no plan or its row was archived.
+func (l *Sweeps) PlannedSums(ctx context.Context, slot Slot) (due int64, cost fact.Sum, err error) {
+	err = l.row(ctx, `SELECT coalesce(data ->> '$.due', 0), coalesce(data ->> '$.estimate_cents', 0),
+		coalesce(data ->> '$.unknown_price', (SELECT sum(value ->> '$.unknown_price') FROM json_each(data, '$.planned')), 0)
+		FROM journal WHERE seq = ? AND type = 'sweep.planned'`, slot.Seq).Scan(&due, &cost.Cents, &cost.Lacks)
+	return due, cost, sqlite.NotFound(err)
+}
+
+// standsFor completes the result of a run whose plan another run had found within the last
+// 24 hours. That run has the commands.
 func (l *Sweeps) standsFor(ctx context.Context, slot Slot, x *SlotResult) error {
 	var first time.Time
 	err := l.row(ctx, `SELECT s.slot_at FROM slots s JOIN journal p ON p.seq = s.seq
@@ -160,9 +169,9 @@ func (l *Sweeps) Declined(ctx context.Context, slot Slot) (*fact.SweepFinished, 
 	if slot.State != "finished" {
 		return nil, nil //nolint:nilnil // it was not declined
 	}
-	var ended int64 // a plan that needs approval has its sweep.held in the next row
-	err := l.row(ctx, `SELECT s.updated_at FROM slots s JOIN journal h ON h.seq = s.seq + 1 AND h.type = 'sweep.held'
-		WHERE s.schedule = ? AND s.slot_at = ?`, slot.Schedule, sqlite.Micros(slot.At)).Scan(&ended)
+	// A plan that needs approval has its sweep.held in the next row.
+	ended, err := sqlite.Value[int64](l.row(ctx, `SELECT s.updated_at FROM slots s JOIN journal h ON h.seq = s.seq + 1 AND h.type = 'sweep.held'
+		WHERE s.schedule = ? AND s.slot_at = ?`, slot.Schedule, sqlite.Micros(slot.At)))
 	if err != nil {
 		return nil, sqlite.Optional(err) // without a row it did not need approval
 	}
@@ -279,9 +288,9 @@ func HeldSlots(from sqlite.Source, plan string) ([]Slot, error) {
 	return sqlite.Collect(from.Query(`SELECT `+SlotColumns+` FROM slots WHERE state = 'held' AND plan = ? AND plan <> '' ORDER BY seq`, plan), ScanSlot)
 }
 
-// NotTakenIn lists a schedule's runs, planned at or after an instant, with commands that are
-// neither accepted nor refused yet, but are on the stream, or soon will be. It also returns
-// when each such command was planned. Plans that need approval are left out.
+// NotTakenIn lists the runs of a schedule that were planned at or after an instant and have
+// commands in flight: published, or about to be, and neither accepted nor refused. It also
+// returns when each such command was planned. Plans that need approval are left out.
 func (l *Sweeps) NotTakenIn(ctx context.Context, schedule string, since time.Time) (slots []Slot, planned map[string]time.Time, err error) {
 	planned = map[string]time.Time{}
 	err = sqlite.Each(l.query(ctx, `SELECT l.schedule, l.slot_at, l.state, l.plan, l.seq, s.command_id, s.planned_at
