@@ -144,7 +144,7 @@ func TestTwoPromisesOfOneProxyInOneCommit(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	operations, err := sqlite.Collect(b.query(t.Context(), `SELECT id FROM operations`), sqlite.Text)
+	operations, err := sqlite.Collect(b.query(t.Context(), `SELECT id FROM operations`), sqlite.Value[string])
 	if check(t, err); refused != 2 || len(operations) != 1 {
 		t.Errorf("%d were refused, and there are %q: %v", refused, operations, errs)
 	}
@@ -202,7 +202,7 @@ func TestOnlyTheJournalsOwnTriggersReadIt(t *testing.T) {
 	if own < 3 || len(all) <= own {
 		t.Errorf("%d of %d triggers are the journal's", own, len(all))
 	}
-	views, err := sqlite.Collect(b.query(t.Context(), `SELECT name FROM sqlite_schema WHERE type = 'view' AND sql LIKE '%journal%'`), sqlite.Text)
+	views, err := sqlite.Collect(b.query(t.Context(), `SELECT name FROM sqlite_schema WHERE type = 'view' AND sql LIKE '%journal%'`), sqlite.Value[string])
 	check(t, err)
 	for _, name := range views {
 		if !strings.HasPrefix(name, "v_") {

@@ -22,7 +22,8 @@
 // Ledger owns the writer and the file. Reads are in package tables by subject, and Journal
 // reads rows; package report makes statements and exports.
 //
-// Files named journal_* contain the writer and the verification, apply_* the projections,
-// tx_* the reads of a transaction, and file_* the SQLite file, its copies and its archives.
+// Files named journal_* contain the writer and the verification, apply* the projections, and
+// file_* the SQLite file, its copies and its archives. What a caller of Write can do is in
+// tx.go.
 // Package chain defines the rows, and package fact the facts.
 package ledger

@@ -1,7 +1,7 @@
 // Archiving: which rows are archived, the two files that are written, and how the shorter
 // ledger replaces the longer one. Archived rows are read from an archive next to the
-// ledger. Only the content of a row needs the archive: money and accepted commands stay in
-// the ledger.
+// ledger, and a ledger is verified together with its archives. Only the content of a row
+// needs the archive: money and accepted commands stay in the ledger.
 
 package ledger
 
@@ -15,6 +15,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -67,12 +68,10 @@ type InUseError struct {
 	Err  error
 }
 
-// Error says what to do, in three lines.
 func (e *InUseError) Error() string {
 	return fmt.Sprintf("another process has the ledger open: %v\n%s\nstop the runner and close every SQLite shell, then archive again", e.Err, e.Path)
 }
 
-// Unwrap returns SQLite's error.
 func (e *InUseError) Unwrap() error { return e.Err }
 
 // NoRoomError reports that archiving failed on a disk with too little free space. The ledger
@@ -83,14 +82,12 @@ type NoRoomError struct {
 	Err         error
 }
 
-// Error says how much space is missing, where, and what to do.
 func (e *NoRoomError) Error() string {
 	first, _, _ := strings.Cut(e.Err.Error(), "\n") // the rest repeats this on a full disk
 	return fmt.Sprintf("%s has %s free, and archiving takes up to %s there: nothing was changed\nmake room for %s more; --to DIR puts the archive on another disk\n%s",
 		e.Dir, mib(e.Free), mib(e.Takes), mib(e.Takes-e.Free), first)
 }
 
-// Unwrap returns the underlying error.
 func (e *NoRoomError) Unwrap() error { return e.Err }
 
 func mib(bytes int64) string { return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20)) }
@@ -185,7 +182,6 @@ func (x Archive) leftover(ctx context.Context, l *Ledger) string {
 	return ".archive-" + strings.TrimSuffix(filepath.Base(x.Path), ".db") + "-" + b.Epoch + "-*"
 }
 
-// sweep removes the working directories that a killed run left.
 func (x Archive) sweep(ctx context.Context, l *Ledger) error {
 	for _, dir := range []string{filepath.Dir(x.Path), x.Dir} {
 		names, err := matching(dir, x.leftover(ctx, l))
@@ -347,28 +343,20 @@ func (x Archive) writeArchive(ctx context.Context, l *Ledger, last int64, sound 
 
 // foldArchive builds the tables of the archive with the usual fold, so that they equal the
 // ledger's tables after the last archived row.
-func (l *Ledger) foldArchive(ctx context.Context, path string, last int64) (err error) {
-	tx, err := l.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback() }()
-	return makeFile(path, func(singly bool) (err error) {
-		f, err := newFold(ctx, path, singly)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, f.close()) }()
-		if err := f.beginAs(ctx, tx); err != nil {
-			return err
-		}
-		if _, err := f.replay(journalOf(ctx, tx, 0, last)); err != nil {
-			return err
-		}
-		if at := f.at(); at.Seq != last {
-			return &chain.BrokenError{Check: "chain", Seq: at.Seq + 1, Detail: "the journal ends before it"}
-		}
-		return f.w.exec(`INSERT INTO seal (one, seq, hash) VALUES (1, ?, ?)`, f.at().Seq, f.at().Hash)
+func (l *Ledger) foldArchive(ctx context.Context, path string, last int64) error {
+	return sqlite.Snapshot(ctx, l.read, func(tx *sql.Tx) error {
+		return fillFile(ctx, path, false, func(f *fold) error {
+			if err := f.beginAs(ctx, tx); err != nil {
+				return err
+			}
+			if _, err := f.replay(journalOf(ctx, tx, 0, last)); err != nil {
+				return err
+			}
+			if at := f.at(); at.Seq != last {
+				return &chain.BrokenError{Check: "chain", Seq: at.Seq + 1, Detail: "the journal ends before it"}
+			}
+			return f.w.exec(`INSERT INTO seal (one, seq, hash) VALUES (1, ?, ?)`, f.at().Seq, f.at().Hash)
+		})
 	})
 }
 
@@ -392,30 +380,27 @@ func (x Archive) verifyArchive(ctx context.Context, path string, ends chain.Head
 
 // endsAs checks an archive's hash chain, and that the chain and the seal end with ends.
 func (l *Ledger) endsAs(ctx context.Context, ends chain.Head) error {
-	tx, err := l.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback() }()
 	h := chain.Head{Hash: chain.Genesis}
 	if l.base != nil {
 		h = l.base.Head
 	}
-	var buf []byte
-	for r, err := range journalOf(ctx, tx, 0, math.MaxInt64) {
-		if err != nil {
-			return err
+	return sqlite.Snapshot(ctx, l.read, func(tx *sql.Tx) error {
+		var buf []byte
+		for r, err := range journalOf(ctx, tx, 0, math.MaxInt64) {
+			if err != nil {
+				return err
+			}
+			if buf, err = h.FollowedBy(r, buf); err != nil {
+				return err
+			}
+			h = r.Head()
 		}
-		if buf, err = h.FollowedBy(r, buf); err != nil {
-			return err
+		sealed, err := sealOf(ctx, tx)
+		if err == nil && (sealed == nil || *sealed != ends || h != ends) {
+			err = fmt.Errorf("it ends with row %d %s instead of %d %s", h.Seq, h.Hash, ends.Seq, ends.Hash)
 		}
-		h = r.Head()
-	}
-	sealed, err := sealOf(ctx, tx)
-	if err == nil && (sealed == nil || *sealed != ends || h.Seq != ends.Seq || h.Hash != ends.Hash) {
-		err = fmt.Errorf("it ends with row %d %s instead of %d %s", h.Seq, h.Hash, ends.Seq, ends.Hash)
-	}
-	return err
+		return err
+	})
 }
 
 // writeLedger builds the ledger that starts after the archive, compares every table with
@@ -470,60 +455,46 @@ func (x Archive) writeLedger(ctx context.Context, l *Ledger, path string, out *A
 	return err
 }
 
-// foldBehind folds the rows after an archive, starting with its snapshot, and compares
-// every table with the present ones.
+// foldBehind folds the rows after an archive, starting with its snapshot, and copies the
+// caches. It compares every table with the present ones.
 func (l *Ledger) foldBehind(ctx context.Context, a *Ledger, path string) (b *tables.Base, err error) {
-	begin, err := a.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = begin.Rollback() }()
 	with, err := l.compare(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, with.end()) }()
-	if b, err = with.foldBehind(ctx, begin, a.path, path); err != nil {
+	err = sqlite.Snapshot(ctx, a.read, func(begin *sql.Tx) error {
+		return fillFile(ctx, path, false, func(f *fold) (err error) {
+			if b, err = f.beginBehind(ctx, begin, a.path); err != nil {
+				return err
+			}
+			if _, err := f.replay(journalOf(ctx, with.tx, b.Seq, math.MaxInt64)); err != nil {
+				return err
+			}
+			return f.takeCaches(ctx, with.tx)
+		})
+	})
+	if err != nil {
 		return nil, err
 	}
 	return b, with.compare(ctx, path, projections)
 }
 
-// foldBehind folds the rows after the end of another file and copies the caches.
-func (b *comparison) foldBehind(ctx context.Context, begin *sql.Tx, archive, path string) (at *tables.Base, err error) {
-	err = makeFile(path, func(singly bool) (err error) {
-		f, err := newFold(ctx, path, singly)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, f.close()) }()
-		if at, err = f.beginBehind(ctx, begin, archive); err != nil {
-			return err
-		}
-		if _, err := f.replay(journalOf(ctx, b.tx, at.Seq, math.MaxInt64)); err != nil {
-			return err
-		}
-		return f.takeCaches(ctx, b.tx)
-	})
-	return at, err
-}
-
 // takeCaches copies tables that no fact fills: the provider's proxies, their moves, and the
 // note of published rows. The listing starts again.
 func (f *fold) takeCaches(ctx context.Context, q sqlite.Queryer) error {
-	if err := f.w.exec(`BEGIN IMMEDIATE`); err != nil {
-		return err
-	}
-	for _, table := range []string{"proxies", "moves", "published"} {
-		query, columns, err := snapshotQuery(ctx, q, table)
-		if err == nil {
-			err = cut(ctx, q, query, chunk{table: table, columns: columns}, f.fill)
+	return f.w.inTransaction(func() error {
+		for _, table := range []string{"proxies", "moves", "published"} {
+			query, columns, err := snapshotQuery(ctx, q, table)
+			if err == nil {
+				err = cut(ctx, q, query, chunk{table: table, columns: columns}, f.fill)
+			}
+			if err != nil {
+				return err
+			}
 		}
-		if err != nil {
-			return errors.Join(err, f.w.exec(`ROLLBACK`))
-		}
-	}
-	return f.w.exec(`COMMIT`)
+		return nil
+	})
 }
 
 // ErrSealed is returned when an archive is opened for writing.
@@ -538,7 +509,6 @@ type ArchivedError struct {
 	Why      error // why the file cannot be read; nil if it is missing
 }
 
-// Error says what to do, in three lines.
 func (e *ArchivedError) Error() string {
 	text := fmt.Sprintf("journal rows %d to %d were archived to %s\nthe file is not in %s\nput it there, and ask again", e.FirstSeq, e.LastSeq, e.File, e.Dir)
 	if e.Why != nil {
@@ -547,7 +517,6 @@ func (e *ArchivedError) Error() string {
 	return text
 }
 
-// Unwrap returns Why.
 func (e *ArchivedError) Unwrap() error { return e.Why }
 
 // archiveCache keeps the opened archives, by file name.
@@ -644,4 +613,135 @@ func (l *Journal) acceptedAt(ctx context.Context, subject string) (seq int64, er
 		return l.tail.head.Seq, nil
 	}
 	return seq, err
+}
+
+// checkEnds checks that an archive ends where it was sealed. If a ledger starts with a
+// snapshot, checkEnds checks that a ledger.archived fact has the snapshot's hash. Whether a
+// file starts where the previous one ends is checked by joins.
+func checkEnds(ctx context.Context, q sqlite.Queryer, b *tables.Base, h chain.Head) error {
+	sealed, err := sealOf(ctx, q)
+	if err != nil {
+		return err
+	}
+	switch {
+	case sealed != nil && *sealed != h:
+		return &chain.BrokenError{Check: "archive", Seq: h.Seq, Detail: fmt.Sprintf("the archive ends here and was sealed with row %d %s", sealed.Seq, sealed.Hash)}
+	case sealed != nil || b == nil:
+		return nil
+	}
+	// Check the fact itself, because the table may come from the snapshot.
+	found, err := sqlite.Found(q.QueryRowContext(ctx, `SELECT count(*) FROM archives a CROSS JOIN journal j ON j.seq = a.seq AND j.type = 'ledger.archived'
+		WHERE j.data ->> '$.last_seq' = ? AND j.data ->> '$.last_hash' = ? AND j.data ->> '$.snapshot_hash' = ?`,
+		b.Seq, b.Hash, b.SnapshotHash))
+	if err == nil && !found {
+		err = &chain.BrokenError{Check: "archive", Seq: b.Seq + 1, Detail: "no ledger.archived in the journal says that what is before this row went to an archive"}
+	}
+	return err
+}
+
+func sealOf(ctx context.Context, q sqlite.Queryer) (*chain.Head, error) {
+	var h chain.Head
+	err := q.QueryRowContext(ctx, `SELECT seq, hash FROM seal`).Scan(&h.Seq, &h.Hash)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil //nolint:nilnil // most files are not archives
+	}
+	return &h, err
+}
+
+// VerifyWith verifies the ledger together with its archives. Each archive must be sound,
+// start where the previous one ends, and have the projections of its last row. The last
+// archive must end where the ledger starts. If all archives are given, VerifyWith verifies
+// the history from the first row, and Verified.Behind is nil.
+func (l *Ledger) VerifyWith(ctx context.Context, files ...string) (v Verified, err error) {
+	archives, err := openArchives(ctx, l.clock, files)
+	defer func() {
+		for _, a := range archives {
+			err = errors.Join(err, a.Close())
+		}
+	}()
+	if err != nil {
+		return v, err
+	}
+	for i, a := range archives {
+		a.temp = l.temp
+		one, err := a.Verify(ctx)
+		if err != nil {
+			return v, fmt.Errorf("archive %s: %w", a.path, err)
+		}
+		if i == 0 {
+			v.Behind = one.Behind
+		}
+		v.Rows += one.Rows
+		next := l
+		if i+1 < len(archives) {
+			next = archives[i+1]
+		}
+		if err := a.joins(ctx, next); err != nil {
+			return v, err
+		}
+	}
+	own, err := l.Verify(ctx)
+	v.Backdated = own.Backdated
+	if v.Rows, v.Head = v.Rows+own.Rows, own.Head; own.Behind == nil {
+		v.Rows, v.Behind = own.Rows, nil // it was rebuilt from the events and contains the archived rows
+	}
+	if len(archives) == 0 {
+		v.Behind = own.Behind
+	}
+	return v, err
+}
+
+// openArchives opens archives for reading, ordered by their rows.
+func openArchives(ctx context.Context, clock func() time.Time, files []string) (archives []*Ledger, err error) {
+	for _, file := range files {
+		a, err := Open(ctx, Config{Path: file, Clock: clock, ReadOnly: true, Inspect: true})
+		if err != nil {
+			return archives, err
+		}
+		archives = append(archives, a)
+		if sealed, err := sealOf(ctx, a.read); err != nil || sealed == nil {
+			return archives, errors.Join(fmt.Errorf("%s is not an archive: `perennial ledger archive` writes one", file), err)
+		}
+	}
+	slices.SortFunc(archives, func(a, b *Ledger) int { return int(a.tail.head.Seq - b.tail.head.Seq) })
+	for i := range len(archives) - 1 {
+		if a, b := archives[i], archives[i+1]; a.tail.head.Seq == b.tail.head.Seq {
+			return archives, fmt.Errorf("%s and %s hold the same rows: name each archive once", a.path, b.path)
+		}
+	}
+	return archives, nil
+}
+
+// joins checks that the next file starts where this one ends. A ledger that was rebuilt
+// from the events contains the archived rows itself, and must agree with the archive.
+func (l *Ledger) joins(ctx context.Context, next *Ledger) error {
+	seq, hash, err := l.Head(ctx)
+	if err != nil {
+		return err
+	}
+	if next.base == nil {
+		row, err := next.Row(ctx, seq)
+		if err != nil && !errors.Is(err, ErrNotFound) || row.Hash == hash {
+			return err
+		}
+		return &chain.BrokenError{Check: "archive", Seq: seq, Detail: fmt.Sprintf("%s ends with a row that %s does not hold", l.path, next.path)}
+	}
+	if next.base.Seq != seq || next.base.Hash != hash {
+		return &chain.BrokenError{Check: "archive", Seq: seq, Detail: fmt.Sprintf("%s ends here with %s and %s begins after row %d %s: is one missing?",
+			l.path, hash, next.path, next.base.Seq, next.base.Hash)}
+	}
+	return sqlite.Snapshot(ctx, l.read, func(tx *sql.Tx) error {
+		for _, left := range []string{leftOfRows, leftWithoutRefunds, leftWithoutIDs, leftWithoutUsers, leftWithoutNames} {
+			sum, err := snapshotOf(ctx, tx, left, func(chunk) error { return nil })
+			if err != nil || sum == next.base.SnapshotHash {
+				return err
+			}
+		}
+		return &chain.BrokenError{Check: "archive", Seq: seq, Detail: fmt.Sprintf("%s ends with other tables than %s begins with", l.path, next.path)}
+	})
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }

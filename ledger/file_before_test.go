@@ -219,7 +219,7 @@ func TestAnEndOfBeforeIsWrittenWhenItIsAskedFor(t *testing.T) {
 	check(t, err)
 	defer func() { _ = l.Close() }()
 	b := &book{Ledger: l, t: t, path: path}
-	ids, err := sqlite.Collect(l.query(t.Context(), `SELECT id FROM commands UNION SELECT id FROM rejections`), sqlite.Text)
+	ids, err := sqlite.Collect(l.query(t.Context(), `SELECT id FROM commands UNION SELECT id FROM rejections`), sqlite.Value[string])
 	check(t, err)
 	over := 0
 	for _, id := range ids {

@@ -247,12 +247,13 @@ func forgeSnapshot(t *testing.T, b *book, x *Restore) {
 	forged := filepath.Join(t.TempDir(), "forged.db")
 	f, err := newFold(t.Context(), forged, false)
 	check(t, err)
-	check(t, f.begin(func() error {
+	check(t, f.begin(func() (*tables.Base, error) {
 		for _, c := range parts {
 			check(t, f.put(c))
 		}
-		return f.load(&tables.Base{SnapshotHash: sum.text()})
-	}, &tables.Base{Head: x.Snapshot.Head, SnapshotHash: sum.text()}))
+		base := &tables.Base{Head: x.Snapshot.Head, SnapshotHash: sum.text()}
+		return base, f.load(base)
+	}))
 	check(t, f.close())
 	l, err := Open(t.Context(), Config{Path: forged, Clock: daily(), ReadOnly: true})
 	check(t, err)

@@ -28,7 +28,7 @@ func tablesIn(t *testing.T, path string) string {
 		check(t, err)
 		rows, err := tx.QueryContext(t.Context(), wholeRows(table, columns))
 		check(t, err)
-		all, err := sqlite.Collect(rows, sqlite.Text)
+		all, err := sqlite.Collect(rows, sqlite.Value[string])
 		check(t, err)
 		out.WriteString(table + "\n" + strings.Join(all, "\n") + "\n")
 	}

@@ -89,7 +89,7 @@ func TestAPowerCutInARestoreMixesNoTwoLedgers(t *testing.T) {
 		check(t, os.WriteFile(name, []byte(content), 0o600))
 	}
 	changes := recordNames(t, func() {
-		_, err := moveAside(path, noon)
+		_, err := MoveAside(path, noon)
 		check(t, err)
 		check(t, keep(made, path))
 	})

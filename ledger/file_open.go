@@ -21,6 +21,7 @@ import (
 	_ "github.com/mattn/go-sqlite3" // the driver, with SQLite compiled in
 	"github.com/pressly/goose/v3"
 
+	"perennial/ledger/chain"
 	"perennial/ledger/failpoint"
 	"perennial/ledger/files"
 	"perennial/ledger/report"
@@ -128,27 +129,32 @@ func open(ctx context.Context, c Config) (*Ledger, error) {
 	if err := write.settleLog(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open ledger %s: %w", c.Path, err), write.close())
 	}
-	guard := newGuard(c.Path)
-	guard.held = c.Held
-	read := openReader(c.Path, guard)
-	journal := &Journal{read: read, clock: c.Clock, path: c.Path, written: true}
-	l := &Ledger{
-		Journal: journal, Queries: tables.New(read, journal), temp: filepath.Dir(c.Path), guard: guard, write: write, maxGroup: c.MaxGroup, busy: c.BusyTimeout, logBound: logBound,
-		requests: make(chan *request, c.MaxGroup), closing: make(chan struct{}), done: make(chan struct{}), reached: failpoint.Of(ctx),
-		follows: c.Follows, turns: c.Turns, committed: c.Committed,
-	}
+	l := newLedger(ctx, c)
+	l.write, l.maxGroup, l.busy, l.logBound = write, c.MaxGroup, c.BusyTimeout, logBound
+	l.guard.held, l.requests, l.turns, l.committed = c.Held, make(chan *request, c.MaxGroup), c.Turns, c.Committed
 	w, err := newWriter(write, l)
 	if err == nil {
 		err = l.readEnds(ctx)
 	}
 	if err == nil {
-		_, err = guard.check() // records the files as they are now
+		_, err = l.guard.check() // records the files as they are now
 	}
 	if err != nil {
-		return nil, errors.Join(err, read.Close(), write.close())
+		return nil, errors.Join(err, l.read.Close(), write.close())
 	}
 	go w.run()
 	return l, nil
+}
+
+// newLedger returns a ledger with connections for reading.
+func newLedger(ctx context.Context, c Config) *Ledger {
+	guard := newGuard(c.Path)
+	read := openReader(c.Path, guard)
+	journal := &Journal{read: read, clock: c.Clock, path: c.Path, written: !c.ReadOnly}
+	return &Ledger{
+		Journal: journal, Queries: tables.New(read, journal), temp: filepath.Dir(c.Path), guard: guard,
+		closing: make(chan struct{}), done: make(chan struct{}), reached: failpoint.Of(ctx), follows: c.Follows,
+	}
 }
 
 func openReadOnly(ctx context.Context, c Config) (*Ledger, error) {
@@ -162,21 +168,18 @@ func openReadOnly(ctx context.Context, c Config) (*Ledger, error) {
 			return nil, fmt.Errorf("open ledger: %w", err)
 		}
 	}
-	guard := newGuard(c.Path)
-	read := openReader(c.Path, guard)
-	if _, err := checkSchema(ctx, read, c.Path); err != nil && !c.inspects(err) {
-		return nil, errors.Join(err, read.Close())
-	}
-	journal := &Journal{read: read, clock: c.Clock, path: c.Path}
-	l := &Ledger{Journal: journal, Queries: tables.New(read, journal), temp: filepath.Dir(c.Path), guard: guard, closing: make(chan struct{}), done: make(chan struct{}), reached: failpoint.Of(ctx), follows: c.Follows}
+	l := newLedger(ctx, c)
 	close(l.done)
-	seq, hash, err := l.Head(ctx)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("read ledger %s: %w", c.Path, err), read.Close())
+	if _, err := checkSchema(ctx, l.read, c.Path); err != nil && !c.inspects(err) {
+		return nil, errors.Join(err, l.read.Close())
 	}
-	l.tail = newTail(seq, hash)
-	if l.base, err = tables.BaseOf(ctx, read); err != nil {
-		return nil, errors.Join(fmt.Errorf("read ledger %s: %w", c.Path, err), read.Close())
+	head, err := chain.LastRow(l.read.QueryRowContext(ctx, chain.LastRowQuery))
+	l.tail = newTail(head)
+	if err == nil {
+		l.base, err = tables.BaseOf(ctx, l.read)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("read ledger %s: %w", c.Path, err), l.read.Close())
 	}
 	return l, nil
 }
@@ -354,19 +357,17 @@ func withMigrations(db *sql.DB, do func(*goose.Provider) error) error {
 // guarantee of the package.
 func assertPragmas(c *conn) error {
 	for pragma, want := range map[string]int64{"synchronous": 2, "foreign_keys": 1, "recursive_triggers": 1} {
-		var got int64
-		if err := c.QueryRow("PRAGMA " + pragma).Scan(&got); err != nil {
+		switch got, err := sqlite.Value[int64](c.QueryRow("PRAGMA " + pragma)); {
+		case err != nil:
 			return fmt.Errorf("read pragma %s: %w", pragma, err)
-		}
-		if got != want {
+		case got != want:
 			return fmt.Errorf("pragma %s is %d and must be %d", pragma, got, want)
 		}
 	}
-	var mode string
-	if err := c.QueryRow("PRAGMA journal_mode").Scan(&mode); err != nil {
+	switch mode, err := sqlite.Value[string](c.QueryRow("PRAGMA journal_mode")); {
+	case err != nil:
 		return fmt.Errorf("read pragma journal_mode: %w", err)
-	}
-	if mode != "wal" {
+	case mode != "wal":
 		return fmt.Errorf("pragma journal_mode is %s and must be wal: the file system may not support it", mode)
 	}
 	return nil

@@ -36,7 +36,6 @@ type SchemaError struct {
 	Difference string // difference from the migrations' schema; "" if Version is newer than Known
 }
 
-// Error returns both versions or the difference, and says what to do.
 func (e *SchemaError) Error() string {
 	if e.Difference == "" {
 		return fmt.Sprintf("ledger %s has schema version %d and this program knows versions up to %d: a newer program wrote it\nuse that program, or a newer one; nothing was changed",
@@ -70,8 +69,7 @@ func schemaOf(ctx context.Context, q sqlite.Queryer) (schema, error) {
 // addArrows adds the rows of the table arrows, on which a trigger depends.
 func (s schema) addArrows(ctx context.Context, q sqlite.Queryer) error {
 	return sqlite.Each(sqlite.Query(ctx, q, `SELECT from_state || ' to ' || to_state FROM arrows`), func(r sqlite.Scanner) error {
-		var arrow string
-		err := r.Scan(&arrow)
+		arrow, err := sqlite.Value[string](r)
 		s["arrow "+arrow] = ""
 		return err
 	})
@@ -133,7 +131,6 @@ func normalised(text string) string {
 	return strings.Trim(b.String(), " ;")
 }
 
-// knownVersion returns the version of the newest migration.
 func knownVersion() (newest int64, err error) {
 	files, err := fs.Glob(migrations, "migrations/*.sql")
 	if err != nil {
@@ -264,12 +261,9 @@ func madeSchema(ctx context.Context, version int64) (made schema, err error) {
 
 // versionOf returns the schema version of a file; 0 if no migration has run.
 func versionOf(ctx context.Context, q sqlite.Queryer) (version int64, err error) {
-	var there bool
-	err = q.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'goose_db_version')`).Scan(&there)
-	if err != nil || !there {
-		return 0, err
-	}
-	err = q.QueryRowContext(ctx, `SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied = 1`).Scan(&version)
+	err = sqlite.IfMade(ctx, q, "goose_db_version", func() error {
+		return q.QueryRowContext(ctx, `SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied = 1`).Scan(&version)
+	})
 	return version, err
 }
 

@@ -1,11 +1,13 @@
 // Snapshots: all projections after a row. A journal whose first rows were archived starts
-// with a snapshot.
+// with a snapshot. A written snapshot replaces events that were removed from the stream.
 
 package ledger
 
 import (
+	"bufio"
 	"bytes"
 	"compress/flate"
+	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"database/sql"
@@ -15,6 +17,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -200,11 +203,11 @@ func (s *snapshotSum) add(c chunk) {
 
 func (s *snapshotSum) text() string { return hex.EncodeToString(s.sum.Sum(nil)) }
 
-// beginBehind starts the fold after the last row of a file that is no longer written to.
-// That row becomes the base, with a snapshot of the file's tables. beginBehind copies the
-// tables; a verification loads the snapshot instead and compares it.
+// beginBehind starts the fold after the last row of a finished file. That row becomes the
+// base, with a snapshot of the file's tables. beginBehind copies the tables themselves. A
+// verification loads the snapshot instead, and compares the result.
 func (f *fold) beginBehind(ctx context.Context, q sqlite.Queryer, path string) (*tables.Base, error) {
-	var b tables.Base
+	b := &tables.Base{}
 	err := q.QueryRowContext(ctx, `SELECT seq, hash, time FROM journal ORDER BY seq DESC LIMIT 1`).Scan(&b.Seq, &b.Hash, &b.Time)
 	if err == nil {
 		err = f.w.exec(`ATTACH ? AS archive`, immutable(path))
@@ -212,7 +215,7 @@ func (f *fold) beginBehind(ctx context.Context, q sqlite.Queryer, path string) (
 	if err != nil {
 		return nil, err
 	}
-	err = f.begin(func() error {
+	err = f.begin(func() (*tables.Base, error) {
 		b.SnapshotHash, err = snapshotOf(ctx, q, leftOfRows, func(c chunk) (err error) {
 			if c.table == "archived" { // not a table of the file: derived from its rows
 				err = f.fill(c)
@@ -225,12 +228,9 @@ func (f *fold) beginBehind(ctx context.Context, q sqlite.Queryer, path string) (
 				err = f.w.exec(`INSERT INTO ` + table + ` (` + columns + `) SELECT ` + columns + ` FROM archive.` + table)
 			}
 		}
-		if err != nil {
-			return err
-		}
-		return nil
-	}, &b)
-	return &b, errors.Join(err, f.w.exec(`DETACH archive`))
+		return b, err
+	})
+	return b, errors.Join(err, f.w.exec(`DETACH archive`))
 }
 
 // beginAs starts the fold where another file starts: with the first row, or with the same
@@ -240,7 +240,7 @@ func (f *fold) beginAs(ctx context.Context, q sqlite.Queryer) error {
 	if b == nil || err != nil {
 		return err
 	}
-	return f.begin(func() error {
+	return f.begin(func() (*tables.Base, error) {
 		err := sqlite.Each(sqlite.Query(ctx, q, `SELECT tbl, n, columns, rows FROM snapshot ORDER BY tbl, n`), func(s sqlite.Scanner) error {
 			var c chunk
 			var packed []byte
@@ -250,32 +250,27 @@ func (f *fold) beginAs(ctx context.Context, q sqlite.Queryer) error {
 			return f.w.exec(`INSERT INTO snapshot (tbl, n, columns, rows) VALUES (?, ?, ?, ?)`, c.table, c.n, c.columns, packed)
 		})
 		if err != nil {
+			return nil, err
+		}
+		return b, f.load(b)
+	})
+}
+
+// begin fills the tables of a snapshot, which fill returns, and then all derived tables.
+func (f *fold) begin(fill func() (*tables.Base, error)) error {
+	return f.w.inTransaction(func() error {
+		b, err := fill()
+		if err == nil {
+			err = errors.Join(f.bookAgain(), f.w.exec(chargedAgain), f.w.exec(netChargesAgain), f.w.exec(labelsAgain))
+		}
+		if err != nil {
 			return err
 		}
-		return f.load(b)
-	}, b)
+		f.w.head = b.Head
+		return f.w.exec(`INSERT INTO base (one, seq, hash, time, snapshot_hash) VALUES (1, ?, ?, ?, ?)`, b.Seq, b.Hash, b.Time, b.SnapshotHash)
+	})
 }
 
-// begin fills the tables of the snapshot and then all derived tables.
-func (f *fold) begin(fill func() error, b *tables.Base) error {
-	if err := f.w.exec(`BEGIN IMMEDIATE`); err != nil {
-		return err
-	}
-	err := fill()
-	if err == nil {
-		err = errors.Join(f.bookAgain(), f.w.exec(chargedAgain), f.w.exec(netChargesAgain), f.w.exec(labelsAgain))
-	}
-	if err == nil {
-		err = f.w.exec(`INSERT INTO base (one, seq, hash, time, snapshot_hash) VALUES (1, ?, ?, ?, ?)`, b.Seq, b.Hash, b.Time, b.SnapshotHash)
-	}
-	if err != nil {
-		return errors.Join(err, f.w.exec(`ROLLBACK`))
-	}
-	f.w.head = b.Head
-	return f.w.exec(`COMMIT`)
-}
-
-// put stores a chunk.
 func (f *fold) put(c chunk) error {
 	var packed bytes.Buffer
 	w, err := flate.NewWriter(&packed, flate.BestSpeed)
@@ -309,7 +304,7 @@ func (f *fold) load(b *tables.Base) error {
 			if err := s.Scan(&c.n, &c.columns, &packed); err != nil {
 				return err
 			}
-			unpacked := sync.OnceValues(func() (values []any, err error) { values, err = c.unpack(packed.V); return values, err })
+			unpacked := sync.OnceValues(func() ([]any, error) { return c.unpack(packed.V) })
 			go func() { _, _ = unpacked() }()
 			ahead = append(ahead, func() (chunk, []any, error) { values, err := unpacked(); return c, values, err })
 			if len(ahead) < aheadParts {
@@ -376,7 +371,6 @@ func (c *chunk) values() (values []any, err error) {
 	}
 }
 
-// fill writes the rows of a chunk into their table.
 func (f *fold) fill(c chunk) error {
 	values, err := c.values()
 	if err != nil {
@@ -385,7 +379,6 @@ func (f *fold) fill(c chunk) error {
 	return f.store(c, values)
 }
 
-// store writes the values of a chunk into their table.
 func (f *fold) store(c chunk, values []any) error {
 	b := newBatch(c.table, c.columns, ``)
 	b.args = values
@@ -398,16 +391,14 @@ func (f *fold) store(c chunk, values []any) error {
 // bookAgain fills transfers.booked_at, which older snapshots lack. The table archived has
 // the time of every row that booked something.
 func (f *fold) bookAgain() error {
-	var old int64
-	if err := f.w.QueryRow(`SELECT EXISTS (SELECT 1 FROM transfers WHERE booked_at = 0)`).Scan(&old); err != nil || old == 0 {
+	if old, err := sqlite.Found(f.w.QueryRow(`SELECT EXISTS (SELECT 1 FROM transfers WHERE booked_at = 0)`)); err != nil || !old {
 		return err
 	}
-	const trigger = `SELECT sql FROM sqlite_schema WHERE type = 'trigger' AND name = 'transfers_no_update'`
-	var text string
-	if err := f.w.QueryRow(trigger).Scan(&text); err != nil {
+	trigger, err := sqlite.Value[string](f.w.QueryRow(`SELECT sql FROM sqlite_schema WHERE type = 'trigger' AND name = 'transfers_no_update'`))
+	if err != nil {
 		return err
 	}
-	return errors.Join(f.w.exec(`DROP TRIGGER transfers_no_update`), f.w.exec(bookedAgain), f.w.exec(text))
+	return errors.Join(f.w.exec(`DROP TRIGGER transfers_no_update`), f.w.exec(bookedAgain), f.w.exec(trigger))
 }
 
 const bookedAgain = `UPDATE transfers SET booked_at = max(b.latest, coalesce((SELECT opened_at FROM binding), 0))
@@ -430,3 +421,190 @@ const netChargesAgain = `INSERT INTO net_charges (quarter, cents)
 // labelsAgain fills command_labels from the acceptances that a snapshot keeps.
 const labelsAgain = `INSERT INTO command_labels (name, value, accepted_at, command_id)
 	SELECT e.key, e.value, c.accepted_at, c.id FROM commands c JOIN archived a ON a.seq = c.accepted_seq JOIN json_each(a.data, '$.labels') e`
+
+// An events stream may start after an archived row. A ledger that is rebuilt from it then
+// starts with the snapshot of the state at that row. A copy of the snapshot is stored with
+// the stream (docs/decisions/0011).
+
+// Snapshot identifies the state of all projections after an archived row.
+type Snapshot struct {
+	chain.Head // the last row that the snapshot includes
+
+	SnapshotHash string // the hash in ledger.archived
+}
+
+// Snapshot returns the snapshot after which the file's journal starts, or nil if the journal
+// starts with the first row.
+func (l *Ledger) Snapshot() *Snapshot {
+	if l.base == nil {
+		return nil
+	}
+	return &Snapshot{Head: l.base.Head, SnapshotHash: l.base.SnapshotHash}
+}
+
+// EventsBegin returns the sequence of the first row that the events stream must still have,
+// or 1 if no event was removed.
+func (l *Ledger) EventsBegin(ctx context.Context) (seq int64, err error) {
+	columns, err := sqlite.Columns(ctx, l.read, "archives")
+	if err != nil || !slices.Contains(columns, "events_begin") {
+		return 1, err // the file predates the removal of events
+	}
+	err = l.read.QueryRowContext(ctx, `SELECT max(1, coalesce(max(events_begin), 1)) FROM archives`).Scan(&seq)
+	return seq, err
+}
+
+// VouchedSnapshots lists the snapshots in published ledger.archived events, newest last.
+func VouchedSnapshots(events iter.Seq2[[]byte, error]) (all []Snapshot, err error) {
+	for r, err := range rowsOf(events) {
+		if err != nil {
+			return nil, err
+		}
+		f, err := fact.Decode(r.Type, []byte(r.Data))
+		if err != nil {
+			return nil, err
+		}
+		if f, ok := f.(fact.LedgerArchived); ok {
+			all = append(all, Snapshot{Head: chain.Head{Seq: f.LastSeq, Hash: f.LastHash}, SnapshotHash: f.SnapshotHash})
+		}
+	}
+	return all, nil
+}
+
+// A written snapshot is compressed with gzip. It starts with a line of JSON that identifies
+// it. For each part of a table a line of JSON follows, then the part's rows as a JSON array
+// of arrays, then a newline.
+const snapshotFormat = "perennial snapshot 1"
+
+type snapshotLine struct {
+	Format string `json:"format"`
+	chain.Head
+	Time         int64  `json:"time"` // of that row, in microseconds since 1970 UTC
+	SnapshotHash string `json:"snapshot_hash"`
+}
+
+type partLine struct {
+	Table   string `json:"table"`
+	N       int64  `json:"n"`
+	Columns string `json:"columns"`
+	Bytes   int    `json:"bytes"` // length of the rows
+}
+
+// mostPart limits the declared size of a part, in bytes.
+const mostPart = 256 << 20
+
+// WriteSnapshot writes the snapshot after which the file's journal starts. A ledger can be
+// built from this snapshot and the rows after it.
+func (l *Ledger) WriteSnapshot(ctx context.Context, to io.Writer) error {
+	if l.base == nil {
+		return errors.New("the ledger begins with its first row: there is no snapshot to write")
+	}
+	packed := gzip.NewWriter(to)
+	lines := json.NewEncoder(packed)
+	err := lines.Encode(snapshotLine{Format: snapshotFormat, Head: l.base.Head, Time: l.base.Time, SnapshotHash: l.base.SnapshotHash})
+	if err != nil {
+		return err
+	}
+	for _, table := range snapshotted {
+		err := sqlite.Each(l.query(ctx, `SELECT n, columns, rows FROM snapshot WHERE tbl = ? ORDER BY n`, table), func(s sqlite.Scanner) error {
+			c := chunk{table: table}
+			if err := s.Scan(&c.n, &c.columns, &c.rows); err != nil {
+				return err
+			}
+			if c.rows, err = io.ReadAll(flate.NewReader(bytes.NewReader(c.rows))); err != nil {
+				return &chain.BrokenError{Check: "snapshot", Detail: fmt.Sprintf("%s, part %d: %v", table, c.n, err)}
+			}
+			err := lines.Encode(partLine{Table: c.table, N: c.n, Columns: c.columns, Bytes: len(c.rows)})
+			_, writeErr := packed.Write(append(c.rows, '\n'))
+			return errors.Join(err, writeErr)
+		})
+		if err != nil {
+			return fmt.Errorf("write the snapshot of %s: %w", table, err)
+		}
+	}
+	return packed.Close()
+}
+
+// CheckSnapshot reads a written snapshot to its end and checks that it is the wanted one.
+func CheckSnapshot(from io.Reader, want Snapshot) error {
+	_, err := readSnapshot(from, want, func(chunk) error { return nil })
+	return err
+}
+
+// readSnapshot yields the parts of a written snapshot. At the end it checks that they match
+// their hash and that the snapshot is the wanted one.
+func readSnapshot(from io.Reader, want Snapshot, yield func(chunk) error) (*tables.Base, error) {
+	broken := func(err error) error {
+		return &chain.BrokenError{Check: "snapshot", Seq: want.Seq, Detail: err.Error()}
+	}
+	packed, err := gzip.NewReader(from)
+	if err != nil {
+		return nil, broken(err)
+	}
+	in := bufio.NewReader(packed)
+	var first snapshotLine
+	if err := readLine(in, &first); err != nil {
+		return nil, broken(err)
+	}
+	if first.Format != snapshotFormat {
+		return nil, broken(fmt.Errorf("its format is %q and this program knows %q", first.Format, snapshotFormat))
+	}
+	sum := newSnapshotSum()
+	for {
+		c, err := readPart(in)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, broken(err)
+		}
+		sum.add(c)
+		if err := yield(c); err != nil {
+			return nil, err
+		}
+	}
+	b := &tables.Base{Head: first.Head, Time: first.Time, SnapshotHash: sum.text()}
+	if got := (Snapshot{Head: b.Head, SnapshotHash: b.SnapshotHash}); got != want {
+		return nil, broken(fmt.Errorf("it is %+v and %+v is wanted: it was changed", got, want))
+	}
+	return b, nil
+}
+
+// readPart reads the next part of a written snapshot. It returns io.EOF after the last part.
+func readPart(in *bufio.Reader) (c chunk, err error) {
+	var line partLine
+	if err := readLine(in, &line); err != nil {
+		return c, err
+	}
+	if line.Bytes < 0 || line.Bytes > mostPart {
+		return c, fmt.Errorf("a part of %s is said to have %d bytes", line.Table, line.Bytes)
+	}
+	c = chunk{table: line.Table, n: line.N, columns: line.Columns, rows: make([]byte, line.Bytes+1)}
+	if _, err := io.ReadFull(in, c.rows); err != nil {
+		return c, fmt.Errorf("a part of %s ends early: %w", line.Table, io.ErrUnexpectedEOF)
+	}
+	c.rows = c.rows[:line.Bytes]
+	return c, nil
+}
+
+func readLine(in *bufio.Reader, into any) error {
+	text, err := in.ReadBytes('\n')
+	if err != nil {
+		if len(text) > 0 {
+			return io.ErrUnexpectedEOF
+		}
+		return err
+	}
+	return json.Unmarshal(text, into)
+}
+
+// beginFrom starts the fold with a written snapshot. It checks the hash before any part
+// becomes a table.
+func (f *fold) beginFrom(from io.Reader, want Snapshot) error {
+	return f.begin(func() (*tables.Base, error) {
+		b, err := readSnapshot(from, want, f.put)
+		if err != nil {
+			return nil, err
+		}
+		return b, f.load(b)
+	})
+}

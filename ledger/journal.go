@@ -6,7 +6,6 @@ package ledger
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"sync"
 	"time"
 
@@ -39,31 +38,23 @@ func (l *Journal) Binding(ctx context.Context) (fact.Binding, error) {
 // Currency returns the currency code of the account; "" before ledger.opened.
 func (l *Journal) Currency(ctx context.Context) (string, error) {
 	b, err := l.Binding(ctx)
-	if errors.Is(err, ErrNotFound) {
-		err = nil
-	}
-	return b.Currency, err
+	return b.Currency, sqlite.Optional(err)
 }
 
 // Head returns the sequence and hash of the newest journal row; for an empty journal 0 and
 // chain.Genesis.
 func (l *Journal) Head(ctx context.Context) (int64, string, error) {
-	seq, hash := int64(0), chain.Genesis
-	err := l.read.QueryRowContext(ctx, `SELECT seq, hash FROM journal ORDER BY seq DESC LIMIT 1`).Scan(&seq, &hash)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = nil
-	}
-	return seq, hash, err
+	h, err := chain.LastRow(l.read.QueryRowContext(ctx, chain.LastRowQuery))
+	return h.Seq, h.Hash, err
 }
 
 // HighWater returns the latest time among the newest 1000 facts. A clock that shows an
 // earlier time is wrong.
-func (l *Journal) HighWater(ctx context.Context) (time.Time, error) {
-	var us int64
+func (l *Journal) HighWater(ctx context.Context) (at time.Time, err error) {
 	// Unless its clock is set back, a writer's facts are ordered by time, so the newest
 	// suffice.
-	err := l.read.QueryRowContext(ctx, `SELECT coalesce(max(time), 0) FROM (SELECT time FROM journal ORDER BY seq DESC LIMIT 1000)`).Scan(&us)
-	return sqlite.FromMicros(us), err
+	err = l.read.QueryRowContext(ctx, `SELECT coalesce(max(time), 0) FROM (SELECT time FROM journal ORDER BY seq DESC LIMIT 1000)`).Scan(sqlite.At(&at))
+	return at, err
 }
 
 // Rows returns up to limit journal rows after seq, in order. Archived rows come from their
@@ -135,9 +126,7 @@ type tail struct {
 	changed chan struct{}
 }
 
-func newTail(seq int64, hash string) *tail {
-	return &tail{head: chain.Head{Seq: seq, Hash: hash}, changed: make(chan struct{})}
-}
+func newTail(h chain.Head) *tail { return &tail{head: h, changed: make(chan struct{})} }
 
 func (t *tail) add(rows []chain.Row, h chain.Head) {
 	if len(rows) == 0 {
@@ -250,15 +239,12 @@ func (t *Tx) totalsOf(operation string) (fact.Booked, error) {
 
 // currency returns the account's currency. The ledger.opened fact sets it, and it never
 // changes.
-func (t *Tx) currency(f fact.Fact) (string, error) {
+func (t *Tx) currency(f fact.Fact) (currency string, err error) {
 	if opened, ok := f.(fact.LedgerOpened); ok && opened.Restored == nil {
 		return opened.Currency, nil
 	}
 	if t.w.currency == "" {
-		err := t.queryRow(`SELECT currency FROM binding`).Scan(&t.w.currency)
-		if err != nil && !errors.Is(err, sql.ErrNoRows) {
-			return "", err
-		}
+		err = sqlite.Optional(t.queryRow(`SELECT currency FROM binding`).Scan(&t.w.currency))
 	}
-	return t.w.currency, nil
+	return t.w.currency, err
 }

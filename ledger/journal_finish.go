@@ -116,7 +116,7 @@ func (t *Tx) endedBy(f *fact.CommandFinished) (operations []fact.Operation, left
 	return operations, leftOut, err
 }
 
-// nextRevision returns the revision for the next end of a command.
+// nextRevision returns the revision that the next command.finished of a command has.
 func (t *Tx) nextRevision(commandID string) (n int64, err error) {
 	if last := t.w.held.revisions[commandID]; last > 0 {
 		return last + 1, nil
@@ -165,7 +165,6 @@ const endedOperations = `SELECT ` + tables.OperationColumns + ` FROM operations 
 	AND NOT EXISTS (SELECT 1 FROM operations l WHERE l.id > ?1 AND l.id < ?2 AND l.command_id = ?3 AND l.live = 1)
 	ORDER BY accepted_at, chunk, generation`
 
-// sumUp adds the results of a command to its command.finished.
 func sumUp(from sqlite.Source, f *fact.CommandFinished, operations []fact.Operation, lines tables.CommandLines) error {
 	if err := addOperations(from, f, operations, lines); err != nil {
 		return err
@@ -177,7 +176,6 @@ func sumUp(from sqlite.Source, f *fact.CommandFinished, operations []fact.Operat
 	return nil
 }
 
-// addOperations adds the operations, the state and the sums of a command.
 func addOperations(from sqlite.Source, f *fact.CommandFinished, operations []fact.Operation, lines tables.CommandLines) (err error) {
 	f.State, err = fact.CommandState(operations, func(id string) (map[string]fact.LineState, error) { return lines.States[id], nil })
 	if err != nil {

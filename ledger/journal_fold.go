@@ -57,33 +57,30 @@ func newFold(ctx context.Context, path string, singly bool) (*fold, error) {
 	return f, nil
 }
 
-// openFold is newFold or newScratch.
-type openFold func(ctx context.Context, path string, singly bool) (*fold, error)
-
-// newScratch creates a file that is used only for a comparison.
-func newScratch(ctx context.Context, path string, singly bool) (*fold, error) {
-	f, err := newFold(ctx, path, singly)
-	if err == nil {
-		f.scratch = true
-	}
-	return f, err
+// fillFile makes a file whose content is written by fill.
+func fillFile(ctx context.Context, path string, scratch bool, fill func(*fold) error) error {
+	return makeFile(path, func(singly bool) (err error) {
+		f, err := newFold(ctx, path, singly)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, f.close()) }()
+		f.scratch = scratch
+		return fill(f)
+	})
 }
 
 // prepare reads the last row and sets the connection up for one long write without rollback.
 // A file without rows also loses the indexes and triggers that no fold needs. Creating them
 // again after the last row takes a fifth of the time that maintaining them would.
 func (f *fold) prepare() error {
-	err := f.w.QueryRow(`SELECT seq, hash FROM journal ORDER BY seq DESC LIMIT 1`).Scan(&f.w.head.Seq, &f.w.head.Hash)
-	empty := errors.Is(err, sql.ErrNoRows)
-	if empty {
-		err = nil
-	}
+	err := f.w.readHead()
 	for _, pragma := range []string{`journal_mode = DELETE`, `journal_mode = OFF`, `locking_mode = EXCLUSIVE`} {
 		var mode string
 		err = errors.Join(err, f.w.QueryRow(`PRAGMA `+pragma).Scan(&mode))
 	}
 	err = errors.Join(err, f.w.exec(`PRAGMA synchronous = OFF`), f.w.exec(`PRAGMA cache_size = `+itoa(-foldCache>>10)))
-	if err != nil || !empty {
+	if err != nil || f.at().Seq > 0 {
 		return err
 	}
 	return f.drop()
@@ -102,7 +99,7 @@ func (f *fold) drop() error {
 	all, err := sqlite.Collect(f.w.Query(`SELECT type, name, sql FROM sqlite_schema WHERE
 		type = 'index' AND (tbl_name IN ('operations', 'lines', 'transfers') OR name = 'journal_operation') AND sql IS NOT NULL AND sql NOT LIKE 'CREATE UNIQUE %'
 		OR type = 'trigger' AND name IN ('journal_only_grows', 'transfers_no_replace', 'operation_counted', 'operation_counted_anew')`),
-		func(s sqlite.Scanner) (m made, err error) { return m, s.Scan(&m.kind, &m.name, &m.text) })
+		sqlite.Into(func(m *made) []any { return []any{&m.kind, &m.name, &m.text} }))
 	for _, m := range all {
 		err = errors.Join(err, f.w.exec(`DROP `+m.kind+` `+m.name))
 		f.dropped = append(f.dropped, m.text)
@@ -139,7 +136,6 @@ func (f *fold) make(text string) error {
 
 func (f *fold) close() error { return errors.Join(f.finish(), f.w.close()) }
 
-// at returns the last folded row.
 func (f *fold) at() chain.Head { return f.w.head }
 
 // journalOf yields the rows of a journal after one sequence, up to and including another,
@@ -162,37 +158,36 @@ func journalOf(ctx context.Context, source *sql.Tx, after, through int64) iter.S
 // replay checks rows against the hash chain, appends them to the fold and returns how many
 // it folded. After an error the file must be discarded.
 func (f *fold) replay(rows iter.Seq2[chain.Row, error]) (n int64, err error) {
-	if err := f.w.exec(`BEGIN IMMEDIATE`); err != nil {
-		return 0, err
-	}
-	tx := newTx(f.w, 0)
-	err = readAhead(f.w.head, rows, func(r chain.Row, fa fact.Fact) error {
-		if !f.scratch {
-			if err := tx.insert(r); err != nil {
-				return err
+	err = f.w.inTransaction(func() error {
+		tx := newTx(f.w, 0)
+		err := readAhead(f.w.head, rows, func(r chain.Row, fa fact.Fact) error {
+			if !f.scratch {
+				if err := tx.insert(r); err != nil {
+					return err
+				}
 			}
-		}
-		if err := tx.applyAt(r, fa); err != nil {
-			if errors.Is(err, errTogether) {
-				return err
+			if err := tx.applyAt(r, fa); err != nil {
+				if errors.Is(err, errTogether) {
+					return err
+				}
+				return &chain.BrokenError{Check: "fold", Seq: r.Seq, Detail: err.Error()}
 			}
-			return &chain.BrokenError{Check: "fold", Seq: r.Seq, Detail: err.Error()}
+			n++
+			return nil
+		})
+		if held := f.w.writeHeld(); err == nil || errors.Is(held, errTogether) { // a refused row comes before the row of err
+			err = held
 		}
-		n++
-		return nil
+		if err == nil {
+			err = f.w.flushTotals()
+		}
+		if err != nil {
+			f.dropped = nil
+			f.w.forgetHeld()
+		}
+		return err
 	})
-	if held := f.w.writeHeld(); err == nil || errors.Is(held, errTogether) { // a refused row comes before the row of err
-		err = held
-	}
-	if err == nil {
-		err = f.w.flushTotals()
-	}
-	if err != nil {
-		f.dropped = nil
-		f.w.forgetHeld()
-		return n, errors.Join(err, f.w.exec(`ROLLBACK`))
-	}
-	return n, f.w.exec(`COMMIT`)
+	return n, err
 }
 
 // part is a run of consecutive rows. Each row is checked against the hash chain and

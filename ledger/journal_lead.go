@@ -88,8 +88,8 @@ func (l *Ledger) Lead(publish Publish) (*Leadership, error) {
 // Over returns a channel that is closed when the leadership has ended. Err then says why.
 func (x *Leadership) Over() <-chan struct{} { return x.over }
 
-// Err returns why the leadership ended by itself. It returns nil while the leadership lasts,
-// and after End.
+// Err returns why the leadership ended without a call of End. It returns nil while the
+// leadership lasts, and after End.
 func (x *Leadership) Err() error {
 	select {
 	case <-x.over:

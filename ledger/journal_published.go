@@ -6,7 +6,6 @@ package ledger
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"iter"
@@ -49,7 +48,6 @@ func ReadEvent(event []byte) (chain.Row, error) {
 	return r, nil
 }
 
-// rowsOf yields the rows of published events.
 func rowsOf(events iter.Seq2[[]byte, error]) iter.Seq2[chain.Row, error] {
 	return func(yield func(chain.Row, error) bool) {
 		for event, err := range events {
@@ -78,7 +76,6 @@ type Against struct {
 	last int64 // the last row found on the stream
 }
 
-// againstPage is the number of journal rows that one query of the comparison reads.
 const againstPage = 512
 
 // VerifyAgainst compares the journal with the events that were published from it, from the
@@ -103,17 +100,16 @@ func (l *Ledger) VerifyAgainst(ctx context.Context, events iter.Seq2[[]byte, err
 		if published.Seq != seq {
 			return a, &chain.BrokenError{Check: "events", Seq: seq, Detail: fmt.Sprintf("no event was published of it: event %d is followed by event %d", a.last, published.Seq)}
 		}
+		behind := a.NotHere > 0
 		switch {
-		case a.NotHere > 0:
+		case behind:
 		case l.archived(seq):
 			err = l.followsArchived(published, before)
 		default:
-			page, err = l.isPublished(ctx, published, page)
+			page, behind, err = l.isPublished(ctx, published, page)
 		}
-		_, ends := errors.AsType[*notHereError](err)
-		behind := a.NotHere > 0 || l.follows && ends
 		if behind {
-			err = followsNotHere(published, before)
+			err = follows(published, before)
 		}
 		if err != nil {
 			return a, err
@@ -144,9 +140,9 @@ func (l *Ledger) holdsArchived(last int64) error {
 }
 
 // begins checks the first event of the stream. It must be row 1, unless a ledger.bounded
-// fact allows a later first row. Then any row up to that one may be first. The
-// events after it are linked by hashes up to the last archived row, whose hash is known.
-// Therefore the first event directly follows the removed rows.
+// fact allows a later first row. Then any row up to that one may be first: hashes link the
+// events after it up to the last archived row, whose hash is known. Therefore no event is
+// missing between the removed rows and the first event.
 func (l *Ledger) begins(ctx context.Context, first chain.Row, a *Against) error {
 	latest, err := l.EventsBegin(ctx)
 	if err != nil {
@@ -161,33 +157,27 @@ func (l *Ledger) begins(ctx context.Context, first chain.Row, a *Against) error 
 }
 
 // isPublished compares an event with the journal row of the same sequence. page contains
-// rows that were read ahead. isPublished returns the rows that are left.
-func (l *Ledger) isPublished(ctx context.Context, published chain.Row, page []chain.Row) (left []chain.Row, err error) {
+// rows that were read ahead. isPublished returns the rows that are left. notHere says that
+// the ledger follows the stream and has not folded the row yet.
+func (l *Ledger) isPublished(ctx context.Context, published chain.Row, page []chain.Row) (left []chain.Row, notHere bool, err error) {
 	if len(page) == 0 {
-		if page, err = l.Rows(ctx, published.Seq-1, againstPage); err != nil {
-			return nil, err
+		if page, err = l.Rows(ctx, published.Seq-1, againstPage); err != nil || len(page) == 0 && l.follows {
+			return nil, err == nil, err
 		}
 	}
 	if len(page) == 0 {
-		return nil, &notHereError{&chain.BrokenError{Check: "events", Seq: published.Seq, Detail: "it was published and the journal ends before it: its end was removed, or the file is an older copy"}}
+		return nil, false, &chain.BrokenError{Check: "events", Seq: published.Seq, Detail: "it was published and the journal ends before it: its end was removed, or the file is an older copy"}
 	}
 	if own := page[0]; own.Seq != published.Seq || own.Hash != published.Hash {
-		return nil, &chain.BrokenError{Check: "events", Seq: published.Seq, Detail: fmt.Sprintf("its hash is %s and %s was published: history was rewritten from here on", own.Hash, published.Hash)}
+		return nil, false, &chain.BrokenError{Check: "events", Seq: published.Seq, Detail: fmt.Sprintf("its hash is %s and %s was published: history was rewritten from here on", own.Hash, published.Hash)}
 	}
-	return page[1:], nil
+	return page[1:], false, nil
 }
 
-// notHereError reports that the stream continues after the ledger's last row. If the ledger
-// does not follow the stream, its last rows were removed.
-type notHereError struct{ broken *chain.BrokenError }
-
-func (e *notHereError) Error() string { return e.broken.Error() }
-
-func (e *notHereError) Unwrap() error { return e.broken }
-
-// followsNotHere checks that a row that is not folded yet follows the previous one.
-func followsNotHere(r, before chain.Row) error {
-	if before.Seq == 0 || r.PrevHash == before.Hash {
+// follows checks that an event follows the previous one. The first event of the stream may
+// follow any row, unless it is row 1.
+func follows(r, before chain.Row) error {
+	if r.PrevHash == before.Hash || before.Seq == 0 && (r.Seq > 1 || r.PrevHash == chain.Genesis) {
 		return nil
 	}
 	return &chain.BrokenError{Check: "events", Seq: r.Seq, Detail: "the event does not follow the one before it: what was published is not one history"}
@@ -197,12 +187,8 @@ func followsNotHere(r, before chain.Row) error {
 // also checks that the last archived row was published with the hash after which the journal
 // starts.
 func (l *Ledger) followsArchived(r, before chain.Row) error {
-	follows := r.PrevHash == before.Hash
-	if before.Seq == 0 { // the first on the stream
-		follows = r.Seq > 1 || r.PrevHash == chain.Genesis
-	}
-	if !follows {
-		return &chain.BrokenError{Check: "events", Seq: r.Seq, Detail: "the event does not follow the one before it: what was published is not one history"}
+	if err := follows(r, before); err != nil {
+		return err
 	}
 	if r.Seq == l.base.Seq && r.Hash != l.base.Hash {
 		return &chain.BrokenError{Check: "events", Seq: r.Seq, Detail: fmt.Sprintf("it was archived with the hash %s and %s was published: history was rewritten up to here", l.base.Hash, r.Hash)}
@@ -250,10 +236,7 @@ type Published struct {
 // Published reads the note of how far the journal was published.
 func (l *Ledger) Published(ctx context.Context) (p Published, err error) {
 	err = l.read.QueryRowContext(ctx, `SELECT seq, hash, firm_seq FROM published`).Scan(&p.Seq, &p.Hash, &p.FirmSeq)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = nil
-	}
-	return p, err
+	return p, sqlite.Optional(err)
 }
 
 // NotePublished records that the events stream has acknowledged the journal up to a row.
@@ -284,11 +267,8 @@ func checkNote(ctx context.Context, q sqlite.Queryer, b *tables.Base, h chain.He
 	var p, own chain.Head
 	err := q.QueryRowContext(ctx, `SELECT p.seq, p.hash, coalesce(j.seq, 0), coalesce(j.hash, '') FROM published p
 		LEFT JOIN journal j ON j.seq = p.seq`).Scan(&p.Seq, &p.Hash, &own.Seq, &own.Hash)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
-	}
 	if err != nil {
-		return err
+		return sqlite.Optional(err)
 	}
 	if b != nil && p.Seq == b.Seq {
 		own = b.Head

@@ -88,7 +88,7 @@ func (l *Ledger) verifyContent(ctx context.Context) (v Verified, err error) {
 		checked <- err
 	}()
 	err = writeBeside(filepath.Join(l.temp, filepath.Base(l.path)), ".perennial-verify-*", func(path string) error {
-		v, err = l.foldInto(folding, path, newScratch)
+		v, err = l.foldInto(folding, path, true)
 		return err
 	})
 	if first := <-checked; first != nil {
@@ -100,20 +100,16 @@ func (l *Ledger) verifyContent(ctx context.Context) (v Verified, err error) {
 // checkProxies looks for content that no listing would write into the cache of proxies. Only
 // another listing can show whether the content matches the provider's.
 func checkProxies(ctx context.Context, q sqlite.Queryer) error {
-	var id string
-	err := q.QueryRowContext(ctx, `SELECT proxy_id FROM proxies WHERE proxy_id = '' OR gone NOT IN (0, 1) OR pass < 0 OR seen_at < 0 LIMIT 1`).Scan(&id)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
-	}
+	id, err := sqlite.Value[string](q.QueryRowContext(ctx, `SELECT proxy_id FROM proxies WHERE proxy_id = '' OR gone NOT IN (0, 1) OR pass < 0 OR seen_at < 0 LIMIT 1`))
 	if err != nil {
-		return err
+		return sqlite.Optional(err)
 	}
 	return &chain.BrokenError{Check: "proxies", Detail: fmt.Sprintf("proxy %q holds what no listing writes: gone is 0 or 1, and a pass or a look is not before 1970", id)}
 }
 
 // foldInto folds the journal into a new file and compares all projections of the ledger and
 // the file. The file is complete if err is nil or concerns a projection.
-func (l *Ledger) foldInto(ctx context.Context, path string, open openFold) (v Verified, err error) {
+func (l *Ledger) foldInto(ctx context.Context, path string, scratch bool) (v Verified, err error) {
 	with, err := l.compare(ctx)
 	if err != nil {
 		return v, err
@@ -126,7 +122,15 @@ func (l *Ledger) foldInto(ctx context.Context, path string, open openFold) (v Ve
 	if base != nil {
 		v.Behind = &base.Head
 	}
-	if v.Rows, v.Head, err = with.foldAll(ctx, path, open); err != nil {
+	err = fillFile(ctx, path, scratch, func(f *fold) error {
+		if err := f.beginAs(ctx, with.tx); err != nil {
+			return err
+		}
+		v.Rows, err = f.replay(journalOf(ctx, with.tx, 0, math.MaxInt64))
+		v.Head = f.at()
+		return err
+	})
+	if err != nil {
 		return v, err
 	}
 	if err := with.compare(ctx, path, snapshotted); err != nil {
@@ -152,22 +156,18 @@ func checkKeys(ctx context.Context, snapshot *sql.Tx) error {
 	var key, first, last string
 	err := snapshot.QueryRowContext(ctx, `SELECT idempotency_key, min(id), max(id) FROM operations
 		GROUP BY idempotency_key HAVING count(*) > 1 LIMIT 1`).Scan(&key, &first, &last)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
-	}
 	if err != nil {
-		return err
+		return sqlite.Optional(err)
 	}
 	return &chain.BrokenError{Check: "key", Detail: fmt.Sprintf("operations %s and %s share the idempotency key %s", first, last, key)}
 }
 
 // checkFile runs SQLite's own checks of pages, indexes and foreign keys.
 func (l *Ledger) checkFile(ctx context.Context) error {
-	var answer string
-	if err := l.read.QueryRowContext(ctx, `PRAGMA integrity_check(1)`).Scan(&answer); err != nil {
+	switch answer, err := sqlite.Value[string](l.read.QueryRowContext(ctx, `PRAGMA integrity_check(1)`)); {
+	case err != nil:
 		return unsound(err)
-	}
-	if answer != "ok" {
+	case answer != "ok":
 		return &chain.BrokenError{Check: "sqlite", Detail: answer}
 	}
 	var table string
@@ -201,7 +201,6 @@ type Backdated struct {
 	BookedAt time.Time `json:"booked_at"`
 }
 
-// backdatedMost limits how many rows a verification lists.
 const backdatedMost = 100
 
 // backdated lists the rows whose amounts are booked more than fact.ClockTolerance after the
@@ -209,15 +208,11 @@ const backdatedMost = 100
 func backdated(ctx context.Context, q sqlite.Queryer) ([]Backdated, error) {
 	return sqlite.Collect(sqlite.Query(ctx, q, `SELECT DISTINCT t.seq, coalesce(j.time, a.time) AS at, t.booked_at
 		FROM transfers t LEFT JOIN journal j ON j.seq = t.seq LEFT JOIN archived a ON a.seq = t.seq
-		WHERE at < t.booked_at - ? ORDER BY t.seq LIMIT +?`, fact.ClockTolerance.Microseconds(), backdatedMost), func(s sqlite.Scanner) (x Backdated, err error) {
-		var at, booked int64
-		err = s.Scan(&x.Seq, &at, &booked)
-		x.Time, x.BookedAt = sqlite.FromMicros(at), sqlite.FromMicros(booked)
-		return x, err
-	})
+		WHERE at < t.booked_at - ? ORDER BY t.seq LIMIT +?`, fact.ClockTolerance.Microseconds(), backdatedMost), sqlite.Into(func(x *Backdated) []any {
+		return []any{&x.Seq, sqlite.At(&x.Time), sqlite.At(&x.BookedAt)}
+	}))
 }
 
-// monthSums sums the transfers of a month.
 type monthSums struct {
 	begins        time.Time
 	first, last   int64 // sequences
@@ -229,14 +224,9 @@ type monthSums struct {
 // of the month and before all later ones. Only then does replaying up to the head give the
 // month's sums.
 func checkMonths(ctx context.Context, q sqlite.Queryer) error {
-	months, err := sqlite.Collect(sqlite.Query(ctx, q, `SELECT unixepoch(booked_at / 1000000, 'unixepoch', 'start of month') AS begins, min(seq), max(seq),
+	months, err := sqlite.Collect(sqlite.Query(ctx, q, `SELECT 1000000 * unixepoch(booked_at / 1000000, 'unixepoch', 'start of month') AS begins, min(seq), max(seq),
 		sum(CASE WHEN debit = 'wallet' THEN cents WHEN credit = 'wallet' THEN -cents ELSE 0 END) FROM transfers GROUP BY 1 ORDER BY 1`),
-		func(s sqlite.Scanner) (m monthSums, err error) {
-			var begins int64
-			err = s.Scan(&begins, &m.first, &m.last, &m.walletChanged)
-			m.begins = time.Unix(begins, 0).UTC()
-			return m, err
-		})
+		sqlite.Into(func(m *monthSums) []any { return []any{sqlite.At(&m.begins), &m.first, &m.last, &m.walletChanged} }))
 	if err != nil {
 		return err
 	}
@@ -253,8 +243,7 @@ func checkMonths(ctx context.Context, q sqlite.Queryer) error {
 		m.walletChanged += before.walletChanged
 		before = m
 	}
-	var wallet int64
-	err = q.QueryRowContext(ctx, `SELECT coalesce(sum(CASE WHEN debit = 'wallet' THEN cents WHEN credit = 'wallet' THEN -cents END), 0) FROM totals`).Scan(&wallet)
+	wallet, err := sqlite.Value[int64](q.QueryRowContext(ctx, `SELECT coalesce(sum(CASE WHEN debit = 'wallet' THEN cents WHEN credit = 'wallet' THEN -cents END), 0) FROM totals`))
 	if err == nil && wallet != before.walletChanged {
 		err = &chain.BrokenError{Check: "months", Seq: before.last, Detail: fmt.Sprintf("the months add up to %d cents and the wallet holds %d", before.walletChanged, wallet)}
 	}
@@ -270,7 +259,6 @@ type comparison struct {
 	byRows   bool // the file predates transfers.booked_at, so the times of rows decide the days
 }
 
-// compare starts to read the ledger as it is now.
 func (l *Ledger) compare(ctx context.Context) (*comparison, error) {
 	c, err := l.read.Conn(ctx)
 	if err != nil {
@@ -290,24 +278,6 @@ func (b *comparison) end() error {
 		_, err = b.conn.ExecContext(context.Background(), `DETACH again`)
 	}
 	return errors.Join(err, b.conn.Close())
-}
-
-// foldAll folds the journal into a new file, from its first row or from its snapshot.
-func (b *comparison) foldAll(ctx context.Context, path string, open openFold) (rows int64, h chain.Head, err error) {
-	err = makeFile(path, func(singly bool) (err error) {
-		f, err := open(ctx, path, singly)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, f.close()) }()
-		if err := f.beginAs(ctx, b.tx); err != nil {
-			return err
-		}
-		rows, err = f.replay(journalOf(ctx, b.tx, 0, math.MaxInt64))
-		h = f.at()
-		return err
-	})
-	return rows, h, err
 }
 
 // compare attaches a finished fold and compares the given tables and the tables derived
@@ -349,7 +319,7 @@ func (b *comparison) compareTable(ctx context.Context, table string) error {
 	if b.byRows && table == "operations" {
 		columns = slices.DeleteFunc(columns, func(name string) bool { return name == "charged_at" })
 	}
-	key, err := sqlite.Collect(sqlite.Query(ctx, b.tx, `SELECT name FROM pragma_table_info(?, 'again') WHERE pk > 0 ORDER BY pk`, table), sqlite.Text)
+	key, err := sqlite.Collect(sqlite.Query(ctx, b.tx, `SELECT name FROM pragma_table_info(?, 'again') WHERE pk > 0 ORDER BY pk`, table), sqlite.Value[string])
 	if err != nil {
 		return err
 	}

@@ -86,7 +86,7 @@ func TestARenewedProxyIsDueByTheExpiryThatIsShown(t *testing.T) {
 	}))
 	shown := func(where string, args ...any) []string {
 		t.Helper()
-		ids, err := sqlite.Collect(b.query(t.Context(), `SELECT proxy_id FROM proxies NOT INDEXED WHERE `+where+` ORDER BY expires_at, proxy_id`, args...), sqlite.Text)
+		ids, err := sqlite.Collect(b.query(t.Context(), `SELECT proxy_id FROM proxies NOT INDEXED WHERE `+where+` ORDER BY expires_at, proxy_id`, args...), sqlite.Value[string])
 		check(t, err)
 		return ids
 	}

@@ -22,7 +22,7 @@ func (b *book) failedRenewals(id string, shown time.Time, excused ...string) tab
 func TestHistoriesOfManyProxiesAreThoseOfEach(t *testing.T) {
 	b := newBook(t)
 	b.add(history()...)
-	ids, err := sqlite.Collect(b.query(t.Context(), `SELECT DISTINCT proxy_id FROM lines UNION SELECT 'px_new' ORDER BY 1 DESC`), sqlite.Text)
+	ids, err := sqlite.Collect(b.query(t.Context(), `SELECT DISTINCT proxy_id FROM lines UNION SELECT 'px_new' ORDER BY 1 DESC`), sqlite.Value[string])
 	check(t, err)
 	var proxies []tables.Proxy
 	for _, id := range ids {

@@ -54,7 +54,7 @@ func (b *book) operationsByHand(q tables.OperationsQuery) (all []string) {
 		AND (?3 = '' OR EXISTS (SELECT 1 FROM journal j, json_each(j.data, '$.labels') e WHERE j.type = 'command.accepted' AND j.operation = c.id AND e.key = ?3 AND e.value = ?4))
 		AND (?5 = '' OR EXISTS (SELECT 1 FROM sweep_commands s WHERE s.command_id = c.id AND s.schedule = ?5))
 		AND o.accepted_at >= ?6 AND o.accepted_at < ?7`,
-		string(q.State), string(q.Kind), q.Name, q.Value, q.Schedule, sqlite.Micros(q.From), sqlite.Micros(q.Until)), sqlite.Text)
+		string(q.State), string(q.Kind), q.Name, q.Value, q.Schedule, sqlite.Micros(q.From), sqlite.Micros(q.Until)), sqlite.Value[string])
 	check(b.t, err)
 	return ids
 }

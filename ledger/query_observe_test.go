@@ -74,7 +74,7 @@ func wholeTable(t *testing.T, b *book, table string) string {
 	t.Helper()
 	columns, err := sqlite.Columns(t.Context(), b.read, table)
 	check(t, err)
-	lines, err := sqlite.Collect(b.query(t.Context(), `SELECT concat_ws(' ', coalesce(`+strings.Join(columns, `, 'null'), coalesce(`)+`, 'null')) FROM `+table), sqlite.Text)
+	lines, err := sqlite.Collect(b.query(t.Context(), `SELECT concat_ws(' ', coalesce(`+strings.Join(columns, `, 'null'), coalesce(`)+`, 'null')) FROM `+table), sqlite.Value[string])
 	check(t, err)
 	return strings.Join(lines, "\n")
 }

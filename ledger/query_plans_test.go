@@ -199,7 +199,7 @@ var builds = map[string]func(b *book) error{
 			if err != nil {
 				return err
 			}
-			if _, err := sqlite.Collect(b.query(context.Background(), wholeRows(table, columns)), sqlite.Text); err != nil {
+			if _, err := sqlite.Collect(b.query(context.Background(), wholeRows(table, columns)), sqlite.Value[string]); err != nil {
 				return err
 			}
 		}
@@ -394,7 +394,7 @@ func TestNoStatementScansATableThatGrows(t *testing.T) {
 	check(t, b.read.QueryRowContext(t.Context(), `SELECT group_concat(sql, ' ') FROM sqlite_schema WHERE type = 'view'`).Scan(&views))
 	rows, err := b.read.QueryContext(t.Context(), `SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')`)
 	check(t, err)
-	named, err := sqlite.Collect(rows, sqlite.Text)
+	named, err := sqlite.Collect(rows, sqlite.Value[string])
 	check(t, err)
 	check(t, b.write.exec(`ATTACH ? AS again`, b.path)) // as a verification attaches a second fold
 	used, seen := map[string]bool{}, map[string]bool{}
@@ -428,7 +428,7 @@ func TestNoStatementIsPreparedAtEachCall(t *testing.T) {
 	b := newBook(t)
 	partial, err := b.read.QueryContext(t.Context(), `SELECT tbl_name || ' ' || substr(sql, instr(sql, ' WHERE ')) FROM sqlite_schema WHERE type = 'index' AND sql LIKE '% WHERE %'`)
 	check(t, err)
-	indexes, err := sqlite.Collect(partial, sqlite.Text)
+	indexes, err := sqlite.Collect(partial, sqlite.Value[string])
 	check(t, err)
 	compared := map[string]*regexp.Regexp{`LIMIT`: regexp.MustCompile(`LIMIT \?`)}
 	for _, index := range indexes {

@@ -1,11 +1,10 @@
-// Tx, with which a caller of Write appends facts. Each fact becomes a row and is applied.
-// A transaction also reads, stores what the provider shows, and has the records made by
-// operators.
+// Tx is what a caller of Write gets. It appends facts; each becomes a row and is applied. It
+// also reads tables, stores what the provider shows, and finds operators' records.
 
 package ledger
 
 import (
-	"database/sql"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,10 +39,8 @@ type UnrecordableError struct {
 	Err  error
 }
 
-// Error returns the type of the fact and the cause.
 func (e *UnrecordableError) Error() string { return e.Fact + " cannot be recorded: " + e.Err.Error() }
 
-// Unwrap returns ErrTooLarge, or SQLite's error.
 func (e *UnrecordableError) Unwrap() error { return e.Err }
 
 // Tx is one caller's part of the writer's transaction.
@@ -61,7 +58,6 @@ type Tx struct {
 	finishing bool // append command.finished to ended commands; a fold finds it in the journal
 }
 
-// newTx returns a transaction of the writer at an instant.
 func newTx(w *writer, now int64) *Tx {
 	return &Tx{observations: observations{w, now}, records: records{w}, w: w, now: now}
 }
@@ -169,7 +165,6 @@ func (t *Tx) append(f fact.Fact) error {
 
 func (t *Tx) exec(query string, args ...any) error { return t.w.exec(query, args...) }
 
-// execFleet runs a statement that changes proxies.
 func (t observations) execFleet(query string, args ...any) error {
 	n, err := t.w.changed(query, args)
 	t.w.fleet = t.w.fleet || n > 0
@@ -193,7 +188,7 @@ func (t *Tx) KnowsProxy(proxyID string) (bool, error) {
 
 // Lines is Operations.Lines within the transaction.
 func (t *Tx) Lines(operationID string) ([]tables.RenewalLine, error) {
-	return sqlite.Collect(t.query(tables.RenewalLines, operationID), tables.ScanRenewalLine)
+	return tables.LinesOf(t.w, operationID)
 }
 
 // Claimant returns the operation that has reserved the proxy for a renewal, or "".
@@ -201,7 +196,7 @@ func (t *Tx) Claimant(proxyID string) (string, error) {
 	if err := t.w.writeLinesOf(proxyID); err != nil {
 		return "", err
 	}
-	return tables.ScanClaimant(t.queryRow(tables.ClaimantQuery, proxyID))
+	return tables.ClaimantOf(t.w, proxyID)
 }
 
 // SettledSince returns the proxies for which a renewal settled at or after an instant. A
@@ -211,7 +206,7 @@ func (t *Tx) SettledSince(proxyIDs []string, at time.Time) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return sqlite.Collect(t.query(`SELECT DISTINCT x.proxy_id FROM json_each(?) e CROSS JOIN lines x ON x.proxy_id = e.value WHERE x.settled_at >= ?`, string(ids), sqlite.Micros(at)), sqlite.Text)
+	return sqlite.Collect(t.query(`SELECT DISTINCT x.proxy_id FROM json_each(?) e CROSS JOIN lines x ON x.proxy_id = e.value WHERE x.settled_at >= ?`, string(ids), sqlite.Micros(at)), sqlite.Value[string])
 }
 
 // Operation reads one operation within the transaction.
@@ -238,44 +233,36 @@ func (t *Tx) Known(commandID string) (k tables.Known, err error) {
 // Gone marks a proxy as gone, because the provider does not know it. If the proxy had not
 // expired, it also appends a fact.
 func (t *Tx) Gone(proxyID string) error {
-	var expires sql.NullInt64
-	err := t.w.QueryRow(`SELECT expires_at FROM proxies WHERE proxy_id = ? AND gone = 0`, proxyID).Scan(&expires)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
-	}
+	var expires *time.Time
+	err := t.w.QueryRow(`SELECT expires_at FROM proxies WHERE proxy_id = ? AND gone = 0`, proxyID).Scan(sqlite.NullAt(&expires))
 	if err != nil {
-		return err
+		return sqlite.Optional(err) // without a row it is gone already
 	}
 	if err := t.execFleet(`UPDATE proxies SET gone = 1 WHERE proxy_id = ?`, proxyID); err != nil {
 		return err
 	}
-	if expires.Valid && expires.Int64 <= t.now {
+	if expires != nil && sqlite.Micros(*expires) <= t.now {
 		return nil
 	}
-	return t.Append(fact.ProxyGone{ProxyID: proxyID, ExpiresAt: sqlite.Instant(expires)})
+	return t.Append(fact.ProxyGone{ProxyID: proxyID, ExpiresAt: expires})
 }
 
 // Pause reads one pause within the transaction. found is false if it is not in force.
 func (t *Tx) Pause(scope, cause string) (p tables.Pause, found bool, err error) {
 	p, err = tables.ScanPause(t.queryRow(`SELECT scope, cause, since, until, detail FROM pauses WHERE scope = ? AND cause = ?`, scope, cause))
-	if errors.Is(err, sql.ErrNoRows) {
-		return p, false, nil
-	}
-	return p, err == nil, err
+	return p, err == nil, sqlite.Optional(err)
 }
 
 // SharedSlot returns the latest scheduled time that both schedules have, or ErrNotFound.
-func (t *Tx) SharedSlot(first, second string) (time.Time, error) {
-	return sqlite.One(func(s sqlite.Scanner) (at time.Time, err error) {
-		var micros int64
-		err = s.Scan(&micros)
-		return sqlite.FromMicros(micros), err
-	}, t.queryRow(`SELECT a.slot_at FROM slots a JOIN slots b ON b.schedule = ? AND b.slot_at = a.slot_at WHERE a.schedule = ? ORDER BY a.slot_at DESC LIMIT 1`, first, second))
+func (t *Tx) SharedSlot(first, second string) (at time.Time, err error) {
+	err = t.queryRow(`SELECT a.slot_at FROM slots a JOIN slots b ON b.schedule = ? AND b.slot_at = a.slot_at WHERE a.schedule = ? ORDER BY a.slot_at DESC LIMIT 1`, first, second).
+		Scan(sqlite.At(&at))
+	return at, sqlite.NotFound(err)
 }
 
 // SchedulePaused is Sweeps.SchedulePaused within the transaction.
 func (t *Tx) SchedulePaused(schedule string) (tables.SchedulePause, error) {
-	return sqlite.One(tables.ScanSchedulePause, t.queryRow(tables.PausedSchedule, schedule))
+	return tables.PauseOf(t.w, schedule)
 }
 
 // HasSlot reports whether the schedule ran at this scheduled time, or counted it as missed.
@@ -285,7 +272,7 @@ func (t *Tx) HasSlot(schedule string, at time.Time) (bool, error) {
 
 // SweepReviews is Operations.SweepReviews within the transaction.
 func (t *Tx) SweepReviews(operationID string) ([]string, error) {
-	return sqlite.Collect(t.query(tables.SweepReviewsQuery, operationID), sqlite.Text)
+	return tables.SweepReviewsOf(t.w, operationID)
 }
 
 // InSweepReview reports whether the proxy has an unanswered review for this expiry.
@@ -297,29 +284,28 @@ func (t *Tx) InSweepReview(proxyID string, expiresAt time.Time) (bool, error) {
 // LastEnding returns the last operation that ended without renewing the proxy, or
 // ErrNotFound.
 func (t *Tx) LastEnding(proxyID string) (fact.Ref, error) {
-	r, err := tables.ScanEnding(t.queryRow(tables.EndingsQuery, proxyID, 1))
-	if errors.Is(err, sql.ErrNoRows) {
-		err = ErrNotFound
+	last, err := tables.Endings(t.w, proxyID, 1)
+	if err != nil || len(last) == 0 {
+		return fact.Ref{}, cmp.Or(err, ErrNotFound)
 	}
-	return r, err
+	return last[0], nil
 }
 
 // LastPaidBy returns the last operation that renewed the proxy, or ErrNotFound.
 func (t *Tx) LastPaidBy(proxyID string) (fact.Ref, error) {
-	r, err := tables.ScanEnding(t.queryRow(`SELECT l.operation, o.command_id, o.trace_id FROM lines l JOIN operations o ON o.id = l.operation
+	return sqlite.One(tables.ScanRef, t.queryRow(`SELECT l.operation, o.command_id, o.trace_id FROM lines l JOIN operations o ON o.id = l.operation
 		WHERE l.proxy_id = ? AND (l.state = 'succeeded' OR l.state = 'charged') AND l.settled_at IS NOT NULL ORDER BY l.settled_at DESC LIMIT 1`, proxyID))
-	return r, sqlite.NotFound(err)
 }
 
-// HeldNow lists the runs of a schedule, scheduled at or after an instant, whose plan needs
-// approval, newest first.
+// HeldNow lists the runs of a schedule whose plan needs approval and whose scheduled time is
+// not before an instant, newest first.
 func (t *Tx) HeldNow(schedule string, since time.Time) ([]tables.Slot, error) {
 	return sqlite.Collect(t.query(`SELECT `+tables.SlotColumns+` FROM slots WHERE schedule = ? AND slot_at >= ? AND state = 'held' ORDER BY slot_at DESC`, schedule, sqlite.Micros(since)), tables.ScanSlot)
 }
 
 // HeldSlots is Sweeps.HeldSlots within the transaction.
 func (t *Tx) HeldSlots(plan string) ([]tables.Slot, error) {
-	return sqlite.Collect(t.query(tables.HeldQuery, plan), tables.ScanSlot)
+	return tables.HeldSlots(t.w, plan)
 }
 
 // KeepListing stores the progress of the listing, so that a restarted runner continues
@@ -355,7 +341,7 @@ func (t observations) SeenExpiry(proxyID string) (expires *time.Time, known bool
 	if err := t.w.writeLinesOf(proxyID); err != nil {
 		return nil, false, err
 	}
-	return tables.ScanExpiry(t.w.QueryRow(tables.SeenExpiry, proxyID))
+	return tables.ExpiryOf(t.w, proxyID)
 }
 
 // Observe stores what a read of the provider showed. This is a cache: the journal is
@@ -451,13 +437,9 @@ const stale = `UPDATE proxies SET last_seen_at = max(last_seen_at, seen_at), see
 	WHERE proxy_id = ?`
 
 // LastTime returns the time of the last row; 1970 if there is none.
-func (t records) LastTime() (time.Time, error) {
-	var us int64
-	err := t.w.QueryRow(`SELECT time FROM journal ORDER BY seq DESC LIMIT 1`).Scan(&us)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = t.w.QueryRow(`SELECT coalesce((SELECT time FROM base), 0)`).Scan(&us)
-	}
-	return sqlite.FromMicros(us), err
+func (t records) LastTime() (at time.Time, err error) {
+	err = t.w.QueryRow(`SELECT coalesce((SELECT time FROM journal ORDER BY seq DESC LIMIT 1), (SELECT time FROM base), 0)`).Scan(sqlite.At(&at))
+	return at, err
 }
 
 // Record is a ledger.recorded fact with its row. For an archived record, only the data for the
@@ -480,10 +462,7 @@ func (t records) RecordAt(seq int64) (Record, error) { return t.record(seq, "") 
 // operation, order, proxy, person and reason, or ErrNotFound.
 func (t records) RecordLike(f fact.LedgerRecorded, after time.Time) (r Record, err error) {
 	seqs, err := sqlite.Collect(t.w.Query(`SELECT seq FROM journal WHERE type = 'ledger.recorded' AND time > ? AND data ->> '$.by' = ? AND data ->> '$.reason' = ?
-		ORDER BY seq DESC`, sqlite.Micros(after), f.By, f.Reason), func(s sqlite.Scanner) (seq int64, err error) {
-		err = s.Scan(&seq)
-		return seq, err
-	})
+		ORDER BY seq DESC`, sqlite.Micros(after), f.By, f.Reason), sqlite.Value[int64])
 	for _, seq := range seqs {
 		r, err := t.RecordAt(seq)
 		if err != nil || r.Movement == f.Movement && r.AmountCents == f.AmountCents && r.OperationID == f.OperationID && r.OrderNo == f.OrderNo && r.ProxyID == f.ProxyID {
@@ -504,16 +483,13 @@ func (t records) Corrected(seq int64, movement string) (cents int64, err error) 
 	return cents, err
 }
 
-// record reads the record in a row or, if seq is 0, the record with an ID.
 func (t records) record(seq int64, id string) (r Record, err error) {
-	var us int64
 	var in int64
 	err = t.w.QueryRow(`SELECT r.seq, r.time, t.kind, t.debit = 'wallet', t.cents, t.operation, t.order_no, t.proxy_id, coalesce(r.data ->> '$.by', ''),
 		coalesce(r.data ->> '$.reason', ''), coalesce(r.data ->> '$.id', substr(r.operation, 8), ''), coalesce(r.data ->> '$.corrects_seq', 0)
 		FROM (`+tables.RecordRows+`) r JOIN transfers t ON t.seq = r.seq
 		WHERE r.seq = ?1 OR ?1 = 0 AND (r.data ->> '$.id' = ?2 OR r.operation = ?3) ORDER BY r.seq LIMIT 1`, seq, id, fact.LedgerRecorded{ID: id}.Subject()).
-		Scan(&r.Seq, &us, &r.Movement, &in, &r.AmountCents, &r.OperationID, &r.OrderNo, &r.ProxyID, &r.By, &r.Reason, &r.ID, &r.Corrects)
-	r.At = sqlite.FromMicros(us)
+		Scan(&r.Seq, sqlite.At(&r.At), &r.Movement, &in, &r.AmountCents, &r.OperationID, &r.OrderNo, &r.ProxyID, &r.By, &r.Reason, &r.ID, &r.Corrects)
 	if account := r.Movement; account == "external" || account == "funding" {
 		r.Account, r.Movement = account, fact.MovementExternal
 		if in == 1 {
@@ -526,15 +502,9 @@ func (t records) record(seq int64, id string) (r Record, err error) {
 // AnswerAt reads the answer to a review in a journal row. It returns ErrNotFound if the row
 // is not an answer or was archived.
 func (t records) AnswerAt(seq int64) (f fact.OperationResolved, err error) {
-	var data string
-	err = t.w.QueryRow(`SELECT data FROM journal WHERE seq = ? AND type = 'operation.resolved'`, seq).Scan(&data)
-	if errors.Is(err, sql.ErrNoRows) {
-		return f, ErrNotFound
+	f, err = sqlite.One(tables.ScanFact[fact.OperationResolved], t.w.QueryRow(`SELECT data FROM journal WHERE seq = ? AND type = 'operation.resolved'`, seq))
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		err = fmt.Errorf("row %d: %w", seq, err)
 	}
-	if err != nil {
-		return f, fmt.Errorf("row %d: %w", seq, err)
-	}
-	x, err := fact.Decode(f.FactType(), []byte(data))
-	f, _ = x.(fact.OperationResolved)
 	return f, err
 }

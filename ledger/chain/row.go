@@ -124,7 +124,6 @@ func (r Row) Trace() (fact.Trace, error) {
 	return t, err
 }
 
-// appendTrace writes the trace context as a CloudEvents extension.
 func (r Row) appendTrace(buf []byte) ([]byte, error) {
 	t, err := r.Trace()
 	if err != nil || t.Traceparent == "" {
@@ -149,7 +148,6 @@ func (r Row) eventID(account string) string {
 // eventHash is the number of digits of the row's hash in the event ID.
 const eventHash = 16
 
-// appendData writes the row's data with its Place.
 func (r Row) appendData(buf []byte) []byte {
 	buf = append(buf, strings.TrimSuffix(r.Data, "}")...)
 	if r.Data != "{}" {
@@ -190,10 +188,18 @@ func Plain(s string) bool {
 const Columns = `seq, type, time, operation, data, prev_hash, hash`
 
 // Scan reads a row by its Columns.
-func Scan(s sqlite.Scanner) (Row, error) {
-	var r Row
-	err := s.Scan(&r.Seq, &r.Type, &r.Time, &r.Operation, &r.Data, &r.PrevHash, &r.Hash)
-	return r, err
+var Scan = sqlite.Into(func(r *Row) []any {
+	return []any{&r.Seq, &r.Type, &r.Time, &r.Operation, &r.Data, &r.PrevHash, &r.Hash}
+})
+
+// LastRowQuery selects the position of the journal's last row; LastRow reads it.
+const LastRowQuery = `SELECT seq, hash FROM journal ORDER BY seq DESC LIMIT 1`
+
+// LastRow reads the row of LastRowQuery. For an empty journal it returns 0 and Genesis.
+func LastRow(row sqlite.Scanner) (Head, error) {
+	h := Head{Hash: Genesis}
+	err := row.Scan(&h.Seq, &h.Hash)
+	return h, sqlite.Optional(err)
 }
 
 // Head is a position in the journal.
@@ -229,10 +235,8 @@ type BrokenError struct {
 	Err    error // a *fact.UnknownError if a later version wrote the row, otherwise nil
 }
 
-// Unwrap returns Err.
 func (e *BrokenError) Unwrap() error { return e.Err }
 
-// Error says what is wrong and where.
 func (e *BrokenError) Error() string {
 	if e.Seq == 0 {
 		return fmt.Sprintf("ledger is broken (%s): %s", e.Check, e.Detail)

@@ -22,8 +22,8 @@ type Limiter struct {
 	open  map[net.Conn]*Conn
 }
 
-// Conn is one connection. Its turn is the value of the limiter's counter at its last
-// progress: when it was accepted, or when its last reply was ready.
+// Conn is one connection. turn is the limiter's counter at the time when the connection was
+// accepted, or when its last reply was ready.
 type Conn struct {
 	limiter *Limiter
 	turn    atomic.Int64

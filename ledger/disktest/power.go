@@ -51,7 +51,6 @@ func PowerCut(events []Event, choose func(n int) int) map[string][]byte {
 	return left
 }
 
-// shown returns what a read of sector n returns.
 func (f *file) shown(n int) []byte {
 	if data := f.cached[n]; data != nil {
 		return slices.Clone(data)
@@ -131,7 +130,6 @@ func (f *file) after(choose func(n int) int) []byte {
 	return left
 }
 
-// resized returns content truncated, or extended with zeros.
 func resized(content []byte, size int) []byte {
 	return append(content[:min(len(content), size)], make([]byte, max(0, size-len(content)))...)
 }

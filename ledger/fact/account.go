@@ -1,5 +1,5 @@
-// This file has facts about the account as a whole: its provider account, runs of
-// schedules, proxies, pauses, records, reconciliation, archived rows, and operators'
+// This file has facts about the account as a whole: its provider account, schedules and
+// their runs, single proxies, pauses, records, reconciliation, archived rows, and operators'
 // actions that change neither money nor state.
 
 package fact
@@ -30,9 +30,6 @@ type SweepPlanned struct {
 	User          string            `json:"user,omitempty" doc:"The NATS user that sent the request, if the server authenticated the user."` // see UserOf
 }
 
-// FactType implements Fact.
-func (SweepPlanned) FactType() string { return "sweep.planned" }
-
 // SweepHeld records that a plan needs approval, or that a money limit skips a part of it.
 // There is one fact for each limit that the plan exceeds.
 type SweepHeld struct {
@@ -49,9 +46,6 @@ type SweepHeld struct {
 	ProviderCents  *int64        `json:"provider_cents,omitempty" doc:"'provider_cents' is the balance of the provider's wallet, if that is too low."`
 }
 
-// FactType implements Fact.
-func (SweepHeld) FactType() string { return "sweep.held" }
-
 // SweepFinished records the end of a run's plan: all its commands are on the commands
 // stream, or the plan was abandoned (Abandoned).
 type SweepFinished struct {
@@ -67,9 +61,6 @@ type SweepFinished struct {
 	Abandoned bool      `json:"abandoned,omitempty" doc:"'abandoned' says that commands of the plan may not have been published, and never will be; 'reason' says why."`
 }
 
-// FactType implements Fact.
-func (SweepFinished) FactType() string { return "sweep.finished" }
-
 // SweepMissed records that scheduled times passed while no runner worked or the schedule
 // was paused. The next run replaces all these runs.
 type SweepMissed struct {
@@ -79,9 +70,6 @@ type SweepMissed struct {
 	ServedBy time.Time   `json:"served_by" doc:"The scheduled time whose run replaces the missed runs."`
 }
 
-// FactType implements Fact.
-func (SweepMissed) FactType() string { return "sweep.missed" }
-
 // ProxyExpiring warns, once for each expiry and threshold, that a proxy expires soon and
 // has not been renewed.
 type ProxyExpiring struct {
@@ -90,23 +78,11 @@ type ProxyExpiring struct {
 	ThresholdSeconds int64     `json:"threshold_seconds,omitempty" doc:"'threshold_seconds' is the configured time before the expiry (warn_before)."`
 }
 
-// Subject returns the proxy's id.
-func (f ProxyExpiring) Subject() string { return f.ProxyID }
-
-// FactType implements Fact.
-func (ProxyExpiring) FactType() string { return "proxy.expiring" }
-
 // ProxyExpired records, once for each expiry, that a proxy has expired.
 type ProxyExpired struct {
 	ProxyID   string    `json:"proxy_id" doc:"The provider's id of the proxy."`
 	ExpiresAt time.Time `json:"expires_at" doc:"When the proxy expires."`
 }
-
-// Subject returns the proxy's id.
-func (f ProxyExpired) Subject() string { return f.ProxyID }
-
-// FactType implements Fact.
-func (ProxyExpired) FactType() string { return "proxy.expired" }
 
 // ProxyGone records that the provider no longer knows a proxy that had not expired. A read
 // of the proxy returned proxy_not_found. The proxy is not renewed.
@@ -114,12 +90,6 @@ type ProxyGone struct {
 	ProxyID   string     `json:"proxy_id" doc:"The provider's id of the proxy."`
 	ExpiresAt *time.Time `json:"expires_at,omitempty" doc:"The expiry that was last shown."`
 }
-
-// Subject returns the proxy's id.
-func (f ProxyGone) Subject() string { return f.ProxyID }
-
-// FactType implements Fact.
-func (ProxyGone) FactType() string { return "proxy.gone" }
 
 // AccountPaused records that the account, or one kind of its operations, sends no requests.
 // If Until is set, the pause ends at that time, for example after a Retry-After.
@@ -133,9 +103,6 @@ type AccountPaused struct {
 	User    string     `json:"user,omitempty" doc:"The NATS user that sent the request, if the server authenticated the user."` // see UserOf
 }
 
-// FactType implements Fact.
-func (AccountPaused) FactType() string { return "account.paused" }
-
 // AccountResumed records the end of a pause.
 type AccountResumed struct {
 	accountFact
@@ -145,9 +112,6 @@ type AccountResumed struct {
 	User          string `json:"user,omitempty" doc:"The NATS user that sent the request, if the server authenticated the user."` // see UserOf
 	PresumeSentBy string `json:"presume_sent_by,omitempty" doc:"'presume_sent_by' ends the pause of a restored ledger, if no read has explained the lost time. Everything that has not ended then counts as possibly sent, with this App ID."`
 }
-
-// FactType implements Fact.
-func (AccountResumed) FactType() string { return "account.resumed" }
 
 // Movements of a LedgerRecorded.
 const (
@@ -209,9 +173,6 @@ func (f LedgerRecorded) Opposite() string {
 // recordPrefix distinguishes the subjects of records from command ids.
 const recordPrefix = "record:"
 
-// FactType implements Fact.
-func (LedgerRecorded) FactType() string { return "ledger.recorded" }
-
 // LedgerUncompared records that the wallet cannot be compared with the books, because
 // operations of unknown cost without a limit are open. It is not published again until the
 // wallet can be compared again.
@@ -223,9 +184,6 @@ type LedgerUncompared struct {
 	OperationsTotal int      `json:"operations_total" doc:"The number of all operations."`
 }
 
-// FactType implements Fact.
-func (LedgerUncompared) FactType() string { return "ledger.uncompared" }
-
 // LedgerReconciled records that the books were compared with the provider and agreed.
 type LedgerReconciled struct {
 	accountFact
@@ -233,9 +191,6 @@ type LedgerReconciled struct {
 	ProviderCents int64 `json:"provider_cents" doc:"The balance of the provider's wallet."`
 	Quiet         bool  `json:"quiet" doc:"Whether nothing was in progress when the wallet was read."`
 }
-
-// FactType implements Fact.
-func (LedgerReconciled) FactType() string { return "ledger.reconciled" }
 
 // LedgerDiscrepancy records a difference between the books and the provider that no record
 // explains. It corrects nothing.
@@ -247,9 +202,6 @@ type LedgerDiscrepancy struct {
 	ProxyID     string `json:"proxy_id,omitempty" doc:"The provider's id of the proxy."`
 	Explanation string `json:"explanation" doc:"The difference, in words for people."`
 }
-
-// FactType implements Fact.
-func (LedgerDiscrepancy) FactType() string { return "ledger.discrepancy" }
 
 // Binding is the provider account that a ledger belongs to.
 type Binding struct {
@@ -282,9 +234,6 @@ type LedgerArchived struct {
 	MonthEnds     []MonthEnd `json:"month_ends,omitempty" doc:"'month_ends' has the last row of each month that ended within the archived rows."`
 }
 
-// FactType implements Fact.
-func (LedgerArchived) FactType() string { return "ledger.archived" }
-
 // LedgerBounded records that the events stream begins with a later event from now on. A
 // snapshot in the account's bucket replaces the removed events. The snapshot was read back
 // before this fact was appended. The ledger.archived fact of the same snapshot confirms its
@@ -300,9 +249,6 @@ type LedgerBounded struct {
 	HeldBy       string   `json:"held_by,omitempty" doc:"'held_by' is a durable consumer that has not acknowledged the events from 'first_seq' to 'last_seq'; therefore these events stay."`
 	Lost         []string `json:"lost,omitempty" doc:"'lost' lists the durable consumers that had not acknowledged every event before 'first_seq'; a person allowed this loss."`
 }
-
-// FactType implements Fact.
-func (LedgerBounded) FactType() string { return "ledger.bounded" }
 
 // MonthEnd is the last row before a month (UTC) began.
 type MonthEnd struct {
@@ -321,12 +267,6 @@ type ProxyRevealed struct {
 	User    string `json:"user,omitempty" doc:"The NATS user that sent the request, if the server authenticated the user."` // see UserOf
 }
 
-// Subject returns the proxy's id.
-func (f ProxyRevealed) Subject() string { return f.ProxyID }
-
-// FactType implements Fact.
-func (ProxyRevealed) FactType() string { return "proxy.revealed" }
-
 // DeadRequeued records that an operator requeued a dead letter, a command that could not be
 // read. It is appended before the command is published and the dead letter is removed. If
 // the dead letter is still listed, the command may not have been published.
@@ -341,9 +281,6 @@ type DeadRequeued struct {
 	ContentHash string `json:"content_hash,omitempty" doc:"The SHA-256 of the corrected command that was published instead; omitted if the message was published unchanged."`
 }
 
-// FactType implements Fact.
-func (DeadRequeued) FactType() string { return "dead.requeued" }
-
 // DeadDropped records that an operator permanently removed a dead letter, a command that
 // could not be read. It is appended before the removal. If the dead letter is still listed,
 // the removal did not succeed.
@@ -355,5 +292,132 @@ type DeadDropped struct {
 	User      string `json:"user,omitempty" doc:"The NATS user that sent the request, if the server authenticated the user."` // see UserOf
 }
 
-// FactType implements Fact.
-func (DeadDropped) FactType() string { return "dead.dropped" }
+// PlannedCommand describes one command of a run's plan.
+type PlannedCommand struct {
+	CommandID     string `json:"command_id" doc:"The id of the command, chosen by its producer."`
+	Proxies       int    `json:"proxy_count" doc:"The number of proxies."`
+	EstimateCents int64  `json:"estimate_cents" doc:"The expected cost, without proxies of unknown price."`
+	UnknownPrice  int    `json:"unknown_price,omitempty" doc:"'unknown_price' counts the proxies of the command whose price is unknown."`
+	// ListPriceCents is the list price of those proxies whose price is unknown. It is set only
+	// if it counts against a money limit.
+	ListPriceCents int64 `json:"list_price_cents,omitempty" doc:"The list price of the proxies of unknown price, if it counts against a limit."`
+}
+
+// SweepLeft describes the due proxies that one plan of a run could not include.
+type SweepLeft struct {
+	Proxies        int        `json:"proxy_count" doc:"The number of proxies."`
+	Unpriced       int        `json:"unpriced,omitempty" doc:"'unpriced' counts the proxies that wait for the first proxy of their kind to show the price."`
+	FirstExpiresAt *time.Time `json:"first_expires_at,omitempty" doc:"'first_expires_at' is when the first living one of these proxies expires; the run must reach it before then."`
+}
+
+// ListingShrunk records that a complete listing lacked a large share of the live proxies, or
+// that their entries could not be read. A missing proxy is not necessarily gone. It stays
+// due and is included in warnings, but is read before it is paid for.
+type ListingShrunk struct {
+	accountFact
+	Known     int      `json:"known" doc:"Living proxies before the listing, without retired ones."`
+	NotListed int      `json:"not_listed" doc:"How many of 'known' the listing lacks."`
+	ProxyIDs  []string `json:"proxy_ids" doc:"'proxy_ids' lists some of the missing proxies; empty if their entries cannot be read."`
+}
+
+// ListingUncovered records how many live proxies no schedule renews, as two complete
+// listings showed. These proxies expire unless a command renews them. The fact is published
+// when there are such proxies, with 0 when none are left, and at most once a day when their
+// number changes or the first has expired.
+type ListingUncovered struct {
+	accountFact
+	Uncovered      int        `json:"uncovered" doc:"How many living proxies are in no schedule; 0 when there are none any more."`
+	ProxyIDs       []string   `json:"proxy_ids" doc:"'proxy_ids' lists at most 20 of these proxies, nearest expiry first."`
+	FirstExpiresAt *time.Time `json:"first_expires_at,omitempty" doc:"'first_expires_at' is when the first of these proxies expires."`
+}
+
+// SweepFailed records that a scheduled run could not be made, for example because the
+// proxies could not be listed, or that the commands of a run were refused as invalid. The
+// run is retried; when it succeeds, its sweep.planned follows.
+type SweepFailed struct {
+	accountFact
+	Schedule       string     `json:"schedule" doc:"The name of the schedule."`
+	Slot           time.Time  `json:"slot" doc:"The scheduled time."`
+	Reason         string     `json:"reason" doc:"The reason, for people; the text may change."`
+	Due            int        `json:"due" doc:"'due' counts the due, living proxies of the schedule, as last listed. 'expiring' counts those of them that expire before 'next_slot'."`
+	Expiring       int        `json:"expiring" doc:"How many of the due proxies expire before the next scheduled time."`
+	NextSlot       *time.Time `json:"next_slot,omitempty" doc:"The next scheduled time."`
+	FirstExpiresAt *time.Time `json:"first_expires_at,omitempty" doc:"When the first of the due proxies expires."`
+}
+
+// ScheduleConfigured records that a schedule is new, or has another name, cron expression or
+// time zone. Scheduled times before Since do not run; later ones that are missed are caught
+// up.
+type ScheduleConfigured struct {
+	accountFact
+	Schedule string    `json:"schedule" doc:"The name of the schedule."`
+	Cron     string    `json:"cron" doc:"The cron expression."`
+	Timezone string    `json:"timezone" doc:"The time zone of the days and scheduled times."`
+	Since    time.Time `json:"since" doc:"When the schedule's times begin to count."`
+	Was      string    `json:"was,omitempty" doc:"'was' is the schedule's earlier name. The spending, the plan that needs approval and the pause of that name belong to this schedule."`
+}
+
+// SchedulePaused records that a schedule makes no scheduled runs until it is resumed.
+// Commands that were planned before are still published, and an operator can still start a
+// run.
+type SchedulePaused struct {
+	accountFact
+	Schedule string     `json:"schedule" doc:"The name of the schedule."`
+	Until    *time.Time `json:"until,omitempty" doc:"'until' is when the pause ends automatically; null if only a person resumes the schedule."`
+	By       string     `json:"by" doc:"The name of the person, as given in the request."`
+	Reason   string     `json:"reason" doc:"The reason, for people; the text may change."`
+	User     string     `json:"user,omitempty" doc:"The NATS user that sent the request, if the server authenticated the user."` // see UserOf
+}
+
+// ScheduleResumed records that a schedule makes its scheduled runs again. One run replaces
+// all runs that the pause has skipped. If By is empty, the pause ended at its time.
+type ScheduleResumed struct {
+	accountFact
+	Schedule string `json:"schedule" doc:"The name of the schedule."`
+	By       string `json:"by,omitempty" doc:"The name of the person, as given in the request."`
+	Reason   string `json:"reason" doc:"The reason, for people; the text may change."`
+	User     string `json:"user,omitempty" doc:"The NATS user that sent the request, if the server authenticated the user."` // see UserOf
+}
+
+// ProxyRetired records that schedules no longer renew the proxy. The proxy stays listed
+// until it expires, and an operator's command can still renew it.
+type ProxyRetired struct {
+	ProxyID string `json:"proxy_id" doc:"The provider's id of the proxy."`
+	By      string `json:"by" doc:"The name of the person, as given in the request."`
+	Reason  string `json:"reason" doc:"The reason, for people; the text may change."`
+	User    string `json:"user,omitempty" doc:"The NATS user that sent the request, if the server authenticated the user."` // see UserOf
+}
+
+// ProxyReinstated records that schedules renew the proxy again. From this fact on, renewals
+// that end without renewing the proxy are counted anew.
+type ProxyReinstated struct {
+	ProxyID string `json:"proxy_id" doc:"The provider's id of the proxy."`
+	By      string `json:"by" doc:"The name of the person, as given in the request."`
+	Reason  string `json:"reason" doc:"The reason, for people; the text may change."`
+	User    string `json:"user,omitempty" doc:"The NATS user that sent the request, if the server authenticated the user."` // see UserOf
+}
+
+// ProxyReplaced records that the provider would not renew the proxy. An order for a
+// replacement is published, as its schedule allows. The fact does not say that the
+// replacement was bought.
+type ProxyReplaced struct {
+	ProxyID       string          `json:"proxy_id" doc:"The provider's id of the proxy."`
+	Schedule      string          `json:"schedule" doc:"The name of the schedule."`
+	Reason        string          `json:"reason" doc:"The reason, for people; the text may change."`
+	ExpiresAt     time.Time       `json:"expires_at" doc:"When the proxy expires."`
+	CommandID     string          `json:"command_id" doc:"The id of the command, chosen by its producer."`
+	Command       json.RawMessage `json:"command" doc:"The command, as published."`
+	MaxTotalCents int64           `json:"max_total_cents" doc:"'max_total_cents' is the limit of the order."`
+}
+
+// ProxyReview records that several renewals of the proxy ended without renewing it, so that
+// schedules skip it until it is reviewed. OperationID is the last of these renewals. The
+// review stays in v_reviews until the proxy is retired, reinstated or renewed.
+type ProxyReview struct {
+	Ref
+	ProxyID   string    `json:"proxy_id" doc:"The provider's id of the proxy."`
+	Schedule  string    `json:"schedule" doc:"The name of the schedule."`
+	ExpiresAt time.Time `json:"expires_at" doc:"When the proxy expires."`
+	Endings   int       `json:"endings_without_renewal" doc:"How many renewals in a row did not renew the proxy."`
+	Reason    string    `json:"reason" doc:"The reason, for people; the text may change."`
+}

@@ -29,10 +29,9 @@ func (b Binding) Amount(cents int64) string { return Amount(cents, b.Currency) }
 // Decimal formats cents as an exact decimal number of the main unit.
 func Decimal(cents int64) string { return decimal.New(cents, -2).StringFixed(2) }
 
-// Share splits an amount in cents into a number of parts (of) and returns part n, counting
-// from
-// 0. The parts add up to the amount, which must not be negative. The first parts get one cent
-// more if there is a remainder.
+// Share divides an amount in cents, which must not be negative, into equal parts, as many as
+// of says. It returns part n, counting from 0. The parts add up to the amount: if there is a
+// remainder, the first parts get one cent more.
 func Share(cents int64, n, of int) int64 {
 	part, rest := cents/int64(of), cents%int64(of)
 	if int64(n) < rest {
@@ -109,8 +108,8 @@ func (s Sum) Add(c Cents) Sum {
 // Join adds two sums.
 func (s Sum) Join(o Sum) Sum { return Sum{s.Cents + o.Cents, s.Lacks + o.Lacks} }
 
-// Total returns the sum of the known amounts. It is unknown if an amount is unknown and the
-// known ones are 0 or missing.
+// Total returns the sum of the known amounts. If some amounts are unknown and the others sum
+// to 0, the total is unknown.
 func (s Sum) Total() Cents { return Cents{s.Cents, s.Lacks == 0 || s.Cents != 0} }
 
 // Text formats the sum for people. It never shows an unknown amount as 0.

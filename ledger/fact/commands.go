@@ -37,7 +37,6 @@ func (r Ref) Subject() string {
 	return r.CommandID
 }
 
-// accountFact is embedded in facts about the account as a whole.
 type accountFact struct{}
 
 // Subject returns "", because the fact is about the account.
@@ -67,9 +66,6 @@ type Restoration struct {
 	Proven bool      `json:"proven" doc:"'proven' says that the last row is the last event of the stream."`
 }
 
-// FactType implements Fact.
-func (LedgerOpened) FactType() string { return "ledger.opened" }
-
 // RunnerStarted records that a runner started to lead the account.
 type RunnerStarted struct {
 	accountFact
@@ -77,9 +73,6 @@ type RunnerStarted struct {
 	Holder    string `json:"holder" doc:"The process that leads the account."`
 	Recovered int    `json:"recovered" doc:"'recovered' counts the operations that were interrupted during a send."`
 }
-
-// FactType implements Fact.
-func (RunnerStarted) FactType() string { return "runner.started" }
 
 // Planned is an operation of an accepted command. Its proxies and its idempotency key never
 // change.
@@ -105,9 +98,6 @@ type CommandAccepted struct {
 	StreamSequence uint64          `json:"stream_sequence,omitempty" doc:"'stream_sequence' is the sequence of the command's message in the commands stream, as in the producer's acknowledgement (PubAck)."`
 }
 
-// FactType implements Fact.
-func (CommandAccepted) FactType() string { return "command.accepted" }
-
 // RejectedInvalid is the code of a command whose content is not valid.
 const RejectedInvalid = "invalid"
 
@@ -126,9 +116,6 @@ type CommandRejected struct {
 	StreamSequence uint64    `json:"stream_sequence,omitempty" doc:"'stream_sequence' is the sequence of the message in the commands stream, if the command was refused before it was accepted."`
 }
 
-// FactType implements Fact.
-func (CommandRejected) FactType() string { return "command.rejected" }
-
 // CommandConflict records that a command arrived with an id that was accepted before with
 // other content. The first content stays in force.
 type CommandConflict struct {
@@ -139,9 +126,6 @@ type CommandConflict struct {
 	StreamSequence uint64 `json:"stream_sequence,omitempty" doc:"'stream_sequence' is the sequence, in the commands stream, of the message that came later."`
 }
 
-// FactType implements Fact.
-func (CommandConflict) FactType() string { return "command.conflict" }
-
 // CommandHeld puts an operation on hold, so that it is not sent until it is released.
 type CommandHeld struct {
 	Ref
@@ -151,9 +135,6 @@ type CommandHeld struct {
 	Until         *time.Time `json:"until,omitempty" doc:"'until' is when the hold ends automatically; if omitted, only an operator can release it."`
 }
 
-// FactType implements Fact.
-func (CommandHeld) FactType() string { return "command.held" }
-
 // CommandReleased ends the hold of an operation, so that it can be sent.
 type CommandReleased struct {
 	Ref
@@ -162,9 +143,6 @@ type CommandReleased struct {
 	User      string `json:"user,omitempty" doc:"The NATS user that sent the request, if the server authenticated the user."` // see UserOf
 	Automatic bool   `json:"automatic,omitempty" doc:"'automatic' says that the hold ended at its time. The operation may be put on hold again, unlike after a release by a person."`
 }
-
-// FactType implements Fact.
-func (CommandReleased) FactType() string { return "command.released" }
 
 // Codes of operations that end without having been sent.
 const (
@@ -182,9 +160,6 @@ type CommandCancelled struct {
 	User   string `json:"user,omitempty" doc:"The NATS user that sent the request, if the server authenticated the user."` // see UserOf
 }
 
-// FactType implements Fact.
-func (CommandCancelled) FactType() string { return "command.cancelled" }
-
 // OperationSending is stored before the first byte of an attempt is sent. It contains the
 // idempotency key, the exact body and the signed X-API-Timestamp.
 type OperationSending struct {
@@ -198,9 +173,6 @@ type OperationSending struct {
 	EstimateCents int64                `json:"estimate_cents,omitempty" doc:"'estimate_cents' is the highest expected cost of this attempt, if known."`
 }
 
-// FactType implements Fact.
-func (OperationSending) FactType() string { return "operation.sending" }
-
 // OperationOverran records that an operation was charged more than its estimate, for
 // example because the provider's price rose.
 type OperationOverran struct {
@@ -209,9 +181,6 @@ type OperationOverran struct {
 	ChargedCents  int64 `json:"charged_cents" doc:"The amount charged, before refunds."`
 }
 
-// FactType implements Fact.
-func (OperationOverran) FactType() string { return "operation.overran" }
-
 // OperationUnsent records that no byte of an attempt's request was sent.
 type OperationUnsent struct {
 	Ref
@@ -219,9 +188,6 @@ type OperationUnsent struct {
 	Reason  string    `json:"reason" doc:"The reason, for people; the text may change."`
 	NextAt  time.Time `json:"next_at" doc:"The earliest time of the next step."`
 }
-
-// FactType implements Fact.
-func (OperationUnsent) FactType() string { return "operation.unsent" }
 
 // OperationWaiting records that the operation will be sent again, with the same key and the
 // same body, not before NextAt.
@@ -234,9 +200,6 @@ type OperationWaiting struct {
 	Ambiguous  bool      `json:"ambiguous" doc:"'ambiguous' says that the provider may have carried out this attempt."`
 	NextAt     time.Time `json:"next_at" doc:"The earliest time of the next step."`
 }
-
-// FactType implements Fact.
-func (OperationWaiting) FactType() string { return "operation.waiting" }
 
 // OperationReview records that the operation needs review, with the results known so far.
 // The known lines of a renewal are booked; unresolved lines are booked to suspense.
@@ -253,9 +216,6 @@ type OperationReview struct {
 	Proxies    []DeliveredProxy `json:"proxies,omitempty" doc:"The proxies that the order delivered."`
 	Money
 }
-
-// FactType implements Fact.
-func (OperationReview) FactType() string { return "operation.review" }
 
 // OperationResolved is an operator's answer to a review.
 type OperationResolved struct {
@@ -281,9 +241,6 @@ type AnsweredLine struct {
 	ChargedCents int64  `json:"charged_cents" doc:"The amount charged, before refunds."`
 }
 
-// FactType implements Fact.
-func (OperationResolved) FactType() string { return "operation.resolved" }
-
 // OrderAccepted records that the provider accepted the order (HTTP 201). It books nothing.
 type OrderAccepted struct {
 	Ref
@@ -291,9 +248,6 @@ type OrderAccepted struct {
 	OrderNo string    `json:"order_no" doc:"The provider's number of the order."`
 	NextAt  time.Time `json:"next_at" doc:"The earliest time of the next step."`
 }
-
-// FactType implements Fact.
-func (OrderAccepted) FactType() string { return "order.accepted" }
 
 // OrderState is what a read of the order's details showed, and the amounts that it books.
 // ChargedCents and RefundedCents are the amounts that this fact books, not totals.
@@ -316,9 +270,6 @@ type OrderProgressed struct {
 	NextAt time.Time `json:"next_at" doc:"The earliest time of the next step."`
 	Reason string    `json:"reason,omitempty" doc:"The reason, for people; the text may change."`
 }
-
-// FactType implements Fact.
-func (OrderProgressed) FactType() string { return "order.progressed" }
 
 // OrderDelivered records that the provider reports the order as complete and available.
 type OrderDelivered struct {
@@ -346,9 +297,6 @@ func (f OrderDelivered) Counts() (expected, delivered int64) {
 	return max(f.ExpectedCount, f.Short.Ordered), min(f.DeliveredCount, f.Short.Listed)
 }
 
-// FactType implements Fact.
-func (OrderDelivered) FactType() string { return "order.delivered" }
-
 // OrderRefunded records that the provider refunded the order.
 type OrderRefunded struct {
 	OrderState
@@ -359,9 +307,6 @@ type OrderRefunded struct {
 	Proxies      []DeliveredProxy `json:"proxies,omitempty" doc:"The proxies that the order delivered."`
 }
 
-// FactType implements Fact.
-func (OrderRefunded) FactType() string { return "order.refunded" }
-
 // OrderListed records that an ended order shows proxies that no earlier fact contains. This
 // happens if a review was answered while the order could not be read. The proxies get the
 // order's labels.
@@ -371,9 +316,6 @@ type OrderListed struct {
 	ProxyIDs []string         `json:"proxy_ids" doc:"The provider's ids of the proxies."`
 	Proxies  []DeliveredProxy `json:"proxies,omitempty" doc:"'proxies' has the details of 'proxy_ids', as the provider showed them."`
 }
-
-// FactType implements Fact.
-func (OrderListed) FactType() string { return "order.listed" }
 
 // LineState is the state of one proxy of a renewal. See docs/state-machine.md, Lines of a
 // renewal.
@@ -417,9 +359,6 @@ type RenewalSettled struct {
 	Lines
 	Money
 }
-
-// FactType implements Fact.
-func (f RenewalSettled) FactType() string { return "renewal." + f.Status }
 
 // Booked is money in the books. ChargedCents is before refunds and includes suspense, as in
 // the account's balance.
@@ -547,9 +486,6 @@ type CommandFinished struct {
 	StreamSequence  uint64              `json:"stream_sequence,omitempty" doc:"'stream_sequence' is the sequence of the command's message in the commands stream; omitted once its acceptance is archived."`
 }
 
-// FactType implements Fact.
-func (CommandFinished) FactType() string { return "command.finished" }
-
 // Limits of the reasons in one ProxySkipped. They are needed because producers choose the
 // number of proxies in a command, and the ids of the operations that reserve proxies, which
 // the reasons contain.
@@ -577,9 +513,6 @@ type SkippedFor struct {
 	ProxyIDs  []string             `json:"proxy_ids" doc:"The provider's ids of the proxies."`
 	ExpiresAt map[string]time.Time `json:"read_expires_at,omitempty" doc:"'read_expires_at' has the expiries that were read, by proxy."`
 }
-
-// FactType implements Fact.
-func (ProxySkipped) FactType() string { return "proxy.skipped" }
 
 // SkippedProxy is one proxy that was left out of a renewal.
 type SkippedProxy struct {
@@ -615,12 +548,10 @@ func Skipped(ref Ref, left []SkippedProxy, otherwise string) []Fact {
 	return []Fact{f}
 }
 
-// group returns the index of a reason in Skipped, or -1.
 func (f ProxySkipped) group(reason string) int {
 	return slices.IndexFunc(f.Skipped, func(x SkippedFor) bool { return x.Reason == reason })
 }
 
-// full reports whether adding the reason would exceed a limit of the fact.
 func (f ProxySkipped) full(reason string) bool {
 	size := len(reason)
 	for _, x := range f.Skipped {

@@ -48,6 +48,67 @@ var all = []Fact{
 	AccountPaused{}, AccountResumed{}, DeadRequeued{}, DeadDropped{},
 }
 
+// The names of the types in the journal. They never change.
+func (LedgerOpened) FactType() string       { return "ledger.opened" }
+func (LedgerRecorded) FactType() string     { return "ledger.recorded" }
+func (LedgerReconciled) FactType() string   { return "ledger.reconciled" }
+func (LedgerUncompared) FactType() string   { return "ledger.uncompared" }
+func (LedgerDiscrepancy) FactType() string  { return "ledger.discrepancy" }
+func (LedgerArchived) FactType() string     { return "ledger.archived" }
+func (LedgerBounded) FactType() string      { return "ledger.bounded" }
+func (RunnerStarted) FactType() string      { return "runner.started" }
+func (CommandAccepted) FactType() string    { return "command.accepted" }
+func (CommandFinished) FactType() string    { return "command.finished" }
+func (CommandRejected) FactType() string    { return "command.rejected" }
+func (CommandConflict) FactType() string    { return "command.conflict" }
+func (CommandHeld) FactType() string        { return "command.held" }
+func (CommandReleased) FactType() string    { return "command.released" }
+func (CommandCancelled) FactType() string   { return "command.cancelled" }
+func (OperationSending) FactType() string   { return "operation.sending" }
+func (OperationUnsent) FactType() string    { return "operation.unsent" }
+func (OperationWaiting) FactType() string   { return "operation.waiting" }
+func (OperationReview) FactType() string    { return "operation.review" }
+func (OperationResolved) FactType() string  { return "operation.resolved" }
+func (OperationOverran) FactType() string   { return "operation.overran" }
+func (OrderAccepted) FactType() string      { return "order.accepted" }
+func (OrderProgressed) FactType() string    { return "order.progressed" }
+func (OrderDelivered) FactType() string     { return "order.delivered" }
+func (OrderRefunded) FactType() string      { return "order.refunded" }
+func (OrderListed) FactType() string        { return "order.listed" }
+func (f RenewalSettled) FactType() string   { return "renewal." + f.Status }
+func (SweepPlanned) FactType() string       { return "sweep.planned" }
+func (SweepHeld) FactType() string          { return "sweep.held" }
+func (SweepFinished) FactType() string      { return "sweep.finished" }
+func (SweepMissed) FactType() string        { return "sweep.missed" }
+func (SweepFailed) FactType() string        { return "sweep.failed" }
+func (ListingShrunk) FactType() string      { return "listing.shrunk" }
+func (ListingUncovered) FactType() string   { return "listing.uncovered" }
+func (ScheduleConfigured) FactType() string { return "schedule.configured" }
+func (SchedulePaused) FactType() string     { return "schedule.paused" }
+func (ScheduleResumed) FactType() string    { return "schedule.resumed" }
+func (ProxySkipped) FactType() string       { return "proxy.skipped" }
+func (ProxyExpiring) FactType() string      { return "proxy.expiring" }
+func (ProxyExpired) FactType() string       { return "proxy.expired" }
+func (ProxyGone) FactType() string          { return "proxy.gone" }
+func (ProxyRetired) FactType() string       { return "proxy.retired" }
+func (ProxyReinstated) FactType() string    { return "proxy.reinstated" }
+func (ProxyReplaced) FactType() string      { return "proxy.replaced" }
+func (ProxyReview) FactType() string        { return "proxy.review" }
+func (ProxyRevealed) FactType() string      { return "proxy.revealed" }
+func (AccountPaused) FactType() string      { return "account.paused" }
+func (AccountResumed) FactType() string     { return "account.resumed" }
+func (DeadRequeued) FactType() string       { return "dead.requeued" }
+func (DeadDropped) FactType() string        { return "dead.dropped" }
+
+// A fact about a single proxy has the proxy's id as its subject.
+func (f ProxyExpiring) Subject() string   { return f.ProxyID }
+func (f ProxyExpired) Subject() string    { return f.ProxyID }
+func (f ProxyGone) Subject() string       { return f.ProxyID }
+func (f ProxyRevealed) Subject() string   { return f.ProxyID }
+func (f ProxyRetired) Subject() string    { return f.ProxyID }
+func (f ProxyReinstated) Subject() string { return f.ProxyID }
+func (f ProxyReplaced) Subject() string   { return f.ProxyID }
+
 var types = func() map[string]reflect.Type {
 	byName := map[string]reflect.Type{}
 	for _, f := range all {
@@ -80,7 +141,6 @@ func (e *UnknownError) What() string {
 	return fmt.Sprintf("fact type %q", e.Type)
 }
 
-// Error says what is unknown, and what to do.
 func (e *UnknownError) Error() string {
 	return e.What() + " is not known to this version: use the version that wrote it, or a later one"
 }

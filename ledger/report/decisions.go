@@ -5,6 +5,7 @@ package report
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"math"
 	"strconv"
 	"strings"
@@ -37,7 +38,6 @@ func (d *Decision) repeats(other Decision) bool {
 	return d.Fact == fact.SweepFinished{}.FactType() && d.Fact == other.Fact && d.About == other.About && max(d.Seq-other.Seq, other.Seq-d.Seq) == 1
 }
 
-// decisionsAtOnce is how many rows one query reads.
 const decisionsAtOnce = 5000
 
 // Decisions calls yield for the decisions of a period, oldest first. An answer to a plan
@@ -115,6 +115,13 @@ func DecisionOf(r chain.Row) (d Decision, err error) {
 		return d, err
 	}
 	d = Decision{Seq: r.Seq, Time: r.Instant(), Fact: r.Type, About: r.Operation}
+	var signed struct{ By, User, Reason string }
+	if err := json.Unmarshal([]byte(r.Data), &signed); err != nil {
+		return d, err
+	}
+	if signed.By != "" {
+		d.sign(signed.By, signed.User, signed.Reason)
+	}
 	d.ofCommands(f)
 	d.ofTheAccount(f)
 	return d, nil
@@ -122,17 +129,14 @@ func DecisionOf(r chain.Row) (d Decision, err error) {
 
 func (d *Decision) sign(by, user, reason string) { d.By, d.User, d.Reason = by, user, reason }
 
-// ofCommands reads decisions about commands and proxies.
+// ofCommands describes decisions about commands and dead letters.
 func (d *Decision) ofCommands(f fact.Fact) {
 	switch f := f.(type) {
 	case fact.CommandReleased:
-		if !f.Automatic {
-			d.sign(f.By, f.User, f.Reason)
+		if f.Automatic {
+			d.sign("", "", "")
 		}
-	case fact.CommandCancelled:
-		d.sign(f.By, f.User, f.Reason)
 	case fact.OperationResolved:
-		d.sign(f.By, f.User, f.Reason)
 		d.Outcome = f.Outcome
 		if f.ChargedCents > 0 {
 			d.Cents = &f.ChargedCents
@@ -140,24 +144,15 @@ func (d *Decision) ofCommands(f fact.Fact) {
 		if f.ProxyID != "" {
 			d.About += " " + f.ProxyID
 		}
-	case fact.ProxyRetired:
-		d.sign(f.By, f.User, f.Reason)
-	case fact.ProxyReinstated:
-		d.sign(f.By, f.User, f.Reason)
-	case fact.ProxyRevealed:
-		d.sign(f.By, f.User, f.Reason)
 	case fact.DeadRequeued:
-		d.sign(f.By, f.User, f.Reason)
 		d.About = letter(f.LetterSeq)
 	case fact.DeadDropped:
-		d.sign(f.By, f.User, f.Reason)
 		d.About = letter(f.LetterSeq)
 	}
 }
 
-func letter(seq uint64) string { return "dead letter " + strconv.FormatUint(seq, 10) }
-
-// ofTheAccount reads decisions about pauses, money and schedules.
+// ofTheAccount describes decisions about pauses, money and schedules. The facts of a pause
+// say in their text who decided.
 func (d *Decision) ofTheAccount(f fact.Fact) {
 	switch f := f.(type) {
 	case fact.AccountPaused:
@@ -173,28 +168,25 @@ func (d *Decision) ofTheAccount(f fact.Fact) {
 			}
 		}
 	case fact.LedgerRecorded:
-		d.sign(f.By, f.User, f.Reason)
 		d.Outcome, d.Cents, d.About = f.Movement, &f.AmountCents, cmp.Or(f.OperationID, f.OrderNo)
 		if f.ProxyID != "" {
 			d.About += " " + f.ProxyID
 		}
 	case fact.SweepPlanned:
-		d.sign(f.By, f.User, f.Reason)
 		d.About, d.Outcome = f.Schedule, "asked"
 	case fact.SchedulePaused:
-		d.sign(f.By, f.User, f.Reason)
 		d.About = f.Schedule
 	case fact.ScheduleResumed:
-		d.sign(f.By, f.User, f.Reason)
 		d.About = f.Schedule
 	case fact.SweepFinished:
-		d.sign(f.By, f.User, f.Reason)
 		d.About, d.Outcome = f.Schedule+" "+f.Plan, "approved"
 		if f.Abandoned {
 			d.Outcome = "declined"
 		}
 	}
 }
+
+func letter(seq uint64) string { return "dead letter " + strconv.FormatUint(seq, 10) }
 
 // causePerson is the cause of a pause that an operator asked for (see jobs/decide).
 const causePerson = "person"

@@ -20,7 +20,6 @@ import (
 	"perennial/ledger/tables"
 )
 
-// exportColumns are the columns of the CSV export. Each row is one double-entry booking.
 var exportColumns = []string{"seq", "n", "time", "fact", "kind", "debit", "credit", "amount_cents", "amount", "currency",
 	"command_id", "operation_id", "order_no", "proxy_id", "hash", "by", "reason", "labels", "user", "booked_at", "sent_at", "corrects_seq", "refunded_at"}
 
@@ -46,12 +45,10 @@ func (l Books) ExportCSV(ctx context.Context, out io.Writer, p Period) error {
 // text that a spreadsheet would read as a formula or a number.
 type csvWriter struct{ *bufio.Writer }
 
-// mainUnit is an amount in cents that is printed in the currency's main unit.
 type mainUnit int64
 
 func (w csvWriter) heading(columns []string) { fmt.Fprintln(w, strings.Join(columns, ",")) }
 
-// row writes texts, instants, numbers and amounts. It writes nil as an empty cell.
 func (w csvWriter) row(cells ...any) error {
 	for i, cell := range cells {
 		if i > 0 {
@@ -72,7 +69,6 @@ func (w csvWriter) row(cells ...any) error {
 	return w.WriteByte('\n')
 }
 
-// stamp returns an instant as text, or "" for nil.
 func stamp(at *time.Time) string {
 	if at == nil {
 		return ""
@@ -168,7 +164,6 @@ func beancountNames(account string) map[string]string {
 	return names
 }
 
-// bookAccounts are the ledger accounts in the order of a listing.
 var bookAccounts = []string{"wallet", "suspense", "orders", "renewals", "external", "funding"}
 
 type beancount struct {

@@ -1,14 +1,23 @@
-// The statement of a period: opening balance, movements, closing balance.
+// The statement of a period: opening balance, movements, closing balance, and operations
+// that were sent by the end of the period, may have been charged, and are not booked in
+// it. It is written as HTML, Markdown and CSV.
 
 package report
 
 import (
+	"bufio"
+	"cmp"
 	"context"
 	"database/sql"
+	_ "embed"
 	"errors"
 	"fmt"
+	"html"
+	htmltemplate "html/template"
+	"io"
 	"math"
 	"strings"
+	"text/template"
 	"time"
 
 	"github.com/dustin/go-humanize/english"
@@ -19,11 +28,9 @@ import (
 	"perennial/ledger/tables"
 )
 
-func scanSubject(s sqlite.Scanner) (tables.SubjectTotal, error) {
-	var x tables.SubjectTotal
-	err := s.Scan(&x.Subject, &x.Name, &x.Count, &x.ChargedCents, &x.RefundedCents, &x.NetCents)
-	return x, err
-}
+var scanSubject = sqlite.Into(func(x *tables.SubjectTotal) []any {
+	return []any{&x.Subject, &x.Name, &x.Count, &x.ChargedCents, &x.RefundedCents, &x.NetCents}
+})
 
 // Statement is one account's books over a period, in cents: the opening balance, the
 // movements by day and by label, and the closing balance. OpeningCents plus the wallet's
@@ -179,13 +186,11 @@ func (s *Statement) sumUp(ctx context.Context, q sqlite.Queryer, from, to int64)
 	return err
 }
 
-// charges counts and sums charges and refunds.
 const charges = `count(*) FILTER (WHERE t.kind = 'charge' OR t.kind = 'suspense'),
 	coalesce(sum(t.cents) FILTER (WHERE t.kind = 'charge' OR t.kind = 'suspense'), 0),
 	coalesce(sum(t.cents) FILTER (WHERE t.kind = 'refund'), 0),
 	coalesce(sum(CASE WHEN t.kind = 'charge' OR t.kind = 'suspense' THEN t.cents WHEN t.kind = 'refund' THEN -t.cents END), 0)`
 
-// subjects sums the period by kind, day and label.
 func (s *Statement) subjects(ctx context.Context, q sqlite.Queryer, from, to int64) error {
 	sum := func(query string) ([]tables.SubjectTotal, error) {
 		return sqlite.Collect(sqlite.Query(ctx, q, query, from, to), scanSubject)
@@ -229,6 +234,231 @@ func (s *Statement) withoutLabels(labels []tables.SubjectTotal) (all []tables.Su
 			all = append(all, rest)
 		}
 		rest = without
+	}
+	return all
+}
+
+// Outstanding is an operation that was charged, or may have been charged, by the end of a
+// period without being booked in it.
+type Outstanding struct {
+	OperationID string     `json:"operation_id"`
+	OrderNo     string     `json:"order_no,omitempty"`
+	SentAt      time.Time  `json:"sent_at"`
+	State       fact.State `json:"state"` // the present state
+	// ExposureCents is the estimated cost; 0 if ExposureUnknown is set.
+	ExposureCents   int64 `json:"exposure_cents"`
+	ExposureUnknown bool  `json:"exposure_unknown,omitempty"`
+	// BookedAt is the time of the first charge booked after the period, and BookedCents the sum
+	// of such charges. BookedAt is nil while no charge is booked, or if the operation turned
+	// out not to be charged (Ended).
+	BookedAt    *time.Time `json:"booked_at,omitempty"`
+	BookedCents int64      `json:"booked_cents,omitempty"`
+	Ended       bool       `json:"ended,omitempty"`
+}
+
+// Later says in words what became of the operation after the period.
+func (x Outstanding) Later() string {
+	switch {
+	case x.BookedAt != nil:
+		return fact.Decimal(x.BookedCents) + " booked on " + day(*x.BookedAt)
+	case x.Ended:
+		return "not charged"
+	}
+	return "not known yet"
+}
+
+// Exposure returns ExposureCents as text, or "unknown".
+func (x Outstanding) Exposure() string {
+	if x.ExposureUnknown {
+		return "unknown"
+	}
+	return fact.Amount(x.ExposureCents, "")
+}
+
+const outstandingMost = 1000
+
+// outstandingQuery has three parameters: the first sequence after the period, the end of the
+// period and a limit. It leaves out waiting operations without an attempt that may have been
+// executed, because they were not charged. It also leaves out later corrections of what the
+// period booked.
+const outstandingQuery = `WITH since AS (
+		SELECT operation, min(booked_at) AS at, sum(cents) AS cents FROM transfers
+		WHERE seq >= ?1 AND operation <> '' AND (kind = 'charge' OR kind = 'suspense') AND seq NOT IN (
+			SELECT r.seq FROM (` + tables.RecordRows + `) r WHERE r.seq >= ?1 AND r.data ->> '$.corrects_seq' > 0 AND EXISTS (
+				SELECT 1 FROM (SELECT seq FROM journal WHERE operation = r.operation AND operation <> ''
+					UNION ALL SELECT seq FROM archived WHERE operation = r.operation AND operation <> '') f CROSS JOIN transfers e ON e.seq = f.seq
+				WHERE f.seq < ?1 AND e.proxy_id = coalesce(r.data ->> '$.proxy_id', '') AND (e.kind = 'charge' OR e.kind = 'suspense')))
+		GROUP BY operation),
+	unpriced AS (SELECT DISTINCT operation FROM lines WHERE claim = 1 AND state = 'unresolved' AND charged_cents = 0)
+	SELECT o.id, o.order_no, o.first_sent_at, o.state, o.estimate_cents, s.at, coalesce(s.cents, 0), o.live = 0 AND u.operation IS NULL, count(*) OVER ()
+	FROM operations o LEFT JOIN since s ON s.operation = o.id LEFT JOIN unpriced u ON u.operation = o.id
+	WHERE o.first_sent_at < ?2 AND (s.operation IS NOT NULL OR u.operation IS NOT NULL
+		OR o.charged_at IS NULL AND (o.live = 0 AND o.updated_at >= ?2
+			OR o.live = 1 AND (o.state IN ('sending', 'open', 'review') OR o.state = 'waiting' AND o.ambiguous > 0)))
+	ORDER BY o.first_sent_at, o.id LIMIT +?3`
+
+// unbooked fills s.Outstanding with operations that the statement does not book. to is the
+// first sequence after the period.
+func (s *Statement) unbooked(ctx context.Context, q sqlite.Queryer, to int64) (err error) {
+	var all int64
+	s.Outstanding, err = sqlite.Collect(sqlite.Query(ctx, q, outstandingQuery, to, sqlite.Micros(s.To), outstandingMost), func(r sqlite.Scanner) (x Outstanding, err error) {
+		err = r.Scan(&x.OperationID, &x.OrderNo, sqlite.At(&x.SentAt), &x.State, &x.ExposureCents, sqlite.NullAt(&x.BookedAt), &x.BookedCents, &x.Ended, &all)
+		x.Ended, x.ExposureUnknown = x.Ended && x.BookedAt == nil, x.ExposureCents == 0
+		return x, err
+	})
+	s.OutstandingFurther = max(all-outstandingMost, 0)
+	return err
+}
+
+//go:embed templates/statement.html
+var statementHTML string
+
+//go:embed templates/statement.md
+var statementMarkdown string
+
+// WriteHTML writes the statement as one self-contained page.
+func (s *Statement) WriteHTML(w io.Writer) error {
+	return htmlStatement.Execute(w, s)
+}
+
+// WriteMarkdown writes the statement as Markdown.
+func (s *Statement) WriteMarkdown(w io.Writer) error {
+	return markdownStatement.Execute(w, s)
+}
+
+var statementColumns = []string{"account", "from", "to", "section", "name", "entries", "charged_cents", "refunded_cents", "amount_cents", "amount", "currency",
+	"order_no", "sent_at", "note"}
+
+// namesInCSV maps names that people read to names that scripts look for.
+var namesInCSV = map[string]string{"Top-ups": "Funding"}
+
+// WriteCSV writes the statement as CSV with a header row. The amount of a kind, day or label
+// is net of refunds. The amount of an outstanding operation is its exposure, empty if
+// unknown. For an unfinished period, the column "to" has Until.
+func (s *Statement) WriteCSV(out io.Writer) error {
+	w, to := csvWriter{bufio.NewWriter(out)}, s.To
+	if s.Until != nil {
+		to = *s.Until
+	}
+	w.heading(statementColumns)
+	row := func(section, name string, cells ...any) {
+		_ = w.row(append([]any{s.Account, s.From, to, section, name}, cells...)...) // Flush returns the error
+	}
+	for _, m := range s.Movements() {
+		row("Wallet", cmp.Or(namesInCSV[m.Name], m.Name), nil, nil, nil, m.Cents, mainUnit(m.Cents), s.Currency, "", "", "")
+	}
+	for _, m := range s.Suspense() {
+		row("Suspense", m.Name, nil, nil, nil, m.Cents, mainUnit(m.Cents), s.Currency, "", "", "")
+	}
+	if c := s.Corrections; c != nil {
+		net := c.ChargedCents - c.RefundedCents
+		row("Corrections in these sums", "operations", c.Count, c.ChargedCents, c.RefundedCents, net, mainUnit(net), s.Currency, "", "", "")
+		for _, m := range []Movement{{"top-ups", c.FundingCents, false}, {"external", c.OutsideCents, false}} {
+			if m.Cents != 0 {
+				row("Corrections in these sums", m.Name, nil, nil, nil, m.Cents, mainUnit(m.Cents), s.Currency, "", "", "")
+			}
+		}
+	}
+	for _, x := range s.Outstanding {
+		var cents, amount any
+		if !x.ExposureUnknown {
+			cents, amount = x.ExposureCents, mainUnit(x.ExposureCents)
+		}
+		row("Not in these sums", x.OperationID, nil, nil, nil, cents, amount, s.Currency, x.OrderNo, x.SentAt, x.Later())
+	}
+	if s.OutstandingFurther > 0 {
+		row("Not in these sums", "further operations", s.OutstandingFurther, nil, nil, nil, nil, s.Currency, "", "", "they are not listed")
+	}
+	for _, t := range s.Tables() {
+		for _, x := range t.Rows {
+			row(t.Title, x.Subject, x.Count, x.ChargedCents, x.RefundedCents, x.NetCents, mainUnit(x.NetCents), s.Currency, "", "", "")
+		}
+	}
+	head := s.Head.String()
+	if s.HeadNote != "" {
+		head = ""
+	}
+	row("Journal", head, nil, nil, nil, nil, nil, "", "", "", s.HeadNote)
+	return w.Flush()
+}
+
+var words = map[string]any{
+	"money":   func(cents int64) string { return fact.Amount(cents, "") },
+	"day":     day,
+	"lastDay": func(end time.Time) string { return day(end.Add(-time.Nanosecond)) },
+	"instant": func(at time.Time) string { return at.UTC().Format(time.RFC3339) },
+	"cell":    markdownCell,
+}
+
+var (
+	htmlStatement     = htmltemplate.Must(htmltemplate.New("statement").Funcs(words).Parse(statementHTML))
+	markdownStatement = template.Must(template.New("statement").Funcs(words).Parse(statementMarkdown))
+)
+
+// markdownCell escapes untrusted text, so that it stays in its cell and is not read as
+// markup.
+func markdownCell(text string) string {
+	return strings.NewReplacer(`\`, `\\`, "~", `\~`, "|", `\|`, "\n", " ", "\r", " ", "`", "'", "[", `\[`, "*", `\*`, "_", `\_`).Replace(html.EscapeString(text))
+}
+
+// Movement is one line between the opening and the closing balance, inclusive. Sum marks
+// these two balances.
+type Movement struct {
+	Name  string
+	Cents int64
+	Sum   bool
+}
+
+// Movements returns the opening balance, the movements of the wallet and the closing
+// balance, which is the sum of the others.
+func (s *Statement) Movements() []Movement {
+	all := []Movement{{"Balance brought forward", s.OpeningCents, true}}
+	if s.OpenedCents != 0 {
+		all = append(all, Movement{"Opening balance", s.OpenedCents, false})
+	}
+	return append(all, []Movement{
+		{"Top-ups", s.FundingCents - s.OpenedCents, false},
+		{"Spent outside Perennial", -s.OutsideCents, false},
+		{"Orders", -s.Orders.ChargedCents, false},
+		{"Orders refunded", s.Orders.RefundedCents, false},
+		{"Renewals", -s.Renewals.ChargedCents, false},
+		{"Renewals refunded", s.Renewals.RefundedCents, false},
+		{"Balance carried forward", s.ClosingCents, true},
+	}...)
+}
+
+// Suspense returns the opening amount in suspense, the movements and the closing amount,
+// which is the sum of the others. It returns nil if nothing was in suspense.
+func (s *Statement) Suspense() []Movement {
+	if s.SuspenseOpeningCents == 0 && s.SuspenseChargedCents == 0 {
+		return nil
+	}
+	return []Movement{
+		{"In suspense, brought forward", s.SuspenseOpeningCents, true},
+		{"Charged, outcome not known", s.SuspenseChargedCents, false},
+		{"Resolved as charged", -s.SuspenseResolvedCents, false},
+		{"Resolved as not charged, returned", -s.SuspenseReturnedCents, false},
+		{"In suspense, carried forward", s.SuspenseCents, true},
+	}
+}
+
+// StatementTable is one table of totals.
+type StatementTable struct {
+	Title, Head string
+	Rows        []tables.SubjectTotal
+}
+
+// Tables returns the totals of the period by kind, by day and by label. It leaves out empty
+// tables.
+func (s *Statement) Tables() (all []StatementTable) {
+	orders, renewals := s.Orders, s.Renewals
+	orders.Subject, renewals.Subject = "Orders", "Renewals"
+	for _, t := range []StatementTable{
+		{"By kind", "Kind", []tables.SubjectTotal{orders, renewals}}, {"By day", "Day (UTC)", s.Days}, {"By label", "Label", s.Labels},
+	} {
+		if len(t.Rows) > 0 {
+			all = append(all, t)
+		}
 	}
 	return all
 }

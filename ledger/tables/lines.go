@@ -5,7 +5,6 @@ package tables
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -27,29 +26,21 @@ type RenewalLine struct {
 
 // Lines lists the lines of a renewal, ordered by proxy ID.
 func (l *Operations) Lines(ctx context.Context, operationID string) ([]RenewalLine, error) {
-	return sqlite.Collect(l.query(ctx, RenewalLines, operationID), ScanRenewalLine)
+	return LinesOf(l.from(ctx), operationID)
 }
 
-// RenewalLines selects the lines of one renewal; ScanRenewalLine reads them.
-const RenewalLines = `SELECT proxy_id, state, charged_cents, refunded_cents, observed_expires_at, duration_days
-	FROM lines WHERE operation = ? ORDER BY proxy_id`
-
-// ScanRenewalLine reads a row of RenewalLines.
-func ScanRenewalLine(s sqlite.Scanner) (x RenewalLine, err error) {
-	var observed sql.NullInt64
-	var state string
-	err = s.Scan(&x.ProxyID, &state, &x.ChargedCents, &x.RefundedCents, &observed, &x.DurationDays)
-	x.State, x.ObservedExpiresAt = fact.LineState(state), sqlite.Instant(observed)
-	return x, err
+// LinesOf is Operations.Lines for any source.
+func LinesOf(from sqlite.Source, operationID string) ([]RenewalLine, error) {
+	return sqlite.Collect(from.Query(`SELECT proxy_id, state, charged_cents, refunded_cents, observed_expires_at, duration_days
+		FROM lines WHERE operation = ? ORDER BY proxy_id`, operationID), sqlite.Into(func(x *RenewalLine) []any {
+		return []any{&x.ProxyID, (*string)(&x.State), &x.ChargedCents, &x.RefundedCents, sqlite.NullAt(&x.ObservedExpiresAt), &x.DurationDays}
+	}))
 }
 
 // DeliveredBy returns the order operation that delivered a proxy, or "" if it is unknown.
-func (l *Operations) DeliveredBy(ctx context.Context, proxyID string) (operation string, err error) {
-	err = l.read.QueryRowContext(ctx, `SELECT operation FROM delivered WHERE proxy_id = ?`, proxyID).Scan(&operation)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = nil
-	}
-	return operation, err
+func (l *Operations) DeliveredBy(ctx context.Context, proxyID string) (string, error) {
+	operation, err := sqlite.Value[string](l.row(ctx, `SELECT operation FROM delivered WHERE proxy_id = ?`, proxyID))
+	return operation, sqlite.Optional(err)
 }
 
 // Deliverers maps each proxy to the order operation that delivered it. Proxies without a
@@ -59,13 +50,7 @@ func (l *Operations) Deliverers(ctx context.Context, proxyIDs []string) (map[str
 	if err != nil {
 		return nil, err
 	}
-	by := map[string]string{}
-	return by, sqlite.Each(l.query(ctx, `SELECT proxy_id, operation FROM delivered WHERE proxy_id IN (SELECT value FROM json_each(?))`, string(ids)), func(s sqlite.Scanner) error {
-		var id, operation string
-		err := s.Scan(&id, &operation)
-		by[id] = operation
-		return err
-	})
+	return sqlite.Pairs[string, string](l.query(ctx, `SELECT proxy_id, operation FROM delivered WHERE proxy_id IN (SELECT value FROM json_each(?))`, string(ids)))
 }
 
 // NamedBefore lists up to limit operations that bought or renewed a proxy (or were to renew
@@ -76,41 +61,38 @@ func (l *Operations) NamedBefore(ctx context.Context, proxyID string, o fact.Ope
 	if o.ID != "" {
 		before = sqlite.Micros(o.AcceptedAt)
 	}
-	return sqlite.Collect(l.query(ctx, `SELECT `+OperationColumns+` FROM operations WHERE (accepted_at, id) < (?2, ?3)
-		AND id IN (SELECT operation FROM lines WHERE proxy_id = ?1 UNION SELECT operation FROM delivered WHERE proxy_id = ?1)
+	return sqlite.Collect(l.query(ctx, `SELECT `+OperationColumns+` FROM operations WHERE (accepted_at, id) < (?2, ?3)`+naming+`
 		ORDER BY accepted_at DESC, id DESC LIMIT +?4`, proxyID, before, o.ID, limit), ScanOperation)
 }
 
 // NamedAfter is NamedBefore in the other direction: operations accepted after o, oldest
 // first.
 func (l *Operations) NamedAfter(ctx context.Context, proxyID string, o fact.Operation, limit int) ([]fact.Operation, error) {
-	return sqlite.Collect(l.query(ctx, `SELECT `+OperationColumns+` FROM operations WHERE (accepted_at, id) > (?2, ?3)
-		AND id IN (SELECT operation FROM lines WHERE proxy_id = ?1 UNION SELECT operation FROM delivered WHERE proxy_id = ?1)
+	return sqlite.Collect(l.query(ctx, `SELECT `+OperationColumns+` FROM operations WHERE (accepted_at, id) > (?2, ?3)`+naming+`
 		ORDER BY accepted_at, id LIMIT +?4`, proxyID, sqlite.Micros(o.AcceptedAt), o.ID, limit), ScanOperation)
 }
 
+// naming is the SQL condition that an operation bought proxy ?1, or has a line for it.
+const naming = ` AND id IN (SELECT operation FROM lines WHERE proxy_id = ?1 UNION SELECT operation FROM delivered WHERE proxy_id = ?1)`
+
 // Claimant returns the operation that has reserved the proxy for a renewal, or "".
 func (l *Operations) Claimant(ctx context.Context, proxyID string) (string, error) {
-	return ScanClaimant(l.read.QueryRowContext(ctx, ClaimantQuery, proxyID))
+	return ClaimantOf(l.from(ctx), proxyID)
 }
 
-// ClaimantQuery selects the operation that has reserved a proxy; ScanClaimant reads the
-// row.
+// ClaimantQuery is the query of ClaimantOf.
 const ClaimantQuery = `SELECT operation FROM lines WHERE proxy_id = ? AND claim = 1`
 
-// ScanClaimant reads the row of ClaimantQuery; "" if there is no row.
-func ScanClaimant(row sqlite.Scanner) (operation string, err error) {
-	err = row.Scan(&operation)
-	if errors.Is(err, sql.ErrNoRows) {
-		return "", nil
-	}
-	return operation, err
+// ClaimantOf is Operations.Claimant for any source.
+func ClaimantOf(from sqlite.Source, proxyID string) (string, error) {
+	operation, err := sqlite.Value[string](from.QueryRow(ClaimantQuery, proxyID))
+	return operation, sqlite.Optional(err)
 }
 
 // RenewedAt reports whether a renewal for this expiry of the proxy succeeded. A second
 // renewal would pay for the same days again.
 func (l *Fleet) RenewedAt(ctx context.Context, proxyID string, expiresAt time.Time) (bool, error) {
-	return sqlite.Found(l.read.QueryRowContext(ctx, `SELECT `+renewedAt+` FROM (SELECT ? AS id, ? AS shown) d`, proxyID, sqlite.Micros(expiresAt)))
+	return sqlite.Found(l.row(ctx, `SELECT `+renewedAt+` FROM (SELECT ? AS id, ? AS shown) d`, proxyID, sqlite.Micros(expiresAt)))
 }
 
 // IsNoMove is the end of the SQL condition for fact.SameExpiry: abs(a - b) + IsNoMove.
@@ -119,14 +101,13 @@ const IsNoMove = ` < 86400000000 `
 // SettledSince reports whether a renewal of the proxy settled, or an operator answered for
 // it, at or after an instant. Data read before the settlement may show the old expiry.
 func (l *Operations) SettledSince(ctx context.Context, proxyID string, at time.Time) (bool, error) {
-	return sqlite.Found(l.read.QueryRowContext(ctx, `SELECT count(*) FROM lines WHERE proxy_id = ? AND settled_at >= ?`, proxyID, sqlite.Micros(at)))
+	return sqlite.Found(l.row(ctx, `SELECT count(*) FROM lines WHERE proxy_id = ? AND settled_at >= ?`, proxyID, sqlite.Micros(at)))
 }
 
-// atExpiry returns the SQL condition that line x ended at the given expiry of its proxy. If
-// the line recorded the expiry that it pays for, that expiry is compared. Otherwise the
-// line's time decides: it settled no earlier than the last success, and no earlier than 30
-// days, the shortest extension, before the expiry. The schedule's window and clock skew play
-// no part.
+// atExpiry returns the SQL condition that line x ended at the given expiry of its proxy.
+// It compares the expiry that the line recorded. If the line recorded none, it must have
+// settled after the proxy's last success, and at most 30 days, the shortest extension,
+// before the expiry. The schedule's window and clock skew play no part.
 func atExpiry(expiry string) string {
 	const leastMove = `2592000000000` // 30 days in microseconds
 	return `CASE WHEN x.observed_expires_at IS NOT NULL THEN abs(x.observed_expires_at - ` + expiry + `)` + IsNoMove + `
@@ -136,22 +117,13 @@ func atExpiry(expiry string) string {
 
 // Claimed returns the proxies that are reserved by an operation.
 func (l *Operations) Claimed(ctx context.Context) (map[string]bool, error) {
-	return l.proxySet(ctx, `SELECT proxy_id FROM lines WHERE claim = 1`)
-}
-
-func (l *Operations) proxySet(ctx context.Context, query string) (map[string]bool, error) {
-	ids, err := sqlite.Collect(l.query(ctx, query), sqlite.Text)
-	set := make(map[string]bool, len(ids))
-	for _, id := range ids {
-		set[id] = true
-	}
-	return set, err
+	return sqlite.Pairs[string, bool](l.query(ctx, `SELECT proxy_id, 1 FROM lines WHERE claim = 1`))
 }
 
 // ClaimedInReview returns the reserved proxies whose renewal needs review.
 func (l *Operations) ClaimedInReview(ctx context.Context) (map[string]bool, error) {
-	return l.proxySet(ctx, `SELECT x.proxy_id FROM lines x CROSS JOIN operations o ON o.id = x.operation
-		WHERE x.claim = 1 AND (x.state = 'unresolved' OR o.state = 'review')`)
+	return sqlite.Pairs[string, bool](l.query(ctx, `SELECT x.proxy_id, 1 FROM lines x CROSS JOIN operations o ON o.id = x.operation
+		WHERE x.claim = 1 AND (x.state = 'unresolved' OR o.state = 'review')`))
 }
 
 // ClaimedKinds returns one proxy for each combination of country, region, line, type and
@@ -161,26 +133,24 @@ func (l *Operations) ClaimedInReview(ctx context.Context) (map[string]bool, erro
 func (l *Operations) ClaimedKinds(ctx context.Context) ([]Proxy, error) {
 	return sqlite.Collect(l.query(ctx, `SELECT DISTINCT p.country_code, p.region, p.line_name, p.ip_type, p.protocol
 		FROM lines x CROSS JOIN operations o ON o.id = x.operation CROSS JOIN proxies p ON p.proxy_id = x.proxy_id
-		WHERE x.claim = 1 AND x.state = 'pending' AND o.state <> 'review' AND NOT (o.state = 'waiting' AND o.ambiguous > 0)`), func(s sqlite.Scanner) (p Proxy, err error) {
-		err = s.Scan(&p.CountryCode, &p.Region, &p.LineName, &p.IPType, &p.Protocol)
-		return p, err
-	})
+		WHERE x.claim = 1 AND x.state = 'pending' AND o.state <> 'review' AND NOT (o.state = 'waiting' AND o.ambiguous > 0)`), sqlite.Into(func(p *Proxy) []any {
+		return []any{&p.CountryCode, &p.Region, &p.LineName, &p.IPType, &p.Protocol}
+	}))
 }
 
 // CountLines returns the number of proxies of a renewal and the days it buys. Both are 0 for
 // an order or an unknown operation.
 func (l *Operations) CountLines(ctx context.Context, operationID string) (n, days int64, err error) {
-	err = l.read.QueryRowContext(ctx, `SELECT count(*), coalesce(max(duration_days), 0) FROM lines WHERE operation = ?`, operationID).Scan(&n, &days)
+	err = l.row(ctx, `SELECT count(*), coalesce(max(duration_days), 0) FROM lines WHERE operation = ?`, operationID).Scan(&n, &days)
 	return n, days, err
 }
 
 // LastFinished reads the last command.finished of a command. It returns nil if an operator
 // has reopened the command, and sqlite.ErrNone if it has never finished.
 func (l *Operations) LastFinished(ctx context.Context, id string) (*fact.CommandFinished, error) {
-	var seq int64
-	err := l.read.QueryRowContext(ctx, `SELECT seq FROM finished WHERE command_id = ?`, id).Scan(&seq)
+	seq, err := sqlite.One(sqlite.Value[int64], l.row(ctx, `SELECT seq FROM finished WHERE command_id = ?`, id))
 	if err != nil {
-		return nil, sqlite.NotFound(err)
+		return nil, err
 	}
 	if ended, err := l.CommandEnded(ctx, id); err != nil || !ended {
 		return nil, err // reopened
@@ -219,7 +189,7 @@ func (l *Operations) FinishedLines(ctx context.Context, id string, after, limit 
 	if err != nil {
 		return p, err
 	}
-	lines, err := LinesOfCommand(reader{ctx, l.read}, id, operations, mayHaveLeftOut)
+	lines, err := LinesOfCommand(l.from(ctx), id, operations, mayHaveLeftOut)
 	p.LinesTotal = len(lines.All)
 	from := min(max(after, 0), p.LinesTotal)
 	p.Lines = append([]fact.FinishedLine{}, lines.All[from:min(from+limit, p.LinesTotal)]...)
@@ -228,20 +198,6 @@ func (l *Operations) FinishedLines(ctx context.Context, id string, after, limit 
 
 // mayHaveLeftOut makes LinesOfCommand look for proxies that were skipped on arrival.
 const mayHaveLeftOut = true
-
-// reader is a sqlite.Source outside a transaction.
-type reader struct {
-	ctx context.Context
-	q   sqlite.Queryer
-}
-
-func (r reader) Query(query string, args ...any) sqlite.Rows {
-	return sqlite.Query(r.ctx, r.q, query, args...)
-}
-
-func (r reader) QueryRow(query string, args ...any) sqlite.Scanner {
-	return r.q.QueryRowContext(r.ctx, query, args...)
-}
 
 // CommandLines is the result for each proxy of a command.
 type CommandLines struct {
@@ -345,16 +301,11 @@ func addSkippedExpiries(from sqlite.Source, operation string, lines []fact.Finis
 // out archived facts.
 func eachSkipped(from sqlite.Source, id string, yield func(fact.SkippedProxy)) error {
 	return sqlite.Each(from.Query(`SELECT data FROM journal WHERE operation = ? AND operation <> '' AND type = 'proxy.skipped'`, id), func(s sqlite.Scanner) error {
-		data, err := sqlite.Text(s)
+		f, err := ScanFact[fact.ProxySkipped](s)
 		if err != nil {
 			return err
 		}
-		f, err := fact.Decode(fact.ProxySkipped{}.FactType(), []byte(data))
-		if err != nil {
-			return err
-		}
-		left, _ := f.(fact.ProxySkipped)
-		for _, x := range left.Proxies() {
+		for _, x := range f.Proxies() {
 			yield(x)
 		}
 		return nil
@@ -389,15 +340,14 @@ func (c *CommandLines) addLeftOut(from sqlite.Source, id string) error {
 }
 
 func scanFinishedLine(s sqlite.Scanner) (x fact.FinishedLine, claimed bool, err error) {
-	var claim, charged, days, settled int64
-	var observed sql.NullInt64
+	var claim, charged, days int64
+	var settled time.Time
 	err = s.Scan(&x.State, &claim, &x.ProxyID, &x.OfferCode, &x.CountryCode, &x.Region, &x.LineName, &x.IPType, &x.Protocol,
-		&charged, &x.RefundedCents, &observed, &days, &settled)
-	x.ChargedCents, x.PreviousExpiresAt = &charged, sqlite.Instant(observed)
-	x.ExpiresAt = x.PreviousExpiresAt
+		&charged, &x.RefundedCents, sqlite.NullAt(&x.PreviousExpiresAt), &days, sqlite.At(&settled))
+	x.ChargedCents, x.ExpiresAt = &charged, x.PreviousExpiresAt
 	switch fact.LineState(x.State) {
 	case fact.LineSucceeded:
-		x.ExpiresAt = renewedUntil(x.PreviousExpiresAt, sqlite.FromMicros(settled), days)
+		x.ExpiresAt = renewedUntil(x.PreviousExpiresAt, settled, days)
 	case fact.LineCharged: // the operator's answer contains the cost, but not the new expiry
 		x.ExpiresAt = nil
 	case fact.LinePending, fact.LineSkipped, fact.LineFailed, fact.LineUnresolved, fact.LineNotCharged:
@@ -419,14 +369,10 @@ func renewedUntil(previous *time.Time, settled time.Time, days int64) *time.Time
 // addDelivered adds the proxies of an order, as last read or as an operator recorded them.
 // Versions that stored IDs only recorded fewer fields. Archived deliveries are not found.
 func (c *CommandLines) addDelivered(from sqlite.Source, operation string) error {
-	var data string
-	err := from.QueryRow(`SELECT data FROM journal WHERE operation = ? AND operation <> '' AND type IN ('order.delivered', 'order.refunded', 'order.listed', 'operation.review', 'operation.resolved')
-		AND data ->> '$.proxy_ids' IS NOT NULL ORDER BY seq DESC LIMIT 1`, operation).Scan(&data)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
-	}
+	data, err := sqlite.Value[string](from.QueryRow(`SELECT data FROM journal WHERE operation = ? AND operation <> '' AND type IN ('order.delivered', 'order.refunded', 'order.listed', 'operation.review', 'operation.resolved')
+		AND data ->> '$.proxy_ids' IS NOT NULL ORDER BY seq DESC LIMIT 1`, operation))
 	if err != nil {
-		return err
+		return sqlite.Optional(err)
 	}
 	var f struct { // the fields that these fact types share
 		ProxyIDs []string              `json:"proxy_ids"`

@@ -45,7 +45,6 @@ type Hand struct {
 	CorrectsSeq int64  `json:"corrects_seq,omitempty"`
 }
 
-// handOf selects the data of a posting's fact if an operator booked it, otherwise "".
 const handOf = `coalesce((SELECT j.data FROM journal j WHERE j.seq = v.seq AND j.data ->> '$.by' <> ''),
 	(SELECT a.data FROM archived a WHERE a.seq = v.seq AND a.data ->> '$.by' <> ''), '')`
 
@@ -95,17 +94,14 @@ func (l *Money) EachPosting(ctx context.Context, from int64, limit int, yield fu
 	return next, err
 }
 
-// postingColumns are the columns of v_postings v that scanPosting reads.
 const postingColumns = `seq, time, kind, account, amount_cents, operation, order_no, proxy_id, ` + handOf
 
 func scanPosting(s sqlite.Scanner) (p Posting, err error) {
-	var at int64
 	var hand string
-	err = s.Scan(&p.Seq, &at, &p.Kind, &p.Account, &p.AmountCents, &p.Operation, &p.OrderNo, &p.ProxyID, &hand)
+	err = s.Scan(&p.Seq, sqlite.At(&p.Time), &p.Kind, &p.Account, &p.AmountCents, &p.Operation, &p.OrderNo, &p.ProxyID, &hand)
 	if err == nil && hand != "" {
 		err = json.Unmarshal([]byte(hand), &p.Hand)
 	}
-	p.Time = sqlite.FromMicros(at)
 	return p, err
 }
 
@@ -123,10 +119,7 @@ func (l *Money) PostingsBefore(ctx context.Context, kind string, before int64, l
 	if kind != "" && kind != "charge" {
 		query = `SELECT DISTINCT seq FROM transfers WHERE kind = +?1 AND kind <> 'charge' AND seq < ?2 ORDER BY seq DESC LIMIT +?3`
 	}
-	seqs, err := sqlite.Collect(l.query(ctx, query, kind, before, limit+1), func(s sqlite.Scanner) (seq int64, err error) {
-		err = s.Scan(&seq)
-		return seq, err
-	})
+	seqs, err := sqlite.Collect(l.query(ctx, query, kind, before, limit+1), sqlite.Value[int64])
 	if err != nil {
 		return nil, 0, err
 	}
@@ -176,23 +169,19 @@ type KindTotal struct {
 
 // TotalsOf sums the entries of a kind.
 func (l *Money) TotalsOf(ctx context.Context, kind string) ([]KindTotal, error) {
-	return sqlite.Collect(l.query(ctx, `SELECT debit, credit, cents FROM totals WHERE kind = ? ORDER BY debit, credit`, kind), func(s sqlite.Scanner) (t KindTotal, err error) {
-		err = s.Scan(&t.Debit, &t.Credit, &t.Cents)
-		return t, err
-	})
+	return sqlite.Collect(l.query(ctx, `SELECT debit, credit, cents FROM totals WHERE kind = ? ORDER BY debit, credit`, kind), sqlite.Into(func(t *KindTotal) []any {
+		return []any{&t.Debit, &t.Credit, &t.Cents}
+	}))
 }
 
 // PostingsOf lists the postings of the given journal rows, in the order of seqs.
 func (l *Money) PostingsOf(ctx context.Context, seqs []int64) (all []Posting, err error) {
 	for _, seq := range seqs {
-		err := sqlite.Each(l.query(ctx, `SELECT `+postingColumns+` FROM v_postings v WHERE seq = ? ORDER BY n, amount_cents DESC`, seq), func(s sqlite.Scanner) error {
-			p, err := scanPosting(s)
-			all = append(all, p)
-			return err
-		})
+		of, err := sqlite.Collect(l.query(ctx, `SELECT `+postingColumns+` FROM v_postings v WHERE seq = ? ORDER BY n, amount_cents DESC`, seq), scanPosting)
 		if err != nil {
 			return nil, err
 		}
+		all = append(all, of...)
 	}
 	return all, nil
 }
@@ -251,7 +240,6 @@ var TotalsBy = map[string]string{
 		FROM transfers t WHERE t.kind <> 'funding' OR t.order_no <> '' GROUP BY 1`,
 }
 
-// withoutSubject names, for each query, the remainder without a subject.
 var withoutSubject = map[string]string{"order": "(no order)", "renewal": "(no renewal)", "ip": "(no single ip)", "label": "(no label)", "day": "(no day)"}
 
 const (
@@ -275,14 +263,15 @@ func (l *Money) TotalsBy(ctx context.Context, what string, limit int) ([]BookTot
 		return nil, err
 	}
 	defer func() { _ = tx.Rollback() }()
-	shown, err := totalsOf(ctx, tx, `WITH totals_by AS (`+query+shownRows, limit, scanTotal)
+	shown, err := sqlite.Collect(sqlite.Query(ctx, tx, `WITH totals_by AS (`+query+shownRows, limit), sqlite.Into(func(x *BookTotal) []any {
+		return []any{&x.Subject, &x.Name, &x.Count, &x.ChargedCents, &x.RefundedCents, &x.RecordedCents}
+	}))
 	if err != nil {
 		return nil, err
 	}
-	names, err := totalsOf(ctx, tx, `WITH totals_by AS (`+query+wholeName, limit, func(s sqlite.Scanner) (x BookTotal, err error) {
-		err = s.Scan(&x.Name, &x.Count, &x.ChargedCents, &x.RefundedCents, &x.RecordedCents)
-		return x, err
-	})
+	names, err := sqlite.Collect(sqlite.Query(ctx, tx, `WITH totals_by AS (`+query+wholeName, limit), sqlite.Into(func(x *BookTotal) []any {
+		return []any{&x.Name, &x.Count, &x.ChargedCents, &x.RefundedCents, &x.RecordedCents}
+	}))
 	var book BookTotal
 	err = errors.Join(err, tx.QueryRowContext(ctx, bookWhole).Scan(&book.ChargedCents, &book.RefundedCents, &book.RecordedCents))
 	if err != nil {
@@ -299,15 +288,6 @@ func (l *Money) TotalsBy(ctx context.Context, what string, limit int) ([]BookTot
 		}
 	}
 	return all, nil
-}
-
-func totalsOf(ctx context.Context, q sqlite.Queryer, query string, limit int, scan func(sqlite.Scanner) (BookTotal, error)) ([]BookTotal, error) {
-	return sqlite.Collect(sqlite.Query(ctx, q, query, limit), scan)
-}
-
-func scanTotal(s sqlite.Scanner) (x BookTotal, err error) {
-	err = s.Scan(&x.Subject, &x.Name, &x.Count, &x.ChargedCents, &x.RefundedCents, &x.RecordedCents)
-	return x, err
 }
 
 func (x *BookTotal) less(y BookTotal) {
@@ -423,20 +403,13 @@ const exposureQuery = `SELECT o.id, o.command_id, o.kind, o.state, o.order_no, o
 
 // Position reads the account's balance and its exposures at one moment.
 func (l *Money) Position(ctx context.Context, account string) (p Position, err error) {
-	tx, err := l.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
-	if err != nil {
-		return p, err
-	}
-	defer func() { _ = tx.Rollback() }()
-	if p.Balance, err = balanceOf(ctx, tx, account); err != nil {
-		return p, err
-	}
-	all, err := sqlite.Collect(sqlite.Query(ctx, tx, exposureQuery), scanExposure)
-	for _, x := range all {
-		if !x.Zero() {
-			p.Open = append(p.Open, x)
+	err = sqlite.Snapshot(ctx, l.read, func(tx *sql.Tx) error {
+		if p.Balance, err = balanceOf(ctx, tx, account); err == nil {
+			p.Open, err = sqlite.Collect(sqlite.Query(ctx, tx, exposureQuery), scanExposure)
 		}
-	}
+		return err
+	})
+	p.Open = slices.DeleteFunc(p.Open, Exposure.Zero)
 	return p, err
 }
 
@@ -455,7 +428,6 @@ func scanExposure(s sqlite.Scanner) (Exposure, error) {
 	return x, err
 }
 
-// walletsMost limits the bookings for which WalletsSince returns balances.
 const walletsMost = 10_000
 
 // WalletsSince lists the ledger's wallet balance, in cents, before each booking since an
@@ -497,8 +469,7 @@ func (l *Money) WalletChange(ctx context.Context, since time.Time) (cents int64,
 	if err != nil {
 		return 0, err
 	}
-	err = l.read.QueryRowContext(ctx, `SELECT coalesce(sum(CASE WHEN debit = 'wallet' THEN cents WHEN credit = 'wallet' THEN -cents END), 0) FROM transfers WHERE seq > ?`, after).Scan(&cents)
-	return cents, err
+	return sqlite.Value[int64](l.row(ctx, `SELECT coalesce(sum(CASE WHEN debit = 'wallet' THEN cents WHEN credit = 'wallet' THEN -cents END), 0) FROM transfers WHERE seq > ?`, after))
 }
 
 // MoneyMoved reports whether the rows after one sequence, up to and including another, have
@@ -507,12 +478,11 @@ func (l *Money) MoneyMoved(ctx context.Context, after, through int64) (bool, err
 	if after == through {
 		return false, nil
 	}
-	return sqlite.Found(l.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM journal WHERE seq > ? AND seq <= ? AND (
+	return sqlite.Found(l.row(ctx, `SELECT EXISTS (SELECT 1 FROM journal WHERE seq > ? AND seq <= ? AND (
 		type IN ('operation.sending', 'operation.waiting', 'operation.review', 'operation.resolved', 'ledger.recorded')
 		OR type LIKE 'order.%' OR type LIKE 'renewal.%'))`, after, through))
 }
 
-// balanceOf sums the books within a transaction.
 func balanceOf(ctx context.Context, tx *sql.Tx, account string) (b Balance, err error) {
 	b.Account = account
 	err = tx.QueryRowContext(ctx, balanceQuery).
@@ -520,19 +490,15 @@ func balanceOf(ctx context.Context, tx *sql.Tx, account string) (b Balance, err 
 	if err != nil {
 		return b, err
 	}
-	b.Head.Hash = chain.Genesis
-	err = tx.QueryRowContext(ctx, `SELECT seq, hash FROM journal ORDER BY seq DESC LIMIT 1`).Scan(&b.Head.Seq, &b.Head.Hash)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = nil
-	}
+	b.Head, err = chain.LastRow(tx.QueryRowContext(ctx, chain.LastRowQuery))
 	return b, err
 }
 
 // SweepSpending returns the cost of the runs that a schedule planned at or after an instant,
 // in cents, less refunds. An unfinished command counts at least its estimate. Plans that
 // need approval do not count.
-func (l *Money) SweepSpending(ctx context.Context, schedule string, since time.Time) (cents int64, err error) {
-	err = l.read.QueryRowContext(ctx, `SELECT coalesce(sum(CASE
+func (l *Money) SweepSpending(ctx context.Context, schedule string, since time.Time) (int64, error) {
+	return sqlite.Value[int64](l.row(ctx, `SELECT coalesce(sum(CASE
 		WHEN c.id IS NOT NULL THEN
 			(SELECT CASE WHEN max(o.live) = 1 THEN max(s.estimate_cents, sum(o.charged_cents - o.refunded_cents))
 				ELSE coalesce(sum(o.charged_cents - o.refunded_cents), 0) END
@@ -541,38 +507,34 @@ func (l *Money) SweepSpending(ctx context.Context, schedule string, since time.T
 		ELSE s.estimate_cents END), 0)
 		FROM sweep_commands s LEFT JOIN commands c ON c.id = s.command_id LEFT JOIN rejections r ON r.id = s.command_id
 			LEFT JOIN slots l ON l.schedule = s.schedule AND l.slot_at = s.slot_at
-		WHERE s.schedule = ? AND s.planned_at >= ?`, schedule, sqlite.Micros(since)).Scan(&cents)
-	return cents, err
+		WHERE s.schedule = ? AND s.planned_at >= ?`, schedule, sqlite.Micros(since)))
 }
 
 // Untaken returns the estimated cost, in cents, of schedules' commands that were planned at
 // or after an instant and are neither accepted nor refused yet. Plans that need approval do
 // not count.
-func (l *Money) Untaken(ctx context.Context, since time.Time) (cents int64, err error) {
-	err = l.read.QueryRowContext(ctx, `SELECT `+untaken, sqlite.Micros(since)).Scan(&cents)
-	return cents, err
+func (l *Money) Untaken(ctx context.Context, since time.Time) (int64, error) {
+	return sqlite.Value[int64](l.row(ctx, `SELECT `+untaken, sqlite.Micros(since)))
 }
 
 // RenewalsQueued counts the proxies whose requested renewal has no outcome yet and is not in
 // review. It includes schedules' commands that were planned at or after an instant and are
 // neither accepted nor refused yet.
-func (l *Money) RenewalsQueued(ctx context.Context, since time.Time) (proxies int, err error) {
-	err = l.read.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM lines x CROSS JOIN operations o ON o.id = x.operation
+func (l *Money) RenewalsQueued(ctx context.Context, since time.Time) (int, error) {
+	return sqlite.Value[int](l.row(ctx, `SELECT (SELECT count(*) FROM lines x CROSS JOIN operations o ON o.id = x.operation
 			WHERE x.claim = 1 AND x.state = 'pending' AND o.state <> 'review')
 		+ coalesce((SELECT sum(s.proxies) FROM sweep_commands s JOIN slots l ON l.schedule = s.schedule AND l.slot_at = s.slot_at
 			WHERE s.planned_at >= ? AND l.state <> 'held'
 			AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = s.command_id)
-			AND NOT EXISTS (SELECT 1 FROM rejections r WHERE r.id = s.command_id)), 0)`, sqlite.Micros(since)).Scan(&proxies)
-	return proxies, err
+			AND NOT EXISTS (SELECT 1 FROM rejections r WHERE r.id = s.command_id)), 0)`, sqlite.Micros(since)))
 }
 
 // RenewalsSettled counts the proxies whose renewal settled at or after an instant, in
 // operations with journal rows after seq.
-func (l *Money) RenewalsSettled(ctx context.Context, since time.Time, seq int64) (proxies int, err error) {
-	err = l.read.QueryRowContext(ctx, `SELECT count(*) FROM (SELECT DISTINCT +operation AS operation FROM journal WHERE seq > ? AND +operation <> '') j
+func (l *Money) RenewalsSettled(ctx context.Context, since time.Time, seq int64) (int, error) {
+	return sqlite.Value[int](l.row(ctx, `SELECT count(*) FROM (SELECT DISTINCT +operation AS operation FROM journal WHERE seq > ? AND +operation <> '') j
 		CROSS JOIN operations o ON o.id = j.operation CROSS JOIN lines x ON x.operation = o.id
-		WHERE o.kind = 'renewal' AND x.settled_at >= ?`, seq, sqlite.Micros(since)).Scan(&proxies)
-	return proxies, err
+		WHERE o.kind = 'renewal' AND x.settled_at >= ?`, seq, sqlite.Micros(since)))
 }
 
 const untaken = `coalesce((SELECT sum(s.estimate_cents) FROM sweep_commands s JOIN slots l ON l.schedule = s.schedule AND l.slot_at = s.slot_at
@@ -585,27 +547,25 @@ const untaken = `coalesce((SELECT sum(s.estimate_cents) FROM sweep_commands s JO
 // review or awaiting delivery, because the wallet shows their charges already, or may. It
 // also leaves out orders on hold: an order that may be released later must not keep a proxy
 // from its renewal.
-func (l *Money) Reserved(ctx context.Context, since time.Time) (cents int64, err error) {
-	err = l.read.QueryRowContext(ctx, `SELECT `+untaken+`
+func (l *Money) Reserved(ctx context.Context, since time.Time) (int64, error) {
+	return sqlite.Value[int64](l.row(ctx, `SELECT `+untaken+`
 		+ coalesce((SELECT sum(max(planned - paid, estimate - net, 0)) FROM (
 			SELECT coalesce(s.estimate_cents, 0) AS planned, sum(o.estimate_cents) AS estimate, sum(o.charged_cents - o.refunded_cents) AS net,
 				(SELECT sum(x.charged_cents - x.refunded_cents) FROM operations x
 					WHERE x.id > o.command_id || '/' AND x.id < o.command_id || '0' AND x.command_id = o.command_id) AS paid
 			FROM operations o LEFT JOIN sweep_commands s ON s.command_id = o.command_id
-			WHERE o.live = 1 AND (o.state IN ('accepted', 'sending', 'waiting') OR o.state = 'held' AND o.kind <> 'order') GROUP BY o.command_id)), 0)`, sqlite.Micros(since)).Scan(&cents)
-	return cents, err
+			WHERE o.live = 1 AND (o.state IN ('accepted', 'sending', 'waiting') OR o.state = 'held' AND o.kind <> 'order') GROUP BY o.command_id)), 0)`, sqlite.Micros(since)))
 }
 
 // Committed returns the charges since an instant less their refunds, plus the expected cost
 // of pending operations other than except. It counts the whole quarter of an hour that
 // contains the instant; every midnight begins such a quarter.
-func (l *Money) Committed(ctx context.Context, since time.Time, except string) (cents int64, err error) {
-	err = l.read.QueryRowContext(ctx, `SELECT
+func (l *Money) Committed(ctx context.Context, since time.Time, except string) (int64, error) {
+	return sqlite.Value[int64](l.row(ctx, `SELECT
 		max((SELECT coalesce(sum(cents), 0) FROM net_charges WHERE quarter >= ?), 0)
 		+ coalesce((SELECT sum(estimate_cents - charged_cents) FROM operations
 			WHERE live = 1 AND state IN ('sending', 'waiting', 'open', 'review') AND charged_cents < estimate_cents AND id <> ?), 0)`,
-		QuarterOf(sqlite.Micros(since)), except).Scan(&cents)
-	return cents, err
+		QuarterOf(sqlite.Micros(since)), except))
 }
 
 // Exposed returns what the renewals that Unpriced counts may cost, at the highest known
@@ -630,10 +590,7 @@ func (l *Money) SweepExposed(ctx context.Context, schedule string, since time.Ti
 // a number of proxies.
 func (l *Money) exposed(ctx context.Context, query string, args ...any) (cents int64, err error) {
 	type term struct{ days, proxies int64 }
-	terms, err := sqlite.Collect(l.query(ctx, query, args...), func(s sqlite.Scanner) (t term, err error) {
-		err = s.Scan(&t.days, &t.proxies)
-		return t, err
-	})
+	terms, err := sqlite.Collect(l.query(ctx, query, args...), sqlite.Into(func(t *term) []any { return []any{&t.days, &t.proxies} }))
 	for _, t := range terms {
 		most, err := l.Dearest(ctx, t.days)
 		if err != nil {
@@ -658,7 +615,7 @@ const (
 // delivery. open counts those that were first sent at or after an instant, may have been
 // executed and have no outcome yet.
 func (l *Money) Unpriced(ctx context.Context, except string, since time.Time) (underWay, open int64, err error) {
-	err = l.read.QueryRowContext(ctx, `SELECT count(*) FILTER (WHERE `+sentUnpriced+`), count(*) FILTER (WHERE `+openUnpriced+`)
+	err = l.row(ctx, `SELECT count(*) FILTER (WHERE `+sentUnpriced+`), count(*) FILTER (WHERE `+openUnpriced+`)
 		FROM operations o WHERE o.live = 1 AND `+unpriced, sqlite.Micros(since), except).Scan(&underWay, &open)
 	return underWay, open, err
 }

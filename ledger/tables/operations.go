@@ -25,22 +25,18 @@ const OperationColumns = `id, command_id, kind, chunk, generation, idempotency_k
 	read_at, unread_since`
 
 // ScanOperation reads a row of OperationColumns.
-func ScanOperation(s sqlite.Scanner) (fact.Operation, error) {
-	var o fact.Operation
-	var firstSent, firstAmbiguous, next, progress, read, unread sql.NullInt64
-	var accepted, updated int64
-	err := s.Scan(&o.ID, &o.CommandID, &o.Kind, &o.Chunk, &o.Generation, &o.Key, &o.State, &o.Version, &o.Reason, &o.Code, &o.TraceID,
-		&o.AppID, &o.Attempts, &o.Ambiguous, &o.BodySeq, &firstSent, &firstAmbiguous, &next, &progress, &o.OrderNo,
-		&o.ExpectedCount, &o.DeliveredCount, &o.EstimateCents, &o.ChargedCents, &o.RefundedCents, &accepted, &updated, &read, &unread)
-	o.FirstSentAt, o.FirstAmbiguousAt, o.NextAt, o.ProgressAt = sqlite.Instant(firstSent), sqlite.Instant(firstAmbiguous), sqlite.Instant(next), sqlite.Instant(progress)
-	o.ReadAt, o.UnreadSince = sqlite.Instant(read), sqlite.Instant(unread)
-	o.AcceptedAt, o.UpdatedAt = sqlite.FromMicros(accepted), sqlite.FromMicros(updated)
-	return o, err
-}
+var ScanOperation = sqlite.Into(func(o *fact.Operation) []any {
+	return []any{
+		&o.ID, &o.CommandID, &o.Kind, &o.Chunk, &o.Generation, &o.Key, &o.State, &o.Version, &o.Reason, &o.Code, &o.TraceID, &o.AppID,
+		&o.Attempts, &o.Ambiguous, &o.BodySeq, sqlite.NullAt(&o.FirstSentAt), sqlite.NullAt(&o.FirstAmbiguousAt), sqlite.NullAt(&o.NextAt),
+		sqlite.NullAt(&o.ProgressAt), &o.OrderNo, &o.ExpectedCount, &o.DeliveredCount, &o.EstimateCents, &o.ChargedCents, &o.RefundedCents,
+		sqlite.At(&o.AcceptedAt), sqlite.At(&o.UpdatedAt), sqlite.NullAt(&o.ReadAt), sqlite.NullAt(&o.UnreadSince),
+	}
+})
 
 // Operation reads one operation, or sqlite.ErrNone.
 func (l *Operations) Operation(ctx context.Context, id string) (fact.Operation, error) {
-	return sqlite.One(ScanOperation, l.read.QueryRowContext(ctx, `SELECT `+OperationColumns+` FROM operations WHERE id = ?`, id))
+	return sqlite.One(ScanOperation, l.row(ctx, `SELECT `+OperationColumns+` FROM operations WHERE id = ?`, id))
 }
 
 // OperationsOfCommand lists a command's operations in the order of acceptance. Its
@@ -90,19 +86,17 @@ func (l *Operations) Due(ctx context.Context, state fact.State, kind fact.Kind, 
 }
 
 // AnyDue reports whether any operation is due.
-func (l *Operations) AnyDue(ctx context.Context, now time.Time) (due bool, err error) {
-	err = l.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM operations
-		WHERE live = 1 AND next_at IS NOT NULL AND next_at <= ?)`, sqlite.Micros(now)).Scan(&due)
-	return due, err
+func (l *Operations) AnyDue(ctx context.Context, now time.Time) (bool, error) {
+	return sqlite.Found(l.row(ctx, `SELECT EXISTS (SELECT 1 FROM operations
+		WHERE live = 1 AND next_at IS NOT NULL AND next_at <= ?)`, sqlite.Micros(now)))
 }
 
 // NextAfter returns the earliest instant after now at which an operation becomes due, or
 // nil.
-func (l *Operations) NextAfter(ctx context.Context, now time.Time) (*time.Time, error) {
-	var us sql.NullInt64
-	err := l.read.QueryRowContext(ctx, `SELECT min(next_at) FROM operations
-		WHERE live = 1 AND next_at IS NOT NULL AND next_at > ?`, sqlite.Micros(now)).Scan(&us)
-	return sqlite.Instant(us), err
+func (l *Operations) NextAfter(ctx context.Context, now time.Time) (next *time.Time, err error) {
+	err = l.row(ctx, `SELECT min(next_at) FROM operations
+		WHERE live = 1 AND next_at IS NOT NULL AND next_at > ?`, sqlite.Micros(now)).Scan(sqlite.NullAt(&next))
+	return next, err
 }
 
 // Unfinished lists up to limit unfinished operations, newest first.
@@ -113,16 +107,8 @@ func (l *Operations) Unfinished(ctx context.Context, limit int) ([]fact.Operatio
 
 // StateCounts returns the number of operations in each state. States without operations are
 // left out.
-func (l *Operations) StateCounts(ctx context.Context) (counts map[fact.State]int64, err error) {
-	counts = make(map[fact.State]int64)
-	_, err = sqlite.Collect(l.query(ctx, `SELECT state, n FROM state_counts WHERE n > 0`), func(s sqlite.Scanner) (struct{}, error) {
-		var state fact.State
-		var n int64
-		err := s.Scan(&state, &n)
-		counts[state] = n
-		return struct{}{}, err
-	})
-	return counts, err
+func (l *Operations) StateCounts(ctx context.Context) (map[fact.State]int64, error) {
+	return sqlite.Pairs[fact.State, int64](l.query(ctx, `SELECT state, n FROM state_counts WHERE n > 0`))
 }
 
 // Command is an accepted command.
@@ -134,17 +120,13 @@ type Command struct {
 	AcceptedAt  time.Time
 }
 
-func scanCommand(s sqlite.Scanner) (Command, error) {
-	var c Command
-	var at int64
-	err := s.Scan(&c.ID, &c.Kind, &c.ContentHash, &c.AcceptedSeq, &at)
-	c.AcceptedAt = sqlite.FromMicros(at)
-	return c, err
-}
+var scanCommand = sqlite.Into(func(c *Command) []any {
+	return []any{&c.ID, &c.Kind, &c.ContentHash, &c.AcceptedSeq, sqlite.At(&c.AcceptedAt)}
+})
 
 // Command reads an accepted command, or sqlite.ErrNone.
 func (l *Operations) Command(ctx context.Context, id string) (Command, error) {
-	return sqlite.One(scanCommand, l.read.QueryRowContext(ctx, `SELECT id, kind, content_hash, accepted_seq, accepted_at FROM commands WHERE id = ?`, id))
+	return sqlite.One(scanCommand, l.row(ctx, `SELECT id, kind, content_hash, accepted_seq, accepted_at FROM commands WHERE id = ?`, id))
 }
 
 // Known is what the ledger knows about a command ID: the hash of the accepted content, and
@@ -166,7 +148,7 @@ func (l *Operations) Acceptance(ctx context.Context, commandID string) (fact.Com
 	var fact fact.CommandAccepted
 	var data string
 	var seq int64
-	err := l.read.QueryRowContext(ctx, `SELECT coalesce(j.data, ''), c.accepted_seq FROM commands c LEFT JOIN journal j ON j.seq = c.accepted_seq
+	err := l.row(ctx, `SELECT coalesce(j.data, ''), c.accepted_seq FROM commands c LEFT JOIN journal j ON j.seq = c.accepted_seq
 		WHERE c.id = ?`, commandID).Scan(&data, &seq)
 	if err != nil {
 		return fact, sqlite.NotFound(err)
@@ -199,48 +181,41 @@ func (l *Operations) Sent(ctx context.Context, seq int64) (fact.OperationSending
 
 // Rejection says why a command was refused on arrival.
 type Rejection struct {
-	ContentHash, Code, Reason string
-	At                        time.Time
-	CommandID                 string // set by Rejections
+	CommandID, ContentHash, Code, Reason string
+	At                                   time.Time
 }
+
+const rejectionColumns = `id, content_hash, code, reason, rejected_at`
+
+var scanRejection = sqlite.Into(func(r *Rejection) []any {
+	return []any{&r.CommandID, &r.ContentHash, &r.Code, &r.Reason, sqlite.At(&r.At)}
+})
 
 // Rejections lists up to limit commands that were refused since an instant and not accepted
 // afterwards, newest first.
 func (l *Operations) Rejections(ctx context.Context, since time.Time, limit int) ([]Rejection, error) {
-	return sqlite.Collect(l.query(ctx, `SELECT id, content_hash, code, reason, rejected_at FROM rejections r
-		WHERE rejected_at >= ? AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = r.id) ORDER BY rejected_at DESC, id LIMIT +?`, sqlite.Micros(since), limit), func(s sqlite.Scanner) (r Rejection, err error) {
-		var at int64
-		err = s.Scan(&r.CommandID, &r.ContentHash, &r.Code, &r.Reason, &at)
-		r.At = sqlite.FromMicros(at)
-		return r, err
-	})
+	return sqlite.Collect(l.query(ctx, `SELECT `+rejectionColumns+` FROM rejections r
+		WHERE rejected_at >= ? AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = r.id) ORDER BY rejected_at DESC, id LIMIT +?`, sqlite.Micros(since), limit), scanRejection)
 }
 
 // CountRefused counts the commands that Rejections lists.
-func (l *Operations) CountRefused(ctx context.Context, since time.Time) (n int64, err error) {
-	err = l.read.QueryRowContext(ctx, `SELECT count(*) FROM rejections r
-		WHERE rejected_at >= ? AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = r.id)`, sqlite.Micros(since)).Scan(&n)
-	return n, err
+func (l *Operations) CountRefused(ctx context.Context, since time.Time) (int64, error) {
+	return sqlite.Value[int64](l.row(ctx, `SELECT count(*) FROM rejections r
+		WHERE rejected_at >= ? AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = r.id)`, sqlite.Micros(since)))
 }
 
 // Rejection reads why a command was refused, or sqlite.ErrNone.
 func (l *Operations) Rejection(ctx context.Context, commandID string) (Rejection, error) {
-	var r Rejection
-	var at int64
-	err := l.read.QueryRowContext(ctx, `SELECT content_hash, code, reason, rejected_at FROM rejections WHERE id = ?`, commandID).
-		Scan(&r.ContentHash, &r.Code, &r.Reason, &at)
-	r.At = sqlite.FromMicros(at)
-	return r, sqlite.NotFound(err)
+	return sqlite.One(scanRejection, l.row(ctx, `SELECT `+rejectionColumns+` FROM rejections WHERE id = ?`, commandID))
 }
 
 // CommandEnded reports whether a command was refused, or was accepted and has nothing in
 // progress or in review. Publishing the same content again has no effect.
-func (l *Operations) CommandEnded(ctx context.Context, id string) (ended bool, err error) {
-	err = l.read.QueryRowContext(ctx, `SELECT (EXISTS (SELECT 1 FROM commands WHERE id = ?1)
+func (l *Operations) CommandEnded(ctx context.Context, id string) (bool, error) {
+	return sqlite.Found(l.row(ctx, `SELECT (EXISTS (SELECT 1 FROM commands WHERE id = ?1)
 		OR EXISTS (SELECT 1 FROM rejections WHERE id = ?1)) AND NOT EXISTS (
 		SELECT 1 FROM operations o WHERE o.id > ?1 || '/' AND o.id < ?1 || '0' AND o.command_id = ?1
-			AND (o.live = 1 OR EXISTS (SELECT 1 FROM lines x WHERE x.operation = o.id AND x.claim = 1)))`, id).Scan(&ended)
-	return ended, err
+			AND (o.live = 1 OR EXISTS (SELECT 1 FROM lines x WHERE x.operation = o.id AND x.claim = 1)))`, id))
 }
 
 // Accepted is one accepted command, as lists show it.
@@ -421,15 +396,12 @@ func (l *Operations) OperationsPage(ctx context.Context, q OperationsQuery) (p O
 	args := []any{first.at, first.id, from, string(q.State), string(q.Kind), q.Schedule, q.Name, q.Value}
 	last, more := Cursor{}, false
 	if w.bound != "" {
-		err := l.read.QueryRowContext(ctx, w.bound, append(args, failpoint.Size(ctx, "list.looked", LookedMost)-1)...).Scan(&last.at, &last.id)
+		err := l.row(ctx, w.bound, append(args, failpoint.Size(ctx, "list.looked", LookedMost)-1)...).Scan(&last.at, &last.id)
 		if more = err == nil; err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return p, err
 		}
 	}
-	keys, err := sqlite.Collect(l.query(ctx, w.keys, append(args, last.at, last.id, q.Limit+1)...), func(s sqlite.Scanner) (k listKey, err error) {
-		err = s.Scan(&k.at, &k.id, &k.of)
-		return k, err
-	})
+	keys, err := sqlite.Collect(l.query(ctx, w.keys, append(args, last.at, last.id, q.Limit+1)...), sqlite.Into(func(k *listKey) []any { return []any{&k.at, &k.id, &k.of} }))
 	for i, k := range keys {
 		if err != nil || len(p.Operations) >= q.Limit {
 			break
@@ -446,7 +418,6 @@ func (l *Operations) OperationsPage(ctx context.Context, q OperationsQuery) (p O
 	return p, err
 }
 
-// addListed adds the operation of a key, or all operations of the key's command.
 func (l *Operations) addListed(ctx context.Context, all []fact.Operation, w way, id string, state fact.State) ([]fact.Operation, error) {
 	if !w.commands {
 		o, err := l.Operation(ctx, id)
@@ -490,9 +461,8 @@ func (l *Operations) FirstReviews(ctx context.Context, limit int) ([]Review, err
 		EXISTS (SELECT 1 FROM lines l WHERE l.operation = o.id AND l.proxy_id = v.proxy_id AND l.claim = 0)
 		FROM v_reviews v JOIN operations o ON o.id = v.operation_id ORDER BY v.since, v.operation_id, v.proxy_id LIMIT +?`, limit), func(s sqlite.Scanner) (Review, error) {
 		var x Review
-		var since, stake, ended int64
-		err := s.Scan(&x.OperationID, &x.CommandID, &x.Kind, &x.ProxyID, &x.Reason, &x.Code, &x.TraceID, &since, &stake, &ended)
-		x.Since, x.Ended = sqlite.FromMicros(since), ended == 1
+		var stake int64
+		err := s.Scan(&x.OperationID, &x.CommandID, &x.Kind, &x.ProxyID, &x.Reason, &x.Code, &x.TraceID, sqlite.At(&x.Since), &stake, &x.Ended)
 		if x.AtStakeCents = fact.Estimated(stake); x.Ended {
 			x.AtStakeCents = fact.Known(stake)
 		}
@@ -511,27 +481,21 @@ const tracedAtOnce = 20_000
 func (l *Operations) Traced(ctx context.Context, trace string, limit int) (all []string, err error) {
 	seen := map[string]bool{}
 	add := func(s sqlite.Scanner) error {
-		var id string
-		if err := s.Scan(&id); err != nil {
-			return err
-		}
-		if !seen[id] && len(all) < limit {
+		id, err := sqlite.Value[string](s)
+		if err == nil && !seen[id] && len(all) < limit {
 			all, seen[id] = append(all, id), true
 		}
-		return nil
+		return err
 	}
-	var rows int64
-	if err := l.read.QueryRowContext(ctx, `SELECT coalesce(max(rowid), 0) FROM operations`).Scan(&rows); err != nil {
+	rows, err := sqlite.Value[int64](l.row(ctx, `SELECT coalesce(max(rowid), 0) FROM operations`))
+	for ; err == nil && rows > 0 && len(all) < limit; rows -= tracedAtOnce {
+		err = sqlite.Each(l.query(ctx, `SELECT id FROM operations WHERE rowid > ? AND rowid <= ? AND trace_id = ? ORDER BY rowid DESC LIMIT +?`,
+			rows-tracedAtOnce, rows, trace, limit), add)
+	}
+	if err != nil {
 		return nil, err
 	}
-	for ; rows > 0 && len(all) < limit; rows -= tracedAtOnce {
-		if err := sqlite.Each(l.query(ctx, `SELECT id FROM operations WHERE rowid > ? AND rowid <= ? AND trace_id = ? ORDER BY rowid DESC LIMIT +?`,
-			rows-tracedAtOnce, rows, trace, limit), add); err != nil {
-			return nil, err
-		}
-	}
-	var seq int64
-	err = l.read.QueryRowContext(ctx, `SELECT coalesce(max(seq), 0) FROM journal`).Scan(&seq)
+	seq, err := sqlite.Value[int64](l.row(ctx, `SELECT coalesce(max(seq), 0) FROM journal`))
 	for ; err == nil && seq > 0 && len(all) < limit; seq -= tracedAtOnce {
 		// The limit applies to operations, not to rows: an operation has many rows.
 		err = sqlite.Each(l.query(ctx, `SELECT operation FROM journal WHERE seq > ? AND seq <= ? AND operation <> '' AND instr(data, ?) > 0 GROUP BY +operation ORDER BY max(seq) DESC`,

@@ -52,16 +52,9 @@ func (p Paid) Newest(o Paid) Paid {
 	return p
 }
 
-func scanPaid(s sqlite.Scanner) (p Paid, err error) {
-	var at int64
-	err = s.Scan(&p.Cents, &p.Days, &at)
-	p.At = sqlite.FromMicros(at)
-	return p, err
-}
-
 // PaidPerDay returns the price last paid to renew this proxy, or the zero Paid.
 func (l *Fleet) PaidPerDay(ctx context.Context, proxyID string) (Paid, error) {
-	return paidOrNone(l.read.QueryRowContext(ctx, `SELECT `+priceOf+`, x.duration_days, x.settled_at FROM lines x
+	return paidOrNone(l.row(ctx, `SELECT `+priceOf+`, x.duration_days, x.settled_at FROM lines x
 		WHERE x.proxy_id = ? AND `+priced+` ORDER BY x.settled_at DESC LIMIT 1`, proxyID))
 }
 
@@ -71,22 +64,19 @@ func (l *Fleet) PaidPerDay(ctx context.Context, proxyID string) (Paid, error) {
 // correction does not make an old renewal newer. The condition for this refers to p, so that
 // SQLite checks it last.
 func (l *Fleet) LastPaid(ctx context.Context, like Proxy) (Paid, error) {
-	return paidOrNone(l.read.QueryRowContext(ctx, `SELECT `+priceOf+`, x.duration_days, x.settled_at
+	return paidOrNone(l.row(ctx, `SELECT `+priceOf+`, x.duration_days, x.settled_at
 		FROM transfers t CROSS JOIN lines x ON x.operation = t.operation AND x.proxy_id = t.proxy_id CROSS JOIN proxies p ON p.proxy_id = t.proxy_id
 		WHERE t.seq > (SELECT max(seq) FROM journal) - 500000 AND t.kind IN ('charge', 'suspense', 'resolution')
 		AND coalesce((SELECT type FROM journal WHERE seq = t.seq AND p.proxy_id = t.proxy_id), '') <> 'ledger.recorded'
 		AND `+priced+` AND `+likeP+` ORDER BY t.seq DESC LIMIT 1`, like.CountryCode, like.Region, like.LineName, like.IPType, like.Protocol))
 }
 
-// likeP is the SQL condition that proxy p is of a given kind.
 const likeP = `p.country_code = ? AND p.region = ? AND p.line_name = ? AND p.ip_type = ? AND p.protocol = ?`
 
 func paidOrNone(row sqlite.Scanner) (Paid, error) {
-	p, err := scanPaid(row)
-	if errors.Is(err, sql.ErrNoRows) {
-		return Paid{}, nil
-	}
-	return p, err
+	var p Paid
+	err := row.Scan(&p.Cents, &p.Days, sqlite.At(&p.At))
+	return p, sqlite.Optional(err)
 }
 
 // LastPrice returns the newer of the prices last paid for this proxy and for its kind.
@@ -108,17 +98,15 @@ func (l *Fleet) LastPrice(ctx context.Context, proxyID string) (Paid, error) {
 
 // DearestLine returns the highest charge of a line of the command, before refunds, or 0. If
 // like is not nil, it considers only proxies of the same kind.
-func (l *Fleet) DearestLine(ctx context.Context, commandID string, like *Proxy) (most int64, err error) {
+func (l *Fleet) DearestLine(ctx context.Context, commandID string, like *Proxy) (int64, error) {
 	query, args := `SELECT coalesce(max(x.charged_cents), 0) FROM operations o CROSS JOIN lines x ON x.operation = o.id WHERE o.command_id = ?`, []any{commandID}
 	if like != nil {
 		query += ` AND EXISTS (SELECT 1 FROM proxies p WHERE p.proxy_id = x.proxy_id AND ` + likeP + `)`
 		args = append(args, like.CountryCode, like.Region, like.LineName, like.IPType, like.Protocol)
 	}
-	err = l.read.QueryRowContext(ctx, query, args...).Scan(&most)
-	return most, err
+	return sqlite.Value[int64](l.row(ctx, query, args...))
 }
 
-// dearestOf is how many of the latest bookings Dearest reads.
 const dearestOf = 2000
 
 // Dearest returns the highest price in the latest bookings, in cents, of renewing one proxy
@@ -143,14 +131,8 @@ func (l *Money) Dearest(ctx context.Context, days int64) (most int64, err error)
 
 // Priced is Expiring with the price last paid for each proxy.
 func (l *Fleet) Priced(ctx context.Context, until time.Time, yield func(p PricedProxy) error) error {
-	return sqlite.Each(l.query(ctx, `SELECT `+shownColumns+`, `+lastPaidOf+` `+AsShown+` AND lasts_until <= ?1
-		UNION ALL SELECT `+proxyColumns+`, `+lastPaidOf+` `+AlreadyRenewed+` AND expires_at <= ?1`+byShownExpiry, sqlite.Micros(until)), func(s sqlite.Scanner) error {
-		p, err := scanPriced(s)
-		if err != nil {
-			return err
-		}
-		return yield(p)
-	})
+	return sqlite.EachAs(l.query(ctx, `SELECT `+shownColumns+`, `+lastPaidOf+` `+AsShown+` AND lasts_until <= ?1
+		UNION ALL SELECT `+proxyColumns+`, `+lastPaidOf+` `+AlreadyRenewed+` AND expires_at <= ?1`+byShownExpiry, sqlite.Micros(until)), scanPriced, yield)
 }
 
 // DuePart selects proxies by their shown expiry, and sets how CountPriced groups them by
@@ -195,10 +177,9 @@ func (l *Fleet) CountPriced(ctx context.Context, of DuePart, yield func(DueCount
 	lead := int64((of.Lead + time.Microsecond - 1) / time.Microsecond)
 	paid := map[string]Paid{"": {}}
 	return sqlite.Each(l.query(ctx, countPriced, after, sqlite.Micros(of.Until), sqlite.Micros(of.Now), lead, int64(of.Lasts/time.Microsecond)), func(s sqlite.Scanner) error {
-		var expires int64
 		var price string
 		var c DueCount
-		err := s.Scan(&expires, &price, &c.Like.CountryCode, &c.Like.Region, &c.Like.LineName, &c.Like.IPType, &c.Like.Protocol, &c.Like.Status, &c.N)
+		err := s.Scan(sqlite.At(&c.Expires), &price, &c.Like.CountryCode, &c.Like.Region, &c.Like.LineName, &c.Like.IPType, &c.Like.Protocol, &c.Like.Status, &c.N)
 		if err != nil {
 			return err
 		}
@@ -211,19 +192,9 @@ func (l *Fleet) CountPriced(ctx context.Context, of DuePart, yield func(DueCount
 			c.Paid.At = sqlite.FromMicros(at)
 			paid[price] = c.Paid
 		}
-		c.Expires = sqlite.FromMicros(expires)
 		return yield(c)
 	})
 }
-
-// extraColumns scans further columns after those that the caller asks for.
-type extraColumns struct {
-	sqlite.Scanner
-	more []any
-}
-
-// Scan implements sqlite.Scanner.
-func (a extraColumns) Scan(dest ...any) error { return a.Scanner.Scan(append(dest, a.more...)...) }
 
 // History says what earlier renewals of a proxy mean for the next renewal, given the expiry
 // that the provider shows now.
@@ -265,7 +236,6 @@ const (
 		ORDER BY settled_at DESC LIMIT 1)`
 )
 
-// lookedAt turns a JSON array of [ID, expiry] pairs into rows.
 const lookedAt = `(SELECT key AS n, value ->> 0 AS id, value ->> 1 AS shown FROM json_each(?1)) d`
 
 // Histories returns the histories of proxies at the instant now, in the order of proxies,
@@ -332,16 +302,16 @@ const isExcused = `o.code IN (SELECT value FROM json_each(?2))`
 func scanEndings(s sqlite.Scanner, all []History) error {
 	var n int
 	var e FailedRenewals
-	var counted, pardoned, short, asked sql.NullInt64
-	if err := s.Scan(&n, &e.All, &e.Counted, &counted, &pardoned, &short, &asked); err != nil {
+	var counted, pardoned, short, asked *time.Time
+	if err := s.Scan(&n, &e.All, &e.Counted, sqlite.NullAt(&counted), sqlite.NullAt(&pardoned), sqlite.NullAt(&short), sqlite.NullAt(&asked)); err != nil {
 		return err
 	}
-	for to, us := range map[*time.Time]sql.NullInt64{&e.LastCounted: counted, &e.LastExcused: pardoned, &e.AskedOf: asked} {
-		if at := sqlite.Instant(us); at != nil {
+	for to, at := range map[*time.Time]*time.Time{&e.LastCounted: counted, &e.LastExcused: pardoned, &e.AskedOf: asked} {
+		if at != nil {
 			*to = *at
 		}
 	}
-	e.ShortOfMoney = short.Valid && short == pardoned
+	e.ShortOfMoney = short != nil && pardoned != nil && short.Equal(*pardoned)
 	all[n].Failed = e
 	return nil
 }

@@ -76,7 +76,7 @@ func (l *Fleet) Unlisted(ctx context.Context, limit int) ([]Proxy, error) {
 // CountUnlisted counts the proxies that complete listings do not show, and the proxies
 // whose entries could not be read.
 func (l *Fleet) CountUnlisted(ctx context.Context) (unlisted, unreadable int, err error) {
-	err = l.read.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM proxies WHERE gone = 0 AND unlisted_at IS NOT NULL),
+	err = l.row(ctx, `SELECT (SELECT count(*) FROM proxies WHERE gone = 0 AND unlisted_at IS NOT NULL),
 		(SELECT count(*) FROM proxies WHERE gone = 0 AND unreadable <> '')`).Scan(&unlisted, &unreadable)
 	return unlisted, unreadable, err
 }
@@ -108,12 +108,9 @@ const (
 
 func scanProxy(s sqlite.Scanner) (Proxy, error) {
 	var p Proxy
-	var starts, expires, unlisted, expected sql.NullInt64
-	var seen, retired int64
 	var labels string
-	err := s.Scan(&p.ProxyID, &p.Status, &p.IPType, &p.Protocol, &p.CountryCode, &p.Region, &p.LineName, &starts, &expires, &seen, &retired, &labels, &unlisted, &p.Unreadable, &expected)
-	p.StartsAt, p.ExpiresAt, p.SeenAt, p.Retired = sqlite.Instant(starts), sqlite.Instant(expires), sqlite.FromMicros(seen), retired == 1
-	p.UnlistedAt, p.ExpectedExpiresAt = sqlite.Instant(unlisted), sqlite.Instant(expected)
+	err := s.Scan(&p.ProxyID, &p.Status, &p.IPType, &p.Protocol, &p.CountryCode, &p.Region, &p.LineName, sqlite.NullAt(&p.StartsAt), sqlite.NullAt(&p.ExpiresAt),
+		sqlite.At(&p.SeenAt), &p.Retired, &labels, sqlite.NullAt(&p.UnlistedAt), &p.Unreadable, sqlite.NullAt(&p.ExpectedExpiresAt))
 	if err == nil && labels != "" {
 		err = json.Unmarshal([]byte(labels), &p.Labels)
 	}
@@ -122,7 +119,7 @@ func scanProxy(s sqlite.Scanner) (Proxy, error) {
 
 // Proxy reads the last seen state of a proxy, or sqlite.ErrNone.
 func (l *Fleet) Proxy(ctx context.Context, id string) (Proxy, error) {
-	return sqlite.One(scanProxy, l.read.QueryRowContext(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE proxy_id = ?`, id))
+	return sqlite.One(scanProxy, l.row(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE proxy_id = ?`, id))
 }
 
 // Proxies lists up to limit proxies that are not gone, ordered by ID, after the given ID;
@@ -134,20 +131,14 @@ func (l *Fleet) Proxies(ctx context.Context, after string, limit int) ([]Proxy, 
 // Expiring calls yield for every proxy that is not gone and expires no later than an
 // instant, nearest expiry first. Proxies that never expire are left out.
 func (l *Fleet) Expiring(ctx context.Context, until time.Time, yield func(Proxy) error) error {
-	return sqlite.Each(l.query(ctx, `SELECT `+shownColumns+` `+AsShown+` AND lasts_until <= ?1
-		UNION ALL SELECT `+proxyColumns+` `+AlreadyRenewed+` AND expires_at <= ?1`+byShownExpiry, sqlite.Micros(until)), func(s sqlite.Scanner) error {
-		p, err := scanProxy(s)
-		if err != nil {
-			return err
-		}
-		return yield(p)
-	})
+	return sqlite.EachAs(l.query(ctx, `SELECT `+shownColumns+` `+AsShown+` AND lasts_until <= ?1
+		UNION ALL SELECT `+proxyColumns+` `+AlreadyRenewed+` AND expires_at <= ?1`+byShownExpiry, sqlite.Micros(until)), scanProxy, yield)
 }
 
 // Retired reports whether an operator or a replacement excluded the proxy from all
 // schedules.
 func (l *Fleet) Retired(ctx context.Context, proxyID string) (bool, error) {
-	return sqlite.Found(l.read.QueryRowContext(ctx, `SELECT count(*) FROM retired WHERE proxy_id = ?`, proxyID))
+	return sqlite.Found(l.row(ctx, `SELECT count(*) FROM retired WHERE proxy_id = ?`, proxyID))
 }
 
 // NeverListed returns the given proxy IDs that no listing or read has shown. The result is
@@ -161,7 +152,7 @@ func (l *Fleet) NeverListed(ctx context.Context, ids []string, limit int) ([]str
 		return nil, err
 	}
 	return sqlite.Collect(l.query(ctx, `SELECT DISTINCT e.value FROM json_each(?) e
-		WHERE NOT EXISTS (SELECT 1 FROM proxies p WHERE p.proxy_id = e.value) ORDER BY 1 LIMIT +?`, string(list), limit), sqlite.Text)
+		WHERE NOT EXISTS (SELECT 1 FROM proxies p WHERE p.proxy_id = e.value) ORDER BY 1 LIMIT +?`, string(list), limit), sqlite.Value[string])
 }
 
 const staying = `FROM proxies WHERE gone = 0 AND unlisted_at IS NULL AND (expires_at IS NULL AND unreadable = '' OR expires_at > ?)
@@ -171,13 +162,7 @@ const staying = `FROM proxies WHERE gone = 0 AND unlisted_at IS NULL AND (expire
 // instant or never expires. It leaves out retired proxies and those without a readable
 // expiry.
 func (l *Fleet) Staying(ctx context.Context, after time.Time, yield func(Proxy) error) error {
-	return sqlite.Each(l.query(ctx, `SELECT `+proxyColumns+` `+staying, sqlite.Micros(after)), func(s sqlite.Scanner) error {
-		p, err := scanProxy(s)
-		if err != nil {
-			return err
-		}
-		return yield(p)
-	})
+	return sqlite.EachAs(l.query(ctx, `SELECT `+proxyColumns+` `+staying, sqlite.Micros(after)), scanProxy, yield)
 }
 
 // KindColumns are the columns that CountStaying can count by.
@@ -211,16 +196,12 @@ func (l *Fleet) CountStaying(ctx context.Context, after time.Time, columns []str
 
 // LastUncovered returns the latest listing.uncovered fact and its time, or zero values.
 func (l *Fleet) LastUncovered(ctx context.Context) (f fact.ListingUncovered, at time.Time, err error) {
-	var us int64
-	var data string
-	err = l.read.QueryRowContext(ctx, `SELECT time, data FROM journal INDEXED BY journal_uncovered WHERE type = 'listing.uncovered' AND seq > 0 ORDER BY seq DESC LIMIT 1`).Scan(&us, &data)
-	if errors.Is(err, sql.ErrNoRows) {
-		return f, at, nil
-	}
+	var data []byte
+	err = l.row(ctx, `SELECT time, data FROM journal INDEXED BY journal_uncovered WHERE type = 'listing.uncovered' AND seq > 0 ORDER BY seq DESC LIMIT 1`).Scan(sqlite.At(&at), &data)
 	if err == nil {
-		err = json.Unmarshal([]byte(data), &f)
+		err = json.Unmarshal(data, &f)
 	}
-	return f, sqlite.FromMicros(us), err
+	return f, at, sqlite.Optional(err)
 }
 
 // Unwarned lists up to limit proxies that expire after one instant and no later than
@@ -323,7 +304,7 @@ const (
 
 func scanPriced(s sqlite.Scanner) (p PricedProxy, err error) {
 	var cents, days, at sql.NullInt64
-	p.Proxy, err = scanProxy(extraColumns{s, []any{&cents, &days, &at, &p.Renewal}})
+	p.Proxy, err = scanProxy(sqlite.With(s, &cents, &days, &at, &p.Renewal))
 	if days.Valid {
 		p.Paid = Paid{cents.Int64, days.Int64, sqlite.FromMicros(at.Int64)}
 	}
@@ -373,7 +354,7 @@ const (
 func (l *Fleet) ProxiesPage(ctx context.Context, q ProxiesQuery) (p ProxiesPage, err error) {
 	after, until := sqlite.Micros(q.After.At), sqlite.Micros(q.Until)
 	last, id, more := int64(1<<62), "", true
-	switch err = l.read.QueryRowContext(ctx, FindBound, after, q.After.ProxyID, until, failpoint.Size(ctx, "list.looked", LookedMost)-1).Scan(&last, &id); {
+	switch err = l.row(ctx, FindBound, after, q.After.ProxyID, until, failpoint.Size(ctx, "list.looked", LookedMost)-1).Scan(&last, &id); {
 	case errors.Is(err, sql.ErrNoRows):
 		more = false
 	case err != nil:
@@ -417,13 +398,12 @@ func (l *Fleet) RenewalsOf(ctx context.Context, proxyID string, limit int) ([]Pr
 			AND coalesce(j.data ->> '$.proxy_id', x.proxy_id) = x.proxy_id ORDER BY j.seq DESC LIMIT 1), o.reason), o.accepted_at, x.settled_at, x.observed_expires_at, x.duration_days,
 		x.charged_cents, x.refunded_cents, x.claim, x.claim = 1 AND (x.state = 'unresolved' OR o.state = 'review')
 		FROM lines x CROSS JOIN operations o ON o.id = x.operation
-		WHERE x.proxy_id = ? ORDER BY x.claim DESC, coalesce(x.settled_at, o.accepted_at) DESC, x.operation DESC LIMIT +?`, proxyID, limit), func(s sqlite.Scanner) (x ProxyRenewal, err error) {
-		var accepted int64
-		var settled, observed sql.NullInt64
-		err = s.Scan(&x.OperationID, &x.CommandID, &x.State, &x.Operation, &x.Reason, &accepted, &settled, &observed, &x.DurationDays, &x.ChargedCents, &x.RefundedCents, &x.Open, &x.InReview)
-		x.AcceptedAt, x.SettledAt, x.ObservedExpiresAt = sqlite.FromMicros(accepted), sqlite.Instant(settled), sqlite.Instant(observed)
-		return x, err
-	})
+		WHERE x.proxy_id = ? ORDER BY x.claim DESC, coalesce(x.settled_at, o.accepted_at) DESC, x.operation DESC LIMIT +?`, proxyID, limit), sqlite.Into(func(x *ProxyRenewal) []any {
+		return []any{
+			&x.OperationID, &x.CommandID, &x.State, &x.Operation, &x.Reason, sqlite.At(&x.AcceptedAt), sqlite.NullAt(&x.SettledAt), sqlite.NullAt(&x.ObservedExpiresAt),
+			&x.DurationDays, &x.ChargedCents, &x.RefundedCents, &x.Open, &x.InReview,
+		}
+	}))
 }
 
 // ProxyCost is the total cost of a proxy's renewals.
@@ -435,7 +415,7 @@ type ProxyCost struct {
 
 // CostOf sums the renewals of a proxy.
 func (l *Fleet) CostOf(ctx context.Context, proxyID string) (c ProxyCost, err error) {
-	err = l.read.QueryRowContext(ctx, `SELECT coalesce(sum(charged_cents), 0), coalesce(sum(refunded_cents), 0),
+	err = l.row(ctx, `SELECT coalesce(sum(charged_cents), 0), coalesce(sum(refunded_cents), 0),
 		count(*) FILTER (WHERE state IN ('succeeded', 'charged')), coalesce(sum(duration_days) FILTER (WHERE state IN ('succeeded', 'charged')), 0)
 		FROM lines WHERE proxy_id = ?`, proxyID).Scan(&c.ChargedCents, &c.RefundedCents, &c.Renewals, &c.Days)
 	return c, err
@@ -452,43 +432,35 @@ func (x ProxyRenewal) NewExpiry() *time.Time {
 }
 
 // SeenExpiry selects the expiry of a proxy as last read. It selects no row if the proxy must
-// be read again: a renewal has settled since, the data is marked stale, or the proxy is
-// gone, or is unlisted and was not read since.
+// be read again: after a later renewal, if the data is stale, if the proxy is gone, or if it
+// was last read before listings stopped showing it.
 const SeenExpiry = `SELECT expires_at FROM proxies p WHERE proxy_id = ? AND seen_at > 0 AND gone = 0
 	AND (unlisted_at IS NULL OR seen_at > unlisted_at)
 	AND NOT EXISTS (SELECT 1 FROM lines l WHERE l.proxy_id = p.proxy_id AND l.settled_at >= p.seen_at
 		AND (l.state = 'succeeded' OR l.state = 'charged' OR l.state = 'unresolved'))`
 
-// ScanExpiry reads the row of SeenExpiry. known is false if there is no row.
-func ScanExpiry(s sqlite.Scanner) (expires *time.Time, known bool, err error) {
-	var at sql.NullInt64
-	err = s.Scan(&at)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, false, nil
-	}
-	return sqlite.Instant(at), err == nil, err
-}
-
 // SeenExpiry returns the expiry of a proxy as last read; nil for a proxy that never expires.
 // known is false if the proxy must be read again (see the query).
 func (l *Fleet) SeenExpiry(ctx context.Context, proxyID string) (expires *time.Time, known bool, err error) {
-	return ScanExpiry(l.read.QueryRowContext(ctx, SeenExpiry, proxyID))
+	return ExpiryOf(l.from(ctx), proxyID)
+}
+
+// ExpiryOf is Fleet.SeenExpiry for any source.
+func ExpiryOf(from sqlite.Source, proxyID string) (expires *time.Time, known bool, err error) {
+	err = from.QueryRow(SeenExpiry, proxyID).Scan(sqlite.NullAt(&expires))
+	return expires, err == nil, sqlite.Optional(err)
 }
 
 // LastRenewal returns the latest renewal of a proxy that succeeded or that an operator
 // answered as charged, or sqlite.ErrNone.
 func (l *Fleet) LastRenewal(ctx context.Context, proxyID string) (fact.Renewal, error) {
-	return sqlite.One(scanRenewal, l.read.QueryRowContext(ctx, `SELECT r.observed_expires_at, r.duration_days, r.settled_at
+	return sqlite.One(scanRenewal, l.row(ctx, `SELECT r.observed_expires_at, r.duration_days, r.settled_at
 		FROM (SELECT ? AS id) d CROSS JOIN lines r ON r.proxy_id = d.id AND r.operation = `+lastRenewal, proxyID))
 }
 
-func scanRenewal(s sqlite.Scanner) (r fact.Renewal, err error) {
-	var observed sql.NullInt64
-	var settled int64
-	err = s.Scan(&observed, &r.DurationDays, &settled)
-	r.ObservedExpiresAt, r.SettledAt = sqlite.Instant(observed), sqlite.FromMicros(settled)
-	return r, err
-}
+var scanRenewal = sqlite.Into(func(r *fact.Renewal) []any {
+	return []any{sqlite.NullAt(&r.ObservedExpiresAt), &r.DurationDays, sqlite.At(&r.SettledAt)}
+})
 
 // ShowsWithin is how long after a successful renewal the provider may still show the old
 // expiry.
@@ -538,7 +510,6 @@ type Moved struct {
 	SeenAt      time.Time
 }
 
-// movedMost limits how many proxies MovedOutside returns.
 const movedMost = 1000
 
 // MovedOutside lists the proxies whose expiry moved to a later time without a renewal in
@@ -559,9 +530,9 @@ func (l *Fleet) movedOutside(ctx context.Context) ([]Moved, error) {
 	return sqlite.Collect(l.query(ctx, `SELECT proxy_id, min(before), max(now), sum(now - before), max(seen_at) FROM moves m
 		WHERE NOT EXISTS (SELECT 1 FROM explained_moves e WHERE e.proxy_id = m.proxy_id AND e.seen_at = m.seen_at)
 		GROUP BY proxy_id ORDER BY proxy_id LIMIT +?`, movedMost), func(s sqlite.Scanner) (m Moved, err error) {
-		var before, now, by, seen int64
-		err = s.Scan(&m.ProxyID, &before, &now, &by, &seen)
-		m.Before, m.Now, m.By, m.SeenAt = sqlite.FromMicros(before), sqlite.FromMicros(now), time.Duration(by)*time.Microsecond, sqlite.FromMicros(seen)
+		var by int64
+		err = s.Scan(&m.ProxyID, sqlite.At(&m.Before), sqlite.At(&m.Now), &by, sqlite.At(&m.SeenAt))
+		m.By = time.Duration(by) * time.Microsecond
 		return m, err
 	})
 }
@@ -586,11 +557,8 @@ type Listing struct {
 // Listing reads the progress of the listing; zero before the first pass.
 func (l *Fleet) Listing(ctx context.Context) (x Listing, err error) {
 	var began, finished, took int64
-	err = l.read.QueryRowContext(ctx, `SELECT pass, began_at, page_size, page_token, finished_at, took, nameless, known, lost FROM listing`).
+	err = l.row(ctx, `SELECT pass, began_at, page_size, page_token, finished_at, took, nameless, known, lost FROM listing`).
 		Scan(&x.Pass, &began, &x.Size, &x.Token, &finished, &took, &x.Nameless, &x.Known, &x.Lost)
-	if err = sqlite.NotFound(err); errors.Is(err, sqlite.ErrNone) {
-		return Listing{}, nil
-	}
 	x.Took = time.Duration(took) * time.Microsecond
 	if x.Size > 0 {
 		x.Began = sqlite.FromMicros(began)
@@ -598,14 +566,13 @@ func (l *Fleet) Listing(ctx context.Context) (x Listing, err error) {
 	if finished > 0 {
 		x.Finished = sqlite.FromMicros(finished)
 	}
-	return x, err
+	return x, sqlite.Optional(err)
 }
 
 // LastSeen returns the time of the latest read or listing of any proxy. Stale data does not
 // count. The time is zero if there is no other data. LastSeen scans all proxies.
 func (l *Fleet) LastSeen(ctx context.Context) (time.Time, error) {
-	var at int64
-	err := l.read.QueryRowContext(ctx, `SELECT coalesce(max(seen_at), 0) FROM proxies`).Scan(&at)
+	at, err := sqlite.Value[int64](l.row(ctx, `SELECT coalesce(max(seen_at), 0) FROM proxies`))
 	if err != nil || at <= 0 {
 		return time.Time{}, err
 	}

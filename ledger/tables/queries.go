@@ -1,5 +1,5 @@
-// The queries of a ledger, by subject: the balance and the pauses of the account, and the
-// last row before an instant, archived or not.
+// The queries of a ledger, by subject: the balance and the pauses of the account, its
+// metrics, and the last row before an instant, archived or not.
 
 package tables
 
@@ -8,6 +8,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -16,11 +17,30 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// reading has the database connections of every part. They never write.
 type reading struct{ read *sql.DB }
 
 func (r reading) query(ctx context.Context, query string, args ...any) sqlite.Rows {
 	return sqlite.Query(ctx, r.read, query, args...)
+}
+
+func (r reading) row(ctx context.Context, query string, args ...any) sqlite.Scanner {
+	return r.read.QueryRowContext(ctx, query, args...)
+}
+
+// from returns a source of rows for a query that also runs within the writer's transaction.
+func (r reading) from(ctx context.Context) sqlite.Source { return source{ctx, r} }
+
+type source struct {
+	ctx  context.Context
+	read reading
+}
+
+func (s source) Query(query string, args ...any) sqlite.Rows {
+	return s.read.query(s.ctx, query, args...)
+}
+
+func (s source) QueryRow(query string, args ...any) sqlite.Scanner {
+	return s.read.row(s.ctx, query, args...)
 }
 
 // journal reads rows of the journal, including archived rows.
@@ -107,17 +127,15 @@ const balanceQuery = `SELECT coalesce((SELECT currency FROM binding), ''),
 	` + OutsideCents + ` FROM totals`
 
 // Balance returns the sums of the account's books. Sums and Head are from the same moment.
-func (l *Money) Balance(ctx context.Context, account string) (Balance, error) {
-	tx, err := l.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+func (l *Money) Balance(ctx context.Context, account string) (b Balance, err error) {
+	err = sqlite.Snapshot(ctx, l.read, func(tx *sql.Tx) error {
+		b, err = balanceOf(ctx, tx, account)
+		return err
+	})
 	if err != nil {
-		return Balance{Account: account}, err
+		err = fmt.Errorf("sum the book: %w", err)
 	}
-	defer func() { _ = tx.Rollback() }()
-	b, err := balanceOf(ctx, tx, account)
-	if err != nil {
-		return b, fmt.Errorf("sum the book: %w", err)
-	}
-	return b, nil
+	return b, err
 }
 
 // Pause says why the account, or one kind of its operations, sends nothing.
@@ -135,20 +153,14 @@ func (l *Operations) Pauses(ctx context.Context) ([]Pause, error) {
 }
 
 // ScanPause reads a row of the table pauses.
-func ScanPause(s sqlite.Scanner) (Pause, error) {
-	var p Pause
-	var since int64
-	var until sql.NullInt64
-	err := s.Scan(&p.Scope, &p.Cause, &since, &until, &p.Detail)
-	p.Since, p.Until = sqlite.FromMicros(since), sqlite.Instant(until)
-	return p, err
-}
+var ScanPause = sqlite.Into(func(p *Pause) []any {
+	return []any{&p.Scope, &p.Cause, sqlite.At(&p.Since), sqlite.NullAt(&p.Until), &p.Detail}
+})
 
 // ReleasedByHand reports whether an operator released an operation that was on hold.
-func (l *Operations) ReleasedByHand(ctx context.Context, operation string) (released bool, err error) {
-	err = l.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM journal
-		WHERE operation = ? AND operation <> '' AND type = 'command.released' AND coalesce(json_extract(data, '$.automatic'), 0) = 0)`, operation).Scan(&released)
-	return released, err
+func (l *Operations) ReleasedByHand(ctx context.Context, operation string) (bool, error) {
+	return sqlite.Found(l.row(ctx, `SELECT EXISTS (SELECT 1 FROM journal
+		WHERE operation = ? AND operation <> '' AND type = 'command.released' AND coalesce(json_extract(data, '$.automatic'), 0) = 0)`, operation))
 }
 
 // HeadBefore returns the last row before an instant. The row after h was stored at or after
@@ -161,8 +173,8 @@ func HeadBefore(ctx context.Context, q sqlite.Queryer, at time.Time) (h chain.He
 	if err != nil {
 		return h, false, err
 	}
-	var next int64
-	if err := q.QueryRowContext(ctx, `SELECT coalesce(min(seq), 1 << 62) FROM transfers WHERE seq >= ?`, first).Scan(&next); err != nil {
+	next, err := sqlite.Value[int64](q.QueryRowContext(ctx, `SELECT coalesce(min(seq), 1 << 62) FROM transfers WHERE seq >= ?`, first))
+	if err != nil {
 		return h, false, err
 	}
 	b, err := BaseOf(ctx, q)
@@ -193,16 +205,12 @@ func archivedHead(ctx context.Context, q sqlite.Queryer, at time.Time, first, ne
 	err = sqlite.IfMade(ctx, q, "month_ends", func() error {
 		err := q.QueryRowContext(ctx, `SELECT seq, hash FROM month_ends WHERE until = ? AND seq >= ? AND seq < ?`, sqlite.Micros(at), first-1, next).Scan(&h.Seq, &h.Hash)
 		known = err == nil
-		if errors.Is(err, sql.ErrNoRows) {
-			return nil
-		}
-		return err
+		return sqlite.Optional(err)
 	})
 	if err != nil || known {
 		return h, known, err
 	}
-	var opened int64
-	err = q.QueryRowContext(ctx, `SELECT coalesce((SELECT opened_at FROM binding), 0)`).Scan(&opened)
+	opened, err := sqlite.Value[int64](q.QueryRowContext(ctx, `SELECT coalesce((SELECT opened_at FROM binding), 0)`))
 	if sqlite.Micros(at) <= opened {
 		return chain.Head{Hash: chain.Genesis}, true, err
 	}
@@ -247,15 +255,14 @@ func FirstBooked(ctx context.Context, q sqlite.Queryer, at time.Time) (int64, er
 	if err != nil {
 		return 0, err
 	}
-	var last sql.NullInt64
-	if err := q.QueryRowContext(ctx, `SELECT max(seq) FROM transfers`).Scan(&last); err != nil {
+	last, err := sqlite.Value[int64](q.QueryRowContext(ctx, `SELECT coalesce(max(seq), 0) FROM transfers`))
+	if err != nil {
 		return 0, err
 	}
-	first, end := int64(0), last.Int64+1
+	first, end := int64(0), last+1
 	for first < end {
 		middle := (first + end) / 2
-		var booked int64
-		err := q.QueryRowContext(ctx, `SELECT booked_at FROM transfers WHERE seq >= ? ORDER BY seq LIMIT 1`, middle).Scan(&booked)
+		booked, err := sqlite.Value[int64](q.QueryRowContext(ctx, `SELECT booked_at FROM transfers WHERE seq >= ? ORDER BY seq LIMIT 1`, middle))
 		switch {
 		case err != nil && !errors.Is(err, sql.ErrNoRows):
 			return 0, fmt.Errorf("find %s in the book: %w", at.UTC().Format(time.RFC3339), err)
@@ -268,6 +275,78 @@ func FirstBooked(ctx context.Context, q sqlite.Queryer, at time.Time) (int64, er
 	return first, nil
 }
 
+// ScanFact reads a row whose only column is the data of a fact of type T.
+func ScanFact[T fact.Fact](s sqlite.Scanner) (f T, err error) {
+	data, err := sqlite.Value[string](s)
+	if err != nil {
+		return f, err
+	}
+	decoded, err := fact.Decode(f.FactType(), []byte(data))
+	f, _ = decoded.(T)
+	return f, err
+}
+
 // RecordRows selects the rows of operators' records, including archived ones.
 const RecordRows = `SELECT seq, time, operation, data FROM journal WHERE type = 'ledger.recorded'
 	UNION ALL SELECT seq, time, operation, data FROM archived WHERE type = 'ledger.recorded'`
+
+// Spent is what operations of one kind were charged and refunded, in cents. Both amounts
+// only grow. The totals over all kinds are those of Balance.
+type Spent struct {
+	Kind          fact.Kind
+	ChargedCents  int64 // includes suspense
+	RefundedCents int64
+}
+
+// SpentByKind sums the books by kind of operation. Only renewals use suspense.
+func (l *Metrics) SpentByKind(ctx context.Context) ([]Spent, error) {
+	orders, renewals := Spent{Kind: fact.KindOrder}, Spent{Kind: fact.KindRenewal}
+	err := l.row(ctx, `SELECT
+		coalesce(sum(cents) FILTER (WHERE kind IN ('charge', 'suspense') AND debit = 'orders'), 0),
+		coalesce(sum(cents) FILTER (WHERE kind = 'refund' AND credit = 'orders'), 0),
+		coalesce(sum(cents) FILTER (WHERE kind IN ('charge', 'suspense') AND debit <> 'orders'), 0),
+		coalesce(sum(cents) FILTER (WHERE kind = 'refund' AND credit <> 'orders'), 0) FROM totals`).
+		Scan(&orders.ChargedCents, &orders.RefundedCents, &renewals.ChargedCents, &renewals.RefundedCents)
+	return []Spent{orders, renewals}, err
+}
+
+// NetSpentSince returns the charges since an instant less their refunds, in cents, and at
+// least 0. It counts whole quarters of an hour, including the one that contains the instant.
+func (l *Metrics) NetSpentSince(ctx context.Context, since time.Time) (int64, error) {
+	return sqlite.Value[int64](l.row(ctx, `SELECT max(coalesce(sum(cents), 0), 0) FROM net_charges WHERE quarter >= ?`, QuarterOf(sqlite.Micros(since))))
+}
+
+// OldestAmbiguous returns the time of the oldest attempt with an unknown outcome, among
+// operations that are being sent or wait for the next attempt. It returns nil if there is
+// none.
+func (l *Metrics) OldestAmbiguous(ctx context.Context) (at *time.Time, err error) {
+	err = l.row(ctx, `SELECT min(first_ambiguous_at) FROM operations WHERE live = 1 AND ambiguous > 0 AND state IN ('sending', 'waiting')`).Scan(sqlite.NullAt(&at))
+	return at, err
+}
+
+// OldestLive returns the oldest unfinished operation, or sqlite.ErrNone.
+func (l *Metrics) OldestLive(ctx context.Context) (id string, acceptedAt time.Time, err error) {
+	err = l.row(ctx, `SELECT id, accepted_at FROM operations WHERE live = 1 ORDER BY accepted_at LIMIT 1`).Scan(&id, sqlite.At(&acceptedAt))
+	return id, acceptedAt, sqlite.NotFound(err)
+}
+
+// CountExpiring counts the proxies that are not gone and expire before each of the given
+// instants, which must be ascending. It reads each index entry once.
+func (l *Metrics) CountExpiring(ctx context.Context, before []time.Time) ([]int64, error) {
+	counts := make([]int64, len(before))
+	from, sum := int64(math.MinInt64), int64(0)
+	for i, t := range before {
+		n, err := sqlite.Value[int64](l.row(ctx, `SELECT count(*) FROM proxies WHERE expires_at IS NOT NULL AND gone = 0 AND lasts_until >= ? AND lasts_until < ?`, from, sqlite.Micros(t)))
+		if err != nil {
+			return nil, err
+		}
+		sum += n
+		from, counts[i] = sqlite.Micros(t), sum
+	}
+	return counts, nil
+}
+
+// LastFinishedSlot returns the latest finished run of a schedule, or sqlite.ErrNone.
+func (l *Metrics) LastFinishedSlot(ctx context.Context, schedule string) (Slot, error) {
+	return sqlite.One(ScanSlot, l.row(ctx, `SELECT `+SlotColumns+` FROM slots WHERE schedule = ? AND state = 'finished' ORDER BY slot_at DESC LIMIT 1`, schedule))
+}

@@ -4,7 +4,6 @@ package tables
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -28,21 +27,16 @@ func (l *Money) ChangedSince(ctx context.Context, after int64, limit int) ([]Cha
 	return sqlite.Collect(l.query(ctx, `SELECT seq, time, type, operation FROM journal WHERE seq > ? AND operation <> '' AND (type IN
 		('order.delivered', 'order.refunded', 'operation.review', 'operation.resolved', 'renewal.completed', 'renewal.partial', 'renewal.failed')
 		OR type = 'ledger.recorded' AND data ->> '$.operation_id' <> '')
-		ORDER BY seq LIMIT +?`, after, limit), func(s sqlite.Scanner) (Changed, error) {
-		var c Changed
-		var us int64
-		err := s.Scan(&c.Seq, &us, &c.Type, &c.Operation)
-		c.At = sqlite.FromMicros(us)
-		return c, err
-	})
+		ORDER BY seq LIMIT +?`, after, limit), sqlite.Into(func(c *Changed) []any {
+		return []any{&c.Seq, sqlite.At(&c.At), &c.Type, &c.Operation}
+	}))
 }
 
 // OpenedAt returns the time of ledger.opened, or sqlite.ErrNone. Earlier payments are part
 // of the opening balance.
-func (l *Money) OpenedAt(ctx context.Context) (time.Time, error) {
-	var us int64
-	err := l.read.QueryRowContext(ctx, `SELECT opened_at FROM binding`).Scan(&us)
-	return sqlite.FromMicros(us), sqlite.NotFound(err)
+func (l *Money) OpenedAt(ctx context.Context) (at time.Time, err error) {
+	err = l.row(ctx, `SELECT opened_at FROM binding`).Scan(sqlite.At(&at))
+	return at, sqlite.NotFound(err)
 }
 
 // OrdersAfter lists up to limit operations whose order number sorts after the given one, in
@@ -54,7 +48,7 @@ func (l *Money) OrdersAfter(ctx context.Context, orderNo string, limit int) ([]f
 
 // OrderOperation reads the operation that placed an order, or sqlite.ErrNone.
 func (l *Money) OrderOperation(ctx context.Context, orderNo string) (fact.Operation, error) {
-	return sqlite.One(ScanOperation, l.read.QueryRowContext(ctx, `SELECT `+OperationColumns+` FROM operations
+	return sqlite.One(ScanOperation, l.row(ctx, `SELECT `+OperationColumns+` FROM operations
 		WHERE order_no <> '' AND order_no = +? ORDER BY id LIMIT 1`, orderNo))
 }
 
@@ -82,22 +76,14 @@ func (l *Money) OrdersNotCharged(ctx context.Context) ([]fact.Operation, error) 
 // RecordedFor sums what operators recorded for each order: spent outside Perennial, less
 // refunds.
 func (l *Money) RecordedFor(ctx context.Context) (map[string]int64, error) {
-	sums := map[string]int64{}
-	err := sqlite.Each(l.query(ctx, `SELECT order_no, sum(CASE credit WHEN 'wallet' THEN cents ELSE -cents END)
-		FROM transfers WHERE (kind = 'external' OR kind = 'funding') AND order_no <> '' GROUP BY order_no`), func(s sqlite.Scanner) error {
-		var no string
-		var cents int64
-		err := s.Scan(&no, &cents)
-		sums[no] = cents
-		return err
-	})
-	return sums, err
+	return sqlite.Pairs[string, int64](l.query(ctx, `SELECT order_no, sum(CASE credit WHEN 'wallet' THEN cents ELSE -cents END)
+		FROM transfers WHERE (kind = 'external' OR kind = 'funding') AND order_no <> '' GROUP BY order_no`))
 }
 
 // RenewalsAfter lists up to limit renewals with IDs after the given one, in order. Repeated
 // calls go through all renewals.
 func (l *Money) RenewalsAfter(ctx context.Context, id string, limit int) ([]string, error) {
-	return sqlite.Collect(l.query(ctx, `SELECT id FROM operations WHERE id > ? AND kind = 'renewal' ORDER BY id LIMIT +?`, id, limit), sqlite.Text)
+	return sqlite.Collect(l.query(ctx, `SELECT id FROM operations WHERE id > ? AND kind = 'renewal' ORDER BY id LIMIT +?`, id, limit), sqlite.Value[string])
 }
 
 // RenewalSums has the amounts of one renewal in cents, from three places: the operation, its
@@ -139,7 +125,7 @@ const rowsOfOperation = `(SELECT seq FROM journal WHERE operation = o.id AND ope
 // line.
 func (l *Money) RenewalSums(ctx context.Context, id string) (s RenewalSums, err error) {
 	var together int
-	err = l.read.QueryRowContext(ctx, `SELECT o.charged_cents, o.refunded_cents,
+	err = l.row(ctx, `SELECT o.charged_cents, o.refunded_cents,
 		(SELECT coalesce(sum(cents), 0) FROM transfers t WHERE t.seq IN `+rowsOfOperation+` AND t.kind IN ('charge', 'suspense')),
 		(SELECT coalesce(sum(cents), 0) FROM transfers t WHERE t.seq IN `+rowsOfOperation+` AND t.kind = 'refund'),
 		(SELECT coalesce(sum(charged_cents), 0) FROM lines WHERE operation = o.id),
@@ -212,9 +198,8 @@ func (l *Money) LastComparison(ctx context.Context) (at time.Time, differences i
 		}
 		return at, 0, err
 	}
-	var us int64
-	err = l.read.QueryRowContext(ctx, `SELECT time FROM journal WHERE seq > (SELECT max(seq) FROM journal) - ? AND type = 'ledger.discrepancy' ORDER BY seq DESC LIMIT 1`, reconcileHorizon).Scan(&us)
-	return sqlite.FromMicros(us), int64(len(told)), err
+	err = l.row(ctx, `SELECT time FROM journal WHERE seq > (SELECT max(seq) FROM journal) - ? AND type = 'ledger.discrepancy' ORDER BY seq DESC LIMIT 1`, reconcileHorizon).Scan(sqlite.At(&at))
+	return at, int64(len(told)), err
 }
 
 const (
@@ -249,34 +234,28 @@ func (l *Money) reconciled(ctx context.Context, query string, from, to int64) (f
 // Forgotten returns the time from which the ledger may have lost sent requests: the time of
 // the last restored row. It returns nil if the ledger was never restored, or if the pause
 // that followed the restore has ended.
-func (l *Operations) Forgotten(ctx context.Context) (*time.Time, error) {
-	var since sql.NullInt64
-	err := l.read.QueryRowContext(ctx, `SELECT max(forgotten_since) FROM binding`).Scan(&since)
-	return sqlite.Instant(since), err
+func (l *Operations) Forgotten(ctx context.Context) (since *time.Time, err error) {
+	err = l.row(ctx, `SELECT max(forgotten_since) FROM binding`).Scan(sqlite.NullAt(&since))
+	return since, err
 }
 
 // RestoredAlone returns when the ledger was restored without the events stream, or with a
 // stream that ends before the backup. It returns nil if the last 1,000 rows contain no such
 // restore.
-func (l *Operations) RestoredAlone(ctx context.Context) (*time.Time, error) {
-	var at sql.NullInt64
-	err := l.read.QueryRowContext(ctx, `SELECT CASE WHEN data ->> '$.restored.proven' = 0 THEN time END
-		FROM journal WHERE seq > (SELECT max(seq) FROM journal) - 1000 AND type = 'ledger.opened' ORDER BY seq DESC LIMIT 1`).Scan(&at)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = nil
-	}
-	return sqlite.Instant(at), err
+func (l *Operations) RestoredAlone(ctx context.Context) (at *time.Time, err error) {
+	err = l.row(ctx, `SELECT CASE WHEN data ->> '$.restored.proven' = 0 THEN time END
+		FROM journal WHERE seq > (SELECT max(seq) FROM journal) - 1000 AND type = 'ledger.opened' ORDER BY seq DESC LIMIT 1`).Scan(sqlite.NullAt(&at))
+	return at, sqlite.Optional(err)
 }
 
 // HasOrder reports whether an operation has this order number.
 func (l *Operations) HasOrder(ctx context.Context, orderNo string) (bool, error) {
-	return sqlite.Found(l.read.QueryRowContext(ctx, `SELECT count(*) FROM operations WHERE order_no = +? AND order_no <> ''`, orderNo))
+	return sqlite.Found(l.row(ctx, `SELECT count(*) FROM operations WHERE order_no = +? AND order_no <> ''`, orderNo))
 }
 
 // RenewedDays returns by how many days the renewals that settled since an instant have
 // extended a proxy. Unresolved renewals count.
-func (l *Operations) RenewedDays(ctx context.Context, proxyID string, since time.Time) (days int64, err error) {
-	err = l.read.QueryRowContext(ctx, `SELECT coalesce(sum(duration_days), 0) FROM lines
-		WHERE proxy_id = ? AND settled_at >= ? AND state IN ('succeeded', 'charged', 'unresolved')`, proxyID, sqlite.Micros(since)).Scan(&days)
-	return days, err
+func (l *Operations) RenewedDays(ctx context.Context, proxyID string, since time.Time) (int64, error) {
+	return sqlite.Value[int64](l.row(ctx, `SELECT coalesce(sum(duration_days), 0) FROM lines
+		WHERE proxy_id = ? AND settled_at >= ? AND state IN ('succeeded', 'charged', 'unresolved')`, proxyID, sqlite.Micros(since)))
 }

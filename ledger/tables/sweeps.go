@@ -30,17 +30,13 @@ type Slot struct {
 const SlotColumns = `schedule, slot_at, state, plan, seq`
 
 // ScanSlot reads a row of SlotColumns.
-func ScanSlot(s sqlite.Scanner) (Slot, error) {
-	var x Slot
-	var at int64
-	err := s.Scan(&x.Schedule, &at, &x.State, &x.Plan, &x.Seq)
-	x.At = sqlite.FromMicros(at)
-	return x, err
-}
+var ScanSlot = sqlite.Into(func(x *Slot) []any {
+	return []any{&x.Schedule, sqlite.At(&x.At), &x.State, &x.Plan, &x.Seq}
+})
 
 // LastSlot returns the latest scheduled time of a schedule, or sqlite.ErrNone.
 func (l *Sweeps) LastSlot(ctx context.Context, schedule string) (Slot, error) {
-	return sqlite.One(ScanSlot, l.read.QueryRowContext(ctx, `SELECT `+SlotColumns+` FROM slots WHERE schedule = ? ORDER BY slot_at DESC LIMIT 1`, schedule))
+	return sqlite.One(ScanSlot, l.row(ctx, `SELECT `+SlotColumns+` FROM slots WHERE schedule = ? ORDER BY slot_at DESC LIMIT 1`, schedule))
 }
 
 // UnfinishedSlots lists the planned runs of a schedule whose commands may not all be
@@ -105,14 +101,14 @@ func (l *Sweeps) SlotResult(ctx context.Context, slot Slot) (x SlotResult, err e
 		return x, err
 	}
 	x.Due, x.EstimateCents, x.Unpriced = &due, new(cost.Total()), cost.Lacks
-	err = l.read.QueryRowContext(ctx, `SELECT coalesce(sum((SELECT count(*) FROM lines x WHERE x.operation = o.id AND x.state IN ('succeeded', 'charged'))), 0), coalesce(sum(o.charged_cents - o.refunded_cents), 0)
+	err = l.row(ctx, `SELECT coalesce(sum((SELECT count(*) FROM lines x WHERE x.operation = o.id AND x.state IN ('succeeded', 'charged'))), 0), coalesce(sum(o.charged_cents - o.refunded_cents), 0)
 		FROM sweep_commands s CROSS JOIN operations o ON o.id > s.command_id || '/' AND o.id < s.command_id || '0' AND o.command_id = s.command_id WHERE s.schedule = ? AND s.slot_at = ?`, slot.Schedule, sqlite.Micros(slot.At)).Scan(&x.Renewed, &x.ChargedCents)
 	if err != nil {
 		return x, err
 	}
 	var planned, budgets int64
 	var of string
-	err = l.read.QueryRowContext(ctx, `SELECT coalesce((SELECT sum(value ->> '$.proxy_count') FROM json_each(p.data, '$.planned')), 0),
+	err = l.row(ctx, `SELECT coalesce((SELECT sum(value ->> '$.proxy_count') FROM json_each(p.data, '$.planned')), 0),
 		coalesce(sum(h.data ->> '$.left_out'), 0), count(h.seq) FILTER (WHERE h.data ->> '$.code' <> 'wallet'), coalesce(group_concat(h.data ->> '$.reason', '; '), ''), coalesce(p.data ->> '$.of', '')
 		FROM journal p LEFT JOIN `+heldOf+` WHERE p.seq = ? GROUP BY p.seq`, slot.Seq).Scan(&planned, &x.OverLimit, &budgets, &x.Reason, &of)
 	if at, wrong := time.Parse(time.RFC3339Nano, of); wrong == nil {
@@ -142,20 +138,26 @@ func (l *Sweeps) SlotResult(ctx context.Context, slot Slot) (x SlotResult, err e
 	return x, err
 }
 
-// standsFor completes the result of a run that found the same plan as a run of the day
-// before it, if there is one. The earlier run has the commands.
+// PlannedSums returns how many proxies a run found due and the estimated cost of its plan.
+// It returns sqlite.ErrNone if the run has no plan or its row was archived.
+func (l *Sweeps) PlannedSums(ctx context.Context, slot Slot) (due int64, cost fact.Sum, err error) {
+	err = l.row(ctx, `SELECT coalesce(data ->> '$.due', 0), coalesce(data ->> '$.estimate_cents', 0),
+		coalesce(data ->> '$.unknown_price', (SELECT sum(value ->> '$.unknown_price') FROM json_each(data, '$.planned')), 0)
+		FROM journal WHERE seq = ? AND type = 'sweep.planned'`, slot.Seq).Scan(&due, &cost.Cents, &cost.Lacks)
+	return due, cost, sqlite.NotFound(err)
+}
+
+// standsFor completes the result of a run whose plan another run had found within the last
+// 24 hours. That run has the commands.
 func (l *Sweeps) standsFor(ctx context.Context, slot Slot, x *SlotResult) error {
-	var first int64
-	err := l.read.QueryRowContext(ctx, `SELECT s.slot_at FROM slots s JOIN journal p ON p.seq = s.seq
+	var first time.Time
+	err := l.row(ctx, `SELECT s.slot_at FROM slots s JOIN journal p ON p.seq = s.seq
 		WHERE s.schedule = ?1 AND s.slot_at < ?2 AND s.slot_at > ?2 - 86400000000 AND s.plan = ?3 AND json_array_length(p.data, '$.planned') > 0 ORDER BY s.slot_at LIMIT 1`,
-		slot.Schedule, sqlite.Micros(slot.At), slot.Plan).Scan(&first)
+		slot.Schedule, sqlite.Micros(slot.At), slot.Plan).Scan(sqlite.At(&first))
 	if err == nil {
-		x.Skipped, x.Reason = int64(x.OverLimit), strings.TrimPrefix(x.Reason+"; its plan is that of the run of "+sqlite.FromMicros(first).Format(time.RFC3339), "; ")
+		x.Skipped, x.Reason = int64(x.OverLimit), strings.TrimPrefix(x.Reason+"; its plan is that of the run of "+first.Format(time.RFC3339), "; ")
 	}
-	if errors.Is(err, sql.ErrNoRows) {
-		err = nil
-	}
-	return err
+	return sqlite.Optional(err)
 }
 
 // finishedWithin limits how many rows Declined searches for the sweep.finished of a run.
@@ -167,14 +169,11 @@ func (l *Sweeps) Declined(ctx context.Context, slot Slot) (*fact.SweepFinished, 
 	if slot.State != "finished" {
 		return nil, nil //nolint:nilnil // it was not declined
 	}
-	var ended int64 // a plan that needs approval has its sweep.held in the next row
-	err := l.read.QueryRowContext(ctx, `SELECT s.updated_at FROM slots s JOIN journal h ON h.seq = s.seq + 1 AND h.type = 'sweep.held'
-		WHERE s.schedule = ? AND s.slot_at = ?`, slot.Schedule, sqlite.Micros(slot.At)).Scan(&ended)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil //nolint:nilnil // it did not need approval
-	}
+	// A plan that needs approval has its sweep.held in the next row.
+	ended, err := sqlite.Value[int64](l.row(ctx, `SELECT s.updated_at FROM slots s JOIN journal h ON h.seq = s.seq + 1 AND h.type = 'sweep.held'
+		WHERE s.schedule = ? AND s.slot_at = ?`, slot.Schedule, sqlite.Micros(slot.At)))
 	if err != nil {
-		return nil, err
+		return nil, sqlite.Optional(err) // without a row it did not need approval
 	}
 	after, err := SeqAt(ctx, l.read, sqlite.FromMicros(ended))
 	if err != nil {
@@ -202,15 +201,9 @@ type ScheduleCalendar struct {
 
 // ScheduleCalendar returns the calendar of the last schedule.configured, or sqlite.ErrNone.
 func (l *Sweeps) ScheduleCalendar(ctx context.Context, schedule string) (ScheduleCalendar, error) {
-	return sqlite.One(func(s sqlite.Scanner) (ScheduleCalendar, error) {
-		var x ScheduleCalendar
-		var since int64
-		if err := s.Scan(&x.Cron, &x.Timezone, &since); err != nil {
-			return ScheduleCalendar{}, err
-		}
-		x.Since = sqlite.FromMicros(since)
-		return x, nil
-	}, l.read.QueryRowContext(ctx, `SELECT cron, timezone, since FROM schedule_calendars WHERE schedule = ?`, schedule))
+	return sqlite.One(sqlite.Into(func(x *ScheduleCalendar) []any {
+		return []any{&x.Cron, &x.Timezone, sqlite.At(&x.Since)}
+	}), l.row(ctx, `SELECT cron, timezone, since FROM schedule_calendars WHERE schedule = ?`, schedule))
 }
 
 // ScheduleNames lists every schedule that has runs, a pause or a recorded calendar, sorted
@@ -221,7 +214,7 @@ func (l *Sweeps) ScheduleNames(ctx context.Context) ([]string, error) {
 	return sqlite.Collect(l.query(ctx, `WITH RECURSIVE fired (name) AS (SELECT min(schedule) FROM slots
 		UNION ALL SELECT (SELECT min(schedule) FROM slots WHERE schedule > name) FROM fired WHERE name IS NOT NULL)
 		SELECT name FROM fired WHERE name IS NOT NULL
-		UNION SELECT schedule FROM schedule_pauses UNION SELECT schedule FROM schedule_calendars ORDER BY 1`), sqlite.Text)
+		UNION SELECT schedule FROM schedule_pauses UNION SELECT schedule FROM schedule_calendars ORDER BY 1`), sqlite.Value[string])
 }
 
 // SchedulePause is the pause of a schedule by an operator.
@@ -233,22 +226,16 @@ type SchedulePause struct {
 	Reason   string     `json:"reason" doc:"The reason, for people; the text may change."`
 }
 
-// PausedSchedule selects the pause of one schedule; ScanSchedulePause reads it.
-const PausedSchedule = `SELECT schedule, since, until, by, reason FROM schedule_pauses WHERE schedule = ?`
-
-// ScanSchedulePause reads a row of the table schedule_pauses.
-func ScanSchedulePause(s sqlite.Scanner) (SchedulePause, error) {
-	var x SchedulePause
-	var since int64
-	var until sql.NullInt64
-	err := s.Scan(&x.Schedule, &since, &until, &x.By, &x.Reason)
-	x.Since, x.Until = sqlite.FromMicros(since), sqlite.Instant(until)
-	return x, err
-}
-
 // SchedulePaused returns the pause of a schedule, or sqlite.ErrNone.
 func (l *Sweeps) SchedulePaused(ctx context.Context, schedule string) (SchedulePause, error) {
-	return sqlite.One(ScanSchedulePause, l.read.QueryRowContext(ctx, PausedSchedule, schedule))
+	return PauseOf(l.from(ctx), schedule)
+}
+
+// PauseOf is Sweeps.SchedulePaused for any source.
+func PauseOf(from sqlite.Source, schedule string) (SchedulePause, error) {
+	return sqlite.One(sqlite.Into(func(x *SchedulePause) []any {
+		return []any{&x.Schedule, sqlite.At(&x.Since), sqlite.NullAt(&x.Until), &x.By, &x.Reason}
+	}), from.QueryRow(`SELECT schedule, since, until, by, reason FROM schedule_pauses WHERE schedule = ?`, schedule))
 }
 
 // Plan reads the fact that planned a run, with its commands. It returns sqlite.ErrNone if
@@ -287,21 +274,23 @@ func (l *Sweeps) SlotsBefore(ctx context.Context, schedule string, before time.T
 
 // Listed reads a proxy that is not gone; sqlite.ErrNone otherwise.
 func (l *Sweeps) Listed(ctx context.Context, id string) (Proxy, error) {
-	return sqlite.One(scanProxy, l.read.QueryRowContext(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE proxy_id = ? AND gone = 0`, id))
+	return sqlite.One(scanProxy, l.row(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE proxy_id = ? AND gone = 0`, id))
 }
-
-// HeldQuery selects the scheduled times whose plan, with this hash, needs approval.
-const HeldQuery = `SELECT ` + SlotColumns + ` FROM slots WHERE state = 'held' AND plan = ? AND plan <> '' ORDER BY seq`
 
 // HeldSlots lists the scheduled times whose plan, with this hash, needs approval, in the
 // order of planning. The first has the plan's commands.
 func (l *Sweeps) HeldSlots(ctx context.Context, plan string) ([]Slot, error) {
-	return sqlite.Collect(l.query(ctx, HeldQuery, plan), ScanSlot)
+	return HeldSlots(l.from(ctx), plan)
 }
 
-// NotTakenIn lists a schedule's runs, planned at or after an instant, with commands that are
-// neither accepted nor refused yet, but are on the stream, or soon will be. It also returns
-// when each such command was planned. Plans that need approval are left out.
+// HeldSlots is Sweeps.HeldSlots for any source.
+func HeldSlots(from sqlite.Source, plan string) ([]Slot, error) {
+	return sqlite.Collect(from.Query(`SELECT `+SlotColumns+` FROM slots WHERE state = 'held' AND plan = ? AND plan <> '' ORDER BY seq`, plan), ScanSlot)
+}
+
+// NotTakenIn lists the runs of a schedule that were planned at or after an instant and have
+// commands in flight: published, or about to be, and neither accepted nor refused. It also
+// returns when each such command was planned. Plans that need approval are left out.
 func (l *Sweeps) NotTakenIn(ctx context.Context, schedule string, since time.Time) (slots []Slot, planned map[string]time.Time, err error) {
 	planned = map[string]time.Time{}
 	err = sqlite.Each(l.query(ctx, `SELECT l.schedule, l.slot_at, l.state, l.plan, l.seq, s.command_id, s.planned_at
@@ -310,12 +299,12 @@ func (l *Sweeps) NotTakenIn(ctx context.Context, schedule string, since time.Tim
 		AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = s.command_id)
 		AND NOT EXISTS (SELECT 1 FROM rejections r WHERE r.id = s.command_id) ORDER BY l.seq, s.command_id`, schedule, sqlite.Micros(since)), func(s sqlite.Scanner) error {
 		var id string
-		var at int64
-		slot, err := ScanSlot(extraColumns{s, []any{&id, &at}})
+		var at time.Time
+		slot, err := ScanSlot(sqlite.With(s, &id, sqlite.At(&at)))
 		if n := len(slots); n == 0 || slots[n-1].Seq != slot.Seq {
 			slots = append(slots, slot)
 		}
-		planned[id] = sqlite.FromMicros(at)
+		planned[id] = at
 		return err
 	})
 	return slots, planned, err
@@ -334,55 +323,52 @@ type Refused struct {
 // were accepted or refused. The ids of the commands begin with prefix, followed by letters
 // and digits.
 func (l *Sweeps) RefusedOf(ctx context.Context, schedule, prefix string) (*Refused, error) {
-	x, at := Refused{}, int64(0)
-	err := l.read.QueryRowContext(ctx, `SELECT s.slot_at, count(*), sum(s.proxies), min(r.reason)
+	var x Refused
+	err := l.row(ctx, `SELECT s.slot_at, count(*), sum(s.proxies), min(r.reason)
 		FROM rejections r CROSS JOIN sweep_commands s ON s.command_id = r.id CROSS JOIN slots l ON l.schedule = s.schedule AND l.slot_at = s.slot_at
 		WHERE r.id > ?3 AND r.id < ?3 || '~' AND r.code = ?1 AND s.schedule = ?2 AND NOT EXISTS (
 			SELECT 1 FROM slots t WHERE t.schedule = ?2 AND t.seq > l.seq AND t.state = 'finished' AND NOT EXISTS (
 				SELECT 1 FROM sweep_commands o WHERE o.schedule = t.schedule AND o.slot_at = t.slot_at
 				AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = o.command_id) AND NOT EXISTS (SELECT 1 FROM rejections x WHERE x.id = o.command_id)))
-		GROUP BY s.slot_at ORDER BY s.slot_at DESC LIMIT 1`, fact.RejectedInvalid, schedule, prefix).Scan(&at, &x.Commands, &x.Proxies, &x.Reason)
+		GROUP BY s.slot_at ORDER BY s.slot_at DESC LIMIT 1`, fact.RejectedInvalid, schedule, prefix).Scan(sqlite.At(&x.Slot), &x.Commands, &x.Proxies, &x.Reason)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil //nolint:nilnil // none is no error
 	}
-	x.Slot = sqlite.FromMicros(at)
 	return &x, err
 }
 
 // CountReviews counts the operations, lines and proxies that need review.
-func (l *Operations) CountReviews(ctx context.Context) (n int64, err error) {
-	err = l.read.QueryRowContext(ctx, `SELECT count(*) FROM v_reviews`).Scan(&n)
-	return n, err
+func (l *Operations) CountReviews(ctx context.Context) (int64, error) {
+	return sqlite.Value[int64](l.row(ctx, `SELECT count(*) FROM v_reviews`))
 }
-
-// SweepReviewsQuery selects the proxies of an operation that schedules skip until they are
-// reviewed.
-const SweepReviewsQuery = `SELECT v.proxy_id FROM v_reviews v JOIN sweep_reviews s ON s.proxy_id = v.proxy_id AND s.operation = v.operation_id
-	WHERE v.operation_id = ? AND s.answered_at IS NULL
-	AND EXISTS (SELECT 1 FROM lines l WHERE l.operation = v.operation_id AND l.proxy_id = v.proxy_id AND l.claim = 0) ORDER BY v.proxy_id`
 
 // SweepReviews lists the proxies of an operation that schedules skip until they are
 // reviewed.
 func (l *Operations) SweepReviews(ctx context.Context, operationID string) ([]string, error) {
-	return sqlite.Collect(l.query(ctx, SweepReviewsQuery, operationID), sqlite.Text)
+	return SweepReviewsOf(l.from(ctx), operationID)
 }
 
-// EndingsQuery selects the renewals that ended without renewing a proxy, newest first.
-const EndingsQuery = `SELECT l.operation, o.command_id, o.trace_id FROM lines l JOIN operations o ON o.id = l.operation
-	WHERE l.proxy_id = ? AND l.state IN ('failed', 'not_charged', 'skipped') ORDER BY l.settled_at DESC, l.operation DESC LIMIT +?`
-
-// ScanEnding reads a row of EndingsQuery.
-func ScanEnding(s sqlite.Scanner) (fact.Ref, error) {
-	var r fact.Ref
-	err := s.Scan(&r.OperationID, &r.CommandID, &r.TraceID)
-	return r, err
+// SweepReviewsOf is Operations.SweepReviews for any source.
+func SweepReviewsOf(from sqlite.Source, operationID string) ([]string, error) {
+	return sqlite.Collect(from.Query(`SELECT v.proxy_id FROM v_reviews v JOIN sweep_reviews s ON s.proxy_id = v.proxy_id AND s.operation = v.operation_id
+		WHERE v.operation_id = ? AND s.answered_at IS NULL
+		AND EXISTS (SELECT 1 FROM lines l WHERE l.operation = v.operation_id AND l.proxy_id = v.proxy_id AND l.claim = 0) ORDER BY v.proxy_id`, operationID), sqlite.Value[string])
 }
 
 // EndingsOf lists up to limit operations that ended without renewing the proxy, the newest
 // first.
 func (l *Operations) EndingsOf(ctx context.Context, proxyID string, limit int) ([]fact.Ref, error) {
-	return sqlite.Collect(l.query(ctx, EndingsQuery, proxyID, limit), ScanEnding)
+	return Endings(l.from(ctx), proxyID, limit)
 }
+
+// Endings is Operations.EndingsOf for any source.
+func Endings(from sqlite.Source, proxyID string, limit int) ([]fact.Ref, error) {
+	return sqlite.Collect(from.Query(`SELECT l.operation, o.command_id, o.trace_id FROM lines l JOIN operations o ON o.id = l.operation
+		WHERE l.proxy_id = ? AND l.state IN ('failed', 'not_charged', 'skipped') ORDER BY l.settled_at DESC, l.operation DESC LIMIT +?`, proxyID, limit), ScanRef)
+}
+
+// ScanRef reads the IDs of an operation and of its command, and the operation's trace ID.
+var ScanRef = sqlite.Into(func(r *fact.Ref) []any { return []any{&r.OperationID, &r.CommandID, &r.TraceID} })
 
 // Refused lists proxies that expire between two instants and that the provider does not
 // renew, nearest expiry first. Either enough renewals failed, or the provider does not know
@@ -403,54 +389,34 @@ func (l *Operations) Refused(ctx context.Context, from, until time.Time, failure
 }
 
 // ReplacedSince counts the replacements of a schedule since an instant.
-func (l *Operations) ReplacedSince(ctx context.Context, schedule string, since time.Time) (n int, err error) {
-	err = l.read.QueryRowContext(ctx, `SELECT count(*) FROM replacements WHERE schedule = ? AND replaced_at >= ?`, schedule, sqlite.Micros(since)).Scan(&n)
-	return n, err
+func (l *Operations) ReplacedSince(ctx context.Context, schedule string, since time.Time) (int, error) {
+	return sqlite.Value[int](l.row(ctx, `SELECT count(*) FROM replacements WHERE schedule = ? AND replaced_at >= ?`, schedule, sqlite.Micros(since)))
 }
 
 // UnsentReplacements lists the replacements of a schedule whose order has been neither
 // accepted nor refused yet. The order may be missing from the commands stream.
 func (l *Operations) UnsentReplacements(ctx context.Context, schedule string) ([]fact.ProxyReplaced, error) {
-	return sqlite.Collect(l.query(ctx, `SELECT j.type, j.data FROM replacements x JOIN journal j ON j.seq = x.seq WHERE x.schedule = ?
+	return sqlite.Collect(l.query(ctx, `SELECT j.data FROM replacements x JOIN journal j ON j.seq = x.seq WHERE x.schedule = ?
 		AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = x.command_id)
-		AND NOT EXISTS (SELECT 1 FROM rejections r WHERE r.id = x.command_id) ORDER BY x.seq`, schedule), func(s sqlite.Scanner) (fact.ProxyReplaced, error) {
-		var factType, data string
-		if err := s.Scan(&factType, &data); err != nil {
-			return fact.ProxyReplaced{}, err
-		}
-		decoded, err := fact.Decode(factType, []byte(data))
-		if err != nil {
-			return fact.ProxyReplaced{}, err
-		}
-		f, ok := decoded.(fact.ProxyReplaced)
-		if !ok {
-			return f, sqlite.ErrNone
-		}
-		return f, nil
-	})
+		AND NOT EXISTS (SELECT 1 FROM rejections r WHERE r.id = x.command_id) ORDER BY x.seq`, schedule), ScanFact[fact.ProxyReplaced])
 }
 
 // LastHolder returns the runner that last started to lead the account; "" if the journal has
 // no start.
-func (l *Sweeps) LastHolder(ctx context.Context) (holder string, err error) {
-	holder, _, err = l.lastStart(ctx)
-	return holder, err
+func (l *Sweeps) LastHolder(ctx context.Context) (string, error) {
+	return l.lastStart(ctx, `$.holder`)
 }
 
 // LastVersion returns the program's version at the last start of a runner; "" if the journal
 // has no start.
-func (l *Sweeps) LastVersion(ctx context.Context) (version string, err error) {
-	_, version, err = l.lastStart(ctx)
-	return version, err
+func (l *Sweeps) LastVersion(ctx context.Context) (string, error) {
+	return l.lastStart(ctx, `$.version`)
 }
 
-func (l *Sweeps) lastStart(ctx context.Context) (holder, version string, err error) {
-	err = l.read.QueryRowContext(ctx, `SELECT data ->> '$.holder', data ->> '$.version' FROM journal INDEXED BY journal_starts
-		WHERE type = 'runner.started' AND seq > 0 ORDER BY seq DESC LIMIT 1`).Scan(&holder, &version)
-	if err = sqlite.NotFound(err); errors.Is(err, sqlite.ErrNone) {
-		err = nil
-	}
-	return holder, version, err
+func (l *Sweeps) lastStart(ctx context.Context, field string) (string, error) {
+	text, err := sqlite.Value[string](l.row(ctx, `SELECT data ->> ? FROM journal INDEXED BY journal_starts
+		WHERE type = 'runner.started' AND seq > 0 ORDER BY seq DESC LIMIT 1`, field))
+	return text, sqlite.Optional(err)
 }
 
 // Inherited reports whether a runner other than holder made an operation's last attempt.
@@ -460,7 +426,7 @@ func (l *Sweeps) Inherited(ctx context.Context, operationID, holder string) (sin
 	const sent = `(SELECT max(seq) FROM journal WHERE operation = ?1 AND operation <> '' AND type = 'operation.sending')`
 	var by string
 	var begun int64
-	err = l.read.QueryRowContext(ctx, `SELECT
+	err = l.row(ctx, `SELECT
 		coalesce((SELECT data ->> '$.holder' FROM journal INDEXED BY journal_starts WHERE type = 'runner.started' AND seq < `+sent+` ORDER BY seq DESC LIMIT 1), ''),
 		coalesce((SELECT time FROM journal INDEXED BY journal_starts WHERE type = 'runner.started' AND seq > `+sent+` ORDER BY seq LIMIT 1), 0)`, operationID).
 		Scan(&by, &begun)

@@ -40,7 +40,6 @@ func Table(t testing.TB, document, head, rows string) {
 	}
 }
 
-// root returns the directory of go.mod.
 func root(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()
