@@ -582,7 +582,7 @@ func TestAnAnswerIsComparedWhenTheProviderMustShowIt(t *testing.T) {
 		var at []time.Duration
 		time.AfterFunc(55*time.Minute, func() { answered <- struct{}{} })
 		time.AfterFunc(3*time.Hour, cancel)
-		err := passes(ctx, time.Minute, answered, func() time.Duration {
+		err := passes(ctx, time.Now, time.Minute, answered, func() time.Duration {
 			at = append(at, time.Since(began))
 			return time.Hour
 		})

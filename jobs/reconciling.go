@@ -107,7 +107,7 @@ func (b *books) keepReconciling(ctx context.Context) error {
 		return ctx.Err()
 	}
 	b.move(b.Clock())
-	return passes(ctx, min(b.ReconcileEvery, reconcileFirst), b.answered, func() (wait time.Duration) {
+	return passes(ctx, b.Clock, min(b.ReconcileEvery, reconcileFirst), b.answered, func() (wait time.Duration) {
 		_, err := b.reconcile(ctx, b.scheduledReading, afterTwoPasses)
 		if err != nil && ctx.Err() == nil {
 			b.Log.WithError(err).Warn("the books could not be compared with the provider; it is tried again")
@@ -121,24 +121,24 @@ func (b *books) keepReconciling(ctx context.Context) error {
 
 // passes calls pass after the first wait, and again after the wait that pass returns. It also
 // calls pass reconcileAnswer after answered delivers a value.
-func passes(ctx context.Context, wait time.Duration, answered <-chan struct{}, pass func() time.Duration) error {
+func passes(ctx context.Context, now func() time.Time, wait time.Duration, answered <-chan struct{}, pass func() time.Duration) error {
 	var check time.Time // when to compare the last answer; zero if it is compared
-	for next := time.Now().Add(wait); ; {
+	for next := now().Add(wait); ; {
 		due := next
 		if !check.IsZero() && check.Before(due) {
 			due = check
 		}
-		woken, err := sleep.UntilOr(ctx, time.Now, due, answered)
+		woken, err := sleep.UntilOr(ctx, now, due, answered)
 		switch {
 		case err != nil:
 			return err
 		case woken:
-			check = time.Now().Add(reconcileAnswer)
+			check = now().Add(reconcileAnswer)
 			continue
-		case !time.Now().Before(check):
+		case !now().Before(check):
 			check = time.Time{}
 		}
-		next = time.Now().Add(pass())
+		next = now().Add(pass())
 	}
 }
 

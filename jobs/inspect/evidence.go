@@ -5,6 +5,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -293,18 +294,17 @@ func (e *Evidence) answers(ctx context.Context, l *ledger.Ledger, o fact.Operati
 	open, charged := map[string]int64{}, int64(0)
 	for _, x := range e.Lines {
 		if x.State == fact.LineUnresolved {
-			if open[x.ProxyID] = x.ChargedCents - x.RefundedCents; o.State != fact.StateReview || len(e.Lines) > 1 {
-				ids = append(ids, x.ProxyID) // for a renewal of one proxy, the answer for the whole is enough
-			}
+			ids, open[x.ProxyID] = append(ids, x.ProxyID), x.ChargedCents-x.RefundedCents
 			charged += open[x.ProxyID]
 			if o.State == fact.StateReview {
 				open[""] += x.ChargedCents - x.RefundedCents
 			}
 		}
 	}
-	if open[""] > 0 {
-		amount = open[""]
+	if len(e.Lines) == 1 {
+		ids = ids[:min(len(ids), 1)] // the answer for the whole is also that for the only proxy
 	}
+	amount = cmp.Or(open[""], amount)
 	if len(ids) > 0 {
 		expected := amount
 		if ids[0] != "" {
