@@ -69,15 +69,15 @@ func letterOf(l Letter) letterView {
 }
 
 // showLetterAgain shows the form with a correction that was not published, and the reason.
-func (s *operationPages) showLetterAgain(q accountRequest, form func(string) string, why error) {
+func (s *operationPages) showLetterAgain(q accountRequest, form func(string) string, why error) (page, error) {
 	ctx, cancel := context.WithTimeout(q.Context(), askWithin)
 	defer cancel()
-	v, ok := s.readLetter(ctx, q, form("id"))
-	if !ok {
-		return
+	v, err := readLetter(ctx, q.account, form("id"))
+	if err != nil {
+		return page{}, err
 	}
 	v.Typed, v.Why, v.Wrong = q.PostFormValue("content"), form("reason"), why.Error()
-	s.frame.showAs(q, "letter", "Dead letter "+form("id"), http.StatusUnprocessableEntity, v)
+	return page{name: "letter", title: "Dead letter " + form("id"), code: http.StatusUnprocessableEntity, data: v}, nil
 }
 
 // correctLetter is the parser for corrected content, which is published in place of a dead
@@ -93,21 +93,20 @@ func correctLetter(form func(string) string) (changeFunc, []string, error) {
 	}, []string{"dead-letters", "requeue", form("id"), "--file", "corrected.json"}, nil
 }
 
-func (s *operationPages) dead(q accountRequest) {
+func (s *operationPages) dead(q accountRequest) (page, error) {
 	ctx, cancel := context.WithTimeout(q.Context(), askWithin)
 	defer cancel()
 	form := q.URL.Query()
 	if form.Has("seq") {
-		s.deadLetter(ctx, q, form.Get("seq"))
-		return
+		v, err := readLetter(ctx, q.account, form.Get("seq"))
+		return page{name: "letter", title: "Dead letter " + form.Get("seq"), data: v}, err
 	}
 	var v deadView
 	after, _ := strconv.ParseUint(form.Get("after"), 10, 64) // an invalid number means the first page
 	read := 0
 	for l, err := range q.account.Letters(ctx, after) {
 		if err != nil {
-			s.noLetters(q, err)
-			return
+			return page{}, noLetters(err)
 		}
 		if len(v.Rows) == deadShown || read >= deadBytes {
 			v.Next = strconv.FormatUint(v.Rows[len(v.Rows)-1].Seq, 10)
@@ -117,7 +116,7 @@ func (s *operationPages) dead(q accountRequest) {
 		l.Text = ""
 		v.Rows = append(v.Rows, l)
 	}
-	s.frame.show(q, "dead", "Dead letters", v)
+	return page{name: "dead", title: "Dead letters", data: v}, nil
 }
 
 // letterWith finds the first dead letter whose command contains an id. It searches as many dead
@@ -137,34 +136,25 @@ func letterWith(ctx context.Context, a Account, id string) (seq uint64, found bo
 	return 0, false
 }
 
-func (s *operationPages) deadLetter(ctx context.Context, q accountRequest, text string) {
-	if v, ok := s.readLetter(ctx, q, text); ok {
-		s.frame.show(q, "letter", "Dead letter "+text, v)
-	}
-}
-
-// readLetter reads a dead letter by its sequence. If that fails, it writes an error page and
-// returns false.
-func (s *operationPages) readLetter(ctx context.Context, q accountRequest, text string) (v letterView, ok bool) {
+// readLetter reads a dead letter by its sequence.
+func readLetter(ctx context.Context, a Account, text string) (v letterView, err error) {
 	seq, err := strconv.ParseUint(text, 10, 64)
 	var l Letter
 	if err == nil {
-		l, err = q.account.Letter(ctx, seq)
+		l, err = a.Letter(ctx, seq)
 	}
 	if errors.Is(err, ErrNoLetter) || errors.Is(err, strconv.ErrSyntax) || errors.Is(err, strconv.ErrRange) {
-		s.frame.fail(q.to, q.Request, q.session, http.StatusNotFound, "This dead letter does not exist: it was requeued or dropped, or the number is wrong.", nil)
-		return v, false
+		return v, &pageError{http.StatusNotFound, "This dead letter does not exist: it was requeued or dropped, or the number is wrong.", nil}
 	}
 	if err != nil {
-		s.noLetters(q, err)
-		return v, false
+		return v, noLetters(err)
 	}
-	return letterOf(l), true
+	return letterOf(l), nil
 }
 
-// noLetters writes an error page, because the dead letters cannot be read from NATS.
-func (s *operationPages) noLetters(q accountRequest, err error) {
-	s.frame.fail(q.to, q.Request, q.session, http.StatusServiceUnavailable, "The dead letters cannot be read from NATS now: "+err.Error(), err)
+// noLetters returns the error page for dead letters that cannot be read from NATS.
+func noLetters(err error) error {
+	return &pageError{http.StatusServiceUnavailable, "The dead letters cannot be read from NATS now: " + err.Error(), err}
 }
 
 // ofLetter returns the parser for a change of a dead letter.
@@ -174,6 +164,8 @@ func ofLetter(verb verbs.Spec, command string) formParser {
 		if err != nil {
 			return nil, nil, errors.New("the form names no dead letter")
 		}
-		return requestChange(verb, map[string]any{"seq": seq}), []string{"dead-letters", command, strings.TrimSpace(form("id"))}, nil
+		r := newRequest(verb, "dead-letters", command)
+		r.set("seq", seq, strings.TrimSpace(form("id")))
+		return r.make, r.words, nil
 	}
 }

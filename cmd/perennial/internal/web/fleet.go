@@ -220,7 +220,7 @@ const (
 	calendarStep = 2000
 )
 
-func (s *overviewPages) calendar(q accountRequest) {
+func (s *overviewPages) calendar(q accountRequest) (page, error) {
 	ctx, today := q.Context(), s.Clock().UTC()
 	month, err := time.Parse(monthForm, q.URL.Query().Get("month"))
 	if err != nil || month.Year() < 1 {
@@ -242,7 +242,7 @@ func (s *overviewPages) calendar(q accountRequest) {
 		v.Weeks[len(v.Weeks)-1][column] = cell
 		column++
 	}
-	s.frame.show(q, "calendar", "Expiries in "+v.Name, v)
+	return page{name: "calendar", title: "Expiries in " + v.Name, data: v}, nil
 }
 
 // countMonth counts a month's expiries by day.

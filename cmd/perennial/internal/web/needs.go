@@ -254,13 +254,9 @@ func (s *insight) badge(ctx context.Context, a Account) string {
 	return strconv.FormatInt(n.Total, 10)
 }
 
-func (s *overviewPages) attention(q accountRequest) {
+func (s *overviewPages) attention(q accountRequest) (page, error) {
 	v, err := s.insight.attentionList(q.Context(), q.account)
-	if err != nil {
-		s.frame.broken(q, err)
-		return
-	}
-	s.frame.show(q, "attention", "Needs attention", v)
+	return page{name: "attention", title: "Needs attention", data: v}, err
 }
 
 // attentionList returns the list of what needs an operator. The list has an entry for each

@@ -175,21 +175,20 @@ type proxyHistory struct {
 	Before, After string
 }
 
-func (s *operationPages) operation(q accountRequest) {
-	s.showOperation(q, q.URL.Query().Get("id"), http.StatusOK, answerForm{})
+func (s *operationPages) operation(q accountRequest) (page, error) {
+	return s.showOperation(q, q.URL.Query().Get("id"), http.StatusOK, answerForm{})
 }
 
 // showOperation writes an operation's page, with the given values in its form.
-func (s *operationPages) showOperation(q accountRequest, id string, code int, typed answerForm) {
+func (s *operationPages) showOperation(q accountRequest, id string, code int, typed answerForm) (page, error) {
 	ctx := q.Context()
 	command, same, err := briefOf(ctx, q.account.Ledger(), id)
 	if errors.Is(err, ledger.ErrNotFound) {
 		if seq, found := letterWith(ctx, q.account, id); found {
 			http.Redirect(q.to, q.Request, to(q.account.AccountName(), "dead", "seq", strconv.FormatUint(seq, 10)), http.StatusSeeOther)
-			return
+			return page{}, nil
 		}
-		s.frame.fail(q.to, q.Request, q.session, http.StatusNotFound, "No command or operation has this id, and none of the first dead letters.", nil)
-		return
+		return page{}, &pageError{http.StatusNotFound, "No command or operation has this id, and none of the first dead letters.", nil}
 	}
 	v := operationView{Command: command, SameID: same, Typed: typed}
 	if err == nil && len(command.Operations) > 0 {
@@ -200,8 +199,7 @@ func (s *operationPages) showOperation(q accountRequest, id string, code int, ty
 		err = s.readOperation(ctx, q.account, which, &v)
 	}
 	if err != nil {
-		s.frame.broken(q, err)
-		return
+		return page{}, err
 	}
 	v.Siblings = max(0, len(command.Operations)-siblingsShown)
 	v.Command.Operations = command.Operations[:min(len(command.Operations), siblingsShown)]
@@ -209,7 +207,7 @@ func (s *operationPages) showOperation(q accountRequest, id string, code int, ty
 	if v.OperationID == "" {
 		title = "Command " + command.CommandID
 	}
-	s.frame.showAs(q, "operation", title, code, &v)
+	return page{name: "operation", title: title, code: code, data: &v}, nil
 }
 
 // briefOf returns the command of the operation with the given id. If there is no such

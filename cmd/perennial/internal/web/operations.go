@@ -92,11 +92,7 @@ func (v *operationsView) Further() string {
 
 // operationPages serves operations, their reviews, dead letters, and the changes that people
 // make.
-type operationPages struct {
-	*Config
-	insight *insight
-	frame   *frame
-}
+type operationPages struct{ *frame }
 
 // operationRow is one operation of the list.
 type operationRow struct {
@@ -141,7 +137,7 @@ func (v *operationsView) count(ctx context.Context, l *ledger.Ledger) error {
 	return err
 }
 
-func (s *operationPages) operations(q accountRequest) {
+func (s *operationPages) operations(q accountRequest) (page, error) {
 	ctx, form := q.Context(), q.URL.Query()
 	v := operationsView{
 		Query: strings.TrimSpace(form.Get("q")), State: fact.State(form.Get("state")), Kind: fact.Kind(form.Get("kind")), Label: strings.TrimSpace(form.Get("label")),
@@ -149,22 +145,20 @@ func (s *operationPages) operations(q accountRequest) {
 	}
 	if strings.Contains(v.Query, "=") && v.Label == "" && found(ctx, q.account, v.Query) == "" {
 		http.Redirect(q.to, q.Request, to(q.account.AccountName(), "operations", "label", v.Query), http.StatusSeeOther)
-		return
+		return page{}, nil
 	}
 	var err error
 	if v.Currency, err = currencyOf(ctx, q.account); err == nil && v.Query != "" {
-		s.search(q, v)
-		return
+		return s.search(q, v)
 	}
 	if err == nil {
 		err = errors.Join(v.read(ctx, q.account.Ledger(), form), v.count(ctx, q.account.Ledger()))
 	}
 	if err != nil {
-		s.frame.broken(q, err)
-		return
+		return page{}, err
 	}
 	v.Schedules = scheduleNames(q.account)
-	s.frame.show(q, "operations", "Operations", &v)
+	return page{name: "operations", title: "Operations", data: &v}, nil
 }
 
 // currencyOf returns an account's currency, or "" before ledger.opened.
@@ -278,10 +272,10 @@ func scheduleNames(a Account) (names []string) {
 
 // search redirects to the page of the item with the searched id. If there is no such item,
 // it searches the journal for a trace id, in the background, and shows the results.
-func (s *operationPages) search(q accountRequest, v operationsView) {
+func (s *operationPages) search(q accountRequest, v operationsView) (page, error) {
 	if to := found(q.Context(), q.account, v.Query); to != "" {
 		http.Redirect(q.to, q.Request, to, http.StatusSeeOther)
-		return
+		return page{}, nil
 	}
 	trace := figureOf(q.Context(), s.insight.figures, figureKey{q.account.AccountName(), "trace " + v.Query}, traceKept, func(ctx context.Context) ([]string, error) {
 		ids, err := q.account.Ledger().Operations.Traced(ctx, v.Query, tracedFound)
@@ -293,20 +287,19 @@ func (s *operationPages) search(q accountRequest, v operationsView) {
 	v.Trace = &trace
 	if len(trace.Value) == 1 {
 		http.Redirect(q.to, q.Request, addressOf(q.account, "operation", trace.Value[0]), http.StatusSeeOther)
-		return
+		return page{}, nil
 	}
 	skip, _ := strconv.Atoi(q.URL.Query().Get("skip")) // an invalid number means the first page
 	v.Skipped = max(0, min(skip, len(trace.Value)))
 	for _, id := range trace.Value[v.Skipped:min(v.Skipped+tracedShown, len(trace.Value))] {
 		row, err := foundOf(q.Context(), q.account.Ledger(), id)
 		if err != nil {
-			s.frame.broken(q, err)
-			return
+			return page{}, err
 		}
 		v.Found = append(v.Found, row)
 	}
 	v.Schedules = scheduleNames(q.account)
-	s.frame.show(q, "operations", "Operations", &v)
+	return page{name: "operations", title: "Operations", data: &v}, nil
 }
 
 // withoutCommands removes each command from the ids if the ids also contain one of its

@@ -119,36 +119,32 @@ func (c accountCard) rank() (n int) {
 }
 
 // overviewPages serves the overview, and the lists and schedules to which the overview links.
-type overviewPages struct {
-	*Config
-	insight *insight
-	frame   *frame
-	live    *livePages
-}
+type overviewPages struct{ *frame }
 
 // overview shows all accounts that a person may see. If there is only one account, it shows
 // the account's details.
 func (s *overviewPages) overview(w http.ResponseWriter, r *http.Request, x session) {
-	v := s.frame.view(x, "Overview", "overview")
+	v := s.view(x, "Overview", "overview")
 	s.showCards(w, r, x, v, v.Accounts)
 }
 
-func (s *overviewPages) accountOverview(q accountRequest) {
-	v := s.frame.view(q.session, "Overview", "overview")
+func (s *overviewPages) accountOverview(q accountRequest) (page, error) {
+	v := s.view(q.session, "Overview", "overview")
 	v.Account = q.account.AccountName()
 	s.showCards(q.to, q.Request, q.session, v, []string{v.Account})
+	return page{}, nil
 }
 
 func (s *overviewPages) showCards(w http.ResponseWriter, r *http.Request, x session, v view, names []string) {
 	cards := make([]accountCard, 0, len(names))
 	for _, name := range names { // start all requests first, so that the runners answer in parallel
-		a := s.frame.account(x.Person, name)
-		begin(s.insight.figures, a, verbs.AtAGlance, verbs.SummaryRequest{NeedsOnly: true})
-		begin(s.insight.figures, a, verbs.Sweeps, struct{}{})
-		begin(s.insight.figures, a, verbs.Show, struct{}{})
+		a := s.account(x.Person, name)
+		begin(s.insight.figures, a, verbs.AtAGlance, verbs.SummaryRequest{NeedsOnly: true}, 0)
+		begin(s.insight.figures, a, verbs.Sweeps, struct{}{}, 0)
+		begin(s.insight.figures, a, verbs.Show, struct{}{}, 0)
 	}
 	for _, name := range names {
-		a := s.frame.account(x.Person, name)
+		a := s.account(x.Person, name)
 		card := accountCard{Name: name, Role: a.Role()}
 		if err := s.fill(r.Context(), a, &card); err != nil {
 			card.Broken = err.Error()
@@ -161,7 +157,7 @@ func (s *overviewPages) showCards(w http.ResponseWriter, r *http.Request, x sess
 	if v.Data = cards; len(cards) == 1 {
 		page, v.Data = "overview", cards[0]
 	}
-	s.frame.page(w, r, page, http.StatusOK, v)
+	s.page(w, r, page, http.StatusOK, v)
 }
 
 func (s *overviewPages) fill(ctx context.Context, a Account, card *accountCard) error {

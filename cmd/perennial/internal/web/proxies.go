@@ -98,13 +98,11 @@ const (
 
 // proxyPages serves the proxies and their credentials.
 type proxyPages struct {
-	*Config
-	insight *insight
-	frame   *frame
+	*frame
 	reveals *rate.Limiter
 }
 
-func (s *proxyPages) proxies(q accountRequest) {
+func (s *proxyPages) proxies(q accountRequest) (page, error) {
 	ctx, form := q.Context(), q.URL.Query()
 	v := proxiesView{
 		Query: strings.TrimSpace(form.Get("q")), Country: strings.TrimSpace(form.Get("country")), Label: strings.TrimSpace(form.Get("label")), Schedule: form.Get("schedule"), State: form.Get("state"),
@@ -117,12 +115,9 @@ func (s *proxyPages) proxies(q accountRequest) {
 	if err == nil && v.State != "" && !slices.Contains(v.States, v.State) {
 		err = fmt.Errorf("%q is not a state of a proxy: choose one from the list", v.State)
 	}
-	if err != nil {
-		v.Wrong = err.Error()
-		s.frame.show(q, "proxies", "Proxies", &v)
-		return
-	}
 	switch {
+	case err != nil:
+		v.Wrong, err = err.Error(), nil
 	case v.Uncovered:
 		err = s.listUncovered(q, &v)
 	case v.Due != "":
@@ -133,11 +128,7 @@ func (s *proxyPages) proxies(q accountRequest) {
 	default:
 		err = s.list(q, &v, x, func(tables.PricedProxy) bool { return true })
 	}
-	if err != nil {
-		s.frame.broken(q, err)
-		return
-	}
-	s.frame.show(q, "proxies", "Proxies", &v)
+	return page{name: "proxies", title: "Proxies", data: &v}, err
 }
 
 // span is a period of expiry times. It includes from and excludes until.

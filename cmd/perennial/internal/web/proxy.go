@@ -43,7 +43,7 @@ func (v proxyView) Pending() bool { return v.Coverage.Pending() || v.planned && 
 // endingsShown limits the renewals on a proxy's page.
 const endingsShown = 100
 
-func (s *proxyPages) proxy(q accountRequest) {
+func (s *proxyPages) proxy(q accountRequest) (page, error) {
 	ctx, l, id := q.Context(), q.account.Ledger(), q.URL.Query().Get("id")
 	var v proxyView
 	var err error
@@ -63,16 +63,13 @@ func (s *proxyPages) proxy(q accountRequest) {
 		v.Order, err = l.Operations.DeliveredBy(ctx, id)
 	}
 	if err != nil {
-		s.frame.broken(q, err)
-		return
+		return page{}, err
 	}
 	if !v.Listed && len(v.Renewals) == 0 && v.Order == "" {
-		s.frame.fail(q.to, q.Request, q.session, http.StatusNotFound, "Neither a listing nor an operation has shown a proxy of this id.", nil)
-		return
+		return page{}, &pageError{http.StatusNotFound, "Neither a listing nor an operation has shown a proxy of this id.", nil}
 	}
 	if v.Cost, err = l.Fleet.CostOf(ctx, id); err != nil {
-		s.frame.broken(q, err)
-		return
+		return page{}, err
 	}
 	if v.Cost.Days > 0 {
 		v.PerDay = (v.Cost.ChargedCents - v.Cost.RefundedCents) / v.Cost.Days
@@ -80,10 +77,9 @@ func (s *proxyPages) proxy(q accountRequest) {
 	v.Currency, _ = l.Currency(ctx)
 	v.Coverage = s.insight.coverage(ctx, q.account)
 	if v.Why, err = s.insight.why(ctx, q.account, &v); err != nil {
-		s.frame.broken(q, err)
-		return
+		return page{}, err
 	}
-	s.frame.show(q, "proxy", "Proxy "+id, v)
+	return page{name: "proxy", title: "Proxy " + id, data: v}, nil
 }
 
 // why says whether a proxy will be renewed, and gives the reason if not.
@@ -188,41 +184,39 @@ func (c Credential) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte("[redact
 // the reason. This process reads the credentials from the provider, so no other connection
 // carries them. The response to a POST is not stored. To see the credentials again, the
 // person must send the form again, which the journal records again.
-func (s *proxyPages) reveal(q accountRequest) {
+func (s *proxyPages) reveal(q accountRequest) (page, error) {
 	name, id, reason := q.account.AccountName(), q.PostFormValue("id"), strings.TrimSpace(q.PostFormValue("reason"))
-	refuse := func(code int, why string) { s.revealed(q, code, revealedView{ProxyID: id, Why: why}) }
+	refuse := func(code int, why string) (page, error) {
+		return s.revealed(q, code, revealedView{ProxyID: id, Why: why})
+	}
 	switch {
 	case !q.session.MayChange(name):
-		s.frame.fail(q.to, q.Request, q.session, http.StatusForbidden, "You are signed in as a viewer: nothing is revealed.", nil)
-		return
+		return page{}, &pageError{http.StatusForbidden, "You are signed in as a viewer: nothing is revealed.", nil}
 	case id == "" || reason == "":
-		refuse(http.StatusUnprocessableEntity, "Say which proxy, and why: the reason is kept with your name.")
-		return
+		return refuse(http.StatusUnprocessableEntity, "Say which proxy, and why: the reason is kept with your name.")
 	case !s.reveals.Allow():
 		q.to.Header().Set("Retry-After", strconv.Itoa(int(revealEvery/time.Second)))
-		refuse(http.StatusTooManyRequests, "Too many credentials were revealed in a row: wait a few seconds.")
-		return
+		return refuse(http.StatusTooManyRequests, "Too many credentials were revealed in a row: wait a few seconds.")
 	}
 	noting, cancel := context.WithTimeout(q.Context(), askWithin)
 	defer cancel()
 	if _, err := ask(noting, q.account, verbs.Reveal, verbs.RevealRequest{ProxyID: id, By: q.session.Name, Reason: reason}); err != nil {
-		refuse(http.StatusUnprocessableEntity, "Nothing is revealed, because the reveal could not be recorded: "+err.Error())
-		return
+		return refuse(http.StatusUnprocessableEntity, "Nothing is revealed, because the reveal could not be recorded: "+err.Error())
 	}
 	s.Log.WithField("account", name).WithField("by", q.session.Name).WithField("proxy_id", id).Info("credentials of a proxy were asked for on the pages")
 	reading, cancel := context.WithTimeout(q.Context(), revealWithin)
 	defer cancel()
 	secret, err := q.account.Reveal(reading, id)
 	if err != nil {
-		s.revealed(q, http.StatusBadGateway, revealedView{ProxyID: id, Noted: true, Why: "The credentials cannot be read from the provider: " + err.Error()})
-		return
+		return s.revealed(q, http.StatusBadGateway, revealedView{ProxyID: id, Noted: true, Why: "The credentials cannot be read from the provider: " + err.Error()})
 	}
-	s.revealed(q, http.StatusOK, revealedView{ProxyID: id, Noted: true, Shown: secret})
+	return s.revealed(q, http.StatusOK, revealedView{ProxyID: id, Noted: true, Shown: secret})
 }
 
-func (s *proxyPages) revealed(q accountRequest, code int, data revealedView) {
-	v := s.frame.view(q.session, "Credentials of "+data.ProxyID, "proxies")
+func (s *proxyPages) revealed(q accountRequest, code int, data revealedView) (page, error) {
+	v := s.view(q.session, "Credentials of "+data.ProxyID, "proxies")
 	v.Account, v.Data = q.account.AccountName(), data
 	v.Command = shell([]string{"perennial", "proxies", "get", data.ProxyID, "--reveal", "--account", v.Account})
-	s.frame.page(q.to, q.Request, "revealed", code, v)
+	s.page(q.to, q.Request, "revealed", code, v)
+	return page{}, nil
 }

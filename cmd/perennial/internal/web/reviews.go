@@ -46,7 +46,7 @@ type reviewGroup struct {
 	Priced       bool // every exposure is known and not 0
 }
 
-func (s *operationPages) reviews(q accountRequest) {
+func (s *operationPages) reviews(q accountRequest) (page, error) {
 	ctx, l := q.Context(), q.account.Ledger()
 	rows, err := l.Operations.FirstReviews(ctx, reviewsShown)
 	v := reviewsView{Shown: len(rows), Waiting: int64(len(rows))}
@@ -57,13 +57,12 @@ func (s *operationPages) reviews(q accountRequest) {
 		v.Currency, err = currencyOf(ctx, q.account)
 	}
 	if err != nil {
-		s.frame.broken(q, err)
-		return
+		return page{}, err
 	}
 	for _, r := range rows {
 		v.add(r)
 	}
-	s.frame.show(q, "reviews", "Reviews", v)
+	return page{name: "reviews", title: "Reviews", data: v}, nil
 }
 
 func (v *reviewsView) add(r tables.Review) {
@@ -96,11 +95,10 @@ type answeredView struct {
 }
 
 // resolveSeveral answers several reviews in turn, each as the operation's page does.
-func (s *operationPages) resolveSeveral(q accountRequest) {
+func (s *operationPages) resolveSeveral(q accountRequest) (page, error) {
 	name := q.account.AccountName()
 	if !q.session.MayChange(name) {
-		s.frame.fail(q.to, q.Request, q.session, http.StatusForbidden, "You are signed in as a viewer: nothing was changed.", nil)
-		return
+		return page{}, &pageError{http.StatusForbidden, "You are signed in as a viewer: nothing was changed.", nil}
 	}
 	reason := strings.TrimSpace(q.PostFormValue("reason"))
 	chosen := q.PostForm["review"]
@@ -114,8 +112,7 @@ func (s *operationPages) resolveSeveral(q accountRequest) {
 		err = errors.New("say why: the reason is kept with your name")
 	}
 	if err != nil {
-		s.frame.fail(q.to, q.Request, q.session, http.StatusUnprocessableEntity, "Nothing was changed: "+err.Error()+".", nil)
-		return
+		return page{}, &pageError{http.StatusUnprocessableEntity, "Nothing was changed: " + err.Error() + ".", nil}
 	}
 	ctx, cancel := context.WithTimeout(q.Context(), answersWithin)
 	defer cancel()
@@ -127,7 +124,7 @@ func (s *operationPages) resolveSeveral(q accountRequest) {
 		}
 	}
 	s.Log.WithField("account", name).WithField("by", q.session.Name).WithField("change", "resolve").WithField("done", v.Done == len(v.Rows)).Info(fmt.Sprintf("%d of %d answers were asked for on the pages and given", v.Done, len(v.Rows)))
-	s.frame.show(q, "answered", fmt.Sprintf("%d of %d answered", v.Done, len(v.Rows)), v)
+	return page{name: "answered", title: fmt.Sprintf("%d of %d answered", v.Done, len(v.Rows)), data: v}, nil
 }
 
 // reviewKey encodes a review and its exposure for a form.
@@ -164,8 +161,7 @@ func (s *operationPages) resolveOne(ctx context.Context, q accountRequest, key, 
 		err = errors.New("it was not asked for: the answers before it took too long")
 	}
 	if err == nil {
-		command = append(command, "--by", q.session.Name, "--reason", reason)
-		one.Command = shell(append([]string{"perennial"}, append(command, "--account", q.account.AccountName())...))
+		one.Command = changes["resolve"].cli(q, command, reason)
 		_, err = s.do(ctx, q, changes["resolve"], do, reason)
 	}
 	if one.Done = err == nil; err != nil {

@@ -70,13 +70,13 @@ func (s *overviewPages) runners(w http.ResponseWriter, r *http.Request, x sessio
 			data.Paused[a.AccountName()] = pausesText(n.Pauses, s.Clock())
 		}
 	}
-	v := s.frame.view(x, "Runners", "runners")
+	v := s.view(x, "Runners", "runners")
 	v.Data = data
 	code := http.StatusOK
 	if data.Unknown != "" {
 		code = http.StatusServiceUnavailable
 	}
-	s.frame.page(w, r, "runners", code, v)
+	s.page(w, r, "runners", code, v)
 }
 
 // Webhooks gives access to an account's webhooks.
@@ -91,15 +91,14 @@ type Webhooks interface {
 	Replay(ctx context.Context, name string, seq uint64, since time.Time, by, reason string) (said string, err error)
 }
 
-func (s *overviewPages) webhooks(q accountRequest) {
+func (s *overviewPages) webhooks(q accountRequest) (page, error) {
 	ctx, cancel := context.WithTimeout(q.Context(), askWithin)
 	defer cancel()
 	all, err := q.account.Webhooks().List(ctx)
 	if err != nil {
-		s.frame.fail(q.to, q.Request, q.session, http.StatusServiceUnavailable, "The positions of the webhooks cannot be read from NATS now: "+err.Error(), err)
-		return
+		return page{}, &pageError{http.StatusServiceUnavailable, "The positions of the webhooks cannot be read from NATS now: " + err.Error(), err}
 	}
-	s.frame.show(q, "webhooks", "Webhooks", all)
+	return page{name: "webhooks", title: "Webhooks", data: all}, nil
 }
 
 func testWebhook(form func(string) string) (changeFunc, []string, error) {
