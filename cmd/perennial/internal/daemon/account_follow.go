@@ -51,8 +51,7 @@ func (a *lifecycle) awaitLease(ctx context.Context) (*lease.Lease, error) {
 			}
 			continue
 		}
-		a.setState(waitsForLease)
-		a.hasStarted()
+		a.report(waitsForLease)
 		_, _ = sleep.OrWoken(ctx, leaseCheckEvery, changed)
 	}
 	return nil, context.Cause(ctx)
@@ -73,10 +72,7 @@ func (a *lifecycle) ask(ctx context.Context, changed <-chan struct{}) (*lease.Le
 	}()
 	return a.host.leases.Acquire(ctx, a.Name, a.host.holder, cluster.LeaseTTL, lease.Turn{
 		Yields: func() bool { return a.host.peers.Leaves(a.host.ownPlacement(), a.Name, time.Now()) },
-		Waits: func() {
-			a.setState(waitsForLease)
-			a.hasStarted()
-		},
+		Waits:  func() { a.report(waitsForLease) },
 	})
 }
 
@@ -113,12 +109,11 @@ func (a *lifecycle) follow(ctx context.Context) error {
 }
 
 func (a *account) setUnfollowed(err error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.unfollowed = ""
+	why := ""
 	if err != nil {
-		a.unfollowed = "another runner holds the account, and this one cannot follow its events: " + err.Error()
+		why = "another runner holds the account, and this one cannot follow its events: " + err.Error()
 	}
+	a.update(func(x *current) { x.unfollowed = why })
 }
 
 // lead makes this runner the leader until the returned function is called. A leader
@@ -160,11 +155,9 @@ type leading struct {
 	outbox *outbox.Outbox
 }
 
-// setLeading records that this runner leads, or, if x is nil, that it no longer leads.
-func (a *account) setLeading(x *leading) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.leading, a.outbox = x, nil
+// setLeading records that this runner leads, or, if l is nil, that it no longer leads.
+func (a *account) setLeading(l *leading) {
+	a.update(func(x *current) { x.leading, x.outbox = l, nil })
 	a.host.announce()
 }
 
@@ -215,7 +208,6 @@ const (
 
 // standbyState is the result of watching a standby.
 type standbyState struct {
-	mu      sync.Mutex
 	lag     uint64    // rows of the stream that the ledger does not have yet
 	head    uint64    // the ledger's last row at the last comparison
 	moved   time.Time // when head last changed or lag was 0
@@ -223,17 +215,9 @@ type standbyState struct {
 	problem string
 }
 
-func (s *standbyState) read() (lag uint64, problem string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.lag, s.problem
-}
-
 // close reports whether the standby's lag is known and is less than the given number of
 // rows.
 func (s *standbyState) close(most uint64) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	return !s.moved.IsZero() && s.lag < most
 }
 
@@ -252,14 +236,14 @@ func (a standbyWatch) watchStandby(ctx context.Context) {
 
 func (a standbyWatch) noteStandby(ctx context.Context) {
 	if a.role() != cluster.RoleStandby {
-		a.standby.note(standbyLook{at: time.Now(), held: true})
+		a.update(func(x *current) { x.standby.note(standbyLook{at: time.Now(), held: true}) })
 		return
 	}
 	limited, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	look, err := a.lookAtStandby(limited)
 	if err == nil { // other checks report a failure of NATS
-		a.standby.note(look)
+		a.update(func(x *current) { x.standby.note(look) })
 	}
 }
 
@@ -287,8 +271,6 @@ func (a standbyWatch) lookAtStandby(ctx context.Context) (look standbyLook, err 
 }
 
 func (s *standbyState) note(look standbyLook) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.lag = look.last - min(look.last, look.head)
 	if look.head != s.head || s.lag == 0 || s.moved.IsZero() {
 		s.head, s.moved = look.head, look.at

@@ -15,7 +15,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/sirupsen/logrus"
@@ -45,8 +44,7 @@ func startHTTP(h *Host) (*httpHost, error) {
 		return nil, fmt.Errorf("listen for http on %s: %w\nsay another address with --http, such as 127.0.0.1:0", h.Config.HTTP.Listen, err)
 	}
 	s := &httpHost{host: h, listener: listener}
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), metrics{h}, h.meter)
+	h.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), metrics{h})
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", s.livez)
 	mux.HandleFunc("GET /readyz", s.readyz)
@@ -55,7 +53,7 @@ func startHTTP(h *Host) (*httpHost, error) {
 	if _, err := metricsToken(); err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
-	mux.Handle("GET /metrics", behindToken(metricsToken, h.log, promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true, Registry: registry})))
+	mux.Handle("GET /metrics", behindToken(metricsToken, h.log, promhttp.HandlerFor(h.registry, promhttp.HandlerOpts{EnableOpenMetrics: true, Registry: h.registry})))
 	pages, err := newPages(h)
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())

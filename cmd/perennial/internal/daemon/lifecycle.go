@@ -157,15 +157,13 @@ func (a *lifecycle) leave(next life.Arrow, err error) {
 		a.log.WithError(err).Warn("the account cannot work now; it is started again")
 	}
 	a.lastLogged = state
-	a.setState(state)
-	a.hasStarted()
+	a.report(state)
 }
 
 // prepare returns once NATS is reachable, the streams are as required, and the ledger is open.
 func (a *lifecycle) prepare(ctx context.Context) error {
 	if why := a.host.Queue.Down(); why != "" {
-		a.setState(why)
-		a.hasStarted()
+		a.report(why)
 	}
 	if err := a.js().AwaitConnected(ctx); err != nil {
 		return err
@@ -297,7 +295,7 @@ func (a *lifecycle) bind(ctx context.Context, runner *jobs.Runner) error {
 	for {
 		err := runner.Bind(ctx)
 		var mismatch *jobs.BindingError
-		a.setUnbound("")
+		a.update(func(x *current) { x.unbound = "" })
 		if err == nil || errors.As(err, &mismatch) || errors.Is(err, errTwoNames) || ctx.Err() != nil {
 			return err
 		}
@@ -310,7 +308,7 @@ func (a *lifecycle) bind(ctx context.Context, runner *jobs.Runner) error {
 			a.setState(err.Error())
 			pause = max(pause, min(time.Until(throttled.Until), longestBindWait))
 		} else {
-			a.setUnbound(bindFailure(err))
+			a.update(func(x *current) { x.unbound = bindFailure(err) })
 		}
 		a.hasStarted()
 		if why := bindFailure(err); why != said {

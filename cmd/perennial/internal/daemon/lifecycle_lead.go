@@ -54,7 +54,7 @@ func (a *lifecycle) serve(ctx context.Context, lease *lease.Lease) error {
 		return err
 	}
 	defer end()
-	counted := a.counts.newFactCounter(a.Ledger(), a.log)
+	counted := a.meter.newFactCounter(a.Ledger(), a.log)
 	runner := a.newRunner(ctx, commands, counted)
 	a.setState("reading the provider's account")
 	stop, err := a.serveVerbs(ctx, runner)
@@ -69,12 +69,9 @@ func (a *lifecycle) serve(ctx context.Context, lease *lease.Lease) error {
 	if err != nil {
 		return err
 	}
-	a.mu.Lock()
-	a.outbox, a.sweeper = outbox, sweeper
-	a.mu.Unlock()
+	a.update(func(x *current) { x.outbox, x.sweeper = outbox, sweeper })
 	a.lastLogged = ""
-	a.setState("")
-	a.hasStarted()
+	a.report("")
 	defer counted.start(outbox, begin)()
 	return a.workAndPublish(ctx, runner, outbox, sweeper)
 }
@@ -94,9 +91,7 @@ func (a *lifecycle) serveVerbs(ctx context.Context, runner *jobs.Runner) (stop f
 	if err := runner.Load(ctx); err != nil {
 		return nil, err
 	}
-	a.mu.Lock()
-	a.runner, a.outbox, a.sweeper = runner, nil, nil
-	a.mu.Unlock()
+	a.update(func(x *current) { x.runner, x.outbox, x.sweeper = runner, nil, nil })
 	served := answers{a.account}.verbs()
 	for i, v := range served {
 		served[i].Metadata = a.host.metadata[v.Name]
@@ -335,7 +330,7 @@ func (a *lifecycle) newRunner(ctx context.Context, commands *intake.Intake, coun
 func (a *lifecycle) deadLetter(ctx context.Context, dead letters.Dead) error {
 	err := a.letters().Store(ctx, dead)
 	if err == nil {
-		a.counts.deadLetters.WithLabelValues(a.Name).Inc()
+		a.meter.deadLetters.Inc()
 	}
 	return err
 }

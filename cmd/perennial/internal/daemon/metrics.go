@@ -161,8 +161,7 @@ func (a gauges) measureHealth(ctx context.Context, set setter) {
 	}
 	set(readyNow, truth(ready))
 	set(roleNow, 1, a.role())
-	lag, _ := a.standby.read()
-	set(lagNow, float64(lag))
+	set(lagNow, float64(a.snapshot().standby.lag))
 	for _, f := range a.failingSweeps() {
 		set(sweepFailed, 1, f.Schedule)
 		set(sweepExpiring, float64(f.Expiring), f.Schedule)

@@ -75,12 +75,7 @@ func (p pageAccount) Role() string { return p.role() }
 
 // Health implements web.Account.
 func (p pageAccount) Health() []web.Check {
-	all := p.checks()
-	out := make([]web.Check, 0, len(all))
-	for _, c := range all {
-		out = append(out, web.Check(c))
-	}
-	return out
+	return p.checks()
 }
 
 // Letters implements web.Account.

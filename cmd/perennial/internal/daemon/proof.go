@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"perennial/jobs/decide"
@@ -40,42 +39,23 @@ func leaveAfter(every time.Duration) time.Duration { return 2 * every }
 
 // access records whether this runner can use the provider. The zero value means unknown.
 type access struct {
-	mu      sync.Mutex
 	usable  bool
-	why     string // why not; "" if unknown or usable
-	refused bool   // the provider replied, and its reply was a refusal
-	since   time.Time
+	why     string    // why not; "" if unknown or usable
+	refused bool      // the provider replied, and its reply was a refusal
+	since   time.Time // when the provider became unusable
 }
 
 // note records why the provider cannot be used, or "" if it can. refused means that the
 // provider replied with a refusal.
 func (p *access) note(why string, refused bool, now time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	if p.why == "" {
 		p.since = now
 	}
 	p.usable, p.why, p.refused = why == "", why, refused
 }
 
-func (p *access) isUsable() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.usable
-}
-
-// failing returns why the provider cannot be used, and since when. It returns "" if the
-// provider can be used, or if nothing is known.
-func (p *access) failing() (why string, since time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.why, p.since
-}
-
 // refusal returns the provider's refusal of this runner, as a message for /readyz, or "".
 func (p *access) refusal() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	if !p.refused {
 		return ""
 	}
@@ -149,14 +129,15 @@ func (a accessTest) keepAccess(ctx context.Context) {
 		now := time.Now()
 		switch {
 		case a.holds():
-			a.access.note(a.unserved(), false, now)
+			why := a.unserved()
+			a.update(func(x *current) { x.access.note(why, false, now) })
 			next = time.Time{}
 		case now.Before(next):
 		case a.throttledFor(ctx, now) > 0: // not added to next, because an operator may end the Retry-After
 		default:
 			found := a.read(ctx)
 			if ctx.Err() == nil && !a.holds() {
-				a.access.note(found.why, found.refused, now)
+				a.update(func(x *current) { x.access.note(found.why, found.refused, now) })
 			}
 			next = now.Add(max(a.interval(now), found.wait))
 		}
@@ -183,22 +164,15 @@ func (a accessTest) unserved() string {
 	return ""
 }
 
-func (a *account) setUnbound(why string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.unbound = why
-}
-
 // leaves reports whether this leader has been without access to the provider for so long that a
 // standby with access should take over.
 func (a accessTest) leaves(now time.Time) bool {
-	why, since := a.access.failing()
-	return why != "" && now.Sub(since) >= leaveAfter(a.interval(now))
+	x := a.snapshot().access
+	return x.why != "" && now.Sub(x.since) >= leaveAfter(a.interval(now))
 }
 
 // defers reports whether this runner cannot use the provider and another standby can. This
 // runner then does not ask for the lease.
 func (a accessTest) defers() bool {
-	why, _ := a.access.failing()
-	return why != "" && a.host.peers.Ready(a.Name, a.host.name.Get(), time.Now())
+	return a.snapshot().access.why != "" && a.host.peers.Ready(a.Name, a.host.name.Get(), time.Now())
 }

@@ -35,7 +35,7 @@ func (a *account) newWebhooks() {
 		sink := &webhook.Sink{
 			Name: w.Name, Connect: func() (webhook.Endpoint, error) { return a.host.Config.Endpoint(w) }, Events: webhookEvents{a}, Positions: webhookPositions{a, w.Name}, Wants: w.Wants,
 			Concurrency: w.Concurrency, From: w.From, Clock: time.Now, Random: mathrand.Float64, Log: a.log.WithField("webhook", w.Name),
-			Attempted: a.counts.webhook(w.Name),
+			Attempted: a.meter.webhook(w.Name),
 		}
 		a.webhooks = append(a.webhooks, sink)
 	}

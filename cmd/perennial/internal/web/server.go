@@ -67,10 +67,10 @@ type Letters interface {
 
 // Check is the health of one of an account's dependencies.
 type Check struct {
-	Name   string
-	OK     bool
-	Since  time.Time
-	Detail string
+	Name   string    `json:"name"`
+	OK     bool      `json:"ok"`
+	Since  time.Time `json:"since"` // when OK last changed
+	Detail string    `json:"detail,omitempty"`
 }
 
 // Config configures a [Server].
