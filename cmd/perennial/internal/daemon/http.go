@@ -45,22 +45,19 @@ func startHTTP(h *Host) (*httpHost, error) {
 	}
 	s := &httpHost{host: h, listener: listener}
 	h.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), metrics{h})
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /livez", s.livez)
-	mux.HandleFunc("GET /readyz", s.readyz)
-	mux.HandleFunc("GET /nodes", s.nodes)
 	metricsToken := metricsTokenOf(h.Config)
 	if _, err := metricsToken(); err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
-	mux.Handle("GET /metrics", behindToken(metricsToken, h.log, promhttp.HandlerFor(h.registry, promhttp.HandlerOpts{EnableOpenMetrics: true, Registry: h.registry})))
+	measured := behindToken(metricsToken, h.log, promhttp.HandlerFor(h.registry, promhttp.HandlerOpts{EnableOpenMetrics: true, Registry: h.registry}))
 	pages, err := newPages(h)
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
 	s.pages = pages
-	root := http.NewServeMux() // the web UI has its own guards; all other paths are guarded here
-	for _, path := range []string{"/livez", "/readyz", "/nodes", "/metrics"} {
+	mux, root := http.NewServeMux(), http.NewServeMux() // the web UI has its own guards; all other paths are guarded here
+	for path, handler := range map[string]http.Handler{"/livez": http.HandlerFunc(s.livez), "/readyz": http.HandlerFunc(s.readyz), "/nodes": http.HandlerFunc(s.nodes), "/metrics": measured} {
+		mux.Handle("GET "+path, handler)
 		root.Handle(path, s.guarded(mux))
 	}
 	root.Handle("/", pages)

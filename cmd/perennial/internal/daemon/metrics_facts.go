@@ -85,6 +85,8 @@ func (f *factCounter) start(outbox *outbox.Outbox, after int64) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { f.run(ctx, after) })
+	running.Go(func() { f.awaitPublished(ctx) })
+	running.Go(func() { f.sendTraces(ctx) })
 	return func() {
 		cancel()
 		running.Wait()
@@ -93,10 +95,6 @@ func (f *factCounter) start(outbox *outbox.Outbox, after int64) (stop func()) {
 
 // run counts the rows after a sequence until ctx ends.
 func (f *factCounter) run(ctx context.Context, after int64) {
-	var published sync.WaitGroup
-	defer published.Wait()
-	published.Go(func() { f.awaitPublished(ctx) })
-	published.Go(func() { f.sendTraces(ctx) })
 	for {
 		select {
 		case <-f.ledger.Changed(after):
