@@ -16,7 +16,6 @@ import (
 	"perennial/cmd/perennial/internal/journal"
 	"perennial/jobs"
 	"perennial/ledger/sleep"
-	"perennial/queue/events"
 	"perennial/queue/intake"
 	"perennial/queue/lease"
 	"perennial/queue/letters"
@@ -128,30 +127,14 @@ func (a *lifecycle) checkHistory(ctx context.Context) (held outbox.Held, err err
 	if !found {
 		return held, nil
 	}
-	hash, known, err := (&journal.Source{Ledger: a.Ledger()}).HashAt(ctx, last.Seq)
+	err = a.journal().Compare(ctx, last)
+	if other, ok := errors.AsType[*outbox.DivergedError](err); ok && other.LedgerHash == "" && other.StreamSeq > other.LedgerSeq && a.Ledger().Follows() {
+		return held, fmt.Errorf("account %s: row %d arrived on the events stream while the account was taken over: it is applied first", a.Name, last.Seq)
+	}
 	if err != nil {
 		return held, err
 	}
-	if known && hash == last.Hash {
-		return held, a.checkBegin(ctx)
-	}
-	return held, a.otherHistory(ctx, last, hash, known)
-}
-
-// otherHistory returns why the stream's last row is not the ledger's row of the same number:
-// the ledger lacks the row, or has another one.
-func (a *lifecycle) otherHistory(ctx context.Context, last events.Event, hash string, known bool) error {
-	seq, _, err := a.Ledger().Head(ctx)
-	if err != nil {
-		return err
-	}
-	if !known && a.Ledger().Follows() && last.Seq > uint64(seq) {
-		return fmt.Errorf("account %s: row %d arrived on the events stream while the account was taken over: it is applied first", a.Name, last.Seq)
-	}
-	return &outbox.DivergedError{
-		Account: a.Name, StreamSeq: last.Seq, LedgerSeq: uint64(seq), StreamHash: last.Hash, LedgerHash: hash,
-		Reason: journal.HistoryReason(hash, seq, last.Seq),
-	}
+	return held, a.checkBegin(ctx)
 }
 
 // checkBegin returns an error if the events stream lacks its first events although,
@@ -225,10 +208,7 @@ const streamsEvery = 10 * time.Second
 // keepStreams recreates a deleted stream. The outbox decides whether to publish its rows again.
 // If another program has changed a stream's settings, /readyz shows this.
 func (a *lifecycle) keepStreams(ctx context.Context) error {
-	for {
-		if err := sleep.For(ctx, streamsEvery); err != nil {
-			return err
-		}
+	for sleep.For(ctx, streamsEvery) == nil {
 		if a.host.Queue.Down() != "" {
 			continue // the check of NATS reports this error; the state of the streams is unknown
 		}
@@ -241,6 +221,7 @@ func (a *lifecycle) keepStreams(ctx context.Context) error {
 			a.log.WithError(err).Warn("the account's streams are not as they should be")
 		}
 	}
+	return ctx.Err()
 }
 
 // consumersEvery is how often the account's consumers are compared with its commands stream.
@@ -249,14 +230,12 @@ const consumersEvery = time.Minute
 // keepConsumers recreates each consumer that lacks a command of the stream and would never
 // deliver it.
 func (a *lifecycle) keepConsumers(ctx context.Context) error {
-	for {
-		if err := sleep.For(ctx, consumersEvery); err != nil {
-			return err
-		}
+	for sleep.For(ctx, consumersEvery) == nil {
 		if _, err := intake.RenewConsumers(ctx, a.js(), a.Name); err != nil && ctx.Err() == nil {
 			a.log.WithError(err).Warn("the account's consumers could not be compared with its commands")
 		}
 	}
+	return ctx.Err()
 }
 
 // noteEvery is the interval at which the ledger records the last published row.
