@@ -46,14 +46,6 @@ const CodeNotFound = "not_found"
 // confirmed.
 const CodeUnconfirmed = "unconfirmed"
 
-// hashAt returns the hash at index i, or "" if the list is empty.
-func hashAt(hashes []string, i int) string {
-	if len(hashes) == 0 {
-		return ""
-	}
-	return hashes[i]
-}
-
 // verbs returns the service requests of the account with their handlers.
 func (a answers) verbs() []service.Verb {
 	return []service.Verb{
@@ -219,14 +211,17 @@ func (a answers) states(ctx context.Context, q verbs.StatesRequest) (map[string]
 	if len(q.IDs) > verbs.MaxStates {
 		return nil, &command.RefusedError{Reason: fmt.Sprintf("%d ids of at most %d", len(q.IDs), verbs.MaxStates)}
 	}
-	for _, hashes := range [][]string{q.Hashes, q.Messages} {
-		if len(hashes) > 0 && len(hashes) != len(q.IDs) {
+	for _, hashes := range []*[]string{&q.Hashes, &q.Messages} {
+		if len(*hashes) == 0 {
+			*hashes = make([]string, len(q.IDs))
+		}
+		if len(*hashes) != len(q.IDs) {
 			return nil, &command.RefusedError{Reason: "hashes and messages must be as many as ids"}
 		}
 	}
 	out := make(map[string]string, len(q.IDs))
 	for i, id := range q.IDs {
-		state, err := inspect.StateOf(ctx, a.Ledger(), id, hashAt(q.Hashes, i), hashAt(q.Messages, i))
+		state, err := inspect.StateOf(ctx, a.Ledger(), id, q.Hashes[i], q.Messages[i])
 		if errors.Is(err, ledger.ErrNotFound) {
 			continue
 		}
