@@ -202,8 +202,8 @@ type echo struct {
 	last  time.Time // arrival of the newest heartbeat
 }
 
-// NoteSelf records the arrival of this runner's own heartbeat, if it arrived now and was
-// sent after the current connection was established, at the time connected.
+// NoteSelf records that this runner's own heartbeat arrived now. It ignores a heartbeat that
+// arrived earlier, or that was sent before connected, the start of the current connection.
 func (p *Peers) NoteSelf(self string, connected, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

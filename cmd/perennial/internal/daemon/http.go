@@ -78,9 +78,9 @@ func startHTTP(h *Host) (*httpHost, error) {
 	return s, nil
 }
 
-// guarded refuses a request with a foreign host name. Otherwise, a website could point its
-// own name to this server, and its scripts could read the responses. Only health without its
-// reasons is served under any name. Responses must not be cached or shown in frames.
+// guarded refuses a request with a foreign host name. Otherwise, a website could point its own
+// name to this server, and its scripts could read the responses. Under a foreign name, it serves
+// only health, without reasons. Responses must not be cached or shown in frames.
 func (s *httpHost) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		health := r.URL.Path == "/livez" || r.URL.Path == "/readyz" && r.URL.RawQuery == ""

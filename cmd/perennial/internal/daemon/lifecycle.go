@@ -46,8 +46,8 @@ type lifecycle struct {
 	lastLogged   string // last logged failure
 }
 
-// tenure is the period in which this runner may lead the account. ctx ends with the tenure,
-// and the cause of ctx is the reason.
+// tenure is the period in which this runner may lead the account. When the tenure ends, ctx ends
+// too, and its cause says why.
 type tenure struct {
 	ctx   context.Context
 	lease *lease.Lease // nil on the embedded server, which has no other runner
@@ -362,8 +362,8 @@ func waitOrResumed(ctx context.Context, runner *jobs.Runner, d time.Duration) er
 	return nil
 }
 
-// mayHaveLost is the time after a reconnect in which the runner checks whether the events
-// stream has lost rows. It also limits the wait for other runners' heartbeats.
+// mayHaveLost is how long after a reconnect a new leader checks whether the events stream has
+// lost rows. It also limits the wait for the other runners' heartbeats.
 const mayHaveLost = time.Minute
 
 // yieldToLongest returns nil if this runner may continue from the end of its ledger. It
@@ -725,15 +725,12 @@ func (a *lifecycle) keepNote(ctx context.Context, outbox *outbox.Outbox) error {
 		return err
 	}
 	for {
-		a.notePublished(ctx, outbox, stillRunning)
+		a.notePublished(ctx, outbox, false)
 		if err := sleep.For(ctx, noteEvery); err != nil {
 			return err
 		}
 	}
 }
-
-// stillRunning is the value of notePublished's argument stopped while the account works.
-const stillRunning = false
 
 // notePublished records the last published row in the ledger. stopped means that the account
 // is stopping in an orderly way.

@@ -64,21 +64,15 @@ func newPages(h *Host) (*web.Server, error) {
 	}), nil
 }
 
-// pageAccount adapts an account for the web UI.
+// pageAccount implements web.Account.
 type pageAccount struct{ *account }
 
-// AccountName implements web.Account.
 func (p pageAccount) AccountName() string { return p.Name }
 
-// Role implements web.Account.
 func (p pageAccount) Role() string { return p.role() }
 
-// Health implements web.Account.
-func (p pageAccount) Health() []web.Check {
-	return p.checks()
-}
+func (p pageAccount) Health() []web.Check { return p.checks() }
 
-// Letters implements web.Account.
 func (p pageAccount) Letters(ctx context.Context, after uint64) iter.Seq2[web.Letter, error] {
 	return func(yield func(web.Letter, error) bool) {
 		for l, err := range p.letters().After(ctx, after) {
@@ -89,7 +83,6 @@ func (p pageAccount) Letters(ctx context.Context, after uint64) iter.Seq2[web.Le
 	}
 }
 
-// CountLetters implements web.Account.
 func (p pageAccount) CountLetters(ctx context.Context) (int64, error) {
 	if down := p.host.Queue.Down(); down != "" {
 		return 0, errors.New(down) // a page must not wait until NATS responds again
@@ -97,7 +90,6 @@ func (p pageAccount) CountLetters(ctx context.Context) (int64, error) {
 	return p.letters().Count(ctx)
 }
 
-// Letter implements web.Account.
 func (p pageAccount) Letter(ctx context.Context, seq uint64) (web.Letter, error) {
 	l, err := p.letters().Read(ctx, seq)
 	if errors.Is(err, letters.ErrNone) {
@@ -106,7 +98,7 @@ func (p pageAccount) Letter(ctx context.Context, seq uint64) (web.Letter, error)
 	return letterShown(l), err
 }
 
-// Requeue implements web.Account. It refuses content that the runner would refuse. Before
+// Requeue refuses content that the runner would refuse. Before
 // the command is published, the journal records who publishes it. The page publishes the
 // content itself: if the service request did, NATS users without permission to publish could
 // publish through it.
@@ -115,7 +107,7 @@ func (p pageAccount) Requeue(ctx context.Context, seq uint64, content []byte, by
 	defer p.corrections.Unlock()
 	letter, err := p.letters().Read(ctx, seq)
 	if errors.Is(err, letters.ErrNone) {
-		err = web.ErrNoLetter
+		return web.ErrNoLetter
 	}
 	if err != nil {
 		return err
@@ -144,13 +136,11 @@ func (p pageAccount) Requeue(ctx context.Context, seq uint64, content []byte, by
 	return nil
 }
 
-// webhooksOf adapts an account's webhooks for the web UI.
+// webhooksOf implements web.Webhooks.
 type webhooksOf struct{ *account }
 
-// Webhooks implements web.Account.
 func (p pageAccount) Webhooks() web.Webhooks { return webhooksOf(p) }
 
-// List implements web.Webhooks.
 func (p webhooksOf) List(ctx context.Context) ([]webhook.Status, error) {
 	return WebhooksOf(ctx, p.host.Config, p.host.Queue, p.Name)
 }
@@ -164,7 +154,6 @@ func (p webhooksOf) named(name string) (config.Webhook, error) {
 	return w, nil
 }
 
-// Test implements web.Webhooks.
 func (p webhooksOf) Test(ctx context.Context, name string) (string, error) {
 	w, err := p.named(name)
 	if err != nil {
@@ -181,7 +170,6 @@ func (p webhooksOf) Test(ctx context.Context, name string) (string, error) {
 	return said, nil
 }
 
-// Replay implements web.Webhooks.
 func (p webhooksOf) Replay(ctx context.Context, name string, seq uint64, since time.Time, by, reason string) (string, error) {
 	w, err := p.named(name)
 	if err != nil {
@@ -212,7 +200,6 @@ func (h *Host) runnersShown(ctx context.Context) ([]web.Runner, error) {
 	return shown, err
 }
 
-// Reveal implements web.Account.
 func (p pageAccount) Reveal(ctx context.Context, proxyID string) (all []web.Credential, err error) {
 	if p.Client == nil {
 		return nil, errors.New("this runner has no client of the provider: ask on the page of another runner, or perennial proxies get --reveal where the secret is")
@@ -229,7 +216,7 @@ func (p pageAccount) Reveal(ctx context.Context, proxyID string) (all []web.Cred
 	return all, nil
 }
 
-// Ask implements web.Account. The account's leader answers, on whichever machine it runs.
+// Ask asks the account's leader, on whichever machine it runs.
 func (p pageAccount) Ask(ctx context.Context, verb string, question, answer any) error {
 	body, err := json.Marshal(question)
 	if err != nil {
@@ -254,8 +241,6 @@ func (p pageAccount) Ask(ctx context.Context, verb string, question, answer any)
 	return nil
 }
 
-// Schedules implements web.Account.
 func (p pageAccount) Schedules() []plans.Schedule { return p.host.Config.SchedulesOf(p.Name) }
 
-// ReadList implements web.Account.
 func (p pageAccount) ReadList(name string) ([]byte, error) { return p.host.Config.ReadListFile(name) }

@@ -197,8 +197,8 @@ func (a inboxes) answerInbox(inbox string, data []byte) {
 	}
 }
 
-// Limits on waiting inboxes: total, per user, and per command of one user. An external server
-// does not report an inbox's user. There, the limits apply to the client instead of the user.
+// Limits on waiting inboxes: in total, for one user, and for one command of a user. An external
+// server does not report the user of an inbox, so a client counts as a user there.
 const (
 	maxInboxes          = 1000
 	maxInboxesOfUser    = maxInboxes / 4

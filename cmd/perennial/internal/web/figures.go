@@ -22,8 +22,8 @@ import (
 const (
 	// figureWait is the longest time that a page waits for a new value of a figure.
 	figureWait = 25 * time.Millisecond
-	// answerWait limits a page's wait for a runner's first answer. It is counted from the
-	// request.
+	// answerWait limits a page's wait for a runner's first answer. It begins when the runner is
+	// asked.
 	answerWait = time.Second
 	// figureWithin limits the time to compute a figure.
 	figureWithin = 5 * time.Minute

@@ -34,7 +34,7 @@ type accountNeeds struct {
 	verbs.Needs
 
 	Known     bool // the runner has answered; otherwise the total is unknown
-	Asked     bool // the runner's first answer is not there yet
+	Asked     bool // the runner has been asked and has not answered yet
 	Pauses    []tables.Pause
 	Schedules []schedules.Status
 	NoRunner  string // why the status of the schedules is unknown; "" if it is known

@@ -45,7 +45,7 @@ type accountCard struct {
 	Expiries      Made[[]bucket]
 	Uncovered     Made[uncovered]
 	Needs         *verbs.Needs // nil if the runner has not answered
-	Asked         bool         // the runner's first answer is not there yet
+	Asked         bool         // the runner has been asked and has not answered yet
 	ConfigChanged string       // says that the configuration file has changed; "" if it has not
 	List          attentionView
 	Schedules     []schedules.Status

@@ -237,7 +237,7 @@ func costText(all []plans.Included, currency string) string {
 type planChange struct {
 	Added, Gone       []string // the first proxies of each difference
 	AddedAll, GoneAll int
-	Dearer, Cheaper   int        // number of proxies in both plans whose price differs; the earlier price is the average of a command
+	Dearer, Cheaper   int        // proxies that both plans have, at a different price; the earlier price is the average over a command
 	By                fact.Cents // increase of the cost; unknown if a price is unknown
 }
 

@@ -113,7 +113,7 @@ type session struct {
 	Expires time.Time `json:"expires"`
 	Token   string    `json:"token,omitempty"` // hash of the token with which the session began
 
-	before   string // id in the previous period; "" unless a header began the session
+	before   string // the session's id in the previous period of sessionLife; "" unless a header names the person
 	byHeader bool
 	edition  string // edition from before the request was handled
 }

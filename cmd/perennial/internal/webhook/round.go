@@ -246,9 +246,9 @@ func (r *round) untilNext() time.Duration {
 	return max(next.Sub(r.Clock()), time.Millisecond)
 }
 
-// position returns the position to store. ok is false until the session has read as far as
-// the previous session. A position stored earlier would lack events that are already
-// delivered.
+// position returns the position to store. ok is false until the session has read as far as the
+// previous session. A position stored before that would forget which later events the previous
+// session delivered.
 func (r *round) position() (p positions.Position, ok bool) {
 	p = r.window.position()
 	p.Marks = thinMarks(r.stored.Marks, r.stored.Mark, p.Seq)
@@ -406,8 +406,8 @@ func (s *Sink) begin(ctx context.Context, kept positions.Position) (p positions.
 
 // resumeAt returns the position where delivery continues. After a restore that lost rows,
 // new rows get the sequences of the lost rows, so the delivered events may differ from the
-// account's history. Delivery then continues after the newest mark that is in both. To
-// compare a mark's hash is enough, because a row's hash covers all earlier rows.
+// account's history. Delivery then continues after the newest mark that is in both. Comparing
+// the mark's hash is enough, because a row's hash covers all earlier rows.
 func (s *Sink) resumeAt(ctx context.Context, p positions.Position) (positions.Position, error) {
 	_, last, err := s.Events.Ends(ctx)
 	if err != nil {
