@@ -284,50 +284,43 @@ func (s *operationPages) showAnswerAgain(q accountRequest, form func(string) str
 	if !errors.Is(why, ErrUnconfirmed) {
 		return s.showOperation(q, form("id"), http.StatusUnprocessableEntity, typed)
 	}
-	ctx, l := q.Context(), q.account.Ledger()
-	b, err := l.Money.Balance(ctx, q.account.AccountName())
 	var of operationView
-	if err == nil {
-		err = s.readOperation(ctx, q.account, form("id"), &of)
-	}
-	if err != nil {
+	if err := s.readOperation(q.Context(), q.account, form("id"), &of); err != nil {
 		return page{}, err
 	}
-	v := confirmView{Change: "resolve", Charged: typed.Answer == "charged", Wallet: b.WalletCents, After: b.WalletCents, Currency: b.Currency, Back: to(q.account.AccountName(), "operation", "id", form("id")) + "#review", Fields: map[string]string{}}
-	v.Why = confirmReason(why)
-	for _, name := range []string{"id", "answer", "amount", "order", "line", "reason", "back"} {
-		v.Fields[name] = form(name)
-	}
+	v := confirmView{Change: "resolve", Charged: typed.Answer == "charged", Back: to(q.account.AccountName(), "operation", "id", form("id")) + "#review"}
 	for _, c := range of.Choices {
 		if c.ProxyID == typed.Line {
 			v.Expected = c.Expected
 		}
-	}
-	if v.Charged {
-		v.Cents, _ = centsOf(typed.Amount) // valid, because the runner has parsed it
-		v.After -= v.Cents
 	}
 	for _, x := range of.Lines { // the wallet balance already excludes money in suspense
 		if x.State == fact.LineUnresolved && (typed.Line == "" || x.ProxyID == typed.Line) {
 			v.After += x.ChargedCents - x.RefundedCents
 		}
 	}
-	return page{name: "confirm", title: "Confirm the answer", code: http.StatusUnprocessableEntity, data: v}, nil
+	return confirm(q, form, why, v, "Confirm the answer", "id", "answer", "amount", "order", "line", "reason", "back")
 }
 
 // showCorrectionAgain asks to confirm a correction that looks like a mistake.
-func (s *operationPages) showCorrectionAgain(q accountRequest, form func(string) string, why error) (page, error) {
+func showCorrectionAgain(q accountRequest, form func(string) string, why error) (page, error) {
+	v := confirmView{Change: "correct", Charged: true, Back: localPath(form("back"))}
+	return confirm(q, form, why, v, "Confirm the correction", "id", "operation", "amount", "kind", "line", "reason", "back")
+}
+
+// confirm asks to confirm a change, whose form has the given fields. v.After is how the change
+// moves the wallet, apart from the amount in the form.
+func confirm(q accountRequest, form func(string) string, why error, v confirmView, title string, fields ...string) (page, error) {
 	b, err := q.account.Ledger().Money.Balance(q.Context(), q.account.AccountName())
-	if err != nil {
-		return page{}, err
+	if v.Charged {
+		v.Cents, _ = centsOf(form("amount")) // valid, because the runner has parsed it
 	}
-	v := confirmView{Change: "correct", Charged: true, Wallet: b.WalletCents, Currency: b.Currency, Why: confirmReason(why), Back: localPath(form("back")), Fields: map[string]string{}}
-	for _, name := range []string{"id", "operation", "amount", "kind", "line", "reason", "back"} {
+	v.Why, v.Wallet, v.Currency, v.Fields = confirmReason(why), b.WalletCents, b.Currency, map[string]string{}
+	v.After += b.WalletCents - v.Cents
+	for _, name := range fields {
 		v.Fields[name] = form(name)
 	}
-	v.Cents, _ = centsOf(form("amount")) // valid, because the runner has parsed it
-	v.After = v.Wallet - v.Cents
-	return page{name: "confirm", title: "Confirm the correction", code: http.StatusUnprocessableEntity, data: v}, nil
+	return page{name: "confirm", title: title, code: http.StatusUnprocessableEntity, data: v}, err
 }
 
 // confirmReason returns why an answer needs confirmation, without the CLI flag that the
@@ -449,7 +442,7 @@ func (s *operationPages) formAgain(q accountRequest, form func(string) string, u
 	case what == "dead-correct" && understood:
 		return s.showLetterAgain
 	case what == "correct" && errors.Is(why, ErrUnconfirmed):
-		return s.showCorrectionAgain
+		return showCorrectionAgain
 	case what == "correct" && form("operation") != "" && !errors.Is(why, ErrNoAnswer):
 		return s.showWrongCorrection
 	case what == "resolve" && errNone == nil && !errors.Is(why, ErrNoAnswer):

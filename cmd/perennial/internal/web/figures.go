@@ -350,7 +350,7 @@ type livePages struct {
 	insight *insight
 	auth    *auth
 	live    openPages
-	ended   chan struct{} // closed when the server stops
+	server  context.Context //nolint:containedctx // ends when the server stops, which would otherwise wait for open pages
 }
 
 // changes notifies an open page when the ledger of a visible account has grown, or a figure
@@ -369,7 +369,7 @@ func (s *livePages) changes(w http.ResponseWriter, r *http.Request, x session) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	ctx, cancel := context.WithTimeout(r.Context(), x.Expires.Sub(s.Clock()))
 	defer cancel()
-	go s.endWithServer(ctx, cancel)
+	defer context.AfterFunc(s.server, cancel)()
 	grown := make(chan struct{}, 1)
 	for _, a := range s.Accounts {
 		if x.MaySee(a.AccountName()) {
@@ -401,15 +401,6 @@ func (s *livePages) changes(w http.ResponseWriter, r *http.Request, x session) {
 		if !lasts || err != nil || !reflect.DeepEqual(now.Person, x.Person) { // the person has signed out, or their role has changed
 			return
 		}
-	}
-}
-
-// endWithServer cancels when the server stops, because the server would wait for the page.
-func (s *livePages) endWithServer(ctx context.Context, cancel func()) {
-	select {
-	case <-s.ended:
-		cancel()
-	case <-ctx.Done():
 	}
 }
 

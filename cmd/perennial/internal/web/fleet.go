@@ -142,11 +142,11 @@ type pausedShare struct {
 type pausedShares []pausedShare
 
 func (p pausedShares) add(schedule string, cost fact.Sum) pausedShares {
+	p = slices.Clone(p)
 	i := slices.IndexFunc(p, func(x pausedShare) bool { return x.Schedule == schedule })
 	if i < 0 {
-		return append(slices.Clone(p), pausedShare{schedule, cost})
+		return append(p, pausedShare{schedule, cost})
 	}
-	p = slices.Clone(p)
 	p[i].Cost = p[i].Cost.Join(cost)
 	return p
 }

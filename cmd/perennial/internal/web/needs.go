@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/dustin/go-humanize/english"
@@ -43,33 +42,26 @@ type accountNeeds struct {
 	refused []tables.Rejection // the latest refused commands
 }
 
-// needsCache maps an account to its needs, which were counted for one request.
-type needsCache struct {
-	mu  sync.Mutex
-	all map[string]accountNeeds
-}
+// countedNeeds maps an account to its needs, as counted for one request. Only the goroutine that
+// handles the request uses it.
+type countedNeeds map[string]accountNeeds
 
-type needsCacheKey struct{}
+type countedNeedsKey struct{}
 
 // withNeeds returns a context in which needs counts each account only once.
 func withNeeds(ctx context.Context) context.Context {
-	return context.WithValue(ctx, needsCacheKey{}, &needsCache{all: map[string]accountNeeds{}})
+	return context.WithValue(ctx, countedNeedsKey{}, countedNeeds{})
 }
 
 // needs returns what needs an operator in an account.
 func (s *insight) needs(ctx context.Context, a Account) (accountNeeds, error) {
-	once, ok := ctx.Value(needsCacheKey{}).(*needsCache)
-	if !ok {
-		return s.countNeeds(ctx, a)
-	}
-	once.mu.Lock()
-	defer once.mu.Unlock()
-	if n, counted := once.all[a.AccountName()]; counted {
+	counted, ok := ctx.Value(countedNeedsKey{}).(countedNeeds)
+	if n, known := counted[a.AccountName()]; known {
 		return n, nil
 	}
 	n, err := s.countNeeds(ctx, a)
-	if err == nil {
-		once.all[a.AccountName()] = n
+	if err == nil && ok {
+		counted[a.AccountName()] = n
 	}
 	return n, err
 }

@@ -18,7 +18,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -118,10 +117,11 @@ func New(c Config) *Server {
 	insight := &insight{Config: &c, figures: figures}
 	frame := &frame{Config: &c, sessions: sessions, insight: insight}
 	auth := &auth{Config: &c, sessions: sessions, frame: frame, logins: rate.NewLimiter(rate.Every(loginEvery), loginsInARow)}
-	live := &livePages{Config: &c, insight: insight, auth: auth, ended: make(chan struct{})}
+	running, end := context.WithCancel(context.Background())
+	live := &livePages{Config: &c, insight: insight, auth: auth, server: running}
 	overview, operations, money := &overviewPages{frame}, &operationPages{frame}, &moneyPages{frame}
 	proxies := &proxyPages{frame: frame, reveals: rate.NewLimiter(rate.Every(revealEvery), revealsInARow)}
-	s := &Server{auth: auth, figures: figures, EndLive: sync.OnceFunc(func() { close(live.ended) })}
+	s := &Server{auth: auth, figures: figures, EndLive: end}
 	mux := http.NewServeMux()
 	route := func(pattern string, h http.HandlerFunc) {
 		s.patterns = append(s.patterns, pattern)
