@@ -32,7 +32,6 @@ import (
 	"perennial/upstream"
 )
 
-// account is one configured account, with its ledger, its streams and its state.
 type account struct {
 	Name   string
 	host   *Host
@@ -89,14 +88,12 @@ type current struct {
 	access     access
 }
 
-// snapshot returns a copy of current.
 func (a *account) snapshot() current {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.current
 }
 
-// update changes current.
 func (a *account) update(change func(*current)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -234,12 +231,10 @@ func (a *account) positions() positions.Positions { return positions.Of(a.js(), 
 // stored returns the NATS store through which standbys get the last listing.
 func (a *account) stored() objects.Fleet { return objects.FleetOf(a.js(), a.Name) }
 
-// streams returns the streams that the account requires.
 func (a *account) streams() streams.Wanted {
 	return streams.Wanted{Account: a.Name, Replicas: a.config.Replicas, Embedded: a.host.Embedded != nil}
 }
 
-// takeCommands opens the intake of the account's commands.
 func (a *lifecycle) takeCommands(ctx context.Context) (*intake.Intake, error) {
 	return intake.Open(ctx, a.js(), a.Name)
 }
@@ -386,7 +381,6 @@ func (a *ledgerFile) moveLedgerAside(why error) error {
 	return err
 }
 
-// reopen opens the ledger if it is closed.
 func (a *ledgerFile) reopen(ctx context.Context) error {
 	if !a.closed {
 		return nil

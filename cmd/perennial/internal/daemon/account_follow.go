@@ -227,7 +227,6 @@ func (s *standbyState) close(most uint64) bool {
 	return !s.moved.IsZero() && s.lag < most
 }
 
-// standbyWatch watches an account while this runner is its standby.
 type standbyWatch struct{ *account }
 
 // watchStandby compares the standby with the stream every standbyEvery until ctx ends.
@@ -381,14 +380,12 @@ func (p *access) refusal() string {
 	return "another runner holds the account, and this one could not run it: " + p.why
 }
 
-// accessResult is the result of one read of the provider's account.
 type accessResult struct {
 	why     string        // why this runner could not lead the account; "" if it could
 	refused bool          // the API replied with a refusal
 	wait    time.Duration // time to wait before the next request to the provider
 }
 
-// accessTest tests whether this runner can use an account's provider.
 type accessTest struct{ *account }
 
 // read reads the provider's account and compares it with the account in the ledger's binding.

@@ -28,10 +28,8 @@ import (
 	"perennial/queue/streams"
 )
 
-// probes checks an account's dependencies for /readyz.
 type probes struct{ *account }
 
-// check is the state of one dependency of an account.
 type check = web.Check
 
 // Names of checks, as /readyz?verbose and the metrics show them.

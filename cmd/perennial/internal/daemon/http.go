@@ -45,11 +45,11 @@ func startHTTP(h *Host) (*httpHost, error) {
 	}
 	s := &httpHost{host: h, listener: listener}
 	h.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), metrics{h})
-	metricsToken := metricsTokenOf(h.Config)
-	if _, err := metricsToken(); err != nil {
+	token := func() (string, error) { return metricsToken(h.Config) }
+	if _, err := token(); err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
-	measured := behindToken(metricsToken, h.log, promhttp.HandlerFor(h.registry, promhttp.HandlerOpts{EnableOpenMetrics: true, Registry: h.registry}))
+	measured := behindToken(token, h.log, promhttp.HandlerFor(h.registry, promhttp.HandlerOpts{EnableOpenMetrics: true, Registry: h.registry}))
 	pages, err := newPages(h)
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
@@ -205,21 +205,17 @@ func (s *httpHost) readyz(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprint(w, said)
 }
 
-// metricsTokenOf returns a function that reads http.metrics_token_file. The function returns ""
-// if no file is configured. It reads the file at each call, so a new token is valid
-// immediately.
-func metricsTokenOf(c *config.Config) func() (string, error) {
+// metricsToken reads http.metrics_token_file. It returns "" if no file is configured. Each
+// request reads the file, so a new token is valid immediately.
+func metricsToken(c *config.Config) (string, error) {
 	if c.HTTP.MetricsTokenFile == "" {
-		return func() (string, error) { return "", nil }
+		return "", nil
 	}
-	path := c.ResolvePath(c.HTTP.MetricsTokenFile)
-	return func() (string, error) {
-		token, err := config.ReadSecret(path)
-		if err != nil {
-			return "", fmt.Errorf("http.metrics_token_file: %w", err)
-		}
-		return token, nil
+	token, err := config.ReadSecret(c.ResolvePath(c.HTTP.MetricsTokenFile))
+	if err != nil {
+		return "", fmt.Errorf("http.metrics_token_file: %w", err)
 	}
+	return token, nil
 }
 
 // behindToken serves requests that have the bearer token in the Authorization header. If no

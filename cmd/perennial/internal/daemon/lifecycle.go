@@ -100,7 +100,6 @@ func phases(ctx context.Context, do func(context.Context, life.Phase) error, lea
 	return nil
 }
 
-// phaseOutcome returns the outcome of a phase that ended with err.
 func phaseOutcome(ctx context.Context, p life.Phase, err error) life.Outcome {
 	switch {
 	case ctx.Err() != nil:
@@ -552,7 +551,6 @@ func (a *lifecycle) serve(ctx context.Context, lease *lease.Lease) error {
 	return a.workAndPublish(ctx, runner, outbox, sweeper)
 }
 
-// newOutbox returns the outbox that publishes the journal.
 func (a *lifecycle) newOutbox(ctx context.Context, held outbox.Held) (outbox *outbox.Outbox, err error) {
 	outbox = a.journal().Outbox()
 	outbox.Held, outbox.Refill, outbox.RefillAdvice = held, a.refills(), journal.RefillAdvice
@@ -679,7 +677,6 @@ func (a *lifecycle) workAndPublish(ctx context.Context, runner *jobs.Runner, out
 	return err
 }
 
-// streamsEvery is how often the account's streams are checked.
 const streamsEvery = 10 * time.Second
 
 // keepStreams recreates a deleted stream. The outbox decides whether to publish its rows again.
@@ -701,7 +698,6 @@ func (a *lifecycle) keepStreams(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// consumersEvery is how often the account's consumers are compared with its commands stream.
 const consumersEvery = time.Minute
 
 // keepConsumers recreates each consumer that lacks a command of the stream and would never
@@ -715,7 +711,6 @@ func (a *lifecycle) keepConsumers(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// noteEvery is the interval at which the ledger records the last published row.
 const noteEvery = time.Minute
 
 // keepNote records the last published row in the ledger: after the first acknowledgement,
@@ -779,7 +774,6 @@ func (a *lifecycle) newRunner(ctx context.Context, commands *intake.Intake, coun
 	})
 }
 
-// deadLetter stores an invalid message on the stream of dead letters.
 func (a *lifecycle) deadLetter(ctx context.Context, dead letters.Dead) error {
 	err := a.letters().Store(ctx, dead)
 	if err == nil {

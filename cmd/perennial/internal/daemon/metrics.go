@@ -25,7 +25,7 @@ import (
 	"perennial/upstream"
 )
 
-// metrics collects the metrics of all accounts at each scrape.
+// metrics implements prometheus.Collector for the measures of all accounts.
 type metrics struct{ host *Host }
 
 // metric declares a metric. The collector and the row in docs/monitor.md derive from it.
@@ -109,7 +109,6 @@ var (
 	buildInfo = prometheus.NewDesc(builtAs.name, builtAs.help, builtAs.labels, nil)
 )
 
-// Describe implements prometheus.Collector.
 func (metrics) Describe(ch chan<- *prometheus.Desc) {
 	ch <- buildInfo
 	for _, m := range measures {
@@ -117,7 +116,6 @@ func (metrics) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector.
 func (m metrics) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(buildInfo, gauge, 1, config.Version, config.Commit(), runtime.Version())
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -141,7 +139,6 @@ func (m metrics) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// setter is a function that sets the value of a measure.
 type setter func(m measure, value float64, labels ...string)
 
 func (set setter) at(m measure, t time.Time, labels ...string) {
@@ -155,10 +152,8 @@ func truth(b bool) float64 {
 	return 0
 }
 
-// gauges reads an account's metrics.
 type gauges struct{ *account }
 
-// measureHealth sets the metrics of the account's dependencies.
 func (a gauges) measureHealth(ctx context.Context, set setter) {
 	ready := true
 	for _, c := range a.checks() {
@@ -195,7 +190,6 @@ func (a gauges) measureHealth(ctx context.Context, set setter) {
 // spentOver is the period over which spending is averaged.
 const spentOver = 7 * 24 * time.Hour
 
-// measureBooks sets the metrics of the books.
 func (a gauges) measureBooks(ctx context.Context, set setter) error {
 	l := a.Ledger()
 	b, err := l.Money.Balance(ctx, a.Name)
@@ -344,7 +338,6 @@ func (a gauges) measureFleet(ctx context.Context, set setter) error {
 	return nil
 }
 
-// measureSweeps sets the metrics for the account's schedules in this runner.
 func (a gauges) measureSweeps(ctx context.Context, set setter) error {
 	sweeper := a.snapshot().sweeper
 	if sweeper == nil {
@@ -536,7 +529,6 @@ func outcomeOf(x upstream.Exchange) string {
 	return outcomeNotSent
 }
 
-// request counts a request to the provider.
 func (m *meter) request(x upstream.Exchange) {
 	m.requests.WithLabelValues(x.Route, codeLabel(x.Code), outcomeOf(x)).Inc()
 	seconds := m.requestSeconds.WithLabelValues(x.Route)
@@ -585,7 +577,6 @@ func codeLabel(code string) string {
 	return "other"
 }
 
-// committed counts a commit of the ledger.
 func (m *meter) committed(writes int, took time.Duration) {
 	m.commitSeconds.Observe(took.Seconds())
 	m.commitWrites.Observe(float64(writes))

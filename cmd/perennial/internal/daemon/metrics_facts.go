@@ -64,7 +64,6 @@ type ended struct {
 	seq int64
 }
 
-// newFactCounter returns the fact counter for a period in which this runner leads the account.
 func (m *meter) newFactCounter(l *ledger.Ledger, log *logrus.Entry) *factCounter {
 	m.turns.Inc()
 	return &factCounter{meter: m, ledger: l, log: log, taken: map[string]arrived{}, more: make(chan struct{}, 1), traces: make(chan tracing.Ended, tracedMost), accepted: map[string]int64{}}
@@ -93,7 +92,6 @@ func (f *factCounter) start(outbox *outbox.Outbox, after int64) (stop func()) {
 	}
 }
 
-// run counts the rows after a sequence until ctx ends.
 func (f *factCounter) run(ctx context.Context, after int64) {
 	for {
 		select {
@@ -162,7 +160,6 @@ func (f *factCounter) count(ctx context.Context, r chain.Row) {
 	}
 }
 
-// finished measures how long a finished command took.
 func (f *factCounter) finished(ctx context.Context, r chain.Row) {
 	id := r.Operation
 	f.mu.Lock()
@@ -191,7 +188,6 @@ func (f *factCounter) finished(ctx context.Context, r chain.Row) {
 	f.meter.settleSeconds.WithLabelValues(string(came.kind)).Observe(max(float64(r.Time-at)/1e6, 0))
 }
 
-// countRare counts values in the data of a rare fact.
 func (f *factCounter) countRare(r chain.Row, x fact.Fact) {
 	m := f.meter
 	switch x := x.(type) {

@@ -38,7 +38,6 @@ func LoginCode(dataDir string, p web.Person) (string, error) {
 	return web.Link(key, p, time.Now()), nil
 }
 
-// newPages returns the web UI of all accounts.
 func newPages(h *Host) (*web.Server, error) {
 	key, err := web.Key(KeyFile(h.Config.DataDir), true)
 	if err != nil {
@@ -145,7 +144,6 @@ func (p webhooksOf) List(ctx context.Context) ([]webhook.Status, error) {
 	return WebhooksOf(ctx, p.host.Config, p.host.Queue, p.Name)
 }
 
-// named returns the configured webhook with the given name.
 func (p webhooksOf) named(name string) (config.Webhook, error) {
 	w, ok := p.host.Config.Webhook(name)
 	if !ok || w.Account != p.Name {
@@ -186,7 +184,6 @@ func letterShown(l letters.Letter) web.Letter {
 	return web.Letter{Seq: l.Seq, Published: l.Dead.Published, Subject: l.Dead.Subject, Reason: l.Dead.Reason, Bytes: len(l.Dead.Data), Text: l.Dead.Text()}
 }
 
-// runnersShown returns the live runners for a page.
 func (h *Host) runnersShown(ctx context.Context) ([]web.Runner, error) {
 	all, err := h.liveRunners(ctx)
 	shown := make([]web.Runner, 0, len(all))

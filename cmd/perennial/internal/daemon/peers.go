@@ -94,7 +94,6 @@ func (a *account) couldRun() bool {
 	return x.state == waitsForLease && x.standby.close(fewRows) && x.access.usable && a.notReady() == ""
 }
 
-// node returns this runner's state.
 func (h *Host) node(ctx context.Context) cluster.Node {
 	n := cluster.Node{Node: h.name.Get(), Holder: h.holder, Version: config.Version, StartedAt: h.started, SaidAt: time.Now().UTC(), Address: h.Queue.LocalAddress(), HTTPPort: h.HTTP.port(),
 		Stopping: h.stopping.Load(), Accounts: []cluster.NodeAccount{}}
@@ -169,7 +168,6 @@ func (h *Host) liveRunners(ctx context.Context) ([]cluster.Node, error) {
 	return cluster.Nodes(limited, h.Queue)
 }
 
-// nodes serves the live runners as JSON.
 func (s *httpHost) nodes(w http.ResponseWriter, r *http.Request) {
 	if !s.pages.MayRead(r) {
 		w.Header().Set("WWW-Authenticate", "Bearer")

@@ -36,7 +36,6 @@ import (
 	"perennial/upstream"
 )
 
-// answers implements an account's service requests.
 type answers struct{ *account }
 
 // CodeNotFound is the error code for an id that the account does not know.

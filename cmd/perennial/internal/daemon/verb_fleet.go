@@ -147,7 +147,6 @@ func (a answers) reveal(ctx context.Context, q verbs.RevealRequest) (verbs.Chang
 	})
 }
 
-// knowsProxy returns an error if the ledger does not know a proxy.
 func knowsProxy(tx *ledger.Tx, id string) error {
 	known, err := tx.KnowsProxy(id)
 	if err != nil || known {
@@ -192,7 +191,6 @@ type syncedListing struct {
 	took     time.Duration // duration of the store
 }
 
-// listingSync passes an account's listing between runners.
 type listingSync struct{ *account }
 
 // syncListing stores listings as the leader, or loads them as a standby, until ctx ends.
@@ -390,7 +388,6 @@ func (a *lifecycle) walletCents(ctx context.Context, runner *jobs.Runner) (int64
 	return wallet.BalanceCents, err
 }
 
-// offers reads all pages of offers that match a filter.
 func (a *lifecycle) offers(ctx context.Context, runner *jobs.Runner, f upstream.OfferFilter) (all []upstream.Offer, err error) {
 	pages := upstream.Pages[upstream.Offer]{PageRequest: upstream.PageRequest{Size: 200}}
 	for more := true; more; {

@@ -66,7 +66,6 @@ func (a answers) wait(ctx context.Context, q verbs.WaitRequest) (verbs.WaitAnswe
 
 var errNoID = &service.Error{Code: "bad_request", Description: "the request names no command: it needs \"id\""}
 
-// answerNow returns the current state of a command.
 func (a answers) answerNow(ctx context.Context, id string) (verbs.WaitAnswer, error) {
 	f, err := a.Ledger().Finished(ctx, id)
 	return verbs.WaitAnswer{Finished: f != nil && err == nil, Result: f}, err

@@ -29,7 +29,6 @@ import (
 	"perennial/queue/positions"
 )
 
-// newWebhooks creates the sinks of the account's webhooks.
 func (a *account) newWebhooks() {
 	for _, w := range a.host.Config.WebhooksOf(a.Name) {
 		sink := &webhook.Sink{

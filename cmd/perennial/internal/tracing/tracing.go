@@ -58,14 +58,10 @@ func New(ctx context.Context, c config.Tracing, node string, log *logrus.Logger)
 	if named, err = resource.Merge(named, resource.Environment()); err != nil {
 		return nil, fmt.Errorf("send traces: OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
-	return tracerTo(&loggingExporter{SpanExporter: exporter, log: log}, *c.Sample, named), nil
-}
-
-func tracerTo(exporter sdktrace.SpanExporter, share float64, of *resource.Resource) *Tracer {
-	sampler := sdktrace.ParentBased(sdktrace.TraceIDRatioBased(share))
-	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithSampler(sampler),
-		sdktrace.WithIDGenerator(idGenerator{}), sdktrace.WithResource(of))
-	return &Tracer{provider: provider, sampler: sampler, spans: provider.Tracer("perennial")}
+	sampler := sdktrace.ParentBased(sdktrace.TraceIDRatioBased(*c.Sample))
+	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(&loggingExporter{SpanExporter: exporter, log: log}), sdktrace.WithSampler(sampler),
+		sdktrace.WithIDGenerator(idGenerator{}), sdktrace.WithResource(named))
+	return &Tracer{provider: provider, sampler: sampler, spans: provider.Tracer("perennial")}, nil
 }
 
 // Close sends the remaining traces, for up to FlushTimeout.
@@ -87,7 +83,6 @@ type loggingExporter struct {
 	lost    atomic.Int64
 }
 
-// ExportSpans implements sdktrace.SpanExporter.
 func (e *loggingExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	err := e.SpanExporter.ExportSpans(ctx, spans)
 	switch {
@@ -111,16 +106,14 @@ type spanIDs struct {
 
 type spanIDsKey struct{}
 
-// idGenerator returns the ids in a span's context.
+// idGenerator implements sdktrace.IDGenerator with the ids in a span's context.
 type idGenerator struct{}
 
-// NewIDs implements sdktrace.IDGenerator.
 func (idGenerator) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
 	n, _ := ctx.Value(spanIDsKey{}).(spanIDs)
 	return n.trace, n.span
 }
 
-// NewSpanID implements sdktrace.IDGenerator.
 func (idGenerator) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
 	n, _ := ctx.Value(spanIDsKey{}).(spanIDs)
 	return n.span
@@ -150,7 +143,6 @@ func (t *Tracer) Sampled(account, command string, of fact.Trace) bool {
 	return result.Decision == sdktrace.RecordAndSample
 }
 
-// step is one journal row of a command or operation.
 type step struct {
 	chain.Row `json:"-"`
 
@@ -242,7 +234,6 @@ func stepsOf(ctx context.Context, l *ledger.Ledger, subject string) ([]step, err
 	return steps, err
 }
 
-// spanSender sends the spans of one trace.
 type spanSender struct {
 	tracer trace.Tracer
 	trace  trace.TraceID // used only without a parent span

@@ -121,7 +121,6 @@ func byID(verb verbs.Spec, field string, command ...string) formParser {
 	}
 }
 
-// ofAccount returns the parser for a change of the whole account.
 func ofAccount(verb verbs.Spec, command ...string) formParser {
 	return func(func(string) string) (changeFunc, []string, error) {
 		return newRequest(verb).make, command, nil
@@ -467,7 +466,6 @@ func (c change) cli(q accountRequest, command []string, reason string) string {
 	return shell(append(words, "--account", q.account.AccountName()))
 }
 
-// do makes a change on behalf of the signed-in person.
 func (s *operationPages) do(ctx context.Context, q accountRequest, c change, do changeFunc, reason string) (said string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, max(c.timeout, askWithin))
 	defer cancel()

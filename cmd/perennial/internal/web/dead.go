@@ -38,7 +38,6 @@ type Letter struct {
 // ErrNoLetter means that a dead letter does not exist.
 var ErrNoLetter = errors.New("there is no such dead letter")
 
-// letterView is a dead letter on a page.
 type letterView struct {
 	Letter
 
@@ -48,7 +47,6 @@ type letterView struct {
 	Wrong string // why the correction was not published
 }
 
-// deadView is one page of dead letters.
 type deadView struct {
 	Rows []Letter
 	Next string // sequence after which the next page begins; "" at the end
@@ -136,7 +134,6 @@ func letterWith(ctx context.Context, a Account, id string) (seq uint64, found bo
 	return 0, false
 }
 
-// readLetter reads a dead letter by its sequence.
 func readLetter(ctx context.Context, a Account, text string) (v letterView, err error) {
 	seq, err := strconv.ParseUint(text, 10, 64)
 	var l Letter
@@ -157,7 +154,6 @@ func noLetters(err error) error {
 	return &pageError{http.StatusServiceUnavailable, "The dead letters cannot be read from NATS now: " + err.Error(), err}
 }
 
-// ofLetter returns the parser for a change of a dead letter.
 func ofLetter(verb verbs.Spec, command string) formParser {
 	return func(form func(string) string) (changeFunc, []string, error) {
 		seq, err := strconv.ParseUint(form("id"), 10, 64)

@@ -43,7 +43,6 @@ const (
 	figuresAtOnce = 2
 )
 
-// figureKey identifies a figure.
 type figureKey struct{ account, name string }
 
 // figures contains the computed values.
@@ -287,7 +286,6 @@ var ErrNoAnswer = errors.New("the runner has not answered in time")
 // make the change, repeat the request with a confirmation.
 var ErrUnconfirmed = errors.New("this has to be confirmed")
 
-// ask sends a service request to an account and returns the answer.
 func ask[Q, A any](ctx context.Context, a Account, v verbs.Verb[Q, A], question Q) (answer A, err error) {
 	err = a.Ask(ctx, v.Name, question, &answer)
 	return answer, err

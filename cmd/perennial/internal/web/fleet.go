@@ -86,7 +86,6 @@ func (s *insight) expiries(ctx context.Context, a Account) Made[[]bucket] {
 	})
 }
 
-// uncovered lists the proxies that no schedule renews.
 type uncovered struct {
 	Count   int64
 	Nearest []tables.ExpiryPlace // the proxies that expire first
@@ -245,7 +244,6 @@ func (s *overviewPages) calendar(q accountRequest) (page, error) {
 	return page{name: "calendar", title: "Expiries in " + v.Name, data: v}, nil
 }
 
-// countMonth counts a month's expiries by day.
 func countMonth(ctx context.Context, a Account, month time.Time) (map[int]calendarCount, error) {
 	if err := wasListed(ctx, a); err != nil {
 		return nil, err

@@ -52,7 +52,6 @@ func (v moneyView) Pending() bool {
 	return v.Days.Pending()
 }
 
-// entriesView is one page of transactions.
 type entriesView struct {
 	Transactions []transaction
 	Kind         string // kind of entries listed; "" for all
@@ -112,14 +111,12 @@ type askedProof struct {
 	Made[proof]
 }
 
-// proof is the result of a check.
 type proof struct {
 	Verified   *ledger.Verified
 	Reconciled *reconcile.Reconciliation
 	Broken     string // first fault found in a damaged ledger
 }
 
-// moneyPages serves the books and the statements.
 type moneyPages struct{ *frame }
 
 func (s *moneyPages) money(q accountRequest) (page, error) {
@@ -350,7 +347,6 @@ func lastRead(ctx context.Context, l *ledger.Ledger, newest *comparison) (*walle
 	return &walletRead{last.At, last.ProviderCents}, err
 }
 
-// comparison is a reconciliation of the books with the provider.
 type comparison = jobs.LastReconciliation
 
 // books combines a balance with the newest reconciliation.
@@ -461,10 +457,8 @@ func (b booksView) BooksVerdict() string {
 	return "They agree"
 }
 
-// decisionsListed limits the entries on a page.
 const decisionsListed = 100
 
-// decisionsView is one page of the audit log.
 type decisionsView struct {
 	Rows  []report.Decision
 	Older string // address of the next page; "" at the end

@@ -53,7 +53,6 @@ func withNeeds(ctx context.Context) context.Context {
 	return context.WithValue(ctx, countedNeedsKey{}, countedNeeds{})
 }
 
-// needs returns what needs an operator in an account.
 func (s *insight) needs(ctx context.Context, a Account) (accountNeeds, error) {
 	counted, ok := ctx.Value(countedNeedsKey{}).(countedNeeds)
 	if n, known := counted[a.AccountName()]; known {
@@ -219,7 +218,6 @@ type need struct {
 	To      string // address of the page
 }
 
-// attentionView lists everything that needs an operator.
 type attentionView struct {
 	Needs    []need
 	Unknown  bool // the runner does not answer, so only the ledger's entries are listed
@@ -303,7 +301,6 @@ func pageOf(account string, p verbs.Need) string {
 	return to(account, p.Page)
 }
 
-// addRefused adds the recently refused commands.
 func (v *attentionView) addRefused(account string, n accountNeeds) {
 	for _, r := range n.refused {
 		v.Needs = append(v.Needs, need{"held", "Refused", r.CommandID, "The command was not accepted, and nothing was sent: " + r.Reason, "Open", to(account, "operation", "id", r.CommandID)})

@@ -38,7 +38,6 @@ const (
 	traceKept = time.Minute
 )
 
-// operationsView is the list of operations.
 type operationsView struct {
 	Query     string
 	State     fact.State
@@ -98,7 +97,6 @@ func (v *operationsView) Further() string {
 // make.
 type operationPages struct{ *frame }
 
-// operationRow is one operation of the list.
 type operationRow struct {
 	inspect.OperationStatus
 
@@ -123,7 +121,6 @@ func (v *operationsView) Filtered() bool {
 	return v.Kind != "" || v.Label != "" || v.Schedule != "" || v.From != "" || v.Until != ""
 }
 
-// stateCount is the number of operations in a state.
 type stateCount struct {
 	State fact.State
 	Count int64
@@ -266,7 +263,6 @@ func dayOf(text string) (time.Time, error) {
 	return at, nil
 }
 
-// scheduleNames returns the names of the account's configured schedules.
 func scheduleNames(a Account) (names []string) {
 	for _, x := range a.Schedules() {
 		names = append(names, x.Name)
@@ -322,7 +318,6 @@ func withoutCommands(ctx context.Context, l *ledger.Ledger, ids []string) (all [
 	return slices.DeleteFunc(ids, func(id string) bool { return of[id] }), nil
 }
 
-// foundOf describes an operation or a command.
 func foundOf(ctx context.Context, l *ledger.Ledger, id string) (foundRow, error) {
 	o, err := l.Operations.Operation(ctx, id)
 	if errors.Is(err, ledger.ErrNotFound) {
@@ -384,7 +379,6 @@ const (
 	factsShown = 200
 )
 
-// operationView is one operation in full.
 type operationView struct {
 	inspect.Evidence
 	Command  inspect.CommandStatus
@@ -430,7 +424,6 @@ const (
 	chargeMore  = "Correct: more was charged"
 )
 
-// correction is one form that corrects an answer.
 type correction struct {
 	Title, Text, Label, Kind string
 	Row                      int64  // journal row that the form corrects
@@ -502,7 +495,6 @@ type answerForm struct{ Answer, Amount, Order, Line, Reason, Wrong, Seq, Kind st
 // Pending reports whether the page waits for the runner's evidence.
 func (v *operationView) Pending() bool { return v.asking }
 
-// step is one entry of an operation's history.
 type step struct {
 	inspect.HistoryEntry
 	After time.Duration // time between the previous entry and this entry
@@ -579,7 +571,6 @@ func briefOf(ctx context.Context, l *ledger.Ledger, id string) (of inspect.Comma
 	return of, same, err
 }
 
-// readOperation reads the data of an operation's page.
 func (s *operationPages) readOperation(ctx context.Context, a Account, id string, v *operationView) (err error) {
 	l := a.Ledger()
 	o, err := l.Operations.Operation(ctx, id)

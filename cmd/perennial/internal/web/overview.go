@@ -26,7 +26,6 @@ import (
 // spentOver is the period over which the runway's spending is averaged.
 const spentOver = 7 * 24 * time.Hour
 
-// accountCard is an account on the overview.
 type accountCard struct {
 	booksView
 
@@ -212,7 +211,6 @@ func (s *overviewPages) fill(ctx context.Context, a Account, card *accountCard) 
 	return errors.Join(errs...)
 }
 
-// fillFleet adds the figures about all proxies.
 func (s *overviewPages) fillFleet(ctx context.Context, a Account, card *accountCard) {
 	card.Expiries, card.Uncovered, card.Forecast = s.insight.expiries(ctx, a), s.insight.uncovered(ctx, a), s.insight.forecast(ctx, a)
 	card.Lasts = -1
@@ -253,7 +251,6 @@ type RunnerAccount struct {
 	Settings string // hash of the account's settings and schedules
 }
 
-// runnersView lists the runners of the visible accounts.
 type runnersView struct {
 	Rows    []Runner
 	Paused  map[string]string // what is paused and why, by account; "" if nothing is paused

@@ -25,7 +25,6 @@ import (
 	"perennial/schedules/plans"
 )
 
-// proxiesView is one page of a list.
 type proxiesView struct {
 	Query, Country, Label, Schedule, State string // filters
 
@@ -87,7 +86,6 @@ func (v *proxiesView) Part() map[string]string {
 	return fields
 }
 
-// proxyRow is one proxy of a list.
 type proxyRow struct {
 	tables.PricedProxy
 
@@ -103,7 +101,6 @@ const (
 	proxiesStep, proxiesSteps = 500, 10
 )
 
-// proxyPages serves the proxies and their credentials.
 type proxyPages struct {
 	*frame
 	reveals *rate.Limiter
@@ -199,7 +196,6 @@ func (s *proxyPages) listByID(q accountRequest, v *proxiesView) error {
 	return err
 }
 
-// row returns a proxy with its schedule and state.
 func (v *proxiesView) row(p tables.PricedProxy, now time.Time) proxyRow {
 	row := proxyRow{PricedProxy: p}
 	if c := v.Coverage.Value; c != nil {

@@ -181,10 +181,8 @@ func to(account, page string, query ...string) string {
 	return address
 }
 
-// field formats an internal name for people.
 func field(name any) string { return strings.ReplaceAll(fmt.Sprint(name), "_", " ") }
 
-// stateName formats a state for people.
 func stateName(state any) string {
 	if text := fmt.Sprint(state); text != string(fact.StateHeld) {
 		return field(text)
@@ -200,7 +198,6 @@ func short(id string) string {
 	return id
 }
 
-// scheduleRows is a list of schedules on a page.
 type scheduleRows struct {
 	Account     string
 	Rows        []schedules.Status

@@ -79,7 +79,6 @@ func (v *reviewsView) add(r tables.Review) {
 	g.Rows, g.Priced = append(g.Rows, r), g.Priced && r.AtStakeCents.Or(0) > 0
 }
 
-// answered is the result of one answer.
 type answered struct {
 	What    string // operation, and proxy if any
 	Done    bool
@@ -88,7 +87,6 @@ type answered struct {
 	Command string
 }
 
-// answeredView shows the results of answers to several reviews.
 type answeredView struct {
 	Rows []answered
 	Done int

@@ -256,7 +256,6 @@ type view struct {
 	Data     any
 }
 
-// pageLink is one link of the navigation.
 type pageLink struct {
 	Name, Section, To string
 	Badge             string
@@ -300,7 +299,6 @@ func (s *frame) page(w http.ResponseWriter, r *http.Request, name string, code i
 	}
 }
 
-// view returns the frame of a page for a session.
 func (s *frame) view(x session, title, section string) view {
 	v := view{Title: title, Section: section, Person: x.Person, Now: s.Clock(), Version: s.Version, Edition: x.edition}
 	if x.ID != "" {
@@ -317,7 +315,6 @@ func (s *frame) view(x session, title, section string) view {
 	return v
 }
 
-// show writes a page of an account.
 func (s *frame) show(q accountRequest, p page) {
 	v := s.view(q.session, p.title, cmp.Or(sectionOf[p.name], p.name))
 	v.Account, v.Standby = q.account.AccountName(), q.account.Role() == roleStandby
@@ -477,16 +474,13 @@ func (s *auth) notTaken(w http.ResponseWriter, r *http.Request, err error) {
 func setCookie(w http.ResponseWriter, r *http.Request, value string) {
 	c := &http.Cookie{ //nolint:gosec // Secure, unless the browser is on this machine
 		Name: cookieName(r.Host), Value: value, Path: "/", MaxAge: int(sessionLife / time.Second), HttpOnly: true, SameSite: http.SameSiteStrictMode,
-		Secure: secure(r),
+		Secure: r.TLS != nil || !isLoopback(r.Host),
 	}
 	if value == "" {
 		c.MaxAge = -1
 	}
 	http.SetCookie(w, c)
 }
-
-// secure reports whether the cookie must be Secure: always, except over HTTP on loopback.
-func secure(r *http.Request) bool { return r.TLS != nil || !isLoopback(r.Host) }
 
 //go:embed vendor/*
 var vendored embed.FS

@@ -105,7 +105,6 @@ func closed(runner bool) func(path string, info fs.FileInfo) error {
 	}
 }
 
-// session is the content of a session cookie.
 type session struct {
 	Person
 
@@ -118,7 +117,6 @@ type session struct {
 	edition  string // edition from before the request was handled
 }
 
-// link is the content of a one-time link.
 type link struct {
 	Person
 
@@ -199,7 +197,6 @@ func (s *sessions) read(cookie string) (x session, ok bool) {
 	return x, !ended
 }
 
-// end signs a session out.
 func (s *sessions) end(x session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -477,7 +474,6 @@ func (s *sessions) identified(p Person) session {
 	return session{Person: p, ID: id(period), Expires: now.Add(sessionLife), before: id(period - 1), byHeader: true}
 }
 
-// loginView is the data of the login page.
 type loginView struct {
 	Next   string
 	Wrong  string
@@ -523,7 +519,6 @@ func (s *auth) showLogin(w http.ResponseWriter, r *http.Request, code int, data 
 	s.frame.page(w, r, "login", code, v)
 }
 
-// login accepts a one-time code or a token.
 func (s *auth) login(w http.ResponseWriter, r *http.Request) {
 	if code := r.FormValue("code"); code != "" {
 		p, ok := s.sessions.redeem(code)
