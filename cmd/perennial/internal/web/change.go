@@ -32,9 +32,8 @@ type change struct {
 	unsigned bool          // the change needs no reason, because it is not recorded
 }
 
-// formParser parses the form of a change. It returns the change and the words of the equivalent
-// CLI command.
-type formParser func(form func(string) string) (do changeFunc, command []string, err error)
+// formParser parses the form of a change.
+type formParser func(form func(string) string) (*request, error)
 
 // changeFunc makes a change. said is text that the page shows after success, or "".
 type changeFunc func(ctx context.Context, a Account, by signature) (said string, err error)
@@ -45,15 +44,19 @@ type signature struct {
 	at           time.Time
 }
 
-// request is the service request of a change, with the words of the equivalent CLI command.
+// request is the service request of a change, with the words of the equivalent CLI command. do
+// makes the change: it makes the service request, unless the parser replaced it.
 type request struct {
 	verb     string
 	question map[string]any
 	words    []string
+	do       changeFunc
 }
 
 func newRequest(verb verbs.Spec, words ...string) *request {
-	return &request{verb.Name, map[string]any{}, slices.Clone(words)}
+	r := &request{verb: verb.Name, question: map[string]any{}, words: slices.Clone(words)}
+	r.do = r.ask
+	return r
 }
 
 // set sets a field of the request, and adds the words that set it in the CLI command.
@@ -69,8 +72,8 @@ func (r *request) option(field, value, flag string) {
 	}
 }
 
-// make implements changeFunc.
-func (r *request) make(ctx context.Context, a Account, by signature) (string, error) {
+// ask implements changeFunc.
+func (r *request) ask(ctx context.Context, a Account, by signature) (string, error) {
 	r.question["by"], r.question["reason"] = by.name, by.reason
 	var x changeAnswer
 	if err := a.Ask(ctx, r.verb, r.question, &x); err != nil {
@@ -110,27 +113,27 @@ func (x changeAnswer) said() (string, error) {
 // byID returns the parser for a change of the item whose id is in the form. field is the name
 // of the id in the service request.
 func byID(verb verbs.Spec, field string, command ...string) formParser {
-	return func(form func(string) string) (changeFunc, []string, error) {
+	return func(form func(string) string) (*request, error) {
 		id := form("id")
 		if id == "" {
-			return nil, nil, errors.New("the form names nothing")
+			return nil, errors.New("the form names nothing")
 		}
 		r := newRequest(verb, command...)
 		r.set(field, id, id)
-		return r.make, r.words, nil
+		return r, nil
 	}
 }
 
 func ofAccount(verb verbs.Spec, command ...string) formParser {
-	return func(func(string) string) (changeFunc, []string, error) {
-		return newRequest(verb).make, command, nil
+	return func(func(string) string) (*request, error) {
+		return newRequest(verb, command...), nil
 	}
 }
 
 // ofCommand returns the parser for a change of the command or operation whose id is in the
 // form.
 func ofCommand(verb verbs.Spec) formParser {
-	return func(form func(string) string) (changeFunc, []string, error) {
+	return func(form func(string) string) (*request, error) {
 		id := form("command_id")
 		if id == "" {
 			return byID(verb, "id", verb.Name)(form)
@@ -139,7 +142,7 @@ func ofCommand(verb verbs.Spec) formParser {
 		if r.set("command_id", id, id); command.MayNameOperation(id) {
 			r.words = append(r.words, "--as", "command")
 		}
-		return r.make, r.words, nil
+		return r, nil
 	}
 }
 
@@ -168,46 +171,49 @@ var changes = map[string]change{
 
 // approve is the parser for the approval of a plan. The change reports how many renewals
 // were published, and their cost.
-func approve(form func(string) string) (changeFunc, []string, error) {
-	do, words, err := byID(verbs.Approve.Spec, "plan", "schedules", "approve")(form)
+func approve(form func(string) string) (*request, error) {
+	r, err := byID(verbs.Approve.Spec, "plan", "schedules", "approve")(form)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return func(ctx context.Context, a Account, by signature) (string, error) {
+	r.do = func(ctx context.Context, a Account, by signature) (string, error) {
 		plan, _ := approvalOf(ctx, a.Ledger(), form("id")) // an error is ignored, because a plan may be approved even if its row is unreadable
-		text, err := do(ctx, a, by)
+		text, err := r.ask(ctx, a, by)
 		if err != nil || plan == nil || text != "" {
 			return text, err
 		}
 		return fmt.Sprintf("%s published, about %s.", english.Plural(plan.All, "renewal", ""), plan.Cost), nil
-	}, words, nil
+	}
+	return r, nil
 }
 
-func pauseSchedule(form func(string) string) (changeFunc, []string, error) {
+func pauseSchedule(form func(string) string) (*request, error) {
 	r, hours := newRequest(verbs.SchedulePause.Spec, "schedules", "pause"), form("hours")
 	if r.set("schedule", form("id"), form("id")); hours == "" {
-		return r.make, r.words, nil
+		return r, nil
 	}
 	n, err := strconv.ParseInt(hours, 10, 32)
 	if err != nil || n < 1 || n > 24*365 {
-		return nil, nil, fmt.Errorf("for %q hours: use a whole number, or leave it empty", hours)
+		return nil, fmt.Errorf("for %q hours: use a whole number, or leave it empty", hours)
 	}
 	until := time.Duration(n) * time.Hour
-	return func(ctx context.Context, a Account, by signature) (string, error) {
+	r.words = append(r.words, "--until", until.String())
+	r.do = func(ctx context.Context, a Account, by signature) (string, error) {
 		r.set("until", by.at.Add(until).UTC())
-		return r.make(ctx, a, by)
-	}, append(r.words, "--until", until.String()), nil
+		return r.ask(ctx, a, by)
+	}
+	return r, nil
 }
 
 // resolve is the parser for an answer to the review of an operation, or of one line of it.
-func resolve(form func(string) string) (changeFunc, []string, error) {
+func resolve(form func(string) string) (*request, error) {
 	r, sure := newRequest(verbs.Resolve.Spec, "reviews", "resolve"), form("sure") == "yes"
 	r.set("id", form("id"), form("id"))
 	switch answer := form("answer"); answer {
 	case "charged":
 		cents, err := centsOf(form("amount"))
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		r.set("charged", true)
 		r.set("charged_cents", cents, "--charged", fact.Decimal(cents))
@@ -224,34 +230,34 @@ func resolve(form func(string) string) (changeFunc, []string, error) {
 			r.set("send_again", true, "--send-again")
 		}
 	default:
-		return nil, nil, errors.New("choose what the provider did: it charged, or it charged nothing")
+		return nil, errors.New("choose what the provider did: it charged, or it charged nothing")
 	}
 	r.option("line", form("line"), "--line")
-	return r.make, r.words, nil
+	return r, nil
 }
 
 // correct is the parser for a correction of an answer to a review. The correction reverses
 // the answer, or books a charge that was found later.
-func correct(form func(string) string) (changeFunc, []string, error) {
+func correct(form func(string) string) (*request, error) {
 	seq, err := strconv.ParseInt(form("id"), 10, 64)
 	if err != nil {
-		return nil, nil, errors.New("the form names no answer")
+		return nil, errors.New("the form names no answer")
 	}
 	r := newRequest(verbs.Record.Spec, "ledger", "record")
 	r.set("corrects_seq", seq, "--corrects", form("id"))
 	charge := form("kind") == fact.MovementCharge
 	switch amount := form("amount"); {
 	case amount == "" && charge:
-		return nil, nil, errors.New("enter the amount that the provider charged, such as 12.34")
+		return nil, errors.New("enter the amount that the provider charged, such as 12.34")
 	case strings.HasPrefix(amount, "-") || strings.HasPrefix(amount, "−"):
 		if charge {
-			return nil, nil, fmt.Errorf("%q has a sign: enter what the provider charged, such as 12.34. To take a charge back, use “%s”", amount, takeBack)
+			return nil, fmt.Errorf("%q has a sign: enter what the provider charged, such as 12.34. To take a charge back, use “%s”", amount, takeBack)
 		}
-		return nil, nil, fmt.Errorf("%q has a sign: enter what is taken back, such as 12.34. To book again what was taken back too much, use “%s”", amount, chargeAgain)
+		return nil, fmt.Errorf("%q has a sign: enter what is taken back, such as 12.34. To book again what was taken back too much, use “%s”", amount, chargeAgain)
 	case amount != "":
 		cents, err := centsOf(amount)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		r.set("kind", form("kind"), "--kind", form("kind"))
 		r.set("cents", cents, "--cents", strconv.FormatInt(cents, 10))
@@ -260,7 +266,7 @@ func correct(form func(string) string) (changeFunc, []string, error) {
 		}
 	}
 	r.option("line", form("line"), "--line")
-	return r.make, r.words, nil
+	return r, nil
 }
 
 // confirmView asks to confirm an answer that looks like a mistake.
@@ -340,12 +346,12 @@ func centsOf(text string) (int64, error) {
 
 // retire returns the parser for retiring a proxy or, if undo is set, for reinstating it.
 func retire(undo bool) formParser {
-	return func(form func(string) string) (changeFunc, []string, error) {
+	return func(form func(string) string) (*request, error) {
 		r := newRequest(verbs.Retire.Spec, "proxies", "retire")
 		if r.set("proxy_ids", []string{form("id")}, form("id")); undo {
 			r.set("undo", true, "--undo")
 		}
-		return r.make, r.words, nil
+		return r, nil
 	}
 }
 
@@ -379,16 +385,16 @@ func (s *operationPages) change(q accountRequest) (page, error) {
 	v := s.view(q.session, "Change", "")
 	v.Account = name
 	out := changedView{Does: c.does, About: cmp.Or(form("operation"), form("id"), form("command_id")), Back: localPath(form("back"))}
-	do, command, err := c.parse(form)
+	r, err := c.parse(form)
 	reason := form("reason")
 	if err == nil && reason == "" && !c.unsigned {
 		err = errors.New("a reason is required: it is kept with your name")
 	}
 	code := http.StatusOK
 	if err == nil {
-		v.Command = c.cli(q, command, reason)
+		v.Command = c.cli(q, r.words, reason)
 		out.Made = publishedID(q, form)
-		out.Warning, err = s.do(q.Context(), q, c, do, reason)
+		out.Warning, err = s.do(q.Context(), q, c, r.do, reason)
 	}
 	if out.Done = err == nil; out.Done {
 		out.Does = c.did
@@ -399,7 +405,7 @@ func (s *operationPages) change(q accountRequest) (page, error) {
 		code = http.StatusGatewayTimeout
 	}
 	if err != nil {
-		if again := s.formAgain(q, form, do != nil, err); again != nil {
+		if again := s.formAgain(q, form, r != nil, err); again != nil {
 			return again(q, form, err)
 		}
 	}

@@ -521,13 +521,13 @@ func (s *operationPages) resolveOne(ctx context.Context, q accountRequest, key, 
 		}
 		return strings.TrimSpace(q.PostFormValue(field))
 	}
-	do, command, err := resolve(form)
+	r, err := resolve(form)
 	if err == nil && ctx.Err() != nil {
 		err = errors.New("it was not asked for: the answers before it took too long")
 	}
 	if err == nil {
-		one.Command = changes["resolve"].cli(q, command, reason)
-		_, err = s.do(ctx, q, changes["resolve"], do, reason)
+		one.Command = changes["resolve"].cli(q, r.words, reason)
+		_, err = s.do(ctx, q, changes["resolve"], r.do, reason)
 	}
 	if one.Done = err == nil; err != nil {
 		one.Why, one.Unknown = err.Error(), errors.Is(err, ErrNoAnswer)
@@ -602,15 +602,15 @@ func (s *operationPages) showLetterAgain(q accountRequest, form func(string) str
 
 // correctLetter is the parser for corrected content, which is published in place of a dead
 // letter.
-func correctLetter(form func(string) string) (changeFunc, []string, error) {
+func correctLetter(form func(string) string) (*request, error) {
 	seq, err := strconv.ParseUint(form("id"), 10, 64)
 	if err != nil {
-		return nil, nil, errors.New("the form names no dead letter")
+		return nil, errors.New("the form names no dead letter")
 	}
 	content := []byte(form("content"))
-	return func(ctx context.Context, a Account, by signature) (string, error) {
+	return &request{words: []string{"dead-letters", "requeue", form("id"), "--file", "corrected.json"}, do: func(ctx context.Context, a Account, by signature) (string, error) {
 		return "", a.Requeue(ctx, seq, content, by.name, by.reason)
-	}, []string{"dead-letters", "requeue", form("id"), "--file", "corrected.json"}, nil
+	}}, nil
 }
 
 func (s *operationPages) dead(q accountRequest) (page, error) {
@@ -677,13 +677,13 @@ func noLetters(err error) error {
 }
 
 func ofLetter(verb verbs.Spec, command string) formParser {
-	return func(form func(string) string) (changeFunc, []string, error) {
+	return func(form func(string) string) (*request, error) {
 		seq, err := strconv.ParseUint(form("id"), 10, 64)
 		if err != nil {
-			return nil, nil, errors.New("the form names no dead letter")
+			return nil, errors.New("the form names no dead letter")
 		}
 		r := newRequest(verb, "dead-letters", command)
 		r.set("seq", seq, strings.TrimSpace(form("id")))
-		return r.make, r.words, nil
+		return r, nil
 	}
 }

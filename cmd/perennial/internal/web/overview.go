@@ -313,26 +313,26 @@ func (s *overviewPages) webhooks(q accountRequest) (page, error) {
 	return page{name: "webhooks", title: "Webhooks", data: all}, nil
 }
 
-func testWebhook(form func(string) string) (changeFunc, []string, error) {
+func testWebhook(form func(string) string) (*request, error) {
 	name := form("id")
-	return func(ctx context.Context, a Account, _ signature) (string, error) {
+	return &request{words: []string{"webhooks", "test", name}, do: func(ctx context.Context, a Account, _ signature) (string, error) {
 		return a.Webhooks().Test(ctx, name)
-	}, []string{"webhooks", "test", name}, nil
+	}}, nil
 }
 
 // replayWebhook parses the start of a replay: a sequence, a day or a time.
-func replayWebhook(form func(string) string) (changeFunc, []string, error) {
+func replayWebhook(form func(string) string) (*request, error) {
 	name, from := form("id"), form("from")
 	var since time.Time
 	seq, err := strconv.ParseUint(from, 10, 64)
 	where := []string{"--from-seq", from}
 	if err != nil || seq == 0 {
 		if since, err = instantOf(from); err != nil || since.IsZero() {
-			return nil, nil, errors.New("say from where on: the sequence of an event, such as 42, or a day, such as 2026-11-21")
+			return nil, errors.New("say from where on: the sequence of an event, such as 42, or a day, such as 2026-11-21")
 		}
 		seq, where = 0, []string{"--from-time", strings.TrimSpace(from)}
 	}
-	return func(ctx context.Context, a Account, by signature) (string, error) {
+	return &request{words: append([]string{"webhooks", "replay", name}, where...), do: func(ctx context.Context, a Account, by signature) (string, error) {
 		return a.Webhooks().Replay(ctx, name, seq, since, by.name, by.reason)
-	}, append([]string{"webhooks", "replay", name}, where...), nil
+	}}, nil
 }
