@@ -342,8 +342,8 @@ func refusedBy(err error) bool {
 	return ok && refused.HTTPStatus/100 == 4
 }
 
-// bindAgain is the longest wait before a start asks a provider again that did not answer. It
-// is short, because an operator may start the runner before the network or the sandbox.
+// bindAgain limits the wait before a start asks a silent provider again. It is short, because an
+// operator may start the runner before the network or the sandbox.
 const bindAgain = 10 * time.Second
 
 // longestBindWait limits the wait before a start asks the provider again, even if the

@@ -164,9 +164,9 @@ const (
 	// listingPage is the number of proxies that are read from or written to the ledger at a
 	// time.
 	listingPage = 1000
-	// changesLeast is the shortest interval between two stores of the same listing. The
-	// interval is also at least changesShare times as long as the last store took, which limits
-	// the time spent.
+	// changesLeast is the shortest interval between two stores of the same listing. The interval
+	// is also at least changesShare times the duration of the last store, so storing takes at
+	// most a two-hundredth of the time.
 	changesLeast = 20 * time.Second
 	changesShare = 200
 	// listingFormat is the version of the stored format. A listing with another version is not
@@ -349,9 +349,8 @@ func listingLines(lines *json.Decoder) (page []tables.Proxy, more bool, err erro
 	return page, true, nil
 }
 
-// newSweeper returns the account's sweeper, which publishes commands on the commands stream.
-// Its listings pass the account's rate gate after all other requests, except for a share that
-// is reserved for listings.
+// newSweeper returns the account's sweeper, which publishes commands on the commands stream. At
+// the account's rate gate, its listings yield to all other requests, but have a reserved share.
 func (a *lifecycle) newSweeper(runner *jobs.Runner) (*schedules.Sweeper, error) {
 	return schedules.New(schedules.Config{
 		Account: a.Name, Ledger: a.Ledger(), Provider: heardListing{a.Client, runner}, Publisher: publish.New(a.js()), Clock: time.Now, ProviderTime: runner.ProviderTime,

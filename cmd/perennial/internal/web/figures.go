@@ -403,9 +403,9 @@ func (s *livePages) changes(w http.ResponseWriter, r *http.Request, x session) {
 }
 
 // edition identifies the state that a page shows: the last rows of the visible ledgers, the
-// number of dead letters, which no ledger contains, and the computed figures. A page
-// contains the edition from before its data was read, so it detects changes that happened
-// before it received events.
+// number of dead letters, which no ledger contains, and the computed figures. A page contains
+// the edition from before its data was read, so it also notices a change that happened before
+// its first event.
 func (s *insight) edition(ctx context.Context, p Person) string {
 	all := []byte(strconv.FormatInt(s.figures.edition(), 10))
 	for _, a := range s.Accounts {
