@@ -51,7 +51,7 @@ var boundBugs = []bug{
 	{name: "an answer for all lines is of none", in: "tables.shareAnswer", run: "TestLinesSumToTheTotals",
 		old: "answered = append(answered, i)", new: "_ = i"},
 	{name: "a command that arrives during a wait is not found", in: "daemon.answers.wait", run: "TestACommandThatArrivesDuringAWait",
-		old: "return a.answerNow(ctx, q.ID) // the command may", new: "return answer, err // the command may"},
+		old: "answer, err = a.answerNow(ctx, q.ID) // the command may", new: "// the command may"},
 	{name: "the lines of a review are not in the sum", in: "ledger.Tx.bookedBy", run: "TestBookedSums",
 		old: "b = f.Settlement.Books()", new: "b = fact.Booked{}"},
 	{name: "an answer of a person is not in the sum", in: "ledger.Tx.bookedBy", run: "TestBookedSums",

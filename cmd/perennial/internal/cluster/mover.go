@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"perennial/cmd/perennial/internal/config"
@@ -133,8 +134,7 @@ type Borrower struct {
 	Name    string // name of the command among the runners; no other process has it
 
 	started time.Time
-	mu      sync.Mutex
-	holds   bool
+	holds   atomic.Bool
 }
 
 // Borrow returns the account's lease. If a runner leads the account, Borrow asks the runner
@@ -162,9 +162,7 @@ func (b *Borrower) Borrow(ctx context.Context) (taken *lease.Lease, giveBack fun
 		end(context.WithoutCancel(ctx))
 		return nil, nil, fmt.Errorf("account %s was not handed over: %w", b.Account, err)
 	}
-	b.mu.Lock()
-	b.holds = true
-	b.mu.Unlock()
+	b.holds.Store(true)
 	return taken, func(ctx context.Context) {
 		end(ctx)
 		_ = taken.Release(ctx)
@@ -175,9 +173,8 @@ func (b *Borrower) Borrow(ctx context.Context) (taken *lease.Lease, giveBack fun
 // or reports that it has the account. If the command is killed, its heartbeat expires.
 func (b *Borrower) announce(ctx context.Context) {
 	for {
-		b.mu.Lock()
-		one := NodeAccount{Account: b.Account, Role: RoleStandby, Ready: !b.holds, Lease: b.holds, Borrows: true}
-		b.mu.Unlock()
+		holds := b.holds.Load()
+		one := NodeAccount{Account: b.Account, Role: RoleStandby, Ready: !holds, Lease: holds, Borrows: true}
 		n := Node{Node: b.Name, Version: config.Version, StartedAt: b.started, SaidAt: time.Now().UTC(), Accounts: []NodeAccount{one}}
 		limited, cancel := context.WithTimeout(ctx, Heartbeat)
 		if text, err := json.Marshal(n); err == nil {

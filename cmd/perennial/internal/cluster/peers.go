@@ -10,6 +10,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -96,31 +97,27 @@ func (p *Peers) assigned(now time.Time) map[string]string {
 	return given
 }
 
-// assignedTo returns the node to which an account is assigned, or "".
-func (p *Peers) assignedTo(account string, now time.Time) string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.assigned(now)[account]
-}
-
-// runner returns the last heartbeat of a runner. living reports whether the runner may get
-// accounts.
-func (p *Peers) runner(node string, now time.Time) (n heardNode, living bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	n, known := p.heard[node]
-	return n, known && n.lives(now)
-}
-
 // lives reports whether a runner may get accounts.
 func (n heardNode) lives(now time.Time) bool { return !n.Stopping && now.Sub(n.last) < LateAfter }
 
+// others yields the live runners that serve an account, without self. It holds mu meanwhile.
+func (p *Peers) others(account, self string, now time.Time) iter.Seq2[string, NodeAccount] {
+	return func(yield func(string, NodeAccount) bool) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for name, n := range p.heard {
+			i := slices.IndexFunc(n.Accounts, func(x NodeAccount) bool { return x.Account == account })
+			if name != self && i >= 0 && n.lives(now) && !yield(name, n.Accounts[i]) {
+				return
+			}
+		}
+	}
+}
+
 // Holder returns another live runner that has an account's lease, or "".
 func (p *Peers) Holder(account, self string, now time.Time) string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for name, n := range p.heard {
-		if name != self && n.lives(now) && slices.ContainsFunc(n.Accounts, func(x NodeAccount) bool { return x.Account == account && x.Lease }) {
+	for name, x := range p.others(account, self, now) {
+		if x.Lease {
 			return name
 		}
 	}
@@ -131,15 +128,15 @@ func (p *Peers) Holder(account, self string, now time.Time) string {
 // A runner whose heartbeat still contains the lease does not count as the leader, because it
 // has released or lost the lease.
 func (p *Peers) Leaves(own placement.Node, account string, now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	to := p.place(own, account, now)[account]
 	return to != "" && to != own.Name
 }
 
 // place returns the placement of all accounts on own and the other live runners. free is an
-// account that place treats as having no leader, or "".
+// account that place treats as having no leader, or "". The caller must hold mu.
 func (p *Peers) place(own placement.Node, free string, now time.Time) map[string]string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	nodes := []placement.Node{own}
 	for name, n := range p.heard {
 		if name != own.Name && n.lives(now) {
@@ -171,16 +168,17 @@ func (n heardNode) placed() placement.Node {
 // Wishes returns the accounts of own that other runners should lead. held maps each account
 // that own leads to the time when own began to lead it.
 func (p *Peers) Wishes(own placement.Node, held map[string]time.Time, now time.Time) (all []Wish) {
-	placed := p.place(own, "", now)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	placed, assigned := p.place(own, "", now), p.assigned(now)
 	for account, since := range held {
 		to := placed[account]
 		if to == "" || to == own.Name {
 			continue
 		}
-		n, living := p.runner(to, now)
+		n := p.heard[to] // live, because place considers only live runners
 		all = append(all, Wish{
-			account: account, to: to, pinned: p.assignedTo(account, now) == to, held: since, firstHeard: n.first,
-			ready: living && slices.Contains(n.placed().Ready, account),
+			account: account, to: to, pinned: assigned[account] == to, held: since, firstHeard: n.first, ready: slices.Contains(n.placed().Ready, account),
 		})
 	}
 	return all
@@ -189,16 +187,9 @@ func (p *Peers) Wishes(own placement.Node, held map[string]time.Time, now time.T
 // Longest returns the other live runner with the newest row of an account, and the number of
 // this row. It returns "" if no other runner has rows.
 func (p *Peers) Longest(account, self string, now time.Time) (name string, row int64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for other, n := range p.heard {
-		if other == self || !n.lives(now) {
-			continue
-		}
-		for _, x := range n.Accounts {
-			if x.Account == account && x.Head > row {
-				name, row = other, x.Head
-			}
+	for other, x := range p.others(account, self, now) {
+		if x.Head > row {
+			name, row = other, x.Head
 		}
 	}
 	return name, row
@@ -211,8 +202,8 @@ type echo struct {
 	last  time.Time // arrival of the newest heartbeat
 }
 
-// NoteSelf records the arrival of this runner's own heartbeat, if it arrived now and was
-// sent after the current connection was established, at the time connected.
+// NoteSelf records that this runner's own heartbeat arrived now. It ignores a heartbeat that
+// arrived earlier, or that was sent before connected, the start of the current connection.
 func (p *Peers) NoteSelf(self string, connected, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -239,16 +230,9 @@ func (p *Peers) HeardSince(connected, now time.Time) time.Time {
 
 // Ready reports whether another live standby could lead the account.
 func (p *Peers) Ready(account, self string, now time.Time) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for name, n := range p.heard {
-		if name == self || !n.lives(now) {
-			continue
-		}
-		for _, x := range n.Accounts {
-			if x.Account == account && x.Ready && !x.Lease {
-				return true
-			}
+	for _, x := range p.others(account, self, now) {
+		if x.Ready && !x.Lease {
+			return true
 		}
 	}
 	return false
@@ -256,11 +240,9 @@ func (p *Peers) Ready(account, self string, now time.Time) bool {
 
 // Followers returns the number of live standbys of an account, including self, and at least 1.
 func (p *Peers) Followers(account, self string, now time.Time) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	others := 0 // equals the number of standbys, because either self or one of the others leads
-	for name, n := range p.heard {
-		if name != self && n.lives(now) && slices.ContainsFunc(n.Accounts, func(x NodeAccount) bool { return x.Account == account && !x.Borrows }) {
+	for _, x := range p.others(account, self, now) {
+		if !x.Borrows {
 			others++
 		}
 	}

@@ -32,7 +32,6 @@ import (
 	"perennial/upstream"
 )
 
-// account is one configured account, with its ledger, its streams and its state.
 type account struct {
 	Name   string
 	host   *Host
@@ -40,7 +39,7 @@ type account struct {
 	log    *logrus.Entry
 	ledger atomic.Pointer[ledger.Ledger]
 	Client *upstream.Client
-	counts *counts
+	meter  *meter
 	recent jobs.ProviderWindow // outcomes of the requests in the last minutes
 
 	webhooks    []*webhook.Sink
@@ -53,9 +52,7 @@ type account struct {
 	mu sync.Mutex // guards current
 	current
 
-	standby  standbyState
 	outdated outdated
-	access   access
 
 	finishes       finishes
 	waitingInboxes waitingInboxes
@@ -85,15 +82,22 @@ type current struct {
 	outbox     *outbox.Outbox
 	leading    *leading // nil unless this runner is the leader
 	holding    holding
+	standby    standbyState
 	unfollowed string // why a standby cannot follow the events; "" if it can
 	unbound    string // why the leader could not read the provider's account; "" if it could
+	access     access
 }
 
-// snapshot returns a copy of current.
 func (a *account) snapshot() current {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.current
+}
+
+func (a *account) update(change func(*current)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	change(&a.current)
 }
 
 // newAccountHost returns the account with an open ledger. If NATS is reachable, it also
@@ -105,10 +109,10 @@ func newAccountHost(ctx context.Context, h *Host, name string) (*account, error)
 	if err != nil {
 		return nil, err
 	}
-	a.counts = h.meter.of(name)
-	a.counts.tracer = h.tracer
+	a.meter = newMeter(h.registry, name)
+	a.meter.tracer = h.tracer
 	for _, s := range h.Config.SchedulesOf(name) {
-		a.counts.schedule(s.Name)
+		a.meter.schedule(s.Name)
 	}
 	if a.Client, err = h.Config.Client(name, secret, time.Now, a.exchanged); err != nil {
 		return nil, err
@@ -172,15 +176,21 @@ func (a *account) close() {
 }
 
 func (a *account) setState(why string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.state != why {
-		a.host.announce()
-		if why == waitsForLease {
-			a.log.Info(why)
+	a.update(func(x *current) {
+		if x.state != why {
+			a.host.announce()
+			if why == waitsForLease {
+				a.log.Info(why)
+			}
 		}
-	}
-	a.state = why
+		x.state = why
+	})
+}
+
+// report sets the state, with which the account's start ends.
+func (a *account) report(why string) {
+	a.setState(why)
+	a.hasStarted()
 }
 
 func (a *account) isStarted() bool {
@@ -196,7 +206,7 @@ func (a *account) hasStarted() { a.once.Do(func() { close(a.started) }) }
 
 // exchanged counts a request to the provider. The client calls it after each request.
 func (a *account) exchanged(x upstream.Exchange) {
-	a.counts.request(x)
+	a.meter.request(x)
 	a.recent.Add(x, time.Now())
 }
 
@@ -221,12 +231,10 @@ func (a *account) positions() positions.Positions { return positions.Of(a.js(), 
 // stored returns the NATS store through which standbys get the last listing.
 func (a *account) stored() objects.Fleet { return objects.FleetOf(a.js(), a.Name) }
 
-// streams returns the streams that the account requires.
 func (a *account) streams() streams.Wanted {
 	return streams.Wanted{Account: a.Name, Replicas: a.config.Replicas, Embedded: a.host.Embedded != nil}
 }
 
-// takeCommands opens the intake of the account's commands.
 func (a *lifecycle) takeCommands(ctx context.Context) (*intake.Intake, error) {
 	return intake.Open(ctx, a.js(), a.Name)
 }
@@ -262,7 +270,7 @@ func (a *ledgerFile) openLedger(ctx context.Context) error {
 
 func (a *ledgerFile) ledgerConfig() ledger.Config {
 	return ledger.Config{Path: a.host.Config.LedgerPath(a.Name), Clock: time.Now, Follows: a.host.Config.NATS.External(),
-		Held: a.host.lock.Check, Turns: a.host.turns, Committed: a.counts.committed}
+		Held: a.host.lock.Check, Turns: a.host.turns, Committed: a.meter.committed}
 }
 
 // rebuild rebuilds a ledger that ends before the events stream begins, such as an empty
@@ -373,7 +381,6 @@ func (a *ledgerFile) moveLedgerAside(why error) error {
 	return err
 }
 
-// reopen opens the ledger if it is closed.
 func (a *ledgerFile) reopen(ctx context.Context) error {
 	if !a.closed {
 		return nil

@@ -17,6 +17,7 @@ import (
 	"perennial/cmd/perennial/internal/cluster"
 	"perennial/cmd/perennial/internal/datadir"
 	"perennial/cmd/perennial/internal/journal"
+	"perennial/cmd/perennial/internal/web"
 	"perennial/jobs/inspect"
 	"perennial/ledger"
 	"perennial/ledger/sleep"
@@ -27,16 +28,9 @@ import (
 	"perennial/queue/streams"
 )
 
-// probes checks an account's dependencies for /readyz.
 type probes struct{ *account }
 
-// check is the state of one dependency of an account.
-type check struct {
-	Name   string    `json:"name"`
-	OK     bool      `json:"ok"`
-	Since  time.Time `json:"since"` // when OK last changed
-	Detail string    `json:"detail,omitempty"`
-}
+type check = web.Check
 
 // Names of checks, as /readyz?verbose and the metrics show them.
 const (
@@ -361,9 +355,8 @@ func (a *account) currentChecks() []check {
 	state, runner, sweeper := x.state, x.runner, x.sweeper
 	standby := state == waitsForLease
 	if standby {
-		_, problem := a.standby.read()
 		outdated, _ := a.outdated.state()
-		state = cmp.Or(outdated, x.unfollowed, problem)
+		state = cmp.Or(outdated, x.unfollowed, x.standby.problem)
 	}
 	p := &a.host.probed
 	out := []check{
@@ -375,7 +368,7 @@ func (a *account) currentChecks() []check {
 		{Name: checkAccount, Detail: state},
 	}
 	if standby { // a standby's last reply from the provider may be outdated
-		return append(out, check{Name: checkProvider, Detail: a.access.refusal()})
+		return append(out, check{Name: checkProvider, Detail: x.access.refusal()})
 	}
 	if runner != nil && a.role() == cluster.RoleActive {
 		out = append(out, check{Name: checkProvider, Detail: cmp.Or(runner.Silent(), runner.Unsettled())}, check{Name: checkPaused, Detail: pausedText(runner.Paused())},

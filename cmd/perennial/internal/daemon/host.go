@@ -20,6 +20,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sirupsen/logrus"
 
 	"perennial/cmd/perennial/internal/cluster"
@@ -60,7 +61,7 @@ type Host struct {
 	binding   sync.Mutex    // held while an account is bound to its provider account
 	turns     *ledger.Turns // limits the number of ledger writers that work simultaneously
 	HTTP      *httpHost
-	meter     *meter
+	registry  *prometheus.Registry         // of the metrics
 	tracer    *tracing.Tracer              // nil if traces are not sent
 	metadata  map[string]map[string]string // metadata of each service request, shown in $SRV.INFO
 	probed    probed
@@ -104,7 +105,7 @@ func Start(ctx context.Context, c *config.Config, log *logrus.Logger) (*Host, er
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
-	h := &Host{Config: c, log: log, started: time.Now().UTC().Truncate(time.Second), changed: make(chan struct{}, 1), meter: newMeter()}
+	h := &Host{Config: c, log: log, started: time.Now().UTC().Truncate(time.Second), changed: make(chan struct{}, 1), registry: prometheus.NewRegistry()}
 	if err := h.start(ctx); err != nil {
 		h.Close()
 		return nil, err

@@ -35,7 +35,7 @@ const takenMost = 1 << 16
 
 // factCounter counts the facts of an account while this runner leads it.
 type factCounter struct {
-	counts *counts
+	meter  *meter
 	ledger *ledger.Ledger
 	outbox *outbox.Outbox
 
@@ -64,10 +64,9 @@ type ended struct {
 	seq int64
 }
 
-// newFactCounter returns the fact counter for a period in which this runner leads the account.
-func (c *counts) newFactCounter(l *ledger.Ledger, log *logrus.Entry) *factCounter {
-	c.turns.WithLabelValues(c.account).Inc()
-	return &factCounter{counts: c, ledger: l, log: log, taken: map[string]arrived{}, more: make(chan struct{}, 1), traces: make(chan tracing.Ended, tracedMost), accepted: map[string]int64{}}
+func (m *meter) newFactCounter(l *ledger.Ledger, log *logrus.Entry) *factCounter {
+	m.turns.Inc()
+	return &factCounter{meter: m, ledger: l, log: log, taken: map[string]arrived{}, more: make(chan struct{}, 1), traces: make(chan tracing.Ended, tracedMost), accepted: map[string]int64{}}
 }
 
 // take remembers when a command was published.
@@ -85,18 +84,15 @@ func (f *factCounter) start(outbox *outbox.Outbox, after int64) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { f.run(ctx, after) })
+	running.Go(func() { f.awaitPublished(ctx) })
+	running.Go(func() { f.sendTraces(ctx) })
 	return func() {
 		cancel()
 		running.Wait()
 	}
 }
 
-// run counts the rows after a sequence until ctx ends.
 func (f *factCounter) run(ctx context.Context, after int64) {
-	var published sync.WaitGroup
-	defer published.Wait()
-	published.Go(func() { f.awaitPublished(ctx) })
-	published.Go(func() { f.sendTraces(ctx) })
 	for {
 		select {
 		case <-f.ledger.Changed(after):
@@ -126,7 +122,7 @@ func (f *factCounter) awaitPublished(ctx context.Context) {
 			if f.outbox.Wait(ctx, uint64(e.seq)) != nil {
 				return
 			}
-			f.counts.eventSeconds.WithLabelValues(f.counts.account, string(e.kind)).Observe(max(time.Since(e.published), 0).Seconds())
+			f.meter.eventSeconds.WithLabelValues(string(e.kind)).Observe(max(time.Since(e.published), 0).Seconds())
 		}
 		if len(all) > 0 {
 			continue
@@ -141,10 +137,8 @@ func (f *factCounter) awaitPublished(ctx context.Context) {
 
 // count counts a row. It decodes the row's data only for rare types.
 func (f *factCounter) count(ctx context.Context, r chain.Row) {
-	c := f.counts
-	if n, ok := c.byType[r.Type]; ok {
-		n.Inc()
-	}
+	m := f.meter
+	m.facts.WithLabelValues(r.Type).Inc()
 	switch r.Type {
 	case "command.accepted":
 		if len(f.accepted) < takenMost {
@@ -157,7 +151,7 @@ func (f *factCounter) count(ctx context.Context, r chain.Row) {
 		if !strings.Contains(r.Data, `"attempt":1,`) {
 			attempt = attemptAgain
 		}
-		c.attempts.WithLabelValues(c.account, attempt).Inc()
+		m.attempts.WithLabelValues(attempt).Inc()
 	case "operation.waiting", "operation.review", "operation.resolved", "account.paused", "sweep.held", "ledger.discrepancy", "runner.started":
 		if x, err := fact.Decode(r.Type, []byte(r.Data)); err == nil {
 			f.countRare(r, x)
@@ -166,7 +160,6 @@ func (f *factCounter) count(ctx context.Context, r chain.Row) {
 	}
 }
 
-// finished measures how long a finished command took.
 func (f *factCounter) finished(ctx context.Context, r chain.Row) {
 	id := r.Operation
 	f.mu.Lock()
@@ -192,22 +185,21 @@ func (f *factCounter) finished(ctx context.Context, r chain.Row) {
 		}
 		came.kind, at = command.Kind, command.AcceptedAt.UnixMicro()
 	}
-	f.counts.settleSeconds.WithLabelValues(f.counts.account, string(came.kind)).Observe(max(float64(r.Time-at)/1e6, 0))
+	f.meter.settleSeconds.WithLabelValues(string(came.kind)).Observe(max(float64(r.Time-at)/1e6, 0))
 }
 
-// countRare counts values in the data of a rare fact.
 func (f *factCounter) countRare(r chain.Row, x fact.Fact) {
-	c := f.counts
+	m := f.meter
 	switch x := x.(type) {
 	case fact.OperationWaiting:
 		if x.Ambiguous {
-			c.ambiguous.WithLabelValues(c.account).Inc()
+			m.ambiguous.Inc()
 		}
 	case fact.OperationReview:
 		if x.Ambiguous {
-			c.ambiguous.WithLabelValues(c.account).Inc()
+			m.ambiguous.Inc()
 		}
-		c.reviews.WithLabelValues(c.account, codeLabel(x.Code)).Inc()
+		m.reviews.WithLabelValues(codeLabel(x.Code)).Inc()
 	case fact.AccountPaused:
 		if x.Cause == decide.CauseThrottled && x.Until != nil && x.Until.After(f.held) {
 			from := r.Instant()
@@ -215,12 +207,12 @@ func (f *factCounter) countRare(r chain.Row, x fact.Fact) {
 				from = f.held
 			}
 			f.held = *x.Until
-			c.heldSeconds.WithLabelValues(c.account).Add(max(f.held.Sub(from), 0).Seconds())
+			m.heldSeconds.Add(max(f.held.Sub(from), 0).Seconds())
 		}
 	case fact.SweepHeld:
-		c.leftOut.WithLabelValues(c.account, x.Schedule, string(x.Code)).Add(float64(x.LeftOut))
+		m.leftOut.WithLabelValues(x.Schedule, string(x.Code)).Add(float64(x.LeftOut))
 	case fact.LedgerDiscrepancy:
-		c.findings.WithLabelValues(c.account, x.Finding).Inc()
+		m.findings.WithLabelValues(x.Finding).Inc()
 	}
 }
 
@@ -251,17 +243,17 @@ const tracedMost = 1 << 12
 
 // trace passes a finished command to sendTraces, if the command is sampled.
 func (f *factCounter) trace(r chain.Row, published time.Time) {
-	if f.counts.tracer == nil {
+	if f.meter.tracer == nil {
 		return
 	}
 	of, err := r.Trace()
-	if err != nil || !f.counts.tracer.Sampled(f.counts.account, r.Operation, of) {
+	if err != nil || !f.meter.tracer.Sampled(f.meter.account, r.Operation, of) {
 		return
 	}
 	select {
 	case f.traces <- tracing.Ended{Row: r, Published: published}:
 	default:
-		f.counts.tracesDropped.WithLabelValues(f.counts.account).Inc()
+		f.meter.tracesDropped.Inc()
 	}
 }
 
@@ -294,8 +286,8 @@ func (f *factCounter) sendTrace(ctx context.Context, x tracing.Ended) {
 	}
 	read, cancel := context.WithTimeout(context.WithoutCancel(ctx), tracing.FlushTimeout)
 	defer cancel()
-	if err := f.counts.tracer.Send(read, f.ledger, f.counts.account, x, stored); err != nil {
-		f.counts.tracesDropped.WithLabelValues(f.counts.account).Inc()
+	if err := f.meter.tracer.Send(read, f.ledger, f.meter.account, x, stored); err != nil {
+		f.meter.tracesDropped.Inc()
 		_ = sleep.For(ctx, time.Second) // a pause, because the ledger cannot be read
 	}
 }

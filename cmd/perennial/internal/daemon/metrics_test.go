@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"perennial/ledger/testrun"
 )
 
@@ -12,7 +14,7 @@ func everyMetric() (all []metric) {
 	for _, m := range measures {
 		all = append(all, m.metric)
 	}
-	return append(append(all, newMeter().declared...), builtAs)
+	return append(append(all, newMeter(prometheus.NewRegistry(), "").declared...), builtAs)
 }
 
 // TestTheDocumentHasEveryMetric, as it is declared.

@@ -28,7 +28,7 @@ func TestMetricsAskForTheirToken(t *testing.T) {
 	var said strings.Builder
 	log.SetOutput(&said)
 	handler := func(c *config.Config) http.Handler {
-		return behindToken(metricsTokenOf(c), log, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, "perennial_ready 1") }))
+		return behindToken(func() (string, error) { return metricsToken(c) }, log, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, "perennial_ready 1") }))
 	}
 	locked := handler(&config.Config{HTTP: config.HTTP{MetricsTokenFile: file}})
 	ask := func(h http.Handler, authorization ...string) (int, string) {

@@ -90,10 +90,10 @@ func (a *account) runs() bool {
 
 // couldRun reports whether this runner, as a standby, could lead the account immediately.
 func (a *account) couldRun() bool {
-	return a.snapshot().state == waitsForLease && a.standby.close(fewRows) && a.access.isUsable() && a.notReady() == ""
+	x := a.snapshot()
+	return x.state == waitsForLease && x.standby.close(fewRows) && x.access.usable && a.notReady() == ""
 }
 
-// node returns this runner's state.
 func (h *Host) node(ctx context.Context) cluster.Node {
 	n := cluster.Node{Node: h.name.Get(), Holder: h.holder, Version: config.Version, StartedAt: h.started, SaidAt: time.Now().UTC(), Address: h.Queue.LocalAddress(), HTTPPort: h.HTTP.port(),
 		Stopping: h.stopping.Load(), Accounts: []cluster.NodeAccount{}}
@@ -101,7 +101,7 @@ func (h *Host) node(ctx context.Context) cluster.Node {
 		one := cluster.NodeAccount{Account: a.Name, Role: a.role(), Lease: a.holds(), Ready: a.couldRun() || a.runs(), Settings: h.Config.SettingsOf(a.Name)}
 		one.Head, _, _ = a.Ledger().Head(ctx) // 0 if the ledger cannot be read, which /readyz explains
 		if one.Role == cluster.RoleStandby {
-			one.Lag, _ = a.standby.read()
+			one.Lag = a.snapshot().standby.lag
 		}
 		n.Accounts = append(n.Accounts, one)
 	}
@@ -168,7 +168,6 @@ func (h *Host) liveRunners(ctx context.Context) ([]cluster.Node, error) {
 	return cluster.Nodes(limited, h.Queue)
 }
 
-// nodes serves the live runners as JSON.
 func (s *httpHost) nodes(w http.ResponseWriter, r *http.Request) {
 	if !s.pages.MayRead(r) {
 		w.Header().Set("WWW-Authenticate", "Bearer")
@@ -198,10 +197,8 @@ type holding struct {
 // errHandedOver ends the work on an account as a stop of the runner does.
 var errHandedOver = fmt.Errorf("the account is handed over: %w", context.Canceled)
 
-func (a *account) setHolding(x holding) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.holding = x
+func (a *account) setHolding(h holding) {
+	a.update(func(x *current) { x.holding = h })
 	a.host.announce()
 }
 

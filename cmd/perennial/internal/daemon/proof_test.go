@@ -46,19 +46,19 @@ func TestAHolderWithoutTheProviderLeavesTheAccount(t *testing.T) {
 // neither is a proof.
 func TestARefusedKeyIsSaid(t *testing.T) {
 	var p access
-	if p.isUsable() {
+	if p.usable {
 		t.Error("what was not asked for is proved")
 	}
 	p.note("the provider refused: invalid_signature", true, time.Now())
-	if !strings.Contains(p.refusal(), "invalid_signature") || p.isUsable() {
-		t.Errorf("a refused key is %q, good %t", p.refusal(), p.isUsable())
+	if !strings.Contains(p.refusal(), "invalid_signature") || p.usable {
+		t.Errorf("a refused key is %q, good %t", p.refusal(), p.usable)
 	}
 	p.note("no answer", false, time.Now())
-	if p.refusal() != "" || p.isUsable() {
-		t.Errorf("silence is %q, good %t", p.refusal(), p.isUsable())
+	if p.refusal() != "" || p.usable {
+		t.Errorf("silence is %q, good %t", p.refusal(), p.usable)
 	}
 	p.note("", false, time.Now())
-	if !p.isUsable() {
+	if !p.usable {
 		t.Error("an answer is no proof")
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,15 +26,16 @@ import (
 	"perennial/jobs/reconcile"
 	"perennial/ledger"
 	"perennial/ledger/fact"
+	"perennial/ledger/failpoint"
 	"perennial/ledger/tables"
 	"perennial/queue"
+	"perennial/queue/letters"
 	"perennial/queue/publish"
 	"perennial/queue/service"
 	"perennial/schedules"
 	"perennial/upstream"
 )
 
-// answers implements an account's service requests.
 type answers struct{ *account }
 
 // CodeNotFound is the error code for an id that the account does not know.
@@ -41,14 +44,6 @@ const CodeNotFound = "not_found"
 // CodeUnconfirmed is the error code for a change that looks like a mistake and must be
 // confirmed.
 const CodeUnconfirmed = "unconfirmed"
-
-// hashAt returns the hash at index i, or "" if the list is empty.
-func hashAt(hashes []string, i int) string {
-	if len(hashes) == 0 {
-		return ""
-	}
-	return hashes[i]
-}
 
 // verbs returns the service requests of the account with their handlers.
 func (a answers) verbs() []service.Verb {
@@ -215,14 +210,17 @@ func (a answers) states(ctx context.Context, q verbs.StatesRequest) (map[string]
 	if len(q.IDs) > verbs.MaxStates {
 		return nil, &command.RefusedError{Reason: fmt.Sprintf("%d ids of at most %d", len(q.IDs), verbs.MaxStates)}
 	}
-	for _, hashes := range [][]string{q.Hashes, q.Messages} {
-		if len(hashes) > 0 && len(hashes) != len(q.IDs) {
+	for _, hashes := range []*[]string{&q.Hashes, &q.Messages} {
+		if len(*hashes) == 0 {
+			*hashes = make([]string, len(q.IDs))
+		}
+		if len(*hashes) != len(q.IDs) {
 			return nil, &command.RefusedError{Reason: "hashes and messages must be as many as ids"}
 		}
 	}
 	out := make(map[string]string, len(q.IDs))
 	for i, id := range q.IDs {
-		state, err := inspect.StateOf(ctx, a.Ledger(), id, hashAt(q.Hashes, i), hashAt(q.Messages, i))
+		state, err := inspect.StateOf(ctx, a.Ledger(), id, q.Hashes[i], q.Messages[i])
 		if errors.Is(err, ledger.ErrNotFound) {
 			continue
 		}
@@ -485,4 +483,91 @@ func (a answers) evidence(ctx context.Context, q verbs.OperatorRequest) (inspect
 		return inspect.Evidence{}, err
 	}
 	return a.runner.Evidence(ctx, id)
+}
+
+// Failpoints between the steps of a requeue.
+const (
+	reachedRequeueFact      = "dead.requeue.fact"
+	reachedRequeuePublished = "dead.requeue.published"
+)
+
+// deadRequeue publishes a dead letter again, unchanged, and then removes the letter. If the
+// request has a content hash, the caller publishes corrected content, and deadRequeue only
+// records the hash.
+//
+// The order is fact, publication, removal. The journal thus records who requeued a command
+// before the stream has the command. The letter is removed only after the stream has stored
+// the command. After a crash between these steps, the letter remains and the operator
+// repeats the request. The repetition appends another fact and publishes the same bytes
+// again. A command that is on the stream twice is carried out once, because id and content
+// are the same. A command that was refused because it has no id becomes a dead letter again.
+// A message id would add no protection, because the stream forgets message ids after a short
+// duplicate window.
+func (a answers) deadRequeue(ctx context.Context, q verbs.DeadRequest) (verbs.Changed, error) {
+	a.oneLetter.Lock() // a second request for the letter then finds it removed
+	defer a.oneLetter.Unlock()
+	letter, err := a.letterOf(ctx, &q)
+	if err != nil {
+		return verbs.Changed{}, err
+	}
+	note := fact.DeadRequeued{LetterSeq: q.Seq, By: q.By, Reason: q.Reason, User: fact.UserOf(ctx), ContentHash: q.ContentHash}
+	noted := func(tx *ledger.Tx) error { return tx.Append(note) }
+	if q.ContentHash != "" {
+		if hash, err := hex.DecodeString(q.ContentHash); err != nil || len(hash) != sha256.Size {
+			return verbs.Changed{}, command.Refuse("content_hash %.80q is not a SHA-256 in hex", q.ContentHash)
+		}
+		return verbs.Changed{Changed: 1}, a.Ledger().Write(ctx, noted)
+	}
+	kind := queue.KindOf(a.Name, letter.Dead.Subject)
+	if queue.ValidKind(kind) != nil || len(letter.Dead.Data) > queue.MaxCommandBytes {
+		return verbs.Changed{}, command.Refuse("the command came on %.80q with %d bytes, and would be refused again: drop it, or publish a corrected one", letter.Dead.Subject, len(letter.Dead.Data))
+	}
+	if err := a.Ledger().Write(ctx, noted); err != nil {
+		return verbs.Changed{}, err
+	}
+	failpoint.Reached(ctx, reachedRequeueFact)
+	if err := publish.New(a.js()).Publish(ctx, a.Name, publish.Outgoing{Kind: kind, Data: letter.Dead.Data}); err != nil {
+		return verbs.Changed{}, fmt.Errorf("publish it again: %w; the dead letter is still there", err)
+	}
+	failpoint.Reached(ctx, reachedRequeuePublished)
+	return a.dropLetter(ctx, q.Seq)
+}
+
+// deadDrop appends a fact that records who drops a dead letter, then removes the letter.
+// After a crash between these steps, the letter remains and can be dropped again.
+func (a answers) deadDrop(ctx context.Context, q verbs.DeadRequest) (verbs.Changed, error) {
+	a.oneLetter.Lock()
+	defer a.oneLetter.Unlock()
+	if _, err := a.letterOf(ctx, &q); err != nil {
+		return verbs.Changed{}, err
+	}
+	err := a.Ledger().Write(ctx, func(tx *ledger.Tx) error {
+		return tx.Append(fact.DeadDropped{LetterSeq: q.Seq, By: q.By, Reason: q.Reason, User: fact.UserOf(ctx)})
+	})
+	if err != nil {
+		return verbs.Changed{}, err
+	}
+	return a.dropLetter(ctx, q.Seq)
+}
+
+// letterOf returns the dead letter of a request. It refuses a request without a name or reason.
+func (a answers) letterOf(ctx context.Context, q *verbs.DeadRequest) (letters.Letter, error) {
+	if err := signed(ctx, &q.By, q.Reason); err != nil {
+		return letters.Letter{}, err
+	}
+	letter, err := a.letters().Read(ctx, q.Seq)
+	if errors.Is(err, letters.ErrNone) {
+		return letter, command.RefuseUnknown("there is no dead letter %d: `perennial dead-letters list` shows them", q.Seq)
+	}
+	return letter, err
+}
+
+// dropLetter removes a dead letter. A missing letter is not an error, because it may have
+// been removed in the meantime.
+func (a answers) dropLetter(ctx context.Context, seq uint64) (verbs.Changed, error) {
+	err := a.letters().Drop(ctx, seq)
+	if err != nil && !errors.Is(err, letters.ErrNone) {
+		return verbs.Changed{}, err
+	}
+	return verbs.Changed{Changed: 1}, nil
 }

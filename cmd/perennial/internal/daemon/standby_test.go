@@ -28,13 +28,13 @@ func TestAStandbyThatStandsStillSaysSo(t *testing.T) {
 		for _, look := range c.looks {
 			s.note(look)
 		}
-		if _, got := s.read(); (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
+		if got := s.problem; (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
 	var s standbyState
 	s.note(standbyLook{at(0), 5, 9, true})
-	if lag, _ := s.read(); lag != 4 {
+	if lag := s.lag; lag != 4 {
 		t.Errorf("it is %d rows behind, want 4", lag)
 	}
 }

@@ -163,7 +163,6 @@ func addComparison(ctx context.Context, l *ledger.Ledger, last jobs.LastReconcil
 	return err
 }
 
-// bookedAfter reports whether money was booked after a time.
 func bookedAfter(ctx context.Context, l *ledger.Ledger, at time.Time) (bool, error) {
 	last, _, err := l.Money.PostingsBefore(ctx, "", 0, 1)
 	return len(last) > 0 && last[0].Time.After(at), err

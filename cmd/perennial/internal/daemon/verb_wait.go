@@ -49,26 +49,23 @@ func (a answers) wait(ctx context.Context, q verbs.WaitRequest) (verbs.WaitAnswe
 			return verbs.WaitAnswer{}, err
 		}
 		answer, err := a.answerNow(ctx, q.ID)
-		if answer.Finished || err != nil && !errors.Is(err, ledger.ErrNotFound) {
-			forget()
-			return answer, err
+		if !answer.Finished && (err == nil || errors.Is(err, ledger.ErrNotFound)) {
+			select {
+			case <-wake:
+				continue
+			case <-over.C:
+				answer, err = a.answerNow(ctx, q.ID) // the command may have ended just before the time elapsed
+			case <-ctx.Done():
+				err = ctx.Err()
+			}
 		}
-		select {
-		case <-wake:
-			forget()
-		case <-over.C:
-			forget()
-			return a.answerNow(ctx, q.ID) // the command may have ended just before the time elapsed
-		case <-ctx.Done():
-			forget()
-			return answer, ctx.Err()
-		}
+		forget()
+		return answer, err
 	}
 }
 
 var errNoID = &service.Error{Code: "bad_request", Description: "the request names no command: it needs \"id\""}
 
-// answerNow returns the current state of a command.
 func (a answers) answerNow(ctx context.Context, id string) (verbs.WaitAnswer, error) {
 	f, err := a.Ledger().Finished(ctx, id)
 	return verbs.WaitAnswer{Finished: f != nil && err == nil, Result: f}, err
@@ -91,13 +88,19 @@ func (a answers) lines(ctx context.Context, q verbs.LinesRequest) (tables.Finish
 // rows for all waiting requests, and ends when no request waits.
 type finishes struct {
 	mu      sync.Mutex
-	waiting map[string]map[chan struct{}]bool // the key is the command id
+	waiting map[string]*awaited // the key is the command id
 	reading bool
 }
 
-// on registers a waiting request for a command. wake receives a value when the command may
-// have ended. It receives none for a command that ended before on was called, so the caller
-// must check the ledger after on returns.
+// awaited is a command for which requests wait.
+type awaited struct {
+	ended    chan struct{} // closed when the command may have ended
+	requests int
+}
+
+// on registers a waiting request for a command. wake is closed when the command may have ended.
+// It stays open for a command that ended before on was called, so the caller must check the
+// ledger after on returns. The caller must call forget unless wake is closed.
 func (f *finishes) on(ctx context.Context, l *ledger.Ledger, id string) (wake <-chan struct{}, forget func(), err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -110,20 +113,21 @@ func (f *finishes) on(ctx context.Context, l *ledger.Ledger, id string) (wake <-
 		go f.read(context.WithoutCancel(ctx), l, head)
 	}
 	if f.waiting == nil {
-		f.waiting = map[string]map[chan struct{}]bool{}
+		f.waiting = map[string]*awaited{}
 	}
-	if f.waiting[id] == nil {
-		f.waiting[id] = map[chan struct{}]bool{}
+	of := f.waiting[id]
+	if of == nil {
+		of = &awaited{ended: make(chan struct{})}
+		f.waiting[id] = of
 	}
-	own := make(chan struct{}, 1)
-	f.waiting[id][own] = true
-	return own, func() { f.forget(id, own) }, nil
+	of.requests++
+	return of.ended, func() { f.forget(id, of) }, nil
 }
 
-func (f *finishes) forget(id string, own chan struct{}) {
+func (f *finishes) forget(id string, of *awaited) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if delete(f.waiting[id], own); len(f.waiting[id]) == 0 {
+	if of.requests--; of.requests == 0 && f.waiting[id] == of {
 		delete(f.waiting, id)
 	}
 }
@@ -162,11 +166,9 @@ func (f *finishes) read(ctx context.Context, l *ledger.Ledger, after int64) {
 func (f *finishes) wake(id string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for own := range f.waiting[id] {
-		select {
-		case own <- struct{}{}:
-		default:
-		}
+	if of := f.waiting[id]; of != nil {
+		close(of.ended)
+		delete(f.waiting, id)
 	}
 }
 
@@ -180,13 +182,9 @@ func (f *finishes) stop(all bool) bool {
 	}
 	f.reading = false
 	for _, of := range f.waiting {
-		for own := range of {
-			select {
-			case own <- struct{}{}:
-			default:
-			}
-		}
+		close(of.ended)
 	}
+	clear(f.waiting)
 	return true
 }
 
@@ -198,8 +196,8 @@ func (a inboxes) answerInbox(inbox string, data []byte) {
 	}
 }
 
-// Limits on waiting inboxes: total, per user, and per command of one user. An external server
-// does not report an inbox's user. There, the limits apply to the client instead of the user.
+// Limits on waiting inboxes: in total, for one user, and for one command of a user. An external
+// server does not report the user of an inbox, so a client counts as a user there.
 const (
 	maxInboxes          = 1000
 	maxInboxesOfUser    = maxInboxes / 4

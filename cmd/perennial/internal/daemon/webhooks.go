@@ -29,13 +29,12 @@ import (
 	"perennial/queue/positions"
 )
 
-// newWebhooks creates the sinks of the account's webhooks.
 func (a *account) newWebhooks() {
 	for _, w := range a.host.Config.WebhooksOf(a.Name) {
 		sink := &webhook.Sink{
 			Name: w.Name, Connect: func() (webhook.Endpoint, error) { return a.host.Config.Endpoint(w) }, Events: webhookEvents{a}, Positions: webhookPositions{a, w.Name}, Wants: w.Wants,
 			Concurrency: w.Concurrency, From: w.From, Clock: time.Now, Random: mathrand.Float64, Log: a.log.WithField("webhook", w.Name),
-			Attempted: a.counts.webhook(w.Name),
+			Attempted: a.meter.webhook(w.Name),
 		}
 		a.webhooks = append(a.webhooks, sink)
 	}
@@ -93,15 +92,14 @@ func (a gauges) measureWebhooks(ctx context.Context, set setter) error {
 	return nil
 }
 
-// webhookEvents reads the account's events for a webhook.
+// webhookEvents implements webhook.Events.
 type webhookEvents struct{ *account }
 
-// Read implements webhook.Events.
 func (e webhookEvents) Read(ctx context.Context, from uint64) iter.Seq2[events.Event, error] {
 	return e.events().Follow(ctx, events.From{Seq: from})
 }
 
-// Ends implements webhook.Events. It takes the last sequence from the ledger, whose last rows
+// Ends takes the last sequence from the ledger, whose last rows
 // may not be on the stream yet.
 func (e webhookEvents) Ends(ctx context.Context) (first, last uint64, err error) {
 	state, err := e.events().State(ctx)
@@ -112,7 +110,7 @@ func (e webhookEvents) Ends(ctx context.Context) (first, last uint64, err error)
 	return state.First, uint64(head), err
 }
 
-// HashAt implements webhook.Events. Archiving removes rows from the ledger, but keeps their
+// HashAt also looks on the stream. Archiving removes rows from the ledger, but keeps their
 // events on the stream while a webhook needs them.
 func (e webhookEvents) HashAt(ctx context.Context, seq uint64) (string, bool, error) {
 	hash, found, err := (&journal.Source{Ledger: e.Ledger()}).HashAt(ctx, seq)
@@ -123,16 +121,15 @@ func (e webhookEvents) HashAt(ctx context.Context, seq uint64) (string, bool, er
 	return event.Hash, found, err
 }
 
-// webhookPositions stores the position of one webhook in NATS, with a copy in the data
-// directory. The copy is needed because NATS may lose its streams, and the ledger does not know
-// what was delivered.
+// webhookPositions implements webhook.Positions for one webhook. It stores the position in NATS,
+// with a copy in the data directory. NATS may lose its streams, and the ledger does not know what
+// was delivered.
 type webhookPositions struct {
 	*account
 
 	webhook string
 }
 
-// Load implements webhook.Positions.
 func (p webhookPositions) Load(ctx context.Context) (positions.Position, uint64, error) {
 	if err := p.positions().Ensure(ctx, p.config.Replicas); err != nil {
 		return positions.Position{}, 0, err
@@ -144,7 +141,6 @@ func (p webhookPositions) Load(ctx context.Context) (positions.Position, uint64,
 	return position, revision, err
 }
 
-// Save implements webhook.Positions.
 func (p webhookPositions) Save(ctx context.Context, position positions.Position, revision uint64) (uint64, error) {
 	revision, err := p.positions().Write(ctx, p.webhook, position, revision)
 	if err == nil {

@@ -30,7 +30,6 @@ type Node struct {
 	Ready []string // other accounts that the node could lead immediately
 }
 
-// plan is a placement in progress.
 type plan struct {
 	nodes  []string                   // sorted
 	able   map[string]map[string]bool // account → nodes that can run it

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,9 +32,8 @@ type change struct {
 	unsigned bool          // the change needs no reason, because it is not recorded
 }
 
-// formParser parses the form of a change. It returns the change and the words of the equivalent
-// CLI command.
-type formParser func(form func(string) string) (do changeFunc, command []string, err error)
+// formParser parses the form of a change.
+type formParser func(form func(string) string) (*request, error)
 
 // changeFunc makes a change. said is text that the page shows after success, or "".
 type changeFunc func(ctx context.Context, a Account, by signature) (said string, err error)
@@ -44,16 +44,42 @@ type signature struct {
 	at           time.Time
 }
 
-// requestChange returns a function that makes a service request.
-func requestChange(verb verbs.Spec, question map[string]any) changeFunc {
-	return func(ctx context.Context, a Account, by signature) (string, error) {
-		question["by"], question["reason"] = by.name, by.reason
-		var x changeAnswer
-		if err := a.Ask(ctx, verb.Name, question, &x); err != nil {
-			return "", err
-		}
-		return x.said()
+// request is the service request of a change, with the words of the equivalent CLI command. do
+// makes the change: it makes the service request, unless the parser replaced it.
+type request struct {
+	verb     string
+	question map[string]any
+	words    []string
+	do       changeFunc
+}
+
+func newRequest(verb verbs.Spec, words ...string) *request {
+	r := &request{verb: verb.Name, question: map[string]any{}, words: slices.Clone(words)}
+	r.do = r.ask
+	return r
+}
+
+// set sets a field of the request, and adds the words that set it in the CLI command.
+func (r *request) set(field string, value any, words ...string) {
+	r.question[field] = value
+	r.words = append(r.words, words...)
+}
+
+// option sets a field and its CLI flag, unless the value is "".
+func (r *request) option(field, value, flag string) {
+	if value != "" {
+		r.set(field, value, flag, value)
 	}
+}
+
+// ask implements changeFunc.
+func (r *request) ask(ctx context.Context, a Account, by signature) (string, error) {
+	r.question["by"], r.question["reason"] = by.name, by.reason
+	var x changeAnswer
+	if err := a.Ask(ctx, r.verb, r.question, &x); err != nil {
+		return "", err
+	}
+	return x.said()
 }
 
 // changeAnswer has the fields of the responses to all service requests that change something.
@@ -87,36 +113,36 @@ func (x changeAnswer) said() (string, error) {
 // byID returns the parser for a change of the item whose id is in the form. field is the name
 // of the id in the service request.
 func byID(verb verbs.Spec, field string, command ...string) formParser {
-	return func(form func(string) string) (changeFunc, []string, error) {
+	return func(form func(string) string) (*request, error) {
 		id := form("id")
 		if id == "" {
-			return nil, nil, errors.New("the form names nothing")
+			return nil, errors.New("the form names nothing")
 		}
-		return requestChange(verb, map[string]any{field: id}), append(append([]string{}, command...), id), nil
+		r := newRequest(verb, command...)
+		r.set(field, id, id)
+		return r, nil
 	}
 }
 
-// ofAccount returns the parser for a change of the whole account.
 func ofAccount(verb verbs.Spec, command ...string) formParser {
-	return func(func(string) string) (changeFunc, []string, error) {
-		return requestChange(verb, map[string]any{}), command, nil
+	return func(func(string) string) (*request, error) {
+		return newRequest(verb, command...), nil
 	}
 }
 
 // ofCommand returns the parser for a change of the command or operation whose id is in the
 // form.
 func ofCommand(verb verbs.Spec) formParser {
-	return func(form func(string) string) (changeFunc, []string, error) {
+	return func(form func(string) string) (*request, error) {
 		id := form("command_id")
-		switch {
-		case id == "" && form("id") == "":
-			return nil, nil, errors.New("the form names nothing")
-		case id == "":
-			return requestChange(verb, map[string]any{"id": form("id")}), []string{verb.Name, form("id")}, nil
-		case command.MayNameOperation(id):
-			return requestChange(verb, map[string]any{"command_id": id}), []string{verb.Name, id, "--as", "command"}, nil
+		if id == "" {
+			return byID(verb, "id", verb.Name)(form)
 		}
-		return requestChange(verb, map[string]any{"command_id": id}), []string{verb.Name, id}, nil
+		r := newRequest(verb, verb.Name)
+		if r.set("command_id", id, id); command.MayNameOperation(id) {
+			r.words = append(r.words, "--as", "command")
+		}
+		return r, nil
 	}
 }
 
@@ -134,8 +160,8 @@ var changes = map[string]change{
 	"resume":          {does: "resume the account", did: "the account was resumed", parse: ofAccount(verbs.Resume.Spec, "accounts", "resume")},
 	"correct":         {does: "correct an answer", did: "the answer was corrected", parse: correct, timeout: planWithin},
 	"resolve":         {does: "answer a review", did: "the review was answered", parse: resolve, timeout: planWithin},
-	"retire":          {does: "retire a proxy", did: "the proxy was retired", parse: retire},
-	"reinstate":       {does: "reinstate a proxy", did: "the proxy was reinstated", parse: reinstate},
+	"retire":          {does: "retire a proxy", did: "the proxy was retired", parse: retire(false)},
+	"reinstate":       {does: "reinstate a proxy", did: "the proxy was reinstated", parse: retire(true)},
 	"dead-requeue":    {does: "publish a dead letter again", did: "the dead letter was published again", parse: ofLetter(verbs.DeadRequeue.Spec, "requeue")},
 	"dead-correct":    {does: "publish a corrected command", did: "the corrected command was published", parse: correctLetter},
 	"dead-drop":       {does: "remove a dead letter", did: "the dead letter was removed", parse: ofLetter(verbs.DeadDrop.Spec, "drop")},
@@ -145,113 +171,102 @@ var changes = map[string]change{
 
 // approve is the parser for the approval of a plan. The change reports how many renewals
 // were published, and their cost.
-func approve(form func(string) string) (changeFunc, []string, error) {
-	do, words, err := byID(verbs.Approve.Spec, "plan", "schedules", "approve")(form)
+func approve(form func(string) string) (*request, error) {
+	r, err := byID(verbs.Approve.Spec, "plan", "schedules", "approve")(form)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return func(ctx context.Context, a Account, by signature) (string, error) {
+	r.do = func(ctx context.Context, a Account, by signature) (string, error) {
 		plan, _ := approvalOf(ctx, a.Ledger(), form("id")) // an error is ignored, because a plan may be approved even if its row is unreadable
-		text, err := do(ctx, a, by)
+		text, err := r.ask(ctx, a, by)
 		if err != nil || plan == nil || text != "" {
 			return text, err
 		}
 		return fmt.Sprintf("%s published, about %s.", english.Plural(plan.All, "renewal", ""), plan.Cost), nil
-	}, words, nil
+	}
+	return r, nil
 }
 
-func pauseSchedule(form func(string) string) (changeFunc, []string, error) {
-	q := map[string]any{"schedule": form("id")}
-	do, hours := requestChange(verbs.SchedulePause.Spec, q), form("hours")
-	if hours == "" {
-		return do, []string{"schedules", "pause", form("id")}, nil
+func pauseSchedule(form func(string) string) (*request, error) {
+	r, hours := newRequest(verbs.SchedulePause.Spec, "schedules", "pause"), form("hours")
+	if r.set("schedule", form("id"), form("id")); hours == "" {
+		return r, nil
 	}
 	n, err := strconv.ParseInt(hours, 10, 32)
 	if err != nil || n < 1 || n > 24*365 {
-		return nil, nil, fmt.Errorf("for %q hours: use a whole number, or leave it empty", hours)
+		return nil, fmt.Errorf("for %q hours: use a whole number, or leave it empty", hours)
 	}
 	until := time.Duration(n) * time.Hour
-	return func(ctx context.Context, a Account, by signature) (string, error) {
-		q["until"] = by.at.Add(until).UTC()
-		return do(ctx, a, by)
-	}, []string{"schedules", "pause", form("id"), "--until", until.String()}, nil
+	r.words = append(r.words, "--until", until.String())
+	r.do = func(ctx context.Context, a Account, by signature) (string, error) {
+		r.set("until", by.at.Add(until).UTC())
+		return r.ask(ctx, a, by)
+	}
+	return r, nil
 }
 
 // resolve is the parser for an answer to the review of an operation, or of one line of it.
-func resolve(form func(string) string) (changeFunc, []string, error) {
-	q := map[string]any{"id": form("id")}
-	command := []string{"reviews", "resolve", form("id")}
-	switch form("answer") {
+func resolve(form func(string) string) (*request, error) {
+	r, sure := newRequest(verbs.Resolve.Spec, "reviews", "resolve"), form("sure") == "yes"
+	r.set("id", form("id"), form("id"))
+	switch answer := form("answer"); answer {
 	case "charged":
 		cents, err := centsOf(form("amount"))
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		q["charged"], q["charged_cents"] = true, cents
-		command = append(command, "--charged", fact.Decimal(cents))
-		if form("sure") == "yes" {
-			q["confirm_cents"] = cents
-			command = append(command, "--confirm-amount", fact.Decimal(cents))
+		r.set("charged", true)
+		r.set("charged_cents", cents, "--charged", fact.Decimal(cents))
+		if sure {
+			r.set("confirm_cents", cents, "--confirm-amount", fact.Decimal(cents))
 		}
-		if order := form("order"); order != "" {
-			q["order_no"] = order
-			command = append(command, "--order", order)
-		}
+		r.option("order_no", form("order"), "--order")
 	case "not_charged", "send_again":
-		q["charged"] = false
-		command = append(command, "--not-charged")
-		if form("sure") == "yes" {
-			q["against_evidence"] = true
-			command = append(command, "--against-evidence")
+		r.set("charged", false, "--not-charged")
+		if sure {
+			r.set("against_evidence", true, "--against-evidence")
 		}
-		if form("answer") == "send_again" {
-			q["send_again"] = true
-			command = append(command, "--send-again")
+		if answer == "send_again" {
+			r.set("send_again", true, "--send-again")
 		}
 	default:
-		return nil, nil, errors.New("choose what the provider did: it charged, or it charged nothing")
+		return nil, errors.New("choose what the provider did: it charged, or it charged nothing")
 	}
-	if line := form("line"); line != "" {
-		q["line"] = line
-		command = append(command, "--line", line)
-	}
-	return requestChange(verbs.Resolve.Spec, q), command, nil
+	r.option("line", form("line"), "--line")
+	return r, nil
 }
 
 // correct is the parser for a correction of an answer to a review. The correction reverses
 // the answer, or books a charge that was found later.
-func correct(form func(string) string) (changeFunc, []string, error) {
+func correct(form func(string) string) (*request, error) {
 	seq, err := strconv.ParseInt(form("id"), 10, 64)
 	if err != nil {
-		return nil, nil, errors.New("the form names no answer")
+		return nil, errors.New("the form names no answer")
 	}
-	q, command := map[string]any{"corrects_seq": seq}, []string{"ledger", "record", "--corrects", form("id")}
+	r := newRequest(verbs.Record.Spec, "ledger", "record")
+	r.set("corrects_seq", seq, "--corrects", form("id"))
 	charge := form("kind") == fact.MovementCharge
 	switch amount := form("amount"); {
 	case amount == "" && charge:
-		return nil, nil, errors.New("enter the amount that the provider charged, such as 12.34")
+		return nil, errors.New("enter the amount that the provider charged, such as 12.34")
 	case strings.HasPrefix(amount, "-") || strings.HasPrefix(amount, "−"):
 		if charge {
-			return nil, nil, fmt.Errorf("%q has a sign: enter what the provider charged, such as 12.34. To take a charge back, use “%s”", amount, takeBack)
+			return nil, fmt.Errorf("%q has a sign: enter what the provider charged, such as 12.34. To take a charge back, use “%s”", amount, takeBack)
 		}
-		return nil, nil, fmt.Errorf("%q has a sign: enter what is taken back, such as 12.34. To book again what was taken back too much, use “%s”", amount, chargeAgain)
+		return nil, fmt.Errorf("%q has a sign: enter what is taken back, such as 12.34. To book again what was taken back too much, use “%s”", amount, chargeAgain)
 	case amount != "":
 		cents, err := centsOf(amount)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		q["kind"], q["cents"] = form("kind"), cents
-		command = append(command, "--kind", form("kind"), "--cents", strconv.FormatInt(cents, 10))
+		r.set("kind", form("kind"), "--kind", form("kind"))
+		r.set("cents", cents, "--cents", strconv.FormatInt(cents, 10))
 		if form("sure") == "yes" {
-			q["confirm_cents"] = cents
-			command = append(command, "--confirm-amount", strconv.FormatInt(cents, 10))
+			r.set("confirm_cents", cents, "--confirm-amount", strconv.FormatInt(cents, 10))
 		}
 	}
-	if line := form("line"); line != "" {
-		q["line"] = line
-		command = append(command, "--line", line)
-	}
-	return requestChange(verbs.Record.Spec, q), command, nil
+	r.option("line", form("line"), "--line")
+	return r, nil
 }
 
 // confirmView asks to confirm an answer that looks like a mistake.
@@ -269,58 +284,48 @@ type confirmView struct {
 
 // showAnswerAgain shows an answer that was not accepted. If the answer looks like a mistake, it
 // asks to confirm the answer. Otherwise it shows the form with the reason.
-func (s *operationPages) showAnswerAgain(q accountRequest, form func(string) string, why error) {
+func (s *operationPages) showAnswerAgain(q accountRequest, form func(string) string, why error) (page, error) {
 	typed := answerForm{Answer: form("answer"), Amount: form("amount"), Order: form("order"), Line: form("line"), Reason: form("reason"), Wrong: why.Error()}
 	if !errors.Is(why, ErrUnconfirmed) {
-		s.showOperation(q, form("id"), http.StatusUnprocessableEntity, typed)
-		return
+		return s.showOperation(q, form("id"), http.StatusUnprocessableEntity, typed)
 	}
-	ctx, l := q.Context(), q.account.Ledger()
-	b, err := l.Money.Balance(ctx, q.account.AccountName())
 	var of operationView
-	if err == nil {
-		err = s.readOperation(ctx, q.account, form("id"), &of)
+	if err := s.readOperation(q.Context(), q.account, form("id"), &of); err != nil {
+		return page{}, err
 	}
-	if err != nil {
-		s.frame.broken(q, err)
-		return
-	}
-	v := confirmView{Change: "resolve", Charged: typed.Answer == "charged", Wallet: b.WalletCents, After: b.WalletCents, Currency: b.Currency, Back: to(q.account.AccountName(), "operation", "id", form("id")) + "#review", Fields: map[string]string{}}
-	v.Why = confirmReason(why)
-	for _, name := range []string{"id", "answer", "amount", "order", "line", "reason", "back"} {
-		v.Fields[name] = form(name)
-	}
+	v := confirmView{Change: "resolve", Charged: typed.Answer == "charged", Back: to(q.account.AccountName(), "operation", "id", form("id")) + "#review"}
 	for _, c := range of.Choices {
 		if c.ProxyID == typed.Line {
 			v.Expected = c.Expected
 		}
-	}
-	if v.Charged {
-		v.Cents, _ = centsOf(typed.Amount) // valid, because the runner has parsed it
-		v.After -= v.Cents
 	}
 	for _, x := range of.Lines { // the wallet balance already excludes money in suspense
 		if x.State == fact.LineUnresolved && (typed.Line == "" || x.ProxyID == typed.Line) {
 			v.After += x.ChargedCents - x.RefundedCents
 		}
 	}
-	s.frame.showAs(q, "confirm", "Confirm the answer", http.StatusUnprocessableEntity, v)
+	return confirm(q, form, why, v, "Confirm the answer", "id", "answer", "amount", "order", "line", "reason", "back")
 }
 
 // showCorrectionAgain asks to confirm a correction that looks like a mistake.
-func (s *operationPages) showCorrectionAgain(q accountRequest, form func(string) string, why error) {
+func showCorrectionAgain(q accountRequest, form func(string) string, why error) (page, error) {
+	v := confirmView{Change: "correct", Charged: true, Back: localPath(form("back"))}
+	return confirm(q, form, why, v, "Confirm the correction", "id", "operation", "amount", "kind", "line", "reason", "back")
+}
+
+// confirm asks to confirm a change, whose form has the given fields. v.After is how the change
+// moves the wallet, apart from the amount in the form.
+func confirm(q accountRequest, form func(string) string, why error, v confirmView, title string, fields ...string) (page, error) {
 	b, err := q.account.Ledger().Money.Balance(q.Context(), q.account.AccountName())
-	if err != nil {
-		s.frame.broken(q, err)
-		return
+	if v.Charged {
+		v.Cents, _ = centsOf(form("amount")) // valid, because the runner has parsed it
 	}
-	v := confirmView{Change: "correct", Charged: true, Wallet: b.WalletCents, Currency: b.Currency, Why: confirmReason(why), Back: localPath(form("back")), Fields: map[string]string{}}
-	for _, name := range []string{"id", "operation", "amount", "kind", "line", "reason", "back"} {
+	v.Why, v.Wallet, v.Currency, v.Fields = confirmReason(why), b.WalletCents, b.Currency, map[string]string{}
+	v.After += b.WalletCents - v.Cents
+	for _, name := range fields {
 		v.Fields[name] = form(name)
 	}
-	v.Cents, _ = centsOf(form("amount")) // valid, because the runner has parsed it
-	v.After = v.Wallet - v.Cents
-	s.frame.showAs(q, "confirm", "Confirm the correction", http.StatusUnprocessableEntity, v)
+	return page{name: "confirm", title: title, code: http.StatusUnprocessableEntity, data: v}, err
 }
 
 // confirmReason returns why an answer needs confirmation, without the CLI flag that the
@@ -339,12 +344,15 @@ func centsOf(text string) (int64, error) {
 	return strconv.ParseInt(amount[1]+(amount[2] + "00")[:2], 10, 64)
 }
 
-func retire(form func(string) string) (changeFunc, []string, error) {
-	return requestChange(verbs.Retire.Spec, map[string]any{"proxy_ids": []string{form("id")}}), []string{"proxies", "retire", form("id")}, nil
-}
-
-func reinstate(form func(string) string) (changeFunc, []string, error) {
-	return requestChange(verbs.Retire.Spec, map[string]any{"proxy_ids": []string{form("id")}, "undo": true}), []string{"proxies", "retire", form("id"), "--undo"}, nil
+// retire returns the parser for retiring a proxy or, if undo is set, for reinstating it.
+func retire(undo bool) formParser {
+	return func(form func(string) string) (*request, error) {
+		r := newRequest(verbs.Retire.Spec, "proxies", "retire")
+		if r.set("proxy_ids", []string{form("id")}, form("id")); undo {
+			r.set("undo", true, "--undo")
+		}
+		return r, nil
+	}
 }
 
 // changedView describes what was changed, or why nothing was changed.
@@ -359,16 +367,14 @@ type changedView struct {
 	Back    string
 }
 
-func (s *operationPages) change(q accountRequest) {
+func (s *operationPages) change(q accountRequest) (page, error) {
 	c, known := changes[q.PathValue("what")]
 	name := q.account.AccountName()
 	switch {
 	case !known:
-		s.frame.fail(q.to, q.Request, q.session, http.StatusNotFound, "There is no such change.", nil)
-		return
+		return page{}, &pageError{http.StatusNotFound, "There is no such change.", nil}
 	case !q.session.MayChange(name):
-		s.frame.fail(q.to, q.Request, q.session, http.StatusForbidden, "You are signed in as a viewer: nothing was changed.", nil)
-		return
+		return page{}, &pageError{http.StatusForbidden, "You are signed in as a viewer: nothing was changed.", nil}
 	}
 	form := func(field string) string {
 		if field == "id" || field == "line" || field == "command_id" || field == "operation" { // ids are opaque, so spaces may be part of them
@@ -376,20 +382,19 @@ func (s *operationPages) change(q accountRequest) {
 		}
 		return strings.TrimSpace(q.PostFormValue(field))
 	}
-	v := s.frame.view(q.session, "Change", "")
+	v := s.view(q.session, "Change", "")
 	v.Account = name
 	out := changedView{Does: c.does, About: cmp.Or(form("operation"), form("id"), form("command_id")), Back: localPath(form("back"))}
-	do, command, err := c.parse(form)
+	r, err := c.parse(form)
 	reason := form("reason")
 	if err == nil && reason == "" && !c.unsigned {
 		err = errors.New("a reason is required: it is kept with your name")
 	}
 	code := http.StatusOK
 	if err == nil {
-		command = c.signed(command, q.session.Name, reason)
-		v.Command = shell(append([]string{"perennial"}, append(command, "--account", name)...))
+		v.Command = c.cli(q, r.words, reason)
 		out.Made = publishedID(q, form)
-		out.Warning, err = s.do(q.Context(), q, c, do, reason)
+		out.Warning, err = s.do(q.Context(), q, c, r.do, reason)
 	}
 	if out.Done = err == nil; out.Done {
 		out.Does = c.did
@@ -399,12 +404,15 @@ func (s *operationPages) change(q accountRequest) {
 	if out.Unknown = errors.Is(err, ErrNoAnswer); out.Unknown {
 		code = http.StatusGatewayTimeout
 	}
-	if err != nil && s.showFormAgain(q, form, do != nil, err) {
-		return
+	if err != nil {
+		if again := s.formAgain(q, form, r != nil, err); again != nil {
+			return again(q, form, err)
+		}
 	}
 	s.Log.WithField("account", name).WithField("by", q.session.Name).WithField("change", q.PathValue("what")).WithField("done", out.Done).Info("a change was asked for on the pages")
 	v.Data = out
-	s.frame.page(q.to, q.Request, "changed", code, v)
+	s.page(q.to, q.Request, "changed", code, v)
+	return page{}, nil
 }
 
 // publishedID returns the id of the command that requeueing a dead letter will publish. It
@@ -430,36 +438,40 @@ func publishedID(q accountRequest, form func(string) string) string {
 	return named.ID
 }
 
-// showFormAgain shows the form of a failed change again, with the reason. It returns false if
-// the form's page cannot show the form again. understood means that the form was valid.
-func (s *operationPages) showFormAgain(q accountRequest, form func(string) string, understood bool, why error) bool {
+// formAgain returns the function that shows the form of a failed change again, with the reason.
+// It returns nil if the form's page cannot show the form again. understood means that the form
+// was valid.
+func (s *operationPages) formAgain(q accountRequest, form func(string) string, understood bool, why error) func(accountRequest, func(string) string, error) (page, error) {
 	_, errNone := q.account.Ledger().Operations.Operation(q.Context(), form("id"))
-	switch {
-	case q.PathValue("what") == "dead-correct" && understood:
-		s.showLetterAgain(q, form, why)
-	case q.PathValue("what") == "correct" && errors.Is(why, ErrUnconfirmed):
-		s.showCorrectionAgain(q, form, why)
-	case q.PathValue("what") == "correct" && form("operation") != "" && !errors.Is(why, ErrNoAnswer):
-		s.showOperation(q, form("operation"), http.StatusUnprocessableEntity, answerForm{
-			Seq: form("id"), Kind: form("kind"), Amount: form("amount"), Line: form("line"), Reason: form("reason"), Wrong: why.Error(),
-		})
-	case q.PathValue("what") == "resolve" && errNone == nil && !errors.Is(why, ErrNoAnswer):
-		s.showAnswerAgain(q, form, why)
-	default:
-		return false
+	switch what := q.PathValue("what"); {
+	case what == "dead-correct" && understood:
+		return s.showLetterAgain
+	case what == "correct" && errors.Is(why, ErrUnconfirmed):
+		return showCorrectionAgain
+	case what == "correct" && form("operation") != "" && !errors.Is(why, ErrNoAnswer):
+		return s.showWrongCorrection
+	case what == "resolve" && errNone == nil && !errors.Is(why, ErrNoAnswer):
+		return s.showAnswerAgain
 	}
-	return true
+	return nil
 }
 
-// signed adds the person's name and the reason to a CLI command.
-func (c change) signed(command []string, by, reason string) []string {
-	if c.unsigned {
-		return command
-	}
-	return append(command, "--by", by, "--reason", reason)
+// showWrongCorrection shows the operation's page with a correction that was not accepted.
+func (s *operationPages) showWrongCorrection(q accountRequest, form func(string) string, why error) (page, error) {
+	return s.showOperation(q, form("operation"), http.StatusUnprocessableEntity, answerForm{
+		Seq: form("id"), Kind: form("kind"), Amount: form("amount"), Line: form("line"), Reason: form("reason"), Wrong: why.Error(),
+	})
 }
 
-// do makes a change on behalf of the signed-in person.
+// cli returns the CLI command of a change, with the person's name and the reason.
+func (c change) cli(q accountRequest, command []string, reason string) string {
+	words := append([]string{"perennial"}, command...)
+	if !c.unsigned {
+		words = append(words, "--by", q.session.Name, "--reason", reason)
+	}
+	return shell(append(words, "--account", q.account.AccountName()))
+}
+
 func (s *operationPages) do(ctx context.Context, q accountRequest, c change, do changeFunc, reason string) (said string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, max(c.timeout, askWithin))
 	defer cancel()

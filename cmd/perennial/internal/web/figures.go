@@ -22,8 +22,8 @@ import (
 const (
 	// figureWait is the longest time that a page waits for a new value of a figure.
 	figureWait = 25 * time.Millisecond
-	// answerWait limits a page's wait for a runner's first answer. It is counted from the
-	// request.
+	// answerWait limits a page's wait for a runner's first answer. It begins when the runner is
+	// asked.
 	answerWait = time.Second
 	// figureWithin limits the time to compute a figure.
 	figureWithin = 5 * time.Minute
@@ -43,7 +43,6 @@ const (
 	figuresAtOnce = 2
 )
 
-// figureKey identifies a figure.
 type figureKey struct{ account, name string }
 
 // figures contains the computed values.
@@ -130,7 +129,7 @@ type insight struct {
 // is 0, figureOf waits briefly for the new value. If fresh is negative, it always starts a
 // computation and waits briefly.
 func figureOf[T any](ctx context.Context, f *figures, key figureKey, fresh time.Duration, produce func(context.Context) (T, error)) Made[T] {
-	return waitFor[T](ctx, f, f.ask(key, fresh, func(ctx context.Context) (any, error) { return produce(ctx) }), fresh)
+	return waitFor[T](ctx, f, f.start(key, fresh, false, func(ctx context.Context) (any, error) { return produce(ctx) }), fresh)
 }
 
 // waitFor is like figureOf, for a figure that was already requested.
@@ -143,18 +142,23 @@ func waitFor[T any](ctx context.Context, f *figures, one *figure, fresh time.Dur
 	}
 	f.mu.Unlock()
 	if wanted && made != nil {
-		wait := time.NewTimer(within)
-		defer wait.Stop()
-		select {
-		case <-made:
-		case <-wait.C:
-		case <-ctx.Done():
-		}
+		await(ctx, made, within)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	one.owed = one.owed || !one.since.IsZero()
 	return madeOf[T](one)
+}
+
+// await waits until a computation ends, at most for a time.
+func await(ctx context.Context, made <-chan struct{}, within time.Duration) {
+	wait := time.NewTimer(within)
+	defer wait.Stop()
+	select {
+	case <-made:
+	case <-wait.C:
+	case <-ctx.Done():
+	}
 }
 
 func madeOf[T any](one *figure) Made[T] {
@@ -180,17 +184,8 @@ func peek[T any](f *figures, key figureKey) (m Made[T], asked bool) {
 	return madeOf[T](one), true
 }
 
-// ask returns a figure. It starts a computation if the value is older than fresh and the pause
-// has passed, or always if fresh is negative.
-func (f *figures) ask(key figureKey, fresh time.Duration, produce func(context.Context) (any, error)) *figure {
-	return f.start(key, fresh, false, produce)
-}
-
-// askReply is like ask, for a runner's answer. The limit figuresAtOnce does not apply.
-func (f *figures) askReply(key figureKey, fresh time.Duration, produce func(context.Context) (any, error)) *figure {
-	return f.start(key, fresh, true, produce)
-}
-
+// start returns a figure. It starts a computation if the value is older than fresh and the pause
+// has passed, or always if fresh is negative. reply says that the figure is a runner's answer.
 func (f *figures) start(key figureKey, fresh time.Duration, reply bool, produce func(context.Context) (any, error)) *figure {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -291,7 +286,6 @@ var ErrNoAnswer = errors.New("the runner has not answered in time")
 // make the change, repeat the request with a confirmation.
 var ErrUnconfirmed = errors.New("this has to be confirmed")
 
-// ask sends a service request to an account and returns the answer.
 func ask[Q, A any](ctx context.Context, a Account, v verbs.Verb[Q, A], question Q) (answer A, err error) {
 	err = a.Ask(ctx, v.Name, question, &answer)
 	return answer, err
@@ -301,29 +295,17 @@ func ask[Q, A any](ctx context.Context, a Account, v verbs.Verb[Q, A], question 
 // cached by service request and account, not by question, so all pages must ask the same
 // question.
 func askNow[Q, T any](ctx context.Context, f *figures, a Account, v verbs.Verb[Q, T], question Q) Made[T] {
-	return askAgain(ctx, f, a, v, question, 0)
+	return waitFor[T](ctx, f, begin(f, a, v, question, 0), 0)
 }
 
-// askAgain is like askNow, but fresh limits the answer's age, as in figureOf.
-func askAgain[Q, T any](ctx context.Context, f *figures, a Account, v verbs.Verb[Q, T], question Q, fresh time.Duration) Made[T] {
-	return waitFor[T](ctx, f, beginAgain(f, a, v, question, fresh), fresh)
-}
-
-// begin sends a service request without waiting. A later askNow returns its answer.
-func begin[Q, T any](f *figures, a Account, v verbs.Verb[Q, T], question Q) {
-	beginAgain(f, a, v, question, 0)
-}
-
-func beginAgain[Q, T any](f *figures, a Account, v verbs.Verb[Q, T], question Q, fresh time.Duration) *figure {
-	return f.askReply(figureKey{a.AccountName(), v.Name}, fresh, func(ctx context.Context) (any, error) { return answerOf(a, v, question)(ctx) })
-}
-
-func answerOf[Q, T any](a Account, v verbs.Verb[Q, T], question Q) func(context.Context) (T, error) {
-	return func(ctx context.Context) (T, error) {
+// begin sends a service request without waiting, unless the last answer is fresh enough, as in
+// figureOf. A later askNow returns the answer.
+func begin[Q, T any](f *figures, a Account, v verbs.Verb[Q, T], question Q, fresh time.Duration) *figure {
+	return f.start(figureKey{a.AccountName(), v.Name}, fresh, true, func(ctx context.Context) (any, error) {
 		ctx, cancel := context.WithTimeout(ctx, askWithin)
 		defer cancel()
 		return ask(ctx, a, v, question)
-	}
+	})
 }
 
 // sweeps returns the status of an account's schedules, with the plans and pauses that the
@@ -333,7 +315,7 @@ func (s *insight) sweeps(ctx context.Context, a Account) (all []schedules.Status
 	made := askNow(ctx, s.figures, a, verbs.Sweeps, struct{}{})
 	all, outdated, err := refresh(ctx, a, s.Clock(), made.Value, made.Known())
 	if err == nil && outdated && made.problem() == "" {
-		made = askAgain(ctx, s.figures, a, verbs.Sweeps, struct{}{}, -1)
+		made = waitFor[[]schedules.Status](ctx, s.figures, begin(s.figures, a, verbs.Sweeps, struct{}{}, -1), -1)
 		all, _, err = refresh(ctx, a, s.Clock(), made.Value, made.Known())
 	}
 	return all, made.problem(), err
@@ -366,7 +348,7 @@ type livePages struct {
 	insight *insight
 	auth    *auth
 	live    openPages
-	ended   chan struct{} // closed when the server stops
+	server  context.Context //nolint:containedctx // ends when the server stops, which would otherwise wait for open pages
 }
 
 // changes notifies an open page when the ledger of a visible account has grown, or a figure
@@ -385,7 +367,7 @@ func (s *livePages) changes(w http.ResponseWriter, r *http.Request, x session) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	ctx, cancel := context.WithTimeout(r.Context(), x.Expires.Sub(s.Clock()))
 	defer cancel()
-	go s.endWithServer(ctx, cancel)
+	defer context.AfterFunc(s.server, cancel)()
 	grown := make(chan struct{}, 1)
 	for _, a := range s.Accounts {
 		if x.MaySee(a.AccountName()) {
@@ -420,19 +402,10 @@ func (s *livePages) changes(w http.ResponseWriter, r *http.Request, x session) {
 	}
 }
 
-// endWithServer cancels when the server stops, because the server would wait for the page.
-func (s *livePages) endWithServer(ctx context.Context, cancel func()) {
-	select {
-	case <-s.ended:
-		cancel()
-	case <-ctx.Done():
-	}
-}
-
 // edition identifies the state that a page shows: the last rows of the visible ledgers, the
-// number of dead letters, which no ledger contains, and the computed figures. A page
-// contains the edition from before its data was read, so it detects changes that happened
-// before it received events.
+// number of dead letters, which no ledger contains, and the computed figures. A page contains
+// the edition from before its data was read, so it also notices a change that happened before
+// its first event.
 func (s *insight) edition(ctx context.Context, p Person) string {
 	all := []byte(strconv.FormatInt(s.figures.edition(), 10))
 	for _, a := range s.Accounts {
@@ -450,7 +423,7 @@ const lettersFresh = 5 * time.Second
 
 // lastLetterCount returns an account's number of dead letters as last read, or 0 if unknown.
 func (s *insight) lastLetterCount(a Account) int64 {
-	one := s.figures.askReply(figureKey{a.AccountName(), "letters"}, lettersFresh, func(ctx context.Context) (any, error) {
+	one := s.figures.start(figureKey{a.AccountName(), "letters"}, lettersFresh, true, func(ctx context.Context) (any, error) {
 		ctx, cancel := context.WithTimeout(ctx, lettersWithin)
 		defer cancel()
 		return a.CountLetters(ctx)
@@ -459,10 +432,7 @@ func (s *insight) lastLetterCount(a Account) int64 {
 	made, first := one.made, one.at.IsZero()
 	s.figures.mu.Unlock()
 	if first && made != nil { // wait briefly for the first number, because a later change from 0 would reload the page
-		select {
-		case <-made:
-		case <-time.After(figureWait):
-		}
+		await(s.figures.ctx, made, figureWait)
 	}
 	s.figures.mu.Lock()
 	defer s.figures.mu.Unlock()

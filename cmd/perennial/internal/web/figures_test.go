@@ -76,7 +76,7 @@ func TestAChangeHasTheFiguresOfItsAccountMadeAgain(t *testing.T) {
 		t.Error("a change does not have it made again")
 	}
 	began, end := make(chan struct{}), make(chan struct{})
-	f.askReply(figureKey{"main", "summary"}, -1, func(context.Context) (any, error) {
+	f.start(figureKey{"main", "summary"}, -1, true, func(context.Context) (any, error) {
 		close(began)
 		<-end
 		made++
@@ -102,7 +102,7 @@ func TestARunnersReplyDoesNotWaitForSlowFigures(t *testing.T) {
 	for _, name := range []string{"one", "two", "three"} { // more than are computed at a time
 		figureOf(t.Context(), f, figureKey{"main", name}, time.Minute, slow)
 	}
-	f.askReply(figureKey{"main", "summary"}, 0, func(context.Context) (any, error) { return 7, nil })
+	f.start(figureKey{"main", "summary"}, 0, true, func(context.Context) (any, error) { return 7, nil })
 	for one := range 2 {
 		made := f.next()
 		if m, _ := peek[int](f, figureKey{"main", "summary"}); m.Value == 7 {

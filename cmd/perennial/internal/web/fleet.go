@@ -86,7 +86,6 @@ func (s *insight) expiries(ctx context.Context, a Account) Made[[]bucket] {
 	})
 }
 
-// uncovered lists the proxies that no schedule renews.
 type uncovered struct {
 	Count   int64
 	Nearest []tables.ExpiryPlace // the proxies that expire first
@@ -142,11 +141,11 @@ type pausedShare struct {
 type pausedShares []pausedShare
 
 func (p pausedShares) add(schedule string, cost fact.Sum) pausedShares {
+	p = slices.Clone(p)
 	i := slices.IndexFunc(p, func(x pausedShare) bool { return x.Schedule == schedule })
 	if i < 0 {
-		return append(slices.Clone(p), pausedShare{schedule, cost})
+		return append(p, pausedShare{schedule, cost})
 	}
-	p = slices.Clone(p)
 	p[i].Cost = p[i].Cost.Join(cost)
 	return p
 }
@@ -220,7 +219,7 @@ const (
 	calendarStep = 2000
 )
 
-func (s *overviewPages) calendar(q accountRequest) {
+func (s *overviewPages) calendar(q accountRequest) (page, error) {
 	ctx, today := q.Context(), s.Clock().UTC()
 	month, err := time.Parse(monthForm, q.URL.Query().Get("month"))
 	if err != nil || month.Year() < 1 {
@@ -242,10 +241,9 @@ func (s *overviewPages) calendar(q accountRequest) {
 		v.Weeks[len(v.Weeks)-1][column] = cell
 		column++
 	}
-	s.frame.show(q, "calendar", "Expiries in "+v.Name, v)
+	return page{name: "calendar", title: "Expiries in " + v.Name, data: v}, nil
 }
 
-// countMonth counts a month's expiries by day.
 func countMonth(ctx context.Context, a Account, month time.Time) (map[int]calendarCount, error) {
 	if err := wasListed(ctx, a); err != nil {
 		return nil, err

@@ -60,7 +60,7 @@ func TestAPageHearsWhatItMissed(t *testing.T) {
 	}
 
 	made := make(chan struct{})
-	h.pages.figures.ask(checkKey("verify", "main"), 0, func(context.Context) (any, error) {
+	h.pages.figures.start(checkKey("verify", "main"), 0, false, func(context.Context) (any, error) {
 		<-made
 		return proof{Broken: "row 7"}, nil
 	})

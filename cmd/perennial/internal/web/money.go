@@ -52,7 +52,6 @@ func (v moneyView) Pending() bool {
 	return v.Days.Pending()
 }
 
-// entriesView is one page of transactions.
 type entriesView struct {
 	Transactions []transaction
 	Kind         string // kind of entries listed; "" for all
@@ -112,36 +111,27 @@ type askedProof struct {
 	Made[proof]
 }
 
-// proof is the result of a check.
 type proof struct {
 	Verified   *ledger.Verified
 	Reconciled *reconcile.Reconciliation
 	Broken     string // first fault found in a damaged ledger
 }
 
-// moneyPages serves the books and the statements.
-type moneyPages struct {
-	*Config
-	insight *insight
-	frame   *frame
-}
+type moneyPages struct{ *frame }
 
-func (s *moneyPages) money(q accountRequest) {
+func (s *moneyPages) money(q accountRequest) (page, error) {
 	ctx, l, name := q.Context(), q.account.Ledger(), q.account.AccountName()
 	p, err := l.Money.Position(ctx, name)
 	if err != nil {
-		s.frame.broken(q, err)
-		return
+		return page{}, err
 	}
 	v := moneyView{Month: s.Clock().UTC().Format(monthForm)}
 	if v.booksView, err = s.insight.books(ctx, q.account, p.WithUnbooked()); err != nil {
-		s.frame.broken(q, err)
-		return
+		return page{}, err
 	}
 	before, _ := strconv.ParseInt(q.URL.Query().Get("before"), 10, 64)
 	if v.entriesView, err = entries(ctx, q.account, q.URL.Query().Get("kind"), before); err != nil {
-		s.frame.broken(q, err)
-		return
+		return page{}, err
 	}
 	v.Days = figureOf(ctx, s.insight.figures, figureKey{name, "days"}, bookKept, func(ctx context.Context) ([]tables.BookTotal, error) {
 		days, err := l.Money.TotalsBy(ctx, "day", daysListed)
@@ -152,7 +142,7 @@ func (s *moneyPages) money(q accountRequest) {
 		made, asked := peek[proof](s.insight.figures, checkKey(what, name))
 		v.Checks = append(v.Checks, askedProof{what, "perennial ledger " + what + " --account " + name, asked, made})
 	}
-	s.frame.show(q, "money", "Money", v)
+	return page{name: "money", title: "Money", data: v}, nil
 }
 
 // byDay compares two sums by their day. The sum of the remaining entries comes last.
@@ -207,22 +197,21 @@ type statementView struct {
 	Earlier, Later string
 }
 
-// monthOf returns the start of the month in the address, by default of the current month. If
-// the month has no statement, it writes an error page and ok is false.
-func (s *moneyPages) monthOf(q accountRequest) (begin time.Time, ok bool) {
+// monthOf returns the start of the month in the address, by default of the current month. It
+// returns an error if the month has no statement.
+func (s *moneyPages) monthOf(q accountRequest) (begin time.Time, err error) {
 	now := s.Clock().UTC()
-	begin, err := time.Parse(monthForm, cmp.Or(q.URL.Query().Get("month"), now.Format(monthForm)))
+	begin, err = time.Parse(monthForm, cmp.Or(q.URL.Query().Get("month"), now.Format(monthForm)))
 	if err != nil || begin.Year() < 2000 || begin.After(now) {
-		s.frame.fail(q.to, q.Request, q.session, http.StatusNotFound, "There is no statement of that month: write it as 2026-11, and not one of the future.", nil)
-		return begin, false
+		return begin, &pageError{http.StatusNotFound, "There is no statement of that month: write it as 2026-11, and not one of the future.", nil}
 	}
-	return begin, true
+	return begin, nil
 }
 
-func (s *moneyPages) statement(q accountRequest) {
-	begin, ok := s.monthOf(q)
-	if !ok {
-		return
+func (s *moneyPages) statement(q accountRequest) (page, error) {
+	begin, err := s.monthOf(q)
+	if err != nil {
+		return page{}, err
 	}
 	l, name, month := q.account.Ledger(), q.account.AccountName(), begin.Format(monthForm)
 	v := statementView{Month: month, Earlier: begin.AddDate(0, -1, 0).Format(monthForm)}
@@ -232,7 +221,7 @@ func (s *moneyPages) statement(q accountRequest) {
 	v.Made = figureOf(q.Context(), s.insight.figures, figureKey{name, "statement " + month}, bookKept, func(ctx context.Context) (*report.Statement, error) {
 		return l.Report().Statement(ctx, name, report.Period{From: begin, To: begin.AddDate(0, 1, 0)})
 	})
-	s.frame.show(q, "statement", "Statement of "+begin.Format("January 2006"), v)
+	return page{name: "statement", title: "Statement of " + begin.Format("January 2006"), data: v}, nil
 }
 
 // exports returns, by file extension, the functions that write a period's files.
@@ -252,30 +241,27 @@ func exports(ctx context.Context, l *ledger.Ledger, account string, p report.Per
 }
 
 // export sends a month's file, in the format of `perennial ledger export` or `statement`.
-func (s *moneyPages) export(q accountRequest) {
-	begin, ok := s.monthOf(q)
-	if !ok {
-		return
+func (s *moneyPages) export(q accountRequest) (page, error) {
+	begin, err := s.monthOf(q)
+	if err != nil {
+		return page{}, err
 	}
 	name, as := q.account.AccountName(), cmp.Or(q.URL.Query().Get("as"), "csv")
 	write := exports(q.Context(), q.account.Ledger(), name, report.Period{From: begin, To: begin.AddDate(0, 1, 0)})[as]
 	if write == nil {
-		s.frame.fail(q.to, q.Request, q.session, http.StatusNotFound, "There is no such export: it is csv, jsonl, beancount or statement.csv.", nil)
-		return
+		return page{}, &pageError{http.StatusNotFound, "There is no such export: it is csv, jsonl, beancount or statement.csv.", nil}
 	}
 	h, out := q.to.Header(), &file{ResponseWriter: q.to}
 	h.Set("Content-Type", "text/plain; charset=utf-8")
 	h.Set("Content-Disposition", `attachment; filename="`+name+"-"+begin.Format(monthForm)+"."+as+`"`)
-	err := write(out)
-	switch {
-	case err == nil:
-	case out.begun:
+	if err = write(out); err != nil && out.begun {
 		s.Log.WithError(err).WithField("account", name).Error("an export is cut short")
 		panic(http.ErrAbortHandler) // the browser then sees that the file is incomplete
-	default:
-		h.Del("Content-Disposition")
-		s.frame.broken(q, err)
 	}
+	if err != nil {
+		h.Del("Content-Disposition")
+	}
+	return page{}, err
 }
 
 // file is a response without a total time limit, because each write extends the deadline.
@@ -298,7 +284,7 @@ func checkKey(what, account string) figureKey { return figureKey{account, "check
 
 // prove starts a check in the background, because it takes time here or at the provider. The
 // journal records what a reconciliation finds.
-func (s *moneyPages) prove(q accountRequest) {
+func (s *moneyPages) prove(q accountRequest) (page, error) {
 	what, name := q.PathValue("what"), q.account.AccountName()
 	produce := map[string]func(context.Context) (proof, error){
 		"verify": func(ctx context.Context) (proof, error) {
@@ -316,14 +302,14 @@ func (s *moneyPages) prove(q accountRequest) {
 	}[what]
 	switch {
 	case !q.session.MayChange(name):
-		s.frame.fail(q.to, q.Request, q.session, http.StatusForbidden, "You are signed in as a viewer: an operator may ask for it.", nil)
+		return page{}, &pageError{http.StatusForbidden, "You are signed in as a viewer: an operator may ask for it.", nil}
 	case produce == nil:
-		s.frame.fail(q.to, q.Request, q.session, http.StatusNotFound, "There is no such proof.", nil)
-	default:
-		s.Log.WithField("account", name).WithField("by", q.session.Name).WithField("change", what).Info("a proof was asked for on the pages")
-		s.insight.figures.start(checkKey(what, name), -1, what == "reconcile", func(ctx context.Context) (any, error) { return produce(ctx) })
-		http.Redirect(q.to, q.Request, to(name, "money")+"#proofs", http.StatusSeeOther)
+		return page{}, &pageError{http.StatusNotFound, "There is no such proof.", nil}
 	}
+	s.Log.WithField("account", name).WithField("by", q.session.Name).WithField("change", what).Info("a proof was asked for on the pages")
+	s.insight.figures.start(checkKey(what, name), -1, what == "reconcile", func(ctx context.Context) (any, error) { return produce(ctx) })
+	http.Redirect(q.to, q.Request, to(name, "money")+"#proofs", http.StatusSeeOther)
+	return page{}, nil
 }
 
 // booksView compares the ledger balance with the provider's wallet.
@@ -361,7 +347,6 @@ func lastRead(ctx context.Context, l *ledger.Ledger, newest *comparison) (*walle
 	return &walletRead{last.At, last.ProviderCents}, err
 }
 
-// comparison is a reconciliation of the books with the provider.
 type comparison = jobs.LastReconciliation
 
 // books combines a balance with the newest reconciliation.
@@ -472,26 +457,23 @@ func (b booksView) BooksVerdict() string {
 	return "They agree"
 }
 
-// decisionsListed limits the entries on a page.
 const decisionsListed = 100
 
-// decisionsView is one page of the audit log.
 type decisionsView struct {
 	Rows  []report.Decision
 	Older string // address of the next page; "" at the end
 }
 
 // decisions shows the audit log, newest first.
-func (s *overviewPages) decisions(q accountRequest) {
+func (s *overviewPages) decisions(q accountRequest) (page, error) {
 	before, _ := strconv.ParseInt(q.URL.Query().Get("before"), 10, 64)
 	rows, next, err := q.account.Ledger().Report().DecisionsBefore(q.Context(), before, decisionsListed)
 	if err != nil {
-		s.frame.broken(q, err)
-		return
+		return page{}, err
 	}
 	v := decisionsView{Rows: rows}
 	if next > 0 {
 		v.Older = to(q.account.AccountName(), "log", "before", strconv.FormatInt(next, 10))
 	}
-	s.frame.show(q, "log", "Activity", v)
+	return page{name: "log", title: "Activity", data: v}, nil
 }

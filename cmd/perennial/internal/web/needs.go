@@ -1,5 +1,6 @@
-// What needs an operator: the counts, computed once for each request, and the list. Each
-// entry has one action. The overview and a separate page show the list.
+// What needs an operator: the counts, computed once for each request, and the list. Each entry has
+// one action. The overview and a separate page show the list. The list of reviews, with one answer
+// to several reviews, and the dead letters: commands that could not be read.
 
 package web
 
@@ -7,15 +8,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/dustin/go-humanize/english"
 
 	"perennial/cmd/perennial/internal/verbs"
+	"perennial/jobs/command"
 	"perennial/jobs/decide"
 	"perennial/ledger"
 	"perennial/ledger/fact"
@@ -34,7 +38,7 @@ type accountNeeds struct {
 	verbs.Needs
 
 	Known     bool // the runner has answered; otherwise the total is unknown
-	Asked     bool // the runner's first answer is not there yet
+	Asked     bool // the runner has been asked and has not answered yet
 	Pauses    []tables.Pause
 	Schedules []schedules.Status
 	NoRunner  string // why the status of the schedules is unknown; "" if it is known
@@ -43,33 +47,25 @@ type accountNeeds struct {
 	refused []tables.Rejection // the latest refused commands
 }
 
-// needsCache maps an account to its needs, which were counted for one request.
-type needsCache struct {
-	mu  sync.Mutex
-	all map[string]accountNeeds
-}
+// countedNeeds maps an account to its needs, as counted for one request. Only the goroutine that
+// handles the request uses it.
+type countedNeeds map[string]accountNeeds
 
-type needsCacheKey struct{}
+type countedNeedsKey struct{}
 
 // withNeeds returns a context in which needs counts each account only once.
 func withNeeds(ctx context.Context) context.Context {
-	return context.WithValue(ctx, needsCacheKey{}, &needsCache{all: map[string]accountNeeds{}})
+	return context.WithValue(ctx, countedNeedsKey{}, countedNeeds{})
 }
 
-// needs returns what needs an operator in an account.
 func (s *insight) needs(ctx context.Context, a Account) (accountNeeds, error) {
-	once, ok := ctx.Value(needsCacheKey{}).(*needsCache)
-	if !ok {
-		return s.countNeeds(ctx, a)
-	}
-	once.mu.Lock()
-	defer once.mu.Unlock()
-	if n, counted := once.all[a.AccountName()]; counted {
+	counted, ok := ctx.Value(countedNeedsKey{}).(countedNeeds)
+	if n, known := counted[a.AccountName()]; known {
 		return n, nil
 	}
 	n, err := s.countNeeds(ctx, a)
-	if err == nil {
-		once.all[a.AccountName()] = n
+	if err == nil && ok {
+		counted[a.AccountName()] = n
 	}
 	return n, err
 }
@@ -227,7 +223,6 @@ type need struct {
 	To      string // address of the page
 }
 
-// attentionView lists everything that needs an operator.
 type attentionView struct {
 	Needs    []need
 	Unknown  bool // the runner does not answer, so only the ledger's entries are listed
@@ -254,13 +249,9 @@ func (s *insight) badge(ctx context.Context, a Account) string {
 	return strconv.FormatInt(n.Total, 10)
 }
 
-func (s *overviewPages) attention(q accountRequest) {
+func (s *overviewPages) attention(q accountRequest) (page, error) {
 	v, err := s.insight.attentionList(q.Context(), q.account)
-	if err != nil {
-		s.frame.broken(q, err)
-		return
-	}
-	s.frame.show(q, "attention", "Needs attention", v)
+	return page{name: "attention", title: "Needs attention", data: v}, err
 }
 
 // attentionList returns the list of what needs an operator. The list has an entry for each
@@ -315,7 +306,6 @@ func pageOf(account string, p verbs.Need) string {
 	return to(account, p.Page)
 }
 
-// addRefused adds the recently refused commands.
 func (v *attentionView) addRefused(account string, n accountNeeds) {
 	for _, r := range n.refused {
 		v.Needs = append(v.Needs, need{"held", "Refused", r.CommandID, "The command was not accepted, and nothing was sent: " + r.Reason, "Open", to(account, "operation", "id", r.CommandID)})
@@ -392,4 +382,308 @@ func sendsNoRenewals(all []tables.Pause) bool {
 		}
 	}
 	return false
+}
+
+const (
+	// reviewsShown limits the reviews on the page, which shows the oldest.
+	reviewsShown = 500
+	// answeredAtOnce limits the answers of one form, so that a person can see them all.
+	answeredAtOnce = 100
+	// answersWithin limits the time for one form's answers. It is shorter than the 30 s that
+	// the server gives a request.
+	answersWithin = 25 * time.Second
+)
+
+// reviewsView groups similar reviews.
+type reviewsView struct {
+	Groups   []reviewGroup
+	Waiting  int64
+	Shown    int
+	AtStake  fact.Sum // the money at risk in the shown reviews
+	Currency string
+}
+
+// reviewGroup is a list of similar reviews. One answer may apply to all of them.
+type reviewGroup struct {
+	Code, Reason string
+	Ended        bool // no money at risk: the answer decides only whether schedules try again
+	Lines        bool // whether the reviews are about single proxies
+	Rows         []tables.Review
+	AtStake      fact.Sum
+	Priced       bool // every exposure is known and not 0
+}
+
+func (s *operationPages) reviews(q accountRequest) (page, error) {
+	ctx, l := q.Context(), q.account.Ledger()
+	rows, err := l.Operations.FirstReviews(ctx, reviewsShown)
+	v := reviewsView{Shown: len(rows), Waiting: int64(len(rows))}
+	if err == nil && len(rows) == reviewsShown {
+		v.Waiting, err = l.Operations.CountReviews(ctx)
+	}
+	if err == nil {
+		v.Currency, err = currencyOf(ctx, q.account)
+	}
+	if err != nil {
+		return page{}, err
+	}
+	for _, r := range rows {
+		v.add(r)
+	}
+	return page{name: "reviews", title: "Reviews", data: v}, nil
+}
+
+func (v *reviewsView) add(r tables.Review) {
+	v.AtStake = v.AtStake.Add(r.AtStakeCents)
+	i := slices.IndexFunc(v.Groups, func(g reviewGroup) bool {
+		return g.Code == r.Code && g.Reason == r.Reason && g.Ended == r.Ended && g.Lines == (r.ProxyID != "")
+	})
+	if i < 0 {
+		i = len(v.Groups)
+		v.Groups = append(v.Groups, reviewGroup{Code: r.Code, Reason: r.Reason, Ended: r.Ended, Lines: r.ProxyID != "", Priced: true})
+	}
+	g := &v.Groups[i]
+	g.AtStake = g.AtStake.Add(r.AtStakeCents)
+	g.Rows, g.Priced = append(g.Rows, r), g.Priced && r.AtStakeCents.Or(0) > 0
+}
+
+type answered struct {
+	What    string // operation, and proxy if any
+	Done    bool
+	Unknown bool // the answer may have been booked, or may still be booked
+	Why     string
+	Command string
+}
+
+type answeredView struct {
+	Rows []answered
+	Done int
+}
+
+// resolveSeveral answers several reviews in turn, each as the operation's page does.
+func (s *operationPages) resolveSeveral(q accountRequest) (page, error) {
+	name := q.account.AccountName()
+	if !q.session.MayChange(name) {
+		return page{}, &pageError{http.StatusForbidden, "You are signed in as a viewer: nothing was changed.", nil}
+	}
+	reason := strings.TrimSpace(q.PostFormValue("reason"))
+	chosen := q.PostForm["review"]
+	var err error
+	switch {
+	case len(chosen) == 0:
+		err = errors.New("choose what is answered")
+	case len(chosen) > answeredAtOnce:
+		err = fmt.Errorf("choose %d at most at once", answeredAtOnce)
+	case reason == "":
+		err = errors.New("say why: the reason is kept with your name")
+	}
+	if err != nil {
+		return page{}, &pageError{http.StatusUnprocessableEntity, "Nothing was changed: " + err.Error() + ".", nil}
+	}
+	ctx, cancel := context.WithTimeout(q.Context(), answersWithin)
+	defer cancel()
+	var v answeredView
+	for _, text := range chosen {
+		one := s.resolveOne(ctx, q, text, reason)
+		if v.Rows = append(v.Rows, one); one.Done {
+			v.Done++
+		}
+	}
+	s.Log.WithField("account", name).WithField("by", q.session.Name).WithField("change", "resolve").WithField("done", v.Done == len(v.Rows)).Info(fmt.Sprintf("%d of %d answers were asked for on the pages and given", v.Done, len(v.Rows)))
+	return page{name: "answered", title: fmt.Sprintf("%d of %d answered", v.Done, len(v.Rows)), data: v}, nil
+}
+
+// reviewKey encodes a review and its exposure for a form.
+func reviewKey(r tables.Review) string {
+	return url.Values{"id": {r.OperationID}, "line": {r.ProxyID}, "cents": {strconv.FormatInt(r.AtStakeCents.Or(0), 10)}}.Encode()
+}
+
+// resolveOne answers one of several reviews, identified by its reviewKey.
+func (s *operationPages) resolveOne(ctx context.Context, q accountRequest, key, reason string) (one answered) {
+	review, err := url.ParseQuery(key)
+	if err != nil || review.Get("id") == "" {
+		return answered{What: key, Why: "the form does not name a review: load the page again"}
+	}
+	one.What = strings.TrimSpace(review.Get("id") + " " + review.Get("line"))
+	form := func(field string) string {
+		switch field {
+		case "id", "line":
+			return review.Get(field)
+		case "order":
+			return ""
+		case "answer":
+			if q.PostFormValue("answer") == "at_stake" {
+				return "charged"
+			}
+		case "amount":
+			if cents, err := strconv.ParseInt(review.Get("cents"), 10, 64); q.PostFormValue("answer") == "at_stake" && err == nil && cents > 0 {
+				return fact.Decimal(cents)
+			}
+		}
+		return strings.TrimSpace(q.PostFormValue(field))
+	}
+	r, err := resolve(form)
+	if err == nil && ctx.Err() != nil {
+		err = errors.New("it was not asked for: the answers before it took too long")
+	}
+	if err == nil {
+		one.Command = changes["resolve"].cli(q, r.words, reason)
+		_, err = s.do(ctx, q, changes["resolve"], r.do, reason)
+	}
+	if one.Done = err == nil; err != nil {
+		one.Why, one.Unknown = err.Error(), errors.Is(err, ErrNoAnswer)
+	}
+	if errors.Is(err, ErrUnconfirmed) {
+		one.Why = confirmReason(err) + ". If it is right, answer again and mark that it is"
+	}
+	return one
+}
+
+const (
+	// deadShown limits the letters on a page. deadBytes limits the bytes of commands that are
+	// read for a page.
+	deadShown = 200
+	deadBytes = 4 << 20
+	// deadText limits the bytes of a command that a page shows.
+	deadText = 16 << 10
+)
+
+// Letter is a dead letter: a command that could not be read.
+type Letter struct {
+	Seq       uint64
+	Published time.Time
+	Subject   string
+	Reason    string
+	Bytes     int
+	Text      string // the command, quoted if it is not text
+}
+
+// ErrNoLetter means that a dead letter does not exist.
+var ErrNoLetter = errors.New("there is no such dead letter")
+
+type letterView struct {
+	Letter
+
+	Cut   int    // number of bytes of the text that are not shown
+	Typed string // text in the form: the command, or a correction that was not published
+	Why   string // reason entered with the correction
+	Wrong string // why the correction was not published
+}
+
+type deadView struct {
+	Rows []Letter
+	Next string // sequence after which the next page begins; "" at the end
+}
+
+// letterOf formats a letter as `perennial dead-letters show` does. It replaces characters
+// that cannot be printed with spaces, and shortens a long text.
+func letterOf(l Letter) letterView {
+	v := letterView{Letter: l}
+	text := fact.Printable(l.Text, "\n\t")
+	end := min(len(text), deadText)
+	for end < len(text) && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	v.Text, v.Cut = text[:end], len(text)-end
+	v.Typed = v.Text
+	return v
+}
+
+// showLetterAgain shows the form with a correction that was not published, and the reason.
+func (s *operationPages) showLetterAgain(q accountRequest, form func(string) string, why error) (page, error) {
+	ctx, cancel := context.WithTimeout(q.Context(), askWithin)
+	defer cancel()
+	v, err := readLetter(ctx, q.account, form("id"))
+	if err != nil {
+		return page{}, err
+	}
+	v.Typed, v.Why, v.Wrong = q.PostFormValue("content"), form("reason"), why.Error()
+	return page{name: "letter", title: "Dead letter " + form("id"), code: http.StatusUnprocessableEntity, data: v}, nil
+}
+
+// correctLetter is the parser for corrected content, which is published in place of a dead
+// letter.
+func correctLetter(form func(string) string) (*request, error) {
+	seq, err := strconv.ParseUint(form("id"), 10, 64)
+	if err != nil {
+		return nil, errors.New("the form names no dead letter")
+	}
+	content := []byte(form("content"))
+	return &request{words: []string{"dead-letters", "requeue", form("id"), "--file", "corrected.json"}, do: func(ctx context.Context, a Account, by signature) (string, error) {
+		return "", a.Requeue(ctx, seq, content, by.name, by.reason)
+	}}, nil
+}
+
+func (s *operationPages) dead(q accountRequest) (page, error) {
+	ctx, cancel := context.WithTimeout(q.Context(), askWithin)
+	defer cancel()
+	form := q.URL.Query()
+	if form.Has("seq") {
+		v, err := readLetter(ctx, q.account, form.Get("seq"))
+		return page{name: "letter", title: "Dead letter " + form.Get("seq"), data: v}, err
+	}
+	var v deadView
+	after, _ := strconv.ParseUint(form.Get("after"), 10, 64) // an invalid number means the first page
+	read := 0
+	for l, err := range q.account.Letters(ctx, after) {
+		if err != nil {
+			return page{}, noLetters(err)
+		}
+		if len(v.Rows) == deadShown || read >= deadBytes {
+			v.Next = strconv.FormatUint(v.Rows[len(v.Rows)-1].Seq, 10)
+			break
+		}
+		read += l.Bytes
+		l.Text = ""
+		v.Rows = append(v.Rows, l)
+	}
+	return page{name: "dead", title: "Dead letters", data: v}, nil
+}
+
+// letterWith finds the first dead letter whose command contains an id. It searches as many dead
+// letters as a page lists.
+func letterWith(ctx context.Context, a Account, id string) (seq uint64, found bool) {
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	looked, read := 0, 0
+	for l, err := range a.Letters(ctx, 0) {
+		if looked, read = looked+1, read+l.Bytes; err != nil || looked > deadShown || read > deadBytes {
+			return 0, false
+		}
+		if command.MayHaveID([]byte(l.Text), id) {
+			return l.Seq, true
+		}
+	}
+	return 0, false
+}
+
+func readLetter(ctx context.Context, a Account, text string) (v letterView, err error) {
+	seq, err := strconv.ParseUint(text, 10, 64)
+	var l Letter
+	if err == nil {
+		l, err = a.Letter(ctx, seq)
+	}
+	if errors.Is(err, ErrNoLetter) || errors.Is(err, strconv.ErrSyntax) || errors.Is(err, strconv.ErrRange) {
+		return v, &pageError{http.StatusNotFound, "This dead letter does not exist: it was requeued or dropped, or the number is wrong.", nil}
+	}
+	if err != nil {
+		return v, noLetters(err)
+	}
+	return letterOf(l), nil
+}
+
+// noLetters returns the error page for dead letters that cannot be read from NATS.
+func noLetters(err error) error {
+	return &pageError{http.StatusServiceUnavailable, "The dead letters cannot be read from NATS now: " + err.Error(), err}
+}
+
+func ofLetter(verb verbs.Spec, command string) formParser {
+	return func(form func(string) string) (*request, error) {
+		seq, err := strconv.ParseUint(form("id"), 10, 64)
+		if err != nil {
+			return nil, errors.New("the form names no dead letter")
+		}
+		r := newRequest(verb, "dead-letters", command)
+		r.set("seq", seq, strings.TrimSpace(form("id")))
+		return r, nil
+	}
 }

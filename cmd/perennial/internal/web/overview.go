@@ -1,6 +1,7 @@
-// The overview: what needs an operator, what expires, what renewals cost, and the state of
-// the books. Several accounts have one row each, and the account with the worst state comes
-// first.
+// The overview: what needs an operator, what expires, what renewals cost, and the state of the
+// books. Several accounts have one row each, and the account with the worst state comes first.
+// The list of runners, with their accounts, roles and lag, and the webhooks page with test events
+// and replays.
 
 package web
 
@@ -10,9 +11,12 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"perennial/cmd/perennial/internal/verbs"
+	"perennial/cmd/perennial/internal/webhook"
 	"perennial/jobs"
 	"perennial/ledger"
 	"perennial/ledger/fact"
@@ -22,7 +26,6 @@ import (
 // spentOver is the period over which the runway's spending is averaged.
 const spentOver = 7 * 24 * time.Hour
 
-// accountCard is an account on the overview.
 type accountCard struct {
 	booksView
 
@@ -41,7 +44,7 @@ type accountCard struct {
 	Expiries      Made[[]bucket]
 	Uncovered     Made[uncovered]
 	Needs         *verbs.Needs // nil if the runner has not answered
-	Asked         bool         // the runner's first answer is not there yet
+	Asked         bool         // the runner has been asked and has not answered yet
 	ConfigChanged string       // says that the configuration file has changed; "" if it has not
 	List          attentionView
 	Schedules     []schedules.Status
@@ -119,36 +122,32 @@ func (c accountCard) rank() (n int) {
 }
 
 // overviewPages serves the overview, and the lists and schedules to which the overview links.
-type overviewPages struct {
-	*Config
-	insight *insight
-	frame   *frame
-	live    *livePages
-}
+type overviewPages struct{ *frame }
 
 // overview shows all accounts that a person may see. If there is only one account, it shows
 // the account's details.
 func (s *overviewPages) overview(w http.ResponseWriter, r *http.Request, x session) {
-	v := s.frame.view(x, "Overview", "overview")
+	v := s.view(x, "Overview", "overview")
 	s.showCards(w, r, x, v, v.Accounts)
 }
 
-func (s *overviewPages) accountOverview(q accountRequest) {
-	v := s.frame.view(q.session, "Overview", "overview")
+func (s *overviewPages) accountOverview(q accountRequest) (page, error) {
+	v := s.view(q.session, "Overview", "overview")
 	v.Account = q.account.AccountName()
 	s.showCards(q.to, q.Request, q.session, v, []string{v.Account})
+	return page{}, nil
 }
 
 func (s *overviewPages) showCards(w http.ResponseWriter, r *http.Request, x session, v view, names []string) {
 	cards := make([]accountCard, 0, len(names))
 	for _, name := range names { // start all requests first, so that the runners answer in parallel
-		a := s.frame.account(x.Person, name)
-		begin(s.insight.figures, a, verbs.AtAGlance, verbs.SummaryRequest{NeedsOnly: true})
-		begin(s.insight.figures, a, verbs.Sweeps, struct{}{})
-		begin(s.insight.figures, a, verbs.Show, struct{}{})
+		a := s.account(x.Person, name)
+		begin(s.insight.figures, a, verbs.AtAGlance, verbs.SummaryRequest{NeedsOnly: true}, 0)
+		begin(s.insight.figures, a, verbs.Sweeps, struct{}{}, 0)
+		begin(s.insight.figures, a, verbs.Show, struct{}{}, 0)
 	}
 	for _, name := range names {
-		a := s.frame.account(x.Person, name)
+		a := s.account(x.Person, name)
 		card := accountCard{Name: name, Role: a.Role()}
 		if err := s.fill(r.Context(), a, &card); err != nil {
 			card.Broken = err.Error()
@@ -161,7 +160,7 @@ func (s *overviewPages) showCards(w http.ResponseWriter, r *http.Request, x sess
 	if v.Data = cards; len(cards) == 1 {
 		page, v.Data = "overview", cards[0]
 	}
-	s.frame.page(w, r, page, http.StatusOK, v)
+	s.page(w, r, page, http.StatusOK, v)
 }
 
 func (s *overviewPages) fill(ctx context.Context, a Account, card *accountCard) error {
@@ -212,7 +211,6 @@ func (s *overviewPages) fill(ctx context.Context, a Account, card *accountCard) 
 	return errors.Join(errs...)
 }
 
-// fillFleet adds the figures about all proxies.
 func (s *overviewPages) fillFleet(ctx context.Context, a Account, card *accountCard) {
 	card.Expiries, card.Uncovered, card.Forecast = s.insight.expiries(ctx, a), s.insight.uncovered(ctx, a), s.insight.forecast(ctx, a)
 	card.Lasts = -1
@@ -227,4 +225,114 @@ func (s *overviewPages) fillFleet(ctx context.Context, a Account, card *accountC
 			card.Lasts = n
 		}
 	}
+}
+
+// Runner is a live runner, as its own heartbeat describes it.
+type Runner struct {
+	Name      string
+	Version   string
+	StartedAt time.Time
+	SaidAt    time.Time
+	Stopping  bool // draining, so it takes no accounts
+	This      bool // the runner that serves this page
+	Accounts  []RunnerAccount
+}
+
+// RunnerAccount is an account on a runner.
+type RunnerAccount struct {
+	Account string
+	Role    string // active or standby
+	Head    int64  // last row of the runner's ledger
+	Lag     uint64 // rows of the events stream that a standby has not applied yet
+	Lease   bool
+	Ready   bool // the runner leads the account and works, or is a standby that could lead it immediately
+	Borrows bool // not a runner but a CLI command, which asks for the account or has borrowed it
+
+	Settings string // hash of the account's settings and schedules
+}
+
+type runnersView struct {
+	Rows    []Runner
+	Paused  map[string]string // what is paused and why, by account; "" if nothing is paused
+	Unknown string            // the reason if other runners cannot be shown
+}
+
+func (s *overviewPages) runners(w http.ResponseWriter, r *http.Request, x session) {
+	ctx, cancel := context.WithTimeout(r.Context(), askWithin)
+	defer cancel()
+	var data runnersView
+	all, err := s.Runners(ctx)
+	if err != nil {
+		data.Unknown = err.Error()
+	}
+	for _, one := range all {
+		mine := make([]RunnerAccount, 0, len(one.Accounts))
+		for _, a := range one.Accounts {
+			if x.MaySee(a.Account) {
+				mine = append(mine, a)
+			}
+		}
+		if one.Accounts = mine; len(mine) > 0 {
+			data.Rows = append(data.Rows, one)
+		}
+	}
+	data.Paused = map[string]string{}
+	for _, a := range s.Accounts {
+		if n, err := s.insight.needs(r.Context(), a); err == nil && x.MaySee(a.AccountName()) {
+			data.Paused[a.AccountName()] = pausesText(n.Pauses, s.Clock())
+		}
+	}
+	v := s.view(x, "Runners", "runners")
+	v.Data = data
+	code := http.StatusOK
+	if data.Unknown != "" {
+		code = http.StatusServiceUnavailable
+	}
+	s.page(w, r, "runners", code, v)
+}
+
+// Webhooks gives access to an account's webhooks.
+type Webhooks interface {
+	// List returns the configured webhooks, and removed webhooks that still have a position.
+	List(ctx context.Context) ([]webhook.Status, error)
+	// Test sends a signed test event and describes the reply. It returns an error if the event
+	// was not accepted.
+	Test(ctx context.Context, name string) (said string, err error)
+	// Replay delivers events again, from a sequence or from the first event since a time. The
+	// replay is recorded under a person's name.
+	Replay(ctx context.Context, name string, seq uint64, since time.Time, by, reason string) (said string, err error)
+}
+
+func (s *overviewPages) webhooks(q accountRequest) (page, error) {
+	ctx, cancel := context.WithTimeout(q.Context(), askWithin)
+	defer cancel()
+	all, err := q.account.Webhooks().List(ctx)
+	if err != nil {
+		return page{}, &pageError{http.StatusServiceUnavailable, "The positions of the webhooks cannot be read from NATS now: " + err.Error(), err}
+	}
+	return page{name: "webhooks", title: "Webhooks", data: all}, nil
+}
+
+func testWebhook(form func(string) string) (*request, error) {
+	name := form("id")
+	return &request{words: []string{"webhooks", "test", name}, do: func(ctx context.Context, a Account, _ signature) (string, error) {
+		return a.Webhooks().Test(ctx, name)
+	}}, nil
+}
+
+// replayWebhook parses the start of a replay: a sequence, a day or a time.
+func replayWebhook(form func(string) string) (*request, error) {
+	name, from := form("id"), form("from")
+	var since time.Time
+	seq, err := strconv.ParseUint(from, 10, 64)
+	where := []string{"--from-seq", from}
+	if err != nil || seq == 0 {
+		if since, err = instantOf(from); err != nil || since.IsZero() {
+			return nil, errors.New("say from where on: the sequence of an event, such as 42, or a day, such as 2026-11-21")
+		}
+		seq, where = 0, []string{"--from-time", strings.TrimSpace(from)}
+	}
+	return &request{words: append([]string{"webhooks", "replay", name}, where...), do: func(ctx context.Context, a Account, by signature) (string, error) {
+		return a.Webhooks().Replay(ctx, name, seq, since, by.name, by.reason)
+	}}, nil
 }

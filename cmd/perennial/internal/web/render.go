@@ -37,20 +37,14 @@ var pages = sync.OnceValue(func() map[string]*template.Template {
 })
 
 var functions = template.FuncMap{
-	"money": fact.Amount,
-	"when":  when,
-	"ago":   ago,
-	"span":  roughly,
-	"to":    to,
-	"field": field,
-	"level": level,
-	"day": func(day string) string {
-		at, err := time.Parse(time.DateOnly, day)
-		if err != nil {
-			return day
-		}
-		return at.Format("2 Jan 2006")
-	},
+	"money":      fact.Amount,
+	"when":       when,
+	"ago":        ago,
+	"span":       roughly,
+	"to":         to,
+	"field":      field,
+	"level":      level,
+	"day":        dayAs("2 Jan 2006"),
 	"reconciled": ReconciledText,
 	"short":      short,
 	"schedulesOf": func(account string, rows []schedules.Status, nothingSent bool, now time.Time) scheduleRows {
@@ -91,19 +85,21 @@ var functions = template.FuncMap{
 	"shell":      func(word string) string { return shell([]string{word}) },
 	"reviewkey":  reviewKey,
 	"lastday":    func(end time.Time) string { return end.Add(-time.Nanosecond).Format(time.DateOnly) },
-	"dayOfMonth": dayOfMonth,
+	"dayOfMonth": dayAs("2 Jan"), // for a chart's axis
 	"minutes":    func(seconds int64) int64 { return seconds / 60 },
 	"add":        func(a, b int64) int64 { return a + b },
 	"sub":        func(a, b int64) int64 { return a - b },
 }
 
-// dayOfMonth formats a day such as 2026-11-21 for a chart's axis.
-func dayOfMonth(day string) string {
-	at, err := time.Parse(time.DateOnly, day)
-	if err != nil {
-		return day
+// dayAs returns a function that formats a day such as 2026-11-21.
+func dayAs(layout string) func(string) string {
+	return func(day string) string {
+		at, err := time.Parse(time.DateOnly, day)
+		if err != nil {
+			return day
+		}
+		return at.Format(layout)
 	}
-	return at.Format("2 Jan")
 }
 
 // when formats a time in UTC. A script in the page converts it to the reader's time zone.
@@ -185,10 +181,8 @@ func to(account, page string, query ...string) string {
 	return address
 }
 
-// field formats an internal name for people.
 func field(name any) string { return strings.ReplaceAll(fmt.Sprint(name), "_", " ") }
 
-// stateName formats a state for people.
 func stateName(state any) string {
 	if text := fmt.Sprint(state); text != string(fact.StateHeld) {
 		return field(text)
@@ -204,7 +198,6 @@ func short(id string) string {
 	return id
 }
 
-// scheduleRows is a list of schedules on a page.
 type scheduleRows struct {
 	Account     string
 	Rows        []schedules.Status

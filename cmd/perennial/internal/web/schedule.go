@@ -25,14 +25,13 @@ type schedulesView struct {
 	NothingSent bool // renewals are paused
 }
 
-func (s *overviewPages) schedules(q accountRequest) {
+func (s *overviewPages) schedules(q accountRequest) (page, error) {
 	n, err := s.insight.needs(q.Context(), q.account)
 	if err != nil {
-		s.frame.broken(q, err)
-		return
+		return page{}, err
 	}
 	v := schedulesView{Rows: n.Schedules, NoRunner: n.NoRunner, NothingSent: sendsNoRenewals(n.Pauses)}
-	s.frame.show(q, "schedules", "Schedules", v)
+	return page{name: "schedules", title: "Schedules", data: v}, nil
 }
 
 type scheduleView struct {
@@ -86,13 +85,12 @@ const (
 	slotsShown = 20
 )
 
-func (s *overviewPages) schedule(q accountRequest) {
+func (s *overviewPages) schedule(q accountRequest) (page, error) {
 	name, ctx := q.URL.Query().Get("id"), q.Context()
 	status, problem := s.insight.statusOf(ctx, q.account, name)
 	configured := slices.IndexFunc(q.account.Schedules(), func(x plans.Schedule) bool { return x.Name == name })
 	if problem != "" && configured < 0 {
-		s.frame.fail(q.to, q.Request, q.session, http.StatusNotFound, "No schedule of this account has this name, as far as this runner and the one that has the account know: "+problem, nil)
-		return
+		return page{}, &pageError{http.StatusNotFound, "No schedule of this account has this name, as far as this runner and the one that has the account know: " + problem, nil}
 	}
 	v := scheduleView{Status: status, Planned: q.URL.Query().Has("plan")}
 	if configured >= 0 {
@@ -104,8 +102,7 @@ func (s *overviewPages) schedule(q accountRequest) {
 	}
 	n, err := s.insight.needs(ctx, q.account)
 	if err != nil {
-		s.frame.broken(q, err)
-		return
+		return page{}, err
 	}
 	v.NothingSent = sendsNoRenewals(n.Pauses)
 	if v.Currency, err = q.account.Ledger().Currency(ctx); err == nil {
@@ -121,15 +118,14 @@ func (s *overviewPages) schedule(q accountRequest) {
 		v.Approval, err = approvalOf(ctx, q.account.Ledger(), v.Status.Plan)
 	}
 	if err != nil {
-		s.frame.broken(q, err)
-		return
+		return page{}, err
 	}
 	if v.Planned {
 		if v.Plan = s.insight.plan(ctx, q.account, name); v.Plan.Known() {
 			v.Change = changeOf(ctx, q.account.Ledger(), v.Plan.Value, v.Status.Plan)
 		}
 	}
-	s.frame.show(q, "schedule", "Schedule "+name, &v)
+	return page{name: "schedule", title: "Schedule " + name, data: &v}, nil
 }
 
 // skippedBy returns the proxies that a schedule's last run skipped. It returns nil if the
@@ -241,7 +237,7 @@ func costText(all []plans.Included, currency string) string {
 type planChange struct {
 	Added, Gone       []string // the first proxies of each difference
 	AddedAll, GoneAll int
-	Dearer, Cheaper   int        // number of proxies in both plans whose price differs; the earlier price is the average of a command
+	Dearer, Cheaper   int        // proxies that both plans have, at a different price; the earlier price is the average over a command
 	By                fact.Cents // increase of the cost; unknown if a price is unknown
 }
 

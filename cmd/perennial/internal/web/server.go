@@ -18,7 +18,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -67,10 +66,10 @@ type Letters interface {
 
 // Check is the health of one of an account's dependencies.
 type Check struct {
-	Name   string
-	OK     bool
-	Since  time.Time
-	Detail string
+	Name   string    `json:"name"`
+	OK     bool      `json:"ok"`
+	Since  time.Time `json:"since"` // when OK last changed
+	Detail string    `json:"detail,omitempty"`
 }
 
 // Config configures a [Server].
@@ -118,27 +117,26 @@ func New(c Config) *Server {
 	insight := &insight{Config: &c, figures: figures}
 	frame := &frame{Config: &c, sessions: sessions, insight: insight}
 	auth := &auth{Config: &c, sessions: sessions, frame: frame, logins: rate.NewLimiter(rate.Every(loginEvery), loginsInARow)}
-	live := &livePages{Config: &c, insight: insight, auth: auth, ended: make(chan struct{})}
-	overview := &overviewPages{Config: &c, insight: insight, frame: frame, live: live}
-	operations := &operationPages{Config: &c, insight: insight, frame: frame}
-	money := &moneyPages{Config: &c, insight: insight, frame: frame}
-	proxies := &proxyPages{Config: &c, insight: insight, frame: frame, reveals: rate.NewLimiter(rate.Every(revealEvery), revealsInARow)}
-	s := &Server{auth: auth, figures: figures, EndLive: sync.OnceFunc(func() { close(live.ended) })}
+	running, end := context.WithCancel(context.Background())
+	live := &livePages{Config: &c, insight: insight, auth: auth, server: running}
+	overview, operations, money := &overviewPages{frame}, &operationPages{frame}, &moneyPages{frame}
+	proxies := &proxyPages{frame: frame, reveals: rate.NewLimiter(rate.Every(revealEvery), revealsInARow)}
+	s := &Server{auth: auth, figures: figures, EndLive: end}
 	mux := http.NewServeMux()
-	handle := func(pattern string, h http.HandlerFunc) {
+	route := func(pattern string, h http.HandlerFunc) {
 		s.patterns = append(s.patterns, pattern)
 		mux.HandleFunc(pattern, h)
 	}
 	static, _ := fs.Sub(embedded, "static") // cannot fail, because the directory is compiled in
-	handle("GET /static/", http.StripPrefix("/static/", http.FileServerFS(static)).ServeHTTP)
-	handle("GET /static/vendor/{file}", serveVendored)
-	handle("GET /login", auth.loginPage)
-	handle("POST /login", auth.login)
-	handle("GET /{$}", auth.signedIn(overview.overview))
-	handle("GET /runners", auth.signedIn(overview.runners))
-	handle("POST /logout", auth.signedIn(auth.logout))
-	handle("GET /changes", auth.signedIn(live.changes))
-	for path, page := range map[string]func(accountRequest){
+	route("GET /static/", http.StripPrefix("/static/", http.FileServerFS(static)).ServeHTTP)
+	route("GET /static/vendor/{file}", serveVendored)
+	route("GET /login", auth.loginPage)
+	route("POST /login", auth.login)
+	route("GET /{$}", auth.signedIn(overview.overview))
+	route("GET /runners", auth.signedIn(overview.runners))
+	route("POST /logout", auth.signedIn(auth.logout))
+	route("GET /changes", auth.signedIn(live.changes))
+	for path, handle := range map[string]func(accountRequest) (page, error){
 		"GET /a/{account}/overview":       overview.accountOverview,
 		"GET /a/{account}/attention":      overview.attention,
 		"GET /a/{account}/operations":     operations.operations,
@@ -160,7 +158,7 @@ func New(c Config) *Server {
 		"POST /a/{account}/reveal":        proxies.reveal,
 		"GET /a/{account}/log":            overview.decisions,
 	} {
-		handle(path, auth.ofAccount(page))
+		route(path, auth.ofAccount(handle))
 	}
 	s.handler = auth.guarded(mux)
 	return s
@@ -198,15 +196,41 @@ func (s *frame) account(p Person, name string) Account {
 	return nil
 }
 
+// page is a page about an account. Its zero value means that the handler has written the
+// response itself.
+type page struct {
+	name, title string
+	code        int // HTTP status; 0 means 200
+	data        any
+}
+
+// pageError is an error with a text for the reader. Any other error means that the ledger
+// cannot be read.
+type pageError struct {
+	code  int // HTTP status
+	text  string
+	cause error // logged, unless nil
+}
+
+func (e *pageError) Error() string { return e.text }
+
 // ofAccount wraps a handler for requests about one account.
-func (s *auth) ofAccount(page func(accountRequest)) http.HandlerFunc {
+func (s *auth) ofAccount(handle func(accountRequest) (page, error)) http.HandlerFunc {
 	return s.signedIn(func(w http.ResponseWriter, r *http.Request, x session) {
-		a := s.frame.account(x.Person, r.PathValue("account"))
-		if a == nil {
+		q := accountRequest{r, w, x, s.frame.account(x.Person, r.PathValue("account"))}
+		if q.account == nil {
 			s.frame.fail(w, r, x, http.StatusNotFound, "There is no such account, or it is not yours to see.", nil)
 			return
 		}
-		page(accountRequest{r, w, x, a})
+		p, err := handle(q)
+		switch failed, ok := errors.AsType[*pageError](err); {
+		case ok:
+			s.frame.fail(w, r, x, failed.code, failed.text, failed.cause)
+		case err != nil:
+			s.frame.fail(w, r, x, http.StatusInternalServerError, "This cannot be read now: "+err.Error(), err)
+		case p.name != "":
+			s.frame.show(q, p)
+		}
 	})
 }
 
@@ -232,7 +256,6 @@ type view struct {
 	Data     any
 }
 
-// pageLink is one link of the navigation.
 type pageLink struct {
 	Name, Section, To string
 	Badge             string
@@ -276,7 +299,6 @@ func (s *frame) page(w http.ResponseWriter, r *http.Request, name string, code i
 	}
 }
 
-// view returns the frame of a page for a session.
 func (s *frame) view(x session, title, section string) view {
 	v := view{Title: title, Section: section, Person: x.Person, Now: s.Clock(), Version: s.Version, Edition: x.edition}
 	if x.ID != "" {
@@ -293,28 +315,23 @@ func (s *frame) view(x session, title, section string) view {
 	return v
 }
 
-// show writes a page of an account.
-func (s *frame) show(q accountRequest, name, title string, data any) {
-	s.showAs(q, name, title, http.StatusOK, data)
-}
-
-func (s *frame) showAs(q accountRequest, name, title string, code int, data any) {
-	v := s.view(q.session, title, cmp.Or(sectionOf[name], name))
+func (s *frame) show(q accountRequest, p page) {
+	v := s.view(q.session, p.title, cmp.Or(sectionOf[p.name], p.name))
 	v.Account, v.Standby = q.account.AccountName(), q.account.Role() == roleStandby
 	v.CanAct = q.session.MayChange(v.Account)
-	v.Data = data
+	v.Data = p.data
 	for _, c := range q.account.Health() {
 		if v.Standby && !c.OK && strings.HasPrefix(c.Name, "nats") {
 			v.Alone = c.Detail
 		}
 	}
-	if n, err := s.insight.needs(q.Context(), q.account); err == nil && name != "attention" { // the attention page lists the pauses itself
+	if n, err := s.insight.needs(q.Context(), q.account); err == nil && p.name != "attention" { // the attention page lists the pauses itself
 		v.Paused = pausesText(n.Pauses, v.Now)
 	}
-	if waits, ok := data.(interface{ Pending() bool }); ok {
+	if waits, ok := p.data.(interface{ Pending() bool }); ok {
 		v.Pending = waits.Pending()
 	}
-	s.page(q.to, q.Request, name, code, v)
+	s.page(q.to, q.Request, p.name, cmp.Or(p.code, http.StatusOK), v)
 }
 
 const roleStandby = "standby"
@@ -327,11 +344,6 @@ func (s *frame) fail(w http.ResponseWriter, r *http.Request, x session, code int
 	v := s.view(x, http.StatusText(code), "")
 	v.Data = text
 	s.page(w, r, "failed", code, v)
-}
-
-// broken writes an error page because the ledger cannot be read.
-func (s *frame) broken(q accountRequest, err error) {
-	s.fail(q.to, q.Request, q.session, http.StatusInternalServerError, "This cannot be read now: "+err.Error(), err)
 }
 
 // cookieName returns the session cookie's name for a host. The name includes the port, because
@@ -462,16 +474,13 @@ func (s *auth) notTaken(w http.ResponseWriter, r *http.Request, err error) {
 func setCookie(w http.ResponseWriter, r *http.Request, value string) {
 	c := &http.Cookie{ //nolint:gosec // Secure, unless the browser is on this machine
 		Name: cookieName(r.Host), Value: value, Path: "/", MaxAge: int(sessionLife / time.Second), HttpOnly: true, SameSite: http.SameSiteStrictMode,
-		Secure: secure(r),
+		Secure: r.TLS != nil || !isLoopback(r.Host),
 	}
 	if value == "" {
 		c.MaxAge = -1
 	}
 	http.SetCookie(w, c)
 }
-
-// secure reports whether the cookie must be Secure: always, except over HTTP on loopback.
-func secure(r *http.Request) bool { return r.TLS != nil || !isLoopback(r.Host) }
 
 //go:embed vendor/*
 var vendored embed.FS

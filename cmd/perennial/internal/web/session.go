@@ -105,7 +105,6 @@ func closed(runner bool) func(path string, info fs.FileInfo) error {
 	}
 }
 
-// session is the content of a session cookie.
 type session struct {
 	Person
 
@@ -113,12 +112,11 @@ type session struct {
 	Expires time.Time `json:"expires"`
 	Token   string    `json:"token,omitempty"` // hash of the token with which the session began
 
-	before   string // id in the previous period; "" unless a header began the session
+	before   string // the session's id in the previous period of sessionLife; "" unless a header names the person
 	byHeader bool
 	edition  string // edition from before the request was handled
 }
 
-// link is the content of a one-time link.
 type link struct {
 	Person
 
@@ -199,7 +197,6 @@ func (s *sessions) read(cookie string) (x session, ok bool) {
 	return x, !ended
 }
 
-// end signs a session out.
 func (s *sessions) end(x session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -477,7 +474,6 @@ func (s *sessions) identified(p Person) session {
 	return session{Person: p, ID: id(period), Expires: now.Add(sessionLife), before: id(period - 1), byHeader: true}
 }
 
-// loginView is the data of the login page.
 type loginView struct {
 	Next   string
 	Wrong  string
@@ -498,46 +494,36 @@ func (s *auth) loginPage(w http.ResponseWriter, r *http.Request) {
 	}
 	if code := r.URL.Query().Get("code"); code != "" {
 		p, ok := s.sessions.named(code)
-		if !ok && !s.mayTry(w) {
-			return
-		}
 		if !ok {
-			s.askAgain(w, r, linkUsed)
+			s.refuseLogin(w, r, linkUsed)
 			return
 		}
 		data := loginView{Code: code, As: p}
 		if x, in, err := s.current(r); in && err == nil && x.Name != p.Name {
 			data.Now = x.Person
 		}
-		v := s.frame.view(session{}, "Sign in to Perennial", "")
-		v.Data = data
-		s.frame.page(w, r, "login", http.StatusOK, v)
+		s.showLogin(w, r, http.StatusOK, data)
 		return
 	}
-	s.showLogin(w, r, http.StatusOK, "")
+	s.askToken(w, r, http.StatusOK, "")
 }
 
-func (s *auth) askAgain(w http.ResponseWriter, r *http.Request, wrong string) {
-	s.Log.WithField("remote", remoteOf(r)).Warn("a login failed")
-	s.showLogin(w, r, http.StatusForbidden, wrong)
-}
-
-func (s *auth) showLogin(w http.ResponseWriter, r *http.Request, code int, wrong string) {
+func (s *auth) askToken(w http.ResponseWriter, r *http.Request, code int, wrong string) {
 	tokens, err := s.Tokens()
+	s.showLogin(w, r, code, loginView{Next: localPath(r.FormValue("next")), Wrong: wrong, Tokens: len(tokens) > 0 || err != nil})
+}
+
+func (s *auth) showLogin(w http.ResponseWriter, r *http.Request, code int, data loginView) {
 	v := s.frame.view(session{}, "Sign in to Perennial", "")
-	v.Data = loginView{Next: localPath(r.FormValue("next")), Wrong: wrong, Tokens: len(tokens) > 0 || err != nil}
+	v.Data = data
 	s.frame.page(w, r, "login", code, v)
 }
 
-// login accepts a one-time code or a token.
 func (s *auth) login(w http.ResponseWriter, r *http.Request) {
 	if code := r.FormValue("code"); code != "" {
 		p, ok := s.sessions.redeem(code)
-		if !ok && !s.mayTry(w) {
-			return
-		}
 		if !ok {
-			s.askAgain(w, r, linkUsed)
+			s.refuseLogin(w, r, linkUsed)
 			return
 		}
 		s.enter(w, r, p, "", "/")
@@ -546,31 +532,29 @@ func (s *auth) login(w http.ResponseWriter, r *http.Request) {
 	tokens, err := s.Tokens()
 	if err != nil {
 		s.Log.WithError(err).Error("the tokens file cannot be read: no token signs in")
-		s.showLogin(w, r, http.StatusInternalServerError, "The tokens file cannot be read; the log says why.")
+		s.askToken(w, r, http.StatusInternalServerError, "The tokens file cannot be read; the log says why.")
 		return
 	}
 	token := hashOf(r.PostFormValue("token"))
 	p, ok := owner(tokens, token)
-	if !ok && !s.mayTry(w) {
-		return
-	}
 	if !ok {
-		s.askAgain(w, r, "This token is not known.")
+		s.refuseLogin(w, r, "This token is not known.")
 		return
 	}
 	s.enter(w, r, p, token, localPath(r.PostFormValue("next")))
 }
 
-// mayTry counts a failed login. If there were too many, it writes an error and returns
-// false. A valid code or token is always accepted, even while others are guessing. This is
-// safe because a token has 256 random bits and a code is signed.
-func (s *auth) mayTry(w http.ResponseWriter) bool {
-	if s.logins.Allow() {
-		return true
+// refuseLogin counts a failed login and asks again. After too many, it only writes an error. A
+// valid code or token is always accepted, even while others are guessing. This is safe because a
+// token has 256 random bits and a code is signed.
+func (s *auth) refuseLogin(w http.ResponseWriter, r *http.Request, wrong string) {
+	if !s.logins.Allow() {
+		w.Header().Set("Retry-After", strconv.Itoa(int(loginEvery/time.Second)))
+		http.Error(w, "too many logins: wait a few seconds", http.StatusTooManyRequests)
+		return
 	}
-	w.Header().Set("Retry-After", strconv.Itoa(int(loginEvery/time.Second)))
-	http.Error(w, "too many logins: wait a few seconds", http.StatusTooManyRequests)
-	return false
+	s.Log.WithField("remote", remoteOf(r)).Warn("a login failed")
+	s.askToken(w, r, http.StatusForbidden, wrong)
 }
 
 func (s *auth) enter(w http.ResponseWriter, r *http.Request, p Person, token, next string) {

@@ -128,7 +128,6 @@ func (e Endpoint) Send(ctx context.Context, id string, body []byte) (r Reply) {
 	return e.read(response)
 }
 
-// read interprets a reply.
 func (e Endpoint) read(response *http.Response) Reply {
 	status := response.StatusCode
 	r := Reply{Status: status, Reason: strings.TrimSpace(fmt.Sprintf("HTTP %d %s", status, http.StatusText(status)))}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"net/http"
 	"slices"
 	"time"
 
@@ -34,13 +35,11 @@ const (
 // errHistory means that an event does not contain the hash of the previous event.
 var errHistory = errors.New("the account's history was changed while it was read")
 
-// attempt is a finished attempt.
 type attempt struct {
 	event *event
 	reply Reply
 }
 
-// saved is the result of writing a position.
 type saved struct {
 	revision uint64
 	err      error
@@ -170,7 +169,6 @@ func (r *round) dispatch() {
 // are reserved for first attempts.
 func (r *round) mayRetry() bool { return r.repeats < (r.Concurrency+1)/2 }
 
-// attempted handles the reply to an attempt.
 func (r *round) attempted(a attempt) error {
 	if r.sending--; a.event.attempts > 0 {
 		r.repeats--
@@ -196,7 +194,7 @@ func (r *round) attempted(a attempt) error {
 	case Refused, RateLimited, Failed, Unreachable:
 	}
 	now := r.Clock()
-	if a.reply.Outcome == RateLimited || a.reply.Status == statusUnavailable {
+	if a.reply.Outcome == RateLimited || a.reply.Status == http.StatusServiceUnavailable { // their Retry-After applies to the whole endpoint
 		r.quiet = later(r.quiet, now.Add(a.reply.RetryAfter))
 	}
 	held := min(a.reply.Took*time.Duration(x.attempts), retryMost) // the longer an attempt took, the longer the wait
@@ -208,9 +206,6 @@ func (r *round) attempted(a attempt) error {
 	}
 	return nil
 }
-
-// The Retry-After of a 503, like that of a 429, applies to the whole endpoint.
-const statusUnavailable = 503
 
 func later(a, b time.Time) time.Time {
 	if a.Before(b) {
@@ -246,9 +241,9 @@ func (r *round) untilNext() time.Duration {
 	return max(next.Sub(r.Clock()), time.Millisecond)
 }
 
-// position returns the position to store. ok is false until the session has read as far as
-// the previous session. A position stored earlier would lack events that are already
-// delivered.
+// position returns the position to store. ok is false until the session has read as far as the
+// previous session. A position stored before that would forget which later events the previous
+// session delivered.
 func (r *round) position() (p positions.Position, ok bool) {
 	p = r.window.position()
 	p.Marks = thinMarks(r.stored.Marks, r.stored.Mark, p.Seq)
@@ -406,8 +401,8 @@ func (s *Sink) begin(ctx context.Context, kept positions.Position) (p positions.
 
 // resumeAt returns the position where delivery continues. After a restore that lost rows,
 // new rows get the sequences of the lost rows, so the delivered events may differ from the
-// account's history. Delivery then continues after the newest mark that is in both. To
-// compare a mark's hash is enough, because a row's hash covers all earlier rows.
+// account's history. Delivery then continues after the newest mark that is in both. Comparing
+// the mark's hash is enough, because a row's hash covers all earlier rows.
 func (s *Sink) resumeAt(ctx context.Context, p positions.Position) (positions.Position, error) {
 	_, last, err := s.Events.Ends(ctx)
 	if err != nil {

@@ -207,14 +207,12 @@ func (w waiting) Len() int           { return len(w) }
 func (w waiting) Less(i, j int) bool { return w[i].due.Before(w[j].due) }
 func (w waiting) Swap(i, j int)      { w[i], w[j] = w[j], w[i] }
 
-// Push implements heap.Interface.
 func (w *waiting) Push(x any) {
 	if l, ok := x.(*lane); ok {
 		*w = append(*w, l)
 	}
 }
 
-// Pop implements heap.Interface.
 func (w *waiting) Pop() any {
 	all := *w
 	last := all[len(all)-1]
