@@ -2,6 +2,18 @@ package planted
 
 // boundBugs let a producer fill the journal.
 var boundBugs = []bug{
+	{trap: 13, name: "an order on hold is not this ledger's", in: "tables.Money.OrdersWithoutNumber", run: "TestTrap13AnOrderThatIsOnHold",
+		old: "state IN ('accepted', 'held', 'waiting')", new: "state IN ('waiting')"},
+	{name: "an order without a total is free", in: "reconcile.Pass.judgeForeign", run: "TestAnOrderWithoutATotalIsNotFree",
+		old: "|| known && !x.NetCents.Known() {", new: "|| known || !x.NetCents.Known() {"},
+	{name: "a recorded plan loses a cent", in: "plans.PlannedProxies", run: "TestARecordedPlanAddsUp",
+		old: "fact.Share(planned.EstimateCents, i, priced)", new: "planned.EstimateCents/int64(priced) + int64(i)*0"},
+	{name: "a requested plan waits for a listing", in: "schedules.reader.readUnread", run: "TestARequestedPlanReads",
+		old: "p.Unread() && ", new: "p.Unread() && p.Retired && "},
+	{name: "an answer is compared an hour later", in: "jobs.passes", run: "TestAnAnswerIsCompared",
+		old: "check.Before(due)", new: "check.After(due)"},
+	{name: "one unreadable ledger stops another account", in: "daemon.lifecycle.mayBind", run: "TestALedgerThatCannotBeRead",
+		old: "\t\t\tb = other.wanted\n", new: "\t\t\treturn err\n"},
 	{trap: 13, name: "a body stored before the backup passes for the lost one", in: "decide.Operation.Presumed",
 		old: " || o.OnlyPresumed }", new: " }"},
 	{trap: 13, name: "an order of the lost time proves no charge", in: "fact.Operation.MaybeSentAt",
