@@ -142,10 +142,10 @@ func passes(ctx context.Context, now func() time.Time, wait time.Duration, answe
 	}
 }
 
-// compareAnswer makes a scheduled pass compare an operator's answer as soon as the provider
-// must show what it says. Otherwise a proxy that was paid for and not renewed would be
+// CompareAnswer makes a scheduled pass compare an operator's answer, or its correction, as soon
+// as the provider must show what it says. Otherwise a proxy that was paid for and not renewed would be
 // reported up to ReconcileEvery later.
-func (b *books) compareAnswer() {
+func (b *books) CompareAnswer() {
 	select {
 	case b.answered <- struct{}{}:
 	default:

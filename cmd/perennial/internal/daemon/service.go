@@ -381,7 +381,11 @@ const CodeUnreachable = "unreachable"
 
 func (a answers) record(ctx context.Context, x desk.Recording) (verbs.Changed, error) {
 	x.By = asked(ctx, x.By)
-	return Record(ctx, a.Ledger(), x, a.runner.ReadOrder)
+	done, err := Record(ctx, a.Ledger(), x, a.runner.ReadOrder)
+	if err == nil && x.CorrectsSeq > 0 {
+		a.runner.CompareAnswer()
+	}
+	return done, err
 }
 
 // Record books an operator's record of money, and returns a warning if the wallet is overdrawn.

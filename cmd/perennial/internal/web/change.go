@@ -225,6 +225,8 @@ func resolve(form func(string) string) (*request, error) {
 		r.set("charged", false, "--not-charged")
 		if sure {
 			r.set("against_evidence", true, "--against-evidence")
+		} else {
+			r.do = r.unlessCharged
 		}
 		if answer == "send_again" {
 			r.set("send_again", true, "--send-again")
@@ -234,6 +236,17 @@ func resolve(form func(string) string) (*request, error) {
 	}
 	r.option("line", form("line"), "--line")
 	return r, nil
+}
+
+// unlessCharged makes the request, an answer that nothing was charged. It asks to confirm the
+// answer if the provider's wallet agrees with the ledger, in which the charge is booked.
+func (r *request) unlessCharged(ctx context.Context, a Account, by signature) (string, error) {
+	id, _ := r.question["id"].(string)
+	e, err := ask(ctx, a, verbs.Evidence, verbs.OperatorRequest{ID: id})
+	if now := e.WalletNow; err == nil && now != nil && now.ProviderCents == now.LedgerCents && e.Suspense() > 0 {
+		return "", fmt.Errorf("%w: the provider said that it charged %s, and its wallet agrees with the ledger, in which that is booked", ErrUnconfirmed, fact.Amount(e.Suspense(), e.Currency))
+	}
+	return r.ask(ctx, a, by)
 }
 
 // correct is the parser for a correction of an answer to a review. The correction reverses

@@ -527,3 +527,30 @@ func TestAReviewOffersNoAnswerWhileTheProviderIsAsked(t *testing.T) {
 	v.asking = false
 	wants(t, rendered(t, "operation", v), "Likely charged", "It charged 8.40 USD")
 }
+
+// TestAnAnswerAgainstTheWalletIsConfirmed: the provider said that it charged, and its wallet
+// lacks the money.
+func TestAnAnswerAgainstTheWalletIsConfirmed(t *testing.T) {
+	h := newRig(t)
+	e := evidenceOfR1()
+	e.Lines = []tables.RenewalLine{{ProxyID: "px_1", State: fact.LineUnresolved, ChargedCents: 300}}
+	e.WalletNow = &inspect.WalletRead{ProviderCents: 13080, LedgerCents: 13080, At: noon}
+	h.main.answer["evidence"] = e
+	h.main.answer["resolve"] = map[string]any{"changed": 1}
+	h.signIn(h.client, Person{Name: "ada", Role: Operator})
+	_, page, _ := h.get("/a/main/attention")
+	fields := map[string]string{"form": formOf(t, page), "id": "r1/0001", "answer": "not_charged", "reason": "no sign of it"}
+	resolves := func() []asked {
+		return slices.DeleteFunc(h.main.requests(), func(x asked) bool { return x.verb != "resolve" })
+	}
+	if _, page = h.post(h.client, "/a/main/change/resolve", h.server.URL, fields); !strings.Contains(page, "the provider said that it charged 3.00 USD") || len(resolves()) > 0 {
+		t.Fatalf("it is not confirmed:\n%s", page)
+	}
+	for _, m := range regexp.MustCompile(`name="([a-z]+)" value="([^"]*)"`).FindAllStringSubmatch(page, -1) {
+		fields[m[1]] = html.UnescapeString(m[2])
+	}
+	h.post(h.client, "/a/main/change/resolve", h.server.URL, fields)
+	if all := resolves(); len(all) != 1 || all[0].question["against_evidence"] != true {
+		t.Errorf("%v", all)
+	}
+}
