@@ -336,7 +336,8 @@ type prober struct {
 	link   *link
 }
 
-// probe ends pauses until ctx ends. The interval between probes grows.
+// probe tests whether pauses can end, and ends those that can, until it is cancelled. The
+// interval between probes grows.
 func (p *prober) probe(ctx context.Context) error {
 	probes, next := sleep.Doubling(2*probeFirst, probeMost), p.Clock()
 	for {

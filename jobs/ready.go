@@ -328,8 +328,8 @@ func (r *ready) open(p place) bool {
 	return (*h)[0].sending != nil || !r.pauses.blocked(p.lane) || r.probes[p.lane]
 }
 
-// firstToPay returns the place whose head goes first among the jobs that charge. The choice
-// is deterministic, because paying has a fixed order.
+// firstToPay compares the first jobs of the queues whose jobs charge, and returns the place of
+// the job that goes next. The choice is deterministic, because paying has a fixed order.
 func (r *ready) firstToPay() (best place, found bool) {
 	for _, p := range paying {
 		if !r.open(p) {

@@ -71,8 +71,9 @@ func (b *books) LastReconciliation() LastReconciliation {
 	return b.last
 }
 
-// Unreconciled returns a message that no pass has finished for unreconciledAfter intervals
-// and at least unreconciledLeast, with the reason. It returns "" otherwise. A pass that is
+// Unreconciled returns a message with the reason if no pass has finished for too long:
+// unreconciledAfter intervals, or unreconciledLeast if that is longer. It returns ""
+// otherwise. A pass that is
 // refused because of a pause counts as finished.
 func (b *books) Unreconciled() string {
 	b.mu.Lock()

@@ -196,7 +196,7 @@ func (r *recovery) crashed(ctx context.Context, record fact.Operation) (interrup
 	return interrupted{j, decide.Decide(j.op, decide.CrashedMidSend{Moment: r.link.moment(), Elapsed: r.clock.Elapsed(since)})}, nil
 }
 
-// notBefore returns when another runner's last request for the operation has expired. Before
+// notBefore returns the time at which another runner's last request for the operation expires. Before
 // that time, a request under a new idempotency key could pay a second time. notBefore
 // returns zero if this runner made the last attempt.
 func (r *recovery) notBefore(ctx context.Context, operationID string) (time.Time, error) {

@@ -248,8 +248,8 @@ func everyPage[T upstream.Entry](ctx context.Context, l *link, read func(context
 	return nil
 }
 
-// requeueAccepted replaces the queued versions of unsent operations with those in the
-// ledger. The queued versions were loaded before the operations were presumed sent.
+// requeueAccepted replaces the queued versions of accepted operations with those in the
+// ledger. The queued versions do not know that the operations are presumed sent.
 func (q *loader) requeueAccepted(ctx context.Context) error {
 	q.ready.forget()
 	return q.takeUpMissed(ctx)

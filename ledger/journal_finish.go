@@ -226,8 +226,8 @@ const unreviewedVersions = 3
 // pending verification.
 const codeOfSuccess = "ok"
 
-// Finished reads the last command.finished of a command; nil while the command is in
-// progress or needs review. For a command that ended before such facts existed, it appends
+// Finished returns the last command.finished fact of a command. It returns nil while the
+// command is in progress or needs review. For a command that ended before such facts existed, it appends
 // one. The error is ErrNotFound for an unknown ID.
 func (l *Ledger) Finished(ctx context.Context, id string) (*fact.CommandFinished, error) {
 	f, err := l.Operations.LastFinished(ctx, id)

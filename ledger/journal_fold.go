@@ -18,7 +18,7 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// fold fills a ledger file from another journal with the same apply. It cannot be rolled
+// fold fills a ledger file from another journal. It applies rows as a write does. It cannot be rolled
 // back: after an error the file must be discarded.
 type fold struct {
 	w       *writer

@@ -450,7 +450,7 @@ type Record struct {
 	At  time.Time
 }
 
-// RecordOf reads the record with an ID, or ErrNotFound.
+// RecordOf returns the record with an ID, or ErrNotFound.
 func (t records) RecordOf(id string) (Record, error) {
 	return t.record(0, id)
 }

@@ -73,8 +73,8 @@ type Config struct {
 	// Offers lists offers for replacements and list prices. Without it, no proxy is replaced,
 	// and list prices are unknown.
 	Offers func(ctx context.Context, f upstream.OfferFilter) ([]upstream.Offer, error)
-	// Proxy reads one proxy, before it is replaced or if listings do not show it. Without it,
-	// such proxies are neither read nor replaced.
+	// Proxy reads one proxy, before it is replaced or if listings do not show it. If Proxy is
+	// nil, such proxies are neither read nor replaced.
 	Proxy func(ctx context.Context, id string) (upstream.Proxy, error)
 	// WarnBefore has the times before an expiry at which proxy.expiring is published. The
 	// default is a day and an hour. An empty list that is not nil means never.

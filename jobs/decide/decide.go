@@ -53,8 +53,8 @@ func (m Moment) moment() Moment { return m }
 type Replied struct {
 	Moment
 	Reply upstream.Reply
-	// Elapsed is the time since the first attempt that may have executed, by the clock that
-	// measures the longest time.
+	// Elapsed is the time since the first attempt that may have executed. If the clocks differ,
+	// it is the longest of their measurements.
 	Elapsed time.Duration
 	// Throttled counts the preceding consecutive rate-limit replies. Firewalls counts the
 	// preceding consecutive 401/403 replies without an envelope.

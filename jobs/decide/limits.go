@@ -122,8 +122,8 @@ func decideUnreadable(op Operation, h Priced, p Price) Decision {
 }
 
 // withoutPrice decides on an operation if a limit applies and the price of proxy id is
-// unknown. It renews that proxy alone first, because its charge shows the price of the
-// others. Several such proxies at once could exceed the limit. stop is false if the
+// unknown. It renews that proxy alone first, because its charge shows what the operation's
+// other proxies without a price will cost. Several such proxies at once could exceed the limit. stop is false if the
 // operation may be sent.
 func withoutPrice(op Operation, h Priced, id string) (d Decision, stop bool) {
 	known := "the price of proxy " + id + " is not known, so "

@@ -37,8 +37,8 @@ type Seen struct {
 	ExpiresAt *time.Time
 	NotFound  bool            // the provider returned proxy_not_found
 	Unread    *PrecheckFailed // why the read failed, unless the cause is the account
-	// Paid says that a renewal for this expiry has succeeded. Behind is that renewal if the
-	// provider may not show it yet, otherwise nil.
+	// Paid says that a renewal for this expiry has succeeded. Behind is that renewal while it
+	// is so recent that the provider need not show it, otherwise nil.
 	Paid    bool
 	Behind  *fact.Renewal
 	Retired bool

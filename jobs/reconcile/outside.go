@@ -24,7 +24,8 @@ import (
 type listing = upstream.Pages[upstream.OrderSummary]
 
 // Outside lists the orders, and reads and reports those that the ledger does not have. It
-// uses only the number in a summary, whose fields the API document does not list.
+// uses only the order number of a list's entry, because the API document does not list the
+// entry's fields.
 func (p *Pass) Outside(ctx context.Context) error {
 	if err := p.listed(ctx); err != nil {
 		return p.orderError(err)

@@ -43,8 +43,8 @@ func New(t testing.TB, files string) *Disk {
 	return d
 }
 
-// Environment returns the environment variables that make a process use the disk and from
-// which Given finds it.
+// Environment returns the environment variables that make a process use the disk. In that
+// process, Given finds the disk by them.
 func (d *Disk) Environment() []string {
 	return []string{"LD_PRELOAD=" + d.library, "DISK_FILES=" + d.files, "DISK_FAIL=" + d.fail, "DISK_TRACE=" + d.trace}
 }

@@ -1,5 +1,6 @@
-// This file decides which texts are allowed as ids, labels, names and reasons. It has the
-// operator and the NATS user in a fact, and the trace context that commands pass on.
+// This file decides which texts are allowed as ids, labels, names and reasons. It
+// defines how a fact names the operator and the NATS user, and the trace context that commands
+// pass on.
 
 package fact
 

@@ -1,5 +1,5 @@
-// This file has Client, which publishes commands and reads their results, and the forms of
-// both.
+// This file has Client, which publishes commands and reads their results. It also has the
+// types of commands and results.
 
 package client
 

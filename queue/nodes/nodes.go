@@ -1,5 +1,5 @@
-// This file has the posts of the runners of a NATS server, and the accounts that an
-// operator has pinned to runners. Each runner has one key, which expires when the runner
+// This file has the status messages that runners post on a NATS server, and the accounts that
+// an operator has pinned to runners. Each runner has one key, which expires when the runner
 // stops posting.
 
 package nodes

@@ -54,7 +54,7 @@ func (s *Stream) PublishMessage(line queue.Line, data []byte, header nats.Header
 // Left returns the number of unacknowledged commands.
 func (s *Stream) Left() int { return len(s.entries) }
 
-// Next returns when the next command is due. found is false if there is none.
+// Next returns the time at which the next command is due. found is false if there is none.
 func (s *Stream) Next() (at time.Time, found bool) {
 	for _, e := range s.entries {
 		if !found || e.due.Before(at) {

@@ -289,8 +289,8 @@ func (e *ConsumerError) Error() string {
 	return fmt.Sprintf("consumer %s of stream %s %s: run `", e.Consumer, e.Stream, e.Why) + e.Do + "`"
 }
 
-// boundMark is the stream's metadata key while its first events are removed. The value is
-// the stream's first sequence after the removal.
+// boundMark is a metadata key that the stream has while its first events are being removed.
+// The value is the stream's first sequence after the removal.
 const boundMark = "perennial-bound"
 
 // IsCut reports whether a removal of events was started and not completed.

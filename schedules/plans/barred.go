@@ -19,8 +19,8 @@ const (
 
 // excused lists codes of renewals that ended because of the account or the command. They do
 // not count towards MaxEndings, because the proxy is not the cause. The next attempt waits
-// for one Backoff. Otherwise, while the provider refuses for lack of money although the
-// wallet seems sufficient, every run would try again.
+// for one Backoff. Without it, every run would try again while the provider refuses for lack
+// of money and the wallet seems sufficient.
 var excused = []string{string(upstream.CodeInsufficientWallet), fact.CodeCancelled, fact.CodeDivided, fact.CodeCeiling}
 
 // BarredBy returns why a proxy cannot be renewed now, or "". It uses only the inputs; it

@@ -172,8 +172,8 @@ func encodeCommand(s Schedule, id string, part []Included) (json.RawMessage, err
 	return data, nil
 }
 
-// commandID hashes the schedule's name and duration, the proxies with their observed
-// expiries and numbers of endings, the labels and the cost limit. If a run is repeated, its
+// commandID hashes the schedule's name and duration, the labels and the cost limit. For each
+// proxy it hashes the observed expiry and how many renewals have not renewed it. If a run is repeated, its
 // commands have the same ids and are duplicates. A run after a failure gets new ids. round
 // distinguishes ids if a command with the same inputs has ended.
 func commandID(s Schedule, part []Included, round int) string {

@@ -523,8 +523,8 @@ func (p *planner) leaveOut(proxy tables.Proxy, why string) {
 	}
 }
 
-// left describes the proxies with which the run continues automatically, or returns nil if
-// there are none.
+// left describes the proxies that this plan leaves for the next plan of the run, which follows
+// automatically. It returns nil if there are none.
 func (p *planner) left() *fact.SweepLeft {
 	counts := p.plan.LeftOutCounts
 	full := counts[ReasonBeyond] > 0 && len(p.plan.Included) > 0

@@ -158,8 +158,8 @@ type notFoundError struct{ text string }
 
 func (e *notFoundError) Error() string { return e.text }
 
-// ask makes a service request to the account's runner. An error for a refusal has an exit
-// code.
+// ask makes a service request to the account's runner. If the runner refuses the
+// request, the error has an exit code.
 func ask[Q, A any](ctx context.Context, r *remote, v verbs.Verb[Q, A], question Q) (out A, err error) {
 	data, err := json.Marshal(question)
 	if err != nil {

@@ -53,7 +53,8 @@ func (a *app) tree(root *cobra.Command) {
 type action func(ctx context.Context, args []string) error
 
 // newCommand returns a CLI command. use also declares how many arguments the command takes: NAME
-// is one, [NAME] at most one, NAME… one or more, [NAME...] any number. A flag or nothing is none.
+// is one, [NAME] at most one, NAME… one or more, [NAME...] any number. Without
+// any of them, or with a flag, the command takes no arguments.
 func newCommand(use, short string, do action) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: short, RunE: func(cmd *cobra.Command, args []string) error { return do(cmd.Context(), args) }}
 	switch words := strings.Fields(use); {

@@ -116,7 +116,7 @@ type Setting struct {
 	From  string `json:"from"` // "line N", "default", or the source of a secret
 }
 
-// Settings returns all keys in the order of the reference page, and accounts by name.
+// Settings returns all keys in the order of the reference page. Accounts are sorted by name.
 func (c *Config) Settings() []Setting {
 	var all []Setting
 	for _, k := range keys(c) {

@@ -399,7 +399,7 @@ func (a *lifecycle) yieldToLongest(ctx context.Context) error {
 }
 
 // awaitPeers returns when this runner has heard every live runner, at the latest after
-// mayHaveLost. As proof, this runner's own heartbeats must come back through NATS for as
+// mayHaveLost. To prove that NATS delivers heartbeats, this runner must receive its own for as
 // long as a live runner may be silent. Servers that have just started may accept connections
 // before they store messages.
 func (a *lifecycle) awaitPeers(ctx context.Context) error {

@@ -1,6 +1,6 @@
-// The events stream as the journal of a ledger on an external NATS, and the ledger as the
-// outbox's source of rows. Rows that a later version wrote, and the snapshot from which a ledger
-// is rebuilt if its first events are no longer on the stream.
+// This file lets a ledger use the events stream of an external NATS as its journal, and lets the
+// outbox read its rows from the ledger. It handles rows that a later version wrote, and the
+// snapshot from which a ledger is rebuilt if its first events are no longer on the stream.
 
 package journal
 
