@@ -386,7 +386,7 @@ func (a *arrival) parse(rules command.Rules) (err error) {
 	return err
 }
 
-// TakingSince returns when the current write of commands to the ledger began, or zero if no
+// TakingSince returns the start of the current write of commands to the ledger, or zero if no
 // write is in progress.
 func (in *intaker) TakingSince() time.Time {
 	if at := in.taking.Load(); at != 0 {

@@ -320,7 +320,7 @@ func (o *operation) add(charged, refunded, at int64) {
 	}
 }
 
-// firstCharge returns when the first charge was booked, in microseconds; 0 if nothing was
+// firstCharge returns the time of the first booked charge, in microseconds; 0 if nothing was
 // charged.
 func (o *operation) firstCharge() int64 {
 	at, _ := o.chargedAt.(int64)

@@ -215,7 +215,7 @@ func (l *Ledger) Failing() error {
 	return nil
 }
 
-// WorkingSince returns when the writer started its present commit. It returns the zero time
+// WorkingSince returns the start of the writer's present commit. It returns the zero time
 // while the writer is idle or waits for NATS.
 func (l *Ledger) WorkingSince() time.Time {
 	if at := l.working.Load(); at != 0 {

@@ -27,7 +27,7 @@ type Journal struct {
 	archives archiveCache // the file's archives
 }
 
-// Binding reads the provider account to which ledger.opened bound the file, or ErrNotFound.
+// Binding returns the provider account to which ledger.opened bound the file, or ErrNotFound.
 func (l *Journal) Binding(ctx context.Context) (fact.Binding, error) {
 	var b fact.Binding
 	err := l.read.QueryRowContext(ctx, `SELECT account_id, environment, base_url, currency, epoch FROM binding`).

@@ -166,7 +166,7 @@ func (r *scheduleRunner) nextSlot(now time.Time, paused *tables.SchedulePause, l
 	return &next
 }
 
-// fires returns when the schedule runs next. If it is paused, that may be the end of the
+// fires returns the time of the schedule's next run. If it is paused, that may be the end of the
 // pause. It returns zero if the schedule never runs again or an operator must resume it.
 func (r *scheduleRunner) fires(now time.Time, paused *tables.SchedulePause) time.Time {
 	next := r.calendar.Next(now)
@@ -188,7 +188,7 @@ type Next struct {
 	Paused   *tables.SchedulePause // nil if not paused
 }
 
-// Slots returns when each schedule runs next, in configuration order.
+// Slots returns the time of each schedule's next run, in configuration order.
 func (s *Sweeper) Slots(ctx context.Context) ([]Next, error) {
 	all := make([]Next, 0, len(s.runners))
 	for _, r := range s.runners {

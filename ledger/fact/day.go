@@ -37,14 +37,14 @@ func FirstShown(shown time.Time, zone *time.Location) time.Time {
 	return at.UTC()
 }
 
-// Midnight returns when a day begins in a zone, in UTC. If the clock shows midnight twice,
+// Midnight returns the start of a day in a zone, in UTC. If the clock shows midnight twice,
 // it returns the first; if the clock skips midnight, it returns the instant of the change.
 // month and day may be out of range, as in time.Date.
 func Midnight(year int, month time.Month, day int, zone *time.Location) time.Time {
 	return FirstShown(time.Date(year, month, day, 0, 0, 0, 0, time.UTC), zone)
 }
 
-// StartOfDay returns when the day of an instant began in a zone, in UTC. Days have no gaps
+// StartOfDay returns the start of an instant's day in a zone, in UTC. Days have no gaps
 // or overlaps, whatever the clock shows. Every instant from one day's start to NextDay has
 // the same StartOfDay.
 func StartOfDay(at time.Time, zone *time.Location) time.Time {
@@ -56,7 +56,7 @@ func StartOfDay(at time.Time, zone *time.Location) time.Time {
 	return begin
 }
 
-// NextDay returns when the day after an instant's day begins in a zone, in UTC. It is
+// NextDay returns the start of the day after an instant's day in a zone, in UTC. It is
 // always after the instant.
 func NextDay(at time.Time, zone *time.Location) time.Time {
 	shown := Shown(at, zone)
@@ -67,7 +67,7 @@ func NextDay(at time.Time, zone *time.Location) time.Time {
 	return begin
 }
 
-// StartOfMonth returns when the month of an instant began in a zone, in UTC.
+// StartOfMonth returns the start of an instant's month in a zone, in UTC.
 func StartOfMonth(at time.Time, zone *time.Location) time.Time {
 	shown := Shown(at, zone)
 	begin := time.Time{}

@@ -34,7 +34,7 @@ var ScanOperation = sqlite.Into(func(o *fact.Operation) []any {
 	}
 })
 
-// Operation reads one operation, or sqlite.ErrNone.
+// Operation returns one operation, or sqlite.ErrNone.
 func (l *Operations) Operation(ctx context.Context, id string) (fact.Operation, error) {
 	return sqlite.One(ScanOperation, l.row(ctx, `SELECT `+OperationColumns+` FROM operations WHERE id = ?`, id))
 }
@@ -124,7 +124,7 @@ var scanCommand = sqlite.Into(func(c *Command) []any {
 	return []any{&c.ID, &c.Kind, &c.ContentHash, &c.AcceptedSeq, sqlite.At(&c.AcceptedAt)}
 })
 
-// Command reads an accepted command, or sqlite.ErrNone.
+// Command returns an accepted command, or sqlite.ErrNone.
 func (l *Operations) Command(ctx context.Context, id string) (Command, error) {
 	return sqlite.One(scanCommand, l.row(ctx, `SELECT id, kind, content_hash, accepted_seq, accepted_at FROM commands WHERE id = ?`, id))
 }
@@ -204,7 +204,7 @@ func (l *Operations) CountRefused(ctx context.Context, since time.Time) (int64, 
 		WHERE rejected_at >= ? AND NOT EXISTS (SELECT 1 FROM commands c WHERE c.id = r.id)`, sqlite.Micros(since)))
 }
 
-// Rejection reads why a command was refused, or sqlite.ErrNone.
+// Rejection returns why a command was refused, or sqlite.ErrNone.
 func (l *Operations) Rejection(ctx context.Context, commandID string) (Rejection, error) {
 	return sqlite.One(scanRejection, l.row(ctx, `SELECT `+rejectionColumns+` FROM rejections WHERE id = ?`, commandID))
 }

@@ -117,7 +117,7 @@ func scanProxy(s sqlite.Scanner) (Proxy, error) {
 	return p, err
 }
 
-// Proxy reads the last seen state of a proxy, or sqlite.ErrNone.
+// Proxy returns the last seen state of a proxy, or sqlite.ErrNone.
 func (l *Fleet) Proxy(ctx context.Context, id string) (Proxy, error) {
 	return sqlite.One(scanProxy, l.row(ctx, `SELECT `+proxyColumns+` FROM proxies WHERE proxy_id = ?`, id))
 }

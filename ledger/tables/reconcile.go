@@ -46,7 +46,7 @@ func (l *Money) OrdersAfter(ctx context.Context, orderNo string, limit int) ([]f
 		WHERE order_no <> '' AND order_no > ? ORDER BY order_no, id LIMIT +?`, orderNo, limit), ScanOperation)
 }
 
-// OrderOperation reads the operation that placed an order, or sqlite.ErrNone.
+// OrderOperation returns the operation that placed an order, or sqlite.ErrNone.
 func (l *Money) OrderOperation(ctx context.Context, orderNo string) (fact.Operation, error) {
 	return sqlite.One(ScanOperation, l.row(ctx, `SELECT `+OperationColumns+` FROM operations
 		WHERE order_no <> '' AND order_no = +? ORDER BY id LIMIT 1`, orderNo))
@@ -187,7 +187,7 @@ func (l *Money) PublishedDiscrepancies(ctx context.Context) (told []fact.LedgerD
 	return told, agreed, nil
 }
 
-// LastComparison returns when the result of a reconciliation was last published, and how
+// LastComparison returns the time of the last published reconciliation, and how
 // many differences were published since the books last agreed. It returns zero values if the
 // newest facts contain no result.
 func (l *Money) LastComparison(ctx context.Context) (at time.Time, differences int64, err error) {
@@ -239,9 +239,9 @@ func (l *Operations) Forgotten(ctx context.Context) (since *time.Time, err error
 	return since, err
 }
 
-// RestoredAlone returns when the ledger was restored without the events stream, or with a
-// stream that ends before the backup. It returns nil if the last 1,000 rows contain no such
-// restore.
+// RestoredAlone returns the time at which the ledger was restored without the events stream,
+// or with a stream that ends before the backup. It returns nil if the last 1,000 rows
+// contain no such restore.
 func (l *Operations) RestoredAlone(ctx context.Context) (at *time.Time, err error) {
 	err = l.row(ctx, `SELECT CASE WHEN data ->> '$.restored.proven' = 0 THEN time END
 		FROM journal WHERE seq > (SELECT max(seq) FROM journal) - 1000 AND type = 'ledger.opened' ORDER BY seq DESC LIMIT 1`).Scan(sqlite.NullAt(&at))

@@ -113,7 +113,7 @@ func (l *Lister) Failing() error {
 	return nil
 }
 
-// LastPage returns when a page was last read, or zero before the first.
+// LastPage returns the time of the last read of a page, or zero before the first.
 func (l *Lister) LastPage() time.Time {
 	if at := l.lastPage.Load(); at != nil {
 		return *at

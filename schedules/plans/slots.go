@@ -225,9 +225,10 @@ func (c Calendar) walk(last, now time.Time) (slots []time.Time, fits bool) {
 	return slots, true
 }
 
-// Start returns when the run of a scheduled time starts. The delay is at most 30 s, and at
-// most a tenth of the interval. It comes from a hash of the schedule's name and the time. It
-// therefore spreads schedules that have the same minute, and is the same after a restart.
+// Start returns the time at which the run of a scheduled time starts. The delay is at most
+// 30 s, and at most a tenth of the interval. It comes from a hash of the schedule's name and
+// the time. It therefore spreads schedules that have the same minute, and is the same after
+// a restart.
 func (c Calendar) Start(slot time.Time) time.Time {
 	next := c.Next(slot)
 	if next.IsZero() {

@@ -234,8 +234,8 @@ func TooManyCopies(account string, replicas int) error {
 	return fmt.Errorf("accounts.%s.replicas is %d, and the embedded NATS server is one: set it to 1, or nats.url to the servers of a cluster", account, replicas)
 }
 
-// reconnected returns when the connection to NATS was last restored, or the zero time if the
-// connection was never lost.
+// reconnected returns the time at which the connection to NATS was last restored, or the
+// zero time if the connection was never lost.
 func (h *Host) reconnected() time.Time {
 	if at := h.connected.Load(); at != nil {
 		return *at

@@ -300,7 +300,7 @@ func (c tracedCommand) send(t *Tracer, stored time.Time) {
 	}
 }
 
-// begin returns when the command was published or, if this time is unknown, accepted. If
+// begin returns the time of the command's publication or, if that is unknown, of its acceptance. If
 // both times are unknown, it returns the earliest time of the rows that were read.
 func (c tracedCommand) begin() time.Time {
 	for _, at := range []time.Time{c.published, c.accepted} {

@@ -478,7 +478,7 @@ func (s *insight) plan(ctx context.Context, a Account, schedule string) Made[pla
 	return made
 }
 
-// lastPlanned returns when the last run of a schedule was planned, or zero if that is unknown.
+// lastPlanned returns the time of a schedule's last plan, or zero if that is unknown.
 func lastPlanned(ctx context.Context, l *ledger.Ledger, schedule string) time.Time {
 	last, err := l.Sweeps.LastSlot(ctx, schedule)
 	if err != nil {

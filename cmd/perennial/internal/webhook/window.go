@@ -134,7 +134,7 @@ func (w *window) next(now time.Time, roomForRepeat bool) *event {
 	return x
 }
 
-// nextDue returns when the next retry is due, or zero if no retry waits.
+// nextDue returns the time of the next retry, or zero if no retry waits.
 func (w *window) nextDue() time.Time {
 	switch {
 	case len(w.repeats) > 0:
