@@ -64,7 +64,7 @@ func TestALabelThatReadsAsAnotherIsRefusedOfNewCommands(t *testing.T) {
 	before.invalid = nil
 	accept(before)
 	if again := accept(h.arrives(queue.KindOrderCreate, text("old"))); !again.absorbed || again.conflict != "" {
-		t.Errorf("a command of before came again: %+v", again)
+		t.Errorf("an earlier command was delivered again: %+v", again)
 	}
 	accept(h.arrives(queue.KindOrderCreate, text("new")))
 	if told, _ := h.facts("command.rejected")[0].(fact.CommandRejected); told.CommandID != "new" || len(h.facts("command.conflict")) != 0 || len(h.facts("command.accepted")) != 1 {

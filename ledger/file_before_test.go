@@ -124,7 +124,7 @@ func goOn(t *testing.T, b *book) {
 	to("split/0001a", settled("split/0001a", "completed", line("px_s1", "succeeded", 300, 0)))
 	to("split/0001b~2", sending("split/0001b~2", 1))
 	if err := b.tryAdd(accepted(fact.KindRenewal, "new/0001", "px_s2")); err == nil {
-		t.Error("a proxy that an operation of before holds was claimed again")
+		t.Error("a proxy that an earlier operation has reserved was reserved again")
 	}
 	b.add(accepted(fact.KindRenewal, "new/0001", "px_s1"), sending("new/0001", 1))
 }

@@ -147,7 +147,7 @@ func TestEventsThatAnotherProgramRemovedAreMissed(t *testing.T) {
 	older := oldBook(t, filepath.Join(t.TempDir(), "x.db"), historyOf(7)...)
 	e.first = 60
 	if _, err := older.VerifyAgainst(t.Context(), e.from(1)); !errors.As(err, &broken) || broken.Seq != 1 {
-		t.Errorf("a file of before: %v", err)
+		t.Errorf("an earlier file: %v", err)
 	}
 }
 

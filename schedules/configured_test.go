@@ -62,7 +62,7 @@ func unchanged(*plans.Schedule) {}
 func TestANewScheduleCatchesUpFromItsFirstStart(t *testing.T) {
 	inBubble(t, daily(), map[string]time.Duration{"px_1": 30 * fact.Day}, func(t *testing.T, b *bench) {
 		synctest.Wait()
-		want(t, "slots of before its first start", b.states(), nil)
+		want(t, "slots before its first start", b.states(), nil)
 		silent := func(after time.Duration) string {
 			said, err := Silent(t.Context(), b.Ledger, b.Clock().Add(after), b.config.Schedules[0])
 			check(t, err)

@@ -35,7 +35,7 @@ func TestTrap62AShortDeliveryIsAFinding(t *testing.T) {
 		"the rest refunded":                 {3, []func(*upstream.Order){counts(3, 1, 1), refund(600, &noon)}, 3, 1, true, false},
 		"a part of the rest refunded":       {3, []func(*upstream.Order){counts(3, 1, 1), refund(300, &noon)}, 3, 1, true, true},
 		"one entry unreadable":              {3, []func(*upstream.Order){counts(3, 3, 2), func(o *upstream.Order) { o.Unusable = []upstream.Unusable{{}} }}, 3, 3, false, false},
-		"an order of before, not yet known": {0, []func(*upstream.Order){counts(2, 2, 2)}, 2, 2, false, false},
+		"an earlier order, not known yet": {0, []func(*upstream.Order){counts(2, 2, 2)}, 2, 2, false, false},
 	} {
 		op := open()
 		op.Ordered = test.ordered

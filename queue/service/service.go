@@ -149,7 +149,7 @@ func stopService(js *queue.JetStream, service *discovery) error {
 		<-up
 		js.Conn().RemoveStatusListener(up)
 		if err := service.Stop(); err != nil && !js.Conn().IsClosed() {
-			js.Log().WithError(err).Warn("the service of before an outage could not be taken back")
+			js.Log().WithError(err).Warn("the subscriptions from before an outage could not be removed")
 		}
 	}()
 	return nil

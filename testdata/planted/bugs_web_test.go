@@ -44,7 +44,7 @@ var webBugs = []bug{
 		old: "if !q.Until.IsZero() &&", new: "if q.Until.IsZero() &&"},
 	{name: "the wallet after a transaction is that before it", in: "tables.Money.WalletsAfter", run: "TestTheWalletAfter",
 		old: "wallet, above = wallet-moved, seq\n\t\tafter[seq] = wallet", new: "after[seq] = wallet\n\t\twallet, above = wallet-moved, seq"},
-	{name: "labels of before an archive are lost", in: "ledger.fold.begin", run: "TestALedger|TestArchiv|Archive",
+	{name: "labels from before an archive are lost", in: "ledger.fold.begin", run: "TestALedger|TestArchiv|Archive",
 		old: ", f.w.exec(labelsAgain))", new: ")"},
 	{name: "a decision is not found by its index", file: "ledger/report/decisions.go", run: "TestDecisions",
 		old: "OR type = 'proxy.retired' OR type = 'proxy.reinstated' OR", new: "OR type = 'proxy.reinstated' OR"},

@@ -63,7 +63,7 @@ func TestMetricsAskForTheirToken(t *testing.T) {
 	}
 	put("second", 0o600)
 	if code, _ := ask(locked, "Bearer first"); code != http.StatusUnauthorized {
-		t.Errorf("the token of before: %d", code)
+		t.Errorf("the earlier token: %d", code)
 	}
 	if code, _ := ask(locked, "Bearer second"); code != http.StatusOK {
 		t.Errorf("the token of now: %d", code)
