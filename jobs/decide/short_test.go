@@ -26,15 +26,15 @@ func TestTrap62AShortDeliveryIsAFinding(t *testing.T) {
 		expected, delivered int64 // as the operation shows them
 		short, found        bool
 	}{
-		"whole":                             {3, []func(*upstream.Order){counts(3, 3, 3)}, 3, 3, false, false},
-		"more than ordered":                 {3, []func(*upstream.Order){counts(3, 4, 4)}, 3, 4, false, false},
-		"one of three delivered":            {3, []func(*upstream.Order){counts(3, 1, 1)}, 3, 1, true, true},
-		"one of three listed":               {3, []func(*upstream.Order){counts(3, 3, 1)}, 3, 1, true, true},
-		"fewer expected than ordered":       {3, []func(*upstream.Order){counts(1, 1, 1)}, 3, 1, true, true},
-		"nothing delivered":                 {3, []func(*upstream.Order){counts(3, 0, 0)}, 3, 0, true, true},
-		"the rest refunded":                 {3, []func(*upstream.Order){counts(3, 1, 1), refund(600, &noon)}, 3, 1, true, false},
-		"a part of the rest refunded":       {3, []func(*upstream.Order){counts(3, 1, 1), refund(300, &noon)}, 3, 1, true, true},
-		"one entry unreadable":              {3, []func(*upstream.Order){counts(3, 3, 2), func(o *upstream.Order) { o.Unusable = []upstream.Unusable{{}} }}, 3, 3, false, false},
+		"whole":                           {3, []func(*upstream.Order){counts(3, 3, 3)}, 3, 3, false, false},
+		"more than ordered":               {3, []func(*upstream.Order){counts(3, 4, 4)}, 3, 4, false, false},
+		"one of three delivered":          {3, []func(*upstream.Order){counts(3, 1, 1)}, 3, 1, true, true},
+		"one of three listed":             {3, []func(*upstream.Order){counts(3, 3, 1)}, 3, 1, true, true},
+		"fewer expected than ordered":     {3, []func(*upstream.Order){counts(1, 1, 1)}, 3, 1, true, true},
+		"nothing delivered":               {3, []func(*upstream.Order){counts(3, 0, 0)}, 3, 0, true, true},
+		"the rest refunded":               {3, []func(*upstream.Order){counts(3, 1, 1), refund(600, &noon)}, 3, 1, true, false},
+		"a part of the rest refunded":     {3, []func(*upstream.Order){counts(3, 1, 1), refund(300, &noon)}, 3, 1, true, true},
+		"one entry unreadable":            {3, []func(*upstream.Order){counts(3, 3, 2), func(o *upstream.Order) { o.Unusable = []upstream.Unusable{{}} }}, 3, 3, false, false},
 		"an earlier order, not known yet": {0, []func(*upstream.Order){counts(2, 2, 2)}, 2, 2, false, false},
 	} {
 		op := open()
