@@ -372,8 +372,8 @@ func (l *Ledger) Sizes() (file, log int64) { return sizeOf(l.path), sizeOf(l.pat
 type LostError struct{ Path string }
 
 func (e *LostError) Error() string {
-	return fmt.Sprintf("the ledger file %s was removed, or another file was put in its place, under the running program, and nothing more is written: "+
-		"put the very file back; or stop the runner, which publishes what it has first, and make the ledger again with `perennial ledger restore --from-events --replace`", e.Path)
+	return fmt.Sprintf("the ledger file %s was removed, or another file was put in its place, while the program was running, and nothing more is written: "+
+		"put the original file back; or stop the runner, which first publishes what it has, and rebuild the ledger with `perennial ledger restore --from-events --replace`", e.Path)
 }
 
 // DamagedError reports that SQLite found a ledger file damaged.
@@ -383,7 +383,7 @@ type DamagedError struct {
 }
 
 func (e *DamagedError) Error() string {
-	return fmt.Sprintf("the ledger file %s is damaged (%v): stop the runner where one works, keep a copy of the file, and make the ledger again "+
+	return fmt.Sprintf("the ledger file %s is damaged (%v): stop the runner if there is one, keep a copy of the file, and rebuild the ledger "+
 		"with `perennial ledger restore --from-events --replace`, or with `perennial ledger restore --from BACKUP --replace`", e.Path, e.Err)
 }
 

@@ -152,7 +152,7 @@ func (p paged) checks(c *suite) {
 		w := s.walk(p, 1)
 		return w.unique()
 	})
-	rules.rule("walk_ends", "comes to an end, or to other entries all the time", func(s *session) finding {
+	rules.rule("walk_ends", "has a last page, or new entries on every page", func(s *session) finding {
 		w := s.walk(p, 50)
 		return when(w.why != "" || w.pages == maxPages && len(w.ids) < maxPages,
 			differs("%d pages, %d entries, %s", w.pages, len(w.ids), w.why), ok("%d entries on %d pages", len(w.ids), w.pages))

@@ -409,7 +409,7 @@ func tooLarge(r *http.Request) *refusal {
 	if r.Header.Get("Expect") == "" {
 		_, _ = io.CopyN(io.Discard, r.Body, maxDrained)
 	}
-	no := invalid("body", "is over 1 MiB")
+	no := invalid("body", "exceeds 1 MiB")
 	no.status = http.StatusRequestEntityTooLarge
 	return no
 }

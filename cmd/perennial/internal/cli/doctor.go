@@ -497,11 +497,11 @@ func (d *doctor) published(ctx context.Context, l *ledger.Ledger) {
 // ever started. If an embedded server has events, the file was lost. On an external NATS,
 // another runner may have published the events.
 func (d *doctor) noLedger(ctx context.Context, path string) {
-	const do = "put the very file back, or stop the runner where one works and make the ledger again: `perennial ledger restore --from-events`"
+	const do = "put the original file back, or stop the runner if there is one and rebuild the ledger with `perennial ledger restore --from-events`"
 	last, err := d.lastEvent(ctx)
 	switch {
 	case err != nil:
-		d.bad("ledger", path+" is not there, and whether events were published from it could not be read: "+err.Error(), "mend what is said of nats first; then "+do)
+		d.bad("ledger", path+" is not there, and whether events were published from it could not be read: "+err.Error(), "first fix what is reported about nats; then "+do)
 	case last > 0 && d.config.NATS.External():
 		d.ok("ledger", "not there: `perennial run` makes it from the %s rows on the events stream, and follows", humanize.Comma(int64(last)))
 	case last > 0:

@@ -113,7 +113,7 @@ func (l *Lock) Check() error {
 	case err != nil:
 		return fmt.Errorf("the lock %s was removed and cannot be made again: %w", l.path, err)
 	}
-	l.lost = fmt.Errorf("%w: its lock %s was removed under the running program, which writes nothing more: "+
+	l.lost = fmt.Errorf("%w: its lock %s was removed while the program was running, and nothing more is written: "+
 		"stop both processes, look whether the ledger is whole with `perennial ledger verify`, and start one", ErrLocked, l.path)
 	return l.lost
 }
