@@ -68,7 +68,7 @@ func (a *app) reachAgain(c *config.Config) string {
 	case a.natsURL != "":
 		return "look at the address of --nats or PERENNIAL_NATS, and whether that server runs"
 	case c.NATS.External():
-		return "start the NATS server, or mend nats.url: `perennial doctor` tries it; `reviews list` and `ledger balance` work without"
+		return "start the NATS server, or correct nats.url: `perennial doctor` tries it; `reviews list` and `ledger balance` work without"
 	}
 	return "start `perennial run` again: nothing answers at the address that its last run left"
 }

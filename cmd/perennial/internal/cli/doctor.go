@@ -141,7 +141,7 @@ func (d *doctor) provider(ctx context.Context) {
 		d.ok("provider", "the embedded sandbox, and `perennial run` is not running")
 		return
 	}
-	if d.failed("provider", err, "mend the configuration, or start `perennial run` for its sandbox") {
+	if d.failed("provider", err, "correct the configuration, or start `perennial run` for its sandbox") {
 		return
 	}
 	defer client.Close()
@@ -254,7 +254,7 @@ func (d *doctor) nats(ctx context.Context) {
 			d.listens("http", "", "http.listen", d.config.HTTP.Listen)
 			return
 		}
-		d.bad("nats", err, "start the NATS server, or mend nats.url and its credentials")
+		d.bad("nats", err, "start the NATS server, or correct nats.url and its credentials")
 		return
 	}
 	defer r.Close()
@@ -284,7 +284,7 @@ func (d *doctor) streams(ctx context.Context, q *queue.Queue, external bool) {
 	case errors.Is(err, queue.ErrNoAccount):
 		d.ok("streams", "not there yet: the first `perennial run` makes them")
 	case streams.Unlike(err):
-		d.bad("streams", err, "mend it: so messages could be lost, or are not delivered")
+		d.bad("streams", err, "fix it: until then messages can be lost or are not delivered")
 	case err != nil:
 		d.bad("streams", err, "nothing is wrong with the stream's settings as far as is seen: see that most of the NATS servers run and have room, and call this again")
 	default:
@@ -397,13 +397,13 @@ func (d *doctor) webhooks() {
 // endsPause maps the cause of a pause to advice on how to end the pause
 // (docs/operations.md#the-account-is-paused).
 var endsPause = map[string]string{
-	string(upstream.CodeInvalidSignature):       "mend app_id or the secret, then start `perennial run` again",
+	string(upstream.CodeInvalidSignature):       "correct app_id or the secret, then start `perennial run` again",
 	string(upstream.CodeAPIKeyRevoked):          "enable the key at the provider, or `perennial accounts rotate`, then start `perennial run` again",
-	string(upstream.CodeInsufficientScope):      "give the key the permission at the provider, or ask why the account may not write; it ends automatically then",
-	string(upstream.CodeStaleTimestamp):         "set this machine's clock by NTP; it ends automatically then",
-	decide.CauseClock:                           "set this machine's clock by NTP; it ends automatically then",
+	string(upstream.CodeInsufficientScope):      "give the key the permission at the provider, or ask why the account may not write; the pause then ends automatically",
+	string(upstream.CodeStaleTimestamp):         "set this machine's clock by NTP; the pause then ends automatically",
+	decide.CauseClock:                           "set this machine's clock by NTP; the pause then ends automatically",
 	string(upstream.CodeIdempotencyKeyRequired): "find the gateway or proxy that removes headers, then `perennial accounts resume --reason TEXT`",
-	decide.CauseFirewall:                        "mend base_url, or what is between here and the provider; it ends automatically then",
+	decide.CauseFirewall:                        "correct base_url, or fix what is between here and the provider; the pause then ends automatically",
 	ledger.CauseRestored:                        "compare what `perennial accounts show` names with the provider's lists before `perennial accounts resume --reason TEXT` (docs/operations.md#restore)",
 	decide.CausePerson:                          "`perennial accounts resume --reason TEXT` when what it was paused for is done",
 }
@@ -463,7 +463,7 @@ func (d *doctor) ledgerFile(ctx context.Context) {
 		d.bad("ledger", damaged.Err, damaged.Error())
 		return
 	}
-	if d.failed("ledger", err, "if the disk is NOT OK, mend that first; else run `perennial ledger verify`, and restore a backup if it does not hold") {
+	if d.failed("ledger", err, "if the disk is NOT OK, fix that first; otherwise run `perennial ledger verify`, and restore a backup if it does not hold") {
 		return
 	}
 	defer func() { _ = l.Close() }()
@@ -636,7 +636,7 @@ func (d *doctor) roles(ctx context.Context, accounts []string) {
 		return
 	}
 	users, err := d.config.NATSUsers()
-	if d.failed("roles", err, "mend the password file") {
+	if d.failed("roles", err, "correct the password file") {
 		return
 	}
 	separate, tried, untried := true, 0, []string{}
