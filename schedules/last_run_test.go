@@ -210,6 +210,31 @@ func TestASlotThatHeldAnEarlierPlanSkippedNothing(t *testing.T) {
 	}
 }
 
+// TestAPlanOnHoldCountsWhatItSkips counts a retired proxy as skipped, in the run with the
+// plan and in the next one, which found the same plan.
+func TestAPlanOnHoldCountsWhatItSkips(t *testing.T) {
+	s := keepalive()
+	s.ApproveOverCents = 100
+	h := newRig(t, soon(), s)
+	h.paid(t, "px_1", 300)
+	check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
+		return tx.Append(fact.ProxyRetired{ProxyID: "px_2", By: "ada", Reason: "slow"})
+	}))
+	for range 2 {
+		_, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
+		check(t, err)
+		h.watch.add(time.Minute)
+	}
+	runs, err := Runs(t.Context(), h.Ledger, "keepalive", 10)
+	check(t, err)
+	want(t, "runs", len(runs), 2)
+	for _, x := range runs {
+		if x.Outcome != StateHeld || x.Skipped != 1 {
+			t.Errorf("%+v", x.SlotResult)
+		}
+	}
+}
+
 // TestTwoRunsThatRenewNothingAreNoOnePlan: plans without commands have the same hash.
 func TestTwoRunsThatRenewNothingAreNoOnePlan(t *testing.T) {
 	s := keepalive()

@@ -106,21 +106,21 @@ func (l *Sweeps) SlotResult(ctx context.Context, slot Slot) (x SlotResult, err e
 	if err != nil {
 		return x, err
 	}
-	var planned, budgets int64
+	var planned, later, budgets int64
 	var of string
-	err = l.row(ctx, `SELECT coalesce((SELECT sum(value ->> '$.proxy_count') FROM json_each(p.data, '$.planned')), 0),
+	err = l.row(ctx, `SELECT coalesce((SELECT sum(value ->> '$.proxy_count') FROM json_each(p.data, '$.planned')), 0), coalesce(p.data ->> '$.left.proxy_count', 0),
 		coalesce(sum(h.data ->> '$.left_out'), 0), count(h.seq) FILTER (WHERE h.data ->> '$.code' <> 'wallet'), coalesce(group_concat(h.data ->> '$.reason', '; '), ''), coalesce(p.data ->> '$.of', '')
-		FROM journal p LEFT JOIN `+heldOf+` WHERE p.seq = ? GROUP BY p.seq`, slot.Seq).Scan(&planned, &x.OverLimit, &budgets, &x.Reason, &of)
+		FROM journal p LEFT JOIN `+heldOf+` WHERE p.seq = ? GROUP BY p.seq`, slot.Seq).Scan(&planned, &later, &x.OverLimit, &budgets, &x.Reason, &of)
 	if at, wrong := time.Parse(time.RFC3339Nano, of); wrong == nil {
 		x.Continues = &at
-	}
-	if x.Skipped = due - planned; slot.State == "held" {
-		x.Skipped = int64(x.OverLimit) // a later run with the same plan does not repeat its commands
 	}
 	if err != nil {
 		return x, sqlite.NotFound(err)
 	}
-	if planned == 0 && due > 0 && slot.State == "finished" {
+	if x.Skipped = due - planned; slot.State == "held" {
+		x.Skipped -= later
+	}
+	if planned == 0 && due > 0 && (slot.State == "finished" || slot.State == "held") {
 		if err := l.standsFor(ctx, slot, &x); err != nil {
 			return x, err
 		}
@@ -147,15 +147,22 @@ func (l *Sweeps) PlannedSums(ctx context.Context, slot Slot) (due int64, cost fa
 	return due, cost, sqlite.NotFound(err)
 }
 
-// standsFor completes the result of a run whose plan another run had found within the last
-// 24 hours. That run has the commands.
+// standsFor completes the result of a run without commands, if another run found the same
+// plan within the 24 hours before. The commands are in the row of that run.
 func (l *Sweeps) standsFor(ctx context.Context, slot Slot, x *SlotResult) error {
 	var first time.Time
-	err := l.row(ctx, `SELECT s.slot_at FROM slots s JOIN journal p ON p.seq = s.seq
+	var planned int64
+	err := l.row(ctx, `SELECT s.slot_at, (SELECT sum(value ->> '$.proxy_count') FROM json_each(p.data, '$.planned')) FROM slots s JOIN journal p ON p.seq = s.seq
 		WHERE s.schedule = ?1 AND s.slot_at < ?2 AND s.slot_at > ?2 - 86400000000 AND s.plan = ?3 AND json_array_length(p.data, '$.planned') > 0 ORDER BY s.slot_at LIMIT 1`,
-		slot.Schedule, sqlite.Micros(slot.At), slot.Plan).Scan(sqlite.At(&first))
-	if err == nil {
-		x.Skipped, x.Reason = int64(x.OverLimit), strings.TrimPrefix(x.Reason+"; its plan is that of the run of "+first.Format(time.RFC3339), "; ")
+		slot.Schedule, sqlite.Micros(slot.At), slot.Plan).Scan(sqlite.At(&first), &planned)
+	switch {
+	case err == nil:
+		x.Skipped = max(x.Skipped-planned, 0)
+	case slot.State == "held":
+		x.Skipped = int64(x.OverLimit) // the row with the commands is gone
+	}
+	if err == nil && slot.State == "finished" {
+		x.Reason = strings.TrimPrefix(x.Reason+"; its plan is that of the run of "+first.Format(time.RFC3339), "; ")
 	}
 	return sqlite.Optional(err)
 }
