@@ -199,6 +199,10 @@ func TestDecisionsAreFoundByTheirIndex(t *testing.T) {
 		if d, err := report.DecisionOf(chain.Row{Type: name, Data: data}); err == nil && d.By != "" && !strings.Contains(query, `'`+name+`'`) {
 			t.Errorf("%s is a decision, and not in decisionTypes", name)
 		}
+		d := report.Decision{Fact: name}
+		if strings.Contains(query, `'`+name+`'`) && strings.Contains(d.What(), name) {
+			t.Errorf("%s has no words", name)
+		}
 	}
 }
 

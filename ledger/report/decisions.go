@@ -186,6 +186,37 @@ func (d *Decision) ofTheAccount(f fact.Fact) {
 	}
 }
 
+// What describes the decision in words, such as "released" or "paused the schedule".
+func (d *Decision) What() string {
+	switch does := does[d.Fact]; {
+	case d.Fact == fact.SweepFinished{}.FactType():
+		return d.Outcome + " the plan"
+	case d.Fact == fact.SweepPlanned{}.FactType(), d.Outcome == "":
+		return cmp.Or(does, d.Fact)
+	default:
+		return cmp.Or(does, d.Fact) + ": " + strings.ReplaceAll(d.Outcome, "_", " ")
+	}
+}
+
+// does has the words for each type of DecisionTypes.
+var does = map[string]string{
+	fact.CommandReleased{}.FactType():   "released",
+	fact.CommandCancelled{}.FactType():  "cancelled",
+	fact.OperationResolved{}.FactType(): "answered the review",
+	fact.ProxyRetired{}.FactType():      "retired the proxy",
+	fact.ProxyReinstated{}.FactType():   "reinstated the proxy",
+	fact.ProxyRevealed{}.FactType():     "revealed the credentials",
+	fact.AccountPaused{}.FactType():     "paused the account",
+	fact.AccountResumed{}.FactType():    "resumed the account",
+	fact.LedgerRecorded{}.FactType():    "booked",
+	fact.SweepPlanned{}.FactType():      "requested a run",
+	fact.SweepFinished{}.FactType():     "answered the plan",
+	fact.SchedulePaused{}.FactType():    "paused the schedule",
+	fact.ScheduleResumed{}.FactType():   "resumed the schedule",
+	fact.DeadRequeued{}.FactType():      "requeued",
+	fact.DeadDropped{}.FactType():       "dropped",
+}
+
 func letter(seq uint64) string { return "dead letter " + strconv.FormatUint(seq, 10) }
 
 // causePerson is the cause of a pause that an operator asked for (see jobs/decide).

@@ -401,7 +401,7 @@ func (a reviewCommands) auditCommand(name string) *cobra.Command {
 				return err
 			}
 			return l.Report().Decisions(ctx, p, func(d report.Decision) error {
-				list.add(account, d, d.Time.UTC().Format(time.RFC3339), fact.Signed(d.By, d.User), joined(" ", d.Fact, d.Outcome, moneyOr("", d.Cents, currency)), d.About, d.Reason)
+				list.add(account, d, d.Time.UTC().Format(time.RFC3339), fact.Signed(d.By, d.User), joined(" ", d.What(), moneyOr("", d.Cents, currency)), d.About, d.Reason)
 				return list.err
 			})
 		})

@@ -460,8 +460,9 @@ func (b booksView) BooksVerdict() string {
 const decisionsListed = 100
 
 type decisionsView struct {
-	Rows  []report.Decision
-	Older string // address of the next page; "" at the end
+	Rows     []report.Decision
+	Currency string
+	Older    string // address of the next page; "" at the end
 }
 
 // decisions shows the audit log, newest first.
@@ -472,6 +473,9 @@ func (s *overviewPages) decisions(q accountRequest) (page, error) {
 		return page{}, err
 	}
 	v := decisionsView{Rows: rows}
+	if v.Currency, err = q.account.Ledger().Currency(q.Context()); err != nil {
+		return page{}, err
+	}
 	if next > 0 {
 		v.Older = to(q.account.AccountName(), "log", "before", strconv.FormatInt(next, 10))
 	}
