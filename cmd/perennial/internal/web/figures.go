@@ -27,14 +27,11 @@ const (
 	answerWait = time.Second
 	// figureWithin limits the time to compute a figure.
 	figureWithin = 5 * time.Minute
-	// figureShare limits the computation of one figure to a hundredth of the time: the pause
-	// after a computation is a hundred times as long as the computation.
-	figureShare = 100
-	// A computation shorter than quick needs no pause. After a computation shorter than brief,
-	// the pause is at most briefly.
-	quick   = 20 * time.Millisecond
-	brief   = 500 * time.Millisecond
-	briefly = 5 * time.Second
+	// figureShare is the ratio of the pause after a computation to the computation. It limits
+	// one figure to a twentieth of the time.
+	figureShare = 20
+	// quick is the duration up to which a computation needs no pause.
+	quick = 20 * time.Millisecond
 	// failedShare replaces figureShare after a failure, because the cause may soon be gone.
 	failedShare = 3
 	// figureKept is the time that a figure is kept after its last request.
@@ -218,8 +215,6 @@ func (one *figure) pause() time.Duration {
 		return 0
 	case one.err != nil:
 		return failedShare * one.took
-	case one.took < brief:
-		return min(figureShare*one.took, briefly)
 	}
 	return figureShare * one.took
 }
