@@ -292,28 +292,38 @@ type confirmView struct {
 	Wallet, After int64
 	Currency      string
 	Fields        map[string]string
-	Back          string
+}
+
+// errEdit is the error of a change that a person chose to edit when asked to confirm it.
+var errEdit = errors.New("nothing was changed: enter it again")
+
+// refused returns the text and the status code with which a form is shown again.
+func refused(why error) (text string, code int) {
+	if errors.Is(why, errEdit) {
+		return "", http.StatusOK
+	}
+	return why.Error(), http.StatusUnprocessableEntity
 }
 
 // showAnswerAgain shows an answer that was not accepted. If the answer looks like a mistake, it
 // asks to confirm the answer. Otherwise it shows the form with the reason.
 func (s *operationPages) showAnswerAgain(q accountRequest, form func(string) string, why error) (page, error) {
-	typed := answerForm{Answer: form("answer"), Amount: form("amount"), Order: form("order"), Line: form("line"), Reason: form("reason"), Wrong: why.Error()}
 	if !errors.Is(why, ErrUnconfirmed) {
-		return s.showOperation(q, form("id"), http.StatusUnprocessableEntity, typed)
+		text, code := refused(why)
+		return s.showOperation(q, form("id"), code, answerForm{Answer: form("answer"), Amount: form("amount"), Order: form("order"), Line: form("line"), Reason: form("reason"), Wrong: text})
 	}
 	var of operationView
 	if err := s.readOperation(q.Context(), q.account, form("id"), &of); err != nil {
 		return page{}, err
 	}
-	v := confirmView{Change: "resolve", Charged: typed.Answer == "charged", Back: to(q.account.AccountName(), "operation", "id", form("id")) + "#review"}
+	v := confirmView{Change: "resolve", Charged: form("answer") == "charged"}
 	for _, c := range of.Choices {
-		if c.ProxyID == typed.Line {
+		if c.ProxyID == form("line") {
 			v.Expected = c.Expected
 		}
 	}
 	for _, x := range of.Lines { // the wallet balance already excludes money in suspense
-		if x.State == fact.LineUnresolved && (typed.Line == "" || x.ProxyID == typed.Line) {
+		if x.State == fact.LineUnresolved && (form("line") == "" || x.ProxyID == form("line")) {
 			v.After += x.ChargedCents - x.RefundedCents
 		}
 	}
@@ -322,8 +332,7 @@ func (s *operationPages) showAnswerAgain(q accountRequest, form func(string) str
 
 // showCorrectionAgain asks to confirm a correction that looks like a mistake.
 func showCorrectionAgain(q accountRequest, form func(string) string, why error) (page, error) {
-	v := confirmView{Change: "correct", Charged: true, Back: localPath(form("back"))}
-	return confirm(q, form, why, v, "Confirm the correction", "id", "operation", "amount", "kind", "line", "reason", "back")
+	return confirm(q, form, why, confirmView{Change: "correct", Charged: true}, "Confirm the correction", "id", "operation", "amount", "kind", "line", "reason", "back")
 }
 
 // confirm asks to confirm a change, whose form has the given fields. v.After is how the change
@@ -403,6 +412,9 @@ func (s *operationPages) change(q accountRequest) (page, error) {
 	if err == nil && reason == "" && !c.unsigned {
 		err = errors.New("a reason is required: it is kept with your name")
 	}
+	if err == nil && form("edit") != "" {
+		err = errEdit
+	}
 	code := http.StatusOK
 	if err == nil {
 		v.Command = c.cli(q, r.words, reason)
@@ -471,8 +483,9 @@ func (s *operationPages) formAgain(q accountRequest, form func(string) string, u
 
 // showWrongCorrection shows the operation's page with a correction that was not accepted.
 func (s *operationPages) showWrongCorrection(q accountRequest, form func(string) string, why error) (page, error) {
-	return s.showOperation(q, form("operation"), http.StatusUnprocessableEntity, answerForm{
-		Seq: form("id"), Kind: form("kind"), Amount: form("amount"), Line: form("line"), Reason: form("reason"), Wrong: why.Error(),
+	text, code := refused(why)
+	return s.showOperation(q, form("operation"), code, answerForm{
+		Seq: form("id"), Kind: form("kind"), Amount: form("amount"), Line: form("line"), Reason: form("reason"), Wrong: text,
 	})
 }
 

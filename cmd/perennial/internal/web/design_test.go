@@ -60,7 +60,7 @@ func sampleDesign() design {
 	letter := letterOf(Letter{Seq: 7, Published: earlier, Subject: "perennial.commands.main.proxy.renew", Reason: "the command has no id", Text: `{"proxy_ids":["px_1"]}`, Bytes: 22})
 	letter.Typed, letter.Why, letter.Wrong = `{"id":"again","proxy_ids":[]}`, "the team asked for it", "proxy_ids is empty: name at least one proxy"
 	d.Letter = of(letter)
-	d.Confirm = of(confirmView{Why: "999.99 USD is more than twice the expected 8.40 USD", Charged: true, Cents: 99_999, Expected: fact.Known(840), Wallet: 50_000, After: -49_999, Currency: "USD", Back: "#type"})
+	d.Confirm = of(confirmView{Why: "999.99 USD is more than twice the expected 8.40 USD", Charged: true, Cents: 99_999, Expected: fact.Known(840), Wallet: 50_000, After: -49_999, Currency: "USD"})
 	d.Operations = of(&operationsView{
 		All: 2, Tabs: []stateCount{{fact.StateReview, 1}, {fact.StateCompleted, 1}}, Kinds: []fact.Kind{fact.KindOrder, fact.KindRenewal}, Older: "#type", LookedTo: &earlier, form: url.Values{},
 		Rows: []operationRow{

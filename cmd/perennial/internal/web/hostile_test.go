@@ -55,7 +55,7 @@ func hostileData(text string) map[string]any {
 			Expiries: Made[[]bucket]{At: noon, Value: []bucket{{Name: text, From: text, Until: text}}}, Provider: &jobs.ProviderRecent{Codes: map[string]int64{text: 1}}},
 		"accounts":   []accountCard{{Name: text, Role: text, Broken: text, Problems: []Check{{Name: text, Detail: text}}, Forecast: Made[schedules.Forecast]{Value: schedules.Forecast{RunsOutOn: text}}}},
 		"attention":  attentionView{Needs: []need{{text, text, text, text, text, text}}, Paused: []tables.Pause{{Scope: text, Cause: text, Detail: text}}},
-		"confirm":    confirmView{Why: text, Currency: text, Fields: map[string]string{"reason": text, "id": text}, Back: "/"},
+		"confirm":    confirmView{Why: text, Currency: text, Fields: map[string]string{"reason": text, "id": text}},
 		"operations": &operationsView{Label: text, Schedule: text, From: text, Wrong: "", Schedules: []string{text}, Rows: []operationRow{{o, text}}, Older: "?before=1"},
 		"operation": &operationView{
 			Evidence: inspect.Evidence{OperationStatus: o, History: []inspect.HistoryEntry{{Type: text, Code: text, TraceID: text, Text: text}}, Notes: []string{text}, Verdict: &inspect.Verdict{Text: text, OrderNo: text}, Expiries: []inspect.ExpiryEvidence{{ProxyID: text, State: text}}, Orders: []inspect.OrderEvidence{{OrderNo: text}},

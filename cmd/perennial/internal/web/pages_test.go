@@ -254,6 +254,13 @@ func TestAChangeThatWasNotAnsweredIsNotCalledNotDone(t *testing.T) {
 	}
 }
 
+// fillHidden adds the hidden fields of a page's form.
+func fillHidden(fields map[string]string, page string) {
+	for _, m := range regexp.MustCompile(`type="hidden" name="([a-z]+)" value="([^"]*)"`).FindAllStringSubmatch(page, -1) {
+		fields[m[1]] = html.UnescapeString(m[2])
+	}
+}
+
 // TestAnUnlikelyAnswerIsASecondStep: the runner has the guard. The page shows what would be
 // booked, what was expected and the wallet after, and a button that confirms it.
 func TestAnUnlikelyAnswerIsASecondStep(t *testing.T) {
@@ -273,8 +280,17 @@ func TestAnUnlikelyAnswerIsASecondStep(t *testing.T) {
 		t.Errorf("among several:\n%s", body)
 	}
 	h.main.answer["resolve"] = map[string]any{"changed": 1}
-	for _, m := range regexp.MustCompile(`name="([a-z]+)" value="([^"]*)"`).FindAllStringSubmatch(page, -1) {
-		fields[m[1]] = html.UnescapeString(m[2])
+	fillHidden(fields, page)
+	before := len(h.main.requests())
+	edited := maps.Clone(fields)
+	edited["edit"] = "yes"
+	if code, again := h.post(h.client, "/a/main/change/resolve", h.server.URL, edited); code != http.StatusOK || !strings.Contains(again, `value="5999.99"`) || !strings.Contains(again, `value="the invoice"`) || strings.Contains(again, `role="alert"`) {
+		t.Errorf("%d: the answer cannot be changed:\n%s", code, again)
+	}
+	for _, x := range h.main.requests()[before:] {
+		if x.verb == "resolve" {
+			t.Errorf("an edited answer is sent: %v", x)
+		}
 	}
 	if _, page = h.post(h.client, "/a/main/change/resolve", h.server.URL, fields); !strings.Contains(page, "Done:") {
 		t.Errorf("the second step does not confirm:\n%s", page)
@@ -297,9 +313,7 @@ func TestAnUnlikelyCorrectionIsASecondStep(t *testing.T) {
 		t.Errorf("%d", code)
 	}
 	h.main.answer["record"] = map[string]any{"changed": 1}
-	for _, m := range regexp.MustCompile(`name="([a-z]+)" value="([^"]*)"`).FindAllStringSubmatch(page, -1) {
-		fields[m[1]] = html.UnescapeString(m[2])
-	}
+	fillHidden(fields, page)
 	if _, page = h.post(h.client, "/a/main/change/correct", h.server.URL, fields); !strings.Contains(page, "Done:") || !strings.Contains(page, "--confirm-amount 4200") {
 		t.Errorf("the second step does not confirm:\n%s", page)
 	}
@@ -392,6 +406,11 @@ func TestACorrectionCanBeTakenBack(t *testing.T) {
 		}
 		wants(t, page, way, `value="`+amount+`"`, `value="it was charged"`, "<details open data-open><summary>Correct: it was charged after all</summary>")
 	}
+	fields["edit"], fields["amount"] = "yes", "7.00" // from the page that asks to confirm it
+	if code, page := h.post(h.client, "/a/main/change/correct", h.server.URL, fields); code != http.StatusOK || !strings.Contains(page, `value="7.00"`) || strings.Contains(page, `role="alert"`) {
+		t.Errorf("%d: the correction cannot be changed:\n%s", code, page)
+	}
+	delete(fields, "edit")
 	fields["kind"], fields["amount"] = "refund", "1.00" // another operator took it back first
 	_, page = h.post(h.client, "/a/main/change/correct", h.server.URL, fields)
 	wants(t, page, `role="alert">the runner says no to record</p>`)
@@ -546,9 +565,7 @@ func TestAnAnswerAgainstTheWalletIsConfirmed(t *testing.T) {
 	if _, page = h.post(h.client, "/a/main/change/resolve", h.server.URL, fields); !strings.Contains(page, "the provider said that it charged 3.00 USD") || len(resolves()) > 0 {
 		t.Fatalf("it is not confirmed:\n%s", page)
 	}
-	for _, m := range regexp.MustCompile(`name="([a-z]+)" value="([^"]*)"`).FindAllStringSubmatch(page, -1) {
-		fields[m[1]] = html.UnescapeString(m[2])
-	}
+	fillHidden(fields, page)
 	h.post(h.client, "/a/main/change/resolve", h.server.URL, fields)
 	if all := resolves(); len(all) != 1 || all[0].question["against_evidence"] != true {
 		t.Errorf("%v", all)
