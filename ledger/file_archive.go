@@ -700,7 +700,7 @@ func openArchives(ctx context.Context, clock func() time.Time, files []string) (
 		}
 		archives = append(archives, a)
 		if sealed, err := sealOf(ctx, a.read); err != nil || sealed == nil {
-			return archives, errors.Join(fmt.Errorf("%s is not an archive: `perennial ledger archive` writes one", file), err)
+			return archives, errors.Join(fmt.Errorf("%s is not an archive: `perennial backup archive` writes one", file), err)
 		}
 	}
 	slices.SortFunc(archives, func(a, b *Ledger) int { return int(a.tail.head.Seq - b.tail.head.Seq) })

@@ -373,7 +373,7 @@ type LostError struct{ Path string }
 
 func (e *LostError) Error() string {
 	return fmt.Sprintf("the ledger file %s was removed, or another file was put in its place, while the program was running, and nothing more is written: "+
-		"put the original file back; or stop the runner, which first publishes what it has, and rebuild the ledger with `perennial ledger restore --from-events --replace`", e.Path)
+		"put the original file back; or stop the runner, which first publishes what it has, and rebuild the ledger with `perennial backup restore --from-events --replace`", e.Path)
 }
 
 // DamagedError reports that SQLite found a ledger file damaged.
@@ -384,7 +384,7 @@ type DamagedError struct {
 
 func (e *DamagedError) Error() string {
 	return fmt.Sprintf("the ledger file %s is damaged (%v): stop the runner if there is one, keep a copy of the file, and rebuild the ledger "+
-		"with `perennial ledger restore --from-events --replace`, or with `perennial ledger restore --from BACKUP --replace`", e.Path, e.Err)
+		"with `perennial backup restore --from-events --replace`, or with `perennial backup restore --from BACKUP --replace`", e.Path, e.Err)
 }
 
 func (e *DamagedError) Unwrap() error { return e.Err }

@@ -395,7 +395,7 @@ func damagedBackup(from string, err error) error {
 	if !ofDamage(err) {
 		return err
 	}
-	return fmt.Errorf("%w\n%s is damaged: restore with `perennial ledger restore --from-events --replace`, or with --from and another backup", err, from)
+	return fmt.Errorf("%w\n%s is damaged: restore with `perennial backup restore --from-events --replace`, or with --from and another backup", err, from)
 }
 
 // foldEvents folds the events after the backup. If the stream is missing or ends before the

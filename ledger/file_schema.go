@@ -41,7 +41,7 @@ func (e *SchemaError) Error() string {
 		return fmt.Sprintf("ledger %s has schema version %d and this program knows versions up to %d: a newer program wrote it\nuse that program, or a newer one; nothing was changed",
 			e.Path, e.Version, e.Known)
 	}
-	return fmt.Sprintf("ledger %s is not as its migrations made it (schema version %d): %s\nanother tool changed the file: see `perennial ledger verify`, and use a backup or `perennial ledger rebuild`",
+	return fmt.Sprintf("ledger %s is not as its migrations made it (schema version %d): %s\nanother tool changed the file: see `perennial ledger verify`, and use a backup or `perennial backup rebuild`",
 		e.Path, e.Version, e.Difference)
 }
 

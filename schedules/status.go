@@ -254,12 +254,15 @@ func (s *Sweeper) RunNow(ctx context.Context, schedule, by, reason string) (plan
 func (s *Sweeper) runnerOf(name string) (*scheduleRunner, error) { return runnerOf(s.runners, name) }
 
 func runnerOf(runners []*scheduleRunner, name string) (*scheduleRunner, error) {
+	names := []string{}
 	for _, r := range runners {
 		if r.Name == name {
 			return r, nil
 		}
+		names = append(names, r.Name)
 	}
-	return nil, fmt.Errorf("schedule %.64q: %w: see `perennial schedules list`", name, ErrNoSchedule)
+	const shown = 10 // of the names
+	return nil, fmt.Errorf("%w %.64q; it has %s", ErrNoSchedule, name, cmp.Or(strings.Join(names[:min(len(names), shown)], ", "), "none"))
 }
 
 // why returns how a slot's run ended, or why its plan needs approval.

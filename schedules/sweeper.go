@@ -36,10 +36,10 @@ const (
 var (
 	ErrFired      = errors.New("this run was made before")
 	errSkew       = errors.New("this machine's clock is more than 5 minutes from the provider's: nothing is swept until it is set")
-	ErrNoPlan     = errors.New("no held plan has this hash: see `perennial schedules list`")
+	ErrNoPlan     = errors.New("no plan with this hash needs approval: see `perennial schedules list`")
 	ErrBegun      = errors.New("an approval that was cut off has published a part of it: approve it again, or cancel its commands (`perennial operations list`)")
 	ErrOverBudget = errors.New("nothing is published: approve it another day, or raise the budget")
-	ErrNoSchedule = errors.New("no schedule of the account has this name")
+	ErrNoSchedule = errors.New("the account has no schedule")
 )
 
 // Publisher publishes commands on an account's stream in atomic batches. [publish.Publisher]

@@ -78,7 +78,7 @@ func checkWords(words ...string) error {
 // number of operations released. id is a command's or an operation's id. If it is both, as
 // says which one is meant.
 func (d *Desk) Release(ctx context.Context, id, by, reason string, as ...inspect.As) (int, error) {
-	return d.each(ctx, targetOf(id, as), signature{by, reason}, func(_ fact.Operation, ref fact.Ref) (fact.Fact, error) {
+	return d.each(ctx, "released", targetOf(id, as), signature{by, reason}, func(_ fact.Operation, ref fact.Ref) (fact.Fact, error) {
 		return fact.CommandReleased{Ref: ref, By: by, Reason: reason, User: fact.UserOf(ctx)}, nil
 	}, fact.StateHeld)
 }
@@ -88,7 +88,7 @@ func (d *Desk) Release(ctx context.Context, id, by, reason string, as ...inspect
 // operations cancelled.
 func (d *Desk) Cancel(ctx context.Context, id, by, reason string, as ...inspect.As) (int, error) {
 	unsure := ""
-	n, err := d.each(ctx, targetOf(id, as), signature{by, reason}, func(o fact.Operation, ref fact.Ref) (fact.Fact, error) {
+	n, err := d.each(ctx, "cancelled", targetOf(id, as), signature{by, reason}, func(o fact.Operation, ref fact.Ref) (fact.Fact, error) {
 		if o.Ambiguous > 0 {
 			unsure = o.ID
 			return nil, errLeaveAlone
@@ -150,7 +150,7 @@ func (d *Desk) unrenewed(ctx context.Context, o fact.Operation) error {
 
 // retry repeats rejected operations. It stops if may returns an error.
 func (d *Desk) retry(ctx context.Context, of target, by signature, may func(fact.Operation) error) (int, error) {
-	return d.each(ctx, of, by, func(o fact.Operation, ref fact.Ref) (fact.Fact, error) {
+	return d.each(ctx, "retried", of, by, func(o fact.Operation, ref fact.Ref) (fact.Fact, error) {
 		if err := may(o); err != nil {
 			return nil, err
 		}
@@ -200,11 +200,11 @@ const (
 // each applies a change to one operation, or to all operations of a command, and returns how
 // many it changed. It skips operations in other states, and those that another operation has
 // replaced. An operation that changes in the meantime is read and decided again.
-func (d *Desk) each(ctx context.Context, of target, by signature, do change, states ...fact.State) (int, error) {
+func (d *Desk) each(ctx context.Context, done string, of target, by signature, do change, states ...fact.State) (int, error) {
 	if err := by.check(); err != nil {
 		return 0, err
 	}
-	p := &pending{ledger: d.c.Ledger, do: do, states: states, done: map[string]bool{}}
+	p := &pending{ledger: d.c.Ledger, do: do, states: states, verb: done, done: map[string]bool{}}
 	moved, err := p.round(ctx, of)
 	for again := 1; err == nil && moved > 0 && again < changeRounds; again++ {
 		moved, err = p.round(ctx, of)
@@ -229,7 +229,7 @@ func (p *pending) nothingChanged(err error, moved int, id string) error {
 	if slices.ContainsFunc(p.now, func(s fact.State) bool { return slices.Contains(p.states, s) }) {
 		return command.Refuse("%s is left as it is: another operation has taken its place, which `perennial status %s` shows", id, p.commandID)
 	}
-	return command.Refuse("%s is %s: only what is %s can be changed so", id, statesText(p.now, "and"), statesText(p.states, "or"))
+	return command.Refuse("%s is %s: only operations that are %s can be %s", id, statesText(p.now, "and"), statesText(p.states, "or"), p.verb)
 }
 
 // cutShort returns the error of a change that stopped after some operations, or nil if err
@@ -249,6 +249,7 @@ type pending struct {
 	ledger *ledger.Ledger
 	do     change
 	states []fact.State
+	verb   string // past participle of the change, such as "cancelled"
 
 	commandID string
 	of        fact.Ref        // the command

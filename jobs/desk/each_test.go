@@ -68,7 +68,7 @@ func TestWhatChangesDuringAChangeIsDecidedAgain(t *testing.T) {
 	ops := d.acceptsEach("keep", 3)
 	ref := func(i int) fact.Ref { return fact.Ref{CommandID: "keep", OperationID: ops[i].OperationID} }
 	seen := map[string]int{}
-	n, err := d.each(t.Context(), target{id: "keep"}, signature{"ada", "x"}, cancelling(func(o fact.Operation) {
+	n, err := d.each(t.Context(), "changed", target{id: "keep"}, signature{"ada", "x"}, cancelling(func(o fact.Operation) {
 		if seen[o.ID]++; len(seen) > 1 || seen[o.ID] > 1 {
 			return
 		}
@@ -94,7 +94,7 @@ func TestAChangeOfWhatNeverRestsEnds(t *testing.T) {
 	d := newDesk(t)
 	ops := d.acceptsEach("keep", 1)
 	rounds := 0
-	n, err := d.each(t.Context(), target{id: "keep"}, signature{"ada", "x"}, cancelling(func(fact.Operation) {
+	n, err := d.each(t.Context(), "changed", target{id: "keep"}, signature{"ada", "x"}, cancelling(func(fact.Operation) {
 		rounds++
 		check(t, d.c.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
 			ref := fact.Ref{CommandID: "keep", OperationID: ops[0].OperationID}
@@ -112,7 +112,7 @@ func TestManyOperationsAreChangedInSeveralCommits(t *testing.T) {
 	d.acceptsEach("keep", 2*changesATime+1)
 	elsewhere := d.acceptsEach("other", 1)
 	decided := 0
-	n, err := d.each(t.Context(), target{id: "keep"}, signature{"ada", "x"}, cancelling(func(fact.Operation) {
+	n, err := d.each(t.Context(), "changed", target{id: "keep"}, signature{"ada", "x"}, cancelling(func(fact.Operation) {
 		if decided++; decided == changesATime+1 {
 			_, err := d.Cancel(t.Context(), elsewhere[0].OperationID, "ada", "between")
 			check(t, err)

@@ -329,7 +329,7 @@ const (
 )
 
 // checkShare refuses a consumer beyond the limits, because each consumer uses memory of the
-// server and costs `ledger archive` one request.
+// server and costs `backup archive` one request.
 func (b *broker) checkShare(user string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), brokerAnswer)
 	defer cancel()

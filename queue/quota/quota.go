@@ -43,7 +43,7 @@ const (
 const (
 	raiseStreams   = "raise it in the account's jetstream block (`nsc edit account --js-streams`): docs/nats.md, \"Quota\", says how many are needed"
 	raiseConsumers = "raise it in the account's jetstream block (`nsc edit account --js-consumer`): docs/nats.md, \"Quota\", says how many are needed"
-	raiseStorage   = "raise max_file of the account and max_file_store of the server, or make room with `perennial ledger archive`"
+	raiseStorage   = "raise max_file of the account and max_file_store of the server, or make room with `perennial backup archive`"
 	raiseMemory    = "give the account some max_memory: a bucket that says which runners live is in memory"
 	dropMaxBytes   = "set it to false for the account (`nsc edit account --js-max-bytes-required=false`): the streams hold what is nowhere else, and have no limit"
 	raiseAcks      = "raise it to 65536, or remove it, in the account's jetstream block and in the server's limits"

@@ -101,7 +101,7 @@ func (a operateCommands) accountsCommand() *cobra.Command {
 
 func (a operateCommands) accountsList() *cobra.Command {
 	return newCommand("list", "List the accounts", func(ctx context.Context, _ []string) error {
-		list := a.listing("NAME", "STATUS", "ENVIRONMENT", "ADDRESS", "PAUSED", "NOT READY")
+		list := a.listing("no accounts are configured", "NAME", "STATUS", "ENVIRONMENT", "ADDRESS", "PAUSED", "NOT READY")
 		err := a.eachAccount(ctx, func(one *app, _ string) error {
 			v, err := askOnce(ctx, one, verbs.Show, struct{}{})
 			if err != nil {

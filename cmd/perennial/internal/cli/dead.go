@@ -50,7 +50,7 @@ func (a operateCommands) deadList() *cobra.Command {
 			return err
 		}
 		defer r.Close()
-		list, left := a.listing("SEQ", "PUBLISHED", "SUBJECT", "CODE", "REASON"), limit
+		list, left := a.listing("no dead letters; a refused command with an ID is in `perennial operations list --state rejected`", "SEQ", "PUBLISHED", "SUBJECT", "CODE", "REASON"), limit
 		for l, err := range letters.Of(r.JetStream(), r.account).After(ctx, 0) {
 			if err != nil {
 				return err
@@ -60,9 +60,6 @@ func (a operateCommands) deadList() *cobra.Command {
 			if left--; left == 0 {
 				break
 			}
-		}
-		if left == limit && a.output != "json" {
-			fmt.Fprintln(a.stderr, "no dead letters; a refused command with an ID is in `perennial operations list --state rejected`")
 		}
 		return list.end(nil)
 	})

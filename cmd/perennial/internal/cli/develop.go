@@ -324,7 +324,7 @@ func (a developCommands) printReport(report *conformance.Report, currency string
 }
 
 func (a developCommands) listChecks() error {
-	list := a.listing("SECTION", "CHECK", "SENTENCE")
+	list := a.listing("no checks", "SECTION", "CHECK", "SENTENCE")
 	for _, c := range conformance.List() {
 		list.add("", c, c.Section, c.ID, c.Sentence)
 	}

@@ -26,7 +26,7 @@ import (
 )
 
 // BenchmarkDisk measures what renewals take of the disk, before and after
-// `ledger archive`: the figures of docs/archive.md. Once is enough:
+// `backup archive`: the figures of docs/archive.md. Once is enough:
 //
 //	go test ./cmd/perennial -run '^$' -bench Disk -benchtime 1x
 func BenchmarkDisk(b *testing.B) {

@@ -139,7 +139,7 @@ func TestTheChecksOfBlocksRefuse(t *testing.T) {
 		check func(*testing.T, fenced) error
 		text  string
 	}{
-		{checkShell, "perennial ordr"}, {checkShell, "perennial order --item a=1 --dayz 30"}, {checkShell, "perennial ledger backup"},
+		{checkShell, "perennial ordr"}, {checkShell, "perennial order --item a=1 --dayz 30"}, {checkShell, "perennial backup create"},
 		{checkShell, "echo 'open"}, {checkShell, "frobnicate"}, {checkShell, "go run ./cmd/none"}, {checkShell, "go run ./cmd/perennial demos"},
 		{checkShell, "make none"}, {checkShell, "cd docs && npm ci"}, {checkShell, `A=1 perennial status | perennial events --none`},
 		{checkShell, `nats req perennial.commands.main.order.create '{"id":"a"}'`}, {checkShell, `nats req perennial.svc.main.none '{"id":"a"}'`},

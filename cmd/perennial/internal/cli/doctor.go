@@ -497,7 +497,7 @@ func (d *doctor) published(ctx context.Context, l *ledger.Ledger) {
 // ever started. If an embedded server has events, the file was lost. On an external NATS,
 // another runner may have published the events.
 func (d *doctor) noLedger(ctx context.Context, path string) {
-	const do = "put the original file back, or stop the runner if there is one and rebuild the ledger with `perennial ledger restore --from-events`"
+	const do = "put the original file back, or stop the runner if there is one and rebuild the ledger with `perennial backup restore --from-events`"
 	last, err := d.lastEvent(ctx)
 	switch {
 	case err != nil:

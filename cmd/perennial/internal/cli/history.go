@@ -1,5 +1,5 @@
 // Access to an account's events stream, whether or not a runner is running, and the two
-// commands that need it for themselves: `ledger restore` and `ledger archive`.
+// commands that need it for themselves: `backup restore` and `backup archive`.
 
 package cli
 
@@ -231,7 +231,7 @@ func (h *history) close() {
 	}
 }
 
-func (a ledgerCommands) ledgerRestore() *cobra.Command {
+func (a ledgerCommands) backupRestore() *cobra.Command {
 	var from string
 	var fromEvents, replace, without bool
 	c := newCommand("restore", "Restore the ledger from a backup or from events", func(ctx context.Context, _ []string) error {
@@ -382,7 +382,7 @@ func (a ledgerCommands) printRestored(account string, out ledger.Restored) error
 	return err
 }
 
-func (a ledgerCommands) ledgerArchive() *cobra.Command {
+func (a ledgerCommands) backupArchive() *cobra.Command {
 	var before, dir string
 	var e eventsChoice
 	c := newCommand("archive", "Move old rows to an archive file (runner must be stopped)", func(ctx context.Context, _ []string) error {
@@ -413,7 +413,7 @@ type eventsChoice struct {
 	mayLose []string
 }
 
-// ArchiveResult is the JSON output of `ledger archive`.
+// ArchiveResult is the JSON output of `backup archive`.
 type ArchiveResult struct {
 	ledger.Archived
 

@@ -32,8 +32,14 @@ import (
 
 func (a ledgerCommands) ledgerCommand() *cobra.Command {
 	c := &cobra.Command{Use: "ledger", Short: "Balances, entries, statements and reconciliation"}
-	c.AddCommand(a.ledgerBalance(), a.ledgerEntries(), a.ledgerVerify(), a.ledgerExport(), a.ledgerStatement(),
-		a.ledgerReconcile(), a.ledgerRecord(), a.ledgerRebuild(), a.ledgerBackup(), a.ledgerRestore(), a.ledgerArchive())
+	c.AddCommand(a.ledgerBalance(), a.ledgerEntries(), a.ledgerStatement(), a.ledgerExport(), a.ledgerVerify(), a.ledgerReconcile(), a.ledgerRecord(),
+		hidden(a.backupCreate("backup FILE")), hidden(a.backupRestore()), hidden(a.backupArchive()), hidden(a.backupRebuild())) // their names before the group `backup`
+	return c
+}
+
+func (a ledgerCommands) backupCommand() *cobra.Command {
+	c := &cobra.Command{Use: "backup", Aliases: []string{"backups"}, Short: "Create and restore backups, archive old rows, and rebuild the ledger"}
+	c.AddCommand(a.backupCreate("create FILE"), a.backupRestore(), a.backupArchive(), a.backupRebuild())
 	return c
 }
 
@@ -117,7 +123,7 @@ func (a ledgerCommands) listTotals(ctx context.Context, by string, limit int) er
 	if by == "day" {
 		heading += " (UTC)"
 	}
-	list := a.listing(heading, countedBy[by], "CHARGED", "REFUNDED", "OUTSIDE", "NET")
+	list := a.listing("nothing was spent", heading, countedBy[by], "CHARGED", "REFUNDED", "OUTSIDE", "NET")
 	return list.end(a.eachLedger(ctx, func(ctx context.Context, l *ledger.Ledger, account string) error {
 		currency, err := l.Currency(ctx)
 		if err != nil {
@@ -181,7 +187,7 @@ func (a ledgerCommands) ledgerEntries() *cobra.Command {
 		}
 		buffered, out := *a.app, bufio.NewWriter(a.stdout) // there may be millions of entries
 		buffered.stdout = out
-		list := buffered.listing("SEQ", "TIME", "KIND", "ACCOUNT", "AMOUNT", "OPERATION", "ABOUT", "BY", "REASON")
+		list := buffered.listing("no entries", "SEQ", "TIME", "KIND", "ACCOUNT", "AMOUNT", "OPERATION", "ABOUT", "BY", "REASON")
 		next, err := l.Money.EachPosting(ctx, from, limit, func(p tables.Posting) error {
 			list.add("", p, strconv.FormatInt(p.Seq, 10), p.Time.Format(time.RFC3339), kindText(p), p.Account, money(p.AmountCents, currency), p.Operation,
 				cmp.Or(p.ProxyID, p.OrderNo), fact.Signed(p.By, p.User), p.Reason)
@@ -284,7 +290,7 @@ func (a ledgerCommands) writeAs(file, format, known string, formats map[string]f
 	return a.outputs().write(file, 0o600, write)
 }
 
-func (a ledgerCommands) ledgerRebuild() *cobra.Command {
+func (a ledgerCommands) backupRebuild() *cobra.Command {
 	var out string
 	c := newCommand("rebuild", "Rebuild the ledger from its journal and compare", func(ctx context.Context, args []string) error {
 		return a.withLedgerAs(anySchema, func(ctx context.Context, l *ledger.Ledger, account string) error {
@@ -309,9 +315,9 @@ func (a ledgerCommands) ledgerRebuild() *cobra.Command {
 	return c
 }
 
-func (a ledgerCommands) ledgerBackup() *cobra.Command {
+func (a ledgerCommands) backupCreate(use string) *cobra.Command {
 	var force bool
-	c := newCommand("backup FILE", "Write a verified copy of the ledger", func(ctx context.Context, args []string) error {
+	c := newCommand(use, "Write a verified copy of the ledger", func(ctx context.Context, args []string) error {
 		return a.withLedger(func(ctx context.Context, l *ledger.Ledger, _ string) error {
 			if err := a.outputs().checkCopy(args[0]); err != nil {
 				return err
@@ -534,7 +540,7 @@ func missingEvents(noted ledger.Published, last uint64) error {
 // checkSnapshot returns an error if the snapshot that a restore needs is missing or damaged. It
 // is for a stream that no longer has the events up to and including the given row.
 func (h *history) checkSnapshot(ctx context.Context, removed int64) (err error) {
-	missing := &chain.BrokenError{Check: "events", Seq: removed, Detail: "its event was removed and no snapshot beside the stream contains it: `perennial ledger archive` stores it again"}
+	missing := &chain.BrokenError{Check: "events", Seq: removed, Detail: "its event was removed and no snapshot beside the stream contains it: `perennial backup archive` stores it again"}
 	snapshot, open, err := journal.VouchedSnapshot(ctx, h.queue, h.account)
 	if err != nil {
 		return err

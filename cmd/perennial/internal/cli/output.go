@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/user"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"text/tabwriter"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/dustin/go-humanize"
 	"github.com/sirupsen/logrus"
@@ -137,10 +139,14 @@ type listing struct {
 	heading []string
 	rows    [][]string
 	several bool
-	err     error // the first error of the output, after which add does nothing
+	none    string // printed to standard error instead of a table without rows
+	err     error  // the first error of the output, after which add does nothing
 }
 
-func (a *app) listing(heading ...string) *listing { return &listing{app: a, heading: heading} }
+// listing returns a listing. none says that there are no records; it may be "".
+func (a *app) listing(none string, heading ...string) *listing {
+	return &listing{app: a, none: none, heading: heading}
+}
 
 // add prints a JSON record or stores a row. account is "" if the listing covers one account.
 func (l *listing) add(account string, record any, row ...string) {
@@ -163,6 +169,12 @@ func (l *listing) end(err error) error {
 	if l.app.output == "json" || err != nil && len(l.rows) == 0 {
 		return err
 	}
+	if len(l.rows) == 0 {
+		if l.none != "" {
+			_, err = fmt.Fprintln(l.app.stderr, l.none)
+		}
+		return err
+	}
 	heading := l.heading
 	if l.several {
 		heading = append([]string{"ACCOUNT"}, heading...)
@@ -170,19 +182,49 @@ func (l *listing) end(err error) error {
 	return errors.Join(l.app.table(heading, l.rows), err)
 }
 
+// table prints a table. Columns of numbers and amounts are aligned to the right.
 func (a *app) table(heading []string, rows [][]string) error {
-	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(w, strings.Join(heading, "\t"))
+	all := [][]string{slices.Clone(heading)}
 	for _, row := range rows {
+		cells := make([]string, len(row))
 		for i, cell := range row {
-			if i > 0 {
-				fmt.Fprint(w, "\t")
-			}
-			fmt.Fprint(w, printable(cell))
+			cells[i] = printable(cell)
 		}
-		fmt.Fprintln(w)
+		all = append(all, cells)
+	}
+	for i := range heading {
+		alignRight(all, i)
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+	for _, cells := range all {
+		fmt.Fprintln(w, strings.Join(cells, "\t"))
 	}
 	return w.Flush()
+}
+
+// number matches a number or an amount, or a text that replaces an unknown one.
+var number = regexp.MustCompile(`^(-?[0-9][0-9,]*(\.[0-9]+)?( [A-Z]{3})?|\?|unknown|not known)?$`)
+
+// alignRight pads column i if all its cells below the heading are numbers.
+func alignRight(rows [][]string, i int) {
+	width, some := 0, false
+	for n, row := range rows {
+		if len(row) <= i {
+			continue
+		}
+		if n > 0 && !number.MatchString(row[i]) {
+			return
+		}
+		width, some = max(width, utf8.RuneCountInString(row[i])), some || n > 0 && row[i] != ""
+	}
+	if !some {
+		return
+	}
+	for _, row := range rows {
+		if len(row) > i {
+			row[i] = strings.Repeat(" ", width-utf8.RuneCountInString(row[i])) + row[i]
+		}
+	}
 }
 
 // printable returns external text without characters that end a line or move a terminal's

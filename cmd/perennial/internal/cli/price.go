@@ -73,7 +73,7 @@ func (a *app) price(ctx context.Context, n int, each func(yield func([]publish.O
 	defer client.Close()
 	currency := a.currencyOf(ctx, client)
 	x := pricing{l, client, currency, map[string]quote{}, map[upstream.OfferFilter][]upstream.Offer{}}
-	list := a.listing("COMMAND", "KIND", "DAYS", "PROXIES", "ESTIMATE", "")
+	list := a.listing("no commands", "COMMAND", "KIND", "DAYS", "PROXIES", "ESTIMATE", "")
 	var total PricedCommand
 	err = each(func(out []publish.Outgoing) error {
 		for _, o := range out {

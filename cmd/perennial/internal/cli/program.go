@@ -149,7 +149,7 @@ func (a *app) root() *cobra.Command {
 		Use:           "perennial",
 		Version:       config.Version,
 		Short:         "Keeps a fleet of rented proxy IPs alive",
-		Long:          "Perennial carries out commands from NATS against a proxy provider's customer API. Each command takes\neffect exactly once, whatever crashes. Perennial keeps the books to the cent and renews proxies before they expire.",
+		Long:          "Perennial buys and renews proxy IPs, exactly once in effect, and keeps the books.",
 		SilenceErrors: true, SilenceUsage: true,
 		SuggestionsMinimumDistance: 1, // with a larger distance, cobra would suggest `run` for `buy`
 	}
@@ -174,6 +174,7 @@ func (a *app) root() *cobra.Command {
 		return nil
 	}
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return &exitError{ExitUsage, plainFlag(c, err)} })
+	root.SetUsageTemplate(usageLayout.Replace(root.UsageTemplate()))
 	a.tree(root)
 	addExamples(root)
 	completionCommands{a}.addCompletions(root)
@@ -183,12 +184,40 @@ func (a *app) root() *cobra.Command {
 	return root
 }
 
+// usageLayout shortens cobra's usage text: the root command shows its groups without blank
+// lines and without flags, and other commands show the global flags on one line.
+var usageLayout = strings.NewReplacer(
+	"{{else}}{{range $group := .Groups}}\n\n{{.Title}}", "{{else}}\n{{range $group := .Groups}}\n{{.Title}}",
+	"{{if .HasAvailableLocalFlags}}", "{{if and .HasParent .HasAvailableLocalFlags}}",
+	"Global Flags:\n{{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}", "Global flags: {{range $i, $f := globalFlags .}}{{if $i}}, {{end}}--{{$f}}{{end}} (see `perennial options`)",
+	`Use "{{.CommandPath}} [command] --help" for more information about a command.`, `Use "{{.CommandPath}} COMMAND --help" for a command{{if not .HasParent}}, and "perennial options" for the flags of all commands{{end}}.`,
+)
+
+func init() { cobra.AddTemplateFunc("globalFlags", globalFlags) }
+
+// globalFlags returns the names of the flags that all commands have.
+func globalFlags(c *cobra.Command) (names []string) {
+	c.Root().PersistentFlags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	return names
+}
+
+// optionsCommand returns the command that describes the global flags.
+func (a developCommands) optionsCommand() *cobra.Command {
+	return hidden(&cobra.Command{Use: "options", Short: "Describe the flags of all commands", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		_, err := fmt.Fprintf(a.stdout, "Flags of all commands:\n%s", cmd.Root().PersistentFlags().FlagUsages())
+		return err
+	}})
+}
+
 // strict turns two mistakes into usage errors: a command group without a subcommand, and a
 // wrong number of arguments.
 func strict(c *cobra.Command) {
 	if check := c.Args; check != nil {
 		c.Args = func(cmd *cobra.Command, args []string) error {
 			if err := check(cmd, args); err != nil {
+				if words := strings.Fields(cmd.Use); len(args) == 0 && len(words) > 1 && cmd.HasExample() {
+					return usage("%s: %s is missing, as in `%s`", spoken(cmd), strings.TrimSuffix(words[1], "…"), strings.TrimSpace(cmd.Example))
+				}
 				return usage("%s: %w (see `%s --help`)", spoken(cmd), plainArgs(err, args), cmd.CommandPath())
 			}
 			return nil
@@ -302,8 +331,17 @@ func plainFlag(c *cobra.Command, err error) error {
 	return fmt.Errorf("%s %s: %s", m[2], m[1], why)
 }
 
-// nearestFlag suggests a flag with a similar spelling. It returns "" if no flag is similar.
+// otherFlags maps flags that users may expect to those that exist.
+var otherFlags = map[string]string{
+	"order offer": "--item OFFER=QUANTITY", "order quantity": "--item OFFER=QUANTITY", "order duration": "--days", "renew duration": "--days",
+	"events since": "--from with --stored", "ledger export month": "--from and --to",
+}
+
+// nearestFlag suggests a flag with a similar meaning or spelling. It returns "" if there is none.
 func nearestFlag(c *cobra.Command, name string) (words string) {
+	if other := otherFlags[spoken(c)+" "+name]; other != "" {
+		return ", did you mean " + other + "?"
+	}
 	var names []string
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		if !f.Hidden {

@@ -97,14 +97,14 @@ func (a providerCommands) printWallet(account string, w upstream.Wallet) error {
 func (a providerCommands) offersCommand() *cobra.Command {
 	var f upstream.OfferFilter
 	c := newCommand("list", "List offers and prices", a.asking(func(ctx context.Context, client *upstream.Client, _ []string) error {
-		list := a.listing("OFFER", "COUNTRY", "REGION", "LINE", "TYPE", "PROTOCOL", "PRICE", "DAYS", "CIDRS", "NAME")
+		list := a.listing("no offers match", "OFFER", "COUNTRY", "REGION", "LINE", "TYPE", "PROTOCOL", "PRICE", "DAYS", "CIDRS", "NAME")
 		currency := a.currencyOf(ctx, client)
 		for o, err := range client.Offers(ctx, f, 0) {
 			if err != nil {
 				return list.end(err)
 			}
 			list.add("", offerLine(o), o.OfferCode, o.CountryCode, o.Region, o.LineName, o.IPType, o.Protocol,
-				moneyOrUnknown(o.UnitPriceCents, currency), strings.Trim(fmt.Sprint(o.DurationDays), "[]"), daemon.FirstFew(o.CIDRs), o.Name)
+				moneyOrUnknown(o.UnitPriceCents, currency), strings.ReplaceAll(strings.Trim(fmt.Sprint(o.DurationDays), "[]"), " ", ", "), daemon.FirstFew(o.CIDRs), o.Name)
 		}
 		return list.end(nil)
 	}))
@@ -145,7 +145,7 @@ func (a *app) currencyOf(ctx context.Context, client *upstream.Client) string {
 func (a providerCommands) ordersCommand() *cobra.Command {
 	short := "List the provider's orders, including those made elsewhere"
 	return noun(&cobra.Command{Use: "orders", Short: short}, newCommand("list", short, a.asking(func(ctx context.Context, client *upstream.Client, _ []string) error {
-		list := a.listing("ORDER", "STATUS", "TOTAL", "CREATED")
+		list := a.listing("no orders", "ORDER", "STATUS", "TOTAL", "CREATED")
 		for o, err := range client.Orders(ctx, 0) {
 			if err != nil {
 				return list.end(err)
@@ -220,7 +220,7 @@ func (a providerCommands) proxiesList() *cobra.Command {
 	var live, uncovered bool
 	var query proxiesQuery
 	c := newCommand("list", "List proxies by expiry", func(ctx context.Context, _ []string) error {
-		list := a.listing("PROXY", "STATUS", "EXPIRES", "COUNTRY", "REGION", "LINE", "TYPE", "SEEN")
+		list := a.listing("no proxies match", "PROXY", "STATUS", "EXPIRES", "COUNTRY", "REGION", "LINE", "TYPE", "LAST SEEN")
 		if live && uncovered {
 			return usage("--live and --uncovered exclude each other: what schedules cover is known of listed proxies")
 		}

@@ -171,6 +171,9 @@ func boundsText(x reconcile.Reconciliation) string {
 func (a ledgerCommands) ledgerRecord() *cobra.Command {
 	var x desk.Recording
 	c := newCommand("record", "Record money that no provider reply showed: a top-up, outside spending, a charge or a refund", func(ctx context.Context, _ []string) error {
+		if strings.TrimSpace(x.Reason) == "" {
+			return usage("say why: --reason TEXT is kept with your name")
+		}
 		return a.record(ctx, x, func(r verbs.RecordAnswer) string { return fmt.Sprintf("ledger record --corrects %d", r.Seq) })
 	})
 	f := c.Flags()
@@ -182,10 +185,7 @@ func (a ledgerCommands) ledgerRecord() *cobra.Command {
 	f.StringVar(&x.ProxyID, "line", "", "the proxy of a renewal that was charged or refunded")
 	wholeVar(f, &x.CorrectsSeq, "corrects", 0, "the journal row to reverse, which is either a record or an answer to a review; without --kind and --cents, its whole amount is reversed")
 	f.Var(givenAmount{&x.ConfirmCents}, "confirm-amount", "with --corrects and --kind charge: repeat --cents when asked")
-	f.StringVar(&x.By, "by", operator(), "who says so")
-	f.StringVar(&x.Reason, "reason", "", "why")
-	_ = c.MarkFlagRequired("reason")
-	return c
+	return signed(c, &x.By, &x.Reason, "who says so", "")
 }
 
 // record books an operator's record of money. It prints the record, and the CLI command that

@@ -31,7 +31,7 @@ func (a reviewCommands) reviewsCommand() *cobra.Command {
 
 func (a reviewCommands) reviewList() *cobra.Command {
 	return newCommand("list", "List operations, and proxies of renewals, whose outcome is unknown", func(ctx context.Context, _ []string) error {
-		list := a.listing("OPERATION", "LINE", "SINCE", "EXPOSURE", "REASON", "TRACE ID")
+		list := a.listing("no reviews", "OPERATION", "LINE", "SINCE", "EXPOSURE", "REASON", "TRACE ID")
 		err := a.eachLedger(ctx, func(ctx context.Context, l *ledger.Ledger, account string) error {
 			currency, err := l.Currency(ctx)
 			if err != nil {
@@ -109,6 +109,9 @@ func (a reviewCommands) readEvidence(ctx context.Context, id string) (inspect.Ev
 	asking, cancel := context.WithTimeout(ctx, daemon.EvidenceTimeout+10*time.Second)
 	defer cancel()
 	e, answered, err := askRunning(asking, a.app, verbs.Evidence, verbs.OperatorRequest{ID: id})
+	if none, ok := errors.AsType[*notFoundError](err); ok && none.Error() == daemon.NothingOfID {
+		err = noOperation(id)
+	}
 	if answered {
 		return e, err
 	}
@@ -123,9 +126,13 @@ func (a reviewCommands) readEvidence(ctx context.Context, id string) (inspect.Ev
 	}
 	e, err = inspect.CollectEvidence(ctx, l, nil, of)
 	if errors.Is(err, ledger.ErrNotFound) {
-		err = &exitError{ExitFailed, fmt.Errorf("there is no operation %q: see `perennial reviews list`", id)}
+		err = noOperation(id)
 	}
 	return e, err
+}
+
+func noOperation(id string) error {
+	return &exitError{ExitFailed, fmt.Errorf("there is no operation %q: `perennial reviews list` shows those that need review", id)}
 }
 
 func atStake(x tables.Review, currency string) string {
@@ -394,7 +401,7 @@ func (a reviewCommands) auditCommand(name string) *cobra.Command {
 			}
 			p.From = time.Now().Add(-since)
 		}
-		list := a.listing("TIME", "WHO", "WHAT", "ABOUT", "REASON")
+		list := a.listing("no entries", "TIME", "WHO", "WHAT", "ABOUT", "REASON")
 		err = a.eachLedger(ctx, func(ctx context.Context, l *ledger.Ledger, account string) error {
 			currency, err := l.Currency(ctx)
 			if err != nil {

@@ -126,7 +126,7 @@ func (a setupCommands) configShow() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		list := a.listing("KEY", "VALUE", "FROM")
+		list := a.listing("no keys", "KEY", "VALUE", "SOURCE")
 		for _, s := range c.Settings() {
 			text, err := json.Marshal(s.Value)
 			if err != nil {

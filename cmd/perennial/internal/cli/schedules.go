@@ -68,7 +68,7 @@ func (a scheduleCommands) sweepDecline() *cobra.Command {
 
 func (a scheduleCommands) sweepList() *cobra.Command {
 	return newCommand("list", "List schedules with their last and next run", func(ctx context.Context, _ []string) error {
-		list := a.listing("SCHEDULE", "CRON", "LAST", "STATE", "DUE", "RENEWED", "SKIPPED", "CHARGED", "NEXT", "PENDING PLAN", "REASON")
+		list := a.listing("no schedules are configured: add one to the configuration (docs/schedules.md)", "SCHEDULE", "CRON", "LAST", "STATE", "DUE", "RENEWED", "SKIPPED", "CHARGED", "NEXT", "PENDING PLAN", "REASON")
 		err := a.eachAccount(ctx, func(one *app, account string) error {
 			all, paused, err := one.sweeps(ctx)
 			if err != nil {
@@ -579,7 +579,7 @@ func (a scheduleCommands) printSkipped(ctx context.Context, l *ledger.Ledger, ac
 	if run == nil {
 		return &exitError{ExitFailed, errors.New("schedule " + schedule + " has no last run whose plan the ledger has\nlook at `perennial schedules history " + schedule + "`")}
 	}
-	list, n := a.listing("PROXY", "EXPIRES"), 0
+	list, n := a.listing("", "PROXY", "EXPIRES"), 0
 	err = run.EachSkipped(ctx, l, coverage, func(p tables.Proxy) error {
 		if n++; n > limit {
 			return nil
@@ -635,7 +635,7 @@ func (a scheduleCommands) printSlots(ctx context.Context, l *ledger.Ledger, sche
 
 func (a scheduleCommands) printSlotsJSON(ctx context.Context, l *ledger.Ledger, schedule string, limit int) error {
 	slots, err := l.Sweeps.SlotsOf(ctx, schedule, limit)
-	list := a.listing()
+	list := a.listing("")
 	for _, s := range slots {
 		x, err := l.Sweeps.SlotResult(ctx, s)
 		if err != nil {

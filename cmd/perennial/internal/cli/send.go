@@ -248,14 +248,17 @@ func (a sendCommands) printPublished(ctx context.Context, id, before string) err
 		if before != "" {
 			out["known_as"] = before
 		}
-		return printJSON(a.stdout, out)
-	}
-	if before != "" {
-		text := "%s was published before and is %s: it is not done again; see `perennial status %[1]s`\n"
-		if before == inspect.StateConflict {
-			text = "%s was published before with other content, and is a %s: this content is refused, choose another id; see `perennial status %[1]s`\n"
+		if err := printJSON(a.stdout, out); err != nil {
+			return err
 		}
-		_, err := fmt.Fprintf(a.stdout, text, id, before)
+	}
+	switch {
+	case before == inspect.StateConflict:
+		return conflictOf(id)
+	case a.output == "json":
+		return nil
+	case before != "":
+		_, err := fmt.Fprintf(a.stdout, "%s was published before and is %s: it is not done again; see `perennial status %[1]s`\n", id, before)
 		return err
 	}
 	if c, _, err := a.configured(); err == nil && !a.externalNATS(c) { // on an external NATS, the user may lack permission to ask for pauses
@@ -263,6 +266,10 @@ func (a sendCommands) printPublished(ctx context.Context, id, before string) err
 	}
 	_, err := fmt.Fprintf(a.stdout, "published as %s; follow it with `perennial status %s`\n", id, id)
 	return err
+}
+
+func conflictOf(id string) error {
+	return &exitError{ExitFailed, fmt.Errorf("%s was published before with other content, which is kept: nothing new is done\nchoose another --id", id)}
 }
 
 const pollEvery = 100 * time.Millisecond
@@ -317,7 +324,7 @@ func (a sendCommands) follow(ctx context.Context, r *remote, id string, q verbs.
 		}
 		said = a.sayState(ctx, r, id, state, said)
 		if state == inspect.StateConflict {
-			return &exitError{ExitFailed, fmt.Errorf("%s was accepted before with other content, which is kept: nothing new was done\nchoose another --id", id)}
+			return conflictOf(id)
 		}
 		if settledState(state) {
 			status, err := ask(ctx, r, verbs.Status, verbs.OperatorRequest{ID: id})
@@ -530,7 +537,7 @@ func (a sendCommands) retryMany(ctx context.Context, ids []string, of inspect.As
 			return err
 		}
 	}
-	done, refused, list := 0, 0, a.listing("ID", "CHANGED", "REASON")
+	done, refused, list := 0, 0, a.listing("no operation matches", "ID", "CHANGED", "REASON")
 	for _, id := range ids {
 		if filtered && done == which.limit {
 			break

@@ -100,10 +100,10 @@ func (f *listFlags) given(c *cobra.Command) bool {
 // checkList returns an error for filters that match nothing.
 func checkList(q verbs.ListRequest) error {
 	if q.Kind != "" && !slices.Contains(jobs.Kinds(), fact.Kind(q.Kind)) {
-		return usage("--kind is %q: use one of %v", q.Kind, jobs.Kinds())
+		return usage("--kind is %q: use %s", q.Kind, strings.Join(namesOf(jobs.Kinds()), ", "))
 	}
 	if q.State != "" && !slices.Contains(fact.States, fact.State(q.State)) {
-		return usage("--state is %q: use one of %v", q.State, fact.States)
+		return usage("--state is %q: use %s", q.State, strings.Join(namesOf(fact.States), ", "))
 	}
 	return nil
 }
@@ -254,7 +254,7 @@ func (a *app) notePauses(ctx context.Context, account string) {
 
 func (a statusCommands) printOperations(rows operationRows, limit int) error {
 	slices.SortStableFunc(rows, func(x, y operationRow) int { return y.operation.AcceptedAt.Compare(x.operation.AcceptedAt) })
-	list := a.listing("OPERATION", "KIND", "STATE", "ATTEMPTS", "CHARGED", "REFUNDED", "NET", "ACCEPTED", "REASON")
+	list := a.listing("no operations", "OPERATION", "KIND", "STATE", "ATTEMPTS", "CHARGED", "REFUNDED", "NET", "ACCEPTED", "REASON")
 	for _, r := range rows[:min(len(rows), limit)] {
 		o := r.operation
 		list.add(r.account, o, cmp.Or(o.OperationID, o.CommandID), string(o.Kind), string(o.State), strconv.FormatInt(o.Attempts, 10), o.ChargedText(),

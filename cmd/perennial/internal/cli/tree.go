@@ -18,6 +18,8 @@ import (
 	"perennial/queue"
 )
 
+func init() { cobra.EnableCommandSorting = false }
+
 func (a *app) tree(root *cobra.Command) {
 	setup, send, provider, review, operate, develop := setupCommands{a}, sendCommands{a}, providerCommands{a}, reviewCommands{a}, operateCommands{a}, developCommands{a}
 	for _, g := range []struct {
@@ -35,10 +37,10 @@ func (a *app) tree(root *cobra.Command) {
 		{"Schedules", []*cobra.Command{scheduleCommands{a}.schedulesCommand()}},
 		{"Money", []*cobra.Command{ledgerCommands{a}.ledgerCommand(), noun(&cobra.Command{Use: "audit", Short: "List who changed what, and why"}, review.auditCommand("list"))}},
 		{"Provider", []*cobra.Command{provider.walletCommand(), provider.offersCommand(), provider.ordersCommand()}},
-		{"Operate", []*cobra.Command{operate.accountsCommand(), operate.runnersCommand(), operate.webhooksCommand(), setup.webCommand(), setup.configCommand(), setup.natsConfigCommand()}},
+		{"Operate", []*cobra.Command{operate.accountsCommand(), operate.runnersCommand(), ledgerCommands{a}.backupCommand(), operate.webhooksCommand(), setup.webCommand(), setup.configCommand(), setup.natsConfigCommand()}},
 		{"Develop", []*cobra.Command{develop.sandboxCommand(), develop.schemaCommand(), develop.conformanceCommand(), develop.benchCommand(), develop.versionCommand()}},
 	} {
-		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title + ":"})
+		root.AddGroup(&cobra.Group{ID: g.title, Title: strings.ToUpper(g.title)})
 		for _, c := range g.commands {
 			c.GroupID, c.SuggestFor = g.title, suggestedFor[c.Name()]
 			root.AddCommand(c)
@@ -46,7 +48,7 @@ func (a *app) tree(root *cobra.Command) {
 	}
 	root.SetHelpCommandGroupID("Develop")
 	root.SetCompletionCommandGroupID("Develop")
-	root.AddCommand(develop.benchProcessCommand(), develop.manualCommand())
+	root.AddCommand(develop.benchProcessCommand(), develop.manualCommand(), develop.optionsCommand())
 }
 
 // action carries out a CLI command with its arguments.
@@ -165,15 +167,15 @@ var usageExamples = map[string]string{ //nolint:gosec // files and commands, no 
 	"demo":                 "demo --keep",
 	"doctor":               "doctor -o json",
 	"init":                 "init --base-url https://api.example.com --app-id live_app_1234 --secret-file - < api.secret",
-	"ledger archive":       "ledger archive --before 2026-01-01 --to /mnt/archives",
-	"ledger backup":        "ledger backup /mnt/backups/main-2026-11-24.db",
+	"backup archive":       "backup archive --before 2026-01-01 --to /mnt/archives",
+	"backup create":        "backup create /mnt/backups/main-2026-11-24.db",
+	"backup rebuild":       "backup rebuild --out main.rebuilt.db",
+	"backup restore":       "backup restore --from /mnt/backups/main-2026-11-24.db --replace",
 	"ledger balance":       "ledger balance -o json",
 	"ledger entries":       "ledger entries --from 8123456 --limit 20",
 	"ledger export":        "ledger export --format beancount --from 2026-11-01 --out november.beancount",
-	"ledger rebuild":       "ledger rebuild --out main.rebuilt.db",
 	"ledger reconcile":     "ledger reconcile -o json",
 	"ledger record":        "ledger record --kind external --cents 1200 --order ord_77 --reason 'bought on the web site'",
-	"ledger restore":       "ledger restore --from /mnt/backups/main-2026-11-24.db --replace",
 	"ledger statement":     "ledger statement --month 2026-10 --format html --out october.html",
 	"ledger verify":        "ledger verify --against-events",
 	"nats-config":          "nats-config > perennial-users.conf",

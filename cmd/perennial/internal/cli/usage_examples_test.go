@@ -55,8 +55,8 @@ func shellWords(line string) (words []string) {
 func TestAnUnknownSubcommandNamesThoseThereAre(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
-		"schedules lst": "it has approve, decline, forecast, history, list, pause, plan, resume, run, show", "ledger balanc": "archive, backup, balance,", "webhook lst": "list, remove, replay, test",
-		"help nope": `unknown command "nope"`, "help webhook lst": "list, remove, replay, test", "help schedules lst": "it has approve, decline, forecast",
+		"schedules lst": "it has list, show, plan, run, approve, decline, forecast, history, pause, resume", "ledger balanc": "balance, entries,", "webhook lst": "list, test, replay, remove",
+		"help nope": `unknown command "nope"`, "help webhook lst": "list, test, replay, remove", "help schedules lst": "it has list, show, plan",
 	} {
 		var out, errs bytes.Buffer
 		code := Program{Args: strings.Fields(line), Stdout: &out, Stderr: &errs}.Main(t.Context())
@@ -64,11 +64,39 @@ func TestAnUnknownSubcommandNamesThoseThereAre(t *testing.T) {
 			t.Errorf("%s ended with %d: %s%s", line, code, out.String(), errs.String())
 		}
 	}
-	for line, want := range map[string]string{"help ledger balance": "perennial ledger balance [flags]", "help": "Needs attention:"} {
+	for line, want := range map[string]string{"help ledger balance": "perennial ledger balance [flags]", "help": "NEEDS ATTENTION\n"} {
 		var out, errs bytes.Buffer
 		if code := (Program{Args: strings.Fields(line), Stdout: &out, Stderr: &errs}).Main(t.Context()); code != ExitDone || !strings.Contains(out.String(), want) {
 			t.Errorf("%s ended with %d: %s%s", line, code, out.String(), errs.String())
 		}
+	}
+}
+
+// TestTheHelpFitsOnOneScreen: the root's in 52 lines; global flags are one line elsewhere, and
+// described by options.
+func TestTheHelpFitsOnOneScreen(t *testing.T) {
+	t.Parallel()
+	if _, out, _ := perennial(t, "--help"); strings.Count(out, "\n") > 52 {
+		t.Errorf("%d lines:\n%s", strings.Count(out, "\n"), out)
+	}
+	if _, out, _ := perennial(t, "order", "--help"); strings.Count(out, "--account") != 1 || !strings.Contains(out, "\nGlobal flags: --account, --config, --json, --nats, --output, --verbose") {
+		t.Error(out)
+	}
+	if _, out, _ := perennial(t, "options"); !strings.Contains(out, "-a, --account string") {
+		t.Error(out)
+	}
+}
+
+// TestOldNamesOfBackupsWork, and are not in the help.
+func TestOldNamesOfBackupsWork(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"backup", "restore", "archive", "rebuild"} {
+		if code, out, errs := perennial(t, "ledger", name, "--help"); code != ExitDone || !strings.Contains(out, "perennial ledger "+name) {
+			t.Errorf("%s: %d %s%s", name, code, out, errs)
+		}
+	}
+	if _, out, _ := perennial(t, "ledger", "--help"); strings.Contains(out, "restore") {
+		t.Error(out)
 	}
 }
 

@@ -31,7 +31,7 @@ func (a operateCommands) webhookList() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		list := a.listing("NAME", "ACCOUNT", "URL", "STATE", "SEQ", "BEHIND", "NEXT ATTEMPT", "LAST ERROR")
+		list := a.listing("no webhooks are configured", "NAME", "ACCOUNT", "URL", "STATE", "SEQ", "LAG", "NEXT ATTEMPT", "LAST ERROR")
 		err = a.withEvents(c, accounts[0], func(q *queue.Queue) error {
 			for _, account := range accounts {
 				all, err := daemon.WebhooksOf(ctx, c, q, account)

@@ -1,5 +1,5 @@
 // The decision about when to hand an account over, and the lending of an account to a CLI
-// command, such as `ledger archive`.
+// command, such as `backup archive`.
 
 package cluster
 

@@ -68,7 +68,7 @@ func (w *world) stopped(run *process) {
 	}
 }
 
-// archiveOld is `ledger archive` of all but the last month.
+// archiveOld is `backup archive` of all but the last month.
 func (w *world) archiveOld(flags ...string) cli.ArchiveResult {
 	w.t.Helper()
 	return decode[cli.ArchiveResult](w.t, w.mustCLI(append(archiveArgs(), append(flags, "-o", "json")...)...))

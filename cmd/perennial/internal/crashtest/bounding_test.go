@@ -340,7 +340,7 @@ func TestASnapshotThatWasRemovedIsMissedAndStoredAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	if _, errs, code := w.cli("ledger", "verify", "--against-events"); code != cli.ExitFailed || !strings.Contains(errs, "perennial ledger archive") {
+	if _, errs, code := w.cli("ledger", "verify", "--against-events"); code != cli.ExitFailed || !strings.Contains(errs, "perennial backup archive") {
 		t.Errorf("exit %d\n%s", code, errs)
 	}
 	if _, errs, code := w.cli("ledger", "restore", "--from-events", "--replace"); code != cli.ExitFailed || !strings.Contains(errs, "no snapshot") {

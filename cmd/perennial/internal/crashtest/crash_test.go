@@ -187,7 +187,7 @@ func killedInDrain(t *testing.T, w *world, point string) {
 	run.awaitKilled()
 }
 
-// TestCrashMatrixBackup kills `ledger backup` at every moment: no half copy has the
+// TestCrashMatrixBackup kills `backup create` at every moment: no half copy has the
 // name that was asked for, and the next one succeeds.
 func TestCrashMatrixBackup(t *testing.T) {
 	t.Parallel()

@@ -40,7 +40,7 @@ func TestDeadLettersAreReadCorrectedAndDropped(t *testing.T) {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}
 	waitForEvent(t, line.NATS, "renewal.completed", "mended")
-	if out := w.mustCLI("audit"); !strings.Contains(out, "dead.requeued") {
+	if out := w.mustCLI("audit"); !strings.Contains(out, "requeued  dead letter 1") {
 		t.Errorf("the audit does not say that it was published again:\n%s", out)
 	}
 	if out, errs, code = w.cli("dead", "drop", "2"); code != 0 || out != "deleted: dead letter 2, perennial.commands.main.proxy.renew\n" {
@@ -211,7 +211,7 @@ func TestDeadLettersAreLookedAfterOnAPage(t *testing.T) {
 	if page := get("/a/main/log"); !strings.Contains(page, "it has an id now") {
 		t.Errorf("no correction is shown:\n%s", page)
 	}
-	for _, decided := range []string{"dead.requeued", "dead.dropped"} {
+	for _, decided := range []string{"<td>requeued</td>", "<td>dropped</td>"} {
 		if page := get("/a/main/log"); !strings.Contains(page, decided) || !strings.Contains(page, "so it is") {
 			t.Errorf("no %s among the decisions:\n%s", decided, page)
 		}

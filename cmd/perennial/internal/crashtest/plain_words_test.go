@@ -21,7 +21,7 @@ func TestErrorsSayWhatToDoInTheUsersWords(t *testing.T) {
 	w.write("one.jsonl", `{"id":"a","duration_days":30,"proxy_ids":["px_1"]}`, 0o600)
 	for args, says := range map[string]string{
 		"order --item x=1 --days q": `--days "q": a whole number in plain digits is expected`, "renew px_1 --max-total-cents 7.5": `--max-total-cents "7.5": an amount with a point has two digits after it`,
-		"renew": "it needs at least 1 argument, and has 0", "sweep plan": "it takes exactly 1 argument, and has 0", "status a b": "it takes at most 1 argument, and has 2",
+		"renew": "renew: PROXY_ID is missing, as in `perennial renew", "sweep plan": "schedules plan: SCHEDULE is missing, as in `perennial schedules plan", "status a b": "it takes at most 1 argument, and has 2",
 		"status --since soon": "a time over 0 is expected, such as 3d, 72h or 15m", "proxies list --within -3h": "a time over 0 is expected", "status --label x": "key=value is expected",
 		"watch --type order.deliverd": "did you mean order.delivered?", "watch --type renewals.*": "is no type of event",
 		"submit utf16.csv": "utf16.csv is not in UTF-8, but as it seems in UTF-16: save it as CSV UTF-8", "submit plain16.csv": "save it as CSV UTF-8",

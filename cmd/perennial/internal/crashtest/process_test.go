@@ -30,7 +30,7 @@ import (
 // and kill them.
 const execVariable = "PERENNIAL_TEST_EXEC"
 
-// archiveKeep is how many rows `ledger archive` leaves here, which otherwise are 4,096: more than the
+// archiveKeep is how many rows `backup archive` leaves here, which otherwise are 4,096: more than the
 // outbox compares with the stream at a start.
 const archiveKeep = 1100
 

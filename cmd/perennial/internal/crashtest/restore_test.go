@@ -151,7 +151,7 @@ func TestTrap13AnOldLedgerIsRefusedAndRestoredFromTheStream(t *testing.T) {
 		t.Errorf("verify --against-events: exit %d\n%s", code, out)
 	}
 	refused := start(t, w.dir, "run")
-	if code := refused.wait(); code != cli.ExitFailed || !strings.Contains(refused.stderr.String(), "perennial ledger restore") {
+	if code := refused.wait(); code != cli.ExitFailed || !strings.Contains(refused.stderr.String(), "perennial backup restore") {
 		t.Fatalf("run with an old ledger: exit %d\n%s", code, refused.stderr)
 	}
 	out := w.mustCLI("ledger", "restore", "--from", "data/main.ledger.db", "--replace", "-o", "json")

@@ -43,7 +43,7 @@ func (w *world) reveals(c canaries, line daemon.ReadyLine) {
 		}
 	}
 	page, _, err := ask(b, line.HTTP+"/a/main/log", nil)
-	if err != nil || strings.Count(page, "proxy.revealed") != 2 {
+	if err != nil || strings.Count(page, "revealed the credentials") != 2 {
 		w.t.Errorf("the page of decisions: %v\n%s", err, page)
 	}
 }

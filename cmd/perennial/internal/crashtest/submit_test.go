@@ -175,7 +175,7 @@ func TestMistakesOnTheCommandLineSayWhatToDo(t *testing.T) {
 	w := newWorld(t, 1)
 	for args, want := range map[string]string{
 		"ordr":      "did you mean order?",
-		"reconcile": "did you mean ledger reconcile?", "pause": "did you mean accounts pause or schedules pause?",
+		"reconcile": "did you mean ledger reconcile?", "pause": "did you mean schedules pause or accounts pause?",
 		"ledger":                                "Available Commands",
 		"status nothing -o json":                `"exit_code":`,
 		"order --item a=1@x -o json":            `"error":`,

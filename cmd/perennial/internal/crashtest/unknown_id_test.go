@@ -90,9 +90,9 @@ func TestCommandsOfTheLineFailForAnUnknownID(t *testing.T) {
 	const none = "there is no command or operation"
 	for args, says := range map[string]string{
 		"status ID": none, "retry ID --by ada --reason x": "ID is not", "cancel ID --by ada --reason x": "ID is not", "release ID --by ada --reason x": "ID is not",
-		"review show ID": none, "review resolve ID --not-charged --by ada --reason x": "ID is not",
+		"review show ID": "there is no operation \"ID\"", "review resolve ID --not-charged --by ada --reason x": "ID is not",
 		"proxies get ID": "proxy_not_found", "proxies retire ID --by ada --reason x": `"ID" was never`, "orders get ID": "order_not_found",
-		"sweep plan ID": "no schedule", "sweep run ID --by ada --reason x": "no schedule", "sweep forecast ID": "no schedule", "sweep approve ID --by ada --reason x": "no held plan", "schedules decline ID --by ada --reason x": "no held plan",
+		"sweep plan ID": "no schedule", "sweep run ID --by ada --reason x": "no schedule", "sweep forecast ID": "no schedule", "sweep approve ID --by ada --reason x": "no plan with this hash", "schedules decline ID --by ada --reason x": "no plan with this hash",
 		"dead show 77": "no such dead letter", "dead requeue 77": "no such dead letter", "dead drop 77": "no such dead letter",
 	} {
 		unknown := strings.NewReplacer("ID", "px-never")

@@ -98,7 +98,7 @@ var (
 	listingLost    = read(gauge, "listing_lost", "Proxies missing from the last listing, if they reach listing_loss_percent and listing_loss_min; else 0.")
 	windowLeft     = read(gauge, "ambiguous_window_seconds", "How much longer the oldest operation of unknown outcome is retried; at 0 it needs review. Absent if there is none.")
 	sizeNow        = read(gauge, "ledger_bytes", "Bytes of the ledger file and of its write-ahead log.", "file")
-	backedUpNow    = read(gauge, "backup_timestamp_seconds", "When `perennial ledger backup` last backed up this ledger file, as recorded in ACCOUNT.ledger.db.backup.json beside the file; 0 if never.")
+	backedUpNow    = read(gauge, "backup_timestamp_seconds", "When `perennial backup create` last backed up this ledger file, as recorded in ACCOUNT.ledger.db.backup.json beside the file; 0 if never.")
 	webhookBehind  = read(gauge, "webhook_behind_events", "Lag of a webhook, in events of any type; only on the runner that delivers.", "webhook")
 	webhookOldest  = read(gauge, "webhook_oldest_seconds", "Age of the oldest undelivered event that a webhook has read, or 0; only on the runner that delivers.", "webhook")
 	skewNow        = read(gauge, "clock_skew_seconds", "Clock skew: how far this machine's clock was ahead of the provider's at the last reply; absent before.")

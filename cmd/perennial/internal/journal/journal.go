@@ -136,7 +136,7 @@ const forkAdvice = "another runner went on from a shorter ledger when the stream
 // restoredAdvice is the advice for a ledger that was restored from a backup while the stream
 // was not available.
 const restoredAdvice = "the ledger was restored from a backup at %s while the events stream could not be reached, and the stream holds more. Nothing is sent from it\n" +
-	"stop this runner and run `perennial ledger restore --from-events --replace`; the ledger that was there before is beside it, as *.replaced-*"
+	"stop this runner and run `perennial backup restore --from-events --replace`; the ledger that was there before is beside it, as *.replaced-*"
 
 // FoldRows commits rows to the ledger. If the rows do not follow the ledger's last row, it
 // returns a DivergedError, or ErrLedgerBefore if the rows in between are no longer on the
@@ -459,10 +459,10 @@ func (s *Source) HashAt(ctx context.Context, seq uint64) (string, bool, error) {
 func HistoryReason(ownHash string, head int64, published uint64) string {
 	if ownHash == "" {
 		return fmt.Sprintf("the ledger file is older than what was published (it ends at %d, the stream at %d): it has forgotten what was sent\n"+
-			"put the rest back with `perennial ledger restore --from THE-LEDGER-FILE --replace`, or all of it with `--from-events --replace`", head, published)
+			"put the rest back with `perennial backup restore --from THE-LEDGER-FILE --replace`, or all of it with `--from-events --replace`", head, published)
 	}
 	return "the events stream holds another history than the ledger file\n" +
-		"use the ledger that wrote it, or check with `perennial ledger verify --against-events` and bring the published one back with `perennial ledger restore --from-events --replace`"
+		"use the ledger that wrote it, or check with `perennial ledger verify --against-events` and bring the published one back with `perennial backup restore --from-events --replace`"
 }
 
 // RefillAdvice is the advice for an events stream that lost its events.
