@@ -1,6 +1,3 @@
-// The lines of renewals, which reserve proxies and have the outcomes. The results of
-// commands: the last command.finished of each command, and its lines.
-
 package tables
 
 import (
@@ -53,9 +50,8 @@ func (l *Operations) Deliverers(ctx context.Context, proxyIDs []string) (map[str
 	return sqlite.Pairs[string, string](l.query(ctx, `SELECT proxy_id, operation FROM delivered WHERE proxy_id IN (SELECT value FROM json_each(?))`, string(ids)))
 }
 
-// NamedBefore lists up to limit operations that bought or renewed a proxy (or were to renew
-// it) and were accepted before operation o, newest first. A zero o starts with the newest
-// operation.
+// NamedBefore lists up to limit operations that bought a proxy or have a line for it, and that
+// were accepted before operation o, newest first. A zero o starts with the newest operation.
 func (l *Operations) NamedBefore(ctx context.Context, proxyID string, o fact.Operation, limit int) ([]fact.Operation, error) {
 	before := int64(1 << 62)
 	if o.ID != "" {
@@ -104,10 +100,10 @@ func (l *Operations) SettledSince(ctx context.Context, proxyID string, at time.T
 	return sqlite.Found(l.row(ctx, `SELECT count(*) FROM lines WHERE proxy_id = ? AND settled_at >= ?`, proxyID, sqlite.Micros(at)))
 }
 
-// atExpiry returns the SQL condition that line x ended at the given expiry of its proxy.
-// It compares the expiry that the line recorded. If the line recorded none, it must have
-// settled after the proxy's last success, and at most 30 days, the shortest extension,
-// before the expiry. The schedule's window and clock skew play no part.
+// atExpiry returns the SQL condition that line x ended at the given expiry of its proxy. It
+// compares the expiry that the line recorded. If the line recorded none, it must have settled
+// after the proxy's last success, and at most 30 days, the shortest extension, before the
+// expiry.
 func atExpiry(expiry string) string {
 	const leastMove = `2592000000000` // 30 days in microseconds
 	return `CASE WHEN x.observed_expires_at IS NOT NULL THEN abs(x.observed_expires_at - ` + expiry + `)` + IsNoMove + `
@@ -329,7 +325,6 @@ func shareAnswer(o fact.Operation, lines []fact.FinishedLine) {
 	}
 }
 
-// addLeftOut adds the proxies that another operation had reserved when the command arrived.
 func (c *CommandLines) addLeftOut(from sqlite.Source, id string) error {
 	return eachSkipped(from, id, func(x fact.SkippedProxy) {
 		c.All = append(c.All, fact.FinishedLine{
@@ -367,7 +362,7 @@ func renewedUntil(previous *time.Time, settled time.Time, days int64) *time.Time
 }
 
 // addDelivered adds the proxies of an order, as last read or as an operator recorded them.
-// Versions that stored IDs only recorded fewer fields. Archived deliveries are not found.
+// Older versions recorded only IDs. Archived deliveries are not found.
 func (c *CommandLines) addDelivered(from sqlite.Source, operation string) error {
 	data, err := sqlite.Value[string](from.QueryRow(`SELECT data FROM journal WHERE operation = ? AND operation <> '' AND type IN ('order.delivered', 'order.refunded', 'order.listed', 'operation.review', 'operation.resolved')
 		AND data ->> '$.proxy_ids' IS NOT NULL ORDER BY seq DESC LIMIT 1`, operation))

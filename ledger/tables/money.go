@@ -1,6 +1,3 @@
-// The books: postings and sums. The balance with amounts that may have been charged and
-// are not booked, and what schedules and the account have spent and reserved.
-
 package tables
 
 import (
@@ -35,8 +32,8 @@ type Posting struct {
 	Hand
 }
 
-// Hand says who booked an entry by hand, and why. It is empty for entries that follow from
-// the provider's replies. User is the NATS user who asked for it (see UserOf). CorrectsSeq
+// Hand says who booked an entry by hand, and why. It is empty for entries that follow from the
+// provider's replies. User is the NATS user who requested the entry (see UserOf). CorrectsSeq
 // is the row that the entry takes back or corrects.
 type Hand struct {
 	By          string `json:"by,omitempty"`
@@ -252,7 +249,7 @@ const (
 // TotalsBy sums the books by order, renewal, ip, label or day (UTC). It returns up to limit
 // rows: the newest orders, renewals or days, the ips with the highest cost, or the first
 // labels. Further rows (Rest) have the remainder. The rows add up to what the account was
-// charged and recorded; for labels, the rows of each label name do.
+// charged and recorded. For labels, the rows of each label name add up to it.
 func (l *Money) TotalsBy(ctx context.Context, what string, limit int) ([]BookTotal, error) {
 	query, ok := TotalsBy[what]
 	if !ok {
@@ -544,9 +541,8 @@ const untaken = `coalesce((SELECT sum(s.estimate_cents) FROM sweep_commands s JO
 
 // Reserved returns what work in progress may still charge, in cents, beyond what the
 // provider's wallet shows: unfinished operations, and Untaken. It leaves out operations in
-// review or awaiting delivery, because the wallet shows their charges already, or may. It
-// also leaves out orders on hold: an order that may be released later must not keep a proxy
-// from its renewal.
+// review or awaiting delivery, because the wallet may already show their charges. It also
+// leaves out orders on hold: an order that may be released later must not prevent a renewal.
 func (l *Money) Reserved(ctx context.Context, since time.Time) (int64, error) {
 	return sqlite.Value[int64](l.row(ctx, `SELECT `+untaken+`
 		+ coalesce((SELECT sum(max(planned - paid, estimate - net, 0)) FROM (

@@ -1,6 +1,3 @@
-// The present state of operations and commands: pages of operations by state, kind, label,
-// schedule and time, operations in review, and operations by trace ID.
-
 package tables
 
 import (
@@ -370,7 +367,6 @@ func (q *OperationsQuery) way() way {
 	return way{"", allKeys, false}
 }
 
-// listKey is the key of an operation, or of a command, in the index of a way.
 type listKey struct {
 	Cursor
 

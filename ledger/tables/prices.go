@@ -1,7 +1,3 @@
-// Prices of past renewals, from which the next one is estimated, and earlier renewals of
-// proxies. A failed and refunded line, or an unresolved one, shows a price just as a paid
-// line does.
-
 package tables
 
 import (
@@ -23,7 +19,8 @@ const (
 	// is the net amount after corrections, because an amount that was taken back was not a
 	// price. For a successful line it is the net amount, unless everything was refunded.
 	priceOf = `CASE WHEN x.state = 'charged' OR x.state = 'succeeded' AND x.charged_cents > x.refunded_cents THEN x.charged_cents - x.refunded_cents ELSE x.charged_cents END`
-	// priced is the SQL condition that line x shows its price.
+	// priced is the SQL condition that line x shows its price. Failed and unresolved lines
+	// show one too.
 	priced = priceOf + ` > 0 AND (x.state = 'succeeded' OR x.state = 'charged' OR x.state = 'failed' OR x.state = 'unresolved')`
 )
 
@@ -60,9 +57,9 @@ func (l *Fleet) PaidPerDay(ctx context.Context, proxyID string) (Paid, error) {
 
 // LastPaid returns the price last paid for any proxy of the same country, region, line, type
 // and protocol, because each combination may have its own price. It returns the zero Paid if
-// the last 500,000 facts contain none; in a large account the first few suffice. A
-// correction does not make an old renewal newer. The condition for this refers to p, so that
-// SQLite checks it last.
+// the last 500,000 facts contain none; in a large account the first few suffice. A correction
+// does not make an old renewal newer; this condition refers to p, so that SQLite checks it
+// last.
 func (l *Fleet) LastPaid(ctx context.Context, like Proxy) (Paid, error) {
 	return paidOrNone(l.row(ctx, `SELECT `+priceOf+`, x.duration_days, x.settled_at
 		FROM transfers t CROSS JOIN lines x ON x.operation = t.operation AND x.proxy_id = t.proxy_id CROSS JOIN proxies p ON p.proxy_id = t.proxy_id
@@ -110,8 +107,8 @@ func (l *Fleet) DearestLine(ctx context.Context, commandID string, like *Proxy) 
 const dearestOf = 2000
 
 // Dearest returns the highest price in the latest bookings, in cents, of renewing one proxy
-// for the given number of days. If none of these renewals succeeded, it uses the prices that
-// their lines have shown. It returns 0 if there are none.
+// for the given number of days. If none of these renewals succeeded, it uses the prices of
+// failed and unresolved lines. It returns 0 if there are none.
 func (l *Money) Dearest(ctx context.Context, days int64) (most int64, err error) {
 	var named int64
 	err = sqlite.Each(l.query(ctx, `SELECT `+priceOf+`, x.duration_days, x.state IN ('succeeded', 'charged')
@@ -238,9 +235,9 @@ const (
 
 const lookedAt = `(SELECT key AS n, value ->> 0 AS id, value ->> 1 AS shown FROM json_each(?1)) d`
 
-// Histories returns the histories of proxies at the instant now, in the order of proxies,
-// all of which must expire. Failures with an excused code do not count against a proxy. One
-// call for many proxies takes a fifth of the time of single calls.
+// Histories returns the histories of proxies at the instant now, in the order of proxies.
+// Every proxy must have an expiry. Failures with an excused code do not count against a proxy.
+// One call for many proxies takes a fifth of the time of single calls.
 func (l *Operations) Histories(ctx context.Context, proxies []Proxy, now time.Time, excused ...string) ([]History, error) {
 	pairs := make([][2]any, len(proxies))
 	for i, p := range proxies {

@@ -1,7 +1,3 @@
-// The last seen state of each proxy, which is a cache and not a record of facts. Queries
-// over all proxies in order of expiry, expiries that moved, and the progress of the
-// listing.
-
 package tables
 
 import (
@@ -512,12 +508,11 @@ type Moved struct {
 
 const movedMost = 1000
 
-// MovedOutside lists the proxies whose expiry moved to a later time without a renewal in
-// this ledger, by ID, until ForgetMoved is called. Any read of a proxy can find a move. A
-// read within an hour after a renewal may still show the old expiry and does not count. A
-// renewal explains a move if it was paid, or was sent and has no answer yet; a failed,
-// skipped or uncharged renewal does not. MovedOutside returns none for a file that was not
-// migrated.
+// MovedOutside lists the proxies whose expiry moved to a later time without a renewal in this
+// ledger, ordered by ID, until ForgetMoved is called. A read within an hour after a renewal
+// may still show the old expiry and does not count. A renewal explains a move if it was paid,
+// or was sent and has no answer yet; a failed, skipped or uncharged renewal does not.
+// MovedOutside returns none for a file that was not migrated.
 func (l *Fleet) MovedOutside(ctx context.Context) (all []Moved, err error) {
 	err = sqlite.IfMade(ctx, l.read, "moves", func() error {
 		all, err = l.movedOutside(ctx)
@@ -548,9 +543,9 @@ type Listing struct {
 	Took     time.Duration
 
 	Nameless int // entries of the current pass whose ID cannot be read
-	// Known is the number of living proxies before the last complete pass. Lost is how many
-	// of them the pass did not show, or showed unreadably. Retired proxies and those about
-	// to expire are not counted.
+	// Known is the number of living proxies before the last complete pass. Lost is how many of
+	// them the pass did not show, or showed with an unreadable entry. Retired proxies and
+	// those about to expire are not counted.
 	Known, Lost int
 }
 

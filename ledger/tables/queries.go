@@ -1,6 +1,3 @@
-// The queries of a ledger, by subject: the balance and the pauses of the account, its
-// metrics, and the last row before an instant, archived or not.
-
 package tables
 
 import (
@@ -43,7 +40,6 @@ func (s source) QueryRow(query string, args ...any) sqlite.Scanner {
 	return s.read.row(s.ctx, query, args...)
 }
 
-// journal reads rows of the journal, including archived rows.
 type journal interface {
 	Row(ctx context.Context, seq int64) (chain.Row, error)
 }
@@ -166,8 +162,8 @@ func (l *Operations) ReleasedByHand(ctx context.Context, operation string) (bool
 // HeadBefore returns the last row before an instant. The row after h was stored at or after
 // the instant, or books at or after it (see FirstBooked). Therefore the sums up to h contain
 // exactly what was booked before the instant. known is false if the rows around the instant
-// were archived and the archive keeps no head for it. Then h.Seq is a row with the same
-// sums, without a hash.
+// were archived and the archive keeps no head for it. Then h.Seq is a row after which all
+// balances are the same, and h has no hash.
 func HeadBefore(ctx context.Context, q sqlite.Queryer, at time.Time) (h chain.Head, known bool, err error) {
 	first, err := FirstBooked(ctx, q, at)
 	if err != nil {
@@ -235,8 +231,8 @@ func BaseOf(ctx context.Context, q sqlite.Queryer) (*Base, error) {
 	return &b, err
 }
 
-// SeqAt returns the sequence of the last row before an instant, or of an earlier row with
-// the same sums.
+// SeqAt returns the sequence of the last row before an instant, or of an earlier row after
+// which all balances are the same.
 func SeqAt(ctx context.Context, q sqlite.Queryer, at time.Time) (int64, error) {
 	h, _, err := HeadBefore(ctx, q, at)
 	return h.Seq, err

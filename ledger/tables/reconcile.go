@@ -1,5 +1,3 @@
-// Queries of the reconciliation, and requests that a restored ledger may have lost.
-
 package tables
 
 import (

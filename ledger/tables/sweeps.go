@@ -1,7 +1,3 @@
-// The scheduled times of schedules, their plans and commands, reviews of proxies that
-// schedules skip, and replaced proxies. The runner that led the account when a request was
-// sent.
-
 package tables
 
 import (
@@ -45,8 +41,8 @@ func (l *Sweeps) UnfinishedSlots(ctx context.Context, schedule string) ([]Slot, 
 	return sqlite.Collect(l.query(ctx, `SELECT `+SlotColumns+` FROM slots WHERE schedule = ? AND state = 'planned' ORDER BY slot_at`, schedule), ScanSlot)
 }
 
-// Outcomes of a run that a money limit cut short. Except for OutcomeDeclined, any other
-// outcome is the slot's state.
+// Outcomes of a run besides the states of its slot. The first two say that a money limit cut
+// the run short.
 const (
 	OutcomeOverBudget   = "over budget"
 	OutcomeWalletTooLow = "wallet too low"
