@@ -1,7 +1,3 @@
-// This file has facts about the account as a whole: its provider account, schedules and
-// their runs, single proxies, pauses, records, reconciliation, archived rows, and operators'
-// actions that change neither money nor state.
-
 package fact
 
 import (
@@ -121,9 +117,8 @@ const (
 	MovementRefund   = "refund"   // refunded for an operation, although no reply showed it
 )
 
-// LedgerRecorded books, in an operator's name, money that moved outside Perennial, or a
-// charge or refund of an operation that no reply showed. For the latter, OperationID is the
-// operation.
+// LedgerRecorded books, in an operator's name, money that moved outside Perennial, or a charge
+// or refund that no reply showed. A charge or refund has its operation in OperationID.
 type LedgerRecorded struct {
 	Ref
 	Movement    string `json:"movement" doc:"What was recorded: money put into the wallet, money spent outside Perennial, or a charge or refund."` // top-up | external | charge | refund
@@ -174,8 +169,8 @@ func (f LedgerRecorded) Opposite() string {
 const recordPrefix = "record:"
 
 // LedgerUncompared records that the wallet cannot be compared with the books, because
-// operations of unknown cost without a limit are open. It is not published again until the
-// wallet can be compared again.
+// operations that have neither a known cost nor a limit are open. It is published once, until
+// a comparison is possible again.
 type LedgerUncompared struct {
 	accountFact
 	WalletCents     int64    `json:"wallet_cents" doc:"The balance of the wallet by the books."`
@@ -212,9 +207,9 @@ type Binding struct {
 	Epoch       string `json:"epoch"`
 }
 
-// LedgerArchived records that journal rows were moved to an archive file. LastSeq is the
-// last row that was moved. The ledger's journal begins after it, with the derived tables as
-// they were after that row (SnapshotHash).
+// LedgerArchived records that journal rows were moved to an archive file. The ledger's journal
+// begins after LastSeq, the last moved row. SnapshotHash covers the derived tables as they
+// were after that row.
 type LedgerArchived struct {
 	accountFact
 	Before        time.Time  `json:"before" doc:"'before' is the requested time; facts of this time and later stay."`
@@ -331,9 +326,9 @@ type ListingUncovered struct {
 	FirstExpiresAt *time.Time `json:"first_expires_at,omitempty" doc:"'first_expires_at' is when the first of these proxies expires."`
 }
 
-// SweepFailed records that a scheduled run could not be made, for example because the
-// proxies could not be listed, or that the commands of a run were refused as invalid. The
-// run is retried; when it succeeds, its sweep.planned follows.
+// SweepFailed records that a scheduled run failed, for example because the proxies could not
+// be listed, or that its commands were refused as invalid. The run is retried; when it
+// succeeds, its sweep.planned follows.
 type SweepFailed struct {
 	accountFact
 	Schedule       string     `json:"schedule" doc:"The name of the schedule."`
@@ -346,8 +341,7 @@ type SweepFailed struct {
 }
 
 // ScheduleConfigured records that a schedule is new, or has another name, cron expression or
-// time zone. Scheduled times before Since do not run; later ones that are missed are caught
-// up.
+// time zone. Scheduled times before Since do not run. Missed times after it are caught up.
 type ScheduleConfigured struct {
 	accountFact
 	Schedule string    `json:"schedule" doc:"The name of the schedule."`
@@ -357,9 +351,9 @@ type ScheduleConfigured struct {
 	Was      string    `json:"was,omitempty" doc:"'was' is the schedule's earlier name. The spending, the plan that needs approval and the pause of that name belong to this schedule."`
 }
 
-// SchedulePaused records that a schedule makes no scheduled runs until it is resumed.
-// Commands that were planned before are still published, and an operator can still start a
-// run.
+// SchedulePaused records that a schedule does not run at its scheduled times until it is
+// resumed. Commands that were planned before are still published, and an operator can still
+// start a run.
 type SchedulePaused struct {
 	accountFact
 	Schedule string     `json:"schedule" doc:"The name of the schedule."`
@@ -369,8 +363,8 @@ type SchedulePaused struct {
 	User     string     `json:"user,omitempty" doc:"The NATS user that sent the request, if the server authenticated the user."` // see UserOf
 }
 
-// ScheduleResumed records that a schedule makes its scheduled runs again. One run replaces
-// all runs that the pause has skipped. If By is empty, the pause ended at its time.
+// ScheduleResumed records that a schedule runs at its scheduled times again. One run replaces
+// all runs that were skipped during the pause. If By is empty, the pause ended at its time.
 type ScheduleResumed struct {
 	accountFact
 	Schedule string `json:"schedule" doc:"The name of the schedule."`
@@ -397,9 +391,8 @@ type ProxyReinstated struct {
 	User    string `json:"user,omitempty" doc:"The NATS user that sent the request, if the server authenticated the user."` // see UserOf
 }
 
-// ProxyReplaced records that the provider would not renew the proxy. An order for a
-// replacement is published, as its schedule allows. The fact does not say that the
-// replacement was bought.
+// ProxyReplaced records that the provider would not renew the proxy, and that its schedule
+// orders a replacement. The fact does not say that the replacement was bought.
 type ProxyReplaced struct {
 	ProxyID       string          `json:"proxy_id" doc:"The provider's id of the proxy."`
 	Schedule      string          `json:"schedule" doc:"The name of the schedule."`

@@ -1,5 +1,3 @@
-// This file has amounts of money: their format, amounts that may be unknown, and prices.
-
 package fact
 
 import (
@@ -29,9 +27,9 @@ func (b Binding) Amount(cents int64) string { return Amount(cents, b.Currency) }
 // Decimal formats cents as an exact decimal number of the main unit.
 func Decimal(cents int64) string { return decimal.New(cents, -2).StringFixed(2) }
 
-// Share divides an amount in cents, which must not be negative, into equal parts, as many as
-// of says. It returns part n, counting from 0. The parts add up to the amount: if there is a
-// remainder, the first parts get one cent more.
+// Share divides cents, which must not be negative, into equal parts (of is their number) and
+// returns part n, counting from 0. The parts add up to cents: the first parts get the
+// remainder.
 func Share(cents int64, n, of int) int64 {
 	part, rest := cents/int64(of), cents%int64(of)
 	if int64(n) < rest {

@@ -1,6 +1,3 @@
-// This file has facts about commands, operations, orders and renewals: skipped proxies,
-// results, and the money that facts book.
-
 package fact
 
 import (
@@ -9,9 +6,9 @@ import (
 	"time"
 )
 
-// Fact is something that happened to the account. Its JSON is stored in the journal, and
-// with its place in the ledger added it is the data of its event. A fact never changes after
-// it was appended. Other programs depend on its type and fields.
+// Fact is something that happened to the account. Its JSON is stored in the journal. With its
+// place in the ledger added, the JSON is also the data of the published event. A fact never
+// changes after it was appended. Other programs depend on its type and fields.
 type Fact interface {
 	// FactType returns the entity and a past-tense verb, such as "order.delivered".
 	FactType() string

@@ -1,6 +1,3 @@
-// This file has rules for time: days in a time zone, instants that a fact can contain, and
-// when two expiries are the same.
-
 package fact
 
 import (
@@ -94,7 +91,8 @@ const ExpiryTolerance = 24 * time.Hour
 // for the provider. Each may differ from the provider's clock by five minutes.
 const ClockTolerance = 10 * time.Minute
 
-// SameExpiry reports whether two reads show the same expiry, without a renewal in between.
+// SameExpiry reports whether two reads show the same expiry. A renewal moves an expiry by more
+// than the tolerance.
 func SameExpiry(a, b time.Time) bool { return a.Sub(b).Abs() < ExpiryTolerance }
 
 // Expiry returns an expiry in its stored form, truncated to seconds. Nil stays nil.

@@ -11,7 +11,7 @@ import (
 
 var anInstant = regexp.MustCompile(`"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[^"]*"`)
 
-// Only instants may differ: hashes and consumers depend on each byte.
+// Only the format of instants may differ, because hashes and consumers depend on each byte.
 func TestAFactIsEncodedAsByTheStandardLibrary(t *testing.T) {
 	all := samples(t)
 	all["odd texts"] = CommandHeld{Reason: "ab\u2028<&>\x00\"\\\t\u007f\U0001f600"}

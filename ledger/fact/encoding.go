@@ -1,7 +1,3 @@
-// This file lists all facts, and encodes them as JSON. It decodes the data of a journal
-// row into a fact, including former names of fields. It also has the length-prefixed
-// encoding that is used in hashes and keys.
-
 package fact
 
 import (

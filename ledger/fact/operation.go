@@ -1,8 +1,3 @@
-// This file has Operation, which is derived from facts, and the kinds, states and codes of
-// operations. It determines the state of a command from the states of its operations.
-// Every switch over kinds is exhaustive, so the linter lists the places that a new kind
-// must extend.
-
 package fact
 
 import (
@@ -93,7 +88,8 @@ func (o Operation) MaybeSentAt() *time.Time {
 	return o.FirstSentAt
 }
 
-// Kind says what an operation does at the provider.
+// Kind says what an operation does at the provider. Every switch over kinds is exhaustive, so
+// that the linter finds the places that a new kind must extend.
 type Kind string
 
 // The kinds of operation (customer-api.md, Endpoints: POST orders, POST proxies/renew).
@@ -135,12 +131,12 @@ type Renewal struct {
 // unended has the states of an unfinished command, in order of precedence.
 var unended = []State{StateReview, StateHeld, StateSending, StateWaiting, StateOpen, StateAccepted}
 
-// CommandState returns the state of a command with these operations. A command has ended
-// when all its operations have ended; if they ended differently, it is "partial". An
-// unfinished command has the first state of unended that one of its operations has. Ended
-// operations that others replaced (a split chunk, an operation that was sent again) do not
-// count. An operation whose lines were all renewed in the end counts as completed. lines
-// returns the states of an operation's lines by proxy.
+// CommandState returns the state of a command with these operations. A command has ended when
+// all its operations have ended; if they ended differently, it is "partial". An unfinished
+// command has the first state in unended that one of its operations has. Ended operations that
+// others replaced (a split chunk, an operation that was sent again) do not count. An operation
+// whose lines were all renewed in the end counts as completed. lines returns the states of an
+// operation's lines by proxy.
 func CommandState(operations []Operation, lines func(operationID string) (map[string]LineState, error)) (string, error) {
 	counts, latest := make(map[State]int), LatestOf(operations)
 	for _, o := range operations {

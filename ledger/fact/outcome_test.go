@@ -2,8 +2,8 @@ package fact
 
 import "testing"
 
-// Proxy ids are opaque: one that ends in "a", or has a slash, is not taken for a half or a
-// line of another operation.
+// Proxy ids are opaque: an id that ends in "a" or has a slash must not be taken for a half or
+// a line of another operation.
 func TestTrap73ALineIsNoOtherOperation(t *testing.T) {
 	op := func(chunk string, generation int64, state State) Operation {
 		return Operation{ID: chunk, Chunk: chunk, Generation: generation, State: state}

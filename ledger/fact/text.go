@@ -1,7 +1,3 @@
-// This file decides which texts are allowed as ids, labels, names and reasons. It
-// defines how a fact names the operator and the NATS user, and the trace context that commands
-// pass on.
-
 package fact
 
 import (
@@ -67,9 +63,9 @@ var blanks = &unicode.RangeTable{
 	},
 }
 
-// Printable returns a text in which spaces replace characters that would end a line or move
-// a terminal's cursor, and others that unicode.IsPrint refuses. It keeps the characters that
-// but contains, and those of Invisible.
+// Printable replaces the characters that unicode.IsPrint refuses by spaces, so that the text
+// ends no line and moves no terminal's cursor. It keeps the characters in but, and those of
+// Invisible.
 func Printable(text, but string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) || strings.ContainsRune(but, r) {
