@@ -1,5 +1,3 @@
-// The books as reports read them, and the ledger entries of a period.
-
 package report
 
 import (
@@ -35,8 +33,7 @@ type Reader interface {
 // time (Transfer.BookedAt), so consecutive periods have no gap.
 type Period struct{ From, To time.Time }
 
-// bounds returns the sequences of the period's entries: from is the first, and to is the
-// first after the last.
+// bounds returns the sequences of the period's entries: from is inclusive, to is exclusive.
 func (p Period) bounds(ctx context.Context, q sqlite.Queryer) (from, to int64, err error) {
 	if from, err = tables.FirstBooked(ctx, q, p.From); err != nil || p.To.IsZero() {
 		return from, math.MaxInt64, err

@@ -1,5 +1,3 @@
-// Operators' decisions: the facts that contain a person's name.
-
 package report
 
 import (
@@ -129,7 +127,6 @@ func DecisionOf(r chain.Row) (d Decision, err error) {
 
 func (d *Decision) sign(by, user, reason string) { d.By, d.User, d.Reason = by, user, reason }
 
-// ofCommands describes decisions about commands and dead letters.
 func (d *Decision) ofCommands(f fact.Fact) {
 	switch f := f.(type) {
 	case fact.CommandReleased:
@@ -219,11 +216,11 @@ var does = map[string]string{
 
 func letter(seq uint64) string { return "dead letter " + strconv.FormatUint(seq, 10) }
 
-// causePerson is the cause of a pause that an operator asked for (see jobs/decide).
+// causePerson is the cause of a pause that an operator requested (see jobs/decide).
 const causePerson = "person"
 
-// signedDetail parses "by NAME: REASON". fact.Signed made NAME, which it returns without
-// user.
+// signedDetail parses "by NAME: REASON". NAME is a result of fact.Signed, of which
+// signedDetail removes the user.
 func signedDetail(detail, user string) (by, reason string, ok bool) {
 	rest, ok := strings.CutPrefix(detail, "by ")
 	if !ok {

@@ -1,5 +1,3 @@
-// Exports of the books as CSV, JSON lines and Beancount.
-
 package report
 
 import (
@@ -76,7 +74,6 @@ func stamp(at *time.Time) string {
 	return at.Format(time.RFC3339Nano)
 }
 
-// labels returns a command's labels as one JSON object, sorted by name, or "".
 func (x Transfer) labels() string {
 	if len(x.Labels) == 0 {
 		return ""

@@ -1,7 +1,3 @@
-// The statement of a period: opening balance, movements, closing balance, and operations
-// that were sent by the end of the period, may have been charged, and are not booked in
-// it. It is written as HTML, Markdown and CSV.
-
 package report
 
 import (
@@ -256,7 +252,7 @@ type Outstanding struct {
 	Ended       bool       `json:"ended,omitempty"`
 }
 
-// Later says in words what became of the operation after the period.
+// Later says in words how the operation ended after the period.
 func (x Outstanding) Later() string {
 	switch {
 	case x.BookedAt != nil:
