@@ -145,7 +145,6 @@ func (r Row) eventID(account string) string {
 	return account + "/" + r.Hash[:min(len(r.Hash), eventHash)] + "/" + strconv.FormatInt(r.Seq, 10)
 }
 
-// eventHash is the number of digits of the row's hash in the event ID.
 const eventHash = 16
 
 func (r Row) appendData(buf []byte) []byte {

@@ -1,6 +1,3 @@
-// This file computes the content of a disk after a power cut from its recorded writes and
-// syncs.
-
 package disktest
 
 import (

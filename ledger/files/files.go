@@ -248,10 +248,11 @@ func CloseDirectory(dir string) error {
 	return err
 }
 
-// CheckParents returns an error if every user could move the path away and replace it.
-// Others may not write any directory above it, neither as written nor with links resolved. A
-// sticky directory such as /tmp is allowed, because others may rename only their own files
-// there. Group write permission is allowed, because a user often has a private group.
+// CheckParents returns an error if any user could move the path away and replace it: no
+// directory above the path may be writable by others, neither as written nor with links
+// resolved. A sticky directory such as /tmp is allowed, because others may rename only their
+// own files there. Group write permission is allowed, because a user often has a private
+// group.
 func CheckParents(path string) error {
 	path, err := filepath.Abs(path)
 	if err != nil {

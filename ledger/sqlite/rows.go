@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// ErrNone is returned if the file does not contain what was asked for.
+// ErrNone is returned if the file does not contain the requested entry.
 var ErrNone = errors.New("not in the ledger")
 
 // NotFound returns ErrNone in place of sql.ErrNoRows.
