@@ -1,7 +1,3 @@
-// Applying facts to the projections: each fact type changes the tables that follow from
-// it. This file also has the facts about schedules' runs and single proxies. The life of
-// an operation and its money are in apply_operation.go.
-
 package ledger
 
 import (
@@ -381,15 +377,15 @@ func (t projector) applyRefused(commandID, hash string) error {
 // after the ledger's last row may be lost.
 const CauseRestored = "restored"
 
-// StaleAll marks every proxy as stale, because a restored ledger read the proxies before the
-// lost time.
+// StaleAll marks every proxy as stale, because a restored ledger may have lost renewals of
+// proxies that it has read.
 func (t observations) StaleAll() error {
 	return t.execFleet(`UPDATE proxies SET seen_at = 0, last_seen_at = 0 WHERE seen_at <> 0 OR last_seen_at <> 0`)
 }
 
-// applyResumed ends a pause. If the lost time of a restore was not explained, operations
-// accepted during the pause may also have been sent before, because their commands may have
-// been published in the lost time.
+// applyResumed ends a pause. An operator may end the pause after a restore although the lost
+// time is unexplained (PresumeSentBy). Operations that were accepted during the pause may then
+// have been sent before, because their commands may have been published in the lost time.
 func (t projector) applyResumed(f fact.AccountResumed) error {
 	if err := t.exec(`DELETE FROM pauses WHERE scope = ? AND cause = ?`, f.Scope, f.Cause); err != nil {
 		return err
@@ -566,8 +562,6 @@ func (t projector) retire(r chain.Row, proxyID, by, reason string) error {
 		ON CONFLICT (proxy_id) DO UPDATE SET by = excluded.by, reason = excluded.reason, since = excluded.since`, proxyID, by, reason, r.Time)
 }
 
-// applyWarned records the last expiry that was announced for a proxy, and the threshold of
-// the announcement.
 func (t projector) applyWarned(proxyID string, expiresAt, threshold int64) error {
 	return t.exec(`INSERT INTO warned (proxy_id, expires_at, threshold_seconds) VALUES (?, ?, ?)
 		ON CONFLICT (proxy_id) DO UPDATE SET expires_at = excluded.expires_at, threshold_seconds = excluded.threshold_seconds`,

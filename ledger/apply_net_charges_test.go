@@ -55,8 +55,8 @@ func edges(at time.Time) (all []time.Time) {
 	return append(all, time.Time{}, time.Unix(-1, 0), at.AddDate(-1, 0, 0), at.AddDate(1, 0, 0))
 }
 
-// Even if a runner's clock is set back and forth, the spending since an instant is what
-// rows from then on booked.
+// Even if a runner's clock is set back and forth, the spending since an instant equals the
+// bookings of the rows from that instant on.
 func TestWhatWasSpentSinceAnInstantIsExact(t *testing.T) {
 	dir := t.TempDir()
 	n := 0
@@ -238,7 +238,8 @@ func TestTamperedRunningTotalsDoNotVerify(t *testing.T) {
 	}
 }
 
-// A day's charges are a sum of quarters of an hour: from a midnight on no transfer is read.
+// A day's charges are a sum of quarters of an hour, so the sum since a midnight reads no
+// transfer.
 func TestTheLimitOfADayReadsNoTransferOfIt(t *testing.T) {
 	b, r := recorded(t)
 	_, err := b.Money.Committed(t.Context(), noon, "")

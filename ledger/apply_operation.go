@@ -1,8 +1,3 @@
-// Applying the life of an operation: creation, sending and settlement. An operation that
-// is held back is changed in memory, any other with one statement per change. The writer
-// caches operations, so that no step reads back what was just written. Booking money:
-// transfers, totals, and the lines and orders that they belong to.
-
 package ledger
 
 import (
@@ -30,7 +25,7 @@ type operation struct {
 }
 
 // known caches operations, and commands with a single operation, as they are within the
-// transaction.
+// transaction, so that no step reads back what was just written.
 type known struct {
 	operations map[string]*operation
 	commands   map[string]singleCommand
@@ -249,8 +244,8 @@ const (
 )
 
 // changeHeld changes the lines of an operation that is held back, or only the line of one
-// proxy. It returns false if the operation is not held back. A change may release a proxy,
-// but must not reserve one.
+// proxy (proxyID). It returns false if the operation is not held back. A change may release a
+// proxy, but must not reserve one.
 func (t projector) changeHeld(operation, proxyID string, change func(*heldLine)) (held bool, err error) {
 	h := &t.w.held
 	o := h.byID[operation]
@@ -312,7 +307,7 @@ func (t projector) applyRenewal(r chain.Row, f fact.RenewalSettled) error {
 	})
 }
 
-// add adds booked cents. The first charge sets the time of the operation's charge.
+// add adds booked cents. The first charge also sets chargedAt.
 func (o *operation) add(charged, refunded, at int64) {
 	o.ChargedCents, o.RefundedCents = o.ChargedCents+charged, o.RefundedCents+refunded
 	if charged != 0 && o.chargedAt == nil {
@@ -375,7 +370,6 @@ func (w *writer) readBooked() error {
 
 type total struct{ debit, credit, kind string }
 
-// flushTotals writes the sums of a transaction once, before the commit.
 func (w *writer) flushTotals() error {
 	for k, cents := range w.totals {
 		err := w.exec(`INSERT INTO totals (debit, credit, kind, cents) VALUES (?, ?, ?, ?)

@@ -127,7 +127,7 @@ func TestWhatIsRolledBackIsNotRemembered(t *testing.T) {
 	b.proves()
 }
 
-// The index refuses the second renewal although nothing was written after either, and the
+// The unique index refuses the second renewal although neither was written before, and the
 // first stays.
 func TestTwoPromisesOfOneProxyInOneCommit(t *testing.T) {
 	b := newBook(t)
@@ -182,7 +182,7 @@ func TestWhatIsHeldBackIsSeen(t *testing.T) {
 	}
 }
 
-// Held-back rows stay unwritten for statements with other triggers.
+// Statements with other triggers do not write held-back rows.
 func TestOnlyTheJournalsOwnTriggersReadIt(t *testing.T) {
 	b := newBook(t)
 	type trigger struct{ table, text string }
@@ -211,7 +211,7 @@ func TestOnlyTheJournalsOwnTriggersReadIt(t *testing.T) {
 	}
 }
 
-// An order that is partly refunded, or in review, has delivered the proxies it shows.
+// The proxies that an order shows are recorded, even if it is partly refunded or in review.
 func TestTheProxiesOfEveryEndOfAnOrderCarryItsLabels(t *testing.T) {
 	for _, row := range []struct {
 		name string

@@ -218,7 +218,7 @@ func TestVerifyFindsAKeyOfTwoOperations(t *testing.T) {
 	}
 }
 
-// The window counts from the first attempt that may have executed, whatever follows.
+// The window starts at the first attempt that may have executed, whatever follows.
 func TestTrap02TheFirstAttemptThatMayHaveExecutedIsKept(t *testing.T) {
 	b := newBook(t)
 	lost := fact.OperationWaiting{Ref: ref("o/1"), Attempt: 1, Reason: "reset", Ambiguous: true, NextAt: noon}

@@ -1,8 +1,3 @@
-// Archiving: which rows are archived, the two files that are written, and how the shorter
-// ledger replaces the longer one. Archived rows are read from an archive next to the
-// ledger, and a ledger is verified together with its archives. Only the content of a row
-// needs the archive: money and accepted commands stay in the ledger.
-
 package ledger
 
 import (
@@ -226,11 +221,11 @@ func (x Archive) boundary(ctx context.Context, l *Ledger) (last int64, heldBy st
 	return last, heldBy, nil
 }
 
-// firstUnfinished returns the first row of unfinished work, or math.MaxInt64 if there is
-// none, and describes the work. Unfinished are an operation that has not ended or has an
-// unanswered line, a plan whose commands may not all be published, the newest plan of a
-// schedule if it needs approval, and a replacement whose order has not arrived. Older plans
-// that need approval can be read from the archive.
+// firstUnfinished returns the first row of unfinished work, or math.MaxInt64 if there is none,
+// and describes the work. Unfinished work is an operation that has not ended or has an
+// unanswered line, a plan whose commands may not all be published, a replacement whose order
+// has not arrived, or the newest plan of a schedule if it needs approval. Older plans that
+// need approval can be read from the archive.
 func firstUnfinished(ctx context.Context, q sqlite.Queryer) (seq int64, name string, err error) {
 	err = q.QueryRowContext(ctx, `SELECT seq, name FROM (
 		SELECT c.accepted_seq AS seq, 'operation ' || o.id AS name FROM operations o JOIN commands c ON c.id = o.command_id
@@ -246,7 +241,6 @@ func firstUnfinished(ctx context.Context, q sqlite.Queryer) (seq int64, name str
 	return seq, name, err
 }
 
-// holdFile takes the write lock of a ledger file, so that no other process writes to it.
 func holdFile(ctx context.Context, path string) (*held, error) {
 	if !exists(path) {
 		return nil, fmt.Errorf("open ledger %s: %w: is --config or the data directory right?", path, os.ErrNotExist)
@@ -269,7 +263,6 @@ func holdFile(ctx context.Context, path string) (*held, error) {
 	return &held{conn: c}, nil
 }
 
-// held is a ledger file whose write lock is taken.
 type held struct{ conn *conn }
 
 func (h *held) release() error {
@@ -378,7 +371,6 @@ func (x Archive) verifyArchive(ctx context.Context, path string, ends chain.Head
 	return err
 }
 
-// endsAs checks an archive's hash chain, and that the chain and the seal end with ends.
 func (l *Ledger) endsAs(ctx context.Context, ends chain.Head) error {
 	h := chain.Head{Hash: chain.Genesis}
 	if l.base != nil {
@@ -519,7 +511,6 @@ func (e *ArchivedError) Error() string {
 
 func (e *ArchivedError) Unwrap() error { return e.Why }
 
-// archiveCache keeps the opened archives, by file name.
 type archiveCache struct {
 	mu   sync.Mutex
 	open map[string]*Ledger
@@ -544,10 +535,8 @@ func (l *Journal) Begins() (*chain.Head, time.Time) {
 	return &l.base.Head, sqlite.FromMicros(l.base.Time)
 }
 
-// archived reports whether a row was archived.
 func (l *Journal) archived(seq int64) bool { return l.base != nil && seq <= l.base.Seq }
 
-// archiveOf opens the archive that contains a row.
 func (l *Journal) archiveOf(ctx context.Context, seq int64) (*Ledger, error) {
 	var x ArchivedError
 	var hash string
@@ -683,7 +672,7 @@ func (l *Ledger) VerifyWith(ctx context.Context, files ...string) (v Verified, e
 	own, err := l.Verify(ctx)
 	v.Backdated = own.Backdated
 	if v.Rows, v.Head = v.Rows+own.Rows, own.Head; own.Behind == nil {
-		v.Rows, v.Behind = own.Rows, nil // it was rebuilt from the events and contains the archived rows
+		v.Rows, v.Behind = own.Rows, nil // a ledger that was rebuilt from the events contains the archived rows
 	}
 	if len(archives) == 0 {
 		v.Behind = own.Behind

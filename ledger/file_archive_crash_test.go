@@ -43,8 +43,8 @@ func archiveAndCrash(text string) {
 	panic(errors.Join(errors.New("it was not killed"), err))
 }
 
-// Whenever it is killed, the ledger is the one before or after archiving and continues.
-// Archiving again completes the work and leaves no other files.
+// Whenever archiving is killed, the ledger is either the one before or the one after it, and
+// works. A second run completes the work and leaves no other files.
 func TestAKilledArchivingLosesNothingAndIsEndedByAnother(t *testing.T) {
 	source := filepath.Join(t.TempDir(), "main.ledger.db")
 	b := oldBook(t, source, append(history(), over()...)...)

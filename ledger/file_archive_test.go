@@ -44,7 +44,7 @@ func bookAt(t testing.TB, path string, clock func() time.Time) *book {
 	return &book{Ledger: l, t: t, path: path}
 }
 
-// over ends the work that history leaves open.
+// over ends the operations that history leaves unfinished.
 func over() []fact.Fact {
 	return []fact.Fact{
 		fact.OrderAccepted{Ref: ref("o6/1"), Attempt: 1, OrderNo: "no of o6/1", NextAt: noon},

@@ -99,7 +99,7 @@ func clockBehind(t *testing.T, path string) func() time.Time {
 	}
 }
 
-// goOn completes each earlier pending operation.
+// goOn completes each pending operation of the earlier program.
 func goOn(t *testing.T, b *book) {
 	t.Helper()
 	to := func(id string, facts ...fact.Fact) {
@@ -145,7 +145,7 @@ func (b *book) verifiedAndRebuilt(what string) {
 // sentLine matches lines that older Beancount exports lacked.
 var sentLine = regexp.MustCompile(`(?m)^  (sent|refunded): .*\n`)
 
-// olderColumns keeps the columns of an export from before booked_at, which is after them.
+// olderColumns keeps the columns that an export had before booked_at was added at the end.
 func olderColumns(t *testing.T, table []byte) []byte {
 	t.Helper()
 	rows, err := csv.NewReader(bytes.NewReader(table)).ReadAll()

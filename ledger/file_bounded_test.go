@@ -336,7 +336,7 @@ func TestAnyHistoryBoundedAtAnyTimesIsRestoredUnchanged(t *testing.T) {
 	})
 }
 
-// The facts of an archiving are two rows that nothing keeps; they do not cause another
+// One archiving appends two facts, which no unfinished work keeps. They must not cause another
 // archive.
 func TestFewRowsMakeNoArchive(t *testing.T) {
 	t.Parallel()

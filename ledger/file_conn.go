@@ -1,9 +1,3 @@
-// The connections to the file. The writer's connection has prepared statements without the
-// overhead of database/sql. Readers pause when the write-ahead log has grown too long,
-// until it can be restarted. The guard detects, before a write, that the open file was
-// removed, replaced or damaged. After a failed write or sync of the disk, the writer
-// recovers.
-
 package ledger
 
 import (
@@ -38,7 +32,6 @@ type conn struct {
 	before func(*prepared) error // called before each statement; may be nil
 }
 
-// prepared is a statement of the connection.
 type prepared struct {
 	*sqlite3.SQLiteStmt
 
@@ -79,7 +72,6 @@ func (c *conn) stmt(query string) (*prepared, error) {
 	return s, nil
 }
 
-// ready returns the statement, after the before hook has run.
 func (c *conn) ready(query string) (*prepared, error) {
 	s, err := c.stmt(query)
 	if err == nil && c.before != nil {
@@ -132,7 +124,6 @@ func (c *conn) execOne(query string, args ...any) error {
 	return err
 }
 
-// changed runs a statement and returns the number of changed rows.
 func (c *conn) changed(query string, args []any) (int64, error) {
 	result, err := c.run(query, args)
 	if err != nil {
@@ -194,7 +185,6 @@ func (r *oneRow) Scan(dest ...any) error {
 	return sql.ErrNoRows
 }
 
-// connRows implements sqlite.Rows.
 type connRows struct {
 	rows   driver.Rows
 	values []driver.Value
@@ -266,8 +256,7 @@ const (
 	// readersPause is the longest time for which new reads wait for current ones, and then for
 	// the writer.
 	readersPause = 2 * time.Second
-	// maxReaders is the number of connections for reading.
-	maxReaders = 4
+	maxReaders   = 4
 )
 
 // Unbounded returns why the write-ahead log grows and cannot be emptied, or nil.
@@ -389,7 +378,6 @@ func (e *DamagedError) Error() string {
 
 func (e *DamagedError) Unwrap() error { return e.Err }
 
-// asDamaged turns SQLite's error about a damaged file into a *DamagedError.
 func asDamaged(path string, err error) error {
 	if _, known := errors.AsType[*DamagedError](err); known || !ofDamage(err) {
 		return err
@@ -527,10 +515,8 @@ func openGuarded(dsn string, g *guard) *sql.DB {
 	return sql.OpenDB(&connector{driver: &sqlite3.SQLiteDriver{}, dsn: dsn, guard: g})
 }
 
-// Driver returns SQLite's driver.
 func (c *connector) Driver() driver.Driver { return c.driver }
 
-// Connect opens a connection.
 func (c *connector) Connect(context.Context) (driver.Conn, error) {
 	if _, err := c.guard.check(); err != nil {
 		if _, lost := errors.AsType[*LostError](err); lost {
@@ -548,13 +534,11 @@ func (c *connector) Connect(context.Context) (driver.Conn, error) {
 	return &guardedConn{conn, c.guard}, nil
 }
 
-// guardedConn reports SQLite's errors about the file to the guard.
 type guardedConn struct {
 	*sqlite3.SQLiteConn
 	guard *guard
 }
 
-// QueryContext runs the driver's query.
 func (c *guardedConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
 	rows, err := c.SQLiteConn.QueryContext(ctx, query, args)
 	if err != nil {
@@ -568,7 +552,6 @@ type guardedRows struct {
 	guard *guard
 }
 
-// Next reads the driver's next row.
 func (r *guardedRows) Next(dest []driver.Value) error { return r.guard.notice(r.Rows.Next(dest)) }
 
 // After a failed fsync the operating system may have dropped data that it could not write,

@@ -1,6 +1,3 @@
-// Backups, and ledgers that are rebuilt or restored. Each is written to a temporary file
-// and then renamed into place. A note next to the ledger has the time of the last backup.
-
 package ledger
 
 import (
@@ -121,7 +118,6 @@ func copyClosed(ctx context.Context, from, to string) (err error) {
 	return errors.Join(err, out.Close())
 }
 
-// verifyCopy verifies a copy that no other process has open.
 func verifyCopy(ctx context.Context, path string) (v Verified, err error) {
 	l, err := Open(ctx, Config{Path: path, Clock: func() time.Time { return time.Unix(0, 0) }}) // the clock is not used: nothing is written
 	if err != nil {
@@ -390,7 +386,6 @@ func (x Restore) copyBackup(ctx context.Context, path string, out *Restored) err
 	return nil
 }
 
-// damagedBackup adds other ways to restore to SQLite's error about a damaged file.
 func damagedBackup(from string, err error) error {
 	if !ofDamage(err) {
 		return err
@@ -435,7 +430,6 @@ func (x Restore) foldEvents(ctx context.Context, path string, singly bool, out *
 	return nil
 }
 
-// beginWithSnapshot starts the fold with the snapshot if there is one and no backup.
 func (x Restore) beginWithSnapshot(f *fold, out *Restored) (err error) {
 	if x.Snapshot == nil || x.From != "" {
 		return nil
@@ -460,7 +454,6 @@ func (e *laterError) Error() string { return e.text }
 
 func (e *laterError) Unwrap() error { return e.gap }
 
-// beginsLater returns the error for a stream that starts after the restored rows.
 func (x Restore) beginsLater(h chain.Head, first int64) error {
 	text := fmt.Sprintf("the events stream begins with row %d", first)
 	switch {
@@ -494,7 +487,6 @@ func (x Restore) finish(ctx context.Context, path string, out *Restored) (err er
 	return x.mark(ctx, l, out)
 }
 
-// sameAccount refuses events of another account than that of the replaced ledger.
 func (x Restore) sameAccount(ctx context.Context, l *Ledger) error {
 	old := x.Replaces
 	if old.AccountID == "" {
@@ -523,8 +515,8 @@ func (x Restore) mark(ctx context.Context, l *Ledger, out *Restored) error {
 	}
 	out.Epoch = fmt.Sprintf("%x", sqlite.Micros(x.Clock()))
 	err = l.Write(ctx, func(tx *Tx) error {
-		// The note describes the stream before the restore. It does not apply to the stream that
-		// continues, in which history starts again. The output of the restore and a fact say so.
+		// The note describes the stream before the restore and does not apply to the restored
+		// history.
 		if err := tx.exec(`DELETE FROM published`); err != nil {
 			return err
 		}

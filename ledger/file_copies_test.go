@@ -189,8 +189,8 @@ func TestABackupOfAHeadTakenAwayMeanwhileIsRefused(t *testing.T) {
 	}
 }
 
-// A killed copy leaves its half in its own directory. The next copy of its kind removes it,
-// but not the directory of a running one.
+// A killed copy leaves a partial file in its own directory. The next copy of the same kind
+// removes it, but does not remove the directory of a running copy.
 func TestWhatAKilledCopyLeftIsRemovedByTheNext(t *testing.T) {
 	b := newBook(t)
 	b.add(history()...)

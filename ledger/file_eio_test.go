@@ -39,8 +39,8 @@ func topUp(cents int64) fact.LedgerRecorded {
 	return fact.LedgerRecorded{Movement: "top-up", AmountCents: cents, By: "ada", Reason: "card"}
 }
 
-// Writes or syncs give EIO. No caller is told of a missing fact, reads continue, and the
-// health report says why. When the disk works again so does the ledger.
+// Writes or syncs return EIO. No caller is told that a lost fact is stored, reads continue,
+// and the health report gives the reason. When the disk works again, so does the ledger.
 func TestADiskThatFailsLosesNothingAndTheLedgerRecovers(t *testing.T) {
 	disk := onDisk(t, "eio")
 	if disk == nil {
@@ -80,8 +80,8 @@ func (b *book) fails() {
 	}
 }
 
-// Commits continue while the database itself cannot be written, and rows that are only in
-// the log reach it in the end.
+// Commits continue while the database itself cannot be written, and rows that are only in the
+// log reach the database later.
 func TestACheckpointThatFailsLosesNothing(t *testing.T) {
 	disk := onDisk(t, "checkpoint")
 	if disk == nil {

@@ -16,8 +16,8 @@ func (b *book) addCents() error {
 	return b.tryAdd(fact.LedgerRecorded{Movement: "top-up", AmountCents: 1, By: "ada", Reason: "card"})
 }
 
-// Writes to a file without a name are lost with the process. A file put back is the same
-// file.
+// Writes to a file without a name are lost with the process. A file that is put back is the
+// same file.
 func TestALedgerWhoseFileIsGoneTakesNoMore(t *testing.T) {
 	for _, ending := range besideIt {
 		b := newBook(t)
@@ -68,7 +68,7 @@ func TestAReplacedFileIsNotReadBesideTheOpenOne(t *testing.T) {
 	}
 }
 
-// The file was cut short, checked before a missing page was needed, or a read finds the
+// The file is cut short, is checked before a missing page is needed, or a read finds the
 // damage.
 func TestADamagedLedgerTakesNoMore(t *testing.T) {
 	says := func(b *book, err error) {

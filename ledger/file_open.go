@@ -1,5 +1,3 @@
-// Opening, creating and migrating a ledger file, and checking its pragmas.
-
 package ledger
 
 import (
@@ -91,7 +89,7 @@ type Ledger struct {
 	working   atomic.Int64 // when the writer started its present group, in microseconds; 0: idle
 }
 
-// ErrNotFound is returned by reads if the ledger does not contain what was asked for.
+// ErrNotFound is returned by reads if the ledger does not contain the requested entry.
 var ErrNotFound = sqlite.ErrNone
 
 // ErrClosed is returned by Write after Close.
@@ -146,7 +144,6 @@ func open(ctx context.Context, c Config) (*Ledger, error) {
 	return l, nil
 }
 
-// newLedger returns a ledger with connections for reading.
 func newLedger(ctx context.Context, c Config) *Ledger {
 	guard := newGuard(c.Path)
 	read := openReader(c.Path, guard)
@@ -226,8 +223,8 @@ func (l *Ledger) WorkingSince() time.Time {
 
 // Revision returns a number that increases with each commit of facts, and with each change
 // that a listing or read of the proxies showed. While it is unchanged, all answers about
-// proxies are unchanged, except for the times of reading. known is false for a ledger opened
-// ReadOnly, because another process may write to the file.
+// proxies are unchanged, except the times at which proxies were read. known is false for a
+// ledger opened ReadOnly, because another process may write to the file.
 func (l *Ledger) Revision() (n int64, known bool) { return l.revision.Load(), l.write != nil }
 
 // Close stops the writer after its present commit and closes the file.
@@ -340,7 +337,6 @@ func migrate(ctx context.Context, source string) (err error) {
 	return nil
 }
 
-// withMigrations calls do with the embedded migrations for a database.
 func withMigrations(db *sql.DB, do func(*goose.Provider) error) error {
 	sub, err := fs.Sub(migrations, "migrations")
 	if err != nil {

@@ -1,5 +1,3 @@
-// Comparing the schema of a file with the schema that the migrations make.
-
 package ledger
 
 import (
@@ -75,8 +73,6 @@ func (s schema) addArrows(ctx context.Context, q sqlite.Queryer) error {
 	})
 }
 
-// difference describes the objects that are missing, extra or changed in have; "" if there
-// are none.
 func (s schema) difference(have schema) string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(s)) {
@@ -168,7 +164,7 @@ var emptyLedger = sync.OnceValues(func() (image []byte, err error) {
 })
 
 // makeEmpty gives an empty file the schema of the migrations in one commit; the migrations
-// need one commit each. A new ledger thus opens in a fifth of the time. Each verification
+// need one commit each. This opens a new ledger in a fifth of the time, and each verification
 // opens one.
 func makeEmpty(_ context.Context, source string) (err error) {
 	image, err := emptyLedger()
@@ -199,7 +195,6 @@ func makeEmpty(_ context.Context, source string) (err error) {
 	return errors.Join(err, b.Finish())
 }
 
-// fillEmpty gives an in-memory database the schema of the migrations.
 func fillEmpty(ctx context.Context, db *sql.DB) error {
 	image, err := emptyLedger()
 	if err != nil {
@@ -227,7 +222,6 @@ func openRaw(source string) (*sqlite3.SQLiteConn, error) {
 // process, in memory.
 var madeSchemas sync.Map
 
-// madeSchema returns the schema after the migrations up to a version.
 func madeSchema(ctx context.Context, version int64) (made schema, err error) {
 	if made, ok := madeSchemas.Load(version); ok {
 		return made.(schema), nil //nolint:forcetypeassert // nothing else is stored there
@@ -259,7 +253,6 @@ func madeSchema(ctx context.Context, version int64) (made schema, err error) {
 	return made, nil
 }
 
-// versionOf returns the schema version of a file; 0 if no migration has run.
 func versionOf(ctx context.Context, q sqlite.Queryer) (version int64, err error) {
 	err = sqlite.IfMade(ctx, q, "goose_db_version", func() error {
 		return q.QueryRowContext(ctx, `SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied = 1`).Scan(&version)

@@ -1,6 +1,3 @@
-// Snapshots: all projections after a row. A journal whose first rows were archived starts
-// with a snapshot. A written snapshot replaces events that were removed from the stream.
-
 package ledger
 
 import (
@@ -119,7 +116,6 @@ func snapshotQuery(ctx context.Context, q sqlite.Queryer, table string) (query, 
 	return `SELECT ` + columns + ` FROM ` + table + ` ORDER BY ` + keyOf(names), columns, nil
 }
 
-// cut yields the rows of a query in chunks.
 func cut(ctx context.Context, q sqlite.Queryer, query string, c chunk, yield func(chunk) error) error {
 	width := strings.Count(c.columns, ",") + 1
 	values, into := make([]any, width), make([]any, width)
@@ -188,7 +184,6 @@ func writeValues(text *bytes.Buffer, values []any) error {
 	return nil
 }
 
-// snapshotSum computes the hash of a snapshot from its chunks, in order.
 type snapshotSum struct {
 	sum hash.Hash
 	buf []byte
@@ -325,7 +320,6 @@ func (f *fold) load(b *tables.Base) error {
 	return nil
 }
 
-// unpack inflates the chunk's rows and returns their values.
 func (c *chunk) unpack(packed []byte) (values []any, err error) {
 	if c.rows, err = io.ReadAll(flate.NewReader(bytes.NewReader(packed))); err == nil {
 		values, err = c.values()
@@ -340,7 +334,6 @@ func (c *chunk) broken(err error) error {
 	return &chain.BrokenError{Check: "snapshot", Detail: fmt.Sprintf("%s, part %d: %v", c.table, c.n, err)}
 }
 
-// values parses the chunk's rows and returns their values one after another.
 func (c *chunk) values() (values []any, err error) {
 	d := jsontext.NewDecoder(bytes.NewBuffer(c.rows))
 	width := strings.Count(c.columns, ",") + 1
@@ -597,8 +590,8 @@ func readLine(in *bufio.Reader, into any) error {
 	return json.Unmarshal(text, into)
 }
 
-// beginFrom starts the fold with a written snapshot. It checks the hash before any part
-// becomes a table.
+// beginFrom starts the fold with a written snapshot. It checks the hash before any part fills
+// a table.
 func (f *fold) beginFrom(from io.Reader, want Snapshot) error {
 	return f.begin(func() (*tables.Base, error) {
 		b, err := readSnapshot(from, want, f.put)

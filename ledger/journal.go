@@ -1,6 +1,3 @@
-// The rows of the journal, archived or not, the newest of them in memory, and the amounts
-// in a fact.
-
 package ledger
 
 import (
@@ -21,7 +18,7 @@ type Journal struct {
 	read     *sql.DB // connections that never write
 	clock    func() time.Time
 	path     string
-	written  bool // whether this process writes the file, and keeps the newest rows in tail
+	written  bool // this process writes the file and keeps the newest rows in tail
 	tail     *tail
 	base     *tables.Base // the last archived row; nil if the journal starts with its first row
 	archives archiveCache // the file's archives
@@ -104,8 +101,8 @@ func (l *Journal) Row(ctx context.Context, seq int64) (chain.Row, error) {
 	return sqlite.One(chain.Scan, l.read.QueryRowContext(ctx, `SELECT `+chain.Columns+` FROM journal WHERE seq = ?`, seq))
 }
 
-// SeqAt returns the sequence of the last row before an instant, or of an earlier row with
-// the same sums.
+// SeqAt returns the sequence of the last row before an instant, or of an earlier row after
+// which all balances are the same.
 func (l *Journal) SeqAt(ctx context.Context, at time.Time) (int64, error) {
 	return tables.SeqAt(ctx, l.read, at)
 }
@@ -114,11 +111,10 @@ func (l *Journal) query(ctx context.Context, query string, args ...any) sqlite.R
 	return sqlite.Query(ctx, l.read, query, args...)
 }
 
-// tailRows is the number of rows in memory, so that the outbox need not read back rows that
-// were just written.
+// tailRows is how many of the newest rows stay in memory, so that the outbox need not read
+// them back.
 const tailRows = 8192
 
-// tail has the newest rows of the journal and signals when it grows.
 type tail struct {
 	mu      sync.Mutex
 	rows    []chain.Row // contiguous, ending at head
@@ -143,8 +139,7 @@ func (t *tail) add(rows []chain.Row, h chain.Head) {
 	t.changed = make(chan struct{})
 }
 
-// after returns up to limit rows after seq. ok is false if the tail does not reach back
-// that far.
+// after returns up to limit rows after seq, or false if the tail starts too late.
 func (t *tail) after(seq int64, limit int) ([]chain.Row, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -196,8 +191,8 @@ func (t *Tx) withMoney(f fact.Fact) (fact.Fact, error) {
 	return fact.WithMoney(f, m), nil
 }
 
-// bookedBy returns what a fact books, and for which operation. books is false for facts that
-// book nothing, such as a read of an order without new amounts.
+// bookedBy returns what a fact books, and on which operation. books is false for a fact that
+// books nothing, such as a read of an order without new amounts.
 func (t *Tx) bookedBy(f fact.Fact) (b fact.Booked, operation string, books bool, err error) {
 	switch f := f.(type) {
 	case fact.LedgerOpened:
@@ -231,7 +226,6 @@ func (t *Tx) bookedBy(f fact.Fact) (b fact.Booked, operation string, books bool,
 	return b, "", false, nil
 }
 
-// totalsOf returns what an operation has booked so far.
 func (t *Tx) totalsOf(operation string) (fact.Booked, error) {
 	o, err := t.Operation(operation)
 	return fact.Booked{ChargedCents: o.ChargedCents, RefundedCents: o.RefundedCents}, err

@@ -1,5 +1,3 @@
-// Appending command.finished together with the fact that ends a command's last operation.
-
 package ledger
 
 import (
@@ -45,7 +43,6 @@ func (t *Tx) noteEnding(f fact.Fact) error {
 	return nil
 }
 
-// run calls fn and then finishes the commands that fn has ended.
 func (t *Tx) run(fn func(*Tx) error) error {
 	t.ended, t.finishing = t.ended[:0], true
 	if err := fn(t); err != nil || !t.finishing {
@@ -74,7 +71,6 @@ func (t *Tx) finishRefused(f fact.CommandRejected) error {
 	return t.appendFinished(out)
 }
 
-// finish appends command.finished if the command has ended.
 func (t *Tx) finish(of fact.Ref) error {
 	f := emptyFinished(of)
 	operations, leftOut, err := t.endedBy(&f)
@@ -116,7 +112,6 @@ func (t *Tx) endedBy(f *fact.CommandFinished) (operations []fact.Operation, left
 	return operations, leftOut, err
 }
 
-// nextRevision returns the revision that the next command.finished of a command has.
 func (t *Tx) nextRevision(commandID string) (n int64, err error) {
 	if last := t.w.held.revisions[commandID]; last > 0 {
 		return last + 1, nil
@@ -127,7 +122,6 @@ func (t *Tx) nextRevision(commandID string) (n int64, err error) {
 
 const revisionOf = `SELECT coalesce((SELECT revision FROM finished WHERE command_id = ?), 0) + 1`
 
-// address sets the fields of command.finished that come from its command.
 func (t *Tx) address(f *fact.CommandFinished) (leftOut bool, err error) {
 	var sequence int64
 	var skipped int
@@ -227,8 +221,8 @@ const unreviewedVersions = 3
 const codeOfSuccess = "ok"
 
 // Finished returns the last command.finished fact of a command. It returns nil while the
-// command is in progress or needs review. For a command that ended before such facts existed, it appends
-// one. The error is ErrNotFound for an unknown ID.
+// command is in progress or needs review. For a command that ended before this fact type
+// existed, it appends one. The error is ErrNotFound for an unknown ID.
 func (l *Ledger) Finished(ctx context.Context, id string) (*fact.CommandFinished, error) {
 	f, err := l.Operations.LastFinished(ctx, id)
 	if !errors.Is(err, ErrNotFound) {

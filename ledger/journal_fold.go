@@ -1,6 +1,3 @@
-// Folding a journal into another file, for comparison or for a restore. Other goroutines
-// read, check and decode rows while earlier rows are applied.
-
 package ledger
 
 import (
@@ -18,16 +15,16 @@ import (
 	"perennial/ledger/sqlite"
 )
 
-// fold fills a ledger file from another journal. It applies rows as a write does. It cannot be rolled
-// back: after an error the file must be discarded.
+// fold fills a ledger file from another journal, applying rows as a write does. It cannot be
+// rolled back: after an error the file must be discarded.
 type fold struct {
 	w       *writer
 	scratch bool     // for comparison only: no journal, and only the indexes that the fold reads
 	dropped []string // statements that recreate what was dropped for filling
 }
 
-// makeFile makes a file with a fold. If one row of several is refused, it makes the file
-// again and stores every row singly. The error then contains the fact.
+// makeFile makes a file with fold. If a statement with several rows is refused, makeFile
+// starts again and stores every row singly, so that the error names the fact.
 func makeFile(path string, fold func(singly bool) error) error {
 	err := fold(false)
 	if !errors.Is(err, errTogether) {
@@ -57,7 +54,6 @@ func newFold(ctx context.Context, path string, singly bool) (*fold, error) {
 	return f, nil
 }
 
-// fillFile makes a file whose content is written by fill.
 func fillFile(ctx context.Context, path string, scratch bool, fill func(*fold) error) error {
 	return makeFile(path, func(singly bool) (err error) {
 		f, err := newFold(ctx, path, singly)
@@ -110,7 +106,7 @@ func (f *fold) drop() error {
 // countStates does what the triggers on operations do.
 const countStates = `UPDATE state_counts SET n = (SELECT count(*) FROM operations o WHERE o.state = state_counts.state)`
 
-// finish recreates tables, indexes and triggers after the last row.
+// finish recreates what drop removed, after the last row. A scratch file needs no indexes.
 func (f *fold) finish() error {
 	if f.dropped == nil {
 		return nil
@@ -125,8 +121,8 @@ func (f *fold) finish() error {
 	return err
 }
 
-// make recreates an index or a trigger. It sorts in temporary files, or in memory if the
-// disk has no room.
+// make recreates an index or a trigger. It sorts in temporary files, or in memory if that
+// fails, for example on a full disk.
 func (f *fold) make(text string) error {
 	if f.w.exec(text) == nil {
 		return nil
@@ -190,8 +186,6 @@ func (f *fold) replay(rows iter.Seq2[chain.Row, error]) (n int64, err error) {
 	return n, err
 }
 
-// part is a run of consecutive rows. Each row is checked against the hash chain and
-// decoded.
 type part struct {
 	after chain.Head
 	rows  []chain.Row
@@ -208,7 +202,8 @@ const (
 )
 
 // readAhead calls do with the rows after a head, in order. It stops at the first error of do
-// or of a row. It has then passed all earlier rows to do.
+// or of a row, after it has passed all earlier rows to do. Other goroutines read and decode
+// the next rows meanwhile.
 func readAhead(h chain.Head, rows iter.Seq2[chain.Row, error], do func(chain.Row, fact.Fact) error) (err error) {
 	parts, stop, ended := make(chan *part, aheadParts), make(chan struct{}), make(chan error, 1)
 	go func() {
@@ -229,7 +224,6 @@ func readAhead(h chain.Head, rows iter.Seq2[chain.Row, error], do func(chain.Row
 	return err
 }
 
-// each calls do with the part's rows before the first broken row.
 func (p *part) each(do func(chain.Row, fact.Fact) error) error {
 	<-p.done
 	for i, f := range p.facts {
@@ -273,7 +267,6 @@ func newPart(after chain.Head) *part {
 	return &part{after: after, rows: make([]chain.Row, 0, aheadRows), done: make(chan struct{})}
 }
 
-// decode checks the part's rows against the hash chain and decodes their facts.
 func (p *part) decode() {
 	defer close(p.done)
 	var buf []byte

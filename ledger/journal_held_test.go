@@ -17,7 +17,7 @@ import (
 	"perennial/ledger/tables"
 )
 
-// Rows that one statement stores for many facts are the rows that a statement each stores,
+// Storing many rows with one statement gives the same rows as storing each separately,
 // wherever a group of facts ends.
 func TestRowsStoredTogetherAreTheRowsStoredSingly(t *testing.T) {
 	t.Parallel()
@@ -131,7 +131,7 @@ func forgedOf(t *testing.T, facts ...fact.Fact) *book {
 	return openBook(t, forged.path)
 }
 
-// Facts that are refused one by one are refused together, and a verification names the
+// Facts that are refused one by one are also refused in a group, and a verification names the
 // first of them.
 func TestAVerificationNamesTheFactThatIsRefusedAmongMany(t *testing.T) {
 	t.Parallel()
@@ -194,7 +194,7 @@ func TestClaimsAreArbitratedInTheOrderOfTheirFacts(t *testing.T) {
 	}
 }
 
-// An operation that begins and ends in one write takes no arrow that is not drawn.
+// An operation that begins and ends in one write takes only allowed transitions.
 func TestAHeldBackOperationFollowsTheArrows(t *testing.T) {
 	t.Parallel()
 	b := newBook(t)
@@ -205,7 +205,8 @@ func TestAHeldBackOperationFollowsTheArrows(t *testing.T) {
 	}
 }
 
-// Reads of one proxy leave held back what belongs to others, and see what belongs to it.
+// A read of one proxy sees the proxy's own held-back rows, and leaves those of others
+// unwritten.
 func TestAReadOfAProxyWritesOnlyItsOwnLines(t *testing.T) {
 	t.Parallel()
 	b := newBook(t)
@@ -234,7 +235,7 @@ func TestAReadOfAProxyWritesOnlyItsOwnLines(t *testing.T) {
 	b.proves()
 }
 
-// A proxy that is renewed and marked as stale in one write has the expiry that was paid for.
+// A proxy that is renewed and marked as stale in one write gets the expected new expiry.
 func TestAnExpiryIsExpectedOfWhatIsHeldBack(t *testing.T) {
 	t.Parallel()
 	b := newBook(t)

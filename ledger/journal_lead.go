@@ -1,7 +1,3 @@
-// Leading and following. Leadership is the right to append while the journal is an
-// external stream: a leader's rows are on the stream before they are committed here. A
-// follower folds the rows of another runner into this file with the same apply.
-
 package ledger
 
 import (
@@ -30,7 +26,7 @@ var ErrNotLeading = errors.New("the ledger follows the events stream, which anot
 var ErrLeads = errors.New("the ledger leads: it appends to the events stream itself")
 
 // UnpublishedError reports rows that were not committed because it is unknown whether the
-// stream has them. The rows may still arrive there; then the next leader folds them.
+// stream has them. The stream may still store them; the next leader folds them if it does.
 type UnpublishedError struct {
 	First, Last int64 // sequences of the rows
 	Err         error // from Publish
@@ -53,12 +49,12 @@ func Ended(err error) bool {
 // atomic batches.
 const PublishMost = 1000
 
-// errSplit reports that a group has too many rows for one publication.
 var errSplit = errors.New("the group has more rows than are published at once")
 
-// Leadership is the right to append to a ledger that follows a stream. It ends with End. It
-// also ends if rows could not be published, or were published and could not be committed.
-// After such a failure, the stream must be folded before anything else is appended.
+// Leadership is the right to append to a ledger that follows a stream. A leader's rows are on
+// the stream before they are committed here. Leadership ends with End, and also if rows could
+// not be published, or were published and could not be committed. After such a failure, the
+// stream must be folded before anything else is appended.
 type Leadership struct {
 	l       *Ledger
 	publish Publish
@@ -128,7 +124,8 @@ func (x *Leadership) lose(why error) {
 }
 
 // put publishes the rows of a group. If there are more than PublishMost, they belong to one
-// caller and are published in several parts. A crash may leave only the first parts.
+// caller and are published in several parts. A crash may leave only the first parts on the
+// stream.
 func (x *Leadership) put(rows []chain.Row) error {
 	x.waiting.Store(sqlite.Micros(x.l.clock()))
 	defer x.waiting.Store(0)
@@ -169,7 +166,6 @@ func (w *writer) settle(group []*request, rows []chain.Row) error {
 	return err
 }
 
-// mayAppend refuses to append while another runner may write to the stream.
 func (w *writer) mayAppend() error {
 	if w.l != nil && w.l.follows && w.leading == nil {
 		return ErrNotLeading
@@ -207,7 +203,6 @@ func (l *Ledger) WhileFollowing(ctx context.Context, do func(*Tx) error) error {
 	})
 }
 
-// fold checks a row against the hash chain, stores it and applies it.
 func (t *Tx) fold(r chain.Row) (err error) {
 	if t.w.buf, err = t.w.head.FollowedBy(r, t.w.buf); err != nil {
 		return err
@@ -239,7 +234,6 @@ func factOf(r chain.Row) (fact.Fact, error) {
 	return nil, broken
 }
 
-// applyAt applies the fact of a stored row at the row's time and makes the row the head.
 func (t *Tx) applyAt(r chain.Row, f fact.Fact) error {
 	defer t.setNow(t.now)
 	t.setNow(r.Time)

@@ -90,7 +90,7 @@ func (b *book) head() chain.Head {
 	return chain.Head{Seq: seq, Hash: hash}
 }
 
-// While a row is published no reader of the file sees it; afterwards it is there as
+// While a row is being published, no reader of the file sees it. Afterwards the file has it as
 // published.
 func TestTrap59RowsAreOnTheStreamBeforeTheyAreCommitted(t *testing.T) {
 	s := &journalStream{}
@@ -165,7 +165,7 @@ func TestAStandbyIsTheLeadersLedger(t *testing.T) {
 	sameTables(t, "the standby's tables", tablesOf(t, b.path), tablesOf(t, standby.path))
 }
 
-// Without the leadership no fact is written, but other data is.
+// Without leadership the ledger writes no facts, but it writes other data.
 func TestAStandbyAppendsNothing(t *testing.T) {
 	s := &journalStream{}
 	l, _ := leader(t, s)
@@ -239,8 +239,8 @@ func TestAFoldRefusesWhatDoesNotFollow(t *testing.T) {
 	}
 }
 
-// A publication without an answer holds the writer until the leadership ends. Then its
-// write fails and folding continues.
+// A publication without a reply blocks the writer until the leadership ends. Then its write
+// fails and folding continues.
 func TestTheEndOfALeadershipFreesTheWriter(t *testing.T) {
 	starts := make(chan struct{}, 1)
 	s := &journalStream{hangs: make(chan struct{}), starts: starts}
@@ -293,7 +293,7 @@ func TestWhatEndsALedgerIsNotTriedAgain(t *testing.T) {
 	}
 }
 
-// Close ends a publication without an answer.
+// Close ends a publication that has no reply.
 func TestAClosingLedgerDoesNotWaitForItsStream(t *testing.T) {
 	starts := make(chan struct{}, 1)
 	s := &journalStream{hangs: make(chan struct{}), starts: starts}

@@ -1,6 +1,3 @@
-// Comparing the journal with the events that were published from it. The note of how far
-// it was published, and heads that are kept elsewhere, reveal a rewritten history.
-
 package ledger
 
 import (
@@ -139,10 +136,9 @@ func (l *Ledger) holdsArchived(last int64) error {
 	return nil
 }
 
-// begins checks the first event of the stream. It must be row 1, unless a ledger.bounded
-// fact allows a later first row. Then any row up to that one may be first: hashes link the
-// events after it up to the last archived row, whose hash is known. Therefore no event is
-// missing between the removed rows and the first event.
+// begins checks the first event of the stream. It must be row 1, unless a ledger.bounded fact
+// allows a later row to be first. Then it may be any row up to that one, because the hash
+// chain links it to the last archived row, whose hash is known.
 func (l *Ledger) begins(ctx context.Context, first chain.Row, a *Against) error {
 	latest, err := l.EventsBegin(ctx)
 	if err != nil {
@@ -217,7 +213,6 @@ func notBefore(h chain.Head, rows iter.Seq2[chain.Row, error]) iter.Seq2[chain.R
 	}
 }
 
-// errNothingPublished reports that there is nothing to restore a ledger from.
 var errNothingPublished = errors.New("the events stream holds no event: there is nothing to restore from")
 
 // firmAfter is how long the stream must have stored a row before a power cut can no longer
@@ -309,7 +304,6 @@ func (l *Ledger) Expect(ctx context.Context, heads []chain.Head, files ...string
 	return nil
 }
 
-// hashAt returns the hash of a row in this file or in an archive.
 func (l *Ledger) hashAt(ctx context.Context, seq int64, archives []*Ledger) (string, error) {
 	if l.base != nil && seq == l.base.Seq {
 		return l.base.Hash, nil

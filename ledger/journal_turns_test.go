@@ -55,7 +55,7 @@ func TestWhatComesWhileAWriterWaitsForItsTurnIsOfItsGroup(t *testing.T) {
 	})
 }
 
-// A NATS that hangs for one account stops no other.
+// NATS that hangs for one account must not block the others.
 func TestAWriterThatWaitsForAPublicationLeavesItsTurn(t *testing.T) {
 	turns := patient()
 	waiting, other := turned(t, Config{Turns: turns, Follows: true}), turned(t, Config{Turns: turns})
@@ -93,7 +93,7 @@ func TestARefusedWriteGivesTheTurnBack(t *testing.T) {
 	}
 }
 
-// A stuck file delays the others no longer.
+// A stuck file delays the others only for a limited time.
 func TestATurnIsNotWaitedForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := NewTurns(2)

@@ -1,7 +1,3 @@
-// Verify: the hash chain, a second fold of the journal, a comparison of all projections
-// inside SQLite, and the months. Each month follows the previous one, the months add up to
-// the books, and replaying up to a month's head gives the month's sums.
-
 package ledger
 
 import (
@@ -28,16 +24,16 @@ import (
 type Verified struct {
 	Rows int64      `json:"rows"`
 	Head chain.Head `json:"head"`
-	// Behind is the last row of the archives that were not verified. The first verified row
-	// follows it. It is nil if the verification started with the first row.
+	// Behind is the last row that was not verified, because it is in an archive that was not
+	// given. It is nil if the verification started with the first row.
 	Behind *chain.Head `json:"behind,omitempty"`
 	// Backdated lists the first rows whose amounts are booked more than fact.ClockTolerance
 	// after the row's own time.
 	Backdated []Backdated `json:"backdated,omitempty"`
 }
 
-// projections lists the tables that apply writes, in a useful order for reporting
-// differences. The table proxies is a cache and not among them.
+// projections lists the tables that apply writes, in the order in which differences are
+// reported. The table proxies is a cache and not among them.
 var projections = []string{"binding", "commands", "rejections", "operations", "lines", "transfers", "totals", "pauses", "slots", "archives",
 	"retired", "proxy_labels", "warned", "sweep_commands", "replacements", "sweep_reviews", "month_ends", "refused_contents", "finished", "bought",
 	"schedule_pauses", "schedule_calendars", "delivered"}
@@ -48,8 +44,8 @@ var projections = []string{"binding", "commands", "rejections", "operations", "l
 // starts with the snapshot whose hash is in the chain. It returns a *chain.BrokenError for
 // the first check that fails.
 func (l *Ledger) Verify(ctx context.Context) (v Verified, err error) {
-	// With a wrong schema, other checks may fail only because a table is missing. A changed row
-	// is reported in preference to the trigger that was dropped to change it.
+	// A changed row is more important than the trigger that was dropped to change it, so it is
+	// reported first. Other errors may only follow from a wrong schema.
 	schema := l.schemaHolds(ctx)
 	v, err = l.verifyContent(ctx)
 	if _, ok := errors.AsType[*chain.BrokenError](err); err != nil && (ok || schema == nil) {
@@ -58,7 +54,6 @@ func (l *Ledger) Verify(ctx context.Context) (v Verified, err error) {
 	return v, schema
 }
 
-// schemaHolds runs checkSchema and reports a difference as a *chain.BrokenError.
 func (l *Ledger) schemaHolds(ctx context.Context) error {
 	_, err := checkSchema(ctx, l.read, l.path)
 	if changed, ok := errors.AsType[*SchemaError](err); ok && changed.Difference != "" {
@@ -203,8 +198,6 @@ type Backdated struct {
 
 const backdatedMost = 100
 
-// backdated lists the rows whose amounts are booked more than fact.ClockTolerance after the
-// row's own time.
 func backdated(ctx context.Context, q sqlite.Queryer) ([]Backdated, error) {
 	return sqlite.Collect(sqlite.Query(ctx, q, `SELECT DISTINCT t.seq, coalesce(j.time, a.time) AS at, t.booked_at
 		FROM transfers t LEFT JOIN journal j ON j.seq = t.seq LEFT JOIN archived a ON a.seq = t.seq
@@ -339,8 +332,7 @@ func (b *comparison) compareTable(ctx context.Context, table string) error {
 	return err
 }
 
-// walk returns an error with the first row in which a table and its second fold differ. It
-// compares each row as one text of all its columns.
+// walk returns an error with the first row in which a table and its second fold differ.
 func (b *comparison) walk(ctx context.Context, table string, columns []string) (err error) {
 	x, y := sqlite.Query(ctx, b.tx, wholeRows(`main.`+table, columns)), sqlite.Query(ctx, b.tx, wholeRows(`again.`+table, columns))
 	defer func() { err = errors.Join(err, x.Close(), y.Close()) }()
@@ -369,11 +361,10 @@ func wholeRows(table string, columns []string) string {
 	return `SELECT ` + strings.Join(parts, ` || ', ' || `) + ` FROM ` + table + ` ORDER BY ` + keyOf(columns)
 }
 
-// keyOf returns the columns by which a table's rows are ordered: the first three. They
+// keyOf returns the columns by which a table's rows are ordered: the first three. These
 // include the primary key of every table except command_labels.
 func keyOf(columns []string) string { return strings.Join(columns[:min(3, len(columns))], `, `) }
 
-// nextRow reads the next row of a query. ok is false after the last row.
 func nextRow(r sqlite.Rows) (text string, ok bool, err error) {
 	if !r.Next() {
 		return "", false, r.Err()

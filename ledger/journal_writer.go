@@ -1,8 +1,3 @@
-// The writer, which gathers the writes of all callers and commits them in groups. The
-// writers of several ledgers in one process take turns, so that each commits large groups.
-// The writer holds back the rows of a transaction, so that one statement stores many rows.
-// An operation that is created and settled meanwhile is stored once, in its last state.
-
 package ledger
 
 import (
@@ -23,7 +18,6 @@ import (
 	"perennial/ledger/tables"
 )
 
-// request is one caller's write, waiting for the commit of its group.
 type request struct {
 	fn   func(*Tx) error
 	err  error
@@ -46,9 +40,9 @@ type writer struct {
 	netCharges map[int64]int64 // changes of net charges that are not written yet, by quarter of an hour
 	booked     int64           // time of the last booking; 0 until it is read
 	held       heldBack        // rows of the transaction that are not written yet
-	singly     bool            // store every row singly, at its fact
+	singly     bool            // store each row with its own statement, when its fact is applied
 	storing    bool            // held-back rows are being written
-	row        []any           // the operation being written
+	row        []any           // arguments of the operation being written
 	arrows     map[[2]fact.State]bool
 	fleet      bool // a proxy has changed since the last commit: see Ledger.Revision
 	known      known
@@ -87,7 +81,6 @@ func (w *writer) readHead() (err error) {
 	return err
 }
 
-// inTransaction commits what do writes. If do fails, it undoes it.
 func (w *writer) inTransaction(do func() error) error {
 	if err := w.exec(`BEGIN IMMEDIATE`); err != nil {
 		return err
@@ -178,9 +171,8 @@ func (w *writer) run() {
 // the commit itself takes would delay the callers without saving anything.
 const lingerMost = 4 * time.Millisecond
 
-// gather collects the waiting requests. If the last group was shared, it waits for as many
-// requests as that group had, but no longer than a commit takes. A writer with a single
-// caller never waits.
+// gather collects the waiting requests. If the last group had several requests, gather waits
+// for as many, but no longer than a commit takes. A writer with a single caller never waits.
 func (w *writer) gather(group []*request) []*request {
 	var late <-chan time.Time
 	if w.shared > 1 {
@@ -202,7 +194,6 @@ func (w *writer) gather(group []*request) []*request {
 	}
 }
 
-// arrived adds the waiting requests to the group, up to its capacity.
 func (w *writer) arrived(group []*request) []*request {
 	for len(group) < cap(group) {
 		select {
@@ -215,7 +206,6 @@ func (w *writer) arrived(group []*request) []*request {
 	return group
 }
 
-// takeTurn waits for the writer's turn and adds the requests that arrived meanwhile.
 func (w *writer) takeTurn(group []*request) []*request {
 	w.turn = w.l.turns.take()
 	group = w.arrived(group)
@@ -223,7 +213,6 @@ func (w *writer) takeTurn(group []*request) []*request {
 	return group
 }
 
-// giveTurn ends the writer's turn, if it has one.
 func (w *writer) giveTurn() {
 	if w.turn {
 		w.turn = false
@@ -231,7 +220,6 @@ func (w *writer) giveTurn() {
 	}
 }
 
-// timed commits a group and records the duration.
 func (w *writer) timed(group []*request) {
 	defer w.giveTurn()
 	began := time.Now() //nolint:forbidigo // a duration, which is in no fact
@@ -420,8 +408,9 @@ func (t *Turns) take() bool {
 
 func (t *Turns) give() { <-t.taken }
 
-// heldBack has rows that the transaction has appended and not written yet. They are written
-// before any statement that could miss them, and before the transaction ends.
+// heldBack has rows of the transaction that are not written yet, so that one statement writes
+// many. They are written before any statement that could miss them, and before the transaction
+// ends. An operation that is created and settled in one transaction is written once.
 type heldBack struct {
 	size int // facts, lines and transfers since the last write
 
@@ -431,7 +420,7 @@ type heldBack struct {
 
 	born      []*operation          // new operations
 	byID      map[string]*operation // the operations of born by ID
-	claims    map[string]bool       // proxies of born; true while their line has them reserved
+	claims    map[string]bool       // proxies in lines of born; true while reserved
 	accepted  map[string]bool       // IDs of commands
 	revisions map[string]int64      // of finished, by command
 }
@@ -457,7 +446,7 @@ func (h *heldBack) tables() [6]*batch {
 	return [...]*batch{&h.commands, &h.labels, &h.operations, &h.lines, &h.transfers, &h.finished}
 }
 
-// empty reports whether no row of a projection is held back.
+// empty reports whether no projection has rows held back. It ignores the journal.
 func (h *heldBack) empty() bool {
 	for _, b := range h.tables() {
 		if len(b.args) > 0 {
@@ -467,7 +456,6 @@ func (h *heldBack) empty() bool {
 	return len(h.born) == 0
 }
 
-// batch has rows of one table that are inserted together.
 type batch struct {
 	inserts map[int]string // by number of rows
 	width   int            // columns per row
@@ -494,7 +482,6 @@ func (b *batch) add(values ...any) { b.args = append(b.args, values...) }
 
 func (b *batch) rows() int { return len(b.args) / b.width }
 
-// forget drops the rows and clears the memory that the batch keeps.
 func (b *batch) forget() {
 	clear(b.args)
 	b.args = b.args[:0]
@@ -522,8 +509,8 @@ func (w *writer) store(b *batch, most int) error {
 	return nil
 }
 
-// errTogether reports that one of several rows was refused. Storing the rows singly
-// (writer.singly) shows which.
+// errTogether reports that a statement with several rows was refused. Storing the rows singly
+// (writer.singly) shows which row is at fault.
 var errTogether = errors.New("a row of several was refused")
 
 func (w *writer) writeHeld() error {
@@ -669,7 +656,6 @@ func (w *writer) writeRows() error {
 	return nil
 }
 
-// heldLine is one line of a held-back operation.
 type heldLine struct {
 	proxyID           string
 	state             fact.LineState

@@ -82,7 +82,7 @@ func TestWhatWasDecidedOnAnOldVersionIsNotWritten(t *testing.T) {
 	}
 	check(t, try(sending("o1/1", 1)))
 	before := b.balance().Head
-	// The second is an allowed transition: only the version refuses it.
+	// The second transition is allowed, so only the version refuses it.
 	for _, f := range []fact.Fact{sending("o1/1", 1), fact.OperationReview{Ref: fact.Ref{CommandID: "o1", OperationID: "o1/1"}, Reason: "x"}} {
 		if err := try(f); !errors.Is(err, ErrStale) {
 			t.Fatalf("%s: %v", f.FactType(), err)
@@ -205,7 +205,7 @@ func TestACancelledCallerIsNotWaitedFor(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	err := b.Write(ctx, func(tx *Tx) error { return tx.Append(opened(1)) })
-	// Whether or not it was taken up, the answer and the journal agree.
+	// Whether or not the writer took the request, the result and the journal agree.
 	if written := b.balance().Head.Seq == 1; written != (err == nil) {
 		t.Fatalf("written %t, answered %v", written, err)
 	}

@@ -71,7 +71,7 @@ func (b *book) add(facts ...fact.Fact) {
 	}
 }
 
-// tryAdd appends only these facts: no command is finished.
+// tryAdd appends only these facts, without command.finished.
 func (b *book) tryAdd(facts ...fact.Fact) error {
 	return b.Write(context.Background(), func(tx *Tx) error {
 		tx.finishing = false

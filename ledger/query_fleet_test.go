@@ -119,7 +119,7 @@ func TestWhatASweepMayHaveSpent(t *testing.T) {
 	exposed("answered", 0)
 }
 
-// TestWhatASweepSpends follows one command of 600 cents from its plan to its end.
+// The test follows one command of 600 cents from its plan to its end.
 func TestWhatASweepSpends(t *testing.T) {
 	b := newBook(t)
 	spent := func(what string, spending, reserved int64) {
@@ -212,8 +212,8 @@ func TestTrap54WhatIsRetiredDoesNotStay(t *testing.T) {
 	}
 }
 
-// Pages are in the order of expiry and id, leave out and repeat none, and each begins by
-// the index.
+// Pages are ordered by expiry and id. They omit and repeat no proxy, and each starts by the
+// index.
 func TestExpiriesComePageByPage(t *testing.T) {
 	b := newBook(t)
 	b.observe(1, noon, tables.Proxy{ProxyID: "px_3", ExpiresAt: at(time.Hour)}, tables.Proxy{ProxyID: "px_1", ExpiresAt: at(time.Hour)}, tables.Proxy{ProxyID: "px_2", ExpiresAt: at(time.Hour)},
@@ -309,7 +309,7 @@ func TestProxiesAreFound(t *testing.T) {
 	}
 }
 
-// A refund counts for the period in which its sweep was planned, and for no later one.
+// A refund counts for the period in which its run was planned, and for no later one.
 func TestTrap61WhatComesBackLowersTheBudgetOfItsOwnPeriod(t *testing.T) {
 	now := noon
 	b := bookAt(t, filepath.Join(t.TempDir(), "main.ledger.db"), func() time.Time { return now })

@@ -18,7 +18,7 @@ func (b *book) failedRenewals(id string, shown time.Time, excused ...string) tab
 	return all[1].Failed
 }
 
-// What is read of many proxies at once is what is read of each, in their order.
+// Reading many proxies in one call gives the results of single calls, in the same order.
 func TestHistoriesOfManyProxiesAreThoseOfEach(t *testing.T) {
 	b := newBook(t)
 	b.add(history()...)
@@ -70,7 +70,8 @@ func TestHistoriesOfManyProxiesAreThoseOfEach(t *testing.T) {
 	}
 }
 
-// Ids are opaque, and a plan that missed a payment would pay again: each id is found as it is.
+// Ids are opaque, so each must be found as it is. A plan that missed a payment would pay
+// again.
 func TestHistoriesFindAProxyWhateverItsIDHolds(t *testing.T) {
 	b := newBook(t)
 	ids := []string{`quote"back\slash`, "<&>'", "ü\u2028\u00a0é", "emoji 🙂 1/2", "%_?:;[]{}", "\u007f\ufffd"}

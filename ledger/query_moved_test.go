@@ -11,7 +11,7 @@ import (
 	"perennial/ledger/tables"
 )
 
-// sees stores that the provider shows px_1 with an expiry.
+// sees stores a read in which the provider shows px_1 with this expiry.
 func (b *book) sees(expires, seen time.Duration) {
 	b.t.Helper()
 	check(b.t, b.Write(b.t.Context(), func(tx *Tx) error {
@@ -32,7 +32,8 @@ func (b *book) unexplained() (days int) {
 
 const month = 30 * 24 * time.Hour
 
-// endsOfAMove lists what each end of a renewal means for an expiry that moved by a month.
+// endsOfAMove lists, for each end of a renewal, whether it explains an expiry that moved by a
+// month.
 var endsOfAMove = map[string]struct {
 	facts  []fact.Fact
 	hidden bool
@@ -99,7 +100,8 @@ func TestALaterRenewalExplainsItsOwnMoveOnly(t *testing.T) {
 	}
 }
 
-// A record explains named moves, and not those that a pending renewal still hides.
+// A record explains moves that were reported, but not those that a pending renewal may
+// explain.
 func TestARecordLeavesWhatARenewalUnderWayMayExplain(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(5000))

@@ -12,7 +12,7 @@ import (
 	"perennial/ledger/tables"
 )
 
-// The tables of proxies and of moves become what seeOther alone makes of them.
+// The result equals that of seeOther alone, in the tables of proxies and of moves.
 func TestAnObservationWritesWhatDiffers(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	some := func(values ...string) string { return values[random.IntN(len(values))] }
@@ -79,7 +79,7 @@ func wholeTable(t *testing.T, b *book, table string) string {
 	return strings.Join(lines, "\n")
 }
 
-// The revision rises where an answer about proxies may be another one, and only there.
+// The revision increases if and only if an answer about proxies may change.
 func TestARevisionRisesWithTheFleetAndTheFacts(t *testing.T) {
 	b := newBook(t)
 	seen := noon

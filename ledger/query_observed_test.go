@@ -8,8 +8,8 @@ import (
 	"perennial/ledger/fact"
 )
 
-// A renewal always counts for the expiry that it paid for. If that is unknown, or differs
-// from the shown one, it counts while reads may lag.
+// A renewal always counts for the expiry that it paid for. If that expiry is unknown or
+// differs from the shown one, the renewal counts while reads may lag.
 func TestTrap45WhatWasPaidForCountsWhateverIsShown(t *testing.T) {
 	const day = 24 * time.Hour
 	soon := noon.Add(day)

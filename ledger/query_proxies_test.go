@@ -147,7 +147,7 @@ func TestARenewedProxyIsRereadBeforeItIsPaidAgain(t *testing.T) {
 	}
 }
 
-// A refunded or unresolved line names its price too.
+// A refunded or unresolved line shows its price too.
 func TestThePriceOfARenewalIsWhatItsLastLineNames(t *testing.T) {
 	b := newBook(t)
 	like := tables.Proxy{ProxyID: "px_new", CountryCode: "US", Region: "Dallas", LineName: "premium", IPType: "isp"}
@@ -177,8 +177,8 @@ func TestThePriceOfARenewalIsWhatItsLastLineNames(t *testing.T) {
 	}
 }
 
-// If nothing was ever paid, a line in review names the price: for its kind, and the
-// highest.
+// If nothing was ever paid, a line in review shows the price, for its kind and as the highest
+// price.
 func TestAnUnresolvedLineNamesThePriceOfItsKind(t *testing.T) {
 	b := newBook(t)
 	like := tables.Proxy{CountryCode: "US", Region: "Dallas"}
@@ -195,8 +195,8 @@ func TestAnUnresolvedLineNamesThePriceOfItsKind(t *testing.T) {
 	if cents, err := b.Money.Dearest(t.Context(), 60); err != nil || cents != 600 {
 		t.Errorf("the dearest is %d (%v)", cents, err)
 	}
-	// An operator's answer below the suspense takes the rest back, which is no refund of a
-	// price; a corrected one adds up.
+	// An answer below the amount in suspense returns the rest, which does not lower a price. A
+	// corrected answer adds up.
 	b.add(resolved("r/0001", "px_1", "charged", 250))
 	for _, find := range []func() (tables.Paid, error){
 		func() (tables.Paid, error) { return b.Fleet.PaidPerDay(t.Context(), "px_1") }, func() (tables.Paid, error) { return b.Fleet.LastPaid(t.Context(), other) },
@@ -329,8 +329,8 @@ func TestProxiesAreListedPageByPage(t *testing.T) {
 	}
 }
 
-// A raised price is learned from another proxy of the kind; a later payment of its own
-// counts first.
+// A raised price is learned from another proxy of the kind. A later payment for the proxy
+// itself counts first.
 func TestThePriceIsTheNewestOfAProxyAndItsKind(t *testing.T) {
 	b := newBook(t)
 	mine, sibling, stranger := tables.Proxy{ProxyID: "px_1", Region: "Dallas"}, tables.Proxy{ProxyID: "px_2", Region: "Dallas"}, tables.Proxy{ProxyID: "px_3", Region: "Austin"}

@@ -101,8 +101,8 @@ func TestWhatIsDueComesInOrderAndNothingEarly(t *testing.T) {
 	}
 }
 
-// Each page continues after the previous one, and none has what this run itself sends or
-// accepts.
+// Each page continues after the previous one, and has no operation that this run sent or
+// accepted.
 func TestWhatAnEarlierRunLeftIsReadInParts(t *testing.T) {
 	b := newBook(t)
 	b.add(opened(1))

@@ -8,8 +8,8 @@ import (
 	"perennial/ledger/fact"
 )
 
-// A record keeps its id, and what it takes back, after an archiving: the same id books
-// once, and nothing is taken back twice.
+// After archiving, a record keeps its id and the row that it reverses: the same id books once,
+// and nothing is reversed twice.
 func TestARecordIsKnownBehindAnArchive(t *testing.T) {
 	charge := fact.LedgerRecorded{Ref: ref("r1/0001"), Movement: fact.MovementCharge, AmountCents: 7, By: "ada", Reason: "the invoice", ProxyID: "px_1a", ID: "late", Corrects: 2}
 	facts := []fact.Fact{opened(10_000), accepted(fact.KindRenewal, "r1/0001", "px_1a"), sending("r1/0001", 1), settled("r1/0001", "completed", line("px_1a", "succeeded", 300, 0))}

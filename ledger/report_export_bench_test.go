@@ -49,10 +49,8 @@ func BenchmarkExport(b *testing.B) {
 	}
 }
 
-// counter counts what is written.
 type counter int64
 
-// Write implements io.Writer.
 func (c *counter) Write(p []byte) (int, error) {
 	*c += counter(len(p))
 	return len(p), nil

@@ -63,7 +63,7 @@ func TestExportsSayWhoBookedWhatAndWhy(t *testing.T) {
 	}
 }
 
-// The NATS user that asked is shown next to the name in the request.
+// The NATS user of the request is shown next to the name in the request.
 func TestEntriesSayWhoAskedForThem(t *testing.T) {
 	b := newBook(t)
 	b.add(history()...)

@@ -93,8 +93,8 @@ func transfersAt(t testing.TB, l *Ledger, n int) (at time.Time) {
 	return at
 }
 
-// A runner whose clock is four minutes ahead books in December, and the next one in
-// November: its charges belong to December, once.
+// A runner whose clock is four minutes fast books in December, and the next runner in
+// November. The next runner's charges belong to December, once.
 func TestAClockSetBackOpensNoMonthAgain(t *testing.T) {
 	now := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
 	b := bookAt(t, filepath.Join(t.TempDir(), "main.ledger.db"), func() time.Time { return now })
@@ -121,7 +121,7 @@ func TestAClockSetBackOpensNoMonthAgain(t *testing.T) {
 	}
 }
 
-// A record with last month's clock changes no statement of last month, and is named.
+// A record made with last month's clock changes no statement of last month, and is reported.
 func TestABackdatedRecordIsBookedNowAndNamed(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	b := bookAt(t, filepath.Join(t.TempDir(), "main.ledger.db"), func() time.Time { return now })
@@ -142,8 +142,8 @@ func TestABackdatedRecordIsBookedNowAndNamed(t *testing.T) {
 	monthsAddUp(t, b.Ledger, now)
 }
 
-// An operation sent in November and booked in December, or never, is in neither month's
-// sums. November says so, and later says its result.
+// An operation that was sent in November and booked in December, or never, is in neither
+// month's sums. November's statement lists it, and later its result.
 func TestAMonthSaysWhatItLacks(t *testing.T) {
 	now := time.Date(2026, 11, 30, 23, 50, 0, 0, time.UTC)
 	b := bookAt(t, filepath.Join(t.TempDir(), "main.ledger.db"), func() time.Time { return now })

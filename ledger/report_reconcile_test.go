@@ -16,7 +16,7 @@ func (b *book) position() tables.Position {
 	return p
 }
 
-// Each state widens the wallet's interval by exactly its unbooked amount.
+// Each state widens the wallet's range by exactly its unbooked amount.
 func TestWhatIsOpenIsKnownByWhatMayMove(t *testing.T) {
 	priced := sending("buy/1", 1)
 	priced.EstimateCents = 700

@@ -14,7 +14,7 @@ import (
 	"perennial/ledger/tables"
 )
 
-// whole is a renewal that an operator answers as a whole.
+// whole adds a renewal that an operator answers as a whole.
 func (m *model) whole(t *rapid.T) {
 	id := m.next("r")
 	truth := rapid.Int64Range(1, 900).Draw(t, "truth")

@@ -1,6 +1,3 @@
-// Tx is what a caller of Write gets. It appends facts; each becomes a row and is applied. It
-// also reads tables, stores what the provider shows, and finds operators' records.
-
 package ledger
 
 import (
@@ -53,9 +50,9 @@ type Tx struct {
 	rows []chain.Row
 
 	decided decision
-	ended   []fact.Ref // commands for which a fact of this request may have been the last
+	ended   []fact.Ref // commands that this request may have ended
 
-	finishing bool // append command.finished to ended commands; a fold finds it in the journal
+	finishing bool // append command.finished for ended commands; not in a fold, whose rows include it
 }
 
 func newTx(w *writer, now int64) *Tx {
@@ -68,7 +65,6 @@ type observations struct {
 	now int64
 }
 
-// records reads what operators have recorded and answered.
 type records struct{ w *writer }
 
 // decision is the version of an operation on which the facts of one AppendTo were decided.
@@ -344,9 +340,9 @@ func (t observations) SeenExpiry(proxyID string) (expires *time.Time, known bool
 	return tables.ExpiryOf(t.w, proxyID)
 }
 
-// Observe stores what a read of the provider showed. This is a cache: the journal is
-// unchanged. pass is the number of the listing pass that saw the proxies. It is 0 for a
-// single read, which shows that a proxy exists but not that it is listed.
+// Observe caches what a read of the provider showed; the journal is unchanged. pass is the
+// number of the listing pass that saw the proxies. It is 0 for a single read, which shows that
+// a proxy exists but not that it is listed.
 func (t observations) Observe(pass int64, proxies ...tables.Proxy) error {
 	for _, p := range proxies {
 		values := []any{
@@ -387,7 +383,7 @@ func (t observations) FinishCopy(pass int64, began time.Time) error {
 }
 
 // CountLost returns how many living proxies are known, and how many of them a complete pass
-// did not show or showed unreadably.
+// did not show, or showed with an unreadable entry.
 func (t observations) CountLost(pass int64, began time.Time) (known, lost int, err error) {
 	err = t.w.QueryRow(`SELECT count(*), count(*) FILTER (WHERE unreadable <> '' OR `+notShown+`) FROM proxies
 		WHERE gone = 0 AND (expires_at IS NULL OR expires_at > ?3) AND NOT EXISTS (SELECT 1 FROM retired r WHERE r.proxy_id = proxies.proxy_id)`,
@@ -395,10 +391,10 @@ func (t observations) CountLost(pass int64, began time.Time) (known, lost int, e
 	return known, lost, err
 }
 
-// Stale marks the data of a proxy as out of date, for example after a renewal: the proxy
-// must be read again before it is paid for. If exactly one renewal paid for the expiry that
-// was read, and the proxy was alive then, Stale also stores the expected new expiry. It
-// expects none for an expired proxy, because the API does not say what a renewal does to it.
+// Stale marks the data of a proxy as out of date, for example after a renewal: the proxy must
+// be read again before it is paid for. If exactly one renewal extended the expiry that was
+// last read, and settled before that expiry, Stale also stores the expected new expiry. For an
+// expired proxy it stores none, because the API does not say what a renewal does to it.
 func (t observations) Stale(proxyID string) error {
 	if err := t.w.writeLinesOf(proxyID); err != nil {
 		return err
@@ -406,10 +402,10 @@ func (t observations) Stale(proxyID string) error {
 	return t.execFleet(stale, proxyID)
 }
 
-// Most reads show what is stored already. SQLite rewrites an index entry whenever a
-// statement assigns its column, even if the value is unchanged. seeSame assigns no such
-// column, so that listing an unchanged fleet takes a quarter of the time. It changes no row
-// if a value differs; then seeOther must follow.
+// Most reads show what is stored already. SQLite rewrites an index entry whenever a statement
+// assigns its column, even if the value is unchanged. seeSame assigns no indexed column, so
+// that listing an unchanged fleet takes a quarter of the time. If a value differs, seeSame
+// changes no row, and seeOther must follow.
 const (
 	seeSame = `UPDATE proxies SET seen_at = ?10, pass = max(pass, ?11) WHERE proxy_id = ?1 AND status = ?2 AND ip_type = ?3 AND protocol = ?4
 		AND country_code = ?5 AND region = ?6 AND line_name = ?7 AND starts_at IS ?8 AND expires_at IS ?9 AND (seen_at > 0) = (?10 > 0) AND gone = 0
@@ -424,11 +420,11 @@ const (
 )
 
 // notShown selects the proxies that a complete listing pass did not show, except those first
-// seen after the pass started. Reading an unlisted proxy does not list it.
+// seen after the pass started. A single read of an unlisted proxy does not make it listed.
 const notShown = `gone = 0 AND pass < ?1 AND (seen_at < ?2 OR unlisted_at IS NOT NULL)`
 
-// lostGrace is how long before its expiry a missing proxy stops counting as lost. The
-// provider's clock may be ahead.
+// lostGrace is how long before its expiry a missing proxy stops counting as lost, because the
+// provider's clock may be fast.
 const lostGrace = 10 * time.Minute
 
 const stale = `UPDATE proxies SET last_seen_at = max(last_seen_at, seen_at), seen_at = 0, expected_at = (

@@ -15,8 +15,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// TestReadsContinueIfTheWriterDoesNotTakeTheirPause: the writer may be waiting for NATS, or
-// for a read of its caller.
+// The writer may be waiting for NATS, or for a read of its caller.
 func TestReadsContinueIfTheWriterDoesNotTakeTheirPause(t *testing.T) {
 	t.Parallel()
 	b := newBook(t)
@@ -43,7 +42,7 @@ func TestReadsContinueIfTheWriterDoesNotTakeTheirPause(t *testing.T) {
 	}
 }
 
-// TestACommandThatEndedGetsOneFact, however many callers ask for its end at once.
+// This holds however many callers ask for the end at the same time.
 func TestACommandThatEndedGetsOneFact(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "main.ledger.db")
 	synctest.Test(t, func(t *testing.T) {
@@ -81,7 +80,7 @@ func TestACommandThatEndedGetsOneFact(t *testing.T) {
 	})
 }
 
-// TestAnEndedContextIsNoBrokenLedger, and a path with brackets is a path.
+// The test also covers a path with brackets.
 func TestAnEndedContextIsNoBrokenLedger(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a[b")
 	check(t, os.Mkdir(dir, 0o700))
@@ -100,7 +99,7 @@ func TestAnEndedContextIsNoBrokenLedger(t *testing.T) {
 	}
 }
 
-// TestARollbackJournalIsMovedAside: SQLite would apply it to the ledger that takes its place.
+// SQLite would apply the rollback journal to the ledger that replaces the file.
 func TestARollbackJournalIsMovedAside(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "main.ledger.db")
 	for _, suffix := range []string{"", "-wal", "-journal"} {
