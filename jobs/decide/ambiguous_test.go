@@ -1,5 +1,3 @@
-// What may have executed is asked again under its key, as long as the window lasts.
-
 package decide
 
 import (

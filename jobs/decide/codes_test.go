@@ -8,7 +8,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// TestEveryProxyThatIsLeftOutHasACode: programs read it, and people the text beside it.
+// Programs read the code; people read the text.
 func TestEveryProxyThatIsLeftOutHasACode(t *testing.T) {
 	expiry, other := noon.Add(time.Hour), noon.Add(2*time.Hour)
 	h := Prechecked{Guarded: true, DueBefore: &expiry, ExpectExpiresAt: map[string]time.Time{"moved": noon.Add(25 * time.Hour)}}

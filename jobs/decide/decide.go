@@ -1,7 +1,3 @@
-// This file has Decide, its input (Operation, Happened), its output (Decision), and the
-// decisions that all kinds of operation share. It defines pauses and the kinds of finding,
-// and makes the final decision before a request is sent.
-
 package decide
 
 import (
@@ -152,8 +148,8 @@ type Decision struct {
 	Firewall bool
 }
 
-// Inconclusive returns why the attempt had no definite outcome, if the decision is to try
-// again, or "".
+// Inconclusive returns why the attempt had no definite outcome, if the operation is retried,
+// or "".
 func (d Decision) Inconclusive() string {
 	for _, f := range d.Facts {
 		switch f := f.(type) {
@@ -226,7 +222,6 @@ func decideDue(op Operation, h Due) Decision {
 	return Decision{Send: true}
 }
 
-// decideTooLate records a decision that came too late as a discrepancy.
 func decideTooLate(op Operation, h TooLate) Decision {
 	last := h.Decision.Facts[len(h.Decision.Facts)-1]
 	return Decision{Facts: []fact.Fact{fact.LedgerDiscrepancy{
@@ -287,7 +282,6 @@ func backoff(attempts int64, jitter float64) time.Duration {
 	return time.Duration(jitter * float64(bound))
 }
 
-// executed says whether the current attempt may have executed.
 type executed bool
 
 const (
@@ -303,14 +297,12 @@ func waiting(op Operation, e executed, next time.Time, v Verdict) Decision {
 	}}}
 }
 
-// review puts the operation in review.
 func review(op Operation, e executed, v Verdict) Decision {
 	return Decision{Facts: []fact.Fact{fact.OperationReview{
 		Ref: op.Ref(v.TraceID), Attempt: op.Attempts, Code: string(v.code), HTTPStatus: v.status, Reason: v.Reason, Ambiguous: bool(e),
 	}}}
 }
 
-// rejected ends the operation without a charge.
 func rejected(op Operation, v Verdict) Decision {
 	return Decision{Facts: []fact.Fact{fact.CommandRejected{
 		Ref: op.Ref(v.TraceID), Code: string(v.code), Reason: v.Reason, Attempt: op.Attempts,
@@ -334,7 +326,6 @@ func changedSince(op Operation) Decision {
 	return review(op, notExecuted, Verdict{Reason: "the ledger was restored and it may have been sent before; it would not be sent as things stand now"})
 }
 
-// holdBack puts an operation on hold until a time or until an operator releases it.
 func holdBack(op Operation, leftOut []fact.Fact, f fact.CommandHeld) Decision {
 	f.Ref = op.Ref("")
 	return Decision{Facts: append(leftOut, f)}

@@ -27,14 +27,14 @@ func renewalOf(ids ...string) Operation {
 	return op
 }
 
-// ambiguous is the operation after an attempt that may have executed.
+// ambiguous returns the operation after an attempt that may have executed.
 func ambiguous(op Operation) Operation {
 	first := noon.Add(-time.Hour)
 	op.Ambiguous, op.Attempts, op.FirstAmbiguousAt, op.BodySeq = 1, 2, &first, 7
 	return op
 }
 
-// answer is an envelope of failure with a code.
+// answer returns a reply with a failure code.
 func answer(code upstream.Code, status int) upstream.Reply {
 	return upstream.Reply{Sent: true, Envelope: true, HTTPStatus: status, Code: code, Message: "words", TraceID: "tr_1"}
 }
@@ -49,7 +49,7 @@ func replied(op Operation, r upstream.Reply) Decision {
 	return Decide(op, Replied{Moment: Moment{Now: noon, Jitter: 0.5}, Reply: r})
 }
 
-// said is a decision in a few words.
+// said summarises a decision in a few words.
 func said(d Decision) string {
 	words := make([]string, 0, len(d.Facts)+1)
 	for _, f := range d.Facts {
@@ -83,8 +83,8 @@ const (
 	proves0  = "operation.review" // a refusal after an attempt that may have executed
 )
 
-// TestTheReplyTable is the table of design §5, a row a line: what a first
-// attempt results in, and what one after an ambiguous attempt does.
+// Each row gives the decision on a reply to a first attempt, and to an attempt after one that
+// may have executed.
 func TestTheReplyTable(t *testing.T) {
 	created := success(201)
 	created.Order = &upstream.CreatedOrder{OrderNo: "ord_1"}
@@ -152,8 +152,8 @@ func TestTheReplyTable(t *testing.T) {
 	}
 }
 
-// What a code says of the account holds, and what it says of the operation does
-// not: under 2xx and 5xx it may have executed.
+// The code's effect on the account applies. Its meaning for the operation does not: with a 2xx
+// or 5xx status the request may have executed.
 func TestTrap47ARefusalUnderAContradictingStatusIsUnknown(t *testing.T) {
 	allFailed := answer(upstream.CodeOperationFailed, 422)
 	allFailed.Renewal = result("failed", item("a", "failed", 0, 300))
@@ -176,8 +176,8 @@ func TestTrap47ARefusalUnderAContradictingStatusIsUnknown(t *testing.T) {
 	}
 }
 
-// TestTrap01AReplayedNonceIsUnknown: it is no refusal of ours, for what was seen
-// before may have been this very request, resent on the way.
+// The nonce that the provider has seen before may belong to this very request, resent on the
+// way. The code therefore does not prove a refusal.
 func TestTrap01AReplayedNonceIsUnknown(t *testing.T) {
 	if got := said(replied(order(), answer(upstream.CodeReplayedNonce, 401))); got != again1 {
 		t.Fatal(got)

@@ -10,8 +10,7 @@ import (
 	"perennial/upstream"
 )
 
-// What the provider writes into its proxies cannot make a delivery too large to be
-// recorded.
+// Long texts in the provider's proxies must not make a delivery too large to record.
 func TestADeliveryFitsIntoAFact(t *testing.T) {
 	const mostOfAFact = 900 << 10 // ledger.MaxFactBytes
 	op := Operation{Operation: fact.Operation{ID: "buy/1", CommandID: "buy", Kind: fact.KindOrder, State: fact.StateOpen, OrderNo: "ord_1"}, Binding: binding, OfferCode: "off_us_1"}

@@ -1,5 +1,3 @@
-// A renewal of several proxies that is refused for one of them is split.
-
 package decide
 
 import (
@@ -13,8 +11,8 @@ import (
 	"perennial/upstream"
 )
 
-// TestOneBadIDAmongElevenIsFoundByHalves drives Decide as the runner would: a chunk with
-// the bad id is refused, one without it is renewed.
+// The test drives Decide as the runner would: a chunk with the bad id is refused, a chunk
+// without it is renewed.
 func TestOneBadIDAmongElevenIsFoundByHalves(t *testing.T) {
 	var all []string
 	for i := range 11 {
@@ -54,7 +52,7 @@ func TestOneBadIDAmongElevenIsFoundByHalves(t *testing.T) {
 	}
 }
 
-// TestAChunkIsSplitByWhatWasRead: the provider has named its unknown proxies before.
+// Reads before the POST have shown which proxies are unknown.
 func TestAChunkIsSplitByWhatWasRead(t *testing.T) {
 	op := renewalOf("a", "b", "c", "d")
 	for _, c := range []struct {
@@ -80,8 +78,8 @@ func TestAChunkIsSplitByWhatWasRead(t *testing.T) {
 	}
 }
 
-// TestWantOfMoneyCutsAChunk: the half that expires first continues, and one proxy alone is
-// refused. What expires at a time that is not known comes last.
+// The half that expires first continues, and a single proxy is refused. Proxies with an
+// unknown expiry come last.
 func TestWantOfMoneyCutsAChunk(t *testing.T) {
 	for _, c := range []struct{ ids, want []string }{
 		{[]string{"a"}, nil}, {[]string{"a", "b"}, []string{"b"}}, {[]string{"a", "b", "c", "d", "e"}, []string{"d", "b"}},

@@ -1,7 +1,3 @@
-// This file enforces the limits on cost: the command's limit (max_total_cents) and the
-// account's daily limit (daily_limit_cents). The daily limit counts today's charges, less
-// their refunds, plus the estimates of operations in progress.
-
 package decide
 
 import (
@@ -29,8 +25,8 @@ type Priced struct {
 	SpentCents int64     // amount that counts against the daily limit today, without this operation
 	Tomorrow   time.Time // start of the next day
 	// Released says that an operator released the operation just now. ReleasedBefore says that
-	// an operator released it at some time. The operation is then not put on hold again after
-	// a failed precheck or request.
+	// an operator has released it at any time, so that it is not put on hold again after a
+	// failed precheck or request.
 	Released, ReleasedBefore bool
 	// UnpricedUnderWay and UnpricedOpen count other operations of the account whose price
 	// is unknown. UnpricedUnderWay counts those being sent, UnpricedOpen those of today
@@ -64,7 +60,6 @@ func (h Priced) Estimate() (sum fact.Sum, unpriced string) {
 	return sum, unpriced
 }
 
-// price returns the price if it is known, else the fallback.
 func (h Priced) price(p Price) fact.Cents {
 	if p.Cents.Known() {
 		return p.Cents
@@ -122,9 +117,9 @@ func decideUnreadable(op Operation, h Priced, p Price) Decision {
 }
 
 // withoutPrice decides on an operation if a limit applies and the price of proxy id is
-// unknown. It renews that proxy alone first, because its charge shows what the operation's
-// other proxies without a price will cost. Several such proxies at once could exceed the limit. stop is false if the
-// operation may be sent.
+// unknown. It renews that proxy alone first, because the charge shows what the operation's
+// other proxies without a price will cost. If several were sent together, they could exceed
+// the limit. stop is false if the operation may be sent.
 func withoutPrice(op Operation, h Priced, id string) (d Decision, stop bool) {
 	known := "the price of proxy " + id + " is not known, so "
 	switch {
@@ -181,7 +176,6 @@ func overDailyLimit(op Operation, h Priced, sum fact.Sum) (d Decision, stop bool
 	return d, true
 }
 
-// overLimit decides on an operation that costs more than what remains of the day's limit.
 func overLimit(op Operation, h Priced, sum fact.Sum) Decision {
 	if op.Kind == fact.KindRenewal && op.Ambiguous == 0 {
 		if d, ok := fitToday(op, h); ok {

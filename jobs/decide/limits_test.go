@@ -8,7 +8,6 @@ import (
 	"perennial/ledger/fact"
 )
 
-// What a price results in under a ceiling and a limit of the day, a row a case.
 func TestTheTableOfCeilingsAndLimits(t *testing.T) {
 	priced := func(of string, cents int64) Price { return Price{Of: of, Cents: fact.Known(cents)} }
 	one, two := []Price{priced("a", 300)}, []Price{priced("a", 300), priced("b", 300)}
@@ -83,8 +82,8 @@ func TestTrap52AnUnknownPriceIsNeverShownAsNone(t *testing.T) {
 	}
 }
 
-// TestTrap52UnknownPricesGoOneAfterTheOther: under the day's limit, what one costs is
-// known before another is sent.
+// Under a daily limit, the next operation of unknown price waits until the cost of the
+// previous one is known.
 func TestTrap52UnknownPricesGoOneAfterTheOther(t *testing.T) {
 	h := Priced{Moment: Moment{Now: noon}, LimitCents: 700, SpentCents: 100, UnpricedUnderWay: 1}
 	d, stop := overDailyLimit(order(), h, fact.Sum{Cents: 300, Lacks: 1})

@@ -1,7 +1,3 @@
-// This file decides on a read of an order: progress, delivery, review, and the money to
-// book. It decides on the refund object (customer-api.md, Order). The API does not list
-// the values of its status and destination.
-
 package decide
 
 import (
@@ -138,8 +134,6 @@ func doubtsOf(op Operation, o upstream.Order, f fact.OrderDelivered, charged, re
 	return doubts
 }
 
-// short returns the finding for an order that is complete, but has fewer proxies than
-// ordered and no refund for the missing ones.
 func short(op Operation, f fact.OrderDelivered, charged, refunded int64) fact.LedgerDiscrepancy {
 	return fact.LedgerDiscrepancy{Ref: op.Ref(f.TraceID), Finding: FindingShort, OrderNo: op.OrderNo, Explanation: fmt.Sprintf(
 		"the order is complete and short: ordered %d, expected %d, delivered %d, listed %d; charged %s, refunded %s",
@@ -177,7 +171,6 @@ func Delivered(offer string, o upstream.Order, charged int64) (ids []string, pro
 	return ids, fitting(proxies)
 }
 
-// nameable reports whether a command can contain the proxy id.
 func nameable(id string) bool { return id != "" && len(id) <= command.MaxIDBytes }
 
 // deliveredMost limits a delivery's proxies and ids, in bytes of JSON. The provider
@@ -210,7 +203,6 @@ func whyStuck(op Operation, o upstream.Order, unbooked bool) string {
 	}
 }
 
-// whyUnbooked returns why an order's total is not booked.
 func whyUnbooked(op Operation, o upstream.Order) string {
 	switch {
 	case o.TotalCents == nil:
@@ -377,7 +369,6 @@ func RefundOf(o upstream.Order) int64 {
 	return *o.Refund.AmountCents
 }
 
-// refunds books the amount that was refunded since the last read into state.
 func refunds(op Operation, o upstream.Order, state *fact.OrderState, doubt func(kind string, cents int64, text string)) {
 	if !returned(o, state.ReadAt) {
 		return
@@ -430,20 +421,16 @@ func covers(d upstream.Delivery, charged, refunded int64) bool {
 	return hi > restHi || hi == restHi && lo > restLo
 }
 
-// refundsRest reports whether the refund covers the missing proxies of an order.
 func refundsRest(f fact.OrderDelivered, charged, refunded int64) bool {
 	expected, delivered := f.Counts()
 	return refunded > 0 && covers(upstream.Delivery{ExpectedCount: expected, DeliveredCount: delivered}, charged, refunded)
 }
 
-// owed describes the part of a charge that is neither delivered nor refunded.
 func owed(op Operation, d upstream.Delivery, charged, refunded int64) string {
 	return fmt.Sprintf("the order has ended: %s was charged, %s came back, %d of %d were delivered, and what became of the rest is not said",
 		op.Binding.Amount(charged), op.Binding.Amount(refunded), d.DeliveredCount, d.ExpectedCount)
 }
 
-// withoutRefund returns the finding for a delivered order that settled without its
-// announced refund.
 func withoutRefund(op Operation, o upstream.Order) fact.LedgerDiscrepancy {
 	f := fact.LedgerDiscrepancy{Ref: op.Ref(o.TraceID), Finding: FindingRefund, OrderNo: op.OrderNo, Explanation: fmt.Sprintf(
 		"the order shows a refund (status %q) that did not come in the 7 days since it last moved on: the order is settled without it", fact.Bounded(o.Refund.Status))}

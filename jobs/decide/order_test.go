@@ -20,7 +20,7 @@ func open() Operation {
 
 func cents(n int64) *int64 { return new(n) }
 
-// detail is an order in progress that costs 900.
+// detail returns an order in progress that costs 900 cents.
 func detail(change ...func(*upstream.Order)) upstream.Order {
 	o := upstream.Order{OrderSummary: upstream.OrderSummary{OrderNo: "ord_1", Status: "procuring", Currency: "USD", TotalCents: cents(900)}, PollAfterSeconds: cents(7),
 		Delivery: upstream.Delivery{ExpectedCount: 2, DeliveredCount: 1, Present: true}, Received: upstream.Received{TraceID: "tr_2"}}
@@ -130,7 +130,7 @@ func TestTrap19ARefundOfTomorrowHasNotComeYet(t *testing.T) {
 	}
 }
 
-// aWeek is an order that has been read for seven days since it last moved on.
+// aWeek returns an order that has shown no progress for seven days of reads.
 func aWeek() Operation { return daysApart(settlingMost) }
 
 func deliveredOf(n, expected int64) func(*upstream.Order) {
@@ -259,7 +259,7 @@ func TestTrap26AnOrderIsNotReadBeforeItsTime(t *testing.T) {
 	}
 }
 
-// daysApart is an order that was last read so long after it last moved on, and
+// daysApart returns an order whose last read came this long after its last progress, and that
 // is read again a day later.
 func daysApart(read time.Duration) Operation {
 	op := booked(open(), 900, 0)
@@ -327,8 +327,8 @@ func TestTrap28ACodeAnsweredForADayNeedsAPerson(t *testing.T) {
 	}
 }
 
-// TestReadsThatAreHoursApartAreConsecutive: with many orders, or long waits of the account,
-// an order is not read every few minutes. Only a long pause starts the count again.
+// With many orders, or during long pauses, an order is read only every few hours. Only a long
+// gap starts the count again.
 func TestReadsThatAreHoursApartAreConsecutive(t *testing.T) {
 	for apart, want := range map[time.Duration]string{2 * time.Hour: "operation.review", 7 * 24 * time.Hour: "order.progressed"} {
 		op := open()

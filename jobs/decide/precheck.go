@@ -1,6 +1,3 @@
-// This file checks, just before a charge, whether the proxies are still due and whether the
-// request can be built. limits.go checks the cost.
-
 package decide
 
 import (
@@ -151,7 +148,6 @@ func stillDue(op Operation, h Prechecked) (ids []string, skipped []fact.SkippedP
 	return ids, skipped
 }
 
-// whyNotDue returns why a proxy is skipped, or "" if it is renewed.
 func whyNotDue(h Prechecked, s Seen) (code fact.SkipCode, why string) {
 	if s.NotFound {
 		return fact.SkipNotFound, "the provider does not know it"

@@ -10,8 +10,6 @@ import (
 	"perennial/upstream"
 )
 
-// What a precheck results in, a row a case: what is left to renew, and what
-// is recorded.
 func TestTheTableOfTheLookBeforePaying(t *testing.T) {
 	soon, late := noon.Add(24*time.Hour), noon.Add(100*24*time.Hour)
 	due := func(id string) Seen { return Seen{ProxyID: id, ExpiresAt: &soon} }
@@ -97,8 +95,8 @@ func TestARequestLeavesOnlyInItsTurn(t *testing.T) {
 	}
 }
 
-// A clock that is wrong pauses the account before anything that may have executed
-// is sent again; what was never sent needs no clock.
+// A wrong clock pauses the account before a retry of an operation that may have executed. An
+// operation that was never sent needs no clock.
 func TestTrap02AWrongClockSendsNothingAgain(t *testing.T) {
 	for _, row := range []struct {
 		op   Operation
@@ -111,7 +109,7 @@ func TestTrap02AWrongClockSendsNothingAgain(t *testing.T) {
 	}
 }
 
-// A firewall pauses the account with its third answer in a row.
+// The third consecutive reply from a firewall pauses the account.
 func TestThreeAnswersOfAFirewallPauseTheAccount(t *testing.T) {
 	for before, want := range []string{again1, again1, again1 + ", pause account", again1 + ", pause account"} {
 		d := Decide(order(), Replied{Moment: Moment{Now: noon}, Firewalls: before, Reply: upstream.Reply{Sent: true, HTTPStatus: 403, Failure: "not JSON"}})
@@ -139,7 +137,7 @@ func TestALookThatFailsIsTriedAgainLaterAndLater(t *testing.T) {
 	}
 }
 
-// What times out uses up the minutes that it is waited for.
+// The time that a hanging read takes counts towards the wait.
 func TestAReadThatHangsIsWaitedForInMinutesToo(t *testing.T) {
 	op := renewalOf("px_1")
 	op.State, op.Attempts = fact.StateAccepted, 0

@@ -87,7 +87,7 @@ func anyOperation(t *rapid.T) Operation {
 	return op
 }
 
-// concluded: a refusal or a settlement as failed that costs nothing.
+// concluded reports whether the decision is a refusal, or a settlement as failed without cost.
 func concluded(d Decision) bool {
 	for _, f := range d.Facts {
 		switch f.(type) {

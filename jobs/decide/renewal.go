@@ -1,5 +1,3 @@
-// This file decides on a renewal's result, line by line, and splits a refused chunk.
-
 package decide
 
 import (
@@ -57,8 +55,6 @@ func decideRenewal(op Operation, h Replied, v Verdict) Decision {
 	return d
 }
 
-// amountDoubt returns the finding that a line's amount as text differs from its amount in
-// cents, or nil.
 func amountDoubt(op Operation, v Verdict, r upstream.Renewal) fact.Fact {
 	for _, l := range r.LineItems {
 		if !upstream.AmountAgrees(l.Amount, l.AmountCents) {
@@ -91,7 +87,6 @@ func (h Replied) unreadable(v Verdict, sent int) string {
 	return ""
 }
 
-// incompleteAsUnusable moves line items that lack a required field to the unusable items.
 func incompleteAsUnusable(r upstream.Renewal) *upstream.Renewal {
 	items := r.LineItems
 	r.LineItems, r.Unusable = make([]upstream.RenewalLine, 0, len(items)), slices.Clone(r.Unusable)
@@ -238,7 +233,6 @@ func settleRenewal(op Operation, v Verdict, r upstream.Renewal, lines fact.Lines
 	}}}
 }
 
-// codeOf returns the verdict's code, or "" for a plain success.
 func codeOf(v Verdict) string {
 	if v.code == upstream.CodeOK {
 		return ""
@@ -306,7 +300,6 @@ func checkLine(l upstream.RenewalLine) error {
 	return nil
 }
 
-// statesOf returns the state of each requested id according to the reply's three lists.
 func statesOf(ids []string, r upstream.Renewal) (map[string]string, error) {
 	sent := make(map[string]bool, len(ids))
 	for _, id := range ids {
@@ -333,7 +326,6 @@ func statesOf(ids []string, r upstream.Renewal) (map[string]string, error) {
 	return state, nil
 }
 
-// agrees returns an error if the result's status contradicts its lists.
 func agrees(r upstream.Renewal, n int) error {
 	ok := true
 	switch r.Status {
@@ -403,7 +395,6 @@ func cutToWallet(op Operation, observed map[string]time.Time, v Verdict) Decisio
 	return d
 }
 
-// parts returns the two operations that take over another operation's proxies.
 func parts(op Operation, first, second []string) []fact.Planned {
 	return []fact.Planned{
 		command.Plan(op.Binding, op.Kind, op.CommandID, op.Chunk+"a", 1, first),

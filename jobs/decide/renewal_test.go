@@ -10,12 +10,12 @@ import (
 	"perennial/upstream"
 )
 
-// item is one line of the provider's: charged is net of refunds.
+// item returns a line of the provider's result; charged is net of refunds.
 func item(id, status string, charged, refunded int64) upstream.RenewalLine {
 	return upstream.RenewalLine{ProxyID: id, Status: status, DurationDays: 30, AmountCents: charged + refunded, ChargedCents: charged, RefundedCents: refunded}
 }
 
-// result is a renewal whose lists and sums agree with its lines.
+// result returns a renewal whose lists and sums agree with its lines.
 func result(status string, items ...upstream.RenewalLine) *upstream.Renewal {
 	r := &upstream.Renewal{Status: status, LineItems: items}
 	for _, l := range items {
@@ -65,7 +65,7 @@ func TestTrap16AllFailedIsABookingAndNotOnlyAnError(t *testing.T) {
 	if !ok || f.Status != "failed" || f.ChargedCents != 600 || f.RefundedCents != 600 || f.Code != "operation_failed" {
 		t.Fatalf("%+v", f)
 	}
-	// Its rule 2 leaves some fields out.
+	// Rule 2 of the API allows these fields to be absent.
 	r.Missing, r.TotalCents = []string{"total_cents", "successful_proxy_ids", "unresolved_proxy_ids"}, 0
 	if got := said(replied(renewalOf("a", "b"), allFailed(r))); got != "renewal.failed" {
 		t.Fatalf("without the optional fields: %s", got)
@@ -78,7 +78,7 @@ func TestTrap16AllFailedIsABookingAndNotOnlyAnError(t *testing.T) {
 	if got := said(replied(renewalOf("a"), allFailed(kept))); got != person {
 		t.Fatalf("failed, but the money was kept: %s", got)
 	}
-	// An earlier attempt may have executed: this is its replay.
+	// An earlier attempt may have executed, and this reply replays its result.
 	if got := said(replied(ambiguous(renewalOf("a", "b")), allFailed(result("failed", item("a", "failed", 0, 1), item("b", "failed", 0, 1))))); got != "renewal.failed" {
 		t.Fatalf("a replay: %s", got)
 	}
@@ -183,8 +183,8 @@ func TestTrap08Trap18UnresolvedLinesStandInSuspenseForAPerson(t *testing.T) {
 	}
 }
 
-// amountless takes the amounts of a renewal's last line away, as they are before
-// the provider has verified it.
+// amountless removes the amounts of a renewal's last line, as before the provider has verified
+// it.
 func amountless(r *upstream.Renewal) {
 	l := &r.LineItems[len(r.LineItems)-1]
 	l.Missing = []string{"amount_cents", "charged_cents", "refunded_cents"}

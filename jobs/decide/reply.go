@@ -1,6 +1,3 @@
-// This file has the reply table: the meaning of each reply to a POST, and the decision on
-// it.
-
 package decide
 
 import (
@@ -12,7 +9,6 @@ import (
 	"perennial/upstream"
 )
 
-// meaning is an entry of the reply table.
 type meaning int
 
 const (
@@ -116,7 +112,6 @@ func classifyCode(v Verdict, r upstream.Reply) Verdict {
 	}
 }
 
-// refusal describes the provider's refusal and the fields in it.
 func refusal(r upstream.Reply) string {
 	text := fmt.Sprintf("the provider refused it (%s): %s", r.Code, r.Message)
 	if r.Fields != "" {
@@ -179,7 +174,6 @@ func decideSuccess(op Operation, h Replied, v Verdict) Decision {
 	panic("decide: kind " + string(op.Kind) + " has no decision on a success")
 }
 
-// decideCreated decides on an order that the provider accepted.
 func decideCreated(op Operation, h Replied, v Verdict) Decision {
 	if h.Reply.Order == nil {
 		v.Reason = "the order was accepted, but its number could not be read: " + fact.Bounded(h.Reply.Malformed)
@@ -261,7 +255,7 @@ func decideThrottle(op Operation, h Replied, v Verdict) Decision {
 // of preceding consecutive rate-limit replies.
 func ThrottleDelay(r upstream.RetryAfter, throttled int) time.Duration {
 	if r.Present && r.Valid {
-		// Each repetition of "0" or of a past date makes the wait longer.
+		// Each further Retry-After of "0", or of a date in the past, makes the wait longer.
 		floor := min(time.Minute, ThrottleFirst/5<<min(throttled, 6))
 		return min(max(r.Delay, floor), 366*24*time.Hour)
 	}

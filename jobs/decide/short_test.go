@@ -8,8 +8,8 @@ import (
 	"perennial/upstream"
 )
 
-// An order that the provider reports as complete settles with what it has; what it lacks
-// is in the fact, and a finding unless the rest was refunded.
+// An order that the provider reports as complete settles with the delivered proxies. The fact
+// records the missing ones. They are a finding unless they were refunded.
 func TestTrap62AShortDeliveryIsAFinding(t *testing.T) {
 	counts := func(expected, delivered int64, listed int) func(*upstream.Order) {
 		return func(o *upstream.Order) {

@@ -9,7 +9,8 @@ import (
 	"perennial/upstream"
 )
 
-// unreadable takes a line item away as upstream does when it cannot be read.
+// unreadable moves a line item to the unusable items, as the client does if it cannot read the
+// item.
 func unreadable(r *upstream.Renewal, at int, named bool) *upstream.Renewal {
 	u := upstream.Unusable{Position: at + 1, Field: "amount_cents", Why: "amount_cents is not a 64-bit integer"}
 	if named {
