@@ -1,5 +1,3 @@
-// This file checks the content of a command. Each error names the field and its limit.
-
 package command
 
 import (

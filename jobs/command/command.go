@@ -1,6 +1,3 @@
-// This file has Command, its JSON forms, and Parse, which reads a command from a message.
-// It has RefusedError, the refusal of an operator's request.
-
 package command
 
 import (
@@ -131,7 +128,6 @@ type RenewalCommand struct {
 // published about it.
 type UnreadableError struct{ Reason string }
 
-// Error returns why the message could not be read.
 func (e *UnreadableError) Error() string { return e.Reason }
 
 // InvalidError says that a command has a usable id but invalid content.
@@ -141,7 +137,6 @@ type InvalidError struct {
 	Reason string
 }
 
-// Error returns the command's id and the reason.
 func (e *InvalidError) Error() string { return fmt.Sprintf("command %q: %s", e.ID, e.Reason) }
 
 // Rules has the settings of an account that affect parsing.
@@ -196,7 +191,6 @@ func errNoKind(kind fact.Kind) error {
 	return fmt.Errorf("%q is no kind of command", string(kind))
 }
 
-// readAs reads a command in the JSON form W.
 func readAs[W interface{ command() (Command, error) }](data []byte) (Command, error) {
 	var w W
 	if err := decodeStrict(data, &w); err != nil {
@@ -234,7 +228,6 @@ func (w OrderCommand) command() (Command, error) {
 	return c, err
 }
 
-// ceiling returns the value of max_total_cents, or 0 if it is absent.
 func ceiling(cents *int64) (int64, error) {
 	if cents == nil {
 		return 0, nil
@@ -299,7 +292,6 @@ type RefusedError struct {
 	Unconfirmed bool
 }
 
-// Error returns the reason.
 func (e *RefusedError) Error() string { return e.Reason }
 
 // Refuse returns a RefusedError with the formatted reason.

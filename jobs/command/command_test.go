@@ -33,8 +33,8 @@ func many(n int, one func(int) string) string {
 func offerLine(i int) string { return fmt.Sprintf(`{"offer_code":"off_%d","quantity":1}`, i) }
 func proxyID(i int) string   { return fmt.Sprintf(`"px_%d"`, i) }
 
-// TestTrap32ABadCommandIsRefusedWithAUsefulReason: the fields of a bad order or
-// renewal beside its id, and the words that the reason must hold.
+// Each entry has the fields of a bad order or renewal besides its id, and words that the
+// reason must contain.
 func TestTrap32ABadCommandIsRefusedWithAUsefulReason(t *testing.T) {
 	item := `"items":[{"offer_code":"off_1","quantity":5}]`
 	for fields, want := range map[string]string{
@@ -192,8 +192,7 @@ func TestTwoSpellingsOfOneCommandAreOneCommand(t *testing.T) {
 	}
 }
 
-// A hash that changes with a version would make every redelivered command a
-// conflict.
+// If the hash changed with a version, every redelivered command would be a conflict.
 func TestTheContentHashNeverChanges(t *testing.T) {
 	for kind, want := range map[fact.Kind]string{fact.KindOrder: goldenOrderHash, fact.KindRenewal: goldenRenewalHash} {
 		text := goodOrder
@@ -211,8 +210,7 @@ func TestTrap42TheScenarioIsForSandboxesOnly(t *testing.T) {
 		Rules{Environment: upstream.Production}, "sandbox accounts only")
 }
 
-// TestTrap05KeysArePinned: a key that came out differently after an upgrade
-// would pay a second time.
+// If a key changed with an upgrade, an operation could be paid for twice.
 func TestTrap05KeysArePinned(t *testing.T) {
 	seen := map[string]bool{}
 	for i, key := range []string{
@@ -300,7 +298,7 @@ func FuzzParseCommand(f *testing.F) {
 	})
 }
 
-// A command of yesterday with its time in another zone reads back in UTC.
+// A stored command with times in another zone reads back in UTC.
 func TestTimesAreKeptInUTC(t *testing.T) {
 	c, err := Parse(fact.KindRenewal, []byte(strings.Replace(goodRenewal, "25T00:00:00Z", "25T09:00:00+09:00", 1)), sandboxRules)
 	if err != nil {
@@ -327,7 +325,6 @@ func TestOneOfferMayStandOnTwoLinesWithOtherCIDRs(t *testing.T) {
 	mustRefuse(t, fact.KindOrder, lines("", ""), rules, "on one line")
 }
 
-// manyLabels are n labels of 256 bytes each.
 func manyLabels(n int) string {
 	var all []string
 	for i := range n {
@@ -336,7 +333,7 @@ func manyLabels(n int) string {
 	return strings.Join(all, ",")
 }
 
-// TestARefusalIsOfTheVeryField: "Id" is a field that is not known, and no id.
+// "Id" is an unknown field, not the id.
 func TestARefusalIsOfTheVeryField(t *testing.T) {
 	for text, id := range map[string]string{`{"id":"a","Id":"b"}`: "a", `{"Id":"b","id":"a"}`: "a", `{"id":"a","id":"c"}`: "c"} {
 		_, err := Parse(fact.KindOrder, []byte(text), Rules{})

@@ -9,8 +9,8 @@ import (
 	"perennial/ledger/fact"
 )
 
-// Two ids that look alike are not two purchases: one with a blank at an end, or in another
-// Unicode form, is refused.
+// Two ids that look alike must not make two purchases: an id with a blank at an end, or in
+// another Unicode form, is refused.
 func TestIDsThatLookAlikeAreRefused(t *testing.T) {
 	for id, says := range map[string]string{
 		" x": "begins or ends with a blank", "x ": "begins or ends with a blank", "x\u00a0": "cannot be printed", "\u3000x": "cannot be printed", "x\t": "cannot be printed",
@@ -27,7 +27,8 @@ func TestIDsThatLookAlikeAreRefused(t *testing.T) {
 	}
 }
 
-// An id that could be an operation's would hide that operation: Plan makes no other ones.
+// A command with an operation's id would hide that operation. Plan makes no other forms of
+// ids.
 func TestIDsOfOperationsAreRefused(t *testing.T) {
 	ids := make([]string, MaxProxyIDs)
 	for i := range ids {

@@ -1,5 +1,3 @@
-// This file derives a command's content hash, its operations and their idempotency keys.
-
 package command
 
 import (
@@ -133,8 +131,8 @@ func (c Command) chunks(b fact.Binding, ids []string, careful bool) []fact.Plann
 }
 
 // MayHaveID reports whether a message that is not accepted, such as a dead letter, may be the
-// command with this id. If the message has no readable id, it may be if it contains the id
-// as a JSON string.
+// command with this id. A message without a readable id may be that command if it contains the
+// id as a JSON string.
 func MayHaveID(message []byte, id string) bool {
 	var c struct {
 		ID string `json:"id"`

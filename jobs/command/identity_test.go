@@ -8,8 +8,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// TestTheHashOfAContentIsThatOfEscapedText: a command that was accepted by an
-// older version, which stored it so, is known again.
+// Older versions stored commands with escaped text. Such a command must keep its hash.
 func TestTheHashOfAContentIsThatOfEscapedText(t *testing.T) {
 	for _, label := range []string{"plain", "<b>", "a&b", "é"} {
 		c := Command{ID: "a", Kind: fact.KindRenewal, DurationDays: 30, ProxyIDs: []string{"px_1"}, Labels: map[string]string{"team": label}}
@@ -31,7 +30,7 @@ func TestTheHashOfAContentIsThatOfEscapedText(t *testing.T) {
 	}
 }
 
-// TestADeadLetterIsOfTheCommandWithItsID, not of each command that it mentions.
+// A dead letter does not belong to every command whose id it mentions.
 func TestADeadLetterIsOfTheCommandWithItsID(t *testing.T) {
 	for message, want := range map[string]bool{
 		`{"id":"buy-1","items":[]}`:                 true,

@@ -1,6 +1,3 @@
-// This file has the strict JSON decoder for commands and service requests. Unknown,
-// duplicate and misspelt fields are errors.
-
 package command
 
 import (
