@@ -7,8 +7,8 @@ import (
 	"perennial/ledger/fact"
 )
 
-// TestAnOrderIsTakenFromTheEvidenceWhereItIsTheOnlyOne: one page of the provider's list
-// that could not be read may hold another order at the same price.
+// If a page of the provider's list cannot be read, it may contain another order of the same
+// price.
 func TestAnOrderIsTakenFromTheEvidenceWhereItIsTheOnlyOne(t *testing.T) {
 	one := inspect.OrderEvidence{OrderNo: "ord_1", NetCents: fact.Known(900)}
 	for _, c := range []struct {

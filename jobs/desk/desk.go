@@ -1,7 +1,3 @@
-// This file releases, cancels and retries operations. It applies an operator's change to
-// each operation of a command, while the runner continues to send, split and settle them.
-// Each change must have a name and a reason.
-
 package desk
 
 import (
@@ -44,7 +40,6 @@ type Desk struct{ c Config }
 // New returns a Desk.
 func New(c Config) *Desk { return &Desk{c} }
 
-// signature is the name of the operator who requests a change, and the reason.
 type signature struct{ by, reason string }
 
 func (x signature) check() error { return CheckSigned(x.by, x.reason) }
@@ -124,7 +119,6 @@ func (d *Desk) RetryUnrepeated(ctx context.Context, id, by, reason string, as ..
 	})
 }
 
-// maxLaterChecked limits how many later operations of a proxy are checked.
 const maxLaterChecked = 100
 
 // unrenewed returns a RefusedError if a later operation has renewed, or may renew, a proxy
@@ -148,7 +142,6 @@ func (d *Desk) unrenewed(ctx context.Context, o fact.Operation) error {
 	return nil
 }
 
-// retry repeats rejected operations. It stops if may returns an error.
 func (d *Desk) retry(ctx context.Context, of target, by signature, may func(fact.Operation) error) (int, error) {
 	return d.each(ctx, "retried", of, by, func(o fact.Operation, ref fact.Ref) (fact.Fact, error) {
 		if err := may(o); err != nil {
@@ -171,7 +164,6 @@ func (d *Desk) retry(ctx context.Context, of target, by signature, may func(fact
 // errLeaveAlone is returned by a change if the operation must stay unchanged.
 var errLeaveAlone = errors.New("left alone")
 
-// target is the command or operation that an operator changes.
 type target struct {
 	id string
 	as inspect.As
@@ -190,16 +182,16 @@ func targetOf(id string, as []inspect.As) target {
 type change func(fact.Operation, fact.Ref) (fact.Fact, error)
 
 const (
-	// changesATime limits how many operations one commit changes. A command may have thousands,
-	// and the writer must serve other requests in between.
+	// changesATime limits how many operations one commit changes. A command may have
+	// thousands, and the writer must serve other requests between the commits.
 	changesATime = 256
-	// changeRounds limits the reads of operations that change in the meantime.
+	// changeRounds limits how often operations that changed during the request are read again.
 	changeRounds = 8
 )
 
 // each applies a change to one operation, or to all operations of a command, and returns how
 // many it changed. It skips operations in other states, and those that another operation has
-// replaced. An operation that changes in the meantime is read and decided again.
+// replaced. If an operation changes before the write, each reads it and decides again.
 func (d *Desk) each(ctx context.Context, done string, of target, by signature, do change, states ...fact.State) (int, error) {
 	if err := by.check(); err != nil {
 		return 0, err
@@ -216,7 +208,6 @@ func (d *Desk) each(ctx context.Context, done string, of target, by signature, d
 	return p.changed, p.cutShort(err)
 }
 
-// nothingChanged returns why no operation was changed.
 func (p *pending) nothingChanged(err error, moved int, id string) error {
 	switch {
 	case errors.Is(err, ledger.ErrClaimed):
@@ -232,8 +223,6 @@ func (p *pending) nothingChanged(err error, moved int, id string) error {
 	return command.Refuse("%s is %s: only operations that are %s can be %s", id, statesText(p.now, "and"), statesText(p.states, "or"), p.verb)
 }
 
-// cutShort returns the error of a change that stopped after some operations, or nil if err
-// is nil.
 func (p *pending) cutShort(err error) error {
 	if refused := (*command.RefusedError)(nil); errors.As(err, &refused) || errors.Is(err, ledger.ErrClaimed) {
 		return command.Refuse("%d operations of %s were changed, and then: %v", p.changed, p.commandID, err)
@@ -244,7 +233,6 @@ func (p *pending) cutShort(err error) error {
 	return nil
 }
 
-// pending is the progress of a change of many operations.
 type pending struct {
 	ledger *ledger.Ledger
 	do     change
@@ -296,7 +284,6 @@ type decided struct {
 	fact    fact.Fact
 }
 
-// commit changes some operations in one transaction.
 func (p *pending) commit(ctx context.Context, records []fact.Operation) (moved int, err error) {
 	facts, err := p.decide(records)
 	if err != nil {
@@ -368,8 +355,6 @@ func statesText(states []fact.State, word string) string {
 	return strings.Join(names[:last], ", ") + " " + word + " " + names[last]
 }
 
-// operationsOf returns the operation with the id, or all operations of the command with the
-// id.
 func operationsOf(ctx context.Context, l *ledger.Ledger, what target) (all []fact.Operation, of fact.Ref, err error) {
 	id := what.id
 	one, opErr := l.Operations.Operation(ctx, id)

@@ -15,10 +15,9 @@ import (
 	"perennial/ledger/fact"
 )
 
-// bound is the account of the ledgers.
 var bound = fact.Binding{AccountID: "acc_1", Environment: "sandbox", BaseURL: "https://api.example.com", Currency: "USD"}
 
-// deskOf is a desk over a ledger, without a runner.
+// deskOf is a desk on a ledger, without a runner.
 type deskOf struct {
 	*Desk
 	t *testing.T
@@ -39,7 +38,8 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// acceptsEach puts a renewal into the ledger of as many operations, of one proxy each.
+// acceptsEach adds an accepted renewal to the ledger, with this many operations of one proxy
+// each.
 func (d *deskOf) acceptsEach(id string, operations int) (planned []fact.Planned) {
 	d.t.Helper()
 	for i := range operations {
@@ -53,7 +53,7 @@ func (d *deskOf) acceptsEach(id string, operations int) (planned []fact.Planned)
 	return planned
 }
 
-// cancelling is what Cancel decides, after a hook.
+// cancelling returns Cancel's change, preceded by a hook.
 func cancelling(before func(fact.Operation)) change {
 	return func(o fact.Operation, ref fact.Ref) (fact.Fact, error) {
 		before(o)
@@ -106,7 +106,7 @@ func TestAChangeOfWhatNeverRestsEnds(t *testing.T) {
 	}
 }
 
-// A command of thousands does not hold up the writer for all of them at once.
+// A command with thousands of operations must not block the writer for all of them.
 func TestManyOperationsAreChangedInSeveralCommits(t *testing.T) {
 	d := newDesk(t)
 	d.acceptsEach("keep", 2*changesATime+1)
@@ -153,7 +153,7 @@ func TestRetryMakesEachOperationAgainOnce(t *testing.T) {
 	}
 }
 
-// A journal may hold ids that are refused now: what was accepted continues under them.
+// A journal may have ids that new commands cannot have. Their commands continue.
 func TestAnIDThatIsRefusedNowIsReadAndWithdrawn(t *testing.T) {
 	d := newDesk(t)
 	const id = "keep\u3164"

@@ -1,6 +1,3 @@
-// This file books money that the provider's replies did not show, in an operator's name:
-// spending outside Perennial, top-ups, late charges and refunds, and corrections.
-
 package desk
 
 import (
@@ -63,7 +60,6 @@ func (x Recording) Check() error {
 	return x.checkTarget()
 }
 
-// checkTarget checks the operation, order and line of a record without CorrectsSeq.
 func (x Recording) checkTarget() error {
 	switch named := x.OperationID != "" || x.OrderNo != ""; {
 	case x.ofOperation() && !named:
@@ -117,7 +113,6 @@ func Record(ctx context.Context, l *ledger.Ledger, x Recording, shown OrderReade
 	return r, booked, err
 }
 
-// write checks and books the record in one transaction.
 func (p *recording) write(ctx context.Context) (r ledger.Record, booked bool, err error) {
 	err = p.ledger.Write(ctx, func(tx *ledger.Tx) (err error) {
 		booked = false
@@ -152,7 +147,6 @@ func (p *recording) write(ctx context.Context) (r ledger.Record, booked bool, er
 	return r, booked && err == nil, err
 }
 
-// recording is a Recording while it is checked and booked.
 type recording struct {
 	Recording
 	ledger  *ledger.Ledger
@@ -218,7 +212,6 @@ func (p *recording) notAnswered(ctx context.Context) error {
 	return err
 }
 
-// fact returns the record's fact, based on the ledger in tx.
 func (p *recording) fact(ctx context.Context, tx *ledger.Tx) (f fact.LedgerRecorded, err error) {
 	f = fact.LedgerRecorded{
 		Movement: p.Kind, AmountCents: p.Cents, By: p.By, Reason: p.Reason, User: fact.UserOf(ctx), OrderNo: p.OrderNo, ID: p.ID, Corrects: p.CorrectsSeq,
@@ -238,7 +231,6 @@ func (p *recording) fact(ctx context.Context, tx *ledger.Tx) (f fact.LedgerRecor
 	return f, err
 }
 
-// correct completes a record that reverses or corrects a row.
 func (p *recording) correct(tx *ledger.Tx, f *fact.LedgerRecorded) error {
 	booked, err := p.bookedBy(tx, f)
 	if err != nil {
@@ -293,7 +285,6 @@ func (p *recording) bookedBy(tx *ledger.Tx, f *fact.LedgerRecorded) (booked fact
 	return booked, err
 }
 
-// complete checks a charge or refund of an operation and fills in its fact.
 func (p *recording) complete(tx *ledger.Tx, f *fact.LedgerRecorded) error {
 	o, err := tx.Operation(f.OperationID)
 	if errors.Is(err, ledger.ErrNotFound) {
@@ -325,8 +316,6 @@ func (p *recording) complete(tx *ledger.Tx, f *fact.LedgerRecorded) error {
 	return nil
 }
 
-// ofLine finds the line that the money belongs to, its booked net amount and its expected
-// cost.
 func (p *recording) ofLine(tx *ledger.Tx, f *fact.LedgerRecorded) error {
 	lines, err := tx.Lines(f.OperationID)
 	if err != nil {

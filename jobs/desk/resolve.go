@@ -1,7 +1,3 @@
-// This file books an operator's answer to a review. An amount that looks like a mistake,
-// or an answer that contradicts the evidence, must be confirmed. The order number in an
-// answer is checked.
-
 package desk
 
 import (
@@ -189,8 +185,6 @@ func (d *Desk) shares(ctx context.Context, o fact.Operation, x Resolution) (shar
 	return shares, nil
 }
 
-// found returns the proxies of an order that an operator found, each with its share of the
-// cost.
 func found(content json.RawMessage, order upstream.Order, cents int64) (ids []string, proxies []fact.DeliveredProxy, err error) {
 	if len(order.Proxies)+len(order.Unusable) == 0 {
 		return nil, nil, nil
@@ -303,7 +297,6 @@ func (d *Desk) answerSweeps(ctx context.Context, x Resolution, ids []string) err
 	})
 }
 
-// confirmed returns a RefusedError if the answer looks like a mistake and is not confirmed.
 func (d *Desk) confirmed(ctx context.Context, o fact.Operation, x Resolution, order upstream.Order) error {
 	if *x.Charged {
 		return d.amountConfirmed(ctx, o, x, order)
