@@ -1,7 +1,3 @@
-// This file collects the evidence for a review: what the ledger and the provider know
-// about an operation, and what each answer would book. It derives a verdict from the
-// evidence, and plans operations that are sent again under a new key.
-
 package inspect
 
 import (
@@ -189,7 +185,6 @@ func entryOf(f fact.Fact, currency string) HistoryEntry {
 	return HistoryEntry{}
 }
 
-// decidedText describes an operator's decision about the operation's money.
 func decidedText(outcome string, cents int64, currency, proxyID, by, user, reason string) string {
 	text := outcome + " " + fact.Amount(cents, currency)
 	if proxyID != "" {
@@ -231,7 +226,6 @@ func (e *Evidence) gap(w reconcile.WalletReading, since time.Duration) *int64 {
 	return new(w.After.WalletCents - w.ProviderCents)
 }
 
-// fromProvider reads the wallet, the expiries and unknown orders from the provider.
 func (e *Evidence) fromProvider(ctx context.Context, c *reconcile.Reconciler, o fact.Operation) {
 	p := &reconcile.Pass{Reconciler: c, Left: c.Reads, Fresh: map[string]bool{}}
 	e.asked = true
@@ -302,7 +296,7 @@ func (e *Evidence) answers(ctx context.Context, l *ledger.Ledger, o fact.Operati
 		}
 	}
 	if len(e.Lines) == 1 {
-		ids = ids[:min(len(ids), 1)] // the answer for the whole is also that for the only proxy
+		ids = ids[:min(len(ids), 1)] // the answer for the whole operation covers its only proxy
 	}
 	amount = cmp.Or(open[""], amount)
 	if len(ids) > 0 {
@@ -369,9 +363,8 @@ func (e *Evidence) answersOf(ctx context.Context, l *ledger.Ledger, b fact.Bindi
 	return nil
 }
 
-// Unread returns what of the provider was not read, so that a missing sign of a charge proves
-// nothing. It returns "" if everything was read. If proxyID is not "", only that proxy
-// counts.
+// Unread names provider data that could not be read, so that a missing sign of a charge proves
+// nothing. It returns "" if everything was read. If proxyID is not "", only that proxy counts.
 func (e *Evidence) Unread(proxyID string) string {
 	if e.Kind.MakesOrder() && e.OrderNo == "" && (e.FirstSentAt != nil || e.Ambiguous > 0) && !e.OrdersRead {
 		return "the provider's orders could not all be read"
@@ -407,7 +400,6 @@ func (e *Evidence) Charged(proxyID string) (shown []string) {
 	return shown
 }
 
-// orderFlag returns the --order flag if the operation can have made only one order, or "".
 func (e *Evidence) orderFlag(o fact.Operation) string {
 	if o.OrderNo != "" || len(e.Orders) != 1 {
 		return ""
@@ -415,7 +407,6 @@ func (e *Evidence) orderFlag(o fact.Operation) string {
 	return " --order " + e.Orders[0].OrderNo
 }
 
-// endingsShown limits how many operations a note lists.
 const endingsShown = 10
 
 // sweptAnswers adds the possible answers about proxies that schedules have given up.

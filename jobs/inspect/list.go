@@ -1,5 +1,3 @@
-// This file lists operations by state, kind, label and time.
-
 package inspect
 
 import (
@@ -24,15 +22,12 @@ type ListQuery struct {
 	currency string // the ledger's currency
 }
 
-// listPage is how many commands are read together.
 const listPage = 500
 
-// matches reports whether the list includes an operation.
 func (q ListQuery) matches(o fact.Operation) bool {
 	return (q.State == "" || o.State == q.State) && !o.AcceptedAt.Before(q.Since) && (!q.Unfinished || !o.State.Ended())
 }
 
-// asksFor reports whether the list may include operations of a command.
 func (q ListQuery) asksFor(c tables.Accepted) bool {
 	for k, v := range q.Labels {
 		if have, ok := c.Labels[k]; !ok || have != v {
@@ -47,7 +42,6 @@ func (q ListQuery) plain() bool {
 	return q.Unfinished && q.State == "" && q.Kind == "" && len(q.Labels) == 0 && q.Since.IsZero()
 }
 
-// hasRefused reports whether the list includes commands that were refused on arrival.
 func (q ListQuery) hasRefused() bool {
 	ofState := q.State == fact.StateRejected || q.State == "" && !q.Unfinished
 	return ofState && q.Kind == "" && len(q.Labels) == 0
@@ -80,7 +74,6 @@ func List(ctx context.Context, l *ledger.Ledger, q ListQuery) ([]OperationStatus
 	return accepted[:min(len(accepted), q.Limit)], err
 }
 
-// ofAccepted lists the operations of accepted commands.
 func (q ListQuery) ofAccepted(ctx context.Context, l *ledger.Ledger) ([]OperationStatus, error) {
 	out := []OperationStatus{}
 	for before := int64(0); ; {

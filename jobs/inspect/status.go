@@ -1,5 +1,3 @@
-// This file has the status of a command: its state, its operations and why it waits.
-
 package inspect
 
 import (
@@ -234,8 +232,6 @@ func corrections(ctx context.Context, l *ledger.Ledger, operationID, currency st
 	return said, err
 }
 
-// correctionText describes the correction in a fact, or returns "" if the fact corrects
-// nothing.
 func correctionText(f fact.Fact, currency string) string {
 	x, recorded := f.(fact.LedgerRecorded)
 	if !recorded || x.Corrects == 0 {
@@ -336,7 +332,6 @@ func Delivered(ctx context.Context, l *ledger.Ledger, operationID string) ([]str
 	return nil, err
 }
 
-// leftOut returns the proxies that a command's acceptance left out.
 func leftOut(ctx context.Context, l *ledger.Ledger, commandID string) (out []LeftOut, err error) {
 	rows, err := l.RowsOf(ctx, commandID)
 	if err != nil {
@@ -398,7 +393,6 @@ func wasRefused(ctx context.Context, l *ledger.Ledger, id, hash, message string)
 	return ledger.ErrNotFound
 }
 
-// stateOf returns the state of the command with these operations.
 func stateOf(ctx context.Context, l *ledger.Ledger, records []fact.Operation) (string, error) {
 	return fact.CommandState(records, func(id string) (map[string]fact.LineState, error) {
 		lines, err := l.Operations.Lines(ctx, id)

@@ -7,7 +7,6 @@ import (
 	"perennial/ledger/fact"
 )
 
-// TestWhatWasNotReadProvesNothing: evidence says what is missing.
 func TestWhatWasNotReadProvesNothing(t *testing.T) {
 	sent := time.Now()
 	order := Evidence{OperationStatus: OperationStatus{Kind: fact.KindOrder, FirstSentAt: &sent}}

@@ -9,8 +9,8 @@ import (
 	"perennial/ledger/tables"
 )
 
-// The verdict states the wallet's difference only if nothing but the operation explains it: the
-// provider may show a charge ten minutes late, and a wrong amount would be booked.
+// The verdict gives the wallet's difference only if nothing else can explain it. The provider
+// may show a charge ten minutes late, and a wrong amount could be booked.
 func TestTheWalletsDifferenceHasOneExplanation(t *testing.T) {
 	t.Parallel()
 	own, other := tables.Exposure{OperationID: "a/0001"}, tables.Exposure{OperationID: "b/0001"}
@@ -50,7 +50,7 @@ func TestTheWalletsDifferenceHasOneExplanation(t *testing.T) {
 	}
 }
 
-// TestAWalletThatAgreesSaysWhatTheLedgerHasBooked: money in suspense is a charge in the ledger.
+// The ledger counts money in suspense as charged.
 func TestAWalletThatAgreesSaysWhatTheLedgerHasBooked(t *testing.T) {
 	e := &Evidence{WalletGap: new(int64)}
 	e.Currency = "USD"

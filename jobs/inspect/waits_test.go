@@ -8,7 +8,7 @@ import (
 	"perennial/ledger/tables"
 )
 
-// TestAPauseSaysOnceWhatEndsIt: that of a restore names the command in its own words.
+// The detail of a pause after a restore already names the command.
 func TestAPauseSaysOnceWhatEndsIt(t *testing.T) {
 	t.Parallel()
 	for _, detail := range []string{"by ann: a look", "the wallet differs. Look at it, then `perennial accounts resume`"} {
