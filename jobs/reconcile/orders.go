@@ -1,5 +1,3 @@
-// This file compares booked orders with fresh reads of their details.
-
 package reconcile
 
 import (
@@ -161,7 +159,7 @@ func (p *Pass) order(ctx context.Context, o fact.Operation) error {
 	}
 	now, err := p.Ledger.Operations.Operation(ctx, o.ID)
 	if err != nil || now.Version != o.Version {
-		return err // the operation changed in the meantime, so the next pass compares it
+		return err // the operation changed during the read, so the next pass compares it
 	}
 	p.Orders++
 	delete(p.Sticky, o.OrderNo)
@@ -256,9 +254,9 @@ func (p *Pass) compare(o fact.Operation, detail upstream.Order, recorded int64) 
 	return []Finding{f}
 }
 
-// doubts returns what a poll would book or report if it read these details. money has the findings
-// about money, without amounts; others has the other findings. foreign says that an amount
-// is in another currency, so that amounts cannot be compared.
+// doubts returns what a poll would book or report if it read these details. money has the
+// findings about money, without amounts; others has the other findings. foreign says that an
+// amount is in another currency, so that amounts cannot be compared.
 func (p *Pass) doubts(o fact.Operation, detail upstream.Order, recorded int64) (money, others []Finding, foreign bool) {
 	var unbooked fact.OrderState
 	for _, f := range decide.Money(decide.Operation{Operation: o, Binding: p.Binding}, detail, &unbooked) {

@@ -1,6 +1,3 @@
-// This file finds orders in the provider's list that the ledger does not have, and decides
-// which operation of this ledger may have made such an order.
-
 package reconcile
 
 import (
@@ -57,7 +54,6 @@ func (p *Pass) Outside(ctx context.Context) error {
 	return p.judgeForeign(ctx)
 }
 
-// listed reads the list's pages while the pass has requests left.
 func (p *Pass) listed(ctx context.Context) error {
 	p.grant()
 	p.list.Size = ListingPage
@@ -218,7 +214,6 @@ func (p *Pass) denied(ctx context.Context, x ForeignOrder) (ids []string, err er
 	return ids, err
 }
 
-// makers returns the operations of this ledger that may have made an unknown order.
 func (p *Pass) makers(ctx context.Context) ([]Maker, error) {
 	operations, err := p.Ledger.Money.OrdersWithoutNumber(ctx)
 	ours := make([]Maker, len(operations))
@@ -230,7 +225,6 @@ func (p *Pass) makers(ctx context.Context) ([]Maker, error) {
 	return ours, err
 }
 
-// attribution says which operations of this ledger may have made an unknown order.
 type attribution struct {
 	settled bool     // a reply in progress will show the order's number, or an operator's answer explains it
 	reviews []string // operations in review that may have made the order
@@ -359,8 +353,6 @@ func MakerOf(ctx context.Context, l *ledger.Ledger, o fact.Operation) (Maker, er
 }
 
 // CannotHaveMade returns why the operation cannot have made an order, or "" if it may have.
-// `reviews show`, the answers to reviews, and the search for orders made elsewhere all use
-// this rule.
 func (m Maker) CannotHaveMade(x ForeignOrder) string {
 	switch sent := m.MaybeSentAt(); {
 	case sent != nil && !x.CreatedAt.IsZero() && x.CreatedAt.Before(sent.Add(-upstream.MaxSkew)):
@@ -431,7 +423,6 @@ func Stamp(at time.Time) string {
 	return at.UTC().Format(time.RFC3339)
 }
 
-// few is how many ids an explanation lists.
 const few = 8
 
 // FirstFew shortens a list of ids for an explanation.

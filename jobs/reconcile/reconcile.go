@@ -1,6 +1,3 @@
-// This file has the Reconciler and its Pass: findings, the limit on requests, and the order
-// of comparisons.
-
 package reconcile
 
 import (
@@ -230,7 +227,7 @@ func (c *Reconciler) Load(ctx context.Context) error {
 func (p *Pass) find(f Finding) { p.Findings = append(p.Findings, f) }
 
 // still repeats the findings of the last read for a key, because this pass could not read it
-// again. what describes the key in the note.
+// again. what names the key's subject in the note.
 func (p *Pass) still(key, what string) {
 	p.notef("%s was left to the next pass", what)
 	p.Compared.Left++

@@ -1,6 +1,3 @@
-// This file compares renewals: their sums in the ledger, and the expiries that they
-// extended. It finds proxies whose expiry moved without a renewal in the ledger.
-
 package reconcile
 
 import (
@@ -144,7 +141,8 @@ func (p *Pass) moved(ctx context.Context, operation string, l tables.RenewalLine
 }
 
 // notRead handles a failed read of a renewed proxy. done reports whether the proxy need not be
-// read again. The error ends the pass; a failure that concerns only this proxy does not.
+// read again. The error, if any, ends the pass; a failure that concerns only this proxy is not
+// returned.
 func (p *Pass) notRead(key, operation, proxyID string, failed error) (done bool, err error) {
 	switch {
 	case errors.Is(failed, upstream.CodeProxyNotFound):

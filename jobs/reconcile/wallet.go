@@ -1,8 +1,3 @@
-// This file compares the provider's wallet with the range that the ledger balance allows.
-// It finds upper bounds on the cost of operations of unknown price, and decides which
-// findings could explain a difference. Without a bound, missing money would not be
-// noticed.
-
 package reconcile
 
 import (
@@ -105,7 +100,7 @@ func (w WalletReading) Check() WalletCheck {
 }
 
 // wallet compares the wallet with its range. If the balance is outside the range, it adds a
-// finding with possible explanations, unless a booking may not be visible at the provider yet.
+// finding with possible explanations, unless the provider may not show a booking yet.
 func (p *Pass) wallet(w WalletReading) {
 	p.Wallet, p.Quiet = w.Check(), w.exact()
 	x := p.Wallet
@@ -193,8 +188,9 @@ type listPrices struct {
 	dearest int64
 }
 
-// bound replaces each unknown charge in w with an upper bound, if one can be found. The
-// bound is derived from the highest recent price, the list price or the command's limit.
+// bound replaces each unknown charge in w with an upper bound, if one can be found. The bound
+// is derived from the highest recent price, the list price or the command's limit. Without a
+// bound, missing money would not be noticed.
 func (p *Pass) bound(ctx context.Context, w *WalletReading) error {
 	most := map[string]fact.Cents{}
 	for _, open := range [][]tables.Exposure{w.Before.Open, w.After.Open} {
