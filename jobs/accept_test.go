@@ -10,7 +10,7 @@ import (
 	"perennial/queue/intake"
 )
 
-// arrives is a command that was read and not accepted yet.
+// arrives returns a command that was read from the stream and is not accepted yet.
 func (h *rig) arrives(kind queue.Kind, text string) *arrival {
 	h.t.Helper()
 	o := offered{ended: make(chan bool, 1)}
@@ -21,7 +21,7 @@ func (h *rig) arrives(kind queue.Kind, text string) *arrival {
 	return a
 }
 
-// oneToken is a rig whose gate lets one request through, and no other for days.
+// oneToken returns a rig whose gate passes one request, and none after it for days.
 func oneToken(t *testing.T) *rig {
 	t.Helper()
 	h := idleRig(t)
@@ -49,8 +49,8 @@ func TestAnAcceptanceThatRunsTwiceTakesOneToken(t *testing.T) {
 	}
 }
 
-// Labels that read as others are refused; a command that had them when they were taken is
-// the same command still.
+// New commands must not have ambiguous labels. A command that an older version accepted with
+// such labels stays the same command.
 func TestALabelThatReadsAsAnotherIsRefusedOfNewCommands(t *testing.T) {
 	h := idleRig(t)
 	accept := func(a *arrival) *arrival {

@@ -15,7 +15,7 @@ import (
 	"perennial/queue/intake"
 )
 
-// counting is the commands stream, and counts what was put back.
+// counting is a commands stream that counts the messages returned to it.
 type counting struct {
 	Commands
 	putBack *atomic.Int64
@@ -49,8 +49,8 @@ func (c counting) Fetch(ctx context.Context, line queue.Line, limit int) ([]inta
 	return messages, err
 }
 
-// A backlog waits in the stream and is taken in order: what is put back comes
-// again only seconds later.
+// The backlog stays in the stream, in order. A message that is put back is redelivered only
+// seconds later.
 func TestABacklogEntersAsThereIsRoomAndNothingReturns(t *testing.T) {
 	t.Parallel()
 	h := idleRig(t, func(c *Config) { c.Concurrency = 1 })
@@ -67,13 +67,13 @@ func TestABacklogEntersAsThereIsRoomAndNothingReturns(t *testing.T) {
 	}
 }
 
-// delivered is a command of no stream.
+// delivered returns a message that is not from a stream.
 func (d *countedDelivery) delivered(text string) *intake.Message {
 	return new(intake.NewMessage(intake.Message{Kind: queue.KindProxyRenew, Data: []byte(text)}, d))
 }
 
-// What has arrived is not counted as coming any more: counted twice it would
-// have others put back.
+// A command that has arrived no longer counts as coming. If it counted twice, other commands
+// would be put back.
 func TestRoomThatIsReservedIsNotTakenTwice(t *testing.T) {
 	h := idleRig(t)
 	var putBack atomic.Int64
@@ -91,8 +91,8 @@ func TestRoomThatIsReservedIsNotTakenTwice(t *testing.T) {
 	}
 }
 
-// What is paid for is settled before more is paid for, what may have executed goes
-// before both, and nothing starves.
+// Polls of paid orders go before new charges, attempts that may have executed go before both,
+// and nothing starves.
 func TestTrap58SettlingComesBeforePayingForMore(t *testing.T) {
 	r := newReady(100, newPauses(time.Now))
 	push := func(l lane, p gatePriority, n int) {
@@ -115,7 +115,7 @@ func TestTrap58SettlingComesBeforePayingForMore(t *testing.T) {
 	}
 }
 
-// A record that cannot be read holds up nothing but itself, at a start and later.
+// An operation that cannot be read delays no other operation, at a start or later.
 func TestABrokenRecordHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
 	h := idleRig(t)
@@ -141,7 +141,7 @@ func TestABrokenRecordHoldsUpNoOther(t *testing.T) {
 	h.await("good", fact.StateCompleted)
 }
 
-// idle: nothing of a lane is queued or in progress.
+// idle reports whether no job of a lane is queued or in progress.
 func (r *ready) idle(l lane) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// throttleRenewals answers the next renewal with a Retry-After of an hour.
+// throttleRenewals makes the provider reply to the next renewal with a Retry-After of an hour.
 func (h *rig) throttleRenewals() {
 	h.fault(renew, "code", map[string]any{"code": "rate_limited", "http_status": http.StatusTooManyRequests, "retry_after": "3600"})
 }

@@ -1,6 +1,3 @@
-// This file measures the age of an attempt by the machine's wall clock, its monotonic clock
-// and the provider's clock.
-
 package jobs
 
 import (
@@ -38,10 +35,8 @@ func (c *clock) since(highWater time.Time) {
 	c.highWater = highWater
 }
 
-// Now returns the machine's time in UTC.
 func (c *clock) Now() time.Time { return c.now().UTC() }
 
-// Hear records the provider's time from a reply. It ignores a zero time.
 func (c *clock) Hear(server time.Time) {
 	if server.IsZero() {
 		return

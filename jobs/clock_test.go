@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// wall is a machine's clock that a test sets; it has no monotonic reading.
+// wall is a machine's clock that a test sets, without a monotonic reading.
 type wall struct{ at time.Time }
 
 func (w *wall) now() time.Time { return w.at }
@@ -63,9 +63,10 @@ func TestTrap02AClockSetBackDoesNotLengthenTheWindow(t *testing.T) {
 	}
 }
 
-// setBack is an instant as it is read while the machine's clock is set back: the
-// monotonic reading beside it continues. Package time has no way to make one: its
-// first word holds the seconds from bit 30 on; the test notices when that changes.
+// setBack returns an instant as read after the machine's clock was set back: the wall time
+// jumps, and the monotonic reading continues. Package time offers no way to make such an
+// instant, so setBack changes the first word of time.Time, which has the seconds from bit 30
+// on. The test fails if that layout changes.
 func setBack(at time.Time, d time.Duration) time.Time {
 	*(*uint64)(unsafe.Pointer(&at)) -= uint64(d/time.Second) << 30
 	return at

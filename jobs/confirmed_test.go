@@ -10,7 +10,8 @@ import (
 	"perennial/ledger/fact"
 )
 
-// unconfirmed fails the test unless the answer is refused as a slip, for this reason.
+// unconfirmed fails the test unless the answer is refused as a possible mistake, for this
+// reason.
 func (h *rig) unconfirmed(x desk.Resolution, why string) {
 	h.t.Helper()
 	var refused *command.RefusedError
@@ -19,8 +20,8 @@ func (h *rig) unconfirmed(x desk.Resolution, why string) {
 	}
 }
 
-// TestAnAmountThatLooksLikeASlipIsRepeated: twice what is expected is booked, more is not;
-// nor is more than the wallet has.
+// Up to twice the expected amount is booked without confirmation; a higher amount, or more
+// than the wallet has, is not.
 func TestAnAmountThatLooksLikeASlipIsRepeated(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
@@ -75,8 +76,8 @@ func TestAnAmountThatLooksLikeASlipIsRepeated(t *testing.T) {
 	}
 }
 
-// TestAnAnswerAgainstTheEvidenceIsSaidTwice: an expiry moved, and a person says that
-// nothing was charged and has it sent again, which pays twice.
+// An expiry moved, but the operator answers that nothing was charged and sends the renewal
+// again, which would pay twice.
 func TestAnAnswerAgainstTheEvidenceIsSaidTwice(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)

@@ -9,8 +9,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// Three renewals of yesterday that were not charged leave today's limit as it is: today
-// is charged no more than the limit.
+// Three of yesterday's renewals turn out not to be charged. That must not raise today's limit.
 func TestTrap61YesterdaysRefundMakesNoRoomToday(t *testing.T) {
 	h := idleRig(t)
 	h.oneClock()

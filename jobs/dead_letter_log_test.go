@@ -13,8 +13,7 @@ import (
 	"perennial/queue/letters"
 )
 
-// TestDeadLettersAreOneLogLineAMinute: a thousand of them are one line, and the next says how
-// many came since.
+// A thousand dead letters give one log entry, and the next entry gives the number since then.
 func TestDeadLettersAreOneLogLineAMinute(t *testing.T) {
 	t.Parallel()
 	log, lines := logged.NewNullLogger()

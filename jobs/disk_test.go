@@ -10,7 +10,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// failures hears of every error that the runner logs.
+// failures receives every error that the runner logs.
 type failures chan string
 
 func (failures) Levels() []logrus.Level { return []logrus.Level{logrus.ErrorLevel} }
@@ -23,9 +23,8 @@ func (f failures) Fire(e *logrus.Entry) error {
 	return nil
 }
 
-// TestNothingIsSentThatTheLedgerCannotHold: while another process holds the file's
-// lock, as on a full disk, no intent is durable and so nothing is sent; reads go
-// on, and afterwards everything does.
+// While another process locks the file, as with a full disk, no intent can be committed, so
+// nothing is sent. Reads continue, and afterwards everything is sent.
 func TestNothingIsSentThatTheLedgerCannotHold(t *testing.T) {
 	t.Parallel()
 	h := idleRig(t)
@@ -51,7 +50,7 @@ func TestNothingIsSentThatTheLedgerCannotHold(t *testing.T) {
 	h.settled(300, 0)
 }
 
-// lockLedger keeps the runner from writing until unlock.
+// lockLedger blocks the runner's writes until unlock.
 func (h *rig) lockLedger() (unlock func()) {
 	h.t.Helper()
 	shell, err := sql.Open("sqlite3", "file:"+h.path)
@@ -66,8 +65,8 @@ func (h *rig) lockLedger() (unlock func()) {
 	}
 }
 
-// A pause that could not be recorded holds, says so, and is recorded as soon as the
-// ledger can be written: a restart must not end it.
+// A pause that cannot be recorded is in force, reports the failure, and is recorded as soon as
+// the ledger can be written. A restart must not end it.
 func TestAPauseThatCouldNotBeRecordedIsRecordedLater(t *testing.T) {
 	t.Parallel()
 	for _, again := range []bool{false, true} { // by a person who asks once more, or automatically

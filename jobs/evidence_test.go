@@ -19,8 +19,8 @@ func (h *rig) evidence(id string) inspect.Evidence {
 	return e
 }
 
-// booksAs resolves as an answer of the evidence says and compares what was
-// booked with what it said would be.
+// booksAs resolves a review as an answer in the evidence proposes, and compares the bookings
+// with those that the answer announced.
 func (h *rig) booksAs(x desk.Resolution, a inspect.Answer) {
 	h.t.Helper()
 	seq, _, err := h.ledger.Head(h.t.Context())
@@ -58,7 +58,7 @@ func (h *rig) answer(e inspect.Evidence, say, proxyID string) inspect.Answer {
 	return inspect.Answer{}
 }
 
-// judged compares the verdict, without what changes between runs.
+// judged compares the verdict, except for text that changes between runs.
 func (h *rig) judged(e inspect.Evidence, outcome, text string) {
 	h.t.Helper()
 	if e.Verdict == nil || e.Verdict.Outcome != outcome || !strings.Contains(e.Verdict.Text, text) {
@@ -152,8 +152,8 @@ func TestEvidenceOfAWholeRenewal(t *testing.T) {
 	h.settled(600, 0)
 }
 
-// The amount of an answer for a whole renewal is booked on its lines: their prices are
-// known from then on, and what each cost can be compared.
+// The amount of an answer for a whole renewal is divided among its lines. Their prices are
+// then known, and each line's cost can be compared.
 func TestAnAnswerForARenewalIsSharedAmongItsLines(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
@@ -180,7 +180,7 @@ func TestAnAnswerForARenewalIsSharedAmongItsLines(t *testing.T) {
 	check(t, err)
 }
 
-// What lines have in suspense divides an answer that is less.
+// An answer below the amount in suspense is divided in proportion to the lines' suspense.
 func TestAnAnswerBelowSuspenseIsSharedByIt(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
@@ -214,8 +214,7 @@ func TestEvidenceWithoutARunnerIsTheLedgersAlone(t *testing.T) {
 	}
 }
 
-// Without a ceiling or a limit no price was read: nothing says that the renewal cost
-// nothing.
+// Without a limit no price was read, so a cost of 0 must not be proposed.
 func TestEvidenceProposesNoAmountThatItDoesNotKnow(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
@@ -227,7 +226,7 @@ func TestEvidenceProposesNoAmountThatItDoesNotKnow(t *testing.T) {
 	}
 }
 
-// TestARenewalOfOneProxyIsAnsweredAsAWhole: the same answers for its only proxy are not listed
+// The answers for the only proxy equal those for the whole renewal, so they are not listed
 // again.
 func TestARenewalOfOneProxyIsAnsweredAsAWhole(t *testing.T) {
 	t.Parallel()

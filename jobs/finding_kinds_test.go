@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// kindsInCode are the kinds that the code makes findings of, by the name of their
-// constant. A kind that is written out where it is used could not be listed.
+// kindsInCode returns the kinds of findings that the code makes, by constant name. A kind
+// written as a literal would not be listed.
 func kindsInCode(t *testing.T) map[string]bool {
 	t.Helper()
 	var files []string
@@ -66,7 +66,8 @@ func kindsInCode(t *testing.T) map[string]bool {
 	return kinds
 }
 
-// isFinding: the literal is one, or is in a list of them, where it has no type.
+// isFinding reports whether the literal is a finding, or an element without a type in a list
+// of findings.
 func isFinding(n *ast.CompositeLit) bool {
 	switch of := n.Type.(type) {
 	case nil:
@@ -79,8 +80,8 @@ func isFinding(n *ast.CompositeLit) bool {
 	return false
 }
 
-// kindOf is the constant that a kind is given by; "" if it is that of another
-// finding, or a parameter.
+// kindOf returns the constant that gives a finding's kind, or "" if the kind comes from
+// another finding or a parameter.
 func kindOf(t *testing.T, path string, value ast.Expr) string {
 	t.Helper()
 	switch v := value.(type) {
@@ -100,8 +101,7 @@ func kindOf(t *testing.T, path string, value ast.Expr) string {
 
 var kindRow = regexp.MustCompile("^\\| (`[a-z_`, ]+`) \\| [^|]+ \\| [^|]+ \\|$")
 
-// Every kind of finding says in the docs what it means and what to do, and the docs
-// name no other.
+// The docs explain each kind of finding and what to do about it, and name no other kinds.
 func TestEveryKindOfFindingIsInTheDocs(t *testing.T) {
 	page, err := os.ReadFile("../docs/operations.md")
 	check(t, err)

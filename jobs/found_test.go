@@ -17,8 +17,8 @@ import (
 	"perennial/upstream"
 )
 
-// TestALineAnsweredIsNotSentAgainWithTheOthers: a person sends one line of
-// a review again, and then the rest: nothing is paid for twice.
+// An operator sends one line of a review again, and later the other lines. Nothing is paid for
+// twice.
 func TestALineAnsweredIsNotSentAgainWithTheOthers(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
@@ -35,8 +35,7 @@ func TestALineAnsweredIsNotSentAgainWithTheOthers(t *testing.T) {
 	h.settled(600, 0)
 }
 
-// TestTrap09WhatSettledInAReviewIsReadAgainBeforePaying: what was read of a
-// proxy before its renewal is out of date, however the renewal ended.
+// A renewal makes the earlier read of its proxy out of date, however the renewal ended.
 func TestTrap09WhatSettledInAReviewIsReadAgainBeforePaying(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
@@ -65,8 +64,8 @@ func TestTrap09WhatSettledInAReviewIsReadAgainBeforePaying(t *testing.T) {
 	}
 }
 
-// An earlier command may have an operation's id. A person's word lands on what they mean:
-// an id of both is asked back, unless they say which.
+// An old command may have the id of another command's operation. A request with such an id is
+// refused unless it says which one is meant.
 func TestAnIDOfCommandAndOperationIsAskedBack(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
@@ -108,8 +107,8 @@ func TestAnIDOfCommandAndOperationIsAskedBack(t *testing.T) {
 	}
 }
 
-// TestAStateIsThatOfTheContentAskedFor: an old refusal or another content
-// under the same id is not the answer to this one.
+// An old refusal, or other content under the same id, does not answer a query about this
+// content.
 func TestAStateIsThatOfTheContentAskedFor(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
@@ -133,8 +132,8 @@ func TestAStateIsThatOfTheContentAskedFor(t *testing.T) {
 	}
 }
 
-// TestTrap68ACommandDearerThanADayGoesDayByDay: unknown prices are no way around the limit of the
-// day, and what fits into the day is renewed.
+// Proxies of unknown price do not bypass the daily limit, and the proxies that fit into the
+// day are renewed.
 func TestTrap68ACommandDearerThanADayGoesDayByDay(t *testing.T) {
 	t.Parallel()
 	h := idleRig(t)
@@ -152,7 +151,7 @@ func TestTrap68ACommandDearerThanADayGoesDayByDay(t *testing.T) {
 	h.settled(1800, 0)
 }
 
-// A proxy that costs more than a day's limit would be held each day.
+// Otherwise the proxy would be put on hold again every day.
 func TestAProxyDearerThanADayIsRefused(t *testing.T) {
 	t.Parallel()
 	h := idleRig(t)
@@ -168,7 +167,7 @@ func TestAProxyDearerThanADayIsRefused(t *testing.T) {
 	h.settled(300, 0)
 }
 
-// The first proxy of a command is not there any more: another one tells the price.
+// The first proxy of the command no longer exists, so another one shows the price.
 func TestTrap23AnotherProxyTellsThePriceWhereTheFirstIsDead(t *testing.T) {
 	t.Parallel()
 	for name, limit := range map[string]string{"a limit": "", "a ceiling": `,"max_total_cents":600`} {
@@ -188,8 +187,7 @@ func TestTrap23AnotherProxyTellsThePriceWhereTheFirstIsDead(t *testing.T) {
 	}
 }
 
-// Renewals in review whose price nothing names do not stop those of other commands, up to a
-// bound.
+// Renewals of unknown price in review do not block those of other commands, up to a limit.
 func TestReviewsOfUnknownPriceLeaveRoomForOthers(t *testing.T) {
 	t.Parallel()
 	h := newRig(t, func(c *Config) { c.DailyLimitCents = 100_000 })
@@ -208,8 +206,8 @@ func TestReviewsOfUnknownPriceLeaveRoomForOthers(t *testing.T) {
 	h.settled(0, 0)
 }
 
-// TestTheLimitCountsAReviewOnceItsPriceIsKnown: it had no price when it was sent, and what
-// others were charged since says what it may have cost.
+// The operation had no price when it was sent. Later charges of other operations show what it
+// may have cost.
 func TestTheLimitCountsAReviewOnceItsPriceIsKnown(t *testing.T) {
 	t.Parallel()
 	h := newRig(t, func(c *Config) { c.DailyLimitCents = 1000 })
@@ -223,8 +221,8 @@ func TestTheLimitCountsAReviewOnceItsPriceIsKnown(t *testing.T) {
 	}
 }
 
-// TestWhatACommandLeftOutIsInItsStatus: a proxy that another operation holds is
-// not renewed by this command, and the status says so.
+// The command does not renew a proxy that another operation has reserved, and its status says
+// so.
 func TestWhatACommandLeftOutIsInItsStatus(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
@@ -238,8 +236,8 @@ func TestWhatACommandLeftOutIsInItsStatus(t *testing.T) {
 	}
 }
 
-// TestHalvesOfARefusedChunkTakeTurnsUnderACeiling: each is looked at
-// with what the others have cost, and the good proxies are renewed all the same.
+// Each half is checked against the cost of the others, and the valid proxies are still
+// renewed.
 func TestHalvesOfARefusedChunkTakeTurnsUnderACeiling(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
@@ -260,8 +258,8 @@ func TestHalvesOfARefusedChunkTakeTurnsUnderACeiling(t *testing.T) {
 	}
 }
 
-// The simulation found that an answer for a whole renewal booked what its other
-// lines had cost a second time.
+// The simulation found that an answer for a whole renewal booked the cost of its other lines
+// again.
 func TestAnAnswerBooksNoMoreThanWhatIsInSuspense(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
@@ -279,8 +277,8 @@ func TestAnAnswerBooksNoMoreThanWhatIsInSuspense(t *testing.T) {
 	h.settled(900, 0)
 }
 
-// A line that was answered on its own is booked. Whether an amount for the whole
-// renewal includes it is not known.
+// A line that was answered separately is booked. An amount for the whole renewal may or may
+// not include it.
 func TestAnAnsweredLineIsNotBookedAgainWithTheWhole(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
@@ -309,8 +307,8 @@ func reviewsOf(t *testing.T, h *rig) []tables.Review {
 	return all
 }
 
-// TestARefusalAtIntakeIsFoundByItsMessage: a content that is refused as it is read
-// has no other hash, and who waits for it would wait indefinitely.
+// Content that cannot be parsed has no other hash. Without the message's hash, its producer
+// would wait forever.
 func TestARefusalAtIntakeIsFoundByItsMessage(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
@@ -325,8 +323,8 @@ func TestARefusalAtIntakeIsFoundByItsMessage(t *testing.T) {
 	}
 }
 
-// TestUnknownProxiesMakeFewOperations: each would be an operation of its own, and two
-// facts with all labels, if a refused chunk were only halved.
+// If a refused chunk were only halved, each unknown proxy would become its own operation, with
+// two facts that repeat all labels.
 func TestUnknownProxiesMakeFewOperations(t *testing.T) {
 	t.Parallel()
 	h := newRig(t, func(c *Config) { c.RatePerSecond = 10_000 })

@@ -1,6 +1,3 @@
-// This file limits the rate of requests. All requests of an App ID wait here for their turn,
-// in order of priority.
-
 package jobs
 
 import (
@@ -43,7 +40,6 @@ type waiter struct {
 	gone     bool
 }
 
-// newRateGate returns a gate that allows perSecond requests per second.
 func newRateGate(perSecond float64) *rateGate {
 	return &rateGate{limiter: rate.NewLimiter(rate.Limit(perSecond), max(1, int(perSecond)))}
 }
@@ -184,7 +180,6 @@ func (g *rateGate) oldestRead() int {
 
 func (w *waiter) reads() bool { return w.priority >= priorityPoll }
 
-// before compares by priority, then by arrival.
 func (w *waiter) before(other *waiter) bool {
 	if w.priority != other.priority {
 		return w.priority < other.priority

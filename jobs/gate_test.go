@@ -54,8 +54,8 @@ func TestTheGateServesByUrgencyAndThenByArrival(t *testing.T) {
 	})
 }
 
-// Renewals at the full rate left no turn to listings and to the wallet, without which no
-// slot fires.
+// Renewals at the full rate once left no turn for listings and wallet reads, without which no
+// schedule runs.
 func TestReadsHaveAShareOfTheRateHoweverMuchIsPaid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newRateGate(4)
@@ -88,8 +88,8 @@ func TestReadsHaveAShareOfTheRateHoweverMuchIsPaid(t *testing.T) {
 	})
 }
 
-// Whatever comes, goes and gives up, a read has its turn within readEvery turns of each read
-// that came before it and its own, and the others go by urgency and arrival.
+// Whatever requests arrive or give up, a read passes within readEvery turns of each earlier
+// read and itself. All others pass by priority and arrival.
 func TestNoDrawOfCallersStarvesARead(t *testing.T) {
 	for seed := range uint64(50) {
 		random := rand.New(rand.NewPCG(seed, 40))
@@ -200,7 +200,7 @@ func TestABurstIsASecondsWorth(t *testing.T) {
 	})
 }
 
-// drained is how many requests the gate lets through at once.
+// drained counts the requests that the gate passes immediately.
 func drained(g *rateGate) (n int) {
 	for g.TryPass() {
 		n++

@@ -12,10 +12,10 @@ import (
 	"perennial/queue"
 )
 
-// atIntake are the facts that taking a message in appends alone.
+// atIntake lists the facts that the intake of a message may append.
 var atIntake = []string{"command.accepted", "command.rejected", "command.conflict", "proxy.skipped"}
 
-// grown is how many bytes of these facts stand after a row of the journal.
+// grown returns the size of these facts after a journal row, in bytes, and their types.
 func (h *rig) grown(behind int) (size int, types []string) {
 	h.t.Helper()
 	rows, err := h.ledger.Rows(h.t.Context(), int64(behind), 1000)
@@ -29,17 +29,17 @@ func (h *rig) grown(behind int) (size int, types []string) {
 	return size, types
 }
 
-// escaped are characters that JSON may write longer than they are.
+// escaped lists characters that JSON may encode in more bytes than they have.
 var escaped = []string{"<", ">", "&", `"`, `\`, "é", "a", "\u2028", "\x7f", "\n", "�", "𝒳", "/"}
 
-// wide draws a text of one character, up to a number of bytes.
+// wide draws a text that repeats one character, up to a number of bytes.
 func wide(t *rapid.T, name string, most int) string {
 	c := rapid.SampledFrom(escaped).Draw(t, name)
 	return strings.Repeat(c, rapid.IntRange(1, max(1, most/len(c))).Draw(t, name+" times"))
 }
 
-// drawProxies draws the ids of a renewal: some of a held fleet, some free, of one
-// odd character, short or long.
+// drawProxies draws the ids of a renewal: reserved and free ones, made of one odd character,
+// short or long.
 func drawProxies(t *rapid.T, n int) []string {
 	switch rapid.SampledFrom([]string{"held", "mixed", "short", "odd", "long"}).Draw(t, "ids") {
 	case "held":
@@ -63,7 +63,7 @@ func drawProxies(t *rapid.T, n int) []string {
 	return someIDs(strings.Repeat("l", 240), rapid.IntRange(1, 400).Draw(t, "long"))
 }
 
-// drawLabels draws as many bytes as a command may have, or what it may not have.
+// drawLabels draws labels of the largest allowed size, or labels that are not allowed.
 func drawLabels(t *rapid.T) map[string]string {
 	labels := map[string]string{}
 	if rapid.Bool().Draw(t, "few labels") {
@@ -79,8 +79,8 @@ func drawLabels(t *rapid.T) map[string]string {
 	return labels
 }
 
-// drawMessage draws what a producer may send: valid or not, with every field as
-// large as the bounds let it, in the shortest JSON.
+// drawMessage draws a message in the shortest JSON, valid or not, with every field up to its
+// limit.
 func drawMessage(t *rapid.T, n int) (kind queue.Kind, data []byte) {
 	fields := map[string]any{"id": rapid.SampledFrom([]string{"a", fmt.Sprint("id", n), strings.Repeat("<", 100) + fmt.Sprint(n), strings.Repeat(`"`, 120) + fmt.Sprint(n)}).Draw(t, "id")}
 	fields["duration_days"] = rapid.SampledFrom([]int{30, 60, 90, 31}).Draw(t, "days")
@@ -111,8 +111,7 @@ func drawMessage(t *rapid.T, n int) (kind queue.Kind, data []byte) {
 	return kind, data
 }
 
-// TestTheJournalGrowsByFourBytesAByte: whatever a producer sends, what taking it
-// in appends is bounded by it, and so is the reason of a dead letter.
+// For any message, its size limits what the intake appends and the reason of a dead letter.
 func TestTheJournalGrowsByFourBytesAByte(t *testing.T) {
 	t.Parallel()
 	h := idleRig(t)

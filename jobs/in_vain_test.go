@@ -9,8 +9,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// TestARenewalInVainIsAnsweredLikeOtherReviewsOfSweeps: with the two answers that a sweep
-// takes, though the renewal was charged.
+// The review has the two answers of a schedule's review, although the renewal was charged.
 func TestARenewalInVainIsAnsweredLikeOtherReviewsOfSweeps(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)

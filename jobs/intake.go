@@ -1,7 +1,3 @@
-// This file reads commands from the stream, accepts or refuses them in batches, and
-// acknowledges them after they are in the ledger. A decision, its facts and its operations
-// are written in one ledger transaction.
-
 package jobs
 
 import (
@@ -35,7 +31,8 @@ const later = 5 * time.Second
 // about ten milliseconds.
 const batch = 256
 
-// intaker accepts commands from the stream into the ledger.
+// intaker accepts commands from the stream into the ledger. A decision, its facts and its
+// operations are written in one transaction.
 type intaker struct {
 	*Config
 	gate          *rateGate
@@ -74,12 +71,10 @@ func (in *intaker) runIntake(ctx context.Context) error {
 	return group.Wait()
 }
 
-// placeOf returns the place that queues the commands of a line.
 func placeOf(line queue.Line) place {
 	return place{rowOf(KindOf(line.Kind)).lane, urgencyOf(command.Urgency(line.Priority))}
 }
 
-// readLoop fetches and parses the commands of a line until ctx ends.
 func (in *intaker) readLoop(ctx context.Context, line queue.Line, arrivals chan<- *arrival) error {
 	for {
 		limit, err := in.waitForRoom(ctx, line)
@@ -102,7 +97,6 @@ func (in *intaker) readLoop(ctx context.Context, line queue.Line, arrivals chan<
 	}
 }
 
-// handOn parses a message and passes it to acceptLoop.
 func (in *intaker) handOn(ctx context.Context, m *intake.Message, arrivals chan<- *arrival) error {
 	a, err := in.read(ctx, m)
 	if err != nil {
@@ -143,7 +137,6 @@ func (in *intaker) acceptLoop(ctx context.Context, arrivals <-chan *arrival) err
 	return ctx.Err()
 }
 
-// gather returns first and the arrivals waiting in the channel, at most batch in total.
 func gather(first *arrival, arrivals <-chan *arrival) []*arrival {
 	taken := append(make([]*arrival, 0, batch), first)
 	for len(taken) < batch {
@@ -160,7 +153,6 @@ func gather(first *arrival, arrivals <-chan *arrival) []*arrival {
 	return taken
 }
 
-// logFailedIntake logs that commands could not be accepted, and waits a second.
 func (in *intaker) logFailedIntake(ctx context.Context, err error) error {
 	in.Log.WithError(err).Error("commands could not be taken in; they are delivered again")
 	return sleep.For(ctx, time.Second)
@@ -190,7 +182,6 @@ func (in *intaker) waitForRoom(ctx context.Context, line queue.Line) (int, error
 	}
 }
 
-// arrival is a fetched message before its commit to the ledger.
 type arrival struct {
 	msg     *intake.Message
 	kind    fact.Kind
@@ -216,8 +207,6 @@ func (a *arrival) forget() {
 	a.jobs, a.started, a.dead, a.absorbed, a.conflict = nil, false, "", false, ""
 }
 
-// acceptBatch accepts commands in one commit, acknowledges them and queues their first
-// jobs.
 func (in *intaker) acceptBatch(ctx context.Context, arrivals []*arrival) error {
 	in.takeTokens(arrivals)
 	defer in.giveTokensBack(arrivals)
@@ -324,7 +313,6 @@ func (in *intaker) bury(ctx context.Context, m *intake.Message, code, reason str
 	return nil
 }
 
-// putBack asks for redelivery of a command.
 func (in *intaker) putBack(a *arrival, delay time.Duration) error {
 	in.ready.arrive(a.place(), nil)
 	return a.msg.Nak(delay)
@@ -395,8 +383,8 @@ func (in *intaker) TakingSince() time.Time {
 	return time.Time{}
 }
 
-// accept decides whether a command is new, a duplicate, a conflict or refused, and writes
-// the facts. It runs inside the writer's transaction.
+// accept decides whether a command is new, a duplicate, a conflict or refused, and writes the
+// facts.
 func (in *intaker) accept(tx *ledger.Tx, a *arrival) error {
 	a.forget() // Write may run this function twice
 	if a.hash == "" {
@@ -442,7 +430,6 @@ func (a *arrival) answerOnce(tx *ledger.Tx, answer fact.Fact, reason string) err
 	return tx.Append(answer)
 }
 
-// ref returns the reference for facts about the command.
 func (a *arrival) ref() fact.Ref {
 	if a.invalid != nil {
 		return fact.Ref{CommandID: a.invalid.ID, Labels: a.invalid.Labels, Trace: a.trace}
@@ -561,7 +548,6 @@ func (in *intaker) takeTokens(arrivals []*arrival) {
 	}
 }
 
-// giveTokensBack returns the unused tokens.
 func (in *intaker) giveTokensBack(arrivals []*arrival) {
 	for _, a := range arrivals {
 		if a.token && !a.started {
@@ -575,7 +561,6 @@ func (in *intaker) giveTokensBack(arrivals []*arrival) {
 // keeps a faulty producer from filling the log.
 const deadLetterLogEvery = time.Minute
 
-// deadLetterLog counts the dead letters since the last log entry and keeps the first.
 type deadLetterLog struct {
 	mu     sync.Mutex
 	count  int
@@ -592,7 +577,6 @@ func (d *deadLetterLog) add(seq uint64, reason string) {
 	}
 }
 
-// log logs the count, unless the count is zero or the last entry is less than a minute old.
 func (d *deadLetterLog) log(log *logrus.Entry, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -16,13 +16,12 @@ import (
 	"perennial/queue/intake"
 )
 
-// offered is one message on its way through the intake: it ends once.
+// offered is one message in the intake. It ends exactly once.
 type offered struct{ ended chan bool }
 
 func (o offered) Ack() error              { o.ended <- true; return nil }
 func (o offered) Nak(time.Duration) error { o.ended <- false; return nil }
 
-// byHand is a commands stream that a test feeds.
 type byHand map[queue.Kind]chan intake.Message // by kind
 
 func (c byHand) Rest(queue.Line) {}
@@ -40,8 +39,8 @@ func (c byHand) Fetch(ctx context.Context, line queue.Line, _ int) ([]intake.Mes
 	}
 }
 
-// intake runs the intake of a runner that sends nothing, and returns how to
-// offer it a message: the answer is whether that was acknowledged or put back.
+// intake runs the intake of a runner that sends nothing. offer passes it a message and reports
+// whether the message was acknowledged or put back.
 func (h *rig) intake() (offer func(kind queue.Kind, data []byte) (acknowledged bool)) {
 	stream := byHand{queue.KindOrderCreate: make(chan intake.Message), queue.KindProxyRenew: make(chan intake.Message)}
 	h.runner.Commands = stream
@@ -57,7 +56,7 @@ func (h *rig) intake() (offer func(kind queue.Kind, data []byte) (acknowledged b
 	}
 }
 
-// said is how many dead letters there are and how many rows the journal holds.
+// said returns the number of dead letters and of journal rows.
 func (h *rig) said() (dead, rows int) {
 	seq, _, err := h.ledger.Head(h.t.Context())
 	check(h.t, err)
@@ -92,13 +91,12 @@ func TestTrap46AnInstantOutsideTheYearsOfUTCIsRefused(t *testing.T) {
 	h.settled(0, 0)
 }
 
-// instants that are right, odd and wrong.
 var instants = []string{
 	"2026-11-25T00:00:00Z", "9999-12-31T23:59:59-05:00", "0000-01-01T00:00:00+05:00", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z",
 	"2026-11-25", "", "10000-01-01T00:00:00Z", "1969-12-31T23:59:59+14:00",
 }
 
-// anyCommand draws a command's bytes: well formed, odd in a field, or broken.
+// anyCommand draws a command's bytes: valid, with one odd field, or malformed.
 func anyCommand(t *rapid.T, id string) []byte {
 	fields := map[string]any{"id": id, "duration_days": 30}
 	draw := func(name string, from ...any) {
@@ -129,8 +127,8 @@ func anyCommand(t *rapid.T, id string) []byte {
 	return data
 }
 
-// Whatever bytes come: the message is acknowledged only after a fact or a dead
-// letter of its own, or because the same content was answered before.
+// For any bytes, a message is acknowledged only after its own fact or dead letter, or if the
+// same content was answered before.
 func TestNothingIsAcknowledgedWithoutAFactOrADeadLetter(t *testing.T) {
 	h := idleRig(t)
 	offer, answered, n := h.intake(), map[string]bool{}, 0
@@ -150,7 +148,7 @@ func TestNothingIsAcknowledgedWithoutAFactOrADeadLetter(t *testing.T) {
 	})
 }
 
-// contentOf is the id and the content by which a command is known again.
+// contentOf returns the id and content that identify a command.
 func contentOf(kind queue.Kind, data []byte) string {
 	c, err := command.Parse(KindOf(kind), data, rulesOfSandbox)
 	if err != nil {

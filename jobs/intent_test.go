@@ -9,7 +9,7 @@ import (
 	"perennial/upstream"
 )
 
-// witness is a provider that looks into the ledger before it passes a request on.
+// witness is a provider that checks the ledger before it passes a request on.
 type witness struct {
 	*upstream.Client
 	sees func(w upstream.Write)
@@ -20,8 +20,8 @@ func (p witness) Post(ctx context.Context, w upstream.Write) upstream.Reply {
 	return p.Client.Post(ctx, w)
 }
 
-// What is sent is on the disk before, with its key and its bytes, whether it is
-// accepted and sent in one commit or looked at in between.
+// The intent is on disk before the request is sent, with its key and bytes. This holds whether
+// acceptance and intent share a commit or a precheck comes between them.
 func TestTrap14NothingIsSentBeforeItsIntentIsOnTheDisk(t *testing.T) {
 	t.Parallel()
 	h := idleRig(t)

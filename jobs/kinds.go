@@ -1,6 +1,3 @@
-// This file has the table of job kinds. A row has the kind's name in the commands stream,
-// its lane, and its request to the provider with the body.
-
 package jobs
 
 import (
@@ -14,7 +11,7 @@ import (
 	"perennial/upstream"
 )
 
-// kind is an entry of the table.
+// kind is how commands of one kind are read from the stream, queued and sent.
 type kind struct {
 	subject  queue.Kind // in the commands stream
 	lane     lane
@@ -35,7 +32,7 @@ var kinds = map[fact.Kind]kind{
 	fact.KindRenewal: renewalKind,
 }
 
-// rowOf returns the entry of a kind. It panics for an unknown kind.
+// rowOf panics for an unknown kind.
 func rowOf(k fact.Kind) kind {
 	row, ok := kinds[k]
 	if !ok {
@@ -58,7 +55,6 @@ func KindOf(subject queue.Kind) fact.Kind {
 // Kinds returns the ledger's names of all kinds, sorted.
 func Kinds() []fact.Kind { return slices.Sorted(maps.Keys(kinds)) }
 
-// kindsByPriority returns all kinds, the most urgent first.
 func kindsByPriority() []fact.Kind {
 	return slices.SortedFunc(maps.Keys(kinds), func(a, b fact.Kind) int {
 		return cmp.Compare(kinds[a].priority, kinds[b].priority)

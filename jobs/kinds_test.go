@@ -12,7 +12,7 @@ import (
 	"perennial/upstream"
 )
 
-// What a new kind needs: a row with every field, and a line of the stream.
+// A new kind needs a row with every field and a line of the stream.
 func TestEveryRowOfTheTableOfKindsIsWhole(t *testing.T) {
 	seen := map[any]fact.Kind{}
 	for k, row := range kinds {
@@ -49,8 +49,7 @@ func TestEveryRowOfTheTableOfKindsIsWhole(t *testing.T) {
 	}
 }
 
-// The tables of the ledger name the kinds and the lanes, too: a new one needs a
-// migration.
+// The ledger's tables also list the kinds and lanes, so a new one needs a migration.
 func TestTheLedgerTakesEveryKind(t *testing.T) {
 	h := idleRig(t)
 	for k, row := range kinds {

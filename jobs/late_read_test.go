@@ -10,8 +10,8 @@ import (
 	"perennial/upstream"
 )
 
-// An order comes due in the ledger and is queued once more while it is being read: the
-// second read finds it delivered, and that is no finding.
+// An order comes due and is queued again while it is being read. The second read finds it
+// delivered, which is not a finding.
 func TestASecondReadOfADeliveredOrderIsNoFinding(t *testing.T) {
 	for person, findings := range map[bool]int{false: 0, true: 1} {
 		h := idleRig(t)

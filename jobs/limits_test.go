@@ -32,7 +32,7 @@ func TestTrap22AnOrderOverItsCeilingIsNotSent(t *testing.T) {
 	h.settled(1200, 0)
 }
 
-// quoted is a provider that keeps what it was asked to quote.
+// quoted is a provider that records the quotes it was asked for.
 type quoted struct {
 	*upstream.Client
 	asked []upstream.OfferFilter
@@ -43,7 +43,6 @@ func (p *quoted) OffersPage(ctx context.Context, f upstream.OfferFilter, r upstr
 	return p.Client.OffersPage(ctx, f, r)
 }
 
-// A price may depend on quantity and duration.
 func TestTrap22AnOrderIsQuotedByItsExactFigures(t *testing.T) {
 	h := idleRig(t)
 	p := &quoted{Client: h.client}
@@ -56,8 +55,8 @@ func TestTrap22AnOrderIsQuotedByItsExactFigures(t *testing.T) {
 	}
 }
 
-// These proxies were never paid for and no listing has seen them: the
-// first one tells the price, and the rest are measured by it.
+// The proxies were never paid for and no listing has shown them. The first one shows the price
+// of the others.
 func TestTrap23ARenewalOverItsCeilingStopsAfterItsCanary(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
@@ -72,7 +71,7 @@ func TestTrap23ARenewalOverItsCeilingStopsAfterItsCanary(t *testing.T) {
 	h.settled(1200, 0)
 }
 
-// busy is a provider that has one proxy's renewal in progress indefinitely.
+// busy is a provider that reports one proxy's renewal as in progress forever.
 type busy struct {
 	*upstream.Client
 	id string
@@ -85,8 +84,8 @@ func (p busy) Post(ctx context.Context, w upstream.Write) upstream.Reply {
 	return p.Client.Post(ctx, w)
 }
 
-// Under a limit or a ceiling the first proxy of a command ends in review, or is in progress
-// at the provider for hours: the others are renewed.
+// Under a limit, the first proxy of a command needs review, or is in progress at the provider
+// for hours. The others are still renewed.
 func TestTrap68OneProxyOfUnknownOutcomeDoesNotHoldTheRestOfItsCommand(t *testing.T) {
 	t.Parallel()
 	for _, ceiling := range []string{"", `,"max_total_cents":900`} {
@@ -117,7 +116,6 @@ func TestTrap68OneProxyOfUnknownOutcomeDoesNotHoldTheRestOfItsCommand(t *testing
 	}
 }
 
-// What has an unknown outcome counts against a ceiling.
 func TestACeilingCountsWhatIsInReviewAtItsEstimate(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
@@ -164,7 +162,7 @@ func TestTheLimitOfTheDayHoldsAndAPersonReleases(t *testing.T) {
 	h.settled(900, 0)
 }
 
-// What a person released stays released, whatever its precheck or its first request met.
+// A released operation stays released, even if its precheck or its first request fails.
 func TestAReleasedOperationIsPostponedAndNotHeldAgain(t *testing.T) {
 	t.Parallel()
 	h := idleRig(t, func(c *Config) { c.DailyLimitCents = 100 })
@@ -188,7 +186,7 @@ func TestAReleasedOperationIsPostponedAndNotHeldAgain(t *testing.T) {
 	h.await("r", fact.StateCompleted)
 }
 
-// together is a provider whose first two quotes are answered at one moment.
+// together is a provider that answers the first two quotes at the same moment.
 type together struct {
 	*upstream.Client
 	meet *sync.WaitGroup
@@ -214,8 +212,8 @@ func TestTwoSimultaneousOrdersDoNotBothFitUnderTheLimit(t *testing.T) {
 	h.settled(300, 0)
 }
 
-// A new key comes from a person only, and only after a refusal that proves that
-// nothing was charged.
+// Only an operator can start a new key, and only after a refusal that proves that nothing was
+// charged.
 func TestTrap07AfterARefusalRetryAsksUnderANewKey(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
@@ -243,8 +241,8 @@ func TestTrap07AfterARefusalRetryAsksUnderANewKey(t *testing.T) {
 	h.settled(300, 0)
 }
 
-// TestAFilterRetriesOnlyWhatNothingElseDid: not a renewal that a later command made, nor what
-// was asked again before.
+// The filter retries neither a renewal that a later command made, nor an operation that was
+// retried before.
 func TestAFilterRetriesOnlyWhatNothingElseDid(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
@@ -284,7 +282,8 @@ func TestOneUnknownProxyDoesNotStopTheOthers(t *testing.T) {
 		}
 	}
 	h.settled(1200, 0)
-	// By the command's id, retry takes what no later command has taken over: the one leaf.
+	// With the command's id, Retry selects the one operation that no later operation has
+	// replaced.
 	if n, err := h.runner.Retry(t.Context(), "keep", "ada", "it is back"); err != nil || n != 1 {
 		t.Errorf("%d asked again, %v", n, err)
 	}
@@ -359,7 +358,7 @@ func TestTrap42ALedgerRefusesAnotherAccount(t *testing.T) {
 	}
 }
 
-// impostor is a provider that says otherwise who it is.
+// impostor is a provider that reports another identity.
 type impostor struct {
 	*upstream.Client
 	account func(*upstream.Account)
@@ -382,7 +381,7 @@ func (p impostor) Wallet(ctx context.Context) (upstream.Wallet, error) {
 	return w, err
 }
 
-// Six renewals whose price nothing foretells come at once.
+// Six renewals of unknown price arrive together.
 func TestTrap52AnUnknownPriceIsNotZeroInTheDailyLimit(t *testing.T) {
 	t.Parallel()
 	h := idleRig(t)
@@ -404,7 +403,7 @@ func TestTrap52AnUnknownPriceIsNotZeroInTheDailyLimit(t *testing.T) {
 	h.settled(600, 0)
 }
 
-// A renewal of unknown price takes the dearest that was paid lately.
+// A renewal of unknown price counts at the highest recent price.
 func TestTrap52AnUnknownPriceCountsAsTheDearest(t *testing.T) {
 	t.Parallel()
 	h := idleRig(t)
@@ -419,7 +418,7 @@ func TestTrap52AnUnknownPriceCountsAsTheDearest(t *testing.T) {
 	h.settled(900, 0)
 }
 
-// renaming is a provider that has given a region another name since it was read.
+// renaming is a provider that has renamed a region since it was read.
 type renaming struct {
 	*upstream.Client
 	renamed bool
@@ -443,8 +442,8 @@ func TestTrap22AnOfferIsFoundWhateverItsRegionIsCalled(t *testing.T) {
 	}
 }
 
-// The field's name was taken out of the configuration after the order was taken
-// in: sent without its CIDRs it would buy addresses of the provider's choice.
+// The configuration lost the field's name after the order was accepted. Without its CIDRs, the
+// order would buy addresses of the provider's choice.
 func TestTrap33AnOrderWhoseCIDRsHaveNoFieldIsHeld(t *testing.T) {
 	t.Parallel()
 	h := idleRig(t)

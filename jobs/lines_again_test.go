@@ -8,8 +8,8 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// Two lines whose ids differ by a trailing "a" are sent again, and one of them is
-// refused: the command is partial, and a retry finds the one that was refused.
+// Two lines whose ids differ by a trailing "a" are sent again, and one is refused. The command
+// is partial, and a retry finds the refused line.
 func TestTrap73LinesThatDifferByAnAStayApart(t *testing.T) {
 	f := sandbox.DefaultFixture()
 	for _, id := range []string{"hpx_1", "hpx_1a", "hpx_2"} {

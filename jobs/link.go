@@ -1,7 +1,3 @@
-// This file sends reads to the provider and applies their outcomes to the account. A
-// Retry-After stops everything that the account sends: paused lanes stop operations
-// (pauses.go), passNow fails for prechecks, and passRead delays the other reads.
-
 package jobs
 
 import (
@@ -21,8 +17,9 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// link sends reads to the provider. It decides when a read may be sent, and applies the
-// outcome to the account, its pauses and the clocks.
+// link sends reads to the provider, and applies their outcomes to the account, its pauses and
+// the clocks. During a Retry-After nothing is sent: passNow fails for prechecks, and passRead
+// delays the other reads.
 type link struct {
 	*Config
 	gate   *rateGate
@@ -49,7 +46,6 @@ func (l *link) passRead(ctx context.Context) error {
 	}
 }
 
-// errThrottled says that a Retry-After is in force.
 var errThrottled = errors.New("the provider has asked to wait")
 
 // passNow waits for a read's turn. During a Retry-After it returns errThrottled instead of
@@ -81,10 +77,9 @@ func (l *link) waitOut(ctx context.Context) error {
 	}
 }
 
-// answeredEarly is the reason recorded for ending a Retry-After before its time.
 const answeredEarly = "the provider answers before its Retry-After has ended"
 
-// WaitOut waits until no Retry-After is in force. It returns an error at once if the
+// WaitOut waits until no Retry-After is in force. It returns an error immediately if the
 // Retry-After lasts longer than most.
 func (l *link) WaitOut(ctx context.Context, most time.Duration) error {
 	if until, held := l.pauses.throttledUntil(); held && until.Sub(l.Clock()) > most {
@@ -101,7 +96,6 @@ func (p *pauses) throttledUntil() (time.Time, bool) {
 	return *x.Until, true
 }
 
-// throttling returns the pause of the account's Retry-After, if it is in force.
 func (p *pauses) throttling() (tables.Pause, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -124,7 +118,6 @@ type ThrottledError struct {
 	Until   time.Time
 }
 
-// Error states the time before which nothing is sent.
 func (e *ThrottledError) Error() string {
 	return fmt.Sprintf("account %s: the provider asked to slow down: nothing is sent before %s", e.Account, e.Until.UTC().Format(time.RFC3339))
 }

@@ -44,7 +44,7 @@ func TestAListShowsWhatItIsAskedFor(t *testing.T) {
 	}
 }
 
-// TestAListOfAllHasWhatWasRefused: its publisher looks for it there.
+// Producers look for refused commands in the list.
 func TestAListOfAllHasWhatWasRefused(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)

@@ -1,6 +1,3 @@
-// This file turns an operation's record into a job, with the command and the proxies that
-// are still to be renewed. It reads due operations from the ledger and queues them.
-
 package jobs
 
 import (
@@ -20,7 +17,6 @@ import (
 	"perennial/ledger/sleep"
 )
 
-// codeReleased is the code of an operation that an operator released.
 const codeReleased = "released"
 
 // loader queues operations from the ledger: accepted operations immediately, others when
@@ -33,7 +29,7 @@ type loader struct {
 	deadLetterLog *deadLetterLog
 	wake          chan struct{}
 	backlog       atomic.Bool           // due operations stayed in the ledger because there was no room
-	missed        atomic.Pointer[error] // why an operation that is not due could not be queued; nil if none waits for that
+	missed        atomic.Pointer[error] // why an operation that is not due could not be queued; nil if there is none
 	takeUpMissed  func(ctx context.Context) error
 
 	mu              sync.Mutex
@@ -87,9 +83,9 @@ func (q *loader) load(ctx context.Context, record fact.Operation) (*job, error) 
 	return j, err
 }
 
-// onlyPresumed reports whether none of an operation's requests may have executed, although one
-// is presumed to have. Real attempts that may have executed are dated to their intents. An
-// attempt that is presumed after a restore is dated to the start of the lost time.
+// onlyPresumed reports whether the operation's only request that may have executed is one that
+// is presumed after a restore. A real attempt is dated to its intent, a presumed one to the
+// start of the lost time.
 func (q *loader) onlyPresumed(ctx context.Context, record fact.Operation) (bool, error) {
 	if record.Ambiguous != 1 || record.BodySeq == 0 || record.FirstAmbiguousAt == nil || record.State == fact.StateOpen || record.State.Ended() {
 		return false, nil
@@ -108,7 +104,6 @@ func (q *loader) onlyPresumed(ctx context.Context, record fact.Operation) (bool,
 // command.MaxCommandBytes.
 const keptCommands = 256
 
-// keep caches a command for its next operations.
 func (q *loader) keep(c command.Command) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -191,7 +186,6 @@ func nextOf(ctx context.Context, l *ledger.Ledger, commandID string) (next strin
 	return next, nil
 }
 
-// idle is the longest time that runDueLoop sleeps.
 const idle = time.Minute
 
 // runDueLoop queues the ledger's operations when they come due. Waiting operations occupy no
@@ -339,7 +333,6 @@ func (q *loader) queueOne(ctx context.Context, x *reading, l lane, record fact.O
 	return q.enqueueRead(ctx, x, fromLedger, record)
 }
 
-// unhold records the end of an operation's hold, and queues the operation.
 func (q *loader) unhold(ctx context.Context, record fact.Operation) error {
 	c, err := q.command(ctx, record.CommandID)
 	if err != nil {
@@ -357,7 +350,6 @@ func (q *loader) unhold(ctx context.Context, record fact.Operation) error {
 	return q.enqueueTo(ctx, released, q.ready.pushBack) // the version is current, and the operation is no longer due
 }
 
-// wakeDueLoop makes runDueLoop read the ledger now.
 func (q *loader) wakeDueLoop() {
 	select {
 	case q.wake <- struct{}{}:

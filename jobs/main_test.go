@@ -61,8 +61,8 @@ func quiet() *logrus.Logger {
 	return log
 }
 
-// rig is a runner on the real parts: the sandbox over sockets, JetStream in
-// this process, a ledger on the disk.
+// rig is a runner with real parts: the sandbox over sockets, JetStream in this process, a
+// ledger on disk.
 type rig struct {
 	t      testing.TB
 	server *sandbox.Server
@@ -72,17 +72,16 @@ type rig struct {
 	runner *Runner
 	path   string
 	dead   []letters.Dead
-	// commands stands between the runner and its stream, where a test wants it to.
+	// commands wraps the runner's commands stream, if a test needs it.
 	commands func(Commands) Commands
 	halt     func()             // stops the runner; does nothing the second time
 	reached  func(point string) // hears of the moments named in testdata/faults, or is nil
 	ahead    atomic.Int64       // nanoseconds that this machine's clock is ahead
 }
 
-// now is the clock of the runner and of its ledger.
 func (h *rig) now() time.Time { return time.Now().Add(time.Duration(h.ahead.Load())) }
 
-// oneClock has the client sign by the clock of the rig, which later moves on.
+// oneClock makes the client sign with the rig's clock, which later advances.
 func (h *rig) oneClock() {
 	h.t.Helper()
 	var err error
@@ -93,15 +92,15 @@ func (h *rig) oneClock() {
 	h.t.Cleanup(h.client.Close)
 }
 
-// later moves the clocks of the rig and of the provider.
+// later advances the clocks of the rig and of the provider.
 func (h *rig) later(d time.Duration) {
 	h.t.Helper()
 	h.control("/clock", map[string]any{"offset_seconds": int(d.Seconds())})
 	h.ahead.Store(int64(d))
 }
 
-// fleet is the demonstration's account and offers with six proxies of 300 cents,
-// and one that never expires.
+// fleet is the demonstration's account and offers, with six proxies at 300 cents and one that
+// never expires.
 func fleet() sandbox.Fixture {
 	f := sandbox.DefaultFixture()
 	f.Proxies = []sandbox.FixtureProxy{
@@ -118,13 +117,13 @@ func newRig(t testing.TB, change ...func(*Config)) *rig {
 	return h
 }
 
-// idleRig is a rig whose runner is bound and not running.
+// idleRig returns a rig whose runner is bound but does not run.
 func idleRig(t testing.TB, change ...func(*Config)) *rig {
 	t.Helper()
 	return rigOf(t, fleet(), change...)
 }
 
-// rigOf is an idle rig with a fleet of its own.
+// rigOf is idleRig with the given fleet.
 func rigOf(t testing.TB, of sandbox.Fixture, change ...func(*Config)) *rig {
 	t.Helper()
 	h := &rig{t: t, path: filepath.Join(t.TempDir(), "main.ledger.db"), halt: func() {}}
@@ -194,7 +193,7 @@ func (h *rig) start() {
 	h.t.Cleanup(h.halt)
 }
 
-// restart stops the runner, closes the ledger, and begins again with both.
+// restart stops the runner, closes the ledger, and starts both again.
 func (h *rig) restart(change ...func(*Config)) {
 	h.t.Helper()
 	h.halt()
@@ -214,7 +213,7 @@ func (h *rig) publish(kind queue.Kind, text string) {
 	check(h.t, publish.New(h.queue.JetStream()).Publish(h.t.Context(), "main", publish.Outgoing{Kind: kind, Data: []byte(text)}))
 }
 
-// accepts puts a renewal into the ledger as an intake does, while no runner runs.
+// accepts adds an accepted renewal to the ledger, as the intake does, while no runner runs.
 func (h *rig) accepts(text string) fact.Planned {
 	h.t.Helper()
 	c, err := command.Parse(fact.KindRenewal, []byte(text), command.Rules{Environment: upstream.Sandbox})
@@ -230,10 +229,10 @@ func (h *rig) accepts(text string) fact.Planned {
 	return planned[0]
 }
 
-// patience bounds every waiting of these tests.
+// patience limits each wait of these tests.
 var patience = 2 * time.Minute
 
-// until checks again whenever the journal has grown.
+// until checks again each time the journal has grown.
 func (h *rig) until(what string, done func() bool) {
 	h.t.Helper()
 	late := time.NewTimer(patience)
@@ -252,8 +251,8 @@ func (h *rig) until(what string, done func() bool) {
 	}
 }
 
-// await waits until a command is in one of the states, and no longer than until
-// it has come to rest in another.
+// await waits until a command is in one of the states. It fails if the command stops in
+// another state.
 func (h *rig) await(id string, states ...fact.State) inspect.CommandStatus {
 	h.t.Helper()
 	var s inspect.CommandStatus
@@ -268,7 +267,7 @@ func (h *rig) await(id string, states ...fact.State) inspect.CommandStatus {
 	return s
 }
 
-// rests: nothing of the command continues automatically.
+// rests reports whether no operation of the command continues automatically.
 func rests(s inspect.CommandStatus) bool {
 	return len(s.Operations) > 0 && !slices.ContainsFunc(s.Operations, func(o inspect.OperationStatus) bool {
 		return !o.State.Ended() && o.State != fact.StateReview
@@ -288,8 +287,8 @@ func (h *rig) awaitFact(factType string) fact.Fact {
 	return found
 }
 
-// rows are all of the journal that a query could see before: Rows learns of a commit after the
-// database does.
+// rows returns all rows that a query could see before the call. The tail that Rows reads
+// learns of a commit slightly after the database.
 func (h *rig) rows() []chain.Row {
 	h.t.Helper()
 	seq, _, err := h.ledger.Head(h.t.Context())
@@ -345,7 +344,6 @@ const (
 	renew  = "/api/v1/proxies/renew"
 )
 
-// fault breaks the next POST to a path.
 func (h *rig) fault(path, name string, more map[string]any) {
 	h.t.Helper()
 	body := map[string]any{"method": "POST", "path": path, "fault": name}
@@ -353,8 +351,8 @@ func (h *rig) fault(path, name string, more map[string]any) {
 	h.control("/faults", body)
 }
 
-// settled checks at the end that the books, the referee and the provider's
-// wallet say the same, to the cent, and that the ledger is sound.
+// settled checks at the end that the books, the referee and the provider's wallet agree to the
+// cent, and that the ledger verifies.
 func (h *rig) settled(charged, refunded int64) {
 	h.t.Helper()
 	all, err := h.server.Charges()
@@ -383,14 +381,14 @@ func (h *rig) settled(charged, refunded int64) {
 	}
 }
 
-// resumes ends every pause, in a person's name.
+// resumes ends every pause as an operator.
 func (h *rig) resumes(by, reason string) {
 	h.t.Helper()
 	_, err := h.runner.ResumeByHand(h.t.Context(), by, reason)
 	check(h.t, err)
 }
 
-// listed fills the ledger's table of proxies, as a listing pass does.
+// listed fills the ledger's table of proxies, as a listing does.
 func (h *rig) listed() {
 	h.t.Helper()
 	page, err := h.client.ProxiesPage(h.t.Context(), upstream.PageRequest{Size: 50})
@@ -398,12 +396,12 @@ func (h *rig) listed() {
 	check(h.t, h.runner.noteAll(h.t.Context(), h.now(), page.Items))
 }
 
-// someNoon is a moment of tests that have no clock.
+// someNoon is the time in tests without a clock.
 var someNoon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 var rulesOfSandbox = command.Rules{Environment: upstream.Sandbox}
 
-// sentOf is a renewal whose first attempt is in progress.
+// sentOf returns a renewal whose first attempt is in progress.
 func sentOf(ids ...string) decide.Operation {
 	return decide.Operation{
 		Operation: fact.Operation{

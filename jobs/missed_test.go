@@ -9,7 +9,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// unreadable makes the journal's row that accepted a command unreadable until repaired.
+// unreadable makes the acceptance of a command unreadable until repaired is called.
 func (h *rig) unreadable(command string) (repaired func()) {
 	h.t.Helper()
 	shell, err := sql.Open("sqlite3", "file:"+h.path+"?_busy_timeout=10000")
@@ -27,8 +27,8 @@ func (h *rig) unreadable(command string) (repaired func()) {
 	return func() { set(data) }
 }
 
-// TestWhatCouldNotBeQueuedIsQueuedLater: an operation whose command cannot be read when the
-// runner starts, accepted or being sent, is taken up when the command can be read.
+// An operation whose command cannot be read at the start, whether accepted or being sent, is
+// queued once the command can be read.
 func TestWhatCouldNotBeQueuedIsQueuedLater(t *testing.T) {
 	t.Parallel()
 	for name, left := range map[string]func() *rig{

@@ -1,9 +1,3 @@
-// This file finds the expiry of each proxy that a renewal extends; the renewal records these
-// expiries. They show later whether an expiry moved, and they prevent a second payment for
-// the same expiry. A guarded command reads its proxies in the precheck (precheck.go). An
-// unguarded command uses the last known expiry, unless a renewal has settled since that
-// expiry was read.
-
 package jobs
 
 import (
@@ -18,8 +12,9 @@ import (
 	"perennial/upstream"
 )
 
-// observe finds the expiries that an unguarded renewal extends, and stores them in p. It
-// adds unreadable proxies to h.
+// observe finds the expiries that an unguarded renewal extends, and stores them in p. The
+// recorded expiries show later whether an expiry moved, and prevent a second payment for the
+// same expiry. observe adds unreadable proxies to h.
 func (c *checker) observe(ctx context.Context, j *job, p *checked, h *decide.Prechecked) error {
 	p.observed = map[string]time.Time{}
 	unseen, err := seenOf(ctx, c.Ledger, p.ids, p.observed)

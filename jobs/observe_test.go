@@ -12,7 +12,7 @@ import (
 	"perennial/upstream"
 )
 
-// lagging shows each proxy as it was when it was first read, for good.
+// lagging is a provider that always shows each proxy as it was at the first read.
 type lagging struct {
 	*upstream.Client
 	mu  sync.Mutex
@@ -32,7 +32,8 @@ func (p *lagging) Proxy(ctx context.Context, id string) (upstream.Proxy, error) 
 	return x, err
 }
 
-// guardOf is what a sweep's command says of px_1: due, and expected to expire then.
+// guardOf returns the conditions of a schedule's command for px_1: due, with this expected
+// expiry.
 func guardOf(p upstream.Proxy) string {
 	return fmt.Sprintf(`,"due_before":%q,"expect_expires_at":{%q:%q}}`,
 		p.ExpiresAt.Add(time.Hour).Format(time.RFC3339Nano), p.ProxyID, p.ExpiresAt.Format(time.RFC3339Nano))
@@ -75,8 +76,8 @@ func TestTrap45NoExpiryIsPaidForTwice(t *testing.T) {
 	}
 }
 
-// precise shows expiries to the nanosecond when one proxy is read, and to the second
-// in lists, as two services of one provider may.
+// precise is a provider that shows nanoseconds in a read of one proxy and seconds in lists, as
+// two services of one provider may.
 type precise struct{ *upstream.Client }
 
 func (p precise) Proxy(ctx context.Context, id string) (upstream.Proxy, error) {
@@ -88,8 +89,8 @@ func (p precise) Proxy(ctx context.Context, id string) (upstream.Proxy, error) {
 	return x, err
 }
 
-// A list may show expiries to the second, the minute, the hour or the day: a move by a
-// renewal is one of days. The command of a sweep names what its list showed.
+// A list may show expiries rounded to the second, minute, hour or day, whereas a renewal moves
+// them by days. A schedule's command has the expiry that its list showed.
 func TestTrap70AnExpiryThatAListShowsCoarselyHasNotMoved(t *testing.T) {
 	t.Parallel()
 	h := idleRig(t)
@@ -113,7 +114,6 @@ func TestTrap70AnExpiryThatAListShowsCoarselyHasNotMoved(t *testing.T) {
 	h.settled(1200, 0)
 }
 
-// tallied counts what is read of the proxies.
 type tallied struct {
 	*upstream.Client
 	mu           sync.Mutex
@@ -159,7 +159,7 @@ func TestTrap45ManyUnseenProxiesAreListedNotReadSingly(t *testing.T) {
 	}
 }
 
-// A key without proxies:read still renews what it is asked to.
+// A key without proxies:read still renews proxies.
 func TestTrap55APlainRenewalNeedsNoScopeToRead(t *testing.T) {
 	t.Parallel()
 	h := idleRig(t)

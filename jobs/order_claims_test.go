@@ -19,7 +19,8 @@ import (
 	"perennial/upstream"
 )
 
-// unsure has an order of two proxies go to review that the provider has carried out.
+// unsure makes an order of two proxies that needs review, although the provider has executed
+// it.
 func (h *rig) unsure(id string) (operation string) {
 	h.t.Helper()
 	h.fault(orders, "code", map[string]any{"code": "idempotency_unresolved", "http_status": 409, "executed": true})
@@ -27,7 +28,7 @@ func (h *rig) unsure(id string) (operation string) {
 	return h.await(id, fact.StateReview).Operations[0].OperationID
 }
 
-// bought makes an order at the provider's own site.
+// bought makes an order at the provider, outside Perennial.
 func (h *rig) bought(key, offer string, n int64) (no string) {
 	h.t.Helper()
 	made, err := h.client.CreateOrder(h.t.Context(), key, upstream.OrderRequest{DurationDays: 30, Items: []upstream.OrderItem{{OfferCode: offer, Quantity: n}}})
@@ -39,7 +40,7 @@ func (h *rig) claims(operation, no string) error {
 	return h.runner.Resolve(h.t.Context(), desk.Resolution{ID: operation, Charged: new(true), ChargedCents: 600, OrderNo: no, By: "ada", Reason: "it is this one"})
 }
 
-// refusedFor wants an answer refused with all of the words.
+// refusedFor fails the test unless the answer is refused with all of the words.
 func (h *rig) refusedFor(operation, no string, words ...string) {
 	h.t.Helper()
 	err := h.claims(operation, no)
@@ -122,7 +123,7 @@ func TestWhatAnOrderShowsDecidesWhoMadeIt(t *testing.T) {
 	}
 }
 
-// altered is a provider whose order details are not what they were.
+// altered is a provider whose order details have changed.
 type altered struct {
 	*upstream.Client
 	to func(*upstream.Order)
@@ -136,8 +137,8 @@ func (p *altered) Order(ctx context.Context, no string) (upstream.Order, error) 
 	return o, err
 }
 
-// However an order ends, its proxies are known to be its own, and a schedule that matches
-// its labels renews them.
+// However an order ends, its proxies are recorded as its own, and a schedule that matches its
+// labels renews them.
 func TestTheProxiesOfAnAnsweredOrderCarryItsLabels(t *testing.T) {
 	t.Parallel()
 	untold := func(o *upstream.Order) { o.TotalCents = nil }
@@ -198,8 +199,8 @@ func TestTheProxiesOfAnAnsweredOrderCarryItsLabels(t *testing.T) {
 	}
 }
 
-// TestAnOrderWithoutANumberIsFoundAfterItsAnswer: the provider could not be read when the
-// person answered. Two orders that fit are not told apart.
+// The provider could not be read when the operator answered. If two orders fit, neither is
+// chosen.
 func TestAnOrderWithoutANumberIsFoundAfterItsAnswer(t *testing.T) {
 	t.Parallel()
 	for name, more := range map[string]int{"one order fits": 0, "two orders fit": 1} {
@@ -243,8 +244,8 @@ func TestAnOrderWithoutANumberIsFoundAfterItsAnswer(t *testing.T) {
 	}
 }
 
-// TestAnAnswerWhoseArchiveIsElsewhereStopsNoComparison: what the command asked for is in an
-// archive that was moved away, and an order made elsewhere is still found.
+// The command's content is in an archive that was moved away. An order made elsewhere is still
+// found.
 func TestAnAnswerWhoseArchiveIsElsewhereStopsNoComparison(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
@@ -268,8 +269,7 @@ func TestAnAnswerWhoseArchiveIsElsewhereStopsNoComparison(t *testing.T) {
 	}
 }
 
-// TestAFindingNamesTheAnswerThatMayBeWrong: an order of this ledger is not recorded as one
-// made elsewhere.
+// Otherwise an order of this ledger could be recorded as made elsewhere.
 func TestAFindingNamesTheAnswerThatMayBeWrong(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
@@ -288,8 +288,7 @@ func TestAFindingNamesTheAnswerThatMayBeWrong(t *testing.T) {
 	}
 }
 
-// TestAFindingOfAnAnsweredOrderNamesTheWayBack: a wrong correction is likelier than money
-// that went elsewhere.
+// A wrong correction is more likely than money spent elsewhere.
 func TestAFindingOfAnAnsweredOrderNamesTheWayBack(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)

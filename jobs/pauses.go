@@ -1,6 +1,3 @@
-// This file manages the pauses of the account and of lanes, and makes the probes that end
-// them. Workers use a copy in memory; the ledger records the pauses as facts.
-
 package jobs
 
 import (
@@ -291,7 +288,6 @@ func (h *holds) resumeAs(ctx context.Context, x tables.Pause, f fact.AccountResu
 	return nil
 }
 
-// timePassed is the reason recorded for the end of a timed pause.
 const timePassed = "the time has passed"
 
 // shortPause is the longest Retry-After that Paused leaves out.

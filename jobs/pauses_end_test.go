@@ -11,7 +11,7 @@ import (
 	"perennial/upstream"
 )
 
-// throttle is a Retry-After of that long.
+// throttle starts a Retry-After of this duration and returns its end.
 func (h *rig) throttle(d time.Duration) time.Time {
 	h.t.Helper()
 	until := h.now().Add(d)
@@ -19,7 +19,7 @@ func (h *rig) throttle(d time.Duration) time.Time {
 	return until.Truncate(time.Microsecond)
 }
 
-// stored is the end of the account's Retry-After in the ledger.
+// stored returns the end of the account's Retry-After in the ledger.
 func (h *rig) stored() time.Time {
 	h.t.Helper()
 	all, err := h.ledger.Operations.Pauses(h.t.Context())
@@ -32,7 +32,7 @@ func (h *rig) stored() time.Time {
 	return time.Time{}
 }
 
-// mustHold checks that the pause lasts until end, in memory and in the ledger.
+// mustHold fails the test unless the pause lasts until end, in memory and in the ledger.
 func (h *rig) mustHold(what string, end time.Time) {
 	h.t.Helper()
 	until, _ := h.runner.pauses.throttledUntil()
@@ -70,7 +70,7 @@ func TestTrap38OfTwoRetryAftersTheLongerHolds(t *testing.T) {
 	}
 }
 
-// The probe's own read is asked to wait while the pause before it ends.
+// The probe itself gets a Retry-After while the earlier pause ends.
 func TestTrap38AProbesOwnRetryAfterHolds(t *testing.T) {
 	h := idleRig(t)
 	h.control("/faults", map[string]any{"method": "GET", "path": "/api/v1/wallet", "fault": "code", "code": "rate_limited", "http_status": 429, "retry_after": "3600"})

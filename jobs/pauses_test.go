@@ -17,7 +17,7 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// readAll is the text of a ledger's file and of everything beside it.
+// readAll returns the bytes of a ledger file and of all files next to it.
 func readAll(t *testing.T, path string) string {
 	t.Helper()
 	files, err := filepath.Glob(path + "*")
@@ -153,8 +153,8 @@ func TestTrap02AWrongClockIsReportedAndNothingIsResent(t *testing.T) {
 	h.settled(300, 0)
 }
 
-// What may have been sent before the restore is put down while the clock is
-// wrong, and continues when it is right.
+// Operations that may have been sent before the restore wait while the clock is wrong, and
+// continue when it is right.
 func TestTrap13WhatAWrongClockPutDownGoesOn(t *testing.T) {
 	t.Parallel()
 	h, backup := forgetful(t)
@@ -173,8 +173,8 @@ func TestTrap13WhatAWrongClockPutDownGoesOn(t *testing.T) {
 	}
 }
 
-// Eight requests that were in progress together are refused together: that is one
-// refusal, not eight in a row.
+// Eight concurrent requests are rate limited together. They count as one reply, not as eight
+// in a row.
 func TestTrap38RefusalsOfOneMomentCountOnce(t *testing.T) {
 	h := idleRig(t)
 	answered := func(reply upstream.Reply) time.Duration {
@@ -207,8 +207,8 @@ func TestTrap38RefusalsOfOneMomentCountOnce(t *testing.T) {
 	}
 }
 
-// The bytes depend on the membership alone: an attempt after a restart, which
-// reads its proxies from the ledger, sends what the first one did.
+// The body depends only on the set of ids: an attempt after a restart reads its proxies from
+// the ledger and sends the same bytes.
 func TestTrap05TheBodyIsTheSameInAnyOrderOfIDs(t *testing.T) {
 	r := &attempts{Config: &Config{}}
 	c := command.Command{Kind: fact.KindRenewal, DurationDays: 30}

@@ -1,5 +1,3 @@
-// This file reads order details and applies the effects of failed reads to the account.
-
 package jobs
 
 import (
@@ -13,7 +11,6 @@ import (
 	"perennial/upstream"
 )
 
-// poll reads an order's details once and records the result.
 func (a *attempts) poll(ctx, _ context.Context, j *job) error {
 	if err := a.gate.Pass(ctx, priorityRenewal); err != nil { // ready has already ordered the poll among the requests that charge
 		return err
@@ -75,7 +72,6 @@ func (l *link) Read(ctx context.Context, server time.Time, err error) {
 	}
 }
 
-// readFailed converts the error of a read into an event for Decide.
 func (l *link) readFailed(err error) decide.OrderReadFailed {
 	h := decide.OrderReadFailed{Moment: l.moment(), Reason: err.Error(), Unaskable: errors.Is(err, upstream.ErrBadID)}
 	var failed *upstream.Error

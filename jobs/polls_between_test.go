@@ -12,8 +12,7 @@ import (
 	"perennial/queue/publish"
 )
 
-// TestTrap58WhatIsIntendedDoesNotKeepTheRestUnsettled: an intake that intends as fast as is
-// sent leaves the polls their turns.
+// An intake that commits intents as fast as they are sent does not starve the polls.
 func TestTrap58WhatIsIntendedDoesNotKeepTheRestUnsettled(t *testing.T) {
 	r := newReady(100, newPauses(time.Now))
 	for i := range 6 {
@@ -34,8 +33,7 @@ func TestTrap58WhatIsIntendedDoesNotKeepTheRestUnsettled(t *testing.T) {
 	}
 }
 
-// BenchmarkSettling is how long behind its time an order is read while 10,000 are sent, on
-// average.
+// BenchmarkSettling measures the average delay of order reads while 10,000 orders are sent.
 func BenchmarkSettling(b *testing.B) {
 	const n, batch = 10_000, 500
 	for b.Loop() {
@@ -62,7 +60,7 @@ func BenchmarkSettling(b *testing.B) {
 	}
 }
 
-// late is how long behind its time an order was read, on average.
+// late returns the average delay of the reads of orders.
 func (h *rig) late() (sum time.Duration) {
 	rows, err := h.ledger.Rows(h.t.Context(), 0, 1<<20)
 	check(h.t, err)

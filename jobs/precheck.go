@@ -1,6 +1,3 @@
-// This file reads proxies again just before a charge, because an operator may have renewed
-// them by hand. decide/precheck.go and decide/limits.go decide on the result.
-
 package jobs
 
 import (
@@ -22,7 +19,6 @@ import (
 // tables.FreshFor old.
 const readEach = 10
 
-// checker reads the data that is required before a charge.
 type checker struct {
 	*Config
 	clock    *clock
@@ -69,7 +65,6 @@ func (a *attempts) postpone(ctx context.Context, j *job, failure error) error {
 	return a.stop(ctx, j, decide.Decide(j.op, a.checker.precheckFailed(unread)))
 }
 
-// precheckFailed converts a failed read of the precheck into an event for Decide.
 func (c *checker) precheckFailed(unread *unreadError) decide.PrecheckFailed {
 	h := decide.PrecheckFailed{Moment: c.link.moment(), Reason: unread.Error(), Took: max(0, unread.took), Unaskable: errors.Is(unread, upstream.ErrBadID)}
 	if failed, ok := errors.AsType[*upstream.Error](unread); ok {
@@ -88,9 +83,9 @@ func (c *checker) precheck(ctx context.Context, j *job, p *checked) (decide.Deci
 	return c.pricing.price(ctx, j, p)
 }
 
-// precheckProxies reads the proxies. For a guarded command it reads each proxy and leaves
-// out those that are no longer due. For an unguarded command it reads only proxies whose
-// expiry is unknown.
+// precheckProxies reads the proxies, because an operator may have renewed them by hand. For a
+// guarded command it reads each proxy and leaves out those that are no longer due. For an
+// unguarded command it reads only proxies whose expiry is unknown.
 func (c *checker) precheckProxies(ctx context.Context, j *job, p *checked) (d decide.Decision, err error) {
 	h := decide.Prechecked{
 		Guarded: j.cmd.Guarded(), DueBefore: j.cmd.DueBefore, ExpectExpiresAt: j.cmd.ExpectExpiresAt,
@@ -113,7 +108,6 @@ func (c *checker) precheckProxies(ctx context.Context, j *job, p *checked) (d de
 	return d, nil
 }
 
-// expiriesOf returns the expiries of the given proxies.
 func expiriesOf(seen []decide.Seen, ids []string) map[string]time.Time {
 	observed := make(map[string]time.Time, len(ids))
 	for _, s := range seen {
@@ -133,7 +127,6 @@ func (c *checker) cannotBuild(j *job) fact.Fact {
 	return nil
 }
 
-// readSeen reads each proxy of an operation into h.
 func (c *checker) readSeen(ctx context.Context, j *job, h *decide.Prechecked) error {
 	for _, id := range j.op.ProxyIDs {
 		s, err := c.readOne(ctx, j, id)
@@ -169,7 +162,6 @@ func (c *checker) noteUnread(ctx context.Context, j *job, h *decide.Prechecked, 
 	return nil
 }
 
-// listShows reports whether a read of the proxy list succeeds.
 func (c *checker) listShows(ctx context.Context, j *job) bool {
 	if c.link.passNow(ctx, j.turn()) != nil {
 		return false
@@ -179,7 +171,6 @@ func (c *checker) listShows(ctx context.Context, j *job) bool {
 	return err == nil
 }
 
-// readOne reads the data of one proxy that a renewal depends on.
 func (c *checker) readOne(ctx context.Context, j *job, id string) (decide.Seen, error) {
 	read, s := c.readProxy, decide.Seen{ProxyID: id}
 	if len(j.op.ProxyIDs) > readEach {
@@ -200,8 +191,6 @@ func (c *checker) readOne(ctx context.Context, j *job, id string) (decide.Seen, 
 	return s, err
 }
 
-// current returns the ledger's data of a proxy if the data is fresh. Otherwise it reads the
-// proxy at the provider.
 func (c *checker) current(ctx context.Context, j *job, id string) (tables.Proxy, error) {
 	known, err := c.Ledger.Fleet.Proxy(ctx, id)
 	age := c.clock.Now().Sub(known.SeenAt)

@@ -1,6 +1,3 @@
-// This file reads an operation's expected cost and the totals that count against its
-// limits. decide/limits.go decides on them.
-
 package jobs
 
 import (
@@ -25,7 +22,6 @@ type pricing struct {
 	found map[string]upstream.OfferFilter // by offer code: the filter whose listing contains the offer
 }
 
-// price reads an operation's expected cost and its limits, and decides on them.
 func (q *pricing) price(ctx context.Context, j *job, p *checked) (decide.Decision, error) {
 	h := decide.Priced{LeftOut: p.leftOut, CeilingCents: j.cmd.MaxTotalCents, LimitCents: q.DailyLimitCents, Released: j.released}
 	siblings, err := q.Ledger.Operations.OperationsOf(ctx, j.op.CommandID)
@@ -68,7 +64,6 @@ func (q *pricing) again(ctx context.Context, j *job, p *checked) (decide.Decisio
 	return q.decidePrice(ctx, j, p, h)
 }
 
-// decidePrice reads the day's spending and decides on the price.
 func (q *pricing) decidePrice(ctx context.Context, j *job, p *checked, h decide.Priced) (decide.Decision, error) {
 	if err := q.spending(ctx, j.op.ID, &h); err != nil {
 		return decide.Decision{}, err
@@ -79,7 +74,6 @@ func (q *pricing) decidePrice(ctx context.Context, j *job, p *checked, h decide.
 	return d, nil
 }
 
-// spending reads the amounts that count against the daily limit.
 func (q *pricing) spending(ctx context.Context, operation string, h *decide.Priced) (err error) {
 	if h.LimitCents == 0 || h.Released {
 		return nil
@@ -104,7 +98,6 @@ func (q *pricing) spending(ctx context.Context, operation string, h *decide.Pric
 	return err
 }
 
-// readPrices reads the expected cost of each item or proxy of an operation.
 func (q *pricing) readPrices(ctx context.Context, j *job, ids []string, h *decide.Priced) error {
 	h.Prices, h.Fallback = nil, fact.Cents{}
 	switch j.op.Kind {
@@ -183,10 +176,8 @@ func (q *pricing) dearestOfKind(ctx context.Context, commandID, proxyID string) 
 	return q.Ledger.Fleet.DearestLine(ctx, commandID, &like)
 }
 
-// errNotOffered says that no page of the listing contains the offer code.
 var errNotOffered = errors.New("not offered")
 
-// unreadableOfferError says that an offer's entry or price cannot be read.
 type unreadableOfferError struct{ why string }
 
 func (e *unreadableOfferError) Error() string { return "the offer cannot be read: " + e.why }
@@ -202,19 +193,17 @@ func unreadableOffer(unusable []upstream.Unusable, code string) error {
 	return nil
 }
 
-// quote returns the offer's price for this quantity and duration.
 func (q *pricing) quote(ctx context.Context, priority gatePriority, item command.Item, days int64) (fact.Cents, error) {
 	q.mu.Lock()
 	filter, remembered := q.found[item.OfferCode]
 	q.mu.Unlock()
 	cents, err := q.quoteBy(ctx, priority, filter, item, days)
-	if remembered && (errors.Is(err, errNotOffered) || errors.Is(err, upstream.CodeValidationError)) { // the provider may have renamed the offer's region or line, or takes no such filter
+	if remembered && (errors.Is(err, errNotOffered) || errors.Is(err, upstream.CodeValidationError)) { // the provider may have renamed the offer's region or line, or may not know this filter
 		return q.quoteBy(ctx, priority, upstream.OfferFilter{}, item, days)
 	}
 	return cents, err
 }
 
-// quoteBy returns the offer's price, searching only the offers that match a filter.
 func (q *pricing) quoteBy(ctx context.Context, priority gatePriority, filter upstream.OfferFilter, item command.Item, days int64) (fact.Cents, error) {
 	filter.Quantity, filter.DurationDays = item.Quantity, days
 	pages := upstream.Pages[upstream.Offer]{PageRequest: upstream.PageRequest{Size: 200}}
@@ -244,7 +233,6 @@ func (q *pricing) quoteBy(ctx context.Context, priority gatePriority, filter ups
 	return fact.Cents{}, cmp.Or(unreadable, errNotOffered)
 }
 
-// quoted returns an offer's price and remembers its filter.
 func (q *pricing) quoted(o upstream.Offer, quantity, days int64) (fact.Cents, error) {
 	q.mu.Lock()
 	q.found[o.OfferCode] = upstream.OfferFilter{CountryCode: o.CountryCode, Region: o.Region, Line: o.LineName, IPType: o.IPType}

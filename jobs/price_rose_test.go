@@ -10,7 +10,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// oncePaid puts renewals of proxies into the books, at a price that the provider no longer has.
+// oncePaid books renewals of proxies at an old price.
 func (h *rig) oncePaid(cents int64, ids ...string) {
 	h.t.Helper()
 	for _, id := range ids {
@@ -25,9 +25,8 @@ func (h *rig) oncePaid(cents int64, ids ...string) {
 	}
 }
 
-// TestAPriceThatRoseIsLearned: proxies were renewed at 0.30, and the provider charges 3.00
-// now. The first charge tells the price of all: no ceiling and no limit is exceeded by more
-// than that.
+// Proxies were renewed at 0.30, and the provider now charges 3.00. The first charge shows the
+// new price of all proxies, so no limit is exceeded by more than one charge.
 func TestAPriceThatRoseIsLearned(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -10,9 +10,8 @@ import (
 	"perennial/ledger/fact"
 )
 
-// The renewal that tells the price of all is settled between two reads of another's
-// comparison with the limit of the day: the price is known by then, and no other price is
-// unknown.
+// The renewal that shows the price settles between two reads of another operation's check
+// against the daily limit. By then, no price is unknown.
 func TestTrap52APriceBecomesKnownDuringTheComparison(t *testing.T) {
 	h := idleRig(t)
 	var between func()

@@ -18,14 +18,14 @@ import (
 	"perennial/queue/publish"
 )
 
-// bulk publishes a renewal as a sweep does.
+// bulk publishes a renewal with bulk priority, as a schedule does.
 func (h *rig) bulk(text string) {
 	h.t.Helper()
 	check(h.t, publish.New(h.queue.JetStream()).Publish(h.t.Context(), "main", publish.Outgoing{Kind: queue.KindProxyRenew, Priority: queue.PriorityBulk, Data: []byte(text)}))
 }
 
-// The priority is no part of what is asked for: published again with another one,
-// a command is the same command.
+// The priority is not part of the content: the same content with another priority is the same
+// command.
 func TestACommandUnderAnotherPriorityIsAbsorbed(t *testing.T) {
 	t.Parallel()
 	var hashes []string
@@ -64,7 +64,7 @@ func TestAPriorityThatDoesNotExistIsRefused(t *testing.T) {
 	}
 }
 
-// What is more urgent goes first, and nothing starves: each place has its share.
+// Urgent commands go first, but every place gets a share.
 func TestWhatIsUrgentGoesFirstAndNothingStarves(t *testing.T) {
 	r := newReady(1000, newPauses(time.Now))
 	names := map[place]string{}
@@ -98,7 +98,7 @@ func TestWhatIsUrgentGoesFirstAndNothingStarves(t *testing.T) {
 	}
 }
 
-// What has expired is lost already: while it goes first, what lives expires too.
+// An expired proxy is already lost. If it went first, living proxies would expire too.
 func TestTheLivingAreRenewedBeforeTheExpired(t *testing.T) {
 	t.Parallel()
 	h := idleRig(t)
@@ -119,7 +119,8 @@ func TestTheLivingAreRenewedBeforeTheExpired(t *testing.T) {
 	}
 }
 
-// An order by hand does not wait for a batch, nor does a small renewal for a large.
+// An operator's order does not wait for a batch, and a small renewal does not wait for a large
+// one.
 func TestASmallCommandDoesNotWaitForABatch(t *testing.T) {
 	t.Parallel()
 	h := idleRig(t, func(c *Config) { c.Concurrency, c.RatePerSecond = 1, 200 })
@@ -140,7 +141,7 @@ func TestASmallCommandDoesNotWaitForABatch(t *testing.T) {
 	}
 }
 
-// resting is the commands stream, and tells of lines that rest.
+// resting is a commands stream that reports the lines that rest.
 type resting struct {
 	Commands
 	mu      sync.Mutex
@@ -161,8 +162,8 @@ func (r *resting) Rest(line queue.Line) {
 	r.rests <- line
 }
 
-// While the account is paused, what cannot be started is left in the stream: it is
-// not fetched and put back every few seconds. Another line is not held up by it.
+// While the account is paused, commands that cannot start stay in the stream instead of being
+// fetched and put back every few seconds. Other lines are not blocked.
 func TestAPausedAccountFetchesNoMoreThanItCanHold(t *testing.T) {
 	t.Parallel()
 	h := idleRig(t, func(c *Config) { c.Concurrency, c.RatePerSecond = 1, 500 })
@@ -199,7 +200,7 @@ func TestAPausedAccountFetchesNoMoreThanItCanHold(t *testing.T) {
 	h.await(fmt.Sprintf("r%d", backlog-1), fact.StateRejected)
 }
 
-// A day of orders that wait, whose lane is paused, starves no renewal.
+// A day's backlog of orders in a paused lane starves no renewal.
 func TestAPausedLaneDoesNotKeepAnotherFromComingBack(t *testing.T) {
 	t.Parallel()
 	h := idleRig(t)
@@ -213,7 +214,7 @@ func TestAPausedLaneDoesNotKeepAnotherFromComingBack(t *testing.T) {
 	h.await("keep", fact.StateCompleted)
 }
 
-// waits puts an operation that may have executed into the ledger.
+// waits adds an operation that may have executed to the ledger.
 func (h *rig) waits(kind fact.Kind, text string, next time.Time) {
 	h.t.Helper()
 	c, err := command.Parse(kind, []byte(text), rulesOfSandbox)
@@ -233,7 +234,7 @@ func (h *rig) waits(kind fact.Kind, text string, next time.Time) {
 	}))
 }
 
-// Commands that were accepted together are sent in the order of their acceptance.
+// Commands that were accepted in one batch are sent in the order of acceptance.
 func TestWhatCameTogetherGoesInItsOrder(t *testing.T) {
 	r := newReady(100, newPauses(time.Now))
 	var want, got []string

@@ -8,7 +8,6 @@ import (
 	"perennial/upstream"
 )
 
-// TestAProviderWindowForgetsWhatIsOld, and says since when the provider answers or does not.
 func TestAProviderWindowForgetsWhatIsOld(t *testing.T) {
 	var w ProviderWindow
 	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)

@@ -1,6 +1,3 @@
-// This file tracks whether the provider replies, and reads the wallet when no other
-// request has been made for a while. It summarises the requests of the last minutes.
-
 package jobs
 
 import (
@@ -22,7 +19,6 @@ import (
 	"perennial/upstream"
 )
 
-// pulse tracks the provider's last reply and the requests that got none.
 type pulse struct {
 	mu       sync.Mutex
 	answered time.Time // time of the API's last reply, whatever its result
@@ -39,15 +35,15 @@ type unsettled struct {
 	of, why     string // object and reason of the last attempt
 }
 
-// ended records an attempt with a definite outcome.
 func (p *pulse) ended(kind string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.unsettled, kind)
 }
 
-// left records an attempt without a definite outcome, and why. Consecutive attempts on the same
-// object count once; The parameter of names the object; it is "" if the object does not matter.
+// left records an attempt without a definite outcome, and why. of is the object of the
+// attempt: consecutive attempts on the same object count once. If of is "", every attempt
+// counts.
 func (p *pulse) left(kind, of, why string, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -134,8 +130,8 @@ func (l *link) Unsettled() string {
 	return strings.Join(lines, "\n")
 }
 
-// Silent returns a message that the provider does not reply, with the start and the reason.
-// It returns "" if the provider replies.
+// Silent says since when the provider has not replied, and why if it is known. It returns ""
+// if the provider replies.
 func (l *link) Silent() string {
 	l.pulse.mu.Lock()
 	defer l.pulse.mu.Unlock()
@@ -194,7 +190,6 @@ func (l *link) accountPaused() bool {
 }
 
 const (
-	// recentMinutes is the length of the window.
 	recentMinutes = 15
 	// tookBuckets and tookGrowth define the latency buckets. The first bound is one
 	// millisecond; each further bound is an eighth higher, up to 100 seconds.

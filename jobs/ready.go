@@ -1,6 +1,3 @@
-// This file has the queue of operations that can start now, and the order in which workers
-// take them. A job is one operation in progress, with its lane and its place in the queue.
-
 package jobs
 
 import (
@@ -70,7 +67,6 @@ type taken struct {
 	source source
 }
 
-// source is the origin of a job.
 type source int
 
 const (
@@ -105,7 +101,6 @@ func (r *ready) signalRoom() {
 	r.room = make(chan struct{})
 }
 
-// push queues a job, unless its operation is queued or in progress.
 func (r *ready) push(j *job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -135,7 +130,6 @@ func (x *reading) push(s source, j *job) {
 	}
 }
 
-// requeue queues the next step of an operation in progress.
 func (r *ready) requeue(j *job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -230,7 +224,7 @@ func (r *ready) probe(l lane) {
 	r.cond.Broadcast()
 }
 
-// wakeAll arranges that the end of ctx wakes every worker that waits in pop.
+// wakeAll makes the end of ctx wake every worker that waits in pop.
 func (r *ready) wakeAll(ctx context.Context) (stop func() bool) {
 	return context.AfterFunc(ctx, r.broadcast)
 }
@@ -302,7 +296,6 @@ const pollsInARow = 3
 // place. Urgent jobs thus go first without starving others.
 const passedMost = 3
 
-// first returns the place whose head goes next.
 func (r *ready) first() (best place, found bool) {
 	pays, found := r.firstToPay()
 	if !r.open(polling) {
@@ -317,7 +310,6 @@ func (r *ready) first() (best place, found bool) {
 	return polling, true
 }
 
-// open reports whether the head of a place may be taken now.
 func (r *ready) open(p place) bool {
 	h := r.queues[p]
 	if h.Len() == 0 {
@@ -359,8 +351,8 @@ func (r *ready) goesBefore(p, other place) bool {
 	return head.before(than)
 }
 
-// countPassed counts a turn for each place whose head could have been chosen instead of
-// gone's. It resets the count of the other places.
+// countPassed counts a turn for each place whose head could have been chosen instead of the
+// head of gone. It resets the counts of all other places.
 func (r *ready) countPassed(gone place) {
 	for _, p := range paying {
 		if p == gone || !r.open(p) {
@@ -408,7 +400,6 @@ var paying = func() (all []place) {
 
 var polling = place{lanePoll, usual}
 
-// urgencyOf returns the urgency for a command's priority.
 func urgencyOf(p command.Urgency) urgency {
 	switch p {
 	case command.UrgencyHigh:
@@ -420,7 +411,6 @@ func urgencyOf(p command.Urgency) urgency {
 	return usual
 }
 
-// job is an operation that is queued or in progress.
 type job struct {
 	lane        lane
 	urgency     urgency
@@ -479,10 +469,8 @@ func (h inOrder[T]) Len() int           { return len(h) }
 func (h inOrder[T]) Less(i, k int) bool { return h[i].before(h[k]) }
 func (h inOrder[T]) Swap(i, k int)      { h[i], h[k] = h[k], h[i] }
 
-// Push implements heap.Interface.
 func (h *inOrder[T]) Push(x any) { v, _ := x.(T); *h = append(*h, v) }
 
-// Pop implements heap.Interface.
 func (h *inOrder[T]) Pop() any {
 	last := len(*h) - 1
 	v := (*h)[last]

@@ -14,7 +14,7 @@ import (
 	"perennial/upstream"
 )
 
-// handmade makes orders at the provider's own site.
+// handmade makes orders at the provider, outside Perennial.
 func (h *rig) handmade(n int) (numbers []string) {
 	h.t.Helper()
 	for i := range n {
@@ -25,8 +25,8 @@ func (h *rig) handmade(n int) (numbers []string) {
 	return numbers
 }
 
-// More orders were made elsewhere, and recorded, than one pass may read: ours are
-// read in turn all the same.
+// More orders were made elsewhere, and recorded, than one pass may read. The ledger's own
+// orders are still read in turn.
 func TestOrdersMadeElsewhereDoNotKeepOursFromBeingRead(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
@@ -90,7 +90,7 @@ func TestAPassSaysWhatItCompared(t *testing.T) {
 	}
 }
 
-// moves has the provider show px_1 so much later than it was before it was renewed.
+// moves makes the provider show px_1 with its expiry before the renewal plus a duration.
 func (h *rig) moves(by time.Duration) *retold {
 	h.t.Helper()
 	before, err := h.client.Proxy(h.t.Context(), "px_1")
@@ -106,7 +106,7 @@ func (h *rig) moves(by time.Duration) *retold {
 
 func TestAnExpiryThatMovedByLessThanPaidIsReported(t *testing.T) {
 	t.Parallel()
-	// It had a day left: where the days that are paid for begin is not given.
+	// The proxy had a day left. The API does not say when the paid days begin.
 	for days, found := range map[int]bool{0: true, 30: true, 87: true, 89: false, 90: false, 120: false} {
 		t.Run(fmt.Sprint(days), func(t *testing.T) {
 			h := idleRig(t)
@@ -139,8 +139,8 @@ func TestALineThatAPersonResolvedIsSeenToMove(t *testing.T) {
 	t.Errorf("%+v", x.Findings)
 }
 
-// A renewal at the provider's own site and a top-up of the same amount leave the
-// wallet as it was.
+// A renewal at the provider's own site and a top-up of the same amount leave the wallet
+// unchanged.
 func TestTrap24ARenewalAndATopUpDoNotCancelOut(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
@@ -162,7 +162,7 @@ func TestTrap24ARenewalAndATopUpDoNotCancelOut(t *testing.T) {
 	h.agrees()
 }
 
-// The provider renewed and charged, and a person answered that it had not.
+// The provider renewed and charged, and an operator answered that it had not.
 func TestTrap24AWrongAnswerThatNothingWasChargedIsNamed(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
@@ -183,7 +183,7 @@ func TestTrap24AWrongAnswerThatNothingWasChargedIsNamed(t *testing.T) {
 	}
 }
 
-// The runner was away for days: what had settled before is looked at after it.
+// The runner was stopped for days. Earlier settlements are still checked afterwards.
 func TestSettlementsOlderThanADayAreCheckedAfterARestart(t *testing.T) {
 	t.Parallel()
 	h := idleRig(t)

@@ -10,7 +10,7 @@ import (
 	"perennial/upstream"
 )
 
-// What each kind of finding can explain of a wallet that is 500 cents away.
+// Each kind of finding explains only certain differences of 500 cents.
 func TestAWalletIsExplainedOnlyByWhatFitsItsDifference(t *testing.T) {
 	for _, test := range []struct {
 		kind       string
@@ -45,7 +45,7 @@ func TestAWalletIsExplainedOnlyByWhatFitsItsDifference(t *testing.T) {
 	}
 }
 
-// What is in progress may be part of it: the far end of the interval counts.
+// Operations in progress may be part of the difference, so the far end of the range counts.
 func TestAnIntervalLeavesRoomForALargerExplanation(t *testing.T) {
 	low, high := int64(9_000), int64(10_000)
 	f := reconcile.Finding{Kind: decide.FindingOutside, AmountCents: 1_200, OrderNo: "ord_1"}

@@ -17,7 +17,7 @@ import (
 	"perennial/upstream"
 )
 
-// retold is a provider that tells of orders and proxies what a test says.
+// retold is a provider whose orders and proxies a test changes.
 type retold struct {
 	*upstream.Client
 	order  func(*upstream.Order) error
@@ -51,7 +51,7 @@ func (p *retold) Proxy(ctx context.Context, id string) (upstream.Proxy, error) {
 	return x, err
 }
 
-// reconciler reads through p, with as many requests a pass.
+// reconciler returns a Reconciler that reads through p, with this many requests per pass.
 func (h *rig) reconciler(p reconcile.Statements, reads int) *reconcile.Reconciler {
 	return reconcile.NewReconciler(reconcile.ReconcilerConfig{
 		Account: "main", Ledger: h.ledger, Statements: p, Binding: h.runner.Binding(), Clock: h.now, Reads: reads,
@@ -79,8 +79,7 @@ func notFoundError(code upstream.Code) error {
 	return &upstream.Error{Code: code, TraceID: "tr_x"}
 }
 
-// TestTrap19AnOrdersMoneyIsComparedWithAFreshRead: whatever the provider
-// says later about what was booked is a finding of that amount.
+// Any later change of a booked amount at the provider is a finding of that amount.
 func TestTrap19AnOrdersMoneyIsComparedWithAFreshRead(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
@@ -130,7 +129,7 @@ func TestTrap19AnOrdersMoneyIsComparedWithAFreshRead(t *testing.T) {
 		})
 	}
 	h.settled(300, 0)
-	// What a person records for it explains an order that is not there, too.
+	// An operator's record also explains an order that the provider no longer has.
 	o, err := h.ledger.Operations.Operation(t.Context(), "buy-0/1")
 	check(t, err)
 	h.recorded(desk.Recording{Kind: "top-up", Cents: 300, OrderNo: o.OrderNo})
@@ -163,8 +162,8 @@ func TestAnOrderThatDiffersIsReadAgainUntilItAgrees(t *testing.T) {
 	}
 }
 
-// TestEveryOrderIsReadInTurn: with few requests a pass, the older orders come
-// one after another, and none is left out.
+// With few requests per pass, the older orders are read one after another, and none is left
+// out.
 func TestEveryOrderIsReadInTurn(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
@@ -197,7 +196,7 @@ func TestEveryOrderIsReadInTurn(t *testing.T) {
 	}
 }
 
-// TestTrap26AnOrderThatIsPolledIsNotReadEarlier: its next read belongs to its polls.
+// The polls of the order decide when it is read next.
 func TestTrap26AnOrderThatIsPolledIsNotReadEarlier(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
@@ -288,8 +287,7 @@ func TestWithoutReadingOrdersTheWalletIsStillCompared(t *testing.T) {
 	}
 }
 
-// TestAnOrderUnderWayIsNotAnOutsideOrder: the provider lists it before
-// its reply is here.
+// The provider lists the order before its reply arrives.
 func TestAnOrderUnderWayIsNotAnOutsideOrder(t *testing.T) {
 	t.Parallel()
 	var p held
@@ -333,8 +331,7 @@ func TestALateRefundIsExplainedByItsOrdersRecord(t *testing.T) {
 	}
 }
 
-// TestWhatIsBookedAroundTheReadingWidensTheInterval: it may have happened on
-// either side of it.
+// The booking may have happened before or after the wallet was read.
 func TestWhatIsBookedAroundTheReadingWidensTheInterval(t *testing.T) {
 	at := func(wallet, charged, refunded, funding, external int64, open ...tables.Exposure) tables.Position {
 		return tables.Position{Balance: tables.Balance{WalletCents: wallet, ChargedCents: charged, RefundedCents: refunded, FundingCents: funding, ExternalCents: external}, Open: open}
@@ -355,7 +352,7 @@ func TestWhatIsBookedAroundTheReadingWidensTheInterval(t *testing.T) {
 	}
 }
 
-// TestWhatDifferedIsLookedAtAgainAfterARestart, however old the order is.
+// This holds however old the order is.
 func TestWhatDifferedIsLookedAtAgainAfterARestart(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
@@ -374,8 +371,8 @@ func TestWhatDifferedIsLookedAtAgainAfterARestart(t *testing.T) {
 	}
 }
 
-// One order whose detail cannot be read keeps no other from being compared, nor the
-// wallet; what may concern the whole account ends the pass.
+// An order that cannot be read does not prevent the comparison of the others and of the
+// wallet. An error that may concern the whole account ends the pass.
 func TestAnUnreadableOrderLeavesTheOthersCompared(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)

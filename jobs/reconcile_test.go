@@ -22,7 +22,7 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// wallet makes the provider's own site spend (negative) or top up.
+// wallet spends (negative) or adds cents at the provider, outside Perennial.
 func (h *rig) wallet(cents int64) {
 	h.t.Helper()
 	h.control("/wallet", map[string]any{"account_id": sandbox.DemoAccountID, "environment": "sandbox", "add_cents": cents})
@@ -35,7 +35,7 @@ func (h *rig) reconcile() reconcile.Reconciliation {
 	return x
 }
 
-// agrees reconciles and wants no difference.
+// agrees reconciles and fails the test if anything differs.
 func (h *rig) agrees() reconcile.Reconciliation {
 	h.t.Helper()
 	x := h.reconcile()
@@ -45,7 +45,8 @@ func (h *rig) agrees() reconcile.Reconciliation {
 	return x
 }
 
-// finds reconciles and wants exactly one finding of the kind and amount.
+// finds reconciles and fails the test unless there is exactly one finding, of this kind and
+// amount.
 func (h *rig) finds(kind string, cents int64) reconcile.Finding {
 	h.t.Helper()
 	x := h.reconcile()
@@ -123,9 +124,8 @@ func TestTrap24ATopUpIsFoundAndNotCorrected(t *testing.T) {
 	}
 }
 
-// What frozen_cents is part of is not given.
-// TestAWalletThatIsShownLateIsNoFinding: a read may be from before the last bookings. What
-// the books did not hold at any time lately is a finding at once, and so is what stays.
+// A read may predate the last bookings. A balance that the books did not have at any recent
+// time is a finding immediately, and so is a difference that persists.
 func TestAWalletThatIsShownLateIsNoFinding(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
@@ -158,8 +158,8 @@ func TestAWalletThatIsShownLateIsNoFinding(t *testing.T) {
 	}
 }
 
-// TestAWrongCorrectionIsNoWalletThatIsShownLate: the provider's wallet never follows what a
-// person corrects in the books, so the difference is a finding at once.
+// The provider's wallet never follows an operator's correction of the books, so the difference
+// is a finding immediately.
 func TestAWrongCorrectionIsNoWalletThatIsShownLate(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
@@ -176,8 +176,7 @@ func TestAWrongCorrectionIsNoWalletThatIsShownLate(t *testing.T) {
 	}
 }
 
-// TestAWalletThatIsShownLateEndsNoFinding: what was told before is not told again after it,
-// and money that was missing is missing still.
+// Published findings are not published again afterwards, and missing money is still missing.
 func TestAWalletThatIsShownLateEndsNoFinding(t *testing.T) {
 	t.Parallel()
 	for _, off := range []int64{7, -7} {
@@ -236,8 +235,7 @@ func TestTrap24AnOutsideOrderIsReportedUntilRecorded(t *testing.T) {
 	h.agrees()
 }
 
-// TestAnOrderWithoutATotalIsNotFree: it is reported while its cost is unknown, and no advice
-// has an amount.
+// The order is reported while its cost is unknown, and no advice includes an amount.
 func TestAnOrderWithoutATotalIsNotFree(t *testing.T) {
 	t.Parallel()
 	h := idleRig(t)
@@ -267,8 +265,8 @@ func TestOrdersOlderThanTheLedgerAreInItsOpeningBalance(t *testing.T) {
 	h.agrees()
 }
 
-// TestAnIntervalHoldsWhatIsUnderWayAndNothingElse: an operation of unknown
-// outcome and price may have cost anything, and can have returned nothing.
+// An operation of unknown outcome and price may have cost any amount, but cannot have returned
+// money.
 func TestAnIntervalHoldsWhatIsUnderWayAndNothingElse(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
@@ -292,8 +290,8 @@ func TestAnIntervalHoldsWhatIsUnderWayAndNothingElse(t *testing.T) {
 	h.settled(300, 0)
 }
 
-// Money that is missing is found while something of unknown price is open: its price has
-// a bound. Without one, nothing agrees and nothing is explained.
+// Missing money is found while operations of unknown price are open, because their prices have
+// a bound. Without a bound nothing agrees and nothing is explained.
 func TestAWalletThatCannotBeComparedDoesNotAgree(t *testing.T) {
 	t.Parallel()
 	h := idleRig(t)
@@ -337,7 +335,7 @@ func TestAWalletThatCannotBeComparedDoesNotAgree(t *testing.T) {
 	h.agrees()
 }
 
-// withoutOffers is a provider that does not answer what it offers while they are hidden.
+// withoutOffers is a provider that cannot list its offers while they are hidden.
 type withoutOffers struct {
 	*upstream.Client
 	hidden *atomic.Bool
@@ -366,7 +364,7 @@ func TestAnUnresolvedLineWidensTheIntervalByItsPossibleRefund(t *testing.T) {
 	h.finds("wallet", -1)
 }
 
-// held is a provider whose next answers wait until they are let go.
+// held is a provider whose next replies wait until they are released.
 type held struct {
 	*upstream.Client
 	wallet, post atomic.Pointer[hold]
@@ -394,8 +392,7 @@ func (p *held) Post(ctx context.Context, w upstream.Write) upstream.Reply {
 	return reply
 }
 
-// TestOnDemandNothingIsSentWhileTheWalletIsRead: the wallet is compared to
-// the cent although commands keep coming.
+// The wallet is compared to the cent although commands keep arriving.
 func TestOnDemandNothingIsSentWhileTheWalletIsRead(t *testing.T) {
 	t.Parallel()
 	var p held
@@ -487,7 +484,7 @@ func TestItReconcilesOnItsSchedule(t *testing.T) {
 	}
 }
 
-// A wallet may be shown as it was a moment ago: one pass is no proof, and two are.
+// The provider may show an old balance, so one pass proves nothing and two do.
 func TestAWalletIsReadTwiceBeforeItsDifferenceIsTold(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
@@ -542,7 +539,7 @@ func TestARecordNeedsAnAmountANameAndAReason(t *testing.T) {
 	}
 }
 
-// A wrong answer is likelier than a movement that no record explains.
+// A wrong answer is more likely than a movement that no record explains.
 func TestADifferenceOfTheWalletNamesTheAnswersBeforeIt(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
@@ -556,7 +553,7 @@ func TestADifferenceOfTheWalletNamesTheAnswersBeforeIt(t *testing.T) {
 	}
 }
 
-// TestAPersonsReconciliationIsNotHeldToTheShareOfReads: one of the schedule is.
+// Only scheduled passes are limited to the share of reads.
 func TestAPersonsReconciliationIsNotHeldToTheShareOfReads(t *testing.T) {
 	t.Parallel()
 	h := idleRig(t)
@@ -572,8 +569,7 @@ func TestAPersonsReconciliationIsNotHeldToTheShareOfReads(t *testing.T) {
 	}
 }
 
-// TestAnAnswerIsComparedWhenTheProviderMustShowIt: not an hour later, when the proxy that was
-// paid for and not renewed may have expired.
+// An hour later, a proxy that was paid for but not renewed may have expired.
 func TestAnAnswerIsComparedWhenTheProviderMustShowIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -1,7 +1,3 @@
-// This file reconciles the ledger with the provider, on schedule or on request, and
-// publishes the findings. A requested reconciliation reads the wallet while no
-// request that charges is in progress.
-
 package jobs
 
 import (
@@ -72,9 +68,8 @@ func (b *books) LastReconciliation() LastReconciliation {
 }
 
 // Unreconciled returns a message with the reason if no pass has finished for too long:
-// unreconciledAfter intervals, or unreconciledLeast if that is longer. It returns ""
-// otherwise. A pass that is
-// refused because of a pause counts as finished.
+// unreconciledAfter intervals, or unreconciledLeast if that is longer. Otherwise it returns
+// "". A pass that is refused because of a pause counts as finished.
 func (b *books) Unreconciled() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -143,8 +138,8 @@ func passes(ctx context.Context, now func() time.Time, wait time.Duration, answe
 	}
 }
 
-// CompareAnswer makes a scheduled pass compare an operator's answer, or its correction, as soon
-// as the provider must show what it says. Otherwise a proxy that was paid for and not renewed would be
+// CompareAnswer makes a pass compare an operator's answer, or its correction, as soon as the
+// provider must show its effect. Otherwise a proxy that was paid for but not renewed would be
 // reported up to ReconcileEvery later.
 func (b *books) CompareAnswer() {
 	select {
@@ -165,7 +160,6 @@ func (b *books) Reconcile(ctx context.Context) (reconcile.Reconciliation, error)
 	return b.reconcile(ctx, b.exactReading, atOnce)
 }
 
-// publication says when a difference of the wallet is published.
 type publication int
 
 const (
@@ -246,7 +240,6 @@ func (b *books) readable() error {
 	return command.Refuse("the account is paused, so the provider is not asked: see `perennial accounts show`")
 }
 
-// scheduledReading reads the wallet while operations continue.
 func (b *books) scheduledReading(ctx context.Context) (reconcile.WalletReading, error) {
 	return b.reconciler.ReadWallet(ctx)
 }
@@ -305,7 +298,6 @@ func moving(open []tables.Exposure) bool {
 	return false
 }
 
-// publish appends a reconciliation's new findings, or its agreement, as facts.
 func (b *books) publish(ctx context.Context, x reconcile.Reconciliation, when publication) error {
 	if err := b.recallPublished(ctx); err != nil {
 		return err
@@ -342,7 +334,6 @@ func (b *books) publish(ctx context.Context, x reconcile.Reconciliation, when pu
 	return nil
 }
 
-// recallPublished loads the findings that an earlier run published.
 func (b *books) recallPublished(ctx context.Context) error {
 	if b.published != nil {
 		return nil
@@ -383,8 +374,6 @@ func side(f reconcile.Finding) string {
 	return "more"
 }
 
-// discrepancy converts a finding to a fact and logs it. If the finding has an operation,
-// the fact refers to it.
 func (b *books) discrepancy(ctx context.Context, f reconcile.Finding) fact.Fact {
 	x := fact.LedgerDiscrepancy{Finding: f.Kind, AmountCents: f.AmountCents, OrderNo: f.OrderNo, ProxyID: f.ProxyID, Explanation: f.Explanation}
 	if o, err := b.Ledger.Operations.Operation(ctx, f.OperationID); err == nil {

@@ -44,7 +44,7 @@ func TestARecordThatIsRepeatedUnderItsIDBooksOnce(t *testing.T) {
 	}
 }
 
-// A record of a clock of last month would be dated before what is booked, and before the
+// With last month's clock, a record would be dated before earlier bookings and before the
 // ledger was opened.
 func TestARecordOfAClockThatIsBehindIsRefused(t *testing.T) {
 	h := idleRig(t)
@@ -106,8 +106,8 @@ func TestTheSameRecordTwiceInADayIsAskedAbout(t *testing.T) {
 	}
 }
 
-// A charge or a refund that no reply showed is booked as what it is: on the operation and
-// its line, with the command's labels.
+// A charge or refund that no reply showed is booked on its operation and line, with the
+// command's labels.
 func TestAChargeAndARefundAreRecordedOnTheirOperation(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
@@ -157,7 +157,7 @@ func TestAChargeAndARefundAreRecordedOnTheirOperation(t *testing.T) {
 	check(t, err)
 }
 
-// A record, and a wrong answer to a review, are taken back by a linked opposite entry.
+// A linked opposite entry takes back a record, or a wrong answer to a review.
 func TestARecordAndAnAnswerAreTakenBackOnce(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
@@ -212,7 +212,7 @@ func TestARecordAndAnAnswerAreTakenBackOnce(t *testing.T) {
 	}
 }
 
-// A finding about an order is one, of the rest: what was booked and recorded for it counts.
+// An order has one finding, for the remaining difference after what was booked and recorded.
 func TestAFindingFallsByWhatWasRecordedForIt(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
@@ -253,7 +253,7 @@ func TestAFindingFallsByWhatWasRecordedForIt(t *testing.T) {
 	differs("too much recorded", "order_refund", -5)
 }
 
-// What is paid for and not settled shows in the balance, as an estimate.
+// The balance shows charges that are not booked yet as an estimate.
 func TestTrap58WhatIsNotBookedYetShowsInTheBalance(t *testing.T) {
 	t.Parallel()
 	h := movableRig(t)
@@ -272,8 +272,8 @@ func TestTrap58WhatIsNotBookedYetShowsInTheBalance(t *testing.T) {
 	}
 }
 
-// A charge that corrects an answer and looks like a slip is asked back, whichever entries were
-// taken back and put back before it.
+// A correcting charge that looks like a mistake must be confirmed, whatever entries were
+// reversed before.
 func TestACorrectionThatLooksLikeASlipIsAskedBack(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
@@ -318,8 +318,8 @@ func TestACorrectionThatLooksLikeASlipIsAskedBack(t *testing.T) {
 	h.recorded(desk.Recording{CorrectsSeq: answer, Kind: "refund", Cents: 100})
 }
 
-// An answer without an order number has booked an order already: recording one of its price
-// as spent elsewhere is asked back.
+// An answer without an order number has already booked an order. Recording an order of the
+// same price as spent elsewhere must be confirmed.
 func TestAnOrderThatAnAnswerMayHaveBookedIsNotRecordedAgain(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)

@@ -29,15 +29,14 @@ func unresolved(t *testing.T, executed bool) (h *rig, id string) {
 	return h, h.await("one", fact.StateReview).Operations[0].OperationID
 }
 
-// answeredRow returns the journal row of the only answer to a review.
 func (h *rig) answeredRow() int64 {
 	h.t.Helper()
 	rows := h.rows()
 	return rows[slices.IndexFunc(rows, func(r chain.Row) bool { return r.Type == "operation.resolved" })].Seq
 }
 
-// A correction that turns an answer around gives the line the state of the right answer: a
-// schedule renews nothing that was paid for, and everything that was not.
+// A correction that reverses an answer gives the line the state of the right answer: a
+// schedule renews no proxy that was paid for, and every proxy that was not.
 func TestACorrectionThatTurnsAnAnswerAroundChangesTheLine(t *testing.T) {
 	t.Parallel()
 	h, id := unresolved(t, false)
@@ -59,7 +58,8 @@ func TestACorrectionThatTurnsAnAnswerAroundChangesTheLine(t *testing.T) {
 	if !slices.ContainsFunc(x.Findings, func(f reconcile.Finding) bool { return f.Kind == decide.FindingNotMoved && f.ProxyID == "px_1" }) {
 		t.Errorf("paid for and not moved, and no finding: %+v", x.Findings)
 	}
-	// The answer booked nothing; what its correction booked is taken back through it.
+	// The answer booked nothing. The charge of its correction is taken back through the
+	// answer's row.
 	r, err := h.record(desk.Recording{CorrectsSeq: answer, Kind: fact.MovementRefund, Cents: 100})
 	check(t, err)
 	is(fact.LineCharged, 200)
@@ -82,7 +82,7 @@ func TestACorrectedAnswerExplainsTheExpiryThatMoved(t *testing.T) {
 	h.agrees()
 }
 
-// A wrong top-up and wrong spending that were reversed leave every sum as it was.
+// After the reversal of a wrong top-up and of wrong spending, every sum is as before.
 func TestAReversalReturnsToItsAccount(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
@@ -122,8 +122,8 @@ func TestAReversalReturnsToItsAccount(t *testing.T) {
 	check(t, err)
 }
 
-// A refund that was recorded and taken back leaves the price as it was, and makes an old
-// renewal no newer.
+// A refund that was recorded and reversed changes no price, and does not make an old renewal
+// newer.
 func TestARefundTakenBackLeavesThePrice(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
@@ -141,7 +141,8 @@ func TestARefundTakenBackLeavesThePrice(t *testing.T) {
 	}
 }
 
-// Two people answer a review at the same time: the second is refused, and told who answered.
+// Two operators answer a review at the same time. The second answer is refused with the name
+// of the first operator.
 func TestTheSecondAnswerOfTwoIsToldOfTheFirst(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
@@ -167,9 +168,8 @@ func TestTheSecondAnswerOfTwoIsToldOfTheFirst(t *testing.T) {
 	}
 }
 
-// TestAnAmountThatWasChargedAndReturnedIsExpected: the provider named it in its reply, so a
-// correction books it again without a confirmation. The reason of the renewal is then that of
-// the correction.
+// The provider's reply gave the amount, so a correction books it again without confirmation.
+// The renewal's reason is then the correction's.
 func TestAnAmountThatWasChargedAndReturnedIsExpected(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)

@@ -1,6 +1,3 @@
-// This file continues operations that an earlier run left unfinished, on this machine or
-// another.
-
 package jobs
 
 import (
@@ -44,7 +41,6 @@ type recovery struct {
 	answers     atomic.Int64 // number of reviews answered by operators
 }
 
-// beginRun records the start of a run.
 func (r *recovery) beginRun(ctx context.Context) error {
 	until, _, err := r.Ledger.Head(ctx)
 	if err != nil {
@@ -64,7 +60,7 @@ func (r *recovery) beginRun(ctx context.Context) error {
 	return nil
 }
 
-// takeUpMissed is takeUp with the operations that this run has accepted.
+// takeUpMissed is takeUp including the operations that this run has accepted.
 func (r *recovery) takeUpMissed(ctx context.Context) error {
 	last, _, err := r.Ledger.Head(ctx)
 	if err != nil {
@@ -96,8 +92,6 @@ func (r *recovery) takeUp(ctx context.Context, accepted int64) error {
 	})
 }
 
-// recoveredTogether is how many operations of an earlier run are read and recorded
-// together.
 const recoveredTogether = 100
 
 // eachLeft calls do with the operations that an earlier run left in a state, in batches of
@@ -183,7 +177,6 @@ type interrupted struct {
 	decision decide.Decision
 }
 
-// crashed decides on an attempt that may have executed.
 func (r *recovery) crashed(ctx context.Context, record fact.Operation) (interrupted, error) {
 	j, err := r.loader.load(ctx, record)
 	if err != nil {
@@ -196,8 +189,8 @@ func (r *recovery) crashed(ctx context.Context, record fact.Operation) (interrup
 	return interrupted{j, decide.Decide(j.op, decide.CrashedMidSend{Moment: r.link.moment(), Elapsed: r.clock.Elapsed(since)})}, nil
 }
 
-// notBefore returns the time at which another runner's last request for the operation expires. Before
-// that time, a request under a new idempotency key could pay a second time. notBefore
+// notBefore returns the time at which another runner's last request for the operation expires.
+// Before that time, a request under a new idempotency key could pay a second time. notBefore
 // returns zero if this runner made the last attempt.
 func (r *recovery) notBefore(ctx context.Context, operationID string) (time.Time, error) {
 	if !r.Ledger.Follows() {
@@ -223,8 +216,8 @@ func (r *recovery) notBefore(ctx context.Context, operationID string) (time.Time
 	return until, nil
 }
 
-// refuseEarly returns a RefusedError while another runner's last request for the operation
-// may still arrive. It protects a retry under a new key.
+// refuseEarly returns a RefusedError while another runner's last request for the operation may
+// still arrive. A retry under a new key could then pay a second time.
 func (r *recovery) refuseEarly(ctx context.Context, o fact.Operation) error {
 	if o.Ambiguous == 0 {
 		return nil

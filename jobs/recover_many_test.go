@@ -17,8 +17,8 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// leftBehind is a rig whose ledger holds n renewals that a killed run had sent, and of
-// which it recorded no reply.
+// leftBehind returns a rig whose ledger has n renewals that a killed run sent without
+// recording a reply.
 func leftBehind(t testing.TB, n int, change ...func(*Config)) *rig {
 	t.Helper()
 	of := fleet()
@@ -39,7 +39,7 @@ func leftBehind(t testing.TB, n int, change ...func(*Config)) *rig {
 	return h
 }
 
-// left appends what a run records before it sends the i-th renewal.
+// left appends the facts that a run records before it sends the i-th renewal.
 func (h *rig) left(tx *ledger.Tx, i int) error {
 	proxy := fmt.Sprintf("px_%d", i+1)
 	c, err := command.Parse(fact.KindRenewal, fmt.Appendf(nil, `{"id":"r%d","proxy_ids":[%q],"duration_days":30}`, i, proxy), rulesOfSandbox)
@@ -59,7 +59,7 @@ func (h *rig) left(tx *ledger.Tx, i int) error {
 		})
 }
 
-// spoken is a log whose lines are kept.
+// spoken is a log that keeps its lines.
 type spoken struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -77,15 +77,14 @@ func (s *spoken) String() string {
 	return s.text.String()
 }
 
-// completed is how many operations are.
 func (h *rig) completed() int {
 	counts, err := h.ledger.Operations.StateCounts(h.t.Context())
 	check(h.t, err)
 	return int(counts[fact.StateCompleted])
 }
 
-// TestWhatAKilledRunSentGoesAgainOnceAndInSilence: many renewals, recorded together and
-// read from the ledger in many parts. Each goes again once, and nothing is logged.
+// Many renewals are recorded together and read from the ledger in batches. Each is sent again
+// once, and nothing is logged.
 func TestWhatAKilledRunSentGoesAgainOnceAndInSilence(t *testing.T) {
 	t.Parallel()
 	const n = 1100 // more than are loaded at once
@@ -118,8 +117,8 @@ func TestWhatAKilledRunSentGoesAgainOnceAndInSilence(t *testing.T) {
 	h.settled(n*300, 0)
 }
 
-// TestWhatWentMeanwhileIsNotQueuedAsItWasRead: an operation that a worker finishes between
-// a read of the ledger and the push of what was read is not queued as it was.
+// A worker finishes an operation between a read of the ledger and the push of its result. The
+// operation is not queued in its old version.
 func TestWhatWentMeanwhileIsNotQueuedAsItWasRead(t *testing.T) {
 	r := newReady(10, newPauses(time.Now))
 	renewal := func(id string) *job {
@@ -144,8 +143,8 @@ func TestWhatWentMeanwhileIsNotQueuedAsItWasRead(t *testing.T) {
 	}
 }
 
-// BenchmarkStart is how long a runner takes that inherits 100,000 sends: until it has sent
-// the first of them again, and until all of them are recorded.
+// BenchmarkStart measures the start of a runner that inherits 100,000 sends: until the first
+// is sent again, and until all are recorded.
 func BenchmarkStart(b *testing.B) {
 	const n = 100_000
 	for b.Loop() {

@@ -13,7 +13,7 @@ import (
 	"perennial/queue/intake"
 )
 
-// following makes the rig's ledger one that follows a stream, which takes everything.
+// following makes the rig's ledger follow a stream that accepts everything.
 func (h *rig) following() {
 	h.t.Helper()
 	check(h.t, h.ledger.Close())
@@ -26,7 +26,7 @@ func (h *rig) following() {
 	h.bind()
 }
 
-// sentBy leaves an attempt without a recorded reply behind, as a holder that was killed.
+// sentBy leaves an attempt without a recorded reply, as by a runner that was killed.
 func (h *rig) sentBy(holder, command string) string {
 	h.t.Helper()
 	planned := h.accepts(command)
@@ -39,8 +39,8 @@ func (h *rig) sentBy(holder, command string) string {
 	return planned.OperationID
 }
 
-// TestWhatAnotherRunnerSentGoesAgainAtOnce: an attempt without a reply is sent again under
-// its key, made by either runner; under a new key only when the other runner's request is out of date.
+// An attempt without a reply is retried under its key, whichever runner made it. Under a new
+// key it is sent only after the other runner's request has expired.
 func TestWhatAnotherRunnerSentGoesAgainAtOnce(t *testing.T) {
 	for holder, later := range map[string]bool{"test": false, "elsewhere": true} {
 		t.Run(holder, func(t *testing.T) {
@@ -68,8 +68,8 @@ func TestWhatAnotherRunnerSentGoesAgainAtOnce(t *testing.T) {
 	}
 }
 
-// TestACrashBehindATakeOverForgetsNoInheritance: the runner that took over is killed
-// before it has recorded what it inherited, and started again.
+// The runner that took over is killed before it records what it inherited, and is started
+// again.
 func TestACrashBehindATakeOverForgetsNoInheritance(t *testing.T) {
 	h := idleRig(t)
 	h.following()
@@ -86,8 +86,8 @@ func TestACrashBehindATakeOverForgetsNoInheritance(t *testing.T) {
 	}
 }
 
-// TestWhatAStandbySawIsOutOfDate: a runner that follows another in the journal reads and
-// lists the proxies again; one that follows itself does not.
+// A runner that takes over from another reads and lists the proxies again. A runner that
+// follows itself does not.
 func TestWhatAStandbySawIsOutOfDate(t *testing.T) {
 	for last, known := range map[string]bool{"test": true, "elsewhere": false} {
 		h := idleRig(t)
@@ -112,8 +112,8 @@ func TestWhatAStandbySawIsOutOfDate(t *testing.T) {
 	}
 }
 
-// TestNothingIsPlannedBeforeARunHasBegun: what is listed while runner.started is not in the
-// ledger yet is forgotten with what another runner saw, so that a sweep leaves it out.
+// A listing before runner.started is recorded is marked as out of date with the other runner's
+// data, so a schedule would skip its proxies.
 func TestNothingIsPlannedBeforeARunHasBegun(t *testing.T) {
 	h := idleRig(t)
 	h.following()
@@ -138,8 +138,8 @@ func TestNothingIsPlannedBeforeARunHasBegun(t *testing.T) {
 	}
 }
 
-// TestClocksOfRunnersApartDelayNothingElse: a runner whose clock is behind the last
-// holder's is not taken for one that was set back, as far as the provider takes both.
+// A clock that is slower than the previous leader's does not count as set back, if the
+// provider would accept both.
 func TestClocksOfRunnersApartDelayNothingElse(t *testing.T) {
 	for apart, wrong := range map[time.Duration]bool{clocksApart - time.Minute: false, clocksApart + time.Minute: true} {
 		h := idleRig(t)
@@ -154,8 +154,8 @@ func TestClocksOfRunnersApartDelayNothingElse(t *testing.T) {
 	}
 }
 
-// TestTheClockOfAThirdRunnerAllowsNoNewKeyEarlier: the ten minutes after a take-over are
-// not over because the runner that took over had a slow clock.
+// A slow clock of the runner that took over does not shorten the ten minutes after the
+// failover.
 func TestTheClockOfAThirdRunnerAllowsNoNewKeyEarlier(t *testing.T) {
 	h := idleRig(t)
 	h.following()
@@ -174,8 +174,8 @@ func TestTheClockOfAThirdRunnerAllowsNoNewKeyEarlier(t *testing.T) {
 	}
 }
 
-// recover begins a run, and queues what an earlier one left: a send without a recorded
-// reply may have executed.
+// recover begins a run, and queues what an earlier run left: a send without a recorded reply
+// may have executed.
 func (r *Runner) recover(ctx context.Context) error {
 	if err := r.beginRun(ctx); err != nil {
 		return err
@@ -183,7 +183,7 @@ func (r *Runner) recover(ctx context.Context) error {
 	return r.takeUp(ctx, r.until)
 }
 
-// TestAStopDuringTheRecoveryIsNoError: a run that is stopped as it begins ends as any other.
+// A run that is stopped while it begins ends without an error.
 func TestAStopDuringTheRecoveryIsNoError(t *testing.T) {
 	t.Parallel()
 	h := idleRig(t)

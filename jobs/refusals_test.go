@@ -14,7 +14,7 @@ import (
 	"perennial/queue/letters"
 )
 
-// offerAll offers renewals one after another; each has to be acknowledged.
+// offerAll offers renewals one after another and fails the test unless each is acknowledged.
 func offerAll(t *testing.T, offer func(queue.Kind, []byte) bool, commands ...string) {
 	t.Helper()
 	for _, c := range commands {
@@ -92,7 +92,7 @@ func TestBeyond32RefusalsOfAnIdAreDeadLetters(t *testing.T) {
 	}
 }
 
-// What the dead letters do not take is not acknowledged: it comes again.
+// If a dead letter cannot be stored, the message is not acknowledged and is redelivered.
 func TestARefusalWithoutAFactOrALetterComesAgain(t *testing.T) {
 	t.Parallel()
 	full := true
@@ -115,8 +115,8 @@ func TestARefusalWithoutAFactOrALetterComesAgain(t *testing.T) {
 	offerAll(t, offer, renewalFor("a", 1111))
 }
 
-// A renewal whose proxies are all held is answered once: the same content later is
-// the same command, and was refused.
+// A renewal whose proxies are all reserved is refused once. Later, the same content is the
+// same command, which was refused.
 func TestWhatWasRefusedAsClaimedStaysRefused(t *testing.T) {
 	h := idleRig(t)
 	offer := h.intake()
@@ -128,7 +128,7 @@ func TestWhatWasRefusedAsClaimedStaysRefused(t *testing.T) {
 	if f, _ := refused[0].(fact.CommandRejected); f.Code != "claimed" || f.CommandID != "b" {
 		t.Errorf("%+v", f)
 	}
-	// After another content it is looked at again, and leaves no second fact.
+	// After other content the same content is decided again, without a second fact.
 	offerAll(t, offer, renewalFor("b", 31), renewalFor("b", 30))
 	if n := len(h.facts("command.rejected")); n != 2 {
 		t.Errorf("%d refusals of two contents", n)
@@ -140,7 +140,6 @@ func TestWhatWasRefusedAsClaimedStaysRefused(t *testing.T) {
 	}
 }
 
-// hashOf is the hash under which the intake knows a renewal's content.
 func hashOf(t *testing.T, text string) string {
 	t.Helper()
 	a := &arrival{kind: fact.KindRenewal, msg: &intake.Message{Data: []byte(text)}}

@@ -14,7 +14,7 @@ import (
 	"perennial/ledger/report"
 )
 
-// movableRig is a rig all of whose clocks can be moved by later.
+// movableRig returns a rig whose clocks all advance with later.
 func movableRig(t *testing.T) *rig {
 	t.Helper()
 	h := idleRig(t)
@@ -24,7 +24,7 @@ func movableRig(t *testing.T) *rig {
 	return h
 }
 
-// hangs has an order go to review that the provider has accepted.
+// hangs makes an order that needs review although the provider has accepted it.
 func (h *rig) hangs(id string) fact.Operation {
 	h.t.Helper()
 	h.control("/faults", map[string]any{"method": "GET", "path": "/api/v1/orders/*", "fault": "code", "code": "order_not_found", "http_status": 404, "times": 2})
@@ -117,8 +117,7 @@ func TestAnAnswerNamesTheOrderItFound(t *testing.T) {
 	}
 }
 
-// An answer that was corrected is not shown as the last word: neither in the evidence nor in
-// the status.
+// Neither the evidence nor the status shows a corrected answer as final.
 func TestACorrectedAnswerIsShownAsCorrected(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
@@ -148,8 +147,8 @@ func TestACorrectedAnswerIsShownAsCorrected(t *testing.T) {
 	}
 }
 
-// The wallet of the evidence is the newest, though what is in review keeps the books from
-// agreeing with it.
+// The evidence shows the current wallet, although the books cannot agree with it during the
+// review.
 func TestEvidenceHasTheWalletAsItIsNow(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
@@ -169,8 +168,8 @@ func TestEvidenceHasTheWalletAsItIsNow(t *testing.T) {
 	}
 }
 
-// A restored account that stays paused for one order continues automatically once a
-// person has said whose that order is.
+// A restored account stays paused because of one order. It continues automatically after an
+// operator answers to which operation the order belongs.
 func TestTrap13AnAnswerNamingTheOrderEndsARestoresPause(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
@@ -189,8 +188,7 @@ func TestTrap13AnAnswerNamingTheOrderEndsARestoresPause(t *testing.T) {
 	h.settled(600, 0)
 }
 
-// A line that was answered is known, and so is its operation; a proxy that the operation
-// never had is not.
+// An answered line and its operation are known; a proxy that the operation never had is not.
 func TestAnUnknownLineIsNotFound(t *testing.T) {
 	t.Parallel()
 	h := movableRig(t)
@@ -205,8 +203,7 @@ func TestAnUnknownLineIsNotFound(t *testing.T) {
 	}
 }
 
-// TestNothingIsSentAgainOnEvidenceThatCouldNotBeRead: the order may have been made, and a new
-// key would pay for another.
+// The order may exist, and a new key would pay for another one.
 func TestNothingIsSentAgainOnEvidenceThatCouldNotBeRead(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)

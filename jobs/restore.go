@@ -1,7 +1,3 @@
-// This file keeps the account paused after a restore, because a restored ledger may lack
-// requests that were sent after its last row. The pause ends when the provider's lists
-// contain nothing that is unknown to the ledger, or when an operator ends it.
-
 package jobs
 
 import (
@@ -20,12 +16,11 @@ import (
 	"perennial/upstream"
 )
 
-// MayPlan returns a channel that closes once schedules may plan from the ledger's proxy
-// table. Run must have begun, because it marks another runner's data as out of date. No
-// pause after a restore may be in force.
+// MayPlan returns a channel that closes once schedules may plan from the ledger's proxy table.
+// Run must have begun, because Run marks another runner's data as out of date, and the pause
+// after a restore must have ended.
 func (r *recovery) MayPlan() <-chan struct{} { return r.mayPlan }
 
-// letPlan closes MayPlan's channel if MayPlan's conditions are met.
 func (r *recovery) letPlan() {
 	if _, paused := r.pauses.restored(); r.begun.Load() && !paused {
 		r.mayPlanOnce.Do(func() { close(r.mayPlan) })
@@ -33,8 +28,9 @@ func (r *recovery) letPlan() {
 }
 
 // verifyAfterRestore reads the provider's lists and ends the pause after a restore if the
-// ledger accounts for everything in them. Otherwise it writes the findings into the pause.
-// It reads again after each answered review, until the pause ends.
+// ledger accounts for everything in them. The pause exists because a restored ledger may lack
+// requests that were sent after its last row. If there are findings, verifyAfterRestore writes
+// them into the pause, and reads again after each answered review.
 func (r *recovery) verifyAfterRestore(ctx context.Context) error {
 	paused, ok := r.pauses.restored()
 	retry := sleep.Doubling(probeFirst, probeMost)
@@ -69,7 +65,6 @@ func (r *recovery) verifyAfterRestore(ctx context.Context) error {
 	return nil
 }
 
-// untilAnswered waits until an operator answers another review or the pause ends.
 func (r *recovery) untilAnswered(ctx context.Context, answers int64) error {
 	for r.answers.Load() == answers {
 		if _, paused := r.pauses.restored(); !paused {
@@ -187,13 +182,11 @@ func (r *recovery) walletAgrees(ctx context.Context, unseen int, found *findings
 	return err
 }
 
-// findings counts findings and keeps the first few.
 type findings struct {
 	names []string
 	count int
 }
 
-// findingsNamed is how many findings the detail of a pause lists.
 const findingsNamed = 3
 
 func (f *findings) add(name string) {
@@ -202,7 +195,6 @@ func (f *findings) add(name string) {
 	}
 }
 
-// String lists the kept findings and counts the others. It returns "" if there are none.
 func (f *findings) String() string {
 	text := strings.Join(f.names, "; ")
 	if more := f.count - len(f.names); more > 0 {

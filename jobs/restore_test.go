@@ -26,8 +26,8 @@ func (h *rig) backup() string {
 	return out
 }
 
-// restore puts a backup in the ledger's place, as on a machine whose events
-// stream is lost, and starts again.
+// restore replaces the ledger with a backup, as after the loss of the events stream, and
+// starts again.
 func (h *rig) restore(backup string, change ...func(*Config)) {
 	h.t.Helper()
 	h.halt()
@@ -39,7 +39,8 @@ func (h *rig) restore(backup string, change ...func(*Config)) {
 	h.start()
 }
 
-// awaitStrange waits until the pause says what the provider shows.
+// awaitStrange waits until the pause's detail has these words about unexplained data at the
+// provider.
 func (h *rig) awaitStrange(words ...string) {
 	h.t.Helper()
 	h.until("the pause names what it found", func() bool {
@@ -62,7 +63,6 @@ func (h *rig) awaitResumed() {
 	}
 }
 
-// sends counts the intents in the journal.
 func (h *rig) sends() int { return len(h.facts("operation.sending")) }
 
 const (
@@ -71,7 +71,7 @@ const (
 	renewC = `{"id":"c","duration_days":30,"proxy_ids":["px_1","px_2"]}`
 )
 
-// forgetful is a rig that bought a, was backed up, and did b and c since.
+// forgetful returns a rig that bought a, was backed up, and then executed b and c.
 func forgetful(t *testing.T) (h *rig, backup string) {
 	t.Helper()
 	h = newRig(t)
@@ -111,9 +111,9 @@ func TestTrap13AnOldBackupStartsPausedAndPaysNothingTwice(t *testing.T) {
 	}
 }
 
-// TestTrap13ARenewalFromTheLostTimeBarsNoLaterOne: the provider answers with what it did
-// in the time that the ledger forgot, so the expiry that is seen now is what came of it. A
-// sweep that took it for the one that was paid for let the proxy expire.
+// The provider replays a renewal from the lost time, so the current expiry is already that
+// renewal's result. If a schedule took it for the expiry that was paid for, the proxy would
+// expire.
 func TestTrap13ARenewalFromTheLostTimeBarsNoLaterOne(t *testing.T) {
 	t.Parallel()
 	h, backup := forgetful(t)
@@ -148,8 +148,7 @@ func TestTrap13ARenewalFromTheLostTimeBarsNoLaterOne(t *testing.T) {
 	}
 }
 
-// After the provider's 24 hours its keys are forgotten too: sending again would
-// pay again.
+// The provider forgets keys after 24 hours, so a retry would pay again.
 func TestTrap13WhatIsOlderThanTheWindowGoesToReview(t *testing.T) {
 	t.Parallel()
 	h, backup := forgetful(t)
@@ -190,7 +189,7 @@ func TestTrap13ABackupThatForgotNothingGoesOnByItself(t *testing.T) {
 	}
 }
 
-// observe fills the ledger's table of proxies, as a listing pass does.
+// observe fills the ledger's table of proxies, as a listing does.
 func (h *rig) observe() {
 	h.t.Helper()
 	page, err := h.client.ProxiesPage(h.t.Context(), upstream.PageRequest{})
@@ -217,7 +216,7 @@ func TestTrap13AnExpiryMovedUnknownToTheLedgerKeepsItPaused(t *testing.T) {
 	if strings.Contains(h.runner.RestorePause(), "px_3") {
 		t.Errorf("px_3 did not move: %s", h.runner.RestorePause())
 	}
-	// The same, with the renewal in the ledger: it is explained.
+	// If the ledger has the renewal, the expiry is explained.
 	again := newRig(t)
 	again.observe()
 	again.renew(renewC)
@@ -226,8 +225,7 @@ func TestTrap13AnExpiryMovedUnknownToTheLedgerKeepsItPaused(t *testing.T) {
 	again.awaitResumed()
 }
 
-// An expiry that was seen after the restore, or is out of date, is nothing to
-// compare with.
+// An expiry that was read after the restore, or is out of date, is not compared.
 func TestTrap13OnlyWhatWasSeenBeforeTheRestoreIsCompared(t *testing.T) {
 	h := idleRig(t)
 	h.observe()
@@ -250,8 +248,7 @@ func TestTrap13OnlyWhatWasSeenBeforeTheRestoreIsCompared(t *testing.T) {
 	}
 }
 
-// sentSince is a rig whose command was accepted and not sent when the backup was made,
-// and sent since.
+// sentSince returns a rig whose command was accepted before the backup and sent after it.
 func sentSince(t *testing.T, command string) (h *rig, backup string) {
 	t.Helper()
 	h = newRig(t)
@@ -315,7 +312,7 @@ func TestTrap13ADeadlineRefusesNothingThatMayHaveBeenSent(t *testing.T) {
 	}
 }
 
-// A signed request that works says nothing of what was forgotten.
+// A successful signed request says nothing about lost requests.
 func TestTrap13TheProbeDoesNotEndThePauseOfARestore(t *testing.T) {
 	t.Parallel()
 	h, backup := forgetful(t)
@@ -337,7 +334,7 @@ func TestTrap13UnreadableListsKeepThePauseAndAreReread(t *testing.T) {
 	h.settled(1200, 0)
 }
 
-// What was queued before the pause ended would be sent as never sent, or fail.
+// Jobs that were queued before the pause ended would be sent as if never sent, or fail.
 func TestTrap13WhatIsQueuedWhenAPersonResumesIsLoadedAnew(t *testing.T) {
 	h := idleRig(t)
 	h.runner.pause(t.Context(), decide.Pause{Scope: decide.ScopeAccount, Cause: ledger.CauseRestored, Detail: "x"})
@@ -390,8 +387,8 @@ func TestAListWithMoreButNoTokenIsAnError(t *testing.T) {
 	}
 }
 
-// undated is a provider whose order list has no times: the document does not
-// give the fields of a summary.
+// undated is a provider whose list of orders has no times, because the API document does not
+// list the fields of a summary.
 type undated struct{ Provider }
 
 func (u undated) OrdersPage(ctx context.Context, p upstream.PageRequest) (upstream.Page[upstream.OrderSummary], error) {
@@ -402,7 +399,7 @@ func (u undated) OrdersPage(ctx context.Context, p upstream.PageRequest) (upstre
 	return page, err
 }
 
-// impatient has a person resume the account while its lists are read.
+// impatient resumes the account as an operator while the lists are read.
 type impatient struct {
 	*upstream.Client
 	resume func()
@@ -445,9 +442,8 @@ func TestTrap13AnOrderWithoutATimeMayBeAForgottenOne(t *testing.T) {
 	h.awaitStrange("order ord_")
 }
 
-// TestTrap13WhatWasRefusedBeforeTheBackupIsCheckedAgain: a request that was not carried
-// out leaves a body in the backup, which is not that of a request that may have been sent in
-// the lost time.
+// The backup has the body of a request that did not execute. A request in the lost time may
+// have had another body.
 func TestTrap13WhatWasRefusedBeforeTheBackupIsCheckedAgain(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
@@ -472,8 +468,7 @@ func TestTrap13WhatWasRefusedBeforeTheBackupIsCheckedAgain(t *testing.T) {
 	}
 }
 
-// TestTrap13AnOrderOfTheLostTimeIsEvidence: the operation was never sent as far as the ledger
-// knows, and yet the provider has its order.
+// By the ledger the operation was never sent, but the provider has its order.
 func TestTrap13AnOrderOfTheLostTimeIsEvidence(t *testing.T) {
 	t.Parallel()
 	h, backup := forgetful(t)
@@ -495,9 +490,8 @@ func TestTrap13AnOrderOfTheLostTimeIsEvidence(t *testing.T) {
 	}
 }
 
-// TestTrap13AnOrderThatIsOnHoldIsNotOneMadeElsewhere: the operation was sent in the lost time,
-// and a daily limit keeps it from being sent again. An order that an operator recorded as
-// bought elsewhere would be booked twice.
+// The operation was sent in the lost time, and a daily limit now keeps it on hold. If an
+// operator recorded its order as bought elsewhere, it would be booked twice.
 func TestTrap13AnOrderThatIsOnHoldIsNotOneMadeElsewhere(t *testing.T) {
 	t.Parallel()
 	h, backup := sentSince(t, `{"id":"x","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`)

@@ -7,7 +7,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// TestTrap10WhatHasNoExpiryIsNeverDue: year 1 would be.
+// A missing expiry must not decode as year 1, which would be due.
 func TestTrap10WhatHasNoExpiryIsNeverDue(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
@@ -23,8 +23,8 @@ func TestTrap10WhatHasNoExpiryIsNeverDue(t *testing.T) {
 	h.settled(300, 0)
 }
 
-// TestAProxyRetiredAfterPlanningIsNotPaidFor retires a proxy between
-// the plan and the payment; a person's own command still renews it.
+// A proxy is retired between the plan and the charge. An operator's own command still renews
+// it.
 func TestAProxyRetiredAfterPlanningIsNotPaidFor(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)
@@ -43,8 +43,8 @@ func TestAProxyRetiredAfterPlanningIsNotPaidFor(t *testing.T) {
 	h.settled(600, 0)
 }
 
-// A reply that leaves some lines to a person has renewed others: what was known of all of
-// them is out of date.
+// A reply with unresolved lines has renewed other proxies, so the known data of all of them is
+// out of date.
 func TestExpiriesAreForgottenBehindAReviewToo(t *testing.T) {
 	h := idleRig(t)
 	h.listed()

@@ -1,5 +1,3 @@
-// This file has the Runner: its configuration, its start (Bind, Load) and its loops (Run).
-
 package jobs
 
 import (
@@ -200,7 +198,6 @@ func capacity(c Config) int {
 // wallet's environment is not the App ID's. Nothing was charged.
 type BindingError struct{ Account, Reason string }
 
-// Error says what does not match and what to do.
 func (e *BindingError) Error() string {
 	return fmt.Sprintf("account %s: %s", e.Account, e.Reason)
 }

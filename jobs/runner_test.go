@@ -157,7 +157,7 @@ func TestTrap09AProxyRenewedByHandIsLeftAlone(t *testing.T) {
 	if l := swept.Operations[0].Lines; l[0].State != "skipped" || l[1].State != "succeeded" || l[2].State != "succeeded" || l[1].ObservedExpiresAt == nil {
 		t.Errorf("%+v", l)
 	}
-	// The same expiries again: one success for each was all they were good for.
+	// The same expiries again: each allows one successful renewal.
 	h.renew(`{"id":"sweep-2","duration_days":30,"proxy_ids":["px_2"],"due_before":"` + other.ExpiresAt.Add(time.Hour).Format(time.RFC3339) + `"}`)
 	if s := h.await("sweep-2", fact.StateRejected); s.Operations[0].Code != "nothing_due" {
 		t.Errorf("%+v", s)
@@ -213,7 +213,7 @@ func TestTrap08Trap18APartialRenewalIsFinishedByAPerson(t *testing.T) {
 	check(t, resolve(desk.Resolution{ProxyID: "px_3", Charged: new(true), ChargedCents: 300}))
 	h.await("keep", fact.StateResolved)
 	h.settled(1200, 300)
-	// Only what failed may be asked for again, by a new command.
+	// Only the failed proxies may be renewed again, by a new command.
 	h.renew(`{"id":"again","duration_days":30,"proxy_ids":["px_1"]}`)
 	h.await("again", fact.StateCompleted)
 	h.settled(1500, 300)
@@ -248,7 +248,7 @@ func TestTrap03AnUnresolvedKeyWaitsForAPerson(t *testing.T) {
 func TestTrap05Trap14AnInterruptedSendRepeatsItsKeyAndBytes(t *testing.T) {
 	t.Parallel()
 	h := idleRig(t)
-	// Bytes that no code here would make: only the stored ones can match.
+	// No code here would produce these bytes, so only the stored body can match.
 	const body = `{ "duration_days": 30, "proxy_ids": [ "px_1" ] }`
 	planned := h.accepts(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)
 	ref := fact.Ref{CommandID: "keep", OperationID: planned.OperationID}
@@ -291,8 +291,8 @@ func TestWhatWasAcceptedBeforeAStopIsDoneAfterIt(t *testing.T) {
 	h.settled(600, 0)
 }
 
-// A stop waits for a request that hangs as long as DrainTimeout and no longer;
-// the next run asks again under the same key.
+// A stop waits for a hanging request for DrainTimeout at most. The next run retries under the
+// same key.
 func TestAStopDrainsRequestsAndLeavesTheRestForLater(t *testing.T) {
 	t.Parallel()
 	brief := func(c *Config) { c.DrainTimeout = 100 * time.Millisecond }

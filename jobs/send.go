@@ -1,6 +1,3 @@
-// This file makes attempts, each from its last check and its intent to the reply, and
-// records the decision on the reply. Workers execute the queued jobs.
-
 package jobs
 
 import (
@@ -21,7 +18,6 @@ import (
 	"perennial/upstream"
 )
 
-// attempts sends requests and polls orders, and records their outcomes.
 type attempts struct {
 	*Config
 	gate    *rateGate
@@ -43,7 +39,6 @@ type attempts struct {
 	firewalls int // consecutive 401/403 replies without an envelope
 }
 
-// send makes one attempt, from its last check to its recorded reply.
 func (a *attempts) send(ctx, work context.Context, j *job) error {
 	if j.sending == nil {
 		goOn, err := a.prepare(ctx, j)
@@ -72,7 +67,6 @@ func (a *attempts) send(ctx, work context.Context, j *job) error {
 	return a.conclude(work, j, d)
 }
 
-// errNoAnswer says that no reply arrived, or a reply that is not from the API.
 var errNoAnswer = errors.New("no answer of the API's came")
 
 // isProbe reports whether the job may pass its paused lane to test it.
@@ -98,7 +92,6 @@ func (a *attempts) elapsed(j *job) time.Duration {
 	return a.clock.Elapsed(since)
 }
 
-// noteAnswer records the provider's time from a read, and whether the API replied.
 func (l *link) noteAnswer(err error, server time.Time) {
 	l.pulse.note(l.Clock(), silence(err))
 	if failed, ok := errors.AsType[*upstream.Error](err); ok {
@@ -108,8 +101,8 @@ func (l *link) noteAnswer(err error, server time.Time) {
 }
 
 // decideOnReply decides on a reply. It counts consecutive rate-limit replies and consecutive
-// replies that were not from the API. Concurrent requests that are rate limited together
-// count once.
+// replies that were not from the API. A rate-limit reply that arrives during a Retry-After
+// does not count, because its request was sent before the Retry-After was known.
 func (a *attempts) decideOnReply(op decide.Operation, h decide.Replied) decide.Decision {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -268,7 +261,6 @@ func (a *attempts) intend(tx *ledger.Tx, j *job, p checked) (*job, error) {
 	return &intended, err
 }
 
-// frozenBody sets p.body to the body of the first attempt that may have executed.
 func frozenBody(ctx context.Context, l *ledger.Ledger, j *job, p *checked) error {
 	sent, err := l.Operations.Sent(ctx, j.op.BodySeq)
 	if err != nil {
@@ -302,7 +294,6 @@ func (a *attempts) body(c command.Command, ids []string) ([]byte, error) {
 	return rowOf(c.Kind).body(c, ids, a.CIDRField)
 }
 
-// conclude records a decision, and queues or ends the operation accordingly.
 func (a *attempts) conclude(ctx context.Context, j *job, d decide.Decision) error {
 	after, err := a.record(ctx, j, d)
 	if err != nil {
@@ -328,7 +319,6 @@ func (a *attempts) conclude(ctx context.Context, j *job, d decide.Decision) erro
 	return nil
 }
 
-// markMoney sets shortOfMoney when the wallet could not pay, and clears it after a charge.
 func (a *attempts) markMoney(d decide.Decision) {
 	for _, f := range d.Facts {
 		switch f := f.(type) {
@@ -354,7 +344,6 @@ type recorded struct {
 	halves    []decide.Operation
 }
 
-// append appends a decision's facts and reads the resulting operations.
 func (a *recorded) append(tx *ledger.Tx, op decide.Operation, facts []fact.Fact) (err error) {
 	*a = recorded{} // Write may run this function twice
 	if a.operation, err = tx.AppendTo(op.ID, op.Version, facts...); err != nil {
@@ -517,7 +506,6 @@ func (a *attempts) tooLate(ctx context.Context, j *job, d decide.Decision) ([]fa
 // when the reply arrives, so that the next request can start while the reply is recorded.
 const workersPerSlot = 4
 
-// workers execute the queued jobs.
 type workers struct {
 	*Config
 	ready    *ready
@@ -551,7 +539,6 @@ func (w *workers) unsendRest(ctx context.Context) {
 	}
 }
 
-// work executes one job after another, each with a request slot.
 func (w *workers) work(ctx, work context.Context, slots chan struct{}) {
 	for {
 		select {

@@ -11,7 +11,7 @@ import (
 	"perennial/upstream"
 )
 
-// shorting shows one proxy of every finished order.
+// shorting is a provider that shows only one proxy of every finished order.
 type shorting struct{ *upstream.Client }
 
 func (p shorting) Order(ctx context.Context, orderNo string) (upstream.Order, error) {

@@ -9,9 +9,8 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// TestAWalletForSomeRenewsWhatExpiresFirst: a chunk that the wallet does not pay for is cut,
-// and costs no more requests than it takes to halve it. After a top-up a retry renews the
-// rest, all of it.
+// A chunk that the wallet cannot pay is halved until it can. After a top-up, a retry renews
+// all the rest.
 func TestAWalletForSomeRenewsWhatExpiresFirst(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -61,7 +60,6 @@ func TestAWalletForSomeRenewsWhatExpiresFirst(t *testing.T) {
 	}
 }
 
-// renewed are the proxies that were renewed, once for each renewal.
 func (h *rig) renewed() (ids []string) {
 	for _, x := range h.facts("renewal.completed") {
 		f, _ := x.(fact.RenewalSettled)

@@ -23,7 +23,7 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// peace ends every fault and lets everything come to its end.
+// peace ends all faults and lets everything finish.
 func (s *simulation) peace(ctx context.Context) {
 	s.sayf("PEACE")
 	s.faulty, s.crashIn, s.skew = false, 0, 0
@@ -56,7 +56,7 @@ func (s *simulation) peace(ctx context.Context) {
 	}
 }
 
-// settle works until nothing happens automatically any more.
+// settle works until nothing more happens automatically.
 func (s *simulation) settle(ctx context.Context) {
 	wait, rows, putBack := 100*time.Millisecond, s.rows, false
 	for range s.patience() {
@@ -96,7 +96,7 @@ func (s *simulation) settle(ctx context.Context) {
 	s.failf("it does not come to an end")
 }
 
-// next is when something is due; false when nothing is.
+// next returns the next time at which something is due.
 func (s *simulation) next(ctx context.Context) (at time.Time, found bool) {
 	at, found = s.stream.Next()
 	earlier := func(x time.Time) {
@@ -114,7 +114,7 @@ func (s *simulation) next(ctx context.Context) (at time.Time, found bool) {
 		case x.Until != nil:
 			earlier(*x.Until)
 		case x.Scope != decide.ScopeAccount && s.runner.ready.idle(lane(x.Scope)):
-			// The next request of its kind ends it, and none is left to be made.
+			// The next request of its kind would end the pause, but no request is left.
 		default:
 			earlier(s.time.Add(time.Second))
 		}
@@ -131,8 +131,8 @@ func (s *simulation) next(ctx context.Context) (at time.Time, found bool) {
 	return at, found
 }
 
-// answer is a person who looks at the provider's own books and answers every
-// review with what they say; what is held is cancelled.
+// answer is an operator who answers every review by the provider's own books, and cancels
+// operations on hold.
 func (s *simulation) answer(ctx context.Context) {
 	s.control("GET", "/state", nil) // what came due meanwhile is in the provider's books now
 	s.list = nil
@@ -166,8 +166,8 @@ func (s *simulation) answer(ctx context.Context) {
 	}
 }
 
-// answerWhole answers for an operation at once; for a renewal of which lines are
-// answered, or not resolved, line by line.
+// answerWhole answers for a whole operation. If some lines of a renewal are answered or
+// unresolved, it answers line by line.
 func (s *simulation) answerWhole(ctx context.Context, o fact.Operation, lines []tables.RenewalLine) {
 	whole := true
 	for _, l := range lines {
@@ -196,7 +196,8 @@ func (s *simulation) resolve(ctx context.Context, o fact.Operation, proxy string
 	}
 }
 
-// truth is what the provider kept under a key, for one proxy or for all.
+// truth returns the net amount that the provider charged under a key, for one proxy or for
+// all.
 func (s *simulation) truth(key, proxy string) (cents int64) {
 	for _, c := range s.charged() {
 		if c.IdempotencyKey != key || (proxy != "" && c.ProxyID != proxy) {
@@ -207,7 +208,7 @@ func (s *simulation) truth(key, proxy string) (cents int64) {
 	return cents
 }
 
-// signed is what a line of the referee took, or gave back.
+// signed returns the amount of a referee's entry; negative if it was refunded.
 func signed(c sandbox.Charge) int64 {
 	if c.Kind == "refund" {
 		return -c.AmountCents
@@ -215,7 +216,7 @@ func signed(c sandbox.Charge) int64 {
 	return c.AmountCents
 }
 
-// acked: what is acknowledged must be in the ledger.
+// acked checks that an acknowledged message is in the ledger.
 func (s *simulation) acked(ctx context.Context, m intake.Message) {
 	var c struct {
 		ID string `json:"id"`
@@ -232,8 +233,8 @@ func (s *simulation) acked(ctx context.Context, m intake.Message) {
 	}
 }
 
-// charged is the referee's list. It is read again only when something can have
-// been charged since.
+// charged returns the referee's list. It reads the list again only if something may have been
+// charged since.
 func (s *simulation) charged() []sandbox.Charge {
 	if served := s.counts.served; served != s.asOf || s.list == nil {
 		var err error
@@ -244,7 +245,7 @@ func (s *simulation) charged() []sandbox.Charge {
 	return s.list
 }
 
-// referee finds what was paid twice.
+// referee fails the simulation if anything was paid for twice.
 func (s *simulation) referee() {
 	charges := s.charged()
 	for _, c := range charges[s.charges:] {
@@ -321,9 +322,8 @@ func (s *simulation) accounts(ctx context.Context) {
 	s.reconciled(ctx)
 }
 
-// correct has a person correct what was answered wrongly for an operation: all of it, line
-// by line, or some of it in the first entry and the rest in the second. Then the operation
-// has what the provider kept.
+// correct makes an operator correct a wrong answer for an operation: all of it, line by line,
+// or in two entries. Afterwards the operation has the amount that the provider charged.
 func (s *simulation) correct(ctx context.Context, o fact.Operation) fact.Operation {
 	lines, err := s.ledger.Operations.Lines(ctx, o.ID)
 	s.must(err, "lines")
@@ -338,7 +338,7 @@ func (s *simulation) correct(ctx context.Context, o fact.Operation) fact.Operati
 	return o
 }
 
-// book records a difference for an operation, or for a line of it.
+// book records a difference for an operation, or for one of its lines.
 func (s *simulation) book(ctx context.Context, o fact.Operation, proxy string, cents int64) {
 	for rest := cents; rest != 0; {
 		part := rest
@@ -369,7 +369,8 @@ func (s *simulation) book(ctx context.Context, o fact.Operation, proxy string, c
 	}
 }
 
-// answerRow is the journal row of the last answer for an operation, or for a line of it.
+// answerRow returns the journal row of the last answer for an operation, or for one of its
+// lines.
 func (s *simulation) answerRow(ctx context.Context, o fact.Operation, proxy string) (seq int64) {
 	rows, err := s.ledger.RowsOf(ctx, o.ID)
 	s.must(err, "rows")
@@ -383,8 +384,8 @@ func (s *simulation) answerRow(ctx context.Context, o fact.Operation, proxy stri
 	return seq
 }
 
-// completedIsRenewed: a renewal that is completed has renewed each of its proxies, but for
-// those that it left out.
+// completedIsRenewed checks that a completed renewal has renewed each of its proxies, except
+// the skipped ones.
 func (s *simulation) completedIsRenewed(ctx context.Context) {
 	for _, c := range s.commands {
 		status, err := inspect.Status(ctx, s.ledger, c.id)

@@ -9,10 +9,10 @@ import (
 	"perennial/ledger/fact"
 )
 
-// unpricedMost is decide's.
+// unpricedMost is decide.unpricedMost.
 const unpricedMost = 3
 
-// firstLeave is what held when the first request under a key left.
+// firstLeave is the state when the first request under a key was sent.
 type firstLeave struct {
 	limit    int64     // 0: none, or another one held when it was decided to send it
 	from     time.Time // its day
@@ -34,10 +34,10 @@ func (s *simulation) firstLeave(key string, renewal bool, days int64) (f firstLe
 	return f
 }
 
-// underLimit finds a day whose limit was exceeded by what the provider charged for
-// requests of that day, but for as many proxies as may have an unknown price and outcome,
-// those that left before there was a limit, and those that a person let go afterwards.
-// Clocks that differ, and answers of a person that were wrong, make other sums.
+// underLimit finds a day on which the provider charged more than the limit for requests of
+// that day. It allows for unpricedMost proxies of unknown price and outcome, for requests from
+// before there was a limit, and for operations that an operator released. It does not check
+// runs with clock skew or wrong answers, because these change the sums.
 func (s *simulation) underLimit(key string) {
 	first, o := s.left[key], s.operationOf(key)
 	if first.limit == 0 || s.skewed || len(s.mistaken) > 0 || s.letGo(key) {
@@ -78,7 +78,7 @@ func (s *simulation) underLimit(key string) {
 	}
 }
 
-// operationOf is the operation that a key was drawn for.
+// operationOf returns the operation to which a key belongs.
 func (s *simulation) operationOf(key string) fact.Operation {
 	for _, c := range slices.Backward(s.commands) { // most often one of the latest
 		operations, err := s.ledger.Operations.OperationsOf(context.Background(), c.id)
@@ -93,7 +93,7 @@ func (s *simulation) operationOf(key string) fact.Operation {
 	return fact.Operation{}
 }
 
-// letGo says that a person let a request go above the limit.
+// letGo reports whether an operator released a request above the limit.
 func (s *simulation) letGo(key string) bool {
 	o := s.operationOf(key)
 	return s.let[o.ID] || s.let[o.CommandID]

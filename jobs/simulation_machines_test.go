@@ -23,10 +23,9 @@ import (
 	"perennial/upstream"
 )
 
-// simMachines are several machines of one account: each has its own ledger file, which
-// follows a stream, and its own clock. A life begins on any of them, and one that was
-// frozen continues behind another. The stream's answers are lost now and then, with the
-// rows and without them.
+// simMachines are several machines of one account. Each has its own clock and its own ledger
+// file, which follows a stream. A life may begin on any of them, and a frozen life continues
+// after another has begun. The stream sometimes loses its replies, with or without the rows.
 type simMachines struct {
 	random  *rand.Rand
 	ledgers []*ledger.Ledger
@@ -43,14 +42,13 @@ type simMachines struct {
 	unsaid  []desk.Recording
 }
 
-// frozenLife is a life whose machine stops. It does not know that another begins.
+// frozenLife is a life whose machine has stopped. It does not know that another life begins.
 type frozenLife struct {
 	at      int
 	runner  *Runner
 	leading *ledger.Leadership
 }
 
-// machinesOf gives a simulation its machines.
 func (s *simulation) machinesOf(ctx context.Context, template []byte, n int) {
 	m := &simMachines{random: rand.New(rand.NewPCG(s.seed, 0x94d049bb133111eb))}
 	for i := range n {
@@ -65,7 +63,6 @@ func (s *simulation) machinesOf(ctx context.Context, template []byte, n int) {
 	s.machines, s.ledger = m, m.ledgers[0]
 }
 
-// holder names the machine of the life.
 func (s *simulation) holder() string {
 	if s.machines == nil {
 		return "simulation"
@@ -73,7 +70,7 @@ func (s *simulation) holder() string {
 	return fmt.Sprintf("machine%d", s.machines.at)
 }
 
-// takeOver begins a life on one of the machines: it folds what the stream has, and leads.
+// takeOver begins a life on one of the machines, which folds the stream and leads.
 func (s *simulation) takeOver(ctx context.Context) {
 	m := s.machines
 	if m == nil {
@@ -99,8 +96,9 @@ func (s *simulation) takeOver(ctx context.Context) {
 	s.sayAgain(ctx)
 }
 
-// standStill has a holder stop, every other time, between its intent and the request. The
-// request leaves when the machine continues: by then another may have sent it too.
+// standStill stops a leader, with a chance of one half, between its intent and its request.
+// The request is sent when the machine continues, perhaps after another runner has sent it
+// too.
 func (s *simulation) standStill(request *http.Request) {
 	m := s.machines
 	if m == nil {
@@ -119,15 +117,15 @@ func (s *simulation) wakesUp(request *http.Request) {
 	}
 }
 
-// goTo has what follows happen on a machine, and not on the one before.
+// goTo switches to a machine, from the one before.
 func (s *simulation) goTo(at, before int) {
 	m := s.machines
 	m.skews[before] = s.skew
 	m.at, s.skew, s.ledger = at, m.skews[at], m.ledgers[at]
 }
 
-// amongMachines is what happens beside a step of the present life: a standby folds, the
-// life's machine stops, or one that stood still continues.
+// amongMachines does what may happen beside a step of the present life: a standby folds, the
+// life's machine stops, or a stopped one continues.
 func (s *simulation) amongMachines(ctx context.Context) {
 	m := s.machines
 	if m == nil {
@@ -149,8 +147,8 @@ func (s *simulation) amongMachines(ctx context.Context) {
 	}
 }
 
-// thaw lets a life continue that may have been replaced. It may ask the provider for nothing
-// that changes anything, unless its intent is on the stream.
+// thaw continues a life that may have been replaced. It may send no POST whose intent is not
+// on the stream.
 func (s *simulation) thaw(ctx context.Context) {
 	m := s.machines
 	if m.frozen == nil {
@@ -173,7 +171,7 @@ func (s *simulation) thaw(ctx context.Context) {
 	s.runner, m.leading = runner, leading
 }
 
-// allMelt has no machine stop, and all clocks right.
+// allMelt continues a frozen life, if there is one, and removes all clock skew.
 func (s *simulation) allMelt(ctx context.Context) {
 	if s.machines == nil {
 		return
@@ -189,11 +187,11 @@ func (s *simulation) fold(ctx context.Context, l *ledger.Ledger) {
 	s.must(l.Fold(ctx, s.machines.rows[head:]), "fold")
 }
 
-// errUnanswered is what a publication ends with whose answer is lost.
+// errUnanswered is the error of a publication whose reply is lost.
 var errUnanswered = errors.New("the simulated stream did not answer")
 
-// toStream stores rows after the stream's last one. While there are faults, an answer
-// may be lost before or after that.
+// toStream stores rows after the stream's last one. While there are faults, the reply may be
+// lost, before or after the rows are stored.
 func (s *simulation) toStream(_ context.Context, rows []chain.Row) error {
 	m := s.machines
 	if rows[0].Seq != int64(len(m.rows))+1 {
@@ -214,8 +212,8 @@ func (s *simulation) toStream(_ context.Context, rows []chain.Row) error {
 	return errUnanswered
 }
 
-// record has a person record money. Where it is not known whether that is on the stream,
-// the same person says the same again, under the same id, to the next life.
+// record makes an operator record money. If it is unknown whether the record is on the stream,
+// the operator repeats it, under the same id, in the next life.
 func (s *simulation) record(ctx context.Context, x desk.Recording) {
 	x.ID = fmt.Sprintf("by-hand-%d", s.counts.steps)
 	err := s.recordAtLast(ctx, x)
@@ -225,11 +223,10 @@ func (s *simulation) record(ctx context.Context, x desk.Recording) {
 	s.must(err, "record")
 }
 
-// madeByHand answers a read of an order that a person made at the provider.
+// madeByHand is the read of an order that a person made at the provider.
 func madeByHand(context.Context, string) (upstream.Order, error) { return upstream.Order{}, nil }
 
-// recordAtLast is Record by a person who sets the clock, and waits, where it is refused for
-// a clock that is behind.
+// recordAtLast is Record by an operator who sets the clock and waits if the clock is too slow.
 func (s *simulation) recordAtLast(ctx context.Context, x desk.Recording) error {
 	_, _, err := desk.Record(ctx, s.ledger, x, madeByHand)
 	if _, refused := errors.AsType[*command.RefusedError](err); refused {
@@ -240,14 +237,14 @@ func (s *simulation) recordAtLast(ctx context.Context, x desk.Recording) error {
 	return err
 }
 
-// sayAgain records what an earlier life may not have recorded.
+// sayAgain repeats records that an earlier life may not have stored.
 func (s *simulation) sayAgain(ctx context.Context) {
 	for m := s.machines; len(m.unsaid) > 0; m.unsaid = m.unsaid[1:] {
 		s.must(s.recordAtLast(ctx, m.unsaid[0]), "record again")
 	}
 }
 
-// endLost ends a life whose ledger does not lead any more.
+// endLost ends a life whose ledger no longer leads.
 func (s *simulation) endLost() {
 	if m := s.machines; m == nil || s.runner == nil || m.leading.Err() == nil {
 		return
@@ -256,7 +253,8 @@ func (s *simulation) endLost() {
 	s.runner = nil
 }
 
-// sameEverywhere folds the rest on every machine: all ledgers are whole and one history.
+// sameEverywhere folds the rest on every machine, and checks that all ledgers verify and have
+// the same history.
 func (s *simulation) sameEverywhere(ctx context.Context) {
 	if s.machines == nil {
 		return
@@ -276,8 +274,8 @@ func (s *simulation) sameEverywhere(ctx context.Context) {
 	}
 }
 
-// seedsOnMachines is how many of -sim.seeds are driven on several machines: each takes as
-// long as four on one.
+// seedsOnMachines is how many of -sim.seeds run on several machines: each takes as long as
+// four on one.
 func seedsOnMachines() int {
 	if testrun.Check {
 		return max(*simSeeds/6, min(*simSeeds, 30))
@@ -285,8 +283,8 @@ func seedsOnMachines() int {
 	return max(*simSeeds/12, min(*simSeeds, 16))
 }
 
-// TestSimulationOnSeveralMachines is TestSimulation with three machines: lives begin on
-// any of them, after publications whose answers are lost.
+// TestSimulationOnSeveralMachines is TestSimulation on three machines: lives begin on any of
+// them, after publications whose replies are lost.
 func TestSimulationOnSeveralMachines(t *testing.T) {
 	n := seedsOnMachines()
 	template, dir := ledgerTemplate(t), simDir(t)

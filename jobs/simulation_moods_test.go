@@ -7,8 +7,8 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// mood draws the provider's moods: none in a quarter of the seeds, all of them in
-// some, else any of them.
+// mood draws the provider's quirks: none in a quarter of the seeds, all in some, otherwise any
+// of them.
 func (s *simulation) mood() {
 	s.moods = nil
 	switch s.random.IntN(8) {
@@ -26,7 +26,7 @@ func (s *simulation) mood() {
 	s.control("POST", "/moods", map[string]any{"moods": s.moods, "seed": s.random.Uint64()})
 }
 
-// otherMood is the provider after its next release.
+// otherMood changes the quirks, as the provider's next release may.
 func (s *simulation) otherMood(context.Context) {
 	if s.chance(4) {
 		s.mood()

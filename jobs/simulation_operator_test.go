@@ -18,7 +18,7 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// simConfig is what a person may change between two lives.
+// simConfig is the configuration that an operator may change between two lives.
 type simConfig struct {
 	limit int64
 	zone  *time.Location
@@ -26,8 +26,8 @@ type simConfig struct {
 	rate  float64
 }
 
-// zones have days of 23 and 25 hours, of half hours, and midnights that do not
-// exist.
+// simZones have days of 23 and 25 hours, clock changes of half an hour, and midnights that do
+// not exist.
 var simZones = func() (out []*time.Location) {
 	for _, name := range []string{"UTC", "America/Santiago", "Atlantic/Azores", "Asia/Kolkata", "Pacific/Kiritimati", "America/Havana"} {
 		zone, err := time.LoadLocation(name)
@@ -39,20 +39,19 @@ var simZones = func() (out []*time.Location) {
 	return out
 }()
 
-// simDays are where the simulation begins: an ordinary day, and hours before
-// clocks are changed at midnight.
+// simDays are times at which the simulation starts: an ordinary day, and hours before clock
+// changes at midnight.
 var simDays = []time.Time{
 	time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), time.Date(2026, 9, 6, 2, 0, 0, 0, time.UTC), time.Date(2026, 3, 28, 22, 0, 0, 0, time.UTC),
 	time.Date(2026, 4, 5, 1, 0, 0, 0, time.UTC),
 }
 
-// configure draws a configuration.
 func (s *simulation) configure() {
 	s.config = simConfig{zone: pick(s, simZones...), field: pick(s, "cidrs", "cidrs", ""), rate: pick(s, 1e9, 1e9, 20_000), limit: pick(s, int64(0), 0, 0, 900, 2400)}
 	s.sayf("configuration: limit %d in %s, cidr_field %q", s.config.limit, s.config.zone, s.config.field)
 }
 
-// reconfigure is a stop, another configuration and, later, a start.
+// reconfigure stops the runner and changes the configuration; a later step starts it again.
 func (s *simulation) reconfigure(context.Context) {
 	if s.chance(3) {
 		s.configure()
@@ -60,8 +59,8 @@ func (s *simulation) reconfigure(context.Context) {
 	}
 }
 
-// person does what people do at any moment, whatever the moment is: what cannot be
-// done is refused, and what is done by mistake costs no more than the mistake.
+// person does what operators may do at any moment. Impossible requests are refused, and a
+// mistake costs no more than the mistake itself.
 func (s *simulation) person(ctx context.Context) {
 	r := s.runner
 	if r == nil {
@@ -110,7 +109,7 @@ func (s *simulation) person(ctx context.Context) {
 	}
 }
 
-// anOperation is one of those that there are, named by its own id or by its command.
+// anOperation chooses an operation and returns it with its own id or its command's.
 func (s *simulation) anOperation(ctx context.Context) (id string, o fact.Operation, found bool) {
 	if len(s.commands) == 0 {
 		return "", o, false
@@ -127,7 +126,7 @@ func (s *simulation) anOperation(ctx context.Context) (id string, o fact.Operati
 	return pick(s, o.ID, o.CommandID), o, true
 }
 
-// topUp puts money into the wallet and books it, both of which a person does.
+// topUp puts money into the wallet and books it, both as an operator.
 func (s *simulation) topUp(ctx context.Context) {
 	if _, err := s.ledger.Binding(ctx); err != nil {
 		return
@@ -137,7 +136,7 @@ func (s *simulation) topUp(ctx context.Context) {
 	s.record(ctx, desk.Recording{Kind: "top-up", Cents: 5000, By: "ann", Reason: "an invoice"})
 }
 
-// retire has a proxy left alone by sweeps, whose commands are guarded.
+// retire retires a proxy, so that guarded commands skip it.
 func (s *simulation) retire(ctx context.Context) {
 	id := fmt.Sprintf("px_%d", 1+s.random.IntN(8))
 	retired, err := s.ledger.Fleet.Retired(ctx, id)
@@ -151,8 +150,7 @@ func (s *simulation) retire(ctx context.Context) {
 	}), "retire")
 }
 
-// answerNow answers a review: by the provider's books when they are final, or by
-// mistake.
+// answerNow answers a review: by the provider's books if they are final, or wrongly.
 func (s *simulation) answerNow(ctx context.Context, o fact.Operation) {
 	x := desk.Resolution{ID: o.ID, By: "ann", Reason: "it looked so"}
 	lines, err := s.ledger.Operations.Lines(ctx, o.ID)
@@ -193,8 +191,8 @@ func (s *simulation) answerNow(ctx context.Context, o fact.Operation) {
 	}
 }
 
-// waiting is what the provider kept for what waits for an answer: what another
-// answer, or the provider, settled is booked already.
+// waiting returns the provider's net charge for the unanswered part of an operation. Parts
+// that an answer or the provider has settled are booked already.
 func (s *simulation) waiting(o fact.Operation, lines []tables.RenewalLine, proxy string) (cents int64) {
 	if len(lines) == 0 || proxy != "" {
 		return s.truth(o.Key, proxy)
@@ -207,8 +205,8 @@ func (s *simulation) waiting(o fact.Operation, lines []tables.RenewalLine, proxy
 	return cents
 }
 
-// final: nothing that is in progress can change what the provider kept under the
-// operation's key any more.
+// final reports whether nothing in progress can still change the charge under the operation's
+// key.
 func (s *simulation) final(o fact.Operation) bool {
 	s.control("GET", "/state", nil)
 	s.list = nil
@@ -236,8 +234,8 @@ func (s *simulation) orderOf(key string) string {
 	return ""
 }
 
-// twoSchedules publishes two guarded commands over the same proxies, as two
-// schedules whose filters overlap do.
+// twoSchedules publishes two guarded commands for the same proxies, as two schedules with
+// overlapping filters do.
 func (s *simulation) twoSchedules(context.Context) {
 	ids := []string{"px_1", "px_2", "px_3", "px_4", "px_5", "px_6", "px_7", "px_8"}[s.random.IntN(4):]
 	ids = ids[:1+s.random.IntN(len(ids))]
@@ -247,8 +245,8 @@ func (s *simulation) twoSchedules(context.Context) {
 	}
 }
 
-// quiet is a while without faults, in which renewals of the same few proxies,
-// guarded and plain, follow each other within what a read may lag.
+// quiet is a period without faults, in which guarded and unguarded renewals of a few proxies
+// follow each other within the time that a read may lag.
 func (s *simulation) quiet(ctx context.Context) {
 	if s.runner == nil {
 		return
@@ -271,8 +269,8 @@ func (s *simulation) quiet(ctx context.Context) {
 	}
 }
 
-// meanwhile is what happens while a request is in progress: another job's request
-// goes its whole way, or a person or the queue does something.
+// meanwhile is what happens during a request: another job sends its request, or an operator or
+// the queue acts.
 func (s *simulation) meanwhile() {
 	if !s.faulty || s.nested || s.runner == nil || !s.chance(4) {
 		return
@@ -286,7 +284,7 @@ func (s *simulation) meanwhile() {
 	s.sayf("so much for that")
 }
 
-// look is what the last look before an operation's request left showed.
+// simLook is the last read of an operation's proxies before its request was sent.
 type simLook struct {
 	seq              int64
 	key, id, command string
@@ -294,8 +292,8 @@ type simLook struct {
 	guarded          bool
 }
 
-// looks reads the journal's intents: the last one of each key that looked, and
-// what had been retired by then.
+// looks reads the journal's intents: for each key, the last intent after a precheck, and the
+// proxies retired by then.
 func (s *simulation) looks(ctx context.Context) (out []simLook) {
 	retired, last := map[string]bool{}, map[string]simLook{}
 	for after := int64(0); ; {
@@ -335,7 +333,7 @@ func (s *simulation) looks(ctx context.Context) (out []simLook) {
 	}
 }
 
-// onceForAnExpiry: a guarded command pays for no expiry that was paid for before.
+// onceForAnExpiry checks that no guarded command pays for an expiry that was paid for before.
 func (s *simulation) onceForAnExpiry(ctx context.Context) {
 	paid := map[string]string{} // key by proxy and expiry
 	for _, look := range s.looks(ctx) {

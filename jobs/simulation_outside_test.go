@@ -16,15 +16,14 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// outsideKey begins the keys under which people write at the provider themselves,
-// past the runner.
+// outsideKey is the prefix of keys under which people write at the provider, outside
+// Perennial.
 const outsideKey = "outside-"
 
-// outsideWire carries a person's own requests: not the runner's, so no crash of
-// the runner is in them.
+// outsideWire carries people's own requests, which no crash of the runner interrupts.
 type outsideWire struct{ *simulation }
 
-// RoundTrip is one request, whole.
+// RoundTrip carries one request.
 func (w outsideWire) RoundTrip(request *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(request.Body)
 	w.must(err, "read a request")
@@ -34,8 +33,8 @@ func (w outsideWire) RoundTrip(request *http.Request) (*http.Response, error) {
 	return w.serve(request)
 }
 
-// outside has a person order or renew at the provider's own site, and now and then
-// record in the books what that cost.
+// outside orders or renews at the provider, outside Perennial, and sometimes records the cost
+// in the books.
 func (s *simulation) outside(ctx context.Context) {
 	if _, err := s.ledger.Binding(ctx); err != nil {
 		return // the opening balance is read later, and may lag
@@ -61,8 +60,8 @@ func (s *simulation) outside(ctx context.Context) {
 	}
 }
 
-// reconcile compares the books with the provider, in the middle of everything. It
-// may find what it likes, for reads lag; it pays for nothing and changes no money.
+// reconcile compares the books with the provider at any time. Any finding is allowed, because
+// reads lag. It must pay for nothing and change no money.
 func (s *simulation) reconcile(ctx context.Context) {
 	r := s.runner
 	if r == nil || r.books.readable() != nil {
@@ -80,8 +79,8 @@ func (s *simulation) reconcile(ctx context.Context) {
 	}
 }
 
-// reconciled is the last comparison: nothing is in progress and nothing lags, so it
-// finds what people did past the books, to the cent, and nothing else.
+// reconciled is the last comparison. Nothing is in progress and nothing lags, so it must find
+// exactly what people did outside the books, to the cent.
 func (s *simulation) reconciled(ctx context.Context) {
 	r := s.runner
 	var x reconcile.Reconciliation
@@ -129,7 +128,7 @@ func (s *simulation) reconciled(ctx context.Context) {
 	}
 }
 
-// spentOutside is what people spent at the provider and did not record.
+// spentOutside returns the amount that people spent at the provider and did not record.
 func (s *simulation) spentOutside() (cents int64) {
 	for _, c := range s.charged() {
 		if key := c.IdempotencyKey; strings.HasPrefix(key, outsideKey) && !s.recorded[key] {

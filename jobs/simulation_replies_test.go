@@ -13,7 +13,7 @@ import (
 	"perennial/queue"
 )
 
-// store stores a message of a command that may name an inbox and a trace.
+// store stores a command's message, which may have an inbox and a trace.
 func (s *simulation) store(kind queue.Kind, id string, body []byte) {
 	header := nats.Header{}
 	if s.mail.IntN(2) == 0 {
@@ -27,7 +27,7 @@ func (s *simulation) store(kind queue.Kind, id string, body []byte) {
 	s.stream.PublishMessage(queue.Line{Kind: kind}, body, header)
 }
 
-// answered takes what the runner sends to an inbox; a crash may come before.
+// answered receives a message to an inbox. The runner may crash before it sends one.
 func (s *simulation) answered(inbox, what string) {
 	if s.crashIn > 0 && s.mail.IntN(4) == 0 {
 		panic(crash{"intake.answer"})
@@ -35,9 +35,9 @@ func (s *simulation) answered(inbox, what string) {
 	s.answers[inbox] = append(s.answers[inbox], what)
 }
 
-// replies holds what was answered against what was asked: each message that names an
-// inbox is answered by the end of its command, which the ledger names the inbox in, or at
-// once. Each fact of an operation has the trace of the message that was accepted.
+// replies compares replies with messages: each message with an inbox gets the end of its
+// command, or an immediate reply. The command.finished in the ledger has the inbox. Each fact
+// of an operation has the trace of the accepted message.
 func (s *simulation) replies(ctx context.Context) {
 	named, traces := map[string]bool{}, map[string]fact.Trace{}
 	for after := int64(0); ; {

@@ -17,8 +17,7 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// chaos takes steps in an order that the seed decides, with everything that can
-// go wrong.
+// chaos takes steps in an order that the seed decides, with every possible fault.
 func (s *simulation) chaos(ctx context.Context) {
 	s.faulty = true
 	steps := []func(context.Context){ // as often as they are listed here
@@ -33,7 +32,7 @@ func (s *simulation) chaos(ctx context.Context) {
 	}
 }
 
-// step takes one step and looks at what must never happen.
+// step takes one step, and checks what must never happen.
 func (s *simulation) step(ctx context.Context, do func(context.Context)) {
 	s.counts.steps++
 	s.alive(func() { do(ctx) })
@@ -53,7 +52,7 @@ func (s *simulation) step(ctx context.Context, do func(context.Context)) {
 	}
 }
 
-// noteWait counts the reason for which a row has something wait, which must be in the table.
+// noteWait counts the reason of a wait in a row. The reason must be in the table.
 func (s *simulation) noteWait(r chain.Row) {
 	f, err := fact.Decode(r.Type, []byte(r.Data))
 	s.must(err, "row")
@@ -67,7 +66,7 @@ func (s *simulation) noteWait(r chain.Row) {
 	s.counts.waits[of+" "+reason]++
 }
 
-// leftOutBy notes which proxies a row left out, and says why.
+// leftOutBy records which proxies a row skipped, and returns the reasons.
 func (s *simulation) leftOutBy(r chain.Row) (reasons string) {
 	var f fact.ProxySkipped
 	if r.Type != "proxy.skipped" || json.Unmarshal([]byte(r.Data), &f) != nil {
@@ -133,7 +132,7 @@ func (s *simulation) aRenewal(body map[string]any) {
 	}
 }
 
-// publishOne publishes a command and remembers it.
+// publishOne publishes a command and keeps it.
 func (s *simulation) publishOne(body map[string]any) {
 	s.publishAs(fmt.Sprintf("c%d", len(s.commands)+1), body)
 }
@@ -154,8 +153,8 @@ func (s *simulation) publishAs(id string, body map[string]any) {
 	s.store(c.kind, c.id, c.body)
 }
 
-// publishAgain publishes what was published before, now and then with other
-// content, and now and then something that is no command.
+// publishAgain publishes an earlier message, sometimes with other content, and sometimes
+// something that is not a command.
 func (s *simulation) publishAgain(context.Context) {
 	if len(s.commands) == 0 {
 		return
@@ -172,7 +171,7 @@ func (s *simulation) publishAgain(context.Context) {
 	s.sayf("publish again %s", c.id)
 }
 
-// deliver takes in what is due.
+// deliver passes the due messages to the intake.
 func (s *simulation) deliver(ctx context.Context) {
 	r := s.runner
 	if r == nil {
@@ -195,7 +194,7 @@ func (s *simulation) deliver(ctx context.Context) {
 	}
 }
 
-// work carries the most urgent job one step further.
+// work executes the next step of the most urgent job.
 func (s *simulation) work(ctx context.Context) {
 	r := s.runner
 	if r == nil {
@@ -218,13 +217,13 @@ func (s *simulation) work(ctx context.Context) {
 	}
 }
 
-// firstWords are the part of an error without what the sandbox makes up.
+// firstWords returns an error's text without parts that the sandbox makes up.
 func firstWords(err error) string {
 	head, _, _ := strings.Cut(err.Error(), ":")
 	return head
 }
 
-// pass lets time pass: to the next moment at which something is due, or beyond.
+// pass advances the time to the next moment at which something is due, or beyond.
 func (s *simulation) pass(context.Context) {
 	s.time = s.time.Add(pick(s, time.Second, time.Second, 5*time.Second, 20*time.Second, time.Minute, 10*time.Minute, time.Duration(s.random.IntN(3600))*time.Second))
 	if s.chance(40) {
@@ -237,7 +236,7 @@ func (s *simulation) pass(context.Context) {
 	s.sayf("time passes; the machine's clock is off by %s", s.skew)
 }
 
-// mind looks at what came due and at the pauses, as the runner does.
+// mind handles due operations and pauses, as the runner does.
 func (s *simulation) mind(ctx context.Context) {
 	r := s.runner
 	if r == nil {
@@ -256,7 +255,7 @@ func (s *simulation) mind(ctx context.Context) {
 	}
 }
 
-// breakSomething spoils coming requests, or takes the key away and gives it back.
+// breakSomething makes future requests fail, or disables or enables the key.
 func (s *simulation) breakSomething(context.Context) {
 	s.counts.faults++
 	path := pick(s, "/api/v1/orders", "/api/v1/proxies/renew", "/api/v1/proxies/renew")
@@ -300,7 +299,7 @@ func (s *simulation) breakSomething(context.Context) {
 	s.sayf("fault %v %v on %s %s", f["fault"], f["code"], f["method"], f["path"])
 }
 
-// arriveLate has a request that was held up executed now, whether or not its sender still waits.
+// arriveLate executes a delayed request now, whether or not its sender still waits.
 func (s *simulation) arriveLate(context.Context) {
 	if len(s.late) == 0 {
 		return

@@ -29,14 +29,13 @@ func defaultSeeds() int {
 	return 200
 }
 
-// keptSeeds is the file of the seeds that once failed. They are always driven.
+// keptSeeds is the file of the seeds that once failed. They always run.
 const keptSeeds = "../testdata/simulation/seeds.txt"
 
-// TestSimulation drives the runner's own steps, one at a time and in an order
-// that only the seed decides, over a simulated queue, clock and wire, a real
-// ledger file and the shipped sandbox's handler; it crashes at any effect. What
-// must never happen is checked all along. Then the faults stop, and everything
-// must come to its end.
+// TestSimulation drives the runner's own steps, one at a time and in an order that only the
+// seed decides. The queue, clock and wire are simulated; the ledger file and the sandbox's
+// handler are real. The runner may crash at any effect. After each step the test checks what
+// must never happen. Finally the faults stop, and everything must finish.
 func TestSimulation(t *testing.T) {
 	var seeds []uint64
 	if *simKept {
@@ -80,8 +79,8 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// reachWaits proves that the seeds came to each wait of the table that a simulation can come to.
-// All of them ended: a seed whose operations do not has failed.
+// reachWaits checks that the seeds reached each wait of the table that a simulation can reach.
+// All these waits ended, because a seed whose operations do not end fails.
 func (c simCounts) reachWaits(t *testing.T) {
 	t.Helper()
 	for _, w := range allWaits() {
@@ -91,7 +90,7 @@ func (c simCounts) reachWaits(t *testing.T) {
 	}
 }
 
-// TestTheSameSeedGivesTheSameTrace: a seed that failed can be looked at.
+// Otherwise a failed seed could not be debugged.
 func TestTheSameSeedGivesTheSameTrace(t *testing.T) {
 	template, dir := ledgerTemplate(t), simDir(t)
 	for seed := range uint64(4) {
@@ -106,8 +105,8 @@ func TestTheSameSeedGivesTheSameTrace(t *testing.T) {
 	}
 }
 
-// simDir is a directory in memory where there is one: the disk of a simulation
-// loses nothing, and syncing it for every seed would be most of the time.
+// simDir returns a directory in memory if there is one. The simulated disk loses nothing, and
+// syncs for every seed would take most of the time.
 func simDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "perennial-simulation-*") //nolint:usetesting // in memory
@@ -133,7 +132,6 @@ func kept(t *testing.T) (seeds []uint64) {
 	return seeds
 }
 
-// simCounts is how much a simulation did.
 type simCounts struct {
 	commands, posts, served, crashes, faults, reviews, corrections, steps int
 	waits                                                                 map[string]int // by what waits, and for what

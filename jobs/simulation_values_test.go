@@ -30,8 +30,8 @@ var updateValues = flag.Bool("values.update", false, "write what each wrong valu
 
 var valuesTail = flag.Int("values.tail", 20, "how many lines of the trace to print of a value that failed")
 
-// wrongValues are JSON texts that take the place of a member's value. Two are no values:
-// the member is left out, or stands there twice.
+// wrongValues are JSON texts that replace a member's value. Two are not values: the member is
+// missing, or appears twice.
 var wrongValues = []wrongValue{
 	{"absent", ""}, {"twice", ""}, {"null", `null`}, {"empty", `""`}, {"text", `"some text"`}, {"huge text", `"` + strings.Repeat("x", 20_000) + `"`},
 	{"escaped", `"\u0000\u001b\u2028"`}, {"not UTF-8", "\"\xff\xfe\""}, {"NaN", `"NaN"`}, {"0", `0`}, {"-1", `-1`}, {"1.5", `1.5`}, {"huge", `9223372036854775807`},
@@ -41,8 +41,8 @@ var wrongValues = []wrongValue{
 
 type wrongValue struct{ name, text string }
 
-// spoilt is a member of one entity's replies that holds a wrong value indefinitely, or that it
-// is answered indefinitely with another reply.
+// spoilt is a member of one entity's replies that permanently has a wrong value, or a reply
+// that another reply permanently replaces.
 type spoilt struct {
 	kind  string // of reply
 	path  string // of the member, such as data.proxies.*.expires_at; wholeReply
@@ -51,11 +51,11 @@ type spoilt struct {
 
 func (x spoilt) String() string { return fmt.Sprintf("%s %s: %s", x.kind, x.path, x.value) }
 
-// wholeReply is the path of a reply that is another one.
+// wholeReply is the path that stands for a replaced reply.
 const wholeReply = "(reply)"
 
-// otherReplies are the bodies that take the place of a reply, without its execution, with
-// their HTTP status: each code of the API's document, one that it does not give, and none.
+// otherReplies are the bodies that replace a reply, with their HTTP status, without executing
+// the request: each code of the API document, an unknown code, and none.
 var otherReplies = func() map[string]otherReply {
 	all := map[string]otherReply{
 		"HTTP 500": {500, "<h1>error</h1>"}, "HTTP 404 without an envelope": {404, "not found"}, "HTTP 403 of a firewall": {403, "<h1>blocked</h1>"}, "an empty body": {200, ""},
@@ -73,15 +73,14 @@ type otherReply struct {
 	body   string
 }
 
-// ofTheAccount are codes that say something of the account, and not of the one entity: the
-// account waits with them until they end.
+// ofTheAccount are codes that concern the account rather than one entity. The account waits
+// until they end.
 var ofTheAccount = []upstream.Code{
 	upstream.CodeAPIKeyRevoked, upstream.CodeIdempotencyKeyRequired, upstream.CodeInsufficientScope, upstream.CodeInvalidSignature, upstream.CodeRateLimited,
 	upstream.CodeStaleTimestamp,
 }
 
-// entities are the replies that are spoilt, each of one entity, and the command that
-// concerns it.
+// entities are the entities whose replies are spoilt, with the command that concerns each.
 var entities = map[string]struct {
 	method, path, body string // of the request; the path is a pattern
 	command            string
@@ -95,8 +94,8 @@ var entities = map[string]struct {
 	"wallet, opened": {"GET", `^/api/v1/wallet$`, "", "", ""},
 }
 
-// others are the commands that nothing is wrong with: they end as they always do, within
-// the hour, whatever the provider answers about the one entity.
+// others are the unaffected commands. They end as always, within the hour, whatever the
+// provider replies about the spoilt entity.
 var others = map[string]string{
 	"other-order":   `{"id":"other-order","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":1}]}`,
 	"other-renewal": `{"id":"other-renewal","duration_days":30,"proxy_ids":["px_3","px_4"]}`,
@@ -104,7 +103,6 @@ var others = map[string]string{
 	"other-quoted":  `{"id":"other-quoted","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":2}],"max_total_cents":5000}`,
 }
 
-// concerned are the commands whose replies may be spoilt.
 var concerned = map[string]string{
 	"order":   `{"id":"order","duration_days":30,"items":[{"offer_code":"off_us_dallas","quantity":3}]}`,
 	"renewal": `{"id":"renewal","duration_days":30,"proxy_ids":["px_1","px_2"]}`,
@@ -112,7 +110,6 @@ var concerned = map[string]string{
 	"quoted":  `{"id":"quoted","duration_days":30,"items":[{"offer_code":"off_de_frankfurt","quantity":1}],"max_total_cents":5000}`,
 }
 
-// isOf reports whether a request is of an entity.
 func (s *simulation) isOf(kind string, request *http.Request, body string) bool {
 	e := entities[kind]
 	return request.Method == e.method && regexp.MustCompile(e.path).MatchString(request.URL.Path) && strings.Contains(body, e.body) &&
@@ -120,7 +117,7 @@ func (s *simulation) isOf(kind string, request *http.Request, body string) bool 
 		(kind != "order" || strings.HasSuffix(request.URL.Path, "/"+s.orderOfCommand("order")))
 }
 
-// answeredOtherwise is the reply that takes the place of the provider's, nil if it answers.
+// answeredOtherwise returns the reply that replaces the provider's, or nil.
 func (s *simulation) answeredOtherwise(request *http.Request, body string) *http.Response {
 	if s.spoilt == nil || s.spoilt.path != wholeReply || !s.isOf(s.spoilt.kind, request, body) {
 		return nil
@@ -131,7 +128,7 @@ func (s *simulation) answeredOtherwise(request *http.Request, body string) *http
 	return &http.Response{StatusCode: other.status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(other.body)), ContentLength: int64(len(other.body)), Request: request}
 }
 
-// spoil changes a reply, if it is of the entity.
+// spoil changes a reply if it is about the entity.
 func (s *simulation) spoil(request *http.Request, body string, response *http.Response) {
 	text, err := io.ReadAll(response.Body)
 	s.must(err, "read a reply")
@@ -151,7 +148,7 @@ func (s *simulation) spoil(request *http.Request, body string, response *http.Re
 	}
 }
 
-// orderOfCommand is the order that a command has made, at the referee.
+// orderOfCommand returns the order that a command made, according to the referee.
 func (s *simulation) orderOfCommand(id string) string {
 	o, err := s.ledger.Operations.Operation(context.Background(), id+"/1")
 	if err != nil || o.OrderNo == "" {
@@ -160,7 +157,7 @@ func (s *simulation) orderOfCommand(id string) string {
 	return o.OrderNo
 }
 
-// collectPaths adds the members of a reply.
+// collectPaths adds the paths of a reply's members to into.
 func collectPaths(into map[spoilt]bool, kind, at string, text []byte, element string) {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(text, &members) != nil {
@@ -179,12 +176,12 @@ func collectPaths(into map[spoilt]bool, kind, at string, text []byte, element st
 	}
 }
 
-// chosen is the entry of a list that is of the entity.
+// chosen returns the index of the list's entry about the entity.
 func chosen(list []json.RawMessage, element string) int {
 	return max(0, slices.IndexFunc(list, func(x json.RawMessage) bool { return element != "" && bytes.Contains(x, []byte(element)) }))
 }
 
-// replaced is a JSON text with the value of one member replaced.
+// replaced returns a JSON text with one member's value replaced.
 func replaced(text []byte, path []string, element string, value wrongValue) []byte {
 	if len(path) == 0 {
 		return []byte(value.text)
@@ -232,8 +229,8 @@ func asBytes(list []json.RawMessage) (out [][]byte) {
 	return out
 }
 
-// withSpoilt runs the world of commands with one wrong value indefinitely, and returns what
-// became of the command that it concerns.
+// withSpoilt simulates the commands with one permanent wrong value, and returns the outcome of
+// the command that it concerns.
 func withSpoilt(ctx context.Context, template []byte, dir string, x *spoilt, seen map[spoilt]bool) (s *simulation, outcome string) {
 	s = newSimulation(1)
 	defer s.recovered()
@@ -276,7 +273,7 @@ func withSpoilt(ctx context.Context, template []byte, dir string, x *spoilt, see
 	return s, outcome
 }
 
-// lateOnes names a command that nothing is wrong with and that did not end in time.
+// lateOnes returns an unaffected command that did not end in time.
 func (s *simulation) lateOnes(ctx context.Context) string {
 	for id := range others {
 		ends := 0
@@ -294,7 +291,7 @@ func (s *simulation) lateOnes(ctx context.Context) string {
 	return ""
 }
 
-// outcomeOf says in a word what became of a command.
+// outcomeOf returns a command's outcome in a word.
 func (s *simulation) outcomeOf(ctx context.Context, id string) string {
 	var words []string
 	operations, err := s.ledger.Operations.OperationsOf(ctx, id)
@@ -342,10 +339,10 @@ func (s *simulation) outcomeOf(ctx context.Context, id string) string {
 	return strings.Join(words, ", ")
 }
 
-// TestEveryWrongValueStaysWhereItIs puts every kind of wrong value into every member of
-// every reply about one order, renewal, proxy and offer, indefinitely. All else ends within
-// the hour, nothing is charged twice, and the books close. What became of the command that
-// it concerns is the table in testdata/traps/README.md; a quick run checks some of it.
+// TestEveryWrongValueStaysWhereItIs puts every kind of wrong value into every member of every
+// reply about one order, renewal, proxy and offer. All other commands end within the hour,
+// nothing is charged twice, and the books close. The outcomes of the affected command are the
+// table in testdata/traps/README.md. A quick run checks a part of it.
 func TestEveryWrongValueStaysWhereItIs(t *testing.T) {
 	template, dir := ledgerTemplate(t), simDir(t)
 	seen := map[spoilt]bool{}
@@ -410,7 +407,8 @@ func TestEveryWrongValueStaysWhereItIs(t *testing.T) {
 	checkValuesTable(t, all, outcomes)
 }
 
-// strideOfValues: a run with -values.update takes all, and one of everybody few.
+// strideOfValues returns the step between the values of a run: 1 with -values.update,
+// otherwise larger.
 func strideOfValues() int {
 	switch {
 	case *updateValues:
@@ -426,8 +424,8 @@ const (
 	valuesEnd   = "<!-- end -->\n"
 )
 
-// checkValuesTable compares what became of each command with the table in the docs, or
-// writes it.
+// checkValuesTable compares each command's outcome with the table in the docs, or writes the
+// table.
 func checkValuesTable(t *testing.T, all []spoilt, outcomes []string) {
 	t.Helper()
 	const path = "../testdata/traps/README.md"
@@ -450,7 +448,7 @@ func checkValuesTable(t *testing.T, all []spoilt, outcomes []string) {
 	}
 }
 
-// saysOutcome reports whether the row of a member says of a value what became of it.
+// saysOutcome reports whether the table gives this outcome for a member and value.
 func saysOutcome(table string, x spoilt, outcome string) bool {
 	for line := range strings.Lines(table) {
 		if cells := strings.Split(line, " | "); len(cells) > 2 && strings.TrimPrefix(cells[0], "| ") == x.kind && cells[1] == "`"+x.path+"`" {
@@ -465,7 +463,7 @@ func saysOutcome(table string, x spoilt, outcome string) bool {
 	return false
 }
 
-// valuesTable has a row for each member, with the values by what they do.
+// valuesTable returns a row for each member, with its values grouped by outcome.
 func valuesTable(all []spoilt, outcomes []string) string {
 	type row struct{ kind, path string }
 	by := map[row]map[string][]string{}
@@ -497,7 +495,7 @@ func valuesTable(all []spoilt, outcomes []string) string {
 	return b.String()
 }
 
-// patience is how many steps a simulation has to come to its end.
+// patience returns how many steps a simulation may take to finish.
 func (s *simulation) patience() int {
 	if s.spoilt != nil {
 		return 10_000 // what cannot be read is read again for a week

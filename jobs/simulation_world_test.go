@@ -30,7 +30,7 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// ledgerTemplate is a migrated empty ledger, which every simulation copies.
+// ledgerTemplate returns a migrated empty ledger, which every simulation copies.
 func ledgerTemplate(t *testing.T) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "template.db")
@@ -42,8 +42,8 @@ func ledgerTemplate(t *testing.T) []byte {
 	return text
 }
 
-// simulation is one seed's world. Everything in it is of one goroutine, but for
-// the ledger's writer, which is waited for.
+// simulation is the world of one seed. Everything runs in one goroutine, except the ledger's
+// writer, which the simulation waits for.
 type simulation struct {
 	seed   uint64
 	random *rand.Rand
@@ -105,10 +105,10 @@ type simCommand struct {
 	body []byte
 }
 
-// crash is what a life ends with.
+// crash is the panic that ends a life.
 type crash struct{ point string }
 
-// failed ends a simulation.
+// failed is the panic that ends a simulation.
 type failed struct{ why string }
 
 func (s *simulation) failf(format string, args ...any) { panic(failed{fmt.Sprintf(format, args...)}) }
@@ -126,7 +126,7 @@ func (s *simulation) sayf(format string, args ...any) {
 	s.trace = append(s.trace, s.time.Format("02 15:04:05.000 ")+fmt.Sprintf(format, args...))
 }
 
-// tail is the end of the trace; all of it with -sim.trace.
+// tail returns the end of the trace; all of it with -sim.trace.
 func (s *simulation) tail() string {
 	if *simTrace {
 		return strings.Join(s.trace, "\n")
@@ -134,7 +134,6 @@ func (s *simulation) tail() string {
 	return strings.Join(s.trace[max(0, len(s.trace)-80):], "\n")
 }
 
-// now is the machine's clock.
 func (s *simulation) now() time.Time { return s.time.Add(s.skew) }
 
 // chance is true once in n times.
@@ -142,12 +141,13 @@ func (s *simulation) chance(n int) bool { return s.random.IntN(n) == 0 }
 
 func pick[T any](s *simulation, from ...T) T { return from[s.random.IntN(len(from))] }
 
-// simulate drives one seed to its end.
+// simulate runs one seed to its end.
 func simulate(ctx context.Context, template []byte, dir string, seed uint64) *simulation {
 	return simulateOn(ctx, template, dir, seed, 0)
 }
 
-// simulateOn is simulate on several machines; 0: on one, whose own file is the journal.
+// simulateOn is simulate on several machines. With 0, it uses one machine whose own file is
+// the journal.
 func simulateOn(ctx context.Context, template []byte, dir string, seed uint64, machines int) (s *simulation) {
 	s = newSimulation(seed)
 	defer s.recovered()
@@ -177,7 +177,7 @@ func newSimulation(seed uint64) *simulation {
 	return s
 }
 
-// recovered notes why a simulation failed.
+// recovered records why a simulation failed.
 func (s *simulation) recovered() {
 	if x := recover(); x != nil {
 		why, ok := x.(failed)
@@ -223,8 +223,8 @@ func (s *simulation) close() {
 	_ = os.RemoveAll(s.dir)
 }
 
-// reached crashes when the time has come. Inside a transaction a crash is one
-// before it, as SQLite has it.
+// reached crashes the life when its time has come. A crash inside a transaction equals a crash
+// before it, as SQLite guarantees.
 func (s *simulation) reached(point string) {
 	if strings.HasSuffix(point, ".inside") || s.crashIn == 0 {
 		return
@@ -234,7 +234,7 @@ func (s *simulation) reached(point string) {
 	}
 }
 
-// alive runs do as a part of the runner's life; a crash ends that.
+// alive runs do as a part of the runner's life, which a crash ends.
 func (s *simulation) alive(do func()) {
 	defer func() {
 		x := recover()
@@ -252,7 +252,7 @@ func (s *simulation) alive(do func()) {
 	do()
 }
 
-// begin starts a life: everything that it knows is in the ledger.
+// begin starts a life, which knows only the ledger.
 func (s *simulation) begin(ctx context.Context) {
 	s.takeOver(ctx)
 	client, err := upstream.New(upstream.Config{
@@ -290,7 +290,7 @@ type simWire struct{ *simulation }
 
 var errWire = errors.New("the simulated wire failed")
 
-// RoundTrip is one request, whole, in the caller's goroutine.
+// RoundTrip carries one request in the caller's goroutine.
 func (w simWire) RoundTrip(request *http.Request) (*http.Response, error) {
 	s := w.simulation
 	trace := httptrace.ContextClientTrace(request.Context())
@@ -351,7 +351,7 @@ func (w simWire) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// serve has the handler answer.
+// serve makes the handler reply.
 func (s *simulation) serve(request *http.Request) (response *http.Response, err error) {
 	defer func() {
 		if x := recover(); x != nil {
@@ -380,11 +380,11 @@ func (s *simulation) serve(request *http.Request) (response *http.Response, err 
 	return response, nil
 }
 
-// shownExpiry finds a proxy and its expiry as a reply shows them.
+// shownExpiry matches a proxy and its expiry in a reply.
 var shownExpiry = regexp.MustCompile(`"proxy_id":"(px_\d+)"[^{}]*"expires_at":"([^"]+)"`)
 
-// leaves notes what held and what had been shown when the first request under a
-// key left, and reports whether this is that one.
+// leaves records the state, and the expiries shown so far, when the first request under a key
+// is sent. It reports whether this request is the first.
 func (s *simulation) leaves(request *http.Request, body []byte) (first bool) {
 	key := request.Header.Get("Idempotency-Key")
 	if _, again := s.left[key]; key == "" || again {
@@ -405,7 +405,7 @@ func (s *simulation) leaves(request *http.Request, body []byte) (first bool) {
 	return true
 }
 
-// route leaves out what the sandbox makes up.
+// route returns a path without the parts that the sandbox makes up.
 func route(path string) string {
 	head, tail, _ := strings.Cut(strings.TrimPrefix(path, "/api/v1/"), "/")
 	if tail != "" && tail != "renew" {
@@ -418,7 +418,7 @@ type iotestErr struct{}
 
 func (iotestErr) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// control asks the sandbox's control interface.
+// control sends a request to the sandbox's control interface.
 func (s *simulation) control(method, path string, body map[string]any) {
 	text, err := json.Marshal(body)
 	s.must(err, "control")

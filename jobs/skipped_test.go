@@ -22,7 +22,7 @@ func renewalOfAll(id string, ids []string) string {
 	return fmt.Sprintf(`{"id":%q,"duration_days":30,"proxy_ids":%s}`, id, list)
 }
 
-// TestWhatACommandLeavesOutIsOneFact: one for all of its proxies, by reason.
+// One fact contains all skipped proxies, grouped by reason.
 func TestWhatACommandLeavesOutIsOneFact(t *testing.T) {
 	h := idleRig(t)
 	offer := h.intake()
@@ -49,7 +49,7 @@ func TestWhatACommandLeavesOutIsOneFact(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotDueJustBeforePayingIsOneFact: with the expiry of each.
+// The fact has the expiry of each proxy.
 func TestWhatIsNotDueJustBeforePayingIsOneFact(t *testing.T) {
 	t.Parallel()
 	h := newRig(t)

@@ -16,9 +16,8 @@ import (
 	"perennial/upstream"
 )
 
-// TestTrap34ALateIntentIsNotSentWithItsOldTime: X-API-Timestamp is
-// the moment of the intent. A request whose turn comes more than a minute later
-// is recorded as unsent and signed again, under the same key.
+// X-API-Timestamp is the time of the intent. A request whose turn comes more than a minute
+// later is recorded as unsent and signed again, under the same key.
 func TestTrap34ALateIntentIsNotSentWithItsOldTime(t *testing.T) {
 	t.Parallel()
 	h := idleRig(t)
@@ -52,7 +51,7 @@ func TestTrap34ALateIntentIsNotSentWithItsOldTime(t *testing.T) {
 	h.settled(600, 0)
 }
 
-// beholder is a provider beside whose reads of a proxy things happen.
+// beholder is a provider that runs a hook during reads of a proxy.
 type beholder struct {
 	*upstream.Client
 	after func()
@@ -64,8 +63,7 @@ func (p beholder) Proxy(ctx context.Context, id string) (upstream.Proxy, error) 
 	return read, err
 }
 
-// A precheck takes its time: a deadline that passes meanwhile has
-// passed.
+// A deadline may pass during the precheck.
 func TestADeadlineThatPassesDuringThePrecheckIsKept(t *testing.T) {
 	t.Parallel()
 	h := idleRig(t)
@@ -82,8 +80,8 @@ func TestADeadlineThatPassesDuringThePrecheckIsKept(t *testing.T) {
 	h.settled(0, 0)
 }
 
-// The provider may continue showing the old expiry: one success is all that an
-// expiry is good for.
+// The provider may keep showing the old expiry, but one expiry allows only one successful
+// renewal.
 func TestTrap09AnExpiryShownForLongIsPaidForOnce(t *testing.T) {
 	t.Parallel()
 	h := idleRig(t)
@@ -103,8 +101,8 @@ func TestTrap09AnExpiryShownForLongIsPaidForOnce(t *testing.T) {
 	h.settled(300, 0)
 }
 
-// A Retry-After between two reads of one precheck: what was read before it is old
-// when it has ended, and a person may have renewed by hand.
+// A Retry-After comes between two reads of one precheck. When it has ended, the first read is
+// stale, because an operator may have renewed by hand.
 func TestTrap09WhatWasReadBeforeARetryAfterIsReread(t *testing.T) {
 	t.Parallel()
 	h := idleRig(t)
@@ -117,7 +115,7 @@ func TestTrap09WhatWasReadBeforeARetryAfterIsReread(t *testing.T) {
 	check(t, err)
 	j, err := h.runner.load(t.Context(), record)
 	check(t, err)
-	// It makes no request and does not wait; the time-out stops one that does.
+	// The operation must make no request and must not wait. The timeout stops one that does.
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	if goOn, err := h.runner.prepare(ctx, j); goOn || err != nil || ctx.Err() != nil || !h.runner.ready.isActive(record.ID) {
@@ -141,8 +139,7 @@ func TestTrap09WhatWasReadBeforeARetryAfterIsReread(t *testing.T) {
 	}
 }
 
-// What a listing showed serves for a while where very many are due; of few,
-// each is read again.
+// A recent listing suffices for a large operation. For a few proxies, each is read again.
 func TestTrap09FewProxiesAreReadAgainHoweverFreshTheirListing(t *testing.T) {
 	few := []string{"px_1", "px_2", "px_3", "px_4", "px_5", "px_6"}
 	many := slices.Repeat(few, 2)
@@ -176,8 +173,8 @@ func TestTrap09FewProxiesAreReadAgainHoweverFreshTheirListing(t *testing.T) {
 	}
 }
 
-// What cannot be read before paying waits, longer each time, and holds up
-// nothing else: neither a worker nor the rate.
+// An operation whose precheck fails waits longer each time, and occupies neither a worker nor
+// the rate.
 func TestALookThatFailsWaitsAndOrdersGoOn(t *testing.T) {
 	t.Parallel()
 	h := idleRig(t, func(c *Config) { c.RatePerSecond = 20 })

@@ -11,7 +11,7 @@ import (
 	"perennial/upstream"
 )
 
-// stalling is a provider of which one read does not answer.
+// stalling is a provider that never replies to one kind of read.
 type stalling struct {
 	*upstream.Client
 
@@ -34,8 +34,8 @@ func (p *stalling) OrdersPage(ctx context.Context, page upstream.PageRequest) (u
 	return p.Client.OrdersPage(ctx, page)
 }
 
-// TestALoopThatStandsStillIsSaid: reads that work do not hide that orders are not read, nor that
-// the books are not compared.
+// Successful other reads do not hide that orders are not read or that the books are not
+// compared.
 func TestALoopThatStandsStillIsSaid(t *testing.T) {
 	t.Parallel()
 	h := idleRig(t)

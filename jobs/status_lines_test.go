@@ -6,8 +6,8 @@ import (
 	"perennial/ledger/fact"
 )
 
-// A command whose lines a person answered one by one stands where the lines do: three of
-// three that were renewed are complete, and one that was let go is not.
+// An operator answers the lines of a command one by one. The command is complete if all three
+// lines were renewed, and not if one was given up.
 func TestACommandStandsWhereItsLinesStand(t *testing.T) {
 	op := func(chunk string, generation int64, state fact.State) fact.Operation {
 		return fact.Operation{ID: chunk + string(state), Chunk: chunk, Generation: generation, State: state}

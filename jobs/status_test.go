@@ -66,9 +66,8 @@ func TestACommandThatNeverCameIsNotFound(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// A person settles an operation while its request hangs at the provider: what
-// the provider says afterwards is kept as a finding and changes nothing. A finding that
-// cannot be written is tried until it can.
+// An operator settles an operation while its request hangs. The late reply is recorded as a
+// finding and changes nothing. The write of the finding is retried until it succeeds.
 func TestAReplyAfterAPersonsAnswerIsAFinding(t *testing.T) {
 	t.Parallel()
 	h := idleRig(t)
@@ -114,7 +113,7 @@ func TestAReplyAfterAPersonsAnswerIsAFinding(t *testing.T) {
 	}
 }
 
-// refusedFindings is a ledger whose disk takes no finding until the log says so.
+// refusedFindings makes the ledger refuse findings until the log reports it.
 type refusedFindings struct {
 	h     *rig
 	times int
@@ -127,10 +126,8 @@ func (f *refusedFindings) exec(query string) {
 	check(f.h.t, errors.Join(err, shell.Close()))
 }
 
-// Levels implements logrus.Hook.
 func (f *refusedFindings) Levels() []logrus.Level { return []logrus.Level{logrus.ErrorLevel} }
 
-// Fire implements logrus.Hook.
 func (f *refusedFindings) Fire(e *logrus.Entry) error {
 	if strings.HasPrefix(e.Message, "the ledger cannot be written") {
 		f.times++
@@ -160,7 +157,7 @@ func TestAReasonNamesTheUserThatAsked(t *testing.T) {
 	}
 }
 
-// What stands after a name in what people read is proven by a server, or not there.
+// The text after a name must come from the NATS server.
 func TestANameThatClaimsAUserIsRefused(t *testing.T) {
 	h := idleRig(t)
 	h.accepts(`{"id":"keep","duration_days":30,"proxy_ids":["px_1"]}`)

@@ -14,14 +14,14 @@ import (
 	"perennial/upstream"
 )
 
-// hold has the account wait for a moment, as a Retry-After does.
+// hold pauses the account for a moment, as a Retry-After does.
 func (h *rig) hold(d time.Duration) (until time.Time) {
 	until = h.now().Add(d)
 	h.runner.pause(h.t.Context(), decide.Pause{Scope: decide.ScopeAccount, Cause: decide.CauseThrottled, Detail: "slow down", Until: &until})
 	return until
 }
 
-// A Retry-After holds requests that read and requests that pay alike.
+// A Retry-After delays reads and charges alike.
 func TestTrap38EveryReaderWaitsOutARetryAfter(t *testing.T) {
 	for name, read := range map[string]func(h *rig) error{
 		"a listing":         func(h *rig) error { return h.runner.PassListing(h.t.Context()) },
@@ -39,12 +39,12 @@ func TestTrap38EveryReaderWaitsOutARetryAfter(t *testing.T) {
 	}
 }
 
-// readLists reads a list as a restored account does.
+// readLists reads a list as after a restore.
 func (r *Runner) readLists(ctx context.Context) error {
 	return everyPage(ctx, r.link, r.Provider.OrdersPage, func(upstream.OrderSummary) error { return nil })
 }
 
-// A precheck is postponed: no request is made, and no worker waits for it.
+// The precheck makes no request, and no worker waits for it.
 func TestTrap38APrecheckIsPostponed(t *testing.T) {
 	h := idleRig(t)
 	h.hold(time.Hour)
@@ -56,7 +56,7 @@ func TestTrap38APrecheckIsPostponed(t *testing.T) {
 	}
 }
 
-// A probe is a request too, and the Retry-After of its reply holds every sender.
+// A probe is a request too: the Retry-After in its reply pauses every sender.
 func TestTrap38AProbeWaitsAndHears(t *testing.T) {
 	h := idleRig(t)
 	revoked := tables.Pause{Scope: decide.ScopeAccount, Cause: string(upstream.CodeAPIKeyRevoked)}
@@ -73,8 +73,8 @@ func TestTrap38AProbeWaitsAndHears(t *testing.T) {
 	}
 }
 
-// A start reads account and wallet before anything else: not while the provider
-// has asked to wait, whenever it did.
+// A start reads the account and the wallet first, but not during a Retry-After, even one from
+// an earlier run.
 func TestTrap38AStartWaitsOutTheLastRunsRetryAfter(t *testing.T) {
 	h := idleRig(t)
 	until := h.hold(time.Hour)
@@ -91,7 +91,7 @@ func TestTrap38AStartWaitsOutTheLastRunsRetryAfter(t *testing.T) {
 	}
 }
 
-// A Retry-After that a start itself receives is kept for the next start.
+// A Retry-After that a start receives also applies to the next start.
 func TestTrap38AStartAndTheNextHonourRetryAfter(t *testing.T) {
 	h := idleRig(t)
 	for _, path := range []string{"/api/v1/wallet", "/api/v1/account"} {
@@ -107,8 +107,7 @@ func TestTrap38AStartAndTheNextHonourRetryAfter(t *testing.T) {
 	}
 }
 
-// TestTrap38EverySpellingOfRetryAfterHoldsTheAccount: seconds, a date, nonsense,
-// absurd, none.
+// Seconds, a date, an invalid value, an absurd value, none.
 func TestTrap38EverySpellingOfRetryAfterHoldsTheAccount(t *testing.T) {
 	const year = 365 * 24 * time.Hour
 	for name, c := range map[string]struct {

@@ -13,7 +13,8 @@ import (
 	"perennial/upstream"
 )
 
-// hiding does not show some proxies, and says why. A code "" is a reply without an envelope.
+// hiding is a provider that hides some proxies, with the given codes. The code "" is a reply
+// without an envelope.
 type hiding struct {
 	*upstream.Client
 	codes map[string]upstream.Code
@@ -34,9 +35,9 @@ func (p hiding) Proxy(ctx context.Context, id string) (upstream.Proxy, error) {
 	return p.Client.Proxy(ctx, id)
 }
 
-// One proxy that the provider does not show holds up no other for more than some
-// minutes; one alone ends, so that its sweep may learn a price from another. What
-// may be the account, or an outage, is waited out.
+// A proxy that the provider does not show delays the others for a few minutes at most. An
+// operation with only that proxy ends, so that its schedule can learn the price from another
+// one. A failure that may concern the account, or an outage, is waited out.
 func TestAProxyThatCannotBeReadHoldsUpNoOther(t *testing.T) {
 	h := idleRig(t)
 	gone := func(ids ...string) map[string]upstream.Code {

@@ -15,7 +15,7 @@ import (
 	"perennial/upstream"
 )
 
-// garbled shows some proxies so that they cannot be read.
+// garbled is a provider whose entries for some proxies cannot be read.
 type garbled struct {
 	*upstream.Client
 	ids  []string
@@ -31,8 +31,8 @@ func (p *garbled) Proxy(ctx context.Context, id string) (upstream.Proxy, error) 
 	return p.Client.Proxy(ctx, id)
 }
 
-// A detail that cannot be read holds up neither the others nor, after some minutes, its
-// own command.
+// A proxy that cannot be read delays neither the others nor, after a few minutes, its own
+// command.
 func TestTrap65AnUnreadableDetailHoldsUpNoOther(t *testing.T) {
 	h := idleRig(t)
 	for name, c := range map[string]struct {
@@ -64,7 +64,7 @@ func TestTrap65AnUnreadableDetailHoldsUpNoOther(t *testing.T) {
 	}
 }
 
-// badOffer is a provider one of whose offers cannot be read.
+// badOffer is a provider with an offer that cannot be read.
 type badOffer struct{ *upstream.Client }
 
 func (p badOffer) OffersPage(ctx context.Context, f upstream.OfferFilter, r upstream.PageRequest) (upstream.Page[upstream.Offer], error) {
@@ -98,8 +98,8 @@ func TestTrap65AnOrderForAnUnreadableOfferEnds(t *testing.T) {
 	}
 }
 
-// What a listing does not show is read before it is renewed, also by a large command, and
-// leaves the table when its own read does not find it.
+// A proxy that no listing shows is read before its renewal, even in a large command. It leaves
+// the table if its own read does not find it.
 func TestTrap66AnUnlistedProxyIsReadBeforeItIsRenewed(t *testing.T) {
 	h := idleRig(t)
 	provider := &garbled{Client: h.client, ids: []string{"px_2"}, code: upstream.CodeProxyNotFound}

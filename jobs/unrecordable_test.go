@@ -10,7 +10,7 @@ import (
 	"perennial/upstream"
 )
 
-// named is a provider whose delivered proxies have these ids, 2,000 of them.
+// named is a provider that delivers 2,000 proxies with these ids.
 type named struct {
 	*upstream.Client
 
@@ -28,9 +28,8 @@ func (p *named) Order(ctx context.Context, no string) (upstream.Order, error) {
 	return o, err
 }
 
-// TestTrap72WhatCannotBeRecordedEndsInReview: the ids of an order that are longer than a
-// command can name are left out; those that no fact can hold put it in review, with its
-// money booked. The one worker's slot is free for the next command.
+// Ids that are too long for a command are left out. Ids that no fact can hold put the order in
+// review, with its money booked. The only worker is then free for the next command.
 func TestTrap72WhatCannotBeRecordedEndsInReview(t *testing.T) {
 	t.Parallel()
 	for prefix, state := range map[string]fact.State{strings.Repeat("x", 456): fact.StateDelivered, strings.Repeat(`"`, 250): fact.StateReview} {

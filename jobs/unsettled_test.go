@@ -11,7 +11,7 @@ import (
 	"perennial/upstream"
 )
 
-// Reads that work do not hide that no POST of a kind tells what became of it.
+// Successful reads do not hide that no POST of a kind has a definite outcome.
 func TestWritesWithoutADefiniteOutcomeAreNotReady(t *testing.T) {
 	t.Parallel()
 	h := idleRig(t)
@@ -53,8 +53,8 @@ func TestWritesWithoutADefiniteOutcomeAreNotReady(t *testing.T) {
 	}
 }
 
-// One proxy that cannot be read is left out; that none can is said of the account, and so is
-// a key that may not.
+// A single unreadable proxy is left out. If no proxy can be read, or the key lacks the scope,
+// the account reports it.
 func TestProxiesThatCannotBeReadAreNotReady(t *testing.T) {
 	h := idleRig(t)
 	hidden := map[string]upstream.Code{"px_1": "", "px_2": "", "px_3": upstream.CodeInsufficientScope, "px_4": "proxy_locked"}

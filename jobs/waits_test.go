@@ -1,5 +1,3 @@
-// Every reason for which something waits, and what ends the wait.
-
 package jobs
 
 import (
@@ -18,7 +16,7 @@ import (
 
 var _ = flag.Bool("update", false, "write the table of waits into docs/state-machine.md")
 
-// wait is one reason for which an operation, a plan, an account or a command waits.
+// wait is one reason why an operation, a plan, an account or a command waits.
 type wait struct {
 	Of     string // operation, order, plan, slot, account, command or event
 	Reason string // the code of its fact, where it has one
@@ -29,7 +27,7 @@ type wait struct {
 	Test   string // the test that reaches it
 }
 
-// Reasons of waits of operations that have no code of their own.
+// Reasons for waits of operations without a code of their own.
 const (
 	waitsUnknown    = "unknown_outcome"
 	waitsProcessing = "processing"
@@ -48,7 +46,7 @@ const (
 	ofLeftOut    = "perennial_sweep_left_out_total"
 )
 
-// allWaits are all of them, in the order in which docs/state-machine.md prints them.
+// allWaits returns all waits in the order of docs/state-machine.md.
 func allWaits() []wait {
 	const simulated = "TestSimulation"
 	probed := "a successful probe, sent at growing intervals"
@@ -98,8 +96,7 @@ func allWaits() []wait {
 	}
 }
 
-// waitOf is the reason that a fact gives for a wait of its operation, its plan or its account;
-// "" if it gives none.
+// waitOf returns the reason why, by this fact, its operation, plan or account waits, or "".
 func waitOf(f fact.Fact) (of, reason string) {
 	switch f := f.(type) {
 	case fact.OperationUnsent:
@@ -136,8 +133,8 @@ func waitingReason(f fact.OperationWaiting) string {
 	return waitsUnread
 }
 
-// TestEveryWaitHasAnEnd: each code with which something waits is in the table, each wait ends by
-// itself or is a person's at once, and the document prints the table.
+// Each code of a wait is in the table, each wait ends automatically or is shown to an operator
+// immediately, and the document has the table.
 func TestEveryWaitHasAnEnd(t *testing.T) {
 	t.Parallel()
 	known := map[string]bool{}
