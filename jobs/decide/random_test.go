@@ -87,7 +87,7 @@ func anyOperation(t *rapid.T) Operation {
 	return op
 }
 
-// concluded reports whether the decision is a refusal, or a settlement as failed without cost.
+// concluded reports whether the decision refuses or cancels the operation.
 func concluded(d Decision) bool {
 	for _, f := range d.Facts {
 		switch f.(type) {
