@@ -75,6 +75,17 @@ type ExpiryEvidence struct {
 	read bool // the provider showed the proxy, or does not know it
 }
 
+// MovedText says by how many days the expiry moved, such as "by 30 days".
+func (x ExpiryEvidence) MovedText() string {
+	switch {
+	case x.Moved == nil:
+		return "not known"
+	case !*x.Moved:
+		return "no"
+	}
+	return "by " + english.Plural(int((x.Now.Sub(*x.Before)+fact.Day/2)/fact.Day), "day", "")
+}
+
 // OrderEvidence is an order at the provider that the ledger does not have and that the
 // operation may have made.
 type OrderEvidence struct {

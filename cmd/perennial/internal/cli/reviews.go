@@ -178,8 +178,8 @@ func (a reviewCommands) printEvidence(e inspect.Evidence) error {
 		rows    [][]string
 	}{
 		{[]string{"TIME", "FACT", "ATTEMPT", "REPLY", "TRACE ID", ""}, rows},
-		{[]string{"LINE", "STATE", "EXPIRED BEFORE", "EXPIRES NOW", "MOVED"}, expiryRows(e.Expiries)},
-		{[]string{"UNKNOWN ORDER", "CREATED", "NET"}, orderRows(e.Orders, e.Currency)},
+		{[]string{"LINE", "STATE", "EXPIRY BEFORE", "EXPIRY NOW", "MOVED"}, expiryRows(e.Expiries)},
+		{[]string{"UNMATCHED ORDER", "CREATED", "NET"}, orderRows(e.Orders, e.Currency)},
 	}
 	for _, t := range tables {
 		if len(t.rows) == 0 {
@@ -248,11 +248,7 @@ func suspenseText(e inspect.Evidence) string {
 
 func expiryRows(all []inspect.ExpiryEvidence) (rows [][]string) {
 	for _, x := range all {
-		moved := "not known"
-		if x.Moved != nil {
-			moved = strconv.FormatBool(*x.Moved)
-		}
-		rows = append(rows, []string{x.ProxyID, x.State, stamp(x.Before), stamp(x.Now), moved})
+		rows = append(rows, []string{x.ProxyID, x.State, stamp(x.Before), stamp(x.Now), x.MovedText()})
 	}
 	return rows
 }

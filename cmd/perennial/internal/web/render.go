@@ -14,7 +14,6 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"perennial/jobs"
-	"perennial/jobs/inspect"
 	"perennial/ledger/fact"
 	"perennial/ledger/tables"
 	"perennial/schedules"
@@ -52,10 +51,6 @@ var functions = template.FuncMap{
 	},
 	"booksOf":   func(account string, of any, now time.Time) booksRows { return booksRows{account, of, now} },
 	"exportsOf": func(account, month string) exportLinks { return exportLinks{account, month} },
-	"moved":     func(x inspect.ExpiryEvidence) bool { return *x.Moved },
-	"shift": func(x inspect.ExpiryEvidence) string {
-		return "by " + english.Plural(int((x.Now.Sub(*x.Before)+12*time.Hour)/(24*time.Hour)), "day", "")
-	},
 	"apart": func(provider, ledger int64, currency string) string {
 		switch {
 		case provider < ledger:
