@@ -69,8 +69,8 @@ func sampleDesign() design {
 		},
 	})
 	d.Empty = of(deadView{})
-	days := [7]calendarDay{{Day: 20, From: "2026-11-20", Until: "2026-11-21"}, {Day: 21, From: "2026-11-21", Until: "2026-11-22", Today: true, calendarCount: calendarCount{Expiring: 4, Uncovered: 1, Retired: 1, Cost: fact.Sum{Cents: 900, Lacks: 1}}}}
-	d.Calendar = of(calendarView{Month: "2026-11", Before: "2026-10", After: "2026-12", Name: "November 2026", Weeks: [][7]calendarDay{days}, Made: Made[map[int]calendarCount]{At: noon}, Sum: days[1].calendarCount, Currency: "USD"})
+	days := [7]calendarDay{{Day: "20", Full: "20 November", From: "2026-11-20", Until: "2026-11-21"}, {Day: "21", Full: "21 November", From: "2026-11-21", Until: "2026-11-22", Today: true, calendarCount: calendarCount{Expiring: 4, Uncovered: 1, Retired: 1, Cost: fact.Sum{Cents: 900, Lacks: 1}}}}
+	d.Calendar = of(calendarView{Before: calendarLink{"2026-10", "October 2026"}, After: calendarLink{"2026-12", "December 2026"}, Name: "November 2026", Weeks: [][7]calendarDay{days}, Made: Made[map[string]calendarCount]{At: noon}, Sum: days[1].calendarCount, Currency: "USD"})
 	return d
 }
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -176,22 +177,31 @@ func (p pausedShares) Text(currency string) string {
 	return "of it " + strings.Join(all, ", ")
 }
 
-// calendarView is one month, in UTC.
+// calendarView is a month, or the five weeks from this week's Monday, in UTC.
 type calendarView struct {
-	Month, Before, After string // such as 2026-12
-	Name                 string
-	Weeks                [][7]calendarDay
-	Made                 Made[map[int]calendarCount]
-	Sum                  calendarCount
-	Currency             string
+	Name          string
+	Rolling       bool         // the five weeks
+	Before, After calendarLink // the neighboring months
+	Weeks         [][7]calendarDay
+	Made          Made[map[string]calendarCount] // by day, such as 2026-12-31
+	Sum           calendarCount
+	Currency      string
+}
+
+// calendarLink is a link to a month, such as 2026-12 and December 2026.
+type calendarLink struct{ Month, Name string }
+
+func linkTo(month time.Time) calendarLink {
+	return calendarLink{month.Format(monthForm), month.Format("January 2006")}
 }
 
 // Pending reports whether the page must be reloaded to show its data.
 func (v calendarView) Pending() bool { return v.Made.Pending() }
 
-// calendarDay is one cell. Day is 0 outside the month.
+// calendarDay is one cell. Day is "" outside the month.
 type calendarDay struct {
-	Day         int
+	Day         string // such as 31, or 1 Dec
+	Full        string // such as 31 December
 	From, Until string
 	Today       bool
 	calendarCount
@@ -215,36 +225,48 @@ func (c *calendarCount) add(o calendarCount) {
 
 const (
 	monthForm = "2006-01"
+	// rollingWeeks is the number of weeks that the calendar shows without a month.
+	rollingWeeks = 5
 	// calendarStep is the number of proxies read at a time.
 	calendarStep = 2000
 )
 
 func (s *overviewPages) calendar(q accountRequest) (page, error) {
-	ctx, today := q.Context(), s.Clock().UTC()
-	month, err := time.Parse(monthForm, q.URL.Query().Get("month"))
-	if err != nil || month.Year() < 1 {
-		month = time.Date(today.Year(), today.Month(), 1, 0, 0, 0, 0, time.UTC)
+	ctx, today := q.Context(), s.Clock().UTC().Truncate(fact.Day)
+	first, err := time.Parse(monthForm, q.URL.Query().Get("month"))
+	v := calendarView{Rolling: err != nil || first.Year() < 1}
+	end := first.AddDate(0, 1, 0)
+	if v.Rolling {
+		month := time.Date(today.Year(), today.Month(), 1, 0, 0, 0, 0, time.UTC)
+		first = today.AddDate(0, 0, -weekday(today))
+		end = first.AddDate(0, 0, 7*rollingWeeks)
+		v.Name, v.Before, v.After = "the next five weeks", linkTo(month), linkTo(month.AddDate(0, 1, 0))
+	} else {
+		v.Name, v.Before, v.After = first.Format("January 2006"), linkTo(first.AddDate(0, -1, 0)), linkTo(end)
 	}
-	v := calendarView{Month: month.Format(monthForm), Before: month.AddDate(0, -1, 0).Format(monthForm), After: month.AddDate(0, 1, 0).Format(monthForm), Name: month.Format("January 2006")}
 	v.Currency, _ = q.account.Ledger().Currency(ctx)
-	v.Made = figureOf(ctx, s.insight.figures, figureKey{q.account.AccountName(), "calendar " + v.Month}, fleetFresh, func(ctx context.Context) (map[int]calendarCount, error) {
-		return countMonth(ctx, q.account, month)
+	v.Made = figureOf(ctx, s.insight.figures, figureKey{q.account.AccountName(), "calendar " + first.Format(time.DateOnly) + " " + end.Format(time.DateOnly)}, fleetFresh, func(ctx context.Context) (map[string]calendarCount, error) {
+		return countDays(ctx, q.account, first, end)
 	})
-	column := (int(month.Weekday()) + 6) % 7 // weeks begin on Monday
-	for day := month; day.Month() == month.Month(); day = day.AddDate(0, 0, 1) {
-		if len(v.Weeks) == 0 || column == 7 {
-			v.Weeks, column = append(v.Weeks, [7]calendarDay{}), column%7
+	for day := first; day.Before(end); day = day.AddDate(0, 0, 1) {
+		if len(v.Weeks) == 0 || weekday(day) == 0 {
+			v.Weeks = append(v.Weeks, [7]calendarDay{})
 		}
-		cell := calendarDay{Day: day.Day(), From: day.Format(time.DateOnly), Until: day.AddDate(0, 0, 1).Format(time.DateOnly), Today: day.Format(time.DateOnly) == today.Format(time.DateOnly)}
-		cell.calendarCount = v.Made.Value[day.Day()]
+		from := day.Format(time.DateOnly)
+		cell := calendarDay{Day: strconv.Itoa(day.Day()), Full: day.Format("2 January"), From: from, Until: day.AddDate(0, 0, 1).Format(time.DateOnly), Today: day.Equal(today), calendarCount: v.Made.Value[from]}
+		if v.Rolling && (day.Equal(first) || day.Day() == 1) {
+			cell.Day = day.Format("2 Jan")
+		}
 		v.Sum.add(cell.calendarCount)
-		v.Weeks[len(v.Weeks)-1][column] = cell
-		column++
+		v.Weeks[len(v.Weeks)-1][weekday(day)] = cell
 	}
 	return page{name: "calendar", title: "Expiries in " + v.Name, data: v}, nil
 }
 
-func countMonth(ctx context.Context, a Account, month time.Time) (map[int]calendarCount, error) {
+// weekday counts the days of the week from Monday, which is 0.
+func weekday(day time.Time) int { return (int(day.Weekday()) + 6) % 7 }
+
+func countDays(ctx context.Context, a Account, first, end time.Time) (map[string]calendarCount, error) {
 	if err := wasListed(ctx, a); err != nil {
 		return nil, err
 	}
@@ -252,7 +274,7 @@ func countMonth(ctx context.Context, a Account, month time.Time) (map[int]calend
 	if err != nil {
 		return nil, err
 	}
-	days, paused := map[int]calendarCount{}, map[string]bool{}
+	days, paused := map[string]calendarCount{}, map[string]bool{}
 	for _, one := range a.Schedules() {
 		x, err := a.Ledger().Sweeps.SchedulePaused(ctx, one.Name)
 		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
@@ -260,19 +282,20 @@ func countMonth(ctx context.Context, a Account, month time.Time) (map[int]calend
 		}
 		paused[one.Name] = err == nil && x.Until == nil
 	}
-	for place := tables.From(month); ; {
-		page, err := a.Ledger().Fleet.PricedPage(ctx, place, month.AddDate(0, 1, 0), calendarStep)
+	for place := tables.From(first); ; {
+		page, err := a.Ledger().Fleet.PricedPage(ctx, place, end, calendarStep)
 		if err != nil {
 			return nil, err
 		}
 		for _, p := range page {
-			day := days[p.LastsUntil().UTC().Day()]
+			at := p.LastsUntil().UTC().Format(time.DateOnly)
 			one, err := countOne(ctx, c, p, paused)
 			if err != nil {
 				return nil, err
 			}
+			day := days[at]
 			day.add(one)
-			days[p.LastsUntil().UTC().Day()] = day
+			days[at] = day
 		}
 		if len(page) < calendarStep {
 			return days, nil

@@ -86,7 +86,7 @@ func hostileData(text string) map[string]any {
 		"proxies":  &proxiesView{Query: text, Country: text, Label: text, State: text, Schedules: []string{text}, Wrong: text, Within: text, Rows: []proxyRow{{PricedProxy: tables.PricedProxy{Proxy: p}, State: text, Schedule: text, Price: plans.Price{From: text}}}, Next: text, From: text, Until: text, ByExpiry: true, Coverage: Made[*plans.Coverage]{Err: text}},
 		"webhooks": []webhook.Status{{Name: text, URL: text, State: text, LastError: text}},
 		"proxy":    proxyView{Proxy: p, Listed: true, Order: text, Currency: text, Why: schedules.RenewalOutlook{Text: text, OperationID: text, Schedule: text, LastRun: text}, Renewals: []tables.ProxyRenewal{{OperationID: text, CommandID: text, State: fact.LineState(text), Reason: text}}},
-		"calendar": calendarView{Month: text, Before: text, After: text, Name: text, Currency: text, Weeks: [][7]calendarDay{{{Day: 1, From: text, Until: text, calendarCount: calendarCount{Expiring: 1, Uncovered: 1, Cost: fact.Sum{Cents: 1}}}}}},
+		"calendar": calendarView{Before: calendarLink{text, text}, After: calendarLink{text, text}, Name: text, Currency: text, Weeks: [][7]calendarDay{{{Day: text, Full: text, From: text, Until: text, calendarCount: calendarCount{Expiring: 1, Uncovered: 1, Cost: fact.Sum{Cents: 1}}}}}},
 	}
 }
 
