@@ -1,6 +1,3 @@
-// This file stores, approves and declines plans that need approval. A later slot with the
-// same plan does not store the plan again.
-
 package schedules
 
 import (
@@ -16,10 +13,10 @@ import (
 	"perennial/schedules/plans"
 )
 
-// Approve publishes the held plan with this hash and finishes its slots. It returns
-// ErrNoPlan if no held plan has the hash, and ErrOverBudget if what is left of today's or
-// this month's budget is too small. Approving the plan again after a crash is harmless. The
-// sweep.finished fact records by and reason.
+// Approve publishes the plan with this hash, which needs approval, and finishes its slots. It
+// returns ErrNoPlan if no plan that needs approval has the hash, and ErrOverBudget if the plan
+// exceeds the rest of today's or this month's budget. After a crash, the plan can be approved
+// again without harm. The sweep.finished fact records by and reason.
 func (s *Sweeper) Approve(ctx context.Context, plan, by, reason string) error {
 	s.approving.Lock()
 	defer s.approving.Unlock()
@@ -40,10 +37,10 @@ func (s *Sweeper) Approve(ctx context.Context, plan, by, reason string) error {
 	return nil
 }
 
-// Decline finishes the slots of the held plan with this hash without publishing it. It
-// returns ErrNoPlan if no held plan has the hash, and ErrBegun if an interrupted approval
-// has published a part of the plan. The next run plans the due proxies again. The
-// sweep.finished fact records by and reason.
+// Decline finishes the slots of the plan with this hash, which needs approval, without
+// publishing it. It returns ErrNoPlan if no plan that needs approval has the hash, and ErrBegun
+// if an interrupted approval has published a part of the plan. The next run plans the due
+// proxies again. The sweep.finished fact records by and reason.
 func (s *Sweeper) Decline(ctx context.Context, plan, by, reason string) error {
 	s.approving.Lock()
 	defer s.approving.Unlock()
@@ -70,8 +67,8 @@ func (s *Sweeper) Decline(ctx context.Context, plan, by, reason string) error {
 	return nil
 }
 
-// HeldPlan returns the held plan with this hash, as an approval would publish it, or
-// ErrNoPlan.
+// HeldPlan returns the plan with this hash as an approval would publish it. It returns ErrNoPlan
+// if no plan that needs approval has the hash.
 func (s *Sweeper) HeldPlan(ctx context.Context, plan string) (plans.Plan, error) {
 	slots, err := s.Ledger.Sweeps.HeldSlots(ctx, plan)
 	if err == nil && len(slots) == 0 {
@@ -98,8 +95,8 @@ func (s *Sweeper) HeldPlan(ctx context.Context, plan string) (plans.Plan, error)
 	return p, err
 }
 
-// heldPlan reads the held plan with its commands from its first slot. If that row was
-// archived or has another hash, it tries the later slots of the same plan.
+// heldPlan reads a plan that needs approval, with its commands, from its first slot. If that row
+// was archived or has another hash, it tries the later slots of the same plan.
 func (s *Sweeper) heldPlan(ctx context.Context, plan string, slots []tables.Slot) (fact.SweepPlanned, error) {
 	wrong := fmt.Errorf("its commands in journal row %d have another hash: run `perennial ledger verify`", slots[0].Seq)
 	for _, slot := range slots {
@@ -115,12 +112,10 @@ func (s *Sweeper) heldPlan(ctx context.Context, plan string, slots []tables.Slot
 	return fact.SweepPlanned{}, wrong
 }
 
-// approvePatience limits how long the publication of an approved plan may take, because the
-// operator and all runs of the account wait for it.
+// approvePatience limits how long an approval may publish, because the operator and all runs of
+// the account wait for it.
 const approvePatience = 30 * time.Second
 
-// carryOut publishes an approved plan if its schedule's budgets allow it, and finishes every
-// slot of the plan.
 func (s *Sweeper) carryOut(ctx context.Context, schedule string, planned fact.SweepPlanned, plan, by, reason string) error {
 	r, unknown := s.runnerOf(schedule)
 	if unknown != nil { // a schedule that is no longer configured has no budget
@@ -148,7 +143,6 @@ func (s *Sweeper) carryOut(ctx context.Context, schedule string, planned fact.Sw
 	return s.recall(ctx, r) // the approved plan may leave a remainder
 }
 
-// finishHeld finishes every slot of the held plan.
 func (s *Sweeper) finishHeld(ctx context.Context, plan string, finished fact.SweepFinished) error {
 	finished.Plan, finished.User = plan, fact.UserOf(ctx)
 	err := s.Ledger.Write(context.WithoutCancel(ctx), func(tx *ledger.Tx) error {
@@ -171,7 +165,7 @@ func (s *Sweeper) finishHeld(ctx context.Context, plan string, finished fact.Swe
 }
 
 // affords returns ErrOverBudget if the plan exceeds what is left of today's or this month's
-// budget. Other plans may have spent from these budgets since the plan was made.
+// budget. Other plans may have used these budgets since the plan was made.
 func (s *Sweeper) affords(ctx context.Context, r *scheduleRunner, planned fact.SweepPlanned) error {
 	left, err := s.notAskedFor(ctx, planned)
 	if err != nil {
@@ -196,14 +190,13 @@ func (s *Sweeper) affords(ctx context.Context, r *scheduleRunner, planned fact.S
 	return nil
 }
 
-// notTaken is the part of a plan's commands that was not accepted.
 type notTaken struct {
 	Commands int
 	fact.Sum // estimated cost of these commands
 }
 
-// notAskedFor counts the plan's commands that were not accepted yet. An interrupted approval
-// may have published some of the commands.
+// notAskedFor counts the plan's commands that the runner has not accepted yet. An interrupted
+// approval may have published some of them.
 func (s *Sweeper) notAskedFor(ctx context.Context, planned fact.SweepPlanned) (left notTaken, err error) {
 	for _, c := range planned.Planned {
 		_, err := s.Ledger.Operations.Command(ctx, c.CommandID)
@@ -218,14 +211,14 @@ func (s *Sweeper) notAskedFor(ctx context.Context, planned fact.SweepPlanned) (l
 	return left, nil
 }
 
-// heldPlanServes is how long a held plan also serves later slots. Otherwise each newly due
-// proxy would cause another plan to be stored, which may be as large as a fact allows.
+// heldPlanServes limits how long a plan that needs approval also serves later slots. Without it,
+// each newly due proxy would store another plan, and a plan may be as large as a fact allows.
 const heldPlanServes = 6 * time.Hour
 
-// holdOnce removes the commands from a plan that needs approval if an earlier slot has the
-// same plan, or if a recent held plan serves this slot too. Proxies that come due later are
-// planned after the approval. A recent held plan serves neither a run that an operator
-// requested nor a slot that continues a run.
+// holdOnce removes the commands from a plan that needs approval if an earlier slot has the same
+// plan, or if a recent plan that needs approval serves this slot too. Proxies that come due
+// later are planned after the approval. A run that an operator requested and a slot that
+// continues a run always get a plan of their own.
 func (s *Sweeper) holdOnce(tx *ledger.Tx, r *scheduleRunner, f firing, plan *sweep, planned *fact.SweepPlanned) error {
 	held, err := tx.HeldSlots(plan.Hash)
 	if err != nil {
@@ -244,8 +237,8 @@ func (s *Sweeper) holdOnce(tx *ledger.Tx, r *scheduleRunner, f firing, plan *swe
 	return nil
 }
 
-// recentlyHeld returns the slots of the schedule's newest held plan, if the first of them is
-// recent enough for the plan to serve slot.
+// recentlyHeld returns the slots of the schedule's newest plan that needs approval, if the first
+// of them is recent enough for the plan to serve slot.
 func (s *Sweeper) recentlyHeld(tx *ledger.Tx, r *scheduleRunner, slot time.Time) ([]tables.Slot, error) {
 	since := slot.Add(-min(heldPlanServes, r.RenewBefore/4))
 	all, err := tx.HeldNow(r.Name, since)

@@ -1,6 +1,5 @@
-// This file determines the instant from which a schedule's slots count. A fact records
-// that instant, so that a new, renamed or changed schedule also serves missed slots. The
-// unfinished slots of schedules that were removed from the configuration are ended.
+// A fact records the instant from which a schedule's slots count. A changed or renamed schedule
+// therefore still serves the slots that it missed.
 
 package schedules
 
@@ -19,8 +18,8 @@ import (
 	"perennial/schedules/plans"
 )
 
-// countsFrom returns the slot or instant after which the schedule's next slot is computed.
-// If the schedule's configuration changed, it first records the change as a fact.
+// countsFrom returns the instant after which the schedule's next slot is computed. If the
+// schedule's configuration changed, it first records the change as a fact.
 func (s *Sweeper) countsFrom(ctx context.Context, r *scheduleRunner) (time.Time, error) {
 	now := s.Clock().UTC().Truncate(time.Microsecond)
 	f := fact.ScheduleConfigured{Schedule: r.Name, Cron: r.Cron, Timezone: r.calendar.Zone.String()}
@@ -37,7 +36,7 @@ func (s *Sweeper) countsFrom(ctx context.Context, r *scheduleRunner) (time.Time,
 		return time.Time{}, fmt.Errorf("read from when it counts: %w", err)
 	}
 	f.Since = known.Since
-	// An instant in the future was recorded by a clock that was ahead.
+	// A clock that was ahead has recorded an instant in the future.
 	same := known.Cron == f.Cron && known.Timezone == f.Timezone && !known.Since.After(now)
 	if same && f.Was == "" {
 		return s.lastSlot(ctx, r.Name, r.calendar, f.Since)
@@ -53,8 +52,8 @@ func (s *Sweeper) countsFrom(ctx context.Context, r *scheduleRunner) (time.Time,
 	return s.lastSlot(ctx, r.Name, r.calendar, f.Since)
 }
 
-// configured appends the fact. For a renamed schedule it returns an error if both names
-// have a slot at the same time.
+// configured appends the fact. For a renamed schedule, it returns an error if both names have a
+// slot at the same time.
 func (s *Sweeper) configured(ctx context.Context, f fact.ScheduleConfigured) error {
 	return s.Ledger.Write(ctx, func(tx *ledger.Tx) error {
 		if f.Was != "" {
@@ -70,9 +69,9 @@ func (s *Sweeper) configured(ctx context.Context, f fact.ScheduleConfigured) err
 	})
 }
 
-// newlyCounts returns the instant from which a schedule with a new calendar counts: now, or
-// the last slot if slots of the previous calendar were missed. from is the name under which
-// the schedule is recorded. known is zero for a new schedule, or if no start is recorded.
+// newlyCounts returns the instant from which the slots of a new calendar count: now, or the last
+// slot if slots of the previous calendar were missed. from is the name under which the schedule
+// is recorded. known is zero for a new schedule, or if no start is recorded.
 func (s *Sweeper) newlyCounts(ctx context.Context, r *scheduleRunner, from string, known tables.ScheduleCalendar, now time.Time) (time.Time, error) {
 	had := r.Schedule
 	if known.Cron != "" {
@@ -89,7 +88,7 @@ func (s *Sweeper) newlyCounts(ctx context.Context, r *scheduleRunner, from strin
 	return last, nil
 }
 
-// silentFor is how long after its slot a run may take to leave a row in the ledger.
+// silentFor is how long after its slot a run may take to write a row to the ledger.
 const silentFor = 5 * time.Minute
 
 // Silent describes the slots of a schedule that passed without a row in the ledger. It
@@ -148,9 +147,9 @@ func (s *Sweeper) lastSlot(ctx context.Context, schedule string, c plans.Calenda
 	return since, err
 }
 
-// FinishRemoved ends the planned slots of schedules that are no longer configured. Their
-// unpublished commands are never published. An unfinished slot would prevent the journal
-// from being archived. A plan that needs approval can still be approved.
+// FinishRemoved ends the planned slots of schedules that are no longer configured, because an
+// unfinished slot would prevent the journal from being archived. Their unpublished commands are
+// never published. A plan that needs approval can still be approved.
 func (s *Sweeper) FinishRemoved(ctx context.Context) error {
 	slots, err := s.Ledger.Sweeps.PlannedSlots(ctx)
 	if err != nil {
@@ -175,8 +174,8 @@ func (s *Sweeper) FinishRemoved(ctx context.Context) error {
 	return nil
 }
 
-// removedFor is how long the plan of a removed schedule is shown as needing approval. After
-// that time its proxies have expired or were renewed by other means.
+// removedFor is how long the plan of a removed schedule is shown as needing approval. By then
+// its proxies have expired or were renewed by other means.
 const removedFor = 31 * fact.Day
 
 // Removed is a schedule that is no longer configured but has a plan that needs approval,
@@ -186,14 +185,13 @@ type Removed struct {
 	Plan       string // hash of its last plan if that needs approval; otherwise ""
 	SpentCents int64  // this month, in UTC; 0 if no configured schedule has a budget
 	Paused     *tables.SchedulePause
-	Text       string // describes what still has an effect; "" if nothing does
-	Advice     string // says what to do
+	Text       string // what still has an effect; "" if nothing does
+	Advice     string // what to do
 
 	last *tables.Slot
 }
 
-// RemovedOf returns the schedules in the ledger that are not in own but still have an
-// effect.
+// RemovedOf returns the schedules in the ledger that are not in own but still have an effect.
 func RemovedOf(ctx context.Context, l *ledger.Ledger, now time.Time, own []plans.Schedule) (all []Removed, err error) {
 	names, err := l.Sweeps.ScheduleNames(ctx)
 	if err != nil {
@@ -269,7 +267,6 @@ func (s *Sweeper) Removed(ctx context.Context) ([]Removed, error) {
 	return RemovedOf(ctx, s.Ledger, s.Clock(), s.Schedules)
 }
 
-// warnOfRemoved logs the removed schedules that still have an effect.
 func (s *Sweeper) warnOfRemoved(ctx context.Context) {
 	all, err := s.Removed(ctx)
 	if err != nil {

@@ -1,6 +1,3 @@
-// This file explains whether a proxy will be renewed, and why not. It finds listed proxies
-// that no schedule renews, and schedules whose match selects no proxy.
-
 package schedules
 
 import (
@@ -21,7 +18,6 @@ import (
 	"perennial/schedules/plans"
 )
 
-// errMatched stops a search after the first match.
 var errMatched = errors.New("a proxy matches")
 
 // MatchesNone returns a warning if a schedule's match selects no listed proxy, for example
@@ -74,12 +70,12 @@ type uncovered struct {
 	took atomic.Int64          // how long that count took, in nanoseconds
 }
 
-// recountWithin is the longest duration of a count that is repeated for each request.
+// recountWithin is the longest duration of a count that Uncovered repeats on every call.
 const recountWithin = 100 * time.Millisecond
 
-// countUncovered counts the live proxies that no schedule renews, and logs a count above
-// zero. It publishes such a count only if the previous listing had such proxies too, because
-// an order's proxies may be listed before their labels are booked.
+// countUncovered counts the live proxies that no schedule renews, and logs a count above zero.
+// It publishes the count only if the previous listing had such proxies too, because an order's
+// proxies may be listed before their labels are booked.
 func (s *uncovered) countUncovered(ctx context.Context) {
 	n, first, began := new(int64), []tables.Proxy{}, s.Clock()
 	err := Uncovered(ctx, s.Ledger.Fleet, s.providerNow(), s.Schedules, s.ReadFile, func(p tables.Proxy) error {
@@ -111,10 +107,9 @@ func (s *uncovered) countUncovered(ctx context.Context) {
 	}
 }
 
-// tellUncovered appends the count as a fact if no such proxies remain, or if the last two
-// listings both had more, or both fewer, than the last published count. It also appends the
-// count if the first of the published proxies has expired. After a count above zero, the
-// next count above zero is published a day later at the earliest.
+// tellUncovered appends the count as a fact if no such proxy remains, or if the last two counts
+// are both above or both below the last published count. It also appends the count if the first
+// of the published proxies has expired. It publishes counts above zero at most once a day.
 func (s *uncovered) tellUncovered(ctx context.Context, before *int64, n int64, first []tables.Proxy) error {
 	last, at, err := s.Ledger.Fleet.LastUncovered(ctx)
 	if err != nil {
@@ -156,8 +151,8 @@ func (s *uncovered) Uncovered(ctx context.Context) (n int64, known bool) {
 	return n, true
 }
 
-// RenewalOutlook says whether a proxy will be renewed. If several reasons apply, it has only
-// the first.
+// RenewalOutlook says whether a proxy will be renewed. If several reasons prevent the renewal,
+// it has only the first.
 type RenewalOutlook struct {
 	Good        bool       `json:"good" doc:"Whether the proxy is renewed in time, or never needs a renewal."`
 	Text        string     `json:"text" doc:"Whether the proxy is renewed, and if not, why, for people; the text may change."`
@@ -175,14 +170,14 @@ type RenewalOutlookFrom struct {
 	Renewals []tables.ProxyRenewal // renewals of the proxy, latest first
 	Paused   string                // why the account sends no renewals; "" if it sends them
 	Now      time.Time
-	// Coverage is nil if unknown. NoCoverage is then the reason, or "" while the coverage
-	// is being read.
+	// Coverage is nil if unknown. Then NoCoverage is the reason, or "" while the coverage is
+	// being read.
 	Coverage   *plans.Coverage
 	NoCoverage string
 	// Status returns a schedule's status, or why it is unknown.
 	Status func(schedule string) (status Status, problem string)
-	// Plan returns a schedule's current plan. If plan is nil, problem is the reason, or ""
-	// while the plan is being made. Plan is called only if it affects the outlook.
+	// Plan returns a schedule's current plan. If plan is nil, problem is the reason, or "" while
+	// the plan is being made. Outlook calls Plan only if the plan affects the outlook.
 	Plan func(schedule string) (plan *plans.Plan, problem string)
 	// LastRun returns a schedule's last run, or nil if none is known.
 	LastRun func(of plans.Schedule) (*LastRun, error)
@@ -227,7 +222,6 @@ func (f RenewalOutlookFrom) Outlook(ctx context.Context) (RenewalOutlook, error)
 	return out, err
 }
 
-// addLastRun adds why the last run skipped the proxy, if it did.
 func (f RenewalOutlookFrom) addLastRun(out *RenewalOutlook, of plans.Schedule) error {
 	run, err := f.LastRun(of)
 	if err == nil && run != nil && run.Skipped(f.Proxy) {
@@ -236,7 +230,6 @@ func (f RenewalOutlookFrom) addLastRun(out *RenewalOutlook, of plans.Schedule) e
 	return err
 }
 
-// open returns the proxy's open renewal, or nil.
 func (f RenewalOutlookFrom) open() *tables.ProxyRenewal {
 	for i := range f.Renewals {
 		if f.Renewals[i].Open {

@@ -1,7 +1,5 @@
-// This file reports runs that fail, commands of runs that the runner's intake refused, and
-// proxies that are missing from a complete listing. A missing proxy is not necessarily
-// gone. A proxy leaves the table only when a read of it returns proxy_not_found, or when
-// it has expired (trap 66).
+// A proxy that is missing from a complete listing may still exist. It leaves the table only when
+// a read of it returns proxy_not_found, or when it has expired.
 
 package schedules
 
@@ -23,14 +21,14 @@ import (
 
 const (
 	// lateAfter is how long a run may wait for a listing or for the publication of its commands
-	// before a sweep.failed fact is published.
+	// before a sweep.failed fact reports it.
 	lateAfter = 30 * time.Second
 	// failedFactEvery is the minimum interval between the sweep.failed facts of one continuing
 	// failure.
 	failedFactEvery = time.Minute
 )
 
-// trouble is the reason why a due run fails.
+// trouble says why a due run fails.
 type trouble struct {
 	mu   sync.Mutex
 	now  *fact.SweepFailed // nil while no run fails
@@ -39,7 +37,6 @@ type trouble struct {
 	cleared int // how often the reason was cleared
 }
 
-// get returns a copy of the reason, or nil.
 func (x *trouble) get() *fact.SweepFailed {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -57,7 +54,7 @@ func (x *trouble) clear() {
 	x.cleared++
 }
 
-// generation increases when the failure is cleared.
+// generation increases each time the failure is cleared.
 func (x *trouble) generation() int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -84,7 +81,6 @@ func (x *trouble) set(f fact.SweepFailed, now time.Time, generation int) (tell b
 	return tell
 }
 
-// troubles reports due runs that fail.
 type troubles struct {
 	*Config
 
@@ -93,7 +89,7 @@ type troubles struct {
 }
 
 // failed reports that a slot's run failed, and how many proxies it would have renewed. The
-// run is retried.
+// caller retries the run.
 func (s *troubles) failed(ctx context.Context, r *scheduleRunner, slot time.Time, why error) {
 	s.log(r).WithError(why).WithField("slot", slot).Warn("the sweep has not been made; it is tried again")
 	s.tellTrouble(ctx, r, &r.trouble, slot, why.Error())
@@ -117,9 +113,9 @@ func (s *troubles) tellTrouble(ctx context.Context, r *scheduleRunner, x *troubl
 	}
 }
 
-// countExpiring counts the due proxies of the run, and those that expire before the next
-// slot. If an id list cannot be read, it ignores the lists, because a count that is too
-// high is better than none.
+// countExpiring counts the due proxies of the run, and those that expire before the next slot.
+// If an id list cannot be read, it counts without the lists: a count that is too high is better
+// than none.
 func (s *troubles) countExpiring(ctx context.Context, r *scheduleRunner, f *fact.SweepFailed) error {
 	match := r.Match
 	lists, unread := match.ReadLists(s.ReadFile)
@@ -143,8 +139,9 @@ func (s *troubles) countExpiring(ctx context.Context, r *scheduleRunner, f *fact
 }
 
 // watchSlot reports a run as failed while its commands cannot be published. It also does so
-// while the listing that the run waits for fails, makes no progress, or has not ended by the
-// next slot. Publication and listing are retried for hours.
+// while the run waits for a listing that fails, makes no progress, or has not ended by the next
+// slot. Without the report an operator would not know, because publication and listing are
+// retried for hours.
 func (s *troubles) watchSlot(ctx context.Context, r *scheduleRunner, slot time.Time) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -184,9 +181,8 @@ func (s *troubles) late(r *scheduleRunner, slot, began time.Time) error {
 	return nil
 }
 
-// NotReady returns one line of text per problem: proxies missing from the last listing,
-// proxies that expire before their renewal's turn, and due runs that fail. It returns "" if
-// there are no problems.
+// NotReady returns one line of text per problem, or "". Problems are proxies missing from the
+// last listing, proxies that expire before their turn to be renewed, and due runs that fail.
 func (s *Sweeper) NotReady() string {
 	failing := s.Failing()
 	lines := make([]string, 0, len(failing)+1)
@@ -214,7 +210,6 @@ func (s *Sweeper) Failing() []fact.SweepFailed {
 	return all
 }
 
-// failing returns the schedule's current failure, or nil.
 func (r *scheduleRunner) failing() *fact.SweepFailed {
 	if f := r.trouble.get(); f != nil {
 		return f
@@ -225,8 +220,8 @@ func (r *scheduleRunner) failing() *fact.SweepFailed {
 	return r.unlisted.get()
 }
 
-// problem describes the schedule's failure, or returns "". Due was counted at the last
-// attempt of the run; since then an operator may have renewed the proxies.
+// problem describes the schedule's failure, or returns "". The failure's Due is the count of the
+// last attempt. An operator may have renewed the proxies since then.
 func (r *scheduleRunner) problem() string {
 	f := r.failing()
 	if f == nil {
@@ -251,9 +246,9 @@ func failedText(f fact.SweepFailed) string {
 	return text + ", the first at " + f.FirstExpiresAt.UTC().Format(time.RFC3339)
 }
 
-// watchRefused finds commands of runs that were refused by the runner's intake. The slot of
-// such a command is finished, but its proxies are not renewed. watchRefused reads the
-// refusals from the ledger, so it also finds them after a restart.
+// watchRefused finds commands of runs that the runner's intake refused. The slot of such a
+// command is finished, but its proxies are not renewed. watchRefused reads the refusals from the
+// ledger, so it also finds them after a restart.
 func (s *troubles) watchRefused(ctx context.Context) error {
 	for {
 		for _, r := range s.runners {
@@ -270,7 +265,6 @@ func (s *troubles) watchRefused(ctx context.Context) error {
 	}
 }
 
-// checkRefused sets or clears r.refused.
 func (s *troubles) checkRefused(ctx context.Context, r *scheduleRunner) error {
 	x, err := s.Ledger.Sweeps.RefusedOf(ctx, r.Name, plans.IDPrefix(r.Name))
 	if err != nil {
@@ -289,12 +283,12 @@ func (s *troubles) checkRefused(ctx context.Context, r *scheduleRunner) error {
 	return nil
 }
 
-// lastHours is how long before the first expiry a run stops waiting for a listing that
-// shows its proxies. Each proxy is then read before it is paid for.
+// lastHours is the time before the first expiry in which a run no longer waits for a listing
+// that shows its missing proxies. The runner still reads each proxy before it pays.
 const lastHours = 6 * time.Hour
 
-// Lost returns how many live proxies were missing from the last listing, or 0 if few were.
-// nameless is the number of entries in the listing without a readable id.
+// Lost returns how many live proxies were missing from the last listing, or 0 if too few to
+// report. nameless is the number of entries in the listing without a readable id.
 func (s *Sweeper) Lost() (lost, nameless int) {
 	if loss := s.lister.Loss(); loss != nil {
 		lost = loss.Lost
@@ -316,9 +310,9 @@ func (s *Sweeper) noteUnusable(ctx context.Context, plan *plans.Plan) error {
 	return err
 }
 
-// awaitListed returns an error while too many proxies are missing from the last listing and
-// due proxies are among them. If one of these expires soon, it returns nil, so that the run
-// is made. In both cases a sweep.failed fact is published.
+// awaitListed returns an error while the last listing missed too many proxies and some of them
+// are due. If one of these expires within lastHours, it returns nil, and the run proceeds. In
+// both cases a sweep.failed fact is published.
 func (s *Sweeper) awaitListed(ctx context.Context, r *scheduleRunner, f firing) error {
 	loss := s.lister.Loss()
 	if loss == nil || f.byHand {

@@ -1,5 +1,3 @@
-// This file makes the run of a slot: it plans, records, publishes and finishes.
-
 package schedules
 
 import (
@@ -35,7 +33,6 @@ type sweep struct {
 	servedByEarlier bool              // an earlier slot's plan has the same hash and also serves this slot
 }
 
-// firing is a slot whose run is about to start.
 type firing struct {
 	slot   time.Time
 	missed []time.Time // missed slots that this run also serves
@@ -45,7 +42,6 @@ type firing struct {
 	reason string
 }
 
-// before returns what the run has published in earlier slots.
 func (f firing) before() remainder {
 	if f.rest == nil {
 		return remainder{}
@@ -53,9 +49,9 @@ func (f firing) before() remainder {
 	return *f.rest
 }
 
-// fire makes the run of one slot: it plans, records, publishes and finishes. It returns
-// ErrFired if the slot already had a run, errPaused if the schedule is paused, and errSkew
-// if the clock is wrong. The caller may retry after any error except ErrFired.
+// fire makes the run of one slot. It returns ErrFired if the slot already had a run, errPaused
+// if the schedule is paused, and errSkew if the clock is wrong. The caller may retry after any
+// error except ErrFired.
 func (s *Sweeper) fire(ctx context.Context, r *scheduleRunner, f firing) (sweep, error) {
 	if err := r.turn.Take(ctx); err != nil {
 		return sweep{}, err
@@ -101,8 +97,8 @@ func (s *Sweeper) fire(ctx context.Context, r *scheduleRunner, f firing) (sweep,
 	return plan, nil
 }
 
-// decide plans and records a run. Meanwhile no other run can be planned and no plan can be
-// approved, because they would count on the same money.
+// decide plans and records a run. It holds counting, because another run or an approval would
+// count on the same money.
 func (s *Sweeper) decide(ctx context.Context, r *scheduleRunner, f firing) (sweep, error) {
 	r.listing.Store(true)
 	err := s.ensureFresh(ctx)
@@ -143,7 +139,6 @@ func (s *Sweeper) ensureFresh(ctx context.Context) error {
 	return s.checkClock() // the listing may have shown the provider's time
 }
 
-// plan reads the inputs of a run and plans it. It appends no fact.
 func (s *Sweeper) plan(ctx context.Context, r *scheduleRunner, f firing) (sweep, error) {
 	taken := f.before().taken
 	in, err := s.reads.inputs(ctx, r, taken, f.before().spent)
@@ -170,7 +165,6 @@ func (s *Sweeper) plan(ctx context.Context, r *scheduleRunner, f firing) (sweep,
 	return plan, err
 }
 
-// providerNow returns the provider's time, or the machine's if the provider's is unknown.
 func (c *Config) providerNow() time.Time {
 	if at := c.ProviderTime(); !at.IsZero() {
 		return at
@@ -191,8 +185,9 @@ func (c *Config) checkClock() error {
 	return nil
 }
 
-// record appends the slot's facts in one transaction. Facts about shortfalls precede
-// sweep.planned. By this order, said tells them from the fact that the plan needs approval.
+// record appends the slot's facts in one transaction. The facts about shortfalls come before
+// sweep.planned, and the fact that the plan needs approval comes after it. said relies on that
+// order.
 func (s *Sweeper) record(ctx context.Context, r *scheduleRunner, f firing, plan *sweep) error {
 	planned := fact.SweepPlanned{
 		Schedule: r.Name, Slot: f.slot, Plan: plan.Hash, Due: plan.Unpaid(), EstimateCents: plan.Estimate().Cents, UnknownPrice: plan.Unpriced, Commands: plan.Commands,
@@ -244,8 +239,8 @@ func (s *Sweeper) record(ctx context.Context, r *scheduleRunner, f firing, plan 
 // maxAsked limits how many reviews one run opens. The next run continues.
 const maxAsked = 1000
 
-// askPerson opens a review for each proxy that schedules stop renewing, unless a review for
-// the same expiry is unanswered.
+// askPerson opens a review for each proxy that schedules stop renewing, unless one for the same
+// expiry is still open.
 func askPerson(tx *ledger.Tx, all []fact.ProxyReview) error {
 	asked := 0
 	for _, f := range all {
@@ -273,7 +268,6 @@ func askPerson(tx *ledger.Tx, all []fact.ProxyReview) error {
 	return nil
 }
 
-// unfired returns the slots that are not recorded yet.
 func unfired(tx *ledger.Tx, schedule string, slots []time.Time) (left []time.Time, err error) {
 	for _, slot := range slots {
 		fired, err := tx.HasSlot(schedule, slot)
@@ -287,8 +281,8 @@ func unfired(tx *ledger.Tx, schedule string, slots []time.Time) (left []time.Tim
 	return left, nil
 }
 
-// sweepFacts returns the slot's facts and its resulting state. The facts are the shortfalls,
-// the plan, and why the plan needs approval. A run without commands is finished.
+// sweepFacts returns the slot's facts and its resulting state. A run without commands is
+// finished.
 func sweepFacts(planned fact.SweepPlanned, plan sweep) (facts []fact.Fact, state string) {
 	for _, x := range plan.Shortfalls {
 		held := fact.SweepHeld{
@@ -329,7 +323,6 @@ func sweepFacts(planned fact.SweepPlanned, plan sweep) (facts []fact.Fact, state
 	return append(facts, fact.SweepFinished{Schedule: planned.Schedule, Slot: planned.Slot, Plan: planned.Plan, OverLimit: plan.OverLimit()}), stateFinished
 }
 
-// logPlan logs what the run does, and warns of conditions that need an operator.
 func (s *Sweeper) logPlan(r *scheduleRunner, plan sweep) {
 	log := s.log(r).WithField("slot", plan.Slot).WithField("plan", plan.Hash)
 	log.WithField("due", plan.Unpaid()).WithField("proxies", len(plan.Included)).WithField("estimate_cents", plan.Estimate().Cents).
@@ -350,12 +343,12 @@ func (s *Sweeper) logPlan(r *scheduleRunner, plan sweep) {
 	}
 }
 
-// publishedTogether is the stream's limit for an atomic batch. More commands are published
-// in several batches; after a failure only the remaining batches are retried.
+// publishedTogether is the stream's limit for an atomic batch. A larger plan needs several
+// batches. After a failure, only the remaining batches are retried.
 const publishedTogether = 1000
 
-// publish returns when all commands are on the stream, or with the context's error. Commands
-// that the stream already has are harmless: the ledger detects duplicates by their ids.
+// publish returns when all commands are on the stream, or with the context's error. Publishing a
+// command twice is harmless: the ledger detects duplicates by their ids.
 func (c *Config) publish(ctx context.Context, r *scheduleRunner, commands []json.RawMessage) error {
 	err := c.publishAs(ctx, r, queue.KindProxyRenew, commands)
 	if err == nil {
@@ -381,8 +374,6 @@ func (c *Config) publishAs(ctx context.Context, r *scheduleRunner, kind queue.Ki
 	return nil
 }
 
-// publishSome publishes one batch, all or nothing, and retries until it succeeds or ctx
-// ends. Meanwhile r.unstored has the error, which the schedule's status shows.
 func (c *Config) publishSome(ctx context.Context, r *scheduleRunner, out []publish.Outgoing) error {
 	retry := sleep.Doubling(time.Second, time.Minute)
 	defer r.unstored.Store(nil)
@@ -402,8 +393,8 @@ func (c *Config) publishSome(ctx context.Context, r *scheduleRunner, out []publi
 	}
 }
 
-// finishSlot records that the slot is finished, even if ctx has ended, because the commands
-// are published.
+// finishSlot records that the slot is finished, even if ctx has ended, because its commands are
+// published.
 func (s *Sweeper) finishSlot(ctx context.Context, f fact.SweepFinished) error {
 	err := s.Ledger.Write(context.WithoutCancel(ctx), func(tx *ledger.Tx) error { return tx.Append(f) })
 	if err != nil {

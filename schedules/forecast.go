@@ -1,7 +1,3 @@
-// This file forecasts the cost of renewals. It counts the proxies that come due, and
-// caches the counts while the ledger does not change. It finds the first run that the
-// wallet cannot pay.
-
 package schedules
 
 import (
@@ -26,11 +22,11 @@ const MaxForecastDays = 366
 // ErrForecastDays says that a forecast's number of days is out of range.
 var ErrForecastDays = fmt.Errorf("a forecast is of 1 to %d days", MaxForecastDays)
 
-// Forecast is the expected cost of the renewals of the next days. It assumes that every
-// proxy that is listed now is renewed by the first slot after it comes due, repeatedly until
-// the end of the forecast. The price is the last price paid, or the list price if no renewal
-// was paid yet. A schedule that keeps a number of proxies per group renews only as many as
-// it needs for that. Budgets are not applied.
+// Forecast is the expected cost of the renewals of the next days. It assumes that the first slot
+// after a listed proxy comes due renews the proxy, again and again until the forecast ends. The
+// price is the last price paid, or the list price if no renewal was paid yet. For a schedule
+// that keeps a number of proxies per group, it counts only the renewals that the number needs.
+// It ignores budgets.
 type Forecast struct {
 	Schedules      []string       `json:"schedules" doc:"The names of the schedules."`
 	At             time.Time      `json:"at" doc:"When this was read."`
@@ -59,8 +55,8 @@ type ForecastDay struct {
 	Unpriced        int        `json:"unpriced" doc:"The number of renewals whose price is unknown; 'charge_cents' does not include them."`
 	OverBudgetCents int64      `json:"over_budget_cents" doc:"'over_budget_cents' is by how much the day's cost exceeds the daily budgets."`
 	WalletCents     *int64     `json:"wallet_cents,omitempty" doc:"The balance at the end of the day, if renewals of unknown price cost nothing."`
-	// Paused renewals are included in the other fields, although they are not made until an
-	// operator resumes the schedule.
+	// Paused renewals are included in the other fields, although they wait until an operator
+	// resumes the schedule.
 	Paused []ForecastPaused `json:"paused,omitempty" doc:"The day's renewals that belong to schedules whose pause has no end."`
 
 	sum fact.Sum
@@ -85,7 +81,6 @@ func (d ForecastDay) Charge() fact.Sum {
 	return fact.Sum{Cents: d.ChargeCents.Or(0), Lacks: d.Unpriced}
 }
 
-// forecaster computes forecasts.
 type forecaster struct {
 	*Config
 
@@ -137,7 +132,6 @@ type outlook struct {
 	spent []int64 // cost of the current schedule per day
 	// paused is the current schedule's name if its pause has no end, otherwise "".
 	paused string
-	// sweeps has each schedule's charges by slot.
 	sweeps []scheduleCharges
 }
 
@@ -162,7 +156,6 @@ func (o *outlook) day(at time.Time) int {
 	return max(n, 0)
 }
 
-// foresee adds the renewals of one schedule.
 func (s *forecaster) foresee(ctx context.Context, r *scheduleRunner, o *outlook) error {
 	lists, err := r.Match.ReadLists(s.ReadFile)
 	if err != nil {
@@ -183,7 +176,7 @@ func (s *forecaster) foresee(ctx context.Context, r *scheduleRunner, o *outlook)
 }
 
 // overBudget adds the amount by which each day exceeds the schedule's daily budget. Today's
-// budget is reduced by what was already spent.
+// budget is what is left of it.
 func (s *forecaster) overBudget(ctx context.Context, r *scheduleRunner, o *outlook) error {
 	left := r.DailyBudgetCents
 	if left == 0 {
@@ -207,7 +200,6 @@ func (s *forecaster) pausedWithoutEnd(ctx context.Context, schedule string) (str
 	return schedule, err
 }
 
-// foreseeAll adds the renewals of all proxies that the schedule covers.
 func (s *forecaster) foreseeAll(ctx context.Context, r *scheduleRunner, o *outlook) error {
 	c, err := s.countDue(ctx, r, o)
 	if err != nil {
@@ -249,7 +241,6 @@ func (o *outlook) slot(due time.Time) time.Time {
 	return slot
 }
 
-// renewal adds n renewals of the same cost at a slot.
 func (o *outlook) renewal(at time.Time, cost plans.Price, n int) {
 	charge, day := fact.Sum{Cents: int64(n) * cost.Cents.Or(0)}, o.day(at)
 	if !cost.Cents.Known() {
@@ -269,7 +260,6 @@ func (o *outlook) renewal(at time.Time, cost plans.Price, n int) {
 	o.sweeps[len(o.sweeps)-1].add(at, charge)
 }
 
-// addPaused adds n renewals of the current, paused schedule to a day.
 func (o *outlook) addPaused(d *ForecastDay, charge fact.Sum, n int) {
 	last := len(d.Paused) - 1 // schedules are processed one after the other
 	if last < 0 || d.Paused[last].Schedule != o.paused {
@@ -281,8 +271,6 @@ func (o *outlook) addPaused(d *ForecastDay, charge fact.Sum, n int) {
 	p.Renewals, p.ChargeCents, p.Unpriced = p.Renewals+n, sum.Total(), sum.Lacks
 }
 
-// forecast returns the forecast, with the sums of the days and the wallet's balance after
-// each day.
 func (o *outlook) forecast(wallet plans.Inputs) Forecast {
 	f := o.f
 	f.WalletCents, f.ReservedCents = wallet.WalletCents, wallet.ReservedCents
@@ -376,8 +364,8 @@ type countKey struct {
 	until    int64
 }
 
-// dueCounts caches counts, because the web UI requests a forecast every few seconds and a
-// fleet seldom changes between requests.
+// dueCounts caches counts, because the web UI requests a forecast every few seconds and the
+// ledger seldom changes between requests.
 type dueCounts struct {
 	turn sleep.Lock // held during a count, so that concurrent requests share the count
 	of   map[countKey]dueCount
@@ -388,10 +376,10 @@ func newDueCounts() *dueCounts { return &dueCounts{sleep.NewLock(), map[countKey
 // countsMost limits how many entries, of 16 bytes each, all cached counts have together.
 const countsMost = 2_000_000
 
-// countDue counts the proxies that the current schedule renews, or returns the cached count
-// if the ledger has not changed. A cached count is used until the day ends, and stays valid
-// until then (see tables.DueCount). By then, no proxy that was live at the count has been
-// expired for as long as a renewal lasts.
+// countDue counts the proxies that the current schedule renews, or returns the cached count if
+// the ledger has not changed. The key of a count changes every day, so a count is used for at
+// most a day. It is valid that long (see tables.DueCount): no proxy that was live at the count
+// can have been expired for as long as a renewal lasts.
 func (s *forecaster) countDue(ctx context.Context, r *scheduleRunner, o *outlook) (dueCount, error) {
 	if err := s.counted.turn.Take(ctx); err != nil {
 		return dueCount{}, err
@@ -415,8 +403,8 @@ func (s *forecaster) countDue(ctx context.Context, r *scheduleRunner, o *outlook
 	return c.dueCount, err
 }
 
-// keep caches a count. It drops counts of other revisions, and other counts if together they
-// have more than countsMost entries.
+// keep caches a count. It drops counts of other revisions, and further counts if all counts
+// together have more than countsMost entries.
 func (d *dueCounts) keep(key countKey, c dueCount) {
 	entries := len(c.due)
 	for k, other := range d.of {
@@ -460,9 +448,9 @@ func (s *forecaster) countSingly(ctx context.Context, r *scheduleRunner, o *outl
 	})
 }
 
-// countTogether counts groups of proxies. It makes one query for each range of expiries
-// between the bounds of earlier schedules. Within such a range, an earlier schedule renews
-// all proxies of the same kind and status, or none.
+// countTogether counts groups of proxies. It makes one query for each range of expiries between
+// the bounds of earlier schedules. Within a range, an earlier schedule renews either all proxies
+// of the same kind and status or none.
 func (s *forecaster) countTogether(ctx context.Context, r *scheduleRunner, o *outlook, c *counting) error {
 	current := o.turns[len(o.turns)-1]
 	bounds := []time.Time{current.until}
@@ -497,7 +485,6 @@ type ForecastSweep struct {
 	MissingCents int64      `json:"missing_cents" doc:"The part of 'charge_cents' that is missing after all earlier runs are paid."`
 }
 
-// foreseenSweep is a run with the sum of its charges.
 type foreseenSweep struct {
 	ForecastSweep
 
@@ -527,7 +514,6 @@ func (c scheduleCharges) add(slot time.Time, charge fact.Sum) {
 	c.sums[slot.Unix()] = c.sums[slot.Unix()].Join(charge)
 }
 
-// sweeps returns the charges by slot.
 func (c scheduleCharges) sweeps() (all []foreseenSweep) {
 	for at, sum := range c.sums {
 		all = append(all, foreseenSweep{ForecastSweep{Schedule: c.calendar.Name, Slot: time.Unix(at, 0).UTC()}, sum})
@@ -587,8 +573,8 @@ func (s *forecaster) foreseeKept(ctx context.Context, r *scheduleRunner, lists p
 	return nil
 }
 
-// keep adds the renewals that keep atLeast proxies of a group alive. It decides as the
-// schedule's runs do.
+// keep adds the renewals that keep atLeast proxies of a group alive. It decides as a run of the
+// schedule does.
 func (o *outlook) keep(s plans.Schedule, atLeast int, lives []life) {
 	stay, due := lifeHeap(lives), []life{} // stay: not due yet
 	heap.Init(&stay)
@@ -632,7 +618,6 @@ func bestFirst(due []life, now time.Time) []life {
 	return due
 }
 
-// lifeHeap is a heap ordered by nearest expiry.
 type lifeHeap []life
 
 func (h lifeHeap) Len() int           { return len(h) }

@@ -1,8 +1,3 @@
-// This file reads the inputs of a run: the due proxies, the proxies of each group that
-// stay, the spending and the wallet. It finds commands of earlier runs that the runner has
-// not accepted yet. List prices of kinds that were never renewed are shown as estimates
-// and counted against limits.
-
 package schedules
 
 import (
@@ -25,14 +20,12 @@ import (
 	"perennial/upstream"
 )
 
-// reader reads a run's inputs. It writes nothing.
 type reader struct{ *Config }
 
 // reservedFor is how long a published command that was not accepted yet counts as reserved
 // money.
 const reservedFor = 3 * fact.Day
 
-// read is a run's inputs, with other data that was read at the same time.
 type read struct {
 	plans.Inputs
 
@@ -41,8 +34,8 @@ type read struct {
 }
 
 // inputs reads a run's inputs. taken has the proxies that the run has already published, and
-// spent is their estimated cost. taken is nil for a new run, and for a run that continues
-// after a restart.
+// spent is their estimated cost in cents. taken is nil for a new run, and for a run that
+// continues after a restart.
 func (s *reader) inputs(ctx context.Context, r *scheduleRunner, taken map[string]bool, spent int64) (in read, err error) {
 	in.Inputs = plans.Inputs{Schedule: r.Schedule, Now: s.providerNow(), Taken: taken, SpentCents: spent}
 	if in.Lists, err = r.Match.ReadLists(s.ReadFile); err != nil {
@@ -63,7 +56,7 @@ func (s *reader) inputs(ctx context.Context, r *scheduleRunner, taken map[string
 		}
 	}
 	in.Staying = map[string]int{}
-	// In a large account the first two reads take a million rows each, and the last waits for
+	// In a large account, the first two reads take a million rows each, and the last waits for
 	// the provider. Only the first two share state: staying.
 	staying := newStayingCount(in.Staying)
 	reads, readCtx := errgroup.WithContext(ctx)
@@ -104,8 +97,8 @@ func (c *Config) readProxy(ctx context.Context, id string) error {
 const readByHand = 10
 
 // readUnread reads due proxies that have not been read since a renewal ended without renewing
-// them, nearest expiry first. It is called before a plan or run that an operator requested,
-// who would otherwise have to wait for the next listing.
+// them, nearest expiry first. An operator who requests a plan or run would otherwise have to
+// wait for the next listing.
 func (s *reader) readUnread(ctx context.Context, r *scheduleRunner) error {
 	if s.Proxy == nil {
 		return nil
@@ -134,8 +127,8 @@ func (s *reader) readUnread(ctx context.Context, r *scheduleRunner) error {
 }
 
 func (s *reader) readSpent(ctx context.Context, r *scheduleRunner, in *read) (err error) {
-	// The machine's clock also dates the plans. With two different clocks, a budget could be
-	// spent twice around midnight.
+	// The budgets use the machine's clock, because it also dates the plans. With two clocks, a
+	// budget could be spent twice around midnight.
 	now := s.Clock()
 	today, month := fact.StartOfDay(now, r.calendar.Zone), fact.StartOfMonth(now, r.calendar.Zone)
 	if in.SpentTodayCents, err = s.sweepSpending(ctx, r, today); err != nil {
@@ -156,9 +149,9 @@ func (s *reader) sweepSpending(ctx context.Context, r *scheduleRunner, since tim
 	return spent + exposed, err
 }
 
-// readLimit reads what is left of the account's daily limit. The runner enforces that
-// limit, so an approved plan is not checked against it; operations that do not fit today
-// are sent tomorrow.
+// readLimit reads what is left of the account's daily limit. Approvals do not check this limit,
+// because the runner enforces it. If an operation does not fit today, the runner sends it
+// tomorrow.
 func (s *reader) readLimit(ctx context.Context, in *read) (err error) {
 	today := fact.StartOfDay(s.Clock(), s.DailyLimitLocation)
 	if _, in.UnpricedOpen, err = s.Ledger.Money.Unpriced(ctx, "", today); err != nil || s.DailyLimitCents == 0 {
@@ -177,9 +170,9 @@ func (s *reader) readLimit(ctx context.Context, in *read) (err error) {
 	return err
 }
 
-// readWallet reads the provider's wallet, because the ledger may lack a top-up. If the
-// wallet cannot be read, it limits nothing: the provider refuses a renewal that the wallet
-// cannot pay, without a charge.
+// readWallet reads the provider's wallet, because the ledger may lack a top-up. A wallet that
+// cannot be read limits nothing: the provider refuses a renewal that the wallet cannot pay,
+// without a charge.
 func (s *reader) readWallet(ctx context.Context, in *read) {
 	if s.Wallet == nil {
 		return
@@ -195,8 +188,6 @@ func (s *reader) readWallet(ctx context.Context, in *read) {
 	in.WalletCents = &cents
 }
 
-// stayingCount counts the proxies that stay, by the groups of Keep. It is safe for concurrent
-// use.
 type stayingCount struct {
 	mu     sync.Mutex
 	groups map[string]int
@@ -211,21 +202,20 @@ func (c *stayingCount) add(group string, n int) {
 }
 
 // gathering collects due proxies up to a limit. Proxies that BarredBy excludes do not count
-// against the limit, because they could fill it (trap 54). A provider may list retired and
-// expired proxies indefinitely, and a continued run first finds the proxies that it has
-// already renewed.
+// against the limit, because they could fill it: a provider may list retired and expired proxies
+// forever, and a continued run first finds the proxies that it has already renewed.
 type gathering struct {
 	in              *read
 	filter          *plans.Filter
 	staying         *stayingCount
 	living, expired []tables.Proxy
-	aside           []tables.Proxy      // proxies that cannot be renewed now, as many as a plan lists
+	aside           []tables.Proxy      // proxies that cannot be renewed now, up to the number that a plan lists
 	most            int                 // limit on live and expired proxies together
 	first           []tables.Proxy      // one proxy of each kind that is being renewed, because its charge may show the kind's price
 	kinds           map[plans.Kind]bool // kinds in first
 }
 
-// add adds one proxy. Proxies must be added in order of expiry.
+// Proxies must be added in order of expiry.
 func (g *gathering) add(p tables.Proxy) {
 	switch why := g.in.BarredBy(g.filter, p); {
 	case why != "":
@@ -305,10 +295,10 @@ func (s *reader) readStaying(ctx context.Context, r *scheduleRunner, in *read, s
 	return s.Ledger.Fleet.Staying(ctx, until, func(p tables.Proxy) error { count(p, 1); return nil })
 }
 
-// readOnItsWay finds commands that earlier runs of the schedule published but that the
-// runner has not accepted yet. Their proxies are not planned again: the money is reserved,
-// and any necessary approval was given. The commands are published again unchanged, in case
-// the stream lost them.
+// readOnItsWay finds commands that earlier runs of the schedule published but that the runner
+// has not accepted yet. Their proxies are not planned again, because the money is reserved and
+// any necessary approval was given. The commands are published again unchanged, in case the
+// stream lost them.
 func (s *reader) readOnItsWay(ctx context.Context, r *scheduleRunner, in *read) error {
 	slots, planned, err := s.Ledger.Sweeps.NotTakenIn(ctx, r.Name, in.Now.Add(-reservedFor))
 	if err != nil || len(slots) == 0 {
@@ -368,15 +358,14 @@ func (s *reader) addOnItsWay(ctx context.Context, in *read, raw json.RawMessage,
 }
 
 const (
-	// listPriceFresh is the maximum age of offers that are used for list prices.
+	// listPriceFresh is the maximum age of offers that give list prices.
 	listPriceFresh = 10 * time.Minute
 	// listPriceTimeout limits the read of one kind's offers.
 	listPriceTimeout = 5 * time.Second
-	// maxListedKinds limits how many filters are cached.
+	// maxListedKinds limits the number of cached filters.
 	maxListedKinds = 1000
 )
 
-// listPrices caches offers by filter.
 type listPrices struct {
 	*Config
 
@@ -427,7 +416,6 @@ func (s *listPrices) orList(ctx context.Context, cost plans.Price, days int64, p
 	return cost
 }
 
-// addListPrices adds list prices to a plan that is shown to an operator.
 func (s *listPrices) addListPrices(ctx context.Context, r *scheduleRunner, plan *plans.Plan) error {
 	for i := range plan.Included {
 		one := &plan.Included[i]

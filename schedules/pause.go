@@ -1,6 +1,3 @@
-// This file handles operators' pauses of schedules. The ledger keeps them across restarts
-// and machines.
-
 package schedules
 
 import (
@@ -16,7 +13,6 @@ import (
 	"perennial/ledger/tables"
 )
 
-// errPaused says that the schedule is paused.
 var errPaused = errors.New("the schedule is paused")
 
 // Pause stops the runs of a schedule until an instant or, if until is nil, until Resume.
@@ -80,7 +76,6 @@ func (s *Sweeper) PauseOf(ctx context.Context, schedule string) (*tables.Schedul
 	return s.inForce(s.Ledger.Sweeps.SchedulePaused(ctx, schedule))
 }
 
-// inForce returns the pause if it is in force, otherwise nil.
 func (s *Sweeper) inForce(p tables.SchedulePause, err error) (*tables.SchedulePause, error) {
 	switch {
 	case errors.Is(err, ledger.ErrNotFound), err == nil && p.Until != nil && !p.Until.After(s.Clock()):
@@ -124,7 +119,6 @@ func (s *Sweeper) unpaused(ctx context.Context, r *scheduleRunner) error {
 	}
 }
 
-// noteEnd appends a schedule.resumed fact if the schedule's pause has expired.
 func (s *Sweeper) noteEnd(ctx context.Context, r *scheduleRunner) error {
 	if _, err := s.Ledger.Sweeps.SchedulePaused(ctx, r.Name); errors.Is(err, ledger.ErrNotFound) {
 		return nil

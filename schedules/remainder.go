@@ -1,6 +1,3 @@
-// This file continues a large run with the proxies that one plan could not include, before
-// the next slot.
-
 package schedules
 
 import (
@@ -18,8 +15,8 @@ import (
 	"perennial/schedules/plans"
 )
 
-// remainder is the part of a run that may still be planned before the next slot. After a restart,
-// recall rebuilds it from the ledger.
+// remainder is the part of a run that may still be planned before the next slot. After a
+// restart, recall rebuilds it from the ledger.
 type remainder struct {
 	began    time.Time                   // first slot of the run
 	taken    map[string]bool             // proxies that the run has published; nil if unknown
@@ -30,8 +27,8 @@ type remainder struct {
 	left     fact.SweepLeft              // for display
 }
 
-// remainder returns what the run may still plan before the next scheduled time, or nil if
-// nothing is left. A held plan has no remainder, because its commands are not published.
+// remainder returns what the run may still plan before the next slot, or nil if nothing is left.
+// A plan that needs approval has no remainder, because its commands are not published.
 func (p sweep) remainder(before remainder) *remainder {
 	if p.State != stateFinished || p.Left == nil {
 		return nil
@@ -54,7 +51,6 @@ func (p sweep) remainder(before remainder) *remainder {
 	return &rest
 }
 
-// leave stores a run's remainder and wakes follow, which continues the run.
 func (r *scheduleRunner) leave(rest *remainder) {
 	r.rest.Store(rest)
 	r.wake()
@@ -100,8 +96,6 @@ func (s *Sweeper) planOf(ctx context.Context, slot tables.Slot) (planned fact.Sw
 	return planned, true, nil
 }
 
-// recallSpent sums the estimates of the run's published parts, and finds the proxies of
-// unknown price.
 func (s *Sweeper) recallSpent(ctx context.Context, r *scheduleRunner, rest *remainder) error {
 	slots, err := s.Ledger.Sweeps.SlotsOf(ctx, r.Name, slotsRead)
 	for err == nil && len(slots) > 0 {
@@ -142,8 +136,8 @@ func (rest *remainder) addPart(planned fact.SweepPlanned) error {
 	return nil
 }
 
-// sweepRemainder makes a run for the remainder, with a slot of its own, if the remainder can
-// be planned now.
+// sweepRemainder makes a run for the remainder, in its own slot, if the remainder can be planned
+// now.
 func (s *Sweeper) sweepRemainder(ctx context.Context, r *scheduleRunner) error {
 	rest := r.rest.Load()
 	if rest == nil || !rest.more && !s.priced(ctx, rest.wants) {
@@ -171,7 +165,7 @@ func (s *Sweeper) priced(ctx context.Context, wants map[plans.Kind]tables.Proxy)
 	return false
 }
 
-// count adds to the run's spending the cost of the canaries whose price is now known.
+// count adds the cost of the canaries whose price is now known to the run's spending.
 func (s *Sweeper) count(ctx context.Context, r *scheduleRunner, rest *remainder) {
 	var unknown []string
 	for _, id := range rest.canaries {

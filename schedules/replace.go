@@ -1,6 +1,3 @@
-// This file implements the option replace: an order replaces a proxy that the provider
-// refuses to renew.
-
 package schedules
 
 import (
@@ -20,12 +17,10 @@ import (
 	"perennial/upstream"
 )
 
-// replacer orders replacements for proxies that the provider refuses to renew.
 type replacer struct{ *Config }
 
-// replace orders replacements for the refused proxies before the run is planned. The fact
-// of a replacement also retires the replaced proxy. The caller must hold the schedule's
-// turn.
+// replace orders replacements for the refused proxies. The fact of a replacement also retires
+// the replaced proxy. The caller must hold the schedule's turn.
 func (s *replacer) replace(ctx context.Context, r *scheduleRunner) error {
 	if !r.Replace.Enabled || s.Offers == nil || s.Proxy == nil {
 		return nil
@@ -70,8 +65,8 @@ func (s *replacer) replaceRefused(ctx context.Context, r *scheduleRunner) (order
 	return orders, nil
 }
 
-// refused returns the proxies of the schedule that the provider refused to renew, according
-// to the ledger.
+// refused returns the schedule's proxies that the provider refused to renew, according to the
+// ledger.
 func (s *replacer) refused(ctx context.Context, r *scheduleRunner) ([]tables.Proxy, error) {
 	now := s.providerNow()
 	all, err := s.Ledger.Operations.Refused(ctx, now.Add(-fact.Day), now.Add(r.RenewBefore), cmp.Or(r.Replace.After, plans.DefaultReplaceAfter))
@@ -100,7 +95,7 @@ func (s *replacer) stillRefused(ctx context.Context, r *scheduleRunner, id strin
 	return slices.ContainsFunc(refused, func(x tables.Proxy) bool { return x.ProxyID == id }), err
 }
 
-// market caches offers by filter, because many proxies have the same kind.
+// market caches offers by filter, because many proxies are of the same kind.
 type market map[upstream.OfferFilter][]upstream.Offer
 
 // offerFor finds the offer for a replacement. ok is false if no offer fits.
@@ -121,8 +116,8 @@ func (s *replacer) offerFor(ctx context.Context, r *scheduleRunner, p tables.Pro
 }
 
 // replaceOne records the order for a replacement and returns it. It returns nil if no offer
-// fits, if the provider no longer refuses to renew the proxy, or if the proxy is retired by
-// now, as after its replacement by another schedule.
+// fits, if the provider no longer refuses to renew the proxy, or if the proxy is already
+// retired, for example because another schedule replaced it.
 func (s *replacer) replaceOne(ctx context.Context, r *scheduleRunner, p tables.Proxy, m market) (json.RawMessage, error) {
 	offer, ok, err := s.offerFor(ctx, r, p, m)
 	if err != nil || !ok {

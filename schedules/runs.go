@@ -1,7 +1,5 @@
-// This file groups slots into runs, and finds what the last run of a schedule skipped. The
-// ledger has the run's proxies, the number of skipped proxies and the limits that skipped
-// some of them. It does not have the ids of the skipped proxies, so these are derived from
-// the current expiries.
+// The ledger does not record which proxies a run skipped, only how many and by which limits. The
+// skipped proxies are therefore derived from the current expiries.
 
 package schedules
 
@@ -20,9 +18,9 @@ import (
 	"perennial/schedules/plans"
 )
 
-// Run is one run of a schedule: a slot, the slots that continued it, and the result. Due is
-// from the first slot. Outcome, Skipped and Reason are from the last slot. The other results
-// are sums over all slots.
+// Run is one run of a schedule: a slot, the slots that continued it, and the result. Due is from
+// the first slot. Outcome, Skipped and Reason are from the last slot. The other results are sums
+// over all slots.
 type Run struct {
 	tables.SlotResult
 
@@ -30,15 +28,14 @@ type Run struct {
 	Slots []tables.Slot // newest first
 }
 
-// Last returns the last slot of the run.
+// Last returns the run's last slot.
 func (r *Run) Last() tables.Slot { return r.Slots[0] }
 
 // Whole reports whether the run's first slot was read.
 func (r *Run) Whole() bool { return r.Slots[len(r.Slots)-1].At.Equal(r.Began) }
 
 // Runs returns the runs of a schedule's latest slots, newest first. limit is the number of
-// slots. If the first slot of a run is not among them, up to partsRead earlier slots are
-// read.
+// slots. To find the first slot of the oldest run, it reads up to partsRead earlier slots.
 func Runs(ctx context.Context, l *ledger.Ledger, schedule string, limit int) (all []*Run, err error) {
 	slots, err := l.Sweeps.SlotsOf(ctx, schedule, limit)
 	for _, slot := range slots {
@@ -59,7 +56,6 @@ func Runs(ctx context.Context, l *ledger.Ledger, schedule string, limit int) (al
 	return all[:shown], err
 }
 
-// addSlot adds an earlier slot to its run, or starts a run with it.
 func addSlot(ctx context.Context, l *ledger.Ledger, all []*Run, slot tables.Slot) ([]*Run, error) {
 	x, err := l.Sweeps.SlotResult(ctx, slot)
 	if err != nil {
@@ -85,8 +81,7 @@ func addSlot(ctx context.Context, l *ledger.Ledger, all []*Run, slot tables.Slot
 	return all, nil
 }
 
-// partsRead limits how many slots of one run are read. A large run continues in further
-// slots.
+// partsRead limits how many slots of one run are read.
 const partsRead = 50
 
 // LastRun is the last run of a schedule, including the slots that continued it.
@@ -137,7 +132,6 @@ func ReadLastRun(ctx context.Context, l *ledger.Ledger, of plans.Schedule) (*Las
 	return run, nil
 }
 
-// beganAt returns the first slot of the run that a plan belongs to.
 func beganAt(f fact.SweepPlanned) time.Time {
 	if f.Of != nil {
 		return *f.Of
@@ -145,8 +139,8 @@ func beganAt(f fact.SweepPlanned) time.Time {
 	return f.Slot
 }
 
-// takePublished adds what a plan published. part counts from the latest plan, of which
-// nothing was published if it was declined.
+// takePublished adds the proxies that a plan published. part is 0 for the latest plan. A
+// declined plan published nothing.
 func (x *LastRun) takePublished(planned fact.SweepPlanned, part int) error {
 	if part == 0 && x.Result.Outcome == tables.OutcomeDeclined {
 		return nil
@@ -167,9 +161,9 @@ func (x *LastRun) take(planned fact.SweepPlanned) error {
 	return nil
 }
 
-// Skipped reports whether the run skipped a proxy of its schedule: by its current expiry
-// the proxy was due, and no command of the run contains it. It returns false for a proxy
-// that was renewed or bought since.
+// Skipped reports whether the run skipped a proxy of its schedule: the proxy was due by its
+// current expiry, and no command of the run contains it. It returns false for a proxy that was
+// renewed or bought since the run.
 func (x *LastRun) Skipped(p tables.Proxy) bool {
 	until := p.LastsUntil()
 	switch {
@@ -181,12 +175,12 @@ func (x *LastRun) Skipped(p tables.Proxy) bool {
 	return !x.taken[p.ProxyID]
 }
 
-// Text says that the run skipped a proxy, and why, if the ledger has the reason.
+// Text says that the run skipped a proxy, and why, if the ledger has a reason.
 func (x *LastRun) Text() string {
 	return fmt.Sprintf("The run of %s skipped it: %s.", x.Began.UTC().Format(time.RFC3339), x.Why())
 }
 
-// Why returns why the run skipped proxies, as far as the ledger has reasons.
+// Why says why the run skipped proxies, as far as the ledger has reasons.
 func (x *LastRun) Why() string {
 	const unknown = "the ledger keeps no reason for each proxy, only what holds now is known"
 	switch forMoney := int64(x.Result.OverLimit); {

@@ -1,6 +1,3 @@
-// This file serves operators' requests about schedules: list them, show the current plan,
-// run now.
-
 package schedules
 
 import (
@@ -21,15 +18,14 @@ import (
 	"perennial/schedules/plans"
 )
 
-// Status is the status of a schedule. Plan is the hash of its last slot's plan if that plan
-// needs approval.
+// Status is the status of a schedule.
 type Status struct {
 	Schedule    string                `json:"schedule" doc:"The name of the schedule."`
 	Account     string                `json:"account" doc:"The short name of the account."`
 	Cron        string                `json:"cron" doc:"The cron expression."`
 	Timezone    string                `json:"timezone" doc:"The time zone of the days and scheduled times."`
 	LastSlot    *time.Time            `json:"last_slot,omitempty" doc:"The scheduled time of the last run."`
-	State       string                `json:"state,omitempty" doc:"The state of the last run: planned, held, finished or missed."` // planned, held, finished or missed
+	State       string                `json:"state,omitempty" doc:"The state of the last run: planned, held, finished or missed."`
 	Result      *tables.SlotResult    `json:"result,omitempty" doc:"'result' is the result of the last run so far, including its further plans."`
 	Currency    string                `json:"currency,omitempty" doc:"The currency of the amounts."`
 	NextSlot    *time.Time            `json:"next_slot,omitempty" doc:"The next scheduled time."`
@@ -120,8 +116,8 @@ func (s *Sweeper) statusOf(ctx context.Context, r *scheduleRunner, currency stri
 	return one, nil
 }
 
-// since returns the instant from which the slots of a schedule that has not run count. It
-// returns zero if none is recorded.
+// since returns the instant from which the slots of a schedule without a run count, or zero if
+// none is recorded.
 func (s *Sweeper) since(ctx context.Context, schedule string) (time.Time, error) {
 	calendar, err := s.Ledger.Sweeps.ScheduleCalendar(ctx, schedule)
 	if errors.Is(err, ledger.ErrNotFound) {
@@ -147,12 +143,11 @@ func (s Status) Outcome() string {
 	return s.State
 }
 
-// dueNow is how long a slot without a plan is still shown as the next slot after its start
-// time.
+// dueNow is how long after its start time a slot without a plan is still shown as the next slot.
 const dueNow = 10 * time.Second
 
-// nextSlot returns the slot that is due now and has no plan yet, otherwise the next slot. It
-// returns nil if there is no further slot. last is the latest slot with a plan.
+// nextSlot returns the slot that is due now and has no plan yet, otherwise the next slot, or nil
+// if the schedule never runs again. last is the latest slot with a plan.
 func (r *scheduleRunner) nextSlot(now time.Time, paused *tables.SchedulePause, last time.Time) *time.Time {
 	next := r.fires(now, paused)
 	if !last.IsZero() && paused == nil {
@@ -166,8 +161,8 @@ func (r *scheduleRunner) nextSlot(now time.Time, paused *tables.SchedulePause, l
 	return &next
 }
 
-// fires returns the time of the schedule's next run. If it is paused, that may be the end of the
-// pause. It returns zero if the schedule never runs again or an operator must resume it.
+// fires returns the time of the schedule's next run, which may be the end of its pause. It
+// returns zero if the schedule never runs again, or if an operator must resume it.
 func (r *scheduleRunner) fires(now time.Time, paused *tables.SchedulePause) time.Time {
 	next := r.calendar.Next(now)
 	switch {
@@ -180,8 +175,8 @@ func (r *scheduleRunner) fires(now time.Time, paused *tables.SchedulePause) time
 	return next
 }
 
-// Next is when a schedule runs next. The time is zero if the schedule never runs again or an
-// operator must resume it.
+// Next says when a schedule runs next. Its Next is zero if the schedule never runs again, or if
+// an operator must resume it.
 type Next struct {
 	Schedule string
 	Next     time.Time
@@ -201,8 +196,8 @@ func (s *Sweeper) Slots(ctx context.Context) ([]Next, error) {
 	return all, nil
 }
 
-// PlanNow returns what the schedule's run would do now. The plan's State is held if the same
-// plan already needs approval. PlanNow appends and publishes nothing. If the table of
+// PlanNow returns what the schedule's run would do now. The plan's State is StateHeld if the
+// same plan already needs approval. PlanNow appends and publishes nothing. If the table of
 // proxies is not fresh, it lists the proxies first.
 func (s *Sweeper) PlanNow(ctx context.Context, schedule string) (plans.Plan, error) {
 	r, err := s.runnerOf(schedule)
@@ -228,12 +223,12 @@ func (s *Sweeper) PlanNow(ctx context.Context, schedule string) (plans.Plan, err
 	return plan.Plan, err
 }
 
-// maxAhead is how far ahead of the clock the slot of a manual run may be.
+// maxAhead is how far after the current time the slot of a manual run may be.
 const maxAhead = time.Minute
 
-// RunNow makes a run in the slot of the current second in UTC, or in the next free slot. It
-// returns the plan, whose State is held or finished. It returns ErrFired if every second of
-// the next minute has a slot.
+// RunNow makes a run in the slot of the current second in UTC, or in the next free slot. The
+// plan's State is StateHeld or finished. It returns ErrFired if every second of the next minute
+// has a slot.
 func (s *Sweeper) RunNow(ctx context.Context, schedule, by, reason string) (plans.Plan, error) {
 	r, err := s.runnerOf(schedule)
 	if err != nil {
@@ -265,7 +260,6 @@ func runnerOf(runners []*scheduleRunner, name string) (*scheduleRunner, error) {
 	return nil, fmt.Errorf("%w %.64q; it has %s", ErrNoSchedule, name, cmp.Or(strings.Join(names[:min(len(names), shown)], ", "), "none"))
 }
 
-// why returns how a slot's run ended, or why its plan needs approval.
 func (s *Sweeper) why(ctx context.Context, slot tables.Slot) (string, error) {
 	said, err := s.said(ctx, slot)
 	if err == nil && slot.State == StateHeld {
@@ -276,8 +270,8 @@ func (s *Sweeper) why(ctx context.Context, slot tables.Slot) (string, error) {
 	return strings.Join(said, "; "), err
 }
 
-// said returns how a slot's run ended, from its facts. The facts about a held plan are next
-// to the plan's row, because they were appended in the same transaction.
+// said returns how a slot's run ended, from its facts. The facts about a plan that needs
+// approval are next to the plan's row, because one transaction appends them.
 func (s *Sweeper) said(ctx context.Context, slot tables.Slot) (said []string, err error) {
 	const around = 8
 	rows, err := s.Ledger.Rows(ctx, max(slot.Seq-around, 0), 2*around)
@@ -317,7 +311,6 @@ func (s *Sweeper) said(ctx context.Context, slot tables.Slot) (said []string, er
 	return said, nil
 }
 
-// declinedWithin is how many slots declinedBefore reads.
 const declinedWithin = 20
 
 // declinedBefore says which operator declined the same plan before, and why. Plans with the
@@ -336,7 +329,6 @@ func (s *Sweeper) declinedBefore(ctx context.Context, held tables.Slot) ([]strin
 	return nil, err
 }
 
-// answerTo describes the operator's answer to a plan that needed approval.
 func (s *Sweeper) answerTo(ctx context.Context, slot tables.Slot) (string, error) {
 	declined, err := s.Ledger.Sweeps.Declined(ctx, slot)
 	if declined == nil {

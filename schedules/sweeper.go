@@ -1,5 +1,3 @@
-// This file has the Sweeper: its configuration, and one loop per schedule.
-
 package schedules
 
 import (
@@ -28,11 +26,11 @@ const (
 	remainderEvery = 10 * time.Second
 	// maxConsidered limits the proxies that one plan reads.
 	maxConsidered = 100_000
-	// slotsRead limits how many slots one query reads.
+	// slotsRead limits the slots of one query.
 	slotsRead = 200
 )
 
-// Errors of the Sweeper's methods.
+// Errors of the Sweeper.
 var (
 	ErrFired      = errors.New("this run was made before")
 	errSkew       = errors.New("this machine's clock is more than 5 minutes from the provider's: nothing is swept until it is set")
@@ -57,31 +55,31 @@ type Config struct {
 	Clock     func() time.Time // required
 	// ProviderTime returns the provider's time. Default: Clock.
 	ProviderTime func() time.Time
-	// Pass is called before every page of a listing and returns when the page may be
-	// requested. By default it does not wait.
+	// Pass is called before each page of a listing and each read of a proxy. It returns when the
+	// request may be sent. By default it does not wait.
 	Pass      func(ctx context.Context) error
 	Schedules []plans.Schedule // the schedules of this account
-	// Wallet returns the provider's wallet balance in cents. Without it, plans ignore the
+	// Wallet returns the provider's wallet balance in cents. If it is nil, plans ignore the
 	// wallet.
 	Wallet func(ctx context.Context) (int64, error)
 	// DailyLimitCents is the account's limit per day in DailyLimitLocation, which the
 	// runner enforces; 0 for no limit. The default location is UTC.
 	DailyLimitCents    int64
 	DailyLimitLocation *time.Location
-	// ReadFile reads the id files of schedules. Without it, no file can be read.
+	// ReadFile reads the id files of schedules. If it is nil, no file can be read.
 	ReadFile func(name string) ([]byte, error)
-	// Offers lists offers for replacements and list prices. Without it, no proxy is replaced,
+	// Offers lists offers for replacements and list prices. If it is nil, no proxy is replaced,
 	// and list prices are unknown.
 	Offers func(ctx context.Context, f upstream.OfferFilter) ([]upstream.Offer, error)
-	// Proxy reads one proxy, before it is replaced or if listings do not show it. If Proxy is
-	// nil, such proxies are neither read nor replaced.
+	// Proxy reads one proxy, before it is replaced or if listings do not show it. If it is nil,
+	// such proxies are neither read nor replaced.
 	Proxy func(ctx context.Context, id string) (upstream.Proxy, error)
 	// WarnBefore has the times before an expiry at which proxy.expiring is published. The
 	// default is a day and an hour. An empty list that is not nil means never.
 	WarnBefore []time.Duration
 	ListEvery  time.Duration // interval between the starts of two listings; default 5 min
-	// A listing is reported if it misses at least LossPercent of the live proxies and at
-	// least LossMin; the defaults are 20 and 5.
+	// A listing is reported if it misses at least LossPercent percent of the live proxies and at
+	// least LossMin proxies. The defaults are 20 and 5.
 	LossPercent, LossMin int
 	Log                  *logrus.Entry // default: discards entries
 
@@ -132,7 +130,6 @@ type Sweeper struct {
 	*forecaster
 }
 
-// scheduleRunner runs one schedule.
 type scheduleRunner struct {
 	plans.Schedule
 	calendar plans.Calendar
@@ -222,7 +219,6 @@ func (c *Config) log(r *scheduleRunner) *logrus.Entry {
 	return c.Log.WithFields(logrus.Fields{"account": c.Account, "schedule": r.Name})
 }
 
-// follow makes the runs of one schedule's slots.
 func (s *Sweeper) follow(ctx context.Context, r *scheduleRunner) error {
 	last, err := s.resume(ctx, r)
 	if err != nil {
@@ -269,8 +265,8 @@ func (s *Sweeper) follow(ctx context.Context, r *scheduleRunner) error {
 	}
 }
 
-// resume publishes the commands that were planned before a restart, and returns the slot or
-// instant to continue from. It retries until it succeeds or ctx ends.
+// resume publishes the commands that were planned before a restart. It returns the instant after
+// which slots are due, and retries until it succeeds or ctx ends.
 func (s *Sweeper) resume(ctx context.Context, r *scheduleRunner) (time.Time, error) {
 	retry := sleep.Doubling(time.Second, time.Minute)
 	for {
@@ -303,9 +299,9 @@ func (s *Sweeper) resumePlanned(ctx context.Context, r *scheduleRunner) (time.Ti
 	return from, s.recall(ctx, r)
 }
 
-// idle waits for the first slot after now. now is the caller's reading of the clock, because
-// a later reading could miss a slot in between. While idle waits, it continues an incomplete
-// run as soon as possible.
+// idle waits for the first slot after now. now must be the caller's reading of the clock,
+// because a slot between two readings would be missed. While idle waits, it continues an
+// incomplete run as soon as possible.
 func (s *Sweeper) idle(ctx context.Context, r *scheduleRunner, last, now time.Time) error {
 	wake := r.calendar.Next(now)
 	if last.After(now) {

@@ -1,7 +1,3 @@
-// This file publishes warnings before proxies expire, and reports of expired proxies. It
-// estimates whether, at the current pace, queued renewals are made before their proxies
-// expire.
-
 package schedules
 
 import (
@@ -26,7 +22,7 @@ const (
 )
 
 // defaultWarnBefore is the default of Config.WarnBefore. A working schedule renews a proxy
-// earlier than this before its expiry.
+// earlier than that.
 var defaultWarnBefore = []time.Duration{24 * time.Hour, time.Hour}
 
 // CheckWarnBefore returns an error for the first invalid threshold.
@@ -39,16 +35,15 @@ func CheckWarnBefore(thresholds []time.Duration) error {
 	return nil
 }
 
-// expiries publishes upcoming and past expiries.
 type expiries struct {
 	*Config
 
 	tried <-chan struct{} // closed when the first listing of this process has ended or failed
 }
 
-// watchExpiries publishes an event for each proxy that expires soon or has expired. It reads
-// the ledger's table, so it works even while the provider is down. It starts when the first
-// listing has ended or failed.
+// watchExpiries publishes an event for each proxy that expires soon or has expired. It reads the
+// ledger's table, so it works even while the provider is down. It starts after the first listing
+// has ended or failed, because the table may be old until then.
 func (s *expiries) watchExpiries(ctx context.Context) error {
 	select {
 	case <-s.tried:
@@ -68,9 +63,9 @@ func (s *expiries) watchExpiries(ctx context.Context) error {
 	}
 }
 
-// Warn appends proxy.expiring and proxy.expired, each once per expiry and threshold. If a
-// proxy is within several thresholds, only the smallest is published. Expiries before the
-// ledger was opened are not published.
+// Warn appends proxy.expiring and proxy.expired, each once per expiry and threshold. If a proxy
+// is within several thresholds, only the smallest is published. Expiries from before the ledger
+// was opened are not published.
 func (s *expiries) Warn(ctx context.Context) error {
 	opened, err := s.Ledger.Money.OpenedAt(ctx)
 	if errors.Is(err, ledger.ErrNotFound) {
@@ -120,7 +115,7 @@ func (s *expiries) appendEach(ctx context.Context, find func() ([]tables.Proxy, 
 const (
 	// paceQueue is the shortest queue that is measured.
 	paceQueue = 100
-	// Minimum and maximum duration of a measurement.
+	// paceLeast and paceMost are the minimum and maximum duration of a measurement.
 	paceLeast = 3 * time.Minute
 	paceMost  = 10 * time.Minute
 )
@@ -133,13 +128,12 @@ type pace struct {
 	first  time.Time
 }
 
-// measurement is an instant at which the queue was long, and the journal's last row then.
+// measurement is a time at which the queue was long, with the number of the journal's last row.
 type measurement struct {
 	at  time.Time
 	seq int64
 }
 
-// pacing measures how fast a long queue of renewals shrinks.
 type pacing struct {
 	*Config
 
@@ -147,7 +141,6 @@ type pacing struct {
 	measured []measurement        // measurements of the last ten minutes; only watchPace uses them
 }
 
-// watchPace measures the pace every warnEvery.
 func (s *pacing) watchPace(ctx context.Context) error {
 	for {
 		if err := sleep.For(ctx, warnEvery); err != nil {
@@ -159,9 +152,9 @@ func (s *pacing) watchPace(ctx context.Context) error {
 	}
 }
 
-// keepPace counts the renewals made since the queue became long, within the last paceMost.
-// At the resulting pace, it counts the proxies that expire before their turn. If no renewal
-// was made, there is no pace: outages, pauses and Retry-After are reported elsewhere.
+// keepPace counts the renewals made since the queue became long, within the last paceMost. At
+// that pace, it counts the proxies that expire before their turn. If no renewal was made, the
+// pace is unknown: outages, pauses and Retry-After are reported elsewhere.
 func (s *pacing) keepPace(ctx context.Context) error {
 	now := s.Clock()
 	queued, err := s.Ledger.Money.RenewalsQueued(ctx, now.Add(-reservedFor))
@@ -195,9 +188,8 @@ func (s *pacing) keepPace(ctx context.Context) error {
 	return nil
 }
 
-// countLate counts the queued proxies that expire before their turn. It assumes that the
-// queue consists of the live proxies with the nearest expiries, because runs plan in this
-// order.
+// countLate counts the queued proxies that expire before their turn. It assumes that the queue
+// consists of the live proxies with the nearest expiries, because runs plan in that order.
 func (s *pacing) countLate(ctx context.Context, x *pace) error {
 	now, window, place := s.providerNow(), time.Duration(0), 0
 	for _, r := range s.Schedules {
@@ -219,7 +211,7 @@ func (s *pacing) countLate(ctx context.Context, x *pace) error {
 	})
 }
 
-// lateRenewals describes how many renewals come too late, or returns "".
+// lateRenewals says how many renewals come too late, or returns "".
 func (s *pacing) lateRenewals() string {
 	x := s.pace.Load()
 	if x == nil || x.late == 0 {

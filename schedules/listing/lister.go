@@ -1,5 +1,3 @@
-// This file has the Lister, which makes complete passes over the provider's proxies.
-
 package listing
 
 import (
@@ -25,8 +23,8 @@ const (
 	longestRetry = time.Hour
 )
 
-// pageSize is the requested page size. The client requests smaller pages if the provider
-// refuses this size.
+// pageSize is the requested page size. The client requests smaller pages if the provider refuses
+// this size.
 const pageSize = 200
 
 // Provider lists an account's proxies; *upstream.Client implements it.
@@ -44,8 +42,7 @@ type Lister struct {
 	lastPage  atomic.Pointer[time.Time]      // time of the last page; nil before the first
 	pagesRead atomic.Int64                   // pages of the current pass
 	loss      atomic.Pointer[tables.Listing] // the last complete pass if it missed too many proxies, otherwise nil
-	// nameless counts the entries without a readable id in the last complete pass.
-	nameless atomic.Int64
+	nameless  atomic.Int64
 
 	untold bool           // the fact about loss could not be appended; only a pass uses it
 	unread map[string]int // failed reads of unlisted proxies since the last successful one, by id; only a pass uses it
@@ -63,14 +60,14 @@ type Config struct {
 	Ledger   *ledger.Ledger
 	Provider Provider
 	Clock    func() time.Time
-	// Pass is called before each request and waits until the request may be made, within
-	// the listing's share of the rate. By default it does not wait.
+	// Pass is called before each request. It returns when the request may be sent within the
+	// listing's share of the rate. By default it does not wait.
 	Pass func(ctx context.Context) error
-	// Proxy reads a proxy that listings miss. Without it, such proxies are not read.
+	// Proxy reads a proxy that listings miss. If it is nil, such proxies are not read.
 	Proxy func(ctx context.Context, id string) (upstream.Proxy, error)
 	Every time.Duration // interval between the starts of two passes; default 5 min
-	// A pass is reported if it misses at least LossPercent of the live proxies and at least
-	// LossMin; the defaults are 20 and 5.
+	// A pass is reported if it misses at least LossPercent percent of the live proxies and at
+	// least LossMin proxies. The defaults are 20 and 5.
 	LossPercent, LossMin int
 	Whole                func(ctx context.Context) // called after a complete pass
 	Healed               func()                    // called after a complete pass that missed few proxies
@@ -161,8 +158,9 @@ func (l *Lister) Run(ctx context.Context) error {
 	}
 }
 
-// waitForFirst waits until the first pass is due. If Config.Every exceeds the default, that
-// is when Config.Every has elapsed since the last pass of an earlier process.
+// waitForFirst waits until the first pass is due. If Config.Every exceeds the default, the pass
+// is due when Config.Every has elapsed since the last pass, which an earlier process may have
+// made. Otherwise it is due now.
 func (l *Lister) waitForFirst(ctx context.Context) error {
 	if l.Every <= defaultEvery {
 		return nil
@@ -177,8 +175,9 @@ func (l *Lister) waitForFirst(ctx context.Context) error {
 }
 
 // Fresh reports whether a complete pass ended within the given time, or within twice its own
-// duration. The second rule is for large accounts, where a pass takes hours; their proxies
-// are read again just before a charge. A pass that missed too many proxies does not count.
+// duration. The second rule is for large accounts, where a pass takes hours. It is safe, because
+// a proxy is read again just before a charge. A pass that missed too many proxies does not
+// count.
 func (l *Lister) Fresh(ctx context.Context, within time.Duration) (bool, error) {
 	at, err := l.Ledger.Fleet.Listing(ctx)
 	if err != nil {
@@ -188,9 +187,8 @@ func (l *Lister) Fresh(ctx context.Context, within time.Duration) (bool, error) 
 	return !at.Finished.IsZero() && age >= 0 && age < max(within, 2*at.Took) && !l.shrunk(at), nil
 }
 
-// WaitPass returns when a pass has ended. It waits for the pass in progress. If there is
-// none, or if that pass fails, it makes a pass itself. It returns the error of its own pass
-// or of the context.
+// WaitPass waits for the pass in progress. If there is none, or if that pass fails, it makes a
+// pass itself. It returns the error of its own pass or of the context.
 func (l *Lister) WaitPass(ctx context.Context) error {
 	before := l.passes.Load()
 	if err := l.turn.Take(ctx); err != nil {
@@ -203,7 +201,7 @@ func (l *Lister) WaitPass(ctx context.Context) error {
 	return l.makePass(ctx)
 }
 
-// resumeWithin is the maximum age of an interrupted pass that is continued.
+// resumeWithin limits how long after its start an interrupted pass is continued.
 const resumeWithin = 6 * time.Hour
 
 func (l *Lister) makePass(ctx context.Context) error {
@@ -214,7 +212,7 @@ func (l *Lister) makePass(ctx context.Context) error {
 	}
 	now := l.Clock()
 	if age := now.Sub(at.Began); at.Size == 0 || age < 0 || age > resumeWithin {
-		// A pass is numbered by its start in microseconds, so that numbers increase across
+		// The start of a pass in microseconds is its number, so that numbers increase across
 		// restarts.
 		at.Pass, at.Began, at.Size, at.Token, at.Nameless = max(now.UnixMicro(), at.Pass+1), now, pageSize, "", 0
 	}

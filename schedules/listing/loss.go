@@ -1,6 +1,5 @@
-// This file handles proxies that are missing from a complete listing. A missing proxy is not
-// necessarily gone. A proxy leaves the table only when a read of it returns proxy_not_found,
-// or when it has expired (trap 66).
+// A proxy that is missing from a complete listing may still exist. It leaves the table only when
+// a read of it returns proxy_not_found, or when it has expired.
 
 package listing
 
@@ -24,13 +23,12 @@ const (
 	DefaultLossMin     = 5
 	// readAtOnce limits how many unlisted proxies are read before a pass.
 	readAtOnce = 20
-	// failedReads is after how many failed reads the others wait for the next pass.
+	// After failedReads failed reads, the other proxies wait for the next pass.
 	failedReads = 3
 	// lossNamed limits how many proxies a listing.shrunk fact lists.
 	lossNamed = 20
 )
 
-// shrunk reports whether a complete pass missed too many proxies.
 func (l *Lister) shrunk(at tables.Listing) bool {
 	return at.Lost >= l.LossMin && at.Lost*100 >= l.LossPercent*at.Known
 }
@@ -83,8 +81,6 @@ func (l *Lister) finish(ctx context.Context, at tables.Listing) error {
 	return err
 }
 
-// tellLoss appends the fact about a pass that missed too many proxies. finish does not call
-// it again until after a pass that misses few.
 func (l *Lister) tellLoss(ctx context.Context, at tables.Listing) error {
 	some, err := l.Ledger.Fleet.Unlisted(ctx, lossNamed)
 	if err != nil {
@@ -115,7 +111,7 @@ func (l *Lister) readUnlisted(ctx context.Context) error {
 	if len(l.unread) > readAtOnce*readAtOnce || l.unread == nil {
 		l.unread = map[string]int{}
 	}
-	// Those that could not be read the last time go last, so that they hide no others.
+	// Proxies whose last reads failed go last, so that they do not keep others from being read.
 	slices.SortStableFunc(some, func(a, b tables.Proxy) int { return cmp.Compare(l.unread[a.ProxyID], l.unread[b.ProxyID]) })
 	failed := 0
 	for _, p := range some {

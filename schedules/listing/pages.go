@@ -1,5 +1,3 @@
-// This file reads the pages of a pass, with retries and restarts.
-
 package listing
 
 import (
@@ -18,15 +16,14 @@ import (
 	"perennial/upstream"
 )
 
-// cursor is the position of a pass.
 type cursor struct {
 	at    tables.Listing
 	walk  upstream.Pages[upstream.Proxy]
 	pages int
 }
 
-// list reads every page once, from the position of the pass. It stores each page together
-// with the position of the next page.
+// list reads every page once, from the position of the pass. It stores each page in one
+// transaction with the position of the next page.
 func (l *Lister) list(ctx context.Context, at tables.Listing) (tables.Listing, error) {
 	c := &cursor{at: at, walk: upstream.Pages[upstream.Proxy]{PageRequest: upstream.PageRequest{Size: at.Size, Token: at.Token}}}
 	l.pagesRead.Store(0)
@@ -75,10 +72,9 @@ func (c *cursor) note(log *logrus.Entry, unusable []upstream.Unusable) {
 	}
 }
 
-// ended returns why a pass ended early. If a repeating list or a permanent error from the
-// provider ended it, the position is dropped, because the provider may refuse that page
-// every time. After a transient error, or if the process ends, the next pass continues at
-// the position.
+// ended returns why a pass ended early. After a transient error, or if the process ends, the
+// next pass continues at the position. After a repeating list or a permanent error from the
+// provider, ended drops the position, because the provider may refuse that page every time.
 func (l *Lister) ended(ctx context.Context, c *cursor, why error) error {
 	_, answered := errors.AsType[*upstream.Error](why)
 	if ctx.Err() == nil && !passing(why) && (answered || errors.Is(why, upstream.ErrPageLoop)) {
@@ -89,8 +85,8 @@ func (l *Lister) ended(ctx context.Context, c *cursor, why error) error {
 	return why
 }
 
-// page reads one page and retries after a transient error, so that one lost reply does not
-// end a pass over a million proxies. asked is the time of the request that got the page.
+// page reads one page and retries after a transient error, because one lost reply must not end a
+// pass over a million proxies. asked is the time of the request that got the page.
 func (l *Lister) page(ctx context.Context, r upstream.PageRequest) (page upstream.Page[upstream.Proxy], asked time.Time, err error) {
 	limited := sleep.Doubling(5*time.Second, longestRetry)
 	other := sleep.Doubling(time.Second, time.Minute)
@@ -156,9 +152,9 @@ func Seen(p upstream.Proxy, asked time.Time) tables.Proxy {
 	}
 }
 
-// observe stores a page and the position of the pass. The page may lack a renewal that
-// settled during the request. Such a proxy stays marked as out of date, so that it is read
-// again before a charge.
+// observe stores a page and the position of the pass. The page may lack a renewal that settled
+// during the request. The renewed proxy stays marked as out of date, so that it is read again
+// before a charge.
 func (l *Lister) observe(ctx context.Context, at tables.Listing, asked time.Time, page upstream.Page[upstream.Proxy]) error {
 	proxies, ids := make([]tables.Proxy, 0, len(page.Items)), make([]string, 0, len(page.Items))
 	for _, p := range page.Items {

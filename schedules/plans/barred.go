@@ -1,5 +1,3 @@
-// This file finds the reasons, other than cost, not to renew a proxy now.
-
 package plans
 
 import (
@@ -17,14 +15,14 @@ const (
 	Backoff    = 15 * time.Minute
 )
 
-// excused lists codes of renewals that ended because of the account or the command. They do
-// not count towards MaxEndings, because the proxy is not the cause. The next attempt waits
-// for one Backoff. Without it, every run would try again while the provider refuses for lack
-// of money and the wallet seems sufficient.
+// excused lists codes of renewals that ended because of the account or the command. They do not
+// count towards MaxEndings, because the proxy is not the cause. After such an ending, the next
+// attempt waits for one Backoff. Without that wait, every run would try again while the provider
+// refuses for lack of money and the wallet seems sufficient.
 var excused = []string{string(upstream.CodeInsufficientWallet), fact.CodeCancelled, fact.CodeDivided, fact.CodeCeiling}
 
-// BarredBy returns why a proxy cannot be renewed now, or "". It uses only the inputs; it
-// makes no query.
+// BarredBy returns why a proxy cannot be renewed now, or "". It uses only the inputs and makes
+// no query.
 func (in *Inputs) BarredBy(f *Filter, proxy tables.Proxy) string {
 	switch {
 	case f.Undecided(proxy):
@@ -51,8 +49,8 @@ func (in *Inputs) BarredBy(f *Filter, proxy tables.Proxy) string {
 	return ""
 }
 
-// errNotLooked stops a plan whose proxies' histories were not read, because it could pay
-// twice.
+// errNotLooked stops a plan that did not read the history of a proxy, because the plan could pay
+// for the proxy twice.
 var errNotLooked = errors.New("its history was not read")
 
 // barred returns a reason other than cost why a proxy is not renewed now, or "". endings is
@@ -72,9 +70,9 @@ func (p *planner) barred(proxy tables.Proxy) (endings int, why string, err error
 	if ended.All == 0 {
 		return 0, "", nil
 	}
-	// The command's id includes the number of all endings, so that each attempt gets a new
-	// id. The backoff counts only the endings since the operator's last answer, without the
-	// excused endings.
+	// The command's id includes the number of all endings, so that each attempt gets a new id.
+	// The backoff counts only the endings since the operator's last answer, and not the excused
+	// ones.
 	switch n := ended.Counted; {
 	case n >= MaxEndings:
 		if !fact.SameExpiry(ended.AskedOf, *proxy.ExpiresAt) {
@@ -94,8 +92,8 @@ func (p *planner) barred(proxy tables.Proxy) (endings int, why string, err error
 	return ended.All, "", nil
 }
 
-// paidFor returns why a proxy must not be paid for again, or "". It opens a review for a
-// proxy that was paid for but has expired because its expiry did not move.
+// paidFor returns why a proxy must not be paid for again, or "". It opens a review for a proxy
+// that was paid for but has expired, because the renewal did not move its expiry.
 func (p *planner) paidFor(proxy tables.Proxy, history tables.History) (why string) {
 	switch {
 	case history.Behind != nil:

@@ -1,5 +1,3 @@
-// This file splits a plan into renewal commands, and derives their ids and labels.
-
 package plans
 
 import (
@@ -24,8 +22,8 @@ import (
 // noteBytes is the largest size of a PlannedCommand without its id.
 const noteBytes = 100
 
-// finish splits the included proxies into commands, in the plan's order. Proxies at the end
-// that do not fit in the fact are skipped.
+// finish splits the included proxies into commands, in the plan's order. It skips proxies at the
+// end that do not fit in the fact.
 func (p *planner) finish(ctx context.Context) error {
 	plan, s := &p.plan, p.in.Schedule
 	plan.Commands = []json.RawMessage{}
@@ -54,14 +52,12 @@ func (p *planner) finish(ctx context.Context) error {
 	return nil
 }
 
-// dropPart skips proxies that do not fit in the plan's fact.
 func (p *planner) dropPart(part []Included) {
 	for _, one := range part {
 		p.leaveOut(tables.Proxy{ProxyID: one.ProxyID, ExpiresAt: &one.ExpiresAt}, ReasonBeyond)
 	}
 }
 
-// encodePart returns the command for a chunk of proxies, with its expected cost.
 func (p *planner) encodePart(ctx context.Context, part []Included) (json.RawMessage, fact.PlannedCommand, error) {
 	id, err := p.newID(ctx, part)
 	if err != nil {
@@ -83,7 +79,6 @@ func SumOf(all []Included) (sum fact.Sum) {
 	return sum
 }
 
-// total sums the plan's cost and compares it with the limits.
 func (p *planner) total() {
 	plan, s := &p.plan, p.in.Schedule
 	sum := SumOf(plan.Included)
@@ -100,9 +95,9 @@ func (p *planner) total() {
 	plan.Hash = HashOf(s.Name, plan.Commands)
 }
 
-// chunks splits proxies into chunks of at most size. Each canary has its own chunk. All
-// proxies of a chunk have the same labels, so that the command's cost belongs to these
-// labels. Chunks are in the order of their first proxies.
+// chunks splits proxies into chunks of at most size. Each canary has a chunk of its own. All
+// proxies of a chunk have the same labels, so that the command's cost belongs to these labels.
+// Chunks are in the order of their first proxies.
 func chunks(all []Included, size int) (parts [][]Included) {
 	open := map[string]int{} // by labels: the chunk that still has room
 	for _, one := range all {
@@ -122,9 +117,8 @@ func chunks(all []Included, size int) (parts [][]Included) {
 // maxRounds limits the search for an unused id.
 const maxRounds = 100
 
-// newID returns a command id for these proxies. Within maxRounds, it avoids the ids of
-// commands that have ended, because a command with such an id would be a duplicate and renew
-// nothing.
+// newID returns a command id for these proxies. For up to maxRounds attempts, it avoids the ids
+// of commands that have ended: a command with such an id would be a duplicate and renew nothing.
 func (p *planner) newID(ctx context.Context, part []Included) (id string, err error) {
 	for round := range maxRounds {
 		id = commandID(p.in.Schedule, part, round)
@@ -173,9 +167,9 @@ func encodeCommand(s Schedule, id string, part []Included) (json.RawMessage, err
 }
 
 // commandID hashes the schedule's name and duration, the labels and the cost limit. For each
-// proxy it hashes the observed expiry and how many renewals have not renewed it. If a run is repeated, its
-// commands have the same ids and are duplicates. A run after a failure gets new ids. round
-// distinguishes ids if a command with the same inputs has ended.
+// proxy it hashes the id, the observed expiry and how many renewals ended without renewing it.
+// The commands of a repeated run have the same ids and are duplicates. A run after a failure
+// gets new ids. round distinguishes ids if a command with the same inputs has ended.
 func commandID(s Schedule, part []Included, round int) string {
 	h := newHash(s.Name)
 	h = binary.BigEndian.AppendUint64(h, uint64(s.DurationDays))
@@ -196,7 +190,6 @@ func commandID(s Schedule, part []Included, round int) string {
 	return hashedID(IDPrefix(s.Name), h)
 }
 
-// hashedID returns an id made of the prefix and a hash.
 func hashedID(prefix string, hashed []byte) string {
 	sum := sha256.Sum256(hashed)
 	return prefix + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:20]))
@@ -268,7 +261,7 @@ func commandLabels(schedule string, carried map[string]string) map[string]string
 	return out
 }
 
-// labelsKey returns a text that identifies the labels, or "" if there are no labels.
+// labelsKey returns a text that identifies the labels, or "" if there are none.
 func labelsKey(labels map[string]string) string {
 	var key []byte
 	for _, name := range slices.Sorted(maps.Keys(labels)) {

@@ -1,6 +1,3 @@
-// This file determines which schedule of an account renews a proxy, at what price and when.
-// Pages of the web UI use it without a sweeper.
-
 package plans
 
 import (
@@ -12,8 +9,8 @@ import (
 	"perennial/ledger/tables"
 )
 
-// Coverage knows which schedule renews a proxy. It reads the id lists when it is made, and
-// the price of a kind only once. It is safe for concurrent use.
+// Coverage knows which schedule renews a proxy. It keeps the id lists that NewCoverage read, and
+// reads the price of each kind only once. It is safe for concurrent use.
 type Coverage struct {
 	of []covering
 	mu sync.Mutex // guards the planners, which cache prices
@@ -26,8 +23,7 @@ type covering struct {
 	planner *planner
 }
 
-// NewCoverage returns the coverage of an account's schedules. read reads the id files of
-// the schedules.
+// NewCoverage returns the coverage of an account's schedules. read reads their id files.
 func NewCoverage(all []Schedule, known History, read func(name string) ([]byte, error)) (*Coverage, error) {
 	c := &Coverage{of: make([]covering, 0, len(all))}
 	for _, s := range all {
@@ -79,7 +75,8 @@ func (c *Coverage) State(p tables.PricedProxy, now time.Time) string {
 	return ""
 }
 
-// Excepting returns the first schedule whose match selects the proxy, ignoring exceptions.
+// Excepting returns the first schedule whose match selects the proxy, even if the proxy is an
+// exception.
 func (c *Coverage) Excepting(p tables.Proxy) (s Schedule, found bool) {
 	for _, one := range c.of {
 		if one.fits.About(p) {
@@ -98,7 +95,7 @@ func (c *Coverage) find(p tables.Proxy) *covering {
 	return nil
 }
 
-// Price returns the expected cost of the proxy's next renewal by its schedule. It is zero
+// Price returns the expected cost of the proxy's next renewal by its schedule. The price is zero
 // if no schedule renews the proxy.
 func (c *Coverage) Price(ctx context.Context, p tables.PricedProxy) (Price, error) {
 	one := c.find(p.Proxy)

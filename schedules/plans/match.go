@@ -1,5 +1,3 @@
-// This file implements the option match: which proxies a schedule covers, and its id files.
-
 package plans
 
 import (
@@ -30,7 +28,7 @@ type Match struct {
 	Labels         map[string]string `yaml:"labels" absent:"all" doc:"labels that the proxy's order must have" json:"labels,omitempty"`
 	ProxyIDs       []string          `yaml:"proxy_ids" absent:"all" doc:"only proxies with these ids" json:"proxy_ids,omitempty"`
 	ExceptProxyIDs []string          `yaml:"except_proxy_ids" absent:"none" doc:"no proxies with these ids" json:"except_proxy_ids,omitempty"`
-	// The files are read for every plan. Their ids are added to the lists above.
+	// These files are read for every plan. Their ids are added to the lists above.
 	ProxyIDsFile       string `yaml:"proxy_ids_file" doc:"file with more proxy_ids, one per line; a line that begins with # is a comment" json:"proxy_ids_file,omitempty"`
 	ExceptProxyIDsFile string `yaml:"except_proxy_ids_file" doc:"file with more except_proxy_ids, in the format of proxy_ids_file" json:"except_proxy_ids_file,omitempty"`
 }
@@ -90,8 +88,8 @@ func (m Match) Fields() (names []string) {
 // Lists has the ids of a Match's files at the time they were read.
 type Lists struct{ ProxyIDs, ExceptProxyIDs []string }
 
-// ReadLists reads the files of a match. It returns an error if a file cannot be read,
-// because a run that ignored the exceptions would pay for those proxies.
+// ReadLists reads the files of a match. It returns an error if a file cannot be read, because a
+// run without the exceptions would pay for the excepted proxies.
 func (m Match) ReadLists(read func(name string) ([]byte, error)) (l Lists, err error) {
 	for _, f := range []struct {
 		field, name string
@@ -117,10 +115,9 @@ func (m Match) ReadLists(read func(name string) ([]byte, error)) (l Lists, err e
 	return l, nil
 }
 
-// listed returns the ids of a file, one per line. A line must be an id, a comment that
-// starts with #, or empty. Otherwise, for example for a UTF-16 file, listed returns an
-// error, because a proxy whose exception is misread would be paid for. A byte order mark is
-// skipped.
+// listed returns the ids of a file, one per line. A line must be an id, a comment that starts
+// with #, or empty. Any other line, for example of a UTF-16 file, is an error, because a proxy
+// whose exception is misread would be paid for. A byte order mark is skipped.
 func listed(text string) (ids []string, err error) {
 	n, first := 0, map[string]int{}
 	for line := range strings.Lines(strings.TrimPrefix(text, "\ufeff")) {
@@ -150,14 +147,14 @@ func (m Match) Named(l Lists) []string {
 	return slices.Concat(m.ProxyIDs, l.ProxyIDs, m.ExceptProxyIDs, l.ExceptProxyIDs)
 }
 
-// Filter is a Match that is prepared for checking many proxies.
+// Filter is a Match that is prepared to check many proxies.
 type Filter struct {
 	Match
 	only, except map[string]bool
 	from, before time.Time
 }
 
-// Filter returns a Filter of the match and the ids of its files.
+// Filter returns a Filter from the match and the ids of its files.
 func (m Match) Filter(l Lists) *Filter {
 	f := &Filter{Match: m, only: map[string]bool{}, except: map[string]bool{}}
 	for _, id := range slices.Concat(m.ProxyIDs, l.ProxyIDs) {
@@ -174,8 +171,7 @@ func (m Match) Filter(l Lists) *Filter {
 // About reports whether the match selects the proxy, ignoring the exceptions.
 func (f *Filter) About(p tables.Proxy) bool { return f.matches(p, false) }
 
-// Undecided reports whether only values that are not text (trap 65) keep the match from
-// selecting the proxy.
+// Undecided reports whether the match would select the proxy if some of its values were text.
 func (f *Filter) Undecided(p tables.Proxy) bool {
 	notText := slices.Contains([]string{p.CountryCode, p.Region, p.LineName, p.IPType, p.Protocol, p.Status}, upstream.NotText)
 	return notText && !f.matches(p, false) && f.matches(p, true)

@@ -1,6 +1,3 @@
-// This file computes the money limits of a plan (budgets, the daily limit and the wallet),
-// and their shortfalls.
-
 package plans
 
 import (
@@ -15,7 +12,7 @@ import (
 
 // Limit is a money limit of a plan.
 type Limit struct {
-	Reason  string // reason why it skips proxies
+	Reason  string // why it skips proxies
 	Cents   int64  // amount of the limit
 	Room    int64  // amount left
 	missing fact.Sum
@@ -63,7 +60,6 @@ func (in *Inputs) Limits() (all []*Limit) {
 	return all
 }
 
-// limitOf returns the limit with this reason, or nil.
 func (p *planner) limitOf(why string) *Limit {
 	for _, l := range p.limits {
 		if l.Reason == why {
@@ -109,8 +105,8 @@ func (l *Limit) leaveOut(one tooDear) {
 	l.missing = l.missing.Add(one.cost.counts())
 }
 
-// shortfalls returns the shortfall of each limit that skipped proxies. What is left of the
-// limit is subtracted from the cost of the skipped proxies.
+// shortfalls returns the shortfall of each limit that skipped proxies. The rest of the limit is
+// subtracted from the cost of the skipped proxies.
 func shortfalls(limits []*Limit) []Shortfall {
 	all := []Shortfall{}
 	for _, l := range limits {
@@ -140,7 +136,7 @@ func (x Shortfall) Limit(currency string) string {
 	return fmt.Sprintf("%s (%s)", LimitNames[x.Reason], fact.Amount(x.LimitCents, currency))
 }
 
-// Missing returns the amount by which the limit must be raised.
+// Missing returns how much the limit must be raised.
 func (x Shortfall) Missing() fact.Sum { return fact.Sum{Cents: x.Cents.Or(0), Lacks: x.Unpriced} }
 
 // ListedText says how many of the proxies count at their list price, or returns "".
@@ -172,15 +168,15 @@ type tooDear struct {
 	proxy   tables.Proxy
 	cost    Price
 	tooLow  *Limit
-	refused bool // the provider refused it, even if enough is left of the limit
+	refused bool // the provider refused the renewal, even if the limit has room for it
 }
 
 // reasonDear marks a proxy that a limit skips. missing replaces it with the limit's reason.
 const reasonDear = "too dear"
 
-// missing skips the proxies that were too expensive. If the schedule keeps a number of
-// proxies per group, it counts only as many as the group lacks, because the others would not
-// be renewed anyway.
+// missing skips the proxies that were too expensive. If the schedule keeps a number of proxies
+// per group, it counts only as many as the group lacks, because the run would not renew the
+// others anyway.
 func (p *planner) missing() {
 	keep := p.in.Schedule.Keep
 	for _, one := range p.dear {

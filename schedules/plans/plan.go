@@ -1,6 +1,3 @@
-// This file has Make, which decides which due proxies a run renews, in what order, and why
-// it skips the others.
-
 package plans
 
 import (
@@ -22,50 +19,48 @@ import (
 )
 
 const (
-	// unpricedMost limits a day's renewals whose price and outcome are unknown. When it is
-	// reached, no run with a limited budget renews another proxy of unknown price.
+	// unpricedMost limits a day's renewals whose price and outcome are unknown. At the limit, no
+	// run with a budget or an approval limit renews another proxy of unknown price.
 	unpricedMost = 3
 	// maxPlanned limits the proxies of one plan.
 	maxPlanned = 10_000
-	// maxCommandsBytes limits the size of a plan's commands. It leaves room in the fact for the
+	// maxCommandsBytes limits the size of a plan's commands. The rest of the fact is for its
 	// other fields.
 	maxCommandsBytes = ledger.MaxFactBytes - 100<<10
-	// MaxListed limits how many skipped proxies a plan lists; the plan counts all of them.
+	// MaxListed limits how many skipped proxies a plan lists. The plan counts all of them.
 	MaxListed = 1000
 )
 
 // Reasons why a due proxy is not in a plan.
 const (
-	ReasonClaimed  = "a renewal of it is open or in review"
-	ReasonTaken    = "this run has renewed it already"
-	ReasonOnItsWay = "its renewal is published and not yet started"
-	ReasonRenewed  = "a renewal for this expiry was paid, and the expiry has not moved: if it stays so, see `perennial ledger reconcile`; `perennial renew` pays again"
-	ReasonNotShown = "it was renewed within the hour, and the provider may not show the new expiry yet"
-	ReasonUnread   = "its last renewal has ended, and its expiry has not been read since"
-	ReasonBackoff  = "its last renewals ended without renewing it: it is tried again after 30 minutes, and after twice as long each further time"
-	ReasonInVain   = "a renewal of it was paid, and it has expired all the same: it is in review (`perennial reviews list`)"
-	ReasonPerson   = "five renewals ended without renewing it: it is in review (`perennial reviews list`)"
-	ReasonUnpriced = "its price is not known: another of its kind is renewed first"
-	ReasonOneByOne = "no renewal of its kind was paid yet: under a budget one such proxy at a time is renewed, to learn the price of the others"
-	ReasonBudget   = "over the budget"
-	ReasonDay      = "over the budget of the day"
-	ReasonMonth    = "over the budget of the month"
-	ReasonLimit    = "over the account's limit of the day"
-	ReasonWallet   = "the wallet is too low"
-	ReasonBeyond   = "beyond what one run can plan: the next one takes it"
-	ReasonBadID    = "its id cannot be put into a command or a request"
-	// ReasonBadExpiry says that the expiry is outside the years 1 to 9999 in UTC.
+	ReasonClaimed   = "a renewal of it is open or in review"
+	ReasonTaken     = "this run has renewed it already"
+	ReasonOnItsWay  = "its renewal is published and not yet started"
+	ReasonRenewed   = "a renewal for this expiry was paid, and the expiry has not moved: if it stays so, see `perennial ledger reconcile`; `perennial renew` pays again"
+	ReasonNotShown  = "it was renewed within the hour, and the provider may not show the new expiry yet"
+	ReasonUnread    = "its last renewal has ended, and its expiry has not been read since"
+	ReasonBackoff   = "its last renewals ended without renewing it: it is tried again after 30 minutes, and after twice as long each further time"
+	ReasonInVain    = "a renewal of it was paid, and it has expired all the same: it is in review (`perennial reviews list`)"
+	ReasonPerson    = "five renewals ended without renewing it: it is in review (`perennial reviews list`)"
+	ReasonUnpriced  = "its price is not known: another of its kind is renewed first"
+	ReasonOneByOne  = "no renewal of its kind was paid yet: under a budget one such proxy at a time is renewed, to learn the price of the others"
+	ReasonBudget    = "over the budget"
+	ReasonDay       = "over the budget of the day"
+	ReasonMonth     = "over the budget of the month"
+	ReasonLimit     = "over the account's limit of the day"
+	ReasonWallet    = "the wallet is too low"
+	ReasonBeyond    = "beyond what one run can plan: the next one takes it"
+	ReasonBadID     = "its id cannot be put into a command or a request"
 	ReasonBadExpiry = "its expiry cannot be put into a command: in UTC it is outside the years 1 to 9999"
 	ReasonRetired   = "it is retired: `perennial proxies retire --undo` takes it back"
 	ReasonExcepted  = "it is an exception of the schedule"
 	ReasonEnough    = "enough of its group stay without it"
-	// ReasonUnusable says that the provider's entry cannot be read. ReasonNotText says that
-	// a matched field of the entry is not text.
+	// ReasonNotText says that a field that the match compares is not text.
 	ReasonUnusable = "its entry in the provider's list cannot be read"
 	ReasonNotText  = "what the match names of it is not text at the provider, so the match does not fit"
 )
 
-// History reads a proxy's earlier renewals from the ledger; see HistoryOf.
+// History reads a proxy's earlier renewals from the ledger. HistoryOf returns it.
 type History interface {
 	Histories(ctx context.Context, proxies []tables.Proxy, now time.Time, excused ...string) ([]tables.History, error)
 	CommandEnded(ctx context.Context, id string) (bool, error)
@@ -89,17 +84,17 @@ type Inputs struct {
 	Proxies  []tables.Proxy  // live proxies first, by nearest expiry
 	Claimed  map[string]bool // proxies reserved by an operation
 	InReview map[string]bool // the proxies of Claimed whose renewal needs review
-	// UnderWay has one proxy of each kind that is being renewed. Its charge will show the
-	// kind's price.
+	// UnderWay has one proxy of each kind that is being renewed. The charge for that proxy will
+	// show the kind's price.
 	UnderWay []tables.Proxy
 	Taken    map[string]bool // proxies that this run has already published
 	OnItsWay map[string]bool // proxies that an earlier run published and the runner has not accepted
-	// Staying counts, by the groups of Keep, the proxies that stay alive without this plan,
-	// except those in Proxies.
+	// Staying counts the proxies that stay alive without this plan, except those in Proxies. Its
+	// keys are the groups of Keep.
 	Staying map[string]int
-	// SpentCents is the estimated cost of what this run has already published: budget_cents and
-	// approve_over_cents apply to the whole run. SpentTodayCents and SpentMonthCents cover all
-	// runs of the schedule, including this one.
+	// SpentCents is the estimated cost of what this run has already published, because
+	// budget_cents and approve_over_cents apply to the whole run. SpentTodayCents and
+	// SpentMonthCents cover all runs of the schedule, including this one.
 	SpentCents, SpentTodayCents, SpentMonthCents int64
 	// LimitCents is the account's daily limit; 0 for no limit. LimitSpentCents is the part that
 	// is spent or in progress.
@@ -111,12 +106,12 @@ type Inputs struct {
 	// UnpricedOpen counts today's operations whose price and outcome are unknown.
 	UnpricedOpen int64
 	Beyond       int // number of due proxies that did not fit in Proxies
-	// Barred counts, by reason, due proxies that cannot be renewed now and are not in
+	// Barred counts, by reason, the due proxies that cannot be renewed now and are not in
 	// Proxies.
 	Barred map[string]int
 
-	// ListPrice returns the list price of a proxy's renewal. If ListPrice is nil, list prices
-	// are not used.
+	// ListPrice returns the list price of a proxy's renewal. If it is nil, the plan uses no list
+	// prices.
 	ListPrice func(context.Context, tables.Proxy) fact.Cents
 }
 
@@ -165,8 +160,8 @@ type Made struct {
 	SpentBefore int64                 // cost of earlier plans of the run; it counts towards approve_over_cents
 }
 
-// Paid reports whether a reason says that a proxy's renewal is already paid or published.
-// Such a proxy is due only by its old expiry.
+// Paid reports whether a reason says that a proxy's renewal is already paid or published. Such a
+// proxy seems due only because its new expiry is not known yet.
 func Paid(reason string) bool {
 	return reason == ReasonUnread || reason == ReasonNotShown || reason == ReasonTaken
 }
@@ -202,8 +197,8 @@ func (p Plan) WithListed() fact.Sum {
 	return fact.Sum{Cents: p.EstimateCents.Or(0) + p.ListPriceCents, Lacks: p.Unpriced - p.Listed}
 }
 
-// LearnsText says why a plan below the approval limit renews proxies of unknown price
-// first. It returns "" if the plan renews none, or needs approval itself.
+// LearnsText says that a plan below the approval limit renews proxies of unknown price first, to
+// learn their price. It returns "" if the plan renews none, or needs approval itself.
 func (p Plan) LearnsText() string {
 	if p.ApproveOverCents == 0 || p.NeedsApproval || p.Left == nil || p.Unpriced == 0 {
 		return ""
@@ -220,8 +215,8 @@ func (p Plan) OverLimit() (n int) {
 	return n
 }
 
-// Included is one proxy of a plan. A canary is renewed alone, so that its charge shows the
-// price of its kind.
+// Included is one proxy of a plan. A canary is renewed alone, so that its charge shows the price
+// of its kind.
 type Included struct {
 	ProxyID        string     `json:"proxy_id" doc:"The provider's id of the proxy."`
 	ExpiresAt      time.Time  `json:"expires_at" doc:"When the proxy expires."`
@@ -242,15 +237,13 @@ type LeftOut struct {
 	Reason    string    `json:"reason" doc:"Why, for people; it may be reworded."`
 }
 
-// Unusable is an entry of the provider's list that cannot be read. No schedule renews its
-// proxy.
+// Unusable is an unreadable entry of the provider's list. No schedule renews its proxy.
 type Unusable struct {
 	ProxyID string `json:"proxy_id" doc:"The provider's id of the proxy."`
 	Reason  string `json:"reason" doc:"The reason, with the name of the field."`
 }
 
-// Make plans a run. The same inputs and history give the same plan. It returns the errors of
-// known.
+// Make plans a run. The same inputs and history give the same plan. Any error is from known.
 func Make(ctx context.Context, in Inputs, known History) (Made, error) {
 	p := newPlanner(in, known)
 	if err := p.underWay(ctx); err != nil {
@@ -335,7 +328,7 @@ func newPlanner(in Inputs, known History) *planner {
 	return p
 }
 
-// due reports whether a proxy is due. A proxy without an expiry is never due.
+// A proxy without an expiry is never due.
 func (p *planner) due(proxy tables.Proxy) bool {
 	return proxy.ExpiresAt != nil && !proxy.ExpiresAt.After(p.plan.Until) && (p.filter.About(proxy) || p.filter.Undecided(proxy))
 }
@@ -343,7 +336,6 @@ func (p *planner) due(proxy tables.Proxy) bool {
 // lookedAt is how many histories one query reads.
 const lookedAt = 500
 
-// addAll includes or skips each due proxy.
 func (p *planner) addAll(ctx context.Context, proxies []tables.Proxy) error {
 	for some := range slices.Chunk(proxies, lookedAt) {
 		if err := p.look(ctx, some); err != nil {
@@ -380,12 +372,10 @@ func (p *planner) look(ctx context.Context, proxies []tables.Proxy) error {
 	return err
 }
 
-// full reports whether the plan has no room for further proxies.
 func (p *planner) full(ctx context.Context) bool {
 	return len(p.plan.Included) == int(failpoint.Size(ctx, "plan.most", maxPlanned))
 }
 
-// add includes or skips one due proxy.
 func (p *planner) add(ctx context.Context, proxy tables.Proxy) error {
 	if p.full(ctx) && p.in.BarredBy(p.filter, proxy) == "" {
 		p.leaveOut(proxy, ReasonBeyond)
@@ -426,8 +416,8 @@ func (p *planner) add(ctx context.Context, proxy tables.Proxy) error {
 	return nil
 }
 
-// awaitsPrice marks the kind of a proxy that this run has published or that is on its way.
-// If the proxy's price is unknown, the other proxies of its kind wait for it.
+// awaitsPrice marks the kind of a proxy that this run has published or that is on its way. If
+// the proxy's price is unknown, the other proxies of its kind wait for the price.
 func (p *planner) awaitsPrice(ctx context.Context, proxy tables.Proxy, why string) error {
 	if why != ReasonTaken && why != ReasonOnItsWay {
 		return nil
@@ -439,7 +429,6 @@ func (p *planner) awaitsPrice(ctx context.Context, proxy tables.Proxy, why strin
 	return err
 }
 
-// addLast includes or skips the proxies that add postponed to last.
 func (p *planner) addLast(ctx context.Context) error {
 	p.addingLast = true
 	return p.addAll(ctx, p.last)
@@ -472,7 +461,6 @@ func (p *planner) unaffordable(ctx context.Context, proxy tables.Proxy, cost *Pr
 	return reasonDear
 }
 
-// underWay marks the kinds that are being renewed at an unknown price.
 func (p *planner) underWay(ctx context.Context) error {
 	for _, like := range p.in.UnderWay {
 		cost, err := p.prices.OfKind(ctx, like)
@@ -500,8 +488,8 @@ func (p *planner) include(proxy tables.Proxy, cost Price, endings int) {
 	p.plan.Included = append(p.plan.Included, one)
 }
 
-// dueSince returns why a proxy is included. The text does not contain the current time, so
-// that the same plan has the same text.
+// dueSince returns why a proxy is included. The text does not contain the current time, because
+// the same plan must have the same text.
 func (p *planner) dueSince(proxy tables.Proxy) string {
 	if proxy.ExpiresAt.Before(p.in.Now) {
 		return "it has expired and is still listed"
@@ -539,7 +527,6 @@ func (p *planner) left() *fact.SweepLeft {
 	return &x
 }
 
-// noteLeft updates the nearest expiry of the proxies that are left for the run's next plan.
 func (p *planner) noteLeft(expires time.Time, why string) {
 	goesOn := why == ReasonBeyond || why == ReasonUnpriced || why == ReasonOneByOne
 	if goesOn && expires.After(p.in.Now) && (p.firstLeft.IsZero() || expires.Before(p.firstLeft)) {

@@ -1,6 +1,3 @@
-// This file computes the expected cost of a renewal from the last price paid, or from an
-// offer's list price. It chooses the offer for a replacement.
-
 package plans
 
 import (
@@ -132,7 +129,7 @@ func (x *Included) SetList(price fact.Cents) {
 	}
 }
 
-// SumListed returns the sum of the list prices, and their number.
+// SumListed returns the sum and the number of the list prices.
 func SumListed(all []Included) (cents int64, n int) {
 	for _, one := range all {
 		if one.PriceFrom == PriceList {

@@ -1,6 +1,3 @@
-// This file has Schedule, an entry of the configuration, and its validation. It describes
-// the rules of a schedule in words, and implements the option keep.
-
 package plans
 
 import (
@@ -47,7 +44,7 @@ type Schedule struct {
 	MonthlyBudgetCents int64   `yaml:"monthly_budget_cents" doc:"the most that all runs of a month may cost; 0: no limit" json:"monthly_budget_cents"`
 	ApproveOverCents   int64   `yaml:"approve_over_cents" doc:"a plan that costs more needs approval; 0: no plan needs approval" json:"approve_over_cents"`
 	Replace            Replace `yaml:"replace" json:"replace"`
-	// Proxies with different labels are renewed by different commands.
+	// Proxies with different labels are in different commands.
 	CarryLabels []string `yaml:"carry_labels" absent:"all" doc:"labels that a renewal takes over from the order that bought the proxy; []: no labels" json:"carry_labels,omitempty"`
 	Chunk       int      `yaml:"chunk" default:"100" doc:"proxies in one command, 1 to 100" json:"chunk"`
 }
@@ -113,8 +110,8 @@ func (s Schedule) Late(now time.Time) string {
 		s.RenewBefore, from.In(c.Zone).Format(form), until.In(c.Zone).Format(form), until.Sub(from))
 }
 
-// CheckRenames returns an error for the first schedule of an account whose earlier name
-// (was) is not allowed.
+// CheckRenames returns an error for the first schedule whose was is its own name, the name of a
+// configured schedule, or the was of another schedule.
 func CheckRenames(all []Schedule) error {
 	names, was := map[string]bool{}, map[string]string{}
 	for _, s := range all {
@@ -138,8 +135,8 @@ func CheckRenames(all []Schedule) error {
 
 func (s Schedule) chunk() int { return cmp.Or(s.Chunk, defaultChunk) }
 
-// Keep makes a schedule renew only as many proxies as are required for AtLeast proxies of
-// each group to stay alive. The matching proxies are grouped by the fields in Per.
+// Keep makes a schedule renew only as many proxies as AtLeast proxies of each group need to stay
+// alive. The fields in Per form the groups of the matching proxies.
 type Keep struct {
 	AtLeast int      `yaml:"at_least" doc:"renew only as many proxies of each group as keep this number of them alive; 0: renew all that are due" json:"at_least,omitempty"`
 	Per     []string `yaml:"per" absent:"one group" doc:"fields that form the groups: country_code, region, line_name, ip_type, protocol, status" json:"per,omitempty"`
@@ -179,9 +176,9 @@ func (k Keep) Group(p tables.Proxy) string {
 	return strings.Join(parts, "\x00")
 }
 
-// BeingRenewed reports whether a due proxy stays alive without this plan, because it is
-// being renewed. A renewal in review does not count, because it may never succeed. Nor does
-// an earlier run's open renewal of a proxy that has already expired.
+// BeingRenewed reports whether a due proxy stays alive without this plan, because it is being
+// renewed. A renewal in review does not count, because it may never succeed. An earlier run's
+// open renewal of an expired proxy does not count either.
 func (in *Inputs) BeingRenewed(p tables.Proxy) bool {
 	switch {
 	case in.InReview[p.ProxyID], p.Retired: // a retired proxy does not count, even if an operator renews it
@@ -244,7 +241,6 @@ func (s Schedule) budgetWords(currency string) string {
 	return "at most " + english.WordSeries(all, "and")
 }
 
-// idsNamed is how many ids of a list are shown.
 const idsNamed = 5
 
 func (m Match) words() string {
@@ -289,8 +285,7 @@ func idsWords(ids []string, file string) string {
 	return english.WordSeries(all, "and")
 }
 
-// daysOf formats a duration in days if it is a whole number of days, otherwise in hours and
-// minutes.
+// daysOf formats a duration in whole days if possible, otherwise in hours and minutes.
 func daysOf(d time.Duration) string {
 	if day := 24 * time.Hour; d >= day && d%day == 0 {
 		return english.Plural(int(d/day), "day", "")
@@ -299,8 +294,8 @@ func daysOf(d time.Duration) string {
 	return strings.Replace(text, "h0m", "h", 1)
 }
 
-// cronWords describes common cron expressions in words, and returns others after the word
-// cron.
+// cronWords describes common cron expressions in words, and returns "cron" and the text for
+// others.
 func cronWords(text string) string {
 	if every, ok := strings.CutPrefix(text, "@every "); ok {
 		return "every " + every
@@ -320,8 +315,8 @@ func cronWords(text string) string {
 	return "cron " + text
 }
 
-// timesOf describes a cron expression that runs every few minutes, hourly, daily or on
-// weekdays. It returns "" for others.
+// timesOf describes a cron expression that runs every few minutes, hourly, daily or on weekdays.
+// It returns "" for any other.
 func timesOf(f []string) string {
 	minute, err := strconv.Atoi(f[0])
 	hour, errHour := strconv.Atoi(f[1])

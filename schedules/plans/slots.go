@@ -1,6 +1,3 @@
-// This file computes the scheduled times of a cron expression in a time zone, also across
-// daylight-saving changes.
-
 package plans
 
 import (
@@ -27,11 +24,10 @@ const (
 
 var cronParser = cron.NewParser(cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
 
-// Calendar computes the scheduled times of one schedule, as UTC instants on whole seconds.
-// It treats clock changes as cron does. A schedule that does not run every hour runs only
-// once in a repeated hour, the first time. In an hour that does not exist, it runs at the
-// end of that hour. A schedule that runs every hour follows elapsed time, so it runs in both
-// repeated hours. All methods are pure.
+// Calendar computes the scheduled times of one schedule, as UTC instants on whole seconds. It
+// treats clock changes as cron does. A schedule that does not run every hour runs only once in a
+// repeated hour, the first time. In an hour that does not exist, it runs at the end of that
+// hour. A schedule that runs every hour follows elapsed time, so it runs in both repeated hours.
 type Calendar struct {
 	Name   string
 	Zone   *time.Location
@@ -111,7 +107,7 @@ func cronFields(text string) (string, error) {
 	return strings.Join(fields, " "), nil
 }
 
-// weekdaysTo7 rewrites a range of weekdays that ends in 7 as a list in which Sunday is 0.
+// weekdaysTo7 rewrites weekday 7, or a range that ends in 7, as a list in which Sunday is 0.
 func weekdaysTo7(part string) string {
 	days, by, _ := strings.Cut(part, "/")
 	first, last, is := strings.Cut(days, "-")
@@ -146,15 +142,15 @@ func (c Calendar) Next(after time.Time) time.Time {
 // Is reports whether an instant is a scheduled time.
 func (c Calendar) Is(at time.Time) bool { return c.Next(at.Add(-time.Second)).Equal(at) }
 
-// Between returns the scheduled times after last, up to and including now, in order. It
-// returns at most the latest MaxMissed+1; more is true if there are earlier scheduled times.
+// Between returns the scheduled times after last, up to and including now, in order. It returns
+// at most the latest MaxMissed+1. more is true if there are earlier ones.
 func (c Calendar) Between(last, now time.Time) (slots []time.Time, more bool) {
 	slots, fits := c.walk(last, now)
 	if fits {
 		return slots, false
 	}
-	// Find the longest time before now whose scheduled times fit. Their number grows with
-	// the time, so a binary search finds it.
+	// The number of scheduled times grows with the time before now, so a binary search finds the
+	// longest time whose scheduled times fit.
 	short, long := time.Duration(0), now.Sub(last)
 	for long-short > time.Second {
 		middle := short + (long-short)/2
@@ -175,12 +171,12 @@ const (
 	gapSteps = 100_000
 )
 
-// Gap returns the longest gap between two scheduled times after an instant, if that gap
-// exceeds longer. Otherwise it returns zero times. If there is no scheduled time within
-// gapsAhead, the gap begins at the instant.
+// Gap returns the longest gap between two scheduled times after an instant, if that gap exceeds
+// longer. Otherwise it returns zero times. If no scheduled time follows within gapsAhead, the
+// gap begins at the instant.
 func (c Calendar) Gap(after time.Time, longer time.Duration) (begin, end time.Time) {
-	// Scheduled times that are close together are skipped. A step is too short to jump over a
-	// gap that exceeds longer.
+	// The search skips scheduled times that are close together. A step is too short to jump over
+	// a gap that exceeds longer.
 	step, until := max(longer/2, time.Minute), after.Add(gapsAhead)
 	at := c.Next(after)
 	if at.After(until) {
@@ -226,9 +222,9 @@ func (c Calendar) walk(last, now time.Time) (slots []time.Time, fits bool) {
 }
 
 // Start returns the time at which the run of a scheduled time starts. The delay is at most
-// 30 s, and at most a tenth of the interval. It comes from a hash of the schedule's name and
-// the time. It therefore spreads schedules that have the same minute, and is the same after
-// a restart.
+// MaxJitter, and at most a tenth of the interval. A hash of the schedule's name and the time
+// gives the delay, so schedules with the same minute spread out, and a restart does not change
+// it.
 func (c Calendar) Start(slot time.Time) time.Time {
 	next := c.Next(slot)
 	if next.IsZero() {
@@ -239,10 +235,10 @@ func (c Calendar) Start(slot time.Time) time.Time {
 	return slot.Add(time.Duration(binary.BigEndian.Uint64(h[:8]) % uint64(most+1)).Truncate(time.Millisecond))
 }
 
-// nextByClock returns the first scheduled time after an instant, for a schedule that does
-// not run every hour. It computes clock times without a zone, and converts them to instants
-// in the zone. The conversion keeps their order, so the first result after the given instant
-// is the next scheduled time.
+// nextByClock returns the first scheduled time after an instant, for a schedule that does not
+// run every hour. It computes clock times without a zone, and converts them to instants in the
+// zone. The conversion keeps their order, so the first instant after the given one is the next
+// scheduled time.
 func (c Calendar) nextByClock(after time.Time) time.Time {
 	shown := fact.Shown(after, c.Zone)
 	for {
@@ -257,10 +253,10 @@ func (c Calendar) nextByClock(after time.Time) time.Time {
 	}
 }
 
-// nextElapsed returns the first scheduled time after an instant, for a schedule that runs
-// every hour. Such a schedule runs in both passes of a repeated hour. Between two clock
-// changes, clock time follows elapsed time, so each such span is searched with a fixed
-// offset. The cron parser's own zone support would skip a day without a midnight.
+// nextElapsed returns the first scheduled time after an instant, for a schedule that runs every
+// hour. The schedule runs in both passes of a repeated hour. Between two clock changes, clock
+// time follows elapsed time, so each such span is searched with a fixed offset. The cron
+// parser's own zone support would skip a day without a midnight.
 func (c Calendar) nextElapsed(after time.Time) time.Time {
 	from := after.Truncate(time.Second)
 	span := from.In(c.Zone)
