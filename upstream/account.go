@@ -1,5 +1,3 @@
-// The account, wallet and offer endpoints.
-
 package upstream
 
 import (

@@ -1,5 +1,3 @@
-// The configuration of a client, and the checks of addresses and App IDs.
-
 package upstream
 
 import (
@@ -86,7 +84,7 @@ type Client struct {
 	keys         byPath[listKey] // the only array in an earlier reply that could be the list
 }
 
-// byPath stores a fact that the client has learned about each endpoint.
+// byPath stores something that the client has learned about each endpoint.
 type byPath[T any] struct{ all sync.Map }
 
 func (b *byPath[T]) of(path string) (known T, ok bool) {
@@ -172,8 +170,8 @@ func parseBase(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// Private reports whether a connection to the address is protected from eavesdropping. An https
-// address is private, and so is an http address of the loopback interface.
+// Private reports whether a connection to the address is protected from eavesdropping: it uses
+// https, or http over the loopback interface.
 func Private(u *url.URL) bool {
 	return u.Scheme == "https" || u.Scheme == "http" && isLoopback(u.Hostname())
 }
@@ -197,9 +195,8 @@ func signedHost(u *url.URL, withPort bool) string {
 	return host
 }
 
-// headerSafe reports whether an HTTP header transmits the string unchanged. net/http and
-// servers remove spaces at the ends of a value. The idempotency keys " k" and "k" would then be
-// equal.
+// headerSafe reports whether an HTTP header transmits the string unchanged. net/http and servers
+// remove spaces at the ends of a value, so the idempotency keys " k" and "k" would be equal.
 func headerSafe(s string) bool {
 	if strings.Trim(s, " ") != s {
 		return false

@@ -1,10 +1,10 @@
 // Package upstream is a client of the provider's customer API (version 1).
 //
-// The client signs requests, limits response sizes and decodes replies. It makes no
-// decisions. Programs that record their requests use [Client.Post]. Programs that keep no
-// record use [Client.CreateOrder], [Client.AwaitOrder] and [Client.Renew]. The examples show
-// every endpoint. testdata/transcripts shows the bytes of requests and responses. The
-// package makes three promises:
+// The client signs requests, limits response sizes and decodes replies. It makes no decisions.
+// Programs that record their requests use [Client.Post]. Programs that keep no record use
+// [Client.CreateOrder], [Client.AwaitOrder] and [Client.Renew]. The examples show every
+// endpoint. testdata/transcripts shows the bytes of requests and responses. A trap number in a
+// comment refers to testdata/traps. The package makes three promises:
 //
 //   - One call of [Client.Post] sends at most one request, and no request follows a redirect.
 //     [Reply.Sent] says whether a byte may have been sent. net/http may resend a GET whose

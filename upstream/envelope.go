@@ -1,5 +1,3 @@
-// The response envelope, its codes, and the client's errors.
-
 package upstream
 
 import (
@@ -65,7 +63,6 @@ func (e *Envelope) object() (*object, error) {
 	return parseObject("data", e.data)
 }
 
-// decodeData decodes the data of an envelope with the given function.
 func decodeData[T any](e *Envelope, decode func(*object, *Envelope) T) (out T, err error) {
 	o, err := e.object()
 	if err != nil {
@@ -139,9 +136,10 @@ func Codes() []Code { return slices.Clone(knownCodes) }
 // after an unknown code (API: Errors, client rules).
 func (c Code) Known() bool { return slices.Contains(knownCodes, c) }
 
-// Error means that a response arrived but is not a usable success. It is a failure envelope,
-// or Failure gives the reason. Without a valid envelope, Code is empty. errors.Is matches an
-// Error with its [Code]. It also matches every HTTP 429 with [CodeRateLimited].
+// Error means that a response arrived but is not a usable success. The response is a failure
+// envelope, or Failure says why it is unusable. Without a valid envelope, Code is empty.
+// errors.Is matches an Error with its [Code]. It also matches every HTTP 429 with
+// [CodeRateLimited].
 type Error struct {
 	Method, Path string
 	HTTPStatus   int

@@ -1,7 +1,6 @@
-// Decoding of JSON objects. A decoder reads only the members that it asks for by name. No other
-// member is decoded, so credentials stay unread. A duplicate key is an error, and so is an
-// integer with a fraction or an exponent. docs/decisions/0032 explains why the package does not
-// decode replies into tagged structs.
+// A decoder reads only the members that it asks for by name, so that credentials stay unread. A
+// duplicate key is an error, and so is an integer with a fraction or an exponent.
+// docs/decisions/0032 explains why the package does not decode replies into tagged structs.
 
 package upstream
 
@@ -21,7 +20,6 @@ import (
 	"github.com/shopspring/decimal"
 )
 
-// value is one JSON value in its encoded form.
 type value []byte
 
 var errTwice = errors.New("a key appears twice") // without the key's name, which may be a secret in a broken reply
@@ -33,7 +31,7 @@ func isText(v value) bool {
 }
 
 // lenient allows duplicate keys, because parse detects them itself. It also allows invalid
-// UTF-8. A fault in one list entry then does not affect the other entries.
+// UTF-8, so that a fault in one list entry does not affect the others.
 var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
 // as decodes a value as T. ok is false if the value is null or of another type.
@@ -118,7 +116,6 @@ func (o *object) raw(key string) value {
 	return nil
 }
 
-// fieldError means that a member cannot be decoded.
 type fieldError struct{ field, why string }
 
 func (e *fieldError) Error() string { return e.field + " is " + e.why }
@@ -186,7 +183,6 @@ func (o *object) optionalInt(key string) *int64 { return read[*int64](o, key, "a
 
 func (o *object) boolean(key string) bool { return read[bool](o, key, "a boolean") }
 
-// array returns the elements of a member that must be an array.
 func (o *object) array(key string) []value {
 	v := o.raw(key)
 	all, ok := elements(v)

@@ -1,5 +1,3 @@
-// Order requests, order details, and waiting for an order.
-
 package upstream
 
 import (

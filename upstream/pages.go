@@ -1,5 +1,3 @@
-// Pagination: page sizes, the search for the list in a reply, and the end of a list.
-
 package upstream
 
 import (
@@ -32,9 +30,8 @@ type PageRequest struct {
 	Token string
 }
 
-// list describes one of the provider's lists. path is the endpoint. key is the name of the
-// array, or "" if the API document does not give it. entry is the member that identifies an
-// entry. members are other members of an entry.
+// list describes one of the provider's lists: the endpoint, the name of the array ("" if the API
+// document does not give it), the member that identifies an entry, and an entry's other members.
 type list struct {
 	path, key, entry string
 	members          []string
@@ -157,7 +154,6 @@ func (p *Pages[T]) Follow(page Page[T]) (more bool, err error) {
 	return true, nil
 }
 
-// walk iterates over the entries of one list.
 func walk[T Entry](size int, fetch func(PageRequest) (Page[T], error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var zero T

@@ -1,5 +1,3 @@
-// Proxies without credentials, and credentials that never print.
-
 package upstream
 
 import (
@@ -56,7 +54,6 @@ func (c *Client) Proxies(ctx context.Context, pageSize int) iter.Seq2[Proxy, err
 // the path would lead to another resource.
 func InPath(id string) bool { return id != "" && id != "." && id != ".." }
 
-// getItem requests one item of a collection, and decodes it as getOne does.
 func getItem[T any](ctx context.Context, c *Client, collection, id string, decode func(*object, *Envelope) T) (out T, err error) {
 	if !InPath(id) {
 		return out, fmt.Errorf("upstream: %w", ErrBadID)

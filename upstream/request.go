@@ -1,6 +1,3 @@
-// A single request: sign the request, send it once, read the complete response, and describe it
-// for Config.Observe.
-
 package upstream
 
 import (
@@ -28,7 +25,6 @@ type call struct {
 	key, scenario       string
 }
 
-// response is the complete response to a call.
 type response struct {
 	call       *call
 	sent       bool
@@ -154,7 +150,6 @@ func (c *Client) clean(err error) error {
 	return unquoted(err)
 }
 
-// exchange sends one request and decodes the envelope of the response.
 func (c *Client) exchange(ctx context.Context, in *call) response {
 	a := c.do(ctx, in)
 	switch {
@@ -196,10 +191,8 @@ func (a *response) error() error {
 		TraceID: e.TraceID, Timestamp: e.Timestamp, RetryAfter: a.retryAfter, FieldErrors: e.fieldErrors(), Failure: failure}
 }
 
-// malformed records that the data in the envelope cannot be decoded.
 func (a *response) malformed(err error) { a.failure = "malformed data: " + err.Error() }
 
-// getOne sends one GET request and decodes the data of the response.
 func getOne[T any](ctx context.Context, c *Client, path, query string, decode func(*object, *Envelope) T) (out T, err error) {
 	a := c.exchange(ctx, &call{method: http.MethodGet, path: path, query: query})
 	if err := a.error(); err != nil {
@@ -273,7 +266,6 @@ type Exchange struct {
 // codeOther replaces codes that the API document does not list.
 const codeOther = "other"
 
-// observe passes a description of a finished request to Config.Observe.
 func (c *Client) observe(a *response) {
 	if c.cfg.Observe == nil {
 		return

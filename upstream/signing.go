@@ -1,5 +1,3 @@
-// The signature of a request (API: Authentication).
-
 package upstream
 
 import (

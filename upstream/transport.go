@@ -1,6 +1,3 @@
-// The HTTP transport, which counts the writes on its connections, and explanations of its TLS
-// certificate errors for operators.
-
 package upstream
 
 import (
@@ -115,8 +112,8 @@ func (t *sentTrace) wrote() bool {
 }
 
 // maybeSent reports whether a failed request may have sent a byte. canceled means that the
-// context has ended. The transport then does not wait for its writer, and an open connection
-// may still send bytes.
+// context has ended. Then the transport does not wait for its writer, and an open connection may
+// still send bytes.
 func (t *sentTrace) maybeSent(ownTransport, canceled bool) bool {
 	switch {
 	case t.earlierSent.Load():
@@ -134,7 +131,7 @@ const maxNames = 200
 // providerTrust is the advice for a provider certificate from an unknown certificate authority.
 const providerTrust = "if its authority is meant to be private, name that authority's file in account.ca_file"
 
-// ProviderCertificate is [CertificateFault] for the provider's certificate.
+// ProviderCertificate calls [CertificateFault] for the provider's certificate.
 func ProviderCertificate(err error, now time.Time) (says, do string) {
 	return CertificateFault(err, "the provider's", providerTrust, now)
 }

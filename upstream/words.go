@@ -1,6 +1,5 @@
-// Sanitising of text from servers for storage and display. The result is one printable line
-// without credentials. A sentence is cut after a word such as "password" if credentials may
-// follow.
+// Text from servers becomes one printable line without credentials, for storage and display. A
+// sentence is cut after a word such as "password" if credentials may follow.
 
 package upstream
 
@@ -171,7 +170,6 @@ func fieldMessages(raw json.RawMessage) string {
 	return bounded(strings.Join(said, "; "), maxFieldMessages)
 }
 
-// collectMessages adds the messages inside a value to said, each with the path of its field.
 func collectMessages(path string, v any, said *[]string) {
 	switch v := v.(type) {
 	case map[string]any:

@@ -1,5 +1,3 @@
-// The two write requests, which the client sends once, their replies, and the results of renewals.
-
 package upstream
 
 import (
@@ -40,7 +38,6 @@ type Write struct {
 	Scenario  string    // the X-Service-Sandbox-Scenario, such as ScenarioDelayed; only for orders in a sandbox
 }
 
-// call returns the call for a write, or an error if the write is invalid.
 func (w Write) call(env Environment) (*call, error) {
 	path, ok := writePaths[w.Kind]
 	switch {
@@ -100,7 +97,6 @@ func (c *Client) post(ctx context.Context, w Write) (Reply, error) {
 	return r, a.error()
 }
 
-// decode decodes the data in the reply to a write request.
 func (r *Reply) decode(kind WriteKind, e *Envelope) (err error) {
 	switch kind {
 	case WriteOrder:

@@ -1,6 +1,3 @@
-// Checks of authentication: headers, signatures, canonical strings, timestamps, nonces, additional
-// keys and the other environment.
-
 package conformance
 
 import (

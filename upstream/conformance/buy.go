@@ -1,5 +1,3 @@
-// The purchases and renewals in a run, and their payment.
-
 package conformance
 
 import (
@@ -10,7 +8,8 @@ import (
 	"time"
 )
 
-// purchase is an order or a renewal in one of the two tables, so the cost is known in advance.
+// purchase is an order or a renewal in one of the two tables. The tables make the cost known in
+// advance.
 type purchase struct {
 	name, scenario string
 	quantity, days int64
@@ -43,7 +42,7 @@ func findPurchase(table []purchase, name string) purchase {
 	return table[slices.IndexFunc(table, func(p purchase) bool { return p.name == name })]
 }
 
-// offer is an offer that the run buys: it allows the most checks, and then is the cheapest.
+// offer is the offer that allows the most checks, and among several the cheapest one.
 type offer struct {
 	code          string
 	cents, base   int64

@@ -1,5 +1,3 @@
-// Checks, their verdicts, and functions that build checks.
-
 package conformance
 
 import (

@@ -1,6 +1,3 @@
-// Checks with the control interface of Perennial's sandbox. They change the clock, disable the
-// key, empty the wallet and set faults. Each check reverses its changes.
-
 package conformance
 
 import (
@@ -47,7 +44,8 @@ func (s control) command(method, path string, in, out any) error {
 type setting = dict
 
 // during applies a setting, calls do, and reverses the setting with undo. If undo is nil, it
-// deletes all settings of the path. If the reversal fails, the finding begins with the text failed.
+// deletes all settings of the path. If the reversal fails, the finding begins with the value of
+// failed.
 func (s control) during(path string, set, undo setting, failed string, do judgement) finding {
 	if err := s.command(http.MethodPost, path, set, nil); err != nil {
 		return notRun("%s", err)

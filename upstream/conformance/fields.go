@@ -1,5 +1,3 @@
-// The types in the API document, access to decoded values, and checks of every documented field.
-
 package conformance
 
 import (

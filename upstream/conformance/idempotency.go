@@ -1,5 +1,3 @@
-// Checks of repeated, conflicting and parallel requests with one idempotency key.
-
 package conformance
 
 import (
@@ -109,7 +107,7 @@ func conflictChecks(c *suite) {
 	}).costs()
 }
 
-// affordAgain is afford for a request that the server should refuse but may execute.
+// affordAgain calls afford for a request that the server should refuse but may execute.
 func (s *session) affordAgain() { s.afford(2 * s.chosenOffer().cents) }
 
 // keyChoices record how the server treats keys when the API document gives no rule.

@@ -1,5 +1,3 @@
-// Checks of orders: creation, delivery, progress, the scenarios in a sandbox, and the list.
-
 package conformance
 
 import (
@@ -9,8 +7,7 @@ import (
 	"slices"
 )
 
-// ordered is an order in the purchase table. The sentences of its checks begin with
-// the field what.
+// ordered is an order in the purchase table. The sentences of its checks begin with its what.
 type ordered struct {
 	name, what string
 	quantity   int64

@@ -1,5 +1,3 @@
-// Checks of pagination.
-
 package conformance
 
 import (

@@ -1,5 +1,3 @@
-// Checks of renewals and their results.
-
 package conformance
 
 import (

@@ -1,5 +1,3 @@
-// Checks of amounts, the wallet, times and offers.
-
 package conformance
 
 import (

@@ -1,5 +1,3 @@
-// The configuration of a run, the run itself, its report, and the JUnit XML form of the report.
-
 package conformance
 
 import (

@@ -1,5 +1,3 @@
-// The state that the checks of a run share, and checks of every reply.
-
 package conformance
 
 import (
@@ -34,7 +32,7 @@ type session struct {
 	everyReply
 }
 
-// everyReply is what all replies of a run have shown.
+// everyReply collects what all replies of a run have shown.
 type everyReply struct {
 	mu       sync.Mutex
 	leaked   int               // the number of replies that contained the API Secret
@@ -55,7 +53,7 @@ func newSession(ctx context.Context, cfg *Config, base *url.URL) *session {
 	return &session{ctx: ctx, cfg: cfg, base: base, signedHost: host, tag: "conformance-" + newNonce()[:16], memos: map[string]any{}, everyReply: everyReply{wrong: map[string]string{}}}
 }
 
-// skipped is the panic with which a check ends when it is not possible. It holds the reason.
+// skipped is the panic that ends a check that is not possible. It holds the reason.
 type skipped string
 
 // skipf ends the running check with the verdict NotRun, as testing.T.Skipf ends a test.

@@ -1,6 +1,3 @@
-// Authentication of a request: key, signature, timestamp, nonce and scope. Also the rate limits
-// of keys and the refusal of scripts (extensions).
-
 package sandbox
 
 import (
@@ -24,7 +21,6 @@ import (
 
 const clockTolerance = 5 * time.Minute
 
-// request is one HTTP request with its body and its route.
 type request struct {
 	http    *http.Request
 	env     string
@@ -129,14 +125,14 @@ func (k *apiKey) allows(remote string) bool {
 	return k.sources == nil || err == nil && slices.ContainsFunc(k.sources, func(p netip.Prefix) bool { return p.Contains(from.Addr().Unmap()) })
 }
 
-// nonceMemory is how long a nonce is remembered (assumed). A timestamp may be five minutes
-// ahead of the clock, and its request stays valid until the timestamp is five minutes old.
+// nonceMemory is how long a nonce is remembered (assumed). A timestamp may be five minutes ahead
+// of the clock, and its request is valid until the timestamp is five minutes old.
 const nonceMemory = 10*time.Minute + time.Second
 
 var nonceSeeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
 
 // useNonce consumes a nonce and reports whether the nonce was new. With a database, the nonce
-// joins the next commit, and the reply waits for this commit. The nonce then stays consumed
+// joins the next commit, and the reply waits for this commit, so that the nonce stays consumed
 // after a crash.
 func (s *front) useNonce(r *request, key *apiKey, nonce string) bool {
 	now := s.clock()
@@ -228,7 +224,7 @@ func (r *rateSetting) limiter() *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(r.RequestsPerSecond), cmp.Or(r.Burst, int(math.Ceil(r.RequestsPerSecond))))
 }
 
-// take reports whether a key may make a request now. If not, it returns the time to wait.
+// take reports whether a key may make a request now, and if not, how long to wait.
 func (l *rateLimits) take(appID string, now time.Time) (time.Duration, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,6 +1,3 @@
-// The control interface (extension) for loopback clients. It changes settings, and shows
-// charges and state.
-
 package sandbox
 
 import (

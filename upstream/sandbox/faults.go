@@ -1,6 +1,3 @@
-// Faults and delays from the control interface (extension): the requests that they apply to,
-// and their effects on replies.
-
 package sandbox
 
 import (
@@ -190,7 +187,8 @@ func (f renewalFault) verdicts(chosen []*proxy) []string {
 	return out
 }
 
-// hang delays the reply. Meanwhile the key of an executed request is idempotency_processing.
+// hang delays the reply. Meanwhile another request with the key of an executed request gets
+// idempotency_processing.
 func (s *front) hang(w http.ResponseWriter, r *request, f *fault) {
 	control := http.NewResponseController(w)
 	_ = control.SetWriteDeadline(time.Time{})
@@ -198,7 +196,7 @@ func (s *front) hang(w http.ResponseWriter, r *request, f *fault) {
 	pause(time.Duration(f.Seconds*float64(time.Second)), s.closing, r.http.Context().Done())
 }
 
-// conclude sends the reply, or the effect of the fault on the reply, and counts the request.
+// conclude sends the reply, or the fault instead of it, and counts the request.
 func (s *front) conclude(w http.ResponseWriter, r *request, f *fault, out reply) {
 	counted := "fault:" + f.Fault
 	if f.Fault == "" || f.Fault == "hang" {
@@ -276,8 +274,9 @@ func (l *latencySetting) check(s *world) error {
 	return l.filter.check(s)
 }
 
-// delay waits before a request for the time in the newest setting that matches. As on a slow
-// network, the request is executed afterwards even if the client has closed its connection.
+// delay waits before a request as long as the newest matching setting says. As on a slow
+// network, the sandbox executes the request afterwards even if the client has closed its
+// connection.
 func (s *front) delay(r *request) {
 	var wait time.Duration
 	s.latency.change(func(list []*latencySetting) []*latencySetting {

@@ -1,5 +1,3 @@
-// The fixture: the initial state of a sandbox.
-
 package sandbox
 
 import (
@@ -148,7 +146,6 @@ func (f Fixture) Validate() error {
 	return nil
 }
 
-// validate checks the account and adds its id to seen.
 func (a FixtureAccount) validate(seen map[string]bool) error {
 	w := a.Wallet
 	switch {

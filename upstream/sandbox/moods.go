@@ -1,6 +1,3 @@
-// Quirks (extension): their names, their random draws, the past states that lagging reads show,
-// and their effects on replies.
-
 package sandbox
 
 import (
@@ -188,7 +185,6 @@ func (p past[T]) asOf(at time.Time, present *T) *T {
 	return present
 }
 
-// quirks applies the active quirks to replies (POST /moods).
 type quirks struct {
 	*world
 }

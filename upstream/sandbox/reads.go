@@ -1,6 +1,3 @@
-// The GET endpoints: single resources, lists, page tokens and filters. Envelopes, and JSON with
-// members in the order of the API document.
-
 package sandbox
 
 import (
@@ -24,7 +21,6 @@ import (
 	"perennial/upstream"
 )
 
-// reads serves the GET endpoints.
 type reads struct {
 	*world
 }
@@ -131,7 +127,6 @@ func positive(text string) (int64, bool) {
 	return n, err == nil && n > 0 && text[0] != '+'
 }
 
-// window is the requested part of a list.
 type window struct {
 	resource, filters string
 	size, offset      int

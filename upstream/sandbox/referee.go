@@ -1,5 +1,3 @@
-// The referee: the list of all charges and refunds, separate from the state.
-
 package sandbox
 
 import (
@@ -66,7 +64,7 @@ type referee struct {
 	kept   bytes.Buffer // the lines, if there is no file
 }
 
-// openReferee removes an incomplete last line, for which no reply was sent.
+// openReferee removes an incomplete last line, because no reply was sent for it.
 func openReferee(path string, noSync bool) (*referee, error) {
 	r := &referee{path: path, noSync: noSync}
 	if path == "" {

@@ -1,5 +1,3 @@
-// The server: options, start and stop, and the serving of a request from its route to its reply.
-
 package sandbox
 
 import (
@@ -231,7 +229,6 @@ const (
 // panicLog logs panics only, because broken connections are often intended.
 type panicLog struct{ log *logrus.Logger }
 
-// Write receives one message from net/http.
 func (p panicLog) Write(text []byte) (int, error) {
 	if bytes.Contains(text, []byte("panic")) {
 		p.log.Error(string(text))
@@ -381,12 +378,12 @@ func (s *front) handler(env string) http.Handler {
 	})
 }
 
-// maxDrained limits the bytes of a body that are read and discarded. If they were not
-// read, a client that is still sending would not see the reply.
+// maxDrained limits how many bytes of a refused body are read and discarded. Otherwise a client
+// that is still sending would not see the reply.
 const maxDrained = 64 << 20
 
-// readBody refuses a body that is too long or unreadable. It allocates memory for the received
-// bytes, not for the announced length.
+// readBody refuses a body that is too long or unreadable. It allocates memory for the bytes that
+// it receives, not for the announced length.
 func readBody(r *http.Request) ([]byte, *refusal) {
 	if r.ContentLength > maxRequestBody {
 		return nil, tooLarge(r)
@@ -518,7 +515,7 @@ func printable(text string, limit int) bool {
 }
 
 // write looks for the record of the key before it checks balance, stock and limits (assumed). A
-// refused request leaves no record, so its key may be used again (assumed).
+// refused request leaves no record, so its key can be used again (assumed).
 func (s *front) write(r *request, f *fault, shape renewalFault) reply {
 	key, hash := r.idempotencyKey(), bodyHash(r.path, r.body)
 	interrupt := f.Fault == "unresolved_record"
@@ -551,10 +548,9 @@ func (s *front) write(r *request, f *fault, shape renewalFault) reply {
 	return out
 }
 
-// send sends a reply. A non-empty retryAfter from a fault replaces the reply's own value,
-// unless the quirk of wild Retry-After values is active. From now on, the connection may be
-// closed in favour of a new client. A client that does not read the reply must not occupy a
-// connection.
+// send sends a reply. A non-empty retryAfter from a fault replaces the reply's own value, unless
+// the quirk of wild Retry-After values is active. From here on, a new client may take the place
+// of this connection, because a client that does not read the reply must not occupy one.
 func (s *front) send(w http.ResponseWriter, r *request, out reply, retryAfter string) {
 	r.limitedConn.Leave()
 	out = s.quirks.apply(r, out)

@@ -1,5 +1,3 @@
-// The state that the API shows, prices, and checks of the balance.
-
 package sandbox
 
 import (
@@ -43,7 +41,6 @@ type space struct {
 
 func (sp *space) id() string { return sp.accountID + "/" + sp.env }
 
-// apiKey is one API key with its used nonces.
 type apiKey struct {
 	appID, secret string
 	space         *space
@@ -162,7 +159,7 @@ func (st *state) addProxy(p *proxy) {
 	st.proxies[p.ID] = p
 }
 
-// nextID returns a new id, also after a restart, because the database stores the serial.
+// nextID returns an id that is new even after a restart, because the database stores the serial.
 func (st *state) nextID(prefix string) string {
 	st.serial++
 	return prefix + strconv.FormatUint(st.serial*0x9E3779B97F4A7C15, 36) // odd multiplier: a bijection

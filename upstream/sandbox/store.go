@@ -1,5 +1,3 @@
-// The SQLite file of a sandbox with a database, and the group commit of durable changes.
-
 package sandbox
 
 import (
@@ -35,7 +33,7 @@ CREATE TABLE IF NOT EXISTS state (kind TEXT NOT NULL, id TEXT NOT NULL, data BLO
 CREATE TABLE IF NOT EXISTS nonces (seq INTEGER PRIMARY KEY, at INTEGER NOT NULL, batch BLOB NOT NULL) STRICT;
 CREATE TABLE IF NOT EXISTS charges (seq INTEGER PRIMARY KEY, lines BLOB NOT NULL) STRICT;`
 
-// openStore opens and locks the file. Without a lock, two sandboxes could use one file,
+// openStore opens and locks the file. Without the lock, two sandboxes could write to one file,
 // although each keeps its own state in memory.
 func openStore(path string) (*store, error) {
 	dsn := "file:" + path + "?_journal_mode=WAL&_synchronous=FULL&_txlock=immediate&_locking_mode=EXCLUSIVE&_busy_timeout=2000"

@@ -1,5 +1,3 @@
-// Orders and renewals: their bodies, their execution, and their idempotency records.
-
 package sandbox
 
 import (
@@ -11,7 +9,7 @@ import (
 	"time"
 )
 
-// order is one order. Stage is the progress so far, and Due is the time of the next step.
+// In an order, Stage is the progress so far, and Due is the time of the next step.
 type order struct {
 	savedOrder
 
@@ -392,7 +390,7 @@ func (s *writes) renew(r *request, ch *change, f renewalFault) (reply, *refusal)
 	return s.renewalReply(sp, result), nil
 }
 
-// extended counts from the current expiry, or from now if that is past or null (assumed).
+// extended adds days to the current expiry, or to now if the expiry is past or null (assumed).
 func (p *proxy) extended(days int64, now time.Time) time.Time {
 	from := p.Expires
 	if from.Before(now) {
