@@ -1,6 +1,3 @@
-// This file has the connection to NATS: its configuration, reconnection and state. It
-// describes TLS failures in text that is the same at each attempt.
-
 package queue
 
 import (
@@ -49,9 +46,9 @@ type ConnectConfig struct {
 	Context   string    // name of a NATS CLI context
 	Name      string    // name of this connection at the server; default "perennial"
 	Wait      bool      // keep trying if the server cannot be reached or refuses the login; default: return an error
-	// Reconnected is called when the connection is restored, or when the first connection
-	// is made after a failed attempt. The server may have changed, and may have other data.
-	// By default nothing is called.
+	// Reconnected is called when the connection is restored, or when the first connection is
+	// made after a failed attempt. The server may have changed, and may have other data. It may
+	// be nil.
 	Reconnected func()
 	Log         *logrus.Logger // default: logrus's standard logger
 }
@@ -92,8 +89,8 @@ const (
 	logAgainAfter = 30 * time.Second
 )
 
-// Connect connects to NATS. If Wait is set, it returns immediately and connects when the
-// server can be reached. An error contains the address that was tried.
+// Connect connects to NATS. If Wait is set, it returns immediately and connects when the server
+// can be reached. An error names the address that was tried.
 func Connect(config ConnectConfig) (*Queue, error) {
 	q := &Queue{
 		log:         cmp.Or(config.Log, logrus.StandardLogger()).WithField("part", "queue"),
@@ -204,7 +201,6 @@ func (q *Queue) onFailedAttempt(_ *nats.Conn, err error) {
 	}
 }
 
-// onConnect logs the first connection if earlier attempts failed.
 func (q *Queue) onConnect(nc *nats.Conn) {
 	q.met.Store(true)
 	if q.failed.Load() != nil {
@@ -276,7 +272,6 @@ func Redacted(addresses string) string {
 	return strings.Join(parts, ",")
 }
 
-// target returns the address to connect to, and how to connect.
 func (c ConnectConfig) target() (string, entry, error) {
 	switch {
 	case c.Embedded != nil:
@@ -293,7 +288,6 @@ func (c ConnectConfig) target() (string, entry, error) {
 	return "", entry{}, errors.New("connect to nats: no address: give a URL, a context or an embedded server")
 }
 
-// entry says how to connect to a server, and how to reach its JetStream.
 type entry struct {
 	options []nats.Option
 	domain  string
@@ -378,8 +372,7 @@ func unsupported(text []byte) error {
 	return fmt.Errorf("%s cannot be used here: name another context, or set nats.url and what belongs to it", strings.Join(names, ", "))
 }
 
-// maxContext is the maximum size of a context file, and of each file that it refers to, in
-// bytes.
+// maxContext limits the size of a context file, and of each file that it refers to, in bytes.
 const maxContext = 64 << 10
 
 // readable returns an error if a path is not a readable file. The client library reads the
@@ -394,7 +387,6 @@ func readable(what, file string) error {
 	return nil
 }
 
-// private reads a text file that contains a secret.
 func private(what, file string) ([]byte, error) {
 	text, err := files.Read(file, maxContext)
 	if err != nil {

@@ -1,7 +1,3 @@
-// This file wraps the JetStream of a connection. It explains the server's refusals, why
-// JetStream does not reply, and ends requests that the server denies without a reply. It
-// publishes to a stream and reads the acknowledgement.
-
 package queue
 
 import (
@@ -102,7 +98,7 @@ func (j *JetStream) Look(ctx context.Context, name string) (jetstream.Stream, er
 	return stream, Denied(ctx, err)
 }
 
-// LookBucket is Look for a key-value bucket.
+// LookBucket looks up a key-value bucket, as Look does for a stream.
 func (j *JetStream) LookBucket(ctx context.Context, name string) (jetstream.KeyValue, error) {
 	ctx, forget := j.Allowed(ctx, j.api+"STREAM.INFO."+KeyValueStream(name))
 	defer forget()
@@ -111,7 +107,7 @@ func (j *JetStream) LookBucket(ctx context.Context, name string) (jetstream.KeyV
 }
 
 // StreamOf looks up one of an account's streams. If the stream does not exist, it returns
-// ErrNoAccount; what describes the stream in that error's text.
+// ErrNoAccount. The parameter what describes the stream in the text of that error.
 func StreamOf(ctx context.Context, j *JetStream, account, name, what string) (jetstream.Stream, error) {
 	if err := ValidAccount(account); err != nil {
 		return nil, err

@@ -1,6 +1,3 @@
-// This file has the names of command kinds, accounts, streams, subjects and headers, and
-// the priorities, which determine the subjects of the commands stream.
-
 package queue
 
 import (
@@ -141,8 +138,8 @@ const (
 	RoleOperator   Role = "operator"   // sends all service requests, reads events, handles dead letters
 )
 
-// AllInboxes matches the inboxes of clients. A runner replies to commands only on these. A
-// command therefore cannot make it publish on subjects that only the runner may use.
+// AllInboxes matches the inboxes of clients. A runner replies to commands only on these inboxes,
+// so that a command cannot make it publish on a subject that only the runner may use.
 const (
 	inboxes    = "_INBOX."
 	AllInboxes = inboxes + ">"
@@ -218,8 +215,8 @@ func CommandSubjects(account string) []string {
 	return all
 }
 
-// HeaderReplyTo is the header of a command that contains the inbox for the data of its
-// command.finished.
+// HeaderReplyTo is the header of a command with the inbox to which the data of its
+// command.finished is sent.
 const HeaderReplyTo = "Perennial-Reply-To"
 
 // MaxInbox limits the length of an inbox, in bytes.

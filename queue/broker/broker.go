@@ -1,5 +1,3 @@
-// This file decides which requests the broker forwards, and which it refuses.
-
 package broker
 
 import (
@@ -22,10 +20,9 @@ import (
 // brokerAnswer limits the wait for JetStream's reply.
 const brokerAnswer = 5 * time.Second
 
-// Brokered returns the JetStream requests that go through the broker. INFO and STREAM.NAMES
-// are among them because JetStream's replies to these would list all streams. INFO is
-// required, because a client whose account does not import it assumes that JetStream is
-// disabled.
+// Brokered returns the JetStream requests that go through the broker. INFO and STREAM.NAMES are
+// among them, because JetStream's own replies would list all streams. INFO is required, because
+// a client whose account does not import it assumes that JetStream is disabled.
 func Brokered(stream string) []string {
 	return []string{
 		"INFO", "STREAM.NAMES",
@@ -47,7 +44,6 @@ func BrokerSubject(account, op string) string { return "perennial.js." + account
 // ownerKey is the metadata key of a consumer for the user who created it.
 const ownerKey = "perennial.user"
 
-// broker handles the requests for one account.
 type broker struct {
 	js      *queue.JetStream
 	account string
@@ -142,7 +138,6 @@ func (b *broker) answer(m, answer *nats.Msg, err error) {
 	}
 }
 
-// pass checks a request and forwards it to JetStream.
 func (b *broker) pass(m *nats.Msg) (*nats.Msg, error) {
 	user := caller.Of(m.Header, m.Reply)
 	if user == "" {
@@ -382,8 +377,8 @@ func (b *broker) owned(name, user string) (bool, error) {
 	return false, fmt.Errorf("consumer %.60s belongs to another user", name)
 }
 
-// isOf reports whether a request is of a stream, and not of another whose name is longer. The
-// subject may have further parts.
+// isOf reports whether op is this operation on this stream. It is false for a stream whose
+// longer name begins with this one. More tokens may follow in op.
 func isOf(op, stream string) bool {
 	rest, found := strings.CutPrefix(op, stream)
 	return found && (rest == "" || rest[0] == '.')

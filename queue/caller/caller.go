@@ -1,6 +1,3 @@
-// This file identifies the user who sent a request, and checks where a reply may be sent.
-// Some headers of a request are set by the NATS server; any client can set the others.
-
 package caller
 
 import (

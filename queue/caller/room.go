@@ -1,5 +1,3 @@
-// This file limits a service's concurrent requests, in total and per user.
-
 package caller
 
 import (

@@ -1,6 +1,3 @@
-// This file has Client, which publishes commands and reads their results. It also has the
-// types of commands and results.
-
 package client
 
 import (
@@ -98,9 +95,9 @@ func (c *Client) Do(ctx context.Context, command Command) (f Finished, err error
 	return finishedOf(answer)
 }
 
-// answerWithin is how long Do waits before it publishes the command again. A result is lost
-// if the client was disconnected when the runner sent it. Publishing the command again
-// returns it.
+// answerWithin is how long Do waits before it publishes the command again. A result is lost if
+// the client was disconnected when the runner sent it. The same command published again returns
+// it.
 const answerWithin = 2 * time.Minute
 
 // Wait waits until a command has finished, and returns its result. The error is [ErrUnknown]
@@ -119,8 +116,8 @@ func (c *Client) Wait(ctx context.Context, id string) (Finished, error) {
 	}
 }
 
-// waitSeconds is how long the runner waits for a result before it replies that there is none
-// yet.
+// waitSeconds is how long the runner waits for a result before it replies that the command has
+// not finished.
 const waitSeconds = 5
 
 // ask sends a request to the account's service, and retries while no runner replies.
@@ -169,7 +166,6 @@ var passing = []error{
 // unavailable is the code of JetStream's errors while it has no leader.
 const unavailable = 503
 
-// final reports whether a retry would fail too.
 func final(err error) bool {
 	if refused, ok := errors.AsType[*service.Error](err); ok {
 		return refused.Code != "busy" && refused.Code != "stopping"
@@ -342,7 +338,6 @@ func (c *Client) Lines(ctx context.Context, f Finished) iter.Seq2[Line, error] {
 // linesAtOnce is how many lines one request asks for.
 const linesAtOnce = 1000
 
-// finishedOf decodes the data of a command.finished event.
 func finishedOf(data []byte) (f Finished, err error) {
 	if err := json.Unmarshal(data, &f); err != nil {
 		return f, fmt.Errorf("the end of a command cannot be read: %w", err)

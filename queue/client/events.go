@@ -1,5 +1,3 @@
-// This file reads the events of an account, starting at any position of its history.
-
 package client
 
 import (
@@ -46,10 +44,11 @@ var ErrOtherHistory = errors.New("the account has another history than this posi
 // must read the archive, or start with the zero Position.
 var ErrArchived = errors.New("events after this position were archived")
 
-// Events yields every event after a position, in order, and waits for more until ctx ends
-// or the caller stops. If types are given, such as order.delivered or renewal.*, it leaves
-// out all others, and does not notice if some are archived before it reads them. It continues across lost connections. It ends after it has yielded an
-// error: ctx's, [ErrOtherHistory], [ErrArchived] or [queue.ErrNoAccount].
+// Events yields every event after a position, in order, and waits for more until ctx ends or the
+// caller stops. It continues across lost connections. If types are given, such as
+// order.delivered or renewal.*, it leaves out all others. Then it does not notice events that
+// are archived before it reads them. It ends after it has yielded an error: ctx's,
+// [ErrOtherHistory], [ErrArchived] or [queue.ErrNoAccount].
 func (c *Client) Events(ctx context.Context, after Position, types ...string) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		if err := persist(ctx, func(ctx context.Context) error { return c.follows(ctx, after) }); err != nil {
@@ -98,9 +97,9 @@ func (c *Client) follows(ctx context.Context, after Position) error {
 	return ctx.Err()
 }
 
-// continues checks that an event follows the one before it. previous is the hash of the
-// journal row before the event. If all events are read, none may be left out, as it would be
-// if it is archived before a slow reader gets it.
+// continues checks that an event follows the one before it. previous is the hash of the journal
+// row before the event. all says that the reader gets all types, so that a gap means that an
+// event was archived before a slow reader got it.
 func continues(before Position, event Event, previous string, all bool) error {
 	switch gap := event.Position.Seq > before.Seq+1; {
 	case before.Seq == 0:

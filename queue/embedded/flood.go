@@ -1,6 +1,3 @@
-// This file detects a client that publishes without waiting, and logs it at most once a
-// minute.
-
 package embedded
 
 import (

@@ -1,5 +1,3 @@
-// This file has the embedded NATS server.
-
 package embedded
 
 import (
@@ -106,7 +104,6 @@ func Start(config Config) (*Server, error) {
 // then store nothing, even after space is freed.
 const diskAlone = 1 << 50
 
-// start starts a server with the options and returns when clients can connect.
 func (e *Server) start() error {
 	options, err := e.fresh()
 	if err != nil {
@@ -333,7 +330,6 @@ func newServerLog(log *logrus.Logger) *serverLog {
 	return &serverLog{log: cmp.Or(log, logrus.StandardLogger()).WithField("part", "nats-server"), fatal: make(chan string, 1)}
 }
 
-// Noticef logs at debug level.
 func (l *serverLog) Noticef(format string, v ...any) { l.log.Debugf(format, v...) }
 
 // Warnf logs a warning. It drops the warning about passwords in a file, because the
@@ -355,9 +351,9 @@ func (l *serverLog) Warnf(format string, v ...any) {
 	l.log.Warn(text)
 }
 
-// indexIsOld reports whether a warning says that the server's index is older than its data.
-// The server then reads the data. This is normal after a kill; whether a stream lost
-// messages is found by comparing it with the ledger.
+// indexIsOld reports whether a warning says that the server's index is older than its data. The
+// server then reads the data, which is normal after a kill. A comparison with the ledger finds
+// out whether a stream lost messages.
 func indexIsOld(text string) bool {
 	_, said, ours := strings.Cut(text, "] ")
 	return ours && strings.HasPrefix(text, "Filestore [") && (strings.HasSuffix(said, ", will rebuild") ||
@@ -377,7 +373,6 @@ func (l *serverLog) Errorf(format string, v ...any) {
 	l.log.Error(text)
 }
 
-// Debugf logs at trace level.
 func (l *serverLog) Debugf(format string, v ...any) { l.log.Tracef(format, v...) }
 
 // Tracef drops protocol traces, which would contain message bodies.

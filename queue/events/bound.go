@@ -1,6 +1,3 @@
-// This file removes the first events of a stream, and lists webhooks that still need them.
-// It lowers a limit of the stream, and closes the stream for publishing in the meantime.
-
 package events
 
 import (
@@ -113,10 +110,9 @@ type Bounding struct {
 	Alone func(context.Context) error
 }
 
-// Bound removes exactly the events before b.First, or returns why it did not. It continues
-// if ctx is cancelled. The caller must keep outboxes from publishing in the meantime. After
-// a crash in between, the stream refuses events until [Stream.Open]; no other events are
-// lost.
+// Bound removes exactly the events before b.First, or returns why it did not. It continues if
+// ctx is cancelled. The caller must keep outboxes from publishing in the meantime. After a crash
+// during Bound, the stream refuses events until [Stream.Open]. No other events are lost.
 func (s Stream) Bound(ctx context.Context, b Bounding) (err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*boundTimeout)
 	defer cancel()
@@ -242,7 +238,6 @@ func WebhookOf(consumer string) string {
 // UnreadWebhook returns the Unread of a webhook that has not started and needs every event.
 func UnreadWebhook(name string) Unread { return Unread{Consumer: webhookConsumer(name), First: 1} }
 
-// unreadWebhooks lists the webhooks that have not delivered all events.
 func (s Stream) unreadWebhooks(ctx context.Context, last uint64) ([]Unread, error) {
 	positions, err := positions.Of(s.js, s.account).All(ctx)
 	if err != nil {

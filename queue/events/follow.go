@@ -1,7 +1,3 @@
-// This file reads the events stream: all events, live events, and single events by
-// sequence and by time. It reads from the stream's leader, because other replicas may
-// answer the client library's reads with older data.
-
 package events
 
 import (

@@ -1,5 +1,3 @@
-// This file combines acknowledgements of commands into purges of the commands stream.
-
 package intake
 
 import (
@@ -30,20 +28,19 @@ const (
 	purgeTimeout = 5 * time.Second
 )
 
-// acks combines acknowledgements. With synced writes, the server syncs the disk once for
-// each single acknowledgement (3,300 a second measured). For a purge of any length it syncs
-// only a few times. A long prefix of acknowledged commands is therefore removed by one purge
-// up to its last sequence.
+// acks combines acknowledgements. With synced writes, the server syncs the disk once for each
+// single acknowledgement (3,300 a second when measured), but only a few times for a purge of any
+// length. A long prefix of acknowledged commands is therefore removed by one purge up to its
+// last sequence.
 //
 // Each line of commands has its own run, consumer and purges. A purge selects the line's
 // subject, unless the stream has no other subjects.
 //
-// A purge may only remove commands that were acknowledged here. This is safe if the stream
-// has no command of the line before the run's first command, and the run has no gap. The
-// server numbers its deliveries and delivers new commands in stream order. Consecutive
-// delivery numbers of two new commands therefore show that none was left out between them. A
-// delivery that breaks these rules starts a new run, and the commands of the old run are
-// acknowledged singly.
+// A purge may only remove commands that were acknowledged here. This is safe if the stream has
+// no command of the line before the run's first command, and the run has no gap. The server
+// numbers its deliveries and delivers new commands in stream order. Consecutive delivery numbers
+// of two new commands therefore show that none was left out between them. A delivery that breaks
+// these rules starts a new run, and the commands of the old run are acknowledged singly.
 type acks struct {
 	js      *queue.JetStream
 	account string
@@ -109,8 +106,8 @@ func (a *acks) find(seq uint64, msg jetstream.Msg) *tracked {
 	if !found {
 		return nil
 	}
-	// The server expects an acknowledgement of this delivery, whatever became of an earlier
-	// one.
+	// The server expects an acknowledgement of this delivery, even if an earlier delivery was
+	// acknowledged.
 	a.run[at].msg, a.run[at].sent = msg, false
 	return a.run[at]
 }
@@ -127,8 +124,8 @@ func (a *acks) breakRun() {
 }
 
 // putBack asks for another delivery of a command. A purge would make the server drop that
-// request and deliver the command only after the ack wait of a minute. There is therefore
-// no purge until the command was delivered again.
+// request and deliver the command only after the ack wait of a minute. Therefore no purge runs
+// until the command was delivered again.
 func (a *acks) putBack(seq uint64, msg jetstream.Msg, delay time.Duration) error {
 	a.removing.Lock()
 	defer a.removing.Unlock()

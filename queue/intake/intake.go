@@ -1,5 +1,3 @@
-// This file delivers commands to the runner, each line separately.
-
 package intake
 
 import (
@@ -65,7 +63,6 @@ func (m *Message) Ack() error { return m.delivery.Ack() }
 // Nak asks for another delivery after delay.
 func (m *Message) Nak(delay time.Duration) error { return m.delivery.Nak(delay) }
 
-// delivered is a delivery by JetStream.
 type delivered struct {
 	seq   uint64
 	msg   jetstream.Msg
@@ -116,7 +113,7 @@ func Open(ctx context.Context, js *queue.JetStream, account string) (*Intake, er
 	return openShared(ctx, js, account)
 }
 
-// openShared is Open without deleting the consumers, so another intake may use them too.
+// openShared does what Open does, but keeps the consumers, because another intake may use them.
 func openShared(ctx context.Context, js *queue.JetStream, account string) (*Intake, error) {
 	all := &Intake{lines: map[queue.Line]*lineIntake{}}
 	for _, line := range queue.Lines() {

@@ -1,6 +1,3 @@
-// This file creates consumers again. It replaces consumers that have deliveries to a runner
-// that ended, and consumers that would never deliver a command of the stream.
-
 package intake
 
 import (
@@ -52,7 +49,6 @@ func forgetConsumer(ctx context.Context, js *queue.JetStream, account string, li
 	return deleteConsumer(ctx, js, account, streams.ConsumerOf(line))
 }
 
-// deleteConsumer deletes a consumer, if it exists.
 func deleteConsumer(ctx context.Context, js *queue.JetStream, account, name string) error {
 	err := js.DeleteConsumer(ctx, queue.CommandsStream(account), name)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
@@ -75,8 +71,8 @@ func (i *lineIntake) reopen(ctx context.Context, connected uint64) (jetstream.Co
 }
 
 const (
-	// compareTries is how often in a row a consumer must lack commands. The stream and the
-	// consumer are read separately, and commands come and go in between.
+	// compareTries is how often in a row a consumer must lack commands before it is renewed. The
+	// stream and the consumer are read separately, and commands come and go meanwhile.
 	compareTries = 3
 	compareEvery = 500 * time.Millisecond
 )

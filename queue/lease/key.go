@@ -1,6 +1,3 @@
-// This file has the key of an account's lease, and the rules by which the lease changes
-// hands. Other clients may be able to write the key.
-
 package lease
 
 import (
@@ -106,8 +103,8 @@ func (c *contender) calm() {
 	}
 }
 
-// notFree is called when the account is taken. It ends the time in which this runner lets
-// another one go first.
+// notFree ends the time in which this runner leaves the account to another, because the account
+// is taken.
 func (c *contender) notFree() {
 	if c.forgo != nil {
 		c.forgo()

@@ -1,6 +1,3 @@
-// This file has the lease, which only one runner at a time has for an account on an external
-// NATS server.
-
 package lease
 
 import (
@@ -17,8 +14,8 @@ import (
 	"perennial/queue/bucket"
 )
 
-// Lease is the right to run an account until [Lease.Lost] is closed. It is renewed in the
-// background every third of its time to live.
+// Lease is the right to run an account until [Lease.Lost] is closed. A background task renews it
+// every third of its time to live.
 type Lease struct {
 	log     *logrus.Entry // has the account as a field
 	bucket  jetstream.KeyValue
@@ -175,7 +172,6 @@ func (l *Lease) Release(ctx context.Context) error {
 
 func (l *Lease) lose() { l.once.Do(func() { close(l.lost) }) }
 
-// keep renews the lease until it is stopped or lost.
 func (l *Lease) keep(ctx context.Context, expiry *time.Timer) {
 	defer close(l.done)
 	defer func() { expiry.Stop() }()

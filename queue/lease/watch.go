@@ -1,6 +1,3 @@
-// This file watches the keys of all leases. All waiting runners of a process share one
-// watch of the bucket, so that waiting sends no requests to the server.
-
 package lease
 
 import (
@@ -26,7 +23,8 @@ const (
 	heardFor = 10 * time.Second
 )
 
-// watch reads the keys of the lease bucket while there is a listener.
+// watch reads the keys of the lease bucket while there is a listener. All waiting runners of a
+// process share it, so that waiting sends no requests to the server.
 type watch struct {
 	js *queue.JetStream
 

@@ -1,5 +1,3 @@
-// This file has the stream of dead letters.
-
 package letters
 
 import (
@@ -40,8 +38,7 @@ type Dead struct {
 	Published      time.Time // when the stream stored the command
 }
 
-// Kept is the stored form of a dead letter: a command that could not be read, with the
-// reason.
+// Kept is the stored form of a dead letter.
 type Kept struct {
 	Code           string    `json:"code,omitempty" doc:"unreadable or refused."`
 	Reason         string    `json:"reason" doc:"The reason, for people; the text may change."`
@@ -76,7 +73,6 @@ func (l Letters) Store(ctx context.Context, dead Dead) error {
 	return nil
 }
 
-// encode returns the stored form of the dead letter.
 func (d Dead) encode() ([]byte, error) {
 	letter := Kept{
 		Code: d.Code, Reason: d.Reason, Subject: d.Subject, Data: string(d.Data),

@@ -24,8 +24,7 @@ func Cluster(t testing.TB) (servers []*server.Server) {
 	return servers
 }
 
-// RestartableCluster is Cluster with a function that starts server i again after its
-// shutdown.
+// RestartableCluster runs a Cluster. restart starts server i again after its shutdown.
 func RestartableCluster(t testing.TB) (servers []*server.Server, restart func(i int)) {
 	t.Helper()
 	const size = 3

@@ -1,5 +1,3 @@
-// This file has a proxy that drops a server's data.
-
 package natstest
 
 import (

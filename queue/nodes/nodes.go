@@ -1,7 +1,3 @@
-// This file has the status messages that runners post on a NATS server, and the accounts that
-// an operator has pinned to runners. Each runner has one key, which expires when the runner
-// stops posting.
-
 package nodes
 
 import (
@@ -38,7 +34,7 @@ func Post(ctx context.Context, js *queue.JetStream, node string, data []byte, re
 	return nil
 }
 
-// Drop removes a runner's post when the runner ends.
+// Drop removes a runner's post.
 func Drop(ctx context.Context, js *queue.JetStream, node string) error {
 	kv, err := js.KeyValue(ctx, queue.NodesBucket)
 	if err == nil {
@@ -50,8 +46,7 @@ func Drop(ctx context.Context, js *queue.JetStream, node string) error {
 	return nil
 }
 
-// nodeKey encodes a runner's name as a key, because a key allows fewer characters than a
-// host name.
+// nodeKey encodes a runner's name, because a host name may have characters that a key may not.
 func nodeKey(node string) string { return hex.EncodeToString([]byte(node)) }
 
 // All returns the last posts of the live runners, in no particular order.

@@ -1,7 +1,3 @@
-// This file stores and reads objects: snapshots of a ledger's state, and the leader's last
-// listing of an account's proxies. It limits how fast a store sends, and ends a read when
-// its context ends.
-
 package objects
 
 import (
@@ -43,18 +39,17 @@ const (
 	bucketTimeout = 10 * time.Second
 	// storeTimeout limits how long storing one snapshot may take.
 	storeTimeout = time.Hour
-	// storesWithin is how long a server may take to store the next part. It is asked every
-	// storedPause.
+	// storesWithin is how long a server may take to store the next part. storedPause is the
+	// interval between two checks.
 	storesWithin, storedPause = 30 * time.Second, 5 * time.Millisecond
 	// partsAhead is how many parts of an object, of 128 KiB each, may be sent before the server
 	// has stored them.
 	partsAhead = 64
 )
 
-// pacedReader is the content of an object that is being stored. The library sends one
-// message per read, and may send thousands without waiting. Each read therefore fills its
-// buffer. After every partsAhead reads, the next read first waits until the server has
-// stored earlier parts.
+// pacedReader is the content of an object that is being stored. The library sends one message
+// per read, and may send thousands without waiting. Each read therefore fills its buffer, and
+// waits after every partsAhead reads until the server has stored earlier parts.
 type pacedReader struct {
 	io.Reader
 

@@ -1,6 +1,3 @@
-// This file has the outbox, which publishes the journal, in order, to the events stream.
-// It says what an events stream must still have, and what it has lost.
-
 package outbox
 
 import (
@@ -460,8 +457,6 @@ func eventMessage(account string, event *Event) (*nats.Msg, error) {
 	return msg, nil
 }
 
-// expectLast makes the stream refuse the message unless the stream's last message has this
-// sequence.
 func expectLast(msg *nats.Msg, last uint64) {
 	msg.Header[headerExpectedLast] = []string{strconv.FormatUint(last, 10)}
 }

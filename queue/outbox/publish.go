@@ -1,6 +1,5 @@
-// This file publishes rows. It retries the same rows with the same expected sequence until
-// a quorum has acknowledged them. After a refusal, it asks the stream's leader which rows
-// are in the stream. It sends the results of commands to their inboxes.
+// The same rows are retried with the same expected sequence until a quorum has acknowledged
+// them. After a refusal, the stream's leader says which rows are in the stream.
 
 package outbox
 
@@ -396,7 +395,6 @@ type earlyAnswer struct {
 	data  []byte
 }
 
-// begin starts keeping results.
 func (e *earlyAnswers) begin() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -411,7 +409,6 @@ func (e *earlyAnswers) add(inbox string, data []byte) {
 	}
 }
 
-// end stops keeping results and returns those that were kept.
 func (e *earlyAnswers) end() []earlyAnswer {
 	e.mu.Lock()
 	defer e.mu.Unlock()

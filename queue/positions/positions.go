@@ -1,5 +1,3 @@
-// This file stores webhook positions, in a bucket per account with a key per webhook.
-
 package positions
 
 import (

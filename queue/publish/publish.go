@@ -1,6 +1,3 @@
-// This file publishes commands, singly and in atomic batches, and waits for the result of
-// a command.
-
 package publish
 
 import (
@@ -105,8 +102,8 @@ func batchEnd(commands []Outgoing, first int) int {
 	return end
 }
 
-// batchTries is how many times a batch is tried while others are open, for about half a
-// second in total. Then its commands are published one by one.
+// batchTries is how often a batch is tried while other batches are open, about half a second in
+// total. Then its commands are published one by one.
 const batchTries = 8
 
 // publishBatch publishes one batch. It retries while other publishers have too many batches
@@ -133,8 +130,8 @@ func (p Publisher) publishBatch(ctx context.Context, account string, commands []
 	}
 }
 
-// publishSingly publishes commands one by one. If one fails, the earlier commands are
-// stored; publishing all of them again is harmless.
+// publishSingly publishes commands one by one. If one fails, the earlier commands are stored.
+// Publishing all of them again is harmless.
 func (p Publisher) publishSingly(ctx context.Context, account string, commands []Outgoing) error {
 	for _, command := range commands {
 		if _, err := p.js.Store(ctx, command.message(account)); err != nil {
@@ -144,10 +141,9 @@ func (p Publisher) publishSingly(ctx context.Context, account string, commands [
 	return nil
 }
 
-// sendBatch sends a batch once. Its first message is a request, so that a missing stream or
-// a refused batch is known before the others are sent. The last message commits. The
-// messages in between need no reply, because the stream refuses the commit if one is
-// missing.
+// sendBatch sends a batch once. Its first message is a request, so that a missing stream or a
+// refused batch is known before the others are sent. The last message commits. The other
+// messages need no reply, because the stream refuses the commit if one of them is missing.
 func (p Publisher) sendBatch(ctx context.Context, account string, commands []Outgoing) error {
 	id := nuid.Next()
 	last := len(commands) - 1
@@ -188,7 +184,6 @@ func checkSize(data []byte) error {
 	return nil
 }
 
-// commandError explains the error of a publication.
 func (p Publisher) commandError(ctx context.Context, account string, err error) error {
 	switch {
 	case queue.Disconnected(err):

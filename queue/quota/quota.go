@@ -1,5 +1,3 @@
-// This file explains refusals, and limits that are too low.
-
 package quota
 
 import (

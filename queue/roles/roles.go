@@ -1,6 +1,3 @@
-// This file has users, the permissions of their roles, and the server configuration or nsc
-// commands that grant them.
-
 package roles
 
 import (
@@ -100,7 +97,6 @@ func (u User) rights(verbs []service.Verb) []right {
 	})
 }
 
-// rightsOf returns the rights of a role for an account.
 func rightsOf(r queue.Role, account string, verbs []service.Verb) []right {
 	var all []right
 	for _, v := range verbs {
@@ -241,7 +237,6 @@ func (u User) subjects(verbs []service.Verb) (publish, subscribe []string) {
 	return publish, subscribe
 }
 
-// write writes the user's account with its imports and permissions.
 func (u User) write(b *strings.Builder, verbs []service.Verb, secret string) {
 	fmt.Fprintf(b, "  %s {\n    limits: {max_connections: %d, max_subscriptions: %d}\n    imports: [\n", queue.UserAccount(u.Name), MaxConnections, maxSubscriptions)
 	for _, r := range u.rights(verbs) {
@@ -262,7 +257,6 @@ func (u User) write(b *strings.Builder, verbs []service.Verb, secret string) {
 		u.Name, secret, quoted(publish), quoted(subscribe))
 }
 
-// quoted returns a list in the syntax of a server's configuration.
 func quoted(words []string) string {
 	all := make([]string, len(words))
 	for i, w := range words {

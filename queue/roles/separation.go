@@ -1,5 +1,3 @@
-// This file has the doctor's check that a NATS server separates the users as configured.
-
 package roles
 
 import (
@@ -17,12 +15,13 @@ import (
 	"perennial/queue/service"
 )
 
-// Separation checks a user's permissions without changing anything, over a connection of
-// that user. It requests the user's account and permissions from the server. It tries
-// requests that the user's roles do not allow. It checks that the runner refuses what only
-// the runner may do. wrong describes the differences from [ServerConfig]. untried describes
-// what could not be checked, because no runner replied. Separation cannot detect permissions
-// that no client request shows, such as an unused import. ctx must have a deadline.
+// Separation checks a user's permissions without changing anything, over a connection of that
+// user. It requests the user's account and permissions from the server, and tries requests that
+// the user's roles do not allow. It checks that the runner receives the user's requests for
+// consumers, and that it knows who sends a request. wrong describes the differences from
+// [ServerConfig]. untried describes what could not be checked, because no runner replied.
+// Separation cannot detect permissions that no client request shows, such as an unused import.
+// ctx must have a deadline.
 func Separation(ctx context.Context, js *queue.JetStream, u User, verbs []service.Verb, accounts []string) (wrong, untried []string, err error) {
 	if wrong, err = comparePermissions(ctx, js, u, verbs); err != nil {
 		return nil, nil, err

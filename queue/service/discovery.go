@@ -1,6 +1,3 @@
-// This file implements the NATS discovery of the service: $SRV.PING, $SRV.INFO and
-// $SRV.STATS, with the request counts and durations of each verb.
-
 package service
 
 import (
@@ -176,7 +173,6 @@ func (e *endpoint) counted() *micro.EndpointStats {
 	return &stats
 }
 
-// request is one request of a verb.
 type request struct {
 	*nats.Msg
 

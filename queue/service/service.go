@@ -1,6 +1,3 @@
-// This file has the NATS service of an account: its verbs, their limits and errors.
-// Replies that exceed the server's max_payload are sent in parts.
-
 package service
 
 import (
@@ -159,7 +156,6 @@ func stopService(js *queue.JetStream, service *discovery) error {
 // their number. Further requests are dropped and get no reply.
 const maxWaitingBytes = 8 << 20
 
-// serving handles the requests of one service.
 type serving struct {
 	js  *queue.JetStream
 	ctx context.Context
@@ -173,7 +169,6 @@ type serving struct {
 	work     sync.WaitGroup
 }
 
-// roomOf returns the room that limits the requests of a verb.
 func (s *serving) roomOf(v Verb) *caller.Room {
 	switch {
 	case v.Pace == Parked:
@@ -265,7 +260,6 @@ func stopping() *Error {
 // message limit.
 const maxDescription = 1000
 
-// bounded shortens an error for sending.
 func bounded(refused Error) Error {
 	if len(refused.Description) > maxDescription {
 		refused.Description = strings.ToValidUTF8(refused.Description[:maxDescription], "") + "…"
@@ -361,8 +355,8 @@ func (e *Error) Error() string { return e.Code + ": " + e.Description }
 // the account now, or the runner does not know the verb.
 var ErrNoRunner = errors.New("no runner answers for the account")
 
-// The plan of a large run can have several megabytes, and a NATS server accepts messages of
-// 1 MB by default. A client that sends the header Perennial-Parts gets its reply in parts,
+// The plan of a large run can have several megabytes, and a NATS server accepts at most 1 MB per
+// message by default. A client that sends the header Perennial-Parts gets its reply in parts,
 // each with its number and the total. Without the header it gets an error.
 const (
 	// HeaderParts requests a reply in parts, and numbers the parts.

@@ -1,7 +1,3 @@
-// This file has the streams of an account: their settings, consumers, creation and checks.
-// It compares the limits of a NATS account with what the streams need, and reads whether
-// each copy is up to date.
-
 package streams
 
 import (
@@ -258,8 +254,8 @@ func sameSubjects(have, want []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(have)), slices.Sorted(slices.Values(want)))
 }
 
-// CheckSnapshots checks the stream of the snapshots bucket like checkStream. A missing
-// bucket is not an error, because it is created with the first snapshot.
+// CheckSnapshots checks the settings of the snapshots bucket, as [Wanted.Check] does for a
+// stream. A missing bucket is not an error, because it is created with the first snapshot.
 func CheckSnapshots(ctx context.Context, js *queue.JetStream, account string, replicas int) error {
 	name := queue.ObjectsStream(queue.SnapshotsBucket(account))
 	stream, err := js.Stream(ctx, name)

@@ -1,5 +1,3 @@
-// This file creates trial accounts, and removes everything that was created for them.
-
 package trial
 
 import (
