@@ -79,7 +79,6 @@ type Queue struct {
 func (q *Queue) JetStream() *JetStream { return q.js }
 
 const (
-	// reconnectWait is the time between two attempts to reach a server.
 	reconnectWait = 250 * time.Millisecond
 	// A silent connection is dropped after pingsOut pings without a reply, which takes about
 	// nine seconds. Then the client reconnects.
@@ -222,7 +221,6 @@ func (q *Queue) onError(_ *nats.Conn, _ *nats.Subscription, err error) {
 	}
 }
 
-// where returns the target without credentials, for errors.
 func (c ConnectConfig) where() string {
 	switch {
 	case c.Embedded != nil:
@@ -398,7 +396,6 @@ func private(what, file string) ([]byte, error) {
 	return text, err
 }
 
-// byNKey returns the option that logs in with the NKey seed in a file.
 func byNKey(file string) (nats.Option, error) {
 	text, err := private("nkey", file)
 	if err != nil {
@@ -431,7 +428,6 @@ func byCertificate(cert, key string) nats.Option {
 	}, nil)
 }
 
-// validDomain matches names that are valid as a subject token.
 var validDomain = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 func (a access) entry() (how entry, err error) {
@@ -583,7 +579,6 @@ func (q *Queue) tlsFault(err error) string {
 	return certificateFault(err)
 }
 
-// asksForTLS reports whether the configuration requires TLS.
 func (c ConnectConfig) asksForTLS() bool {
 	return c.TLSFirst || c.CAFile != "" || c.CertFile != "" || strings.HasPrefix(c.URL, "tls://")
 }

@@ -259,7 +259,6 @@ func (e *DeniedError) Error() string {
 	return fmt.Sprintf("the NATS user of this connection has no permission for %s: log in as a user whose role gives it (nats.users, docs/security.md)", e.Subject)
 }
 
-// denials has the pending requests that the server may deny.
 type denials struct {
 	mu    sync.Mutex
 	waits map[*waiting]struct{}

@@ -95,8 +95,8 @@ func (s *Sweeper) HeldPlan(ctx context.Context, plan string) (plans.Plan, error)
 	return p, err
 }
 
-// heldPlan reads a plan that needs approval, with its commands, from its first slot. If that row
-// was archived or has another hash, it tries the later slots of the same plan.
+// heldPlan tries the plan's later slots if the row of the first slot was archived or has another
+// hash.
 func (s *Sweeper) heldPlan(ctx context.Context, plan string, slots []tables.Slot) (fact.SweepPlanned, error) {
 	wrong := fmt.Errorf("its commands in journal row %d have another hash: run `perennial ledger verify`", slots[0].Seq)
 	for _, slot := range slots {
@@ -252,8 +252,7 @@ func (s *Sweeper) recentlyHeld(tx *ledger.Tx, r *scheduleRunner, slot time.Time)
 	return held, nil
 }
 
-// archived reports whether the slot's sweep.planned row is in an archive, which may be on
-// another machine.
+// archived reports whether the slot's row is in an archive, which may be on another machine.
 func (s *Sweeper) archived(slot tables.Slot) bool {
 	begins, _ := s.Ledger.Begins()
 	return begins != nil && slot.Seq <= begins.Seq

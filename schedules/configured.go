@@ -128,8 +128,7 @@ func Silent(ctx context.Context, l *ledger.Ledger, now time.Time, s plans.Schedu
 	return fmt.Sprintf("no run was made since %s, and %s scheduled times have passed", since.UTC().Format(time.RFC3339), many), nil
 }
 
-// lastSlot returns the schedule's latest slot that is in the calendar, or since if there is
-// none at or after since.
+// lastSlot returns the schedule's latest slot in the calendar, or since if that is later.
 func (s *Sweeper) lastSlot(ctx context.Context, schedule string, c plans.Calendar, since time.Time) (time.Time, error) {
 	slots, err := s.Ledger.Sweeps.SlotsOf(ctx, schedule, slotsRead)
 	for err == nil && len(slots) > 0 {

@@ -62,7 +62,6 @@ func Uncovered(ctx context.Context, f *tables.Fleet, now time.Time, all []plans.
 // uncoveredNamed limits how many proxies a listing.uncovered fact lists.
 const uncoveredNamed = 20
 
-// uncovered counts the live proxies that no schedule renews.
 type uncovered struct {
 	*Config
 
@@ -251,7 +250,6 @@ func (f RenewalOutlookFrom) underWay(open *tables.ProxyRenewal) RenewalOutlook {
 	return RenewalOutlook{Good: true, Text: "A renewal of it is in progress.", OperationID: open.OperationID}
 }
 
-// by returns the outlook of a proxy that a schedule covers.
 func (f RenewalOutlookFrom) by(ctx context.Context, of plans.Schedule) (out RenewalOutlook, err error) {
 	out.Schedule = of.Name
 	barred, err := f.Coverage.Barred(ctx, f.Proxy, f.Now)
@@ -308,7 +306,6 @@ func (f RenewalOutlookFrom) afterRenewal(out *RenewalOutlook) {
 	out.Good, out.Text = true, "It was renewed, and no listing has shown the new expiry yet."
 }
 
-// lastEnding returns the latest renewal that ended without renewing the proxy, or nil.
 func (f RenewalOutlookFrom) lastEnding() *tables.ProxyRenewal {
 	for i, r := range f.Renewals {
 		if r.State == fact.LineFailed || r.State == fact.LineNotCharged || r.State == fact.LineSkipped {
@@ -325,7 +322,6 @@ func reasonOf(r *tables.ProxyRenewal) string {
 	return string(r.State)
 }
 
-// notDue sets the outlook of a proxy that comes due later.
 func (f RenewalOutlookFrom) notDue(out *RenewalOutlook) {
 	if out.At != nil && out.At.After(*f.Proxy.ExpiresAt) {
 		out.Text = "It is not due yet, and expires before the run of its schedule after that: `perennial schedules run " + out.Schedule + "` renews it when it is due."
@@ -334,8 +330,7 @@ func (f RenewalOutlookFrom) notDue(out *RenewalOutlook) {
 	out.Good, out.Text = true, "It is not due yet: its schedule renews it in time."
 }
 
-// whereDue sets the outlook of a due proxy that its schedule may renew, from the current
-// plan.
+// whereDue sets the outlook of a due proxy that its schedule may renew.
 func (f RenewalOutlookFrom) whereDue(out *RenewalOutlook, status Status) {
 	plan, problem := f.Plan(status.Schedule)
 	if plan != nil {

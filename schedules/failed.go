@@ -1,6 +1,3 @@
-// A proxy that is missing from a complete listing may still exist. It leaves the table only when
-// a read of it returns proxy_not_found, or when it has expired.
-
 package schedules
 
 import (
@@ -28,7 +25,6 @@ const (
 	failedFactEvery = time.Minute
 )
 
-// trouble says why a due run fails.
 type trouble struct {
 	mu   sync.Mutex
 	now  *fact.SweepFailed // nil while no run fails
@@ -88,14 +84,12 @@ type troubles struct {
 	runners []*scheduleRunner
 }
 
-// failed reports that a slot's run failed, and how many proxies it would have renewed. The
-// caller retries the run.
+// failed reports that a slot's run failed, and how many proxies it would have renewed.
 func (s *troubles) failed(ctx context.Context, r *scheduleRunner, slot time.Time, why error) {
 	s.log(r).WithError(why).WithField("slot", slot).Warn("the sweep has not been made; it is tried again")
 	s.tellTrouble(ctx, r, &r.trouble, slot, why.Error())
 }
 
-// tellTrouble stores a slot's failure and appends its fact if set allows.
 func (s *troubles) tellTrouble(ctx context.Context, r *scheduleRunner, x *trouble, slot time.Time, why string) {
 	now, generation := s.Clock(), x.generation()
 	f := fact.SweepFailed{Schedule: r.Name, Slot: slot, Reason: fact.Bounded(why)}
@@ -157,7 +151,6 @@ func (s *troubles) watchSlot(ctx context.Context, r *scheduleRunner, slot time.T
 	return func() { cancel(); <-done }
 }
 
-// late returns why a slot's run is late, or nil if it makes progress.
 func (s *troubles) late(r *scheduleRunner, slot, began time.Time) error {
 	if why := r.unstored.Load(); why != nil {
 		return fmt.Errorf("its commands cannot be published: %w", *why)
@@ -296,7 +289,6 @@ func (s *Sweeper) Lost() (lost, nameless int) {
 	return lost, s.lister.Nameless()
 }
 
-// noteUnusable adds the last listing's unreadable entries to a plan.
 func (s *Sweeper) noteUnusable(ctx context.Context, plan *plans.Plan) error {
 	unusable, err := s.Ledger.Fleet.UnreadableProxies(ctx, plans.MaxListed)
 	if err != nil {

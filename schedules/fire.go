@@ -24,7 +24,6 @@ const (
 	stateFinished = "finished"
 )
 
-// sweep is a plan with the data that its run needs.
 type sweep struct {
 	plans.Made
 
@@ -281,8 +280,7 @@ func unfired(tx *ledger.Tx, schedule string, slots []time.Time) (left []time.Tim
 	return left, nil
 }
 
-// sweepFacts returns the slot's facts and its resulting state. A run without commands is
-// finished.
+// sweepFacts returns the slot's facts and state. A run without commands is finished.
 func sweepFacts(planned fact.SweepPlanned, plan sweep) (facts []fact.Fact, state string) {
 	for _, x := range plan.Shortfalls {
 		held := fact.SweepHeld{
@@ -393,8 +391,7 @@ func (c *Config) publishSome(ctx context.Context, r *scheduleRunner, out []publi
 	}
 }
 
-// finishSlot records that the slot is finished, even if ctx has ended, because its commands are
-// published.
+// finishSlot ignores the end of ctx, because the slot's commands are published.
 func (s *Sweeper) finishSlot(ctx context.Context, f fact.SweepFinished) error {
 	err := s.Ledger.Write(context.WithoutCancel(ctx), func(tx *ledger.Tx) error { return tx.Append(f) })
 	if err != nil {

@@ -123,7 +123,6 @@ func (s *forecaster) Forecast(ctx context.Context, schedule string, days int) (F
 	return f, err
 }
 
-// outlook accumulates the days of a forecast.
 type outlook struct {
 	now   time.Time
 	begin []time.Time // beginning of each day, then the end of the last day
@@ -191,7 +190,6 @@ func (s *forecaster) overBudget(ctx context.Context, r *scheduleRunner, o *outlo
 	return err
 }
 
-// pausedWithoutEnd returns the schedule's name if its pause has no end, otherwise "".
 func (s *forecaster) pausedWithoutEnd(ctx context.Context, schedule string) (string, error) {
 	paused, err := s.Ledger.Sweeps.SchedulePaused(ctx, schedule)
 	if errors.Is(err, ledger.ErrNotFound) || err == nil && paused.Until != nil {
@@ -215,8 +213,7 @@ func (s *forecaster) foreseeAll(ctx context.Context, r *scheduleRunner, o *outlo
 	return nil
 }
 
-// renewals adds all renewals of n proxies with the same expiry, until the end of the
-// forecast.
+// renewals adds all renewals of n proxies with the same expiry until the forecast ends.
 func (o *outlook) renewals(s plans.Schedule, expires time.Time, cost plans.Price, n int) {
 	for {
 		slot := o.slot(expires.Add(-s.RenewBefore))
@@ -307,7 +304,6 @@ func (o *outlook) taken(p tables.Proxy, shown time.Time) bool {
 	return slices.ContainsFunc(o.turns[:len(o.turns)-1], func(earlier turn) bool { return !shown.After(earlier.until) && earlier.fits.Fits(p) })
 }
 
-// single reports whether a match depends on fields that differ for each proxy.
 func (o *outlook) single() bool {
 	return slices.ContainsFunc(o.turns, func(t turn) bool { return t.fits.Single() })
 }
@@ -336,7 +332,6 @@ func (s *forecaster) eachDue(ctx context.Context, r *scheduleRunner, o *outlook,
 	})
 }
 
-// dueCount counts the proxies that the current schedule renews.
 type dueCount struct {
 	revision int64     // the ledger's revision before the count
 	now      time.Time // time of the outlook
@@ -521,8 +516,8 @@ func (c scheduleCharges) sweeps() (all []foreseenSweep) {
 	return all
 }
 
-// failsFirst returns the first run that costs more than the wallet has left after the
-// earlier runs, or nil.
+// failsFirst returns the first run that costs more than earlier runs leave in the wallet, or
+// nil.
 func (o *outlook) failsFirst(left int64) *ForecastSweep {
 	var all []foreseenSweep
 	for _, c := range o.sweeps {
@@ -540,7 +535,6 @@ func (o *outlook) failsFirst(left int64) *ForecastSweep {
 	return nil
 }
 
-// life is one proxy of a group in a forecast.
 type life struct {
 	expires time.Time
 	cost    plans.Price
@@ -624,14 +618,12 @@ func (h lifeHeap) Len() int           { return len(h) }
 func (h lifeHeap) Less(i, j int) bool { return h[i].expires.Before(h[j].expires) }
 func (h lifeHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
 
-// Push implements heap.Interface.
 func (h *lifeHeap) Push(x any) {
 	if one, ok := x.(life); ok {
 		*h = append(*h, one)
 	}
 }
 
-// Pop implements heap.Interface.
 func (h *lifeHeap) Pop() any {
 	last := (*h)[len(*h)-1]
 	*h = (*h)[:len(*h)-1]

@@ -22,8 +22,7 @@ import (
 
 type reader struct{ *Config }
 
-// reservedFor is how long a published command that was not accepted yet counts as reserved
-// money.
+// reservedFor is how long the money of a command that was not accepted yet is reserved.
 const reservedFor = 3 * fact.Day
 
 type read struct {
@@ -77,7 +76,6 @@ func (s *reader) inputs(ctx context.Context, r *scheduleRunner, taken map[string
 	return in, nil
 }
 
-// readProxy reads a proxy at the provider and stores the result in the table of proxies.
 func (c *Config) readProxy(ctx context.Context, id string) error {
 	if err := c.Pass(ctx); err != nil {
 		return err
@@ -93,7 +91,6 @@ func (c *Config) readProxy(ctx context.Context, id string) error {
 	return nil
 }
 
-// readByHand limits the proxies that readUnread reads.
 const readByHand = 10
 
 // readUnread reads due proxies that have not been read since a renewal ended without renewing
@@ -359,11 +356,9 @@ func (s *reader) addOnItsWay(ctx context.Context, in *read, raw json.RawMessage,
 
 const (
 	// listPriceFresh is the maximum age of offers that give list prices.
-	listPriceFresh = 10 * time.Minute
-	// listPriceTimeout limits the read of one kind's offers.
+	listPriceFresh   = 10 * time.Minute
 	listPriceTimeout = 5 * time.Second
-	// maxListedKinds limits the number of cached filters.
-	maxListedKinds = 1000
+	maxListedKinds   = 1000
 )
 
 type listPrices struct {
@@ -378,8 +373,7 @@ type listedOffers struct {
 	at     time.Time
 }
 
-// listPrice returns the list price of a proxy's renewal from the provider's offers. The
-// price is unknown if the offers cannot be read.
+// listPrice returns an unknown price if the provider's offers cannot be read.
 func (s *listPrices) listPrice(ctx context.Context, p tables.Proxy, days int64) fact.Cents {
 	if s.Offers == nil {
 		return fact.Cents{}
@@ -404,8 +398,6 @@ func (s *listPrices) listPrice(ctx context.Context, p tables.Proxy, days int64) 
 	return plans.ListPrice(known.offers, p, days)
 }
 
-// orList returns cost if it is known. Otherwise it returns the list price, or cost if no
-// offer has a list price.
 func (s *listPrices) orList(ctx context.Context, cost plans.Price, days int64, p tables.Proxy) plans.Price {
 	if cost.Cents.Known() {
 		return cost

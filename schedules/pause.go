@@ -63,7 +63,6 @@ func (s *Sweeper) Resume(ctx context.Context, schedule, by, reason string) error
 	return nil
 }
 
-// wake makes follow check for changes.
 func (r *scheduleRunner) wake() {
 	select {
 	case r.woken <- struct{}{}:
@@ -135,8 +134,7 @@ func (s *Sweeper) noteEnd(ctx context.Context, r *scheduleRunner) error {
 	})
 }
 
-// mayFire returns errPaused if the schedule is paused, unless an operator requested the
-// run.
+// mayFire returns errPaused if the schedule is paused and no operator requested the run.
 func (s *Sweeper) mayFire(f firing, p tables.SchedulePause, err error) error {
 	held, err := s.inForce(p, err)
 	if err == nil && held != nil && !f.byHand {

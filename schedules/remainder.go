@@ -136,8 +136,7 @@ func (rest *remainder) addPart(planned fact.SweepPlanned) error {
 	return nil
 }
 
-// sweepRemainder makes a run for the remainder, in its own slot, if the remainder can be planned
-// now.
+// sweepRemainder makes a run for the remainder, in its own slot, if it can be planned now.
 func (s *Sweeper) sweepRemainder(ctx context.Context, r *scheduleRunner) error {
 	rest := r.rest.Load()
 	if rest == nil || !rest.more && !s.priced(ctx, rest.wants) {
@@ -155,7 +154,6 @@ func (s *Sweeper) sweepRemainder(ctx context.Context, r *scheduleRunner) error {
 	return nil
 }
 
-// priced reports whether the price of at least one of the kinds is known.
 func (s *Sweeper) priced(ctx context.Context, wants map[plans.Kind]tables.Proxy) bool {
 	for _, like := range wants {
 		if paid, err := s.Ledger.Fleet.LastPaid(ctx, like); err == nil && paid.Days > 0 {

@@ -65,8 +65,7 @@ func (s *replacer) replaceRefused(ctx context.Context, r *scheduleRunner) (order
 	return orders, nil
 }
 
-// refused returns the schedule's proxies that the provider refused to renew, according to the
-// ledger.
+// refused returns the proxies that the provider refused to renew, according to the ledger.
 func (s *replacer) refused(ctx context.Context, r *scheduleRunner) ([]tables.Proxy, error) {
 	now := s.providerNow()
 	all, err := s.Ledger.Operations.Refused(ctx, now.Add(-fact.Day), now.Add(r.RenewBefore), cmp.Or(r.Replace.After, plans.DefaultReplaceAfter))
@@ -98,7 +97,6 @@ func (s *replacer) stillRefused(ctx context.Context, r *scheduleRunner, id strin
 // market caches offers by filter, because many proxies are of the same kind.
 type market map[upstream.OfferFilter][]upstream.Offer
 
-// offerFor finds the offer for a replacement. ok is false if no offer fits.
 func (s *replacer) offerFor(ctx context.Context, r *scheduleRunner, p tables.Proxy, m market) (offer upstream.Offer, ok bool, err error) {
 	like := upstream.OfferFilter{CountryCode: p.CountryCode, Line: p.LineName, IPType: p.IPType, Quantity: 1, DurationDays: r.DurationDays}
 	offers, asked := m[like]

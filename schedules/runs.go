@@ -81,7 +81,6 @@ func addSlot(ctx context.Context, l *ledger.Ledger, all []*Run, slot tables.Slot
 	return all, nil
 }
 
-// partsRead limits how many slots of one run are read.
 const partsRead = 50
 
 // LastRun is the last run of a schedule, including the slots that continued it.

@@ -352,7 +352,6 @@ func nameThen(rows []chain.Row, slot tables.Slot) string {
 	return slot.Schedule
 }
 
-// estimateSaid formats the estimate of a recorded plan, including list prices.
 func estimateSaid(f fact.SweepPlanned, currency string) string {
 	sum, listed := fact.Sum{Cents: f.EstimateCents}, int64(0)
 	for _, c := range f.Planned {

@@ -26,8 +26,7 @@ const (
 	remainderEvery = 10 * time.Second
 	// maxConsidered limits the proxies that one plan reads.
 	maxConsidered = 100_000
-	// slotsRead limits the slots of one query.
-	slotsRead = 200
+	slotsRead     = 200
 )
 
 // Errors of the Sweeper.

@@ -15,9 +15,7 @@ import (
 )
 
 const (
-	// warnEvery is how often the table of proxies is read for expiries.
 	warnEvery = time.Minute
-	// warnBatch limits the facts of one transaction.
 	warnBatch = 500
 )
 
@@ -94,8 +92,6 @@ func (s *expiries) Warn(ctx context.Context) error {
 	return err
 }
 
-// appendEach appends a fact for each proxy that find returns, in batches, until find returns
-// no more proxies.
 func (s *expiries) appendEach(ctx context.Context, find func() ([]tables.Proxy, error), f func(tables.Proxy) fact.Fact) error {
 	for {
 		found, err := find()
@@ -211,7 +207,6 @@ func (s *pacing) countLate(ctx context.Context, x *pace) error {
 	})
 }
 
-// lateRenewals says how many renewals come too late, or returns "".
 func (s *pacing) lateRenewals() string {
 	x := s.pace.Load()
 	if x == nil || x.late == 0 {

@@ -84,7 +84,6 @@ type Client struct {
 	keys         byPath[listKey] // the only array in an earlier reply that could be the list
 }
 
-// byPath stores something that the client has learned about each endpoint.
 type byPath[T any] struct{ all sync.Map }
 
 func (b *byPath[T]) of(path string) (known T, ok bool) {

@@ -42,7 +42,6 @@ func as[T any](v value) (out T, ok bool) {
 	return out, true
 }
 
-// object decodes the members of a JSON object and keeps the first error.
 type object struct {
 	name    string
 	members map[string]value
@@ -93,7 +92,6 @@ func (o *object) parse(raw []byte) error {
 	return atEnd(d, nil)
 }
 
-// atEnd returns err if the input ends after the value, and otherwise errNoJSON.
 func atEnd(d *jsontext.Decoder, err error) error {
 	if _, more := d.ReadToken(); !errors.Is(more, io.EOF) {
 		return errNoJSON
@@ -108,7 +106,6 @@ func named(name string, err error) error {
 	return fmt.Errorf("%s: %w", name, err)
 }
 
-// raw returns the value of a member, or nil if the member is absent or null.
 func (o *object) raw(key string) value {
 	if v := o.members[key]; kindOf(v) != jsontext.KindNull {
 		return v
@@ -128,7 +125,6 @@ func (o *object) fail(key, why string) {
 	}
 }
 
-// missing returns the keys whose members are absent or null.
 func (o *object) missing(keys ...string) (out []string) {
 	for _, key := range keys {
 		if o.raw(key) == nil {
@@ -230,7 +226,6 @@ func arrayOf[T any](o *object, key, plural string) (out []T) {
 	return out
 }
 
-// id decodes a string and rejects an empty one.
 func (o *object) id(key string) string {
 	id := o.str(key)
 	if id == "" {
@@ -262,8 +257,7 @@ func (o *object) described(key string) string {
 // sanitized decodes a descriptive member and returns short text that is safe to store and show.
 func (o *object) sanitized(key string) string { return sanitizeName(o.described(key), traceLimit) }
 
-// within decodes an object member with the given function and keeps the function's error. It
-// does nothing if the member is absent or null.
+// within calls read for an object member, unless the member is absent or null.
 func (o *object) within(key string, read func(*object)) {
 	v := o.raw(key)
 	if v == nil {
@@ -294,7 +288,6 @@ func (o *object) optionalTime(key string) *time.Time {
 	return &t
 }
 
-// lenientTime decodes a descriptive time, or returns nil.
 func (o *object) lenientTime(key string) *time.Time {
 	if t, ok := parseTime(o.described(key)); ok {
 		return &t
@@ -302,7 +295,6 @@ func (o *object) lenientTime(key string) *time.Time {
 	return nil
 }
 
-// instant decodes a descriptive time, or returns the zero time.
 func (o *object) instant(key string) time.Time {
 	at, _ := parseTime(o.described(key))
 	return at
@@ -364,7 +356,6 @@ func bounded(s string, limit int) string {
 	return strings.ToValidUTF8(s[:limit], "") + "…"
 }
 
-// maxDecimal limits the length of a decimal amount, in bytes.
 const maxDecimal = 40
 
 // AmountAgrees reports whether a decimal string in the main unit equals a number of cents (API:

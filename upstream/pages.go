@@ -101,7 +101,6 @@ var idSeed = maphash.MakeSeed()
 // unreadable precedes the id of an entry that cannot be read, which a restart may read.
 const unreadable = "\x00"
 
-// note records an id and reports whether the id is new in this iteration.
 func (p *Pages[T]) note(id string) bool {
 	if p.seen == nil {
 		p.seen = map[uint64]struct{}{}
@@ -251,7 +250,6 @@ var (
 	}
 )
 
-// listKey is an array that may be the list, and the number of documented members in an entry.
 type listKey struct {
 	name    string
 	members int

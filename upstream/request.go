@@ -17,7 +17,6 @@ import (
 	"time"
 )
 
-// call is one request without a signature. path is escaped, and query is canonical.
 type call struct {
 	method, path, query string
 	body                []byte
@@ -263,7 +262,6 @@ type Exchange struct {
 	Took       time.Duration
 }
 
-// codeOther replaces codes that the API document does not list.
 const codeOther = "other"
 
 func (c *Client) observe(a *response) {
@@ -283,7 +281,6 @@ func (c *Client) observe(a *response) {
 	c.cfg.Observe(x)
 }
 
-// routes are the methods and paths of the API (API: Endpoints).
 var routes = []string{
 	"GET " + accountPath, "GET " + walletPath, "GET " + offersPath, "GET " + ordersPath, "GET " + ordersPath + "/{id}",
 	"GET " + proxiesPath, "GET " + proxiesPath + "/{id}", "POST " + ordersPath, "POST " + renewPath,

@@ -33,7 +33,6 @@ func sanitizeSentence(s string, limit int) string {
 	return bounded(withoutCredentials(sanitizeName(s, len(s))), limit)
 }
 
-// sanitizeName sanitises other text from a server and shortens it to about limit bytes.
 func sanitizeName(s string, limit int) string {
 	if strings.ContainsAny(s, ":=") && credentialShapes.MatchString(s) {
 		return withheldText
@@ -154,7 +153,6 @@ var dictionary = regexp.MustCompile(`^[(]*(` +
 	`-?[0-9]{1,6}([.,][0-9]{1,3})*%?|` +
 	`[^\x00-\x7f][^\x21-\x2b\x2f\x3a-\x7f]*)[).,;:!?]*$`)
 
-// maxFieldMessages limits the text of data.errors, in bytes.
 const maxFieldMessages = 400
 
 // fieldMessages returns the messages in data.errors as text. The API document does not give

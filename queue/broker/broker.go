@@ -17,7 +17,6 @@ import (
 	"perennial/queue/caller"
 )
 
-// brokerAnswer limits the wait for JetStream's reply.
 const brokerAnswer = 5 * time.Second
 
 // Brokered returns the JetStream requests that go through the broker. INFO and STREAM.NAMES are
@@ -303,8 +302,6 @@ func (b *broker) create(data []byte, user string) ([]byte, error) {
 
 var consumerName = regexp.MustCompile(`^[A-Za-z0-9_=-]+$`)
 
-// isConsumerName reports whether a name is a valid consumer name, which is one subject
-// token.
 func isConsumerName(name string) bool { return len(name) <= 255 && consumerName.MatchString(name) }
 
 const (
@@ -351,8 +348,8 @@ func (b *broker) checkShare(user string) error {
 	return nil
 }
 
-// owned reports whether a consumer exists and belongs to this user. It returns an error if
-// the consumer belongs to another user.
+// owned reports whether a consumer exists. It returns an error if the consumer is another
+// user's.
 func (b *broker) owned(name, user string) (bool, error) {
 	if !isConsumerName(name) {
 		return false, fmt.Errorf("consumer name %.60q: must be 1 to 255 of a-z, A-Z, 0-9, -, _ and =", name)

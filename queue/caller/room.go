@@ -75,7 +75,6 @@ func (r *Room) Work(ctx context.Context, x *Share, do func()) bool {
 	return true
 }
 
-// enter takes a slot. It returns false if ctx ends first, or has ended.
 func enter(ctx context.Context, slots chan struct{}) bool {
 	if ctx.Err() != nil {
 		return false

@@ -120,7 +120,6 @@ func (c *Client) Wait(ctx context.Context, id string) (Finished, error) {
 // not finished.
 const waitSeconds = 5
 
-// ask sends a request to the account's service, and retries while no runner replies.
 func (c *Client) ask(ctx context.Context, verb string, question, answer any) error {
 	body, err := json.Marshal(question)
 	if err != nil {
@@ -140,7 +139,6 @@ func (c *Client) ask(ctx context.Context, verb string, question, answer any) err
 	})
 }
 
-// askWithin limits one request.
 const askWithin = waitSeconds*time.Second + 10*time.Second
 
 // persist calls do until it succeeds or a retry would fail too, or until ctx ends.
@@ -157,7 +155,6 @@ func persist(ctx context.Context, do func(context.Context) error) error {
 	}
 }
 
-// passing lists the errors that occur while a NATS server or a runner cannot be reached.
 var passing = []error{
 	publish.ErrNotTaken, service.ErrNoRunner, queue.ErrStopping, queue.ErrDisconnected, context.DeadlineExceeded,
 	nats.ErrTimeout, jetstream.ErrNoStreamResponse,
@@ -335,7 +332,6 @@ func (c *Client) Lines(ctx context.Context, f Finished) iter.Seq2[Line, error] {
 	}
 }
 
-// linesAtOnce is how many lines one request asks for.
 const linesAtOnce = 1000
 
 func finishedOf(data []byte) (f Finished, err error) {

@@ -71,7 +71,6 @@ func (c *Client) Events(ctx context.Context, after Position, types ...string) it
 	}
 }
 
-// follows returns nil if the stream continues from a position.
 func (c *Client) follows(ctx context.Context, after Position) error {
 	if after.Seq == 0 {
 		return nil
@@ -111,7 +110,6 @@ func continues(before Position, event Event, previous string, all bool) error {
 	return nil
 }
 
-// eventOf parses an event. previous is the hash of the journal row before it.
 func eventOf(received events.Event) (event Event, previous string, err error) {
 	var e struct {
 		ID, Type, Subject, Traceparent string

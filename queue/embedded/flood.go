@@ -18,10 +18,8 @@ const (
 	floodClients = 1000
 )
 
-// watch enables the log entries about a server's floods.
 func (l *serverLog) watch(s *server.Server) { l.busy.Store(s) }
 
-// flooded logs that the server refuses messages, and the user who sends the most.
 func (l *serverLog) flooded(text string) {
 	s := l.busy.Swap(nil)
 	if s == nil {
@@ -52,7 +50,6 @@ func (l *serverLog) flooded(text string) {
 // floodWeight makes current messages count more than earlier ones.
 const floodWeight = 1000
 
-// sentBy returns the clients that have sent the most messages, by client id.
 func sentBy(s *server.Server) map[uint64]*server.ConnInfo {
 	all := map[uint64]*server.ConnInfo{}
 	if z, err := s.Connz(&server.ConnzOptions{Username: true, Sort: server.ByInMsgs, Limit: floodClients}); err == nil {

@@ -26,7 +26,6 @@ import (
 )
 
 const (
-	// maxPayloadBytes limits one message on the embedded server.
 	maxPayloadBytes = 2 << 20
 	// MaxBufferedMessages limits the messages that a stream of the embedded server has accepted
 	// but not yet stored. The stream refuses further messages. Without the limit, a client that
@@ -36,9 +35,8 @@ const (
 	// anyConnections limits the connections to an embedded server without users. With
 	// users, roomFor is the number of connections for the runner and Perennial's commands,
 	// in addition to the users' limits.
-	anyConnections = 1024
-	roomFor        = 64
-	// serverStartTimeout limits a start, including recovery.
+	anyConnections     = 1024
+	roomFor            = 64
 	serverStartTimeout = 2 * time.Minute
 )
 
@@ -276,7 +274,6 @@ func moveStore(dir, account string) error {
 	return nil
 }
 
-// awaitReady waits until clients can connect or the server gives up.
 func awaitReady(made *server.Server, log *serverLog) error {
 	const step = 50 * time.Millisecond
 	for range serverStartTimeout / step {

@@ -192,7 +192,6 @@ func boundable(account string, b Bounding, s State) error {
 	return nil
 }
 
-// setLimits updates the stream and returns its state afterwards.
 func (s Stream) setLimits(ctx context.Context, config jetstream.StreamConfig) (*jetstream.StreamInfo, error) {
 	limited, cancel := context.WithTimeout(ctx, boundTimeout)
 	defer cancel()

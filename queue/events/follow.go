@@ -143,7 +143,6 @@ const PullAhead = 256
 // deliver. After two missing heartbeats the consumer is created again.
 const PullHeartbeat = time.Second
 
-// permanent reports whether a retry would fail too.
 func permanent(err error) bool {
 	return errors.Is(err, queue.ErrNoAccount) || errors.Is(err, nats.ErrConnectionClosed)
 }
@@ -254,7 +253,6 @@ func (s Stream) History(ctx context.Context, first uint64) iter.Seq2[Event, erro
 	}
 }
 
-// lastHeld returns the sequence of a stream's last message, or 0 if it is empty.
 func (s Stream) lastHeld(ctx context.Context) (uint64, error) {
 	stream, err := s.stream(ctx)
 	if err != nil {
@@ -365,7 +363,6 @@ func (s Stream) RowAt(ctx context.Context, seq uint64) (event Event, found bool,
 	return s.leaderRow(ctx, messageRequest{Seq: seq})
 }
 
-// messageRequest asks a stream for one message, by one of its fields.
 type messageRequest struct {
 	Seq           uint64 `json:"seq,omitempty"`
 	LastBySubject string `json:"last_by_subj,omitempty"`

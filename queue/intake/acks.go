@@ -22,10 +22,8 @@ const (
 	// maxAckIntervals is how many intervals the removal of an acknowledged command may wait for
 	// an earlier command that is not acknowledged.
 	maxAckIntervals = 10
-	// maxTracked limits the commands of one run.
-	maxTracked = 16384
-	// purgeTimeout limits one purge, including its read of the stream's state.
-	purgeTimeout = 5 * time.Second
+	maxTracked      = 16384
+	purgeTimeout    = 5 * time.Second
 )
 
 // acks combines acknowledgements. With synced writes, the server syncs the disk once for each
@@ -63,7 +61,6 @@ type acks struct {
 	ended    bool                // work has made its last flush
 }
 
-// tracked is one command of a run.
 type tracked struct {
 	seq    uint64
 	msg    jetstream.Msg
@@ -98,7 +95,6 @@ func (a *acks) track(meta *jetstream.MsgMetadata, msg jetstream.Msg) *tracked {
 	return entry
 }
 
-// find returns the command of the run that is delivered again, or nil.
 func (a *acks) find(seq uint64, msg jetstream.Msg) *tracked {
 	at, found := slices.BinarySearchFunc(a.run, seq, func(t *tracked, seq uint64) int {
 		return cmp.Compare(t.seq, seq)
@@ -112,7 +108,6 @@ func (a *acks) find(seq uint64, msg jetstream.Msg) *tracked {
 	return a.run[at]
 }
 
-// breakRun ends the run; its commands are acknowledged singly.
 func (a *acks) breakRun() {
 	for _, entry := range a.run {
 		entry.single = true
@@ -135,7 +130,6 @@ func (a *acks) putBack(seq uint64, msg jetstream.Msg, delay time.Duration) error
 	return msg.NakWithDelay(delay)
 }
 
-// allRedelivered reports whether every returned command was delivered again.
 func (a *acks) allRedelivered() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -153,7 +147,6 @@ func (t *tracked) send(js *queue.JetStream) {
 	}
 }
 
-// ack acknowledges a delivery, immediately or together with others.
 func (a *acks) ack(entry *tracked, msg jetstream.Msg) error {
 	if entry == nil {
 		return msg.Ack()

@@ -70,10 +70,8 @@ type delivered struct {
 	entry *tracked
 }
 
-// Ack adds the acknowledgement to those that are combined.
 func (d *delivered) Ack() error { return d.acks.ack(d.entry, d.msg) }
 
-// Nak returns the command to the stream.
 func (d *delivered) Nak(delay time.Duration) error { return d.acks.putBack(d.seq, d.msg, delay) }
 
 // Intake takes an account's commands from their stream, each line separately. It keeps at
@@ -242,7 +240,6 @@ func (i *lineIntake) ended() error {
 	return ErrIntakeClosed
 }
 
-// run consumes until ctx ends or the connection is closed.
 func (i *lineIntake) run(ctx context.Context, consumer jetstream.Consumer) {
 	flushed := make(chan struct{})
 	go func() {
@@ -311,8 +308,6 @@ func (i *lineIntake) supervise(ctx context.Context, consumer jetstream.Consumer)
 	}
 }
 
-// take puts a delivery into the buffer. If ctx has ended, it returns the command to the
-// stream.
 func (i *lineIntake) take(ctx context.Context, msg jetstream.Msg) {
 	message, err := i.message(msg)
 	if err != nil {

@@ -25,7 +25,6 @@ type record struct {
 	stranger string // what another client did to the key: "overwritten" or "deleted"
 }
 
-// by returns the holder of the key, for messages.
 func (k record) by() string {
 	if k.stranger != "" {
 		return "a client that is no runner (the key was " + k.stranger + ")"
@@ -69,7 +68,6 @@ func write(ctx context.Context, kv jetstream.KeyValue, account, holder string, r
 	return bucket.Update(ctx, kv, account, []byte(mark+holder), read.revision)
 }
 
-// contender is a runner that waits for an account's lease.
 type contender struct {
 	leases          *Leases
 	account, holder string
@@ -112,7 +110,6 @@ func (c *contender) notFree() {
 	c.left, c.forgo = nil, nil
 }
 
-// try takes the account if the rules allow it.
 func (c *contender) try(ctx context.Context, ttl time.Duration) (*Lease, error) {
 	if err := queue.ValidAccount(c.account); err != nil {
 		return nil, err
@@ -193,7 +190,6 @@ func (c *contender) note(key record) {
 	}
 }
 
-// leaves reports whether the free account is left to another runner for now.
 func (c *contender) leaves() bool {
 	if c.yields == nil {
 		return false

@@ -94,7 +94,6 @@ func (l *Leases) TryAcquire(ctx context.Context, account, holder string, ttl tim
 // for a lease.
 func (l *Leases) Heard(account string) string { return l.watch.holder(account) }
 
-// bucket opens or creates the bucket, and returns its time to live.
 func (l *Leases) bucket(ctx context.Context, ttl time.Duration) (jetstream.KeyValue, time.Duration, error) {
 	kv, err := bucket.Ensure(ctx, l.js, jetstream.KeyValueConfig{
 		Bucket: queue.LeaseBucket, Description: "Who runs which account of Perennial",
@@ -263,7 +262,6 @@ func (l *Lease) renew(ctx context.Context) error {
 // expires.
 var errKeyContended = errors.New("the key of the lease changes faster than it can be written")
 
-// renewTries limits how often one renewal overwrites a key that other clients write too.
 const renewTries = 5
 
 func (l *Lease) write(ctx context.Context, read record) error {

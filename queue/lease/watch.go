@@ -16,8 +16,7 @@ const (
 	// watchAnew is how often the watch is restarted, so that it finds a bucket that was
 	// deleted and created again. If a watch misses a change, the time to live of the key
 	// applies.
-	watchAnew = 30 * time.Second
-	// watchAgain is the wait after a watch that could not start.
+	watchAnew  = 30 * time.Second
 	watchAgain = 500 * time.Millisecond
 	// heardFor is how long Heard returns a runner after its last key.
 	heardFor = 10 * time.Second
@@ -34,14 +33,12 @@ type watch struct {
 	heard     map[string]heardKey // by account; nil while there is no listener
 }
 
-// heardKey is the last key of an account.
 type heardKey struct {
 	record
 	recent context.Context // ends when the key is older than heardFor
 	forget context.CancelFunc
 }
 
-// listener gets all keys of one account, in order.
 type listener struct {
 	account string
 	ready   chan struct{} // signals that keys are waiting
@@ -81,7 +78,6 @@ func (w *watch) end(l *listener) {
 	}
 }
 
-// take returns the keys since the last take.
 func (w *watch) take(l *listener) []record {
 	w.mu.Lock()
 	defer w.mu.Unlock()

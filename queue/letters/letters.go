@@ -190,7 +190,6 @@ func letterAt(ctx context.Context, stream jetstream.Stream, seq uint64, which ..
 	return Letter{Seq: msg.Sequence, Dead: dead}, nil
 }
 
-// decodeLetter is the inverse of encode.
 func decodeLetter(text []byte) (d Dead, err error) {
 	var kept Kept
 	if err := json.Unmarshal(text, &kept); err != nil {

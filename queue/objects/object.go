@@ -35,10 +35,8 @@ func awaitBucket(ctx context.Context, js *queue.JetStream, bucket string) error 
 const (
 	// errCodeOtherStream is the server's error for a message that expects another stream.
 	errCodeOtherStream jetstream.ErrorCode = 10060
-	// bucketTimeout limits the wait for a new bucket.
-	bucketTimeout = 10 * time.Second
-	// storeTimeout limits how long storing one snapshot may take.
-	storeTimeout = time.Hour
+	bucketTimeout                          = 10 * time.Second
+	storeTimeout                           = time.Hour
 	// storesWithin is how long a server may take to store the next part. storedPause is the
 	// interval between two checks.
 	storesWithin, storedPause = 30 * time.Second, 5 * time.Millisecond
@@ -73,7 +71,6 @@ func paced(ctx context.Context, js *queue.JetStream, bucket string, content io.R
 	}}, nil
 }
 
-// Read fills part, unless the content ends.
 func (p *pacedReader) Read(part []byte) (n int, err error) {
 	if p.parts > 0 && p.parts%partsAhead == 0 {
 		if err := p.await(p.began + p.parts - partsAhead/2); err != nil {

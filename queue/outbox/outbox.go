@@ -323,7 +323,6 @@ func (o *Outbox) compareBefore(ctx context.Context, stream jetstream.Stream, fir
 // concurrently.
 const comparedMost = 1024
 
-// compareTimeout limits the read of the messages to compare.
 const compareTimeout = 30 * time.Second
 
 func (o *Outbox) compareNext(ctx context.Context, seq uint64, messages jetstream.MessagesContext) error {

@@ -66,8 +66,6 @@ func (o *Outbox) Publish(ctx context.Context, events []Event) error {
 	return nil
 }
 
-// eventsEnd returns the number of rows to send next, within the limits on messages and
-// bytes.
 func eventsEnd(events []Event) int {
 	size, end := 0, 0
 	for end < len(events) && end < queue.MaxBatch {
@@ -117,7 +115,6 @@ func (o *Outbox) publishBatch(ctx context.Context, events []Event) error {
 	}
 }
 
-// errUnexpectedAck reports that the stream acknowledged messages other than those sent.
 var errUnexpectedAck = errors.New("the events stream acknowledged other rows than those that were sent")
 
 // refused reports whether the stream's last message differed from the expected one. That
@@ -128,7 +125,6 @@ func refused(err error) bool {
 		api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
 }
 
-// final reports whether a retry would fail too.
 func final(err error) bool {
 	if _, ok := errors.AsType[*FencedError](err); ok {
 		return true
@@ -142,7 +138,6 @@ func final(err error) bool {
 	return errors.Is(err, nats.ErrConnectionClosed) || errors.Is(err, errNoMessage)
 }
 
-// errNoMessage says that a row cannot become a message.
 var errNoMessage = errors.New("cannot be published")
 
 // try sends a batch once, with a new batch id, and waits for the acknowledgement of its
@@ -251,7 +246,6 @@ func (o *Outbox) messages(events []Event) (messages []*nats.Msg, size int64, err
 }
 
 const (
-	// lookers is how many rows are read from the leader concurrently.
 	lookers = 16
 	// shortFor is how long a stream must be too short before this is reported. A leader may not
 	// yet have applied what another replica has already reported.
@@ -265,7 +259,6 @@ const (
 // in progress, or the leader has changed.
 var errUndecided = errors.New("the events stream refused rows and does not hold others: they may be in progress")
 
-// look is the state of the checks that follow the refusals of one batch.
 type look struct {
 	outbox *Outbox
 	short  <-chan time.Time // fires when the stream has been too short for shortFor; nil if it is not too short
@@ -328,8 +321,7 @@ func heardOfQuorum(cluster *jetstream.ClusterInfo) bool {
 	return heard > (len(cluster.Replicas)+1)/2
 }
 
-// compare compares the leader's rows with the rows to publish. It returns the error for the
-// first row that differs.
+// compare returns the error for the first row that differs from the leader's row.
 func (l *look) compare(ctx context.Context, events []Event) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -378,8 +370,7 @@ const (
 	// answersAgain is the default of Outbox.AnswersAgain. It exceeds the interval at which
 	// clients try to reconnect to a lost server, about two seconds.
 	answersAgain = 5 * time.Second
-	// mostEarly limits how many results are kept to be sent again.
-	mostEarly = 10_000
+	mostEarly    = 10_000
 )
 
 // earlyAnswers keeps the results that were sent when some clients may not have reconnected
@@ -417,7 +408,6 @@ func (e *earlyAnswers) end() []earlyAnswer {
 	return sent
 }
 
-// answerTwice sends the early results a second time after a delay, unless it is stopped.
 func (o *Outbox) answerTwice() (stop func()) {
 	wait := o.AnswersAgain
 	if wait == 0 {
@@ -465,5 +455,4 @@ func (o *Outbox) answerAll(ctx context.Context, done uint64, events []Event) err
 	return nil
 }
 
-// answerTimeout limits the wait until the server has the results.
 const answerTimeout = 5 * time.Second

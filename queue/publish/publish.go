@@ -36,8 +36,6 @@ func (o Outgoing) check() error {
 	return errors.Join(queue.ValidKind(o.Kind), queue.ValidPriority(o.Priority), checkSize(o.Data))
 }
 
-// message returns the command as a message with its headers and with further headers, given
-// as pairs of name and value.
 func (o Outgoing) message(account string, further ...string) *nats.Msg {
 	msg := nats.NewMsg(queue.Line{Kind: o.Kind, Priority: o.Priority}.Subject(account))
 	msg.Data = o.Data
@@ -88,8 +86,6 @@ func (p Publisher) PublishCommands(ctx context.Context, account string, commands
 	return nil
 }
 
-// batchEnd returns the end of the batch that starts at first, within the limits on commands
-// and bytes.
 func batchEnd(commands []Outgoing, first int) int {
 	size, end := 0, first
 	for end < len(commands) && end-first < queue.MaxBatch {
@@ -198,7 +194,6 @@ func (p Publisher) commandError(ctx context.Context, account string, err error) 
 	return err
 }
 
-// lacksTimeout limits the request for the names of streams.
 const lacksTimeout = 5 * time.Second
 
 // lacks reports whether JetStream has commands streams of other accounts but not of this

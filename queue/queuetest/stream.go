@@ -98,7 +98,6 @@ type delivery struct {
 	entry  *entry
 }
 
-// Ack removes the command. A second call does nothing.
 func (d *delivery) Ack() error {
 	s := d.stream
 	if i := slices.Index(s.entries, d.entry); i >= 0 {
@@ -110,7 +109,6 @@ func (d *delivery) Ack() error {
 	return nil
 }
 
-// Nak delivers the command again after delay.
 func (d *delivery) Nak(delay time.Duration) error {
 	d.entry.due = d.stream.now().Add(delay)
 	return nil

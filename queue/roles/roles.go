@@ -64,7 +64,6 @@ func CheckUser(u User) error {
 	return nil
 }
 
-// right is one subject that a user's account imports.
 type right struct {
 	subject  string // subject in the runner's account
 	local    string // subject in the user's account; "" if it is the same
@@ -114,7 +113,6 @@ func rightsOf(r queue.Role, account string, verbs []service.Verb) []right {
 		all = append(all, eventRights(account)...)
 	case queue.RoleOperator:
 		stream := queue.EventsStream(account)
-		// This right sorts before the narrower right of eventRights, and therefore replaces it.
 		all = append(all, right{subject: broker.BrokerSubject(account, broker.AnyOf+broker.ConsumerDelete(stream)), local: "$JS.API." + broker.ConsumerDelete(stream), identity: true})
 		all = append(all, apiRights("CONSUMER.NAMES."+stream, "CONSUMER.LIST."+stream)...)
 		all = append(all, eventRights(account)...)
@@ -153,7 +151,6 @@ func webhookRights(account string) []right {
 		right{subject: "$KV." + bucket + ".*"})
 }
 
-// apiRights returns the rights to send requests of JetStream's API unchanged.
 func apiRights(ops ...string) []right {
 	all := make([]right, len(ops))
 	for i, op := range ops {
@@ -189,7 +186,6 @@ func ServerConfig(users []User, verbs []service.Verb, secret func(user string) s
 	return b.String(), nil
 }
 
-// writeExports exports each subject to the accounts that have a right to it.
 func writeExports(b *strings.Builder, users []User, verbs []service.Verb) {
 	type export struct {
 		subject         string
@@ -221,8 +217,6 @@ func writeExports(b *strings.Builder, users []User, verbs []service.Verb) {
 // userInfo is the request for the permissions of the connection's user; see [Separation].
 const userInfo = "$SYS.REQ.USER.INFO"
 
-// subjects returns the subjects on which the user may publish, and to which it may
-// subscribe, in its own account.
 func (u User) subjects(verbs []service.Verb) (publish, subscribe []string) {
 	publish, subscribe = []string{userInfo}, []string{queue.AllInboxes}
 	for _, r := range u.rights(verbs) {

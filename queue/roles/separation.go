@@ -124,7 +124,6 @@ func pastRunner(ctx context.Context, js *queue.JetStream, u User) (wrong, untrie
 	return wrong, untried, nil
 }
 
-// commonVerb is a verb that every role may use, if it may use any.
 const commonVerb = "status"
 
 // unproven sends a request that the user may send, and checks that the reply contains the
@@ -145,7 +144,6 @@ func unproven(ctx context.Context, js *queue.JetStream, u User) (wrong, untried 
 	return wrong, untried, nil
 }
 
-// accountsAs returns the accounts for which the user has one of the roles.
 func (u User) accountsAs(roles ...queue.Role) []string {
 	var all []string
 	for _, g := range u.Grants {

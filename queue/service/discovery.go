@@ -34,7 +34,6 @@ type discovery struct {
 	stopped   bool
 }
 
-// endpoint is one verb, with the statistics of its requests.
 type endpoint struct {
 	info micro.EndpointInfo
 	sub  *nats.Subscription
@@ -44,7 +43,6 @@ type endpoint struct {
 	dropped int // requests that the client library dropped, as far as stats includes them
 }
 
-// discoverable subscribes to the subjects of service discovery.
 func discoverable(js *queue.JetStream, name, version, description string, metadata map[string]string, clock func() time.Time) (*discovery, error) {
 	d := &discovery{
 		js: js, description: description, clock: clock, started: clock().UTC(),

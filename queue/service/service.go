@@ -157,10 +157,9 @@ func stopService(js *queue.JetStream, service *discovery) error {
 const maxWaitingBytes = 8 << 20
 
 type serving struct {
-	js  *queue.JetStream
-	ctx context.Context
-	all *caller.Room
-	// changing limits quick verbs that make changes.
+	js       *queue.JetStream
+	ctx      context.Context
+	all      *caller.Room
 	changing *caller.Room
 	parked   *caller.Room
 	slow     *caller.Room
@@ -217,7 +216,6 @@ func (s *serving) add(service *discovery, account string, v Verb) error {
 	return nil
 }
 
-// start runs work and returns true, unless the service has ended.
 func (s *serving) start(work func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -280,13 +278,10 @@ func (s *serving) refuse(request *request, because *Error) {
 	}
 }
 
-// codeUnproven is the code for a request whose headers hide the user's name.
 const codeUnproven = "unproven"
 
-// codeBusy is the code for a request beyond a user's limit.
 const codeBusy = "busy"
 
-// codeStopping is the code for a request that was interrupted because the runner stops.
 const codeStopping = "stopping"
 
 // Request sends a request to an account's runner and returns the reply. The error is an
@@ -364,8 +359,7 @@ const (
 	// partRoom is the number of bytes of a message that are reserved for its headers.
 	partRoom = 4 << 10
 	// maxAnswer limits the size, in bytes, of a reply that is assembled from parts.
-	maxAnswer = 256 << 20
-	// codeTooLarge is the code of the error if a reply cannot be sent.
+	maxAnswer    = 256 << 20
 	codeTooLarge = "too_large"
 )
 
@@ -396,7 +390,6 @@ func (s *serving) respond(request *request, data []byte) {
 		"the answer of %d bytes cannot be sent (%s; max_payload of the NATS server is %d): ask for less, or with the header %s", len(data), err, most, HeaderParts)})
 }
 
-// send sends one message of a reply, with the name of the user who sent the request.
 func (s *serving) send(request *request, header nats.Header, data []byte) error {
 	if user := caller.Of(request.Header, request.Reply); user != "" {
 		header.Set(HeaderUser, user)
@@ -415,7 +408,6 @@ func (s *serving) respondInParts(request *request, data []byte, size int) error 
 	return nil
 }
 
-// requestParts sends a request, and assembles the reply from its parts.
 func requestParts(ctx context.Context, js *queue.JetStream, subject string, data []byte) (*nats.Msg, error) {
 	inbox := js.Conn().NewInbox()
 	answers, err := js.Conn().SubscribeSync(inbox)

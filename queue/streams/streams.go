@@ -249,7 +249,6 @@ func olderSubjects(have, want jetstream.StreamConfig) bool {
 	return !slices.ContainsFunc(have.Subjects, func(s string) bool { return !slices.Contains(want.Subjects, s) })
 }
 
-// sameSubjects compares without regard to order.
 func sameSubjects(have, want []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(have)), slices.Sorted(slices.Values(want)))
 }
@@ -348,7 +347,6 @@ func (w Wanted) CheckQuota(ctx context.Context, js *queue.JetStream) error {
 	return nil
 }
 
-// missing returns the streams that an account's first start creates and that do not exist.
 func missing(ctx context.Context, js *queue.JetStream, account string) ([]string, error) {
 	wanted := []string{queue.CommandsStream(account), queue.EventsStream(account), queue.DeadStream(account),
 		queue.ObjectsStream(queue.FleetBucket(account)), queue.KeyValueStream(queue.LeaseBucket), queue.KeyValueStream(queue.NodesBucket)}
@@ -492,8 +490,6 @@ func checkConsumers(ctx context.Context, js *queue.JetStream, account string, st
 	return errors.Join(append(found, err)...)
 }
 
-// checkConsumer returns an error if the consumer is paused, or if a setting that affects
-// deliveries differs.
 func checkConsumer(info *jetstream.ConsumerInfo, want jetstream.ConsumerConfig) error {
 	have := info.Config
 	if info.Paused {

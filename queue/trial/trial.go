@@ -30,7 +30,6 @@ func (e *OccupiedError) Error() string {
 	return fmt.Sprintf("account %s is on this server already: %s", e.Account, strings.Join(e.Found, ", "))
 }
 
-// streamsOf returns the names of all streams that an account can have.
 func streamsOf(account string) []string {
 	return append(queue.KeptStreams(account), queue.ObjectsStream(queue.FleetBucket(account)))
 }

@@ -21,8 +21,7 @@ const (
 	// Config.LossMin.
 	DefaultLossPercent = 20
 	DefaultLossMin     = 5
-	// readAtOnce limits how many unlisted proxies are read before a pass.
-	readAtOnce = 20
+	readAtOnce         = 20
 	// After failedReads failed reads, the other proxies wait for the next pass.
 	failedReads = 3
 	// lossNamed limits how many proxies a listing.shrunk fact lists.

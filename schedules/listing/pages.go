@@ -40,7 +40,6 @@ func (l *Lister) list(ctx context.Context, at tables.Listing) (tables.Listing, e
 	return c.at, l.ended(ctx, c, fmt.Errorf("%d pages and no end: %w", c.pages, upstream.ErrPageLoop))
 }
 
-// step reads one page, or restarts the pass. more is true if there are further pages.
 func (l *Lister) step(ctx context.Context, c *cursor) (more bool, err error) {
 	c.pages++
 	page, asked, err := l.page(ctx, c.walk.PageRequest)
@@ -59,8 +58,6 @@ func (l *Lister) step(ctx context.Context, c *cursor) (more bool, err error) {
 	return more, l.observe(ctx, c.at, asked, page)
 }
 
-// note counts the entries of a page without a readable id, and logs the first entry that
-// cannot be read.
 func (c *cursor) note(log *logrus.Entry, unusable []upstream.Unusable) {
 	for i, u := range unusable {
 		if u.ID == "" {

@@ -114,7 +114,6 @@ func chunks(all []Included, size int) (parts [][]Included) {
 	return parts
 }
 
-// maxRounds limits the search for an unused id.
 const maxRounds = 100
 
 // newID returns a command id for these proxies. For up to maxRounds attempts, it avoids the ids
@@ -210,7 +209,6 @@ func HashOf(schedule string, commands []json.RawMessage) string {
 
 func newHash(schedule string) []byte { return fact.AppendField(nil, schedule) }
 
-// usableExpiry reports whether a command can contain the proxy's expiry.
 func usableExpiry(p tables.Proxy) bool {
 	return p.ExpiresAt == nil || fact.WritableInstant(*p.ExpiresAt)
 }
@@ -261,7 +259,6 @@ func commandLabels(schedule string, carried map[string]string) map[string]string
 	return out
 }
 
-// labelsKey returns a text that identifies the labels, or "" if there are none.
 func labelsKey(labels map[string]string) string {
 	var key []byte
 	for _, name := range slices.Sorted(maps.Keys(labels)) {

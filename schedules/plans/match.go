@@ -55,7 +55,6 @@ const idRule = "an id has no blanks around it, and nothing that cannot be seen"
 // invisible characters would match no proxy, and an exception with it would have no effect.
 func listable(id string) bool { return command.ValidID(id) && strings.TrimSpace(id) == id }
 
-// instantOf parses a day or an instant. It returns the zero time for "".
 func instantOf(text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil

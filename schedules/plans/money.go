@@ -163,7 +163,6 @@ func (x Shortfall) Text(currency string) string {
 		x.Limit(currency), english.Plural(x.Proxies, "proxy", ""), x.Missing().Text(currency), x.ListedText(), x.FirstLostAt.Format(time.RFC3339), again)
 }
 
-// tooDear is a proxy that a limit skips.
 type tooDear struct {
 	proxy   tables.Proxy
 	cost    Price

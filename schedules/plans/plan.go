@@ -22,8 +22,7 @@ const (
 	// unpricedMost limits a day's renewals whose price and outcome are unknown. At the limit, no
 	// run with a budget or an approval limit renews another proxy of unknown price.
 	unpricedMost = 3
-	// maxPlanned limits the proxies of one plan.
-	maxPlanned = 10_000
+	maxPlanned   = 10_000
 	// maxCommandsBytes limits the size of a plan's commands. The rest of the fact is for its
 	// other fields.
 	maxCommandsBytes = ledger.MaxFactBytes - 100<<10
@@ -333,7 +332,6 @@ func (p *planner) due(proxy tables.Proxy) bool {
 	return proxy.ExpiresAt != nil && !proxy.ExpiresAt.After(p.plan.Until) && (p.filter.About(proxy) || p.filter.Undecided(proxy))
 }
 
-// lookedAt is how many histories one query reads.
 const lookedAt = 500
 
 func (p *planner) addAll(ctx context.Context, proxies []tables.Proxy) error {

@@ -142,7 +142,6 @@ type Keep struct {
 	Per     []string `yaml:"per" absent:"one group" doc:"fields that form the groups: country_code, region, line_name, ip_type, protocol, status" json:"per,omitempty"`
 }
 
-// groupFields has the fields that Per may contain.
 var groupFields = map[string]func(tables.Proxy) string{
 	"country_code": func(p tables.Proxy) string { return p.CountryCode },
 	"region":       func(p tables.Proxy) string { return p.Region },
@@ -285,7 +284,6 @@ func idsWords(ids []string, file string) string {
 	return english.WordSeries(all, "and")
 }
 
-// daysOf formats a duration in whole days if possible, otherwise in hours and minutes.
 func daysOf(d time.Duration) string {
 	if day := 24 * time.Hour; d >= day && d%day == 0 {
 		return english.Plural(int(d/day), "day", "")

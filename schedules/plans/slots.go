@@ -167,8 +167,7 @@ const (
 	// gapsAhead is how far ahead gaps are searched. It exceeds a year, because most cron
 	// expressions and clock changes repeat within a year.
 	gapsAhead = 400 * fact.Day
-	// gapSteps limits a search that advances by minutes.
-	gapSteps = 100_000
+	gapSteps  = 100_000
 )
 
 // Gap returns the longest gap between two scheduled times after an instant, if that gap exceeds
@@ -209,8 +208,7 @@ func (c Calendar) Before(slot time.Time) time.Time {
 	}
 }
 
-// walk returns the scheduled times after last, up to and including now. fits is false if
-// there are more than MaxMissed+1.
+// walk returns fits false if there are more than MaxMissed+1 scheduled times.
 func (c Calendar) walk(last, now time.Time) (slots []time.Time, fits bool) {
 	for at := c.Next(last); !at.IsZero() && !at.After(now); at = c.Next(at) {
 		if len(slots) > MaxMissed {

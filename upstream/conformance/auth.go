@@ -8,7 +8,6 @@ import (
 	"time"
 )
 
-// authFailure describes a request with one authentication error.
 type authFailure struct {
 	name, what    string
 	code          string // "": the API document gives no code
@@ -17,7 +16,6 @@ type authFailure struct {
 	section       string
 }
 
-// authFailures are checked on every endpoint.
 var authFailures = []authFailure{
 	{"unsigned", "without a signature", "invalid_signature", func(_ *session, d *draft) { d.header.Del("X-Api-Signature") }, false, secCanonical},
 	{"wrong_app_id", "under an App ID that does not exist", "invalid_signature", func(_ *session, d *draft) { d.appID += "conformance" }, true, secCredentials},
@@ -33,7 +31,6 @@ var authFailures = []authFailure{
 	{"no_nonce", "without a nonce", "", func(_ *session, d *draft) { d.nonce = ""; d.header.Del("X-Api-Nonce") }, true, secHeaders},
 }
 
-// authDetails are checked on one endpoint.
 var authDetails = []authFailure{
 	{"other_host", "signed for another host", "invalid_signature", func(_ *session, d *draft) { d.host = "conformance.invalid" }, true, secCanonical},
 	{"signed_stamp_differs", "whose signed timestamp is not the header's", "invalid_signature", func(s *session, d *draft) { d.header.Set("X-Api-Timestamp", s.stamp(time.Second)) }, false, secCanonical},
@@ -58,7 +55,6 @@ var authDetails = []authFailure{
 	{"no_timestamp", "without a timestamp", "", func(_ *session, d *draft) { d.header.Del("X-Api-Timestamp") }, false, secHeaders},
 }
 
-// changedBeforeSigning returns a request with a change that the signature includes.
 func changedBeforeSigning(change func(*draft)) request {
 	return get("/api/v1/account").damaged(change, true)
 }
@@ -70,7 +66,6 @@ func (r request) damaged(damage func(*draft), beforeSigning bool) request {
 
 func withNonce(nonce string) request { return changedBeforeSigning(func(d *draft) { d.nonce = nonce }) }
 
-// changedAfterSigning returns a request with a change that the signature does not include.
 func changedAfterSigning(change func(*draft)) request {
 	return get("/api/v1/account").damaged(change, false)
 }
@@ -125,7 +120,6 @@ func (f authFailure) check(c *suite, id string, e endpoint) {
 	})
 }
 
-// stampChecks check which timestamps and nonces the server accepts.
 func stampChecks(c *suite) {
 	for _, f := range []struct {
 		id, what string
@@ -193,7 +187,6 @@ func sendToOther(s *session, r request) reply {
 	return there.send(r)
 }
 
-// otherEnvironmentChecks check that the account's two environments share no data.
 func otherEnvironmentChecks(c *suite) {
 	there := func(code string, made prepared) judgement {
 		return func(s *session) finding {

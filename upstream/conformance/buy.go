@@ -103,8 +103,7 @@ func (s *session) withHighestPrice(o offer) offer {
 	return o
 }
 
-// countChecks returns the number of additional checks that the offer allows. Such checks are
-// an order for another duration, and an order with CIDRs if the field's name is configured.
+// countChecks returns the number of additional checks that the offer allows.
 func (o offer) countChecks(cidrField string) (n int) {
 	for _, p := range purchases {
 		if p.days != 30 && slices.Contains(o.days, p.days) {
@@ -146,7 +145,6 @@ func (s *session) planCents() (sum int64) {
 	return sum
 }
 
-// paid is a request that may charge, its reply, and the wallet before and after.
 type paid struct {
 	request request
 	reply   reply
@@ -206,8 +204,7 @@ func (s *session) delivered(name string) *bought {
 // tryToBuy makes a purchase so that the lists have an entry, if the run may spend money.
 func (s *session) tryToBuy(name string) { _ = attempt(func() { s.bought(name) }) }
 
-// orderOf returns the request for a purchase, with a new key, and its estimated cost. It does
-// not send the request. It skips the check if the purchase is impossible.
+// orderOf returns the unsent request for a purchase, with a new key, and its estimated cost.
 func (s *session) orderOf(name string) (r request, sum int64) {
 	o, p := s.chosenOffer(), findPurchase(purchases, name)
 	switch {
@@ -240,7 +237,6 @@ func (s *session) orderBody(o offer, p purchase) string {
 	return encoded(dict{"duration_days": p.days, "items": items})
 }
 
-// encoded returns the JSON of strings and integers, which always have one.
 func encoded(body any) string {
 	raw, _ := json.Marshal(body)
 	return string(raw)
@@ -269,7 +265,6 @@ func (s *session) follow(b *bought) {
 
 func inProgress(status string) bool { return status == "paid" || status == "procuring" }
 
-// renewed is one renewal of proxies that the run has bought.
 type renewed struct {
 	paid
 	ids    []string
@@ -287,7 +282,6 @@ func (s *session) renewalSent(name string) *renewed {
 	})
 }
 
-// renewed returns a renewal that the server executed.
 func (s *session) renewed(name string) *renewed {
 	r := s.renewalSent(name)
 	if !r.reply.succeeded() && name != "failed" {
@@ -296,7 +290,6 @@ func (s *session) renewed(name string) *renewed {
 	return r
 }
 
-// renewalOf returns the request for a renewal from the table. It does not send the request.
 func (s *session) renewalOf(name string) (r request, ids []string) {
 	p, o := findPurchase(renewals, name), s.chosenOffer()
 	if ids = s.ownProxies(); int64(len(ids)) < p.quantity {
@@ -322,7 +315,6 @@ func (s *session) expiries(ids []string) map[string]time.Time {
 
 const noProxy = "the run has no proxy of its own"
 
-// needProxies returns the ids of ownProxies. It skips the check if there are none.
 func (s *session) needProxies() []string {
 	ids := s.ownProxies()
 	if len(ids) == 0 {
@@ -331,7 +323,6 @@ func (s *session) needProxies() []string {
 	return ids
 }
 
-// ownProxies returns the ids of the proxies in the run's plain order, if there are any.
 func (s *session) ownProxies() (ids []string) {
 	_ = attempt(func() { ids = wordsOf(things(s.ordered("plain").last().data(), "proxies"), "proxy_id") })
 	return slices.DeleteFunc(ids, func(id string) bool { return id == "" })

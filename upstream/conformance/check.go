@@ -48,7 +48,6 @@ const (
 	last                    // judges all replies of the run
 )
 
-// suite collects the checks. Each function that takes a suite adds its own.
 type suite struct{ checks []*Check }
 
 // rule adds a check without cost for both environments. The methods of Check change these
@@ -138,12 +137,10 @@ func asks(made prepared, judge func(reply) finding) judgement {
 	return func(s *session) finding { return judge(s.send(made(s))) }
 }
 
-// of judges a value that the session provides.
 func of[T any](get func(*session) T, judge func(T) finding) judgement {
 	return func(s *session) finding { return judge(get(s)) }
 }
 
-// reading judges the data in the reply of an endpoint.
 func reading(name string, judge func(s *session, data dict) finding) judgement {
 	return func(s *session) finding {
 		r := s.replyOf(name)
@@ -151,7 +148,6 @@ func reading(name string, judge func(s *session, data dict) finding) judgement {
 	}
 }
 
-// group is the set of properties that several checks share.
 type group struct {
 	*suite
 

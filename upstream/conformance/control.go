@@ -10,7 +10,6 @@ import (
 	"time"
 )
 
-// control changes the sandbox for a check and reverses the change.
 type control struct{ *session }
 
 // command sends a request to the control interface, even after an interrupt, because the
@@ -40,7 +39,6 @@ func (s control) command(method, path string, in, out any) error {
 	return json.NewDecoder(resp.Body).Decode(out)
 }
 
-// setting is the body of a control request.
 type setting = dict
 
 // during applies a setting, calls do, and reverses the setting with undo. If undo is nil, it
@@ -71,7 +69,6 @@ func (s control) atClock(by time.Duration, do judgement) finding {
 	})
 }
 
-// withFault sets a fault for one request in this environment, calls do, and deletes all faults.
 func (s control) withFault(fault setting, do judgement) finding {
 	fault["environment"] = s.cfg.environment()
 	return s.during("/faults", fault, nil, "the faults could not be cleared", do)
@@ -156,7 +153,6 @@ func laterReplay(by time.Duration) judgement {
 	}
 }
 
-// lowWalletChecks check that the server refuses a purchase above the balance without a charge.
 func lowWalletChecks(c *suite) {
 	poor := func(id, section, sentence string, made prepared) *Check {
 		return c.rule("control.poor."+id, section, sentence, func(s *session) finding {
@@ -176,7 +172,6 @@ func lowWalletChecks(c *suite) {
 	}).costs()
 }
 
-// interruptedChecks check idempotency records that are in progress or unresolved.
 func interruptedChecks(c *suite) {
 	unresolved := func(id, sentence string, do func(*session, unresolvedRequest) finding) {
 		c.rule("control.unresolved."+id, secIdempotency, sentence, func(s *session) finding { return do(s, control{s}.leaveUnresolved()) }).costs()
@@ -202,7 +197,6 @@ type unresolvedRequest struct {
 	sum, before int64 // the estimated cost, and the wallet before the order, in cents
 }
 
-// leaveUnresolved sends one order whose idempotency record stays unresolved.
 func (s control) leaveUnresolved() unresolvedRequest {
 	return memo(s.session, "unresolved", func() (out unresolvedRequest) {
 		out.r, out.sum = s.orderOf("unresolved")
@@ -215,7 +209,6 @@ func (s control) leaveUnresolved() unresolvedRequest {
 	})
 }
 
-// whileHanging repeats a request that is in progress, and asks for its result later.
 func whileHanging(s *session) finding {
 	r, sum := s.orderOf("hanging")
 	return control{s}.withFault(setting{"fault": "hang", "seconds": 600, "method": "POST", "path": "/api/v1/orders"}, func(s *session) finding {
@@ -265,7 +258,6 @@ func rateLimited(s *session) finding {
 	})
 }
 
-// refereeAgrees compares the charges for the run's keys with the change of the wallet.
 func refereeAgrees(s *session) finding {
 	var charges []struct {
 		Environment string `json:"environment"`

@@ -12,10 +12,8 @@ import (
 	"time"
 )
 
-// dict is a decoded JSON object.
 type dict = map[string]any
 
-// kind is a type in the API document. fits reports whether a decoded value has the type.
 type kind struct {
 	name string
 	fits func(v any) bool
@@ -87,7 +85,6 @@ func cents(v any, path string) (int64, bool) {
 	return out, err == nil
 }
 
-// member returns the value at a path, or the zero value if the value has another type.
 func member[T any](v any, path string) T {
 	got, _ := at(v, path).(T)
 	return got
@@ -120,7 +117,6 @@ func wordsOf(objects []dict, path string) []string {
 
 var zonedForm = regexp.MustCompile(`(Z|[+-][0-9]{2}:?([0-9]{2})?)$`)
 
-// timeOf parses an ISO 8601 time with a zone.
 func timeOf(v any) (time.Time, bool) {
 	s, ok := v.(string)
 	if !ok || !zonedForm.MatchString(s) {
@@ -154,10 +150,8 @@ func onlyArray(data dict) (key string, items []dict, ok bool) {
 	return key, things(data, key), true
 }
 
-// secretMembers are the members of a proxy that contain credentials.
 var secretMembers = []string{"username", "password", "connection", "socks5_uri"}
 
-// secretIn returns the name of a member that contains credentials, or "".
 func secretIn(v any) string {
 	var inner []any
 	switch v := v.(type) {
@@ -179,14 +173,12 @@ func secretIn(v any) string {
 	return ""
 }
 
-// field is one row in the field tables of the API document.
 type field struct {
 	name string
 	kind kind
 	null bool // the API document says "may be null"
 }
 
-// kinds maps a name in the tables below to its type.
 var kinds = map[string]kind{"": anything, "text": text, "boolean": boolean, "list": list, "object": object, "instant": instant,
 	"integer": integer, "decimal": decimal, "texts": texts, "integers": integers}
 
@@ -201,7 +193,6 @@ func fields(table string) (out []field) {
 	return out
 }
 
-// The fields in the API document.
 var (
 	envelopeFields = fields("success:boolean code:text message:text data:object timestamp:instant trace_id:text")
 	failureFields  = fields("success:boolean code:text message:text data:object? timestamp:instant trace_id:text")
@@ -222,7 +213,6 @@ var (
 	pageFields = fields("page_size:integer has_more:boolean next_page_token:text?")
 )
 
-// fieldChecks check every field of every resource, in each reply that contains the resource.
 func fieldChecks(c *suite) {
 	for _, t := range []struct {
 		prefix, section, what string
@@ -250,7 +240,6 @@ func fieldChecks(c *suite) {
 	}
 }
 
-// has adds a check of each field in every object of a subject.
 func (g group) has(prefix string, fields []field, objects subject) {
 	for _, f := range fields {
 		says := f.kind.name
@@ -276,7 +265,6 @@ func (f field) in(objects []dict) finding {
 	return ok("%s", seen)
 }
 
-// envelopeChecks check that successes and failures have the documented envelope.
 func envelopeChecks(c *suite) {
 	for _, e := range endpoints {
 		made := func(s *session) reply { return s.replyOf(e.name) }
@@ -315,7 +303,6 @@ func envelopeChecks(c *suite) {
 // subject returns the objects that a check examines. It skips the check if there are none.
 type subject = func(*session) []dict
 
-// replyOf returns a reply of an endpoint. It skips the check if there is none.
 func (s *session) replyOf(name string) reply {
 	switch name {
 	case "order_create":
@@ -373,7 +360,6 @@ func dataOf(name string) subject {
 	}
 }
 
-// memberOf returns the object in a member of each object of a subject.
 func memberOf(outer subject, name string) subject {
 	return func(s *session) (out []dict) {
 		for _, o := range outer(s) {
@@ -383,7 +369,6 @@ func memberOf(outer subject, name string) subject {
 	}
 }
 
-// entriesOf returns the entries of an array in each object of a subject.
 func entriesOf(outer subject, name string) subject {
 	return func(s *session) (out []dict) {
 		for _, o := range outer(s) {

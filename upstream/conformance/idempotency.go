@@ -73,7 +73,6 @@ func replayChecks(c *suite, id, what string, only environment, repeat func(*sess
 	})).open()
 }
 
-// conflictChecks send another body with a used key.
 func conflictChecks(c *suite) {
 	order := func(s *session) request {
 		return keyed("/api/v1/orders", s.ordered("plain").request.key, lines(s.chosenOffer().code, 1, 1))
@@ -110,7 +109,6 @@ func conflictChecks(c *suite) {
 // affordAgain calls afford for a request that the server should refuse but may execute.
 func (s *session) affordAgain() { s.afford(2 * s.chosenOffer().cents) }
 
-// keyChoices record how the server treats keys when the API document gives no rule.
 func keyChoices(c *suite) {
 	choice := func(id, sentence string, made prepared) *Check {
 		return c.rule("idempotency."+id, secIdempotency, sentence, asks(made, recorded)).costs().open()
@@ -145,7 +143,6 @@ func keyChoices(c *suite) {
 	})
 }
 
-// race is one request that was sent several times in parallel.
 type race struct {
 	replies []reply
 	around
@@ -191,7 +188,6 @@ func (r race) answers() finding {
 	return when(done == 0, differs("none was done"), ok("%d of %d answered with the result", done, racers))
 }
 
-// chargedOnce compares the change of the wallet with the amount of the single order or renewal.
 func (r race) chargedOnce(s *session, identity string) finding {
 	var data dict
 	numbers := map[string]bool{}

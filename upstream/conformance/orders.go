@@ -84,7 +84,6 @@ func created(name string) judgement {
 	}
 }
 
-// delivery is the delivery object in an order's detail, with the number of proxies.
 type delivery struct {
 	expected, delivered, proxies int64
 	complete, available          bool
@@ -104,7 +103,6 @@ func countsAgree(data dict, quantity int64) finding {
 	return when(d == delivery{quantity, quantity, quantity, true, true}, ok("%s", seen), differs("%s", seen))
 }
 
-// immediateChecks check that a sandbox delivers an order without a scenario immediately.
 func immediateChecks(c *suite) {
 	c.rule("scenario.absent.at_once", secScenario, "without the header all test IPs are there at the first read", func(s *session) finding {
 		return countsAgree(s.ordered("plain").reads[0].data(), 2)
@@ -151,7 +149,6 @@ func cidrChecks(c *suite) {
 	refusal("mixed", "random allocation and a CIDR for one offer are refused with validation_error", `{"offer_code":%[1]q,"quantity":1}`)
 }
 
-// orderListChecks check that the order list is stable and has no credentials.
 func orderListChecks(c *suite) {
 	c.rule("orders.key", secOrders, "the key that holds the orders", listKey("order_list")).open()
 	c.rule("orders.no_credentials", secOrders, "the list of orders holds no credentials", func(s *session) finding {
@@ -177,7 +174,6 @@ func orderListChecks(c *suite) {
 	})).open()
 }
 
-// listKey records the name of a list.
 func listKey(name string) judgement {
 	return reading(name, func(_ *session, data dict) finding {
 		key, _, found := onlyArray(data)
@@ -199,7 +195,6 @@ func passwordInList(s *session) finding {
 	return when(len(proxies) == 0, notRun("nothing was delivered"), ok("%d proxies looked for", len(proxies)))
 }
 
-// scenarioOrders are the orders with a scenario header in a sandbox.
 var scenarioOrders = []ordered{
 	{"success", "scenario success", 1, onlySandbox}, {"delayed", "scenario delayed", 1, onlySandbox},
 	{"partial", "scenario partial", 2, onlySandbox}, {"rejected", "scenario rejected", 1, onlySandbox},
@@ -211,7 +206,6 @@ func stateChecks(c *suite) {
 	}
 }
 
-// progressChecks check every detail that was read while the order progressed.
 func (o ordered) progressChecks(c *suite) {
 	g := group{c, "state." + o.name, secOrderState, o.what + ":", true, o.only}
 	made := func(s *session) *bought { return s.ordered(o.name) }

@@ -15,7 +15,6 @@ var (
 	pagedLists = []paged{offerList, orderList, proxyList}
 )
 
-// walked is the result of reading a list from its first page.
 type walked struct {
 	why   string
 	ids   map[string]bool
@@ -26,7 +25,6 @@ type walked struct {
 
 const maxPages = 60
 
-// walk reads at most maxPages pages of a list with one page size.
 func (s *session) walk(p paged, size int) walked {
 	return memo(s, fmt.Sprintf("walk %s %d", p.name, size), func() walked {
 		w := walked{ids: map[string]bool{}}
@@ -79,7 +77,6 @@ func (p paged) fill(s *session) {
 	}
 }
 
-// firstToken returns the page token from a first page with one entry.
 func (p paged) firstToken(s *session) string {
 	p.fill(s)
 	r := memo(s, "first page "+p.name, func() reply { return s.get(p.path, pair{"page_size", "1"}) })
@@ -167,7 +164,6 @@ func (p paged) checks(c *suite) {
 	}))
 }
 
-// tokenChecks check that a token is valid only unchanged, for its list and its account.
 func (p paged) tokenChecks(c *suite) {
 	g := group{suite: c, prefix: "page.token." + p.name, section: secPagination, what: "a token of " + p.name}
 	g.rule("altered", "that was altered is refused with invalid_page_token", p.with(badToken, func(token string) request {
@@ -205,7 +201,6 @@ func (s *session) anyAccepted(p paged, token string) (last reply) {
 	return last
 }
 
-// sizeChecks record how the server treats page sizes that the API document does not mention.
 func (p paged) sizeChecks(c *suite) {
 	for _, size := range []string{"0", "-1", "many", "201", "1000"} {
 		if p.name == "offers" && size == "201" {

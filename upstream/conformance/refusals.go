@@ -7,7 +7,6 @@ import (
 	"strings"
 )
 
-// refusal is a body that breaks one rule.
 type refusal struct {
 	id, what string
 	codes    []string // the accepted codes; nil: the API document gives no code
@@ -15,7 +14,6 @@ type refusal struct {
 	section  string
 }
 
-// refusals are invalid bodies for one endpoint.
 type refusals struct {
 	prefix, what  string
 	section, path string
@@ -133,7 +131,6 @@ func (f *refusals) about(s *session, body string) string {
 	return strings.ReplaceAll(body, "OFFER\"", subjectOf(s, f.prefix)+"\"")
 }
 
-// orUnknown adds the codes for an unknown item, if the body contains an unknown item.
 func (f *refusals) orUnknown(s *session, codes []string) []string {
 	if subjectOf(s, f.prefix) != unknown {
 		return codes
@@ -159,7 +156,6 @@ func (f *refusals) sent(s *session) batch {
 	})
 }
 
-// unknown is an id that does not exist.
 const unknown = "conformance-unknown"
 
 // subjectOf returns the item for the bodies. In production, or if the run may not spend money,
@@ -226,7 +222,6 @@ func unsupportedChecks(c *suite) {
 	}
 }
 
-// statusChecks record HTTP statuses that the API document does not give.
 func statusChecks(c *suite) {
 	for _, r := range []struct {
 		code string
@@ -247,7 +242,6 @@ func statusChecks(c *suite) {
 		post("/api/v1/orders", "errors", "{}").wants(func(r reply) finding { return ok("%s", typeName(r.data()["errors"])) })).open()
 }
 
-// limitChecks check limits, and unknown versions and fields.
 func limitChecks(c *suite) {
 	otherType := post("/api/v1/orders", "type", lines(unknown, 1, 1)).damaged(func(d *draft) { d.header.Set("Content-Type", "text/plain") }, false)
 	scenario := post("/api/v1/proxies/renew", "scenario", renewBody([]string{unknown}, 30))

@@ -62,7 +62,6 @@ func completedChecks(c *suite, name string) {
 	g.sums(made)
 }
 
-// sums adds the checks of the ids, lines and amounts in the result of a renewal.
 func (g group) sums(made func(*session) *renewed) {
 	check := func(id, sentence string, do func(data dict, ids []string) finding) {
 		g.rule(id, sentence, of(made, func(r *renewed) finding { return do(r.reply.data(), r.ids) }))
@@ -107,7 +106,6 @@ func sameSet(a, b []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
-// unsuccessfulChecks check a renewal that fails or stays unresolved for some proxies.
 func unsuccessfulChecks(c *suite, name string) {
 	made := func(s *session) *renewed { return s.renewedUnsuccessfully(name) }
 	result := func(s *session) *renewed {
@@ -130,7 +128,6 @@ func unsuccessfulChecks(c *suite, name string) {
 	g.rule("only_succeeded_move", "moves the expiry of what succeeded, and no other", of(made, (*renewed).onlySucceededMove))
 }
 
-// renewedUnsuccessfully sets a fault for the result and renews two proxies.
 func (s *session) renewedUnsuccessfully(name string) *renewed {
 	return memo(s, "unsuccessful "+name, func() (out *renewed) {
 		fault := map[string]setting{"partial": {"failed": 1}, "manual_review": {"unresolved": 1}, "failed": {"failed": 2}}[name]

@@ -52,7 +52,6 @@ func moneyChecks(c *suite) {
 	c.rule("envelope.code.ok", secEnvelope, "code is ok and success is true on success", get("/api/v1/account").wants(succeeds))
 }
 
-// decimalsAgree compares an amount in cents with a decimal string in every object.
 func decimalsAgree(objects []dict, centsName, decimalName string) finding {
 	if len(objects) == 0 {
 		return notRun("there is nothing to compare")
@@ -86,7 +85,6 @@ func (a around) notCharged() finding {
 	return when(a.before != a.after, differs("the wallet went from %d to %d cents", a.before, a.after), ok("the same before and after"))
 }
 
-// debited requires that the wallet decreased by an amount in a result.
 func (a around) debited(data dict, name string) finding {
 	amount, has := cents(data, name)
 	switch {
@@ -147,7 +145,6 @@ func offerChecks(c *suite) {
 	}
 }
 
-// filtered checks that a filter by a listed value returns only offers with this value.
 func filtered(parameter, member string) judgement {
 	return reading("offers", func(s *session, data dict) finding {
 		all := wordsOf(things(data, "offers"), member)

@@ -160,7 +160,6 @@ func (c *Config) fillDefaults() {
 	}
 }
 
-// newTransport returns an HTTP/1.1 transport without compression.
 func newTransport() *http.Transport {
 	return &http.Transport{
 		Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: 10 * time.Second}).DialContext,

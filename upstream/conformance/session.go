@@ -32,7 +32,6 @@ type session struct {
 	everyReply
 }
 
-// everyReply collects what all replies of a run have shown.
 type everyReply struct {
 	mu       sync.Mutex
 	leaked   int               // the number of replies that contained the API Secret
@@ -59,7 +58,6 @@ type skipped string
 // skipf ends the running check with the verdict NotRun, as testing.T.Skipf ends a test.
 func (s *session) skipf(format string, args ...any) { panic(skipped(fmt.Sprintf(format, args...))) }
 
-// attempt calls do, and returns the reason if do skips the check.
 func attempt(do func()) (why string) {
 	defer func() {
 		switch cause := recover().(type) {
@@ -116,7 +114,7 @@ func (s *session) newKey(name string) string {
 	return fmt.Sprintf("%s-%s-%d", s.tag, name, s.serial)
 }
 
-// scan checks the statements of the API document about all replies, and looks for a leaked API Secret.
+// scan checks what the API document says about all replies, and looks for a leaked API Secret.
 func (s *everyReply) scan(r *reply, secret string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,7 +145,6 @@ func (s *everyReply) note(id, where string) {
 	}
 }
 
-// values checks all members of a reply whose names follow a convention.
 func (s *everyReply) values(path string, v any) {
 	switch v := v.(type) {
 	case []any:
@@ -178,7 +175,6 @@ func (s *everyReply) value(path, name string, v any) {
 
 func (s *session) get(path string, pairs ...pair) reply { return s.send(get(path, pairs...)) }
 
-// keyOf returns the additional key with the given role and scope, or nil.
 func (s *session) keyOf(role Role, scope string) *Key {
 	for i := range s.cfg.Keys {
 		if k := &s.cfg.Keys[i]; k.Role == role && k.Scope == scope {
@@ -193,7 +189,6 @@ func (s *session) balance() (int64, bool) {
 	return cents(r.data(), "balance_cents")
 }
 
-// afford skips the check if the run may not spend an amount now.
 func (s *session) afford(estimate int64) {
 	if s.limit == 0 {
 		s.skipf("nothing may be spent")

@@ -189,7 +189,6 @@ func post(path, keyName, body string) request {
 	return request{method: http.MethodPost, path: path, keyName: keyName, body: []byte(body)}
 }
 
-// keyed returns a POST with the given key. A second request with the key is a retry.
 func keyed(path, key, body string) request {
 	return request{method: http.MethodPost, path: path, key: key, body: []byte(body)}
 }
@@ -213,7 +212,6 @@ func (r *reply) seen() string {
 	return fmt.Sprintf("HTTP %d %s", r.status, brief(r.code()))
 }
 
-// brief returns a server's text as one short line.
 func brief(s string) string {
 	s = strings.Map(func(c rune) rune {
 		if c < ' ' || c == 0x7f {
@@ -227,7 +225,6 @@ func brief(s string) string {
 	return s
 }
 
-// pair is a key and a value in a query, not encoded.
 type pair struct{ key, value string }
 
 // rfc3986 percent-encodes all characters except the unreserved ones (API: Canonical string).
@@ -250,7 +247,6 @@ func canonicalQuery(pairs []pair) string {
 	return b.String()
 }
 
-// signature returns the HMAC of the seven lines of the canonical string.
 func signature(secret, method, host, path, query, stamp, nonce, bodyHash string) string {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write([]byte(strings.Join([]string{method, host, path, query, stamp, nonce, bodyHash}, "\n")))

@@ -35,7 +35,6 @@ type request struct {
 	limitedConn *connlimit.Conn
 }
 
-// The signed headers, in the canonical form of net/http.
 const (
 	headerAppID     = "X-Api-Appid"
 	headerTimestamp = "X-Api-Timestamp"
@@ -177,7 +176,6 @@ func (n *nonceSet) use(nonce string, now time.Time) bool {
 	return true
 }
 
-// rateSetting is the body of POST /rate (extension).
 type rateSetting struct {
 	AppID             string  `json:"app_id"` // empty: every key
 	RequestsPerSecond float64 `json:"requests_per_second"`
@@ -205,7 +203,6 @@ type rateLimits struct {
 	keys   map[string]*rate.Limiter // a nil limiter means that the key has no limit
 }
 
-// set changes the limit of one key, or replaces the limits of all.
 func (l *rateLimits) set(in rateSetting) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -91,7 +91,6 @@ type controlError struct {
 	Field string `json:"field,omitempty"` // only the field's name
 }
 
-// controlled decodes a JSON body, calls do, and replies with {"ok":true} or a refusal.
 func controlled[T any](do func(*T) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var in T

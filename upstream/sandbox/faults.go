@@ -13,7 +13,6 @@ import (
 	"time"
 )
 
-// filter selects the requests for a fault or a delay. An empty field matches every request.
 type filter struct {
 	Environment string `json:"environment"`
 	AccountID   string `json:"account_id"` // the owner of the App ID, before any verification
@@ -120,7 +119,6 @@ func (f *fault) executes() bool {
 	return executed || !known
 }
 
-// takeFault chooses at most one fault for the reply and one for the result of a renewal.
 func (s *front) takeFault(r *request) (*fault, renewalFault) {
 	var chosen, shapes *fault
 	s.faults.change(func(list []*fault) []*fault {
@@ -144,7 +142,6 @@ func (s *front) takeFault(r *request) (*fault, renewalFault) {
 	return cmp.Or(chosen, none), cmp.Or(shapes, none).renewal
 }
 
-// renewalFault selects the proxies in a renewal that fail or stay unresolved.
 type renewalFault struct{ failed, unresolved pick }
 
 // pick is a list of ids, or the number of ids at the start of a list.
@@ -229,7 +226,6 @@ func (s *front) conclude(w http.ResponseWriter, r *request, f *fault, out reply)
 	}
 }
 
-// truncate announces the complete body, sends half of it, and closes the connection.
 func truncate(w http.ResponseWriter, out reply) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(out.body)))
@@ -241,7 +237,6 @@ func truncate(w http.ResponseWriter, out reply) {
 	}
 }
 
-// reset closes the connection with a TCP reset instead of a reply.
 func reset(w http.ResponseWriter) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {

@@ -213,7 +213,6 @@ func (s *quirks) apply(r *request, out reply) reply {
 	return out
 }
 
-// restamp replaces the timestamp of a repeated reply with the current time.
 func restamp(body []byte, now time.Time) []byte {
 	name := []byte(`,"timestamp":"`)
 	start := bytes.LastIndex(body, name) + len(name)
@@ -252,7 +251,6 @@ func (s *quirks) wildRetryAfter() string {
 		now.Add(-time.Hour).Format(http.TimeFormat), now.AddDate(80, 0, 0).Format(http.TimeFormat), "a minute; please")
 }
 
-// emptyFields are the members that a reply may omit if they are empty.
 var emptyFields = []string{"successful_proxy_ids", "failed_proxy_ids", "unresolved_proxy_ids", "proxies", "refund", "poll_after_seconds",
 	"next_page_token", "starts_at", "expires_at", "cidrs"}
 
@@ -296,7 +294,6 @@ func (s *quirks) secondArray(body []byte) []byte {
 var addedFields = []string{`"x_new":null`, `"meta":{"status":"x","list":[1,{"proxy_id":7}]}`, `"Status":"of_tomorrow"`, `"ORDER_NO":"ord_other"`,
 	`"Charged_Cents":1`, `"Code":"x"`, `"Data":[]`, `"Expires_At":"soon"`, `"tags":[]`, `"extra":1e400`, `"note":"{\"code\":\"ok\"}\u0000"`}
 
-// unknownFields adds a member to about every third object in a reply.
 func (s *quirks) unknownFields(body []byte) []byte {
 	out := make([]byte, 0, len(body)+len(body)/4)
 	quoted := false

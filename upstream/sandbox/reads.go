@@ -96,7 +96,6 @@ func (s *reads) orderDetail(o *order) []byte {
 		"poll_after_seconds", poll, "refund", refund, "proxies", array(proxies))...)
 }
 
-// host returns a fictitious host name that does not resolve.
 func (p *proxy) host() string { return p.ID + ".proxy.invalid" }
 
 // item returns a proxy with fictitious credentials, for which tests search logs and files.
@@ -116,7 +115,6 @@ const (
 	defaultPageSize = 50  // assumed
 )
 
-// parseQuery decodes a query in its signed form. Get returns the first value of a repeated key.
 func parseQuery(raw string) url.Values {
 	q, _ := url.ParseQuery(upstream.CanonicalQuery(raw)) // the canonical query has only valid escapes
 	return q
@@ -325,7 +323,6 @@ func (s *world) envelope(status int, code, message string, data []byte) reply {
 
 func (s *world) ok(data []byte) reply { return s.envelope(http.StatusOK, "ok", "ok", data) }
 
-// refusal is a code of the API with a message, or an invalid field with the reason.
 type refusal struct {
 	code, message, field string
 
@@ -353,7 +350,6 @@ func (s *world) refused(no *refusal) reply {
 	return out
 }
 
-// rawJSON is encoded JSON, for use as a value in another object.
 type rawJSON []byte
 
 // object encodes a JSON object. members are a name, its value, the next name, and so on. The

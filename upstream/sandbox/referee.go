@@ -55,7 +55,6 @@ func readCharges(raw []byte) (out []Charge, err error) {
 	return out, nil
 }
 
-// referee appends lines to its file, or keeps them in memory.
 type referee struct {
 	path   string
 	file   *os.File
@@ -82,7 +81,6 @@ func openReferee(path string, noSync bool) (*referee, error) {
 	return r, nil
 }
 
-// syncDirectory makes the file's name durable.
 func syncDirectory(path string) error {
 	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {

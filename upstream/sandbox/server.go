@@ -298,7 +298,6 @@ const (
 	routeRenew  = "POST /api/v1/proxies/renew"
 )
 
-// route is an endpoint of the API. The name is empty if there is none.
 type route struct {
 	name, scope string
 	read        func(*reads, *request) ([]byte, *refusal) // set for a GET endpoint
@@ -349,7 +348,6 @@ const (
 
 func (r *request) idempotencyKey() string { return r.http.Header.Get("Idempotency-Key") }
 
-// front receives the requests. It authenticates them, applies faults and sends the replies.
 type front struct {
 	*world
 
@@ -419,7 +417,6 @@ func (s *front) claimedAccount(r *http.Request) string {
 	return ""
 }
 
-// handle executes a request, waits until it is durable, and replies or applies a fault.
 func (s *front) handle(w http.ResponseWriter, r *request, f *fault, shape renewalFault) {
 	if !f.executes() && f.Fault != "unresolved_record" {
 		if f.Fault != "hang" {
@@ -504,7 +501,6 @@ func saysJSON(contentType string) bool {
 	return contentType == "" || err == nil && media == "application/json" && (charset == "" || strings.EqualFold(charset, "utf-8"))
 }
 
-// printable reports whether text is 1 to limit bytes of ASCII without control characters.
 func printable(text string, limit int) bool {
 	for i := range len(text) {
 		if text[i] < ' ' || text[i] > '~' {
@@ -592,7 +588,6 @@ func decodeBody(body []byte, v any, options ...jsonv2.Options) *refusal {
 	return invalid(fieldPath(wrong.JSONPointer), "must be %s", kindWord(wrong.GoType))
 }
 
-// fieldPath converts a JSON pointer to the provider's notation, such as items.0.quantity.
 func fieldPath(p jsontext.Pointer) string {
 	var path []string
 	for name := range p.Tokens() {

@@ -58,7 +58,6 @@ type proxy struct {
 	past  past[proxy]
 }
 
-// savedProxy is the part of a proxy that the database stores.
 type savedProxy struct {
 	ID, Space, Offer, OrderNo string
 	Index                     int
@@ -165,7 +164,6 @@ func (st *state) nextID(prefix string) string {
 	return prefix + strconv.FormatUint(st.serial*0x9E3779B97F4A7C15, 36) // odd multiplier: a bijection
 }
 
-// schedule inserts an order into the pending orders, which are sorted by Due.
 func (st *state) schedule(o *order) {
 	at, _ := slices.BinarySearchFunc(st.pending, o.Due, func(other *order, due time.Time) int {
 		if other.Due.After(due) {

@@ -19,7 +19,6 @@ import (
 	"perennial/ledger/files"
 )
 
-// store holds the changes to the fixture, the used nonces and the referee's lines.
 type store struct {
 	db     *sql.DB
 	synced int64 // the newest row of charges that is known to be in the referee's file
@@ -71,7 +70,6 @@ func (st *store) prepare() error {
 	return err
 }
 
-// meta returns a value about the sandbox itself, or nil if the value does not exist.
 func (st *store) meta(id string) ([]byte, error) {
 	var data []byte
 	err := st.db.QueryRow("SELECT data FROM state WHERE kind='meta' AND id=?", id).Scan(&data)
@@ -81,7 +79,6 @@ func (st *store) meta(id string) ([]byte, error) {
 	return data, err
 }
 
-// decode decodes a value about the sandbox as JSON. known reports whether the value exists.
 func (st *store) decode(id string, into any) (known bool, err error) {
 	data, err := st.meta(id)
 	if err != nil || data == nil {
@@ -161,7 +158,6 @@ func (st *store) write(tx *sql.Tx, batch []*change) (int64, error) {
 	return last, err
 }
 
-// writeNonces stores the nonces of a batch in one row. Once a minute it deletes old nonces.
 func (st *store) writeNonces(tx *sql.Tx, batch []*change) error {
 	var used [][2]string
 	var at time.Time
@@ -221,7 +217,6 @@ func (c *change) put(kind, id string, value any) {
 	c.rows = append(c.rows, row{kind, id, data})
 }
 
-// submit adds the change to the next commit. The caller holds the lock.
 func (s *world) submit(c *change) uint64 {
 	if len(c.rows) == 0 && len(c.lines) == 0 {
 		return s.durable.last()
@@ -292,7 +287,6 @@ func (s *world) load(f Fixture) error {
 	return s.reconcileReferee()
 }
 
-// identify loads the identity of the first start, or stores the given one.
 func (s *world) identify(id *identity) error {
 	var first identity
 	known, err := s.db.decode("identity", &first)
@@ -380,7 +374,6 @@ func (s *world) restoreNonces() error {
 	})
 }
 
-// sortedRows returns the stored values of a kind, sorted by index.
 func sortedRows[T any](s *world, kind string, index func(T) int) (all []T, err error) {
 	err = restoring(s, kind, func(_ string, v T) { all = append(all, v) })
 	slices.SortFunc(all, func(a, b T) int { return index(a) - index(b) })

@@ -18,7 +18,6 @@ type order struct {
 	past    past[order]
 }
 
-// savedOrder is the part of an order that the database stores.
 type savedOrder struct {
 	No, AppID, Key, Scenario, Space  string
 	Index                            int
@@ -64,7 +63,6 @@ func scenarioOf(r *request) (string, *refusal) {
 	return "", invalid(scenarioHeader, "must be one of success, delayed, partial, rejected")
 }
 
-// writes executes orders and renewals, and stores their idempotency records.
 type writes struct {
 	*world
 
@@ -184,7 +182,6 @@ type orderBody struct {
 	legacy bool
 }
 
-// field returns the path of a field in an order line, as in the request.
 func (in *orderBody) field(line int, name string) string {
 	if in.legacy {
 		return name
@@ -455,7 +452,6 @@ type record struct {
 	durable bool
 }
 
-// savedRecord is the part of a record that the database stores.
 type savedRecord struct {
 	Space, Key string
 	Hash       []byte
@@ -495,7 +491,6 @@ func (s *writes) known(r *request, key string, hash []byte) (reply, bool) {
 	return reply{status: rec.Status, code: rec.Code, body: rec.Body, replayed: true}, true
 }
 
-// forgotten reports whether the key may be used for a new request.
 func (s *writes) forgotten(rec *record) bool {
 	return rec.State == recordCompleted && rec.durable && s.now().Sub(rec.At) >= retention
 }
@@ -519,7 +514,6 @@ func (s *writes) complete(r *request, key string, hash []byte, out reply, interr
 	}
 }
 
-// forget deletes up to four completed records whose retention has passed.
 func (s *writes) forget(ch *change) {
 	now := s.now()
 	for n := 0; n < 4 && len(s.st.expiring) > 0; n++ {
