@@ -16,8 +16,8 @@ import (
 	"perennial/schedules/plans"
 )
 
-// twoHeld is a rig with two held plans of 600 cents each that have no proxy in
-// common, and their hashes.
+// twoHeld returns a rig with two held plans, and the hashes of the plans. Each plan costs 600
+// cents, and they have no proxy in common.
 func twoHeld(t *testing.T, s plans.Schedule) (h *rig, plans []string) {
 	t.Helper()
 	s.ApproveOverCents = 500
@@ -46,7 +46,7 @@ func TestAnApprovalStaysWithinTheBudgetOfItsDay(t *testing.T) {
 	}
 	want(t, "published", h.stream.ids(), []string{"px_1 px_2"})
 
-	h.watch.add(13 * time.Hour) // the next day, which neither plan was made on
+	h.watch.add(13 * time.Hour) // the day after both plans were made
 	check(t, h.Approve(t.Context(), plans[1], "ada", "checked"))
 	want(t, "published", h.stream.ids(), []string{"px_1 px_2", "px_3 px_4"})
 	want(t, "spent on the day of the approval", h.sweep(t).SpentTodayCents, int64(600))
@@ -64,7 +64,7 @@ func TestAnApprovalStaysWithinTheBudgetOfItsMonth(t *testing.T) {
 	check(t, h.Approve(t.Context(), plans[1], "ada", "checked"))
 }
 
-// An approval that a crash cut off has spent the plan's money already.
+// An approval that a crash interrupted has already spent the plan's money.
 func TestAnApprovalIsGivenAgainBehindACrash(t *testing.T) {
 	s := keepalive()
 	s.DailyBudgetCents, s.Chunk = 600, 1
@@ -74,7 +74,7 @@ func TestAnApprovalIsGivenAgainBehindACrash(t *testing.T) {
 	wantErr(t, h.Approve(ended, plans[0], "ada", "checked"), context.Canceled)
 	h.stream.fail = nil
 	renewed := h.plannedCommands(t, plans[0])
-	settle(t, h.Ledger, renewed[0], 300) // the stream had it
+	settle(t, h.Ledger, renewed[0], 300) // the stream had the command
 	h.restart(t)
 	check(t, h.Approve(t.Context(), plans[0], "ada", "checked"))
 	want(t, "published", h.stream.ids(), []string{"px_1", "px_2"})
@@ -110,13 +110,13 @@ func TestADeclinedPlanRenewsNothing(t *testing.T) {
 
 	plan := h.sweep(t)
 	want(t, "the next run plans it again", []string{plan.State, plan.Hash}, []string{StateHeld, plans[1]})
-	check(t, h.Approve(t.Context(), plans[1], "ada", "checked")) // its money is free
+	check(t, h.Approve(t.Context(), plans[1], "ada", "checked")) // the declined plan reserves no money
 	want(t, "published", h.stream.ids(), []string{"px_3 px_4"})
 	_, err = h.Ledger.Verify(t.Context())
 	check(t, err)
 }
 
-// What a declined plan has left is not planned automatically after a restart.
+// After a restart, the remainder of a declined plan is not planned automatically.
 func TestADeclinedPlanHasNoRest(t *testing.T) {
 	s := keepalive()
 	s.ApproveOverCents = 500
@@ -132,7 +132,7 @@ func TestADeclinedPlanHasNoRest(t *testing.T) {
 	want(t, "rest", r.rest.Load() == nil, true)
 }
 
-// An approval that a crash cut off has published a part: that part is paid.
+// An approval that a crash interrupted has published a part of the plan, which is paid.
 func TestAPlanThatIsPartlyPublishedIsNotDeclined(t *testing.T) {
 	s := keepalive()
 	s.Chunk = 1
@@ -142,7 +142,6 @@ func TestAPlanThatIsPartlyPublishedIsNotDeclined(t *testing.T) {
 	check(t, h.Approve(t.Context(), plans[0], "ada", "checked"))
 }
 
-// plannedCommands are those of a held plan.
 func (h *rig) plannedCommands(t *testing.T, plan string) (all []command.RenewalCommand) {
 	t.Helper()
 	slots, err := h.Ledger.Sweeps.HeldSlots(t.Context(), plan)
@@ -166,7 +165,7 @@ func TestAPlanOfARemovedScheduleCanBeApproved(t *testing.T) {
 	check(t, h.Approve(t.Context(), plans[0], "ada", "checked"))
 }
 
-// A plan that waits, and of which the journal is archived meanwhile.
+// The journal is archived while the plan needs approval.
 func TestAHeldPlanOutlivesAnArchiving(t *testing.T) {
 	s := keepalive()
 	s.RenewBefore, s.ApproveOverCents = 25*fact.Day, 500
@@ -217,8 +216,7 @@ func (h *rig) sweptWith(t *testing.T, s plans.Schedule) plans.Plan {
 	return h.sweep(t)
 }
 
-// archive moves what may go out of the journal, with the runner stopped, and
-// starts it again.
+// archive stops the runner, archives the journal, and starts the runner again.
 func (h *rig) archive(t *testing.T) ledger.Archived {
 	t.Helper()
 	x := ledger.Archive{Path: h.path, Before: h.watch.Now().Add(-8 * fact.Day), Clock: h.watch.Now, Keep: 1}

@@ -21,28 +21,27 @@ import (
 	"perennial/upstream"
 )
 
-// bulkhead is a world of schedules of which one is broken until it is mended. What is
-// published is renewed at once.
+// bulkhead has several schedules, one of which is broken until it is repaired. Published
+// renewals succeed immediately.
 type bulkhead struct {
 	t      *testing.T
-	broken string // the schedule
-	fault  string // of faultsOfASchedule
+	broken string // name of the broken schedule
+	fault  string // a key of faultsOfASchedule
 	mended chan struct{}
 	began  time.Time
 	ledger *ledger.Ledger
 
 	mu      sync.Mutex
 	expires map[string]time.Time
-	renewed map[string]time.Time // when, by the proxy
-	clock   func() time.Time     // where lost is counted
+	renewed map[string]time.Time // time of the renewal, by proxy id
+	clock   func() time.Time     // clock that decides whether a proxy is lost
 	lost    []string             // proxies that were renewed after they had expired
 }
 
-// watched is how long the schedules are watched.
 const watched = time.Hour
 
-// faultsOfASchedule are what one schedule may have without end, each with the type of fact by
-// which the sweep says so.
+// faultsOfASchedule has the permanent faults of one schedule, each with the type of the fact
+// that reports it.
 var faultsOfASchedule = map[string]string{
 	"its list is gone": "sweep.failed", "its list is none": "sweep.failed", "its commands are not stored": "sweep.failed", "its commands get no answer": "",
 	"its renewals fail": "", "its price is more than the wallet": "sweep.held", "its budget is a cent": "sweep.held",
@@ -133,7 +132,7 @@ func (w *bulkhead) readFile(name string) ([]byte, error) {
 	return fmt.Appendf(nil, "%s-1\n%s-2\n", name, name), nil
 }
 
-// build draws the schedules, two proxies of each, and what is broken.
+// build chooses the schedules, two proxies for each, and the fault at random.
 func (w *bulkhead) build(c *Config, seed uint64) {
 	w.began, w.ledger, w.expires, w.renewed, w.mended = time.Now(), c.Ledger, map[string]time.Time{}, map[string]time.Time{}, make(chan struct{})
 	c.Provider, c.Publisher, c.ReadFile, c.Schedules = fake(w.page), w, w.readFile, nil
@@ -165,9 +164,9 @@ func (w *bulkhead) build(c *Config, seed uint64) {
 	}
 }
 
-// TestOneBrokenScheduleStopsNoOther breaks each thing in turn, of a schedule that is drawn. All others
-// fire each slot at its time and renew what is due; the broken one says so, and renews
-// within its next slots once it is mended.
+// TestOneBrokenScheduleStopsNoOther causes each fault in turn, in a random schedule. All other
+// schedules run each slot on time and renew what is due. The broken schedule reports its fault,
+// and renews within its next slots after the repair.
 func TestOneBrokenScheduleStopsNoOther(t *testing.T) {
 	t.Parallel()
 	seeds := uint64(3)
@@ -187,7 +186,7 @@ func TestOneBrokenScheduleStopsNoOther(t *testing.T) {
 				w.approve(b)
 				time.Sleep(watched + 5*time.Minute)
 				if w.fault == "its budget is a cent" || w.fault == "its price is more than the wallet" || w.fault == "its renewals fail" {
-					return // a person's turn
+					return // only an operator can repair this fault
 				}
 				for _, id := range []string{w.broken + "-1", w.broken + "-2"} {
 					if w.renewed[id].IsZero() {
@@ -202,7 +201,7 @@ func TestOneBrokenScheduleStopsNoOther(t *testing.T) {
 	}
 }
 
-// approve is a person who approves what the broken schedule holds, and is answered soon.
+// approve plays the operator who approves the broken schedule's plan. The reply must come soon.
 func (w *bulkhead) approve(b *bench) {
 	b.t.Helper()
 	if w.fault != "its approved commands are not stored" {
@@ -219,7 +218,7 @@ func (w *bulkhead) approve(b *bench) {
 	}
 }
 
-// othersFired proves that the schedules that are not broken did all on time.
+// othersFired checks that the other schedules ran on time.
 func (w *bulkhead) othersFired(b *bench) {
 	b.t.Helper()
 	w.mu.Lock()
@@ -247,7 +246,7 @@ func (w *bulkhead) othersFired(b *bench) {
 	}
 }
 
-// told proves that the broken one is in the journal.
+// told checks that the journal reports the broken schedule.
 func (w *bulkhead) told(b *bench) {
 	b.t.Helper()
 	kind := faultsOfASchedule[w.fault]

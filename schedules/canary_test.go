@@ -8,7 +8,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// Each further one would be renewed for nothing by every budget and approval.
+// Each further canary would be a renewal that no budget or approval limits.
 func TestTrap23OneCanaryOfAKindIsUnderWay(t *testing.T) {
 	s := keepalive()
 	s.DailyBudgetCents, s.ApproveOverCents = 300, 300
@@ -20,7 +20,7 @@ func TestTrap23OneCanaryOfAKindIsUnderWay(t *testing.T) {
 		check(t, err)
 		want(t, what, ids(plan), proxies)
 	}
-	renewal(t, h.Ledger, 1, "px_far", "claimed", 0, noon) // by a person, and it is not due
+	renewal(t, h.Ledger, 1, "px_far", "claimed", 0, noon) // requested by an operator; the proxy is not due
 	check(t, h.lister.WaitPass(t.Context()))
 	sweep("while a person renews one of the kind")
 	check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
@@ -28,6 +28,6 @@ func TestTrap23OneCanaryOfAKindIsUnderWay(t *testing.T) {
 		return tx.Append(fact.CommandCancelled{Ref: ref, By: "ada", Reason: "not needed"})
 	}))
 	sweep("the canary", "px_1")
-	renewal(t, h.Ledger, 1, "px_1", "claimed", 0, noon.Add(24*time.Hour)) // its reply has not come
+	renewal(t, h.Ledger, 1, "px_1", "claimed", 0, noon.Add(24*time.Hour)) // no reply yet
 	sweep("while the canary is in progress")
 }

@@ -10,14 +10,14 @@ import (
 	"perennial/schedules/plans"
 )
 
-// daily is a schedule of one slot a day, at 03:00.
+// daily returns a schedule with one slot a day, at 03:00.
 func daily() plans.Schedule {
 	s := keepalive()
 	s.Cron = "0 3 * * *"
 	return s
 }
 
-// states are those of a schedule's slots, the newest first.
+// states returns the states of the schedule's slots, newest first.
 func (b *bench) states() (all []string) {
 	b.t.Helper()
 	slots, err := b.Ledger.Sweeps.SlotsOf(b.t.Context(), b.config.Schedules[0].Name, 100)
@@ -28,7 +28,7 @@ func (b *bench) states() (all []string) {
 	return all
 }
 
-// downFor is a restart after a time without a runner, with another configuration.
+// downFor restarts the runner with another configuration, after d without a runner.
 func (b *bench) downFor(d time.Duration, change func(*plans.Schedule)) {
 	b.t.Helper()
 	b.end()
@@ -41,7 +41,7 @@ func (b *bench) downFor(d time.Duration, change func(*plans.Schedule)) {
 	synctest.Wait()
 }
 
-// configurations are the facts of what a schedule counts from.
+// configurations returns the journal's schedule.configured facts.
 func (b *bench) configurations() (all []fact.ScheduleConfigured) {
 	b.t.Helper()
 	rows, err := b.Ledger.Rows(b.t.Context(), 0, 1000)
@@ -58,7 +58,7 @@ func (b *bench) configurations() (all []fact.ScheduleConfigured) {
 
 func unchanged(*plans.Schedule) {}
 
-// The bubble begins on 2000-01-01 at midnight.
+// The time in a synctest bubble begins on 2000-01-01 at midnight.
 func TestANewScheduleCatchesUpFromItsFirstStart(t *testing.T) {
 	inBubble(t, daily(), map[string]time.Duration{"px_1": 30 * fact.Day}, func(t *testing.T, b *bench) {
 		synctest.Wait()
@@ -107,7 +107,7 @@ func TestAMovedCronCatchesUpFromTheMove(t *testing.T) {
 	})
 }
 
-// What the old cron missed while nothing ran is not lost by moving it.
+// A new cron does not lose the slots that the old cron missed while no runner ran.
 func TestAMovedCronServesWhatTheOldOneMissed(t *testing.T) {
 	inBubble(t, daily(), map[string]time.Duration{"px_1": 30 * fact.Day}, func(t *testing.T, b *bench) {
 		time.Sleep(4 * time.Hour)
@@ -116,7 +116,7 @@ func TestAMovedCronServesWhatTheOldOneMissed(t *testing.T) {
 	})
 }
 
-// A ledger older than this fact: the schedule counts from its last slot.
+// The ledger has no schedule.configured fact, because an older version wrote it.
 func TestAScheduleOfAnOlderLedgerCountsFromItsLastSlot(t *testing.T) {
 	h := newRig(t, nil, daily())
 	slot := noon.Add(-57 * time.Hour)
@@ -128,7 +128,7 @@ func TestAScheduleOfAnOlderLedgerCountsFromItsLastSlot(t *testing.T) {
 	want(t, "last", last, slot)
 }
 
-// A first start with a clock that was ahead does not silence the schedule.
+// A clock that was ahead at the first start must not stop the schedule's runs.
 func TestAClockThatWasAheadAtTheFirstStartIsForgotten(t *testing.T) {
 	h := newRig(t, nil, daily())
 	h.watch.add(365 * fact.Day)

@@ -10,8 +10,7 @@ import (
 	"perennial/schedules/plans"
 )
 
-// TestAScheduleThatFitsNoListedProxyNamesItsFields, and is silent where one
-// fits or nothing was listed.
+// There is no warning if a proxy matches, or if nothing was listed.
 func TestAScheduleThatFitsNoListedProxyNamesItsFields(t *testing.T) {
 	s := keepalive()
 	s.Match = plans.Match{CountryCode: []string{"UK"}, Region: []string{"Dallas"}}
@@ -37,8 +36,7 @@ func TestAScheduleThatFitsNoListedProxyNamesItsFields(t *testing.T) {
 	}
 }
 
-// TestUncoveredIsWhatLivesAndNoScheduleRenews: an exception is covered by nothing,
-// and what never expires needs nothing.
+// No schedule covers an exception. A proxy that never expires needs no schedule.
 func TestUncoveredIsWhatLivesAndNoScheduleRenews(t *testing.T) {
 	one, other := keepalive(), keepalive()
 	one.Match = plans.Match{ProxyIDs: []string{"px_1", "px_2"}, ExceptProxyIDs: []string{"px_2"}}
@@ -50,7 +48,7 @@ func TestUncoveredIsWhatLivesAndNoScheduleRenews(t *testing.T) {
 	check(t, h.lister.WaitPass(t.Context()))
 	n, known := h.Uncovered(t.Context())
 	want(t, "counted", []any{n, known}, []any{int64(3), true})
-	check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error { // as a delivered order does
+	check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error { // as after a delivered order
 		return tx.Observe(0, tables.Proxy{ProxyID: "px_new", ExpiresAt: new(noon.Add(time.Hour)), SeenAt: noon})
 	}))
 	n, _ = h.Uncovered(t.Context())
@@ -70,8 +68,8 @@ func TestUncoveredIsWhatLivesAndNoScheduleRenews(t *testing.T) {
 	want(t, "with one for all", find(noon, one, other, keepalive()), []string{})
 }
 
-// TestProxiesInNoScheduleAreAFinding: told when two listings show them, once a day when there
-// are more, and when there are none any more.
+// A fact reports such proxies after two listings with them. Later it reports an increase at most
+// once a day, and the end.
 func TestProxiesInNoScheduleAreAFinding(t *testing.T) {
 	h := newRig(t, map[string]string{"px_1": "24h", "px_2": "48h", "px_3": "96h", "px_4": "900h"}, keepalive())
 	told := func() fact.ListingUncovered {
@@ -107,7 +105,7 @@ func TestProxiesInNoScheduleAreAFinding(t *testing.T) {
 	listed(3, 2, 24*time.Hour, "px_1")
 	want(t, "grown", told().Uncovered, 3)
 	listed(3, 2, 0, "px_1", "px_4")
-	listed(3, 3, 24*time.Hour, "px_1", "px_2", "px_3") // fewer, so that more are told again
+	listed(3, 3, 24*time.Hour, "px_1", "px_2", "px_3") // fewer, so that an increase is reported again
 	want(t, "fewer", told().ProxyIDs, []string{"px_4"})
 	listed(3, 4, 24*time.Hour, "px_1", "px_2")
 	want(t, "more again", told().ProxyIDs, []string{"px_3", "px_4"})
@@ -117,8 +115,8 @@ func TestProxiesInNoScheduleAreAFinding(t *testing.T) {
 	want(t, "ended", told().Uncovered, 0)
 }
 
-// TestACoverageNamesTheScheduleAndThePrice: the first schedule of the configuration renews a
-// proxy, at what was paid for it or for its kind.
+// The first schedule in the configuration renews a proxy. The price is what was last paid for
+// the proxy or for its kind.
 func TestACoverageNamesTheScheduleAndThePrice(t *testing.T) {
 	first, second := keepalive(), keepalive()
 	first.Match, second.Name, second.DurationDays = plans.Match{ExceptProxyIDs: []string{"px_2"}}, "second", 60

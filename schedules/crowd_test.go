@@ -16,8 +16,8 @@ import (
 	"perennial/upstream"
 )
 
-// crowdSize is how many proxies stand before the one that can be renewed: as many as a
-// plan reads, which reads fewer outside of the larger run.
+// crowdSize is how many proxies precede the renewable proxy: as many as a plan reads. It is
+// smaller unless the larger run is requested.
 func crowdSize() int {
 	if testrun.Check {
 		return maxConsidered
@@ -25,8 +25,8 @@ func crowdSize() int {
 	return maxConsidered / 100
 }
 
-// crowd is a rig whose table holds crowdSize proxies that cannot be renewed before the
-// one that can.
+// crowd returns a rig whose table has crowdSize proxies that cannot be renewed, followed by one
+// that can.
 func crowd(t *testing.T, facts func(id string) []fact.Fact, s plans.Schedule) *rig {
 	t.Helper()
 	h := &rig{watch: &watch{now: noon}, stream: &stream{}}
@@ -48,7 +48,7 @@ func crowd(t *testing.T, facts func(id string) []fact.Fact, s plans.Schedule) *r
 	return h
 }
 
-// planned is a plan from the table as it is.
+// planned makes a plan from the table without a new listing.
 func (h *rig) planned(t testing.TB) plans.Plan {
 	t.Helper()
 	p, err := h.plan(t.Context(), h.runners[0], firing{})
@@ -80,7 +80,7 @@ func TestTrap54WhatIsLongExpiredComesAfterWhatLives(t *testing.T) {
 	want(t, "the latest of the expired before the others", p.LeftOut[0].ExpiresAt, noon.Add(-time.Hour))
 }
 
-// Every part of a large sweep has its own beginning before it.
+// Each later part of a large run finds the run's own proxies first.
 func TestTrap54WhatASweepHasTakenDoesNotHideTheRest(t *testing.T) {
 	t.Parallel()
 	h := crowd(t, func(string) []fact.Fact { return nil }, keepalive())
@@ -90,7 +90,7 @@ func TestTrap54WhatASweepHasTakenDoesNotHideTheRest(t *testing.T) {
 	}
 	p, err := h.plan(t.Context(), h.runners[0], firing{rest: &remainder{taken: taken}})
 	check(t, err)
-	// Its kind waits for the price that the beginning will tell.
+	// The kind waits for the price that the first part will show.
 	want(t, "left out", p.LeftOutCounts, map[string]int{plans.ReasonTaken: crowdSize(), plans.ReasonUnpriced: 1})
 	want(t, "waits for its canary", len(p.Awaited), 1)
 }
@@ -151,8 +151,8 @@ func TestTheBudgetOfADayIsOneClocks(t *testing.T) {
 	for _, skew := range []time.Duration{4 * time.Minute, -4 * time.Minute} {
 		h := newRig(t, map[string]string{"px_1": "290h", "px_2": "291h", "px_3": "292h"}, s)
 		h.paid(t, "px_1", 300)
-		// Two minutes before the month ends by our clock; by the provider's it is
-		// over, or has more to go.
+		// By our clock the month ends in two minutes. By the provider's clock it is over, or
+		// ends later.
 		h.watch.add(time.Date(2026, 11, 30, 23, 58, 0, 0, time.UTC).Sub(h.watch.Now()))
 		h.provided = skew
 		want(t, "first", ids(h.sweep(t)), []string{"px_1"})

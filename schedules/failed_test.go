@@ -18,7 +18,7 @@ import (
 	"perennial/upstream"
 )
 
-// failures lists the journal's sweep.failed.
+// failures lists the journal's sweep.failed facts.
 func failures(t testing.TB, l *ledger.Ledger) (all []fact.SweepFailed) {
 	t.Helper()
 	rows, err := l.Rows(t.Context(), 0, 100_000)
@@ -33,7 +33,7 @@ func failures(t testing.TB, l *ledger.Ledger) (all []fact.SweepFailed) {
 	return all
 }
 
-// broken lets a bench's listings fail as long as there is an error.
+// broken makes a bench's listings fail while why holds an error.
 func broken(b *bench, why *atomic.Pointer[error]) {
 	inner := b.config.Provider
 	b.config.Provider = fake(func(r upstream.PageRequest) (upstream.Page[upstream.Proxy], error) {
@@ -98,8 +98,8 @@ func sweepFails(t *testing.T, why error) {
 	})
 }
 
-// A listing that gets no turn, or is slower than the slots come, fails without an error;
-// one that shows nothing new, with one.
+// A listing that gets no turn, or takes longer than the time between slots, fails without an
+// error. A listing that shows nothing new fails with an error.
 func TestTrap67ASlotWithoutItsListingIsSaid(t *testing.T) {
 	t.Parallel()
 	for name, every := range map[string]time.Duration{"no turn at all": 24 * time.Hour, "a page each 2 min": 2 * time.Minute, "a page that hangs": -24 * time.Hour, "fresh page tokens without an end": 0} {
@@ -130,7 +130,7 @@ func TestTrap67ASlotWithoutItsListingIsSaid(t *testing.T) {
 					got.HasMore, got.NextPageToken = starves.Load() && page <= 2000, fmt.Sprint(page)
 					return got, err
 				})
-				b.away += time.Hour // what the table shows is old
+				b.away += time.Hour // the table is old
 				b.start()
 				time.Sleep(20 * time.Minute)
 				synctest.Wait()
@@ -171,7 +171,7 @@ func TestTrap55WhatExpiresBeforeTheNextSlotIsCounted(t *testing.T) {
 		return strings.Contains(list[0].Problem, "nothing that was listed is due any more")
 	}
 	want(t, "while some are due", said(), false)
-	check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error { // a person renews them
+	check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error { // an operator renews them
 		return errors.Join(tx.Stale("px_1"), tx.Stale("px_2"))
 	}))
 	h.failed(t.Context(), h.runners[0], noon, errors.New("no listing"))
@@ -181,7 +181,7 @@ func TestTrap55WhatExpiresBeforeTheNextSlotIsCounted(t *testing.T) {
 	want(t, "once a sweep works", h.NotReady(), "")
 }
 
-// TestWhatExpiresIsCountedWithoutAListThatCannotBeRead: unknown is not none.
+// An unknown count must not be reported as zero.
 func TestWhatExpiresIsCountedWithoutAListThatCannotBeRead(t *testing.T) {
 	s := keepalive()
 	s.Match = plans.Match{CountryCode: []string{"US"}, ProxyIDs: []string{"px_1"}, ExceptProxyIDsFile: "except.txt"}
@@ -190,6 +190,6 @@ func TestWhatExpiresIsCountedWithoutAListThatCannotBeRead(t *testing.T) {
 	check(t, h.lister.WaitPass(t.Context()))
 	h.failed(t.Context(), h.runners[0], noon, errors.New("except.txt is not there"))
 	f := h.Failing()[0]
-	want(t, "due", f.Due, 2) // of the country, whatever the lists say
+	want(t, "due", f.Due, 2) // counted by country, without the lists
 	want(t, "expire before the next slot", f.Expiring, 2)
 }

@@ -62,7 +62,7 @@ func TestAForecastOfAllSchedulesCountsAProxyOnce(t *testing.T) {
 	}
 }
 
-// A weekly schedule renews on its day, whatever day its proxies come due on.
+// A weekly schedule renews on its own day, on whatever day its proxies come due.
 func TestAForecastCountsFromSlots(t *testing.T) {
 	weekly := keepalive()
 	weekly.Cron, weekly.RenewBefore = "0 3 * * 1", 240*time.Hour // noon is a Saturday
@@ -83,7 +83,7 @@ func TestAForecastCountsFromSlots(t *testing.T) {
 	}
 }
 
-// TestAForecastNamesTheShareOfAPausedSchedule: only of a pause without an end.
+// Only a pause without an end counts.
 func TestAForecastNamesTheShareOfAPausedSchedule(t *testing.T) {
 	h := newRig(t, soon(), keepalive())
 	h.paid(t, "px_1", 300)
@@ -101,7 +101,7 @@ func TestAForecastNamesTheShareOfAPausedSchedule(t *testing.T) {
 	}
 }
 
-// TestAForecastKnowsWhatTodayHasSpent: the daily budget of the other days is whole.
+// Only today's budget is reduced by what was spent today.
 func TestAForecastKnowsWhatTodayHasSpent(t *testing.T) {
 	s := keepalive()
 	s.DailyBudgetCents = 300

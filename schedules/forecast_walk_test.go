@@ -16,7 +16,7 @@ import (
 	"perennial/upstream"
 )
 
-// walk is a forecast that looks at one proxy after the other, and keeps nothing.
+// walk computes a forecast proxy by proxy, without a cache.
 func (h *rig) walk(t *testing.T, name string, days int) Forecast {
 	t.Helper()
 	runners, zone := h.runners, time.UTC
@@ -105,7 +105,7 @@ func forecastSchedules(random *rand.Rand) (all []plans.Schedule) {
 	return all[:1+random.IntN(5)]
 }
 
-// change makes a proxy what a listing, a renewal or an operator may make of it.
+// change changes a proxy as a listing, a renewal or an operator may.
 func (h *rig) change(t *testing.T, random *rand.Rand, n int) {
 	t.Helper()
 	id, expires := fmt.Sprintf("px_%03d", random.IntN(200)), noon.Add(time.Duration(random.Int64N(int64(120*fact.Day)))-50*fact.Day).Truncate(time.Microsecond)
@@ -146,7 +146,7 @@ func (h *rig) change(t *testing.T, random *rand.Rand, n int) {
 	}
 }
 
-// A forecast of counts, and one that was kept, say what a walk through the proxies says: over
+// Forecasts from fresh counts and from cached counts equal a walk through the proxies, with
 // labels, lists, exceptions, groups, claims, retired proxies and expected expiries.
 func TestAForecastCountsWhatAWalkFinds(t *testing.T) {
 	t.Parallel()

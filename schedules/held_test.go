@@ -11,7 +11,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// Each slot has another proxy due, and so another plan.
+// Another proxy comes due at each slot, so each slot has another plan.
 func TestAPlanThatWaitsIsStoredOnce(t *testing.T) {
 	s := keepalive()
 	s.ApproveOverCents = 100
@@ -44,15 +44,14 @@ func TestAPlanThatWaitsIsStoredOnce(t *testing.T) {
 		t.Errorf("%+v", list[0])
 	}
 	h.watch.add(time.Second)
-	fresh, err := h.RunNow(t.Context(), "keepalive", "ann", "due") // by hand: what is due now
+	fresh, err := h.RunNow(t.Context(), "keepalive", "ann", "due") // a requested run plans what is due now
 	check(t, err)
 	want(t, "another plan by hand", hashes[fresh.Hash], false)
 	check(t, h.Approve(t.Context(), fresh.Hash, "ada", "checked"))
 	want(t, "published", len(h.stream.commands), 1)
 }
 
-// TestAPlanThatIsNotApprovedSpendsNothingAndIsReplaced by a later run; none makes another
-// while the schedule is paused. That is how a plan is declined.
+// A later run replaces the plan. While the schedule is paused, no run makes another plan.
 func TestAPlanThatIsNotApprovedSpendsNothingAndIsReplaced(t *testing.T) {
 	s := keepalive()
 	s.ApproveOverCents = 100

@@ -11,7 +11,7 @@ import (
 	"perennial/schedules/plans"
 )
 
-// TestAProxySaysThatTheLastRunSkippedIt: though the next run would renew it.
+// The next run would renew the proxy.
 func TestAProxySaysThatTheLastRunSkippedIt(t *testing.T) {
 	s := keepalive()
 	s.BudgetCents = 500
@@ -47,7 +47,7 @@ func TestAProxySaysThatTheLastRunSkippedIt(t *testing.T) {
 	want(t, "the run skipped", ids, []string{"px_2"})
 }
 
-// TestARunWithoutRecordedReasonsInventsNone: what left the proxy out was no limit of money.
+// The proxy was skipped for a reason other than a money limit.
 func TestARunWithoutRecordedReasonsInventsNone(t *testing.T) {
 	s := keepalive()
 	s.Match.ExceptProxyIDs = []string{"px_2"}
@@ -62,7 +62,7 @@ func TestARunWithoutRecordedReasonsInventsNone(t *testing.T) {
 	}
 }
 
-// TestARunThatTookAllSkippedNothing: nor what was bought after it.
+// A proxy that was bought after the run was not skipped either.
 func TestARunThatTookAllSkippedNothing(t *testing.T) {
 	h := newRig(t, soon(), keepalive())
 	h.paid(t, "px_1", 300)
@@ -79,7 +79,7 @@ func TestARunThatTookAllSkippedNothing(t *testing.T) {
 	want(t, "bought since", run.Skipped(p), false)
 }
 
-// TestNoRunIsPromisedAfterTheExpiry: a proxy that expires before the next slot is not safe.
+// A proxy that expires before the next slot is not safe.
 func TestNoRunIsPromisedAfterTheExpiry(t *testing.T) {
 	s := keepalive()
 	s.Cron = "0 3 1 1 *"
@@ -102,8 +102,7 @@ func TestNoRunIsPromisedAfterTheExpiry(t *testing.T) {
 	}
 }
 
-// TestAnOutlookSaysThatTheNextPlanNeedsAnApproval: after a decline no plan is on hold, and
-// the next run renews nothing either.
+// After a decline no plan needs approval, but the next run's plan will need approval too.
 func TestAnOutlookSaysThatTheNextPlanNeedsAnApproval(t *testing.T) {
 	s := keepalive()
 	s.ApproveOverCents = 100
@@ -156,8 +155,8 @@ func TestAnOutlookSaysThatTheNextPlanNeedsAnApproval(t *testing.T) {
 	}
 }
 
-// TestASlotThatIsDueStaysTheNextOne: it starts up to half a minute late, and the list does
-// not skip it meanwhile.
+// A run may start up to half a minute after its slot. Until then the list must not skip the
+// slot.
 func TestASlotThatIsDueStaysTheNextOne(t *testing.T) {
 	s := keepalive()
 	s.Cron = "*/15 * * * *"
@@ -172,7 +171,7 @@ func TestASlotThatIsDueStaysTheNextOne(t *testing.T) {
 	want(t, "while it is paused", r.nextSlot(r.calendar.Start(due), &tables.SchedulePause{}, last), (*time.Time)(nil))
 }
 
-// TestAFirstRunThatIsDueIsNotTheOneAfterIt: nor has it been missed.
+// A first run that is due was not missed either.
 func TestAFirstRunThatIsDueIsNotTheOneAfterIt(t *testing.T) {
 	s := keepalive()
 	s.Cron = "*/15 * * * *"
@@ -189,8 +188,7 @@ func TestAFirstRunThatIsDueIsNotTheOneAfterIt(t *testing.T) {
 	want(t, "why", all[0].Why, "its first run is due, and begins within 30 seconds")
 }
 
-// TestASlotThatHeldAnEarlierPlanSkippedNothing: its plan was approved, and has the commands
-// of both.
+// The approved plan of the earlier slot has the commands of both slots.
 func TestASlotThatHeldAnEarlierPlanSkippedNothing(t *testing.T) {
 	s := keepalive()
 	s.ApproveOverCents = 100
@@ -235,7 +233,7 @@ func TestAPlanOnHoldCountsWhatItSkips(t *testing.T) {
 	}
 }
 
-// TestTwoRunsThatRenewNothingAreNoOnePlan: plans without commands have the same hash.
+// Plans without commands have the same hash.
 func TestTwoRunsThatRenewNothingAreNoOnePlan(t *testing.T) {
 	s := keepalive()
 	s.BudgetCents = 100

@@ -20,7 +20,7 @@ import (
 	"perennial/upstream"
 )
 
-// hiding is a provider that does not list some proxies while hide is set.
+// hiding is a provider that omits some proxies from its list while hide is set.
 type hiding struct {
 	listing.Provider
 	hide     func(id string) bool
@@ -48,7 +48,7 @@ func shrunk(t testing.TB, l *ledger.Ledger) (all []fact.ListingShrunk) {
 	return all
 }
 
-// losing is a rig with ten due proxies, listed once, whose provider can hide them.
+// losing returns a rig with ten due proxies that were listed once. Its provider can hide them.
 func losing(t *testing.T, schedules ...plans.Schedule) (*rig, *hiding) {
 	t.Helper()
 	expiries := map[string]string{}
@@ -135,7 +135,7 @@ func TestTrap66AThresholdIsConfigurable(t *testing.T) {
 	}
 }
 
-// Evidence about a proxy itself takes it out of the table: its own read, or its expiry.
+// A proxy leaves the table only after its own read or its expiry.
 func TestTrap66WhatItsOwnReadDoesNotFindIsGone(t *testing.T) {
 	h, provider := losing(t, keepalive())
 	provider.hide = func(string) bool { return true }
@@ -168,7 +168,6 @@ func TestTrap66WhatItsOwnReadDoesNotFindIsGone(t *testing.T) {
 	want(t, "not ready", h.NotReady(), "")
 }
 
-// One proxy whose reads always fail hides no other.
 func TestTrap66AProxyThatCannotBeReadHidesNoOther(t *testing.T) {
 	h, provider := losing(t, keepalive())
 	provider.hide = func(string) bool { return true }
@@ -197,7 +196,7 @@ func TestTrap66WhatIsLostIsRememberedAcrossARestart(t *testing.T) {
 	}
 }
 
-// lossInBubble empties a bench's listing until the test ends that.
+// lossInBubble makes a bench's listings empty while the returned value is true.
 func lossInBubble(b *bench) *atomic.Bool {
 	empty, inner := &atomic.Bool{}, b.config.Provider
 	b.config.Provider = fake(func(r upstream.PageRequest) (upstream.Page[upstream.Proxy], error) {
@@ -227,7 +226,7 @@ func TestTrap66ASweepOfLostProxiesFailsUntilTheyAreListed(t *testing.T) {
 		b.start()
 		time.Sleep(20 * time.Hour)
 		empty.Store(true)
-		time.Sleep(15 * time.Hour) // over the slot of 01:00
+		time.Sleep(15 * time.Hour) // past the slot at 01:00
 		synctest.Wait()
 		told := failures(t, b.Ledger)
 		if len(told) != 1 || told[0].Due != 10 || !strings.Contains(told[0].Reason, "did not show 10 of 10") {
@@ -305,8 +304,8 @@ func TestTrap65TheOthersArePlanned(t *testing.T) {
 	}
 }
 
-// A list of which most cannot be read is as loud as one that is empty, and the rest is
-// renewed.
+// A list with mostly unreadable entries is reported like an empty list, and the readable proxies
+// are renewed.
 func TestTrap65AListOfUnreadableEntriesIsAFinding(t *testing.T) {
 	for name, id := range map[string]func(i int) string{"with ids": func(i int) string { return fmt.Sprintf("px_%d", i) }, "without": func(int) string { return "" }} {
 		h, provider := losing(t, keepalive())

@@ -89,7 +89,7 @@ func (s *stream) PublishCommands(_ context.Context, account string, out []publis
 	return nil
 }
 
-// ids lists the proxies of every command on the stream, one text a command.
+// ids returns one text per command on the stream, with the command's proxies.
 func (s *stream) ids() (ids []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,17 +107,17 @@ func openLedger(t testing.TB, path string, clock func() time.Time) *ledger.Ledge
 	return l
 }
 
-// rig is a sweeper on a real ledger and the real sandbox, at noon.
+// rig is a sweeper with a real ledger and the real sandbox. Its clock starts at noon.
 type rig struct {
 	*Sweeper
 	watch    *watch
-	provided time.Duration // how far the provider's clock is from ours
+	provided time.Duration // how far the provider's clock is ahead of ours
 	stream   *stream
-	path     string // of the ledger
+	path     string // the ledger's file
 	config   Config
 }
 
-// fleet is a sandbox with proxies that expire after so long; "" is never.
+// fleet starts a sandbox with proxies that expire after the given durations; "" means never.
 func fleet(t testing.TB, w *watch, expiries map[string]string) *upstream.Client {
 	t.Helper()
 	fixture := sandbox.DefaultFixture()
@@ -163,7 +163,7 @@ func newRig(t testing.TB, expiries map[string]string, schedules ...plans.Schedul
 	return h
 }
 
-// restart is what a new process would have: the same ledger, nothing in memory.
+// restart simulates a new process: the same ledger, and nothing in memory.
 func (h *rig) restart(t testing.TB) {
 	t.Helper()
 	var err error
@@ -182,7 +182,8 @@ func (h *rig) facts(t testing.TB, after int64) (types []string) {
 	return types
 }
 
-// renewal ends a renewal of one proxy in the books. Failed ones cost nothing.
+// renewal records the end of a renewal of one proxy in the ledger. A failed renewal costs
+// nothing.
 func renewal(t testing.TB, l *ledger.Ledger, n int, id, state string, cents int64, observed time.Time) {
 	t.Helper()
 	name := fmt.Sprintf("earlier-%s-%d", id, n)
@@ -206,7 +207,8 @@ func renewal(t testing.TB, l *ledger.Ledger, n int, id, state string, cents int6
 	check(t, l.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Append(facts...) }))
 }
 
-// unresolved puts a renewal into review, of which the provider names so many cents.
+// unresolved records a renewal that needs review, for which the provider reports this many
+// cents.
 func unresolved(t testing.TB, l *ledger.Ledger, id string, cents int64) {
 	t.Helper()
 	renewal(t, l, 1, id, "claimed", 0, noon)
@@ -220,14 +222,14 @@ func unresolved(t testing.TB, l *ledger.Ledger, id string, cents int64) {
 	}))
 }
 
-// paid teaches the ledger what a proxy costs, by a renewal of an older expiry.
+// paid records what a proxy costs, with a renewal of an older expiry.
 func paid(t testing.TB, l *ledger.Ledger, id string, cents int64) {
 	t.Helper()
 	renewal(t, l, 0, id, "succeeded", cents, noon.Add(-30*fact.Day))
 }
 
-// paid is paid a second before the test continues: a listing of the same instant
-// would not be believed.
+// paid calls the function paid and advances the clock by a second, because a listing at the same
+// instant would not count.
 func (h *rig) paid(t testing.TB, id string, cents int64) {
 	t.Helper()
 	paid(t, h.Ledger, id, cents)
@@ -260,7 +262,6 @@ func px(id string, in time.Duration) tables.Proxy {
 	return tables.Proxy{ProxyID: id, CountryCode: "US", Region: "Dallas", LineName: "premium", IPType: "isp", ExpiresAt: &expires, SeenAt: noon}
 }
 
-// ids are the proxies that a plan renews.
 func ids(p plans.Plan) (ids []string) {
 	for _, one := range p.Included {
 		ids = append(ids, one.ProxyID)
@@ -268,7 +269,7 @@ func ids(p plans.Plan) (ids []string) {
 	return ids
 }
 
-// why is why a plan leaves a proxy out.
+// why returns why a plan skips a proxy.
 func why(p plans.Plan, id string) string {
 	for _, out := range p.LeftOut {
 		if out.ProxyID == id {
@@ -296,7 +297,7 @@ func (f fake) ProxiesPage(_ context.Context, r upstream.PageRequest) (upstream.P
 
 func refused(code upstream.Code) error { return &upstream.Error{HTTPStatus: 400, Code: code} }
 
-// shown lists what the ledger holds as not gone.
+// shown lists the ledger's proxies that are not gone.
 func shown(t testing.TB, l *ledger.Ledger) (ids []string) {
 	t.Helper()
 	check(t, l.Fleet.Expiring(t.Context(), noon.AddDate(10, 0, 0), func(p tables.Proxy) error {

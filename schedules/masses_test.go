@@ -10,15 +10,16 @@ import (
 	"perennial/schedules/plans"
 )
 
-// considered is the bound of the plans over a mass: small, so that many masses are tried.
+// considered is the most proxies that a plan reads. It is small, so that the test can try many
+// fleets.
 const considered = 1000
 
-// mass is a random fleet in the order of its expiries: retired, taken, claimed,
-// long expired and living proxies, each as few or as many as chance has it.
+// mass returns a random fleet in the order of its expiries, with random numbers of retired,
+// taken, claimed, long expired and live proxies.
 func mass(random *rand.Rand) (all []tables.Proxy, in *read) {
 	in = &read{Inputs: plans.Inputs{Now: noon, Schedule: keepalive(), Taken: map[string]bool{}, Claimed: map[string]bool{}, OnItsWay: map[string]bool{}, Barred: map[string]int{}}}
 	size := func() int { return []int{0, 1, considered / 100, considered, 2*considered + 7}[random.IntN(5)] }
-	for _, from := range []time.Duration{-90 * 24 * time.Hour, time.Second} { // expired, then living
+	for _, from := range []time.Duration{-90 * 24 * time.Hour, time.Second} { // expired, then live
 		free, barred := size(), size()
 		for i := 0; free+barred > 0; i++ {
 			p := px(fmt.Sprintf("px_%d_%d", int64(from), i), from+time.Duration(i)*time.Second)
@@ -35,8 +36,8 @@ func mass(random *rand.Rand) (all []tables.Proxy, in *read) {
 	return all, in
 }
 
-// Whatever a provider lists and whatever is in progress: what lives and may be
-// renewed is planned, the nearest expiry first, and what is not looked at is counted.
+// In every fleet, the live proxies that may be renewed are planned by nearest expiry, and
+// proxies that are not examined are counted.
 func TestTrap54NoMassHidesWhatLives(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(100) {

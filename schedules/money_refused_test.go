@@ -10,7 +10,7 @@ import (
 	"perennial/schedules/plans"
 )
 
-// ended records a renewal of px_1 that ended with nothing charged.
+// ended records a renewal of px_1 that ended without a charge.
 func ended(t *testing.T, h *rig, n int, end func(fact.Ref) fact.Fact) {
 	t.Helper()
 	name := fmt.Sprintf("sweep-keepalive-%d", n)
@@ -26,8 +26,8 @@ func ended(t *testing.T, h *rig, n int, end func(fact.Ref) fact.Fact) {
 	}
 }
 
-// Want of money is no verdict on a proxy: after the top-up the next sweep renews it,
-// whatever the number of refusals.
+// Refusals for lack of money do not count against a proxy. After the top-up the next run renews
+// it, however many refusals there were.
 func TestTrap69WantOfMoneyGivesNoProxyUp(t *testing.T) {
 	for name, end := range map[string]func(fact.Ref) fact.Fact{
 		"short of money": func(of fact.Ref) fact.Fact {
@@ -75,7 +75,7 @@ func TestTrap69WantOfMoneyGivesNoProxyUp(t *testing.T) {
 	}
 }
 
-// After a top-up a person does not wait for the next try.
+// After a top-up an operator need not wait for the next attempt.
 func TestASweepByHandAsksAgainForWhatTheWalletDidNotPay(t *testing.T) {
 	h := newRig(t, map[string]string{"px_1": "70h", "px_2": "300h"}, keepalive())
 	h.paid(t, "px_2", 300)
@@ -90,7 +90,7 @@ func TestASweepByHandAsksAgainForWhatTheWalletDidNotPay(t *testing.T) {
 	want(t, "by hand", ids(h.sweep(t)), []string{"px_1"})
 }
 
-// Refusals for other reasons still count, those for want of money between them do not.
+// Refusals for other reasons still count, even with refusals for lack of money between them.
 func TestTrap69OtherRefusalsStillGiveUp(t *testing.T) {
 	h := newRig(t, map[string]string{"px_1": "70h"}, keepalive())
 	h.paid(t, "px_1", 300)

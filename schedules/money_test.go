@@ -53,7 +53,7 @@ func TestALowWalletPaysTheEarliestAndNamesTheRest(t *testing.T) {
 	want(t, "the first one lost", *said[0].FirstLostAt, noon.Add(26*time.Hour))
 	want(t, "wallet", *said[0].ProviderCents, int64(700))
 
-	h.watch.add(time.Second) // the commands are on their way: 600 of the 1,100 belong to them
+	h.watch.add(time.Second) // the commands are published but not accepted: they reserve 600 of the 1,100 cents
 	held = 1100
 	plan, err = h.PlanNow(t.Context(), "keepalive")
 	check(t, err)
@@ -62,11 +62,12 @@ func TestALowWalletPaysTheEarliestAndNamesTheRest(t *testing.T) {
 	want(t, "shortfalls", plan.Shortfalls, []plans.Shortfall{{Reason: plans.ReasonWallet, Proxies: 1, LimitCents: 1100, Cents: fact.Known(100), FirstLostAt: noon.Add(27 * time.Hour)}})
 }
 
-// The account's limit of the day bounds a sweep, with what is published and not taken in.
+// The account's daily limit applies to a run, and includes commands that are published but not
+// accepted.
 func TestASweepStaysUnderTheLimitOfTheDay(t *testing.T) {
 	h := newRig(t, map[string]string{"px_1": "24h", "px_2": "25h", "px_3": "26h", "px_4": "27h"}, keepalive())
 	h.paid(t, "px_1", 300)
-	h.config.DailyLimitCents = 1000 // 300 of it are spent
+	h.config.DailyLimitCents = 1000 // 300 of the limit are spent
 	h.restart(t)
 	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
 	check(t, err)
@@ -81,8 +82,7 @@ func TestASweepStaysUnderTheLimitOfTheDay(t *testing.T) {
 	want(t, "the next", ids(plan), nil)
 }
 
-// TestWhatIsOnItsWayIsNotCountedTwice: further slots fire before the runner has
-// taken anything in, as while the account is paused.
+// More slots run before the runner has accepted anything, as while the account is paused.
 func TestWhatIsOnItsWayIsNotCountedTwice(t *testing.T) {
 	s := keepalive()
 	s.DailyBudgetCents, s.ApproveOverCents, s.Chunk = 900, 900, 2
@@ -100,7 +100,7 @@ func TestWhatIsOnItsWayIsNotCountedTwice(t *testing.T) {
 	want(t, "held", len(h.held(t, before)), 0)
 	want(t, "published, the same again", h.stream.raw[2:], h.stream.raw[:2])
 
-	h.watch.add(26 * time.Hour) // another day, and nothing was taken in; px_4 is due
+	h.watch.add(26 * time.Hour) // another day, and no command was accepted; px_4 is due
 	held = 1200
 	third := h.sweep(t)
 	want(t, "third", ids(third), []string{"px_4"})
@@ -110,7 +110,7 @@ func TestWhatIsOnItsWayIsNotCountedTwice(t *testing.T) {
 	want(t, "left out of the fourth", h.sweep(t).LeftOutCounts, map[string]int{plans.ReasonOnItsWay: 2, plans.ReasonRenewed: 2})
 }
 
-// What its command does not fit any more is planned as though it were not there.
+// Proxies whose published command no longer fits are planned again.
 func TestWhatIsOnItsWayIsReplannedForMissingMoney(t *testing.T) {
 	for name, change := range map[string]func(t *testing.T, h *rig){
 		"other days":   func(_ *testing.T, h *rig) { h.config.Schedules[0].DurationDays = 60 },
@@ -209,7 +209,7 @@ func TestAWaitingPlanSaysWhatMoneyLeavesOut(t *testing.T) {
 	}
 }
 
-// settle books the renewal that a sweep's command asked for.
+// settle records the renewal that a run's command requested.
 func settle(t testing.TB, l *ledger.Ledger, c command.RenewalCommand, cents int64) {
 	t.Helper()
 	operation := c.ID + "/0001"
@@ -248,7 +248,7 @@ func TestTheListOfSchedulesSaysWhy(t *testing.T) {
 		"the next run plans them again; 2 due, 1 to renew in 1 command, about 3.00, asked for by ann: due")
 }
 
-// TestAPlanOfReplacementsIsNotCalledEmpty: nothing is due in it, and it orders.
+// No proxy of the plan is due, but the plan orders replacements.
 func TestAPlanOfReplacementsIsNotCalledEmpty(t *testing.T) {
 	if text := planSaid(fact.SweepPlanned{Planned: []fact.PlannedCommand{{Proxies: 1}}, Commands: make([]json.RawMessage, 1)}, false, "USD"); !strings.HasPrefix(text, "0 due, 1 to renew in 1 command") {
 		t.Error(text)

@@ -12,11 +12,11 @@ import (
 	"perennial/schedules/plans"
 )
 
-// TestNoFleetIsLostByAMoveOfItsSchedule draws a month of a fleet whose schedule is renamed,
-// moved to other hours and other zones, and does not run for up to 20 hours at a time, in the
-// weeks in which clocks are changed at midnight. Its slots are 7 hours apart at most, 14 where
-// they are moved, and what passed while nothing ran is caught up: with 24 hours no proxy
-// expires, and none is renewed before it is due.
+// TestNoFleetIsLostByAMoveOfItsSchedule simulates a random month in which a schedule is renamed,
+// and moved to other hours and zones. It is a month in which clocks change at midnight, and the
+// runner is down for up to 20 hours at a time. Slots are at most 7 hours apart, or 14 when they
+// move, and missed slots are served after a restart. With renew_before of 24 hours, no proxy may
+// expire, and none may be renewed early.
 func TestNoFleetIsLostByAMoveOfItsSchedule(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(3) {
@@ -39,7 +39,7 @@ func TestNoFleetIsLostByAMoveOfItsSchedule(t *testing.T) {
 			s.RenewBefore, s.Cron = 24*time.Hour, "0 */6 * * *"
 			w := &bulkhead{t: t, expires: map[string]time.Time{}, renewed: map[string]time.Time{}, mended: make(chan struct{})}
 			inBubble(t, s, nil, func(t *testing.T, b *bench) {
-				b.downFor(83*fact.Day, unchanged) // to the 24th of March
+				b.downFor(83*fact.Day, unchanged) // until 24 March
 				w.clock, w.ledger = b.config.Clock, b.Ledger
 				w.mu.Lock()
 				for n := range 60 {
@@ -68,7 +68,7 @@ func TestNoFleetIsLostByAMoveOfItsSchedule(t *testing.T) {
 	}
 }
 
-// alive proves that no proxy has expired, and that none was renewed early or twice.
+// alive checks that no proxy has expired, and that none was renewed early or twice.
 func (w *bulkhead) alive(b *bench) {
 	b.t.Helper()
 	w.mu.Lock()

@@ -11,7 +11,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// A queue that is longer than its rate: some of it expires before its turn.
+// The queue is too long for its pace: some proxies expire before their turn.
 func TestAQueueThatCannotBeMadeInTimeIsSaid(t *testing.T) {
 	t.Parallel()
 	fleet := map[string]string{}
@@ -26,10 +26,10 @@ func TestAQueueThatCannotBeMadeInTimeIsSaid(t *testing.T) {
 	}
 	check(t, h.keepPace(t.Context())) // the queue begins
 	want(t, "at its begin", h.NotReady(), "")
-	for n := range 10 { // at another schedule's, or a person's, wish
+	for n := range 10 { // requested by another schedule or by an operator
 		renewal(t, h.Ledger, 2, fmt.Sprintf("px_other_%d", n), "succeeded", 300, noon)
 	}
-	h.watch.add(10 * time.Minute) // ten turns in ten minutes: the last is in two hours, and expires in one
+	h.watch.add(10 * time.Minute) // ten renewals in ten minutes: the last proxy's turn is in two hours, but it expires in one
 	check(t, h.keepPace(t.Context()))
 	for _, says := range []string{"120 renewals are queued and 1.0 are made a minute", "111 proxies expire before their turn, the first at 2026-11-21T12:19:30Z", "rate_per_second"} {
 		if !strings.Contains(h.NotReady(), says) {
@@ -43,9 +43,9 @@ func TestAQueueThatCannotBeMadeInTimeIsSaid(t *testing.T) {
 	want(t, "at a pace that reaches", h.NotReady(), "")
 }
 
-// One command of a person's is accepted at once and worked off at a constant pace, one
-// minute after another. What it says at any minute agrees with what happens afterwards:
-// as many proxies expire before their turn as were counted.
+// An operator's command is accepted immediately and executed at a constant pace. At every
+// minute, the count of late renewals must equal the number of proxies that later expire before
+// their turn.
 func TestThePaceForetellsWhatExpires(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(2) {
@@ -53,7 +53,7 @@ func TestThePaceForetellsWhatExpires(t *testing.T) {
 		each := 2 + random.IntN(4) // renewals a minute
 		fleet, left := map[string]string{}, []time.Duration(nil)
 		for n, at := 0, time.Duration(0); n < 130+random.IntN(30); n++ {
-			at += time.Duration(random.IntN(2*60/each)) * time.Second // about as fast as they are renewed
+			at += time.Duration(random.IntN(2*60/each)) * time.Second // about as fast as the renewals
 			left = append(left, 5*time.Minute+at)
 			fleet[fmt.Sprintf("px_%03d", n)] = left[n].String()
 		}
@@ -79,7 +79,7 @@ func TestThePaceForetellsWhatExpires(t *testing.T) {
 					ref, id := fact.Ref{CommandID: "all", OperationID: accepted.Operations[done].OperationID}, accepted.Operations[done].ProxyIDs[0]
 					write(fact.OperationSending{Ref: ref, Attempt: 1, Key: accepted.Operations[done].Key, Body: "{}", SentAt: h.watch.Now(), Observed: map[string]time.Time{id: noon.Add(left[done])}},
 						fact.RenewalSettled{Ref: ref, Status: "completed", Attempt: 1, Lines: fact.Lines{ChargedCents: 300, Items: []fact.Line{{ProxyID: id, State: fact.LineSucceeded, ChargedCents: 300}}}})
-					check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Stale(id) })) // as the runner does
+					check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Stale(id) })) // as a runner does
 					done++
 				}
 				check(t, h.keepPace(t.Context()))

@@ -79,8 +79,7 @@ func TestAPauseEndsByItsTime(t *testing.T) {
 	})
 }
 
-// TestAPauseDuringASweepKeepsItFromBeingPlanned: the listing of a sweep takes minutes on a
-// large account.
+// On a large account, a run waits minutes for its listing.
 func TestAPauseDuringASweepKeepsItFromBeingPlanned(t *testing.T) {
 	h := newRig(t, soon(), keepalive())
 	h.paid(t, "px_1", 300)
@@ -116,7 +115,7 @@ func TestAPauseThatCannotBeIsRefused(t *testing.T) {
 	wantErr(t, h.Pause(t.Context(), "keepalife", nil, "ada", "x"), ErrNoSchedule)
 	wantErr(t, h.Resume(t.Context(), "keepalife", "ada", "x"), ErrNoSchedule)
 
-	// Paused, and not configured any more: it can still be resumed.
+	// A paused schedule that is no longer configured can still be resumed.
 	check(t, h.Pause(t.Context(), "keepalive", nil, "ada", "x"))
 	h.config.Schedules = nil
 	h.restart(t)

@@ -12,7 +12,7 @@ import (
 	"perennial/schedules/plans"
 )
 
-// ceilings are those of a plan's commands, in their order; 0 if one has none.
+// ceilings returns the cost limits of a plan's commands, in order; 0 if a command has none.
 func ceilings(t testing.TB, p plans.Plan) (all []int64) {
 	t.Helper()
 	for _, raw := range p.Commands {
@@ -26,8 +26,8 @@ func ceilings(t testing.TB, p plans.Plan) (all []int64) {
 	return all
 }
 
-// TestASweepLearnsAPriceThatRose: what a sibling has just paid counts, the commands cost no
-// more than was planned, and what their ceiling stopped is planned again at the new price.
+// The newest price paid for a proxy of the kind counts. The commands cost no more than was
+// planned, and the proxies that the cost limit stopped are planned again at the new price.
 func TestASweepLearnsAPriceThatRose(t *testing.T) {
 	t.Parallel()
 	s := keepalive()

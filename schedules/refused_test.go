@@ -12,7 +12,7 @@ import (
 	"perennial/ledger/fact"
 )
 
-// refuse appends what the intake answers to a command that it cannot accept.
+// refuse appends the intake's fact for a command that it refuses.
 func refuse(t testing.TB, l *ledger.Ledger, id, code string) {
 	t.Helper()
 	_, err := command.Parse(fact.KindRenewal, []byte(`{"id":"`+id+`","proxy_ids":["px_1"],"duration_days":31}`), command.Rules{})
@@ -33,7 +33,7 @@ func TestTrap55ASweepWhoseCommandIsRefusedIsNotReady(t *testing.T) {
 	look()
 	want(t, "before the intake has said anything", h.NotReady(), "")
 	refuse(t, h.Ledger, commandIDs(t, plan)[0], fact.RejectedInvalid)
-	for range 2 { // once in memory, once from the ledger alone
+	for range 2 { // first from memory, then from the ledger alone
 		look()
 		look()
 		for _, word := range []string{"schedule keepalive", "refused 1 commands of it (2 proxies)", "duration_days is 31"} {
@@ -76,7 +76,7 @@ func TestTrap55RefusedCommandsAreWatchedWhileTheSweeperRuns(t *testing.T) {
 	})
 }
 
-// What no sweep can renew is counted where a person looks, and not in a log alone.
+// The count must be visible to an operator, not only in a log.
 func TestProxiesNoCommandCanNameAreCountedInLists(t *testing.T) {
 	h := newRig(t, map[string]string{"px_1": "24h", "px\u202e_2": "24h", strings.Repeat("p", command.MaxIDBytes+1): "24h"}, keepalive())
 	h.paid(t, "px_1", 300)

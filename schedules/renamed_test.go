@@ -57,7 +57,8 @@ func TestARenamedScheduleKeepsBudgetPlanPauseAndSlots(t *testing.T) {
 	check(t, err)
 }
 
-// A person learns from doctor that the name was lost, when the new one has fired already.
+// An operator learns from doctor that the rename was not declared, after runs under the new
+// name.
 func TestARenameMayBeDeclaredLater(t *testing.T) {
 	s := keepalive()
 	s.MonthlyBudgetCents = 900

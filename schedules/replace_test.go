@@ -14,7 +14,7 @@ import (
 	"perennial/upstream"
 )
 
-// replacing is a rig whose schedule replaces, and whose offers are the sandbox's.
+// replacing returns a rig whose schedule replaces proxies, with the sandbox's offers.
 func replacing(t testing.TB, policy plans.Replace, expiries map[string]string) *rig {
 	t.Helper()
 	s := keepalive()
@@ -28,7 +28,7 @@ func replacing(t testing.TB, policy plans.Replace, expiries map[string]string) *
 	return h
 }
 
-// offers reads the sandbox's.
+// offers returns a function that reads the sandbox's offers.
 func (h *rig) offers(t testing.TB) func(context.Context, upstream.OfferFilter) ([]upstream.Offer, error) {
 	t.Helper()
 	client, ok := h.config.Provider.(*upstream.Client)
@@ -85,7 +85,7 @@ func TestWhatTheProviderWillNotRenewIsReplacedOnce(t *testing.T) {
 	want(t, "orders once the first was taken in", len(h.stream.orders), 1)
 }
 
-// bought is an order with labels that delivered a proxy.
+// bought records an order with labels that delivered a proxy.
 func bought(t testing.TB, l *ledger.Ledger, id string, labels map[string]string) {
 	t.Helper()
 	ref := fact.Ref{CommandID: "buy-" + id, OperationID: "buy-" + id + "/1", Labels: labels}
@@ -126,7 +126,7 @@ func TestAProxyUnknownToTheProviderIsReplacedAtOnce(t *testing.T) {
 	want(t, "in the place of", h.stream.orders[0].Labels["replaces"], "px_1")
 }
 
-// unknown ends a renewal as the provider does that does not know the proxy.
+// unknown records a renewal that failed because the provider does not know the proxy.
 func unknown(t testing.TB, l *ledger.Ledger, id string) {
 	t.Helper()
 	ref := fact.Ref{CommandID: "unknown-" + id, OperationID: "unknown-" + id + "/0001"}
@@ -166,8 +166,8 @@ func TestReplacementsStayWithinTheirCeilings(t *testing.T) {
 	}
 }
 
-// per_day is of replacements. What nothing can replace is none, and asks for
-// offers once however many of its kind there are.
+// per_day counts only replacements. Proxies that no offer can replace do not count, and offers
+// are requested once per kind.
 func TestWhatNothingCanReplaceDoesNotUseUpTheDay(t *testing.T) {
 	h := replacing(t, plans.Replace{Enabled: true, MaxCents: 400, PerDay: 1}, map[string]string{"px_de_1": "23h", "px_de_2": "24h", "px_1": "25h", "px_2": "26h"})
 	all, asked := h.config.Offers, 0
@@ -188,8 +188,7 @@ func TestWhatNothingCanReplaceDoesNotUseUpTheDay(t *testing.T) {
 	want(t, "asked for offers", asked, 2)
 }
 
-// TestAProxyOfTwoSchedulesIsReplacedOnce: the other schedule replaces it when this one has
-// looked for the last time.
+// The other schedule replaces the proxy after this schedule's last check.
 func TestAProxyOfTwoSchedulesIsReplacedOnce(t *testing.T) {
 	h := replacing(t, plans.Replace{Enabled: true, MaxCents: 400}, map[string]string{"px_1": "24h"})
 	unknown(t, h.Ledger, "px_1")
@@ -213,7 +212,6 @@ func TestAProxyOfTwoSchedulesIsReplacedOnce(t *testing.T) {
 	want(t, "orders", len(h.stream.orders), 0)
 }
 
-// TestAWrongClockReplacesNothing, as it renews nothing.
 func TestAWrongClockReplacesNothing(t *testing.T) {
 	h := replacing(t, plans.Replace{Enabled: true, MaxCents: 400}, map[string]string{"px_1": "24h"})
 	unknown(t, h.Ledger, "px_1")

@@ -29,7 +29,7 @@ func TestTheRestOfASweepSurvivesARestart(t *testing.T) {
 	inBubble(t, s, threeUnpriced(), func(t *testing.T, b *bench) {
 		<-b.stream.arrived
 		synctest.Wait()
-		b.end() // its canary is out
+		b.end() // its canary is published
 		renewal(t, b.Ledger, 1, "px_1", "succeeded", 300, b.stream.commands[0].ExpectExpiresAt["px_1"])
 		began := time.Now()
 		b.start()
@@ -54,7 +54,7 @@ func TestALargeSweepGoesOnAfterARestart(t *testing.T) {
 	hourly := keepalive()
 	hourly.Cron = "0 * * * *"
 	inBubble(t, hourly, due, func(t *testing.T, b *bench) {
-		paid(t, b.Ledger, "px_other", 300) // no canary
+		paid(t, b.Ledger, "px_other", 300) // the price is known, so no canary
 		check(t, b.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
 			return tx.Observe(0, tables.Proxy{ProxyID: "px_other", CountryCode: "US", SeenAt: time.Now()})
 		}))
@@ -67,7 +67,7 @@ func TestALargeSweepGoesOnAfterARestart(t *testing.T) {
 		list, err := b.List(t.Context())
 		check(t, err)
 		want(t, "left", list[0].Left.Proxies, 500)
-		<-b.stream.arrived // what is on its way, again as it is
+		<-b.stream.arrived // commands that are not accepted yet, published again unchanged
 		<-b.stream.arrived
 		synctest.Wait()
 		last := b.stream.commands[len(b.stream.commands)-5:]
@@ -86,7 +86,7 @@ func TestASweepByHandGoesOnByItself(t *testing.T) {
 			ran <- err
 		}()
 		<-b.stream.arrived
-		check(t, <-ran) // the rest is known when the plan is recorded, which takes a commit
+		check(t, <-ran) // the remainder is known only after the commit that records the plan
 		list, err := b.List(t.Context())
 		check(t, err)
 		want(t, "left", *list[0].Left, fact.SweepLeft{Proxies: 2, Unpriced: 2, FirstExpiresAt: list[0].Left.FirstExpiresAt})
@@ -134,8 +134,7 @@ func TestWhatAnApprovedPlanLeftIsPlannedNext(t *testing.T) {
 	})
 }
 
-// TestARunThatCanRenewNothingMoreIsNotRepeated while its canary is open, although more proxies
-// are due than a plan considers.
+// The canary is still open, and more proxies are due than one plan reads.
 func TestARunThatCanRenewNothingMoreIsNotRepeated(t *testing.T) {
 	due := map[string]time.Duration{}
 	for i := range 5 {

@@ -9,7 +9,7 @@ import (
 	"perennial/schedules/plans"
 )
 
-// failing ends renewals of px_1 that do not renew it, one an hour.
+// failing records renewals that ended without renewing px_1, one per hour.
 func (h *rig) failing(t *testing.T, from, to int) {
 	t.Helper()
 	px, err := h.Ledger.Fleet.Proxy(t.Context(), "px_1")
@@ -36,8 +36,8 @@ func (h *rig) append(t *testing.T, f fact.Fact) {
 	check(t, h.Ledger.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Append(f) }))
 }
 
-// TestTheFifthEndingWithoutARenewalGoesToReview: a person sees it once, and says
-// whether sweeps try again, under commands that are new.
+// One review is opened. The operator decides whether runs try again, and new attempts have new
+// command ids.
 func TestTheFifthEndingWithoutARenewalGoesToReview(t *testing.T) {
 	h := newRig(t, map[string]string{"px_1": "70h", "px_2": "300h"}, keepalive())
 	h.paid(t, "px_2", 300)
@@ -74,8 +74,8 @@ func TestTheFifthEndingWithoutARenewalGoesToReview(t *testing.T) {
 	check(t, err)
 }
 
-// TestAProxyThatARenewalDoesNotBringBackIsPaidForOnce: what expired long ago has expired
-// still after a renewal that extends from then. A person says whether it is renewed again.
+// A proxy that expired long ago is still expired after a renewal that extends its old expiry. An
+// operator decides whether it is renewed again.
 func TestAProxyThatARenewalDoesNotBringBackIsPaidForOnce(t *testing.T) {
 	h := newRig(t, map[string]string{"px_1": "-2400h", "px_2": "300h"}, keepalive())
 	h.paid(t, "px_2", 300)
@@ -114,8 +114,7 @@ func TestAProxyThatARenewalDoesNotBringBackIsPaidForOnce(t *testing.T) {
 	want(t, "what was paid for has passed", why(plan(), "px_1") == plans.ReasonInVain, false)
 }
 
-// TestAProxyRenewedAfterAllLeavesReview: by a command of a person's own, or at
-// the provider's site.
+// The proxy is renewed by an operator's command or at the provider's site.
 func TestAProxyRenewedAfterAllLeavesReview(t *testing.T) {
 	for name, renewed := range map[string]func(h *rig){
 		"by a command": func(h *rig) { renewal(t, h.Ledger, 6, "px_1", "succeeded", 300, noon.Add(70*time.Hour)) },
@@ -146,8 +145,8 @@ func (h *rig) inReview(t *testing.T) int64 {
 	return n
 }
 
-// A renewal that has just come due for the provider, and fails, ended before it
-// was due by a clock that is behind the provider's.
+// The proxy is due by the provider's clock. By our slower clock, its failed renewal ended before
+// the proxy was due.
 func TestAnEndingCountsWhereOurClockIsBehindTheProviders(t *testing.T) {
 	h := newRig(t, map[string]string{"px_1": "72h2m"}, keepalive())
 	h.provided = 4 * time.Minute
@@ -170,8 +169,8 @@ func TestAnEndingCountsWhenTheWindowWasMadeShorter(t *testing.T) {
 	h.anotherCommand(t, first)
 }
 
-// anotherCommand sweeps: px_1 is in it again, and the command is none that was
-// there before and would be absorbed by its id.
+// anotherCommand makes a run and checks that it plans px_1 under a new command id. With the old
+// id, the command would be a duplicate.
 func (h *rig) anotherCommand(t *testing.T, before plans.Plan) (id string) {
 	t.Helper()
 	again := h.sweep(t)
@@ -182,8 +181,7 @@ func (h *rig) anotherCommand(t *testing.T, before plans.Plan) (id string) {
 	return id
 }
 
-// Its proxies were another operation's when it came, and all of it was left out:
-// no line tells of its end.
+// All proxies of the command were reserved by another operation, so no line records its end.
 func TestACommandThatEndedWithoutTraceIsNotReplanned(t *testing.T) {
 	h := newRig(t, map[string]string{"px_1": "60h"}, keepalive())
 	first := h.sweep(t)
@@ -198,8 +196,8 @@ func TestACommandThatEndedWithoutTraceIsNotReplanned(t *testing.T) {
 	}
 }
 
-// A command that came while another command was renewing the proxy was refused, and
-// would be absorbed under its id indefinitely, whatever became of the other renewal.
+// A command was refused because another command was renewing the proxy. Under its id it would
+// remain a duplicate forever, however the other renewal ends.
 func TestACommandThatWasRefusedIsNotPlannedAgain(t *testing.T) {
 	h := newRig(t, map[string]string{"px_1": "60h"}, keepalive())
 	first := h.sweep(t)

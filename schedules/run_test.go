@@ -19,7 +19,7 @@ import (
 	"perennial/upstream"
 )
 
-// bench is a sweeper whose time is the bubble's, moved on by a restart.
+// bench is a sweeper whose clock is the synctest bubble's. A restart may advance the clock.
 type bench struct {
 	*Sweeper
 	t      *testing.T
@@ -30,7 +30,7 @@ type bench struct {
 	done   chan error
 }
 
-// inBubble runs a test with a sweeper of proxies that expire after so long.
+// inBubble runs a test with a bench whose proxies expire after the given durations.
 func inBubble(t *testing.T, schedule plans.Schedule, proxies map[string]time.Duration, test func(*testing.T, *bench), change ...func(*testing.T, *Config)) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bench{t: t, stream: &stream{arrived: make(chan struct{})}}
@@ -59,7 +59,6 @@ func inBubble(t *testing.T, schedule plans.Schedule, proxies map[string]time.Dur
 	})
 }
 
-// plannedInBubbles is how many proxies one plan of a bench takes.
 const plannedInBubbles = 1000
 
 func fewPlanned(t *testing.T) context.Context {
@@ -209,7 +208,7 @@ func TestAClockSetBackDoesNotFireASlotTwice(t *testing.T) {
 	})
 }
 
-// A process may stop for a moment between any two readings of the clock.
+// A process may be stopped between any two readings of the clock.
 func TestASlotBetweenTwoReadingsOfTheClockFires(t *testing.T) {
 	for still := 2; still <= 4; still++ {
 		synctest.Test(t, func(t *testing.T) {
@@ -239,8 +238,7 @@ func TestASlotBetweenTwoReadingsOfTheClockFires(t *testing.T) {
 	}
 }
 
-// TestTwoRunnersFireASlotOnce fires one slot from two sweepers of one ledger at
-// the same moment.
+// Two sweepers with the same ledger run one slot at the same time.
 func TestTwoRunnersFireASlotOnce(t *testing.T) {
 	h := newRig(t, soon(), keepalive())
 	h.paid(t, "px_1", 300)
@@ -260,6 +258,6 @@ func TestTwoRunnersFireASlotOnce(t *testing.T) {
 	}
 	wantErr(t, first, ErrFired)
 	check(t, second)
-	// The other may have found the slot planned, and published it again as it is.
+	// The other sweeper may have found the slot planned, and published the same commands again.
 	want(t, "published", slices.Compact(h.stream.raw), h.stream.raw[:1])
 }

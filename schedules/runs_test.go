@@ -7,8 +7,7 @@ import (
 	"perennial/ledger/tables"
 )
 
-// TestARunCountsItsContinuations: the renewal that learns the price and those after it are one
-// run, of which nothing counts twice.
+// The canary's renewal and the renewals after it are one run, and none counts twice.
 func TestARunCountsItsContinuations(t *testing.T) {
 	s := dailySchedule()
 	s.BudgetCents = 600
@@ -19,7 +18,7 @@ func TestARunCountsItsContinuations(t *testing.T) {
 		<-b.stream.arrived
 		time.Sleep(time.Second)
 		settle(t, b.Ledger, b.stream.commands[1], 300)
-		for _, limit := range []int{20, 1} { // a limit cuts no run
+		for _, limit := range []int{20, 1} { // the limit does not split a run
 			all, err := Runs(t.Context(), b.Ledger, "keepalive", limit)
 			check(t, err)
 			want(t, "runs", len(all), 1)

@@ -18,13 +18,13 @@ import (
 	"perennial/upstream"
 )
 
-// million is a provider of n proxies of ten countries, page by page; a token is
-// the number of the next proxy. Nothing is held in memory.
+// million is a provider with n proxies in ten countries. A page token is the number of the next
+// proxy. The proxies are computed, not stored.
 type million struct {
 	n       int
 	expires func(i int) time.Time
 	pages   int
-	refuse  map[int]bool // pages whose token is refused, once
+	refuse  map[int]bool // pages whose token is refused once
 }
 
 func (m *million) ProxiesPage(_ context.Context, r upstream.PageRequest) (page upstream.Page[upstream.Proxy], err error) {
@@ -50,11 +50,11 @@ func (m *million) ProxiesPage(_ context.Context, r upstream.PageRequest) (page u
 	return page, nil
 }
 
-// spread gives every hundredth of n proxies to the next three days, in no order,
-// or so many of them.
+// spread returns expiries in no order. Of n proxies, about due expire within the next three
+// days.
 func spread(n, due int) func(i int) time.Time {
 	return func(i int) time.Time {
-		at := i * 7919 % n // 7919 is prime: every number comes once
+		at := i * 7919 % n // 7919 is prime, so every number occurs once
 		if at < due {
 			return noon.Add(time.Hour + time.Duration(at)*72*time.Hour/time.Duration(due+due/10))
 		}
@@ -82,8 +82,8 @@ func (c *counted) PublishCommands(_ context.Context, _ string, out []publish.Out
 	return nil
 }
 
-// large is a sweeper of a ledger that has listed n proxies, so many of which are
-// due, and that knows the price of each country.
+// large returns a sweeper whose ledger has n listed proxies, due of which are due, and a price
+// for each country.
 func large(t testing.TB, n, due int, schedule plans.Schedule) (*Sweeper, *counted, *million) {
 	t.Helper()
 	w, out := &watch{now: noon}, &counted{}
@@ -101,8 +101,7 @@ func large(t testing.TB, n, due int, schedule plans.Schedule) (*Sweeper, *counte
 	return s, out, provider
 }
 
-// TestWhatIsDueBecomesChunksTheNearestExpiryFirst goes through a fleet that
-// takes three plans.
+// The fleet needs three plans.
 func TestWhatIsDueBecomesChunksTheNearestExpiryFirst(t *testing.T) {
 	t.Parallel()
 	const most, due = 1000, 1500
@@ -147,7 +146,7 @@ func TestARefusedTokenBeginsTheListingAgainNotTheRenewals(t *testing.T) {
 
 const fleetSize = 1_000_000
 
-// peak is the most memory that the process held, SQLite's included, in MiB.
+// peak returns the process's peak memory in MiB, including SQLite's.
 func peak(b *testing.B) float64 {
 	b.Helper()
 	text, err := os.ReadFile("/proc/self/status")
@@ -161,9 +160,9 @@ func peak(b *testing.B) float64 {
 	return kib / 1024
 }
 
-// BenchmarkAFullPass lists a million proxies: into an empty ledger, again when nothing has
-// changed, and when every expiry has moved. The provider answers at once, so this is our
-// own part of a pass.
+// BenchmarkAFullPass lists a million proxies into an empty ledger, then without changes, and
+// then with every expiry changed. The provider replies immediately, so the benchmark measures
+// only our own work.
 func BenchmarkAFullPass(b *testing.B) {
 	for b.Loop() {
 		w, provider := &watch{now: noon}, &million{n: fleetSize, expires: spread(fleetSize, 100_000)}
@@ -233,7 +232,7 @@ func BenchmarkAHundredThousandDue(b *testing.B) {
 	b.ReportMetric(peak(b), "peak-MiB")
 }
 
-// BenchmarkAForecastOfAMillion looks thirty days ahead, and again when nothing has changed.
+// BenchmarkAForecastOfAMillion makes a forecast for thirty days, and repeats it without changes.
 func BenchmarkAForecastOfAMillion(b *testing.B) {
 	s, _, _ := large(b, fleetSize, 100_000, keepalive())
 	b.ResetTimer()

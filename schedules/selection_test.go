@@ -87,8 +87,8 @@ func TestListsFromFilesAreReadForEveryPlan(t *testing.T) {
 	}
 }
 
-// As editors of other systems write a list, an exception stays one, or the sweep
-// says that it cannot read it.
+// An exception in a file from another system's editor counts, or the run reports that it cannot
+// read the file.
 func TestAnExceptionFileIsReadOrRefused(t *testing.T) {
 	for name, c := range map[string]struct{ file, fails string }{
 		"a byte order mark":     {"\ufeffpx_1\r\n", ""},
@@ -153,7 +153,7 @@ func TestARetiredProxyIsLeftOutUntilTakenBack(t *testing.T) {
 	want(t, "included", ids(p), []string{"px_1", "px_2"})
 }
 
-// What is being renewed stays, as long as it is alive and no person is asked.
+// A live proxy that is being renewed counts as staying, unless its renewal needs review.
 func TestWhatMayNotBeRenewedDoesNotStay(t *testing.T) {
 	for name, c := range map[string]struct {
 		first, state string
@@ -201,7 +201,8 @@ func TestLabelsOfAProxysOrderNarrowASchedule(t *testing.T) {
 	want(t, "included", ids(plan), []string{"px_2"})
 }
 
-// A # inside an id belongs to it: cut there, the exception would be another proxy's.
+// A # inside an id belongs to the id. If it began a comment, the exception would be for another
+// proxy.
 func TestAnIDWithAHashIsExcepted(t *testing.T) {
 	s := keepalive()
 	s.Match.ExceptProxyIDsFile = "except.txt"

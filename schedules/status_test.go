@@ -14,8 +14,7 @@ import (
 	"perennial/upstream"
 )
 
-// TestAListSaysThatAPlanWasApproved: what was carried out does not ask for an
-// approval any more.
+// An executed plan must not look as if it needs approval.
 func TestAListSaysThatAPlanWasApproved(t *testing.T) {
 	s := keepalive()
 	s.ApproveOverCents = 1
@@ -36,8 +35,7 @@ func TestAListSaysThatAPlanWasApproved(t *testing.T) {
 	}
 }
 
-// TestAScheduleWhoseLastPlanIsArchivedElsewhereIsListed: one that fires once
-// a year does not take the list of all others with it.
+// A schedule that runs once a year must not make the whole list fail.
 func TestAScheduleWhoseLastPlanIsArchivedElsewhereIsListed(t *testing.T) {
 	h := newRig(t, soon(), keepalive())
 	path := filepath.Join(t.TempDir(), "archived.ledger.db")
@@ -64,8 +62,7 @@ func TestAScheduleWhoseLastPlanIsArchivedElsewhereIsListed(t *testing.T) {
 	}
 }
 
-// TestARequestedPlanReadsWhatWasNotRenewed: an operator need not wait for the next listing
-// after a correction.
+// After a correction, an operator need not wait for the next listing.
 func TestARequestedPlanReadsWhatWasNotRenewed(t *testing.T) {
 	h := newRig(t, soon(), keepalive())
 	h.paid(t, "px_2", 300)

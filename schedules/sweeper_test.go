@@ -16,7 +16,7 @@ import (
 	"perennial/schedules/plans"
 )
 
-// soon are two proxies of one kind inside the window, one outside, one that never expires.
+// soon returns two due proxies of one kind, one that is not due, and one that never expires.
 func soon() map[string]string {
 	return map[string]string{"px_1": "24h", "px_2": "48h", "px_far": "100h", "px_never": ""}
 }
@@ -38,8 +38,8 @@ func TestASlotFiredAgainPublishesWhatIsDueOnce(t *testing.T) {
 	wantErr(t, err, ErrFired)
 	want(t, "published after a restart", len(h.stream.commands), 1)
 
-	// Another slot before the commands were accepted: the same commands. It is of the
-	// same second by the clock, and takes the next one.
+	// A second run before the commands were accepted publishes the same commands. Its second
+	// already has a slot, so it takes the next second.
 	again, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
 	check(t, err)
 	want(t, "slot", again.Slot.Sub(*plan.Slot), time.Second)

@@ -14,15 +14,15 @@ import (
 	"perennial/upstream"
 )
 
-// work is one operation that the year's runner has taken up.
+// work is one operation of the simulated runner.
 type work struct {
 	id  string
 	cmd command.Command
 	ids []string
 }
 
-// carryOut takes in what was published and carries it to its end, one after the
-// other, by jobs.Decide. While the provider is down everything waits.
+// carryOut accepts the published commands and executes them one after the other, as
+// decide.Decide says. While the provider is down, everything waits.
 func (y *year) carryOut() {
 	y.t.Helper()
 	if y.down > 0 {
@@ -38,7 +38,7 @@ func (y *year) carryOut() {
 	}
 }
 
-// disturb breaks some of the next requests.
+// disturb sets faults for some of the next requests.
 func (y *year) disturb() {
 	renewals := `"method":"POST","path":"/api/v1/proxies/renew"`
 	switch n := y.random.IntN(100); {
@@ -85,8 +85,8 @@ func (y *year) takeIn(raw json.RawMessage) (all []work) {
 	return all
 }
 
-// carry prechecks, sends, and sends again under the same key while the
-// outcome is not known.
+// carry prechecks and sends an operation, and retries with the same key while the outcome is
+// unknown.
 func (y *year) carry(w work) {
 	y.t.Helper()
 	ref := fact.Ref{CommandID: w.cmd.ID, OperationID: w.id, Labels: w.cmd.Labels}
@@ -115,7 +115,7 @@ func (y *year) carry(w work) {
 	y.t.Fatalf("operation %s does not end", w.id)
 }
 
-// record appends a decision; it says whether the operation goes again.
+// record appends a decision, and reports whether the operation is retried.
 func (y *year) record(op fact.Operation, d decide.Decision, observed map[string]time.Time) (again bool) {
 	y.t.Helper()
 	check(y.t, y.ledger.Write(y.t.Context(), func(tx *ledger.Tx) error {
@@ -138,7 +138,7 @@ func (y *year) record(op fact.Operation, d decide.Decision, observed map[string]
 		case fact.OperationWaiting:
 			return true
 		case fact.CommandRejected:
-			if f.ShortOfMoney { // it was spent between the plan and the payment
+			if f.ShortOfMoney { // the money was spent between the plan and the payment
 				for id, expires := range observed {
 					y.say(id, expires, plans.ReasonWallet)
 				}
@@ -157,7 +157,8 @@ func (y *year) operation(id string) fact.Operation {
 	return op
 }
 
-// precheck reads every proxy again and leaves out what a person renewed meanwhile.
+// precheck reads every proxy again, and skips those that an operator has renewed in the
+// meantime.
 func (y *year) precheck(w work, ref fact.Ref) (ids []string, observed map[string]time.Time, skipped []fact.Fact) {
 	y.t.Helper()
 	observed = map[string]time.Time{}
@@ -175,8 +176,8 @@ func (y *year) precheck(w work, ref fact.Ref) (ids []string, observed map[string
 	return ids, observed, skipped
 }
 
-// answer is the person who looks, once a day, at what waits for one, and finds
-// out at the provider what was charged.
+// answer plays the operator who once a day resolves the reviews, with the charges from the
+// provider.
 func (y *year) answer() {
 	y.t.Helper()
 	waiting, err := y.ledger.Operations.OperationsIn(y.t.Context(), fact.StateReview, 100)

@@ -12,9 +12,9 @@ import (
 	"perennial/ledger/testrun"
 )
 
-// TestAYearOfAnAccount lives through a year, day by day: 500 proxies, outages,
-// lost replies, refusals, renewals by hand, prices that change, a budget that
-// binds and a wallet that is not filled in time. Outside of the larger run it is two months.
+// TestAYearOfAnAccount simulates a year day by day: 500 proxies, outages, lost replies,
+// refusals, renewals by an operator, price changes, a budget that is too low and late top-ups.
+// Unless the larger run is requested, it simulates two months.
 func TestAYearOfAnAccount(t *testing.T) {
 	t.Parallel()
 	steps := 30
@@ -53,8 +53,8 @@ func TestTheSameSeedIsTheSameTrace(t *testing.T) {
 	}
 }
 
-// audit compares, at the end, the books with the provider's wallet and with the
-// referee's lines, and looks for a proxy that was renewed before it was due.
+// audit compares the ledger with the provider's wallet and the referee's lines, and looks for a
+// proxy that was renewed before it was due.
 func (y *year) audit() {
 	y.t.Helper()
 	y.down = 0
@@ -98,11 +98,11 @@ func (y *year) audit() {
 	y.auditLost()
 }
 
-// auditLost: whatever expired had been left out for want of money, and that was
-// said before it happened.
+// auditLost checks that every expired proxy was skipped for lack of money, and that this was
+// reported before the expiry.
 func (y *year) auditLost() {
 	y.t.Helper()
-	said := map[time.Time]bool{} // the first proxies that a held sweep named
+	said := map[time.Time]bool{} // first expiries in sweep.held facts
 	for _, f := range factsOf[fact.SweepHeld](y, "sweep.held") {
 		if f.FirstLostAt != nil {
 			said[*f.FirstLostAt] = true
@@ -148,13 +148,13 @@ func (y *year) rows(yield func(chain.Row)) {
 	}
 }
 
-// trace is the journal without what the sandbox makes up.
+// trace returns the journal without the sandbox's random values.
 func (y *year) trace() (lines []string) {
 	y.rows(func(r chain.Row) {
 		var data map[string]any
 		check(y.t, json.Unmarshal([]byte(r.Data), &data))
 		delete(data, "trace_id")
-		delete(data, "reason") // a lost connection names its port
+		delete(data, "reason") // the reason of a lost connection contains a port
 		text, err := json.Marshal(data)
 		check(y.t, err)
 		lines = append(lines, fmt.Sprintf("%s %s %s %s", r.Type, r.Instant().Format(time.RFC3339Nano), r.Operation, text))

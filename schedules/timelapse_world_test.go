@@ -21,9 +21,9 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// year is an account that is lived through step by step: the real sandbox over
-// sockets, a real ledger, a real sweeper, and a runner that does one thing after
-// the other, so that a seed decides everything.
+// year simulates an account step by step with the real sandbox over sockets, a real ledger and a
+// real sweeper. The simulated runner does one thing at a time, so that a seed determines
+// everything.
 type year struct {
 	t        testing.TB
 	random   *rand.Rand
@@ -35,12 +35,12 @@ type year struct {
 	ledger   *ledger.Ledger
 	sweeper  *Sweeper
 	binding  fact.Binding
-	inbox    []json.RawMessage // published, not taken in yet
+	inbox    []json.RawMessage // published, not accepted yet
 	steps    int
-	down     int // days that the provider is still down
+	down     int // number of days that the provider stays down
 	handKeys map[string]bool
-	planned  map[string]string // by proxy and expiry: what sweeps said
-	lost     map[string]string // by proxy and expiry: the same, when it expired
+	planned  map[string]string // by proxy and expiry: the reason in the runs' plans
+	lost     map[string]string // by proxy and expiry: the reason when the proxy expired
 
 	renewed, byHand, ambiguous, refusals, outages, reviews int
 }
@@ -76,7 +76,7 @@ func newYear(t testing.TB, proxies int, seed uint64) *year {
 	return y
 }
 
-// serve starts the provider, or starts it again with other prices.
+// serve starts the provider, or restarts it with other prices.
 func (y *year) serve(prices map[string]int64) {
 	y.t.Helper()
 	if y.server != nil {
@@ -121,10 +121,10 @@ func (y *year) append(facts ...fact.Fact) {
 	check(y.t, y.ledger.Write(y.t.Context(), func(tx *ledger.Tx) error { return tx.Append(facts...) }))
 }
 
-// chance is true so many times in a hundred.
+// chance returns true with the given probability in percent.
 func (y *year) chance(percent int) bool { return y.random.IntN(100) < percent }
 
-// step is a day.
+// step simulates a day.
 func (y *year) step() {
 	y.t.Helper()
 	y.steps++
@@ -151,7 +151,7 @@ func (y *year) step() {
 	}
 	refused := y.refusals
 	y.carryOut()
-	if y.refusals > refused { // the day has more slots than one
+	if y.refusals > refused { // the day has more than one slot
 		y.watch.add(time.Hour)
 		y.answer()
 		y.sweep()
@@ -160,7 +160,7 @@ func (y *year) step() {
 	check(y.t, y.sweeper.Warn(y.t.Context()))
 }
 
-// topUp fills the wallet once a month, and forgets it two times a year.
+// topUp fills the wallet once a month, except for two months in a year.
 func (y *year) topUp() {
 	const month = 30
 	if y.steps%month != 0 || y.steps == 4*month || y.steps == 9*month {
@@ -180,7 +180,7 @@ func (y *year) control(path, body string) {
 	want(y.t, path, response.StatusCode, http.StatusOK)
 }
 
-// sweep fires a slot and remembers what it said of each proxy.
+// sweep runs a slot and stores the plan's reason for each proxy.
 func (y *year) sweep() {
 	y.t.Helper()
 	if y.down == 0 {
@@ -202,8 +202,8 @@ func (y *year) sweep() {
 	}
 }
 
-// say remembers the last word on a proxy's expiry. Want of money stays: what had
-// to wait for it may have had one try left, and that one refused.
+// say stores the latest reason for a proxy's expiry. It keeps a reason about money, because a
+// proxy that waited for money may be refused at its last attempt.
 func (y *year) say(id string, expires time.Time, word string) {
 	key := id + expires.UTC().String()
 	if !forMoney(y.planned[key]) {
@@ -215,7 +215,7 @@ func forMoney(reason string) bool {
 	return reason == plans.ReasonWallet || reason == plans.ReasonDay || reason == plans.ReasonMonth || reason == plans.ReasonBudget
 }
 
-// countLost notes what has expired since the last look.
+// countLost stores the proxies that have expired since the last call.
 func (y *year) countLost() {
 	y.t.Helper()
 	now := y.watch.Now()
@@ -228,8 +228,8 @@ func (y *year) countLost() {
 	}))
 }
 
-// renewByHand is a person at the provider's own site, between the plan and its
-// commands. A person records what it cost.
+// renewByHand plays an operator who renews a proxy at the provider's site between the plan and
+// its commands, and records the cost.
 func (y *year) renewByHand() {
 	y.t.Helper()
 	y.byHand++
@@ -243,7 +243,7 @@ func (y *year) renewByHand() {
 		return nil
 	}))
 	if chosen != "" {
-		id = chosen // one that the sweep has just planned, most likely
+		id = chosen // probably a proxy that the run has just planned
 	}
 	reply := y.client.Post(y.t.Context(), upstream.Write{
 		Kind: upstream.WriteRenewal, Key: key, Body: []byte(fmt.Sprintf(`{"proxy_ids":[%q],"duration_days":30}`, id)), Timestamp: y.watch.Now(),

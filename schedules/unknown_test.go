@@ -14,8 +14,8 @@ import (
 	"perennial/schedules/plans"
 )
 
-// TestWhatIsNotKnownIsNull draws fleets of which about half has no price: in no plan and no
-// forecast is what is not known a 0, and each sum says how many it lacks.
+// In random fleets, about half of the proxies have no price. No plan or forecast may show an
+// unknown amount as 0, and each sum says how many amounts it lacks.
 func TestWhatIsNotKnownIsNull(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(52, 1))
@@ -67,7 +67,7 @@ func TestWhatIsNotKnownIsNull(t *testing.T) {
 	}
 }
 
-// wantNulls finds each object with unpriced things and a sum of 0.
+// wantNulls fails the test for each object with unpriced proxies and a sum of 0.
 func wantNulls(t *testing.T, at string, data []byte) {
 	t.Helper()
 	var object map[string]json.RawMessage

@@ -15,7 +15,7 @@ func TestTrap52AListPriceOverTheApprovalLimitIsHeld(t *testing.T) {
 	s := keepalive()
 	s.ApproveOverCents = 299
 	h := newRig(t, map[string]string{"px_1": "24h", "px_2": "25h"}, s)
-	h.config.Offers = h.offers(t) // off_us_dallas asks 300
+	h.config.Offers = h.offers(t) // off_us_dallas costs 300
 	h.restart(t)
 	plan, err := h.RunNow(t.Context(), "keepalive", "ann", "due")
 	check(t, err)
@@ -25,7 +25,7 @@ func TestTrap52AListPriceOverTheApprovalLimitIsHeld(t *testing.T) {
 	if last := held[len(held)-1]; !strings.Contains(last.Reason, "its estimate of 3.00 (3.00 of it list price, no renewal paid yet) exceeds") {
 		t.Error(last.Reason)
 	}
-	h.config.Offers = nil // what was held is known without the provider
+	h.config.Offers = nil // the recorded plan has its prices without the provider
 	h.restart(t)
 	shown, err := h.HeldPlan(t.Context(), plan.Hash)
 	check(t, err)
@@ -39,8 +39,9 @@ func TestTrap52AListPriceOverTheApprovalLimitIsHeld(t *testing.T) {
 	want(t, "once it is approved", h.stream.ids(), []string{"px_1"})
 }
 
-// What needs review does not hold its kind: the price that its line names is used, or
-// another one tells it. Too many without a price and an outcome bound what a budget risks.
+// A canary in review does not delay its kind: the price in its line applies, or another canary
+// shows it. The number of renewals without price and outcome is limited, to bound the risk for a
+// budget.
 func TestACanaryInReviewDoesNotHoldItsKind(t *testing.T) {
 	for _, c := range []struct {
 		name    string

@@ -12,7 +12,7 @@ import (
 	"perennial/ledger/tables"
 )
 
-// told lists the warnings of a journal after a row, in order.
+// told lists the warnings in the journal after a row, in order.
 func (h *rig) told(t testing.TB, after int64) (all []string) {
 	t.Helper()
 	rows, err := h.Ledger.Rows(t.Context(), after, 10_000)
@@ -77,7 +77,7 @@ func TestARunningSweeperWarnsOfWhatIsNotRenewed(t *testing.T) {
 		check(t, b.Ledger.Write(t.Context(), func(tx *ledger.Tx) error {
 			return tx.Append(fact.LedgerOpened{AccountID: "acc", Environment: "sandbox", BaseURL: "http://127.0.0.1:1", Currency: "USD", Epoch: "e"})
 		}))
-		synctest.Wait() // the schedule has said from when it counts
+		synctest.Wait() // the schedule has recorded the instant from which it counts
 		seq, _, err := b.Ledger.Head(t.Context())
 		check(t, err)
 		began := time.Now()

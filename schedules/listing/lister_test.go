@@ -19,8 +19,8 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// faulty lets a test come between the lister and the provider. A page that
-// before answers is not asked of the provider.
+// faulty intercepts the lister's requests. If before returns an error, the provider gets no
+// request.
 type faulty struct {
 	Provider
 	before func(r upstream.PageRequest) error
@@ -44,7 +44,7 @@ func (f *faulty) ProxiesPage(ctx context.Context, r upstream.PageRequest) (upstr
 
 func refused(code upstream.Code) error { return &upstream.Error{HTTPStatus: 400, Code: code} }
 
-// bulk is a lister on the real sandbox with 450 proxies: three pages of 200.
+// bulk returns a lister on the real sandbox with 450 proxies: three pages of at most 200.
 func bulk(t testing.TB) (*Lister, *faulty, *watch) {
 	t.Helper()
 	w := &watch{now: noon}
@@ -58,7 +58,7 @@ func bulk(t testing.TB) (*Lister, *faulty, *watch) {
 	}), f, w
 }
 
-// shown lists what the ledger holds as not gone.
+// shown lists the ledger's proxies that are not gone.
 func shown(t testing.TB, l *ledger.Ledger) (ids []string) {
 	t.Helper()
 	check(t, l.Fleet.Expiring(t.Context(), noon.AddDate(10, 0, 0), func(p tables.Proxy) error {
@@ -100,7 +100,7 @@ func TestTrap31AbsenceCountsOnlyAfterACompletePass(t *testing.T) {
 	w.add(time.Minute)
 	f.before = func(_ upstream.PageRequest) error {
 		if len(f.calls) == 3 {
-			return refused(upstream.CodeInsufficientScope) // the pass breaks off
+			return refused(upstream.CodeInsufficientScope) // ends the pass
 		}
 		return nil
 	}
@@ -193,15 +193,14 @@ func (loop) ProxiesPage(context.Context, upstream.PageRequest) (upstream.Page[up
 	return upstream.Page[upstream.Proxy]{HasMore: true, NextPageToken: "again"}, nil
 }
 
-// TestTrap53AProviderOfSmallPagesIsListed: the greatest page is the server's, one
-// proxy at the least.
+// The server sets the largest page, which has at least one proxy.
 func TestTrap53AProviderOfSmallPagesIsListed(t *testing.T) {
 	for _, most := range []int{1, 7, 50, 120} {
 		served := 0
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			served++
 			first, _ := strconv.Atoi(r.URL.Query().Get("page_token"))
-			size := min(most, 20) // of its own
+			size := min(most, 20) // the provider's own size
 			if asked, err := strconv.Atoi(r.URL.Query().Get("page_size")); err == nil {
 				size = asked
 			}
@@ -222,7 +221,7 @@ func TestTrap53AProviderOfSmallPagesIsListed(t *testing.T) {
 	}
 }
 
-// smallPage answers for a list of n proxies.
+// smallPage returns one page of a list of n proxies.
 func smallPage(first, size, most, n int) string {
 	if size > most {
 		return `{"success":false,"code":"validation_error","message":"m","data":{"errors":{"page_size":["too large"]}},"timestamp":"2026-11-21T12:00:01Z","trace_id":"t"}`
@@ -278,7 +277,7 @@ func (f fake) ProxiesPage(_ context.Context, r upstream.PageRequest) (upstream.P
 	return f(r)
 }
 
-// Where no slot needs a fresh listing, a restart waits until the last one is old.
+// If no slot needs a fresh listing, a restarted lister waits until the last listing is old.
 func TestASeldomListingIsNotMadeAgainByARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -319,14 +318,14 @@ func TestTheListerKeepsItsCadenceAndItsNumbersRise(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- l.Run(ctx) }()
 		got := []time.Duration{<-passes, <-passes, <-passes, <-passes}
-		synctest.Wait() // what the last one showed is taken in
+		synctest.Wait() // the last listing is stored
 		cancel()
 		wantErr(t, <-done, context.Canceled)
 		want(t, "passes", got, []time.Duration{0, 5 * time.Minute, 10 * time.Minute, 10*time.Minute + 5*time.Second})
 		last, err := l.Ledger.Fleet.Listing(t.Context())
 		check(t, err)
 		want(t, "number", last.Pass, began.Add(10*time.Minute+5*time.Second).UnixMicro())
-		l.Clock = func() time.Time { return began } // set back
+		l.Clock = func() time.Time { return began } // the clock is set back
 		l.Provider = fake(func(upstream.PageRequest) (upstream.Page[upstream.Proxy], error) {
 			return upstream.Page[upstream.Proxy]{}, nil
 		})

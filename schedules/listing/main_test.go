@@ -80,7 +80,8 @@ func want[T any](t testing.TB, what string, got, want T) {
 	}
 }
 
-// renewal ends a renewal of one proxy in the books. Failed ones cost nothing.
+// renewal records the end of a renewal of one proxy in the ledger. A failed renewal costs
+// nothing.
 func renewal(t testing.TB, l *ledger.Ledger, n int, id, state string, cents int64, observed time.Time) {
 	t.Helper()
 	name := fmt.Sprintf("earlier-%s-%d", id, n)

@@ -9,7 +9,7 @@ import (
 	"perennial/ledger/tables"
 )
 
-// An expiry that a plan takes is one that a command takes, however it is written.
+// A plan accepts exactly the expiries that a command may contain, in every notation.
 func TestAnExpiryIsValidForPlansAndCommandsAlike(t *testing.T) {
 	for _, day := range []string{"0000-01-01", "0000-12-31", "0001-01-01", "0001-01-02", "2026-11-21", "9999-12-30", "9999-12-31"} {
 		for _, clock := range []string{"T00:00:00", "T12:00:00", "T23:59:59"} {
@@ -28,8 +28,7 @@ func TestAnExpiryIsValidForPlansAndCommandsAlike(t *testing.T) {
 	}
 }
 
-// An expiry that the commands stream would refuse would have every proxy beside it
-// refused, of each sweep.
+// The intake would refuse the whole command, with all its other proxies, at every run.
 func TestAnExpiryThatNoCommandCanSayIsLeftOut(t *testing.T) {
 	at := func(p tables.Proxy, text string) tables.Proxy {
 		expires, err := time.Parse(time.RFC3339, text)

@@ -23,7 +23,6 @@ func labelled(id string, in time.Duration, labels ...string) tables.Proxy {
 	return p
 }
 
-// decoded are the plan's commands.
 func decoded(t testing.TB, p Made) (all []command.RenewalCommand) {
 	t.Helper()
 	for _, raw := range p.Commands {
@@ -109,8 +108,7 @@ func TestAReplacementHasTheProtocolOfWhatItReplaces(t *testing.T) {
 	}
 }
 
-// An id that a plan takes is one that the commands stream takes: else the whole
-// command would be refused.
+// Otherwise the intake would refuse the whole command.
 func TestPlansAndCommandsTakeTheSameIDs(t *testing.T) {
 	ids := []string{"", "px_1", strings.Repeat("a", command.MaxIDBytes), strings.Repeat("a", command.MaxIDBytes+1), "px\uFFFD", "px\xff", "a b", "\u00a0"}
 	for r := range rune(0x3100) {
@@ -126,7 +124,7 @@ func TestPlansAndCommandsTakeTheSameIDs(t *testing.T) {
 	}
 }
 
-// A plan's hash and what is absorbed as the same command hang on these bytes.
+// A plan's hash, and the detection of duplicate commands, depend on these bytes.
 func TestTheBytesOfASweepsCommandDoNotChange(t *testing.T) {
 	one := Included{ProxyID: "px_1", ExpiresAt: noon.Add(time.Hour)}
 	raw, err := encodeCommand(keepalive(), "sweep-1", []Included{one})
@@ -136,15 +134,15 @@ func TestTheBytesOfASweepsCommandDoNotChange(t *testing.T) {
 		`","expect_expires_at":{"px_1":"`+expiry+`"},"labels":{"schedule":"keepalive"}}`)
 }
 
-// An id that is no text is left out too: in JSON it would be another one.
+// In JSON, an id that is not UTF-8 would become another id.
 func TestAProxyWhoseIDIsNoTextIsLeftOut(t *testing.T) {
 	if command.ValidID("px\xff") {
 		t.Error("an id that is not UTF-8 is valid")
 	}
 }
 
-// TestARenewalCarriesOnlyWhatACommandMay: an order older than a rule has what the runner
-// would refuse today, and the proxy would not be renewed.
+// An order from before a rule on labels may have labels that the runner refuses now. With them,
+// the proxy would not be renewed.
 func TestARenewalCarriesOnlyWhatACommandMay(t *testing.T) {
 	labels := map[string]string{"team": "red", "bad": "a\x1b[2J", "": "nameless", "long": strings.Repeat("x", fact.MaxLabelBytes+1)}
 	for i := range 12 {

@@ -47,7 +47,8 @@ func keepalive() Schedule {
 	return Schedule{Name: "keepalive", Account: "main", Cron: "*/15 * * * *", RenewBefore: 72 * time.Hour, DurationDays: 30}
 }
 
-// renewal ends a renewal of one proxy in the books. Failed ones cost nothing.
+// renewal records the end of a renewal of one proxy in the ledger. A failed renewal costs
+// nothing.
 func renewal(t testing.TB, l *ledger.Ledger, n int, id, state string, cents int64, observed time.Time) {
 	t.Helper()
 	name := fmt.Sprintf("earlier-%s-%d", id, n)
@@ -71,7 +72,7 @@ func renewal(t testing.TB, l *ledger.Ledger, n int, id, state string, cents int6
 	check(t, l.Write(t.Context(), func(tx *ledger.Tx) error { return tx.Append(facts...) }))
 }
 
-// paid teaches the ledger what a proxy costs, by a renewal of an older expiry.
+// paid records what a proxy costs, with a renewal of an older expiry.
 func paid(t testing.TB, l *ledger.Ledger, id string, cents int64) {
 	t.Helper()
 	renewal(t, l, 0, id, "succeeded", cents, noon.Add(-30*fact.Day))

@@ -16,7 +16,7 @@ import (
 	"perennial/ledger/tables"
 )
 
-// world is what Make reads, on a real ledger.
+// world has the inputs of Make, and a real ledger.
 type world struct {
 	Inputs
 	ledger *ledger.Ledger
@@ -129,12 +129,12 @@ func TestTrap23AnUnknownPriceIsLearntFromOneCanaryPerKind(t *testing.T) {
 	want(t, "commands: three of a known price together, the canary alone", len(p.Commands), 2)
 }
 
-// One that could not be renewed tells no price: another of its kind does, so that
-// they do not all wait for it, sweep after sweep.
+// A canary that failed shows no price. Another proxy of the kind becomes the canary, so that the
+// others do not wait forever.
 func TestTrap23ACanaryThatFailedIsNotTheNextOne(t *testing.T) {
 	w := newWorld(t, keepalive(), px("px_bad", time.Hour), px("px_2", 2*time.Hour), px("px_3", 3*time.Hour))
 	renewal(t, w.ledger, 1, "px_bad", "failed", 0, noon.Add(time.Hour))
-	w.Now = noon.Add(time.Hour - time.Minute) // after the patience between two endings
+	w.Now = noon.Add(time.Hour - time.Minute) // after the backoff that follows the failure
 	p := w.plan(t)
 	want(t, "canary", p.ids(), []string{"px_2"})
 	want(t, "left out", p.LeftOutCounts, map[string]int{ReasonUnpriced: 2})
@@ -194,7 +194,7 @@ func TestATooLargePlanCountsWhatItLeavesOut(t *testing.T) {
 	want(t, "due", p.Due, maxPlanned+57)
 	appendPlan(t, w, p)
 
-	w.Schedule.Chunk = 1 // the commands grow: bytes are the bound
+	w.Schedule.Chunk = 1 // one command per proxy, so the limit in bytes applies
 	p = w.plan(t)
 	if len(p.Included) >= maxPlanned || len(p.Included) != len(p.Commands) || p.EstimateCents != fact.Known(int64(300*len(p.Included))) ||
 		p.LeftOutCounts[ReasonBeyond]+len(p.Included) != maxPlanned+57 {
@@ -249,13 +249,12 @@ func TestAFailedRenewalIsRetriedThenNeedsAPerson(t *testing.T) {
 	w.Now = noon.Add(69 * time.Hour)
 	want(t, "reason", w.plan(t).why("px_1"), ReasonPerson)
 
-	moved := noon.Add(100 * fact.Day) // renewed by hand: its earlier endings are of another expiry
+	moved := noon.Add(100 * fact.Day) // renewed by an operator: the earlier endings belong to another expiry
 	w.Proxies[0].ExpiresAt, w.Now = &moved, moved.Add(-time.Hour)
 	want(t, "included", w.plan(t).ids(), []string{"px_1"})
 }
 
-// TestARecordedPlanAddsUpToItsEstimate: a fact has one estimate for a command of several
-// proxies.
+// A fact has one estimate for a command with several proxies.
 func TestARecordedPlanAddsUpToItsEstimate(t *testing.T) {
 	command := json.RawMessage(`{"id":"a","duration_days":30,"proxy_ids":["px_1","px_2","px_3"]}`)
 	all := PlannedProxies(fact.SweepPlanned{Commands: []json.RawMessage{command}, Planned: []fact.PlannedCommand{{CommandID: "a", Proxies: 3, EstimateCents: 1000}}})

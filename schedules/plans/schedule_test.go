@@ -45,7 +45,7 @@ func TestTheSpellingsOfACronAreAccepted(t *testing.T) {
 	}
 }
 
-// TestSundayIsSevenToo, as in the cron of an operating system.
+// Operating systems' cron accepts 7 for Sunday.
 func TestSundayIsSevenToo(t *testing.T) {
 	for seven, zero := range map[string]string{
 		"0 3 * * 7": "0 3 * * 0", "0 3 * * 5-7": "0 3 * * 5,6,0", "0 3 * * 1-7/2": "0 3 * * 1,3,5,0", "30 0 3 * * 2,7": "30 0 3 * * 2,0",

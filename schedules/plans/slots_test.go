@@ -60,8 +60,7 @@ func TestHourlySlotsFollowElapsedTime(t *testing.T) {
 	}
 }
 
-// TestSlotsAreTheSameFromWhereverOneLooks walks a year of a zone whose clock is
-// set by half an hour.
+// The test walks through a year in a zone whose clock changes by half an hour.
 func TestSlotsAreTheSameFromWhereverOneLooks(t *testing.T) {
 	c := calendarOf(t, "*/10 1,2 * * *", "Australia/Lord_Howe")
 	var all []time.Time
@@ -141,8 +140,8 @@ func TestTheStartIsJitteredByAHashWithinItsBounds(t *testing.T) {
 	}
 }
 
-// Where the clock is set forward at midnight, a day has no midnight: an hourly schedule of
-// that day has the slots of its other hours.
+// A day whose clock is set forward at midnight has no midnight. An hourly schedule of that day
+// still runs in its other hours.
 func TestAnHourlyDayWithoutAMidnightHasItsSlots(t *testing.T) {
 	for _, c := range []struct {
 		cron, zone, from, to string
@@ -158,7 +157,7 @@ func TestAnHourlyDayWithoutAMidnightHasItsSlots(t *testing.T) {
 	}
 }
 
-// Every hourly schedule without a day has a slot each hour of a year, wherever one looks from.
+// An hourly schedule has one slot in each hour of a year, from every starting point.
 func TestHourlySlotsOfAYearAreOneEachHour(t *testing.T) {
 	for _, zone := range []string{"Africa/Cairo", "Asia/Beirut", "Europe/Berlin", "America/Santiago", "UTC"} {
 		c, slot := calendarOf(t, "0 * * * *", zone), at("2026-01-01T00:00:00Z")

@@ -11,7 +11,7 @@ import (
 	"perennial/ledger/tables"
 )
 
-// kinds are proxies of as many kinds.
+// kinds returns n proxies of n kinds.
 func kinds(n int) (all []tables.Proxy) {
 	for i := range n {
 		p := px(fmt.Sprintf("px_%d", i), time.Duration(1+i)*time.Hour)
@@ -21,7 +21,7 @@ func kinds(n int) (all []tables.Proxy) {
 	return all
 }
 
-// Each may cost more than all that is left.
+// Each proxy of unknown price may cost more than the rest of the budget.
 func TestTrap52ABudgetLearnsOneUnknownPriceAtATime(t *testing.T) {
 	for name, limit := range map[string]func(*Schedule){
 		"a sweep": func(s *Schedule) { s.BudgetCents = 300 }, "a day": func(s *Schedule) { s.DailyBudgetCents = 300 },
@@ -41,7 +41,7 @@ func TestTrap52ABudgetLearnsOneUnknownPriceAtATime(t *testing.T) {
 	want(t, "without a limit", len(newWorld(t, keepalive(), kinds(4)...).plan(t).Included), 4)
 }
 
-// What an offer asks exceeds what is left: nothing is renewed to learn the price.
+// The offer's price exceeds the rest of the limit, so nothing is renewed to learn the price.
 func TestTrap52AListPriceOverALimitIsNotPaid(t *testing.T) {
 	list := func(cents int64) func(context.Context, tables.Proxy) fact.Cents {
 		return func(context.Context, tables.Proxy) fact.Cents { return fact.Known(cents) }
@@ -65,8 +65,8 @@ func TestTrap52AListPriceOverALimitIsNotPaid(t *testing.T) {
 	}
 }
 
-// A limit of the account counts the list price; the wallet does not, as the provider refuses
-// what it does not hold.
+// The account's limit counts the list price. The wallet does not, because the provider refuses
+// what the wallet cannot pay.
 func TestAListPriceCountsAgainstTheDayAndNotTheWallet(t *testing.T) {
 	wallet := int64(300)
 	w := newWorld(t, keepalive(), kinds(1)...)
@@ -77,7 +77,7 @@ func TestAListPriceCountsAgainstTheDayAndNotTheWallet(t *testing.T) {
 	want(t, "the account's day", w.plan(t).LeftOutCounts, map[string]int{ReasonLimit: 1})
 }
 
-// The renewal that learns a price takes its list price from what is left for the others.
+// The list price of the canary reduces the budget for the other proxies.
 func TestAListPriceTakesFromTheBudgetOfTheOthers(t *testing.T) {
 	s := keepalive()
 	s.BudgetCents = 600
@@ -104,8 +104,7 @@ func TestTrap52AnUnknownPriceIsNotShownAsNone(t *testing.T) {
 	}
 }
 
-// TestTwoProtocolsOfOneKindNeedACanaryEach: what one costs says nothing of the
-// other.
+// The price of one protocol says nothing about the other.
 func TestTwoProtocolsOfOneKindNeedACanaryEach(t *testing.T) {
 	http := px("px_http", 2*time.Hour)
 	http.Protocol = "http"

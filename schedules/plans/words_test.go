@@ -5,7 +5,6 @@ import (
 	"time"
 )
 
-// TestADurationLosesNoDigits when it is shortened.
 func TestADurationLosesNoDigits(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		24 * time.Hour: "1 day", 72 * time.Hour: "3 days", 36 * time.Hour: "36h", 90 * time.Minute: "1h30m", 100*time.Hour + 30*time.Minute: "100h30m",
