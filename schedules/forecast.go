@@ -23,10 +23,10 @@ const MaxForecastDays = 366
 var ErrForecastDays = fmt.Errorf("a forecast is of 1 to %d days", MaxForecastDays)
 
 // Forecast is the expected cost of the renewals of the next days. It assumes that the first slot
-// after a listed proxy comes due renews the proxy, again and again until the forecast ends. The
-// price is the last price paid, or the list price if no renewal was paid yet. For a schedule
-// that keeps a number of proxies per group, it counts only the renewals that the number needs.
-// It ignores budgets.
+// after a listed proxy comes due renews the proxy, and that this repeats until the forecast
+// ends. The price is the last price paid, or the list price if no renewal was paid yet. For a
+// schedule that keeps a number of proxies per group, it counts only the renewals that the number
+// needs. It ignores budgets.
 type Forecast struct {
 	Schedules      []string       `json:"schedules" doc:"The names of the schedules."`
 	At             time.Time      `json:"at" doc:"When this was read."`
