@@ -11,7 +11,7 @@ import (
 	"perennial/upstream"
 )
 
-// orderReads serves an order's detail, one body after another.
+// orderReads serves the given bodies of an order's detail, one after another.
 func orderReads(t *testing.T, wait func(context.Context, time.Duration) error, bodies ...string) (*upstream.Client, *int) {
 	n := 0
 	base := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -26,8 +26,8 @@ func orderRead(status, poll string) string {
 	return envelope("ok", fmt.Sprintf(`{"order_no":"ord_1","status":%q,"poll_after_seconds":%s}`, status, poll))
 }
 
-// Trap 26: while paid or procuring and poll_after_seconds is an integer, and never
-// earlier; null stops, and so does an unknown status (trap 27).
+// AwaitOrder polls while the status is paid or procuring and poll_after_seconds is an integer.
+// It never polls early. It stops at null and at an unknown status (trap 27).
 func TestTrap26AwaitOrderWaitsPollAfterSeconds(t *testing.T) {
 	for name, c := range map[string]struct {
 		reads []string
@@ -59,7 +59,7 @@ func TestAwaitOrderEndsWithItsContextKeepingWhatItRead(t *testing.T) {
 	if o, err := client.AwaitOrder(context.Background(), "ord_1"); !errors.Is(err, upstream.CodeOrderNotFound) || o.Status != "paid" {
 		t.Errorf("%+v %v", o, err)
 	}
-	client, _ = orderReads(t, nil, orderRead("paid", "3600")) // the default wait, which the context ends
+	client, _ = orderReads(t, nil, orderRead("paid", "3600")) // the default wait, which ends with the context
 	ctx, cancel = context.WithCancel(context.Background())
 	time.AfterFunc(20*time.Millisecond, cancel)
 	if _, err := client.AwaitOrder(ctx, "ord_1"); !errors.Is(err, context.Canceled) {
@@ -67,7 +67,7 @@ func TestAwaitOrderEndsWithItsContextKeepingWhatItRead(t *testing.T) {
 	}
 }
 
-// Headers lose the spaces at their ends on the way: two keys would be one.
+// HTTP removes spaces at the ends of header values, so two different keys could become equal.
 func TestTrap05KeysArriveAsTheyWereGiven(t *testing.T) {
 	arrived := "nothing"
 	c := clientOf(t, serve(t, func(w http.ResponseWriter, r *http.Request) {

@@ -9,7 +9,6 @@ import (
 	"time"
 )
 
-// TestWhatIsWrongWithACertificateIsSaidInWords and not in Go's.
 func TestWhatIsWrongWithACertificateIsSaidInWords(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)

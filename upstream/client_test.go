@@ -70,7 +70,7 @@ func TestTrap01APostIsNeverResent(t *testing.T) {
 	var requests atomic.Int64
 	base := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if requests.Add(1) == 1 {
-			_, _ = io.WriteString(w, envelope("ok", `{}`)) // leaves a connection to reuse
+			_, _ = io.WriteString(w, envelope("ok", `{}`)) // leaves a connection that can be reused
 			return
 		}
 		_, _ = io.ReadAll(r.Body)
@@ -118,8 +118,8 @@ func TestTrap01NothingWrittenIsNotSent(t *testing.T) {
 	}
 }
 
-// A redirect would carry a POST, or its signature, to another server, and bring a
-// GET's answer back from there.
+// A redirect would send a POST or its signature to another server, and return that server's
+// reply to a GET.
 func TestTrap01And43NoRedirectIsFollowed(t *testing.T) {
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		var elsewhere atomic.Int64
@@ -338,8 +338,8 @@ func TestTrap41TheSecretIsNeverPrinted(t *testing.T) {
 	}
 }
 
-// TestTrap76ACompressedReplyAndAByteOrderMarkAreRead: an intermediary may add
-// either, unasked; a body that cannot be unpacked, or unpacks to too much, is unknown.
+// An intermediary may add either without being asked. A body that cannot be decompressed, or
+// becomes too large, has an unknown outcome.
 func TestTrap76ACompressedReplyAndAByteOrderMarkAreRead(t *testing.T) {
 	t.Parallel()
 	packed := func(text string) string {

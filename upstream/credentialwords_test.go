@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// kept is what a refusal with these words and data.errors leaves of them.
+// kept returns what remains of a refusal's message and data.errors.
 func kept(t interface{ Fatal(args ...any) }, message string, errs any) string {
 	body, err := json.Marshal(map[string]any{
 		"success": false, "code": "validation_error", "message": message, "trace_id": "tr_1", "data": map[string]any{"errors": errs},
@@ -24,8 +24,8 @@ func kept(t interface{ Fatal(args ...any) }, message string, errs any) string {
 	return fmt.Sprintf("%s | %s", e.Message, fieldMessages(e.fieldErrors()))
 }
 
-// Whatever a sentence calls a credential, and however it continues to it: what may
-// be the credential is not kept.
+// Whatever word a sentence uses for a credential, and whatever follows that word, text that may
+// be the credential is withheld.
 func TestTrap41NoSentenceKeepsACredential(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		of := func(label string, from ...string) string { return rapid.SampledFrom(from).Draw(t, label) }
@@ -37,9 +37,9 @@ func TestTrap41NoSentenceKeepsACredential(t *testing.T) {
 		}
 		behind := of("behind", " ", " is ", " is wrong. Yours was ", "  ", ", ", " '", ` "`, " (", " -> ", "\t", " of proxy px_1 is ", "\u200b", " | ", "/", "-", "_", "")
 		if behind == "" {
-			word = "Password" // a short word without an end is none
+			word = "Password" // without its ending, a short word is not a credential word
 		}
-		lower := of("lower", canary, "hunterkretq") // a dictionary may have it
+		lower := of("lower", canary, "hunterkretq") // a dictionary may contain it
 		message := of("front", "", "the ", "Proxy px_1: ", "bad ", "Login alice ") + word + behind + lower + of("tail", "", " is too weak", ".", "' was refused")
 		if of("order", "behind", "in front") == "in front" {
 			message = of("quote", "", "'", `"`, "(") + canary + of("then", " is not a valid ", "' is a bad ", " was refused as ") + word
@@ -63,7 +63,7 @@ func TestTrap41NoShapeOfAConnectionIsKept(t *testing.T) {
 	}
 }
 
-// A refusal has to say what is wrong.
+// A refusal must still say what is wrong.
 func TestPlainRefusalsAreKept(t *testing.T) {
 	for _, text := range []string{
 		"password is required", "The password is too weak.", "username and password must match", "The page token is expired, altered or of another list.",

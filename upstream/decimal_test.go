@@ -25,7 +25,7 @@ func TestTrap25ADecimalStringIsComparedWithItsCents(t *testing.T) {
 	}
 }
 
-// Whatever stands in the place of a decimal string: the cents beside it count.
+// Whatever value replaces a decimal string, the amount in cents counts.
 func TestAnUnreadableDecimalStringHidesNothing(t *testing.T) {
 	for _, text := range []string{`"3.00"`, `3.00`, `null`, `[]`, `{"a":1}`, `true`} {
 		w, err := getting(t, `{"environment":"sandbox","currency":"USD","cash_value":false,"balance_cents":300,"balance":`+text+`}`).Wallet(context.Background())

@@ -42,7 +42,8 @@ func TestTrap10NullExpiryIsNil(t *testing.T) {
 	}
 }
 
-// The values of these members are not given (API: Fields not shown): they may be numbers.
+// The API document does not give the types of these members (API: Fields not shown), so they may
+// be numbers.
 func TestDescriptionsAsNumbersLeaveTheRestReadable(t *testing.T) {
 	p := `{"proxy_id":"px_1","expires_at":"2026-11-21T12:00:00Z","status":3,"ip_type":1,"protocol":2}`
 	for read, page := range map[string]func() (upstream.Proxy, error){
@@ -277,8 +278,7 @@ func TestTrap32And33BodiesAreCheckedBeforeSending(t *testing.T) {
 	}
 }
 
-// TestTrap41WhatLooksLikeCredentialsIsNoStatus: what an order or a refund is called goes
-// into the journal.
+// The statuses of orders and refunds are written to the journal.
 func TestTrap41WhatLooksLikeCredentialsIsNoStatus(t *testing.T) {
 	const secret = "socks5://user:hunter2@198.51.100.7:1080"
 	o, err := getting(t, `{"order_no":"o","status":"`+secret+`","payment_status":"`+secret+`","total_cents":300,"currency":"USD","refund":{"status":"`+secret+`","destination":"`+secret+`"}}`).Order(t.Context(), "o")

@@ -9,7 +9,7 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// demo starts a sandbox and a client of its demonstration account.
+// demo starts a sandbox and returns a client for its demonstration account.
 func demo() (*upstream.Client, func()) {
 	server, err := sandbox.Start(context.Background(), sandbox.Options{Fixture: sandbox.DefaultFixture()})
 	if err != nil {
@@ -22,8 +22,8 @@ func demo() (*upstream.Client, func()) {
 	return client, func() { client.Close(); _ = server.Close() }
 }
 
-// Everything at once: look, buy, wait, renew. Errors are matched with errors.Is
-// against a Code and with errors.As (or AsType) against *Error and *TransportError.
+// The example lists offers, buys, waits and renews. Match errors with errors.Is and a Code, or
+// with errors.As (or AsType) and *Error or *TransportError.
 func Example() {
 	c, stop := demo()
 	defer stop()
@@ -111,8 +111,8 @@ func ExampleClient_Order() {
 	// true
 }
 
-// Post is for programs that keep a record of attempts: it never returns an error,
-// and says what is known of one request.
+// Post is for programs that record their attempts. It never returns an error, and reports what
+// is known about one request.
 func ExampleClient_Post() {
 	c, stop := demo()
 	defer stop()
@@ -123,12 +123,12 @@ func ExampleClient_Post() {
 	}
 	w := upstream.Write{Kind: upstream.WriteRenewal, Key: "key-3", Body: body}
 	first := c.Post(context.Background(), w)
-	again := c.Post(context.Background(), w) // the same key and bytes: a replay, not a second charge
+	again := c.Post(context.Background(), w) // the same key and bytes: no second charge
 	fmt.Println(first.Sent, first.Code, first.Renewal.ChargedCents, again.TraceID == first.TraceID)
 	// Output: true ok 300 true
 }
 
-// One page at a time, for programs that keep their place.
+// Programs that store their position read one page at a time.
 func ExampleClient_ProxiesPage() {
 	c, stop := demo()
 	defer stop()
@@ -149,7 +149,7 @@ func ExampleClient_ProxiesPage() {
 	// Output: 3
 }
 
-// An error carries what support asks for, and what to wait for.
+// An error contains the trace id for the provider's support, and the Retry-After.
 func ExampleError() {
 	c, stop := demo()
 	defer stop()

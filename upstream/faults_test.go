@@ -13,19 +13,19 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// What one reply to a first attempt proves.
+// What the reply to a first attempt proves.
 const (
 	charged    = "charged"
 	notCharged = "not charged"
 	unknown    = "unknown"
 )
 
-// refusals are the codes that the document explains by nothing having been done.
+// refusals are the codes after which, by the API document, nothing was executed.
 var refusals = map[upstream.Code]bool{upstream.CodeInvalidSignature: true, upstream.CodeStaleTimestamp: true, upstream.CodeIdempotencyKeyRequired: true,
 	upstream.CodeInsufficientScope: true, upstream.CodeAPIKeyRevoked: true, upstream.CodeValidationError: true, upstream.CodeOfferNotFound: true,
 	upstream.CodeProxyNotFound: true, upstream.CodeInsufficientWallet: true, upstream.CodeRateLimited: true, upstream.CodeUnsupportedOperation: true}
 
-// conclude reads nothing but the Reply: it shows that a Reply says enough.
+// conclude reads only the Reply, to show that a Reply contains enough.
 func conclude(r upstream.Reply) string {
 	switch {
 	case !r.Sent:
@@ -42,7 +42,7 @@ func conclude(r upstream.Reply) string {
 	return unknown
 }
 
-// lab is a sandbox whose faults and wallet a test can reach.
+// lab is a sandbox whose faults and wallet a test can change.
 type lab struct {
 	t      *testing.T
 	server *sandbox.Server
@@ -81,7 +81,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// moved is what the referee says was charged less what was refunded.
+// moved returns the referee's charges minus its refunds.
 func (l *lab) moved() int64 {
 	l.t.Helper()
 	var sum int64
@@ -95,15 +95,15 @@ func (l *lab) moved() int64 {
 	return sum
 }
 
-// faultCases are all faults of the control interface. money says whether the
-// first attempt charged; final is what the same key and bytes come to.
+// faultCases are all faults of the control interface. money says whether the first attempt
+// charged; final is the outcome of the same key and bytes.
 var faultCases = []struct {
 	name    string
 	fault   map[string]any
 	outcome string
 	money   bool
 	final   string
-	renewal bool // of renewals only
+	renewal bool // only for renewals
 }{
 	{"none", nil, charged, true, charged, false},
 	{"drop_before", map[string]any{"fault": "drop_before"}, unknown, false, charged, false},
@@ -131,8 +131,8 @@ var faultCases = []struct {
 	{"renewal unresolved", map[string]any{"fault": "renewal", "unresolved": 1}, unknown, true, unknown, true},
 }
 
-// Every fault of the sandbox, on both writes: what the reply lets one conclude is
-// never wrong, and the same key and bytes afterwards charge at most once.
+// For every fault and both writes, the conclusion from the reply is right, and a retry with the
+// same key and bytes charges at most once.
 func TestEveryFaultLeadsToTheRightOutcome(t *testing.T) {
 	t.Parallel()
 	writes := map[string]upstream.Write{
@@ -153,7 +153,7 @@ func (l *lab) try(w upstream.Write, fault map[string]any, outcome string, money 
 	t := l.t
 	t.Helper()
 	if fault != nil {
-		fault = maps.Clone(fault) // tests side by side share the table
+		fault = maps.Clone(fault) // parallel tests share the table
 		fault["method"] = http.MethodPost
 		l.fault(fault)
 	}
@@ -165,7 +165,7 @@ func (l *lab) try(w upstream.Write, fault map[string]any, outcome string, money 
 	if (once > 0) != money || outcome == charged && once == 0 || outcome == notCharged && once != 0 {
 		t.Errorf("first attempt: %s, and %d cents moved", outcome, once)
 	}
-	for r = l.client.Post(context.Background(), w); r.Code == upstream.CodeIdempotencyProcessing; { // until the one that hung is done
+	for r = l.client.Post(context.Background(), w); r.Code == upstream.CodeIdempotencyProcessing; { // until the hanging request has finished
 		r = l.client.Post(context.Background(), w)
 	}
 	if got := conclude(r); got != final {
@@ -176,14 +176,13 @@ func (l *lab) try(w upstream.Write, fault map[string]any, outcome string, money 
 	}
 }
 
-// The same faults on a GET: an error that says what it is, and never a zero value
-// for an answer.
+// With the same faults, a GET returns an error that describes the fault, never a zero value.
 func TestEveryFaultOnAGetIsAnError(t *testing.T) {
 	t.Parallel()
 	for _, c := range faultCases {
 		switch c.fault["fault"] {
 		case nil, "renewal", "unresolved_record":
-			continue // what shapes writes only
+			continue // a fault only for writes
 		}
 		if c.outcome == charged {
 			continue

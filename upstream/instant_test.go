@@ -2,8 +2,8 @@ package upstream_test
 
 import "testing"
 
-// An instant that is valid with its offset and lies in the year -1 or 10000 in UTC
-// is the nearest that can be written: no table, event or page has to leave it out.
+// An instant that is valid with its offset may be in the year -1 or 10000 in UTC. It becomes the
+// nearest instant that tables, events and pages can show.
 func TestAnInstantOutsideTheYearsIsTheNearestInside(t *testing.T) {
 	for said, want := range map[string]string{
 		"0000-01-01T00:00:00+08:00": "0000-01-01T00:00:00Z",

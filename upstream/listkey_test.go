@@ -13,8 +13,7 @@ const (
 	orderEntry = `{"order_no":"o_1","status":"paid","total_cents":5}`
 )
 
-// TestTrap30AnArrayBesideTheListMayNameItsEntries: an added field is tolerated,
-// also one that holds remarks about proxies or orders.
+// A reply may have an additional field, even an array of remarks about proxies or orders.
 func TestTrap30AnArrayBesideTheListMayNameItsEntries(t *testing.T) {
 	beside := strings.NewReplacer("ENTRY", "\x00", "ID", "\x01")
 	for page, want := range map[string]string{ // -: malformed
@@ -43,8 +42,7 @@ func TestTrap30AnArrayBesideTheListMayNameItsEntries(t *testing.T) {
 	}
 }
 
-// TestTrap30AListKeepsTheNameItHad: what a page alone leaves open follows from an
-// earlier page.
+// If a page alone does not show which array is the list, an earlier page decides.
 func TestTrap30AListKeepsTheNameItHad(t *testing.T) {
 	for name, c := range map[string]struct {
 		pages []string

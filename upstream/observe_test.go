@@ -10,8 +10,8 @@ import (
 	"perennial/upstream"
 )
 
-// TestEachRequestIsObservedOnce: by endpoint, code and whether it was sent; a code of the
-// provider's own is "other", so that it cannot become a name of anything.
+// An exchange has the endpoint, the code and whether the request was sent. An undocumented code
+// becomes "other", so that the provider cannot choose the name of a metric.
 func TestEachRequestIsObservedOnce(t *testing.T) {
 	var status int
 	var body string

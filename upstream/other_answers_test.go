@@ -12,7 +12,7 @@ import (
 	"perennial/upstream"
 )
 
-// TestARestartWithSmallerPagesReadsTheWholeList: it needs more pages than were read before.
+// The restart needs more pages than were read before.
 func TestARestartWithSmallerPagesReadsTheWholeList(t *testing.T) {
 	const entries = 200
 	smaller := false
@@ -45,7 +45,7 @@ func TestARestartWithSmallerPagesReadsTheWholeList(t *testing.T) {
 	}
 }
 
-// TestAnEntryThatCanBeReadAfterARestartIsYielded, also if its first copy could not be read.
+// The entry could not be read before the restart.
 func TestAnEntryThatCanBeReadAfterARestartIsYielded(t *testing.T) {
 	reads := 0
 	got, err := collect(pagesServer(t, func(q string) (int, string) {
@@ -65,7 +65,6 @@ func TestAnEntryThatCanBeReadAfterARestartIsYielded(t *testing.T) {
 	}
 }
 
-// TestAnotherOrderOrProxyIsNotTheOneThatWasAskedFor, whatever the provider answers.
 func TestAnotherOrderOrProxyIsNotTheOneThatWasAskedFor(t *testing.T) {
 	c := pagesServer(t, func(string) (int, string) {
 		return 200, envelope("ok", `{"order_no":"ord_2","status":"completed","total_cents":300,"currency":"USD","proxy_id":"px_2","password":"hunter2"}`)
@@ -78,7 +77,7 @@ func TestAnotherOrderOrProxyIsNotTheOneThatWasAskedFor(t *testing.T) {
 	}
 }
 
-// TestAnInvalidTimeIsNoYear: 30 February does not become the second day of the year 1.
+// 30 February must not become the second day of the year 1.
 func TestAnInvalidTimeIsNoYear(t *testing.T) {
 	e, err := upstream.DecodeEnvelope([]byte(`{"success":true,"code":"ok","message":"","data":{},"trace_id":"t","timestamp":"2026-02-30T24:00:00Z"}`))
 	if err != nil || !e.Timestamp.IsZero() {
@@ -86,7 +85,7 @@ func TestAnInvalidTimeIsNoYear(t *testing.T) {
 	}
 }
 
-// TestACutRateLimitKeepsItsRetryAfter: the status and the header were received.
+// The body is incomplete, but the status and the header were received.
 func TestACutRateLimitKeepsItsRetryAfter(t *testing.T) {
 	c := clientOf(t, serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "70")
@@ -101,7 +100,7 @@ func TestACutRateLimitKeepsItsRetryAfter(t *testing.T) {
 	}
 }
 
-// TestAnotherEmptyArrayIsNotTheList once the list's name is known.
+// The list's name is known from an earlier page.
 func TestAnotherEmptyArrayIsNotTheList(t *testing.T) {
 	first := true
 	c := pagesServer(t, func(string) (int, string) {

@@ -1,5 +1,3 @@
-// Pages of listings: their entries, their size and their tokens.
-
 package upstream_test
 
 import (
@@ -46,10 +44,9 @@ func TestTrap30TheListIsTheArrayOfItsEntries(t *testing.T) {
 	}
 }
 
-// TestTrap53APageSizeThatIsRefusedIsLeftOut: whatever the greatest size is, every
-// list is read, and what works is remembered.
+// Every list is read, whatever the largest page size is. The client remembers a size that works.
 func TestTrap53APageSizeThatIsRefusedIsLeftOut(t *testing.T) {
-	for _, most := range []int{0, 1, 50, 199} { // 0: none is taken
+	for _, most := range []int{0, 1, 50, 199} { // 0: every size is rejected
 		var asked []string
 		c := pagesServer(t, func(query string) (int, string) {
 			asked = append(asked, query)
@@ -94,7 +91,7 @@ func TestTrap53ARefusalThatIsNotTheSizesIsPassedOn(t *testing.T) {
 	}
 }
 
-// A limit that is lowered while a list is read: the list begins again.
+// The provider lowers its largest size while a list is read, so the list restarts.
 func TestTrap53ASizeThatIsRefusedInTheMiddleBeginsAgain(t *testing.T) {
 	lowered := false
 	c := pagesServer(t, func(query string) (int, string) {
@@ -122,7 +119,7 @@ func TestTrap53ASizeThatIsRefusedInTheMiddleBeginsAgain(t *testing.T) {
 	}
 }
 
-// pagesServer serves proxies by a script: token asked for → answer.
+// pagesServer serves the proxy pages that the given function returns for a query.
 func pagesServer(t testing.TB, pages func(query string) (int, string)) *upstream.Client {
 	return clientOf(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
 		status, body := pages(r.URL.RawQuery)
@@ -184,8 +181,8 @@ func TestTrap31PagesRestartAndEnd(t *testing.T) {
 	}
 }
 
-// TestTrap67FreshTokensAreNoProgress: 40 pages of new ids, a restart that reads them again,
-// and then one page under fresh tokens.
+// The list has 40 pages of new ids, a restart that reads them again, and then the same page with
+// new tokens.
 func TestTrap67FreshTokensAreNoProgress(t *testing.T) {
 	const full = 40
 	n, refused := 0, false

@@ -14,7 +14,7 @@ import (
 
 const canaryPassword = "pass-canary-Zq81"
 
-// rawServer serves whatever bytes come for every request on a connection.
+// rawServer replies to every request with the given bytes.
 func rawServer(t *testing.T, raw string) *upstream.Client {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -40,8 +40,8 @@ func rawServer(t *testing.T, raw string) *upstream.Client {
 	return clientOf(t, "http://"+listener.Addr().String())
 }
 
-// What a broken server says in place of HTTP may be anything, a password too:
-// errors name what was wrong and never quote it.
+// A broken server may send anything in place of HTTP, even a password. Errors describe the fault
+// and never quote the text.
 func TestTrap41NoErrorQuotesWhatAServerSaid(t *testing.T) {
 	const connection = "socks5://user-canary:" + canaryPassword + "@192.0.2.1:1080"
 	head := "HTTP/1.1 200 OK\r\n"
@@ -82,8 +82,8 @@ func TestTrap41NoErrorQuotesWhatAServerSaid(t *testing.T) {
 	}
 }
 
-// The words of a provider end up on terminals and in tables: one line, nothing
-// that moves a cursor.
+// The provider's text is shown on terminals and in tables, so it must be one line and must not
+// move the cursor.
 func TestTheProvidersWordsAreOneLineOfText(t *testing.T) {
 	e, err := upstream.DecodeEnvelope([]byte(`{"success":false,"code":"validation_error","message":"bad\r\nlevel=error\tforged \u001b[2J\u0085\u202ecod","trace_id":"tr\n1"}`))
 	if err != nil {

@@ -42,7 +42,7 @@ func vectors(t *testing.T) []vector {
 	return out
 }
 
-// Each line of the canonical string separately, so that a failure names the line.
+// The lines of the canonical string are compared one by one, so that a failure names the line.
 func TestSigningVectorsCanonicalString(t *testing.T) {
 	for _, v := range vectors(t) {
 		got := CanonicalString(v.method, v.host, v.path, CanonicalQuery(v.query), v.stamp, v.nonce, BodyHash(v.body))
@@ -55,7 +55,7 @@ func TestSigningVectorsCanonicalString(t *testing.T) {
 	}
 }
 
-// The signature of openssl's canonical string, whatever ours is.
+// The test signs openssl's canonical string, not ours.
 func TestSigningVectorsSignature(t *testing.T) {
 	for _, v := range vectors(t) {
 		if got := Sign(v.secret, string(v.canonical)); got != v.signature {
@@ -64,7 +64,7 @@ func TestSigningVectorsSignature(t *testing.T) {
 	}
 }
 
-// What the vectors are for must be among them.
+// The vectors must include every case that they exist for.
 func TestSigningVectorsCoverTheRules(t *testing.T) {
 	for what, found := range map[string]func(vector) bool{
 		"no query":           func(v vector) bool { return v.query == "" },

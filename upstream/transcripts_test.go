@@ -24,12 +24,12 @@ var update = flag.Bool("update", false, "write the transcripts anew")
 
 const transcriptsDir = "../testdata/transcripts"
 
-// step is one call of the client whose request and response are on file.
+// step is one call of the client whose request and response are in testdata/transcripts.
 type step struct {
 	name  string
 	fault map[string]any
 	call  func(c *upstream.Client) (any, error)
-	fails upstream.Code // the error that it ends with
+	fails upstream.Code // the expected error
 }
 
 func orderOf(c *upstream.Client, orderNo *string, key, scenario string) (any, error) {
@@ -42,9 +42,9 @@ func renewOf(c *upstream.Client, key string) (any, error) {
 	return c.Renew(context.Background(), key, upstream.RenewRequest{ProxyIDs: []string{"px_us_1", "px_de_1"}, DurationDays: 30})
 }
 
-// steps go through every endpoint, in this order.
+// steps returns calls for every endpoint, in this order.
 func steps() []step {
-	var orderNo string // of the order made last
+	var orderNo string // of the latest order
 	return []step{
 		{"account", nil, func(c *upstream.Client) (any, error) { return c.Account(context.Background()) }, ""},
 		{"wallet", nil, func(c *upstream.Client) (any, error) { return c.Wallet(context.Background()) }, ""},
@@ -74,7 +74,7 @@ func steps() []step {
 	}
 }
 
-// tape records what goes over the wire, the last exchange of each step.
+// tape records the last exchange of each step as sent.
 type tape struct {
 	http.RoundTripper
 	last string
@@ -117,8 +117,7 @@ var (
 	traceValue  = regexp.MustCompile(`"trace_id": "[^"]*"`)
 )
 
-// withoutSecrets is a body with what must not be on file, and what is another at
-// every run, replaced.
+// withoutSecrets returns a body in which secrets and random values are replaced.
 func withoutSecrets(raw []byte) string {
 	var pretty bytes.Buffer
 	if json.Indent(&pretty, raw, "", "  ") != nil {
@@ -129,7 +128,7 @@ func withoutSecrets(raw []byte) string {
 	return traceValue.ReplaceAllString(text, `"trace_id": "trc_1"`) + "\n"
 }
 
-// The requests and responses of every endpoint are those on file.
+// The requests and responses of every endpoint equal the stored transcripts.
 func TestTranscripts(t *testing.T) {
 	now := noon
 	l := &lab{t: t}
@@ -164,7 +163,7 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-// transcript is a file taken apart.
+// transcript is a parsed transcript file.
 type transcript struct {
 	request, body, status, header, response string
 }
@@ -185,7 +184,7 @@ func readTranscript(t testing.TB, name string) transcript {
 	return transcript{request, strings.TrimSpace(body), strings.TrimPrefix(status, "HTTP/1.1 "), header, response}
 }
 
-// The signatures on file are those of openssl's way, with the demonstration secret.
+// The stored signatures are valid for the stored requests and the demonstration secret.
 func TestTranscriptsAreSignedAsTheDocumentSays(t *testing.T) {
 	for _, s := range steps() {
 		tr := readTranscript(t, s.name)
@@ -205,7 +204,7 @@ func TestTranscriptsAreSignedAsTheDocumentSays(t *testing.T) {
 	}
 }
 
-// replaying answers every request with one response.
+// replaying returns a client whose server sends one response to every request.
 func replaying(t testing.TB, tr transcript, body string) *upstream.Client {
 	t.Helper()
 	status := 0
@@ -220,8 +219,8 @@ func replaying(t testing.TB, tr transcript, body string) *upstream.Client {
 	return clientOf(t, serve(t, answering(status, body, header...)))
 }
 
-// Trap 28: unknown fields, anywhere in any response, change nothing of what is read;
-// and unknown statuses come through as they are.
+// Unknown fields anywhere in a response do not change what the client reads (trap 28). Unknown
+// statuses are returned unchanged.
 func TestTrap28FieldsOfTomorrowChangeNothing(t *testing.T) {
 	for _, s := range steps() {
 		tr := readTranscript(t, s.name)

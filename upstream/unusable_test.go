@@ -11,7 +11,7 @@ import (
 	"perennial/upstream"
 )
 
-// Members of a proxy that make its entry unusable, with the field that is named.
+// Values that make a proxy's entry unusable, each with the field that the error names.
 var unusableProxies = map[string]string{
 	`"proxy_id":"px_2","expires_at":"-0001-11-30T00:00:00.000000Z"`: "expires_at",
 	`"proxy_id":"px_2","expires_at":"0000-00-00 00:00:00"`:          "expires_at",
@@ -70,8 +70,7 @@ func TestTrap65WhatDescribesAReplyMayBeOfAnyType(t *testing.T) {
 	}
 }
 
-// The detail of another proxy is none of the one that was asked for: its expiry would be
-// paid for.
+// The detail is of another proxy than the requested one. Its expiry could lead to a payment.
 func TestTrap65ADetailOfAnotherProxyIsUnreadable(t *testing.T) {
 	_, err := getting(t, readable).Proxy(t.Context(), "px_2")
 	var failed *upstream.Error
@@ -156,8 +155,8 @@ func TestTrap65AListEndsWithItsUnusableEntries(t *testing.T) {
 	}
 }
 
-// TestTrap65NoValueOfAListsEntryReachesAnother puts every kind of wrong value into every member
-// of one entry of every list: the entries beside it are read, and it is read or named.
+// The test puts every kind of invalid value into every member of one entry in every list. The
+// other entries must be read, and the invalid entry must be read or reported.
 func TestTrap65NoValueOfAListsEntryReachesAnother(t *testing.T) {
 	for _, list := range []struct {
 		name, id string

@@ -14,8 +14,7 @@ import (
 	"perennial/upstream/conformance"
 )
 
-// broken stands in front of the sandbox and lets every reply pass through a
-// defect.
+// broken returns a proxy in front of the sandbox that applies a defect to every reply.
 func (w *world) broken(t testing.TB, target string, d defect) string {
 	t.Helper()
 	var mu sync.Mutex
@@ -69,8 +68,8 @@ func forward(target string, r *http.Request) (int, http.Header, []byte, error) {
 	return resp.StatusCode, resp.Header, raw, err
 }
 
-// Each defect turns the checks that should report it; without one the proxy
-// changes nothing, in the whole suite.
+// Each defect changes the verdicts of the checks that should report it. Without a defect, the
+// proxy changes no verdict.
 func TestEveryDefectIsCaught(t *testing.T) {
 	t.Parallel()
 	for _, d := range append([]defect{{name: "none", do: func(*exchange) {}}}, defects...) {
@@ -78,7 +77,7 @@ func TestEveryDefectIsCaught(t *testing.T) {
 			w := newWorld(t)
 			cfg := w.config(false)
 			cfg.BaseURL = strings.Replace(w.broken(t, w.server.SandboxURL(), d), "127.0.0.1", "localhost", 1)
-			if d.caught != nil { // and something bought, for the lists to hold it
+			if d.caught != nil { // also buy something, so that the lists are not empty
 				cfg.Section = strings.Join(append(d.caught, "order.plain.debited", "orders.stable"), ",")
 			}
 			cfg.OtherBaseURL = w.broken(t, w.server.ProductionURL(), d)

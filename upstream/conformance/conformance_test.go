@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// clock is moved by the suite's waits, so that no test sleeps.
+// clock advances with the suite's waits, so that no test sleeps.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -35,9 +35,9 @@ func (c *clock) wait(ctx context.Context, d time.Duration) error {
 	return ctx.Err()
 }
 
-// world is a sandbox over real sockets with every kind of key.
+// world is a sandbox with real sockets and every kind of key.
 type world struct {
-	password string // of a defect that leaks one
+	password string // the password that a defect leaks
 	clock    *clock
 	server   *sandbox.Server
 }
@@ -81,8 +81,8 @@ func fixture() sandbox.Fixture {
 	return f
 }
 
-// config is everything that can be configured. The host has letters, so that its
-// case can be observed.
+// config sets every option. The host contains letters, so that the case of the signed host can
+// be checked.
 func (w *world) config(production bool) conformance.Config {
 	prefix, base, otherBase := "sbx_app_", w.server.SandboxURL(), w.server.ProductionURL()
 	if production {
@@ -110,7 +110,7 @@ func run(t testing.TB, cfg conformance.Config) conformance.Report {
 	return report
 }
 
-// The sandbox conforms wherever the document says something.
+// The sandbox conforms to every statement of the document.
 func TestTheSandboxConforms(t *testing.T) {
 	t.Parallel()
 	report := run(t, newWorld(t).config(false))
@@ -131,8 +131,8 @@ func TestTheProductionSideConforms(t *testing.T) {
 	}
 }
 
-// Where a cheaper offer can show less, the one that can show more is bought; and
-// the announced maximum holds where prices depend on quantity and duration.
+// The run buys the offer that allows more checks, even if another one is cheaper. The announced
+// maximum holds even if prices depend on quantity and duration.
 func TestTheOfferThatShowsMostIsBought(t *testing.T) {
 	f := fixture()
 	f.Offers[3].DurationDays, f.Offers[3].CIDRs = []int64{30}, nil // the cheapest

@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// exchange is one request and its reply on the way back, laid open to a defect.
+// exchange is one request and its reply, which a defect may change.
 type exchange struct {
 	w      *world
 	r      *http.Request
 	status int
 	header http.Header
 	body   map[string]any
-	raw    []byte // instead of body, when set
+	raw    []byte // replaces body if set
 	seen   map[string]int
 }
 
@@ -59,7 +59,7 @@ func (x *exchange) total() int64 {
 	return out
 }
 
-// defect is one thing that a server does wrong, with the checks that must report it.
+// defect is one error of a server, with the checks that must report it.
 type defect struct {
 	name   string
 	do     func(*exchange)

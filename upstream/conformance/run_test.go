@@ -18,7 +18,7 @@ import (
 	"perennial/upstream/conformance"
 )
 
-// Ids are what people's lists of known differences are written against.
+// Lists of known differences contain the ids of checks.
 func TestChecksAreNamedAndPlaced(t *testing.T) {
 	ids, bySection := map[string]bool{}, map[string]int{}
 	for _, c := range conformance.List() {
@@ -40,7 +40,7 @@ func TestChecksAreNamedAndPlaced(t *testing.T) {
 	}
 }
 
-// A bug that client or sandbox share with the suite could not be seen.
+// The suite could not find a bug that it shares with the client or the sandbox.
 func TestTheSuiteSharesNoCode(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {
@@ -64,7 +64,7 @@ func TestTheSuiteSharesNoCode(t *testing.T) {
 
 type written struct{ method, path, body string }
 
-// recorder notes what was sent, and when the plan was announced.
+// recorder records the requests, and when the plan was announced.
 type recorder struct {
 	http.RoundTripper
 	mu        sync.Mutex
@@ -108,7 +108,7 @@ func recorded(cfg *conformance.Config) (*recorder, *conformance.Plan) {
 	return r, &plan
 }
 
-// In production nothing is bought unless the operator says how much may be spent.
+// In production nothing is bought unless the configuration has a spending limit.
 func TestProductionIsReadOnlyByDefault(t *testing.T) {
 	cfg := newWorld(t).config(true)
 	cfg.ControlURL = ""
@@ -132,8 +132,7 @@ func TestProductionIsReadOnlyByDefault(t *testing.T) {
 	}
 }
 
-// The most that may be spent holds, and is said before anything is sent that
-// could cost.
+// The spending limit holds, and is announced before any request that may charge.
 func TestTheSumHolds(t *testing.T) {
 	t.Parallel()
 	for _, most := range []int64{0, 1, 500, 2000} {
@@ -152,7 +151,7 @@ func TestTheSumHolds(t *testing.T) {
 	}
 }
 
-// Without any extra the suite still observes most of the document.
+// Without any options the suite still checks most of the document.
 func TestThePortablePartNeedsNoControl(t *testing.T) {
 	cfg := newWorld(t).config(false)
 	cfg.ControlURL, cfg.OtherBaseURL, cfg.CIDRField, cfg.Keys = "", "", "", nil
@@ -188,8 +187,7 @@ func TestOneSectionAlone(t *testing.T) {
 	}
 }
 
-// An interrupted run says what it saw, and leaves key, clock and faults as they
-// were.
+// An interrupted run reports its results so far, and restores key, clock and faults.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	for _, after := range []int{1, 100, 650} {
@@ -240,7 +238,7 @@ func TestWhatPreventsARun(t *testing.T) {
 	}
 }
 
-// Nothing that is printed holds a credential or the API secret.
+// No output contains a credential or the API Secret.
 func TestNothingSecretIsReported(t *testing.T) {
 	report := run(t, newWorld(t).config(false))
 	for _, r := range report.Results {

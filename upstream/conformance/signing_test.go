@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// The suite's own signing against vectors that openssl made: canonical string and
-// signature apart.
+// The suite's own signing is compared with vectors from openssl, separately for the canonical
+// string and the signature.
 func TestOwnSigningAgreesWithOpenSSL(t *testing.T) {
 	raw, err := os.ReadFile("../../testdata/signing/vectors.tsv")
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"perennial/upstream/conformance"
 )
 
-// limiting answers every n-th request with 429 instead of passing it on.
+// limiting replies to every n-th request with 429, and does not forward it.
 type limiting struct {
 	http.RoundTripper
 	mu         sync.Mutex
@@ -36,7 +36,7 @@ func (l *limiting) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {l.retryAfter}}, Body: bodyOf(body), Request: r}, nil
 }
 
-// The suite waits as Retry-After says, and its verdicts do not suffer.
+// The suite waits for Retry-After, and reaches the same verdicts.
 func TestRateLimitsAreRespected(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -57,8 +57,8 @@ func TestRateLimitsAreRespected(t *testing.T) {
 	}
 }
 
-// A server that asks for more patience than the run has is not judged, and not
-// asked again before its time.
+// If the server asks for too long a wait, the run skips the check instead of waiting for a
+// shorter time.
 func TestALongRetryAfterIsNotShortened(t *testing.T) {
 	w := newWorld(t)
 	cfg := w.config(false)
@@ -74,7 +74,6 @@ func TestALongRetryAfterIsNotShortened(t *testing.T) {
 	}
 }
 
-// An order is read again only after poll_after_seconds, and not after null.
 func TestPollingIsRespected(t *testing.T) {
 	w := newWorld(t)
 	next := map[string]time.Time{}

@@ -23,11 +23,11 @@ func benchHouse(b *testing.B) *rig {
 	})
 }
 
-// BenchmarkRenewal is client and sandbox together, in one process.
+// BenchmarkRenewal measures the client and the sandbox together in one process.
 func BenchmarkRenewal(b *testing.B) {
 	h := benchHouse(b)
 	c := h.client(alphaSandbox, func(c *upstream.Config) { c.Clock = time.Now })
-	var bodies [500]upstream.Write // one proxy alone would come to the end of time
+	var bodies [500]upstream.Write // the expiry of a single proxy would exceed the year 9999
 	for i := range bodies {
 		bodies[i] = renewal("", fmt.Sprint("px_bulk_", i+1))
 	}
@@ -49,8 +49,8 @@ func BenchmarkRenewal(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "renewals/s")
 }
 
-// BenchmarkSandboxRenewal is the sandbox with a bare connection as its client:
-// pre-signed requests, pipelined one by one.
+// BenchmarkSandboxRenewal measures the sandbox with signed requests over a plain connection, one
+// after another.
 func BenchmarkSandboxRenewal(b *testing.B) {
 	h := benchHouse(b)
 	u, err := url.Parse(h.s.SandboxURL())
@@ -83,8 +83,8 @@ func BenchmarkSandboxRenewal(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "renewals/s")
 }
 
-// BenchmarkDurable is what a request costs with a database, its nonce included:
-// renewals and reads of sixteen clients that share commits.
+// BenchmarkDurable measures requests with a database, including nonces: renewals and reads by
+// sixteen clients that share commits.
 func BenchmarkDurable(b *testing.B) {
 	for name, ask := range map[string]func(c *upstream.Client, n int64) error{
 		"renewal": func(c *upstream.Client, n int64) error {
@@ -120,7 +120,7 @@ func BenchmarkDurable(b *testing.B) {
 	}
 }
 
-// A listing page costs the same whatever the number of proxies.
+// The cost of a page does not depend on the number of proxies.
 func BenchmarkListMillion(b *testing.B) {
 	h := start(b, func(o *sandbox.Options) {
 		f := fixture()

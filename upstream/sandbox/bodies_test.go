@@ -8,7 +8,7 @@ import (
 
 const line = `{"offer_code":"off_us","quantity":1}`
 
-// What is wrong with an order, and the field that its refusal names.
+// Invalid orders, each with the field that the refusal names.
 var brokenOrders = map[string]struct{ body, field string }{
 	"empty":                {``, "body"},
 	"array":                {`[]`, "body"},
@@ -64,7 +64,7 @@ var brokenOrders = map[string]struct{ body, field string }{
 	"no multiple of 30":   {`{"duration_days":45,"items":[` + line + `]}`, "duration_days"},
 }
 
-// The same for renewals.
+// Invalid renewals, each with the field that the refusal names.
 var brokenRenewals = map[string]struct{ body, field string }{
 	"empty":        {``, "body"},
 	"ids missing":  {`{"duration_days":30}`, "proxy_ids"},
@@ -82,8 +82,7 @@ var brokenRenewals = map[string]struct{ body, field string }{
 	"too many ids": {`{"duration_days":30,"proxy_ids":["px_1"` + strings.Repeat(`,"px_1"`, 5000) + `]}`, "proxy_ids"},
 }
 
-// Each broken body is refused with the path of the field that is wrong, and
-// nothing is charged.
+// Each refusal contains the path of the invalid field, and nothing is charged.
 func TestBodiesAreRefusedByTheNameOfTheField(t *testing.T) {
 	h := start(t, nil)
 	for name, tc := range brokenOrders {
@@ -97,7 +96,7 @@ func TestBodiesAreRefusedByTheNameOfTheField(t *testing.T) {
 	}
 }
 
-// What a careful reader may still send: null for absent, escapes, white space.
+// A client may send null for an absent field, escapes and white space.
 func TestBodiesThatAreValid(t *testing.T) {
 	h := start(t, nil)
 	for name, body := range map[string]string{
@@ -149,12 +148,12 @@ func TestIdempotencyKeys(t *testing.T) {
 	q = renew(body)
 	q.key = strings.Repeat("k", 255)
 	h.wants("255 bytes", h.send(q), http.StatusOK, "ok")
-	// A refusal leaves the key free: the corrected body passes under it.
+	// After a refusal the key is unused, so the corrected body succeeds with it.
 	q = renew(`{"duration_days":31,"proxy_ids":["px_1"]}`)
 	h.wantsField("wrong", h.send(q), "duration_days")
 	q.body = body
 	h.wants("corrected", h.send(q), http.StatusOK, "ok")
-	// Bytes are what counts: the same JSON with a blank is another body.
+	// Bodies are compared by their bytes, so the same JSON with a space is another body.
 	q.body += " "
 	h.wants("other bytes", h.send(q), http.StatusConflict, "idempotency_key_conflict")
 }

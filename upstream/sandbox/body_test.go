@@ -7,9 +7,8 @@ import (
 	"testing"
 )
 
-// Whatever the strict reader takes, encoding/json takes too, and means the same
-// by it; whatever it refuses, it refuses with a field and a message of bounded
-// length.
+// encoding/json decodes every body that the strict decoder accepts, with the same result. Every
+// refusal contains a field and a message of limited length.
 func FuzzOrderBody(f *testing.F) {
 	for _, seed := range []string{`{"duration_days":30,"items":[{"offer_code":"a","quantity":1,"cidrs":["b","c"]}]}`, `{"duration_days":60,"offer_code":"\u00e9","quantity":7}`,
 		` { "items" : [ ] } `, `{"items":[{}`, `{"duration_days":1e1}`, `{"x":null}`, "{\"\xff\":1}", strings.Repeat("[", 1000), `{"":0}`, `{"duration_days":-0}`} {
@@ -43,7 +42,7 @@ func FuzzOrderBody(f *testing.F) {
 	})
 }
 
-// FuzzRenewBody is FuzzOrderBody for renewals.
+// FuzzRenewBody does for renewals what FuzzOrderBody does for orders.
 func FuzzRenewBody(f *testing.F) {
 	for _, seed := range []string{`{"duration_days":30,"proxy_ids":["a","b"]}`, `{"proxy_ids":["\ud800"],"duration_days":1080}`, `{"proxy_ids":[`, `{"proxy_ids":["a",]}`} {
 		f.Add([]byte(seed))

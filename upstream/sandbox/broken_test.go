@@ -12,8 +12,8 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// When the referee's file cannot be written (here the disk is always full),
-// nothing is answered any more: a reply would promise what is not kept.
+// The referee's file cannot be written, because the disk is full. The sandbox then sends no
+// replies, because a reply would promise a change that may be lost.
 func TestNothingIsAnsweredThatCannotBeKept(t *testing.T) {
 	for name, db := range map[string]string{"memory": "", "database": tempFile(t, "sandbox.db")} {
 		s, err := sandbox.Start(context.Background(), sandbox.Options{Fixture: fixture(), Charges: fullFile(t), DB: db})
@@ -40,7 +40,7 @@ func TestNothingIsAnsweredThatCannotBeKept(t *testing.T) {
 	}
 }
 
-// fullFile is a file on a disk that is full.
+// fullFile returns the path of a file on a full disk.
 func fullFile(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "charges.jsonl")
@@ -50,7 +50,7 @@ func fullFile(t *testing.T) string {
 	return path
 }
 
-// Of two sandboxes on one file each would serve its own memory.
+// Two sandboxes with one file would each serve their own state in memory.
 func TestOneDatabaseIsOfOneSandbox(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -65,7 +65,7 @@ func TestOneDatabaseIsOfOneSandbox(t *testing.T) {
 	}
 }
 
-// A database from before nonces were kept opens with its data.
+// An older database has no table for nonces.
 func TestADatabaseWithoutNoncesOpens(t *testing.T) {
 	dir := t.TempDir()
 	h := start(t, inDir(dir, nil))

@@ -15,17 +15,16 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// childVariable makes the test binary be a sandbox, so that a real process can
-// be killed.
+// childVariable makes the test binary run a sandbox, so that a test can kill a real process.
 const childVariable = "PERENNIAL_SANDBOX_TEST_CHILD"
 
 // childOptions are passed to a child process.
 type childOptions struct{ DB, Charges string }
 
-// childLine is what it prints once it serves.
+// childLine is the line that a child prints when it serves.
 type childLine struct{ Sandbox, Control string }
 
-// beChild serves until it is killed, or until the parent has gone.
+// beChild serves until it is killed or the parent has ended.
 func beChild(text string) {
 	var in childOptions
 	err := json.Unmarshal([]byte(text), &in)
@@ -68,8 +67,8 @@ func childIn(dir string, db bool) childOptions {
 	return o
 }
 
-// startChild runs a sandbox of its own; ready says whether it lived until it
-// served: ctx may kill it before.
+// startChild runs a sandbox in its own process. ready is false if ctx killed the process before
+// it served.
 func startChild(ctx context.Context, t *testing.T, o childOptions) (c *child, ready bool) {
 	t.Helper()
 	self, err := os.Executable()
@@ -88,7 +87,7 @@ func startChild(ctx context.Context, t *testing.T, o childOptions) (c *child, re
 		t.Fatal(err)
 	}
 	if err := c.cmd.Start(); err != nil {
-		if ctx.Err() != nil { // killed before it was a process
+		if ctx.Err() != nil { // ctx ended before the process started
 			return c, false
 		}
 		t.Fatal(err)
@@ -105,7 +104,7 @@ func startChild(ctx context.Context, t *testing.T, o childOptions) (c *child, re
 	return c, true
 }
 
-// kill is kill -9; it returns when the process has gone.
+// kill sends SIGKILL and returns when the process has ended.
 func (c *child) kill() {
 	_ = c.cmd.Process.Kill()
 	_ = c.cmd.Wait()

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// symbolsOf are the names that a package's own files declare: functions,
-// methods as Type.method, types, constants, variables, and fields as Type.field.
+// symbolsOf collects the names that a package's non-test files declare: functions, methods as
+// Type.method, types, constants, variables, and fields as Type.field.
 func symbolsOf(t *testing.T, dir, prefix string, into map[string]bool) {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
@@ -75,8 +75,7 @@ func receiver(e ast.Expr) string {
 	return ""
 }
 
-// Each assumption and extension that the page lists says where it is in the
-// code, and it is there.
+// For each assumption and extension, README.md names a place in the code, and the place exists.
 func TestThePageNamesWhatExists(t *testing.T) {
 	page, err := os.ReadFile("README.md")
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// copyCrashed copies database, write-ahead log and referee while the server
-// still runs: what a kill would leave on the disk.
+// copyCrashed copies the database, the write-ahead log and the referee while the server runs, as
+// a kill would leave them.
 func copyCrashed(t *testing.T, from, to string) {
 	t.Helper()
 	names, err := os.ReadDir(from)
@@ -111,10 +111,10 @@ func TestRefereeIsBroughtUpToTheStateAfterACrash(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.SplitAfter(string(raw), "\n")
-	if err := os.WriteFile(path, []byte(strings.Join(lines[:4], "")+lines[4][:20]), 0o600); err != nil { // the last line torn
+	if err := os.WriteFile(path, []byte(strings.Join(lines[:4], "")+lines[4][:20]), 0o600); err != nil { // the last line is incomplete
 		t.Fatal(err)
 	}
-	for range 2 { // the second start has nothing to add
+	for range 2 { // the second start must add nothing
 		h2 := start(t, inDir(crashed, h.clock))
 		h2.clock = h.clock
 		charges, err := sandbox.ReadCharges(path)
@@ -128,8 +128,8 @@ func TestRefereeIsBroughtUpToTheStateAfterACrash(t *testing.T) {
 	}
 }
 
-// A nonce that was answered is refused after a crash, by reads and refusals too,
-// for as long as its timestamp could be used.
+// After a crash, the nonces of all requests with a reply are refused while their timestamps are
+// valid. This includes the nonces of reads and of refused requests.
 func TestNoncesOutliveACrash(t *testing.T) {
 	dir, crashed := t.TempDir(), t.TempDir()
 	h := start(t, inDir(dir, nil))
@@ -142,7 +142,7 @@ func TestNoncesOutliveACrash(t *testing.T) {
 		h.send(used[i])
 	}
 	copyCrashed(t, dir, crashed)
-	for range 2 { // the second start reads what the first one kept
+	for range 2 { // the second start reads what the first one stored
 		h2 := start(t, inDir(crashed, h.clock))
 		h2.clock = h.clock
 		for i, q := range used {
@@ -160,7 +160,7 @@ func TestNoncesOutliveACrash(t *testing.T) {
 	}
 }
 
-// The memory for nonces is bounded by time: a database does not grow with reads.
+// Nonces are deleted after some time, so that reads do not make the database grow.
 func TestOldNoncesAreForgotten(t *testing.T) {
 	dir := t.TempDir()
 	h := start(t, inDir(dir, nil))
@@ -186,7 +186,7 @@ func TestOldNoncesAreForgotten(t *testing.T) {
 	}
 }
 
-// A referee file that is new, or another one, holds all lines from the start.
+// A new or different referee file gets all lines at the start.
 func TestAnotherRefereeFileGetsAllLines(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "other.jsonl")

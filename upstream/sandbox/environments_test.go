@@ -12,8 +12,8 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// The same life in both environments side by side: look, buy, wait, read, renew
-// in every outcome; and nothing of one is seen in the other.
+// The same requests run in both environments in parallel, with every outcome of a renewal.
+// Neither environment shows anything of the other.
 func TestBothEnvironmentsServeTheSame(t *testing.T) {
 	h := start(t, nil)
 	opening := map[string]int64{alphaSandbox: 500000, alphaLive: 400000}
@@ -81,7 +81,7 @@ func renewInEveryOutcome(t *testing.T, h *rig, c *upstream.Client, ids []string)
 	}
 }
 
-// Each code of the document can be had, with the status that the page assumes.
+// A client can get each code of the API document, with the HTTP status that README.md assumes.
 func TestEveryCodeCanBeHad(t *testing.T) {
 	h := start(t, nil)
 	c := h.client(alphaSandbox)
@@ -110,7 +110,7 @@ func TestEveryCodeCanBeHad(t *testing.T) {
 	}
 }
 
-// Each endpoint needs its own scope and no other.
+// Each endpoint requires exactly its own scope.
 func TestScopes(t *testing.T) {
 	routes := map[string]string{"GET /api/v1/account": "account:read", "GET /api/v1/wallet": "wallet:read", "GET /api/v1/offers": "offers:read",
 		"POST /api/v1/orders": "orders:write", "GET /api/v1/orders": "orders:read", "GET /api/v1/orders/ord_1": "orders:read",
@@ -136,7 +136,7 @@ func TestScopes(t *testing.T) {
 	h.wants("no route, few scopes", h.send(other), http.StatusNotFound, "unsupported_operation")
 }
 
-// Times are ISO 8601 with a zone, money adds up in cents and as text.
+// Times are ISO 8601 with a zone, and amounts agree in cents and as text.
 func TestTimesAndMoneyAsText(t *testing.T) {
 	h := start(t, func(o *sandbox.Options) {
 		o.Fixture = fixture()

@@ -15,7 +15,7 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// controlRaw calls the control interface with any bytes, Host and method.
+// controlRaw sends any bytes, Host and method to the control interface.
 func (h *rig) controlRaw(method, path, body, host string) (status int, answer map[string]string) {
 	h.t.Helper()
 	req, err := http.NewRequestWithContext(context.Background(), method, h.s.ControlURL()+path, bytes.NewReader([]byte(body)))
@@ -41,7 +41,7 @@ func (h *rig) controlRaw(method, path, body, host string) (status int, answer ma
 	return resp.StatusCode, answer
 }
 
-// What control cannot take, and the field that it names.
+// Invalid control requests, each with the field that the refusal names.
 var wrongSettings = []struct{ path, body, field string }{
 	{"/faults", ``, "body"},
 	{"/faults", `[]`, "body"},
@@ -87,8 +87,8 @@ var wrongSettings = []struct{ path, body, field string }{
 	{"/wallet", `{"account_id":"acc_alpha","environment":"sandbox","add_cents":1.5}`, "add_cents"},
 }
 
-// Whatever the control interface cannot take, it refuses with the field's name;
-// nothing of it is in force afterwards.
+// The control interface refuses invalid requests with the field's name, and applies no part of
+// them.
 func TestControlNamesTheFieldThatIsWrong(t *testing.T) {
 	h := start(t, nil)
 	for _, tc := range wrongSettings {
@@ -111,7 +111,7 @@ func TestControlNamesTheFieldThatIsWrong(t *testing.T) {
 	}
 }
 
-// A page that a browser was led to by another name cannot control a sandbox.
+// A web page that reaches the sandbox through another host name cannot control it.
 func TestControlIsCalledByALoopbackName(t *testing.T) {
 	h := start(t, nil)
 	for host, want := range map[string]int{"": 200, "localhost": 200, "localhost:1": 200, "[::1]:80": 200, "evil.example": 403, "10.0.0.1:80": 403, "127.0.0.1.evil.example": 403} {
@@ -133,8 +133,8 @@ func TestControlIsCalledByALoopbackName(t *testing.T) {
 	}
 }
 
-// wallets asks for the wallet until it is limited or n times, and gives how often
-// it was served and what Retry-After said.
+// wallets requests the wallet until a request is limited, at most n times. It returns the number
+// of successes and the Retry-After.
 func (h *rig) wallets(c *upstream.Client, n int) (served int, retryAfter time.Duration) {
 	h.t.Helper()
 	for served < n {
@@ -206,8 +206,8 @@ func TestRateLimitsByControl(t *testing.T) {
 	}
 }
 
-// Latency holds a request back before anything is done with it; it is carried
-// out although its client has left.
+// Latency delays a request before its execution. The request is executed even if its client has
+// disconnected.
 func TestLatency(t *testing.T) {
 	t.Parallel()
 	h := start(t, nil)
@@ -218,13 +218,13 @@ func TestLatency(t *testing.T) {
 	if _, err := c.Wallet(bg()); err != nil || time.Since(begun) < 20*time.Millisecond {
 		t.Errorf("%v after %v", err, time.Since(begun))
 	}
-	h.control(http.MethodPost, "/latency", map[string]any{"milliseconds": 1000, "method": "POST"}, nil) // takes the first one's place
+	h.control(http.MethodPost, "/latency", map[string]any{"milliseconds": 1000, "method": "POST"}, nil) // replaces the first setting
 	ctx, cancel := context.WithTimeout(bg(), 50*time.Millisecond)
 	defer cancel()
 	if r := c.Post(ctx, renewal("left", "px_1")); !r.Sent || r.HTTPStatus != 0 {
 		t.Errorf("%+v", r)
 	}
-	for h.balance(c) == 500000 { // until what was left behind is carried out
+	for h.balance(c) == 500000 { // until the abandoned request is executed
 	}
 	h.control(http.MethodDelete, "/latency", nil, nil)
 	if r := c.Post(bg(), renewal("left", "px_1")); !r.Success {
@@ -234,7 +234,7 @@ func TestLatency(t *testing.T) {
 	if got := h.balance(c); got != 500000-300 {
 		t.Errorf("balance %d", got)
 	}
-	// A request that is held does not hold up the end.
+	// A delayed request must not delay Close.
 	h.control(http.MethodPost, "/latency", map[string]any{"milliseconds": 600000}, nil)
 	held := make(chan error)
 	go func() { _, err := c.Wallet(bg()); held <- err }()
@@ -272,7 +272,7 @@ func TestScriptsAreRefusedByPolicy(t *testing.T) {
 	h.wants("switched off", ask("curl/8"), http.StatusOK, "ok")
 }
 
-// An account may have prices of its own; quotes, orders and renewals use them.
+// Quotes, orders and renewals use an account's own prices.
 func TestPricesOfAnAccount(t *testing.T) {
 	h := start(t, func(o *sandbox.Options) {
 		o.Fixture = fixture()

@@ -11,8 +11,8 @@ import (
 	"perennial/upstream"
 )
 
-// Each fault on a renewal: what the client sees, whether money moved, and that
-// the same key and bytes afterwards lead to one charge.
+// For each fault on a renewal, the test checks the client's view and the money. A retry with the
+// same key and bytes must lead to one charge.
 func TestFaultsLeadToOneCharge(t *testing.T) {
 	cases := []struct {
 		name     string

@@ -19,7 +19,7 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// complaints is a log that must stay empty: a panic would be in it.
+// complaints is a log that must stay empty, because the server logs panics.
 type complaints struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -50,8 +50,8 @@ func complaining(c *complaints, more func(*sandbox.Options)) func(*sandbox.Optio
 	}
 }
 
-// What no client should send is refused with the envelope, or with a status and
-// a closed connection where it is not even HTTP; the next client is served.
+// Invalid requests are refused with an envelope or, if they are not HTTP, with a status and a
+// closed connection. The next client is served.
 func TestHostileRequests(t *testing.T) {
 	t.Parallel()
 	var log complaints
@@ -62,7 +62,7 @@ func TestHostileRequests(t *testing.T) {
 	const huge = 40 << 20
 	cases := map[string]struct {
 		text     string
-		status   int // 0: any refusal, or a close
+		status   int // 0: any refusal, or a closed connection
 		envelope bool
 	}{
 		"40 MB":              {head + fmt.Sprintf("Content-Length: %d\r\n\r\n", huge) + strings.Repeat("x", huge), 413, true},
@@ -112,7 +112,7 @@ func isTimeout(err error) bool {
 	return ok && e.Timeout()
 }
 
-// A body that ends before its length is no body: nothing is executed.
+// A body that is shorter than its announced length is incomplete, so nothing is executed.
 func TestHalfABodyExecutesNothing(t *testing.T) {
 	h := start(t, nil)
 	host := strings.TrimPrefix(h.s.SandboxURL(), "http://")
@@ -136,7 +136,7 @@ func TestHalfABodyExecutesNothing(t *testing.T) {
 	}
 }
 
-// Requests sent in one go are answered one by one, in their order.
+// Pipelined requests get their replies in order.
 func TestPipelinedRequests(t *testing.T) {
 	h := start(t, nil)
 	host := strings.TrimPrefix(h.s.SandboxURL(), "http://")
@@ -169,8 +169,8 @@ func TestPipelinedRequests(t *testing.T) {
 	}
 }
 
-// A listener that is full closes the connection that has been idle longest for a new
-// one; a request that hangs while it is carried out keeps its connection.
+// At the limit, a new connection replaces the connection with the longest idle time. A request
+// that hangs during its execution keeps its connection.
 func TestSlowClientsGiveWay(t *testing.T) {
 	h := start(t, func(o *sandbox.Options) { o.MaxConnections = 20 })
 	host := strings.TrimPrefix(h.s.SandboxURL(), "http://")
@@ -178,7 +178,7 @@ func TestSlowClientsGiveWay(t *testing.T) {
 	c := h.client(alphaSandbox)
 	hanging := make(chan upstream.Reply)
 	go func() { hanging <- c.Post(bg(), renewal("k", "px_1")) }()
-	for h.balance(c) == 500000 { // until it is carried out and hangs
+	for h.balance(c) == 500000 { // until the request is executed and hangs
 	}
 	var slow []net.Conn
 	defer func() {
@@ -197,7 +197,7 @@ func TestSlowClientsGiveWay(t *testing.T) {
 		}
 		h.wants("while others are slow", h.send(get("/api/v1/wallet")), http.StatusOK, "ok")
 	}
-	for _, conn := range slow[:70] { // closed for others, long before any timeout
+	for _, conn := range slow[:70] { // replaced by other connections, long before any timeout
 		_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
 		if _, err := conn.Read(make([]byte, 1)); err == nil || isTimeout(err) {
 			t.Fatalf("a slow client kept its place: %v", err)

@@ -19,12 +19,11 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// inReferee checks that the file holds each answered write exactly once, as it
-// is: no sandbox has started since the kill.
+// inReferee checks that the file, as the kill left it, has each write with a reply exactly once.
 func inReferee(t *testing.T, path string, answered []written) {
 	t.Helper()
 	charges, err := sandbox.ReadCharges(path)
-	if err != nil && (len(answered) > 0 || !errors.Is(err, fs.ErrNotExist)) { // killed before it made the file
+	if err != nil && (len(answered) > 0 || !errors.Is(err, fs.ErrNotExist)) { // killed before it created the file
 		t.Fatal(err)
 	}
 	lines := map[string]int{}
@@ -50,10 +49,9 @@ func inReferee(t *testing.T, path string, answered []written) {
 
 const stormWorkers = 8
 
-// A sandbox with a database is killed repeatedly, with clients at work and
-// while it recovers. In the end nothing that was answered is missing, no key is
-// charged twice, referee and state agree to the cent, and no nonce of a former
-// life is taken again.
+// A sandbox with a database is killed repeatedly, while clients send requests and while it
+// recovers. In the end no write with a reply is missing, no key was charged twice, the referee
+// agrees with the state, and no earlier nonce is accepted.
 func TestKilledAgainAndAgain(t *testing.T) {
 	lives := 9
 	if testrun.Check {
@@ -69,7 +67,7 @@ func TestKilledAgainAndAgain(t *testing.T) {
 	var nonces []raw
 	var before map[string]time.Time
 	for life := range lives {
-		if life%3 == 0 { // killed while it starts, the first time too, or just after
+		if life%3 == 0 { // killed during the start, or just after it; also at the first start
 			moment, cancel := context.WithTimeout(bg(), time.Duration(random.IntN(40_000))*time.Microsecond)
 			if c, ready := startChild(moment, t, o); ready {
 				_ = c.cmd.Wait()
@@ -96,7 +94,7 @@ func TestKilledAgainAndAgain(t *testing.T) {
 	if !ready {
 		t.Fatal("the sandbox does not start again")
 	}
-	s.lives(c, 0, nil) // first: who is in the middle of a write brings it to its end
+	s.lives(c, 0, nil) // first, so that workers in the middle of a write can finish it
 	s.stop()
 	workers.Wait()
 	defer s.died()
@@ -105,8 +103,7 @@ func TestKilledAgainAndAgain(t *testing.T) {
 	t.Logf("%d lives, %d answered writes", lives+1, len(s.soFar()))
 }
 
-// replayed checks that the nonces of former lives are refused and uses a new
-// one.
+// replayed checks that the nonces of earlier processes are refused, and uses a new nonce.
 func replayed(t *testing.T, c *child, used []raw) []raw {
 	t.Helper()
 	host := strings.TrimPrefix(c.Sandbox, "http://")
@@ -167,7 +164,7 @@ func finished(t *testing.T, client *upstream.Client) map[string]bool {
 	}
 }
 
-// agree compares answers, state and referee in every way that there is.
+// agree compares replies, state and referee with each other.
 func agree(t *testing.T, c *child, s *storm, path string, before map[string]time.Time) {
 	t.Helper()
 	client := childClient(t, c)
@@ -222,8 +219,8 @@ func agree(t *testing.T, c *child, s *storm, path string, before map[string]time
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// Without a database a kill takes the state with it, but never a line of the
-// referee that belongs to an answer.
+// Without a database a kill loses the state, but no line of the referee for a request with a
+// reply.
 func TestKilledInMemoryMode(t *testing.T) {
 	o := childIn(t.TempDir(), false)
 	s := newStorm(t)
@@ -248,8 +245,8 @@ func TestKilledInMemoryMode(t *testing.T) {
 	inMemoryReferee(t, o.Charges, s.soFar())
 }
 
-// inMemoryReferee is inReferee for lives that forget: order numbers begin anew
-// in each.
+// inMemoryReferee does the work of inReferee for processes without a database, whose order
+// numbers start again.
 func inMemoryReferee(t *testing.T, path string, answered []written) {
 	t.Helper()
 	charges, err := sandbox.ReadCharges(path)

@@ -17,9 +17,8 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// slowClients attach in every way of being slow: nothing sent, one byte, a head
-// without its end, a body that was announced and does not come, and replies that
-// are not read.
+// slowClients connects n slow clients. They send nothing, one byte, an incomplete header, no
+// body after announcing one, or do not read replies.
 func slowClients(t *testing.T, h *rig, n int) (closeAll func()) {
 	t.Helper()
 	host := strings.TrimPrefix(h.s.SandboxURL(), "http://")
@@ -43,7 +42,7 @@ func slowClients(t *testing.T, h *rig, n int) (closeAll func()) {
 			text = whole[:2000]
 		case 4:
 			_ = conn.(*net.TCPConn).SetReadBuffer(4096)
-			if i%50 == 4 { // more than fits between two kernels
+			if i%50 == 4 { // more than the kernels' buffers
 				var b strings.Builder
 				for range 40 {
 					b.WriteString(get("/api/v1/proxies?page_size=200").text(host, h.clock.Now()))
@@ -71,10 +70,10 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// Ten thousand requests from two hundred connections while a thousand slow
-// clients hang on: no wrong answer, one charge for each key, bounded memory. How
-// long it takes is logged, not judged. It runs beside no other test: the heap is the
-// process's.
+// Two hundred connections send ten thousand requests while a thousand slow clients are
+// connected. No reply may be wrong, each key is charged once, and memory is limited. The
+// duration is only logged. The test is not parallel, because it measures the heap of the
+// process.
 func TestLoadWithSlowClients(t *testing.T) {
 	connections, each, slow := 50, 20, 200
 	if testrun.Check {
@@ -126,13 +125,13 @@ func TestLoadWithSlowClients(t *testing.T) {
 	log.none(t)
 }
 
-// proxyAge is when the fixture lets bulk proxy n of count expire.
+// proxyAge returns the time to the expiry of bulk proxy n of count in the fixture.
 func proxyAge(n, count int) time.Duration {
 	return 24*time.Hour + (216 * time.Hour / time.Duration(count-1) * time.Duration(n)).Truncate(time.Second)
 }
 
-// oneOf makes request i of connection n and checks its answer: a renewal, its
-// replay, the proxy, the offers, a wrong order.
+// oneOf sends request i of connection n and checks the reply. The request is a renewal, its
+// retry, a read of the proxy or the offers, or an invalid order.
 func oneOf(c *upstream.Client, n, i int) error {
 	id := fmt.Sprintf("px_bulk_%d", n+1)
 	w := renewal(fmt.Sprintf("load-%d-%d", n, i/5), id)

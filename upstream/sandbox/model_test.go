@@ -12,16 +12,16 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// model is what a careful reader of the document expects of one account.
+// model is the expected state of one account, according to the API document.
 type model struct {
 	balance int64
-	spent   int64 // by orders and renewals
+	spent   int64 // for orders and renewals
 	stock   int64 // of off_de
 	records map[string]*expected
 	expires map[string]time.Time
 }
 
-// expected is a record under a key.
+// expected is the idempotency record of a key.
 type expected struct {
 	body        string
 	traceID     string
@@ -29,8 +29,8 @@ type expected struct {
 	interrupted bool
 }
 
-// looks says what the record under the key makes of a request; ok is false when
-// it has to be carried out.
+// looks returns the reply that the key's record gives. ok is false if the request must be
+// executed.
 func (m *model) looks(w upstream.Write, now time.Time) (code upstream.Code, traceID string, ok bool) {
 	rec := m.records[w.Key]
 	switch {
@@ -45,8 +45,8 @@ func (m *model) looks(w upstream.Write, now time.Time) (code upstream.Code, trac
 	return upstream.CodeOK, rec.traceID, true
 }
 
-// drawWrite makes up a write under one of a few keys, with what the model says
-// about its result, and what it changes.
+// drawWrite returns a random write with one of a few keys, the model's expected result, and the
+// change.
 func drawWrite(t *rapid.T, m *model, now time.Time) (w upstream.Write, code upstream.Code, apply func()) {
 	key := rapid.SampledFrom([]string{"k1", "k2", "k3", "k4"}).Draw(t, "key")
 	days := rapid.SampledFrom([]int64{30, 60, 90, 120, 31, 0}).Draw(t, "days")
@@ -104,8 +104,8 @@ func renewalCode(m *model, ids []string, days int64) upstream.Code {
 	return upstream.CodeOK
 }
 
-// lifeOf is one random life of an account: each answer is what the model says,
-// and so are wallet and expiries after it.
+// lifeOf sends random requests of an account. It compares each reply, and then the wallet and
+// the expiries, with the model.
 func lifeOf(t *rapid.T, h *rig, c *upstream.Client, m *model) {
 	for range rapid.IntRange(1, 40).Draw(t, "steps") {
 		switch rapid.IntRange(0, 9).Draw(t, "step") {
@@ -123,7 +123,7 @@ func lifeOf(t *rapid.T, h *rig, c *upstream.Client, m *model) {
 		code, traceID, seen := m.looks(w, now)
 		lost := rapid.SampledFrom([]string{"", "", "", "drop_after", "unresolved_record"}).Draw(t, "fault")
 		if seen || want != upstream.CodeOK {
-			lost = "" // a request that executes nothing is answered without the fault
+			lost = "" // a request that executes nothing gets its reply without the fault
 		}
 		if lost != "" {
 			h.fault(fault{"fault": lost})
@@ -141,7 +141,7 @@ func lifeOf(t *rapid.T, h *rig, c *upstream.Client, m *model) {
 			apply()
 			m.spent += before - m.balance
 			m.records[w.Key] = &expected{body: string(w.Body), traceID: r.TraceID, at: now, interrupted: lost == "unresolved_record"}
-			if lost == "drop_after" { // the key still leads to the one answer
+			if lost == "drop_after" { // the key still gets the same reply
 				again := c.Post(bg(), w)
 				if !again.Success {
 					t.Fatalf("%s: %+v", w.Key, again)
@@ -160,8 +160,8 @@ func lifeOf(t *rapid.T, h *rig, c *upstream.Client, m *model) {
 	}
 }
 
-// Whatever an account does, in memory or with a database that is closed and
-// opened again, each answer is the one that the document gives.
+// Whatever an account does, each reply is the one in the API document, both in memory and with a
+// database that is closed and reopened.
 func TestAnswersAreThoseOfTheModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -188,7 +188,7 @@ func TestAnswersAreThoseOfTheModel(t *testing.T) {
 	})
 }
 
-// booksOf checks that the referee's charges are what the model spent.
+// booksOf checks that the referee's charges equal the model's spending.
 func (h *rig) booksOf(m *model) {
 	h.t.Helper()
 	charges, err := h.s.Charges()

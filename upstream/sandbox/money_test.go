@@ -14,7 +14,7 @@ import (
 	"perennial/upstream/sandbox"
 )
 
-// However many ask at once, a wallet pays for what it holds and no more.
+// However many requests run in parallel, a wallet pays only what it contains.
 func TestTheWalletNeverGoesBelowZero(t *testing.T) {
 	for name, change := range map[string]func(*sandbox.Options){"memory": nil, "database": inDir(t.TempDir(), nil)} {
 		h := start(t, change)
@@ -43,8 +43,8 @@ func TestTheWalletNeverGoesBelowZero(t *testing.T) {
 	}
 }
 
-// One key, many requests at once, with a database: one charge, and every reply
-// is the first one's or says that it is being worked on.
+// Many parallel requests with one key lead to one charge. Every reply is the first reply or
+// idempotency_processing.
 func TestConcurrentSameKeyChargesOnceInADatabase(t *testing.T) {
 	h := start(t, inDir(t.TempDir(), nil))
 	c := h.client(alphaSandbox)
@@ -70,8 +70,7 @@ func TestConcurrentSameKeyChargesOnceInADatabase(t *testing.T) {
 	}
 }
 
-// A replay is the first answer, whatever the wallet, the stock and the offers
-// have come to since.
+// A retry gets the first reply, however the wallet, the stock and the offers have changed since.
 func TestAReplayLooksAtNothingElse(t *testing.T) {
 	h := start(t, nil)
 	c := h.client(alphaSandbox)
@@ -81,14 +80,14 @@ func TestAReplayLooksAtNothingElse(t *testing.T) {
 	if r := c.Post(bg(), w); !first.Success || r.TraceID != first.TraceID || r.HTTPStatus != http.StatusCreated {
 		t.Errorf("%+v", r)
 	}
-	w.Scenario = "rejected" // the header is no part of what the key stands for
+	w.Scenario = "rejected" // the header is not part of the content that the key identifies
 	if r := c.Post(bg(), w); r.TraceID != first.TraceID {
 		t.Errorf("%+v", r)
 	}
 }
 
-// What a rejected order had reserved can be bought again, its money is back, and
-// the other environment has stock of its own.
+// The stock of a rejected order can be bought again, and its money is refunded. The other
+// environment has its own stock.
 func TestARejectedOrderGivesItsStockBack(t *testing.T) {
 	h := start(t, nil)
 	body := `{"duration_days":30,"offer_code":"off_de","quantity":3}`
@@ -106,7 +105,8 @@ func TestARejectedOrderGivesItsStockBack(t *testing.T) {
 	}
 }
 
-// Every fault that executes is shown after the referee's line is in the file.
+// When a client sees the fault of an executed request, the referee's line is already in the
+// file.
 func TestTheRefereeKnowsBeforeAnyFault(t *testing.T) {
 	for _, db := range []bool{false, true} {
 		dir := t.TempDir()
@@ -132,8 +132,8 @@ func TestTheRefereeKnowsBeforeAnyFault(t *testing.T) {
 	}
 }
 
-// Records outlive a crash with their age: an interrupted one indefinitely, a
-// completed one for the rest of its 24 hours.
+// Records survive a crash with their age. Interrupted records stay forever, completed ones for
+// the rest of their 24 hours.
 func TestRecordsOutliveACrash(t *testing.T) {
 	dir, crashed := t.TempDir(), t.TempDir()
 	h := start(t, inDir(dir, nil))
@@ -182,8 +182,8 @@ func TestRecordsOutliveACrash(t *testing.T) {
 	}
 }
 
-// What hung when the process died was committed whole: it is charged, and its key
-// replays.
+// A request that hung when the process was killed was committed completely. It is charged, and
+// its key gets the first reply.
 func TestWhatHungAtACrashIsCompleted(t *testing.T) {
 	dir, crashed := t.TempDir(), t.TempDir()
 	h := start(t, inDir(dir, nil))
@@ -192,7 +192,7 @@ func TestWhatHungAtACrashIsCompleted(t *testing.T) {
 	ctx, cancel := context.WithCancel(bg())
 	hanging := make(chan upstream.Reply)
 	go func() { hanging <- c.Post(ctx, renewal("k", "px_1")) }()
-	for h.balance(c) == 500000 { // until it is carried out and hangs
+	for h.balance(c) == 500000 { // until the request is executed and hangs
 	}
 	copyCrashed(t, dir, crashed)
 	cancel()
@@ -209,7 +209,7 @@ func TestWhatHungAtACrashIsCompleted(t *testing.T) {
 	}
 }
 
-// A page token is of one environment and of one set of offer filters.
+// A page token is valid only in one environment and for one set of filters.
 func TestPageTokensOfOtherPlacesAreRefused(t *testing.T) {
 	h := start(t, nil)
 	next := func(target string) string {
@@ -233,8 +233,8 @@ func TestPageTokensOfOtherPlacesAreRefused(t *testing.T) {
 	h.wants("as given", h.send(get("/api/v1/offers?page_token="+token+"&line=premium&page_size=1")), http.StatusOK, "ok")
 }
 
-// A record past its retention is none: a fault that interrupts the next request
-// under its key does not bring it back.
+// A fault that interrupts the next request with the key must not restore a record whose
+// retention has passed.
 func TestAForgottenRecordIsNotInterrupted(t *testing.T) {
 	h := start(t, nil)
 	c := h.client(alphaSandbox)

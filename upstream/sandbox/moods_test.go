@@ -19,7 +19,7 @@ func (h *rig) moods(seed uint64, names ...string) {
 	h.control(http.MethodPost, "/moods", map[string]any{"moods": names, "seed": seed}, nil)
 }
 
-// shows asks until a reply is as wanted: a mood draws.
+// shows repeats a request until the reply is as wanted, because quirks apply at random.
 func (h *rig) shows(name string, ask func(i int) *seen, wanted func(*seen) bool) {
 	h.t.Helper()
 	var last *seen
@@ -31,8 +31,7 @@ func (h *rig) shows(name string, ask func(i int) *seen, wanted func(*seen) bool)
 	h.t.Errorf("%s never shows; last %d %s", name, last.status, last.body)
 }
 
-// Each mood alone has the effect that it is named after, and without it there is no
-// such effect.
+// Each quirk alone has its effect, and without the quirk there is no such effect.
 func TestEachMoodShows(t *testing.T) {
 	h := start(t, nil)
 	reads := func(target string) func(int) *seen { return func(int) *seen { return h.send(get(target)) } }
@@ -99,7 +98,7 @@ func (s *seen) balance() int64 {
 	return data.Cents
 }
 
-// refereeBalance is what the sandbox wallet of alpha must hold.
+// refereeBalance returns the expected balance of alpha's sandbox wallet.
 func (h *rig) refereeBalance() int64 {
 	h.t.Helper()
 	charges, err := h.s.Charges()
@@ -117,7 +116,7 @@ func (h *rig) refereeBalance() int64 {
 	return cents
 }
 
-// secondPage asks for the page after the first one.
+// secondPage returns a function that requests the second page.
 func (h *rig) secondPage(target string) func(int) *seen {
 	return func(int) *seen {
 		first := h.send(get(target))
@@ -131,8 +130,8 @@ func (h *rig) secondPage(target string) func(int) *seen {
 	}
 }
 
-// Moods change replies and not effects: under every mood the referee's lines add up to
-// the wallet, and nothing is charged twice under one key.
+// Quirks change replies, not effects. With every quirk, the referee's lines add up to the
+// wallet, and no key is charged twice.
 func TestTheRefereeStaysExactUnderEveryMood(t *testing.T) {
 	t.Parallel()
 	for seed, name := range append(sandbox.Moods(), "all") {
@@ -190,8 +189,8 @@ func TestAnUnknownMoodIsRefused(t *testing.T) {
 	}
 }
 
-// The page and the code name the same moods, in the same order, each with what
-// it exploits.
+// README.md and the code list the same quirks in the same order, each with the sentence that
+// permits it.
 func TestThePageNamesTheMoods(t *testing.T) {
 	page, err := os.ReadFile("README.md")
 	if err != nil {

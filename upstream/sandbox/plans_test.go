@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// wholeTables are the statements that may read a table from end to end, and why.
+// wholeTables has the statements that may read a whole table, with the reasons.
 var wholeTables = map[string]string{
 	"SELECT at, batch FROM nonces ORDER BY seq":         "once, at the start: the nonces of a few minutes",
 	"DELETE FROM nonces WHERE seq < (SELECT seq FROM n": "it ends at the first that stays: what it reads it deletes",
@@ -19,8 +19,7 @@ var wholeTables = map[string]string{
 
 var statementText = regexp.MustCompile(`"(?:SELECT|INSERT|UPDATE|DELETE) [^"]*"`)
 
-// TestNoStatementReadsATableFromEndToEnd asks SQLite how it would carry out every
-// statement of the store.
+// The test asks SQLite for the query plan of every statement of the store.
 func TestNoStatementReadsATableFromEndToEnd(t *testing.T) {
 	source, err := os.ReadFile("store.go")
 	if err != nil {

@@ -15,8 +15,8 @@ func priced(o *sandbox.Options) {
 	o.Fixture.Offers[0].DurationPrices = map[int64]int64{90: 270}
 }
 
-// A quote and the charge follow quantity and duration where the fixture says so;
-// the account's own price counts before both.
+// Quotes and charges use the fixture's prices by quantity and duration. The account's own price
+// has precedence.
 func TestPricesByQuantityDurationAndAccount(t *testing.T) {
 	unit := func(h *rig, query string) int64 {
 		var data struct {
@@ -59,7 +59,7 @@ func TestPricesByQuantityDurationAndAccount(t *testing.T) {
 	}
 }
 
-// What is frozen is shown and cannot be spent, over a restart too.
+// Frozen money is shown and cannot be spent, even after a restart.
 func TestFrozenCentsCannotBeSpent(t *testing.T) {
 	db := tempFile(t, "sandbox.db")
 	frozen := func(o *sandbox.Options) { o.DB, o.Fixture.Accounts[0].Wallet.SandboxFrozenCents = db, 499_900 }
@@ -86,7 +86,7 @@ func TestFrozenCentsCannotBeSpent(t *testing.T) {
 	}
 }
 
-// A suspended account shows its status, reads, and may not buy.
+// A suspended account shows its status and may read, but not buy.
 func TestASuspendedAccountReadsAndDoesNotBuy(t *testing.T) {
 	db := tempFile(t, "sandbox.db")
 	h := start(t, func(o *sandbox.Options) { o.DB = db })
@@ -111,8 +111,7 @@ func TestASuspendedAccountReadsAndDoesNotBuy(t *testing.T) {
 	}
 }
 
-// A client that reads again exactly after poll_after_seconds, or a little later,
-// sees the partial progress of the scenario.
+// A client that polls after poll_after_seconds, or a little later, sees the partial delivery.
 func TestPartialProgressIsSeenByAPollInTime(t *testing.T) {
 	for _, poll := range []int64{1, 5, 60} {
 		for _, late := range []time.Duration{0, 400 * time.Millisecond} {

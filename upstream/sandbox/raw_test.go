@@ -16,7 +16,7 @@ import (
 	"perennial/upstream"
 )
 
-// raw is one request written by hand: what the upstream client would never send.
+// raw is one request that the upstream client would never send.
 type raw struct {
 	method, target, body string // target: path and query as sent
 	app                  string // default: alpha's sandbox key
@@ -26,7 +26,7 @@ type raw struct {
 	header               map[string]string
 }
 
-// seen is a reply with its envelope, where it is one.
+// seen is a reply, with its envelope if there is one.
 type seen struct {
 	status   int
 	header   http.Header
@@ -38,7 +38,6 @@ type seen struct {
 	envelope bool
 }
 
-// wrongField says whether the reply is a validation_error that names the field.
 func (s *seen) wrongField(field string) bool {
 	var data struct{ Errors map[string][]string }
 	return s.Code == "validation_error" && json.Unmarshal(s.Data, &data) == nil && len(data.Errors[field]) > 0 && data.Errors[field][0] != ""
@@ -46,7 +45,7 @@ func (s *seen) wrongField(field string) bool {
 
 var nonces atomic.Int64
 
-// text is the request as it goes over the wire, signed.
+// text returns the signed request as sent.
 func (q raw) text(host string, now time.Time) string {
 	if q.app == "" {
 		q.app = alphaSandbox
@@ -83,7 +82,7 @@ func (q raw) text(host string, now time.Time) string {
 	return b.String() + "\r\n" + q.body
 }
 
-// send writes one request on a connection of its own and reads the reply.
+// send sends one request on a new connection and reads the reply.
 func (h *rig) send(q raw) *seen {
 	h.t.Helper()
 	return h.sendTo(h.s.SandboxURL(), q)
@@ -99,7 +98,7 @@ func (h *rig) sendTo(base string, q raw) *seen {
 	return out
 }
 
-// exchange writes text as it is and reads one reply.
+// exchange sends text unchanged and reads one reply.
 func exchange(host, text, method string) (*seen, error) {
 	conn, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", host)
 	if err != nil {
@@ -107,7 +106,7 @@ func exchange(host, text, method string) (*seen, error) {
 	}
 	defer func() { _ = conn.Close() }()
 	_ = conn.SetDeadline(time.Now().Add(time.Minute))
-	go func() { _, _ = io.WriteString(conn, text) }() // a refusal may come before the end of it
+	go func() { _, _ = io.WriteString(conn, text) }() // a refusal may arrive before the request is complete
 	return readSeen(bufio.NewReader(conn), method)
 }
 

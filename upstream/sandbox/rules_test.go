@@ -120,7 +120,7 @@ func TestQueries(t *testing.T) {
 		"":                                "off_us off_de",
 		"country_code=DE":                 "off_de",
 		"country=DE":                      "off_de",
-		"country_code=US&country=DE":      "off_us", // the name wins over its alias
+		"country_code=US&country=DE":      "off_us", // the name has precedence over its alias
 		"region=Frankfurt%20am%20Main":    "off_de",
 		"city=Frankfurt%20am%20Main":      "off_de",
 		"city=Frankfurt+am+Main":          "",
@@ -131,7 +131,7 @@ func TestQueries(t *testing.T) {
 		"duration_days=90":                "off_us off_de",
 		"duration_days=31":                "",
 		"colour=blue&page_sizes=-1":       "off_us off_de", // unknown parameters are ignored
-		"country_code=DE&country_code=US": "off_de",        // the first counts
+		"country_code=DE&country_code=US": "off_de",        // the first value counts
 		"country_code=":                   "off_us off_de",
 		"country_code=&country=DE":        "off_de",
 	} {
@@ -149,7 +149,7 @@ func TestQueries(t *testing.T) {
 	}
 }
 
-// Offers that sell out between two pages take no other offer with them.
+// An offer that sells out between two pages must not hide another offer.
 func TestPagesOfOffersSkipNothingWhenOneSellsOut(t *testing.T) {
 	h := start(t, func(o *sandbox.Options) {
 		f := fixture()
@@ -188,8 +188,8 @@ func TestPagesOfOffersSkipNothingWhenOneSellsOut(t *testing.T) {
 	}
 }
 
-// A token is refused when any of its characters is another one, and so is one
-// that decoding would forgive.
+// A token with any changed character is refused, even if base64 decoding would ignore the
+// change.
 func TestAlteredPageTokensAreRefused(t *testing.T) {
 	h := start(t, nil)
 	got := h.send(get("/api/v1/proxies?page_size=10"))
@@ -219,7 +219,8 @@ func TestTheScenarioHeader(t *testing.T) {
 		q.header["X-Service-Sandbox-Scenario"] = value
 		h.wantsField("scenario "+value, h.send(q), "X-Service-Sandbox-Scenario")
 	}
-	// Production refuses the header wherever it comes, sandbox minds it on orders.
+	// Production refuses the scenario header on every request. The sandbox uses it only on
+	// orders.
 	for _, q := range []raw{order(body), renew(`{"duration_days":30,"proxy_ids":["px_1"]}`), get("/api/v1/wallet")} {
 		q.app, q.header = alphaLive, map[string]string{"X-Service-Sandbox-Scenario": "success"}
 		h.wantsField("production "+q.target, h.sendTo(h.s.ProductionURL(), q), "X-Service-Sandbox-Scenario")
@@ -229,7 +230,7 @@ func TestTheScenarioHeader(t *testing.T) {
 	h.wants("sandbox wallet", h.send(q), http.StatusOK, "ok")
 }
 
-// The fields that the document gives each resource.
+// The fields of each resource in the API document.
 var documented = map[string]string{
 	"account": "account_id email email_verified status created_at",
 	"wallet":  "environment currency balance_cents balance frozen_cents cash_value",
@@ -250,7 +251,7 @@ var documented = map[string]string{
 	"line item": "proxy_id host status duration_days amount_cents amount charged_cents refunded_cents",
 }
 
-// buy places an order and gives its number.
+// buy places an order and returns its number.
 func (h *rig) buy(scenario string) string {
 	h.t.Helper()
 	q := order(`{"duration_days":30,"items":[{"offer_code":"off_us","quantity":1}]}`)
@@ -266,7 +267,7 @@ func (h *rig) buy(scenario string) string {
 	return created.OrderNo
 }
 
-// Each resource has all of its fields under their names, and no others.
+// Each resource has exactly the documented fields.
 func TestFieldsOfTheDocument(t *testing.T) {
 	h := start(t, nil)
 	bought, refunded := h.buy(""), h.buy("rejected")
@@ -306,7 +307,7 @@ func TestFieldsOfTheDocument(t *testing.T) {
 	}
 }
 
-// object reads an object, or the first one of an array.
+// object decodes an object, or the first object of an array.
 func object(t *testing.T, text json.RawMessage) map[string]json.RawMessage {
 	t.Helper()
 	var list []json.RawMessage
@@ -320,7 +321,7 @@ func object(t *testing.T, text json.RawMessage) map[string]json.RawMessage {
 	return out
 }
 
-// Expiries beyond the year 9999 cannot be written in ISO 8601, nor stored.
+// An expiry after the year 9999 can be neither written in ISO 8601 nor stored.
 func TestAnExpiryCannotPassTheYear9999(t *testing.T) {
 	late := &clock{now: time.Date(9998, 6, 1, 0, 0, 0, 0, time.UTC)}
 	h := start(t, func(o *sandbox.Options) { o.DB, o.Clock = tempFile(t, "sandbox.db"), late.Now })

@@ -24,8 +24,8 @@ func TestMain(m *testing.M) {
 		beChild(options)
 		return
 	}
-	// After a refusal net/http lets the client read for half a second more, and
-	// waits for that nowhere.
+	// After a refusal, net/http gives the client half a second to read, in a goroutine that
+	// nothing waits for.
 	testrun.Main(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
 }
 
@@ -35,7 +35,7 @@ const (
 	secret       = "alpha-test-secret"
 )
 
-// clock is a clock that tests move.
+// clock is a clock that tests set.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -82,13 +82,13 @@ func fixture() sandbox.Fixture {
 	}
 }
 
-// rig is a running sandbox with its clock and a client per key.
+// rig is a running sandbox with its clock and a client for each key.
 type rig struct {
 	t     testing.TB
 	s     *sandbox.Server
 	clock *clock
 
-	origin string // of controlRaw's requests
+	origin string // the Origin of controlRaw's requests
 }
 
 func start(t testing.TB, change func(*sandbox.Options)) *rig {
@@ -127,7 +127,7 @@ func (h *rig) client(appID string, change ...func(*upstream.Config)) *upstream.C
 	return c
 }
 
-// control calls the control interface and decodes its answer.
+// control sends a request to the control interface and decodes the reply.
 func (h *rig) control(method, path string, in, out any) {
 	h.t.Helper()
 	body, err := json.Marshal(in)

@@ -11,7 +11,7 @@ import (
 	"perennial/upstream"
 )
 
-// written is a write that was answered.
+// written is a write that got a reply.
 type written struct {
 	upstream.Write
 
@@ -19,16 +19,16 @@ type written struct {
 	proxies          []string
 }
 
-// storm is many clients of one sandbox that is killed repeatedly: each repeats a
-// write under its key until it is answered.
+// storm runs many clients of a sandbox that is killed repeatedly. Each client repeats a write
+// with its key until it gets a reply.
 type storm struct {
 	t *testing.T
 
 	mu       sync.Mutex
 	changed  *sync.Cond
-	client   *upstream.Client // of the living child; nil between two
+	client   *upstream.Client // of the running child; nil between two children
 	answered []written
-	fuse     int // answers until the child is killed
+	fuse     int // replies until the child is killed
 	kill     func()
 	stopping bool
 }
@@ -39,7 +39,7 @@ func newStorm(t *testing.T) *storm {
 	return s
 }
 
-// lives says that a child serves; kill is called after fuse answers.
+// lives records that a child serves. kill is called after fuse replies.
 func (s *storm) lives(c *child, fuse int, kill func()) {
 	client, err := upstream.New(upstream.Config{BaseURL: c.Sandbox, AppID: alphaSandbox, Secret: secret, Clock: time.Now})
 	if err != nil {
@@ -51,7 +51,6 @@ func (s *storm) lives(c *child, fuse int, kill func()) {
 	s.changed.Broadcast()
 }
 
-// died forgets the child.
 func (s *storm) died() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,7 +58,7 @@ func (s *storm) died() {
 	s.client = nil
 }
 
-// current waits for a living child; nil when the storm is over.
+// current waits for a running child. It returns nil when the storm is over.
 func (s *storm) current() *upstream.Client {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,7 +96,7 @@ func (s *storm) soFar() []written {
 	return slices.Clip(s.answered)
 }
 
-// hammer makes one write after another until the storm is over.
+// hammer sends writes until the storm is over.
 func (s *storm) hammer(worker int, perLife bool) {
 	random := rand.New(rand.NewPCG(uint64(worker), 7))
 	for i := 0; !s.over(); i++ {
@@ -121,14 +120,14 @@ func (s *storm) hammer(worker int, perLife bool) {
 				return
 			}
 			if perLife && r.Code == "" {
-				break // the next life does not know the key
+				break // the next process does not know the key
 			}
 		}
 	}
 }
 
-// invent makes up a write: a renewal of one or three of the worker's own
-// proxies, or an order.
+// invent returns a random write: a renewal of one or three of the worker's own proxies, or an
+// order.
 func (s *storm) invent(random *rand.Rand, worker, i int) written {
 	key := fmt.Sprintf("storm-%d-%d", worker, i)
 	id := func(n int) string { return fmt.Sprintf("px_bulk_%d", worker*3+n+1) }
