@@ -12,8 +12,8 @@ import (
 	"perennial/queue/streams"
 )
 
-// TestWhyNoJetStreamAnswers distinguishes a server without JetStream, a wrong domain, and a
-// hub that is away.
+// The error distinguishes a server without JetStream, a wrong domain, and a hub that cannot be
+// reached.
 func TestWhyNoJetStreamAnswers(t *testing.T) {
 	t.Parallel()
 	port, err := freeport.Loopback()

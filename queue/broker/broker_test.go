@@ -13,7 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// All users together leave the runner room.
+// All users together leave room for the runner's consumers.
 func TestAUserHasNoMoreConsumersThanItsShare(t *testing.T) {
 	js := newEvents(t)
 	b := &broker{js: js, account: "main", share: 3, most: 4}
@@ -46,7 +46,7 @@ func TestAUserHasNoMoreConsumersThanItsShare(t *testing.T) {
 	create("three", "", `{"ack_policy":"none","description":"`+strings.Repeat("x", maxCreateBytes)+`"}`, "of at most")
 }
 
-// Another user's consumer, created meanwhile, would be deleted.
+// The request would delete a consumer that another user has created in the meantime.
 func TestADeletionOfNothingIsNotPassedOn(t *testing.T) {
 	b := &broker{js: newEvents(t), account: "main"}
 	if err := b.deletes("none", "two", false); err == nil {

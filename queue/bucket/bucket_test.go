@@ -42,7 +42,8 @@ func TestAKeyIsWrittenOverWhatWasReadAlone(t *testing.T) {
 	}
 }
 
-// A watch reports the content at once and after a change; nothing for a missing bucket.
+// A watch reports the content immediately and after each change. It reports nothing for a
+// missing bucket.
 func TestAWatchTellsWhatABucketHolds(t *testing.T) {
 	js, ctx := open(t), natstest.Within(t)
 	var all map[string][]byte

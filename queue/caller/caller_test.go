@@ -7,7 +7,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// The proof is a reply subject of the server's own, and a single header.
+// The name counts only with a reply subject of the server and a single header.
 func TestANameIsOneThatTheServerProves(t *testing.T) {
 	const proof, account, jwt = "_R_.abc", `{"acc":"PERENNIAL_USER_all","user":"root"}`, `{"acc":"AKEY","name_tag":"ops"}`
 	for _, c := range []struct {
@@ -29,7 +29,6 @@ func TestANameIsOneThatTheServerProves(t *testing.T) {
 	}
 }
 
-// The rule holds whatever a request names.
 func TestAnAnswerGoesToNoSubjectOfTheRunner(t *testing.T) {
 	for reply, may := range map[string]bool{"_INBOX.a": true, "_R_.a": true, "": false, "$JS.API.INFO": false, "perennial.svc.main.pause": false} {
 		if MayAnswer(reply) != may {
@@ -38,7 +37,6 @@ func TestAnAnswerGoesToNoSubjectOfTheRunner(t *testing.T) {
 	}
 }
 
-// A user has its share of a room, and takes none of another's.
 func TestAUserHasItsShareOfARoom(t *testing.T) {
 	room := NewRoom(4, 2)
 	first, second := room.Admit("one"), room.Admit("one")

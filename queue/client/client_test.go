@@ -17,8 +17,8 @@ import (
 	"perennial/queue/client"
 )
 
-// A runner is killed while its clients wait, and started again. Each client gets the end of
-// its command, and each command was paid for once.
+// A runner is killed while its clients wait, and restarted. Each client gets the result of its
+// command, and each command is paid for once.
 func TestDoneOnceOverAKill(t *testing.T) {
 	t.Parallel()
 	const n = 20
@@ -179,7 +179,7 @@ func TestEventsGoOnFromAPosition(t *testing.T) {
 	}
 }
 
-// The types lack no field of a command or its end, and have no field of another name.
+// The types have exactly the fields of the schemas of commands and results.
 func TestTheTypesAreThoseOfTheSchemas(t *testing.T) {
 	t.Parallel()
 	for name, of := range map[string]struct {

@@ -5,7 +5,6 @@ import (
 	"testing"
 )
 
-// TestAnEventThatIsLeftOutOrOfAnotherHistoryIsAnError, also while events are read.
 func TestAnEventThatIsLeftOutOrOfAnotherHistoryIsAnError(t *testing.T) {
 	at := func(seq uint64, hash string) Position { return Position{Seq: seq, Hash: hash} }
 	for _, c := range []struct {

@@ -9,8 +9,8 @@ import (
 	"perennial/queue/client"
 )
 
-// A command is published, and its end waited for. Run again, after a crash or for no
-// reason at all, this buys nothing twice: the ID is what counts.
+// The program publishes a command and waits for its result. If it runs again, for example after
+// a crash, it buys nothing twice, because the command has the same ID.
 func ExampleClient_Do() {
 	q, err := queue.Connect(queue.ConnectConfig{URL: shared.url})
 	if err != nil {
@@ -41,7 +41,7 @@ func ExampleClient_Do() {
 	// delivered 2 proxies, 600 cents
 }
 
-// Many commands are published at once, and each waited for by its id.
+// The program publishes many commands together, and waits for each by its id.
 func ExampleClient_Publish() {
 	q, err := queue.Connect(queue.ConnectConfig{URL: shared.url})
 	if err != nil {
@@ -86,8 +86,8 @@ func ExampleClient_Publish() {
 	//    px_us_2 succeeded
 }
 
-// Events are read from the first on, and once more from where a program had left off: it
-// keeps the position of the last event together with what it made of it.
+// The program reads all events, and then continues after the last event that it has processed.
+// It stores that event's position together with its own results.
 func ExampleClient_Events() {
 	q, err := queue.Connect(queue.ConnectConfig{URL: shared.url})
 	if err != nil {

@@ -89,7 +89,7 @@ func (r *runner) start() error {
 	return err
 }
 
-// kill ends it abruptly, like a power cut.
+// kill ends the runner abruptly, like a power cut.
 func (r *runner) kill() {
 	_ = r.process.Process.Kill()
 	_ = r.process.Wait()

@@ -62,8 +62,8 @@ func TestTheEmbeddedServerBoundsItsConnections(t *testing.T) {
 	natstest.Check(t, q.Probe(natstest.Within(t)))
 }
 
-// After a kill the server's index is older than its data, and it reads the data. Its log
-// lines about that look like a loss to an operator who restarts the runner.
+// After a kill the server's index is older than its data, so the server reads the data. To an
+// operator, its warnings about that would look like a loss.
 func TestAKillIsNoWarning(t *testing.T) {
 	dir, killed := t.TempDir(), t.TempDir()
 	first := start(t, dir)

@@ -92,7 +92,6 @@ func TestAStreamThatWasCutIsClosedUntilOpened(t *testing.T) {
 	}
 }
 
-// A limit not set by an archiving is still refused.
 func TestALimitOfAnotherProgramIsStillRefused(t *testing.T) {
 	js := newMain(t)
 	stream, err := js.Stream(natstest.Within(t), queue.EventsStream("main"))
@@ -131,7 +130,7 @@ func TestUnreadEventsNamesEveryDurableConsumerAndItsPlace(t *testing.T) {
 		return consumer
 	}
 	acked := consumerOf(jetstream.ConsumerConfig{Durable: "acked-40", AckPolicy: jetstream.AckExplicitPolicy})
-	batch, err := acked.Fetch(60) // 20 of them are only delivered
+	batch, err := acked.Fetch(60) // 20 of them are delivered but not acknowledged
 	natstest.Check(t, err)
 	n := 0
 	for m := range batch.Messages() {
@@ -197,7 +196,7 @@ func TestWatcherThatWantsNewEventsGetsNoOldOnes(t *testing.T) {
 	}
 }
 
-// Webhooks that have delivered all events are not named.
+// Webhooks that have delivered all events are not listed.
 func TestUnreadEventsNamesWebhooksThatAreBehind(t *testing.T) {
 	t.Parallel()
 	js := newMain(t)

@@ -87,7 +87,6 @@ func TestCommandNotAcknowledgedSurvivesARestartOfTheServer(t *testing.T) {
 	awaitEmpty(t, js, "main")
 }
 
-// The gathered acknowledgement must never remove an unacknowledged command.
 func TestUnacknowledgedCommandIsNeverRemovedWithItsNeighbours(t *testing.T) {
 	t.Parallel()
 	js := newMain(t)
@@ -186,8 +185,8 @@ func TestBacklogStaysOnTheServer(t *testing.T) {
 	natstest.Check(t, message.Ack())
 }
 
-// Deliveries in flight when NATS was restarted come again at once, and not only after the
-// ack wait.
+// Deliveries in flight during a restart of NATS are repeated immediately, not only after the ack
+// wait.
 func TestCommandsUnderWayComeAgainAtOnceBehindARestart(t *testing.T) {
 	t.Parallel()
 	server := natstest.Serve(t, t.TempDir())
@@ -237,8 +236,7 @@ func TestFetchObeysItsContextAndClose(t *testing.T) {
 	}
 }
 
-// Whatever the order of acknowledging, putting back and holding, the stream keeps exactly
-// the unacknowledged commands.
+// Commands are acknowledged, returned and held in random order.
 func TestStreamKeepsExactlyWhatWasNotAcknowledged(t *testing.T) {
 	t.Parallel()
 	seeds := uint64(2)
@@ -280,8 +278,8 @@ func TestStreamKeepsExactlyWhatWasNotAcknowledged(t *testing.T) {
 	}
 }
 
-// A connection that was silent may bring a delivery after the intake has ended; other
-// intakes get it.
+// A delivery may arrive late over a slow connection, after the intake has ended. Other intakes
+// get the command.
 func TestADeliveryBehindTheEndIsPutBack(t *testing.T) {
 	t.Parallel()
 	js := newMain(t)

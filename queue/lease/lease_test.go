@@ -212,7 +212,7 @@ func awaitRenewal(t *testing.T, lease *Lease) {
 	}
 }
 
-// A process that was suspended finds renewal and expiry at once: it has no lease to renew.
+// In a process that was suspended, both timers have fired. It must not renew its expired lease.
 func TestALeaseThatIsOverIsNotRenewed(t *testing.T) {
 	for range 100 { // select chooses among the ready channels at random
 		expiry, renew := make(chan time.Time, 1), make(chan time.Time, 1)
@@ -229,7 +229,7 @@ func TestALeaseThatIsOverIsNotRenewed(t *testing.T) {
 	}
 }
 
-// A key that no runner has written for a time to live is no lease.
+// A key that no runner has written for a time to live blocks no runner.
 func TestAStrangersKeyKeepsNoRunnerOut(t *testing.T) {
 	js := jstest.New(t)
 	ctx := natstest.Within(t)
@@ -265,7 +265,7 @@ func TestHolderCutOffFromTheServerGivesUpInTime(t *testing.T) {
 	natstest.Check(t, lease.Release(natstest.Within(t)))
 }
 
-// A renewal that the server stored, with a lost answer, is the holder's own write.
+// The server stored the renewal, but its reply was lost.
 func TestAHolderKnowsItsOwnWriteWhoseAnswerWasLost(t *testing.T) {
 	t.Parallel()
 	js := jstest.New(t)
@@ -366,7 +366,7 @@ func TestALookAtABucketThatDoesNotAnswerIsAnError(t *testing.T) {
 	}
 }
 
-// Without a server, opening the bucket takes at most a part of the lease's time.
+// If the server does not reply, opening the bucket takes at most a part of the time to live.
 func TestALeaseIsNotWaitedForAtAServerThatSaysNothing(t *testing.T) {
 	t.Parallel()
 	server := natstest.Serve(t, t.TempDir())

@@ -38,7 +38,7 @@ type Dead struct {
 	Published      time.Time // when the stream stored the command
 }
 
-// Kept is the stored form of a dead letter.
+// Kept is the stored form of a dead letter: a command that could not be read, with the reason.
 type Kept struct {
 	Code           string    `json:"code,omitempty" doc:"unreadable or refused."`
 	Reason         string    `json:"reason" doc:"The reason, for people; the text may change."`

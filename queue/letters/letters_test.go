@@ -17,7 +17,7 @@ import (
 // unit holds byte sequences that JSON or base64 may lengthen.
 var unit = []string{"a", "<", ">", "&", `"`, `\`, "\x00", "\x1f", "\x7f", "\n", "é", "\u2028", "\ufffd", "\xff", "𝒳"}
 
-// A command that could not be read is kept whole, and its size bounds its letter's.
+// The dead letter contains the complete command, and its size is limited by the command's size.
 func TestADeadLetterIsFourTimesItsCommandAtMost(t *testing.T) {
 	for _, worst := range unit {
 		checkDeadLetter(t, []byte(strings.Repeat(worst, 5000)))
@@ -53,7 +53,7 @@ func checkDeadLetter(t interface {
 	}
 }
 
-// Dropped letters in between are skipped.
+// Dropped letters are skipped.
 func TestLettersBehindASequence(t *testing.T) {
 	js := newMain(t)
 	ctx := natstest.Within(t)

@@ -160,7 +160,7 @@ func TestForeignMessageAmongTheEventsStopsTheAccount(t *testing.T) {
 	natstest.Check(t, outbox.Wait(natstest.Within(t), 20))
 	_, err := js.Store(natstest.Within(t), &nats.Msg{Subject: queue.EventSubject("main", "order.delivered"), Data: []byte("me too")})
 	natstest.Check(t, err)
-	j.append("a", 3) // at once: otherwise the second would be stored right after the stranger's message
+	j.append("a", 3) // in one call, because a second row on its own would be stored right after the other client's message
 	if d := awaitDiverged(t, result); !strings.Contains(d.Reason, "another publisher") {
 		t.Fatal(d)
 	}
@@ -189,7 +189,7 @@ func TestAnEmptiedEventsStreamIsNotRefilledUnasked(t *testing.T) {
 	}
 }
 
-// The outbox knows what it published, even without a note.
+// The outbox knows what it published, even without Held.
 func TestAStreamRemovedUnderItsOutboxStopsTheAccount(t *testing.T) {
 	t.Parallel()
 	js := newMain(t)

@@ -1,5 +1,3 @@
-// Tests of publishing: every row is on the stream once, whatever happens to the answers.
-
 package outbox
 
 import (
@@ -159,7 +157,7 @@ func TestALostAcknowledgementStoresRowsOnce(t *testing.T) {
 	published(t, direct, j, 60)
 }
 
-// A refusal of rows in progress does not show whose they are.
+// A refusal while rows are in progress does not show whose rows they are.
 func TestRowsUnderWayAreWaitedFor(t *testing.T) {
 	js := newExternal(t)
 	j := newJournal("a", 4)

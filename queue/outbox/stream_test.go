@@ -52,7 +52,8 @@ func TestTheOutboxRefusesAStreamThatLostTooMuch(t *testing.T) {
 	}
 }
 
-// A replica answers direct reads, and may lag: no read that decides something uses one.
+// Replicas answer direct reads and may lag, so reads that affect a decision must go to the
+// leader.
 func TestNoReplicaIsAskedForRowsThatDecide(t *testing.T) {
 	js := newExternal(t)
 	direct, err := js.Conn().SubscribeSync("$JS.API.DIRECT.>")

@@ -30,7 +30,7 @@ func TestAUserWithNoOrTooManyRightsIsRefused(t *testing.T) {
 	}
 }
 
-// Otherwise a user of several roles would send requests twice.
+// With two imports, a user with several roles would send each request twice.
 func TestASubjectIsImportedOnce(t *testing.T) {
 	u := User{Name: "all", Password: "pw", Grants: []Grant{
 		{queue.RoleOperator, []string{"main", "b"}}, {queue.RoleViewer, []string{"main"}}, {queue.RoleProducer, []string{"main"}}, {queue.RoleSubscriber, []string{"b", "main"}},

@@ -155,7 +155,7 @@ func TestARefusedRequestIsCountedAsAnError(t *testing.T) {
 	natstest.Check(t, stop())
 }
 
-// Its request reaches the runner through one import.
+// The request reaches the runner through one import only.
 func TestAUserOfSeveralRolesAsksOnce(t *testing.T) {
 	u := roles.User{Name: "all", Password: "pw", Grants: []roles.Grant{
 		{Role: queue.RoleOperator, Accounts: []string{"main", "b"}}, {Role: queue.RoleViewer, Accounts: []string{"main"}}, {Role: queue.RoleProducer, Accounts: []string{"main"}}, {Role: queue.RoleSubscriber, Accounts: []string{"b", "main"}},

@@ -13,7 +13,7 @@ import (
 	"perennial/queue/streams"
 )
 
-// Another account that was added meanwhile keeps everything of its own, and the shared
+// Another account that was added in the meantime keeps its streams and buckets, and the shared
 // bucket.
 func TestATrialRemovesItsAccountAlone(t *testing.T) {
 	t.Parallel()
@@ -39,7 +39,7 @@ func TestATrialRemovesItsAccountAlone(t *testing.T) {
 	}
 	natstest.Check(t, streams.Wanted{Account: "main", Replicas: 1}.Check(ctx, q.JetStream()))
 	_, err = Begin(ctx, q.JetStream(), "trial")
-	natstest.Check(t, err) // nothing of it is left
+	natstest.Check(t, err) // nothing of the first trial is left
 }
 
 // Otherwise a server would keep them.
