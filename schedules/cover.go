@@ -295,8 +295,6 @@ func until(at *time.Time) string {
 	return " until " + at.UTC().Format(time.RFC3339)
 }
 
-// afterRenewal sets the outlook of a proxy that has not been read since its last renewal
-// ended.
 func (f RenewalOutlookFrom) afterRenewal(out *RenewalOutlook) {
 	ended := slices.IndexFunc(f.Renewals, func(r tables.ProxyRenewal) bool { return !r.Open })
 	if last := f.lastEnding(); last != nil && ended >= 0 && f.Renewals[ended].OperationID == last.OperationID {
@@ -330,7 +328,6 @@ func (f RenewalOutlookFrom) notDue(out *RenewalOutlook) {
 	out.Good, out.Text = true, "It is not due yet: its schedule renews it in time."
 }
 
-// whereDue sets the outlook of a due proxy that its schedule may renew.
 func (f RenewalOutlookFrom) whereDue(out *RenewalOutlook, status Status) {
 	plan, problem := f.Plan(status.Schedule)
 	if plan != nil {

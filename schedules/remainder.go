@@ -56,7 +56,6 @@ func (r *scheduleRunner) leave(rest *remainder) {
 	r.wake()
 }
 
-// recall rebuilds the last run's remainder from the ledger, after a restart or an approval.
 func (s *Sweeper) recall(ctx context.Context, r *scheduleRunner) error {
 	last, err := s.Ledger.Sweeps.LastSlot(ctx, r.Name)
 	if errors.Is(err, ledger.ErrNotFound) || err == nil && last.State != stateFinished {

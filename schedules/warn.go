@@ -109,14 +109,12 @@ func (s *expiries) appendEach(ctx context.Context, find func() ([]tables.Proxy, 
 }
 
 const (
-	// paceQueue is the shortest queue that is measured.
 	paceQueue = 100
 	// paceLeast and paceMost are the minimum and maximum duration of a measurement.
 	paceLeast = 3 * time.Minute
 	paceMost  = 10 * time.Minute
 )
 
-// pace is how fast a queue of renewals shrinks, and how many renewals come too late.
 type pace struct {
 	queued int
 	turns  float64 // renewals made per minute
@@ -124,7 +122,6 @@ type pace struct {
 	first  time.Time
 }
 
-// measurement is a time at which the queue was long, with the number of the journal's last row.
 type measurement struct {
 	at  time.Time
 	seq int64

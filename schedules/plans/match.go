@@ -182,7 +182,6 @@ func anyOf(list []string, value string, lenient bool) bool {
 	return len(list) == 0 || slices.Contains(list, value) || lenient && value == upstream.NotText
 }
 
-// matches compares a proxy with the match, ignoring the exceptions. See anyOf for lenient.
 func (f *Filter) matches(p tables.Proxy, lenient bool) bool {
 	anyOf := func(list []string, value string) bool { return anyOf(list, value, lenient) }
 	country := anyOf(f.CountryCode, p.CountryCode) || slices.ContainsFunc(f.CountryCode, func(c string) bool { return strings.EqualFold(c, p.CountryCode) })
