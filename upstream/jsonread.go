@@ -134,7 +134,6 @@ func (o *object) missing(keys ...string) (out []string) {
 	return out
 }
 
-// need records an error if a member is absent or null.
 func (o *object) need(keys ...string) {
 	for _, key := range o.missing(keys...) {
 		o.fail(key, "missing")
@@ -371,7 +370,6 @@ func AmountAgrees(amount string, cents int64) bool {
 	return err == nil && d.Equal(decimal.New(cents, -2))
 }
 
-// decimal decodes a decimal string or a number as text, and anything else as "".
 func (o *object) decimal(key string) string {
 	if !isText(o.raw(key)) {
 		return ""
@@ -411,7 +409,6 @@ func (e *UnusableError) add(page []Unusable) {
 	e.Count += len(page)
 }
 
-// decodeEach decodes an array of objects. The member id identifies an entry.
 func decodeEach[T any](o *object, key, id string, decode func(*object) T) (items []T, unusable []Unusable) {
 	raws := o.array(key)
 	items = make([]T, 0, len(raws))

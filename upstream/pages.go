@@ -255,7 +255,6 @@ type listKey struct {
 	members int
 }
 
-// arrays groups the names of the arrays in a reply by their entries.
 type arrays struct {
 	lists  []listKey // entries have the member that identifies an entry of the list
 	empty  []string

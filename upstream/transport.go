@@ -73,7 +73,6 @@ func (c *countingConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// sentTrace records whether a byte of one request may have been sent.
 type sentTrace struct {
 	trace       httptrace.ClientTrace
 	asked       atomic.Bool // the transport has asked for a connection
@@ -128,7 +127,6 @@ func (t *sentTrace) maybeSent(ownTransport, canceled bool) bool {
 
 const maxNames = 200
 
-// providerTrust is the advice for a provider certificate from an unknown certificate authority.
 const providerTrust = "if its authority is meant to be private, name that authority's file in account.ca_file"
 
 // ProviderCertificate calls [CertificateFault] for the provider's certificate.

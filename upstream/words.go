@@ -28,7 +28,6 @@ const (
 	withheldCode = "unreadable_code" // no decision depends on this code; it leads to a review
 )
 
-// sanitizeSentence sanitises a sentence from a server and shortens it to about limit bytes.
 func sanitizeSentence(s string, limit int) string {
 	return bounded(withoutCredentials(sanitizeName(s, len(s))), limit)
 }
@@ -84,7 +83,6 @@ var credentialWord = regexp.MustCompile(`(?i)password|passwd|passphrase|passcode
 	`api[ _-]*key|密码|密碼|口令|用户名|用戶名|账号|帳號|密钥|密鑰|凭证|凭据|令牌|` +
 	`(^|[^a-z])(pass|pwd|pw|user|login|token|auth|authorization|bearer)([^a-z]|$)`)
 
-// plainWords are the words in usual messages about credentials.
 var plainWords = strings.Fields(`a an the is are was were be been being has have had do does did must may might can cannot could should shall will
 would not no nor none and or but if of for in on at to by with without from into as than then too also only very again already still yet this
 that these those it its your their our each any all one both either neither same other another there here which when while where about
@@ -118,7 +116,6 @@ func withoutCredentials(s string) string {
 	return onlyDictionary(s[:at[0]]) + word + onlyPlain(rest)
 }
 
-// onlyPlain keeps the longest prefix of plainWords, and withholds the rest.
 func onlyPlain(rest string) string {
 	var kept strings.Builder
 	for i, word := range strings.SplitAfter(rest, " ") {
@@ -134,7 +131,6 @@ func onlyPlain(rest string) string {
 
 var fewDigits = regexp.MustCompile(`^[0-9]{1,2}$`)
 
-// onlyDictionary withholds each word that the dictionary does not match.
 func onlyDictionary(s string) string {
 	words := strings.SplitAfter(s, " ")
 	for i, word := range words {

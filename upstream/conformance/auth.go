@@ -214,7 +214,6 @@ func noncePerKey(s *session) finding {
 	return signatureAccepted(s.send(r))
 }
 
-// scopeChecks check that a key with one scope may use only the endpoints for this scope.
 func scopeChecks(c *suite) {
 	scopes := []string{"account:read", "wallet:read", "offers:read", "orders:read", "orders:write", "proxies:read", "proxies:write"}
 	for _, scope := range scopes {

@@ -67,7 +67,6 @@ func (c *Check) chosen(cfg *Config) bool {
 	return (c.only == "" || string(c.only) == cfg.environment()) && (strings.TrimSpace(cfg.Section) == "" || c.within(cfg.Section))
 }
 
-// within reports whether the id or section begins with one of the names, separated by commas.
 func (c *Check) within(names string) bool {
 	return slices.ContainsFunc(strings.Split(strings.ToLower(names), ","), func(part string) bool {
 		part = strings.TrimSpace(part)

@@ -150,7 +150,6 @@ type race struct {
 
 const racers = 8
 
-// runRace sends a prepared request several times in parallel. It does so once in each run.
 func runRace(s *session, name string, made prepared) race {
 	return memo(s, "race "+name, func() race {
 		r := made(s)

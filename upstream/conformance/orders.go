@@ -29,7 +29,6 @@ func orderChecks(c *suite) {
 	orderListChecks(c)
 }
 
-// checks adds the checks of a delivered order.
 func (o ordered) checks(c *suite) {
 	g := group{c, "order." + o.name, secCreate, o.what, true, o.only}
 	if o.name == "legacy" {

@@ -95,7 +95,6 @@ func (p paged) at(token string) request {
 	return get(p.path, pair{"page_size", "1"}, pair{"page_token", token})
 }
 
-// with sends a request that uses the list's page token, and judges the reply.
 func (p paged) with(judge func(reply) finding, use func(token string) request) judgement {
 	return func(s *session) finding { return judge(s.send(use(p.firstToken(s)))) }
 }

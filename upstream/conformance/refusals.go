@@ -188,7 +188,6 @@ func errorChecks(c *suite) {
 	statusChecks(c)
 }
 
-// orderAt and proxyAt request a resource with the id of this account's order or proxy.
 func orderAt(resource string) prepared { return itemAt((*session).anyOrder, "order_no", resource) }
 func proxyAt(resource string) prepared { return itemAt((*session).anyProxy, "proxy_id", resource) }
 

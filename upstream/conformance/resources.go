@@ -65,7 +65,6 @@ func decimalsAgree(objects []dict, centsName, decimalName string) finding {
 	return ok("%d compared", len(objects))
 }
 
-// around is the wallet in cents before and after a request that may charge.
 type around struct {
 	before, after int64
 	known         bool

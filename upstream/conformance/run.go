@@ -276,7 +276,6 @@ func (s *session) begin(checks []Check) error {
 	return s.ctx.Err()
 }
 
-// endpoint is one of the nine endpoints, with a path for a request that changes nothing.
 type endpoint struct{ name, method, path, scope string }
 
 var endpoints = []endpoint{

@@ -12,7 +12,6 @@ import (
 	"time"
 )
 
-// session is one run. Its checks run one after another and share their replies.
 type session struct {
 	ctx        context.Context
 	cfg        *Config
@@ -72,7 +71,6 @@ func attempt(do func()) (why string) {
 	return ""
 }
 
-// verdict runs a judgement. It returns NotRun if the judgement skips the check.
 func (s *session) verdict(run judgement) (f finding) {
 	if why := attempt(func() { f = run(s) }); why != "" {
 		return notRun("%s", why)

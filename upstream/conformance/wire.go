@@ -230,7 +230,6 @@ type pair struct{ key, value string }
 // rfc3986 percent-encodes all characters except the unreserved ones (API: Canonical string).
 func rfc3986(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
 
-// canonicalQuery encodes and sorts the pairs, which are not encoded.
 func canonicalQuery(pairs []pair) string {
 	encoded := make([]pair, len(pairs))
 	for i, p := range pairs {

@@ -193,7 +193,6 @@ func (s *front) hang(w http.ResponseWriter, r *request, f *fault) {
 	pause(time.Duration(f.Seconds*float64(time.Second)), s.closing, r.http.Context().Done())
 }
 
-// conclude sends the reply, or the fault instead of it, and counts the request.
 func (s *front) conclude(w http.ResponseWriter, r *request, f *fault, out reply) {
 	counted := "fault:" + f.Fault
 	if f.Fault == "" || f.Fault == "hang" {

@@ -244,7 +244,6 @@ func (s *quirks) contradict(r *request, out reply) reply {
 	return out
 }
 
-// wildRetryAfter returns a value that is mostly not a usable number of seconds.
 func (s *quirks) wildRetryAfter() string {
 	now := s.now()
 	return s.moods.choose("", "soon", "-30", "0", "1.5", "1e3", "99999999999999999999", strconv.FormatInt(now.Unix()+30, 10),

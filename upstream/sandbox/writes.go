@@ -529,7 +529,6 @@ func (s *writes) forget(ch *change) {
 	}
 }
 
-// interrupt marks the record of a key, if there is one for the same body.
 func (s *writes) interrupt(sp *space, key string, hash []byte) {
 	rec := sp.records[key]
 	if rec == nil || !bytes.Equal(rec.Hash, hash) || s.forgotten(rec) {
