@@ -45,8 +45,6 @@ type listener struct {
 	keys    []record      // guarded by watch.mu
 }
 
-// listen starts to deliver the keys of an account's lease, starting with the last known
-// key.
 func (w *watch) listen(account string) *listener {
 	l := &listener{account: account, ready: make(chan struct{}, 1)}
 	w.mu.Lock()
@@ -114,7 +112,6 @@ func (w *watch) note(account string, key record) {
 	}
 }
 
-// holder returns the runner whose key was read within heardFor, or "".
 func (w *watch) holder(account string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -49,8 +49,6 @@ func Separation(ctx context.Context, js *queue.JetStream, u User, verbs []servic
 	return slices.Concat(wrong, past, unproven), slices.Concat(silent, mute), err
 }
 
-// comparePermissions compares the account and permissions of this connection, as the server
-// reports them, with the user's roles.
 func comparePermissions(ctx context.Context, js *queue.JetStream, u User, verbs []service.Verb) (wrong []string, err error) {
 	answer, asked, err := tryRequest(ctx, js, userInfo, nil)
 	if err != nil {
@@ -86,8 +84,6 @@ func comparePermissions(ctx context.Context, js *queue.JetStream, u User, verbs 
 	return append(wrong, compareAllowed("subscribe to", info.Data.Permissions.Subscribe.Allow, subscribe)...), nil
 }
 
-// compareAllowed describes what a user may do beyond its roles, and what its roles allow but
-// the user may not do.
 func compareAllowed(do string, have, want []string) (wrong []string) {
 	if len(have) == 0 {
 		return []string{"may " + do + " everything in its NATS account"}
