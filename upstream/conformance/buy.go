@@ -33,6 +33,7 @@ var purchases = []purchase{
 // renewals are the renewals in a run. They renew only proxies that the run has bought.
 var renewals = []purchase{
 	{name: "one", quantity: 1, days: 30}, {name: "two", quantity: 2, days: 30}, {name: "longest", quantity: 1, days: 1080},
+	{name: "mixed", quantity: 1, days: 30},
 	{name: "concurrent", quantity: 1, days: 30},
 	{name: "partial", quantity: 2, days: 30, needsControl: true}, {name: "manual_review", quantity: 2, days: 30, needsControl: true},
 	{name: "failed", quantity: 2, days: 30, needsControl: true},

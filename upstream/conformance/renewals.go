@@ -12,8 +12,9 @@ func renewChecks(c *suite) {
 	c.rule("renewal.longest", secLimits, "a renewal for 1080 days, the longest multiple of 30, is accepted", renewalSucceeds("longest")).costs()
 	c.rule("renewal.foreign", secProxies, "another account's proxy is refused with proxy_not_found", asks(foreign(anyRenewal), refusing("proxy_not_found"))).in(onlySandbox)
 	c.rule("renewal.with_unknown", secRenew, "what a renewal of a good and an unknown proxy gets", asks(func(s *session) request {
-		s.needProxies()
-		return post("/api/v1/proxies/renew", "mixed", renewBody([]string{unknown}, 30))
+		r, ids := s.renewalOf("mixed")
+		r.body = []byte(renewBody(append(slices.Clone(ids), unknown), 30))
+		return r
 	}, recorded)).costs().open()
 	c.rule("renewal.same_id_twice", secRenew, "what a renewal that names one proxy twice gets", post("/api/v1/proxies/renew", "twice", renewBody([]string{unknown, unknown}, 30)).wants(recorded)).open()
 	c.rule("renewal.price", secRenew, "what a renewal costs beside the offer's price", func(s *session) finding {

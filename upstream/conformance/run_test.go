@@ -3,6 +3,7 @@ package conformance_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"go/parser"
@@ -273,4 +274,21 @@ func TestJUnit(t *testing.T) {
 	}) {
 		t.Errorf("%+v\n%s", back, out.String())
 	}
+}
+
+func TestAMixedRenewalNamesAGoodAndAnUnknownProxy(t *testing.T) {
+	t.Parallel()
+	cfg := newWorld(t).config(false)
+	cfg.ControlURL = ""
+	r, _ := recorded(&cfg)
+	run(t, cfg)
+	for _, w := range r.writes {
+		var body struct {
+			IDs []string `json:"proxy_ids"`
+		}
+		if w.path == "/api/v1/proxies/renew" && json.Unmarshal([]byte(w.body), &body) == nil && len(body.IDs) == 2 && strings.HasPrefix(body.IDs[0], "px_") && !strings.HasPrefix(body.IDs[1], "px_") {
+			return
+		}
+	}
+	t.Error("no renewal names a good and an unknown proxy")
 }
