@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/url"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -38,6 +39,7 @@ var pages = sync.OnceValue(func() map[string]*template.Template {
 var functions = template.FuncMap{
 	"money":      fact.Amount,
 	"when":       when,
+	"dated":      dated,
 	"ago":        ago,
 	"span":       roughly,
 	"to":         to,
@@ -98,6 +100,11 @@ func dayAs(layout string) func(string) string {
 }
 
 // when formats a time in UTC. A script in the page converts it to the reader's time zone.
+var instantText = regexp.MustCompile(`\b([0-9]{4}-[0-9]{2}-[0-9]{2})T([0-9]{2}:[0-9]{2}:[0-9]{2})(\.[0-9]+)?Z`)
+
+// dated writes the instants in a text in the form of the pages.
+func dated(text string) string { return instantText.ReplaceAllString(text, "$1 $2 UTC") }
+
 func when(v any) template.HTML {
 	var at time.Time
 	switch v := v.(type) {
