@@ -48,5 +48,5 @@ func TestBrowserRevealIsShownOnce(t *testing.T) {
 	if evaluate(`document.documentElement.outerHTML.includes("` + secret + `")`) {
 		t.Error("the address shows them again")
 	}
-	does(ctx, t, chromedp.Navigate(line.HTTP+"/a/main/log"), shows("proxy.revealed"), shows("a customer cannot connect"))
+	does(ctx, t, chromedp.Navigate(line.HTTP+"/a/main/log"), shows("revealed the credentials"), shows("a customer cannot connect"))
 }
