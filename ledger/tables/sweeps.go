@@ -113,13 +113,9 @@ func (l *Sweeps) SlotResult(ctx context.Context, slot Slot) (x SlotResult, err e
 	if err != nil {
 		return x, sqlite.NotFound(err)
 	}
-	if x.Skipped = due - planned; slot.State == "held" {
-		x.Skipped -= later
-	}
-	if planned == 0 && due > 0 && (slot.State == "finished" || slot.State == "held") {
-		if err := l.standsFor(ctx, slot, &x); err != nil {
-			return x, err
-		}
+	x.Skipped = due - planned
+	if err := l.correctSkipped(ctx, slot, &x, planned, later); err != nil {
+		return x, err
 	}
 	declined, err := l.Declined(ctx, slot)
 	switch {
@@ -143,22 +139,29 @@ func (l *Sweeps) PlannedSums(ctx context.Context, slot Slot) (due int64, cost fa
 	return due, cost, sqlite.NotFound(err)
 }
 
-// standsFor completes the result of a run without commands, if another run found the same
-// plan within the 24 hours before. The commands are in the row of that run.
-func (l *Sweeps) standsFor(ctx context.Context, slot Slot, x *SlotResult) error {
+// correctSkipped subtracts from x.Skipped the proxies that a plan on hold leaves to later
+// parts of its run. If the run has no commands, but another run found the same plan within
+// the 24 hours before, that run has the commands, and their proxies are subtracted.
+func (l *Sweeps) correctSkipped(ctx context.Context, slot Slot, x *SlotResult, planned, later int64) error {
+	held := slot.State == "held"
+	if held {
+		x.Skipped -= later
+	}
+	if planned > 0 || *x.Due == 0 || !held && slot.State != "finished" {
+		return nil
+	}
 	var first time.Time
-	var planned int64
 	err := l.row(ctx, `SELECT s.slot_at, (SELECT sum(value ->> '$.proxy_count') FROM json_each(p.data, '$.planned')) FROM slots s JOIN journal p ON p.seq = s.seq
 		WHERE s.schedule = ?1 AND s.slot_at < ?2 AND s.slot_at > ?2 - 86400000000 AND s.plan = ?3 AND json_array_length(p.data, '$.planned') > 0 ORDER BY s.slot_at LIMIT 1`,
 		slot.Schedule, sqlite.Micros(slot.At), slot.Plan).Scan(sqlite.At(&first), &planned)
 	switch {
 	case err == nil:
 		x.Skipped = max(x.Skipped-planned, 0)
-	case slot.State == "held":
+		if !held {
+			x.Reason = strings.TrimPrefix(x.Reason+"; its plan is that of the run of "+first.Format(time.RFC3339), "; ")
+		}
+	case held:
 		x.Skipped = int64(x.OverLimit) // the row with the commands is gone
-	}
-	if err == nil && slot.State == "finished" {
-		x.Reason = strings.TrimPrefix(x.Reason+"; its plan is that of the run of "+first.Format(time.RFC3339), "; ")
 	}
 	return sqlite.Optional(err)
 }

@@ -184,7 +184,8 @@ func (l *listing) end(err error) error {
 
 // table prints a table. Columns of numbers and amounts are aligned to the right.
 func (a *app) table(heading []string, rows [][]string) error {
-	all := [][]string{slices.Clone(heading)}
+	all := make([][]string, 0, 1+len(rows))
+	all = append(all, slices.Clone(heading))
 	for _, row := range rows {
 		cells := make([]string, len(row))
 		for i, cell := range row {

@@ -14,6 +14,7 @@ import (
 	"os/signal"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -145,6 +146,7 @@ func (p Program) run(ctx context.Context) error {
 }
 
 func (a *app) root() *cobra.Command {
+	setUpCobra()
 	root := &cobra.Command{
 		Use:           "perennial",
 		Version:       config.Version,
@@ -193,7 +195,11 @@ var usageLayout = strings.NewReplacer(
 	`Use "{{.CommandPath}} [command] --help" for more information about a command.`, `Use "{{.CommandPath}} COMMAND --help" for a command{{if not .HasParent}}, and "perennial options" for the flags of all commands{{end}}.`,
 )
 
-func init() { cobra.AddTemplateFunc("globalFlags", globalFlags) }
+// setUpCobra changes cobra's global settings.
+var setUpCobra = sync.OnceFunc(func() {
+	cobra.EnableCommandSorting = false
+	cobra.AddTemplateFunc("globalFlags", globalFlags)
+})
 
 // globalFlags returns the names of the flags that all commands have.
 func globalFlags(c *cobra.Command) (names []string) {

@@ -18,8 +18,6 @@ import (
 	"perennial/queue"
 )
 
-func init() { cobra.EnableCommandSorting = false }
-
 func (a *app) tree(root *cobra.Command) {
 	setup, send, provider, review, operate, develop := setupCommands{a}, sendCommands{a}, providerCommands{a}, reviewCommands{a}, operateCommands{a}, developCommands{a}
 	for _, g := range []struct {

@@ -407,14 +407,8 @@ func (s *operationPages) change(q accountRequest) (page, error) {
 	v := s.view(q.session, "Change", "")
 	v.Account = name
 	out := changedView{Does: c.does, About: cmp.Or(form("operation"), form("id"), form("command_id")), Back: localPath(form("back"))}
-	r, err := c.parse(form)
+	r, err := c.read(form)
 	reason := form("reason")
-	if err == nil && reason == "" && !c.unsigned {
-		err = errors.New("a reason is required: it is kept with your name")
-	}
-	if err == nil && form("edit") != "" {
-		err = errEdit
-	}
 	code := http.StatusOK
 	if err == nil {
 		v.Command = c.cli(q, r.words, reason)
@@ -438,6 +432,20 @@ func (s *operationPages) change(q accountRequest) (page, error) {
 	v.Data = out
 	s.page(q.to, q.Request, "changed", code, v)
 	return page{}, nil
+}
+
+// read parses the form of a change.
+func (c change) read(form func(string) string) (*request, error) {
+	r, err := c.parse(form)
+	switch {
+	case err != nil:
+		return r, err
+	case form("reason") == "" && !c.unsigned:
+		return r, errors.New("a reason is required: it is kept with your name")
+	case form("edit") != "":
+		return r, errEdit
+	}
+	return r, nil
 }
 
 // publishedID returns the id of the command that requeueing a dead letter will publish. It
