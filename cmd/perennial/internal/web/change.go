@@ -1,5 +1,3 @@
-// Changes made in the web UI. Each change makes the service request that the CLI makes.
-
 package web
 
 import (
@@ -23,7 +21,6 @@ import (
 	"perennial/schedules"
 )
 
-// change is a kind of change that the web UI can make.
 type change struct {
 	does     string // description if the change failed
 	did      string // description if the change succeeded
@@ -32,7 +29,6 @@ type change struct {
 	unsigned bool          // the change needs no reason, because it is not recorded
 }
 
-// formParser parses the form of a change.
 type formParser func(form func(string) string) (*request, error)
 
 // changeFunc makes a change. said is text that the page shows after success, or "".
@@ -45,7 +41,7 @@ type signature struct {
 }
 
 // request is the service request of a change, with the words of the equivalent CLI command. do
-// makes the change: it makes the service request, unless the parser replaced it.
+// makes the change. By default, it sends the service request.
 type request struct {
 	verb     string
 	question map[string]any
@@ -72,7 +68,6 @@ func (r *request) option(field, value, flag string) {
 	}
 }
 
-// ask implements changeFunc.
 func (r *request) ask(ctx context.Context, a Account, by signature) (string, error) {
 	r.question["by"], r.question["reason"] = by.name, by.reason
 	var x changeAnswer
@@ -205,7 +200,6 @@ func pauseSchedule(form func(string) string) (*request, error) {
 	return r, nil
 }
 
-// resolve is the parser for an answer to the review of an operation, or of one line of it.
 func resolve(form func(string) string) (*request, error) {
 	r, sure := newRequest(verbs.Resolve.Spec, "reviews", "resolve"), form("sure") == "yes"
 	r.set("id", form("id"), form("id"))
@@ -238,8 +232,8 @@ func resolve(form func(string) string) (*request, error) {
 	return r, nil
 }
 
-// unlessCharged makes the request, an answer that nothing was charged. It asks to confirm the
-// answer if the provider's wallet agrees with the ledger, in which the charge is booked.
+// unlessCharged answers that nothing was charged. It returns ErrUnconfirmed if the provider may
+// have charged: the charge is in suspense, and the provider's wallet agrees with the ledger.
 func (r *request) unlessCharged(ctx context.Context, a Account, by signature) (string, error) {
 	id, _ := r.question["id"].(string)
 	e, err := ask(ctx, a, verbs.Evidence, verbs.OperatorRequest{ID: id})
@@ -335,8 +329,8 @@ func showCorrectionAgain(q accountRequest, form func(string) string, why error) 
 	return confirm(q, form, why, confirmView{Change: "correct", Charged: true}, "Confirm the correction", "id", "operation", "amount", "kind", "line", "reason", "back")
 }
 
-// confirm asks to confirm a change, whose form has the given fields. v.After is how the change
-// moves the wallet, apart from the amount in the form.
+// confirm asks to confirm a change. fields names the fields of its form. v.After must be the effect
+// on the wallet in cents, without the amount in the form.
 func confirm(q accountRequest, form func(string) string, why error, v confirmView, title string, fields ...string) (page, error) {
 	b, err := q.account.Ledger().Money.Balance(q.Context(), q.account.AccountName())
 	if v.Charged {
@@ -377,7 +371,6 @@ func retire(undo bool) formParser {
 	}
 }
 
-// changedView describes what was changed, or why nothing was changed.
 type changedView struct {
 	Does    string // description of the successful or failed change
 	About   string // id of the changed item
@@ -497,7 +490,6 @@ func (s *operationPages) showWrongCorrection(q accountRequest, form func(string)
 	})
 }
 
-// cli returns the CLI command of a change, with the person's name and the reason.
 func (c change) cli(q accountRequest, command []string, reason string) string {
 	words := append([]string{"perennial"}, command...)
 	if !c.unsigned {

@@ -1,7 +1,6 @@
-// Figures: values that are slow to compute, such as a sum over every entry. They are
-// computed in the background, once for all readers, and a page shows the last value with
-// its time. So does a page whose runner does not answer quickly. Server-sent events tell
-// an open page to reload.
+// Figures are values that are slow to compute, such as a sum over every entry. They are computed in
+// the background, once for all readers. A page shows the last value with its time, and so does a
+// page whose runner does not answer quickly. Server-sent events tell an open page to reload.
 
 package web
 
@@ -42,7 +41,6 @@ const (
 
 type figureKey struct{ account, name string }
 
-// figures contains the computed values.
 type figures struct {
 	clock func() time.Time
 	ctx   context.Context //nolint:containedctx // the context of the process, because a figure outlives the page that asked for it first
@@ -56,7 +54,6 @@ type figures struct {
 	told int64         // number of times that more was closed
 }
 
-// figure is one value.
 type figure struct {
 	value    any
 	err      error
@@ -147,7 +144,6 @@ func waitFor[T any](ctx context.Context, f *figures, one *figure, fresh time.Dur
 	return madeOf[T](one)
 }
 
-// await waits until a computation ends, at most for a time.
 func await(ctx context.Context, made <-chan struct{}, within time.Duration) {
 	wait := time.NewTimer(within)
 	defer wait.Stop()
@@ -337,7 +333,6 @@ const (
 	maxOwn  = 20
 )
 
-// livePages tells open pages when their content has changed.
 type livePages struct {
 	*Config
 	insight *insight
@@ -460,7 +455,6 @@ func (s *livePages) watch(ctx context.Context, a Account, seq int64, grown chan<
 	}
 }
 
-// openPages counts the open pages of each person.
 type openPages struct {
 	mu  sync.Mutex
 	all int

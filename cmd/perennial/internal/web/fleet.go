@@ -1,6 +1,3 @@
-// Figures about all proxies of an account: expiries, proxies in no schedule, expected
-// renewals, and the calendar of expiries.
-
 package web
 
 import (
@@ -56,7 +53,6 @@ func wasListed(ctx context.Context, a Account) error {
 	return err
 }
 
-// expiries counts an account's proxies by their remaining time.
 func (s *insight) expiries(ctx context.Context, a Account) Made[[]bucket] {
 	return figureOf(ctx, s.figures, figureKey{a.AccountName(), "expiries"}, fleetFresh, func(ctx context.Context) ([]bucket, error) {
 		if err := wasListed(ctx, a); err != nil {
@@ -114,7 +110,6 @@ func (s *insight) uncovered(ctx context.Context, a Account) Made[uncovered] {
 	})
 }
 
-// coverage returns the schedule of each proxy in an account.
 func (s *insight) coverage(ctx context.Context, a Account) Made[*plans.Coverage] {
 	return figureOf(ctx, s.figures, figureKey{a.AccountName(), "coverage"}, fleetFresh, func(context.Context) (*plans.Coverage, error) {
 		return plans.NewCoverage(a.Schedules(), plans.HistoryOf(a.Ledger().Queries), a.ReadList)
@@ -138,7 +133,6 @@ type pausedShare struct {
 	Cost     fact.Sum
 }
 
-// pausedShares lists the shares of all schedules that are paused without an end.
 type pausedShares []pausedShare
 
 func (p pausedShares) add(schedule string, cost fact.Sum) pausedShares {
@@ -195,7 +189,6 @@ func linkTo(month time.Time) calendarLink {
 	return calendarLink{month.Format(monthForm), month.Format("January 2006")}
 }
 
-// Pending reports whether the page must be reloaded to show its data.
 func (v calendarView) Pending() bool { return v.Made.Pending() }
 
 // calendarDay is one cell. Day is "" outside the month.

@@ -1,6 +1,3 @@
-// The money pages: the books, their entries, monthly statements, two checks on request,
-// and the audit log.
-
 package web
 
 import (
@@ -42,7 +39,6 @@ type moneyView struct {
 	entriesView
 }
 
-// Pending reports whether a sum or a requested check is still being computed.
 func (v moneyView) Pending() bool {
 	for _, c := range v.Checks {
 		if c.Asked && c.Pending() {
@@ -174,7 +170,6 @@ func entries(ctx context.Context, a Account, kind string, before int64) (v entri
 	return v, err
 }
 
-// sumUp sets the wallet balance after each transaction.
 func (v *entriesView) sumUp(ctx context.Context, l *ledger.Ledger) error {
 	seqs := make([]int64, len(v.Transactions))
 	for i, t := range v.Transactions {
@@ -465,7 +460,6 @@ type decisionsView struct {
 	Older    string // address of the next page; "" at the end
 }
 
-// decisions shows the audit log, newest first.
 func (s *overviewPages) decisions(q accountRequest) (page, error) {
 	before, _ := strconv.ParseInt(q.URL.Query().Get("before"), 10, 64)
 	rows, next, err := q.account.Ledger().Report().DecisionsBefore(q.Context(), before, decisionsListed)

@@ -1,7 +1,3 @@
-// What needs an operator: the counts, computed once for each request, and the list. Each entry has
-// one action. The overview and a separate page show the list. The list of reviews, with one answer
-// to several reviews, and the dead letters: commands that could not be read.
-
 package web
 
 import (
@@ -93,7 +89,6 @@ func (s *insight) countNeeds(ctx context.Context, a Account) (n accountNeeds, er
 	return n, nil
 }
 
-// read sets the needs that come from the ledger.
 func (n *accountNeeds) read(ctx context.Context, l *ledger.Ledger, now time.Time) (err error) {
 	if n.Pauses, err = l.Operations.Pauses(ctx); err != nil {
 		return err
@@ -336,8 +331,8 @@ func (v *attentionView) addReviews(account string, n accountNeeds) {
 	}
 }
 
-// pauseText describes a pause: who paused, since when, until when, and why. The text says
-// what is paused only if it is a single kind of operation. The page shows the account.
+// pauseText describes a pause: who paused, since when, until when, and why. It says what is paused
+// only for one kind of operation, because the page already shows the account.
 func pauseText(p tables.Pause, now time.Time) string {
 	what := "paused"
 	if p.Scope != decide.ScopeAccount {
@@ -394,7 +389,6 @@ const (
 	answersWithin = 25 * time.Second
 )
 
-// reviewsView groups similar reviews.
 type reviewsView struct {
 	Groups   []reviewGroup
 	Waiting  int64
@@ -671,7 +665,6 @@ func readLetter(ctx context.Context, a Account, text string) (v letterView, err 
 	return letterOf(l), nil
 }
 
-// noLetters returns the error page for dead letters that cannot be read from NATS.
 func noLetters(err error) error {
 	return &pageError{http.StatusServiceUnavailable, "The dead letters cannot be read from NATS now: " + err.Error(), err}
 }

@@ -1,5 +1,3 @@
-// The list of operations, with filters and search, and the page of one operation.
-
 package web
 
 import (
@@ -113,7 +111,6 @@ func (v *operationsView) With(state fact.State) string {
 	return "?" + form.Encode()
 }
 
-// Pending reports whether a search is in progress.
 func (v *operationsView) Pending() bool { return v.Trace != nil && v.Trace.Pending() }
 
 // Filtered reports whether a filter other than the state is set.
@@ -492,7 +489,6 @@ func (v *operationView) addCorrection(seq int64, f fact.LedgerRecorded, roots ma
 // for a correction.
 type answerForm struct{ Answer, Amount, Order, Line, Reason, Wrong, Seq, Kind string }
 
-// Pending reports whether the page waits for the runner's evidence.
 func (v *operationView) Pending() bool { return v.asking }
 
 type step struct {
@@ -518,7 +514,7 @@ func (s *operationPages) operation(q accountRequest) (page, error) {
 	return s.showOperation(q, q.URL.Query().Get("id"), http.StatusOK, answerForm{})
 }
 
-// showOperation writes an operation's page, with the given values in its form.
+// showOperation returns an operation's page, with the given values in its form.
 func (s *operationPages) showOperation(q accountRequest, id string, code int, typed answerForm) (page, error) {
 	ctx := q.Context()
 	command, same, err := briefOf(ctx, q.account.Ledger(), id)
@@ -687,7 +683,6 @@ func (v *operationView) readHistories(ctx context.Context, l *ledger.Ledger, o f
 	return nil
 }
 
-// happensNext says what the runner will do with an operation, and when.
 func happensNext(o fact.Operation, waitsFor string) string {
 	at := ""
 	if o.NextAt != nil {

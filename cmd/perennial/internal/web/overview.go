@@ -1,8 +1,3 @@
-// The overview: what needs an operator, what expires, what renewals cost, and the state of the
-// books. Several accounts have one row each, and the account with the worst state comes first.
-// The list of runners, with their accounts, roles and lag, and the webhooks page with test events
-// and replays.
-
 package web
 
 import (

@@ -1,7 +1,3 @@
-// The lists of proxies, by id, by expiry, by due day, and without a schedule, and the page of one
-// proxy: its renewals and costs, and which schedule renews it next, or why no schedule does.
-// Reveal: an operator reads one proxy's credentials from the provider, once.
-
 package web
 
 import (
@@ -49,12 +45,10 @@ type proxiesView struct {
 	form  url.Values
 }
 
-// Pending reports whether the page must be reloaded to show its data.
 func (v *proxiesView) Pending() bool {
 	return v.waits || v.Coverage.Pending() || v.Uncovered && v.Made.Pending()
 }
 
-// Filtered reports whether a filter is set.
 func (v *proxiesView) Filtered() bool {
 	return v.Query != "" || v.Country != "" || v.Label != "" || v.Schedule != "" || v.State != ""
 }
@@ -382,7 +376,6 @@ type proxyView struct {
 	planned  bool             // the page shows data from Plan
 }
 
-// Pending reports whether the page must be reloaded to show its data.
 func (v proxyView) Pending() bool { return v.Coverage.Pending() || v.planned && v.Plan.Pending() }
 
 // endingsShown limits the renewals on a proxy's page.

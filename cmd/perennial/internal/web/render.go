@@ -1,5 +1,3 @@
-// Template functions for money, times and addresses.
-
 package web
 
 import (

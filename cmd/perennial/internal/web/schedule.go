@@ -1,5 +1,3 @@
-// The list of schedules, and the page of one schedule with its next and past runs and its plan.
-
 package web
 
 import (
@@ -57,7 +55,6 @@ type skippedView struct {
 	All  int
 }
 
-// Pending reports whether the page must be reloaded to show its data.
 func (v *scheduleView) Pending() bool { return v.Planned && v.Plan.Pending() }
 
 // approval is what a plan that needs approval renews.

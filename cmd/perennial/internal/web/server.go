@@ -1,6 +1,4 @@
-// The HTTP server of the web UI: its dependencies and routes, and the checks before every
-// page: host name, headers, cross-site requests, and login. Third-party files are served
-// as published. vendor/SHA256SUMS lists their versions and checksums.
+// Third-party files are served as published. vendor/SHA256SUMS lists their versions and checksums.
 
 package web
 
@@ -45,7 +43,6 @@ type Account interface {
 	// fields by and reason of the request must be the person's.
 	Ask(ctx context.Context, verb string, question, answer any) error
 	Letters
-	// Webhooks returns the account's webhooks.
 	Webhooks() Webhooks
 	// Reveal reads a proxy's credentials from the provider in this process.
 	Reveal(ctx context.Context, proxyID string) ([]Credential, error)
@@ -55,7 +52,6 @@ type Account interface {
 type Letters interface {
 	// Letters yields the dead letters after a sequence.
 	Letters(ctx context.Context, after uint64) iter.Seq2[Letter, error]
-	// CountLetters returns the number of dead letters.
 	CountLetters(ctx context.Context) (int64, error)
 	// Letter returns one dead letter, or ErrNoLetter.
 	Letter(ctx context.Context, seq uint64) (Letter, error)
@@ -214,7 +210,6 @@ type pageError struct {
 
 func (e *pageError) Error() string { return e.text }
 
-// ofAccount wraps a handler for requests about one account.
 func (s *auth) ofAccount(handle func(accountRequest) (page, error)) http.HandlerFunc {
 	return s.signedIn(func(w http.ResponseWriter, r *http.Request, x session) {
 		q := accountRequest{r, w, x, s.frame.account(x.Person, r.PathValue("account"))}
@@ -234,7 +229,6 @@ func (s *auth) ofAccount(handle func(accountRequest) (page, error)) http.Handler
 	})
 }
 
-// view is the data of a page, with the frame around it.
 type view struct {
 	Title    string
 	Section  string // section of the navigation
@@ -261,7 +255,6 @@ type pageLink struct {
 	Badge             string
 }
 
-// navigation returns the links for every page of an account.
 func (s *frame) navigation(ctx context.Context, p Person, account string) []pageLink {
 	a := s.account(p, account)
 	if a == nil {
@@ -336,7 +329,6 @@ func (s *frame) show(q accountRequest, p page) {
 
 const roleStandby = "standby"
 
-// fail writes a page with an error.
 func (s *frame) fail(w http.ResponseWriter, r *http.Request, x session, code int, text string, err error) {
 	if err != nil {
 		s.Log.WithError(err).WithField("page", r.URL.Path).Debug("a page failed")
@@ -365,10 +357,8 @@ type auth struct {
 	logins   *rate.Limiter
 }
 
-// guarded wraps a handler. It refuses requests for unknown host names and changes requested
-// by other sites. Without the check of the name, a site could point its own name at this
-// server and read the pages with scripts. Headers forbid caching, frames, and content from
-// other servers.
+// guarded refuses requests for unknown host names, which DNS rebinding uses, and changes requested
+// by other sites. Its headers forbid caching, frames, and content from other servers.
 func (s *auth) guarded(next http.Handler) http.Handler {
 	crossOrigin := http.NewCrossOriginProtection()
 	crossOrigin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -1,7 +1,3 @@
-// Sessions and one-time links, signed with a key that only the runner's user can read.
-// People sign in by a link or a token, or a proxy has signed them in and names them in a
-// header. The tokens file has their roles, and only hashes of the tokens.
-
 package web
 
 import (

@@ -1,6 +1,7 @@
 // Draws charts from the tables beside them. data-chart="bars" or "lines" on a table requests a
 // chart. data-series on a header cell selects a column, and data-label on a row header is the
-// label below. data-value is a cell's number, in hundredths if data-series is "money".
+// row's label on the x axis. data-value is a cell's number, in hundredths if data-series is
+// "money".
 
 const charts = new Map(); // by the host elements on the page
 const followed = new ResizeObserver((all) => {

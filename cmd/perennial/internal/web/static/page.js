@@ -1,5 +1,5 @@
-// What the pages do with JavaScript: they show times in the reader's zone, and reload when
-// something changes. Without JavaScript a page is complete, with times in UTC.
+// Shows times in the reader's time zone, and reloads a page when its content changes. Without
+// JavaScript a page is complete, with times in UTC.
 
 const two = { month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit" };
 const zone = new Intl.DateTimeFormat("en-GB", { ...two, year: "numeric", hourCycle: "h23", timeZoneName: "short" });
@@ -12,7 +12,7 @@ function localTimes(root) {
   }
 }
 
-// Adds a button to each shortened id that copies the whole id. The title also has it.
+// Adds a button to each shortened id that copies the whole id, which is the link's title.
 function copyButtons(root) {
   for (const link of navigator.clipboard ? root.querySelectorAll("a[title]") : []) {
     if (link.textContent === link.title) {
@@ -47,14 +47,14 @@ function showHeard() {
   stale = isStale;
 }
 
-// Between press and release the page is not replaced, because a click needs one element.
+// A click needs the same element at press and release, so the page is not replaced meanwhile.
 let pressed = false;
 addEventListener("pointerdown", () => { pressed = true; });
 for (const end of ["pointerup", "pointercancel", "dragend", "blur"]) {
   addEventListener(end, () => setTimeout(() => { pressed = false; reload(); })); // after the click
 }
 
-// Reports whether somebody presses an element or fills in a form. The page then stays.
+// Reports whether a person presses an element or fills in a form. The page is then not replaced.
 function busy() {
   const fields = [...document.querySelectorAll("main input:not([type=hidden]), main textarea")];
   const filled = fields.some((e) => ["radio", "checkbox"].includes(e.type) ? e.checked !== e.defaultChecked : e.value !== e.defaultValue)
@@ -62,14 +62,14 @@ function busy() {
   return pressed || filled || document.activeElement?.matches("input, select, textarea") || document.querySelector("details[open]:not([data-open])");
 }
 
-// Describes what an element does. Two buttons with one text in different forms differ.
+// Describes what an element does. Buttons with the same text in different forms differ.
 function purpose(element) {
   const fields = element.form ? String(new URLSearchParams(new FormData(element.form))) : "";
   return JSON.stringify([element.tagName, element.textContent, element.getAttribute("href"), element.getAttribute("formaction"), element.form?.action, fields]);
 }
 
-// Returns the element of the new content that corresponds to the focused one. The "Older"
-// link of a list may have another address, and a table another text.
+// Returns the element of the new content that corresponds to the focused element. The address
+// of an "Older" link, or the text of a table, may have changed.
 function sameElement(focused, content) {
   const alike = (root) => [...root.querySelectorAll(focused.tagName)].filter((e) => e.tabIndex >= 0 && e.className === focused.className);
   const old = alike(document.getElementById("content"));
@@ -82,9 +82,9 @@ function sameElement(focused, content) {
   return focused.tagName !== "A" ? inOrder(() => true) : old.filter(isText).length === 1 ? alike(content).find(isText) : undefined;
 }
 
-// The page contains the edition that it was made from, and each message of the server contains
-// the current one. If a message is missed, or arrives while the page is being loaded or
-// somebody types, the next one makes up for it.
+// The page contains the edition of its data, and each message from the server contains the
+// current edition. If a message is lost, or arrives while the page loads or a person types, the
+// next message leads to the reload.
 let loading = false;
 let newest = document.getElementById("content").dataset.edition;
 let refused; // the edition whose page could not be loaded; it is not requested again
@@ -158,8 +158,8 @@ others.onmessage = ({ data: edition }) => {
   }
 };
 
-// After an error response, as when the runner restarts behind a proxy, a browser does not
-// open the stream again by itself.
+// After an error response, such as one from a reverse proxy while the runner restarts, a browser
+// does not reconnect by itself.
 function stream(hidden, end) {
   if (hidden.aborted) {
     end();
