@@ -1,5 +1,3 @@
-// `perennial accounts` and `runners`, and listings of several accounts.
-
 package cli
 
 import (

@@ -1,5 +1,3 @@
-// `perennial bench`: its flags and its output. Package bench does the work.
-
 package cli
 
 import (

@@ -1,5 +1,3 @@
-// The connection of a CLI command to a runner, and its service requests.
-
 package cli
 
 import (

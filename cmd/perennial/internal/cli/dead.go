@@ -1,5 +1,3 @@
-// `perennial dead-letters`: list, show, requeue and drop dead letters.
-
 package cli
 
 import (

@@ -1,5 +1,3 @@
-// `perennial demo`: its steps, the events that it waits for, and the comparison of the books.
-
 package cli
 
 import (
@@ -112,7 +110,7 @@ type demoStep struct {
 	kind            queue.Kind
 	body            map[string]any
 	fault           string
-	times           int // how often it is published
+	times           int // number of times that it is published
 }
 
 func demoSteps() []demoStep {
@@ -436,7 +434,7 @@ type eventLog struct {
 	all  []events.Event
 }
 
-// until reads events until one matches, unless one that was read before matches.
+// until reads events until one matches. It reads nothing if an earlier event matches.
 func (l *eventLog) until(match func(events.Event) bool) error {
 	if slices.ContainsFunc(l.all, match) {
 		return nil

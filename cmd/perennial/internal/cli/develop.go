@@ -1,5 +1,3 @@
-// `perennial sandbox`, `schema`, `version`, `manual` and `conformance`.
-
 package cli
 
 import (

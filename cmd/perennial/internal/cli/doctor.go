@@ -1,6 +1,3 @@
-// `perennial doctor`: the checks of the provider, NATS, users, the disk, the ledger, schedules,
-// webhooks and pauses.
-
 package cli
 
 import (
@@ -106,7 +103,7 @@ func (d *doctor) bad(check string, seen any, do string) {
 	d.found(DoctorFinding{Check: check, Seen: text, Do: do})
 }
 
-// failed adds a finding if err is not nil, which it reports.
+// failed adds a finding if err is not nil, and reports whether it is not nil.
 func (d *doctor) failed(check string, err error, do string) bool {
 	if err != nil {
 		d.bad(check, err, do)
@@ -118,8 +115,8 @@ func (d *doctor) warn(check, seen, do string) {
 	d.found(DoctorFinding{Check: check, OK: true, Warning: true, Seen: seen, Do: do})
 }
 
-// listens checks that no other program listens on an address, for when the runner is
-// stopped. It adds no finding if the address is free and seen is "".
+// listens checks that no other program listens on an address that a stopped runner will need. It
+// adds no finding if the address is free and seen is "".
 func (d *doctor) listens(check, seen, key, address string) {
 	listener, err := net.Listen("tcp", address) //nolint:noctx // closed again immediately
 	if err == nil {

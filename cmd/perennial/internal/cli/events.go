@@ -1,5 +1,3 @@
-// `perennial events`, which prints live or stored events.
-
 package cli
 
 import (

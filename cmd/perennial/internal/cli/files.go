@@ -1,5 +1,3 @@
-// Input files that may be pipes, and output files at paths that a user chooses.
-
 package cli
 
 import (

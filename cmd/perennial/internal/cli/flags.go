@@ -1,6 +1,3 @@
-// Flags and arguments that several commands use: whole numbers, amounts, durations, instants,
-// limits and the signature of a change.
-
 package cli
 
 import (

@@ -1,6 +1,3 @@
-// Access to an account's events stream, whether or not a runner is running, and the two
-// commands that need it for themselves: `backup restore` and `backup archive`.
-
 package cli
 
 import (
@@ -89,8 +86,8 @@ func (a *app) externalNATS(c *config.Config) bool {
 	return a.natsURL != "" || c.NATS.External()
 }
 
-// open connects to an external server, or starts a server on the store of the data directory. To
-// that server no other client can connect, because only this process knows its password.
+// open connects to an external server, or starts a server on the store of the data directory. No
+// other client can connect to that server, because only this process knows its password.
 func (h *history) open(c *config.Config, a *app, external bool) (err error) {
 	defer func() {
 		if err != nil {
@@ -345,7 +342,7 @@ func (h *history) alone(ctx context.Context, what string) (release func(), err e
 	}, nil
 }
 
-// releaseWithin limits the return of a lease, which runs out by itself.
+// releaseWithin limits the request that releases a lease. If it fails, the lease expires.
 const releaseWithin = 5 * time.Second
 
 // borrow is like alone, for a command that does not replace the ledger. A runner on another

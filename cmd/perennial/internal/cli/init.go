@@ -1,5 +1,3 @@
-// `perennial init`: its questions, the checks of the answers and the files that it writes.
-
 package cli
 
 import (

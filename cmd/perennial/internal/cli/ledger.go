@@ -1,5 +1,3 @@
-// `perennial ledger`: balance, entries, exports, statements, copies and verification.
-
 package cli
 
 import (
@@ -556,8 +554,8 @@ func (h *history) checkSnapshot(ctx context.Context, removed int64) (err error) 
 	return ledger.CheckSnapshot(content, *snapshot)
 }
 
-// broken returns err. If err contains a failed check, the exit code is 1 and -o json prints
-// it.
+// broken returns err. If err contains a failed check, the exit code is 1, and -o json prints the
+// check.
 func (a ledgerCommands) broken(err error) error {
 	broken, ok := errors.AsType[*chain.BrokenError](err)
 	if !ok {

@@ -1,5 +1,3 @@
-// Output of CLI commands: logs, JSON, tables and listings, and text without control characters.
-
 package cli
 
 import (
@@ -92,7 +90,6 @@ func (a *app) announce(line any, banner string) (err error) {
 	return err
 }
 
-// say prints a record as JSON, or the text for people.
 func (a *app) say(record any, format string, args ...any) error {
 	if a.output == "json" {
 		return printJSON(a.stdout, record)
@@ -232,7 +229,6 @@ func alignRight(rows [][]string, i int) {
 // cursor.
 func printable(text string) string { return fact.Printable(text, "") }
 
-// joined joins the texts that are not empty.
 func joined(separator string, texts ...string) string {
 	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), separator)
 }

@@ -1,5 +1,3 @@
-// The dry run of `submit`, `order` and `renew`, which shows what commands would cost now.
-
 package cli
 
 import (

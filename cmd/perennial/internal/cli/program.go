@@ -1,5 +1,3 @@
-// The root command: its flags, exit codes, signals and error output.
-
 package cli
 
 import (
@@ -201,7 +199,6 @@ var setUpCobra = sync.OnceFunc(func() {
 	cobra.AddTemplateFunc("globalFlags", globalFlags)
 })
 
-// globalFlags returns the names of the flags that all commands have.
 func globalFlags(c *cobra.Command) (names []string) {
 	c.Root().PersistentFlags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 	return names

@@ -1,5 +1,3 @@
-// `perennial wallet`, `offers`, `orders` and `proxies`.
-
 package cli
 
 import (

@@ -1,6 +1,3 @@
-// `perennial ledger reconcile`, which compares the books with the provider, and `ledger
-// record`, which books money that no reply reported.
-
 package cli
 
 import (
@@ -275,9 +272,8 @@ func (a *app) recordNow(ctx context.Context, x desk.Recording) (done verbs.Chang
 	return done, perhapsRecorded(err, x.ID)
 }
 
-// perhapsRecorded handles the error of a record that may have been booked. It adds how to
-// retry without booking twice. It does not add this to a refusal, which contains its own
-// advice.
+// perhapsRecorded adds to an error how to retry a record without booking it twice, because the
+// record may have been booked. It does not change a refusal, which contains its own advice.
 func perhapsRecorded(err error, id string) error {
 	_, answered := errors.AsType[*exitError](err)
 	refused, ok := errors.AsType[*command.RefusedError](err)

@@ -1,5 +1,3 @@
-// `perennial reviews` and `audit`: operations with an unknown outcome, their evidence and answers.
-
 package cli
 
 import (

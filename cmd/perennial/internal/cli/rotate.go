@@ -1,5 +1,3 @@
-// `perennial accounts rotate`, which configures new credentials for the same account.
-
 package cli
 
 import (

@@ -1,5 +1,3 @@
-// `perennial run`, and the commands around it: `config`, `nats-config` and `web`.
-
 package cli
 
 import (

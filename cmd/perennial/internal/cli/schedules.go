@@ -1,5 +1,3 @@
-// `perennial schedules`: list, show, plan, run, approve, decline, pause, resume, forecast and history.
-
 package cli
 
 import (
@@ -154,8 +152,8 @@ func noSchedule(name string, all []schedules.Status) error {
 	return usage("no schedule %q\nschedules: %s", name, cmp.Or(strings.Join(names, ", "), "none"))
 }
 
-// sweeps returns the account's schedules. paused describes the pauses that keep their renewals
-// from being sent, or is "".
+// sweeps returns the account's schedules. paused describes the account's pauses that stop renewals.
+// It is "" if there are none.
 func (a *app) sweeps(ctx context.Context) (all []schedules.Status, paused string, err error) {
 	if all, err = askOnce(ctx, a, verbs.Sweeps, struct{}{}); err != nil || len(all) == 0 {
 		return all, "", err

@@ -1,5 +1,3 @@
-// `perennial order`, `renew`, `cancel`, `release` and `retry`, and following a command until it ends.
-
 package cli
 
 import (
@@ -173,8 +171,8 @@ func withRetryID(err error, id string) error {
 	return &unsureError{fmt.Errorf("%w\nit may be stored all the same: its id is %s, so use --id %s the next time", err, id, id)}
 }
 
-// unsureError is an error after which a command or a record may be stored. It says under which
-// id to try again, also if the program was interrupted.
+// unsureError is an error after which a command or a record may be stored. Its text gives the id
+// for the next attempt, so it is printed even if the program was interrupted.
 type unsureError struct{ error }
 
 func (e *unsureError) Unwrap() error { return e.error }

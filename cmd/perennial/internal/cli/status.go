@@ -1,5 +1,3 @@
-// `perennial status` and `operations`.
-
 package cli
 
 import (
@@ -448,8 +446,8 @@ func printPairs(w io.Writer, format string, pairs [][2]string) {
 	}
 }
 
-// printOperations prints the first operations with their first proxies, and a summary of the
-// rest. What needs a person is printed first.
+// printOperations prints the first operations with their first proxies, and a summary of the rest.
+// Operations that need an operator come first.
 func printOperations(w io.Writer, all []inspect.OperationStatus) {
 	all = urgentFirst(all, func(o inspect.OperationStatus) bool { return o.State == fact.StateReview || o.State == fact.StateHeld })
 	proxies, shown := 0, all[:min(len(all), statusShown)]

@@ -1,5 +1,3 @@
-// `perennial submit`: it reads a batch from JSON lines or CSV, publishes it and follows it.
-
 package cli
 
 import (

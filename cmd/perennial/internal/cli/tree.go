@@ -1,5 +1,3 @@
-// The tree of CLI commands, with groups, aliases, examples and shell completion.
-
 package cli
 
 import (
@@ -49,12 +47,11 @@ func (a *app) tree(root *cobra.Command) {
 	root.AddCommand(develop.benchProcessCommand(), develop.manualCommand(), develop.optionsCommand())
 }
 
-// action carries out a CLI command with its arguments.
 type action func(ctx context.Context, args []string) error
 
-// newCommand returns a CLI command. use also declares how many arguments the command takes: NAME
-// is one, [NAME] at most one, NAME… one or more, [NAME...] any number. Without
-// any of them, or with a flag, the command takes no arguments.
+// newCommand returns a CLI command. use also declares how many arguments the command takes: NAME is
+// one, [NAME] at most one, NAME… one or more, [NAME...] any number. If use declares no argument, or
+// if a flag follows the name, the command takes none.
 func newCommand(use, short string, do action) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: short, RunE: func(cmd *cobra.Command, args []string) error { return do(cmd.Context(), args) }}
 	switch words := strings.Fields(use); {

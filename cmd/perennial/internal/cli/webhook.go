@@ -1,5 +1,3 @@
-// `perennial webhooks`: list, test, replay and remove webhooks.
-
 package cli
 
 import (
