@@ -1,5 +1,3 @@
-// The configuration file: its structure, defaults, validation and errors.
-
 package config
 
 import (

@@ -1,5 +1,3 @@
-// Strict decoding of the YAML file into the fields of Config.
-
 package config
 
 import (

@@ -1,5 +1,3 @@
-// The HTTP server, the people whom a proxy signs in, and the receiver of traces.
-
 package config
 
 import (

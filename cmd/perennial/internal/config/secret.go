@@ -1,5 +1,3 @@
-// Secrets, read from files that no other user may read.
-
 package config
 
 import (

@@ -1,5 +1,3 @@
-// NATS users, their roles and their passwords.
-
 package config
 
 import (

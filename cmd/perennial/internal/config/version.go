@@ -1,5 +1,3 @@
-// The version of the program.
-
 package config
 
 import "runtime/debug"

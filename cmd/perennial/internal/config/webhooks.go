@@ -1,5 +1,3 @@
-// Webhooks: endpoints that receive an account's events over HTTP.
-
 package config
 
 import (
