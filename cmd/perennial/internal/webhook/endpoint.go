@@ -1,6 +1,3 @@
-// One delivery attempt: a signed POST, and the interpretation of its reply. The signing
-// secrets and the signature headers (Standard Webhooks, "Signature scheme").
-
 package webhook
 
 import (

@@ -1,6 +1,3 @@
-// One session of a sink: it reads events, makes attempts and stores the position, where
-// delivery continues even if the history was cut.
-
 package webhook
 
 import (
@@ -214,7 +211,6 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// delay returns the wait before the next attempt for an event.
 func (r *round) delay(x *event) time.Duration {
 	if x.delays == nil {
 		x.delays = sleep.Doubling(retryFirst, retryMost)
@@ -250,7 +246,6 @@ func (r *round) position() (p positions.Position, ok bool) {
 	return p, p.Read.Seq >= r.resumed.Read.Seq
 }
 
-// save starts writing the position if a write is due.
 func (r *round) save(ctx context.Context) {
 	now := r.Clock()
 	if !r.dirty || r.saving || now.Before(r.nextSave) {
@@ -295,8 +290,8 @@ func (r *round) show() {
 	r.setStats(Stats{Running: true, Read: max(r.window.read.Seq, r.resumed.Read.Seq), Undelivered: r.window.undelivered.Len(), Oldest: r.window.oldest()})
 }
 
-// end starts no more attempts, waits for the attempts in progress, and stores the position.
-// If only a restart of the runner continues delivery, stopped is the reason, otherwise "".
+// end starts no more attempts, waits for the attempts in progress, and stores the position. stopped
+// is the reason if delivery continues only after a restart of the runner, otherwise "".
 func (r *round) end(ctx context.Context, stopped string) {
 	grace := time.AfterFunc(stopGrace, r.cut)
 	defer grace.Stop()
@@ -371,9 +366,9 @@ func (s *Sink) open(ctx context.Context) (p positions.Position, revision uint64,
 	return p, revision, err
 }
 
-// begin returns the first position of a webhook that has no stored position. If this process
-// knows a position, or kept is the copy of a position, the bucket was lost. Delivery then
-// continues at that position.
+// begin returns the first position of a webhook that has no stored position. kept is the local copy
+// of a position, or empty. If there is a copy, or if this process knows a position, NATS has lost
+// the stored one, and delivery continues at the known position.
 func (s *Sink) begin(ctx context.Context, kept positions.Position) (p positions.Position, err error) {
 	if s.last != nil {
 		kept = *s.last
@@ -442,8 +437,8 @@ func (s *Sink) rewind(p positions.Position, m positions.Mark) positions.Position
 	return positions.Position{Mark: m, Read: m, Marks: marks, LastError: p.LastError}
 }
 
-// thinMarks drops some of the older marks. It groups the marks by their distance from now, in
-// ranges that double in size, and keeps the oldest mark of each group. Some forty marks
+// thinMarks drops some of the older marks. It groups the marks by their distance from the sequence
+// now, in ranges that double in size, and keeps the oldest mark of each group. Some forty marks
 // therefore cover any journal.
 func thinMarks(marks []positions.Mark, was positions.Mark, now uint64) []positions.Mark {
 	var kept []positions.Mark

@@ -1,5 +1,3 @@
-// A webhook's sink: its parts and its sessions.
-
 package webhook
 
 import (
@@ -128,7 +126,6 @@ const (
 	positionTimeout = 10 * time.Second
 )
 
-// errUnusable ends a session whose endpoint cannot be used.
 var errUnusable = errors.New("the webhook's endpoint cannot be used")
 
 // errGone stops a sink whose endpoint replied 410.
@@ -210,7 +207,6 @@ func (s *Sink) session(ctx context.Context) error {
 	return newRound(s, p, revision).run(ctx, events, ended)
 }
 
-// read passes events to a channel until ctx ends or reading fails.
 func (s *Sink) read(ctx context.Context, from uint64, to chan<- events.Event) error {
 	for e, err := range s.Events.Read(ctx, from) {
 		if err != nil {

@@ -145,7 +145,6 @@ func (w *window) nextDue() time.Time {
 	return time.Time{}
 }
 
-// delivered removes an event that was delivered.
 func (w *window) delivered(x *event) {
 	w.undelivered.Remove(x.place)
 	w.bytes -= len(x.body)
@@ -158,7 +157,6 @@ func (w *window) delivered(x *event) {
 	w.proven = append(w.proven, l)
 }
 
-// failed schedules the retry of an event.
 func (w *window) failed(x *event, due time.Time, why string) {
 	l := w.lanes[x.order]
 	l.due, w.lastError = due, why
