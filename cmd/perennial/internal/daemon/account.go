@@ -1,5 +1,3 @@
-// One account of a process: its ledger and the ledger's file, its streams and its state.
-
 package daemon
 
 import (
@@ -74,7 +72,6 @@ type account struct {
 	publishedAt   time.Time
 }
 
-// current is the account's working state, and the reason if the account does not work.
 type current struct {
 	state      string // why the account is not ready; "" if it is
 	runner     *jobs.Runner
@@ -133,7 +130,6 @@ func newAccountHost(ctx context.Context, h *Host, name string) (*account, error)
 // ledger. The earlier ledger is closed.
 func (a *account) Ledger() *ledger.Ledger { return a.ledger.Load() }
 
-// errTwoNames means that the configuration has one provider account under two names.
 var errTwoNames = errors.New("one provider account has two names")
 
 // mayBind refuses a provider account that another account of this process uses, because each
@@ -187,7 +183,7 @@ func (a *account) setState(why string) {
 	})
 }
 
-// report sets the state, with which the account's start ends.
+// report sets the state and marks the account as started.
 func (a *account) report(why string) {
 	a.setState(why)
 	a.hasStarted()
@@ -204,13 +200,11 @@ func (a *account) isStarted() bool {
 
 func (a *account) hasStarted() { a.once.Do(func() { close(a.started) }) }
 
-// exchanged counts a request to the provider. The client calls it after each request.
 func (a *account) exchanged(x upstream.Exchange) {
 	a.meter.request(x)
 	a.recent.Add(x, time.Now())
 }
 
-// providerRecent summarizes the provider's replies in the last minutes.
 func (a *account) providerRecent() jobs.ProviderRecent {
 	r := a.recent.Recent(time.Now())
 	if skew, heard := a.clockSkew(); heard {
@@ -239,7 +233,6 @@ func (a *lifecycle) takeCommands(ctx context.Context) (*intake.Intake, error) {
 	return intake.Open(ctx, a.js(), a.Name)
 }
 
-// ledgerFile opens the account's ledger, and rebuilds the ledger from the events if necessary.
 type ledgerFile struct {
 	*account
 
@@ -247,8 +240,8 @@ type ledgerFile struct {
 }
 
 // openLedger opens the account's ledger at the start. On an external NATS, it moves a damaged
-// ledger aside. It also rebuilds a ledger that ends before the events stream begins. If the
-// rebuild fails, the next phase that prepares the account retries it.
+// ledger aside. It also rebuilds a ledger that ends before the events stream begins. If the rebuild
+// fails, prepare retries it.
 func (a *ledgerFile) openLedger(ctx context.Context) error {
 	l, err := ledger.Open(ctx, a.ledgerConfig())
 	if damaged, is := errors.AsType[*ledger.DamagedError](err); is && a.host.Config.NATS.External() {
@@ -332,7 +325,6 @@ func (a *account) unusable() error {
 	return err
 }
 
-// watchLedger calls end with the reason when the ledger becomes unusable.
 func (a *ledgerFile) watchLedger(ctx context.Context, end func(error)) {
 	for sleep.For(ctx, probeEvery) == nil {
 		if err := a.unusable(); err != nil {
@@ -416,7 +408,6 @@ func (h *Host) AwaitStored(ctx context.Context) error {
 	return nil
 }
 
-// awaitOutbox waits until the account has an outbox, and returns it.
 func (a probes) awaitOutbox(ctx context.Context) (*outbox.Outbox, error) {
 	for {
 		outbox := a.snapshot().outbox

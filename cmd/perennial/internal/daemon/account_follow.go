@@ -154,8 +154,6 @@ func (a *lifecycle) lead(ctx context.Context, lease *lease.Lease, outbox *outbox
 	}, nil
 }
 
-// leading is the right to append to the account's history, with the publisher of the appended
-// rows.
 type leading struct {
 	*ledger.Leadership
 	outbox *outbox.Outbox
@@ -212,7 +210,6 @@ const (
 	standbySlow = 20 * time.Second
 )
 
-// standbyState is the result of watching a standby.
 type standbyState struct {
 	lag     uint64    // rows of the stream that the ledger does not have yet
 	head    uint64    // the ledger's last row at the last comparison
@@ -229,7 +226,6 @@ func (s *standbyState) close(most uint64) bool {
 
 type standbyWatch struct{ *account }
 
-// watchStandby compares the standby with the stream every standbyEvery until ctx ends.
 func (a standbyWatch) watchStandby(ctx context.Context) {
 	for {
 		a.noteStandby(ctx)
@@ -252,7 +248,6 @@ func (a standbyWatch) noteStandby(ctx context.Context) {
 	}
 }
 
-// standbyLook is one comparison of a standby with the stream.
 type standbyLook struct {
 	at         time.Time
 	head, last uint64 // last rows of the ledger and of the stream
@@ -430,8 +425,6 @@ func (a accessTest) throttledFor(ctx context.Context, now time.Time) time.Durati
 	return 0
 }
 
-// interval returns the interval at which each standby of the account reads the provider's
-// account.
 func (a accessTest) interval(now time.Time) time.Duration {
 	return accessInterval(a.host.peers.Followers(a.Name, a.host.name.Get(), now), a.config.RatePerSecond)
 }

@@ -1,5 +1,3 @@
-// /livez and /readyz: whether the process works, and why an account is not ready.
-
 package daemon
 
 import (
@@ -349,7 +347,6 @@ func (a *account) checks() []check {
 	return all
 }
 
-// currentChecks returns the state of each dependency of the account, without times.
 func (a *account) currentChecks() []check {
 	x := a.snapshot()
 	state, runner, sweeper := x.state, x.runner, x.sweeper

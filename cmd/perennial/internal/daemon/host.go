@@ -1,6 +1,3 @@
-// The host: all accounts of a configuration, with NATS, in one process. It detects changes
-// in the configuration file.
-
 package daemon
 
 import (
@@ -299,7 +296,6 @@ func (h *Host) Run(ctx context.Context) error {
 	}
 }
 
-// serveBrokers serves the subscribers of every configured account until stop is called.
 func (h *Host) serveBrokers() (stop func(), err error) {
 	var stops []func() error
 	stop = func() {
@@ -410,7 +406,7 @@ func (h *Host) writeRunFile() error {
 	return nil
 }
 
-// reread caches the last read of the configuration file. Its zero value is ready to use.
+// reread caches the last read of the configuration file.
 type reread struct {
 	mu     sync.Mutex
 	at     time.Time // the file's modification time at the last read
@@ -418,8 +414,6 @@ type reread struct {
 	err    error
 }
 
-// read returns the configuration in the file. It reads the file again only if the file was
-// modified.
 func (r *reread) read(file string) (*config.Config, error) {
 	info, err := os.Stat(file)
 	if err != nil {

@@ -1,6 +1,3 @@
-// The HTTP server: health, metrics and the web UI, with the connection between package web and
-// the accounts. /metrics requires a bearer token if one is configured.
-
 package daemon
 
 import (
@@ -90,9 +87,9 @@ func startHTTP(h *Host) (*httpHost, error) {
 	return s, nil
 }
 
-// guarded refuses a request with a foreign host name. Otherwise, a website could point its own
-// name to this server, and its scripts could read the responses. Under a foreign name, it serves
-// only health, without reasons. Responses must not be cached or shown in frames.
+// guarded protects against DNS rebinding: a website could point its own name to this server, and
+// its scripts could read the responses. Under a foreign host name, guarded serves only health,
+// without reasons. Responses must not be cached or shown in frames.
 func (s *httpHost) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		health := r.URL.Path == "/livez" || r.URL.Path == "/readyz" && r.URL.RawQuery == ""
@@ -264,7 +261,6 @@ func bearerOf(r *http.Request) string {
 	return strings.TrimSpace(token)
 }
 
-// sameToken compares two tokens in constant time.
 func sameToken(have, want string) bool {
 	a, b := sha256.Sum256([]byte(have)), sha256.Sum256([]byte(want))
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
@@ -342,10 +338,9 @@ func (p pageAccount) Letter(ctx context.Context, seq uint64) (web.Letter, error)
 	return letterShown(l), err
 }
 
-// Requeue refuses content that the runner would refuse. Before
-// the command is published, the journal records who publishes it. The page publishes the
-// content itself: if the service request did, NATS users without permission to publish could
-// publish through it.
+// Requeue refuses content that the runner would refuse. The journal records who publishes the
+// command before it is published. The page itself publishes the content. If the service request
+// did, NATS users without permission to publish could publish through it.
 func (p pageAccount) Requeue(ctx context.Context, seq uint64, content []byte, by, reason string) error {
 	p.corrections.Lock()
 	defer p.corrections.Unlock()

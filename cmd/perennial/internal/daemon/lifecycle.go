@@ -1,8 +1,3 @@
-// The phases of an account, in the order that package life decides: the wait for the provider to
-// identify the account, and the repair of an events stream that has lost acknowledged rows or has
-// foreign messages. Leading an account: the start of the runner, schedules, outbox and service,
-// and their orderly stop.
-
 package daemon
 
 import (
@@ -279,7 +274,6 @@ func (a *lifecycle) noteRefused(ctx context.Context, err error) {
 // waitsForLease is the state of a standby.
 const waitsForLease = "another runner leads the account, and this one is a standby"
 
-// streamsTimeout limits one check of the account's streams.
 const streamsTimeout = 10 * time.Second
 
 func (a *account) ensureStreams(ctx context.Context) error {

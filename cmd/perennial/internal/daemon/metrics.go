@@ -1,6 +1,3 @@
-// Metrics that are read from each account when Prometheus scrapes, and metrics counted since the
-// process started: requests, facts, commits and the duration of commands.
-
 package daemon
 
 import (
@@ -25,7 +22,6 @@ import (
 	"perennial/upstream"
 )
 
-// metrics implements prometheus.Collector for the measures of all accounts.
 type metrics struct{ host *Host }
 
 // metric declares a metric. The collector and the row in docs/monitor.md derive from it.
@@ -241,8 +237,6 @@ func (a gauges) missing() int64 {
 	return 0
 }
 
-// measureState sets the metrics of operations, and of progress with the provider and the events
-// stream.
 func (a gauges) measureState(ctx context.Context, set setter) error {
 	l := a.Ledger()
 	counts, err := l.Operations.StateCounts(ctx)
@@ -388,7 +382,6 @@ func (a gauges) measureSweeps(ctx context.Context, set setter) error {
 	return err
 }
 
-// meter contains the counters of one account. Create it with newMeter.
 type meter struct {
 	account string
 	tracer  *tracing.Tracer // nil if traces are not sent
@@ -506,7 +499,6 @@ func (m *meter) schedule(name string) {
 	}
 }
 
-// Outcomes of requests to the provider.
 const (
 	outcomeOK          = "ok"
 	outcomeRefused     = "refused"

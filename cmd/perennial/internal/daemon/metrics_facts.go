@@ -1,6 +1,3 @@
-// Counting and logging of the rows in an account's journal, measuring the duration of
-// commands, and sending the traces of finished commands.
-
 package daemon
 
 import (
@@ -51,7 +48,6 @@ type factCounter struct {
 	held     time.Time        // end of the last Retry-After; only count uses it
 }
 
-// arrived is a command with the time of its publication.
 type arrived struct {
 	kind      fact.Kind
 	published time.Time
@@ -78,7 +74,7 @@ func (f *factCounter) take(id string, kind fact.Kind, published time.Time) {
 	}
 }
 
-// start counts the rows after a sequence until stop is called.
+// start counts the rows whose sequence is greater than after, until stop is called.
 func (f *factCounter) start(outbox *outbox.Outbox, after int64) (stop func()) {
 	f.outbox = outbox
 	ctx, cancel := context.WithCancel(context.Background())

@@ -1,6 +1,3 @@
-// The other runners: heartbeats, which runner should lead which account, and the handover
-// of an account to that runner. A runner hands over one account at a time.
-
 package daemon
 
 import (
@@ -26,7 +23,6 @@ const (
 	rewatchDelay = time.Second
 )
 
-// followPeers receives the runners' heartbeats and the operators' pins until ctx ends.
 func (h *Host) followPeers(ctx context.Context) {
 	var both sync.WaitGroup
 	var unread error // why a heartbeat could not be read; logged when it changes
@@ -67,7 +63,8 @@ func (h *Host) followPeers(ctx context.Context) {
 	both.Wait()
 }
 
-// ownPlacement returns this runner's own state for the placement.
+// ownPlacement returns this runner's own state for the placement. It omits an account that this
+// runner leads without access to the provider and should leave to a standby.
 func (h *Host) ownPlacement() placement.Node {
 	out := placement.Node{Name: h.name.Get()}
 	for _, a := range h.Accounts {
@@ -111,7 +108,6 @@ func (h *Host) node(ctx context.Context) cluster.Node {
 // announceDelay is the shortest interval between two heartbeats.
 const announceDelay = 100 * time.Millisecond
 
-// announce requests a heartbeat with this runner's changed state.
 func (h *Host) announce() {
 	select {
 	case h.changed <- struct{}{}:
@@ -119,7 +115,6 @@ func (h *Host) announce() {
 	}
 }
 
-// keepNode sends this runner's state as heartbeats on an external NATS until ctx ends.
 func (h *Host) keepNode(ctx context.Context) {
 	defer func() {
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
@@ -144,7 +139,6 @@ func (h *Host) keepNode(ctx context.Context) {
 	}
 }
 
-// awaitChange returns when the state has changed or the next heartbeat is due.
 func (h *Host) awaitChange(ctx context.Context) error {
 	if err := sleep.For(ctx, announceDelay); err != nil {
 		return err
@@ -194,7 +188,8 @@ type holding struct {
 	giveUp func() // drains the account and releases the lease
 }
 
-// errHandedOver ends the work on an account as a stop of the runner does.
+// errHandedOver wraps context.Canceled, so work on the account ends as it does when the runner
+// stops.
 var errHandedOver = fmt.Errorf("the account is handed over: %w", context.Canceled)
 
 func (a *account) setHolding(h holding) {

@@ -1,6 +1,3 @@
-// The handlers of an account's NATS service, with JSON decoding, JSON encoding and error
-// codes.
-
 package daemon
 
 import (
@@ -45,7 +42,6 @@ const CodeNotFound = "not_found"
 // confirmed.
 const CodeUnconfirmed = "unconfirmed"
 
-// verbs returns the service requests of the account with their handlers.
 func (a answers) verbs() []service.Verb {
 	return []service.Verb{
 		serve(verbs.Status, a.status),
@@ -165,7 +161,6 @@ func (a answers) bound(v service.Verb) service.Verb {
 	return v
 }
 
-// changing returns a handler for a service request that changes operations.
 func changing(do func(ctx context.Context, id, by, reason string, as ...inspect.As) (int, error)) func(context.Context, verbs.OperatorRequest) (verbs.Changed, error) {
 	return func(ctx context.Context, q verbs.OperatorRequest) (verbs.Changed, error) {
 		id, as := q.Of()
@@ -318,10 +313,9 @@ func refusal(err error) error {
 	return err
 }
 
-// carryOut returns v with a handler that publishes the command on the commands stream, as
-// the command's producer could, and returns the result. Nothing stores the command before it
-// is published. A producer that gets no response therefore repeats the request with the same
-// id.
+// carryOut returns v with a handler that publishes the command on the commands stream and returns
+// its result. The command is stored nowhere before it is on the stream. A producer that gets no
+// response therefore repeats the request with the same id.
 func (a answers) carryOut(v service.Verb) service.Verb {
 	v.Handle = func(ctx context.Context, data []byte) ([]byte, error) {
 		if len(data) > queue.MaxCommandBytes {

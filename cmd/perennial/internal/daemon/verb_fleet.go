@@ -1,6 +1,3 @@
-// The service requests of proxies and schedules, and the transfer of the last listing of the
-// proxies from the leader to the standbys.
-
 package daemon
 
 import (

@@ -1,5 +1,3 @@
-// The service request `summary`, the overview of an account.
-
 package daemon
 
 import (

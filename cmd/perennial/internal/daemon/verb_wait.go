@@ -1,7 +1,3 @@
-// The service requests `wait` and `lines`, which return the result of a command, and
-// answers to the inboxes of duplicate commands. An inbox gets the outcome when its command
-// ends.
-
 package daemon
 
 import (
@@ -92,7 +88,6 @@ type finishes struct {
 	reading bool
 }
 
-// awaited is a command for which requests wait.
 type awaited struct {
 	ended    chan struct{} // closed when the command may have ended
 	requests int
@@ -135,7 +130,6 @@ func (f *finishes) forget(id string, of *awaited) {
 // idleReads is how often the reader checks whether any request still waits.
 const idleReads = time.Second
 
-// read follows the journal from the row after the given one until no request waits.
 func (f *finishes) read(ctx context.Context, l *ledger.Ledger, after int64) {
 	tick := time.NewTicker(idleReads)
 	defer tick.Stop()
@@ -221,13 +215,11 @@ type answerPlace struct{ inbox, command string }
 // unknownUser is the user of an inbox that currently has no listener.
 const unknownUser = "-"
 
-// inboxWaiter is the goroutine that waits on behalf of an inbox.
 type inboxWaiter struct {
 	user string
 	end  context.CancelFunc
 }
 
-// inboxes sends the results of commands to the inboxes that the commands specify.
 type inboxes struct{ *account }
 
 // answerEnd sends the outcome of a duplicate command to its inbox, now or when the command

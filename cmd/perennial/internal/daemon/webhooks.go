@@ -1,6 +1,3 @@
-// Delivery of an account's events to its webhooks, by the runner that leads the account.
-// The CLI and the web UI show their state, send test events and replay.
-
 package daemon
 
 import (
@@ -99,8 +96,7 @@ func (e webhookEvents) Read(ctx context.Context, from uint64) iter.Seq2[events.E
 	return e.events().Follow(ctx, events.From{Seq: from})
 }
 
-// Ends takes the last sequence from the ledger, whose last rows
-// may not be on the stream yet.
+// Ends takes the last sequence from the ledger, whose last rows may not be on the stream yet.
 func (e webhookEvents) Ends(ctx context.Context) (first, last uint64, err error) {
 	state, err := e.events().State(ctx)
 	if err != nil {
