@@ -147,7 +147,8 @@ func (t *LoadTask) publish() error {
 	return group.Wait()
 }
 
-// publish publishes the commands from first to before end, as the limit permits.
+// publish publishes the commands from first up to end, without end, within the limit of unfinished
+// commands.
 func (l *accountLoad) publish(ctx context.Context, first, end int) error {
 	var batch []publish.Outgoing
 	for n := first; n < end; n++ {

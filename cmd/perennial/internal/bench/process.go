@@ -1,5 +1,3 @@
-// The processes that a benchmark starts, the sandbox in one of them, and the ledgers that it fills.
-
 package bench
 
 import (

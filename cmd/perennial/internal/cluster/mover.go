@@ -1,6 +1,3 @@
-// The decision about when to hand an account over, and the lending of an account to a CLI
-// command, such as `backup archive`.
-
 package cluster
 
 import (

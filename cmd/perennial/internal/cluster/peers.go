@@ -1,6 +1,3 @@
-// The heartbeats of runners: the names of a runner, its own heartbeats, and those that it
-// has received from the others.
-
 package cluster
 
 import (
@@ -301,9 +298,9 @@ func Nodes(ctx context.Context, q *queue.Queue) ([]Node, error) {
 	return all, err
 }
 
-// NodesSaid decodes heartbeats and returns the runners, sorted by name. It leaves out a
-// heartbeat that cannot be read, for example of a later version. The error is about the last
-// one that it left out.
+// NodesSaid decodes heartbeats and returns the runners, sorted by name. It omits a heartbeat that
+// it cannot read, for example from a later version. unreadable is the error of the last omitted
+// heartbeat.
 func NodesSaid(said [][]byte) (all []Node, unreadable error) {
 	all = make([]Node, 0, len(said))
 	for _, text := range said {

@@ -1,5 +1,3 @@
-// The lock of a data directory.
-
 package datadir
 
 import (
@@ -35,7 +33,6 @@ type Lock struct {
 	lost error
 }
 
-// fileLock is a lock on a file.
 type fileLock interface {
 	Unlock() error
 	Stat() (fs.FileInfo, error)

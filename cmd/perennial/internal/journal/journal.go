@@ -1,7 +1,3 @@
-// This file lets a ledger use the events stream of an external NATS as its journal, and lets the
-// outbox read its rows from the ledger. It handles rows that a later version wrote, and the
-// snapshot from which a ledger is rebuilt if its first events are no longer on the stream.
-
 package journal
 
 import (

@@ -1,6 +1,3 @@
-// The tracer, with span ids that do not differ between runs, and the trace of a finished command,
-// built from its journal rows (docs/decisions/0021).
-
 package tracing
 
 import (

@@ -1,5 +1,3 @@
-// Request and response types of service requests that no other package declares.
-
 package verbs
 
 import (
